@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * arena: memory that is given back all at once, and the databases' own allocator on top of it.
+ * arena: memory that is released all at once, and the allocator of the simulated databases.
  *
- * A run takes its blocks, calls and file handles from the arena of its level, and the database its
- * memory from the heap; both are wound back before the next run. So a crash state costs no call of
- * malloc once the arenas have grown to what a run needs.
+ * Each level of the exploration has an arena. A run allocates its blocks, calls and file handles
+ * from the arena of its level, and the database allocates from the heap. Both are rewound before
+ * the next run. Once the arenas have grown to the size a run needs, a crash state costs no call of
+ * malloc.
  */
 #include "sim/sim_private.h"
 
@@ -17,14 +18,14 @@
 #define ASAN_UNPOISON_MEMORY_REGION(at, size) ((void)(at), (void)(size))
 #endif
 
-/* APART: a whole number of the system's pages, whatever their size. */
+/* APART is a multiple of the system's page size on every supported system. */
 enum { CHUNK = 1 << 20, ALIGN = 16, APART = 64 << 10 };
 
-/* Comes from the system, so that its bytes are alone on their pages, and can be forbidden while
- * this head of it is read. */
+/* Chunks are mapped from the system: their bytes share no system page with anything else, so that
+ * access to them can be forbidden while this header stays readable. */
 struct ll_sim_chunk {
     struct ll_sim_chunk *next;
-    size_t size; /* of the bytes, which are APART from here */
+    size_t size; /* number of usable bytes; they begin APART bytes after the header */
 };
 
 /* ---- arenas ------------------------------------------------------------------------------ */
@@ -47,7 +48,7 @@ static struct ll_sim_chunk *chunk_new(size_t size)
     return c;
 }
 
-/* The next chunk that has room, made if need be. */
+/* Moves on to the next chunk that has room, and adds a chunk if there is none. */
 static void *take_more(struct ll_sim_arena *a, size_t size)
 {
     while (a->now && a->now->next) {
@@ -92,7 +93,7 @@ void *ll_sim_grow(struct ll_sim_arena *a, void *array, size_t count, uint32_t *c
     void *p = ll_sim_take(a, larger * element);
     if (!p)
         return NULL;
-    size_t there = count < *capacity ? count : *capacity; /* it may be asked for one far behind */
+    size_t there = count < *capacity ? count : *capacity; /* it may ask for one far beyond */
     if (there)
         memcpy(p, array, there * element);
     *capacity = larger;
@@ -111,7 +112,7 @@ void ll_sim_arena_free(struct ll_sim_arena *a)
         struct ll_sim_chunk *c = a->first;
         a->first = c->next;
         ASAN_UNPOISON_MEMORY_REGION(bytes_of(c), c->size);
-        (void)munmap(c, APART + c->size); /* what was mapped can be unmapped */
+        (void)munmap(c, APART + c->size); /* unmapping a whole mapping does not fail */
     }
     a->now = NULL;
     a->used = 0;
@@ -119,8 +120,8 @@ void ll_sim_arena_free(struct ll_sim_arena *a)
 
 /* ---- the databases' memory --------------------------------------------------------------- */
 
-/* Pieces are rounded up to a class and carry it in front; what is given back waits in the list of
- * its class. AddressSanitizer is told what may be used. */
+/* Pieces are rounded up to a size class and begin with a header that stores it. A released piece
+ * goes to the free list of its class. AddressSanitizer is told which bytes are in use. */
 struct piece {
     union {
         struct piece *next; /* while free */
@@ -131,7 +132,7 @@ struct piece {
 
 _Static_assert(sizeof(struct piece) == ALIGN, "pieces keep the alignment");
 
-/* Four classes to each power of two, from 32 bytes. */
+/* There are four classes for each power of two, from 32 bytes up. */
 static size_t class_of(size_t size, size_t *rounded)
 {
     size = size < 32 ? 32 : size;
@@ -143,7 +144,7 @@ static size_t class_of(size_t size, size_t *rounded)
     return (top - 5) * 4 + ((up >> (top - 2)) & 3);
 }
 
-/* Of the piece so much is the user's. */
+/* Allows access to the first `size` bytes of the piece only. */
 static void only(struct piece *p, size_t size)
 {
     ASAN_UNPOISON_MEMORY_REGION(p + 1, size);

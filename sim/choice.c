@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * choice: everything that is not determined is asked for here, and a run is what its answers make
- * it.
+ * choice: the source of all nondeterminism. A run is a function of the answers given here.
  *
- * The answers to all questions asked so far are a row. To enumerate, a run takes the first answer
- * to each question it asks; then the last question that has another answer gets that, what was
- * asked behind it is forgotten, and the run is done again. To replay, the answers are given.
+ * The answers to all questions asked so far form a row. To enumerate, a run takes the first answer
+ * to each question. Then the last question that has another answer takes the next one, the answers
+ * after it are dropped, and the run starts again. To replay, the row is given.
  *
- * The row of a failing run is long, but nearly all of it is 0, the most ordinary answer. A token is
- * what remains, as base64url:
+ * The row of a failing run is long, but nearly all of its answers are 0, the most ordinary one. A
+ * token stores the others, as base64url:
  *
  *   u8 version | kind << 4   3 bytes of the hash of the subject's name   3 bytes of the hash of the
  *   recording   varint of flags << 1 | 1 if a seed follows   [varint seed]   for each answer that
@@ -21,7 +20,7 @@
 
 /* ---- choosing ---------------------------------------------------------------------------- */
 
-/* Choices outlive every arena: a row grows and shrinks all the time. */
+/* Choices use malloc, not an arena: a row outlives every run, and grows and shrinks. */
 static struct ll_sim_choice *choice_add(struct ll_sim_choices *c)
 {
     if (c->count == c->capacity) {
@@ -35,7 +34,7 @@ static struct ll_sim_choice *choice_add(struct ll_sim_choices *c)
     return &c->at[c->count++];
 }
 
-/* Below n. */
+/* Returns a value below n. */
 static uint32_t draw(struct ll_sim_choices *c, uint32_t n)
 {
     c->drawn = ll_sim_mix(c->drawn, n);
@@ -50,7 +49,7 @@ uint32_t ll_sim_choose(struct lladd_sim *sim, enum ll_sim_choice_kind kind, uint
     c->asked++;
     if (c->pos < c->count) {
         struct ll_sim_choice *given = &c->at[c->pos++];
-        given->kind = (uint8_t)kind; /* a token does not say it */
+        given->kind = (uint8_t)kind; /* a token does not store the kind */
         return given->value < n ? given->value : n - 1;
     }
     struct ll_sim_choice *fresh = choice_add(c);
@@ -100,7 +99,7 @@ void ll_sim_choices_free(struct ll_sim_choices *c)
 /* ---- tokens ------------------------------------------------------------------------------ */
 
 enum {
-    TOKEN_VERSION = 2, /* of version 1 the flags were one byte, which is too small by now */
+    TOKEN_VERSION = 2, /* version 1 had one byte of flags, which is too small */
     TOKEN_BYTES = LLADD_SIM_TOKEN_MAX / 4 * 3,
     AT_SUBJECT = 1,
     AT_RECORDING = 4,
@@ -215,7 +214,8 @@ static int from_text(const char *token, struct bytes *b, struct lladd_error *err
         if (i % 4 > 0)
             put_byte(b, v >> (6 - 2 * (i % 4)) & 255);
     }
-    uint32_t lost = len % 4 == 2 ? v & 15 : len % 4 == 3 ? v & 3 : len % 4; /* bits of no byte */
+    /* bits that belong to no byte */
+    uint32_t lost = len % 4 == 2 ? v & 15 : len % 4 == 3 ? v & 3 : len % 4;
     if (lost || b->len < AT_REST + CHECK)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "the token is not whole");
     uint64_t check = ll_sim_hash(b->at, b->len - CHECK);

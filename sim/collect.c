@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * collect: samples for contract checks, out of the log of a database.
+ * collect: makes samples for the contract checks from the log of a database.
  *
- * The log repeats history from the first page on, so a page can be followed from record to record:
- * what it was before each of them, and the bytes of the record, make a sample. Pages that somebody
- * has changed in ways that cannot be followed (an image, an operation that is not known, bulk
- * writing) are left alone until they are formatted again.
+ * The log describes every change of a page from its formatting on. So the page can be rebuilt
+ * record by record: its contents before a record, and the bytes of that record, make a sample. Some
+ * changes cannot be followed (a page image, an unknown operation, a bulk write). After one of them
+ * the page yields no samples until it is formatted again.
  */
 #include <lladd/bytes.h>
 #include <lladd/sim_contract.h>
@@ -17,10 +17,10 @@ enum { TYPE_AT = 4, NUMBER_AT = 24, FIRST = 64 };
 
 struct followed {
     uint64_t number;
-    unsigned char *bytes; /* NULL: not known */
+    unsigned char *bytes; /* NULL: contents unknown */
 };
 
-/* Everything handed out. */
+/* Header of each allocation that the samples own. */
 struct piece {
     struct piece *next;
 };
@@ -38,7 +38,7 @@ static int no_memory(struct lladd_error *err)
     return lladd_error_set(err, LLADD_NO_MEMORY, "no memory for samples");
 }
 
-/* Lives as long as the samples. */
+/* Copies the bytes into memory that is freed with the samples. */
 static void *keep(struct lladd_sim_samples *out, const void *bytes, size_t len)
 {
     struct piece *p = malloc(sizeof *p + len + 1);
@@ -86,7 +86,7 @@ static int sample(struct collect *c, const struct lladd_op *op, const struct lla
     s += out->count;
     *s = (struct lladd_sim_sample){.op = op, .number = page->number};
     s->type = op->page_type ? lladd_page_type_descriptor(c->db, op->page_type) : NULL;
-    /* What lies in a top action is not undone on its own once others see it. */
+    /* Once other transactions have seen the effects of a top action, it is not undone by itself. */
     s->owner = e->depth ? 0 : e->txn.v;
     s->page = keep(out, page->bytes, c->size);
     s->redo = lladd_span_of(keep(out, e->redo.data, e->redo.len), e->redo.len);
@@ -98,7 +98,7 @@ static int sample(struct collect *c, const struct lladd_op *op, const struct lla
     return 0;
 }
 
-/* The page as the core hands it to an operation that formats it. */
+/* The page as the library passes it to an operation that formats it. */
 static int start_page(struct collect *c, struct followed *page, const struct lladd_op *op,
                       struct lladd_error *err)
 {
@@ -149,7 +149,7 @@ static void ended(struct collect *c, lladd_lsn txn)
             c->out->at[i].ended = c->out->count;
 }
 
-/* Pages [first, first + n) are written past the log from here on. */
+/* From this record on, pages [first, first + n) are written without logging. */
 static void lose_fenced(struct collect *c, struct lladd_span fence)
 {
     const unsigned char *p = fence.data;

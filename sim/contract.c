@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * contract: does an operation keep the promises on which recovery relies (lladd/sim_contract.h)?
+ * contract: checks that an operation keeps the promises on which recovery relies
+ * (lladd/sim_contract.h).
  *
- * Units of work are tried in the order check by check, so that an operation which touches other
- * memory, crashes or loops is found out by the first of its checks and then left alone. Three
- * copies of a sample's page are at hand (slots 0 to 2 of the bench): 0 is what callbacks see,
- * 1 and 2 are what it is compared with.
+ * A unit of work is one check of one sample. Units run check by check, so that an operation that
+ * touches other memory, crashes or loops fails in the first of its checks and is then skipped.
+ * Three slots of the bench hold copies of a sample's page: callbacks work on slot 0; slots 1 and 2
+ * hold what it is compared with.
  */
 #include "sim/contract_private.h"
 
@@ -20,8 +21,9 @@ enum {
     ROUNDS = 300,
     LIMIT_MS = 500,
     HISTORY_MAX = 24,
-    OTHERS_MAX = 32, /* samples whose pages are compared after each run of an operation */
-    TYPE_AT = 4,     /* in the page header, docs/disk-format.md */
+    OTHERS_MAX = 32, /* number of samples; their pages are compared after each run of an operation
+                      */
+    TYPE_AT = 4,     /* offsets in the page header, see docs/disk-format.md */
     NUMBER_AT = 24
 };
 
@@ -53,7 +55,7 @@ void ll_sim__broken(struct lladd_sim_kept *k, enum lladd_sim_check check, const 
     va_list ap;
     k->runs[check]++;
     if (k->result[check] == LLADD_SIM_BROKEN)
-        return; /* the first one is told */
+        return; /* only the first violation is reported */
     k->result[check] = LLADD_SIM_BROKEN;
     va_start(ap, fmt);
     vsnprintf(k->message[check], sizeof k->message[check], fmt, ap);
@@ -125,7 +127,7 @@ static void fill_hole(const struct trial *t, unsigned slot, int byte)
         memset(t->b->slot[slot] + begin, byte, end - begin);
 }
 
-/* Takes away what may differ. */
+/* Removes the differences that do not count. */
 static void normalise(const struct trial *t, unsigned slot)
 {
     struct lladd_page p = ll_sim__page(t->b, slot, t->s->number);
@@ -138,7 +140,7 @@ static void normalise(const struct trial *t, unsigned slot)
     fill_hole(t, slot, 0);
 }
 
-/* Compares slots 0 and 1, which do not survive it. */
+/* Compares slots 0 and 1, and overwrites both. */
 static bool same(const struct trial *t, enum lladd_sim_check check, const char *what)
 {
     const struct ll_sim__bench *b = t->b;
@@ -157,7 +159,7 @@ static bool same(const struct trial *t, enum lladd_sim_check check, const char *
 
 /* ---- the checks ------------------------------------------------------------------------------ */
 
-/* Another sample's page that is not what it was. */
+/* Returns false, with a violation, if the page of another sample has changed. */
 static bool others_untouched(const struct trial *t, const unsigned char *copies)
 {
     const struct lladd_sim_contract *in = t->b->in;
@@ -172,7 +174,7 @@ static bool others_untouched(const struct trial *t, const unsigned char *copies)
     return true;
 }
 
-/* The guards do the work: who goes outside does not come back. */
+/* The guard pages detect violations: an access outside the page and the bytes ends the process. */
 static void check_one_page(const struct trial *t)
 {
     const struct lladd_sim_contract *in = t->b->in;
@@ -212,12 +214,13 @@ static void check_accepts(const struct trial *t)
     ll_sim__kept(t->k, LLADD_SIM_C_ACCEPTS);
 }
 
-/* The same page and bytes, at another address, with other noise around and in its hole. */
+/* Repeats redo on the same page and bytes, at another address, with other noise around them and in
+ * the hole. */
 static void check_pure(const struct trial *t)
 {
     struct trial again = *t;
     unsigned char moved[256];
-    if (t->redo.len < sizeof moved) { /* what lies before the bytes is different, too */
+    if (t->redo.len < sizeof moved) { /* the memory before the bytes is different, too */
         memcpy(moved + 1, t->redo.data ? t->redo.data : moved, t->redo.len);
         again.redo = lladd_span_of(moved + 1, t->redo.len);
     }
@@ -307,7 +310,7 @@ static struct trial trial_of(struct ll_sim__bench *b, size_t i)
                           .undo = s->undo};
 }
 
-/* Does sample i + 1 find the page as sample i has left it, in slot 0? */
+/* Is the page in slot 0, as sample i has left it, the page of sample i + 1? */
 static bool goes_on(const struct ll_sim__bench *b, size_t i)
 {
     const struct lladd_sim_sample *s = &b->in->samples[i], *next = s + 1;
@@ -316,7 +319,7 @@ static bool goes_on(const struct ll_sim__bench *b, size_t i)
            memcmp(b->slot[0], next->page, b->size) == 0;
 }
 
-/* From this sample on, every prefix of the history is taken back, newest first. */
+/* Undoes every prefix of the history that begins with this sample, newest record first. */
 static void check_prefixes(const struct trial *t)
 {
     struct trial step[HISTORY_MAX];
@@ -350,7 +353,7 @@ static bool may_interleave(const struct ll_sim__bench *b, size_t i, size_t j)
     return a->owner && c->owner && a->owner != c->owner && (a->ended == 0 || a->ended > j);
 }
 
-/* This record's undo after the redo of the next one, which is another transaction's. */
+/* Undoes this record after the redo of the next one, which belongs to another transaction. */
 static void check_interleaved(const struct trial *t)
 {
     if (!undoable(t) || !t->s->redo.data)
@@ -397,8 +400,8 @@ static size_t width(enum lladd_field_type type)
     }
 }
 
-/* Takes the bytes apart as the layout says and puts them together again; how many that makes, or
- * SIZE_MAX if they end too early. `out` has room for as many as there are. */
+/* Decodes the bytes by the field list and encodes them again. Returns the number of bytes encoded,
+ * or SIZE_MAX if the input ends too early. `out` has room for as many bytes as `s`. */
 static size_t through_fields(const struct lladd_field *f, struct lladd_span s, unsigned char *out)
 {
     const unsigned char *in = s.data;
@@ -481,7 +484,7 @@ static uint64_t odd_number(struct ll_sim__bench *b)
     }
 }
 
-/* One bit, a number somewhere, or the length; now and then several of these. */
+/* Changes one bit, a number or the length; sometimes several of these. Returns the new length. */
 static size_t mangle(struct ll_sim__bench *b, unsigned char *p, size_t len, size_t max)
 {
     do {
@@ -600,7 +603,7 @@ static void work(struct ll_sim__bench *b, size_t unit)
         ll_sim__check_undo(b, &b->in->undos[unit - CHECKS * b->in->n_samples], &b->kept[op]);
 }
 
-/* The child did not come back from a unit: who is to blame? */
+/* The child died while working on the unit: records which promise is broken. */
 static void died(struct ll_sim__bench *b, size_t unit)
 {
     struct ll_sim__board *board = b->board;
@@ -619,7 +622,7 @@ static void died(struct ll_sim__bench *b, size_t unit)
                        "%s ends its process (signal %d)%s", board->doing, board->signal, with);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- entry points ---------------------------------------------------------------------------- */
 
 static int take(const struct lladd_sim_contract *given, struct lladd_sim_contract *in,
                 struct lladd_error *err)
@@ -662,7 +665,7 @@ static size_t longest_of(const struct lladd_sim_contract *in)
         for (size_t k = 0; k < sizeof all / sizeof *all; k++)
             most = all[k] > most ? all[k] : most;
     }
-    return most + 64; /* mangled ones may be longer */
+    return most + 64; /* mangled records may be longer */
 }
 
 static uint32_t op_index(struct lladd_sim_kept *kept, uint32_t *n, const char *name,

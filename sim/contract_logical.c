@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * contract_logical: logical undos of the paper's lighter mechanism (section 2.4; OP-5).
+ * contract_logical: checks logical undo with undo-only records (paper, section 2.4; OP-5).
  *
- * An undo-only record stands before the changes it takes back, so it may be carried out when none
- * of them, or only some, have happened, and again when a crash cut it short. In a database in
- * memory the undo is run on what was never done, on what was done, and a second time.
+ * An undo-only record is logged before the changes that it undoes. Its undo may therefore run when
+ * none or only some of the changes have happened, and run again after a crash cut it short. This
+ * check uses a database in memory and runs the undo when nothing was done, after the change was
+ * made, and repeatedly.
  */
 #include "sim/contract_private.h"
 
@@ -55,7 +56,7 @@ static int dump(struct logical *l, struct contents *to)
     return rc ? rc : sink.failed;
 }
 
-/* A transaction that takes back `times` times and is aborted for it. */
+/* Logs the undo-only record `times` times in a transaction, and aborts it. */
 static int take_back(struct logical *l, unsigned times)
 {
     lladd_op_id id;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * contract_run: an operation's callbacks, where they can do no harm.
+ * contract_run: runs an operation's callbacks where they can do no harm.
  *
- * Pages and bytes lie in one mapping, each between pages that nobody may touch; while a callback
- * runs, the other pages are forbidden as well. Bytes end where their guard begins, so that reading
- * one too many is noticed. A child process does the calling; a timer that counts its processor time
- * ends callbacks that do not come back, another one those that sleep. (guard.c uses the mapping
- * without a child.)
+ * Pages and bytes lie in one mapping, each between inaccessible guard pages. While a callback runs,
+ * the other pages are inaccessible too. The bytes end where their guard begins, so reading one byte
+ * too many is detected. A child process runs the callbacks. One timer counts its processor time and
+ * ends callbacks that loop; another counts real time and ends callbacks that sleep. (guard.c uses
+ * the mapping without a child.)
  */
 #include "sim/contract_private.h"
 
@@ -39,7 +39,7 @@ int ll_sim__bench_init(struct ll_sim__bench *b, size_t longest, struct lladd_err
     unsigned char *at = b->map + guard;
     int rc = 0;
     for (unsigned i = 0; i < LL_SIM__SLOTS; i++) {
-        /* A page smaller than the system's ends where its guard begins. */
+        /* A page smaller than the system's page ends where its guard begins. */
         b->slot[i] = at + b->page_room - b->size;
         rc |= mprotect(at, b->page_room, PROT_READ | PROT_WRITE);
         at += b->page_room + guard;
@@ -72,9 +72,9 @@ struct lladd_view ll_sim__view(const struct ll_sim__bench *b, unsigned slot, uin
                                lladd_page_of(number)};
 }
 
-/* ---- dying ----------------------------------------------------------------------------------- */
+/* ---- fatal signals --------------------------------------------------------------------------- */
 
-/* The one of this process, for signal handlers, which get no argument of ours. */
+/* The bench of this process. Signal handlers get no argument of ours, so it is a global. */
 static struct ll_sim__bench *watched;
 
 bool ll_sim__where(const struct ll_sim__bench *b, const unsigned char *at, char *out, size_t size)
@@ -108,7 +108,7 @@ void ll_sim__watch(struct ll_sim__bench *b)
                                  SIGABRT, SIGTRAP, SIGPROF, SIGALRM};
     stack_t stack = {.ss_size = LL_SIM__SIGNAL_STACK};
     watched = b;
-    /* A callback that eats its stack is to be told as well. */
+    /* The handler needs its own stack to report a callback that overflows its stack. */
     stack.ss_sp = mmap(NULL, LL_SIM__SIGNAL_STACK, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (stack.ss_sp != MAP_FAILED)
@@ -123,7 +123,7 @@ void ll_sim__watch(struct ll_sim__bench *b)
     }
 }
 
-/* 0: off. */
+/* 0 turns the timers off. */
 static void set_timers(uint64_t us)
 {
     uint64_t real = us * ASLEEP;
@@ -146,7 +146,8 @@ void ll_sim__clock_off(void)
 
 /* ---- calling --------------------------------------------------------------------------------- */
 
-/* What earlier calls have left on stack and heap is different every time. */
+/* Fills stack and heap with different noise each time, so that a callback cannot rely on leftovers.
+ */
 static __attribute__((noinline)) void scatter(struct ll_sim__bench *b)
 {
     volatile unsigned char noise[NOISE];
@@ -194,7 +195,7 @@ bool ll_sim__allow(struct ll_sim__bench *b, unsigned slot)
     return allow(b, slot, PROT_READ | PROT_WRITE);
 }
 
-/* In the child; if pages cannot be forbidden nothing can be promised. */
+/* For the child. If access cannot be forbidden, no promise can be checked, and the child dies. */
 static struct lladd_span lay(struct ll_sim__bench *b, unsigned slot, struct lladd_span bytes)
 {
     if (!ll_sim__lay(b, slot, &bytes))
@@ -271,7 +272,7 @@ static void child(struct ll_sim__bench *b, size_t units,
         b->board->next = i + 1;
     }
     b->board->done = true;
-    /* Nothing of the parent's (streams, exit handlers) may run a second time. */
+    /* The parent's streams and exit handlers must not run in the child. */
     (void)kill(getpid(), SIGKILL);
 }
 

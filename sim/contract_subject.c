@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * contract_subject: samples from a subject's workload.
+ * contract_subject: takes samples from a subject's workload.
  *
- * It runs on an ordinary database in memory, whose log is pinned from the beginning; the simulator
- * is there only because the workload wants one to talk to.
+ * The workload runs on an ordinary database in memory, and its log is pinned from the beginning.
+ * The simulator exists only because the workload expects one as an argument.
  */
 #include "sim/contract_private.h"
 #include "sim/sim_private.h"
@@ -37,7 +37,7 @@ static int begin(struct session *s, const struct lladd_sim_subject *subject,
     return lladd_open(NULL, &s->options, &s->db, err);
 }
 
-/* The log is kept from its first record on, whatever checkpoints the workload takes. */
+/* Keeps the log from its first record on, whatever checkpoints the workload takes. */
 static int pin(struct lladd_db *db, struct lladd_error *err)
 {
     struct lladd_log_cursor *cursor;
@@ -63,7 +63,7 @@ static int collect(struct session *s, const struct lladd_sim_subject *subject,
         rc = lladd_begin(s->db, NULL, &last, err);
     if (rc)
         return rc;
-    /* What can be read of the log is what is durable. */
+    /* Only the durable part of the log can be read. */
     rc = lladd_log_note(last, "contract", lladd_span_of("", 0), NULL);
     if (!rc)
         rc = lladd_commit(last);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cover: which ways through each operation's callbacks were gone, and the monitor of the log.
+ * cover: coverage of the paths through each operation's callbacks, and the write-ahead monitor.
  *
- * The instrumented library says what it does (<lladd/dst.h>). A path that was never gone is a hole
- * in the workload: what runs there is not proved by anything. Some paths cannot be gone: an
- * operation without a page has no redo, one that is undone logically has no compensation record to
- * be redone, one with LLADD_UNDO_NONE is never undone, and a crash in recovery is not reached where
- * the bounds allow none. The paths of the library's own operations are the affair of its own
- * subjects, which name them.
+ * The instrumented library reports what it does (<lladd/dst.h>). A path that never ran is a hole in
+ * the workload: its code is tested by nothing. Some paths cannot run: an operation without a page
+ * has no redo; an operation with logical undo has no compensation record to redo; an operation with
+ * LLADD_UNDO_NONE is never undone; and a crash in recovery is not reached where the bounds do not
+ * allow it. Paths of the library's own operations are judged only in the subjects that name those
+ * operations.
  */
 #include "sim/sim_private.h"
 
@@ -15,7 +15,7 @@
 
 enum { COMPENSATED = 1, UNDONE = 2, ON_PAGE = 4, NEVER_UNDONE = 8 };
 
-static const char LIBRARY[] = "lladd."; /* how the names of its own operations begin */
+static const char LIBRARY[] = "lladd."; /* prefix of the names of the library's own operations */
 
 static bool enlarge(struct ll_sim_cover *c)
 {
@@ -42,13 +42,13 @@ static uint32_t entry_of(struct ll_sim_cover *c, const struct lladd_dst_event *e
             return i;
     for (uint32_t i = 0; i < c->count; i++)
         if (strcmp(c->at[i].op, e->op) == 0 && c->at[i].version == e->op_version) {
-            c->name[i] = e->op; /* another handle's, of the same name */
+            c->name[i] = e->op; /* another handle registered the same name */
             return i;
         }
     if (c->count == c->capacity && !enlarge(c))
         return UINT32_MAX;
     size_t len = strlen(e->op);
-    char *copy = malloc(len + 1); /* the report outlives the database that says it */
+    char *copy = malloc(len + 1); /* the report outlives the database that owns the name */
     if (!copy)
         return UINT32_MAX;
     memcpy(copy, e->op, len + 1);
@@ -67,7 +67,7 @@ static void went(struct ll_sim_cover *c, uint32_t i, enum lladd_sim_path path)
 
 static void see_page_write(struct ll_sim_cover *c, const struct lladd_dst_event *e)
 {
-    /* The record at the page LSN must have been below the durable end. */
+    /* WAL rule: the record at the page LSN must be below the durable end of the log. */
     if (e->lsn.v < e->durable.v || e->lsn.v == 0 || c->wal)
         return;
     c->wal = true;
@@ -76,7 +76,8 @@ static void see_page_write(struct ll_sim_cover *c, const struct lladd_dst_event 
     c->wal_durable = e->durable.v;
 }
 
-/* To what is seen in the workload there is no better witness; a recovery has others, too. */
+/* A violation in the workload is recorded in `objection`. One in a recovery is kept in `noticed`,
+ * since the oracles of that recovery report, too. */
 static struct ll_sim_verdict *seen(struct lladd_sim *sim)
 {
     return sim->cover.level ? &sim->noticed : &sim->objection;
@@ -161,7 +162,7 @@ static void object_wal(struct lladd_sim *sim, struct ll_sim_verdict *v)
     if (!c->wal)
         return;
     c->wal = false;
-    v->oracle = LLADD_SIM_O_NONE; /* nothing else matters as much */
+    v->oracle = LLADD_SIM_O_NONE; /* this violation takes precedence over all others */
     (void)ll_sim_object(v, LLADD_SIM_O_WAL,
                         "page %llu was written with LSN %llu while the log was durable up to %llu",
                         (unsigned long long)c->wal_page, (unsigned long long)c->wal_lsn,
@@ -172,7 +173,7 @@ void ll_sim_object_seen(struct lladd_sim *sim, struct ll_sim_verdict *v)
 {
     object_wal(sim, v);
     if (sim->noticed.oracle && v->oracle != LLADD_SIM_O_WAL) {
-        v->oracle = LLADD_SIM_O_NONE; /* what else is wrong may come of it */
+        v->oracle = LLADD_SIM_O_NONE; /* the other violation may be its consequence */
         (void)ll_sim_object(v, sim->noticed.oracle, "%s", sim->noticed.message);
     }
     sim->noticed.oracle = LLADD_SIM_O_NONE;
@@ -188,7 +189,7 @@ void ll_sim_cover_kinds(struct lladd_sim *sim, struct lladd_db *db)
     }
 }
 
-/* ---- what is missing --------------------------------------------------------------------- */
+/* ---- missing paths ----------------------------------------------------------------------- */
 
 static unsigned excused(const struct lladd_sim_subject *s, const char *op)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * damage: bytes change behind the library's back, and somebody has to notice.
+ * damage: changes bytes of the files without the library's knowledge; the damage has to be noticed.
  *
- * The files are those that the workload leaves: closed; killed at the end of it and at points on
- * the way; the same with what was not durable lost. One damage is done to them. Then
+ * The files are those that the workload leaves: after closing; after a kill at its end or at points
+ * on the way; the same without what was not durable. One damage is done to them. Then
  *
- *   inspection looks at the files            what does it say that it did not say before?
- *   the database is opened, read, judged     is it refused? is what it holds right?
+ *   inspection reads the files               which findings are new?
+ *   the database is opened, read, judged     is it refused? are the contents right?
  *   it goes on, is closed, is inspected      is the damage still there?
  *
  *   right, and gone again                            ─► repaired
@@ -15,9 +15,10 @@
  *   wrong, and nothing that is left could tell       ─► undetectable, with the reason
  *   anything else                                    ─► WRONG
  *
- * Wrong contents are excused by a finding of inspection only where the bytes are good in themselves
- * and merely old: nobody who reads a page can see that. What the log can rebuild, a page whose base
- * it has, or one copy of the control block, must be repaired: to refuse it is wrong as well.
+ * A finding of inspection excuses wrong contents only if the bytes are valid in themselves and
+ * merely old: no reader of the page can detect that. What the log can rebuild (a page with a base
+ * image in the log) and one bad copy of the control block must be repaired: refusing to open is
+ * WRONG there, too.
  */
 #include "sim/damage_private.h"
 
@@ -183,7 +184,8 @@ static bool is_refusal(int code)
            code == LLADD_NEWER_FORMAT || code == LLADD_WRONG_TYPE;
 }
 
-/* Bytes that are good in themselves, and old; or as those of a page that was never used. */
+/* Are the damaged bytes valid in themselves: an old version, or zeros as in a page that was never
+ * used? */
 static bool is_stale(const struct ll_sim_damaging *d, const struct ll_sim_meaning *m)
 {
     return d->kind == LLADD_SIM_DAMAGE_LOST || d->kind == LLADD_SIM_DAMAGE_OLDER ||
@@ -193,15 +195,15 @@ static bool is_stale(const struct ll_sim_damaging *d, const struct ll_sim_meanin
 struct outcome {
     struct ll_sim_meaning meaning;
     struct ll_sim_verdict verdict;
-    uint64_t damage, repair, end; /* what inspection said more than before the damage */
+    uint64_t damage, repair, end; /* findings beyond those before the damage */
     char finding[300];
-    bool lingers; /* inspection still says it, once the database was closed */
-    bool healed;  /* the damaged bytes are no longer as they were damaged */
+    bool lingers; /* inspection still reports it after the database was closed */
+    bool healed;  /* the damaged bytes have changed since */
     enum lladd_sim_reason reason;
-    const char *why; /* it is wrong */
+    const char *why; /* why it is wrong */
 };
 
-/* Has the library what it takes to put this right? */
+/* Does the library have what it needs to repair this? */
 static bool is_repairable(const struct ll_sim_damaging *d, const struct ll_sim_meaning *m)
 {
     const struct ll_sim_situation *s = &d->now;
@@ -209,7 +211,7 @@ static bool is_repairable(const struct ll_sim_damaging *d, const struct ll_sim_m
         d->kind == LLADD_SIM_DAMAGE_TRUNCATED || !m->solid)
         return false;
     if (m->one_page && m->page < s->n_pages) {
-        /* Recovery ends with a checkpoint, which gives up what redo has not read. */
+        /* The checkpoint at the end of recovery drops the log of pages that redo has not read. */
         uint64_t base = s->page[m->page].base;
         return base && base >= (s->clean ? s->info.log_oldest.v : s->info.redo.v) && !m->zeros;
     }
@@ -217,7 +219,7 @@ static bool is_repairable(const struct ll_sim_damaging *d, const struct ll_sim_m
            strcmp(d->sim->names.at[d->region[0].name].text, "control") == 0;
 }
 
-/* Is there nothing left that could tell? */
+/* Is it true that nothing in the remaining files can reveal the damage? */
 static bool is_hidden(const struct ll_sim_damaging *d, struct outcome *o)
 {
     const struct ll_sim_meaning *m = &o->meaning;
@@ -300,7 +302,7 @@ static enum lladd_sim_damage_end classify(struct ll_sim_damaging *d, struct outc
     return LLADD_SIM_WRONG;
 }
 
-/* Is this part of the file as it was damaged, and not as it was before? */
+/* Does this part of the file still have the damaged contents, which differ from the original? */
 static bool is_as_damaged(const struct ll_sim_inode *bad, const struct ll_sim_inode *was,
                           const struct ll_sim_inode *is, uint64_t from, uint64_t to)
 {
@@ -317,8 +319,8 @@ static bool is_as_damaged(const struct ll_sim_inode *bad, const struct ll_sim_in
     return differs;
 }
 
-/* Do these files still hold damaged bytes? A page is looked at as a whole: what stands in its
- * sectors may have become right again by going back. */
+/* Do these files still hold damaged bytes? Compares pages as a whole: a sector may have become
+ * right again by going back to an older version. */
 static bool is_there_still(const struct ll_sim_damaging *d, const struct ll_sim_image *image)
 {
     for (uint32_t i = 0; i < d->n_regions; i++) {
@@ -354,10 +356,10 @@ static void wrong_read(void *ctx, struct ll_sim_run *run, uint32_t inode, uint64
     else
         (void)ll_sim_get(run->live.inode[inode], d->read_from, bytes + at,
                          len - at < d->sim->page_size ? len - at : d->sim->page_size);
-    d->sim->after_read = NULL; /* once */
+    d->sim->after_read = NULL; /* only one read goes wrong */
 }
 
-/* Opens the damaged files, and lets the oracles look. */
+/* Opens the damaged files and runs the oracles. */
 static int judge(struct ll_sim_damaging *d, struct outcome *o)
 {
     struct lladd_sim *sim = d->sim;
@@ -375,14 +377,14 @@ static int judge(struct ll_sim_damaging *d, struct outcome *o)
         return rc;
     sim->after_read = d->misread ? wrong_read : NULL;
     sim->read_ctx = d;
-    ll_sim_set_free(&sim->endings); /* so that it is looked at closely */
+    ll_sim_set_free(&sim->endings); /* so that all oracles run */
     rc = ll_sim_judge(sim, &run, &claim, &o->verdict, &open_calls, &ending);
     bool fired = sim->after_read == NULL;
     sim->after_read = NULL;
     if (rc)
         return rc;
     if (d->misread && !fired)
-        d->misread = false; /* nobody has read that: as if it had not been */
+        d->misread = false; /* no call has read these bytes: there was no damage */
     o->healed = !is_there_still(d, &run.live);
     if (o->verdict.oracle == LLADD_SIM_O_NONE && d->image == d->now.image)
         return ll_sim_damage_learn_after(d, &run.live);
@@ -455,7 +457,7 @@ int ll_sim_damage_try(struct ll_sim_damaging *d, const char *fmt, ...)
 
 /* ---- situations -------------------------------------------------------------------------- */
 
-/* Sets the stage; false: there is no such situation here. */
+/* Chooses a situation. Returns false if the bounds exclude it. */
 static bool situation(struct ll_sim_damaging *d, uint32_t number)
 {
     struct lladd_sim *sim = d->sim;
@@ -478,7 +480,7 @@ static bool situation(struct ll_sim_damaging *d, uint32_t number)
     return !(sim->bounds.flags & (s->power ? LLADD_SIM_NO_POWER : LLADD_SIM_NO_KILL));
 }
 
-/* What is there without any damage must be right, or nothing can be said. */
+/* Checks that the undamaged files pass; otherwise no result means anything. */
 static int undamaged(struct ll_sim_damaging *d)
 {
     struct outcome o = {.why = "without any damage", .meaning.tail = UINT64_MAX};
@@ -522,7 +524,7 @@ static int pass(struct ll_sim_damaging *d)
     return rc;
 }
 
-/* Which of them to try: each kind gets its share. */
+/* Computes the strides: each kind of damage gets an equal share of the states. */
 static void choose(struct ll_sim_damaging *d)
 {
     uint64_t share = d->sim->bounds.states / LLADD_SIM_DAMAGE_KINDS + 1;
@@ -532,7 +534,7 @@ static void choose(struct ll_sim_damaging *d)
     }
 }
 
-/* Another database of the subject, for foreign files. */
+/* Makes another database of the same subject, for foreign files. */
 static int make_other(struct ll_sim_damaging *d, struct lladd_error *err)
 {
     struct lladd_sim_bounds b = d->sim->bounds;
@@ -543,7 +545,7 @@ static int make_other(struct ll_sim_damaging *d, struct lladd_error *err)
         return rc;
     struct lladd_dst *before = lladd_dst_enter(&d->other->dst);
     rc = ll_sim_record_first(d->other, &own, err);
-    (void)lladd_dst_enter(before); /* ours again */
+    (void)lladd_dst_enter(before); /* leaves the other simulator's environment */
     return rc;
 }
 
@@ -605,7 +607,7 @@ int ll_sim_damage_replay(struct lladd_sim *sim, const struct ll_sim_vector *v,
 
 /* ---- from the outside -------------------------------------------------------------------- */
 
-/* The failures go over to the report. */
+/* Moves the failures to the report. */
 static void hand_over(struct ll_sim_damaging *d)
 {
     struct lladd_sim *sim = d->sim;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * damage, kinds: every damage there is to a set of files, one after the other, always in the same
- * order: a token names one by its kind and number.
+ * damage, kinds: generates every damage to a set of files, always in the same order, so that a
+ * token can name a damage by its kind and number.
  */
 #include "sim/damage_private.h"
 
@@ -14,12 +14,12 @@ enum {
     CONTROL_BYTES = 256,
     DWB_HEADER = 64,
     RECORD_HEADER = 40,
-    EARLIER = 6 /* states of the files to go back to */
+    EARLIER = 6 /* number of earlier states of the files to go back to */
 };
 
 typedef int on_file(struct ll_sim_damaging *, uint32_t name, struct ll_sim_inode *);
 
-/* In the order of the names' numbers: that of the image depends on what was renamed when. */
+/* In the order of the names' numbers: the order in the image depends on renames. */
 static int each_file(struct ll_sim_damaging *d, on_file *fn)
 {
     int rc = 0;
@@ -63,7 +63,7 @@ static int flip_bytes(struct ll_sim_damaging *d, uint32_t name, const struct ll_
     return rc;
 }
 
-/* One bit somewhere in each sector. */
+/* Flips one pseudo-random bit in each sector. */
 static int flip_sectors(struct ll_sim_damaging *d, uint32_t name, const struct ll_sim_inode *inode)
 {
     int rc = 0;
@@ -74,7 +74,7 @@ static int flip_sectors(struct ll_sim_damaging *d, uint32_t name, const struct l
     return rc;
 }
 
-/* Every bit of the headers of all records. */
+/* Flips every bit of the headers of all records and of all blocks. */
 static int flip_records(struct ll_sim_damaging *d, uint32_t name, const struct ll_sim_inode *inode)
 {
     uint64_t block = inode->size < BLOCK_MAX ? inode->size : BLOCK_MAX;
@@ -148,9 +148,9 @@ static int zeros(struct ll_sim_damaging *d, uint32_t name, struct ll_sim_inode *
     return rc;
 }
 
-/* ---- writes that were lost --------------------------------------------------------------- */
+/* ---- lost writes ------------------------------------------------------------------------- */
 
-/* What the call writes to the page, all of it; or NULL. */
+/* Returns the bytes that the call writes to the page if it covers the whole page, else NULL. */
 static const unsigned char *written(const struct ll_sim_damaging *d, const struct ll_sim_call *call,
                                     uint32_t name, uint64_t page)
 {
@@ -161,8 +161,9 @@ static const unsigned char *written(const struct ll_sim_damaging *d, const struc
     return call->data + (page * size - call->off);
 }
 
-/* The call whose version of the page is in the file; 0: that from before the workload. What was
- * written later is no older version, it is what power might have left as well. */
+/* Returns the number, from 1, of the call that wrote the page as it is in the file; 0: the version
+ * from before the workload. A version written later is not an older one: a loss of power might have
+ * left it, too. */
 static uint32_t present(const struct ll_sim_damaging *d, uint32_t name, uint64_t page)
 {
     const struct ll_sim_binding *b = ll_sim_find(d->now.image, name);
@@ -177,7 +178,7 @@ static uint32_t present(const struct ll_sim_damaging *d, uint32_t name, uint64_t
     return 0;
 }
 
-/* Each version that the page has had, as far back as the workload goes. */
+/* Puts back each version that the page has had since before the workload. */
 static int lost_versions(struct ll_sim_damaging *d, uint32_t name, uint64_t page)
 {
     const struct ll_sim_run *w = &d->sim->workload;
@@ -215,7 +216,7 @@ static int lost_pages(struct ll_sim_damaging *d, uint32_t name, struct ll_sim_in
     return rc;
 }
 
-/* Any single write of the workload to another file than pages was not done. */
+/* Leaves out one write of the workload to a file other than the page file. */
 static int lost_writes(struct ll_sim_damaging *d)
 {
     const struct ll_sim_run *w = &d->sim->workload;
@@ -228,7 +229,8 @@ static int lost_writes(struct ll_sim_damaging *d)
         struct ll_sim_arena *a = &d->sim->level[2].runs;
         ll_sim_rewind(a);
         rc = ll_sim_damage_image(d, a, d->now.calls, c, d->now.power, d->image);
-        for (uint32_t n = 1; !rc && n < d->sim->names.count; n++) { /* it may have a new name */
+        /* the file may have a new name */
+        for (uint32_t n = 1; !rc && n < d->sim->names.count; n++) {
             const struct ll_sim_binding *b = ll_sim_find(d->image, n);
             if (b && b->inode == call->inode)
                 ll_sim_damage_region(d, n, call->off, call->len);
@@ -241,7 +243,7 @@ static int lost_writes(struct ll_sim_damaging *d)
     return rc;
 }
 
-/* ---- writes and reads that went elsewhere ------------------------------------------------ */
+/* ---- misdirected writes and reads -------------------------------------------------------- */
 
 /* Copies bytes of the undamaged files to another place. */
 static int copy(struct ll_sim_damaging *d, uint32_t from, uint64_t from_off, uint32_t to,
@@ -255,7 +257,7 @@ static int copy(struct ll_sim_damaging *d, uint32_t from, uint64_t from_off, uin
     return ll_sim_damage_put(d, to, to_off, bytes, n);
 }
 
-/* The newest write of a page went to another one's place: both are wrong. */
+/* Moves the newest write of a page to the place of another page: both are wrong. */
 static int misdirect_page(struct ll_sim_damaging *d, uint32_t name, uint64_t page, uint64_t victim)
 {
     const struct ll_sim_run *w = &d->sim->workload;
@@ -264,7 +266,7 @@ static int misdirect_page(struct ll_sim_damaging *d, uint32_t name, uint64_t pag
     if (!ll_sim_damage_next(d, LLADD_SIM_DAMAGE_MISDIRECTED, &rc))
         return rc;
     rc = copy(d, name, page * size, name, victim * size, size);
-    /* What the page was before that write. */
+    /* The version of the page before that write. */
     const unsigned char *newest = NULL, *before = NULL;
     for (uint32_t c = 0, last = present(d, name, page); c < last; c++) {
         const unsigned char *bytes = written(d, &w->trace[c], name, page);
@@ -355,7 +357,7 @@ static int cut_off(struct ll_sim_damaging *d, uint32_t name, struct ll_sim_inode
     return rc;
 }
 
-/* All of another image's file, or one unit of it. */
+/* Copies bytes [off, off + len) from the file of another image. */
 static int put_from(struct ll_sim_damaging *d, uint32_t name, const struct ll_sim_inode *from,
                     uint64_t off, uint64_t len)
 {
@@ -400,7 +402,7 @@ static int foreign(struct ll_sim_damaging *d, uint32_t name, struct ll_sim_inode
 
 /* ---- earlier states ---------------------------------------------------------------------- */
 
-/* Everything that has a name before or after. */
+/* Marks every file, whether it exists before or after the damage, as changed. */
 static void all_regions(struct ll_sim_damaging *d, bool pages, bool others)
 {
     for (uint32_t n = 1; n < d->sim->names.count; n++) {
@@ -410,7 +412,7 @@ static void all_regions(struct ll_sim_damaging *d, bool pages, bool others)
     }
 }
 
-/* The pages of one time with everything else of another. */
+/* Combines the pages of one time with all other files of another. */
 static int mixed(struct ll_sim_damaging *d, const struct ll_sim_image *old, uint32_t c,
                  bool old_pages)
 {
@@ -432,7 +434,7 @@ static int mixed(struct ll_sim_damaging *d, const struct ll_sim_image *old, uint
                              old_pages ? "pages is" : "all but pages is", c);
 }
 
-/* One file of an earlier time. */
+/* Replaces one file by its contents at an earlier time. */
 static int older_file(struct ll_sim_damaging *d, const struct ll_sim_image *old, uint32_t c,
                       uint32_t name)
 {
@@ -471,7 +473,7 @@ static int older(struct ll_sim_damaging *d)
     return rc;
 }
 
-/* ---- all of them ------------------------------------------------------------------------- */
+/* ---- entry points ------------------------------------------------------------------------ */
 
 int ll_sim_damage_all(struct ll_sim_damaging *d)
 {

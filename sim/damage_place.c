@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * damage, place: which bytes of the files mean something (docs/disk-format.md), so that it is known
- * without asking the library whether damage to them has to be noticed.
+ * damage, place: knows which bytes of the files mean something (docs/disk-format.md), and so
+ * decides, without asking the library, whether damage to them has to be noticed.
  *
  *   pages     pages that are allocated, the root page, the maps
  *   log       whole records between the oldest LSN and the end, and the headers of their blocks;
@@ -51,7 +51,7 @@ static int see_record(void *ctx, const struct lladd_inspect_record *r)
     return 0;
 }
 
-/* Its LSN is a fence's, and nobody has logged anything about it since. */
+/* Is the page's LSN that of a fence record (a bulk write), with no record about the page since? */
 static bool is_bulk(const struct ll_sim_situation *s, uint64_t page, uint64_t lsn)
 {
     bool bulk = false;
@@ -94,7 +94,7 @@ static int learn_pages(struct ll_sim_damaging *d, struct lladd_inspect *view)
     return 0;
 }
 
-/* Does the first block of the log not say where its first record begins? */
+/* Does the first block of the log fail to say where its first record begins? */
 static bool begins_inside(const struct ll_sim_damaging *d, uint64_t oldest)
 {
     char name[32];
@@ -177,7 +177,7 @@ uint64_t ll_sim_damage_newest(const struct ll_sim_damaging *d, const struct ll_s
 
 /* ---- meaning ----------------------------------------------------------------------------- */
 
-/* The record that holds the LSN; NULL: none does. */
+/* Returns the record that contains the LSN, or NULL. */
 static const struct ll_sim_record_facts *record_at(const struct ll_sim_situation *s, uint64_t lsn)
 {
     uint32_t from = 0, to = s->n_records;
@@ -191,7 +191,7 @@ static const struct ll_sim_record_facts *record_at(const struct ll_sim_situation
     return from < s->n_records && s->record[from].lsn <= lsn ? &s->record[from] : NULL;
 }
 
-/* The first record that has a byte in [lsn, end). */
+/* Returns the first record that has a byte in [lsn, end), or NULL. */
 static const struct ll_sim_record_facts *record_in(const struct ll_sim_situation *s, uint64_t lsn,
                                                    uint64_t end)
 {
@@ -240,15 +240,16 @@ static bool is_named(const struct ll_sim_situation *s, uint64_t from, uint64_t t
     return named;
 }
 
-/* Are those that are damaged the first ones, of which only who names them can tell that they were
- * there? */
+/* Are the damaged records the first ones of the log, so that only a reference to them can prove
+ * that they existed, and is there no such reference? */
 static bool is_unnamed_start(const struct ll_sim_situation *s, const struct ll_sim_meaning *m)
 {
     return s->begins_inside && m->log_first == s->record[0].lsn && m->log_end <= s->info.redo.v &&
            !is_named(s, m->log_first, m->log_end);
 }
 
-/* Is the first damaged record known to have been durable, by control or by a seal that is left? */
+/* Is the first damaged record known to have been durable, from the control file or from a seal
+ * record that is left? */
 static void weigh_log(const struct ll_sim_situation *s, struct ll_sim_meaning *m)
 {
     uint64_t stated = s->clean ? s->info.log_end.v : s->info.watermark.v;
@@ -329,7 +330,7 @@ static bool reads_zeros(const struct ll_sim_damaging *d, const struct ll_sim_ino
     return zeros;
 }
 
-/* What stands there now; a read that goes wrong gives something else everywhere. */
+/* Compares old and new bytes of the region. A wrong read makes all of its bytes differ. */
 static void mean_region(const struct ll_sim_damaging *d, struct ll_sim_meaning *m,
                         const struct ll_sim_region *r, const struct ll_sim_inode *old,
                         const struct ll_sim_inode *new)
@@ -360,7 +361,7 @@ void ll_sim_damage_meaning(struct ll_sim_damaging *d, struct ll_sim_meaning *m)
         const struct ll_sim_binding *was = ll_sim_find(d->now.image, r->name);
         const struct ll_sim_binding *is = ll_sim_find(d->image, r->name);
         if (!was || was->inode == LL_SIM_DIRECTORY)
-            continue; /* it was not there before: nobody misses it */
+            continue; /* it did not exist before, so nothing is lost */
         const struct ll_sim_inode *old = d->now.image->inode[was->inode];
         if (r->off < old->size)
             mean_region(d, m, r, old, is ? d->image->inode[is->inode] : NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * damage, report: what became of the damages, for people and for programs.
+ * damage, report: the results of silent damage, as text and as JSON.
  */
 #include "sim/sim_private.h"
 
@@ -36,7 +36,8 @@ void lladd_sim_damage_free(struct lladd_sim_damage_report *r)
     free(r);
 }
 
-/* The sink remembers a failure and swallows what follows: one look at the end is enough. */
+/* The sink remembers its first failure and ignores later output, so one check at the end is enough.
+ */
 int lladd_sim_damage_text(const struct lladd_sim_damage_report *r, struct lladd_sink *s)
 {
     (void)lladd_sink_printf(s, "subject %s, damaged: %s\n", r->subject,

@@ -2,15 +2,16 @@
 /*
  * device: the disk as a database sees it during one run.
  *
- * It begins with what a crash has left. What that is, is not known yet: a unit is decided when the
- * run first looks at it (unit.c, choice.c), and what is never looked at makes no difference. Calls
- * that change something are written down, with their bytes: the trace, from which the explorer
- * makes the worlds in which the next crash happens.
+ * A run begins with what a crash has left. Its contents are nondeterministic: each crash unit is
+ * decided when the run first reads it (unit.c, choice.c), and a unit that is never read makes no
+ * difference. Calls that change something are recorded with their bytes. This trace is what the
+ * explorer uses to build the disk states (worlds) in which the next crash happens.
  *
- * The sound reduction. Redo reads one page and the log, and nothing of one page depends on another
- * (OP-4). So it is enough to see each version of each page while all others are at version 0; and a
- * log that ends inside a record is for the pages one that ends before it. Not more than one unit of
- * these two kinds is away from 0 at a time (`deviant`). With LLADD_SIM_FULL_PRODUCT any may be.
+ * The sound reduction. Redo reads one page and the log, and no page depends on another (OP-4). So
+ * it is enough to try each version of each page while all other pages are at version 0. And for the
+ * pages, a log that ends inside a record is the same as one that ends before that record. Hence at
+ * most one unit of these two kinds deviates from 0 at a time (`deviant`). With
+ * LLADD_SIM_FULL_PRODUCT any number may deviate.
  *
  * The lock file is not part of the disk: no crash depends on it.
  */
@@ -19,7 +20,7 @@
 #include <errno.h>
 
 struct ll_sim_file {
-    struct ll_sim_file *next; /* while spare */
+    struct ll_sim_file *next; /* in the list of closed files */
     uint32_t inode;           /* LL_SIM_NO_INODE: the lock */
     bool read_only;
 };
@@ -88,14 +89,15 @@ int ll_sim_run_world(struct ll_sim_run *run, struct ll_sim_arena *a, struct ll_s
         return 0;
     int rc = ll_sim_image_copy(a, &run->from->image, &out->image);
     if (!rc && !run->units && run->from->n_ops) {
-        /* A dead process has lost nothing, and made nothing durable either. */
+        /* The death of a process loses nothing, and makes nothing durable either. */
         out->n_ops = out->ops_capacity = run->from->n_ops;
         out->ops = ll_sim_take(a, out->n_ops * sizeof *out->ops);
         if (!out->ops)
             return LLADD_NO_MEMORY;
         memcpy(out->ops, run->from->ops, out->n_ops * sizeof *out->ops);
     }
-    /* Names and sizes before what depends on them. What was never looked at has not arrived. */
+    /* Names and sizes first, since the other units depend on them. A unit that was never read has
+     * not arrived. */
     static const unsigned char order[] = {LL_SIM_UNIT_NAMES, LL_SIM_UNIT_SIZE, LL_SIM_UNIT_LOG,
                                           LL_SIM_UNIT_DATA};
     for (unsigned k = 0; !rc && run->units && k < sizeof order; k++)
@@ -115,7 +117,7 @@ static bool is_page(const struct ll_sim_unit *u)
     return u->kind == LL_SIM_UNIT_DATA && u->file == LL_SIM_PAGES;
 }
 
-/* From where to where enumeration goes. */
+/* The range of variants to enumerate. */
 static void range_of(const struct ll_sim_run *run, uint32_t i, uint32_t *first, uint32_t *limit)
 {
     const struct ll_sim_unit *u = &run->units->at[i];
@@ -124,7 +126,7 @@ static void range_of(const struct ll_sim_run *run, uint32_t i, uint32_t *first, 
     if (run->pick == i)
         *first = u->fresh;
     else if (run->pick != LL_SIM_NO_UNIT && u->newest && i < run->pick)
-        *limit = u->fresh; /* the explorer has been there when i was picked */
+        *limit = u->fresh; /* larger variants were explored when unit i was picked */
     if (run->sim->bounds.flags & LLADD_SIM_FULL_PRODUCT)
         return;
     uint32_t other = run->deviant;
@@ -138,7 +140,7 @@ static void range_of(const struct ll_sim_run *run, uint32_t i, uint32_t *first, 
         *limit = u->fine;
 }
 
-/* All of it behind the end of the file? */
+/* Does all of the unit lie beyond the end of the file? */
 static bool beyond(const struct ll_sim_run *run, const struct ll_sim_unit *u)
 {
     if (u->kind != LL_SIM_UNIT_DATA)
@@ -156,7 +158,7 @@ static int decide(struct ll_sim_run *run, uint32_t i)
     int rc = ll_sim_unit_variants(run->sim, run->units, u);
     if (!rc && u->n > 1 && !beyond(run, u)) {
         range_of(run, i, &first, &limit);
-        /* Cuts at every byte are so many that nothing else would be drawn. */
+        /* Cuts at every byte are so numerous that a random draw would choose nothing else. */
         if (run->sim->choices.mode == LL_SIM_DRAW && run->sim->choices.drawn >> 32 & 3 &&
             u->fine > first && u->fine < limit)
             limit = u->fine;
@@ -197,7 +199,7 @@ static int decide_size(struct ll_sim_run *run, uint32_t inode)
 
 enum overlap { NONE, SOME, WHOLE };
 
-/* How much of what is undecided about the unit lies in these bytes of the file? */
+/* How much of the unit lies in these bytes of the file? */
 static enum overlap overlap_of(const struct ll_sim_run *run, const struct ll_sim_unit *u,
                                uint32_t inode, uint64_t off, uint64_t end)
 {
@@ -227,7 +229,7 @@ static int decide_bytes(struct ll_sim_run *run, uint32_t inode, uint64_t off, ui
         enum overlap over = overlap_of(run, u, inode, off, end);
         if (over == NONE)
             continue;
-        if (over == WHOLE && overwritten) { /* and never seen */
+        if (over == WHOLE && overwritten) { /* overwritten before anything has read it */
             run->variant[i] = 0;
             run->undecided--;
             rc = ll_sim_unit_variants(run->sim, run->units, &run->units->at[i]) ? -ENOMEM : 0;
@@ -243,7 +245,7 @@ static int decide_bytes(struct ll_sim_run *run, uint32_t inode, uint64_t off, ui
 
 /* ---- calls ------------------------------------------------------------------------------- */
 
-/* Before anything else. 0, a negative errno, or how much of a transfer to do, and one. */
+/* Called before every call. Returns 0, a negative errno, or 1 + the number of bytes to transfer. */
 static int64_t before(struct ll_sim_run *run, enum ll_sim_call_kind kind, uint32_t name,
                       uint64_t off, size_t len)
 {
@@ -273,7 +275,7 @@ static struct ll_sim_call *note(struct ll_sim_run *run, enum ll_sim_call_kind ki
     return call;
 }
 
-/* The call is complete; `more` is what it has besides its kind and name. */
+/* Completes a call; `more` hashes its arguments other than kind and name. */
 static int done(struct ll_sim_run *run, const struct ll_sim_call *call, uint64_t more)
 {
     if (!call)
@@ -285,7 +287,7 @@ static int done(struct ll_sim_run *run, const struct ll_sim_call *call, uint64_t
     return 0;
 }
 
-/* The name a file has now; 0 if it has none. */
+/* Returns the current name of a file; 0 if it has none. */
 static uint32_t name_of(const struct ll_sim_run *run, uint32_t inode)
 {
     for (uint32_t i = 0; i < run->live.n_names; i++)
@@ -294,7 +296,7 @@ static uint32_t name_of(const struct ll_sim_run *run, uint32_t inode)
     return 0;
 }
 
-/* A name of more than nothing, without empty or dotted parts. */
+/* Is the name valid: not empty, without empty or dotted parts? */
 static bool name_ok(const char *name)
 {
     const char *part = name;
@@ -321,7 +323,7 @@ static int parent_ok(const struct ll_sim_run *run, uint32_t name)
     return b->inode == LL_SIM_DIRECTORY ? 0 : -ENOTDIR;
 }
 
-/* Finds the number of a name and what it stands for, once the names are decided. */
+/* Decides the names, then looks up the number of the name and what it is bound to. */
 static int look_up(struct ll_sim_run *run, const char *text, uint32_t *name,
                    struct ll_sim_binding **out)
 {
@@ -405,7 +407,7 @@ static int sim_close(struct lladd_device *dev, struct lladd_file *file)
     int rc = 0;
     if (f->inode == LL_SIM_NO_INODE)
         run->locked = false;
-    else if (run->sim->before_call) /* no step of its own: nothing depends on it */
+    else if (run->sim->before_call) /* closing is not part of the trace: nothing depends on it */
         rc = (int)run->sim->before_call(run->sim->hook_ctx, run, LL_SIM_CLOSE,
                                         name_of(run, f->inode), 0, 0);
     f->next = run->spare;
@@ -449,7 +451,7 @@ static bool is_raw(const struct lladd_sim *sim, const unsigned char *bytes, size
            lladd_get64(bytes + NUMBER_AT) != off / sim->page_size;
 }
 
-/* Takes the pieces together, and does what a write does. */
+/* Joins the pieces and writes them. */
 static int write_at(struct ll_sim_run *run, enum ll_sim_call_kind kind, const struct ll_sim_file *f,
                     const struct lladd_iovec *pieces, int n, uint64_t off, size_t len)
 {
@@ -488,7 +490,7 @@ static int write_at(struct ll_sim_run *run, enum ll_sim_call_kind kind, const st
     done(run, call, off + ll_sim_hash(data, len));
     if (ll_sim_put(run->arena, inode, off, data, len, true, false))
         return no_memory(run);
-    return hook > 0 && !astray ? -EIO : 0; /* it says that not all of it was written */
+    return hook > 0 && !astray ? -EIO : 0; /* reports a partial write as an error */
 }
 
 static int sim_pwritev(struct lladd_device *dev, struct lladd_file *file,
@@ -524,7 +526,7 @@ static int sim_append(struct lladd_device *dev, struct lladd_file *file, const v
     return rc;
 }
 
-/* The cache forgets what never got to the disk: the file is what the disk has of it. */
+/* Drops what never reached the disk from the cache: the file reads as it is on the disk. */
 static int revert(struct ll_sim_run *run, uint32_t inode)
 {
     struct ll_sim_world w;
@@ -546,7 +548,7 @@ static int revert(struct ll_sim_run *run, uint32_t inode)
     return 0;
 }
 
-/* A sync that does something else than what it is for. */
+/* A sync that fails or lies. */
 static int sync_fails(struct ll_sim_run *run, uint32_t name, uint32_t inode, int effect)
 {
     bool reverted = effect == LL_SIM_SYNC_FAILS_REVERTED;
@@ -605,7 +607,8 @@ static int sim_size(struct lladd_device *dev, struct lladd_file *file, uint64_t 
     return rc;
 }
 
-/* What a file system does: a size that is durable once the file was synced, and blocks. */
+/* Behaves like a file system: allocates the blocks and sets a size that is durable after the file's
+ * next sync. */
 static int sim_allocate(struct lladd_device *dev, struct lladd_file *file, uint64_t size)
 {
     struct ll_sim_run *run = run_of(dev);
@@ -665,7 +668,7 @@ static int sim_unlink(struct lladd_device *dev, const char *text)
     return done(run, note(run, LL_SIM_UNLINK, name, inode), 0);
 }
 
-/* The number of a directory that is there. */
+/* Finds the number of an existing directory. */
 static int directory(struct ll_sim_run *run, const char *text, uint32_t *name)
 {
     struct ll_sim_binding *b;
@@ -734,7 +737,7 @@ static int sim_lock(struct lladd_device *dev, const char *name, struct lladd_fil
 {
     struct ll_sim_run *run = run_of(dev);
     *owner = 0;
-    (void)name; /* a database has one */
+    (void)name; /* a database has only one lock */
     if (run->locked)
         return -EAGAIN;
     int rc = (int)before(run, LL_SIM_LOCK, 0, 0, 0);

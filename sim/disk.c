@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * disk: names, files, and worlds.
+ * disk: names, files, and disk states (worlds).
  *
- * A file is a row of blocks. Images share inodes and blocks until one of them writes, so a copy of
- * an image costs a few hundred bytes whatever the files hold, and a write that covers a block whole
- * makes the written bytes themselves the block.
+ * A file is an array of blocks. Images share inodes and blocks until one of them writes. So a copy
+ * of an image costs a few hundred bytes, whatever the files hold, and a write that covers a whole
+ * block uses the written bytes themselves as the block.
  *
- * A world is what is durable, and the operations that are not, in the order they were issued. It
- * follows a trace: what changes something is added, a sync applies the file's operations, a sync of
- * a directory those on names in it. A name is not durable because its file is.
+ * A world is the durable state of the disk and the list of pending operations, in the order they
+ * were issued. It follows a trace: a change is appended to the list, a sync applies the operations
+ * on the file, and a sync of a directory applies those on names in it. The sync of a file does not
+ * make its name durable.
  */
 #include "sim/sim_private.h"
 
@@ -52,7 +53,7 @@ int ll_sim_names_init(struct lladd_sim *sim)
     return names_enlarge(sim) || ll_sim_intern(sim, "") == UINT32_MAX ? LLADD_NO_MEMORY : 0;
 }
 
-/* Its place among the buckets: its own, or the free one where it belongs. */
+/* Returns the bucket of the name, or the free bucket where it belongs. */
 static uint32_t *name_place(struct ll_sim_names *n, const char *text, size_t len, uint64_t hash)
 {
     uint32_t at = (uint32_t)hash & (n->n_buckets - 1);
@@ -162,7 +163,7 @@ uint32_t ll_sim_inode_new(struct ll_sim_arena *a, struct ll_sim_image *image, ui
     return image->n_inodes++;
 }
 
-/* Room for some more names and files, so that most runs never grow them. */
+/* Spare room for names and files, so that most runs never grow the arrays. */
 enum { SPARE = 8 };
 
 int ll_sim_image_copy(struct ll_sim_arena *a, const struct ll_sim_image *from,
@@ -183,8 +184,8 @@ int ll_sim_image_copy(struct ll_sim_arena *a, const struct ll_sim_image *from,
     return 0;
 }
 
-/* A copy of an image has the same inodes, which are not its own; while it lives, the one it was
- * made from does not change. */
+/* Copy on write. A copy of an image shares its inodes with the original, which must not change
+ * while the copy lives. */
 struct ll_sim_inode *ll_sim_own(struct ll_sim_arena *a, struct ll_sim_image *image, uint32_t number)
 {
     struct ll_sim_inode *old = image->inode[number];
@@ -205,7 +206,7 @@ struct ll_sim_inode *ll_sim_own(struct ll_sim_arena *a, struct ll_sim_image *ima
     return fresh;
 }
 
-/* Block `i`, made known. */
+/* Returns block `i`, adding blocks as needed. */
 static struct ll_sim_block *block_at(struct ll_sim_arena *a, struct ll_sim_inode *inode, uint64_t i)
 {
     if (i >= UINT32_MAX / 2)
@@ -237,7 +238,7 @@ static int own_block(struct ll_sim_arena *a, struct ll_sim_block *b)
     return 0;
 }
 
-/* Into one block; `len` > 0. */
+/* Writes into one block; `len` > 0. */
 static int put_block(struct ll_sim_arena *a, struct ll_sim_inode *inode, uint64_t off,
                      const unsigned char *data, size_t len, bool stable, bool hashed)
 {
@@ -245,13 +246,13 @@ static int put_block(struct ll_sim_arena *a, struct ll_sim_inode *inode, uint64_
     size_t into = (size_t)(off % LL_SIM_BLOCK);
     if (!b)
         return LLADD_NO_MEMORY;
-    /* The words it touches. */
+    /* The range of whole words that the write touches. */
     size_t from = into & ~(size_t)7, to = (into + len + 7) & ~(size_t)7;
     uint64_t at = off - into + from;
     if (hashed && b->bytes)
         inode->hash -= ll_sim_hash_at(b->bytes + from, to - from, at);
     if (stable && len == LL_SIM_BLOCK) {
-        /* The bytes themselves, which nobody writes to. */
+        /* The caller's bytes become the block; they are never modified. */
         *b = (struct ll_sim_block){(unsigned char *)(uintptr_t)data, false};
     } else {
         if (own_block(a, b))
@@ -376,7 +377,7 @@ static void hash_op(const struct lladd_sim *sim, const struct ll_sim_world *w, s
     op->hash = ll_sim_mix(h, sim->names.at[op->to].hash);
 }
 
-/* A write to the page file is one operation for each page: pages are decided by themselves. */
+/* A write to the page file becomes one operation per page: pages are crash units of their own. */
 static int add_write(struct lladd_sim *sim, struct ll_sim_arena *a, struct ll_sim_world *w,
                      const struct ll_sim_call *call, uint32_t number)
 {
@@ -418,8 +419,8 @@ static int make_durable(struct ll_sim_arena *a, struct ll_sim_image *image,
     return ll_sim_put(a, inode, op->off, op->data, op->len, true, true);
 }
 
-/* What is written again over lost bytes gets to the disk, and the older bytes are not in the cache
- * any more either. */
+/* A later write over lost bytes does reach the disk, and replaces the older bytes in the cache as
+ * well. */
 static int patch(struct ll_sim_arena *a, struct ll_sim_op *lost, const struct ll_sim_op *by)
 {
     uint64_t from = lost->off > by->off ? lost->off : by->off;
@@ -465,8 +466,8 @@ static uint32_t drop_empty(struct ll_sim_world *w, uint32_t n)
     return kept;
 }
 
-/* A sync that failed or lied: what was pending is in the cache, or nowhere, and no other sync will
- * bring it to the disk. */
+/* After a sync that failed or lied, what was pending is in the cache only, or nowhere, and no later
+ * sync will write it to the disk. */
 static void lose(struct ll_sim_world *w, const struct ll_sim_call *call)
 {
     uint32_t kept = 0;
@@ -485,7 +486,7 @@ static void lose(struct ll_sim_world *w, const struct ll_sim_call *call)
     w->n_ops = kept;
 }
 
-/* What the sync is about is durable now and leaves the list. */
+/* Applies the operations that the sync makes durable, and removes them from the list. */
 static int settle(const struct lladd_sim *sim, struct ll_sim_arena *a, struct ll_sim_world *w,
                   const struct ll_sim_call *call)
 {
@@ -526,7 +527,7 @@ int ll_sim_step(struct lladd_sim *sim, struct ll_sim_arena *a, struct ll_sim_wor
     case LL_SIM_WRITE:
         return add_write(sim, a, w, call, number);
     case LL_SIM_CREATE:
-        /* The same number as in the run. */
+        /* Inode numbers must equal those of the run. */
         while (w->image.n_inodes <= call->inode)
             if (ll_sim_inode_new(a, &w->image, sim->names.at[call->name].hash) == LL_SIM_NO_INODE)
                 return LLADD_NO_MEMORY;

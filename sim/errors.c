@@ -2,36 +2,38 @@
 /*
  * errors: the n-th call fails, for every n.
  *
- * A *fault* is a kind, a number n and whether it is for ever: of the calls it can hit (device calls
- * of one sort, or allocations) the n-th fails, or that and all later ones. n grows until a run ends
- * in which nothing was hit. It happens in the workload, with opening and closing around it, or in
- * the recovery from a crash of the workload that went well, or in the creation of a database. Then
- * the device is well again:
+ * A *fault* is a kind, a number n, and whether it lasts for ever. Of the calls it can hit (device
+ * calls of one sort, or allocations) the n-th one fails, or the n-th and all later ones. n grows
+ * until a run ends in which nothing was hit. The fault happens in one of three stages: in the
+ * workload, including open and close; in the recovery from a crash of a workload that succeeded; or
+ * in the creation of a database. After that the device works again:
  *
  *    fault in creation        trace ─► crash ─► open, which makes what is missing
  *    fault in the workload    trace ─► crash ─► recovery, judged
  *    trace ─► crash ─► fault in its recovery  trace ─► crash ─► recovery, judged
  *
- * The first judge is O8, of the run in which the fault was: has anybody been told who had to be,
- * and was nothing promised afterwards? A failed write or sync of log, pages, control file or
- * double-write area poisons the handle (LOG-4); want of memory or space never does, and does not
- * keep anybody from rolling back (REC-3). Then all other oracles look at what is recovered, with
- * the claims of what had been promised.
+ * O8 judges the run that had the fault: was the error reported, and was nothing promised after it?
+ * A failed write or sync of the log, the page file, the control file or the double-write area must
+ * poison the handle (LOG-4). A lack of memory or space must never poison it, and must not keep a
+ * transaction from rolling back (REC-3). Then all other oracles judge the recovered database, with
+ * the claims that follow from the promises made.
  *
- * Which states. A fault changes what the run does, mostly to nothing; so it is enough to crash at
- * the fault, where promises changed since, and at the end: with nothing of what is pending, with
- * all of it (the process dies), some states drawn at random; and, for what the kernel says that it
- * has and does not write (SYNC_LOST), by the death of the process and then of the power: REC-4.
+ * Which states. Most faults change little of what the run does. So it is enough to crash at the
+ * fault, where promises have changed since, and at the end. At each of these points three sorts of
+ * states are tried: nothing of what is pending has arrived, all of it has (the process dies), and
+ * some states drawn at random. After SYNC_LOST the kernel has data in its cache that it will not
+ * write; so the process dies first, and the power fails after the recovery from that (REC-4).
  *
- * Which recoveries. What a recovery does is a set of features: phases, ways of redo and undo, kinds
- * of device calls on kinds of files. Crashes are chosen greedily until together they have all.
+ * Which recoveries. A recovery is described by a set of features: phases, paths of redo and undo,
+ * kinds of device calls on kinds of files. A greedy algorithm chooses crashes until their
+ * recoveries together have all features.
  *
- * Lies. Where a sync has returned 0 and lost everything, nobody can know what is missing. Then the
- * power may take what it likes: recovery has to end, that is all. The death of the process takes
- * nothing, as always.
+ * Lies. Where a sync has returned 0 and lost everything, the library cannot know what is missing.
+ * After a loss of power recovery only has to end. After the death of the process nothing is lost,
+ * as always.
  *
- * A row of choices is: kind and one, n, stage * 2 + for ever; of a recovery the crash before it;
- * then crashes as replay.c has them.
+ * A row of choices is: 1 + kind, n, 2 * stage + for ever; for a fault in recovery the crash before
+ * it; then crashes as in replay.c.
  */
 #include "sim/errors.h"
 
@@ -40,10 +42,10 @@
 
 /* ---- O8 ---------------------------------------------------------------------------------- */
 
-/* What a run with a fault has shown. */
+/* What a run with a fault has returned. */
 struct outcome {
-    int opened, ran, closed; /* what these returned */
-    bool poisoned;           /* the handle, before it was closed */
+    int opened, ran, closed; /* return codes of open, workload and close */
+    bool poisoned;           /* the handle was poisoned before it was closed */
     struct lladd_error why;
 };
 
@@ -53,7 +55,8 @@ static int object_error(struct ll_sim_verdict *v, const struct ll_sim_faults *f,
                          f->for_ever ? "for ever" : "once", what);
 }
 
-/* A transaction whose call has failed, and with which nothing was done about it. */
+/* Returns a transaction that the workload left alone after one of its calls had failed; NULL: none.
+ */
 static const struct ll_sim_txn *unheeded(const struct ll_sim_record *r)
 {
     for (uint32_t i = 0; i < r->n_txns; i++)
@@ -92,8 +95,9 @@ static void look_at_poison(const struct ll_sim_faults *f, const struct outcome *
 {
     char text[300];
     bool want = ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_RESOURCE;
-    /* A rollback that has to read a segment of the log opens its file. Without that it fails as for
-     * a read that fails, and opening the database again repeats it (docs/durability.md). */
+    /* A rollback may have to read a segment of the log, and its file may be closed. If the file
+     * cannot be opened the rollback fails as it does after a failed read, and the next open of the
+     * database repeats it (docs/durability.md). */
     if (f->kind == LLADD_SIM_FAULT_FILES && o->poisoned && o->why.code == LLADD_UNDO_FAILED)
         return;
     if (f->grave && f->graved != LL_SIM_CLOSING && o->opened == 0 && !o->poisoned)
@@ -117,7 +121,7 @@ static void look_at_poison(const struct ll_sim_faults *f, const struct outcome *
     }
 }
 
-/* Of the run alone; what it has left on the disk is for the others. */
+/* Judges the run only; what it has left on the disk is judged later. */
 static void look_at_run(struct ll_sim_faults *f, const struct outcome *o, struct ll_sim_verdict *v)
 {
     struct lladd_sim *sim = f->sim;
@@ -151,8 +155,8 @@ static void count_run(struct ll_sim_faults *f, const struct outcome *o, bool rec
 
 /* ---- the workload, or creation, with a fault --------------------------------------------- */
 
-/* From open to close. A database that is being created is closed at once; nothing is promised by
- * that but that the next open succeeds. */
+/* Runs from open to close. A database that is being created is closed at once; then the only
+ * promise is that the next open succeeds. */
 static int faulty_life(struct ll_sim_faults *f, struct ll_sim_verdict *v)
 {
     struct lladd_sim *sim = f->sim;
@@ -185,20 +189,20 @@ static int faulty_life(struct ll_sim_faults *f, struct ll_sim_verdict *v)
 
 /* ---- rows of crashes ---------------------------------------------------------------------- */
 
-/* Runs in a row, the faulty one among them; what they claim. */
+/* A row of runs, including the one with the fault, and the claims they have made. */
 struct row {
     struct ll_sim_run runs[LLADD_SIM_DEPTH_MAX + 1];
     struct ll_sim_world worlds[LLADD_SIM_DEPTH_MAX + 1];
     struct ll_sim_units units[LLADD_SIM_DEPTH_MAX + 1];
     struct ll_sim_claims claims;
-    struct ll_sim_run *last; /* what the next crash is a crash of */
-    uint32_t settled; /* calls of it after which it holds what it has shown; LL_SIM_NOBODY: never */
-    uint32_t level;   /* of the next crash */
+    struct ll_sim_run *last; /* the run that crashes next */
+    uint32_t settled;        /* calls after which its result is final; LL_SIM_NOBODY: never */
+    uint32_t level;          /* the level of the next crash */
 };
 
 /* ---- crashes of creation ------------------------------------------------------------------- */
 
-/* A database that was being made has to be made, or to be there, and to work. */
+/* The next open must finish the creation, or find the database, and the database must work. */
 static int judge_creation(struct ll_sim_faults *f, struct row *r, struct ll_sim_verdict *v)
 {
     struct lladd_sim *sim = f->sim;
@@ -228,13 +232,13 @@ static int judge_creation(struct ll_sim_faults *f, struct row *r, struct ll_sim_
 
 /* ---- a recovery, with a fault ------------------------------------------------------------ */
 
-/* Does the row say when the next crash is? 0 is never. */
+/* Does the row contain another crash? The value 0 ends it. */
 static bool more_crashes(const struct ll_sim_choices *c)
 {
     return c->pos < c->count && c->at[c->pos].value > 0;
 }
 
-/* Takes the next crash out of the row of choices. */
+/* Makes the next crash of the row. */
 static int next_crash(struct lladd_sim *sim, struct row *r)
 {
     uint32_t crash = ll_sim_choose(sim, LL_SIM_C_CRASH, r->last->n_calls + 2, 0, 1);
@@ -249,13 +253,13 @@ static int next_crash(struct lladd_sim *sim, struct row *r)
     return rc;
 }
 
-/* Another crash comes after that of this run. */
+/* Notes for the claims whether the run began with a loss of power. */
 static void pass(struct row *r)
 {
     r->claims.power |= !r->last->kill;
 }
 
-/* The workload has gone well; it crashes, and the recovery from that has the fault. */
+/* The workload succeeds and crashes, and the fault happens in the recovery. */
 static int faulty_recovery(struct ll_sim_faults *f, struct row *r, struct ll_sim_verdict *v)
 {
     struct lladd_sim *sim = f->sim;
@@ -307,9 +311,9 @@ static int faulty_recovery(struct ll_sim_faults *f, struct row *r, struct ll_sim
     return rc;
 }
 
-/* ---- crashes behind it ------------------------------------------------------------------- */
+/* ---- crashes after the fault -------------------------------------------------------------- */
 
-/* Nobody can be blamed for what was lost behind his back. */
+/* Is the violation a consequence of a sync that lied, which the library cannot notice? */
 static bool excusable(const struct ll_sim_faults *f, const struct row *r,
                       const struct ll_sim_verdict *v)
 {
@@ -319,7 +323,8 @@ static bool excusable(const struct ll_sim_faults *f, const struct row *r,
            v->oracle != LLADD_SIM_O_WAL;
 }
 
-/* The disk is still full: recovery does without space, or says so and has changed nothing. */
+/* The disk is still full: recovery must succeed without space, or refuse with a resource error and
+ * change nothing. */
 static int judge_on_full_disk(struct ll_sim_faults *f, struct row *r,
                               const struct ll_sim_claim *claim, struct ll_sim_verdict *v)
 {
@@ -355,7 +360,7 @@ static int judge(struct ll_sim_faults *f, struct row *r, struct ll_sim_verdict *
 {
     struct lladd_sim *sim = f->sim;
     struct ll_sim_run *run = r->last;
-    /* A cache that has the old bytes again keeps no promise that rests on it. */
+    /* If the cache has gone back to the old bytes, even the death of the process loses data. */
     struct ll_sim_claims claims = r->claims;
     claims.power |= f->kind == LLADD_SIM_FAULT_SYNC_REVERTED;
     struct ll_sim_claim claim = ll_sim_claim_of(&claims, run->kill);
@@ -380,7 +385,7 @@ static int judge(struct ll_sim_faults *f, struct row *r, struct ll_sim_verdict *
     return rc;
 }
 
-/* Crashes as long as the row of choices goes on. */
+/* Makes crashes until the row of choices ends. */
 static int follow(struct ll_sim_faults *f, struct row *r, struct ll_sim_verdict *v)
 {
     struct ll_sim_choices *c = &f->sim->choices;
@@ -403,7 +408,7 @@ static void begin_row(struct lladd_sim *sim, struct row *r)
     r->level = 1;
 }
 
-/* The workload as it is without any fault. */
+/* Records the workload again, without a fault. */
 static int go_back(struct lladd_sim *sim)
 {
     int failed = 0;
@@ -420,14 +425,14 @@ static int faulty_run(struct ll_sim_faults *f, struct row *r, struct ll_sim_verd
     *v = (struct ll_sim_verdict){0};
     if (f->stage == LL_SIM_RECOVERY) {
         if (!more_crashes(&sim->choices))
-            return 0; /* no recovery either */
+            return 0; /* without a crash there is no recovery */
         begin_row(sim, r);
         if (sim->history)
             ll_sim_tell_workload(sim, sim->choices.at[sim->choices.pos].value - 1);
         return faulty_recovery(f, r, v);
     }
     struct lladd_sink *history = sim->history;
-    sim->history = NULL; /* it is told from the record */
+    sim->history = NULL; /* the history is written from the record, below */
     const bool lost = f->stage != LL_SIM_CREATION &&
                       (ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_DISK) != 0;
     int rc = lost ? ll_sim_lose_write(f, v) : faulty_life(f, v);
@@ -464,7 +469,7 @@ int ll_sim_errors_replay(struct lladd_sim *sim, const struct ll_sim_vector *vect
     f->report = NULL;
     ll_sim_tell(sim, "Call %u that it can hit%s: %s.", f->at, f->for_ever ? ", and all later" : "",
                 ll_sim_fault_what(f->kind));
-    ll_sim_set_free(&sim->endings); /* so that it is looked at closely */
+    ll_sim_set_free(&sim->endings); /* so that all oracles run */
     rc = faulty_run(f, &r, v);
     if (v->oracle)
         ll_sim_tell(sim, "%s objects: %s", lladd_sim_oracle_name(v->oracle), v->message);
@@ -498,7 +503,7 @@ static void look_at_bounds(struct lladd_sim *sim, const struct ll_sim_faults *f)
         sim->stop = sim->cut = true;
 }
 
-/* One crash, and after a death of the process perhaps the loss of power behind its recovery. */
+/* Tries one crash. If the process died after SYNC_LOST, the power then fails after the recovery. */
 static int one_state(struct ll_sim_faults *f, const struct row *from, uint32_t calls, bool kill,
                      uint64_t draw)
 {
@@ -512,7 +517,7 @@ static int one_state(struct ll_sim_faults *f, const struct row *from, uint32_t c
     sim->choices.pos = base;
     sim->choices.mode = draw ? LL_SIM_DRAW : LL_SIM_TAKE;
     sim->choices.drawn = draw;
-    sim->choices.plain = 2; /* half of them are the ordinary answer */
+    sim->choices.plain = 2; /* half of the answers are the ordinary one */
     if (!rc)
         rc = follow(f, &r, &v);
     sim->choices.mode = LL_SIM_TAKE;
@@ -547,7 +552,7 @@ static int states_of(struct ll_sim_faults *f, const struct row *r, uint32_t call
     return rc;
 }
 
-/* Crashes at the fault, where promises changed since, and at the end. */
+/* Crashes at the fault, where promises have changed since, and at the end. */
 static int crash_everywhere(struct ll_sim_faults *f, const struct row *r)
 {
     struct lladd_sim *sim = f->sim;
@@ -556,7 +561,7 @@ static int crash_everywhere(struct ll_sim_faults *f, const struct row *r)
     const struct ll_sim_run *run = r->last;
     struct ll_sim_world world = {0};
     uint32_t strict = UINT32_MAX;
-    /* What the oracles have done to a recovered database is no concern of the next crash. */
+    /* Calls that the oracles have made on the recovered database do not belong to the recovery. */
     uint32_t end = r->settled < run->n_calls ? r->settled : run->n_calls;
     ll_sim_rewind(a);
     int rc = ll_sim_run_world(r->last, a, &world);
@@ -574,7 +579,7 @@ static int crash_everywhere(struct ll_sim_faults *f, const struct row *r)
         uint64_t hash = ll_sim_mix(ll_sim_world_hash(sim, &world), r->level * 2 + claims.again);
         hash = ll_sim_mix(hash, (uint64_t)claims.lo_power << 32 | claims.hi);
         hash = ll_sim_mix(hash, (uint64_t)claims.lo_kill << 1 | claims.power);
-        /* What is expected after so many decisions may be something else in another run. */
+        /* The contents expected after a number of decisions may differ between runs. */
         for (uint32_t k = claims.lo_power; k <= claims.hi && sim->subject.model_size; k++)
             hash = ll_sim_mix(hash, ll_sim_hash(sim->expected[k].dump, sim->expected[k].dump_len));
         bool full = f->kind == LLADD_SIM_FAULT_SPACE && f->for_ever;
@@ -591,7 +596,8 @@ static int crash_everywhere(struct ll_sim_faults *f, const struct row *r)
     return rc;
 }
 
-/* One fault in one run. `point`: the crash whose recovery it is; NULL in other stages. */
+/* Tries one fault in one run. `point` is the crash before the recovery that has the fault; NULL in
+ * other stages. */
 static int one_fault(struct ll_sim_faults *f, const struct ll_sim_point *point)
 {
     struct lladd_sim *sim = f->sim;
@@ -619,7 +625,7 @@ static int one_fault(struct ll_sim_faults *f, const struct ll_sim_point *point)
     return rc;
 }
 
-/* Every n, until nothing is hit. */
+/* Tries every n until nothing is hit. */
 static int every_n(struct ll_sim_faults *f, const struct ll_sim_point *point)
 {
     int rc = 0;
@@ -649,7 +655,7 @@ static int every_kind(struct ll_sim_faults *f, enum ll_sim_stage stage,
     return rc;
 }
 
-/* ---- which recoveries -------------------------------------------------------------------- */
+/* ---- choosing recoveries ----------------------------------------------------------------- */
 
 static void gather(void *ctx, const struct lladd_dst_event *e)
 {
@@ -659,7 +665,7 @@ static void gather(void *ctx, const struct lladd_dst_event *e)
     ll_sim_observe(ctx, e);
 }
 
-/* What the recovery from a crash does. */
+/* Collects the features of the recovery from a crash. */
 static int features_of(struct ll_sim_faults *f, struct ll_sim_point *p)
 {
     struct lladd_sim *sim = f->sim;
@@ -680,7 +686,7 @@ static int features_of(struct ll_sim_faults *f, struct ll_sim_point *p)
     memset(f->features, 0, sizeof f->features);
     f->gathering = true;
     sim->dst.observe = gather;
-    if (ll_sim_open(sim, r.last, &db, &err) == 0) /* else the explorer will say so */
+    if (ll_sim_open(sim, r.last, &db, &err) == 0) /* the explorer reports a failure to open */
         lladd_kill(db);
     sim->dst.observe = ll_sim_observe;
     f->gathering = false;
@@ -707,7 +713,7 @@ static int choose_points(struct ll_sim_faults *f, struct ll_sim_point *out, uint
     return rc;
 }
 
-/* ---- all of it --------------------------------------------------------------------------- */
+/* ---- entry points ------------------------------------------------------------------------ */
 
 static int look_for_holes(struct ll_sim_faults *f)
 {
@@ -791,7 +797,7 @@ int lladd_sim_errors(const struct lladd_sim_subject *subject, const struct lladd
     }
     struct lladd_dst *before = lladd_dst_enter(&sim->dst);
     rc = errors_all(sim, report, err);
-    (void)lladd_dst_enter(before); /* what it returns is ours */
+    (void)lladd_dst_enter(before); /* the report belongs to the caller */
     if (rc) {
         free(report);
     } else {

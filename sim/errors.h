@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_SIM_ERRORS_H
 #define LL_SIM_ERRORS_H
-/* What errors.c is made of besides: faults (faults.c), features of recoveries (features.c). */
+/* Internal interface of errors.c, faults.c and features.c. */
 #include "sim/sim_private.h"
 
 enum { LL_SIM_FEATURE_WORDS = 4 }; /* 64 features each: 128 of events, then those of calls */
@@ -9,10 +9,10 @@ enum { LL_SIM_FEATURE_WORDS = 4 }; /* 64 features each: 128 of events, then thos
 /* ---- faults.c ---------------------------------------------------------------------------- */
 
 enum {
-    LL_SIM_FAULT_ONCE = 1,     /* and not for ever */
-    LL_SIM_FAULT_RESOURCE = 2, /* want of something: nothing is broken */
+    LL_SIM_FAULT_ONCE = 1,     /* cannot last for ever */
+    LL_SIM_FAULT_RESOURCE = 2, /* lack of a resource: nothing is broken */
     LL_SIM_FAULT_LIE = 4,
-    LL_SIM_FAULT_DISK = 8 /* of pages, while the database is open (lost.c) */
+    LL_SIM_FAULT_DISK = 8 /* affects pages while the database is open (lost.c) */
 };
 unsigned ll_sim_fault_flags(enum lladd_sim_fault);
 const char *ll_sim_fault_what(enum lladd_sim_fault);
@@ -20,7 +20,7 @@ const char *ll_sim_fault_what(enum lladd_sim_fault);
 enum { LL_SIM_SYNCS = 8 };
 #define LL_SIM_NOBODY UINT32_MAX
 
-/* Where it happens. */
+/* Where the fault happens. */
 enum ll_sim_stage { LL_SIM_WORKLOAD, LL_SIM_RECOVERY, LL_SIM_CREATION, LL_SIM_STAGES };
 enum ll_sim_phase { LL_SIM_OPENING, LL_SIM_RUNNING, LL_SIM_CLOSING };
 
@@ -28,42 +28,42 @@ struct ll_sim_faults {
     struct lladd_sim *sim;
     enum lladd_sim_fault kind;
     enum ll_sim_stage stage;
-    uint32_t at; /* from 1 */
+    uint32_t at; /* n, from 1 */
     bool for_ever;
     bool armed;
 
-    enum ll_sim_phase phase; /* now */
-    uint32_t seen;           /* calls it could have hit */
-    uint32_t fired;          /* and has */
-    uint32_t calls;          /* of the trace, before the first of these */
-    enum ll_sim_phase hit;   /* at the first of these */
+    enum ll_sim_phase phase; /* current phase */
+    uint32_t seen;           /* number of calls it could have hit */
+    uint32_t fired;          /* number of calls it has hit */
+    uint32_t calls;          /* length of the trace at the first hit */
+    enum ll_sim_phase hit;   /* phase at the first hit */
 
     bool grave;               /* the handle has to be poisoned */
-    enum ll_sim_phase graved; /* since then */
-    uint64_t acks;            /* promises made until then */
+    enum ll_sim_phase graved; /* phase at which that became so */
+    uint64_t acks;            /* number of promises made until then */
 
-    uint32_t late;  /* the file whose next sync tells of an earlier one; LL_SIM_NOBODY */
-    uint32_t again; /* a file whose sync failed and was asked again; LL_SIM_NOBODY */
-    uint32_t failed[LL_SIM_SYNCS]; /* files whose sync failed, and that were not written since */
+    uint32_t late;  /* file: its next sync reports an earlier failure; LL_SIM_NOBODY */
+    uint32_t again; /* file: a failed sync was repeated without a write; LL_SIM_NOBODY */
+    uint32_t failed[LL_SIM_SYNCS]; /* files on which a sync has failed, with no write since */
     uint32_t n_failed;
 
-    bool gathering; /* features */
+    bool gathering; /* collecting features */
     uint64_t features[LL_SIM_FEATURE_WORDS];
-    uint32_t recording;                     /* for tokens: of the workload without faults */
+    uint32_t recording;                     /* hash of the workload without faults, for tokens */
     struct lladd_sim_errors_report *report; /* NULL in replays */
-    char text[200];                         /* what was hit, for the history */
+    char text[200];                         /* description of the hit, for the history */
 };
 
-/* From then on the device calls and allocations of the simulator's databases pass it. */
+/* Installs the hooks for the device calls and allocations of the simulator's databases. */
 int ll_sim_faults_new(struct lladd_sim *);
-/* The fault that it says may happen. */
+/* From now on the fault may happen. */
 void ll_sim_arm(struct ll_sim_faults *);
-/* The device is well again. */
+/* From now on the device works without faults. */
 void ll_sim_disarm(struct ll_sim_faults *);
 
 /* ---- lost.c ------------------------------------------------------------------------------ */
 
-/* The workload with a fault of the kind LL_SIM_FAULT_DISK, and what its handle then shows. */
+/* Runs the workload with a fault of kind LL_SIM_FAULT_DISK, then checks what its handle shows. */
 int ll_sim_lose_write(struct ll_sim_faults *, struct ll_sim_verdict *);
 
 /* ---- features.c -------------------------------------------------------------------------- */
@@ -73,16 +73,16 @@ static inline void ll_sim_feature_put(uint64_t *features, unsigned i)
     features[i / 64 % LL_SIM_FEATURE_WORDS] |= UINT64_C(1) << i % 64;
 }
 
-/* A crash of the workload, and what the recovery from it does. */
+/* A crash of the workload, and the features of the recovery from it. */
 struct ll_sim_point {
     uint32_t calls;
     bool kill;
     bool taken;
     uint64_t features[LL_SIM_FEATURE_WORDS];
 };
-/* Takes at most `most` of them, so that together they do as much as they can: each time the one
- * that adds most, the first of these; when all is done that any of them does, from the start with
- * the others. Returns how many. */
+/* Chooses at most `most` points, so that their recoveries together have as many features as
+ * possible. Takes each time the first of the points that add most features; when all features are
+ * covered, starts again with the remaining points. Returns the number of points chosen. */
 uint32_t ll_sim_features_cover(struct ll_sim_point *, uint32_t n, struct ll_sim_point *out,
                                uint32_t most);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * errors_report: what has failed and what came of it, for people and for programs.
+ * errors_report: the results of the faults, as text and as JSON.
  */
 #include "sim/sim_private.h"
 
@@ -18,7 +18,8 @@ static void text_fault(const struct lladd_sim_fault_counts *c, const char *name,
                             c->hole ? "  HOLE" : "");
 }
 
-/* The sink remembers a failure and swallows what follows: one look at the end is enough. */
+/* The sink remembers its first failure and ignores later output, so one check at the end is enough.
+ */
 int lladd_sim_errors_text(const struct lladd_sim_errors_report *r, struct lladd_sink *s)
 {
     (void)lladd_sink_printf(s, "errors in subject %s: %s\n", r->subject,

@@ -2,10 +2,10 @@
 /*
  * explore: every crash, and every crash of the recoveries from it.
  *
- * Along a trace the disk only gains possibilities until something is synced, and a sync only takes
- * some away. So all states are seen if, after each call, those are visited in which something of
- * that call has arrived; and where promises have become stricter, which an acknowledgement does,
- * those that are possible there, once more.
+ * Along a trace the set of states that a crash may leave only grows until something is synced, and
+ * a sync only shrinks it. So all states are covered by two rules. After each call, visit the states
+ * in which something of that call has arrived. Where an acknowledgement has made the promises
+ * stricter, visit all states that are possible there once more.
  *
  *   after call c of a trace, which has made a world:
  *     was a world like this, with these claims, visited at this level?       ─► nothing to do
@@ -13,14 +13,15 @@
  *     power fails: for each unit that call c has added to, and each choice   ─► one run
  *     each run: recovery, oracles (oracle.c); then its own trace, one level deeper
  *
- * Behind the last call of a recovery its claim is the strictest: what it has shown is what the next
- * one must show (O5, REC-4).
+ * After the last call of a recovery its claim is the strictest: the next recovery must show exactly
+ * what this one has shown (O5, REC-4).
  *
- * A log that is cut inside a record is recovered from, and looked at. Its recovery is followed
- * deeper only if it does something that no other of its level did.
+ * A log that is cut inside a record is recovered and judged. Crashes of that recovery are explored
+ * only if it does something that no other recovery of its level did.
  *
- * If nobody has said how deep to go, the fourth crash is of one recovery of each sort: the same
- * kinds of calls for the same kinds of files, one after the other. (All would be millions.)
+ * If the caller has not set the depth, the fourth crash is tried for one recovery of each sort
+ * only: recoveries are of one sort if they make the same kinds of calls for the same kinds of files
+ * in the same order. (All of them would be millions.)
  */
 #include "sim/sim_private.h"
 
@@ -30,7 +31,7 @@ struct ll_sim_claim ll_sim_claim_of(const struct ll_sim_claims *c, bool kill)
     return (struct ll_sim_claim){power ? c->lo_power : c->lo_kill, c->hi, c->again};
 }
 
-/* After each crash state, and where there was nothing new: that takes time as well. */
+/* Called after each crash state, and also where nothing was new, since that takes time as well. */
 static void look_at_bounds(struct lladd_sim *sim)
 {
     const struct lladd_sim_bounds *b = &sim->bounds;
@@ -59,7 +60,7 @@ int ll_sim_found(struct lladd_sim *sim, const struct ll_sim_verdict *verdict, ui
 static int explore_trace(struct lladd_sim *sim, uint32_t level, struct ll_sim_run *run,
                          uint32_t n_calls, const struct ll_sim_claims *claims);
 
-/* What it did, but not where and with which bytes. */
+/* Hashes the kinds of calls and files, but not offsets and bytes. */
 static uint64_t sort_of(const struct lladd_sim *sim, const struct ll_sim_run *run, uint32_t n_calls)
 {
     uint64_t sort = ll_sim_mix(run->level, run->kill);
@@ -69,7 +70,7 @@ static uint64_t sort_of(const struct lladd_sim *sim, const struct ll_sim_run *ru
     return sort;
 }
 
-/* One run, and what comes of it. */
+/* Runs and judges one recovery, and explores its crashes. */
 static int explore_run(struct lladd_sim *sim, struct ll_sim_run *run,
                        const struct ll_sim_claims *claims)
 {
@@ -81,7 +82,7 @@ static int explore_run(struct lladd_sim *sim, struct ll_sim_run *run,
     if (rc)
         return rc;
     if (run->pick != LL_SIM_NO_UNIT && run->variant[run->pick] == LL_SIM_UNDECIDED) {
-        pass_over(sim); /* nobody looks at what the last call has done: as if it had not been */
+        pass_over(sim); /* the last call's changes were not read: visited before */
         return 0;
     }
     struct lladd_sim_report *r = sim->report;
@@ -108,7 +109,7 @@ static int explore_run(struct lladd_sim *sim, struct ll_sim_run *run,
     return explore_trace(sim, run->level + 1, run, open_calls, &next);
 }
 
-/* All the ways a loss of power can go, with something of unit `pick`. */
+/* Explores all results of a loss of power in which something of unit `pick` has arrived. */
 static int explore_power(struct lladd_sim *sim, uint32_t level, const struct ll_sim_world *world,
                          struct ll_sim_units *units, uint32_t pick,
                          const struct ll_sim_claims *claims)
@@ -146,8 +147,8 @@ static int explore_kill(struct lladd_sim *sim, uint32_t level, const struct ll_s
     return rc;
 }
 
-/* Claims are numbers of decisions of this recording. What is compared is what they stand for: the
- * same world may come of another schedule, in which decisions have other numbers. */
+/* Claims are numbers of decisions in this recording. The hash covers the contents they stand for:
+ * another schedule may lead to the same world with other numbers. */
 static uint64_t claims_hash(const struct lladd_sim *sim, const struct ll_sim_claims *c)
 {
     uint32_t lo = c->lo_power < c->lo_kill ? c->lo_power : c->lo_kill;
@@ -157,7 +158,8 @@ static uint64_t claims_hash(const struct lladd_sim *sim, const struct ll_sim_cla
     return h;
 }
 
-/* A crash in this world; `all`: not only what the last call has made possible. */
+/* Explores crashes in this world; `all`: all states, not only those that the last call has added.
+ */
 static int explore_world(struct lladd_sim *sim, uint32_t level, const struct ll_sim_world *world,
                          const struct ll_sim_claims *claims, bool all)
 {
@@ -190,7 +192,7 @@ static int explore_world(struct lladd_sim *sim, uint32_t level, const struct ll_
     return rc;
 }
 
-/* Crashes of a run, the first n_calls of its trace being what counts. */
+/* Explores crashes during the first n_calls calls of the run. */
 static int explore_trace(struct lladd_sim *sim, uint32_t level, struct ll_sim_run *run,
                          uint32_t n_calls, const struct ll_sim_claims *before)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * faults: what can fail, and how it comes about.
+ * faults: the kinds of faults, and how they are injected.
  *
- * A fault counts the calls it can hit, and hits the one it is for. Besides it is noted what matters
- * to the judge (errors.c): whether LOG-4 applies to what was hit; and which syncs have failed, so
- * that one that is asked for again without anything having been written is seen.
+ * A fault counts the calls that it can hit, and hits the n-th. It also notes what O8 (errors.c)
+ * needs: whether LOG-4 applies to the call that was hit, and which syncs have failed, so that
+ * repeating a failed sync without a write in between is detected.
  *
- * A write that fails has written nothing, a byte, a sector, all but a byte, or all: sectors are
- * torn by it, as no crash tears them (unit.c).
+ * A write that fails has written nothing, one byte, one sector, all but one byte, or all bytes.
+ * Unlike a crash (unit.c), it can tear a sector.
  */
 #include "sim/errors.h"
 
@@ -26,7 +26,7 @@
 static const struct {
     uint32_t calls;
     uint8_t flags;
-    int result; /* negative errno; of a sync, enum ll_sim_sync_effect */
+    int result; /* negative errno; for a sync, enum ll_sim_sync_effect */
 } kinds[LLADD_SIM_FAULTS] = {
     [LLADD_SIM_FAULT_OPEN] = {CALL(OPEN), 0, -EIO},
     [LLADD_SIM_FAULT_CREATE] = {CALL(CREATE), 0, -EIO},
@@ -106,9 +106,10 @@ static uint64_t size_of(const struct ll_sim_run *run, uint32_t name)
     return b && b->inode != LL_SIM_DIRECTORY ? run->live.inode[b->inode]->size : 0;
 }
 
-/* LOG-4: log that is in use, pages, control file, double-write area. A segment that is being made
- * is written from its beginning, and nothing depends on it yet; nor on pages that are being added,
- * where that is refused. */
+/* Does LOG-4 apply: is it the log in use, the page file, the control file or the double-write area?
+ * It does not apply to a log segment that is being made, which is written from its beginning and on
+ * which nothing depends yet. It does not apply either if a read-only file system refuses to add
+ * pages. */
 static bool is_grave(const struct ll_sim_faults *f, enum ll_sim_call_kind call, uint32_t name,
                      uint64_t off)
 {
@@ -137,7 +138,7 @@ static bool is_grave(const struct ll_sim_faults *f, enum ll_sim_call_kind call, 
     return false;
 }
 
-/* How much of a transfer is done: so much, and it is less than there is. */
+/* Returns the number of bytes to transfer. */
 static size_t part_of(const struct ll_sim_faults *f, size_t len)
 {
     size_t part;
@@ -163,7 +164,7 @@ static bool is_short_read(enum lladd_sim_fault kind)
     return kind >= LLADD_SIM_FAULT_READ_NONE && kind <= LLADD_SIM_FAULT_READ_BUT_ONE;
 }
 
-/* What a read finds there. */
+/* Returns the number of bytes that a read of this range would find. */
 static size_t there(const struct ll_sim_faults *f, uint32_t name, uint64_t off, size_t len)
 {
     uint64_t size = size_of(running(f), name);
@@ -187,7 +188,7 @@ static bool can_hit(const struct ll_sim_faults *f, enum ll_sim_call_kind call, u
     return f->kind != LLADD_SIM_FAULT_WRITE_BUT_ONE || len > 2;
 }
 
-/* Counts a call that can be hit: is it? */
+/* Counts a call that can be hit, and returns whether it is hit. */
 static bool count(struct ll_sim_faults *f)
 {
     f->seen++;
@@ -221,7 +222,7 @@ static void tell_hit(struct ll_sim_faults *f, const char *name)
         running(f)->failed = LLADD_NO_MEMORY;
 }
 
-/* Notes which syncs have failed, and whether one is asked again though nothing was written. */
+/* Detects a sync that is repeated after it failed, without a write to the file since. */
 static void watch(struct ll_sim_faults *f, enum ll_sim_call_kind call, uint32_t name)
 {
     for (uint32_t i = 0; i < f->n_failed; i++) {
@@ -327,7 +328,6 @@ void ll_sim_arm(struct ll_sim_faults *f)
     f->phase = LL_SIM_OPENING;
 }
 
-/* The device is well again. */
 void ll_sim_disarm(struct ll_sim_faults *f)
 {
     f->armed = false;

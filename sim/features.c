@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * features: which of many recoveries are worth a closer look.
+ * features: chooses recoveries that are worth a closer look.
  *
- * Two recoveries that go through the same phases, meet records in the same states and make the same
- * kinds of calls fail in the same ways, nearly always (Pathfinder, OOPSLA 2025, says the same of
- * crash states). So some are taken that together do whatever any of them does; and while more are
- * wanted, some of the others that do so once more.
+ * Two recoveries that go through the same phases, find records in the same states and make the same
+ * kinds of calls nearly always fail in the same ways (Pathfinder, OOPSLA 2025, finds the same for
+ * crash states). So the recoveries chosen first have together every feature that any recovery has.
+ * If more are wanted, the choice starts again with the others.
  */
 #include "sim/errors.h"
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * guard: redo and undo touch their page and their bytes, and nothing else of the database.
+ * guard: checks that redo and undo touch only their page and their bytes.
  *
- * That pages may be tried one at a time (sim/README.md) rests on it. So in the recording every
- * change of a page is made on a copy between forbidden pages, with its bytes beside it, while all
- * memory of the database is forbidden: the frames of other pages, the page's own frame, which a
- * callback may remember from an earlier call, and everything else it could have been told the
- * address of. A touch leads back here and is an objection (O18); the change is then made where it
- * belongs, so that the workload goes on. `validate` and `check` are called in the same way, and for
- * each update the undo that might have to take it back.
+ * The reduction to one page at a time (sim/README.md) relies on that. So while the workload is
+ * recorded, every change of a page is made on a copy between inaccessible pages, with its bytes
+ * beside it, and all memory of the database is inaccessible: the frames of other pages, the page's
+ * own frame, which a callback may remember from an earlier call, and everything else it may know
+ * the address of. A forbidden access returns here and is a violation (O18); the change is then made
+ * in the real frame, so that the workload continues. `validate` and `check` run in the same way,
+ * and so does, for each update, the undo that might be needed later.
  *
- * Between two changes a page stays as it is: that is looked at whenever one is changed again.
+ * Between two changes a page must stay as it is. This is checked when the page is changed again.
  *
- * Signal handlers belong to the process. Ours are installed while anybody records, and hand on what
- * does not happen in a guarded call.
+ * Signal handlers belong to the process. Ours are installed while any thread records, and pass on
+ * every signal that does not come from a guarded call.
  */
 #include "sim/guard.h"
 
@@ -29,11 +29,11 @@ enum { LSN_AT = 8, TYPE_AT = 4, RING_DEFAULT = 8 << 20 };
 static const int signals[] = {SIGSEGV, SIGBUS};
 enum { SIGNALS = sizeof signals / sizeof *signals };
 
-static uint32_t installing; /* a latch: somebody installs handlers, or takes them away */
-static unsigned recording;  /* how many do */
+static uint32_t installing; /* a latch, held while handlers are installed or removed */
+static unsigned recording;  /* number of recordings in progress */
 static struct sigaction before[SIGNALS];
 
-/* Whose guarded call this thread is in. */
+/* The guard of the call that this thread is making; NULL: none. */
 static __thread struct ll_sim_guard *guarding;
 
 static void touched(int signal, siginfo_t *info, void *context)
@@ -45,7 +45,7 @@ static void touched(int signal, siginfo_t *info, void *context)
         g->touched = info->si_addr;
         siglongjmp(g->back, 1);
     }
-    /* Not ours: it happens again, and then to who was here before. */
+    /* Not ours: restore the previous handler, which gets the signal when the access is repeated. */
     for (unsigned i = 0; i < SIGNALS; i++)
         if (signals[i] == signal)
             (void)sigaction(signal, &before[i], NULL);
@@ -56,7 +56,7 @@ static void install_begin(void)
     uint32_t nobody = 0;
     while (!lladd_atomic_cas32(&installing, &nobody, 1)) {
         nobody = 0;
-        lladd_cpu_relax(); /* it takes a few calls of the system */
+        lladd_cpu_relax(); /* the latch is held for a few system calls only */
     }
 }
 
@@ -92,16 +92,16 @@ static void listen_end(void)
 
 /* ---- one call ---------------------------------------------------------------------------- */
 
-/* validate, then redo or undo, then check. */
+/* Parameters for validate, then redo or undo, then check. */
 struct call {
     const struct lladd_op *op;
     enum lladd_span_kind kind;
     uint64_t page;
     struct lladd_span bytes;
-    const char *volatile doing; /* which of them */
+    const char *volatile doing; /* the callback that is running */
 };
 
-/* On the page in slot 0. */
+/* Makes the call on the page in slot 0. */
 static bool make(const struct ll_sim__bench *b, struct call *c, struct lladd_span bytes)
 {
     const struct lladd_op *op = c->op;
@@ -156,7 +156,7 @@ static void say_what(const struct lladd_sim *sim, const struct call *c, char *ou
         (void)snprintf(out, size, "address %p", (const void *)at);
 }
 
-/* Makes a call; false, with an objection, unless all is well. */
+/* Makes a call. Returns false, and records a violation, unless all callbacks succeed. */
 static bool guarded(struct lladd_sim *sim, struct call *c)
 {
     char what[160];
@@ -181,7 +181,7 @@ static bool guarded(struct lladd_sim *sim, struct call *c)
     return false;
 }
 
-/* ---- the same? --------------------------------------------------------------------------- */
+/* ---- comparing pages --------------------------------------------------------------------- */
 
 static void fill_hole(const struct lladd_page_type *type, const struct lladd_page *p)
 {
@@ -225,7 +225,7 @@ bool ll_sim_guard_same(struct ll_sim_guard *g, const struct lladd_op *op, uint64
     return true;
 }
 
-/* ---- what is known of pages -------------------------------------------------------------- */
+/* ---- known pages ------------------------------------------------------------------------- */
 
 struct ll_sim_place *ll_sim_guard_place(struct lladd_sim *sim, uint64_t page)
 {
@@ -288,8 +288,8 @@ int ll_sim_guard_types(struct lladd_sim *sim, struct lladd_db *db)
     return 0;
 }
 
-/* Nobody else has changed the page since its last change. (After a page image, or if it was written
- * in bulk, its LSN is another one, and nobody knows.) */
+/* Checks that nothing has changed the page since its last recorded change. (After a page image or a
+ * bulk write the page LSN is another one, and the check does not apply.) */
 static void look_back(struct lladd_sim *sim, const struct ll_sim_place *p,
                       const struct lladd_dst_change *c)
 {
@@ -349,7 +349,7 @@ static void change_alone(struct lladd_sim *sim, const struct lladd_dst_change *c
     call.kind = LLADD_SPAN_UNDO;
     call.bytes = c->undo_bytes;
     if (c->undoable)
-        (void)guarded(sim, &call); /* on the copy; an objection is all that matters */
+        (void)guarded(sim, &call); /* on the copy; only a violation matters */
 }
 
 static void change(void *ctx, const struct lladd_dst_change *c)
@@ -367,7 +367,7 @@ static void change(void *ctx, const struct lladd_dst_change *c)
         note(sim, p, c);
 }
 
-/* ---- all of them ------------------------------------------------------------------------- */
+/* ---- begin and end ----------------------------------------------------------------------- */
 
 int ll_sim_guard_begin(struct lladd_sim *sim, struct lladd_error *err)
 {
@@ -378,7 +378,7 @@ int ll_sim_guard_begin(struct lladd_sim *sim, struct lladd_error *err)
     uint64_t ring = sim->options.log_ring_bytes ? sim->options.log_ring_bytes : RING_DEFAULT;
     g->bench.size = sim->page_size;
     int rc = ll_sim__bench_init(&g->bench, (size_t)ring / 4, err);
-    /* The handler needs a stack even if the callback has used up its own. */
+    /* The handler needs its own stack to report a callback that has overflowed its stack. */
     g->stack = mmap(NULL, LL_SIM__SIGNAL_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
                     -1, 0);
     if (rc || g->stack == MAP_FAILED || listen_begin())

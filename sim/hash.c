@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * hash: by which states are known to be the same. 64 bits; among 10^8 states two different ones
- * have one hash with a probability of about 1 in 4000, and then one of them is passed over.
+ * hash: 64-bit state fingerprints, used to find equal states. Among 10^8 states two different ones
+ * have the same hash with a probability of about 1 in 4000; then one of them is skipped.
  *
- * The hash of a file is a sum over its words, so that a write changes it by what the write changes
- * and zeros, written or not, have no part in it.
+ * The hash of a file is a sum over its words. So a write can update it from the words it changes,
+ * and zeros, written or not, do not contribute.
  */
 #include "sim/sim_private.h"
 
@@ -14,7 +14,7 @@
 #define K1 UINT64_C(0xe7037ed1a0b428db)
 #define K2 UINT64_C(0x8ebc6af09c88c6e3)
 
-/* Up to 8 bytes as a word. */
+/* Reads up to 8 bytes as a word. */
 static uint64_t word_of(const unsigned char *p, size_t len)
 {
     uint64_t w = 0;
@@ -22,9 +22,9 @@ static uint64_t word_of(const unsigned char *p, size_t len)
     return w;
 }
 
-/* Long pieces are taken in stripes of eight words, each with a sum of its own: nothing waits for
- * the word before, and the compiler can do several at a time. Short multiplications are enough,
- * since every sum is folded at the end. */
+/* Long inputs are hashed in stripes of eight words, each with its own sum, so that no word waits
+ * for the one before and the compiler can vectorize. 32-bit multiplications are sufficient, since
+ * every sum is folded at the end. */
 enum { LANES = 8, STRIPE = LANES * 8 };
 
 static uint64_t hash_stripes(const unsigned char *p, size_t n)
@@ -35,7 +35,7 @@ static uint64_t hash_stripes(const unsigned char *p, size_t n)
         uint64_t word[LANES];
         memcpy(word, p, sizeof word);
         if (!(word[0] | word[1] | word[2] | word[3] | word[4] | word[5] | word[6] | word[7]))
-            continue; /* much of what is written is zeros, and the place is in the key */
+            continue; /* much of what is written is zeros, and the key depends on the position */
         for (int i = 0; i < LANES; i++) {
             uint64_t v = word[i] ^ (key + (uint64_t)i * K1);
             sum[i] += (uint64_t)(uint32_t)v * (v >> 32) + (word[i] << 32 | word[i] >> 32);

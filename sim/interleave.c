@@ -2,34 +2,35 @@
 /*
  * interleave: every schedule of a workload's threads, and every crash of each.
  *
- * The threads of a workload run as fibers (lladd/dst.h). Wherever one of them locks, waits, wakes
- * or calls the device, a policy (schedule.h) says who goes on: that is the *schedule*, a row of
- * answers, and the run is a function of it. The first row has only ordinary answers: nobody is
- * preempted. The next ones are made depth first.
+ * The threads of a workload run as fibers (lladd/dst.h). Wherever a fiber locks, waits, wakes
+ * another or calls the device, a policy (schedule.h) chooses which fiber runs next. The answers
+ * form the *schedule*, and the run is a function of it. The first schedule has only ordinary
+ * answers and no preemption. The next ones are generated depth first.
  *
  *     schedule ─► run ─► trace and record ─► all crashes (explore.c)
  *
- * A crash at each scheduling point. Between two calls of the device nothing changes on the disk, so
- * a crash at any point between them leaves what one directly after the first of the two leaves.
- * What may change in between is what was promised, and the last promise before the next call is the
- * strictest: that is what explore.c claims there. A call is a step that nobody sees half of, with a
- * point before it and one after it: whatever others do while it is under way comes before it or
- * after it in another schedule.
+ * A crash at each scheduling point. Between two calls of the device the disk does not change, so a
+ * crash at any point between them leaves what a crash directly after the first call leaves. Only
+ * promises may be added in between. The last promise before the next call is the strictest claim,
+ * and explore.c uses that one. A call is an atomic step with a scheduling point before and after
+ * it: whatever other threads do during the call happens before or after it in another schedule.
  *
- * What is passed over. A run with the trace and the promises of an earlier one has the same
- * crashes. And crash states are known by what they are, not by which schedule led to them: all
- * schedules have one set of those seen. A state is its disk and what it must hold; decisions are
- * therefore compared by their effects (expect, in record.c): their numbers are another schedule's.
+ * What is skipped. A run with the trace and the promises of an earlier one has the same crashes.
+ * All schedules share one set of the crash states seen. A state is the disk and the contents it
+ * must hold; decisions are compared by their effects (expect, in record.c), since their numbers
+ * differ between schedules.
  *
- * The schedule begins when all threads are there and ends with the last of them. Before and behind
- * it there is only one that does something: the library's own threads have come to rest first. Who
- * waits for the threads takes no part either.
+ * The schedule begins when all threads have started and ends with the last of them. Before and
+ * after that only one thread does anything: the library's own threads have become idle first. The
+ * thread that waits for the others takes no part either.
  *
- * At random, the threads have priorities (PCT), and accesses to shared words are points as well.
+ * With random schedules the threads have priorities (PCT), and accesses to shared words are
+ * scheduling points as well.
  *
- * A row of choices (choice.c) begins with how many answers are not the ordinary one, and one; then
- * for each how many turns it is behind the one before, and what it is. Behind them come crashes as
- * replay.c has them. A random schedule with many such answers is its number instead: 1, number.
+ * A row of choices (choice.c) begins with 2 + the number of answers that are not ordinary. Each of
+ * these follows as its distance in turns from the one before, and its value. Then come crashes as
+ * in replay.c. A random schedule with many such answers is stored as its number instead: 1, 1 +
+ * number, bound.
  */
 #include "sim/schedule.h"
 #include "sim/sim_private.h"
@@ -64,20 +65,20 @@ struct ll_sim_crossing {
     uint32_t number;    /* of the random schedule, from 0 */
     uint32_t bound;     /* preemptions */
     uint32_t length;    /* turns of the ordinary schedule */
-    uint32_t recording; /* a part of its hash */
+    uint32_t recording; /* the low bits of its hash */
     struct ll_sim_set recordings;
     enum how how;
-    struct answer given[ANSWERS_MAX]; /* GIVEN */
+    struct answer given[ANSWERS_MAX]; /* for GIVEN */
     uint32_t n_given;
-    /* Of this run: */
-    struct answer answer[ANSWERS_MAX]; /* that were not the ordinary one */
-    uint32_t n_answers;                /* also of those for which there was no room */
+    /* Of the current run: */
+    struct answer answer[ANSWERS_MAX]; /* answers that are not the ordinary one */
+    uint32_t n_answers;                /* includes those that did not fit */
     uint32_t turns;
-    bool open; /* the threads run */
+    bool open; /* the threads are running */
     uint32_t left, ended;
     struct thread thread[LLADD_SIM_THREADS_MAX];
-    uint64_t fiber[LLADD_SIM_THREADS_MAX]; /* lladd_thread_self of each; 0: it has not begun */
-    uint64_t last;                         /* who was told to go on last */
+    uint64_t fiber[LLADD_SIM_THREADS_MAX]; /* lladd_thread_self of each; 0: not started */
+    uint64_t last;                         /* the thread that was named in the history last */
     int rc;
     struct lladd_error err;
 };
@@ -92,7 +93,7 @@ static unsigned given(const struct ll_sim_crossing *x, uint32_t turn, unsigned n
     return 0;
 }
 
-/* For lladd_dst_schedule. Fiber 0 is who waits for the threads. */
+/* For lladd_dst_schedule. Fiber 0 is the thread that waits for the others. */
 static unsigned turn(void *ctx, const struct lladd_dst_turn *t)
 {
     struct ll_sim_crossing *x = ctx;
@@ -111,7 +112,7 @@ static unsigned turn(void *ctx, const struct lladd_dst_turn *t)
     return i;
 }
 
-/* `bound`: preemptions. */
+/* `bound` is the number of preemptions. */
 static void choose_how(struct ll_sim_crossing *x, enum how how, uint32_t number, uint32_t bound)
 {
     const struct lladd_sim_bounds *b = &x->sim->bounds;
@@ -128,11 +129,11 @@ static void choose_how(struct ll_sim_crossing *x, enum how how, uint32_t number,
                          0, ll_all_choices_choose, &x->all);
 }
 
-/* ---- telling who goes on ----------------------------------------------------------------- */
+/* ---- the history names the running thread ------------------------------------------------ */
 
 int ll_sim_crossing_tell(struct lladd_sim *sim)
 {
-    /* The record keeps the pointers. */
+    /* The record stores the pointers. */
     static const char *const names[LLADD_SIM_THREADS_MAX] = {
         "[thread 1]",  "[thread 2]",  "[thread 3]",  "[thread 4]",  "[thread 5]",  "[thread 6]",
         "[thread 7]",  "[thread 8]",  "[thread 9]",  "[thread 10]", "[thread 11]", "[thread 12]",
@@ -158,8 +159,8 @@ static void begin_call(struct lladd_device *dev, bool told)
         run->failed = LLADD_NO_MEMORY;
 }
 
-/* The simulated device with a point before and behind each call; `told`: the call is one of the
- * trace, or may be. */
+/* The simulated device with a scheduling point before and after each call; `told`: the call may
+ * appear in the trace. */
 #define SCHEDULED(type, call, told, parameters, ...) \
     static type point_##call parameters \
     { \
@@ -239,7 +240,7 @@ int ll_sim_cross(struct lladd_sim *sim, struct lladd_db *db, struct lladd_error 
     x->left = n;
     x->ended = 0;
     x->last = 0;
-    lladd_yield(); /* until the library's threads have nothing to do */
+    lladd_yield(); /* until the library's threads are idle */
     for (unsigned i = 0; i < n; i++) {
         struct thread *t = &x->thread[i];
         *t = (struct thread){.crossing = x, .db = db, .number = i, .err = LLADD_ERROR_INIT};
@@ -268,7 +269,7 @@ static void *live(void *arg)
     return NULL;
 }
 
-/* What the run by itself has shown. */
+/* Judges the run itself, before any crash. */
 static int judge_run(struct ll_sim_crossing *x, int rc, const struct lladd_error *err,
                      struct ll_sim_verdict *v)
 {
@@ -299,7 +300,7 @@ static int judge_run(struct ll_sim_crossing *x, int rc, const struct lladd_error
     return ll_sim_object(v, LLADD_SIM_O_WORKLOAD, "%s: %s", name ? name : "error", x->err.message);
 }
 
-/* Runs the workload in the schedule that was chosen. */
+/* Runs the workload in the chosen schedule. */
 static int run(struct ll_sim_crossing *x, struct ll_sim_verdict *v)
 {
     struct lladd_sim *sim = x->sim;
@@ -316,25 +317,25 @@ static int run(struct ll_sim_crossing *x, struct ll_sim_verdict *v)
     if (rc)
         return rc;
     sim->workload.face.ops = &ops;
-    sim->history = NULL; /* it is told afterwards, up to where it is crashed */
+    sim->history = NULL; /* the history is written later, up to the crash */
     if (sim->subject.background)
         sim->options.flags &= ~(uint32_t)LLADD_OPT_NO_THREADS;
     rc = lladd_dst_run(x->fibers, &sim->dst, live, x, &err);
-    sim->options.flags |= LLADD_OPT_NO_THREADS; /* nobody schedules a recovery */
+    sim->options.flags |= LLADD_OPT_NO_THREADS; /* a recovery is not scheduled */
     sim->history = history;
     sim->workload.face.ops = &ll_sim_device_ops;
     rc = judge_run(x, rc, &err, v);
     return rc || v->oracle ? rc : ll_sim_expect(sim);
 }
 
-/* ---- rows -------------------------------------------------------------------------------- */
+/* ---- rows of choices --------------------------------------------------------------------- */
 
 static int push(struct ll_sim_crossing *x, uint32_t value)
 {
     return ll_sim_choice_push(x->sim, LL_SIM_C_SCHEDULE, value);
 }
 
-/* The schedule that was run, as the beginning of a row. */
+/* Stores the schedule that was run at the beginning of a row. */
 static int push_schedule(struct ll_sim_crossing *x)
 {
     uint32_t behind = 0;
@@ -373,7 +374,7 @@ void ll_sim_schedule_without(const struct ll_sim_vector *v, uint32_t i, struct l
         out->value[at] += v->value[at] + 1;
 }
 
-/* What stands at the head of the row that is taken. */
+/* Reads the schedule at the beginning of the row. */
 static void take_schedule(struct ll_sim_crossing *x)
 {
     struct lladd_sim *sim = x->sim;
@@ -418,7 +419,7 @@ bool ll_sim_crossing_told(const struct lladd_sim *sim)
 
 /* ---- all schedules ----------------------------------------------------------------------- */
 
-/* What matters of a run to its crashes. */
+/* Hashes everything in a run that matters to its crashes. */
 static uint64_t recording_hash(const struct lladd_sim *sim)
 {
     const struct ll_sim_record *r = &sim->record;
@@ -442,7 +443,7 @@ static void look_at_bounds(struct lladd_sim *sim)
         sim->stop = true;
 }
 
-/* Runs the schedule that was chosen, and crashes it. */
+/* Runs the chosen schedule and explores its crashes. */
 static int one_schedule(struct ll_sim_crossing *x)
 {
     struct lladd_sim *sim = x->sim;
@@ -477,8 +478,9 @@ static int at_random(struct ll_sim_crossing *x)
     return rc;
 }
 
-/* All with no preemption, then all with one, and so on, those with fewer once more: little time is
- * lost by that, and what is found is found with as few as possible. */
+/* Tries all schedules without a preemption, then all with one, and so on. Each round repeats the
+ * earlier ones, which costs little time, and a violation is found with as few preemptions as
+ * possible. */
 static int all_schedules(struct ll_sim_crossing *x)
 {
     struct lladd_sim *sim = x->sim;
@@ -497,7 +499,8 @@ static int all_schedules(struct ll_sim_crossing *x)
     return rc;
 }
 
-/* The ordinary schedule, twice: so long it is, and it has to be the same. */
+/* Runs the ordinary schedule twice, to measure its length and to check that the workload is
+ * deterministic. */
 static int run_ordinary(struct ll_sim_crossing *x)
 {
     struct lladd_sim *sim = x->sim;
@@ -523,7 +526,7 @@ static int run_ordinary(struct ll_sim_crossing *x)
     return 0;
 }
 
-/* ---- life -------------------------------------------------------------------------------- */
+/* ---- creation and destruction ------------------------------------------------------------ */
 
 static int crossing_new(struct lladd_sim *sim)
 {
@@ -555,7 +558,7 @@ void ll_sim_crossing_free(struct lladd_sim *sim)
     sim->crossing = NULL;
 }
 
-/* Setup, and what the ordinary schedule is. */
+/* Runs the setup and the ordinary schedule. */
 static int prepare(struct lladd_sim *sim, struct lladd_error *err)
 {
     struct lladd_error own = LLADD_ERROR_INIT;

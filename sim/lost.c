@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * lost: writes of pages that the disk acknowledges and does not do, or does to another page, while
- * the database is open (crash-model.md, C2 and C3).
+ * lost: page writes that the disk acknowledges, but loses or writes to another page, while the
+ * database is open (crash-model.md, C2 and C3).
  *
- * The workload runs with one of them, and takes a checkpoint, so that all pages have been written.
- * Then the cache forgets them, transactions that are still open are rolled back, and everything is
- * read again: through the handle that wrote it. What it shows has to be right, or it says that
- * stored bytes are wrong. It has written few enough pages to remember them all (buffer/written.c),
- * so there is no third way, but for bytes of raw extents, which have no page LSN: there nobody
- * knows.
+ * The workload runs with one such write and then takes a checkpoint, so that all pages have been
+ * written. Then the cache is emptied, open transactions are rolled back, and everything is read
+ * again through the same handle. The handle must show the right contents or report that stored
+ * bytes are wrong. It can always do so, since it has written few enough pages to remember the LSN
+ * of each (buffer/written.c). Bytes of raw extents are exempt: they have no page LSN, so the handle
+ * cannot know.
  *
- * Where transactions are prepared, what they did is seen and not yet decided: every second one is
- * committed, the others are rolled back.
+ * A prepared transaction's changes are visible while it is in doubt. Every second one is committed,
+ * the others are rolled back.
  */
 #include "sim/errors.h"
 
-/* Stored bytes are wrong, and somebody says so. */
+/* Does the code say that stored bytes are wrong? */
 static bool is_told(int code)
 {
     return lladd_code_root(code) == LLADD_ROOT_DATA || code == LLADD_UNDO_FAILED;
 }
 
-/* The cache has nothing that was not read after the fault. */
+/* Empties the cache, so that every page is read again. */
 static int read_all_again(struct lladd_db *db)
 {
     struct lladd_stats s = {.struct_size = sizeof s};
@@ -29,7 +29,8 @@ static int read_all_again(struct lladd_db *db)
     return rc ? rc : lladd_discard(db, (lladd_pageno){0}, s.pages);
 }
 
-/* Ends what is open. Prepared transactions are decided, which the model has to hear of. */
+/* Ends all open transactions. Prepared ones are committed or aborted through the simulator, which
+ * updates the model. */
 static int end_all(struct lladd_sim *sim)
 {
     int rc = 0;
@@ -44,7 +45,8 @@ static int end_all(struct lladd_sim *sim)
     return rc;
 }
 
-/* The workload, and what its handle shows then. *told: a call has said that bytes are wrong. */
+/* Runs the workload and judges what its handle shows. *told: a call has said that stored bytes are
+ * wrong. */
 static int run_and_look(struct ll_sim_faults *f, struct ll_sim_verdict *v, bool *told)
 {
     struct lladd_sim *sim = f->sim;

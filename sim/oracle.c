@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * oracle: a database is recovered from what a crash has left, and looked at.
+ * oracle: recovers a database from what a crash has left, and judges it.
  *
- * Every recovery is asked whether it succeeds (O11), holds what it must and nothing else (O1, O2),
- * pleases the subject (O3), knows the prepared transactions (O9), and gives its memory back (O12).
- * Going on (O6), pages (O10) and a clean close are looked at once for each *ending*: recoveries
- * that issued the same calls with the same bytes, and hold the same, end the same.
+ * For every recovery: it must succeed (O11), contain what it must and nothing else (O1, O2),
+ * satisfy the subject's check (O3), know the prepared transactions (O9), and release its memory
+ * (O12). New transactions (O6), the pages (O10) and a clean close are checked once for each
+ * *ending*: recoveries that issued the same calls with the same bytes, and contain the same, would
+ * behave the same.
  */
 #include "sim/sim_private.h"
 
@@ -59,7 +60,7 @@ void ll_sim_buffer_free(struct ll_sim_buffer *b)
 
 int ll_sim_object(struct ll_sim_verdict *v, enum lladd_sim_oracle oracle, const char *fmt, ...)
 {
-    if (v->oracle) /* the first one is the one that tells most */
+    if (v->oracle) /* the first violation says most */
         return 0;
     va_list args;
     v->oracle = oracle;
@@ -69,7 +70,8 @@ int ll_sim_object(struct ll_sim_verdict *v, enum lladd_sim_oracle oracle, const 
     return 0;
 }
 
-/* Of the library, or of a transaction that has not ended; NULL: neither says anything. */
+/* Returns the message of the handle, or of a transaction that has not ended; NULL: there is none.
+ */
 static const char *told(const struct lladd_sim *sim, struct lladd_db *db, int rc,
                         struct lladd_error *own)
 {
@@ -98,7 +100,7 @@ const char *ll_sim_explain(const struct lladd_sim *sim, struct lladd_db *db, int
     text = lladd_code_text(rc);
     if (!text)
         text = "no code of the library's";
-    if (d->op && !sim->crossing) /* with threads it is not the same in a replay */
+    if (d->op && !sim->crossing) /* with threads, a replay may differ */
         (void)lladd_error_set(err, rc,
                               "%s; no message was given, and the last callback was %s of \"%s\"",
                               text, d->callback, d->op);
@@ -112,12 +114,12 @@ struct judging {
     struct lladd_db *db;
     const struct ll_sim_claim *claim;
     struct ll_sim_verdict *verdict;
-    struct lladd_gid gid[16]; /* in doubt, as the database says */
+    struct lladd_gid gid[16]; /* transactions in doubt, as the database reports them */
     uint32_t in_doubt;
-    struct lladd_gid ended[16]; /* heuristically */
+    struct lladd_gid ended[16]; /* heuristic outcomes, as the database reports them */
     unsigned outcome[16];
     uint32_t n_ended;
-    uint32_t resolved; /* 0: all were aborted, 1: committed */
+    uint32_t resolved; /* 0: all in doubt were aborted, 1: committed */
 };
 
 static const char *why(const struct judging *j, int rc, struct lladd_error *err)
@@ -156,7 +158,7 @@ static int see_outcome(void *ctx, const struct lladd_heuristic_info *info)
     return 0;
 }
 
-/* Is what is remembered what has to be? */
+/* Are the remembered heuristic outcomes those after the first k decisions? */
 static bool outcomes_fit(const struct judging *j, uint32_t k)
 {
     const struct ll_sim_record *r = &j->sim->record;
@@ -173,7 +175,7 @@ static bool outcomes_fit(const struct judging *j, uint32_t k)
     return true;
 }
 
-/* Is what is in doubt what has to be after the first k decisions? */
+/* Are the transactions in doubt those after the first k decisions? */
 static bool doubt_fits(const struct judging *j, uint32_t k)
 {
     const struct ll_sim_record *r = &j->sim->record;
@@ -191,7 +193,7 @@ static bool doubt_fits(const struct judging *j, uint32_t k)
     return true;
 }
 
-/* Finishes them, one way or the other. */
+/* Commits or aborts all transactions in doubt. */
 static int resolve(struct judging *j)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -216,7 +218,7 @@ static int resolve(struct judging *j)
 
 /* ---- contents (O1, O2) ------------------------------------------------------------------- */
 
-/* What the dump must be after the first k decisions, and what became of those in doubt. */
+/* The dump expected after the first k decisions, once the transactions in doubt are resolved. */
 static int expected_dump(struct judging *j, uint32_t k, struct lladd_span *out)
 {
     struct lladd_sim *sim = j->sim;
@@ -249,7 +251,7 @@ static int fits(struct judging *j, uint32_t k, bool *out)
     return rc;
 }
 
-/* Bytes for people: as they are as far as they can be printed. */
+/* Escapes bytes that cannot be printed. */
 static void printable(struct lladd_span s, char *out, size_t size)
 {
     const unsigned char *p = s.data;
@@ -263,7 +265,7 @@ static void printable(struct lladd_span s, char *out, size_t size)
     out[n] = '\0';
 }
 
-/* It is what some other number of decisions makes. */
+/* The contents are those after another number of decisions than allowed. */
 static int wrong_number(struct judging *j, uint32_t k)
 {
     const struct ll_sim_record *r = &j->sim->record;
@@ -364,13 +366,13 @@ int ll_sim_go_on(struct lladd_db *db, struct lladd_error *err)
     if (!rc)
         return lladd_commit(txn);
     *err = *lladd_txn_error(txn);
-    (void)lladd_abort(txn); /* the first error is the one to tell */
+    (void)lladd_abort(txn); /* the first error is the one to report */
     return rc;
 }
 
 struct leak {
     struct judging *j;
-    unsigned char *used; /* a byte for each page */
+    unsigned char *used; /* one byte per page */
     uint64_t pages;
 };
 
@@ -385,7 +387,7 @@ static int see_page(void *ctx, lladd_pageno page)
     return 0;
 }
 
-/* O10. */
+/* O10: compares allocated pages with the subject's pages. */
 static int look_for_leaks(struct judging *j)
 {
     struct lladd_sim *sim = j->sim;
@@ -433,7 +435,7 @@ static int look_closely(struct judging *j)
     return 0;
 }
 
-/* ---- all of it --------------------------------------------------------------------------- */
+/* ---- entry points ------------------------------------------------------------------------ */
 
 static int look(struct judging *j)
 {
@@ -475,7 +477,8 @@ int ll_sim_judge_open(struct lladd_sim *sim, struct ll_sim_run *run, struct llad
     verdict->code = 0;
     int rc = look(&j);
     ll_sim_object_seen(sim, verdict);
-    /* What nobody has looked at by now has not arrived; no choice is left for what follows. */
+    /* Units that were not read so far count as not arrived, so that the following steps make no
+     * choices. */
     run->undecided = 0;
     hash = ll_sim_mix(hash, sim->expected[verdict->k].hash * 2 + j.resolved);
     int seen = rc || verdict->oracle ? 1 : ll_sim_set_put(&sim->endings, hash + run->level);
@@ -496,9 +499,10 @@ int ll_sim_judge_open(struct lladd_sim *sim, struct ll_sim_run *run, struct llad
     return run->failed;
 }
 
-/* Instant recovery is not over when open returns: something is done while pages are behind the log.
- * Then a third of the recoveries, which that is does not depend on chance, is judged as it is; in
- * others all that is left is done in steps; or somebody wants a checkpoint. */
+/* Instant recovery is not complete when open returns, so the workload continues while pages still
+ * have pending redo. Then one of three ways is chosen by the hash of the trace, so that the choice
+ * is repeatable: the recovery is judged as it is; the remaining redo is done in steps; or a
+ * checkpoint is taken. */
 static int go_on_behind(struct lladd_sim *sim, const struct ll_sim_run *run, struct lladd_db *db,
                         struct lladd_error *err)
 {
@@ -542,7 +546,7 @@ void ll_sim_object_ends(struct lladd_sim *sim, const struct ll_sim_run *run,
                         struct ll_sim_verdict *verdict)
 {
     if (run->looping) {
-        verdict->oracle = LLADD_SIM_O_NONE; /* whatever came of it */
+        verdict->oracle = LLADD_SIM_O_NONE; /* this violation replaces any other */
         (void)ll_sim_object(verdict, LLADD_SIM_O_LOOP, "it took more than %u device calls",
                             sim->bounds.calls_max);
     }

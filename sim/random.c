@@ -2,16 +2,16 @@
 /*
  * random: crashes of workloads that are too large to explore.
  *
- *   workload w     a seed of its own: other numbers for `run`, `run` repeated, other sizes of the
+ *   workload w     has its own seed: other numbers for `run`, `run` repeated, other sizes of the
  *                  cache, the log and checkpoints; in one of four an error happens
- *     point p      a place to crash at. Places are of sorts, the kind of call and file before it or
- *                  what the workload was doing, and each sort has the same chance: else nearly all
+ *     point p      a place to crash at. Each sort of place has the same chance (the kind of call
+ *                  and file before it, or what the workload was doing); otherwise nearly all places
  *                  would be writes
- *       variant v  what was pending survives or does not, at random; the recovery is judged; or an
- *                  error happens in it, and it dies; and crashed in turn, like the workload
+ *       variant v  what was pending survives or does not, at random; the recovery is judged, or an
+ *                  error happens in it and it dies; then it may be crashed like the workload
  *
- * Each w, (w, p) and (w, p, v) has a stream of its own, so that the seed and these three numbers
- * are enough to do one of them again.
+ * Each w, (w, p) and (w, p, v) has its own random stream, so the seed and these three numbers
+ * suffice to repeat a run.
  */
 #include "sim/random.h"
 
@@ -20,9 +20,9 @@
 
 enum {
     STATES_DEFAULT = 20000,
-    POINTS = 40,   /* of a workload */
-    VARIANTS = 12, /* of a point */
-    OFFERS = 400,  /* that often without firing is a hole */
+    POINTS = 40,   /* of each workload */
+    VARIANTS = 12, /* of each point */
+    OFFERS = 400,  /* a fault offered that often without happening is a hole */
 };
 
 static uint32_t draw(struct ll_sim_random *r, uint32_t n)
@@ -76,7 +76,7 @@ static enum ll_sim_random_fault sort_of_event(const struct ll_sim_event *e)
 struct places {
     uint32_t count[FAULT_COUNT];
     enum ll_sim_random_fault want;
-    uint32_t nth, at; /* that one of its sort is at this call */
+    uint32_t nth, at; /* `at`: the call at which the nth place of the wanted sort is */
 };
 
 static void see_place(struct places *p, enum ll_sim_random_fault sort, uint32_t at)
@@ -98,7 +98,7 @@ static void see_places(const struct ll_sim_random *r, const struct ll_sim_run *r
             see_place(p, sort_of_event(&record->event[e]), record->event[e].at);
 }
 
-/* How many calls come before the crash. */
+/* Chooses the number of calls before the crash. */
 static uint32_t choose_place(struct ll_sim_random *r, const struct ll_sim_run *run,
                              uint32_t n_calls)
 {
@@ -109,7 +109,7 @@ static uint32_t choose_place(struct ll_sim_random *r, const struct ll_sim_run *r
         if (p.count[f])
             sorts[n++] = f;
     if (n == 0 || draw(r, 8) == 0)
-        return draw(r, n_calls + 1); /* anywhere; also before the first one, and behind the last */
+        return draw(r, n_calls + 1); /* anywhere, also before the first and after the last */
     p.want = (enum ll_sim_random_fault)sorts[draw(r, n)];
     p.nth = draw(r, p.count[p.want]);
     for (unsigned i = 0; i < n; i++)
@@ -120,18 +120,20 @@ static uint32_t choose_place(struct ll_sim_random *r, const struct ll_sim_run *r
 
 /* ---- errors ------------------------------------------------------------------------------ */
 
-/* Before each call: the one that was chosen fails. Of a sync, anything may have arrived then. */
+/* Called before each call: lets the chosen call fail. After a failed sync anything may have
+ * arrived. */
 static int64_t fail_call(void *ctx, struct ll_sim_run *run, enum ll_sim_call_kind kind,
                          uint32_t name, uint64_t off, size_t len)
 {
     struct ll_sim_random *r = ctx;
     (void)name;
     (void)run;
-    r->calls += kind != LL_SIM_CLOSE; /* it is none of a run's calls_all */
+    r->calls += kind != LL_SIM_CLOSE; /* calls_all does not count it either */
     if (r->calls < r->error_at || !r->error_at || r->errors)
         return 0;
     r->errors++;
-    /* A short read is the end of the file (device.h): it is the device that goes on reading. */
+    /* No short reads: by device.h a short read means the end of the file, and the device itself
+     * repeats partial reads. */
     bool writes = kind == LL_SIM_WRITE || kind == LL_SIM_APPEND, transfer = writes && len > 1;
     bool grows = writes || kind == LL_SIM_CREATE || kind == LL_SIM_MKDIR;
     uint32_t how = draw(r, 3);
@@ -169,7 +171,7 @@ static void token_of(const struct ll_sim_random *r, struct ll_sim_vector *v)
         .value = {w->workload, w->repeats, w->without, r->bounds.depth, w->point, w->variant}};
 }
 
-/* `token` is nullable: no single run shows it. */
+/* `token` is nullable: not every failure belongs to one run. */
 static int found(struct ll_sim_random *r, const struct ll_sim_verdict *v, uint32_t depth,
                  const struct ll_sim_vector *token)
 {
@@ -195,7 +197,7 @@ static int found(struct ll_sim_random *r, const struct ll_sim_verdict *v, uint32
 
 /* ---- one row of crashes ------------------------------------------------------------------ */
 
-/* What has survived, for the list of what fired. */
+/* Counts what has survived. */
 static void see_units(struct ll_sim_random *r, const struct ll_sim_run *run)
 {
     for (uint32_t i = 0; run->units && i < run->units->count; i++) {
@@ -215,13 +217,13 @@ static void see_units(struct ll_sim_random *r, const struct ll_sim_run *run)
         }
         if (u->kind == LL_SIM_UNIT_DATA) {
             offer(r, F_WRITE_LOST, variant->kind == LL_SIM_V_PREFIX && variant->count < u->n_ops);
-            if (u->variants[u->n - 1].kind == LL_SIM_V_TORN) /* tears differ from one another */
+            if (u->variants[u->n - 1].kind == LL_SIM_V_TORN) /* the torn variants are distinct */
                 offer(r, F_TORN, variant->kind == LL_SIM_V_TORN);
         }
     }
 }
 
-/* A recovery in which an error happens, and that dies of it, or of old age. */
+/* Opens the database with an error in the recovery, then kills it. */
 static int disturb(struct ll_sim_random *r, struct ll_sim_run *run, struct ll_sim_verdict *v,
                    uint32_t *n_calls)
 {
@@ -250,14 +252,14 @@ static int disturb(struct ll_sim_random *r, struct ll_sim_run *run, struct ll_si
     return run->failed;
 }
 
-/* A recovery that must succeed. */
+/* Runs a recovery that must succeed. */
 static int recover(struct ll_sim_random *r, struct ll_sim_run *run,
                    const struct ll_sim_claims *claims, struct ll_sim_verdict *v, uint32_t *n_calls)
 {
     struct lladd_sim *sim = r->sim;
     struct ll_sim_claim claim = ll_sim_claim_of(claims, run->kill);
     bool ending;
-    begin_errors(r, 0); /* only counts */
+    begin_errors(r, 0); /* only counts the calls */
     int rc = ll_sim_judge(sim, run, &claim, v, n_calls, &ending);
     sim->before_call = NULL;
     r->most = r->calls > r->most ? r->calls : r->most;
@@ -292,7 +294,7 @@ static int begin_run(struct ll_sim_random *r, uint32_t level, const struct ll_si
     return rc ? rc : ll_sim_run_init(sim, run, &l->runs, level, world, kill ? NULL : units);
 }
 
-/* The world after some calls of a run. */
+/* Builds the world after the first `calls` calls of a run. */
 static int world_at(struct ll_sim_random *r, uint32_t level, struct ll_sim_run *before,
                     uint32_t calls, struct ll_sim_world *world)
 {
@@ -304,7 +306,7 @@ static int world_at(struct ll_sim_random *r, uint32_t level, struct ll_sim_run *
     return rc;
 }
 
-/* What this level has chosen becomes a part of the row. */
+/* Appends the choices of this level to the row. */
 static void remember(struct ll_sim_random *r, uint32_t calls, const struct ll_sim_run *run,
                      bool disturbed)
 {
@@ -320,10 +322,10 @@ static void remember(struct ll_sim_random *r, uint32_t calls, const struct ll_si
         row->value[row->count++] = c->at[i].value;
 }
 
-/* Crashes the recovery `before` in turn, or not. */
+/* Decides whether the recovery is crashed in turn. */
 static bool goes_on(struct ll_sim_random *r, uint32_t level, bool disturbed)
 {
-    if (level > r->bounds.depth + 1) /* one more, if an error has spoilt the last one */
+    if (level > r->bounds.depth + 1) /* one more if the last recovery had an error */
         return false;
     bool more = disturbed || (level <= r->bounds.depth && draw(r, 3) != 0);
     if (!disturbed && level == 2 && r->bounds.depth >= 2)
@@ -333,7 +335,7 @@ static bool goes_on(struct ll_sim_random *r, uint32_t level, bool disturbed)
     return more;
 }
 
-/* A crash of the workload in this world, and what follows. */
+/* Crashes the workload in this world, and then its recoveries. */
 static int row(struct ll_sim_random *r, const struct ll_sim_world *first, uint32_t calls)
 {
     struct lladd_sim *sim = r->sim;
@@ -383,7 +385,7 @@ static int row(struct ll_sim_random *r, const struct ll_sim_world *first, uint32
 
 /* ---- workloads --------------------------------------------------------------------------- */
 
-/* A workload that comes to no crash counts, too. */
+/* Counts workloads, too: one that fails while it is recorded adds no crash state. */
 static bool is_used_up(struct ll_sim_random *r)
 {
     const struct lladd_sim_bounds *b = &r->bounds;
@@ -408,7 +410,7 @@ static int crash_at(struct ll_sim_random *r, uint64_t seed, uint32_t p)
         r->at.variant = v;
         r->stream = ll_sim_mix(ll_sim_mix(seed, 2000 + p), v);
         r->most = 0;
-        ll_sim_set_free(&sim->endings); /* looked at closely, each: a token does the same */
+        ll_sim_set_free(&sim->endings); /* so that all oracles run, as in a replay */
         rc = row(r, &world, calls);
     }
     return rc;
@@ -423,7 +425,7 @@ static int crash_workload(struct ll_sim_random *r, uint64_t seed)
     return rc;
 }
 
-/* Other sizes, where the subject has not asked for some. */
+/* Draws other sizes, where the subject has kept the defaults. */
 static void swarm(struct ll_sim_random *r)
 {
     static const uint32_t segments[] = {8 << 10, 16 << 10, 32 << 10};
@@ -440,7 +442,7 @@ static void swarm(struct ll_sim_random *r)
         o->checkpoint_bytes = checkpoints[draw(r, 4)];
 }
 
-/* It has failed although nothing was wrong. */
+/* The workload has failed although no error was injected. */
 static int workload_failed(struct ll_sim_random *r, int rc, const struct lladd_error *err)
 {
     struct ll_sim_verdict v;
@@ -449,7 +451,7 @@ static int workload_failed(struct ll_sim_random *r, int rc, const struct lladd_e
     ll_sim_tell(r->sim, "%s objects: %s", lladd_sim_oracle_name(v.oracle), v.message);
     r->at.point = r->at.variant = 0;
     token_of(r, &token);
-    token.recording = 0; /* there is none */
+    token.recording = 0; /* there is no recording */
     return found(r, &v, 0, &token);
 }
 
@@ -482,7 +484,7 @@ static int record_workload(struct ll_sim_random *r, bool *good)
     return rc;
 }
 
-/* The row of choices behind it, again. */
+/* Replays the row of choices in the token. */
 static int crash_by_row(struct ll_sim_random *r)
 {
     struct ll_sim_verdict v;
@@ -491,7 +493,7 @@ static int crash_by_row(struct ll_sim_random *r)
     return rc || !v.oracle ? rc : found(r, &v, depth, &r->row);
 }
 
-/* If it fails again as a row of choices, these are made fewer and smaller. */
+/* If the row of choices fails again by itself, it is made smaller. */
 static int shrink_row(struct ll_sim_random *r)
 {
     struct lladd_sim_failure *f = &r->failures[0];
@@ -520,7 +522,8 @@ static int crash_recorded(struct ll_sim_random *r, uint64_t seed, struct lladd_e
     return rc;
 }
 
-/* Sizes and repetitions. All is drawn, whether it is used or not: what follows is the same. */
+/* Draws sizes and repetitions. Everything is drawn, even if unused, so that the later draws stay
+ * the same. */
 static void vary(struct ll_sim_random *r)
 {
     struct lladd_sim *sim = r->sim;
@@ -536,7 +539,7 @@ static void vary(struct ll_sim_random *r)
                 (unsigned long long)sim->options.checkpoint_bytes);
 }
 
-/* A workload, from its beginning to the last crash. */
+/* Records a workload and tries its crashes. */
 int ll_sim_random_workload(struct ll_sim_random *r, const struct lladd_sim_subject *subject,
                            struct lladd_error *err)
 {
@@ -556,7 +559,7 @@ int ll_sim_random_workload(struct ll_sim_random *r, const struct lladd_sim_subje
     }
     r->sim->history = r->history;
     vary(r);
-    r->sim->history = NULL; /* the recording would tell every call */
+    r->sim->history = NULL; /* otherwise the recording would write every call to the history */
     rc = record_workload(r, &good);
     r->sim->history = r->history;
     r->report->workloads++;
@@ -570,9 +573,9 @@ int ll_sim_random_workload(struct ll_sim_random *r, const struct lladd_sim_subje
                                           : rc;
 }
 
-/* ---- all of it --------------------------------------------------------------------------- */
+/* ---- entry points ------------------------------------------------------------------------ */
 
-/* What was offered often and has never happened. */
+/* Reports faults that were possible often and never happened. */
 static int look_for_holes(struct ll_sim_random *r)
 {
     int rc = 0;
@@ -601,7 +604,7 @@ static int take_bounds(struct ll_sim_random *r, const struct lladd_sim_subject *
                        const struct lladd_sim_bounds *bounds, struct lladd_error *err)
 {
     struct lladd_sim *sim;
-    int rc = ll_sim_new(subject, bounds, &sim, err); /* which looks at both */
+    int rc = ll_sim_new(subject, bounds, &sim, err); /* checks subject and bounds */
     if (rc)
         return rc;
     r->bounds = sim->bounds;
@@ -647,7 +650,7 @@ int lladd_sim_random(const struct lladd_sim_subject *subject, const struct lladd
     return 0;
 }
 
-/* Which row of crashes a token stands for. */
+/* Decodes a token into a row of crashes. Returns false if it makes no sense. */
 static bool is_of_a_row(const struct ll_sim_vector *v, struct ll_sim_random *r)
 {
     const uint32_t *value = v->value;

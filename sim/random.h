@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_SIM_RANDOM_H
 #define LL_SIM_RANDOM_H
-/* What random.c is made of besides: making failures smaller (random_shrink.c). */
+/* Internal interface of random.c and random_shrink.c. */
 #include "sim/sim_private.h"
 
 enum { REPEATS_MAX = 10 };
 
-/* What is left out of a workload. */
+/* Flags for what is left out of a workload. */
 enum { NO_DISTURBANCE = 1, NO_ERROR = 2, OWN_SIZES = 4, WITHOUT_ALL = 7 };
 
-/* Which row of crashes: that is what a token holds, values in this order. */
+/* Identifies a row of crashes. A token stores these values in this order. */
 struct ll_sim_which {
     uint32_t workload;
-    uint32_t repeats; /* 0: as many as it has drawn */
-    uint32_t without; /* or'ed; A_ROW in a token: then follow the choices */
+    uint32_t repeats; /* 0: the number that was drawn */
+    uint32_t without; /* or'ed flags; in a token, A_ROW means that a row of choices follows */
     uint32_t depth, point, variant;
 };
 enum { A_ROW = 8, ROW_AT = 3, WHICH_VALUES = 6 };
 
 enum ll_sim_scope {
-    ALL,   /* points and variants */
-    ABOUT, /* all, from this point on, until `wanted` objects */
-    THERE, /* this one */
-    ROW    /* the row of choices */
+    ALL,   /* all points and variants */
+    ABOUT, /* all, from this point on, until the oracle `wanted` reports */
+    THERE, /* this point and variant only */
+    ROW    /* replay the row of choices */
 };
 
-/* Faults, and places to crash at. */
+/* Faults, and sorts of places to crash at. */
 #define FAULTS(X) \
     X(KILL, "the process dies") \
     X(POWER, "power fails") \
@@ -67,7 +67,7 @@ enum ll_sim_random_fault {
 };
 
 struct ll_sim_random {
-    struct lladd_sim *sim; /* of the workload */
+    struct lladd_sim *sim; /* of the current workload */
     struct lladd_sim_random_report *report;
     struct lladd_sim_bounds bounds;
     struct lladd_sim_fired fired[FAULT_COUNT];
@@ -75,25 +75,25 @@ struct ll_sim_random {
     struct ll_sim_vector *tokens; /* of the failures; count 0: none */
     struct ll_sim_which at;
     enum ll_sim_scope scope;
-    enum lladd_sim_oracle wanted; /* NONE: any */
-    struct ll_sim_vector row;     /* the choices of this row; of a replay, or found by shrinking */
-    bool whole;                   /* it is all of them */
-    uint32_t recording;           /* 0, or what it has to be */
-    uint32_t drawn;               /* repetitions */
-    struct lladd_sim_failure whole_failure;          /* before the row was made smaller */
+    enum lladd_sim_oracle wanted; /* NONE: any oracle */
+    struct ll_sim_vector row;     /* choices of a row, from a token or collected for one */
+    bool whole;                   /* the row holds all choices */
+    uint32_t recording;           /* 0, or the hash that the recording must have */
+    uint32_t drawn;               /* number of repetitions drawn */
+    struct lladd_sim_failure whole_failure;          /* before its row was made smaller */
     void (*transcript)(void *ctx, const char *line); /* nullable */
     uint64_t started;
-    uint64_t stream;           /* of the faults */
-    uint32_t error_at, errors; /* before which call; how many have happened */
-    uint32_t calls, most;      /* of this run; of any recovery */
+    uint64_t stream;           /* state of the random stream of faults */
+    uint32_t error_at, errors; /* number of the call that fails; how many have failed */
+    uint32_t calls, most;      /* calls of this run; highest number in any recovery */
     bool stop;
     struct lladd_sink *history;
 };
 
-/* One workload: r->at says which, r->scope what is crashed. */
+/* Runs one workload, chosen by r->at; r->scope says which crashes are tried. */
 int ll_sim_random_workload(struct ll_sim_random *r, const struct lladd_sim_subject *,
                            struct lladd_error *);
-/* Makes each failure as small as it can, and gives it its token. */
+/* Makes each failure as small as possible and sets its token. */
 int ll_sim_random_give_tokens(struct ll_sim_random *r, const struct lladd_sim_subject *,
                               struct lladd_error *);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What lladd_sim_random has found, for people and for programs. */
+/* The results of lladd_sim_random, as text and as JSON. */
 #include "sim/sim_private.h"
 
 #include <stdlib.h>

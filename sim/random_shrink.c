@@ -1,36 +1,35 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * random, smaller: what is told of a failure.
+ * random, smaller: reduces a failure.
  *
- * First the workload is made smaller: without errors in recovery, without the error in the
- * workload, with the sizes that the subject has by itself, with fewer repetitions, with fewer
- * crashes in a row; what is left out stays out if the same oracle objects to one of the next few
- * hundred crashes. Then that crash: it becomes a row of choices, as replay.c has them, which is
- * made smaller as the explorer's are. The token is the workload and the row; or, if the row does
- * not fit into it, or holds an error in recovery (which is no choice), the workload and p and v
- * (random.c).
+ * First the workload is reduced: no errors in recovery, no error in the workload, the subject's own
+ * sizes, fewer repetitions, fewer crashes in a row. A reduction is kept if the same oracle reports
+ * a violation in one of the next few hundred crashes. Then the crash is converted to a row of
+ * choices as in replay.c, which is reduced like the explorer's rows. The token holds the workload
+ * and the row. If the row does not fit, or contains an error in recovery (which is no choice), the
+ * token holds the workload, p and v instead (random.c).
  */
 #include "sim/random.h"
 
 #include <stdlib.h>
 
-enum { SEARCH_STATES = 300 }; /* for the same failure in a smaller workload */
+enum { SEARCH_STATES = 300 }; /* crash states to try for the same failure in a smaller workload */
 
-/* A failure on its way. */
+/* The state of a reduction. */
 struct attempt {
     const struct lladd_sim_subject *subject;
     struct lladd_sim_bounds bounds;
     struct ll_sim_which at;
     struct lladd_sim_failure failure; /* the smallest so far */
     struct ll_sim_vector token;
-    uint32_t drawn; /* repetitions */
+    uint32_t drawn; /* number of repetitions drawn */
     bool is_row;
     struct lladd_sim_failure by_row;
     struct ll_sim_vector row;
 };
 
-/* Does the same oracle object there, or (ABOUT) nearby? Then that is where it is. With THERE, also
- * what is left of the row of choices, if it fails as one. */
+/* Does the same oracle report a violation there or, with ABOUT, at one of the following points? If
+ * so, the place is kept. With THERE, the row of choices is kept, too, if it fails by itself. */
 static int try_it(struct attempt *a, const struct ll_sim_which *at, enum ll_sim_scope scope,
                   bool *kept, struct lladd_error *err)
 {
@@ -69,7 +68,8 @@ static int try_it(struct attempt *a, const struct ll_sim_which *at, enum ll_sim_
     return rc;
 }
 
-/* Fewer of what *what is in *at, which is `present` now; the first that still fails stays. */
+/* Tries 1, 2, ... for *what, which is a field of *at and is `present` now, and keeps the first that
+ * still fails. */
 static int fewer(struct attempt *a, uint32_t *what, struct ll_sim_which *at, uint32_t present,
                  struct lladd_error *err)
 {
@@ -101,7 +101,7 @@ static int make_smaller(struct attempt *a, struct lladd_error *err)
     return rc ? rc : try_it(a, &at, THERE, &kept, err);
 }
 
-/* The row, if it fits; else by which numbers it was drawn. */
+/* Encodes the row if it fits, else the numbers from which it was drawn. */
 static int give_token(struct attempt *a, struct lladd_sim_failure *f, struct lladd_error *err)
 {
     int rc = make_smaller(a, err);
@@ -112,7 +112,8 @@ static int give_token(struct attempt *a, struct lladd_sim_failure *f, struct lla
         return 0;
     }
     if (!ll_sim_token_encode(a->subject, &a->token, a->failure.token))
-        return lladd_error_set(err, LLADD_BUG, "a token is too long"); /* six numbers and a seed */
+        /* cannot happen: six numbers and a seed fit */
+        return lladd_error_set(err, LLADD_BUG, "a token is too long");
     *f = a->failure;
     return 0;
 }

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rebuild: a copy of the pages from before the workload, and its log, make the pages that the
- * workload has left, byte by byte (O7).
+ * rebuild: checks that the page file from before the workload, and the log, yield the pages that
+ * the workload has left, byte by byte (O7).
  *
- * That is media recovery, done by the library itself: an *archive* is made out of the recording, in
- * which the page file is as setup has left it, the control file as it was when the first record was
- * logged behind that, and the log has everything that was ever written to it, segments that were
- * truncated and used again included; and it is opened. As nothing of the workload is missing in
- * that log, recovery repeats all of it, and has nothing to take back. Each
- * change is compared with what it had made in the workload, and in the end all pages that are in
- * use. So a redo that depends on more than page and bytes is found, and whoever changes a page
- * without a record.
+ * This is media recovery by the library itself. An *archive* is built from the recording and
+ * opened. It contains the page file as setup has left it, the control file as it was when the first
+ * record was logged after that, and everything that was ever written to the log, including segments
+ * that were truncated and reused. The log is complete, so recovery redoes everything and has
+ * nothing to undo. Each change is compared with its result in the workload, and at the end all
+ * pages in use are compared. This detects a redo that depends on more than its page and bytes, and
+ * any change of a page without a record.
  *
- * Not logged, and so part of the archive, are pages that were written in bulk and the files of
- * extensions. What page types and operations say does not count (mask, hole) is not compared.
+ * Pages written in bulk and the files of extensions are not logged, so the archive contains them.
+ * Bytes that a page type or an operation excludes (mask, hole) are not compared.
  */
 #include "sim/guard.h"
 
@@ -28,7 +27,7 @@ struct ll_sim_archive {
     struct ll_sim_guard *guard;
     struct ll_sim_world world;
     uint32_t pages;                        /* name of the page file */
-    const struct ll_sim_inode *old, *live; /* that of the archive, that of the workload */
+    const struct ll_sim_inode *old, *live; /* of the archive, of the workload */
     unsigned char *page[2];
     bool logged; /* something was written to the log */
 };
@@ -75,20 +74,20 @@ static int put_bulk(struct ll_sim_archive *a, const struct ll_sim_call *call, ui
     return rc;
 }
 
-/* Is a segment about to be used again? */
+/* Is a log segment about to be reused? */
 static bool is_taken(const struct ll_sim_archive *a, const struct ll_sim_call *call)
 {
     return kind_of(a, call->name) == LL_SIM_LOG && kind_of(a, call->to) == LL_SIM_LOG_NEW;
 }
 
-/* Its bytes stay under the name it has had. */
+/* Keeps a copy of the segment under its old name. */
 static int set_aside(struct ll_sim_archive *a, const struct ll_sim_call *call)
 {
     struct ll_sim_image *image = &a->world.image;
     uint32_t copy = ll_sim_inode_new(&a->guard->kept, image, 0);
     if (copy == LL_SIM_NO_INODE)
         return LLADD_NO_MEMORY;
-    image->inode[call->inode]->owner = NULL; /* who changes it now, takes a copy */
+    image->inode[call->inode]->owner = NULL; /* the next change copies the original */
     *image->inode[copy] = *image->inode[call->inode];
     return ll_sim_bind(&a->guard->kept, image, call->name, copy);
 }
@@ -149,7 +148,7 @@ static int make_archive(struct ll_sim_archive *a)
         a->page[i] = ll_sim_take(kept, a->sim->page_size);
     if (a->pages == UINT32_MAX || !a->page[0] || !a->page[1])
         return LLADD_NO_MEMORY;
-    /* Files have the numbers of the recording; those that are set aside come behind them. */
+    /* Files keep their inode numbers of the recording; copies of segments get higher numbers. */
     while (!rc && a->world.image.n_inodes < run->live.n_inodes)
         if (ll_sim_inode_new(kept, &a->world.image, 0) == LL_SIM_NO_INODE)
             rc = LLADD_NO_MEMORY;
@@ -162,7 +161,7 @@ static int make_archive(struct ll_sim_archive *a)
 
 /* ---- each page --------------------------------------------------------------------------- */
 
-/* The names of operations that have changed the page. */
+/* Lists the operations that have changed the page. */
 static void tell_operations(const struct ll_sim_guard *g, uint64_t page, char *out, size_t size)
 {
     size_t len = 0;
@@ -182,13 +181,13 @@ static void tell_operations(const struct ll_sim_guard *g, uint64_t page, char *o
 static bool same_page(struct ll_sim_guard *g, uint64_t page, const unsigned char *a,
                       const unsigned char *b, uint32_t *at)
 {
-    for (*at = 4; *at < LLADD_PAGE_HEADER; ++*at) /* the checksum is made of the rest */
+    for (*at = 4; *at < LLADD_PAGE_HEADER; ++*at) /* the checksum follows from the rest */
         if (a[*at] != b[*at])
             return false;
     return ll_sim_guard_same(g, NULL, page, a, b, at);
 }
 
-/* Do both have the page's bytes in the same place? */
+/* Do both files share the page's blocks? */
 static bool shared(const struct ll_sim_inode *x, const struct ll_sim_inode *y, uint64_t page,
                    uint32_t size)
 {
@@ -212,13 +211,13 @@ static int object_page(struct ll_sim_archive *a, uint64_t page, uint32_t at)
                          operations);
 }
 
-/* As it was made again, and as the workload has left it. */
+/* Compares a rebuilt page with the one that the workload has left. */
 static void compare_bytes(struct ll_sim_archive *a, uint64_t page, const unsigned char *made,
                           bool header)
 {
     uint32_t size = a->sim->page_size, at;
     memcpy(a->page[0], made, size);
-    memset(a->page[1], 0, size); /* what is not there is zeros */
+    memset(a->page[1], 0, size); /* a page that is not in the file reads as zeros */
     (void)ll_sim_get(a->live, page * size, a->page[1], size);
     bool same = header ? same_page(a->guard, page, a->page[0], a->page[1], &at)
                        : ll_sim_guard_same(a->guard, NULL, page, a->page[0], a->page[1], &at);
@@ -249,7 +248,7 @@ static int compare_page(struct ll_sim_archive *a, struct lladd_db *db, uint64_t 
 
 static const struct ll_sim_change *change_of(struct ll_sim_guard *g, uint64_t page, lladd_lsn lsn)
 {
-    for (uint32_t i = 0; i < g->n_changes; i++) { /* nearly always it is the next one */
+    for (uint32_t i = 0; i < g->n_changes; i++) { /* nearly always the next one */
         uint32_t at = (g->next + i) % g->n_changes;
         if (g->change[at].lsn.v != lsn.v || g->change[at].page != page)
             continue;
@@ -259,9 +258,9 @@ static const struct ll_sim_change *change_of(struct ll_sim_guard *g, uint64_t pa
     return NULL;
 }
 
-/* Recovery, being done, may change pages on its own account: an extension saves something at the
- * checkpoint that ends it. Such a page is compared as it was before, but for the header, in which
- * there may be the LSN of a new image. */
+/* At the checkpoint that ends recovery, an extension may save something and so change pages. Such a
+ * page is compared as it was before that change, without the header, which may contain the LSN of a
+ * new image. */
 static void let_go(struct ll_sim_archive *a, const struct lladd_dst_change *c)
 {
     uint64_t page = c->page->number.v;
@@ -291,9 +290,9 @@ void ll_sim_rebuild_change(struct lladd_sim *sim, const struct lladd_dst_change 
         (unsigned long long)was->page, (unsigned)at, c->page->bytes[at], was->after[at]);
 }
 
-/* ---- the whole --------------------------------------------------------------------------- */
+/* ---- entry points ------------------------------------------------------------------------ */
 
-/* All pages that the workload has changed, or written. */
+/* Compares all pages that the workload has changed or written. */
 static int compare(struct ll_sim_archive *a, struct lladd_db *db, struct lladd_error *err)
 {
     uint64_t n = lladd_page_count(db);
@@ -309,7 +308,8 @@ static int compare(struct ll_sim_archive *a, struct lladd_db *db, struct lladd_e
     return rc;
 }
 
-/* Opening the archive recovers it. It is not closed: that may change pages. */
+/* Opens the archive, which recovers it, and compares. Does not close the database: that may change
+ * pages. */
 static int recover(struct ll_sim_archive *a, struct ll_sim_run *run, struct lladd_error *err)
 {
     struct lladd_db *db;
@@ -332,7 +332,7 @@ int ll_sim_rebuild(struct lladd_sim *sim)
     if (rc)
         return rc;
     void (*observe)(void *, const struct lladd_dst_event *) = sim->dst.observe;
-    sim->dst.observe = NULL; /* it is no recovery from a crash, and counts for none */
+    sim->dst.observe = NULL; /* not a recovery from a crash: does not count for coverage */
     a.guard->again = &a;
     rc = recover(&a, &run, &err);
     a.guard->again = NULL;

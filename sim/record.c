@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * record: the workload runs, and what it was promised is written down.
+ * record: runs the workload and records the promises it was given.
  *
- * What recovery may find depends on *decisions*, the steps that the log orders: commits, and
- * prepares and rollbacks of prepared transactions, and what is forgotten. After a crash some first
- * k of them hold and the others do not. k is at least what was acknowledged before the crash, and
- * at most what was called for. For each k the model gives the contents.
+ * What recovery may find depends on *decisions*, the steps ordered by the log: commits, prepares,
+ * rollbacks of prepared transactions, and the forgetting of heuristic outcomes. After a crash the
+ * first k decisions are in force and the others are not. k is at least the number acknowledged
+ * before the crash, and at most the number called for. For each k the model computes the contents.
  */
 #include "sim/sim_private.h"
 
-enum { POWER = 2, PROCESS = 1, NEITHER = 0 }; /* what a promise survives */
+enum { POWER = 2, PROCESS = 1, NEITHER = 0 }; /* what the promise survives */
 
 static struct ll_sim_txn *txn_of(struct lladd_sim *sim, const struct lladd_txn *handle)
 {
@@ -61,8 +61,8 @@ static struct ll_sim_decision *decision(struct lladd_sim *sim, const struct ll_s
     return d;
 }
 
-/* Log order is the order of the records, which with several threads need not be that of the
- * calls. */
+/* Decisions are ordered by the LSN of their records, which with several threads may differ from the
+ * order of the calls. */
 void ll_sim_see_decided(struct lladd_sim *sim, lladd_lsn txn, lladd_lsn record, bool prepare)
 {
     struct ll_sim_record *r = &sim->record;
@@ -72,15 +72,15 @@ void ll_sim_see_decided(struct lladd_sim *sim, lladd_lsn txn, lladd_lsn record, 
                             : d->kind == LL_SIM_COMMIT || d->kind == LL_SIM_ROLLBACK;
         if (!fits || !txn.v || r->txn[d->txn]->id.v != txn.v)
             continue;
-        /* A heuristic abort is one from its record on, not from the end of its rollback. */
+        /* A heuristic abort is decided by its own record, not by the end of its rollback. */
         if (!d->outcome || !d->order.v)
             d->order = record;
         return;
     }
 }
 
-/* A commit that has no record has changed nothing. Where others commit meanwhile, its number says
- * nothing about them: it comes before them all. */
+/* A commit without a record has changed nothing. If other threads commit meanwhile, its position
+ * among them is arbitrary: it is moved before all others. */
 static void put_first(struct ll_sim_record *r)
 {
     uint32_t first = 0;
@@ -93,7 +93,7 @@ static void put_first(struct ll_sim_record *r)
     }
 }
 
-/* Those whose records are known, among each other. */
+/* Sorts the decisions by the LSNs of their records, as far as these are known. */
 static void put_in_order(struct ll_sim_record *r)
 {
     for (uint32_t i = 1; i < r->n_decisions; i++) {
@@ -107,7 +107,8 @@ static void put_in_order(struct ll_sim_record *r)
     }
 }
 
-/* The last decision about a transaction. Its place may change while the library works. */
+/* Returns the last decision about a transaction. Its position may change while the library works.
+ */
 static struct ll_sim_decision *decision_of(struct lladd_sim *sim, const struct ll_sim_txn *t)
 {
     uint32_t i = sim->record.n_decisions - 1;
@@ -127,7 +128,7 @@ static void acknowledge(struct lladd_sim *sim, struct ll_sim_decision *d, unsign
     sim->record.acks += promise >= POWER;
 }
 
-/* The transaction's last decision has come to nothing. */
+/* Removes the transaction's last decision, which was not carried out. */
 static void take_back(struct lladd_sim *sim, const struct ll_sim_txn *t)
 {
     struct ll_sim_record *r = &sim->record;
@@ -152,7 +153,7 @@ int ll_sim_remark(struct lladd_sim *sim, const char *what)
     return event(sim, NULL, what, NULL);
 }
 
-/* A call on a transaction has ended: what became of it is noted. */
+/* Records the result of a call on a transaction. */
 static int noted(struct lladd_sim *sim, struct ll_sim_txn *t, const char *call, int rc)
 {
     t->failed = rc;
@@ -162,7 +163,7 @@ static int noted(struct lladd_sim *sim, struct ll_sim_txn *t, const char *call, 
     return rc;
 }
 
-/* ---- what the workload calls ------------------------------------------------------------- */
+/* ---- calls of the workload --------------------------------------------------------------- */
 
 static unsigned promise_of(const struct lladd_sim *sim, const struct lladd_txn_options *o)
 {
@@ -178,12 +179,12 @@ int lladd_sim_begin(struct lladd_sim *sim, struct lladd_db *db,
     int rc = lladd_begin(db, options, out, err);
     if (rc)
         return rc;
-    /* Each by itself: another thread may begin one while this one commits. */
+    /* Allocated one by one, so that they do not move when another thread begins a transaction. */
     struct ll_sim_txn *t = ll_sim_take(&sim->noted, sizeof *t);
     struct ll_sim_txn **all =
         ll_sim_grow(&sim->noted, r->txn, r->n_txns, &r->txns_capacity, sizeof(*all));
     if (!t || !all) {
-        (void)lladd_abort(*out); /* it has done nothing */
+        (void)lladd_abort(*out); /* it has done nothing yet */
         return lladd_error_set(err, LLADD_NO_MEMORY, "no memory for the simulator's record");
     }
     r->txn = all;
@@ -212,7 +213,7 @@ int lladd_sim_note(struct lladd_sim *sim, struct lladd_txn *handle, const void *
     return event(sim, t, "does", note);
 }
 
-/* After a call that may have used the transaction up. */
+/* Called after a call that may have ended the transaction. */
 static int ended(struct lladd_sim *sim, struct ll_sim_txn *t, int rc, const char *what)
 {
     if (!consumed(rc))
@@ -277,7 +278,8 @@ int lladd_sim_abort(struct lladd_sim *sim, struct lladd_txn *handle)
     if (!t)
         return misuse(sim);
     bool prepared = t->prepared;
-    if (prepared && sim->crossing) /* the library does not say where it begins in the log */
+    if (prepared && sim->crossing) /* the library does not report where that rollback begins in the
+                                    * log */
         return misuse(sim);
     if ((prepared && !decision(sim, t, LL_SIM_ROLLBACK)) || event(sim, t, "abort", NULL))
         return LLADD_NO_MEMORY;
@@ -295,9 +297,10 @@ int lladd_sim_prepare(struct lladd_sim *sim, struct lladd_txn *handle, const str
         return misuse(sim);
     if (!decision(sim, t, LL_SIM_PREPARE) || event(sim, t, "prepare", NULL))
         return LLADD_NO_MEMORY;
-    t->gid = *gid; /* it may be in doubt though the call fails */
+    t->gid = *gid; /* it may be in doubt even if the call fails */
     int rc = noted(sim, t, "prepare", lladd_prepare(handle, gid));
-    if (rc) { /* poisoned, it may have reached the disk; the handle is not used up in any case */
+    if (rc) { /* after poison the record may be on the disk; in any case the handle is still valid
+               */
         if (!consumed(rc))
             take_back(sim, t);
         return rc;
@@ -387,7 +390,7 @@ int lladd_sim_rollback_to(struct lladd_sim *sim, struct lladd_txn *handle, lladd
     return event(sim, t, "rolled back to a savepoint", NULL);
 }
 
-/* ---- running it -------------------------------------------------------------------------- */
+/* ---- running the workload ---------------------------------------------------------------- */
 
 bool ll_sim_is_atomic(const struct lladd_sim *sim, uint32_t level)
 {
@@ -447,7 +450,7 @@ static int run_set_up(struct lladd_sim *sim, struct lladd_error *err)
     rc = close_workload(sim, db, err);
     if (rc)
         return rc;
-    /* It has come to rest: all of it is durable. */
+    /* The database is closed: all of it is durable. */
     rc = ll_sim_image_copy(&sim->base, &run.live, &sim->start.image);
     for (uint32_t i = 0; !rc && i < sim->start.image.n_inodes; i++) {
         struct ll_sim_inode *inode = ll_sim_own(&sim->base, &sim->start.image, i);
@@ -465,7 +468,7 @@ static int run_set_up(struct lladd_sim *sim, struct lladd_error *err)
 int ll_sim_set_up(struct lladd_sim *sim, struct lladd_error *err)
 {
     struct ll_sim_crossing *crossing = sim->crossing;
-    sim->crossing = NULL; /* that comes after it */
+    sim->crossing = NULL; /* setup has one thread */
     int rc = run_set_up(sim, err);
     sim->crossing = crossing;
     return rc;
@@ -486,7 +489,8 @@ uint64_t lladd_sim_random_u64(struct lladd_sim *sim)
     return sim->work = ll_sim_mix(sim->work, 1);
 }
 
-/* What the last repetition has left open is finished: the next one may change the same things. */
+/* Ends the transactions that the last repetition has left open, since the next one may change the
+ * same data. */
 static int finish_open(struct lladd_sim *sim)
 {
     int rc = 0;
@@ -500,7 +504,8 @@ static int finish_open(struct lladd_sim *sim)
     return rc;
 }
 
-/* Between two repetitions. *db is NULL if it is closed. */
+/* Between two repetitions, may reopen the database or take a checkpoint. *db is NULL while it is
+ * closed. */
 static int in_between(struct lladd_sim *sim, struct lladd_db **db, struct lladd_error *err)
 {
     enum { WAYS = 4, REOPEN = 0, CHECKPOINT = 1 };
@@ -530,7 +535,7 @@ int ll_sim_subject_run(struct lladd_sim *sim, struct lladd_db *db, struct lladd_
     return rc;
 }
 
-/* A repetition finds what the one before has left, and may be told that there is no room for it. */
+/* A repetition starts from the data that the one before has left, and may find no room. */
 static int run_repeatedly(struct lladd_sim *sim, struct lladd_db **db, struct lladd_error *err)
 {
     int rc = 0;
@@ -587,7 +592,7 @@ static int run_workload(struct lladd_sim *sim, struct lladd_error *err)
     return rc ? rc : ll_sim_record_run(sim, err);
 }
 
-/* ---- what is expected -------------------------------------------------------------------- */
+/* ---- expectations ------------------------------------------------------------------------ */
 
 bool ll_sim_in_doubt_after(const struct ll_sim_record *r, uint32_t txn, uint32_t k)
 {
@@ -613,7 +618,7 @@ void ll_sim_model_apply(const struct lladd_sim *sim, void *model, uint32_t txn)
         sim->subject.model_apply(sim->subject.ctx, model, lladd_span_of(n->bytes, n->len));
 }
 
-/* Its id, and what it does if it commits. */
+/* Hashes its id and what it does if it commits. */
 static uint64_t hash_txn(uint64_t h, const struct ll_sim_txn *t)
 {
     h = ll_sim_mix(h, ll_sim_hash(t->gid.data, t->gid.gtrid_length + t->gid.bqual_length));
@@ -636,7 +641,7 @@ static int expect(struct lladd_sim *sim, uint32_t k)
             e->hash = ll_sim_mix(hash_txn(e->hash, r->txn[t]), ll_sim_outcome_after(r, t, k));
         }
     if (size == 0) {
-        e->hash = ll_sim_mix(e->hash, k + 1); /* nobody knows what it is */
+        e->hash = ll_sim_mix(e->hash, k + 1); /* without a model the contents are unknown */
         return 0;
     }
     e->model = ll_sim_take(&sim->noted, size);
@@ -696,7 +701,7 @@ int ll_sim_expect(struct lladd_sim *sim)
     return rc;
 }
 
-/* The workload once more, watched; it must do what it did before, and pass the guard. */
+/* Runs the workload again under the guard. It must do the same as before. */
 static int run_watched(struct lladd_sim *sim, uint64_t hash, struct lladd_error *err)
 {
     int rc = ll_sim_guard_begin(sim, err);
@@ -711,7 +716,8 @@ static int run_watched(struct lladd_sim *sim, uint64_t hash, struct lladd_error 
         return lladd_error_set(err, LLADD_BUG,
                                "the workload is not deterministic: run twice, it did different "
                                "things");
-    /* With a bug planted, what a crash makes of it tells more: O7 has the last word then. */
+    /* With a bug planted, the failure of a crash says more, so O7 alone does not stop the
+     * exploration. */
     if (sim->objection.oracle == LLADD_SIM_O_REBUILD && sim->bounds.planted)
         return 0;
     if (sim->objection.oracle)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * replay: one row of choices, run again and told; and rows made smaller.
+ * replay: runs a row of choices again and writes its history; makes rows smaller.
  *
- * A row is: the call before which the first crash happens (one more than the calls made; 0 is no
- * crash), how, what survived, in the order recovery asked; then the same of the crash of that
- * recovery; and so on. Tried in making it smaller: without each of its crashes, without its last
- * choices, without each choice that is not the ordinary one, and with smaller numbers.
+ * A row consists of: the first crash, as 1 + the number of calls made before it (0: no crash); how
+ * it crashed; what survived, in the order in which recovery asked; then the same for the crash of
+ * that recovery; and so on. To make a row smaller, it is tried without each of its crashes, without
+ * its last choices, without each choice that is not the ordinary one, and with smaller numbers.
  */
 #include "sim/sim_private.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
-/* ---- telling ----------------------------------------------------------------------------- */
+/* ---- history ----------------------------------------------------------------------------- */
 
 void ll_sim_tell(struct lladd_sim *sim, const char *fmt, ...)
 {
@@ -23,7 +23,7 @@ void ll_sim_tell(struct lladd_sim *sim, const char *fmt, ...)
     va_start(args, fmt);
     (void)vsnprintf(line, sizeof line, fmt, args);
     va_end(args);
-    /* A sink that has failed swallows the rest; its owner sees that. */
+    /* A failed sink ignores later output; its owner checks for the failure. */
     (void)lladd_sink_printf(sim->history, "%s\n", line);
 }
 
@@ -157,7 +157,7 @@ int ll_sim_take_row(struct lladd_sim *sim, const struct ll_sim_vector *v)
     return rc;
 }
 
-/* The crashes of a workload, from where the row is now. */
+/* Replays the crashes of a workload, from the current position of the row. */
 static int replay_crashes(struct lladd_sim *sim, const struct ll_sim_vector *v,
                           struct ll_sim_verdict *verdict, uint32_t *depth)
 {
@@ -183,7 +183,7 @@ static int replay_crashes(struct lladd_sim *sim, const struct ll_sim_vector *v,
             return rc;
         ll_sim_claims_at(sim, before, level, crash - 1, n_calls, &claims);
         struct ll_sim_claim claim = ll_sim_claim_of(&claims, runs[level].kill);
-        ll_sim_set_free(&sim->endings); /* so that it is looked at closely */
+        ll_sim_set_free(&sim->endings); /* so that all oracles run */
         rc = ll_sim_judge(sim, &runs[level], &claim, verdict, &open_calls, &ending);
         *depth = level;
         if (verdict->oracle)
@@ -215,7 +215,7 @@ int ll_sim_replay(struct lladd_sim *sim, const struct ll_sim_vector *v,
     return rc || verdict->oracle ? rc : replay_crashes(sim, v, verdict, depth);
 }
 
-/* ---- smaller ----------------------------------------------------------------------------- */
+/* ---- shrinking --------------------------------------------------------------------------- */
 
 void ll_sim_vector_of(const struct lladd_sim *sim, struct ll_sim_vector *out)
 {
@@ -235,10 +235,10 @@ void ll_sim_vector_of(const struct lladd_sim *sim, struct ll_sim_vector *out)
             out->count = i + 1;
     }
     if (out->count > LL_SIM_VECTOR_MAX || (sim->crossing && !ll_sim_crossing_told(sim)))
-        out->count = 0; /* it cannot be told in a token */
+        out->count = 0; /* it does not fit into a token */
 }
 
-/* Keeps the candidate if it fails as well. */
+/* Keeps the candidate if the same oracle reports a violation. */
 static int try(struct lladd_sim *sim, struct ll_sim_vector *v,
                const struct ll_sim_vector *candidate, struct ll_sim_verdict *verdict,
                uint32_t *depth, bool *kept)
@@ -257,9 +257,9 @@ static int try(struct lladd_sim *sim, struct ll_sim_vector *v,
     return 0;
 }
 
-enum { SMALLER_MAX = 400 }; /* replays */
+enum { SMALLER_MAX = 400 }; /* number of replays */
 
-/* A schedule with fewer answers that are not the ordinary one, from its end. */
+/* Removes answers that are not ordinary from the schedule, last one first. */
 static int shrink_schedule(struct lladd_sim *sim, struct ll_sim_vector *v,
                            struct ll_sim_verdict *verdict, uint32_t *depth)
 {
@@ -273,13 +273,13 @@ static int shrink_schedule(struct lladd_sim *sim, struct ll_sim_vector *v,
     return rc;
 }
 
-/* One of the crashes is left out, with what survived it. */
+/* Removes one of the crashes with its choices. */
 static int without_a_crash(struct lladd_sim *sim, struct ll_sim_vector *v,
                            struct ll_sim_verdict *verdict, uint32_t *depth, bool *kept)
 {
     uint32_t at[LLADD_SIM_DEPTH_MAX + 2], n = 0, after;
     struct ll_sim_verdict now;
-    int rc = ll_sim_replay(sim, v, &now, &after); /* which tells the choices apart */
+    int rc = ll_sim_replay(sim, v, &now, &after); /* sets the kind of each choice */
     *kept = false;
     for (uint32_t i = 0; i < v->count && i < sim->choices.count && n <= LLADD_SIM_DEPTH_MAX; i++)
         if (sim->choices.at[i].kind == LL_SIM_C_CRASH)
@@ -295,7 +295,7 @@ static int without_a_crash(struct lladd_sim *sim, struct ll_sim_vector *v,
     return rc;
 }
 
-/* By half, or by one: an earlier crash, or less of what survives. */
+/* Lowers a value by half or by one: an earlier crash, or less that survives. */
 static int lower(struct lladd_sim *sim, struct ll_sim_vector *v, uint32_t i,
                  struct ll_sim_verdict *verdict, uint32_t *depth, bool *kept)
 {
@@ -321,7 +321,7 @@ int ll_sim_shrink(struct lladd_sim *sim, struct ll_sim_vector *v, struct ll_sim_
         rc = shrink_schedule(sim, v, verdict, depth);
     if (rc || !kept)
         return rc;
-    /* Which fault it is stays, and the schedule. */
+    /* The fault or the schedule stays. */
     const uint32_t head = v->kind == LL_SIM_TOKEN_ERRORS       ? LL_SIM_ERRORS_HEAD
                           : v->kind == LL_SIM_TOKEN_INTERLEAVE ? ll_sim_schedule_head(v)
                                                                : 0;

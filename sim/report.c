@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * report: what an exploration has seen, for people and for programs.
+ * report: the results of an exploration, as text and as JSON.
  */
 #include "sim/sim_private.h"
 
@@ -40,7 +40,7 @@ static unsigned long long per_second(const struct lladd_sim_report *r)
     return r->nanoseconds ? r->states * 1000000000ull / r->nanoseconds : 0;
 }
 
-/* ---- for people -------------------------------------------------------------------------- */
+/* ---- as text ----------------------------------------------------------------------------- */
 
 static void text_coverage(const struct lladd_sim_report *r, struct lladd_sink *s)
 {
@@ -58,7 +58,8 @@ static void text_coverage(const struct lladd_sim_report *r, struct lladd_sink *s
     }
 }
 
-/* The sink remembers a failure and swallows what follows: one look at the end is enough. */
+/* The sink remembers its first failure and ignores later output, so one check at the end is enough.
+ */
 int lladd_sim_report_text(const struct lladd_sim_report *r, struct lladd_sink *s)
 {
     (void)lladd_sink_printf(s, "subject %s: %s\n", r->subject,
@@ -97,7 +98,7 @@ int lladd_sim_report_text(const struct lladd_sim_report *r, struct lladd_sink *s
     return s->failed;
 }
 
-/* ---- for programs ------------------------------------------------------------------------ */
+/* ---- as JSON ----------------------------------------------------------------------------- */
 
 void ll_sim_json_string(const char *text, struct lladd_sink *s)
 {

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * schedule: policies between the scheduler's turns and the engine's choices.
+ * schedule: policies that turn the scheduler's questions into choices.
  *
- * Bounded. Most errors of concurrent programs need one or two preemptions at the right places
- * (CHESS), and the number of schedules with at most c of them grows with the c-th power of the
- * number of points, not exponentially. While there are preemptions left, a point is a choice
- * between going on and each other fiber; when there are none left it is no choice. Turns at which
- * the current fiber cannot go on cost nothing.
+ * Bounded. Most concurrency bugs need one or two preemptions at the right places (CHESS), and the
+ * number of schedules with at most c preemptions grows with the c-th power of the number of points,
+ * not exponentially. While preemptions are left, a point is a choice between continuing and each
+ * other fiber; after that it is no choice. Switching away from a fiber that cannot continue costs
+ * nothing.
  *
- * Delayed. With several threads that sleep and wake all the time, the turns that cost nothing grow
- * exponentially all the same. Here every answer but the first costs one (delay bounding).
+ * Delayed. If several threads sleep and wake all the time, the free choices alone grow
+ * exponentially. So here every answer other than the first counts as a preemption (delay bounding).
  *
- * PCT. Random answers at every point hardly ever let one fiber fall far behind. Priorities do: the
- * highest runs until it sleeps, and at a few random points falls to the bottom.
+ * PCT. With random answers at every point, one fiber hardly ever falls far back. With priorities it
+ * does: the fiber with the highest priority runs until it sleeps, and at a few random points the
+ * running fiber drops to the lowest priority.
  *
- * A policy has no memory from one run to the next; the answers have.
+ * A policy keeps no state between runs; only the answers do.
  */
 #include "sim/schedule.h"
 
@@ -67,7 +68,7 @@ static unsigned bounded(struct ll_schedule *s, const struct lladd_dst_turn *turn
     return i;
 }
 
-/* Ranks above 0, no two alike: a random number, and the fiber's own below it. */
+/* Priorities are positive and distinct: a random number, then the fiber's own number. */
 static bool meet(struct ll_schedule *s, uint64_t fiber)
 {
     int64_t *p = &s->priorities[fiber % LL_SCHEDULE_FIBERS_MAX];
@@ -80,7 +81,7 @@ static bool meet(struct ll_schedule *s, uint64_t fiber)
     return true;
 }
 
-/* The points at which a priority changes are drawn when the run begins. */
+/* Draws the points at which a priority changes, when the run begins. */
 static bool draw_changes(struct ll_schedule *s)
 {
     for (unsigned i = 0; i + 1 < s->bound; i++) {

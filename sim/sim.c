@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sim: explorations from the outside.
+ * sim: the public interface of the explorer, and the life of a simulator.
  */
 #include "sim/sim_private.h"
 
@@ -12,7 +12,7 @@ enum {
     CALLS_DEFAULT = 100000,
     POINTS_DEFAULT = 4,
     PREEMPTIONS_DEFAULT = 2,
-    SCHEDULES_DEFAULT = 1000, /* at random */
+    SCHEDULES_DEFAULT = 1000, /* number of random schedules */
     CACHE_BYTES = 256 << 10,
     RING_BYTES = 64 << 10,
     SEGMENT_BYTES = 8 << 10,
@@ -27,7 +27,7 @@ uint64_t ll_sim_now(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* ---- the world of the databases ---------------------------------------------------------- */
+/* ---- environment of the databases: clock and random numbers --------------------------------- */
 
 static uint64_t world_now(void *ctx)
 {
@@ -38,7 +38,7 @@ static uint64_t world_now(void *ctx)
 static int64_t world_wall(void *ctx)
 {
     (void)ctx;
-    return 1; /* a time like any other */
+    return 1; /* an arbitrary time */
 }
 
 static int world_random(void *ctx, void *buf, size_t len)
@@ -57,7 +57,7 @@ static void transcript(void *ctx, const char *line)
     ll_sim_tell(ctx, "    recovery: %s", line);
 }
 
-/* ---- life -------------------------------------------------------------------------------- */
+/* ---- creation and destruction ------------------------------------------------------------ */
 
 static int take_subject(struct lladd_sim *sim, const struct lladd_sim_subject *s,
                         struct lladd_error *err)
@@ -138,7 +138,7 @@ static int take_options(struct lladd_sim *sim, struct lladd_error *err)
     o->allocator = &sim->heap.face;
     o->flags |= LLADD_OPT_NO_THREADS;
     if (sim->bounds.flags & LLADD_SIM_ATOMIC_PAGES)
-        o->flags |= LLADD_OPT_ATOMIC_PAGES; /* see ll_sim_open, too */
+        o->flags |= LLADD_OPT_ATOMIC_PAGES; /* see also ll_sim_open */
     if (sim->bounds.flags & LLADD_SIM_INSTANT)
         o->recovery = LLADD_RECOVER_INSTANT;
     sim->page_size = o->page_size ? o->page_size : LL_SIM_BLOCK;
@@ -246,7 +246,7 @@ int ll_sim_fail(struct lladd_sim *sim, const struct ll_sim_verdict *verdict, uin
 
 /* ---- exploring --------------------------------------------------------------------------- */
 
-/* Made smaller, many failures are the same one. */
+/* Once made smaller, many failures are equal. */
 static void drop_twins(struct lladd_sim *sim)
 {
     uint32_t kept = 0;
@@ -366,7 +366,7 @@ int lladd_sim_explore(const struct lladd_sim_subject *subject,
         return rc;
     struct lladd_dst *before = lladd_dst_enter(&sim->dst);
     rc = explore_all(sim, err);
-    (void)lladd_dst_enter(before); /* what it returns is ours */
+    (void)lladd_dst_enter(before); /* the report belongs to the caller */
     if (!rc)
         *out = ll_sim_hand_over(sim);
     ll_sim_free(sim);

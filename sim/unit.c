@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * unit: what a crash decides, and between what.
+ * unit: the crash units, i.e. what a crash leaves undetermined, and the variants of each.
  *
- *   names      which of the pending creations, renames and removals are there
+ *   names      which of the pending creations, renames and removals have arrived
  *   log        where the unsynced log ends, or which sector of it is missing or alone there
  *   data       of one page, or of a file that is neither log nor pages: how many of the pending
  *              writes have arrived, and which sectors of the last one
  *   size       of one file: which of the sizes it has had since the last sync
  *
- * Variants of a unit are in an order that depends on nothing but the world, so that a token can
- * name them: 0 is "nothing of it", then what the last call of the trace has no part in, then what
- * it has (`fresh`), and of the log at last the cuts inside a record (`fine`). The explorer comes by
- * after every call, so it asks for the fresh ones only.
+ * The order of a unit's variants depends only on the world, so that a token can name them: first 0,
+ * nothing of it has arrived; then the variants without a part of the trace's last call; then those
+ * with one (`fresh`); and at the end, for the log, cuts inside a record (`fine`). The explorer
+ * visits every call, so it enumerates the fresh variants only.
  *
- * A variant that leaves the same bytes as another is left out where that is easily seen: sectors
- * that do not differ are not torn, bytes that are as they were are not cut apart.
+ * A variant that leaves the same bytes as another is left out where that is easy to detect: sectors
+ * that do not differ are not torn, and unchanged bytes are not cut apart.
  */
 #include "sim/sim_private.h"
 
@@ -32,7 +32,7 @@ static struct ll_sim_variant *add_variant(struct ll_sim_units *us, struct ll_sim
     return v;
 }
 
-/* ---- which units there are --------------------------------------------------------------- */
+/* ---- finding the units ------------------------------------------------------------------- */
 
 static struct ll_sim_unit *unit_for(struct ll_sim_units *us, unsigned kind, uint32_t inode,
                                     uint64_t page)
@@ -65,7 +65,7 @@ static int give(struct ll_sim_units *us, struct ll_sim_unit *u, uint32_t op, boo
     return 0;
 }
 
-/* The size of the op's file when it was issued. */
+/* The size of the operation's file when it was issued. */
 static uint64_t size_before(const struct ll_sim_world *w, uint32_t op)
 {
     uint64_t size = w->image.inode[w->ops[op].inode]->size;
@@ -85,7 +85,7 @@ static int place_op(struct lladd_sim *sim, struct ll_sim_units *us, uint32_t i)
     const struct ll_sim_op *op = &w->ops[i];
     bool fresh = i + w->fresh_ops >= w->n_ops;
     if (op->gone)
-        return 0; /* decided: it does not arrive */
+        return 0; /* it never arrives */
     if (op->kind != LL_SIM_WRITE && op->kind != LL_SIM_TRUNCATE)
         return give(us, unit_for(us, LL_SIM_UNIT_NAMES, 0, 0), i, fresh);
     uint64_t size = size_before(w, i);
@@ -114,7 +114,8 @@ int ll_sim_units_of(struct lladd_sim *sim, struct ll_sim_arena *a, const struct 
 
 /* ---- names ------------------------------------------------------------------------------- */
 
-/* A rename of a file whose creation is not there says the same as both. */
+/* Should this combination be tried? A rename of a file without its creation has the same effect as
+ * both together, so it is left out. */
 static bool sensible(const struct ll_sim_units *us, const struct ll_sim_unit *u, uint64_t mask)
 {
     for (uint32_t i = 0; i < u->n_ops && i < NAME_BITS; i++) {
@@ -144,7 +145,7 @@ static int add_names(struct ll_sim_units *us, struct ll_sim_unit *u, uint64_t ma
     return 0;
 }
 
-/* Those without the last one, or those with it. */
+/* Adds the combinations without the last operation, or those with it. */
 static int names_half(struct ll_sim_units *us, struct ll_sim_unit *u, uint32_t n, bool last)
 {
     uint64_t top = (uint64_t)1 << (n - 1);
@@ -158,7 +159,7 @@ static int names_half(struct ll_sim_units *us, struct ll_sim_unit *u, uint32_t n
     rc = add_names(us, u, plus);
     for (uint32_t i = 1; !rc && i < n; i++) /* the first i */
         rc = add_names(us, u, (((uint64_t)1 << i) - 1) | plus);
-    for (uint32_t i = 0; !rc && i + 1 < n; i++) { /* all but one; one alone */
+    for (uint32_t i = 0; !rc && i + 1 < n; i++) { /* all but one, and one alone */
         rc = add_names(us, u, (below & ~((uint64_t)1 << i)) | plus);
         if (!rc)
             rc = add_names(us, u, ((uint64_t)1 << i) | plus);
@@ -219,7 +220,7 @@ static int size_apply(struct ll_sim_arena *a, const struct ll_sim_units *us,
 
 /* ---- data -------------------------------------------------------------------------------- */
 
-/* How many bytes of the last operation a bit of the mask stands for. */
+/* The number of bytes of the last operation that one bit of the mask stands for. */
 static uint32_t granule_of(const struct ll_sim_op *op)
 {
     uint64_t span = op->off % LL_SIM_SECTOR + op->len;
@@ -229,7 +230,7 @@ static uint32_t granule_of(const struct ll_sim_op *op)
     return (uint32_t)g;
 }
 
-/* The part of the operation that bit i stands for; false behind its end. */
+/* The part of the operation that bit i stands for. Returns false beyond its end. */
 static bool part_of(const struct ll_sim_op *op, uint32_t i, uint32_t *from, uint32_t *to)
 {
     uint32_t g = granule_of(op), into = (uint32_t)(op->off % LL_SIM_SECTOR);
@@ -242,12 +243,13 @@ static bool part_of(const struct ll_sim_op *op, uint32_t i, uint32_t *from, uint
 struct tearing {
     struct ll_sim_units *us;
     struct ll_sim_unit *u;
-    uint32_t differ[LL_SIM_MASK_BITS]; /* bits of the parts that do */
+    uint32_t differ[LL_SIM_MASK_BITS]; /* the bits of the parts that differ */
     uint32_t n;
-    uint32_t count; /* operations below */
+    uint32_t count; /* number of earlier operations that have arrived */
 };
 
-/* Which parts of the last operation are not what is below it after `count` others? */
+/* Finds the parts of the last operation that differ from the bytes below it, once the first `count`
+ * operations have been applied. */
 static int find_differing(struct tearing *t)
 {
     const struct ll_sim_world *w = t->us->world;
@@ -273,7 +275,7 @@ static int find_differing(struct tearing *t)
     return 0;
 }
 
-/* Those of the differing parts that `chosen` says are new. */
+/* Adds a variant in which the `chosen` ones of the differing parts have arrived. */
 static int add_torn(struct tearing *t, const uint64_t chosen[LL_SIM_MASK_WORDS])
 {
     uint64_t mask[LL_SIM_MASK_WORDS] = {0};
@@ -293,7 +295,7 @@ static int add_torn(struct tearing *t, const uint64_t chosen[LL_SIM_MASK_WORDS])
     return 0;
 }
 
-/* The differing parts from a to b-1, or all others. */
+/* Adds the differing parts a to b-1, or with `inverse` all others. */
 static int add_range(struct tearing *t, uint32_t a, uint32_t b, bool inverse)
 {
     uint64_t chosen[LL_SIM_MASK_WORDS] = {0};
@@ -316,7 +318,7 @@ static int add_tears(struct lladd_sim *sim, struct tearing *t)
     for (uint32_t i = 1; !rc && i < t->n; i++) {
         rc = add_range(t, 0, i, false); /* the first i */
         if (!rc)
-            rc = add_range(t, i, t->n, false); /* all but these */
+            rc = add_range(t, i, t->n, false); /* all but the first i */
     }
     for (uint32_t i = 1; !rc && i + 1 < t->n; i++) {
         rc = add_range(t, i, i + 1, true); /* all but one */
@@ -343,7 +345,8 @@ static int data_variants(struct lladd_sim *sim, struct ll_sim_units *us, struct 
         return LLADD_NO_MEMORY;
     bool tears = u->file != LL_SIM_PAGES || !us->world->ops[u->ops[u->n_ops - 1]].whole;
     int rc = 0;
-    /* Over each version below it; the last one without the others is a tear with all parts. */
+    /* The last operation is torn over each earlier version. If it arrives whole without some of the
+     * others, that is a tear with all parts. */
     for (uint32_t count = u->n_ops; tears && !rc && count-- > 0;) {
         struct tearing t = {.us = us, .u = u, .count = count};
         rc = add_tears(sim, &t);
@@ -356,7 +359,7 @@ static int data_variants(struct lladd_sim *sim, struct ll_sim_units *us, struct 
     return rc;
 }
 
-/* As much as lies within the size. */
+/* Writes the part that lies within the file's size. */
 static int put_within(struct ll_sim_arena *a, struct ll_sim_inode *inode,
                       const struct ll_sim_op *op, uint32_t from, uint32_t to, bool hashed)
 {
@@ -392,21 +395,21 @@ static int data_apply(struct ll_sim_arena *a, const struct ll_sim_units *us,
 
 /* ---- the log ----------------------------------------------------------------------------- */
 
-/* Positions in the pending log: its operations one behind the other. */
+/* Positions in the pending log: the bytes of all its operations, concatenated. */
 struct cutting {
     struct ll_sim_units *us;
     struct ll_sim_unit *u;
-    uint32_t total, fresh_from; /* where the last call's part begins; total: it has none */
-    unsigned char *at;          /* of each position: what kind of cut there is */
+    uint32_t total, fresh_from; /* begin of the last call's part; `total`: none */
+    unsigned char *at;          /* for each position, flags for the kinds of cuts there */
 };
 enum { CUT_RECORD = 1, CUT_SECTOR = 2, CUT_BYTE = 4, BLOCK_MAX = 65536, BLOCK_HEADER = 64 };
 
-/* Where records begin (docs/disk-format.md): the length is at byte 4 of each, headers of blocks are
- * no part of it. What makes no sense is cut at every multiple of 8. */
+/* Marks the beginnings of records (docs/disk-format.md): each has its length at byte 4, and block
+ * headers are skipped. Bytes that are no valid record are cut at every multiple of 8. */
 static void mark_records(struct cutting *c)
 {
     const struct ll_sim_world *w = c->us->world;
-    uint64_t left = 0; /* of the record */
+    uint64_t left = 0; /* bytes left of the record */
     uint32_t base = 0;
     for (uint32_t i = 0; i < c->u->n_ops; i++) {
         const struct ll_sim_op *op = &w->ops[c->u->ops[i]];
@@ -432,7 +435,7 @@ static void mark_records(struct cutting *c)
     }
 }
 
-/* Sector edges, and bytes that differ from what was there. */
+/* Marks sector boundaries, and bytes that differ from the old contents. */
 static int mark_bytes(struct cutting *c)
 {
     const struct ll_sim_world *w = c->us->world;
@@ -455,7 +458,7 @@ static int mark_bytes(struct cutting *c)
     return 0;
 }
 
-/* Cuts at positions in (from, to] that have one of `with` and none of `without`. */
+/* Adds cuts at positions in (from, to] that have one of the flags `with` and none of `without`. */
 static int add_cuts(struct cutting *c, uint32_t from, uint32_t to, int with, int without)
 {
     for (uint32_t p = from + 1; p <= to; p++)
@@ -465,8 +468,8 @@ static int add_cuts(struct cutting *c, uint32_t from, uint32_t to, int with, int
     return 0;
 }
 
-/* Each sector missing, and each alone. A missing last one, or a first one alone, is a cut. With
- * `fresh`: only what has a part of the last call. */
+/* Adds each sector missing, and each alone. (A missing last sector and a first sector alone are
+ * cuts.) With `fresh`: only variants that have a part of the last call. */
 static int add_sectors(struct cutting *c, bool fresh)
 {
     for (uint32_t a = 0; a < c->total;) {
@@ -526,7 +529,7 @@ static int log_variants(struct ll_sim_units *us, struct ll_sim_unit *u)
     return rc;
 }
 
-/* Which bytes of the pending log a variant has: [from, to), or with `inverse` the others. */
+/* The bytes of the pending log that a variant has: [from, to), or with `inverse` all others. */
 static void log_range(const struct ll_sim_variant *v, uint32_t *from, uint32_t *to, bool *inverse)
 {
     *inverse = v->kind == LL_SIM_V_HOLE;
@@ -560,7 +563,7 @@ static int log_apply(struct ll_sim_arena *a, const struct ll_sim_units *us,
     return rc;
 }
 
-/* ---- all of them ------------------------------------------------------------------------- */
+/* ---- entry points ------------------------------------------------------------------------ */
 
 int ll_sim_unit_variants(struct lladd_sim *sim, struct ll_sim_units *us, struct ll_sim_unit *u)
 {

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * actions: what is taken back by calls instead of bytes. Nested top actions, closed, left open and
- * given up, one in another; updates with a logical undo; and the paper's lighter mechanism (section
- * 2.4): an undo-only record, then redo-only ones. With three operations of its own.
+ * actions: changes that are undone by calls instead of bytes. Nested top actions: closed, left
+ * open, given up, and nested in another. Updates with a logical undo. And the paper's lighter
+ * mechanism (section 2.4): an undo-only record, followed by redo-only ones. Uses three operations
+ * of its own:
  *
- *    sim.transfer  no page; closes an action. Undo: page, place, page, place, amount
- *    sim.bump      adds to a counter; its undo subtracts by two calls
- *    sim.restore   no page; logged before redo-only records. Undo: page, place, old value
+ *   sim.transfer  no page; closes an action. Undo: page, place, page, place, amount
+ *   sim.bump      adds to a counter; its undo subtracts by two calls
+ *   sim.restore   no page; logged before redo-only records. Undo: page, place, old value
  *
- * The counters are those of pages of bytes; several transactions add to one at a time, so only
- * subtracting takes an addition back. Restoring an old value is for counters that one has alone.
+ * The counters are on pages of bytes. Several transactions add to one counter at a time, so an
+ * addition can only be undone by subtracting. Restoring an old value is only used for counters that
+ * one transaction has to itself.
  */
 #include "sim/subjects/amounts.h"
 
@@ -34,7 +36,7 @@ static struct ll_sim_place get_place(const unsigned char *p)
 
 static bool place_fine(uint32_t offset)
 {
-    return offset <= 4000; /* on a page of any size */
+    return offset <= 4000; /* fits a page of any size */
 }
 
 /* ---- sim.transfer ------------------------------------------------------------------------ */
@@ -102,8 +104,8 @@ static void bump_redo(struct lladd_page *page, struct lladd_span redo)
     lladd_put64(at, lladd_get64(at) + lladd_get64(p + PLACE_BYTES));
 }
 
-/* Two steps; what a crash leaves of them is taken back before they are done again. (In an action
- * that nothing takes back, they would be there twice.) */
+/* Undoes in two steps. If a crash comes between them, the first one is undone before both are
+ * repeated. (In an action without an undo the first one would be done twice.) */
 static int bump_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     const unsigned char *p = undo.data;
@@ -158,7 +160,7 @@ static bool restore_validate(struct lladd_view page, enum lladd_span_kind kind, 
     return kind == LLADD_SPAN_UNDO && bump_validate(page, kind, s);
 }
 
-/* Done any number of times it is the same, as it must be here (OP-5). */
+/* Idempotent, as OP-5 requires here. */
 static int restore_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     lladd_op_id put;
@@ -206,7 +208,7 @@ static int op_id(struct lladd_txn *txn, const struct lladd_op *op, lladd_op_id *
     return lladd_op_lookup(lladd_txn_db(txn), op->name, op->version, id);
 }
 
-/* What takes the action back is a transfer the other way. */
+/* The action is undone by a transfer in the other direction. */
 static int close_action(struct ll_sim_work *w, struct lladd_txn *txn, struct lladd_action *action,
                         uint32_t from, uint32_t to, int64_t amount)
 {
@@ -219,7 +221,7 @@ static int close_action(struct ll_sim_work *w, struct lladd_txn *txn, struct lla
     return lladd_nta_end(txn, action, id, undo, sizeof undo);
 }
 
-/* Both additions, in an action. */
+/* Makes both additions in an action. */
 static int transfer(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t from, uint32_t to,
                     int64_t amount)
 {
@@ -238,12 +240,12 @@ static int noted_transfer(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t
     return ll_sim_amount_note(w, txn, to, amount);
 }
 
-/* The same by way of a third counter: an action made of two. */
+/* Transfers by way of a third counter: an action made of two. */
 static int detour(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t from, uint32_t to,
                   int64_t amount)
 {
     struct lladd_action action;
-    uint32_t between = 6 - from - to; /* of 1, 2 and 3 */
+    uint32_t between = 6 - from - to; /* the third of the numbers 1, 2 and 3 */
     TRY(lladd_nta_begin(txn, &action));
     TRY(transfer(w, txn, from, between, amount));
     TRY(transfer(w, txn, between, to, amount));
@@ -264,7 +266,7 @@ static int bump(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t counter, 
     return ll_sim_amount_note(w, txn, counter, delta);
 }
 
-/* First what takes it back, then what does it. */
+/* First logs the undo, then makes the change. */
 static int replace(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t counter, int64_t value)
 {
     unsigned char bytes[BUMP_BYTES];
@@ -290,7 +292,7 @@ static int commits(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* An action stays open, with a closed one inside. */
+/* An action stays open, with a closed one nested in it. */
 static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     struct lladd_action action;
@@ -344,7 +346,7 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
     return ll_sim_pages_make(db, PAGES, &first, err);
 }
 
-/* ---- what is there ----------------------------------------------------------------------- */
+/* ---- dump and check ---------------------------------------------------------------------- */
 
 static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)
 {

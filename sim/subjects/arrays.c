@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * arrays: one that grows into the chain of pages behind its root page, is cut, gives back its pages
- * and grows again; one that a transaction makes, fills and takes back in part; one that is
+ * arrays: one that grows into the chain of pages after its root page, shrinks, releases its pages
+ * and grows again; one that a transaction makes, fills and partly rolls back; one that is
  * destroyed.
  *
- * A cell is the beginning of an element, one to a page; the last cell of an array is its length.
+ * A cell is the beginning of an element, one per page; the last cell of an array is its length.
  */
 #include "sim/subjects/cells.h"
 
@@ -15,7 +15,7 @@
 
 enum {
     SIZE = 4000,
-    LEN = 40 /* behind it are zeros */,
+    LEN = 40 /* zeros follow */,
     ARRAYS = 3,
     MAIN = 0,
     NEW = 1,
@@ -24,7 +24,7 @@ enum {
     HIGH = 28
 };
 
-/* Elements and their cells: the first eight from `first` on, and so many from HIGH on. */
+/* Elements and their cells: the first eight begin at `first`, the others at HIGH. */
 static const struct {
     const char *name;
     unsigned cell, cells, high;
@@ -35,7 +35,7 @@ static unsigned length_cell(unsigned which)
     return arrays[which].cell + arrays[which].cells + arrays[which].high;
 }
 
-/* LL_SIM_CELLS: no transaction writes this one. */
+/* LL_SIM_CELLS: no transaction writes this element. */
 static unsigned cell_of(unsigned which, uint64_t index)
 {
     if (index < arrays[which].cells)
@@ -45,7 +45,7 @@ static unsigned cell_of(unsigned which, uint64_t index)
     return LL_SIM_CELLS;
 }
 
-/* NULL: there is none. */
+/* Sets NULL if there is no array. */
 static int open_array(struct lladd_db *db, unsigned which, struct lladd_array **out,
                       struct lladd_error *err)
 {
@@ -109,7 +109,7 @@ static int cut(const struct part *p, struct lladd_array *a, uint64_t n)
     return note_length(p, a);
 }
 
-/* Does something with an array that is there. */
+/* Applies `what` to an array, if it exists. */
 static int with(struct ll_sim_work *w, struct lladd_txn *txn, unsigned which,
                 int (*what)(const struct part *, struct lladd_array *))
 {
@@ -141,7 +141,7 @@ static int make_first(struct ll_sim_work *w, struct lladd_txn *txn)
 static int fill_first(const struct part *p, struct lladd_array *a)
 {
     TRY(fill(p, a, 0, 'a'));
-    return fill(p, a, FULL - 1, 'b'); /* so all pages that the root page can list are taken */
+    return fill(p, a, FULL - 1, 'b'); /* allocates all pages that the root page can list */
 }
 
 static int fill_doomed(const struct part *p, struct lladd_array *a)
@@ -237,7 +237,7 @@ static int grow_again(const struct part *p, struct lladd_array *a)
     return fill(p, a, 6, 'g');
 }
 
-/* And gives back pages before that, which stay given back. */
+/* Releases pages before that; this is not rolled back. */
 static int grows_in_vain(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(with(w, txn, MAIN, grow_again));
@@ -251,7 +251,7 @@ static int fill_in_vain(const struct part *p, struct lladd_array *a)
     return lladd_array_set(p->txn, a, 23, bytes);
 }
 
-/* Makes an array, takes back a part of that, destroys another one. */
+/* Makes an array, rolls back a part of that, and destroys another one. */
 static int makes_and_destroys(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     struct lladd_root_value v;
@@ -283,7 +283,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     return ll_sim_in_txn(&w, makes_and_destroys);
 }
 
-/* ---- what is there ----------------------------------------------------------------------- */
+/* ---- dump and check ---------------------------------------------------------------------- */
 
 static int see(struct lladd_array *a, unsigned which, uint64_t index, struct ll_sim_cells *c,
                struct lladd_error *err)
@@ -313,7 +313,7 @@ static int read_array(struct lladd_array *a, unsigned which, struct ll_sim_cells
     return rc;
 }
 
-/* Does something with each array that is there. */
+/* Applies `what` to each array that exists. */
 static int each(struct lladd_db *db, void *arg,
                 int (*what)(void *arg, struct lladd_array *, unsigned which, struct lladd_error *),
                 struct lladd_error *err)

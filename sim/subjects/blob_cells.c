@@ -9,7 +9,7 @@
 
 enum { CELLS = 6, NEAR = 3800, LONGEST = 16000 };
 
-/* Zeros before the contents. */
+/* Number of zeros before the contents. */
 static uint64_t zeros_of(unsigned cell)
 {
     return cell == LL_SIM_BLOB_FAR ? 200000 : NEAR;
@@ -21,7 +21,7 @@ static const char *name_of(unsigned cell, char out[LLADD_ROOT_NAME_MAX + 1])
     return out;
 }
 
-/* NO_PAGE: there is none. */
+/* Sets NO_PAGE if there is no blob. */
 static int find(struct lladd_db *db, unsigned cell, lladd_pageno *root, struct lladd_error *err)
 {
     struct lladd_root_value v;
@@ -94,9 +94,9 @@ int ll_sim_blob_drop(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell
     return note(w, txn, cell, 0, 0);
 }
 
-/* ---- what is there ----------------------------------------------------------------------- */
+/* ---- dump and check ---------------------------------------------------------------------- */
 
-/* The contents, behind their zeros. */
+/* Reads the contents, which follow the zeros. */
 static int read_blob(struct lladd_db *db, unsigned cell, lladd_pageno root, unsigned char *out,
                      size_t *len, struct lladd_error *err)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * blobs: small ones, all of which is logged. They outgrow their root page, are overwritten,
- * replaced, cut off, rolled back and destroyed; one has its contents so far behind zeros that were
- * never written that it needs index pages.
+ * replaced, truncated, rolled back and destroyed. One has so many unwritten zeros before its
+ * contents that it needs index pages.
  *
- * A cell is a blob, which a name in the catalogue of roots leads to.
+ * A cell is a blob, named in the catalog of roots.
  */
 #include "sim/subjects/blobs.h"
 
@@ -22,7 +22,7 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
     return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
 }
 
-/* Out of the root page, into another. */
+/* Grows beyond the root page, into another page. */
 static int grows(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(ll_sim_blob_append(w, txn, 0, 'a', 20, 150));
@@ -49,7 +49,7 @@ static int replaces(struct ll_sim_work *w, struct lladd_txn *txn)
 static int rolls_back(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(ll_sim_blob_write(w, txn, FAR, 'x', 50));
-    TRY(ll_sim_blob_append(w, txn, FAR, 'x', 50, 4100)); /* a link in an index page */
+    TRY(ll_sim_blob_append(w, txn, FAR, 'x', 50, 4100)); /* adds a link to an index page */
     TRY(ll_sim_blob_drop(w, txn, FAR));
     TRY(ll_sim_blob_replace(w, txn, 0, 'x', 100));
     TRY(ll_sim_blob_make(w, txn, 2, 'x', 60));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_SIM_BLOBS_H
 #define LL_SIM_BLOBS_H
-/* Cells that are blobs, each under a name: what the subjects blobs and bulk share. A cell's
- * contents are behind zeros that nobody has written: so many that they begin at the end of the root
- * page, for LL_SIM_BLOB_FAR so many that its entries are in index pages. (Every byte of log is a
- * state.) */
+/* Cells that are blobs, each under a name; shared by the subjects blobs and bulk. The contents of a
+ * cell follow zeros that were never written: so many that the contents begin at the end of the root
+ * page, and for LL_SIM_BLOB_FAR so many that the entries are in index pages. (Contents are short,
+ * since every byte of log is a crash state.) */
 #include "sim/subjects/cells.h"
 
 #include <lladd/blob.h>
@@ -13,12 +13,12 @@ enum { LL_SIM_BLOB_FAR = 5 };
 
 int ll_sim_blob_make(struct ll_sim_work *, struct lladd_txn *, unsigned cell, char letter,
                      size_t len);
-/* All `len` bytes of its contents anew. */
+/* Writes all `len` bytes of its contents. */
 int ll_sim_blob_write(struct ll_sim_work *, struct lladd_txn *, unsigned cell, char letter,
                       size_t len);
 int ll_sim_blob_replace(struct ll_sim_work *, struct lladd_txn *, unsigned cell, char letter,
                         size_t len);
-/* From `was` to `len` bytes. */
+/* Extends the contents from `was` to `len` bytes. */
 int ll_sim_blob_append(struct ll_sim_work *, struct lladd_txn *, unsigned cell, char letter,
                        size_t was, size_t len);
 int ll_sim_blob_drop(struct ll_sim_work *, struct lladd_txn *, unsigned cell);

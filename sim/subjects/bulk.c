@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * bulk: blobs whose bytes go past the log. Written at once, replaced, overwritten with the first
- * and last page merged, appended to; changed by logged writes afterwards; where another blob was
- * before; rolled back to a savepoint, and altogether. Everything of at least one byte in data pages
- * is "large" here.
+ * bulk: blobs with bytes that are not logged. Written at once, replaced, overwritten with the first
+ * and last page merged, appended to; changed by logged writes afterwards; allocated where another
+ * blob was before; rolled back to a savepoint, and completely. A blob with at least one byte in
+ * data pages counts as "large" here.
  */
 #include "sim/subjects/blobs.h"
 
@@ -28,7 +28,8 @@ static int makes_and_grows(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* Logged, on pages that were written past the log; an earlier life of them, for the next. */
+/* Logged changes of pages that were written in bulk. For the next transaction, they are records
+ * about an earlier use of the pages. */
 static int changes(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     lladd_blob_bulk_from(w->db, UINT64_MAX);
@@ -48,7 +49,7 @@ static int destroys(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* Where that one was. */
+/* Reuses the place of that blob. */
 static int replaces(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     lladd_savepoint_id before;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * bytes: plain bytes written by the three operations there are for it: short, long, and a whole
- * page of which a few runs change. A cell is 600 bytes of a page, of which a part is filled.
+ * bytes: plain bytes, written by the three operations for them: short, long, and a whole page of
+ * which a few parts change. A cell is 600 bytes of a page, partly filled.
  */
 #include "sim/subjects/cells.h"
 
@@ -28,7 +28,7 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
 
 /* ---- the workload ------------------------------------------------------------------------ */
 
-/* Fewer bytes than before would leave the rest behind: only ever more, or none. */
+/* Writing fewer bytes than before would leave old ones after them: `len` must be larger, or 0. */
 static int fill(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, char letter,
                 size_t len)
 {
@@ -38,7 +38,7 @@ static int fill(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, cha
     return ll_sim_cell_note(w, txn, cell, letter, len);
 }
 
-/* Two cells of one page by one record, with other cells between them that stay as they are. */
+/* Writes two cells of one page by one record; other cells between them stay unchanged. */
 static int fill_two(struct ll_sim_work *w, struct lladd_txn *txn, const unsigned cell[2],
                     char letter, size_t len)
 {
@@ -99,7 +99,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     return ll_sim_in_txn(&w, rolls_back);
 }
 
-/* ---- what is there ----------------------------------------------------------------------- */
+/* ---- dump and check ---------------------------------------------------------------------- */
 
 static int read_cell(struct lladd_db *db, const struct ll_sim_work *w, unsigned cell,
                      struct ll_sim_cells *c, struct lladd_error *err)

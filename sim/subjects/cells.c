@@ -4,15 +4,15 @@
 
 #include <string.h>
 
-/* What a transaction does to one cell. */
+/* What a transaction does to a cell. */
 struct step {
     uint32_t cell;
     struct ll_sim_cell now;
 };
 
-/* Does byte i of a text show the letter? At its beginning, and here and there, so that not every
- * sector of a long one differs from another of its cell; longer ones begin like shorter ones. The
- * other bytes say which cell it is. */
+/* Does byte i of a text show the letter? At the beginning yes, later only now and then, so that
+ * some sectors of a long text are the same for all letters. Longer texts begin like shorter ones.
+ * The other bytes hold the cell's number. */
 static bool shows(size_t i)
 {
     enum { BEGINNING = 128, EVERY = 2048, A_FEW = 32 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_SIM_CELLS_H
 #define LL_SIM_CELLS_H
-/* A model that suits most subjects: some numbered cells, each empty or filled with so many times
- * one letter. What a cell is, the subject says: a place on a page, a record, a page, a name. A cell
- * belongs to one transaction at a time. */
+/* A model that suits most subjects: numbered cells, each empty or filled with a number of copies of
+ * one letter. The subject defines what a cell is: a place on a page, a record, a page, a name. A
+ * cell belongs to one transaction at a time. */
 #include "sim/subjects/subjects.h"
 
 struct ll_sim_cell {
@@ -15,14 +15,15 @@ struct ll_sim_cells {
     struct ll_sim_cell at[LL_SIM_CELLS];
 };
 
-/* Fills a buffer: the cell's number as its first byte, if there is one, then the letter. */
+/* Fills a buffer with the letter; the first byte, if any, is the cell's number. */
 void ll_sim_fill(unsigned char *out, unsigned cell, char letter, size_t len);
-/* Is it what ll_sim_fill has made? Then the cell gets it. False also if it has something. */
+/* Adds the contents to their cell. Returns false if ll_sim_fill has not made them, or if the cell
+ * is already filled. */
 bool ll_sim_cells_see(struct ll_sim_cells *, const unsigned char *bytes, size_t len);
-/* The transaction has given the cell this contents; letter 0: made it empty. */
+/* Records that the transaction has set the contents of the cell; letter 0: has emptied it. */
 int ll_sim_cell_note(struct ll_sim_work *, struct lladd_txn *, unsigned cell, char letter,
                      size_t len);
-/* Empties a cell that is a page, to which the root `prefix.cell` leads: gives both back. */
+/* Empties a cell that is a page named `prefix.cell`: frees the page and removes the root. */
 int ll_sim_cell_drop(struct ll_sim_work *, struct lladd_txn *, const char *prefix, unsigned cell);
 
 int ll_sim_cells_write(const struct ll_sim_cells *, struct lladd_sink *);
@@ -30,18 +31,18 @@ void ll_sim_cells_apply(void *ctx, void *model, struct lladd_span note);
 int ll_sim_cells_dump(void *ctx, const void *model, struct lladd_sink *);
 void ll_sim_cells_describe(void *ctx, struct lladd_span note, struct lladd_sink *);
 
-/* Members of a subject. */
+/* Initializers for members of a subject. */
 #define LL_SIM_CELLS_MODEL \
     .model_size = sizeof(struct ll_sim_cells), .model_apply = ll_sim_cells_apply, \
     .model_dump = ll_sim_cells_dump, .describe = ll_sim_cells_describe
 
 /* ---- cells that are records -------------------------------------------------------------- */
 
-/* Sees each record of a page; false if one is nobody's. */
+/* Adds each record of a page; returns false if a record belongs to no cell. */
 bool ll_sim_cells_see_slotted(struct ll_sim_cells *, struct lladd_view);
 
-/* `dump` and `pages` of subjects whose records are on their first page, and on one to which the
- * root `other` (NULL: none) leads, once it does. */
+/* For `dump` and `pages` of subjects with records on their first page and on the page with the name
+ * `other` (NULL: none), once it exists. */
 int ll_sim_records_dump(struct lladd_db *, const char *other,
                         bool (*see_all)(struct ll_sim_cells *, struct lladd_view),
                         struct lladd_sink *, struct lladd_error *);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ctable: rows with columns, in a column store: put, changed, deleted, digested, combined; and one
- * transaction makes another table, and drops it. What a managed table does is the affair of
- * dtable.managed; here a row comes back whole or not at all, and names are there with their table.
+ * ctable: rows with columns in a column store: put, changed, deleted, flushed (Anvil: digested),
+ * compacted (combined). One transaction makes another table and drops it. dtable.managed covers
+ * what a managed table does; this subject checks that a row is recovered whole or not at all, and
+ * that a table and its column names exist together.
  */
 #include "sim/subjects/subjects.h"
 
@@ -18,7 +19,7 @@ static const char *const names[COLUMNS] = {"number", "size", "other"};
 static const struct lladd_ctable_group groups[] = {
     {names, 1, "class(dt) array_dtable config [ \"value_size\" int 4 ]"}};
 
-/* What a transaction does to the model: columns that are in `which`; 0 deletes. */
+/* What a transaction does to the model: sets the columns in `which`; 0 deletes the row. */
 struct note {
     uint32_t key, which, value[COLUMNS];
 };
@@ -167,7 +168,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     struct lladd_ctable *t;
     (void)ctx;
     TRY(lladd_ctable_open(db, NAME, &t, err));
-    return steps(sim, t, db, err); /* it stays open, as it does in a program that crashes */
+    return steps(sim, t, db, err); /* the table stays open, as in a program that crashes */
 }
 
 static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
@@ -185,7 +186,7 @@ static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
     return lladd_ctable_close(t, err);
 }
 
-/* ---- what should be there -------------------------------------------------------------------- */
+/* ---- the model ------------------------------------------------------------------------------- */
 
 static void apply_note(struct rows *r, const struct note *n)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * counters: adding to integers, and setting bytes, in transactions that commit, roll back, roll
- * back to savepoints, and do not end.
+ * counters: additions to integers, and changes of bytes, in transactions that commit, roll back,
+ * roll back to savepoints, and do not end.
  *
- * The undo of an addition is not idempotent, so a compensation record that is lost, or done twice,
- * shows in the sum. (Of an undo that writes an old value back nobody could tell.)
+ * The undo of an addition is not idempotent, so a compensation record that is lost or repeated
+ * shows in the sum. (An undo that restores an old value would hide that.)
  */
 #include "sim/subjects/subjects.h"
 
@@ -12,7 +12,7 @@
 
 enum { PAGES = 3, COUNTERS = 4, AT_TEXT = 512, TEXT = 24 };
 
-/* On each page some counters, and a text in another sector. */
+/* Each page has some counters, and a text in another sector. */
 struct contents {
     int64_t counter[PAGES][COUNTERS];
     char text[PAGES][TEXT];
@@ -21,7 +21,7 @@ struct contents {
 /* A step of a transaction. */
 struct step {
     uint32_t page, counter;
-    int64_t delta; /* 0: the text is set */
+    int64_t delta; /* 0: sets the text */
     char text[TEXT];
 };
 
@@ -83,7 +83,7 @@ static int rolls_back(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_abort(w->sim, txn);
 }
 
-/* One that is still open while another one commits, which makes its records durable. */
+/* A transaction that is open while another one commits, which makes its records durable. */
 static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(add(w, txn, 0, 2, 77));
@@ -112,7 +112,7 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
     return ll_sim_pages_make(db, PAGES, &first, err);
 }
 
-/* ---- what should be there ---------------------------------------------------------------- */
+/* ---- the model --------------------------------------------------------------------------- */
 
 static void apply(void *ctx, void *model, struct lladd_span note)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * credit: many threads, and a log buffer that bears the credits of a few of them.
+ * credit: many threads, and a log buffer with room for the log credit of only a few of them.
  *
- * Each puts an element into one hash table, all into the bucket that the setup has filled: so each
- * rebuilds it, one at a time, under the latch of the table's shape, and each takes log credit more
- * than once. If a thread keeps credit while it waits for the latch, the others' credits together
- * are what its holder waits for.
+ * Each thread puts an element into one hash table, into the bucket that setup has filled. So each
+ * thread rebuilds the bucket, one at a time, under the latch of the table's shape, and takes log
+ * credit more than once. If a thread keeps credit while it waits for the latch, the latch's holder
+ * may wait for the credit of the waiting threads: a deadlock.
  */
 #include "sim/subjects/cells.h"
 

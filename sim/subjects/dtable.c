@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * dtable: runs of dTables, built past the log and published under a name; replaced, freed, built
- * where another one was before, given up half-way, rolled back, and left open. A cell is a run: its
- * contents are the values of its rows, one behind the other, eight bytes each; the last one may be
- * shorter, and is then an exception.
+ * dtable: sorted runs of dTables, built without logging and published under a name; replaced,
+ * freed, built where another one was before, given up while being built, rolled back, and left
+ * open. A cell is a sorted run: its contents are the values of its rows, concatenated, eight bytes
+ * each. The last value may be shorter, and is then an exception.
  */
 #include "sim/subjects/cells.h"
 
@@ -19,7 +19,7 @@ static const char config[] =
     "\"base\" class(dt) array_dtable \"base_config\" config [ \"value_size\" int 8 ] "
     "\"alt\" class(dt) linear_dtable \"reject_value\" string \"________\" ] ]";
 
-/* Begins a run and adds its rows. */
+/* Begins a sorted run and adds its rows. */
 static int add_rows(struct lladd_txn *txn, unsigned cell, char letter, size_t len,
                     struct lladd_dtable_run_builder **run)
 {
@@ -97,7 +97,7 @@ static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
     return make(w, txn, 2, 'o', 60);
 }
 
-/* As a digest does: a new run for an old one, in one transaction. */
+/* Replaces a sorted run by a new one in one transaction, as a flush does. */
 static int replaces(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(drop(w, txn, 0));
@@ -121,7 +121,7 @@ static int rolls_back(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_abort(w->sim, txn);
 }
 
-/* Where that one was. */
+/* Reuses the place of the freed run. */
 static int frees_and_builds(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(drop(w, txn, 1));
@@ -142,7 +142,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     return ll_sim_in_txn(&w, frees_and_builds);
 }
 
-/* ---- what is there ----------------------------------------------------------------------- */
+/* ---- dump and check ---------------------------------------------------------------------- */
 
 static int read_rows(struct lladd_dtable_cursor *c, unsigned char *out, size_t *len,
                      struct lladd_error *err)
@@ -160,7 +160,7 @@ static int read_rows(struct lladd_dtable_cursor *c, unsigned char *out, size_t *
     return rc == LLADD_END ? 0 : rc;
 }
 
-/* The contents of a cell's run, which is in order; none if there is none. */
+/* Reads the contents of a cell's sorted run in key order; no contents if there is no run. */
 static int read_cell(struct lladd_db *db, unsigned cell, unsigned char *out, size_t *len,
                      struct lladd_error *err)
 {

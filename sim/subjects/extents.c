@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * extents: runs of pages taken and given back, of all three kinds: ordinary pages, pages written in
- * bulk past the log, raw ones. What was written in bulk is fenced against the redo of an earlier
- * life of its pages, and durable before the commit that publishes it. The checkpoint is one of
- * those that come by themselves: pages stay dirty, redo begins before it and before the fences.
+ * extents: allocated and freed, of all three kinds: ordinary pages, pages written in bulk without
+ * logging, raw pages. A fence record protects what was written in bulk from the redo of records
+ * about an earlier use of its pages, and the pages are durable before the commit that publishes
+ * them. Checkpoints are automatic ones: pages stay dirty, and redo begins before the checkpoint and
+ * before the fence records.
  *
- * A cell is an extent, which a name in the catalogue of roots leads to.
+ * A cell is an extent, named in the catalog of roots.
  */
 #include "sim/subjects/cells.h"
 
@@ -18,7 +19,7 @@ static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err
 {
     (void)ctx;
     (void)err;
-    o->checkpoint_bytes = 1; /* whenever lladd_maintain is called */
+    o->checkpoint_bytes = 1; /* so at every call of lladd_maintain */
     return 0;
 }
 
@@ -30,7 +31,8 @@ static int write_logged(struct lladd_txn *txn, lladd_pageno page, const unsigned
     return lladd_set(txn, page, AT, bytes, LEN);
 }
 
-/* All pages at once, past the log. Raw pages have no header: theirs is the whole page. */
+/* Writes all pages at once, without logging. Raw pages have no header: the caller owns every byte.
+ */
 static int write_bulk(struct lladd_txn *txn, lladd_pageno first, const unsigned char *bytes,
                       bool raw)
 {
@@ -74,7 +76,7 @@ static int drop(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell)
     return ll_sim_cell_note(w, txn, cell, 0, 0);
 }
 
-/* Changes pages that were written in bulk: from now on they are pages like others. */
+/* Changes pages that were written in bulk: from now on they are ordinary pages. */
 static int change(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, char letter)
 {
     struct lladd_root_value v;
@@ -103,14 +105,14 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
 
 static int writes_and_frees(struct ll_sim_work *w, struct lladd_txn *txn)
 {
-    TRY(change(w, txn, 0, 'c')); /* an earlier life, in the log */
+    TRY(change(w, txn, 0, 'c')); /* a record about an earlier use of the pages */
     TRY(drop(w, txn, 0));
     TRY(change(w, txn, 7, 'h'));
     TRY(drop(w, txn, 7));
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* Where those extents were. */
+/* Reuses the places of those extents. */
 static int writes_in_bulk(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(make(w, txn, 2, LLADD_EXTENT_BULK, 'd'));
@@ -151,7 +153,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     return ll_sim_in_txn(&w, rolls_back);
 }
 
-/* ---- what is there ----------------------------------------------------------------------- */
+/* ---- dump and check ---------------------------------------------------------------------- */
 
 static int find(struct lladd_db *db, unsigned cell, struct lladd_root_value *v,
                 struct lladd_error *err)
@@ -190,7 +192,7 @@ static int read_extent(struct lladd_db *db, unsigned cell, struct ll_sim_cells *
         TRY(read_page(db, v, p, bytes, err));
         bool fine = ll_sim_cells_see(&one, bytes, LEN) && one.at[cell].letter;
         if (!fine || (p && one.at[cell].letter != c->at[cell].letter))
-            return lladd_error_set(err, /* raw pages are ours, to the last byte */
+            return lladd_error_set(err, /* every byte of a raw page belongs to the subject */
                                    v.b == LLADD_EXTENT_RAW ? LLADD_CORRUPT_PAGE : LLADD_BAD_STATE,
                                    "page %u of extent %u is not its own", p, cell);
         c->at[cell] = one.at[cell];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fixed: records of one length, stored, changed and given up side by side by transactions of which
- * one rolls back and one does not end, on a page that is full and on one that is new.
+ * fixed: records of one length, stored, changed and deleted side by side by several transactions,
+ * of which one rolls back and one does not end, on a full page and on a new one.
  */
 #include "sim/subjects/cells.h"
 
-enum { SIZE = 500, AT_HOME = 8 /* so many fit */ };
+enum { SIZE = 500, AT_HOME = 8 /* records per page */ };
 #define NEW_PAGE "fixed.new"
 
 static int store_on(struct ll_sim_work *w, struct lladd_txn *txn, lladd_pageno page, unsigned cell,
@@ -69,7 +69,8 @@ static int changes(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* The page is full but for the place of record 3, and that of record 0 is somebody's. */
+/* The page is full except for the slot of record 3; the slot of record 0 is reserved for an open
+ * transaction. */
 static int rolls_back(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     lladd_savepoint_id here;
@@ -106,7 +107,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     return ll_sim_in_txn(&w, makes_a_page);
 }
 
-/* ---- what is there ----------------------------------------------------------------------- */
+/* ---- dump and check ---------------------------------------------------------------------- */
 
 static bool see_all(struct ll_sim_cells *c, struct lladd_view v)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * formats: fresh pages of each type that is made without arguments, by transactions that commit,
- * roll back and do not end. What was on the page before makes no difference, torn or not: they are
- * given back, and formatted as something else by the next one.
+ * formats: fresh pages of each type that is formatted without arguments, by transactions that
+ * commit, roll back and do not end. The old contents of the page, torn or not, must not matter:
+ * pages are freed, and the next transaction formats them as another type.
  *
- * A cell is a page, to which a name leads; its letter says the type.
+ * A cell is a page, named in the catalog of roots; its letter stands for the type.
  */
 #include "sim/subjects/cells.h"
 
@@ -80,7 +80,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     return ll_sim_in_txn(&w, makes_another);
 }
 
-/* ---- what is there ----------------------------------------------------------------------- */
+/* ---- dump and check ---------------------------------------------------------------------- */
 
 static int look(struct lladd_db *db, lladd_pageno number, struct ll_sim_cell *cell,
                 struct lladd_error *err)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * full: a log at its limit. A transaction changes pages that no image makes smaller; a checkpoint
- * writes them back and moves redo's start behind their bases; another transaction fills the log to
- * the last record; and then the first one is rolled back, for which no image finds room. What redo
- * repeats of that has no base in reach, so if a crash tears its first write, nothing but the
- * double-write area can put it right.
+ * full: a log at its limit. A transaction changes pages, the images of which cannot be compressed;
+ * a checkpoint writes them back and moves the start of redo beyond their base images. Another
+ * transaction fills the log to the last record. Then the first one is rolled back, and there is no
+ * room for new images. So redo of the rollback has no base image within reach: if a crash tears the
+ * first write of such a page, only the double-write area can repair it.
  *
- * A cell is a text on a page of its own, behind noise.
+ * A cell is a text on a page of its own, which also holds noise.
  */
 #include "sim/subjects/cells.h"
 
@@ -65,7 +65,7 @@ static int fill(struct ll_sim_work *w, struct lladd_txn *txn, char letter)
     return 0;
 }
 
-/* With a transaction that stays open: until there is room for no record more. */
+/* Adds records with a transaction that stays open, until there is no room for another. */
 static int fill_log(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     unsigned char bytes[PIECE];
@@ -109,7 +109,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     return lladd_wait(db, lladd_lsn_of(s.log_tail - 1), err);
 }
 
-/* ---- what is there ----------------------------------------------------------------------- */
+/* ---- dump and check ---------------------------------------------------------------------- */
 
 static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)
 {
@@ -127,7 +127,7 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
     return ll_sim_cells_write(&c, sink);
 }
 
-/* The options want the error instead of the checkpoint that would make room. */
+/* The options request the error instead of the checkpoint that would make room. */
 static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
     struct lladd_txn *txn;
@@ -140,7 +140,7 @@ static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
     return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
 }
 
-/* While pages are behind there is room for no record. */
+/* While pages have pending redo, there is no room for a record. */
 static int meanwhile(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
     unsigned char byte;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * groups: the page file outgrows its first allocation map. Nearly all pages of that map's group are
- * taken before the workload begins, and the file is longer than that; then there is no room for an
- * extent, and the second group gets a map. A transaction that rolls back leaves it behind, empty.
+ * allocated before the workload begins, and the file is longer than the group. An extent does not
+ * fit any more, so the second group gets a map. A transaction that rolls back leaves that map
+ * empty.
  *
- * A cell is an extent, to which a name leads; its first and its last page are written.
+ * A cell is an extent, named in the catalog of roots; its first and last pages are written.
  */
 #include "sim/subjects/cells.h"
 
@@ -72,7 +73,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     return ll_sim_in_txn(&w, commits);
 }
 
-/* ---- what is there ----------------------------------------------------------------------- */
+/* ---- dump and check ---------------------------------------------------------------------- */
 
 static int read_page(struct lladd_db *db, lladd_pageno page, unsigned cell, struct ll_sim_cells *c,
                      struct lladd_error *err)
@@ -110,7 +111,7 @@ static bool is_owned(const lladd_pageno first[CELLS], uint64_t page)
     return false;
 }
 
-/* The leaks of the second group; the first one has too many pages to look at each time. */
+/* Checks the second group for leaks; the first one has too many pages to check each time. */
 static int check(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
     lladd_pageno first[CELLS];

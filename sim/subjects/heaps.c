@@ -78,7 +78,7 @@ static int stores(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* Its page has no room for it, so record 0 moves to another one. */
+/* The page has no room for the longer record, so record 0 moves to another one. */
 static int moves(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(change(w, txn, 0, 'd', 3000));
@@ -98,7 +98,7 @@ static int gives_up(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* A heap of its own, which nobody is ever to see. */
+/* Makes a heap that never becomes visible. */
 static int rolls_back(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     lladd_pageno heap;
@@ -134,7 +134,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     return ll_sim_in_txn(&w, destroys);
 }
 
-/* ---- what is there ----------------------------------------------------------------------- */
+/* ---- dump and check ---------------------------------------------------------------------- */
 
 static int read_heap(struct lladd_db *db, lladd_pageno heap, struct ll_sim_cells *c,
                      struct lladd_error *err)
@@ -174,8 +174,9 @@ static void init(void *ctx, void *model)
     c->at[20] = (struct ll_sim_cell){'d', 30};
 }
 
-/* An inventory page: next, heap, count; then entries of eight bytes that begin with a page number
- * (docs/disk-format.md). Some are read at a time, for fn may want the page itself. */
+/* Reads an inventory page: next, heap, count; then entries of eight bytes that begin with a page
+ * number (docs/disk-format.md). Entries are copied before fn is called, since fn may fix the page
+ * itself. */
 static int inventory(struct lladd_db *db, lladd_pageno at, uint64_t *next,
                      int (*fn)(void *, lladd_pageno), void *arg, struct lladd_error *err)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * heuristic: an administrator ends prepared transactions, one way and the other; the outcomes are
- * remembered, carried on by a checkpoint, and some of them forgotten.
+ * heuristic: an administrator commits some prepared transactions and aborts others. The outcomes
+ * are remembered, copied by a checkpoint, and some of them forgotten.
  *
- * What is prepared has savepoints and a top action inside it, of which a part is taken back.
+ * The prepared transactions contain savepoints and a top action, parts of which were rolled back.
  */
 #include "sim/subjects/amounts.h"
 
@@ -37,7 +37,8 @@ static struct lladd_gid gid_of(unsigned char id)
     return gid;
 }
 
-/* Adds 1, what a savepoint takes back, what an aborted top action does, and 10. */
+/* Adds 1, an amount that is rolled back to a savepoint, an amount in an aborted top action, and 10.
+ */
 static int change(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t counter)
 {
     struct lladd_action action;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * instant: databases that open before their pages are redone. What comes next finds them behind the
- * log: undo, the next transactions, eviction from a cache of a few pages, freeing and using again
- * what the log still wants to redo, checkpoints; and then another crash.
+ * instant: databases that open before their pages are redone. The following meet pages with pending
+ * redo: undo, new transactions, eviction from a cache of a few pages, the freeing and reuse of
+ * pages with pending redo, checkpoints, and then another crash.
  *
- * The same again with memory for the records of a few pages, so that the others are redone before;
- * and with so much to take back that the pages for that are redone before.
+ * Variants: with memory for the records of only a few pages, so that the other pages are redone
+ * before open returns; with so much to roll back that the pages for it are redone before that; and
+ * with full redo, where the pages are divided among threads, so that records on one page are redone
+ * before earlier ones on another, and a crash may come between.
  *
- * The same again with full redo, for which the pages are shared out: what is on one page is redone
- * before what came before it on another, and a crash may come between.
- *
- * Counters, whose undo and redo are not idempotent: a record that is done twice, or not, shows in
- * the sum. One on each of some pages, and one on a page that comes and goes.
+ * The contents are counters. Their undo and redo are not idempotent: a record that is redone twice,
+ * or not at all, shows in the sum. Each of some pages has one, and one is on a page that comes and
+ * goes.
  */
 #include "sim/subjects/subjects.h"
 
@@ -23,13 +23,13 @@ enum { PAGES = 7, AT = 640, GUEST = PAGES, LONG = 150 };
 
 struct contents {
     int64_t counter[PAGES + 1];
-    int64_t guest; /* 1: there is one */
+    int64_t guest; /* 1: the page that comes and goes exists */
 };
 
-/* A step of a transaction: adds to a counter; or, to the guest's, by coming and going. */
+/* A step of a transaction: adds to a counter, or allocates or frees the guest page. */
 struct step {
     uint32_t counter;
-    int32_t comes; /* 1: the guest comes, -1: it goes */
+    int32_t comes; /* 1: the guest page is allocated, -1: freed */
     int64_t delta;
 };
 
@@ -135,7 +135,7 @@ static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
     return add(w, txn, 2, 100000);
 }
 
-/* More records than are read one by one. */
+/* More records than recovery reads one by one. */
 static int stays_open_for_long(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     for (uint32_t i = 0; i < LONG; i++)
@@ -167,10 +167,10 @@ static int run_long(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struc
     return run_with(sim, db, stays_open_for_long, err);
 }
 
-/* ---- while pages are behind --------------------------------------------------------------- */
+/* ---- while pages have pending redo -------------------------------------------------------- */
 
-/* Pages that the workload has left behind the log are changed, forth and back, by who commits and
- * by who does not; a page is taken, which may be one of those, and given back. */
+/* Changes pages with pending redo, there and back; allocates a page, which may be one of those, and
+ * frees it. One such transaction commits, another rolls back. */
 static int change(struct lladd_db *db, struct lladd_txn *txn, struct lladd_error *err)
 {
     lladd_pageno first, page;
@@ -202,7 +202,7 @@ static int meanwhile(void *ctx, struct lladd_db *db, struct lladd_error *err)
     return 0;
 }
 
-/* ---- what should be there ---------------------------------------------------------------- */
+/* ---- the model --------------------------------------------------------------------------- */
 
 static void apply(void *ctx, void *model, struct lladd_span bytes)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * inventory: a heap of so many pages that its inventory needs another page, which is chained to it
- * in a top action. The first page of the inventory, and all that it lists, is full before the
+ * in a top action. The first page of the inventory, and every page it lists, is full before the
  * workload begins.
  */
 #include "sim/subjects/cells.h"
 
 #include <string.h>
 
-enum { LEN = 4000 /* a page each */, ENTRIES = 505 /* on a page of the inventory */ };
+enum { LEN = 4000 /* one record per page */, ENTRIES = 505 /* on an inventory page */ };
 #define HEAP "inventory.heap"
 
-/* Full pages, all but one of those that the first page of the inventory lists. */
+/* Fills all but one of the pages that the first page of the inventory lists. */
 static int fill_up(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid *last)
 {
     unsigned char bytes[LEN];
@@ -42,7 +42,7 @@ static int insert(struct lladd_txn *txn, lladd_pageno heap)
     return lladd_heap_insert(txn, heap, bytes, LEN, &rid);
 }
 
-/* A record is given up, and one goes to the last page that is free. */
+/* Deletes a record, and stores one on the last free page. */
 static int give_up(struct lladd_db *db, lladd_pageno heap, struct lladd_rid last,
                    struct lladd_error *err)
 {
@@ -54,8 +54,7 @@ static int give_up(struct lladd_db *db, lladd_pageno heap, struct lladd_rid last
     return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
 }
 
-/* Now the heap has to look for room everywhere, and writes into its inventory where there is
- * none. */
+/* Makes the heap search for room everywhere, so that it marks full pages in its inventory. */
 static int settle(struct lladd_db *db, lladd_pageno heap, struct lladd_error *err)
 {
     struct lladd_txn *txn;
@@ -64,7 +63,7 @@ static int settle(struct lladd_db *db, lladd_pageno heap, struct lladd_error *er
     return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
 }
 
-/* The segments that all this has filled are removed: each recovery would have to look at them. */
+/* Removes the log segments that setup has filled; otherwise each recovery would read them. */
 static int tidy_up(struct lladd_db *db, struct lladd_error *err)
 {
     bool more = true;
@@ -94,7 +93,7 @@ static int store(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, ch
     return ll_sim_cell_note(w, txn, cell, letter, len);
 }
 
-/* A log that ends before the commit leaves a top action that is complete, or a part of one. */
+/* If the log ends before the commit, it contains a complete top action or a part of one. */
 static int grows(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(store(w, txn, 0, 'a', 300));
@@ -109,16 +108,16 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     return ll_sim_in_txn(&w, grows);
 }
 
-/* ---- what is there ----------------------------------------------------------------------- */
+/* ---- dump and check ---------------------------------------------------------------------- */
 
 struct reading {
     struct lladd_db *db;
     struct lladd_error *err;
     struct ll_sim_cells cells;
-    unsigned n; /* pages met */
+    unsigned n; /* number of pages found */
 };
 
-/* The pages that setup has filled are not looked at: there are too many of them. */
+/* The pages that setup has filled are not read: there are too many. */
 static int read_page(void *arg, lladd_pageno number)
 {
     struct reading *r = arg;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * journal: what is appended to tags and committed is there, in order, until it is discarded.
- * journal.moves: where it was rolled over to, cleaned or not, and when it is in doubt.
+ * journal: an entry that was appended to a tag and committed is there, in order, until it is
+ * discarded. journal.moves: also after a rollover, cleaned or not, and while the transaction is in
+ * doubt.
  *
- * The tags are "a", "b" and "c"; an entry is a number, which stands in it with its complement.
+ * The tags are "a", "b" and "c". An entry is a number and its complement.
  */
 #include "sim/subjects/subjects.h"
 
@@ -106,7 +107,7 @@ static int gives_up(struct lladd_sim *sim, struct lladd_txn *txn)
     return lladd_sim_abort(sim, txn);
 }
 
-/* A checkpoint comes, and then nobody ends it. */
+/* A checkpoint follows; the transaction never ends. */
 static int stays_open(struct lladd_sim *sim, struct lladd_txn *txn)
 {
     TRY(append(sim, txn, 2, 9));
@@ -180,7 +181,7 @@ static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
     return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
 }
 
-/* ---- what should be there -------------------------------------------------------------------- */
+/* ---- the model ------------------------------------------------------------------------------- */
 
 static void put(struct shelf *s, uint32_t tag, uint32_t number)
 {
@@ -199,7 +200,7 @@ static void apply(void *ctx, void *model, struct lladd_span note)
     }
     for (uint32_t i = 0; n.what == ROLLS && i < s->n[n.tag]; i++)
         put(s, n.to, s->number[n.tag][i]);
-    uint32_t own = 0; /* of this transaction: is_prepared appends before it discards */
+    uint32_t own = 0; /* entries of this transaction: is_prepared appends before it discards */
     if (n.what == DISCARDS && s->n[n.tag] && s->number[n.tag][s->n[n.tag] - 1] == 16)
         own = 1;
     if (own)

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * limit: the log has a byte limit and reaches it, because a transaction that does not end holds it.
- * Others are refused then; it adds what it may, and is rolled back. Recovery runs under the same
- * options, so each of its crashes finds the log as full as the last one left it. Whatever is owed,
- * LLADD_LOG_FULL is no answer to it: not to open, a rollback, a checkpoint, or close (REC-3).
+ * limit: the log has a byte limit and reaches it, because a transaction that does not end keeps it
+ * from being truncated. Other transactions are then refused; the open one adds as much as it may,
+ * and is rolled back. Recovery runs under the same options, so each of its crashes finds the log as
+ * full as before. The library must not answer LLADD_LOG_FULL to open, a rollback, a checkpoint or
+ * close (REC-3).
+ *
+ * The limit is the smallest that lladd_open accepts with pages of 4 KiB.
  */
 #include "sim/subjects/amounts.h"
 
@@ -31,7 +34,8 @@ static int add(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t counter)
     return ll_sim_amount_note(w, txn, counter, 1);
 }
 
-/* *full: it was refused, and has been rolled back. */
+/* *full: the transaction was refused and has been rolled back. Notes fill the log with few calls.
+ */
 static int commit_one(struct ll_sim_work *w, bool *full)
 {
     struct lladd_txn *txn;
@@ -86,7 +90,7 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
     return ll_sim_amounts_read(db, 2, place_of, sink, err);
 }
 
-/* What is owed is done in any recovered database, as it is; and then there is room for users. */
+/* Any recovered database can end what is open, and then has room for new transactions. */
 static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
     struct ll_sim_work w = {.db = db, .err = err};

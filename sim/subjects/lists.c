@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * lists: items inserted in front, between and at the end, next to each other by transactions that
- * commit, roll back and stay open; items removed, swept, written; a list that is made and filled by
- * a transaction that rolls back, one that is spliced behind another, one that is destroyed.
+ * lists: items inserted at the front, in the middle and at the end, next to each other by
+ * transactions that commit, roll back and stay open; items removed, swept, written; a list that is
+ * made and filled by a transaction that rolls back, one that is appended to another, one that is
+ * destroyed.
  *
- * A cell is an item. The order is part of the contents: each list's letters are dumped one after
- * the other, and the model is the same sequence.
+ * A cell is an item. The order is part of the contents: the dump contains each list's letters one
+ * after the other, and the model is the same sequence.
  */
 #include "sim/subjects/cells.h"
 
@@ -22,8 +23,8 @@ struct contents {
     char list[LISTS][LONGEST];
 };
 
-/* What a transaction does: letter `what` comes behind letter `after` (0: to the front), is removed
- * (after UINT8_MAX), becomes `after` (to_upper); or a list goes behind another. */
+/* A step of a transaction. INSERT: item `what` is put after item `after` (0: at the front). WRITE:
+ * item `what` becomes `after`. SPLICE: list `what` is appended to the list. Items are letters. */
 enum kind { INSERT, REMOVE, WRITE, SPLICE, DESTROY };
 struct step {
     unsigned char kind, list, what, after;
@@ -34,7 +35,7 @@ struct work {
     struct lladd_db *db;
     struct lladd_error *err;
     struct lladd_list *list[LISTS];
-    struct lladd_item item[128]; /* by letter */
+    struct lladd_item item[128]; /* indexed by letter */
 };
 
 static int note(struct work *w, struct lladd_txn *txn, enum kind kind, unsigned list, int what,
@@ -45,7 +46,7 @@ static int note(struct work *w, struct lladd_txn *txn, enum kind kind, unsigned 
     return w->sim ? lladd_sim_note(w->sim, txn, &s, sizeof s) : 0;
 }
 
-/* NO_PAGE: there is none. */
+/* Sets NO_PAGE if there is no list. */
 static int find(struct lladd_db *db, unsigned which, lladd_pageno *root, struct lladd_error *err)
 {
     struct lladd_root_value v;
@@ -64,7 +65,7 @@ static int make(struct work *w, struct lladd_txn *txn, unsigned which)
     return lladd_list_open(w->db, root, &w->list[which], lladd_txn_error_out(txn));
 }
 
-/* Behind `after`, which to those who do not see open transactions is behind `seen`. */
+/* Inserts after `after`. For readers that do not see open transactions that is after `seen`. */
 static int insert_at(struct work *w, struct lladd_txn *txn, unsigned list, char what, char after,
                      char seen)
 {
@@ -123,7 +124,7 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
     return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
 }
 
-/* Others insert behind its items, and remove theirs next to them. */
+/* Other transactions insert after its items, and remove items next to them. */
 static int stays_open(struct work *w, struct lladd_txn *txn)
 {
     TRY(insert(w, txn, 0, 'o', 'b'));
@@ -138,7 +139,7 @@ static int inserts(struct work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* Next to what the one before has removed: sweeps. */
+/* Removes items next to those just removed, which sweeps the latter. */
 static int sweeps(struct work *w, struct lladd_txn *txn)
 {
     TRY(overwrite(w, txn, 0, 'c', 'k'));
@@ -157,7 +158,7 @@ static int rolls_back(struct work *w, struct lladd_txn *txn)
     return lladd_sim_abort(w->sim, txn);
 }
 
-/* Between 'x', which is gone and swept, and what is there. */
+/* Inserts between 'x', which was removed and swept, and the present items. */
 static int goes_on(struct work *w, struct lladd_txn *txn)
 {
     TRY(insert(w, txn, 0, 'f', 0));
@@ -205,7 +206,7 @@ static int in_txn(struct work *w, int (*what)(struct work *, struct lladd_txn *)
     return rc ? ll_sim_give_up(w->sim, txn, rc, w->err) : 0;
 }
 
-/* The items as they are now, by letter. */
+/* Finds the present items by letter. */
 static int look(struct work *w, unsigned which)
 {
     struct lladd_item at = LLADD_ITEM_NONE;
@@ -247,7 +248,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     return rc;
 }
 
-/* ---- what is there ----------------------------------------------------------------------- */
+/* ---- dump and check ---------------------------------------------------------------------- */
 
 static int each(struct lladd_db *db, int (*fn)(struct lladd_list *, void *, struct lladd_error *),
                 void *arg, struct lladd_error *err)
@@ -266,7 +267,7 @@ static int each(struct lladd_db *db, int (*fn)(struct lladd_list *, void *, stru
     return rc;
 }
 
-/* Each item as its letter, each list with a dot behind it. */
+/* Writes each item as its letter, and a dot after each list. */
 static int write_list(struct lladd_list *list, void *arg, struct lladd_error *err)
 {
     struct lladd_item at = LLADD_ITEM_NONE;
@@ -329,7 +330,7 @@ static void init(void *ctx, void *model)
     memcpy(c->list[1], "p.", 3);
 }
 
-/* A list that is there ends with a dot. */
+/* A list that exists ends with a dot. */
 static void apply(void *ctx, void *model, struct lladd_span bytes)
 {
     struct contents *c = model;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * locks: what transactions in doubt have locked is locked when recovery is over, and nothing else.
+ * locks: after recovery, what transactions in doubt had locked is locked, and nothing else.
  *
- *   locks          transactions that lock what they read and write, and are prepared, committed,
- *                  rolled back, partly too, or left in doubt
- *   threads.locks  two threads that add to the same counters, in different order
+ *  locks          transactions that lock what they read and write, and are prepared, committed,
+ *                 rolled back, partly too, or left in doubt
+ *  threads.locks  two threads that add to the same counters, in different order
  *
  * A counter's row is {1, counter}; what a transaction reads is {2, counter}. The global id says
  * which counter a transaction in doubt has changed, and whether it keeps what it has read.
@@ -47,7 +47,8 @@ static int lock(struct lladd_txn *txn, uint64_t table, uint64_t row, enum lladd_
                       LLADD_LOCK_WAIT);
 }
 
-/* Reads and writes, as those do who rely on their lock: two at a time would lose one. */
+/* Reads and then writes, relying on the lock: without it one of two concurrent additions would be
+ * lost. */
 static int add(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t counter, int32_t delta)
 {
     struct ll_sim_place p = place_of(w->first, counter);
@@ -113,7 +114,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     TRY(detour(&w, kept, 4));
     TRY(prepare(&w, kept, 0, false));
     TRY(prepare(&w, dropped, 1, true));
-    TRY(begin(&w, 4, 40, false, &other)); /* is free again */
+    TRY(begin(&w, 4, 40, false, &other)); /* unlocked by now */
     TRY(lladd_sim_commit(sim, other));
     TRY(prepare(&w, doubtful, 2, true));
     TRY(lladd_checkpoint(db, err));
@@ -124,7 +125,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     return 0;
 }
 
-/* ---- what must be locked --------------------------------------------------------------------- */
+/* ---- expected locks -------------------------------------------------------------------------- */
 
 struct doubts {
     bool written[COUNTERS], read[COUNTERS];
@@ -140,7 +141,7 @@ static int note_doubt(void *ctx, const struct lladd_in_doubt_info *info)
     return 0;
 }
 
-/* Is it locked just if it should be? */
+/* Checks that the row is locked exactly if it should be. */
 static int look_at(struct lladd_db *db, uint64_t table, uint64_t row, bool locked,
                    struct lladd_error *err)
 {
@@ -174,7 +175,7 @@ static int in_doubt(void *ctx, struct lladd_db *db, struct lladd_error *err)
 
 /* ---- two threads ----------------------------------------------------------------------------- */
 
-/* Adds to both counters. Whoever is the victim of a deadlock begins anew. */
+/* Adds to both counters. If the thread is the victim of a deadlock, it starts again. */
 static int add_both(struct ll_sim_work *w, uint32_t first, uint32_t second, int32_t delta)
 {
     for (;;) {
@@ -209,7 +210,7 @@ const struct lladd_sim_subject ll_sim_subject_locks = {
     .configure = configure,
     .setup = setup,
     .run = run,
-    .check = in_doubt, /* when they are finished, nothing is locked */
+    .check = in_doubt, /* once both threads have finished, nothing is locked */
     .dump = dump,
     LL_SIM_AMOUNTS_MODEL,
     .pages = ll_sim_pages_each,

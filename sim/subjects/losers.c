@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * losers: databases that open before all losers are rolled back. What they have changed is locked,
- * and what they have given up is kept, until they are; whoever comes meanwhile waits, or works on
- * something else; and then there is another crash.
+ * losers: databases that open before all losers are rolled back. Until then the rows that losers
+ * have changed stay locked, and what they have freed stays reserved. New transactions wait, or work
+ * on other rows; then there is another crash.
  *
- * Rows are {1, row}, on a page of bytes; records are {2, slot}, on a page that is full of them.
- * One more row is locked by nobody, and what is unfinished there is rolled back before open
- * returns.
+ * Rows are {1, row}, on a page of bytes; records are {2, slot}, on a page that is full of them. One
+ * more row is not locked: unfinished changes there are rolled back before open returns.
  */
 #include "sim/subjects/subjects.h"
 
@@ -36,7 +35,7 @@ static int lock(struct lladd_txn *txn, uint64_t table, uint64_t index, enum llad
                       LLADD_LOCK_TRY);
 }
 
-/* The names under which the workload has locked what it has changed. */
+/* Locks again the names that the workload had locked for its changes. */
 static int protect(void *ctx, struct lladd_txn *txn, const struct lladd_log_entry *e)
 {
     uint32_t at, len;
@@ -63,7 +62,7 @@ static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err
     return lladd_register_participant(o, &protector, err);
 }
 
-/* ---- what there is ----------------------------------------------------------------------- */
+/* ---- setup ------------------------------------------------------------------------------- */
 
 static struct lladd_rid record_at(lladd_pageno page, uint32_t slot)
 {
@@ -121,7 +120,7 @@ static int set_row(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t row, i
     return note(w, txn, ROW, row, value);
 }
 
-/* A value of 0 takes it away. */
+/* A value of 0 deletes the record. */
 static int set_record(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t slot, int64_t value)
 {
     unsigned char bytes[RECORD_BYTES];
@@ -175,9 +174,9 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     return ll_sim_in_txn(&w, ends);
 }
 
-/* ---- while losers are behind ------------------------------------------------------------- */
+/* ---- while losers have pending undo ------------------------------------------------------- */
 
-/* Forth and back. */
+/* Changes a row and changes it back. */
 static int touch_row(struct lladd_db *db, struct lladd_txn *txn, uint32_t row)
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
@@ -191,7 +190,7 @@ static int touch_row(struct lladd_db *db, struct lladd_txn *txn, uint32_t row)
     return lladd_set(txn, first, ROW_AT + row * ROW_BYTES, &value, sizeof value);
 }
 
-/* There is room for one more record only where a loser has had one. */
+/* The only room for one more record is in the slot that a loser had used. */
 static int touch_records(struct lladd_db *db, struct lladd_txn *txn)
 {
     unsigned char bytes[RECORD_BYTES];
@@ -221,7 +220,7 @@ static int meanwhile(void *ctx, struct lladd_db *db, struct lladd_error *err)
     return 0;
 }
 
-/* ---- what should be there ---------------------------------------------------------------- */
+/* ---- the model --------------------------------------------------------------------------- */
 
 static void init(void *ctx, void *model)
 {
@@ -258,7 +257,7 @@ static int model_dump(void *ctx, const void *model, struct lladd_sink *sink)
     return write_down(model, sink);
 }
 
-/* As somebody who waits for whoever has it locked. */
+/* Waits, as any reader does, for the transaction that has the row locked. */
 static int lock_to_read(struct lladd_db *db, struct lladd_txn *txn, uint32_t table, uint32_t index)
 {
     for (;;) {

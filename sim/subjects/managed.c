@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * dtable.managed: rows that transactions put into a managed dTable and delete; digests while one of
- * them goes on, combines, runs that are freed. A row is a number under a small key, with its
- * complement. The table stays open, as it does in a program that crashes.
- * dtable.managed.ranges: the same with ranges of keys that are deleted at once.
- * dtable.managed.threads: one thread commits two rows, while the other one digests, sees both or
- * none, and combines; each opens the table and closes it.
+ * dtable.managed: rows that transactions put into a managed dTable and delete; flushes (Anvil:
+ * digests) during an open transaction, compactions (combines), sorted runs that are freed. A row is
+ * a number under a small key, with its complement. The table stays open, as in a program that
+ * crashes. dtable.managed.ranges: the same, with range deletions. dtable.managed.settings: the
+ * same, while its configuration and its flush settings are changed. dtable.managed.threads: one
+ * thread commits two rows; the other one flushes, must see both rows or none, and compacts. Each
+ * opens the table and closes it.
  */
 #include "sim/subjects/subjects.h"
 
@@ -18,8 +19,7 @@
 enum { KEYS = 12 };
 #define NAME "rows"
 
-/* What a transaction does to the model: 0 deletes, all keys up to `to`, but not that, if it is
- * there. */
+/* What a transaction does to the model: 0 deletes, and if `to` is set all keys below `to`. */
 struct note {
     uint32_t key, number, to;
 };
@@ -27,7 +27,7 @@ struct rows {
     uint32_t number[KEYS];
 };
 
-/* One segment for all of it: others are there for segments. */
+/* One segment holds everything: other subjects test segments. */
 static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err)
 {
     (void)ctx;
@@ -56,7 +56,7 @@ static int put_noted(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_
     return lladd_sim_note(sim, txn, &n, sizeof n);
 }
 
-/* From 0, or up to KEYS: that end is open. */
+/* 0 and KEYS as bounds mean an unbounded range. */
 static int del_noted(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t,
                      uint32_t key, uint32_t to)
 {
@@ -100,7 +100,7 @@ static int changes(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_ma
     return lladd_sim_commit(sim, txn);
 }
 
-/* Digests come, and then nobody ends it. */
+/* Flushes follow; the transaction never ends. */
 static int stays_open(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t)
 {
     return put_noted(sim, txn, t, 6, 13);
@@ -136,7 +136,7 @@ static int in_txn(struct lladd_sim *sim, struct lladd_managed *t, struct lladd_d
     return rc ? ll_sim_give_up(sim, txn, rc, err) : 0;
 }
 
-/* Until nothing is due: what can be freed is. */
+/* Maintains the table until nothing is due, so that everything that can be freed is. */
 static int tidy_up(struct lladd_managed *t, struct lladd_error *err)
 {
     bool more = true;
@@ -199,7 +199,7 @@ static int gives_up_all(struct lladd_sim *sim, struct lladd_txn *txn, struct lla
 static int deletes_to_the_last(struct lladd_sim *sim, struct lladd_txn *txn,
                                struct lladd_managed *t)
 {
-    TRY(del_noted(sim, txn, t, 8, KEYS)); /* the one that stays open has what is in front of it */
+    TRY(del_noted(sim, txn, t, 8, KEYS)); /* the open transaction owns the keys below */
     TRY(del_noted(sim, txn, t, 3, 6));
     return lladd_sim_commit(sim, txn);
 }
@@ -217,7 +217,7 @@ static int run_ranges(void *ctx, struct lladd_sim *sim, struct lladd_db *db,
     TRY(in_txn(sim, t, db, deletes_from_the_first, err));
     TRY(in_txn(sim, t, db, gives_up_all, err));
     TRY(lladd_managed_digest(t, err));
-    TRY(lladd_managed_combine(t, 2, err)); /* the oldest run is not in it: ranges are kept */
+    TRY(lladd_managed_combine(t, 2, err)); /* not the oldest run: range tombstones are kept */
     TRY(lladd_managed_combine(t, 0, err));
     TRY(tidy_up(t, err));
     return in_txn(sim, t, db, deletes_to_the_last, err);
@@ -229,7 +229,7 @@ static int open_anyhow(struct lladd_db *db, struct lladd_managed **t, struct lla
 {
     int rc;
     while ((rc = lladd_managed_open(db, NAME, t, err)) == LLADD_BUSY)
-        lladd_yield(); /* the other one is opening it, or closing */
+        lladd_yield(); /* the other thread is opening or closing it */
     return rc;
 }
 
@@ -288,7 +288,7 @@ static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
     return lladd_managed_close(t, err);
 }
 
-/* ---- what should be there -------------------------------------------------------------------- */
+/* ---- the model ------------------------------------------------------------------------------- */
 
 static void init(void *ctx, void *model)
 {

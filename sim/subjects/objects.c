@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * objects: accounts that are in memory only, and recoverable all the same: an object class. An
- * addition is one object record. What bounds recovery is one page, to which each checkpoint writes
- * the accounts as they are, and below which LSN that is all; the update is never undone, so it
- * holds whatever becomes of the transaction that made it.
+ * objects: an object class, i.e. accounts that are in memory only and still recoverable. An
+ * addition is one object record. To bound recovery, each checkpoint writes the accounts to one
+ * page, with the LSN below which they include everything. That update is never undone, so it stays
+ * valid whether its transaction commits or not.
  *
- * The undo of an addition is not idempotent: a compensation that is lost, or repeated twice, shows.
+ * The undo of an addition is not idempotent: a compensation that is lost or repeated shows.
  */
 #include "sim/subjects/subjects.h"
 
@@ -24,12 +24,12 @@ enum { ACCOUNTS = 3, SAVED = 8 + 8 * ACCOUNTS };
 
 static const struct lladd_extension ledger_extension;
 
-/* Of a handle. */
+/* The state of a handle. */
 struct ledger {
     int64_t account[ACCOUNTS];
-    lladd_lsn saved; /* everything below it is on the page */
+    lladd_lsn saved; /* the page includes everything below this LSN */
     bool loaded;
-    int failed; /* why it cannot be loaded */
+    int failed; /* why the page cannot be loaded */
 };
 
 static struct ledger *ledger_of(struct lladd_db *db)
@@ -75,7 +75,7 @@ static int load(struct lladd_db *db, struct ledger *l)
     lladd_pageno at;
     int rc = ll_sim_pages_find(db, &at, &err);
     if (rc == LLADD_NOT_FOUND)
-        return 0; /* setup has not made it yet */
+        return 0; /* setup has not made the page yet */
     if (!rc)
         rc = lladd_fix(db, at, LLADD_LATCH_SHARED, &page, &err);
     if (rc)
@@ -104,7 +104,7 @@ static int save(struct lladd_db *db, struct ledger *l, lladd_pageno page)
         int aborted = lladd_abort(txn);
         return aborted ? aborted : rc;
     }
-    l->saved = below; /* the record is in the log before any that says so */
+    l->saved = below; /* this record precedes, in the log, any record that refers to it */
     return lladd_commit(txn);
 }
 
@@ -273,7 +273,7 @@ static int rolls_back(struct lladd_sim *sim, struct lladd_txn *txn)
     return lladd_sim_abort(sim, txn);
 }
 
-/* A checkpoint saves what it has done, and then somebody has to take it back. */
+/* A checkpoint saves its changes, which must then be undone. */
 static int stays_open(struct lladd_sim *sim, struct lladd_txn *txn)
 {
     TRY(post(sim, txn, 1, 77));
@@ -310,7 +310,7 @@ static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
     return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
 }
 
-/* ---- what should be there ---------------------------------------------------------------- */
+/* ---- the model --------------------------------------------------------------------------- */
 
 static void apply(void *ctx, void *model, struct lladd_span note)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pages: pages taken, formatted and given back, by transactions that commit, roll back, are
- * prepared and do not end. What one has freed may come back to it, so nobody else gets the page
- * before its commit is durable; then somebody does, at once.
+ * pages: pages allocated, formatted and freed by transactions that commit, roll back, are prepared
+ * and do not end. A transaction may get back a page that it has freed itself, so no other
+ * transaction gets the page before that commit is durable; immediately after it, another one does.
  *
- * A cell is a page, which a name in the catalogue of roots leads to.
+ * A cell is a page, named in the catalog of roots.
  */
 #include "sim/subjects/cells.h"
 
@@ -73,7 +73,8 @@ static int rolls_back(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_abort(w->sim, txn);
 }
 
-/* Something is freed and taken back before the end, and what was taken meanwhile is freed. */
+/* Frees a page and allocates it again before the end, and frees one that was allocated meanwhile.
+ */
 static int changes_its_mind(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     lladd_savepoint_id here;
@@ -85,7 +86,8 @@ static int changes_its_mind(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* Free in doubt: `other` must not get it, and gets none of the pages of the open transaction. */
+/* A page is freed by a transaction in doubt: `other` must not get it, nor a page of the open
+ * transaction. */
 static int in_doubt(struct ll_sim_work *w)
 {
     struct lladd_gid gid = {.format = 1, .gtrid_length = 4, .data = "free"};
@@ -118,7 +120,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     return in_doubt(&w);
 }
 
-/* ---- what is there ----------------------------------------------------------------------- */
+/* ---- dump and check ---------------------------------------------------------------------- */
 
 static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)
 {

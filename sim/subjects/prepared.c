@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * prepared: two-phase commit. Transactions that are prepared, and then committed, rolled back, or
- * left in doubt; with checkpoints and other transactions between the phases.
+ * prepared: two-phase commit. Transactions are prepared, and then committed, rolled back, or left
+ * in doubt, with checkpoints and other transactions between the phases.
  *
- * Each works on a counter of its own, but all counters are on one page: what is in doubt must not
- * be disturbed by its neighbours' rolling back.
+ * Each transaction works on a counter of its own, but all counters are on one page: the rollback of
+ * a neighbour must not disturb a transaction in doubt.
  */
 #include "sim/subjects/amounts.h"
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * promises: commits of every kind, several transactions at a time. Durable ones, those that the
- * operating system has, those that will be durable later, those that return before and are waited
- * for; system transactions that outlive the one they work for; notes in the log, and a pin that
- * keeps it.
+ * promises: commits of every durability, several transactions at a time: durable, durable in the
+ * operating system only, durable later, and returned early but waited for; system transactions that
+ * outlive the user transaction they work for; notes in the log, and a pin that keeps the log.
  *
- * A cell is a text; the log must be there from the pinned place on.
+ * A cell is a text; the log must be there from the pin on.
  */
 #include "sim/subjects/cells.h"
 
@@ -40,7 +39,7 @@ static int begin(struct ll_sim_work *w, enum lladd_durability durability, bool s
     return lladd_sim_begin(w->sim, w->db, &o, txn, w->err);
 }
 
-/* One change in a transaction of the kind, which is committed. */
+/* Makes one change in a transaction of that kind, and commits it. */
 static int change(struct ll_sim_work *w, enum lladd_durability durability, bool system,
                   unsigned cell, char letter)
 {
@@ -50,7 +49,7 @@ static int change(struct ll_sim_work *w, enum lladd_durability durability, bool 
     return rc ? ll_sim_give_up(w->sim, txn, rc, w->err) : lladd_sim_commit(w->sim, txn);
 }
 
-/* Its first record is where the log is pinned, and has a name for who looks. */
+/* Pins the log at its first record, and stores the LSN as a root. */
 static int pin(struct ll_sim_work *w)
 {
     struct lladd_txn *txn;
@@ -88,7 +87,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     return change(&w, LLADD_DURABLE, true, 6, 't');
 }
 
-/* ---- what is there ----------------------------------------------------------------------- */
+/* ---- dump and check ---------------------------------------------------------------------- */
 
 static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)
 {
@@ -106,7 +105,7 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
     return ll_sim_cells_write(&c, sink);
 }
 
-/* The note is the first thing in the log from the pin on. */
+/* The note is the first record after the pin. */
 static int read_note(struct lladd_db *db, lladd_lsn at, struct lladd_error *err)
 {
     struct lladd_log_cursor *cursor;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * records: records of any length on a slotted page. Transactions that store, change, lengthen and
- * give up records, side by side on one page; one rolls back, one stays open.
+ * records: records of any length on a slotted page. Transactions store, change, lengthen and delete
+ * records side by side on one page; one rolls back, one stays open.
  *
- * A transaction's records are its own, so each has names for them: 0 to RECORDS - 1, which the page
- * knows by a byte at the beginning of each record.
+ * The subject numbers the records from 0 to RECORDS - 1; the number is the first byte of each
+ * record.
  */
 #include "sim/subjects/cells.h"
 
@@ -94,7 +94,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     return ll_sim_in_txn(&w, changes);
 }
 
-/* ---- what is there ----------------------------------------------------------------------- */
+/* ---- dump and check ---------------------------------------------------------------------- */
 
 static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)
 {

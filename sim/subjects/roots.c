@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * roots: names that get values and lose them, until the catalogue needs another page, which is
- * chained to it in a top action and stays whatever becomes of the transaction.
+ * roots: names, set and removed, until the catalog needs another page. That page is chained to it
+ * in a top action, and stays there even if the transaction rolls back.
  *
- * A cell is a name; its value says the letter.
+ * A cell is a name; its value contains the letter.
  */
 #include "sim/subjects/cells.h"
 
@@ -52,7 +52,7 @@ static int commits(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* The last one on the first page, and the first one on the second. */
+/* Uses the last name on the first page, and the first one on the second. */
 static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(put(w, txn, 3, 'o'));
@@ -85,7 +85,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     return ll_sim_in_txn(&w, rolls_back);
 }
 
-/* ---- what is there ----------------------------------------------------------------------- */
+/* ---- dump and check ---------------------------------------------------------------------- */
 
 struct seen {
     struct ll_sim_cells cells;
@@ -126,8 +126,8 @@ static void init(void *ctx, void *model)
     c->at[0] = c->at[1] = (struct ll_sim_cell){'a', 1};
 }
 
-/* The chain of pages begins at page 0, which is not allocated but the system's; each begins with
- * the number of the next (docs/disk-format.md). */
+/* The chain of pages begins at page 0, which is a system page and not allocated. Each page begins
+ * with the number of the next (docs/disk-format.md). */
 static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno), void *arg,
                  struct lladd_error *err)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rounds: the same small transaction again and again, in a log of the smallest segments, which are
- * used in turn. So behind the log's end there often stand old records, whole and in the right
- * places, of the segment's former life.
+ * rounds: the same small transaction repeated, in a log of the smallest segments, which are reused
+ * in turn. So old records from a segment's earlier use, complete and at matching positions, often
+ * follow the end of the log.
  */
 #include "sim/subjects/amounts.h"
 

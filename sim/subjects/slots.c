@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * slots: a slotted page that is full. Records that were given up leave ghosts, records that shrank
- * leave slack; both are purged when somebody needs the room, except what a transaction that has not
- * ended may want back. Contents move when they no longer fit where they are.
+ * slots: a full slotted page. Deleted records leave ghosts, records that shrank leave slack. Both
+ * are purged when a transaction needs the room, except what an open transaction may need for undo.
+ * Contents move when they no longer fit.
  */
 #include "sim/subjects/cells.h"
 
@@ -33,7 +33,7 @@ static int change(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, c
     return ll_sim_cell_note(w, txn, cell, letter, len);
 }
 
-/* The same by changing the length, and then the bytes in two pieces. */
+/* Makes the same change in pieces: first the length, then the bytes in two parts. */
 static int change_in_pieces(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell,
                             char letter, size_t len)
 {
@@ -63,7 +63,7 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
     return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
 }
 
-/* Nearly all of the page. */
+/* Fills nearly all of the page. */
 static int stores(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(store(w, txn, 0, 'a', 900));
@@ -81,7 +81,7 @@ static int makes_room(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* What it gives up stays its own, so that the next one has to do with what is left. */
+/* The room of its deleted records stays reserved, so the next transaction must do with the rest. */
 static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(change(w, txn, 3, 'o', 600));
@@ -128,7 +128,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     return ll_sim_in_txn(&w, makes_a_page);
 }
 
-/* ---- what is there ----------------------------------------------------------------------- */
+/* ---- dump and check ---------------------------------------------------------------------- */
 
 static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)
 {

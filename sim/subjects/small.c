@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * small: the configuration by which the simulator's speed is told. 8 pages, 2 transactions, 40
- * records: the first transaction adds to a counter on each page twice and more, and commits; the
+ * small: the configuration for measuring the simulator's speed. 8 pages, 2 transactions, 40
+ * records: the first transaction adds to a counter on each page at least twice, and commits; the
  * second one is open when the process ends.
  */
 #include "sim/subjects/subjects.h"
@@ -19,7 +19,7 @@ struct step {
     int32_t delta;
 };
 
-/* One segment for all of it: others are there for segments. */
+/* One segment holds everything: other subjects test segments. */
 static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err)
 {
     (void)ctx;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * stale: what is unfinished and in doubt at the crash needs more log to be rolled back than one of
- * the small segments has. So recovery makes several, each larger than the one before, ahead of what
- * it writes; and dies before anything in them counts; and so does the next, which uses them again.
+ * stale: rolling back the losers and the transactions in doubt needs more log than one of the small
+ * segments holds. So recovery makes several segments in advance, each larger than the one before.
+ * It dies before it has written anything to them that counts, and the next recovery reuses them.
  */
 #include "sim/subjects/subjects.h"
 
@@ -56,7 +56,7 @@ static int set(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t row, int64
     return lladd_sim_note(w->sim, txn, &s, sizeof s);
 }
 
-/* Leaves it open, or in doubt. */
+/* Changes a value, and leaves the transaction open or in doubt. */
 static int change(struct ll_sim_work *w, uint32_t from, uint32_t to, int64_t value,
                   const struct lladd_gid *gid)
 {
@@ -88,7 +88,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     TRY(lladd_checkpoint(db, err));
     TRY(change(&w, 0, 7, 1000, NULL));
     TRY(change(&w, 7, ROWS - 1, 2000, &gid));
-    return ll_sim_in_txn(&w, commits); /* and makes durable what is unfinished */
+    return ll_sim_in_txn(&w, commits); /* also makes the unfinished transaction's records durable */
 }
 
 static void apply(void *ctx, void *model, struct lladd_span bytes)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * steal: a cache of a few pages and a log of small segments. Pages with updates that are not
- * committed are written back to make room for others; the log is truncated and its segments used
- * again while a transaction that began early is open, and then rolled back through all of them.
+ * steal: a cache of a few pages and a log of small segments. Pages with uncommitted updates are
+ * written back to make room for others. The log is truncated and its segments reused while a
+ * transaction that began early is open; then it is rolled back through all of them.
  *
  * A cell is a text on a page of its own.
  */
@@ -39,7 +39,7 @@ static int fill(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, cha
     return ll_sim_cell_note(w, txn, cell, letter, LEN);
 }
 
-/* Makes the cache take other pages. */
+/* Reads other pages, to evict these from the cache. */
 static int look_elsewhere(struct ll_sim_work *w)
 {
     for (unsigned p = CELLS; p < PAGES; p++) {
@@ -92,7 +92,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     return ll_sim_in_txn(&w, commits_again);
 }
 
-/* ---- what is there ----------------------------------------------------------------------- */
+/* ---- dump and check ---------------------------------------------------------------------- */
 
 static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)
 {

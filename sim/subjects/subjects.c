@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The table of subjects, and what they share. */
+/* The table of subjects, and their common helpers. */
 #include "sim/subjects/subjects.h"
 
 #include <lladd/hash.h>
@@ -57,8 +57,8 @@ int ll_sim_pages_find(struct lladd_db *db, lladd_pageno *first, struct lladd_err
 
 int ll_sim_give_up(struct lladd_sim *sim, struct lladd_txn *txn, int rc, struct lladd_error *err)
 {
-    /* A commit that has failed like that has used it up; what is left is rolled back by close, or
-     * by recovery. */
+    /* A commit that failed with poison has ended the handle's use of the transaction; close or
+     * recovery rolls back the rest. */
     if (lladd_code_root(rc) == LLADD_ROOT_POISONED)
         return lladd_error_set(err, rc, "%s", lladd_code_text(rc));
     *err = *lladd_txn_error(txn);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_SIM_SUBJECTS_H
 #define LL_SIM_SUBJECTS_H
-/* The library's own subjects: ordinary users of <lladd/sim.h>. */
+/* The subjects for the library itself: ordinary users of <lladd/sim.h>. */
 #include <lladd/pages.h>
 #include <lladd/records.h>
 #include <lladd/sim.h>
 
-/* A line each, by name. */
+/* One line each, sorted by name. */
 #define LL_SIM_SUBJECTS(X) \
     X(actions) \
     X(arrays) \
@@ -73,12 +73,12 @@ LL_SIM_SUBJECTS(LL_SIM_SUBJECT)
             return try_rc; \
     } while (0)
 
-/* ---- a workload under way ---------------------------------------------------------------- */
+/* ---- a running workload ------------------------------------------------------------------ */
 
 enum { LL_SIM_CELLS = 40 }; /* see cells.h */
 
 struct ll_sim_work {
-    struct lladd_sim *sim; /* NULL in a setup: nobody is told */
+    struct lladd_sim *sim; /* NULL in a setup, which makes no notes */
     struct lladd_db *db;
     struct lladd_error *err;
     lladd_pageno first; /* of the subject's pages */
@@ -88,21 +88,21 @@ struct ll_sim_work {
 /* Runs `what` in a transaction, which it ends or leaves open. */
 int ll_sim_in_txn(struct ll_sim_work *, int (*what)(struct ll_sim_work *, struct lladd_txn *));
 
-/* Ends a transaction whose call has failed: takes its error, aborts it, returns rc. */
+/* Ends a transaction after a call on it has failed: takes its error, aborts it, returns rc. */
 int ll_sim_give_up(struct lladd_sim *, struct lladd_txn *, int rc, struct lladd_error *);
 
 /* ---- where a subject's pages are --------------------------------------------------------- */
 
-/* `n` of them, one behind the other, under a root. */
+/* Allocates `n` consecutive pages, and sets a root to the first. */
 int ll_sim_pages_make(struct lladd_db *, uint64_t n, lladd_pageno *first, struct lladd_error *);
 int ll_sim_pages_count(struct lladd_db *, lladd_pageno *first, uint64_t *n, struct lladd_error *);
 int ll_sim_pages_find(struct lladd_db *, lladd_pageno *first, struct lladd_error *);
-/* `pages` of subjects with nothing but these. */
+/* For `pages` of subjects that have only these pages. */
 int ll_sim_pages_each(void *ctx, struct lladd_db *, int (*fn)(void *arg, lladd_pageno), void *arg,
                       struct lladd_error *);
 
-/* The page to which a root leads; LLADD_NO_PAGE if there is no such root. */
-/* Every page of the journal's catalogue, for who uses the journal. */
+/* Sets the page to which a root points; LLADD_NO_PAGE if there is no such root. */
+/* Calls fn for every page of the journal's catalog; for subjects that use the journal. */
 int ll_sim_journal_pages(struct lladd_db *, int (*fn)(void *, lladd_pageno), void *arg,
                          struct lladd_error *);
 int ll_sim_root_page(struct lladd_db *, const char *name, lladd_pageno *, struct lladd_error *);
@@ -111,7 +111,7 @@ int ll_sim_root_page(struct lladd_db *, const char *name, lladd_pageno *, struct
 const char *ll_sim_root_name(const char *prefix, unsigned i, char out[LLADD_ROOT_NAME_MAX + 1]);
 int ll_sim_ith_page(struct lladd_db *, const char *prefix, unsigned i, lladd_pageno *,
                     struct lladd_error *);
-/* Calls fn for each page to which one of the first n of these roots leads. */
+/* Calls fn for each page to which one of the first n of these roots points. */
 int ll_sim_ith_each(struct lladd_db *, const char *prefix, unsigned n,
                     int (*fn)(void *arg, lladd_pageno), void *arg, struct lladd_error *);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * tables: hash tables whose pages hold three elements, so that a dozen make them split, merge and
- * chain: with logical undo, of fixed and of any length; with physical undo; on large pages. One
- * transaction stays open while others split what it has put in; removals, replacements and
- * splits are rolled back, and one table is made and destroyed by transactions that roll back.
+ * tables: hash tables with pages that hold three elements, so that a dozen elements cause splits,
+ * merges and overflow chains: with logical undo, for fixed and for variable length; with physical
+ * undo; on large pages. One transaction stays open while others split the bucket it has inserted
+ * into. Removals, replacements and splits are rolled back, and one table is made and destroyed by
+ * transactions that roll back.
  */
 #include "sim/subjects/cells.h"
 
@@ -143,7 +144,7 @@ static int shrinks(struct ll_sim_work *base, struct lladd_txn *txn)
     return lladd_sim_commit(base->sim, txn);
 }
 
-/* What was removed is held no more: the table shrinks now. */
+/* Removed elements are no longer reserved for undo: the table shrinks now. */
 static int shrinks_again(struct ll_sim_work *base, struct lladd_txn *txn)
 {
     struct work *w = (struct work *)base;
@@ -153,7 +154,7 @@ static int shrinks_again(struct ll_sim_work *base, struct lladd_txn *txn)
     return lladd_sim_commit(base->sim, txn);
 }
 
-/* With physical undo the open one has the table to itself. */
+/* With physical undo, no other transaction may use the table while this one is open. */
 static int goes_on(struct ll_sim_work *base, struct lladd_txn *txn)
 {
     struct work *w = (struct work *)base;
@@ -172,7 +173,7 @@ static int makes_and_destroys(struct ll_sim_work *base, struct lladd_txn *txn)
     return lladd_sim_abort(base->sim, txn);
 }
 
-/* In a table that the transaction has made, a split is undone byte by byte. */
+/* A split in a table that the transaction has made is undone physically. */
 static int makes_and_fills(struct ll_sim_work *base, struct lladd_txn *txn)
 {
     struct work *w = (struct work *)base;
@@ -201,7 +202,7 @@ static int run_steps(struct work *w)
     if (!alone)
         TRY(ll_sim_in_txn(&w->base, stays_open));
     TRY(ll_sim_in_txn(&w->base, grows));
-    if (w->kind->page_size) /* the rest is as elsewhere */
+    if (w->kind->page_size) /* the rest is covered by the other tables */
         return ll_sim_in_txn(&w->base, makes_and_fills);
     TRY(lladd_checkpoint(w->base.db, w->base.err));
     TRY(ll_sim_in_txn(&w->base, rolls_back));
@@ -222,7 +223,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     return rc;
 }
 
-/* ---- what is there ----------------------------------------------------------------------- */
+/* ---- dump and check ---------------------------------------------------------------------- */
 
 static int read_table(struct work *w, struct ll_sim_cells *c)
 {

@@ -2,16 +2,16 @@
 /*
  * threads: workloads of two or three threads, for lladd_sim_interleave.
  *
- *   threads.commit      two transactions commit, each on a page of its own: one group or two
- *   threads.abort       three transactions at a time, of which one is rolled back
- *   threads.wait        commits that return before they are durable, and who waits for them
- *   threads.checkpoint  a transaction that commits, or not yet, while a checkpoint is taken
- *   threads.prepare     both phases of one transaction, and an administrator who aborts another,
- *                       while a checkpoint is taken
- *   threads.background  the library's own threads write pages and take checkpoints meanwhile
+ *  threads.commit      two transactions commit, each on a page of its own: one group or two
+ *  threads.abort       three transactions at a time, of which one is rolled back
+ *  threads.wait        commits that return before they are durable, and a wait for them
+ *  threads.checkpoint  a transaction that commits, or not yet, while a checkpoint is taken
+ *  threads.prepare     both phases of one transaction, and the heuristic abort of another,
+ *                      while a checkpoint is taken
+ *  threads.background  the library's own threads write pages and take checkpoints meanwhile
  *
- * A cell is a text on a page of its own. No two threads write the same page: what is looked for is
- * what they share without knowing.
+ * A cell is a text on a page of its own. No two threads write the same page: the test is about what
+ * they share inside the library.
  */
 #include "sim/subjects/cells.h"
 
@@ -28,7 +28,7 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
     return ll_sim_pages_make(db, *pages, &first, err);
 }
 
-/* ---- what threads do --------------------------------------------------------------------- */
+/* ---- the threads ------------------------------------------------------------------------- */
 
 static int begin(struct ll_sim_work *w, enum lladd_durability durability, struct lladd_txn **txn)
 {
@@ -46,7 +46,7 @@ static int fill(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, cha
               : ll_sim_cell_note(w, txn, cell, letter, LEN);
 }
 
-/* A transaction that has done something. */
+/* Begins a transaction and makes a change. */
 static int change(struct ll_sim_work *w, enum lladd_durability durability, unsigned cell,
                   char letter, struct lladd_txn **txn)
 {
@@ -62,7 +62,7 @@ static int change_and_commit(struct ll_sim_work *w, enum lladd_durability durabi
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* Makes the cache take other pages. */
+/* Reads other pages, to evict these from the cache. */
 static int look_at(struct ll_sim_work *w, unsigned from, unsigned to)
 {
     for (unsigned p = from; p < to; p++) {
@@ -99,8 +99,8 @@ static int one_aborts(void *ctx, struct lladd_sim *sim, struct lladd_db *db, uns
     return thread == 2 ? lladd_sim_abort(sim, txn) : lladd_sim_commit(sim, txn);
 }
 
-/* One orders two commits and waits for both; the other commits what will be durable some time, and
- * then something that has to be now. */
+/* One thread commits twice without waiting, then waits for both. The other one makes a commit that
+ * is durable later, and then one that must be durable at once. */
 static int waits(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned thread,
                  struct lladd_error *err)
 {
@@ -120,7 +120,7 @@ static int waits(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned
     return lladd_sim_wait(sim, db, ordered, err);
 }
 
-/* Log that nobody has to take back. */
+/* Adds notes to the log, which need no undo. */
 static int leave_log(struct ll_sim_work *w, unsigned notes)
 {
     enum { LONG = 1500 };
@@ -135,8 +135,8 @@ static int leave_log(struct ll_sim_work *w, unsigned notes)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* The first one commits without waiting. The second one leaves several segments of log behind,
- * takes a checkpoint, and goes on until the log uses its first segments again. */
+/* The first thread commits without waiting. The second one fills several log segments, takes a
+ * checkpoint, and continues until the log reuses its first segments. */
 static int takes_checkpoint(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned thread,
                             struct lladd_error *err)
 {
@@ -175,7 +175,7 @@ static int prepares(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsig
 
 enum { PAGES = 18 };
 
-/* Both write more than the cache likes, and more log than goes by without a checkpoint. */
+/* Both threads write more pages than the cache holds, and enough log to start a checkpoint. */
 static int works(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned thread,
                  struct lladd_error *err)
 {
@@ -190,7 +190,7 @@ static int works(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned
     return look_at(&w, CELLS, PAGES);
 }
 
-/* ---- what is there ----------------------------------------------------------------------- */
+/* ---- dump and check ---------------------------------------------------------------------- */
 
 static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * threads.values: a hash table whose values live in blobs, for lladd_sim_interleave. One thread
- * puts new values in the place of old ones, in transactions that commit and one that rolls back;
- * the other one reads them without locks, by key and in a walk. Whatever the schedule is, the
- * reader finds each element once, and of its value all or nothing.
+ * threads.values: a hash table with blobs as values, for lladd_sim_interleave. One thread replaces
+ * values, in transactions that commit and one that rolls back. The other one reads them without
+ * locks, by key and by a walk. In every schedule the reader must find each element once, with the
+ * old value or the new one, whole.
  */
 #include "sim/subjects/cells.h"
 
@@ -14,7 +14,7 @@
 
 #define ROOT "table"
 
-/* Of a value the first bytes are in the root page of its blob, and the rest is elsewhere. */
+/* The first bytes of a value are in the root page of its blob, the rest on other pages. */
 enum { CELLS = 2, LEN = 6000 };
 
 struct work {
@@ -67,7 +67,7 @@ static void init(void *ctx, void *model)
         c->at[cell] = (struct ll_sim_cell){'s', LEN};
 }
 
-/* ---- what the threads do ----------------------------------------------------------------- */
+/* ---- the threads ------------------------------------------------------------------------- */
 
 static int put(struct work *w, unsigned cell, char letter, bool keep)
 {
@@ -135,7 +135,7 @@ static int run_thread(void *ctx, struct lladd_sim *sim, struct lladd_db *db, uns
     return rc;
 }
 
-/* ---- what is there ----------------------------------------------------------------------- */
+/* ---- dump and check ---------------------------------------------------------------------- */
 
 static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)
 {
