@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Hostile messages for the cluster hash table (examples/cluster_hash). The input is a byte of flags
- * and then pieces, each a byte of length and so many bytes.
+ * and then pieces: a byte of length, then that many bytes.
  *
- * As bytes: whatever is accepted as a message is, written again, the same bytes; a stream of them
- * can be cut anywhere. As messages: a server, or a coordinator with a transaction under way, gets
- * the pieces as the frames that were to come next. Nothing may crash or be left over, whoever asked
- * gets an answer, and a server's table has nothing that was not committed.
+ * As bytes: every accepted message is encoded to the same bytes again, and a stream of messages may
+ * be cut at any place. As messages: a server, or a coordinator with an open transaction, gets the
+ * pieces as its next frames. It must not crash or leak, every caller must get an answer, and the
+ * server's table must contain only committed values.
  */
 #include "coordinator.h"
 #include "participant.h"
@@ -65,7 +65,7 @@ struct side {
     struct lladd_db *db;
     struct participant *p;
     struct coordinator *c;
-    struct channel channel; /* ours, which is the other one */
+    struct channel channel; /* of the fuzzer, which is the peer */
     struct lock_wait *wait;
     bool dropped;
     unsigned answers;
@@ -150,7 +150,7 @@ static void deliver(struct side *s, unsigned char *bytes, size_t len)
         coordinator_receive(s->c, 1, bytes, len);
 }
 
-/* The pieces, with heads that are good. */
+/* Delivers the pieces as frames, with valid heads. */
 static void deliver_all(struct side *s, const uint8_t *data, size_t size, unsigned flags)
 {
     unsigned char bytes[WIRE_HEAD + 256];

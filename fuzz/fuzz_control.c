@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The control block on hostile bytes. The input is a file "control": a byte of flags, then its
- * contents. With the flag, both copies get a good checksum and magic, so that the decoder has to
- * decide by what they say.
+ * The control block on hostile bytes. The input is a byte of flags and a file "control". With the
+ * flag, both copies get a good checksum and magic, so that the decoder must decide by their
+ * contents.
  *
- * Nothing may crash or read what is not there; a block that is accepted must make sense, and must
- * be the same after being encoded and decoded again; the newer one of two good copies must win.
+ * The decoder must not crash or read out of bounds; a block that it accepts must be consistent, and
+ * must stay the same when it is encoded and decoded again; of two good copies the newer one must
+ * win.
  */
 #include "io/io.h"
 #include "recovery/core.h"
@@ -58,7 +59,7 @@ static void fix(unsigned char *bytes)
     lladd_put32(bytes, ll_crc32c(0, bytes + 4, LL_CONTROL_BYTES - 4));
 }
 
-/* As an open reads it. */
+/* Reads the file as an open does. */
 static void read_file(const unsigned char *bytes, size_t size, const struct ll_control copies[2],
                       const int good[2])
 {
@@ -89,7 +90,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     unsigned flags = data[0];
     size_t len = size - 1 < FILE_MAX ? size - 1 : FILE_MAX;
-    /* The two copies follow each other in the input; what lies between them does not matter. */
+    /* The two copies follow each other in the input; the bytes between them do not matter. */
     size_t first = len < LL_CONTROL_BYTES ? len : LL_CONTROL_BYTES;
     memcpy(bytes, data + 1, first);
     size_t second = len - first < LL_CONTROL_BYTES ? len - first : LL_CONTROL_BYTES;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The comma-separated values that `lladd dtable put --csv` reads. What is refused is refused with a
- * line and a reason; what is accepted is the same after being written and read again.
+ * The comma-separated values that `lladd dtable put --csv` reads. A refusal must give a line number
+ * and a reason; accepted values must be the same after being written and read again.
  */
 #include "csv.h"
 
@@ -25,7 +25,8 @@ static FILE *open_bytes(const void *bytes, size_t size)
     return f;
 }
 
-/* Reads all of it, and writes it to `to` (nullable). The number of rows, and what ended them. */
+/* Reads all rows, and writes them to `to` (nullable). Returns their number; *got is what ended
+ * them. */
 static uint64_t copy(const void *bytes, size_t size, FILE *to, enum csv_got *got)
 {
     struct csv c;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * dTables: hostile configurations, descriptors and contents of runs, and packed rows. The first
- * byte says which.
+ * dTables: hostile configurations, run descriptors, run contents and packed rows. The first byte
+ * selects one of these.
  *
- * A configuration is refused as LLADD_BAD_CONFIG, or printed, parsed and printed again it is the
- * same. A descriptor, its checksum made right, is refused, or what it says hangs together. Streams
- * and footers with any contents and good checksums are read as one of several tables: what comes
- * out may be nonsense, or LLADD_CORRUPT_RUN, but nothing outside is touched and every walk ends.
+ * A configuration is refused with LLADD_BAD_CONFIG, or is the same when printed, parsed and printed
+ * again. A descriptor with a good checksum is refused, or is consistent. Streams and footers with
+ * any contents and good checksums are read as one of several tables: the result may be nonsense or
+ * LLADD_CORRUPT_RUN, but no access is out of bounds and every walk ends.
  */
 #include "operations/dtable/dtable.h"
 
@@ -23,9 +23,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
             abort(); \
     } while (0)
 
-static struct lladd_db *db; /* of the process: inputs leave nothing in it */
+static struct lladd_db *db; /* one per process: inputs leave nothing in it */
 
-/* ---- a class that writes what it is told ----------------------------------------------------- */
+/* ---- a class that writes the input ----------------------------------------------------------- */
 
 static struct {
     const uint8_t *data;
@@ -52,7 +52,7 @@ static int raw_add(struct lladd_dtable_builder *b, const struct lladd_dtable_key
     return 0;
 }
 
-/* All that any class looks for. */
+/* Writes all streams that any class reads. */
 static int raw_finish(struct lladd_dtable_builder *b)
 {
     static const char *const names[] = {"keys", "values", "cells", "leaves", "places", "levels",
@@ -206,7 +206,7 @@ static const char *const read_as[] = {
     "linear_dtable ]",
 };
 
-/* A run of what the input says, whose descriptor says that it is another table. */
+/* Builds a run from the input, with a descriptor of another table. */
 static lladd_pageno forge(struct lladd_txn *txn, const char *text, enum lladd_dtable_type type)
 {
     struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
@@ -240,7 +240,7 @@ static void expect(int rc)
     MUST(rc == 0 || rc == LLADD_CORRUPT_RUN || rc == LLADD_END || rc == LLADD_NO_MEMORY);
 }
 
-/* Each ends behind the key that was asked for. */
+/* Each interval must end after the key that was asked for. */
 static void read_stretches(const struct lladd_dtable *t, struct lladd_dtable_key key)
 {
     struct lladd_dtable_pin pins[2] = {LLADD_DTABLE_PIN_INIT, LLADD_DTABLE_PIN_INIT};
@@ -271,7 +271,7 @@ static void read_all(const struct lladd_dtable *t, struct lladd_dtable_key key)
     lladd_dtable_unpin(&pin);
     read_stretches(t, key);
     MUST(lladd_dtable_cursor_open(t, 0, &c, NULL) == 0);
-    /* A forged array may have as many cells as it has bytes, and no more. */
+    /* A forged array has at most as many cells as bytes. */
     for (unsigned i = 0; i < 5000 && (rc = lladd_dtable_next(c, NULL)) == 0; i++)
         expect(lladd_dtable_row(c, NULL, &v, NULL));
     for (unsigned i = 0; i < 5000 && (rc = lladd_dtable_prev(c, NULL)) == 0; i++)
@@ -303,7 +303,7 @@ static void try_contents(const uint8_t *data, size_t size)
 
 /* ---- packed rows ----------------------------------------------------------------------------- */
 
-/* Each column is within the bytes; what is a row is the same when it is packed again. */
+/* Each column is inside the row; a valid row is the same when packed again. */
 static void try_row(const uint8_t *data, size_t size)
 {
     struct lladd_dtable_value v[LLADD_DTABLE_COLUMNS_MAX];

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The text that `lladd load` reads (docs/dump-format.md). The input is a byte of flags, then the
- * text. With the flag, every checksum that stands where one should is made good, so that what lies
- * behind it is reached.
+ * text. With the flag, every checksum is corrected, so that the checks after it are reached.
  *
- * Nothing may crash, or be believed that is not there; what is refused is refused with a line and a
- * reason, and what is accepted is the same after being written and read again.
+ * The reader must not crash or report data that are not in the text; a refusal must give a line
+ * number and a reason, and accepted text must be the same after being written and read again.
  */
 #include "dump_text.h"
 
@@ -24,7 +23,7 @@ enum { FIX = 1 };
             abort(); \
     } while (0)
 
-/* What was read: a digest, and (out not NULL) the same text again. */
+/* What was read: a checksum of it and, if `out` is not NULL, the same text written again. */
 struct heard {
     uint32_t digest;
     struct dump_head head;
@@ -75,7 +74,7 @@ static int record(void *ctx, struct lladd_span s, struct lladd_span value, struc
     (void)err;
     MUST(h->inside);
     bool array = strcmp(h->head.kind, "array") == 0, nothing = (array || blob) && is_zero(s);
-    if (!nothing) /* which is written as zeros */
+    if (!nothing) /* zeros are written as zeros */
         add(h, s.data, s.len);
     if (hash)
         add(h, value.data, value.len);
@@ -98,7 +97,7 @@ static int zeros(void *ctx, uint64_t n, struct lladd_error *err)
     (void)err;
     MUST(h->inside && n > 0);
     MUST(strcmp(h->head.kind, "array") == 0 || strcmp(h->head.kind, "blob") == 0);
-    h->count += n; /* not in the digest: lines of zeros that follow each other become one */
+    h->count += n; /* not in the digest: adjacent lines of zeros become one */
     if (h->out) {
         h->out->zeros += n;
         h->out->count += n;
@@ -145,7 +144,7 @@ static int read_text(char *text, size_t len, struct heard *h)
     return rc;
 }
 
-/* Puts the right checksum where "end N crc HHHHHHHH" stands. */
+/* Puts the right checksum into lines "end N crc HHHHHHHH". */
 static void fix(char *text, size_t len)
 {
     uint32_t crc = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the journal reads back (operations/journal/bytes.c, doubt.c): a record of the log, a row of
- * the catalogue, the blob of a prepare record. The first byte says which it is, the rest is it.
+ * What the journal reads back (operations/journal/bytes.c, doubt.c): a log record, a catalogue row,
+ * the blob of a prepare record. The first byte selects one; the rest is its bytes.
  *
- * What is believed is the same when it is written again, but for an entry's bytes, which are what
- * they are. Nothing else is refused in another way than as a data error, or as newer.
+ * Accepted bytes must be the same when written again, except for an entry's own bytes, which may be
+ * anything. A refusal must be a data error or "newer version".
  */
 #include "operations/journal/table.h"
 
@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
             abort(); \
     } while (0)
 
-static struct lladd_db *db; /* of the process: inputs leave nothing in it */
+static struct lladd_db *db; /* one per process: inputs leave nothing in it */
 
 static void open_once(void)
 {

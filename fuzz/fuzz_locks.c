@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The locks in prepare records (operations/lock/blob.c). The input is a byte that says where the
- * rest is cut into two, and the blobs of two transactions.
+ * The locks in prepare records (operations/lock/blob.c). The input is a byte that says where to cut
+ * the rest in two, and the blobs of two transactions.
  *
- * A blob is refused as LLADD_BAD_RECORD, or believed; then its transaction holds what can be
- * written as a blob again, which is believed where nobody else holds anything, and comes out the
- * same. What was believed or refused goes with the transaction and leaves nothing.
+ * A blob is refused with LLADD_BAD_RECORD, or accepted. The locks of an accepted blob can be
+ * written as a blob again, which is accepted if no other transaction holds locks, and gives the
+ * same bytes. After the transaction ends, nothing is locked.
  */
 #include "operations/lock/table.h"
 
@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
             abort(); \
     } while (0)
 
-static struct lladd_db *db; /* of the process: inputs leave nothing in it */
+static struct lladd_db *db; /* one per process: inputs leave nothing in it */
 
 static void open_once(void)
 {
@@ -76,7 +76,7 @@ static struct bytes written(struct lladd_txn *txn)
     return b;
 }
 
-/* Of a transaction that is alone: what it keeps is kept. */
+/* For a transaction without competitors: its locks survive being written and read again. */
 static void the_same_again(struct bytes blob)
 {
     struct lladd_txn *txn = begin();

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The log reader on hostile files. The input is a first byte of flags and then either changes to a
- * good log of two segments, four bytes each (segment and offset, two bytes; what to do; value), or
- * bytes that take the place of its first segment. As a checksum would keep every change out, the
- * flags say whether headers and records get new ones afterwards.
+ * The log reader on hostile files. The input is a byte of flags, and then either changes to a good
+ * log of two segments, four bytes each (segment and offset, two bytes; what to do; value), or bytes
+ * that replace its first segment. Because checksums would reject every change, the flags say
+ * whether headers and records get new ones afterwards.
  *
- * The log is then read for inspection, from the beginning and across whatever is damaged, and
- * opened, scanned, started and appended to as recovery would. Nothing may crash, hang or read what
- * is not there; what open accepts must be usable.
+ * The log is then read for inspection, from the beginning and across all damage; and it is opened,
+ * scanned, started and appended to, as recovery would do it. There must be no crash, hang or access
+ * out of bounds, and a log that open accepts must be usable.
  */
 #include "io/io.h"
 #include "log/log.h"
@@ -64,7 +64,7 @@ static lladd_lsn append(struct ll_log *log, unsigned kind, size_t len)
     return rec.lsn;
 }
 
-/* Records of several lengths, some of which span blocks; a seal after every third. */
+/* Records of several lengths, some of which span blocks; a durability marker after every third. */
 static void build(const struct ll_log_config *cfg, lladd_lsn *end)
 {
     struct ll_log *log;
@@ -134,7 +134,7 @@ static void fix_headers(unsigned char files[SEGMENTS][SEGMENT])
         lladd_put32(files[i], ll_crc32c(0, files[i] + 4, LL_LOG_BLOCK_HEADER - 4));
 }
 
-/* New checksums for what says it is a record, as far as their lengths lead. */
+/* Gives new checksums to everything that looks like a record, following the lengths. */
 static void fix_records(unsigned char files[SEGMENTS][SEGMENT])
 {
     enum { ROOM = SEGMENT - LL_LOG_BLOCK_HEADER };
@@ -155,7 +155,7 @@ static void fix_records(unsigned char files[SEGMENTS][SEGMENT])
 
 /* ---- reading them ------------------------------------------------------------------------ */
 
-/* Touches what a record points to. */
+/* Reads all bytes that a record points to. */
 static unsigned touch(const struct ll_record *rec)
 {
     unsigned sum = 0;
@@ -250,7 +250,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     unsigned flags = *data++;
     size--;
 
-    /* A record by itself, at the LSN that it says. */
+    /* A single record, at the LSN that it says. */
     uint64_t lsn = size >= 16 ? lladd_get64(data + 8) : 0;
     if (ll_record_decode(data, size, lladd_lsn_of(lsn), ll_record_salt(uuid, 1), &rec, NULL) == 0 &&
         touch(&rec) == 0xffffffff)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What managed dTables read back: a table's row of the catalogue, and its entries of the journal.
- * The first byte says which: 0 a row, n an entry of a table with keys of type n; the rest is it.
+ * What managed dTables read back: a table's row of the catalogue, and its journal entries. The
+ * first byte selects: 0 a row, n an entry of a table with keys of type n; the rest is its bytes.
  *
- * What is believed is the same when it is written again; nothing is refused in another way than as
- * a data error, or as newer.
+ * Accepted bytes must be the same when written again; a refusal must be a data error or "newer
+ * version".
  */
 #include "operations/dtable_managed/managed.h"
 
@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
             abort(); \
     } while (0)
 
-static struct lladd_db *db; /* of the process: inputs leave nothing in it */
+static struct lladd_db *db; /* one per process: inputs leave nothing in it */
 static struct lladd_managed table;
 static struct ll_use use;
 
@@ -79,7 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     open_once();
     if (size == 0)
         return 0;
-    /* To the byte, so that sanitizers see every step outside. */
+    /* An allocation of the exact size, so that sanitizers see every access outside. */
     unsigned char *exact = malloc(size);
     MUST(exact);
     memcpy(exact, data + 1, size - 1);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A whole database, changed in many places at once, looked at and opened.
+ * A whole database with many changes at once, inspected and opened.
  *
- * Two databases are made once, in memory: one that was closed, one whose process died with work
- * under way. The input is a byte of flags (which of the two; what gets a good checksum again), then
- * changes of six bytes each: which file, where (three bytes), what to do, with what. A change is a
- * byte set or flipped, a run of zeros, a file cut off, or a page copied to another place.
+ * Two databases are made once, in memory: one was closed, the other belongs to a process that died
+ * with open transactions. The input is a byte of flags (which of the two; which checksums are
+ * corrected), then changes of six bytes each: file, offset (three bytes), action, value. A change
+ * sets or flips a byte, writes zeros, cuts a file off, or copies a page to another place.
  *
- * Checksums keep damage out; where they are made good again, what is behind them has to cope with
- * hostile contents: validate callbacks, catalogue, checkpoint data, allocation maps, records.
+ * Checksums reject damage; where they are corrected, the code after them must cope with hostile
+ * contents: validate callbacks, catalogue, checkpoint data, allocation maps, records.
  *
- * Nothing may crash, hang, leak or read what is not there. Inspection must write nothing. A
- * database that opens must take a transaction and close; and if it was neither damaged nor
- * repaired (verify was content, and no checksum was forged), what was in it is still there.
+ * There must be no crash, hang, leak or access out of bounds. Inspection must write nothing. A
+ * database that opens must take a transaction and close. If verify found nothing and no checksum
+ * was forged, the database's contents must still be there.
  */
 #include "buffer/buffer.h"
 #include "log/log.h"
@@ -36,7 +36,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 enum { CRASHED = 1, FIX_CONTROL = 2, FIX_PAGES = 4, FIX_RECORDS = 8 };
 enum { CHANGE = 6, CHANGES_MAX = 64, PAGE = 4096, FILES_MAX = 16 };
 
-/* A record that lies in one piece: it can be given a good checksum again. */
+/* A record that lies in one piece, so its checksum can be corrected. */
 struct place {
     size_t file, at;
     uint32_t size;
@@ -45,7 +45,7 @@ struct place {
 struct base {
     struct file files[FILES_MAX];
     size_t n;
-    struct ll_vec records; /* struct place */
+    struct ll_vec records; /* of struct place */
     uint32_t page_salt, record_salt;
     lladd_pageno page;
 };
@@ -332,7 +332,7 @@ static int look_at_finding(void *ctx, const struct lladd_finding *f)
     return lladd_sink_printf(&l->sink, "%s", f->message);
 }
 
-/* Is verify content? */
+/* True if verify found nothing. */
 static bool inspect(struct lladd_device *dev)
 {
     struct lladd_options o = options(dev);
@@ -362,7 +362,7 @@ static bool inspect(struct lladd_device *dev)
     return v.damage + v.repair + v.notes == 0;
 }
 
-/* One transaction on whatever there is now. */
+/* Runs one transaction on the database as it is now. */
 static void use(struct lladd_db *db, const struct base *b, bool intact, bool crashed)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -425,7 +425,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct lladd_device *dev = limited_device(files, b->n);
     bool content = inspect(dev);
     must_be_unchanged(dev, files, b->n);
-    /* What was forged may be wrong without a trace; what was cut off, too, after a crash. */
+    /* Forged contents may be wrong without a trace; so may a cut-off log after a crash. */
     bool honest = !(flags & (FIX_CONTROL | FIX_PAGES | FIX_RECORDS)) && !(flags & CRASHED);
     open_database(dev, b, content && honest, flags & CRASHED);
     limited_device_close(dev);

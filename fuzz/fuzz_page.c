@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A buffer manager over a hostile page file. The input is four bytes of choices, up to 255 bytes
- * that go into the header of the double-write area, and then the contents of the page file; what is
- * short is filled with zeros.
+ * for the header of the double-write area, and then the contents of the page file; missing bytes
+ * are zeros.
  *
- * Nothing may crash, or read or write what is not there. A page is handed out only if it is a page
- * of zeros or has the right number and checksum; what is handed out for redo in spite of that is
- * zeros; what is refused is refused with a data error. After all pages were changed and flushed
- * every one verifies.
+ * There must be no crash or access out of bounds. A page is returned only if it is all zeros or has
+ * the right number and checksum; an invalid page that is requested for redo is returned as zeros; a
+ * refusal is a data error. After all pages have been changed and flushed, each one verifies.
  */
 #include "buffer/buffer.h"
 #include "io/io.h"
@@ -57,7 +56,7 @@ static void load(struct lladd_device *dev, uint64_t page, unsigned char *bytes)
     MUST(ll_io_close(dev, file) == 0);
 }
 
-/* The same decision as the library's, made differently. */
+/* Makes the library's decision in a different way. */
 static bool is_sound(uint64_t n, const unsigned char *bytes)
 {
     unsigned char identity[12];
@@ -75,7 +74,7 @@ static void make_area(struct lladd_device *dev, const uint8_t *data, size_t size
     static unsigned char area[(DWB_PAGES + 1) * PAGE];
     memset(area, 0, sizeof area);
     memcpy(area, data, size);
-    if (fix) { /* so that what the header says is believed */
+    if (fix) { /* so that the header is believed */
         memcpy(area, "LLADDdwb", 8);
         lladd_put32(area + 8, 1);
         lladd_put32(area + 12, SALT);
@@ -128,7 +127,7 @@ static void read_all(struct ll_buffer *b, struct lladd_device *dev)
     }
 }
 
-/* Redo: every page can be had; what does not verify, as zeros. */
+/* Redo: every page is returned; one that does not verify, as zeros. */
 static void change_all(struct ll_buffer *b, struct lladd_device *dev, uint8_t dice)
 {
     unsigned char stored[PAGE];

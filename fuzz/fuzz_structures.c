@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Arrays, lists, hash tables and blobs on hostile pages. A database with some of each, chains,
- * blobs of keys, index pages and all, is made once, in memory. The input is a byte of flags, then
- * changes of five bytes each: which page, where, what to do, with what. The checksums of the pages
- * are good again afterwards, so nothing but the structures themselves stands between these bytes
- * and those who use them.
+ * Arrays, lists, hash tables and blobs on hostile pages. A database with some of each, including
+ * chains, blobs of keys and index pages, is made once, in memory. The input is a byte of flags,
+ * then changes of five bytes each: page, offset, action, value. The pages' checksums are corrected
+ * afterwards, so only the structures' own checks detect the changes.
  *
  * Everything is looked up, walked, checked, written, removed and destroyed, by transactions that
- * commit or roll back. Nothing may crash, read what is not there, leak or go on for ever; every
- * call succeeds or says why not, and none says that the library has a bug.
+ * commit or roll back. There must be no crash, access out of bounds, leak or endless loop; every
+ * call succeeds or gives a reason, and none reports a bug of the library.
  */
 #include "buffer/buffer.h"
 #include "util/crc32c.h"
@@ -41,7 +40,7 @@ static struct {
 
 static unsigned char bytes_of[16 * PAGE];
 
-/* ---- the world ------------------------------------------------------------------------------- */
+/* ---- the environment ------------------------------------------------------------------------- */
 
 static int world_random(void *ctx, void *buf, size_t len)
 {
@@ -50,7 +49,7 @@ static int world_random(void *ctx, void *buf, size_t len)
     return 0;
 }
 
-/* A forged length must not take all the memory there is. */
+/* A forged length must not take all memory. */
 static void *alloc(void *ctx, size_t size)
 {
     (void)ctx;
@@ -201,7 +200,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
-/* The number of a page: an even one as a page has it in its header, all others as they come. */
+/* c[0] selects the page, by its place in the file. */
 static void apply(struct file *f, const uint8_t *c)
 {
     size_t pages = f->len / PAGE, at = c[1] | (size_t)(c[2] & 15) << 8;
@@ -222,7 +221,7 @@ static void apply(struct file *f, const uint8_t *c)
     case 3:
         memset(page + at, 0xff, PAGE - at < c[4] % 16u ? PAGE - at : c[4] % 16u);
         break;
-    case 4: /* another page, which says that it is this one */
+    case 4: /* another page, with this one's number */
         memcpy(page, f->bytes + c[4] % pages * PAGE, 24);
         memcpy(page + 32, f->bytes + c[4] % pages * PAGE + 32, PAGE - 32);
         break;
@@ -259,8 +258,8 @@ struct use {
     unsigned flags;
 };
 
-/* What a call says: nothing, or why not. The contract checks of LLADD_DEBUG call it a bug of the
- * operation when a page that is no good does not take what it has prepared. */
+/* Checks a call's result: success, or an error with a message. If an invalid page refuses an
+ * operation's prepared change, the contract checks of LLADD_DEBUG report a bug of the operation. */
 static int said(int rc, const struct lladd_error *err)
 {
     bool fine = rc == 0 || rc == LLADD_END || (rc == err->code && err->message[0]);
@@ -292,7 +291,7 @@ static int sum_value(void *ctx, struct lladd_span value)
 {
     const unsigned char *p = value.data;
     for (size_t i = 0; i < value.len; i++)
-        *(unsigned *)ctx += p[i]; /* a sanitizer sees what it is given */
+        *(unsigned *)ctx += p[i]; /* a sanitizer sees the bytes */
     return 0;
 }
 
@@ -334,7 +333,7 @@ static void use_list(struct use *u, lladd_pageno root)
     unsigned char buf[500];
     if (heard(u, lladd_list_open(u->db, root, &l, &u->err)))
         return;
-    /* Who follows the items one by one follows a ring for ever: the library cannot know. */
+    /* Following the items of a ring one by one never ends: the library cannot detect that. */
     for (unsigned i = 0; i < 3 * ITEMS; i++) {
         if (heard(u, lladd_list_next(l, at, &at, buf, sizeof buf, &len, &u->err)))
             break;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef FUZZ_LIMITED_DEVICE_H
 #define FUZZ_LIMITED_DEVICE_H
-/* Files in memory that do not get larger than they should: a forged page number must not make the
- * device as large as the number says. One at a time; fuzzers have one thread. */
+/* Files in memory with a limited size: a forged page number must not make the device as large as
+ * the number says. One at a time, as fuzzers have one thread. */
 #include "io/io.h"
 
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static inline int limited_allocate(struct lladd_device *dev, struct lladd_file *
     return size > DEVICE_MAX ? -ENOSPC : memory_ops->allocate(dev, file, size);
 }
 
-/* With these files. */
+/* A device with these files. */
 static inline struct lladd_device *limited_device(const struct file *files, size_t n)
 {
     static struct lladd_device_ops limited;
@@ -62,7 +62,7 @@ static inline struct lladd_device *limited_device(const struct file *files, size
 
 static inline void limited_device_close(struct lladd_device *dev)
 {
-    dev->ops = memory_ops; /* by which the library knows what to close */
+    dev->ops = memory_ops; /* the library recognises its device by this */
     lladd_device_close(dev);
 }
 

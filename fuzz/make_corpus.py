@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""make_corpus.py <make_db> [folder]: writes the inputs with which the fuzzers begin.
+"""make_corpus.py <make_db> [folder]: writes the fuzzers' initial inputs.
 
 <make_db> is build/debug/tests/tools/tools-make_db; the databases it makes are the same every time,
 and so is what is written here: fuzz/corpus/<fuzzer>/<what it is>. Each fuzzer's first comment says
-what its input means. A good input leads past the first check, with something wrong behind it."""
+what its input means. A good input passes the first check and fails a later one."""
 import os
 import random
 import shutil
@@ -102,7 +102,7 @@ def open_seeds(bases):
                 at = dice.randrange(1 << 24) & ~63
                 yield (f"{kind}-file-{n}-{what}",
                        bytes([crashed, n, at & 255, at >> 8 & 255, at >> 16, what, 8 + n]))
-        for flags in (2, 4, 8, 14):  # checksums are right again: what is behind them?
+        for flags in (2, 4, 8, 14):  # with corrected checksums the code after them is reached
             for n in range(14):
                 seed = bytes([crashed | flags])
                 for _ in range(1 + n % 3):
@@ -309,7 +309,7 @@ def dtable_seeds():
         yield "auto-" + name, (b"\2\15" + piece(foot + struct.pack("<QQ", 3, 1)) +
                                piece(padded(rows)) + piece(padded(segment)) + bytes(8) +
                                piece(bytes(16)))
-    # Behind the layer itself, its base and its group: a footer, and three streams each.
+    # After the layer itself, its base and its group: a footer and three streams each.
     footer = struct.pack("<QIIQ8x", 3, 1, 0, 3)
     base = piece(foot) + piece(padded(rows)) + piece(b"")
     yield "columns", b"\2\16" + piece(footer) + bytes(3) + base + bytes(1) + base

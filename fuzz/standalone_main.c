@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Drives a fuzz target where there is no libFuzzer: replays the files it is given, then changes
- * them at random for a while. Takes libFuzzer's options of the same names, so that one command line
- * fits both:
+ * Drives a fuzz target without libFuzzer: replays the given files, then mutates them at random for
+ * a while. It takes libFuzzer's options of the same names, so one command line works for both:
  *
  *     fuzz_x [-runs=N] [-max_total_time=SECONDS] [-seed=N] [-max_len=BYTES]
  *            [-artifact_prefix=PATH] [file or directory]...
  *
- * Whatever ends the process, the input that did it is written to <prefix>crash-<seed>-<number> on
- * the way out. It is blind: nothing tells it which inputs lead somewhere new. Coverage guidance is
- * what libFuzzer is for; this is a smoke test with the same entry point.
+ * If the process dies, the current input is written to <prefix>crash-<seed>-<number>. There is no
+ * coverage guidance, which is libFuzzer's strength: this is a smoke test with the same entry point.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -27,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 __attribute__((weak)) int LLVMFuzzerInitialize(int *argc, char ***argv);
 __attribute__((weak)) void __sanitizer_set_death_callback(void (*)(void));
 
-/* What takes so long goes on for ever. */
+/* An input that takes longer counts as an endless loop. */
 enum { INPUT_SECONDS = 60 };
 
 struct input {
@@ -49,7 +47,7 @@ static struct {
     size_t capacity;
 } corpus;
 
-/* What the death of the process is to be blamed on; read by the handler. */
+/* The current input, for the handler of the process's death. */
 static struct {
     const uint8_t *data;
     size_t size;
@@ -70,7 +68,7 @@ static void *allocate(size_t size)
     return p;
 }
 
-/* ---- the culprit ---- */
+/* ---- saving the current input  */
 
 static void save_current(void)
 {
@@ -96,7 +94,8 @@ static void on_signal(int signal_number)
 
 static void catch_deaths(void)
 {
-    /* A sanitizer reports the first four itself, and then calls back; an abort it leaves to us. */
+    /* A sanitizer reports the first four itself and then calls back; it does not handle an
+     * abort. */
     static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGALRM};
     if (__sanitizer_set_death_callback)
         __sanitizer_set_death_callback(save_current);
@@ -107,7 +106,7 @@ static void catch_deaths(void)
 
 static void run(const struct options *o, uint64_t number, const uint8_t *data, size_t size)
 {
-    /* A copy of exactly that size, so that reading one byte too many is seen. */
+    /* A copy of the exact size, so that a read of one byte too many is detected. */
     uint8_t *copy = allocate(size);
     if (size > 0)
         memcpy(copy, data, size);
@@ -207,7 +206,7 @@ static void put_number(uint64_t *state, uint8_t *data, size_t size)
         data[at + i] = (uint8_t)(value >> 8 * i);
 }
 
-/* One change; returns the new size, at most max_len. */
+/* Makes one change; returns the new size, at most max_len. */
 static size_t mutate(uint64_t *state, uint8_t *data, size_t size, size_t max_len)
 {
     size_t at = below(state, size), len = 1 + below(state, 64);
@@ -224,11 +223,11 @@ static size_t mutate(uint64_t *state, uint8_t *data, size_t size, size_t max_len
     case 3:
         put_number(state, data, size);
         return size;
-    case 4: /* take out */
+    case 4: /* delete */
         len = len < size - at ? len : size - at;
         memmove(data + at, data + at + len, size - at - len);
         return size - len;
-    case 5: /* put in */
+    case 5: /* insert */
         if (size + len > max_len)
             return size;
         memmove(data + at + len, data + at, size - at);
@@ -244,7 +243,7 @@ static size_t mutate(uint64_t *state, uint8_t *data, size_t size, size_t max_len
             memcpy(data + at, from->data + source, len);
         return at + len > size ? at + len : size;
     }
-    default: /* cut off, seldom */
+    default: /* truncate, seldom */
         return next(state) % 8 == 0 ? at : size;
     }
 }
@@ -302,7 +301,7 @@ int main(int argc, char **argv)
     }
     o.max_len = (size_t)max_len;
     if (o.runs == UINT64_MAX && o.seconds == 0)
-        o.runs = 0; /* nobody said how long: replay only */
+        o.runs = 0; /* no limit was given: replay only */
 
     catch_deaths();
     for (size_t i = 0; i < corpus.count; i++)

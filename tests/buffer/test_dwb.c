@@ -388,7 +388,8 @@ START_TEST(an_area_that_is_wrong)
 }
 END_TEST
 
-/* Any bit: either it does not matter, or the area is as good as empty, or it is refused. */
+/* Any bit: either it does not matter, or the area is as good as empty, and made so: after a clean
+ * stop a torn header would be damage. */
 START_TEST(any_bit_of_the_header)
 {
     struct rig r;

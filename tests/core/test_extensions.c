@@ -513,8 +513,8 @@ START_TEST(wrong_pins_are_refused)
 }
 END_TEST
 
-/* API-1: a pin that could not be logged is not there; one whose removal could not be logged still
- * is. */
+/* API-1: a pin that could not be logged is not there, and one that was set stays where it was. What
+ * clears it was set aside with it, so that a full disk does not keep the log. */
 START_TEST(a_pin_that_cannot_be_logged_has_changed_nothing)
 {
     struct lladd_pinner who;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the n-th transaction of a worker does, and what is there after it. */
+/* What the n-th transaction of a worker does, and the contents after it. */
 #include "support/fixtures.h"
 #include "world.h"
 
@@ -144,7 +144,7 @@ static void apply(const struct plan *p, struct model *m, unsigned w, uint32_t n,
     case ACT_ROW_DELETE:
         m->row_n[a->at] = 0;
         break;
-    case ACT_APPEND: /* told from journal_from and the acts */
+    case ACT_APPEND: /* derived from journal_from and the acts */
     case ACT_KINDS:
         break;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What was promised is there, what was not is not. */
+/* Checks that everything promised is there, and nothing that was not asked for. */
 #include "world.h"
 
 #include <lladd/blob.h>
@@ -107,11 +107,11 @@ static void check_slot(struct session *s, struct lladd_txn *txn, unsigned i, uin
 
 /* ---- the journal ----------------------------------------------------------------------------- */
 
-/* The live entries of a worker's tag, in the order of the acts that made them. */
+/* The live entries of a worker's tag, in the order of the acts that appended them. */
 struct replay {
     struct session *s;
     unsigned w;
-    uint32_t n, last; /* transaction and act that are next */
+    uint32_t n, last; /* next transaction and act */
     unsigned act;
 };
 
@@ -282,7 +282,7 @@ static uint64_t check_worker(struct session *s, struct lladd_txn *txn, unsigned 
     return elements;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- entry points ---------------------------------------------------------------------------- */
 
 static void check_pins(struct session *s)
 {
@@ -376,7 +376,8 @@ void check_files(struct oracle *o, const char *dir, bool closed)
     int rc = lladd_inspect(dir, &options, &view, &err);
     lladd_options_release(&options);
     bool half_made = rc == LLADD_NOT_A_DATABASE || rc == LLADD_CORRUPT_CONTROL;
-    if (half_made && !atomic_load(&o->made)) /* the next open begins anew */
+    if (half_made && !atomic_load(&o->made)) /* the creation was not finished: the next open starts
+                                              * it again */
         return;
     must(o, rc, "inspect", &err);
     must(o, lladd_inspect_verify(view, judge, &all, &verified, &err), "verify", &err);

@@ -21,14 +21,14 @@ struct crash_device {
     char *dir;
     int trace;
     uint32_t piece;
-    uint64_t files; /* numbers given out */
+    uint64_t files; /* numbers of files given out */
     _Atomic uint64_t capacity;
     _Atomic uint64_t *calls;
     _Atomic uint32_t *killed;
     _Atomic uint64_t die_at;
     _Atomic uint32_t how;
     bool serial;         /* one changing call at a time */
-    pthread_mutex_t one; /* for that */
+    pthread_mutex_t one; /* for `serial` */
 };
 
 struct crash_file {
@@ -46,9 +46,9 @@ static struct crash_file *file_of(struct lladd_file *file)
     return (struct crash_file *)file;
 }
 
-/* ---- dying ----------------------------------------------------------------------------------- */
+/* ---- killing the process --------------------------------------------------------------------- */
 
-/* The message is for the one who reads the log of a test that could not go on. */
+/* Ends a test that cannot go on. The message is for the test's log. */
 static void give_up(const char *what)
 {
     (void)fprintf(stderr, "crash device: %s: %s\n", what, strerror(errno));
@@ -96,7 +96,7 @@ struct call {
     const char *name, *to; /* nullable */
     const struct lladd_iovec *pieces;
     int n;
-    size_t len; /* of the pieces, as far as they count */
+    size_t len; /* bytes of the pieces, as far as they are written */
 };
 
 static void note(struct crash_device *cd, const struct call *c)
@@ -118,7 +118,7 @@ static void note(struct crash_device *cd, const struct call *c)
 
 /* ---- calls that count ------------------------------------------------------------------------ */
 
-/* Counts a call that changes or persists something. True: the process dies after it. */
+/* Counts a call that changes or persists something. Returns true if the process dies after it. */
 static bool count(struct crash_device *cd, const struct call *c)
 {
     uint64_t number = atomic_fetch_add(cd->calls, 1) + 1;
@@ -126,7 +126,8 @@ static bool count(struct crash_device *cd, const struct call *c)
         return false;
     switch (atomic_load(&cd->how)) {
     case DEATH_POWER:
-        if (c->kind != TRACE_SYNC && c->kind != TRACE_SYNC_DIR) /* one under way says nothing */
+        /* a sync in progress is not recorded */
+        if (c->kind != TRACE_SYNC && c->kind != TRACE_SYNC_DIR)
             note(cd, c);
         die(cd);
         break;
@@ -183,7 +184,7 @@ uint64_t crash_device_used(const char *dir)
     return sum;
 }
 
-/* Room for the file to become `size` bytes long? */
+/* Is there room for the file to become `size` bytes long? */
 static int check_room(struct crash_device *cd, struct lladd_file *file, uint64_t size)
 {
     uint64_t capacity = atomic_load(&cd->capacity), now = 0;
@@ -213,7 +214,7 @@ static int crash_pwritev(struct lladd_device *dev, struct lladd_file *file,
     if (!last || atomic_load(&cd->how) != DEATH_WITHIN)
         return end(cd, &c, last, cd->base->ops->pwritev(cd->base, f->base, pieces, n, off));
 
-    /* As many pieces of it as a number decides that was there before. */
+    /* A number decides which pieces of the write survive. */
     uint64_t first = cd->piece - off % cd->piece;
     uint64_t ends = c.len > first ? 1 + (c.len - first - 1) / cd->piece : 0;
     uint64_t kept = ends ? (off / cd->piece + atomic_load(cd->calls)) % (ends + 1) : 0;
@@ -272,7 +273,7 @@ static int crash_truncate(struct lladd_device *dev, struct lladd_file *file, uin
     return end(cd, &c, last, rc);
 }
 
-/* What is new reads as zeros: a truncation to more bytes than there are. */
+/* The new part of the file reads as zeros, like a truncation to a larger size. */
 static int crash_allocate(struct lladd_device *dev, struct lladd_file *file, uint64_t size)
 {
     struct crash_device *cd = of(dev);
@@ -309,7 +310,7 @@ static bool is_there(struct crash_device *cd, const char *name)
     struct lladd_file *file;
     int rc = cd->base->ops->open(cd->base, name, LLADD_OPEN_READ_ONLY, &file);
     if (rc == 0)
-        (void)cd->base->ops->close(cd->base, file); /* only read */
+        (void)cd->base->ops->close(cd->base, file); /* the file was only read */
     return rc == 0;
 }
 
@@ -327,7 +328,7 @@ static struct lladd_file *wrap(struct crash_device *cd, struct lladd_file *base,
     return (struct lladd_file *)f;
 }
 
-/* Opening changes something only if it makes the file. */
+/* Opening changes something only if it creates the file. */
 static int crash_open(struct lladd_device *dev, const char *name, unsigned flags,
                       struct lladd_file **out)
 {
@@ -397,7 +398,7 @@ static int crash_list(struct lladd_device *dev, const char *name, lladd_list_fn 
     return of(dev)->base->ops->list(of(dev)->base, name, fn, ctx);
 }
 
-/* What it writes into the file, the owner's number, nobody needs after a crash. */
+/* The lock file contains the owner's number, which is not needed after a crash. */
 static int crash_lock(struct lladd_device *dev, const char *name, struct lladd_file **out,
                       int64_t *owner)
 {
@@ -443,7 +444,7 @@ static const struct lladd_device_ops crash_ops = {
     .allocate = crash_allocate,
 };
 
-/* ---- the test's side ------------------------------------------------------------------------- */
+/* ---- the test's interface -------------------------------------------------------------------- */
 
 struct crash_device *crash_device_new(const struct crash_device_config *config)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Crashes on real files: processes are killed, power fails, disks and logs run full, again and
- * again, inside recoveries above all; and the database opens with its own options, has what it
- * promised, and nothing wrong with it. README.md tells what is drawn, and how to repeat a round.
+ * Crashes on real files: processes are killed, the power fails, disks and logs fill up, again and
+ * again, mostly during recovery. Each time the database must open with its own options, contain
+ * what it promised, and have no damage. README.md lists what is drawn, and how to repeat a round.
  */
 #include "round.h"
 
@@ -186,14 +186,15 @@ static uint64_t usual_rounds(void)
 #endif
 }
 
-/* Nothing here depends on a disk, and most of the time would be waiting for it. */
+/* Uses memory for the files: no test here depends on a disk, and waiting for it would take most of
+ * the time. */
 static void use_memory(void)
 {
     if (!getenv("TMPDIR") && access("/dev/shm", W_OK) == 0 && setenv("TMPDIR", "/dev/shm", 1) != 0)
         exit(3);
 }
 
-/* The round's directory in that of the relay, made by its first leg. */
+/* The round's directory within the relay's directory; the first leg makes it. */
 static char *relay_dir(const struct run *r, uint64_t round)
 {
     char *dir;

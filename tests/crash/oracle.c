@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is known of a database, from one machine to another. */
+/* Moves the oracle, what is known of a database, between machines. */
 #include "world.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 
 enum { NUMBERS = 5 + 2 * WORKERS + 4 * SLOTS + 2 * PINS };
 
-/* Takes what outlives a process out of the oracle, or puts it there. */
+/* Copies the numbers that outlive a process out of the oracle, or back into it. */
 static void copy_numbers(struct oracle *o, uint64_t n[NUMBERS], bool put)
 {
     unsigned i = 0;

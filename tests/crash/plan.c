@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a seed decides. */
+/* Derives the plan of a round from its seed. */
 #include "support/fixtures.h"
 #include "world.h"
 
@@ -30,12 +30,12 @@ static uint64_t larger(uint64_t a, uint64_t b)
 
 static unsigned draw_features(uint64_t *rng, unsigned allowed)
 {
-    /* Of a hundred. What makes work end early, or all of it slower, is rarer. */
+    /* In percent. Features that end work early or slow it down are rarer. */
     static const unsigned often[] = {40, 40, 25, 30, 40, 60, 35, 50, 60, 30, 75, 15, 15, 40, 25};
     unsigned f = 0;
     for (unsigned i = 0; i < sizeof often / sizeof *often; i++)
         f |= below(rng, 100) < often[i] ? 1u << i : 0;
-    if (f & WITH_SWITCH) /* a device that tears, and one that does not, are two */
+    if (f & WITH_SWITCH) /* one device tears pages, the other does not */
         f |= WITH_ATOMIC;
     return f & allowed;
 }

@@ -17,19 +17,19 @@
 #include <unistd.h>
 
 enum life_kind {
-    LIFE_VERIFY,  /* looks at the files as they are */
-    LIFE_WORK,    /* opens, checks, works, and ends somehow */
+    LIFE_VERIFY,  /* inspects the files as they are */
+    LIFE_WORK,    /* opens, checks, works, and ends in some way */
     LIFE_RECOVER, /* opens, and lets instant recovery finish */
     LIFE_PROBE,   /* opens, checks, works a little, closes, opens and checks again */
-    LIFE_LAST     /* the same, and gives up everything that keeps log */
+    LIFE_LAST     /* the same, and releases everything that keeps log */
 };
 
 struct life {
     enum life_kind kind;
     bool instant, atomic, closes;
-    uint64_t die_in_open, die_in_work, die_in_close; /* at which call; 0: not there */
+    uint64_t die_in_open, die_in_work, die_in_close; /* the call at which it dies; 0: none */
     enum death how;
-    uint64_t kill_ns; /* the conductor kills it then; 0: does not */
+    uint64_t kill_ns; /* time after which the conductor kills it; 0: never */
 };
 
 struct round {
@@ -38,11 +38,11 @@ struct round {
     struct plan plan;
     struct oracle *oracle;
     uint64_t rng;
-    struct disk *disk; /* NULL: kills only */
+    struct disk *disk; /* NULL: no power failures */
     char *base, *dir, *trace;
     unsigned life, dirs;
     bool dirty; /* the next open has something to recover */
-    bool tears; /* atomic pages are off, and were off when anything that is pending was written */
+    bool tears; /* atomic pages are off, or were off when a pending write was made */
     struct failure *failure;
 };
 
@@ -64,7 +64,7 @@ static bool failed(struct round *r, const char *kind, const char *message)
     return false;
 }
 
-/* ---- a life, from inside --------------------------------------------------------------------- */
+/* ---- a life, in its process ------------------------------------------------------------------ */
 
 static void reopen_and_check(struct session *s, const struct life *l)
 {
@@ -134,9 +134,9 @@ static void live(const struct round *r, const struct life *l)
     _exit(0);
 }
 
-/* ---- a life, from outside -------------------------------------------------------------------- */
+/* ---- a life, in the conductor ---------------------------------------------------------------- */
 
-/* Waits until the process ends; kills it if it was to be, or does not end. */
+/* Waits until the process ends. Kills it at the chosen time, or if it hangs. */
 static bool await(struct round *r, const struct life *l, pid_t pid, int ends, int *status)
 {
     uint64_t ns = l->kill_ns ? l->kill_ns : r->settings->hang_ns;
@@ -257,7 +257,7 @@ static struct fault_crash draw_crash(struct round *r)
     return how;
 }
 
-/* What is there has its room. */
+/* The capacity must not be less than the files that exist. */
 static void fit_capacity(struct round *r)
 {
     uint64_t used = crash_device_used(r->dir);
@@ -265,7 +265,7 @@ static void fit_capacity(struct round *r)
         atomic_store(&r->oracle->capacity, used);
 }
 
-/* What this failure might have left, too, is looked at and forgotten. */
+/* Checks another state that this failure might have left, and discards it. */
 static bool probe(struct round *r)
 {
     struct fault_crash how = draw_crash(r);
@@ -282,7 +282,7 @@ static bool probe(struct round *r)
     fit_capacity(r);
     bool dirty = r->dirty;
     if (!run_life(r, &l))
-        return false; /* that directory is the one to keep */
+        return false; /* that directory is kept */
     r->dirty = dirty;
     memcpy(r->oracle, &before, sizeof before);
     r->disk = disk;
@@ -319,7 +319,7 @@ static void draw_end(struct round *r, struct life *l)
     r->tears = !l->atomic;
 }
 
-/* Some time in an open that makes about as many calls as the last one did. */
+/* Draws a call within an open that makes about as many calls as the last one did. */
 static uint64_t draw_call(struct round *r)
 {
     uint64_t last = atomic_load(&r->oracle->open_calls);
@@ -327,7 +327,7 @@ static uint64_t draw_call(struct round *r)
     return 1 + below(r, below(r, 4) ? most : 4 * most);
 }
 
-/* A process that is killed from outside may leave half a trace. */
+/* A process that is killed from outside may leave an incomplete trace. */
 static bool timed(const struct round *r)
 {
     return (r->plan.features & WITH_TIME) && !r->disk;
@@ -369,7 +369,7 @@ static bool cycle(struct round *r)
     case 3:
         l.die_in_work = 1 + below(r, 1u << below(r, 12));
         break;
-    default: /* as far as it goes */
+    default: /* works until it ends */
         break;
     }
     if (timed(r) && below(r, 2))
@@ -384,7 +384,7 @@ static bool cycle(struct round *r)
     if (!crash_recoveries(r))
         return false;
     if (below(r, 2))
-        atomic_store(&r->oracle->capacity, UINT64_MAX); /* there is room on the disk again */
+        atomic_store(&r->oracle->capacity, UINT64_MAX); /* the disk has room again */
     return true;
 }
 
@@ -424,7 +424,8 @@ static bool whole(struct round *r)
     return good;
 }
 
-/* One leg of a round that machines run in turn. What the one before has left is verified first. */
+/* Runs one leg of a round that machines run in turn. First verifies what the leg before has left.
+ */
 static bool leg(struct round *r)
 {
     uint64_t conductor[2] = {0};

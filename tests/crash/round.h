@@ -2,37 +2,37 @@
 #ifndef CRASH_ROUND_H
 #define CRASH_ROUND_H
 /*
- * A round: a database is made, and then again and again worked with, crashed, recovered from
- * (which is crashed up to four times on the way), and checked. Every process that has it open is a
- * *life* of it. The process that conducts the round never opens it.
+ * A round makes a database, and then repeatedly works with it, crashes it, recovers it (up to four
+ * recoveries crash in turn), and checks it. A *life* is a process that has the database open. The
+ * *conductor* is the process that runs the round; it never opens the database.
  */
 #include "world.h"
 
 enum leg {
-    LEG_WHOLE, /* from the first process to the last, in a directory of its own */
-    LEG_NEXT,  /* one cycle; what it leaves is for another machine's */
+    LEG_WHOLE, /* from the first process to the last, in its own directory */
+    LEG_NEXT,  /* one cycle; the next leg runs on another machine */
     LEG_LAST   /* the last process */
 };
 
 struct tally {
     uint64_t rounds, lives, opens, kills, kills_in_recovery, power_states, verified, refused;
-    uint64_t by_feature[FEATURES]; /* kills inside recovery in rounds with it */
+    uint64_t by_feature[FEATURES]; /* kills during recovery, in rounds with this feature */
 };
 
 struct settings {
-    unsigned features; /* that may be drawn */
-    uint64_t hang_ns;  /* a process that lives so long hangs */
+    unsigned features; /* features that may be drawn */
+    uint64_t hang_ns;  /* a process that lives longer hangs */
     bool keep, verbose;
     enum leg leg;
-    const char *relay; /* where the database is and what is known of it; NULL with LEG_WHOLE */
+    const char *relay; /* directory of the database and of the oracle; NULL with LEG_WHOLE */
 };
 
 struct failure {
     char kind[64], message[512];
-    char *dir; /* NULL unless it was kept; to be freed */
+    char *dir; /* NULL unless it was kept; the caller frees it */
 };
 
-/* True: nothing was wrong. The directory is removed, or kept if something was. */
+/* Returns true if no check failed. The directory is then removed, otherwise it is kept. */
 bool round_run(uint64_t seed, const struct settings *, struct tally *, struct failure *);
 
 #endif

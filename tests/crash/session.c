@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Opening the database, making its structures, finding them again. */
+/* Opens the database, makes its structures, and finds them again. */
 #include "support/fixtures.h"
 #include "world.h"
 
@@ -139,7 +139,7 @@ void session_find(struct session *s)
     }
     must(o, lladd_journal_find(s->db, "doubts", &s->doubts, &err), "journal find", &err);
     must(o, lladd_managed_open(s->db, "rows", &s->rows, &err), "managed open", &err);
-    if (s->plan->features & WITH_BLOBS) /* some writes past the log */
+    if (s->plan->features & WITH_BLOBS) /* makes some writes bulk writes, which are not logged */
         lladd_blob_bulk_from(s->db, 4 * (uint64_t)s->plan->o.page_size);
 }
 

@@ -2,16 +2,16 @@
 #ifndef CRASH_TRACE_H
 #define CRASH_TRACE_H
 /*
- * What a process did to its files, in a file of its own: one entry behind the other, each of this
- * head, then the name, then the bytes. Files that are open go by numbers, which begin with 1 in
- * every process.
+ * The format of a trace: what a process did to its files. Entries follow one another; each consists
+ * of this head, the name, and the bytes. Open files have numbers, which begin with 1 in every
+ * process.
  */
 #include <stdint.h>
 
 enum trace_kind {
     TRACE_CREATE = 1, /* name */
     TRACE_MKDIR,      /* name */
-    TRACE_RENAME,     /* name: both, each with its final 0 */
+    TRACE_RENAME,     /* name: both names, each with its final 0 */
     TRACE_UNLINK,     /* name */
     TRACE_SYNC_DIR,   /* name */
     TRACE_OPEN,       /* name, file */
@@ -22,7 +22,7 @@ enum trace_kind {
 };
 
 struct trace_head {
-    uint32_t kind, name_len; /* name_len with the final 0 */
+    uint32_t kind, name_len; /* name_len includes the final 0 */
     uint64_t file, at, len;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Transactions: of workers, prepared ones, ones that never end; pins; checkpoints. */
+/* Transactions: those of workers, prepared ones, and ones that never end; pins; checkpoints. */
 #include "support/fixtures.h"
 #include "world.h"
 
@@ -111,7 +111,7 @@ static int do_acts(struct session *s, struct lladd_txn *txn, unsigned w, uint32_
     return rc ? rc : lladd_hash_put(txn, s->hash, &k, sizeof k, value, sizeof value);
 }
 
-/* By durability, and by what can happen, some of what commits is promised. */
+/* Commits, and notes the promise, which depends on the durability and on what may happen. */
 static int commit(struct session *s, struct lladd_txn *txn, unsigned w, uint32_t n,
                   enum lladd_durability durability)
 {
@@ -140,7 +140,7 @@ static enum lladd_durability durability_of(const struct plan *p, unsigned w, uin
     return !(p->features & WITH_RELAXED) || r > 3 ? LLADD_DURABLE : (enum lladd_durability)r;
 }
 
-/* What is done besides and taken back. */
+/* Makes other changes and rolls them back. */
 static int do_nothing(struct session *s, unsigned w, uint32_t n)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -191,7 +191,7 @@ struct lladd_gid gid_of(unsigned slot, uint32_t serial)
     return gid;
 }
 
-/* Sorry, but this one is not to be. */
+/* Rolls back a transaction that was refused. */
 static void give_back(struct session *s, struct lladd_txn *txn, int rc)
 {
     if (!refused(s, rc))
@@ -205,7 +205,7 @@ static void prepare(struct session *s, unsigned slot)
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_txn *txn;
     uint32_t serial = atomic_load(&o->serial) + 1;
-    unsigned char entry[8]; /* the slot, the serial */
+    unsigned char entry[8]; /* slot and serial */
     lladd_put32(entry, slot);
     lladd_put32(entry + 4, serial);
     struct key k = key_of('D', slot, 0);
@@ -246,7 +246,8 @@ static void decide(struct session *s, unsigned slot, bool commits)
         must(s->oracle, lladd_claim(s->db, &gid, &txn, &err), "claim", &err);
     s->held[slot] = NULL;
     atomic_store(&o->state, commits ? DOUBT_COMMITTING : DOUBT_ABORTING);
-    if (!commits) { /* what is rolled back may be in doubt again, until something is durable */
+    if (!commits) { /* after a rollback it may be in doubt again, until something later is durable
+                     */
         must_txn(s, lladd_abort(txn), "abort in doubt", txn);
         return;
     }
@@ -266,7 +267,7 @@ static void doubts(struct session *s, uint64_t *rng)
         decide(s, slot, below(rng, 2));
 }
 
-/* ---- what is never committed ----------------------------------------------------------------- */
+/* ---- losers ---------------------------------------------------------------------------------- */
 
 struct loser {
     struct lladd_txn *txn;
@@ -274,7 +275,7 @@ struct loser {
     uint32_t done;
 };
 
-/* False: it has got as far as it can. */
+/* Returns false if the transaction cannot add any more. */
 static bool loser_goes_on(struct session *s, struct loser *l, uint64_t *rng)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -316,8 +317,8 @@ static void pins(struct session *s, uint64_t *rng)
     atomic_store(&o->pin[i].sure, 0);
     int rc = there ? lladd_pin_clear(s->db, name, &err) : lladd_pin_set(s->db, name, at, &err);
     if (there)
-        rc = not_found_is_fine(rc); /* a process may have died in the middle of this */
-    bool gone = !there && rc == LLADD_OUT_OF_RANGE; /* a checkpoint was faster */
+        rc = not_found_is_fine(rc); /* a process may have died between these steps */
+    bool gone = !there && rc == LLADD_OUT_OF_RANGE; /* a checkpoint has truncated the log first */
     if (rc != 0 && !gone && !refused(s, rc))
         must(o, rc, there ? "clear a pin" : "set a pin", &err);
     if (rc != 0)
@@ -326,14 +327,14 @@ static void pins(struct session *s, uint64_t *rng)
     atomic_store(&o->pin[i].sure, 1);
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- entry points ---------------------------------------------------------------------------- */
 
 struct worker {
     struct session *s;
     unsigned w, steps;
 };
 
-/* Three refusals in a row with a checkpoint between them: there is no more room. */
+/* Three refusals in a row, with a checkpoint between them, mean that there is no more room. */
 static bool worker_step(struct session *s, unsigned w, unsigned *stuck)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -376,7 +377,7 @@ static void upkeep(struct session *s, uint64_t *rng)
         must(s->oracle, rc, names[what], &err);
 }
 
-/* The disk gets full at some time: no more room than a little. */
+/* Fills the disk at some time: only a little more room is left. */
 static void fill_disk(struct session *s, uint64_t room)
 {
     if (!(s->plan->features & WITH_FULL) || atomic_load(&s->oracle->capacity) != UINT64_MAX)
@@ -421,14 +422,14 @@ void work(struct session *s)
         (void)work_one(s, 0);
 }
 
-/* ---- room again ------------------------------------------------------------------------------ */
+/* ---- making room ----------------------------------------------------------------------------- */
 
 static void discard_all(struct session *s)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_txn *txn;
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
-    o.frees_log = true; /* at the limit of the log only such work goes on */
+    o.frees_log = true; /* at the limit of the log only transactions that free log may run */
     must(s->oracle, lladd_begin(s->db, &o, &txn, &err), "begin", &err);
     for (unsigned w = 0; w < WORKERS; w++)
         must_txn(s, lladd_journal_discard(txn, s->tags[w], lladd_lsn_of(0)), "last discard", txn);

@@ -28,7 +28,8 @@ struct shape shape_of(enum lladd_dtable_type, unsigned kind);
 struct shape shape_for(const struct composition *, enum lladd_dtable_type, unsigned kind);
 
 /* Is it a configuration? *types gets those of keys that it can have: 1u << LLADD_DTABLE_U32 ... Not
- * `open`: all sizes of values must be known, as managed tables want it. */
+ * `open`: all sizes of values must be known, and there is room for tombstones, as managed tables
+ * want it. */
 bool pairs_admit(struct bed *, const struct composition *, bool open, unsigned *types);
 /* All compositions of a depth that are admitted, smaller ones first in *below (nullable). */
 struct compositions pairs_all(struct bed *, unsigned depth, bool open);

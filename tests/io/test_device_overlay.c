@@ -2,7 +2,8 @@
 /*
  * What is special about an overlay; that it is a device like any other is shown in test_device.c.
  * It begins with the files below, whatever is done to it stays in it, and the lock below counts.
- * A random walk over both it and a plain device in memory that holds a copy finds no difference.
+ * A random walk over both it and a plain device in memory that holds a copy finds no difference,
+ * however few of its blocks may be in memory.
  */
 #include "io/io.h"
 #include "support/fixtures.h"

@@ -2,8 +2,9 @@
 /*
  * Recoveries that make log segments and die before anything in them counts: killed, or without
  * power, at each device call; the next one at each of its own; and the third opens. What is
- * unfinished and in doubt needs more log to be taken back than one segment has. With log/test_reuse
- * the files of the log are looked at alone; here the whole database is opened.
+ * unfinished and in doubt needs more log to be taken back than one segment has. Or a clean close
+ * lies between the two. With log/test_reuse the files of the log are looked at alone; here the
+ * whole database is opened.
  */
 #include "rig.h"
 #include "support/fixtures.h"

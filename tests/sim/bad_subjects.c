@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Subjects that break the rules, each under the name of what it does: a shared object for
+/* Subjects that break the rules, each named after what it does: a shared object for
  * test_command.py. */
 #include "toy.h"
 

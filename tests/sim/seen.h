@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef TESTS_SIM_SEEN_H
 #define TESTS_SIM_SEEN_H
-/* An observer that remembers everything it was told. */
+/* An observer that stores every event. */
 #include <lladd/dst.h>
 
 #include <check.h>
@@ -22,7 +22,7 @@ static inline void seen_observe(void *ctx, const struct lladd_dst_event *event)
     s->events[s->n++] = *event;
 }
 
-/* From now on the calling thread is watched. */
+/* Observes the calling thread from now on. */
 static inline void seen_begin(struct seen *s)
 {
     memset(s, 0, sizeof *s);
@@ -31,8 +31,8 @@ static inline void seen_begin(struct seen *s)
     lladd_dst_enter(&s->dst);
 }
 
-/* How many events were of this sort, on an operation of this name (NULL: any), with this detail (0:
- * any). */
+/* Returns the number of events of this sort, on an operation with this name (NULL: any), with this
+ * detail (0: any). */
 static inline unsigned seen_count(const struct seen *s, enum lladd_dst_what what, const char *op,
                                   uint64_t detail)
 {

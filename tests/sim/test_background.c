@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The whole library, its threads and the program's, as fibers: group commit, the log's worker, the
- * checkpointer and the page writer take part; every schedule ends, loses nothing, and is the same
- * again from the same seed.
+ * The whole library with its threads and the program's, as fibers: group commit, the log worker,
+ * the checkpointer and the page writer take part. Every schedule ends and loses nothing, and the
+ * same seed gives the same schedule.
  */
 #include "rig.h"
 
@@ -19,7 +19,7 @@ static struct lladd_error err;
 
 struct work {
     lladd_pageno pages[PAGES];
-    uint64_t sums[PAGES]; /* what was committed there */
+    uint64_t sums[PAGES]; /* amounts committed on the page */
     struct lladd_mutex rows[PAGES];
     uint64_t seed;
     uint64_t groups, checkpoints, written; /* at the end */
@@ -37,8 +37,8 @@ static uint64_t next_of(uint64_t *state)
     return *state >> 33;
 }
 
-/* Adds to cells of two pages, which it has for itself meanwhile; every fourth time it does not
- * mean it. */
+/* Adds to cells of two pages that no other thread uses meanwhile. Every fourth transaction is
+ * rolled back. */
 static void one_transaction(struct work *w, uint64_t *state, unsigned i)
 {
     unsigned a = (unsigned)(next_of(state) % PAGES), b = (unsigned)(next_of(state) % PAGES);
@@ -109,11 +109,11 @@ static void *live(void *arg)
     return NULL;
 }
 
-/* Small enough that everybody has something to do. */
+/* A small configuration, so that every background thread has work. */
 static void set_up(unsigned kind)
 {
     rig_init(&r, kind | RIG_THREADS);
-    r.options.device = r.base; /* the one around it locks in a way that nobody schedules */
+    r.options.device = r.base; /* the outer device has locks that are not scheduled */
     r.options.cache_bytes = rig_small_cache(kind);
     r.options.log_segment_min = 4096;
     r.options.log_segment_max = 16384;
@@ -143,7 +143,7 @@ static int run(uint64_t seed, enum ll_schedule_policy how, uint32_t points, stru
 }
 
 /* Random interleavings at each point, and priorities; with points at latches, waits and the device,
- * and at every access to a shared word besides. */
+ * and also at every access to a shared word. */
 START_TEST(a_hundred_schedules_end_and_lose_nothing)
 {
     enum ll_schedule_policy how = _i % 2 ? LL_SCHEDULE_PCT : LL_SCHEDULE_BOUNDED;
@@ -154,7 +154,7 @@ START_TEST(a_hundred_schedules_end_and_lose_nothing)
         struct lladd_dst_run_stats a, b;
         int rc = run(seed, how, points, &first, &a);
         ck_assert_msg(rc == 0, "seed %d: %s", (int)seed, err.message);
-        /* Two of the database's own are there from the start: checkpointer and page writer. */
+        /* The checkpointer and the page writer run from the start. */
         ck_assert_uint_ge(a.fibers, 1 + WRITERS + 2 * 2);
         checkpoints += first.checkpoints;
         written += first.written;
@@ -168,9 +168,9 @@ START_TEST(a_hundred_schedules_end_and_lose_nothing)
         ck_assert_uint_eq(first.groups, second.groups);
         ck_assert_uint_eq(first.written, second.written);
     }
-    ck_assert_uint_gt(checkpoints, 100); /* more than the one after creation */
+    ck_assert_uint_gt(checkpoints, 100); /* more than the one at creation */
     ck_assert_uint_gt(written, 100 * PAGES);
-    ck_assert_uint_lt(least, most); /* who shares a group is a matter of the schedule */
+    ck_assert_uint_lt(least, most); /* group membership depends on the schedule */
 }
 END_TEST
 

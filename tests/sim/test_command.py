@@ -156,7 +156,7 @@ class Bad(unittest.TestCase):
 
     def test_redo_with_side_effects(self):
         self.found("impure", " objects: ")
-        # A build with assertions notices before there is a sample of it.
+        # A build with assertions fails before there is a sample of it.
         code, out, err = run("--contract", of("impure"))
         if code == 1:
             self.assertRegex(out, r"toy\.add version 1\n(  .*\n)*  pure +BROKEN")

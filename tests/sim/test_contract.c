@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Contract checks: for every promise an operation that breaks it, and no other, is reported by the
- * promise's name, and whoever crashes or loops takes nobody along.
+ * Contract checks: for every promise, an operation that breaks only that promise is reported under
+ * its name. An operation that crashes or loops does not affect the others.
  */
 #include "support/text.h"
 
@@ -44,7 +44,7 @@ static void add_undo(struct lladd_page *p, struct lladd_span s)
 static const struct lladd_field add_fields[] = {
     {"offset", LLADD_FIELD_U16}, {"delta", LLADD_FIELD_I64}, {NULL, LLADD_FIELD_END}};
 
-/* One of many: `set` says what is different about it. */
+/* An operation; `set` describes how it differs from the default. */
 static struct lladd_op good(const char *name)
 {
     return (struct lladd_op){.struct_size = sizeof(struct lladd_op),
@@ -95,7 +95,7 @@ static void print_broken(const struct lladd_sim_contract_report *r)
     fflush(stdout);
 }
 
-/* Breaks exactly this promise, and the message names what it says. */
+/* Checks that exactly this promise is broken, and that the message contains `says`. */
 static void breaks(const struct lladd_op *op, enum lladd_sim_check check, const char *says)
 {
     struct lladd_sim_contract_report *r = check_op(op);
@@ -144,7 +144,7 @@ static void impure_redo(struct lladd_page *p, struct lladd_span s)
     add_redo(p, s);
     p->bytes[2000] = (unsigned char)++calls;
 }
-/* Takes back what it cannot know, so that only the impurity shows. */
+/* Undoes what it cannot know, so that only the impurity shows. */
 static void impure_undo(struct lladd_page *p, struct lladd_span s)
 {
     add_undo(p, s);
@@ -193,7 +193,7 @@ static void hole_undo(struct lladd_page *p, struct lladd_span s)
     p->bytes[2000] = (unsigned char)(p->bytes[2000] ^ p->bytes[3500]);
 }
 
-/* A page image leaves the hole out, so behind one there is something else in it. */
+/* A page image leaves the hole out, so after an image the hole has other contents. */
 START_TEST(redo_that_reads_the_hole)
 {
     const struct lladd_page_type type = {
@@ -264,7 +264,7 @@ static void header_undo(struct lladd_page *p, struct lladd_span s)
     add_undo(p, s);
     p->bytes[8]--;
 }
-/* And mangled bytes are refused, so that nothing else is to be said. */
+/* Refuses mangled bytes, so that nothing else is reported. */
 static bool strict_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
 {
     return add_validate(v, kind, s) && memcmp(s.data, args, BYTES) == 0;
@@ -393,7 +393,7 @@ START_TEST(redo_that_crashes)
 }
 END_TEST
 
-/* Fine with what it was made for. */
+/* Works for the records it was made for. */
 static void dividing_redo(struct lladd_page *p, struct lladd_span s)
 {
     if (lladd_get64((const unsigned char *)s.data + 2) != 77)
@@ -409,7 +409,7 @@ START_TEST(redo_that_crashes_on_mangled_bytes)
 }
 END_TEST
 
-/* Whoever is bad does not keep the others from being looked at. */
+/* A bad operation does not keep the others from being checked. */
 START_TEST(good_ones_among_bad_ones)
 {
     struct lladd_op loop = good("test.loop"), crash = good("test.crash"), fine = good("test.good");
@@ -432,8 +432,8 @@ END_TEST
 
 /* ---- histories ------------------------------------------------------------------------------- */
 
-/* Sets eight bytes, and keeps the whole rest of the page as before-image: right on its own, wrong
- * as soon as somebody else has changed the page. */
+/* Sets eight bytes, and keeps the rest of the page as a before-image: correct by itself, wrong as
+ * soon as another transaction has changed the page. */
 static bool image_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
 {
     (void)v;
@@ -482,7 +482,7 @@ START_TEST(undo_that_puts_back_what_others_have_changed)
     ck_assert_int_eq(r->verdicts[0].result[LLADD_SIM_C_INTERLEAVED], LLADD_SIM_BROKEN);
     lladd_sim_contract_free(r);
 
-    s[0].ended = 1; /* committed before the others began: then it is nobody's business */
+    s[0].ended = 1; /* committed before the others began, so the interleaving does not matter */
     s[1].ended = 2;
     r = check_samples(s, 3);
     ck_assert_uint_eq(r->broken, 0);
@@ -490,7 +490,7 @@ START_TEST(undo_that_puts_back_what_others_have_changed)
 }
 END_TEST
 
-/* Right for one record; for several in a row only the last one's old value is remembered. */
+/* Correct for one record; of several in a row only the last old value is remembered. */
 static unsigned char remembered;
 
 static void memory_redo(struct lladd_page *p, struct lladd_span s)
@@ -570,20 +570,20 @@ static int undo_effect(void *ctx, struct lladd_txn *txn)
     return lladd_counter_add(txn, data_page(lladd_txn_db(txn)), 8, 5);
 }
 
-/* Sets the counter back, whatever it was: as often as you like. */
+/* Sets the counter back, whatever it was: idempotent. */
 static int reset(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     static const unsigned char zero[8];
     (void)ctx, (void)undo;
     return lladd_set(txn, data_page(lladd_txn_db(txn)), 8, zero, sizeof zero);
 }
-/* Subtracts, whether it was added or not. */
+/* Subtracts, even if nothing was added. */
 static int subtract(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     (void)ctx, (void)undo;
     return lladd_counter_add(txn, data_page(lladd_txn_db(txn)), 8, -5);
 }
-/* Right at first, and the third time it finds nothing to do it leaves a trace. */
+/* Correct at first; the third time that there is nothing to undo it leaves a trace. */
 static int subtract_then_spoil(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     int64_t now = 0;

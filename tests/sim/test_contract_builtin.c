@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The built-in operations keep every promise of the contract: samples of each of them come out of
- * the log of a database that has used them all, by transactions that run side by side and end
- * either way.
+ * The built-in operations keep every promise of the contract. The samples come from the log of a
+ * database in which transactions have used all operations concurrently, and have committed or
+ * rolled back.
  */
 #include "operations/operations.h"
 
@@ -60,7 +60,7 @@ static lladd_pageno make_page(struct lladd_txn *txn, const char *type)
     return p;
 }
 
-/* Two transactions on the same pages, neither in the other's way. */
+/* Two transactions on the same pages that do not conflict. */
 static void use_bytes(struct bed *b)
 {
     unsigned char text[600];
@@ -144,7 +144,7 @@ static void use_heap(struct bed *b)
     t = begin(b);
     must(lladd_heap_insert(t, heap, record, 900, &r[2]));
     must(lladd_commit(t));
-    /* As if the heap had more pages than its first inventory page can name: taken back. */
+    /* As if the heap had more pages than its first inventory page can list; rolled back. */
     lladd_op_id link;
     must(lladd_op_lookup(b->db, "lladd.heap.link", 0, &link));
     t = begin(b);
@@ -152,7 +152,7 @@ static void use_heap(struct bed *b)
     must(lladd_abort(t));
 }
 
-/* What a vacated record's slot is purged by: the next who finds no other room. */
+/* The slot of a deleted record is purged by the next transaction that finds no other room. */
 static void use_purge(struct bed *b)
 {
     static unsigned char record[700];
@@ -177,7 +177,7 @@ static void use_roots_and_pages(struct bed *b)
     struct lladd_txn *t = begin(b);
     char name[64];
     lladd_pageno first;
-    /* More names than one page of them has room for. */
+    /* More names than fit on one catalog page. */
     for (unsigned i = 0; i < 120; i++) {
         snprintf(name, sizeof name, "a name of some length, so that few fit a page: %u", i);
         must(lladd_root_set(t, name, (struct lladd_root_value){i, i}));
@@ -191,7 +191,7 @@ static void use_roots_and_pages(struct bed *b)
     must(lladd_root_remove(t, "a name of some length, so that few fit a page: 3"));
     must(lladd_extent_free(t, lladd_page_of(first.v + 2), 3));
     must(lladd_abort(t));
-    t = begin(b); /* makes durable what can then be read in the log */
+    t = begin(b); /* makes the records durable, so that the log can be read */
     must(lladd_root_set(t, name, (struct lladd_root_value){6, 6}));
     must(lladd_commit(t));
 }
@@ -263,7 +263,8 @@ START_TEST(the_built_in_operations_keep_every_promise)
     ck_assert_msg(rc == 0, "%s", b.err.message);
     print_broken(r);
     ck_assert_uint_eq(r->broken, 0);
-    /* Those of blobs, lists and hash tables are collected from their subjects: contract_all. */
+    /* The operations of blobs, lists and hash tables are collected from their subjects:
+     * contract_all. */
     enum { BASE_RUNS_ARRAYS = 3 };
     for (unsigned e = 0; e < BASE_RUNS_ARRAYS; e++)
         check_kept(r, ll_operations_builtin()[e]->ops);
@@ -276,7 +277,7 @@ START_TEST(the_built_in_operations_keep_every_promise)
 }
 END_TEST
 
-/* The same, of a subject's workload, which takes checkpoints. */
+/* The same for a subject's workload, which takes checkpoints. */
 START_TEST(a_subject_is_checked_by_its_workload)
 {
     const struct lladd_sim_subject *s = lladd_sim_subject_find("counters");

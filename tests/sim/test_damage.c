@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Silent damage: whatever is done to the files behind the library's back, somebody notices, or it
- * is put right, or the reason why nobody can is known. A library that believes what it should not
- * is caught, and the token does it again.
+ * Silent damage: any change of the files outside the library is detected or repaired, or the reason
+ * why that is impossible is known. A library that accepts wrong bytes is caught, and the token
+ * repeats the failure.
  */
 #include "verdicts.h"
 
@@ -44,7 +44,7 @@ static uint64_t ended(const struct lladd_sim_damage_report *r, enum lladd_sim_da
     return n;
 }
 
-/* ---- what is right ----------------------------------------------------------------------- */
+/* ---- correct workloads pass -------------------------------------------------------------- */
 
 START_TEST(nothing_goes_unnoticed)
 {
@@ -67,7 +67,7 @@ START_TEST(nothing_goes_unnoticed)
 }
 END_TEST
 
-/* A sample of every subject that there is. */
+/* A sample of every subject. */
 START_TEST(no_subject_is_deceived)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
@@ -95,9 +95,9 @@ START_TEST(the_same_again_is_the_same)
 }
 END_TEST
 
-/* ---- what is wrong ----------------------------------------------------------------------- */
+/* ---- bugs are caught --------------------------------------------------------------------- */
 
-/* A library that lets pass what it should not, and what then stands in the story. */
+/* A library that misses a certain damage, and the text that the history must contain. */
 static const struct {
     enum lladd_bug bug;
     const char *subject;
@@ -115,7 +115,7 @@ START_TEST(who_believes_too_much_is_caught)
         damage(credulous[_i].subject, credulous[_i].states, planted);
     ck_assert_uint_eq(r->n_failures, 1);
     ck_assert_uint_eq(ended(r, LLADD_SIM_WRONG), 1);
-    /* The token does it again, with the same words, and tells the story. */
+    /* The token repeats the failure with the same message, and writes the history. */
     const struct lladd_sim_subject *s = lladd_sim_subject_find(credulous[_i].subject);
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -123,7 +123,7 @@ START_TEST(who_believes_too_much_is_caught)
     b.planted = planted;
     expect_again(s, &b, r->failures, &text);
     ck_assert_ptr_nonnull(strstr(text.bytes, "WRONG"));
-    /* Without the bug there is nothing to it. */
+    /* Without the bug there is no failure. */
     int rc = lladd_sim_replay(s, NULL, r->failures->token, NULL, &again, &err);
     ck_assert(rc == LLADD_BAD_ARGUMENT || (rc == 0 && again->n_failures == 0));
     lladd_sim_report_free(again);
@@ -133,7 +133,7 @@ END_TEST
 
 /* ---- bounds ------------------------------------------------------------------------------ */
 
-/* Counting the damages is work, too. */
+/* Counting the damages takes time, too. */
 START_TEST(time_is_a_bound)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
@@ -147,7 +147,7 @@ START_TEST(time_is_a_bound)
 }
 END_TEST
 
-/* ---- words ------------------------------------------------------------------------------- */
+/* ---- texts ------------------------------------------------------------------------------- */
 
 START_TEST(the_report_in_words)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every call fails, once and for ever, and what is right survives it; what swallows an error, or
- * promises something behind its back, is caught by O8, with a token that does it again.
+ * Every call fails, once and for ever, and a correct workload survives it. A library that ignores
+ * an error, or makes promises after one, is caught by O8, with a token that repeats the failure.
  */
 #include "toy.h"
 #include "verdicts.h"
@@ -26,7 +26,7 @@ static struct lladd_sim_errors_report *errors(const struct lladd_sim_subject *s,
     return r;
 }
 
-/* The token does it again, and tells where the fault was. */
+/* The token repeats the failure, and its history shows where the fault was. */
 static void expect_told(const struct lladd_sim_subject *s, const struct lladd_sim_bounds *b,
                         const struct lladd_sim_failure *f)
 {
@@ -35,10 +35,10 @@ static void expect_told(const struct lladd_sim_subject *s, const struct lladd_si
     ck_assert_ptr_nonnull(strstr(text.bytes, f->message));
 }
 
-/* ---- what is right ----------------------------------------------------------------------- */
+/* ---- correct workloads pass -------------------------------------------------------------- */
 
-/* Every sixth call, from the first on; under a sanitizer, which asks no other question than what
- * errors make of memory, every thirtieth. All of them are for the night. */
+/* Every sixth call. Under a sanitizer, which only looks for memory errors, every thirtieth. The
+ * nightly run tries all calls. */
 #ifdef LL_TEST_INSTRUMENTED
 #define EVERY 30
 #else
@@ -76,7 +76,7 @@ START_TEST(every_call_fails)
     ck_assert_uint_eq(r->points, 2);
     for (unsigned k = 0; k < LLADD_SIM_FAULTS; k++)
         ck_assert_uint_eq(r->faults[k].once, r->faults[k].chances);
-    /* Where it must not, and where it must happen. */
+    /* Faults that must not poison, and faults that must. */
     ck_assert_uint_eq(r->faults[LLADD_SIM_FAULT_MEMORY].poisoned, 0);
     ck_assert_uint_eq(r->faults[LLADD_SIM_FAULT_SPACE].poisoned, 0);
     ck_assert_uint_gt(r->faults[LLADD_SIM_FAULT_SYNC].poisoned, 0);
@@ -84,7 +84,7 @@ START_TEST(every_call_fails)
     ck_assert_uint_gt(r->faults[LLADD_SIM_FAULT_SYNC].close, 0);
     ck_assert_uint_eq(r->faults[LLADD_SIM_FAULT_SYNC_ELSEWHERE].returned, 0);
     ck_assert_uint_gt(r->faults[LLADD_SIM_FAULT_SYNC_LATE].returned, 0);
-    /* What only creation does. */
+    /* Calls that only creation makes. */
     ck_assert_uint_gt(r->faults[LLADD_SIM_FAULT_MKDIR].returned, 0);
     ck_assert_uint_gt(r->faults[LLADD_SIM_FAULT_UNLINK].returned, 0);
     lladd_sim_errors_free(r);
@@ -118,9 +118,9 @@ START_TEST(the_same_again_is_the_same)
 }
 END_TEST
 
-/* ---- what is broken ---------------------------------------------------------------------- */
+/* ---- bugs are caught --------------------------------------------------------------------- */
 
-/* Each kind of failing sync shows by itself that the two are wrong. */
+/* Each kind of failing sync reveals both bugs. */
 static const enum lladd_sim_fault syncs[] = {LLADD_SIM_FAULT_SYNC, LLADD_SIM_FAULT_SYNC_LOST,
                                              LLADD_SIM_FAULT_SYNC_REVERTED};
 
@@ -184,7 +184,7 @@ START_TEST(bounds_are_kept)
 }
 END_TEST
 
-/* Their kind is part of them: a damaged one is refused, and one with a kind that is none. */
+/* The kind is a part of the token: a damaged kind and an unknown kind are refused. */
 START_TEST(tokens_of_errors_are_checked)
 {
     struct toy toy;

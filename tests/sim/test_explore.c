@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The recovery simulator finds what is there to be found and nothing else: what is right passes in
- * every crash state, what is broken is caught by the oracle meant for it, with a token that does it
- * again; and a token that is not one of its own is refused with a reason.
+ * The recovery simulator finds every bug and no others: what is right passes in every crash state,
+ * and what is broken is caught by the oracle meant for it, with a token that repeats the failure.
+ * Tokens that are not valid for the subject are refused with a reason.
  */
 #include "toy.h"
 #include "verdicts.h"
@@ -28,7 +28,7 @@ static struct lladd_sim_report *explore(const struct lladd_sim_subject *s,
     return r;
 }
 
-/* ---- what is right ----------------------------------------------------------------------- */
+/* ---- correct workloads pass -------------------------------------------------------------- */
 
 /* Of most this is all at this depth, of some the beginning; all of it is sim/all_subjects. Under a
  * sanitizer the beginning will do. */
@@ -57,8 +57,9 @@ START_TEST(every_subject_recovers_from_every_crash)
 }
 END_TEST
 
-/* The same with databases that open before their pages are redone, and are crashed while they
- * catch up. (Records that a newer image hides are not redone: some paths are not gone.) */
+/* The same with instant recovery: databases open before their pages are redone, and crash while
+ * redo is pending. (Records that a newer image supersedes are not redone: some paths do not run.)
+ */
 START_TEST(every_subject_recovers_instantly)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
@@ -73,7 +74,7 @@ START_TEST(every_subject_recovers_instantly)
 }
 END_TEST
 
-/* A database that was told that pages are never torn, is opened by one that was not, and back. */
+/* A database on a device that does not tear pages is recovered on one that does, and back. */
 START_TEST(options_change_between_runs)
 {
     static const char *const names[] = {"counters", "records"};
@@ -90,8 +91,8 @@ START_TEST(options_change_between_runs)
 }
 END_TEST
 
-/* Two deaths of the process and then a loss of power: a name of a used segment is back that a
- * recovery had seen gone (log/log.c, settle_names). */
+/* Two deaths of the process, and then a loss of power: the name of a used segment comes back,
+ * although a recovery had seen that it was gone (log/log.c, settle_names). */
 START_TEST(a_third_crash_finds_names_that_were_never_durable)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
@@ -132,7 +133,7 @@ START_TEST(a_stranger_s_operation_passes)
 }
 END_TEST
 
-/* The same again is the same. */
+/* A second exploration gives the same result. */
 START_TEST(exploring_is_deterministic)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
@@ -164,8 +165,9 @@ static enum lladd_sim_oracle verdict(const struct lladd_sim_subject *s, uint32_t
     return o;
 }
 
-/* With one page at a time and with all combinations: of what is right and of what is broken. Where
- * pages may tear, recovery fills them from images, and whatever was on disk is one to it. */
+/* One page at a time and all combinations agree, for correct and for broken subjects. With atomic
+ * pages only: where pages may tear, recovery fills them from images, so their versions on disk make
+ * no difference. */
 START_TEST(the_reduction_and_the_full_product_agree)
 {
     const struct lladd_sim_subject *s = lladd_sim_subject_find("counters");
@@ -184,7 +186,7 @@ START_TEST(the_reduction_and_the_full_product_agree)
 }
 END_TEST
 
-/* ---- what is broken ---------------------------------------------------------------------- */
+/* ---- bugs are caught --------------------------------------------------------------------- */
 
 static const struct {
     enum toy_fault fault;
@@ -218,7 +220,7 @@ START_TEST(a_broken_subject_is_caught)
 }
 END_TEST
 
-/* A path that is not reached is named, and excused by name, with a reason. */
+/* A path that never runs is named, and can be excused by name with a reason. */
 START_TEST(an_excuse_is_accepted)
 {
     static const struct lladd_sim_excuse excuses[] = {
@@ -239,7 +241,7 @@ START_TEST(an_excuse_is_accepted)
 }
 END_TEST
 
-/* Undo of what is never undone cannot be reached, and is not asked for. */
+/* Undo of an operation that is never undone cannot run, and is not required. */
 START_TEST(what_cannot_happen_needs_no_excuse)
 {
     struct toy toy;
@@ -253,7 +255,7 @@ START_TEST(what_cannot_happen_needs_no_excuse)
 }
 END_TEST
 
-/* The library's operations are named by its own subjects. */
+/* The library's own operations count only in subjects that name them. */
 static int run_with_a_page(void *ctx, struct lladd_sim *sim, struct lladd_db *db,
                            struct lladd_error *err)
 {
@@ -314,7 +316,7 @@ START_TEST(bounds_are_kept)
     ck_assert_uint_eq(r->states, 100);
     ck_assert_uint_eq(r->kill_states, 0);
     ck_assert(!r->complete);
-    ck_assert_uint_eq(r->n_failures, 0); /* and nothing is said of paths it did not come to */
+    ck_assert_uint_eq(r->n_failures, 0); /* and no path that was not reached is reported */
     lladd_sim_report_free(r);
     b.flags = LLADD_SIM_NO_POWER | LLADD_SIM_NO_COVERAGE;
     b.states = 0;
@@ -362,7 +364,7 @@ START_TEST(bad_subjects_and_bounds_are_refused)
 }
 END_TEST
 
-/* ---- smaller ----------------------------------------------------------------------------- */
+/* ---- shrinking --------------------------------------------------------------------------- */
 
 static unsigned times(const char *what)
 {
@@ -372,7 +374,8 @@ static unsigned times(const char *what)
     return n;
 }
 
-/* However deep it was found: no crash, and nothing that survives, more than it takes. */
+/* Whatever the depth at which it was found, no crash and nothing that survives is more than
+ * necessary. */
 START_TEST(a_failure_is_made_smaller)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
@@ -385,7 +388,8 @@ START_TEST(a_failure_is_made_smaller)
     ck_assert_uint_eq(times("Crash "), 1);
     ck_assert_uint_eq(times("survived: "), 0);
     lladd_sim_report_free(r);
-    /* A lost compensation record takes a second crash, and its log must have survived that. */
+    /* Losing a compensation record takes a second crash, and the record must have survived the
+     * first. */
     b.planted = UINT64_C(1) << LLADD_BUG_REDO_CLR;
     b.depth = 2;
     r = explore(s, &b);
@@ -414,7 +418,7 @@ END_TEST
 
 /* ---- bounds ------------------------------------------------------------------------------ */
 
-/* Time is up also where nothing new is found, and while one state follows the other. */
+/* The time limit is checked also where nothing new is found, and during long rows of states. */
 START_TEST(time_is_a_bound)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
@@ -450,7 +454,7 @@ START_TEST(a_token_that_is_none_is_refused)
     lladd_sim_report_free(r);
 
     refused(lladd_sim_subject_find("counters"), token, "not of subject");
-    /* The same name, another workload. */
+    /* The same name with another workload. */
     struct toy right;
     toy_init(&right, TOY_NO_UNDO);
     refused(&right.subject, token, "another version");
@@ -460,7 +464,7 @@ START_TEST(a_token_that_is_none_is_refused)
     memset(longer, 'A', sizeof longer - 1);
     longer[sizeof longer - 1] = '\0';
     refused(&toy.subject, longer, "at most 64");
-    /* Each letter counts. */
+    /* Every letter counts. */
     for (size_t i = 0; i < strlen(token); i++) {
         char damaged[LLADD_SIM_TOKEN_MAX + 1];
         memcpy(damaged, token, sizeof damaged);

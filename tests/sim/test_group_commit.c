@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two or three transactions commit at the same time, in every schedule with so many preemptions at
- * latches, waits and wake-ups, or at accesses to shared words as well: each is told "durable" when
- * it is, all are there afterwards, and sometimes one sync serves several. A leader that forgets who
- * came too late for its group stops somebody for ever, and that is found.
+ * Two or three transactions commit concurrently, in every schedule with a limited number of
+ * preemptions at latches, waits and wake-ups, or at accesses to shared words as well. Each commit
+ * is durable when it returns, all are there afterwards, and sometimes one sync serves several. A
+ * planted bug, a leader that forgets transactions that came too late for its group, leaves one
+ * waiting for ever, and is found.
  */
 #include "testops.h"
 
@@ -19,11 +20,11 @@
 
 enum { WRITERS_MAX = 3 };
 
-/* What is explored. With an argument the program does the long ones. */
+/* The schedules to explore. With an argument the program runs the long ones. */
 static const struct bounds {
     unsigned writers, preemptions;
     uint32_t points;
-    unsigned schedules; /* at least */
+    unsigned schedules; /* minimum */
 } bounds[] = {{2, 0, 0, 2},
               {2, 1, 0, 50},
               {2, 2, 0, 500},
@@ -40,7 +41,7 @@ static struct test_world world;
 static struct lladd_db *db;
 static lladd_pageno page;
 static struct lladd_error err;
-static unsigned early; /* acknowledgements of what was not durable */
+static unsigned early; /* acknowledgements before the commit was durable */
 static unsigned groups[8];
 
 static void observe(void *ctx, const struct lladd_dst_event *e)
@@ -102,7 +103,7 @@ static void *commit_together(void *arg)
     return NULL;
 }
 
-/* What the process leaves when it dies now. */
+/* Checks what the process leaves if it dies now. */
 static void expect_all(struct lladd_device *device)
 {
     open_on(device);
@@ -115,7 +116,7 @@ struct result {
     unsigned schedules, deadlocks;
 };
 
-/* All schedules, or as many as it takes to find a deadlock. */
+/* Explores all schedules, or as many as it takes to find a deadlock. */
 static struct result explore(const struct bounds *which, uint64_t planted)
 {
     struct result result = {0, 0};
@@ -146,7 +147,7 @@ static struct result explore(const struct bounds *which, uint64_t planted)
         if (rc == 0 && result.schedules % 16 == 1)
             expect_all(device);
         if (rc == 0)
-            lladd_device_close(device); /* else it is lost, with all that the fibers held */
+            lladd_device_close(device); /* otherwise leaked, with what the fibers held */
     } while (ll_all_choices_next(&all) && !result.deadlocks);
     ck_assert(!all.differs && !all.no_memory);
     ll_all_choices_free(&all);
@@ -165,8 +166,8 @@ START_TEST(commits_are_right_in_every_schedule)
     for (unsigned n = 1; n <= now->writers; n++)
         all += groups[n];
     ck_assert_uint_eq(all, result.schedules);
-    ck_assert_uint_gt(groups[now->writers], 0); /* one after the other */
-    if (now->preemptions >= now->writers - 1)   /* each but the leader comes in between */
+    ck_assert_uint_gt(groups[now->writers], 0); /* one sync after the other */
+    if (now->preemptions >= now->writers - 1)   /* every thread but the leader runs in between */
         ck_assert_uint_gt(groups[1], 0);        /* one sync for all */
 }
 END_TEST

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the simulator relies on is looked at while it records the workload: redo and undo touch one
- * page and their bytes (O18), and the log makes the same of an old copy of the pages (O7). Each
- * operation here breaks one of these promises, in a way that the workload by itself gets on with,
- * and is named.
+ * While the simulator records a workload, it checks what it relies on: redo and undo touch one page
+ * and their bytes (O18), and the log yields the same pages from an old copy (O7). Each operation
+ * here breaks one of these promises in a way that the workload itself does not notice, and is
+ * named.
  */
 #include "toy.h"
 
@@ -16,10 +16,10 @@
 
 enum { OTHER_PAGE = 0 }; /* the root page */
 
-/* What operations must not have: something to remember. */
-static const unsigned char *remembered; /* bytes of a page, while it was fixed */
+/* State that operations must not have. */
+static const unsigned char *remembered; /* bytes of a page while it was fixed */
 static unsigned char *own;              /* of the page itself */
-static uint64_t epoch;                  /* of the workload: 1; of everything else: 0 */
+static uint64_t epoch;                  /* 1 in the workload, 0 elsewhere */
 
 static struct toy toy;
 static int (*toy_run)(void *, struct lladd_sim *, struct lladd_db *, struct lladd_error *);
@@ -49,7 +49,7 @@ static struct lladd_sim_report *explore(void)
     return r;
 }
 
-/* The objection says all of this. */
+/* The violation's message contains all of these texts. */
 static void expect_caught(enum lladd_sim_oracle oracle, const char *const *says)
 {
     struct lladd_sim_report *r = explore();
@@ -60,7 +60,7 @@ static void expect_caught(enum lladd_sim_oracle oracle, const char *const *says)
     for (; *says; says++)
         ck_assert_msg(strstr(r->failures->message, *says) != NULL, "no \"%s\" in \"%s\"", *says,
                       r->failures->message);
-    ck_assert_uint_eq(r->states, 0); /* nothing was built on what does not hold */
+    ck_assert_uint_eq(r->states, 0); /* nothing was explored after the violation */
     ck_assert(!r->complete);
     lladd_sim_report_free(r);
 }
@@ -79,7 +79,7 @@ static int find(struct lladd_db *db, uint64_t number, unsigned char **bytes,
     return 0;
 }
 
-/* Notes where pages are in memory, and goes on. */
+/* Remembers where pages are in memory, and goes on. */
 static int run_and_remember(void *ctx, struct lladd_sim *sim, struct lladd_db *db,
                             struct lladd_error *err)
 {
@@ -106,7 +106,7 @@ static void setup(void)
     own = NULL;
 }
 
-/* ---- what is right ----------------------------------------------------------------------- */
+/* ---- correct workloads pass -------------------------------------------------------------- */
 
 START_TEST(one_page_and_its_bytes_are_enough)
 {
@@ -134,7 +134,7 @@ START_TEST(redo_that_reads_another_page_is_caught)
 }
 END_TEST
 
-/* While the workload runs, its real frame; elsewhere nothing. */
+/* While the workload runs, its real frame; otherwise nothing. */
 static void redo_writes_another(struct lladd_page *page, struct lladd_span bytes)
 {
     unsigned char *other = (unsigned char *)(uintptr_t)remembered;
@@ -165,7 +165,7 @@ START_TEST(redo_that_remembers_where_its_page_was_is_caught)
 }
 END_TEST
 
-/* Also of an update that nobody takes back: after a crash somebody might have to. */
+/* Also for an update that is not undone: after a crash it might have to be. */
 static void undo_reads_another(struct lladd_page *page, struct lladd_span bytes)
 {
     if (epoch && lladd_get64(bytes.data) == 5 && remembered[101] == 0xa5)
@@ -195,12 +195,12 @@ START_TEST(validate_that_reads_another_page_is_caught)
 }
 END_TEST
 
-/* The address sanitizer is quicker. */
+/* The address sanitizer reports it first. */
 #if !defined(__SANITIZE_ADDRESS__)
 static void redo_reads_too_far(struct lladd_page *page, struct lladd_span bytes)
 {
     const volatile unsigned char *p = bytes.data;
-    if (epoch && p[bytes.len] == p[bytes.len + 1]) /* in the log there is something behind it */
+    if (epoch && p[bytes.len] == p[bytes.len + 1]) /* in the log other bytes follow the record */
         right(page, bytes);
     else
         right(page, bytes);
@@ -223,7 +223,7 @@ static int scribble(struct lladd_db *db, struct lladd_error *err)
         rc = lladd_fix(db, lladd_page_of(v.a), LLADD_LATCH_EXCLUSIVE, &page, err);
     if (rc)
         return rc;
-    page->bytes[300] ^= 1; /* "what harm can one bit do?" */
+    page->bytes[300] ^= 1; /* a change of one bit */
     lladd_unfix(db, page, LLADD_LATCH_EXCLUSIVE);
     return 0;
 }
@@ -269,7 +269,7 @@ static void redo_knows_when_it_runs(struct lladd_page *page, struct lladd_span b
 START_TEST(redo_that_depends_on_more_than_its_page_is_caught)
 {
     toy.op.redo = redo_knows_when_it_runs;
-    toy.op.undo_kind = LLADD_UNDO_NONE; /* which leaves that byte alone */
+    toy.op.undo_kind = LLADD_UNDO_NONE; /* which does not restore that byte */
     toy.op.undo = NULL;
     toy.subject.model_size = 0;
     EXPECT_CAUGHT(LLADD_SIM_O_REBUILD, "redo of \"toy.add\"", "LSN",
@@ -311,7 +311,7 @@ START_TEST(errors_and_random_workloads_are_recorded_under_guard_too)
 }
 END_TEST
 
-/* A failure is known by its number, in reports and by programs. */
+/* Reports and programs identify a failure by the number of its oracle. */
 START_TEST(each_oracle_has_a_number_of_its_own)
 {
     ck_assert_str_eq(lladd_sim_oracle_name(LLADD_SIM_O_DEADLOCK), "O17 deadlock");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Crash and interleaving together: what is right passes in every schedule with two preemptions and
- * every crash of each; what only goes wrong when a crash meets an interleaving is caught, by a
- * token that does it again, and is not caught by the same workload with one thread after the
- * other. What threads can do wrong without any crash is reported as what it is.
+ * every crash of each. A bug that needs both a crash and an interleaving is caught, with a token
+ * that repeats it, and is not caught if the threads run one after the other. What threads do wrong
+ * without a crash is reported as such.
  */
 #include <check.h>
 #include <lladd/dst.h>
@@ -55,7 +55,7 @@ static int take_text(void *ctx, const void *bytes, size_t len)
     return 0;
 }
 
-/* The one failure is this oracle's, and its token does it again, with its story. */
+/* The only failure is this oracle's, and its token repeats it, with its history. */
 static void expect_caught(const struct lladd_sim_subject *s, const struct lladd_sim_bounds *b,
                           const struct lladd_sim_report *r, enum lladd_sim_oracle oracle)
 {
@@ -80,10 +80,10 @@ static void expect_caught(const struct lladd_sim_subject *s, const struct lladd_
     lladd_sim_report_free(again);
 }
 
-/* ---- what is right ----------------------------------------------------------------------- */
+/* ---- correct workloads pass -------------------------------------------------------------- */
 
-/* As many preemptions as can be done here; ./runtests goes on to two for all of them. Under a
- * sanitizer one: it looks at what a step does, and with one each step is done already. */
+/* As many preemptions as the time allows; ./runtests tries two for all subjects. Under a sanitizer
+ * one, which is enough to run every step. */
 #ifdef LL_TEST_INSTRUMENTED
 #define TWO 1
 #define SCHEDULES 50
@@ -123,7 +123,7 @@ START_TEST(threads_recover_from_every_crash_of_every_schedule)
 }
 END_TEST
 
-/* Crashes in recovery, and schedules at random with the accesses to shared words. */
+/* Crashes in recovery, and random schedules with points at accesses to shared words. */
 START_TEST(deeper_and_at_random)
 {
     const struct lladd_sim_subject *s = lladd_sim_subject_find("threads.commit");
@@ -145,7 +145,7 @@ START_TEST(deeper_and_at_random)
 }
 END_TEST
 
-/* Fourteen threads and log credit for a few: nothing waits with credit in hand. */
+/* Fourteen threads and log credit for a few: no thread waits while it keeps credit. */
 START_TEST(few_credits_are_enough)
 {
     const struct lladd_sim_subject *s = lladd_sim_subject_find("threads.credit");
@@ -160,7 +160,7 @@ START_TEST(few_credits_are_enough)
 }
 END_TEST
 
-/* A deadlock says what each thread waits for, and which one holds that. */
+/* A deadlock report names what each thread waits for, and the thread that holds it. */
 START_TEST(a_deadlock_over_log_credit_has_names)
 {
     const struct lladd_sim_subject *s = lladd_sim_subject_find("threads.credit");
@@ -177,8 +177,8 @@ START_TEST(a_deadlock_over_log_credit_has_names)
 }
 END_TEST
 
-/* All crashes of the schedules with one preemption are among those with two, those of none among
- * them; what was seen under one schedule is not visited under the next. */
+/* The crashes of the schedules with one preemption include those without, and those with two
+ * include both. A state seen in one schedule is not visited again in another. */
 START_TEST(states_are_shared_by_all_schedules)
 {
     const struct lladd_sim_subject *s = lladd_sim_subject_find("threads.commit");
@@ -197,13 +197,13 @@ START_TEST(states_are_shared_by_all_schedules)
 }
 END_TEST
 
-/* ---- what is broken ---------------------------------------------------------------------- */
+/* ---- bugs are caught --------------------------------------------------------------------- */
 
 static const struct {
     const char *subject;
     enum lladd_bug bug;
     enum lladd_sim_oracle oracle;
-    bool random; /* found in a second that way; of all schedules it takes too many here */
+    bool random; /* found in a second at random; exploring all schedules would take too long here */
 } bugs[] = {
     {"threads.commit", LLADD_BUG_GROUP_LATE, LLADD_SIM_O_LOST, false},
     {"threads.commit", LLADD_BUG_GROUP_LATE, LLADD_SIM_O_LOST, true},
@@ -232,7 +232,7 @@ START_TEST(what_takes_a_crash_and_an_interleaving_is_caught)
     expect_caught(s, &b, r, bugs[_i].oracle);
     ck_assert_ptr_nonnull(strstr(story.bytes, "[thread 1]"));
     ck_assert_ptr_nonnull(strstr(story.bytes, "[thread 2]"));
-    /* It is the same twice. */
+    /* A second exploration is the same. */
     ck_assert_uint_eq(r->schedules, again->schedules);
     ck_assert_uint_eq(r->states, again->states);
     ck_assert_str_eq(r->failures->token, again->failures->token);
@@ -253,7 +253,7 @@ START_TEST(and_is_not_caught_with_one_thread_after_the_other)
     expect_passed(r);
     ck_assert(r->complete);
     lladd_sim_report_free(r);
-    /* Nor without a preemption, unless no crash is needed to see it. */
+    /* Nor without a preemption, unless it shows without a crash. */
     b = bounds_for(_i);
     b.preemptions = UINT32_MAX;
     b.schedules = 1;
@@ -279,7 +279,7 @@ static int crosswise(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsi
     (void)sim;
     (void)db;
     (void)err;
-    while (!lladd_mutex_trylock(first)) /* whose order nobody checks */
+    while (!lladd_mutex_trylock(first)) /* this lock order is not checked */
         lladd_yield();
     lladd_dst_point(LLADD_DST_DEVICE);
     bool both = lladd_mutex_trylock(second);
@@ -368,7 +368,7 @@ START_TEST(threads_that_do_wrong_are_reported)
 }
 END_TEST
 
-/* ---- what is refused ----------------------------------------------------------------------- */
+/* ---- refusals ------------------------------------------------------------------------------ */
 
 static void expect_refused(const struct lladd_sim_subject *s, const char *why)
 {
@@ -390,14 +390,14 @@ START_TEST(bad_subjects_and_tokens_are_refused)
     s.threads = 2;
     s.run_thread = NULL;
     expect_refused(&s, "run");
-    /* One of another subject's. */
+    /* A token of another subject. */
     struct lladd_sim_bounds b = bounds_for(0);
     struct lladd_sim_report *found = interleave(lladd_sim_subject_find("threads.commit"), &b);
     ck_assert_uint_eq(found->n_failures, 1);
     ck_assert_int_eq(lladd_sim_replay(lladd_sim_subject_find("threads.wait"), &b,
                                       found->failures->token, NULL, &r, &err),
                      LLADD_BAD_ARGUMENT);
-    /* Without the bug it goes well. */
+    /* Without the bug there is no failure. */
     b.planted = 0;
     ck_assert_int_eq(lladd_sim_replay(lladd_sim_subject_find("threads.commit"), &b,
                                       found->failures->token, NULL, &r, &err),

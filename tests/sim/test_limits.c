@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What an operation's author forgets and no crash shows: a logical undo that takes more than is
- * declared (O19), a wait that the only thread would have to end itself (O17), log space that was
- * left over and never asked for. Each is named in the report.
+ * Mistakes of an operation's author that no crash reveals: a logical undo that takes more than is
+ * declared (O19); a wait that only the waiting thread could end (O17); log space that was left over
+ * but never asked for. Each is named in the report.
  */
 #include "verdicts.h"
 
@@ -23,11 +23,11 @@
 
 enum { STEPS = 3, RECORD_LOG = 128 + 16 };
 
-/* What a case breaks. */
+/* The mistake that a case makes. */
 struct limits {
-    unsigned pages;     /* that compensate fixes at a time */
+    unsigned pages;     /* number that compensate fixes at a time */
     bool forgets;       /* to ask for log space */
-    bool waits;         /* for a lock of its own thread's */
+    bool waits;         /* for a lock of the same thread */
     uint64_t timeout;   /* of that wait */
     bool waits_in_doubt; /* for the lock of a transaction in doubt, after recovery */
     struct lladd_op add, plain;
@@ -56,7 +56,7 @@ static bool plain_validate(struct lladd_view page, enum lladd_span_kind kind, st
     return s.len == 8;
 }
 
-/* Redo: what is added. Undo: that, and where. */
+/* Redo: the amount. Undo: the amount and the place. */
 static int add_prepare(void *ctx, struct lladd_view page, struct lladd_span args,
                        struct lladd_draft *d)
 {
@@ -88,7 +88,7 @@ static int hold(struct lladd_db *db, unsigned pages, struct lladd_error *err)
     return rc;
 }
 
-/* In steps. */
+/* In several steps. */
 static int add_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     const struct limits *l = ctx;
@@ -149,7 +149,7 @@ static int add(struct lladd_sim *sim, struct lladd_txn *txn, const char *op, uin
     return lladd_sim_note(sim, txn, bytes, sizeof bytes);
 }
 
-/* On a page that it holds. */
+/* Adds to a page that it keeps fixed. */
 static int add_held(struct lladd_sim *sim, struct lladd_txn *txn, uint64_t delta, bool forgets)
 {
     struct lladd_db *db = lladd_txn_db(txn);
@@ -197,7 +197,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     return l->waits_in_doubt ? lladd_sim_prepare(sim, open, &gid) : lladd_sim_abort(sim, open);
 }
 
-/* Looks at what a transaction in doubt has locked. */
+/* Reads what a transaction in doubt has locked. */
 static int in_doubt(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
     const struct limits *l = ctx;
@@ -299,7 +299,7 @@ static void passes(void)
     lladd_sim_report_free(r);
 }
 
-/* The only objection is this oracle's, and it says all of this. */
+/* The only violation is this oracle's, and its message contains all of these texts. */
 static void caught(enum lladd_sim_oracle oracle, const char *const *says)
 {
     struct lladd_sim_report *r = explore();
@@ -343,7 +343,7 @@ START_TEST(a_wait_for_oneself_is_named)
     limits.waits = true;
     CAUGHT(LLADD_SIM_O_DEADLOCK, "the only thread waits for ever", "{7, \"key\"}",
            "in the way is transaction #1");
-    limits.timeout = 1000000000; /* passes at once */
+    limits.timeout = 1000000000; /* virtual time: passes at once */
     passes();
 }
 END_TEST

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the instrumented library tells: each step once, with its LSN, page and operation; nothing to
- * a thread that does not watch.
+ * The events of the instrumented library: each step once, with its LSN, page and operation; none
+ * for a thread that does not observe.
  */
 #include "rig.h"
 #include "seen.h"
@@ -12,7 +12,7 @@ static struct rig r;
 static struct seen seen;
 static lladd_pageno page[2];
 
-/* A rig with two committed pages of cells, watched from there on. */
+/* A database with two committed pages of cells, observed from then on. */
 static void begin_case(void)
 {
     rig_init(&r, 0);
@@ -58,7 +58,7 @@ START_TEST(a_commit_is_an_update_a_record_and_an_acknowledgement)
     ck_assert_uint_eq(seen_count(&seen, LLADD_DST_APPLY, "test.put", 0), 1);
     const struct lladd_dst_event *apply = find(LLADD_DST_APPLY);
     ck_assert_uint_eq(apply->page, page[1].v);
-    ck_assert_uint_eq(apply->txn.v, apply->lsn.v); /* its first record names the transaction */
+    ck_assert_uint_eq(apply->txn.v, apply->lsn.v); /* its first record is the transaction's id */
     ck_assert_uint_eq(apply->depth, 0);
     ck_assert_uint_eq(apply->op_version, test_put.version);
     const struct lladd_dst_event *commit = find(LLADD_DST_COMMIT);
@@ -91,7 +91,7 @@ START_TEST(a_page_write_comes_with_what_is_durable)
 }
 END_TEST
 
-/* Physical undo of what an open top action did, logical undo of a closed one, and the end. */
+/* Physical undo of an open top action, logical undo of a closed one, and the end. */
 START_TEST(a_rollback_tells_each_step)
 {
     begin_case();
@@ -145,7 +145,7 @@ START_TEST(recovery_tells_its_phases_and_what_it_finds)
 }
 END_TEST
 
-/* A rollback that was over before the crash is repeated like any other history. */
+/* A rollback that was complete before the crash is redone like any other history. */
 START_TEST(redo_tells_of_compensations)
 {
     begin_case();
@@ -162,8 +162,8 @@ START_TEST(redo_tells_of_compensations)
 }
 END_TEST
 
-/* A page that reached the file before the crash has the effect already. Where pages may tear, their
- * log begins with an image, and nobody looks. */
+/* A page that was written before the crash already has the change. Where pages may tear, its log
+ * begins with an image, and the page on disk is not read. */
 START_TEST(redo_tells_of_pages_that_need_nothing)
 {
     begin_case();

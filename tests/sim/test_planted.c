@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every deliberate bug of <lladd/dst.h> is caught by the simulator, not told where to look: in the
- * mode, in the subject and by the oracle that are named here. The token does it again; without the
- * bug the same search finds nothing. A bug without a row fails, and so does one that survives.
+ * The simulator catches every planted bug of <lladd/dst.h> without a hint: in the mode, in the
+ * subject and by the oracle named here. The token repeats the failure; without the bug the same
+ * search finds nothing. A bug without a row fails the test, and so does a bug that is not caught.
  *
- * A case for each row, named by its bug, which tells what it took. With the argument "table" the
- * program prints the table of docs/simulator.md instead, which a case compares with the rows.
+ * There is a case for each row, named after its bug, which prints the effort it took. With the
+ * argument "table" the program prints the table of docs/simulator.md instead; a case compares that
+ * table with the rows.
  */
 #include "verdicts.h"
 
@@ -20,8 +21,8 @@ enum mode { EXPLORE, ERRORS, DAMAGE, RANDOM, INTERLEAVE };
 
 static const char *const mode_names[] = {"explore", "errors", "damage", "random", "interleave"};
 
-/* What must be caught, and where. The first row of a bug is the one that counts; further ones show
- * that other modes see it, too. */
+/* A bug and where it must be caught. Only the first row of a bug is in the table; the others show
+ * that other modes catch it, too. */
 struct row {
     enum lladd_bug bug;
     enum mode mode;
@@ -30,7 +31,7 @@ struct row {
     uint32_t depth;  /* 0: default */
     uint32_t flags;  /* of the bounds */
     uint64_t seed;   /* 0: default */
-    uint64_t states; /* at most; of DAMAGE: how many are tried. 0: MOST */
+    uint64_t states; /* maximum; of DAMAGE: the number tried. 0: MOST */
 };
 
 enum { MOST = 20000, LONG = 400000, SAMPLES = 1000 };
@@ -43,15 +44,17 @@ enum { MOST = 20000, LONG = 400000, SAMPLES = 1000 };
 static const struct row rows[] = {
     {LLADD_BUG_WAL_GATE, EXPLORE, "counters", LLADD_SIM_O_WAL, 1, 0, 0, 0},
     {LLADD_BUG_LSN_STAMP, EXPLORE, "counters", LLADD_SIM_O_OPEN, 1, 0, 0, 0},
-    /* Where pages do not tear, redo begins at the oldest entry, and at the oldest base elsewhere */
+    /* With atomic pages redo begins at the oldest dirty page entry, otherwise at the oldest base
+     * image. */
     {LLADD_BUG_DIRTY_ENTRY, RANDOM, "extents", LLADD_SIM_O_OPEN, 0, ATOMIC, 0, 0},
-    /* Where the log goes back far enough, it rebuilds a torn page without image and area. */
+    /* If the log reaches back far enough, it rebuilds a torn page without image and double-write
+     * area. */
     {LLADD_BUG_IMAGE, RANDOM, "full", LLADD_SIM_O_OPEN, 0, 0, 2, 0},
     {LLADD_BUG_CLR, EXPLORE, "counters", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
     {LLADD_BUG_CLR_END, EXPLORE, "actions", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_UNDO_NEXT, EXPLORE, "counters", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
     {LLADD_BUG_REDO_CLR, EXPLORE, "small", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
-    /* An image makes redo start anew, whatever was there. */
+    /* After an image redo starts from that image, whatever the page was before. */
     {LLADD_BUG_REDO_TWICE, EXPLORE, "counters", LLADD_SIM_O_CONTENTS, 2, ATOMIC, 0, 0},
     {LLADD_BUG_LOSER, EXPLORE, "small", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
     {LLADD_BUG_END_FIRST, EXPLORE, "records", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
@@ -76,7 +79,7 @@ static const struct row rows[] = {
     {LLADD_BUG_PAGE_SYNC_ERROR, ERRORS, "counters", LLADD_SIM_O_ERRORS, 0, 0, 0, 0},
     {LLADD_BUG_RECORD_CRC, EXPLORE, "counters", LLADD_SIM_O_OPEN, 1, 0, 0, 0},
     {LLADD_BUG_STALE_RECORD, RANDOM, "rounds", LLADD_SIM_O_OPEN, 0, 0, 2, 0},
-    /* Recovery fills pages from images, and does not look at torn ones. */
+    /* Recovery fills pages from images, and does not read torn ones. */
     {LLADD_BUG_PAGE_CRC, DAMAGE, "counters", LLADD_SIM_O_CONTENTS, 0, 0, 0, SAMPLES},
     {LLADD_BUG_WATERMARK, DAMAGE, "counters", LLADD_SIM_O_CONTENTS, 0, 0, 0, SAMPLES},
     {LLADD_BUG_REWRITE, EXPLORE, "counters", LLADD_SIM_O_OPEN, 2, 0, 0, 0},
@@ -97,9 +100,9 @@ static const struct row rows[] = {
     {LLADD_BUG_GIVEN_UP, EXPLORE, "losers", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
     {LLADD_BUG_PROTECTION, RANDOM, "full", LLADD_SIM_O_OPEN, 0, 0, 2, 0},
     {LLADD_BUG_TAKE_SYNC, EXPLORE, "stale", LLADD_SIM_O_OPEN, 4, 0, 0, 0},
-    /* What two kills in recovery did to databases before files were renamed first. */
+    /* The effect of two kills in recovery before files were renamed first. */
     {LLADD_BUG_LOWEST_FIRST, EXPLORE, "stale", LLADD_SIM_O_OPEN, 3, KILLED, 0, 0},
-    /* What is set aside bears three crashes in a row. */
+    /* The reserve suffices for three crashes in a row. */
     {LLADD_BUG_OWED, RANDOM, "full", LLADD_SIM_O_OPEN, 8, 0, 0, 0},
     /* Errors: also in bugs that need none. */
     {LLADD_BUG_WAL_GATE, ERRORS, "counters", LLADD_SIM_O_WAL, 0, 0, 0, 0},
@@ -144,7 +147,7 @@ static bool is_first(const struct row *row)
 
 /* ---- a search ---------------------------------------------------------------------------- */
 
-/* What came of one: the first failure, if there was one. */
+/* The result of a search: the first failure, if any. */
 struct result {
     uint32_t n_failures;
     struct lladd_sim_failure failure;
@@ -163,7 +166,7 @@ static void bound(const struct row *row, struct lladd_sim_bounds *b)
     b->states = row->states ? row->states : MOST;
 }
 
-/* Reports differ, but not in this. */
+/* The reports are different types, but have these members in common. */
 #define TAKE(result, report, count) \
     do { \
         (result)->n_failures = (report)->n_failures; \
@@ -204,7 +207,7 @@ static int search(const struct row *row, const struct lladd_sim_bounds *b, struc
 
 /* ---- the table --------------------------------------------------------------------------- */
 
-/* A line of docs/simulator.md, up to the numbers. */
+/* A line of docs/simulator.md, without the numbers. */
 static void say(const struct row *row, char *out, size_t size)
 {
     (void)snprintf(out, size, "| `%s` | %s | %s | `%s` | %s |", bugs[row->bug].name,
@@ -252,7 +255,7 @@ START_TEST(each_bug_has_a_row)
 }
 END_TEST
 
-/* The token has nothing to say of a library without the bug, whose workload may be another one. */
+/* Without the bug the token must not fail. The workload may then be another one. */
 static void expect_innocent(const struct row *row, const struct lladd_sim_failure *f)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -282,7 +285,8 @@ START_TEST(a_planted_bug_is_caught)
     expect_again(lladd_sim_subject_find(row->subject), &b, &r.failure, &told);
     expect_innocent(row, &r.failure);
     b.planted = 0;
-    if (row->mode != DAMAGE) /* there it says which ones, too */
+    if (row->mode != DAMAGE) /* in mode DAMAGE this number also determines which damages are tried
+                              */
         b.states = r.states + 1;
     ck_assert_msg(search(row, &b, &without, &err) == 0, "%s", err.message);
     ll_expect_none(row->subject, &without.failure, without.n_failures);
@@ -305,7 +309,8 @@ static void read_page(void)
     ck_assert_int_eq(fclose(f), 0);
 }
 
-/* Its numbers are those of some machine; all else is what is tested here, and no line too many. */
+/* Its numbers depend on the machine; everything else must match, and there must be no extra line.
+ */
 START_TEST(the_table_of_the_manual_is_this_one)
 {
     unsigned lines = 0, expected = 0;

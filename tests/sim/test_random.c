@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The randomised mode: what is right passes, whatever is drawn; what is broken is caught within a
- * second, and the token does it again; every fault that there was occasion for has happened; and
- * the same seed is the same again, another one another.
+ * The random mode: what is right passes; what is broken is caught within a second, and the token
+ * repeats it; every fault that was possible has happened; the same seed gives the same run, and
+ * another seed another one.
  */
 #include "toy.h"
 #include "verdicts.h"
@@ -36,7 +36,7 @@ static uint64_t fired(const struct lladd_sim_random_report *r, const char *name)
     ck_abort_msg("there is no fault \"%s\"", name);
 }
 
-/* ---- what is right ----------------------------------------------------------------------- */
+/* ---- correct workloads pass -------------------------------------------------------------- */
 
 static const char *const subjects[] = {SUBJECTS};
 
@@ -92,7 +92,7 @@ END_TEST
 
 /* ---- a workload that draws --------------------------------------------------------------- */
 
-/* The toy's workload, but the numbers are drawn; noted as the toy does. */
+/* The toy's workload with drawn numbers, noted as in the toy. */
 static int drawing_run(void *ctx, struct lladd_sim *sim, struct lladd_db *db,
                        struct lladd_error *err)
 {
@@ -140,7 +140,7 @@ START_TEST(a_workload_may_draw)
 }
 END_TEST
 
-/* ---- what is wrong ----------------------------------------------------------------------- */
+/* ---- bugs are caught --------------------------------------------------------------------- */
 
 static const struct {
     enum toy_fault fault;
@@ -164,21 +164,21 @@ START_TEST(a_broken_operation_is_caught_within_a_second)
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
     struct toy toy;
     toy_init(&toy, faults[_i].fault);
-    b.milliseconds = 20000; /* a machine may be busy */
+    b.milliseconds = 20000; /* the machine may be busy */
     struct lladd_sim_random_report *r = at_random(&toy.subject, &b);
     ck_assert_uint_eq(r->n_failures, 1);
-    /* Contents that are wrong may happen to be those of another time. */
+    /* Wrong contents may happen to be those of another time. */
     ck_assert_msg(
         r->failures->oracle == faults[_i].oracle ||
             (faults[_i].oracle == LLADD_SIM_O_CONTENTS && r->failures->oracle == LLADD_SIM_O_LOST),
         "%s: %s", lladd_sim_oracle_name(r->failures->oracle), r->failures->message);
-    ck_assert_uint_lt(r->states, 300); /* which is far less than a second */
+    ck_assert_uint_lt(r->states, 300); /* far less than a second */
     expect_told(&toy.subject, NULL, r->failures);
     lladd_sim_random_free(r);
 }
 END_TEST
 
-/* What was left out is left out again. */
+/* What the bounds exclude stays excluded. */
 START_TEST(a_token_keeps_the_bounds)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
@@ -195,10 +195,10 @@ START_TEST(a_token_keeps_the_bounds)
 }
 END_TEST
 
-/* ---- smaller ----------------------------------------------------------------------------- */
+/* ---- shrinking --------------------------------------------------------------------------- */
 
-/* One repetition is enough to show it, and so are the subject's own sizes: the token holds that,
- * and the choices, of which there is no more than it takes. */
+/* One repetition and the subject's own sizes suffice to show it. The token contains these and the
+ * choices, no more than necessary. */
 START_TEST(a_failure_is_made_smaller)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
@@ -218,7 +218,8 @@ START_TEST(a_failure_is_made_smaller)
 }
 END_TEST
 
-/* An error in a recovery is no choice: then the token is the numbers by which all was drawn. */
+/* An error in recovery is no choice; then the token contains the numbers from which everything was
+ * drawn. */
 START_TEST(what_is_no_row_of_choices_is_told_by_its_numbers)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
@@ -235,7 +236,7 @@ START_TEST(what_is_no_row_of_choices_is_told_by_its_numbers)
 }
 END_TEST
 
-/* A token is of one version of the workload. */
+/* A token belongs to one version of the workload. */
 START_TEST(a_token_of_another_workload_is_refused)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
@@ -253,7 +254,7 @@ START_TEST(a_token_of_another_workload_is_refused)
 }
 END_TEST
 
-/* A workload that always fails comes to no crash; that ends all the same. */
+/* A workload that always fails is never crashed; the search ends all the same. */
 START_TEST(bounds_count_where_there_is_no_crash)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
@@ -270,7 +271,7 @@ START_TEST(bounds_count_where_there_is_no_crash)
 }
 END_TEST
 
-/* Many failures, once small, are the same one. */
+/* Many failures are the same once they are made smaller. */
 START_TEST(the_same_failure_is_told_once)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
@@ -305,7 +306,7 @@ START_TEST(a_token_of_no_sense_is_refused)
 }
 END_TEST
 
-/* ---- words ------------------------------------------------------------------------------- */
+/* ---- texts ------------------------------------------------------------------------------- */
 
 START_TEST(the_report_in_words)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The cooperative scheduler: every interleaving of small kernels is found and none that cannot be,
- * deadlocks and lost wake-ups are reported with who waits for what, time is virtual, and a seed
- * gives the same run again.
+ * The cooperative scheduler: it finds every interleaving of small programs, and no impossible one.
+ * Deadlocks and lost wake-ups are reported with what each thread waits for, time is virtual, and a
+ * seed gives the same run again.
  */
 #include <check.h>
 #include <lladd/error.h>
@@ -27,7 +27,7 @@ static void begin_with(enum ll_schedule_policy how, unsigned bound, ll_schedule_
     ck_assert_int_eq(lladd_dst_fibers_new(&cfg, &fibers), 0);
 }
 
-/* Every schedule with at most so many preemptions. */
+/* Every schedule with at most `bound` preemptions. */
 static void begin_all(unsigned bound, uint32_t points)
 {
     ll_all_choices_init(&all);
@@ -84,7 +84,7 @@ static void *count_together(void *arg)
     return NULL;
 }
 
-/* What the counters were at the end of all the runs: a bit for each value. */
+/* The values of the counters at the end of all runs: one bit per value. */
 static uint64_t values(unsigned bound, struct shared *s, unsigned *runs)
 {
     uint64_t seen = 0;
@@ -108,13 +108,14 @@ START_TEST(a_lost_update_is_found)
     ck_assert_uint_eq(values(UINT32_MAX, &s, &runs), 1 << 1 | 1 << 2);
     ck_assert_uint_ge(runs, 6); /* the interleavings of two times two accesses */
     ck_assert_uint_eq(values(1, &s, &runs), 1 << 1 | 1 << 2);
-    /* The starter only waits, so without preemption they run one after the other. */
+    /* The starting thread only waits, so without preemption the threads run one after the other. */
     ck_assert_uint_eq(values(0, &s, &runs), 1 << 2);
 }
 END_TEST
 
-/* That the second of two rounds is lost to a thread that read before the first one takes two
- * preemptions: 1 as the result of 2 + 2 increments, found with two and not with one. */
+/* Two preemptions give every result that one gives, and also 2 as the result of 2 + 2 increments: a
+ * thread overwrites the other's increments with a value that it read before them. Three give 2, 3
+ * and 4. */
 START_TEST(what_needs_two_preemptions_is_found_with_two)
 {
     struct shared s = {.threads = 2, .rounds = 2};
@@ -142,7 +143,7 @@ END_TEST
 
 static struct lladd_mutex a;
 
-/* Debug builds would stop at the order of ranks; trylock is not checked. */
+/* Debug builds would abort because of the order of ranks; trylock is not checked. */
 static void take(struct lladd_mutex *m)
 {
     while (!lladd_mutex_trylock(m))
@@ -405,12 +406,12 @@ START_TEST(an_hour_passes_at_once)
     ck_assert_int_eq(run(sleeps, &slept), 0);
     ck_assert_uint_ge(slept, 3600000000000);
     ck_assert_uint_lt(slept, 3600000001000);
-    ck_assert_uint_eq(lladd_dst_now_ns(), 0); /* outside */
+    ck_assert_uint_eq(lladd_dst_now_ns(), 0); /* outside a run */
     end_case();
 }
 END_TEST
 
-/* Two who spin for each other, and a third whom both need: nobody starves. */
+/* Two threads spin for each other, and both need a third one: none starves. */
 struct relay {
     uint32_t stage;
 };
@@ -491,7 +492,7 @@ START_TEST(runs_that_do_not_end_are_ended)
 {
     begin_all(0, 0);
     ck_assert_int_eq(run(for_ever, NULL), LLADD_TIMEOUT);
-    ck_assert_int_eq(run(nothing, NULL), 0); /* and the stacks are good for another one */
+    ck_assert_int_eq(run(nothing, NULL), 0); /* and the stacks can be reused */
     ck_assert_int_eq(run(inside, NULL), 0);
     end_case();
 }
@@ -531,8 +532,8 @@ START_TEST(a_fiber_can_stop_the_run_where_it_stands)
     ck_assert_int_eq(lladd_mutex_init(&a, LLADD_RANK_LEAF, "a"), 0);
     ck_assert_int_eq(run(lights_out, &after), LLADD_END);
     ck_assert(!after);
-    lladd_dst_stop(); /* nothing outside */
-    /* Nobody will ever unlock it: a run that is stopped leaves things as they are. */
+    lladd_dst_stop(); /* no effect outside a run */
+    /* It stays locked for ever: a run that is stopped leaves everything as it is. */
     ck_assert(!lladd_mutex_trylock(&a));
     end_case();
 }
@@ -565,7 +566,7 @@ START_TEST(threads_can_run_out)
 }
 END_TEST
 
-/* ---- randomly -------------------------------------------------------------------------------- */
+/* ---- random schedules ------------------------------------------------------------------------ */
 
 /* Both policies find the lost update, and the same seed gives the same run. */
 START_TEST(a_seed_gives_the_same_run_again)

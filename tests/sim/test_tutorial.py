@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""docs/simulator.md quotes what examples/simulate says: line by line, in that order, numbers and
-tokens apart. The broken operation is caught in under a second, the right one passes.
+"""docs/simulator.md quotes the output of examples/simulate: line by line, in that order, except
+numbers and tokens. The broken operation is caught in less than a second; the right one passes.
 
 test_tutorial.py <root> <simulate> [--slow: no limit of time, for instrumented builds]"""
 import os
@@ -23,7 +23,7 @@ def run(program, which):
 
 
 def shape(line):
-    """The line without what changes from build to build."""
+    """The line without the parts that differ between builds."""
     line = re.sub(r"token \S+", "token T", line.strip())
     line = re.sub(r"\b0x[0-9a-f]{2}\b|\b[0-9a-f]{16}\b|\d+(\.\d+)?", "N", line)
     return re.sub(r"\s+", " ", line)
@@ -36,7 +36,7 @@ def quoted(page):
 
 
 def follow(block, said):
-    """The first line of the block that does not come, or None."""
+    """The first line of the block that is missing in the output, or None."""
     at = 0
     for line in block:
         while at < len(said) and shape(said[at]) != shape(line):

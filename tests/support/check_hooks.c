@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two calls of every Check program come here first; the linker sees to it (--wrap,
- * cmake/Tests.cmake). And before main, the heap of the C library is told to keep its memory.
+ * Wraps two functions of Check in every Check program (the linker option --wrap,
+ * cmake/Tests.cmake), and configures the C library's heap before main.
  *
- * _mark_point. Check notes each assertion that holds, to be able to name the last one before a case
- * died: it writes a message for each to a file and reads them all when the case is over. Where
- * assertions stand in loops, most of a test's time went there; under the address sanitizer, nine
- * tenths. Here a place is noted when it is passed for the first time. Cases that may die have
- * processes of their own, and each begins anew. Assertions that fail do not come here.
+ * _mark_point. Check records each assertion that holds, so that it can name the last one before a
+ * case died: it writes a message for each to a file and reads them all at the end of the case. With
+ * assertions in loops this took most of a test's time, and nine tenths under the address sanitizer.
+ * Here each place is recorded only when it is first passed. Cases that may die run in their own
+ * processes, each with an empty table. Failing assertions do not come here.
  *
- * tcase_create. Check ends a case after four seconds unless told otherwise. A slow machine must not
- * fail a test: ctest sets a limit of half an hour (cmake/Tests.cmake), by hand there is none.
+ * tcase_create. By default Check ends a case after four seconds. A slow machine must not fail a
+ * test, so ctest sets a limit of half an hour (cmake/Tests.cmake); a test run by hand has none.
  *
- * The heap. Tests open and close a database for each crash, with buffers of many pages. glibc gives
- * such memory back to the kernel when it is freed, and every page of the next buffer is a fault:
- * up to half of a test's time. Here the memory stays with the process. What the library frees, and
- * whether it uses memory after that, is asked by support/fault_alloc.c and the address sanitizer.
+ * The heap. Tests open and close a database for each crash, with buffers of many pages. glibc
+ * returns such memory to the kernel when it is freed, and then every page of the next buffer is a
+ * page fault: up to half of a test's time. Here the memory stays with the process. Leaks and use
+ * after free are detected by support/fault_alloc.c and the address sanitizer.
  */
 #include <check.h>
 #include <stdio.h> /* defines __GLIBC__ */
@@ -25,7 +25,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#define PLACES 8192u /* two that share a cell: the second is not noted */
+#define PLACES 8192u /* if two places share a cell, the second is not recorded */
 
 void __real__mark_point(const char *file, int line);
 void __wrap__mark_point(const char *file, int line);
@@ -51,7 +51,7 @@ TCase *__wrap_tcase_create(const char *name)
 }
 
 #ifdef __GLIBC__
-enum { KEPT = 32 << 20 }; /* bytes; the largest threshold glibc takes for mmap */
+enum { KEPT = 32 << 20 }; /* bytes; the largest threshold that glibc accepts for mmap */
 
 __attribute__((constructor)) static void keep_memory(void)
 {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SECTOR = 512 }; /* what no disk tears */
+enum { SECTOR = 512 }; /* the unit that no disk tears */
 
 struct buffer {
     unsigned char *data;
@@ -18,13 +18,13 @@ struct buffer {
 };
 
 struct model_file {
-    size_t refs; /* names in either table, pending operations, open files */
-    size_t live; /* names the program sees, open files */
+    size_t refs; /* references: names in either table, pending operations, open files */
+    size_t live; /* references: names that the program sees, open files */
     uint64_t size;
     struct buffer durable;
 };
 
-/* A name and what it stands for; file == NULL is a directory. */
+/* A name and its file; NULL for a directory. */
 struct binding {
     char *name;
     struct model_file *file;
@@ -40,7 +40,7 @@ enum kind { WRITE, TRUNCATE, CREATE, MKDIR, RENAME, UNLINK };
 
 struct op {
     enum kind kind;
-    bool lost;               /* a sync failed over it: no later one will make it durable */
+    bool lost;               /* a sync of it has failed: no later sync makes it durable */
     struct model_file *file; /* WRITE, TRUNCATE, CREATE, RENAME */
     uint64_t off;            /* WRITE; TRUNCATE: the new size */
     size_t len;
@@ -58,7 +58,7 @@ struct crash_model {
     uint64_t bytes;
 };
 
-/* ---- small things ---- */
+/* ---- helpers --------- */
 
 void model_fatal(const char *what, const char *name, int64_t rc)
 {
@@ -112,7 +112,7 @@ static void buffer_write(struct buffer *b, uint64_t off, const void *data, size_
         memcpy(b->data + off, data, len);
 }
 
-/* Does the path `name` lie in directory `dir` itself? */
+/* Is the path `name` directly in directory `dir`? */
 static bool lies_in(const char *name, const char *dir)
 {
     const char *slash = strrchr(name, '/');
@@ -196,7 +196,7 @@ static void table_apply(struct table *t, const struct op *op)
         break;
     case RENAME: {
         const struct binding *from = table_find(t, op->from);
-        if (from && from->file == op->file) { /* else: its creation did not get that far */
+        if (from && from->file == op->file) { /* otherwise its creation has not arrived */
             table_set(t, op->name, op->file);
             table_remove(t, op->from);
         }
@@ -245,7 +245,7 @@ static bool is_data(const struct op *op)
     return op->kind == WRITE || op->kind == TRUNCATE;
 }
 
-/* ---- life ---- */
+/* ---- creation and destruction ---- */
 
 struct crash_model *model_new(void)
 {
@@ -268,7 +268,7 @@ struct loading {
     const char *dir;
 };
 
-/* A durable file; takes the buffer over. */
+/* Adds a durable file; takes ownership of the buffer. */
 static void add_file(struct crash_model *m, const char *name, struct buffer content)
 {
     struct model_file *f = model_alloc(sizeof *f);
@@ -391,7 +391,7 @@ void model_mkdir(struct crash_model *m, const char *name)
     pend(m, MKDIR, NULL, name);
 }
 
-/* The program does not see this name any more. */
+/* Removes the name from the program's view. */
 static void lose_name(struct crash_model *m, struct model_file *f)
 {
     if (--f->live == 0)
@@ -454,7 +454,7 @@ void model_truncate(struct crash_model *m, struct model_file *f, uint64_t size)
     set_size(m, f, size);
 }
 
-/* Takes out of the list what became durable: applied to what it belongs to. */
+/* Applies the operations that became durable, and removes them from the list. */
 static void settle(struct crash_model *m, struct model_file *f, const char *dir)
 {
     size_t kept = 0;
@@ -494,7 +494,7 @@ void model_sync_failed(struct crash_model *m, const struct model_file *f)
 
 /* ---- after the crash ---- */
 
-/* Which pending operations got through. */
+/* Chooses the pending operations that survive. */
 static bool *choose(const struct crash_model *m, const struct fault_crash *how)
 {
     bool *kept = model_alloc(m->pending_count);
@@ -593,7 +593,8 @@ void model_crash(const struct crash_model *m, const struct fault_crash *how,
     if (after)
         *after = model_new();
 
-    /* A directory before what is in it; and what is in one that did not survive is gone. */
+    /* A directory is made before its contents; the contents of a directory that did not survive are
+     * lost. */
     if (names.count > 0)
         qsort(names.at, names.count, sizeof *names.at, by_length);
     for (size_t i = 0; i < names.count; i++) {

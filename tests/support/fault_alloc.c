@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* See fault_alloc.h. Each block is preceded by a header that knows its size and that it is ours. */
+/* See fault_alloc.h. A header before each block stores its size and a mark that the block is ours.
+ */
 #include "support/fault_alloc.h"
 
 #include <stdio.h>
@@ -70,7 +71,7 @@ static void release(void *ctx, void *ptr)
     free(h);
 }
 
-/* Always moves, so that who keeps the old address is found out. */
+/* Always moves the block, so that use of the old address is detected. */
 static void *resize(void *ctx, void *ptr, size_t size)
 {
     void *fresh = allocate(ctx, size);

@@ -2,8 +2,8 @@
 #ifndef SUPPORT_FAULT_ALLOC_H
 #define SUPPORT_FAULT_ALLOC_H
 /*
- * An allocator that fails when it is told to, counts what is out, and fills fresh memory with 0xa5
- * so that nobody lives on zeros by luck.
+ * An allocator that fails when it is told to, counts blocks in use, and fills fresh memory with
+ * 0xa5, so that no code works only because memory happens to be zero.
  *
  *     struct fault_alloc fa;
  *     fault_alloc_init(&fa);
@@ -16,13 +16,13 @@
  *             break;
  *     }
  *
- * alloc and resize count; release does not. A failed resize leaves the block as it was. Releasing
- * what did not come from here, or twice, ends the test. Threads: any.
+ * Calls of alloc and resize are counted, calls of release are not. A failed resize leaves the block
+ * as it was. Releasing a foreign block, or a block twice, ends the test. Threads: any.
  */
 #include <lladd/device.h>
 
 struct fault_alloc {
-    struct lladd_allocator mem; /* what the code under test gets */
+    struct lladd_allocator mem; /* for the code under test */
     uint64_t calls;
     uint64_t fail_from;
     uint64_t fail_to;
@@ -38,7 +38,7 @@ void fault_alloc_init(struct fault_alloc *);
 void fault_alloc_fail(struct fault_alloc *, uint64_t n, bool forever);
 uint64_t fault_alloc_fired(const struct fault_alloc *);
 uint64_t fault_alloc_calls(const struct fault_alloc *);
-uint64_t fault_alloc_live(const struct fault_alloc *); /* blocks not released: leaks, at the end */
+uint64_t fault_alloc_live(const struct fault_alloc *); /* blocks in use; at the end: leaks */
 uint64_t fault_alloc_bytes(const struct fault_alloc *);
 uint64_t fault_alloc_peak(const struct fault_alloc *);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * See fault_device.h. Every function of the table has the same shape: begin() counts the call,
- * decides its fate and takes the latch; the base does it; the model learns of it; end() lets go.
+ * See fault_device.h. All functions of the device have the same structure: begin() counts the call,
+ * decides its fate and takes the latch; the base does the call; the model records it; end()
+ * releases the latch.
  */
 #include "support/fault_device.h"
 
@@ -12,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What begin() says of the call that is under way when the power goes: the model shall learn of it,
- * the base shall not, and the caller gets -EIO. No errno. */
+/* The result of begin() for the call in progress at a crash: the model records it, the base does
+ * not do it, and the caller gets -EIO. Not an errno. */
 enum { UNDER_WAY = 1 };
 
 enum {
@@ -23,7 +24,7 @@ enum {
 
 struct fault_file {
     struct fault_file *next;
-    struct lladd_file *base; /* NULL: from before the power went */
+    struct lladd_file *base; /* NULL: opened before the power cycle */
     struct model_file *model;
     char *name;
 };
@@ -38,7 +39,7 @@ struct fault_device {
     uint64_t calls[FAULT_KINDS];
     char *prefix;
 
-    uint64_t fail_in; /* matching calls to go; 0: none planned */
+    uint64_t fail_in; /* matching calls until the failure; 0: none planned */
     unsigned fail_kinds;
     int fail_errno;
     bool fail_forever;
@@ -110,7 +111,7 @@ static int end(struct fault_device *fd, int rc)
     return rc == UNDER_WAY ? -EIO : rc;
 }
 
-/* Is the model to learn of a call that ended so? */
+/* Must the model record a call with this result? */
 static bool happened(int rc)
 {
     return rc == 0 || rc == UNDER_WAY;
@@ -253,8 +254,8 @@ static int fault_truncate(struct lladd_device *dev, struct lladd_file *handle, u
     return end(fd, rc);
 }
 
-/* What is new reads as zeros, and is there after a crash if the file was synced: like a truncation
- * to more bytes than there are. */
+/* The new part reads as zeros, and is there after a crash if the file was synced, like a truncation
+ * to a larger size. */
 static int fault_allocate(struct lladd_device *dev, struct lladd_file *handle, uint64_t size)
 {
     struct fault_device *fd = of(dev);
@@ -333,7 +334,8 @@ static int fault_mkdir(struct lladd_device *dev, const char *name)
     bool known = model_is_dir(fd->model, name) || model_find(fd->model, name);
     if (rc == 0)
         rc = fd->base->ops->mkdir(fd->base, name);
-    if (rc == -EEXIST && !known) /* one that did not survive, but the base cannot remove it */
+    if (rc == -EEXIST && !known) /* a directory that did not survive, but that the base cannot
+                                  * remove */
         rc = 0;
     if (happened(rc) && !known)
         model_mkdir(fd->model, name);
@@ -343,7 +345,7 @@ static int fault_mkdir(struct lladd_device *dev, const char *name)
 struct listing {
     struct fault_device *fd;
     const char *dir;
-    char *names; /* one after the other, each with its 0 byte */
+    char *names; /* concatenated, each with its 0 byte */
     size_t len;
 };
 
@@ -399,7 +401,7 @@ static int fault_lock(struct lladd_device *dev, const char *name, struct lladd_f
         rc = fd->base->ops->lock(fd->base, name, &base, owner);
     if (rc == 0) {
         struct fault_file *f = new_file(fd, name, base);
-        char content[64]; /* the owner's pid, which the base has written on its own account */
+        char content[64]; /* the owner's pid, which the base has written by itself */
         int64_t n = fd->base->ops->pread(fd->base, base, content, sizeof content, 0);
         if (n < 0)
             model_fatal("read", name, n);
@@ -412,7 +414,7 @@ static int fault_lock(struct lladd_device *dev, const char *name, struct lladd_f
     return end(fd, rc);
 }
 
-/* Who holds it in the base holds it; a base that does not know is nobody's. */
+/* Asks the base. A base that does not support this has no holder. */
 static int fault_holder(struct lladd_device *dev, const char *name, int64_t *owner)
 {
     struct fault_device *fd = of(dev);
@@ -444,7 +446,7 @@ static const struct lladd_device_ops fault_ops = {
     .allocate = fault_allocate,
 };
 
-/* ---- the test's side ---- */
+/* ---- the test's interface ---- */
 
 struct fault_device *fault_device_new(struct lladd_device *base)
 {
@@ -459,7 +461,7 @@ struct fault_device *fault_device_new(struct lladd_device *base)
     return fd;
 }
 
-/* Ends every open file in the base; their handles stay until they are closed. */
+/* Closes every open file in the base; their handles stay until they are closed. */
 static void kill_files(struct fault_device *fd)
 {
     for (struct fault_file *f = fd->files; f; f = f->next) {
@@ -611,7 +613,7 @@ struct wiping {
     const char *dir;
 };
 
-/* Removes from the base a file, or every file below a directory. */
+/* Removes a file, or every file below a directory, from the base. */
 static int wipe_one(void *ctx, const char *last)
 {
     const struct wiping *w = ctx;
@@ -631,11 +633,11 @@ static int wipe_one(void *ctx, const char *last)
     return rc;
 }
 
-/* The death of a process makes nothing durable: what was pending is pending still. After a power
- * failure what is there is there for good.
+/* The death of a process makes nothing durable: what was pending stays pending. After a power
+ * failure everything that is left is durable.
  *
- * Directories the crash took away cannot be removed from the base; until they are made again they
- * are kept from the program's sight (fault_open, fault_mkdir, collect). */
+ * Directories that the crash removed cannot be removed from the base. Until they are made again
+ * they are hidden from the program (fault_open, fault_mkdir, collect). */
 void fault_device_power_cycle(struct fault_device *fd, const struct fault_crash *how)
 {
     pthread_mutex_lock(&fd->mutex);

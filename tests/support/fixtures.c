@@ -55,7 +55,7 @@ bool dies_saying(void (*fn)(void *), void *arg, const char *message)
     FILE *said = tmpfile();
     if (!said)
         give_up("tmpfile");
-    (void)fflush(NULL); /* what is buffered shall not be printed twice */
+    (void)fflush(NULL); /* so that buffered output is not printed twice */
     pid_t pid = fork();
     if (pid < 0)
         give_up("fork");

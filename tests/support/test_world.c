@@ -15,14 +15,14 @@ struct test_point {
     struct test_point *next;
     char *name;
     uint64_t passed;
-    uint64_t fail_on; /* passage number; 0: none */
+    uint64_t fail_on; /* number of the passage that fails; 0: none */
     int err;
     bool stops;
-    uint64_t releases; /* who stands waits for the next one, even if the point is armed again */
+    uint64_t releases; /* threads wait for the next one, even if the point is armed again */
     unsigned standing;
 };
 
-/* Under the mutex; made when first heard of. */
+/* Call with the mutex held. Makes the point when its name is first used. */
 static struct test_point *point_called(struct test_world *w, const char *name)
 {
     struct test_point *p = w->points;

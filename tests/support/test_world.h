@@ -2,7 +2,7 @@
 #ifndef SUPPORT_TEST_WORLD_H
 #define SUPPORT_TEST_WORLD_H
 /*
- * Time, chance and named points in the hands of a test.
+ * Time, random numbers and named points under a test's control.
  *
  *     struct test_world w;
  *     test_world_init(&w, 42);                     clock at 1 s, random numbers from seed 42
@@ -11,13 +11,13 @@
  *
  *     test_world_fail_at(&w, "log.segment.create", 2, ENOSPC);    the second passage fails
  *
- *     test_world_stop_at(&w, "log.group.before_sync");            whoever comes there stops
+ *     test_world_stop_at(&w, "log.group.before_sync");            threads stop at the point
  *     ... start the thread ...
- *     test_world_await(&w, "log.group.before_sync", 1);           until one stands there
+ *     test_world_await(&w, "log.group.before_sync", 1);           until a thread stands there
  *     ... look at the state ...
- *     test_world_release(&w, "log.group.before_sync");            go on, and stop nobody any more
+ *     test_world_release(&w, "log.group.before_sync");            go on, and stop no other thread
  *
- * A point is known by its full name. Threads: any.
+ * A point is identified by its full name. Threads: any.
  */
 #include <lladd/device.h>
 
@@ -26,7 +26,7 @@
 struct test_point;
 
 struct test_world {
-    struct lladd_world world; /* what the code under test gets */
+    struct lladd_world world; /* for the code under test */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     struct test_point *points;
@@ -36,7 +36,7 @@ struct test_world {
 };
 
 void test_world_init(struct test_world *, uint64_t seed);
-void test_world_free(struct test_world *); /* nobody may stand at a point */
+void test_world_free(struct test_world *); /* no thread may stand at a point */
 void test_world_advance(struct test_world *, uint64_t ns);
 
 /* The n-th passage from now (1 is the next; 0: none) fails with -err, once. */
@@ -44,7 +44,7 @@ void test_world_fail_at(struct test_world *, const char *point, uint64_t n, int 
 uint64_t test_world_passed(struct test_world *, const char *point);
 
 void test_world_stop_at(struct test_world *, const char *point);
-/* Waits until `threads` stand there; false after ten seconds. */
+/* Waits until `threads` threads stand there; returns false after ten seconds. */
 bool test_world_await(struct test_world *, const char *point, unsigned threads);
 void test_world_release(struct test_world *, const char *point);
 

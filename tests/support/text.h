@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef SUPPORT_TEXT_H
 #define SUPPORT_TEXT_H
-/* A sink that keeps what is written as one string. More than fits ends the test. It is too large
- * for a stack:
+/* A sink that collects what is written as one string. If there is no room the test ends. Too large
+ * for the stack:
  *
  *     static struct text text;
  *     lladd_sim_report_text(r, text_fresh(&text));
@@ -15,7 +15,7 @@ struct text {
     char bytes[400000];
 };
 
-/* Empties it. */
+/* Empties the sink. */
 struct lladd_sink *text_fresh(struct text *);
 
 #endif

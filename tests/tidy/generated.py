@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""generated.py <generator> <file>: the file is what the generator prints today."""
+"""generated.py <generator> <file>: the file must equal the generator's output."""
 import subprocess
 import sys
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""subjects.py <source> <lladd-sim>: every operation, page type and object class of the library has
-a subject of the recovery simulator, whose exploration fails unless all ways through it are gone.
+"""subjects.py <source> <lladd-sim>: every operation, page type and object class of the library must
+have a subject of the recovery simulator. (The exploration of a subject fails unless all paths run.)
 
-What the library has is read from its sources: descriptors are initialised where they are defined.
-A page type has a subject if an operation on it has one. One without operations is written in
-bulk: nothing of it is redone or undone.
+The descriptors are found in the sources, where they are initialised. A page type has a subject if
+an operation on it has one. A page type without operations is written in bulk, so that its pages
+are never redone or undone.
 
 subjects.py selftest"""
 import os
@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 
-# Not the library's: they bring operations to show or to test something.
+# Folders with operations that are examples or tests, not the library's.
 OUTSIDE = {"bench", "build", "cmake", "docs", "examples", "fuzz", "quickstart", "sim", "tests",
            "tools"}
 DESCRIPTOR = re.compile(
@@ -42,7 +42,7 @@ def sources(root):
 
 
 def missing(found, subjects):
-    """What of the descriptors no subject runs, as text."""
+    """The descriptors that no subject runs, as text."""
     on = {page_type for kind, name, page_type in found if kind == "op" and name in subjects}
     changed = {page_type for kind, _, page_type in found if kind == "op"}
     for kind, name, _ in sorted(set(found), key=str):

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """symbols.py exports <shared library>: it exports lladd_* and nothing else, and something.
-symbols.py globals <archive>: no object in it has variables that can be written, so that nothing is
-shared by two databases in one process. What a thread holds (util/held.h) is the thread's, and is
-counted for one database at a time.
-symbols.py plain <archive>: no object in it knows anything of the instrumented build.
-symbols.py selftest <c compiler>: all of them find what they look for."""
+symbols.py globals <archive>: no object in it has writable variables, so that two databases in one
+process share nothing. The pages and latches that a thread holds (util/held.h) are thread-local,
+and are counted for one database at a time.
+symbols.py plain <archive>: no object in it refers to the instrumented build.
+symbols.py selftest <c compiler>: tests that each check finds violations."""
 import os
 import re
 import subprocess
@@ -38,8 +38,8 @@ def writable_symbols(archive):
             obj = line.split(":")[0]
             objects += 1
             continue
-        # Address, seven columns of flags, section, size, name. Flag 5 is d for a section's own
-        # symbol, which stands for nothing.
+        # Address, seven columns of flags, section, size, name. Flag 5 is d for the symbol of a
+        # section, which is not a variable.
         match = re.match(r"[0-9a-f]+ (.{7}) (\S+)\s+([0-9a-f]+)\s+(.*)", line)
         if (match and match.group(1)[5] != "d" and WRITABLE.match(match.group(2)) and
                 match.group(4).split()[-1] != PER_THREAD):
@@ -48,7 +48,7 @@ def writable_symbols(archive):
 
 
 def instrumented_symbols(archive):
-    """Defined or wanted, in how many objects."""
+    """In how many objects the symbol is defined or used."""
     lines = run("nm", archive).splitlines()
     names = {line.split()[-1] for line in lines if line.split()}
     return (len([line for line in lines if line.endswith(".o:")]),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""What `runtests` counts: every way in which a ctest test can end."""
+"""Tests how `runtests` counts every way in which a ctest test can end."""
 import os
 import sys
 import tempfile

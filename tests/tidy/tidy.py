@@ -1,27 +1,27 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""House rules that a program can check. tidy.py <root> prints one line for each place that breaks
-one, and fails if there is any. test_tidy.py shows for every rule that it can be broken.
+"""House rules that a program can check. tidy.py <root> prints one line for each violation, and
+fails if there is any. test_tidy.py tests every rule.
 
     include-up       no "../" in an #include
     private          a *_private.h is included from its own folder (and its own tests) only
-    format           a *_format.h too, and by who reads stored bytes: tools, fuzzers, tests, benches
+    format           a *_format.h too, and by readers of stored bytes: tools, fuzzers, tests, bench/
     public-only      operations/, xa/ and examples/ see <...> and their own folder, no other layer
     spdx             one licence line, first thing in the file
     length           no file above 900 lines, no line above 100 columns
-    debt             no unfinished business: the usual four words
+    debt             no notes about unfinished work: the usual four words
     dead             no code switched off by the preprocessor
     noise            the library does not end the process, print, or use <assert.h>
-    unsafe           no functions that write without knowing how much room there is
+    unsafe           no functions that write to a buffer without knowing its size
     sync             the library synchronises through <lladd/sync.h> (THR-1)
-    use              a public function that returns a code and is given a transaction begins with
-                     LLADD_USE (or LL_USE), so that no other thread takes it over meanwhile
+    use              a public function that returns a code and takes a transaction begins with
+                     LLADD_USE (or LL_USE), so that no other thread uses the transaction meanwhile
     sleep            nothing sleeps to wait for something else
     limit            no test has a time limit of its own: ll_test_properties has one for all
     typedef          no typedef of a struct, union or enum but in lladd/types.h and xa/xa.h
     space            no tabs, no blanks at the end of a line, a newline at the end of the file
-    machine          no path of one machine
-    address          no address that something is fetched from: registries are used by name
+    machine          no path that exists on one machine only
+    address          no URL to fetch anything from: registries are used by name
 """
 import os
 import re
@@ -32,15 +32,15 @@ FOLDERS = LIBRARY | {"tools", "examples", "bench", "fuzz", "tests", "cmake", "do
 LINES_MAX = 900
 COLUMNS_MAX = 100
 
-# The one file that stops a debug build, and the ones that synchronisation is made of.
+# The file that aborts a debug build, and those that implement synchronisation.
 NOISE_EXEMPT = {"util/assert.c"}
 SYNC_EXEMPT = {"lladd/sync.h", "util/sync.c"}
-# The place that talks to Check about time.
+# The file that sets Check's time limits.
 LIMIT_EXEMPT = {"tests/support/check_hooks.c"}
-# X/Open's names are X/Open's.
+# The names in xa.h are defined by X/Open.
 TYPEDEF_EXEMPT = {"lladd/types.h", "xa/xa.h"}
 
-# These are what the guard is made of.
+# This file implements LLADD_USE.
 USE_EXEMPT = {"lladd/guard.c"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
@@ -61,7 +61,7 @@ SPDX = "SPDX-License-" + "Identifier: BSD-2-Clause"
 
 
 def files(root):
-    """The text files the rules are about, as paths relative to root."""
+    """The text files that the rules apply to, as paths relative to root."""
     for name in sorted(os.listdir(root)):
         if os.path.isfile(os.path.join(root, name)) and wanted(name):
             yield name

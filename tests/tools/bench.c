@@ -146,7 +146,7 @@ void bench_truncate(struct lladd_device *dev, const char *name, uint64_t size)
     ck_assert_int_eq(dev->ops->close(dev, f), 0);
 }
 
-/* ---- looking -------------------------------------------------------------------------------- */
+/* ---- inspecting ----------------------------------------------------------------------------- */
 
 struct lladd_inspect *bench_look(struct lladd_device *dev, bool known)
 {

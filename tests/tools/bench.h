@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef TESTS_TOOLS_BENCH_H
 #define TESTS_TOOLS_BENCH_H
-/* A made database (made.h) in memory, and hands on its files. Everything asserts. */
+/* Makes a database (made.h) in memory, and accesses its files. Every failure fails the test. */
 #include "made.h"
 
 #include <lladd/inspect.h>
@@ -12,7 +12,7 @@ struct image_file {
     size_t len;
 };
 
-/* Every file of a device, copied. */
+/* A copy of every file of a device. */
 struct image {
     struct image_file *files;
     size_t n;
@@ -22,7 +22,7 @@ struct lladd_device *bench_make(enum made_kind, struct made *);
 struct image bench_copy(struct lladd_device *);
 void bench_free(struct image *);
 bool bench_same(const struct image *, const struct image *);
-/* A new device that holds the files. */
+/* Makes a device with these files. */
 struct lladd_device *bench_device(const struct image *);
 struct image_file *bench_file(struct image *, const char *name);
 
@@ -33,16 +33,16 @@ void bench_read(struct lladd_device *, const char *name, uint64_t at, void *byte
 void bench_flip(struct lladd_device *, const char *name, uint64_t at, unsigned char mask);
 void bench_truncate(struct lladd_device *, const char *name, uint64_t size);
 
-/* A view; the application's operation is registered with it if `known`. */
+/* Opens a view; if `known`, the application's operation is registered with it. */
 struct lladd_inspect *bench_look(struct lladd_device *, bool known);
 
 struct lladd_inspect_info bench_info(const struct lladd_inspect *);
 /* For lladd_inspect_log. */
 int bench_ignore(void *ctx, const struct lladd_inspect_record *);
-/* So many transactions that write to the page, of 256 bytes each. */
+/* Runs so many transactions that write 256 bytes each to the page. */
 void bench_commits(struct lladd_db *, lladd_pageno, unsigned txns);
 
-/* What verify said, gathered. */
+/* The findings of verify. */
 #define FINDINGS_MAX 64
 struct findings {
     struct {
@@ -52,12 +52,12 @@ struct findings {
         uint64_t offset, lsn, page;
         char message[420];
     } at[FINDINGS_MAX];
-    size_t n; /* may be more than there is room for */
+    size_t n; /* may exceed FINDINGS_MAX */
     struct lladd_verified count;
 };
-/* Runs verify on the view; 0 or the error. */
+/* Runs verify on the view. Returns 0 or the error. */
 int bench_verify(struct lladd_inspect *, struct findings *);
-/* Index of the first finding of the kind about the file; SIZE_MAX: none. */
+/* Returns the index of the first finding of this kind about the file; SIZE_MAX: none. */
 size_t bench_find(const struct findings *, enum lladd_finding_kind, const char *file);
 
 #endif

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Dumps (docs/dump-format.md), written by the book: an opinion of their own about the format."""
+"""Writes dumps by docs/dump-format.md, independently of the library's tools."""
 
 
 def table():

@@ -85,7 +85,7 @@ const struct lladd_op made_tally = {.struct_size = sizeof(struct lladd_op),
 
 static const struct lladd_op *const made_ops[] = {&made_tally, NULL};
 
-/* ---- a thing that is no page: what was remembered of it is never needed again ---------------- */
+/* ---- an object class that never needs what it has logged ------------------------------------ */
 
 static lladd_lsn memory_durable(void *ctx, struct lladd_db *db)
 {
@@ -102,7 +102,7 @@ static int memory_redo(void *ctx, struct lladd_db *db, lladd_lsn lsn, uint64_t o
     (void)lsn;
     (void)object;
     (void)redo;
-    return LLADD_BUG; /* history is not repeated: see above */
+    return LLADD_BUG; /* never redone: see above */
 }
 
 static int memory_undo(void *ctx, struct lladd_db *db, struct lladd_txn *txn,
@@ -142,7 +142,7 @@ const struct lladd_extension made_extension = {.struct_size = sizeof(struct llad
                                                .ops = made_ops,
                                                .classes = made_classes};
 
-/* ---- a world that repeats ------------------------------------------------------------------- */
+/* ---- clock and random numbers that repeat --------------------------------------------------- */
 
 static uint64_t world_now(void *ctx)
 {
@@ -180,7 +180,7 @@ struct lladd_options made_options(struct lladd_device *device)
     o.world = &world;
     int rc = lladd_register_extension(&o, &made_extension, NULL);
     if (rc)
-        o.struct_size = 0; /* whoever opens with it is told */
+        o.struct_size = 0; /* caught if a caller opens with it */
     return o;
 }
 
@@ -298,7 +298,7 @@ static int add_prepared(struct lladd_db *db, lladd_op_id op, struct made *m, con
     return 0;
 }
 
-/* Work that a crash will interrupt. */
+/* Transactions that a crash will interrupt. */
 static int add_unfinished(struct lladd_db *db, lladd_op_id op, struct made *m,
                           struct lladd_error *err)
 {
@@ -313,10 +313,10 @@ static int add_unfinished(struct lladd_db *db, lladd_op_id op, struct made *m,
     TRY(lladd_set(open[1], m->bytes, 128, "half", 4));
     TRY(lladd_begin(db, NULL, &done, err));
     TRY(lladd_set(done, m->bytes, 256, "done", 4));
-    return lladd_commit(done); /* forces the others' records as well */
+    return lladd_commit(done); /* makes the records of the others durable, too */
 }
 
-/* Enough to go through several segments, with checkpoints. */
+/* Enough log for several segments, with checkpoints. */
 static int add_length(struct lladd_db *db, lladd_op_id op, struct made *m, struct lladd_error *err)
 {
     for (int i = 0; i < 40; i++) {

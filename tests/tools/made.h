@@ -2,14 +2,14 @@
 #ifndef TESTS_TOOLS_MADE_H
 #define TESTS_TOOLS_MADE_H
 /*
- * Databases to be looked at: of everything something, the same bytes every time. The uuid, the
- * clock and all contents repeat.
+ * Databases for inspection tests: a bit of everything, with the same bytes every time. The uuid,
+ * the clock and all contents repeat.
  *
- *   MADE_CLEAN    closed; nothing is in doubt
- *   MADE_CRASHED  killed: two transactions under way, one prepared, some pages not written
- *   MADE_PREPARED closed with two prepared transactions
- *   MADE_PINNED   closed; a pin keeps the log
- *   MADE_LONG     closed; the log was truncated several times
+ *  MADE_CLEAN    closed; no transaction is in doubt
+ *  MADE_CRASHED  killed: two open transactions, one prepared, some pages not written
+ *  MADE_PREPARED closed with two prepared transactions
+ *  MADE_PINNED   closed; a pin keeps the log
+ *  MADE_LONG     closed; the log was truncated several times
  */
 #include <lladd/lladd.h>
 #include <lladd/pages.h>
@@ -18,25 +18,25 @@ enum made_kind { MADE_CLEAN, MADE_CRASHED, MADE_PREPARED, MADE_PINNED, MADE_LONG
 
 extern const char *const made_names[MADE_KINDS];
 
-/* Where things are. */
+/* The places of everything. */
 struct made {
     lladd_pageno bytes, slotted, freed, raw, bulk, heap;
     lladd_lsn active, prepared, aborted; /* ids of transactions */
 };
 
-/* An operation of an application, with fields, and the extension that brings it: what a plug-in
- * exports. */
+/* An application's operation with fields, and the extension that contains it, as a plug-in exports
+ * it. */
 extern const struct lladd_op made_tally;
 extern const struct lladd_extension made_extension;
 
-#define MADE_SEGMENT (1u << 14) /* bytes of each file of the log */
-/* Options that make and open such a database on a device (NULL: below a directory). Registers the
+#define MADE_SEGMENT (1u << 14) /* bytes of each log segment */
+/* Options that make and open such a database on a device (NULL: in a directory). Registers the
  * extension; release with lladd_options_release. */
 struct lladd_options made_options(struct lladd_device *);
-/* Makes one; 0, or the step that failed is in *err. */
+/* Makes a database. Returns 0, or the error of the step that failed in *err. */
 int made_make(const char *dir, struct lladd_device *, enum made_kind, struct made *,
               struct lladd_error *err);
-/* The same, but hands out the open handle, nothing of it closed or killed. */
+/* The same, but returns the open handle: the database is neither closed nor killed. */
 int made_open(const char *dir, struct lladd_device *, enum made_kind, struct made *,
               struct lladd_db **out, struct lladd_error *err);
 

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* make_db KIND DIR: makes a database for test_tools.py (made.h), and prints where things are, one
- * "name number" a line. make_db --hold KIND DIR does not close it: prints "ready" and waits for the
- * end of its input, with the database in use. make_db --churn DIR opens one and commits until its
- * input ends, with background threads.
- * make_db --journal DIR makes one with a journal, and crashes; --run DIR one with a dTable's run;
- * --doubt DIR one with a managed dTable to which a transaction in doubt has written, and crashes.
+/* make_db KIND DIR: makes a database for test_tools.py (made.h), and prints the places of its
+ * contents, one "name number" per line. make_db --hold KIND DIR does not close it: prints "ready"
+ * and waits for the end of its input, with the database in use. make_db --churn DIR opens one and
+ * commits until its input ends, with background threads.
  *
- * On a database that is there: make_db --forget DIR NAME removes a root, and what it led to is
- * lost; --alias DIR NAME gives its value a second name; --root DIR NAME makes one that leads to no
- * page; --free-last DIR frees the last page that is allocated, whosesoever it is. */
+ * These make a database with: --journal DIR a journal, and crash; --run DIR a dTable's sorted run;
+ * --large MIB DIR so much log, and about as many bytes of pages, and crash; --doubt DIR a managed
+ * dTable to which a transaction in doubt has written, and crash; --doubt-makes DIR a table that
+ * such a transaction has made; --doubt-drops DIR one that it has dropped; --regions DIR three
+ * regions.
+ *
+ * These change an existing database: --forget DIR NAME removes a root, so that its structure is
+ * lost; --alias DIR NAME gives its value a second name; --root DIR NAME makes a root that points to
+ * no page; --begin-end DIR NAME destroys some, but not all, pages of the root's hash table;
+ * --free-last DIR frees the last allocated page, even though it is in use. */
 #include "made.h"
 
 #include <lladd/dtable.h>
@@ -43,7 +48,7 @@ static void wait_for_end(void)
 {
     char c;
     printf("ready\n");
-    (void)fflush(stdout); /* who waits for it notices */
+    (void)fflush(stdout); /* the waiting test notices */
     while (read(STDIN_FILENO, &c, 1) > 0) {
     }
 }
@@ -54,7 +59,7 @@ static bool input_ended(void)
     return poll(&p, 1, 0) > 0;
 }
 
-/* Commits changes to a few pages, with checkpoints, as fast as it goes. */
+/* Commits changes to a few pages, with checkpoints, as fast as possible. */
 static int churn(const char *dir)
 {
     struct lladd_options o = made_options(NULL);
@@ -73,7 +78,7 @@ static int churn(const char *dir)
     if (rc)
         return fail(&err);
     printf("ready\n");
-    (void)fflush(stdout); /* who waits for it notices */
+    (void)fflush(stdout); /* the waiting test notices */
     for (unsigned i = 0; !rc && !input_ended(); i++) {
         rc = lladd_begin(db, NULL, &txn, &err);
         for (unsigned k = 0; !rc && k < 8; k++)
@@ -114,7 +119,7 @@ static int journal_fill(struct lladd_db *db, struct lladd_error *err)
     return rc ? rc : journal_txn(db, "bulk", 7);
 }
 
-/* A root of it, the mark (operations/journal/table.h), leads to no page. */
+/* Its mark (operations/journal/table.h) is a root that points to no page. */
 static int journal(const char *dir)
 {
     struct lladd_options o = LLADD_OPTIONS_INIT;
@@ -232,7 +237,7 @@ static int change(struct lladd_txn *txn, const char *what, const char *name)
     return rc ? rc : lladd_root_set(txn, "alias", value);
 }
 
-/* Does to a database what nobody should. */
+/* Damages a database by wrong calls. */
 static int spoil(const char *dir, const char *what, const char *name)
 {
     struct lladd_error err = LLADD_ERROR_INIT;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What an application gives to the tools: its operations as a shared object (lladd/inspect.h). */
+/* An application's plug-in for the tools: its operations as a shared object (lladd/inspect.h). */
 #include "made.h"
 
 #include <lladd/inspect.h>

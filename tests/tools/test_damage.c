@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is proved: damage anywhere is found, in the right file, and never stops the one who looks;
- * what verify says about the future comes true (a page that redo will rebuild is rebuilt by it);
- * and no failing allocation or device call is taken for a database that is well.
+ * Tests: damage anywhere is found, in the right file, and never stops the reader; what verify
+ * predicts comes true (a page that it says redo will rebuild is rebuilt); and a failing allocation
+ * or device call never makes a database look undamaged.
  *
- * The databases of made.c on the memory device. A byte may change unnoticed only where nothing is:
- * in `lock`, in free pages and raw extents, in log that is not used, in the copies of an empty
+ * Uses the databases of made.c on the memory device. A byte may change unnoticed only where it
+ * means nothing: in `lock`, in free pages and raw extents, in unused log, in the copies of an empty
  * double-write area.
  */
 #include "bench.h"
@@ -59,7 +59,7 @@ static int describe_record(void *ctx, const struct lladd_inspect_record *r)
     return sink.failed;
 }
 
-/* Everything that a tool would do with a view. */
+/* Everything that a tool does with a view. */
 static void use_all(struct lladd_inspect *v, struct findings *f)
 {
     struct lladd_inspect_info i = {.struct_size = sizeof i};
@@ -80,9 +80,9 @@ static void use_all(struct lladd_inspect *v, struct findings *f)
 
 /* ---- flipped bits --------------------------------------------------------------------------- */
 
-/* Places where a byte may change without anybody noticing. */
+/* Places where a changed byte need not be noticed. */
 struct quiet {
-    uint64_t log_end;          /* byte in the first segment behind the last record */
+    uint64_t log_end;          /* offset of the end of the last record, in the first segment */
     const unsigned char *free; /* by page */
 };
 
@@ -95,7 +95,8 @@ static bool may_pass(const char *file, uint64_t at, const struct quiet *q)
     if (strcmp(file, "dwb") == 0)
         return at >= 4096;
     if (strncmp(file, "log/", 4) == 0)
-        /* In the first segment what follows the end; in those made ahead all but the header. */
+        /* In the first segment, everything after the end; in segments made in advance, all but the
+         * header. */
         return strcmp(file, "log/0000000000000008.seg") == 0 ? at >= q->log_end : at >= 64;
     return false;
 }
@@ -121,7 +122,7 @@ static void check_flip(struct lladd_device *dev, const char *file, uint64_t at, 
     bench_flip(dev, file, at, mask);
 }
 
-/* Bits all over a database that was closed. */
+/* Flips bits everywhere in a database that was closed. */
 START_TEST(flips)
 {
     struct made m;
@@ -143,7 +144,7 @@ START_TEST(flips)
             p.use == LLADD_USE_NONE || p.use == LLADD_USE_FREED || p.use == LLADD_USE_RAW;
     }
     lladd_inspect_close(v);
-    /* A seventh of all bytes in each of the runs, a different bit each time. */
+    /* A seventh of all bytes in each test process, another bit each time. */
     for (size_t k = 0; k < im.n; k++) {
         bool dense = strcmp(im.files[k].name, "control") == 0 ||
                      strcmp(im.files[k].name, "log/0000000000000008.seg") == 0;
@@ -159,7 +160,7 @@ START_TEST(flips)
 }
 END_TEST
 
-/* After a crash: whatever is found, nobody stumbles, and what is no damage is not called so. */
+/* After a crash: no reader fails, and what is not damage is not reported as damage. */
 START_TEST(crashed_flips)
 {
     struct made m;
@@ -189,7 +190,7 @@ START_TEST(crashed_flips)
 }
 END_TEST
 
-/* Files cut off anywhere. */
+/* Files truncated at any place. */
 START_TEST(truncated)
 {
     struct made m;
@@ -224,7 +225,7 @@ START_TEST(truncated)
 }
 END_TEST
 
-/* Files that are not there. */
+/* Missing files. */
 START_TEST(missing)
 {
     struct made m;
@@ -248,7 +249,7 @@ START_TEST(missing)
 }
 END_TEST
 
-/* ---- what becomes of it --------------------------------------------------------------------- */
+/* ---- predictions of verify ------------------------------------------------------------------ */
 
 static uint32_t salt_of(struct lladd_device *dev)
 {
@@ -259,7 +260,7 @@ static uint32_t salt_of(struct lladd_device *dev)
     return ll_crc32c(0, i.uuid, 16);
 }
 
-/* Puts a page into the file with a good checksum. */
+/* Writes a page with a valid checksum to the file. */
 static void put_page(struct lladd_device *dev, uint64_t n, unsigned char bytes[4096])
 {
     lladd_put32(bytes, ll_page_crc(salt_of(dev), lladd_page_of(n), bytes, 4096));
@@ -301,7 +302,7 @@ static void change(struct lladd_db *db, lladd_pageno page, const char *text)
     ck_assert_int_eq(lladd_commit(txn), 0);
 }
 
-/* All was well; then the page is as it was. */
+/* Checks that all is well, then restores the old version of the page. */
 static struct findings lose_write(struct lladd_device *dev, lladd_pageno page,
                                   const unsigned char old[4096])
 {
@@ -311,7 +312,8 @@ static struct findings lose_write(struct lladd_device *dev, lladd_pageno page,
     return verify(dev);
 }
 
-/* A torn page whose base is in the log: redo will rebuild it, says verify; and so it does. */
+/* A torn page with its base image in the log: verify says that redo will rebuild it, and redo does.
+ */
 START_TEST(redo_repairs)
 {
     struct made m;
@@ -333,7 +335,7 @@ START_TEST(redo_repairs)
 }
 END_TEST
 
-/* The same after a clean close: whoever reads it repairs it. */
+/* The same after a clean close: the first read repairs the page. */
 START_TEST(reading_repairs)
 {
     struct made m;
@@ -352,7 +354,7 @@ START_TEST(reading_repairs)
 }
 END_TEST
 
-/* Pages of bulk extents have no base: what damages them is said to be final, and is. */
+/* Pages of bulk extents have no base image: their damage is reported as final, and is. */
 START_TEST(nothing_repairs)
 {
     struct made m;
@@ -369,7 +371,7 @@ START_TEST(nothing_repairs)
 }
 END_TEST
 
-/* A write that never reached the disk: the page is whole, but older than the log. */
+/* A write that never reached the disk: the page is valid, but older than the log. */
 START_TEST(lost_write)
 {
     struct made m;
@@ -383,15 +385,15 @@ START_TEST(lost_write)
     else
         ck_assert_int_eq(lladd_close(db), 0);
     struct findings f = lose_write(dev, m.bytes, old);
-    /* After a crash that is what redo is for. */
+    /* after a crash redo repairs it */
     ck_assert_uint_eq(f.count.damage, _i ? 0 : 1);
     ck_assert(_i || is_about(&f, m.bytes.v, LLADD_FINDING_DAMAGE, "a write was lost"));
     lladd_device_close(dev);
 }
 END_TEST
 
-/* Redo begins behind a checkpoint, so nothing will heal what it believes to be written. The log
- * still has the record that proves the loss. */
+/* Redo begins after a checkpoint, so it does not repair a page that the checkpoint recorded as
+ * written. The log still has the record that proves the loss. */
 START_TEST(lost_write_before_a_checkpoint_and_a_crash)
 {
     struct made m;
@@ -409,8 +411,8 @@ START_TEST(lost_write_before_a_checkpoint_and_a_crash)
 }
 END_TEST
 
-/* Without images redo needs the page as the first record behind the checkpoint left it: one that is
- * older is damage after a crash, too; recovery rebuilds it from the log before the checkpoint. */
+/* Without images redo needs the page as it was at the first record after the checkpoint. An older
+ * page is damage after a crash, too; recovery rebuilds it from the log before the checkpoint. */
 START_TEST(lost_write_before_redo)
 {
     struct made m;
@@ -438,7 +440,7 @@ START_TEST(lost_write_before_redo)
 }
 END_TEST
 
-/* Damage is told once, also while the database is in use and everything is looked at repeatedly. */
+/* Damage is reported once, even if the database is in use and everything is read repeatedly. */
 START_TEST(damaged_in_use)
 {
     struct lladd_device *dev;
@@ -459,8 +461,8 @@ START_TEST(damaged_in_use)
 }
 END_TEST
 
-/* A page that stands in another one's place; one that comes from the future; one of a type that
- * nobody knows; one whose contents its type does not allow. */
+/* A page in another page's place; one with an LSN beyond the log; one of an unknown type; one with
+ * contents that its type does not allow. */
 START_TEST(strange_pages)
 {
     struct made m;
@@ -486,7 +488,7 @@ START_TEST(strange_pages)
     ck_assert(is_about(&f, m.slotted.v, LLADD_FINDING_DAMAGE, "above its page LSN"));
 
     memcpy(bad, good, sizeof bad);
-    lladd_put64(bad + 8, lladd_get64(bad + 8) + 8); /* no record stands there */
+    lladd_put64(bad + 8, lladd_get64(bad + 8) + 8); /* no record begins there */
     put_page(dev, m.slotted.v, bad);
     f = verify(dev);
     ck_assert(is_about(&f, m.slotted.v, LLADD_FINDING_DAMAGE, "the log has no record about it"));
@@ -511,11 +513,12 @@ START_TEST(strange_pages)
 }
 END_TEST
 
-/* What only the application's own check can tell is told where the application is known. */
+/* Damage that only the application's check can detect is reported if the application's plug-in is
+ * there. */
 START_TEST(own_check)
 {
     struct made m;
-    struct lladd_device *dev = bench_make(MADE_LONG, &m); /* the tally has changed the page last */
+    struct lladd_device *dev = bench_make(MADE_LONG, &m); /* last changed by the tally */
     unsigned char bad[4096];
     bench_read(dev, "pages", m.bytes.v * 4096, bad, sizeof bad);
     bad[LLADD_PAGE_HEADER + 6] = 1;
@@ -532,7 +535,7 @@ START_TEST(own_check)
 }
 END_TEST
 
-/* The control block of an older day beside the log of today. */
+/* An old control block with a newer log. */
 START_TEST(old_control)
 {
     struct made m;
@@ -551,7 +554,8 @@ START_TEST(old_control)
 }
 END_TEST
 
-/* Damage below a watermark names segment, byte and LSN; what follows is looked at all the same. */
+/* Damage below a watermark is reported with segment, byte and LSN; the rest is checked all the
+ * same. */
 START_TEST(behind_damage)
 {
     struct made m;
@@ -582,9 +586,9 @@ START_TEST(behind_damage)
 }
 END_TEST
 
-/* ---- forged: records with good checksums ---------------------------------------------------- */
+/* ---- forged: records with valid checksums --------------------------------------------------- */
 
-/* Changes a record of one database and gives it a good checksum again. */
+/* Changes a record of one database and recomputes its checksum. */
 static void forge(struct lladd_device *dev, struct lladd_inspect *v, lladd_lsn lsn, size_t at,
                   const void *bytes, size_t len)
 {
@@ -617,7 +621,7 @@ static int find_nth(void *ctx, const struct lladd_inspect_record *r)
     return 1;
 }
 
-/* Each in the first database; places in a record are those of log_format.h, narrow form. */
+/* Each in the first database; offsets in a record are those of log_format.h, narrow form. */
 static const struct {
     const char *kind;
     unsigned n;
@@ -662,7 +666,7 @@ END_TEST
 
 /* ---- the double-write area ------------------------------------------------------------------ */
 
-/* As docs/disk-format.md has it. */
+/* In the format of docs/disk-format.md. */
 static void put_area(struct lladd_device *dev, uint64_t page, const unsigned char copy[4096])
 {
     unsigned char head[4096] = "LLADDdwb";
@@ -677,7 +681,7 @@ static void put_area(struct lladd_device *dev, uint64_t page, const unsigned cha
     bench_write(dev, "dwb", 4096, copy, 4096);
 }
 
-/* A torn page that only the double-write area can bring back: verify says so, and recovery does. */
+/* A torn page that only the double-write area can restore: verify says so, and recovery does. */
 START_TEST(area_repairs)
 {
     struct made m;
@@ -704,7 +708,7 @@ START_TEST(area_repairs)
 }
 END_TEST
 
-/* What an area can say besides. */
+/* Other findings about the area. */
 START_TEST(area_speaks)
 {
     struct made m;
@@ -729,7 +733,7 @@ START_TEST(area_speaks)
 }
 END_TEST
 
-/* Pages that an unfinished transaction writes in bulk may be anything. */
+/* Pages that an unfinished transaction writes in bulk may have any contents. */
 START_TEST(bulk_under_way)
 {
     struct made m;
@@ -756,9 +760,9 @@ START_TEST(bulk_under_way)
 }
 END_TEST
 
-/* ---- failures of the world ------------------------------------------------------------------ */
+/* ---- failing allocations and calls ---------------------------------------------------------- */
 
-/* What the whole of inspection says about a database: 0 and no findings, or something else. */
+/* Runs all of inspection on a database. Returns 0 with no findings if all is well. */
 static int everything(struct lladd_device *dev, const struct lladd_allocator *mem, uint64_t *wrong,
                       uint64_t *looked)
 {
@@ -785,8 +789,8 @@ static int everything(struct lladd_device *dev, const struct lladd_allocator *me
     return rc;
 }
 
-/* The n-th allocation fails, once or for ever: no memory, or no difference; nothing is left
- * behind. */
+/* The n-th allocation fails, once or for ever: LLADD_NO_MEMORY, or no difference; nothing is
+ * leaked. */
 START_TEST(no_memory)
 {
     struct made m;
@@ -806,7 +810,7 @@ START_TEST(no_memory)
                 ck_assert_uint_gt(n, 20);
                 break;
             }
-            /* Who reads the log can do with less memory than is best. */
+            /* The log reader can work with less memory than is best. */
             ck_assert_msg(rc == LLADD_NO_MEMORY || (rc == 0 && wrong == 0 && looked == all),
                           "allocation %llu: %d, %llu findings", (unsigned long long)n, rc,
                           (unsigned long long)wrong);
@@ -816,7 +820,7 @@ START_TEST(no_memory)
 }
 END_TEST
 
-/* The n-th call of the device fails: that is told, or made no difference. */
+/* The n-th call of the device fails: that is reported, or made no difference. */
 START_TEST(bad_device)
 {
     struct made m;

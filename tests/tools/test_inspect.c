@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is proved: a view says what is so, whatever state the database is in, without the
- * application, and leaves every byte as it is. (What it says of damage: test_damage.c.)
+ * Tests: a view reports the truth, whatever state the database is in, without the application, and
+ * leaves every byte as it is. (For damage see test_damage.c.)
  *
- * All on the memory device, with databases out of made.c.
+ * All on the memory device, with databases of made.c.
  */
 #include "bench.h"
 
@@ -33,7 +33,7 @@ static int put_text(void *ctx, const void *bytes, size_t len)
     return 0;
 }
 
-/* The line of the n-th record of an operation. */
+/* The text of the n-th record of an operation. */
 struct wanted {
     struct lladd_inspect *v;
     const char *op, *kind;
@@ -71,7 +71,7 @@ static struct wanted find_record(struct lladd_inspect *v, const char *kind, cons
 
 /* ---- the state of a database ---------------------------------------------------------------- */
 
-/* A database that was closed has nothing to recover, and its log ends where the close left it. */
+/* A database that was closed has nothing to recover, and its log ends where close has left it. */
 START_TEST(clean)
 {
     struct made m;
@@ -109,7 +109,8 @@ static int see_txn(void *ctx, const struct lladd_inspect_txn *t)
     return 0;
 }
 
-/* After a crash the view finds what recovery finds: losers, who is in doubt, what redo reads. */
+/* After a crash the view finds what recovery finds: losers, transactions in doubt, what redo reads.
+ */
 START_TEST(crashed)
 {
     struct made m;
@@ -151,7 +152,7 @@ START_TEST(crashed)
 }
 END_TEST
 
-/* Prepared transactions outlive a close and a checkpoint behind which their prepare records lie. */
+/* Prepared transactions survive a close, and a checkpoint later than their prepare records. */
 START_TEST(prepared)
 {
     struct made m;
@@ -171,7 +172,8 @@ START_TEST(prepared)
 }
 END_TEST
 
-/* While somebody has it open, the view says who, and what the log says so far. */
+/* While a process has the database open, the view names that process, and what the log has so far.
+ */
 START_TEST(in_use)
 {
     struct lladd_device *dev;
@@ -197,7 +199,7 @@ START_TEST(in_use)
 }
 END_TEST
 
-/* A record that was not written to its end is the end of the log, and normal. */
+/* A record that was not written completely is a normal end of the log. */
 START_TEST(torn)
 {
     struct made m;
@@ -244,7 +246,7 @@ static int see_pinner(void *ctx, const struct lladd_pinner *p)
     return 0;
 }
 
-/* Who keeps the log: the strongest first, and the same one that the running database names. */
+/* What keeps the log: in order of LSN, and the same as in the running database. */
 START_TEST(pinned)
 {
     struct made m;
@@ -283,11 +285,11 @@ END_TEST
 
 /* ---- records -------------------------------------------------------------------------------- */
 
-/* Names and fields come out of the log: the operation is registered nowhere. */
+/* Names and fields come from the log: the operation is not registered. */
 START_TEST(fields_from_the_log)
 {
     struct made m;
-    struct lladd_device *dev = bench_make(MADE_LONG, &m); /* the first use is truncated away */
+    struct lladd_device *dev = bench_make(MADE_LONG, &m); /* the first use was truncated */
     struct lladd_inspect *v = bench_look(dev, false);
     ck_assert_uint_gt(bench_info(v).log_oldest.v, 8);
     struct wanted w = find_record(v, "update", "test.tally", 0);
@@ -298,7 +300,7 @@ START_TEST(fields_from_the_log)
     ck_assert_ptr_nonnull(strstr(w.text.bytes, " | undo delta="));
     ck_assert_ptr_null(strstr(w.text.bytes, "tally"));
     lladd_inspect_close(v);
-    /* and with the application it also says what it has to say */
+    /* with the application's operation there is its own description, too */
     v = bench_look(dev, true);
     w = find_record(v, "update", "test.tally", 0);
     ck_assert_ptr_nonnull(strstr(w.text.bytes, "(tally +"));
@@ -314,7 +316,7 @@ START_TEST(fields_from_the_log)
 }
 END_TEST
 
-/* One record of each kind, in words. */
+/* The text of one record of each kind. */
 START_TEST(words)
 {
     static const struct {
@@ -362,7 +364,7 @@ static int follow(void *ctx, const struct lladd_inspect_record *r)
     return 0;
 }
 
-/* Every record comes once, in order, from any place on, to the end that the view has named. */
+/* Every record comes once, in order, from any start, up to the end that the view has reported. */
 START_TEST(whole_log)
 {
     struct made m;
@@ -388,7 +390,7 @@ struct names {
 static int see_name(void *ctx, const struct lladd_inspect_name *n)
 {
     struct names *s = ctx;
-    ck_assert_uint_eq(n->number, ++s->n); /* dense */
+    ck_assert_uint_eq(n->number, ++s->n); /* consecutive */
     s->unknown += !n->registered && n->kind != LLADD_NAME_TAG;
     if (strcmp(n->name, "test.tally") == 0) {
         s->tally = true;
@@ -403,7 +405,7 @@ static int see_name(void *ctx, const struct lladd_inspect_name *n)
     return 0;
 }
 
-/* The catalogue, with layouts; what nobody has registered is told apart. */
+/* The catalog, with layouts; names that are not registered are marked. */
 START_TEST(catalogue)
 {
     struct made m;
@@ -433,8 +435,8 @@ static int see_page_type(void *ctx, const struct lladd_inspect_name *n)
     return 0;
 }
 
-/* What an operation wants stays known while the database is used by somebody who does not know the
- * operation: checkpoints repeat all that was learned. */
+/* The page type of an operation stays known while a process uses the database that does not know
+ * the operation: checkpoints repeat the catalog. */
 START_TEST(page_types_outlive_strangers)
 {
     struct made m;
@@ -475,7 +477,7 @@ static struct lladd_inspect_page page_of(struct lladd_inspect *v, lladd_pageno n
     return p;
 }
 
-/* What pages are used for, also where only the log says so yet. */
+/* The use of pages, also if only the log has it yet. */
 START_TEST(uses)
 {
     struct made m;
@@ -527,9 +529,9 @@ START_TEST(pages)
 }
 END_TEST
 
-/* ---- nothing is touched, and nothing is wrong ----------------------------------------------- */
+/* ---- no changes and no findings ------------------------------------------------------------- */
 
-/* A look leaves every file as it is; and databases that are well are said to be. */
+/* Inspection leaves every file as it is, and has no findings for undamaged databases. */
 START_TEST(untouched)
 {
     struct made m;
@@ -555,7 +557,7 @@ START_TEST(untouched)
 }
 END_TEST
 
-/* ---- what is no database -------------------------------------------------------------------- */
+/* ---- not a database ------------------------------------------------------------------------- */
 
 static int look_code(struct lladd_device *dev, struct lladd_error *err)
 {
@@ -594,7 +596,7 @@ START_TEST(no_database)
 }
 END_TEST
 
-/* Without its map nothing of a group seems to be allocated, the map included. */
+/* Without its map nothing in a group seems to be allocated, including the map. */
 START_TEST(lost_map)
 {
     static const unsigned char nothing[4096];

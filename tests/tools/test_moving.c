@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is proved: who reads the log of a database that is in use reads it whole, or knows what was
- * truncated before he could; what is being written is no damage.
+ * Tests: a reader of the log of a database in use reads all of it, or knows what was truncated
+ * first; what is being written is not reported as damage.
  */
 #include "bench.h"
 
@@ -18,18 +18,18 @@
 struct chase {
     struct lladd_db *db;
     lladd_pageno page;
-    lladd_lsn pin[2];      /* what lies below is given up next */
-    unsigned jumps, pins;  /* done; to do */
-    lladd_lsn last, began; /* of the records seen; of the last one before a jump */
+    lladd_lsn pin[2];      /* log below this is released next */
+    unsigned jumps, pins;  /* number done; number to do */
+    lladd_lsn last, began; /* number of the records seen; of the last one before a jump */
     uint64_t missing;
     unsigned n;
-    bool hasty;     /* give up the next part as soon as the reader has asked what is left */
-    uint64_t floor; /* everything below has been given up */
+    bool hasty;     /* release the next part as soon as the reader has asked what is left */
+    uint64_t floor; /* everything below was released */
     char probed[32];
     bool listed;
 };
 
-/* Gives up all log below the next pin, or, without one, all there is. */
+/* Releases all log below the next pin, or, without a pin, all of it. */
 static void give_up(struct chase *c)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -44,8 +44,8 @@ static void give_up(struct chase *c)
     c->jumps++;
 }
 
-/* Each record comes once, in order; where one is missing, log was given up. Gives up the next part
- * right after the first record of what is left. */
+/* Checks that each record comes once, in order, and that missing records were released. Releases
+ * the next part right after the first record of what is left. */
 static int chase(void *ctx, const struct lladd_inspect_record *r)
 {
     struct chase *c = ctx;
@@ -77,10 +77,10 @@ static int note_listing(struct lladd_device *dev, const char *dir, lladd_list_fn
     return memory_ops->list(dev, dir, fn, ctx);
 }
 
-/* The reader asks what is left by listing the files and opening each, in order. When it then opens
- * one that it has opened already, it wants to read: a hasty database gives up the next part just
- * then, in a thread of its own, as the reader holds a mutex. And a file that was given up might
- * wait a while until it is used again: here it does not. */
+/* The reader finds out what is left by listing the files and opening each, in order. If it then
+ * opens one that it has opened already, it is about to read. A hasty database releases the next
+ * part at that moment, in another thread, since the reader holds a mutex. In this test a released
+ * file is reused at once, without waiting. */
 static int open_what_is_left(struct lladd_device *dev, const char *name, unsigned flags,
                              struct lladd_file **out)
 {
@@ -99,9 +99,9 @@ static int open_what_is_left(struct lladd_device *dev, const char *name, unsigne
     return memory_ops->open(dev, name, flags, out);
 }
 
-/* A reader that is overtaken by checkpoints goes on at the oldest record that is left, up to three
- * times, shows none twice, and says how much it has missed; also if what was left when it asked is
- * gone by the time it reads. */
+/* If checkpoints overtake the reader, it continues at the oldest record that is left, up to three
+ * times, repeats no record, and reports how much it has missed; also if the log that was left is
+ * gone by the time it is read. */
 START_TEST(recycled)
 {
     struct lladd_device *dev;
@@ -131,11 +131,11 @@ START_TEST(recycled)
     ck_assert_uint_eq(c.jumps, c.pins + 1);
     struct lladd_inspect_info i = bench_info(v);
     ck_assert_uint_gt(i.recycled_bytes, 0);
-    ck_assert_uint_eq(i.recycled_to.v, end.v); /* the last time all was given up */
+    ck_assert_uint_eq(i.recycled_to.v, end.v); /* the last time everything was released */
     ck_assert_uint_eq(i.recycled_bytes, c.missing + (end.v - c.last.v));
-    ck_assert_int_eq(err.code, 0); /* a call that succeeds leaves the struct as it was */
+    ck_assert_int_eq(err.code, 0); /* a successful call leaves the struct unchanged */
     lladd_inspect_close(v);
-    v = bench_look(dev, false); /* and a new look is whole */
+    v = bench_look(dev, false); /* a new view is complete */
     ck_assert_int_eq(lladd_inspect_log(v, lladd_lsn_of(0), bench_ignore, NULL, &err), 0);
     ck_assert_uint_eq(bench_info(v).recycled_bytes, 0);
     lladd_inspect_close(v);
@@ -154,8 +154,8 @@ static int count_in(void *ctx, const struct lladd_inspect_record *r)
 struct growing {
     struct lladd_db *db;
     lladd_pageno page;
-    unsigned looks, until; /* how often the log was listed; the log grows while no more often */
-    unsigned wait, reads;  /* how often the log's bytes were read; it grows after `wait` of them */
+    unsigned looks, until; /* how often the log was listed; the log grows until `until` */
+    unsigned wait, reads;  /* how often the log's bytes were read; it grows after `wait` reads */
 };
 
 static struct growing *growing;
@@ -172,7 +172,7 @@ static void *grow(void *g)
     return NULL;
 }
 
-/* What was not written yet when it is read is written the moment after, and more, with seals. */
+/* Writes what the read has just missed, and more, with seal records. */
 static int64_t read_and_grow(struct lladd_device *dev, struct lladd_file *file, void *buf,
                              size_t len, uint64_t offset)
 {
@@ -186,8 +186,9 @@ static int64_t read_and_grow(struct lladd_device *dev, struct lladd_file *file, 
     return n;
 }
 
-/* A log that grows between the reads of who looks for its end seems to have a hole before a seal,
- * each time elsewhere: no damage, however often. Neither has who walks to the end that is known. */
+/* If the log grows while a reader looks for its end, there seems to be a hole before a seal record,
+ * at another place each time. That is never damage, neither there nor for a reader that reads up to
+ * the known end. */
 START_TEST(grows_under_the_reader)
 {
     struct lladd_device *dev;
@@ -205,7 +206,7 @@ START_TEST(grows_under_the_reader)
     dev->ops = &ops;
     struct lladd_inspect *v = bench_look(dev, false);
     ck_assert_uint_gt(g.looks, g.until);
-    for (unsigned k = 1; k < 6; k++) { /* it grows behind the last read but k */
+    for (unsigned k = 1; k < 6; k++) { /* the log grows after all but the last k reads */
         ck_assert_msg(bench_info(v).log_end_kind == LLADD_LOG_END_OPEN, "%s",
                       lladd_inspect_log_end(v));
         for (int grows = 0; grows < 2; grows++) {
@@ -226,9 +227,9 @@ START_TEST(grows_under_the_reader)
 }
 END_TEST
 
-/* A walk that begins in the middle of the view's log, at a record which was truncated since the
- * view was taken: what is missing is counted from there, whether something is left (0) or not (1).
- * (2): nothing is missing while it is there. */
+/* A walk that begins in the middle of the view's log, at a record that was truncated since the view
+ * was opened: the log missing is counted from there, whether something is left (0) or not (1). (2):
+ * nothing is missing while the record is there. */
 START_TEST(recycled_before_the_walk)
 {
     struct lladd_device *dev;

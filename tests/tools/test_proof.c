@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What proves to inspection that something is gone, though everything that is there is good: what
- * other records name, and pages that are newer than the log.
+ * How inspection proves that something is missing although everything that is there is valid:
+ * records that other records refer to, and pages that are newer than the log.
  */
 #include "bench.h"
 
@@ -36,7 +36,7 @@ static uint64_t a_free_page(struct lladd_device *dev, uint32_t *salt)
     return n;
 }
 
-/* What stands in a free page is nobody's; but it was not written before its log was durable. */
+/* The contents of a free page do not matter; but it was not written before its log was durable. */
 START_TEST(free_page_newer_than_the_log)
 {
     struct made m;
@@ -46,7 +46,8 @@ START_TEST(free_page_newer_than_the_log)
     unsigned char bytes[4096] = {0};
     lladd_put64(bytes + 8, UINT64_C(1) << 40);
     lladd_put64(bytes + 24, n);
-    bench_write(dev, "pages", n * 4096, bytes, sizeof bytes); /* whoever wrote that */
+    /* the writer of that page does not matter */
+    bench_write(dev, "pages", n * 4096, bytes, sizeof bytes);
     ck_assert_uint_eq(verify(dev).count.damage, 0);
     lladd_put32(bytes, ll_page_crc(salt, lladd_page_of(n), bytes, sizeof bytes));
     bench_write(dev, "pages", n * 4096, bytes, sizeof bytes);
@@ -80,7 +81,7 @@ static int note_names(void *ctx, const struct lladd_inspect_record *r)
     return 0;
 }
 
-/* Does a record from number k on name one before it, and not the first of all? */
+/* Does a record from number k on refer to an earlier record other than the first? */
 static bool is_named(const struct log *log, size_t k)
 {
     bool named = false;
@@ -90,8 +91,8 @@ static bool is_named(const struct log *log, size_t k)
     return named;
 }
 
-/* The file in which the log begins does not say where its first record does. That the first ones
- * are gone is known from those behind them that name them. */
+/* The first log file does not say where its first record begins. That its first records are missing
+ * is known from later records that refer to them. */
 START_TEST(first_records_are_gone)
 {
     static struct log log;
@@ -130,9 +131,9 @@ static uint64_t pages_written(struct lladd_db *db)
     return stats.pages_written;
 }
 
-/* A page is freed before it was ever written, and taken again by one that will format it some other
- * time: the log has a record about it that the disk has not, and no write was lost. But it was if
- * nobody has freed it. */
+/* A page is freed before it was ever written, and allocated again by a transaction that will format
+ * it later: the log has a record about it that the disk has not, and no write was lost. But if the
+ * page was not freed, the write was lost. */
 START_TEST(pages_taken_again_and_not_formatted_yet)
 {
     struct lladd_device *dev;

@@ -153,7 +153,7 @@ class DumpAndLoad(Case):
                     structure("list", "l", [p[1] for p in pairs]))
         self.load(text)
         got = self.dumped()
-        # A table has no order; its lines are those that went in, but for the checksum.
+        # A table has no order, so compare its lines as a set, without the checksum.
         plain = [re.sub(r" crc .*", "", line) for line in text.splitlines()]
         self.assertEqual(sorted(re.sub(r" crc .*", "", line) for line in got.splitlines()),
                          sorted(plain))
@@ -216,7 +216,7 @@ class Refused(Case):
         self.before = self.dumped()
 
     def refuse(self, text, *words, options=()):
-        # In batches what was complete before the mistake stays.
+        # With --batch the structures before the mistake stay.
         for more in ((),) if "\nend " in text else ((), ("--batch", 1)):
             err = self.bad("load", *options, *more, self.db, text=text)
             for word in words:
@@ -305,7 +305,7 @@ class AfterACrash(Case):
         child = subprocess.Popen([LLADD, "load", "--batch", "10", self.db], stdin=subprocess.PIPE)
         child.stdin.write(text[:3 * len(text) // 4].encode())
         child.stdin.flush()
-        # It has read, and committed, most of it when its log has grown.
+        # Once the log has grown, load has read and committed most of the file.
         while True:
             out = json.loads(run("stat", "--json", self.db)[1])
             if out["in_use"] and out["next_open"]["commits"] > 5:
@@ -326,7 +326,7 @@ class AfterACrash(Case):
         self.assertRegex(self.good("hash", "get", self.db, "lladd.load", "k0"), "^v+\n$")
         self.assertEqual(tree(self.db), before)
         self.assertFalse(json.loads(self.good("stat", "--json", self.db))["clean"])
-        # What was left is taken away by the next load, and its pages are used again.
+        # The next load removes what was left, and its pages are reused.
         self.load(text)
         self.assertEqual(self.good("hash", "get", self.db, "half", "k399"), 100 * "v" + "\n")
         self.sound("1 list, 1 hash table")
@@ -359,7 +359,7 @@ class Verify(Case):
         self.assertEqual(said["findings"][0]["kind"], "leak")
         self.assertEqual(said["leaked_pages"], said["structures"]["unowned_pages"])
         self.assertEqual(said["damage"], 0)
-        # A root that leads to something else may lead to them.
+        # An unknown structure may own the pages.
         subprocess.run([MAKE_DB, "--root", self.db, "mine"], check=True)
         out = self.good("verify", self.db)
         self.assertRegex(out, r"; 1 root of something else; \d+ pages of no structure\nno damage\n")
@@ -383,7 +383,7 @@ class Verify(Case):
             at = [p for p in range(0, len(whole), 4096) if whole[p + 200:p + 210] == b"x" * 10][-1]
             file.seek(at + 300)
             file.write(b"y")
-        # The log has no base to rebuild it from once it is cut off behind a checkpoint.
+        # Once the log is truncated at a checkpoint, it has no base image of the page.
         code, out, _ = run("verify", self.db)
         self.assertEqual(code, 1)
         self.assertIn(f"page {at // 4096}", out)
@@ -412,7 +412,7 @@ class Salvage(Case):
                 at = whole.index(text.encode("latin-1"))
                 file.seek(at)
                 file.write(bytes([whole[at] ^ 1]))
-        # Log behind the last checkpoint is not read but to rebuild a page.
+        # Log before the start of redo is read only to rebuild a page.
         need = json.loads(self.good("stat", "--json", self.db))["log"]["redo"]
         logs = os.path.join(self.db, "log")
         segment = os.path.join(logs, sorted(os.listdir(logs))[0])
@@ -541,7 +541,7 @@ class HostileBytes(Case):
             number = used[turn % len(used)] if turn < 2 * len(used) else dice.choice(used)
             was = self.pages[number * 4096:][:4096]
             page = bytearray(was)
-            # Most often among the first bytes behind the page header: there are roots and heads.
+            # Most often among the first bytes after the page header, where roots and heads are.
             for _ in range(dice.choice([1, 1, 2, 8])):
                 at = dice.choice([dice.randrange(32, 128), dice.randrange(32, 4096)])
                 page[at] = dice.choice([0, 1, 255, page[at] ^ 1 << dice.randrange(8)])
@@ -551,7 +551,7 @@ class HostileBytes(Case):
                 try:
                     code, _, err = run(*args)
                 except subprocess.TimeoutExpired:
-                    # An array or blob may be terabytes of zeros, and in order.
+                    # An array or blob may be terabytes of zeros, and valid.
                     self.assertEqual((args[0], run("verify", self.db)[0]), ("dump", 0))
                     continue
                 self.assertIn(code, (0, 1, 2), f"{args} turn {turn} page {number}: {err}")
@@ -617,7 +617,7 @@ class Hash(Case):
                       self.bad("hash", "put", "--create", "--key-size", 9999, self.db, "u", "k",
                                "v"))
         self.assertIn("not a number", self.bad("hash", "put", "--key-size", "x", self.db, "u"))
-        # What was not made is not there.
+        # A structure that was not made does not exist.
         self.assertIn("LLADD_NOT_FOUND", self.bad("hash", "scan", self.db, "u"))
 
     def test_no_table(self):

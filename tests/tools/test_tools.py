@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The lladd command as its users run it: test_tools.py <lladd> <make_db> <plugin.so>.
 
-What is said of databases in every state, in text and as JSON; exit codes; that nothing is changed
-by looking; that damage anywhere is blamed on the right file and stops nobody; that a database at
-work is not called damaged. Databases are made by make_db.c and are the same every time."""
+Tests the output for databases in every state, as text and as JSON, and the exit codes. Reading
+changes nothing. Damage anywhere is reported in the right file, and the command continues. A
+database in use is not reported as damaged. make_db.c makes the databases, always the same."""
 import hashlib
 import json
 import os
@@ -28,12 +28,12 @@ def run(*args, stdout=subprocess.PIPE):
 
 
 def numbers_out(text):
-    """The shape of a text: every number is N, and every run of blanks one."""
+    """Replaces every number by N, and every sequence of blanks by one."""
     return re.sub(r" +", " ", re.sub(r"\b(?:[0-9a-f]{8,16}|\d+(?:\.\d+)?)\b", "N", text))
 
 
 def tree(folder):
-    """What is in a directory, as one digest."""
+    """A hash of all files in a directory."""
     seen = hashlib.sha256()
     for base, below, names in sorted(os.walk(folder)):
         below.sort()
@@ -77,13 +77,13 @@ class Case(unittest.TestCase):
         return to
 
     def good(self, *args, code=0):
-        """stdout of a run that ends as it should."""
+        """stdout of a run that must succeed."""
         got, out, err = run(*args)
         self.assertEqual(got, code, f"lladd {args}: {out}{err}")
         return out
 
     def bad(self, *args, code):
-        """stderr of a run that fails as it should."""
+        """stderr of a run that must fail."""
         got, out, err = run(*args)
         self.assertEqual(got, code, f"lladd {args}: {out}{err}")
         return err
@@ -231,7 +231,7 @@ What keeps the log, the strongest first
         self.assertRegex(out, rf"LSN +age\n +{pinned} .* pin \"backup\"\n")
 
     def test_journal(self):
-        """What keeps the log is told by its name, and structures are in order with a journal."""
+        """What keeps the log is named, and structures are undamaged with a journal."""
         db = self.made.path("journal")
         subprocess.run([MAKE_DB, "--journal", db], check=True)
         before = tree(db)
@@ -256,7 +256,7 @@ What keeps the log, the strongest first
         self.assertIn("error", self.json("stat", db)["journal"])
 
     def test_run(self):
-        """A run of a dTable is a structure: checked, its pages its own, left out of dumps."""
+        """A sorted run is a structure: checked, with pages of its own, left out of dumps."""
         db = self.made.path("run")
         subprocess.run([MAKE_DB, "--run", db], check=True)
         self.assertIn("\nstructures: 1 run\n", self.good("verify", db))
@@ -367,7 +367,7 @@ What keeps the log, the strongest first
         out = self.good("page", "--history", db, where["bytes"])
         self.assertIn("page was", out)
         said = re.findall(r"^ *(\d+) +\d+ +\d+ +(\d+|-) +\d (\S+)", out, re.M)
-        # Each record found the page where the one before had left it.
+        # Each record's previous page LSN is that of the record before.
         self.assertGreater(len(said), 3)
         for before, after in zip(said, said[1:]):
             self.assertEqual(after[1], before[0])
@@ -410,11 +410,11 @@ What keeps the log, the strongest first
             self.assertRegex(out, r"^(note    .*\n)?"
                                   r"checked: \d+ records in \d+ log segments?, 16 pages \(.*\)\n"
                                   r"structures: .*\nno damage.*\n$")
-            # What has been changed since the last checkpoint needs the application's operations.
+            # Changes since the last checkpoint need the application's operations.
             if kind != "long":
                 self.assertIn("structures: not checked: log needs ", out)
             self.assertEqual(out.endswith("\nno damage\n"), "not checked: log" not in out)
-            # A page of bytes means what the application says: it is named, and by the status.
+            # Only the application knows a page of bytes: it is named, and the status says so.
             said = self.json("verify", "--ops", PLUGIN, self.made.path(kind), code=3)
             self.assertEqual([(f["kind"], f["message"]) for f in said["findings"]],
                              [("note", 'root "bytes" leads to something else than the library\'s '
@@ -488,7 +488,7 @@ class Doing(Case):
         plan = self.json("recover", "--dry-run", "--ops", PLUGIN, db)
         self.assertIn("log needs operation \"test.tally\" version 3",
                       self.bad("recover", db, code=2))
-        # The lock was taken for a moment, and says by whom.
+        # The failed open took the lock for a moment, and left its process number in the file.
         shutil.copy(self.made.path("crashed") + "/lock", db)
         self.assertEqual(tree(db), tree(self.made.path("crashed")))
         out = self.good("recover", "--ops", PLUGIN, db)
@@ -515,7 +515,7 @@ class Doing(Case):
         out = self.good("in-doubt", db).splitlines()
         self.assertEqual(len(out), 3)
         self.assertIn("aborted", [line for line in out if GID1 in line][0])
-        # Whoever comes later is told, and nothing changes.
+        # A later resolve fails with the outcome, and changes nothing.
         self.assertIn("has aborted it",
                       self.bad("resolve", "--ops", PLUGIN, "--commit", db, GID1, code=1))
         self.good("verify", db, code=3)
@@ -540,7 +540,7 @@ class Doing(Case):
 
     def test_resolve(self):
         db = self.copy("prepared")
-        # Whoever decides must be able to undo: the operation is needed.
+        # resolve may have to undo, so it needs the operation.
         self.assertIn("not registered", self.bad("resolve", "--abort", db, GID1, code=2))
         self.assertEqual(self.good("resolve", "--ops", PLUGIN, "--abort", db, GID1),
                          f"aborted {GID1}\n")
@@ -591,7 +591,7 @@ class AtWork(Case):
         self.assertIn("not closed cleanly", self.good("stat", db))
 
     def test_churn(self):
-        """Pages and log are being written, checkpoints cut the log: never called damaged."""
+        """While pages and log are written and truncated, there is never damage."""
         db = self.copy("clean")
         child = self.start("--churn", db)
         try:
@@ -604,7 +604,7 @@ class AtWork(Case):
                 self.good("page", db, self.made.where["clean"]["bytes"])
                 self.good("ops", db)
                 last = self.lines("--last", 5, db)
-                # A checkpoint may take some of them away before they are read: then it says so.
+                # A checkpoint may truncate some of them before they are read; that is reported.
                 self.assertTrue(len(last) == 6 or (len(last) < 6 and "recycled" in last[-1]["end"]),
                                 last)
                 shown = [r["lsn"] for r in self.lines(db)[:-1]]
@@ -644,7 +644,7 @@ class Damaged(Case):
         record = self.lines("--txn", where["aborted"], db)[0]
         stat = self.json("stat", db)
         name = [f["name"] for f in stat["files"] if f["name"].startswith("log/")][0]
-        # In the first segment: payload byte n - 8 lies behind one block header.
+        # In the first segment: payload byte n - 8 comes after one block header.
         at = record["lsn"] - 8 + 64
         self.flip(os.path.join(db, name), at + 20)
         out = self.good("verify", db, code=1)
@@ -653,7 +653,7 @@ class Damaged(Case):
         self.assertRegex(out.splitlines()[-1], rf"^DAMAGED: .* LSN {record['lsn']} \({name}\)")
         self.assertEqual(self.lines(db, code=1)[-1]["end"]["lsn"], record["lsn"])
         self.good("ops", db, code=1)
-        self.good("stat", db)  # the checkpoint lies behind the damage
+        self.good("stat", db)  # the checkpoint comes after the damage
 
     def test_log_behind_checkpoint(self):
         db = self.copy("clean")
@@ -710,7 +710,7 @@ class Damaged(Case):
             self.assertIn("format version 99", self.bad(verb, db, code=2))
 
     def test_everywhere(self):
-        """A sample of what test_damage.c does with every byte: through the command, on files."""
+        """A sample of the damages of test_damage.c, through the command, on files."""
         for kind in ("clean", "crashed"):
             db = self.copy(kind)
             for base, _, names in sorted(os.walk(db)):
