@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Expandable arrays, an element a call and in ranges. JSON lines; see docs/benchmarks.md.
+/* Expandable arrays: single elements and ranges. JSON lines; see docs/benchmarks.md.
  *
  *   bench-array [case]...   cases: fill overwrite get range; none: all
  *
- * Everything is cached, and the log goes to memory: what is measured is the structure. */
+ * Everything is cached, and the log is in memory: the structure itself is measured. */
 #include "common.h"
 
 #include <lladd/array.h>
@@ -57,8 +57,8 @@ static void make(struct bed *b, uint32_t size)
     bench_must(lladd_array_open(b->db, b->root, &b->array, NULL), "array_open");
 }
 
-/* Segments of the log are used again after a checkpoint, not made: as they are in a database that
- * has been in use for a while. */
+/* The checkpoint lets log segments be reused instead of created, as in a database that has been in
+ * use for a while. */
 static void unmake(struct bed *b)
 {
     lladd_array_close(b->array);
@@ -89,13 +89,13 @@ static void print(const char *what, uint32_t size, const struct bench_figure *f,
     bench_print(BENCH, text, "1/s", f, target, NULL);
 }
 
-/* A new array each time: its pages are allocated and formatted, too. */
+/* A new array for each run: allocating and formatting its pages is included. */
 static void bench_fill(uint32_t size)
 {
     struct bench_figure rate = {.n = 0};
     struct bed b;
     open_db(&b);
-    for (int run = -1; run < BENCH_RUNS; run++) { /* the first one warms up */
+    for (int run = -1; run < BENCH_RUNS; run++) { /* the first run warms up */
         make(&b, size);
         uint64_t t0 = bench_now_ns();
         begin(&b);
@@ -171,7 +171,7 @@ static void bench_range(uint32_t size)
         exit(1);
     struct bed b;
     open_db(&b);
-    for (int run = -1; run < BENCH_RUNS; run++) { /* the first one warms up */
+    for (int run = -1; run < BENCH_RUNS; run++) { /* the first run warms up */
         make(&b, size);
         for (size_t i = 0; i < (size_t)RANGE * size; i++)
             bytes[i] = (unsigned char)(i * 7 + 1);

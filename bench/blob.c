@@ -3,9 +3,9 @@
  *
  *   bench-blob [case]...   cases: store replace read; none: all
  *
- * `store` and `replace` work on files, a commit a value, both ways one after the other, so that
- * both see the same device; where they meet is where writes should begin to go past the log. `read`
- * is cached, and what is measured is the structure. */
+ * `store` and `replace` work on files, with a commit per value. Both ways alternate, so that both
+ * see the same device; the size at which they are equal is where writes should begin to go past the
+ * log. `read` is cached: the structure itself is measured. */
 #include "common.h"
 
 #include <lladd/blob.h>
@@ -69,7 +69,7 @@ static struct lladd_txn *begin(struct bed *b)
     return txn;
 }
 
-/* Microseconds for one value, stored or replaced in a transaction of its own. */
+/* Microseconds per value, stored or replaced in a transaction of its own. */
 static double one_value(struct bed *b, size_t len, bool replace, uint64_t bulk_from, int n)
 {
     lladd_pageno root = {0};
@@ -100,7 +100,7 @@ static void both_ways(bool replace)
         char text[100];
         int n = sizes[s] > 100000 ? 8 : 20;
         open_db(&b, true);
-        for (int run = -1; run < BENCH_RUNS; run++) { /* the first one warms up */
+        for (int run = -1; run < BENCH_RUNS; run++) { /* the first run warms up */
             double l = one_value(&b, sizes[s], replace, UINT64_MAX, n);
             double p = one_value(&b, sizes[s], replace, 1, n);
             if (run >= 0) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Figure 13 of the paper: what a filter is worth. Lookups of keys that are there, that are not, and
- * of either, in a linear_dtable with a bloom_dtable over it and without, in memory and from the
- * device. JSON lines; see docs/benchmarks.md.
+/* Figure 13 of the paper: the benefit of a filter. Looks up present keys, absent keys and a mix, in
+ * a linear_dtable with and without a bloom_dtable over it, in memory and from the device. JSON
+ * lines; see docs/benchmarks.md.
  *
  *   bench-bloom [ROWS]   default: four million
  *
- * The paper's keys are 2i: a linear_dtable stores such as their distance, and needs no look at any
- * to know that one is absent. So there are irregular ones as well: 4i, and 2 more half of the time.
+ * The paper's keys are 2i. A linear_dtable stores such keys as their distance, and finds without
+ * reading a key that one is absent. So there are irregular keys too: 4i, plus 2 for half of them.
  * Values are the number i. "Cold": the first lookups after opening, with nothing in any cache. */
 #include "common_dtable.h"
 
@@ -24,7 +24,7 @@ struct load {
 };
 static const char *const kinds[KINDS] = {"of existing keys", "of absent keys", "of either"};
 
-/* Of row i; one more is the key of none. */
+/* The key of row i; no row has this key plus 1. */
 static uint32_t key_of(const struct load *l, uint32_t i)
 {
     return l->irregular ? 4 * i + 2 * (i * UINT32_C(2654435761) >> 31) : 2 * i;
@@ -74,7 +74,7 @@ static void build(struct bed *b, const struct load *l, const char *config)
     bench_must(lladd_dtable_run_open(b->db, b->root, &b->table, NULL), "open a run");
 }
 
-/* Nanoseconds each. */
+/* Nanoseconds per lookup. */
 static double look_up(struct bed *b, const struct load *l, int kind, uint32_t n, uint64_t *seed)
 {
     struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
@@ -95,7 +95,7 @@ static double look_up(struct bed *b, const struct load *l, int kind, uint32_t n,
     return took;
 }
 
-/* [kind][cold], with the filter and without. */
+/* [kind][cold], with the filter or without. */
 struct figures {
     struct bench_figure f[KINDS][2];
 };
@@ -108,7 +108,7 @@ static void measure(const struct load *l, const char *config, struct figures *ou
     for (int kind = 0; kind < KINDS; kind++)
         for (int run = -1; run < BENCH_RUNS; run++) {
             double took = look_up(&b, l, kind, LOOKUPS, &seed);
-            if (run >= 0) /* the first one brings it into the cache */
+            if (run >= 0) /* the first run fills the cache */
                 bench_add(&out->f[kind][0], took);
         }
     for (int kind = 0; kind < KINDS; kind++)

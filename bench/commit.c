@@ -5,8 +5,8 @@
  *
  * `one` alternates the library with a bare loop of equal writes every 100 ms, so that both see the
  * same machine; its figures are differences and counts. `threads` prints each rate and its ratio to
- * the bare one-thread rate measured in the same run. `branches` is both phases of two-phase commit:
- * what one thread alone can do, and 64 that share forces of the log. */
+ * the bare one-thread rate of the same run. `branches` is both phases of two-phase commit, by one
+ * thread, and by 64 that share forces of the log. */
 #include "common.h"
 
 #include <lladd/lladd.h>
@@ -84,7 +84,7 @@ static void one_commit(struct rig *r, uint64_t v, uint32_t slot)
     bench_must(lladd_commit(one_change(r, v, slot)), "commit");
 }
 
-/* A branch of a distributed transaction: durable twice. */
+/* A branch of a distributed transaction: two forces of the log. */
 static void one_branch(struct rig *r, uint64_t v, uint32_t slot)
 {
     struct lladd_gid gid = {.format = 1, .gtrid_length = 12};
@@ -116,7 +116,7 @@ static void bench_one(void)
     for (int run = 0; run < BENCH_RUNS; run++) {
         uint64_t n[2] = {0, 0}, ns[2] = {0, 0}, used[2] = {0, 0};
         struct lladd_stats a = {.struct_size = sizeof a}, b = {.struct_size = sizeof b};
-        size_t size = 448; /* what a commit writes; corrected after the first slice */
+        size_t size = 448; /* bytes of a commit; corrected after the first slice */
         bench_must(lladd_stats(r.db, &a), "stats");
         for (int slice = 0; slice < 10; slice++) {
             int k = slice % 2;
@@ -225,7 +225,7 @@ static void bench_threads(void)
     rig_close(&r);
 }
 
-/* Both phases, each forced, by one thread and by 64: what sharing forces is worth. */
+/* Both phases, each forced, by one thread and by 64: the benefit of sharing forces. */
 static void bench_branches(void)
 {
     struct bench_figure alone = {.n = 0}, many = {.n = 0}, ratio = {.n = 0}, forces = {.n = 0};
@@ -259,7 +259,7 @@ static void bench_async(void)
     rig_open(&r);
     for (int run = 0; run < BENCH_RUNS; run++) {
         uint64_t t0 = bench_now_ns();
-        lladd_lsn behind = {0}; /* end of the half window before this one */
+        lladd_lsn behind = {0}; /* end of the previous half window */
         for (int i = 0; i < N; i++) {
             unsigned char value[VALUE];
             struct lladd_txn *txn;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_BENCH_COMMON_H
 #define LL_BENCH_COMMON_H
-/* What benches share: clocks, five runs and their median, JSON lines. A bench is not a test: it
+/* Shared by all benches: clocks, five runs and their median, JSON lines. A bench is not a test: it
  * asserts nothing about time, but it stops when a call fails. */
 #include <stddef.h>
 #include <stdint.h>
@@ -11,7 +11,7 @@
 uint64_t bench_now_ns(void); /* monotonic */
 uint64_t bench_cpu_ns(void); /* of the process */
 uint64_t bench_random(uint64_t *state);
-/* Instructions of this thread so far, 0 where the machine does not count them. */
+/* Instructions of this thread so far; 0 if the machine does not count them. */
 uint64_t bench_instructions(void);
 
 /* One figure: BENCH_RUNS samples, one JSON line with median, smallest and largest. */
@@ -22,15 +22,15 @@ struct bench_figure {
 void bench_add(struct bench_figure *, double value);
 double bench_median(const struct bench_figure *);
 /* {"bench":..., "case":..., "unit":..., "median":..., "min":..., "max":..., "runs":n, "target":...,
- *  "limit":...}; target and limit are texts, NULL leaves them out. */
+ * "limit":...}; target and limit are texts, left out if NULL. */
 void bench_print(const char *bench, const char *what, const char *unit, const struct bench_figure *,
                  const char *target, const char *limit);
 /* Ends the program with a message if rc is not 0. */
 void bench_must(int rc, const char *what);
-/* A directory below $TMPDIR or /tmp that exists and is empty; removed by bench_remove_dir. */
+/* Makes an empty directory below $TMPDIR or /tmp; bench_remove_dir removes it. */
 void bench_make_dir(char path[256]);
 void bench_remove_dir(const char *path);
-/* Writes all files of the directory out, and the operating system forgets what they contain. */
+/* Writes all files of the directory to disk, and drops them from the operating system's cache. */
 void bench_drop_cached(const char *path);
 
 #endif

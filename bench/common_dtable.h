@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef BENCH_COMMON_DTABLE_H
 #define BENCH_COMMON_DTABLE_H
-/* What the benchmarks of dTables share. */
+/* Shared by the benchmarks of dTables. */
 #include "common.h"
 
 #include <lladd/dtable_managed.h>
 
-/* A database in memory that nobody waits for, with managed tables. */
+/* A database in memory with managed tables; its commits do not wait. */
 void bench_dtable_open(struct lladd_device **, struct lladd_db **);
-/* Whether a value was found: of its bytes, if it has some, the first is read, as by whoever wants
- * it. */
+/* Whether a value was found. Reads its first byte, if it has one, as a user of the value would. */
 bool bench_dtable_seen(const struct lladd_dtable_value *);
-/* Walks through all of `rows`, backward from the last one if need be: millions of rows a second. */
+/* Walks through `rows` rows, forward or (_back) backward from the last: millions of rows a
+ * second. */
 double bench_dtable_scan(const struct lladd_dtable *, uint64_t rows);
 double bench_dtable_scan_back(const struct lladd_dtable *, uint64_t rows);
-/* What reading a table of so many rows costs. A round that does not count brings it into the cache;
- * `lookup`: nanoseconds of one, measured by the caller before. */
+/* The cost of reading a table of `rows` rows. A run that does not count fills the cache. `lookup`:
+ * nanoseconds per lookup, as the caller has measured. */
 struct bench_reads {
     struct bench_figure lookup, forward, backward;
 };

@@ -5,15 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ORDERS 1500000.0 /* at scale 1, as the specification has them; parts and suppliers too */
+#define ORDERS 1500000.0 /* at scale 1, by the specification; likewise parts and suppliers */
 #define PARTS 200000.0
 #define SUPPLIERS 10000.0
-#define LINES 7            /* of an order, at most */
-#define POOL (16u << 20)   /* bytes of text that comments are cut out of */
+#define LINES 7            /* most lines of an order */
+#define POOL (16u << 20)   /* bytes of text from which comments are cut */
 #define COMMENT_LEAST 10u  /* bytes: 0.4 and 1.6 times 27 */
 #define COMMENT_MOST 43u
-/* Days since 1970: the first order (1992-01-01), the last one (151 days before 1998-12-31), and
- * what the specification calls today (1995-06-17). */
+/* Days since 1970: the first order (1992-01-01), the last one (151 days before 1998-12-31), and the
+ * specification's "current date" (1995-06-17). */
 #define FIRST_ORDER 8035u
 #define LAST_ORDER 10440u
 #define TODAY 9298u
@@ -39,7 +39,7 @@ static uint32_t among(struct lineitem *l, uint64_t from, uint64_t to)
 
 /* ---- the text -------------------------------------------------------------------------------- */
 
-/* Words of one kind, those of one weight in a string; ends with weight 0. */
+/* Words of one kind, grouped by weight; ends with weight 0. */
 struct words {
     unsigned weight;
     const char *list; /* separated by commas */
@@ -94,7 +94,7 @@ static const struct words auxiliaries[] = {
         "could have to,should have to,must have to,need to,try to"},
     {0, NULL}};
 static const struct words terminators[] = {{50, "."}, {1, ";,:,?,!,--"}, {0, NULL}};
-/* A letter is a word of a kind, or a phrase; what stands in small letters stands there. */
+/* A capital letter is a word of a kind, or a phrase; small letters stand for themselves. */
 static const struct words noun_phrases[] = {
     {50, "D J N"}, {20, "J N"}, {10, "N,J; J N"}, {0, NULL}};
 static const struct words verb_phrases[] = {
@@ -164,7 +164,7 @@ static void put_letter(struct lineitem *l, struct text *t, char letter)
 static void put_form(struct lineitem *l, struct text *t, struct lineitem_text form)
 {
     for (size_t i = 0; i < form.len; i++)
-        if (form.bytes[i] == ' ' && form.bytes[i + 1] != 'T') /* a sentence's end follows at once */
+        if (form.bytes[i] == ' ' && form.bytes[i + 1] != 'T') /* none before a terminator */
             put(t, (struct lineitem_text){" ", 1});
         else
             put_letter(l, t, form.bytes[i]);
@@ -217,7 +217,7 @@ static struct lineitem_text one_of(struct lineitem *l, const char *list)
 static void fill_numbers(struct lineitem *l, uint32_t *n)
 {
     const uint64_t s = l->suppliers, part = among(l, 1, l->parts);
-    n[L_ORDERKEY] = (uint32_t)(l->order / 8 * 32 + l->order % 8); /* of 32 keys eight are used */
+    n[L_ORDERKEY] = (uint32_t)(l->order / 8 * 32 + l->order % 8); /* eight of 32 keys are used */
     n[L_PARTKEY] = (uint32_t)part;
     n[L_SUPPKEY] = (uint32_t)((part + among(l, 0, 3) * (s / 4 + (part - 1) / s)) % s + 1);
     n[L_LINENUMBER] = l->line;
@@ -257,7 +257,7 @@ bool lineitem_next(struct lineitem *l, struct lineitem_row *row)
     return true;
 }
 
-/* ---- shown ----------------------------------------------------------------------------------- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 const char *lineitem_name(enum lineitem_column c)
 {
@@ -269,8 +269,8 @@ const char *lineitem_name(enum lineitem_column c)
     return names[c];
 }
 
-/* Days since 1970 as a date of the Gregorian calendar, by its cycle of 400 years, which begins with
- * March: the day of a leap year is the last of one. */
+/* Converts days since 1970 to a Gregorian date, by the calendar's cycle of 400 years. Its years
+ * begin in March, so that a leap day is the last day of a year. */
 static size_t print_date(uint32_t days, char *out)
 {
     enum { TO_1970 = 719468, CYCLE = 146097, CENTURY = 36524, FOUR = 1461, YEAR = 365 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef BENCH_COMMON_LINEITEM_H
 #define BENCH_COMMON_LINEITEM_H
-/* The table `lineitem` of TPC-H, made up row by row after the benchmark's public specification
+/* The table `lineitem` of TPC-H, generated row by row from the benchmark's public specification
  * (sections 1.4 and 4.2): keys, quantities, prices and dates from their uniform distributions, and
- * comments cut out of a text of the specification's grammar. Its random numbers are not those of
- * the specification's own program, so its rows are other ones with the same distributions; a seed
- * and a scale always give the same ones. Nothing of it is kept in a file. */
+ * comments cut out of a text of the specification's grammar. The random numbers are not those of
+ * the specification's own program, so the rows differ but have the same distributions; a seed and a
+ * scale always give the same rows. Nothing is kept in a file. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,7 +22,7 @@ enum lineitem_column {
     L_SHIPDATE,      /* days since 1970 */
     L_COMMITDATE,    /* likewise */
     L_RECEIPTDATE,   /* likewise */
-    L_RETURNFLAG,    /* from here on texts */
+    L_RETURNFLAG,    /* texts from here on */
     L_LINESTATUS,
     L_SHIPINSTRUCT,
     L_SHIPMODE,
@@ -38,20 +38,21 @@ struct lineitem_text {
 
 struct lineitem_row {
     uint32_t number[LINEITEM_NUMBERS];
-    struct lineitem_text text[LINEITEM_COLUMNS - LINEITEM_NUMBERS]; /* as long as the generator */
+    struct lineitem_text text[LINEITEM_COLUMNS - LINEITEM_NUMBERS]; /* of the generator */
 };
 
 struct lineitem;
 
-/* Scale 1 has 1.5 million orders, of one to seven rows each. NULL: no memory, or a scale that is
- * none (0.00001 to 100). */
+/* Scale 1 has 1.5 million orders, of one to seven rows each. NULL: no memory, or an invalid scale
+ * (valid: 0.00001 to 100). */
 struct lineitem *lineitem_new(double scale, uint64_t seed);
 void lineitem_free(struct lineitem *);
-/* False: there are no more. */
+/* False: there are no more rows. */
 bool lineitem_next(struct lineitem *, struct lineitem_row *);
 /* "l_orderkey" and so on. */
 const char *lineitem_name(enum lineitem_column);
-/* As a text, dates as 1996-03-13, money as 12.30: its length; `out` has room for 64 bytes. */
+/* Prints a column, dates as 1996-03-13, money as 12.30; returns its length. `out` has room for 64
+ * bytes. */
 size_t lineitem_print(const struct lineitem_row *, enum lineitem_column, char *out);
 
 #endif

@@ -33,7 +33,7 @@ static struct lladd_db *open_memory(struct lladd_device *dev, struct lladd_optio
     return db;
 }
 
-/* n formatted pages of plain bytes; their numbers. */
+/* Makes n formatted pages of plain bytes; returns their numbers. */
 static lladd_pageno *make_pages(struct lladd_db *db, size_t n)
 {
     lladd_pageno *pages = calloc(n, sizeof *pages);
@@ -53,7 +53,7 @@ static lladd_pageno *make_pages(struct lladd_db *db, size_t n)
 
 static void bench_set(void)
 {
-    enum { PAGES = 1000, N = 200000 }; /* a log of 13 MB: segments are used again, not made */
+    enum { PAGES = 1000, N = 200000 }; /* a log of 13 MB: segments are reused, not created */
     struct bench_figure ns = {.n = 0}, instructions = {.n = 0}, bytes = {.n = 0};
     struct lladd_options o = LLADD_OPTIONS_INIT;
     struct lladd_device *dev;
@@ -62,12 +62,12 @@ static void bench_set(void)
     o.checkpoint_bytes = UINT64_MAX;
     struct lladd_db *db = open_memory(dev, &o);
     lladd_pageno *pages = make_pages(db, PAGES);
-    for (int run = -1; run < BENCH_RUNS; run++) { /* the first one warms up */
+    for (int run = -1; run < BENCH_RUNS; run++) { /* the first run warms up */
         struct lladd_txn *txn;
         struct lladd_stats a = {.struct_size = sizeof a}, b = {.struct_size = sizeof b};
         uint64_t seed = (uint64_t)run + 2;
         bench_must(lladd_begin(db, NULL, &txn, NULL), "begin");
-        for (int i = 0; i < PAGES; i++) /* page images, and warm */
+        for (int i = 0; i < PAGES; i++) /* page images are logged here, and caches are warmed */
             bench_must(lladd_set(txn, pages[i], 0, &seed, 8), "set");
         bench_must(lladd_stats(db, &a), "stats");
         uint64_t i0 = bench_instructions(), t0 = bench_now_ns();
@@ -135,8 +135,8 @@ struct recovered {
     double redo, whole; /* updates redone per second of redo, of recovery */
 };
 
-/* Recovers the crashed database in a child, whose changes nobody sees: the next one finds what this
- * one found. */
+/* Recovers the crashed database in a child process. Its changes stay in the child, so the next run
+ * finds the same state. */
 static struct recovered recover_in_child(struct lladd_device *dev, struct lladd_options *o,
                                          uint64_t updates)
 {
@@ -193,8 +193,8 @@ static void bench_redo_of(size_t n_pages, const char *what)
             "set");
     }
     bench_must(lladd_commit(txn), "commit");
-    /* Another commit says in the log that all this is durable, as it is of all but the end of any
-     * log; or recovery would have to write it once more (REC-4). */
+    /* Another commit says in the log that the pages are durable up to here; otherwise recovery
+     * would have to write them once more (REC-4). */
     bench_must(lladd_begin(db, NULL, &txn, NULL), "begin");
     bench_must(lladd_set(txn, pages[0], 0, &seed, 8), "set");
     bench_must(lladd_commit(txn), "commit");
@@ -258,7 +258,7 @@ static struct opened open_in_child(struct lladd_device *dev, struct lladd_option
     return r;
 }
 
-/* 64 MiB of log since the last checkpoint, and a transaction that a crash has cut short. */
+/* Writes 64 MiB of log after the last checkpoint, and a transaction that a crash interrupts. */
 static struct lladd_db *write_log(struct lladd_device *dev, struct lladd_options *o,
                                   lladd_pageno *pages, size_t n_pages)
 {
@@ -322,7 +322,7 @@ static void bench_first_read(void)
 
 /* ---- a large loser ---- */
 
-/* Locks are on pages: so many records, and there is one for each. */
+/* Locks are on pages, one for each record. */
 static int lock_page(struct lladd_txn *txn, uint64_t page)
 {
     return lladd_lock(txn, LLADD_LOCK_NAME(lladd_lock_id(page)), LLADD_LOCK_X, LLADD_LOCK_TRY);
@@ -336,7 +336,7 @@ static int protect(void *ctx, struct lladd_txn *txn, const struct lladd_log_entr
 static const struct lladd_participant protector = {
     .struct_size = sizeof protector, .name = "bench.protector", .version = 1, .protect = protect};
 
-/* One transaction of so many updates, all over the pages, that a crash cuts short. */
+/* One transaction of `updates` updates, all over the pages, that a crash interrupts. */
 static void write_loser(struct lladd_device *dev, struct lladd_options *o, lladd_pageno *pages,
                         size_t n_pages, unsigned updates)
 {
@@ -360,7 +360,7 @@ static void write_loser(struct lladd_device *dev, struct lladd_options *o, lladd
 
 enum { LOSER_PAGES = 10000, LOSER_UPDATES = 1000000, LOSER_WAYS = 3 };
 
-/* Full and instant recovery of it beside each other, in turn. */
+/* Full and instant recovery of the loser, alternating. */
 static void recover_loser(struct lladd_device *dev, struct lladd_options *without,
                           struct lladd_options *with, lladd_pageno page, const char *cache)
 {
@@ -410,7 +410,7 @@ static void bench_loser(void)
     lladd_device_close(dev);
 }
 
-/* What a simulator would open. */
+/* The options a simulator would use. */
 static struct lladd_options small_options(void)
 {
     struct lladd_options o = LLADD_OPTIONS_INIT;
@@ -459,7 +459,7 @@ static void bench_reopen(void)
     bench_remove_dir(dir);
 }
 
-/* ---- a crash, again and again -------------------------------------------------------------- */
+/* ---- repeated crashes ---------------------------------------------------------------------- */
 
 struct crashed {
     struct crashed_file {
@@ -483,7 +483,7 @@ static int note_file(void *ctx, const char *name)
     return len < 0 || (size_t)len >= sizeof f->name ? -ENAMETOOLONG : 0;
 }
 
-/* All there is on the device. */
+/* Copies all files of the device. */
 static void take_files(struct lladd_device *dev, struct crashed *c)
 {
     c->folder = "";
@@ -519,7 +519,7 @@ static struct lladd_device *put_files(const struct crashed *c)
     return dev;
 }
 
-/* Eight pages; since the last checkpoint five commits, and a transaction that did not end: 43
+/* Eight pages; since the last checkpoint, five commits and a transaction that did not end: 43
  * records and eight page images. */
 static void crash(struct lladd_device *dev, struct lladd_options *o)
 {
@@ -571,7 +571,7 @@ static void bench_crash(void)
         free(c.files[i].bytes);
 }
 
-/* Updates ten times the cache in one transaction; how far does memory grow beyond the budget? */
+/* Updates ten times the cache in one transaction. How far does memory grow beyond the budget? */
 static void bench_large(void)
 {
     enum { BUDGET = 32 << 20, PAGES = 10 * BUDGET / 4096 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cTables: one million rows of eight columns, as rows and by the column: writing, digesting,
- * looking up a column, seeing one column of all rows with a cursor, and in batches. JSON lines; see
- * docs/benchmarks.md.
+/* cTables: one million rows of eight columns, as a row store and as a column store: writing,
+ * digesting, looking up a column, reading one column of all rows with a cursor, and in batches.
+ * JSON lines; see docs/benchmarks.md.
  *
  *   bench-ctable [case]...   cases: row column; none: all
  *
@@ -26,7 +26,7 @@ struct bed {
     struct lladd_ctable *t;
 };
 
-/* Four layers for numbers: an array without bytes of state, one with, small ones, differences. */
+/* Four layers for numbers: an array without state bytes, one with them, small integers, deltas. */
 static const struct lladd_ctable_group groups[] = {
     {names, 1, "class(dt) array_dtable config [ \"value_size\" int 4 \"tag_byte\" bool false ]"},
     {names + 1, 1, "class(dt) array_dtable config [ \"value_size\" int 4 ]"},
@@ -174,7 +174,7 @@ static void store(bool columns)
         open_db(&b, columns);
         bench_add(&puts, fill(&b) / ROWS * 1e6);
         bench_add(&digests, digest(&b));
-        (void)in_batches(&b, 0); /* reads what it needs */
+        (void)in_batches(&b, 0); /* warms the cache */
         (void)walk(&b, 1);
         bench_add(&lookups, look_up(&b) * 1e6);
         bench_add(&walks, ROWS / walk(&b, 1) / 1e6);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* dTables: what it takes to build them, how long lookups and scans take, how large they are: the
- * configurations of the paper's figure 11, and of 12. JSON lines; see docs/benchmarks.md.
+/* dTables: build time, lookups, scans and sizes for the configurations of the paper's figures 11
+ * and 12, and others. JSON lines; see docs/benchmarks.md.
  *
  *   bench-dtable [case]...   figure11 figure12 sparse auto texts stamps hot; none: all
  *
  * Figure 11: four million keys from 0 up, values of five bytes, one in 500 of seven (the plain
- * array has none of these). In memory, and cached before the clock starts: what is measured is the
- * structure. */
+ * array has none of these). In memory, and cached before the measurement: the structure itself is
+ * measured. */
 #include "common_dtable.h"
 
 #include <lladd/dtable.h>
@@ -45,15 +45,15 @@ static void close_db(struct bed *b)
     lladd_device_close(b->dev);
 }
 
-/* What is built and looked up. */
+/* The rows to build and look up. */
 struct load {
     const char *name, *config;
     bool sevens;      /* some values are longer */
     bool four;        /* values are the key's low four bytes */
-    uint32_t spacing; /* keys are this far apart */
-    /* Any others; the room has 64 bytes. */
+    uint32_t spacing; /* distance of two keys */
+    /* Other values; the room has 64 bytes. */
     struct lladd_dtable_value (*value)(uint32_t i, unsigned char *room);
-    uint32_t among; /* so many keys are looked up; 0: all */
+    uint32_t among; /* number of keys looked up; 0: all */
 };
 
 static uint32_t is_seven(const struct load *l, uint32_t i)
@@ -61,7 +61,7 @@ static uint32_t is_seven(const struct load *l, uint32_t i)
     return l->sevens && (i * UINT32_C(2654435761)) % 500 == 7;
 }
 
-/* Seconds. */
+/* Returns seconds. */
 static double build(struct bed *b, const struct load *l, struct lladd_dtable **out)
 {
     struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
@@ -89,7 +89,7 @@ static double build(struct bed *b, const struct load *l, struct lladd_dtable **o
     return took;
 }
 
-/* Nanoseconds each. `add`: to a key that is there. */
+/* Nanoseconds per lookup. `add`: added to existing keys; not 0: absent keys. */
 static double look_up(const struct lladd_dtable *t, const struct load *l, uint32_t add,
                       uint64_t *seed)
 {
@@ -131,7 +131,7 @@ static void measure(const struct load *l, const char *lookup_target, const char 
     for (int run = -1; run < BENCH_RUNS; run++) {
         double s = bench_dtable_scan(t, ROWS), n = look_up(t, l, 0, &seed),
                a = l->spacing > 1 ? look_up(t, l, 1, &seed) : 0;
-        if (run < 0) /* which brings it into the cache */
+        if (run < 0) /* the first run fills the cache */
             continue;
         bench_add(&scanned, s);
         bench_add(&looked, n);
@@ -177,7 +177,7 @@ static void print_reads(const char *name, struct bench_reads *r, bool targets)
     print(name, "scan backward", "million rows/s", &r->backward, scan);
 }
 
-/* Two tables as one: all of it, and one row in front. */
+/* Two tables in an overlay: all rows, and one row in front of them. */
 static void figure12(void)
 {
     struct load l = {"exception over array",
@@ -217,7 +217,7 @@ static void sparse(void)
     measure(&tree, NULL, NULL);
 }
 
-/* One of a thousand texts of some 50 bytes. */
+/* One of a thousand texts of about 50 bytes. */
 static struct lladd_dtable_value text_of(uint32_t i, unsigned char *room)
 {
     int n = snprintf((char *)room, 64, "Customer number %u, of the northern district, pays",
@@ -225,7 +225,7 @@ static struct lladd_dtable_value text_of(uint32_t i, unsigned char *room)
     return lladd_dtable_value(room, (size_t)n);
 }
 
-/* Seconds that go on by up to fifteen, and a day now and then. */
+/* Times in seconds that increase by up to fifteen, and by a day now and then. */
 static struct lladd_dtable_value stamp_of(uint32_t i, unsigned char *room)
 {
     uint32_t stamp = 1000000000 + i * 8 + (i * UINT32_C(2654435761) >> 29) + i / 1000 * 86400;
@@ -261,7 +261,7 @@ static void automatic(void)
 
 #define TEXTS "class(dt) ustring_dtable config [ \"base\" class(dt) linear_dtable \"bytes\" int 2 ]"
 
-/* Five hundred keys, which the second table keeps. */
+/* Five hundred keys, which the cache_dtable keeps. */
 static void hot(void)
 {
     static const struct load loads[] = {

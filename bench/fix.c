@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fix: what a page of the cache costs. One JSON line per case, medians of five runs.
+ * fix: the cost of accessing a cached page. One JSON line per case, medians of five runs.
  *
  *     bench-fix [quick]
  *
- * hit: fix, look at the page LSN, unfix; pages in random order, all cached. With two threads each
- * has half of the pages. bare, beside it, is what no buffer manager can beat on this machine: the
- * same two atomics and the same look, at frames whose addresses are known. miss: the file is four
- * times the cache and in memory, so that what is measured is the buffer manager and one copy. open:
- * open and close, with nothing in between.
+ * hit: fix, read the page LSN, unfix; pages in random order, all cached. With two threads each has
+ * half of the pages. bare, measured beside it, is a lower bound for any buffer manager on this
+ * machine: the same two atomic operations and the same read, at frames with known addresses. miss:
+ * the file is four times the cache, and in memory, so that the buffer manager and one copy are
+ * measured. open: open and close, with nothing in between.
  */
 #include "common.h"
 
@@ -83,7 +83,7 @@ struct visitor {
     struct ll_frame **frames; /* bare: of all pages */
 };
 
-/* Page numbers in random order. Read one after the other they cost next to nothing. */
+/* Page numbers in random order. Reading them sequentially costs next to nothing. */
 static uint32_t *make_order(uint64_t first, uint64_t pages)
 {
     uint32_t *order = malloc(ORDER * sizeof *order);
@@ -111,7 +111,7 @@ static void *visit(void *arg)
     return NULL;
 }
 
-/* Nobody holds the frames, so their words may be counted up and down again. */
+/* The frames have no holders, so their words may be counted up and down again. */
 static void *visit_bare(void *arg)
 {
     struct visitor *v = arg;
@@ -128,7 +128,7 @@ static void *visit_bare(void *arg)
     return NULL;
 }
 
-/* Nanoseconds for one fix and unfix, per thread. With `frames`: bare. */
+/* Nanoseconds per fix and unfix, per thread. With `frames`: bare. */
 static double time_hits(struct ll_buffer *b, uint64_t pages, unsigned how, unsigned threads,
                         struct ll_frame **frames)
 {

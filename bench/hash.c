@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Linear hash tables: insertions with their splits, lookups one by one, many at a time and by two
+/* Linear hash tables: insertions with their splits, lookups one by one, many per call and by two
  * threads, log bytes, both kinds of undo. JSON lines; see docs/benchmarks.md.
  *
  *   bench-hash [case]...   cases: insert create physical many threads log space; none: all */
@@ -82,7 +82,7 @@ static void insert_many(struct bed *b, struct lladd_txn *txn, uint64_t n)
 
 typedef void insert_fn(struct bed *, struct lladd_txn *, uint64_t n);
 
-/* Of a table of its own: the seconds n insertions took. */
+/* Inserts n keys into a new table; returns the seconds that the insertions took. */
 static double filled_by(insert_fn *fn, struct bed *b, uint32_t width, uint64_t n, unsigned flags,
                         bool create)
 {
@@ -106,7 +106,7 @@ static double filled(struct bed *b, uint32_t width, uint64_t n, unsigned flags, 
     return filled_by(insert, b, width, n, flags, create);
 }
 
-/* Each key depends on the answer before, as it does for who has only one question at a time. */
+/* Each key depends on the previous answer, so lookups cannot overlap. */
 static double looked_up(struct bed *b, uint64_t n, uint64_t keys, uint64_t seed)
 {
     uint64_t value = 0, t0 = bench_now_ns();
@@ -250,7 +250,7 @@ static uint64_t pages_of(struct bed *b)
     return s.pages;
 }
 
-/* Lengths are + 1; 0: the key is not there. */
+/* Stored lengths are + 1; 0: the key is absent. */
 static void put_some(struct bed *b, uint16_t *lengths, uint64_t key, uint16_t length)
 {
     static const unsigned char bytes[400];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The journal: entries of one transaction, transactions of one entry that nobody waits for, and
- * what is read again after a restart. JSON lines; see docs/benchmarks.md.
+/* The journal: entries of one transaction, transactions of one entry that do not wait, and reading
+ * entries again after a restart. JSON lines; see docs/benchmarks.md.
  *
  *   bench-journal [case]...   cases: append single replay; none: all */
 #include "common.h"
@@ -13,7 +13,7 @@
 #define BENCH "journal"
 #define ENTRIES 2000000u
 #define TXNS 1000000u
-#define ENTRY_BYTES 14u /* a key of 4 bytes, a value of 5, and what a table puts around them */
+#define ENTRY_BYTES 14u /* a key of 4 bytes, a value of 5, and a table's header for them */
 
 struct bed {
     struct lladd_device *dev;
@@ -62,7 +62,7 @@ static void append(struct bed *b, struct lladd_txn *txn, uint64_t i)
                "append");
 }
 
-/* Entries a second. */
+/* Entries per second. */
 static double append_many(struct bed *b)
 {
     uint64_t t0 = bench_now_ns();

@@ -23,7 +23,7 @@ static void put(const struct lineitem_row *row, int column)
 {
     char text[64];
     size_t len = lineitem_print(row, (enum lineitem_column)column, text);
-    bool quoted = column == L_COMMENT; /* of the grammar's signs the comma is one */
+    bool quoted = column == L_COMMENT; /* the grammar of comments includes commas */
     printf(quoted ? ",\"%.*s\"" : ",%.*s", (int)len, text);
 }
 

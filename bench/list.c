@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Lists: appended to, inserted into, walked, used as a queue. JSON lines; see docs/benchmarks.md.
+/* Lists: append, insert, walk, use as a queue. JSON lines; see docs/benchmarks.md.
  *
  *   bench-list [case]...   cases: append insert walk queue; none: all
  *
- * Everything is cached, and the log goes to memory: what is measured is the structure. Items have
- * 100 bytes. */
+ * Everything is cached, and the log is in memory: the structure itself is measured. Items have 100
+ * bytes. */
 #include "common.h"
 
 #include <lladd/list.h>
@@ -68,7 +68,7 @@ static void make(struct bed *b)
     bench_must(lladd_list_open(b->db, b->root, &b->list, NULL), "list_open");
 }
 
-/* Segments of the log are used again after a checkpoint, not made. */
+/* The checkpoint lets log segments be reused instead of created. */
 static void unmake(struct bed *b)
 {
     lladd_list_close(b->list);
@@ -99,7 +99,7 @@ static void bench_fill(bool anywhere, const char *what)
     struct bed b;
     char text[100];
     open_db(&b);
-    for (int run = -1; run < BENCH_RUNS; run++) { /* the first one warms up */
+    for (int run = -1; run < BENCH_RUNS; run++) { /* the first run warms up */
         struct lladd_stats before = {.struct_size = sizeof before}, after = before;
         make(&b);
         bench_must(lladd_stats(b.db, &before), "stats");
@@ -149,7 +149,7 @@ static void bench_walk(void)
     bench_print(BENCH, "the next item of a walk", "ns", &ns, NULL, NULL);
 }
 
-/* Takes one away in front and puts one at the end, a transaction each that does not wait. */
+/* Removes the first item and appends one, in a transaction each that does not wait. */
 static void bench_queue(void)
 {
     struct lladd_txn_options t = {.struct_size = sizeof t, .durability = LLADD_DURABLE_LATER};

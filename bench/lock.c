@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Locks: a pair of lock and unlock, transactions with ten row locks beside the same without, two
- * threads with different names and with one. JSON lines; see docs/benchmarks.md.
+/* Locks: a pair of lock and unlock, transactions with ten row locks and without, two threads with
+ * different names and with the same. JSON lines; see docs/benchmarks.md.
  *
  *   bench-lock [case]...   cases: pair rows threads contended; none: all */
 #include "common.h"
@@ -92,7 +92,7 @@ static double flat_pairs(struct bed *b)
     return took / PAIRS;
 }
 
-/* Asks again and again for what is held. */
+/* Requests a lock that is already held, again and again. */
 static double held(struct bed *b)
 {
     struct lladd_txn *txn = begin(b);
@@ -121,7 +121,7 @@ static void bench_pair(void)
     bench_print(BENCH, "lock a row that is held already", "ns", &again, NULL, NULL);
 }
 
-/* Nanoseconds a transaction takes that writes once and locks so many rows before. */
+/* Nanoseconds per transaction that locks `rows` rows and then writes once. */
 static double transactions(struct bed *b, uint32_t rows)
 {
     uint64_t t0 = bench_now_ns();
@@ -141,7 +141,7 @@ static void bench_rows(void)
     for (int run = 0; run < BENCH_RUNS; run++) {
         struct bed b;
         open_bed(&b);
-        transactions(&b, ROWS); /* what grows has grown */
+        transactions(&b, ROWS); /* warms up: afterwards nothing grows any more */
         double bare = transactions(&b, 0), locked = transactions(&b, ROWS);
         bench_add(&without, bare);
         bench_add(&more, locked - bare);
@@ -167,7 +167,7 @@ static void *make_pairs(void *arg)
     return NULL;
 }
 
-/* One name for all; each writes a page of its own. */
+/* Both threads lock the same name; each writes a page of its own. */
 static void *meet(void *arg)
 {
     struct worker *w = arg;
@@ -180,7 +180,7 @@ static void *meet(void *arg)
     return NULL;
 }
 
-/* Seconds two threads take, each with a table of its own or with the same. */
+/* Seconds that two threads take, each with a table of its own or both with the same. */
 static double together(struct bed *b, void *(*fn)(void *), bool same)
 {
     struct worker w[2];

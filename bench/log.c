@@ -133,7 +133,7 @@ static void bench_append(void)
         struct bench_figure f = {.n = 0};
         struct subject s;
         subject_init(&s, NULL, 1 << 20);
-        run_appenders(s.log, threads); /* segments and pages come into being */
+        run_appenders(s.log, threads); /* warms up: creates segments and pages */
         for (int run = 0; run < BENCH_RUNS; run++)
             bench_add(&f, run_appenders(s.log, threads));
         subject_free(&s);
@@ -169,7 +169,7 @@ static void bare_free(struct bare *b)
     unlink(b->path);
 }
 
-/* As long as a commit of one record: record and seal. */
+/* A write as long as a commit of one record: the record and its durability marker. */
 static void bare_commit(struct bare *b)
 {
     unsigned char bytes[192];
@@ -254,8 +254,8 @@ static struct cost commit_slice(struct committer *c, int n, uint64_t *go)
                          (double)(end_cpu - cpu) / 1000 / (double)(done ? done : 1)};
 }
 
-/* Slices of bare loop and log in turn: medians of the rates, of their ratios, and of the difference
- * in CPU time. */
+/* Alternates slices of the bare loop and of the log: medians of the rates, of their ratios, and of
+ * the difference in CPU time. */
 static void compare_commits(int threads, bool quiet)
 {
     struct bench_figure rate = {.n = 0}, ratio = {.n = 0}, over = {.n = 0}, bare_rate = {.n = 0};
@@ -377,8 +377,8 @@ static int ignore(void *ctx, const struct ll_record *rec, struct lladd_error *er
     return 0;
 }
 
-/* The log's part of a recovery: list, scan 40 records, look behind the end, cut, go on in a new
- * segment. What the simulator does for each crash state. */
+/* The log's part of a recovery: list segments, scan 40 records, look past the end, truncate,
+ * continue in a new segment. The simulator does this for each crash state. */
 static void bench_recover(void)
 {
     enum { OPENS = 20000 };
@@ -413,7 +413,7 @@ static void bench_recover(void)
     bench_print(BENCH, "open-scan-start-close-crashed-memory", "ns", &f, NULL, NULL);
 }
 
-/* How fast a long log is read. */
+/* The speed of reading a long log. */
 static void bench_scan(void)
 {
     enum { RECORDS = 1000000 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Managed dTables: writing rows in one large transaction and in many small ones, what that takes in
- * memory, digests, and what reading through the layers costs. JSON lines; see docs/benchmarks.md.
+/* Managed dTables: writing rows in one large transaction and in many small ones, their memory,
+ * digests, and the cost of reading through the layers. JSON lines; see docs/benchmarks.md.
  *
  *   bench-managed [case]...   cases: load small read; none: all
  *
@@ -49,7 +49,7 @@ static void put(struct lladd_txn *txn, struct bed *b, uint32_t key, const char *
     bench_must(lladd_managed_put(txn, b->t, &k, &v), "put");
 }
 
-/* Seconds. */
+/* Returns seconds. */
 static double fill(struct bed *b)
 {
     struct lladd_txn *txn;
@@ -73,7 +73,7 @@ static void print(const char *what, const char *unit, struct bench_figure *f, co
     bench_print(BENCH, what, unit, f, target, NULL);
 }
 
-/* One transaction, in the order of the keys. */
+/* One transaction, in key order. */
 static void load(void)
 {
     struct bench_figure rows = {.n = 0}, memory = {.n = 0}, digests = {.n = 0};
@@ -92,7 +92,7 @@ static void load(void)
     print("digest of four million rows", "s", &digests, NULL);
 }
 
-/* One row each, nobody waits for the device. */
+/* Transactions of one row each that do not wait for the device. */
 static void small(void)
 {
     struct bench_figure later = {.n = 0}, reads = {.n = 0};
@@ -126,7 +126,7 @@ static void small(void)
     print("transactions that read one row", "million/s", &reads, NULL);
 }
 
-/* Nanoseconds each; `table` NULL: by transaction and table. */
+/* Nanoseconds per lookup; `table` NULL: by transaction and table. */
 static double look_up(struct lladd_txn *txn, struct bed *b, const struct lladd_dtable *table,
                       uint64_t *seed)
 {
@@ -172,7 +172,7 @@ static void print_reads(const char *what, struct bench_reads *r, bool targets)
     print(text, "million rows/s", &r->backward, targets ? ">= the run alone - 10 %" : NULL);
 }
 
-/* The table with what has been put in front of the large run, and that run. */
+/* Compares the table, with newer rows in front of the large run, and that run by itself. */
 static void compare(struct bed *b, const char *what, const struct lladd_dtable *direct)
 {
     struct bench_reads all = BENCH_NO_READS, alone = all;
@@ -192,7 +192,8 @@ static void compare(struct bed *b, const char *what, const struct lladd_dtable *
     print_reads(text, &alone, false);
 }
 
-/* Figure 12 of the paper: all in one run, and one row in front of it, in memory and digested. */
+/* Figure 12 of the paper: all rows in one run, and one row in front of it, in memory and
+ * digested. */
 static void read_rows(void)
 {
     struct lladd_managed_stats s = {.struct_size = sizeof s};

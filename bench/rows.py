@@ -7,7 +7,7 @@ import statistics
 WEAKER = {"leveldb": "no isolation", "rocksdb-batch": "no isolation",
           "kyotocabinet-hash": "others see changes before the commit",
           "kyotocabinet-tree": "others see changes before the commit"}
-# Not with default options: shows what a default costs, and is compared with nobody.
+# Not with default options: shows the cost of a default, and is compared with no other engine.
 ASIDE = {"lladd-records-atomic": "no page images: for devices that never tear a page"}
 NO_LOG = "no log: nothing to replay"
 NO_UNDO = "the database is as it was before the commit: nothing to undo"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Crash states per second of one core: the subject "small", 8 pages, 2 transactions, 40 records, to
- * two crashes in a row; recovery, all oracles and the walk from state to state are in it. */
+/* Crash states per second of one core: the subject "small", 8 pages, 2 transactions, 40 records, up
+ * to two crashes in a row. Includes recovery, all oracles and the walk from state to state. */
 #include "common.h"
 
 #include <lladd/sim.h>

@@ -80,7 +80,7 @@ def heading(column, columns):
 
 
 def lost_at(engines, engine, columns, column_names):
-    """Where the best of our engines is behind the best peer, said of that engine."""
+    """Notes on the best of our engines, where the best peer is faster."""
     lost = []
     for column in columns:
         mine = best_of(engines, column, ours)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* TPC-H's lineitem in cTables: the figures 14, 15 and 16 of the paper (section 6.3 and 6.4). JSON
+/* TPC-H's lineitem in cTables: figures 14, 15 and 16 of the paper (sections 6.3 and 6.4). JSON
  * lines; see docs/benchmarks.md.
  *
  *   bench-tpch [SCALE] [case]...   cases: sizes columns rows figure15 figure16; none: all
  *
- * The paper's table is scale 1, the default: about six million rows, keys from 1 up. In files,
- * which the cold queries find out of the operating system's cache; nobody waits for commits.
+ * The paper's table is scale 1, the default: about six million rows, keys from 1 up. The table is
+ * in files, which are not in the operating system's cache for cold queries; commits do not wait.
  *
- * Figure 14 (columns, rows): some of 16 columns, in the paper's order, of all rows; the first one
- * of every row, the others of one row in ten. "by a cursor": each row by itself, and the other
- * columns of the one in ten only. "in batches": all of them for all rows, 4096 rows at a time.
+ * Figure 14 (columns, rows): some of 16 columns, in the paper's order, of all rows; the first
+ * column of every row, the others of one row in ten. "by a cursor": row by row, the other columns
+ * of one row in ten only. "in batches": all columns of all rows, 4096 rows at a time.
  *
- * Figures 15 and 16: rows are put, a thousand a transaction; every 250,000 a digest is due, every
- * four of these a combine, in a thread of their own (15), or by whoever puts (16). */
+ * Figures 15 and 16: rows are put, a thousand per transaction; every 250,000 rows a digest is due,
+ * and every four digests a combine, in a thread of their own (15) or in the writing thread (16). */
 #include "common_dtable.h"
 #include "common_lineitem.h"
 
@@ -27,15 +27,15 @@
 enum {
     BATCH = 4096,
     TXN = 1000,
-    DIGEST = 500000, /* rows of figure 14's digests */
-    ROUND = 250000,  /* and of those of 15 and 16 */
-    SLICE = 10000,   /* rows, whose rate is one point */
+    DIGEST = 500000, /* rows between digests, figure 14 */
+    ROUND = 250000,  /* the same, figures 15 and 16 */
+    SLICE = 10000,   /* rows of one slice; each slice's rate is one point */
     TENTH = 10
 };
 
 static double scale = 1;
 
-/* So many rows of scale 1. */
+/* The share of `rows` for a scale below 1. */
 static uint64_t share(uint64_t rows)
 {
     return scale < 1 ? (uint64_t)((double)rows * scale) + 1 : rows;
@@ -60,8 +60,8 @@ static const enum lineitem_column order[LINEITEM_COLUMNS] = {
 struct store {
     const char *name;
     const char *config;  /* of rows; NULL: a column store */
-    const char *column;  /* of each column */
-    const char *comment; /* of the last one */
+    const char *column;  /* of each column but the comment */
+    const char *comment; /* of the comment */
 };
 static const struct store row_store = {"row store", "class(dt) linear_dtable", NULL, NULL};
 static const struct store column_store = {"column store", NULL, AUTO, AUTO};
@@ -97,7 +97,7 @@ static void open_table(struct bed *b)
     bench_must(lladd_ctable_open(b->db, "lineitem", &b->t, NULL), "open a table");
 }
 
-/* `m`: its type and configurations are filled in. */
+/* `m` without type and configurations, which this fills in. */
 static void create(struct bed *b, const struct store *s, const struct lladd_managed_options *m)
 {
     struct lladd_ctable_options c = LLADD_CTABLE_OPTIONS_INIT;
@@ -113,7 +113,7 @@ static void create(struct bed *b, const struct store *s, const struct lladd_mana
     c.n_columns = LINEITEM_COLUMNS;
     c.managed = *m;
     c.managed.type = LLADD_DTABLE_U32;
-    c.managed.config = s->config ? s->config : "class(dt) linear_dtable"; /* of digests */
+    c.managed.config = s->config ? s->config : "class(dt) linear_dtable"; /* for digests */
     c.groups = s->config ? NULL : groups;
     c.n_groups = s->config ? 0 : LINEITEM_COLUMNS;
     bench_must(lladd_begin(b->db, NULL, &txn, NULL), "begin");
@@ -139,14 +139,14 @@ static void put(struct lladd_txn *txn, struct bed *b, uint32_t number,
     bench_must(lladd_ctable_put(txn, b->t, &key, v), "put");
 }
 
-/* ---- figure 14: made ------------------------------------------------------------------------- */
+/* ---- figure 14: loading ---------------------------------------------------------------------- */
 
 static void digest(struct bed *b)
 {
     bench_must(lladd_managed_digest(lladd_ctable_managed(b->t), NULL), "digest");
 }
 
-/* Digests as they are due, and one run of all in the end. Seconds. */
+/* Digests when they are due, and combines all into one run in the end. Returns seconds. */
 static double load(struct bed *b, const struct store *s)
 {
     struct lladd_managed_options m = LLADD_MANAGED_OPTIONS_INIT;
@@ -202,7 +202,7 @@ static double mebibytes(struct bed *b)
     return (double)s.run_pages * lladd_page_size(b->db) / 1048576;
 }
 
-/* Of one store: loading and size. */
+/* Prints a store's loading time and size. */
 static void print_made(struct bed *b, const struct store *s, double took)
 {
     char target[32];
@@ -212,7 +212,7 @@ static void print_made(struct bed *b, const struct store *s, double took)
     print(s->name, "size", "MiB", mebibytes(b), automatic ? target : NULL);
 }
 
-/* ---- figure 14: asked ------------------------------------------------------------------------ */
+/* ---- figure 14: queries ---------------------------------------------------------------------- */
 
 static uint64_t look_at(const struct lladd_dtable_value *v)
 {
@@ -220,7 +220,7 @@ static uint64_t look_at(const struct lladd_dtable_value *v)
     return v->bytes.len + (v->bytes.len ? p[0] : 0);
 }
 
-/* Seconds: the first column of all rows, others of one in ten. */
+/* Returns seconds: the first column of all rows, the others of one in ten. */
 static double by_cursor(struct bed *b, const enum lineitem_column *columns, uint32_t n)
 {
     struct lladd_dtable_pin pins[LINEITEM_COLUMNS + 1] = {LLADD_DTABLE_PIN_INIT};
@@ -285,7 +285,7 @@ static uint64_t look_at_row(const struct lladd_ctable_batch *got, size_t row, ui
     return sum;
 }
 
-/* The same, with everything of all rows copied. */
+/* The same, with all columns of all rows copied. */
 static double in_batches(struct bed *b, const enum lineitem_column *columns, uint32_t n)
 {
     struct lladd_ctable_batch got = {.n = 0};
@@ -309,7 +309,7 @@ static double in_batches(struct bed *b, const enum lineitem_column *columns, uin
     return (double)(bench_now_ns() - t0) / 1e9;
 }
 
-/* Is what is stored what was made? */
+/* Checks that the stored rows are the generated ones. */
 static void check_sum(struct bed *b)
 {
     const uint32_t numbers[2] = {L_EXTENDEDPRICE, L_DISCOUNT};
@@ -340,7 +340,7 @@ static void reopen_cold(struct bed *b)
 
 typedef double query(struct bed *, const enum lineitem_column *columns, uint32_t n);
 
-/* Seconds, with the median of `runs`. */
+/* Returns the median of `runs`, in seconds. */
 static double ask(struct bed *b, const char *store, const char *how, query *q, uint32_t n,
                   bool cold, int runs)
 {
@@ -359,7 +359,7 @@ static double ask(struct bed *b, const char *store, const char *how, query *q, u
     return bench_median(&f);
 }
 
-/* Millions of values a second. */
+/* Millions of values per second. */
 static void scan_numbers(struct bed *b)
 {
     for (int i = 0; i < LINEITEM_NUMBERS; i++) {
@@ -428,7 +428,7 @@ static void sizes(void)
 /* ---- figures 15 and 16 ----------------------------------------------------------------------- */
 
 struct progress {
-    uint64_t begun, slice, longest, slices, cap; /* nanoseconds, but for the last two */
+    uint64_t begun, slice, longest, slices, cap; /* nanoseconds, except the last two */
     double *seconds;                             /* of each slice */
 };
 
@@ -450,7 +450,7 @@ static void note_slice(struct progress *p)
     p->slice = now;
 }
 
-/* All that is due, in the foreground. */
+/* Does all due maintenance, in the foreground. */
 static void maintain(struct bed *b)
 {
     bool more = true;

@@ -4,9 +4,9 @@
 #
 # Across folders a header is included by its full name, "log/log.h" or <lladd/types.h>. No include
 # path points at the source tree itself. Instead <build>/layers/<x>/ holds one symbolic link
-# <x> -> <source>/<x>, and <build>/layers/public/ one named lladd; a layer is compiled with the
-# directories of those layers only that it lists. Whatever else it tries to include is not there.
-# Permission is not inherited: log may use io, and who may use log may not for that use io.
+# <x> -> <source>/<x>, and <build>/layers/public/ one named lladd. A layer is compiled with the
+# directories of only those layers that it lists, so it cannot include any other header.
+# Permission is not inherited: log may use io, but a layer that may use log may not thereby use io.
 
 set(LL_LAYERS_DIR ${CMAKE_BINARY_DIR}/layers)
 
@@ -38,9 +38,10 @@ endfunction()
 # ll_layer(NAME log [SOURCES <glob>...] [MAY_USE util io] [MAY_USE_FACE operations] [LIBS ...]
 #          [SUBFOLDERS])
 # Makes the object library ll_<name> out of <name>/*.c (and <name>/*/*.c with SUBFOLDERS), and
-# ll_<name>_dst out of the same with LLADD_DST defined (<lladd/dst.h>).
-# MAY_USE_FACE shows of another layer nothing but <layer>/<layer>.h.
-# A folder without sources makes no target; its headers can be seen all the same.
+# ll_<name>_dst out of the same with LLADD_DST defined (<lladd/dst.h>), and for LLADD_INSTALL_DEBUG
+# ll_<name>_debug with LLADD_DEBUG.
+# MAY_USE_FACE gives access to <layer>/<layer>.h of another layer, and to nothing else.
+# A folder without sources makes no target; its headers are available all the same.
 function(ll_layer)
     cmake_parse_arguments(L "SUBFOLDERS" "NAME" "SOURCES;MAY_USE;MAY_USE_FACE;LIBS" ${ARGN})
     if(NOT L_SOURCES)
@@ -71,7 +72,7 @@ function(ll_layer)
     endif()
 endfunction()
 
-# One object library of the layer that ll_layer is making.
+# Makes one object library of the layer that ll_layer defines.
 macro(ll__objects target)
     add_library(${target} OBJECT ${sources})
     target_link_libraries(${target}

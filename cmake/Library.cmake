@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# The library proper: every layer's objects in one archive and one shared object of which nothing
-# but lladd_* can be seen, and what `cmake --install` leaves behind. Besides it lladd_dst, an
-# archive of the same sources instrumented for simulation; a program is linked with one of the two.
+# The library: the objects of every layer in one archive, and in one shared object that exports
+# lladd_* only; and what `cmake --install` installs. Also lladd_dst, an archive of the same sources
+# instrumented for simulation, and, with LLADD_INSTALL_DEBUG, liblladd-debug, with the checks of
+# LLADD_DEBUG. A program is linked with one of the three.
 include(CMakePackageConfigHelpers)
 
 set(ll_objects)
@@ -26,7 +27,7 @@ endif()
 if(ll_dst_objects)
     add_library(lladd_dst STATIC ${ll_dst_objects})
     set_target_properties(lladd_dst PROPERTIES EXPORT_NAME dst)
-    # Who sees it defined, has scheduling points in the inline functions of <lladd/sync.h> too.
+    # It adds scheduling points to the inline functions of <lladd/sync.h>, too.
     target_compile_definitions(lladd_dst PUBLIC LLADD_DST=1)
     list(APPEND ll_targets lladd_dst)
 
@@ -55,9 +56,9 @@ if(ll_objects AND LLADD_SHARED)
     list(APPEND ll_targets lladd_shared)
 endif()
 
-# liblladd_xa.so: a shared object of its own, which sees nothing but the public headers and is
-# linked with the shared library, for the application it is loaded into works in the same database.
-# Tests link its objects with the static one.
+# liblladd_xa.so: a separate shared object that uses the public headers only. It is linked with the
+# shared library, since it shares the database with the application that loads it. Tests link its
+# objects with the static library.
 file(GLOB ll_xa_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/xa/*.c)
 ll__link(${CMAKE_SOURCE_DIR}/xa ${LL_LAYERS_DIR}/xa/xa)
 add_library(ll_xa OBJECT ${ll_xa_sources})
@@ -80,7 +81,7 @@ if(TARGET lladd_shared)
 endif()
 
 foreach(target IN LISTS ll_targets)
-    # ll_flags reaches the linker only (sanitizers, coverage); users get the public headers alone.
+    # Users get the linker flags of ll_flags only (sanitizers, coverage), and the public headers.
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:ll_flags>
         $<LINK_ONLY:PkgConfig::lz4> PUBLIC Threads::Threads)
     target_include_directories(${target} INTERFACE
@@ -113,7 +114,7 @@ if(ll_targets)
     install(FILES ${CMAKE_BINARY_DIR}/lladd-config.cmake
         ${CMAKE_BINARY_DIR}/lladd-config-version.cmake DESTINATION ${ll_package_dir})
 
-    # Relative, so that `cmake --install --prefix` and a moved tree are right too.
+    # Relative, so that `cmake --install --prefix` and a moved tree work, too.
     file(RELATIVE_PATH ll_pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig
         ${CMAKE_INSTALL_PREFIX})
     configure_file(lladd/lladd.pc.in ${CMAKE_BINARY_DIR}/lladd.pc @ONLY)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# tools/, examples/, bench/ and fuzz/. A folder with a CMakeLists.txt of its own is left to it; one
-# without sources is passed over.
+# Builds tools/, examples/, bench/ and fuzz/. If a folder has its own CMakeLists.txt, that is used;
+# a folder without sources is skipped.
 
 # ll_program(<target> SOURCES ... [SEES <layer>...] [LIBS ...]): a program that is linked with the
-# whole library, statically. SEES adds layers whose headers it may include besides the public ones.
+# whole library, statically. It may include the public headers and those of the layers in SEES.
 function(ll_program target)
     cmake_parse_arguments(P "" "OUTPUT_NAME" "SOURCES;SEES;LIBS" ${ARGN})
     add_executable(${target} ${P_SOURCES})
@@ -16,10 +16,10 @@ function(ll_program target)
     endif()
 endfunction()
 
-# Every layer's headers; what reads stored bytes without the library's help needs them.
+# Every layer. Programs that read stored bytes without the library's help need their headers.
 set(LL_ALL_LAYERS util io log buffer recovery operations)
 
-# The layers whose objects are all there; programs wait for the assembly.
+# The layers that have been compiled; programs are built once all of them are there.
 if(NOT TARGET ll_lladd OR NOT TARGET lladd_static)
     message(STATUS "No assembly layer yet: no tools, examples, benches, fuzzers")
     return()
@@ -56,13 +56,13 @@ function(ll__folder folder)
     if(NOT sources)
         return()
     endif()
-    # bench/common*.c belongs to each bench, standalone_main.c to each fuzzer.
+    # bench/common*.c is part of each benchmark, standalone_main.c of each fuzzer.
     set(shared ${sources})
     list(FILTER shared INCLUDE REGEX "/(common[^/]*|standalone_main)\\.c$")
     list(FILTER sources EXCLUDE REGEX "/(common[^/]*|standalone_main)\\.c$")
     foreach(source IN LISTS sources)
         get_filename_component(name ${source} NAME_WE)
-        # Of the command, and of an example: not of a layer.
+        # Used by the command and by an example, not by a layer.
         set(of)
         if(name STREQUAL "fuzz_dump")
             set(of ${CMAKE_SOURCE_DIR}/tools)
@@ -79,7 +79,7 @@ function(ll__folder folder)
             ll_program(example-${name} SOURCES ${source} OUTPUT_NAME ${name})
             set(target example-${name})
         elseif(folder STREQUAL "bench" AND name STREQUAL "sim")
-            # Of the simulator, which brings a library of its own.
+            # Used by the simulator, which has its own library.
             if(NOT TARGET lladd_sim)
                 continue()
             endif()
@@ -91,7 +91,7 @@ function(ll__folder folder)
             set(target bench-${name})
         elseif(LLADD_LIBFUZZER)
             ll_program(${name} SOURCES ${source} SEES ${LL_ALL_LAYERS})
-            # What it brings along (`of`) is what it is about, and no layer.
+            # The files it brings along (`of`) are its subject, not a layer.
             target_compile_options(${name} PRIVATE -fsanitize=fuzzer-no-link)
             target_link_options(${name} PRIVATE -fsanitize=fuzzer)
             set(target ${name})

@@ -3,16 +3,15 @@
 # ll_test(NAME test_x SOURCES test_x.c... [LAYERS util io...] [LIBRARY | DST] [SEES log...]
 #         [LIBS ...] [LABELS slow...] [ARGS ...])
 #
-# One Check program, which ctest knows as <folder>/<name>. It is linked with the objects of LAYERS
-# and nothing else of ours (or, with LIBRARY, with the whole static library, with DST with the
-# instrumented one), and may include the headers of those layers, of SEES, the public ones and
-# "support/...".
+# Defines a Check program, which is <folder>/<name> in ctest. It is linked with the objects of
+# LAYERS only (with LIBRARY: with the whole static library; with DST: with the instrumented one). It
+# may include the headers of those layers and of SEES, the public headers, and "support/...".
 #
-# Labels: `quick` unless LABELS says otherwise. The ones in use: quick (under a second or two; what
-# `runtests --quick` runs), slow, nightly (not run by default), threads (also run under TSan),
-# release (which the release build runs besides its quick ones).
+# Labels (default: quick): quick (takes a second or two; `runtests --quick` runs these), slow,
+# nightly (not run by default), threads (also run under TSan), release and asan (run in those builds
+# in addition to the quick tests).
 #
-# For another machine only the programs that need no Check are built: crash/.
+# When cross-compiling, only the program that does not need Check is built: crash/.
 if(NOT CMAKE_CROSSCOMPILING)
     pkg_check_modules(check REQUIRED IMPORTED_TARGET check)
 endif()
@@ -35,8 +34,8 @@ function(ll_test)
         message(FATAL_ERROR "${folder}/${T_NAME}: there is no library")
     endif()
 
-    # Half-written tests must not keep their neighbours from being built; for runtests a warning is
-    # a failure.
+    # A test that does not compile must not keep the others from being built; for runtests a warning
+    # is a failure.
     foreach(source IN LISTS T_SOURCES)
         if(NOT IS_ABSOLUTE ${source} AND NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${source})
             message(WARNING "${folder}/${T_NAME}: there is no ${source}; not built")
@@ -63,7 +62,7 @@ function(ll_test)
     target_link_options(${target} PRIVATE -Wl,--wrap=_mark_point -Wl,--wrap=tcase_create)
     ll_link_plainly(${target})
     if(LLADD_SANITIZE OR LLADD_COVERAGE)
-        # Ten times slower: tests that search take a part of what they search in the other builds.
+        # Ten times slower: tests that search a space search a part of it in this build.
         target_compile_definitions(${target} PRIVATE LL_TEST_INSTRUMENTED=1)
     endif()
     ll_see(${target} PRIVATE public support ${T_LAYERS} ${T_SEES})
@@ -75,8 +74,8 @@ function(ll_test)
     endif()
 endfunction()
 
-# ll_test_at_night(<folder> <name>): a test once more, as <name>_long, with LLADD_NIGHTLY set, which
-# it looks at. One build does that, in the night.
+# ll_test_at_night(<folder> <name>): adds the test again as <name>_long with LLADD_NIGHTLY set,
+# which makes it longer. One build of the nightly run runs it.
 function(ll_test_at_night folder name)
     if(NOT TARGET ${folder}-${name})
         return()
@@ -87,9 +86,9 @@ function(ll_test_at_night folder name)
     set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT LLADD_NIGHTLY=1)
 endfunction()
 
-# Labels, time limit and environment of one ctest test; also for tests that are scripts. The limit
-# only ends what hangs: machines are shared and slow, and no test asserts a time. Check has half of
-# it for a case, so that it can name the case (support/check_hooks.c).
+# Sets labels, time limit and environment of a ctest test, also for tests that are scripts. The
+# limit is only for tests that hang: machines are shared and slow, and no test asserts a time. Check
+# has half of it for each case, so that it can name the case that hangs (support/check_hooks.c).
 function(ll_test_properties test labels)
     if(NOT labels)
         set(labels quick)
@@ -98,9 +97,9 @@ function(ll_test_properties test labels)
     if(labels MATCHES "nightly")
         set(timeout 28800)
     endif()
-    # A forked child under a sanitizer multiplies its shadow memory, and TSan does not follow
-    # threads into it; there Check runs every case in one process. Elsewhere it forks, so that one
-    # crash does not hide the cases behind it.
+    # Under a sanitizer Check runs every case in one process: a forked child would copy the shadow
+    # memory, and TSan does not support threads in it. In other builds Check forks, so that a crash
+    # does not hide the cases after it.
     math(EXPR half "${timeout} / 2")
     set(environment LLADD_TEST_BUILD=${CMAKE_BINARY_DIR} CK_DEFAULT_TIMEOUT=${half})
     if(LLADD_SANITIZE)
@@ -109,7 +108,7 @@ function(ll_test_properties test labels)
             "ASAN_OPTIONS=detect_stack_use_after_return=1:allocator_may_return_null=1"
             "UBSAN_OPTIONS=print_stacktrace=1")
     endif()
-    # Long ones first: a test that is begun last leaves the other processors idle.
+    # Long tests first: a long test that is started last leaves the other processors idle.
     set(cost 1)
     if(labels MATCHES "slow|nightly")
         set(cost 100)
@@ -118,7 +117,7 @@ function(ll_test_properties test labels)
         COST ${cost} SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
 endfunction()
 
-# Each fuzzer for a moment, on its corpus and what a fixed seed makes of that.
+# Runs each fuzzer briefly, on its corpus and on inputs derived from it with a fixed seed.
 get_property(ll_fuzzers GLOBAL PROPERTY LL_FUZZERS)
 foreach(fuzzer IN LISTS ll_fuzzers)
     set(corpus ${CMAKE_SOURCE_DIR}/fuzz/corpus/${fuzzer})

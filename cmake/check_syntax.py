@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""check_syntax.py <build folder> <jobs>: the compiler of a configured build reads every file with
-the flags it has there and makes nothing of it. What it warns of is an error; the last line says how
-many files were read."""
+"""check_syntax.py <build folder> <jobs>: checks every file of a configured build with the build's
+compiler and flags, without generating code. Warnings are errors. The last line of the output is the
+number of files."""
 import concurrent.futures
 import json
 import os
@@ -12,7 +12,7 @@ import sys
 
 
 def check(entry):
-    """0 if the file is in order; else what the compiler says is printed."""
+    """0 if the file has no warnings; otherwise prints the compiler's output."""
     words = shlex.split(entry["command"])
     at = words.index("-o")
     command = words[:at] + words[at + 2:] + ["-fsyntax-only"]

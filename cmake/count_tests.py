@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """count_tests.py <junit.xml>: "passed failed skipped" of a ctest run, then a line for each test
-that failed or was skipped: "failed NAME WHY", "skipped NAME WHY", and behind each that failed the
-end of what it said, each line after "| ".
+that failed or was skipped: "failed NAME WHY", "skipped NAME WHY", and after each that failed the
+end of its output, each line after "| ".
 
-A Check program counts with its cases, a Python unittest with its tests, any other test as one. What
-ends badly without a failed case to show for it (a crash, a leak, a time-out) is one failure; so is
-a program that ran no case at all."""
+A Check program counts with its cases, a Python unittest with its tests, any other test as one. A
+test that ends badly without a failed case (a crash, a leak, a time-out) is one failure; so is a
+program that ran no case at all."""
 import re
 import sys
 import xml.etree.ElementTree
@@ -54,7 +54,7 @@ def judge(case):
 
 
 def end_of(case):
-    """The last lines of what a test said."""
+    """The last lines of a test's output."""
     output = case.find("system-out")
     said = (output.text or "").rstrip().split("\n") if output is not None else []
     return ["| " + line for line in said[-END_LINES:] if line]

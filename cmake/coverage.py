@@ -42,8 +42,8 @@ def records(path):
 
 
 def merged(path):
-    """The same with the records of one file put together: a header reached through the symbolic
-    links of several layers has several."""
+    """Merges the records of each file: a header that is reached through the symbolic links of
+    several layers has several."""
     files = {}
     for name, lines, functions in records(path):
         into = files.setdefault(name, ({}, {}))

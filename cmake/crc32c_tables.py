@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Prints util/crc32c_tables.h. The tidy test runs this and compares.
 
-Polynomials over GF(2) are held with bit i for x^i here, and bit-reversed (x^31 in bit 0) in what is
-printed, because that is how CRC-32C and the processors' instructions hold them.
+Here bit i of a polynomial over GF(2) stands for x^i. The tables that are printed are bit-reversed
+(x^31 in bit 0), as in CRC-32C and in the processors' instructions.
 """
 
 POLY = 0x11EDC6F41  # Castagnoli
@@ -69,7 +69,7 @@ print("};")
 print(f"""
 #define CRC32C_LANE_WORDS_MAX {LANE_WORDS_MAX}
 
-/* [n]: x^(64n - 33), the factor that carries a CRC over the 8n bytes behind it (crc32c.c). */
+/* [n]: x^(64n - 33), the factor that carries a CRC over the 8n bytes after it (crc32c.c). */
 static const uint32_t crc32c_carry[2 * CRC32C_LANE_WORDS_MAX + 1] = {{""")
 print(rows([reflect(x_to(64 * n - 33)) for n in range(2 * LANE_WORDS_MAX + 1)], " " * 4))
 print("""};

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Runs at the end of `cmake --install`. The archives' objects hold machine code and intermediate
-# code. A program linked with the latter is optimised together with the whole library once more,
-# which takes longer than most programs' own build; so what is installed has the former only.
+# Runs at the end of `cmake --install`. The objects in the archives contain machine code and
+# intermediate code. With intermediate code the linker would optimise the whole library again with
+# each program, which takes longer than building most programs. So it is removed.
 # `libdir` and `objcopy` are set by cmake/Library.cmake.
 file(GLOB archives "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/${libdir}/liblladd*.a")
 foreach(archive IN LISTS archives)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """sim_report.py <report> [<least>]: sums up what lladd-sim --report has written, one JSON object a
-line. Status 1 if a subject failed, none was explored, or fewer crash states (damages, of --damage)
-than the least."""
+line. Exit status 1 if a subject failed, none was explored, or there were fewer crash states (with
+--damage: damages) than <least>."""
 import json
 import sys
 

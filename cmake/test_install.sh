@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# test_install.sh <build folder>: installs into a temporary prefix and builds programs against that,
-# as a stranger would: through find_package and through pkg-config, in C and in C++, with the shared
-# and with the static library, and with the instrumented one; and runs them. Prints how many there
-# were.
+# test_install.sh <build folder>: installs into a temporary prefix, and builds and runs programs
+# with that, as a user would: through find_package and through pkg-config, in C and in C++, with the
+# shared, the static and the instrumented library, and with the debug library, which must detect
+# mistakes of operations' authors. Prints the number of programs.
 set -eu
 build=$(cd "$1" && pwd)
 source=$(cd "$(dirname "$0")/.." && pwd)
@@ -16,7 +16,7 @@ cmake --install "$build" --prefix "$prefix"
 libdir=$(dirname "$(find "$prefix" -name liblladd.a)")
 test -f "$libdir/liblladd.so"
 test -z "$(find "$prefix" -name '*_private.h' -o -name '*_format.h')"
-# Linking with an archive must not optimise the library once more.
+# Linking with an archive must not optimise the library again.
 for archive in "$libdir"/liblladd*.a; do
     if readelf --wide --sections "$archive" | grep -q '\.gnu\.lto_'; then
         echo "$archive holds intermediate code"
@@ -24,7 +24,7 @@ for archive in "$libdir"/liblladd*.a; do
     fi
 done
 
-# A program in each language that needs symbols of several layers; the C one is the example.
+# A program in each language that uses several layers; the C program is the example.
 mkdir "$work/src"
 cp "$source/examples/counter.c" "$work/src/c_program.c"
 cat > "$work/src/cxx_program.cc" << 'END'
@@ -53,7 +53,7 @@ int main()
     return std::strcmp(lladd_code_name(LLADD_BUSY), "LLADD_BUSY") == 0 ? 0 : 4;
 }
 END
-# One that explores crashes, if the simulator was built.
+# A program that explores crashes, if the simulator was built.
 cat > "$work/src/sim_program.c" << 'END'
 #include <lladd/sim.h>
 int main(void)
@@ -81,7 +81,7 @@ const struct lladd_sim_subject *const *lladd_sim_plugin(void)
     return all;
 }
 END
-# One that is its own transaction manager, with the standard's header.
+# A program that is its own transaction manager, with the standard's header.
 cat > "$work/src/xa_program.c" << 'END'
 #include <lladd/pages.h>
 #include <lladd/xa.h>
@@ -140,7 +140,7 @@ PKG_CONFIG_PATH=$libdir/pkgconfig
 export PKG_CONFIG_PATH
 mkdir "$work/pc"
 flags=$(pkg-config --cflags --libs lladd)
-# -Bstatic for our archive only: the C library stays as it is.
+# -Bstatic for our archive only, not for the C library.
 static=$(pkg-config --cflags --static --libs lladd | sed 's/-llladd/-l:liblladd.a/')
 # Unquoted: a list of flags.
 cc -std=gnu11 -o "$work/pc/c_lladd" "$work/src/c_program.c" $flags
@@ -151,7 +151,7 @@ c++ -std=c++17 -o "$work/pc/cxx_static" "$work/src/cxx_program.cc" $static
 if test -f "$libdir/liblladd_sim.a"; then
     cc -std=gnu11 -o "$work/pc/sim" "$work/src/sim_program.c" \
         $(pkg-config --cflags --libs lladd-sim)
-    # Without the library: the program that loads it has that.
+    # Without the library: the program that loads the object contains it.
     cc -std=gnu11 -shared -fPIC $(pkg-config --cflags lladd-sim) -o "$work/subject.so" \
         "$work/src/subject.c"
     "$prefix/bin/lladd-sim" --depth 1 --no-coverage "$work/subject.so"

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* counter DIR: an operation of one's own, a logical increment.
+/* counter DIR: an operation of your own, a logical increment.
  *
- * Two transactions add to the same counter at the same time; one commits, one aborts. Undo cannot
- * put the old value back, for that would lose what the other one added: it subtracts. Subtracting
- * twice would be wrong, and so would adding twice after a crash. That each happens exactly once is
- * the library's business: docs/writing-an-operation.md walks through this file. */
+ * Two transactions add to the same counter at the same time; one commits, one aborts. Undo must not
+ * restore the old value, because that would lose the other transaction's addition: it subtracts.
+ * Subtracting twice would be wrong, and so would adding twice after a crash. The library ensures
+ * that each happens exactly once. docs/writing-an-operation.md walks through this file. */
 #include <lladd/bytes.h>
 #include <lladd/lladd.h>
 #include <lladd/pages.h>
 
 #include <stdio.h>
 
-/* [prepare] Check, and say what will be logged. The page may be looked at, not changed. */
+/* [prepare] Checks the arguments, and builds the log record. The page may be read, not changed. */
 static int add_prepare(void *ctx, struct lladd_view page, struct lladd_span args,
                        struct lladd_draft *draft)
 {
@@ -26,7 +26,7 @@ static int add_prepare(void *ctx, struct lladd_view page, struct lladd_span args
 }
 /* [/prepare] */
 
-/* [validate] Bytes from the log: is it safe to run redo and undo on them? */
+/* [validate] Are these bytes from the log safe for redo and undo? */
 static bool add_validate(struct lladd_view page, enum lladd_span_kind kind, struct lladd_span bytes)
 {
     (void)page;
@@ -35,7 +35,7 @@ static bool add_validate(struct lladd_view page, enum lladd_span_kind kind, stru
 }
 /* [/validate] */
 
-/* [redo] The change itself: now, and again after a crash. Redo and undo cannot fail. */
+/* [redo] Makes the change: now, and again after a crash. Redo and undo cannot fail. */
 static void add_redo(struct lladd_page *page, struct lladd_span redo)
 {
     unsigned char *counter = lladd_page_body(page);
@@ -49,7 +49,7 @@ static void add_undo(struct lladd_page *page, struct lladd_span undo)
 }
 /* [/redo] */
 
-/* [op] The name is what the log remembers; the fields are what `lladd log` prints. */
+/* [op] The log refers to the operation by its name; `lladd log` prints the fields. */
 static const struct lladd_field add_fields[] = {{"delta", LLADD_FIELD_I64},
                                                 {NULL, LLADD_FIELD_END}};
 
@@ -69,7 +69,7 @@ static const struct lladd_op counter_add = {
 };
 /* [/op] */
 
-/* [use] The rest of the program never thinks about logs again. */
+/* [use] The rest of the program need not care about the log. */
 static int add(struct lladd_txn *txn, lladd_op_id op, lladd_pageno page, int64_t delta)
 {
     unsigned char args[8];
@@ -89,7 +89,7 @@ static int two_at_a_time(struct lladd_db *db, lladd_op_id op, lladd_pageno page,
     if (!rc && (rc = add(good, op, page, 1)) != 0)
         *err = *lladd_txn_error(good);
     if (!rc)
-        rc = lladd_commit(good); /* what `bad` added may be on the disk by now, too */
+        rc = lladd_commit(good); /* `bad`'s addition may be on the disk by now, too */
     return rc ? rc : lladd_abort(bad);
 }
 /* [/use] */
@@ -137,7 +137,7 @@ static int run(const char *dir, int64_t *value, struct lladd_error *err)
         *value = (int64_t)lladd_get64(lladd_page_body(held));
         lladd_unfix(db, held, LLADD_LATCH_SHARED);
     }
-    int closed = lladd_close(db); /* aborts what is still open */
+    int closed = lladd_close(db); /* aborts the transactions that are still open */
     return rc ? rc : closed;
 }
 /* [/main] */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* hello DIR TEXT: adds a line to a guest book and prints all there are. */
+/* hello DIR TEXT: adds a line to a guest book and prints all lines. */
 #include <lladd/records.h>
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ int main(int argc, char **argv)
         rc = lladd_root_set(txn, "guest book", (struct lladd_root_value){heap.v, 0});
     if (!rc)
         rc = lladd_heap_insert(txn, heap, argv[2], strlen(argv[2]), &rid);
-    if (rc || (rc = lladd_commit(txn)) != 0) /* 0: it is on the disk */
+    if (rc || (rc = lladd_commit(txn)) != 0) /* 0: it is durable */
         return fprintf(stderr, "%s\n", lladd_code_text(rc)), 1;
 
     struct lladd_heap_cursor cursor;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* locked_table DIR: a hash table whose transactions are serialisable.
+/* locked_table DIR: a hash table with serialisable transactions.
  *
- * The table keeps its pages whole; the locks keep transactions apart. Below the table's name there
- * is one for each key, whether the key is there or not: so who has looked for a key in vain keeps
- * others from putting it in. Four threads move money between accounts and open new ones, and
- * somebody adds it all up again and again meanwhile; at all times there is as much as there was. */
+ * The table keeps its pages consistent; locks isolate transactions. Below the table's lock name
+ * there is one for each key, whether the key exists or not: so a transaction that has looked up an
+ * absent key keeps others from inserting it. Four threads move money between accounts and open new
+ * ones, while another transaction adds it all up again and again; the sum never changes. */
 #include <lladd/hash.h>
 #include <lladd/lock.h>
 #include <lladd/records.h>
@@ -25,7 +25,7 @@ enum { ACCOUNTS = 20, THREADS = 4, MOVES = 100, START = 100 };
 struct bank {
     struct lladd_db *db;
     struct lladd_hash *table;
-    uint64_t name; /* of the table, for locks: its root page */
+    uint64_t name; /* the table's lock name: its root page */
 };
 
 /* [locked] Lock the key, then use the table. */
@@ -36,8 +36,8 @@ static int lock_key(struct lladd_txn *txn, const struct bank *b, uint64_t key,
                       LLADD_LOCK_WAIT);
 }
 
-/* U, not S: who reads an account to change it keeps others from doing the same, and so from a
- * deadlock in which both want X. */
+/* U, not S: only one transaction at a time reads an account in order to change it. With S, two
+ * could, and would then deadlock, both waiting for X. */
 static int read_key(struct lladd_txn *txn, const struct bank *b, uint64_t key, int64_t *value)
 {
     size_t len;
@@ -56,7 +56,8 @@ static int write_key(struct lladd_txn *txn, const struct bank *b, uint64_t key, 
 }
 /* [/locked] */
 
-/* [protect] What locks the change was made under, taken again when a crash has cut it short. */
+/* [protect] Names the locks under which a change was made, so that they can be taken again for a
+ * transaction that a crash has interrupted. */
 static int protect(void *ctx, struct lladd_txn *txn, const struct lladd_log_entry *e)
 {
     lladd_pageno root;
@@ -89,7 +90,7 @@ static int move(struct lladd_txn *txn, const struct bank *b, uint64_t from, uint
     return write_key(txn, b, to, had + 1);
 }
 
-/* [retry] A transaction that was in the way of others, or the log's, is tried again. */
+/* [retry] A transaction that failed because of other transactions, or of the log, is retried. */
 static int move_until_done(const struct bank *b, uint64_t from, uint64_t to,
                            struct lladd_error *err)
 {
@@ -107,7 +108,7 @@ static int move_until_done(const struct bank *b, uint64_t from, uint64_t to,
 }
 /* [/retry] */
 
-/* [audit] Who wants all of it locks the table: S there is S on every key, there or not. */
+/* [audit] To read the whole table, lock it: S on the table is S on every key, present or absent. */
 static int add_up(const struct bank *b, int64_t *money, struct lladd_error *err)
 {
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
@@ -173,7 +174,7 @@ static int make_table(struct lladd_db *db, lladd_pageno *root, struct lladd_erro
     return rc;
 }
 
-/* Every second account has something; the others are not there yet. */
+/* Every second account has money; the others do not exist yet. */
 static int fill(const struct bank *b, struct lladd_error *err)
 {
     struct lladd_txn *txn;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* members DIR: a dTable of one's own, a set of numbers.
+/* members DIR: a dTable class of your own, a set of numbers.
  *
- * Who is a member of something is a key without a value. Such rows need neither lengths nor values:
- * this class stores eight bytes a row, finds them by bisection, and rejects all else, which an
- * exception_dtable above it keeps elsewhere. docs/writing-a-dtable.md walks through this file. */
+ * A member of a set is a key without a value. Such rows need neither lengths nor values: this class
+ * stores eight bytes per row, finds them by binary search, and rejects everything else; an
+ * exception_dtable above it stores that elsewhere. docs/writing-a-dtable.md walks through this
+ * file. */
 #include <lladd/bytes.h>
 #include <lladd/dtable_class.h>
 #include <lladd/pages.h>
@@ -17,7 +18,7 @@
             return rc_; \
     } while (0)
 
-/* [configure] What it can do. Called when a configuration with it is checked. */
+/* [configure] Its capabilities. Called when a configuration with the class is checked. */
 static int members_configure(struct lladd_dtable_config *config, struct lladd_dtable_caps *caps,
                              struct lladd_error *err)
 {
@@ -30,7 +31,7 @@ static int members_configure(struct lladd_dtable_config *config, struct lladd_dt
 }
 /* [/configure] */
 
-/* [builder] How rows are added. */
+/* [builder] Adds rows. */
 enum { CELL = 8 };
 
 struct members_builder {
@@ -66,7 +67,7 @@ static int members_finish(struct lladd_dtable_builder *base)
 }
 /* [/builder] */
 
-/* [open] What a reader has. What comes from the disk is looked at before it is believed. */
+/* [open] A reader. It checks what comes from the disk before using it. */
 struct members {
     struct lladd_dtable base;
     const struct lladd_dtable_source *in;
@@ -87,7 +88,7 @@ static int members_open(struct lladd_dtable *base, struct lladd_error *err)
 }
 /* [/open] */
 
-/* [read] What is at a place, and which place a key has. */
+/* [read] The row at a place, and the place of a key. */
 static int members_at(const struct lladd_dtable *base, uint64_t place,
                       struct lladd_dtable_pin *pin, struct lladd_dtable_key *key,
                       struct lladd_dtable_value *value, struct lladd_error *err)
@@ -123,7 +124,7 @@ static int members_find(const struct lladd_dtable *base, const struct lladd_dtab
 }
 /* [/read] */
 
-/* [class] All of it, under a name. */
+/* [class] The whole class, with its name. */
 static const struct lladd_dtable_class members_class = {
     .struct_size = sizeof(struct lladd_dtable_class),
     .name = "members_dtable",
@@ -141,7 +142,7 @@ static const struct lladd_dtable_class members_class = {
 };
 /* [/class] */
 
-/* [use] Members, and beside them the few of whom something is noted. */
+/* [use] Members and, beside them, the few that have a note. */
 static const char config[] = "class(dt) exception_dtable config [\n"
                              "    \"base\" class(dt) members_dtable \"reject_value\" blob empty\n"
                              "    \"alt\" class(dt) linear_dtable ]";

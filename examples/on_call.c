@@ -2,8 +2,8 @@
 /* on_call DIR: serialisable transactions on a managed table.
  *
  * Two doctors are on call, and each may leave if the other one stays. Both look, and both leave:
- * snapshots let that happen, for neither has written what the other one has written (write skew).
- * Who locks what he reads keeps it from happening. */
+ * snapshot isolation allows that, because neither has written what the other one has written (write
+ * skew). If each transaction locks what it reads, it cannot happen. */
 #include <lladd/dtable_managed.h>
 
 #include <stdio.h>
@@ -17,7 +17,7 @@
 
 struct ward {
     struct lladd_db *db;
-    struct lladd_managed *doctors; /* those that are on call */
+    struct lladd_managed *doctors; /* those on call */
     bool locks;
 };
 
@@ -29,7 +29,7 @@ static int is_on_call(struct lladd_txn *txn, const struct ward *w, uint32_t doct
     return rc == LLADD_NOT_FOUND ? 0 : rc;
 }
 
-/* [serialisable] Lock what is read before it is read, and what is written before that. */
+/* [serialisable] Lock a key before reading it, and before writing it. */
 static int lock(struct lladd_txn *txn, const struct ward *w, uint32_t doctor,
                 enum lladd_lock_mode mode)
 {
@@ -52,7 +52,7 @@ static int leaves(struct lladd_txn *txn, const struct ward *w, uint32_t doctor)
 }
 /* [/serialisable] */
 
-/* [everybody] Who walks through the table locks all of it: nobody comes or goes meanwhile. */
+/* [whole_table] To read the whole table, lock it: then no doctor comes or goes meanwhile. */
 static int count(struct lladd_txn *txn, const struct ward *w, unsigned *out)
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
@@ -69,7 +69,7 @@ static int count(struct lladd_txn *txn, const struct ward *w, unsigned *out)
     lladd_dtable_cursor_close(c);
     return rc == LLADD_END ? 0 : rc;
 }
-/* [/everybody] */
+/* [/whole_table] */
 
 /* ---- the demonstration ----------------------------------------------------------------------- */
 
@@ -95,7 +95,7 @@ static int both_come(const struct ward *w, struct lladd_error *err)
     return end(txn, rc, err);
 }
 
-/* Leaves, if he may, and commits. Who cannot have a lock gives up what he has. */
+/* Leaves if it may, and commits. A transaction that is refused a lock rolls back. */
 static int goes(struct lladd_txn *txn, const struct ward *w, uint32_t doctor, bool may,
                 struct lladd_error *err)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* transfer DIR: savepoints and a nested top action.
  *
- * Accounts are counters; a transfer takes from one and gives to another. A fee is tried after a
- * savepoint and taken back when the account cannot bear it. Every transfer also gets a number that
- * is never given twice, not even if the transfer is rolled back: the number is drawn in a top
- * action, which stays once it is closed. */
+ * Accounts are counters; a transfer takes from one and adds to another. A fee is charged after a
+ * savepoint and rolled back if the account cannot pay it. Every transfer also gets a number that is
+ * never used twice, even if the transfer is rolled back: a top action draws the number, and its
+ * changes stay once it is closed. */
 #include <lladd/records.h>
 
 #include <stdio.h>
@@ -19,9 +19,9 @@ enum { ALICE = 0, BOB = 8, BANK = 16, NUMBERS = 24, AUDIT = 32 }; /* offsets on 
     } while (0)
 
 /* [action] Two words change together. The action is closed without an undo: whatever happens to the
- * transfer from here on, the number is used up. Until then, both changes can be taken back. (With
- * more than one thread, a latch of the program's own goes around it: what an action changes, others
- * see at once.) */
+ * transfer later, the number is used up. Until then, both changes can be rolled back. (With several
+ * threads, the program needs a latch of its own around it: other transactions see an action's
+ * changes at once.) */
 static int draw_number(struct lladd_txn *txn, lladd_pageno page, int64_t *number)
 {
     struct lladd_action action;
@@ -38,7 +38,7 @@ static int balance(struct lladd_txn *txn, lladd_pageno page, uint32_t who, int64
     return lladd_counter_get(lladd_txn_db(txn), page, who, out, lladd_txn_error_out(txn));
 }
 
-/* [savepoint] The fee is charged if Alice has it; else the transfer goes on without. */
+/* [savepoint] The fee is charged if Alice can pay it; otherwise the transfer goes on without it. */
 static int transfer(struct lladd_txn *txn, lladd_pageno page, int64_t amount, int64_t fee)
 {
     lladd_savepoint_id before_fee;
@@ -76,7 +76,7 @@ static int open_bank(struct lladd_db *db, lladd_pageno *page, struct lladd_error
     return undone ? undone : rc;
 }
 
-/* One transfer; committed if Alice has so much, else rolled back. */
+/* One transfer; committed if Alice has enough money, otherwise rolled back. */
 static int one(struct lladd_db *db, lladd_pageno page, int64_t amount, struct lladd_error *err)
 {
     struct lladd_txn *txn;
@@ -103,8 +103,8 @@ static int run(struct lladd_db *db, struct lladd_error *err)
     lladd_pageno page;
     TRY(open_bank(db, &page, err));
     TRY(one(db, page, 60, err));
-    TRY(one(db, page, 50, err)); /* more than there is left */
-    TRY(one(db, page, 35, err)); /* but no fee: there are only 2 left */
+    TRY(one(db, page, 50, err)); /* more than is left */
+    TRY(one(db, page, 35, err)); /* no fee: only 2 are left */
     for (int i = 0; i < 4; i++) {
         int64_t value;
         TRY(lladd_counter_get(db, page, at[i], &value, err));

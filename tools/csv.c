@@ -35,7 +35,7 @@ static enum csv_got wrong(struct csv *c, const char *why)
     return CSV_WRONG;
 }
 
-/* Room for `n` elements; false: no memory. */
+/* Makes room for `n` elements. Returns false if there is no memory. */
 static bool reserve(void *array, size_t n, size_t *cap, size_t element)
 {
     void *p;
@@ -63,7 +63,7 @@ static enum csv_got add(struct csv *c, int byte)
     return CSV_ROW;
 }
 
-/* The next byte; the two that end a line are one '\n'. */
+/* Returns the next byte; CR LF is returned as one '\n'. */
 static int take(struct csv *c)
 {
     int byte = getc(c->in);
@@ -73,15 +73,16 @@ static int take(struct csv *c)
     if (then == '\n')
         return then;
     if (then != EOF)
-        (void)ungetc(then, c->in); /* one byte can always be put back */
+        (void)ungetc(then, c->in); /* one byte can always be pushed back */
     return byte;
 }
 
-/* Behind the first quotation mark; *last gets what stands behind the second. */
+/* Reads the rest of a field after its opening quotation mark; *last is the byte after the closing
+ * one. */
 static enum csv_got quoted(struct csv *c, int *last)
 {
     for (;;) {
-        int byte = getc(c->in); /* within quotation marks a CR is text, too */
+        int byte = getc(c->in); /* between quotation marks a CR is text */
         if (byte == EOF)
             return wrong(c, "a quotation mark that is never closed");
         if (byte == '"') {
@@ -143,7 +144,7 @@ void csv_write(FILE *to, const void *bytes, size_t len)
         quote = p[i] == ',' || p[i] == '"' || p[i] == '\r' || p[i] == '\n';
     if (!quote) {
         if (len)
-            (void)fwrite(p, 1, len, to); /* stdio remembers what could not be written */
+            (void)fwrite(p, 1, len, to); /* the stream remembers a write error */
         return;
     }
     putc('"', to);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef TOOLS_CSV_H
 #define TOOLS_CSV_H
-/* Rows of comma-separated values, as RFC 4180 has them: fields may be in quotation marks, in which
- * a quotation mark is doubled, and commas and ends of lines are text. Lines end with LF or CR LF.
- * Knows no database. */
+/* Rows of comma-separated values as in RFC 4180. A field may be in quotation marks; in it a
+ * quotation mark is doubled, and commas and line ends are text. Lines end with LF or CR LF.
+ * Independent of any database. */
 #include <lladd/types.h>
 
 #include <stdbool.h>
@@ -11,14 +11,14 @@
 
 struct csv {
     FILE *in;
-    size_t field_max;     /* bytes; longer fields are refused */
-    uint64_t line;        /* where the row begins, from 1 on */
-    uint64_t next;        /* where what follows it begins */
-    unsigned char *bytes; /* the row's fields, one behind the other */
+    size_t field_max;     /* limit in bytes; longer fields are refused */
+    uint64_t line;        /* number of the row's first line, from 1 */
+    uint64_t next;        /* number of the line after the row */
+    unsigned char *bytes; /* the row's fields, concatenated */
     size_t len, size;
-    size_t *end; /* where each ends */
+    size_t *end; /* end offset of each field */
     size_t n, cap;
-    unsigned char *marked; /* which of them were in quotation marks */
+    unsigned char *marked; /* whether each field was in quotation marks */
     size_t cap_marked;
     const char *wrong; /* why CSV_WRONG */
 };
@@ -26,15 +26,15 @@ struct csv {
 enum csv_got { CSV_ROW = 0, CSV_END = 1, CSV_WRONG = 2 };
 
 void csv_begin(struct csv *, FILE *in, size_t field_max);
-/* CSV_ROW: at least one field; they live until the next call. After CSV_WRONG there is no going
- * on. */
+/* After CSV_ROW there is at least one field; fields are valid until the next call. Reading cannot
+ * continue after CSV_WRONG. */
 enum csv_got csv_read(struct csv *);
 struct lladd_span csv_field(const struct csv *, size_t i);
-/* Was it in quotation marks? What tells a field of no bytes from none. */
+/* Was the field in quotation marks? That distinguishes an empty field from an absent one. */
 bool csv_quoted(const struct csv *, size_t i);
 void csv_free(struct csv *);
 
-/* Writes a field, in quotation marks where it needs them. */
+/* Writes a field, in quotation marks if necessary. */
 void csv_write(FILE *to, const void *bytes, size_t len);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lladd in-doubt and lladd resolve: prepared transactions, and their end. */
+/* lladd in-doubt and lladd resolve: list prepared transactions, and end them. */
 #include "tool.h"
 
 #include <inttypes.h>
@@ -175,7 +175,7 @@ static int decide(const struct tool *t, struct lladd_db *db, const struct lladd_
     if (rc == 0)
         return TOOL_FINE;
     if (lladd_db_error(db, &err) == 0)
-        err = *lladd_txn_error(txn); /* not poisoned: the transaction is as it was */
+        err = *lladd_txn_error(txn); /* not poisoned: the transaction is unchanged */
     return fail(t, &err);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lladd dtable: managed dTables for scripts. get, scan and stat look at the database in memory, as
- * it is once recovered; create, put, del and maintain open it for good. */
+/* lladd dtable: managed dTables for scripts. get, scan and stat read the database as recovered in
+ * memory; create, put, del, maintain and alter open it. */
 #include "dtable.h"
 
 #include "csv.h"
@@ -86,7 +86,7 @@ static int no_memory(struct tabling *d)
     return lladd_error_set(&d->err, LLADD_NO_MEMORY, "out of memory");
 }
 
-/* All of a file, with a 0 behind it. */
+/* Reads a whole file and appends a 0 byte. */
 static int read_all(struct tabling *d, FILE *in, const char *name, unsigned char **out, size_t *len)
 {
     size_t size = 0, n;
@@ -118,7 +118,7 @@ static int read_text(struct tabling *d, const char *name, char **out)
     if (!rc && strlen((char *)bytes) != len)
         rc = lladd_error_set(&d->err, LLADD_BAD_CONFIG, "%s: a byte 0 is in it", name);
     if (in != stdin)
-        (void)fclose(in); /* only read */
+        (void)fclose(in); /* the file was only read */
     if (rc)
         free(bytes);
     else
@@ -186,7 +186,7 @@ static int take(void *ctx, int option, const char *value)
     case GRAPH:
         d->graph = true;
         return 0;
-    case RANGE: /* chooses the verb */
+    case RANGE: /* the option selects the verb */
         return 0;
     case KEY:
         rc = take_word(d, "--key", value, types, 6, &word);
@@ -242,7 +242,7 @@ static int begin(struct tabling *d)
     return rc || !d->table ? rc : of_txn(d, lladd_managed_table(d->txn, d->table, &d->rows));
 }
 
-/* Ends the transaction, whichever way; the handle's poison is told if it is that. */
+/* Commits, or aborts if rc is an error. If the handle is poisoned, reports that error. */
 static int end(struct tabling *d, int rc)
 {
     if (!d->txn)
@@ -252,7 +252,7 @@ static int end(struct tabling *d, int rc)
         if (!rc || lladd_code_root(rc) == LLADD_ROOT_POISONED) {
             d->txn = NULL;
             if (rc)
-                (void)lladd_db_error(d->db, &d->err); /* it is why there is an error */
+                (void)lladd_db_error(d->db, &d->err); /* the handle's error is the cause */
             return rc;
         }
         d->err = *lladd_txn_error(d->txn);
@@ -274,14 +274,14 @@ static int open_table(struct tabling *d, const char *name)
         d->columns = NULL;
         rc = lladd_managed_open(d->db, name, &d->table, &d->err);
     }
-    return rc == LLADD_NOT_FOUND ? LLADD_BAD_ARGUMENT : rc; /* it is no missing key */
+    return rc == LLADD_NOT_FOUND ? LLADD_BAD_ARGUMENT : rc; /* not a missing key */
 }
 
-/* What went wrong before is told first. */
+/* Closes the table. An earlier error takes precedence. */
 static int close_table(struct tabling *d, int rc)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
-    int closed = lladd_managed_close(d->table, &err); /* the cTable with it */
+    int closed = lladd_managed_close(d->table, &err); /* closes the cTable, too */
     d->table = NULL;
     d->columns = NULL;
     free(d->chosen);
@@ -291,7 +291,7 @@ static int close_table(struct tabling *d, int rc)
     return rc ? rc : closed;
 }
 
-/* Does it with the table open, in a transaction of its own. */
+/* Opens the table and runs `what` in a transaction. */
 static int with_table(struct tabling *d, const char *name, int (*what)(struct tabling *))
 {
     int rc = open_table(d, name);
@@ -304,7 +304,7 @@ static int with_table(struct tabling *d, const char *name, int (*what)(struct ta
     return close_table(d, end(d, rc ? rc : what(d)));
 }
 
-/* ---- looking --------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static int show(struct tabling *d, const struct lladd_dtable_key *key, struct lladd_span value)
 {
@@ -312,7 +312,8 @@ static int show(struct tabling *d, const struct lladd_dtable_key *key, struct ll
     return 0;
 }
 
-/* The row of the command line's key; `use` may do something with it. LLADD_NOT_FOUND. */
+/* Looks up the key of the command line and passes the row to `use`. Returns LLADD_NOT_FOUND if
+ * there is no row. */
 static int find(struct tabling *d, int (*use)(struct tabling *, const struct lladd_dtable_key *,
                                               struct lladd_span value))
 {
@@ -345,7 +346,7 @@ static int get(struct tabling *d)
     return find(d, show);
 }
 
-/* From the cursor's place on. */
+/* Prints rows from the cursor's position on. */
 static int scan_rows(struct tabling *d, struct lladd_dtable_cursor *c,
                      const struct lladd_dtable_key *to, int rc)
 {
@@ -415,7 +416,7 @@ static int note_name(void *ctx, const char *name)
     return at[all->n++] ? 0 : LLADD_NO_MEMORY;
 }
 
-/* Of one table, or of all. */
+/* Prints one table, or all. */
 static int stat_all(struct tabling *d)
 {
     struct names all = {NULL, 0};
@@ -460,7 +461,7 @@ static int put_one(struct tabling *d, struct lladd_span key_text, const struct l
     return rc;
 }
 
-/* Columns of a row, as the command line says. */
+/* Sets the columns of a row that the command line names. */
 static int put_columns(struct tabling *d)
 {
     struct lladd_dtable_key key;
@@ -511,7 +512,7 @@ static int del(struct tabling *d)
     return find(d, take_away);
 }
 
-/* An end that is given, and is no empty text. */
+/* Reads an end of the range, if it is given and not empty; otherwise sets *out to NULL. */
 static int take_end(struct tabling *d, int arg, unsigned char **room, struct lladd_dtable_key *key,
                     const struct lladd_dtable_key **out)
 {
@@ -555,7 +556,7 @@ static int put_row(struct tabling *d, const struct csv *c)
     return put_one(d, csv_field(c, 0), c->n == 2 ? &value : NULL);
 }
 
-/* Where it went wrong. */
+/* Adds the line number to the message. */
 static int at_line(struct tabling *d, const struct csv *c, int rc)
 {
     char why[sizeof d->err.message];
@@ -572,7 +573,7 @@ static int put_csv(struct tabling *d)
     csv_begin(&c, stdin, LLADD_DTABLE_VALUE_MAX * (d->hex ? (size_t)2 : 1));
     while (!rc && (got = csv_read(&c)) == CSV_ROW) {
         if (c.n == 1 && c.end[0] == 0)
-            continue; /* an empty line is no row */
+            continue; /* an empty line is not a row */
         rc = put_row(d, &c);
         if (rc) {
             rc = at_line(d, &c, rc);
@@ -731,7 +732,8 @@ static bool has(int argc, char **argv, const char *option)
     return false;
 }
 
-/* Of two of a name, the one whose full name has an option is asked for with that. */
+/* Two verbs may have the same name; the one with an option in its full name is chosen if that
+ * option is given. */
 static const struct verb *verb_of(const char *what, int argc, char **argv)
 {
     const struct verb *found = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lladd dtable: cTables, whose rows have columns that are known by their names. */
+/* lladd dtable: cTables, which have rows with named columns. */
 #include "csv.h"
 #include "dtable.h"
 #include "dump_text.h"
@@ -28,12 +28,12 @@ static int cut(struct tabling *d, char *text, const char ***names, size_t *n)
         size_t len = strcspn(text, ",");
         (*names)[i] = text;
         text += len;
-        *text++ = 0; /* behind the last one nobody looks */
+        *text++ = 0; /* not used after the last name */
     }
     return 0;
 }
 
-/* The number of a column; it is no missing key if there is none. */
+/* Finds the number of a column. A missing column is not reported as a missing key. */
 static int number_of(struct tabling *d, const char *name, uint32_t *out)
 {
     int rc = lladd_ctable_named(d->columns, &name, 1, out, &d->err);
@@ -59,7 +59,8 @@ int tabling_choose(struct tabling *d)
     return rc;
 }
 
-/* ---- made ------------------------------------------------------------------------------------ */
+/* ---- making and altering ----------------------------------------------------------------------
+ */
 
 static int make(struct tabling *d, struct lladd_ctable_options *o)
 {
@@ -151,7 +152,7 @@ int tabling_put_header(struct tabling *d, const struct csv *c)
     return rc;
 }
 
-/* An empty field is no value, one of nothing but quotation marks is one of no bytes. */
+/* An empty field means no value; an empty pair of quotation marks means a value of no bytes. */
 static int change_of(struct tabling *d, const struct csv *c, size_t i, unsigned char **room,
                      struct lladd_ctable_change *out)
 {
@@ -196,7 +197,7 @@ int tabling_put_fields(struct tabling *d, const struct csv *c)
     return rc;
 }
 
-/* ---- shown ----------------------------------------------------------------------------------- */
+/* ---- printing -------------------------------------------------------------------------------- */
 
 static const char *name_of(const struct tabling *d, size_t i)
 {
@@ -275,7 +276,7 @@ int tabling_get_columns(struct tabling *d, const struct lladd_dtable_key *key)
     return rc;
 }
 
-/* From the cursor's place on. */
+/* Prints rows from the cursor's position on. */
 static int scan_rows(struct tabling *d, struct lladd_ctable_cursor *c,
                      const struct lladd_dtable_key *to, int rc)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lladd dtable: keys and values, as they are written on the command line, in CSV and as JSON. */
+/* lladd dtable: keys and values on the command line, in CSV and in JSON. */
 #include "csv.h"
 #include "dtable.h"
 #include "dump_text.h"
@@ -98,14 +98,14 @@ bool tabling_key(struct tabling *d, struct lladd_span text, unsigned char *room,
     return refuse(d, text, "is a key of no type that is known here");
 }
 
-/* ---- written --------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static bool is_text(const struct lladd_dtable_key *key)
 {
     return key->type == LLADD_DTABLE_STRING || key->type == LLADD_DTABLE_BYTES;
 }
 
-/* A number as text. */
+/* Returns a number as text. */
 static const char *number_of(const struct lladd_dtable_key *key, char out[NUMBER_MAX])
 {
     if (key->type == LLADD_DTABLE_DOUBLE)
@@ -177,6 +177,6 @@ void tabling_write_value(const struct tabling *d, const struct lladd_dtable_key 
     if (d->hex)
         tabling_write_bytes(d, value);
     else if (value.len)
-        (void)fwrite(value.data, 1, value.len, stdout); /* tool_end sees whether it could be */
+        (void)fwrite(value.data, 1, value.len, stdout); /* tool_end checks for a write error */
     putchar('\n');
 }

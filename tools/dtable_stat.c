@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lladd dtable stat: what a managed table is made of, as text, as JSON, and as a drawing. */
+/* lladd dtable stat: what a managed table consists of, as text, as JSON, and as a graph. */
 #include "dtable.h"
 
 #include <inttypes.h>
@@ -31,7 +31,7 @@ static int take(struct tabling *d, struct stats *out)
 
 /* ---- filters --------------------------------------------------------------------------------- */
 
-/* The first filter among the layers of a run; NULL. */
+/* Returns the first filter among the layers of a sorted run; NULL: none. */
 static const struct lladd_dtable *filter_of(const struct lladd_dtable *t)
 {
     if (t->kind->may_have)
@@ -47,9 +47,10 @@ static const struct lladd_dtable *filter_of(const struct lladd_dtable *t)
     return NULL;
 }
 
-/* Keys that are not there, drawn between those that are, and how many the filter lets pass. */
+/* The effect of a filter: absent keys between the present ones are looked up, and those that pass
+ * the filter are counted. */
 struct filter {
-    int64_t bits; /* a key; 0: there is no filter */
+    int64_t bits; /* per key; 0: there is no filter */
     uint64_t asked, passed;
 };
 enum { PROBES = 4096, TRIES = 4 * PROBES };
@@ -73,7 +74,8 @@ static int probe(const struct lladd_dtable *filter, const struct lladd_dtable_ke
     return 0;
 }
 
-/* A row's key, and a byte behind it: the next row comes behind that, but for some comparators. */
+/* Tries a row's key with one more byte. With most comparators it sorts between this row and the
+ * next. */
 static int probe_behind(const struct lladd_dtable *filter, const struct lladd_dtable_key *key,
                         struct lladd_dtable_pin *pin, struct filter *out, struct lladd_error *err)
 {
@@ -268,7 +270,7 @@ int tabling_stat(struct tabling *d, const char *name)
     return rc;
 }
 
-/* ---- drawn ----------------------------------------------------------------------------------- */
+/* ---- as a graph ------------------------------------------------------------------------------ */
 
 void tabling_graph_begin(void)
 {
@@ -281,7 +283,7 @@ void tabling_graph_end(void)
     printf("}\n");
 }
 
-/* Text within quotation marks. */
+/* Writes text in quotation marks. */
 static void draw_text(const char *text)
 {
     for (; *text; text++) {
@@ -300,7 +302,7 @@ static void draw_columns(const struct tabling *d)
     }
 }
 
-/* A layer and those below it; returns its number among the run's nodes. */
+/* Draws a layer and those below it; returns its number among the run's nodes. */
 static unsigned draw_layer(const struct lladd_dtable *t, uint64_t run, const struct filter *f,
                            unsigned *nodes)
 {

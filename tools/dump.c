@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lladd dump: structures as text. */
+/* lladd dump: writes structures as text. */
 #include "dump_text.h"
 #include "tool.h"
 
@@ -38,8 +38,8 @@ enum { SALVAGE = TOOL_OWN };
 static const struct option options[] = {
     TOOL_COMMON, {"salvage", no_argument, NULL, SALVAGE}, {NULL, 0, NULL, 0}};
 
-#define PIECE 1024u      /* bytes of a blob in one line */
-#define CHUNK (1u << 16) /* read at a time */
+#define PIECE 1024u      /* bytes of a blob per line */
+#define CHUNK (1u << 16) /* bytes read at a time */
 
 struct named {
     char name[LLADD_ROOT_NAME_MAX + 1];
@@ -57,9 +57,9 @@ struct dumping {
     size_t size;
     /* With --salvage: */
     bool salvage;
-    uint64_t left_out; /* times something was said to be */
-    const char *name;  /* of the structure that is being written */
-    bool counting;     /* nothing is written, `counted` says how much it would be */
+    uint64_t left_out; /* number of messages about parts left out */
+    const char *name;  /* name of the current structure */
+    bool counting;     /* nothing is written; `counted` is the number of items */
     uint64_t counted;
 };
 
@@ -71,15 +71,15 @@ static int take(void *ctx, int option, const char *value)
     return d->salvage ? 0 : -1;
 }
 
-/* ---- what cannot be read -------------------------------------------------------------------- */
+/* ---- damage --------------------------------------------------------------------------------- */
 
-/* Is it damage that is to be passed over? */
+/* Is it damage, and to be skipped? */
 static bool pass(const struct dumping *d, int rc)
 {
     return d->salvage && lladd_code_root(rc) == LLADD_ROOT_DATA;
 }
 
-/* Says what is left out, and why. */
+/* Reports what is left out, and why. */
 LLADD_PRINTF(2, 3) static void leave_out(struct dumping *d, const char *fmt, ...)
 {
     va_list args;
@@ -91,7 +91,7 @@ LLADD_PRINTF(2, 3) static void leave_out(struct dumping *d, const char *fmt, ...
     d->left_out++;
 }
 
-/* ---- what to write -------------------------------------------------------------------------- */
+/* ---- what to dump ---------------------------------------------------------------------------- */
 
 static int gather(void *ctx, const char *name, struct lladd_root_value value)
 {
@@ -108,7 +108,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
 }
 
-/* The format has no runs of dTables (docs/dump-format.md). */
+/* The format does not include sorted runs of dTables (docs/dump-format.md). */
 static int kind_of(const struct dumping *d, struct named *n)
 {
     int rc = tool_kind_of(d->db, n->page, &n->kind, d->err);
@@ -117,7 +117,7 @@ static int kind_of(const struct dumping *d, struct named *n)
     return rc;
 }
 
-/* What the names lead to. */
+/* Finds the kinds of the structures that the names point to. */
 static int find_kinds(struct dumping *d)
 {
     int rc = 0;
@@ -135,7 +135,8 @@ static int find_kinds(struct dumping *d)
     return rc;
 }
 
-/* Everything, in the order of the names: two dumps of one database can be compared. */
+/* Collects all roots in the order of their names, so that two dumps of a database can be compared.
+ */
 static int all_roots(struct dumping *d)
 {
     int rc = lladd_root_each(d->db, gather, &d->names, d->err);
@@ -244,15 +245,15 @@ static void write_pair(struct dumping *d, struct lladd_span key, struct lladd_sp
 
 /* ---- one structure -------------------------------------------------------------------------- */
 
-/* Elements of an array or bytes of a blob, n from `at` on. */
+/* n elements of an array or bytes of a blob from `at` on. */
 struct range {
     int (*read)(struct dumping *, struct range *, uint64_t at, uint64_t n, unsigned char *to);
     struct lladd_array *array;
     lladd_pageno root;
     const char *what;
-    uint64_t unit;      /* what is not divided further */
-    size_t size;        /* bytes of one */
-    uint64_t from, end; /* what could not be read last, and has not been told */
+    uint64_t unit;      /* smallest number that is not divided further */
+    size_t size;        /* size of one, in bytes */
+    uint64_t from, end; /* the latest unreadable range, not reported yet */
 };
 
 static int read_elements(struct dumping *d, struct range *r, uint64_t at, uint64_t n,
@@ -275,7 +276,7 @@ static void tell_range(struct dumping *d, struct range *r)
     r->from = r->end = 0;
 }
 
-/* What cannot be read in one piece is read in two. */
+/* If a range cannot be read, reads its halves. */
 static int read_range(struct dumping *d, struct range *r, uint64_t at, uint64_t n,
                       unsigned char *to)
 {
@@ -322,13 +323,14 @@ static int dump_array(struct dumping *d, struct dump_head *h, lladd_pageno root)
     return rc;
 }
 
-/* All elements; a damaged one, or a bucket with a damaged page, is left out. */
+/* Writes all elements. A damaged element, or a bucket with a damaged page, is left out. */
 static int walk_hash(struct dumping *d, struct lladd_hash *t, uint64_t most)
 {
     struct lladd_hash_walk walk = {{0}, NULL, 0};
     struct lladd_span key, value;
     int rc = 0;
-    /* One that runs in a circle would never end; the count is compared afterwards. */
+    /* Stops after `most` elements: a chain with a cycle would never end. The count is compared
+     * afterwards. */
     for (uint64_t n = 0; !rc && n <= most; n++) {
         rc = lladd_hash_next(t, &walk, &key, &value, d->err);
         if (!rc) {
@@ -368,7 +370,7 @@ static int dump_hash(struct dumping *d, struct dump_head *h, lladd_pageno root)
     return rc;
 }
 
-/* Up to `most` items; how many there were is added to d->counted. */
+/* Writes up to `most` items, and adds their number to d->counted. */
 static int walk_list(struct dumping *d, struct lladd_list *l, uint64_t most)
 {
     struct lladd_item at = LLADD_ITEM_NONE;
@@ -402,7 +404,7 @@ static int dump_list(struct dumping *d, struct dump_head *h, lladd_pageno root)
         }
     } else if (!rc) {
         write_head(d, h);
-        rc = walk_list(d, l, h->count + 1); /* one more would be a circle, as in a table */
+        rc = walk_list(d, l, h->count + 1); /* one more would be a cycle, as in a table */
     }
     lladd_list_close(l);
     return rc;
@@ -469,7 +471,8 @@ static int dump_all(struct dumping *d)
     return rc;
 }
 
-/* Recovery that meets a damaged page gives up, but one that is instant meets it later. */
+/* Full recovery fails at a damaged page. Instant recovery reaches the page later, so it is tried
+ * next. */
 static int open_to_look(struct tool *t, const struct dumping *d, struct tool_peek *peek,
                         struct lladd_error *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The text of a dump, written and read (docs/dump-format.md). Reading trusts nothing: sizes, counts
- * and checksums are the file's word, and memory is taken for what is there, not for what is said
- * to come. */
+/* Writes and reads the text of a dump (docs/dump-format.md). The reader does not trust the file: it
+ * checks sizes, counts and checksums, and allocates memory for what has been read, not for what is
+ * announced. */
 #include "dump_text.h"
 
 #include "util/crc32c.h"
@@ -20,7 +20,7 @@ static const char digits[] = "0123456789abcdef";
 static void put(struct dump_out *o, const char *bytes, size_t len)
 {
     o->crc = ll_crc32c(o->crc, bytes, len);
-    (void)fwrite(bytes, 1, len, o->to); /* ferror tells */
+    (void)fwrite(bytes, 1, len, o->to); /* checked with ferror */
 }
 
 LLADD_PRINTF(2, 3) static void say(struct dump_out *o, const char *fmt, ...)
@@ -33,7 +33,7 @@ LLADD_PRINTF(2, 3) static void say(struct dump_out *o, const char *fmt, ...)
     put(o, text, n < 0 ? 0 : (size_t)n);
 }
 
-/* Fills `out` with as many escaped bytes as fit; how many bytes they were. */
+/* Fills `out` with as many escaped bytes as fit; *used is their number. */
 static size_t escape(const unsigned char *p, size_t len, char *out, size_t size, size_t *used)
 {
     size_t i = 0;
@@ -108,7 +108,7 @@ static bool all_zero(const unsigned char *p, size_t len)
     return len == 0 || (p[0] == 0 && memcmp(p, p + 1, len - 1) == 0);
 }
 
-/* Something that counts so many; zeros are gathered. */
+/* Writes a line that stands for `counts` items. Zeros are collected. */
 static void put_line(struct dump_out *o, struct lladd_span s, uint64_t counts)
 {
     o->count += counts;
@@ -166,12 +166,12 @@ struct reading {
     FILE *from;
     const struct dump_reader *to;
     struct lladd_error *err;
-    char *line; /* without its newline, but a 0 behind it */
+    char *line; /* without its newline, but with a 0 after it */
     size_t size, len, at;
     uint64_t number; /* of the line */
     uint32_t crc;
     struct dump_head head;
-    bool inside; /* a structure */
+    bool inside; /* of a structure */
     uint64_t count, structures;
 };
 
@@ -197,7 +197,7 @@ static int expected(struct reading *r, const char *what)
     return wrong(r, "expected %s, found %s%s", what, found, n < left ? "..." : "");
 }
 
-/* The line's callback has failed: its words, behind the line's number. */
+/* The line's callback has failed: puts the line number before its message. */
 static int failed(struct reading *r, int rc)
 {
     char why[sizeof r->err->message];
@@ -210,7 +210,7 @@ static int failed(struct reading *r, int rc)
     return rc;
 }
 
-/* LLADD_END behind the last line. */
+/* Returns LLADD_END after the last line. */
 static int next_line(struct reading *r)
 {
     errno = 0;
@@ -232,7 +232,7 @@ static int next_line(struct reading *r)
     return 0;
 }
 
-/* Takes the word if it is the next thing in the line. */
+/* Consumes the word if it comes next in the line. */
 static bool word(struct reading *r, const char *text)
 {
     size_t n = strlen(text);
@@ -252,7 +252,7 @@ static int line_end(struct reading *r)
     return r->at == r->len ? 0 : expected(r, "the end of the line");
 }
 
-/* Decimal, as short as it can be. */
+/* Reads a decimal number without leading zeros. */
 static int number(struct reading *r, const char *what, uint64_t *out)
 {
     const char *p = r->line + r->at;
@@ -274,7 +274,7 @@ static int hex_digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* One byte of a string, at *p; false if it is none. */
+/* Reads one byte of a string at *p. Returns false if there is none. */
 static bool unescape(const char **p, const char *end, char *out)
 {
     const char *s = *p;
@@ -296,7 +296,7 @@ static bool unescape(const char **p, const char *end, char *out)
     return true;
 }
 
-/* Makes the bytes where the text was, which is never shorter. */
+/* Decodes the string in place; the text is never shorter than its bytes. */
 static int quoted(struct reading *r, const char *what, struct lladd_span *out)
 {
     if (!word(r, "\""))
@@ -348,7 +348,7 @@ static int read_head(struct reading *r)
     if (!r->head.kind)
         return expected(r, "array, hash, list, blob or done");
     int rc = must(r, " ", "a blank and a name");
-    r->crc = ll_crc32c(0, r->line, r->len); /* before strings are made where they stand */
+    r->crc = ll_crc32c(0, r->line, r->len); /* before strings are decoded in place */
     r->crc = ll_crc32c(r->crc, "\n", 1);
     rc = rc ? rc : quoted(r, "a name in quotation marks", &name);
     if (rc)

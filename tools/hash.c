@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lladd hash: hash tables for scripts. get and scan look at the database in memory, as it is once
- * recovered; put and del open it for good. */
+/* lladd hash: hash tables for scripts. get and scan read the database as recovered in memory; put
+ * and del open it. */
 #include "dump_text.h"
 #include "tool.h"
 
@@ -44,7 +44,7 @@ struct hashing {
     struct tool *t;
     bool hex, create;
     uint64_t key_size, value_size;
-    unsigned char *key, *value; /* ours */
+    unsigned char *key, *value; /* owned */
     size_t key_len, value_len;
     struct lladd_db *db;
     struct lladd_hash *table;
@@ -79,7 +79,7 @@ static int no_memory(const struct hashing *h)
     return tool_fail(h->t, "out of memory");
 }
 
-/* The bytes that an argument stands for; 0, or the exit code. */
+/* Parses the bytes of an argument. Returns 0 or the exit code. */
 static int bytes_of(const struct hashing *h, const char *what, const char *text,
                     unsigned char **out, size_t *len)
 {
@@ -97,7 +97,7 @@ static int bytes_of(const struct hashing *h, const char *what, const char *text,
     return 0;
 }
 
-/* Standard input, to its end. */
+/* Reads the value from standard input, to its end. */
 static int read_value(struct hashing *h)
 {
     size_t size = 0, n;
@@ -131,7 +131,7 @@ static void print_bytes(const struct hashing *h, struct lladd_span s)
     for (size_t i = 0; h->hex && i < s.len; i++)
         printf("%02x", p[i]);
     if (!h->hex && s.len)
-        (void)fwrite(p, 1, s.len, stdout); /* tool_end sees whether it could be written */
+        (void)fwrite(p, 1, s.len, stdout); /* tool_end checks for a write error */
 }
 
 static void print_json(const struct hashing *h, struct lladd_span key, struct lladd_span value)
@@ -156,7 +156,7 @@ static int not_found(const struct hashing *h)
     return TOOL_FINDINGS;
 }
 
-/* LLADD_NOT_FOUND: there is no root of the name. */
+/* LLADD_NOT_FOUND: there is no root with this name. */
 static int open_table(struct hashing *h)
 {
     struct lladd_root_value root;
@@ -227,7 +227,8 @@ static int look(struct hashing *h, int (*what)(struct hashing *))
 
 /* ---- changes -------------------------------------------------------------------------------- */
 
-/* In the transaction that changes it, so that a table without its first element is never left. */
+/* Makes the table in the transaction that adds the first element, so that a crash cannot leave an
+ * empty table. */
 static int create_table(struct hashing *h, struct lladd_txn *txn)
 {
     struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
@@ -249,7 +250,7 @@ static int change(struct hashing *h, struct lladd_txn *txn, bool put)
     int rc = open_table(h);
     if (rc == LLADD_NOT_FOUND && put && h->create)
         rc = create_table(h, txn);
-    if (rc) /* a missing table is no missing key */
+    if (rc) /* a missing table is not a missing key */
         return rc == LLADD_NOT_FOUND ? LLADD_BAD_ARGUMENT : rc;
     rc = put ? lladd_hash_put(txn, h->table, h->key, h->key_len, h->value, h->value_len)
              : lladd_hash_remove(txn, h->table, h->key, h->key_len);
@@ -270,7 +271,7 @@ static int run_change(struct hashing *h, bool put)
         if (!rc)
             return 0;
         if (lladd_code_root(rc) == LLADD_ROOT_POISONED) {
-            (void)lladd_db_error(h->db, &h->err); /* it is why there is an error */
+            (void)lladd_db_error(h->db, &h->err); /* the handle's error is the cause */
             return rc;
         }
         h->err = *lladd_txn_error(txn);
@@ -304,7 +305,7 @@ static int alter(struct hashing *h, bool put)
     return TOOL_FINE;
 }
 
-/* ---- which of them -------------------------------------------------------------------------- */
+/* ---- the verbs ------------------------------------------------------------------------------ */
 
 static int run(struct hashing *h, const char *what)
 {

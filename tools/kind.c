@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The structures that the tools know: how each is told by its root page, checked and listed. */
+/* The structures that the tools know: how each is recognized by its root page, checked and listed.
+ */
 #include "tool.h"
 
 #include <lladd/array.h>
@@ -97,7 +98,7 @@ static const struct tool_kind kinds[] = {
     {TOOL_HASH, "hash", "lladd.hash", hash_check, hash_pages, lladd_hash_destroy},
 };
 
-/* A blob, as long as one has not looked into it. */
+/* A sorted run is stored in a blob, so it looks like a blob from outside. */
 static const struct tool_kind run_kind = {
     TOOL_RUN, "run", "lladd.blob", run_check, lladd_dtable_run_pages, lladd_dtable_run_free};
 
@@ -109,7 +110,8 @@ const struct tool_kind *tool_kind_named(const char *name)
     return NULL;
 }
 
-/* A root's first word may be anything: only an allocated page of the right type says what it is. */
+/* A root's first word may be any number: only an allocated page of the right type identifies a
+ * structure. */
 int tool_kind_of(struct lladd_db *db, uint64_t page, const struct tool_kind **out,
                  struct lladd_error *err)
 {
@@ -131,7 +133,7 @@ int tool_kind_of(struct lladd_db *db, uint64_t page, const struct tool_kind **ou
     if (!*out || (*out)->id != TOOL_BLOB)
         return 0;
     bool is_run = false;
-    struct lladd_error broken = LLADD_ERROR_INIT; /* then it is a blob that is not in order */
+    struct lladd_error broken = LLADD_ERROR_INIT; /* then it is treated as a damaged blob */
     rc = lladd_dtable_run_there(db, lladd_page_of(page), &is_run, &broken);
     if (lladd_code_root(rc) == LLADD_ROOT_RESOURCE) {
         *err = broken;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lladd load: structures out of the text that `lladd dump` writes.
+/* lladd load: makes structures from the text that `lladd dump` writes.
  *
- * A structure gets its name when its last line has been read and found right, in the transaction
- * that ends with it. Without --batch there is one transaction for the whole file. With it there are
- * many, and what is being loaded meanwhile stands under the name PENDING: if the program dies, the
- * next load takes it away first. */
+ * A structure gets its name after its last line has been read and verified, in the transaction that
+ * ends with it. Without --batch there is one transaction for the whole file. With --batch there are
+ * many, and meanwhile the structure being loaded has the name PENDING. If the program dies, the
+ * next load removes that structure first. */
 #include "dump_text.h"
 #include "tool.h"
 
@@ -55,17 +55,17 @@ struct loading {
     struct lladd_txn *txn;
     uint64_t in_txn; /* records */
     uint64_t records, structures;
-    /* What is being loaded: */
+    /* The structure being loaded: */
     struct dump_head head;
     const struct tool_kind *kind; /* NULL: nothing */
     lladd_pageno root;
-    bool taken; /* its name has a value */
+    bool taken; /* its name is in use */
     struct lladd_root_value old;
     struct lladd_hash *hash;
     struct lladd_array *array;
     struct lladd_list *list;
-    uint64_t at;           /* element, or byte of a blob, that the buffer begins with */
-    unsigned char *buffer; /* of arrays and blobs: what is not written yet */
+    uint64_t at;           /* the element, or byte of a blob, with which the buffer begins */
+    unsigned char *buffer; /* of arrays and blobs: what was not written yet */
     size_t len, size;
 };
 
@@ -87,7 +87,7 @@ static int begin(struct loading *l, struct lladd_error *err)
     return l->txn ? 0 : lladd_begin(l->db, NULL, &l->txn, err);
 }
 
-/* What a call of the transaction has failed with. */
+/* Takes the error of a call on the transaction. */
 static int of_txn(struct loading *l, int rc, struct lladd_error *err)
 {
     if (rc)
@@ -102,7 +102,7 @@ static int commit(struct loading *l, struct lladd_error *err)
         l->txn = NULL;
     } else if (lladd_code_root(rc) == LLADD_ROOT_POISONED) {
         l->txn = NULL;
-        (void)lladd_db_error(l->db, err); /* it is why there is an error */
+        (void)lladd_db_error(l->db, err); /* the handle's error is the cause */
     } else {
         *err = *lladd_txn_error(l->txn);
     }
@@ -118,9 +118,9 @@ static int abort_txn(struct loading *l, struct lladd_error *err)
     return rc;
 }
 
-/* ---- what an earlier load has left ---------------------------------------------------------- */
+/* ---- remains of an earlier load -------------------------------------------------------------- */
 
-/* Takes away what stands under PENDING, if anything does. */
+/* Removes the structure named PENDING, if there is one. */
 static int sweep(struct loading *l, struct lladd_error *err)
 {
     struct lladd_root_value value;
@@ -147,7 +147,7 @@ static int sweep(struct loading *l, struct lladd_error *err)
 
 /* ---- one structure -------------------------------------------------------------------------- */
 
-/* The name must be free, or be that of a structure that may be replaced. */
+/* The name must be free, or that of a structure that may be replaced. */
 static int check_name(struct loading *l, struct lladd_error *err)
 {
     const struct tool_kind *old;
@@ -208,7 +208,7 @@ static int make(struct loading *l, struct lladd_error *err)
         return rc ? rc : lladd_list_open(l->db, l->root, &l->list, err);
     case TOOL_BLOB:
         return of_txn(l, lladd_blob_create(l->txn, NULL, 0, &l->root), err);
-    case TOOL_RUN: /* no dump has them */
+    case TOOL_RUN: /* a dump has none */
     case TOOL_KINDS:
         break;
     }
@@ -247,7 +247,7 @@ static void close_handles(struct loading *l)
     l->kind = NULL;
 }
 
-/* Writes the elements or bytes that have gathered. */
+/* Writes the buffered elements or bytes. */
 static int flush(struct loading *l, struct lladd_error *err)
 {
     int rc = 0;
@@ -319,12 +319,12 @@ static int zeros(void *ctx, uint64_t n, struct lladd_error *err)
     int rc = flush(l, err);
     l->at += n;
     l->records++;
-    if (!rc && l->kind->id == TOOL_BLOB) /* an array's elements are zeros already */
+    if (!rc && l->kind->id == TOOL_BLOB) /* the elements of an array are zero from the start */
         rc = of_txn(l, lladd_blob_truncate(l->txn, l->root, l->at), err);
     return rc;
 }
 
-/* Gives it its name. What had the name goes with the same transaction. */
+/* Sets the name. A structure that had it is freed in the same transaction. */
 static int tail(void *ctx, struct lladd_error *err)
 {
     struct loading *l = ctx;
@@ -353,9 +353,9 @@ static int done(void *ctx, struct lladd_error *err)
     return l->txn ? commit(l, err) : 0;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* ---- entry points --------------------------------------------------------------------------- */
 
-/* Puts the file's name before what is wrong with it. */
+/* Puts the file's name before the message. */
 static void name_file(const struct tool *t, struct lladd_error *err)
 {
     char text[sizeof err->message];
@@ -382,11 +382,11 @@ static int load(const struct tool *t, struct loading *l, FILE *from, struct llad
     if (rc && !undone && l->batch)
         undone = sweep(l, &second);
     if (undone)
-        *err = second; /* the worse news */
+        *err = second; /* the more serious error */
     return undone ? undone : rc;
 }
 
-/* The database, made if it is not there and may be. */
+/* Opens the database; makes it if it does not exist and --create is given. */
 static int open_db(struct tool *t, struct loading *l, struct lladd_error *err)
 {
     if (!l->create)
@@ -426,6 +426,6 @@ int tool_load(int argc, char **argv)
         return tool_end(&t, tool_fail(&t, "%s: %s", t.argv[0], strerror(errno)));
     code = run(&t, &l, from);
     if (t.argc)
-        (void)fclose(from); /* only read */
+        (void)fclose(from); /* the file was only read */
     return tool_end(&t, code);
 }

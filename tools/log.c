@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lladd log: who did what. */
+/* lladd log: prints the records of the log. */
 #include "tool.h"
 
 #include "util/vec.h"
@@ -109,7 +109,7 @@ static bool wanted(const struct args *a, const struct lladd_log_entry *e)
 
 /* ---- statistics ----------------------------------------------------------------------------- */
 
-/* One row for each pair of kind and number of operation. */
+/* A row for each pair of record kind and operation number. */
 struct row {
     unsigned kind;
     uint32_t number, version;
@@ -126,7 +126,7 @@ static int by_bytes(const void *a, const void *b)
 static int count(struct ll_vec *rows, const struct lladd_inspect_record *r)
 {
     struct row *row = NULL;
-    /* A catalogue record's number is that of the name it tells. */
+    /* The number in a catalog record belongs to the name that it defines. */
     bool named = strcmp(lladd_log_kind_name(r->entry.kind), "catalogue") != 0;
     uint32_t number = named ? r->number : 0;
     for (size_t i = 0; i < rows->len && !row; i++) {
@@ -184,15 +184,15 @@ static void print_rows_json(const struct ll_vec *rows)
 
 /* ---- the walk ------------------------------------------------------------------------------- */
 
-enum { ENOUGH = 1 }; /* not an error code: they are negative */
+enum { ENOUGH = 1 }; /* error codes are negative, so this is none */
 
 struct walk {
     const struct args *args;
     struct tool_line line;
     struct ll_vec rows;
-    struct ll_vec last; /* for --last: LSNs of the last matching records, a ring */
+    struct ll_vec last; /* for --last: ring of the LSNs of the last matching records */
     uint64_t seen;      /* matching records in the first pass */
-    bool noting;        /* the first pass */
+    bool noting;        /* during the first pass */
     struct tool_gap gap;
 };
 
@@ -208,7 +208,7 @@ static int note(struct walk *w, lladd_lsn lsn)
     return 0;
 }
 
-/* Where the last N of them begin. */
+/* Returns the LSN of the first of the last N records. */
 static lladd_lsn first_of_last(const struct walk *w)
 {
     uint64_t n = w->args->last;
@@ -239,9 +239,10 @@ static struct tool_gap add_gap(struct walk *w, const struct lladd_inspect *view)
     return gap;
 }
 
-/* The first pass: notes the last N from `*from` on, and moves that to the first of them. What a gap
- * parts from the end of the log is not among the last, so behind a gap it begins anew; if there are
- * fewer than N behind it, it held some of them. */
+/* The first pass: collects the last N matching records from *from on, and sets *from to the first
+ * of them. If log was recycled while it was read, records before that gap are not among the last
+ * ones of a contiguous log, so the pass starts again after the gap. If fewer than N follow the gap,
+ * the gap contained some of the last N. */
 static int note_last(struct walk *w, struct lladd_inspect *view, lladd_lsn *from,
                      struct lladd_error *err)
 {
@@ -258,7 +259,7 @@ static int note_last(struct walk *w, struct lladd_inspect *view, lladd_lsn *from
             *from = gap.to;
     } while (rc != LLADD_NO_MEMORY && gap.bytes && from->v < end);
     w->noting = false;
-    if (gap.bytes) { /* up to the end */
+    if (gap.bytes) { /* the gap extends to the end */
         w->seen = 0;
         ll_vec_truncate(&w->last, 0);
     }
@@ -282,7 +283,7 @@ static int walk(struct walk *w, struct lladd_inspect *view, struct lladd_error *
     return rc;
 }
 
-/* Says how the list ended; the exit code. */
+/* Prints how the list ended. Returns the exit code. */
 static int foot(const struct tool *t, struct lladd_inspect *view, int rc,
                 const struct tool_gap *gap, const struct lladd_error *err)
 {

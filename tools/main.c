@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * lladd: looks into LLADD databases, and finishes what was left unfinished in them.
+ * lladd: inspects LLADD databases, and completes what was left unfinished in them.
  *
- * One verb, one file. Those that look stand on <lladd/inspect.h>, take no lock, and work on a
- * database that is in use, crashed or damaged. Those that look at structures (`dump`, `hash get`
- * and `scan`, the same of `dtable`, a part of `verify`) need one that is not in use, and recover it
- * in memory (peek.c). `recover`, `resolve`, `load`, `hash put`, `dtable put` and so on open it.
- * `sim` needs none: it runs a program of its own. docs/man/lladd.1 is the manual.
+ * Each verb has a file. Verbs that read files use <lladd/inspect.h>, take no lock, and work on a
+ * database that is in use, crashed or damaged. Verbs that read structures (`dump`, `hash get` and
+ * `scan`, the same of `dtable`, a part of `verify`) need a database that is not in use, and recover
+ * it in memory (peek.c). `recover`, `resolve`, `load`, `hash put`, `dtable put` and so on open it.
+ * `sim` needs no database: it runs another program. docs/man/lladd.1 is the manual.
  */
 #include "tool.h"
 

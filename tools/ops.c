@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lladd ops: the names that the log knows, and how much of it is theirs. */
+/* lladd ops: the names that the log defines, and how many records and bytes they have. */
 #include "tool.h"
 
 #include "util/vec.h"
@@ -26,7 +26,7 @@ static const struct option options[] = {TOOL_COMMON, {NULL, 0, NULL, 0}};
 struct entry {
     struct lladd_inspect_name name;
     uint64_t records, bytes;
-    uint64_t first; /* LSN of the catalogue record; 0: no longer in the log */
+    uint64_t first; /* LSN of the catalog record; 0: no longer in the log */
 };
 
 static int add_name(void *ctx, const struct lladd_inspect_name *n)
@@ -40,7 +40,7 @@ static int add_name(void *ctx, const struct lladd_inspect_name *n)
 
 static struct entry *find(struct ll_vec *list, uint32_t number)
 {
-    size_t low = 0, high = list->len; /* they come by number */
+    size_t low = 0, high = list->len; /* sorted by number */
     while (low < high) {
         size_t mid = (low + high) / 2;
         struct entry *e = ll_vec_at(list, mid);

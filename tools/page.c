@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lladd page: one page of the page file, and what the log has done to it. */
+/* lladd page: one page of the page file, and its records in the log. */
 #include "tool.h"
 
 #include <inttypes.h>
@@ -94,7 +94,7 @@ static struct pending look_ahead(struct lladd_inspect *view, const struct lladd_
         return p;
     int rc = lladd_inspect_log(view, info.redo, see_pending, &p, &ignored);
     if (rc && rc != LLADD_END)
-        p.records += 0; /* as far as the log can be read */
+        p.records += 0; /* counts what could be read of the log */
     return p;
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Opens a database as its next user will find it, recovered, and changes nothing on disk: what
- * recovery writes, and all that comes after it, stays in memory (lladd_device_overlay).
+/* Opens a database in memory as its next user will find it: recovered. Nothing on disk is changed.
+ * What recovery writes, and everything written later, stays in memory, or in unnamed files if there
+ * is not enough memory (lladd_device_overlay_bounded).
  *
- * A database that is in use is refused: its files change while they are read. That it is not opened
- * meanwhile is seen to by a shared lock on its lock file; any number of such looks go on side by
- * side. */
+ * A database that is in use is refused, since its files change while they are read. A shared lock
+ * on its lock file keeps others from opening it meanwhile; any number of tools may hold that lock.
+ */
 #include "tool.h"
 
 #include <errno.h>
@@ -14,8 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Keeps others from opening the database; -1 if there is nothing to lock. Who cannot have the lock
- * is told by the open that follows in whose hands it is. */
+/* Takes the shared lock. Returns -1 if there is no lock file, or if a process has the database
+ * open. In the latter case the open that follows fails and names the process. */
 static int hold_off(const char *dir)
 {
     char path[4096];
@@ -23,13 +24,13 @@ static int hold_off(const char *dir)
     int n = snprintf(path, sizeof path, "%s/lock", dir);
     int fd = n > 0 && (size_t)n < sizeof path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     if (fd >= 0 && fcntl(fd, F_OFD_SETLK, &whole) != 0) {
-        (void)close(fd); /* only read */
+        (void)close(fd); /* the file was only read */
         fd = -1;
     }
     return fd;
 }
 
-/* Whether their changes are to stay nobody knows yet. They are there. */
+/* Warns that changes of transactions in doubt are visible although their outcome is unknown. */
 static void warn(const struct tool *t, struct lladd_db *db)
 {
     struct lladd_stats s = {.struct_size = sizeof s};
@@ -68,6 +69,6 @@ void tool_peek_end(struct tool_peek *p)
     lladd_device_close(p->overlay);
     lladd_device_close(p->disk);
     if (p->lock >= 0)
-        (void)close(p->lock); /* only read */
+        (void)close(p->lock); /* the file was only read */
     *p = (struct tool_peek){.lock = -1};
 }

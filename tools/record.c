@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One record of the log, as a line of text or of JSON. */
+/* Prints one log record, as a line of text or of JSON. */
 #include "tool.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #define KIND_WIDTH 16
-#define VALUE_MAX 72 /* characters of a field's value, unless all bytes are asked for */
+#define VALUE_MAX 72 /* characters of a field's value that are printed without --bytes */
 
 void tool_line_init(struct tool_line *l, struct lladd_inspect *view, const struct tool *t,
                     bool bytes)
@@ -54,7 +54,7 @@ const char *tool_log_end_name(enum lladd_log_end kind)
 
 static bool has_page(const struct lladd_log_entry *e)
 {
-    /* Of an object's record the number is the object's, and told among the fields. */
+    /* In an object record this number is the object's, which is printed as a field. */
     return e->page != LLADD_NO_PAGE && strncmp(lladd_log_kind_name(e->kind), "object", 6) != 0;
 }
 
@@ -66,7 +66,7 @@ static void print_span(const char *what, struct lladd_span s)
     tool_hexdump("      ", s.data, s.len, 0);
 }
 
-/* Length of the value that begins at p: what is quoted, or up to the next blank. */
+/* Returns the length of the value at p: a quoted string, or the text up to the next blank. */
 static size_t value_length(const char *p)
 {
     if (*p != '"')
@@ -77,7 +77,7 @@ static size_t value_length(const char *p)
     return n + (p[n] == '"');
 }
 
-/* Prints fields, long values cut off. */
+/* Prints fields, with long values truncated. */
 static void print_short(const char *text)
 {
     while (*text) {
@@ -148,7 +148,7 @@ static json_t *json_flags(unsigned flags)
     return out;
 }
 
-/* The library's own records that have no layout: their text says it all. */
+/* Is it one of the library's records without a layout? Their text contains everything. */
 static bool only_text(unsigned kind)
 {
     const char *name = lladd_log_kind_name(kind);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lladd recover: an open and a close, told; or what they would do. */
+/* lladd recover: opens and closes a database and prints what happens, or what would happen. */
 #include "tool.h"
 
 #include "util/map.h"
@@ -39,7 +39,7 @@ static int take(void *ctx, int option, const char *value)
     return option == DRY ? 0 : -1;
 }
 
-/* ---- for real ------------------------------------------------------------------------------- */
+/* ---- recovery ------------------------------------------------------------------------------- */
 
 struct transcript {
     json_t *lines; /* with --json; else NULL */
@@ -89,7 +89,7 @@ static int recover(struct tool *t)
     return TOOL_FINE;
 }
 
-/* ---- what would be -------------------------------------------------------------------------- */
+/* ---- dry run -------------------------------------------------------------------------------- */
 
 struct winner {
     uint64_t id, commit;
@@ -100,7 +100,7 @@ struct plan {
     struct ll_env env;
     struct lladd_inspect_info info;
     struct ll_vec winners; /* struct winner */
-    struct ll_vec losers;  /* struct lladd_inspect_txn; those in doubt too */
+    struct ll_vec losers;  /* struct lladd_inspect_txn; includes those in doubt */
     struct ll_vec missing; /* struct lladd_inspect_name */
     struct ll_vec pages;   /* uint64_t, sorted at the end */
     struct ll_map used;    /* numbers of names that recovery will look up */
@@ -163,7 +163,8 @@ static int by_number(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* From where recovery reads: redo, the checkpoint, and the oldest transaction that is not over. */
+/* Returns the LSN from which recovery reads: the least of redo, the checkpoint, and the oldest open
+ * transaction. */
 static lladd_lsn plan_from(const struct plan *p)
 {
     uint64_t from = p->info.clean ? p->info.checkpoint.v : p->info.redo.v;
@@ -175,7 +176,7 @@ static lladd_lsn plan_from(const struct plan *p)
     return lladd_lsn_of(from);
 }
 
-/* Records that only undo would read say nothing about redo. */
+/* Skips records that only undo would read. */
 static int see_if_read(void *ctx, const struct lladd_inspect_record *r)
 {
     struct plan *p = ctx;

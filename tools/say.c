@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How numbers, times, bytes and identifiers are written, for people and as JSON. */
+/* Formats numbers, times, bytes and identifiers as text and as JSON. */
 #include "tool.h"
 
 #include <inttypes.h>
@@ -79,7 +79,7 @@ static int digit(char c)
                                   : -1;
 }
 
-/* Hexadecimal up to a character that is none; at most `max` bytes. */
+/* Parses hexadecimal up to the first other character; at most `max` bytes. */
 static bool parse_hex(const char **text, unsigned char *out, uint32_t max, uint32_t *len)
 {
     const char *p = *text;
@@ -180,7 +180,7 @@ void tool_text_init(struct tool_text *t)
 
 void tool_text_clear(struct tool_text *t)
 {
-    t->sink.ctx = t; /* here, because the struct may have moved */
+    t->sink.ctx = t; /* set here, because the struct may have moved */
     t->sink.failed = 0;
     t->len = 0;
     if (t->text)
@@ -285,7 +285,7 @@ json_t *tool_json_gid(const struct lladd_gid *g)
     return json_string(tool_gid(g, text));
 }
 
-/* One field; how many bytes it takes, SIZE_MAX if they are not there. */
+/* Decodes one field. Returns its length, or SIZE_MAX if the bytes are too few. */
 static size_t get_field(enum lladd_field_type type, const unsigned char *p, size_t left,
                         json_t **out)
 {
@@ -332,7 +332,7 @@ json_t *tool_json_fields(const struct lladd_field *f, struct lladd_span s)
         p += n;
         left -= n;
     }
-    if (!f || f->name || left) { /* no layout, or another one */
+    if (!f || f->name || left) { /* no layout, or the bytes do not fit it */
         json_decref(out);
         out = json_pack("{s:o*}", "hex", tool_json_hex(s.data, s.len));
     }

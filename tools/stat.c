@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lladd stat: how big, in what state, what the next open has to do, who keeps the log. */
+/* lladd stat: size and state of a database, what the next open has to do, and what keeps the log.
+ */
 #include "tool.h"
 
 #include <inttypes.h>
 #include <lladd/journal.h>
 #include <string.h>
 
-#define JOURNAL "journal" /* the class of the journal's records */
+#define JOURNAL "journal" /* object class of the journal's records */
 
 static const char usage[] =
     "usage: lladd stat [--json] [--ops FILE.so] DIRECTORY\n"
@@ -122,7 +123,8 @@ static int find_journal(void *ctx, const struct lladd_pinner *p)
     return 0;
 }
 
-/* What its tags are says the database, opened in memory, with no more of redo than is asked for. */
+/* Lists the journal's tags. They come from the database opened in memory, with only as much redo as
+ * they need. */
 static int each_tag(const struct tool *t, const struct lladd_inspect_info *i,
                     lladd_journal_info_fn *fn, void *ctx, struct lladd_error *err)
 {
@@ -235,7 +237,8 @@ static int add_tag(void *ctx, const struct lladd_journal_info *tag)
     return json_array_append_new(ctx, o);
 }
 
-/* Adds {"journal": [...]}, or instead of the tags why they cannot be told; or nothing. */
+/* Adds {"journal": [...]}, or instead of the tags the reason why they cannot be listed; or nothing.
+ */
 static int json_journal(const struct tool *t, struct lladd_inspect *view,
                         const struct lladd_inspect_info *i, json_t *o)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For lladd verify: is every structure that a root leads to in order, and has every allocated page
- * an owner? Works on the database as its next user will find it (peek.c). */
+/* For lladd verify: checks every structure that a root points to, and that every allocated page has
+ * an owner. Works on the database as recovered in memory (peek.c). */
 #include "tool.h"
 
 #include "util/vec.h"
@@ -31,7 +31,7 @@ struct walk {
     const struct tool_kind *kind; /* and what it is */
 };
 
-/* ---- saying it ------------------------------------------------------------------------------ */
+/* ---- reporting ------------------------------------------------------------------------------ */
 
 static int report(struct walk *w, int kind, int code, uint64_t page, const char *message)
 {
@@ -46,8 +46,10 @@ static int report(struct walk *w, int kind, int code, uint64_t page, const char 
     return w->found(w->ctx, &f);
 }
 
-/* About the structure at hand. What ran out is no finding: the call ends with it; nor is what only
- * the application could look at (a class of its own, a comparator). */
+/* Reports an error in the current structure. Three sorts of errors are no findings of damage. If a
+ * resource ran out, the whole call fails. What only the application could check (its own class, a
+ * comparator) and what a transaction in doubt has locked are noted as not checked. (With a single
+ * thread nothing else can hold a lock.) */
 static int broken(struct walk *w, const struct lladd_error *err)
 {
     char text[600];
@@ -127,11 +129,11 @@ static int gather(void *ctx, const char *name, struct lladd_root_value value)
     return 0;
 }
 
-/* The catalogue of managed dTables, whose pages are listed with those of the tables' runs. */
+/* The catalog of managed dTables; its pages are listed with those of the tables' runs. */
 #define MANAGED "managed"
 
-/* A root that leads to an allocated page of which the tools know nothing, or which they cannot
- * read. What leads to none is a number of the application's. */
+/* The root points to an allocated page that the tools do not know, or cannot read. A value that
+ * points to no page is an application's number. */
 static int not_checked(struct walk *w)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -145,7 +147,7 @@ static int not_checked(struct walk *w)
         return rc;
     }
     if (rc || (use != LLADD_USE_PAGED && use != LLADD_USE_RAW))
-        return 0; /* a map that cannot be read is told elsewhere */
+        return 0; /* an unreadable map is reported elsewhere */
     w->out->unchecked++;
     snprintf(text, sizeof text,
              "root \"%s\" leads to something else than the library's structures: "
@@ -187,7 +189,7 @@ static int check_root(struct walk *w, size_t i)
 
 static const struct tool_kind managed_kind = {.name = "managed dTable"};
 
-/* Every run of the table, which is open. */
+/* Checks every sorted run of the open table. */
 static int check_runs(struct walk *w, struct lladd_managed *table)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -225,7 +227,8 @@ static int check_managed(void *ctx, const char *name)
     if (rc)
         return broken(w, &err);
     rc = check_runs(w, table);
-    /* A transaction in doubt that has written to it keeps it open; it goes with the handle. */
+    /* A transaction in doubt that has written to the table keeps it open; closing the database
+     * frees it. */
     struct lladd_error busy = LLADD_ERROR_INIT;
     int closed = lladd_managed_close(table, &busy);
     if (rc || closed == 0 || closed == LLADD_BUSY)
@@ -234,7 +237,7 @@ static int check_managed(void *ctx, const char *name)
     return closed;
 }
 
-/* All of them, and what pages they have. */
+/* Checks all managed dTables, and lists their pages. */
 static int check_all_managed(struct walk *w)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -302,7 +305,7 @@ static int look_for_lost(struct walk *w, struct ranges *r, uint64_t *first)
     return 0;
 }
 
-/* Pages that nobody has are lost only if nobody can have them whom the tools do not know: an
+/* Reports pages without an owner as lost. That is certain only if no other owner is possible: an
  * application's own structure, or a transaction in doubt. */
 static int judge(struct walk *w)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The command line, plug-ins, and errors: what every verb begins and ends with. */
+/* The command line, plug-ins, and errors: the beginning and end of every verb. */
 #include "tool.h"
 
 #include <dlfcn.h>
@@ -48,7 +48,7 @@ bool tool_number(const char *what, const char *text, uint64_t *out)
 {
     char *end;
     errno = 0;
-    bool hex = strncmp(text, "0x", 2) == 0; /* as in the names of log files */
+    bool hex = strncmp(text, "0x", 2) == 0; /* hexadecimal as in the names of log files */
     bool begins = isxdigit((unsigned char)text[hex ? 2 : 0]);
     unsigned long long v = strtoull(text, &end, hex ? 16 : 10);
     if (errno || !begins || end == text || *end) {
@@ -68,7 +68,7 @@ static int register_all(struct tool *t, const struct lladd_extension *const *lis
     return 0;
 }
 
-/* Stays loaded: the descriptors are needed to the end. */
+/* The plug-in stays loaded: its descriptors are needed until the end. */
 static int load_plugin(struct tool *t)
 {
     char path[4096];
@@ -83,13 +83,14 @@ static int load_plugin(struct tool *t)
     lladd_plugin_fn *fn;
     if (!symbol)
         return tool_fail(t, "%s does not export \"%s\"", t->plugin, LLADD_PLUGIN_SYMBOL);
-    memcpy(&fn, &symbol, sizeof fn); /* ISO C has no other way from void * to a function */
+    memcpy(&fn, &symbol, sizeof fn); /* ISO C has no other conversion from void * to a function
+                                      * pointer */
     return register_all(t, fn());
 }
 
-/* What is known without a plug-in, besides operations: transactions that are in doubt may have
- * locks, whatever the application, and what it uses may have a journal. Managed
- * dTables bring theirs. */
+/* Registers what is known without a plug-in, besides operations. Transactions in doubt may have
+ * locks in any application, and may have used a journal. Managed dTables register what they need.
+ */
 static int register_known(struct tool *t)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -109,16 +110,16 @@ static int usage_error(const struct tool *t)
     return TOOL_CANNOT;
 }
 
-/* "-7:00:": not an option but a global id whose format is negative. */
+/* "-7:00:" is not an option but a global id with a negative format. */
 static bool is_negative_id(const char *text)
 {
     size_t digits = text[0] == '-' ? strspn(text + 1, "0123456789") : 0;
     return digits > 0 && text[1 + digits] == ':';
 }
 
-/* Moves global ids that begin with '-' to the end, in their order, where getopt does not look: it
- * would take them for options. Returns how many; none behind "--", where it takes them as they
- * are. */
+/* Moves global ids that begin with '-' to the end of the arguments, in their order, since getopt
+ * would take them for options. Returns their number. Does nothing after "--", where getopt takes
+ * arguments as they are. */
 static int set_aside_ids(int argc, char **argv)
 {
     int n = 0;
@@ -141,7 +142,7 @@ int tool_parse(struct tool *t, int argc, char **argv, const struct option *optio
     t->options = (struct lladd_options)LLADD_OPTIONS_INIT;
     *exit_code = TOOL_CANNOT;
     optind = 1;
-    char name[32]; /* for what getopt says */
+    char name[32]; /* for getopt's messages */
     snprintf(name, sizeof name, "lladd %s", t->verb);
     argv[0] = name;
     int ids = set_aside_ids(argc, argv);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef TOOLS_TOOL_H
 #define TOOLS_TOOL_H
-/* What the verbs of the lladd command share: the common options, ways to say things to people and
- * to programs (JSON), and the exit codes. */
+/* Shared by the verbs of the lladd command: the common options, output as text and as JSON, and the
+ * exit codes. */
 #include <lladd/inspect.h>
 
 #include <getopt.h>
@@ -13,21 +13,21 @@ enum tool_exit {
     TOOL_FINE = 0,
     TOOL_FINDINGS = 1, /* something is wrong with the database */
     TOOL_CANNOT = 2,   /* it cannot be read, or the command line makes no sense */
-    TOOL_UNCHECKED = 3 /* nothing is wrong with what was looked at, which was not everything */
+    TOOL_UNCHECKED = 3 /* what was checked is right, but not everything was checked */
 };
 
 /* ---- the command line ----------------------------------------------------------------------- */
 
 struct tool {
     const char *verb;
-    const char *usage; /* the verb's help; its first line says what it is for */
+    const char *usage; /* the verb's help; its first line shows the synopsis */
     bool json;
     const char *dir;
     const char *plugin;           /* --ops */
     struct lladd_options options; /* with what the plug-in registers */
     int argc;                     /* arguments behind the directory */
     char **argv;
-    int more; /* how many there may be beyond those the verb wants; set before tool_parse */
+    int more; /* number of further arguments allowed; set before tool_parse */
 };
 
 /* Values getopt_long returns for the common options; a verb's own begin at TOOL_OWN. */
@@ -38,30 +38,32 @@ enum { TOOL_JSON = 256, TOOL_OPS, TOOL_HELP, TOOL_OWN };
         "help", no_argument, NULL, TOOL_HELP \
     }
 
-/* Takes one option of the verb; -1: the value makes no sense (and it has been said). */
+/* Handles an option of the verb. Returns -1, after reporting it, if the value makes no sense. */
 typedef int tool_option_fn(void *ctx, int option, const char *value);
-/* Reads the command line: options, then the directory, then `wanted` further arguments, and at most
- * tool->more beyond them. 0: go on;
- * otherwise *exit_code is what to return (after --help, or a mistake). */
+/* Parses the command line: options, the directory, `wanted` further arguments, and at most
+ * tool->more others. Returns 0 to go on; otherwise *exit_code is the program's exit code (after
+ * --help, or a mistake). */
 int tool_parse(struct tool *, int argc, char **argv, const struct option *, tool_option_fn *,
                void *ctx, int wanted, int *exit_code);
-/* Gives back what tool_parse took. Returns exit_code, or TOOL_CANNOT if stdout could not be
+/* Frees what tool_parse has allocated. Returns exit_code, or TOOL_CANNOT if stdout could not be
  * written. */
 int tool_end(struct tool *, int exit_code);
 
 /* A number, decimal or with 0x in front; false (and says so) if it is none. */
 bool tool_number(const char *what, const char *text, uint64_t *out);
-/* Says on stderr "lladd <verb>: ..."; returns TOOL_CANNOT. */
+/* Prints "lladd <verb>: ..." to stderr; returns TOOL_CANNOT. */
 int tool_fail(const struct tool *, const char *fmt, ...) LLADD_PRINTF(2, 3);
-/* The same out of an error, with its name. With --json it goes to stdout as {"error": ...}. */
+/* The same for an error, with its code name. With --json prints {"error": ...} to stdout. */
 int tool_error(const struct tool *, const struct lladd_error *);
-/* The same for a verb that works on an open database: TOOL_FINDINGS if it is damaged. */
+/* The same for a verb that works on an open database: returns TOOL_FINDINGS if it is damaged. */
 int tool_failed(const struct tool *, const struct lladd_error *);
 
-/* Opens the database, which must be there. Where there is none not even a lock file is made. */
+/* Opens a database that must exist. If there is none, does not even make a lock file. */
 int tool_open(struct tool *, struct lladd_db **, struct lladd_error *);
 
-/* Opens the database in memory: recovered, and nothing on disk is changed. */
+/* Opens the database recovered in memory; nothing on disk is changed. A quarter of the verb's
+ * memory is for its pages, and a quarter for what it writes. Writes beyond that go to unnamed files
+ * in $TMPDIR or /var/tmp. */
 struct tool_peek {
     struct lladd_db *db;
     struct lladd_device *disk, *overlay;
@@ -72,14 +74,14 @@ void tool_peek_end(struct tool_peek *);
 /* Opens the view the verb works on; 0, or the exit code (it has been said why). */
 int tool_inspect(const struct tool *, struct lladd_inspect **);
 
-/* ---- saying things -------------------------------------------------------------------------- */
+/* ---- formatting ------------------------------------------------------------------------------ */
 
-/* "4.0 KiB"; the buffer is returned. */
+/* "4.0 KiB"; returns the buffer. */
 const char *tool_bytes(uint64_t bytes, char out[24]);
-/* "2026-11-20 10:44:12 UTC" of microseconds since 1970. */
+/* "2026-11-20 10:44:12 UTC" from microseconds since 1970. */
 const char *tool_time(int64_t us, char out[48]);
 const char *tool_uuid(const unsigned char uuid[16], char out[40]);
-/* How wide a column of LSNs has to be. */
+/* The width of a column of LSNs. */
 int tool_lsn_width(const struct lladd_inspect_info *);
 /* "-" for 0. */
 const char *tool_lsn(lladd_lsn, char out[24]);
@@ -87,16 +89,16 @@ const char *tool_lsn(lladd_lsn, char out[24]);
 #define TOOL_GID_MAX 300
 const char *tool_gid(const struct lladd_gid *, char out[TOOL_GID_MAX]);
 bool tool_parse_gid(const char *text, struct lladd_gid *);
-/* The bytes that are written in hexadecimal; `out` may be where the text is. False: they are
- * not. */
+/* Parses hexadecimal bytes; `out` may be the text itself. Returns false if the text is not
+ * hexadecimal. */
 bool tool_hex(const char *text, unsigned char *out, size_t *len);
-/* Offsets, hexadecimal, text; runs of equal lines are left out. */
+/* Prints offsets, hexadecimal and text; repeated lines are left out. */
 void tool_hexdump(const char *indent, const void *bytes, size_t len, uint64_t offset);
 
-/* A sink that gathers text. */
+/* A sink that collects text. */
 struct tool_text {
     struct lladd_sink sink;
-    char *text; /* always a string once something was written; NULL before */
+    char *text; /* a string once something was written; NULL before */
     size_t len, size;
 };
 void tool_text_init(struct tool_text *);
@@ -104,41 +106,41 @@ void tool_text_clear(struct tool_text *);
 const char *tool_text_get(const struct tool_text *);
 void tool_text_free(struct tool_text *);
 
-/* What is known of the database; nothing, if that cannot be told. */
+/* Returns the facts about the database; zeros if they cannot be read. */
 struct lladd_inspect_info tool_info(const struct lladd_inspect *);
 
 /* Log that was recycled before it could be read. */
 struct tool_gap {
     uint64_t bytes;
-    lladd_lsn to; /* where the log went on behind the last one */
+    lladd_lsn to; /* where the log continues after the last gap */
 };
-/* Of the last lladd_inspect_log. */
+/* The gap of the last lladd_inspect_log. */
 struct tool_gap tool_gap_of(const struct lladd_inspect *);
-/* Says so on stderr, if there is a gap; with --json nothing, there it is a member. */
+/* Reports a gap, if any, on stderr; not with --json, where it is a member. */
 void tool_recycled(const struct tool *, const struct tool_gap *);
-/* Adds {"recycled": {"bytes": ..., "to": ...}}, or nothing. */
+/* Adds {"recycled": {"bytes": ..., "to": ...}} if there is a gap. */
 void tool_json_recycled(json_t *object, const struct tool_gap *);
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-/* A number; a string if it is beyond what JSON readers take for a number. */
+/* A number; a string if it exceeds the numbers that JSON readers accept. */
 json_t *tool_json_u64(uint64_t);
-/* A string, or {"hex": ...} if it is no UTF-8. */
+/* A string, or {"hex": ...} if it is not UTF-8. */
 json_t *tool_json_bytes(const void *bytes, size_t len);
 json_t *tool_json_text(const char *);
 json_t *tool_json_hex(const void *bytes, size_t len);
-/* Fields by name; {"hex": ...} without a layout or if the bytes do not fit it. */
+/* Fields by name; {"hex": ...} if there is no layout, or the bytes do not fit it. */
 json_t *tool_json_fields(const struct lladd_field *, struct lladd_span);
-/* Adds if the value is not 0. */
+/* Adds the LSN if it is not 0. */
 void tool_json_lsn(json_t *object, const char *key, lladd_lsn);
 json_t *tool_json_gid(const struct lladd_gid *);
-/* Prints the value, on one line or (`pretty`) several, and gives it up. NULL, for want of memory,
- * ends the program. */
+/* Prints the value, on one line or (`pretty`) several, and releases it. NULL means that memory ran
+ * out, and ends the program. */
 void tool_json_print(json_t *, bool pretty);
 
 /* ---- structures ----------------------------------------------------------------------------- */
 
-/* Not 0 stops. */
+/* A result other than 0 stops. */
 typedef int tool_page_fn(void *ctx, lladd_pageno);
 
 enum tool_kind_id { TOOL_ARRAY = 1, TOOL_LIST, TOOL_BLOB, TOOL_HASH, TOOL_RUN, TOOL_KINDS };
@@ -150,19 +152,19 @@ struct tool_kind {
                  struct lladd_error *);
     int (*destroy)(struct lladd_txn *, lladd_pageno root);
 };
-/* NULL if there is none. */
+/* NULL if there is no such kind. */
 const struct tool_kind *tool_kind_named(const char *name);
-/* What has its root on this page; *out NULL: nothing the tools know. */
+/* Finds the structure with its root on this page; *out is NULL if the tools do not know it. */
 int tool_kind_of(struct lladd_db *, uint64_t page, const struct tool_kind **out,
                  struct lladd_error *);
 
 /* structures.c, for verify. */
 struct tool_structures {
     uint64_t checked[TOOL_KINDS];    /* by enum tool_kind_id */
-    uint64_t others;                 /* roots of what the tools do not know */
-    uint64_t unchecked;              /* of these and of the others, what nothing here can check */
-    uint64_t unowned;                /* allocated pages that none of the structures has */
-    uint64_t leaked;                 /* the same, where nobody else can have them */
+    uint64_t others;                 /* number of roots of unknown structures */
+    uint64_t unchecked;              /* of these and the others: cannot be checked here */
+    uint64_t unowned;                /* allocated pages that belong to no structure */
+    uint64_t leaked;                 /* those of them that have no other possible owner */
     uint64_t damage;                 /* findings */
     bool unlisted;                   /* a structure could not say what its pages are */
 };
@@ -187,19 +189,19 @@ int tool_load(int argc, char **argv);
 int tool_dtable(int argc, char **argv);
 int tool_hash(int argc, char **argv);
 
-/* record.c, for log and page: one line about a record, and the same for programs. */
+/* record.c, for log and page: prints one record, as text or JSON. */
 struct tool_line {
     struct lladd_inspect *view;
     int width; /* of an LSN */
     bool json, bytes;
-    bool by_page; /* the column `prev` says where the page was before */
+    bool by_page; /* the column `prev` is the page's previous record */
     struct tool_text text;
 };
 void tool_line_init(struct tool_line *, struct lladd_inspect *, const struct tool *, bool bytes);
 void tool_line_free(struct tool_line *);
 void tool_line_header(const struct tool_line *);
 void tool_line_print(struct tool_line *, const struct lladd_inspect_record *);
-/* How the log ended, for the foot of a list. */
+/* The name for the end of the log, printed after a list. */
 const char *tool_log_end_name(enum lladd_log_end);
 
 #endif

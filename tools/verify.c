@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lladd verify: everything that can be checked without the application. */
+/* lladd verify: checks everything that can be checked without the application. */
 #include "tool.h"
 
 #include <inttypes.h>
@@ -46,7 +46,7 @@ static const char *kind_name(unsigned kind)
 
 struct told {
     json_t *list;    /* with --json; else NULL */
-    bool unreadable; /* something could not be read for want of rights, memory or files */
+    bool unreadable; /* something could not be read for lack of permission, memory or files */
 };
 
 static int print_finding(const struct lladd_finding *f)
@@ -84,7 +84,7 @@ static int tell(void *ctx, const struct lladd_finding *f)
     return told->list ? add_finding(told->list, f) : print_finding(f);
 }
 
-/* The structures, if they were looked at. */
+/* The results for structures, if they were checked. */
 struct looked {
     struct tool_structures s;
     bool done;
@@ -172,7 +172,7 @@ static int print_json(const struct lladd_verified *v, const struct looked *l, js
     return 0;
 }
 
-/* A database whose control block cannot be read, or is gone, is damaged, not unreadable. */
+/* If the control block cannot be parsed, or is missing, the database is damaged, not unreadable. */
 static bool is_damage(const struct lladd_error *err)
 {
     return err->code == LLADD_CORRUPT_CONTROL || err->code == LLADD_MISSING_FILE;
@@ -199,7 +199,7 @@ static int report_control(const struct tool *t, const struct lladd_error *err)
     return TOOL_FINDINGS;
 }
 
-/* Does an open fail with this because of who opens, and not because of what is there? */
+/* Does this error of open come from the options of this program, and not from the database? */
 static bool lacks_something(int code)
 {
     return code == LLADD_NO_OPERATION || code == LLADD_NO_COMPARATOR || code == LLADD_BAD_CONFIG ||
@@ -207,8 +207,9 @@ static bool lacks_something(int code)
            code == LLADD_NEWER_FORMAT;
 }
 
-/* Only a database that nobody has open holds still, and only one that recovers has structures. An
- * open that fails for what verify has not found is a finding of its own. */
+/* Checks the structures. The files are stable only if no process has the database open, and
+ * structures exist only once it is recovered. If open fails for a reason that verify has not found,
+ * that is a finding of its own. */
 static int look_at_structures(struct tool *t, const struct lladd_inspect *view, struct told *told,
                               struct lladd_verified *v, struct looked *l, struct lladd_error *err)
 {

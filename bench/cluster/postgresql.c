@@ -5,10 +5,10 @@
  *   bench-cluster-postgresql --a CONNINFO --b CONNINFO --accounts N --threads N --seconds N
  *                            [--decision]
  *
- * Each transfer takes from an account of one server and adds to one of the other. What can be sent
- * to both at a time is: the two updates, the two prepares, the two commits. --decision writes, in
- * between, what a coordinator must know after a crash: a row, committed durably, which is deleted
- * later, not durably. Prints one line of JSON. */
+ * Each transfer takes from an account of one server and adds to one of the other. The two updates
+ * are sent to both servers in parallel; so are the two prepares and the two commits. Between
+ * prepares and commits, --decision writes what a coordinator must know after a crash: a row,
+ * committed durably, and deleted later, not durably. Prints one line of JSON. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <libpq-fe.h>
@@ -53,7 +53,7 @@ static uint64_t draw(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-/* Takes all results. */
+/* Reads all results. */
 static bool finish(PGconn *c)
 {
     bool good = true;

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BATCH 4096u  /* elements a call, where a call takes several */
-#define SAMPLED 64u  /* one operation in so many is timed: reading the clock takes as long */
+#define BATCH 4096u  /* elements per call, for calls that take several */
+#define SAMPLED 64u  /* every 64th is timed: reading the clock costs as much as one */
 #define CHECKED 1000u
 
 /* ---- W1: inserts, from creation to clean close ----------------------------------------------- */
@@ -32,7 +32,7 @@ static int insert_all(struct worker *w, uint64_t from, uint64_t to)
     return cell_end(c, w->db, txn, rc);
 }
 
-/* A transaction for each thread, until it goes through. */
+/* One transaction per thread, repeated until it succeeds. */
 static int insert_share(struct worker *w)
 {
     const struct cell *c = w->cell;
@@ -44,7 +44,7 @@ static int insert_share(struct worker *w)
     return rc;
 }
 
-/* Everything between creation and clean close counts. */
+/* Everything from creation to clean close counts. */
 static int close_and_send(const struct cell *c, struct bench_db *db, const struct meter *m,
                           struct row *r)
 {
@@ -131,7 +131,7 @@ int load_fill(const struct cell *c)
     return c->engine->close(db);
 }
 
-/* Random ones, in one transaction; each run writes other values than were there. */
+/* Overwrites random elements in one transaction; each run writes other values than before. */
 static int overwrite_share(struct worker *w)
 {
     unsigned char value[4096];
@@ -191,8 +191,8 @@ static int update_some(struct worker *w)
     return rc;
 }
 
-/* The time is that of the updates; what they leave to be written by the close is counted among the
- * device's bytes and the syncs. */
+/* The time is that of the updates; the writes left to the close count among the device's bytes and
+ * the syncs. */
 int run_large(const struct cell *c)
 {
     struct row r = row_init(c->c->name), whole = row_init("");

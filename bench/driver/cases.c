@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The workloads, with the sizes they have unless the command line says otherwise. */
+/* The workloads, with their default sizes. */
 #include "driver.h"
 
 #define MILLION 1000000u
 #define MIB (UINT64_C(1) << 20)
 #define CACHE (1024 * MIB)
 #define SMALL_CACHE (64 * MIB)
-/* A record of W3 to W9. */
+/* Records of W3 to W9. */
 #define RECORDS .records = MILLION, .key_size = 8, .value_size = 100, .cache = CACHE
 #define ORDERED .key_size = 16, .value_size = 100, .cache = CACHE, ONE_THREAD
 #define ONE_THREAD .threads = {{1}, 1}

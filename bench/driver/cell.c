@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What workloads share; all of it runs in the child. */
+/* Functions shared by the workloads; all of them run in the child. */
 #include "driver.h"
 
 #include "common.h"
@@ -11,7 +11,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Records a transaction while loading: what is not committed must fit a fraction of the cache. */
+/* Records per transaction while loading: uncommitted changes must fit into a fraction of the
+ * cache. */
 #define PIECE_MAX 100000u
 #define PIECE_BYTES 2048u
 
@@ -60,8 +61,8 @@ void cell_leave(const struct cell *c, struct bench_db *db, struct bench_thread *
         c->engine->leave(db, t);
 }
 
-/* The number first, so that a lookup can be checked; what follows differs from version to version
- * in every byte, so that nobody gets away with logging less than all. */
+/* The value begins with the record's number, so that a lookup can be checked. The rest differs
+ * between versions in every byte, so that every engine must log all of it. */
 void cell_value(const struct cell *c, uint64_t i, uint32_t version, void *value)
 {
     unsigned char *out = value;
@@ -224,7 +225,7 @@ struct crew {
     pthread_barrier_t start;
     pthread_mutex_t mutex;
     pthread_cond_t done;
-    uint32_t busy; /* who has not done his work yet */
+    uint32_t busy; /* workers that are not done */
     worker_fn *fn;
 };
 
@@ -238,7 +239,7 @@ static void *work(void *arg)
 {
     struct seat *s = arg;
     s->w.rc = cell_join(s->w.cell, s->w.db, &s->w.thread);
-    memset(&s->w.hist, 0, sizeof s->w.hist); /* so that its pages are there when it is measured */
+    memset(&s->w.hist, 0, sizeof s->w.hist); /* touches its pages before the measurement */
     pthread_barrier_wait(&s->crew->start);
     if (!s->w.rc)
         s->w.rc = s->crew->fn(&s->w);
@@ -258,8 +259,8 @@ static void await_work(struct crew *crew)
     bench_must(pthread_mutex_unlock(&crew->mutex), "mutex");
 }
 
-/* The work is measured, from when all have started until nobody is at it; making and ending threads
- * is not, which no engine has a part in. */
+/* Measures the work, from when all threads have started until the last is done. Creating and ending
+ * threads is excluded: no engine takes part in that. */
 int workers_run(const struct cell *c, struct bench_db *db, worker_fn *fn, void *shared,
                 struct row *r)
 {

@@ -8,7 +8,7 @@
 
 #define WINDOW 1000u /* commits in flight */
 
-/* Each thread has records of its own: nobody has to lock. */
+/* Each thread has records of its own, so no locks are needed. */
 static uint64_t own_record(struct worker *w)
 {
     const struct cell *c = w->cell;
@@ -17,11 +17,11 @@ static uint64_t own_record(struct worker *w)
 }
 
 struct bounds {
-    uint64_t each;    /* transactions a thread; 0: until the time is over */
+    uint64_t each;    /* transactions per thread; 0: until the time is over */
     uint64_t seconds;
 };
 
-/* Until the number is reached, or the time is over. */
+/* True when the number is reached or the time is over. */
 static bool over(const struct bounds *b, uint64_t begun, uint64_t done)
 {
     return b->each ? done >= b->each : bench_now_ns() - begun >= b->seconds * 1000000000u;
@@ -98,7 +98,7 @@ static int take_off(struct worker *w, struct flight *f)
     return rc ? rc : c->engine->commit_async(w->db, txn, &f->ticket);
 }
 
-/* Never more than WINDOW in flight; at the end all have landed. */
+/* Never more than WINDOW commits are in flight; at the end all have completed. */
 static int commit_async_some(struct worker *w)
 {
     const struct bounds *b = w->shared;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Counts what the engines ask of the operating system. The functions below stand before those of
- * the C library for the program and for the shared libraries it loads (the program exports them),
- * so all engines are counted alike, whatever they say about themselves. */
+/* Counts the system calls of the engines. The functions below take precedence over those of the C
+ * library, for the program and for the shared libraries it loads (the program exports them). So all
+ * engines are counted alike, whatever they report about themselves. */
 #include "driver.h"
 
 #include <errno.h>
@@ -18,10 +18,10 @@
 #include <unistd.h>
 
 #define FILES_MAX 4096
-#define SECTOR 512 /* of /sys/dev/block, whatever the device has */
+#define SECTOR 512 /* of /sys/dev/block, whatever the device's sectors are */
 #define COUNTED __attribute__((used, visibility("default")))
 
-/* What is known of a descriptor; forgotten when it is closed. */
+/* What is known about a descriptor; forgotten when it is closed. */
 enum { FILE_KNOWN = 1, FILE_LOG = 2, FILE_SYNC = 4 };
 static unsigned char files[FILES_MAX];
 static uint64_t n_syncs, n_written, n_log_bytes;
@@ -111,7 +111,7 @@ COUNTED ssize_t pwrite(int fd, const void *bytes, size_t n, off_t at)
     return written(fd, syscall(SYS_pwrite64, fd, bytes, n, at));
 }
 
-/* The system call takes the offset in two words, of which the second is unused here. */
+/* The system call takes the offset in two words; the second is unused here. */
 COUNTED ssize_t pwritev(int fd, const struct iovec *v, int n, off_t at)
 {
     return written(fd, syscall(SYS_pwritev, fd, v, n, at, 0L));
@@ -123,7 +123,7 @@ COUNTED ssize_t writev(int fd, const struct iovec *v, int n)
 }
 
 #ifdef __GLIBC__
-/* Another name of pwrite, where a file offset has 64 bits anyway. */
+/* Another name of pwrite where file offsets have 64 bits. */
 _Static_assert(sizeof(off_t) == 8, "the bench is for 64-bit machines");
 COUNTED ssize_t pwrite64(int fd, const void *bytes, size_t n, off_t at)
 {
@@ -143,7 +143,7 @@ void count_read(struct counts *out)
     out->log_bytes = __atomic_load_n(&n_log_bytes, __ATOMIC_RELAXED);
 }
 
-/* Not /proc/self/io: it counts a whole folio of the page cache, up to 2 MiB, for each byte that
+/* Not /proc/self/io: that counts a whole folio of the page cache, up to 2 MiB, for each byte that
  * makes it dirty. */
 double count_device_bytes(const char *dir)
 {

@@ -3,11 +3,10 @@
 #define LL_BENCH_DRIVER_H
 /* The benchmark driver: cases of workloads, each run with each engine in a process of its own.
  *
- * main.c reads the command line; plan.c goes through the cells, which is a case with an engine,
- * a size and a number of threads, and forks a process for each; rows.c writes what comes back. The
+ * main.c reads the command line. plan.c goes through the cells (a cell is a case with an engine, a
+ * size and a number of threads) and forks a process for each. rows.c writes the results. The
  * workloads are in bulk.c, commit.c, latency.c, ordered.c, read.c and recovery.c: functions that
- * run in the child, open the engine, measure, and send rows. count.c counts what the process asks
- * of the operating system. */
+ * run in the child, open the engine, measure, and send rows. count.c counts system calls. */
 #include "engines/engine.h"
 
 #include <stdio.h>
@@ -51,16 +50,16 @@ struct cell {
     uint32_t key_size, value_size, threads;
     int run;
     char dir[512]; /* of the database */
-    int rows;      /* where rows go */
+    int rows;      /* file descriptor to which rows are written */
 };
 
-/* Totals, not rates: whoever shows them divides. NAN: not known, or no such thing. */
+/* Totals, not rates; rows.c divides. NAN: unknown or not applicable. */
 struct row {
-    char name[24]; /* of the case, where one cell has several */
+    char name[24]; /* of the case, if a cell has several */
     uint64_t ops, retries;
     double elapsed_s, cpu_us, p50_us, p99_us, p999_us;
     double log_bytes, written_bytes, device_bytes, syncs, pages_read, pages_written;
-    double close_s; /* until all is on the disk, after `elapsed_s` */
+    double close_s; /* from `elapsed_s` until all is on the disk */
     double peak_mib;
     /* Operations per slice of time, and when a checkpoint ran; for charts. */
     double slice_s, mark_from_s, mark_to_s;
@@ -70,11 +69,11 @@ struct row {
 
 struct bench_case {
     const char *workload, *name, *what;
-    /* Why this engine cannot be run, NULL if it can. */
+    /* Why this engine cannot run the case; NULL if it can. */
     const char *(*refuses)(const struct bench_engine *, const struct cell *);
     int (*run)(const struct cell *); /* in the child; not 0: failed, with a message on stderr */
-    /* Other processes before `run`, each with the same conventions: NULL: not needed. */
-    int (*load)(const struct cell *);    /* makes the database, once for all cells alike */
+    /* Run by other processes before `run`, with the same conventions. NULL: not needed. */
+    int (*load)(const struct cell *);    /* makes the database, once for all similar cells */
     int (*prepare)(const struct cell *); /* before each run; may end by SIGKILL */
     enum bench_level level;
     uint64_t n, records, txn_ops; /* txn_ops 0: n */
@@ -95,7 +94,7 @@ void rows_skipped(const struct plan *, const char *workload, const char *engine,
 
 /* ---- for workloads --------------------------------------------------------------------------- */
 
-/* Latencies: buckets 3 % wide, so a percentile is as exact as that. */
+/* Latencies in buckets 3 % wide, which bounds the error of a percentile. */
 #define HIST_BUCKETS (64 * 32)
 struct hist {
     uint64_t count;
@@ -105,18 +104,18 @@ void hist_add(struct hist *, uint64_t ns);
 void hist_merge(struct hist *, const struct hist *);
 double hist_us(const struct hist *, double quantile); /* NAN if it is empty */
 
-/* What the process has asked of the operating system so far. */
+/* The process's requests to the operating system so far. */
 struct counts {
     uint64_t syncs;         /* fsync, fdatasync, msync(MS_SYNC), writes on O_SYNC, O_DSYNC files */
-    uint64_t written_bytes; /* handed to write, pwrite ...; what is stored through mmap is not */
-    uint64_t log_bytes;     /* of these, written to files whose names count_log_files gave */
+    uint64_t written_bytes; /* handed to write, pwrite ...; writes through mmap are not counted */
+    uint64_t log_bytes;     /* part of written_bytes: to files named by count_log_files */
 };
 void count_log_files(const char *names);
 void count_read(struct counts *);
-/* Written to the device below the directory, by whomever; NAN: there is none. */
+/* Bytes written to the directory's device, by all processes; NAN: there is no device. */
 double count_device_bytes(const char *dir);
 
-/* What was used between two moments. */
+/* The counters at the beginning of a measurement. */
 struct meter {
     uint64_t t0, cpu0;
     double device0;
@@ -126,26 +125,26 @@ struct meter {
 void meter_start(struct meter *, const struct cell *, struct bench_db *);
 void meter_stop(const struct meter *, const struct cell *, struct bench_db *, struct row *);
 
-/* The key of record i: mixed, so that inserts come in random order, except where it cannot be. */
+/* The key of record i: mixed, so that inserts come in random order, unless the case forbids it. */
 uint64_t cell_key(const struct cell *, uint64_t i);
 struct bench_setup cell_setup(const struct cell *, uint64_t expected);
 int cell_open(const struct cell *, uint64_t expected, struct bench_db **);
 int cell_join(const struct cell *, struct bench_db *, struct bench_thread **);
 void cell_leave(const struct cell *, struct bench_db *, struct bench_thread *);
-/* Fills the value of record i, as its update `version` leaves it (0: as it was loaded). */
+/* The value of record i after its update `version` (0: as loaded). */
 void cell_value(const struct cell *, uint64_t i, uint32_t version, void *value);
 void cell_send(const struct cell *, struct row *);
 struct row row_init(const char *name);
 void row_latencies(struct row *, const struct hist *);
-/* Ends the transaction whose operations gave rc: commits, or rolls back and says BENCH_AGAIN. */
+/* Ends the transaction after operations with result rc: commits, or rolls back and returns
+ * BENCH_AGAIN. */
 int cell_end(const struct cell *, struct bench_db *, struct bench_txn *, int rc);
-/* One update of a key that belongs to no other thread, in a transaction, repeated until it is
- * done. */
+/* One update, in a transaction, of a key that no other thread uses; repeated until it succeeds. */
 int cell_update(const struct cell *, struct bench_db *, struct bench_thread *, uint64_t i,
                 uint32_t version, uint64_t *retries);
-int load_records(const struct cell *); /* cell->records of them, with a checkpoint */
+int load_records(const struct cell *); /* loads cell->records records, and takes a checkpoint */
 
-/* Threads that begin at once. */
+/* Threads that begin at the same time. */
 struct worker {
     const struct cell *cell;
     struct bench_db *db;
@@ -157,10 +156,10 @@ struct worker {
     int rc;
 };
 typedef int worker_fn(struct worker *);
-/* Runs fn in the cell's threads; adds ops, retries and latencies into the row, and meters it. */
+/* Runs fn in the cell's threads, and meters it; adds ops, retries and latencies to the row. */
 int workers_run(const struct cell *, struct bench_db *, worker_fn *, void *shared, struct row *);
-/* A whole cell of lookups: opens the records, has `warm` see them beforehand, runs, closes, sends
- * the row. */
+/* A whole cell of lookups: opens the records, lets `warm` read them, runs, closes, sends the
+ * row. */
 int workers_run_warm(const struct cell *, int (*warm)(const struct cell *, struct bench_db *),
                      worker_fn *);
 

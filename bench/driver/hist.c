@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* 32 buckets for each power of two. */
+/* 32 buckets per power of two. */
 #define STEPS 32u
 #define STEP_BITS 5
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* W8: what a durable commit takes while checkpoints run. First as many commits as the threads can
- * do, which gives the peak, and with a checkpoint in the middle the curve of the throughput; then
- * half of the peak, without checkpoints and with one after the other. At half load each commit has
- * a time at which it should begin, and its latency counts from there: who is late because the one
- * before him took long has waited, too. */
+/* W8: latency of durable commits while checkpoints run. First at full load, which gives the peak
+ * and, with a checkpoint in the middle, the curve of the throughput; then at half of the peak,
+ * without checkpoints and with one after the other. At half load each commit has a time at which it
+ * should begin, and its latency counts from that time: a commit that starts late because the
+ * previous one was slow counts the delay too. */
 #include "driver.h"
 
 #include "common.h"
@@ -64,7 +64,7 @@ static int commit_at_times(struct worker *w)
     }
 }
 
-/* ---- who takes checkpoints meanwhile --------------------------------------------------------- */
+/* ---- the thread that takes checkpoints ------------------------------------------------------- */
 
 struct keeper {
     const struct bench_engine *engine;

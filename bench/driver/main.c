@@ -70,7 +70,7 @@ static void list_all(void)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* Is it this name, or the family of it: "bdb" of "bdb-hash"? */
+/* True if `asked` names the family of `name`: "bdb" of "bdb-hash". */
 static bool family(const char *name, const char *asked)
 {
     size_t n = strlen(asked);
@@ -85,7 +85,7 @@ static void add_engine(struct plan *p, const struct bench_engine *e)
     p->engines[p->n_engines++] = e;
 }
 
-/* Is one of the names, separated by blanks, what was asked for? */
+/* True if `asked`, or its family, is among the names, which are separated by blanks. */
 static bool among(const char *names, const char *asked)
 {
     char copy[256];

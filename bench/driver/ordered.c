@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* W11: engines whose keys are in order: loading many records in small transactions, lookups, and
+/* W11: engines with ordered keys: loading many records in small transactions, lookups, and
  * scans. */
 #include "driver.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define SCAN 100u   /* records */
-#define SAMPLED 64u /* one lookup in so many is timed */
+#define SAMPLED 64u /* every 64th lookup is timed */
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
@@ -44,7 +44,7 @@ static int load_all(struct worker *w)
     return rc;
 }
 
-/* The time is until the last transaction has returned; percentiles are of transactions. */
+/* The time ends when the last transaction has returned; percentiles are of transactions. */
 int run_load(const struct cell *c)
 {
     struct row r = row_init(c->c->name), whole = row_init("");
@@ -101,7 +101,7 @@ static uint64_t number_of(const struct cell *c, const unsigned char *value)
     return i;
 }
 
-/* The first is the one that was asked for, and keys ascend. */
+/* The first record is the one asked for, and keys ascend. */
 static int check_scan(const struct cell *c, uint64_t first, const unsigned char *values,
                       uint32_t seen)
 {
@@ -129,9 +129,9 @@ static int scan_some(struct worker *w)
     return rc;
 }
 
-/* ---- both ------------------------------------------------------------------------------------ */
+/* ---- shared ---------------------------------------------------------------------------------- */
 
-/* Beforehand all of it is seen once, in order. */
+/* Reads all records once, in order. */
 static int warm(const struct cell *c, struct bench_db *db)
 {
     struct worker w = {.cell = c, .db = db};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Goes through the cells. Engines take turns, so that all see the same machine. Each measurement is
- * made in a process of its own: its memory and processor time are the engine's alone, and if it
- * dies, the row says so and the next one begins. */
+/* Runs the cells. Engines take turns, so that all see the same machine. Each measurement has a
+ * process of its own: its memory and processor time are the engine's alone, and if it dies, its row
+ * says so and the next cell runs. */
 #include "driver.h"
 
 #include "common.h"
@@ -25,11 +25,11 @@
 
 struct state {
     const struct plan *plan;
-    char root[256]; /* of all databases */
-    char base[128]; /* what the databases that are kept there were made for */
+    char root[256]; /* directory of all databases */
+    char base[128]; /* describes the loaded databases that are kept there */
     uint64_t done, total, begun;
     int failures;
-    struct cell refused; /* the last one that was, and why */
+    struct cell refused; /* the last refused cell, and the reason */
     const char *refused_why;
 };
 
@@ -60,14 +60,14 @@ static void bar_show(const struct state *s, const struct cell *c)
     fflush(stderr);
 }
 
-/* ---- one child ------------------------------------------------------------------------------- */
+/* ---- a child process ------------------------------------------------------------------------- */
 
 struct child {
     pid_t pid;
     int rows, said; /* read end; a file with its standard error */
     struct row row[ROWS_MAX];
     int n_rows;
-    char why[200]; /* it failed; empty: it did not */
+    char why[200]; /* the reason if it failed; otherwise empty */
 };
 
 static int start(struct child *k, struct cell *c, int (*fn)(const struct cell *))
@@ -94,7 +94,7 @@ static int start(struct child *k, struct cell *c, int (*fn)(const struct cell *)
     return k->pid < 0 ? -errno : 0;
 }
 
-/* Rows until it has closed its end: 0, or why there are no more. */
+/* Receives rows until the child closes its end. NULL, or why there are no more. */
 static const char *receive(struct child *k, unsigned limit_seconds)
 {
     uint64_t end = bench_now_ns() + (uint64_t)limit_seconds * 1000000000u;
@@ -120,7 +120,7 @@ static const char *receive(struct child *k, unsigned limit_seconds)
     }
 }
 
-/* What it said last. */
+/* The last line of its standard error. */
 static void last_words(struct child *k, char *out, size_t size)
 {
     char text[4096];
@@ -166,7 +166,7 @@ static int run_child(const struct state *s, struct child *k, struct cell *c,
 
 /* ---- databases ------------------------------------------------------------------------------- */
 
-/* Databases that were loaded are kept for the next case that wants the same. */
+/* Loaded databases are kept for the next case that needs the same ones. */
 static void keep_bases_for(struct state *s, const struct cell *c)
 {
     char wanted[128];
@@ -219,7 +219,8 @@ static double prepare(const struct state *s, struct child *k, struct cell *c)
     return log_bytes;
 }
 
-/* What engines before this one have left to the system would be written beside it. */
+/* Syncs the file system first: otherwise the writes that earlier engines left to the system would
+ * slow this one. */
 static void settle(const struct state *s)
 {
     int fd = open(s->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -261,7 +262,7 @@ static void run_cell(struct state *s, struct cell *c)
     s->done++;
 }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- all cells ------------------------------------------------------------------------------- */
 
 static struct cell cell_of(const struct plan *p, const struct bench_case *b, uint64_t n,
                            const struct bench_engine *e, uint64_t threads, int run)
@@ -273,7 +274,7 @@ static struct cell cell_of(const struct plan *p, const struct bench_case *b, uin
     c.key_size = p->key_size ? p->key_size : b->key_size;
     c.value_size = p->value_size ? p->value_size : b->value_size;
     if (c.value_size >= 8 && c.key_size == 4 && b->load)
-        c.key_size = 8; /* numbers are checked by their first 8 bytes */
+        c.key_size = 8; /* a number is checked by its first 8 bytes */
     return c;
 }
 

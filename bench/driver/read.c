@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* W5: lookups of what is cached, one at a time and many. */
+/* W5: lookups of cached records, one key and many keys per call. */
 #include "driver.h"
 
 #include "common.h"
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAMPLED 64u /* one operation in so many is timed */
-#define GROUP 64u   /* lookups a call */
+#define SAMPLED 64u /* every 64th operation is timed */
+#define GROUP 64u   /* lookups per call */
 
 static int look(struct worker *w, uint64_t i)
 {

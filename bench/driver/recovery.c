@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* W6: a process does transactions and is killed; another one opens the database. */
+/* W6: one process runs transactions and is killed; another one opens the database. */
 #include "driver.h"
 
 #include "common.h"
@@ -39,7 +39,7 @@ int run_transactions_and_die(const struct cell *c)
     return kill(getpid(), SIGKILL);
 }
 
-/* Every record that was written must hold its last value. */
+/* Every record that was written must have its last value. */
 static int check_all(const struct cell *c, struct bench_db *db, struct bench_thread *t)
 {
     unsigned char value[4096], wanted[4096];
@@ -61,7 +61,7 @@ static int check_all(const struct cell *c, struct bench_db *db, struct bench_thr
     return rc || !lost ? rc : bench_failed(c->engine->name, "recovery", text);
 }
 
-/* The time is that until the first read has been answered. */
+/* The time ends when the first read is answered. */
 int run_recovery(const struct cell *c)
 {
     unsigned char value[4096];
@@ -78,7 +78,7 @@ int run_recovery(const struct cell *c)
         return rc;
     meter_stop(&m, c, db, &r);
     r.ops = c->n;
-    r.log_bytes = NAN; /* that of the transactions is put in its place */
+    r.log_bytes = NAN; /* replaced by that of the transactions */
     rc = check_all(c, db, t);
     if (rc)
         return rc;

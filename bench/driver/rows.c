@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is shown of a row: a line for people, and a line of JSON. */
+/* Prints a row: a line for humans, and a line of JSON. */
 #include "driver.h"
 
 #include <linux/magic.h>
@@ -129,7 +129,7 @@ static void put_json(const struct plan *p, const struct cell *c, const struct ro
     fflush(f);
 }
 
-/* ---- for people ------------------------------------------------------------------------------ */
+/* ---- table ----------------------------------------------------------------------------------- */
 
 static const char *shown(double value, char text[16])
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Berkeley DB: a transactional environment in one process, logging on, as its own tutorial sets one
- * up; the cache and the log buffer as large as ours. DB_HASH has native integers as keys; DB_RECNO
- * and DB_QUEUE count from 1. */
+/* Berkeley DB: a transactional environment in one process, with logging, set up as in its own
+ * tutorial; the cache and the log buffer are as large as this library's. DB_HASH has native
+ * integers as keys; DB_RECNO and DB_QUEUE count from 1. */
 #include "engine.h"
 
 #include <db.h>
@@ -37,7 +37,7 @@ static int failed(const char *what, int rc)
 
 static int open_env(struct bench_db *b, const struct bench_setup *s)
 {
-    /* Recovery rewrites the end of the log: not after a clean close. */
+    /* Recovery rewrites the end of the log, so it is not run after a clean close. */
     const u_int32_t flags = DB_CREATE | DB_INIT_LOCK | DB_INIT_LOG | DB_INIT_MPOOL | DB_INIT_TXN |
                             DB_PRIVATE | DB_THREAD | (s->keep_log ? DB_RECOVER : 0);
     static const u_int32_t levels[] = {0, DB_TXN_WRITE_NOSYNC, DB_TXN_NOSYNC};

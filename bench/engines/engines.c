@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-/* What belongs to a package that may be missing: X(symbol), and the names for who asks. */
+/* The engines of packages that may be missing: X(symbol); and their names, for messages. */
 #define LLADD(X) \
     X(lladd_hash) X(lladd_hash_physical) X(lladd_array) X(lladd_array_bulk) X(lladd_records) \
     X(lladd_records_atomic) X(lladd_dtable)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* LevelDB: a transaction is a batch of writes, applied as a whole by the commit. There is no
- * isolation, nobody sees his own writes before the commit, and rolling back is forgetting. */
+/* LevelDB: a transaction is a batch of writes that the commit applies as a whole. There is no
+ * isolation; a transaction does not see its own writes before the commit; rollback drops the
+ * batch. */
 #include "engine.h"
 
 #include <leveldb/c.h>
@@ -59,7 +60,7 @@ static int open_it(const struct bench_setup *s, struct bench_db **out)
     return failed("open", message);
 }
 
-/* A synchronous write takes the log before it along. */
+/* A synchronous write also makes the log before it durable. */
 static int close_it(struct bench_db *b)
 {
     char *message = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* This library: the hash table with logical and with physical undo, and the array, an element a
- * call and many a call. Known by the root "bench". */
+/* This library: the hash table with logical and with physical undo, and the array, one element per
+ * call and many per call. The root "bench" leads to the structure. */
 #include "lladd.h"
 
 #include <lladd/array.h>
@@ -13,7 +13,7 @@
 #define ROOT "bench"
 #define MANY 64
 
-/* The structure's root page, made if the database is new. */
+/* The structure's root page, created if the database is new. */
 static int find_root(struct bench_db *b, bool array, lladd_pageno *out, struct lladd_error *err)
 {
     struct lladd_root_value v;

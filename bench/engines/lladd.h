@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_BENCH_LLADD_H
 #define LL_BENCH_LLADD_H
-/* What the engines of this library share: the handle, transactions, statistics. */
+/* Shared by this library's engines: the handle, transactions, statistics. */
 #include "engine.h"
 
 #include <lladd/lladd.h>
@@ -21,7 +21,7 @@ struct bench_db {
     struct bench_setup setup;
 };
 
-/* Of engines that read in transactions: a new one after BENCH_READS reads. */
+/* For engines that read in transactions: a new transaction after BENCH_READS reads. */
 struct bench_thread {
     struct bench_txn *txn;
     unsigned reads;
@@ -31,7 +31,7 @@ void bench_lladd_leave(struct bench_db *, struct bench_thread *);
 int bench_lladd_reading(struct bench_db *, struct bench_thread *);
 
 int bench_lladd_failed(const char *what, int rc, const struct lladd_error *err);
-/* A handle's options: zeroed ones, which the engine has perhaps registered something with. */
+/* Opens with these options: zeroed ones, with which the engine may have registered extensions. */
 int bench_lladd_open_with(const struct bench_setup *, struct lladd_options *,
                           struct bench_db **out);
 int bench_lladd_open(const struct bench_setup *, struct bench_db **out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* This library: a managed dTable, whose runs are a filter over a linear_dtable. What a thread reads
- * it reads in transactions of BENCH_READS lookups or scans. */
+/* This library: a managed dTable; its runs are a bloom_dtable over a linear_dtable. A thread reads
+ * in transactions of BENCH_READS lookups or scans. */
 #include "lladd.h"
 
 #include <lladd/dtable_managed.h>
@@ -29,7 +29,7 @@ static int create(struct bench_db *b, const struct bench_setup *s)
     return rc ? rc : bench_lladd_commit(b, txn);
 }
 
-/* A sixteenth of the cache is that of pages, which holds what is not in runs. */
+/* A sixteenth of the cache is for pages, which hold only what is not in runs. */
 static int open_it(const struct bench_setup *s, struct bench_db **out)
 {
     struct lladd_options o = LLADD_OPTIONS_INIT;

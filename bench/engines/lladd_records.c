@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* This library: fixed-length records in pages of a few extents, so that a record's name follows
- * from its number. Extents are known by the roots "bench.0", "bench.1" ... */
+/* This library: fixed-length records in the pages of a few extents, so that a record's address
+ * follows from its number. The roots "bench.0", "bench.1" ... lead to the extents. */
 #include "lladd.h"
 
 #include <lladd/pages.h>
@@ -14,7 +14,7 @@ static int of(struct bench_txn *txn, const char *what, int rc)
     return bench_lladd_failed(what, rc, rc ? lladd_txn_error((struct lladd_txn *)txn) : NULL);
 }
 
-/* One extent of empty pages, in a transaction of its own. */
+/* Makes one extent of empty pages, in a transaction of its own. */
 static int make_extent(struct bench_db *b, const char *name, uint64_t pages)
 {
     struct bench_txn *txn;
@@ -49,7 +49,7 @@ static int find_extent(struct bench_db *b, uint64_t i, uint64_t pages)
     return bench_lladd_failed("root", rc, &err);
 }
 
-/* How many records a page holds is asked of a page, once there is one. */
+/* Asks a page how many records it holds, once there is a page. */
 static int count_slots(struct bench_db *b)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -70,7 +70,7 @@ static int open_with(const struct bench_setup *s, uint32_t flags, struct bench_d
     if (rc)
         return rc;
     struct bench_db *b = *out;
-    /* At least so many fit: two bits for each beside it, and the head. */
+    /* a lower bound: each record needs two more bits, and there is the header */
     uint64_t least = (lladd_page_size(b->db) - 160) * 4 / (s->value_size * 4 + 1);
     uint64_t pages = s->expected / least + 1;
     b->per_extent = pages < lladd_extent_max(b->db) ? pages : lladd_extent_max(b->db);
@@ -132,6 +132,6 @@ static int lookup(struct bench_db *b, struct bench_thread *t, uint64_t key, void
 const struct bench_engine bench_engine_lladd_records = {
     RECORDS, .name = "lladd-records", .open = open_records};
 
-/* What page images cost: not with default options, and so no part of any comparison. */
+/* Shows the cost of page images. These are not default options, so it is in no comparison. */
 const struct bench_engine bench_engine_lladd_records_atomic = {
     RECORDS, .name = "lladd-records-atomic", .open = open_atomic};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* RocksDB, the official release build: batches of writes (atomic, no isolation), and pessimistic
- * transactions. Its parameters are those of its documentation for point lookups. */
+/* RocksDB, the official release build: write batches (atomic, no isolation), and pessimistic
+ * transactions. Its parameters are those that its documentation gives for point lookups. */
 #include "rocksdb_api.h"
 #include "engine.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SQLite in WAL mode: a table of integers and blobs, with or without its hidden row id. All writers
- * share one connection, for there can be one at a time; each reader has its own. */
+ * share one connection, because only one can write at a time; each reader has its own. */
 #include "engine.h"
 
 #include <pthread.h>
@@ -69,7 +69,7 @@ static int connect_to(const struct bench_setup *s, bool rowid, struct connection
                              SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
                              NULL);
     if (rc == SQLITE_OK)
-        rc = sqlite3_busy_timeout(c->db, BUSY_MS); /* while others open theirs */
+        rc = sqlite3_busy_timeout(c->db, BUSY_MS); /* while other connections are opened */
     snprintf(text, sizeof text,
              "pragma page_size = 4096; pragma journal_mode = wal; pragma synchronous = %s; "
              "pragma cache_size = -%llu; pragma mmap_size = %llu; pragma wal_autocheckpoint = %d; "

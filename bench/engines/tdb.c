@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* TDB: one writer at a time, and readers take turns with it (its handle is not for several
- * threads). It has no log of changes: a commit writes a recovery area and the changed blocks. */
+/* TDB: one writer at a time, and readers take turns with it (several threads cannot use its
+ * handle). It has no log of changes: a commit writes a recovery area and the changed blocks. */
 #include "engine.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include <tdb.h>
 #include <unistd.h>
 
-#define HEADS_MAX 4000000u /* more, and starting a transaction takes milliseconds */
+#define HEADS_MAX 4000000u /* with more, starting a transaction takes milliseconds */
 
 struct bench_db {
     struct tdb_context *tdb;

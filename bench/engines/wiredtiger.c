@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* WiredTiger: row store and column store, snapshot isolation, a session and a cursor a thread. */
+/* WiredTiger: row store and column store, snapshot isolation, a session and a cursor per thread. */
 #include "engine.h"
 
 #include <stdio.h>

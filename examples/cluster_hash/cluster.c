@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Blocking calls over the coordinator's machine, which one thread at a time runs. Writes stay with
- * their transaction until its next request.
+/* Blocking calls over the coordinator's machine, which one thread at a time runs. A transaction's
+ * writes stay in it until its next request.
  *
- * A caller who finds nobody running the machine runs it himself until he has his answer: to hand a
- * request to another thread and to be woken by it costs more than everything else that is done for
- * it but the forces of the log (docs/decisions/callers-run-the-coordinator.md). Callers who come
- * meanwhile leave their requests with him. Who has his answer goes; if others still wait for
- * theirs, the keeper goes on, a thread of the cluster's own, until nobody waits. The keeper also
- * takes the machine when nobody has run it for KEEPER_MS, so that servers are heard in the pauses
- * of the program, and keeps it until it has served somebody. */
+ * If no thread is running the machine, a caller runs it itself until it has its answer: handing the
+ * request to another thread and being woken by it would cost more than all other work for it except
+ * the forces of the log (docs/decisions/callers-run-the-coordinator.md). Other callers leave their
+ * requests with the running thread. A caller returns as soon as it has its answer. If others still
+ * wait for theirs, the keeper takes over: a thread of the cluster's own, which runs the machine
+ * until no caller waits. The keeper also takes over after KEEPER_MS without a run, so that messages
+ * of servers are handled while the program pauses, and keeps the machine until it has served a
+ * caller. */
 #include "cluster.h"
 #include "shell.h"
 
@@ -31,7 +32,7 @@ struct write {
 };
 
 struct cluster_txn {
-    STAILQ_ENTRY(cluster_txn) link; /* of those with a request */
+    STAILQ_ENTRY(cluster_txn) link; /* in the list of requests */
     struct cluster *cluster;
     struct global *global; /* the machine's; from the first request on */
     STAILQ_HEAD(, write) writes;
@@ -39,9 +40,9 @@ struct cluster_txn {
     struct cluster_query *queries;
     size_t n;
     bool update;
-    struct call *calls; /* of the queries */
+    struct call *calls; /* one per query */
     struct call end;
-    size_t waiting; /* answers that are missing; under the mutex */
+    size_t waiting; /* missing answers; under the mutex */
     struct lladd_cond answered;
 };
 
@@ -52,19 +53,19 @@ struct cluster {
     struct sockaddr_in *servers;
     size_t n_servers;
     struct lladd_thread keeper;
-    struct lladd_mutex mutex; /* of what follows */
+    struct lladd_mutex mutex; /* protects the members below */
     STAILQ_HEAD(, cluster_txn) requests;
-    bool running;       /* somebody runs the machine: what is above is his */
-    uint64_t runs;      /* how often somebody has */
+    bool running;       /* a thread runs the machine, and owns the members above */
+    uint64_t runs;      /* number of runs so far */
     size_t asking;      /* callers that wait for answers */
     struct lladd_cond keep; /* the keeper is wanted */
     bool stop;
     struct coordinator_counts counts;
     struct lladd_error error;
-    struct lladd_cond changed; /* of the counts */
+    struct lladd_cond changed; /* the counts have changed */
 };
 
-/* ---- whoever runs the machine ---------------------------------------------------------------- */
+/* ---- the thread that runs the machine -------------------------------------------------------- */
 
 static void answer(struct cluster_txn *t, size_t n)
 {
@@ -95,7 +96,7 @@ static void carry_out_writes(struct cluster *c, struct cluster_txn *t)
         else
             (void)coordinator_put(c->coordinator, t->global, w->bytes, w->key_len,
                                   w->bytes + w->key_len, w->value_len);
-        free(w); /* a failure stays with the transaction: its next answer says so */
+        free(w); /* a failure stays with the transaction: its next answer reports it */
     }
 }
 
@@ -106,10 +107,10 @@ static void get(struct cluster *c, struct cluster_txn *t)
         t->calls[i] = (struct call){.buf = q->buf, .size = q->size, .done = done, .ctx = t};
         coordinator_get(c->coordinator, t->global, &t->calls[i], q->key, q->key_len, t->update);
     }
-    answer(t, 1); /* of the request itself: until here the caller must not go on */
+    answer(t, 1); /* the answer to the request itself: until here the caller must not go on */
 }
 
-/* No transaction can begin: everything is answered with the reason. */
+/* No transaction can begin: answers everything with the reason. */
 static void turn_away(struct cluster *c, struct cluster_txn *t)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -158,7 +159,7 @@ static void carry_out_all(void *ctx)
         shell_stop(&c->shell);
 }
 
-/* What callers may ask for without a request. */
+/* Publishes what callers may read without a request. */
 static void publish(struct cluster *c)
 {
     struct coordinator_counts counts;
@@ -248,14 +249,14 @@ static void drop(void *ctx, uint64_t conn)
     shell_drop(&((struct cluster *)ctx)->shell, conn);
 }
 
-/* ---- who runs the machine -------------------------------------------------------------------- */
+/* ---- taking turns ---------------------------------------------------------------------------- */
 
-/* Called with the mutex, and nobody running it; returns likewise. */
+/* Called and returns with the mutex held; no thread may be running the machine. */
 static void run(struct cluster *c, shell_done *until, void *ctx)
 {
     c->running = true;
     lladd_mutex_unlock(&c->mutex);
-    uv_update_time(&c->shell.loop); /* it has slept since it was run */
+    uv_update_time(&c->shell.loop); /* time has passed since the last run */
     carry_out_all(c);
     shell_run(&c->shell, until, ctx);
     lladd_mutex_lock(&c->mutex);
@@ -266,11 +267,11 @@ static void run(struct cluster *c, shell_done *until, void *ctx)
 static bool answered(void *ctx)
 {
     const struct cluster_txn *t = ctx;
-    return t->waiting == 0; /* only who runs the machine makes it less */
+    return t->waiting == 0; /* only the thread that runs the machine changes it */
 }
 
-/* Runs the machine in a thread of the program, to which a server that has gone must not be a
- * signal. (Threads of lladd_thread_start take none.) */
+/* Runs the machine in a thread of the program. A write to a server that has gone must not raise
+ * SIGPIPE there. (Threads of lladd_thread_start block all signals.) */
 static void run_for(struct cluster *c, struct cluster_txn *t)
 {
     const struct timespec at_once = {0, 0};
@@ -288,7 +289,7 @@ static void run_for(struct cluster *c, struct cluster_txn *t)
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* Has the keeper served somebody, and nobody else is there? */
+/* The keeper's turn ends when it has served a caller and no caller waits. */
 struct service {
     struct cluster *cluster;
     bool served;
@@ -467,7 +468,7 @@ int cluster_begin(struct cluster *c, struct cluster_txn **out)
     return 0;
 }
 
-/* Has a request carried out, or does so, and waits for its answers. */
+/* Leaves the request with the running thread, or runs the machine, and waits for its answers. */
 static void ask(struct cluster_txn *t, enum request request, size_t answers)
 {
     struct cluster *c = t->cluster;

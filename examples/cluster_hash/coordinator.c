@@ -3,13 +3,14 @@
  *
  *   ACTIVE ──commit──► VOTING ──all YES or READ_ONLY──► LOGGING ──durable──► COMMITTED ──acks──►
  *     gone │ │                └── a NO, a lost session, time: ABORT to all ──► gone
- *     │ └─one server──► ONE_PHASE ──its word, or no word: unknown──► gone
+ *     │ └─one server──► ONE_PHASE ──its answer, or no answer: unknown──► gone
  *     └──abort: ABORT to all──► gone
  *
- * A transaction is gone, and so presumed aborted, until its decision is durable: only then is a
- * server told COMMIT, and only then the caller. Who asks about one that is gone is told ABORT;
- * about one that is VOTING or LOGGING nothing. What is COMMITTED stays known, over crashes, until
- * every server that voted YES has acknowledged. */
+ * Until its decision is durable, a transaction counts as aborted if it is lost (presumed abort):
+ * only a durable decision is told to servers (COMMIT) and to the caller. A server that inquires
+ * about an unknown transaction is told ABORT; about one that is VOTING or LOGGING it is told
+ * nothing. A COMMITTED transaction stays known, across crashes, until every server that voted YES
+ * has acknowledged. */
 #include "coordinator_private.h"
 
 #include <search.h>
@@ -64,7 +65,7 @@ static void finish(struct call *call, int code)
     call->done(call);
 }
 
-/* It can only be rolled back; whoever waits for a value gets to know. */
+/* The transaction can only be rolled back; its callers get the code. */
 static void doom(struct global *g, int code)
 {
     struct call *call;
@@ -76,7 +77,7 @@ static void doom(struct global *g, int code)
     }
 }
 
-/* Tells everybody who may have a part of it, and forgets. */
+/* Sends ABORT to all servers that may have a part of it, and forgets it. */
 static void roll_back(struct coordinator *c, struct global *g, int code)
 {
     struct call *ending = g->ending;
@@ -94,8 +95,8 @@ static void roll_back(struct coordinator *c, struct global *g, int code)
 
 /* ---- reading and writing --------------------------------------------------------------------- */
 
-/* FNV-1a, and a step that spreads its last bytes over the whole word. Part of the data: who changes
- * it looks for keys where they are not. */
+/* FNV-1a, and a step that spreads its last bytes over the whole word. It is part of the data: after
+ * a change, keys would be looked for at the wrong servers. */
 size_t coordinator_place(size_t servers, const void *key, size_t len, size_t replica)
 {
     const unsigned char *bytes = key;
@@ -131,7 +132,7 @@ static void send_op(struct coordinator *c, struct global *g, size_t server, stru
     peer_send(c, server, m);
 }
 
-/* The first server of the key that is up. */
+/* Finds the first server of the key that is up. */
 static bool reachable(const struct coordinator *c, const void *key, size_t len, size_t *server)
 {
     for (size_t r = 0; r < c->options.replicas; r++) {
@@ -203,7 +204,7 @@ int coordinator_delete(struct coordinator *c, struct global *g, const void *key,
     return change(c, g, &m);
 }
 
-/* ---- ending ---------------------------------------------------------------------------------- */
+/* ---- commit and abort ------------------------------------------------------------------------ */
 
 void coordinator_abort(struct coordinator *c, struct global *g)
 {
@@ -241,7 +242,7 @@ void coordinator_commit(struct coordinator *c, struct global *g, struct call *ca
     }
 }
 
-/* It was at one server only, and that one does not answer. */
+/* The transaction was at one server only, and that server does not answer. */
 static void give_up_one_phase(struct coordinator *c, struct global *g, size_t server, int code)
 {
     struct call *ending = g->ending;
@@ -282,8 +283,8 @@ static void decide(struct coordinator *c, struct global *g)
         coordinator_poisoned(c, rc);
 }
 
-/* What was on its way to the log may be in it or not: the next incarnation reads what became of
- * it, and until then nobody is told anything. */
+/* Decisions on their way to the log may or may not be in it. The next incarnation finds out; until
+ * then no server or caller is told anything. */
 void coordinator_poisoned(struct coordinator *c, int rc)
 {
     struct global *g;
@@ -336,7 +337,7 @@ bool coordinator_alone(const struct coordinator *c)
     return open <= 1;
 }
 
-/* ---- what servers say ------------------------------------------------------------------------ */
+/* ---- messages from servers ------------------------------------------------------------------- */
 
 static void result(struct global *g, size_t server, const struct message *m)
 {
@@ -358,7 +359,7 @@ static void result(struct global *g, size_t server, const struct message *m)
         doom(g, m->code);
 }
 
-/* What became of COMMIT_ONE. */
+/* The answer to COMMIT_ONE. */
 static void word(struct coordinator *c, struct global *g, const struct message *m)
 {
     struct call *ending = g->ending;
@@ -376,7 +377,7 @@ static void vote(struct coordinator *c, struct global *g, size_t server, const s
         (m->verdict == VERDICT_COMMITTED || m->verdict == VERDICT_NO)) {
         word(c, g, m);
     } else if (g->state != GLOBAL_VOTING || !part->touched || part->vote != VOTE_NONE) {
-        return; /* it comes too late */
+        return; /* too late */
     } else if (m->verdict == VERDICT_YES || m->verdict == VERDICT_READ_ONLY) {
         part->vote = m->verdict == VERDICT_YES ? VOTE_YES : VOTE_READ_ONLY;
         decide(c, g);
@@ -397,12 +398,12 @@ static void acknowledged(struct coordinator *c, struct global *g, size_t server)
     global_free(c, g);
 }
 
-/* Presumed abort: what is not known was not committed. */
+/* Presumed abort: an unknown transaction was not committed. */
 static void inquiry(struct coordinator *c, const struct global *g, size_t server, struct txn_id id)
 {
     struct message abort = {.type = MESSAGE_ABORT, .txn = id};
     if (c->error.code)
-        return; /* we do not know what we know */
+        return; /* which decisions are in the log is not known */
     if (!g)
         peer_send(c, server, &abort);
     else if (g->state == GLOBAL_COMMITTED)
@@ -422,7 +423,7 @@ void global_receive(struct coordinator *c, size_t server, const struct message *
         acknowledged(c, g, server);
 }
 
-/* ---- losses ---------------------------------------------------------------------------------- */
+/* ---- lost servers ---------------------------------------------------------------------------- */
 
 void globals_lose(struct coordinator *c, size_t server)
 {
@@ -476,5 +477,5 @@ void globals_close(struct coordinator *c)
         else if (g->state == GLOBAL_ONE_PHASE)
             give_up_one_phase(c, g, only_server(c, g), LLADD_CLOSED);
     }
-    coordinator_poisoned(c, LLADD_CLOSED); /* what is on its way to the log */
+    coordinator_poisoned(c, LLADD_CLOSED); /* decisions on their way to the log */
 }

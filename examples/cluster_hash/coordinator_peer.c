@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The servers of a coordinator: connecting, greeting, losing; opening and closing; time. */
+/* A coordinator's connections to its servers: dialling, greeting, loss; opening and closing;
+ * timers. */
 #include "coordinator_private.h"
 
 #include <stdlib.h>
@@ -46,7 +47,7 @@ static struct peer *peer_of(struct coordinator *c, uint64_t conn)
     return NULL;
 }
 
-/* ---- coming and going ------------------------------------------------------------------------ */
+/* ---- connecting and disconnecting ------------------------------------------------------------ */
 
 void coordinator_connected(struct coordinator *c, size_t server, uint64_t conn)
 {
@@ -85,7 +86,7 @@ static void welcome(struct coordinator *c, struct peer *peer, const struct messa
 {
     size_t server = (size_t)(peer - c->peers);
     int rc = store_server(c, server, m->uuid);
-    if (rc) { /* another server under its number, or no space: keep away */
+    if (rc) { /* another server under its number, or no space: do not use it */
         if (lladd_code_root(rc) == LLADD_ROOT_POISONED)
             coordinator_poisoned(c, rc);
         peer_drop(c, peer);
@@ -102,8 +103,8 @@ static void welcome(struct coordinator *c, struct peer *peer, const struct messa
             peer_commit(c, server, g);
 }
 
-/* Two of the reasons say that there is another one like us: nothing may be decided here any
- * more. */
+/* Two of the codes mean that there is another coordinator with this id: then this one must not
+ * decide anything any more. */
 static void refused(struct coordinator *c, struct peer *peer, const struct message *m)
 {
     char text[WIRE_TEXT_MAX + 1] = {0};
@@ -128,7 +129,7 @@ void coordinator_receive(struct coordinator *c, uint64_t conn, const unsigned ch
         refused(c, peer, &m);
         return;
     }
-    if (peer->state == PEER_GREETED) { /* what is not the answer to this HELLO is older */
+    if (peer->state == PEER_GREETED) { /* anything but the answer to this HELLO is older */
         if (m.type == MESSAGE_WELCOME && m.attempt == peer->attempt && m.number == 1)
             welcome(c, peer, &m);
         return;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a coordinator keeps: its incarnation and the shape of its cluster under two names, and one
- * table "cluster.decisions":
+/* What a coordinator stores: its incarnation and the shape of its cluster (servers, replicas) under
+ * two roots, and a table "cluster.decisions":
  *
- *   u64 incarnation, u64 sequence  ->  u32 server, ...   a decision to commit, and who has to hear
- *   it u32 server                     ->  16 bytes          the uuid of the server's database */
+ *   u64 incarnation, u64 sequence  ->  u32 server, ...   a decision to commit, and the servers that
+ *                                                        have not acknowledged it
+ *   u32 server                     ->  16 bytes          the uuid of the server's database */
 #include "coordinator_private.h"
 
 #include <lladd/bytes.h>
@@ -21,7 +22,7 @@ static void decision_key(struct txn_id id, unsigned char key[DECISION_KEY])
     lladd_put64(key + 8, id.sequence);
 }
 
-/* Ends a transaction in which `rc` was met: commits if that is 0. */
+/* Ends a transaction with result `rc` so far: commits if it is 0. */
 static int end(struct lladd_txn *txn, int rc, lladd_lsn *lsn)
 {
     if (!rc)
@@ -67,7 +68,7 @@ void store_forget(struct coordinator *c, const struct global *g)
         rc = lladd_hash_remove(txn, c->decisions, key, sizeof key);
         rc = end(txn, rc, &lsn);
     }
-    /* What could not be removed for lack of space is delivered once more by the next
+    /* A decision that could not be removed for lack of space is sent once more by the next
      * incarnation. */
     if (lladd_code_root(rc) == LLADD_ROOT_POISONED)
         coordinator_poisoned(c, rc);
@@ -155,7 +156,7 @@ static int check_shape(struct coordinator *c, struct lladd_error *err)
                            c->options.servers, c->options.replicas);
 }
 
-/* The next incarnation, and in a new database everything. */
+/* Stores the next incarnation, and in a new database everything else. */
 static int begin_life(struct coordinator *c, struct lladd_txn *txn, bool fresh)
 {
     struct lladd_root_value shape = {c->options.servers, c->options.replicas};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is in the databases of servers, seen without the servers: a check that shares nothing with
- * what it checks but the table. */
+/* Inspects the databases of servers, without the servers: a check that shares only the table's code
+ * with what it checks. */
 #include "coordinator.h"
 #include "participant.h"
 #include "teller.h"
@@ -18,7 +18,7 @@ struct copy {
 
 struct inspection {
     const struct bank_options *o;
-    size_t servers, server; /* the one at hand */
+    size_t servers, server; /* server: the one being read */
     struct copy *copies;    /* [account][server] */
     uint64_t in_doubt, strangers;
 };
@@ -71,7 +71,7 @@ static int look_into(struct inspection *in, const char *dir, struct lladd_error 
     return rc ? rc : closed;
 }
 
-/* Has every server of the account the same, and no other one any? */
+/* True if all servers of the account have the same value and no other server has one. */
 static bool agree(const struct inspection *in, uint64_t account, int64_t *amount)
 {
     unsigned char key[ACCOUNT_KEY];

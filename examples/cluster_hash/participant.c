@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The transactions of a server.
  *
- * A branch is this server's part of a transaction. It begins with the first GET, PUT or DELETE that
- * comes for it and ends
+ * A branch is this server's part of a transaction. It begins with the first GET, PUT, DELETE or ADD
+ * for it, and ends
  *
  *   with PREPARE      if it has written nothing (READ_ONLY) or has failed (NO: rolled back),
  *   with COMMIT_ONE   in any case,
@@ -10,12 +10,13 @@
  *   with ABORT        in any state,
  *   with its session  unless it is prepared.
  *
- * Messages of one branch are carried out in the order in which they came. One that has to wait for
- * a lock keeps those behind it in the branch's queue, and nobody else.
+ * Messages of one branch are processed in the order in which they came. A message that waits for a
+ * lock delays the later ones in its branch's queue, but no other branch.
  *
- * What is promised (a vote, an acknowledgement) leaves when the log that it rests on is durable.
- * That holds as well for "I know nothing of it": the commit that made this branch unknown may be
- * in the log and not on the device yet, and the coordinator must not forget before it is. */
+ * A promise (a vote, an acknowledgement) is sent when the log up to it is durable. The
+ * acknowledgement of an unknown branch waits as well: the branch may be unknown because of a commit
+ * that is in the log but not durable yet, and the coordinator must not forget the decision before
+ * it is. */
 #include "participant_private.h"
 
 #include <lladd/bytes.h>
@@ -97,7 +98,7 @@ void participant_fail(struct participant *p, int rc, const struct lladd_error *e
         lladd_error_set(&p->error, rc, "%s", lladd_code_text(rc));
 }
 
-/* ---- ends ------------------------------------------------------------------------------------ */
+/* ---- ending branches ------------------------------------------------------------------------- */
 
 static void roll_back(struct participant *p, struct branch *b)
 {
@@ -108,7 +109,8 @@ static void roll_back(struct participant *p, struct branch *b)
         participant_fail(p, rc, NULL);
 }
 
-/* It can only be rolled back: that is done now, so that nobody waits for its locks. */
+/* The branch can only be rolled back; this is done now, so that no other branch waits for its
+ * locks. */
 static void doom(struct participant *p, struct branch *b, int code)
 {
     if (b->code)
@@ -124,7 +126,8 @@ static void abandon(struct participant *p, struct branch *b)
     branch_free(p, b);
 }
 
-/* False: it could not be logged, and is as it was (or the database is poisoned). */
+/* Logs the commit. False: it could not be logged, and the transaction is unchanged (or the database
+ * is poisoned). */
 static bool log_commit(struct participant *p, struct branch *b, lladd_lsn *lsn, int *rc)
 {
     *rc = lladd_commit_async(b->txn, lsn);
@@ -149,7 +152,7 @@ static void refuse(struct participant *p, struct branch *b)
     branch_free(p, b);
 }
 
-/* Could the transaction of so many operations be this one? */
+/* True if the branch has not failed and has had all `ops` operations of the message. */
 static bool complete(struct participant *p, struct branch *b, const struct message *m)
 {
     if (!b->code && b->ops != m->ops)
@@ -157,8 +160,8 @@ static bool complete(struct participant *p, struct branch *b, const struct messa
     return !b->code;
 }
 
-/* A commit or prepare that failed: without poison nothing has changed, and it can be rolled
- * back. */
+/* A commit or prepare failed. Unless the database is poisoned, nothing has changed, and the branch
+ * can be rolled back. */
 static void failed(struct participant *p, struct branch *b, int rc)
 {
     if (lladd_code_root(rc) == LLADD_ROOT_POISONED) {
@@ -173,7 +176,7 @@ static void failed(struct participant *p, struct branch *b, int rc)
 
 static void end_read_only(struct participant *p, struct branch *b)
 {
-    lladd_lsn after = {0}; /* what it has read (TXN-1) */
+    lladd_lsn after = {0}; /* the commits that it has read (TXN-1) */
     int rc;
     if (!log_commit(p, b, &after, &rc)) {
         failed(p, b, rc);
@@ -184,7 +187,7 @@ static void end_read_only(struct participant *p, struct branch *b)
     branch_free(p, b);
 }
 
-/* Returns false when the branch is gone. */
+/* Returns false when the branch has ended. */
 static bool prepare(struct participant *p, struct branch *b, const struct message *m)
 {
     if (!complete(p, b, m)) {
@@ -223,19 +226,19 @@ static void commit_one(struct participant *p, struct branch *b, const struct mes
     }
 }
 
-/* The decision. Unknown: it was carried out before. */
+/* The coordinator's decision. If the branch is unknown, it was carried out before. */
 static void commit(struct participant *p, struct session *s, struct branch *b,
                    const struct message *m)
 {
     lladd_lsn after = p->ended;
     int rc;
-    if (b && !b->prepared) { /* nobody may decide what was not promised */
+    if (b && !b->prepared) { /* only a branch that voted yes may be committed this way */
         session_drop(p, s);
         return;
     }
     if (b && !log_commit(p, b, &after, &rc)) {
         b->txn = NULL;
-        participant_fail(p, rc, NULL); /* it needs no space (REC-3): there is no other reason */
+        participant_fail(p, rc, NULL); /* never for lack of space (REC-3) */
         return;
     }
     if (b) {
@@ -256,7 +259,7 @@ int lock_wait_take(const struct lock_wait *w, uint64_t timeout_ns)
     return lladd_lock(w->txn, (struct lladd_lock_name){&key, 1}, w->mode, timeout_ns);
 }
 
-/* WAIT: somebody has it; b->lock says what to wait for. */
+/* WAIT: another transaction holds the lock; b->lock describes the request. */
 static enum done lock(struct participant *p, struct branch *b, const struct message *m,
                       enum lladd_lock_mode mode)
 {
@@ -293,7 +296,7 @@ static enum done get(struct participant *p, struct branch *b, const struct messa
     return DONE;
 }
 
-/* The first eight bytes of a value, as a number. */
+/* Adds to the first eight bytes of a value, as a number. */
 static int add(struct participant *p, struct branch *b, const struct message *m)
 {
     int64_t sum;
@@ -320,7 +323,7 @@ static int write(struct participant *p, struct branch *b, const struct message *
 
 static enum done change(struct participant *p, struct branch *b, const struct message *m)
 {
-    if (b->code) /* the vote will say so */
+    if (b->code) /* the vote will report it */
         return DONE;
     if (lock(p, b, m, LLADD_LOCK_X) == WAIT)
         return WAIT;
@@ -361,7 +364,7 @@ static void wait_for_lock(struct participant *p, struct branch *b)
     p->io.wait_for_lock(p->io.ctx, &b->lock);
 }
 
-/* Carries out what has waited, as far as it goes. */
+/* Processes the waiting messages, up to the next one that must wait. */
 static void drain(struct participant *p, struct branch *b)
 {
     struct waiting *w;
@@ -385,7 +388,7 @@ static void enqueue(struct participant *p, struct branch *b, const unsigned char
 {
     struct session *s = b->session;
     struct waiting *w = s->waiting + len <= p->options.waiting_max ? malloc(sizeof *w + len) : NULL;
-    if (!w) { /* a coordinator that sends so much while it waits is not one of ours */
+    if (!w) { /* no genuine coordinator sends so much to a waiting branch */
         session_drop(p, s);
         return;
     }
@@ -431,7 +434,8 @@ static struct branch *begin(struct participant *p, struct session *s, const stru
     return b;
 }
 
-/* There is no room for it, or PREPARE has come to where nothing began. */
+/* Answers a message for which no branch can begin: there is no room, or a branch does not begin
+ * with PREPARE or COMMIT_ONE. */
 static void turn_away(struct participant *p, struct session *s, const struct message *m, int code)
 {
     struct message result = {
@@ -456,7 +460,7 @@ void branch_receive(struct participant *p, struct session *s, const struct messa
         else if (b)
             abandon(p, b);
     } else if (b && (b->prepared || b->orphaned || b->session != s)) {
-        session_drop(p, s); /* it goes on with what has ended */
+        session_drop(p, s); /* it refers to a branch that has ended */
     } else if (!b && (m->type == MESSAGE_PREPARE || m->type == MESSAGE_COMMIT_ONE)) {
         turn_away(p, s, m, LLADD_CONFLICT);
     } else if (!b && !(b = begin(p, s, m))) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What participant.c (transactions) and participant_session.c (coordinators, time) share. */
+/* Shared by participant.c (transactions) and participant_session.c (coordinators, timers). */
 #ifndef CLUSTER_HASH_PARTICIPANT_PRIVATE_H
 #define CLUSTER_HASH_PARTICIPANT_PRIVATE_H
 #include "participant.h"
@@ -8,7 +8,8 @@
 #include <string.h>
 #include <sys/queue.h>
 
-/* Of what is prepared: the coordinator's uuid, incarnation, sequence; no branch qualifier. */
+/* The gid of a prepared transaction: the coordinator's uuid, incarnation, sequence; no branch
+ * qualifier. */
 #define CLUSTER_GID_FORMAT INT64_C(0x48434c4c) /* "LLCH" */
 #define CLUSTER_GID_LENGTH 32u
 
@@ -21,35 +22,35 @@ struct session {
     unsigned char uuid[16]; /* of the coordinator */
     uint64_t incarnation, instance;
     uint64_t heard_ms;
-    size_t txns, waiting; /* its open transactions, and bytes that wait in them */
+    size_t txns, waiting; /* open transactions, and bytes of their queued messages */
 };
 
-/* A message that waits, because one before it waits for a lock. */
+/* A queued message; one before it waits for a lock. */
 struct waiting {
     STAILQ_ENTRY(waiting) link;
     size_t len;
     unsigned char frame[];
 };
 
-/* A transaction from its first message to its end, or from recovery to its end. */
+/* A transaction from its first message, or from recovery, to its end. */
 struct branch {
     TAILQ_ENTRY(branch) link;
-    unsigned char uuid[16]; /* the coordinator's, and the transaction's id with it */
+    unsigned char uuid[16]; /* of the coordinator; identifies the transaction together with `id` */
     struct txn_id id;
     struct lladd_txn *txn;
-    struct session *session; /* NULL: it is over. What is not prepared ends with it */
+    struct session *session; /* NULL: it has ended; unprepared branches end with it */
     bool prepared, wrote, counted;
-    bool locking;  /* whoever waits for `lock` has the transaction */
-    bool orphaned; /* to be aborted when the wait is over */
+    bool locking;  /* the shell owns the transaction until `lock` is granted or refused */
+    bool orphaned; /* to be aborted when the lock wait ends */
     uint32_t ops;
-    int code; /* the first failure: it can only be rolled back */
+    int code; /* the first failure: the branch can only be rolled back */
     uint64_t asked_ms;
     struct lock_wait lock;
     unsigned char key[WIRE_KEY_MAX];
     STAILQ_HEAD(, waiting) queue;
 };
 
-/* An answer that may leave when the log is durable. */
+/* An answer that waits until the log is durable. */
 struct answer {
     STAILQ_ENTRY(answer) link;
     lladd_lsn after;
@@ -72,30 +73,30 @@ struct participant {
     struct branches branches;
     void *index; /* of the branches (tsearch) */
     struct answers answers;
-    lladd_lsn ended; /* the last end of a transaction that was logged */
+    lladd_lsn ended; /* the last logged end of a transaction */
     struct lladd_error error;
     struct participant_counts counts;
-    unsigned char *buffer; /* one frame out */
+    unsigned char *buffer; /* one outgoing frame */
     unsigned char *value;  /* one value */
 };
 
 struct session *session_find(struct participant *, uint64_t conn);
-/* To the coordinator, now. */
+/* Sends to the coordinator at once. */
 void session_send(struct participant *, struct session *, struct message *);
-/* When the log is durable. */
+/* Sends when the log is durable up to `after`. */
 void session_answer(struct participant *, struct session *, const struct message *,
                     lladd_lsn after, bool urgent);
 /* Ends the session and its unprepared transactions. */
 void session_drop(struct participant *, struct session *);
 
-/* A message of a transaction. */
+/* Handles a message about a transaction. */
 void branch_receive(struct participant *, struct session *, const struct message *,
                     const unsigned char *frame, size_t len);
-/* The session is over. */
+/* The session has ended. */
 void branches_orphan(struct participant *, struct session *);
 void branch_inquire(struct participant *, struct session *, struct branch *);
 struct branch *branch_new(struct participant *, const unsigned char uuid[16], struct txn_id);
 void branch_free(struct participant *, struct branch *);
-/* The machine stops. */
+/* Stops the machine. */
 void participant_fail(struct participant *, int rc, const struct lladd_error *);
 #endif

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The coordinators of a server: who may speak, in which session, and what time does to them.
+/* The coordinators of a server: which are admitted, their sessions, and timers.
  *
- * A coordinator is known by the uuid of its database. The table "cluster.coordinators" holds the
- * highest incarnation of each that was ever here, and its instance, a number drawn when it started.
- * So of two that call themselves the same (a copied directory) only one gets in:
+ * A coordinator is identified by the uuid of its database. The table "cluster.coordinators" has,
+ * for each coordinator ever seen, its highest incarnation and its instance, a random number drawn
+ * when it started. So of two coordinators with the same uuid (a copied directory) only one is
+ * admitted:
  *
  *   an older incarnation               LLADD_CONFLICT  it has been replaced
  *   the same one, another instance     LLADD_LOCKED    two began as the same incarnation
  *   a newer one, the old one is here   LLADD_BUSY      until the old one has gone
- *   the same instance once more        it has lost its connection before we have: the old one ends
+ *   the same instance once more        welcome: it noticed a lost connection first; the old
+ *                                      session ends
  */
 #include "participant_private.h"
 
@@ -48,7 +50,7 @@ void session_answer(struct participant *p, struct session *s, const struct messa
         return;
     }
     struct answer *a = malloc(sizeof *a);
-    if (!a) { /* what is not said now will be asked for */
+    if (!a) { /* a message that is lost here will be asked for */
         session_drop(p, s);
         return;
     }
@@ -104,7 +106,7 @@ void participant_durable(struct participant *p, lladd_lsn lsn)
     STAILQ_CONCAT(&p->answers, &later);
 }
 
-/* ---- who comes in ---------------------------------------------------------------------------- */
+/* ---- admission ------------------------------------------------------------------------------- */
 
 static void turn_out(struct participant *p, struct session *s, int code, const char *text)
 {
@@ -115,7 +117,7 @@ static void turn_out(struct participant *p, struct session *s, int code, const c
     session_drop(p, s);
 }
 
-/* Remembers a new incarnation. The WELCOME waits until that is durable. */
+/* Stores a new incarnation. WELCOME waits until that is durable. */
 static int note_incarnation(struct participant *p, const struct message *m)
 {
     unsigned char value[16];
@@ -239,9 +241,9 @@ void participant_receive(struct participant *p, uint64_t conn, const unsigned ch
     }
 }
 
-/* ---- time ------------------------------------------------------------------------------------ */
+/* ---- timers ---------------------------------------------------------------------------------- */
 
-/* The coordinator that began it, if it is here. */
+/* The session of the coordinator that began the branch, if it is connected. */
 static struct session *session_of(struct participant *p, const struct branch *b)
 {
     struct session *s;
@@ -314,7 +316,8 @@ static int open_table(struct lladd_db *db, const char *root, struct lladd_hash *
     return rc ? rc : lladd_hash_open(db, lladd_page_of(value.a), LLADD_HASH_LOGICAL, out, err);
 }
 
-/* A transaction that was prepared before the restart. Those of others are left to them. */
+/* Takes over a transaction that was prepared before the restart. Those of other owners are left
+ * alone. */
 static int take_over(void *ctx, const struct lladd_in_doubt_info *info)
 {
     struct participant *p = ctx;

@@ -4,11 +4,11 @@
  *   cluster-server --dir DIR [--port N] [--until-eof]
  *
  * Prints "listening N in-doubt M" when it has recovered and can be reached. Ends on SIGTERM and
- * SIGINT, and with --until-eof when its standard input ends: then it does not outlive who started
- * it.
+ * SIGINT, and with --until-eof when its standard input ends, so that it does not outlive its parent
+ * process.
  *
  * This is the shell of participant.c: one thread runs the machine, one waits for the log (shell.c),
- * and those of libuv's pool wait for locks, one each. */
+ * and threads of libuv's pool wait for locks, one each. */
 #include "participant.h"
 #include "shell.h"
 
@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOCK_THREADS "64" /* at most so many wait for locks at a time; others wait for these */
+#define LOCK_THREADS "64" /* at most so many requests wait for locks at a time; others queue */
 
 struct server {
     struct shell shell;
@@ -27,7 +27,7 @@ struct server {
     struct lladd_db *db;
     uv_signal_t term, interrupt;
     uv_pipe_t parent;
-    char heard[64]; /* from the parent, who says nothing */
+    char heard[64]; /* input from the parent; always empty */
     size_t lock_waits;
     bool failed;
 };
@@ -69,7 +69,7 @@ static void wait_for_lock(void *ctx, struct lock_wait *wait)
     s->lock_waits++;
 }
 
-/* ---- between the shell and the machine ------------------------------------------------------- */
+/* ---- the machine's calls --------------------------------------------------------------------- */
 
 static uint64_t now_ms(void *ctx)
 {
@@ -111,7 +111,7 @@ static bool alone(void *ctx)
     return participant_alone(((struct server *)ctx)->participant);
 }
 
-/* Nothing can be promised any more. Who starts us again has us recover. */
+/* The log has failed, so the server stops. When it is started again, it recovers. */
 static void fail(struct server *s, const struct lladd_error *err)
 {
     if (!s->failed)
@@ -149,7 +149,7 @@ static const struct shell_events events = {.accepted = accepted,
                                            .alone = alone,
                                            .tick = tick};
 
-/* ---- the end --------------------------------------------------------------------------------- */
+/* ---- shutdown -------------------------------------------------------------------------------- */
 
 static void on_signal(uv_signal_t *signal, int number)
 {
@@ -186,7 +186,7 @@ static int watch(struct server *s, bool until_eof)
     return rc ? rc : uv_read_start((uv_stream_t *)&s->parent, on_room, on_parent);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- main ------------------------------------------------------------------------------------ */
 
 static int serve(struct server *s, unsigned port, bool until_eof, struct lladd_error *err)
 {
@@ -262,7 +262,7 @@ int main(int argc, char **argv)
     }
     if (!dir || optind != argc || setenv("UV_THREADPOOL_SIZE", LOCK_THREADS, 0))
         return usage();
-    /* Writing to a coordinator that has died is an error like others. */
+    /* Writing to a dead coordinator is an ordinary error. */
     if (signal(SIGPIPE, SIG_IGN) == SIG_ERR)
         return perror("cluster-server: signal"), 1;
     return run(dir, (unsigned)port, until_eof) ? 1 : 0;

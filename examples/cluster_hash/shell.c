@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Sockets and a clock for a machine; see shell.h.
  *
- * What the machine sends in one turn of the loop leaves in one write a connection, just before the
- * loop waits again; so answers to messages that came together travel together. libuv is asked to
- * finish a write only if the socket does not take all of it at once. */
+ * All that the machine sends in one turn of the loop leaves in one write per connection, just
+ * before the loop waits again; so answers to messages that came together leave together. libuv
+ * finishes a write only if the socket does not take all of it at once. */
 #include "shell.h"
 
 #include <netinet/in.h>
@@ -13,7 +13,7 @@
 #define TICK_MS 10u
 #define BACKLOG 64
 #define OUT_KEPT 65536u
-#define UNSENT_MAX (UINT32_C(64) << 20) /* who reads so slowly is cut off */
+#define UNSENT_MAX (UINT32_C(64) << 20) /* a peer that reads too slowly is cut off */
 
 struct link {
     TAILQ_ENTRY(link) link;
@@ -128,7 +128,7 @@ static void close_link(struct link *l)
         uv_close((uv_handle_t *)&l->tcp, on_closed);
 }
 
-/* The other side, or the network, has ended it. */
+/* The peer or the network has ended the connection. */
 static void lost(struct link *l)
 {
     struct shell *s = l->shell;
@@ -149,7 +149,7 @@ static void on_written(uv_write_t *request, int status)
     free(o);
 }
 
-/* What the socket has not taken. */
+/* Hands the bytes that the socket has not taken to libuv. */
 static void send_later(struct link *l, size_t taken)
 {
     struct outgoing *o = malloc(sizeof *o);
@@ -168,7 +168,7 @@ static void send_later(struct link *l, size_t taken)
     }
 }
 
-/* All has gone. The room is kept for what comes next, unless it is unusually large. */
+/* All bytes were sent. The buffer is kept, unless it is unusually large. */
 static void empty(struct link *l)
 {
     l->len = 0;
@@ -201,7 +201,7 @@ void shell_send(struct shell *s, uint64_t conn, const void *bytes, size_t len)
     if (l->capacity - l->len < len) {
         size_t capacity = 2 * (l->len + len) < 4096 ? 4096 : 2 * (l->len + len);
         unsigned char *grown = realloc(l->out, capacity);
-        if (!grown) { /* something is missing now. The machine is told when it has finished */
+        if (!grown) { /* a frame is lost; the machine is told in its next turn */
             l->broken = true;
             return;
         }
@@ -217,7 +217,7 @@ void shell_drop(struct shell *s, uint64_t conn)
     struct link *l = link_of(s, conn);
     if (!l)
         return;
-    l->closed = true; /* before what is written here can fail */
+    l->closed = true; /* first, because send_out may fail */
     send_out(l);
     close_link(l);
 }
@@ -281,8 +281,8 @@ static void on_connection(uv_stream_t *listener, int status)
     s->events->accepted(s->ctx, l->conn);
 }
 
-/* Who tries again and again to reach a port of this machine where nobody listens may be given that
- * port himself, and then talks to himself. */
+/* A program that dials a port of its own machine again and again, while no program listens there,
+ * may get that port as its own source port, and is then connected to itself. */
 static bool is_oneself(struct link *l)
 {
     struct sockaddr_in here = {.sin_port = 0}, there = {.sin_port = 0};
@@ -351,7 +351,7 @@ static void send_all(struct shell *s)
     }
 }
 
-/* Before the loop waits. */
+/* Called before the loop waits. */
 static void hand_out(struct shell *s)
 {
     struct flusher *f = &s->flusher;

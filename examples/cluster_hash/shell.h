@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a machine (participant.h, coordinator.h) stands on: sockets, a clock, and a thread that
- * waits for the log. One loop of libuv, one thread at a time; only shell_wake may be called from
- * others meanwhile. */
+/* The shell of a machine (participant.h, coordinator.h): sockets, a clock, and a thread that waits
+ * for the log. One libuv loop, run by one thread at a time; only shell_wake may be called from
+ * other threads meanwhile. */
 #ifndef CLUSTER_HASH_SHELL_H
 #define CLUSTER_HASH_SHELL_H
 #include "wire.h"
@@ -11,23 +11,23 @@
 #include <sys/queue.h>
 #include <uv.h>
 
-/** What the machine gets to know. All but `wants` may be NULL where they cannot happen. */
+/** The machine's events. Those that cannot happen may be NULL, except `wants`. */
 struct shell_events {
     void (*accepted)(void *ctx, uint64_t conn);
     void (*connected)(void *ctx, size_t peer, uint64_t conn);
     void (*unreachable)(void *ctx, size_t peer);
     void (*received)(void *ctx, uint64_t conn, const unsigned char *frame, size_t len);
-    void (*closed)(void *ctx, uint64_t conn); /**< by the other side */
+    void (*closed)(void *ctx, uint64_t conn); /**< by the peer */
     void (*durable)(void *ctx, int rc, lladd_lsn lsn); /**< what lladd_wait(lsn) returned */
     lladd_lsn (*wants)(void *ctx); /**< what should become durable; 0: nothing */
-    bool (*alone)(void *ctx);      /**< does nobody else need the loop while it waits for that? */
+    bool (*alone)(void *ctx);      /**< true: nothing else needs the loop during that wait */
     void (*tick)(void *ctx);
-    void (*woken)(void *ctx); /**< somebody has called shell_wake */
+    void (*woken)(void *ctx); /**< a thread has called shell_wake */
 };
 
-/** Waits for the log, so that the loop does not (unless nobody else needs it: then two hand-overs
- *  between threads would be all that was won). While it waits the loop goes on; what was logged
- *  meanwhile becomes durable with the next wait, all at once (group commit). */
+/** Waits for the log, so that the loop does not. (If nothing else needs the loop, it waits itself,
+ *  which saves two hand-overs between threads.) While the thread waits, the loop goes on; what is
+ *  logged meanwhile becomes durable with the next wait, all at once (group commit). */
 struct flusher {
     struct lladd_thread thread;
     struct lladd_mutex mutex;
@@ -55,14 +55,15 @@ struct shell {
 /** The shell must not move in memory afterwards. */
 int shell_init(struct shell *, struct lladd_db *, const struct shell_events *, void *ctx,
                struct lladd_error *);
-/** On 127.0.0.1 only; port 0: the kernel chooses. *out gets the port. */
+/** Listens on 127.0.0.1 only; port 0: the kernel chooses. *out is the port. */
 int shell_listen(struct shell *, unsigned port, unsigned *out, struct lladd_error *);
-/** Is what the loop is run for done? Asked when nothing is left that could be sent. */
+/** True if the run may end. Asked when nothing is left to be sent. */
 typedef bool shell_done(void *ctx);
-/** Until shell_stop, or until it is done; `done` may be NULL. Another thread may go on then. */
+/** Runs the loop until shell_stop, or until `done` (nullable) says so. Then another thread may run
+ * it. */
 void shell_run(struct shell *, shell_done *done, void *ctx);
 void shell_stop(struct shell *);
-/** Closes every connection and frees all. */
+/** Closes every connection and frees everything. */
 void shell_free(struct shell *);
 void shell_wake(struct shell *);
 

@@ -7,12 +7,11 @@
  *   cluster-teller inspect [--replicas N] [--accounts N] DIR...
  *
  * work: opens the accounts if there are none and moves money between them, in transactions of two
- * accounts each (--across: of two servers; --blind: all by adding, without reading, as otherwise
- * one in eight); it prints a line about ten times a second. audit: reads all accounts in one
- * transaction; with --exclusive it writes them back as they were, so it has had every copy of every
- * account for itself, and nothing that was in doubt before still is. inspect: opens the databases
- * of servers that are not running, and compares what is in them. The exit status tells whether the
- * sum is right. */
+ * accounts each (--across: on two servers; --blind: all by adding, without reading; by default one
+ * in eight); prints a line about ten times a second. audit: reads all accounts in one transaction;
+ * with --exclusive it writes them back unchanged, so it has locked every copy of every account, and
+ * nothing that was in doubt before still is. inspect: opens the databases of servers that are not
+ * running and compares their contents. The exit status tells whether the sum is right. */
 #include "cluster.h"
 #include "teller.h"
 
@@ -67,8 +66,8 @@ static bool failed(const char *what, int rc, const struct lladd_error *err)
 
 /* ---- one transfer ---------------------------------------------------------------------------- */
 
-/* [transfer] Both accounts are read at once, and in the same order by everybody, so that two
- * transfers do not hold what the other one needs. */
+/* [transfer] Both accounts are read at once, and by every thread in the same order, so that two
+ * transfers do not deadlock. */
 static int transfer(struct bank *b, uint64_t from, uint64_t to, int64_t amount)
 {
     uint64_t account[2] = {from < to ? from : to, from < to ? to : from};
@@ -97,7 +96,7 @@ static int transfer(struct bank *b, uint64_t from, uint64_t to, int64_t amount)
 }
 /* [/transfer] */
 
-/* The same without looking at the accounts. */
+/* The same transfer, without reading the accounts. */
 static int add(struct bank *b, uint64_t from, uint64_t to, int64_t amount)
 {
     unsigned char key[2][ACCOUNT_KEY];
@@ -115,7 +114,7 @@ static int add(struct bank *b, uint64_t from, uint64_t to, int64_t amount)
     return rc;
 }
 
-/* How to go on after a failure is the caller's decision: here, a pause that doubles. */
+/* The caller decides how to go on after a failure. This one pauses; the pause doubles. */
 static void pause_before_retry(unsigned tries, uint64_t *random)
 {
     uint64_t ms = RETRY_MIN_MS << (tries < 7 ? tries : 7);
@@ -157,9 +156,9 @@ static void *tell(void *arg)
     return NULL;
 }
 
-/* ---- opening the accounts, and counting ------------------------------------------------------ */
+/* ---- opening and counting the accounts ------------------------------------------------------- */
 
-/* Accounts of one transaction, so that none is too large. */
+/* Accounts per transaction, so that no transaction is too large. */
 #define BATCH 500u
 
 static int open_accounts(struct bank *b)
@@ -175,7 +174,7 @@ static int open_accounts(struct bank *b)
             return rc;
         account_key(first, key);
         rc = cluster_get(txn, key, ACCOUNT_KEY, true, NULL, 0, &len);
-        if (rc != LLADD_NOT_FOUND) { /* made before a restart, or a failure */
+        if (rc != LLADD_NOT_FOUND) { /* created before a restart or a failure */
             cluster_abort(txn);
             continue;
         }
@@ -226,7 +225,7 @@ static int sum_up(struct bank *b, int64_t *sum)
 
 /* ---- the commands ---------------------------------------------------------------------------- */
 
-/* Has our input ended? Waits for a tenth of a second. */
+/* True if the input has ended. Waits for a tenth of a second. */
 static bool left_alone(const struct bank *b)
 {
     char nothing[64];
@@ -349,7 +348,7 @@ static bool parse(struct bank_options *o, int argc, char **argv)
         if (c == 'd')
             o->dir = optarg;
         else if (c == 's')
-            o->servers[o->n_servers++] = optarg; /* there is one place for each argument */
+            o->servers[o->n_servers++] = optarg; /* there is room for every argument */
         else if (c == 'r')
             good = number(optarg, 1, 1000, &o->replicas);
         else if (c == 'a')

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One table of messages, and for each field one function that goes over it: writing, measuring and
- * reading are the same walk with another cursor, so that they cannot disagree. */
+/* One table of messages, and for each field one function that walks it: writing, measuring and
+ * reading are the same walk with another cursor, so they cannot disagree. */
 #include "wire.h"
 
 #include <lladd/bytes.h>
@@ -44,7 +44,7 @@ struct cursor {
     bool bad;
 };
 
-/* The place of the next n bytes, or false: nothing is to be done there (or can be). */
+/* The offset of the next n bytes; false: there is nothing to copy, or the frame is too short. */
 static bool take(struct cursor *c, size_t n, size_t *at)
 {
     *at = c->at;
@@ -77,7 +77,7 @@ static void word32(struct cursor *c, uint32_t *v)
     *v = (uint32_t)wide;
 }
 
-/* A small number that must be at most `max`. */
+/* A one-byte number that must be at most `max`. */
 static unsigned small(struct cursor *c, unsigned v, unsigned max)
 {
     uint64_t wide = v;
@@ -119,7 +119,7 @@ static void hello(struct cursor *c, struct message *m)
 {
     uint32_t magic = WIRE_MAGIC;
     word32(c, &magic);
-    word32(c, &m->version); /* another version than ours is refused by name, not as nonsense */
+    word32(c, &m->version); /* another version is refused by its number, not as a malformed frame */
     bytes16(c, m->uuid);
     word(c, 8, &m->incarnation);
     word(c, 8, &m->instance);
@@ -208,7 +208,7 @@ int message_decode(const unsigned char *frame, size_t len, struct message *out)
 
 /* ---- streams -------------------------------------------------------------------------------- */
 
-/* Memory grows with what has arrived, never with what was announced. */
+/* Memory grows with the bytes that have arrived, never with the announced length. */
 static int keep(struct frame_reader *r, const unsigned char *bytes, size_t len)
 {
     if (r->capacity - r->len < len) {

@@ -1,40 +1,40 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The messages between coordinators and servers, as values and as bytes (README.md, "Protocol").
  *
- * Nothing that comes from outside is believed: message_decode accepts a frame only if every byte of
- * it is accounted for, and frames are taken out of a stream without allocating what a length merely
- * claims. No function here does input or output. */
+ * Input is not trusted: message_decode accepts a frame only if every byte of it is accounted for,
+ * and reading a stream allocates memory only for bytes that have arrived, not for an announced
+ * length. No function here does I/O. */
 #ifndef CLUSTER_HASH_WIRE_H
 #define CLUSTER_HASH_WIRE_H
 #include <lladd/error.h>
 
 #define WIRE_VERSION 1u
 #define WIRE_MAGIC UINT32_C(0x48434c4c) /* "LLCH" */
-#define WIRE_LENGTH 4u                  /* the length in front of a frame; counts what follows */
+#define WIRE_LENGTH 4u                  /* the length field of a frame; counts the bytes after it */
 #define WIRE_HEAD 20u                   /* type, three zeros, number, session: in every frame */
 #define WIRE_FRAME_MAX (UINT32_C(1) << 20)
 #define WIRE_KEY_MAX 1000u
 #define WIRE_VALUE_MAX (UINT32_C(512) << 10)
 #define WIRE_TEXT_MAX 200u
 
-/* What a message has behind its head, in this order. */
+/* The fields after a message's head, in this order. */
 enum wire_field {
     WIRE_HELLO = 1,     /* u32 magic, u32 version, uuid, u64 incarnation, instance */
     WIRE_SERVER = 2,    /* uuid of the server's database */
-    WIRE_ATTEMPT = 4,   /* u64: ties a WELCOME to its HELLO */
+    WIRE_ATTEMPT = 4,   /* u64: matches a WELCOME with its HELLO */
     WIRE_TXN = 8,       /* u64 incarnation, u64 sequence */
-    WIRE_REQUEST = 16,  /* u32: ties a RESULT to its GET */
-    WIRE_OPS = 32,      /* u32: how many GETs, PUTs, DELETEs and ADDs there were */
-    WIRE_UPDATE = 64,   /* u8: 1 if the key is read in order to be written */
+    WIRE_REQUEST = 16,  /* u32: matches a RESULT with its GET */
+    WIRE_OPS = 32,      /* u32: number of GETs, PUTs, DELETEs and ADDs sent before */
+    WIRE_UPDATE = 64,   /* u8: 1 if the key is read for update */
     WIRE_VERDICT = 128, /* u8: enum verdict */
     WIRE_CODE = 256,    /* i32: 0 or a code of lladd/error_list.h */
     WIRE_KEY = 512,     /* u16 length, 1 to WIRE_KEY_MAX; bytes */
     WIRE_VALUE = 1024,  /* u32 length, at most WIRE_VALUE_MAX; bytes */
     WIRE_DELTA = 4096,  /* i64 */
-    WIRE_TEXT = 2048    /* u32 length, at most WIRE_TEXT_MAX; a line for people */
+    WIRE_TEXT = 2048    /* u32 length, at most WIRE_TEXT_MAX; a line for humans */
 };
 
-/* X(name, number, fields). Numbers are kept for ever. */
+/* X(name, number, fields). Numbers never change. */
 #define MESSAGES_TO_SERVER(X) \
     X(HELLO, 1, WIRE_HELLO | WIRE_ATTEMPT) \
     X(PING, 2, 0) \
@@ -59,12 +59,12 @@ enum wire_field {
 enum message_type { MESSAGES_TO_SERVER(MESSAGE_ENUM) MESSAGES_TO_COORDINATOR(MESSAGE_ENUM) };
 #undef MESSAGE_ENUM
 
-/* What a server says about a transaction. */
+/* A server's answer about a transaction. */
 enum verdict {
-    VERDICT_NO = 0,        /* it is rolled back here, and `code` says why */
-    VERDICT_YES = 1,       /* it is prepared here, durably */
-    VERDICT_READ_ONLY = 2, /* it has written nothing here and is over */
-    VERDICT_COMMITTED = 3  /* it is committed here, durably: the answer to COMMIT_ONE */
+    VERDICT_NO = 0,        /* rolled back here; `code` says why */
+    VERDICT_YES = 1,       /* prepared here, durably */
+    VERDICT_READ_ONLY = 2, /* nothing was written here; the branch has ended */
+    VERDICT_COMMITTED = 3  /* committed here, durably: the answer to COMMIT_ONE */
 };
 
 struct txn_id {
@@ -76,7 +76,7 @@ struct txn_id {
 struct message {
     enum message_type type;
     uint64_t number;  /* of the frame, from 1 in each direction of a session */
-    uint64_t session; /* 0 in HELLO, WELCOME's own in WELCOME, and so in all that follow */
+    uint64_t session; /* 0 in HELLO; WELCOME gives the session, which all later frames carry */
     unsigned char uuid[16];
     uint64_t incarnation, instance, attempt;
     struct txn_id txn;
@@ -88,40 +88,41 @@ struct message {
     struct lladd_span key, value, text;
 };
 
-/* "GET", or NULL for what is no message. */
+/* "GET", or NULL for an unknown type. */
 const char *message_name(unsigned type);
 bool message_is_for_server(enum message_type);
 
-/* How long the frame will be, its length included. */
+/* The length of the frame, its length field included. */
 size_t message_size(const struct message *);
 /* Writes message_size bytes. */
 void message_encode(const struct message *, unsigned char *out);
-/* Reads a frame, without its length. LLADD_BAD_ARGUMENT: that is no message of this version. */
+/* Reads a frame, without its length field. LLADD_BAD_ARGUMENT: not a message of this version. */
 int message_decode(const unsigned char *frame, size_t len, struct message *out);
 
-/* Frames out of a stream. Zeroed is an empty one. */
+/* Splits a stream into frames. Initialise it with zeros. */
 struct frame_reader {
     unsigned char *bytes;
     size_t len, capacity;
 };
-/* `frame` is without its length. Not 0 stops and is what frame_reader_feed returns. */
+/* `frame` is without its length field. A result other than 0 stops, and frame_reader_feed returns
+ * it. */
 typedef int frame_fn(void *ctx, const unsigned char *frame, size_t len);
-/* Calls fn for every frame that is complete now. LLADD_TOO_LARGE for a length no frame has,
- * LLADD_NO_MEMORY; after either nothing more can be read. */
+/* Calls fn for every complete frame. LLADD_TOO_LARGE for an invalid length, LLADD_NO_MEMORY; after
+ * either, nothing more can be read. */
 int frame_reader_feed(struct frame_reader *, const unsigned char *bytes, size_t len, frame_fn *fn,
                       void *ctx);
 void frame_reader_free(struct frame_reader *);
 
-/* One end of a session: which number the next frame has in either direction. */
+/* One end of a session: the frame numbers in both directions. */
 struct channel {
     uint64_t session, sent, received;
 };
 enum channel_verdict {
-    CHANNEL_NEXT = 0,     /* the frame that was to come */
-    CHANNEL_REPEATED = 1, /* was here before, or belongs to another session: let it pass */
-    CHANNEL_GAP = 2       /* one before it is missing: the session is over */
+    CHANNEL_NEXT = 0,     /* the expected frame */
+    CHANNEL_REPEATED = 1, /* received before, or of another session: ignore it */
+    CHANNEL_GAP = 2       /* a frame before it is missing: the session is over */
 };
 enum channel_verdict channel_receive(struct channel *, const struct message *);
-/* Gives the message its number and session. */
+/* Sets the message's number and session. */
 void channel_stamp(struct channel *, struct message *);
 #endif

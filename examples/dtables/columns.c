@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A trial of a cTable: the same rows as packed rows, or column by column. */
+/* A trial of a cTable: the same rows stored as packed rows, or column by column. */
 #include "trial.h"
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ static bool row(const struct table *of, uint32_t key, struct lladd_dtable_value 
     return true;
 }
 
-/* ---- loaded ---------------------------------------------------------------------------------- */
+/* ---- loading --------------------------------------------------------------------------------- */
 
 static int create(struct lladd_db *db, const struct table *of, const struct store *s,
                   struct lladd_error *err)
@@ -77,9 +77,9 @@ static int load(struct trying *t, struct lladd_error *err)
     return lladd_managed_combine(below, 0, err);
 }
 
-/* ---- measured -------------------------------------------------------------------------------- */
+/* ---- measuring ------------------------------------------------------------------------------- */
 
-/* The last column of a row; of keys from `from` on. */
+/* Looks up the last column of rows, with keys from `from` on. */
 static int look_column_up(struct lladd_txn *txn, const struct trying *t, uint64_t from, double *out)
 {
     struct lladd_dtable_value want[COLUMNS_MOST];
@@ -95,7 +95,7 @@ static int look_column_up(struct lladd_txn *txn, const struct trying *t, uint64_
         if (rc && rc != LLADD_NOT_FOUND)
             return rc;
         if (i % 64)
-            continue; /* some of them are compared */
+            continue; /* every 64th value is compared */
         bool there = number < keys && row(t->of, number, want);
         if (there != (rc == 0) || (there && (len != want[column].bytes.len ||
                                             memcmp(buf, want[column].bytes.data, len) != 0)))
@@ -106,7 +106,7 @@ static int look_column_up(struct lladd_txn *txn, const struct trying *t, uint64_
     return 0;
 }
 
-/* All of the last column; nanoseconds a value. */
+/* Reads all of the last column; *out: nanoseconds per value. */
 static int read_column(struct lladd_txn *txn, const struct trying *t, double *out)
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
@@ -132,7 +132,7 @@ static int measure(struct lladd_txn *txn, const struct trying *t, const char *ab
     struct lladd_managed_stats s = {.struct_size = sizeof s};
     double there, absent, each;
     TRY(look_column_up(txn, t, 0, &there));
-    TRY(look_column_up(txn, t, 0, &there)); /* all is in memory now */
+    TRY(look_column_up(txn, t, 0, &there)); /* again: now all is in memory */
     TRY(look_column_up(txn, t, t->of->columns[0]->keys, &absent));
     TRY(read_column(txn, t, &each));
     TRY(lladd_managed_stats(lladd_ctable_managed(t->table), &s, NULL, 0,

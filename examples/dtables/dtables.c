@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* dtables DIR [KEYS]: the two worked examples of the Anvil paper, on data that are made up here: as
- * runs, as managed tables, as cTables. Prints the size and the time of a lookup of each
- * configuration the paper discusses. */
+/* dtables DIR [KEYS]: the two worked examples of the Anvil paper, on generated data: as runs, as
+ * managed tables, as cTables. Prints the size and the lookup time of each configuration that the
+ * paper discusses. */
 #include "trial.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A trial of a managed table: rows come in transactions, as they would, and are digested when there
- * are enough of them; in the end one run has them all. */
+/* A trial of a managed table: rows are put in transactions and digested (flushed to runs) as in
+ * normal use; in the end all are combined into one run. */
 #include "trial.h"
 
 #include <stdio.h>

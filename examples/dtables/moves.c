@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* When customers moved (Anvil, section 5.5): a log of pairs, the time and the customer, each column
- * a table of its own. Moves come in waves, so most times lie close behind the one before, and the
- * differences are small; between two waves they are not. */
+/* When customers moved (Anvil, section 5.5): a log of pairs, time and customer, each column a table
+ * of its own. Moves come in waves, so most times are close to the previous one, and the differences
+ * are small; between two waves they are large. */
 #include "trial.h"
 
 #include <lladd/bytes.h>
@@ -9,9 +9,9 @@
 #include <stdlib.h>
 
 enum {
-    WAVE = 500,          /* moves, then comes a pause */
+    WAVE = 500,          /* moves before a pause */
     PAUSE = 200000,      /* seconds, on average */
-    CUSTOMERS = 4000000, /* numbers below */
+    CUSTOMERS = 4000000, /* customer numbers are below this */
     CELL = 4             /* bytes of a value, little-endian */
 };
 

@@ -24,7 +24,7 @@ double seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* ---- built ----------------------------------------------------------------------------------- */
+/* ---- building -------------------------------------------------------------------------------- */
 
 static int add_rows(struct lladd_dtable_run_builder *run, const struct rows *rows, uint32_t *at)
 {
@@ -55,9 +55,9 @@ static int build(struct lladd_txn *txn, const struct rows *rows, const char *tex
     return rc;
 }
 
-/* ---- looked up ------------------------------------------------------------------------------- */
+/* ---- lookups --------------------------------------------------------------------------------- */
 
-/* Are there the values that there should be? */
+/* Checks that lookups find the right values. */
 int look_up(const struct lladd_dtable *t, const struct rows *rows, struct lladd_error *err)
 {
     struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
@@ -111,7 +111,7 @@ static int measure(const struct lladd_dtable *t, const struct rows *rows, const 
 {
     struct lladd_dtable_run_info info = {.struct_size = sizeof info};
     double there, absent;
-    TRY(lladd_dtable_run_check(t, err)); /* so everything is in memory, too */
+    TRY(lladd_dtable_run_check(t, err)); /* this also loads everything into memory */
     TRY(look_up(t, rows, err));
     TRY(lladd_dtable_run_info(t, &info, err));
     TRY(time_lookups(t, 0, rows->keys, &there, err));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The structure. Latches are taken downwards and rightwards: the index page, a leaf, the leaf that
- * a split makes. */
+/* The structure. Latches are taken downwards and rightwards: the index page, a leaf, the new leaf
+ * of a split. */
 #include "ordered.h"
 
 #include "page.h"
@@ -28,7 +28,7 @@ static int op_of(struct lladd_txn *txn, const struct lladd_op *op, lladd_op_id *
               : 0;
 }
 
-/* ---- finding ------------------------------------------------------------------------------- */
+/* ---- lookups ------------------------------------------------------------------------------- */
 
 static int fix(struct lladd_db *db, lladd_pageno number, enum lladd_latch latch,
                struct lladd_page **out, struct lladd_error *err)
@@ -41,7 +41,7 @@ static int fix(struct lladd_db *db, lladd_pageno number, enum lladd_latch latch,
     return corrupt(err, number, "is no page of an ordered structure");
 }
 
-/* Which entry of the index page leads to the key. */
+/* The entry of the index page that leads to the key. */
 static int child_of(struct lladd_page *top, uint64_t key, unsigned *at, struct lladd_error *err)
 {
     bool there;
@@ -52,8 +52,8 @@ static int child_of(struct lladd_page *top, uint64_t key, unsigned *at, struct l
     return 0;
 }
 
-/* [find_leaf] The index page is given up when the leaf is latched, and not before: in between a
- * split could move the key away. */
+/* [find_leaf] The index page is unlatched only after the leaf is latched: in between, a split could
+ * move the key to another leaf. */
 static int find_leaf(struct lladd_db *db, lladd_pageno root, uint64_t key, enum lladd_latch latch,
                      struct lladd_page **leaf, struct lladd_error *err)
 {
@@ -85,8 +85,8 @@ int ordered_get(struct lladd_db *db, lladd_pageno root, uint64_t key, uint64_t *
 
 /* ---- undo --------------------------------------------------------------------------------- */
 
-/* [take_back] Find the key, wherever it is by now, and put back what it was. Its page has room for
- * it: a ghost of an open transaction is not purged, and neither is an entry. */
+/* [take_back] Finds the key, on whatever page it is by now, and restores its entry. The page has
+ * room: neither a live entry nor a ghost of an open transaction is ever purged. */
 int ordered_take_back(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     const unsigned char *b = undo.data;
@@ -108,10 +108,10 @@ int ordered_take_back(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 }
 /* [/take_back] */
 
-/* ---- changing ------------------------------------------------------------------------------ */
+/* ---- updates ------------------------------------------------------------------------------- */
 
-/* [change] One record. The log space is asked for before the page is latched, and put down after
- * it, on the way out of errors too. */
+/* [change] Logs one record. The log space is reserved before the page is latched, and the rest is
+ * returned after it is unlatched, also on errors. */
 static int change(struct lladd_txn *txn, lladd_pageno root, const unsigned char *entry, bool *full)
 {
     struct lladd_db *db = lladd_txn_db(txn);
@@ -140,7 +140,8 @@ static int change(struct lladd_txn *txn, lladd_pageno root, const unsigned char 
 
 /* ---- ghosts ------------------------------------------------------------------------------- */
 
-/* The first ghost from `from` on, on the leaf to which `key` belongs. LLADD_NOT_FOUND: no more. */
+/* Finds the first ghost from `from` on, on the leaf to which `key` belongs. LLADD_NOT_FOUND:
+ * none. */
 static int next_ghost(struct lladd_db *db, lladd_pageno root, uint64_t key, uint64_t from,
                       uint64_t *ghost, struct lladd_error *err)
 {
@@ -158,7 +159,8 @@ static int next_ghost(struct lladd_db *db, lladd_pageno root, uint64_t key, uint
     return rc;
 }
 
-/* With the leaf and its log space in hand. Nothing but the page is waited for in between. */
+/* Latches the leaf and removes the ghost. The log space is already reserved, so nothing but the
+ * latch is waited for. */
 static int drop_ghost(struct lladd_txn *txn, lladd_pageno root, uint64_t ghost, lladd_op_id op,
                       struct lladd_action *action, bool *done)
 {
@@ -195,8 +197,8 @@ static int purge(struct lladd_txn *txn, lladd_pageno root, uint64_t ghost, bool 
     return rc ? rc : rest ? rest : end;
 }
 
-/* [purge] Whose ghost is it? Who removed the key holds X on it until its commit is logged or its
- * rollback is complete. So who gets S knows that nothing will ever want it back. */
+/* [purge] A transaction that removes a key holds X on it until its commit is logged or its rollback
+ * is complete. So if another transaction gets S, no undo will ever need the ghost. */
 static int purge_one(struct lladd_txn *txn, lladd_pageno root, uint64_t key, bool *done)
 {
     struct lladd_db *db = lladd_txn_db(txn);
@@ -226,7 +228,7 @@ static int purge_one(struct lladd_txn *txn, lladd_pageno root, uint64_t key, boo
 
 struct split {
     struct lladd_page *top, *leaf, *fresh;
-    unsigned at; /* of the leaf in the index page */
+    unsigned at; /* index of the leaf's entry in the index page */
 };
 
 static int split_fix(struct lladd_db *db, lladd_pageno root, lladd_pageno fresh, uint64_t key,
@@ -247,8 +249,9 @@ static void split_unfix(struct lladd_db *db, struct split *s)
             lladd_unfix(db, held[i], LLADD_LATCH_EXCLUSIVE);
 }
 
-/* [move_half] Three records. After each of them the key is found: first the upper half is on the
- * new page, then the index leads there, then it goes from the old one. */
+/* [move_half] Three records. The key can be found after each of them: first the upper half is
+ * copied to the new page, then the index leads there, then the half is removed from the old
+ * page. */
 static int move_half(struct lladd_txn *txn, lladd_op_id op, const struct split *s)
 {
     unsigned char child[ENTRY];
@@ -264,8 +267,9 @@ static int move_half(struct lladd_txn *txn, lladd_op_id op, const struct split *
 }
 /* [/move_half] */
 
-/* [split_held] All that can be refused is refused before the first record: with the log space in
- * hand and the pages held, the records cannot fail. The action ends before the latches go. */
+/* [split_held] Everything that can fail is checked before the first record: with the log space
+ * reserved and the pages latched, the records cannot fail. The action ends before the latches are
+ * released. */
 static int split_held(struct lladd_txn *txn, lladd_op_id op, const struct split *s,
                       struct lladd_action *action, bool *done)
 {
@@ -307,8 +311,8 @@ static int new_page(struct lladd_txn *txn, uint16_t room, lladd_pageno *out)
     return lladd_update(txn, format, *out, args, sizeof args);
 }
 
-/* [split] The page is allocated and formatted inside the action, before the latches: both may
- * wait. If it is not needed after all, the action is taken back, and the page with it. */
+/* [split] The page is allocated and formatted inside the action, before the latches, because both
+ * may wait. If it is not needed after all, the action is rolled back, and the page with it. */
 static int split(struct lladd_txn *txn, lladd_pageno root, uint64_t key)
 {
     struct lladd_db *db = lladd_txn_db(txn);
@@ -328,7 +332,7 @@ static int split(struct lladd_txn *txn, lladd_pageno root, uint64_t key)
 }
 /* [/split] */
 
-/* ---- what users call ------------------------------------------------------------------------- */
+/* ---- public functions ------------------------------------------------------------------------ */
 
 static int lock_key(struct lladd_txn *txn, lladd_pageno root, uint64_t key)
 {
@@ -336,7 +340,7 @@ static int lock_key(struct lladd_txn *txn, lladd_pageno root, uint64_t key)
                       LLADD_LOCK_X, LLADD_LOCK_WAIT);
 }
 
-/* [put] The lock comes before every latch, and stays until the transaction ends. */
+/* [put] The lock is taken before every latch, and held until the transaction ends. */
 int ordered_put(struct lladd_txn *txn, lladd_pageno root, uint64_t key, uint64_t value)
 {
     unsigned char entry[ENTRY];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef EXAMPLE_ORDERED_H
 #define EXAMPLE_ORDERED_H
-/* A small ordered structure: an index page and sorted leaves, 64-bit keys and values. Several
- * transactions may change it at a time. docs/logical-undo.md walks through it. */
+/* A small ordered structure: an index page and sorted leaves, with 64-bit keys and values. Several
+ * transactions may change it concurrently. docs/logical-undo.md walks through it. */
 #include <lladd/lladd.h>
 
-/* Registers the operations, and the lock manager. Before lladd_open. */
+/* Registers the operations and the lock manager. Call it before lladd_open. */
 int ordered_register(struct lladd_options *, struct lladd_error *);
 /* An empty structure. `room`: entries of a page, at least 2; 0: as many as fit. */
 int ordered_create(struct lladd_txn *, uint16_t room, lladd_pageno *root);
@@ -13,16 +13,16 @@ int ordered_create(struct lladd_txn *, uint16_t room, lladd_pageno *root);
  * LLADD_NOT_FOUND: there is no such key to remove. */
 int ordered_put(struct lladd_txn *, lladd_pageno root, uint64_t key, uint64_t value);
 int ordered_remove(struct lladd_txn *, lladd_pageno root, uint64_t key);
-/* As it is now: a reader that wants what is committed locks the key first. */
+/* Reads the current value. To read only committed values, lock the key first. */
 int ordered_get(struct lladd_db *, lladd_pageno root, uint64_t key, uint64_t *value,
                 struct lladd_error *);
-/* In the order of the keys. fn runs with a page latched, and does not call the library. */
+/* Calls fn in key order, with a page latched: fn must not call the library. */
 typedef int ordered_fn(void *ctx, uint64_t key, uint64_t value);
 int ordered_each(struct lladd_db *, lladd_pageno root, ordered_fn *, void *ctx,
                  struct lladd_error *);
 /* LLADD_CORRUPT_PAGE if keys are not where they belong. */
 int ordered_check(struct lladd_db *, lladd_pageno root, struct lladd_error *);
-/* The pages it consists of. */
+/* The pages of the structure. */
 int ordered_pages(struct lladd_db *, lladd_pageno root, int (*fn)(void *, lladd_pageno), void *arg,
                   struct lladd_error *);
 #endif

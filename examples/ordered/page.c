@@ -40,7 +40,7 @@ const struct lladd_page_type ordered_page = {
     .check = sorted,
 };
 
-/* Takes out `drop` entries at `at`, and puts n others there. */
+/* Replaces `drop` entries at `at` by n others. */
 static void exchange(struct lladd_page *page, unsigned at, unsigned drop, unsigned n,
                      const unsigned char *bytes)
 {
@@ -49,12 +49,12 @@ static void exchange(struct lladd_page *page, unsigned at, unsigned drop, unsign
     memmove(place + (size_t)n * ENTRY, place + (size_t)drop * ENTRY, (size_t)behind * ENTRY);
     if (n)
         memcpy(place, bytes, (size_t)n * ENTRY);
-    if (n < drop) /* bytes that are no entry are 0: equal contents are equal pages */
+    if (n < drop) /* bytes after the entries are 0, so that equal contents are equal pages */
         memset(place + (size_t)(n + behind) * ENTRY, 0, (size_t)(drop - n) * ENTRY);
     lladd_put16(body, (uint16_t)(at + n + behind));
 }
 
-/* ---- format: an empty page with so much room ---------------------------------------------- */
+/* ---- format: an empty page for `room` entries --------------------------------------------- */
 
 static bool format_validate(struct lladd_view page, enum lladd_span_kind kind,
                             struct lladd_span bytes)
@@ -83,11 +83,11 @@ const struct lladd_op ordered_format = {
     .redo = format_redo,
 };
 
-/* ---- set: one key, undone wherever it is by then ------------------------------------------- */
+/* ---- set: one key; undone on whatever page it is by then ----------------------------------- */
 
-/* [set] The arguments are a root and an entry. Redo needs the entry: it is about this page. Undo
- * needs the root, to find the key again, and the entry as it was. A key that was not there before
- * is taken back to a ghost: that needs no room, and a ghost is what "not there" looks like. */
+/* [set] The arguments are a root and an entry. Redo needs only the entry, as it applies to this
+ * page. Undo needs the root, to find the key again, and the previous entry. A key that was not
+ * there before is undone to a ghost: that needs no room, and a ghost means "not there". */
 static int set_prepare(void *ctx, struct lladd_view page, struct lladd_span args,
                        struct lladd_draft *draft)
 {
@@ -152,15 +152,15 @@ const struct lladd_op ordered_set = {
     .validate = set_validate,
     .redo = set_redo,
     .compensate = ordered_take_back,
-    .undo_log_max = ENTRY + 128, /* one record of put_back: its bytes, and 128 a record */
+    .undo_log_max = ENTRY + 128, /* one record of put_back: its bytes, and 128 per record */
     .undo_pages_max = 2,         /* the index page and a leaf */
 };
 /* [/op] */
 
-/* ---- put_back: what compensate logs ------------------------------------------------------- */
+/* ---- put_back: logged by compensate ------------------------------------------------------- */
 
-/* [put_back] An entry that is there becomes what it was. Never undone itself, and the same twice as
- * once: a crash may interrupt the compensation, which then runs again. */
+/* [put_back] Restores an entry. It is never undone, and it is idempotent: a crash may interrupt the
+ * compensation, which then runs again. */
 static bool put_back_validate(struct lladd_view page, enum lladd_span_kind kind,
                               struct lladd_span bytes)
 {
@@ -183,11 +183,11 @@ const struct lladd_op ordered_put_back = {
     .redo = set_redo,
 };
 
-/* ---- splice: entries in exchange for others, undone on the page ----------------------------- */
+/* ---- splice: replaces entries, undone on the page ------------------------------------------- */
 
-/* [splice] Logged: where, how many entries go, and the ones that come. Its undo is a splice, too.
- * It names a place and not a key, so nothing else may have changed the page before it is undone:
- * it is used in top actions only, which end before the page's latch is given up. */
+/* [splice] The record has the position, the entries to remove, and the entries to insert. Its undo
+ * is a splice, too. It names a position, not a key, so the page must not change before it is
+ * undone: it is used only in top actions that end before the page's latch is released. */
 static unsigned char *splice_put(unsigned char *to, unsigned at, unsigned drop, unsigned n,
                                  const unsigned char *bytes)
 {

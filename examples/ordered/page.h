@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef EXAMPLE_ORDERED_PAGE_H
 #define EXAMPLE_ORDERED_PAGE_H
-/* A page of the structure: u16 number of entries, u16 room, then the entries, sorted by key. In
- * the index page an entry is the lowest key of a leaf and its page number. */
+/* A page of the structure: u16 number of entries, u16 room, then the entries, sorted by key. In the
+ * index page an entry is the lowest key of a leaf and its page number. */
 #include <lladd/bytes.h>
 #include <lladd/op.h>
 
@@ -45,12 +45,12 @@ static inline unsigned fit(uint32_t page_size)
     return (lladd_body_size(page_size) - HEAD) / ENTRY;
 }
 
-/* The first entry whose key is not below `key`; is it that key? */
+/* The first entry with a key not below `key`; *there: it has that key. */
 unsigned entry_find(const unsigned char *body, uint64_t key, bool *there);
-/* May its entries be looked at? */
+/* True if its entries may be read. */
 bool page_sane(struct lladd_view);
 
-/* What the caller of a splice passes. `bytes` may lie on another page that is latched. */
+/* What the caller of a splice passes. `bytes` may be on another latched page. */
 struct splice {
     uint16_t at, drop, n;
     const unsigned char *bytes;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The structure in the simulator: pages of four entries, so that a handful of keys splits them. */
+/* The structure in the simulator, with pages of four entries, so that a few keys cause splits. */
 #include "ordered.h"
 
 #include <lladd/pages.h>
@@ -16,7 +16,7 @@
 
 enum { KEYS = 64, ROOM = 4 };
 
-/* What a note says, and what is there: 0 means not there. */
+/* A note for the model: the key and its value; 0 means not there. */
 struct note {
     uint64_t key, value;
 };
@@ -66,8 +66,9 @@ static int put(struct lladd_sim *sim, struct lladd_txn *txn, lladd_pageno root, 
     return lladd_sim_note(sim, txn, &note, sizeof note);
 }
 
-/* [run] The slow transaction's keys are moved by the splits of others before it is rolled back;
- * what it has removed stays a ghost until then, and what a committed one has removed is purged. */
+/* [run] Splits by other transactions move the slow transaction's keys before it is rolled back. A
+ * key that it has removed stays a ghost until then; one removed by a committed transaction is
+ * purged. */
 static int with_open(struct lladd_sim *sim, struct lladd_db *db, lladd_pageno root,
                      struct lladd_txn *slow, struct lladd_txn *late, struct lladd_error *err)
 {
@@ -95,7 +96,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     TRY(find(db, &root, err));
     TRY(lladd_sim_begin(sim, db, NULL, &slow, err));
     TRY(lladd_sim_begin(sim, db, NULL, &late, err));
-    return with_open(sim, db, root, slow, late, err); /* `late` meets the end of the process */
+    return with_open(sim, db, root, slow, late, err); /* `late` is open when the process ends */
 }
 /* [/run] */
 
@@ -115,7 +116,7 @@ static int run_thread(void *ctx, struct lladd_sim *sim, struct lladd_db *db, uns
 }
 /* [/threads] */
 
-/* ---- what should be there ---------------------------------------------------------------- */
+/* ---- the expected contents --------------------------------------------------------------- */
 
 static int tell(void *ctx, uint64_t key, uint64_t value)
 {

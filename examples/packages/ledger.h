@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What has been promised: the parent's own account of every transaction, kept outside the
+/* The ledger: the parent's own record of the outcome of every transaction, kept outside the
  * database. */
 #ifndef PACKAGES_LEDGER_H
 #define PACKAGES_LEDGER_H
@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 enum ledger_state {
-    LEDGER_OPEN = 0,      /**< nothing is known: not begun, or in flight when the loader died */
+    LEDGER_OPEN = 0,      /**< unknown: not begun, or in flight when the loader died */
     LEDGER_COMMITTED = 1, /**< acknowledged, or found after a crash: must be there from now on */
     LEDGER_ABORTED = 2    /**< rolled back on purpose: must not be there */
 };
@@ -22,7 +22,7 @@ struct ledger {
 /** One in ABORT_EVERY transactions does all its work and is then aborted on purpose. */
 #define ABORT_EVERY 20u
 
-/** What the loader tells the parent through the pipe: one transaction has ended. */
+/** A message of the loader to its parent, through the pipe: one transaction has ended. */
 struct ack {
     uint64_t sequence;
     uint64_t txn;    /**< its id: LSN of its first record */
@@ -30,7 +30,7 @@ struct ack {
     uint64_t ready;  /**< not 0: no transaction; the database is open, loading begins */
 };
 
-/** splitmix64: a number that looks random for every number. */
+/** splitmix64: a pseudo-random function. */
 static inline uint64_t mix(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15u;
@@ -39,7 +39,7 @@ static inline uint64_t mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-/** Is the transaction one of those that are aborted on purpose? */
+/** True if the transaction is one of those that are aborted on purpose. */
 static inline bool ledger_aborts(const struct ledger *l, uint64_t sequence)
 {
     return mix(l->seed ^ mix(sequence)) % ABORT_EVERY == 0;

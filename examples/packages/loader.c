@@ -3,15 +3,15 @@
  *
  * Each thread has LANES transactions open at a time and works on one of them at random, so that
  * transactions overlap in every way: begin, put the stanza into the table, count it, then commit
- * or, one in ABORT_EVERY, abort. What the library asks in return is in its first page of
- * documentation: isolation is the caller's. Two transactions never write one key here, and what
- * they add to the tally commutes; that their changes share pages, and that the table splits its
- * buckets under them, is no concern of theirs.
+ * or, one in ABORT_EVERY, abort. The caller is responsible for isolation, as the library's
+ * documentation says. Here, two transactions never write the same key, and their additions to the
+ * tally commute. Their changes share pages, and the table splits buckets under them; the library
+ * takes care of that.
  *
- * A commit does not wait. lladd_commit_async says how far the log must be durable for it, and only
- * when WINDOW commits are under way does the thread wait for the older half of them: one lladd_wait
- * for the newest of these, because commits become durable in log order. Then, and not before, they
- * are acknowledged to the parent. */
+ * A commit does not wait. lladd_commit_async returns the LSN up to which the log must be durable.
+ * When WINDOW commits are pending, the thread waits for the older half of them: one lladd_wait, for
+ * the newest of these, because commits become durable in log order. Only then are they acknowledged
+ * to the parent. */
 #include "loader.h"
 
 #include "store.h"
@@ -27,8 +27,8 @@
 #define LANES 8u
 #define WINDOW 256u
 
-/* A write of at most PIPE_BUF bytes goes through a pipe whole or not at all, also if its writer is
- * killed meanwhile. */
+/* A pipe transfers a write of at most PIPE_BUF bytes completely or not at all, even if the writer
+ * is killed meanwhile. */
 #define ACKS_MAX (PIPE_BUF / sizeof(struct ack))
 
 enum step { STEP_BEGIN, STEP_STORE, STEP_COUNT, STEP_END };
@@ -42,8 +42,8 @@ struct lane {
 struct shared {
     const struct loader_job *job;
     struct store store;
-    uint64_t next;   /**< atomic: no open transaction below it is left */
-    uint64_t failed; /**< atomic: somebody has; all stop */
+    uint64_t next;   /**< atomic: the next sequence number; open ones below it are taken */
+    uint64_t failed; /**< atomic: a thread has failed; all stop */
 };
 
 struct worker {
@@ -111,7 +111,7 @@ static bool take(struct shared *s, uint64_t *sequence)
     return *sequence < s->job->limit;
 }
 
-/* Aborts or commits; either way the handle is gone. */
+/* Aborts or commits; either way the handle is freed. */
 static int end(struct worker *w, struct lane *lane)
 {
     struct ack *ack = &w->window[w->n++];
@@ -125,7 +125,7 @@ static int end(struct worker *w, struct lane *lane)
     return rc;
 }
 
-/* One step of one transaction. */
+/* Performs one step of one transaction. */
 static bool advance(struct worker *w, struct lane *lane)
 {
     struct shared *s = w->shared;
@@ -166,7 +166,7 @@ static bool idle(const struct worker *w)
     return w->dry;
 }
 
-/* Transactions that are left open here are aborted by lladd_close. */
+/* lladd_close aborts the transactions that are left open here. */
 static void *work(void *arg)
 {
     struct worker *w = arg;
@@ -180,7 +180,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Keeps the log from the last transaction on, for the reader of it that comes when we have gone. */
+/* Pins the log from the last transaction on, for `lladd log` after this process has ended. */
 static bool pin_last(struct shared *s, const struct worker *workers)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -194,7 +194,7 @@ static bool pin_last(struct shared *s, const struct worker *workers)
     return !rc || rc == LLADD_OUT_OF_RANGE || failed(s, &err, "pin");
 }
 
-/* The parent may want to kill us yet. When it closes its end of the pipe, it does not. */
+/* Waits until the parent closes its end of the pipe: until then it may still kill this process. */
 static void await_leave(const struct loader_job *job)
 {
     char byte;

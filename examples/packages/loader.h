@@ -11,14 +11,14 @@ struct loader_job {
     const struct ledger *ledger; /**< loads what is LEDGER_OPEN; as it was at the fork */
     uint64_t limit;              /**< and has a sequence number below this */
     unsigned threads;
-    uint64_t seed; /**< for the order in which it does things */
+    uint64_t seed; /**< for the order of its work */
     int acks;      /**< writes struct ack to this pipe */
     int leave;     /**< waits for the end of this pipe before it closes the database */
 };
 
-/** What the pin is called that keeps the last transaction in the log for `lladd log` to show. */
+/** The name of the pin that keeps the last transaction in the log, for `lladd log`. */
 #define LAST_PIN "packages.last"
 
-/** Loads. Returns the exit status; says on stderr what failed. */
+/** Loads. Returns the exit status; reports failures on stderr. */
 int loader_run(const struct loader_job *);
 #endif

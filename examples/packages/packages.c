@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* packages: loads a real file into a database while being killed, and counts what is left.
+/* packages: loads a real file into a database while being killed, and checks what is left.
  *
  *   packages FILE --dir DIR [--transactions N] [--kills N] [--threads N] [--seed S] [--lladd TOOL]
  *
  * Where to read on:
  *
- *   tally.c     a page type and an operation of one's own: the part that only you can write
+ *   tally.c     a page type and an operation of the program's own: what you write yourself
  *   store.c     the library's hash table beside it, in the same transactions
  *   loader.c    threads with many transactions in flight; asynchronous commit
  *   verify.c    what "recovered" means, and how it is checked
  *   this file   the parent: it starts the loader, notes what is acknowledged, kills, compares
  *
- * The loader is a process of its own, and the ledger of what it has acknowledged is in this one,
- * together with the file: nothing the database says is compared with the database. Acknowledgements
- * come through a pipe, which the kernel keeps when their writer is gone. */
+ * The loader is a separate process. The ledger of acknowledged transactions, and the file, are in
+ * this process: so the database is compared with data that do not come from it. Acknowledgements
+ * come through a pipe, which the kernel keeps after the writer's death. */
 #include "ledger.h"
 #include "loader.h"
 #include "show.h"
@@ -45,9 +45,9 @@ struct run {
     uint64_t transactions, kills, threads, seed;
     struct stanzas stanzas;
     struct ledger ledger;
-    uint64_t limit; /**< of the loaders that are killed: what follows is for the last one */
+    uint64_t limit; /**< for the loaders that are killed; the rest is for the last one */
     struct progress progress;
-    struct ack last;     /**< of the loader at work, the transaction with the highest commit LSN */
+    struct ack last;     /**< of the current loader: the transaction with the highest commit LSN */
     double load_seconds; /**< from the first transaction of a loader to its last, summed up */
     double recovery_min, recovery_max;
 };
@@ -66,7 +66,7 @@ static uint64_t settled(const struct run *r)
     return r->ledger.committed + r->ledger.aborted;
 }
 
-/* ---- the loader, seen from its parent -------------------------------------------------------- */
+/* ---- the loader, as its parent sees it ------------------------------------------------------- */
 
 static void be_child(const struct run *r, uint64_t round, int acks, int leave)
 {
@@ -90,7 +90,7 @@ static bool child_start(struct run *r, uint64_t round, struct child *c)
         return perror("packages: pipe"), false;
     *c = (struct child){.pid = fork(), .acks = acks[0], .leave = leave[1]};
     if (c->pid == 0) {
-        /* Not one of us outlives the other, whoever is interrupted. */
+        /* If the parent dies, the kernel kills the child too. */
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
             _exit(1);
         close(acks[0]);
@@ -148,7 +148,8 @@ static int hear(struct run *r, struct child *c)
     return n > 0;
 }
 
-/* Listens to the loader until it has ended; kills it when `target` transactions are settled. */
+/* Reads the loader's acknowledgements until it has ended; kills it when `target` transactions have
+ * an outcome. */
 static bool child_watch(struct run *r, struct child *c, uint64_t target, bool *killed)
 {
     int more = 1;
@@ -172,7 +173,7 @@ static bool child_watch(struct run *r, struct child *c, uint64_t target, bool *k
     return more == 0;
 }
 
-/* Waits for its end; false if it was not the one it should have come to. */
+/* Waits for the process to end; false if it did not end as expected. */
 static bool child_end(struct run *r, struct child *c, bool expect_killed)
 {
     int status;
@@ -204,7 +205,7 @@ static bool library_failed(const char *what, const struct lladd_error *err)
     return false;
 }
 
-/* Opens, which recovers; compares; closes. */
+/* Opens the database, which recovers it; compares; closes. */
 static bool inspect(struct run *r, uint64_t killed)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -236,8 +237,8 @@ static bool inspect(struct run *r, uint64_t killed)
     return rc ? library_failed("compare", &err) : verdict.discrepancies == 0;
 }
 
-/* A loader from its start to its end. `target`: kill it when so many transactions are settled;
- * UINT64_MAX: let it finish. */
+/* Runs one loader. `target`: kill it when so many transactions have an outcome; UINT64_MAX: let it
+ * finish. */
 static bool load(struct run *r, uint64_t round, uint64_t target)
 {
     struct child c;
@@ -257,8 +258,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* However long a loader takes to die, something is left for the last one to commit: that one is
- * shown at the end. */
+/* However long a loader takes to die, some transactions are left for the last loader; its last
+ * commit is shown at the end. */
 static uint64_t limit_of(const struct ledger *l)
 {
     uint64_t limit = l->n - l->n / 50;
@@ -268,7 +269,7 @@ static uint64_t limit_of(const struct ledger *l)
     return limit;
 }
 
-/* When to kill: at random, in ascending order. */
+/* The moments of the kills: random, in ascending order. */
 static uint64_t *draw_targets(const struct run *r)
 {
     uint64_t *targets = malloc((r->kills + 1) * sizeof *targets);
@@ -310,8 +311,9 @@ static void conclude(const struct run *r)
     printf(" (--seed %" PRIu64 ")\n", r->seed);
 }
 
-/* Has the tool print the last transaction. It knows of this program what the log says. One
- * that had to look for room in many pages has more records than a screen has lines. */
+/* Lets the tool print the last transaction. The tool knows only what the log says about this
+ * program. A transaction that had to search many pages for room has more records than a screen has
+ * lines. */
 static bool show_last(const struct run *r)
 {
     char txn[24];
@@ -387,7 +389,7 @@ static bool parse(const char *text, uint64_t min, uint64_t max, uint64_t *out)
     return *text >= '0' && *text <= '9' && *end == 0 && !errno && v >= min && v <= max;
 }
 
-/* Makes the directory; one that is there must be empty, for what is in it is not in the ledger. */
+/* Makes the directory. An existing one must be empty: its contents would not be in the ledger. */
 static bool fresh_directory(const char *dir, char *why, size_t size)
 {
     if (mkdir(dir, 0777) && errno != EEXIST) {
@@ -408,8 +410,8 @@ static bool fresh_directory(const char *dir, char *why, size_t size)
     return empty;
 }
 
-/* The pages, a good third of which stays empty, and as much log as there may be between two
- * checkpoints. */
+/* The pages, of which a good third stays empty, and the most log that two checkpoints may have
+ * between them. */
 static bool enough_space(const struct run *r, char *why, size_t size)
 {
     struct statvfs fs;

@@ -4,16 +4,16 @@
 #define PACKAGES_SHOW_H
 #include "verify.h"
 
-/** A number for people: "200,000". */
+/** A number for display: "200,000". */
 struct number {
     char text[28];
 };
 struct number number_of(uint64_t);
 
-/** Seconds since some moment, for differences. */
+/** Seconds on a monotonic clock, for differences. */
 double clock_seconds(void);
 
-/** How far loading has come: a bar on a terminal, a plain line for every quarter elsewhere. */
+/** Progress of the load: a bar on a terminal, otherwise a plain line for every quarter. */
 struct progress {
     uint64_t of;
     bool terminal, visible;
@@ -23,10 +23,10 @@ struct progress {
 };
 void progress_begin(struct progress *, uint64_t done);
 void progress_show(struct progress *, uint64_t done);
-/** Takes the bar away. */
+/** Removes the bar. */
 void progress_end(struct progress *);
 
-/** Recovery's account of itself: filled by recovery_line, an lladd_transcript_fn. */
+/** Recovery's transcript: filled by recovery_line, an lladd_transcript_fn. */
 struct recovery {
     char analysis[256]; /**< what it says about the log, in its own words */
     uint64_t undone;    /**< transactions rolled back, one line each */
@@ -34,7 +34,7 @@ struct recovery {
 void recovery_line(void *recovery, const char *line);
 void recovery_show(const struct recovery *, const struct lladd_stats *);
 void verdict_show(const struct verdict *);
-/** Prints what can be read from `fd`, to its end, with long lines folded and very long ones cut
- *  off; closes it. False if it cannot be read or there is nothing. */
+/** Prints all that can be read from `fd`, with long lines folded and very long ones cut off; closes
+ *  it. False if it cannot be read or is empty. */
 bool show_folded(int fd);
 #endif

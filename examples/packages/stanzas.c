@@ -23,8 +23,8 @@ __attribute__((format(printf, 3, 4))) static bool refuse(char *why, size_t size,
     return false;
 }
 
-/* Reads everything there is; stops at the first byte that no text has, before it fills the memory
- * with a device. */
+/* Reads the whole file. Stops at the first byte that cannot be text, so that a device does not fill
+ * the memory. */
 static bool slurp(struct stanzas *s, int fd, const char *path, char *why, size_t why_size)
 {
     size_t room = 0;
@@ -93,8 +93,8 @@ static bool split(struct stanzas *s)
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* What stands behind the first line's colon, or all of it if it has none; cut off where it is too
- * long for a key. */
+/* The text after the first line's colon, or the whole line if it has none; cut off if too long for
+ * a key. */
 static void find_field(struct stanza *z)
 {
     const char *newline = memchr(z->text, '\n', z->len);
@@ -124,7 +124,7 @@ static int by_field(const void *a, const void *b, void *list)
     return order ? order : (i > k) - (i < k);
 }
 
-/* Sorts them, so that those that say the same stand together and are counted. */
+/* Sorts the stanzas, so that those with the same field are together and can be numbered. */
 static bool number(struct stanzas *s)
 {
     s->by_field = calloc(s->count, sizeof *s->by_field);
@@ -189,11 +189,11 @@ bool stanzas_find(const struct stanzas *s, const char *key, size_t len, uint64_t
     size_t same = s->list[s->by_field[at]].same;
     uint64_t before = strtoull(digits, NULL, 10);
     *sequence = before / same * s->count + s->by_field[at + before % same];
-    /* If it is one, it is this one. */
+    /* If it is the key of any transaction, it is this one's. */
     return stanzas_key(s, *sequence, again) == len && memcmp(again, key, len) == 0;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 bool stanzas_read(struct stanzas *s, const char *path, char *why, size_t why_size)
 {

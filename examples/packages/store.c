@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One root leads to the hash table, one to the page with the tally. Both are made in one
- * transaction, so that neither is ever there alone. */
+/* One root leads to the hash table, one to the page with the tally. One transaction creates both,
+ * so that neither ever exists alone. */
 #include "store.h"
 
 #define TABLE_ROOT "packages"
@@ -37,7 +37,7 @@ static int create(struct lladd_db *db, struct lladd_error *err)
     return rc ? lladd_error_set(err, rc, "the table cannot be committed") : 0;
 }
 
-/* Finds what is in the database; makes it in a new one. */
+/* Finds the table and the tally; creates them in a new database. */
 static int find(struct store *s, struct lladd_error *err)
 {
     struct lladd_root_value table, tally;
@@ -58,7 +58,7 @@ int store_open(struct store *s, const char *dir, lladd_transcript_fn *transcript
                struct lladd_error *err)
 {
     struct lladd_options options = LLADD_OPTIONS_INIT;
-    /* A hash touches pages all over the file. */
+    /* A hash table touches pages all over the file. */
     options.cache_bytes = CACHE_BYTES;
     options.checkpoint_bytes = CHECKPOINT_BYTES;
     options.transcript = transcript;
@@ -72,7 +72,7 @@ int store_open(struct store *s, const char *dir, lladd_transcript_fn *transcript
         return rc;
     rc = find(s, err);
     if (rc)
-        lladd_kill(s->db); /* as it is: the next open recovers what there is */
+        lladd_kill(s->db); /* leave it as it is: the next open recovers it */
     return rc;
 }
 

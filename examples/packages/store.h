@@ -14,16 +14,16 @@ struct store {
     lladd_op_id count;
 };
 
-/** Opens the database in `dir`, making it if there is none; recovers it if it was not closed.
- *  `transcript` (nullable) gets recovery's account, line by line. */
+/** Opens the database in `dir`: creates it if there is none, and recovers it if it was not closed.
+ *  `transcript` (nullable) gets recovery's transcript, line by line. */
 int store_open(struct store *, const char *dir, lladd_transcript_fn *transcript, void *ctx,
                struct lladd_error *);
 int store_close(struct store *);
 /** As if the process had died. */
 void store_kill(struct store *);
-/** Puts a stanza into the table, in the transaction. The tally does not know it yet: that is
- *  store_count's part. Errors: lladd_txn_error. */
+/** Puts a stanza into the table, in the transaction. Does not count it: store_count does. Errors:
+ *  lladd_txn_error. */
 int store_put(struct store *, struct lladd_txn *, const struct stanzas *, uint64_t sequence);
-/** Counts it. */
+/** Adds the stanza to the tally. */
 int store_count(struct store *, struct lladd_txn *, const struct stanzas *, uint64_t sequence);
 #endif

@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* packages.tally and packages.count: a custom page type and a custom operation.
  *
- * One page says how many stanzas there are of each letter, and how many bytes. Every transaction
- * adds to it, all of them at the same time: on this page is something of each of the many that are
- * under way.
+ * One page has, for each letter, the number of stanzas and of their bytes. Every transaction adds
+ * to it, many at the same time: the page has uncommitted additions of each of them.
  *
  *   32     27 cells of 16 bytes: i64 stanzas, i64 bytes
  *
- * The library calls `prepare` with the page latched: it may refuse, and otherwise builds the bytes
- * of the log record. From there on nothing can fail. The library logs the record and runs `redo` on
- * it: normal operation *is* redo (OP-1), so what recovery will do is what has been done all along.
- * Redo and undo see one page and the logged bytes; they never see an LSN. That each happens exactly
- * once, before a crash and after it, is the library's business (OP-2).
+ * The library calls `prepare` with the page latched: it may refuse; otherwise it builds the bytes
+ * of the log record. After that nothing can fail. The library logs the record and runs `redo` on
+ * it: normal operation *is* redo (OP-1), so recovery runs the same code as normal operation. Redo
+ * and undo see one page and the logged bytes; they never see an LSN. The library ensures that each
+ * happens exactly once, before a crash and after it (OP-2).
  *
- * Redo and undo bytes look the same, "add this to this cell", and undo subtracts:
+ * Redo and undo bytes have the same format, "add this to this cell"; undo subtracts:
  *
  *   u32 cell, i64 stanzas, i64 bytes
  *
- * So the log holds what was added and not what the sum was, transactions can count in one cell and
- * commit and abort in any order, and none has to wait for another. */
+ * So the log has the added amounts, not the sums; transactions can count in one cell and commit and
+ * abort in any order, without waiting for each other. */
 #include "tally.h"
 
 #include <lladd/bytes.h>
@@ -33,7 +32,7 @@ static unsigned char *cell_at(unsigned char *bytes, uint32_t cell)
 
 uint32_t tally_cell(const char *text, size_t len)
 {
-    unsigned letter = len ? (unsigned char)text[0] | 0x20u : 0; /* upper case is lower case */
+    unsigned letter = len ? (unsigned char)text[0] | 0x20u : 0; /* upper case becomes lower case */
     return letter >= 'a' && letter <= 'z' ? letter - 'a' : TALLY_CELLS - 1;
 }
 
@@ -57,8 +56,8 @@ static int count_prepare(void *ctx, struct lladd_view page, struct lladd_span ar
     return 0;
 }
 
-/* Stored bytes may be anything, even with a good checksum: after true, redo and undo stay inside
- * the page (OP-7). */
+/* Stored bytes may be anything, even with a good checksum: if this returns true, redo and undo stay
+ * inside the page (OP-7). */
 static bool count_validate(struct lladd_view page, enum lladd_span_kind kind, struct lladd_span s)
 {
     (void)page;
@@ -66,7 +65,7 @@ static bool count_validate(struct lladd_view page, enum lladd_span_kind kind, st
     return s.len == COUNT_BYTES && lladd_get32(s.data) < TALLY_CELLS;
 }
 
-/* Modulo 2^64: what was added can always be subtracted. */
+/* Modulo 2^64: an addition can always be subtracted again. */
 static void add(struct lladd_page *page, const unsigned char *bytes, uint64_t sign)
 {
     unsigned char *cell = cell_at(page->bytes, lladd_get32(bytes));
@@ -84,7 +83,7 @@ static void count_undo(struct lladd_page *page, struct lladd_span undo)
     add(page, undo.data, UINT64_MAX);
 }
 
-/* The invariant: debug builds look after every update, `lladd verify` whenever it is asked. */
+/* The page's invariant: debug builds check it after every update, `lladd verify` on request. */
 static bool tally_check(struct lladd_view page)
 {
     const unsigned char *p = lladd_view_body(page);
@@ -117,7 +116,7 @@ static const struct lladd_op tally_count = {
     .check = tally_check,
 };
 
-/* ---- packages.tally.format: an empty page, all of it zeros ----------------------------------- */
+/* ---- packages.tally.format: an empty page, all zeros ----------------------------------------- */
 
 static bool format_validate(struct lladd_view page, enum lladd_span_kind kind, struct lladd_span s)
 {
@@ -127,7 +126,7 @@ static bool format_validate(struct lladd_view page, enum lladd_span_kind kind, s
 
 static void format_redo(struct lladd_page *page, struct lladd_span redo)
 {
-    (void)page; /* `formats`: it was zeros already */
+    (void)page; /* `formats`: the page is zeros already */
     (void)redo;
 }
 

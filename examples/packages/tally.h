@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* packages.tally: a page type of our own, and the operation that counts on it. */
+/* packages.tally: a custom page type, and the operation that counts on it. */
 #ifndef PACKAGES_TALLY_H
 #define PACKAGES_TALLY_H
 #include <lladd/lladd.h>
@@ -9,22 +9,22 @@
 /** Cells of the page: one for each letter, and one for everything else. */
 #define TALLY_CELLS 27u
 
-/** What there is of one letter. */
+/** The tally of one letter. */
 struct tally {
     int64_t stanzas, bytes;
 };
 
-/** What a caller of packages.count says. */
+/** The arguments of packages.count. */
 struct tally_count {
     uint32_t cell;
     struct tally add;
 };
 
-/** Makes page type and operation known; before lladd_open, which may need them to recover. */
+/** Registers the page type and the operation; before lladd_open, because recovery may need them. */
 int tally_register(struct lladd_options *, struct lladd_error *);
 /** The id of "packages.count" on this handle. */
 int tally_lookup(struct lladd_db *, lladd_op_id *count, struct lladd_error *);
-/** Whose cell is a text that begins like this? */
+/** The cell for a text that begins like this. */
 uint32_t tally_cell(const char *text, size_t len);
 /** Reads the whole page. */
 int tally_read(struct lladd_db *, lladd_pageno, struct tally out[TALLY_CELLS],

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Three ways through the database that have to agree with each other, with the file, and with the
+/* Reads the database in three ways, which must agree with each other, with the file, and with the
  * parent's ledger:
  *
- *   a walk      every element of the table belongs to a transaction of the run, once, and its value
- *               is that transaction's stanza.
- *   look-ups    every transaction's key leads to its stanza, or to nothing.
- *   the tally   says of each letter how many stanzas and bytes the walk has found.
+ *   the walk    every element of the table belongs to exactly one transaction of the run, and its
+ *               value is that transaction's stanza.
+ *   lookups     every transaction's key leads to its stanza, or to nothing.
+ *   the tally   has, for each letter, the number of stanzas and bytes that the walk has found.
  *
- * The ledger says which of the two it must be. Only what was in flight when the loader died may be
- * either, but never anything in between. And the table itself says whether every key is in the
- * bucket where it belongs (lladd_hash_check). */
+ * The ledger says for each transaction whether its stanza must be there. Only a transaction that
+ * was in flight when the loader died may be either there or not, and then completely.
+ * lladd_hash_check checks that every key is in the bucket where it belongs. */
 #include "verify.h"
 
 #include <stdarg.h>
@@ -73,9 +73,9 @@ static int walk(struct comparison *c)
     return rc == LLADD_END ? 0 : rc;
 }
 
-/* ---- look-ups -------------------------------------------------------------------------------- */
+/* ---- lookups --------------------------------------------------------------------------------- */
 
-/* What the ledger says about a transaction against what the database says. */
+/* Compares what the ledger says about a transaction with what the database has. */
 static void judge(struct ledger *ledger, uint64_t sequence, bool there, struct verdict *v)
 {
     unsigned long long name = sequence;

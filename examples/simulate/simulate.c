@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* simulate broken|right: puts an operation through the recovery simulator.
+/* simulate broken|right: runs an operation through the recovery simulator.
  *
- * The operation adds to a counter. What is broken about the broken one is its undo, which puts the
- * old value back and so takes away what others have added since. docs/simulator.md walks through
- * this file and through what the simulator says about it. */
+ * The operation adds to a counter. The broken one has a wrong undo: it restores the old value, and
+ * so loses what other transactions have added since. docs/simulator.md walks through this file and
+ * the simulator's output. */
 #include <lladd/bytes.h>
 #include <lladd/pages.h>
 #include <lladd/records.h>
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* [broken] Logged for redo: what is added. Logged for undo: the value before. */
+/* [broken] Logged for redo: the added amount. Logged for undo: the previous value. */
 static int add_prepare(void *ctx, struct lladd_view page, struct lladd_span args,
                        struct lladd_draft *draft)
 {
@@ -34,7 +34,7 @@ static void put_back(struct lladd_page *page, struct lladd_span undo)
 }
 /* [/broken] */
 
-/* [right] Logged for undo: what is to be subtracted. */
+/* [right] Logged for undo: the amount to subtract. */
 static int add_prepare_right(void *ctx, struct lladd_view page, struct lladd_span args,
                              struct lladd_draft *draft)
 {
@@ -94,7 +94,7 @@ static const struct lladd_op right = {
     .undo = subtract,
 };
 
-/* [setup] The subject's ctx is the operation to try. */
+/* [setup] The subject's ctx is the operation under test. */
 static int configure(void *ctx, struct lladd_options *options, struct lladd_error *err)
 {
     return lladd_register(options, ctx, err);
@@ -133,7 +133,7 @@ static int add(struct lladd_sim *sim, struct lladd_txn *txn, const struct lladd_
     return rc ? rc : lladd_sim_note(sim, txn, &delta, sizeof delta);
 }
 
-/* One transaction is still open when another one commits; then it is rolled back. */
+/* One transaction is open while another one commits; then it is rolled back. */
 static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
 {
     struct lladd_txn *open, *quick;
@@ -150,7 +150,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
 }
 /* [/run] */
 
-/* [model] What should be there: the sum of what was committed. */
+/* [model] The expected contents: the sum of what was committed. */
 static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *to, struct lladd_error *err)
 {
     (void)ctx;
@@ -191,7 +191,8 @@ static int to_stdout(void *ctx, const void *bytes, size_t len)
     return fwrite(bytes, 1, len, stdout) == len ? 0 : LLADD_NO_SPACE;
 }
 
-/* [main] First the promises, then every crash, and every crash in the recovery from it. */
+/* [main] First the operation's contract, then every crash, and every crash in the recovery from
+ * it. */
 static int simulate(const struct lladd_sim_subject *subject, int *found, struct lladd_error *err)
 {
     struct lladd_sink out = {NULL, to_stdout, 0};

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * lladd-sim: explores subjects of the recovery simulator, and replays what it has found.
+ * lladd-sim: explores subjects of the recovery simulator, and replays its failures.
  *
- * A program of its own, because it holds the instrumented library, and the lladd command the
- * ordinary one. It exports what it holds: a shared object with subjects finds the library here.
+ * This is a separate program because it contains the instrumented library, while the lladd command
+ * contains the ordinary one. It exports the library, so that a shared object with subjects finds it
+ * here.
  *
- * Each subject has a process of its own, so that one that crashes, or does not end, is reported by
- * its name and takes nobody along.
+ * Each subject runs in its own process. If a subject crashes or does not end, that is reported with
+ * its name, and the other subjects still run.
  */
 #include <lladd/dst.h>
 #include <lladd/sim.h>
@@ -105,13 +106,14 @@ enum {
     RUN = SEARCH | CONTRACT | REPLAY
 };
 
-/* Where a report goes. Either is nullable. */
+/* The destinations of a report; each is nullable. */
 struct outlet {
     struct lladd_sink *text;
     struct lladd_sink *json[2];
 };
 
-/* Runs a subject and writes the report. 0 and what was found, or a code with *err. */
+/* Runs a subject and writes the report. Returns 0 and whether a failure was found, or an error code
+ * with *err. */
 #define MODE(mode, type, call, failed, as_text, as_json, release) \
     static int mode(const struct lladd_sim_subject *s, const struct request *q, \
                     const struct outlet *to, bool *found, struct lladd_error *err) \
@@ -138,13 +140,13 @@ static int promises(const struct lladd_sim_subject *s, const struct request *q,
     return lladd_sim_contract_subject(s, &given, out, err);
 }
 
-/* The story is told while it happens. */
+/* The history is written while the replay runs. */
 static int replay(const struct lladd_sim_subject *s, const struct request *q,
                   const struct outlet *to, struct lladd_sim_report **out, struct lladd_error *err)
 {
     int rc = lladd_sim_replay(s, &q->bounds, q->token, to->text, out, err);
     if (!rc && to->text && (*out)->n_failures == 0)
-        (void)lladd_sink_printf(to->text, "Nothing to object.\n"); /* see told */
+        (void)lladd_sink_printf(to->text, "Nothing to object.\n"); /* `told` checks the sink */
     return rc;
 }
 
@@ -191,24 +193,24 @@ static int run_it(const struct lladd_sim_subject *s, const struct request *q)
     return found ? FAILED : PASSED;
 }
 
-/* ---- one that does not come back --------------------------------------------------------- */
+/* ---- subjects that crash or do not end ------------------------------------------------------- */
 
-/* What a subject's process leaves behind, in memory that this one sees too. */
+/* What the process of a subject reports to its parent in shared memory. */
 struct legacy {
-    bool late;      /* it was ended because it does not end */
-    char where[160]; /* which callback it was in, or had called last; "": none is known */
+    bool late;      /* it was killed because it did not end */
+    char where[160]; /* the callback that was running, or was called last; "": none */
 };
 
 static const int deadly[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS, SIGALRM};
 enum { DEADLY = sizeof deadly / sizeof *deadly, STACK = 64 << 10, LOOK = 5, LOOKS = 2 };
 
-/* Of this process, for the signal handler, which gets no argument of ours. */
+/* Of this process. A global, since a signal handler gets no argument of ours. */
 static struct legacy *legacy;
 static time_t limit_at, time_is_up; /* 0: none */
 static uint64_t calls_before;
-static unsigned idle; /* how often it was looked at, since it has called something */
+static unsigned idle; /* number of checks since the last device call */
 
-/* In a signal handler: nothing but copying. */
+/* Called in a signal handler, so it only copies. */
 static char *put(char *at, const char *text)
 {
     const char *end = legacy->where + sizeof legacy->where - 1;
@@ -242,7 +244,9 @@ static void note_place(void)
     (void)put(at, first);
 }
 
-/* As long as it goes on, it may: what was found is being made smaller, say. */
+/* After its time is up, a subject may continue while it makes progress, e.g. while a failure is
+ * made smaller. Progress means device calls, since each run has a limited number of these (O13).
+ * Calls of operations do not count: their number is not limited. */
 static bool may_go_on(void)
 {
     const struct lladd_dst *d = lladd_dst_current();
@@ -251,7 +255,8 @@ static bool may_go_on(void)
     if (limit_at && now >= limit_at)
         return false;
     idle = calls == calls_before && time_is_up && now >= time_is_up ? idle + 1 : 0;
-    if (idle == LOOKS) /* once would say nothing: all of the machine may have stood still */
+    if (idle == LOOKS) /* one idle check is not enough, since the whole machine may have been
+                        * stopped */
         return false;
     calls_before = calls;
     (void)alarm(limit_at && limit_at - now < LOOK ? (unsigned)(limit_at - now) : LOOK);
@@ -268,13 +273,13 @@ static void dies(int signal)
     memset(&a, 0, sizeof a);
     a.sa_handler = SIG_DFL;
     (void)sigaction(signal, &a, NULL);
-    (void)raise(signal); /* when this returns */
+    (void)raise(signal); /* takes effect when the handler returns */
 }
 
-/* In the subject's process: how it dies is told. */
+/* In the subject's process: installs the handlers that report how it dies. */
 static void watch(const struct request *q)
 {
-    static char stack[STACK]; /* the callback may have used up its own */
+    static char stack[STACK]; /* the callback may have used up its own stack */
     stack_t other = {.ss_sp = stack, .ss_size = STACK};
     struct sigaction a;
     memset(&a, 0, sizeof a);
@@ -300,7 +305,7 @@ static void put_json(FILE *to, const char *text)
         (void)fprintf(to, *text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
 }
 
-/* What a report would have said. */
+/* Writes a report for a subject that has died. */
 static int died(const struct lladd_sim_subject *s, const struct request *q, int signal)
 {
     char why[400];
@@ -332,7 +337,7 @@ static int died(const struct lladd_sim_subject *s, const struct request *q, int 
     return fine && fflush(stdout) == 0 ? FAILED : complain(s->name, why);
 }
 
-/* In a process of its own. */
+/* Runs the subject in its own process. */
 static int one(const struct lladd_sim_subject *s, const struct request *q)
 {
     int status;
@@ -349,7 +354,7 @@ static int one(const struct lladd_sim_subject *s, const struct request *q)
         return complain(s->name, strerror(errno));
     if (child == 0) {
         watch(q);
-        if (q->mode == REPLAY) /* as far as it comes */
+        if (q->mode == REPLAY) /* so that everything written before a crash is visible */
             (void)setvbuf(stdout, NULL, _IOLBF, 0);
         exit(run_it(s, q));
     }
@@ -359,14 +364,14 @@ static int one(const struct lladd_sim_subject *s, const struct request *q)
     return WIFSIGNALED(status) ? died(s, q, WTERMSIG(status)) : WEXITSTATUS(status);
 }
 
-/* ---- which subjects ---------------------------------------------------------------------- */
+/* ---- choosing subjects ------------------------------------------------------------------- */
 
 static void note(struct request *q, int result)
 {
     q->worst = result > q->worst ? result : q->worst;
 }
 
-/* Those of an array that have the name (NULL: any). */
+/* Runs the subjects of an array with this name (NULL: all). */
 static unsigned each(const struct lladd_sim_subject *const *s, const char *name, struct request *q)
 {
     unsigned n = 0;
@@ -379,7 +384,7 @@ static unsigned each(const struct lladd_sim_subject *const *s, const char *name,
     return n;
 }
 
-/* The object stays: its subjects are in use until the program ends. */
+/* The object stays loaded: its subjects are in use until the program ends. */
 static int of_plugin(const char *text, struct request *q)
 {
     char file[1024];
@@ -483,8 +488,8 @@ enum sort { A_MODE, A_FLAG, A_SWITCH, A_NUMBER, A_TEXT };
 static const struct known {
     const char *name;
     enum sort sort;
-    unsigned modes;       /* in which it means something; of a mode: that */
-    uint64_t least, most; /* of a number; a flag is in `least` */
+    unsigned modes;       /* modes in which the option has a meaning; for a mode option: the mode */
+    uint64_t least, most; /* range of a number; for a flag, `least` is the flag */
 } known[OPTIONS] = {
     [O_ERRORS] = {"errors", A_MODE, ERRORS, 0, 0},
     [O_DAMAGE] = {"damage", A_MODE, DAMAGE, 0, 0},
@@ -609,7 +614,7 @@ static int take_text(enum option_number o, const char *text, struct request *q)
     return PASSED;
 }
 
-/* One option, by itself. */
+/* Handles one option. */
 static int take(enum option_number o, const char *text, struct request *q)
 {
     const struct known *k = &known[o];
@@ -635,7 +640,7 @@ static int take(enum option_number o, const char *text, struct request *q)
     }
 }
 
-/* What was given goes together, and means something. */
+/* Checks that the options given do not contradict each other and have a meaning in the mode. */
 static int look_at(const bool given[OPTIONS], struct request *q)
 {
     q->mode = EXPLORE;
@@ -655,7 +660,8 @@ static int look_at(const bool given[OPTIONS], struct request *q)
                                      mode_name(q->mode));
     if (given[O_ATOMIC] && given[O_TURNS])
         return complain_of(O_ATOMIC, "contradicts --", known[O_TURNS].name);
-    if (given[O_NO_POWER] && given[O_NO_KILL] && q->mode != DAMAGE) /* which has closed files */
+    /* it also damages closed files */
+    if (given[O_NO_POWER] && given[O_NO_KILL] && q->mode != DAMAGE)
         return complain_of(O_NO_POWER, "contradicts --", "no-kill: no crash is left");
     return PASSED;
 }
