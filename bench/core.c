@@ -373,7 +373,7 @@ static void recover_loser(struct lladd_device *dev, struct lladd_options *withou
         bench_add(&first[way], r.first);
         bench_add(&all[way], r.all);
     }
-    static const char *const how[LOSER_WAYS] = {"instant recovery, undone behind open",
+    static const char *const how[LOSER_WAYS] = {"instant recovery, undo after open",
                                                 "instant recovery, undone before",
                                                 "full recovery"};
     for (int i = 0; i < LOSER_WAYS; i++) {

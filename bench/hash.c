@@ -309,7 +309,7 @@ static void bench_space(void)
 
 static void all_creates(void)
 {
-    bench_create(LLADD_HASH_LOGICAL, "insert, 4-byte keys and values, by who creates the table");
+    bench_create(LLADD_HASH_LOGICAL, "insert, 4-byte keys and values, in the creating transaction");
 }
 static void all_physical(void)
 {
@@ -318,7 +318,7 @@ static void all_physical(void)
 static void all_logs(void)
 {
     bench_log(false, "log bytes per insertion of 4-byte keys and values, splits included");
-    bench_log(true, "log bytes per insertion by who creates the table");
+    bench_log(true, "log bytes per insertion, in the creating transaction");
 }
 
 int main(int argc, char **argv)

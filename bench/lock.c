@@ -116,8 +116,9 @@ static void bench_pair(void)
         bench_add(&again, held(&b));
         close_bed(&b);
     }
-    bench_print(BENCH, "lock and unlock, nobody else", "ns", &flat, "<= 150", NULL);
-    bench_print(BENCH, "lock and unlock a row of a table, nobody else", "ns", &row, "<= 150", NULL);
+    bench_print(BENCH, "lock and unlock, no other transaction", "ns", &flat, "<= 150", NULL);
+    bench_print(BENCH, "lock and unlock a row of a table, no other transaction", "ns", &row,
+                "<= 150", NULL);
     bench_print(BENCH, "lock a row that is held already", "ns", &again, NULL, NULL);
 }
 

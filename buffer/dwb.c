@@ -136,7 +136,7 @@ int ll_dwb_look(const void *first_page, uint32_t page_size, uint32_t salt, uint3
     if (ll_buffer__all_zero(h, page_size))
         return ll_fail(err, LLADD_END, "it is empty");
     if (!is_intact(h, page_size))
-        return ll_fail(err, LLADD_CORRUPT_PAGE, "its header is neither empty nor whole");
+        return ll_fail(err, LLADD_CORRUPT_PAGE, "its header is neither empty nor valid");
     if (lladd_get32(h + AT_VERSION) != VERSION)
         return ll_fail(err, LLADD_NEWER_FORMAT, "its header has version %u",
                        lladd_get32(h + AT_VERSION));
@@ -147,7 +147,7 @@ int ll_dwb_look(const void *first_page, uint32_t page_size, uint32_t salt, uint3
     for (uint32_t i = 0; fits && i < n; i++)
         fits = ll_dwb_page(h, i).v < (uint64_t)INT64_MAX / page_size;
     if (!fits)
-        return ll_fail(err, LLADD_CORRUPT_PAGE, "its header is impossible");
+        return ll_fail(err, LLADD_CORRUPT_PAGE, "its header is inconsistent");
     *count = n;
     return 0;
 }

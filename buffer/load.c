@@ -207,7 +207,7 @@ static int catch_up_read(struct ll_buffer *b, struct ll_frame *f, uint64_t n, in
         return rc;
     if (!verified)
         (void)ll_fail_page(why, LLADD_CORRUPT_PAGE, lladd_page_of(n),
-                           "\"%s\": page %llu is zeros, and its log says otherwise", b->cfg.name,
+                           "\"%s\": page %llu is zeros, but the log has changes of it", b->cfg.name,
                            (unsigned long long)n);
     return repair(b, f, n, why, err);
 }
@@ -365,7 +365,7 @@ static int check_request(const struct ll_buffer *b, uint64_t n, unsigned how,
     bool special = (how & (LL_FIX_FRESH | LL_FIX_REDO)) != 0;
     if ((how & ~all) || (special && !(how & LL_FIX_EXCLUSIVE)) ||
         (how & (LL_FIX_BASE | LL_FIX_REDO)) == LL_FIX_BASE)
-        return ll_fail_page(err, LLADD_BAD_ARGUMENT, lladd_page_of(n), "no such way to fix a page");
+        return ll_fail_page(err, LLADD_BAD_ARGUMENT, lladd_page_of(n), "invalid flags for a fix");
     uint64_t count = lladd_atomic_load64(&b->page_count);
     if (n >= (special ? ll_buffer__page_limit(b) : count))
         return ll_fail_page(err, LLADD_OUT_OF_RANGE, lladd_page_of(n),

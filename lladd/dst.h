@@ -132,7 +132,7 @@ struct lladd_dst_event {
     X(FLUSH, "flush", "O2", "a checkpoint is complete before the pages are written back") \
     X(CONTROL_FIRST, "control-first", "O2", "a checkpoint is named before it is durable") \
     X(CONTROL_SYNC, "control-sync", "O11", "the copies of the control block are not synced") \
-    X(TRUNCATE, "truncate", "O9", "the log is truncated up to the checkpoint, whoever needs it") \
+    X(TRUNCATE, "truncate", "O9", "the log is truncated up to the checkpoint, needed or not") \
     X(SYNC_DIR, "sync-dir", "O11", "a new segment is used before its name is durable") \
     X(SETTLE, "settle", "O11", "recovery uses segments again by names that are not durable") \
     X(RECYCLE, "recycle", "O11", "a segment that is used again keeps its old header") \
@@ -144,7 +144,7 @@ struct lladd_dst_event {
     X(PAGE_CRC, "page-crc", "O2", "a page with a wrong checksum is accepted") \
     X(WATERMARK, "watermark", "O2", "damage below the watermark is cut off like a torn tail") \
     X(REWRITE, "rewrite", "O11", "recovery builds on log that it has not made durable") \
-    X(WAKE, "wake", "O17", "who came too late for a group commit is not woken for the next") \
+    X(WAKE, "wake", "O17", "a committer that misses a group commit is not woken for the next") \
     X(LSN_REUSE, "lsn-reuse", "O11", "the log goes on over its torn tail, in the same segment") \
     X(GROUP_LATE, "group-late", "O1", "who comes too late for a group commit is told: durable") \
     X(UNDO_LATE, "undo-late", "O11", "a checkpoint forgets who commits while it is written") \
@@ -152,8 +152,8 @@ struct lladd_dst_event {
     X(BEHIND, "behind", "O2", "a checkpoint does not wait for what instant recovery has left") \
     X(SHARE, "share", "O2", "one of the shares of redo is left out") \
     X(CAUGHT_UP, "caught-up", "O2", "a page that was redone when it was fetched is not dirty") \
-    X(UNPROTECTED, "unprotected", "O2", "a loser is undone behind open and keeps nobody away") \
-    X(GIVEN_UP, "given-up", "O2", "what losers behind open have given up is used again") \
+    X(UNPROTECTED, "unprotected", "O2", "a loser is undone after the open without protection") \
+    X(GIVEN_UP, "given-up", "O2", "space freed by losers is used again before they are undone") \
     X(PROTECTION, "protection", "O11", "recovery forgets which pages no image protects") \
     X(BLOB_ONCE, "blob-once", "O16", "a value is read without a second look at its reference") \
     X(TAKE_SYNC, "take-sync", "O11", "a segment gets a new header before its old name is gone") \

@@ -14,7 +14,7 @@
 
 #define LLADD_ERROR_LIST(X) \
     X(LLADD_LOG_FULL, -101, RETRY, "the log has reached its byte limit") \
-    X(LLADD_BUSY, -102, RETRY, "somebody else is in the way for now") \
+    X(LLADD_BUSY, -102, RETRY, "another thread or transaction is using it now") \
     X(LLADD_DEADLOCK, -103, RETRY, "waiting would close a cycle of transactions") \
     X(LLADD_CONFLICT, -104, RETRY, "another transaction changed it first") \
     X(LLADD_TIMEOUT, -105, RETRY, "the time allowed has passed") \

@@ -30,7 +30,7 @@ extern "C" {
     X(ABSENT, "absent", "undo of what was never done changes something") \
     X(TWICE, "twice", "undo done twice is not undo done once") \
     X(FIELDS, "fields", "the field layout does not describe the bytes exactly") \
-    X(HOSTILE, "hostile", "bytes that validate accepts lead a callback outside its page") \
+    X(HOSTILE, "hostile", "what validate accepts leads a callback outside its page") \
     X(ENDS, "ends", "a callback does not come back") \
     X(SURVIVES, "survives", "a callback crashes")
 

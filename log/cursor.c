@@ -156,7 +156,7 @@ int ll_log_cursor_read(struct ll_log_cursor *c, lladd_lsn lsn, struct ll_record 
                        struct lladd_error *err)
 {
     if (lsn.v % LL_RECORD_ALIGN != 0 || lsn.v >= LL_LOG_LSN_END)
-        return out_of_range(err, lsn.v, "is no record's");
+        return out_of_range(err, lsn.v, "is not the LSN of a record");
     int rc = record_at(c, lsn.v, rec, err);
     if (rc == LLADD_END)
         return out_of_range(err, lsn.v, "is beyond the end of the log");

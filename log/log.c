@@ -225,7 +225,7 @@ static int check_clean_end(struct ll_log *log, const struct ll_log__seg *seg,
     if (lladd_get64(own) != end)
         return 0;
     return ll_fail_lsn(err, LLADD_CORRUPT_LOG, log->start.end,
-                       "the log goes on behind LSN %llu, where the control file says it ends",
+                       "the log continues after LSN %llu, where the control file says it ends",
                        (unsigned long long)end);
 }
 

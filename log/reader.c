@@ -291,7 +291,7 @@ static int spread_record(struct ll_log__reader *r, uint64_t lsn, uint32_t salt,
                            (unsigned long long)lsn);
     if (size < LL_RECORD_NARROW || size % LL_RECORD_ALIGN != 0)
         return ll_fail_lsn(err, LLADD_CORRUPT_LOG, lladd_lsn_of(lsn),
-                           "the record at LSN %llu is damaged: its length is impossible",
+                           "the record at LSN %llu is damaged: its length is invalid",
                            (unsigned long long)lsn);
     rc = ll_log__reader_scratch(r, size, err);
     if (!rc)

@@ -163,7 +163,7 @@ static const char *get_fields(const unsigned char *p, struct ll_record *rec)
     uint64_t lsn = rec->lsn.v;
     if (LL_UNLIKELY(rec->prev.v >= lsn || rec->txn.v > lsn || rec->page_prev.v >= lsn ||
                     rec->undo_next.v >= lsn))
-        return "it refers to a record behind itself";
+        return "it refers to a record after itself";
     if (LL_UNLIKELY(rec->kind == LL_REC_NONE || rec->kind >= LL_REC_KINDS))
         return "its kind is unknown";
     return NULL;
@@ -174,9 +174,9 @@ static const char *decode(const unsigned char *p, size_t len, lladd_lsn lsn, uin
 {
     uint32_t size = ll_log__peek_size(p);
     if (LL_UNLIKELY(size < LL_RECORD_NARROW || size % LL_RECORD_ALIGN != 0))
-        return "its length is impossible";
+        return "its length is invalid";
     if (LL_UNLIKELY(size > len))
-        return "it goes on beyond what is there";
+        return "it extends beyond the available bytes";
     if (LL_UNLIKELY(lladd_get32(p) != ll_crc32c(salt, p + 4, size - 4)) &&
         !LLADD_PLANTED(LLADD_BUG_RECORD_CRC))
         return "its checksum is wrong";

@@ -153,7 +153,8 @@ static int link_in(struct lladd_view page, struct entries e, const struct ll_blo
     if (ll_operations__blob_run(page.bytes, e.base, a->at, a->n) < a->n)
         return ll_operations__on(
             draft->error, page.number,
-            lladd_error_set(draft->error, LLADD_CONFLICT, "somebody else has written to the blob"));
+            lladd_error_set(draft->error, LLADD_CONFLICT,
+                            "another transaction has written to the blob"));
     put_link(lladd_draft_redo(draft, LINK_BYTES), a->at, a->n, a->first);
     put_link(lladd_draft_undo(draft, LINK_BYTES), a->at, a->n,
              ll_blob_entry(page.bytes, e.base, a->at));

@@ -148,8 +148,8 @@ static int look(struct lladd_db *db, struct lladd_rid rid, struct home *home, st
     return ll_operations__on(
         err, rid.page,
         lladd_error_set(err, LLADD_CORRUPT_PAGE,
-                        "slot %u of page %llu leads to slot %u of page %llu, where "
-                        "nothing of it is",
+                        "slot %u of page %llu leads to slot %u of page %llu, "
+                        "which does not have its contents",
                         rid.slot, (unsigned long long)rid.page.v, home->to.slot,
                         (unsigned long long)home->to.page.v));
 }

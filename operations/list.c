@@ -482,12 +482,12 @@ int lladd_list_splice(struct lladd_txn *txn, struct lladd_list *to, struct lladd
     TRY(check_handles(txn, to));
     TRY(check_handles(txn, from));
     if (to == from)
-        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a list cannot be moved behind itself");
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a list cannot be spliced to itself");
     TRY(lladd_savepoint(txn, &before));
     lladd_mutex_lock(&to->change);
     if (!lladd_mutex_trylock(&from->change)) { /* the two latches have no order, so do not wait */
         lladd_mutex_unlock(&to->change);
-        return lladd_error_set(err, LLADD_BUSY, "somebody else is changing the list");
+        return lladd_error_set(err, LLADD_BUSY, "another thread is changing the list");
     }
     int rc = ll_operations__all_or_nothing(txn, before, splice(txn, to, from));
     lladd_mutex_unlock(&from->change);

@@ -30,7 +30,7 @@ int ll_operations__list_broken(struct lladd_error *err, const struct lladd_list 
 {
     return ll_operations__on(err, item.page,
                              lladd_error_set(err, LLADD_CORRUPT_PAGE,
-                                             "the list of page %llu does not hang together at slot "
+                                             "the list of page %llu has broken links at slot "
                                              "%u of page %llu",
                                              (unsigned long long)l->root.v, LINK_SLOT(item),
                                              (unsigned long long)item.page.v));
@@ -277,7 +277,7 @@ int lladd_list_find(struct lladd_list *l, struct lladd_item at,
     uint64_t n;
     int rc = walk_all(l, at, &copy, &n, &got, err);
     if (rc == LLADD_END)
-        return lladd_error_set(err, LLADD_NOT_FOUND, "no item is like that");
+        return lladd_error_set(err, LLADD_NOT_FOUND, "no item matches");
     if (!rc)
         *out = got;
     return rc;

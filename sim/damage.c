@@ -276,7 +276,7 @@ static enum lladd_sim_damage_end classify(struct ll_sim_damaging *d, struct outc
             return LLADD_SIM_REPAIRED;
         if (is_hidden(d, o))
             return LLADD_SIM_UNDETECTABLE;
-        o->why = "nobody has noticed, and it is still there";
+        o->why = "nothing has detected it, and it is still there";
         return LLADD_SIM_WRONG;
     }
     if (is_refusal(o->verdict.code)) {
@@ -298,7 +298,7 @@ static enum lladd_sim_damage_end classify(struct ll_sim_damaging *d, struct outc
     }
     if (is_hidden(d, o))
         return LLADD_SIM_UNDETECTABLE;
-    o->why = told ? "only inspection has noticed" : "nobody has noticed";
+    o->why = told ? "only inspection has detected it" : "nothing has detected it";
     return LLADD_SIM_WRONG;
 }
 

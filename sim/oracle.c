@@ -381,7 +381,7 @@ static int see_page(void *ctx, lladd_pageno page)
     struct leak *l = ctx;
     if (page.v >= l->pages)
         return ll_sim_object(l->j->verdict, LLADD_SIM_O_LEAK,
-                             "page %llu is used and lies behind the end of the page file",
+                             "page %llu is used and lies beyond the end of the page file",
                              (unsigned long long)page.v);
     l->used[page.v] = 1;
     return 0;
@@ -411,7 +411,7 @@ static int look_for_leaks(struct judging *j)
         bool allocated = use == LLADD_USE_PAGED || use == LLADD_USE_RAW;
         if (allocated != (l.used[p] != 0))
             return ll_sim_object(j->verdict, LLADD_SIM_O_LEAK,
-                                 allocated ? "page %llu is allocated and nobody's"
+                                 allocated ? "page %llu is allocated and leaked"
                                            : "page %llu is used and not allocated",
                                  (unsigned long long)p);
     }

@@ -400,7 +400,7 @@ static int crash_at(struct ll_sim_random *r, uint64_t seed, uint32_t p)
     struct ll_sim_world world;
     r->stream = ll_sim_mix(seed, 1000 + p);
     uint32_t calls = choose_place(r, &sim->workload, sim->workload.n_calls);
-    ll_sim_tell(sim, "The workload is crashed behind call %u of %u.", calls, sim->workload.n_calls);
+    ll_sim_tell(sim, "The workload is crashed after call %u of %u.", calls, sim->workload.n_calls);
     int rc = world_at(r, 1, &sim->workload, calls, &world);
     r->report->points++;
     for (uint32_t v = 0; !rc && v < VARIANTS && !is_used_up(r); v++) {

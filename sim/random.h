@@ -43,17 +43,17 @@ enum ll_sim_scope {
     X(NO_SPACE, "no space") \
     X(SHORT, "a write does a part only") \
     X(SYNC_FAILED, "a sync fails") \
-    X(AT_WRITE, "crash behind a write") \
-    X(AT_WRITE_PAGES, "crash behind a write of pages") \
-    X(AT_WRITE_LOG, "crash behind a write of the log") \
-    X(AT_TRUNCATE, "crash behind truncate") \
-    X(AT_CREATE, "crash behind create") \
-    X(AT_RENAME, "crash behind rename") \
-    X(AT_UNLINK, "crash behind unlink") \
-    X(AT_SYNC, "crash behind a sync") \
-    X(AT_SYNC_PAGES, "crash behind a sync of pages") \
-    X(AT_SYNC_LOG, "crash behind a sync of the log") \
-    X(AT_SYNC_DIR, "crash behind sync of a directory") \
+    X(AT_WRITE, "crash after a write") \
+    X(AT_WRITE_PAGES, "crash after a write of pages") \
+    X(AT_WRITE_LOG, "crash after a write of the log") \
+    X(AT_TRUNCATE, "crash after truncate") \
+    X(AT_CREATE, "crash after create") \
+    X(AT_RENAME, "crash after rename") \
+    X(AT_UNLINK, "crash after unlink") \
+    X(AT_SYNC, "crash after a sync") \
+    X(AT_SYNC_PAGES, "crash after a sync of pages") \
+    X(AT_SYNC_LOG, "crash after a sync of the log") \
+    X(AT_SYNC_DIR, "crash after sync of a directory") \
     X(AT_BEGIN, "crash when a transaction begins") \
     X(AT_NOTE, "crash when one does something") \
     X(AT_COMMIT, "crash when one commits") \

@@ -16,7 +16,7 @@ const char *lladd_sim_path_name(enum lladd_sim_path path)
 const char *lladd_sim_oracle_name(enum lladd_sim_oracle oracle)
 {
     static const char *const names[LLADD_SIM_ORACLES] = {
-        "nobody",       "O1 lost",      "O2 contents", "O3 check",  "O4 wal",
+        "none",         "O1 lost",      "O2 contents", "O3 check",  "O4 wal",
         "O5 again",     "O6 go on",     "O7 rebuild",  "O8 errors", "O9 in doubt",
         "O10 leak",     "O11 open",     "O12 memory",  "O13 loop",  "O14 determinism",
         "O15 coverage", "O16 workload", "O17 deadlock",

@@ -91,7 +91,7 @@ static enum csv_got quoted(struct csv *c, int *last)
                 *last = byte;
                 return byte == ',' || byte == '\n' || byte == EOF
                            ? CSV_ROW
-                           : wrong(c, "something behind a quotation mark that is neither a comma "
+                           : wrong(c, "something after a quotation mark that is neither a comma "
                                       "nor the line's end");
             }
         }

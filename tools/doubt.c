@@ -8,35 +8,31 @@
 static const char list_usage[] =
     "usage: lladd in-doubt [--json] DIRECTORY\n"
     "\n"
-    "Lists the transactions that are prepared and wait for somebody to decide: global id, when "
-    "they were\n"
-    "prepared, and who owns them. A global id is written format:gtrid:bqual, the latter two in\n"
-    "hexadecimal. Then those that an administrator has ended (lladd resolve --heuristic) and that\n"
-    "nobody has forgotten yet: how, and when. Reads only; also while the database is in use (where "
-    "most\n"
-    "of these are about to be decided).\n"
+    "Lists the prepared transactions that are in doubt: global id, when they were prepared,\n"
+    "and their owner. A global id is written format:gtrid:bqual, the latter two in\n"
+    "hexadecimal. Then lists the transactions that an administrator has ended (lladd resolve\n"
+    "--heuristic) and that were not forgotten yet: how they were ended, and when. Reads only;\n"
+    "works while the database is in use (then most of these transactions are about to be\n"
+    "decided).\n"
     "\n"
     "Exit status: 0; 1 if the log is damaged, so that there may be more of them; 2 if the\n"
     "directory cannot be read.\n";
 
 static const char resolve_usage[] =
-    "usage: lladd resolve (--commit | --abort) [--heuristic] [--json] [--ops FILE.so] DIRECTORY "
-    "GID\n"
+    "usage: lladd resolve (--commit | --abort) [--heuristic] [--json] [--ops FILE.so]\n"
+    "                     DIRECTORY GID\n"
     "       lladd resolve --forget [--json] [--ops FILE.so] DIRECTORY GID\n"
     "\n"
-    "Opens the database (which recovers it), commits or aborts the prepared transaction with this "
-    "global\n"
-    "id, as `lladd in-doubt` writes it, and closes the database. Ask the coordinator first: nobody "
-    "can\n"
-    "take this back.\n"
+    "Opens the database (which recovers it), commits or aborts the prepared transaction with\n"
+    "this global id, as `lladd in-doubt` writes it, and closes the database. Ask the\n"
+    "coordinator first: this cannot be undone.\n"
     "\n"
-    "--heuristic is for when the coordinator cannot be asked and one cannot wait: the outcome is\n"
-    "remembered, so that the coordinator learns of it when it comes back. The global id stays in\n"
-    "use until the coordinator, or --forget, forgets the outcome.\n"
+    "--heuristic is for when the coordinator cannot be reached and waiting is not possible:\n"
+    "the outcome is remembered, so that the coordinator learns of it when it comes back. The\n"
+    "global id stays in use until the coordinator, or --forget, forgets the outcome.\n"
     "\n"
-    "Exit status: 0; 1 if there is no such transaction, or the database is damaged; 2 if it cannot "
-    "be\n"
-    "opened for another reason.\n";
+    "Exit status: 0; 1 if there is no such transaction, or the database is damaged; 2 if it\n"
+    "cannot be opened for another reason.\n";
 
 /* ---- in-doubt ------------------------------------------------------------------------------- */
 

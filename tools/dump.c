@@ -17,21 +17,22 @@
 #include <string.h>
 
 static const char usage[] =
-    "usage: lladd dump [--salvage] [--json] [--ops FILE.so] DIRECTORY [ROOT...]\n"
+    "usage: lladd dump [--salvage] [--json] [--ops FILE.so] [--memory BYTES] DIRECTORY [ROOT...]\n"
     "\n"
-    "Writes the arrays, hash tables, lists and blobs that the roots of these names lead to, or\n"
-    "all that any root leads to, as text that \"lladd load\" reads (docs/dump-format.md). Of a\n"
-    "database that was not closed it shows what is there once it is recovered; nothing on disk is\n"
-    "changed. A database in use is refused.\n"
+    "Writes the arrays, hash tables, lists and blobs with these root names, or with any root\n"
+    "name, as text that \"lladd load\" reads (docs/dump-format.md). If the database was not\n"
+    "closed, its contents are those after recovery; nothing on disk is changed. A database in\n"
+    "use is refused.\n"
     "\n"
     "  --json    one JSON object a line instead, which load does not read\n"
-    "  --salvage  of a damaged database, writes what can be read, as text that load takes; says\n"
-    "            on standard error what is left out. Elements of an array and bytes of a blob\n"
-    "            that cannot be read are zeros\n"
+    "  --salvage  writes what can be read of a damaged database, as text that load accepts, and\n"
+    "            reports on standard error what is left out. Elements of an array and bytes of a\n"
+    "            blob that cannot be read are written as zeros\n"
+    "  --memory BYTES  as for \"lladd verify\"\n"
     "\n"
-    "Exit status: 0; 1 if something in the database is damaged (the text then has no end, and\n"
-    "load refuses it; with --salvage: it is whole, and is not all there was); 2 if it cannot be\n"
-    "read.\n";
+    "Exit status: 0; 1 if something in the database is damaged (then the text has no end, and\n"
+    "load refuses it; with --salvage the text is complete, but does not have everything); 2\n"
+    "if it cannot be read.\n";
 
 enum { SALVAGE = TOOL_OWN };
 
@@ -390,8 +391,8 @@ static int dump_list(struct dumping *d, struct dump_head *h, lladd_pageno root)
         return rc;
     rc = room(d, lladd_list_item_max(d->db));
     rc = rc ? rc : lladd_list_count(l, &h->count, d->err);
-    if (pass(d, rc)) { /* the links to what comes behind the damage are in it */
-        leave_out(d, "\"%s\": all behind the damage is left out", d->name);
+    if (pass(d, rc)) { /* the damaged page has the links to the items after it */
+        leave_out(d, "\"%s\": everything after the damage is left out", d->name);
         d->counting = true;
         d->counted = 0;
         rc = walk_list(d, l, 2 * (lladd_page_count(d->db) * lladd_page_size(d->db)));

@@ -221,7 +221,7 @@ static int next_line(struct reading *r)
         return lladd_error_set(r->err, LLADD_NO_MEMORY, "line %" PRIu64 ": out of memory",
                                r->number + 1);
     if (n < 0)
-        return lladd_error_set(r->err, LLADD_BAD_ARGUMENT, "behind line %" PRIu64 ": %s", r->number,
+        return lladd_error_set(r->err, LLADD_BAD_ARGUMENT, "after line %" PRIu64 ": %s", r->number,
                                strerror(errno));
     r->number++;
     r->at = 0;

@@ -25,17 +25,16 @@ static const char usage[] =
     "\n"
     "Makes the structures that FILE, or standard input, describes (written by \"lladd dump\";\n"
     "docs/dump-format.md) under their names. All or nothing: everything is loaded in one\n"
-    "transaction, and a file that is malformed, cut off, or does not fit its checksums changes\n"
-    "nothing.\n"
+    "transaction, and a file that is malformed, cut off, or does not match its checksums\n"
+    "changes nothing.\n"
     "\n"
     "  --create     makes the database if there is none\n"
-    "  --replace    a structure whose name is taken by another one takes its place; else that is\n"
-    "               refused\n"
+    "  --replace    replaces a structure that has the same name; otherwise such a name is refused\n"
     "  --batch N    commits after every N records, for files larger than the log may be. Each\n"
     "               structure still appears as a whole; those before a mistake stay\n"
     "\n"
-    "Exit status: 0; 1 if something in the database is damaged; 2 if FILE or DIRECTORY cannot be\n"
-    "read, or FILE is refused.\n";
+    "Exit status: 0; 1 if something in the database is damaged; 2 if FILE or DIRECTORY cannot\n"
+    "be read, or FILE is refused.\n";
 
 enum { CREATE = TOOL_OWN, REPLACE, BATCH };
 

@@ -17,7 +17,7 @@ static const struct {
     int (*run)(int argc, char **argv);
     const char *about;
 } verbs[] = {
-    {"stat", tool_stat, "sizes, state, what the next open has to do, who keeps the log"},
+    {"stat", tool_stat, "sizes, state, what the next open has to do, what keeps the log"},
     {"log", tool_log, "the records of the log, by operation, with their fields"},
     {"page", tool_page, "one page: header, contents, history"},
     {"verify", tool_verify, "check every page, record and structure"},

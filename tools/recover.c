@@ -12,20 +12,16 @@
 static const char usage[] =
     "usage: lladd recover [--dry-run] [--json] [--ops FILE.so] DIRECTORY\n"
     "\n"
-    "Opens the database, which recovers it, and closes it cleanly. Prints recovery's decisions. "
-    "Prepared\n"
-    "transactions stay in doubt. Operations that are not built in have to be given with --ops: a "
-    "shared\n"
-    "object that exports \"lladd_plugin\" (see <lladd/inspect.h>).\n"
+    "Opens the database, which recovers it, and closes it cleanly. Prints recovery's\n"
+    "decisions. Prepared transactions stay in doubt. Operations that are not built in must be\n"
+    "given with --ops: a shared object that exports \"lladd_plugin\" (see <lladd/inspect.h>).\n"
     "\n"
-    "  --dry-run        changes nothing: says which transactions have committed since the last\n"
-    "                   checkpoint, which would be rolled back, which are in doubt, which pages "
-    "redo\n"
-    "                   would read, and which operations would be missing\n"
+    "  --dry-run        changes nothing: lists the transactions that have committed since the\n"
+    "                   last checkpoint, those to be rolled back, those in doubt, the pages that\n"
+    "                   redo would read, and the operations that would be missing\n"
     "\n"
-    "Exit status: 0; 1 if recovery fails because of damage, or (dry run) would for want of an "
-    "operation;\n"
-    "2 if the database cannot be opened for another reason.\n";
+    "Exit status: 0; 1 if recovery fails because of damage, or (dry run) would fail for lack\n"
+    "of an operation; 2 if the database cannot be opened for another reason.\n";
 
 enum { DRY = TOOL_OWN };
 

@@ -12,12 +12,13 @@
 static const char usage[] =
     "usage: lladd stat [--json] [--ops FILE.so] DIRECTORY\n"
     "\n"
-    "Says how big a database is, in what state, what the next open will have to do, which\n"
-    "transactions are not over, and what keeps the log from being truncated; of a journal, each\n"
-    "of its tags, unless the database is in use.\n"
+    "Shows the size and the state of a database, what the next open will have to do, the\n"
+    "transactions that have not ended, and what keeps the log from being truncated. Lists the\n"
+    "tags of a journal, unless the database is in use.\n"
     "Reads only; also while the database is in use.\n"
     "\n"
-    "Exit status: 0; 1 if the log is damaged; 2 if the directory cannot be read as a database.\n";
+    "Exit status: 0; 1 if the log is damaged; 2 if the directory cannot be read as a\n"
+    "database.\n";
 
 static const struct option options[] = {TOOL_COMMON, {NULL, 0, NULL, 0}};
 

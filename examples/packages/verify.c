@@ -46,7 +46,7 @@ static void meet(struct comparison *c, struct lladd_span key, struct lladd_span 
     uint64_t sequence;
     c->verdict->elements++;
     if (!stanzas_find(c->stanzas, key.data, key.len, &sequence) || sequence >= c->ledger->n) {
-        discrepancy(c->verdict, "there is a key that nobody wrote: %.*s",
+        discrepancy(c->verdict, "there is a key of no transaction: %.*s",
                     (int)(key.len < 80 ? key.len : 80), (const char *)key.data);
         return;
     }

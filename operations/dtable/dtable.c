@@ -174,15 +174,15 @@ static const char *incomplete(const struct lladd_dtable_class *c)
     if (c->struct_size != sizeof *c || !good_name(c->name) || c->version == 0)
         return "name or version is missing";
     if (c->builder_size && c->builder_size < sizeof(struct lladd_dtable_builder))
-        return "its builder has no head";
+        return "builder_size is too small";
     if (c->reader_size && c->reader_size < sizeof(struct lladd_dtable))
-        return "its reader has no head";
+        return "reader_size is too small";
     if (!c->find != !c->at && !ll_dtable__n_params(c))
-        return "find and at go together";
+        return "find and at need each other";
     if (!c->cursor_seek != !c->cursor_step || !c->cursor_seek != !c->cursor_row)
-        return "a cursor has seek, step and row";
+        return "a cursor needs seek, step and row";
     if (c->encode && !c->decode)
-        return "encode and decode go together";
+        return "encode needs decode";
     bool base = ll_dtable__param(c, "base", 4) >= 0;
     if (!base && !(c->find && c->at) && !(c->lookup && c->cursor_seek))
         return "it cannot be read";

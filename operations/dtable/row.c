@@ -41,7 +41,7 @@ int lladd_dtable_row_size(const struct lladd_dtable_value *columns, size_t n, si
     for (size_t i = 0; i < n; i++) {
         if (columns[i].state != LLADD_DTABLE_FOUND && columns[i].state != LLADD_DTABLE_ABSENT)
             return lladd_error_set(err, LLADD_BAD_ARGUMENT,
-                                   "column %zu of a row has neither a value nor none", i);
+                                   "column %zu of a row has an invalid state", i);
         if (columns[i].state == LLADD_DTABLE_FOUND &&
             columns[i].bytes.len > LLADD_DTABLE_VALUE_MAX)
             return lladd_error_set(err, LLADD_TOO_LARGE, "column %zu of a row has %zu bytes", i,

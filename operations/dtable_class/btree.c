@@ -472,7 +472,7 @@ static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key
 }
 
 static const struct lladd_dtable_param params[] = {
-    {"base", LLADD_DTABLE_PARAM_CHILD, true, 0, 0, 0, "the table whose keys are indexed"},
+    {"base", LLADD_DTABLE_PARAM_CHILD, true, 0, 0, 0, "the table that is indexed"},
     {NULL, LLADD_DTABLE_PARAM_END, false, 0, 0, 0, NULL},
 };
 

@@ -342,7 +342,7 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     const unsigned char *f = base->footer.data;
     r->g = g;
     if (base->footer.len != FOOTER + 8 * (size_t)g->n || lladd_get32(f + 8) != g->n)
-        return lladd_dtable_corrupt(base, err, "its footer is of other groups");
+        return lladd_dtable_corrupt(base, err, "its footer has other groups");
     uint64_t rows = lladd_get64(f);
     r->layers = lladd_alloc(base->db, g->n * (sizeof *r->layers + sizeof *r->aligned));
     if (!r->layers)
@@ -394,7 +394,7 @@ static int column_of(const struct reader *r, uint32_t column, const struct lladd
     if (part->state != LLADD_DTABLE_FOUND || g->first[group + 1] - g->first[group] == 1)
         return 0;
     if (!lladd_dtable_row_column(part->bytes, g->index[column], out))
-        return lladd_dtable_corrupt(&r->base, err, "what a group has is no packed row");
+        return lladd_dtable_corrupt(&r->base, err, "a group's value is no packed row");
     return 0;
 }
 

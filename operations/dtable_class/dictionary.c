@@ -182,7 +182,7 @@ static int decode(const struct lladd_dtable *t, const struct lladd_dtable_key *k
     if (number < w->n)
         value->bytes = w->word[number];
     else if (!w->passes || number != w->through)
-        return lladd_dtable_corrupt(t, err, "a number of no word");
+        return lladd_dtable_corrupt(t, err, "a number without a word");
     return 0;
 }
 
@@ -190,13 +190,13 @@ static const struct lladd_dtable_param params[] = {
     {"base", LLADD_DTABLE_PARAM_CHILD, true, 0, 0, 0, "the table for the numbers"},
     {"values", LLADD_DTABLE_PARAM_WORDS, true, 0, 0, 0, "the words; places are numbers"},
     {"passthrough_value", LLADD_DTABLE_PARAM_BYTES, false, 0, 0, 0,
-     "a number of no word, stored as it is"},
+     "a number without a word, stored as it is"},
     {NULL, LLADD_DTABLE_PARAM_END, false, 0, 0, 0, NULL},
 };
 static const struct lladd_dtable_param state_params[] = {
     {"base", LLADD_DTABLE_PARAM_CHILD, true, 0, 0, 0, "the table for the numbers"},
     {"passthrough_value", LLADD_DTABLE_PARAM_BYTES, false, 0, 0, 0,
-     "a number of no state, stored as it is"},
+     "a number without a state, stored as it is"},
     {NULL, LLADD_DTABLE_PARAM_END, false, 0, 0, 0, NULL},
 };
 

@@ -169,10 +169,10 @@ static int copy(const struct lladd_dtable *base, uint64_t place, size_t n, unsig
 }
 
 static const struct lladd_dtable_param params[] = {
-    {"base", LLADD_DTABLE_PARAM_CHILD, true, 0, 0, 0, "the table for what is usual"},
+    {"base", LLADD_DTABLE_PARAM_CHILD, true, 0, 0, 0, "the table for usual values"},
     {"alt", LLADD_DTABLE_PARAM_CHILD, true, 0, 0, 0, "the table for what base rejects"},
     {"reject_value", LLADD_DTABLE_PARAM_BYTES, true, 0, 0, 0,
-     "what base has where alt is to be asked"},
+     "the value that base has for rows of alt"},
     {NULL, LLADD_DTABLE_PARAM_END, false, 0, 0, 0, NULL},
 };
 
@@ -180,7 +180,7 @@ const struct lladd_dtable_class ll_dtable_class_exception = {
     .struct_size = sizeof(struct lladd_dtable_class),
     .name = "exception_dtable",
     .version = 1,
-    .about = "a restricted table, and one beside it for what that rejects",
+    .about = "a restricted table, and one for the rows that it rejects",
     .params = params,
     .configure = configure,
     .accepts = accepts,

@@ -109,7 +109,7 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
         return rc;
     r->size = more.len == 4 ? lladd_get32(more.data) : UINT32_MAX;
     if (r->size > lladd_dtable_source_block(r->values))
-        return lladd_dtable_corrupt(base, err, "cells of no size");
+        return lladd_dtable_corrupt(base, err, "cells without a size");
     if (r->size)
         r->cells = lladd_dtable_cells(r->values, r->size);
     return 0;

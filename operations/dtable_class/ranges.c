@@ -147,7 +147,7 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     r->first = lladd_span_of(p + HEAD, base->footer.len - HEAD);
     if (r->open ? base->ranges == 0 || base->ranges - 1 > r->ranges->places
                 : base->ranges > r->ranges->places || r->first.len)
-        return lladd_dtable_corrupt(base, err, "its ranges are others");
+        return lladd_dtable_corrupt(base, err, "its footer has another number of ranges");
     return r->open ? get_end(base, r->first, &first, err) : 0;
 }
 
@@ -171,7 +171,7 @@ static int range_of(const struct reader *r, const struct lladd_dtable_key *key,
     *there = v.state != LLADD_DTABLE_ABSENT || r->open;
     out->has_from = v.state != LLADD_DTABLE_ABSENT;
     if (v.state == LLADD_DTABLE_TOMBSTONE)
-        return lladd_dtable_corrupt(&r->base, err, "a range is deleted itself");
+        return lladd_dtable_corrupt(&r->base, err, "a range is a tombstone");
     return *there ? get_end(&r->base, out->has_from ? v.bytes : r->first, out, err) : 0;
 }
 

@@ -273,12 +273,12 @@ static int may_release(struct ll_journal_txn *t, struct ll_journal_tag *tag,
         if (t->changes[i].kind == LL_JOURNAL_ROLLOVER &&
             (t->changes[i].to == tag || t->changes[i].tag == tag))
             return lladd_error_set(err, LLADD_BAD_STATE,
-                                   "tag \"%s\" has to do with a rollover of this transaction",
+                                   "tag \"%s\" is part of a rollover of this transaction",
                                    tag->name);
     if (tag->calls || tag->users > own)
         return lladd_error_set(err, LLADD_BUSY, "tag \"%s\" %s", tag->name,
-                               tag->calls ? "has somebody attached to it"
-                                          : "has entries of other transactions on the way");
+                               tag->calls ? "has an owner attached"
+                                          : "has entries of other open transactions");
     return 0;
 }
 
@@ -385,7 +385,7 @@ int lladd_journal_discard(struct lladd_txn *txn, uint64_t number, lladd_lsn upto
     known = c.newest > known ? c.newest : known;
     if (upto.v > known && upto.v > c.tag->discarded)
         rc = lladd_error_set(lladd_txn_error_out(txn), LLADD_OUT_OF_RANGE,
-                             "tag \"%s\" has no commit at or behind LSN %llu", c.tag->name,
+                             "tag \"%s\" has no commit at or after LSN %llu", c.tag->name,
                              (unsigned long long)upto.v);
     if (!rc)
         rc = discard(txn, c.t, c.tag, upto.v ? upto.v : c.newest);

@@ -174,7 +174,7 @@ static int get_changes(struct ll_journal_txn *t, struct input *in, struct lladd_
                      c->kind == LL_JOURNAL_DISCARD;
         if (!known || !c->tag || b[33] > LLADD_JOURNAL_OWNER_MAX ||
             !get_text(in, b[33], 1, c->owner) || !get_text(in, b[34], 1, c->name))
-            return damaged(err, "a change makes no sense");
+            return damaged(err, "a change is invalid");
     }
     return 0;
 }
@@ -195,7 +195,7 @@ static int get_all(struct ll_journal_txn *t, struct lladd_span blob, struct llad
     int rc = get_parts(t, &in, err);
     if (!rc)
         rc = get_changes(t, &in, err);
-    return !rc && in.left ? damaged(err, "there is more than should be") : rc;
+    return !rc && in.left ? damaged(err, "there are bytes after the end") : rc;
 }
 
 int ll_operations__journal_unblob(struct ll_journal *j, struct lladd_txn *txn,
@@ -231,7 +231,7 @@ static int tie_change(struct ll_journal *j, struct ll_journal_txn *t, const stru
 {
     struct ll_journal_tag *tag = ll_operations__journal_tag(j, c->tag);
     if (tag && (strcmp(tag->name, c->name) != 0 || (tag->changing && tag->changing != t)))
-        return damaged(err, "a tag is another one's");
+        return damaged(err, "a tag belongs to another transaction");
     if (!tag)
         tag = ll_operations__journal_tag_new(j, c->tag, c->name);
     if (!tag || ll_operations__journal_grow(j->db, &t->changes, t->n_changes, &t->cap_changes,
@@ -257,7 +257,7 @@ static int tie_part(struct ll_journal *j, struct ll_journal_part *p, struct llad
 {
     struct ll_journal_tag *tag = ll_operations__journal_tag(j, p->id);
     if (!tag)
-        return damaged(err, "a tag is not there");
+        return damaged(err, "a tag does not exist");
     tag->users++;
     p->tag = tag;
     return ll_operations__journal_bucket_room(j, tag) ? no_memory(err) : 0;

@@ -61,7 +61,7 @@ int lladd_journal_replay(struct lladd_db *db, uint64_t number, lladd_journal_fn 
     uint64_t from = 0, upto = 0;
     int rc = ll_operations__journal_of(db, &j, err);
     if (!rc && !fn)
-        rc = lladd_error_set(err, LLADD_BAD_ARGUMENT, "nobody to replay entries to");
+        rc = lladd_error_set(err, LLADD_BAD_ARGUMENT, "no function to replay entries to");
     if (rc)
         return rc;
     lladd_mutex_lock(&j->mutex);
@@ -142,7 +142,7 @@ static int note_doubts(struct attaching *at, size_t which, const struct ll_journ
         at->range.read_to = t->last > at->range.read_to ? t->last : at->range.read_to;
         doubtful++;
     }
-    return tag->users > doubtful ? busy(err, tag, "has entries of transactions on the way") : 0;
+    return tag->users > doubtful ? busy(err, tag, "has entries of open transactions") : 0;
 }
 
 /* Checks a tag and marks it as being attached to. Under the mutex. */
@@ -154,7 +154,7 @@ static int reserve(struct attaching *at, size_t i, struct lladd_error *err)
         return LLADD_NOT_FOUND;
     }
     if (tag->calls || tag->attaching)
-        return busy(err, tag, "has somebody attached to it");
+        return busy(err, tag, "has an owner attached");
     if (tag->changing && !(tag->changing->in_doubt && tag->state == LL_TAG_THERE))
         return busy(err, tag, "is being changed");
     int rc = note_doubts(at, i, tag, err);
@@ -331,9 +331,9 @@ int lladd_journal_detach(struct lladd_db *db, uint64_t number, struct lladd_erro
         ll_operations__journal_wrong_tag(err, number);
         rc = LLADD_NOT_FOUND;
     } else if (tag->users) {
-        rc = busy(err, tag, "has entries of transactions on the way");
+        rc = busy(err, tag, "has entries of open transactions");
     } else if (tag->telling) {
-        rc = busy(err, tag, "has an owner who is being asked to digest");
+        rc = busy(err, tag, "has an owner that is being asked to digest");
     } else {
         tag->calls = NULL;
         tag->ctx = NULL;

@@ -75,7 +75,7 @@ static int see_annulment(struct ll_journal_scan *s, struct ll_journal_open *o,
 {
     struct ll_journal_annul one = {r->from, r->upto};
     if (r->from >= r->upto || r->upto >= e->lsn.v)
-        return bad(err, e, "takes back what cannot be");
+        return bad(err, e, "annuls a range that is invalid");
     size_t end = o->n_annuls;
     while (end && o->annuls[end - 1].since >= one.upto)
         end--;
@@ -102,7 +102,7 @@ static int see_record(struct ll_journal_scan *s, const struct lladd_log_entry *e
     struct ll_journal_record r;
     struct lladd_db *db = s->db;
     if (!ll_operations__journal_get(e->redo, &r))
-        return bad(err, e, "makes no sense");
+        return bad(err, e, "is invalid");
     if (r.kind == LL_JOURNAL_MAKE || r.kind == LL_JOURNAL_RELEASE || r.kind == LL_JOURNAL_DISCARD)
         return 0; /* the catalogue has the result */
     struct ll_journal_open *o = open_of(s, e->txn.v);
@@ -263,7 +263,7 @@ static int carry_out(struct ll_journal_scan *s, const struct ll_journal_open *o,
         return 0;
     if (r && (r->upto >= e->lsn.v || r->tag == r->other ||
               (r->kind == LL_JOURNAL_CLEAN && !cleans(o, *i))))
-        return bad(err, e, "commits what makes no sense");
+        return bad(err, e, "commits invalid records");
     int rc = 0;
     if (r && r->kind == LL_JOURNAL_ROLLOVER)
         rc = roll_over(s, r, e->lsn.v);

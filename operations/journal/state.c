@@ -88,7 +88,7 @@ static int load_row(struct ll_journal *j, struct lladd_span key, struct lladd_sp
     if (rc)
         return lladd_error_set(err, rc, "tag \"%s\" of the journal %s", name,
                                rc == LLADD_NEWER_FORMAT ? "was written by a newer version"
-                                                        : "makes no sense");
+                                                        : "is invalid");
     if (ll_operations__journal_tag(j, row.tag))
         return lladd_error_set(err, LLADD_BAD_RECORD, "tag %llu of the journal has two names",
                                (unsigned long long)row.tag);
@@ -392,7 +392,7 @@ static void describe(void *ctx, struct lladd_sink *sink, enum lladd_span_kind ki
     (void)ctx;
     (void)kind;
     if (!ll_operations__journal_get(s, &r)) {
-        (void)lladd_sink_printf(sink, "makes no sense");
+        (void)lladd_sink_printf(sink, "invalid");
         return;
     }
     (void)lladd_sink_printf(sink, "%s", names[r.kind]); /* the sink remembers failures */

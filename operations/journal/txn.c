@@ -127,7 +127,7 @@ int ll_operations__journal_join(struct lladd_txn *txn, struct ll_journal_txn **o
         return rc;
     if (now.rolling_back)
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_STATE,
-                               "the journal follows its transaction: nothing of it in an undo");
+                               "the journal cannot be changed during an undo");
     *out = lladd_joined(txn, &ll_operations__journal_participant);
     if (*out)
         return 0;

@@ -61,12 +61,12 @@ static int find_parent(struct ll_locker *l, struct lladd_txn *txn, size_t len, u
     while (at < len) {
         size_t n = ll_operations__lock_part_size(l->name + at, len - at);
         if (!n)
-            return damaged(txn, "a name is none");
+            return damaged(txn, "a name is malformed");
         if (at) {
             *parent = ll_operations__hold_find(l, *hash, l->name, at);
             if (!*parent ||
                 !ll_lock_includes((*parent)->mode, ll_operations__lock_intent[mode]))
-                return damaged(txn, "a name is there and its ancestor is not");
+                return damaged(txn, "a name is locked without its ancestor");
         }
         *hash = ll_operations__lock_hash(l->all, *hash, l->name + at, n);
         at += n;
@@ -89,7 +89,7 @@ static int take_entry(struct ll_locker *l, struct lladd_txn *txn, unsigned mode,
     if (!rc)
         rc = ll_operations__lock_take(&r, &h);
     if (rc == LLADD_BUSY)
-        return damaged(txn, "another one in doubt holds what does not go with them");
+        return damaged(txn, "they conflict with those of another one in doubt");
     if (!rc)
         ll_operations__hold_add(l, h, parent, 0);
     return rc;
@@ -106,7 +106,7 @@ static int take_entries(struct ll_locker *l, struct lladd_txn *txn, struct lladd
         size_t shared = lladd_get32(p + 1), rest = lladd_get32(p + 5), len = shared + rest;
         if (mode == LLADD_LOCK_NONE || mode >= LL_LOCK_MODES || shared > before ||
             rest > left - ENTRY_HEAD || len > LLADD_LOCK_NAME_MAX)
-            return damaged(txn, "an entry makes no sense");
+            return damaged(txn, "an entry is invalid");
         int rc = ll_operations__locker_name(l, len);
         if (rc)
             return lladd_error_set(lladd_txn_error_out(txn), rc, "out of memory for locks");
@@ -126,7 +126,7 @@ int ll_operations__lock_unblob(struct ll_locks *all, struct lladd_txn *txn, stru
 {
     struct ll_locker *l;
     if (lladd_joined(txn, &ll_operations__lock_participant))
-        return damaged(txn, "they are there twice");
+        return damaged(txn, "they occur twice");
     if (blob.len == 0)
         return damaged(txn, "cut off");
     const unsigned char *p = blob.data;

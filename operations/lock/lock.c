@@ -180,7 +180,7 @@ int lladd_lock(struct lladd_txn *txn, struct lladd_lock_name name, enum lladd_lo
     if (size == 0 || size == SIZE_MAX)
         return bad_name(r.err, size);
     if ((unsigned)mode - 1 >= LL_LOCK_MODES - 1)
-        return lladd_error_set(r.err, LLADD_BAD_ARGUMENT, "%d is no mode of a lock", (int)mode);
+        return lladd_error_set(r.err, LLADD_BAD_ARGUMENT, "%d is not a lock mode", (int)mode);
     if (now.rolling_back)
         return 0;
     rc = locker_of(txn, size, &r.by);

@@ -133,7 +133,7 @@ static char *tell_cycle(struct ll_locks *all, struct ll_locker **cycle, size_t n
         ll_operations__lock_text(lock->name, lock->len, name, sizeof name);
         if (i == 0)
             tell(&s, "deadlock of %zu: ", n);
-        tell(&s, "#%llu waits for %s on %s behind #%llu with %s%s",
+        tell(&s, "#%llu waits for %s on %s, blocked by #%llu with %s%s",
              (unsigned long long)l->number, lladd_lock_mode_name(l->want), name,
              (unsigned long long)next.who->number, lladd_lock_mode_name(next.mode),
              i + 1 < n ? "; " : "");

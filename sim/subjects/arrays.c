@@ -296,7 +296,7 @@ static int see(struct lladd_array *a, unsigned which, uint64_t index, struct ll_
         return 0;
     if (cell == LL_SIM_CELLS || bytes[0] != '0' + cell || !ll_sim_cells_see(c, bytes, LEN) ||
         memcmp(bytes + LEN, zeros, SIZE - LEN) != 0)
-        return lladd_error_set(err, LLADD_BAD_STATE, "element %llu of %s is nothing anybody wrote",
+        return lladd_error_set(err, LLADD_BAD_STATE, "element %llu of %s was never written",
                                (unsigned long long)index, arrays[which].name);
     return 0;
 }

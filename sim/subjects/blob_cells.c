@@ -106,7 +106,7 @@ static int read_blob(struct lladd_db *db, unsigned cell, lladd_pageno root, unsi
         TRY(lladd_blob_read(db, root, at, out, n, NULL, err));
         for (size_t i = 0; i < n; i++)
             if (out[i])
-                return lladd_error_set(err, LLADD_BAD_STATE, "a byte that nobody wrote");
+                return lladd_error_set(err, LLADD_BAD_STATE, "a byte that was never written");
     }
     TRY(lladd_blob_read(db, root, from, out, LONGEST, &got, err));
     *len = (size_t)got;

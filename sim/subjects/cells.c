@@ -114,7 +114,7 @@ static int read_page(struct lladd_db *db, lladd_pageno number,
     TRY(lladd_fix(db, number, LLADD_LATCH_SHARED, &page, err));
     bool ours = see_all(c, lladd_page_view(page));
     lladd_unfix(db, page, LLADD_LATCH_SHARED);
-    return ours ? 0 : lladd_error_set(err, LLADD_BAD_STATE, "there is a record that nobody made");
+    return ours ? 0 : lladd_error_set(err, LLADD_BAD_STATE, "a record that was never stored");
 }
 
 int ll_sim_records_dump(struct lladd_db *db, const char *other,

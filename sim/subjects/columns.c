@@ -236,7 +236,7 @@ static int dump_rows(struct lladd_ctable_cursor *c, struct lladd_sink *sink,
         for (int i = 0; i < COLUMNS; i++) {
             value[i] = v[i].state == LLADD_DTABLE_FOUND ? lladd_get32(v[i].bytes.data) : NONE;
             if (v[i].state == LLADD_DTABLE_FOUND && v[i].bytes.len != 4)
-                return lladd_error_set(err, LLADD_BAD_STATE, "a value that nobody has put there");
+                return lladd_error_set(err, LLADD_BAD_STATE, "a value that was never put there");
         }
         TRY(lladd_sink_printf(sink, "%u: %u %u %u\n", (unsigned)key.number, value[0], value[1],
                               value[2]));

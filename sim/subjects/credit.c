@@ -107,7 +107,7 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
     TRY(open_table(&w, db, err));
     while ((rc = lladd_hash_next(w.hash, &walk, &key, &value, err)) == 0)
         if (!ll_sim_cells_see(&c, value.data, value.len)) {
-            rc = lladd_error_set(err, LLADD_BAD_STATE, "an element is there twice, or is nobody's");
+            rc = lladd_error_set(err, LLADD_BAD_STATE, "an element is there twice, or not put");
             break;
         }
     lladd_hash_walk_end(w.hash, &walk);

@@ -149,7 +149,7 @@ static int read_heap(struct lladd_db *db, lladd_pageno heap, struct ll_sim_cells
         ours = ll_sim_cells_see(c, r.bytes, r.len);
     lladd_heap_close(&cursor);
     if (!ours)
-        return lladd_error_set(err, LLADD_BAD_STATE, "there is a record that nobody made");
+        return lladd_error_set(err, LLADD_BAD_STATE, "there is a record that was never stored");
     return rc == LLADD_END ? 0 : rc;
 }
 

@@ -128,7 +128,7 @@ static int read_page(void *arg, lladd_pageno number)
     struct lladd_view v = lladd_page_view(page);
     bool ours = !lladd_page_is(r->db, v, "lladd.slotted") || ll_sim_cells_see_slotted(&r->cells, v);
     lladd_unfix(r->db, page, LLADD_LATCH_SHARED);
-    return ours ? 0 : lladd_error_set(r->err, LLADD_BAD_STATE, "a record that nobody made");
+    return ours ? 0 : lladd_error_set(r->err, LLADD_BAD_STATE, "a record that was never stored");
 }
 
 static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)
@@ -162,7 +162,7 @@ static const struct lladd_sim_excuse excuses[] = {
 const struct lladd_sim_subject ll_sim_subject_inventory = {
     .struct_size = sizeof ll_sim_subject_inventory,
     .name = "inventory",
-    .about = "a heap whose inventory outgrows its page",
+    .about = "a heap with an inventory that outgrows its page",
     .setup = setup,
     .run = run,
     .dump = dump,

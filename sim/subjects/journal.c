@@ -225,7 +225,7 @@ static int dump_entry(void *ctx, const struct lladd_journal_entry *e, struct lla
 {
     const unsigned char *p = e->bytes.data;
     if (e->bytes.len != 8 || lladd_get32(p) != ~lladd_get32(p + 4))
-        return lladd_error_set(err, LLADD_BAD_STATE, "LSN %llu: an entry that nobody appended",
+        return lladd_error_set(err, LLADD_BAD_STATE, "LSN %llu: an entry that was never appended",
                                (unsigned long long)e->lsn.v);
     return lladd_sink_printf(ctx, " %u", lladd_get32(p));
 }

@@ -277,7 +277,7 @@ static int write_list(struct lladd_list *list, void *arg, struct lladd_error *er
     while ((rc = lladd_list_next(list, at, &at, bytes, sizeof bytes, &len, err)) == 0) {
         for (size_t i = 0; i < ITEM; i++)
             if (len != ITEM || bytes[i] != bytes[0])
-                return lladd_error_set(err, LLADD_BAD_STATE, "an item that nobody made");
+                return lladd_error_set(err, LLADD_BAD_STATE, "an item that was never inserted");
         TRY(lladd_sink_printf(arg, "%c", bytes[0]));
     }
     return rc == LLADD_END ? lladd_sink_printf(arg, ".") : rc;

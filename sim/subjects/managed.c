@@ -329,7 +329,7 @@ static int dump_rows(struct lladd_dtable_cursor *c, struct lladd_sink *sink,
         TRY(lladd_dtable_row(c, &key, &v, err));
         const unsigned char *p = v.bytes.data;
         if (v.bytes.len != 8 || lladd_get32(p) != ~lladd_get32(p + 4))
-            return lladd_error_set(err, LLADD_BAD_STATE, "a row that nobody has put there");
+            return lladd_error_set(err, LLADD_BAD_STATE, "a row that was never put there");
         TRY(lladd_sink_printf(sink, "%u: %u\n", (unsigned)key.number, lladd_get32(p)));
     }
     return rc == LLADD_END ? 0 : rc;

@@ -148,7 +148,7 @@ static const char *const operations[] = {"lladd.slotted.format", "lladd.slotted.
                                          "lladd.slotted.purge",  NULL};
 static const struct lladd_sim_excuse excuses[] = {
     {"lladd.slotted.format", LL_SIM_NO_UNDO, "formatting is not undone: the page was free before"},
-    {"lladd.slotted.purge", LL_SIM_NO_UNDO, "what is purged nobody can want back"},
+    {"lladd.slotted.purge", LL_SIM_NO_UNDO, "only what no undo needs is purged"},
     {NULL, 0, NULL}};
 
 const struct lladd_sim_subject ll_sim_subject_slots = {

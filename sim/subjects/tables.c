@@ -239,7 +239,7 @@ static int read_table(struct work *w, struct ll_sim_cells *c)
     }
     lladd_hash_walk_end(w->hash, &walk);
     if (!ours)
-        return lladd_error_set(w->base.err, LLADD_BAD_STATE, "an element that nobody made");
+        return lladd_error_set(w->base.err, LLADD_BAD_STATE, "an element that was never put");
     return rc == LLADD_END ? 0 : rc;
 }
 

@@ -249,7 +249,7 @@ const struct lladd_sim_subject ll_sim_subject_threads_abort = {
 };
 
 const struct lladd_sim_subject ll_sim_subject_threads_wait = {
-    THREADS_SUBJECT("wait", "commits that are durable later, and who waits for them"),
+    THREADS_SUBJECT("wait", "commits that are durable later, and a wait for them"),
     .ctx = (void *)(uintptr_t)&few_pages,
     .threads = 2,
     .run_thread = waits,

@@ -182,7 +182,7 @@ static void replay_trace(struct round *r)
 
 static bool run_life(struct round *r, const struct life *l)
 {
-    static const char *const stages[] = {"open", "behind", "check", "work", "close", "end"};
+    static const char *const stages[] = {"open", "redo", "check", "work", "close", "end"};
     int ends[2], status;
     char text[128];
     r->life++;

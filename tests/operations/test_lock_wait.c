@@ -319,7 +319,7 @@ static void cycle(unsigned n, unsigned victim)
     start(&w[n - 1], txn[n - 1], NAME(0), X, LLADD_LOCK_FOREVER, 0);
     ck_assert_int_eq(ended(&w[victim]), LLADD_DEADLOCK);
     (void)snprintf(begin, sizeof begin,
-                   "deadlock of %u: #%llu waits for X on {%u} behind #%llu with X", n,
+                   "deadlock of %u: #%llu waits for X on {%u}, blocked by #%llu with X", n,
                    (unsigned long long)lladd_lock_number(txn[victim]), (victim + 1) % n,
                    (unsigned long long)lladd_lock_number(txn[(victim + 1) % n]));
     ck_assert_msg(strncmp(lladd_txn_error(txn[victim])->message, begin, strlen(begin)) == 0, "%s",
@@ -367,8 +367,8 @@ START_TEST(two_upgrades)
     start(&w[!first], txn[!first], ROW(1, 1), X, LLADD_LOCK_FOREVER, 0);
     ck_assert_int_eq(ended(&w[1]), LLADD_DEADLOCK);
     ck_assert_msg(strstr(lladd_txn_error(txn[1])->message,
-                         "#2 waits for X on {1, 1} behind #1 with S; "
-                         "#1 waits for X on {1, 1} behind #2 with S"),
+                         "#2 waits for X on {1, 1}, blocked by #1 with S; "
+                         "#1 waits for X on {1, 1}, blocked by #2 with S"),
                   "%s", lladd_txn_error(txn[1])->message);
     ck_assert_int_eq(lladd_lock_held(txn[1], ROW(1, 1)), S);
     ck_assert(lladd_lock_held(txn[1], NAME(1)) != X);

@@ -313,7 +313,7 @@ START_TEST(finds_a_key_of_nobody)
         struct lladd_txn *txn = begin();
         ck_assert_int_eq(lladd_hash_insert(txn, store.table, keys[i], len, "x", 1), 0);
         commit(txn);
-        expect_one("nobody wrote");
+        expect_one("a key of no transaction");
         txn = begin();
         ck_assert_int_eq(lladd_hash_remove(txn, store.table, keys[i], len), 0);
         commit(txn);

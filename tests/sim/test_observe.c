@@ -32,7 +32,7 @@ static const struct lladd_dst_event *find(enum lladd_dst_what what)
     for (unsigned i = 0; i < seen.n; i++)
         if (seen.events[i].what == what)
             return &seen.events[i];
-    ck_abort_msg("nobody told about a step of kind %d", (int)what);
+    ck_abort_msg("no event for a step of kind %d", (int)what);
     return NULL;
 }
 

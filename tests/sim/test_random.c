@@ -59,7 +59,7 @@ START_TEST(what_is_right_passes)
                                          "a write has not arrived",
                                          "an error in recovery",
                                          "a sync fails",
-                                         "crash behind a write of the log",
+                                         "crash after a write of the log",
                                          "crash when one commits"};
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
         ck_assert_msg(fired(r, faults[i]) > 0, "%s: \"%s\" never happened", r->subject, faults[i]);
@@ -229,7 +229,7 @@ START_TEST(what_is_no_row_of_choices_is_told_by_its_numbers)
     struct lladd_sim_random_report *r = at_random(s, &b);
     ck_assert_uint_eq(r->n_failures, 1);
     expect_told(s, &b, r->failures);
-    ck_assert_ptr_nonnull(strstr(text.bytes, "The workload is crashed behind call "));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "The workload is crashed after call "));
     ck_assert_ptr_nonnull(strstr(text.bytes, "An error in the recovery, in its call "));
     ck_assert_ptr_nonnull(strstr(text.bytes, "recovery: analysis"));
     lladd_sim_random_free(r);

@@ -29,43 +29,44 @@ enum { PASSED = 0, FAILED = 1, USAGE = 2 };
 static const char usage[] =
     "lladd-sim [options] SUBJECT...     explore\n"
     "lladd-sim --errors SUBJECT...      let every call fail\n"
-    "lladd-sim --damage SUBJECT...      bytes change behind the library's back\n"
+    "lladd-sim --damage SUBJECT...      change bytes of the files without the library's knowledge\n"
     "lladd-sim --random SUBJECT...      large workloads, crashed at random\n"
     "lladd-sim --interleave SUBJECT...  several threads, in every schedule\n"
     "lladd-sim --contract SUBJECT...    no crashes: do its operations keep what they promise to\n"
     "                                   recovery?\n"
     "lladd-sim [options] --all          all that come with the library, instead of names\n"
-    "lladd-sim SUBJECT --replay TOKEN   do it again and tell the story\n"
-    "lladd-sim --list                   the subjects there are\n"
-    "lladd-sim --operations             and the operations each has to go all ways through\n"
+    "lladd-sim SUBJECT --replay TOKEN   repeat a failure and print its history\n"
+    "lladd-sim --list                   list the subjects\n"
+    "lladd-sim --operations             list the operations that each must cover completely\n"
     "\n"
-    "A subject is a name out of the list, or a shared object (a name with a slash), which stands\n"
-    "for all its subjects; SHARED-OBJECT:NAME is one of them.\n"
+    "A subject is a name from the list, or a shared object (a name with a slash), which\n"
+    "stands for all its subjects; SHARED-OBJECT:NAME is one of them.\n"
     "\n"
     "  --depth N         explore, random: crashes in a row (4, the last one sampled)\n"
     "  --states N        stop after so many crash states, or damages\n"
-    "  --seconds N       stop after about so long; a subject that does nothing then is ended\n"
+    "  --seconds N       stop after about so long; a subject that makes no progress is then ended\n"
     "  --failures N      stop after so many failures (1)\n"
-    "  --seed N          of everything random (1)\n"
+    "  --seed N          seed of everything random (1)\n"
     "  --full-product    explore, errors: every combination of versions of all pages\n"
     "  --atomic-pages    a device that does not tear pages\n"
     "  --atomic-turns    the same for every second database only; the others are not told so\n"
     "  --instant         databases recover instantly: pages are redone when they are fetched\n"
     "  --no-power        no loss of power\n"
     "  --no-kill         no death of the process\n"
-    "  --no-coverage     what was never reached, or never happened, is no failure\n"
-    "  --points N        errors: crashes in whose recovery they happen too (4)\n"
-    "  --samples N       errors: crash states drawn after each, besides the simple ones (1)\n"
-    "  --every N         errors: only each so-many-th call (1)\n"
-    "  --preemptions N   interleave: threads interrupted where they could go on (2)\n"
+    "  --no-coverage     what was never reached, or never happened, is not a failure\n"
+    "  --points N        errors: number of crashes with errors in their recovery, too (4)\n"
+    "  --samples N       errors: random crash states after each, besides the simple ones (1)\n"
+    "  --every N         errors: only every N-th call (1)\n"
+    "  --preemptions N   interleave: number of threads interrupted that could continue (2)\n"
     "  --schedules N     interleave: stop after so many schedules\n"
-    "  --random-schedules  interleave: randomised priorities instead of all schedules\n"
+    "  --random-schedules  interleave: random priorities instead of all schedules\n"
     "  --plant BUG       switch on a bug of the library (--list names them)\n"
-    "  --limit N         a subject that takes more seconds than that does not end\n"
+    "  --limit N         kill a subject that takes more seconds than that\n"
     "  --json            one JSON object for each subject\n"
     "  --report FILE     the same, to a file, besides the text\n"
     "\n"
-    "What means nothing in the mode, contradicts something else, or is given twice, is refused.\n";
+    "An option is refused if it means nothing in the mode, contradicts another, or is given\n"
+    "twice.\n";
 
 struct request {
     unsigned mode;
@@ -316,7 +317,8 @@ static int died(const struct lladd_sim_subject *s, const struct request *q, int 
                        comma, legacy->where);
     else if (legacy->late)
         (void)snprintf(why, sizeof why,
-                       "the subject has not ended: its time was up, and it did nothing more%s%s",
+                       "the subject has not ended: its time was up, and it made no more device "
+                       "calls%s%s",
                        comma, legacy->where);
     else
         (void)snprintf(why, sizeof why, "the subject crashed: signal %d, %s%s%s", signal,
@@ -404,7 +406,7 @@ static int of_plugin(const char *text, struct request *q)
     memcpy(&fn, &symbol, sizeof fn);
     const struct lladd_sim_subject *const *all = fn();
     if (q->token && !colon && all[0] && all[1])
-        return complain(text, "a token is of one subject: name it behind a colon");
+        return complain(text, "a token belongs to one subject: name it after a colon");
     return each(all, colon ? colon + 1 : NULL, q)
                ? PASSED
                : complain(text, "there is no such subject in it");
@@ -695,7 +697,7 @@ static int subjects_of(int argc, char **argv, struct request *q)
     if (!q->all && optind == argc)
         return complain("usage", "name a subject; --help");
     if (q->token && optind + 1 < argc)
-        return complain(argv[optind + 1], "a token is of one subject");
+        return complain(argv[optind + 1], "a token belongs to one subject");
     if (q->report_name && !(q->report = fopen(q->report_name, "w")))
         return complain(q->report_name, strerror(errno));
     for (const struct lladd_sim_subject *const *s = lladd_sim_subjects(); q->all && *s; s++)
