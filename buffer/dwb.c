@@ -27,6 +27,7 @@
  *   0 u64 magic "LLADDdwb"   8 u32 version, 1     12 u32 salt     16 u32 page size    20 u32 count
  *  24 count times: u64 page number, u32 checksum of its copy (as in the copy itself)
  *  page size - 4: u32 CRC-32C of everything before
+ *
  * An empty area begins with a page of zeros.
  *
  * Threads. dwb_latch is held for a whole batch.
@@ -246,8 +247,16 @@ static int restore(struct ll_buffer *b, uint64_t *restored, struct lladd_error *
                        b->cfg.dwb_name);
     if (rc != 0)
         return ll_fail_io(err, rc, false, "read", b->cfg.dwb_name);
-    /* Empty; or torn while it was written, and then no page has been touched. */
-    if (!is_intact(header(b), b->page_size)) {
+    /* The header was torn in step 1, so no page was touched. It is cleared, so that it does not
+     * count as damage after a clean stop. */
+    bool empty = ll_buffer__all_zero(header(b), b->page_size);
+    if (!empty && !is_intact(header(b), b->page_size)) {
+        rc = clear(b, err);
+        if (rc != 0)
+            return rc;
+        empty = true;
+    }
+    if (empty) {
         lladd_atomic_store32(&b->dwb_checked, 1);
         return 0;
     }

@@ -408,6 +408,10 @@ START_TEST(any_bit_of_the_header)
         rig_reopen(&r);
         ck_assert_int_eq(ll_buffer_dwb_restore(r.b, &restored, &r.err), 0);
         ck_assert_uint_eq(restored, 0);
+        for (unsigned i = 0; i < 40; i++) {
+            area_io(&r, false, i, &byte, 1);
+            ck_assert_uint_eq(byte, 0);
+        }
     }
     rig_close(&r);
 }

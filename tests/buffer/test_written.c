@@ -275,7 +275,9 @@ static void *work(void *arg)
     struct worker *w = arg;
     uint64_t values[OWN] = {1, 1, 1, 1};
     uint64_t seed = w->first + 1;
-    for (uint64_t i = 0; i < w->rounds; i++) {
+    /* How many frames are evicted depends on the machine: each worker continues until a page of its
+     * own was refused. */
+    for (uint64_t i = 0; i < w->rounds || (w->refused == 0 && i < 100 * w->rounds); i++) {
         uint64_t k = seeded_next(&seed) % OWN;
         change(w, w->first + k, &values[k]);
         read_others(w, &seed);
