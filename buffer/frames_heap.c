@@ -63,7 +63,9 @@ static int grow(struct ll_buffer *b)
 {
     struct ll_buffer__hash *old = table(b);
     uint64_t count = 2 * (old->mask + 1);
-    size_t bytes = sizeof *old + count * sizeof(struct ll_buffer__hash_entry);
+    if (count > (SIZE_MAX - sizeof *old) / sizeof(struct ll_buffer__hash_entry))
+        return LLADD_NO_MEMORY;
+    size_t bytes = sizeof *old + (size_t)count * sizeof(struct ll_buffer__hash_entry);
     struct ll_buffer__hash *h = ll_alloc_zero(b->env, bytes);
     if (!h)
         return LLADD_NO_MEMORY;

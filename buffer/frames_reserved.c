@@ -137,7 +137,7 @@ static int grow_directory(struct ll_buffer *b, uint64_t i)
     n = i + 1 > 2 * n ? i + 1 : 2 * n;
     if (n > (SIZE_MAX - sizeof *old) / sizeof old->at[0])
         return LLADD_NO_MEMORY;
-    struct ll_buffer__directory *d = ll_alloc_zero(b->env, sizeof *d + n * sizeof d->at[0]);
+    struct ll_buffer__directory *d = ll_alloc_zero(b->env, sizeof *d + (size_t)n * sizeof d->at[0]);
     if (!d)
         return LLADD_NO_MEMORY;
     d->n = n;

@@ -10,11 +10,15 @@
 
 set(LL_LAYERS_DIR ${CMAKE_BINARY_DIR}/layers)
 
-# Is every layer compiled a second time, instrumented? Not under TSan: the instrumented library's
-# threads are fibers of one thread, of which it knows nothing; nor for fuzzing or where executed
-# lines are counted, which are those of the library proper: they have no use for it.
+# Is every layer compiled a second time, instrumented for simulation? Not under TSan, which does not
+# know the instrumented library's fibers. Not for fuzzing and coverage, which use the ordinary
+# library. Not for 32 bits, since the simulator calculates with 128-bit integers, and not with musl,
+# since its fibers need glibc's contexts.
+include(CheckSymbolExists)
+check_symbol_exists(__GLIBC__ features.h ll_have_glibc)
 set(ll_dst ${LLADD_STATIC})
-if("${LLADD_SANITIZE}" MATCHES "thread" OR LLADD_LIBFUZZER OR LLADD_COVERAGE)
+if(NOT ll_have_glibc OR CMAKE_SIZEOF_VOID_P EQUAL 4 OR "${LLADD_SANITIZE}" MATCHES "thread"
+   OR LLADD_LIBFUZZER OR LLADD_COVERAGE)
     set(ll_dst OFF)
 endif()
 

@@ -17,7 +17,18 @@ if(NOT CMAKE_CROSSCOMPILING)
 endif()
 pkg_check_modules(jansson QUIET IMPORTED_TARGET jansson)
 
-# Builds what is run under TSan, and no other test: most of that build's time.
+# With another C library (musl) the system's Check is linked statically, with the parts of glibc
+# that it needs.
+set(ll_test_more_sources)
+set(ll_check PkgConfig::check)
+if(NOT ll_have_glibc AND NOT CMAKE_CROSSCOMPILING)
+    find_library(LL_CHECK NAMES check_pic check HINTS ${check_LIBDIR} REQUIRED)
+    find_library(LL_SUBUNIT subunit HINTS ${check_LIBDIR} REQUIRED)
+    set(ll_check ${LL_CHECK} ${LL_SUBUNIT})
+    list(APPEND ll_test_more_sources ${CMAKE_SOURCE_DIR}/tests/support/other_libc/glibc_names.c)
+endif()
+
+# Builds only the tests that run under TSan; the others would take most of that build's time.
 add_custom_target(thread_tests)
 
 function(ll_test)
@@ -42,7 +53,7 @@ function(ll_test)
             return()
         endif()
     endforeach()
-    add_executable(${target} ${T_SOURCES})
+    add_executable(${target} ${T_SOURCES} ${ll_test_more_sources})
     set_target_properties(${target} PROPERTIES OUTPUT_NAME ${T_NAME}
         RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/${folder})
     foreach(layer IN LISTS T_LAYERS)
@@ -57,7 +68,7 @@ function(ll_test)
         target_link_libraries(${target} PRIVATE lladd_dst)
     endif()
     target_link_libraries(${target} PRIVATE
-        ll_flags ll_test_support PkgConfig::check Threads::Threads ${T_LIBS})
+        ll_flags ll_test_support ${ll_check} Threads::Threads ${T_LIBS})
     # support/check_hooks.c
     target_link_options(${target} PRIVATE -Wl,--wrap=_mark_point -Wl,--wrap=tcase_create)
     ll_link_plainly(${target})

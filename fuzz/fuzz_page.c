@@ -182,7 +182,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .page_size = PAGE,
         .budget = flags & RESERVED ? 1 << 20 : 8 * PAGE + 16384,
         .salt = SALT,
-        .frames = flags & RESERVED ? LL_FRAMES_RESERVED : LL_FRAMES_HEAP,
+        .frames = flags & RESERVED && sizeof(void *) >= 8 ? LL_FRAMES_RESERVED
+                                                            : LL_FRAMES_HEAP,
         .gate = {.durable_lsn = gate_durable, .force = gate_force},
     };
     MUST(ll_buffer_open(&cfg, &b, &err) == 0);

@@ -31,7 +31,7 @@ int ll_inspect_read_page(struct lladd_inspect *v, uint64_t n, unsigned char *byt
             *err = v->page_error;
         return v->page_error.code;
     }
-    uint64_t size = v->core.page_size;
+    uint32_t size = v->core.page_size;
     if (n > UINT64_MAX / size - 1)
         return ll_fail_page(err, LLADD_OUT_OF_RANGE, lladd_page_of(n), "there is no page %llu",
                             (unsigned long long)n);

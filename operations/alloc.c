@@ -69,7 +69,9 @@ static int want_groups(struct ll_operations *ops, uint64_t n)
     struct ll_allocator *a = &ops->alloc;
     if (n > a->cap_groups) {
         uint64_t cap = a->cap_groups * 2 > n ? a->cap_groups * 2 : n;
-        struct ll_map_group *g = lladd_resize(ops->db, a->groups, cap * sizeof *g);
+        if (cap > SIZE_MAX / sizeof(struct ll_map_group))
+            return LLADD_NO_MEMORY;
+        struct ll_map_group *g = lladd_resize(ops->db, a->groups, (size_t)cap * sizeof *g);
         if (!g)
             return LLADD_NO_MEMORY;
         a->groups = g;

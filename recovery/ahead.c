@@ -70,7 +70,7 @@ bool ll_ahead_want(struct ll_ahead *a, uint64_t page, lladd_lsn lsn)
 {
     const size_t each = sizeof(struct ll_ahead_page) + 2 * sizeof(uint64_t) +
                         sizeof(struct ll_ahead_lsn) + sizeof(struct ll_ahead_record) +
-                        padded(a->payload);
+                        padded((size_t)a->payload);
     const struct ll_ahead_page *last =
         a->pages.len ? ll_vec_at(&a->pages, a->pages.len - 1) : NULL;
     struct ll_ahead_page begun = {page, a->lsns.len};
@@ -191,7 +191,7 @@ bool ll_ahead_find(const struct ll_ahead *a, uint64_t page, lladd_lsn lsn, struc
     /* Where there was no room for all places, there is none. */
     if (low == end || lsns[low] != lsn.v || low >= a->places.len || places[low] == NOWHERE)
         return false;
-    const struct ll_ahead_record *r = ll_vec_at(&a->bytes, places[low]);
+    const struct ll_ahead_record *r = ll_vec_at(&a->bytes, (size_t)places[low]);
     struct lladd_span payload = {r + 1, r->len};
     *rec = (struct ll_record){.lsn = lsn,
                               .page_prev = r->page_prev,

@@ -85,7 +85,8 @@ static inline int key_of(struct ll_hash_table *t, const void *key, size_t len, s
 static int value_of(struct ll_hash_table *t, const void *value, size_t len, struct hb_change *c,
                     struct lladd_error *err)
 {
-    if (t->value_size ? len != t->value_size : len > LLADD_BLOB_MAX)
+    const uint64_t most = LLADD_BLOB_MAX;
+    if (t->value_size ? len != t->value_size : len > most)
         return t->value_size ? wrong_size(err, "value", len, t->value_size)
                              : too_large(err, "value", len);
     c->value = value;
@@ -125,7 +126,8 @@ static int look_at(struct ll_hash_reader *r, const struct hb_entry *e, struct ll
     if (!(e->value_len & HB_BLOB))
         return l->fn(l->ctx, lladd_span_of(e->value, HB_LEN(e->value_len)));
     uint64_t len = lladd_get64(e->value);
-    unsigned char *copy = lladd_resize(r->table->db, l->copy, len);
+    unsigned char *copy =
+        len <= SIZE_MAX ? lladd_resize(r->table->db, l->copy, (size_t)len) : NULL;
     if (!copy)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a value");
     l->copy = copy;
@@ -147,7 +149,7 @@ int lladd_hash_look(struct lladd_hash *h, const void *key, size_t key_len, lladd
     l.reader.table = t;
     rc = ll_hash__read(&l.reader, err);
     if (!rc && l.reader.value_part.n)
-        rc = fn(ctx, lladd_span_of(l.copy, l.reader.value_part.n));
+        rc = fn(ctx, lladd_span_of(l.copy, (size_t)l.reader.value_part.n));
     lladd_free(t->db, l.copy);
     return rc == LLADD_NOT_FOUND ? not_found(err) : rc;
 }
@@ -161,9 +163,12 @@ struct getter {
 static int copy_out(struct ll_hash_reader *r, const struct hb_entry *e, struct lladd_error *err)
 {
     struct getter *g = (struct getter *)r;
-    (void)err;
     bool blob = (e->value_len & HB_BLOB) != 0;
-    g->len = blob ? lladd_get64(e->value) : HB_LEN(e->value_len);
+    uint64_t len = blob ? lladd_get64(e->value) : HB_LEN(e->value_len);
+    if (len > SIZE_MAX)
+        return lladd_error_set(err, LLADD_TOO_LARGE, "a value of %llu bytes has no size_t here",
+                               (unsigned long long)len);
+    g->len = (size_t)len;
     size_t n = g->len < g->size ? g->len : g->size;
     if (blob)
         ll_hash__set_part(&r->value_part, e->value, g->buf, n);

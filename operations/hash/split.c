@@ -544,7 +544,7 @@ static int write_chain(struct rebuild *r, int to, uint64_t bucket, size_t *next_
 {
     const struct contents *c = &r->seen;
     uint32_t left;
-    size_t at = page_full(r, c->bytes[to], c->len[to], &left), n = c->pages[to] - 1;
+    size_t at = page_full(r, c->bytes[to], c->len[to], &left), n = (size_t)c->pages[to] - 1;
     const uint64_t *pages = r->fresh + *next_fresh;
     int rc = 0;
     *head = at;
@@ -566,7 +566,7 @@ static int write_fresh(struct rebuild *r, uint64_t first[2], size_t head[2])
 {
     struct ll_hash_table *t = r->t;
     const struct contents *c = &r->seen;
-    size_t next = 0, n = c->pages[STAY] - 1 + (c->pages[GO] ? c->pages[GO] - 1 : 0);
+    size_t next = 0, n = (size_t)(c->pages[STAY] - 1 + (c->pages[GO] ? c->pages[GO] - 1 : 0));
     int rc = 0;
     lladd_free(t->db, r->fresh);
     r->fresh = lladd_alloc(t->db, (n + 1) * sizeof *r->fresh);

@@ -100,17 +100,17 @@ int lladd_hash_count(struct lladd_hash *h, uint64_t *out, struct lladd_error *er
 enum { W_POSITION, W_STATE, W_AT, W_FILLED };
 enum { BEFORE, UNDER_WAY, OVER, STUCK /* its bucket could not be read */ };
 
-static int want_room(struct ll_hash_table *t, struct lladd_hash_walk *w, size_t need,
+static int want_room(struct ll_hash_table *t, struct lladd_hash_walk *w, uint64_t need,
                      struct lladd_error *err)
 {
     if (w->size - w->private_[W_FILLED] >= need)
         return 0;
-    size_t size = 2 * w->private_[W_FILLED] + need + lladd_page_size(t->db);
-    unsigned char *p = lladd_resize(t->db, w->buffer, size);
+    uint64_t size = 2 * w->private_[W_FILLED] + need + lladd_page_size(t->db);
+    unsigned char *p = size <= SIZE_MAX ? lladd_resize(t->db, w->buffer, (size_t)size) : NULL;
     if (!p)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a walk");
     w->buffer = p;
-    w->size = size;
+    w->size = (size_t)size;
     return 0;
 }
 
@@ -176,11 +176,11 @@ static int see(struct ll_hash_reader *r, const struct hb_entry *e, struct lladd_
     if (key_blob)
         ll_hash__set_part(&r->key_part, key_ref, key, w->key_len);
     else
-        lladd_copy(key, e->key, w->key_len);
+        lladd_copy(key, e->key, (size_t)w->key_len);
     if (value_blob)
         ll_hash__set_part(&r->value_part, e->value, value, w->value_len);
     else
-        lladd_copy(value, e->value, w->value_len);
+        lladd_copy(value, e->value, (size_t)w->value_len);
     return 0;
 }
 
@@ -200,8 +200,9 @@ static int read_element(struct ll_hash_table *t, struct lladd_hash_walk *w, stru
     int rc = ll_hash__read(&walker.reader, err);
     if (rc)
         return rc;
-    *key = lladd_span_of(w->buffer + w->private_[W_FILLED], walker.key_len);
-    *value = lladd_span_of((const unsigned char *)key->data + walker.key_len, walker.value_len);
+    *key = lladd_span_of(w->buffer + w->private_[W_FILLED], (size_t)walker.key_len);
+    *value = lladd_span_of((const unsigned char *)key->data + walker.key_len,
+                           (size_t)walker.value_len);
     return 0;
 }
 

@@ -217,7 +217,7 @@ void rig_init(struct rig *r, int kind, unsigned pages)
     }
     r->fault = fault_device_new(r->base);
     checker_init(&r->checker, fault_device_dev(r->fault), &r->gate);
-    bool heap = kind == RIG_HEAP || kind == RIG_HEAP_FILES;
+    bool heap = kind == RIG_HEAP || kind == RIG_HEAP_FILES || !LL_TEST_CAN_RESERVE;
     /* Where frames are charged by the page of the operating system, some more. */
     enum { MORE = 160 << 10 };
     r->cfg = (struct ll_buffer_config){

@@ -86,7 +86,7 @@ static void open_place(struct place *p, int kind, uint64_t pages)
         .name = "pages",
         .page_size = PAGE,
         .budget = BUDGET,
-        .frames = kind ? LL_FRAMES_RESERVED : LL_FRAMES_HEAP,
+        .frames = kind && LL_TEST_CAN_RESERVE ? LL_FRAMES_RESERVED : LL_FRAMES_HEAP,
         .gate = {.durable_lsn = gate_durable, .force = gate_force},
     };
     p->before = memory_now();

@@ -28,7 +28,8 @@ void rig_init(struct rig *r, unsigned kind)
     r->options.allocator = &r->mem.mem;
     r->options.world = &r->world.world;
     r->options.flags = kind & RIG_THREADS ? 0 : LLADD_OPT_NO_THREADS;
-    r->options.frames = kind & RIG_RESERVED ? LLADD_FRAMES_RESERVED : LLADD_FRAMES_HEAP;
+    r->options.frames = kind & RIG_RESERVED && LL_TEST_CAN_RESERVE ? LLADD_FRAMES_RESERVED
+                                                                   : LLADD_FRAMES_HEAP;
     r->options.cache_bytes = 1u << 20;
     r->options.log_ring_bytes = 128u << 10;
     r->options.log_segment_min = 16u << 10;

@@ -58,6 +58,8 @@ static void draw_sizes(struct plan *p, uint64_t *rng)
         o->flags |= LLADD_OPT_LOG_FULL_ERROR;
     }
     o->frames = (enum lladd_frames)below(rng, 3);
+    if (sizeof(void *) < 8 && o->frames == LLADD_FRAMES_RESERVED)
+        o->frames = LLADD_FRAMES_AUTO; /* not enough address space */
     o->redo_threads = (uint32_t)below(rng, 4);
 }
 

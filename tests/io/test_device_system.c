@@ -98,19 +98,26 @@ int __wrap_fstat(int, struct stat *);
 DIR *__wrap_fdopendir(int);
 struct dirent *__wrap_readdir(DIR *);
 
+/* As the C library's do: musl's own callers rely on it. */
+static void *no_memory(void)
+{
+    errno = ENOMEM;
+    return NULL;
+}
+
 void *__wrap_malloc(size_t n)
 {
-    return alloc_fails() ? NULL : __real_malloc(n);
+    return alloc_fails() ? no_memory() : __real_malloc(n);
 }
 
 void *__wrap_calloc(size_t n, size_t m)
 {
-    return alloc_fails() ? NULL : __real_calloc(n, m);
+    return alloc_fails() ? no_memory() : __real_calloc(n, m);
 }
 
 void *__wrap_realloc(void *p, size_t n)
 {
-    return alloc_fails() ? NULL : __real_realloc(p, n);
+    return alloc_fails() ? no_memory() : __real_realloc(p, n);
 }
 
 ssize_t __wrap_pread(int fd, void *buf, size_t n, off_t off)

@@ -54,7 +54,7 @@ static struct lladd_options options_for(unsigned mode)
     o.log_segment_min = 16u << 10;
     o.log_segment_max = 64u << 10;
     o.checkpoint_bytes = 64u << 10;
-    o.frames = mode ? LLADD_FRAMES_RESERVED : LLADD_FRAMES_HEAP;
+    o.frames = mode && LL_TEST_CAN_RESERVE ? LLADD_FRAMES_RESERVED : LLADD_FRAMES_HEAP;
     if (lladd_register_extension(&o, &test_extension, NULL))
         abort();
     return o;

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A process that may not have as many addresses as a file has pages, as none has on a 32-bit
+ * processor. */
+#include "rig.h"
+#include "support/fixtures.h"
+
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static struct rig r;
+
+/* Bytes of address space that the process has. */
+static rlim_t address_space(void)
+{
+    unsigned long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_eq(fscanf(f, "%lu", &pages), 1);
+    ck_assert_int_eq(fclose(f), 0);
+    return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
+/* As on a 32-bit processor: a place for every page of a file is refused, and is not the default. */
+START_TEST(without_address_space_pages_are_in_the_heap)
+{
+    struct rlimit was, less;
+    rig_init(&r, 0);
+    r.options.cache_bytes = 64u << 20;
+    r.options.frames = LLADD_FRAMES_RESERVED;
+    ck_assert_int_eq(getrlimit(RLIMIT_AS, &was), 0);
+    less = was;
+    if (LL_TEST_CAN_RESERVE) /* half of what is reserved at a time */
+        less.rlim_cur = address_space() + (512u << 20);
+    ck_assert_int_eq(setrlimit(RLIMIT_AS, &less), 0);
+    int rc = rig_try_open(&r);
+    r.options.frames = LLADD_FRAMES_AUTO;
+    int heap = rig_try_open(&r);
+    ck_assert_int_eq(setrlimit(RLIMIT_AS, &was), 0);
+    ck_assert_int_eq(rc, LLADD_NO_MEMORY);
+    ck_assert_msg(heap == 0, "%s", r.err.message);
+    lladd_pageno pages[20];
+    rig_pages(&r, pages, 20);
+    for (unsigned i = 0; i < 20; i++)
+        rig_set(&r, cell_of(pages[i], 3), i + 1);
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    for (unsigned i = 0; i < 20; i++)
+        rig_expect(&r, cell_of(pages[i], 3), i + 1);
+    rig_free(&r);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("address space");
+    TCase *tc = tcase_create("all");
+    tcase_add_test(tc, without_address_space_pages_are_in_the_heap);
+    suite_add_tcase(s, tc);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
