@@ -67,6 +67,8 @@ function(ll_test)
     if(T_DST)
         target_link_libraries(${target} PRIVATE lladd_dst)
     endif()
+    # Tests are not optimised: compiling them takes as long as compiling the library.
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
     target_link_libraries(${target} PRIVATE
         ll_flags ll_test_support ${ll_check} Threads::Threads ${T_LIBS})
     # support/check_hooks.c
