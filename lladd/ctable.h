@@ -173,7 +173,8 @@ LLADD_API int lladd_ctable_seek_for_prev(struct lladd_ctable_cursor *,
  *  nullable. They live until the cursor moves or this is called again. LLADD_BAD_STATE if the
  *  cursor is at no row. */
 LLADD_API int lladd_ctable_row(struct lladd_ctable_cursor *, struct lladd_dtable_key *key,
-                               const struct lladd_dtable_value **values, struct lladd_error *);
+                               const struct lladd_dtable_value **values, struct lladd_error *)
+    LLADD_SYMBOL(lladd_ctable_row);
 
 /* ---- many rows ------------------------------------------------------------------------------- */
 

@@ -227,12 +227,14 @@ LLADD_API void lladd_dst_fibers_free(struct lladd_dst_fibers *);
  *  are; what they hold and have allocated is lost. */
 LLADD_API int lladd_dst_run(struct lladd_dst_fibers *, struct lladd_dst *dst, void *(*fn)(void *),
                             void *arg, struct lladd_error *);
-/** Of the last run, or of the one that goes on. */
-LLADD_API void lladd_dst_run_stats(const struct lladd_dst_fibers *, struct lladd_dst_run_stats *);
-/** A scheduling point of the caller's own: of a device, before each call. Nothing outside a run. */
-LLADD_API void lladd_dst_point(enum lladd_dst_point);
-/** Ends the run from inside one of its fibers, as if the lights went out: it returns LLADD_END, and
- *  this call does not return. Nothing outside a run. */
+/** Statistics of the last run, or of the one that is running. */
+LLADD_API void lladd_dst_run_stats(const struct lladd_dst_fibers *, struct lladd_dst_run_stats *)
+    LLADD_SYMBOL(lladd_dst_run_stats);
+/** A scheduling point of the caller's own: a device calls it before each operation. Does nothing
+ *  outside a run. */
+LLADD_API void lladd_dst_point(enum lladd_dst_point) LLADD_SYMBOL(lladd_dst_point);
+/** Ends the run from inside one of its fibers, like a power failure: lladd_dst_run returns
+ *  LLADD_END, and this call does not return. Does nothing outside a run. */
 LLADD_API void lladd_dst_stop(void);
 /** Virtual time of the run; 0 outside one. The clock of handles that have none of their own. */
 LLADD_API uint64_t lladd_dst_now_ns(void);

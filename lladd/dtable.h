@@ -358,7 +358,7 @@ struct lladd_dtable_run_info {
 };
 /** Information on an open run. LLADD_WRONG_TYPE if the table is not a run. */
 LLADD_API int lladd_dtable_run_info(const struct lladd_dtable *, struct lladd_dtable_run_info *,
-                                    struct lladd_error *);
+                                    struct lladd_error *) LLADD_SYMBOL(lladd_dtable_run_info);
 /** Calls fn for each page of a run, the descriptor's included; not 0 stops. */
 LLADD_API int lladd_dtable_run_pages(struct lladd_db *, lladd_pageno root,
                                      int (*fn)(void *ctx, lladd_pageno), void *ctx,
@@ -395,7 +395,8 @@ struct lladd_dtable_cache_stats {
     uint64_t reads, evictions;
 };
 /** Fills as much as out->struct_size says. */
-LLADD_API void lladd_dtable_cache_stats(struct lladd_db *, struct lladd_dtable_cache_stats *);
+LLADD_API void lladd_dtable_cache_stats(struct lladd_db *, struct lladd_dtable_cache_stats *)
+    LLADD_SYMBOL(lladd_dtable_cache_stats);
 
 #ifdef __cplusplus
 }

@@ -101,7 +101,8 @@ LLADD_API struct lladd_dtable_config *lladd_dtable_param_child(const struct llad
 LLADD_API struct lladd_dtable_config *lladd_dtable_param_layer(const struct lladd_dtable_config *,
                                                                const char *name, size_t i);
 /** What `configure` has answered. */
-LLADD_API const struct lladd_dtable_caps *lladd_dtable_caps(const struct lladd_dtable_config *);
+LLADD_API const struct lladd_dtable_caps *lladd_dtable_caps(const struct lladd_dtable_config *)
+    LLADD_SYMBOL(lladd_dtable_caps);
 /** What `configure` has put there, freed with lladd_free when the configuration is. */
 LLADD_API void lladd_dtable_config_state_set(struct lladd_dtable_config *, void *state);
 LLADD_API void *lladd_dtable_config_state(const struct lladd_dtable_config *);
@@ -268,7 +269,8 @@ LLADD_API struct lladd_dtable *lladd_dtable_layer(const struct lladd_dtable *, c
 struct lladd_dtable_source;
 /** The layer's stream of that name; LLADD_CORRUPT_RUN if there is none. In `open`. */
 LLADD_API int lladd_dtable_source(const struct lladd_dtable *, const char *name,
-                                  const struct lladd_dtable_source **out, struct lladd_error *);
+                                  const struct lladd_dtable_source **out, struct lladd_error *)
+    LLADD_SYMBOL(lladd_dtable_source);
 LLADD_API uint64_t lladd_dtable_source_size(const struct lladd_dtable_source *);
 /** Contents in a block, and how many blocks there are. */
 LLADD_API uint32_t lladd_dtable_source_block(const struct lladd_dtable_source *);

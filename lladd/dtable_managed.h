@@ -196,9 +196,10 @@ struct lladd_managed_stats {
 /** Fills as much as out->struct_size says. `runs` (nullable) gets the newest `n` runs, newest
  *  first. */
 LLADD_API int lladd_managed_stats(struct lladd_managed *, struct lladd_managed_stats *out,
-                                  struct lladd_managed_run *runs, size_t n, struct lladd_error *);
-/** Calls fn for each page of the catalogue and of all tables' runs, those to be freed included;
- *  not 0 stops. Nobody may be changing any. */
+                                  struct lladd_managed_run *runs, size_t n, struct lladd_error *)
+    LLADD_SYMBOL(lladd_managed_stats);
+/** Calls fn for each page of the catalogue and of all tables' runs, obsolete ones included; not 0
+ *  stops. No thread may be changing any of them. */
 LLADD_API int lladd_managed_pages(struct lladd_db *, int (*fn)(void *ctx, lladd_pageno), void *ctx,
                                   struct lladd_error *);
 

@@ -183,9 +183,9 @@ struct lladd_hash_stats {
 };
 /** Fills as much as out->struct_size says. Reads every bucket. */
 LLADD_API int lladd_hash_stats(struct lladd_hash *, struct lladd_hash_stats *,
-                               struct lladd_error *);
-/** Calls fn for each page the table consists of, blobs included; not 0 stops and is what it
- *  returns. Nobody may be changing the table. */
+                               struct lladd_error *) LLADD_SYMBOL(lladd_hash_stats);
+/** Calls fn for each page of the table, blobs included; if fn does not return 0, stops and returns
+ *  that value. No thread may be changing the table. */
 LLADD_API int lladd_hash_pages(struct lladd_hash *, int (*fn)(void *ctx, lladd_pageno), void *ctx,
                                struct lladd_error *);
 /** Checks the table: every key in its bucket and only once, chains, counts, blobs.

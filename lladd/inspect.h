@@ -34,7 +34,8 @@ struct lladd_inspect;
  *  that is open at the same time, each name and each fence of the log, a page for each allocation
  *  map of the page file, and a few hundred KiB. */
 LLADD_API int lladd_inspect(const char *dir, const struct lladd_options *options,
-                            struct lladd_inspect **out, struct lladd_error *err);
+                            struct lladd_inspect **out, struct lladd_error *err)
+    LLADD_SYMBOL(lladd_inspect);
 LLADD_API void lladd_inspect_close(struct lladd_inspect *);
 
 /* ---- the whole ------------------------------------------------------------------------------ */
@@ -90,7 +91,8 @@ struct lladd_inspect_info {
     lladd_lsn recycled_to;   /**< where it went on after the last such place; 0: none */
 };
 /** `out->struct_size` must be set. */
-LLADD_API int lladd_inspect_info(const struct lladd_inspect *, struct lladd_inspect_info *out);
+LLADD_API int lladd_inspect_info(const struct lladd_inspect *, struct lladd_inspect_info *out)
+    LLADD_SYMBOL(lladd_inspect_info);
 
 /** Where the log ends, in words: "" if there is nothing to say. Names file, byte and LSN. */
 LLADD_API const char *lladd_inspect_log_end(const struct lladd_inspect *);
@@ -200,7 +202,8 @@ struct lladd_inspect_page {
 /** LLADD_OUT_OF_RANGE beyond the end of the file. A damaged page is no error: out->code says it.
  *  Of a database in use the view may be taken anew before a page is called damaged. */
 LLADD_API int lladd_inspect_page(struct lladd_inspect *, lladd_pageno,
-                                 struct lladd_inspect_page *out, struct lladd_error *);
+                                 struct lladd_inspect_page *out, struct lladd_error *)
+    LLADD_SYMBOL(lladd_inspect_page);
 /** What its type's describe callback says; false if there is none. */
 LLADD_API bool lladd_inspect_describe_page(struct lladd_inspect *,
                                            const struct lladd_inspect_page *, struct lladd_sink *);

@@ -470,9 +470,10 @@ struct lladd_txn_now {
     lladd_savepoint_id taken_back;
     unsigned actions; /**< open top actions */
 };
-/** For extensions that follow a transaction. Read-only ones are fine; LLADD_BAD_STATE if it is
- *  prepared, the poison's code if the handle is poisoned. */
-LLADD_API int lladd_txn_now(struct lladd_txn *, struct lladd_txn_now *out);
+/** For extensions that follow a transaction; read-only transactions are allowed. LLADD_BAD_STATE if
+ *  it is prepared, the poison's code if the handle is poisoned. */
+LLADD_API int lladd_txn_now(struct lladd_txn *, struct lladd_txn_now *out)
+    LLADD_SYMBOL(lladd_txn_now);
 
 /** Connects a logged object record with the moment its change is in memory. */
 struct lladd_token {
@@ -601,7 +602,7 @@ struct lladd_stats {
                                    in passes over the log; part of recovered_redone */
 };
 /** Fills as much as out->struct_size says. Works on a poisoned handle as well. */
-LLADD_API int lladd_stats(struct lladd_db *, struct lladd_stats *);
+LLADD_API int lladd_stats(struct lladd_db *, struct lladd_stats *) LLADD_SYMBOL(lladd_stats);
 /** Every statistic as name and value ("log.syncs", "op.counter.add.count"); not 0 stops. */
 typedef int lladd_stat_fn(void *ctx, const char *name, uint64_t value);
 LLADD_API int lladd_stat_each(struct lladd_db *, lladd_stat_fn *, void *ctx);

@@ -205,7 +205,8 @@ struct lladd_lock_stats {
     uint64_t memory; /**< bytes of names, holds and tables, cached ones included */
 };
 /** Fills as much as out->struct_size says. */
-LLADD_API int lladd_lock_stats(struct lladd_db *, struct lladd_lock_stats *, struct lladd_error *);
+LLADD_API int lladd_lock_stats(struct lladd_db *, struct lladd_lock_stats *, struct lladd_error *)
+    LLADD_SYMBOL(lladd_lock_stats);
 
 #ifdef __cplusplus
 }

@@ -126,7 +126,8 @@ struct lladd_sim_contract_report {
  *  look at (*out)->broken. An error (and *out NULL): the input is no good, or there is no memory or
  *  no process. Forks; nothing that the callbacks do to memory is seen by the caller. */
 LLADD_API int lladd_sim_contract(const struct lladd_sim_contract *,
-                                 struct lladd_sim_contract_report **out, struct lladd_error *);
+                                 struct lladd_sim_contract_report **out, struct lladd_error *)
+    LLADD_SYMBOL(lladd_sim_contract);
 LLADD_API void lladd_sim_contract_free(struct lladd_sim_contract_report *);
 /** For people, and as one JSON object in one line. Return what the sink does. */
 LLADD_API int lladd_sim_contract_text(const struct lladd_sim_contract_report *,

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """headers.py <include dir> <folder of headers> <c compiler> <c++ compiler>: each public header
-compiles as the only thing in a file, as strict C11 and as C++17, without a warning."""
+compiles by itself, as strict C11 and as C++17, without a warning. In C++ a variable of every
+struct, union and enum can be declared by the name alone: no function of that name hides it."""
 import os
+import re
 import subprocess
 import sys
 
@@ -14,9 +16,63 @@ def public(name):
 
 
 def complaints(command, source):
-    """What the compiler says, or None if it is content."""
+    """The compiler's output, or None if it succeeds."""
     done = subprocess.run(command, input=source, text=True, stderr=subprocess.PIPE)
     return done.stderr if done.returncode != 0 else None
+
+
+# Calls of functions that have the name of a struct.
+CALLS = """
+int call(lladd_managed *t, lladd_db *db, lladd_txn *txn) {
+    lladd_managed_stats s{};
+    lladd_stats all{};
+    lladd_txn_now now{};
+    lladd_dtable_value v = lladd_dtable_value("a", 1);
+    s.struct_size = sizeof s;
+    all.struct_size = sizeof(lladd_stats);
+    return lladd_managed_stats(t, &s, nullptr, 0, nullptr) + lladd_stats(db, &all) +
+           lladd_txn_now(txn, &now) + (int)v.bytes.len;
+}
+"""
+
+
+def types_of(text):
+    """The names of its structs, unions and enums: the complete ones, and all."""
+    text = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.S)
+    names = re.findall(r"^(?:typedef )?(?:struct|union|enum) (lladd_\w+)\s*([{;])", text, re.M)
+    return {name for name, how in names if how == "{"}, {name for name, _ in names}
+
+
+def variables(headers, texts):
+    """A file with a variable of each type; of one that is not complete, a pointer."""
+    complete, all_types = set(), set()
+    for text in texts:
+        here, known = types_of(text)
+        complete |= here
+        all_types |= known
+    lines = [f"#include <lladd/{name}>" for name in headers]
+    for name in sorted(all_types):
+        lines.append(f"extern {name} {'' if name in complete else '*'}a_{name};")
+    return "\n".join(lines) + CALLS, len(all_types)
+
+
+def hidden_types(include, folder, headers, cxx):
+    """The number of errors in C++; checks that an error is found, too."""
+    command = [cxx, "-std=c++17", "-xc++"] + WARNINGS + ["-Wno-redundant-decls", "-I", include, "-"]
+    texts = []
+    for name in headers:
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            texts.append(file.read())
+    source, n = variables(headers, texts)
+    said = complaints(command, source)
+    if said is not None:
+        print(f"{said}C++ has not all structs of the headers")
+    hides = "struct lladd_hidden {\n int n;\n};\nint lladd_hidden(struct lladd_hidden *);\n"
+    made = hides + "\n".join(variables([], [hides])[0].splitlines()[:1])
+    if complaints(command, made) is None:
+        print("a struct that a function hides is found")
+        return 1
+    return (said is not None) + (n < 150)
 
 
 def main(include, folder, cc, cxx):
@@ -31,7 +87,10 @@ def main(include, folder, cc, cxx):
             if said is not None:
                 print(f"{said}<lladd/{name}> does not compile with {' '.join(language[:2])}")
                 failed += 1
-    # And the check can fail.
+    headers = [name for name in sorted(filter(public, os.listdir(folder)))
+               if name != "error_list.h"]
+    failed += hidden_types(include, folder, headers, cxx)
+    # The check must be able to fail.
     for language in languages:
         absent = "#include <lladd/absent.h>\n"
         if complaints(language + WARNINGS + ["-I", include, "-"], absent) is None:
