@@ -12,4 +12,12 @@ void ll_assert_failed(const char *expr, const char *file, int line)
     (void)fprintf(stderr, "lladd: %s:%d: expected: %s\n", file, line, expr);
     abort();
 }
+
+void ll_misuse_failed(const char *expr, const char *file, int line, const char *why,
+                      const char *what)
+{
+    (void)fprintf(stderr, "lladd: %s (%s); docs/threads.md, %s:%d: expected: %s\n", why, what,
+                  file, line, expr);
+    abort();
+}
 #endif

@@ -68,8 +68,14 @@ int ll_io_code(int rc, bool writing);
 #ifdef LLADD_DEBUG
 void ll_assert_failed(const char *expr, const char *file, int line) __attribute__((noreturn));
 #define LL_ASSERT(e) ((e) ? (void)0 : ll_assert_failed(#e, __FILE__, __LINE__))
+/* The same for a mistake in an extension: why it is one, and with which object. */
+void ll_misuse_failed(const char *expr, const char *file, int line, const char *why,
+                      const char *what) __attribute__((noreturn));
+#define LL_MISUSE(e, why, what) \
+    ((e) ? (void)0 : ll_misuse_failed(#e, __FILE__, __LINE__, why, what))
 #else
 #define LL_ASSERT(e) ((void)sizeof((e) ? 1 : 0))
+#define LL_MISUSE(e, why, what) ((void)sizeof((e) ? (why) : (what)))
 #endif
 
 #define LL_LIKELY(x) __builtin_expect(!!(x), 1)

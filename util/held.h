@@ -68,5 +68,10 @@ void ll_word_wait_with_credit(const char *what, const uint32_t *word, uint32_t e
 /* Debug builds: checks a thread that is about to take log credit, for which it may have to wait. It
  * must hold no credit, no page, and no mutex that a thread with credit may wait for. */
 void ll_held_check_credit(void);
+/* Debug builds: checks a thread at a place where `durable` callbacks may run, whether one is due or
+ * not. It must hold no mutex of the core, no mutex under which a structure of the library creates
+ * something (THR-2), and no credit. The mutexes that an application holds during a commit are its
+ * own responsibility. */
+void ll_held_check_callbacks(void);
 
 #endif

@@ -63,14 +63,24 @@ static bool comes_before_credit(uint32_t rank)
 
 void ll_held_check_credit(void)
 {
-    LL_ASSERT(ll_held.credits == 0);
-    LL_ASSERT(ll_held.pages == 0);
+    LL_MISUSE(ll_held.credits == 0, "log credit is asked for with log credit in hand", "credit");
+    LL_MISUSE(ll_held.pages == 0, "log credit is asked for with a page held", "credit");
     for (const struct lladd_mutex *h = ll_held.mutexes; h; h = h->below)
-        LL_ASSERT(comes_before_credit(h->rank));
+        LL_MISUSE(comes_before_credit(h->rank), "log credit is asked for with a mutex held",
+                  h->name);
 }
 
-/* Below every mutex this thread holds, `except` apart; and no wait for it closes a circle with
- * pages and credit. */
+void ll_held_check_callbacks(void)
+{
+    for (const struct lladd_mutex *h = ll_held.mutexes; h; h = h->below)
+        LL_MISUSE(h->rank >= LLADD_RANK_EXTENSION && h->rank < LLADD_RANK_DATABASE,
+                  "callbacks of commits may run with a mutex of the library held", h->name);
+    LL_MISUSE(ll_held.credits == 0, "callbacks of commits may run with log credit in hand",
+              "credit");
+}
+
+/* Is the rank below that of every mutex this thread holds except `except`, and does a wait for it
+ * form no cycle with pages and credit? */
 static bool rank_allowed(uint32_t rank, const struct lladd_mutex *except)
 {
     for (const struct lladd_mutex *h = ll_held.mutexes; h; h = h->below) {
@@ -84,8 +94,11 @@ static bool rank_allowed(uint32_t rank, const struct lladd_mutex *except)
 
 static void check_before_lock(const struct lladd_mutex *m)
 {
-    LL_ASSERT(!lladd_mutex_mine(m));
-    LL_ASSERT(rank_allowed(m->rank, NULL));
+    LL_MISUSE(!lladd_mutex_mine(m), "a mutex is taken by the thread that has it", m->name);
+    LL_MISUSE(rank_allowed(m->rank, NULL),
+              "a mutex is taken that comes before another one, a page or the log credit that the "
+              "thread has",
+              m->name);
 }
 
 static void note_locked(struct lladd_mutex *m)
@@ -99,7 +112,7 @@ static void note_locked(struct lladd_mutex *m)
 
 static void note_unlock(struct lladd_mutex *m)
 {
-    LL_ASSERT(lladd_mutex_mine(m));
+    LL_MISUSE(lladd_mutex_mine(m), "a mutex is released that the thread does not hold", m->name);
     struct lladd_mutex **place = &ll_held.mutexes;
     while (*place != m)
         place = &(*place)->below;
@@ -111,13 +124,22 @@ static void note_unlock(struct lladd_mutex *m)
 
 static void check_before_wait(const struct lladd_mutex *m)
 {
-    LL_ASSERT(lladd_mutex_mine(m));
-    LL_ASSERT(rank_allowed(m->rank, m));
-    /* Of conditions those of the buffer, the log and the device: pages and their I/O. */
-    LL_ASSERT(ll_held.credits == 0 || (m->rank > LLADD_RANK_PAGE && m->rank < LLADD_RANK_LEAF));
+    LL_MISUSE(lladd_mutex_mine(m), "a condition is waited for without its mutex", m->name);
+    LL_MISUSE(rank_allowed(m->rank, m),
+              "a condition is waited for with a mutex, a page or log credit held that comes after "
+              "its mutex",
+              m->name);
+    /* Allowed with credit are the conditions of the buffer, the log and the device: pages and their
+     * I/O. */
+    LL_MISUSE(ll_held.credits == 0 || (m->rank > LLADD_RANK_PAGE && m->rank < LLADD_RANK_LEAF),
+              "a condition is waited for with log credit in hand", m->name);
 }
 #else
 void ll_held_check_credit(void)
+{
+}
+
+void ll_held_check_callbacks(void)
 {
 }
 
@@ -406,7 +428,8 @@ void ll_word_wait_with_credit(const char *what, const uint32_t *word, uint32_t e
 static void word_wait(const char *what, const uint32_t *word, uint32_t expected, uint32_t bits,
                       uint64_t ns)
 {
-    LL_ASSERT(ll_held.credits == 0);
+    LL_MISUSE(ll_held.credits == 0, "a thread sleeps with log credit in hand",
+              what ? what : "a word");
     ll_word_wait_with_credit(what, word, expected, bits, ns);
 }
 
