@@ -153,7 +153,7 @@ int lladd_checkpoint(struct lladd_db *db, struct lladd_error *err)
 {
     int rc = ll_db_enter(db, err);
     if (!rc)
-        rc = ll_db_no_page(db, err, "lladd_checkpoint");
+        rc = ll_db_may_checkpoint(db, err, "lladd_checkpoint");
     return rc ? rc : ll_checkpoint(&db->core, true, err);
 }
 
@@ -178,7 +178,7 @@ int lladd_maintain(struct lladd_db *db, bool *more, struct lladd_error *err)
     bool log_more = false, pages_more = false, redo_more = false;
     int rc = ll_db_enter(db, err);
     if (!rc)
-        rc = ll_db_no_page(db, err, "lladd_maintain");
+        rc = ll_db_may_checkpoint(db, err, "lladd_maintain");
     if (more)
         *more = false;
     /* A page that cannot be redone is said, but is no reason to leave the rest undone. */

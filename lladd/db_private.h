@@ -76,6 +76,15 @@ static inline int ll_db_no_page(const struct lladd_db *db, struct lladd_error *e
 {
     return LL_UNLIKELY(ll_held_pages(db)) ? ll_db_refuse_held(err, call) : 0;
 }
+/* The same for a call that takes the checkpoint's mutex, and LLADD_BAD_STATE for a class that is
+ * being asked at a checkpoint: its thread has that mutex. */
+int ll_db_refuse_asked(struct lladd_error *, const char *call);
+static inline int ll_db_may_checkpoint(const struct lladd_db *db, struct lladd_error *err,
+                                       const char *call)
+{
+    int rc = ll_db_no_page(db, err, call);
+    return !rc && ll_core_asks_class(&db->core) ? ll_db_refuse_asked(err, call) : rc;
+}
 /* ll_txn_enter for a call that may wait for others: no page is held, and what log credit the caller
  * has taken is put down (BUF-3). */
 static inline int ll_txn_enter_unlatched(struct lladd_txn *txn, const char *call)

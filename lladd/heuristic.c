@@ -73,6 +73,8 @@ int lladd_heuristic(struct lladd_txn *txn, enum lladd_outcome outcome)
     struct lladd_error why = LLADD_ERROR_INIT;
     lladd_lsn lsn;
     int rc = enter(txn, outcome);
+    if (!rc)
+        rc = ll_db_may_checkpoint(ll_db_of(txn->core), &txn->err, "lladd_heuristic");
     if (rc)
         return rc;
     struct ll_core *core = txn->core;
@@ -142,7 +144,7 @@ int lladd_forget(struct lladd_db *db, const struct lladd_gid *gid, struct lladd_
     struct ll_heuristic h;
     int rc = ll_db_enter(db, err);
     if (!rc)
-        rc = ll_db_no_page(db, err, "lladd_forget");
+        rc = ll_db_may_checkpoint(db, err, "lladd_forget");
     if (!rc)
         rc = ll_gid_check(gid, err);
     if (rc)

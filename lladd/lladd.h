@@ -257,6 +257,10 @@ LLADD_API int lladd_commit(struct lladd_txn *);
  *  returned 0. Consumes the handle as lladd_commit does. *out is 0 if there is nothing to wait
  *  for. */
 LLADD_API int lladd_commit_async(struct lladd_txn *, lladd_lsn *out);
+/** Returns 0 when the commit or prepare record at the LSN is durable; at once for LSN 0. Runs
+ *  `durable` callbacks of participants (THR-2), so the caller must hold no page (LLADD_BAD_STATE)
+ *  and no mutex that a callback may take; lladd_force runs none. LLADD_BAD_ARGUMENT beyond the
+ *  log's end. */
 LLADD_API int lladd_wait(struct lladd_db *, lladd_lsn, struct lladd_error *);
 /** Rolls back. Never fails for lack of space or memory (REC-3). Consumes the handle as lladd_commit
  *  does. */

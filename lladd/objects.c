@@ -168,8 +168,15 @@ static int log_pin(struct ll_core *core, const char *name, lladd_lsn lsn, struct
     memcpy(bytes + 8, name, len);
     struct ll_record rec = {
         .kind = LL_REC_PIN, .page = LLADD_NO_PAGE, .redo = lladd_span_of(bytes, 8 + len)};
-    int rc = ll_core_append(core, &rec, err);
+    int rc = lsn.v ? ll_core_append(core, &rec, err) : ll_core_append_aside(core, &rec, err);
     return rc ? rc : ll_log_force(core->log, rec.lsn, err);
+}
+
+/* The space that a checkpoint takes for one more, and the record that clears it. */
+static int want_space(struct ll_core *core, struct lladd_error *err)
+{
+    int rc = ll_core_mark(core, err);
+    return rc ? rc : ll_core_set_aside(core, true, err);
 }
 
 /* lsn 0: the pin goes. What could not be logged has not happened. */
@@ -180,7 +187,10 @@ static int change_pin(struct ll_core *core, const char *name, lladd_lsn lsn,
     int rc = ll_pin_put(core, name, lsn, err);
     if (rc)
         return rc;
-    rc = log_pin(core, name, lsn, err);
+    if (lsn.v)
+        rc = want_space(core, err);
+    if (!rc)
+        rc = log_pin(core, name, lsn, err);
     if (rc)
         (void)ll_pin_put(core, name, before, NULL); /* there is room: there was */
     return rc;
@@ -191,7 +201,7 @@ int lladd_pin_set(struct lladd_db *db, const char *name, lladd_lsn lsn, struct l
     struct ll_core *core = &db->core;
     int rc = ll_db_enter(db, err);
     if (!rc)
-        rc = ll_db_no_page(db, err, "lladd_pin_set");
+        rc = ll_db_may_checkpoint(db, err, "lladd_pin_set");
     if (!rc)
         rc = check_pin(name, err);
     if (rc)
@@ -212,7 +222,7 @@ int lladd_pin_clear(struct lladd_db *db, const char *name, struct lladd_error *e
     struct ll_core *core = &db->core;
     int rc = ll_db_enter(db, err);
     if (!rc)
-        rc = ll_db_no_page(db, err, "lladd_pin_clear");
+        rc = ll_db_may_checkpoint(db, err, "lladd_pin_clear");
     if (!rc)
         rc = check_pin(name, err);
     if (rc)
@@ -254,8 +264,10 @@ int lladd_fence(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
     /* Old copies in the cache must not be written over the new contents. */
     ll_instant_forget(core, first, n);
     rc = ll_buffer_drop(core->buffer, first, n);
-    if (rc)
+    if (rc) {
+        ll_log_credit_trim(core->log, &txn->credit);
         return ll_fail_page(&txn->err, rc, first, "a page of the extent is in use");
+    }
     unsigned char bytes[16];
     lladd_put64(bytes, first.v);
     lladd_put64(bytes + 8, n);
@@ -282,6 +294,19 @@ static int want_fence(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
         if (ll_fence_of_locked(txn->core, first.v + i).v == 0)
             return lladd_fence(txn, first, n);
     return 0;
+}
+
+/* Raw pages have no LSN that the buffer's gate could look at (BUF-1). But what they were before the
+ * fence, they must not be after a crash: a transaction that gave them up in a closed action, and
+ * was rolled back, has not waited for the log. */
+static int force_fences(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
+{
+    lladd_lsn newest = {0};
+    for (uint64_t i = 0; i < n; i++) {
+        lladd_lsn lsn = ll_fence_of_locked(txn->core, first.v + i);
+        newest = lsn.v > newest.v ? lsn : newest;
+    }
+    return ll_log_force(txn->core->log, newest, &txn->err);
 }
 
 int lladd_bulk_write(struct lladd_txn *txn, lladd_pageno first, uint64_t n, const char *page_type,
@@ -313,7 +338,10 @@ int lladd_bulk_write(struct lladd_txn *txn, lladd_pageno first, uint64_t n, cons
             p, ll_fence_of_locked(
                    core, first.v + i)); /* and base 0: the first logged change takes an image */
     }
-    rc = ll_instant_settle(core, first, n, &txn->err);
+    if (!type)
+        rc = force_fences(txn, first, n);
+    if (!rc)
+        rc = ll_instant_settle(core, first, n, &txn->err);
     return rc ? rc
               : ll_buffer_bulk_write(core->buffer, first, n, bytes, type != NULL, &txn->err);
 }

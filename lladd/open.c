@@ -690,12 +690,32 @@ static int write_clean(struct ll_core *core, lladd_lsn end)
     return rc;
 }
 
+/* Makes durable what has committed, tells those that asked for it, and takes a checkpoint of
+ * everything. */
+static int close_round(struct lladd_db *db, struct lladd_error *err)
+{
+    struct ll_core *core = &db->core;
+    lladd_lsn last = lladd_lsn_of(lladd_atomic_load64(&core->txns.visible));
+    int rc = last.v ? ll_log_force(core->log, last, err) : 0;
+    if (!rc)
+        ll_txns_drain(core);
+    if (!rc)
+        rc = abort_all(db); /* what was begun by those that were told */
+    (void)ll_txns_give_back(core);
+    core->closing = true;
+    return rc ? rc : ll_checkpoint(core, true, err);
+}
+
+/* Those that are told may write. What they write after the last checkpoint is left to the next
+ * open, as after a crash: a clean stop says that there is nothing to redo. */
+enum { CLOSE_ROUNDS = 16 };
+
 static int close_clean(struct lladd_db *db)
 {
     struct ll_core *core = &db->core;
     struct lladd_error err = LLADD_ERROR_INIT;
     lladd_lsn end;
-    bool more = true;
+    bool more = true, settled = false;
     int rc = ll_core_check(core, &err);
     if (!rc)
         ll_losers_expect(core);
@@ -705,22 +725,19 @@ static int close_clean(struct lladd_db *db)
         rc = abort_all(db);
     if (rc || !lladd_atomic_load32(&core->marked))
         return rc; /* nothing was written: the control block still says clean */
-    (void)ll_txns_give_back(core);
-    lladd_lsn last = lladd_lsn_of(lladd_atomic_load64(&core->txns.visible));
-    if (last.v)
-        rc = ll_log_force(core->log, last, &err);
-    if (!rc)
-        ll_txns_drain(core);
-    core->closing = true; /* nothing is written after this checkpoint */
-    if (!rc)
-        rc = ll_checkpoint(core, true, &err);
+    for (unsigned i = 0; !rc && !settled && i < CLOSE_ROUNDS; i++) {
+        rc = close_round(db, &err);
+        settled = ll_core_settled(core);
+    }
     /* A class had no space for what it writes in a checkpoint: nothing is reserved for that. All
-     * that was committed is durable, and the next open redoes it. */
-    if (core->class_without_space && last.v <= ll_log_durable(core->log).v)
-        return ll_core_check(core, &err);
+     * that was committed is made durable, and the next open redoes it. */
+    if (core->class_without_space) {
+        rc = ll_core_check(core, &err);
+        settled = false;
+    }
     if (!rc)
         rc = ll_log_finish(core->log, &end, &err);
-    return rc ? rc : write_clean(core, end);
+    return rc || !settled ? rc : write_clean(core, end);
 }
 
 int lladd_close(struct lladd_db *db)

@@ -37,8 +37,7 @@ int lladd_begin(struct lladd_db *db, const struct lladd_txn_options *o, struct l
     if (rc)
         return rc;
     txn->durability = (uint8_t)db->durability;
-    uint64_t asking = lladd_atomic_load64(&db->core.asking_class);
-    txn->frees_log = (o && o->frees_log) || (asking && asking == lladd_thread_self());
+    txn->frees_log = (o && o->frees_log) || ll_core_asks_class(&db->core);
     if (o) {
         txn->read_only = o->read_only;
         lladd_atomic_store32(&txn->system, o->system);
@@ -99,38 +98,36 @@ void ll_txn_tell_committed(struct lladd_txn *txn, lladd_lsn commit)
 static int commit_nothing(struct lladd_txn *txn, bool wait, lladd_lsn *out)
 {
     struct ll_core *core = txn->core;
-    *out = lladd_lsn_of(lladd_atomic_load64(&core->txns.visible));
+    bool tells, system = lladd_atomic_load32(&txn->system);
+    int rc = ll_txn_end_unlogged(txn, out, &tells);
+    if (rc)
+        return rc;
     ll_txn_tell_committed(txn, *out);
     if (wait && out->v) {
-        int rc = wait_for(core, *out, txn->durability, &txn->err);
-        if (rc) {
-            ll_txn_release(txn);
-            return rc;
-        }
-        if (txn->durability == LLADD_DURABLE)
+        rc = wait_for(core, *out, txn->durability, &txn->err);
+        if (!rc && txn->durability == LLADD_DURABLE)
             ll_observe_durable(core, *out);
     }
-    for (size_t i = 0; i < txn->n_joined; i++) {
-        const struct lladd_participant *p = txn->joined[i].participant;
-        if (p->durable)
-            p->durable(p->ctx, txn->joined[i].state, core->db, *out);
-    }
-    lladd_atomic_count64(&core->txns.read, 1);
     ll_txn_release(txn);
+    if (rc)
+        return rc;
+    lladd_atomic_count64(&core->txns.read, 1);
+    if (tells)
+        ll_txns_ended(core, system);
     return 0;
 }
 
 /* The commit is logged: waits for it as far as the transaction's durability says, or because
  * so much is set aside for commits that are not durable (`drain`). */
 static int see_through(struct ll_core *core, lladd_lsn lsn, bool wait, bool drain,
-                       unsigned durability)
+                       unsigned durability, bool system)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
     int rc = wait ? wait_for(core, lsn, drain ? LLADD_DURABLE : durability, &why)
                   : ll_log_force(core->log, lsn, &why);
     if (!rc && (drain || durability == LLADD_DURABLE)) {
         ll_observe_durable(core, lsn);
-        ll_txns_drain(core);
+        ll_txns_ended(core, system);
     }
     return rc;
 }
@@ -177,11 +174,12 @@ static int commit(struct lladd_txn *txn, bool wait, lladd_lsn *out)
         return rc;
     }
     unsigned durability = txn->durability;
+    bool system = lladd_atomic_load32(&txn->system);
     ll_txn_tell_committed(txn, *out);
     ll_txn_release(txn);
     ll_background_poll(ll_db_of(core));
-    bool drain = (!wait || durability != LLADD_DURABLE) && !ll_txns_relieve(core);
-    return wait || drain ? see_through(core, *out, wait, drain, durability) : 0;
+    bool drain = (!wait || durability != LLADD_DURABLE) && !ll_txns_relieve(core, system);
+    return wait || drain ? see_through(core, *out, wait, drain, durability, system) : 0;
 }
 
 int lladd_commit(struct lladd_txn *txn)
@@ -204,6 +202,8 @@ int lladd_commit_async(struct lladd_txn *txn, lladd_lsn *out)
 int lladd_wait(struct lladd_db *db, lladd_lsn lsn, struct lladd_error *err)
 {
     int rc = ll_db_enter(db, err);
+    if (!rc)
+        rc = ll_db_no_page(db, err, "lladd_wait");
     if (!rc && lsn.v)
         rc = ll_log_force(db->core.log, lsn, err);
     if (!rc) {

@@ -140,6 +140,12 @@ int ll_db_refuse_held(struct lladd_error *err, const char *call)
                    call);
 }
 
+int ll_db_refuse_asked(struct lladd_error *err, const char *call)
+{
+    return ll_fail(err, LLADD_BAD_STATE,
+                   "%s by a class that is asked at a checkpoint: it would wait for itself", call);
+}
+
 /* What most of everything comes through: no call of its own. */
 static inline __attribute__((always_inline)) int update(struct lladd_txn *txn, lladd_op_id id,
                                                         lladd_pageno page, struct lladd_span args,

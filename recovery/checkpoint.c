@@ -337,13 +337,23 @@ int ll_core_pinner(struct ll_core *core, struct lladd_pinner *out, struct lladd_
  * at the next; the one after gives the log up. What did not pay may pay when it holds more. */
 enum { CLASS_NEEDS = 3 };
 
+bool ll_core_settled(struct ll_core *core)
+{
+    return ll_log_tail(core->log).v == lladd_atomic_load64(&core->settled_tail) &&
+           ll_buffer_dirty_count(core->buffer) == 0;
+}
+
 bool ll_checkpoint_frees(struct ll_core *core)
 {
-    lladd_lsn tail = ll_log_tail(core->log), low = needed(core, tail, NULL);
+    /* Where the next one would begin redo; but one that would say the same as the last leaves that
+     * where it is. */
+    lladd_lsn tail = ll_log_tail(core->log);
+    lladd_lsn redo = ll_core_settled(core) ? ll_core_redo(core) : tail;
+    lladd_lsn low = needed(core, redo, NULL);
     if (ll_log_would_free(core->log, low))
         return true;
     lladd_lsn hard = ll_txns_oldest(core, NULL);
-    hard = needed_by_pins(core, hard.v < tail.v ? hard : tail, NULL);
+    hard = needed_by_pins(core, hard.v < redo.v ? hard : redo, NULL);
     return ll_log_would_free(core->log, hard) &&
            (low.v != lladd_atomic_load64(&core->in_vain_low) ||
             lladd_atomic_load32(&core->in_vain) < CLASS_NEEDS ||
@@ -553,6 +563,10 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     /* What redo has left for later needs the log from its start on. */
     if (!rc && !LLADD_PLANTED(LLADD_BUG_BEHIND))
         rc = ll_instant_finish(core, err);
+    /* What a commit lets go is needed until that is durable: so commits that nothing has forced
+     * come before classes are asked. */
+    if (!rc)
+        rc = ll_log_force(core->log, lladd_lsn_of(lladd_atomic_load64(&core->txns.visible)), err);
     /* Before the horizon: closing flushes what classes write with the rest. */
     if (!rc)
         rc = each_class(core, true, lladd_lsn_of(0), err);
@@ -561,7 +575,7 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     lladd_atomic_store32(&core->pressed, 0);
     /* Before the tail is read: a transaction that ends after this has logged its end. */
     struct marks same = {{0}, ll_core_redo(core), ll_txns_oldest(core, NULL), {0}};
-    if (ll_log_tail(core->log).v == core->settled_tail && ll_buffer_dirty_count(core->buffer) == 0)
+    if (ll_core_settled(core))
         return checkpoint_again(core, &same, err);
     lladd_lsn horizon = flush_all ? ll_log_tail(core->log)
                                   : lladd_lsn_of(lladd_atomic_load64(&core->last_checkpoint));
@@ -599,7 +613,7 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     forget_fences(core, m.redo);
     /* Not the tail: the records below say of a transaction that has committed since that it is
      * open, and its commit record may not be durable yet. */
-    core->settled_tail = ll_log_durable(core->log).v;
+    lladd_atomic_store64(&core->settled_tail, ll_log_durable(core->log).v);
     return truncate_log(core, &m, err);
 }
 

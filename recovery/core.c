@@ -34,11 +34,16 @@ int ll_core_poison_write(struct ll_core *core, struct lladd_error *why)
     return ll_core_poison(core, why);
 }
 
+int ll_core_forked(const struct ll_core *core, struct lladd_error *err)
+{
+    return ll_fail(err, LLADD_FORKED, "the handle belongs to the parent process %llu",
+                   (unsigned long long)core->pid);
+}
+
 int ll_core_check_slow(struct ll_core *core, struct lladd_error *err)
 {
     if (core->pid != (uint64_t)getpid())
-        return ll_fail(err, LLADD_FORKED, "the handle belongs to the parent process %llu",
-                       (unsigned long long)core->pid);
+        return ll_core_forked(core, err);
     if (!lladd_atomic_load32(&core->poisoned))
         return 0;
     if (err)
@@ -155,12 +160,21 @@ int ll_core_feature(struct ll_core *core, uint64_t feature, struct lladd_error *
 }
 
 #define TXN_ROW 49u        /* in checkpoint data */
-#define HEURISTIC_ROW 235u /* the same, at most */
+#define PIN_ROW 76u        /* the same, at most */
+#define PIN_BYTES 71u      /* of its record, which is logged again when it goes */
+#define HEURISTIC_ROW 235u
+
+uint64_t ll_core_aside_least(uint64_t names)
+{
+    return LL_CHECKPOINT_RESERVE + LL_CHECKPOINT_RESERVE / 8 + names + TXN_ROW;
+}
 
 static uint64_t lacking(const struct ll_core *core)
 {
     uint64_t want = LL_CHECKPOINT_RESERVE + lladd_atomic_load64(&core->cat.log_bytes) +
                     TXN_ROW * lladd_atomic_load64(&core->txns.made) +
+                    (PIN_ROW + ll_record_bound(PIN_BYTES, 0)) *
+                        lladd_atomic_load64(&core->n_pins) +
                     HEURISTIC_ROW * lladd_atomic_load64(&core->n_heuristics);
     uint64_t have = lladd_atomic_load64(&core->set_aside);
     return have < want ? want - have : 0;
@@ -256,7 +270,7 @@ int ll_core_credit_owed(struct ll_core *core, struct ll_credit *credit, size_t b
     return rc ? rc : ll_log_credit_owed(core->log, credit, bytes, err);
 }
 
-int ll_core_append(struct ll_core *core, struct ll_record *rec, struct lladd_error *err)
+static int append(struct ll_core *core, struct ll_record *rec, bool aside, struct lladd_error *err)
 {
     struct ll_credit credit = {0};
     size_t bytes = ll_record_bound(rec->redo.len, rec->undo.len);
@@ -264,13 +278,24 @@ int ll_core_append(struct ll_core *core, struct ll_record *rec, struct lladd_err
     if (!rc)
         rc = ll_core_mark(core, err);
     if (!rc)
-        rc = ll_log_credit_owed(core->log, &credit, bytes, err);
+        rc = aside ? ll_core_credit_aside(core, &credit, bytes, err)
+                   : ll_log_credit_owed(core->log, &credit, bytes, err);
     if (rc)
         return rc;
     ll_log_reserve(core->log, &credit, rec, false);
     ll_log_publish(core->log, rec);
     ll_log_credit_return(core->log, &credit);
     return 0;
+}
+
+int ll_core_append(struct ll_core *core, struct ll_record *rec, struct lladd_error *err)
+{
+    return append(core, rec, false, err);
+}
+
+int ll_core_append_aside(struct ll_core *core, struct ll_record *rec, struct lladd_error *err)
+{
+    return append(core, rec, true, err);
 }
 
 void ll_core_transcript(struct ll_core *core, const char *fmt, ...)

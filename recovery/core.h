@@ -347,7 +347,8 @@ struct ll_core {
     struct ll_fence *fences;
     size_t n_fences, cap_fences;
     struct ll_pin *pins;
-    size_t n_pins, cap_pins;
+    uint64_t n_pins; /* atomic: read without `misc`, too */
+    size_t cap_pins;
     struct ll_snapshot *snapshots;
     size_t n_snapshots, cap_snapshots;
     struct ll_heuristic *heuristics;
@@ -403,6 +404,8 @@ struct ll_core {
 int ll_core_poison(struct ll_core *, const struct lladd_error *);
 /* The same for a write that failed for whatever reason: it is final, also on a full disk. */
 int ll_core_poison_write(struct ll_core *, struct lladd_error *why);
+/* LLADD_FORKED. */
+int ll_core_forked(const struct ll_core *, struct lladd_error *);
 /* 0, or the poison copied into *err, or LLADD_FORKED. */
 int ll_core_check_slow(struct ll_core *, struct lladd_error *);
 static inline int ll_core_check(struct ll_core *core, struct lladd_error *err)
@@ -428,12 +431,17 @@ int ll_core_witness(struct ll_core *, lladd_pageno, lladd_lsn, struct lladd_erro
 int ll_core_hear_witness(struct ll_core *, lladd_lsn end, struct lladd_error *);
 /* Says durably that the feature is used. */
 int ll_core_feature(struct ll_core *, uint64_t feature, struct lladd_error *);
+/* Is the calling thread one that takes a checkpoint and has called a class for it? */
+static inline bool ll_core_asks_class(const struct ll_core *core)
+{
+    uint64_t asking = lladd_atomic_load64(&core->asking_class);
+    return LL_UNLIKELY(asking) && asking == lladd_thread_self();
+}
 /* May who finds the log at its limit take a checkpoint? Not if the options want the error, and
  * not a class that is being asked to write for one (what it writes is owed). */
 static inline bool ll_core_may_checkpoint(const struct ll_core *core)
 {
-    return !core->log_full_error &&
-           lladd_atomic_load64(&core->asking_class) != lladd_thread_self();
+    return !core->log_full_error && !ll_core_asks_class(core);
 }
 /* For who was refused at the byte limit: 0 if there may be more room by now, because the log was
  * truncated, or commits have become durable whose undo was set aside; takes a checkpoint if that
@@ -460,6 +468,8 @@ int ll_core_credit_owed(struct ll_core *, struct ll_credit *, size_t bytes, stru
 void ll_core_put_down(struct ll_core *, struct ll_credit *, size_t *bytes);
 /* Appends a record of no transaction, which is owed; takes its own credit. */
 int ll_core_append(struct ll_core *, struct ll_record *, struct lladd_error *);
+/* The same out of what was set aside, if there is so much. */
+int ll_core_append_aside(struct ll_core *, struct ll_record *, struct lladd_error *);
 /* The oldest log that recovery from the checkpoint in force, a transaction, class or pin needs. */
 lladd_lsn ll_core_needed(struct ll_core *);
 void ll_core_transcript(struct ll_core *, const char *fmt, ...) LLADD_PRINTF(2, 3);
@@ -670,20 +680,33 @@ int ll_txn_abort(struct lladd_txn *);
  * has to happen when it is durable. The transaction's participants and undo reserve belong to the
  * queue from then on. May fail for lack of memory, before anything is appended. */
 int ll_txn_log_commit(struct lladd_txn *, struct lladd_span outcome, lladd_lsn *out);
-/* Durable callbacks and undo reserves of commits that are durable by now. */
+/* Ends a transaction that wrote nothing: gives the newest commit that it may have seen, and queues
+ * what has to happen when that is durable; *tells: there is some. May fail for lack of memory,
+ * before anything has changed. */
+int ll_txn_end_unlogged(struct lladd_txn *, lladd_lsn *out, bool *tells);
+/* Undo reserves and `durable` callbacks of commits that are durable by now. This and
+ * ll_txns_ended alone decide where callbacks run: never in a thread that may have mutexes that a
+ * callback may want. So the caller has none of the core's; and where the thread asks a class at a
+ * checkpoint, no callback runs, for it has the checkpoint's mutex, and maybe those of the writer
+ * that met the log's limit. What is left comes with the next drain. */
 void ll_txns_drain(struct ll_core *);
-/* The undo reserves alone: for a thread that may have an extension's mutexes, which the callbacks
- * may want. They come with the next drain. */
+/* The same after a commit; but a structure may end a system transaction under mutexes of its own:
+ * then only what ll_txns_release_undo does. */
+void ll_txns_ended(struct ll_core *, bool system);
+/* The undo reserves alone: for an update at the log's limit, in a thread that may have an
+ * extension's mutexes. */
 void ll_txns_release_undo(struct ll_core *);
 /* For who commits without waiting for durability: if much waits for it, lets go of what is durable
  * by now, and asks for the rest. False: there is so much that the caller should see to it. */
-bool ll_txns_relieve(struct ll_core *);
+bool ll_txns_relieve(struct ll_core *, bool system);
 
 /* ---- checkpoint.c, restart.c, repair.c --------------------------------------------------- */
 
 /* Log space for the next checkpoint, so that close and the way out of a full log always have it;
  * what the catalogue, the transactions, pins and heuristic outcomes take comes on top. */
 #define LL_CHECKPOINT_RESERVE 8192u
+/* What that is with one transaction, and so many bytes of names in the catalogue. */
+uint64_t ll_core_aside_least(uint64_t names);
 /* Sets that aside, as far as it is not: no transaction begins to write without it. `owed`: the
  * log's limit does not refuse it. */
 int ll_core_set_aside(struct ll_core *, bool owed, struct lladd_error *);
@@ -692,6 +715,9 @@ int ll_core_credit_aside(struct ll_core *, struct ll_credit *, size_t bytes, str
 /* flush_all: write back everything first (close, explicit checkpoints); else what is older than the
  * previous checkpoint. */
 int ll_checkpoint(struct ll_core *, bool flush_all, struct lladd_error *);
+/* Nothing was logged since the last checkpoint that is not durable, nor is a page dirty: another
+ * would say the same. */
+bool ll_core_settled(struct ll_core *);
 /* What keeps the log: the smallest needed LSN. */
 int ll_core_pinner(struct ll_core *, struct lladd_pinner *, struct lladd_error *);
 /* Payloads of checkpoint data, shared by writer, analysis and tools. */

@@ -150,7 +150,9 @@ int ll_pin_put(struct ll_core *core, const char *name, lladd_lsn lsn, struct lla
         if (i == core->n_pins)
             rc = ll_fail(err, LLADD_NOT_FOUND, "no pin \"%s\"", name);
         else
-            core->pins[i] = core->pins[--core->n_pins];
+            core->pins[i] = core->pins[core->n_pins - 1];
+        if (!rc)
+            lladd_atomic_store64(&core->n_pins, core->n_pins - 1);
     } else {
         if (i == core->cap_pins) {
             size_t cap = core->cap_pins ? core->cap_pins * 2 : 4;
@@ -165,7 +167,7 @@ int ll_pin_put(struct ll_core *core, const char *name, lladd_lsn lsn, struct lla
         if (i == core->n_pins) {
             memset(&core->pins[i], 0, sizeof core->pins[i]);
             strncpy(core->pins[i].name, name, sizeof core->pins[i].name - 1);
-            core->n_pins++;
+            lladd_atomic_store64(&core->n_pins, i + 1);
         }
         core->pins[i].lsn = lsn;
     }

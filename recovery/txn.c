@@ -18,6 +18,7 @@
  * commit order. The undo reserve does not wait for that: the first thread that finds a commit
  * durable gives it back. */
 #include "recovery/core.h"
+#include "util/held.h"
 
 #include <string.h>
 
@@ -352,6 +353,45 @@ static int split_joined(struct lladd_txn *txn, struct ll_joined **later, size_t 
     return 0;
 }
 
+/* Puts the commit in the queue; there is room. `later` is what split_joined gave. */
+static void enqueue_txn(struct lladd_txn *txn, lladd_lsn commit, struct ll_joined *later,
+                        size_t n_later)
+{
+    if (n_later && !later) {
+        n_later = txn->n_joined;
+        later = txn->joined;
+        txn->joined = NULL;
+        txn->n_joined = txn->cap_joined = 0;
+    }
+    enqueue(&txn->core->txns, commit, txn->undo_used, later, n_later);
+    ll_txn_set_undo_used(txn, 0);
+}
+
+int ll_txn_end_unlogged(struct lladd_txn *txn, lladd_lsn *out, bool *tells)
+{
+    struct ll_core *core = txn->core;
+    struct ll_txn_table *t = &core->txns;
+    struct ll_joined *later;
+    size_t n_later;
+    int rc = split_joined(txn, &later, &n_later);
+    *tells = !rc && n_later;
+    if (!rc && !n_later) { /* most: they take no mutex */
+        *out = lladd_lsn_of(lladd_atomic_load64(&t->visible));
+        return 0;
+    }
+    if (!rc) {
+        lladd_mutex_lock(&t->commit);
+        rc = want_pending(core);
+        *out = lladd_lsn_of(lladd_atomic_load64(&t->visible));
+        if (!rc)
+            enqueue_txn(txn, *out, later, n_later);
+        lladd_mutex_unlock(&t->commit);
+        if (rc)
+            ll_free(&core->env, later);
+    }
+    return rc ? ll_fail(&txn->err, LLADD_NO_MEMORY, "out of memory for a commit") : 0;
+}
+
 int ll_txn_log_commit(struct lladd_txn *txn, struct lladd_span outcome, lladd_lsn *out)
 {
     struct ll_core *core = txn->core;
@@ -380,14 +420,7 @@ int ll_txn_log_commit(struct lladd_txn *txn, struct lladd_span outcome, lladd_ls
         if (p->logged)
             p->logged(p->ctx, txn->joined[i].state, rec.lsn);
     }
-    if (n_later && !later) {
-        n_later = txn->n_joined;
-        later = txn->joined;
-        txn->joined = NULL;
-        txn->n_joined = txn->cap_joined = 0;
-    }
-    enqueue(t, rec.lsn, txn->undo_used, later, n_later);
-    ll_txn_set_undo_used(txn, 0);
+    enqueue_txn(txn, rec.lsn, later, n_later);
     lladd_atomic_store64(&t->visible, rec.lsn.v);
     lladd_atomic_store64_relaxed(&t->committed, t->committed + 1);
     lladd_mutex_unlock(&t->commit);
@@ -421,12 +454,21 @@ void ll_txns_release_undo(struct ll_core *core)
     lladd_mutex_unlock(&core->txns.commit);
 }
 
+/* Debug builds: where callbacks may run, whether one is due or not. */
+static void check_callbacks(const struct ll_core *core, bool none)
+{
+    if (!none && !ll_core_asks_class(core))
+        ll_held_check_callbacks();
+}
+
 void ll_txns_drain(struct ll_core *core)
 {
     struct ll_txn_table *t = &core->txns;
+    bool asks = ll_core_asks_class(core);
+    check_callbacks(core, asks);
     lladd_mutex_lock(&t->commit);
     release_undo(core);
-    if (t->draining) {
+    if (t->draining || asks) {
         lladd_mutex_unlock(&t->commit);
         return;
     }
@@ -452,16 +494,25 @@ void ll_txns_drain(struct ll_core *core)
     lladd_mutex_unlock(&t->commit);
 }
 
-bool ll_txns_relieve(struct ll_core *core)
+void ll_txns_ended(struct ll_core *core, bool system)
+{
+    if (system)
+        ll_txns_release_undo(core);
+    else
+        ll_txns_drain(core);
+}
+
+bool ll_txns_relieve(struct ll_core *core, bool system)
 {
     struct ll_txn_table *t = &core->txns;
+    check_callbacks(core, system);
     if (LL_UNLIKELY(lladd_atomic_load64_relaxed(&t->n_released) != 0))
-        ll_txns_drain(core);
+        ll_txns_ended(core, system);
     if (LL_LIKELY(lladd_atomic_load64_relaxed(&t->pending_undo) <= t->pending_undo_max / SOON))
         return true;
     /* Is what was asked for still on its way? */
     if (ll_log_durable(core->log).v >= lladd_atomic_load64_relaxed(&t->asked)) {
-        ll_txns_drain(core);
+        ll_txns_ended(core, system);
         if (lladd_atomic_load64_relaxed(&t->pending_undo) <= t->pending_undo_max / SOON)
             return true;
         /* Without a thread the limit will do it. */

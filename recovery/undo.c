@@ -48,10 +48,12 @@ static int undo_failed(struct lladd_txn *txn, const struct ll_record *rec, int r
         return rc;
     char guilty[160];
     name_overdrawn(txn->core, guilty, sizeof guilty);
+    /* A callback may have returned a code and no message; what stands there is then older. */
+    const char *reason = why.code == rc && why.message[0] ? why.message : lladd_code_text(rc);
     ll_fail_lsn(&txn->err, LLADD_UNDO_FAILED, rec->lsn,
                 "transaction %llu cannot be rolled back: LSN %llu, operation \"%s\"%s: %.120s",
                 (unsigned long long)txn->id.v, (unsigned long long)rec->lsn.v,
-                n ? n->name : "unknown", guilty, why.message);
+                n ? n->name : "unknown", guilty, reason);
     txn->err.page = why.page;
     txn->err.sys_errno = why.sys_errno;
     return ll_core_poison(txn->core, &txn->err);

@@ -131,7 +131,7 @@ static int run(struct lladd_txn *txn, struct ll_journal_txn *t, const struct ste
     struct ll_journal_scan scan;
     struct lladd_error *err = lladd_txn_error_out(txn);
     size_t n;
-    int rc = lladd_wait(j->db, lladd_lsn_of(s->read_to), err);
+    int rc = lladd_force(j->db, lladd_lsn_of(s->read_to), err);
     if (rc)
         return rc;
     rc = ll_operations__journal_scan(j->db, s->first, s->read_to, &scan, err);

@@ -47,7 +47,7 @@ static int read_range(struct ll_journal *j, const struct range *r, struct ll_jou
     scan->db = j->db;
     if (r->first == UINT64_MAX)
         return 0;
-    int rc = lladd_wait(j->db, lladd_lsn_of(r->read_to), err);
+    int rc = lladd_force(j->db, lladd_lsn_of(r->read_to), err);
     return rc ? rc : ll_operations__journal_scan(j->db, r->first, r->read_to, scan, err);
 }
 

@@ -353,7 +353,7 @@ static int write_mark(struct ll_journal *j, uint64_t low, bool force)
     j->next_mark = low;
     j->mark_commit = commit.v;
     lladd_mutex_unlock(&j->mutex);
-    return force ? lladd_wait(j->db, commit, NULL) : 0;
+    return force ? lladd_force(j->db, commit, NULL) : 0;
 }
 
 int ll_operations__journal_move_mark(struct ll_journal *j, bool force)

@@ -63,6 +63,7 @@ START_TEST(what_may_wait_is_refused_while_a_page_is_held)
     ck_assert_int_eq(lladd_begin(r.db, NULL, &other, &r.err), LLADD_BAD_STATE);
     ck_assert_int_eq(lladd_checkpoint(r.db, &r.err), LLADD_BAD_STATE);
     ck_assert_int_eq(lladd_maintain(r.db, NULL, &r.err), LLADD_BAD_STATE);
+    ck_assert_int_eq(lladd_wait(r.db, lladd_lsn_of(0), &r.err), LLADD_BAD_STATE);
     ck_assert_int_eq(lladd_close(r.db), LLADD_BAD_STATE);
     ok(txn, lladd_log_credit(txn, r.ids.put, 0));
     lladd_unfix(r.db, held, latch);

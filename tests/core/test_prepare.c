@@ -447,6 +447,26 @@ START_TEST(participants_hear_of_commit_abort_and_partial_rollback_in_order)
 }
 END_TEST
 
+/* It is durable when what it may have seen is. */
+START_TEST(a_commit_of_nothing_is_durable_in_its_turn)
+{
+    lladd_lsn lsn;
+    begin_watched(_i);
+    done(lladd_commit_async(joined(), NULL));
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, lladd_join(txn, &watcher, &blob));
+    done(lladd_commit_async(txn, &lsn));
+    ck_assert_str_eq(said, "L");
+    ok_db(&r, lladd_wait(r.db, lsn, &r.err));
+    ck_assert_str_eq(said, "LDD");
+    txn = rig_begin(&r); /* all is durable */
+    ok(txn, lladd_join(txn, &watcher, &blob));
+    done(lladd_commit_async(txn, &lsn));
+    ck_assert_str_eq(said, "LDDD");
+    rig_free(&r);
+}
+END_TEST
+
 static int committing_fails;
 
 static int on_committing(void *ctx, void *state, struct lladd_txn *txn)
@@ -858,6 +878,7 @@ int main(void)
     LOOP(what_is_prepared_holds_the_log_and_is_named);
     LOOP(a_visitor_may_claim_and_stop);
     LOOP(participants_hear_of_commit_abort_and_partial_rollback_in_order);
+    LOOP(a_commit_of_nothing_is_durable_in_its_turn);
     LOOP(participants_are_asked_before_the_commit_is_logged);
     LOOP(participants_hear_what_is_taken_back);
     LOOP(participants_of_an_older_version_are_not_asked);

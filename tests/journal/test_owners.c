@@ -705,6 +705,57 @@ START_TEST(much_that_is_live_does_not_fill_the_log)
 }
 END_TEST
 
+static int append_later(uint64_t tag, const char *text)
+{
+    struct lladd_txn_options later = LLADD_TXN_OPTIONS_INIT;
+    struct lladd_txn *txn;
+    later.durability = LLADD_DURABLE_LATER;
+    ok_db(&b, lladd_begin(b.db, &later, &txn, &b.err));
+    int rc = lladd_journal_append(txn, tag, lladd_span_of(text, strlen(text)), NULL);
+    if (rc)
+        ok(txn, lladd_abort(txn));
+    else
+        commit(txn);
+    return rc;
+}
+
+/* A log that is full of entries is free again when they are discarded: by a commit that nothing
+ * forces, too, and however often the journal has answered that it needs all of it. _i: the users'
+ * own checkpoint sees to it, one each. */
+START_TEST(a_log_full_of_entries_is_free_when_they_are_discarded)
+{
+    struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
+    struct lladd_txn *txn;
+    char text[5001];
+    shelf_init(&b);
+    b.options.log_limit_bytes = 1u << 20;
+    b.options.log_segment_min = 4u << 10;
+    b.options.log_segment_max = 16u << 10;
+    if (_i)
+        b.options.flags |= LLADD_OPT_LOG_FULL_ERROR;
+    bed_open(&b);
+    uint64_t tag = shelf_tag(&b, "t");
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = 0;
+    o.frees_log = true;
+    o.durability = LLADD_DURABLE_LATER;
+    for (unsigned i = 0; i < 5; i++) {
+        unsigned n = 0;
+        while (append_later(tag, text) == 0)
+            ck_assert_uint_lt(n++, 1000);
+        for (unsigned k = 0; k < 5; k++)
+            ck_assert_int_eq(append_later(tag, text), LLADD_LOG_FULL);
+        ok_db(&b, lladd_begin(b.db, &o, &txn, &b.err));
+        ok(txn, lladd_journal_discard(txn, tag, lladd_lsn_of(0)));
+        commit(txn);
+        if (_i)
+            ok_db(&b, lladd_checkpoint(b.db, &b.err));
+        ck_assert_int_eq(append_later(tag, text), 0);
+    }
+    bed_free(&b);
+}
+END_TEST
+
 /* Many commits, discarded piece by piece: what is counted is what is there, or a bit more. */
 START_TEST(many_buckets_become_fewer_and_nothing_is_lost)
 {
@@ -745,6 +796,7 @@ int main(void)
 {
     Suite *s = suite_create("journal owners");
     TCase *tc = tcase_create("all");
+    tcase_add_loop_test(tc, a_log_full_of_entries_is_free_when_they_are_discarded, 0, 2);
     tcase_add_test(tc, an_owner_has_what_the_journal_would_replay);
     tcase_add_test(tc, attaching_is_all_or_nothing);
     tcase_add_loop_test(tc, entries_in_doubt_appear_when_they_are_committed, 0, 2);

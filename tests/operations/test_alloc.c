@@ -561,6 +561,37 @@ START_TEST(bulk_extents_keep_what_was_written_past_the_log)
 }
 END_TEST
 
+/* A closed action frees a page; its transaction is rolled back, and so the page is another's at
+ * once. Should the log lose the action, the page is what it was. */
+START_TEST(raw_bytes_are_not_written_before_the_log_gives_the_page_up)
+{
+    static unsigned char bytes[4096];
+    struct lladd_action action;
+    char got[4];
+    struct lladd_txn *txn = bed_begin(&b);
+    lladd_pageno page = extent(txn, 1, LLADD_EXTENT_PAGED);
+    ok(txn, lladd_bytes_format(txn, page));
+    ok(txn, lladd_set(txn, page, 0, "old", 4));
+    commit(txn);
+    ok_db(&b, lladd_checkpoint(b.db, &b.err));
+    txn = bed_begin(&b);
+    ok(txn, lladd_nta_begin(txn, &action));
+    ok(txn, lladd_page_free(txn, page));
+    ok(txn, lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0));
+    abort_txn(txn);
+    txn = bed_begin(&b);
+    ck_assert_uint_eq(extent(txn, 1, LLADD_EXTENT_RAW).v, page.v);
+    memset(bytes, _i ? 0xaa : 0, sizeof bytes);
+    ok(txn, lladd_bulk_write(txn, page, 1, NULL, bytes));
+    ok(txn, lladd_bulk_sync(txn));
+    bed_crash(&b);
+    if (use_of(page) == LLADD_USE_PAGED) {
+        ok_db(&b, lladd_get(b.db, page, 0, got, 4, &b.err));
+        ck_assert_str_eq(got, "old");
+    }
+}
+END_TEST
+
 START_TEST(a_bulk_extent_waits_for_who_looks_at_its_earlier_life)
 {
     struct lladd_txn *txn = bed_begin(&b);
@@ -846,6 +877,7 @@ int main(void)
     tcase_add_test(c, the_longest_extent_and_beyond);
     tcase_add_test(c, part_of_an_extent_can_be_freed);
     tcase_add_loop_test(c, bulk_extents_keep_what_was_written_past_the_log, 0, 2);
+    tcase_add_loop_test(c, raw_bytes_are_not_written_before_the_log_gives_the_page_up, 0, 2);
     tcase_add_test(c, a_bulk_extent_waits_for_who_looks_at_its_earlier_life);
     tcase_add_test(c, wrong_frees_are_refused_and_change_nothing);
     tcase_add_test(c, a_map_is_made_nowhere_but_in_its_place);

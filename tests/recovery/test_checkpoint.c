@@ -467,7 +467,7 @@ END_TEST
 static struct {
     struct rig *r;
     int fails;
-    bool writes;
+    bool writes, waits;
     unsigned asked;
     int wrote; /* what its update gave */
 } owner;
@@ -483,11 +483,26 @@ static int class_redo(void *ctx, struct lladd_db *db, lladd_lsn lsn, uint64_t ob
     return 0;
 }
 
+/* What waits for the checkpoint that the class is asked for. */
+static void expect_refused(struct lladd_db *db)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_gid gid = {.gtrid_length = 1};
+    ck_assert_int_eq(lladd_checkpoint(db, &err), LLADD_BAD_STATE);
+    ck_contains(err.message, "class");
+    ck_assert_int_eq(lladd_maintain(db, NULL, &err), LLADD_BAD_STATE);
+    ck_assert_int_eq(lladd_pin_set(db, "p", lladd_durable_lsn(db), &err), LLADD_BAD_STATE);
+    ck_assert_int_eq(lladd_pin_clear(db, "p", &err), LLADD_BAD_STATE);
+    ck_assert_int_eq(lladd_forget(db, &gid, &err), LLADD_BAD_STATE);
+}
+
 static int class_checkpoint(void *ctx, struct lladd_db *db)
 {
     struct lladd_txn *txn;
     (void)ctx;
     owner.asked++;
+    if (owner.waits)
+        expect_refused(db);
     if (owner.fails)
         return owner.fails;
     if (!owner.writes || lladd_begin(db, NULL, &txn, NULL))
@@ -525,6 +540,17 @@ START_TEST(a_class_that_cannot_write_stops_the_checkpoint_and_is_named)
     owner.fails = 0;
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     ck_assert_uint_ge(owner.asked, 2);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(a_class_that_is_asked_may_not_wait_for_that_checkpoint)
+{
+    begin_with_class((unsigned)_i);
+    owner.waits = true;
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    ck_assert_uint_ge(owner.asked, 1);
+    owner.waits = false;
     rig_free(&r);
 }
 END_TEST
@@ -731,6 +757,7 @@ int main(void)
     LOOP(a_control_block_that_cannot_be_written_poisons, RIG_KINDS);
     LOOP(a_mark_that_cannot_be_written_poisons_before_anything_is_logged, RIG_KINDS);
     LOOP(a_class_that_cannot_write_stops_the_checkpoint_and_is_named, RIG_KINDS);
+    LOOP(a_class_that_is_asked_may_not_wait_for_that_checkpoint, RIG_KINDS);
     LOOP(a_class_that_writes_at_the_log_s_limit_does_not_hang, RIG_KINDS);
     LOOP(redo_by_several_threads_repeats_the_same_history, 4);
     LOOP(a_torn_page_without_a_base_is_an_error_only_if_it_is_in_use, 2);

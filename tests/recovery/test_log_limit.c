@@ -44,6 +44,7 @@ static struct cell other(unsigned i)
 static struct {
     unsigned calls, changes;
     int refused;
+    bool forbidden; /* the test's thread holds what the callback wants */
 } after;
 
 static void write_on(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
@@ -72,6 +73,7 @@ static void latch_in_callback(void *ctx, void *state, struct lladd_db *db, lladd
     (void)state;
     (void)db;
     (void)commit;
+    ck_assert_msg(!after.forbidden, "called in a thread that holds the mutex");
     lladd_mutex_lock(&latch);
     after.calls++;
     lladd_mutex_unlock(&latch);
@@ -91,21 +93,86 @@ static const struct lladd_participant writes_on = {
     .durable = write_on,
 };
 
-static void begin(enum holder holder, uint32_t flags)
+enum { TOLD_MOST = 40 };
+
+static struct {
+    unsigned calls, most; /* of the callback; it joins its transactions up to `most` */
+} told;
+
+/* Commits one more, which is told, too. */
+static void write_again(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_txn *txn;
+    (void)state;
+    (void)commit;
+    if (++told.calls > told.most)
+        return;
+    ck_assert_int_eq(lladd_begin(db, NULL, &txn, &err), 0);
+    if (told.calls < told.most)
+        ok(txn, lladd_join(txn, ctx, &b));
+    ok(txn, cell_put(txn, cell(told.calls), 20 + told.calls));
+    done(told.calls < told.most ? lladd_commit_async(txn, NULL) : lladd_commit(txn));
+}
+
+static struct lladd_participant writes_again = {
+    .struct_size = sizeof(struct lladd_participant),
+    .name = "test.again",
+    .version = 1,
+    .ctx = &writes_again,
+    .durable = write_again,
+};
+
+/* Wants what is made once, under a mutex: the catalogue of the journal, or of managed tables. */
+static void make_in_callback(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    uint64_t tag;
+    (void)ctx;
+    (void)state;
+    (void)db;
+    (void)commit;
+    ck_assert_msg(!after.forbidden, "called in a thread that makes the catalogue");
+    struct lladd_txn *txn = rig_begin(&b.r);
+    after.calls++;
+    o.type = LLADD_DTABLE_U64;
+    if (b.holder == MANAGED)
+        ok(txn, lladd_managed_create(txn, "theirs", &o));
+    else
+        ok(txn, lladd_journal_acquire(txn, "theirs", "test", &tag));
+    done(lladd_commit(txn));
+}
+
+static const struct lladd_participant makes = {
+    .struct_size = sizeof(struct lladd_participant),
+    .name = "test.makes",
+    .version = 1,
+    .durable = make_in_callback,
+};
+
+static void begin_with(enum holder holder, uint32_t flags, uint64_t limit)
 {
     memset(&b, 0, sizeof b);
+    memset(&after, 0, sizeof after);
     b.holder = holder;
     rig_init(&b.r, 0);
     ok_db(&b.r, lladd_journal_register(&b.r.options, &b.r.err));
     ok_db(&b.r, lladd_managed_register(&b.r.options, &b.r.err));
     ok_db(&b.r, lladd_register_participant(&b.r.options, &writes_on, &b.r.err));
     ok_db(&b.r, lladd_register_participant(&b.r.options, &latches, &b.r.err));
+    ok_db(&b.r, lladd_register_participant(&b.r.options, &writes_again, &b.r.err));
+    ok_db(&b.r, lladd_register_participant(&b.r.options, &makes, &b.r.err));
     b.r.options.log_segment_min = SEGMENT;
     b.r.options.log_segment_max = 16 << 10;
-    b.r.options.log_limit_bytes = LIMIT;
+    b.r.options.log_limit_bytes = limit;
     b.r.options.flags |= flags;
     rig_open(&b.r);
     rig_pages(&b.r, b.page, PAGES);
+}
+
+static void begin(enum holder holder, uint32_t flags)
+{
+    begin_with(holder, flags, LIMIT);
 }
 
 static void open_table(void)
@@ -408,7 +475,6 @@ START_TEST(a_callback_of_a_durable_commit_is_refused_at_the_limit)
 {
     struct lladd_txn *first, *second, *holds;
     lladd_lsn lsn;
-    memset(&after, 0, sizeof after);
     begin(NOBODY, 0);
     first = rig_begin(&b.r);
     ok(first, lladd_join(first, &writes_on, &b));
@@ -438,7 +504,6 @@ END_TEST
 START_TEST(a_writer_with_a_mutex_runs_no_callback_at_the_limit)
 {
     struct lladd_txn *first, *txn = NULL;
-    memset(&after, 0, sizeof after);
     begin(_i ? LONG : NOBODY, 0);
     hold();
     ck_assert_int_eq(lladd_mutex_init(&latch, LLADD_RANK_EXTENSION, "test"), 0);
@@ -449,6 +514,7 @@ START_TEST(a_writer_with_a_mutex_runs_no_callback_at_the_limit)
     uint64_t before = rig_stats(&b.r).checkpoints;
     int rc = 0;
     lladd_mutex_lock(&latch);
+    after.forbidden = true;
     for (unsigned n = 0; rc == 0 && n < 4000 && rig_stats(&b.r).checkpoints < before + 2; n++) {
         txn = txn ? txn : rig_begin(&b.r);
         rc = cell_bump(txn, cell(n), 1);
@@ -459,6 +525,7 @@ START_TEST(a_writer_with_a_mutex_runs_no_callback_at_the_limit)
     }
     ck_assert_int_eq(rc, _i ? LLADD_LOG_FULL : 0);
     ck_assert_uint_eq(after.calls, 0);
+    after.forbidden = false;
     lladd_mutex_unlock(&latch);
     if (txn)
         done(lladd_abort(txn));
@@ -466,6 +533,101 @@ START_TEST(a_writer_with_a_mutex_runs_no_callback_at_the_limit)
     ck_assert_uint_eq(after.calls, 1);
     rig_free(&b.r);
     lladd_mutex_destroy(&latch);
+}
+END_TEST
+
+/* The first checkpoint at the limit asks the owners of tags for what holds the log, the next ones
+ * clean the journal: they wait for log to be durable, and commit. Nothing else does. */
+static void press(struct lladd_txn **txn, unsigned checkpoints)
+{
+    uint64_t before = rig_stats(&b.r).checkpoints;
+    for (unsigned n = 0; n < 40000 && rig_stats(&b.r).checkpoints < before + checkpoints; n++) {
+        *txn = *txn ? *txn : rig_begin(&b.r);
+        ok(*txn, cell_bump(*txn, other(n), 1));
+        if (n % 16 == 0) {
+            done(lladd_abort(*txn));
+            *txn = NULL;
+        }
+    }
+    ck_assert_uint_ge(rig_stats(&b.r).checkpoints, before + checkpoints);
+}
+
+/* A commit that nothing has waited for, and entries that hold the log. */
+static void pend_and_hold(const struct lladd_participant *participant)
+{
+    begin(JOURNAL, 0);
+    hold();
+    for (unsigned i = 0; i < 10; i++)
+        ck_assert_int_eq(work(i), 0);
+    struct lladd_txn *first = rig_begin(&b.r);
+    ok(first, lladd_join(first, participant, &b));
+    ok(first, cell_put(first, cell(PAGES - 1), 1));
+    done(lladd_commit_async(first, NULL));
+}
+
+START_TEST(a_class_that_commits_at_the_limit_runs_no_callback)
+{
+    struct lladd_txn *txn = NULL;
+    ck_assert_int_eq(lladd_mutex_init(&latch, LLADD_RANK_EXTENSION, "test"), 0);
+    pend_and_hold(&latches);
+    lladd_mutex_lock(&latch);
+    after.forbidden = true;
+    press(&txn, 8);
+    after.forbidden = false;
+    lladd_mutex_unlock(&latch);
+    ck_assert_uint_eq(after.calls, 0);
+    if (txn)
+        done(lladd_abort(txn));
+    ok_db(&b.r, lladd_checkpoint(b.r.db, &b.r.err));
+    ck_assert_uint_eq(after.calls, 1);
+    rig_free(&b.r);
+    lladd_mutex_destroy(&latch);
+}
+END_TEST
+
+/* What a class writes at a checkpoint may go over the limit; a callback is no part of it. */
+START_TEST(a_callback_of_a_commit_that_a_class_found_durable_is_refused_at_the_limit)
+{
+    struct lladd_txn *txn = NULL;
+    pend_and_hold(&writes_on);
+    press(&txn, 8);
+    if (txn)
+        done(lladd_abort(txn));
+    ok_db(&b.r, lladd_checkpoint(b.r.db, &b.r.err));
+    ck_assert_uint_eq(after.calls, 1);
+    ck_assert_int_eq(after.refused, LLADD_LOG_FULL);
+    ck_assert_uint_le(rig_stats(&b.r).log_disk_bytes, LIMIT);
+    rig_free(&b.r);
+}
+END_TEST
+
+/* A system transaction commits under a mutex of the library's own, while so much undo is set aside
+ * for commits that another thread has made durable that any other commit lets go of it at once. */
+START_TEST(a_system_commit_runs_no_callback)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    struct lladd_txn *first, *txn;
+    lladd_lsn lsn;
+    uint64_t tag;
+    begin_with(_i ? MANAGED : JOURNAL, 0, 16 << 20);
+    first = rig_begin(&b.r);
+    ok(first, lladd_join(first, &makes, &b));
+    for (unsigned i = 0; i < 900; i++)
+        ok(first, cell_put_wide(first, cell(i), 1, 1000));
+    done(lladd_commit_async(first, &lsn));
+    ok_db(&b.r, lladd_force(b.r.db, lsn, &b.r.err));
+    after.forbidden = true;
+    txn = rig_begin(&b.r);
+    o.type = LLADD_DTABLE_U64;
+    if (_i)
+        ok(txn, lladd_managed_create(txn, "ours", &o));
+    else
+        ok(txn, lladd_journal_acquire(txn, "ours", "test", &tag));
+    after.forbidden = false;
+    ck_assert_uint_eq(after.calls, 0);
+    done(lladd_commit(txn));
+    ck_assert_uint_eq(after.calls, 1);
+    rig_free(&b.r);
 }
 END_TEST
 
@@ -498,6 +660,58 @@ START_TEST(a_log_that_is_pressed_during_a_checkpoint_gets_another)
 }
 END_TEST
 
+/* Nothing was logged since the last checkpoint, and the log's beginning lies in the segment before
+ * its end: another checkpoint gives nothing up. What does not fit is refused, and not tried again
+ * for ever. _i: the checkpoint was before a crash. */
+START_TEST(a_checkpoint_that_would_say_the_same_gives_up_nothing)
+{
+    unsigned n = 0;
+    begin(NOBODY, 0);
+    for (unsigned k = 0; k < 30; k++) {
+        rig_set(&b.r, cell(k), 7 + k);
+        for (unsigned i = 0; i < 3 + k % 5; i++)
+            ck_assert_int_eq(work(n++), 0);
+        ok_db(&b.r, lladd_checkpoint(b.r.db, &b.r.err));
+        if (_i) {
+            rig_crash(&b.r, &fault_kill);
+            rig_open(&b.r);
+        }
+        struct lladd_txn *txn = rig_begin(&b.r);
+        ck_assert_int_eq(lladd_log_credit(txn, b.r.ids.put, 100000), LLADD_LOG_FULL);
+        done(lladd_abort(txn));
+    }
+    rig_free(&b.r);
+}
+END_TEST
+
+/* What a callback commits while the database is closed is there when it is opened again, however
+ * many of them follow each other. _i: bit 0, the power fails then; the rest: so many do. */
+START_TEST(what_a_callback_commits_at_close_is_kept)
+{
+    static const unsigned most[] = {2, 5, TOLD_MOST};
+    struct lladd_txn *first;
+    memset(&told, 0, sizeof told);
+    told.most = most[_i / 2];
+    begin(NOBODY, 0);
+    for (unsigned i = 1; i <= told.most; i++)
+        rig_set(&b.r, cell(i), 1);
+    first = rig_begin(&b.r);
+    ok(first, lladd_join(first, &writes_again, &b));
+    ok(first, cell_put(first, cell(0), 20));
+    done(lladd_commit_async(first, NULL));
+    ck_assert_int_eq(lladd_close(b.r.db), 0);
+    b.r.db = NULL;
+    unsigned calls = told.calls < told.most ? told.calls : told.most;
+    told.most = 0;
+    if (_i & 1)
+        fault_device_power_cycle(b.r.fd, &fault_power);
+    rig_open(&b.r);
+    for (unsigned i = 0; i <= calls; i++)
+        rig_expect(&b.r, cell(i), 20 + i);
+    rig_free(&b.r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("log limit");
@@ -511,7 +725,12 @@ int main(void)
     tc = tcase_create("callbacks");
     tcase_add_test(tc, a_callback_of_a_durable_commit_is_refused_at_the_limit);
     tcase_add_loop_test(tc, a_writer_with_a_mutex_runs_no_callback_at_the_limit, 0, 2);
+    tcase_add_test(tc, a_class_that_commits_at_the_limit_runs_no_callback);
+    tcase_add_test(tc, a_callback_of_a_commit_that_a_class_found_durable_is_refused_at_the_limit);
+    tcase_add_loop_test(tc, a_system_commit_runs_no_callback, 0, 2);
     tcase_add_test(tc, a_log_that_is_pressed_during_a_checkpoint_gets_another);
+    tcase_add_loop_test(tc, a_checkpoint_that_would_say_the_same_gives_up_nothing, 0, 2);
+    tcase_add_loop_test(tc, what_a_callback_commits_at_close_is_kept, 0, 6);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The end of a handle whose `durable` callbacks write: they are called by lladd_close, too, for
+ * commits that nothing had made durable before.
+ */
+#include "rig.h"
+#include "support/fixtures.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAGES = 60 };
+
+static struct rig r;
+static lladd_pageno pages[PAGES];
+static bool class_is_full; /* has no space for what it would write in a checkpoint */
+static bool leaves_open;   /* the callback does not end its transaction */
+static unsigned calls;
+
+static int class_checkpoint(void *ctx, struct lladd_db *db)
+{
+    (void)ctx;
+    (void)db;
+    return class_is_full ? LLADD_NO_SPACE : 0;
+}
+
+static lladd_lsn class_durable_lsn(void *ctx, struct lladd_db *db)
+{
+    (void)ctx;
+    (void)db;
+    return lladd_lsn_of(UINT64_MAX);
+}
+
+static const struct lladd_object_class full_class = {
+    .struct_size = sizeof full_class,
+    .name = "test.full",
+    .version = 1,
+    .checkpoint = class_checkpoint,
+    .durable_lsn = class_durable_lsn,
+};
+
+static struct lladd_txn *begin_relaxed(struct lladd_db *db)
+{
+    struct lladd_txn_options later = LLADD_TXN_OPTIONS_INIT;
+    struct lladd_txn *txn = NULL;
+    later.durability = LLADD_DURABLE_LATER;
+    ok_db(&r, lladd_begin(db, &later, &txn, &r.err));
+    return txn;
+}
+
+/* Told of the first commit, it writes more than the cache holds. */
+static void write_more(void *ctx, void *state, struct lladd_db *db, lladd_lsn lsn)
+{
+    (void)ctx;
+    (void)state;
+    (void)lsn;
+    if (calls++)
+        return;
+    struct lladd_txn *txn = begin_relaxed(db);
+    for (unsigned i = 1; i < PAGES; i++)
+        ok(txn, cell_put(txn, cell_of(pages[i], 0), 2));
+    if (!leaves_open)
+        done(lladd_commit(txn));
+}
+
+static const struct lladd_participant teller = {
+    .struct_size = sizeof teller,
+    .name = "test.teller",
+    .version = 1,
+    .durable = write_more,
+};
+
+/* Closes a database in which one commit is not durable. */
+static void close_with_callback(bool full)
+{
+    rig_init(&r, 0);
+    r.options.cache_bytes = 80u << 10;
+    ok_db(&r, lladd_register_class(&r.options, &full_class, &r.err));
+    ok_db(&r, lladd_register_participant(&r.options, &teller, &r.err));
+    rig_open(&r);
+    rig_pages(&r, pages, PAGES);
+    calls = 0;
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    struct lladd_txn *txn = begin_relaxed(r.db);
+    ok(txn, lladd_join(txn, &teller, NULL));
+    ok(txn, cell_put(txn, cell_of(pages[0], 0), 1));
+    done(lladd_commit(txn));
+    class_is_full = full;
+    rig_close(&r);
+    ck_assert_uint_eq(calls, 1);
+    class_is_full = false;
+}
+
+static void expect(uint64_t more)
+{
+    rig_expect(&r, cell_of(pages[0], 0), 1);
+    for (unsigned i = 1; i < PAGES; i++)
+        rig_expect(&r, cell_of(pages[i], 0), more);
+}
+
+/* Also not if the last checkpoint is left to the next open, for want of space. */
+START_TEST(what_a_callback_commits_lasts)
+{
+    leaves_open = false;
+    close_with_callback(_i);
+    rig_open(&r);
+    expect(2);
+    rig_close(&r);
+    rig_free(&r);
+}
+END_TEST
+
+/* Like all that is open; whatever the next open does, and crashes of it. */
+START_TEST(what_a_callback_leaves_open_is_taken_back)
+{
+    bool crashed = true;
+    leaves_open = true;
+    for (uint64_t n = 1; crashed; n++) {
+        close_with_callback(_i);
+        fault_device_crash_at(r.fd, n);
+        int rc = rig_try_open(&r);
+        crashed = fault_device_crashed(r.fd);
+        ck_assert_msg(crashed || rc == 0, "call %llu: %s: %s", (unsigned long long)n,
+                      lladd_code_name(rc), r.err.message);
+        fault_device_crash_at(r.fd, 0);
+        rig_crash(&r, &fault_kill);
+        rig_open(&r);
+        expect(0);
+        rig_close(&r);
+        rig_free(&r);
+    }
+}
+END_TEST
+
+/* A clean stop says that there is nothing to redo, and nothing to take back. */
+START_TEST(a_clean_close_leaves_nothing_to_take_back)
+{
+    leaves_open = true;
+    close_with_callback(false);
+    rig_want_transcript(&r);
+    rig_open(&r);
+    ck_contains(r.transcript, " 0 losers");
+    rig_close(&r);
+    rig_free(&r);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("close");
+    TCase *t = tcase_create("callbacks");
+    tcase_add_loop_test(t, what_a_callback_commits_lasts, 0, 2);
+    tcase_add_loop_test(t, what_a_callback_leaves_open_is_taken_back, 0, 2);
+    tcase_add_test(t, a_clean_close_leaves_nothing_to_take_back);
+    suite_add_tcase(s, t);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
