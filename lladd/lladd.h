@@ -464,13 +464,16 @@ LLADD_API void *lladd_joined(const struct lladd_txn *, const struct lladd_partic
 
 /** The present state of a transaction. */
 struct lladd_txn_now {
-    lladd_savepoint_id next; /**< what the next savepoint will be called. Who notes it with what it
-                                  does now, knows at rolled_back_to(id) that this happened behind
-                                  the savepoint: just what has a greater number than id did */
-    bool rolling_back;       /**< a compensation is running */
-    /** In `rolled_back_to` and `taken_back`, and until the next of them: what was done when `next`
-     *  was greater than this is what was taken back; closed top actions with it, whose records
-     *  nothing takes back. Savepoints and top actions share their numbers. 0: never yet */
+    /** The number that the next savepoint will have. An extension stores it with each change it
+     *  makes; in rolled_back_to(id) the changes with a number greater than id are those made after
+     *  the savepoint. */
+    lladd_savepoint_id next;
+    bool rolling_back; /**< a compensation is running */
+    bool page_held;    /**< the thread has fixed a page of the database: it must not wait */
+    /** Set in `rolled_back_to` and `taken_back`, until the next of them: the changes made when
+     *  `next` was greater than this have been undone. That includes top actions that
+     *  were closed without undo. Savepoints and top actions share their numbers. 0: no such call so
+     *  far. */
     lladd_savepoint_id taken_back;
     unsigned actions; /**< open top actions */
 };

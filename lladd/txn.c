@@ -353,6 +353,7 @@ int lladd_txn_now(struct lladd_txn *txn, struct lladd_txn_now *out)
         return rc;
     out->next = txn->next_id;
     out->rolling_back = txn->rolling_back;
+    out->page_held = ll_held_pages(ll_db_of(txn->core));
     out->taken_back = txn->taken_back;
     out->actions = (unsigned)txn->n_actions;
     return 0;

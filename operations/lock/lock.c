@@ -183,6 +183,10 @@ int lladd_lock(struct lladd_txn *txn, struct lladd_lock_name name, enum lladd_lo
         return lladd_error_set(r.err, LLADD_BAD_ARGUMENT, "%d is not a lock mode", (int)mode);
     if (now.rolling_back)
         return 0;
+    if (now.page_held) /* refused even if there would be no wait this time */
+        return lladd_error_set(r.err, LLADD_BAD_STATE,
+                               "lladd_lock while the thread holds a page: a transaction with "
+                               "the lock may need that page; lock first, or unfix the page");
     rc = locker_of(txn, size, &r.by);
     if (rc)
         return rc;

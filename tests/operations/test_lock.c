@@ -219,6 +219,29 @@ START_TEST(tables_and_rows_conflict)
 }
 END_TEST
 
+/* Whether the lock is free, or held already, or waits are excluded: some day it is not free. */
+START_TEST(a_lock_is_refused_while_a_page_is_held)
+{
+    lladd_pageno page = bed_page(&b, "lladd.bytes");
+    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_page *held;
+    take(txn, TABLE(1), S);
+    for (int latch = 0; latch < 2; latch++) {
+        enum lladd_latch how = latch ? LLADD_LATCH_EXCLUSIVE : LLADD_LATCH_SHARED;
+        ok_db(&b, lladd_fix(b.db, page, how, &held, &b.err));
+        refuses(txn, LLADD_BAD_STATE, try_lock(txn, TABLE(2), S));
+        ck_assert_ptr_nonnull(strstr(lladd_txn_error(txn)->message, "lladd_lock"));
+        refuses(txn, LLADD_BAD_STATE, try_lock(txn, TABLE(1), S));
+        refuses(txn, LLADD_BAD_STATE, lladd_lock(txn, TABLE(2), S, LLADD_LOCK_FOREVER));
+        ck_assert_int_eq(lladd_lock_held(txn, TABLE(2)), NONE);
+        lladd_unfix(b.db, held, how);
+        ck_assert(is_free(TABLE(2), X));
+    }
+    take(txn, TABLE(2), S);
+    abort_txn(txn);
+}
+END_TEST
+
 /* The intention locks that a refused call has taken are given back. */
 START_TEST(a_refused_call_changes_nothing)
 {
@@ -756,6 +779,7 @@ static Suite *suite(void)
     tcase_add_test(t, parts_announce_themselves);
     tcase_add_test(t, what_an_ancestor_includes_is_not_locked_again);
     tcase_add_test(t, tables_and_rows_conflict);
+    tcase_add_test(t, a_lock_is_refused_while_a_page_is_held);
     tcase_add_test(t, a_refused_call_changes_nothing);
     tcase_add_test(t, names_are_all_their_bytes);
     tcase_add_test(t, bad_names_and_modes);
