@@ -183,7 +183,7 @@ static void inspect(struct ll_log_config cfg, const struct ll_log_start *start)
     struct ll_record rec;
     struct ll_log *log;
     uint64_t last = 0;
-    cfg.read_only = true;
+    cfg.read_only = cfg.lenient = true;
     if (ll_log_open(&cfg, start, &log, &err))
         return;
     MUST(ll_log_cursor_open(log, &c));

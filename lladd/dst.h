@@ -146,8 +146,9 @@ struct lladd_dst_event {
     X(REWRITE, "rewrite", "O11", "recovery builds on log that it has not made durable") \
     X(WAKE, "wake", "O17", "a committer that misses a group commit is not woken for the next") \
     X(LSN_REUSE, "lsn-reuse", "O11", "the log goes on over its torn tail, in the same segment") \
-    X(GROUP_LATE, "group-late", "O1", "who comes too late for a group commit is told: durable") \
-    X(UNDO_LATE, "undo-late", "O11", "a checkpoint forgets who commits while it is written") \
+    X(DISOWN, "disown", "O2", "a cut stays where the log goes on as if there were none") \
+    X(GROUP_LATE, "group-late", "O1", "a committer that misses a group commit is told: durable") \
+    X(UNDO_LATE, "undo-late", "O11", "a checkpoint omits transactions that commit meanwhile") \
     X(IN_FLIGHT, "in-flight", "O2", "a checkpoint does not wait for pages that others write") \
     X(BEHIND, "behind", "O2", "a checkpoint does not wait for what instant recovery has left") \
     X(SHARE, "share", "O2", "one of the shares of redo is left out") \

@@ -267,7 +267,8 @@ static int start_log(struct lladd_inspect *v, const struct ll_control *c, struct
                                 .segment_min = 4096,
                                 .segment_max = 4096,
                                 .ring_bytes = RING_BYTES,
-                                .read_only = true};
+                                .read_only = true,
+        .lenient = true};
     memcpy(cfg.uuid, c->uuid, sizeof cfg.uuid);
     struct ll_log_start start = {
         .from = c->checkpoint, .watermark = c->watermark, .clean = c->clean, .end = c->end};

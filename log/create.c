@@ -73,11 +73,10 @@ static void encode_first_header(struct ll_log *log, const struct ll_log__seg *se
     ll_log__block_encode(&b, out);
 }
 
-/* Zeros behind the header; `idly`: until somebody is in a hurry. */
-static int write_zeros(struct ll_log *log, struct lladd_file *file, uint64_t size, bool idly)
+int ll_log__write_zeros(struct ll_log *log, struct lladd_file *file, uint64_t off, uint64_t size,
+                        bool idly)
 {
     struct lladd_iovec v[64];
-    uint64_t off = LL_LOG_BLOCK_HEADER;
     while (off < size && !(idly && lladd_atomic_load32(&log->segs->hurry))) {
         int n = 0;
         uint64_t start = off;
@@ -103,7 +102,7 @@ static int fill_file(struct ll_log *log, struct ll_log__seg *seg, bool zeros_too
     if (!rc || cannot)
         rc = ll_io_pwrite(log->dev, seg->file, header, sizeof header, 0);
     if (!rc && (cannot || zeros_too))
-        rc = write_zeros(log, seg->file, seg->size, !cannot);
+        rc = ll_log__write_zeros(log, seg->file, LL_LOG_BLOCK_HEADER, seg->size, !cannot);
     return rc;
 }
 
@@ -129,15 +128,15 @@ static int fill_new(struct ll_log *log, struct ll_log__seg *seg, bool zeros_too,
     return rc ? fail_create(err, rc, "make a log segment in", name) : 0;
 }
 
-/* Takes a dead file out of the log: durably, for what is done with it next must not be seen under
- * its old name. */
-static int take_over(struct ll_log *log, const struct ll_log__seg *seg, struct ll_log__seg *old,
+/* Takes a dead file out of the log by renaming it after `first`, durably, because its next contents
+ * must never be seen under the old name. From then on it declares no gap. */
+static int take_over(struct ll_log *log, uint64_t first, struct ll_log__seg *old,
                      struct lladd_error *err)
 {
     char from[LL_LOG_NAME_SIZE], name[LL_LOG_NAME_SIZE];
     int rc = 0;
     ll_log__file_name(old, from);
-    ll_log__name(LL_LOG__NEW, seg->first, name);
+    ll_log__name(LL_LOG__NEW, first, name);
     if (strcmp(from, name) != 0)
         rc = ll_io_rename(log->dev, from, name);
     if (rc == -ENOENT)
@@ -145,7 +144,7 @@ static int take_over(struct ll_log *log, const struct ll_log__seg *seg, struct l
     if (rc)
         return fail_create(err, rc, "rename for its next use", from);
     old->kind = LL_LOG__NEW;
-    old->name = seg->first;
+    old->name = old->cut = old->until = first;
     rc = ll_point(log->env, "log.segment.take");
     if (!rc && !LLADD_PLANTED(LLADD_BUG_TAKE_SYNC))
         rc = ll_io_sync_dir(log->dev, LL_LOG_DIR);
@@ -160,7 +159,7 @@ static int fill_old(struct ll_log *log, struct ll_log__seg *seg, struct ll_log__
     char name[LL_LOG_NAME_SIZE];
     ll_log__name(LL_LOG__NEW, seg->first, name);
     encode_first_header(log, seg, header);
-    int rc = take_over(log, seg, old, err);
+    int rc = take_over(log, seg->first, old, err);
     if (rc)
         return rc;
     rc = ll_io_open(log->dev, name, 0, &seg->file);
@@ -185,8 +184,11 @@ static int publish_file(struct ll_log *log, const struct ll_log__seg *seg, struc
     int rc = ll_io_rename(log->dev, from, name);
     if (rc)
         return fail_create(err, rc, "rename a file to", name);
-    if (old)
+    if (old) { /* as in its new header */
         old->kind = LL_LOG__SEGMENT;
+        old->cut = seg->cut;
+        old->until = seg->first;
+    }
     rc = ll_point(log->env, "log.segment.rename");
     if (!rc && !LLADD_PLANTED(LLADD_BUG_SYNC_DIR))
         rc = ll_io_sync_dir(log->dev, LL_LOG_DIR);
@@ -386,21 +388,91 @@ static int remove_damaged(struct ll_log *log, uint64_t cut, struct lladd_error *
               : 0;
 }
 
+/* Removes the new file of an attempt that failed at its last step: its name may exist, or reappear
+ * after a crash. (A reused file is in the dead list instead and declares its gap.) */
+static int remove_attempt(struct ll_log *log, struct lladd_error *err)
+{
+    char name[LL_LOG_NAME_SIZE];
+    const struct ll_vec *dead = &log->segs->dead;
+    uint64_t first = log->segs->highest_end;
+    bool old = false;
+    for (size_t i = 0; i < dead->len; i++)
+        old |= ll_log__at(dead, i)->kind == LL_LOG__SEGMENT && ll_log__at(dead, i)->name == first;
+    ll_log__segment_name(first, name);
+    int rc = old ? 0 : ll_io_unlink(log->dev, name);
+    if (rc && rc != -ENOENT)
+        return fail_create(err, rc, "remove", name);
+    return ll_log__settle_names(log, err);
+}
+
+int ll_log__disown_above(struct ll_log *log, uint64_t lsn, struct lladd_error *err)
+{
+    int rc = LLADD_PLANTED(LLADD_BUG_DISOWN) ? 0 : remove_attempt(log, err);
+    struct ll_log__seg *old;
+    if (!rc)
+        rc = remove_damaged(log, lsn, err);
+    while (!rc && (old = take_stale(log, lsn)) != NULL) {
+        if (!LLADD_PLANTED(LLADD_BUG_DISOWN))
+            rc = take_over(log, old->name, old, err);
+        else
+            old->kind = LL_LOG__NEW;
+        put_dead(log, old);
+    }
+    return rc;
+}
+
 bool ll_log__over_limit(const struct ll_log *log)
 {
     return log->cfg.limit_bytes && log->segs->disk_bytes > log->cfg.limit_bytes;
 }
 
-/* Of the limit, what is kept from users for what is owed: an eighth, for that is several times what
- * a checkpoint and what it asks of classes write, and where that is much, this much. */
-static uint64_t kept(const struct ll_log *log)
+/* The part of the limit that is reserved for owed records: an eighth, at most 64 MiB. That is
+ * several times what a checkpoint and its object classes write. */
+static uint64_t kept_of(uint64_t limit)
 {
     const uint64_t most = UINT64_C(64) << 20;
-    return log->cfg.limit_bytes / 8 < most ? log->cfg.limit_bytes / 8 : most;
+    return limit / 8 < most ? limit / 8 : most;
 }
 
-/* Makes `size` bytes of log fit under the limit. LLADD_LOG_FULL if they do not; what is owed may
- * have the smallest segment then. */
+static uint64_t kept(const struct ll_log *log)
+{
+    return kept_of(log->cfg.limit_bytes);
+}
+
+/* Besides `bytes` the limit must hold three segments of the largest size it allows: the one in
+ * which a checkpoint began, the one in which it ended, and the rest of another that credit has
+ * moved on to. The last one is of the smallest size and stays untouched. */
+static bool limit_is_enough(uint64_t limit, uint64_t least, uint64_t most, uint64_t bytes)
+{
+    uint64_t size = limit / 8 < most ? limit / 8 : most;
+    size = size < least ? least : size;
+    return limit - kept_of(limit) >= 3 * size + least + bytes;
+}
+
+uint64_t ll_log_limit_for(uint64_t segment_min, uint64_t segment_max, uint64_t credit,
+                          uint64_t undo)
+{
+    uint64_t block = segment_min < LL_LOG_BLOCK_MAX ? segment_min : LL_LOG_BLOCK_MAX;
+    uint64_t payload = block - LL_LOG_BLOCK_HEADER - block / 16; /* the end is for seals only */
+    uint64_t bytes = credit + undo * LL_LOG__UNDO_BYTE / LL_LOG__FREE_BYTE;
+    uint64_t low = 0, high = 4;
+    bytes = (bytes / payload + 1) * block;
+    while (!limit_is_enough(high * segment_min, segment_min, segment_max, bytes)) {
+        low = high;
+        high *= 2;
+    }
+    while (high - low > 1) {
+        uint64_t middle = low + (high - low) / 2;
+        if (limit_is_enough(middle * segment_min, segment_min, segment_max, bytes))
+            high = middle;
+        else
+            low = middle;
+    }
+    return high * segment_min;
+}
+
+/* Reduces *size until the log fits under the limit. LLADD_LOG_FULL if it does not; owed records get
+ * the smallest segment then. */
 static int fit_limit(struct ll_log *log, unsigned why, uint32_t *size, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;

@@ -349,7 +349,7 @@ static int follow_chain(struct ll_log *log, struct lladd_error *err)
     if (bury_declared(log))
         return ll_fail(err, LLADD_NO_MEMORY, "no memory for the list of log segments");
     size_t i = segs->live.len - 1;
-    if (ll_log__at(&segs->live, i)->state == LL_LOG__BAD && !log->cfg.read_only)
+    if (ll_log__at(&segs->live, i)->state == LL_LOG__BAD && !log->cfg.lenient)
         return ll_log__fail_seg(err, ll_log__at(&segs->live, i));
     while (i > 0 && ll_log__at(&segs->live, i)->state == LL_LOG__LIVE) {
         size_t before = holder(segs, ll_log__at(&segs->live, i)->cut, i);
@@ -364,15 +364,16 @@ static int follow_chain(struct ll_log *log, struct lladd_error *err)
     return 0;
 }
 
-/* A log that is in use and had one file opened only: whatever lies above that must be segments made
- * ahead of time, one after the other. */
-static int check_ahead(struct ll_log *log, struct lladd_error *err)
+/* For a log that was opened by its newest file alone: checks that all segments above it were
+ * preallocated, that is contiguous and of this incarnation. */
+static int check_ahead(struct ll_log *log, const struct ll_log__seg *newest,
+                       struct lladd_error *err)
 {
     const struct ll_log__segments *segs = log->segs;
-    uint64_t end = segs->granted->end;
+    uint64_t end = newest->end;
     for (size_t i = 0; i < segs->live.len; i++) {
         const struct ll_log__seg *seg = ll_log__at(&segs->live, i);
-        if (seg->first <= segs->granted->first)
+        if (seg->first <= newest->first)
             continue;
         if (seg->state == LL_LOG__BAD)
             return ll_log__fail_seg(err, seg);
@@ -384,8 +385,8 @@ static int check_ahead(struct ll_log *log, struct lladd_error *err)
         }
         end = seg->end;
     }
-    /* An attempt that failed late may have left the last of them (create.c). */
-    return end > segs->granted->end ? ll_log__settle_names(log, err) : 0;
+    /* An attempt that failed at its last step may have left the last of them (create.c). */
+    return end > newest->end && !log->cfg.read_only ? ll_log__settle_names(log, err) : 0;
 }
 
 /* Does the chain hold everything that recovery needs? */
@@ -427,12 +428,15 @@ int ll_log__list(struct ll_log *log, struct lladd_error *err)
     LL_ASSERT(lladd_mutex_mine(&segs->mutex));
     if (segs->listed)
         return 0;
+    const struct ll_log__seg *newest = segs->granted;
+    if (log->cfg.read_only && segs->live.len) /* ll_log_open has opened it */
+        newest = ll_log__last(segs);
     int rc = read_headers(log, err);
-    if (!rc && segs->granted)
-        rc = check_ahead(log, err);
+    if (!rc && newest)
+        rc = check_ahead(log, newest, err);
     if (!rc)
         rc = follow_chain(log, err);
-    if (!rc && !log->cfg.read_only)
+    if (!rc && !log->cfg.lenient)
         rc = check_reach(log, err);
     if (!rc)
         segs->listed = true;

@@ -100,6 +100,13 @@ static uint64_t at_most(uint64_t v, uint64_t most)
     return v < most ? v : most;
 }
 
+static void set_ring(struct ll_log *log, uint64_t bytes)
+{
+    log->ring_size = (size_t)bytes;
+    log->ring_chunk = at_most(bytes / 8, 65536);
+    log->record_max = (size_t)at_most(bytes / 4, LL_RECORD_SIZE_MAX);
+}
+
 static int make(const struct ll_log_config *cfg, struct ll_log **out, struct lladd_error *err)
 {
     int rc = check_config(cfg, err);
@@ -117,9 +124,7 @@ static int make(const struct ll_log_config *cfg, struct ll_log **out, struct lla
     log->uuid_hash = ll_log__uuid_hash(cfg->uuid);
     log->incarnation = cfg->incarnation;
     log->salt = ll_record_salt(cfg->uuid, cfg->incarnation);
-    log->ring_size = cfg->ring_bytes;
-    log->ring_chunk = at_most(cfg->ring_bytes / 8, 65536);
-    log->record_max = at_most(cfg->ring_bytes / 4, LL_RECORD_SIZE_MAX);
+    set_ring(log, cfg->ring_bytes); /* check_config has checked the size */
     log->seal_pool = at_most(cfg->segment_min / 16, 4096);
     if (lladd_mutex_init(&log->pen, LLADD_RANK_LOG - 5, "log pen") ||
         lladd_mutex_init(&log->ring_mutex, LLADD_RANK_LOG, "log ring")) {
@@ -134,6 +139,13 @@ static int make(const struct ll_log_config *cfg, struct ll_log **out, struct lla
     }
     *out = log;
     return 0;
+}
+
+void ll_log_want_record(struct ll_log *log, size_t bytes)
+{
+    LL_ASSERT(!log->ring);
+    if (bytes > log->record_max)
+        set_ring(log, ll_log_ring_for(bytes, 0));
 }
 
 void ll_log_close(struct ll_log *log)
@@ -159,6 +171,8 @@ static int begin_at(struct ll_log *log, struct ll_log__seg *seg, uint64_t lsn,
     int rc = ll_log__open_file(log, seg, err);
     if (rc)
         return rc;
+    log->old_end = seg->incarnation != log->incarnation ? seg->end : 0;
+    log->old_salt = seg->salt;
     ll_log__reserve_init(log, lsn);
     ll_log__writer_init(log, seg, lsn);
     ll_log__start_granting(log, seg);
@@ -229,6 +243,21 @@ static int check_clean_end(struct ll_log *log, const struct ll_log__seg *seg,
                        (unsigned long long)end);
 }
 
+/* Raises the incarnation above that of all segments, because the control file found may be an old
+ * one. */
+static void raise_incarnation(struct ll_log *log)
+{
+    const struct ll_vec *lists[] = {&log->segs->live, &log->segs->dead};
+    for (unsigned k = 0; k < 2; k++) {
+        for (size_t i = 0; i < lists[k]->len; i++) {
+            const struct ll_log__seg *seg = ll_log__at(lists[k], i);
+            if (seg->state != LL_LOG__BAD && seg->incarnation >= log->incarnation)
+                log->incarnation = seg->incarnation + 1;
+        }
+    }
+    log->salt = ll_record_salt(log->cfg.uuid, log->incarnation);
+}
+
 int ll_log_open(const struct ll_log_config *cfg, const struct ll_log_start *start,
                 struct ll_log **out, struct lladd_error *err)
 {
@@ -240,10 +269,14 @@ int ll_log_open(const struct ll_log_config *cfg, const struct ll_log_start *star
     log->cfg.first.v = 0;
     log->start = *start;
     lladd_mutex_lock(&segs->mutex);
-    if (start->clean && start->segment.v && !cfg->read_only) {
+    if (start->clean && start->segment.v && !cfg->lenient) {
         rc = ll_log__list_one(log, start->segment.v, start->segment_bytes, err);
+        if (!rc && cfg->read_only) /* a writer lists the directory later */
+            rc = ll_log__ensure_listed(log, err);
     } else {
         rc = ll_log__ensure_listed(log, err);
+        if (!rc && !start->clean)
+            raise_incarnation(log);
     }
     lladd_mutex_unlock(&segs->mutex);
     if (rc) {
@@ -264,14 +297,14 @@ static struct ll_log__seg *resumable(const struct ll_log *log, uint64_t end)
     struct ll_log__seg *found = NULL;
     for (size_t i = 0; i < segs->live.len; i++) {
         struct ll_log__seg *seg = ll_log__at(&segs->live, i);
-        if (found) { /* made ahead, or this was no clean stop */
+        if (seg->state == LL_LOG__LIVE && end % LL_RECORD_ALIGN == 0 && end >= seg->first &&
+            end <= seg->end && seg->incarnation <= log->incarnation) {
+            found = seg;
+        } else if (found) { /* preallocated; otherwise this was no clean stop */
             const struct ll_log__seg *before = ll_log__at(&segs->live, i - 1);
             if (seg->first != before->end || seg->cut != seg->first ||
                 seg->incarnation != log->incarnation || seg->state != LL_LOG__LIVE)
                 return NULL;
-        } else if (seg->state == LL_LOG__LIVE && end % LL_RECORD_ALIGN == 0 && end >= seg->first &&
-                   end <= seg->end && seg->incarnation == log->incarnation) {
-            found = seg;
         }
     }
     return found;
@@ -335,66 +368,64 @@ static int rewrite_accepted(struct ll_log *log, uint64_t end, struct lladd_error
     return 0;
 }
 
-/* If nothing stands behind the cut that made the newest segment, the log still ends at that cut.
- * Files above the end hold nothing; they can be used again. (The last one in the list stays
- * there.) */
+/* Where the log could continue without a cut: the first LSN of the last segment if nothing was
+ * logged in it, else the end of the log. */
+static uint64_t here(const struct ll_log *log, uint64_t end)
+{
+    const struct ll_log__seg *last = ll_log__last(log->segs);
+    return last->first > end ? last->first : end;
+}
+
+/* Moves the i-th live segment to `dead`: only its file is still of use. */
+static int give_up(struct ll_log *log, size_t i, struct lladd_error *err)
+{
+    struct ll_log__segments *segs = log->segs;
+    struct ll_log__seg *seg = ll_log__at(&segs->live, i);
+    if (ll_vec_append(&segs->dead, &seg, 1))
+        return ll_fail(err, LLADD_NO_MEMORY, "no memory for the list of log segments");
+    ll_log__seg_retire(log, seg);
+    ll_vec_remove(&segs->live, i);
+    return 0;
+}
+
+/* If nothing was logged after the cut that made the newest segment, the log still ends at that cut,
+ * unless the watermark says that it continued in that segment. Files above the end hold no records
+ * and can be reused. (The last remaining live segment stays.) */
 static int forget_above(struct ll_log *log, uint64_t *end, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
-    for (size_t i = segs->live.len; i-- > 0;) {
-        struct ll_log__seg *seg = ll_log__at(&segs->live, i);
-        if (seg->first < *end)
+    int rc = 0;
+    for (size_t i = segs->live.len; i-- > 0 && !rc;) {
+        const struct ll_log__seg *seg = ll_log__at(&segs->live, i);
+        if (seg->first < *end || (seg->first == *end && seg->cut < log->start.watermark.v))
             break;
         if (seg->first == *end)
             *end = seg->cut;
         if (i == 0)
             break;
-        if (ll_vec_append(&segs->dead, &seg, 1))
-            return ll_fail(err, LLADD_NO_MEMORY, "no memory for the list of log segments");
-        ll_log__seg_retire(log, seg);
-        ll_vec_remove(&segs->live, i);
+        rc = give_up(log, i, err);
     }
-    return 0;
+    return rc;
 }
 
-/* The oldest cut that qualifies: what stands above newer ones goes with it. */
-void ll_log_forget_cuts(struct ll_log *log, lladd_lsn matters, lladd_lsn keep)
-{
-    struct ll_log__segments *segs = log->segs;
-    if (log->life != LL_LOG__SCANNED)
-        return;
-    lladd_mutex_lock(&segs->mutex);
-    for (size_t i = 1; i < segs->live.len; i++) {
-        const struct ll_log__seg *seg = ll_log__at(&segs->live, i);
-        if (seg->state != LL_LOG__LIVE || seg->cut == seg->first || seg->first < matters.v ||
-            seg->cut < keep.v || seg->first > log->scan_end)
-            continue;
-        log->scan_end = seg->first; /* where nothing stands: forget_above */
-        break;
-    }
-    lladd_mutex_unlock(&segs->mutex);
-}
-
-/* Goes on in a new segment whose header says that the log before it ends at `end`. */
+/* Continues in a new segment; its header says that the log before it ends at `end`. An empty
+ * segment stays until ll_log_started if the log is known to have reached it. */
 static int cut_at(struct ll_log *log, uint64_t end, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
-    for (size_t i = 0; i < segs->live.len; i++) {
-        const struct ll_log__seg *seg = ll_log__at(&segs->live, i);
-        if (seg->state == LL_LOG__LIVE && seg->incarnation >= log->incarnation)
-            log->incarnation = seg->incarnation + 1;
-    }
-    log->salt = ll_record_salt(log->cfg.uuid, log->incarnation);
+    raise_incarnation(log);
     int rc = ll_point(log->env, "log.cut.before_header");
     if (rc)
         return ll_fail_io(err, rc, true, "cut the log in", LL_LOG_DIR);
     rc = forget_above(log, &end, err);
-    log->scan_end = end; /* should this fail and be called again */
+    log->scan_end = end; /* in case this fails and is called again */
+    uint64_t place = here(log, end);
+    log->here = log->start.clean || place < log->start.watermark.v ? 0 : place;
+    bool empty = segs->live.len > 1 && ll_log__last(segs)->first == end;
+    end = empty ? ll_log__last(segs)->cut : end;
     log->start.end.v = end;
-    if (!rc && LLADD_PLANTED(LLADD_BUG_LSN_REUSE)) {
-        log->salt = ll_log__last(segs)->salt;
+    if (!rc && LLADD_PLANTED(LLADD_BUG_LSN_REUSE))
         return begin_at(log, ll_log__last(segs), end, err);
-    }
     if (!rc)
         rc = ll_log__seg_create(log, segs->highest_end, end, LL_LOG__OWED, err);
     if (rc)
@@ -402,23 +433,31 @@ static int cut_at(struct ll_log *log, uint64_t end, struct lladd_error *err)
     return begin_at(log, ll_log__last(segs), ll_log__last(segs)->first, err);
 }
 
-int ll_log_start(struct ll_log *log, struct lladd_error *err)
+/* Makes durable what must be so before the log continues; *end is its end. */
+static int make_sure(struct ll_log *log, uint64_t *end, struct lladd_error *err)
 {
-    struct ll_log__segments *segs = log->segs;
     int rc = 0;
     if (log->cfg.read_only)
         return ll_fail(err, LLADD_READ_ONLY, "the log is open for reading");
-    if (log->life == LL_LOG__READY)
-        return 0;
     if (!log->start.clean && log->life != LL_LOG__SCANNED)
-        return ll_fail(err, LLADD_BAD_STATE, "the end of the log was not looked for");
-    uint64_t end = log->start.clean ? log->start.end.v : log->scan_end;
-    /* A process may have died between a rename and the sync of the directory. Files are used again
-     * because of what the names say, so first they must stay. */
+        return ll_fail(err, LLADD_BAD_STATE, "the log was not scanned for its end");
+    *end = log->start.clean ? log->start.end.v : log->scan_end;
+    /* A process may have died between a rename and the sync of the directory. File names decide
+     * which files are reused, so the names must be durable first. */
     if (!log->start.clean && !LLADD_PLANTED(LLADD_BUG_SETTLE))
         rc = ll_log__settle_names(log, err);
     if (!rc && !log->start.clean && !LLADD_PLANTED(LLADD_BUG_REWRITE))
-        rc = rewrite_accepted(log, end, err);
+        rc = rewrite_accepted(log, *end, err);
+    return rc;
+}
+
+int ll_log_start(struct ll_log *log, struct lladd_error *err)
+{
+    struct ll_log__segments *segs = log->segs;
+    uint64_t end = 0;
+    if (log->life == LL_LOG__READY)
+        return 0;
+    int rc = make_sure(log, &end, err);
     if (rc)
         return rc;
     lladd_mutex_lock(&segs->mutex);
@@ -440,7 +479,88 @@ int ll_log_start(struct ll_log *log, struct lladd_error *err)
     return rc;
 }
 
-/* ---- the end ---- */
+/* ---- on a full disk ---- */
+
+/* Clears what a torn group left above the end: it could be taken for later records. */
+static int clear_above(struct ll_log *log, const struct ll_log__seg *seg, uint64_t lsn,
+                       struct lladd_error *err)
+{
+    char name[LL_LOG_NAME_SIZE];
+    uint64_t from = offset_of(seg, lsn);
+    if (lsn > seg->first && (lsn - seg->first) % seg->room == 0)
+        from -= LL_LOG_BLOCK_HEADER; /* of a block that begins here */
+    int rc = 0;
+    if (from < seg->size)
+        rc = ll_log__write_zeros(log, seg->file, from, seg->size, false);
+    if (!rc)
+        rc = ll_io_sync(log->dev, seg->file);
+    ll_log__segment_name(seg->name, name);
+    return rc ? ll_fail_io(err, rc, true, "clear the end of", name) : 0;
+}
+
+/* Undoes the start; nothing was logged since. */
+static void step_back(struct ll_log *log)
+{
+    LL_ASSERT(log->tail == log->first_lsn && !log->ring && !log->segs->thread.started);
+    log->segs->granted->users--;
+    log->segs->granted = NULL;
+    lladd_atomic_store64(&log->undo_left, 0);
+    log->life = LL_LOG__SCANNED;
+}
+
+static int go_on_at(struct ll_log *log, uint64_t end, struct lladd_error *err)
+{
+    int rc = forget_above(log, &end, err);
+    if (rc)
+        return rc;
+    struct ll_log__seg *seg = ll_log__last(log->segs);
+    end = here(log, end);
+    rc = ll_log__open_file(log, seg, err);
+    if (!rc)
+        rc = clear_above(log, seg, end, err);
+    if (!rc)
+        rc = ll_log__disown_above(log, end, err);
+    return rc ? rc : begin_at(log, seg, end, err);
+}
+
+bool ll_log_could_stay(const struct ll_log *log)
+{
+    return log->here != 0;
+}
+
+int ll_log_start_here(struct ll_log *log, struct lladd_error *err)
+{
+    struct ll_log__segments *segs = log->segs;
+    uint64_t end = 0;
+    LL_ASSERT(ll_log_could_stay(log));
+    if (log->life == LL_LOG__READY)
+        step_back(log);
+    int rc = make_sure(log, &end, err);
+    if (rc)
+        return rc;
+    lladd_mutex_lock(&segs->mutex);
+    rc = go_on_at(log, end, err);
+    lladd_mutex_unlock(&segs->mutex);
+    return rc;
+}
+
+int ll_log_started(struct ll_log *log, struct lladd_error *err)
+{
+    struct ll_log__segments *segs = log->segs;
+    int rc = 0;
+    lladd_mutex_lock(&segs->mutex);
+    if (segs->live.len > 1) {
+        size_t i = segs->live.len - 1;
+        while (i > 1 && ll_log__at(&segs->live, i)->cut == ll_log__at(&segs->live, i)->first)
+            i--; /* made for the undo reserve */
+        if (ll_log__at(&segs->live, i)->cut < ll_log__at(&segs->live, i - 1)->first)
+            rc = give_up(log, i - 1, err);
+    }
+    lladd_mutex_unlock(&segs->mutex);
+    return rc;
+}
+
+/* ---- clean close ---- */
 
 int ll_log_finish(struct ll_log *log, lladd_lsn *end, struct lladd_error *err)
 {

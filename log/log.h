@@ -25,7 +25,9 @@ struct ll_log_config {
     uint64_t limit_bytes;
     lladd_lsn first;         /* ll_log_create: first LSN of the log; 0 = LL_LOG_FIRST_LSN */
     bool read_only;          /* inspection: nothing is written, created or locked */
-    /* Called once when a write or sync failed for good (LOG-4); from any thread. */
+    bool lenient;            /* inspection: open succeeds even if log that recovery needs is
+                              * missing */
+    /* Called once, from any thread, after a write or sync failed (LOG-4). */
     void (*poisoned)(void *ctx, const struct lladd_error *);
     /* Requests a checkpoint. Called when an append ran into limit_bytes, or when more than half of
      * limit_bytes is in use. Must return at once. Nullable. */
@@ -68,10 +70,20 @@ int ll_log_scan(struct ll_log *, ll_log_visit *, void *ctx, struct lladd_error *
  * the newest known watermark (REC-4), then continues in a new segment with a header that names the
  * cut. After a clean stop: writes nothing until the first append is forced. */
 int ll_log_start(struct ll_log *, struct lladd_error *);
-/* After a scan, and an ll_log_start that found no space; then that is called again. Records at or
- * above `matters` need not be kept, and nothing at or below `keep` may be given up. If a cut lies
- * between, the log ends there, and the segments above are made anew. */
-void ll_log_forget_cuts(struct ll_log *, lladd_lsn matters, lladd_lsn keep);
+/* Call after ll_log_start, successful or not: can the log instead continue in the segment in which
+ * it ended? False after a clean stop, and when that place is below the watermark. */
+bool ll_log_could_stay(const struct ll_log *);
+/* The alternative to ll_log_start, if ll_log_could_stay: call it when ll_log_start found no space
+ * or left too little for the owed records, before anything is logged. It needs no space: the log
+ * continues where it ended, in the same segment, and the files of the segments above become free
+ * for reuse. The LSNs of a torn tail are handed out again; the remains of that tail are cleared
+ * first. */
+int ll_log_start_here(struct ll_log *, struct lladd_error *);
+/* Call after either start function, once ll_log_start_here can no longer be needed. */
+int ll_log_started(struct ll_log *, struct lladd_error *);
+/* Allocates the ring now; otherwise the first credit does. Without the ring the log uses little
+ * memory. */
+int ll_log_make_ring(struct ll_log *, struct lladd_error *);
 /* Stops background work, releases everything. Does not force. */
 void ll_log_close(struct ll_log *);
 /* For a clean close: stops background work, forces the log, and returns its end, which the caller
@@ -98,8 +110,11 @@ struct ll_credit {
 size_t ll_record_bound(size_t redo_len, size_t undo_len);
 /* Longest record this log accepts (a quarter of the ring, at most LL_RECORD_SIZE_MAX). */
 size_t ll_log_record_max(const struct ll_log *);
-/* Most credit one caller can have with a ring of so many bytes: five eighths. Credits that wait in
- * their owners' hands take up to a quarter, so what is left is enough, once it is used up. */
+/* Call before ll_log_start: enlarges the ring, if necessary, so that records of `bytes` bytes
+ * fit. */
+void ll_log_want_record(struct ll_log *, size_t bytes);
+/* The most credit one caller can have with a ring of this size: five eighths of it. Idle credits
+ * take up to a quarter of the ring, so the rest suffices once the credits in hand are used. */
 size_t ll_log_credit_of_ring(uint64_t ring_bytes);
 size_t ll_log_credit_most(const struct ll_log *);
 /* The smallest ring that allows both a record of `record` bytes (ll_record_bound) and `credit`
@@ -141,8 +156,13 @@ static inline int ll_log_credit(struct ll_log *log, struct ll_credit *c, size_t 
 int ll_log_credit_owed(struct ll_log *, struct ll_credit *, size_t bytes, struct lladd_error *);
 /* Returns the unused credit. */
 void ll_log_credit_return(struct ll_log *, struct ll_credit *);
-/* Puts it down: the caller may wait again. Gives back what is left if so many credits are held that
- * they could starve others (cheap). */
+/* The smallest limit_bytes, in whole segments of segment_min bytes, that allows a caller `credit`
+ * bytes of credit and `undo` bytes of undo reserve at once, provided that nothing prevents
+ * truncation. Neither amount may exceed 2^48. */
+uint64_t ll_log_limit_for(uint64_t segment_min, uint64_t segment_max, uint64_t credit,
+                          uint64_t undo);
+/* Makes the credit idle: the caller may wait again. Returns the unused bytes if the credit
+ * outstanding is so much that other callers could starve (cheap). */
 void ll_log_credit_trim(struct ll_log *, struct ll_credit *);
 
 /* Makes the credit idle. True if it is small enough for an idle caller to keep: so little credit
@@ -155,11 +175,12 @@ bool ll_log_credit_may_rest(const struct ll_log *, struct ll_credit *);
 int ll_log_undo_reserve(struct ll_log *, uint64_t bytes, struct lladd_error *);
 /* ll_log_undo_reserve for owed records (ll_log_credit_owed). */
 int ll_log_undo_reserve_owed(struct ll_log *, uint64_t bytes, struct lladd_error *);
-/* The same for recovery, which must do with what the crash left: counts what is free in the current
- * segment as well. (A segment that was written to cannot be gone on with after the next crash,
- * LOG-1; so ll_log_undo_reserve counts untouched segments only, and repeated crashes use them up.)
- */
-int ll_log_undo_reserve_recovery(struct ll_log *, uint64_t bytes, struct lladd_error *);
+/* ll_log_undo_reserve for recovery, which must manage with the space the crash left: it also counts
+ * the free space of the current segment. `spare`: in addition, as much free space as that segment
+ * holds must remain, unless only the byte limit refuses it; otherwise LLADD_NO_SPACE, and nothing
+ * is reserved. */
+int ll_log_undo_reserve_recovery(struct ll_log *, uint64_t bytes, bool spare,
+                                 struct lladd_error *);
 void ll_log_undo_release(struct ll_log *, uint64_t bytes);
 int ll_log_credit_reserved(struct ll_log *, struct ll_credit *, size_t bytes, struct lladd_error *);
 

@@ -127,15 +127,20 @@ struct ll_log {
     uint64_t uuid_hash;
     uint64_t incarnation;
     uint32_t salt;
+    /* If the log continues in the segment in which it ended (REC-3): records that begin below
+     * old_end have that segment's salt. */
+    uint64_t old_end;
+    uint32_t old_salt;
     enum ll_log__life life;
     struct ll_log_start start;
-    uint64_t scan_end;  /* the tail that the scan found */
-    uint64_t sealed;    /* newest watermark that the scan found */
-    uint64_t ring_size; /* the mask is one less */
-    uint64_t ring_chunk; /* what is zeroed at once */
-    uint64_t record_max;
-    uint64_t seal_pool; /* bytes at the end of the last segment that only seals may use */
-    unsigned char *ring; /* made at the first credit, under ring_mutex; constant after that */
+    uint64_t scan_end;  /* the end of the log that the scan found */
+    uint64_t here;      /* where the log could continue without a cut; 0: nowhere */
+    uint64_t sealed;    /* highest watermark that the scan found */
+    size_t ring_size;   /* at most LL_LOG_RING_MAX; the mask is one less */
+    uint64_t ring_chunk; /* bytes zeroed at a time */
+    size_t record_max;
+    uint64_t seal_pool; /* bytes at the end of a segment that only seals may use */
+    unsigned char *ring; /* allocated at the first credit, under ring_mutex; constant after that */
 
     /* One cache line each for the fields written by every append, by many threads, and by the
      * leader. */
@@ -168,6 +173,11 @@ struct ll_log {
     uint64_t records, groups, syncs, writes, bytes_written, waits, unsealed, first_lsn;
     struct ll_log__segments *segs;
 };
+
+static inline uint32_t ll_log__salt(const struct ll_log *log, uint64_t lsn)
+{
+    return LL_UNLIKELY(lsn < log->old_end) ? log->old_salt : log->salt;
+}
 
 static inline size_t ll_log__align(size_t n)
 {
@@ -304,7 +314,14 @@ enum ll_log__why {
 };
 int ll_log__seg_create(struct ll_log *, uint64_t first, uint64_t cut, unsigned why,
                        struct lladd_error *);
-/* Removes one dead file; false if there is none that can be, or *rc says why not. */
+/* The log ends at `lsn` and all segments above are dead: renames their files to say so, durably and
+ * one by one, in an order of which every prefix leaves a log that ends there. */
+int ll_log__disown_above(struct ll_log *, uint64_t lsn, struct lladd_error *);
+/* Writes zeros in [off, size) of the file; `idly`: stops as soon as a thread waits for the file. 0
+ * or a negative errno. */
+int ll_log__write_zeros(struct ll_log *, struct lladd_file *, uint64_t off, uint64_t size,
+                        bool idly);
+/* Removes one dead file; false if none can be removed, or if removal failed with *rc. */
 bool ll_log__remove_dead(struct ll_log *, int *rc, struct lladd_error *);
 /* Is there a dead file that cannot be reused? */
 bool ll_log__has_useless(const struct ll_log *);

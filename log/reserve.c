@@ -14,10 +14,6 @@
  *            have the space; so an append with credit cannot fail and does not wait.
  *   limit    up to here the ring is zeroed and its former contents were written.
  *   written  up to here the device has the bytes; limit <= written + ring size.
- * Credit is a count, not a place: the LSN comes from the tail, and all that matters is that the sum
- * fits. Credit is *in hand* from the call that takes it until it is put down (trim) or returned; it
- * *rests* after that: a transaction keeps what is left, and credit is handed out in chunks, while
- * few credits are out.
  *
  * Credit is an amount, not a place: the LSN comes from the tail, and only the sum must fit. Credit
  * is *in hand* from the call that takes it until it is trimmed or returned. After a trim it is
@@ -75,8 +71,8 @@ void ll_log__reserve_init(struct ll_log *log, uint64_t tail)
 static void zero_ring(const struct ll_log *log, uint64_t from, uint64_t to)
 {
     while (from < to) {
-        uint64_t at = from & (log->ring_size - 1);
-        uint64_t n = to - from < log->ring_size - at ? to - from : log->ring_size - at;
+        size_t at = (size_t)(from & (log->ring_size - 1)), n = log->ring_size - at;
+        n = to - from < n ? (size_t)(to - from) : n;
         memset(log->ring + at, 0, n);
         from += n;
         /* The LSN field of a record that begins in the last eight bytes is in the slack. */
@@ -112,6 +108,15 @@ static int extend_ring(struct ll_log *log, uint64_t want, bool *done, struct lla
     zero_ring(log, limit, to);
     lladd_atomic_store64(&log->limit, to);
     return 0;
+}
+
+int ll_log_make_ring(struct ll_log *log, struct lladd_error *err)
+{
+    bool done;
+    lladd_mutex_lock(&log->ring_mutex);
+    int rc = extend_ring(log, lladd_atomic_load64(&log->granted) + LL_LOG_SEAL_SIZE, &done, err);
+    lladd_mutex_unlock(&log->ring_mutex);
+    return rc;
 }
 
 bool ll_log__ring_published(struct ll_log *log, uint64_t lsn, uint32_t *size)
@@ -437,7 +442,7 @@ static void poison_out_of_reach(struct ll_log *log, uint64_t lsn)
 /* Publishes the record at p by storing its LSN; the other bytes are complete. */
 static inline void finish(struct ll_log *log, unsigned char *p, uint64_t lsn, uint32_t size)
 {
-    uint64_t at = lsn & (log->ring_size - 1);
+    size_t at = (size_t)(lsn & (log->ring_size - 1));
     if (LL_UNLIKELY(at + size > log->ring_size)) {
         memcpy(log->ring, log->ring + log->ring_size, at + size - log->ring_size);
         if (at + 8 == log->ring_size)
@@ -473,8 +478,9 @@ void ll_log_publish(struct ll_log *log, const struct ll_record *rec)
 {
     unsigned char *p = ll_log__ring_at(log, rec->lsn.v);
     if (LL_UNLIKELY(lladd_atomic_load32(&log->poisoned) != 0))
-        return; /* LOG-4: nothing is written any more, least of all what made us poison it */
-    ll_log__record_encode(rec, log->salt, p);
+        return; /* LOG-4: nothing is written any more, least of all the record that caused the
+                 * poison */
+    ll_log__record_encode(rec, ll_log__salt(log, rec->lsn.v), p);
     finish(log, p, rec->lsn.v, rec->size);
 }
 
@@ -550,8 +556,8 @@ lladd_lsn ll_log_append_update(struct ll_log *log, struct ll_credit *c, const st
         (id ? back(lsn, id) : 0) | (uint64_t)back(lsn, page_prev) << 32,
         (u->page & NARROW_NO_PAGE) | (uint64_t)u->redo_len << 48};
     unsigned char *p = ll_log__ring_at(log, lsn);
-    ll_log__encode_words(log->salt, ll_encode__size_and_kind(bytes, LL_REC_UPDATE), lsn, word,
-                         u->bytes, n, p);
+    ll_log__encode_words(ll_log__salt(log, lsn), ll_encode__size_and_kind(bytes, LL_REC_UPDATE),
+                         lsn, word, u->bytes, n, p);
     finish(log, p, lsn, bytes);
     return lladd_lsn_of(lsn);
 }

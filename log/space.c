@@ -255,7 +255,7 @@ static int reserve_undo(struct ll_log *log, uint64_t bytes, unsigned owed, bool 
         }
         rc = go_on(log, LL_LOG__FOR_UNDO | owed, err);
     }
-    if (!rc && segs->live.len > AHEAD) /* the worker makes those to come */
+    if (!rc && !recovery && segs->live.len > AHEAD) /* the worker preallocates the following ones */
         ll_log__wake_worker(log);
     lladd_mutex_unlock(&segs->mutex);
     return rc;
@@ -271,9 +271,19 @@ int ll_log_undo_reserve_owed(struct ll_log *log, uint64_t bytes, struct lladd_er
     return reserve_undo(log, bytes, LL_LOG__OWED, false, err);
 }
 
-int ll_log_undo_reserve_recovery(struct ll_log *log, uint64_t bytes, struct lladd_error *err)
+int ll_log_undo_reserve_recovery(struct ll_log *log, uint64_t bytes, bool spare,
+                                 struct lladd_error *err)
 {
-    return reserve_undo(log, bytes, LL_LOG__OWED, true, err);
+    int rc = reserve_undo(log, bytes, LL_LOG__OWED, true, err);
+    if (rc || !spare)
+        return rc;
+    uint64_t more = ll_log__segment_room(log->segs->granted->size);
+    rc = reserve_undo(log, more, 0, true, err);
+    if (!rc)
+        ll_log_undo_release(log, more);
+    else if (rc != LLADD_LOG_FULL)
+        ll_log_undo_release(log, bytes);
+    return rc == LLADD_LOG_FULL ? 0 : rc;
 }
 
 void ll_log_undo_release(struct ll_log *log, uint64_t bytes)

@@ -258,7 +258,7 @@ int ll_analysis_check_op(struct ll_core *core, const struct ll_record *rec, stru
     if (n->kind != (want_class ? LL_NAME_CLASS : LL_NAME_OP))
         return ll_fail_lsn(err, LLADD_CORRUPT_LOG, rec->lsn, "LSN %llu: \"%s\" is not an operation",
                            (unsigned long long)rec->lsn.v, n->name);
-    if (n->desc)
+    if (n->desc || core->looks_only)
         return 0;
     return ll_fail_lsn(err, LLADD_NO_OPERATION, rec->lsn,
                        "log needs %s \"%s\" version %u, not registered, first used at LSN %llu",
@@ -279,8 +279,7 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
     if (a->records++ == 0)
         a->early = rec->kind == LL_REC_CHECKPOINT_DATA;
     a->end = lladd_lsn_of(rec->lsn.v + rec->size);
-    if (!says_what_is_known(rec->kind))
-        a->matters = a->end;
+    a->matters |= !says_what_is_known(rec->kind);
     ll_behind_add(&a->behind, rec, false);
     int rc = a->early ? 0 : ll_analysis_check_op(a->core, rec, err);
     if (rc)
@@ -431,6 +430,8 @@ static int check_unseen(struct ll_analysis *a, struct lladd_error *err)
 {
     struct ll_core *core = a->core;
     struct ll_log_cursor *cursor;
+    if (core->looks_only)
+        return 0;
     if (!lacks(core, LL_NAME_OP) && !lacks(core, LL_NAME_CLASS) &&
         !lacks(core, LL_NAME_PARTICIPANT))
         return 0;
@@ -445,7 +446,17 @@ static int check_unseen(struct ll_analysis *a, struct lladd_error *err)
     return rc;
 }
 
-int ll_analysis(struct ll_core *core, struct ll_analysis *a, struct lladd_error *err)
+int ll_analysis_check_pages(uint64_t file_pages, uint64_t had, struct lladd_error *err)
+{
+    if (file_pages >= had)
+        return 0;
+    return ll_fail(err, LLADD_MISSING_FILE,
+                   "\"pages\" is cut off: it has %llu pages, and had %llu at the last checkpoint",
+                   (unsigned long long)file_pages, (unsigned long long)had);
+}
+
+int ll_analysis(struct ll_core *core, uint64_t file_pages, struct ll_analysis *a,
+                struct lladd_error *err)
 {
     memset(a, 0, sizeof *a);
     a->core = core;
@@ -455,11 +466,8 @@ int ll_analysis(struct ll_core *core, struct ll_analysis *a, struct lladd_error 
     ll_behind_init(&a->behind, &core->env, core->control.redo, core->recovery_bytes / 2);
     a->behind.lost = !core->recover_instantly || core->control.clean;
     int rc = ll_log_scan(core->log, see, a, err);
-    if (!rc && ll_buffer_page_count(core->buffer) < a->pages)
-        rc = ll_fail(err, LLADD_MISSING_FILE,
-                     "\"pages\" is cut off: it has %llu pages, and had %llu at the last checkpoint",
-                     (unsigned long long)ll_buffer_page_count(core->buffer),
-                     (unsigned long long)a->pages);
+    if (!rc)
+        rc = ll_analysis_check_pages(file_pages, a->pages, err);
     if (!rc)
         rc = read_prepares(a, err);
     if (!rc)

@@ -11,7 +11,7 @@ struct ll_analysis {
     struct ll_map ended; /* ids that ended before the checkpoint's data came */
     struct ll_map known; /* ids of whom the scan knows, without a row, what their undo needs */
     lladd_lsn end;       /* after the last record */
-    lladd_lsn matters;   /* after the last one that is neither a checkpoint's nor a seal */
+    bool matters;        /* there are some that are neither a checkpoint's nor seals */
     uint64_t pages;      /* the page file had, at the checkpoint */
     bool early;      /* before the checkpoint's BEGIN: names only (recovery/checkpoint.c) */
     lladd_lsn begin; /* the LSN of that; 0: the log has no checkpoint yet */
@@ -21,8 +21,11 @@ struct ll_analysis {
     struct ll_behind behind; /* of the records that the scan has seen; lost if nobody wants it */
 };
 
-/* `out->behind` is the caller's to free, whatever is returned. */
-int ll_analysis(struct ll_core *, struct ll_analysis *out, struct lladd_error *);
+/* The page file has so many pages. `out->behind` is the caller's to free, whatever is returned. */
+int ll_analysis(struct ll_core *, uint64_t file_pages, struct ll_analysis *out,
+                struct lladd_error *);
+/* Has the page file all the pages that it had at the checkpoint? */
+int ll_analysis_check_pages(uint64_t file_pages, uint64_t had, struct lladd_error *);
 /* 0 if the record's operation or class is known and registered. */
 int ll_analysis_check_op(struct ll_core *, const struct ll_record *, struct lladd_error *);
 

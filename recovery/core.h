@@ -385,6 +385,7 @@ struct ll_core {
     void *callback_ctx;
     uint32_t redo_threads; /* 0: as many as pay */
     bool recover_instantly;     /* as the options say */
+    bool looks_only;            /* inspection: what is not registered is no fault */
     uint64_t recovery_bytes;    /* of memory, for what instant recovery keeps beside the cache */
     /* Atomic: how much of that it holds, and has held at most. */
     uint64_t recovery_memory, recovery_memory_most;

@@ -27,69 +27,97 @@ static void enter(enum lladd_dst_phase phase)
     LLADD_OBSERVE(.what = LLADD_DST_PHASE, .detail = phase);
 }
 
-/* Is a class in the log that is not registered? It may need any of the log. */
-static bool lacks_class(const struct ll_core *core)
+/* What rollbacks can need is set aside again; without it nothing is undone (REC-3). The log goes on
+ * in a segment of its own, so that no LSN is used twice. But if that leaves no segment beside what
+ * is set aside, the disk is full, and the log goes on where it ended: there a crash costs no more
+ * than the compensation that it interrupts. */
+static int start_or_go_on(struct ll_core *core, struct lladd_error *err)
 {
-    for (size_t i = core->cat.n_registered; i < core->cat.n_all; i++)
-        if (core->cat.all[i]->kind == LL_NAME_CLASS)
-            return true;
-    return false;
-}
-
-/* Does a class say how much of the log it needs? It may read that from pages, so it is not asked
- * before redo has brought them up to date (lladd/op.h). */
-static bool asks_class(const struct ll_core *core)
-{
-    for (size_t i = 0; i < core->cat.n_classes; i++) {
-        const struct lladd_object_class *c = core->cat.classes[i]->desc;
-        if (c->durable_lsn && lladd_atomic_load32(&core->cat.classes[i]->number))
-            return true;
+    uint64_t undo = 0;
+    for (struct lladd_txn *txn = ll_txns_first(&core->txns); txn; txn = ll_txns_next(txn))
+        undo += txn->undo_used;
+    int rc = ll_log_start(core->log, err);
+    bool stay = ll_log_could_stay(core->log);
+    if (!rc && undo)
+        rc = ll_log_undo_reserve_recovery(core->log, undo, stay, err);
+    if (rc == LLADD_NO_SPACE && stay) {
+        ll_core_transcript(core, "log: no space for a segment, it goes on where it ended");
+        rc = ll_log_start_here(core->log, err);
+        if (!rc && undo)
+            rc = ll_log_undo_reserve_recovery(core->log, undo, false, err);
     }
-    return false;
+    if (!rc)
+        rc = ll_log_started(core->log, err);
+    if (rc)
+        for (struct lladd_txn *txn = ll_txns_first(&core->txns); txn; txn = ll_txns_next(txn))
+            txn->undo_used = 0;
+    return rc;
 }
 
-/* A full disk (REC-3): what nothing needs of the log may be used again. Old segments the last
- * checkpoint would have given up, if no class has a say in that; new ones hold checkpoints of
- * recoveries that died before the control file named one. The log below `keep` was vouched for. */
-static int spare_log(struct ll_core *core, const struct ll_analysis *a, struct lladd_error *err)
-{
-    uint64_t keep = lladd_atomic_load64(&core->witnessed);
-    uint64_t named = core->control.checkpoint.v;
-    if (core->control.watermark.v > keep)
-        keep = core->control.watermark.v;
-    ll_log_forget_cuts(core->log, a->matters.v > named ? a->matters : lladd_lsn_of(named + 1),
-                       lladd_lsn_of(keep));
-    return lacks_class(core) || asks_class(core)
-               ? 0
-               : ll_log_truncate(core->log, ll_core_needed(core), err);
-}
-
-static int start_or_spare(struct ll_core *core, const struct ll_analysis *a,
+/* The longest compensation that the transaction can need of a class; its chain is read for that.
+ * What is wrong with the chain undo will say. */
+static int longest_object(struct ll_core *core, const struct lladd_txn *txn, size_t *longest,
                           struct lladd_error *err)
 {
-    struct lladd_error why = LLADD_ERROR_INIT;
-    int rc = ll_log_start(core->log, err);
-    if (rc != LLADD_NO_SPACE || spare_log(core, a, &why))
-        return rc;
-    ll_core_transcript(core, "log: no space for a segment, what is not needed is used again");
-    return ll_log_start(core->log, err);
+    struct ll_log_cursor *cursor;
+    struct ll_record rec;
+    int rc = ll_log_cursor_open(core->log, &cursor);
+    if (rc)
+        return ll_fail(err, rc, "out of memory in recovery");
+    for (lladd_lsn at = txn->last; at.v; at = rec.prev) {
+        if (ll_log_cursor_need(cursor, at, &rec, NULL) || rec.prev.v >= at.v)
+            break;
+        size_t bytes = rec.kind == LL_REC_OBJECT ? ll_record_bound(0, rec.undo.len) : 0;
+        *longest = bytes > *longest ? bytes : *longest;
+    }
+    ll_log_cursor_close(cursor);
+    return 0;
 }
 
-static int start_log(struct ll_core *core, const struct ll_analysis *a, struct lladd_error *err)
+/* What has an operation fits into the ring, or open has refused that. What a class has logged may
+ * be as long as a larger ring, of an earlier run, allowed; so is what takes it back. No record
+ * needs more than its transaction has set aside, so few chains are read. */
+static int want_ring(struct ll_core *core, struct lladd_error *err)
+{
+    size_t longest = 0;
+    int rc = 0;
+    for (struct lladd_txn *txn = ll_txns_first(&core->txns); !rc && txn;
+         txn = ll_txns_next(txn))
+        if (core->cat.n_classes && txn->undo_used > ll_log_record_max(core->log))
+            rc = longest_object(core, txn, &longest, err);
+    if (!rc)
+        ll_log_want_record(core->log, longest);
+    return rc;
+}
+
+static int put_control(struct ll_core *core, struct ll_control *c, struct lladd_error *err)
+{
+    int rc = ll_control_write(&core->env, core->dev, core->control_file, c, err);
+    if (!rc)
+        core->control = *c;
+    return rc;
+}
+
+/* After an unclean stop two things are put on record. The new incarnation, before it is used: the
+ * next open would give it away again (LOG-2). And where the log goes on, before that can be told as
+ * the log's end: until then the next open may go back to before an empty segment (REC-3),
+ * afterwards it may not. */
+static int start_log(struct ll_core *core, struct lladd_error *err)
 {
     if (core->control.clean)
-        return ll_log_start(core->log, err);
-    /* The new incarnation must be on record before it is used: the next open would give it away
-     * again otherwise (LOG-2). */
+        return start_or_go_on(core, err);
     struct ll_control c = core->control;
     c.incarnation = ll_log_incarnation(core->log);
     c.atomic_pages = c.atomic_pages || core->no_images;
-    int rc = ll_control_write(&core->env, core->dev, core->control_file, &c, err);
+    int rc = put_control(core, &c, err);
     if (rc)
         return rc;
-    core->control = c;
     lladd_atomic_store32(&core->marked, 1);
-    return start_or_spare(core, a, err);
+    rc = start_or_go_on(core, err);
+    if (rc)
+        return rc;
+    c.watermark = ll_log_durable(core->log);
+    return put_control(core, &c, err);
 }
 
 /* ---- objects ----------------------------------------------------------------------------- */
@@ -393,27 +421,6 @@ static int undo_all(struct ll_core *core, struct loser *heap, size_t n, struct l
     return rc;
 }
 
-/* What rollbacks can need is set aside again; without it nothing is undone (REC-3). */
-static int reserve_undo(struct ll_core *core, size_t *losers, struct lladd_error *err)
-{
-    uint64_t bytes = 0;
-    *losers = 0;
-    for (struct lladd_txn *txn = ll_txns_first(&core->txns); txn; txn = ll_txns_next(txn)) {
-        bytes += txn->undo_used;
-        *losers += !txn->prepared;
-    }
-    int rc = bytes ? ll_log_undo_reserve_recovery(core->log, bytes, err) : 0;
-    if (rc == LLADD_NO_SPACE && !lacks_class(core)) {
-        struct lladd_error why = LLADD_ERROR_INIT;
-        if (ll_log_truncate(core->log, ll_core_needed(core), &why) == 0)
-            rc = ll_log_undo_reserve_recovery(core->log, bytes, err);
-    }
-    if (rc)
-        for (struct lladd_txn *txn = ll_txns_first(&core->txns); txn; txn = ll_txns_next(txn))
-            txn->undo_used = 0;
-    return rc;
-}
-
 /* All losers; those that can be undone behind open are asked for. */
 static void gather(struct ll_core *core, struct loser *heap, size_t n)
 {
@@ -445,8 +452,13 @@ static int redo_for_undo(struct ll_core *core, const struct loser *heap, size_t 
 static int undo(struct ll_core *core, struct ll_redo *r, struct lladd_error *err)
 {
     size_t n = 0;
-    int rc = reserve_undo(core, &n, err);
-    if (rc || n == 0)
+    for (struct lladd_txn *txn = ll_txns_first(&core->txns); txn; txn = ll_txns_next(txn))
+        n += !txn->prepared;
+    if (n == 0)
+        return 0;
+    /* After a clean close, too, if it left a transaction open, as earlier versions could. */
+    int rc = ll_core_mark(core, err);
+    if (rc)
         return rc;
     struct loser *heap = ll_alloc(&core->env, n * sizeof *heap);
     if (!heap)
@@ -523,13 +535,8 @@ static int redo_and_undo(struct ll_core *core, struct ll_analysis *a, struct lla
  * rollback must not need memory for it (REC-3). */
 static int settle(struct ll_core *core, struct lladd_error *err)
 {
-    struct ll_credit credit = {0};
-    int rc = ll_log_credit_reserved(core->log, &credit, ll_record_bound(0, 0), err);
-    if (rc)
-        return rc;
-    ll_log_credit_return(core->log, &credit);
-    core->settled_tail = core->began;
-    return 0;
+    lladd_atomic_store64(&core->settled_tail, core->began);
+    return ll_log_make_ring(core->log, err);
 }
 
 int ll_restart(struct ll_core *core, struct lladd_error *err)
@@ -540,13 +547,15 @@ int ll_restart(struct ll_core *core, struct lladd_error *err)
     core->tore_unprotected = core->control.atomic_pages;
     ll_core_progress(core, LLADD_PHASE_ANALYSIS, core->control.checkpoint, 0);
     enter(LLADD_DST_ANALYSIS);
-    int rc = ll_analysis(core, &a, err);
+    int rc = ll_analysis(core, ll_buffer_page_count(core->buffer), &a, err);
     core->analysis_ns = ll_now_ns(&core->env) - start;
     if (!rc)
         rc = ll_core_hear_witness(core, ll_log_scan_end(core->log), err);
     enter(LLADD_DST_LOG_START);
     if (!rc)
-        rc = start_log(core, &a, err);
+        rc = want_ring(core, err);
+    if (!rc)
+        rc = start_log(core, err);
     if (rc) {
         ll_behind_free(&a.behind);
         return rc;
@@ -560,7 +569,7 @@ int ll_restart(struct ll_core *core, struct lladd_error *err)
     if (!LLADD_PLANTED(LLADD_BUG_PROTECTION))
         ll_buffer_protect(core->buffer, core->control.redo);
     rc = redo_and_undo(core, &a, err);
-    if (!rc && !core->control.clean && a.matters.v == 0)
+    if (!rc && !core->control.clean && !a.matters)
         rc = settle(core, err);
     ll_behind_free(&a.behind);
     core->recovery_ns = ll_now_ns(&core->env) - start;

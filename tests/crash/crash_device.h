@@ -35,6 +35,8 @@ struct crash_device;
 /* Returns NULL if the directory cannot be opened or there is no memory. */
 struct crash_device *crash_device_new(const struct crash_device_config *);
 void crash_device_free(struct crash_device *);
+/* Blocks further changes: the process is about to end while other threads are running. */
+void crash_device_stop(struct crash_device *);
 struct lladd_device *crash_device_dev(struct crash_device *);
 /* Kills the process at the n-th call from now; 0: never. */
 void crash_device_arm(struct crash_device *, uint64_t n, enum death);

@@ -69,8 +69,7 @@ static bool failed(struct round *r, const char *kind, const char *message)
 static void reopen_and_check(struct session *s, const struct life *l)
 {
     atomic_store(&s->oracle->stage, STAGE_CLOSING);
-    session_close(s);
-    check_files(s->oracle, s->dir, true);
+    check_files(s->oracle, s->dir, session_close(s));
     session_open(s, l->instant, l->atomic);
     session_find(s);
 }
@@ -96,9 +95,10 @@ static void rest_of_life(struct session *s, const struct life *l)
         }
     }
     atomic_store(&s->oracle->stage, STAGE_CLOSING);
-    session_close(s);
-    check_files(s->oracle, s->dir, true);
-    atomic_store(&s->oracle->stage, STAGE_DONE);
+    bool clean = session_close(s);
+    check_files(s->oracle, s->dir, clean);
+    if (clean)
+        atomic_store(&s->oracle->stage, STAGE_DONE);
 }
 
 static void live(const struct round *r, const struct life *l)
@@ -126,11 +126,13 @@ static void live(const struct round *r, const struct life *l)
     session_open(&s, l->instant, l->atomic);
     if (l->kind == LIFE_RECOVER) {
         session_catch_up(&s);
+        crash_device_stop(s.device);
         _exit(0);
     }
     crash_device_arm(s.device, 0, l->how);
     session_find(&s);
     rest_of_life(&s, l);
+    crash_device_stop(s.device);
     _exit(0);
 }
 
@@ -316,7 +318,9 @@ static void draw_end(struct round *r, struct life *l)
     l->atomic = r->plan.features & WITH_ATOMIC;
     if ((r->plan.features & WITH_SWITCH) && below(r, 2))
         l->atomic = false;
-    r->tears = !l->atomic;
+    /* A pending write that was made on a device that does not tear pages must not be torn later. */
+    bool settled = !r->disk || disk_pending(r->disk) == 0;
+    r->tears = !l->atomic && (r->tears || settled);
 }
 
 /* Draws a call within an open that makes about as many calls as the last one did. */

@@ -183,10 +183,12 @@ void session_catch_up(struct session *s)
     atomic_store(&s->oracle->open_calls, atomic_load(&s->oracle->calls));
 }
 
-void session_close(struct session *s)
+bool session_close(struct session *s)
 {
     lladd_hash_close(s->hash);
     int rc = lladd_close(s->db);
     s->db = NULL;
-    must(s->oracle, rc, "close", NULL);
+    if (!no_space(s, rc))
+        must(s->oracle, rc, "close", NULL);
+    return rc == 0;
 }

@@ -212,8 +212,13 @@ int reopen(struct fixture *f)
     if (!rc) {
         ck_assert_uint_ge(seen.count, f->durable_count);
         f->count = seen.count;
-        f->durable_count = seen.count;
         rc = ll_log_start(f->log, &f->err);
+        if (f->goes_on == GOES_ON_HERE && ll_log_could_stay(f->log))
+            rc = ll_log_start_here(f->log, &f->err);
+        if (!rc)
+            rc = ll_log_started(f->log, &f->err);
+        if (!rc)
+            f->durable_count = seen.count;
     }
     return rc;
 }

@@ -42,6 +42,7 @@ struct fixture {
     size_t count, capacity;
     uint64_t durable_count; /* records of the list known to be durable */
     unsigned poisoned_calls, checkpoint_calls;
+    enum { GOES_ON_IN_ANOTHER, GOES_ON_HERE } goes_on; /* what reopen does, if it can */
 };
 
 void fixture_init(struct fixture *);

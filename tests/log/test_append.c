@@ -430,7 +430,7 @@ START_TEST(bad_config)
         must_fail(&f, LLADD_BAD_ARGUMENT, ll_log_create(&f.cfg, &log, &f.err));
     }
     f.cfg = good;
-    f.cfg.read_only = true;
+    f.cfg.read_only = f.cfg.lenient = true;
     must_fail(&f, LLADD_READ_ONLY, ll_log_create(&f.cfg, &log, &f.err));
     f.cfg = good;
     fixture_create(&f);

@@ -435,7 +435,7 @@ START_TEST(read_only)
     make_log(&last);
     /* Somebody is still using the log. */
     struct ll_log_config cfg = f.cfg;
-    cfg.read_only = true;
+    cfg.read_only = cfg.lenient = true;
     struct ll_log_start start = {.from = {8}};
     must(&f, ll_log_open(&cfg, &start, &log, &f.err));
     must_fail(&f, LLADD_READ_ONLY, ll_log_start(log, &f.err));
@@ -476,7 +476,7 @@ START_TEST(read_only_over_damage)
     flip_byte(&f, place.name, 30, 1); /* a header */
     ll_log_close(f.log);
     f.log = NULL;
-    f.cfg.read_only = true;
+    f.cfg.read_only = f.cfg.lenient = true;
     fault_device_reset_calls(f.fd);
     must(&f, ll_log_open(&f.cfg, &f.start, &f.log, &f.err));
     ck_assert_int_eq(ll_log_cursor_open(f.log, &c), 0);
@@ -526,7 +526,7 @@ START_TEST(a_seek_tells_of_damage_at_its_goal)
     make_log(&last);
     ll_log_close(f.log);
     f.log = NULL;
-    f.cfg.read_only = true;
+    f.cfg.read_only = f.cfg.lenient = true;
     for (size_t i = 1; i + 1 < f.count; i += f.count / 7) {
         uint64_t at = f.list[i].rec.lsn.v, before = f.list[i - 1].rec.lsn.v;
         must(&f, ll_log_open(&f.cfg, &f.start, &f.log, &f.err));
@@ -568,7 +568,7 @@ START_TEST(a_needed_record_in_a_damaged_segment)
         ck_assert_int_eq(f.memory->ops->unlink(f.memory, name), 0);
     ll_log_close(f.log);
     f.log = NULL;
-    f.cfg.read_only = true;
+    f.cfg.read_only = f.cfg.lenient = true;
     must(&f, ll_log_open(&f.cfg, &f.start, &f.log, &f.err));
     ck_assert_int_eq(ll_log_cursor_open(f.log, &c), 0);
     int code = _i == 0 ? LLADD_CORRUPT_LOG : LLADD_MISSING_FILE;
@@ -595,7 +595,7 @@ START_TEST(following_is_not_led_past_damage)
     make_log(&last);
     ll_log_close(f.log);
     f.log = NULL;
-    f.cfg.read_only = true;
+    f.cfg.read_only = f.cfg.lenient = true;
     must(&f, ll_log_open(&f.cfg, &f.start, &f.log, &f.err));
     ck_assert_int_eq(ll_log_cursor_open(f.log, &c), 0);
     for (size_t i = 0; i < f.count; i++) {

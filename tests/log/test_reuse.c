@@ -124,7 +124,7 @@ static bool recover(const struct circumstances *c, uint64_t n, uint64_t seed)
         ck_assert_msg(ll_log_tail(f.log).v >= untouched, "%s: LSN %llu twice", c->name,
                       (unsigned long long)ll_log_tail(f.log).v);
         /* Whether there is space for so much is not asked. */
-        if (ll_log_undo_reserve_recovery(f.log, 6000, &f.err) == 0)
+        if (ll_log_undo_reserve_recovery(f.log, 6000, false, &f.err) == 0)
             (void)ll_log_credit_reserved(f.log, &credit, 5000, &f.err);
         ll_log_credit_return(f.log, &credit);
         note_tail();
@@ -155,12 +155,12 @@ static void look_only(const struct circumstances *c)
 {
     struct ll_log *log = NULL;
     size_t seen = 0, expected = 0;
-    f.cfg.read_only = true;
+    f.cfg.read_only = f.cfg.lenient = true;
     int rc = ll_log_open(&f.cfg, &f.start, &log, &f.err);
     if (!rc)
         rc = ll_log_scan(log, count_one, &seen, &f.err);
     ll_log_close(log);
-    f.cfg.read_only = false;
+    f.cfg.read_only = f.cfg.lenient = false;
     ck_assert_msg(rc == 0, "%s, read only: %s", c->name, f.err.message);
     for (size_t i = 0; i < f.count; i++)
         expected += f.list[i].rec.lsn.v >= f.start.from.v;
@@ -254,7 +254,7 @@ static uint64_t leave_stale(unsigned ahead, uint64_t *cut)
     crash(&circumstances[0], 1);
     must(&f, reopen(&f));
     uint64_t first = ll_log_tail(f.log).v;
-    must(&f, ll_log_undo_reserve_recovery(f.log, ahead * 3500, &f.err));
+    must(&f, ll_log_undo_reserve_recovery(f.log, ahead * 3500, false, &f.err));
     while (more)
         must(&f, ll_log_maintain(f.log, &more, &f.err));
     crash(&circumstances[0], 1);

@@ -139,7 +139,7 @@ START_TEST(recovery_on_a_full_disk)
                              &(struct fault_crash){.mode = _i % 2 ? FAULT_POWER : FAULT_KILL});
     fault_device_capacity(f.fd, capacity);
     must(&f, reopen(&f));
-    must(&f, ll_log_undo_reserve_recovery(f.log, reserve, &f.err));
+    must(&f, ll_log_undo_reserve_recovery(f.log, reserve, false, &f.err));
     fill_disk(); /* others do not get what is set aside, although it lies in the same segment */
     for (unsigned i = 0; i < 40; i++) {
         must(&f, try_clr(&credit));
@@ -207,7 +207,7 @@ START_TEST(reserve_is_used_up)
         must(&f, ll_log_scan(f.log, ignore, &clrs, &f.err));
         rc = ll_log_start(f.log, &f.err);
         if (!rc)
-            rc = ll_log_undo_reserve_recovery(f.log, reserve, &f.err);
+            rc = ll_log_undo_reserve_recovery(f.log, reserve, false, &f.err);
         for (unsigned i = 0; i < 3 && rc == 0; i++) {
             must(&f, try_clr(&credit));
             must(&f, ll_log_force(f.log, lladd_lsn_of(ll_log_tail(f.log).v - 8), &f.err));

@@ -7,22 +7,31 @@
 #include "rig.h"
 #include "support/fixtures.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGES = 4, IN_A_ROW = 6 };
+enum { PAGES = 40, IN_A_ROW = 6 };
+
+#ifdef LL_TEST_INSTRUMENTED
+#define ROWS 40
+#else
+#define ROWS 100
+#endif
 
 static struct rig r;
 static lladd_pageno pages[PAGES];
 static struct fault_crash how;
 
 /* Commits, and a loser of `loses` updates; the end of the process, on a disk that is full. */
-static void load(bool instant, unsigned loses)
+static void load_with(bool instant, unsigned loses, uint64_t segment_max)
 {
     how.seed = 1;
     rig_init(&r, 0);
     r.options.log_segment_min = 4096;
-    r.options.log_segment_max = 16u << 10;
+    r.options.log_segment_max = segment_max;
+    r.options.cache_bytes = 80u << 10;
     r.options.recovery = instant ? LLADD_RECOVER_INSTANT : LLADD_RECOVER_FULL;
     rig_open(&r);
     rig_pages(&r, pages, PAGES);
@@ -34,6 +43,11 @@ static void load(bool instant, unsigned loses)
         rig_set(&r, cell_of(pages[i], 0), 1 + i);
     rig_crash(&r, &fault_kill);
     fault_device_capacity(r.fd, fault_device_bytes(r.fd));
+}
+
+static void load(bool instant, unsigned loses)
+{
+    load_with(instant, loses, 16u << 10);
 }
 
 /* Opens and takes a checkpoint, and dies at the n-th call of that. False: it has no such call, or,
@@ -195,27 +209,139 @@ START_TEST(however_many_recoveries_end)
 }
 END_TEST
 
-/* A loser's compensations cannot be given up. The first recovery finds space; what later ones are
- * refused they get when there is space, and nothing is lost. */
-START_TEST(an_undo_that_is_cut_short_waits_for_space)
+/* A loser has changed more pages than the cache holds, so that parts of its undo are durable when
+ * recoveries die: the next goes on where that ended. */
+START_TEST(an_undo_that_is_cut_short_goes_on)
 {
-    enum { LOSES = 80 };
+    enum { LOSES = 1200 };
     bool crashed = true;
     uint64_t tried = 0;
     how.mode = _i & 2 ? FAULT_SUBSET : FAULT_KILL;
     for (uint64_t n = 1; crashed; n++) {
         load(_i & 1, LOSES);
-        crashed = recovery_dies(n, false);
-        for (unsigned k = 1; k < IN_A_ROW; k++)
-            (void)recovery_dies(n, true);
-        fault_device_capacity(r.fd, UINT64_MAX);
+        crashed = false;
+        for (unsigned k = 0; k < 2 * IN_A_ROW; k++)
+            crashed |= recovery_dies(n, false);
         rig_open(&r);
         expect_commits();
         rig_close(&r);
         rig_free(&r);
         tried++;
+        n += n / 7;
     }
     ck_assert_uint_gt(tried, 20);
+}
+END_TEST
+
+/* Recoveries die wherever it may be: also where a segment was begun, and there is no space to set
+ * aside beside it what rollbacks can need. */
+START_TEST(recoveries_that_die_anywhere)
+{
+    static const enum fault_crash_mode modes[] = {FAULT_KILL, FAULT_POWER, FAULT_SUBSET};
+    uint64_t seed = 77 + (uint64_t)_i;
+    for (unsigned row = 0; row < ROWS; row++) {
+        load_with(_i & 1, 20 + (unsigned)seeded_next(&seed) % 1200, 4096u << row % 5);
+        for (unsigned k = 0; k < 8; k++) {
+            how.mode = modes[seeded_next(&seed) % 3];
+            (void)recovery_dies(1 + seeded_next(&seed) % (k % 3 == 1 ? 400 : 40), false);
+        }
+        int rc = rig_try_open(&r);
+        ck_assert_msg(rc == 0, "row %u: %s: %s", row, lladd_code_name(rc), r.err.message);
+        expect_commits();
+        fault_device_capacity(r.fd, UINT64_MAX);
+        rig_close(&r);
+        rig_free(&r);
+    }
+}
+END_TEST
+
+/* A clean close names an empty segment as the log's end. If the next recovery cannot make its own,
+ * it does not go back before that, where the following ones would miss what was named. */
+START_TEST(the_end_that_a_close_named_stays)
+{
+    load(_i & 1, 0);
+    fault_device_capacity(r.fd, UINT64_MAX);
+    rig_open(&r);
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    rig_crash(&r, &fault_kill);
+    rig_open(&r);
+    lladd_lsn told = lladd_durable_lsn(r.db);
+    rig_close(&r);
+    rig_open(&r);
+    struct lladd_txn *loser = rig_begin(&r);
+    ok(loser, cell_put(loser, cell_of(pages[1], 7), 7));
+    rig_crash(&r, &fault_power);
+    fault_device_only(r.fd, "log/");
+    fault_device_fail(r.fd, 1, FAULT_RENAME, ENOSPC, false);
+    int rc = rig_try_open(&r);
+    ck_assert(rc == 0 || rc == LLADD_NO_SPACE);
+    fault_device_fail(r.fd, 0, FAULT_RENAME, ENOSPC, false);
+    if (!rc)
+        rig_crash(&r, &fault_kill);
+    rig_open(&r);
+    ck_assert_uint_ge(lladd_durable_lsn(r.db).v, told.v);
+    expect_commits();
+    rig_close(&r);
+    rig_free(&r);
+}
+END_TEST
+
+/* A checkpoint says all of them again: space for that is set aside as they are set. */
+START_TEST(pins_leave_space_for_a_checkpoint)
+{
+    enum { PINS = 400 };
+    char name[64];
+    load(false, 0);
+    fault_device_capacity(r.fd, UINT64_MAX);
+    rig_open(&r);
+    for (unsigned i = 0; i < PINS; i++) {
+        snprintf(name, sizeof name, "%063u", i);
+        ok_db(&r, lladd_pin_set(r.db, name, lladd_durable_lsn(r.db), &r.err));
+    }
+    fault_device_capacity(r.fd, fault_device_bytes(r.fd));
+    use_up_log();
+    if (_i)
+        ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    rig_close(&r);
+    rig_open(&r);
+    fault_device_capacity(r.fd, UINT64_MAX);
+    for (unsigned i = 0; i < PINS; i++) {
+        snprintf(name, sizeof name, "%063u", i);
+        ok_db(&r, lladd_pin_clear(r.db, name, &r.err));
+    }
+    rig_close(&r);
+    rig_free(&r);
+}
+END_TEST
+
+/* Who has pinned the log can let it go: space for that was set aside, too. */
+START_TEST(pins_go_on_a_full_disk)
+{
+    enum { PINS = 400 };
+    char name[64];
+    load(false, 0);
+    fault_device_capacity(r.fd, UINT64_MAX);
+    rig_open(&r);
+    for (unsigned i = 0; i < PINS; i++) {
+        snprintf(name, sizeof name, "%063u", i);
+        ok_db(&r, lladd_pin_set(r.db, name, lladd_durable_lsn(r.db), &r.err));
+    }
+    fault_device_capacity(r.fd, fault_device_bytes(r.fd));
+    use_up_log();
+    if (_i & 1)
+        ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    if (_i & 2) {
+        rig_close(&r);
+        rig_open(&r);
+    }
+    for (unsigned i = 0; i < PINS; i++) {
+        snprintf(name, sizeof name, "%063u", i);
+        ok_db(&r, lladd_pin_clear(r.db, name, &r.err));
+    }
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    rig_set(&r, cell_of(pages[0], 0), 1);
+    rig_close(&r);
+    rig_free(&r);
 }
 END_TEST
 
@@ -224,9 +350,13 @@ int main(void)
     Suite *s = suite_create("a full disk");
     TCase *t = tcase_create("recovery");
     tcase_add_loop_test(t, however_many_recoveries_die, 0, 12);
+    tcase_add_loop_test(t, pins_leave_space_for_a_checkpoint, 0, 2);
+    tcase_add_loop_test(t, pins_go_on_a_full_disk, 0, 4);
     tcase_add_loop_test(t, however_many_recoveries_end, 0, 2);
     tcase_add_loop_test(t, a_class_is_not_asked_before_its_pages_are_redone, 0, 2);
-    tcase_add_loop_test(t, an_undo_that_is_cut_short_waits_for_space, 0, 4);
+    tcase_add_loop_test(t, an_undo_that_is_cut_short_goes_on, 0, 4);
+    tcase_add_loop_test(t, recoveries_that_die_anywhere, 0, 4);
+    tcase_add_loop_test(t, the_end_that_a_close_named_stays, 0, 2);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);

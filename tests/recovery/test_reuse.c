@@ -104,11 +104,59 @@ START_TEST(two_crashes_in_recovery)
 }
 END_TEST
 
+/* A database whose log was closed at the beginning of a segment in which nothing stands: a recovery
+ * made it for its cut, and found nothing to log. There is no other segment above that cut. */
+static void end_in_an_empty_segment(struct state *s)
+{
+    rig_init(&s->r, 0);
+    s->r.options.log_segment_min = s->r.options.log_segment_max = 64u << 10;
+    rig_open(&s->r);
+    rig_pages(&s->r, s->pages, PAGES);
+    rig_set(&s->r, cell_of(s->pages[3], 0), 2);
+    ok_db(&s->r, lladd_checkpoint(s->r.db, &s->r.err));
+    fault_device_capacity(s->r.fd, fault_device_bytes(s->r.fd));
+    rig_crash(&s->r, &fault_kill);
+    rig_open(&s->r);
+    rig_close(&s->r);
+    fault_device_capacity(s->r.fd, UINT64_MAX);
+}
+
+/* The next run says that the database is in use, and logs nothing that lasts; the recovery after it
+ * makes its segment of that file. _i: what its crash leaves. */
+START_TEST(the_end_that_a_close_named_is_used_again)
+{
+    static const enum fault_crash_mode modes[] = {FAULT_KILL, FAULT_POWER, FAULT_SUBSET};
+    unsigned tried = 0;
+    for (uint64_t in_use = 1; in_use < 10; in_use++) {
+        bool crashed = true;
+        for (uint64_t n = 1; crashed; n++) {
+            struct state s = {.how = {modes[_i], 1, true}};
+            end_in_an_empty_segment(&s);
+            rig_open(&s.r);
+            fault_device_crash_at(s.r.fd, in_use);
+            (void)lladd_checkpoint(s.r.db, &s.r.err);
+            fault_device_crash_at(s.r.fd, 0);
+            rig_crash(&s.r, &fault_power);
+            crashed = recover(&s, n);
+            rig_open(&s.r);
+            rig_expect(&s.r, cell_of(s.pages[3], 0), 2);
+            rig_set(&s.r, cell_of(s.pages[3], 1), 3);
+            rig_reopen(&s.r);
+            rig_expect(&s.r, cell_of(s.pages[3], 1), 3);
+            rig_free(&s.r);
+            tried++;
+        }
+    }
+    ck_assert_uint_gt(tried, 60);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("reuse");
     TCase *t = tcase_create("reuse");
     tcase_add_loop_test(t, two_crashes_in_recovery, 0, 6);
+    tcase_add_loop_test(t, the_end_that_a_close_named_is_used_again, 0, 3);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);
     srunner_run_all(sr, CK_ENV);

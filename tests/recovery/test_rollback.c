@@ -79,6 +79,15 @@ static const struct lladd_op needy = {
 /* The same, whose author has not counted what compensate writes. */
 static struct lladd_op stingy;
 
+/* Undone only while `mute` is false; why not, it does not say. */
+static bool mute;
+static struct lladd_op silent;
+
+static int silent_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
+{
+    return mute ? LLADD_NOT_FOUND : late_compensate(ctx, txn, undo);
+}
+
 static void begin_case(int kind)
 {
     rig_init(&r, (unsigned)kind);
@@ -92,6 +101,10 @@ static void begin_case(int kind)
     stingy.name = "test.stingy";
     stingy.undo_log_max = 8;
     ok_db(&r, lladd_register(&r.options, &stingy, &r.err));
+    silent = needy;
+    silent.name = "test.silent";
+    silent.compensate = silent_compensate;
+    ok_db(&r, lladd_register(&r.options, &silent, &r.err));
     rig_open(&r);
     page = rig_page(&r);
 }
@@ -319,6 +332,31 @@ START_TEST(an_undo_log_max_that_was_too_small_is_named_when_space_runs_out)
     for (unsigned i = 0; i <= CELLS_USED; i++)
         rig_expect(&r, at(i), 0);
     rig_set(&r, at(0), 1);
+    rig_free(&r);
+}
+END_TEST
+
+/* A compensate that fails and does not say why: what its code means stands there, and not what an
+ * earlier call of the transaction was refused for. Without the fault it is rolled back. */
+START_TEST(a_compensate_that_says_nothing)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    begin_case(0);
+    struct lladd_txn *txn = rig_begin(&r);
+    put_undone_by("test.silent", txn, at(0), 5);
+    ck_assert_int_ne(lladd_update(txn, 60000, at(0).page, NULL, 0), 0);
+    ck_assert_str_ne(lladd_txn_error(txn)->message, "");
+    mute = true;
+    ck_assert_int_eq(lladd_abort(txn), LLADD_UNDO_FAILED);
+    ck_assert_int_eq(lladd_db_error(r.db, &err), LLADD_UNDO_FAILED);
+    ck_contains(err.message, "operation \"test.silent\": ");
+    ck_contains(err.message, lladd_code_text(LLADD_NOT_FOUND));
+    mute = false;
+    struct lladd_db *db = r.db;
+    r.db = NULL;
+    ck_assert_int_eq(lladd_close(db), LLADD_UNDO_FAILED);
+    rig_open(&r);
+    rig_expect(&r, at(0), 0);
     rig_free(&r);
 }
 END_TEST
@@ -605,6 +643,77 @@ START_TEST(more_losers_than_the_log_buffer_has_credits)
 }
 END_TEST
 
+/* ---- a smaller log buffer than before ------------------------------------------------------ */
+
+static unsigned objects_undone;
+
+static int count_undo(void *ctx, struct lladd_db *db, struct lladd_txn *txn, lladd_lsn lsn,
+                      uint64_t object, struct lladd_span undo)
+{
+    (void)ctx;
+    (void)db;
+    (void)txn;
+    (void)lsn;
+    (void)object;
+    (void)undo;
+    objects_undone++;
+    return 0;
+}
+
+static int no_redo(void *ctx, struct lladd_db *db, lladd_lsn lsn, uint64_t object,
+                   struct lladd_span redo)
+{
+    (void)ctx;
+    (void)db;
+    (void)lsn;
+    (void)object;
+    (void)redo;
+    return 0;
+}
+
+static const struct lladd_object_class long_class = {
+    .struct_size = sizeof long_class,
+    .name = "test.long",
+    .version = 1,
+    .redo = no_redo,
+    .undo = count_undo,
+};
+
+/* A quarter of the buffer is the longest record, and that is what an object's compensation takes,
+ * also when the next open asks for a smaller buffer. _i: bit 0, the transaction is in doubt; bit 1,
+ * the compensation would be credited in that buffer, and have no space where it wraps around. */
+START_TEST(a_long_undo_and_a_smaller_ring)
+{
+    enum { LONG = 500 << 10 };
+    struct lladd_gid gid = gid_of("doubt");
+    struct lladd_token token;
+    lladd_lsn lsn;
+    unsigned char *bytes = calloc(1, LONG);
+    rig_init(&r, 0);
+    r.options.log_ring_bytes = 4u << 20;
+    ok_db(&r, lladd_register_class(&r.options, &long_class, &r.err));
+    rig_open(&r);
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, lladd_log_object(txn, &long_class, 1, lladd_span_of(NULL, 0),
+                             lladd_span_of(bytes, LONG), &token, &lsn));
+    lladd_applied(txn, &token);
+    free(bytes);
+    if (_i & 1)
+        done(lladd_prepare(txn, &gid));
+    else
+        ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    rig_crash(&r, &fault_kill);
+    r.options.log_ring_bytes = _i & 2 ? 1u << 20 : 256u << 10;
+    objects_undone = 0;
+    rig_open(&r);
+    if (_i & 1)
+        done(lladd_abort(rig_claim(&r, "doubt")));
+    ck_assert_uint_gt(objects_undone, 0);
+    rig_close(&r);
+    rig_free(&r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("rollback");
@@ -618,6 +727,8 @@ int main(void)
     tcase_add_loop_test(tc, aborts_and_close_succeed_on_a_full_disk, 0, 8);
     tcase_add_loop_test(tc, a_compensation_may_use_an_operation_for_the_first_time_on_a_full_disk,
                         0, 2);
+    tcase_add_loop_test(tc, a_long_undo_and_a_smaller_ring, 0, 4);
+    tcase_add_test(tc, a_compensate_that_says_nothing);
     tcase_add_loop_test(tc, an_undo_log_max_that_was_too_small_is_named_when_space_runs_out, 0, 2);
     tcase_add_loop_test(tc, what_is_prepared_can_be_ended_on_a_full_disk, 0, 4);
     tcase_add_loop_test(tc, a_commit_succeeds_on_a_full_disk, 0, 2);
