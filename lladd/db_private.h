@@ -119,10 +119,11 @@ void ll_background_pressed(struct ll_core *);
 /* extensions.c */
 int ll_extensions_merge(const struct ll_env *, const struct lladd_registry *user,
                         struct lladd_registry *out, struct lladd_error *);
-/* Can the log buffer give every operation what it needs at once? LLADD_BAD_ARGUMENT with the size
- * that can. (What is registered is among the options: a larger operation asks for others.) */
-int ll_extensions_fit(const struct lladd_registry *, uint32_t page_size, uint64_t ring_bytes,
-                      struct lladd_error *);
+/* Can the log buffer, and the log within its limit, give every operation what it needs at once?
+ * LLADD_BAD_ARGUMENT with the size that can. (What is registered is among the options: a larger
+ * operation asks for others.) */
+int ll_extensions_fit(const struct lladd_registry *, uint32_t page_size,
+                      const struct lladd_options *, struct lladd_error *);
 int ll_extensions_attach(struct lladd_db *, const struct lladd_registry *, struct lladd_error *);
 int ll_extensions_create(struct lladd_db *, struct lladd_error *);
 int ll_extensions_recovered(struct lladd_db *, struct lladd_error *);

@@ -39,46 +39,65 @@ int ll_extensions_merge(const struct ll_env *env, const struct lladd_registry *u
     return put_items(out, user, err);
 }
 
+/* What one caller needs at once, and which operation it is that needs it; NULL: a descriptor, to be
+ * logged. */
 struct fit {
+    const struct lladd_options *o;
     uint32_t page_size;
-    uint64_t ring;
-    const struct lladd_op *op; /* that needs it; NULL: a descriptor, to be logged */
+    uint64_t aside; /* set aside for the next checkpoint, whatever is done */
+    uint64_t ring, limit;
+    const struct lladd_op *ring_for, *limit_for;
 };
 
 static void fit_op(struct fit *f, const struct lladd_op *op)
 {
-    size_t record = ll_record_bound(ll_op_record_max(op, f->page_size), 0);
-    size_t count = op->credit_max ? op->credit_max : 1;
-    uint64_t ring = ll_log_ring_for(record, count * ll_op_credit(op, f->page_size));
+    size_t most = ll_op_record_max(op, f->page_size), count = op->credit_max ? op->credit_max : 1;
+    size_t credit = count * ll_op_credit(op, f->page_size);
+    uint64_t ring = ll_log_ring_for(ll_record_bound(most, 0), credit);
     if (ring > f->ring) {
         f->ring = ring;
-        f->op = op;
+        f->ring_for = op;
+    }
+    uint64_t limit = ll_log_limit_for(f->o->log_segment_min, f->o->log_segment_max, credit,
+                                      f->aside + count * ll_undo_need_op(op, most));
+    if (limit > f->limit) {
+        f->limit = limit;
+        f->limit_for = op;
     }
 }
 
-int ll_extensions_fit(const struct lladd_registry *reg, uint32_t page_size, uint64_t ring,
-                      struct lladd_error *err)
+static int too_small(const struct fit *f, const char *option, uint64_t is, uint64_t need,
+                     const struct lladd_op *op, struct lladd_error *err)
 {
-    struct fit f = {.page_size = page_size};
+    return ll_fail(err, LLADD_BAD_ARGUMENT,
+                   "%s: %llu are needed, with pages of %u bytes, for %s%s%s; it is %llu", option,
+                   (unsigned long long)need, f->page_size, op ? "operation \"" : "",
+                   op ? op->name : "the names that are registered", op ? "\"" : "",
+                   (unsigned long long)is);
+}
+
+int ll_extensions_fit(const struct lladd_registry *reg, uint32_t page_size,
+                      const struct lladd_options *o, struct lladd_error *err)
+{
+    struct fit f = {.o = o, .page_size = page_size};
     f.ring = ll_log_ring_for(ll_record_bound(reg->payloads.longest, 0), 0);
+    f.aside = ll_core_aside_least(reg->payloads.bytes +
+                                  reg->payloads.names * ll_record_bound(0, 0));
     for (size_t i = 0; reg->builtin[i]; i++)
         for (size_t k = 0; reg->builtin[i]->ops && reg->builtin[i]->ops[k]; k++)
             fit_op(&f, reg->builtin[i]->ops[k]);
     for (size_t i = 0; i < reg->n; i++)
         if (reg->items[i].kind == LL_NAME_OP)
             fit_op(&f, reg->items[i].desc);
-    if (ring >= f.ring)
-        return 0;
-    if (f.ring > LL_LOG_RING_MAX)
+    if (o->log_ring_bytes < f.ring && f.ring > LL_LOG_RING_MAX)
         return ll_fail(err, LLADD_BAD_REGISTRATION,
                        "operation \"%s\": no log buffer has space for %u of its records at once",
-                       f.op->name, f.op->credit_max);
-    return ll_fail(err, LLADD_BAD_ARGUMENT,
-                   "log_ring_bytes: %llu are needed, with pages of %u bytes, for %s%s%s; it is "
-                   "%llu",
-                   (unsigned long long)f.ring, page_size, f.op ? "operation \"" : "",
-                   f.op ? f.op->name : "the names that are registered", f.op ? "\"" : "",
-                   (unsigned long long)ring);
+                       f.ring_for->name, f.ring_for->credit_max);
+    if (o->log_ring_bytes < f.ring)
+        return too_small(&f, "log_ring_bytes", o->log_ring_bytes, f.ring, f.ring_for, err);
+    if (o->log_limit_bytes < f.limit)
+        return too_small(&f, "log_limit_bytes", o->log_limit_bytes, f.limit, f.limit_for, err);
+    return 0;
 }
 
 static int ask_allocator(struct ll_core *core, lladd_pageno page, bool *out,

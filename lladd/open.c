@@ -594,7 +594,7 @@ static int assemble(struct lladd_db *db, const struct lladd_options *o, struct l
     if (!rc && create)
         db->core.control.page_size = o->page_size ? o->page_size : LL_PAGE_SIZE_MIN;
     if (!rc)
-        rc = ll_extensions_fit(&reg, db->core.control.page_size, o->log_ring_bytes, err);
+        rc = ll_extensions_fit(&reg, db->core.control.page_size, o, err);
     if (!rc)
         rc = create ? make_database(db, o, &reg, err) : open_database(db, o, &reg, err);
     ll_free(&db->core.env, reg.items);

@@ -180,6 +180,20 @@ int lladd_log_redo_only(struct lladd_txn *txn, lladd_op_id op, lladd_pageno page
     return update(txn, op, page, lladd_span_of(args, len), LL_APPLY_REDO_ONLY);
 }
 
+/* Where log space is scarce it is as in the smallest log_ring_bytes that lladd_open accepts: there
+ * is space for credit_max records, and a program that asks for more has not said so. */
+static int check_credit_max(struct lladd_txn *txn, const struct ll_name *name, unsigned count)
+{
+    const struct lladd_op *op = name->desc;
+    unsigned most = op->credit_max ? op->credit_max : 1;
+    if (!LLADD_SCARCE() || count <= most)
+        return 0;
+    return ll_fail(&txn->err, LLADD_TOO_LARGE,
+                   "operation \"%s\": log space for %u records at a time is asked for, and its "
+                   "credit_max is %u: the smallest log_ring_bytes has no more",
+                   op->name, count, most);
+}
+
 int lladd_log_credit(struct lladd_txn *txn, lladd_op_id op, unsigned count)
 {
     LL_USE(txn);
@@ -194,6 +208,8 @@ int lladd_log_credit(struct lladd_txn *txn, lladd_op_id op, unsigned count)
         return 0;
     }
     rc = ll_db_no_page(ll_db_of(txn->core), &txn->err, "lladd_log_credit");
+    if (!rc)
+        rc = check_credit_max(txn, name, count);
     return rc ? rc : ll_core_reserve_for(txn, name, count);
 }
 
@@ -209,8 +225,11 @@ int lladd_log_credit_all(struct lladd_txn *txn, const struct lladd_log_need *nee
                      LLADD_LOG_NEEDS_MAX);
     for (unsigned i = 0; i < n && !rc; i++) {
         wants[i] = (struct ll_want){NULL, needs[i].count};
-        if (needs[i].op != LLADD_NO_OP)
-            rc = ll_op_of(txn, needs[i].op, &wants[i].name);
+        if (needs[i].op == LLADD_NO_OP)
+            continue;
+        rc = ll_op_of(txn, needs[i].op, &wants[i].name);
+        if (!rc)
+            rc = check_credit_max(txn, wants[i].name, needs[i].count);
     }
     return rc ? rc : ll_core_reserve_all(txn, wants, n);
 }
