@@ -289,7 +289,24 @@ static int want_record(struct lladd_txn *txn, struct ll_name *name, size_t redo,
     return ll_core_reserve_plain(txn, ll_record_bound(redo, undo), 0);
 }
 
-static int logical_op(struct lladd_txn *txn, lladd_op_id id, struct ll_name **name)
+/* Debug builds: undo bytes that no `prepare` has built are what the operation's fields say. */
+static int check_undo_fields(struct lladd_txn *txn, const struct lladd_op *op,
+                             struct lladd_span undo)
+{
+#ifdef LLADD_DEBUG
+    struct lladd_sink nowhere = {.failed = LLADD_NO_SPACE}; /* swallows everything */
+    if (op->undo_fields && !lladd_fields_print(op->undo_fields, undo, &nowhere))
+        return ll_fail(&txn->err, LLADD_BUG,
+                       "operation \"%s\": undo_fields do not describe the %zu undo bytes exactly",
+                       op->name, undo.len);
+#else
+    (void)txn, (void)op, (void)undo;
+#endif
+    return 0;
+}
+
+static int logical_op(struct lladd_txn *txn, lladd_op_id id, struct lladd_span undo,
+                      struct ll_name **name)
 {
     int rc = ll_op_of(txn, id, name);
     if (rc)
@@ -298,7 +315,7 @@ static int logical_op(struct lladd_txn *txn, lladd_op_id id, struct ll_name **na
     if (op->undo_kind != LLADD_UNDO_LOGICAL)
         return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "operation \"%s\" has no logical undo",
                        op->name);
-    return 0;
+    return check_undo_fields(txn, op, undo);
 }
 
 int lladd_log_undo_only(struct lladd_txn *txn, lladd_op_id id, const void *undo, size_t len)
@@ -307,7 +324,7 @@ int lladd_log_undo_only(struct lladd_txn *txn, lladd_op_id id, const void *undo,
     struct ll_name *name = NULL;
     int rc = ll_txn_enter_unlatched(txn, "lladd_log_undo_only");
     if (!rc)
-        rc = logical_op(txn, id, &name);
+        rc = logical_op(txn, id, lladd_span_of(undo, len), &name);
     if (!rc)
         rc = want_record(txn, name, 0, len);
     if (rc)
@@ -396,7 +413,7 @@ int lladd_nta_end(struct lladd_txn *txn, struct lladd_action *action, lladd_op_i
     struct ll_name *name = NULL;
     int rc = innermost(txn, action);
     if (!rc && id != LLADD_NO_OP)
-        rc = logical_op(txn, id, &name);
+        rc = logical_op(txn, id, lladd_span_of(undo, len), &name);
     else if (!rc && len)
         rc = ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "undo bytes without an operation");
     if (rc)

@@ -480,6 +480,50 @@ int ll_catalogue_decode(const struct ll_env *env, struct lladd_span s, struct ll
     return 0;
 }
 
+/* Does a row of fields in a catalogue record lay bytes out like the registered one? A side that has
+ * no fields says nothing of the layout. *wrong: the first field, from 1, that differs. */
+static int compare_fields(const unsigned char **at, const unsigned char *end, size_t n,
+                          const struct lladd_field *f, size_t *wrong)
+{
+    bool both = n && f && f->name;
+    for (size_t i = 0; i < n; i++) {
+        if (end - *at < 2 || end - *at - 2 < (*at)[1])
+            return LLADD_BAD_RECORD;
+        size_t len = (*at)[1];
+        if (both && !*wrong &&
+            (!f->name || (*at)[0] != (unsigned char)f->type || strlen(f->name) != len ||
+             memcmp(*at + 2, f->name, len) != 0))
+            *wrong = i + 1;
+        if (both && f->name)
+            f++;
+        *at += 2 + len;
+    }
+    if (both && !*wrong && f->name)
+        *wrong = n + 1;
+    return 0;
+}
+
+/* Recovery gives the bytes of the log to what is registered under the name: with other fields it
+ * would read them as something else. */
+static int check_layout(const struct lladd_op *op, struct lladd_span s, lladd_lsn lsn,
+                        struct lladd_error *err)
+{
+    const unsigned char *p = s.data, *at = p + HEAD + p[9], *end = p + s.len - TAIL;
+    size_t redo = 0, undo = 0;
+    int rc = compare_fields(&at, end, p[10], op->redo_fields, &redo);
+    if (!rc)
+        rc = compare_fields(&at, end, p[11], op->undo_fields, &undo);
+    if (rc)
+        return ll_fail_lsn(err, rc, lsn, "LSN %llu: a catalogue record makes no sense",
+                           (unsigned long long)lsn.v);
+    if (!redo && !undo)
+        return 0;
+    return ll_fail_lsn(err, LLADD_BAD_REGISTRATION, lsn,
+                       "operation \"%s\" version %u: %s field %zu is not what the log has under "
+                       "this name and version; another layout is another version",
+                       op->name, op->version, redo ? "redo" : "undo", redo ? redo : undo);
+}
+
 static int learn(struct ll_core *core, struct lladd_span s, lladd_lsn lsn, struct lladd_error *err)
 {
     struct ll_name head;
@@ -494,8 +538,10 @@ static int learn(struct ll_core *core, struct lladd_span s, lladd_lsn lsn, struc
         return ll_fail_lsn(err, LLADD_CORRUPT_LOG, lsn,
                            "LSN %llu: catalogue number %u is given twice",
                            (unsigned long long)lsn.v, head.number);
-    if (known && known->number)
-        return 0;
+    if (known && known->desc && head.kind == LL_NAME_OP && !core->looks_only)
+        rc = check_layout(known->desc, s, lsn, err);
+    if (rc || (known && known->number))
+        return rc;
     if (grow_numbers(core, head.number))
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
     if (!known) {

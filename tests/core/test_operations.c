@@ -518,6 +518,121 @@ START_TEST(bytes_that_validate_no_longer_accepts_are_a_data_error)
 }
 END_TEST
 
+/* ---- the layout of its bytes ----------------------------------------------------------------- */
+
+/* Everything as it was, but for this operation. */
+static void register_again(const struct lladd_op *put)
+{
+    static const struct lladd_op *const others[] = {&test_format, &test_add, &test_poke,
+                                                    &test_bump,   &test_transfer, &test_restore,
+                                                    &test_wide};
+    lladd_options_release(&r.options);
+    ok_db(&r, lladd_register_page_type(&r.options, &test_cells, &r.err));
+    ok_db(&r, lladd_register(&r.options, put, &r.err));
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        ok_db(&r, lladd_register(&r.options, others[i], &r.err));
+}
+
+static void expect_other_layout(const struct lladd_op *put, const char *says)
+{
+    register_again(put);
+    for (int again = 0; again < 2; again++) {
+        ck_assert_int_eq(rig_try_open(&r), LLADD_BAD_REGISTRATION);
+        ck_contains(r.err.message, "\"test.put\" version 1");
+        ck_contains(r.err.message, says);
+        ck_assert_uint_ne(r.err.lsn.v, 0);
+    }
+}
+
+/* Other types, other names, one more, one less: the log has the bytes of the old layout. After a
+ * crash, and after a close, when only the checkpoint names the operation. */
+START_TEST(other_fields_under_the_same_version_are_refused_at_open)
+{
+    static const struct lladd_field types[] = {
+        {"cell", LLADD_FIELD_U32}, {"value", LLADD_FIELD_I64}, {NULL, LLADD_FIELD_END}};
+    static const struct lladd_field names[] = {
+        {"cell", LLADD_FIELD_U16}, {"delta", LLADD_FIELD_I64}, {NULL, LLADD_FIELD_END}};
+    static const struct lladd_field more[] = {{"cell", LLADD_FIELD_U16},
+                                              {"value", LLADD_FIELD_I64},
+                                              {"when", LLADD_FIELD_U64},
+                                              {NULL, LLADD_FIELD_END}};
+    static const struct lladd_field less[] = {{"cell", LLADD_FIELD_U16}, {NULL, LLADD_FIELD_END}};
+    struct lladd_op put = test_put;
+    begin_with(NULL, (unsigned)_i);
+    rig_set(&r, at(3), 5);
+    for (int closed = 0; closed < 2; closed++) {
+        if (closed)
+            rig_close(&r);
+        else
+            rig_crash(&r, &fault_kill);
+        put.undo_fields = test_put.undo_fields;
+        put.redo_fields = types;
+        expect_other_layout(&put, "redo field 1 ");
+        put.redo_fields = names;
+        expect_other_layout(&put, "redo field 2 ");
+        put.redo_fields = more;
+        expect_other_layout(&put, "redo field 3 ");
+        put.redo_fields = less;
+        expect_other_layout(&put, "redo field 2 ");
+        put.redo_fields = test_put.redo_fields;
+        put.undo_fields = names;
+        expect_other_layout(&put, "undo field 2 ");
+        register_again(&test_put);
+        rig_open(&r);
+        rig_expect(&r, at(3), 5);
+    }
+    rig_free(&r);
+}
+END_TEST
+
+#ifdef LLADD_DEBUG
+/* Undo bytes that no `prepare` has built are compared with the fields before they are logged. */
+START_TEST(undo_fields_that_do_not_describe_the_undo_are_a_bug)
+{
+    static const struct lladd_field fields[] = {
+        {"page", LLADD_FIELD_PAGE}, {"cell", LLADD_FIELD_U16}, {NULL, LLADD_FIELD_END}};
+    struct lladd_op restore = test_restore;
+    struct lladd_action action;
+    unsigned char undo[RESTORE_BYTES];
+    restore.name = "test.fields";
+    restore.undo_fields = fields;
+    begin_with(&restore, (unsigned)_i);
+    restore_encode(undo, at(3), 0);
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, lladd_nta_begin(txn, &action));
+    ok(txn, cell_put(txn, at(3), 7));
+    lladd_op_id id = id_of("test.fields");
+    refused(txn, LLADD_BUG, lladd_nta_end(txn, &action, id, undo, sizeof undo));
+    ck_contains(lladd_txn_error(txn)->message, "\"test.fields\": undo_fields");
+    refused(txn, LLADD_BUG, lladd_log_undo_only(txn, id, undo, sizeof undo));
+    refused(txn, LLADD_BUG, lladd_log_undo_only(txn, id, undo, 9));
+    ok(txn, lladd_nta_abort(txn, &action));
+    done(lladd_commit(txn));
+    rig_expect(&r, at(3), 0);
+    rig_free(&r);
+}
+END_TEST
+#endif
+
+/* Without fields nothing is said of the layout, then or now: they may be written out later. */
+START_TEST(fields_may_be_described_later)
+{
+    struct lladd_op silent = test_put;
+    silent.redo_fields = silent.undo_fields = NULL;
+    begin_with(NULL, (unsigned)_i);
+    rig_set(&r, at(3), 5);
+    rig_crash(&r, &fault_kill);
+    register_again(&silent);
+    rig_open(&r);
+    rig_expect(&r, at(3), 5);
+    rig_close(&r);
+    register_again(&test_put);
+    rig_open(&r);
+    rig_set(&r, at(3), 6);
+    rig_free(&r);
+}
+END_TEST
+
 /* ---- printing -------------------------------------------------------------------------------- */
 
 struct text {
@@ -644,8 +759,11 @@ int main(void)
 #ifdef LLADD_DEBUG
     tcase_add_test(tc, broken_promises_are_found_before_anything_is_logged);
     LOOP(masked_bytes_may_differ);
+    LOOP(undo_fields_that_do_not_describe_the_undo_are_a_bug);
 #endif
     LOOP(bytes_that_validate_no_longer_accepts_are_a_data_error);
+    LOOP(other_fields_under_the_same_version_are_refused_at_open);
+    LOOP(fields_may_be_described_later);
     tcase_add_test(tc, fields_of_every_type_are_printed);
     tcase_add_test(tc, a_sink_that_has_failed_swallows_the_rest);
     tcase_add_test(tc, birthplace);
