@@ -81,6 +81,13 @@ LLADD_API int lladd_slotted_set(struct lladd_txn *, struct lladd_rid, const void
 /** Replaces bytes [offset, offset + len) of a record, which must lie within it. */
 LLADD_API int lladd_slotted_write(struct lladd_txn *, struct lladd_rid, uint32_t offset,
                                   const void *bytes, size_t len);
+/** Adds to the little-endian 64-bit integer in bytes [offset, offset + 8) of a record, which must
+ *  lie within it. Undo subtracts: transactions that add to one field do not disturb each other, nor
+ *  do those that write other bytes of the record (lladd_slotted_write); one that sets all of it, or
+ *  its length, does. As with lladd_counter_add, the sum is kept modulo 2^64, and a call whose own
+ *  addition overflows is LLADD_BAD_ARGUMENT. */
+LLADD_API int lladd_slotted_add(struct lladd_txn *, struct lladd_rid, uint32_t offset,
+                                int64_t delta);
 /** Cuts the record off, or appends zeros. */
 LLADD_API int lladd_slotted_resize(struct lladd_txn *, struct lladd_rid, size_t len);
 /** Copies a record out: *len gets its length, `buf` as much of it as `size` allows. */
@@ -125,6 +132,8 @@ LLADD_API int lladd_fixed_free(struct lladd_txn *, struct lladd_rid);
 /** Replaces bytes [offset, offset + len) of a record; logs what differs. */
 LLADD_API int lladd_fixed_set(struct lladd_txn *, struct lladd_rid, uint32_t offset,
                               const void *bytes, size_t len);
+/** Adds to a 64-bit integer in a record: see lladd_slotted_add. */
+LLADD_API int lladd_fixed_add(struct lladd_txn *, struct lladd_rid, uint32_t offset, int64_t delta);
 /** Copies the whole record: as many bytes as the page was formatted for. */
 LLADD_API int lladd_fixed_read(struct lladd_db *, struct lladd_rid, void *out, size_t size,
                                struct lladd_error *);
@@ -152,6 +161,9 @@ LLADD_API int lladd_heap_set(struct lladd_txn *, lladd_pageno heap, struct lladd
  *  before and after. */
 LLADD_API int lladd_heap_write(struct lladd_txn *, lladd_pageno heap, struct lladd_rid,
                                uint32_t offset, const void *bytes, size_t len);
+/** Adds to a 64-bit integer in a record, where that is by now: see lladd_slotted_add. */
+LLADD_API int lladd_heap_add(struct lladd_txn *, lladd_pageno heap, struct lladd_rid,
+                             uint32_t offset, int64_t delta);
 LLADD_API int lladd_heap_delete(struct lladd_txn *, lladd_pageno heap, struct lladd_rid);
 /** Copies a record out: *len gets its length, `buf` as much of it as `size` allows. */
 LLADD_API int lladd_heap_get(struct lladd_db *, lladd_pageno heap, struct lladd_rid, void *buf,

@@ -327,26 +327,45 @@ int lladd_heap_set(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid ri
     return ll_operations__all_or_nothing(txn, before, rc);
 }
 
-/* ---- destroying ------------------------------------------------------------------------------ */
+/* ---- a part of a record ---------------------------------------------------------------------- */
 
-/* Frees the pages of one inventory page, neighbours together, then the page itself. */
-/* What is stored abroad begins with the link home. */
+/* Where bytes [*offset, *offset + len) of the record are stored. Moved contents follow the home's
+ * address. */
+static int find_part(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid *rid,
+                     uint32_t *offset, size_t len)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct home home;
+    struct copy none = {0};
+    int rc = look_member(lladd_txn_db(txn), heap, *rid, &home, &none, err);
+    if (!rc)
+        rc = check_range(err, *rid, *offset, len, none.len);
+    if (rc || home.tag == PLAIN)
+        return rc;
+    *rid = home.to;
+    *offset += LINK_BYTES;
+    return 0;
+}
+
 int lladd_heap_write(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid rid,
                      uint32_t offset, const void *bytes, size_t len)
 {
     LLADD_USE(txn);
-    struct lladd_error *err = lladd_txn_error_out(txn);
-    struct home home;
-    struct copy none = {0};
-    int rc = look_member(lladd_txn_db(txn), heap, rid, &home, &none, err);
-    if (!rc)
-        rc = check_range(err, rid, offset, len, none.len);
-    if (rc)
-        return rc;
-    return home.tag == PLAIN ? lladd_slotted_write(txn, rid, offset, bytes, len)
-                             : lladd_slotted_write(txn, home.to, LINK_BYTES + offset, bytes, len);
+    int rc = find_part(txn, heap, &rid, &offset, len);
+    return rc ? rc : lladd_slotted_write(txn, rid, offset, bytes, len);
 }
 
+int lladd_heap_add(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid rid, uint32_t offset,
+                   int64_t delta)
+{
+    LLADD_USE(txn);
+    int rc = find_part(txn, heap, &rid, &offset, sizeof delta);
+    return rc ? rc : lladd_slotted_add(txn, rid, offset, delta);
+}
+
+/* ---- destroying ------------------------------------------------------------------------------ */
+
+/* Frees the pages of one inventory page, neighbours together, then the page itself. */
 static int free_inventory(struct lladd_txn *txn, lladd_pageno heap, lladd_pageno at,
                           lladd_pageno *next)
 {

@@ -29,7 +29,8 @@ bool lladd_logged_slot(const struct lladd_log_entry *e, uint32_t *slot)
 {
     static const struct lladd_op *const of_slots[] = {
         &ll_operations__slotted_alloc, &ll_operations__slotted_free, &ll_operations__slotted_set,
-        &ll_operations__fixed_alloc,   &ll_operations__fixed_free,   &ll_operations__fixed_set};
+        &ll_operations__slotted_add,   &ll_operations__fixed_alloc,  &ll_operations__fixed_free,
+        &ll_operations__fixed_set,     &ll_operations__fixed_add};
     bool is = false;
     for (size_t i = 0; i < sizeof of_slots / sizeof of_slots[0]; i++)
         is = is || is_of(e, of_slots[i]);

@@ -40,7 +40,9 @@
     X(HEAP_FORMAT, heap_format) \
     X(HEAP_APPEND, heap_append) \
     X(HEAP_LINK, heap_link) \
-    X(HEAP_HINT, heap_hint)
+    X(HEAP_HINT, heap_hint) \
+    X(SLOTTED_ADD, slotted_add) \
+    X(FIXED_ADD, fixed_add)
 
 #define LL_OPERATIONS_ID(id, name) LL_OP_##id,
 enum ll_operations_id { LL_OPERATIONS(LL_OPERATIONS_ID) LL_OPERATIONS_COUNT };
@@ -116,7 +118,7 @@ enum ll_operations_undo { LL_UNDO_OVER = 0, LL_UNDO_TO_COME = 1, LL_UNDO_BEHIND 
 bool ll_operations__undo_goes_on(struct ll_operations *);
 static inline bool ll_operations__recovering(struct ll_operations *ops)
 {
-    return __builtin_expect(lladd_atomic_load32(&ops->recovering), LL_UNDO_OVER) &&
+    return __builtin_expect(lladd_atomic_load32(&ops->recovering) != LL_UNDO_OVER, 0) &&
            ll_operations__undo_goes_on(ops);
 }
 

@@ -248,7 +248,7 @@ START_TEST(hostile_records_on_good_pages)
     struct random r = {(uint64_t)_i + 1};
     for (size_t t = 0; types[t]; t++) {
         uint64_t applied = 0;
-        for (int round = 0; round < 5; round++) {
+        for (int round = 0; round < 10; round++) {
             struct scratch s;
             make_page(&r, &s, sizes[_i], types[t]);
             for (int i = 0; i < 1000; i++)

@@ -52,6 +52,16 @@ def transfer(program, folder):
          "alice: 2\nbob: 95\nbank: 3\nnumbers drawn: 6\n")
 
 
+def reserve(program, folder):
+    db = os.path.join(folder, "reserve")
+    same("reserve", run(program, db),
+         "both have reserved: 5 free, 5 sold\nrefused: 5 seats are left\n"
+         "one is rolled back: 8 free, 2 sold\n")
+    same("reserve", run(program, db),
+         "both have reserved: 3 free, 7 sold\nrefused: 3 seats are left\n"
+         "one is rolled back: 6 free, 4 sold\n")
+
+
 def locked_table(program, folder):
     db = os.path.join(folder, "locked_table")
     for _ in range(2):
@@ -112,7 +122,8 @@ def smaller(size, one, other, times):
 def main(programs):
     folder = tempfile.mkdtemp(prefix="lladd-examples-")
     try:
-        for example in (hello, counter, transfer, locked_table, on_call, members, dtables):
+        for example in (hello, counter, transfer, reserve, locked_table, on_call, members,
+                        dtables):
             example(os.path.join(programs, example.__name__), folder)
     finally:
         shutil.rmtree(folder)

@@ -88,7 +88,7 @@ static void use_slotted(struct bed *b)
     lladd_pageno p = make_page(t, "lladd.slotted");
     struct lladd_rid r[6];
     for (unsigned i = 0; i < 5; i++)
-        must(lladd_slotted_alloc(t, p, "a record of some length", 10 + i, 1, &r[i]));
+        must(lladd_slotted_alloc(t, p, "a record of some length", 12 + 2 * i, 1, &r[i]));
     must(lladd_commit(t));
     t = begin(b);
     struct lladd_txn *u = begin(b);
@@ -98,6 +98,8 @@ static void use_slotted(struct bed *b)
     must(lladd_slotted_alloc(u, p, "new", 3, 1, &r[5]));
     must(lladd_slotted_write(u, r[3], 2, "RECORD", 6));
     must(lladd_slotted_resize(t, r[4], 3));
+    must(lladd_slotted_add(t, r[3], 8, 1000));
+    must(lladd_slotted_add(u, r[3], 8, -1));
     must(lladd_commit(u));
     must(lladd_abort(t));
 }
@@ -117,6 +119,8 @@ static void use_fixed(struct bed *b)
     must(lladd_fixed_free(u, r[1]));
     must(lladd_fixed_set(t, r[2], 0, "s1xteen n", 9));
     must(lladd_fixed_alloc(u, p, "another sixteen.", &r[3]));
+    must(lladd_fixed_add(u, r[0], 8, 5));
+    must(lladd_fixed_add(t, r[0], 8, 6));
     must(lladd_commit(t));
     must(lladd_abort(u));
 }
@@ -270,6 +274,8 @@ START_TEST(the_built_in_operations_keep_every_promise)
         check_kept(r, ll_operations_builtin()[e]->ops);
     ck_assert_int_eq(find(r, "lladd.counter.add")->result[LLADD_SIM_C_INTERLEAVED], LLADD_SIM_KEPT);
     ck_assert_int_eq(find(r, "lladd.slotted.set")->result[LLADD_SIM_C_INTERLEAVED], LLADD_SIM_KEPT);
+    ck_assert_int_eq(find(r, "lladd.slotted.add")->result[LLADD_SIM_C_INTERLEAVED], LLADD_SIM_KEPT);
+    ck_assert_int_eq(find(r, "lladd.fixed.add")->result[LLADD_SIM_C_INTERLEAVED], LLADD_SIM_KEPT);
     lladd_sim_contract_free(r);
     lladd_sim_samples_free(&samples);
     lladd_kill(b.db);

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Increments on fields of records: of slotted pages, of pages of one length, of heaps, where the
+ * record is at home and where it has moved to another page. */
+#include "bed.h"
+
+enum kind { SLOTTED, FIXED, AT_HOME, MOVED, KINDS };
+enum { LEN = 40, FIELD = 12, OTHER = 20 };
+
+static struct bed b;
+static enum kind kind;
+static lladd_pageno heap;
+static struct lladd_rid rid;
+
+static int add_at(struct lladd_txn *txn, uint32_t offset, int64_t delta)
+{
+    switch (kind) {
+    case SLOTTED:
+        return lladd_slotted_add(txn, rid, offset, delta);
+    case FIXED:
+        return lladd_fixed_add(txn, rid, offset, delta);
+    default:
+        return lladd_heap_add(txn, heap, rid, offset, delta);
+    }
+}
+
+static int add(struct lladd_txn *txn, int64_t delta)
+{
+    return add_at(txn, FIELD, delta);
+}
+
+static int write_part(struct lladd_txn *txn, uint32_t offset, const void *bytes, size_t len)
+{
+    switch (kind) {
+    case SLOTTED:
+        return lladd_slotted_write(txn, rid, offset, bytes, len);
+    case FIXED:
+        return lladd_fixed_set(txn, rid, offset, bytes, len);
+    default:
+        return lladd_heap_write(txn, heap, rid, offset, bytes, len);
+    }
+}
+
+static void read_all(unsigned char out[LEN])
+{
+    size_t len = LEN;
+    int rc = kind == SLOTTED ? lladd_slotted_read(b.db, rid, out, LEN, &len, NULL, &b.err)
+             : kind == FIXED ? lladd_fixed_read(b.db, rid, out, LEN, &b.err)
+                             : lladd_heap_get(b.db, heap, rid, out, LEN, &len, &b.err);
+    ck_assert_msg(rc == 0, "%s", b.err.message);
+    ck_assert_uint_eq(len, LEN);
+}
+
+static int64_t sum_at(uint32_t offset)
+{
+    unsigned char bytes[LEN];
+    read_all(bytes);
+    return (int64_t)lladd_get64(bytes + offset);
+}
+
+static int64_t sum(void)
+{
+    return sum_at(FIELD);
+}
+
+/* Its page is full, so it has to move when it gets longer. */
+static void make_moved(struct lladd_txn *txn, const unsigned char *bytes)
+{
+    static const unsigned char large[300];
+    struct lladd_rid other = {{0}, 0, 0};
+    ok(txn, lladd_heap_insert(txn, heap, bytes, 8, &rid));
+    do
+        ok(txn, lladd_heap_insert(txn, heap, large, sizeof large, &other));
+    while (other.page.v == rid.page.v);
+    for (unsigned i = 0; i < 20; i++) /* and small ones, where 300 bytes found no room */
+        ok(txn, lladd_heap_insert(txn, heap, bytes, 16, &other));
+    ok(txn, lladd_heap_set(txn, heap, rid, large, sizeof large));
+    ok(txn, lladd_heap_set(txn, heap, rid, bytes, LEN));
+}
+
+static void make(void)
+{
+    unsigned char bytes[LEN];
+    lladd_pageno page;
+    memset(bytes, 0, sizeof bytes);
+    struct lladd_txn *txn = bed_begin(&b);
+    if (kind == SLOTTED || kind == FIXED)
+        ok(txn, lladd_page_alloc(txn, &page));
+    else
+        ok(txn, lladd_heap_create(txn, &heap));
+    switch (kind) {
+    case SLOTTED:
+        ok(txn, lladd_slotted_format(txn, page, 0));
+        ok(txn, lladd_slotted_alloc(txn, page, bytes, LEN, 0, &rid));
+        break;
+    case FIXED:
+        ok(txn, lladd_fixed_format(txn, page, LEN));
+        ok(txn, lladd_fixed_alloc(txn, page, bytes, &rid));
+        break;
+    case AT_HOME:
+        ok(txn, lladd_heap_insert(txn, heap, bytes, LEN, &rid));
+        break;
+    default:
+        make_moved(txn, bytes);
+    }
+    commit(txn);
+}
+
+static void setup(void)
+{
+    bed_init(&b, 4096);
+    bed_open(&b);
+}
+
+static void teardown(void)
+{
+    bed_check(&b);
+    bed_free(&b);
+}
+
+/* ---- transactions side by side --------------------------------------------------------------- */
+
+/* Three add to one field; bit i of `how`: the i-th of them commits; bit 3: in which order. */
+START_TEST(each_takes_back_its_own)
+{
+    kind = (enum kind)(_i % KINDS);
+    make();
+    for (unsigned how = 0; how < 16; how++) {
+        static const int64_t delta[] = {5, -100, 70000};
+        struct lladd_txn *txn[3];
+        int64_t want = sum();
+        for (unsigned i = 0; i < 3; i++)
+            txn[i] = bed_begin(&b);
+        for (unsigned round = 0; round < 2; round++)
+            for (unsigned i = 0; i < 3; i++)
+                ok(txn[i], add(txn[i], delta[i]));
+        ck_assert_int_eq(sum(), want + 2 * (5 - 100 + 70000));
+        for (unsigned k = 0; k < 3; k++) {
+            unsigned i = how & 8 ? 2 - k : k;
+            want += how >> i & 1 ? 2 * delta[i] : 0;
+            if (how >> i & 1)
+                commit(txn[i]);
+            else
+                abort_txn(txn[i]);
+        }
+        ck_assert_int_eq(sum(), want);
+    }
+}
+END_TEST
+
+/* One that has not ended when the lights go out, and one that has; redo and undo meet both. */
+START_TEST(a_crash_takes_back_the_loser_only)
+{
+    kind = (enum kind)(_i % KINDS);
+    make();
+    for (unsigned i = 0; i < 4; i++) {
+        int64_t was = sum();
+        struct lladd_txn *loser = bed_begin(&b), *winner = bed_begin(&b);
+        ok(loser, add(loser, 1000));
+        ok(winner, add(winner, 3));
+        ok(loser, add(loser, 20000));
+        if (i % 2)
+            ok_db(&b, lladd_checkpoint(b.db, &b.err));
+        commit(winner);
+        bed_crash(&b);
+        ck_assert_int_eq(sum(), was + 3);
+    }
+}
+END_TEST
+
+START_TEST(savepoints_take_back_what_is_behind_them)
+{
+    lladd_savepoint_id sp;
+    kind = (enum kind)(_i % KINDS);
+    make();
+    struct lladd_txn *txn = bed_begin(&b), *other = bed_begin(&b);
+    ok(txn, add(txn, 1));
+    ok(txn, lladd_savepoint(txn, &sp));
+    ok(txn, add(txn, 10));
+    ok(other, add(other, 100));
+    ok(txn, lladd_rollback_to(txn, sp));
+    ck_assert_int_eq(sum(), 101);
+    abort_txn(other);
+    commit(txn);
+    ck_assert_int_eq(sum(), 1);
+}
+END_TEST
+
+/* Others write bytes beside it, and add to a field beside it. */
+START_TEST(other_bytes_are_others)
+{
+    unsigned char bytes[LEN];
+    kind = (enum kind)(_i % KINDS);
+    make();
+    struct lladd_txn *one = bed_begin(&b), *two = bed_begin(&b);
+    ok(one, add(one, -1)); /* all bits of it change */
+    ok(two, write_part(two, 0, "before it...", FIELD));
+    ok(two, write_part(two, OTHER + 8, "behind it", 9));
+    ok(one, add_at(one, OTHER, 7));
+    ok(two, add_at(two, OTHER, 8));
+    if (_i / KINDS) {
+        abort_txn(one);
+        commit(two);
+    } else {
+        commit(two);
+        abort_txn(one);
+    }
+    read_all(bytes);
+    ck_assert_mem_eq(bytes, "before it...", FIELD);
+    ck_assert_mem_eq(bytes + OTHER + 8, "behind it", 9);
+    ck_assert_int_eq(sum(), 0);
+    ck_assert_int_eq(sum_at(OTHER), 8);
+}
+END_TEST
+
+/* The record has another place on its page when the addition is taken back. */
+START_TEST(a_record_that_was_moved_about)
+{
+    static const unsigned char bytes[900];
+    struct lladd_rid hole, others[8];
+    kind = SLOTTED;
+    struct lladd_txn *txn = bed_begin(&b);
+    lladd_pageno page;
+    ok(txn, lladd_page_alloc(txn, &page));
+    ok(txn, lladd_slotted_format(txn, page, 0));
+    ok(txn, lladd_slotted_alloc(txn, page, bytes, sizeof bytes, 0, &hole));
+    ok(txn, lladd_slotted_alloc(txn, page, bytes, LEN, 0, &rid));
+    ok(txn, lladd_slotted_alloc(txn, page, bytes, sizeof bytes, 0, &others[0]));
+    commit(txn);
+    txn = bed_begin(&b);
+    ok(txn, lladd_slotted_free(txn, hole));
+    commit(txn);
+    struct lladd_txn *adds = bed_begin(&b), *moves = bed_begin(&b);
+    ok(adds, add(adds, 77));
+    unsigned n = 1;
+    while (n < 8 && lladd_slotted_alloc(moves, page, bytes, 600, 0, &others[n]) == 0)
+        n++;
+    ck_assert_uint_gt(n, 3); /* more than the gap has room for: the page was compacted */
+    commit(moves);
+    ck_assert_int_eq(sum(), 77);
+    abort_txn(adds);
+    ck_assert_int_eq(sum(), 0);
+}
+END_TEST
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+START_TEST(wrong_additions_change_nothing)
+{
+    kind = (enum kind)(_i % KINDS);
+    make();
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, add_at(txn, 0, 1));
+    ok(txn, add_at(txn, LEN - 8, 1)); /* the last one that fits; and it is at no multiple of 8 */
+    static const uint32_t beyond[] = {LEN - 7, LEN, LEN + 1, 60000, 65536 + FIELD, UINT32_MAX};
+    for (size_t i = 0; i < sizeof beyond / sizeof beyond[0]; i++)
+        refuses(txn, LLADD_OUT_OF_RANGE, add_at(txn, beyond[i], 1));
+    ok(txn, add(txn, INT64_MAX));
+    refuses(txn, LLADD_BAD_ARGUMENT, add(txn, 1));
+    ck_assert_int_eq(sum(), INT64_MAX);
+    struct lladd_rid was = rid;
+    rid.slot = 60;
+    refuses(txn, LLADD_OUT_OF_RANGE, add(txn, 1));
+    rid.slot = 65536 + was.slot;
+    refuses(txn, LLADD_OUT_OF_RANGE, add(txn, 1));
+    rid = was;
+    abort_txn(txn);
+    ck_assert_int_eq(sum(), 0);
+}
+END_TEST
+
+/* What others have added in between makes a sum overflow; its bits are right in the end. */
+START_TEST(sums_are_modulo_2_to_the_64)
+{
+    kind = (enum kind)(_i % KINDS);
+    make();
+    struct lladd_txn *one = bed_begin(&b), *two = bed_begin(&b);
+    ok(one, add(one, INT64_MIN));
+    ok(two, add(two, INT64_MAX));
+    abort_txn(one); /* -1 - INT64_MIN */
+    ck_assert_int_eq(sum(), INT64_MAX);
+    one = bed_begin(&b);
+    ok(one, add(one, -5));
+    commit(one);
+    ok(two, add(two, -3));
+    abort_txn(two);
+    ck_assert_int_eq(sum(), -5);
+}
+END_TEST
+
+START_TEST(a_record_that_was_freed)
+{
+    kind = (enum kind)(_i % KINDS);
+    make();
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, add(txn, 9));
+    ok(txn, kind == SLOTTED ? lladd_slotted_free(txn, rid)
+            : kind == FIXED ? lladd_fixed_free(txn, rid)
+                            : lladd_heap_delete(txn, heap, rid));
+    refuses(txn, LLADD_OUT_OF_RANGE, add(txn, 1));
+    abort_txn(txn);
+    ck_assert_int_eq(sum(), 0);
+}
+END_TEST
+
+/* For who takes locks again: the log says which record it was. */
+START_TEST(the_log_tells_the_slot)
+{
+    unsigned char redo[12] = {0}, undo[12] = {0};
+    lladd_put16(undo, 7);
+    const struct lladd_op *ops[] = {&ll_operations__slotted_add, &ll_operations__fixed_add};
+    for (unsigned i = 0; i < 2; i++) {
+        struct lladd_log_entry e = {.op = ops[i]->name,
+                                    .op_version = 1,
+                                    .redo = lladd_span_of(redo, sizeof redo),
+                                    .undo = lladd_span_of(undo, sizeof undo)};
+        uint32_t slot = 0;
+        ck_assert(lladd_logged_slot(&e, &slot));
+        ck_assert_uint_eq(slot, 7);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("increments on records");
+    TCase *t = tcase_create("add");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_loop_test(t, each_takes_back_its_own, 0, KINDS);
+    tcase_add_loop_test(t, a_crash_takes_back_the_loser_only, 0, KINDS);
+    tcase_add_loop_test(t, savepoints_take_back_what_is_behind_them, 0, KINDS);
+    tcase_add_loop_test(t, other_bytes_are_others, 0, 2 * KINDS);
+    tcase_add_test(t, a_record_that_was_moved_about);
+    tcase_add_loop_test(t, wrong_additions_change_nothing, 0, KINDS);
+    tcase_add_loop_test(t, sums_are_modulo_2_to_the_64, 0, KINDS);
+    tcase_add_loop_test(t, a_record_that_was_freed, 0, KINDS);
+    tcase_add_test(t, the_log_tells_the_slot);
+    suite_add_tcase(s, t);
+    return bed_run(s);
+}
