@@ -40,6 +40,11 @@ LLADD_API int lladd_array_destroy(struct lladd_txn *, lladd_pageno root);
  *  root, LLADD_DESTROYED if it was one. */
 LLADD_API int lladd_array_open(struct lladd_db *, lladd_pageno root, struct lladd_array **out,
                                struct lladd_error *);
+/** lladd_array_create and lladd_array_open in one: *root is the root page, *out a handle. If the
+ *  transaction is rolled back, calls with the handle return LLADD_DESTROYED; it must be closed
+ *  nevertheless. After an error there is neither array nor handle. */
+LLADD_API int lladd_array_create_open(struct lladd_txn *, uint32_t size, uint64_t length,
+                                      lladd_pageno *root, struct lladd_array **out);
 LLADD_API void lladd_array_close(struct lladd_array *);
 
 /** Bytes of an element. */

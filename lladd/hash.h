@@ -80,6 +80,11 @@ LLADD_API int lladd_hash_destroy(struct lladd_txn *, lladd_pageno root);
  *  root. */
 LLADD_API int lladd_hash_open(struct lladd_db *, lladd_pageno root, unsigned flags,
                               struct lladd_hash **out, struct lladd_error *);
+/** lladd_hash_create and lladd_hash_open in one: *root is the root page, *out a handle. If the
+ *  transaction is rolled back, calls with the handle return LLADD_DESTROYED; it must be closed
+ *  nevertheless. After an error there is neither table nor handle. */
+LLADD_API int lladd_hash_create_open(struct lladd_txn *, const struct lladd_hash_options *,
+                                     unsigned flags, lladd_pageno *root, struct lladd_hash **out);
 LLADD_API void lladd_hash_close(struct lladd_hash *);
 LLADD_API uint32_t lladd_hash_key_size(const struct lladd_hash *);
 LLADD_API uint32_t lladd_hash_value_size(const struct lladd_hash *);

@@ -43,6 +43,12 @@ LLADD_API int lladd_list_create(struct lladd_txn *, lladd_pageno *root);
 LLADD_API int lladd_list_destroy(struct lladd_txn *, lladd_pageno root);
 LLADD_API int lladd_list_open(struct lladd_db *, lladd_pageno root, struct lladd_list **out,
                               struct lladd_error *);
+/** lladd_list_create and lladd_list_open in one: *root is the root page, *out a handle. If the
+ *  transaction is rolled back, calls with the handle return LLADD_DESTROYED, or LLADD_WRONG_TYPE
+ *  when the root page has been reused; it must be closed nevertheless. After an error there is
+ *  neither list nor handle. */
+LLADD_API int lladd_list_create_open(struct lladd_txn *, lladd_pageno *root,
+                                     struct lladd_list **out);
 LLADD_API void lladd_list_close(struct lladd_list *);
 
 /** Inserts an item after `after` (LLADD_ITEM_NONE: at the front). LLADD_OUT_OF_RANGE if there is no

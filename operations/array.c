@@ -491,6 +491,29 @@ int lladd_array_create(struct lladd_txn *txn, uint32_t size, uint64_t length, ll
     return rc;
 }
 
+int lladd_array_create_open(struct lladd_txn *txn, uint32_t size, uint64_t length,
+                            lladd_pageno *root, struct lladd_array **out)
+{
+    LLADD_USE(txn);
+    struct lladd_array *made = NULL;
+    lladd_savepoint_id before;
+    lladd_pageno page;
+    int rc = lladd_savepoint(txn, &before);
+    if (rc)
+        return rc;
+    rc = lladd_array_create(txn, size, length, &page);
+    if (!rc)
+        rc = lladd_array_open(lladd_txn_db(txn), page, &made, lladd_txn_error_out(txn));
+    rc = ll_operations__all_or_nothing(txn, before, rc);
+    if (!rc && (rc = lladd_savepoint_release(txn, before)) != 0)
+        lladd_array_close(made);
+    if (rc)
+        return rc;
+    *root = page;
+    *out = made;
+    return 0;
+}
+
 static int destroy(struct lladd_txn *txn, struct lladd_array *a)
 {
     lladd_savepoint_id before;

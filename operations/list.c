@@ -418,7 +418,29 @@ void lladd_list_close(struct lladd_list *l)
         ll_operations__list_drop(l->lists, l);
 }
 
-/* The heaps of both, in `to`; `from` gets a new one. */
+int lladd_list_create_open(struct lladd_txn *txn, lladd_pageno *root, struct lladd_list **out)
+{
+    LLADD_USE(txn);
+    struct lladd_list *made = NULL;
+    lladd_savepoint_id before;
+    lladd_pageno page;
+    int rc = lladd_savepoint(txn, &before);
+    if (rc)
+        return rc;
+    rc = lladd_list_create(txn, &page);
+    if (!rc)
+        rc = lladd_list_open(lladd_txn_db(txn), page, &made, lladd_txn_error_out(txn));
+    rc = ll_operations__all_or_nothing(txn, before, rc);
+    if (!rc && (rc = lladd_savepoint_release(txn, before)) != 0)
+        lladd_list_close(made);
+    if (rc)
+        return rc;
+    *root = page;
+    *out = made;
+    return 0;
+}
+
+/* Gives the heaps of both lists to `to`; `from` gets a new one. */
 static int splice_heaps(struct lladd_txn *txn, struct lladd_list *to, struct lladd_list *from,
                         uint64_t heap[LIST_HEAPS_MAX])
 {

@@ -36,7 +36,6 @@ int ll_operations__list_broken(struct lladd_error *err, const struct lladd_list 
                                              (unsigned long long)item.page.v));
 }
 
-/* Fixes the root page of a list that exists. */
 int ll_operations__list_root(struct lladd_db *db, lladd_pageno root, struct lladd_page **out,
                              struct lladd_error *err)
 {
@@ -52,7 +51,6 @@ int ll_operations__list_root(struct lladd_db *db, lladd_pageno root, struct llad
                                              (unsigned long long)root.v));
 }
 
-/* Where new items go; LLADD_NO_PAGE if the list has no heap. */
 int ll_operations__list_look_root(struct lladd_db *db, lladd_pageno root, struct ll_list_ends *ends,
                                   lladd_pageno *heap, struct lladd_error *err)
 {
@@ -65,7 +63,6 @@ int ll_operations__list_look_root(struct lladd_db *db, lladd_pageno root, struct
     return 0;
 }
 
-/* LLADD_NOT_FOUND if it is not there any more. */
 int ll_operations__list_look_item(struct lladd_db *db, struct lladd_item item,
                                   struct ll_list_look *out, struct ll_list_copy *copy,
                                   struct lladd_error *err)
@@ -93,7 +90,6 @@ int ll_operations__list_look_item(struct lladd_db *db, struct lladd_item item,
     return rc;
 }
 
-/* Which heap does a page with this owner's word belong to? */
 int ll_operations__list_heap_of(struct lladd_db *db, uint64_t owner, lladd_pageno *heap,
                                 struct lladd_error *err)
 {
@@ -109,7 +105,6 @@ int ll_operations__list_heap_of(struct lladd_db *db, uint64_t owner, lladd_pagen
     return 0;
 }
 
-/* The caller's item: LLADD_OUT_OF_RANGE if it is none of this list's. */
 int ll_operations__list_look_own(const struct lladd_list *l, struct lladd_item item,
                                  struct ll_list_look *out, struct ll_list_copy *copy,
                                  struct lladd_error *err)

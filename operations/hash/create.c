@@ -114,9 +114,14 @@ int lladd_hash_open(struct lladd_db *db, lladd_pageno root, unsigned flags, stru
     bool physical = flags == LLADD_HASH_PHYSICAL;
     if (flags & ~(unsigned)LLADD_HASH_PHYSICAL)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "unknown flags %#x", flags);
+    struct lladd_page *page; /* checks the page even if memory knows the table */
+    int rc = ll_operations__fix(db, root, ll_hash__root_page.name, LLADD_LATCH_SHARED, &page, err);
+    if (rc)
+        return rc;
+    lladd_unfix(db, page, LLADD_LATCH_SHARED);
     if (ll_hash__find_table(h, root, &t))
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a hash table");
-    int rc = ll_hash__buckets(t, &n, err);
+    rc = ll_hash__buckets(t, &n, err);
     if (rc)
         return rc;
     struct lladd_hash *handle = lladd_alloc(db, sizeof *handle);
@@ -148,6 +153,29 @@ void lladd_hash_close(struct lladd_hash *h)
     t->handles--;
     lladd_mutex_unlock(&t->hashes->mutex);
     lladd_free(t->db, h);
+}
+
+int lladd_hash_create_open(struct lladd_txn *txn, const struct lladd_hash_options *options,
+                           unsigned flags, lladd_pageno *root, struct lladd_hash **out)
+{
+    LLADD_USE(txn);
+    struct lladd_hash *made = NULL;
+    lladd_savepoint_id before;
+    lladd_pageno page;
+    int rc = lladd_savepoint(txn, &before);
+    if (rc)
+        return rc;
+    rc = lladd_hash_create(txn, options, &page);
+    if (!rc)
+        rc = lladd_hash_open(lladd_txn_db(txn), page, flags, &made, lladd_txn_error_out(txn));
+    rc = ll_operations__all_or_nothing(txn, before, rc);
+    if (!rc && (rc = lladd_savepoint_release(txn, before)) != 0)
+        lladd_hash_close(made);
+    if (rc)
+        return rc;
+    *root = page;
+    *out = made;
+    return 0;
 }
 
 uint32_t lladd_hash_key_size(const struct lladd_hash *h)
