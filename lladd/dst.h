@@ -161,7 +161,11 @@ struct lladd_dst_event {
     X(LOWEST_FIRST, "lowest-first", "O11", "recovery uses the lowest segment above a cut first") \
     X(CREDIT_HELD, "credit-held", "O17", "a thread waits for a table's shape with log credit") \
     X(EARLY, "early", "O2", "pages are redone neither before instant recovery opens nor later") \
-    X(OWED, "owed", "O11", "the log's limit refuses what is owed, as it does users")
+    X(OWED, "owed", "O11", "the log's limit refuses what is owed, as it does users") \
+    X(STEP_STAYS, "step-stays", "O2", "what a step of a destruction says stays without it") \
+    X(LISTED_APART, "listed-apart", "O2", "a region is listed by a transaction of its own") \
+    X(ACCUSE, "accuse", "O20", "inspection takes a page that a crash left unwritten for damage") \
+    X(TRUSTING, "trusting", "O11", "inspection does not try what the next open will do")
 
 /** The bugs' numbers: bits of lladd_dst.planted. */
 enum lladd_bug {

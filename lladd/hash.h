@@ -75,6 +75,24 @@ LLADD_API int lladd_hash_create(struct lladd_txn *, const struct lladd_hash_opti
  *  table. Reads every bucket; lladd_hash_destroy_some destroys a large table in parts, and this
  *  call can finish what it began. */
 LLADD_API int lladd_hash_destroy(struct lladd_txn *, lladd_pageno root);
+/** Frees about `pages` of its pages (1 or more; else LLADD_BAD_ARGUMENT), in the transaction. A
+ *  program calls it in one transaction after the other, until *left is 0 and the table is gone.
+ *  Time, log and memory are those of that many pages, or of one bucket with its overflow pages if
+ *  it has more. *left is the number of buckets that still have pages, to show the progress.
+ *  From the first call on other calls return LLADD_DESTROYED, lladd_hash_open included. What has
+ *  committed is durable like any change: after a crash the only thing that can be done with the
+ *  table is to destroy the rest, by this call or by lladd_hash_destroy. Keep the name that leads to
+ *  the root page until the table is gone. A call that is rolled back has freed nothing. No other
+ *  thread may use the table; LLADD_BUSY if another active transaction has called this.
+ *  LLADD_DESTROYED: nothing is left. */
+LLADD_API int lladd_hash_destroy_some(struct lladd_txn *, lladd_pageno root, uint64_t pages,
+                                      uint64_t *left);
+/** Calls fn for each page that lladd_hash_destroy_some has left, blobs and root page included; if
+ *  fn does not return 0, stops and returns that value. No thread may destroy it meanwhile.
+ *  LLADD_DESTROYED if no page is left. */
+LLADD_API int lladd_hash_destroy_pages(struct lladd_db *, lladd_pageno root,
+                                       int (*fn)(void *ctx, lladd_pageno), void *ctx,
+                                       struct lladd_error *);
 
 /** Opens a handle; close it before the database. LLADD_WRONG_TYPE if the page is no table's
  *  root. */

@@ -624,32 +624,65 @@ int ll_operations__run_shrink(struct lladd_txn *txn, struct ll_run *r, uint64_t 
     return rc;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- the whole structure --------------------------------------------------------------------- */
+
+int ll_operations__run_count(struct ll_run *r, uint64_t *pages, struct lladd_error *err)
+{
+    lladd_mutex_lock(&r->grow);
+    int rc = refresh(r, err);
+    *pages = ll_operations__run_size(r);
+    lladd_mutex_unlock(&r->grow);
+    return rc;
+}
+
+int ll_operations__run_each_link(struct ll_run *r, int (*fn)(void *ctx, lladd_pageno, uint64_t n),
+                                 void *ctx, struct lladd_error *err)
+{
+    lladd_pageno page = r->root;
+    for (uint64_t steps = 0; steps <= lladd_page_count(r->db); steps++) {
+        int rc = chain_next(r, page, &page, err);
+        if (!rc && page.v)
+            rc = fn(ctx, page, 1);
+        if (rc || page.v == 0)
+            return rc;
+    }
+    return broken(err, r->root, "the chain of its run does not end");
+}
 
 int ll_operations__run_each(struct ll_run *r, int (*fn)(void *ctx, lladd_pageno, uint64_t n),
                             void *ctx, struct lladd_error *err)
 {
-    lladd_pageno page = r->root;
     lladd_mutex_lock(&r->grow);
     int rc = refresh(r, err);
     uint64_t n = lladd_atomic_load64(&r->n_extents);
     lladd_mutex_unlock(&r->grow);
     for (uint64_t k = 0; k < n && !rc; k++)
         rc = fn(ctx, lladd_page_of(lladd_atomic_load64(ll_run_slot(r, k))), extent_length(k));
-    for (uint64_t steps = 0; !rc; steps++) {
-        if (steps > lladd_page_count(r->db))
-            return broken(err, r->root, "the chain of its run does not end");
-        rc = chain_next(r, page, &page, err);
-        if (rc || page.v == 0)
-            break;
-        rc = fn(ctx, page, 1);
-    }
-    return rc;
+    return rc ? rc : ll_operations__run_each_link(r, fn, ctx, err);
 }
 
 static int free_one(void *ctx, lladd_pageno first, uint64_t n)
 {
     return lladd_extent_free(ctx, first, n);
+}
+
+int ll_operations__run_free_pages(struct lladd_txn *txn, struct ll_run *r, uint64_t from,
+                                  uint64_t to)
+{
+    int rc = 0;
+    while (to > from && !rc) {
+        uint64_t offset, k = ll_run_extent(to - 1, &offset);
+        uint64_t n = offset + 1 < to - from ? offset + 1 : to - from;
+        lladd_pageno first = lladd_page_of(lladd_atomic_load64(ll_run_slot(r, k)));
+        rc = lladd_extent_free(txn, lladd_page_of(first.v + offset + 1 - n), n);
+        to -= n;
+    }
+    return rc;
+}
+
+int ll_operations__run_free_chain(struct lladd_txn *txn, struct ll_run *r)
+{
+    return ll_operations__run_each_link(r, free_one, txn, lladd_txn_error_out(txn));
 }
 
 int ll_operations__run_free(struct lladd_txn *txn, struct ll_run *r)

@@ -132,9 +132,16 @@ int ll_operations__run_shrink(struct lladd_txn *, struct ll_run *, uint64_t n);
 /* Frees all of the run as part of the transaction: a rollback restores it. The caller frees the
  * root page. No other thread may use the run meanwhile. */
 int ll_operations__run_free(struct lladd_txn *, struct ll_run *);
-/* One step of growing or giving back, for structures that have more to do of the kind: a top action
- * that is closed with LLADD_NO_OP, or, in the transaction that made the run, a part of that. The
- * end returns rc, or why the step could not be closed; if that is not 0, nothing of it is left. */
+/* The same in parts: pages [from, to), which stay listed in the run, and the pages of the chain.
+ * The caller remembers which parts it has freed. */
+int ll_operations__run_free_pages(struct lladd_txn *, struct ll_run *, uint64_t from, uint64_t to);
+int ll_operations__run_free_chain(struct lladd_txn *, struct ll_run *);
+/* Number of pages, also correct after a partial rollback of the creating transaction. */
+int ll_operations__run_count(struct ll_run *, uint64_t *pages, struct lladd_error *);
+/* Begins and ends a step of growing or freeing, to which a structure can add its own updates. It is
+ * a nested top action closed with LLADD_NO_OP, or, in the creating transaction, an ordinary part of
+ * it. step_end returns rc, or the error of closing the step. If that is not 0, the step has been
+ * rolled back. */
 struct ll_run_step {
     bool maker;
     lladd_savepoint_id before;
@@ -147,7 +154,9 @@ int ll_operations__run_step_end(struct lladd_txn *, struct ll_run_step *, int rc
  * second function: only for pages of the chain. */
 int ll_operations__run_each(struct ll_run *, int (*fn)(void *ctx, lladd_pageno, uint64_t n),
                             void *ctx, struct lladd_error *);
-/* For tools: the part of a root page. */
+int ll_operations__run_each_link(struct ll_run *, int (*fn)(void *ctx, lladd_pageno, uint64_t n),
+                                 void *ctx, struct lladd_error *);
+/* For tools: describes the run's area of a root page. */
 void ll_operations__run_describe(struct lladd_view, uint32_t at, struct lladd_sink *);
 
 #endif

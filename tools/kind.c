@@ -57,10 +57,20 @@ static int list_pages(struct lladd_db *db, lladd_pageno root, tool_page_fn *fn, 
     return rc;
 }
 
+static int any_page(void *ctx, lladd_pageno page)
+{
+    (void)ctx;
+    (void)page;
+    return 0;
+}
+
+/* If the table is partly destroyed, checks that its remaining pages can be found. */
 static int hash_check(struct lladd_db *db, lladd_pageno root, struct lladd_error *err)
 {
     struct lladd_hash *h;
     int rc = lladd_hash_open(db, root, 0, &h, err);
+    if (rc == LLADD_DESTROYED)
+        return lladd_hash_destroy_pages(db, root, any_page, NULL, err);
     if (rc)
         return rc;
     rc = lladd_hash_check(h, err);
@@ -73,6 +83,8 @@ static int hash_pages(struct lladd_db *db, lladd_pageno root, tool_page_fn *fn, 
 {
     struct lladd_hash *h;
     int rc = lladd_hash_open(db, root, 0, &h, err);
+    if (rc == LLADD_DESTROYED)
+        return lladd_hash_destroy_pages(db, root, fn, ctx, err);
     if (rc)
         return rc;
     rc = lladd_hash_pages(h, fn, ctx, err);

@@ -135,7 +135,7 @@ static int split_records(struct lladd_txn *txn, struct ll_hash_table *t, struct 
         rc = physical ? narrow_bytes(txn, t, old, level, s) : narrow(txn, t, old, level, s, false);
     if (rc)
         return rc;
-    lladd_atomic_store64(&t->buckets, n + 1);
+    ll_hash__set_buckets(t, n + 1);
     lladd_atomic_add64(&t->splits, 1);
     return physical ? count_bytes(txn, t, root, n + 1, s->image)
                     : write_count(txn, t, root, n + 1);
@@ -237,7 +237,7 @@ static int merge_records(struct lladd_txn *txn, struct ll_hash_table *t, struct 
         rc = widen(txn, t, parent, level, l->packed, l->len);
     if (rc)
         return rc;
-    lladd_atomic_store64(&t->buckets, n - 1);
+    ll_hash__set_buckets(t, n - 1);
     lladd_atomic_add64(&t->merges, 1);
     rc = narrow(txn, t, last, level + 1, l, true);
     return rc ? rc : write_count(txn, t, root, n - 1);
@@ -633,7 +633,7 @@ static int write_heads(struct rebuild *r, struct lladd_page *low, struct lladd_p
         rc = write_root(r, root, n);
     if (rc || r->what == ROOM)
         return rc;
-    lladd_atomic_store64(&t->buckets, n);
+    ll_hash__set_buckets(t, n);
     lladd_atomic_add64(r->what == SPLIT ? &t->splits : &t->merges, 1);
     return 0;
 }
@@ -728,7 +728,7 @@ static int split_step(struct lladd_txn *txn, struct ll_hash_table *t, bool physi
 {
     uint64_t n;
     int rc = ll_hash__buckets(t, &n, lladd_txn_error_out(txn));
-    if (rc || (n + 1) >> (HB_LEVEL_MAX - 1))
+    if (rc || lladd_atomic_load32(&t->unsure) || (n + 1) >> (HB_LEVEL_MAX - 1))
         return rc;
     rc = ll_operations__run_grow(txn, &t->run, n + 1);
     if (rc)
@@ -777,7 +777,7 @@ static int merge_step(struct lladd_txn *txn, struct ll_hash_table *t)
 {
     uint64_t n;
     int rc = ll_hash__buckets(t, &n, lladd_txn_error_out(txn));
-    if (rc || n == 1)
+    if (rc || lladd_atomic_load32(&t->unsure) || n == 1)
         return rc;
     rc = merge_plain(txn, t, n);
     return rc == LLADD_END ? merge_rebuilt(txn, t, n) : rc;

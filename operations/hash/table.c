@@ -141,16 +141,21 @@ static const struct lladd_op root_destroy = {
 static bool root_check(struct lladd_view v)
 {
     return lladd_get32(v.bytes + HR_LAYOUT) == LAYOUT && lladd_get32(v.bytes + HR_STATE) <= 1 &&
-           sizes_fine(v.bytes + HR_KEY);
+           sizes_fine(v.bytes + HR_KEY) &&
+           (lladd_get32(v.bytes + HR_STATE) || lladd_get64(v.bytes + HR_GONE) == 0);
 }
 
 static void root_describe(void *ctx, struct lladd_sink *sink, struct lladd_view v)
 {
     (void)ctx;
+    uint64_t gone = lladd_get64(v.bytes + HR_GONE);
     lladd_sink_printf(sink, "keys of %u bytes, values of %u (0: any), %llu buckets%s\n",
                       lladd_get32(v.bytes + HR_KEY), lladd_get32(v.bytes + HR_VALUE),
                       (unsigned long long)lladd_get64(v.bytes + HR_BUCKETS),
                       lladd_get32(v.bytes + HR_STATE) ? ", destroyed" : "");
+    if (gone)
+        lladd_sink_printf(sink, "in steps: %llu pages of the run are gone\n",
+                          (unsigned long long)gone - 1);
 }
 
 const struct lladd_page_type ll_hash__root_page = {
@@ -219,6 +224,13 @@ int ll_hash__find_table(struct ll_hashes *h, lladd_pageno root, struct ll_hash_t
     return 0;
 }
 
+/* Under the extension's mutex. */
+static void set_buckets(struct ll_hash_table *t, uint64_t n)
+{
+    lladd_atomic_store64(&t->version, t->version + 1);
+    lladd_atomic_store64(&t->buckets, n);
+}
+
 int ll_hash__new_table(struct ll_hashes *h, lladd_pageno root, struct ll_hash_table **out)
 {
     int rc = make(h, root, out);
@@ -229,7 +241,7 @@ int ll_hash__new_table(struct ll_hashes *h, lladd_pageno root, struct ll_hash_ta
     if (older) { /* kept for handles that may not have been closed */
         older->root = lladd_page_of(LLADD_NO_PAGE);
         lladd_atomic_store32(&older->destroyed, 1);
-        lladd_atomic_store64(&older->buckets, 0);
+        set_buckets(older, 0);
     }
     (*out)->next = h->tables;
     h->tables = *out;
@@ -237,9 +249,31 @@ int ll_hash__new_table(struct ll_hashes *h, lladd_pageno root, struct ll_hash_ta
     return 0;
 }
 
+void ll_hash__set_buckets(struct ll_hash_table *t, uint64_t n)
+{
+    lladd_mutex_lock(&t->hashes->mutex);
+    set_buckets(t, n);
+    lladd_mutex_unlock(&t->hashes->mutex);
+}
+
 void ll_hash__forget(struct ll_hash_table *t)
 {
-    lladd_atomic_store64(&t->buckets, 0);
+    ll_hash__set_buckets(t, 0);
+}
+
+/* Stores what pages have said, unless the number was set since they were read: then the table has
+ * been split, merged or rolled back. With a wrong number a split would split the wrong bucket, and
+ * a key could be stored on a page that was a bucket before a rollback. */
+static bool publish(struct ll_hash_table *t, uint64_t version, uint64_t n, bool unsure)
+{
+    lladd_mutex_lock(&t->hashes->mutex);
+    bool same = lladd_atomic_load64(&t->version) == version;
+    if (same) {
+        lladd_atomic_store32(&t->unsure, unsure);
+        lladd_atomic_store64(&t->buckets, n);
+    }
+    lladd_mutex_unlock(&t->hashes->mutex);
+    return same;
 }
 
 /* ---- reading the root page ------------------------------------------------------------------- */
@@ -252,7 +286,13 @@ static int destroyed(const struct ll_hash_table *t, struct lladd_error *err)
                                              (unsigned long long)t->root.v));
 }
 
-static int read_root(struct ll_hash_table *t, uint64_t *buckets, struct lladd_error *err)
+/* What the root page says. The reader also fills in the table's constant fields. */
+struct root {
+    uint64_t buckets, gone; /* gone: as HR_GONE */
+    bool destroyed;
+};
+
+static int read_root(struct ll_hash_table *t, struct root *r, struct lladd_error *err)
 {
     struct lladd_page *p;
     int rc =
@@ -260,12 +300,13 @@ static int read_root(struct ll_hash_table *t, uint64_t *buckets, struct lladd_er
     if (rc)
         return rc;
     struct lladd_view v = lladd_page_view(p);
-    *buckets = lladd_get64(v.bytes + HR_BUCKETS);
-    if (!root_check(v) || *buckets >> HB_LEVEL_MAX) {
+    *r = (struct root){lladd_get64(v.bytes + HR_BUCKETS), lladd_get64(v.bytes + HR_GONE),
+                       lladd_get32(v.bytes + HR_STATE) != 0};
+    if (!root_check(v) || r->buckets >> HB_LEVEL_MAX) {
         rc = ll_hash__corrupt(err, t->root, "is no root of a hash table that makes sense");
-    } else if (lladd_get32(v.bytes + HR_STATE)) {
-        rc = destroyed(t, err);
-    } else if (*buckets == 0) {
+    } else if ((r->destroyed && r->gone == 0) || !ll_run_says(v.bytes + HR_RUN, 1)) {
+        rc = destroyed(t, err); /* without pages: its creation was rolled back */
+    } else if (r->buckets == 0) {
         rc = ll_hash__corrupt(err, t->root, "is the root of a hash table without buckets");
     } else {
         t->key_size = lladd_get32(v.bytes + HR_KEY);
@@ -278,7 +319,17 @@ static int read_root(struct ll_hash_table *t, uint64_t *buckets, struct lladd_er
     return rc;
 }
 
-/* The level of a bucket, as its page has it. */
+/* Opens the run. Under `loading`. */
+static int load_run(struct ll_hash_table *t, struct lladd_error *err)
+{
+    if (t->loaded)
+        return 0;
+    int rc = ll_operations__run_open(&t->run, t->db, t->root, HR_RUN - LLADD_PAGE_HEADER, err);
+    t->loaded = !rc;
+    return rc;
+}
+
+/* The level of a bucket, according to its page. */
 static int level_of(struct ll_hash_table *t, uint64_t b, unsigned *out, struct lladd_error *err)
 {
     struct lladd_page *p;
@@ -293,25 +344,47 @@ static int level_of(struct ll_hash_table *t, uint64_t b, unsigned *out, struct l
     return ours ? 0 : ll_hash__corrupt(err, n, "is not the bucket it should be");
 }
 
-/* The root page may be one split or merge behind. */
-static int catch_up(struct ll_hash_table *t, uint64_t *n, struct lladd_error *err)
+/* The last split or merge may not have reached the root page; the level of the bucket that it
+ * changed shows it. If that page is damaged, sets *unsure, and *n such that the keys of both
+ * buckets are looked up there: they get an error, and the rest of the table remains usable. */
+static int catch_up(struct ll_hash_table *t, uint64_t *n, bool *unsure, struct lladd_error *err)
 {
     unsigned level, full = 63 - (unsigned)__builtin_clzll(*n);
     uint64_t next = *n - (UINT64_C(1) << full);
     int rc = level_of(t, next, &level, err);
-    if (rc)
-        return rc;
-    if (level == full + 1) {
+    if (!rc && level == full + 1) {
         *n += 1;
         return 0;
     }
-    if (*n == 1)
-        return 0;
+    *unsure = lladd_code_root(rc) == LLADD_ROOT_DATA;
+    if (*n == 1 || (rc && !*unsure))
+        return *unsure ? 0 : rc;
     uint64_t last = *n - 1, parent = ll_hash__parent(last);
     rc = level_of(t, parent, &level, err);
-    if (!rc && level + 1 == ll_hash__level(parent, *n))
+    bool lost = lladd_code_root(rc) == LLADD_ROOT_DATA;
+    if (lost || (!rc && level + 1 == ll_hash__level(parent, *n)))
         *n = last;
-    return rc;
+    *unsure = *unsure || lost;
+    return lost ? 0 : rc;
+}
+
+/* Reads the number of buckets. Under `loading`. */
+static int load(struct ll_hash_table *t, uint64_t *out, bool *unsure, struct lladd_error *err)
+{
+    struct root r = {0, 0, false};
+    /* called while no latch is held */
+    t->type = lladd_page_type_number(t->db, ll_hash__bucket_page.name);
+    int rc = read_root(t, &r, err);
+    /* the page was this table's root */
+    if ((!rc && r.destroyed) || (rc == LLADD_WRONG_TYPE && t->loaded))
+        rc = destroyed(t, err);
+    if (!rc)
+        rc = load_run(t, err);
+    *out = r.buckets;
+    if (!rc && ll_operations__run_size(&t->run) && *out > ll_operations__run_size(&t->run))
+        rc = ll_hash__corrupt(err, t->root, "has more buckets than pages");
+    *unsure = false;
+    return rc ? rc : catch_up(t, out, unsure, err);
 }
 
 int ll_hash__buckets_slow(struct ll_hash_table *t, uint64_t *out, struct lladd_error *err)
@@ -319,23 +392,41 @@ int ll_hash__buckets_slow(struct ll_hash_table *t, uint64_t *out, struct lladd_e
     if (lladd_atomic_load32(&t->destroyed))
         return destroyed(t, err);
     lladd_mutex_lock(&t->loading);
-    *out = lladd_atomic_load64(&t->buckets);
     int rc = 0;
-    if (*out == 0) {
-        t->type = lladd_page_type_number(t->db, ll_hash__bucket_page.name); /* under no latch */
-        rc = read_root(t, out, err);
-        if (!rc && !t->loaded) {
-            rc = ll_operations__run_open(&t->run, t->db, t->root, HR_RUN - LLADD_PAGE_HEADER, err);
-            t->loaded = !rc;
-        }
-        if (!rc && ll_operations__run_size(&t->run) && *out > ll_operations__run_size(&t->run))
-            rc = ll_hash__corrupt(err, t->root, "has more buckets than pages");
-        if (!rc)
-            rc = catch_up(t, out, err);
-        if (!rc)
-            lladd_atomic_store64(&t->buckets, *out);
+    for (bool fresh = false; !fresh && !rc;) {
+        uint64_t version = lladd_atomic_load64(&t->version);
+        bool unsure;
+        *out = lladd_atomic_load64(&t->buckets);
+        if (*out)
+            break;
+        rc = load(t, out, &unsure, err);
+        fresh = !rc && publish(t, version, *out, unsure);
     }
     lladd_mutex_unlock(&t->loading);
+    return rc;
+}
+
+int ll_hash__rest(struct ll_hash_table *t, struct ll_hash_rest *out, struct lladd_error *err)
+{
+    struct root r = {0, 0, false};
+    uint64_t pages = 0;
+    uint16_t type = lladd_page_type_number(t->db, ll_hash__bucket_page.name);
+    lladd_mutex_lock(&t->loading);
+    if (t->type != type)
+        t->type = type;
+    int rc = read_root(t, &r, err);
+    if (!rc)
+        rc = load_run(t, err);
+    lladd_mutex_unlock(&t->loading);
+    if (!rc)
+        rc = ll_operations__run_count(&t->run, &pages, err);
+    *out = (struct ll_hash_rest){r.destroyed, r.buckets, pages, r.destroyed ? r.gone - 1 : 0};
+    if (lladd_atomic_load32(&t->unsure))
+        ll_hash__forget(t);
+    if (!rc && !r.destroyed)
+        rc = ll_hash__buckets(t, &out->buckets, err);
+    if (!rc && (out->gone >= pages || out->buckets > pages))
+        rc = ll_hash__corrupt(err, t->root, "has fewer pages than it says");
     return rc;
 }
 

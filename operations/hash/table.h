@@ -17,15 +17,19 @@ enum {
     HR_VALUE = LLADD_PAGE_HEADER + 12,   /* u32 length of every value, 0: any */
     HR_SEED = LLADD_PAGE_HEADER + 16,    /* 16 bytes */
     HR_BUCKETS = LLADD_PAGE_HEADER + 32, /* u64 */
-    HR_RUN = LLADD_PAGE_HEADER + 40
+    HR_RUN = LLADD_PAGE_HEADER + 40,
+    HR_GONE = HR_RUN + LL_RUN_BYTES /* u64 1 + pages of the run freed so far, if destroyed in
+                                     * steps */
 };
 #define HR_SEED_BYTES 16u
 
 struct ll_hash_owner;
 
 struct ll_hash_table {
-    /* Read by every lookup, changed when the table splits or merges. */
-    uint64_t buckets; /* atomic; 0: the root page has to be asked */
+    /* Read by every lookup; changed when the table splits or merges. */
+    uint64_t buckets; /* atomic; 0: read the root page */
+    uint32_t unsure;  /* atomic: `buckets` may be wrong by one because of a damaged page */
+    uint64_t version; /* atomic, changed under the mutex: incremented whenever `buckets` is set */
     struct ll_hashes *hashes;
     struct lladd_db *db;
     lladd_pageno root;
@@ -165,7 +169,17 @@ static inline int ll_hash__buckets(struct ll_hash_table *t, uint64_t *out, struc
     *out = lladd_atomic_load64(&t->buckets);
     return __builtin_expect(*out != 0, 1) ? 0 : ll_hash__buckets_slow(t, out, err);
 }
-/* Nothing in memory is believed any more. */
+/* What is left to destroy. LLADD_DESTROYED: nothing. */
+struct ll_hash_rest {
+    bool begun;       /* the root page says that the table is destroyed */
+    uint64_t buckets; /* before the first step */
+    uint64_t pages;   /* of the run, before the first step */
+    uint64_t gone;    /* pages freed so far, from the first one on */
+};
+int ll_hash__rest(struct ll_hash_table *, struct ll_hash_rest *, struct lladd_error *);
+/* Sets the number of buckets; a thread that is reading it reads again. */
+void ll_hash__set_buckets(struct ll_hash_table *, uint64_t n);
+/* Forgets the number of buckets: it is read again at next use. */
 void ll_hash__forget(struct ll_hash_table *);
 /* The transaction's state, created if necessary. */
 int ll_hash__owner(struct lladd_txn *, struct ll_hashes *, struct ll_hash_owner **out);
@@ -253,6 +267,36 @@ static inline void ll_hash__set_part(struct hb_part *part, const unsigned char *
     part->into = into;
     part->n = n;
 }
+
+/* ---- parts.c --------------------------------------------------------------------------------- */
+
+/* The place of a page: its bucket, of n, and its position in the chain; 0: the head. */
+struct ll_hash_place {
+    uint64_t bucket, n;
+    uint32_t in_chain;
+};
+typedef int ll_hash_page_fn(void *ctx, struct ll_hash_table *, const struct ll_hash_place *,
+                            struct lladd_view, struct lladd_error *);
+/* Calls fn for each page of the bucket, overflow pages included, latched shared. */
+int ll_hash__each_in_bucket(struct ll_hash_table *, struct ll_hash_place, ll_hash_page_fn *fn,
+                            void *ctx, struct lladd_error *);
+/* The same for each bucket. */
+int ll_hash__each_page(struct ll_hash_table *, ll_hash_page_fn *fn, void *ctx,
+                       struct lladd_error *);
+
+/* Page numbers, collected under latches and used after these are released. */
+struct ll_hash_numbers {
+    uint64_t *at;
+    size_t n, cap;
+};
+struct ll_hash_parts {
+    struct ll_hash_numbers overflow;
+    struct ll_hash_numbers blobs; /* of elements */
+};
+/* An ll_hash_page_fn: adds what a page refers to, to the struct ll_hash_parts that is ctx. */
+int ll_hash__list_parts(void *ctx, struct ll_hash_table *, const struct ll_hash_place *,
+                        struct lladd_view, struct lladd_error *);
+void ll_hash__parts_free(struct ll_hash_table *, struct ll_hash_parts *);
 
 /* ---- glance.c -------------------------------------------------------------------------------- */
 

@@ -5,6 +5,7 @@
  * and walk meanwhile and find everything that stays, walks exactly once. Runs under TSan.
  */
 #include "bed.h"
+#include "operations/hash/table.h"
 
 #include <lladd/hash.h>
 
@@ -199,6 +200,127 @@ START_TEST(sixty_four)
 }
 END_TEST
 
+/* ---- a number of buckets that is out of date ------------------------------------------------- */
+
+/* A reader that reads how many buckets there are is held up where it reads a page. */
+static struct {
+    struct lladd_mutex mutex;
+    struct lladd_cond changed;
+    uint64_t thread; /* 0: it is not to be held up, or not any more */
+    bool there, go_on;
+} hold_up;
+
+static void hold_reader(void *ctx, uint64_t number, unsigned kind, const char *name)
+{
+    (void)ctx, (void)number, (void)name;
+    if (kind != FAULT_PREAD)
+        return;
+    lladd_mutex_lock(&hold_up.mutex);
+    if (hold_up.thread == lladd_thread_self()) {
+        hold_up.thread = 0;
+        hold_up.there = true;
+        lladd_cond_broadcast(&hold_up.changed);
+        while (!hold_up.go_on)
+            lladd_cond_wait(&hold_up.changed, &hold_up.mutex);
+    }
+    lladd_mutex_unlock(&hold_up.mutex);
+}
+
+static void *read_held_up(void *arg)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    unsigned char got[64];
+    lladd_mutex_lock(&hold_up.mutex);
+    hold_up.thread = lladd_thread_self();
+    lladd_mutex_unlock(&hold_up.mutex);
+    int rc = lladd_hash_get(hash, arg, 8, got, 64, NULL, &err);
+    sure(rc == LLADD_NOT_FOUND, err.message);
+    return NULL;
+}
+
+/* Keys of one of four buckets, until there are n buckets. */
+static void split_to(struct lladd_txn *txn, uint64_t n, uint64_t bucket, uint64_t *key)
+{
+    for (; lladd_atomic_load64(&hash->table->buckets) != n; ++*key)
+        if ((ll_siphash(&hash->table->seed, key, 8) & 3) == bucket)
+            put_in(txn, *key, false);
+}
+
+/* A table of four buckets with undo of bytes; *key: the keys below it are there. */
+static void make_four(uint64_t *key)
+{
+    struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
+    o.key_size = 8;
+    o.value_size = 64;
+    lladd_hash_close(hash);
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_hash_create(txn, &o, &root));
+    commit(txn);
+    ok_db(&b, lladd_hash_open(b.db, root, LLADD_HASH_PHYSICAL, &hash, &b.err));
+    txn = bed_begin(&b);
+    put_in(txn, (*key)++, false);
+    for (; lladd_atomic_load64(&hash->table->buckets) < 4; ++*key)
+        put_in(txn, *key, false);
+    commit(txn);
+}
+
+/* While a reader reads how many buckets there are. */
+static void abort_meanwhile(struct lladd_txn *txn)
+{
+    uint64_t absent = UINT64_MAX;
+    struct lladd_thread reader;
+    memset(&hold_up, 0, sizeof hold_up);
+    ck_assert_int_eq(lladd_mutex_init(&hold_up.mutex, LLADD_RANK_LEAF + 200, "test"), 0);
+    ck_assert_int_eq(lladd_cond_init(&hold_up.changed), 0);
+    fault_device_hook(b.fd, hold_reader, NULL);
+    ck_assert_int_eq(lladd_thread_start(&reader, read_held_up, &absent), 0);
+    lladd_mutex_lock(&hold_up.mutex);
+    while (!hold_up.there)
+        lladd_cond_wait(&hold_up.changed, &hold_up.mutex);
+    lladd_mutex_unlock(&hold_up.mutex);
+    abort_txn(txn);
+    lladd_mutex_lock(&hold_up.mutex);
+    hold_up.go_on = true;
+    lladd_cond_broadcast(&hold_up.changed);
+    lladd_mutex_unlock(&hold_up.mutex);
+    lladd_thread_join(&reader);
+    fault_device_hook(b.fd, NULL, NULL);
+    lladd_cond_destroy(&hold_up.changed);
+    lladd_mutex_destroy(&hold_up.mutex);
+}
+
+/* Two splits are taken back, byte by byte, while a reader reads how many buckets there are: the
+ * root page before, buckets after that. If that number stayed, keys would go to a bucket that is
+ * none, or the next split would be of the wrong one. */
+START_TEST(a_number_of_buckets_that_is_out_of_date_is_read_again)
+{
+    lladd_savepoint_id now;
+    uint64_t key = 0;
+    make_four(&key);
+    struct lladd_txn *txn = bed_begin(&b);
+    uint64_t first = key, next = key;
+    split_to(txn, 5, 0, &next);
+    split_to(txn, 6, 1, &next);
+    ok(txn, lladd_savepoint(txn, &now));
+    ok(txn, lladd_rollback_to(txn, now)); /* so what is known of the table may be gone */
+    ok_db(&b, lladd_checkpoint(b.db, &b.err));
+    ck_assert_int_eq(lladd_discard(b.db, ll_operations__run_page(&hash->table->run, 2), 1), 0);
+    abort_meanwhile(txn);
+    txn = bed_begin(&b);
+    for (key = next; (ll_siphash(&hash->table->seed, &key, 8) & 7) != 4;)
+        key++; /* for the fifth bucket, if there were one */
+    put_in(txn, key, false);
+    next = key + 1;
+    if (_i)
+        split_to(txn, 6, 1, &next);
+    commit(txn);
+    ok_db(&b, lladd_hash_check(hash, &b.err));
+    look(key, true);
+    for (uint64_t k = 0; k < first; k++)
+        look(k, true);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("hash tables and threads");
@@ -207,6 +329,7 @@ int main(void)
     tcase_add_test(t, two);
     tcase_add_test(t, eight);
     tcase_add_test(t, sixty_four);
+    tcase_add_loop_test(t, a_number_of_buckets_that_is_out_of_date_is_read_again, 0, 2);
     suite_add_tcase(s, t);
     return bed_run(s);
 }

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The pages of a bucket, and what its elements own: overflow pages and blobs. */
+#include "operations/hash/table.h"
+
+/* Is it a page of this table with a valid header? Then its entries can be read safely. */
+static bool makes_sense(const struct ll_hash_table *t, struct lladd_view v)
+{
+    return ll_hash__head_fine(v) && lladd_get48(v.bytes + HB_ROOT) == t->root.v &&
+           hb_get(v.bytes, HB_KEY) == t->key_size && hb_get(v.bytes, HB_VALUE) == t->value_size;
+}
+
+int ll_hash__each_in_bucket(struct ll_hash_table *t, struct ll_hash_place at, ll_hash_page_fn *fn,
+                            void *ctx, struct lladd_error *err)
+{
+    struct lladd_page *head, *page, *next = NULL;
+    int rc = ll_operations__fix(t->db, ll_operations__run_page(&t->run, at.bucket),
+                                ll_hash__bucket_page.name, LLADD_LATCH_SHARED, &head, err);
+    if (rc)
+        return rc;
+    page = head;
+    for (at.in_chain = 0; !rc; at.in_chain++) {
+        struct lladd_view v = lladd_page_view(page);
+        rc = makes_sense(t, v) ? fn(ctx, t, &at, v, err)
+                               : ll_hash__corrupt(err, v.number, "is no bucket of this table");
+        if (!rc && at.in_chain > lladd_page_count(t->db))
+            rc = ll_hash__corrupt(err, head->number, "the chain of its bucket does not end");
+        if (!rc)
+            rc = ll_hash__fix_next(t, head, page, LLADD_LATCH_SHARED, &next, err);
+        if (page != head)
+            lladd_unfix(t->db, page, LLADD_LATCH_SHARED);
+        page = rc ? head : next;
+    }
+    lladd_unfix(t->db, head, LLADD_LATCH_SHARED);
+    return rc == LLADD_END ? 0 : rc;
+}
+
+int ll_hash__each_page(struct ll_hash_table *t, ll_hash_page_fn *fn, void *ctx,
+                       struct lladd_error *err)
+{
+    struct ll_hash_place at = {0};
+    int rc = ll_hash__buckets(t, &at.n, err);
+    for (; at.bucket < at.n && !rc; at.bucket++)
+        rc = ll_hash__each_in_bucket(t, at, fn, ctx, err);
+    return rc;
+}
+
+static int add_number(struct ll_hash_table *t, struct ll_hash_numbers *m, uint64_t number,
+                      struct lladd_error *err)
+{
+    if (m->n == m->cap) {
+        size_t cap = 2 * m->cap + 32;
+        uint64_t *p = lladd_resize(t->db, m->at, cap * sizeof *p);
+        if (!p)
+            return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a table's pages");
+        m->at = p;
+        m->cap = cap;
+    }
+    m->at[m->n++] = number;
+    return 0;
+}
+
+int ll_hash__list_parts(void *ctx, struct ll_hash_table *t, const struct ll_hash_place *at,
+                        struct lladd_view v, struct lladd_error *err)
+{
+    struct ll_hash_parts *p = ctx;
+    int rc = at->in_chain ? add_number(t, &p->overflow, v.number.v, err) : 0;
+    for (uint32_t i = 0; !t->fixed && i < hb_get(v.bytes, HB_SLOTS) && !rc; i++) {
+        struct hb_entry e;
+        if (!ll_hash__entry(v, i, &e) || e.tag & HB_GHOST)
+            continue;
+        if (e.key_len & HB_BLOB)
+            rc = add_number(t, &p->blobs, lladd_get64(e.key + HB_KEY_REF - 8), err);
+        if (!rc && e.value_len & HB_BLOB)
+            rc = add_number(t, &p->blobs, lladd_get64(e.value + HB_VALUE_REF - 8), err);
+    }
+    return rc;
+}
+
+void ll_hash__parts_free(struct ll_hash_table *t, struct ll_hash_parts *p)
+{
+    lladd_free(t->db, p->overflow.at);
+    lladd_free(t->db, p->blobs.at);
+    *p = (struct ll_hash_parts){.overflow = {.at = NULL}};
+}

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Hash tables that are destroyed in steps. */
+#include "bed.h"
+
+#include <lladd/blob.h>
+#include <lladd/hash.h>
+
+enum { KEYS = 3000 };
+
+static struct bed b;
+static lladd_pageno root;
+static uint64_t before; /* pages used before there was a table */
+
+static void setup(void)
+{
+    bed_init(&b, 4096);
+    bed_open(&b);
+    before = bed_pages_used(&b);
+}
+
+static void teardown(void)
+{
+    bed_check(&b);
+    bed_free(&b);
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+enum kind { FIXED, ANY, PHYSICAL, KINDS };
+
+/* Of any length: one value in 50 is a blob, and there are chains; physical: nothing is ever
+ * merged. */
+static size_t len_of(enum kind kind, uint64_t key)
+{
+    return kind != ANY ? 8 : key % 50 == 3 ? 9000 + key : key % 7 ? key % 300 : 900;
+}
+
+static void fill(struct lladd_txn *txn, enum kind kind, struct lladd_hash *h)
+{
+    static unsigned char value[9000 + KEYS];
+    for (uint64_t key = 0; key < KEYS; key++)
+        ok(txn, lladd_hash_insert(txn, h, &key, 8, value, len_of(kind, key)));
+}
+
+static struct lladd_hash *make(enum kind kind)
+{
+    struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
+    struct lladd_hash *h;
+    o.key_size = 8;
+    o.value_size = kind == ANY ? 0 : 8;
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_hash_create(txn, &o, &root));
+    commit(txn);
+    ok_db(&b, lladd_hash_open(b.db, root, kind == PHYSICAL, &h, &b.err));
+    txn = bed_begin(&b);
+    fill(txn, kind, h);
+    commit(txn);
+    struct lladd_hash_stats s = {.struct_size = sizeof s};
+    ok_db(&b, lladd_hash_stats(h, &s, &b.err));
+    ck_assert(kind != ANY || (s.blobs > 10 && s.overflow_pages > 0));
+    return h;
+}
+
+static uint64_t step(uint64_t pages)
+{
+    uint64_t left = 99;
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_hash_destroy_some(txn, root, pages, &left));
+    commit(txn);
+    return left;
+}
+
+static uint64_t used(void)
+{
+    return bed_pages_used(&b) - before;
+}
+
+static int must_be_used(void *ctx, lladd_pageno page)
+{
+    enum lladd_page_use use;
+    ok_db(&b, lladd_page_use(b.db, page, &use, &b.err));
+    ck_assert_int_eq(use, LLADD_USE_PAGED);
+    return bed_count_page(ctx, page);
+}
+
+/* It can be destroyed, and nothing else; and it says what it has. */
+static void only_destroyed(void)
+{
+    struct lladd_hash *h;
+    uint64_t n = 0;
+    ok_db(&b, lladd_hash_destroy_pages(b.db, root, must_be_used, &n, &b.err));
+    ck_assert_uint_eq(n, used());
+    ck_assert_int_eq(lladd_hash_open(b.db, root, 0, &h, &b.err), LLADD_DESTROYED);
+}
+
+static void all_gone(void)
+{
+    uint64_t left;
+    ck_assert_uint_eq(used(), 0);
+    struct lladd_txn *txn = bed_begin(&b);
+    refuses(txn, LLADD_DESTROYED, lladd_hash_destroy_some(txn, root, 1, &left));
+    refuses(txn, LLADD_DESTROYED, lladd_hash_destroy(txn, root));
+    abort_txn(txn);
+    ck_assert_int_eq(
+        lladd_hash_destroy_pages(b.db, root, bed_count_page, &left, &b.err), LLADD_DESTROYED);
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+START_TEST(each_step_gives_back_so_many_pages)
+{
+    static const uint64_t sizes[] = {1, 7, 40};
+    const uint64_t pages = sizes[_i / KINDS];
+    struct lladd_hash *h = make((enum kind)(_i % KINDS));
+    uint64_t all = used(), left = 1, last = UINT64_MAX, steps = 0, key = 1;
+    ck_assert_uint_gt(all, 20);
+    while (left) {
+        uint64_t had = used();
+        left = step(pages);
+        ck_assert_uint_lt(used(), had); /* it goes on */
+        ck_assert_uint_le(had - used(), pages + 30); /* a bucket may have some blobs */
+        ck_assert(left == 0 || left <= last);
+        last = left;
+        steps++;
+        ck_assert_int_eq(lladd_hash_get(h, &key, 8, NULL, 0, NULL, &b.err), LLADD_DESTROYED);
+        if (left)
+            only_destroyed();
+    }
+    ck_assert_uint_ge(steps, all / (pages + 30));
+    ck_assert(pages == 1 || steps <= 2 * all / pages + 2);
+    lladd_hash_close(h);
+    all_gone();
+}
+END_TEST
+
+/* After each step but the last one, the lights go out, or the database is closed. */
+START_TEST(what_is_left_is_destroyed_after_a_crash)
+{
+    lladd_hash_close(make((enum kind)(_i % KINDS)));
+    for (uint64_t n = 0, left = 1; left; n++) {
+        left = step(9);
+        if (n % 3 == 1) {
+            bed_crash(&b);
+        } else if (n % 3 == 2) {
+            bed_close(&b);
+            bed_open(&b);
+        }
+        if (left)
+            only_destroyed();
+    }
+    bed_crash(&b);
+    ck_assert_uint_eq(used(), 0);
+}
+END_TEST
+
+static void has_all(struct lladd_hash *h)
+{
+    uint64_t n = 0;
+    ok_db(&b, lladd_hash_check(h, &b.err));
+    ok_db(&b, lladd_hash_count(h, &n, &b.err));
+    ck_assert_uint_eq(n, KEYS);
+}
+
+START_TEST(a_step_that_is_rolled_back_has_freed_nothing)
+{
+    struct lladd_hash *h = make((enum kind)(_i % KINDS));
+    const uint64_t all = used();
+    uint64_t left;
+    lladd_savepoint_id sp;
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_hash_destroy_some(txn, root, 10, &left));
+    ok(txn, lladd_hash_destroy_some(txn, root, 10, &left)); /* two in one transaction */
+    ck_assert_uint_lt(used(), all - 10);
+    abort_txn(txn);
+    ck_assert_uint_eq(used(), all);
+    has_all(h);
+    txn = bed_begin(&b);
+    ok(txn, lladd_savepoint(txn, &sp));
+    ok(txn, lladd_hash_destroy_some(txn, root, 10, &left));
+    ok(txn, lladd_rollback_to(txn, sp));
+    has_all(h);
+    commit(txn);
+    lladd_hash_close(h);
+    step(10);
+    const uint64_t some = used();
+    for (int crash = 0; crash < 2; crash++) {
+        txn = bed_begin(&b);
+        ok(txn, lladd_hash_destroy_some(txn, root, 10, &left));
+        ck_assert_uint_lt(used(), some);
+        if (crash) {
+            lladd_lsn lsn = {0};
+            ok_db(&b, lladd_force(b.db, lsn, &b.err));
+            bed_crash(&b);
+        } else {
+            abort_txn(txn);
+        }
+        ck_assert_uint_eq(used(), some);
+        only_destroyed();
+    }
+    while (step(100))
+        ;
+    all_gone();
+}
+END_TEST
+
+START_TEST(the_whole_call_ends_what_steps_began)
+{
+    lladd_hash_close(make((enum kind)(_i % KINDS)));
+    step(25);
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_hash_destroy(txn, root));
+    ck_assert_uint_eq(used(), 0);
+    abort_txn(txn);
+    only_destroyed();
+    txn = bed_begin(&b);
+    ok(txn, lladd_hash_destroy(txn, root));
+    commit(txn);
+    all_gone();
+}
+END_TEST
+
+/* ---- bounds ---------------------------------------------------------------------------------- */
+
+/* One value has most of the table's pages. */
+START_TEST(a_long_value_goes_in_steps_too)
+{
+    enum { LONG = 4000000, PAGES = 50 };
+    struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
+    struct lladd_stats s = {.struct_size = sizeof s};
+    struct lladd_hash *h;
+    unsigned char *value = calloc(LONG, 1);
+    ck_assert_ptr_nonnull(value);
+    struct lladd_txn *txn = bed_begin(&b);
+    if (_i) /* many small extents, and not one large one */
+        lladd_blob_bulk_from(b.db, UINT64_MAX);
+    ok(txn, lladd_hash_create(txn, &o, &root));
+    commit(txn);
+    ok_db(&b, lladd_hash_open(b.db, root, 0, &h, &b.err));
+    txn = bed_begin(&b);
+    for (unsigned i = 0; i < 3; i++)
+        ok(txn, lladd_hash_insert(txn, h, &i, sizeof i, value, LONG));
+    ok(txn, lladd_hash_insert(txn, h, value, 2000, value, 100)); /* and a long key */
+    commit(txn);
+    lladd_hash_close(h);
+    const uint64_t all = used();
+    ck_assert_uint_gt(all, 3 * (LONG / 4096));
+    uint64_t steps = 0, left = 1, most = 0;
+    while (left) {
+        uint64_t had = used();
+        ok_db(&b, lladd_stats(b.db, &s));
+        uint64_t tail = s.log_tail;
+        left = step(PAGES);
+        ok_db(&b, lladd_stats(b.db, &s));
+        most = s.log_tail - tail > most ? s.log_tail - tail : most;
+        ck_assert_uint_le(had - used(), 2 * PAGES);
+        ck_assert_uint_lt(used(), had);
+        steps++;
+        if (left && steps % 10 == 0)
+            bed_crash(&b);
+        if (left)
+            only_destroyed();
+    }
+    ck_assert_uint_ge(steps, all / (2 * PAGES));
+    ck_assert_uint_lt(most, 65536); /* with images of the pages that it changes */
+    all_gone();
+    free(value);
+}
+END_TEST
+
+START_TEST(wrong_calls_change_nothing)
+{
+    struct lladd_hash *h = make(FIXED);
+    uint64_t left = 99;
+    struct lladd_txn *txn = bed_begin(&b), *other = bed_begin(&b);
+    refuses(txn, LLADD_BAD_ARGUMENT, lladd_hash_destroy_some(txn, root, 0, &left));
+    refuses(txn, LLADD_WRONG_TYPE, lladd_hash_destroy_some(txn, lladd_page_of(1), 5, &left));
+    ck_assert_int_eq(
+        lladd_hash_destroy_pages(b.db, lladd_page_of(1), bed_count_page, &left, &b.err),
+        LLADD_WRONG_TYPE);
+    ck_assert_uint_eq(left, 99);
+    has_all(h);
+    ok(txn, lladd_hash_destroy_some(txn, root, 5, &left));
+    refuses(other, LLADD_BUSY, lladd_hash_destroy_some(other, root, 5, &left));
+    refuses(other, LLADD_BUSY, lladd_hash_destroy(other, root));
+    abort_txn(txn);
+    has_all(h);
+    ok(other, lladd_hash_destroy_some(other, root, 5, &left));
+    abort_txn(other);
+    has_all(h);
+    lladd_hash_close(h);
+}
+END_TEST
+
+/* The transaction that has made it destroys it, and thinks better of it. */
+START_TEST(a_table_that_the_transaction_has_made)
+{
+    struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
+    struct lladd_hash *h;
+    uint64_t left = 1, n = 0;
+    lladd_savepoint_id sp;
+    struct lladd_txn *txn = bed_begin(&b);
+    o.key_size = o.value_size = 8;
+    ok(txn, lladd_hash_create(txn, &o, &root));
+    ok_db(&b, lladd_hash_open(b.db, root, 0, &h, &b.err));
+    fill(txn, FIXED, h);
+    ok(txn, lladd_savepoint(txn, &sp));
+    while (left)
+        ok(txn, lladd_hash_destroy_some(txn, root, 8, &left));
+    ck_assert_uint_eq(used(), 0);
+    ok(txn, lladd_rollback_to(txn, sp));
+    ok_db(&b, lladd_hash_count(h, &n, &b.err));
+    ck_assert_uint_eq(n, KEYS);
+    left = 1;
+    while (left)
+        ok(txn, lladd_hash_destroy_some(txn, root, 8, &left));
+    commit(txn);
+    ck_assert_uint_eq(used(), 0);
+    lladd_hash_close(h);
+}
+END_TEST
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+/* The n-th allocation fails: the step has changed nothing, and the next one goes on. */
+START_TEST(a_step_that_fails_has_changed_nothing)
+{
+    lladd_hash_close(make(ANY));
+    uint64_t failures = 0, left = 1;
+    for (uint64_t nth = 1; left; nth++) {
+        uint64_t had = used();
+        struct lladd_txn *txn = bed_begin(&b);
+        fault_alloc_fail(&b.mem, nth % 40 + 1, false);
+        int rc = lladd_hash_destroy_some(txn, root, 5, &left);
+        fault_alloc_fail(&b.mem, 0, false);
+        ck_assert_msg(rc == 0 || rc == LLADD_NO_MEMORY, "%s", lladd_code_name(rc));
+        failures += rc != 0;
+        if (rc)
+            ck_assert_uint_eq(used(), had);
+        commit(txn);
+        if (nth % 50 == 49)
+            left = step(5);
+    }
+    ck_assert_uint_gt(failures, 10);
+    ck_assert_uint_eq(used(), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("hash tables destroyed in steps");
+    TCase *t = tcase_create("destroy");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_loop_test(t, each_step_gives_back_so_many_pages, 0, 3 * KINDS);
+    tcase_add_loop_test(t, what_is_left_is_destroyed_after_a_crash, 0, KINDS);
+    tcase_add_loop_test(t, a_step_that_is_rolled_back_has_freed_nothing, 0, KINDS);
+    tcase_add_loop_test(t, the_whole_call_ends_what_steps_began, 0, KINDS);
+    tcase_add_loop_test(t, a_long_value_goes_in_steps_too, 0, 2);
+    tcase_add_test(t, wrong_calls_change_nothing);
+    tcase_add_test(t, a_table_that_the_transaction_has_made);
+    tcase_add_test(t, a_step_that_fails_has_changed_nothing);
+    suite_add_tcase(s, t);
+    return bed_run(s);
+}
