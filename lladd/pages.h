@@ -73,6 +73,42 @@ LLADD_API int lladd_extent_free(struct lladd_txn *, lladd_pageno first, uint64_t
  *  (16127 pages of 4 KiB, 261,887 pages of 64 KiB). */
 LLADD_API uint64_t lladd_extent_max(const struct lladd_db *);
 
+/* ---- regions: extents with an identity ------------------------------------------------------- */
+
+/** The named root of the catalogue of regions (docs/disk-format.md); it does not exist before the
+ *  first region does. */
+#define LLADD_REGIONS_ROOT "lladd.regions"
+
+/** An extent that can be found again. Its identity is its first page's number: it never moves, and
+ *  no other region gets that page until its destruction is durable. */
+struct lladd_region {
+    lladd_pageno first;
+    uint64_t pages;
+    uint32_t kind; /**< as in lladd_extent_alloc: LLADD_EXTENT_PAGED, _BULK or _RAW */
+    uint64_t tag;  /**< chosen by the program: a purpose, or an owner */
+};
+
+/** Allocates an extent (lladd_extent_alloc) and lists it with its size, in the same transaction.
+ *  Free it with lladd_region_destroy, not with lladd_extent_free, which does not change the list.
+ *  Any number of transactions may make and destroy regions. The first call in a database also makes
+ *  the catalogue, in a transaction of its own. The errors are those of lladd_extent_alloc and of
+ *  lladd_hash_put; nothing has changed then. */
+LLADD_API int lladd_region_create(struct lladd_txn *, uint64_t pages, unsigned kind, uint64_t tag,
+                                  lladd_pageno *first);
+/** Frees the whole region. LLADD_NOT_FOUND if the page is not the first one of a region. Two
+ *  transactions must not destroy the same region. */
+LLADD_API int lladd_region_destroy(struct lladd_txn *, lladd_pageno first);
+/** The region that begins with this page, uncommitted ones included; LLADD_NOT_FOUND if there is
+ *  none. Reads one page. */
+LLADD_API int lladd_region_get(struct lladd_db *, lladd_pageno first, struct lladd_region *out,
+                               struct lladd_error *);
+/** Not 0 stops, and is what lladd_region_each returns. */
+typedef int lladd_region_fn(void *ctx, const struct lladd_region *);
+/** Calls fn for every region, in no order; no latch is held meanwhile. A region that exists from
+ *  the beginning to the end comes exactly once. */
+LLADD_API int lladd_region_each(struct lladd_db *, lladd_region_fn *, void *ctx,
+                                struct lladd_error *);
+
 /* ---- named roots ----------------------------------------------------------------------------- */
 
 #define LLADD_ROOT_NAME_MAX 63u

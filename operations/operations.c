@@ -22,6 +22,7 @@
 #include "operations/hash/table.h"
 #include "operations/list.h"
 #include "operations/operations_private.h"
+#include "operations/region.h"
 
 #define LIST(id, name) &ll_operations__##name,
 static const struct lladd_op *const ops[] = {LL_OPERATIONS(LIST) NULL};
@@ -149,6 +150,7 @@ const struct lladd_extension *const *ll_operations_builtin(void)
         &ll_operations__blob_extension,
         &ll_operations__list_extension,
         &ll_hash__extension,
+        &ll_operations__region_extension,
         &ll_dtable__extension,
         NULL,
     };
