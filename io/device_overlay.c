@@ -24,6 +24,7 @@
  * below. A read holds no latch during its call of the device below: the files there do not change.
  */
 #include "io/io_private.h"
+#include "io/spill.h"
 #include "util/env.h"
 #include "util/map.h"
 
@@ -35,13 +36,19 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BLOCK = 4096, PID_FIELD = 20 };
+enum {
+    BLOCK = 4096,
+    BLOCK_COST = BLOCK + 64, /* with its entry in the map, and the allocator's overhead */
+    PID_FIELD = 20
+};
 
 struct node {
     struct lladd_mutex latch;
     struct lladd_file *below; /* NULL: created here */
     uint64_t shown, size;
     struct ll_map blocks; /* by number */
+    struct ll_spill spill;  /* blocks for which memory had no room */
+    unsigned char *scratch; /* buffer for a spilled block; NULL until needed */
     size_t refs;          /* entries and open files; under `names` */
     bool directory;
     bool locked; /* under `names` */
@@ -60,7 +67,10 @@ struct overlay_device {
                     * device below */
     struct ll_env env;
     struct lladd_mutex names;
-    struct entry *entries; /* few: the files of a database */
+    struct entry *entries; /* few entries: the files of a database */
+    uint64_t most; /* bound of the bytes of blocks in memory */
+    uint64_t used; /* bytes in use; atomic */
+    char *spill_dir; /* NULL: no spill file */
 };
 
 struct overlay_file {
@@ -90,14 +100,35 @@ static struct node *new_node(struct overlay_device *dev, bool directory)
     }
     if (node) {
         node->directory = directory;
-        node->refs = 1; /* the caller's */
+        node->spill = (struct ll_spill)LL_SPILL_INIT;
+        node->refs = 1; /* the caller's reference */
         ll_map_init(&node->blocks, &dev->env);
     }
     return node;
 }
 
+static void give_room_back(struct overlay_device *dev)
+{
+    (void)lladd_atomic_sub64(&dev->used, BLOCK_COST);
+}
+
+/* Takes room for one block in memory, if there is any. */
+static bool take_room(struct overlay_device *dev)
+{
+    if (lladd_atomic_add64(&dev->used, BLOCK_COST) + BLOCK_COST <= dev->most)
+        return true;
+    give_room_back(dev);
+    return false;
+}
+
+static void free_block(struct overlay_device *dev, unsigned char *block)
+{
+    free(block);
+    give_room_back(dev);
+}
+
 /* Drops the blocks from number `from` on. */
-static void drop_blocks(struct node *node, uint64_t from)
+static void drop_blocks(struct overlay_device *dev, struct node *node, uint64_t from)
 {
     uint64_t number, at;
     bool more = true;
@@ -106,10 +137,11 @@ static void drop_blocks(struct node *node, uint64_t from)
         while ((more = ll_map_next(&node->blocks, &cursor, &number, &at)) && number < from) {
         }
         if (more) {
-            free((void *)(uintptr_t)at);
+            free_block(dev, (unsigned char *)(uintptr_t)at);
             (void)ll_map_remove(&node->blocks, number); /* it is there */
         }
     }
+    ll_spill_drop(&node->spill, from);
 }
 
 static int unref(struct overlay_device *dev, struct node *node)
@@ -119,8 +151,10 @@ static int unref(struct overlay_device *dev, struct node *node)
     int rc = node->below ? ll_io_close(dev->below, node->below) : 0;
     uint64_t number, at;
     for (size_t cursor = 0; ll_map_next(&node->blocks, &cursor, &number, &at);)
-        free((void *)(uintptr_t)at);
+        free_block(dev, (unsigned char *)(uintptr_t)at);
     ll_map_free(&node->blocks);
+    ll_spill_free(&node->spill);
+    free(node->scratch);
     lladd_mutex_destroy(&node->latch);
     free(node);
     return rc;
@@ -269,37 +303,71 @@ static int read_below(struct overlay_device *dev, const struct node *node, uint6
 static int make_block(struct overlay_device *dev, struct node *node, uint64_t number,
                       unsigned char **out)
 {
-    *out = block_at(node, number);
-    if (*out)
-        return 0;
     unsigned char *block = malloc(BLOCK);
-    if (!block)
-        return -ENOMEM;
-    int rc = read_below(dev, node, node->shown, block, BLOCK, number * BLOCK);
+    int rc = block ? read_below(dev, node, node->shown, block, BLOCK, number * BLOCK) : -ENOMEM;
     if (rc == 0 && ll_map_put_ptr(&node->blocks, number, block) != 0)
         rc = -ENOMEM;
     if (rc != 0) {
-        free(block);
+        free_block(dev, block);
         return rc;
     }
     *out = block;
     return 0;
 }
 
-/* Puts the bytes into their blocks. Under the latch. */
+/* Reads the spilled block into the scratch. Under the latch. */
+static int fetch_spilled(struct node *node, uint64_t number)
+{
+    if (!node->scratch)
+        node->scratch = malloc(BLOCK);
+    return node->scratch ? ll_spill_get(&node->spill, number, node->scratch, BLOCK) : -ENOMEM;
+}
+
+/* Writes `n` bytes at offset `at` of a block that is in the spill file or is added there. Under the
+ * latch. */
+static int write_spilled(struct overlay_device *dev, struct node *node, uint64_t number, size_t at,
+                         const unsigned char *data, size_t n)
+{
+    if (n == BLOCK)
+        return ll_spill_put(&node->spill, dev->spill_dir, number, data, BLOCK);
+    if (!node->scratch)
+        node->scratch = malloc(BLOCK);
+    int rc = !node->scratch ? -ENOMEM
+             : ll_spill_has(&node->spill, number)
+                 ? fetch_spilled(node, number)
+                 : read_below(dev, node, node->shown, node->scratch, BLOCK, number * BLOCK);
+    if (rc != 0)
+        return rc;
+    memcpy(node->scratch + at, data, n);
+    return ll_spill_put(&node->spill, dev->spill_dir, number, node->scratch, BLOCK);
+}
+
+/* Writes `n` bytes at offset `at` of a block, in memory or spilled. Under the latch. */
+static int write_block(struct overlay_device *dev, struct node *node, uint64_t number, size_t at,
+                       const unsigned char *data, size_t n)
+{
+    unsigned char *block = block_at(node, number);
+    if (!block && (ll_spill_has(&node->spill, number) || !take_room(dev)))
+        return dev->spill_dir ? write_spilled(dev, node, number, at, data, n) : -ENOMEM;
+    int rc = block ? 0 : make_block(dev, node, number, &block);
+    if (rc == 0)
+        memcpy(block + at, data, n);
+    return rc;
+}
+
+/* Writes the bytes into their blocks. Under the latch. */
 static int write_piece(struct overlay_device *dev, struct node *node, const unsigned char *data,
                        size_t len, uint64_t off)
 {
     while (len > 0) {
         uint64_t number = off / BLOCK;
         size_t at = (size_t)(off % BLOCK), n = BLOCK - at < len ? BLOCK - at : len;
-        unsigned char *block;
-        if (block_at(node, number) || off < node->shown || !is_zero(data, n)) {
-            int rc = make_block(dev, node, number, &block);
-            if (rc != 0)
-                return rc;
-            memcpy(block + at, data, n);
-        }
+        bool there = block_at(node, number) || ll_spill_has(&node->spill, number);
+        int rc = there || off < node->shown || !is_zero(data, n)
+                     ? write_block(dev, node, number, at, data, n)
+                     : 0;
+        if (rc != 0)
+            return rc;
         data += n;
         off += n;
         len -= n;
@@ -366,6 +434,18 @@ static int overlay_close(struct lladd_device *base, struct lladd_file *handle)
     return rc;
 }
 
+/* Copies the bytes written here over those from below. Under the latch. */
+static int read_block(struct node *node, uint64_t number, size_t at, unsigned char *to, size_t n)
+{
+    const unsigned char *block = block_at(node, number);
+    if (!block && !ll_spill_has(&node->spill, number))
+        return 0;
+    int rc = block ? 0 : fetch_spilled(node, number);
+    if (rc == 0)
+        memcpy(to, (block ? block : node->scratch) + at, n);
+    return rc;
+}
+
 static int64_t overlay_pread(struct lladd_device *base, struct lladd_file *file, void *buf,
                              size_t len, uint64_t off)
 {
@@ -380,16 +460,14 @@ static int64_t overlay_pread(struct lladd_device *base, struct lladd_file *file,
     if (rc != 0)
         return rc;
     lladd_mutex_lock(&node->latch);
-    for (size_t done = 0; done < n;) {
+    for (size_t done = 0; done < n && rc == 0;) {
         size_t at = (size_t)((off + done) % BLOCK);
         size_t part = BLOCK - at < n - done ? BLOCK - at : n - done;
-        const unsigned char *block = block_at(node, (off + done) / BLOCK);
-        if (block)
-            memcpy((unsigned char *)buf + done, block + at, part);
+        rc = read_block(node, (off + done) / BLOCK, at, (unsigned char *)buf + done, part);
         done += part;
     }
     lladd_mutex_unlock(&node->latch);
-    return (int64_t)n;
+    return rc != 0 ? rc : (int64_t)n;
 }
 
 static int overlay_pwritev(struct lladd_device *base, struct lladd_file *file,
@@ -427,6 +505,22 @@ static int overlay_sync(struct lladd_device *base, struct lladd_file *file)
     return 0;
 }
 
+/* Makes the bytes from `size` on zeros. Under the latch. */
+static int cut_off(struct overlay_device *dev, struct node *node, uint64_t size)
+{
+    static const unsigned char zeros[BLOCK];
+    uint64_t number = size / BLOCK;
+    size_t at = (size_t)(size % BLOCK);
+    int rc = 0;
+    if (at && (block_at(node, number) || ll_spill_has(&node->spill, number)))
+        rc = write_block(dev, node, number, at, zeros, BLOCK - at);
+    if (rc != 0)
+        return rc;
+    drop_blocks(dev, node, number + (at != 0));
+    node->shown = node->shown < size ? node->shown : size;
+    return 0;
+}
+
 static int overlay_truncate(struct lladd_device *base, struct lladd_file *file, uint64_t size)
 {
     struct node *node = node_of(file);
@@ -434,18 +528,12 @@ static int overlay_truncate(struct lladd_device *base, struct lladd_file *file, 
         return -EINVAL;
     if (size > INT64_MAX)
         return -EFBIG;
-    (void)base;
     lladd_mutex_lock(&node->latch);
-    unsigned char *last = size % BLOCK ? block_at(node, size / BLOCK) : NULL;
-    if (size < node->size) {
-        drop_blocks(node, (size + BLOCK - 1) / BLOCK);
-        if (last)
-            memset(last + size % BLOCK, 0, (size_t)(BLOCK - size % BLOCK));
-        node->shown = node->shown < size ? node->shown : size;
-    }
-    node->size = size;
+    int rc = size < node->size ? cut_off(device_of(base), node, size) : 0;
+    if (rc == 0)
+        node->size = size;
     lladd_mutex_unlock(&node->latch);
-    return 0;
+    return rc;
 }
 
 static int overlay_size(struct lladd_device *base, struct lladd_file *file, uint64_t *out)
@@ -712,16 +800,27 @@ const struct lladd_device_ops ll_io__overlay_ops = {
 
 int lladd_device_overlay(struct lladd_device *below, struct lladd_device **out)
 {
-    if (!below || !out)
+    return lladd_device_overlay_bounded(below, UINT64_MAX, NULL, out);
+}
+
+int lladd_device_overlay_bounded(struct lladd_device *below, uint64_t memory_bytes,
+                                 const char *spill_dir, struct lladd_device **out)
+{
+    if (!below || !out || (!spill_dir && memory_bytes != UINT64_MAX))
         return LLADD_BAD_ARGUMENT;
     bool nested = below->ops == &ll_io__overlay_ops;
     struct overlay_device *dev = calloc(1, sizeof *dev);
+    char *dir = spill_dir ? strdup(spill_dir) : NULL;
     if (dev)
         dev->rank = (nested ? device_of(below)->rank : (uint32_t)LLADD_RANK_DEVICE) - 2;
-    if (!dev || lladd_mutex_init(&dev->names, dev->rank, "overlay device") != 0) {
+    if (!dev || (spill_dir && !dir) ||
+        lladd_mutex_init(&dev->names, dev->rank, "overlay device") != 0) {
+        free(dir);
         free(dev);
         return LLADD_NO_MEMORY;
     }
+    dev->most = memory_bytes;
+    dev->spill_dir = dir;
     ll_env_init(&dev->env, NULL, NULL, false);
     dev->base.ops = &ll_io__overlay_ops;
     dev->below = below;
@@ -740,5 +839,6 @@ void ll_io__overlay_close_device(struct lladd_device *base)
         free(e);
     }
     lladd_mutex_destroy(&dev->names);
+    free(dev->spill_dir);
     free(dev);
 }

@@ -112,6 +112,13 @@ LLADD_API int lladd_device_memory(struct lladd_device **out);
  *  later. `below` must outlive this device, and nothing may write to it meanwhile.
  *  LLADD_NO_MEMORY. */
 LLADD_API int lladd_device_overlay(struct lladd_device *below, struct lladd_device **out);
+/** The same with a bound on memory: blocks beyond `memory_bytes` go to unnamed files of the
+ *  operating system below `spill_dir`, which disappear with the device. These need memory too: one
+ *  bit for each 4096 bytes of the file they belong to. A write that finds no space there fails with
+ *  its errno. UINT64_MAX: no bound, and spill_dir may be NULL. LLADD_NO_MEMORY,
+ *  LLADD_BAD_ARGUMENT. */
+LLADD_API int lladd_device_overlay_bounded(struct lladd_device *below, uint64_t memory_bytes,
+                                           const char *spill_dir, struct lladd_device **out);
 LLADD_API void lladd_device_close(struct lladd_device *);
 
 /** The allocator; NULL in the options means malloc. `resize` moves like realloc. */

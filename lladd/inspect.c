@@ -8,6 +8,8 @@
  *   inspect_page.c        pages: what one says, what the allocation map says about it
  *   inspect_verify.c      everything, and a finding for each place that is wrong
  *   inspect_verify_log.c  the same for the log
+ *   inspect_part.c        pages of the log, as many at a time as there is memory for
+ *   inspect_open.c        what the next open would refuse, told by the code with which it does
  *
  * A view has the log open for reading, and of the core the parts that need no running database: the
  * control block, the catalogue, fences and pins. Nothing here is a promise of recovery; where both
@@ -44,6 +46,7 @@
 enum { LOOKS = 4, LOOKS_MAX = 32 };
 /* The longest record is a quarter of the ring; nothing is appended, so there will be no ring. */
 #define RING_BYTES (64ull << 20)
+#define MEMORY_DEFAULT (32ull << 20)
 
 /* ---- the control block ---------------------------------------------------------------------- */
 
@@ -258,8 +261,8 @@ static int count_segment(void *ctx, const struct ll_log_file *f)
     return 0;
 }
 
-static int start_log(struct lladd_inspect *v, const struct ll_control *c, struct ll_log **out,
-                     struct lladd_error *err)
+int ll_inspect_open_log(struct lladd_inspect *v, const struct ll_control *c, bool lenient,
+                        struct ll_log **out, struct lladd_error *err)
 {
     struct ll_log_config cfg = {.env = &v->core.env,
                                 .dev = v->core.dev,
@@ -268,17 +271,21 @@ static int start_log(struct lladd_inspect *v, const struct ll_control *c, struct
                                 .segment_max = 4096,
                                 .ring_bytes = RING_BYTES,
                                 .read_only = true,
-        .lenient = true};
+                                .lenient = lenient};
     memcpy(cfg.uuid, c->uuid, sizeof cfg.uuid);
-    struct ll_log_start start = {
-        .from = c->checkpoint, .watermark = c->watermark, .clean = c->clean, .end = c->end};
+    struct ll_log_start start = {.from = c->checkpoint,
+                                 .watermark = c->watermark,
+                                 .clean = c->clean,
+                                 .end = c->end,
+                                 .segment = c->segment,
+                                 .segment_bytes = c->segment_bytes};
     return ll_log_open(&cfg, &start, out, err);
 }
 
 /* The log as far as it can be opened; that it cannot is noted, not an error. */
 static int open_log(struct lladd_inspect *v, struct lladd_error *err)
 {
-    int rc = start_log(v, &v->core.control, &v->log, &v->log_error);
+    int rc = ll_inspect_open_log(v, &v->core.control, true, &v->log, &v->log_error);
     if (rc) {
         v->log = NULL;
         return rc == LLADD_NO_MEMORY ? ll_fail(err, rc, "out of memory") : 0;
@@ -388,14 +395,18 @@ static void start_over(struct lladd_inspect *v)
 {
     struct ll_env env = v->core.env;
     struct lladd_device *dev = v->core.dev;
-    struct lladd_registry registry = v->registry;
-    bool own = v->own_device;
+    struct lladd_inspect kept = *v;
     forget(v);
     memset(v, 0, sizeof *v);
     v->core.env = env;
     v->core.dev = dev;
-    v->registry = registry;
-    v->own_device = own;
+    v->registry = kept.registry;
+    v->own_device = kept.own_device;
+    v->memory = kept.memory;
+    v->opening = kept.opening;
+    v->opening_ctx = kept.opening_ctx;
+    v->progress = kept.progress;
+    v->progress_ctx = kept.progress_ctx;
 }
 
 /* Looks until what is seen fits together, or can be believed not to. */
@@ -430,7 +441,7 @@ lladd_lsn ll_inspect_oldest_now(struct lladd_inspect *v)
     struct lladd_error ignored = LLADD_ERROR_INIT;
     lladd_lsn oldest = {0};
     bool moves = v->info.in_use == 1 || control_moved(v);
-    if (moves && control_now(v, &now) && start_log(v, &now, &log, &ignored) == 0) {
+    if (moves && control_now(v, &now) && ll_inspect_open_log(v, &now, true, &log, &ignored) == 0) {
         oldest = ll_log_oldest(log);
         ll_log_close(log);
     }
@@ -469,6 +480,9 @@ int lladd_inspect(const char *dir, const struct lladd_options *options, struct l
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
     v->core.env = env;
     v->core.dev = o.device;
+    v->memory = o.recovery_bytes ? o.recovery_bytes : MEMORY_DEFAULT;
+    v->opening = o.progress;
+    v->opening_ctx = o.callback_ctx;
     if (!o.device) {
         rc = lladd_device_posix(dir, false, &v->core.dev, err);
         if (rc) {
@@ -500,6 +514,12 @@ void lladd_inspect_close(struct lladd_inspect *v)
     ll_free(&env, v);
     if (own)
         lladd_device_close(dev);
+}
+
+void lladd_inspect_progress(struct lladd_inspect *v, lladd_inspect_progress_fn *fn, void *ctx)
+{
+    v->progress = fn;
+    v->progress_ctx = ctx;
 }
 
 /* ---- what it says --------------------------------------------------------------------------- */

@@ -225,6 +225,12 @@ struct lladd_finding {
     const char *message; /**< one line */
 };
 typedef int lladd_finding_fn(void *ctx, const struct lladd_finding *);
+/** `done` of `all` units of `what` ("log", "pages") have been looked at; it begins anew for each,
+ *  and may do so more than once. */
+typedef void lladd_inspect_progress_fn(void *ctx, const char *what, uint64_t done, uint64_t all);
+/** Lets lladd_inspect_verify say now and then how far it is. NULL: no more. */
+LLADD_API void lladd_inspect_progress(struct lladd_inspect *, lladd_inspect_progress_fn *,
+                                      void *ctx);
 /** What was looked at. */
 struct lladd_verified {
     size_t struct_size;

@@ -24,6 +24,20 @@
 #define FENCE_ROW 24u
 #define NAME_HEAD 12u
 
+/* How often the opening of a view says how far it is, in records. */
+enum { TELL_EVERY = 0x1000 };
+
+/* The end may be unknown: 0. */
+static void tell_opening(const struct lladd_inspect *v, lladd_lsn at, uint64_t end)
+{
+    uint64_t from = v->core.control.redo.v < v->core.control.checkpoint.v
+                        ? v->core.control.redo.v
+                        : v->core.control.checkpoint.v;
+    if (v->opening)
+        v->opening(v->opening_ctx, LLADD_PHASE_ANALYSIS, at,
+                   end > from && at.v > from ? (unsigned)((at.v - from) * 100 / (end - from)) : 0);
+}
+
 /* ---- the survey: what analysis would find --------------------------------------------------- */
 
 struct survey {
@@ -183,6 +197,8 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
     struct survey *s = ctx;
     if (s->v->info.analysis_records++ == 0)
         s->early = rec->kind == LL_REC_CHECKPOINT_DATA;
+    if (s->v->info.analysis_records % TELL_EVERY == 0)
+        tell_opening(s->v, rec->lsn, 0);
     s->v->info.commits += rec->kind == LL_REC_COMMIT;
     s->end = rec->lsn.v + rec->size;
     switch (rec->kind) {
@@ -350,7 +366,9 @@ int ll_inspect_walk(struct lladd_inspect *v, lladd_lsn from, ll_inspect_visit *f
 
 struct tally {
     struct lladd_inspect *v;
-    struct ll_map pages;
+    struct ll_inspect_part part;
+    bool again; /* the rest of the pages */
+    uint64_t seen;
     int rc;
 };
 
@@ -358,12 +376,18 @@ static int count_redo(void *ctx, const struct ll_record *rec)
 {
     struct tally *t = ctx;
     struct lladd_inspect_info *i = &t->v->info;
-    i->redo_records++;
-    i->redo_bytes += rec->size;
-    if (!ll_inspect_about_page(rec))
+    bool about = ll_inspect_about_page(rec);
+    if (!t->again) {
+        i->redo_records++;
+        i->redo_bytes += rec->size;
+        i->redo_page_records += about;
+    }
+    if (++t->seen % TELL_EVERY == 0)
+        tell_opening(t->v, rec->lsn, i->log_end.v);
+    if (!about || !ll_part_has(&t->part, rec->page) || ll_map_find(&t->part.pages, rec->page) ||
+        !ll_part_make_room(&t->part, rec->page, NULL, NULL))
         return 0;
-    i->redo_page_records++;
-    if (ll_map_put(&t->pages, rec->page, 1))
+    if (ll_map_put(&t->part.pages, rec->page, 1))
         return t->rc = LLADD_NO_MEMORY;
     return 0;
 }
@@ -375,10 +399,14 @@ static int count_work(struct lladd_inspect *v, struct lladd_error *err)
     struct lladd_error damage = LLADD_ERROR_INIT;
     if (v->info.clean || !v->log)
         return 0;
-    ll_map_init(&t.pages, &v->core.env);
-    int rc = ll_inspect_walk(v, v->core.control.redo, count_redo, &t, &damage);
-    v->info.redo_pages = t.pages.count;
-    ll_map_free(&t.pages);
+    ll_part_init(&t.part, &v->core.env, v->memory, 0);
+    int rc = 0;
+    do {
+        rc = ll_inspect_walk(v, v->core.control.redo, count_redo, &t, &damage);
+        v->info.redo_pages += t.part.pages.count;
+        t.again = true;
+    } while (!t.rc && rc != LLADD_NO_MEMORY && ll_part_next(&t.part));
+    ll_part_free(&t.part);
     if (t.rc || rc == LLADD_NO_MEMORY)
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
     if (rc && !v->log_error.code)

@@ -71,7 +71,7 @@ static int fail_header(struct lladd_inspect *v, lladd_pageno page, const unsigne
         return ll_fail_page(err, LLADD_CORRUPT_PAGE, page,
                             "page %llu has base LSN %llu, which is above its page LSN %llu", n,
                             base, lsn);
-    if (v->known_end && lsn >= v->known_end)
+    if (v->known_end && lsn >= v->known_end && v->info.in_use != 1) /* else it has gone on */
         return ll_fail_page(err, LLADD_CORRUPT_PAGE, page,
                             "page %llu has page LSN %llu, but the log ends at %llu", n, lsn,
                             (unsigned long long)v->known_end);

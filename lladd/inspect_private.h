@@ -29,9 +29,21 @@ struct ll_inspect_map {
     bool bad; /* damaged in the file, and not rebuilt by redo; bytes are zeros */
 };
 
+/* Pages that a pass over the log regards: from `first` on, below `end`. */
+struct ll_inspect_part {
+    struct ll_map pages;
+    uint64_t first, end; /* UINT64_MAX: there is no next part, as far as is known */
+    size_t most;         /* pages that have room */
+};
+
 struct lladd_inspect {
     struct ll_core core; /* never opened: env, device, control block, catalogue, fences, pins */
     bool own_device;
+    uint64_t memory; /* for what the log tells of pages */
+    lladd_progress_fn *opening; /* of the options; nullable */
+    void *opening_ctx;
+    lladd_inspect_progress_fn *progress; /* nullable */
+    void *progress_ctx;
     struct lladd_registry registry; /* built-in descriptors and those of the options; items owned */
     bool mutexes;                   /* misc was made */
     bool catalogue;                 /* so was the catalogue */
@@ -61,6 +73,30 @@ lladd_lsn ll_inspect_oldest_now(struct lladd_inspect *);
 const struct lladd_field *ll_inspect_fields(const struct ll_name *, bool undo);
 /* The name of the page type that an operation wants, registered or learned; NULL: none. */
 const char *ll_inspect_page_type(struct lladd_inspect *, const struct ll_name *);
+
+/* The log that a control block tells of, for reading. `lenient`: as much of it as there is; if not,
+ * what recovery would refuse is refused. */
+int ll_inspect_open_log(struct lladd_inspect *, const struct ll_control *, bool lenient,
+                        struct ll_log **out, struct lladd_error *);
+
+/* inspect_part.c */
+/* So many pages that all of them take at most `memory` bytes, with `each` bytes besides the map. */
+void ll_part_init(struct ll_inspect_part *, const struct ll_env *, uint64_t memory, size_t each);
+void ll_part_free(struct ll_inspect_part *);
+static inline bool ll_part_has(const struct ll_inspect_part *p, uint64_t page)
+{
+    return page >= p->first && page < p->end;
+}
+typedef void ll_part_dropped(void *ctx, uint64_t value);
+/* Before a page is put into the map: if that is full, gives up its upper pages, each of which is
+ * passed to fn (nullable). False: the page is one of these now. */
+bool ll_part_make_room(struct ll_inspect_part *, uint64_t page, ll_part_dropped *, void *ctx);
+/* Goes on after the part, with an empty map. False: nothing follows it. */
+bool ll_part_next(struct ll_inspect_part *);
+
+/* inspect_open.c */
+/* Would the next open refuse this? 0 or why; LLADD_NO_MEMORY. Of a database that is not in use. */
+int ll_inspect_try_open(struct lladd_inspect *, struct lladd_error *);
 
 /* inspect_log.c */
 /* Reads the log from the checkpoint to its end: catalogue, transactions, fences, pins; and what
@@ -122,8 +158,14 @@ struct ll_verify {
     void *ctx;
     struct lladd_verified *out;
     struct lladd_error *err;
-    struct ll_map pages; /* page -> index into histories */
+    struct ll_inspect_part part; /* page -> index into histories */
     struct ll_vec histories;
+    struct ll_vec unused;  /* size_t: of these, that were given up */
+    unsigned pass;         /* 0: the first one, which does all that is not about single pages */
+    bool log_whole_before; /* as log_whole was when the first pass over the records began */
+    uint64_t seen;         /* records of this pass */
+    struct ll_map told;    /* LSNs of records that do not follow the one before about their page:
+                              a page that was given up comes again */
     struct ll_map txns;   /* id -> LSN of its last record */
     struct ll_vec fences; /* all that the log tells of, oldest first */
     unsigned char *dwb;   /* first page of the double-write area; NULL: none to be had */
@@ -143,6 +185,10 @@ int ll_verify_tell_lsn(struct ll_verify *, enum lladd_finding_kind, int code, ui
 int ll_verify_no_memory(struct ll_verify *);
 /* Looks at the whole log. */
 int ll_verify_log(struct ll_verify *);
+/* Once more, for the next part of the pages. */
+int ll_verify_log_again(struct ll_verify *);
+/* Says how far it is. */
+void ll_verify_progress(const struct ll_verify *, const char *what, uint64_t done, uint64_t all);
 /* Looks at one record. */
 int ll_verify_record(struct ll_verify *, const struct ll_record *);
 /* What the log says about a page; NULL: nothing. */

@@ -254,7 +254,8 @@ static const char *is_behind(struct ll_verify *c, uint64_t page, const unsigned 
     if (!h || h->last < fence || h->given_up || !c->log_whole)
         return NULL;
     *lsn = h->last;
-    if (c->v->info.clean && at < h->last)
+    bool clean = c->v->info.clean || LLADD_PLANTED(LLADD_BUG_ACCUSE);
+    if (clean && at < h->last)
         return "a write was lost: the log has a newer record about it";
     if (!c->v->info.clean && h->first && at < h->first && !h->first_is_base &&
         h->first_prev != at && h->first >= fence && (at || !h->base)) {
@@ -279,6 +280,8 @@ static bool is_foreign(struct ll_verify *c, uint64_t page, const unsigned char *
     lladd_lsn at = ll_page_lsn(bytes);
     if (!c->cursor || !c->log_whole || at.v < c->v->info.log_oldest.v)
         return false;
+    if (c->v->info.in_use == 1 && at.v >= c->v->known_end)
+        return false; /* the log has gone on since it was read */
     int rc = ll_log_cursor_read(c->cursor, at, &rec, NULL);
     if (rc == LLADD_OUT_OF_RANGE && at.v < c->v->core.control.checkpoint.v)
         return false; /* in the part of the oldest segment that is given up */
@@ -452,43 +455,81 @@ static int check_length(struct ll_verify *c)
                                  v->info.clean ? LLADD_MISSING_FILE : 0, "pages",
                                  have * v->core.page_size, text);
     }
-    if (!rc && have < v->checkpoint_pages) {
-        snprintf(text, sizeof text, "the file has %llu pages; it had %llu at the last checkpoint",
-                 (unsigned long long)have, (unsigned long long)v->checkpoint_pages);
-        rc = ll_verify_tell_file(c, v->info.clean ? LLADD_FINDING_DAMAGE : LLADD_FINDING_NOTE,
-                                 v->info.clean ? LLADD_MISSING_FILE : 0, "pages",
-                                 have * v->core.page_size, text);
-    }
+    struct lladd_error why = LLADD_ERROR_INIT;
+    if (!rc && ll_analysis_check_pages(have + (bytes % v->core.page_size != 0), v->checkpoint_pages,
+                                       &why))
+        rc = ll_verify_tell_file(c, LLADD_FINDING_DAMAGE, why.code, "pages",
+                                 have * v->core.page_size, why.message);
     return rc;
 }
 
+/* Those of the part that the log was read for. */
 static int verify_pages(struct ll_verify *c)
 {
     struct lladd_inspect *v = c->v;
-    if (!v->page_file)
-        return ll_verify_tell_file(c, LLADD_FINDING_DAMAGE, v->page_error.code, "pages",
-                                   LL_VERIFY_NO_OFFSET, v->page_error.message);
+    uint64_t end = c->part.end < v->info.pages ? c->part.end : v->info.pages;
     int rc = 0;
-    for (uint64_t n = 0; !rc && n < v->info.pages; n++) {
-        if (n % (CHUNK / v->core.page_size) == 0)
+    for (uint64_t n = c->part.first; !rc && n < end; n++) {
+        if (n % (CHUNK / v->core.page_size) == 0) {
             ll_io_prefetch(v->core.dev, v->page_file, n * v->core.page_size, 4 * CHUNK);
+            ll_verify_progress(c, "pages", n, v->info.pages);
+        }
         rc = verify_page(c, n);
     }
-    if (!rc)
-        rc = check_length(c);
     return rc;
 }
 
+/* Pages, and log for the further parts of them. */
+static int verify_parts(struct ll_verify *c)
+{
+    struct lladd_inspect *v = c->v;
+    int rc = v->page_file ? verify_pages(c)
+                          : ll_verify_tell_file(c, LLADD_FINDING_DAMAGE, v->page_error.code,
+                                                "pages", LL_VERIFY_NO_OFFSET,
+                                                v->page_error.message);
+    while (!rc && ll_part_next(&c->part)) {
+        rc = ll_verify_log_again(c);
+        if (!rc && v->page_file)
+            rc = verify_pages(c);
+    }
+    return !rc && v->page_file ? check_length(c) : rc;
+}
+
+void ll_verify_progress(const struct ll_verify *c, const char *what, uint64_t done, uint64_t all)
+{
+    if (c->v->progress)
+        c->v->progress(c->v->progress_ctx, what, done < all ? done : all, all);
+}
+
 /* ---- all of it ------------------------------------------------------------------------------ */
+
+/* What is well may still not be enough for an open: a file may be missing of which nothing else
+ * tells. What could only not be read has been told with the rest. */
+static int verify_open(struct ll_verify *c)
+{
+    struct lladd_error why = LLADD_ERROR_INIT;
+    if (c->out->damage || c->v->info.in_use == 1 || LLADD_PLANTED(LLADD_BUG_TRUSTING))
+        return 0;
+    int rc = ll_inspect_try_open(c->v, &why);
+    if (rc == LLADD_NO_MEMORY)
+        return ll_verify_no_memory(c);
+    if (!rc)
+        return 0;
+    return why.lsn.v ? ll_verify_tell_lsn(c, LLADD_FINDING_DAMAGE, rc, why.lsn.v, why.message)
+                     : ll_verify_tell_file(c, LLADD_FINDING_DAMAGE, rc, "log", LL_VERIFY_NO_OFFSET,
+                                           why.message);
+}
 
 static int verify_all(struct lladd_inspect *v, lladd_finding_fn *fn, void *ctx,
                       struct lladd_verified *out, struct lladd_error *err)
 {
     struct ll_verify c = {.v = v, .fn = fn, .ctx = ctx, .out = out, .err = err, .log_whole = true};
     const struct ll_env *env = &v->core.env;
-    ll_map_init(&c.pages, env);
+    ll_part_init(&c.part, env, v->memory, sizeof(struct ll_verify_history) + sizeof(size_t));
     ll_map_init(&c.txns, env);
+    ll_map_init(&c.told, env);
     ll_vec_init(&c.histories, env, sizeof(struct ll_verify_history));
+    ll_vec_init(&c.unused, env, sizeof(size_t));
     ll_vec_init(&c.fences, env, sizeof(struct ll_verify_fence));
     int rc = verify_control(&c);
     if (!rc)
@@ -498,14 +539,18 @@ static int verify_all(struct lladd_inspect *v, lladd_finding_fn *fn, void *ctx,
     if (!rc)
         rc = verify_dwb(&c);
     if (!rc)
-        rc = verify_pages(&c);
+        rc = verify_parts(&c);
+    if (!rc)
+        rc = verify_open(&c);
     if (c.cursor)
         ll_log_cursor_close(c.cursor);
     ll_free(env, c.dwb);
     ll_vec_free(&c.fences);
     ll_vec_free(&c.histories);
+    ll_vec_free(&c.unused);
+    ll_map_free(&c.told);
     ll_map_free(&c.txns);
-    ll_map_free(&c.pages);
+    ll_part_free(&c.part);
     return rc;
 }
 

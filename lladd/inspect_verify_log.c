@@ -172,16 +172,50 @@ static int check_chain(struct ll_verify *c, const struct ll_record *rec)
 struct ll_verify_history *ll_verify_history_of(const struct ll_verify *c, uint64_t page)
 {
     uint64_t index;
-    return ll_map_get(&c->pages, page, &index) ? ll_vec_at(&c->histories, (size_t)index) : NULL;
+    bool known = ll_map_get(&c->part.pages, page, &index);
+    return known ? ll_vec_at(&c->histories, (size_t)index) : NULL;
 }
 
-static struct ll_verify_history *want_history(struct ll_verify *c, uint64_t page)
+static void give_up(void *ctx, uint64_t index)
 {
-    struct ll_verify_history *h = ll_verify_history_of(c, page);
-    if (h)
-        return h;
-    h = ll_vec_push(&c->histories);
-    return h && !ll_map_put(&c->pages, page, c->histories.len - 1) ? h : NULL;
+    struct ll_verify *c = ctx;
+    size_t at = (size_t)index;
+    int rc = ll_vec_append(&c->unused, &at, 1);
+    LL_ASSERT(rc == 0); /* reserved */
+    (void)rc;
+}
+
+/* An index into the histories. */
+static int new_history(struct ll_verify *c, size_t *out)
+{
+    struct ll_verify_history *h;
+    size_t quarter = c->part.most / 4;
+    if (c->unused.len) {
+        *out = *(size_t *)ll_vec_at(&c->unused, c->unused.len - 1);
+        ll_vec_truncate(&c->unused, c->unused.len - 1);
+        h = ll_vec_at(&c->histories, *out);
+        memset(h, 0, sizeof *h);
+        return 0;
+    }
+    /* It grows to what it may be at once, for while it grows it is there twice. */
+    if (c->histories.len == quarter &&
+        (ll_vec_reserve(&c->histories, c->part.most) || ll_vec_reserve(&c->unused, c->part.most)))
+        return LLADD_NO_MEMORY;
+    *out = c->histories.len;
+    return ll_vec_push(&c->histories) ? 0 : LLADD_NO_MEMORY;
+}
+
+/* *out NULL: the page is not in this part. */
+static int want_history(struct ll_verify *c, uint64_t page, struct ll_verify_history **out)
+{
+    size_t at;
+    *out = ll_part_has(&c->part, page) ? ll_verify_history_of(c, page) : NULL;
+    if (*out || !ll_part_has(&c->part, page) || !ll_part_make_room(&c->part, page, give_up, c))
+        return 0;
+    if (new_history(c, &at) || ll_map_put(&c->part.pages, page, at))
+        return ll_verify_no_memory(c);
+    *out = ll_vec_at(&c->histories, at);
+    return 0;
 }
 
 /* The newest fence around a page, at or below `to`; NULL. */
@@ -225,14 +259,17 @@ static void note_given_up(struct ll_verify *c, const struct ll_record *rec)
 static int check_page_record(struct ll_verify *c, const struct ll_record *rec)
 {
     char text[200];
-    struct ll_verify_history *h = want_history(c, rec->page);
-    if (!h)
-        return ll_verify_no_memory(c);
+    struct ll_verify_history *h;
+    int rc = want_history(c, rec->page, &h);
+    if (rc || !h)
+        return rc;
     bool base = ll_inspect_is_base(rec);
     const struct ll_verify_fence *f = ll_verify_fence_of(c, rec->page, rec->lsn.v);
     uint64_t before = f && f->lsn > h->last ? f->lsn : h->last;
-    int rc = 0;
-    if (!base && before && rec->page_prev.v != before && c->log_whole) {
+    if (!base && before && rec->page_prev.v != before && c->log_whole &&
+        !ll_map_find(&c->told, rec->lsn.v)) {
+        if (ll_map_put(&c->told, rec->lsn.v, 1))
+            return ll_verify_no_memory(c);
         snprintf(
             text, sizeof text,
             "a record about page %llu says that it was at LSN %llu; the record before it is at "
@@ -268,7 +305,13 @@ static int take_fence(struct ll_verify *c, const struct ll_record *rec)
 
 int ll_verify_record(struct ll_verify *c, const struct ll_record *rec)
 {
+    enum { TELL_EVERY = 0x1000 };
     char text[200];
+    const struct lladd_inspect_info *i = &c->v->info;
+    if (++c->seen % TELL_EVERY == 0 && i->log_end.v > i->log_oldest.v)
+        ll_verify_progress(c, "log", rec->lsn.v - i->log_oldest.v, i->log_end.v - i->log_oldest.v);
+    if (c->pass > 0)
+        return ll_inspect_about_page(rec) && payload_fits(rec) ? check_page_record(c, rec) : 0;
     c->out->records++;
     if (rec->lsn.v + rec->size > c->v->known_end)
         c->v->known_end = rec->lsn.v + rec->size;
@@ -326,7 +369,9 @@ static int pass_damage(struct ll_verify *c, struct ll_log_cursor *cursor,
     uint64_t lsn = what.lsn.v > at ? what.lsn.v : at;
     c->log_whole = false;
     for (;;) {
-        int rc = ll_verify_tell_lsn(c, LLADD_FINDING_DAMAGE, code, lsn, what.message);
+        int rc = c->pass > 0
+                     ? 0
+                     : ll_verify_tell_lsn(c, LLADD_FINDING_DAMAGE, code, lsn, what.message);
         if (rc)
             return rc;
         what = (struct lladd_error)LLADD_ERROR_INIT;
@@ -460,6 +505,7 @@ int ll_verify_log(struct ll_verify *c)
     int rc = ll_log_file_each(v->log, see_segment, c, c->err);
     if (!rc && ll_log_cursor_open(v->log, &c->cursor))
         rc = ll_verify_no_memory(c);
+    c->log_whole_before = c->log_whole;
     if (!rc)
         rc = walk_log(c, c->cursor);
     if (!rc)
@@ -472,4 +518,19 @@ int ll_verify_log(struct ll_verify *c)
         return ll_verify_tell_lsn(c, LLADD_FINDING_DAMAGE, v->log_error.code, v->log_error.lsn.v,
                                   v->log_error.message);
     return 0;
+}
+
+int ll_verify_log_again(struct ll_verify *c)
+{
+    bool whole = c->log_whole;
+    ll_vec_truncate(&c->histories, 0);
+    ll_vec_truncate(&c->unused, 0);
+    c->pass++;
+    c->seen = 0;
+    if (!c->v->log)
+        return 0;
+    c->log_whole = c->log_whole_before;
+    int rc = walk_log(c, c->cursor);
+    c->log_whole = whole;
+    return rc;
 }

@@ -197,9 +197,16 @@ END_TEST
 
 enum { STEPS = 3000, REACH = 40000 };
 
+/* Bytes of blocks in memory: all of them, none, some. */
+static const uint64_t bounds[] = {UINT64_MAX, 0, 10000, 25000};
+enum { BOUNDS = sizeof bounds / sizeof *bounds };
+
 /* One file, the same steps on the overlay and on a copy that is a plain file. */
 START_TEST(like_a_copy)
 {
+    char *dir = temp_dir_new();
+    lladd_device_close(dev);
+    ck_assert_int_eq(lladd_device_overlay_bounded(below, bounds[_i % BOUNDS], dir, &dev), 0);
     static unsigned char bytes[REACH], got[REACH], want[REACH];
     static const uint64_t edges[] = {0, 1, 4095, 4096, 4097, 8192, 12287, 20000};
     struct lladd_device *plain;
@@ -248,6 +255,29 @@ START_TEST(like_a_copy)
     ck_assert_int_eq(ll_io_close(dev, f), 0);
     expect(below, "f", bytes, 20000);
     lladd_device_close(plain);
+    ck_assert_int_eq(rmdir(dir), 0); /* nothing is left, nor seen meanwhile */
+    free(dir);
+}
+END_TEST
+
+/* Blocks lie in files once there is no room, and a file that cannot be made is an error of the
+ * write. */
+START_TEST(no_place_to_spill)
+{
+    static const unsigned char bytes[3 * 4096] = {1};
+    struct lladd_device *tight;
+    lladd_device_close(dev);
+    ck_assert_int_eq(lladd_device_overlay_bounded(below, 1, NULL, &dev), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(lladd_device_overlay_bounded(below, 10000, "/nowhere/at/all", &tight), 0);
+    struct lladd_file *f = open_file(tight, "f", LLADD_OPEN_CREATE);
+    ck_assert_int_eq(ll_io_pwrite(tight, f, bytes, 4096, 0), 0);
+    ck_assert_int_eq(ll_io_pwrite(tight, f, bytes, 4096, 8192), 0);
+    ck_assert_int_eq(ll_io_pwrite(tight, f, bytes, 4096, 4096 * 7), -ENOENT);
+    ck_assert_int_eq(ll_io_truncate(tight, f, 0), 0);
+    ck_assert_int_eq(ll_io_pwrite(tight, f, bytes, 4096, 4096 * 7), 0); /* there is room again */
+    ck_assert_int_eq(ll_io_close(tight, f), 0);
+    lladd_device_close(tight);
+    ck_assert_int_eq(lladd_device_overlay(below, &dev), 0);
 }
 END_TEST
 
@@ -261,7 +291,8 @@ int main(void)
     tcase_add_test(tc, cut_off_is_gone);
     tcase_add_test(tc, the_lock_below_counts);
     tcase_add_test(tc, overlays_on_overlays);
-    tcase_add_loop_test(tc, like_a_copy, 0, 4);
+    tcase_add_loop_test(tc, like_a_copy, 0, 2 * BOUNDS);
+    tcase_add_test(tc, no_place_to_spill);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -269,6 +269,67 @@ START_TEST(recycled_before_the_walk)
 }
 END_TEST
 
+static void *change(void *g)
+{
+    struct growing *c = g;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    bench_commits(c->db, c->page, 3);
+    ck_assert_int_eq(lladd_checkpoint(c->db, &err), 0);
+    return NULL;
+}
+
+/* Changes and writes the page again after the log was read. */
+static int64_t change_and_read(struct lladd_device *dev, struct lladd_file *file, void *buf,
+                               size_t len, uint64_t offset)
+{
+    pthread_t other;
+    if (len == lladd_page_size(growing->db) && offset == growing->page.v * len) {
+        growing->reads++;
+        ck_assert_int_eq(pthread_create(&other, NULL, change, growing), 0);
+        ck_assert_int_eq(pthread_join(other, NULL), 0);
+    }
+    return memory_ops->pread(dev, file, buf, len, offset);
+}
+
+static int say_no_damage(void *ctx, const struct lladd_finding *f)
+{
+    (void)ctx;
+    ck_assert_msg(f->kind != LLADD_FINDING_DAMAGE, "%s", f->message);
+    return 0;
+}
+
+/* While the database is in use, a page that is newer than the log read so far is not damage,
+ * however often it is checked. */
+START_TEST(a_page_goes_on_after_the_log_was_read)
+{
+    struct lladd_device *dev;
+    struct made m;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_verified out = {.struct_size = sizeof out};
+    struct growing g = {.until = 0};
+    ck_assert_int_eq(lladd_device_memory(&dev), 0);
+    ck_assert_int_eq(made_open(NULL, dev, MADE_CLEAN, &m, &g.db, &err), 0);
+    g.page = m.bytes;
+    struct lladd_inspect *v = bench_look(dev, false);
+    struct lladd_device_ops ops = *dev->ops;
+    memory_ops = dev->ops;
+    growing = &g;
+    ops.pread = change_and_read;
+    dev->ops = &ops;
+    int rc = lladd_inspect_verify(v, say_no_damage, NULL, &out, &err);
+    ck_assert_msg(rc == 0, "%s", err.message);
+    ck_assert_uint_gt(g.reads, 0);
+    ck_assert_uint_eq(out.damage, 0);
+    struct lladd_inspect_page p;
+    ck_assert_int_eq(lladd_inspect_page(v, g.page, &p, &err), 0);
+    ck_assert_int_eq(p.code, 0);
+    dev->ops = memory_ops;
+    lladd_inspect_close(v);
+    lladd_kill(g.db);
+    lladd_device_close(dev);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("inspect: in use");
@@ -276,6 +337,7 @@ int main(void)
     tcase_add_loop_test(t, recycled, 0, 4);
     tcase_add_loop_test(t, recycled_before_the_walk, 0, 3);
     tcase_add_test(t, grows_under_the_reader);
+    tcase_add_test(t, a_page_goes_on_after_the_log_was_read);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_ENV);
