@@ -3,6 +3,8 @@
 #include "lladd/db_private.h"
 #include "operations/operations.h"
 
+#include <lladd/inspect.h>
+#include <lladd/pages.h>
 #include <string.h>
 
 /* The library's own descriptors are checked by the tests, not at every open; and so it is known
@@ -208,6 +210,48 @@ void ll_extensions_detach(struct lladd_db *db)
     }
     ll_free(&db->core.env, db->extensions);
     db->extensions = NULL;
+}
+
+/* Is the root's page of the type? A page that is not allocated is of none. */
+static int has_type(struct lladd_db *db, struct lladd_root_value value, const char *type, bool *out,
+                    struct lladd_error *err)
+{
+    lladd_pageno page = lladd_page_of(value.a);
+    struct lladd_page *p;
+    enum lladd_page_use use;
+    *out = false;
+    int rc = value.a < lladd_page_count(db) ? lladd_page_use(db, page, &use, err) : 0;
+    if (rc || value.a >= lladd_page_count(db) || use != LLADD_USE_PAGED)
+        return rc;
+    rc = lladd_fix(db, page, LLADD_LATCH_SHARED, &p, err);
+    if (rc)
+        return rc;
+    *out = lladd_page_is(db, lladd_page_view(p), type);
+    lladd_unfix(db, p, LLADD_LATCH_SHARED);
+    return 0;
+}
+
+int lladd_structure_find(struct lladd_db *db, const char *root, struct lladd_root_value value,
+                         const struct lladd_structure **out, struct lladd_error *err)
+{
+    int rc = ll_db_enter(db, err);
+    if (rc || !root || !out)
+        return rc ? rc : ll_fail(err, LLADD_BAD_ARGUMENT, "no root, or nowhere to put the answer");
+    *out = NULL;
+    for (size_t i = 0; !rc && !*out && i < db->n_extensions; i++) {
+        const struct lladd_extension *e = db->extensions[i].ext;
+        if (!ll_extension_has_structures(e))
+            continue;
+        for (size_t k = 0; !rc && !*out && e->structures[k]; k++) {
+            const struct lladd_structure *s = e->structures[k];
+            bool is = !s->root || strcmp(s->root, root) == 0;
+            if (is && s->page_type)
+                rc = has_type(db, value, s->page_type, &is, err);
+            if (!rc && is)
+                *out = s;
+        }
+    }
+    return rc;
 }
 
 void *lladd_state(struct lladd_db *db, const struct lladd_extension *ext)

@@ -246,6 +246,14 @@ struct lladd_verified {
 LLADD_API int lladd_inspect_verify(struct lladd_inspect *, lladd_finding_fn *, void *ctx,
                                    struct lladd_verified *out, struct lladd_error *);
 
+/* ---- structures of extensions --------------------------------------------------------------- */
+
+/** The kind of structure that a root leads to, of those that the extensions of this handle have
+ *  registered (struct lladd_extension); *out NULL: none. An error if the root's page cannot be read
+ *  and a kind is told by it. Holds a page shared meanwhile. */
+LLADD_API int lladd_structure_find(struct lladd_db *, const char *root, struct lladd_root_value,
+                                   const struct lladd_structure **out, struct lladd_error *);
+
 /* ---- plug-ins ------------------------------------------------------------------------------- */
 
 /** What a shared object given to the `lladd` command with --ops exports under the name

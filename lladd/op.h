@@ -271,7 +271,37 @@ struct lladd_participant {
     int (*protect)(void *ctx, struct lladd_txn *, const struct lladd_log_entry *);
 };
 
-/** Everything one extension brings, and its state on each database handle. */
+struct lladd_root_value;
+
+/** A kind of structure that is found through named roots. `lladd verify --ops` checks each
+ *  structure of the kind and counts its pages as owned.
+ *  A root belongs to the kind if its name is `root` (where that is set) and its first word is an
+ *  allocated page of type `page_type` (where that is set). At least one of the two must be set. If
+ *  several kinds match a root, it belongs to the one that was registered first; the library's own
+ *  structures come last.
+ *  The callbacks only read: they log nothing, and when they return they hold no page and have no
+ *  transaction open. Nothing else uses the database meanwhile. */
+struct lladd_structure {
+    size_t struct_size;
+    const char *name; /**< "example.ordered", as in findings; same letters as an operation's name */
+    uint32_t version; /**< of this descriptor; from 1 */
+    void *ctx;
+    const char *page_type; /**< nullable, if `root` is not */
+    const char *root;      /**< nullable, if `page_type` is not */
+    /** Checks the structure. Returns 0 if it is in order; or an error with root DATA
+     *  (LLADD_CORRUPT_PAGE), with a message that says what is wrong, and the page if one is at
+     *  fault. LLADD_BAD_CONFIG and LLADD_NO_COMPARATOR: it cannot be checked in this process.
+     *  Resource errors end the verification. The pages are as recovery left them; one may be
+     *  damaged, and then lladd_fix returns the error. */
+    int (*check)(void *ctx, struct lladd_db *, struct lladd_root_value, struct lladd_error *);
+    /** Calls fn(arg, page) once for each page of the structure, pages of extents included. If fn
+     *  does not return 0, stops and returns that value. Nullable: then pages that no structure owns
+     *  are not reported as leaks. */
+    int (*pages)(void *ctx, struct lladd_db *, struct lladd_root_value,
+                 int (*fn)(void *arg, lladd_pageno), void *arg, struct lladd_error *);
+};
+
+/** All descriptors of one extension, and the callbacks for its state on each database handle. */
 struct lladd_extension {
     size_t struct_size;
     const char *name;
@@ -293,6 +323,9 @@ struct lladd_extension {
     /** Is the page in use? At most one extension may have this: the allocator (BUF-5). Nullable */
     int (*is_allocated)(void *ctx, struct lladd_db *, void *state, lladd_pageno, bool *out,
                         struct lladd_error *);
+    /** The structures that tools can check, NULL-terminated. Nullable; descriptors of an older
+     *  struct_size lack it. */
+    const struct lladd_structure *const *structures;
 };
 
 /** Where describe callbacks and blobs go. */
@@ -319,6 +352,7 @@ LLADD_API void lladd_use_end(struct lladd_use *);
  *  checks it now and then. */
 LLADD_API bool lladd_stopped(const struct lladd_txn *);
 
+/** Destination of the bytes that describe and prepare callbacks write. */
 struct lladd_sink {
     void *ctx;
     /** 0 or an error code; after a failure the sink ignores all further bytes. */

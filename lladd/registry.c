@@ -219,16 +219,48 @@ int lladd_register_participant(struct lladd_options *o, const struct lladd_parti
     return add(o, LL_NAME_PARTICIPANT, "participant", p, oldest, err);
 }
 
+static int check_structure(const struct lladd_structure *s, struct lladd_error *err)
+{
+    if (s->struct_size < sizeof *s)
+        return ll_fail(err, LLADD_BAD_REGISTRATION, "structure: struct_size is missing");
+    int rc = check_name("structure", s->name, s->version, err);
+    if (rc)
+        return rc;
+    const char *wrong = !s->check                   ? "check is missing"
+                        : !s->page_type && !s->root ? "neither page_type nor root is given"
+                                                    : NULL;
+    return wrong ? ll_fail(err, LLADD_BAD_REGISTRATION, "structure \"%s\": %s", s->name, wrong)
+                 : 0;
+}
+
+static int check_structures(const struct lladd_extension *e, struct lladd_error *err)
+{
+    int rc = 0;
+    if (!ll_extension_has_structures(e))
+        return 0;
+    for (size_t i = 0; !rc && e->structures[i]; i++) {
+        rc = check_structure(e->structures[i], err);
+        for (size_t k = 0; !rc && k < i; k++)
+            if (same_name(e->structures[k], e->structures[i]))
+                rc = ll_fail(err, LLADD_BAD_REGISTRATION,
+                             "structure \"%s\" version %u is there twice",
+                             e->structures[i]->name, e->structures[i]->version);
+    }
+    return rc;
+}
+
 int lladd_register_extension(struct lladd_options *o, const struct lladd_extension *e,
                              struct lladd_error *err)
 {
+    size_t oldest = offsetof(struct lladd_extension, structures); /* optional from there on */
     size_t before = o && o->registry ? o->registry->n : 0;
     struct ll_payloads payloads = {0};
     int rc = 0;
     if (before)
         payloads = o->registry->payloads;
-    if (!e || e->struct_size < sizeof *e)
+    if (!e || e->struct_size < oldest)
         return ll_fail(err, LLADD_BAD_REGISTRATION, "extension: struct_size is missing");
+    rc = check_structures(e, err);
     for (size_t i = 0; !rc && e->page_types && e->page_types[i]; i++)
         rc = lladd_register_page_type(o, e->page_types[i], err);
     for (size_t i = 0; !rc && e->ops && e->ops[i]; i++)
@@ -238,7 +270,7 @@ int lladd_register_extension(struct lladd_options *o, const struct lladd_extensi
     for (size_t i = 0; !rc && e->participants && e->participants[i]; i++)
         rc = lladd_register_participant(o, e->participants[i], err);
     if (!rc)
-        rc = add(o, LL_REGISTERED_EXTENSION, "extension", e, sizeof *e, err);
+        rc = add(o, LL_REGISTERED_EXTENSION, "extension", e, oldest, err);
     if (rc && o && o->registry) { /* all or nothing */
         o->registry->n = before;
         o->registry->payloads = payloads;

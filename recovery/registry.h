@@ -6,6 +6,7 @@
 #include "util/env.h"
 
 #include <lladd/op.h>
+#include <stddef.h>
 
 struct ll_registered {
     uint8_t kind; /* enum ll_name_kind, or LL_REGISTERED_EXTENSION */
@@ -42,5 +43,12 @@ int ll_registry_find(const struct lladd_registry *, uint8_t kind, const void *de
                      struct lladd_error *);
 /* With a look, room and counting. */
 int ll_registry_add(struct lladd_registry *, uint8_t kind, const void *desc, struct lladd_error *);
+
+/* Has the extension any structures? Those of an older struct_size have not. */
+static inline bool ll_extension_has_structures(const struct lladd_extension *e)
+{
+    return e->struct_size >= offsetof(struct lladd_extension, structures) + sizeof e->structures &&
+           e->structures;
+}
 
 #endif

@@ -17,8 +17,11 @@
 
 static int corrupt(struct lladd_error *err, lladd_pageno page, const char *why)
 {
-    return lladd_error_set(err, LLADD_CORRUPT_PAGE, "page %llu: %s", (unsigned long long)page.v,
-                           why);
+    (void)lladd_error_set(err, LLADD_CORRUPT_PAGE, "page %llu: %s", (unsigned long long)page.v,
+                          why);
+    if (err)
+        err->page = page;
+    return LLADD_CORRUPT_PAGE;
 }
 
 static int op_of(struct lladd_txn *txn, const struct lladd_op *op, lladd_op_id *out)
@@ -479,16 +482,43 @@ int ordered_pages(struct lladd_db *db, lladd_pageno root, int (*fn)(void *, llad
 static const struct lladd_op *const ops[] = {&ordered_format, &ordered_set, &ordered_put_back,
                                              &ordered_splice, NULL};
 static const struct lladd_page_type *const page_types[] = {&ordered_page, NULL};
-static const struct lladd_extension extension = {
-    .struct_size = sizeof extension,
+/* [structure] lladd verify calls these. */
+static int check_root(void *ctx, struct lladd_db *db, struct lladd_root_value root,
+                      struct lladd_error *err)
+{
+    (void)ctx;
+    return ordered_check(db, lladd_page_of(root.a), err);
+}
+
+static int root_pages(void *ctx, struct lladd_db *db, struct lladd_root_value root,
+                      int (*fn)(void *, lladd_pageno), void *arg, struct lladd_error *err)
+{
+    (void)ctx;
+    return ordered_pages(db, lladd_page_of(root.a), fn, arg, err);
+}
+
+static const struct lladd_structure structure = {
+    .struct_size = sizeof structure,
+    .name = "example.ordered",
+    .version = 1,
+    .page_type = PAGE_TYPE,
+    .check = check_root,
+    .pages = root_pages,
+};
+/* [/structure] */
+
+static const struct lladd_structure *const structures[] = {&structure, NULL};
+const struct lladd_extension ordered_extension = {
+    .struct_size = sizeof ordered_extension,
     .name = "example.ordered",
     .version = 1,
     .ops = ops,
     .page_types = page_types,
+    .structures = structures,
 };
 
 int ordered_register(struct lladd_options *options, struct lladd_error *err)
 {
     TRY(lladd_lock_register(options, err));
-    return lladd_register_extension(options, &extension, err);
+    return lladd_register_extension(options, &ordered_extension, err);
 }

@@ -7,7 +7,9 @@
 
 /* Registers the operations and the lock manager. Call it before lladd_open. */
 int ordered_register(struct lladd_options *, struct lladd_error *);
-/* An empty structure. `room`: entries of a page, at least 2; 0: as many as fit. */
+/* The same without the lock manager, which the lladd command has. */
+extern const struct lladd_extension ordered_extension;
+/* Creates an empty structure. `room`: entries per page, at least 2; 0: as many as fit. */
 int ordered_create(struct lladd_txn *, uint16_t room, lladd_pageno *root);
 /* Both lock the key until the transaction ends. LLADD_NO_SPACE: the index page is full.
  * LLADD_NOT_FOUND: there is no such key to remove. */
