@@ -266,7 +266,13 @@ LLADD_API int lladd_dtable_config_set_child(struct lladd_dtable_config *, const 
  *  parameters that depend on other layers. Type 0: for any type of keys. */
 LLADD_API int lladd_dtable_config_check(struct lladd_dtable_config *, enum lladd_dtable_type,
                                         struct lladd_error *);
-/** Writes it as text, all parameters included; parsed again, it is the same. */
+/** For a checked configuration: does each layer that needs the size of values know it? If not,
+ *  LLADD_BAD_CONFIG names the first layer that would learn it from the first value of a run, with
+ *  line and column if the configuration was a text. */
+LLADD_API int lladd_dtable_config_settled(const struct lladd_dtable_config *, struct lladd_error *);
+/** Likewise: can tombstones of any key be stored? LLADD_BAD_CONFIG names the layer that cannot. */
+LLADD_API int lladd_dtable_config_deletes(struct lladd_dtable_config *, struct lladd_error *);
+/** Writes it as text with all parameters; parsing the text gives the same configuration. */
 LLADD_API int lladd_dtable_config_print(const struct lladd_dtable_config *, struct lladd_sink *);
 /** The same as a string; free it with lladd_free. */
 LLADD_API int lladd_dtable_config_text(const struct lladd_dtable_config *, char **out,

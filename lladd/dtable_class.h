@@ -58,6 +58,9 @@ struct lladd_dtable_caps {
                               says so, but for a class with a base that has it and no `encode` */
     bool ranges;         /**< that are deleted can be stored, by `add_range` of the class or of its
                               base: above it there are only classes that change nothing */
+    bool learned;        /**< the first value of a run says how long all are. A class that knows how
+                              long the values are that it gives to its base says so by asking it
+                              whether it takes one (lladd_dtable_accepts) */
 };
 
 /* ---- configuration --------------------------------------------------------------------------- */

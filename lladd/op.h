@@ -328,7 +328,15 @@ struct lladd_extension {
     const struct lladd_structure *const *structures;
 };
 
-/** Where describe callbacks and blobs go. */
+/** 0, or LLADD_FORKED in a process that did not open the handle. For calls of an extension that
+ *  neither use a transaction nor read a page: they check it before they take a mutex. Any
+ *  thread. */
+LLADD_API int lladd_check_process(const struct lladd_db *, struct lladd_error *);
+/** A word that is 1 while the handle is healthy and this process opened it; while it is 1,
+ *  lladd_check_process need not be called. Read it with lladd_atomic_load32. NULL if there is no
+ *  such word, as for handles without threads. It lives as long as the handle. */
+LLADD_API const uint32_t *lladd_alive(const struct lladd_db *);
+
 /** @cond */
 struct lladd_use {
     struct lladd_txn *txn;

@@ -778,6 +778,18 @@ int lladd_db_error(struct lladd_db *db, struct lladd_error *err)
     return ll_core_check(&db->core, err);
 }
 
+int lladd_check_process(const struct lladd_db *db, struct lladd_error *err)
+{
+    if (LL_LIKELY(db->alive && lladd_atomic_load32(db->alive)))
+        return 0;
+    return db->core.pid == (uint64_t)getpid() ? 0 : ll_core_forked(&db->core, err);
+}
+
+const uint32_t *lladd_alive(const struct lladd_db *db)
+{
+    return db->alive;
+}
+
 uint32_t lladd_page_size(const struct lladd_db *db)
 {
     return db->core.page_size;

@@ -36,9 +36,6 @@ static int new_layer(struct lladd_dtable_run_builder *run, const struct lladd_dt
     run->last_layer = b;
     if (parent && strcmp(slot, "base") == 0)
         parent->base = b;
-    if (run->d.n_layers == LL_DTABLE_LAYERS_MAX)
-        return lladd_error_set(run->error, LLADD_BAD_CONFIG, "more than %d layers",
-                               LL_DTABLE_LAYERS_MAX);
     int rc = 0;
     for (size_t i = 0; i < ll_dtable__n_params(c->kind) && !rc; i++)
         for (const struct lladd_dtable_config *below = c->params[i].child; below && !rc;
@@ -196,6 +193,9 @@ int lladd_dtable_run_begin(struct lladd_txn *txn, const struct lladd_dtable_run_
     LLADD_USE(txn);
     struct lladd_db *db = lladd_txn_db(txn);
     struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
+    int rc = lladd_check_process(db, lladd_txn_error_out(txn));
+    if (rc)
+        return rc;
     memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
     struct lladd_dtable_run_builder *run = lladd_alloc(db, sizeof *run);
     if (!run)
@@ -204,7 +204,8 @@ int lladd_dtable_run_begin(struct lladd_txn *txn, const struct lladd_dtable_run_
         .txn = txn, .db = db, .all = ll_dtables_of(db), .min.db = db, .last.db = db, .d.db = db,
         .range_end.db = db};
     run->error = lladd_txn_error_out(txn);
-    int rc = settle(run, &o);
+    run->alive = lladd_alive(db);
+    rc = settle(run, &o);
     if (!rc)
         rc = new_layer(run, run->config, NULL, "");
     for (struct lladd_dtable_builder *b = run->layers; b && !rc; b = b->next_) {
@@ -227,12 +228,22 @@ static struct lladd_dtable_key key_of(const struct lladd_dtable_run_builder *run
     return k;
 }
 
+static int may_build(const struct lladd_dtable_run_builder *run)
+{
+    int rc = run->alive && lladd_atomic_load32(run->alive)
+                 ? 0
+                 : lladd_check_process(run->db, run->error);
+    return rc || !run->broken ? rc
+                              : lladd_error_set(run->error, LLADD_BAD_STATE,
+                                                "the run failed before: discard it");
+}
+
 static int check_row(struct lladd_dtable_run_builder *run, const struct lladd_dtable_key *key,
                      const struct lladd_dtable_value *value)
 {
-    if (run->broken)
-        return lladd_error_set(run->error, LLADD_BAD_STATE, "the run failed before: discard it");
-    int rc = lladd_dtable_check_key(&run->order, key, run->error);
+    int rc = may_build(run);
+    if (!rc)
+        rc = lladd_dtable_check_key(&run->order, key, run->error);
     if (rc)
         return rc;
     if (value->state != LLADD_DTABLE_FOUND && value->state != LLADD_DTABLE_TOMBSTONE)
@@ -308,9 +319,9 @@ int lladd_dtable_run_add(struct lladd_dtable_run_builder *run, const struct llad
 static int check_range(const struct lladd_dtable_run_builder *run,
                        const struct lladd_dtable_key *from, const struct lladd_dtable_key *to)
 {
-    if (run->broken)
-        return lladd_error_set(run->error, LLADD_BAD_STATE, "the run failed before: discard it");
-    int rc = from ? lladd_dtable_check_key(&run->order, from, run->error) : 0;
+    int rc = may_build(run);
+    if (!rc && from)
+        rc = lladd_dtable_check_key(&run->order, from, run->error);
     if (!rc && to)
         rc = lladd_dtable_check_key(&run->order, to, run->error);
     if (rc)
@@ -413,11 +424,12 @@ static int write_descriptor(struct lladd_dtable_run_builder *run, lladd_pageno *
 
 int lladd_dtable_run_finish(struct lladd_dtable_run_builder *run, lladd_pageno *root)
 {
-    if (run->broken)
-        return lladd_error_set(run->error, LLADD_BAD_STATE, "the run failed before: discard it");
-    int rc = finish_layer(run->layers);
-    for (struct lladd_dtable_writer *w = run->writers; w && !rc; w = w->next)
-        rc = ll_dtable__writer_end(w);
+    int rc = may_build(run);
+    if (rc)
+        return rc;
+    rc = finish_layer(run->layers);
+    if (!rc)
+        rc = ll_dtable__writers_end(run);
     if (!rc && run->writers)
         rc = lladd_bulk_sync(run->txn);
     if (!rc)
@@ -430,13 +442,15 @@ int lladd_dtable_run_finish(struct lladd_dtable_run_builder *run, lladd_pageno *
 
 int lladd_dtable_run_discard(struct lladd_dtable_run_builder *run)
 {
-    int rc = 0;
-    if (!run)
-        return 0;
+    int rc = run ? lladd_check_process(run->db, run->error) : 0;
+    if (!run || rc)
+        return rc;
     for (struct lladd_dtable_writer *w = run->writers; w; w = w->next) {
         int freed = ll_dtable__writer_discard(w);
         rc = rc ? rc : freed;
     }
+    int given = ll_dtable__give_spare(run);
+    rc = rc ? rc : given;
     release(run);
     return rc;
 }

@@ -11,13 +11,13 @@ struct lladd_dtable_writer {
     struct ll_dtable_stream stream;
     uint32_t number;
     unsigned char *stage;
-    size_t stage_pages; /* room */
-    size_t fill;        /* bytes of contents in it */
-    uint64_t spare;     /* pages of the last extent that nothing was written to */
-    bool packs;         /* what follows is of one that is compressed: pack.c */
-    uint64_t size;      /* bytes that its layer has written */
-    void *lz4;                     /* state of LZ4, and the memory that these are in: */
-    unsigned char *plain, *packed; /* a block, and room for what is made of it */
+    size_t stage_pages; /* capacity */
+    size_t fill;        /* bytes of contents in the stage */
+    bool flushing;      /* the stage is being written */
+    bool packs;         /* the bytes that follow belong to a compressed stream: pack.c */
+    uint64_t size;      /* bytes that the layer has written */
+    void *lz4;                     /* LZ4's state; the buffers below share its memory */
+    unsigned char *plain, *packed; /* a block, and room for its compressed form */
     size_t plain_len;
     struct ll_dtable_packed {
         uint32_t len, crc;
@@ -40,9 +40,15 @@ struct lladd_dtable_run_builder {
     uint64_t ranges;
     uint64_t range_number; /* with `range_end`: where the newest range ends */
     struct ll_dtable_bytes range_end;
-    bool range_open; /* it has no end */
+    bool range_open; /* the newest range has no end */
+    /* The newest extent: its first page; the first of its spare pages, which no stream has; and
+     * their number. */
+    uint64_t spare_from, spare, spare_pages;
+    uint64_t taken; /* pages of all extents */
+    bool ending;    /* no more bytes will be staged */
     char name[64];
-    int broken; /* the error after which only discard is possible */
+    const uint32_t *alive; /* lladd_alive */
+    int broken; /* the error after which only discard is allowed */
 };
 
 int ll_dtable__writer(struct lladd_dtable_run_builder *, uint32_t layer, bool packs,
@@ -52,9 +58,11 @@ int ll_dtable__write(struct lladd_dtable_writer *, const void *bytes, size_t len
 /* Appends bytes to a compressed stream; ll_dtable__pack_end writes its map: pack.c. */
 int ll_dtable__pack(struct lladd_dtable_writer *, const void *bytes, size_t len);
 int ll_dtable__pack_end(struct lladd_dtable_writer *);
-/* Writes what is left and gives back what was taken in vain. */
-int ll_dtable__writer_end(struct lladd_dtable_writer *);
-/* Gives back all its pages. */
+/* Writes what is left of all streams, and frees the pages that were allocated but not used. */
+int ll_dtable__writers_end(struct lladd_dtable_run_builder *);
+/* Frees the pages that no stream has. */
+int ll_dtable__give_spare(struct lladd_dtable_run_builder *);
+/* Frees all pages of the stream. */
 int ll_dtable__writer_discard(struct lladd_dtable_writer *);
 void ll_dtable__writer_free(struct lladd_dtable_writer *);
 

@@ -20,7 +20,9 @@ int lladd_dtable_lookup_columns(const struct lladd_dtable *t, const struct lladd
                                 enum lladd_dtable_state *state, struct lladd_error *err)
 {
     struct lladd_dtable_value row = {.state = LLADD_DTABLE_ABSENT};
-    int rc = lladd_dtable_check_key(&t->order, key, err);
+    int rc = ll_dtable__here(t, err);
+    if (!rc)
+        rc = lladd_dtable_check_key(&t->order, key, err);
     if (rc)
         return rc;
     *state = LLADD_DTABLE_ABSENT;

@@ -76,6 +76,9 @@ void lladd_dtable_config_free(struct lladd_dtable_config *c)
 int lladd_dtable_config_new(struct lladd_db *db, const char *class_name,
                             struct lladd_dtable_config **out, struct lladd_error *err)
 {
+    int rc = lladd_check_process(db, err);
+    if (rc)
+        return rc;
     const struct lladd_dtable_class *kind =
         ll_dtable__class(ll_dtables_of(db), class_name, strlen(class_name));
     if (!kind)
@@ -104,6 +107,9 @@ static int to_set(struct lladd_dtable_config *c, const char *name,
                   struct lladd_error *err)
 {
     int i = ll_dtable__param(c->kind, name, strlen(name));
+    int rc = lladd_check_process(c->db, err);
+    if (rc)
+        return rc;
     if (i < 0)
         return lladd_error_set(err, LLADD_BAD_CONFIG, "%s has no parameter \"%s\"", c->kind->name,
                                name);
@@ -316,6 +322,13 @@ static int placed(const struct lladd_dtable_config *c, int rc, struct lladd_erro
     return lladd_error_set(err, rc, "line %u, column %u: %.200s", c->line, c->column, was.message);
 }
 
+int ll_dtable__too_deep(const struct lladd_dtable_config *c, struct lladd_error *err)
+{
+    int rc = lladd_error_set(err, LLADD_BAD_CONFIG, "more than %d layers, one below the other",
+                             LL_DTABLE_DEPTH_MAX);
+    return placed(c, rc, err);
+}
+
 static int check_params(const struct lladd_dtable_config *c, struct lladd_error *err)
 {
     size_t n = ll_dtable__n_params(c->kind);
@@ -363,20 +376,22 @@ static int check(struct lladd_dtable_config *c, unsigned depth, struct lladd_err
 {
     size_t n = ll_dtable__n_params(c->kind);
     if (depth + (c->checked ? c->height - 1 : 0) > LL_DTABLE_DEPTH_MAX)
-        return lladd_error_set(err, LLADD_BAD_CONFIG, "more than %d layers, one below the other",
-                               LL_DTABLE_DEPTH_MAX);
+        return ll_dtable__too_deep(c, err);
     if (c->checked)
         return 0;
     int rc = check_params(c, err);
-    c->height = 1;
+    c->height = c->layers = 1;
     for (size_t i = 0; i < n && !rc; i++) {
         struct lladd_dtable_config *child = c->params[i].child;
         for (; child && !rc; child = child->next) {
             rc = check(child, depth + 1, err);
             if (!rc && child->height >= c->height)
                 c->height = child->height + 1;
+            c->layers += child->layers;
         }
     }
+    if (!rc && c->layers > LL_DTABLE_LAYERS_MAX)
+        rc = lladd_error_set(err, LLADD_BAD_CONFIG, "more than %d layers", LL_DTABLE_LAYERS_MAX);
     if (!rc)
         rc = check_ranges(c, err);
     if (rc)
@@ -385,7 +400,7 @@ static int check(struct lladd_dtable_config *c, unsigned depth, struct lladd_err
     c->caps = base ? base->caps
                    : (struct lladd_dtable_caps){LLADD_DTABLE_ALL_TYPES, c->kind->find != NULL, true,
                                                 true, LLADD_DTABLE_ANY_SIZE, false,
-                                                false};
+                                                false, false};
     c->caps.all_values = c->caps.all_values && !c->kind->encode;
     rc = c->kind->configure ? c->kind->configure(c, &c->caps, err) : 0;
     c->checked = !rc;
@@ -395,10 +410,18 @@ static int check(struct lladd_dtable_config *c, unsigned depth, struct lladd_err
 int ll_dtable__config_has(const struct lladd_dtable_config *c, enum lladd_dtable_type type,
                           struct lladd_error *err)
 {
+    size_t n = ll_dtable__n_params(c->kind);
     if (type == 0 || c->caps.types & 1u << type)
         return 0;
-    return lladd_error_set(err, LLADD_BAD_CONFIG, "%s, as it is configured, has no keys of type %s",
-                           c->kind->name, lladd_dtable_type_name(type));
+    for (size_t i = 0; i < n; i++) /* find the layer at fault */
+        for (const struct lladd_dtable_config *below = c->params[i].child; below;
+             below = below->next)
+            if (!(below->caps.types & 1u << type))
+                return ll_dtable__config_has(below, type, err);
+    int rc = lladd_error_set(err, LLADD_BAD_CONFIG,
+                             "%s, as it is configured, has no keys of type %s", c->kind->name,
+                             lladd_dtable_type_name(type));
+    return placed(c, rc, err);
 }
 
 /* True if a layer settled a number. What layers above were told before may no longer hold, so
@@ -452,9 +475,50 @@ static int check_all(struct lladd_dtable_config *c, struct lladd_error *err)
     return rc;
 }
 
+/* ---- is it one for a table that transactions write to? --------------------------------------- */
+
+/* Reports the layer at fault: the deepest one that still leaves a setting to the first value. */
+int lladd_dtable_config_settled(const struct lladd_dtable_config *c, struct lladd_error *err)
+{
+    size_t n = ll_dtable__n_params(c->kind);
+    int rc = lladd_check_process(c->db, err);
+    if (rc || !c->caps.learned)
+        return rc;
+    for (size_t i = 0; i < n; i++)
+        for (const struct lladd_dtable_config *below = c->params[i].child; below;
+             below = below->next)
+            if (below->caps.learned)
+                return lladd_dtable_config_settled(below, err);
+    rc = lladd_error_set(err, LLADD_BAD_CONFIG,
+                         "%s: the size of its values must be said, or settled by the layer above "
+                         "it", c->kind->name);
+    return placed(c, rc, err);
+}
+
+int lladd_dtable_config_deletes(struct lladd_dtable_config *c, struct lladd_error *err)
+{
+    const struct lladd_dtable_value gone = {.state = LLADD_DTABLE_TOMBSTONE};
+    size_t n = ll_dtable__n_params(c->kind);
+    int rc = lladd_check_process(c->db, err);
+    if (!rc)
+        rc = lladd_dtable_accepts(c, &gone, err);
+    for (size_t i = 0; rc == LLADD_DTABLE_REJECT && i < n; i++)
+        for (struct lladd_dtable_config *below = c->params[i].child; below; below = below->next)
+            if (lladd_dtable_accepts(below, &gone, err) == LLADD_DTABLE_REJECT)
+                return lladd_dtable_config_deletes(below, err);
+    if (rc != LLADD_DTABLE_REJECT)
+        return rc;
+    rc = lladd_error_set(err, LLADD_BAD_CONFIG,
+                         "%s, as it is configured, stores no tombstones: no row could be deleted",
+                         c->kind->name);
+    return placed(c, rc, err);
+}
+
 int lladd_dtable_config_check(struct lladd_dtable_config *c, enum lladd_dtable_type type,
                               struct lladd_error *err)
 {
-    int rc = c->checked && c->done ? 0 : check_all(c, err); /* done: others may be using it */
-    return rc ? rc : placed(c, ll_dtable__config_has(c, type, err), err);
+    int rc = lladd_check_process(c->db, err);
+    if (!rc && !(c->checked && c->done)) /* once done, other threads may be using it */
+        rc = check_all(c, err);
+    return rc ? rc : ll_dtable__config_has(c, type, err);
 }

@@ -424,7 +424,7 @@ static int parse_items(struct parser *p, struct lladd_dtable_config *c, unsigned
 {
     size_t n = ll_dtable__n_params(c->kind);
     if (depth > LL_DTABLE_DEPTH_MAX)
-        return expected(p, "fewer layers");
+        return ll_dtable__too_deep(c, p->err);
     struct pending *pending = lladd_alloc(p->db, (n + 1) * sizeof *pending);
     if (!pending)
         return ll_dtable__no_memory(p->err);
@@ -479,7 +479,9 @@ int lladd_dtable_config_parse(struct lladd_db *db, const char *text,
     struct lladd_error none = LLADD_ERROR_INIT; /* `placed` looks at its message */
     struct parser p = {.db = db, .all = ll_dtables_of(db), .now = {text, 1, 1}, .bytes.db = db};
     p.err = err ? err : &none;
-    int rc = next(&p);
+    int rc = lladd_check_process(db, p.err);
+    if (!rc)
+        rc = next(&p);
     if (!rc)
         rc = is(&p, "config")      ? parse_top(&p, &c)
              : is(&p, "class(dt)") ? parse_layer(&p, 1, &c)

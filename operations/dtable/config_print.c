@@ -80,7 +80,8 @@ static int print_layers(struct lladd_sink *s, const char *name,
 
 int lladd_dtable_config_print(const struct lladd_dtable_config *c, struct lladd_sink *s)
 {
-    int rc = lladd_sink_printf(s, "config [");
+    int rc = lladd_check_process(c->db, NULL);
+    rc = rc ? rc : lladd_sink_printf(s, "config [");
     rc = rc ? rc : print_layer(s, "base", c);
     return rc ? rc : lladd_sink_printf(s, " ]");
 }
@@ -95,6 +96,9 @@ int lladd_dtable_config_text(const struct lladd_dtable_config *c, char **out,
 {
     struct ll_dtable_bytes b = {.db = c->db};
     struct lladd_sink sink = {.ctx = &b, .write = keep};
+    int rc = lladd_check_process(c->db, err);
+    if (rc)
+        return rc;
     if (lladd_dtable_config_print(c, &sink) || ll_dtable__append(&b, "", 1)) {
         lladd_free(c->db, b.data);
         return ll_dtable__no_memory(err);

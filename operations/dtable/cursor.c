@@ -25,11 +25,18 @@ struct lladd_dtable_cursor {
      * to which its rows are the ones to show, and the word that must not have changed. */
     struct lladd_dtable_lead lead;
     uint64_t word_was;
-    bool lead_forward; /* who turns round asks anew: other tables may have got rows meanwhile */
-    unsigned steps;    /* since it was last asked for */
+    bool lead_forward; /* a change of direction ends the lead: other tables may have new rows */
+    unsigned steps;    /* since a leader was last asked for */
+    const uint32_t *alive; /* lladd_alive */
 };
 
-/* So many steps are worth a question. */
+/* Like ll_dtable__here. */
+static inline int here(const struct lladd_dtable_cursor *c, struct lladd_error *err)
+{
+    return c->alive && lladd_atomic_load32(c->alive) ? 0 : lladd_check_process(c->t->db, err);
+}
+
+/* Steps between two requests for a leader: asking costs time. */
 enum { STEPS = 16 };
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -47,7 +54,10 @@ int lladd_dtable_cursor_open(const struct lladd_dtable *t, unsigned flags,
                              struct lladd_dtable_cursor **out, struct lladd_error *err)
 {
     const struct lladd_dtable_class *kind = t->kind;
-    /* A filter, an index: the rows are the base's. */
+    int rc = ll_dtable__here(t, err);
+    if (rc)
+        return rc;
+    /* A filter or an index: its rows are the base's. */
     if (t->base && !kind->cursor_seek && !kind->at && !kind->decode &&
         (!kind->find || has_cursor(t->base)))
         return lladd_dtable_cursor_open(t->base, flags, out, err);
@@ -56,8 +66,7 @@ int lladd_dtable_cursor_open(const struct lladd_dtable *t, unsigned flags,
     struct lladd_dtable_cursor *c = lladd_alloc(t->db, sizeof *c);
     if (!c)
         return ll_dtable__no_memory(err);
-    *c = (struct lladd_dtable_cursor){.t = t, .flags = flags};
-    int rc = 0;
+    *c = (struct lladd_dtable_cursor){.t = t, .flags = flags, .alive = lladd_alive(t->db)};
     if (kind->cursor_seek) {
         c->own = lladd_alloc(t->db, kind->cursor_size + 1);
         if (c->own)
@@ -319,18 +328,22 @@ static void ask_for_lead(struct lladd_dtable_cursor *c, bool forward)
 
 int lladd_dtable_first(struct lladd_dtable_cursor *c, struct lladd_error *err)
 {
-    return arrived(c, go(c, LLADD_DTABLE_FIRST, NULL, err), true, err);
+    int rc = here(c, err);
+    return rc ? rc : arrived(c, go(c, LLADD_DTABLE_FIRST, NULL, err), true, err);
 }
 
 int lladd_dtable_last(struct lladd_dtable_cursor *c, struct lladd_error *err)
 {
-    return arrived(c, go(c, LLADD_DTABLE_LAST, NULL, err), false, err);
+    int rc = here(c, err);
+    return rc ? rc : arrived(c, go(c, LLADD_DTABLE_LAST, NULL, err), false, err);
 }
 
 /* Moves to the neighbouring row. */
 static inline int move(struct lladd_dtable_cursor *c, bool forward, struct lladd_error *err)
 {
-    int rc;
+    int rc = here(c, err);
+    if (rc)
+        return rc;
     if (c->lead.cursor && c->lead_forward != forward)
         c->lead.cursor = NULL;
     if (c->lead.cursor && follow(c, forward, &rc, err))
@@ -356,7 +369,9 @@ int lladd_dtable_prev(struct lladd_dtable_cursor *c, struct lladd_error *err)
 static int seek(struct lladd_dtable_cursor *c, enum lladd_dtable_where where,
                 const struct lladd_dtable_key *key, struct lladd_error *err)
 {
-    int rc = lladd_dtable_check_key(&c->t->order, key, err);
+    int rc = here(c, err);
+    if (!rc)
+        rc = lladd_dtable_check_key(&c->t->order, key, err);
     if (rc)
         return rc;
     return arrived(c, go(c, where, key, err), where == LLADD_DTABLE_NOT_BEFORE, err);
@@ -392,6 +407,9 @@ int lladd_dtable_go(struct lladd_dtable_cursor *c, enum lladd_dtable_where where
 int lladd_dtable_row(struct lladd_dtable_cursor *c, struct lladd_dtable_key *key,
                      struct lladd_dtable_value *value, struct lladd_error *err)
 {
+    int rc = here(c, err);
+    if (rc)
+        return rc;
     if (c->end != AT_ROW)
         return lladd_error_set(err, LLADD_BAD_STATE, "the cursor is at no row");
     return row(c, key, value, err);
@@ -400,6 +418,9 @@ int lladd_dtable_row(struct lladd_dtable_cursor *c, struct lladd_dtable_key *key
 int lladd_dtable_row_columns(struct lladd_dtable_cursor *c, const struct lladd_dtable_columns *want,
                              enum lladd_dtable_state *state, struct lladd_error *err)
 {
+    int rc = here(c, err);
+    if (rc)
+        return rc;
     if (c->end != AT_ROW)
         return lladd_error_set(err, LLADD_BAD_STATE, "the cursor is at no row");
     return columns(c, want, state, err);
@@ -463,7 +484,10 @@ static int keep_row(struct lladd_dtable_batch *b, const struct lladd_dtable_key 
 int lladd_dtable_next_n(struct lladd_dtable_cursor *c, size_t max, struct lladd_dtable_batch *b,
                         struct lladd_error *err)
 {
+    int rc = here(c, err);
     b->n = b->used_ = 0;
+    if (rc)
+        return rc;
     if (max == 0 || max > SIZE_MAX / 64)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a batch of %zu rows", max);
     if (more_rows(b, max, c->t->db))
@@ -471,7 +495,7 @@ int lladd_dtable_next_n(struct lladd_dtable_cursor *c, size_t max, struct lladd_
     while (b->n < max) {
         struct lladd_dtable_key key;
         struct lladd_dtable_value value;
-        int rc = lladd_dtable_next(c, err);
+        rc = lladd_dtable_next(c, err);
         if (rc == LLADD_END && b->n > 0) {
             /* Back to the last row of the table. */
             rc = lladd_dtable_prev(c, err);

@@ -281,7 +281,9 @@ int lladd_dtable_run_there(struct lladd_db *db, lladd_pageno page, bool *out,
     unsigned char begin[sizeof magic];
     uint64_t len;
     *out = false;
-    int rc = lladd_blob_length(db, page, &len, err);
+    int rc = lladd_check_process(db, err);
+    if (!rc)
+        rc = lladd_blob_length(db, page, &len, err);
     if (rc == LLADD_WRONG_TYPE || rc == LLADD_DESTROYED)
         return 0;
     if (rc || len < HEAD)

@@ -142,11 +142,14 @@ int lladd_dtable_comparator_add(struct lladd_db *db, const struct lladd_dtable_c
                                 struct lladd_error *err)
 {
     struct ll_dtables *d = ll_dtables_of(db);
+    int rc = lladd_check_process(db, err);
+    if (rc)
+        return rc;
     if (c->struct_size != sizeof *c || !good_name(c->name) || !c->compare)
         return lladd_error_set(err, LLADD_BAD_REGISTRATION, "a comparator without name or order");
     lladd_mutex_lock(&d->cache.mutex);
     const struct lladd_dtable_comparator *old = find_comparator(d, c->name);
-    int rc = old == c ? 0 : old ? LLADD_EXISTS : 0;
+    rc = old == c ? 0 : old ? LLADD_EXISTS : 0;
     if (!old)
         rc = ll_dtable__grow(db, (void **)&d->comparators, d->n_comparators, &d->cap_comparators,
                              sizeof *d->comparators);
@@ -161,7 +164,10 @@ int lladd_dtable_comparator_add(struct lladd_db *db, const struct lladd_dtable_c
 int lladd_dtable_order_of(struct lladd_db *db, enum lladd_dtable_type type, const char *comparator,
                           struct lladd_dtable_order *out, struct lladd_error *err)
 {
+    int rc = lladd_check_process(db, err);
     *out = (struct lladd_dtable_order){type, NULL};
+    if (rc)
+        return rc;
     if (!lladd_dtable_type_name(type) || (comparator && type != LLADD_DTABLE_BYTES))
         return lladd_error_set(err, LLADD_BAD_ARGUMENT,
                                "a table without a type of keys, or a comparator for other than "
@@ -209,11 +215,14 @@ int lladd_dtable_class_add(struct lladd_db *db, const struct lladd_dtable_class 
 {
     struct ll_dtables *d = ll_dtables_of(db);
     const char *why = incomplete(c);
+    int rc = lladd_check_process(db, err);
+    if (rc)
+        return rc;
     if (why)
         return lladd_error_set(err, LLADD_BAD_REGISTRATION, "dTable class \"%s\": %s",
                                c->name ? c->name : "", why);
     lladd_mutex_lock(&d->cache.mutex);
-    int rc = add_class(d, c, err);
+    rc = add_class(d, c, err);
     lladd_mutex_unlock(&d->cache.mutex);
     return rc;
 }

@@ -47,11 +47,12 @@ struct lladd_dtable_config {
     void *state;
     uint32_t line, column; /* 0: not from a text */
     bool checked;
-    unsigned height; /* layers, from here down; of a checked one */
-    bool settled;    /* a number was settled since it was looked at */
-    bool done;       /* all of it was checked, and is not changed any more */
-    const struct lladd_dtable_config *parent; /* whose it is; NULL: its maker's */
-    struct lladd_dtable_config *next; /* of one parameter's */
+    unsigned height; /* layers from here down, longest path; valid when checked */
+    unsigned layers; /* all layers from here down; likewise */
+    bool settled;    /* a layer settled a number since the last check */
+    bool done;       /* checked completely, and immutable from now on */
+    const struct lladd_dtable_config *parent; /* NULL: owned by the caller */
+    struct lladd_dtable_config *next; /* in the parent's parameter */
 };
 enum { LL_DTABLE_DEPTH_MAX = 32 };
 
@@ -59,7 +60,9 @@ size_t ll_dtable__n_params(const struct lladd_dtable_class *);
 /* For a checked configuration: LLADD_BAD_CONFIG if it cannot have keys of the type. 0: any type. */
 int ll_dtable__config_has(const struct lladd_dtable_config *, enum lladd_dtable_type,
                           struct lladd_error *);
-/* Below it, as the value, or the next one, of its parameter. */
+/* Returns LLADD_BAD_CONFIG; the layer is the first that is nested too deeply. */
+int ll_dtable__too_deep(const struct lladd_dtable_config *, struct lladd_error *);
+/* Makes `child` the value of the parameter, or the next value of a list. */
 void ll_dtable__adopt(struct lladd_dtable_config *, struct ll_dtable_param *,
                       struct lladd_dtable_config *child);
 /* The parameter's number, or -1. */
@@ -176,11 +179,21 @@ struct ll_dtable_run {
     struct ll_dtable_kept *kept; /* streams loaded as a whole, by number */
     uint64_t fixed_bytes;        /* list of memory that classes allocated */
     char *config_text;
+    const uint32_t *alive; /* lladd_alive */
     struct ll_dtable_run *next;
 };
 /* Writes e.g. "run 5 "name" of page 7, layer base (fixed_dtable), stream keys" for messages. */
 void ll_dtable__where(const struct ll_dtable_run *, uint32_t layer, const char *stream, char *out,
                       size_t size);
+
+/* LLADD_FORKED if the table belongs to another process (this one was forked). Every public call
+ * checks this first, before it takes a mutex that a thread of the other process may hold. */
+static inline int ll_dtable__here(const struct lladd_dtable *t, struct lladd_error *err)
+{
+    if (t->run_ && t->run_->alive && lladd_atomic_load32(t->run_->alive))
+        return 0;
+    return lladd_check_process(t->db, err);
+}
 
 /* ---- per handle: dtable.c -------------------------------------------------------------------- */
 

@@ -55,7 +55,9 @@ int lladd_dtable_lookup(const struct lladd_dtable *t, const struct lladd_dtable_
                         struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
                         struct lladd_error *err)
 {
-    int rc = lladd_dtable_check_key(&t->order, key, err);
+    int rc = ll_dtable__here(t, err);
+    if (!rc)
+        rc = lladd_dtable_check_key(&t->order, key, err);
     return rc ? rc : lladd_dtable_ask(t, key, pin, out, err);
 }
 
@@ -80,7 +82,9 @@ int lladd_dtable_stretch_at(const struct lladd_dtable *t, const struct lladd_dta
                             struct lladd_dtable_pin pins[2], struct lladd_dtable_stretch *out,
                             struct lladd_error *err)
 {
-    int rc = key ? lladd_dtable_check_key(&t->order, key, err) : 0;
+    int rc = ll_dtable__here(t, err);
+    if (!rc && key)
+        rc = lladd_dtable_check_key(&t->order, key, err);
     *out = (struct lladd_dtable_stretch){.deleted = false};
     if (rc || t->ranges == 0)
         return rc;
@@ -114,6 +118,9 @@ int lladd_dtable_at(const struct lladd_dtable *t, uint64_t place, struct lladd_d
                     struct lladd_dtable_key *key, struct lladd_dtable_value *value,
                     struct lladd_error *err)
 {
+    int rc = ll_dtable__here(t, err);
+    if (rc)
+        return rc;
     if (!t->has_places)
         return lladd_error_set(err, LLADD_BAD_STATE, "rows of a %s have no places", t->kind->name);
     if (place >= t->places)

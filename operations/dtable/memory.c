@@ -126,11 +126,14 @@ static void take_out(struct table *t, const struct lladd_dtable_key *key)
 int lladd_dtable_put(struct lladd_dtable *base, const struct lladd_dtable_key *key,
                      const struct lladd_dtable_value *value, struct lladd_error *err)
 {
+    int rc = ll_dtable__here(base, err);
+    if (rc)
+        return rc;
     if (base->kind != &ll_dtable__memory_class)
         return lladd_error_set(err, LLADD_WRONG_TYPE, "a %s cannot be written to",
                                base->kind->name);
     struct table *t = (struct table *)base;
-    int rc = lladd_dtable_check_key(&base->order, key, err);
+    rc = lladd_dtable_check_key(&base->order, key, err);
     if (!rc && value->state == LLADD_DTABLE_FOUND && value->bytes.len > LLADD_DTABLE_VALUE_MAX)
         rc = lladd_error_set(err, LLADD_TOO_LARGE, "a value of %zu bytes", value->bytes.len);
     if (rc)

@@ -519,6 +519,9 @@ const struct lladd_dtable_class ll_dtable__overlay_class = {
 int lladd_dtable_overlay(struct lladd_db *db, struct lladd_dtable *const *tables, size_t n,
                          struct lladd_dtable **out, struct lladd_error *err)
 {
+    int rc = lladd_check_process(db, err);
+    if (rc)
+        return rc;
     if (n == 0 || n > SIZE_MAX / 64)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "an overlay of %zu tables", n);
     for (size_t i = 1; i < n; i++)

@@ -245,7 +245,24 @@ static int make_sources(struct ll_dtable_run *run, struct lladd_error *err)
     return rc;
 }
 
-/* Children first. */
+/* Are the first and the last key in this order? The comparator of that name may have changed since.
+ * A single row cannot tell. */
+static int check_order(const struct ll_dtable_run *run, struct lladd_error *err)
+{
+    const struct ll_dtable_descriptor *d = &run->d;
+    int c = d->rows ? lladd_dtable_compare(&run->order, &d->min, &d->max) : 0;
+    char where[160];
+    if (d->rows == 0 || (d->rows == 1 ? c == 0 : c < 0))
+        return 0;
+    if (!run->order.comparator)
+        return lladd_dtable_corrupt(run->layers, err, "its first key is not before its last one");
+    ll_dtable__where(run, 0, "", where, sizeof where);
+    return lladd_error_set(err, LLADD_OTHER_ORDER,
+                           "%s: comparator \"%s\" has not the order that it was built in", where,
+                           run->order.comparator->name);
+}
+
+/* Opens the children first. */
 static int open_layer(struct lladd_dtable *t, struct lladd_error *err)
 {
     int rc = 0;
@@ -281,6 +298,8 @@ static int open_all(struct ll_dtable_run *run, struct lladd_error *err)
     if (!rc && layers != d->n_layers)
         rc = lladd_dtable_corrupt(run->layers, err, "the configuration has other layers");
     if (!rc)
+        rc = check_order(run, err);
+    if (!rc)
         rc = make_sources(run, err);
     if (!rc)
         rc = open_layer(run->layers, err);
@@ -297,15 +316,18 @@ int lladd_dtable_run_open(struct lladd_db *db, lladd_pageno root, struct lladd_d
                           struct lladd_error *err)
 {
     struct ll_dtables *d = ll_dtables_of(db);
+    int rc = lladd_check_process(db, err);
+    if (rc)
+        return rc;
     struct ll_dtable_run *run = lladd_alloc(db, sizeof *run);
     if (!run)
         return ll_dtable__no_memory(err);
-    *run = (struct ll_dtable_run){.all = d, .root = root, .d.db = db};
+    *run = (struct ll_dtable_run){.all = d, .root = root, .d.db = db, .alive = lladd_alive(db)};
     lladd_mutex_lock(&d->cache.mutex);
     run->next = d->opening; /* so that no other thread frees it meanwhile */
     d->opening = run;
     lladd_mutex_unlock(&d->cache.mutex);
-    int rc = open_all(run, err);
+    rc = open_all(run, err);
     ll_dtable__cache_take(d, run->fixed_bytes);
     lladd_mutex_lock(&d->cache.mutex);
     struct ll_dtable_run **at = &d->opening;
@@ -372,7 +394,9 @@ int lladd_dtable_run_free(struct lladd_txn *txn, lladd_pageno root)
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct ll_dtable_descriptor d;
     lladd_savepoint_id before;
-    int rc = is_open(ll_dtables_of(db), root, err);
+    int rc = lladd_check_process(db, err);
+    if (!rc)
+        rc = is_open(ll_dtables_of(db), root, err);
     if (!rc)
         rc = ll_dtable__read_descriptor(db, root, &d, err);
     if (rc)
@@ -403,8 +427,10 @@ int lladd_dtable_run_free(struct lladd_txn *txn, lladd_pageno root)
 static int run_of(const struct lladd_dtable *t, const struct ll_dtable_run **out,
                   struct lladd_error *err)
 {
+    int rc = ll_dtable__here(t, err);
     *out = t->run_;
-    return t->run_ && t->run_->layers == t
+    return rc ? rc
+           : t->run_ && t->run_->layers == t
                ? 0
                : lladd_error_set(err, LLADD_WRONG_TYPE, "a table that is no run");
 }
@@ -444,7 +470,9 @@ int lladd_dtable_run_pages(struct lladd_db *db, lladd_pageno root,
                            int (*fn)(void *ctx, lladd_pageno), void *ctx, struct lladd_error *err)
 {
     struct ll_dtable_descriptor d;
-    int rc = ll_dtable__read_descriptor(db, root, &d, err);
+    int rc = lladd_check_process(db, err);
+    if (!rc)
+        rc = ll_dtable__read_descriptor(db, root, &d, err);
     if (rc)
         return rc;
     for (uint32_t i = 0; i < d.n_streams; i++)

@@ -50,35 +50,71 @@ int ll_dtable__writer(struct lladd_dtable_run_builder *run, uint32_t layer, bool
 
 /* ---- extents --------------------------------------------------------------------------------- */
 
-static int take_extent(struct lladd_dtable_writer *w, uint64_t need)
+static size_t staged_pages(const struct lladd_dtable_writer *w)
 {
-    struct lladd_dtable_run_builder *run = w->run;
-    struct ll_dtable_stream *s = &w->stream;
+    return (w->fill + body_of(w) - 1) / body_of(w);
+}
+
+/* Allocates another extent for all streams: `need` pages for the caller, and the pages that other
+ * streams have staged; at least as many as the run has so far, unless it is ending. */
+static int refill(struct lladd_dtable_run_builder *run, uint64_t need)
+{
     uint64_t page = lladd_page_size(run->db), unit = run->d.block_pages;
-    uint64_t max = EXTENT_BYTES / page, all = 0;
-    if (ll_dtable__grow(run->db, (void **)&s->extents, s->n_extents, &s->cap_extents,
-                        sizeof *s->extents))
-        return ll_dtable__no_memory(run->error);
-    for (size_t i = 0; i < s->n_extents; i++)
-        all += s->extents[i].pages;
+    uint64_t max = EXTENT_BYTES / page, want = need;
+    int rc = ll_dtable__give_spare(run); /* less than a block */
+    if (rc)
+        return rc;
+    for (const struct lladd_dtable_writer *w = run->writers; w; w = w->next)
+        want += w->flushing ? 0 : staged_pages(w);
     max = max < lladd_extent_max(run->db) ? max : lladd_extent_max(run->db);
-    uint64_t want = all > need ? all : need;
+    want = want > run->taken || run->ending ? want : run->taken;
     want = want < max ? want : max;
-    if (want > unit)
-        want -= want % unit; /* blocks do not go over the end of an extent */
-    struct ll_dtable_extent e = {0, want, s->n_blocks};
     lladd_pageno first;
-    int rc = lladd_extent_alloc(run->txn, e.pages, LLADD_EXTENT_BULK, &first);
-    while (rc == LLADD_NO_SPACE && e.pages > unit) {
-        e.pages = e.pages / 2 > unit ? e.pages / 2 - e.pages / 2 % unit : unit;
-        rc = lladd_extent_alloc(run->txn, e.pages, LLADD_EXTENT_BULK, &first);
+    rc = lladd_extent_alloc(run->txn, want, LLADD_EXTENT_BULK, &first);
+    while (rc == LLADD_NO_SPACE && want > unit) {
+        want = want / 2 > unit ? want / 2 - want / 2 % unit : unit;
+        rc = lladd_extent_alloc(run->txn, want, LLADD_EXTENT_BULK, &first);
     }
     if (rc)
         return rc;
-    e.first = first.v;
-    s->extents[s->n_extents++] = e;
-    w->spare = e.pages;
+    run->spare_from = run->spare = first.v;
+    run->spare_pages = want;
+    run->taken += want;
     return 0;
+}
+
+/* Takes up to `need` of the run's spare pages for the stream: *n pages, whole blocks except for the
+ * stream's last one. Pages that follow the stream's previous ones extend its last extent. */
+static int take_pages(struct lladd_dtable_writer *w, uint64_t need, uint64_t *n)
+{
+    struct lladd_dtable_run_builder *run = w->run;
+    struct ll_dtable_stream *s = &w->stream;
+    uint64_t unit = run->d.block_pages;
+    int rc = run->spare_pages < (need < unit ? need : unit) ? refill(run, need) : 0;
+    if (!rc && ll_dtable__grow(run->db, (void **)&s->extents, s->n_extents, &s->cap_extents,
+                               sizeof *s->extents))
+        rc = ll_dtable__no_memory(run->error);
+    if (rc)
+        return rc;
+    *n = need <= run->spare_pages ? need : run->spare_pages - run->spare_pages % unit;
+    struct ll_dtable_extent *last = s->n_extents ? &s->extents[s->n_extents - 1] : NULL;
+    if (last && last->first + last->pages == run->spare && run->spare > run->spare_from)
+        last->pages += *n;
+    else
+        s->extents[s->n_extents++] = (struct ll_dtable_extent){run->spare, *n, s->n_blocks};
+    run->spare += *n;
+    run->spare_pages -= *n;
+    return 0;
+}
+
+int ll_dtable__give_spare(struct lladd_dtable_run_builder *run)
+{
+    int rc = run->spare_pages
+                 ? lladd_extent_free(run->txn, lladd_page_of(run->spare), run->spare_pages)
+                 : 0;
+    run->taken -= rc ? 0 : run->spare_pages;
+    run->spare_pages = rc ? run->spare_pages : 0;
+    return rc;
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
@@ -97,14 +133,13 @@ static uint32_t checksum(const struct lladd_dtable_writer *w, size_t page, size_
     return crc;
 }
 
-/* Writes `pages` of the stage from `page` on, which hold `len` bytes. */
-static int write_blocks(struct lladd_dtable_writer *w, size_t page, size_t pages, size_t len)
+/* Writes `pages` of the stage from `page` on, which hold `len` bytes, to the pages at `to`. */
+static int write_blocks(struct lladd_dtable_writer *w, size_t page, size_t pages, size_t len,
+                        uint64_t to)
 {
     struct lladd_dtable_run_builder *run = w->run;
     struct ll_dtable_stream *s = &w->stream;
     uint32_t unit = run->d.block_pages, body = body_of(w);
-    const struct ll_dtable_extent *e = &s->extents[s->n_extents - 1];
-    lladd_pageno to = lladd_page_of(e->first + e->pages - w->spare);
     for (size_t i = 0; i < pages; i += unit) {
         size_t left = len - i * body, n = left < (size_t)unit * body ? left : (size_t)unit * body;
         if (ll_dtable__grow(run->db, (void **)&s->crcs, s->n_blocks, &s->cap_blocks,
@@ -113,29 +148,28 @@ static int write_blocks(struct lladd_dtable_writer *w, size_t page, size_t pages
         s->crcs[s->n_blocks] = checksum(w, page + i, n);
         s->n_blocks++;
     }
-    int rc = lladd_bulk_write(run->txn, to, pages, ll_dtable__page.name,
-                              w->stage + page * lladd_page_size(run->db));
-    w->spare -= pages;
-    return rc;
+    return lladd_bulk_write(run->txn, lladd_page_of(to), pages, ll_dtable__page.name,
+                            w->stage + page * lladd_page_size(run->db));
 }
 
 /* Writes all that is staged: whole blocks, except for the last one of the stream. */
 static int flush(struct lladd_dtable_writer *w)
 {
     uint32_t body = body_of(w);
-    size_t pages = (w->fill + body - 1) / body, page = 0, len = w->fill;
+    size_t pages = staged_pages(w), page = 0, len = w->fill;
     int rc = 0;
+    w->flushing = true;
     while (page < pages && !rc) {
-        if (w->spare == 0)
-            rc = take_extent(w, pages - page);
+        uint64_t n;
+        rc = take_pages(w, pages - page, &n);
         if (rc)
             break;
-        size_t n = pages - page < w->spare ? pages - page : (size_t)w->spare;
-        size_t bytes = n * body < len ? n * body : len;
-        rc = write_blocks(w, page, n, bytes);
-        page += n;
+        size_t bytes = n * body < len ? (size_t)n * body : len;
+        rc = write_blocks(w, page, (size_t)n, bytes, w->run->spare - n);
+        page += (size_t)n;
         len -= bytes;
     }
+    w->flushing = false;
     w->fill = 0;
     return rc;
 }
@@ -224,26 +258,26 @@ int lladd_dtable_write_cell(struct lladd_dtable_writer *w, const void *bytes, si
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-int ll_dtable__writer_end(struct lladd_dtable_writer *w)
+/* Writers end only when all streams are complete, so that the pages they need are known. */
+static int end_writer(struct lladd_dtable_writer *w)
 {
-    struct ll_dtable_stream *s = &w->stream;
     uint32_t body = body_of(w), size = lladd_page_size(w->run->db);
-    int rc = w->packs ? ll_dtable__pack_end(w) : 0;
-    if (rc)
-        return rc;
-    if (w->fill % body) { /* of the last page the rest: zeros */
+    if (w->fill % body) { /* zeros to the end of the last page */
         unsigned char *page = w->stage + w->fill / body * size + LLADD_PAGE_HEADER;
         memset(page + w->fill % body, 0, body - w->fill % body);
     }
-    rc = flush(w);
-    if (rc || w->spare == 0)
-        return rc;
-    struct ll_dtable_extent *e = &s->extents[s->n_extents - 1];
-    rc = lladd_extent_free(w->run->txn, lladd_page_of(e->first + e->pages - w->spare), w->spare);
-    e->pages -= rc ? 0 : w->spare;
-    w->spare = rc ? w->spare : 0;
-    s->n_extents -= e->pages == 0;
-    return rc;
+    return flush(w);
+}
+
+int ll_dtable__writers_end(struct lladd_dtable_run_builder *run)
+{
+    int rc = 0;
+    for (struct lladd_dtable_writer *w = run->writers; w && !rc; w = w->next)
+        rc = w->packs ? ll_dtable__pack_end(w) : 0;
+    run->ending = true;
+    for (struct lladd_dtable_writer *w = run->writers; w && !rc; w = w->next)
+        rc = end_writer(w);
+    return rc ? rc : ll_dtable__give_spare(run);
 }
 
 int ll_dtable__writer_discard(struct lladd_dtable_writer *w)

@@ -68,6 +68,7 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
     caps->types = 1u << LLADD_DTABLE_U32 | 1u << LLADD_DTABLE_U64;
     caps->tombstones = tag || has_tombstone;
     caps->empty = tag && size <= 0;
+    caps->learned = size < 0;
     caps->all_values = !has_hole && !has_tombstone;
     if (size >= 0)
         caps->value_size = (uint64_t)size;
@@ -188,8 +189,7 @@ static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key 
     struct builder *b = (struct builder *)base;
     bool found = value->state == LLADD_DTABLE_FOUND;
     size_t len = value->bytes.len;
-    if (found && (b->size == UINT64_MAX ? len + b->tag > lladd_dtable_block_size(base) ||
-                                              len + b->tag == 0
+    if (found && (b->size == UINT64_MAX ? len > LL_DTABLE_CELL_MAX || len + b->tag == 0
                                         : len != b->size))
         return LLADD_DTABLE_REJECT;
     if (found && ((b->has_hole && equal(b->hole, value->bytes.data, len)) ||

@@ -29,7 +29,22 @@
 LL_DTABLE_CLASSES(LL_DTABLE_CLASS)
 #undef LL_DTABLE_CLASS
 
-/* Copies cells that follow each other. */
+/* Tells the base, in `configure`, that its values will have `bytes` bytes, at most 8: layers below
+ * that learn the size from a value learn it from this one. A rejection is ignored: the rejecting
+ * layer has a size configured, and is checked against it elsewhere. */
+static inline int ll_settle_base(struct lladd_dtable_config *c,
+                                 const struct lladd_dtable_caps *base, uint64_t bytes,
+                                 struct lladd_error *err)
+{
+    static const unsigned char zeros[8];
+    struct lladd_dtable_value v = lladd_dtable_value(zeros, (size_t)bytes);
+    if (!base->learned)
+        return 0;
+    int rc = lladd_dtable_accepts(lladd_dtable_param_child(c, "base"), &v, err);
+    return rc == LLADD_DTABLE_REJECT ? 0 : rc;
+}
+
+/* Copies consecutive cells. */
 static inline int ll_cells_copy(struct lladd_dtable_pin *pin, const struct lladd_dtable_source *s,
                                 uint32_t cell, uint64_t first, size_t n, unsigned char *out,
                                 struct lladd_error *err)

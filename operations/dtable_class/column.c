@@ -148,7 +148,9 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
         rc = read_word(g, i, lladd_dtable_param_word(c, "columns", i), err);
         below = lladd_dtable_param_layer(c, "groups", i);
         const struct lladd_dtable_caps *can = lladd_dtable_caps(below);
-        bool all = can->all_values && can->value_size == LLADD_DTABLE_ANY_SIZE && can->empty;
+        bool all = can->all_values && can->value_size == LLADD_DTABLE_ANY_SIZE && can->empty &&
+                   !can->learned;
+        caps->learned = caps->learned || can->learned;
         g->asks[i] = all ? NULL : below;
         caps->types &= can->types;
     }

@@ -84,7 +84,7 @@ static bool sort(struct words *w)
     return true;
 }
 
-static int check_words(const struct lladd_dtable_config *c, struct words *w,
+static int check_words(struct lladd_dtable_config *c, struct words *w,
                        struct lladd_dtable_caps *caps, struct lladd_error *err)
 {
     struct lladd_span through;
@@ -105,6 +105,7 @@ static int check_words(const struct lladd_dtable_config *c, struct words *w,
         return lladd_error_set(err, LLADD_BAD_CONFIG,
                                "a dictionary's base has values of %llu bytes, and numbers have %u",
                                (unsigned long long)caps->value_size, w->width);
+    int rc = ll_settle_base(c, caps, w->width, err);
     caps->value_size = w->n ? w->word[0].len : LLADD_DTABLE_ANY_SIZE;
     caps->empty = false;
     for (uint32_t i = 0; i < w->n; i++) {
@@ -114,7 +115,7 @@ static int check_words(const struct lladd_dtable_config *c, struct words *w,
     }
     if (w->passes && through.len != caps->value_size)
         caps->value_size = LLADD_DTABLE_ANY_SIZE;
-    return 0;
+    return rc;
 }
 
 static struct words *new_words(struct lladd_dtable_config *c, size_t n)

@@ -42,6 +42,7 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
     caps->types &= alt->types;
     caps->tombstones = caps->tombstones || alt->tombstones;
     caps->empty = caps->empty || alt->empty;
+    caps->learned = caps->learned || alt->learned;
     uint64_t size = caps->value_size == alt->value_size ? caps->value_size : LLADD_DTABLE_ANY_SIZE;
     caps->all_values = (caps->all_values && caps->value_size == size) ||
                        (alt->all_values && alt->value_size == size);

@@ -31,6 +31,7 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
     if (size >= 0)
         caps->value_size = (uint64_t)size;
     caps->empty = size <= 0;
+    caps->learned = size < 0;
     caps->all_values = true;
     return 0;
 }
@@ -72,8 +73,7 @@ static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key 
     bool tombstone = value->state == LLADD_DTABLE_TOMBSTONE;
     size_t len = value->bytes.len;
     int rc = 0;
-    if (!tombstone && (b->size == UINT64_MAX ? len > lladd_dtable_block_size(base)
-                                             : len != b->size))
+    if (!tombstone && (b->size == UINT64_MAX ? len > LL_DTABLE_CELL_MAX : len != b->size))
         return LLADD_DTABLE_REJECT;
     if (!tombstone) {
         b->size = len;

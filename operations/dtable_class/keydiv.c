@@ -51,7 +51,8 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
                                        .places = a->places && b->places,
                                        .tombstones = a->tombstones || b->tombstones,
                                        .empty = a->empty || b->empty,
-                                       .value_size = LLADD_DTABLE_ANY_SIZE};
+                                       .value_size = LLADD_DTABLE_ANY_SIZE,
+                                       .learned = a->learned || b->learned};
     if (a->value_size == b->value_size) {
         caps->value_size = a->value_size;
         caps->all_values = a->all_values && b->all_values;

@@ -11,9 +11,10 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
         return lladd_error_set(err, LLADD_BAD_CONFIG,
                                "smallint_dtable: its base has values of %llu bytes, not %llu",
                                (unsigned long long)caps->value_size, (unsigned long long)bytes);
+    int rc = ll_settle_base(c, caps, bytes, err);
     caps->value_size = 4;
     caps->empty = false;
-    return 0;
+    return rc;
 }
 
 static int encode(const struct lladd_dtable_config *c, struct lladd_span in, unsigned char *room,

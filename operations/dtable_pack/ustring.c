@@ -67,10 +67,11 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
                                (unsigned long long)caps->value_size, (long long)bytes);
     lladd_dtable_settle_int(c, "bytes", bytes);
     lladd_dtable_config_state_set(c, NULL);
+    int rc = bytes ? ll_settle_base(c, caps, (uint64_t)bytes, err) : 0;
     caps->value_size = LLADD_DTABLE_ANY_SIZE;
     caps->empty = true;
     caps->all_values = false; /* numbers may run out */
-    return 0;
+    return rc;
 }
 
 /* Encodes a number for the base; returns its length, 0 if the number is too large. */

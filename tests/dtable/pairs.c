@@ -39,15 +39,6 @@ struct shape shape_for(const struct composition *c, enum lladd_dtable_type type,
 
 /* ---- compositions ---------------------------------------------------------------------------- */
 
-static bool is_open(struct bed *b, const struct lladd_dtable_config *c)
-{
-    char *text;
-    ok_db(b, lladd_dtable_config_text(c, &text, &b->err));
-    bool open = strstr(text, "\"value_size\" int -1") != NULL;
-    lladd_free(b->db, text);
-    return open;
-}
-
 bool pairs_admit(struct bed *b, const struct composition *c, bool open, unsigned *types)
 {
     struct lladd_dtable_config *config;
@@ -60,7 +51,9 @@ bool pairs_admit(struct bed *b, const struct composition *c, bool open, unsigned
     }
     *types = lladd_dtable_caps(config)->types;
     /* A column_dtable in which a value has another size than the first one breaks the run. */
-    bool good = (open && !compose_has(c, "column_dtable")) || !is_open(b, config);
+    bool settled = lladd_dtable_config_settled(config, &b->err) == 0;
+    bool good = open ? settled || !compose_has(c, "column_dtable")
+                     : settled && lladd_dtable_config_deletes(config, &b->err) == 0;
     lladd_dtable_config_free(config);
     return good;
 }

@@ -6,6 +6,8 @@
  */
 #include "model.h"
 
+#include <stdio.h>
+
 static struct bed b;
 
 static void setup(void)
@@ -153,6 +155,78 @@ START_TEST(layers_have_a_limit)
 }
 END_TEST
 
+/* The layer that is one too deep is what the message points at, however it is written. */
+START_TEST(too_deep_is_placed)
+{
+    static const char filter[] = "class(dt) bloom_dtable ", more[] = "config [ \"base\" ";
+    static const char more_of_base[] = "\"base_config\" config [ \"base\" ";
+    char text[4000] = "", says[80];
+    struct lladd_dtable_config *c;
+    const char *worst = NULL;
+    for (int depth = 1; depth <= 40; depth++) {
+        size_t at = strlen(text);
+        const char *how = depth == 1 ? more : more_of_base;
+        bool last = depth == 33 + 3 * (_i / 2);
+        worst = depth == 33 ? text + at : worst;
+        (void)snprintf(text + at, sizeof text - at, "%s%s", filter, last ? "" : how);
+        if (!last)
+            continue;
+        if (_i % 2) /* with parameters, which end its line */
+            (void)strcat(text, "\"base_config\" config [ \"bits_per_key\" int 9 ]");
+        for (int i = 1; i < depth; i++)
+            (void)strcat(text, " ]");
+        break;
+    }
+    ck_assert_ptr_nonnull(worst);
+    (void)snprintf(says, sizeof says, "line 1, column %d: more than 32 layers, one below the other",
+                   (int)(worst - text) + 11);
+    ck_assert_int_eq(lladd_dtable_config_parse(b.db, text, &c, &b.err), LLADD_BAD_CONFIG);
+    ck_assert_str_eq(b.err.message, says);
+}
+END_TEST
+
+/* Many beside each other have a limit, too: what has more could not be built. */
+START_TEST(all_layers_have_a_limit)
+{
+    static const char group[] = " class(dt) exist_dtable config [ \"base\" class(dt) "
+                                "linear_dtable \"tombstones\" class(dt) linear_dtable ]";
+    enum { GROUPS = 340, MOST = 2 + 3 * GROUPS + 2 }; /* layers: 1024 */
+    struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
+    struct lladd_dtable_config *c;
+    struct lladd_dtable_run_builder *run;
+    char *text = malloc((GROUPS + 4) * (sizeof group + 8) + 200), *p = text;
+    ck_assert_int_eq(MOST, 1024);
+    p += sprintf(p, "class(dt) column_dtable config [ \"base\" class(dt) linear_dtable\n\"groups\" "
+                    "layers [");
+    for (int i = 0; i < GROUPS; i++)
+        p += sprintf(p, "%s", group);
+    for (int i = 0; i < 2 + _i; i++)
+        p += sprintf(p, " class(dt) linear_dtable");
+    p += sprintf(p, " ] \"columns\" words [");
+    for (int i = 0; i < GROUPS + 2 + _i; i++)
+        p += sprintf(p, " \"%d\"", i);
+    (void)sprintf(p, " ] ]");
+    int rc = lladd_dtable_config_parse(b.db, text, &c, &b.err);
+    ck_assert_int_eq(rc, _i ? LLADD_BAD_CONFIG : 0);
+    if (_i) {
+        ck_assert_str_eq(b.err.message, "line 1, column 11: more than 1024 layers");
+    } else {
+        struct lladd_txn *txn = bed_begin(&b);
+        lladd_pageno root;
+        o.type = LLADD_DTABLE_U32;
+        o.config = c;
+        ok(txn, lladd_dtable_run_begin(txn, &o, &run));
+        ok(txn, lladd_dtable_run_finish(run, &root));
+        commit(txn);
+        struct lladd_dtable *t;
+        ok_db(&b, lladd_dtable_run_open(b.db, root, &t, &b.err));
+        lladd_dtable_close(t);
+        lladd_dtable_config_free(c);
+    }
+    free(text);
+}
+END_TEST
+
 #define IN_ARRAY "class(dt) array_dtable config [ "
 static const struct {
     const char *text, *says;
@@ -281,6 +355,8 @@ int main(void)
     tcase_add_test(tc, is_made_by_calls);
     tcase_add_test(tc, a_layer_is_in_one_place);
     tcase_add_loop_test(tc, layers_have_a_limit, 0, 2);
+    tcase_add_loop_test(tc, too_deep_is_placed, 0, 4);
+    tcase_add_loop_test(tc, all_layers_have_a_limit, 0, 2);
     tcase_add_loop_test(tc, wrong_ones_are_explained, 0, sizeof wrong / sizeof wrong[0]);
     tcase_add_test(tc, memory_runs_out);
     tcase_add_loop_test(tc, memory_and_overlays, 0, 3);

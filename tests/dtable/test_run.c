@@ -240,89 +240,6 @@ START_TEST(long_keys_and_values)
 }
 END_TEST
 
-/* ---- comparators ----------------------------------------------------------------------------- */
-
-static int backwards(void *ctx, struct lladd_span x, struct lladd_span y)
-{
-    (void)ctx;
-    size_t n = x.len < y.len ? x.len : y.len;
-    int c = n ? memcmp(y.data, x.data, n) : 0;
-    return c ? c : y.len < x.len ? -1 : y.len > x.len;
-}
-/* Letters without their case. */
-static int caseless(void *ctx, struct lladd_span x, struct lladd_span y)
-{
-    const unsigned char *p = x.data, *q = y.data;
-    (void)ctx;
-    for (size_t i = 0; i < x.len && i < y.len; i++)
-        if ((p[i] | 32) != (q[i] | 32))
-            return (p[i] | 32) - (q[i] | 32);
-    return x.len < y.len ? -1 : x.len > y.len;
-}
-static uint64_t caseless_hash(void *ctx, struct lladd_span x)
-{
-    const unsigned char *p = x.data;
-    uint64_t h = 7;
-    (void)ctx;
-    for (size_t i = 0; i < x.len; i++)
-        h = h * 31 + (p[i] | 32);
-    return h;
-}
-static const struct lladd_dtable_comparator reverse = {sizeof reverse, "reverse", NULL, backwards,
-                                                       NULL};
-static const struct lladd_dtable_comparator no_case = {sizeof no_case, "no-case", NULL, caseless,
-                                                       caseless_hash};
-
-/* Trap 29: one that is missing is missed, keys that only compare equal are found through a filter,
- * too. */
-START_TEST(trap_29_comparators)
-{
-    struct lladd_txn *txn = bed_begin(&b);
-    struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
-    struct lladd_dtable_run_builder *run;
-    lladd_pageno roots[2];
-    const char *names[] = {"reverse", "no-case"};
-    static const char *const words[2][3] = {{"c", "B", "A"}, {"a", "B", "c"}};
-    o.type = LLADD_DTABLE_BYTES;
-    o.text = "class(dt) bloom_dtable config [ \"base\" class(dt) linear_dtable ]";
-    o.comparator = "reverse";
-    refuses(txn, LLADD_NO_COMPARATOR, lladd_dtable_run_begin(txn, &o, &run));
-    ok_db(&b, lladd_dtable_comparator_add(b.db, &reverse, &b.err));
-    ok_db(&b, lladd_dtable_comparator_add(b.db, &no_case, &b.err));
-    ok_db(&b, lladd_dtable_comparator_add(b.db, &no_case, &b.err));
-    struct lladd_dtable_comparator other = no_case;
-    ck_assert_int_eq(lladd_dtable_comparator_add(b.db, &other, &b.err), LLADD_EXISTS);
-    for (int i = 0; i < 2; i++) {
-        o.comparator = names[i];
-        ok(txn, lladd_dtable_run_begin(txn, &o, &run));
-        for (int w = 0; w < 3; w++) {
-            struct lladd_dtable_key k = lladd_dtable_bytes(words[i][w], 1);
-            struct lladd_dtable_value v = lladd_dtable_value(words[i][w], 1);
-            ok(txn, lladd_dtable_run_add(run, &k, &v));
-        }
-        ok(txn, lladd_dtable_run_finish(run, &roots[i]));
-    }
-    commit(txn);
-    bed_close(&b);
-    bed_open(&b);
-    struct lladd_dtable *t;
-    ck_assert_int_eq(lladd_dtable_run_open(b.db, roots[0], &t, &b.err), LLADD_NO_COMPARATOR);
-    ck_assert_ptr_nonnull(strstr(b.err.message, "reverse"));
-    ok_db(&b, lladd_dtable_comparator_add(b.db, &reverse, &b.err));
-    ok_db(&b, lladd_dtable_comparator_add(b.db, &no_case, &b.err));
-    for (int i = 0; i < 2; i++) {
-        t = open_run(&b, roots[i]);
-        for (const char *w = "aBcC"; *w; w++) {
-            struct lladd_dtable_key k = lladd_dtable_bytes(w, 1);
-            int rc = lladd_dtable_get(t, &k, NULL, 0, NULL, &b.err);
-            ck_assert_int_eq(rc, i || *w == 'B' || *w == 'c' ? 0 : LLADD_NOT_FOUND);
-        }
-        ok_db(&b, lladd_dtable_run_check(t, &b.err));
-        lladd_dtable_close(t);
-    }
-}
-END_TEST
-
 /* ---- traps ----------------------------------------------------------------------------------- */
 
 /* Trap 3: filters and indexes have the keys of tombstones. Trap 4: a tombstone ends the search.
@@ -825,7 +742,6 @@ int main(void)
     tcase_add_test(tc, keys_that_are_none);
     tcase_add_test(tc, strings_and_bytes_that_are_none);
     tcase_add_test(tc, long_keys_and_values);
-    tcase_add_test(tc, trap_29_comparators);
     tcase_add_test(tc, trap_3_4_5_tombstones_hide);
     tcase_add_test(tc, trap_6_7_reserved_values);
     tcase_add_test(tc, trap_9_10_placeholders);
