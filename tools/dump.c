@@ -15,6 +15,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char usage[] =
     "usage: lladd dump [--salvage] [--json] [--ops FILE.so] [--memory BYTES] DIRECTORY [ROOT...]\n"
@@ -37,7 +38,7 @@ static const char usage[] =
 enum { SALVAGE = TOOL_OWN };
 
 static const struct option options[] = {
-    TOOL_COMMON, {"salvage", no_argument, NULL, SALVAGE}, {NULL, 0, NULL, 0}};
+    TOOL_COMMON, TOOL_BOUNDED, {"salvage", no_argument, NULL, SALVAGE}, {NULL, 0, NULL, 0}};
 
 #define PIECE 1024u      /* bytes of a blob per line */
 #define CHUNK (1u << 16) /* bytes read at a time */
@@ -49,7 +50,7 @@ struct named {
 };
 
 struct dumping {
-    const struct tool *t;
+    struct tool *t;
     struct lladd_db *db;
     struct dump_out out;
     struct lladd_error *err;
@@ -62,6 +63,7 @@ struct dumping {
     const char *name;  /* name of the current structure */
     bool counting;     /* nothing is written; `counted` is the number of items */
     uint64_t counted;
+    uint64_t done, all; /* items of it written so far; all its items, 0: unknown */
 };
 
 static int take(void *ctx, int option, const char *value)
@@ -85,6 +87,7 @@ LLADD_PRINTF(2, 3) static void leave_out(struct dumping *d, const char *fmt, ...
 {
     va_list args;
     va_start(args, fmt);
+    tool_progress_end(d->t);
     fprintf(stderr, "lladd dump: ");
     vfprintf(stderr, fmt, args);
     fprintf(stderr, ": %s\n", d->err->message);
@@ -124,6 +127,11 @@ static int find_kinds(struct dumping *d)
     int rc = 0;
     for (size_t i = 0; i < d->names.len && !rc; i++) {
         struct named *n = ll_vec_at(&d->names, i);
+        if (strcmp(n->name, LLADD_REGIONS_ROOT) == 0) {
+            fprintf(stderr, "lladd dump: \"%s\" is left out: it lists pages of this database\n",
+                    n->name);
+            continue;
+        }
         rc = kind_of(d, n);
         if (pass(d, rc)) {
             leave_out(d, "\"%s\" is left out", n->name);
@@ -195,6 +203,8 @@ static int room(struct dumping *d, size_t size)
 
 static void write_head(struct dumping *d, const struct dump_head *h)
 {
+    d->done = 0;
+    d->all = h->count;
     if (d->counting)
         return;
     if (!d->t->json) {
@@ -218,8 +228,20 @@ static void write_tail(struct dumping *d)
         dump_tail(&d->out);
 }
 
+/* An item was read. If the text goes to a terminal, it shows the progress itself. */
+static void tell_item(struct dumping *d, uint64_t items)
+{
+    char text[64];
+    d->done += items;
+    if (d->t->progress.on) {
+        snprintf(text, sizeof text, "%.40s%s", d->name, d->counting ? ", counting" : "");
+        tool_progress(d->t, text, d->done, d->all);
+    }
+}
+
 static void write_item(struct dumping *d, const char *what, struct lladd_span s)
 {
+    tell_item(d, strcmp(what, "bytes") == 0 ? s.len : 1);
     if (d->counting)
         d->counted++;
     else if (d->t->json)
@@ -234,6 +256,7 @@ static void write_item(struct dumping *d, const char *what, struct lladd_span s)
 
 static void write_pair(struct dumping *d, struct lladd_span key, struct lladd_span value)
 {
+    tell_item(d, 1);
     if (d->counting)
         d->counted++;
     else if (d->t->json)
@@ -441,6 +464,7 @@ static int dump_one(struct dumping *d, const struct named *n)
     struct dump_head h = {.kind = n->kind->name};
     snprintf(h.name, sizeof h.name, "%s", n->name);
     d->name = n->name;
+    d->done = d->all = 0;
     int rc = how[n->kind->id](d, &h, lladd_page_of(n->page));
     if (!rc && !d->t->json && d->out.count != h.count)
         rc = lladd_error_set(d->err, LLADD_CORRUPT_PAGE,
@@ -462,7 +486,11 @@ static int dump_all(struct dumping *d)
         const struct named *n = ll_vec_at(&d->names, i);
         if (n->kind)
             rc = dump_one(d, n);
-        if (pass(d, rc)) { /* its root: before that nothing of it was written */
+        if (rc == LLADD_DESTROYED) { /* it is partly destroyed, in steps */
+            fprintf(stderr, "lladd dump: \"%s\" is left out: it is being destroyed\n", n->name);
+            rc = 0;
+        }
+        if (pass(d, rc)) { /* its root is damaged: nothing was written yet */
             leave_out(d, "\"%s\" is left out", n->name);
             rc = 0;
         }
@@ -494,6 +522,7 @@ int tool_dump(int argc, char **argv)
     int code;
     if (tool_parse(&t, argc, argv, options, take, &d, 0, &code))
         return tool_end(&t, code);
+    t.progress.on = t.progress.on && !isatty(STDOUT_FILENO);
     int rc = open_to_look(&t, &d, &peek, &err);
     if (rc)
         return tool_end(&t, tool_failed(&t, &err));

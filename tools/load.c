@@ -48,6 +48,8 @@ static const struct option options[] = {TOOL_COMMON,
 #define CHUNK (1u << 18) /* bytes of an array or a blob that are written at once */
 
 struct loading {
+    struct tool *tool;
+    uint64_t done; /* records of the current structure */
     bool create, replace;
     uint64_t batch;
     struct lladd_db *db;
@@ -220,6 +222,7 @@ static int head(void *ctx, const struct dump_head *h, struct lladd_error *err)
     l->head = *h;
     l->at = 0;
     l->len = 0;
+    l->done = 0;
     int rc = check_name(l, err);
     rc = rc ? rc : begin(l, err);
     if (rc)
@@ -291,6 +294,17 @@ static int insert(struct loading *l, struct lladd_span key, struct lladd_span va
     return of_txn(l, rc, err);
 }
 
+static void tell_record(struct loading *l)
+{
+    bool counted = l->kind->id == TOOL_HASH || l->kind->id == TOOL_LIST;
+    char text[64];
+    l->done++;
+    if (l->tool->progress.on) {
+        snprintf(text, sizeof text, "%.40s", l->head.name);
+        tool_progress(l->tool, text, counted ? l->done : l->at, l->head.count);
+    }
+}
+
 static int record(void *ctx, struct lladd_span s, struct lladd_span value, struct lladd_error *err)
 {
     struct loading *l = ctx;
@@ -305,6 +319,7 @@ static int record(void *ctx, struct lladd_span s, struct lladd_span value, struc
     if (rc)
         return rc;
     l->records++;
+    tell_record(l);
     if (!l->batch || ++l->in_txn < l->batch)
         return 0;
     rc = flush(l, err);
@@ -416,7 +431,7 @@ static int run(struct tool *t, struct loading *l, FILE *from)
 int tool_load(int argc, char **argv)
 {
     struct tool t = {.verb = "load", .usage = usage, .more = 1};
-    struct loading l = {.create = false};
+    struct loading l = {.tool = &t};
     int code;
     if (tool_parse(&t, argc, argv, options, take, &l, 0, &code))
         return tool_end(&t, code);

@@ -187,6 +187,8 @@ static void print_rows_json(const struct ll_vec *rows)
 enum { ENOUGH = 1 }; /* error codes are negative, so this is none */
 
 struct walk {
+    struct tool *tool;
+    struct lladd_inspect *view;
     const struct args *args;
     struct tool_line line;
     struct ll_vec rows;
@@ -218,6 +220,8 @@ static lladd_lsn first_of_last(const struct walk *w)
 static int see(void *ctx, const struct lladd_inspect_record *r)
 {
     struct walk *w = ctx;
+    if (w->noting || w->args->stats)
+        tool_progress_log(w->tool, w->view, r->entry.lsn);
     if (w->args->by_to && r->entry.lsn.v >= w->args->to)
         return ENOUGH;
     if (!wanted(w->args, &r->entry))
@@ -308,11 +312,11 @@ static int foot(const struct tool *t, struct lladd_inspect *view, int rc,
     return ended && info.log_end_kind != LLADD_LOG_END_DAMAGED ? TOOL_FINE : TOOL_FINDINGS;
 }
 
-static int run(const struct tool *t, const struct args *a, struct lladd_inspect *view)
+static int run(struct tool *t, const struct args *a, struct lladd_inspect *view)
 {
     struct ll_env env;
     struct lladd_error err = LLADD_ERROR_INIT;
-    struct walk w = {.args = a};
+    struct walk w = {.tool = t, .view = view, .args = a};
     ll_env_init(&env, NULL, NULL, false);
     ll_vec_init(&w.rows, &env, sizeof(struct row));
     ll_vec_init(&w.last, &env, sizeof(lladd_lsn));
@@ -320,6 +324,7 @@ static int run(const struct tool *t, const struct args *a, struct lladd_inspect 
     if (!a->stats)
         tool_line_header(&w.line);
     int rc = walk(&w, view, &err);
+    tool_progress_end(t);
     if (a->stats && w.rows.len) {
         qsort(w.rows.data, w.rows.len, sizeof(struct row), by_bytes);
         if (t->json)

@@ -55,9 +55,17 @@ static struct entry *find(struct ll_vec *list, uint32_t number)
     return NULL;
 }
 
+struct counting {
+    struct tool *tool;
+    struct lladd_inspect *view;
+    struct ll_vec *list;
+};
+
 static int count(void *ctx, const struct lladd_inspect_record *r)
 {
-    struct entry *e = r->number ? find(ctx, r->number) : NULL;
+    struct counting *c = ctx;
+    struct entry *e = r->number ? find(c->list, r->number) : NULL;
+    tool_progress_log(c->tool, c->view, r->entry.lsn);
     if (!e)
         return 0;
     if (strcmp(lladd_log_kind_name(r->entry.kind), "catalogue") == 0) {
@@ -149,11 +157,12 @@ static void print_all(const struct tool *t, struct ll_vec *list,
     }
 }
 
-static int run(const struct tool *t, struct lladd_inspect *view)
+static int run(struct tool *t, struct lladd_inspect *view)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     struct ll_env env;
     struct ll_vec list;
+    struct counting c = {t, view, &list};
     ll_env_init(&env, NULL, NULL, false);
     ll_vec_init(&list, &env, sizeof(struct entry));
     int rc = lladd_inspect_names(view, add_name, &list);
@@ -161,7 +170,8 @@ static int run(const struct tool *t, struct lladd_inspect *view)
         ll_vec_free(&list);
         return tool_fail(t, "out of memory");
     }
-    rc = lladd_inspect_log(view, lladd_lsn_of(0), count, &list, &err);
+    rc = lladd_inspect_log(view, lladd_lsn_of(0), count, &c, &err);
+    tool_progress_end(t);
     print_all(t, &list, view);
     ll_vec_free(&list);
     if (rc)

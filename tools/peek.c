@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -46,11 +47,16 @@ int tool_peek(struct tool *t, struct tool_peek *p, struct lladd_error *err)
     if (rc)
         return rc;
     p->lock = hold_off(t->dir);
-    rc = lladd_device_overlay(p->disk, &p->overlay);
+    const char *dir = getenv("TMPDIR");
+    rc = lladd_device_overlay_bounded(p->disk, t->memory / 4, dir && *dir ? dir : "/var/tmp",
+                                      &p->overlay);
     if (rc) {
         lladd_error_set(err, rc, "out of memory");
     } else {
         struct lladd_options o = t->options;
+        o.cache_bytes = t->memory / 4;
+        o.recovery_bytes = t->memory / 8;
+        o.redo_threads = 1; /* no threads; more would only read the log more often */
         o.device = p->overlay;
         o.flags = LLADD_OPT_MUST_EXIST | LLADD_OPT_NO_THREADS;
         rc = lladd_open(t->dir, &o, &p->db, err);

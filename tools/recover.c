@@ -38,25 +38,33 @@ static int take(void *ctx, int option, const char *value)
 /* ---- recovery ------------------------------------------------------------------------------- */
 
 struct transcript {
+    struct tool *tool;
     json_t *lines; /* with --json; else NULL */
 };
 
 static void hear(void *ctx, const char *line)
 {
     struct transcript *tr = ctx;
+    tool_progress_end(tr->tool);
     if (tr->lines)
         json_array_append_new(tr->lines, json_string(line));
     else
         printf("%s\n", line);
 }
 
+static void tell_phase(void *ctx, enum lladd_phase phase, lladd_lsn at, unsigned percent)
+{
+    tool_progress_phase(((struct transcript *)ctx)->tool, phase, at, percent);
+}
+
 static int recover(struct tool *t)
 {
-    struct transcript tr = {t->json ? json_array() : NULL};
+    struct transcript tr = {t, t->json ? json_array() : NULL};
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_stats s = {.struct_size = sizeof s};
     struct lladd_db *db;
     t->options.transcript = hear;
+    t->options.progress = tell_phase;
     t->options.callback_ctx = &tr;
     int rc = tool_open(t, &db, &err);
     if (rc) {
@@ -92,6 +100,7 @@ struct winner {
 };
 
 struct plan {
+    struct tool *tool;
     struct lladd_inspect *view;
     struct ll_env env;
     struct lladd_inspect_info info;
@@ -177,6 +186,7 @@ static int see_if_read(void *ctx, const struct lladd_inspect_record *r)
 {
     struct plan *p = ctx;
     uint64_t lsn = r->entry.lsn.v;
+    tool_progress_log(p->tool, p->view, r->entry.lsn);
     uint64_t from = p->info.redo.v < p->info.checkpoint.v && !p->info.clean ? p->info.redo.v
                                                                             : p->info.checkpoint.v;
     if (lsn >= from)
@@ -293,9 +303,9 @@ static int make_plan(struct plan *p, struct lladd_error *err)
     return p->no_memory ? LLADD_NO_MEMORY : rc ? rc : named;
 }
 
-static int dry_run(const struct tool *t)
+static int dry_run(struct tool *t)
 {
-    struct plan p = {.info = {.struct_size = sizeof p.info}};
+    struct plan p = {.tool = t, .info = {.struct_size = sizeof p.info}};
     struct lladd_error err = LLADD_ERROR_INIT;
     int code = tool_inspect(t, &p.view);
     if (code)
@@ -308,6 +318,7 @@ static int dry_run(const struct tool *t)
     ll_map_init(&p.used, &p.env);
     ll_map_init(&p.seen, &p.env);
     int rc = make_plan(&p, &err);
+    tool_progress_end(t);
     if (p.no_memory) {
         code = tool_fail(t, "out of memory");
     } else {

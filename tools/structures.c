@@ -3,6 +3,7 @@
  * an owner. Works on the database as recovered in memory (peek.c). */
 #include "tool.h"
 
+#include "util/held.h"
 #include "util/vec.h"
 
 #include <inttypes.h>
@@ -15,20 +16,22 @@
 
 struct root {
     char name[LLADD_MANAGED_NAME_MAX + 1]; /* or of a managed table */
-    uint64_t page;
+    uint64_t page, second; /* the words of its value */
 };
 
 struct walk {
+    struct tool *tool;
     struct lladd_db *db;
     lladd_finding_fn *found;
     void *ctx;
     struct tool_structures *out;
     struct lladd_error *err;
     struct ll_vec roots;  /* struct root */
-    unsigned char *owned; /* a bit a page */
-    uint64_t pages;
-    const struct root *at;        /* whose pages are being listed */
-    const struct tool_kind *kind; /* and what it is */
+    unsigned char *owned; /* one bit per page */
+    uint64_t pages, found_pages;
+    const struct root *at;        /* the root of the pages being listed */
+    const struct tool_kind *kind; /* the kind of its structure */
+    int stopped;                  /* the result of `own`, if it was not 0 */
 };
 
 /* ---- reporting ------------------------------------------------------------------------------ */
@@ -53,16 +56,25 @@ static int report(struct walk *w, int kind, int code, uint64_t page, const char 
 static int broken(struct walk *w, const struct lladd_error *err)
 {
     char text[600];
-    if (lladd_code_root(err->code) == LLADD_ROOT_RESOURCE) {
+    if (tool_ran_out(err->code)) {
         *w->err = *err;
         return err->code;
     }
-    bool unknown = err->code == LLADD_BAD_CONFIG || err->code == LLADD_NO_COMPARATOR;
+    bool unknown = err->code == LLADD_BAD_CONFIG || err->code == LLADD_NO_COMPARATOR ||
+                   err->code == LLADD_OTHER_ORDER ||
+                   lladd_code_root(err->code) == LLADD_ROOT_RETRY;
     snprintf(text, sizeof text, "%s \"%s\"%s: %s", w->kind->name, w->at->name,
              unknown ? " cannot be checked here" : "", err->message);
     w->out->unchecked += unknown;
     return report(w, unknown ? LLADD_FINDING_NOTE : LLADD_FINDING_DAMAGE, err->code,
                   err->page.v == LLADD_NO_PAGE ? w->at->page : err->page.v, text);
+}
+
+bool tool_ran_out(int code)
+{
+    enum lladd_root root = lladd_code_root(code);
+    return root == LLADD_ROOT_RESOURCE ||
+           (root == LLADD_ROOT_POISONED && code != LLADD_UNDO_FAILED);
 }
 
 static int broken_page(struct walk *w, uint64_t page, const char *what)
@@ -85,10 +97,18 @@ static void set_owned(struct walk *w, uint64_t page)
     w->owned[page / 8] = (unsigned char)(w->owned[page / 8] | 1u << (page % 8));
 }
 
-static int own(void *ctx, lladd_pageno page)
+/* Shows the progress after a page of the current structure was found. */
+static void tell_page(struct walk *w)
 {
-    struct walk *w = ctx;
+    enum { TELL_EVERY = 0x400 };
+    if (++w->found_pages % TELL_EVERY == 0)
+        tool_progress(w->tool, "pages of structures", w->found_pages, w->pages);
+}
+
+static int own_page(struct walk *w, lladd_pageno page)
+{
     enum lladd_page_use use;
+    tell_page(w);
     if (page.v >= w->pages)
         return broken_page(w, page.v, "is its own, but beyond the end of the page file");
     int rc = lladd_page_use(w->db, page, &use, w->err);
@@ -102,7 +122,16 @@ static int own(void *ctx, lladd_pageno page)
     return 0;
 }
 
-/* The catalogue's own pages: a chain that begins with the root page. */
+/* Stores its result, since an extension's function may not pass it on. */
+static int own(void *ctx, lladd_pageno page)
+{
+    struct walk *w = ctx;
+    int rc = w->stopped ? w->stopped : own_page(w, page);
+    w->stopped = rc;
+    return rc;
+}
+
+/* Marks the pages of the root catalog: a chain that begins with the root page. */
 static int own_catalogue(struct walk *w)
 {
     struct lladd_page *p;
@@ -126,6 +155,7 @@ static int gather(void *ctx, const char *name, struct lladd_root_value value)
         return LLADD_NO_MEMORY;
     snprintf(r->name, sizeof r->name, "%s", name);
     r->page = value.a;
+    r->second = value.b;
     return 0;
 }
 
@@ -156,21 +186,138 @@ static int not_checked(struct walk *w)
     return report(w, LLADD_FINDING_NOTE, 0, w->at->page, text);
 }
 
-/* The pages even of one that is not in order: they are not for others, and not lost. */
+static void tell_root(struct walk *w, size_t i)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%s %.40s", w->kind->name, w->at->name);
+    tool_progress(w->tool, text, i, w->roots.len);
+}
+
+/* ---- structures of extensions ---------------------------------------------------------------- */
+
+static const struct tool_kind nothing = {.name = "root"};
+
+static int count_extended(struct walk *w, const char *name)
+{
+    struct tool_structures *out = w->out;
+    if (!out->extended && !(out->extended = json_object()))
+        return LLADD_NO_MEMORY;
+    json_int_t n = json_integer_value(json_object_get(out->extended, name));
+    return json_object_set_new(out->extended, name, json_integer(n + 1)) ? LLADD_NO_MEMORY : 0;
+}
+
+/* Has the extension's callback only read? If not, its results, and anything found after it, are
+ * worthless. */
+static int has_read_only(struct walk *w, const char *call, const struct lladd_stats *before)
+{
+    struct lladd_stats now = {.struct_size = sizeof now};
+    bool held = ll_held_pages(w->db);
+    int rc = held ? 0 : lladd_stats(w->db, &now); /* waits for kept latches */
+    if (rc)
+        return lladd_error_set(w->err, rc, "the statistics cannot be read");
+    const char *fault = held                                ? "holds a page when it returns"
+                        : now.log_tail != before->log_tail ? "has changed the database"
+                        : now.active != before->active     ? "has left a transaction open"
+                                                           : NULL;
+    return fault ? lladd_error_set(w->err, LLADD_BAD_STATE, "%s of \"%s\", for root \"%s\", %s",
+                                   call, w->kind->name, w->at->name, fault)
+                 : 0;
+}
+
+/* A callback has failed with rc, and may not have set *err. */
+static int failed(struct walk *w, const char *call, int rc, struct lladd_error *err)
+{
+    if (lladd_code_root(rc) == LLADD_ROOT_NONE)
+        lladd_error_set(err, LLADD_CORRUPT_PAGE, "%s has returned %d", call, rc);
+    else if (err->code != rc)
+        lladd_error_set(err, rc, "%s: %s", call, lladd_code_text(rc));
+    return broken(w, err);
+}
+
+static uint64_t said_of(const struct walk *w)
+{
+    return w->out->damage + w->out->unchecked;
+}
+
+/* If a finding about the structure was already reported, a failure to list its pages is not
+ * reported again. */
+static int list_extended(struct walk *w, const struct lladd_structure *s,
+                         struct lladd_root_value value, const struct lladd_stats *before,
+                         uint64_t said)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    if (!s->pages) {
+        w->out->unlisted = true;
+        return 0;
+    }
+    w->stopped = 0;
+    int rc = s->pages(s->ctx, w->db, value, own, w, &err);
+    int misuse = has_read_only(w, "pages", before);
+    if (misuse || w->stopped)
+        return misuse ? misuse : w->stopped;
+    if (!rc)
+        return 0;
+    w->out->unlisted = true;
+    return said_of(w) > said ? 0 : failed(w, "pages", rc, &err);
+}
+
+static int check_extended(struct walk *w, const struct lladd_structure *s)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_root_value value = {w->at->page, w->at->second};
+    struct lladd_stats before = {.struct_size = sizeof before};
+    const struct tool_kind kind = {.name = s->name};
+    uint64_t said_before = said_of(w);
+    w->kind = &kind;
+    int rc = count_extended(w, s->name);
+    if (!rc)
+        rc = lladd_stats(w->db, &before);
+    if (!rc) {
+        int said = s->check(s->ctx, w->db, value, &err);
+        rc = has_read_only(w, "check", &before);
+        if (!rc && said)
+            rc = failed(w, "check", said, &err);
+    }
+    if (!rc)
+        rc = list_extended(w, s, value, &before, said_before);
+    w->kind = &nothing;
+    return rc;
+}
+
+/* ---- every root ----------------------------------------------------------------------------- */
+
+/* Is it another name of a structure that was already checked? */
+static bool is_alias(const struct walk *w, size_t i, const struct lladd_structure *s)
+{
+    for (size_t k = 0; k < i; k++) {
+        const struct root *r = ll_vec_at((struct ll_vec *)(uintptr_t)&w->roots, k);
+        if (r->page == w->at->page && (!s || r->second == w->at->second))
+            return true;
+    }
+    return false;
+}
+
+/* Pages of a damaged structure are listed, too: they have an owner and are not lost. */
 static int check_root(struct walk *w, size_t i)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
+    const struct lladd_structure *s = NULL;
     w->at = ll_vec_at(&w->roots, i);
-    for (size_t k = 0; k < i; k++)
-        if (((struct root *)ll_vec_at(&w->roots, k))->page == w->at->page)
-            return 0; /* another name of the same */
-    int rc = tool_kind_of(w->db, w->at->page, &w->kind, &err);
+    struct lladd_root_value value = {w->at->page, w->at->second};
+    int rc = lladd_structure_find(w->db, w->at->name, value, &s, &err);
+    if (is_alias(w, i, s))
+        return 0;
+    if (!rc && s)
+        return check_extended(w, s);
+    err = (struct lladd_error)LLADD_ERROR_INIT;
+    rc = tool_kind_of(w->db, w->at->page, &w->kind, &err);
     if (rc || !w->kind) {
         w->out->others++;
         *w->err = err;
         return lladd_code_root(rc) == LLADD_ROOT_RESOURCE ? rc : not_checked(w);
     }
     w->out->checked[w->kind->id]++;
+    tell_root(w, i);
     rc = w->kind->check(w->db, lladd_page_of(w->at->page), &err);
     if (rc && (rc = broken(w, &err)) != 0)
         return rc;
@@ -254,7 +401,35 @@ static int check_all_managed(struct walk *w)
     return broken(w, &err);
 }
 
-/* ---- what is left --------------------------------------------------------------------------- */
+/* ---- regions -------------------------------------------------------------------------------- */
+
+static const struct tool_kind region_kind = {.name = "region"};
+
+static int own_region(void *ctx, const struct lladd_region *r)
+{
+    int rc = 0;
+    for (uint64_t i = 0; i < r->pages && !rc; i++)
+        rc = own(ctx, lladd_page_of(r->first.v + i));
+    return rc;
+}
+
+/* The regions' catalog is a table that a root points to; the pages listed in it are handled here.
+ */
+static int check_regions(struct walk *w)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct root root = {.name = LLADD_REGIONS_ROOT};
+    w->kind = &region_kind;
+    w->at = &root;
+    uint64_t damage = w->out->damage;
+    int rc = lladd_region_each(w->db, own_region, w, &err);
+    if (!rc || !err.code || w->out->damage > damage)
+        return rc;
+    w->out->unlisted = true;
+    return broken(w, &err);
+}
+
+/* ---- pages without an owner ----------------------------------------------------------------- */
 
 struct ranges {
     char text[256];
@@ -318,6 +493,7 @@ static int judge(struct walk *w)
         rc = lladd_stats(w->db, &s);
     for (int i = 0; i < TOOL_KINDS; i++)
         known += w->out->checked[i];
+    known += json_object_size(w->out->extended);
     if (rc || !w->out->unowned || !known || w->out->others || w->out->unlisted || s.in_doubt)
         return rc;
     w->out->leaked = w->out->unowned;
@@ -328,10 +504,10 @@ static int judge(struct walk *w)
     return report(w, TOOL_LEAK, 0, first, text);
 }
 
-int tool_structures_check(struct lladd_db *db, lladd_finding_fn *found, void *ctx,
+int tool_structures_check(struct tool *t, struct lladd_db *db, lladd_finding_fn *found, void *ctx,
                           struct tool_structures *out, struct lladd_error *err)
 {
-    struct walk w = {.db = db, .found = found, .ctx = ctx, .out = out, .err = err};
+    struct walk w = {.tool = t, .db = db, .found = found, .ctx = ctx, .out = out, .err = err};
     struct ll_env env;
     ll_env_init(&env, NULL, NULL, false);
     ll_vec_init(&w.roots, &env, sizeof(struct root));
@@ -345,8 +521,10 @@ int tool_structures_check(struct lladd_db *db, lladd_finding_fn *found, void *ct
     if (!rc)
         rc = check_all_managed(&w);
     if (!rc)
+        rc = check_regions(&w);
+    if (!rc)
         rc = judge(&w);
-    if (rc == LLADD_NO_MEMORY)
+    if (rc == LLADD_NO_MEMORY && err->code != rc)
         lladd_error_set(err, rc, "out of memory to check the structures");
     free(w.owned);
     ll_vec_free(&w.roots);

@@ -10,10 +10,13 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int tool_fail(const struct tool *t, const char *fmt, ...)
 {
     va_list ap;
+    if (t->progress.shown)
+        fprintf(stderr, "\r\033[K"); /* overwrites the progress line, which will be written again */
     fprintf(stderr, "lladd %s: ", t->verb);
     va_start(ap, fmt);
     vfprintf(stderr, fmt, ap);
@@ -136,10 +139,26 @@ static int set_aside_ids(int argc, char **argv)
     return n;
 }
 
+static bool take_memory(struct tool *t, const char *value)
+{
+    if (!tool_number("--memory", value, &t->memory))
+        return false;
+    if (t->memory >= TOOL_MEMORY_LEAST)
+        return true;
+    tool_fail(t, "--memory: at least %llu", TOOL_MEMORY_LEAST);
+    return false;
+}
+
 int tool_parse(struct tool *t, int argc, char **argv, const struct option *options,
                tool_option_fn *take, void *ctx, int wanted, int *exit_code)
 {
     t->options = (struct lladd_options)LLADD_OPTIONS_INIT;
+    t->memory = TOOL_MEMORY;
+    t->progress.on = isatty(STDERR_FILENO) == 1;
+    if (t->progress.on) {
+        t->options.progress = tool_progress_phase;
+        t->options.callback_ctx = t;
+    }
     *exit_code = TOOL_CANNOT;
     optind = 1;
     char name[32]; /* for getopt's messages */
@@ -154,6 +173,12 @@ int tool_parse(struct tool *t, int argc, char **argv, const struct option *optio
         }
         if (o == TOOL_JSON)
             t->json = true;
+        else if (o == TOOL_MEMORY_OPTION) {
+            if (!take_memory(t, optarg)) {
+                *exit_code = usage_error(t);
+                return 1;
+            }
+        }
         else if (o == TOOL_OPS)
             t->plugin = optarg;
         else if (o == '?' || !take || take(ctx, o, optarg)) {
@@ -177,6 +202,7 @@ int tool_parse(struct tool *t, int argc, char **argv, const struct option *optio
 
 int tool_end(struct tool *t, int exit_code)
 {
+    tool_progress_end(t);
     lladd_options_release(&t->options);
     if (fflush(stdout) || ferror(stdout)) {
         tool_fail(t, "cannot write the output: %s", strerror(errno));
@@ -198,9 +224,17 @@ int tool_open(struct tool *t, struct lladd_db **out, struct lladd_error *err)
     return lladd_open(t->dir, &t->options, out, err);
 }
 
+struct lladd_options tool_inspect_options(const struct tool *t)
+{
+    struct lladd_options o = t->options;
+    o.recovery_bytes = t->memory / 2;
+    return o;
+}
+
 int tool_inspect(const struct tool *t, struct lladd_inspect **out)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
-    int rc = lladd_inspect(t->dir, &t->options, out, &err);
+    struct lladd_options o = tool_inspect_options(t);
+    int rc = lladd_inspect(t->dir, &o, out, &err);
     return rc ? tool_error(t, &err) : 0;
 }

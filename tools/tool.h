@@ -18,20 +18,34 @@ enum tool_exit {
 
 /* ---- the command line ----------------------------------------------------------------------- */
 
+/* The progress line on a terminal. */
+struct tool_progress {
+    bool on;       /* standard error is a terminal */
+    bool shown;    /* the line is visible */
+    int64_t at_ms; /* when it was written */
+    char what[64]; /* the current step */
+};
+
 struct tool {
     const char *verb;
     const char *usage; /* the verb's help; its first line shows the synopsis */
     bool json;
     const char *dir;
     const char *plugin;           /* --ops */
-    struct lladd_options options; /* with what the plug-in registers */
-    int argc;                     /* arguments behind the directory */
+    struct lladd_options options; /* including what the plug-in registers */
+    struct tool_progress progress;
+    uint64_t memory;              /* memory limit in bytes: --memory, or TOOL_MEMORY */
+    int argc;                     /* arguments after the directory */
     char **argv;
     int more; /* number of further arguments allowed; set before tool_parse */
 };
 
-/* Values getopt_long returns for the common options; a verb's own begin at TOOL_OWN. */
-enum { TOOL_JSON = 256, TOOL_OPS, TOOL_HELP, TOOL_OWN };
+/* Values that getopt_long returns for the common options; a verb's own begin at TOOL_OWN. */
+enum { TOOL_JSON = 256, TOOL_OPS, TOOL_HELP, TOOL_MEMORY_OPTION, TOOL_OWN };
+/* For verbs that read large databases. */
+#define TOOL_BOUNDED {"memory", required_argument, NULL, TOOL_MEMORY_OPTION}
+#define TOOL_MEMORY (256ull << 20)
+#define TOOL_MEMORY_LEAST (64ull << 20)
 #define TOOL_COMMON \
     {"json", no_argument, NULL, TOOL_JSON}, {"ops", required_argument, NULL, TOOL_OPS}, \
     { \
@@ -49,7 +63,21 @@ int tool_parse(struct tool *, int argc, char **argv, const struct option *, tool
  * written. */
 int tool_end(struct tool *, int exit_code);
 
-/* A number, decimal or with 0x in front; false (and says so) if it is none. */
+/* Shows the progress on standard error, if that is a terminal: `done` of `all` of `what`, or only
+ * `what` if `all` is 0. Updates the line at most ten times a second, and whenever `what` changes.
+ */
+void tool_progress(struct tool *, const char *what, uint64_t done, uint64_t all);
+/* Erases the line, before other output to the terminal. */
+void tool_progress_end(struct tool *);
+/* For lladd_options.progress and lladd_inspect_progress; ctx is the struct tool. tool_parse sets
+ * the former. */
+void tool_progress_phase(void *ctx, enum lladd_phase, lladd_lsn at, unsigned percent);
+void tool_progress_view(void *ctx, const char *what, uint64_t done, uint64_t all);
+/* The same for a record that lladd_inspect_log passes on. */
+void tool_progress_log(struct tool *, const struct lladd_inspect *, lladd_lsn at);
+
+/* Parses a number, decimal or with 0x. Returns false, after reporting it, if the text is no number.
+ */
 bool tool_number(const char *what, const char *text, uint64_t *out);
 /* Prints "lladd <verb>: ..." to stderr; returns TOOL_CANNOT. */
 int tool_fail(const struct tool *, const char *fmt, ...) LLADD_PRINTF(2, 3);
@@ -71,7 +99,9 @@ struct tool_peek {
 };
 int tool_peek(struct tool *, struct tool_peek *, struct lladd_error *);
 void tool_peek_end(struct tool_peek *);
-/* Opens the view the verb works on; 0, or the exit code (it has been said why). */
+/* The options for a view: it has half of the verb's memory for pages of the log. */
+struct lladd_options tool_inspect_options(const struct tool *);
+/* Opens the view that the verb works on. Returns 0, or the exit code after reporting the error. */
 int tool_inspect(const struct tool *, struct lladd_inspect **);
 
 /* ---- formatting ------------------------------------------------------------------------------ */
@@ -166,11 +196,16 @@ struct tool_structures {
     uint64_t unowned;                /* allocated pages that belong to no structure */
     uint64_t leaked;                 /* those of them that have no other possible owner */
     uint64_t damage;                 /* findings */
-    bool unlisted;                   /* a structure could not say what its pages are */
+    bool unlisted;                   /* the pages of a structure could not be listed */
+    json_t *extended;                /* of extensions: name -> number; NULL: none */
 };
 enum { TOOL_LEAK = LLADD_FINDING_NOTE + 1 }; /* kind of a finding: pages are lost, not data */
-/* Checks all that the roots lead to. 0 also if there are findings. */
-int tool_structures_check(struct lladd_db *, lladd_finding_fn *, void *ctx,
+/* Does the error mean that a resource of this program ran out, rather than something about the
+ * stored data? That includes writes of a database that is recovered in memory. */
+bool tool_ran_out(int code);
+/* Checks everything that the roots point to. Returns 0 also if there are findings. The caller
+ * releases `extended`, after an error too. */
+int tool_structures_check(struct tool *, struct lladd_db *, lladd_finding_fn *, void *ctx,
                           struct tool_structures *, struct lladd_error *);
 
 /* ---- verbs ---------------------------------------------------------------------------------- */

@@ -38,7 +38,7 @@ static const char usage[] =
     "Exit status: 0 if all is well, 1 if there is damage, repair or leak, 2 if the directory\n"
     "cannot be read, 3 if there is none of these, but not every structure could be checked.\n";
 
-static const struct option options[] = {TOOL_COMMON, {NULL, 0, NULL, 0}};
+static const struct option options[] = {TOOL_COMMON, TOOL_BOUNDED, {NULL, 0, NULL, 0}};
 
 static const char *kind_name(unsigned kind)
 {
@@ -49,6 +49,7 @@ static const char *kind_name(unsigned kind)
 }
 
 struct told {
+    struct tool *tool;
     json_t *list;    /* with --json; else NULL */
     bool unreadable; /* something could not be read for lack of permission, memory or files */
 };
@@ -85,6 +86,7 @@ static int tell(void *ctx, const struct lladd_finding *f)
 {
     struct told *told = ctx;
     told->unreadable = told->unreadable || lladd_code_root(f->code) == LLADD_ROOT_RESOURCE;
+    tool_progress_end(told->tool);
     return told->list ? add_finding(told->list, f) : print_finding(f);
 }
 
@@ -92,7 +94,7 @@ static int tell(void *ctx, const struct lladd_finding *f)
 struct looked {
     struct tool_structures s;
     bool done;
-    bool unopened; /* for want of what only the application has */
+    bool in_use; /* by another process, so they were not checked */
     char why_not[320];
 };
 
@@ -115,6 +117,12 @@ static void print_structures(const struct looked *l)
         printf("%s%" PRIu64 " %s", comma, l->s.checked[i], names[i][l->s.checked[i] > 1]);
         comma = ", ";
     }
+    const char *name;
+    json_t *n;
+    json_object_foreach(l->s.extended, name, n) {
+        printf("%s%" JSON_INTEGER_FORMAT " %s", comma, json_integer_value(n), name);
+        comma = ", ";
+    }
     if (!*comma)
         printf("none");
     if (l->s.others)
@@ -130,13 +138,14 @@ static json_t *json_structures(const struct looked *l)
 {
     if (!l->done)
         return json_pack("{s:o}", "unchecked", tool_json_text(l->why_not));
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "arrays",
+    json_t *extended = l->s.extended ? json_incref(l->s.extended) : json_object();
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "arrays",
                      tool_json_u64(l->s.checked[TOOL_ARRAY]), "lists",
                      tool_json_u64(l->s.checked[TOOL_LIST]), "blobs",
                      tool_json_u64(l->s.checked[TOOL_BLOB]), "hash_tables",
                      tool_json_u64(l->s.checked[TOOL_HASH]), "runs",
-                     tool_json_u64(l->s.checked[TOOL_RUN]), "other_roots",
-                     tool_json_u64(l->s.others), "not_checked",
+                     tool_json_u64(l->s.checked[TOOL_RUN]), "extensions", extended,
+                     "other_roots", tool_json_u64(l->s.others), "not_checked",
                      tool_json_u64(l->s.unchecked), "unowned_pages", tool_json_u64(l->s.unowned));
 }
 
@@ -151,8 +160,9 @@ static void print_summary(const struct lladd_verified *v, const struct looked *l
     printf("\n");
     print_structures(l);
     if (v->damage + v->repair + l->s.leaked == 0)
-        printf(l->unopened ? "no damage in what was checked; it could not be opened here\n"
-                           : "no damage\n");
+        printf("no damage%s\n", l->done || l->in_use
+                                    ? ""
+                                    : " in what was checked; it could not be opened here");
     if (v->damage)
         printf("%" PRIu64 " damaged place%s\n", v->damage, v->damage == 1 ? "" : "s");
     if (v->repair)
@@ -208,7 +218,7 @@ static bool lacks_something(int code)
 {
     return code == LLADD_NO_OPERATION || code == LLADD_NO_COMPARATOR || code == LLADD_BAD_CONFIG ||
            code == LLADD_BAD_REGISTRATION || code == LLADD_BAD_ARGUMENT || code == LLADD_LOCKED ||
-           code == LLADD_NEWER_FORMAT;
+           code == LLADD_NEWER_FORMAT || code == LLADD_OTHER_ORDER;
 }
 
 /* Checks the structures. The files are stable only if no process has the database open, and
@@ -223,21 +233,21 @@ static int look_at_structures(struct tool *t, const struct lladd_inspect *view, 
     if (rc)
         return rc;
     if (i.in_use == 1) {
+        l->in_use = true;
         snprintf(l->why_not, sizeof l->why_not, "the database is in use");
         return 0;
     }
     rc = tool_peek(t, &peek, err);
     if (!rc) {
         l->done = true;
-        rc = tool_structures_check(peek.db, tell, told, &l->s, err);
+        rc = tool_structures_check(t, peek.db, tell, told, &l->s, err);
         v->damage += l->s.damage;
         tool_peek_end(&peek);
         return rc;
     }
     snprintf(l->why_not, sizeof l->why_not, "%s", err->message);
-    told->unreadable = told->unreadable || lladd_code_root(rc) == LLADD_ROOT_RESOURCE;
-    l->unopened = lacks_something(rc);
-    if (!l->unopened && lladd_code_root(rc) != LLADD_ROOT_RESOURCE && v->damage == 0) {
+    told->unreadable = told->unreadable || tool_ran_out(rc);
+    if (!lacks_something(rc) && !tool_ran_out(rc) && v->damage == 0) {
         struct lladd_finding f = {LLADD_FINDING_DAMAGE, rc, ".", UINT64_MAX, err->lsn, err->page,
                                   err->message};
         v->damage++;
@@ -256,15 +266,18 @@ int tool_verify(int argc, char **argv)
     int code;
     if (tool_parse(&t, argc, argv, options, NULL, NULL, 0, &code))
         return tool_end(&t, code);
-    if (lladd_inspect(t.dir, &t.options, &view, &err))
+    struct lladd_options look = tool_inspect_options(&t);
+    if (lladd_inspect(t.dir, &look, &view, &err))
         return tool_end(&t, is_damage(&err) ? report_control(&t, &err) : tool_error(&t, &err));
-    struct told told = {.list = t.json ? json_array() : NULL};
+    struct told told = {.tool = &t, .list = t.json ? json_array() : NULL};
+    lladd_inspect_progress(view, tool_progress_view, &t);
     int rc = lladd_inspect_verify(view, tell, &told, &v, &err);
     if (!rc)
         rc = look_at_structures(&t, view, &told, &v, &l, &err);
     code = v.damage + v.repair + l.s.leaked ? TOOL_FINDINGS
            : !l.done || l.s.unchecked       ? TOOL_UNCHECKED
                                             : TOOL_FINE;
+    tool_progress_end(&t);
     if (rc)
         code = tool_error(&t, &err);
     else if (t.json)
@@ -272,6 +285,7 @@ int tool_verify(int argc, char **argv)
     else
         print_summary(&v, &l);
     json_decref(told.list);
+    json_decref(l.s.extended);
     lladd_inspect_close(view);
     if (!rc && told.unreadable)
         code = tool_fail(&t, "not everything could be read");

@@ -18,11 +18,13 @@
 
 #include <lladd/dtable.h>
 #include <lladd/dtable_managed.h>
+#include <lladd/hash.h>
 #include <lladd/journal.h>
 #include <lladd/records.h>
 
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -90,7 +92,63 @@ static int churn(const char *dir)
     return rc || closed ? fail(&err) : 0;
 }
 
-/* One transaction: n entries behind what is there, or all of it given up. */
+enum { LARGE_TXN = 256, LARGE_SET = 2000 };
+
+/* Makes the pages of bytes of one transaction. */
+static int large_pages(struct lladd_db *db, lladd_pageno pages[LARGE_TXN])
+{
+    struct lladd_txn *txn;
+    int rc = lladd_begin(db, NULL, &txn, NULL);
+    for (unsigned i = 0; !rc && i < LARGE_TXN; i++) {
+        rc = lladd_page_alloc(txn, &pages[i]);
+        if (!rc)
+            rc = lladd_bytes_format(txn, pages[i]);
+    }
+    return rc ? rc : lladd_commit(txn);
+}
+
+/* Changes each of them. */
+static int large_change(struct lladd_db *db, const lladd_pageno pages[LARGE_TXN], unsigned round,
+                        bool over)
+{
+    unsigned char bytes[LARGE_SET];
+    struct lladd_txn *txn;
+    memset(bytes, (int)round + 1, sizeof bytes);
+    int rc = lladd_begin(db, NULL, &txn, NULL);
+    for (unsigned i = 0; !rc && i < LARGE_TXN; i++)
+        rc = lladd_set(txn, pages[i], 0, bytes, sizeof bytes);
+    return rc || !over ? rc : lladd_commit(txn);
+}
+
+/* Without a checkpoint: all of it must be redone. The last transaction but one stays open. */
+static int large(const char *dir, uint64_t mib)
+{
+    struct lladd_options o = LLADD_OPTIONS_INIT;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_stats s = {.struct_size = sizeof s};
+    lladd_pageno pages[LARGE_TXN];
+    struct lladd_db *db;
+    o.durability = LLADD_DURABLE_OS;
+    o.log_limit_bytes = UINT64_MAX;
+    o.checkpoint_bytes = UINT64_MAX / 2;
+    int rc = lladd_open(dir, &o, &db, &err);
+    lladd_options_release(&o);
+    for (unsigned round = 0; !rc && s.log_bytes < mib << 20; round++) {
+        rc = large_pages(db, pages);
+        if (!rc)
+            rc = large_change(db, pages, round, true);
+        if (!rc)
+            rc = lladd_stats(db, &s);
+    }
+    if (!rc)
+        rc = large_change(db, pages, 0, false);
+    if (!rc)
+        rc = large_pages(db, pages);
+    lladd_kill(db);
+    return rc ? fail(&err) : 0;
+}
+
+/* One transaction: appends n entries, or discards all of them. */
 static int journal_txn(struct lladd_db *db, const char *name, int n)
 {
     static const char entry[100];
@@ -138,13 +196,21 @@ static int journal(const char *dir)
     return rc ? fail(&err) : 0;
 }
 
-static int doubt_txn(struct lladd_db *db, struct lladd_error *err)
+enum doubt { DOUBT_WRITES, DOUBT_MAKES, DOUBT_DROPS };
+
+static int doubt_write(struct lladd_db *db, struct lladd_txn *txn, struct lladd_error *err)
 {
-    struct lladd_gid gid = {.format = 1, .gtrid_length = 1, .data = "d"};
-    struct lladd_managed_options m = LLADD_MANAGED_OPTIONS_INIT;
     struct lladd_dtable_key key = lladd_dtable_u32(7);
     struct lladd_dtable_value value = lladd_dtable_value("the value", 9);
     struct lladd_managed *table;
+    int rc = lladd_managed_open(db, "rows", &table, err);
+    return rc ? rc : lladd_managed_put(txn, table, &key, &value);
+}
+
+static int doubt_txn(struct lladd_db *db, enum doubt what, struct lladd_error *err)
+{
+    struct lladd_gid gid = {.format = 1, .gtrid_length = 1, .data = "d"};
+    struct lladd_managed_options m = LLADD_MANAGED_OPTIONS_INIT;
     struct lladd_txn *txn;
     m.type = LLADD_DTABLE_U32;
     int rc = lladd_begin(db, NULL, &txn, err);
@@ -153,15 +219,15 @@ static int doubt_txn(struct lladd_db *db, struct lladd_error *err)
     if (!rc)
         rc = lladd_commit(txn);
     if (!rc)
-        rc = lladd_managed_open(db, "rows", &table, err);
-    if (!rc)
         rc = lladd_begin(db, NULL, &txn, err);
     if (!rc)
-        rc = lladd_managed_put(txn, table, &key, &value);
+        rc = what == DOUBT_MAKES   ? lladd_managed_create(txn, "more", &m)
+             : what == DOUBT_DROPS ? lladd_managed_drop(txn, "rows")
+                                   : doubt_write(db, txn, err);
     return rc ? rc : lladd_prepare(txn, &gid);
 }
 
-static int doubt(const char *dir)
+static int doubt(const char *dir, enum doubt what)
 {
     struct lladd_options o = LLADD_OPTIONS_INIT;
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -173,7 +239,7 @@ static int doubt(const char *dir)
     lladd_options_release(&o);
     if (rc)
         return fail(&err);
-    rc = doubt_txn(db, &err);
+    rc = doubt_txn(db, what, &err);
     lladd_kill(db);
     return rc ? fail(&err) : 0;
 }
@@ -212,14 +278,32 @@ static int make_run(const char *dir)
     return rc || closed ? fail(&err) : 0;
 }
 
+static int make_regions(const char *dir)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_db *db;
+    struct lladd_txn *txn;
+    lladd_pageno first;
+    int rc = lladd_open(dir, NULL, &db, &err);
+    if (rc)
+        return fail(&err);
+    rc = lladd_begin(db, NULL, &txn, &err);
+    for (unsigned kind = LLADD_EXTENT_PAGED; !rc && kind <= LLADD_EXTENT_RAW; kind++)
+        rc = lladd_region_create(txn, 3, kind, kind, &first);
+    if (!rc)
+        rc = lladd_commit(txn);
+    int closed = lladd_close(db);
+    return rc || closed ? fail(&err) : 0;
+}
+
 static int free_last(struct lladd_txn *txn)
 {
     struct lladd_db *db = lladd_txn_db(txn);
     for (uint64_t page = lladd_page_count(db); page-- > 0;) {
         enum lladd_page_use use;
         int rc = lladd_page_use(db, lladd_page_of(page), &use, NULL);
-        if (rc || use == LLADD_USE_PAGED)
-            return rc ? rc : lladd_page_free(txn, lladd_page_of(page));
+        if (rc || use == LLADD_USE_PAGED || use == LLADD_USE_RAW)
+            return rc ? rc : lladd_extent_free(txn, lladd_page_of(page), 1);
     }
     return LLADD_NOT_FOUND;
 }
@@ -234,6 +318,9 @@ static int change(struct lladd_txn *txn, const char *what, const char *name)
     if (strcmp(what, "--root") == 0)
         return lladd_root_set(txn, name, value);
     int rc = lladd_root_get(lladd_txn_db(txn), name, &value, NULL);
+    uint64_t left = 0;
+    if (!rc && strcmp(what, "--begin-end") == 0)
+        return lladd_hash_destroy_some(txn, lladd_page_of(value.a), 3, &left);
     return rc ? rc : lladd_root_set(txn, "alias", value);
 }
 
@@ -259,7 +346,7 @@ static bool is_spoiling(int argc, char **argv)
 {
     return (argc == 3 && strcmp(argv[1], "--free-last") == 0) ||
            (argc == 4 && (strcmp(argv[1], "--forget") == 0 || strcmp(argv[1], "--alias") == 0 ||
-                          strcmp(argv[1], "--root") == 0));
+                          strcmp(argv[1], "--begin-end") == 0 || strcmp(argv[1], "--root") == 0));
 }
 
 int main(int argc, char **argv)
@@ -274,7 +361,15 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "--run") == 0)
         return make_run(argv[2]);
     if (argc == 3 && strcmp(argv[1], "--doubt") == 0)
-        return doubt(argv[2]);
+        return doubt(argv[2], DOUBT_WRITES);
+    if (argc == 3 && strcmp(argv[1], "--doubt-makes") == 0)
+        return doubt(argv[2], DOUBT_MAKES);
+    if (argc == 3 && strcmp(argv[1], "--doubt-drops") == 0)
+        return doubt(argv[2], DOUBT_DROPS);
+    if (argc == 3 && strcmp(argv[1], "--regions") == 0)
+        return make_regions(argv[2]);
+    if (argc == 4 && strcmp(argv[1], "--large") == 0)
+        return large(argv[3], strtoull(argv[2], NULL, 10));
     if (is_spoiling(argc, argv))
         return spoil(argv[2], argv[1], argc == 4 ? argv[3] : NULL);
     bool hold = argc == 4 && strcmp(argv[1], "--hold") == 0;

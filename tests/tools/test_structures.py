@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What users see of arrays, lists, blobs and hash tables: test_structures.py <lladd> <make_db>.
 
-Text that is loaded comes out again as it was; text that is wrong anywhere is refused with the line
-and what was expected there, and nothing has changed; looking changes nothing on disk, also after a
-crash; every structure is checked by verify, and pages that nobody has are told."""
+Text that is loaded is dumped again unchanged. Wrong text is refused with the line and what was
+expected there, and changes nothing. Reading changes nothing on disk, also after a crash. verify
+checks every structure, and reports pages without an owner."""
 import hashlib
 import json
 import os
@@ -37,7 +37,7 @@ def run(*args, text=""):
 
 
 def tree(folder):
-    """What is in a directory, as one digest."""
+    """A hash of all files in a directory."""
     seen = hashlib.sha256()
     for base, below, names in os.walk(folder):
         below.sort()
@@ -70,7 +70,7 @@ class Case(unittest.TestCase):
         return self.good("dump", self.db)
 
     def sound(self, *words):
-        """verify finds nothing, and has looked at these."""
+        """verify finds no damage, and has checked these."""
         out = self.good("verify", self.db)
         self.assertIn("\nno damage\n", out)
         self.assertNotIn("of no structure", out)
@@ -109,7 +109,7 @@ class DumpAndLoad(Case):
             self.sound("structures: 1 array, 1 list, 1 blob, 1 hash table\n")
 
     def test_every_byte(self):
-        """Keys, values, elements and names may hold anything."""
+        """Keys, values, elements and names may contain any bytes."""
         everything = "".join(map(chr, range(256)))
         name = "".join(map(chr, range(1, 63))) + '"'
         text = dump(structure("hash", name, [(everything, everything[::-1])], key=0, value=0),
@@ -122,7 +122,7 @@ class DumpAndLoad(Case):
         self.assertTrue(got.isascii())
 
     def test_zeros(self):
-        """Of blobs, too; a piece of nothing else is written that way."""
+        """For blobs, too; only pieces of nothing but zeros are written as zeros."""
         text = dump(structure("array", "a", [7, "1234", 10**7], element=4),
                     structure("blob", "b", ["x" * 1024, 2048, "y" + 1023 * "\0", 10**7]))
         self.load(text)
@@ -184,7 +184,8 @@ class DumpAndLoad(Case):
         self.assertIn({"item": "first"}, lines)
         said = json.loads(self.good("verify", "--json", self.db))
         self.assertEqual(said["structures"], {"arrays": 1, "lists": 1, "blobs": 1,
-                                              "hash_tables": 1, "runs": 0, "other_roots": 0,
+                                              "hash_tables": 1, "runs": 0, "extensions": {},
+                                              "other_roots": 0,
                                               "not_checked": 0, "unowned_pages": 0})
 
     def test_no_such_root(self):
@@ -208,7 +209,7 @@ class DumpAndLoad(Case):
 
 
 class Refused(Case):
-    """What is wrong is named with its line; the database is as it was."""
+    """Mistakes are reported with their lines; the database is unchanged."""
 
     def setUp(self):
         super().setUp()
@@ -299,7 +300,7 @@ class Refused(Case):
 
 class AfterACrash(Case):
     def kill_in_the_middle(self):
-        """A load in batches that dies: some are committed, none has a name."""
+        """A load in batches is killed: some batches are committed, but there is no name."""
         pairs = [(f"k{i}", "v" * 100) for i in range(400)]
         text = dump(structure("hash", "half", pairs, key=0, value=0))
         child = subprocess.Popen([LLADD, "load", "--batch", "10", self.db], stdin=subprocess.PIPE)
@@ -364,6 +365,31 @@ class Verify(Case):
         out = self.good("verify", self.db)
         self.assertRegex(out, r"; 1 root of something else; \d+ pages of no structure\nno damage\n")
 
+    def test_table_that_is_destroyed_in_steps(self):
+        """A partly destroyed table owns its remaining pages, and can only be destroyed."""
+        pairs = [(f"key {i}", f"{i:0500}") for i in range(200)]
+        self.load(dump(structure("hash", "people", pairs, key=0, value=0), PARTS[0]))
+        subprocess.run([MAKE_DB, "--begin-end", self.db, "people"], check=True)
+        self.sound("1 hash table")
+        code, out, err = run("dump", self.db)
+        self.assertEqual((code, out), (0, dump(PARTS[0])))
+        self.assertEqual(err, 'lladd dump: "people" is left out: it is being destroyed\n')
+        self.good("load", "--replace", self.db, text=SMALL)
+        self.sound()
+        self.assertEqual(self.dumped(), SMALL)
+
+    def test_regions(self):
+        """Regions own their pages; what is not a structure cannot be dumped."""
+        subprocess.run([MAKE_DB, "--regions", self.db], check=True)
+        self.sound("1 hash table")
+        code, out, err = run("dump", self.db)
+        self.assertEqual((code, out), (0, dump()))
+        self.assertEqual(err, 'lladd dump: "lladd.regions" is left out: it lists pages of this '
+                              'database\n')
+        subprocess.run([MAKE_DB, "--free-last", self.db], check=True)
+        out = self.good("verify", self.db, code=1)
+        self.assertRegex(out, r'region "lladd.regions": page \d+ is its own, but not allocated')
+
     def test_page_taken_away(self):
         self.load(SMALL)
         subprocess.run([MAKE_DB, "--free-last", self.db], check=True)
@@ -390,7 +416,7 @@ class Verify(Case):
 
 
 class Salvage(Case):
-    """A byte of a page is wrong, and no log is left to rebuild it from."""
+    """A byte of a page is wrong, and there is no log to rebuild the page from."""
 
     def setUp(self):
         super().setUp()
@@ -404,12 +430,12 @@ class Salvage(Case):
                        structure("hash", "h", list(self.pairs.items()), key=0, value=0),
                        structure("list", "l", self.items)))
 
-    def damage(self, *texts):
-        """Flips a byte of each text, which must be there once."""
+    def damage(self, *places):
+        """Flips a byte at each place: an offset, or a text."""
         with open(os.path.join(self.db, "pages"), "r+b") as file:
             whole = file.read()
-            for text in texts:
-                at = whole.index(text.encode("latin-1"))
+            for place in places:
+                at = place if isinstance(place, int) else whole.index(place.encode("latin-1"))
                 file.seek(at)
                 file.write(bytes([whole[at] ^ 1]))
         # Log before the start of redo is read only to rebuild a page.
@@ -460,13 +486,31 @@ class Salvage(Case):
         items = [i.strip('"') for i in self.part(out, "list")]
         self.assertEqual(items, self.items[:len(items)])
         self.assertTrue(100 < len(items) <= 150, len(items))
-        self.assertIn('"l": all behind the damage is left out: ', err)
+        self.assertIn('"l": everything after the damage is left out: ', err)
         self.assertRegex(err, r'"b": bytes \d+ to \d+ are left out, zeros stand for them: ')
         text = self.good("dump", self.new, "b")
         self.assertIn(f'blob "b" count {len(self.blob)}\n', text)
         for left in ("<000000>", "<003999>"):
             self.assertIn(left, text)
         self.assertNotIn("<002000>", text)
+
+    def test_a_page_of_each_bucket(self):
+        """A damaged bucket does not affect another, neither the next to split nor the last."""
+        path = os.path.join(self.db, "pages")
+        with open(path, "rb") as file:
+            whole = file.read()
+        pages = {at.start() // 4096 for at in re.finditer(b"value of", whole)}
+        self.assertGreater(len(pages), 10)
+        least = 2000 - 2 * 4096 // 25  # a key and a value are 25 bytes
+        for page in sorted(pages):
+            self.damage(page * 4096 + 300)
+            code, out, err = run("dump", "--salvage", self.db, "h")
+            pairs = dict(re.findall(r'^"(key \d+)" "(.*)"$', out, re.M))
+            self.assertEqual(code, 1, err)
+            self.assertTrue(least <= len(pairs) < 2000, f"page {page}: {len(pairs)}, {err}")
+            self.assertTrue(all(self.pairs[k] == v for k, v in pairs.items()))
+            with open(path, "wb") as file:
+                file.write(whole)
 
     def test_a_root(self):
         self.damage("item 0000 ")
@@ -475,7 +519,7 @@ class Salvage(Case):
         self.assertEqual(len(self.part(out, "array")), 2999 + 1)
 
     def test_the_names(self):
-        """Without them the database does not open. Status 1, and no text that seems whole."""
+        """Without these pages the database does not open: status 1, and no complete text."""
         text = dump(structure("list", "a name that is there once", ["one", "two"]))
         self.good("load", self.db, text=text)
         self.damage("a name that is there once")
@@ -484,7 +528,7 @@ class Salvage(Case):
         self.assertIn("LLADD_CORRUPT_", err)
 
     def test_the_commands_of_the_book(self):
-        """Those that docs/what-happens-when.md tells an operator to run."""
+        """The commands in docs/what-happens-when.md for an operator."""
         here = os.path.dirname(os.path.abspath(__file__))
         with open(os.path.join(here, "..", "..", "docs", "what-happens-when.md"),
                   encoding="utf-8") as file:
@@ -505,8 +549,8 @@ class Salvage(Case):
 
 
 class HostileBytes(Case):
-    """Pages whose checksum is right and whose contents are not: what looks at them says something,
-    in time, and dies of nothing."""
+    """Pages with a valid checksum and wrong contents: no command that reads them crashes or
+    hangs, and each reports something."""
 
     def setUp(self):
         super().setUp()
@@ -643,8 +687,20 @@ class Hash(Case):
 
 class InDoubt(Case):
     def test_a_managed_table_is_checked_all_the_same(self):
-        """The transaction in doubt keeps the table open, which is no fault."""
+        """The transaction in doubt keeps the table open, which is not a fault."""
         subprocess.run([MAKE_DB, "--doubt", self.db], check=True)
+        self.assertTrue(self.good("verify", self.db).endswith("\nno damage\n"))
+
+    def test_a_managed_table_that_is_being_made_is_no_damage(self):
+        """Its existence is in doubt, too, so it is reported as not checked."""
+        subprocess.run([MAKE_DB, "--doubt-makes", self.db], check=True)
+        out = self.good("verify", self.db, code=3)
+        self.assertRegex(out, r'note    pages, page \d+: managed dTable "more" cannot be checked '
+                              r'here: tag "managed:more" is being changed\n')
+        self.assertTrue(out.endswith("\nno damage\n"))
+
+    def test_a_managed_table_that_is_being_dropped_is_no_damage(self):
+        subprocess.run([MAKE_DB, "--doubt-drops", self.db], check=True)
         self.assertTrue(self.good("verify", self.db).endswith("\nno damage\n"))
 
 

@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""The lladd command on large databases: test_large.py <lladd> <make_db> <plugin.so>.
+
+It works on a log larger than the memory it may use, and a lack of space is not reported as damage.
+The progress is shown on a terminal, and not written to a pipe."""
+import os
+import pty
+import resource
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from dumps import dump, structure
+
+LLADD, MAKE_DB, PLUGIN = sys.argv[1:4]
+MEMORY = 64 << 20  # the least that --memory takes
+LOG_MIB = 160      # and as many bytes of pages
+GONE = "\r\x1b[K"
+
+
+def limit():
+    """Limits private writable memory, including the heap (setrlimit(2), RLIMIT_DATA)."""
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+
+
+def run(*args, bound=False, env=None):
+    return subprocess.run([LLADD, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          preexec_fn=limit if bound else None, text=True,
+                          env=dict(os.environ, **env) if env else None)
+
+
+def can_be_bound():
+    """False under a sanitizer, which needs more memory than the limit."""
+    return run("--help", bound=True).returncode == 0
+
+
+class Large(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.db = os.path.join(cls.temporary.name, "large")
+        subprocess.run([MAKE_DB, "--large", str(LOG_MIB), cls.db], check=True)
+        log = os.path.join(cls.db, "log")
+        assert sum(os.path.getsize(os.path.join(log, f)) for f in os.listdir(log)) > 2 * MEMORY
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def look(self, *args, env=None):
+        done = run(args[0], "--memory", str(MEMORY), *args[1:], self.db, bound=can_be_bound(),
+                   env=env)
+        return done.returncode, done.stdout, done.stderr
+
+    def test_verify(self):
+        code, out, err = self.look("verify")
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("\nno damage\n", out)
+        self.assertNotIn("structures: not checked", out)
+
+    def test_dump(self):
+        code, out, err = self.look("dump")
+        self.assertEqual((code, err), (0, ""))
+        self.assertTrue(out)
+
+    def test_nothing_is_left(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(self.look("verify", env={"TMPDIR": folder})[0], 0)
+            self.assertEqual(os.listdir(folder), [])
+
+    def test_no_place(self):
+        """There is no damage, but not everything can be checked."""
+        code, out, err = self.look("verify", env={"TMPDIR": "/nowhere/at/all"})
+        self.assertEqual(code, 2)
+        self.assertIn("not everything could be read", err)
+        self.assertIn("structures: not checked: ", out)
+        self.assertNotIn("damaged place", out)
+        self.assertNotIn("\nno damage\n", out)
+
+    def test_too_little(self):
+        done = run("verify", "--memory", str(MEMORY - 1), self.db)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn(f"--memory: at least {MEMORY}", done.stderr)
+
+
+class Progress(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.db = os.path.join(temporary.name, "db")
+        self.text = os.path.join(temporary.name, "text")
+        with open(self.text, "w", encoding="latin-1") as file:
+            file.write(dump(structure("hash", "people", [("alice", "17")], key=0, value=0)))
+        subprocess.run([LLADD, "load", "--create", self.db, self.text], check=True)
+
+    def on_terminal(self, *args):
+        """The output to a terminal on standard error; standard output must be the usual one."""
+        mine, its = pty.openpty()
+        with subprocess.Popen([LLADD, *args], stdout=subprocess.PIPE, stderr=its) as child:
+            os.close(its)
+            seen = b""
+            while True:
+                try:
+                    more = os.read(mine, 4096)
+                except OSError:  # the other end is closed
+                    break
+                if not more:
+                    break
+                seen += more
+            self.out = child.stdout.read().decode()
+        os.close(mine)
+        self.assertEqual(child.returncode, 0)
+        return seen.decode()
+
+    def check(self, *args, says):
+        """The progress is shown on a terminal only, and erased at the end."""
+        seen = self.on_terminal(*args)
+        for text in says:
+            self.assertIn(f"{GONE}lladd {args[0]}: {text}", seen)
+        self.assertTrue(seen.endswith(GONE), seen)
+        done = run(*args)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout
+
+    def test_verify(self):
+        out = self.check("verify", self.db, says=["reading the log", "checking the pages 0 %",
+                                                  "hash people"])
+        self.assertEqual(out, self.out)
+
+    def test_dump(self):
+        self.assertEqual(self.check("dump", self.db, says=["people 100 %"]), self.out)
+
+    def test_load(self):
+        self.check("load", "--replace", self.db, self.text, says=["people 100 %"])
+
+    def test_walks(self):
+        for args in (["log", "--stats"], ["ops"], ["recover", "--dry-run"]):
+            self.assertEqual(self.check(*args, self.db, says=["reading the log"]), self.out)
+
+    def test_recover(self):
+        db = self.db + ".crashed"
+        subprocess.run([MAKE_DB, "crashed", db], check=True, stdout=subprocess.DEVNULL)
+        seen = self.on_terminal("recover", "--ops", PLUGIN, db)
+        for text in ("reading the log", "recovery, undo"):
+            self.assertIn(f"{GONE}lladd recover: {text}", seen)
+        self.assertTrue(seen.endswith(GONE))
+        self.assertIn("analysis: ", self.out)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
