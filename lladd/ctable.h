@@ -83,15 +83,26 @@ struct lladd_ctable_options {
  *  many columns, LLADD_BAD_CONFIG also for a group that does not give the size of its values. */
 LLADD_API int lladd_ctable_create(struct lladd_txn *, const char *name,
                                   const struct lladd_ctable_options *);
-/** Drops it, in the transaction. As lladd_managed_drop, which does it as well; LLADD_NOT_FOUND for
- *  a managed table that is no cTable. */
+/** Gives an open table new groups, keys and configurations, as in lladd_ctable_create (without
+ *  groups and keys it becomes a row store), and those other options of `managed` that `which`
+ *  names, all atomically. As lladd_managed_alter, which changes only some options
+ *  (lladd_ctable_managed). Columns and type in the options are ignored. */
+LLADD_API int lladd_ctable_alter(struct lladd_ctable *, unsigned which,
+                                 const struct lladd_ctable_options *, struct lladd_error *);
+/** Drops the table, in the transaction. lladd_managed_drop does the same. LLADD_NOT_FOUND for a
+ *  managed table that is not a cTable. */
 LLADD_API int lladd_ctable_drop(struct lladd_txn *, const char *name);
 /** Opens a table, as lladd_managed_open: a table opened twice is one handle, which must be closed
  *  twice. LLADD_WRONG_TYPE for a managed table that is not a cTable. */
 LLADD_API int lladd_ctable_open(struct lladd_db *, const char *name, struct lladd_ctable **out,
                                 struct lladd_error *);
-/** As lladd_managed_close: LLADD_BUSY while it is used, and it stays open then. What is open when
- *  the database is closed goes with it. */
+/** lladd_ctable_create in a transaction of its own, then lladd_ctable_open: as
+ *  lladd_managed_create_open. */
+LLADD_API int lladd_ctable_create_open(struct lladd_db *, const char *name,
+                                       const struct lladd_ctable_options *,
+                                       struct lladd_ctable **out, struct lladd_error *);
+/** As lladd_managed_close: LLADD_BUSY while the table is in use; it stays open then. Closing the
+ *  database closes tables that are still open. */
 LLADD_API int lladd_ctable_close(struct lladd_ctable *, struct lladd_error *);
 /** The managed table, for maintenance and statistics; open as long as this one. Values written to
  *  it must be packed rows. */

@@ -104,10 +104,42 @@ LLADD_API int lladd_managed_drop(struct lladd_txn *, const char *name);
  *  opened, or while a transaction in doubt is ending. */
 LLADD_API int lladd_managed_open(struct lladd_db *, const char *name, struct lladd_managed **out,
                                  struct lladd_error *);
-/** LLADD_BUSY while transactions, or cursors, use the table, or one in doubt has written to it; it
- *  stays open then. Waits until what is done in the background has been given up. What is open when
- *  the database is closed goes with it, if no threads are left (lladd_managed_threads). */
+/** lladd_managed_create in a transaction of its own, with the database's default durability, then
+ *  lladd_managed_open. If only the second fails, the table exists and can be opened. LLADD_EXISTS
+ *  means that it existed before. */
+LLADD_API int lladd_managed_create_open(struct lladd_db *, const char *name,
+                                        const struct lladd_managed_options *,
+                                        struct lladd_managed **out, struct lladd_error *);
+/** Closes the table. LLADD_BUSY while transactions or cursors use it, or if one in doubt has
+ *  written to it; it stays open then. Waits until background work has stopped. Closing the database
+ *  closes tables that are still open, if there are no background threads
+ *  (lladd_managed_threads). */
 LLADD_API int lladd_managed_close(struct lladd_managed *, struct lladd_error *);
+/** Selects options of a table. */
+enum {
+    LLADD_MANAGED_CONFIG = 1 << 0,
+    LLADD_MANAGED_COMBINE_CONFIG = 1 << 1,
+    LLADD_MANAGED_SCHEDULE = 1 << 2,
+    LLADD_MANAGED_EVERY = 1 << 3,
+    LLADD_MANAGED_MEMORY_BYTES = 1 << 4,
+    LLADD_MANAGED_ROWS = 1 << 5,
+    LLADD_MANAGED_INTERVAL = 1 << 6,
+    LLADD_MANAGED_ALL = (1 << 7) - 1
+};
+/** Changes the options of an open table that `which` selects; zero means the default, as for a new
+ *  table. The other options, type and comparator stay. Existing runs stay as they are: a new
+ *  configuration applies to runs built from now on and to new writes. If it rejects a row that is
+ *  already in memory, that memtable's run becomes a linear_dtable. The change is one transaction,
+ *  durable when the call returns 0. Errors as for lladd_managed_create (LLADD_BAD_CONFIG,
+ *  LLADD_BAD_ARGUMENT); nothing has changed then. LLADD_BUSY while the table is being closed. Any
+ *  thread; waits for a running digest and combine of the table. */
+LLADD_API int lladd_managed_alter(struct lladd_managed *, unsigned which,
+                                  const struct lladd_managed_options *, struct lladd_error *);
+/** The present options with defaults filled in; fills as much as out->struct_size says.
+ *  Configurations are complete texts; NULL if none was given. *strings holds all texts; free it
+ *  with lladd_free. */
+LLADD_API int lladd_managed_settings(struct lladd_managed *, struct lladd_managed_options *out,
+                                     char **strings, struct lladd_error *);
 /** Calls fn for every table's name; not 0 stops. */
 LLADD_API int lladd_managed_each(struct lladd_db *, int (*fn)(void *ctx, const char *name),
                                  void *ctx, struct lladd_error *);

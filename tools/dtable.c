@@ -20,6 +20,7 @@ static const char usage[] =
     "       lladd dtable del --range [options] DIRECTORY TABLE [FROM [TO]]\n"
     "       lladd dtable scan     [options] DIRECTORY TABLE [FROM [TO]]\n"
     "       lladd dtable maintain [options] DIRECTORY TABLE\n"
+    "       lladd dtable alter    [options] DIRECTORY TABLE\n"
     "       lladd dtable stat     [options] DIRECTORY [TABLE]\n"
     "       lladd dtable config-check [options] FILE\n"
     "\n"
@@ -75,7 +76,7 @@ static const char usage[] =
     "cannot be read or there is no such table.\n";
 
 enum { HEX = TOOL_OWN, CSV, KEY, CONFIG, COMBINE_CONFIG, SCHEDULE, EVERY, MEMORY, BATCH, COMBINE,
-       GRAPH, COLUMNS, GROUP, KEYS, RANGE };
+       GRAPH, COLUMNS, GROUP, KEYS, RANGE, FOR, ROWS, INTERVAL };
 
 static const struct option options[] = {TOOL_COMMON,
                                         {"hex", no_argument, NULL, HEX},
@@ -86,6 +87,8 @@ static const struct option options[] = {TOOL_COMMON,
                                         {"schedule", required_argument, NULL, SCHEDULE},
                                         {"every", required_argument, NULL, EVERY},
                                         {"memory", required_argument, NULL, MEMORY},
+                                        {"rows", required_argument, NULL, ROWS},
+                                        {"interval", required_argument, NULL, INTERVAL},
                                         {"batch", required_argument, NULL, BATCH},
                                         {"combine", no_argument, NULL, COMBINE},
                                         {"graph", no_argument, NULL, GRAPH},
@@ -93,6 +96,7 @@ static const struct option options[] = {TOOL_COMMON,
                                         {"group", required_argument, NULL, GROUP},
                                         {"keys", required_argument, NULL, KEYS},
                                         {"range", no_argument, NULL, RANGE},
+                                        {"for", required_argument, NULL, FOR},
                                         {NULL, 0, NULL, 0}};
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -183,12 +187,46 @@ static int take_word(const struct tabling *d, const char *what, const char *valu
     return -1;
 }
 
+/* Returns the flag of the table option that the command-line option sets; 0: none. */
+static unsigned option_of(int option)
+{
+    switch (option) {
+    case CONFIG:
+        return LLADD_MANAGED_CONFIG;
+    case COMBINE_CONFIG:
+        return LLADD_MANAGED_COMBINE_CONFIG;
+    case SCHEDULE:
+        return LLADD_MANAGED_SCHEDULE;
+    case EVERY:
+        return LLADD_MANAGED_EVERY;
+    case MEMORY:
+        return LLADD_MANAGED_MEMORY_BYTES;
+    case ROWS:
+        return LLADD_MANAGED_ROWS;
+    case INTERVAL:
+        return LLADD_MANAGED_INTERVAL;
+    default:
+        return 0;
+    }
+}
+
+static int take_interval(struct tabling *d, const char *value)
+{
+    enum { NANOSECONDS = 1000000000 };
+    if (!tool_number("--interval", value, &d->interval) || d->interval > UINT32_MAX)
+        return -1;
+    d->interval *= NANOSECONDS;
+    return 0;
+}
+
 static int take(void *ctx, int option, const char *value)
 {
     static const char *const schedules[] = {"ruler", "tiered", "never"};
+    static const char *const purposes[] = {"table", "column", "run"};
     static const char *const types[] = {NULL, "u32", "u64", "double", "string", "bytes"};
     struct tabling *d = ctx;
     int word, rc;
+    d->given |= option_of(option);
     switch (option) {
     case HEX:
         d->hex = true;
@@ -212,6 +250,8 @@ static int take(void *ctx, int option, const char *value)
         rc = take_word(d, "--schedule", value, schedules, 3, &word);
         d->schedule = rc ? d->schedule : (enum lladd_managed_schedule)word;
         return rc;
+    case FOR:
+        return take_word(d, "--for", value, purposes, 3, &d->purpose);
     case CONFIG:
         return take_text(d, value, &d->config);
     case COMBINE_CONFIG:
@@ -226,6 +266,10 @@ static int take(void *ctx, int option, const char *value)
         return tool_number("--every", value, &d->every) && d->every <= UINT32_MAX ? 0 : -1;
     case MEMORY:
         return tool_number("--memory", value, &d->memory) ? 0 : -1;
+    case ROWS:
+        return tool_number("--rows", value, &d->max_rows) ? 0 : -1;
+    case INTERVAL:
+        return take_interval(d, value);
     case BATCH:
         return tool_number("--batch", value, &d->batch) && d->batch ? 0 : -1;
     default:
@@ -606,7 +650,26 @@ static int put_csv(struct tabling *d)
     return rc;
 }
 
-static int create(struct tabling *d)
+/* Runs `what` on an empty database in memory, since only a handle knows the dTable classes. */
+static int in_memory(struct tabling *d, int (*what)(struct tabling *))
+{
+    struct lladd_options o = d->t->options;
+    struct lladd_device *memory;
+    if (lladd_device_memory(&memory))
+        return no_memory(d);
+    o.device = memory;
+    o.flags = LLADD_OPT_NO_THREADS;
+    int rc = lladd_open(NULL, &o, &d->db, &d->err);
+    if (!rc) {
+        rc = what(d);
+        lladd_kill(d->db);
+    }
+    d->db = NULL;
+    lladd_device_close(memory);
+    return rc;
+}
+
+static struct lladd_managed_options options_of(const struct tabling *d)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     o.type = d->type ? d->type : LLADD_DTABLE_STRING;
@@ -615,6 +678,14 @@ static int create(struct tabling *d)
     o.schedule = d->schedule;
     o.every = (uint32_t)d->every;
     o.memory_bytes = d->memory;
+    o.rows = d->max_rows;
+    o.interval_ns = d->interval;
+    return o;
+}
+
+static int create(struct tabling *d)
+{
+    struct lladd_managed_options o = options_of(d);
     int rc = begin(d);
     if (!rc)
         rc = d->names ? tabling_create(d, &o)
@@ -622,7 +693,26 @@ static int create(struct tabling *d)
     return end(d, rc);
 }
 
-/* What is in the journal, and what is due then. */
+/* Changes the options that are given. Groups and configurations are changed together. */
+static int alter_table(struct tabling *d)
+{
+    struct lladd_managed_options o = options_of(d);
+    bool groups = d->n_groups || d->keys_config;
+    int rc = open_table(d, d->t->argv[0]);
+    if (rc)
+        return rc;
+    if (!d->given && !groups)
+        rc = lladd_error_set(&d->err, LLADD_BAD_ARGUMENT, "nothing to change is given");
+    if (!rc && groups && !d->columns)
+        rc = lladd_error_set(&d->err, LLADD_BAD_ARGUMENT, "table \"%s\" has no columns",
+                             d->t->argv[0]);
+    if (!rc)
+        rc = groups ? tabling_alter(d, &o)
+                    : lladd_managed_alter(d->table, d->given, &o, &d->err);
+    return close_table(d, rc);
+}
+
+/* Flushes the journal, and does the compactions that are then due. */
 static int maintain(struct tabling *d)
 {
     bool more = true;
@@ -645,42 +735,37 @@ static int print_text(void *ctx, const void *bytes, size_t len)
     return fwrite(bytes, 1, len, stdout) == len ? 0 : LLADD_NO_ACCESS;
 }
 
-/* FILE is where other verbs have a directory. Classes are known to handles, so one is made in
- * memory. */
-static int config_check(struct tabling *d)
+/* FILE is in the place of the other verbs' DIRECTORY. */
+static int check_file(struct tabling *d)
 {
     struct lladd_sink sink = {.ctx = NULL, .write = print_text};
     struct lladd_dtable_config *c = NULL;
-    struct lladd_device *memory;
     char *text = NULL;
     int rc = read_text(d, d->t->dir, &text);
     if (rc)
         return rc;
-    rc = lladd_device_memory(&memory);
-    if (rc) {
-        free(text);
-        return no_memory(d);
-    }
-    d->t->options.device = memory;
-    d->t->options.flags = LLADD_OPT_NO_THREADS;
-    rc = lladd_open(NULL, &d->t->options, &d->db, &d->err);
+    rc = lladd_dtable_config_parse(d->db, text, &c, &d->err);
+    if (!rc)
+        rc = lladd_dtable_config_check(c, d->type, &d->err);
+    if (!rc && d->purpose != FOR_RUN)
+        rc = lladd_dtable_config_settled(c, &d->err);
+    if (!rc && d->purpose == FOR_TABLE)
+        rc = lladd_dtable_config_deletes(c, &d->err);
     if (!rc) {
-        rc = lladd_dtable_config_parse(d->db, text, &c, &d->err);
-        if (!rc)
-            rc = lladd_dtable_config_check(c, d->type, &d->err);
-        if (!rc) {
-            rc = lladd_dtable_config_print(c, &sink);
-            putchar('\n');
-        }
-        lladd_dtable_config_free(c);
-        lladd_kill(d->db);
+        rc = lladd_dtable_config_print(c, &sink);
+        putchar('\n');
     }
-    lladd_device_close(memory);
+    lladd_dtable_config_free(c);
     free(text);
     return rc;
 }
 
-/* ---- which of them --------------------------------------------------------------------------- */
+static int config_check(struct tabling *d)
+{
+    return in_memory(d, check_file);
+}
+
+/* ---- the verbs ------------------------------------------------------------------------------- */
 
 enum how { LOOK, ALTER, MAKE, ALONE };
 
@@ -698,6 +783,7 @@ static const struct verb {
              {"del", "dtable del --range", 1, 2, ALTER, del_range, false},
              {"scan", "dtable scan", 1, 2, LOOK, scan, false},
              {"maintain", "dtable maintain", 1, 0, ALTER, maintain, true},
+             {"alter", "dtable alter", 1, 0, ALTER, alter_table, true},
              {"stat", "dtable stat", 0, 1, LOOK, stat_all, true},
              {"config-check", "dtable config-check", 0, 0, ALONE, config_check, true}};
 
@@ -726,7 +812,9 @@ static int look(struct tabling *d, const struct verb *v)
 
 static int alter(struct tabling *d, const struct verb *v)
 {
-    int rc = v->how == MAKE ? lladd_open(d->t->dir, &d->t->options, &d->db, &d->err)
+    int rc = v->how == MAKE ? in_memory(d, v->run) : 0; /* no database for a bad table */
+    if (!rc)
+        rc = v->how == MAKE ? lladd_open(d->t->dir, &d->t->options, &d->db, &d->err)
                             : tool_open(d->t, &d->db, &d->err);
     if (rc)
         return tabling_failed(d);

@@ -13,14 +13,19 @@ struct tabling_group {
     char *names, *config;
 };
 
+/* The purpose of a configuration. */
+enum { FOR_TABLE, FOR_COLUMN, FOR_RUN };
+
 struct tabling {
     struct tool *t;
     bool hex, csv, graph, combine;
     enum lladd_dtable_type type; /* --key; 0: not given */
-    uint64_t every, memory, batch;
+    uint64_t every, memory, max_rows, interval, batch; /* interval: nanoseconds */
+    unsigned given; /* LLADD_MANAGED_...: options that alter changes */
     enum lladd_managed_schedule schedule;
-    char *config, *combine_config, *keys_config; /* ours: the files' contents */
-    char *names;                                 /* --columns; ours */
+    int purpose; /* --for */
+    char *config, *combine_config, *keys_config; /* owned: the contents of the files */
+    char *names;                                 /* --columns; owned */
     struct tabling_group *groups;
     size_t n_groups;
     struct lladd_db *db;
@@ -59,7 +64,9 @@ void tabling_write_value(const struct tabling *, const struct lladd_dtable_key *
 
 /* Makes the table in the transaction, with the columns that --columns names. */
 int tabling_create(struct tabling *, const struct lladd_managed_options *);
-/* The columns that --columns names, or all. */
+/* Changes the groups of an open table, and its configurations. */
+int tabling_alter(struct tabling *, const struct lladd_managed_options *);
+/* Sets the chosen columns: those that --columns names, or all. */
 int tabling_choose(struct tabling *);
 /* Sets the columns from the arguments after the key: COLUMN=VALUE, or COLUMN to remove its value.
  */

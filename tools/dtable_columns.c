@@ -15,15 +15,16 @@ static int no_memory(struct tabling *d)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* "a,b" in pieces, which are in `text`. */
-static int cut(struct tabling *d, char *text, const char ***names, size_t *n)
+/* Splits "a,b" into names, stored after the array of pointers to them. */
+static int cut(struct tabling *d, const char *list, const char ***names, size_t *n)
 {
     *n = 1;
-    for (const char *p = text; *p; p++)
+    for (const char *p = list; *p; p++)
         *n += *p == ',';
-    *names = malloc(*n * sizeof **names);
+    *names = malloc(*n * sizeof **names + strlen(list) + 1);
     if (!*names)
         return no_memory(d);
+    char *text = strcpy((char *)(*names + *n), list);
     for (size_t i = 0; i < *n; i++) {
         size_t len = strcspn(text, ",");
         (*names)[i] = text;
@@ -62,7 +63,8 @@ int tabling_choose(struct tabling *d)
 /* ---- making and altering ----------------------------------------------------------------------
  */
 
-static int make(struct tabling *d, struct lladd_ctable_options *o)
+/* Makes the table, or alters the open one. */
+static int make(struct tabling *d, struct lladd_ctable_options *o, bool alter)
 {
     struct lladd_ctable_group *groups = calloc(d->n_groups + 1, sizeof *groups);
     int rc = groups ? 0 : no_memory(d);
@@ -77,7 +79,9 @@ static int make(struct tabling *d, struct lladd_ctable_options *o)
         o->n_groups = d->n_groups;
         o->keys = d->keys_config;
     }
-    if (!rc) {
+    if (!rc && alter) {
+        rc = lladd_ctable_alter(d->columns, d->given, o, &d->err);
+    } else if (!rc) {
         rc = lladd_ctable_create(d->txn, d->t->argv[0], o);
         if (rc)
             d->err = *lladd_txn_error(d->txn);
@@ -96,12 +100,19 @@ int tabling_create(struct tabling *d, const struct lladd_managed_options *m)
     o.columns = names;
     o.managed = *m;
     if (!rc)
-        rc = make(d, &o);
+        rc = make(d, &o, false);
     free(names);
     return rc;
 }
 
-/* ---- written --------------------------------------------------------------------------------- */
+int tabling_alter(struct tabling *d, const struct lladd_managed_options *m)
+{
+    struct lladd_ctable_options o = LLADD_CTABLE_OPTIONS_INIT;
+    o.managed = *m;
+    return make(d, &o, true);
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
 
 int tabling_put_columns(struct tabling *d, const struct lladd_dtable_key *key)
 {

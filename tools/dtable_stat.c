@@ -223,6 +223,52 @@ static json_t *json_columns(const struct tabling *d)
     return all;
 }
 
+/* ---- settings -------------------------------------------------------------------------------- */
+
+static const char *const schedules[] = {"ruler", "tiered", "never"};
+
+static int print_settings(struct tabling *d)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    char bytes[24], *strings;
+    int rc = lladd_managed_settings(d->table, &o, &strings, &d->err);
+    if (rc)
+        return rc;
+    printf("  combined %s, every %" PRIu32 "; digested after %s", schedules[o.schedule], o.every,
+           tool_bytes(o.memory_bytes, bytes));
+    if (o.rows)
+        printf(", %" PRIu64 " rows", o.rows);
+    if (o.interval_ns)
+        printf(", %g s", (double)o.interval_ns / 1e9);
+    printf("\n");
+    lladd_free(d->db, strings);
+    return 0;
+}
+
+/* A configuration, or null. */
+static json_t *json_config(const char *text)
+{
+    return text ? tool_json_text(text) : json_null();
+}
+
+static int json_settings(struct tabling *d, json_t **out)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    char *strings;
+    int rc = lladd_managed_settings(d->table, &o, &strings, &d->err);
+    if (rc)
+        return rc;
+    *out = json_pack("{s:s, s:I, s:o, s:o, s:o, s:o, s:o}", "schedule", schedules[o.schedule],
+                     "every", (json_int_t)o.every, "memory_bytes", tool_json_u64(o.memory_bytes),
+                     "rows", tool_json_u64(o.rows), "interval_ns", tool_json_u64(o.interval_ns),
+                     "config", json_config(o.config), "combine_config",
+                     json_config(o.combine_config));
+    lladd_free(d->db, strings);
+    return 0;
+}
+
+/* ---- entry points ---------------------------------------------------------------------------- */
+
 static int print_text(struct tabling *d, const char *name, const struct stats *s)
 {
     char bytes[24];
@@ -232,6 +278,9 @@ static int print_text(struct tabling *d, const char *name, const struct stats *s
     print_columns(d, "  columns ");
     if (d->columns)
         printf("\n");
+    int rc = print_settings(d);
+    if (rc)
+        return rc;
     printf("  %-14s %12s %12s %12s\n", "", "rows", "tombstones", "bytes");
     printf("  %-14s %12" PRIu64 " %12s %12s\n", "not digested", s->s.pending_rows, "",
            tool_bytes(s->s.pending_bytes, bytes));
@@ -240,8 +289,10 @@ static int print_text(struct tabling *d, const char *name, const struct stats *s
 
 static int print_json(struct tabling *d, const char *name, const struct stats *s)
 {
-    json_t *runs = json_array();
+    json_t *runs = json_array(), *settings = NULL;
     int rc = each_run(d, s, runs);
+    if (!rc)
+        rc = json_settings(d, &settings);
     if (rc) {
         json_decref(runs);
         return rc;
@@ -253,6 +304,7 @@ static int print_json(struct tabling *d, const char *name, const struct stats *s
                   tool_json_u64(s->s.pending_bytes), "digests", tool_json_u64(s->s.digests),
                   "combines", tool_json_u64(s->s.combines), "doomed", tool_json_u64(s->s.doomed),
                   "runs", runs);
+    json_object_set_new(o, "settings", settings);
     if (d->columns)
         json_object_set_new(o, "columns", json_columns(d));
     tool_json_print(o, false);

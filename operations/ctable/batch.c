@@ -281,9 +281,11 @@ int lladd_ctable_next_n(struct lladd_ctable_cursor *c, size_t max, unsigned flag
 {
     struct stretch s = {.t = NULL};
     size_t n = 0;
-    if (flags & ~(unsigned)LLADD_CTABLE_KEYS)
-        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "unknown flags %#x", flags);
-    int rc = begin(c, max, b, err);
+    int rc = lladd_check_process(c->t->db, err);
+    if (!rc && flags & ~(unsigned)LLADD_CTABLE_KEYS)
+        rc = lladd_error_set(err, LLADD_BAD_ARGUMENT, "unknown flags %#x", flags);
+    if (!rc)
+        rc = begin(c, max, b, err);
     if (!rc)
         rc = lladd_ctable_next(c, err);
     if (!rc)

@@ -18,10 +18,26 @@ struct store {
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
+/* Adds to an error which text its line and column refer to: there are several texts. */
+static int in_text(struct store *s, int rc, const char *what, const char *name)
+{
+    struct lladd_error was = *s->err;
+    if (rc != LLADD_BAD_CONFIG)
+        return rc;
+    return lladd_error_set(s->err, rc, "%s%s%.60s%s: %.180s", what, *name ? " \"" : "", name,
+                           *name ? "\"" : "", was.message);
+}
+
 static int add_layer(struct store *s, const char *parameter, const char *config)
 {
     struct lladd_dtable_config *c = NULL;
     int rc = lladd_dtable_config_parse(s->db, config ? config : LINEAR, &c, s->err);
+    if (!rc)
+        rc = lladd_dtable_config_check(c, s->o->managed.type, s->err);
+    if (!rc && strcmp(parameter, "groups") == 0) /* column_dtable does the others */
+        rc = lladd_dtable_config_settled(c, s->err);
+    if (!rc && strcmp(parameter, "base") == 0)
+        rc = lladd_dtable_config_deletes(c, s->err);
     if (!rc)
         rc = lladd_dtable_config_set_child(s->column, parameter, c, s->err);
     if (rc)
@@ -29,9 +45,9 @@ static int add_layer(struct store *s, const char *parameter, const char *config)
     return rc;
 }
 
-static int add_group(struct store *s, const char *word, const char *config)
+static int add_group(struct store *s, const char *word, const char *name, const char *config)
 {
-    int rc = add_layer(s, "groups", config);
+    int rc = in_text(s, add_layer(s, "groups", config), "group", name);
     if (!rc)
         rc = lladd_dtable_config_add_word(s->column, "columns", lladd_span_of(word, strlen(word)),
                                           s->err);
@@ -65,7 +81,7 @@ static int named_group(struct store *s, const struct lladd_ctable_group *g)
         s->grouped[column] = true;
         len += (size_t)snprintf(s->word + len, NUMBER, i ? " %u" : "%u", column);
     }
-    return add_group(s, s->word, g->config);
+    return add_group(s, s->word, g->columns[0], g->config);
 }
 
 static int build(struct store *s)
@@ -73,14 +89,14 @@ static int build(struct store *s)
     char word[24];
     int rc = lladd_dtable_config_new(s->db, "column_dtable", &s->column, s->err);
     if (!rc)
-        rc = add_layer(s, "base", s->o->keys);
+        rc = in_text(s, add_layer(s, "base", s->o->keys), "keys", "");
     for (size_t i = 0; i < s->o->n_groups && !rc; i++)
         rc = named_group(s, &s->o->groups[i]);
     for (size_t i = 0; i < s->o->n_columns && !rc; i++) {
         if (s->grouped[i])
             continue;
         (void)snprintf(word, sizeof word, "%zu", i);
-        rc = add_group(s, word, NULL);
+        rc = add_group(s, word, s->o->columns[i], NULL);
     }
     return rc ? rc : lladd_dtable_config_check(s->column, s->o->managed.type, s->err);
 }

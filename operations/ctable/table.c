@@ -151,30 +151,39 @@ static int read_names(struct lladd_managed *below, const char *name, const struc
     return rc;
 }
 
-/* ---- made and dropped ------------------------------------------------------------------------ */
+/* ---- create and drop ------------------------------------------------------------------------- */
+
+/* The options of the managed table. *store is the memory of their texts, to be freed. */
+static int below(struct lladd_db *db, const struct lladd_ctable_options *o,
+                 struct lladd_managed_options *m, char **store, struct lladd_error *err)
+{
+    size_t size = o->managed.struct_size;
+    *m = (struct lladd_managed_options)LLADD_MANAGED_OPTIONS_INIT;
+    *store = NULL;
+    if (size < sizeof size)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a cTable without options: managed");
+    if (o->n_groups && !o->groups)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "%zu groups, but groups is NULL",
+                               o->n_groups);
+    memcpy(m, &o->managed, size < sizeof *m ? size : sizeof *m);
+    int rc = o->groups || o->keys ? ll_ctable__store(db, o, store, err) : 0;
+    if (!rc && *store && m->combine_config)
+        rc = lladd_error_set(err, LLADD_BAD_ARGUMENT,
+                             "a cTable with groups takes no combine_config");
+    if (*store) {
+        m->combine_config = m->config ? *store : NULL;
+        m->config = m->config ? m->config : *store;
+    }
+    return rc;
+}
 
 static int create_below(struct lladd_txn *txn, const char *name,
                         const struct lladd_ctable_options *o)
 {
-    struct lladd_managed_options m = LLADD_MANAGED_OPTIONS_INIT;
+    struct lladd_managed_options m;
     struct lladd_db *db = lladd_txn_db(txn);
-    struct lladd_error *err = lladd_txn_error_out(txn);
-    size_t size = o->managed.struct_size;
-    char *store = NULL;
-    if (size < sizeof size)
-        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a cTable without options: managed");
-    if (o->n_groups && !o->groups)
-        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "%zu groups that are not given",
-                               o->n_groups);
-    memcpy(&m, &o->managed, size < sizeof m ? size : sizeof m);
-    int rc = o->groups || o->keys ? ll_ctable__store(db, o, &store, err) : 0;
-    if (!rc && store && m.combine_config)
-        rc = lladd_error_set(err, LLADD_BAD_ARGUMENT,
-                             "a cTable with groups, and a combine_config beside them");
-    if (store) {
-        m.combine_config = m.config ? store : NULL;
-        m.config = m.config ? m.config : store;
-    }
+    char *store;
+    int rc = below(db, o, &m, &store, lladd_txn_error_out(txn));
     if (!rc)
         rc = lladd_managed_create(txn, name, &m);
     lladd_free(db, store);
@@ -256,7 +265,9 @@ int lladd_ctable_pages(struct lladd_db *db, const char *name, int (*fn)(void *ct
 {
     struct root_name root;
     struct lladd_root_value at;
-    int rc = root_name(name, &root, err);
+    int rc = lladd_check_process(db, err);
+    if (!rc)
+        rc = root_name(name, &root, err);
     if (!rc)
         rc = lladd_root_get(db, root.text, &at, err);
     return rc ? rc : lladd_blob_pages(db, lladd_page_of(at.a), fn, ctx, err);
@@ -305,6 +316,19 @@ int lladd_ctable_open(struct lladd_db *db, const char *name, struct lladd_ctable
     return rc;
 }
 
+static int make_ctable(struct lladd_txn *txn, const char *name, const void *options)
+{
+    return lladd_ctable_create(txn, name, options);
+}
+
+int lladd_ctable_create_open(struct lladd_db *db, const char *name,
+                             const struct lladd_ctable_options *options,
+                             struct lladd_ctable **out, struct lladd_error *err)
+{
+    int rc = ll_managed__alone(db, make_ctable, name, options, err);
+    return rc ? rc : lladd_ctable_open(db, name, out, err);
+}
+
 int lladd_ctable_close(struct lladd_ctable *t, struct lladd_error *err)
 {
     return lladd_managed_close(t->below, err);
@@ -313,6 +337,31 @@ int lladd_ctable_close(struct lladd_ctable *t, struct lladd_error *err)
 struct lladd_managed *lladd_ctable_managed(const struct lladd_ctable *t)
 {
     return t->below;
+}
+
+/* ---- alter ----------------------------------------------------------------------------------- */
+
+int lladd_ctable_alter(struct lladd_ctable *t, unsigned which,
+                       const struct lladd_ctable_options *options, struct lladd_error *err)
+{
+    const unsigned configs = LLADD_MANAGED_CONFIG | LLADD_MANAGED_COMBINE_CONFIG;
+    struct lladd_ctable_options o = LLADD_CTABLE_OPTIONS_INIT;
+    struct lladd_managed_options m;
+    char *store;
+    int rc = lladd_check_process(t->db, err);
+    if (!rc && (!options || options->struct_size < sizeof options->struct_size))
+        rc = lladd_error_set(err, LLADD_BAD_ARGUMENT, "a cTable without options: struct_size");
+    if (rc)
+        return rc;
+    memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
+    o.columns = t->columns;
+    o.n_columns = t->n;
+    o.managed.type = t->below->order.type;
+    rc = below(t->db, &o, &m, &store, err);
+    if (!rc)
+        rc = lladd_managed_alter(t->below, which | configs, &m, err);
+    lladd_free(t->db, store);
+    return rc;
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -330,7 +379,8 @@ const char *lladd_ctable_column_name(const struct lladd_ctable *t, uint32_t colu
 int lladd_ctable_named(const struct lladd_ctable *t, const char *const *names, size_t n,
                        uint32_t *out, struct lladd_error *err)
 {
-    for (size_t i = 0; i < n; i++) {
+    int rc = lladd_check_process(t->db, err);
+    for (size_t i = 0; i < n && !rc; i++) {
         uint32_t c = 0;
         while (c < t->n && strcmp(t->columns[c], names[i]) != 0)
             c++;
@@ -339,7 +389,7 @@ int lladd_ctable_named(const struct lladd_ctable *t, const char *const *names, s
                                    t->name, names[i]);
         out[i] = c;
     }
-    return 0;
+    return rc;
 }
 
 int ll_ctable__check(const struct lladd_ctable *t, const uint32_t *columns, size_t n,

@@ -102,33 +102,54 @@ static int check_name(const char *name, struct lladd_error *err)
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-/* Does a layer leave the size of values to the first one? That would be an aborted transaction's,
- * perhaps. (In strings quotation marks have a backslash in front of them.) */
-static bool is_open(const char *resolved)
+/* Adds which of the two texts is wrong. */
+static int of_combines(struct lladd_error *err)
 {
-    return strstr(resolved, "\"value_size\" int -1") != NULL;
+    struct lladd_error was = *err;
+    return lladd_error_set(err, was.code, "combine_config: %.200s", was.message);
 }
 
-/* A configuration as it is stored, complete; "" if there is none. */
-static int settle(struct lladd_db *db, const char *config, enum lladd_dtable_type type, char **out,
-                  struct lladd_error *err)
+/* A configuration as it is stored, with all settings; "" if there is none. It may not take the size
+ * of values from the first value: that could be an aborted transaction's. */
+int ll_managed__settle(struct lladd_db *db, const char *config, enum lladd_dtable_type type,
+                       bool combines, char **out, struct lladd_error *err)
 {
     struct lladd_dtable_config *c;
+    *out = NULL;
     if (!config) {
         *out = ll_managed__string(db, "", 0);
         return *out ? 0 : ll_managed__no_memory(err);
     }
     int rc = lladd_dtable_config_parse(db, config, &c, err);
     if (rc)
-        return rc;
+        return combines && rc == LLADD_BAD_CONFIG ? of_combines(err) : rc;
     rc = lladd_dtable_config_check(c, type, err);
     if (!rc)
+        rc = lladd_dtable_config_settled(c, err);
+    if (!rc)
+        rc = lladd_dtable_config_deletes(c, err);
+    if (!rc)
         rc = lladd_dtable_config_text(c, out, err);
-    if (!rc && is_open(*out))
-        rc = lladd_error_set(err, LLADD_BAD_CONFIG,
-                             "a managed table's configuration must say the size of values");
     lladd_dtable_config_free(c);
-    return rc; /* the manifest frees the text */
+    return combines && rc == LLADD_BAD_CONFIG ? of_combines(err) : rc;
+}
+
+int ll_managed__set_triggers(const struct lladd_managed_options *o, unsigned which,
+                             struct ll_manifest *m, struct lladd_error *err)
+{
+    if (which & LLADD_MANAGED_SCHEDULE)
+        m->schedule = o->schedule;
+    if (which & LLADD_MANAGED_EVERY)
+        m->every = o->every ? o->every : EVERY;
+    if (which & LLADD_MANAGED_MEMORY_BYTES)
+        m->memory_bytes = o->memory_bytes ? o->memory_bytes : MEMORY_BYTES;
+    if (which & LLADD_MANAGED_ROWS)
+        m->max_rows = o->rows;
+    if (which & LLADD_MANAGED_INTERVAL)
+        m->interval_ns = o->interval_ns;
+    return m->schedule > LLADD_MANAGED_NEVER || m->every < 2
+               ? lladd_error_set(err, LLADD_BAD_ARGUMENT, "no such schedule")
+               : 0;
 }
 
 static int first_manifest(struct lladd_txn *txn, const struct lladd_managed_options *o,
@@ -140,23 +161,20 @@ static int first_manifest(struct lladd_txn *txn, const struct lladd_managed_opti
     const char *comparator = o->comparator ? o->comparator : "";
     *m = (struct ll_manifest){.db = db,
                               .type = o->type,
-                              .schedule = o->schedule,
-                              .every = o->every ? o->every : EVERY,
-                              .memory_bytes = o->memory_bytes ? o->memory_bytes : MEMORY_BYTES,
-                              .max_rows = o->rows,
-                              .interval_ns = o->interval_ns,
                               .generation = 1};
-    if (o->schedule > LLADD_MANAGED_NEVER || m->every < 2)
-        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "no such schedule");
-    int rc = lladd_dtable_order_of(db, o->type, o->comparator, &order, err);
+    int rc = ll_managed__set_triggers(o, LLADD_MANAGED_ALL, m, err);
+    if (rc)
+        return rc;
+    rc = lladd_dtable_order_of(db, o->type, o->comparator, &order, err);
     m->texts[LL_MANIFEST_COMPARATOR] =
         rc ? NULL : ll_managed__string(db, comparator, strlen(comparator));
     if (!rc && !m->texts[LL_MANIFEST_COMPARATOR])
         rc = ll_managed__no_memory(err);
     if (!rc)
-        rc = settle(db, o->config, o->type, &m->texts[LL_MANIFEST_CONFIG], err);
+        rc = ll_managed__settle(db, o->config, o->type, false, &m->texts[LL_MANIFEST_CONFIG], err);
     if (!rc)
-        rc = settle(db, o->combine_config, o->type, &m->texts[LL_MANIFEST_COMBINE], err);
+        rc = ll_managed__settle(db, o->combine_config, o->type, true,
+                                &m->texts[LL_MANIFEST_COMBINE], err);
     return rc;
 }
 
@@ -227,16 +245,48 @@ int lladd_managed_create(struct lladd_txn *txn, const char *name,
         rc = check_name(name, err);
     if (!rc && (!options || options->struct_size < sizeof options->struct_size))
         rc = lladd_error_set(err, LLADD_BAD_ARGUMENT, "a table without options: struct_size");
-    if (!rc)
-        rc = want_catalogue(all, err);
     if (rc)
         return rc;
     memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
     rc = first_manifest(txn, &o, &m);
     if (!rc)
+        rc = want_catalogue(all, err);
+    if (!rc)
         rc = in_step(txn, all, name, &m, create);
     ll_managed__manifest_free(&m);
     return rc;
+}
+
+int ll_managed__alone(struct lladd_db *db, ll_managed_make_fn *make, const char *name,
+                      const void *options, struct lladd_error *err)
+{
+    struct lladd_txn *txn;
+    int rc = lladd_begin(db, NULL, &txn, err);
+    if (rc)
+        return rc;
+    rc = make(txn, name, options);
+    if (!rc)
+        rc = lladd_commit(txn);
+    if (!rc)
+        return 0;
+    if (lladd_code_root(rc) == LLADD_ROOT_POISONED)
+        return lladd_db_error(db, err);
+    if (err)
+        *err = *lladd_txn_error(txn);
+    return lladd_abort(txn) ? lladd_db_error(db, err) : rc;
+}
+
+static int make_managed(struct lladd_txn *txn, const char *name, const void *options)
+{
+    return lladd_managed_create(txn, name, options);
+}
+
+int lladd_managed_create_open(struct lladd_db *db, const char *name,
+                              const struct lladd_managed_options *options,
+                              struct lladd_managed **out, struct lladd_error *err)
+{
+    int rc = ll_managed__alone(db, make_managed, name, options, err);
+    return rc ? rc : lladd_managed_open(db, name, out, err);
 }
 
 /* ---- dropping -------------------------------------------------------------------------------- */

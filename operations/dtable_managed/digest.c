@@ -28,8 +28,9 @@ struct change {
     struct ll_run *made;   /* NULL: there was nothing to store */
     struct ll_view *from;  /* held: the input */
     uint32_t first, inputs; /* of a combine: from->runs[first...] */
-    bool ended;             /* the transaction has */
-    struct lladd_error why; /* it was aborted, if there is a code */
+    bool ended;             /* the transaction has ended */
+    lladd_lsn commit;
+    struct lladd_error why; /* code not 0: it was aborted */
 };
 
 /* ---- building -------------------------------------------------------------------------------- */
@@ -207,10 +208,9 @@ static int end(struct change *c, int rc, struct lladd_error *err)
 static int store(struct change *c)
 {
     struct lladd_managed *t = c->t;
-    lladd_lsn lsn;
     int rc = ll_managed__row_write(c->txn, t->all, t->name, &c->next);
     if (!rc)
-        rc = lladd_commit_async(c->txn, &lsn);
+        rc = lladd_commit_async(c->txn, &c->commit);
     c->ended = rc == 0 || lladd_code_root(rc) == LLADD_ROOT_POISONED;
     if (rc)
         return give_up(c, rc);
@@ -400,7 +400,8 @@ int ll_managed__digest_now(struct lladd_managed *t, struct lladd_error *err)
     uint64_t cutoff, bytes = lladd_atomic_load64(&t->pending_bytes),
                      rows = lladd_atomic_load64(&t->pending_rows);
     lladd_mutex_lock(&t->mutex);
-    bool any = lladd_atomic_load64(&t->newest) > t->view->cutoff || bytes >= t->memory_bytes;
+    bool any = lladd_atomic_load64(&t->newest) > t->view->cutoff ||
+               bytes >= t->manifest.memory_bytes;
     lladd_mutex_unlock(&t->mutex);
     uint32_t asked = lladd_atomic_load32(&t->asked);
     lladd_atomic_store32(&t->asked, 0);
@@ -512,11 +513,44 @@ int ll_managed__combine_now(struct lladd_managed *t, uint32_t first, uint32_t n,
 
 /* ---- changing only the manifest -------------------------------------------------------------- */
 
-/* One run. Its pages are used again when the commit is durable, and so is the one that replaced
- * it. */
-int ll_managed__free_now(struct lladd_managed *t, struct lladd_error *err)
+int ll_managed__manifest_edit(struct lladd_managed *t,
+                              int (*edit)(void *ctx, struct lladd_txn *, struct ll_manifest *),
+                              void *ctx, lladd_lsn *commit, struct lladd_error *err)
 {
     struct change c = {.t = t, .next.db = t->db};
+    int rc = begin(&c, false, err);
+    if (rc)
+        return rc;
+    lladd_mutex_lock(&t->swap);
+    if (ll_managed__manifest_copy(&t->manifest, 0, &c.next))
+        rc = ll_managed__no_memory(lladd_txn_error_out(c.txn));
+    if (!rc)
+        rc = edit(ctx, c.txn, &c.next);
+    if (!rc)
+        rc = store(&c);
+    lladd_mutex_unlock(&t->swap);
+    if (commit)
+        *commit = c.commit;
+    return end(&c, rc, err);
+}
+
+/* ---- freeing --------------------------------------------------------------------------------- */
+
+static int free_run(void *ctx, struct lladd_txn *txn, struct ll_manifest *m)
+{
+    const struct ll_run *r = ctx;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < m->n_doomed; i++)
+        if (m->doomed[i].v != r->info.root.v)
+            m->doomed[n++] = m->doomed[i];
+    m->n_doomed = n;
+    return lladd_dtable_run_free(txn, r->info.root);
+}
+
+/* Frees one run. Its pages are reused only when this commit is durable; then so is the commit that
+ * replaced the run. */
+int ll_managed__free_now(struct lladd_managed *t, struct lladd_error *err)
+{
     lladd_mutex_lock(&t->mutex);
     struct ll_run *r = t->ready;
     if (r)
@@ -524,22 +558,7 @@ int ll_managed__free_now(struct lladd_managed *t, struct lladd_error *err)
     lladd_mutex_unlock(&t->mutex);
     if (!r)
         return 0;
-    int rc = begin(&c, false, err);
-    if (!rc) {
-        lladd_mutex_lock(&t->swap);
-        rc = lladd_dtable_run_free(c.txn, r->info.root);
-        if (!rc && ll_managed__manifest_copy(&t->manifest, 0, &c.next))
-            rc = ll_managed__no_memory(lladd_txn_error_out(c.txn));
-        uint32_t n = 0;
-        for (uint32_t i = 0; !rc && i < c.next.n_doomed; i++)
-            if (c.next.doomed[i].v != r->info.root.v)
-                c.next.doomed[n++] = c.next.doomed[i];
-        c.next.n_doomed = n;
-        if (!rc)
-            rc = store(&c);
-        lladd_mutex_unlock(&t->swap);
-        rc = end(&c, rc, err);
-    }
+    int rc = ll_managed__manifest_edit(t, free_run, r, NULL, err);
     lladd_mutex_lock(&t->mutex);
     t->free_failed = rc != 0;
     if (rc) { /* to the end of the list: other runs have their turn before it is tried again */

@@ -265,9 +265,9 @@ struct lladd_managed {
     bool opening;
     void *companion; /* memory of a layer above (cTables), freed with the table */
     char *name;
-    enum lladd_managed_schedule schedule; /* as in the manifest, for good, as what follows */
-    uint64_t tag, memory_bytes, max_rows, interval_ns;
-    uint32_t every;
+    uint64_t tag; /* as in the manifest, never changes */
+    uint64_t memory_bytes, max_rows; /* atomic; as in the manifest, as are the next two */
+    uint32_t every, schedule;
     struct lladd_dtable_order order;
     /* For digests and for combines. Read under the mutex, or by the thread that digests or
      * combines. */
@@ -345,11 +345,24 @@ int ll_managed__of(struct lladd_db *, struct ll_managed **, struct lladd_error *
 /* Reads a row of the catalogue into memory of the handle. LLADD_NOT_FOUND. */
 int ll_managed__row_read(struct ll_managed *, const char *name, struct ll_manifest *,
                          struct lladd_error *);
+/* Creates a table in a transaction of its own, and commits it. */
+typedef int ll_managed_make_fn(struct lladd_txn *, const char *name, const void *options);
+int ll_managed__alone(struct lladd_db *, ll_managed_make_fn *, const char *name,
+                      const void *options, struct lladd_error *);
 int ll_managed__row_write(struct lladd_txn *, struct ll_managed *, const char *name,
                           const struct ll_manifest *);
 /* True if a transaction is creating or dropping the table. */
 bool ll_managed__is_changing(struct lladd_db *, const char *name);
-/* The open one of a name, or that is being opened. Under the mutex. */
+/* Checks configurations and triggers, and gives the form in which they are stored: catalogue.c. */
+int ll_managed__settle(struct lladd_db *, const char *config, enum lladd_dtable_type, bool combines,
+                       char **out, struct lladd_error *);
+int ll_managed__set_triggers(const struct lladd_managed_options *, unsigned which,
+                             struct ll_manifest *, struct lladd_error *);
+/* Sets the members of the table that are copied from the manifest: open.c. */
+int ll_managed__read_config(struct lladd_managed *, const char *text,
+                            struct lladd_dtable_config **out, struct lladd_error *);
+void ll_managed__take_triggers(struct lladd_managed *, const struct ll_manifest *);
+/* The table of that name that is open or being opened. Under the mutex. */
 struct lladd_managed *ll_managed__open_one(const struct ll_managed *, const char *name);
 void ll_managed__table_free(struct lladd_managed *);
 /* The transaction's use of the table, created if need be. */
@@ -401,13 +414,22 @@ int ll_managed__around(struct lladd_managed *, const struct lladd_dtable_config 
 enum ll_managed_work { LL_DIGEST = 1, LL_COMBINE = 2, LL_FREE = 3 };
 /* Claims a kind of work for this thread; LLADD_BUSY if another thread is doing it. */
 int ll_managed__work_begin(struct lladd_managed *, enum ll_managed_work, struct lladd_error *);
+/* Keeps digests and combines from starting, and waits for those under way. LLADD_BUSY if the table
+ * is being closed. */
+int ll_managed__work_stop(struct lladd_managed *, struct lladd_error *);
+void ll_managed__work_go_on(struct lladd_managed *);
 void ll_managed__work_end(struct lladd_managed *, enum ll_managed_work);
 /* Called between work_begin and work_end. */
 int ll_managed__digest_now(struct lladd_managed *, struct lladd_error *);
 int ll_managed__combine_now(struct lladd_managed *, uint32_t first, uint32_t n,
                             struct lladd_error *);
 int ll_managed__free_now(struct lladd_managed *, struct lladd_error *);
-/* What is due, at `now`; 0: nothing. */
+/* Changes the manifest, but not the view, in a transaction: `edit` gets a copy of the manifest.
+ * *commit (nullable): the commit. */
+int ll_managed__manifest_edit(struct lladd_managed *,
+                              int (*edit)(void *ctx, struct lladd_txn *, struct ll_manifest *),
+                              void *ctx, lladd_lsn *commit, struct lladd_error *);
+/* The work that is due at `now`; 0: none. */
 int ll_managed__due(struct lladd_managed *, uint64_t now);
 /* Time until a digest may be due because of its interval; 0: never. */
 uint64_t ll_managed__interval_left(struct lladd_managed *, uint64_t now);

@@ -85,16 +85,25 @@ no_name:
     return LLADD_NO_MEMORY;
 }
 
-static int read_config(struct lladd_managed *t, int which, const char *text,
-                       struct lladd_error *err)
+int ll_managed__read_config(struct lladd_managed *t, const char *text,
+                            struct lladd_dtable_config **out, struct lladd_error *err)
 {
+    *out = NULL;
     if (!*text)
         return 0;
-    int rc = lladd_dtable_config_parse(t->db, text, &t->config[which], err);
-    return rc ? rc : lladd_dtable_config_check(t->config[which], t->manifest.type, err);
+    int rc = lladd_dtable_config_parse(t->db, text, out, err);
+    return rc ? rc : lladd_dtable_config_check(*out, t->order.type, err);
 }
 
-/* Its runs, and an empty memtable in front of them. */
+void ll_managed__take_triggers(struct lladd_managed *t, const struct ll_manifest *m)
+{
+    lladd_atomic_store64(&t->memory_bytes, m->memory_bytes);
+    lladd_atomic_store64(&t->max_rows, m->max_rows);
+    lladd_atomic_store32(&t->every, m->every);
+    lladd_atomic_store32(&t->schedule, (uint32_t)m->schedule);
+}
+
+/* The first view: the table's runs, and an empty memtable in front of them. */
 static int first_view(struct lladd_managed *t, struct lladd_error *err)
 {
     const struct ll_manifest *m = &t->manifest;
@@ -129,19 +138,15 @@ static int load(struct lladd_managed *t, struct lladd_error *err)
     if (rc)
         return rc;
     t->tag = m->tag;
-    t->memory_bytes = m->memory_bytes;
-    t->max_rows = m->max_rows;
-    t->interval_ns = m->interval_ns;
-    t->every = m->every;
-    t->schedule = m->schedule;
+    ll_managed__take_triggers(t, m);
     t->fresh = m->fresh;
     t->digested_ns = lladd_now_ns(t->db);
     const char *comparator = m->texts[LL_MANIFEST_COMPARATOR];
     rc = lladd_dtable_order_of(t->db, m->type, *comparator ? comparator : NULL, &t->order, err);
     if (!rc)
-        rc = read_config(t, 0, m->texts[LL_MANIFEST_CONFIG], err);
+        rc = ll_managed__read_config(t, m->texts[LL_MANIFEST_CONFIG], &t->config[0], err);
     if (!rc)
-        rc = read_config(t, 1, m->texts[LL_MANIFEST_COMBINE], err);
+        rc = ll_managed__read_config(t, m->texts[LL_MANIFEST_COMBINE], &t->config[1], err);
     if (!rc)
         rc = first_view(t, err);
     if (rc)
@@ -227,6 +232,9 @@ static int quiet(struct lladd_managed *t, struct lladd_error *err)
 int lladd_managed_close(struct lladd_managed *t, struct lladd_error *err)
 {
     struct ll_managed *all = t->all;
+    int rc = lladd_check_process(t->db, err);
+    if (rc)
+        return rc;
     lladd_mutex_lock(&all->mutex);
     bool last = t->opens == 1;
     if (!last)
@@ -236,7 +244,7 @@ int lladd_managed_close(struct lladd_managed *t, struct lladd_error *err)
     lladd_mutex_unlock(&all->mutex);
     if (!last)
         return 0;
-    int rc = quiet(t, err);
+    rc = quiet(t, err);
     if (!rc)
         rc = lladd_journal_detach(t->db, t->tag, err);
     if (!rc) {

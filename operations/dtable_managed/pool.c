@@ -20,8 +20,9 @@ void ll_managed__wake(struct ll_managed *all)
 
 void ll_managed__nudge(struct lladd_managed *t)
 {
-    if (lladd_atomic_load64(&t->pending_bytes) >= t->memory_bytes ||
-        (t->max_rows && lladd_atomic_load64(&t->pending_rows) >= t->max_rows))
+    uint64_t rows = lladd_atomic_load64(&t->max_rows);
+    if (lladd_atomic_load64(&t->pending_bytes) >= lladd_atomic_load64(&t->memory_bytes) ||
+        (rows && lladd_atomic_load64(&t->pending_rows) >= rows))
         ll_managed__wake(t->all);
 }
 
@@ -150,12 +151,14 @@ void ll_managed__stall(struct lladd_managed *t)
     enum { BEHIND = 2, ROUNDS = 4, LONGEST = 10 };
     if (!lladd_atomic_load32(&t->all->running))
         return;
-    uint64_t bytes = lladd_atomic_load64(&t->pending_bytes), most = BEHIND * t->memory_bytes;
-    uint64_t runs = lladd_atomic_load64(&t->fresh), many = (uint64_t)ROUNDS * t->every, wait = 0;
+    uint64_t memory = lladd_atomic_load64(&t->memory_bytes);
+    uint64_t bytes = lladd_atomic_load64(&t->pending_bytes), most = BEHIND * memory;
+    uint32_t every = lladd_atomic_load32(&t->every);
+    uint64_t runs = lladd_atomic_load64(&t->fresh), many = (uint64_t)ROUNDS * every, wait = 0;
     if (bytes > most)
-        wait = (uint64_t)((double)(bytes - most) / (double)t->memory_bytes * (double)MILLISECOND);
-    if (runs > many && t->schedule != LLADD_MANAGED_NEVER)
-        wait += (runs - many) * MILLISECOND / t->every;
+        wait = (uint64_t)((double)(bytes - most) / (double)memory * (double)MILLISECOND);
+    if (runs > many && lladd_atomic_load32(&t->schedule) != LLADD_MANAGED_NEVER)
+        wait += (runs - many) * MILLISECOND / every;
     if (!wait)
         return;
     wait = wait < LONGEST * MILLISECOND ? wait : LONGEST * MILLISECOND;

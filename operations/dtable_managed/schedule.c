@@ -78,9 +78,9 @@ int ll_managed__due(struct lladd_managed *t, uint64_t now)
 uint64_t ll_managed__interval_left(struct lladd_managed *t, uint64_t now)
 {
     lladd_mutex_lock(&t->mutex);
-    uint64_t gone = since_digest(t, now);
+    uint64_t gone = since_digest(t, now), all = t->manifest.interval_ns;
     lladd_mutex_unlock(&t->mutex);
-    return gone < t->interval_ns ? t->interval_ns - gone : t->interval_ns;
+    return gone < all ? all - gone : all;
 }
 
 /* ---- one at a time --------------------------------------------------------------------------- */
@@ -115,6 +115,26 @@ void ll_managed__work_end(struct lladd_managed *t, enum ll_managed_work what)
     lladd_mutex_unlock(&t->mutex);
 }
 
+int ll_managed__work_stop(struct lladd_managed *t, struct lladd_error *err)
+{
+    lladd_mutex_lock(&t->mutex);
+    while ((t->digesting || t->combining) && !t->closing)
+        lladd_cond_wait(&t->changed, &t->mutex);
+    bool closing = t->closing;
+    if (!closing)
+        t->digesting = t->combining = true;
+    lladd_mutex_unlock(&t->mutex);
+    return closing ? lladd_error_set(err, LLADD_BUSY, "table \"%s\" is being closed", t->name) : 0;
+}
+
+void ll_managed__work_go_on(struct lladd_managed *t)
+{
+    lladd_mutex_lock(&t->mutex);
+    t->digesting = t->combining = false;
+    lladd_cond_broadcast(&t->changed);
+    lladd_mutex_unlock(&t->mutex);
+}
+
 int ll_managed__step(struct lladd_managed *t, int due, struct lladd_error *err)
 {
     int rc = ll_managed__work_begin(t, (enum ll_managed_work)due, err);
@@ -138,9 +158,12 @@ int ll_managed__step(struct lladd_managed *t, int due, struct lladd_error *err)
 
 int lladd_managed_maintain(struct lladd_managed *t, bool *more, struct lladd_error *err)
 {
+    int rc = lladd_check_process(t->db, err);
+    if (rc)
+        return rc;
     ll_managed__retire(t);
     int due = ll_managed__due(t, lladd_now_ns(t->db));
-    int rc = due ? ll_managed__step(t, due, err) : 0;
+    rc = due ? ll_managed__step(t, due, err) : 0;
     if (more)
         *more = rc == 0 && due && ll_managed__due(t, lladd_now_ns(t->db)) != 0;
     return rc;
@@ -148,7 +171,9 @@ int lladd_managed_maintain(struct lladd_managed *t, bool *more, struct lladd_err
 
 int lladd_managed_digest(struct lladd_managed *t, struct lladd_error *err)
 {
-    int rc = ll_managed__work_begin(t, LL_DIGEST, err);
+    int rc = lladd_check_process(t->db, err);
+    if (!rc)
+        rc = ll_managed__work_begin(t, LL_DIGEST, err);
     if (rc)
         return rc;
     rc = ll_managed__digest_now(t, err);
@@ -159,7 +184,9 @@ int lladd_managed_digest(struct lladd_managed *t, struct lladd_error *err)
 
 int lladd_managed_combine(struct lladd_managed *t, uint32_t runs, struct lladd_error *err)
 {
-    int rc = ll_managed__work_begin(t, LL_COMBINE, err);
+    int rc = lladd_check_process(t->db, err);
+    if (!rc)
+        rc = ll_managed__work_begin(t, LL_COMBINE, err);
     if (rc)
         return rc;
     rc = ll_managed__combine_now(t, 0, runs ? runs : UINT32_MAX, err);
@@ -195,8 +222,11 @@ static uint64_t memory_of(const struct lladd_managed *t, uint64_t *memtables)
 int lladd_managed_stats(struct lladd_managed *t, struct lladd_managed_stats *out,
                         struct lladd_managed_run *runs, size_t n, struct lladd_error *err)
 {
-    if (out->struct_size < sizeof out->struct_size)
-        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "struct_size is missing");
+    int rc = lladd_check_process(t->db, err);
+    if (!rc && out->struct_size < sizeof out->struct_size)
+        rc = lladd_error_set(err, LLADD_BAD_ARGUMENT, "struct_size is missing");
+    if (rc)
+        return rc;
     struct lladd_managed_stats s = {.struct_size = out->struct_size};
     lladd_mutex_lock(&t->mutex);
     const struct ll_manifest *m = &t->manifest;

@@ -26,8 +26,9 @@ int ll_managed__no_memory(struct lladd_error *err)
 
 int ll_managed__of(struct lladd_db *db, struct ll_managed **out, struct lladd_error *err)
 {
-    *out = lladd_state(db, &ll_managed__extension);
-    return *out ? 0
+    int rc = lladd_check_process(db, err);
+    *out = rc ? NULL : lladd_state(db, &ll_managed__extension);
+    return rc || *out ? rc
                 : lladd_error_set(err, LLADD_BAD_STATE,
                                   "the database was opened without lladd_managed_register");
 }

@@ -150,11 +150,14 @@ static int new_txn(struct lladd_txn *txn, struct ll_managed *all, struct ll_mana
 
 int ll_managed__use(struct lladd_txn *txn, struct lladd_managed *t, struct ll_use **out)
 {
+    int rc = lladd_check_process(t->db, lladd_txn_error_out(txn));
+    if (rc)
+        return rc;
     struct ll_managed_txn *x = lladd_joined(txn, &ll_managed__participant);
     if (lladd_txn_db(txn) != t->db)
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_OTHER_DATABASE,
                                "the transaction is of another database than table \"%s\"", t->name);
-    int rc = x ? 0 : new_txn(txn, t->all, &x);
+    rc = x ? 0 : new_txn(txn, t->all, &x);
     if (rc)
         return rc;
     for (struct ll_use *u = x->uses; u; u = u->next)

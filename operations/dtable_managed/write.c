@@ -257,7 +257,9 @@ int lladd_managed_lock(struct lladd_txn *txn, struct lladd_managed *t,
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct claim only = {.value = NULL};
     struct ll_use *u;
-    int rc = key ? lladd_dtable_check_key(&t->order, key, err) : 0;
+    int rc = lladd_check_process(t->db, err);
+    if (!rc && key)
+        rc = lladd_dtable_check_key(&t->order, key, err);
     if (!rc && lladd_txn_db(txn) != t->db)
         rc = lladd_error_set(err, LLADD_OTHER_DATABASE,
                              "the transaction is of another database than table \"%s\"", t->name);

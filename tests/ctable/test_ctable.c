@@ -254,6 +254,29 @@ START_TEST(made_and_dropped)
 }
 END_TEST
 
+/* Made and opened in one call, which commits. */
+START_TEST(made_and_opened)
+{
+    struct lladd_ctable_options o = plain();
+    struct lladd_ctable *other = NULL;
+    begin();
+    ok_db(&b, lladd_ctable_create_open(b.db, "other", &o, &other, &b.err));
+    ck_assert_uint_eq(lladd_ctable_columns(other), 3);
+    ok_db(&b, lladd_ctable_close(other, &b.err));
+    other = NULL;
+    ck_assert_int_eq(lladd_ctable_create_open(b.db, "other", &o, &other, &b.err), LLADD_EXISTS);
+    o.n_columns = 0;
+    ck_assert_int_eq(lladd_ctable_create_open(b.db, "third", &o, &other, &b.err),
+                     LLADD_BAD_ARGUMENT);
+    ck_assert_ptr_null(other);
+    bed_crash(&b);
+    ok_db(&b, lladd_ctable_open(b.db, "other", &other, &b.err));
+    ok_db(&b, lladd_ctable_close(other, &b.err));
+    ok_db(&b, lladd_ctable_open(b.db, "rows", &t, &b.err));
+    done();
+}
+END_TEST
+
 /* As the managed table that it is: nothing of it is left, in step or taken back. */
 START_TEST(dropped_below)
 {
@@ -351,6 +374,7 @@ int main(void)
     tcase_add_test(tc, trap_28_updates);
     tcase_add_test(tc, misuse);
     tcase_add_test(tc, made_and_dropped);
+    tcase_add_test(tc, made_and_opened);
     tcase_add_test(tc, dropped_below);
     tcase_add_test(tc, damage);
     suite_add_tcase(s, tc);

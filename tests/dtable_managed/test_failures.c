@@ -19,7 +19,7 @@ static const struct promise promises[] = {
     {"1=a 2=a", "1=b 2=a 4=b"},       {"1=b 2=a 4=b", "1=b 2=a 4=b"},
     {"1=b 2=a 4=b", "1=c 4=b 5=c"},   {"1=c 4=b 5=c", "1=c 4=b 5=c"},
     {"1=c 4=b 5=c", "1=c 4=b 5=c"},   {"1=c 4=b 5=c", "1=c 4=b 5=c"},
-    {"1=c 4=b 5=c", "1=c 4=b 5=c 6=d"}};
+    {"1=c 4=b 5=c", "1=c 4=b 5=c"},   {"1=c 4=b 5=c", "1=c 4=b 5=c 6=d"}};
 enum { STEPS = sizeof promises / sizeof *promises };
 #define LAST "1=c 4=b 5=c 6=d"
 
@@ -53,6 +53,15 @@ static int tidy(void)
     return rc;
 }
 
+/* To filtered runs, or back. */
+static int alter(void)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    o.config = "class(dt) bloom_dtable config [ \"base\" class(dt) linear_dtable ]";
+    o.every = 9;
+    return lladd_managed_alter(t, LLADD_MANAGED_CONFIG | LLADD_MANAGED_EVERY, &o, &b.err);
+}
+
 static int step(int i)
 {
     static const char *const first[] = {"1b", "3x", "4b", "3", "69", NULL},
@@ -70,6 +79,8 @@ static int step(int i)
         return lladd_managed_combine(t, 0, &b.err);
     case 5:
         return tidy();
+    case 6:
+        return alter();
     default:
         return rows(last);
     }

@@ -516,6 +516,37 @@ START_TEST(made_and_dropped)
 }
 END_TEST
 
+/* Made and opened in one call, which commits. */
+START_TEST(made_and_opened)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    struct lladd_managed *other = NULL;
+    o.type = LLADD_DTABLE_U32;
+    t = shop_begin(&b, NULL);
+    ok_db(&b, lladd_managed_create_open(b.db, "other", &o, &other, &b.err));
+    shop_fill(&b, other, "1=one");
+    shop_expect(&b, other, "1=one");
+    shop_close(&b, other);
+    other = NULL;
+    ck_assert_int_eq(lladd_managed_create_open(b.db, "other", &o, &other, &b.err), LLADD_EXISTS);
+    ck_assert_int_eq(lladd_managed_create_open(b.db, "", &o, &other, &b.err), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(lladd_managed_create_open(b.db, "third", NULL, &other, NULL),
+                     LLADD_BAD_ARGUMENT);
+    struct lladd_txn *txn = bed_begin(&b); /* another transaction is about to make it */
+    ok(txn, lladd_managed_create(txn, "fourth", &o));
+    ck_assert_int_eq(lladd_managed_create_open(b.db, "fourth", &o, &other, &b.err), LLADD_BUSY);
+    abort_txn(txn);
+    ck_assert_ptr_null(other);
+    t = shop_restart(&b);
+    ok_db(&b, lladd_managed_open(b.db, "other", &other, &b.err));
+    shop_expect(&b, other, "1=one");
+    shop_close(&b, other);
+    ok_db(&b, lladd_managed_create_open(b.db, "fourth", &o, &other, &b.err));
+    shop_close(&b, other);
+    shop_done(&b, t);
+}
+END_TEST
+
 /* Values that the configuration cannot store are refused when they come; a size that the first
  * value would settle is refused with the table. */
 START_TEST(rejected)
@@ -552,6 +583,10 @@ static int backwards(void *ctx, struct lladd_span x, struct lladd_span y)
     int c = n ? memcmp(y.data, x.data, n) : 0;
     return c ? c : y.len < x.len ? -1 : y.len > x.len;
 }
+static int onwards(void *ctx, struct lladd_span x, struct lladd_span y)
+{
+    return backwards(ctx, y, x);
+}
 static const struct lladd_dtable_comparator comparator = {
     .struct_size = sizeof comparator, .name = "backwards", .compare = backwards};
 
@@ -581,6 +616,12 @@ START_TEST(own_order)
     shop_close(&b, t);
     bed_crash(&b);
     ck_assert_int_eq(lladd_managed_open(b.db, "rows", &t, &b.err), LLADD_NO_COMPARATOR);
+    static struct lladd_dtable_comparator forwards;
+    forwards = comparator;
+    forwards.compare = onwards;
+    ok_db(&b, lladd_dtable_comparator_add(b.db, &forwards, &b.err));
+    ck_assert_int_eq(lladd_managed_open(b.db, "rows", &t, &b.err), LLADD_OTHER_ORDER);
+    bed_crash(&b);
     ok_db(&b, lladd_dtable_comparator_add(b.db, &comparator, &b.err));
     t = shop_open(&b, "rows");
     struct lladd_txn *txn = bed_begin(&b);
@@ -786,6 +827,7 @@ int main(void)
     tcase_add_test(tc, ruler);
     tcase_add_test(tc, tiered);
     tcase_add_test(tc, made_and_dropped);
+    tcase_add_test(tc, made_and_opened);
     tcase_add_test(tc, rejected);
     tcase_add_test(tc, own_order);
     tcase_add_test(tc, cursor_outlives);

@@ -157,6 +157,18 @@ static void *work(void *arg)
             rc = lladd_managed_combine(tables[i % TABLES], 0, NULL);
             sure(rc == 0 || rc == LLADD_BUSY, "combine");
         }
+        if (w->number == 1 && i % 20 == 11) { /* while the others write, digest and combine */
+            static const char *const configs[] = {
+                NULL, "class(dt) bloom_dtable config [ \"base\" class(dt) linear_dtable ]",
+                "class(dt) fixed_dtable config [ \"value_size\" int 8 ]"};
+            struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+            o.config = configs[i / 20 % 3];
+            o.combine_config = configs[i / 60 % 3];
+            o.rows = 40 + i % 17;
+            sure(lladd_managed_alter(tables[i / 20 % TABLES],
+                                     LLADD_MANAGED_CONFIG | LLADD_MANAGED_COMBINE_CONFIG |
+                                         LLADD_MANAGED_ROWS, &o, NULL) == 0, "alter");
+        }
         if (w->number == 1 && i % 60 == 5)
             sure(lladd_checkpoint(b.db, NULL) == 0, "checkpoint");
     }

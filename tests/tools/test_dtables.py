@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What users see of managed dTables: test_dtables.py <lladd>.
 
-Rows that are put come out again, by key, in order, as CSV and as JSON, before and after digests;
-what is wrong is refused with its line and reason, and nothing has changed; looking changes nothing
-on disk; verify knows whose the pages are."""
+Rows that are put are found again, by key, in order, as CSV and as JSON, before and after digests.
+Wrong input is refused with its line and the reason, and changes nothing. Reading changes nothing
+on disk. verify knows the owners of the pages."""
 import csv
 import hashlib
 import io
@@ -162,8 +162,42 @@ class Tables(unittest.TestCase):
         self.assertIn("not \"frobnicate\"", self.bad("frobnicate", self.db))
         self.assertIn("No such file", self.bad("create", "--config", self.db + "x", self.db, "x"))
 
+    def test_wrong_configurations(self):
+        """create and config-check refuse the same, with the place, and leave nothing."""
+        with_a_size = 'class(dt) array_dtable config [ "value_size" int 2 "tag_byte" bool false ]'
+        below = with_a_size.replace("config", '"base_config" config')
+        for text, why, fine in (
+                ("class(dt)\narray_dtable", "line 2, column 1: array_dtable", "run"),
+                (f'class(dt) bloom_dtable config [ "base"\n{below} ]',
+                 "line 2, column 11: array_dtable", "column"),
+                ("class(dt) linear_dtable\n config", "line 2, column 8", None)):
+            path = self.file(text)
+            self.assertIn(why, self.bad("config-check", "--key", "u32", path))
+            self.assertIn(why, self.bad("create", "--key", "u32", "--config", path, self.db, "t"))
+            self.assertIn("combine_config: " + why, self.bad(
+                "create", "--key", "u32", "--combine-config", path, self.db, "t"))
+            self.assertFalse(os.path.exists(self.db))
+            if fine:
+                self.good("config-check", "--key", "u32", "--for", fine, path)
+            if fine != "column":
+                self.assertIn('group "b": ' + why, self.bad(
+                    "create", "--key", "u32", "--columns", "a,b", "--group", f"b={path}",
+                    self.db, "t"))
+                self.assertFalse(os.path.exists(self.db))
+        self.good("create", "--key", "u32", self.db, "t")
+        before = tree(self.db)
+        self.bad("create", "--key", "u32", "--config", path, self.db, "u")
+        self.assertEqual(tree(self.db), before)
+        for text, layers in (('smallint_dtable config [ "bytes" int 2 "base"', "array_dtable"),
+                             ('usstate_dtable config [ "base"', "array_dtable"),
+                             ('ustring_dtable config [ "base"', "fixed_dtable"),
+                             ('deltaint_dtable config [ "base"', "array_dtable")):
+            path = self.file(f"class(dt) {text} class(dt) {layers} ]")
+            self.good("config-check", "--key", "u32", path)
+            self.good("create", "--key", "u32", "--config", path, self.db, text.split()[0])
+
     def test_states(self):
-        """The paper's customers by state, with a drawing."""
+        """The paper's customers by state, with a graph."""
         config = self.file(STATES)
         self.good("create", "--key", "u32", "--config", config, self.db, "customers")
         rows = "".join(f"{n},{'Canada' if n % 50 == 0 else 'CA' if n % 3 else 'NY'}\n"
@@ -184,7 +218,7 @@ class Tables(unittest.TestCase):
         self.verify()
 
     def test_filters(self):
-        """What a Bloom filter answers of keys that are not there is measured."""
+        """stat measures how many absent keys a Bloom filter answers."""
         for bits, least, most in ((1, 20, 75), (10, 96, 100), (24, 99, 100)):
             config = self.file(f'class(dt) bloom_dtable config [ "bits_per_key" int {bits} '
                                f'"base" class(dt) linear_dtable ]')
@@ -332,6 +366,47 @@ class Tables(unittest.TestCase):
         self.assertIn("LLADD_BAD_ARGUMENT", self.bad("del", "--range", self.db, "u32", "7", "3"))
         self.bad("del", "--range", self.db, "u32", "x")
         self.bad("del", "--range", self.db, "u32", "1", "2", "3")
+
+    def test_alter(self):
+        """alter changes the given options only; they apply to runs made from then on."""
+        def settings(name):
+            return json.loads(self.good("stat", "--json", self.db, name))["settings"]
+        self.good("create", "--key", "u32", "--every", 3, self.db, "t")
+        self.good("put", "--csv", self.db, "t", text="1,one\n2,two\n")
+        self.good("maintain", self.db, "t")
+        before = settings("t")
+        self.assertEqual((before["schedule"], before["every"], before["config"]),
+                         ("ruler", 3, None))
+        self.assertIn("nothing to change", self.bad("alter", self.db, "t"))
+        self.assertIn("line 1, column 11: fixed_dtable", self.bad(
+            "alter", "--rows", 5, "--config", self.file("class(dt) fixed_dtable"), self.db, "t"))
+        self.assertIn("has no columns", self.bad("alter", "--keys", os.devnull, self.db, "t"))
+        self.bad("alter", "--rows", 5, "--every", 1, self.db, "t")
+        self.assertEqual(settings("t"), before)
+        path = self.file('class(dt) bloom_dtable config [ "base" class(dt) linear_dtable ]')
+        self.good("alter", "--config", path, "--rows", 5, "--interval", 60, self.db, "t")
+        now = settings("t")
+        self.assertIn("bloom_dtable", now.pop("config"))
+        self.assertEqual(now, {**{k: v for k, v in before.items() if k != "config"},
+                               "rows": 5, "interval_ns": 60 * 10**9})
+        self.assertIn("combined ruler, every 3; digested after 32.0 MiB, 5 rows, 60 s",
+                      self.good("stat", self.db, "t"))
+        self.good("put", "--csv", self.db, "t", text="3,three\n")
+        self.good("maintain", self.db, "t")
+        out = self.good("stat", self.db, "t")
+        self.assertRegex(out, "(?s)run 2 [^\n]*bloom_dtable.*run 1 ")
+        self.assertEqual(self.good("scan", "--csv", self.db, "t"), "1,one\n2,two\n3,three\n")
+        self.good("create", "--key", "u32", "--columns", "a,b", self.db, "c")
+        self.good("put", self.db, "c", 1, "a=x", "b=y")
+        self.bad("alter", "--group", f"a={path}", "--every", 1, self.db, "c")
+        self.assertIsNone(settings("c")["config"])
+        self.good("alter", "--group", f"a={path}", "--every", 9, self.db, "c")
+        self.assertIn("column_dtable", settings("c")["config"])
+        self.assertEqual(settings("c")["every"], 9)
+        self.good("maintain", self.db, "c")
+        self.assertIn("column_dtable", self.good("stat", "--graph", self.db, "c"))
+        self.assertEqual(self.good("get", "--columns", "b", self.db, "c", 1), "y\n")
+        self.verify()
 
     def test_config(self):
         path = self.file(STATES)
