@@ -22,6 +22,12 @@ if(NOT ll_have_glibc OR CMAKE_SIZEOF_VOID_P EQUAL 4 OR "${LLADD_SANITIZE}" MATCH
     set(ll_dst OFF)
 endif()
 
+# Is every layer also compiled for liblladd-debug? A debug build has these objects already.
+set(ll_debug_too OFF)
+if(LLADD_INSTALL_DEBUG AND NOT LLADD_DEBUG)
+    set(ll_debug_too ON)
+endif()
+
 function(ll__link target link)
     get_filename_component(dir ${link} DIRECTORY)
     file(MAKE_DIRECTORY ${dir})
@@ -73,6 +79,11 @@ function(ll_layer)
         ll__objects(ll_${L_NAME}_dst)
         target_compile_definitions(ll_${L_NAME}_dst PRIVATE LLADD_DST=1)
         set_target_properties(ll_${L_NAME}_dst PROPERTIES INTERPROCEDURAL_OPTIMIZATION ${ll_ipo})
+    endif()
+    if(ll_debug_too)
+        ll__objects(ll_${L_NAME}_debug)
+        target_compile_definitions(ll_${L_NAME}_debug PRIVATE LLADD_DEBUG=1)
+        target_compile_options(ll_${L_NAME}_debug PRIVATE -Og -g)
     endif()
 endfunction()
 

@@ -8,6 +8,7 @@ include(CMakePackageConfigHelpers)
 
 set(ll_objects)
 set(ll_dst_objects)
+set(ll_debug_objects)
 get_property(ll_layers GLOBAL PROPERTY LL_LAYERS)
 foreach(layer IN LISTS ll_layers)
     if(TARGET ll_${layer})
@@ -16,7 +17,13 @@ foreach(layer IN LISTS ll_layers)
     if(TARGET ll_${layer}_dst)
         list(APPEND ll_dst_objects $<TARGET_OBJECTS:ll_${layer}_dst>)
     endif()
+    if(TARGET ll_${layer}_debug)
+        list(APPEND ll_debug_objects $<TARGET_OBJECTS:ll_${layer}_debug>)
+    endif()
 endforeach()
+if(LLADD_INSTALL_DEBUG AND LLADD_DEBUG)
+    set(ll_debug_objects ${ll_objects})
+endif()
 
 set(ll_targets)
 if(ll_objects AND LLADD_STATIC)
@@ -42,18 +49,34 @@ if(ll_dst_objects)
     ll_see(lladd_sim PRIVATE public sim)
     list(APPEND ll_targets lladd_sim)
 endif()
-if(ll_objects AND LLADD_SHARED)
-    add_library(lladd_shared SHARED ${ll_objects})
-    set_target_properties(lladd_shared PROPERTIES
-        OUTPUT_NAME lladd EXPORT_NAME lladd VERSION ${PROJECT_VERSION} SOVERSION 0
-        INTERPROCEDURAL_OPTIMIZATION ${ll_ipo}
+
+# ll__shared(<target> <file> <export> <objects>...)
+function(ll__shared target file export)
+    add_library(${target} SHARED ${ARGN})
+    set_target_properties(${target} PROPERTIES
+        OUTPUT_NAME ${file} EXPORT_NAME ${export} VERSION ${PROJECT_VERSION} SOVERSION 0
         LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/lladd.map)
-    target_link_options(lladd_shared PRIVATE
+    target_link_options(${target} PRIVATE
         -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/lladd.map)
-    if(NOT LLADD_SANITIZE) # whose own symbols are found in the program, not here
-        target_link_options(lladd_shared PRIVATE -Wl,--no-undefined)
+    if(NOT LLADD_SANITIZE) # the sanitizer's symbols are in the program, not here
+        target_link_options(${target} PRIVATE -Wl,--no-undefined)
     endif()
+endfunction()
+
+if(ll_objects AND LLADD_SHARED)
+    ll__shared(lladd_shared lladd lladd ${ll_objects})
+    set_target_properties(lladd_shared PROPERTIES INTERPROCEDURAL_OPTIMIZATION ${ll_ipo})
     list(APPEND ll_targets lladd_shared)
+endif()
+if(ll_debug_objects AND LLADD_SHARED)
+    ll__shared(lladd_debug lladd-debug debug ${ll_debug_objects})
+    list(APPEND ll_targets lladd_debug)
+endif()
+if(ll_debug_objects AND LLADD_STATIC)
+    add_library(lladd_debug_static STATIC ${ll_debug_objects})
+    set_target_properties(lladd_debug_static PROPERTIES
+        OUTPUT_NAME lladd-debug EXPORT_NAME debug_static)
+    list(APPEND ll_targets lladd_debug_static)
 endif()
 
 # liblladd_xa.so: a separate shared object that uses the public headers only. It is linked with the
@@ -87,11 +110,7 @@ foreach(target IN LISTS ll_targets)
     target_include_directories(${target} INTERFACE
         $<BUILD_INTERFACE:${LL_LAYERS_DIR}/public>
         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-    string(REPLACE lladd_shared lladd alias ${target})
-    string(REPLACE lladd_static static alias ${alias})
-    string(REPLACE lladd_dst dst alias ${alias})
-    string(REPLACE lladd_sim sim alias ${alias})
-    string(REPLACE lladd_xa xa alias ${alias})
+    get_target_property(alias ${target} EXPORT_NAME)
     add_library(lladd::${alias} ALIAS ${target})
 endforeach()
 
@@ -117,8 +136,19 @@ if(ll_targets)
     # Relative, so that `cmake --install --prefix` and a moved tree work, too.
     file(RELATIVE_PATH ll_pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig
         ${CMAKE_INSTALL_PREFIX})
-    configure_file(lladd/lladd.pc.in ${CMAKE_BINARY_DIR}/lladd.pc @ONLY)
-    install(FILES ${CMAKE_BINARY_DIR}/lladd.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+    set(ll_pc_names lladd)
+    if(ll_debug_objects)
+        list(APPEND ll_pc_names lladd-debug)
+    endif()
+    foreach(ll_pc_name IN LISTS ll_pc_names)
+        set(ll_pc_what "${PROJECT_DESCRIPTION}")
+        if(ll_pc_name STREQUAL "lladd-debug")
+            string(APPEND ll_pc_what ", with checks of what its users do; instead of lladd")
+        endif()
+        configure_file(lladd/lladd.pc.in ${CMAKE_BINARY_DIR}/${ll_pc_name}.pc @ONLY)
+        install(FILES ${CMAKE_BINARY_DIR}/${ll_pc_name}.pc
+            DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+    endforeach()
     if(TARGET lladd_sim)
         configure_file(lladd/lladd-sim.pc.in ${CMAKE_BINARY_DIR}/lladd-sim.pc @ONLY)
         install(FILES ${CMAKE_BINARY_DIR}/lladd-sim.pc

@@ -70,6 +70,90 @@ int main(void)
     return bad;
 }
 END
+# Mistakes of an operation's author. Their effect depends on the library
+# (docs/writing-an-operation.md).
+cat > "$work/src/misuse.c" << 'END'
+#include <lladd/pages.h>
+#include <lladd/records.h>
+#include <lladd/sync.h>
+#include <stdio.h>
+#include <string.h>
+static int prepare(void *ctx, struct lladd_view page, struct lladd_span args,
+                   struct lladd_draft *draft)
+{
+    memcpy(lladd_draft_redo(draft, 8), args.data, 8);
+    memcpy(lladd_draft_undo(draft, 8), lladd_view_body(page), 8);
+    return ctx != NULL;
+}
+static bool validate(struct lladd_view page, enum lladd_span_kind kind, struct lladd_span bytes)
+{
+    return page.bytes && kind <= LLADD_SPAN_UNDO && bytes.len == 8;
+}
+static void put(struct lladd_page *page, struct lladd_span bytes)
+{
+    memcpy(lladd_page_body(page), bytes.data, 8);
+}
+static void forget(struct lladd_page *page, struct lladd_span bytes)
+{
+    (void)page;
+    (void)bytes;
+}
+static struct lladd_op op = {.struct_size = sizeof op, .name = "misuse.put", .version = 1,
+                             .page_type = "lladd.bytes", .record_max = 16,
+                             .undo_kind = LLADD_UNDO_PAGE, .prepare = prepare,
+                             .validate = validate, .redo = put, .undo = put};
+static struct lladd_mutex mutex;
+static void lock(void)
+{
+    lladd_mutex_lock(&mutex);
+    lladd_mutex_unlock(&mutex);
+}
+static int mistake(const char *what, struct lladd_txn *txn, lladd_op_id id, lladd_pageno number)
+{
+    struct lladd_db *db = lladd_txn_db(txn);
+    struct lladd_page *page;
+    int rc = 0;
+    if (strcmp(what, "undo") == 0 || strcmp(what, "nothing") == 0)
+        return lladd_update(txn, id, number, "12345678", 8);
+    if (strcmp(what, "credit") == 0) {
+        rc = lladd_log_credit(txn, id, 1);
+        lock();
+        return rc ? rc : lladd_log_credit(txn, id, 0);
+    }
+    enum lladd_latch latch = strcmp(what, "shared") ? LLADD_LATCH_EXCLUSIVE : LLADD_LATCH_SHARED;
+    rc = lladd_log_credit(txn, id, 1);
+    if (rc || (rc = lladd_fix(db, number, latch, &page, NULL)) != 0)
+        return rc;
+    if (strcmp(what, "shared") == 0)
+        rc = lladd_update_page(txn, id, page, "12345678", 8);
+    else if (strcmp(what, "wait") == 0)
+        rc = lladd_commit(txn);
+    else
+        lock();
+    lladd_unfix(db, page, latch);
+    return rc;
+}
+int main(int argc, char **argv)
+{
+    struct lladd_options options = LLADD_OPTIONS_INIT;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    struct lladd_txn *txn;
+    struct lladd_db *db;
+    lladd_pageno page;
+    lladd_op_id id;
+    if (argc != 2 || lladd_device_memory(&options.device) ||
+        lladd_mutex_init(&mutex, LLADD_RANK_EXTENSION, "of an author"))
+        return 100;
+    if (strcmp(argv[1], "undo") == 0)
+        op.undo = forget;
+    if (lladd_register(&options, &op, &err) || lladd_open(NULL, &options, &db, &err) ||
+        lladd_begin(db, NULL, &txn, &err) || lladd_page_alloc(txn, &page) ||
+        lladd_bytes_format(txn, page) || lladd_op_lookup(db, op.name, 1, &id))
+        return 101;
+    printf("%s\n", lladd_code_name(mistake(argv[1], txn, id, page)));
+    return 0;
+}
+END
 # A subject in a shared object, for the simulator's program.
 cat > "$work/src/subject.c" << 'END'
 #include <lladd/sim.h>
@@ -119,7 +203,10 @@ set(CMAKE_CXX_STANDARD 17)
 find_package(lladd 0.1 REQUIRED)
 foreach(language c cxx)
     file(GLOB source ${language}_program.*)
-    foreach(kind lladd static dst)
+    foreach(kind lladd static dst debug debug_static)
+        if(NOT TARGET lladd::${kind})
+            continue()
+        endif()
         add_executable(${language}_${kind} ${source})
         target_link_libraries(${language}_${kind} PRIVATE lladd::${kind})
     endforeach()
@@ -135,6 +222,19 @@ endif()
 END
 cmake -S "$work/src" -B "$work/cmake" "-DCMAKE_PREFIX_PATH=$prefix"
 cmake --build "$work/cmake" -j "$(nproc)"
+# A missing component must be reported by name.
+mkdir "$work/wants"
+cat > "$work/wants/CMakeLists.txt" << 'END'
+cmake_minimum_required(VERSION 3.22)
+project(wants C)
+find_package(lladd REQUIRED COMPONENTS ${wanted})
+END
+wants() { cmake -S "$work/wants" -B "$work/wants/b" "-DCMAKE_PREFIX_PATH=$prefix" "-Dwanted=$1"; }
+wants static
+if wants nonsense > "$work/said" 2>&1 || ! grep -q nonsense "$work/said"; then
+    echo "a component that is not there is not missed"
+    exit 1
+fi
 
 PKG_CONFIG_PATH=$libdir/pkgconfig
 export PKG_CONFIG_PATH
@@ -156,11 +256,64 @@ if test -f "$libdir/liblladd_sim.a"; then
         "$work/src/subject.c"
     "$prefix/bin/lladd-sim" --depth 1 --no-coverage "$work/subject.so"
 fi
+# The output of each program and how it ends must be as in the table, for each library. The debug
+# library must name the mistake.
+said_of() { # library, mistake: one word, "stopped" if the library has ended the program
+    rc=0
+    LD_LIBRARY_PATH=$libdir "$work/misuse_$1" "$2" > "$work/said" 2> "$work/why" || rc=$?
+    if test "$rc" = 134; then echo stopped; else cat "$work/said"; fi
+}
+if test -f "$libdir/liblladd-debug.so"; then
+    wants debug
+    cc -std=gnu11 -o "$work/pc/c_debug" "$work/src/c_program.c" \
+        $(pkg-config --cflags --libs lladd-debug)
+    for library in lladd lladd-debug; do
+        cc -std=gnu11 -o "$work/misuse_$library" "$work/src/misuse.c" \
+            $(pkg-config --cflags --libs $library)
+    done
+    while read -r mistake release debug why; do
+        for pair in "lladd $release" "lladd-debug $debug"; do
+            said=$(said_of "${pair% *}" "$mistake")
+            if test "$said" != "${pair#* }"; then
+                echo "mistake \"$mistake\" with ${pair% *}: \"$said\" and not \"${pair#* }\""
+                cat "$work/why"
+                exit 1
+            fi
+        done
+        if test -n "$why" && ! grep -q "$why" "$work/why"; then
+            echo "mistake \"$mistake\": the debug library does not say \"$why\":"
+            cat "$work/why"
+            exit 1
+        fi
+    done << 'END'
+nothing LLADD_OK LLADD_OK
+shared LLADD_BAD_STATE LLADD_BAD_STATE
+wait LLADD_BAD_STATE LLADD_BAD_STATE
+undo LLADD_OK LLADD_BUG
+mutex LLADD_OK stopped of an author
+credit LLADD_OK stopped of an author
+END
+elif wants debug > "$work/said" 2>&1; then
+    echo "the component debug is not there, and is not missed"
+    exit 1
+fi
+# The plug-in of docs/extensions.md.
+if test -x "$prefix/bin/lladd"; then
+    mkdir "$work/ordered"
+    cp "$source"/examples/ordered/*.[ch] "$work/ordered"
+    (cd "$work/ordered" &&
+        sed -n '/^cc -shared .* -o ordered-ops.so /p' "$source/docs/extensions.md" > build &&
+        test -s build && sh -ec "$(cat build)" && test -f ordered-ops.so)
+    "$prefix/bin/lladd" hash put --create "$work/db" t k v
+    "$prefix/bin/lladd" verify --ops "$work/ordered/ordered-ops.so" "$work/db"
+fi
 cc -std=gnu11 -o "$work/pc/xa" "$work/src/xa_program.c" $(pkg-config --cflags --libs lladd-xa)
 
 count=0
 for program in "$work/cmake"/c_lladd "$work/cmake"/c_static "$work/cmake"/c_dst \
-    "$work/cmake"/cxx_lladd "$work/cmake"/cxx_static "$work/cmake"/cxx_dst "$work/cmake"/sim \
+    "$work/cmake"/cxx_lladd "$work/cmake"/cxx_static "$work/cmake"/cxx_dst \
+    "$work/cmake"/c_debug "$work/cmake"/c_debug_static "$work/cmake"/cxx_debug \
+    "$work/cmake"/cxx_debug_static "$work/cmake"/sim \
     "$work/cmake"/xa "$work/pc"/*; do
     test -e "$program" || continue
     mkdir "$work/run"
