@@ -286,8 +286,9 @@ struct lladd_dst {
     const char *callback, *op;
     uint64_t page;
     bool calling;
-    uint64_t calls; /**< how many there were */
-    uint32_t held, held_most; /**< by the library: pages fixed now, and most at a time */
+    uint64_t calls; /**< number of calls so far */
+    uint32_t held, held_most; /**< set by the library: pages fixed now, and the most at a time */
+    uint64_t device_calls;    /**< set by the simulator's device: number of calls */
 };
 
 #ifdef LLADD_DST

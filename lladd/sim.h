@@ -118,6 +118,9 @@ struct lladd_sim_subject {
      *  and crashed like the recovery. Must leave the contents as they were. Nullable: a page is
      *  allocated, written and freed. */
     int (*meanwhile)(void *ctx, struct lladd_db *, struct lladd_error *);
+    /** The disk has room for so many bytes more than what `setup` has made; then what makes a file
+     *  longer fails with ENOSPC, in recoveries too. 0: there is no end. */
+    uint64_t disk_room;
 };
 
 /* ---- what a workload calls --------------------------------------------------------------- */
@@ -222,7 +225,8 @@ enum lladd_sim_oracle {
     LLADD_SIM_O_DEADLOCK = 17,    /**< O17: a thread waits, and nothing will ever wake it */
     LLADD_SIM_O_ONE_PAGE = 18,    /**< O18: redo or undo touched more than its page and its bytes */
     LLADD_SIM_O_UNDO_MAX = 19,    /**< O19: a logical undo takes more than its operation declares */
-    LLADD_SIM_ORACLES = 20
+    LLADD_SIM_O_INSPECT = 20,     /**< O20: inspection finds damage in what a crash has left */
+    LLADD_SIM_ORACLES = 21
 };
 /** "O2 contents"; never NULL. */
 LLADD_API const char *lladd_sim_oracle_name(enum lladd_sim_oracle);

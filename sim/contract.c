@@ -454,7 +454,9 @@ static bool fields_cover(const struct trial *t, const struct lladd_field *f, str
 
 static void check_fields(const struct trial *t)
 {
-    if (fields_cover(t, t->op->redo_fields, t->redo, "redo") && undoable(t))
+    bool logical = t->op->undo_kind == LLADD_UNDO_LOGICAL && t->undo.data &&
+                   (t->op->prepare || t->s->undo.data); /* otherwise the bytes are not undo bytes */
+    if (fields_cover(t, t->op->redo_fields, t->redo, "redo") && (undoable(t) || logical))
         (void)fields_cover(t, t->op->undo_fields, t->undo, "undo");
 }
 
@@ -514,38 +516,75 @@ static size_t mangle(struct ll_sim__bench *b, unsigned char *p, size_t len, size
     return len;
 }
 
+/* Does the same to the body of the page, mostly near its beginning or end, and sometimes fills all
+ * of it. */
+static void mangle_page(struct ll_sim__bench *b)
+{
+    enum { NEAR = 64 };
+    unsigned char *body = b->slot[0] + LLADD_PAGE_HEADER;
+    size_t len = b->size - LLADD_PAGE_HEADER;
+    if (random_of(b) % 32 == 0)
+        memset(body, (int)random_of(b), len);
+    do {
+        size_t at = random_of(b) % (random_of(b) % 4 ? NEAR : len);
+        uint64_t v = odd_number(b);
+        at = random_of(b) % 4 ? at : len - 1 - at;
+        at = at > len - 4 ? len - 4 : at;
+        switch (random_of(b) % 3) {
+        case 0:
+            body[at] ^= (unsigned char)(1u << random_of(b) % 8);
+            break;
+        case 1:
+            lladd_put16(body + at, (uint16_t)v);
+            break;
+        default:
+            lladd_put32(body + at, (uint32_t)v);
+        }
+    } while (random_of(b) % 3 == 0);
+}
+
 static bool header_untouched(const struct trial *t, const unsigned char *before)
 {
     if (memcmp(t->b->slot[0], before, LLADD_PAGE_HEADER) == 0 ||
         t->k->result[LLADD_SIM_C_HEADER] == LLADD_SIM_BROKEN)
         return true;
-    ll_sim__broken(t->k, LLADD_SIM_C_HOSTILE, "sample %zu: mangled bytes change the page header",
-                   t->index);
+    ll_sim__broken(t->k, LLADD_SIM_C_HOSTILE, "sample %zu: the page header is changed%s", t->index,
+                   t->b->board->with);
     return false;
 }
 
+/* First runs mangled records on the intact page; then mangles the page, and sometimes the record
+ * too. */
 static void check_hostile(const struct trial *t)
 {
+    struct ll_sim__bench *b = t->b;
+    uint32_t rounds = b->in->rounds, all = t->op->formats ? rounds : 2 * rounds;
     unsigned char header[LLADD_PAGE_HEADER];
-    size_t max = t->b->bytes_room < t->op->record_max ? t->b->bytes_room : t->op->record_max;
+    size_t max = b->bytes_room < t->op->record_max ? b->bytes_room : t->op->record_max;
     size_t longest = t->redo.len > t->undo.len ? t->redo.len : t->undo.len;
     if (max < longest)
         max = longest;
     unsigned char *bytes = malloc(max + 1);
     bool good = bytes != NULL;
-    for (uint32_t round = 0; good && round < t->b->in->rounds; round++) {
+    for (uint32_t round = 0; good && round < all; round++) {
+        bool on_page = round >= rounds;
         bool back = undoable(t) && round % 3 == 2;
         struct lladd_span of = back ? t->undo : t->redo;
         enum lladd_span_kind kind = back ? LLADD_SPAN_UNDO : LLADD_SPAN_REDO;
-        load(t->b, 0, t->s);
+        load(b, 0, t->s);
         if (back)
             redo(t, 0);
         if (of.len)
             memcpy(bytes, of.data, of.len);
-        struct lladd_span s = {bytes, mangle(t->b, bytes, of.len, max)};
-        memcpy(header, t->b->slot[0], sizeof header);
-        if (ll_sim__validate(t->b, t->op, 0, t->s->number, kind, s))
-            ll_sim__run(t->b, t->op, 0, t->s->number, kind, s);
+        struct lladd_span s = {bytes, of.len};
+        if (on_page)
+            mangle_page(b);
+        if (!on_page || random_of(b) % 4 == 0)
+            s.len = mangle(b, bytes, of.len, max);
+        b->board->with = on_page ? " on a mangled page" : " on mangled bytes";
+        memcpy(header, b->slot[0], sizeof header);
+        if (ll_sim__validate(b, t->op, 0, t->s->number, kind, s))
+            ll_sim__run(b, t->op, 0, t->s->number, kind, s);
         good = header_untouched(t, header);
         if (good)
             ll_sim__kept(t->k, LLADD_SIM_C_HOSTILE);
@@ -609,7 +648,7 @@ static void died(struct ll_sim__bench *b, size_t unit)
     struct ll_sim__board *board = b->board;
     struct lladd_sim_kept *k = &b->kept[op_of(b, unit)];
     bool hostile = is_sample(b, unit) && unit / b->in->n_samples == CHECKS - 1;
-    const char *with = hostile ? " on mangled bytes" : "";
+    const char *with = hostile ? board->with : "";
     board->state[op_of(b, unit)].given_up = true;
     if (board->late)
         ll_sim__broken(k, hostile ? LLADD_SIM_C_HOSTILE : LLADD_SIM_C_ENDS,

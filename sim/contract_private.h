@@ -23,8 +23,10 @@ struct ll_sim__board {
     bool outside;   /* the fault was an access outside the page and the bytes */
     bool late;      /* the time limit was exceeded */
     int signal;     /* that the child died of; 0: none */
-    char doing[96]; /* what it was about to do */
-    char where[64]; /* the byte it touched */
+    char doing[96]; /* callback that was about to run */
+    char where[64]; /* address of the forbidden access, in words */
+    /* What is mangled, or ""; a string literal, so it is valid in all processes. */
+    const char *with;
     struct ll_sim__state {
         bool given_up; /* the operation crashes or loops: its other units are skipped */
     } state[];         /* per operation; the verdicts follow in memory */

@@ -50,17 +50,48 @@ static int pin(struct lladd_db *db, struct lladd_error *err)
     return rc ? rc : lladd_pin_set(db, "contract", first.lsn, err);
 }
 
+/* Reports which part of the subject failed, and why. Also reports a wait without end that the
+ * subject's code has ignored. */
+static int judge(struct session *s, const char *what, int rc, struct lladd_error *err)
+{
+    struct lladd_error own = err ? *err : (struct lladd_error)LLADD_ERROR_INIT;
+    const struct ll_sim_verdict *v = &s->sim->objection;
+    if (v->oracle)
+        return lladd_error_set(err, rc ? rc : LLADD_DEADLOCK, "its %s does not end: %s: %s", what,
+                               lladd_sim_oracle_name(v->oracle), v->message);
+    if (!rc)
+        return 0;
+    const char *name = lladd_code_name(rc), *why = ll_sim_explain(s->sim, s->db, rc, &own);
+    return lladd_error_set(err, rc, "its %s failed: %s: %s", what, name ? name : "error", why);
+}
+
+static int set_up_and_run(struct session *s, const struct lladd_sim_subject *subject,
+                          struct lladd_error *err)
+{
+    int rc = pin(s->db, err);
+    if (!rc && subject->setup) {
+        rc = subject->setup(subject->ctx, s->db, err);
+        if (!rc) /* refused if a page is still fixed; does not wait for anything */
+            rc = lladd_wait(s->db, lladd_lsn_of(0), err);
+        rc = judge(s, "setup", rc, err);
+    }
+    if (rc)
+        return rc;
+    rc = ll_sim_subject_run(s->sim, s->db, err);
+    return judge(s, "workload", rc, err);
+}
+
 static int collect(struct session *s, const struct lladd_sim_subject *subject,
                    struct lladd_error *err)
 {
     struct lladd_txn *last;
-    int rc = pin(s->db, err);
-    if (!rc && subject->setup)
-        rc = subject->setup(subject->ctx, s->db, err);
-    if (!rc)
-        rc = ll_sim_subject_run(s->sim, s->db, err);
-    if (!rc)
-        rc = lladd_begin(s->db, NULL, &last, err);
+    /* The simulator records which callback was called last, and reports waits without end. */
+    s->sim->dst.scarce = false;
+    struct lladd_dst *before = lladd_dst_enter(&s->sim->dst);
+    int rc = set_up_and_run(s, subject, err);
+    (void)lladd_dst_enter(before);
+    if (!rc && (rc = lladd_begin(s->db, NULL, &last, err)) != 0)
+        return judge(s, "workload", rc, err);
     if (rc)
         return rc;
     /* Only the durable part of the log can be read. */

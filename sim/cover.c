@@ -11,9 +11,10 @@
  */
 #include "sim/sim_private.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
-enum { COMPENSATED = 1, UNDONE = 2, ON_PAGE = 4, NEVER_UNDONE = 8 };
+enum { COMPENSATED = 1, UNDONE = 2, ON_PAGE = 4, NEVER_UNDONE = 8, UNDONE_HERE = 16 };
 
 static const char LIBRARY[] = "lladd."; /* prefix of the names of the library's own operations */
 
@@ -146,7 +147,7 @@ void ll_sim_observe(void *ctx, const struct lladd_dst_event *e)
         break;
     case LLADD_DST_UNDO:
     case LLADD_DST_COMPENSATE_END:
-        c->logical[i] |= e->what == LLADD_DST_UNDO ? UNDONE : COMPENSATED;
+        c->logical[i] |= (e->what == LLADD_DST_UNDO ? UNDONE : COMPENSATED) | UNDONE_HERE;
         went(c, i, LLADD_SIM_UNDO);
         if (c->level > 0)
             c->at[i].paths[LLADD_SIM_UNDO_PARTIAL]++;
@@ -154,6 +155,17 @@ void ll_sim_observe(void *ctx, const struct lladd_dst_event *e)
     default:
         break;
     }
+}
+
+void ll_sim_observe_undone(void *ctx, const struct lladd_dst_event *e)
+{
+    struct lladd_sim *sim = ctx;
+    struct ll_sim_cover *c = &sim->cover;
+    if (e->what != LLADD_DST_UNDO && e->what != LLADD_DST_COMPENSATE_END)
+        return;
+    for (uint32_t i = 0; e->op && i < c->count; i++)
+        if (strcmp(c->at[i].op, e->op) == 0 && c->at[i].version == e->op_version)
+            c->logical[i] |= UNDONE_HERE;
 }
 
 static void object_wal(struct lladd_sim *sim, struct ll_sim_verdict *v)
@@ -177,6 +189,29 @@ void ll_sim_object_seen(struct lladd_sim *sim, struct ll_sim_verdict *v)
         (void)ll_sim_object(v, sim->noticed.oracle, "%s", sim->noticed.message);
     }
     sim->noticed.oracle = LLADD_SIM_O_NONE;
+}
+
+void ll_sim_cover_begin(struct ll_sim_cover *c, uint32_t level)
+{
+    c->level = level;
+    for (uint32_t i = 0; i < c->count; i++)
+        c->logical[i] &= (unsigned char)~UNDONE_HERE;
+}
+
+void ll_sim_cover_undone(const struct ll_sim_cover *c, char *out, size_t size)
+{
+    size_t len = 0;
+    *out = '\0';
+    for (uint32_t i = 0; i < c->count; i++) {
+        if (!(c->logical[i] & UNDONE_HERE))
+            continue;
+        int n = snprintf(out + len, size - len, "%s%s", len ? ", " : "; undone: ", c->at[i].op);
+        if (n < 0 || (size_t)n >= size - len) {
+            out[len] = '\0'; /* whole names only */
+            return;
+        }
+        len += (size_t)n;
+    }
 }
 
 void ll_sim_cover_kinds(struct lladd_sim *sim, struct lladd_db *db)

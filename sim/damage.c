@@ -49,18 +49,6 @@ int ll_sim_damage_image(struct ll_sim_damaging *d, struct ll_sim_arena *a, uint3
     return rc;
 }
 
-/* A run on these files as they are. */
-static int run_on(struct ll_sim_damaging *d, struct ll_sim_arena *a,
-                  const struct ll_sim_image *image, struct ll_sim_run *run)
-{
-    struct ll_sim_world *world = ll_sim_take(a, sizeof *world);
-    if (!world)
-        return LLADD_NO_MEMORY;
-    memset(world, 0, sizeof *world);
-    int rc = ll_sim_image_copy(a, image, &world->image);
-    return rc ? rc : ll_sim_run_init(d->sim, run, a, 1, world, NULL);
-}
-
 bool ll_sim_damage_next(struct ll_sim_damaging *d, enum lladd_sim_damage_kind kind, int *rc)
 {
     uint64_t at = d->at[kind]++;
@@ -122,61 +110,7 @@ int ll_sim_damage_gone(struct ll_sim_damaging *d, uint32_t name)
 
 /* ---- looking ----------------------------------------------------------------------------- */
 
-static int see_finding(void *ctx, const struct lladd_finding *f)
-{
-    struct ll_sim_damaging *d = ctx;
-    if (f->kind == LLADD_FINDING_NOTE)
-        return 0;
-    if (d->found_damage + d->found_repair == 0)
-        (void)snprintf(d->finding, sizeof d->finding, "%s: %s", f->file ? f->file : "log",
-                       f->message);
-    d->found_damage += f->kind == LLADD_FINDING_DAMAGE;
-    d->found_repair += f->kind == LLADD_FINDING_REPAIR;
-    ll_sim_tell(d->sim, "    inspection: %s: %s", f->file ? f->file : "log", f->message);
-    return 0;
-}
-
-int ll_sim_damage_inspect(struct ll_sim_damaging *d, const struct ll_sim_image *image,
-                          struct lladd_inspect **view)
-{
-    struct lladd_sim *sim = d->sim;
-    struct lladd_error err = LLADD_ERROR_INIT;
-    struct lladd_options options = sim->options;
-    struct lladd_verified verified = {.struct_size = sizeof verified};
-    struct lladd_inspect_info info = {.struct_size = sizeof info};
-    struct lladd_inspect *v;
-    struct ll_sim_arena *a = &sim->level[1].units;
-    d->found_damage = d->found_repair = d->found_end = 0;
-    d->finding[0] = '\0';
-    ll_sim_rewind(a);
-    ll_sim_heap_rewind(&sim->heap);
-    struct ll_sim_run *run = ll_sim_take(a, sizeof *run); /* lives as long as the view */
-    int rc = run ? run_on(d, a, image, run) : LLADD_NO_MEMORY;
-    if (rc)
-        return rc;
-    sim->running = run;
-    options.device = &run->face;
-    rc = lladd_inspect(NULL, &options, &v, &err);
-    if (rc == LLADD_NO_MEMORY || (rc && view))
-        return rc;
-    if (rc) { /* it will not even look at it */
-        d->found_damage = 1;
-        (void)snprintf(d->finding, sizeof d->finding, "%s", err.message);
-        ll_sim_tell(sim, "    inspection refuses: %s", err.message);
-        return 0;
-    }
-    rc = lladd_inspect_verify(v, see_finding, d, &verified, &err);
-    if (!rc)
-        rc = lladd_inspect_info(v, &info);
-    d->found_end = info.log_end.v;
-    if (!rc && view)
-        *view = v;
-    else
-        lladd_inspect_close(v);
-    return rc;
-}
-
-/* A code by which the library says that stored bytes are wrong. */
+/* Does the code say that stored bytes are wrong? */
 static bool is_refusal(int code)
 {
     enum lladd_root root = lladd_code_root(code);
@@ -280,6 +214,9 @@ static enum lladd_sim_damage_end classify(struct ll_sim_damaging *d, struct outc
         return LLADD_SIM_WRONG;
     }
     if (is_refusal(o->verdict.code)) {
+        o->why = "open refuses it, and inspection finds no damage";
+        if (o->verdict.oracle == LLADD_SIM_O_OPEN && !o->damage && !d->misread)
+            return LLADD_SIM_WRONG;
         o->why = "the log has what it takes to repair it";
         if (is_repairable(d, &o->meaning))
             return LLADD_SIM_WRONG;
@@ -372,7 +309,7 @@ static int judge(struct ll_sim_damaging *d, struct outcome *o)
         claim.lo = claim.lo > less ? claim.lo - less : 0;
     }
     ll_sim_rewind(&sim->level[1].runs);
-    int rc = run_on(d, &sim->level[1].runs, d->image, &run);
+    int rc = ll_sim_run_on(sim, &sim->level[1].runs, d->image, &run);
     if (rc)
         return rc;
     sim->after_read = d->misread ? wrong_read : NULL;
@@ -389,8 +326,9 @@ static int judge(struct ll_sim_damaging *d, struct outcome *o)
     if (o->verdict.oracle == LLADD_SIM_O_NONE && d->image == d->now.image)
         return ll_sim_damage_learn_after(d, &run.live);
     if (o->verdict.oracle == LLADD_SIM_O_NONE && (o->damage || o->repair)) {
-        rc = ll_sim_damage_inspect(d, &run.live, NULL);
-        o->lingers = d->found_damage > 0;
+        struct ll_sim_found found;
+        rc = ll_sim_inspect(sim, &run.live, &found, NULL);
+        o->lingers = found.damage > 0;
     }
     return rc;
 }
@@ -424,6 +362,7 @@ static void look_at_clock(struct lladd_sim *sim)
 int ll_sim_damage_try(struct ll_sim_damaging *d, const char *fmt, ...)
 {
     struct outcome o = {.why = ""};
+    struct ll_sim_found found;
     va_list args;
     va_start(args, fmt);
     (void)vsnprintf(d->what, sizeof d->what, fmt, args);
@@ -435,11 +374,11 @@ int ll_sim_damage_try(struct ll_sim_damaging *d, const char *fmt, ...)
     int rc = 0;
     ll_sim_tell(d->sim, "Files %s, then %s:", d->now.what, d->what);
     if (!d->misread) {
-        rc = ll_sim_damage_inspect(d, d->image, NULL);
-        o.damage = d->found_damage > d->now.damage;
-        o.repair = d->found_repair > d->now.repair;
-        o.end = d->found_end;
-        memcpy(o.finding, d->finding, sizeof o.finding);
+        rc = ll_sim_inspect(d->sim, d->image, &found, NULL);
+        o.damage = found.damage > d->now.damage;
+        o.repair = found.repair > d->now.repair;
+        o.end = found.end;
+        memcpy(o.finding, found.text, sizeof o.finding);
     }
     if (!rc)
         rc = judge(d, &o);

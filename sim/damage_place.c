@@ -111,11 +111,12 @@ int ll_sim_damage_learn(struct ll_sim_damaging *d)
     struct ll_sim_situation *s = &d->now;
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_inspect *view;
-    int rc = ll_sim_damage_inspect(d, s->image, &view);
+    struct ll_sim_found found;
+    int rc = ll_sim_inspect(d->sim, s->image, &found, &view);
     if (rc)
         return rc;
-    s->damage = d->found_damage;
-    s->repair = d->found_repair;
+    s->damage = found.damage;
+    s->repair = found.repair;
     s->info.struct_size = sizeof s->info;
     rc = lladd_inspect_info(view, &s->info);
     if (!rc)
@@ -132,7 +133,8 @@ int ll_sim_damage_learn_after(struct ll_sim_damaging *d, const struct ll_sim_ima
     struct ll_sim_situation *s = &d->now;
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_inspect *view = NULL;
-    int rc = ll_sim_damage_inspect(d, image, &view);
+    struct ll_sim_found found;
+    int rc = ll_sim_inspect(d->sim, image, &found, &view);
     for (uint64_t p = 0; !rc && p < s->n_pages; p++) {
         struct lladd_inspect_page page;
         rc = lladd_inspect_page(view, lladd_page_of(p), &page, &err);

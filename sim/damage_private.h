@@ -89,10 +89,7 @@ struct ll_sim_damaging {
     uint64_t read_off, read_from;
     unsigned char read_bit; /* if not 0: flip this bit of the byte at read_off */
     bool misread;
-    /* What inspection has found last. */
-    uint64_t found_damage, found_repair, found_end;
-    char finding[300];
-    char what[200]; /* the damage in words */
+    char what[200]; /* description of the damage */
 };
 
 /* damage.c */
@@ -106,10 +103,8 @@ int ll_sim_damage_gone(struct ll_sim_damaging *, uint32_t name);
 void ll_sim_damage_region(struct ll_sim_damaging *, uint32_t name, uint64_t off, uint64_t len);
 /* Judges the damage after it was done. The format describes the damage. */
 int ll_sim_damage_try(struct ll_sim_damaging *, const char *fmt, ...) LLADD_PRINTF(2, 3);
-/* Inspects files; the findings are in found_... `view` is nullable. */
-int ll_sim_damage_inspect(struct ll_sim_damaging *, const struct ll_sim_image *,
-                          struct lladd_inspect **view);
-/* The files after so many calls of the workload, `skip` (from 0, or UINT32_MAX) left out. */
+/* The files after the first `calls` calls of the workload, without call number `skip` (from 0;
+ * UINT32_MAX: leave out none). */
 int ll_sim_damage_image(struct ll_sim_damaging *, struct ll_sim_arena *, uint32_t calls,
                         uint32_t skip, bool power, struct ll_sim_image *out);
 

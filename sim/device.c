@@ -250,7 +250,10 @@ static int64_t before(struct ll_sim_run *run, enum ll_sim_call_kind kind, uint32
                       uint64_t off, size_t len)
 {
     struct lladd_sim *sim = run->sim;
-    if (++run->calls_all > sim->bounds.calls_max) {
+    struct lladd_dst *entered = lladd_dst_current();
+    if (entered)
+        entered->device_calls++;
+    if (++run->calls_all > sim->bounds.calls_max && !run->looks) {
         run->looping = true;
         return -EIO;
     }
@@ -438,8 +441,18 @@ static int64_t sim_pread(struct lladd_device *dev, struct lladd_file *file, void
     return (int64_t)len;
 }
 
-/* Are these not the beginning of the page that belongs there? (docs/disk-format.md; one that was
- * never used is zeros.) */
+/* May the file grow to this size? The sizes of other files that are still undecided count as the
+ * disk has them. */
+static int check_room(const struct ll_sim_run *run, uint32_t inode, uint64_t size)
+{
+    uint64_t now = run->live.inode[inode]->size, capacity = run->sim->capacity;
+    if (!capacity || size <= now || ll_sim_image_bytes(&run->live) + (size - now) <= capacity)
+        return 0;
+    return -ENOSPC;
+}
+
+/* Are these bytes not the beginning of the page that belongs at this offset? (docs/disk-format.md;
+ * a page that was never used is zeros.) */
 static bool is_raw(const struct lladd_sim *sim, const unsigned char *bytes, size_t len,
                    uint64_t off)
 {
@@ -471,7 +484,9 @@ static int write_at(struct ll_sim_run *run, enum ll_sim_call_kind kind, const st
         run->sim->raw_write |= is_raw(run->sim, there, got, off);
     } else if (hook > 0)
         len = (size_t)(hook - 1) < len ? (size_t)(hook - 1) : len;
-    int rc = run->undecided ? decide_bytes(run, f->inode, off, len, true) : 0;
+    int rc = check_room(run, f->inode, off + len);
+    if (!rc && run->undecided)
+        rc = decide_bytes(run, f->inode, off, len, true);
     unsigned char *data = ll_sim_take(run->arena, len);
     struct ll_sim_inode *inode = ll_sim_own(run->arena, &run->live, f->inode);
     struct ll_sim_call *call = rc ? NULL : note(run, LL_SIM_WRITE, name, f->inode);
@@ -585,6 +600,8 @@ static int sim_truncate(struct lladd_device *dev, struct lladd_file *file, uint6
     int rc = (int)before(run, LL_SIM_TRUNCATE, name, size, 0);
     if (!rc && run->undecided)
         rc = decide_bytes(run, f->inode, 0, UINT64_MAX, false);
+    if (!rc)
+        rc = check_room(run, f->inode, size);
     if (rc)
         return rc;
     struct ll_sim_inode *inode = ll_sim_own(run->arena, &run->live, f->inode);

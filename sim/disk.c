@@ -282,7 +282,16 @@ int ll_sim_put(struct ll_sim_arena *a, struct ll_sim_inode *inode, uint64_t off,
     return 0;
 }
 
-/* What lies behind the size is zeros, always. */
+uint64_t ll_sim_image_bytes(const struct ll_sim_image *image)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < image->n_names; i++)
+        if (image->names[i].inode != LL_SIM_DIRECTORY)
+            sum += image->inode[image->names[i].inode]->size;
+    return sum;
+}
+
+/* Invariant: the bytes beyond the size are zeros. */
 int ll_sim_set_size(struct ll_sim_arena *a, struct ll_sim_inode *inode, uint64_t size, bool hashed)
 {
     uint64_t whole = (size + LL_SIM_BLOCK - 1) / LL_SIM_BLOCK;

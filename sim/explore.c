@@ -79,6 +79,8 @@ static int explore_run(struct lladd_sim *sim, struct ll_sim_run *run,
     uint32_t open_calls;
     bool ending;
     int rc = ll_sim_judge(sim, run, &claim, &verdict, &open_calls, &ending);
+    if (!rc && (run->level == 1 || ending))
+        rc = ll_sim_object_damage(run, &verdict);
     if (rc)
         return rc;
     if (run->pick != LL_SIM_NO_UNIT && run->variant[run->pick] == LL_SIM_UNDECIDED) {

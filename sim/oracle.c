@@ -77,7 +77,10 @@ static const char *told(const struct lladd_sim *sim, struct lladd_db *db, int rc
 {
     if (db && lladd_db_error(db, own) && own->message[0])
         return own->message;
-    for (uint32_t i = 0; i < sim->record.n_txns; i++) {
+    /* After a crash the handles belong to a dead process, and their memory is gone. */
+    bool alive = sim->running == &sim->workload || !sim->running; /* NULL: nothing is simulated */
+    uint32_t n = alive ? sim->record.n_txns : 0;
+    for (uint32_t i = 0; i < n; i++) {
         const struct lladd_txn *txn = sim->record.txn[i]->handle;
         if (txn && lladd_txn_error(txn)->code == rc && lladd_txn_error(txn)->message[0])
             return lladd_txn_error(txn)->message;
@@ -291,7 +294,7 @@ static int wrong_number(struct judging *j, uint32_t k)
 static int contents_wrong(struct judging *j)
 {
     const struct ll_sim_claim *c = j->claim;
-    char have[150], want[150];
+    char have[130], want[130], undone[130];
     struct lladd_span expected;
     bool doubt = false;
     for (uint32_t k = 0; k <= j->sim->record.n_decisions; k++) {
@@ -310,12 +313,13 @@ static int contents_wrong(struct judging *j)
     int rc = expected_dump(j, c->lo, &expected);
     if (rc)
         return rc;
+    ll_sim_cover_undone(&j->sim->cover, undone, sizeof undone);
     printable(expected, want, sizeof want);
     printable(lladd_span_of(j->sim->dump.bytes, j->sim->dump.len), have, sizeof have);
     return ll_sim_object(j->verdict, c->again ? LLADD_SIM_O_AGAIN : LLADD_SIM_O_CONTENTS,
                          "the contents are \"%s\"; allowed are those after %u to %u decisions, the "
-                         "first being \"%s\"",
-                         have, c->lo, c->hi, want);
+                         "first being \"%s\"%s",
+                         have, c->lo, c->hi, want, undone);
 }
 
 static int contents(struct judging *j)

@@ -262,6 +262,8 @@ static int recover(struct ll_sim_random *r, struct ll_sim_run *run,
     begin_errors(r, 0); /* only counts the calls */
     int rc = ll_sim_judge(sim, run, &claim, v, n_calls, &ending);
     sim->before_call = NULL;
+    if (!rc && (run->level == 1 || ending))
+        rc = ll_sim_object_damage(run, v);
     r->most = r->calls > r->most ? r->calls : r->most;
     see_units(r, run);
     run->shown = v->k;

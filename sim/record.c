@@ -407,26 +407,34 @@ int ll_sim_open(struct lladd_sim *sim, struct ll_sim_run *run, struct lladd_db *
     sim->random = sim->bounds.seed;
     sim->clock = 0;
     sim->options.device = &run->face;
-    sim->cover.level = run->level;
+    ll_sim_cover_begin(&sim->cover, run->level);
     sim->options.flags &= ~(uint32_t)LLADD_OPT_ATOMIC_PAGES;
     if (ll_sim_is_atomic(sim, run->level))
         sim->options.flags |= LLADD_OPT_ATOMIC_PAGES;
     return lladd_open(NULL, &sim->options, db, err);
 }
 
-/* One that was interleaved ends where its threads do: to close it takes one. */
-static int close_workload(struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
+#define WORKLOAD "the workload"
+
+/* An interleaved workload ends with its threads: closing takes one thread. */
+static int close_workload(struct lladd_sim *sim, struct lladd_db *db, const char *what,
+                          struct lladd_error *err)
 {
+    struct lladd_error own = LLADD_ERROR_INIT;
     int rc = 0;
+    (void)lladd_db_error(db, &own); /* an error that the workload may have ignored */
     if (sim->crossing)
         lladd_kill(db);
     else
         rc = lladd_close(db);
+    if (rc == LLADD_BAD_STATE)
+        return lladd_error_set(err, rc, "%s has left a page fixed: closing is refused", what);
     if (rc)
-        return lladd_error_set(err, rc, "closing failed");
+        return lladd_error_set(err, rc, "closing after %s failed: %s", what,
+                               own.message[0] ? own.message : lladd_code_text(rc));
     if (sim->heap.live)
-        return lladd_error_set(err, LLADD_BUG, "%llu pieces of memory were not given back",
-                               (unsigned long long)sim->heap.live);
+        return lladd_error_set(err, LLADD_BUG, "%s: %llu pieces of memory were not given back",
+                               what, (unsigned long long)sim->heap.live);
     return 0;
 }
 
@@ -443,11 +451,13 @@ static int run_set_up(struct lladd_sim *sim, struct lladd_error *err)
     if (sim->subject.setup)
         rc = sim->subject.setup(sim->subject.ctx, db, err);
     if (rc) {
-        (void)ll_sim_explain(sim, db, rc, err);
+        struct lladd_error own = *err;
+        const char *why = ll_sim_explain(sim, db, rc, &own);
+        (void)lladd_error_set(err, rc, "the subject's setup failed: %s", why);
         lladd_kill(db);
         return rc;
     }
-    rc = close_workload(sim, db, err);
+    rc = close_workload(sim, db, "the subject's setup", err);
     if (rc)
         return rc;
     /* The database is closed: all of it is durable. */
@@ -462,6 +472,8 @@ static int run_set_up(struct lladd_sim *sim, struct lladd_error *err)
                 inode->hash +=
                     ll_sim_hash_at(inode->block[b].bytes, LL_SIM_BLOCK, (uint64_t)b * LL_SIM_BLOCK);
     }
+    if (sim->subject.disk_room)
+        sim->capacity = ll_sim_image_bytes(&sim->start.image) + sim->subject.disk_room;
     return rc;
 }
 
@@ -517,7 +529,7 @@ static int in_between(struct lladd_sim *sim, struct lladd_db **db, struct lladd_
         return lladd_checkpoint(*db, err);
     if (way != REOPEN)
         return 0;
-    rc = close_workload(sim, *db, err);
+    rc = close_workload(sim, *db, WORKLOAD, err);
     *db = NULL;
     return rc ? rc : ll_sim_open(sim, &sim->workload, db, err);
 }
@@ -581,7 +593,7 @@ int ll_sim_record_run(struct lladd_sim *sim, struct lladd_error *err)
         lladd_kill(db);
         return rc;
     }
-    rc = close_workload(sim, db, err);
+    rc = close_workload(sim, db, WORKLOAD, err);
     r->hash = ll_sim_mix(r->hash, sim->workload.trace_hash);
     return rc;
 }

@@ -185,6 +185,8 @@ static int replay_crashes(struct lladd_sim *sim, const struct ll_sim_vector *v,
         struct ll_sim_claim claim = ll_sim_claim_of(&claims, runs[level].kill);
         ll_sim_set_free(&sim->endings); /* so that all oracles run */
         rc = ll_sim_judge(sim, &runs[level], &claim, verdict, &open_calls, &ending);
+        if (!rc)
+            rc = ll_sim_object_damage(&runs[level], verdict);
         *depth = level;
         if (verdict->oracle)
             ll_sim_tell(sim, "%s objects: %s", lladd_sim_oracle_name(verdict->oracle),

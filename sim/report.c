@@ -20,7 +20,7 @@ const char *lladd_sim_oracle_name(enum lladd_sim_oracle oracle)
         "O5 again",     "O6 go on",     "O7 rebuild",  "O8 errors", "O9 in doubt",
         "O10 leak",     "O11 open",     "O12 memory",  "O13 loop",  "O14 determinism",
         "O15 coverage", "O16 workload", "O17 deadlock",
-        "O18 one page", "O19 undo max"};
+        "O18 one page", "O19 undo max", "O20 inspection"};
     return (unsigned)oracle < LLADD_SIM_ORACLES ? names[oracle] : "?";
 }
 

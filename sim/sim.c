@@ -197,12 +197,15 @@ void ll_sim_free(struct lladd_sim *sim)
         ll_sim_arena_free(&sim->level[i].worlds);
         ll_sim_arena_free(&sim->level[i].units);
     }
+    ll_sim_arena_free(&sim->inspected);
+    ll_sim_arena_free(&sim->inspected_world);
     ll_sim_arena_free(&sim->base);
     ll_sim_arena_free(&sim->noted);
     ll_sim_arena_free(&sim->heap.arena);
     ll_sim_choices_free(&sim->choices);
     ll_sim_set_free(&sim->seen);
     ll_sim_set_free(&sim->endings);
+    ll_sim_set_free(&sim->inspections);
     ll_sim_set_free(&sim->sorts);
     ll_sim_cover_free(&sim->cover);
     ll_sim_crossing_free(sim);
@@ -346,7 +349,7 @@ static int explore_all(struct lladd_sim *sim, struct lladd_error *err)
         rc = ll_sim_fail(sim, &sim->objection, 0, NULL);
     if (!rc && !sim->cut && !(sim->bounds.flags & LLADD_SIM_NO_COVERAGE))
         rc = ll_sim_cover_judge(sim);
-    sim->dst.observe = NULL;
+    sim->dst.observe = ll_sim_observe_undone;
     if (!rc)
         rc = ll_sim_give_tokens(sim);
     if (rc)

@@ -25,6 +25,7 @@
  */
 #include <lladd/bytes.h>
 #include <lladd/dst.h>
+#include <lladd/inspect.h>
 #include <lladd/sim.h>
 
 #include <string.h>
@@ -213,6 +214,8 @@ struct ll_sim_inode *ll_sim_own(struct ll_sim_arena *, struct ll_sim_image *, ui
 int ll_sim_put(struct ll_sim_arena *, struct ll_sim_inode *, uint64_t off,
                const unsigned char *data, size_t len, bool stable, bool hashed);
 int ll_sim_set_size(struct ll_sim_arena *, struct ll_sim_inode *, uint64_t size, bool hashed);
+/* The sum of the sizes of all files that have a name. */
+uint64_t ll_sim_image_bytes(const struct ll_sim_image *);
 size_t ll_sim_get(const struct ll_sim_inode *, uint64_t off, unsigned char *out, size_t len);
 /* Applies a change of names to the image. */
 int ll_sim_apply_name(struct ll_sim_arena *, struct ll_sim_image *, const struct ll_sim_op *);
@@ -363,8 +366,9 @@ struct ll_sim_run {
     uint32_t shown; /* number of decisions that it has found in force */
     bool kill;      /* the crash before it was the death of a process */
     bool locked;
-    bool looping; /* too many calls */
-    int failed;   /* LLADD_NO_MEMORY: ours, not the database's */
+    bool looping; /* it has made too many calls */
+    bool looks;   /* used by inspection, which may make any number of calls */
+    int failed;   /* LLADD_NO_MEMORY: an error of the simulator, not of the database */
 };
 #define LL_SIM_UNDECIDED UINT32_MAX
 #define LL_SIM_NO_UNIT UINT32_MAX
@@ -525,7 +529,25 @@ void ll_sim_buffer_free(struct ll_sim_buffer *);
 int ll_sim_object(struct ll_sim_verdict *, enum lladd_sim_oracle, const char *fmt, ...)
     LLADD_PRINTF(3, 4);
 
-/* ---- cover.c: what the library says that it does ----------------------------------------- */
+/* ---- inspect.c --------------------------------------------------------------------------- */
+
+/* The findings of inspection. */
+struct ll_sim_found {
+    struct lladd_sim *sim;
+    uint64_t damage, repair, end; /* numbers of findings; end of the log */
+    char text[300];               /* of the first damage, else of the first repair */
+};
+/* Starts a run on an image of the files. */
+int ll_sim_run_on(struct lladd_sim *, struct ll_sim_arena *, const struct ll_sim_image *,
+                  struct ll_sim_run *);
+/* Inspects files. `view` is nullable; it is valid until the next inspection. */
+int ll_sim_inspect(struct lladd_sim *, const struct ll_sim_image *, struct ll_sim_found *,
+                   struct lladd_inspect **view);
+/* Inspects what the crash before a run has left, and reports damage (O20). Equal files are
+ * inspected once. The run must have been judged. */
+int ll_sim_object_damage(struct ll_sim_run *, struct ll_sim_verdict *);
+
+/* ---- cover.c: coverage of the library's paths ---------------------------------------------- */
 
 struct ll_sim_cover {
     struct lladd_sim_coverage *at;
@@ -538,7 +560,14 @@ struct ll_sim_cover {
 };
 /* For lladd_dst.observe; ctx is the struct lladd_sim. */
 void ll_sim_observe(void *ctx, const struct lladd_dst_event *);
-/* Asks the database which of the operations that were seen are never undone. */
+/* A database is opened: later events belong to a run at this level. */
+void ll_sim_cover_begin(struct ll_sim_cover *, uint32_t level);
+/* "; undone: a, b": the operations that the run has undone so far; "" if none. */
+void ll_sim_cover_undone(const struct ll_sim_cover *, char *out, size_t size);
+/* For lladd_dst.observe when coverage is no longer counted: notes only what ll_sim_cover_undone
+ * reports. */
+void ll_sim_observe_undone(void *ctx, const struct lladd_dst_event *);
+/* Asks the database which of the observed operations are never undone. */
 void ll_sim_cover_kinds(struct lladd_sim *, struct lladd_db *);
 /* For lladd_dst.stuck: the only thread would wait for ever (O17). */
 void ll_sim_stuck(void *ctx, const char *what);
@@ -599,11 +628,14 @@ struct lladd_sim {
     struct ll_sim_level level[LLADD_SIM_DEPTH_MAX + 2];
     struct ll_sim_choices choices;
     struct ll_sim_set seen, endings;
+    struct ll_sim_set inspections;                  /* hashes of inspected worlds */
+    struct ll_sim_arena inspected, inspected_world; /* its run; its world */
     struct ll_sim_cover cover;
 
     /* The recording. */
     struct ll_sim_run workload;
-    struct ll_sim_world start; /* as setup has left it */
+    struct ll_sim_world start; /* the disk after setup */
+    uint64_t capacity;         /* of the disk, in bytes of files; 0: unlimited */
     struct ll_sim_record record;
     struct ll_sim_expected *expected; /* one more than decisions */
     struct ll_sim_guard *guard;       /* NULL: changes of pages are not guarded */

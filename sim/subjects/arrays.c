@@ -126,8 +126,10 @@ static int with(struct ll_sim_work *w, struct lladd_txn *txn, unsigned which,
 
 static int make(struct ll_sim_work *w, struct lladd_txn *txn, unsigned which, uint64_t length)
 {
+    struct lladd_array *a;
     lladd_pageno root;
-    TRY(lladd_array_create(txn, SIZE, length, &root));
+    TRY(lladd_array_create_open(txn, SIZE, length, &root, &a));
+    lladd_array_close(a);
     TRY(lladd_root_set(txn, arrays[which].name, (struct lladd_root_value){root.v, 0}));
     return w->sim ? ll_sim_cell_note(w, txn, length_cell(which), length ? 'n' : 0, length) : 0;
 }

@@ -20,8 +20,9 @@ static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err
     (void)ctx;
     (void)err;
     o->flags |= LLADD_OPT_LOG_FULL_ERROR;
-    o->log_limit_bytes = 20 * (8u << 10);
-    o->log_segment_min = o->log_segment_max = 8u << 10;
+    o->log_limit_bytes = 24 * (8u << 10);
+    o->log_segment_min = 8u << 10;
+    o->log_segment_max = 16u << 10;
     o->checkpoint_bytes = 1u << 20;
     return 0;
 }

@@ -10,7 +10,7 @@
  */
 #include "sim/subjects/amounts.h"
 
-enum { SEGMENT = 4 << 10, SEGMENTS = 13, MOST = 400 };
+enum { SEGMENT = 4 << 10, SEGMENTS = 32, MOST = 400, FILLER = 700 };
 
 static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err)
 {
@@ -38,9 +38,12 @@ static int add(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t counter)
  */
 static int commit_one(struct ll_sim_work *w, bool *full)
 {
+    static const unsigned char filler[FILLER];
     struct lladd_txn *txn;
     TRY(lladd_sim_begin(w->sim, w->db, NULL, &txn, w->err));
-    int rc = add(w, txn, 0);
+    int rc = lladd_log_note(txn, "sim.note", lladd_span_of(filler, FILLER), NULL);
+    if (!rc)
+        rc = add(w, txn, 0);
     *full = rc == LLADD_LOG_FULL;
     if (*full)
         return lladd_sim_abort(w->sim, txn);

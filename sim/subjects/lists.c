@@ -60,9 +60,8 @@ static int find(struct lladd_db *db, unsigned which, lladd_pageno *root, struct 
 static int make(struct work *w, struct lladd_txn *txn, unsigned which)
 {
     lladd_pageno root;
-    TRY(lladd_list_create(txn, &root));
-    TRY(lladd_root_set(txn, names[which], (struct lladd_root_value){root.v, 0}));
-    return lladd_list_open(w->db, root, &w->list[which], lladd_txn_error_out(txn));
+    TRY(lladd_list_create_open(txn, &root, &w->list[which]));
+    return lladd_root_set(txn, names[which], (struct lladd_root_value){root.v, 0});
 }
 
 /* Inserts after `after`. For readers that do not see open transactions that is after `seen`. */

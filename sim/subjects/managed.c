@@ -223,6 +223,118 @@ static int run_ranges(void *ctx, struct lladd_sim *sim, struct lladd_db *db,
     return in_txn(sim, t, db, deletes_to_the_last, err);
 }
 
+/* ---- settings -------------------------------------------------------------------------------- */
+
+enum { MARK = KEYS - 2, EVERY = 4 };
+
+/* Settings number n; 0 is those of a new table. Each field determines n. */
+static void settings_of(uint32_t n, struct lladd_managed_options *o)
+{
+    *o = (struct lladd_managed_options)LLADD_MANAGED_OPTIONS_INIT;
+    o->config = n % 2 ? "class(dt) fixed_dtable config [ \"value_size\" int 8 ]" : NULL;
+    o->combine_config =
+        n ? "class(dt) bloom_dtable config [ \"base\" class(dt) linear_dtable ]" : NULL;
+    o->every = EVERY + n;
+    o->rows = 100 * n;
+}
+
+static int mark(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t, uint32_t n)
+{
+    TRY(put_noted(sim, txn, t, MARK, n));
+    return lladd_sim_commit(sim, txn);
+}
+static int marks_1(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t)
+{
+    return mark(sim, txn, t, 1);
+}
+static int marks_2(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t)
+{
+    return mark(sim, txn, t, 2);
+}
+static int marks_3(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t)
+{
+    return mark(sim, txn, t, 3);
+}
+
+/* Changes the settings, and then writes a row with their number. */
+static int alters(struct lladd_sim *sim, struct lladd_managed *t, struct lladd_db *db, uint32_t n,
+                  struct lladd_error *err)
+{
+    static int (*const marks[])(struct lladd_sim *, struct lladd_txn *,
+                                struct lladd_managed *) = {NULL, marks_1, marks_2, marks_3};
+    const unsigned which = LLADD_MANAGED_CONFIG | LLADD_MANAGED_COMBINE_CONFIG |
+                           LLADD_MANAGED_EVERY | LLADD_MANAGED_ROWS;
+    struct lladd_managed_options o;
+    settings_of(n, &o);
+    TRY(lladd_managed_alter(t, which, &o, err));
+    return in_txn(sim, t, db, marks[n], err);
+}
+
+static int run_settings(void *ctx, struct lladd_sim *sim, struct lladd_db *db,
+                        struct lladd_error *err)
+{
+    struct lladd_managed *t;
+    (void)ctx;
+    TRY(lladd_managed_open(db, NAME, &t, err));
+    TRY(in_txn(sim, t, db, changes, err));
+    TRY(alters(sim, t, db, 1, err));
+    TRY(lladd_managed_digest(t, err));
+    TRY(lladd_checkpoint(db, err));
+    TRY(alters(sim, t, db, 2, err));
+    TRY(in_txn(sim, t, db, deletes, err));
+    TRY(lladd_managed_digest(t, err));
+    TRY(lladd_managed_combine(t, 0, err));
+    TRY(alters(sim, t, db, 3, err));
+    TRY(tidy_up(t, err));
+    return in_txn(sim, t, db, comes_last, err);
+}
+
+static bool same_text(const char *text, const char *class_name)
+{
+    return class_name ? text && strstr(text, class_name) : !text;
+}
+
+/* The settings must be a complete set, not older than the row says, and at most one newer. */
+static int check_settings_of(struct lladd_txn *txn, struct lladd_managed *t,
+                             const struct lladd_managed_options *o)
+{
+    struct lladd_dtable_key key = lladd_dtable_u32(MARK);
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    uint32_t n = o->every - EVERY, marked = 0;
+    unsigned char bytes[8];
+    size_t len;
+    int rc = lladd_managed_get(txn, t, &key, bytes, sizeof bytes, &len);
+    if (rc && rc != LLADD_NOT_FOUND)
+        return rc;
+    marked = rc ? 0 : lladd_get32(bytes);
+    if (o->rows != 100 * n || !same_text(o->config, n % 2 ? "fixed_dtable" : NULL) ||
+        !same_text(o->combine_config, n ? "bloom_dtable" : NULL))
+        return lladd_error_set(err, LLADD_BAD_STATE, "settings that are half %u", n);
+    if (n < marked || n > marked + 1)
+        return lladd_error_set(err, LLADD_BAD_STATE, "settings %u, and the row says %u", n,
+                               marked);
+    return 0;
+}
+
+static int check_settings(void *ctx, struct lladd_db *db, struct lladd_error *err)
+{
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    struct lladd_managed *t;
+    struct lladd_txn *txn;
+    char *strings;
+    (void)ctx;
+    TRY(lladd_managed_open(db, NAME, &t, err));
+    TRY(lladd_managed_settings(t, &o, &strings, err));
+    int rc = lladd_begin(db, NULL, &txn, err);
+    if (!rc) {
+        rc = check_settings_of(txn, t, &o);
+        rc = rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
+    }
+    lladd_free(db, strings);
+    TRY(rc);
+    return lladd_managed_close(t, err);
+}
+
 /* ---- two threads ----------------------------------------------------------------------------- */
 
 static int open_anyhow(struct lladd_db *db, struct lladd_managed **t, struct lladd_error *err)
@@ -410,6 +522,9 @@ SUBJECT(ll_sim_subject_managed, "dtable.managed",
         "rows of a managed dTable: put, deleted, digested, combined", .run = run);
 SUBJECT(ll_sim_subject_managed_ranges, "dtable.managed.ranges",
         "ranges of a managed dTable: deleted, digested, combined", .run = run_ranges);
+SUBJECT(ll_sim_subject_managed_settings, "dtable.managed.settings",
+        "a managed dTable gets other configurations and limits between digests and combines",
+        .run = run_settings, .check = check_settings);
 SUBJECT(ll_sim_subject_managed_threads, "dtable.managed.threads",
         "a managed dTable is written by one thread, digested and combined by another",
         .threads = 2, .run_thread = run_thread);

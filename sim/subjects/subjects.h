@@ -16,6 +16,7 @@
     X(columns) \
     X(counters) \
     X(dtable) \
+    X(ends) \
     X(extents) \
     X(fixed) \
     X(formats) \
@@ -33,6 +34,7 @@
     X(lists) \
     X(managed) \
     X(managed_ranges) \
+    X(managed_settings) \
     X(managed_threads) \
     X(locks) \
     X(losers) \
@@ -42,12 +44,15 @@
     X(heuristic) \
     X(promises) \
     X(records) \
+    X(regions) \
     X(roots) \
     X(rounds) \
     X(slots) \
     X(small) \
+    X(space) \
     X(stale) \
     X(steal) \
+    X(sums) \
     X(tables) \
     X(tables_any) \
     X(tables_large) \

@@ -3,7 +3,7 @@
  * test_command.py. */
 #include "toy.h"
 
-enum { SUBJECTS = 13 };
+enum { SUBJECTS = 18 };
 
 static const struct {
     const char *name;
@@ -14,7 +14,12 @@ static const struct {
     {"impure", TOY_IMPURE}, {"another-each-time", TOY_RANDOM}, {"broken", TOY_UNDO_WRITES_OLD},
     {"fails", TOY_FAILS},   {"small-record", TOY_SMALL_RECORD},
     {"speechless", TOY_SPEECHLESS},
+    {"refused", TOY_REFUSED},
     {"check-speechless", TOY_CHECK_SPEECHLESS},
+    {"setup-speechless", TOY_SETUP_SPEECHLESS},
+    {"setup-holds", TOY_SETUP_HOLDS},
+    {"waits", TOY_WAITS},
+    {"no-credit-max", TOY_NO_CREDIT_MAX},
 };
 
 /* Its type is lladd_sim_plugin_fn, the name is LLADD_SIM_PLUGIN_SYMBOL. */

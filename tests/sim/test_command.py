@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """lladd-sim as its users run it: test_command.py <lladd-sim> <bad_subjects.so>.
 
-What contradicts itself or means nothing is refused, with the reason; a subject that crashes, does
-not end, leaks or is another one each time is reported by its name, and the next one has its turn;
-every mode writes its report as text, as JSON and to a file; tokens that are none are refused."""
+Options that contradict each other or mean nothing are refused, with the reason. A subject that
+crashes, does not end, leaks or is not deterministic is reported by name, and the next one runs.
+Every mode writes its report as text, as JSON and to a file. Invalid tokens are refused."""
 import json
 import os
 import re
@@ -81,8 +81,8 @@ class Refused(unittest.TestCase):
         self.refused("from 0 to", "--errors", "--samples=-1", "small")
 
     def test_names(self):
-        self.refused("there is no such subject", "nobody")
-        self.refused("there is no such subject in it", of("nobody"))
+        self.refused("there is no such subject", "absent")
+        self.refused("there is no such subject in it", of("absent"))
         self.refused("there is no such bug", "--plant", "nothing", "small")
         self.refused("cannot open", "./not-there.so")
         self.refused("No such file", "--report", "/nowhere/at/all", "small")
@@ -110,7 +110,7 @@ class Refused(unittest.TestCase):
 
 
 class Bad(unittest.TestCase):
-    """Reported as such, by name."""
+    """Bad subjects are reported by name, with what is wrong."""
 
     def found(self, name, says, *options):
         code, out, err = run(*options, of(name))
@@ -138,6 +138,9 @@ class Bad(unittest.TestCase):
         for mode in [], ["--random"]:
             self.found("hangs", "the subject has not ended: its time was up", "--seconds", 1,
                        *mode)
+        # Calls of an operation do not count as progress.
+        self.found("refused", "the subject has not ended: its time was up, and it made no more "
+                   'device calls, after prepare of "toy.add"', "--seconds", 1)
 
     def test_one_that_does_not_say_why(self):
         self.found("speechless",
@@ -146,6 +149,36 @@ class Bad(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertRegex(out, r'O3 check objects: LLADD_BAD_STATE: .+; no message was given, and '
                          r'the last callback was (redo|undo|prepare) of "[a-z.]+"\n')
+
+    def test_a_setup_that_fails(self):
+        """A failing workload is reported by name, in every mode."""
+        self.found("setup-speechless", "O16 workload objects: LLADD_BUSY: the subject's setup "
+                   "failed: ")
+        self.found("setup-holds", "O16 workload objects: LLADD_BAD_STATE: the subject's setup has "
+                   "left a page fixed")
+        for name in "setup-speechless", "setup-holds":
+            code, out, err = run("--contract", of(name))
+            self.assertEqual((code, out), (2, ""))
+            self.assertRegex(err, f"^lladd-sim: {name}: its setup failed: LLADD_[A-Z_]+: .*\n$")
+
+    def test_promises_of_a_workload_that_fails(self):
+        """The contract checks give the reason, like the other modes."""
+        for name, says in (("fails", "LLADD_BUSY: the toy does not want to"),
+                           ("speechless", 'LLADD_PAGE_FULL: operation "toy.add" refused')):
+            code, out, err = run("--contract", of(name))
+            self.assertEqual((code, out), (2, ""))
+            self.assertIn(f"lladd-sim: {name}: its workload failed: {says}", err)
+
+    def test_one_that_waits_for_itself(self):
+        says = "the only thread waits for ever for a lock: "
+        self.found("waits", f"O17 deadlock objects: {says}")
+        code, out, err = run("--contract", of("waits"))
+        self.assertEqual((code, out), (2, ""))
+        self.assertIn(f"its workload does not end: O17 deadlock: {says}", err)
+
+    def test_one_that_does_not_say_how_many_records_at_a_time(self):
+        self.found("no-credit-max", 'O16 workload objects: LLADD_TOO_LARGE: operation "toy.add": '
+                   "log space for 3 records at a time is asked for, and its credit_max is 1")
 
     def test_one_that_loops(self):
         self.found("loops", "O13 loop objects: the workload made more than")
@@ -161,7 +194,8 @@ class Bad(unittest.TestCase):
         if code == 1:
             self.assertRegex(out, r"toy\.add version 1\n(  .*\n)*  pure +BROKEN")
         else:
-            self.assertRegex(err, r'impure: operation "toy\.add" .*: redo is not pure')
+            self.assertRegex(err, r'impure: its workload failed: LLADD_BUG: operation '
+                             r'"toy\.add" .*: redo is not pure')
 
     def test_one_that_is_another_each_time(self):
         self.found("another-each-time",

@@ -336,6 +336,34 @@ START_TEST(fields_that_do_not_cover)
 }
 END_TEST
 
+static int logical_prepare(void *ctx, struct lladd_view v, struct lladd_span given,
+                           struct lladd_draft *d)
+{
+    (void)ctx, (void)v;
+    memcpy(lladd_draft_redo(d, BYTES), given.data, BYTES);
+    memcpy(lladd_draft_undo(d, BYTES), given.data, BYTES);
+    return 0;
+}
+static int no_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
+{
+    (void)ctx, (void)txn, (void)undo;
+    return 0;
+}
+
+/* Also if the undo is logical. */
+START_TEST(fields_that_do_not_cover_a_logical_undo)
+{
+    struct lladd_op op = good("test.logical");
+    op.undo_kind = LLADD_UNDO_LOGICAL;
+    op.undo = NULL;
+    op.prepare = logical_prepare;
+    op.compensate = no_compensate;
+    op.undo_log_max = 1;
+    op.undo_fields = short_fields;
+    breaks(&op, LLADD_SIM_C_FIELDS, "undo_fields describe 6 of 10 bytes");
+}
+END_TEST
+
 static bool credulous(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
 {
     (void)v, (void)kind;
@@ -352,6 +380,41 @@ START_TEST(validate_that_believes_anything)
     struct lladd_op op = good("test.credulous");
     op.validate = credulous;
     breaks(&op, LLADD_SIM_C_HOSTILE, "of its page of 4096 bytes on mangled bytes");
+}
+END_TEST
+
+/* Adds to the word after those that the page's first word counts. */
+static void add_behind(struct lladd_page *p, struct lladd_span s)
+{
+    unsigned char *body = lladd_page_body(p), *at = body + 8 * (1 + (size_t)lladd_get16(body));
+    lladd_put64(at, lladd_get64(at) + lladd_get64((const unsigned char *)s.data + 2));
+}
+static void subtract_behind(struct lladd_page *p, struct lladd_span s)
+{
+    unsigned char *body = lladd_page_body(p), *at = body + 8 * (1 + (size_t)lladd_get16(body));
+    lladd_put64(at, lladd_get64(at) - lladd_get64((const unsigned char *)s.data + 2));
+}
+static bool looks(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    const unsigned char *body = lladd_view_body(v);
+    (void)kind;
+    return s.len == BYTES && 8 * (2 + (size_t)lladd_get16(body)) <= v.size - LLADD_PAGE_HEADER;
+}
+
+START_TEST(validate_that_does_not_look_at_the_page)
+{
+    struct lladd_op op = good("test.blind");
+    lladd_put16(page + LLADD_PAGE_HEADER, 3);
+    lladd_put16(other_page + LLADD_PAGE_HEADER, 4);
+    op.redo = add_behind;
+    op.undo = subtract_behind;
+    op.validate = credulous;
+    breaks(&op, LLADD_SIM_C_HOSTILE, "of its page of 4096 bytes on a mangled page");
+    op.validate = looks;
+    struct lladd_sim_contract_report *r = check_op(&op);
+    print_broken(r);
+    ck_assert_uint_eq(r->broken, 0);
+    lladd_sim_contract_free(r);
 }
 END_TEST
 
@@ -712,7 +775,9 @@ int main(void)
     tcase_add_test(c, redo_that_breaks_the_invariant);
     tcase_add_test(c, validate_that_refuses_what_it_should_not);
     tcase_add_test(c, fields_that_do_not_cover);
+    tcase_add_test(c, fields_that_do_not_cover_a_logical_undo);
     tcase_add_test(c, validate_that_believes_anything);
+    tcase_add_test(c, validate_that_does_not_look_at_the_page);
     tcase_add_test(c, validate_that_reads_more_than_there_is);
     tcase_add_test(c, redo_that_loops);
     tcase_add_test(c, redo_that_crashes);

@@ -104,7 +104,12 @@ static const struct row rows[] = {
     {LLADD_BUG_LOWEST_FIRST, EXPLORE, "stale", LLADD_SIM_O_OPEN, 3, KILLED, 0, 0},
     /* The reserve suffices for three crashes in a row. */
     {LLADD_BUG_OWED, RANDOM, "full", LLADD_SIM_O_OPEN, 8, 0, 0, 0},
-    /* Errors: also in bugs that need none. */
+    {LLADD_BUG_DISOWN, RANDOM, "space", LLADD_SIM_O_CONTENTS, 0, 0, 0, 0},
+    {LLADD_BUG_STEP_STAYS, EXPLORE, "ends", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
+    {LLADD_BUG_LISTED_APART, EXPLORE, "regions", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
+    {LLADD_BUG_ACCUSE, EXPLORE, "counters", LLADD_SIM_O_INSPECT, 1, 0, 0, 0},
+    {LLADD_BUG_TRUSTING, DAMAGE, "counters", LLADD_SIM_O_OPEN, 0, 0, 0, SAMPLES},
+    /* Errors: also for bugs that need none. */
     {LLADD_BUG_WAL_GATE, ERRORS, "counters", LLADD_SIM_O_WAL, 0, 0, 0, 0},
     {LLADD_BUG_ACKNOWLEDGE, ERRORS, "counters", LLADD_SIM_O_LOST, 0, 0, 0, 0},
     {LLADD_BUG_LOSER, ERRORS, "counters", LLADD_SIM_O_CONTENTS, 0, 0, 0, 0},
@@ -121,6 +126,7 @@ static const struct row rows[] = {
     {LLADD_BUG_TAKE_SYNC, RANDOM, "stale", LLADD_SIM_O_OPEN, 0, 0, 0, 0},
     {LLADD_BUG_LOWEST_FIRST, RANDOM, "stale", LLADD_SIM_O_OPEN, 0, 0, 0, 0},
     {LLADD_BUG_PROTECTION, RANDOM, "full", LLADD_SIM_O_OPEN, 0, TURNS, 2, 0},
+    {LLADD_BUG_ACCUSE, RANDOM, "counters", LLADD_SIM_O_INSPECT, 0, 0, 0, 0},
     /* Damage. */
     {LLADD_BUG_RECORD_CRC, DAMAGE, "counters", LLADD_SIM_O_CONTENTS, 0, 0, 0, SAMPLES},
     {LLADD_BUG_PAGE_CRC, DAMAGE, "counters", LLADD_SIM_O_CONTENTS, 0, 0, 0, SAMPLES},

@@ -3,6 +3,7 @@
 #include "toy.h"
 
 #include <lladd/bytes.h>
+#include <lladd/lock.h>
 #include <lladd/pages.h>
 #include <lladd/records.h>
 
@@ -23,7 +24,7 @@ static int add_prepare(void *ctx, struct lladd_view page, struct lladd_span args
 {
     const struct toy *toy = ctx;
     uint64_t delta = lladd_get64(args.data);
-    if (toy->fault == TOY_SPEECHLESS)
+    if (toy->fault == TOY_SPEECHLESS || toy->fault == TOY_REFUSED)
         return LLADD_PAGE_FULL;
     lladd_put64(lladd_draft_redo(d, 8), delta);
     if (toy->fault == TOY_NO_UNDO)
@@ -67,6 +68,8 @@ static void write_old(struct lladd_page *page, struct lladd_span undo)
 static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err)
 {
     struct toy *toy = ctx;
+    if (toy->fault == TOY_WAITS)
+        TRY(lladd_lock_register(o, err));
     return lladd_register(o, &toy->op, err);
 }
 
@@ -82,14 +85,18 @@ static int find(struct lladd_db *db, lladd_pageno *page, struct lladd_error *err
 
 static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
+    const struct toy *toy = ctx;
+    struct lladd_page *held;
     struct lladd_txn *txn;
     lladd_pageno page;
-    (void)ctx;
+    if (toy->fault == TOY_SETUP_SPEECHLESS)
+        return LLADD_BUSY;
     TRY(lladd_begin(db, NULL, &txn, err));
     TRY(lladd_page_alloc(txn, &page));
     TRY(lladd_bytes_format(txn, page));
     TRY(lladd_root_set(txn, "toy", (struct lladd_root_value){page.v, 0}));
-    return lladd_commit(txn);
+    TRY(lladd_commit(txn));
+    return toy->fault == TOY_SETUP_HOLDS ? lladd_fix(db, page, LLADD_LATCH_SHARED, &held, err) : 0;
 }
 
 static int add(struct lladd_sim *sim, struct lladd_db *db, struct lladd_txn *txn, uint64_t delta,
@@ -104,6 +111,18 @@ static int add(struct lladd_sim *sim, struct lladd_db *db, struct lladd_txn *txn
     TRY(lladd_op_lookup(db, "toy.add", 1, &op));
     TRY(lladd_update(txn, op, page, bytes, sizeof bytes));
     return say ? lladd_sim_note(sim, txn, bytes, sizeof bytes) : 0;
+}
+
+static int lock(struct lladd_txn *txn)
+{
+    return lladd_lock(txn, LLADD_LOCK_NAME(lladd_lock_id(7)), LLADD_LOCK_X, LLADD_LOCK_FOREVER);
+}
+
+static int ask(struct lladd_db *db, struct lladd_txn *txn, unsigned records)
+{
+    lladd_op_id op;
+    TRY(lladd_op_lookup(db, "toy.add", 1, &op));
+    return lladd_log_credit(txn, op, records);
 }
 
 static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
@@ -124,7 +143,15 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
         return lladd_error_set(err, LLADD_BUSY, "the toy does not want to");
     TRY(lladd_sim_begin(sim, db, NULL, &txn, err));
     TRY(lladd_sim_begin(sim, db, NULL, &open, err));
+    if (toy->fault == TOY_WAITS) {
+        TRY(lock(txn));
+        TRY(lock(open));
+    }
+    if (toy->fault == TOY_NO_CREDIT_MAX)
+        TRY(ask(db, txn, 3));
     int rc = add(sim, db, open, 100, true);
+    while (rc && toy->fault == TOY_REFUSED)
+        rc = add(sim, db, open, 100, true);
     if (rc && toy->fault == TOY_SPEECHLESS)
         return rc;
     if (rc)

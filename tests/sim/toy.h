@@ -22,10 +22,15 @@ enum toy_fault {
     TOY_LEAKS_MEMORY,    /* `check` leaks memory */
     TOY_LOOPS,           /* the workload commits for ever */
     TOY_HANGS,           /* the workload does nothing for ever */
-    TOY_CRASHES,         /* the workload does what a process dies of */
-    TOY_SMALL_RECORD,    /* prepare asks for more than record_max, and does not look */
+    TOY_REFUSED,         /* the workload repeats for ever what its operation refuses */
+    TOY_CRASHES,         /* the workload crashes the process */
+    TOY_SMALL_RECORD,    /* prepare asks for more than record_max, and ignores the result */
     TOY_SPEECHLESS,      /* prepare refuses, without a reason */
-    TOY_CHECK_SPEECHLESS /* check complains, and does not say of what */
+    TOY_CHECK_SPEECHLESS, /* check fails without a reason */
+    TOY_SETUP_SPEECHLESS, /* the setup fails without a reason */
+    TOY_SETUP_HOLDS,      /* the setup leaves a page fixed */
+    TOY_WAITS,            /* the workload waits for a lock that it holds itself */
+    TOY_NO_CREDIT_MAX     /* it uses more records at a time than the operation declares */
 };
 
 /* The state of such a subject: no globals. */

@@ -252,7 +252,7 @@ static bool may_go_on(void)
 {
     const struct lladd_dst *d = lladd_dst_current();
     time_t now = time(NULL);
-    uint64_t calls = d ? d->calls : 0;
+    uint64_t calls = d ? d->device_calls : 0;
     if (limit_at && now >= limit_at)
         return false;
     idle = calls == calls_before && time_is_up && now >= time_is_up ? idle + 1 : 0;
