@@ -390,6 +390,8 @@ int ll_core_relieve_log(struct ll_core *core, uint64_t *oldest, struct lladd_err
         return 0;
     if (!ll_core_may_checkpoint(core))
         return fail_full(core, err);
+    if (ll_point(&core->env, "log_limit.before_checkpoint"))
+        return ll_fail(err, LLADD_BUSY, "stopped at a named point");
     bool pending = lladd_atomic_load64_relaxed(&core->txns.pending_undo) != 0;
     if (ll_checkpoint_frees(core)) {
         int rc = take_checkpoint(core, true, err);
@@ -403,7 +405,9 @@ int ll_core_relieve_log(struct ll_core *core, uint64_t *oldest, struct lladd_err
             ll_txns_release_undo(core);
         return rc;
     }
-    return fail_full(core, err);
+    /* Another thread's checkpoint may have truncated the log since `oldest` was read: then the
+     * space is there, and this thread's checkpoint would free nothing. */
+    return ll_log_oldest(core->log).v != seen ? 0 : fail_full(core, err);
 }
 
 /* What the records of a checkpoint say. */

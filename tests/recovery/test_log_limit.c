@@ -660,6 +660,41 @@ START_TEST(a_log_that_is_pressed_during_a_checkpoint_gets_another)
 }
 END_TEST
 
+static void *write_to_the_limit(void *unused)
+{
+    (void)unused;
+    unsigned n = 0;
+    uint64_t first = rig_stats(&b.r).log_tail;
+    while (rig_stats(&b.r).log_tail < first + 2 * LIMIT && work(n) == 0)
+        n++;
+    ck_assert_uint_ge(rig_stats(&b.r).log_tail, first + 2 * LIMIT);
+    return NULL;
+}
+
+/* A writer finds the log at its limit. Before it looks whether a checkpoint would free log, another
+ * thread's checkpoint has freed all that can be: the writer goes on and is not refused. */
+START_TEST(a_checkpoint_of_another_thread_is_enough_for_a_writer_at_the_limit)
+{
+    static const char full[] = "log_limit.before_checkpoint";
+    struct lladd_thread writer = {0};
+    memset(&b, 0, sizeof b);
+    rig_init(&b.r, 0);
+    b.r.options.log_segment_min = SEGMENT;
+    b.r.options.log_segment_max = SEGMENT;
+    b.r.options.log_limit_bytes = LIMIT;
+    b.r.options.checkpoint_bytes = 1 << 30;
+    rig_open(&b.r);
+    rig_pages(&b.r, b.page, PAGES);
+    test_world_stop_at(&b.r.world, full);
+    ck_assert_int_eq(lladd_thread_start(&writer, write_to_the_limit, NULL), 0);
+    ck_assert(test_world_await(&b.r.world, full, 1));
+    ok_db(&b.r, lladd_checkpoint(b.r.db, &b.r.err));
+    test_world_release(&b.r.world, full);
+    lladd_thread_join(&writer);
+    rig_free(&b.r);
+}
+END_TEST
+
 /* Nothing was logged since the last checkpoint, and the log's beginning lies in the segment before
  * its end: another checkpoint gives nothing up. What does not fit is refused, and not tried again
  * for ever. _i: the checkpoint was before a crash. */
@@ -729,6 +764,7 @@ int main(void)
     tcase_add_test(tc, a_callback_of_a_commit_that_a_class_found_durable_is_refused_at_the_limit);
     tcase_add_loop_test(tc, a_system_commit_runs_no_callback, 0, 2);
     tcase_add_test(tc, a_log_that_is_pressed_during_a_checkpoint_gets_another);
+    tcase_add_test(tc, a_checkpoint_of_another_thread_is_enough_for_a_writer_at_the_limit);
     tcase_add_loop_test(tc, a_checkpoint_that_would_say_the_same_gives_up_nothing, 0, 2);
     tcase_add_loop_test(tc, what_a_callback_commits_at_close_is_kept, 0, 6);
     suite_add_tcase(s, tc);

@@ -68,8 +68,8 @@ class Refused(unittest.TestCase):
         self.refused("--depth is given twice", "--depth=1", "--depth=2", "small")
         self.refused("--random is given twice", "--random", "--random", "small")
         self.refused("--all is given", "--all", "small")
-        self.refused("a token is of one subject", "--replay", "AAAA", "small", "counters")
-        self.refused("a token is of one subject", "--replay", "AAAA", PLUGIN)
+        self.refused("a token belongs to one subject", "--replay", "AAAA", "small", "counters")
+        self.refused("a token belongs to one subject", "--replay", "AAAA", PLUGIN)
         self.refused("name a subject")
         self.refused("no subject is wanted", "--list", "small")
 
