@@ -46,7 +46,7 @@ class Server:
 
     def stop(self):
         self.popen.stdin.close()
-        status = self.popen.wait(60)
+        status = self.popen.wait()
         self.popen.stdout.close()
         return status
 

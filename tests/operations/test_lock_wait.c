@@ -241,17 +241,33 @@ START_TEST(a_wait_ends_after_its_time)
 }
 END_TEST
 
-/* Whoever stood behind one that has given up is let in at once. */
+/* Returns when so many wait, or a wait has ended after its time, and tells which it is. */
+static bool waits_in_time(uint64_t waiting, uint64_t timeouts)
+{
+    struct lladd_lock_stats s = stats();
+    for (; s.waiting != waiting && s.timeouts == timeouts; s = stats())
+        lladd_yield();
+    return s.waiting == waiting;
+}
+
+/* A request that waits after one that gives up is let in at once. If the writer gives up before the
+ * reader waits, both try again, with twice the time. */
 START_TEST(giving_up_makes_room)
 {
     struct waiter writer, reader;
     struct lladd_txn *one = holder(NAME(1), S);
-    start(&writer, bed_begin(&b), NAME(1), X, 300000000, 1);
-    start_new(&reader, NAME(1), S, 2);
-    ck_assert_int_eq(ended(&writer), LLADD_TIMEOUT);
-    got_it(&reader);
-    commit(reader.txn);
-    abort_txn(writer.txn);
+    bool both = false; /* did the reader wait before the writer gave up? */
+    for (uint64_t timeout = 10000000; !both; timeout *= 2) {
+        uint64_t timeouts = stats().timeouts;
+        start(&writer, bed_begin(&b), NAME(1), X, timeout, 0);
+        (void)waits_in_time(1, timeouts);
+        start_new(&reader, NAME(1), S, 0);
+        both = waits_in_time(2, timeouts);
+        ck_assert_int_eq(ended(&writer), LLADD_TIMEOUT);
+        got_it(&reader);
+        commit(reader.txn);
+        abort_txn(writer.txn);
+    }
     commit(one);
 }
 END_TEST

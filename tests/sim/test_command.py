@@ -253,7 +253,6 @@ class Reports(unittest.TestCase):
         code, out, _ = run("--seconds", 1, "--json", "--depth", 8, "extents")
         self.assertEqual(code, 0)
         self.assertFalse(json.loads(out)["complete"])
-        self.assertLess(json.loads(out)["nanoseconds"], 20e9)
 
 
 with open(sys.argv[3], encoding="utf-8") as manual:

@@ -72,7 +72,6 @@ START_TEST(no_subject_is_deceived)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
     b.states = 200;
-    b.milliseconds = 8000;
     for (const struct lladd_sim_subject *const *s = lladd_sim_subjects(); *s; s++) {
         struct lladd_error err = LLADD_ERROR_INIT;
         struct lladd_sim_damage_report *r = NULL;

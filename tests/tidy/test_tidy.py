@@ -64,8 +64,29 @@ class Rules(unittest.TestCase):
         self.assertIn("limit", self.found("tests/log/CMakeLists.txt", "ll_test(NAME a TIME" +
                                           "OUT 60)\n", "# SPDX-License-" +
                                           "Identifier: BSD-2-Clause\n"))
-        self.assertEqual(self.found("examples/a.py", "run(time" + "out=60)\n", "# SPDX-License-" +
-                                    "Identifier: BSD-2-Clause\n"), set())
+        head = {"py": "# " + HEAD[3:-4] + "\n", "java": "// " + HEAD[3:-4] + "\n"}
+        head["sh"] = head["py"]
+        for path, limit, few, enough in (
+                ("tests/a/a.py", "run(time" + "out={})", "60", "600"),
+                ("tests/a/a.py", "child.wa" + "it({})", "60", "600"),
+                ("tests/a/a.py", "thread.jo" + "in( {})", "59.5", "600.5"),
+                ("tests/a/a.py", "process.fi" + "rst({})", "60", "6000"),
+                ("tests/a/a.py", "process.st" + "op({})", "60", "6000"),
+                ("tests/a/a.py", "socket.settime" + "out({})", "1", "600"),
+                ("tests/a/a.sh", "local lim" + "it={}", "60", "3600"),
+                ("tests/a/a.sh", "time" + "out -k9 {} ls", "60", "3600"),
+                ("tests/a/a.c", "enum {{ AWAIT_SEC" + "ONDS = {} }};", "599", "600"),
+                ("tests/a/a.c", "until.tv_" + "sec += {};", "10", "600"),
+                ("tests/a/a.java", "long A_" + "MS = {};", "10_000", "600_000"),
+                ("tests/a/a.java", "long A_" + "MS = {};", "599999", "600000"),
+                ("tests/a/a.java", "int TIMEOUT_" + "S = {};", "120", "3600"),
+                ("tests/a/a.java", "source.setSocketTime" + "out({});", "30", "600")):
+            top = head.get(path.split(".")[1], HEAD)
+            self.assertIn("limit", self.found(path, limit.format(few) + "\n", top), limit)
+            self.assertEqual(self.found(path, limit.format(enough) + "\n", top), set(), limit)
+        self.assertEqual(self.found("tests/a/a.py", "run('--lim" + "it=1')\n", head["py"]), set())
+        self.assertEqual(self.found("examples/a.py", "run(time" + "out" + "=60)\n", head["py"]),
+                         set())
 
     def test_spdx(self):
         self.assertIn("spdx", self.found("log/a.c", "int x;\n", head=""))

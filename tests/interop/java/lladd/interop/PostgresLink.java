@@ -22,8 +22,8 @@ final class PostgresLink implements Link {
         source.setPortNumbers(new int[] {port});
         source.setDatabaseName("postgres");
         source.setUser(Postgres.USER);
-        source.setConnectTimeout(5);
-        source.setSocketTimeout(30);
+        source.setConnectTimeout(600);
+        source.setSocketTimeout(600);
         connection = source.getXAConnection();
         sql = connection.getConnection();
     }

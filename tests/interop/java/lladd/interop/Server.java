@@ -7,7 +7,7 @@ import java.util.concurrent.TimeUnit;
 
 /** A resource manager in a process of its own, that can be killed and started again. */
 abstract class Server {
-    static final long PATIENCE_MS = 60_000;
+    static final long PATIENCE_MS = 600_000;
 
     final String name;
     final Path folder;
