@@ -124,7 +124,7 @@ static void set_word(struct ll_log *log, uint32_t group, uint32_t phase)
 static void leave(struct ll_log *log, uint32_t group)
 {
     set_word(log, group, LL_LOG__FREE);
-    if (LL_UNLIKELY(lladd_atomic_load32(&log->poisoned) != 0)) {
+    if (LL_UNLIKELY(lladd_atomic_look32(&log->poisoned) != 0)) {
         lladd_word_wake(&log->word, INT_MAX, WAKE_ALL);
         return;
     }

@@ -130,6 +130,30 @@ class Rules(unittest.TestCase):
         self.assertEqual(self.found("util/sync.c", body), set())
         self.assertEqual(self.found("tests/io/a.c", body), set())
 
+    def test_look(self):
+        for load, count in ("load32", 1), ("load64", 1), ("load32_relaxed", 1), ("look32", 0):
+            for body in (f"if (LIKELY(lladd_atomic_{load}(&l->sleepers[b - 1])))\n        f();",
+                         f"uint32_t n = lladd_atomic_{load}(&b->writer_asleep);",
+                         f"n = lladd_atomic_{load}(\n            &log->starving);",
+                         f"if (lladd_atomic_{load}(&t->takers) == 0)\n        return;",
+                         f"if (lladd_atomic_{load}(&l->n))\n        lladd_word_wake(&l->w, 1, 1);",
+                         f"if (a &&\n        lladd_atomic_{load}(&l->n) != 0) {{\n        f();\n"
+                         "        lladd_word_wake(&l->w, 1, 1);\n    }",
+                         f"if (lladd_atomic_{load}(&l->n) == 0)\n        return;\n"
+                         "    lladd_word_wake(&l->w, 1, 1);"):
+                body = "void finish(void)\n{\n    " + body + "\n}\n"
+                for path in "log/a.c", "operations/a.c", "lladd/a.h":
+                    self.assertEqual("look" in self.found(path, body), count == 1, body)
+                self.assertEqual(self.found("tests/log/a.c", body), set())
+        body = "{\n    if (lladd_atomic_load32(&l->starving))\n        f(l);\n}\n"
+        self.assertEqual(self.found("log/reserve.c", "void finish(void)\n" + body), set())
+        self.assertIn("look", self.found("log/reserve.c", "void finish(void);\nvoid g(void)\n" +
+                                         body))
+        body = ("void f(void)\n{\n    while (lladd_atomic_load32(&x))\n"
+                "        lladd_word_wait(&x, 1, 1, 0);\n    lladd_atomic_add32(&l->sleepers, 1);\n"
+                "    /* lladd_atomic_load32(&l->sleepers) */\n    lladd_word_wake(&x, 1, 1);\n}\n")
+        self.assertEqual(self.found("log/a.c", body), set())
+
     def test_use(self):
         head = "int lladd_put(struct lladd_txn *t,\n              int n)\n{\n"
         for path in ("operations/a.c", "lladd/a.c"):

@@ -14,6 +14,8 @@ fails if there is any. test_tidy.py tests every rule.
     noise            the library does not end the process, print, or use <assert.h>
     unsafe           no functions that write to a buffer without knowing its size
     sync             the library synchronises through <lladd/sync.h> (THR-1)
+    look             a thread that looks for sleepers, to wake them, does so after its change of the
+                     word that they sleep on: with lladd_atomic_look32, not lladd_atomic_load32
     use              a public function that returns a code and takes a transaction begins with
                      LLADD_USE (or LL_USE), so that no other thread uses the transaction meanwhile
     sleep            nothing sleeps to wait for something else
@@ -41,6 +43,8 @@ LIMIT_EXEMPT = {"tests/support/check_hooks.c"}
 # The names in xa.h are defined by X/Open.
 TYPEDEF_EXEMPT = {"lladd/types.h", "xa/xa.h"}
 
+# The function that looks for sleepers without a barrier: their wait has a time limit.
+LOOK_EXEMPT = {("log/reserve.c", "finish")}
 # This file implements LLADD_USE.
 USE_EXEMPT = {"lladd/guard.c"}
 
@@ -51,6 +55,11 @@ NOISE = re.compile(r"(?<![\w.>])(abort|exit|_exit|_Exit|quick_exit|printf|vprint
                    r"dprintf|puts|fputs|putchar|perror|assert)\s*\(")
 UNSAFE = re.compile(r"(?<![\w.>])(strcpy|strcat|sprintf|vsprintf|gets|alloca)\s*\(")
 SYNC = re.compile(r"(?<![\w.>])(pthread_\w+|sem_\w+|__atomic_\w+|__sync_\w+|atomic_\w+)\s*\(")
+LOAD = r"\blladd_atomic_load(?:32|64)(?:_relaxed)?\s*\("
+LOOK = re.compile(LOAD + r"[^;{}]*?\b\w*(?:sleepers|asleep|starving|takers)\b|"
+                  r"\bif\s*\([^;{}]*?" + LOAD + r"[^;{}]*\)\s*(?:\{[^{}]*?|return;[^{}]*?)?"
+                  r"\blladd_word_wake\s*\(")
+FUNCTION = re.compile(r"^[a-z][^\n;]*?\b(\w+)\(", re.M)
 SLEEP = re.compile(r"(?<![\w.>])(sleep|usleep|nanosleep|clock_nanosleep)\s*\(")
 LIMIT = re.compile(r"\btcase_set_timeout\s*\(|\bTIMEOUT\s+\d")
 # A limit of one wait, with its number: in seconds, and in milliseconds.
@@ -127,6 +136,17 @@ def check_use(path, text):
             yield text.count("\n", 0, match.start()) + 1, "use", f"{match.group(1)}()"
 
 
+def check_look(path, text):
+    if path.split(os.sep)[0] not in LIBRARY:
+        return
+    code = without_comments(text)
+    for match in LOOK.finditer(code):
+        inside = FUNCTION.findall(code, 0, match.start())
+        if (path, inside[-1] if inside else "") not in LOOK_EXEMPT:
+            yield (code.count("\n", 0, match.start()) + 1, "look",
+                   "looks for sleepers without lladd_atomic_look32")
+
+
 def check_c(path, text):
     library = path.split(os.sep)[0] in LIBRARY
     top = path.split(os.sep)[0]
@@ -197,6 +217,7 @@ def check_file(root, path):
     yield from check_text(path, text)
     if path.endswith((".c", ".h", ".cc", ".cpp")):
         yield from check_c(path, text)
+        yield from check_look(path, text)
         yield from check_use(path, text)
 
 
