@@ -175,7 +175,8 @@ struct lladd_sim_bounds {
                                 which lladd_sim_explore makes the last only in one recovery of each
                                 sort (sim/README.md) */
     uint64_t states; /**< stop after so many; a run without any counts a little. Default: none */
-    uint64_t milliseconds; /**< stop after about so long. Default: none */
+    uint64_t milliseconds; /**< stop after about so long; lladd_sim_random makes failures smaller
+                                for as long again at most. Default: none */
     uint64_t seed;         /**< of everything random that the databases ask for. Default 1 */
     uint32_t failures;     /**< stop after so many. Default 1 */
     uint32_t calls_max;    /**< device calls of one run; more is called a loop. Default 100,000 */

@@ -8,6 +8,9 @@
  * choices as in replay.c, which is reduced like the explorer's rows. The token holds the workload
  * and the row. If the row does not fit, or contains an error in recovery (which is no choice), the
  * token holds the workload, p and v instead (random.c).
+ *
+ * The reductions end when they have taken as much time as the search may. What they have reached by
+ * then is kept.
  */
 #include "sim/random.h"
 
@@ -19,6 +22,7 @@ enum { SEARCH_STATES = 300 }; /* crash states to try for the same failure in a s
 struct attempt {
     const struct lladd_sim_subject *subject;
     struct lladd_sim_bounds bounds;
+    uint64_t started; /* the reductions together take as much time as the search may */
     struct ll_sim_which at;
     struct lladd_sim_failure failure; /* the smallest so far */
     struct ll_sim_vector token;
@@ -39,10 +43,9 @@ static int try_it(struct attempt *a, const struct ll_sim_which *at, enum ll_sim_
                               .at = *at,
                               .scope = scope,
                               .wanted = a->failure.oracle,
-                              .started = ll_sim_now()};
+                              .started = a->started};
     r.bounds.depth = at->depth;
     r.bounds.failures = 1;
-    r.bounds.milliseconds = 0;
     r.bounds.states = scope == ABOUT ? SEARCH_STATES : 0;
     int rc = ll_sim_random_workload(&r, a->subject, err);
     *kept = !rc && report.n_failures;
@@ -122,12 +125,14 @@ int ll_sim_random_give_tokens(struct ll_sim_random *r, const struct lladd_sim_su
                               struct lladd_error *err)
 {
     uint32_t n = r->report->n_failures, kept = 0;
+    uint64_t started = ll_sim_now();
     int rc = 0;
     for (uint32_t i = 0; !rc && i < n; i++) {
         const struct ll_sim_vector *t = &r->tokens[i];
         struct attempt a = {
             .subject = subject,
             .bounds = r->bounds,
+            .started = started,
             .failure = r->failures[i],
             .token = *t,
             .at = {t->value[0], t->value[1], t->value[2], t->value[3], t->value[4], t->value[5]}};

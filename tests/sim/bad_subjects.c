@@ -3,7 +3,10 @@
  * test_command.py. */
 #include "toy.h"
 
-enum { SUBJECTS = 18 };
+#include <sched.h>
+#include <string.h>
+
+enum { SUBJECTS = 19 };
 
 static const struct {
     const char *name;
@@ -20,7 +23,18 @@ static const struct {
     {"setup-holds", TOY_SETUP_HOLDS},
     {"waits", TOY_WAITS},
     {"no-credit-max", TOY_NO_CREDIT_MAX},
+    {"threads-hang", TOY_RIGHT},
 };
+
+static int hang(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned thread,
+                struct lladd_error *err)
+{
+    const struct toy *toy = ctx;
+    (void)sim, (void)db, (void)thread, (void)err;
+    while (toy->subject.threads) /* for ever */
+        (void)sched_yield();
+    return 0;
+}
 
 /* Its type is lladd_sim_plugin_fn, the name is LLADD_SIM_PLUGIN_SYMBOL. */
 LLADD_API const struct lladd_sim_subject *const *lladd_sim_plugin(void);
@@ -32,6 +46,10 @@ const struct lladd_sim_subject *const *lladd_sim_plugin(void)
     for (int i = 0; i < SUBJECTS; i++) {
         toy_init(&toy[i], named[i].fault);
         toy[i].subject.name = named[i].name;
+        if (strcmp(named[i].name, "threads-hang") == 0) {
+            toy[i].subject.threads = 2;
+            toy[i].subject.run_thread = hang;
+        }
         all[i] = &toy[i].subject;
     }
     return all;

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 SIM, PLUGIN = sys.argv[1:3]
 
@@ -135,12 +136,14 @@ class Bad(unittest.TestCase):
         self.found("hangs", "the subject has not ended within 1 s", "--limit", 1)
 
     def test_time_is_up_for_one_that_does_not_end(self):
-        for mode in [], ["--random"]:
-            self.found("hangs", "the subject has not ended: its time was up", "--seconds", 1,
-                       *mode)
-        # Calls of an operation do not count as progress.
-        self.found("refused", "the subject has not ended: its time was up, and it made no more "
-                   'device calls, after prepare of "toy.add"', "--seconds", 1)
+        says = "the subject has not ended: its time was up, and it made no more device calls"
+        runs = [("hangs", says), ("hangs", says, "--random"), ("hangs", says, "--errors"),
+                ("hangs", says, "--damage"), ("threads-hang", says, "--interleave"),
+                # Calls of an operation do not count as progress.
+                ("refused", says + ', after prepare of "toy.add"')]
+        with ThreadPoolExecutor(len(runs)) as pool:  # they only wait
+            for done in [pool.submit(self.found, *r, "--seconds", 1) for r in runs]:
+                done.result()
 
     def test_one_that_does_not_say_why(self):
         self.found("speechless",

@@ -13,6 +13,7 @@
 #include <lladd/pages.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define SUBJECTS "small", "counters", "prepared", "records"
 
@@ -196,6 +197,70 @@ END_TEST
 
 /* ---- shrinking --------------------------------------------------------------------------- */
 
+/* A subject that is slow after so many dumps: it then waits until the time is up. */
+static struct {
+    struct toy toy;
+    int (*dump)(void *ctx, struct lladd_db *, struct lladd_sink *, struct lladd_error *);
+    uint64_t dumps, slow_after, nanoseconds;
+} slow;
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static int slow_dump(void *ctx, struct lladd_db *db, struct lladd_sink *to, struct lladd_error *err)
+{
+    if (++slow.dumps == slow.slow_after) {
+        uint64_t until = now_ns() + slow.nanoseconds;
+        while (now_ns() < until) {
+        }
+    }
+    return slow.dump(ctx, db, to, err);
+}
+
+/* Returns the number of dumps. */
+static uint64_t slow_run(uint64_t states, uint64_t milliseconds, uint64_t slow_after,
+                         struct lladd_sim_random_report **out)
+{
+    struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
+    slow.dumps = 0;
+    slow.slow_after = slow_after;
+    slow.nanoseconds = milliseconds * 1000000;
+    b.states = states;
+    b.milliseconds = milliseconds;
+    *out = at_random(&slow.toy.subject, &b);
+    return slow.dumps;
+}
+
+/* The time is used up by a reduction. There are few after it, and the token is good. */
+START_TEST(reductions_end_in_time)
+{
+    struct lladd_sim_random_report *r;
+    toy_init(&slow.toy, TOY_UNDO_WRITES_OLD);
+    slow.dump = slow.toy.subject.dump;
+    slow.toy.subject.dump = slow_dump;
+    uint64_t all = slow_run(300, 0, 0, &r), states = r->states;
+    ck_assert_uint_eq(r->n_failures, 1);
+    lladd_sim_random_free(r);
+    uint64_t found = slow_run(states - 1, 0, 0, &r);
+    ck_assert_uint_eq(r->n_failures, 0);
+    lladd_sim_random_free(r);
+    uint64_t slow_after = found + (all - found) / 4, dumps;
+    bool in_time = false; /* was the failure found, and a reduction slow? */
+    for (uint64_t milliseconds = 500; !in_time; milliseconds *= 2) {
+        dumps = slow_run(300, milliseconds, slow_after, &r);
+        in_time = r->n_failures && dumps >= slow_after;
+        if (in_time)
+            expect_told(&slow.toy.subject, NULL, r->failures);
+        lladd_sim_random_free(r);
+    }
+    ck_assert_uint_lt(dumps, slow_after + (all - found) / 4);
+}
+END_TEST
+
 /* One repetition and the subject's own sizes suffice to show it. The token contains these and the
  * choices, no more than necessary. */
 START_TEST(a_failure_is_made_smaller)
@@ -333,6 +398,7 @@ int main(void)
                         sizeof faults / sizeof faults[0]);
     tcase_add_test(t, a_token_keeps_the_bounds);
     tcase_add_test(t, a_token_of_no_sense_is_refused);
+    tcase_add_test(t, reductions_end_in_time);
     tcase_add_loop_test(t, a_failure_is_made_smaller, 0, 3);
     tcase_add_test(t, the_same_failure_is_told_once);
     tcase_add_loop_test(t, what_is_no_row_of_choices_is_told_by_its_numbers, 0, 3);
