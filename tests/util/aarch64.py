@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""aarch64.py <folder of sources> <include dir>...: clang compiles util/crc32c.c for aarch64 without
+a warning, and uses the processor's instruction. clang differs from gcc there in the names of the
+intrinsics, and in the instructions that a single function may use.
+
+Skipped (77) without clang, or without the headers of the C library for aarch64 (Debian:
+libc6-dev-arm64-cross)."""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HEADERS = "/usr/aarch64-linux-gnu/include"
+CLANGS = ["clang"] + [f"clang-{n}" for n in range(22, 13, -1)]
+FLAGS = ["--target=aarch64-linux-gnu", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror",
+         "-isystem", HEADERS, "-xc"]
+# Each must be refused: an intrinsic without its declaration, an instruction that is not allowed.
+WRONG = ["unsigned f(unsigned c) { return __crc32cd(c, 1); }\n",
+         "void f(void) { __asm__(\"crc32cx w0, w0, x1\"); }\n"]
+
+
+def compiled(clang, arguments, source, end):
+    """(the compiler's output, or None if it succeeds; the file that it has written)."""
+    with tempfile.TemporaryDirectory() as folder:
+        to = os.path.join(folder, "out")
+        done = subprocess.run([clang] + FLAGS + arguments + [end, "-o", to, source[0]],
+                              input=source[1], text=True, stderr=subprocess.PIPE)
+        if done.returncode:
+            return done.stderr, b""
+        with open(to, "rb") as file:
+            return None, file.read()
+
+
+def main(root, *include):
+    clang = next(filter(shutil.which, CLANGS), None)
+    if not clang or not os.path.isdir(HEADERS):
+        print(f"skip: {'no headers in ' + HEADERS if clang else 'no clang'}")
+        return 77
+    failed = 0
+    where = [word for folder in include for word in ("-I", folder)]
+    source = (os.path.join(root, "util", "crc32c.c"), None)
+    said, made = compiled(clang, where, source, "-c")
+    if said is not None or not made:
+        print(f"{said}{clang} does not compile util/crc32c.c for aarch64")
+        failed += 1
+    if b"crc32cx" not in compiled(clang, where, source, "-S")[1]:
+        print("the instruction crc32cx is not used")
+        failed += 1
+    for text in WRONG:
+        if compiled(clang, [], ("-", text), "-c")[0] is None:
+            print(f"{clang} compiles what it must refuse: {text}")
+            failed += 1
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
