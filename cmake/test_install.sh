@@ -27,24 +27,86 @@ done
 # A program in each language that uses several layers; the C program is the example.
 mkdir "$work/src"
 cp "$source/examples/counter.c" "$work/src/c_program.c"
+# The C++ program uses structs whose names functions have, too (<lladd/cplusplus.h>), and calls the
+# functions.
 cat > "$work/src/cxx_program.cc" << 'END'
+#include <lladd/dtable_managed.h>
+#include <lladd/hash.h>
+#include <lladd/inspect.h>
 #include <lladd/lladd.h>
 #include <lladd/pages.h>
 #include <lladd/records.h>
 #include <cstring>
+static int put(lladd_db *db, lladd_error *error)
+{
+    lladd_hash *hash = nullptr;
+    lladd_managed *rows = nullptr;
+    lladd_txn *txn = nullptr;
+    lladd_pageno root, page;
+    lladd_txn_now now{};
+    lladd_page_use use = LLADD_USE_NONE;
+    lladd_managed_options options = LLADD_MANAGED_OPTIONS_INIT;
+    options.type = LLADD_DTABLE_STRING;
+    lladd_dtable_key key = lladd_dtable_string("k");
+    lladd_dtable_value value = lladd_dtable_value("v", 1);
+    if (lladd_managed_create_open(db, "rows", &options, &rows, error) ||
+        lladd_begin(db, nullptr, &txn, error) || lladd_hash_create(txn, nullptr, &root) ||
+        lladd_page_alloc(txn, &page) || lladd_managed_put(txn, rows, &key, &value) ||
+        lladd_txn_now(txn, &now) || lladd_commit(txn) || now.rolling_back ||
+        lladd_page_use(db, page, &use, error) || use != LLADD_USE_PAGED ||
+        lladd_hash_open(db, root, 0, &hash, error))
+        return 1;
+    lladd_hash_stats of_hash{};
+    of_hash.struct_size = sizeof of_hash;
+    lladd_managed_stats of_rows{};
+    of_rows.struct_size = sizeof(lladd_managed_stats);
+    lladd_dtable_cache_stats of_cache{};
+    of_cache.struct_size = sizeof of_cache;
+    lladd_lock_stats of_locks{};
+    of_locks.struct_size = sizeof of_locks;
+    lladd_stats all{};
+    all.struct_size = sizeof(struct lladd_stats);
+    if (lladd_hash_stats(hash, &of_hash, error) || of_hash.buckets == 0 || lladd_stats(db, &all) ||
+        lladd_managed_stats(rows, &of_rows, nullptr, 0, error) || of_rows.pending_rows != 1 ||
+        lladd_lock_stats(db, &of_locks, error) || of_locks.waiting || all.log_records == 0)
+        return 2;
+    lladd_dtable_cache_stats(db, &of_cache);
+    lladd_hash_close(hash);
+    return of_cache.limit == 0 || lladd_managed_close(rows, error) ? 3 : 0;
+}
+static int look(const lladd_options *options, lladd_error *error)
+{
+    lladd_inspect *view = nullptr;
+    lladd_inspect_info info{};
+    lladd_inspect_page page;
+    info.struct_size = sizeof info;
+    if (lladd_inspect(nullptr, options, &view, error) || lladd_inspect_info(view, &info) ||
+        lladd_inspect_page(view, lladd_page_of(0), &page, error))
+        return 1;
+    lladd_inspect_close(view);
+    return info.clean && info.pages && !page.code ? 0 : 2;
+}
 int main()
 {
-    struct lladd_device *device = nullptr;
+    lladd_device *device = nullptr;
     if (lladd_device_memory(&device) != 0)
         return 1;
-    struct lladd_options options = LLADD_OPTIONS_INIT;
+    lladd_options options = LLADD_OPTIONS_INIT;
     options.device = device;
-    struct lladd_db *db = nullptr;
-    struct lladd_error error = LLADD_ERROR_INIT;
-    if (lladd_open(nullptr, &options, &db, &error) != 0)
+    lladd_db *db = nullptr;
+    lladd_error error = LLADD_ERROR_INIT;
+    if (lladd_lock_register(&options, &error) || lladd_managed_register(&options, &error) ||
+        lladd_open(nullptr, &options, &db, &error) != 0)
         return 2;
+    int rc = put(db, &error);
+    if (rc)
+        return 10 + rc;
     if (lladd_close(db) != 0)
         return 3;
+    rc = look(&options, &error);
+    if (rc)
+        return 20 + rc;
+    lladd_options_release(&options);
     lladd_device_close(device);
     if (lladd_error_set(&error, LLADD_BUSY, "%d", 5) != LLADD_BUSY || error.line == 0)
         return 5;
