@@ -284,6 +284,11 @@ static struct lladd_span span_of(const char *text)
 
 /* ---- transactions ---------------------------------------------------------------------------- */
 
+void tabling_tell_row(struct tabling *d)
+{
+    tool_progress(d->t, "rows", ++d->done, 0);
+}
+
 int tabling_failed(struct tabling *d)
 {
     return tool_failed(d->t, &d->err);
@@ -404,55 +409,6 @@ static int find(struct tabling *d, int (*use)(struct tabling *, const struct lla
 static int get(struct tabling *d)
 {
     return find(d, show);
-}
-
-/* Prints rows from the cursor's position on. */
-static int scan_rows(struct tabling *d, struct lladd_dtable_cursor *c,
-                     const struct lladd_dtable_key *to, int rc)
-{
-    struct lladd_dtable_order order = {.type = lladd_dtable_key_type(d->rows)};
-    struct lladd_dtable_key key;
-    struct lladd_dtable_value value;
-    order.comparator = d->rows->order.comparator;
-    for (; !rc && !ferror(stdout); rc = lladd_dtable_next(c, &d->err)) {
-        rc = lladd_dtable_row(c, &key, &value, &d->err);
-        if (rc || (to && lladd_dtable_compare(&order, &key, to) > 0))
-            break;
-        tabling_write(d, &key, value.bytes);
-    }
-    return rc == LLADD_END ? 0 : rc;
-}
-
-static int scan(struct tabling *d)
-{
-    struct lladd_dtable_cursor *c;
-    struct lladd_dtable_key from, to;
-    const struct tool *t = d->t;
-    size_t longest = 0;
-    for (int i = 1; i < t->argc; i++)
-        longest = strlen(t->argv[i]) > longest ? strlen(t->argv[i]) : longest;
-    unsigned char *room = malloc(2 * (longest + 1));
-    if (!room)
-        return no_memory(d);
-    int rc = 0;
-    if (t->argc > 1 && !tabling_key(d, span_of(t->argv[1]), room, &from))
-        rc = d->err.code;
-    if (!rc && t->argc > 2 && !tabling_key(d, span_of(t->argv[2]), room + longest + 1, &to))
-        rc = d->err.code;
-    if (!rc && d->columns) {
-        rc = tabling_scan_columns(d, t->argc > 1 ? &from : NULL, t->argc > 2 ? &to : NULL);
-        free(room);
-        return rc;
-    }
-    if (!rc)
-        rc = lladd_dtable_cursor_open(d->rows, 0, &c, &d->err);
-    if (!rc) {
-        rc = t->argc > 1 ? lladd_dtable_seek(c, &from, &d->err) : lladd_dtable_first(c, &d->err);
-        rc = scan_rows(d, c, t->argc > 2 ? &to : NULL, rc);
-        lladd_dtable_cursor_close(c);
-    }
-    free(room);
-    return rc;
 }
 
 static int stat_one(struct tabling *d)
@@ -628,7 +584,6 @@ static int put_csv(struct tabling *d)
 {
     struct csv c;
     enum csv_got got = CSV_ROW;
-    uint64_t rows = 0;
     int rc = 0;
     csv_begin(&c, stdin, LLADD_DTABLE_VALUE_MAX * (d->hex ? (size_t)2 : 1));
     while (!rc && (got = csv_read(&c)) == CSV_ROW) {
@@ -637,7 +592,10 @@ static int put_csv(struct tabling *d)
         rc = put_row(d, &c);
         if (rc) {
             rc = at_line(d, &c, rc);
-        } else if (d->batch && ++rows % d->batch == 0) {
+            break;
+        }
+        tabling_tell_row(d);
+        if (d->batch && d->done % d->batch == 0) {
             rc = end(d, 0);
             rc = rc ? rc : begin(d);
         }
@@ -719,11 +677,16 @@ static int maintain(struct tabling *d)
     int rc = open_table(d, d->t->argv[0]);
     if (rc)
         return rc;
+    tool_progress(d->t, "flushing the journal", 0, 0);
     rc = lladd_managed_digest(d->table, &d->err);
-    if (!rc && d->combine)
+    if (!rc && d->combine) {
+        tool_progress(d->t, "compacting all runs", 0, 0);
         rc = lladd_managed_combine(d->table, 0, &d->err);
-    while (!rc && more)
+    }
+    for (uint64_t steps = 0; !rc && more; steps++) {
+        tool_progress(d->t, "compacting runs", steps, 0);
         rc = lladd_managed_maintain(d->table, &more, &d->err);
+    }
     return close_table(d, rc);
 }
 
@@ -781,7 +744,7 @@ static const struct verb {
              {"get", "dtable get", 2, 0, LOOK, get, false},
              {"del", "dtable del", 2, 0, ALTER, del, false},
              {"del", "dtable del --range", 1, 2, ALTER, del_range, false},
-             {"scan", "dtable scan", 1, 2, LOOK, scan, false},
+             {"scan", "dtable scan", 1, 2, LOOK, tabling_scan, false},
              {"maintain", "dtable maintain", 1, 0, ALTER, maintain, true},
              {"alter", "dtable alter", 1, 0, ALTER, alter_table, true},
              {"stat", "dtable stat", 0, 1, LOOK, stat_all, true},

@@ -34,10 +34,13 @@ struct tabling {
     uint32_t *chosen;             /* of its columns */
     size_t n_chosen;
     const struct lladd_dtable *rows; /* the rows as the transaction sees them */
+    uint64_t done;                   /* rows, to show the progress */
     struct lladd_txn *txn;
     struct lladd_error err;
 };
 
+/* One row more was read or written. */
+void tabling_tell_row(struct tabling *);
 /* Reports d->err; returns the exit code. */
 int tabling_failed(struct tabling *);
 
@@ -76,11 +79,14 @@ int tabling_put_header(struct tabling *, const struct csv *);
 int tabling_put_fields(struct tabling *, const struct csv *);
 /* LLADD_NOT_FOUND: there is no row, or the only column asked for has no value. */
 int tabling_get_columns(struct tabling *, const struct lladd_dtable_key *);
-int tabling_scan_columns(struct tabling *, const struct lladd_dtable_key *from,
-                         const struct lladd_dtable_key *to);
 void tabling_write_header(const struct tabling *);
 void tabling_write_columns(const struct tabling *, const struct lladd_dtable_key *,
                            const struct lladd_dtable_value *);
+
+/* ---- dtable_scan.c --------------------------------------------------------------------------- */
+
+/* Prints the rows from one key to another, as the command line says. */
+int tabling_scan(struct tabling *);
 
 /* ---- dtable_stat.c --------------------------------------------------------------------------- */
 

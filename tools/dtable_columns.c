@@ -286,37 +286,3 @@ int tabling_get_columns(struct tabling *d, const struct lladd_dtable_key *key)
     lladd_ctable_row_free(&row);
     return rc;
 }
-
-/* Prints rows from the cursor's position on. */
-static int scan_rows(struct tabling *d, struct lladd_ctable_cursor *c,
-                     const struct lladd_dtable_key *to, int rc)
-{
-    const struct lladd_dtable_value *values;
-    struct lladd_dtable_key key;
-    for (; !rc && !ferror(stdout); rc = lladd_ctable_next(c, &d->err)) {
-        rc = lladd_ctable_row(c, &key, &values, &d->err);
-        if (rc || (to && lladd_dtable_compare(&d->rows->order, &key, to) > 0))
-            break;
-        tabling_write_columns(d, &key, values);
-    }
-    return rc == LLADD_END ? 0 : rc;
-}
-
-int tabling_scan_columns(struct tabling *d, const struct lladd_dtable_key *from,
-                         const struct lladd_dtable_key *to)
-{
-    struct lladd_ctable_cursor *c;
-    int rc = tabling_choose(d);
-    if (rc)
-        return rc;
-    rc = lladd_ctable_cursor_open(d->txn, d->columns, d->chosen, d->n_chosen, &c);
-    if (rc) {
-        d->err = *lladd_txn_error(d->txn);
-        return rc;
-    }
-    tabling_write_header(d);
-    rc = from ? lladd_ctable_seek(c, from, &d->err) : lladd_ctable_first(c, &d->err);
-    rc = scan_rows(d, c, to, rc);
-    lladd_ctable_cursor_close(c);
-    return rc;
-}

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char usage[] =
     "usage: lladd page [options] DIRECTORY NUMBER\n"
@@ -62,6 +63,8 @@ static const char *use_name(const struct lladd_inspect_page *p)
 /* ---- newer records -------------------------------------------------------------------------- */
 
 struct pending {
+    struct tool *tool;
+    struct lladd_inspect *view;
     uint64_t page, lsn;
     uint64_t records, last;
 };
@@ -75,6 +78,7 @@ static bool about(const struct lladd_inspect_record *r, uint64_t page)
 static int see_pending(void *ctx, const struct lladd_inspect_record *r)
 {
     struct pending *p = ctx;
+    tool_progress_log(p->tool, p->view, r->entry.lsn);
     if (about(r, p->page) && r->entry.lsn.v > p->lsn) {
         p->records++;
         p->last = r->entry.lsn.v;
@@ -82,16 +86,19 @@ static int see_pending(void *ctx, const struct lladd_inspect_record *r)
     return 0;
 }
 
-static struct pending look_ahead(struct lladd_inspect *view, const struct lladd_inspect_page *page)
+static struct pending look_ahead(struct tool *t, struct lladd_inspect *view,
+                                 const struct lladd_inspect_page *page)
 {
     struct lladd_inspect_info info = {.struct_size = sizeof info};
     struct lladd_error ignored = LLADD_ERROR_INIT;
-    struct pending p = {.page = page->number.v, .lsn = page->code ? 0 : page->lsn.v};
+    struct pending p = {
+        .tool = t, .view = view, .page = page->number.v, .lsn = page->code ? 0 : page->lsn.v};
     if (lladd_inspect_info(view, &info) || info.clean)
         return p;
     int rc = lladd_inspect_log(view, info.redo, see_pending, &p, &ignored);
     if (rc && rc != LLADD_END)
         p.records += 0; /* counts what could be read of the log */
+    tool_progress_end(t);
     return p;
 }
 
@@ -158,6 +165,8 @@ static void print_body(struct lladd_inspect *view, const struct lladd_inspect_pa
 
 struct history {
     struct tool_line line;
+    struct tool *tool;
+    bool tell; /* the progress: the records themselves are not on the terminal */
     uint64_t page, records;
     json_t *lines; /* with --json; else NULL */
 };
@@ -165,6 +174,8 @@ struct history {
 static int see_history(void *ctx, const struct lladd_inspect_record *r)
 {
     struct history *h = ctx;
+    if (h->tell)
+        tool_progress_log(h->tool, h->line.view, r->entry.lsn);
     if (!about(r, h->page))
         return 0;
     if (h->records++ == 0 && !h->lines)
@@ -186,16 +197,18 @@ static int see_history(void *ctx, const struct lladd_inspect_record *r)
     return json_array_append_new(h->lines, o);
 }
 
-static int print_history(const struct tool *t, struct lladd_inspect *view, uint64_t page,
+static int print_history(struct tool *t, struct lladd_inspect *view, uint64_t page,
                          json_t *lines)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
-    struct history h = {.page = page, .lines = lines};
+    struct history h = {
+        .tool = t, .tell = lines || !isatty(STDOUT_FILENO), .page = page, .lines = lines};
     tool_line_init(&h.line, view, t, false);
     h.line.by_page = true;
     if (!lines)
         printf("history\n");
     int rc = lladd_inspect_log(view, lladd_lsn_of(0), see_history, &h, &err);
+    tool_progress_end(t);
     tool_line_free(&h.line);
     struct tool_gap gap = tool_gap_of(view);
     tool_recycled(t, &gap);
@@ -208,10 +221,10 @@ static int print_history(const struct tool *t, struct lladd_inspect *view, uint6
     return rc;
 }
 
-static int print_text(const struct tool *t, struct lladd_inspect *view,
+static int print_text(struct tool *t, struct lladd_inspect *view,
                       const struct lladd_inspect_page *p, const struct args *a)
 {
-    struct pending ahead = look_ahead(view, p);
+    struct pending ahead = look_ahead(t, view, p);
     print_header(p);
     if (ahead.records)
         printf("  newer       the log has %" PRIu64 " newer record%s about it, up to LSN %" PRIu64
@@ -229,10 +242,10 @@ static const char *use_word(const struct lladd_inspect_page *p)
     return p->use_known && (unsigned)p->use < 5 ? words[p->use] : "unknown";
 }
 
-static int print_json(const struct tool *t, struct lladd_inspect *view,
+static int print_json(struct tool *t, struct lladd_inspect *view,
                       const struct lladd_inspect_page *p, const struct args *a)
 {
-    struct pending ahead = look_ahead(view, p);
+    struct pending ahead = look_ahead(t, view, p);
     struct tool_text text;
     json_t *o = json_pack("{s:o, s:o, s:s, s:b, s:b, s:o, s:o, s:o, s:i, s:o, s:o, s:o}", "page",
                           tool_json_u64(p->number.v), "offset", tool_json_u64(p->offset), "use",
@@ -265,7 +278,7 @@ static int print_json(const struct tool *t, struct lladd_inspect *view,
     return rc;
 }
 
-static int run(const struct tool *t, struct lladd_inspect *view, uint64_t number,
+static int run(struct tool *t, struct lladd_inspect *view, uint64_t number,
                const struct args *a)
 {
     struct lladd_error err = LLADD_ERROR_INIT;

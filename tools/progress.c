@@ -32,6 +32,8 @@ void tool_progress(struct tool *t, const char *what, uint64_t done, uint64_t all
     if (all)
         fprintf(stderr, " %u %%",
                 (unsigned)((double)(done < all ? done : all) * 100 / (double)all));
+    else if (done)
+        fprintf(stderr, " %" PRIu64, done);
     (void)fflush(stderr);
 }
 

@@ -63,9 +63,9 @@ int tool_parse(struct tool *, int argc, char **argv, const struct option *, tool
  * written. */
 int tool_end(struct tool *, int exit_code);
 
-/* Shows the progress on standard error, if that is a terminal: `done` of `all` of `what`, or only
- * `what` if `all` is 0. Updates the line at most ten times a second, and whenever `what` changes.
- */
+/* Shows the progress on standard error, if that is a terminal: `done` of `all` of `what`, in
+ * percent; if `all` is 0, the number `done`, or only `what` if that is 0, too. Updates the line at
+ * most ten times a second, and whenever `what` changes. */
 void tool_progress(struct tool *, const char *what, uint64_t done, uint64_t all);
 /* Erases the line, before other output to the terminal. */
 void tool_progress_end(struct tool *);

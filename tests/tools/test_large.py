@@ -6,6 +6,7 @@ It works on a log larger than the memory it may use, and a lack of space is not 
 The progress is shown on a terminal, and not written to a pipe."""
 import os
 import pty
+import re
 import resource
 import subprocess
 import sys
@@ -25,9 +26,9 @@ def limit():
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
 
 
-def run(*args, bound=False, env=None):
-    return subprocess.run([LLADD, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          preexec_fn=limit if bound else None, text=True,
+def run(*args, bound=False, env=None, text=None):
+    return subprocess.run([LLADD, *args], input=text or "", stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, preexec_fn=limit if bound else None, text=True,
                           env=dict(os.environ, **env) if env else None)
 
 
@@ -95,11 +96,14 @@ class Progress(unittest.TestCase):
             file.write(dump(structure("hash", "people", [("alice", "17")], key=0, value=0)))
         subprocess.run([LLADD, "load", "--create", self.db, self.text], check=True)
 
-    def on_terminal(self, *args):
+    def on_terminal(self, *args, text=None):
         """The output to a terminal on standard error; standard output must be the usual one."""
         mine, its = pty.openpty()
-        with subprocess.Popen([LLADD, *args], stdout=subprocess.PIPE, stderr=its) as child:
+        with subprocess.Popen([LLADD, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              stderr=its) as child:
             os.close(its)
+            child.stdin.write((text or "").encode())
+            child.stdin.close()
             seen = b""
             while True:
                 try:
@@ -114,13 +118,13 @@ class Progress(unittest.TestCase):
         self.assertEqual(child.returncode, 0)
         return seen.decode()
 
-    def check(self, *args, says):
+    def check(self, *args, says, verb=None, text=None):
         """The progress is shown on a terminal only, and erased at the end."""
-        seen = self.on_terminal(*args)
-        for text in says:
-            self.assertIn(f"{GONE}lladd {args[0]}: {text}", seen)
+        seen = self.on_terminal(*args, text=text)
+        for what in says:
+            self.assertIn(f"{GONE}lladd {verb or args[0]}: {what}", seen)
         self.assertTrue(seen.endswith(GONE), seen)
-        done = run(*args)
+        done = run(*args, text=text)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return done.stdout
 
@@ -138,6 +142,36 @@ class Progress(unittest.TestCase):
     def test_walks(self):
         for args in (["log", "--stats"], ["ops"], ["recover", "--dry-run"]):
             self.assertEqual(self.check(*args, self.db, says=["reading the log"]), self.out)
+
+    def test_page(self):
+        """It walks the log for newer records, and again for the history."""
+        db = self.db + ".crashed"
+        made = subprocess.run([MAKE_DB, "crashed", db], check=True, stdout=subprocess.PIPE,
+                              text=True).stdout
+        page = re.search(r"^bytes (\d+)$", made, re.M).group(1)
+        for args in (["page"], ["page", "--history"], ["page", "--history", "--json"]):
+            self.assertEqual(self.check(*args, db, page, says=["reading the log"]), self.out)
+        seen = self.on_terminal("page", "--history", db, page)
+        # Erased after the first walk, which begins at redo; the second begins with the log.
+        self.assertIn(GONE + GONE + "lladd page: reading the log 0 %", seen)
+
+    def test_dtable(self):
+        db = self.db + ".tables"
+        for table, options in (("t", []), ("c", ["--columns", "A,B"])):
+            run("dtable", "create", *options, db, table)
+            head = "key,A,B\n" if table == "c" else ""
+            more = ",y" if table == "c" else ""
+            text = head + "".join(f"k{i},x{more}\n" for i in range(300))
+            for batch in ([], ["--batch", "7"]):
+                self.check("dtable", "put", "--csv", *batch, db, table, verb="dtable put --csv",
+                           says=["rows 1"], text=text)
+            self.assertEqual(self.check("dtable", "scan", "--csv", db, table,
+                                        verb="dtable scan", says=["rows 1"]), self.out)
+            self.assertEqual(len(self.out.splitlines()), 300 + len(head.splitlines()))
+            self.check("dtable", "maintain", db, table, verb="dtable maintain",
+                       says=["flushing the journal", "compacting runs"])
+            self.check("dtable", "maintain", "--combine", db, table, verb="dtable maintain",
+                       says=["flushing the journal", "compacting all runs", "compacting runs"])
 
     def test_recover(self):
         db = self.db + ".crashed"
