@@ -65,6 +65,9 @@ static const char usage[] =
     "  --for WHAT        config-check: for a table of create, columns of --group, or a run that a\n"
     "                    program makes itself: table, column or run (table)\n"
     "  --csv             put: reads rows of CSV; get, scan: print them\n"
+    "  --salvage         scan: goes on after damage, and says on standard error which rows are\n"
+    "                    left out: all from the first damaged place to the last. FROM and TO\n"
+    "                    between them find more. Status 1 if any are left out\n"
     "  --batch N         put --csv: commits after every N rows\n"
     "  --hex             values, and keys that are not numbers, are hexadecimal\n"
     "  --range           del: deletes a range of keys\n"
@@ -76,11 +79,12 @@ static const char usage[] =
     "cannot be read or there is no such table.\n";
 
 enum { HEX = TOOL_OWN, CSV, KEY, CONFIG, COMBINE_CONFIG, SCHEDULE, EVERY, MEMORY, BATCH, COMBINE,
-       GRAPH, COLUMNS, GROUP, KEYS, RANGE, FOR, ROWS, INTERVAL };
+       GRAPH, COLUMNS, GROUP, KEYS, RANGE, FOR, ROWS, INTERVAL, SALVAGE };
 
 static const struct option options[] = {TOOL_COMMON,
                                         {"hex", no_argument, NULL, HEX},
                                         {"csv", no_argument, NULL, CSV},
+                                        {"salvage", no_argument, NULL, SALVAGE},
                                         {"key", required_argument, NULL, KEY},
                                         {"config", required_argument, NULL, CONFIG},
                                         {"combine-config", required_argument, NULL, COMBINE_CONFIG},
@@ -233,6 +237,9 @@ static int take(void *ctx, int option, const char *value)
         return 0;
     case CSV:
         d->csv = true;
+        return 0;
+    case SALVAGE:
+        d->salvage = true;
         return 0;
     case COMBINE:
         d->combine = true;
@@ -765,12 +772,14 @@ static int not_found(const struct tabling *d)
 static int look(struct tabling *d, const struct verb *v)
 {
     struct tool_peek peek;
-    if (tool_peek(d->t, &peek, &d->err))
+    if ((d->salvage ? tool_peek_damaged : tool_peek)(d->t, &peek, &d->err))
         return tabling_failed(d);
     d->db = peek.db;
     int rc = run(d, v);
     tool_peek_end(&peek);
-    return rc == LLADD_NOT_FOUND ? not_found(d) : rc ? tabling_failed(d) : TOOL_FINE;
+    if (rc)
+        return rc == LLADD_NOT_FOUND ? not_found(d) : tabling_failed(d);
+    return d->left_out ? TOOL_FINDINGS : TOOL_FINE;
 }
 
 static int alter(struct tabling *d, const struct verb *v)

@@ -18,7 +18,8 @@ enum { FOR_TABLE, FOR_COLUMN, FOR_RUN };
 
 struct tabling {
     struct tool *t;
-    bool hex, csv, graph, combine;
+    bool hex, csv, graph, combine, salvage;
+    bool left_out; /* with --salvage: rows that cannot be read */
     enum lladd_dtable_type type; /* --key; 0: not given */
     uint64_t every, memory, max_rows, interval, batch; /* interval: nanoseconds */
     unsigned given; /* LLADD_MANAGED_...: options that alter changes */

@@ -1,23 +1,34 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* lladd dtable scan: the rows of a table in the order of their keys. */
 #include "dtable.h"
+#include "dump_text.h"
 
+#include <inttypes.h>
 #include <lladd/dtable_class.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum step { FIRST, NEXT };
+enum step { FIRST, NEXT, LAST, PREV };
+
+/* A copy of a key. */
+struct kept {
+    bool any;
+    struct lladd_dtable_key key;
+    unsigned char *bytes;
+    size_t size;
+};
 
 struct scan {
     struct tabling *d;
-    struct lladd_dtable_cursor *rows;   /* one of these two is open */
+    struct lladd_dtable_cursor *rows; /* one of these two is open */
     struct lladd_ctable_cursor *columns;
     const struct lladd_dtable_key *from, *to; /* nullable */
     /* The row at the cursor. */
     struct lladd_dtable_key key;
     struct lladd_dtable_value value;
     const struct lladd_dtable_value *values;
+    struct kept before, after; /* with --salvage: the rows beside what is left out */
 };
 
 /* ---- a cursor of either kind ----------------------------------------------------------------- */
@@ -49,9 +60,15 @@ static void close_cursor(struct scan *s)
 static int step(struct scan *s, enum step how)
 {
     static int (*const of_rows[])(struct lladd_dtable_cursor *, struct lladd_error *) = {
-        [FIRST] = lladd_dtable_first, [NEXT] = lladd_dtable_next};
+        [FIRST] = lladd_dtable_first,
+        [NEXT] = lladd_dtable_next,
+        [LAST] = lladd_dtable_last,
+        [PREV] = lladd_dtable_prev};
     static int (*const of_columns[])(struct lladd_ctable_cursor *, struct lladd_error *) = {
-        [FIRST] = lladd_ctable_first, [NEXT] = lladd_ctable_next};
+        [FIRST] = lladd_ctable_first,
+        [NEXT] = lladd_ctable_next,
+        [LAST] = lladd_ctable_last,
+        [PREV] = lladd_ctable_prev};
     return s->columns ? of_columns[how](s->columns, &s->d->err)
                       : of_rows[how](s->rows, &s->d->err);
 }
@@ -60,6 +77,12 @@ static int seek(struct scan *s, const struct lladd_dtable_key *key)
 {
     return s->columns ? lladd_ctable_seek(s->columns, key, &s->d->err)
                       : lladd_dtable_seek(s->rows, key, &s->d->err);
+}
+
+static int seek_for_prev(struct scan *s, const struct lladd_dtable_key *key)
+{
+    return s->columns ? lladd_ctable_seek_for_prev(s->columns, key, &s->d->err)
+                      : lladd_dtable_seek_for_prev(s->rows, key, &s->d->err);
 }
 
 static int read_row(struct scan *s)
@@ -76,6 +99,27 @@ static int compare(const struct scan *s, const struct lladd_dtable_key *a,
     return lladd_dtable_compare(&s->d->rows->order, a, b);
 }
 
+/* Copies the key of the row at the cursor. */
+static int keep(struct scan *s, struct kept *k)
+{
+    size_t len = s->key.bytes.len;
+    if (len >= k->size) {
+        unsigned char *bytes = realloc(k->bytes, 2 * len + 64);
+        if (!bytes)
+            return lladd_error_set(&s->d->err, LLADD_NO_MEMORY, "out of memory");
+        k->bytes = bytes;
+        k->size = 2 * len + 64;
+    }
+    k->any = true;
+    k->key = s->key;
+    if (s->key.type == LLADD_DTABLE_STRING || s->key.type == LLADD_DTABLE_BYTES) {
+        if (len)
+            memcpy(k->bytes, s->key.bytes.data, len);
+        k->key.bytes.data = k->bytes;
+    }
+    return 0;
+}
+
 /* Prints rows from the cursor's position on. */
 static int print(struct scan *s, int rc)
 {
@@ -88,8 +132,74 @@ static int print(struct scan *s, int rc)
         else
             tabling_write(s->d, &s->key, s->value.bytes);
         tabling_tell_row(s->d);
+        rc = s->d->salvage ? keep(s, &s->before) : 0;
+        if (rc)
+            break;
     }
     return rc == LLADD_END ? 0 : rc;
+}
+
+/* ---- damage ---------------------------------------------------------------------------------- */
+
+/* Is it damage, and to be skipped? */
+static bool pass(const struct scan *s, int rc)
+{
+    return s->d->salvage && lladd_code_root(rc) == LLADD_ROOT_DATA;
+}
+
+static void say_key(const char *where, const struct kept *k)
+{
+    if (!k->any)
+        return;
+    fprintf(stderr, "%s", where);
+    if (k->key.bytes.data)
+        dump_quoted(stderr, k->key.bytes.data, k->key.bytes.len);
+    else if (k->key.type == LLADD_DTABLE_DOUBLE)
+        fprintf(stderr, "%.17g", lladd_dtable_as_double(&k->key));
+    else
+        fprintf(stderr, "%" PRIu64, k->key.number);
+}
+
+/* Reports what is left out, and why. */
+static void leave_out(struct scan *s, const char *why)
+{
+    tool_progress_end(s->d->t);
+    fprintf(stderr, "lladd %s: rows", s->d->t->verb);
+    say_key(" after ", &s->before);
+    say_key(s->before.any && s->after.any ? " and before " : " before ", &s->after);
+    fprintf(stderr, " are left out: %s\n", why);
+    s->d->left_out = true;
+}
+
+/* Goes back from the end to the last damage, or to the rows that were printed. Keeps the key of the
+ * row after it. */
+static int find_end_of_damage(struct scan *s)
+{
+    int rc = s->to ? seek_for_prev(s, s->to) : step(s, LAST);
+    for (; !rc; rc = step(s, PREV)) {
+        rc = read_row(s);
+        if (rc || (s->before.any && compare(s, &s->key, &s->before.key) <= 0) ||
+            (s->from && compare(s, &s->key, s->from) < 0))
+            break;
+        rc = keep(s, &s->after);
+        if (rc)
+            break;
+        tool_progress(s->d->t, "rows, backwards", ++s->d->done, 0);
+    }
+    return rc == LLADD_END || pass(s, rc) ? 0 : rc;
+}
+
+/* After damage: goes on with the rows after the last damage. Those between the first and the last
+ * are left out. */
+static int go_on(struct scan *s)
+{
+    char why[sizeof s->d->err.message];
+    snprintf(why, sizeof why, "%s", s->d->err.message);
+    int rc = find_end_of_damage(s);
+    if (rc)
+        return rc;
+    leave_out(s, why);
+    return s->after.any ? print(s, seek(s, &s->after.key)) : 0;
 }
 
 /* Reads an end of the range, if it is given; otherwise sets *out to NULL. */
@@ -121,8 +231,12 @@ int tabling_scan(struct tabling *d)
         rc = open_cursor(&s);
     if (!rc)
         rc = print(&s, s.from ? seek(&s, s.from) : step(&s, FIRST));
+    if (pass(&s, rc))
+        rc = go_on(&s);
     close_cursor(&s);
     free(room[0]);
     free(room[1]);
+    free(s.before.bytes);
+    free(s.after.bytes);
     return rc;
 }

@@ -7,6 +7,7 @@
 
 #include <lladd/array.h>
 #include <lladd/blob.h>
+#include <lladd/dtable_managed.h>
 #include <lladd/hash.h>
 #include <lladd/list.h>
 
@@ -23,12 +24,14 @@ static const char usage[] =
     "Writes the arrays, hash tables, lists and blobs with these root names, or with any root\n"
     "name, as text that \"lladd load\" reads (docs/dump-format.md). If the database was not\n"
     "closed, its contents are those after recovery; nothing on disk is changed. A database in\n"
-    "use is refused.\n"
+    "use is refused. Managed dTables and cTables are left out: \"lladd dtable scan --csv\" writes\n"
+    "their rows.\n"
     "\n"
     "  --json    one JSON object a line instead, which load does not read\n"
     "  --salvage  writes what can be read of a damaged database, as text that load accepts, and\n"
     "            reports on standard error what is left out. Elements of an array and bytes of a\n"
     "            blob that cannot be read are written as zeros\n"
+    "            (for managed dTables: \"lladd dtable scan --csv --salvage\")\n"
     "  --memory BYTES  as for \"lladd verify\"\n"
     "\n"
     "Exit status: 0; 1 if something in the database is damaged (then the text has no end, and\n"
@@ -45,7 +48,7 @@ static const struct option options[] = {
 
 struct named {
     char name[LLADD_ROOT_NAME_MAX + 1];
-    uint64_t page;
+    uint64_t page, b; /* the value of the root */
     const struct tool_kind *kind;
 };
 
@@ -54,7 +57,9 @@ struct dumping {
     struct lladd_db *db;
     struct dump_out out;
     struct lladd_error *err;
-    struct ll_vec names; /* struct named */
+    struct ll_vec names;  /* struct named */
+    struct ll_vec tables; /* char *: managed dTables */
+    bool journal;         /* there is one */
     unsigned char *buffer;
     size_t size;
     /* With --salvage: */
@@ -104,6 +109,7 @@ static int gather(void *ctx, const char *name, struct lladd_root_value value)
         return LLADD_NO_MEMORY;
     snprintf(n->name, sizeof n->name, "%s", name);
     n->page = value.a;
+    n->b = value.b;
     return 0;
 }
 
@@ -121,10 +127,59 @@ static int kind_of(const struct dumping *d, struct named *n)
     return rc;
 }
 
+/* Is it the library's own, for managed dTables and the journal? These catalogues tell places in
+ * this database. They are what the handle uses, since it has registered both; an application's
+ * roots have no version. */
+static bool is_catalogue(struct dumping *d, const struct named *n)
+{
+    static const char columns[] = "ctable:";
+    size_t len = strlen(columns);
+    if (strcmp(n->name, "journal") == 0 && n->b) {
+        fprintf(stderr, "lladd dump: the journal is left out\n");
+        return d->journal = true;
+    }
+    if (strcmp(n->name, "journal.mark") == 0) /* names are in order */
+        return d->journal;
+    if (strcmp(n->name, "managed") == 0)
+        return n->b != 0;
+    for (size_t i = 0; i < d->tables.len; i++)
+        if (strncmp(n->name, columns, len) == 0 &&
+            strcmp(n->name + len, *(char *const *)ll_vec_at(&d->tables, i)) == 0)
+            return true;
+    return false;
+}
+
+static int note_table(void *ctx, const char *name)
+{
+    char **table = ll_vec_push(ctx);
+    if (!table)
+        return LLADD_NO_MEMORY;
+    *table = strdup(name);
+    return *table ? 0 : LLADD_NO_MEMORY;
+}
+
+/* Names the managed dTables, and the command for their rows. */
+static int find_tables(struct dumping *d)
+{
+    int rc = lladd_managed_each(d->db, note_table, &d->tables, d->err);
+    if (rc == LLADD_NO_MEMORY)
+        return lladd_error_set(d->err, rc, "out of memory");
+    if (pass(d, rc)) {
+        leave_out(d, "names of managed dTables are left out");
+        rc = 0;
+    }
+    for (size_t i = 0; i < d->tables.len && !rc; i++)
+        fprintf(stderr,
+                "lladd dump: the managed dTable \"%s\" is left out: \"lladd dtable scan --csv%s\" "
+                "writes its rows\n",
+                *(char *const *)ll_vec_at(&d->tables, i), d->salvage ? " --salvage" : "");
+    return rc;
+}
+
 /* Finds the kinds of the structures that the names point to. */
 static int find_kinds(struct dumping *d)
 {
-    int rc = 0;
+    int rc = find_tables(d);
     for (size_t i = 0; i < d->names.len && !rc; i++) {
         struct named *n = ll_vec_at(&d->names, i);
         if (strcmp(n->name, LLADD_REGIONS_ROOT) == 0) {
@@ -132,6 +187,8 @@ static int find_kinds(struct dumping *d)
                     n->name);
             continue;
         }
+        if (is_catalogue(d, n))
+            continue;
         rc = kind_of(d, n);
         if (pass(d, rc)) {
             leave_out(d, "\"%s\" is left out", n->name);
@@ -500,18 +557,6 @@ static int dump_all(struct dumping *d)
     return rc;
 }
 
-/* Full recovery fails at a damaged page. Instant recovery reaches the page later, so it is tried
- * next. */
-static int open_to_look(struct tool *t, const struct dumping *d, struct tool_peek *peek,
-                        struct lladd_error *err)
-{
-    int rc = tool_peek(t, peek, err);
-    if (!pass(d, rc))
-        return rc;
-    t->options.recovery = LLADD_RECOVER_INSTANT;
-    return tool_peek(t, peek, err);
-}
-
 int tool_dump(int argc, char **argv)
 {
     struct tool t = {.verb = "dump", .usage = usage, .more = INT_MAX - 2};
@@ -523,15 +568,19 @@ int tool_dump(int argc, char **argv)
     if (tool_parse(&t, argc, argv, options, take, &d, 0, &code))
         return tool_end(&t, code);
     t.progress.on = t.progress.on && !isatty(STDOUT_FILENO);
-    int rc = open_to_look(&t, &d, &peek, &err);
+    int rc = (d.salvage ? tool_peek_damaged : tool_peek)(&t, &peek, &err);
     if (rc)
         return tool_end(&t, tool_failed(&t, &err));
     ll_env_init(&env, NULL, NULL, false);
     d.db = peek.db;
     ll_vec_init(&d.names, &env, sizeof(struct named));
+    ll_vec_init(&d.tables, &env, sizeof(char *));
     rc = dump_all(&d);
     free(d.buffer);
     ll_vec_free(&d.names);
+    for (size_t i = 0; i < d.tables.len; i++)
+        free(*(char **)ll_vec_at(&d.tables, i));
+    ll_vec_free(&d.tables);
     tool_peek_end(&peek);
     code = d.left_out ? TOOL_FINDINGS : TOOL_FINE;
     return tool_end(&t, rc ? tool_failed(&t, &err) : code);

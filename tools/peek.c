@@ -68,6 +68,15 @@ int tool_peek(struct tool *t, struct tool_peek *p, struct lladd_error *err)
     return rc;
 }
 
+int tool_peek_damaged(struct tool *t, struct tool_peek *p, struct lladd_error *err)
+{
+    int rc = tool_peek(t, p, err);
+    if (lladd_code_root(rc) != LLADD_ROOT_DATA)
+        return rc;
+    t->options.recovery = LLADD_RECOVER_INSTANT;
+    return tool_peek(t, p, err);
+}
+
 void tool_peek_end(struct tool_peek *p)
 {
     if (p->db)

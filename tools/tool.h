@@ -98,6 +98,9 @@ struct tool_peek {
     int lock;
 };
 int tool_peek(struct tool *, struct tool_peek *, struct lladd_error *);
+/* The same for a damaged database. Full recovery fails at a damaged page; instant recovery reaches
+ * the page later, so it is tried next. */
+int tool_peek_damaged(struct tool *, struct tool_peek *, struct lladd_error *);
 void tool_peek_end(struct tool_peek *);
 /* The options for a view: it has half of the verb's memory for pages of the log. */
 struct lladd_options tool_inspect_options(const struct tool *);

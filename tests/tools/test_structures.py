@@ -430,7 +430,7 @@ class Salvage(Case):
                        structure("hash", "h", list(self.pairs.items()), key=0, value=0),
                        structure("list", "l", self.items)))
 
-    def damage(self, *places):
+    def flip(self, *places):
         """Flips a byte at each place: an offset, or a text."""
         with open(os.path.join(self.db, "pages"), "r+b") as file:
             whole = file.read()
@@ -438,6 +438,10 @@ class Salvage(Case):
                 at = place if isinstance(place, int) else whole.index(place.encode("latin-1"))
                 file.seek(at)
                 file.write(bytes([whole[at] ^ 1]))
+
+    def damage(self, *places):
+        """The same, and takes away the log from which pages can be rebuilt."""
+        self.flip(*places)
         # Log before the start of redo is read only to rebuild a page.
         need = json.loads(self.good("stat", "--json", self.db))["log"]["redo"]
         logs = os.path.join(self.db, "log")
@@ -527,16 +531,123 @@ class Salvage(Case):
         self.assertEqual((code, out), (1, ""))
         self.assertIn("LLADD_CORRUPT_", err)
 
+    def table(self, name, rows, *options):
+        """A managed dTable whose rows, if there are more than before, are a run of their own."""
+        run("dtable", "create", *options, self.db, name)
+        head = "key,A,B\n" if "--columns" in options else ""
+        self.good("dtable", "put", "--csv", self.db, name,
+                  text=head + "".join(f"{k},{v}\n" for k, v in rows))
+        self.good("dtable", "maintain", self.db, name)
+
+    def scanned(self, name, *ends):
+        """The rows that scan --salvage prints, and what it says."""
+        code, out, err = run("dtable", "scan", "--csv", "--salvage", self.db, name, *ends)
+        self.assertEqual(code, 1 if err else 0, err)
+        return out.splitlines(), err
+
+    def left_out(self, name, rows, key):
+        """All rows but those between two keys are printed, in their order. Returns the others."""
+        printed, err = self.scanned(name)
+        said = re.fullmatch(rf"lladd dtable scan: rows after {key} and before {key} are left out: "
+                            r".*checksum.*\n", err)
+        self.assertTrue(said, err)
+        before, after = said.group(1), said.group(2)
+        lines = [f"{k},{v}" for k, v in rows]
+        gone = [f"{k},{v}" for k, v in rows if before < str(k) < after]
+        self.assertEqual(printed, [line for line in lines if line not in set(gone)])
+        self.assertTrue(gone)
+        return gone
+
+    def test_rows_of_tables(self):
+        """A damaged run: scan reports it, and with --salvage goes on after it."""
+        rows = [(f"k{i:05}", f"row {i:05}") for i in range(6000)]
+        cells = [(i, f"left {i:05},right {i:05}") for i in range(10000, 14000)]
+        self.table("t", rows)
+        self.table("c", cells, "--columns", "A,B", "--key", "u64")
+        self.assertEqual(self.scanned("t"), ([f"{k},{v}" for k, v in rows], ""))
+        self.flip("row 03000", "right 12000")
+        code, out, err = run("dtable", "scan", "--csv", self.db, "t")
+        self.assertEqual(code, 1)
+        self.assertIn('run "t" of page ', err)
+        self.assertIn("LLADD_CORRUPT_RUN", err)
+        self.assertTrue(out.startswith("k00000,row 00000\n") and "03000" not in out)
+        gone = self.left_out("t", rows, r'"(k\d+)"')
+        self.assertIn("k03000,row 03000", gone)
+        self.assertLess(len(gone), 3000)
+        printed, err = self.scanned("c")
+        self.assertEqual(printed[0], "key,A,B")
+        self.assertEqual(printed[1], "10000,left 10000,right 10000")
+        self.assertEqual(printed[-1], "13999,left 13999,right 13999")
+        self.assertRegex(err, r"rows after 1[12]\d+ and before 1[23]\d+ are left out: ")
+        self.assertEqual(self.scanned("c", 13000, 13002),
+                         (["key,A,B"] + [f"{i},left {i},right {i}" for i in range(13000, 13003)],
+                          ""))
+
+    def test_two_damaged_places_of_a_table(self):
+        """The rows between them are there, too, for FROM and TO."""
+        rows = [(f"k{i:05}", f"row {i:05}") for i in range(9000)]
+        self.table("t", rows)
+        self.flip("row 01000", "row 08000")
+        gone = self.left_out("t", rows, r'"(k\d+)"')
+        self.assertIn("k04500,row 04500", gone)
+        self.assertEqual(self.scanned("t", "k04000", "k05000"),
+                         ([f"{k},{v}" for k, v in rows[4000:5001]], ""))
+
+    def test_an_older_run_does_not_replace_a_damaged_one(self):
+        rows = [(f"k{i:05}", f"row {i:05}") for i in range(3000)]
+        newer = [(f"k{i:05}", f"new {i:05}") for i in range(500, 2500)]
+        self.table("t", rows)
+        self.table("t", newer)
+        self.flip("new 01500")
+        gone = self.left_out("t", rows[:500] + newer + rows[2500:], r'"(k\d+)"')
+        self.assertIn("k01500,new 01500", gone)
+        # The first row of a run is needed for all rows before it.
+        self.flip("new 00500")
+        printed, err = self.scanned("t")
+        self.assertRegex(err, r'rows before "k\d+" are left out: ')
+        self.assertEqual(printed[-1], "k02999,row 02999")
+        self.assertNotIn("k01500,row 01500", printed)
+
+    def test_the_ends_of_a_table_are_damaged(self):
+        rows = [(f"k{i:05}", f"row {i:05}") for i in range(3000)]
+        self.table("t", rows)
+        self.flip("row 00000")
+        printed, err = self.scanned("t")
+        self.assertRegex(err, r'rows before "k\d+" are left out: ')
+        self.assertEqual(printed[-1], "k02999,row 02999")
+        self.flip("row 02999")
+        printed, err = self.scanned("t")
+        self.assertEqual(printed, [])
+        self.assertRegex(err, r"scan: rows are left out: ")
+
+    def test_dump_names_the_command_for_tables(self):
+        """What the library knows of its tables is not in the text: a database that is loaded from
+        it has no tables, and no damage."""
+        self.table("t", [("k", "v")])
+        self.table("c", [("k", "v,w")], "--columns", "A,B")
+        for options in ([], ["--salvage"]):
+            command = " ".join(["lladd dtable scan --csv", *options])
+            code, out, err = run("dump", *options, self.db)
+            self.assertEqual(code, 0, err)
+            for name in ("t", "c"):
+                self.assertIn(f'the managed dTable "{name}" is left out: "{command}" writes', err)
+            self.assertEqual(re.findall(r'^(\w+) ".*?" (?:count|key|element)', out, re.M),
+                             ["array", "blob", "hash", "list"])
+            self.good("load", "--create", "--replace", self.new, text=out)
+            self.assertIn("\nno damage\n", self.good("verify", self.new))
+
     def test_the_commands_of_the_book(self):
         """The commands in docs/what-happens-when.md for an operator."""
         here = os.path.dirname(os.path.abspath(__file__))
         with open(os.path.join(here, "..", "..", "docs", "what-happens-when.md"),
                   encoding="utf-8") as file:
-            book = re.search(r"<!-- run by tests/tools -->\n```sh\n(.*?)```", file.read(), re.S)
-        self.damage("value of 0700")
+            book = re.findall(r"<!-- run by tests/tools -->\n```sh\n(.*?)```", file.read(), re.S)
+        rows = [(f"k{i:05}", f"row {i:05}") for i in range(3000)]
+        self.table("orders", rows)
+        self.damage("value of 0700", "row 01500")
         folder = os.path.dirname(self.db)
         seen = []
-        for line in book.group(1).splitlines():
+        for line in "".join(book).splitlines():
             command, _, status = line.partition("#")
             want = int(re.search(r"status (\d)", status).group(1)) if "status" in status else 0
             path = os.path.dirname(os.path.abspath(LLADD)) + os.pathsep + os.environ["PATH"]
@@ -546,6 +657,8 @@ class Salvage(Case):
             self.assertEqual(done.returncode, want, line + done.stdout.decode("latin-1"))
             seen.append(command)
         self.assertTrue(any("--salvage" in c for c in seen) and any(" load " in c for c in seen))
+        self.db = os.path.join(folder, "new")
+        self.assertTrue(2000 < len(self.scanned("orders")[0]) < 3000)
 
 
 class HostileBytes(Case):
