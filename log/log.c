@@ -45,7 +45,8 @@
  * leaves a log that ends at X (create.c); then their files are ordinary dead ones. Nothing is
  * logged until all that is done, so a crash finds the same X. The segment keeps its incarnation,
  * and the records that begin in it have its salt. Segments made later have the incarnation of this
- * open, which no old block has, although their LSNs may be old.
+ * open, which no old block has, although their LSNs may be old. Old records in their files have
+ * the LSNs of their new places: the LSN alone makes no record there.
  *
  * Start after a clean stop: in the same segment, whatever its incarnation, in the middle of a
  * block. Only that file's header is read. Nothing is written before the first append is, and the
@@ -221,13 +222,29 @@ static uint64_t offset_of(const struct ll_log__seg *seg, uint64_t lsn)
     return rel / seg->room * seg->block_size + LL_LOG_BLOCK_HEADER + rel % seg->room;
 }
 
+/* Is there a good record at lsn? */
+static int look_for_record(struct ll_log *log, uint64_t lsn, bool *is, struct lladd_error *err)
+{
+    struct ll_log__reader r;
+    struct ll_record rec;
+    ll_log__reader_init(&r, log);
+    int rc = ll_log__reader_record(&r, lsn, &rec, err);
+    ll_log__reader_free(&r);
+    *is = rc == 0;
+    return rc == LLADD_END || rc == LLADD_CORRUPT_LOG || rc == LLADD_OUT_OF_RANGE ? 0 : rc;
+}
+
 /* Fails if a record is where a cleanly stopped log should end: then the control file is older than
- * the log. */
+ * the log. A lost record that began there has the same LSN, if the log went on on a full disk since
+ * (start_here) and its file was used again with its contents; but its checksum has another salt.
+ * Releases the mutex meanwhile. */
 static int check_clean_end(struct ll_log *log, const struct ll_log__seg *seg,
                            struct lladd_error *err)
 {
     uint64_t end = log->start.end.v;
+    struct lladd_error why = LLADD_ERROR_INIT;
     unsigned char own[8];
+    bool is = false;
     if (end + 16 > seg->end)
         return 0;
     int rc = ll_io_read_full(log->dev, seg->file, own, sizeof own, offset_of(seg, end + 8));
@@ -238,6 +255,13 @@ static int check_clean_end(struct ll_log *log, const struct ll_log__seg *seg,
     }
     if (lladd_get64(own) != end)
         return 0;
+    lladd_mutex_unlock(&log->segs->mutex);
+    rc = look_for_record(log, end, &is, &why);
+    lladd_mutex_lock(&log->segs->mutex);
+    if (rc && err)
+        *err = why;
+    if (rc || !is)
+        return rc;
     return ll_fail_lsn(err, LLADD_CORRUPT_LOG, log->start.end,
                        "the log continues after LSN %llu, where the control file says it ends",
                        (unsigned long long)end);

@@ -7,6 +7,7 @@
  */
 #include "log_fixture.h"
 
+#include <lladd/bytes.h>
 #include <stdlib.h>
 
 static struct fixture f;
@@ -119,6 +120,41 @@ START_TEST(a_clean_stop_after_it)
     size_t count = f.count;
     crash_and_reopen(&f, FAULT_POWER);
     ck_assert_uint_eq(f.count, count);
+    check_records(&f, 0, f.count);
+}
+END_TEST
+
+/* Does a record seem to begin at the end of the log, in a file that is used again? */
+static bool lost_record_at(uint64_t lsn)
+{
+    struct ll_log_place place;
+    unsigned char own[8];
+    if (!ll_log_place(f.log, lladd_lsn_of(lsn), &place) ||
+        place.offset + 16 > file_size(&f, place.name))
+        return false;
+    read_file(&f, place.name, place.offset + 8, own, sizeof own);
+    return lladd_get64(own) == lsn;
+}
+
+/* A torn group went on in the next segments, and their files are used again with what is in them:
+ * a clean stop where a lost record began is one. */
+START_TEST(a_clean_stop_where_a_lost_record_began)
+{
+    unsigned met = 0;
+    f.cfg.segment_max = 4096u << _i;
+    fixture_create(&f);
+    f.goes_on = GOES_ON_HERE;
+    (void)leave_torn_group(9, 110);
+    must(&f, reopen(&f));
+    for (unsigned i = 0; i < 60; i++) {
+        append_some(1);
+        force(&f);
+        met += lost_record_at(ll_log_tail(f.log).v);
+        stop_and_reopen(&f);
+    }
+    ck_assert_uint_gt(met, 0);
+    f.goes_on = GOES_ON_IN_ANOTHER;
+    crash_and_reopen(&f, FAULT_POWER);
     check_records(&f, 0, f.count);
 }
 END_TEST
@@ -302,6 +338,7 @@ int main(void)
     tcase_add_loop_test(t, a_torn_group_does_not_come_back, 0, 60);
     tcase_add_test(t, no_space_is_needed);
     tcase_add_test(t, a_clean_stop_after_it);
+    tcase_add_loop_test(t, a_clean_stop_where_a_lost_record_began, 0, 2);
     tcase_add_test(t, a_clean_stop_between_two_segments);
     tcase_add_test(t, no_way_back_before_an_empty_segment);
     tcase_add_test(t, back_before_a_segment_begun_in_vain);
