@@ -561,9 +561,13 @@ static int checkpoint_again(struct ll_core *core, const struct marks *same,
 
 static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *err)
 {
+    struct lladd_error ignored = LLADD_ERROR_INIT;
     int rc = ll_core_check(core, err);
     if (!rc)
         rc = ll_core_mark(core, err);
+    /* Before anything else is logged. If there is no space, it may do without. */
+    if (!rc)
+        (void)ll_core_set_aside_again(core, &ignored);
     /* What redo has left for later needs the log from its start on. */
     if (!rc && !LLADD_PLANTED(LLADD_BUG_BEHIND))
         rc = ll_instant_finish(core, err);

@@ -185,16 +185,33 @@ bool ll_core_lacks_aside(const struct ll_core *core)
     return lacking(core) != 0;
 }
 
+/* Two at a time set aside more than is needed; no harm. Some more, so as not to come here for every
+ * new transaction. */
+static uint64_t some_more(uint64_t lacks)
+{
+    return lacks + LL_CHECKPOINT_RESERVE / 8;
+}
+
 int ll_core_set_aside(struct ll_core *core, bool owed, struct lladd_error *err)
 {
     uint64_t more = lacking(core);
     if (LL_LIKELY(more == 0))
         return 0;
-    /* Two at a time set aside more than is needed; no harm. Some more, so as not to come here for
-     * every new transaction. */
-    more += LL_CHECKPOINT_RESERVE / 8;
+    more = some_more(more);
     int rc = owed ? ll_log_undo_reserve_owed(core->log, more, err)
                   : ll_log_undo_reserve(core->log, more, err);
+    if (!rc)
+        lladd_atomic_add64(&core->set_aside, more);
+    return rc;
+}
+
+int ll_core_set_aside_again(struct ll_core *core, struct lladd_error *err)
+{
+    uint64_t more = lacking(core);
+    if (more == 0)
+        return 0;
+    more = some_more(more);
+    int rc = ll_log_undo_reserve_recovery(core->log, more, false, err);
     if (!rc)
         lladd_atomic_add64(&core->set_aside, more);
     return rc;
@@ -213,7 +230,9 @@ static bool take_aside(struct ll_core *core, uint64_t bytes)
 int ll_core_credit_aside(struct ll_core *core, struct ll_credit *credit, size_t bytes,
                          struct lladd_error *err)
 {
-    if (!take_aside(core, bytes))
+    struct lladd_error ignored = LLADD_ERROR_INIT;
+    if (!take_aside(core, bytes) &&
+        (ll_core_set_aside_again(core, &ignored) || !take_aside(core, bytes)))
         return ll_log_credit_owed(core->log, credit, bytes, err);
     int rc = ll_log_credit_reserved(core->log, credit, bytes, err);
     if (rc)

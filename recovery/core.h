@@ -711,6 +711,9 @@ uint64_t ll_core_aside_least(uint64_t names);
 /* Sets that aside, as far as it is not: no transaction begins to write without it. `owed`: the
  * log's limit does not refuse it. */
 int ll_core_set_aside(struct ll_core *, bool owed, struct lladd_error *);
+/* The same for a handle that has set nothing aside yet, after an earlier one had: what is free in
+ * the current segment counts, too, as in a recovery. */
+int ll_core_set_aside_again(struct ll_core *, struct lladd_error *);
 /* Credit out of what was set aside, or, if that is not enough, as for what is owed. */
 int ll_core_credit_aside(struct ll_core *, struct ll_credit *, size_t bytes, struct lladd_error *);
 /* flush_all: write back everything first (close, explicit checkpoints); else what is older than the

@@ -27,10 +27,28 @@ static void enter(enum lladd_dst_phase phase)
     LLADD_OBSERVE(.what = LLADD_DST_PHASE, .detail = phase);
 }
 
-/* What rollbacks can need is set aside again; without it nothing is undone (REC-3). The log goes on
- * in a segment of its own, so that no LSN is used twice. But if that leaves no segment beside what
- * is set aside, the disk is full, and the log goes on where it ended: there a crash costs no more
- * than the compensation that it interrupts. */
+/* What rollbacks can need is set aside again; without it nothing is undone (REC-3). So is the space
+ * of the next checkpoint, before a rollback can use it for page images; but recovery goes on
+ * without that if it must. `roomy`: it must not, and a segment is left besides. */
+static int set_aside(struct ll_core *core, uint64_t undo, bool roomy, struct lladd_error *err)
+{
+    struct lladd_error why = LLADD_ERROR_INIT;
+    int rc = undo ? ll_log_undo_reserve_recovery(core->log, undo, false, err) : 0;
+    if (rc || core->control.clean)
+        return rc;
+    rc = ll_core_set_aside_again(core, &why);
+    if (rc != LLADD_NO_SPACE || !roomy)
+        rc = 0;
+    else if (err)
+        *err = why;
+    if (!rc && undo && roomy)
+        rc = ll_log_undo_reserve_recovery(core->log, 0, true, err);
+    return rc;
+}
+
+/* The log goes on in a segment of its own, so that no LSN is used twice. But if that leaves no
+ * segment beside what is set aside, the disk is full, and the log goes on where it ended: there a
+ * crash costs no more than the compensation that it interrupts. */
 static int start_or_go_on(struct ll_core *core, struct lladd_error *err)
 {
     uint64_t undo = 0;
@@ -38,13 +56,14 @@ static int start_or_go_on(struct ll_core *core, struct lladd_error *err)
         undo += txn->undo_used;
     int rc = ll_log_start(core->log, err);
     bool stay = ll_log_could_stay(core->log);
-    if (!rc && undo)
-        rc = ll_log_undo_reserve_recovery(core->log, undo, stay, err);
+    if (!rc)
+        rc = set_aside(core, undo, stay, err);
     if (rc == LLADD_NO_SPACE && stay) {
         ll_core_transcript(core, "log: no space for a segment, it goes on where it ended");
+        lladd_atomic_store64(&core->set_aside, 0);
         rc = ll_log_start_here(core->log, err);
-        if (!rc && undo)
-            rc = ll_log_undo_reserve_recovery(core->log, undo, false, err);
+        if (!rc)
+            rc = set_aside(core, undo, false, err);
     }
     if (!rc)
         rc = ll_log_started(core->log, err);

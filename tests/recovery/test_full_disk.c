@@ -345,6 +345,61 @@ START_TEST(pins_go_on_a_full_disk)
 }
 END_TEST
 
+static void set_pins(unsigned n)
+{
+    char name[64];
+    for (unsigned i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "%063u", i);
+        ok_db(&r, lladd_pin_set(r.db, name, lladd_durable_lsn(r.db), &r.err));
+    }
+}
+
+static void clear_pins(unsigned n)
+{
+    char name[64];
+    for (unsigned i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "%063u", i);
+        ok_db(&r, lladd_pin_clear(r.db, name, &r.err));
+    }
+}
+
+/* Users have used up the log; the process is killed, and the disk is full. The segment is too short
+ * for a checkpoint, and the next one is the last. Who opens has set nothing aside; but what was set
+ * aside before is there for a checkpoint, the clearing of pins and a clean close, whichever is
+ * first. _i: bit 0, recovery is instant; bit 1, it is killed, too; the rest, what is first. */
+START_TEST(what_was_set_aside_is_there_after_a_kill)
+{
+    for (unsigned pins = 4; pins < 100; pins += 5) {
+        load_with(_i & 1, 0, 64u << 10);
+        fault_device_capacity(r.fd, UINT64_MAX);
+        rig_open(&r);
+        set_pins(pins);
+        struct lladd_txn *loser = rig_begin(&r);
+        ok(loser, cell_put(loser, cell_of(pages[2], 5), 666));
+        fault_device_capacity(r.fd, fault_device_bytes(r.fd));
+        use_up_log();
+        rig_crash(&r, &fault_kill);
+        rig_open(&r);
+        if (_i & 2) {
+            rig_crash(&r, &fault_power);
+            rig_open(&r);
+        }
+        if (_i / 4 == 0)
+            ok_db(&r, lladd_checkpoint(r.db, &r.err));
+        if (_i / 4 == 1)
+            clear_pins(pins);
+        rig_close(&r);
+        rig_open(&r);
+        if (_i / 4 == 2)
+            clear_pins(pins);
+        ok_db(&r, lladd_checkpoint(r.db, &r.err));
+        rig_expect(&r, cell_of(pages[2], 5), 0);
+        rig_close(&r);
+        rig_free(&r);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("a full disk");
@@ -357,6 +412,9 @@ int main(void)
     tcase_add_loop_test(t, an_undo_that_is_cut_short_goes_on, 0, 4);
     tcase_add_loop_test(t, recoveries_that_die_anywhere, 0, 4);
     tcase_add_loop_test(t, the_end_that_a_close_named_stays, 0, 2);
+    suite_add_tcase(s, t);
+    t = tcase_create("aside");
+    tcase_add_loop_test(t, what_was_set_aside_is_there_after_a_kill, 0, 12);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
