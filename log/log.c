@@ -529,6 +529,7 @@ static void step_back(struct ll_log *log)
     log->segs->granted->users--;
     log->segs->granted = NULL;
     lladd_atomic_store64(&log->undo_left, 0);
+    lladd_atomic_store64(&log->undo_floor, 0);
     log->life = LL_LOG__SCANNED;
 }
 

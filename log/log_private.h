@@ -150,6 +150,7 @@ struct ll_log {
     uint64_t limit;      /* below, ring space is zeroed and free */
     uint64_t disk_limit; /* below, credit is granted without a look at the segments */
     uint64_t undo_left;  /* signed: unreserved bytes in untouched segments, in eighths */
+    uint64_t undo_floor; /* below this, credit is granted only if the slack stays free */
     uint64_t undo_low;   /* below this, another segment is preallocated */
     uint32_t scarce;     /* more than half of the byte limit is in use */
 

@@ -151,7 +151,8 @@ enum ll_log__grant ll_log__try_grant(struct ll_log *log, uint64_t bytes, bool ch
     uint64_t granted = lladd_atomic_load64(&log->granted);
     do {
         /* Negative: part of the undo reserve is in this segment. */
-        if (!checked && (int64_t)lladd_atomic_load64(&log->undo_left) < 0)
+        if (!checked && (int64_t)lladd_atomic_load64(&log->undo_left) <
+                            (int64_t)lladd_atomic_load64_relaxed(&log->undo_floor))
             return LL_LOG__NO_DISK;
         if (granted + bytes > lladd_atomic_load64(&log->disk_limit))
             return LL_LOG__NO_DISK;

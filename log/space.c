@@ -10,6 +10,11 @@
  * of that segment. Credit for reserved records may always do so, since they consume the reserve;
  * undo_left may become negative by that.
  *
+ * Slack. A compensation that a crash interrupts is taken back and logged anew, for which nothing is
+ * reserved. So users leave some space besides (slack): they do not reserve it for undo; and where
+ * reserved records have come so far that less is left in untouched segments (undo_floor), users,
+ * and the page images of a rollback, get credit only if it stays free.
+ *
  * The last bytes of a segment (seal_pool) are for seals only, until credit moves on to the next
  * one: so records that got credit before the disk was full can still be sealed. If even these bytes
  * are used up, groups get no seal: then damage in one more group looks like a torn tail (LOG-3).
@@ -87,12 +92,31 @@ void ll_log__start_granting(struct ll_log *log, struct ll_log__seg *seg)
     adopt(log);
 }
 
-/* Subtracts from undo_left, unless it would become negative. */
-static bool take_undo(struct ll_log *log, uint64_t eighths)
+/* What users leave free beside the undo reserve, in eighths: for compensations that crashes
+ * interrupt, which are taken back and logged anew. It is as much as a segment of the smallest size
+ * holds, or SLACK if that is more. */
+static uint64_t slack(const struct ll_log *log)
+{
+    enum { SLACK = 16384 };
+    uint64_t room = ll_log__segment_room((uint32_t)log->cfg.segment_min);
+    return (room < SLACK ? room : SLACK) * LL_LOG__FREE_BYTE;
+}
+
+/* Credit is granted without a closer look while undo_left is not below this. Where the last
+ * segments are in use, users must leave the slack; see beside_undo. */
+static void set_floor(struct ll_log *log)
+{
+    uint64_t rest = slack(log);
+    bool enough = (int64_t)lladd_atomic_load64(&log->undo_left) >= (int64_t)rest;
+    lladd_atomic_store64(&log->undo_floor, enough ? 0 : rest);
+}
+
+/* Subtracts from undo_left, unless it would become less than `rest`. */
+static bool take_undo(struct ll_log *log, uint64_t eighths, uint64_t rest)
 {
     uint64_t now = lladd_atomic_load64(&log->undo_left);
     do {
-        if ((int64_t)now < (int64_t)eighths)
+        if ((int64_t)now < (int64_t)(eighths + rest))
             return false;
     } while (!lladd_atomic_cas64(&log->undo_left, &now, now - eighths));
     return true;
@@ -106,10 +130,10 @@ static struct ll_log__seg *next_of(const struct ll_log__segments *segs)
     return i < segs->live.len ? ll_log__at(&segs->live, i) : NULL;
 }
 
-/* Moves credit on to the next segment if it may. Only reserved records may enter the last segment:
- * after a crash on a full disk the log needs an untouched file to continue in. */
-static int enter_next(struct ll_log *log, struct ll_log__seg *next, bool reserved, bool *entered,
-                      struct lladd_error *err)
+/* Moves credit on to the next segment if it may, and `rest` stays. Only reserved records may enter
+ * the last segment: after a crash on a full disk the log needs an untouched file to continue in. */
+static int enter_next(struct ll_log *log, struct ll_log__seg *next, bool reserved, uint64_t rest,
+                      bool *entered, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
     uint64_t eighths = (next->end - next->first) * LL_LOG__FREE_BYTE;
@@ -119,11 +143,13 @@ static int enter_next(struct ll_log *log, struct ll_log__seg *next, bool reserve
         return rc;
     if (!reserved && next == ll_log__last(segs))
         return 0;
-    if (!take_undo(log, eighths)) {
+    if (!take_undo(log, eighths, rest)) {
         if (!reserved)
             return 0;
         lladd_atomic_sub64(&log->undo_left, eighths);
     }
+    if (reserved)
+        set_floor(log);
     next->users++;
     segs->granted->users--; /* the writer is still its user, or has written it */
     grant_from(log, next);
@@ -145,17 +171,21 @@ static int go_on(struct ll_log *log, unsigned why, struct lladd_error *err)
 {
     uint64_t end = ll_log__last(log->segs)->end;
     int rc = ll_log__seg_create(log, end, end, why, err);
-    if (!rc && log->segs->granted)
+    if (!rc && log->segs->granted) {
         set_undo_low(log);
+        set_floor(log);
+    }
     return rc;
 }
 
-/* If credit reaches `to` in the current segment, is there still space for the undo reserve? */
-static bool beside_undo(const struct ll_log *log, uint64_t to)
+/* If credit reaches `to` in the current segment, is there still space for the undo reserve and the
+ * rest? */
+static bool beside_undo(const struct ll_log *log, uint64_t to, uint64_t rest)
 {
     uint64_t limit = limit_of(log, log->segs->granted);
     int64_t here = to <= limit ? (int64_t)(limit - to) : 0;
-    return (int64_t)lladd_atomic_load64(&log->undo_left) + here * LL_LOG__FREE_BYTE >= 0;
+    return (int64_t)lladd_atomic_load64(&log->undo_left) + here * LL_LOG__FREE_BYTE >=
+           (int64_t)rest;
 }
 
 /* Takes one step towards credit up to `need`: moves on to the next segment, or makes one. *enough:
@@ -165,13 +195,14 @@ static int advance(struct ll_log *log, uint64_t need, enum ll_log__claim claim, 
 {
     struct ll_log__segments *segs = log->segs;
     bool reserved = claim == LL_LOG__RESERVED;
+    uint64_t rest = claim == LL_LOG__USERS ? slack(log) : 0;
     bool reached = need <= lladd_atomic_load64(&log->disk_limit);
-    *enough = reached && (reserved || beside_undo(log, need));
+    *enough = reached && (reserved || beside_undo(log, need, rest));
     if (*enough)
         return 0;
     struct ll_log__seg *next = next_of(segs);
     bool entered = false;
-    int rc = next && !reached ? enter_next(log, next, reserved, &entered, err) : 0;
+    int rc = next && !reached ? enter_next(log, next, reserved, rest, &entered, err) : 0;
     if (rc || entered)
         return rc;
     rc = go_on(log, claim == LL_LOG__USERS ? LL_LOG__NEEDED : LL_LOG__OWED, err);
@@ -219,7 +250,7 @@ bool ll_log__disk_room_now(struct ll_log *log, uint64_t to)
     lladd_mutex_lock(&segs->mutex);
     while (to > segs->granted->end && entered) {
         struct ll_log__seg *next = next_of(segs);
-        if (!next || enter_next(log, next, false, &entered, NULL) != 0)
+        if (!next || enter_next(log, next, false, 0, &entered, NULL) != 0)
             entered = false;
     }
     bool room = to <= segs->granted->end && seal_beside_undo(log, to);
@@ -234,10 +265,10 @@ static int reserve_undo(struct ll_log *log, uint64_t bytes, unsigned owed, bool 
                         struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
-    uint64_t need = bytes * LL_LOG__UNDO_BYTE;
+    uint64_t need = bytes * LL_LOG__UNDO_BYTE, rest = owed || recovery ? 0 : slack(log);
     if (bytes >= LL_LOG_LSN_END / 16)
         return ll_fail(err, LLADD_TOO_LARGE, "an undo of %llu bytes", (unsigned long long)bytes);
-    if (LL_LIKELY(take_undo(log, need)))
+    if (LL_LIKELY(take_undo(log, need, rest)))
         return ll_log__check(log, err);
     if (log->life != LL_LOG__READY)
         return ll_fail(err, log->cfg.read_only ? LLADD_READ_ONLY : LLADD_BAD_STATE,
@@ -246,10 +277,10 @@ static int reserve_undo(struct ll_log *log, uint64_t bytes, unsigned owed, bool 
     int rc = ll_log__check(log, err);
     if (!rc)
         rc = ll_log__ensure_listed(log, err);
-    while (!rc && !take_undo(log, need)) {
+    while (!rc && !take_undo(log, need, rest)) {
         if (recovery) {
             lladd_atomic_sub64(&log->undo_left, need);
-            if (beside_undo(log, lladd_atomic_load64(&log->granted)))
+            if (beside_undo(log, lladd_atomic_load64(&log->granted), 0))
                 break;
             lladd_atomic_add64(&log->undo_left, need);
         }
@@ -275,15 +306,17 @@ int ll_log_undo_reserve_recovery(struct ll_log *log, uint64_t bytes, bool spare,
                                  struct lladd_error *err)
 {
     int rc = reserve_undo(log, bytes, LL_LOG__OWED, true, err);
+    set_floor(log);
     if (rc || !spare)
         return rc;
     uint64_t more = ll_log__segment_room(log->segs->granted->size);
     rc = reserve_undo(log, more, 0, true, err);
-    if (!rc)
-        ll_log_undo_release(log, more);
-    else if (rc != LLADD_LOG_FULL)
-        ll_log_undo_release(log, bytes);
-    return rc == LLADD_LOG_FULL ? 0 : rc;
+    if (rc == LLADD_LOG_FULL) { /* but the disk may be full, too */
+        more = slack(log) / LL_LOG__UNDO_BYTE;
+        rc = reserve_undo(log, more, LL_LOG__OWED, true, err);
+    }
+    ll_log_undo_release(log, rc ? bytes : more);
+    return rc;
 }
 
 void ll_log_undo_release(struct ll_log *log, uint64_t bytes)

@@ -124,9 +124,12 @@ static bool recover(const struct circumstances *c, uint64_t n, uint64_t seed)
         ck_assert_msg(ll_log_tail(f.log).v >= untouched, "%s: LSN %llu twice", c->name,
                       (unsigned long long)ll_log_tail(f.log).v);
         /* Whether there is space for so much is not asked. */
-        if (ll_log_undo_reserve_recovery(f.log, 6000, false, &f.err) == 0)
+        bool aside = ll_log_undo_reserve_recovery(f.log, 6000, false, &f.err) == 0;
+        if (aside)
             (void)ll_log_credit_reserved(f.log, &credit, 5000, &f.err);
         ll_log_credit_return(f.log, &credit);
+        if (aside) /* as when all is taken back; users do not get it before */
+            ll_log_undo_release(f.log, 6000);
         note_tail();
         if (c->truncates)
             (void)ll_log_truncate(f.log, f.list[f.count - RECORDS].rec.lsn, &f.err);

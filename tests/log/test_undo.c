@@ -233,7 +233,7 @@ START_TEST(tight_reserve)
     f.cfg.segment_max = 4096;
     fixture_create(&f);
     fault_device_capacity(f.fd, 3 * 4096);
-    while (ll_log_undo_reserve(f.log, CLR, &f.err) == 0)
+    while (ll_log_undo_reserve_owed(f.log, CLR, &f.err) == 0)
         reserve += CLR;
     ck_assert_uint_gt(reserve, 2 * 4032 * 8 / 9 - CLR);
     fill_disk();
@@ -279,6 +279,70 @@ START_TEST(reserve_is_safe)
 }
 END_TEST
 
+/* What one segment of the smallest size holds, as a reserve: the slack that users leave. */
+enum { SLACK = 4032 * 8 / 9 };
+
+/* Users set aside what they can, and use the rest; still there is that much, for a compensation
+ * that a crash interrupts. _i: segments that the disk has space for. */
+START_TEST(users_leave_some_beside_the_reserve)
+{
+    f.cfg.segment_max = 4096;
+    fixture_create(&f);
+    fault_device_capacity(f.fd, (2 + (uint64_t)_i) * 4096);
+    while (ll_log_undo_reserve(f.log, CLR, &f.err) == 0) {
+    }
+    fill_disk();
+    must(&f, ll_log_undo_reserve_owed(f.log, SLACK, &f.err));
+}
+END_TEST
+
+/* Nor do those that log something beside a rollback, as page images, while it uses the last
+ * segment. */
+START_TEST(a_rollback_leaves_some_beside_the_reserve)
+{
+    struct ll_credit credit = {0};
+    uint64_t reserve = 0;
+    lladd_lsn lsn;
+    f.cfg.segment_max = 4096;
+    fixture_create(&f);
+    fault_device_capacity(f.fd, 4 * 4096);
+    for (; ll_log_undo_reserve(f.log, CLR, &f.err) == 0; reserve++) {
+    }
+    fill_disk();
+    for (uint64_t i = 0; i + 1 < reserve; i++) {
+        must(&f, try_clr(&credit));
+        if (try_put(&f, 100, &lsn))
+            ll_log_credit_return(f.log, &f.credit);
+    }
+    ll_log_credit_return(f.log, &credit);
+    ll_log_credit_return(f.log, &f.credit);
+    must(&f, ll_log_undo_reserve_recovery(f.log, SLACK - CLR, false, &f.err));
+}
+END_TEST
+
+/* The log is at its limit: the segment that recovery wants besides may be more than that, but if
+ * the disk is full, too, recovery is told so. */
+START_TEST(a_spare_segment_at_the_limit)
+{
+    lladd_lsn lsn;
+    int rc = 0;
+    f.cfg.segment_max = 4096;
+    f.cfg.limit_bytes = 4 * 4096;
+    fixture_create(&f);
+    while (rc == 0)
+        rc = try_put(&f, 100, &lsn);
+    ck_assert_int_eq(rc, LLADD_LOG_FULL);
+    ll_log_credit_return(f.log, &f.credit);
+    force(&f);
+    if (_i)
+        fault_device_capacity(f.fd, fault_device_bytes(f.fd));
+    crash_and_reopen(&f, FAULT_POWER);
+    rc = ll_log_undo_reserve_recovery(f.log, 500, true, &f.err);
+    ck_assert_int_eq(rc, _i ? LLADD_NO_SPACE : 0);
+    ck_assert_uint_eq(undo_reserved(), _i ? 0 : 500);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("undo");
@@ -291,6 +355,9 @@ int main(void)
     tcase_add_test(t, reserve_is_used_up);
     tcase_add_test(t, reserve_is_safe);
     tcase_add_test(t, tight_reserve);
+    tcase_add_loop_test(t, users_leave_some_beside_the_reserve, 0, 3);
+    tcase_add_test(t, a_rollback_leaves_some_beside_the_reserve);
+    tcase_add_loop_test(t, a_spare_segment_at_the_limit, 0, 2);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);
     srunner_run_all(sr, CK_NORMAL);
