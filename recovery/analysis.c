@@ -35,6 +35,27 @@ static int new_txn(struct ll_analysis *a, lladd_lsn id, struct lladd_txn **out,
     return 0;
 }
 
+/* By how much the record changes what its transaction has set aside for undo. */
+static int64_t undo_change(const struct ll_core *core, const struct ll_record *rec)
+{
+    uint64_t gone = 0;
+    if (rec->kind == LL_REC_CLR || rec->kind == LL_REC_OBJECT_CLR)
+        gone = ll_record_bound(0, rec->undo.len);
+    if (rec->kind == LL_REC_CLR_END) {
+        struct ll_name *n = ll_catalogue_by_number((struct ll_core *)(uintptr_t)core, rec->op);
+        /* Earlier versions do not say how long the undo bytes were: then too little is gone. */
+        size_t undo_len = rec->redo.len == LL_CLR_END_BYTES ? lladd_get32(rec->redo.data) : 0;
+        gone = n && n->desc ? ll_undo_need_op(n->desc, undo_len) : 0;
+    }
+    return (int64_t)ll_undo_need(core, rec) - (int64_t)gone;
+}
+
+/* Less than nothing is not set aside. */
+static uint64_t changed_by(uint64_t used, int64_t change)
+{
+    return change < 0 && used < (uint64_t)-change ? 0 : used + (uint64_t)change;
+}
+
 static int set_undo_used(struct lladd_txn *txn, const struct ll_core *core,
                          const struct ll_record *rec, struct lladd_error *err)
 {
@@ -47,17 +68,7 @@ static int set_undo_used(struct lladd_txn *txn, const struct ll_core *core,
         txn->undo_used = lladd_get64(rec->redo.data) + ll_undo_need(core, rec);
         return 0;
     }
-    uint64_t gone = 0;
-    if (rec->kind == LL_REC_CLR || rec->kind == LL_REC_OBJECT_CLR)
-        gone = ll_record_bound(0, rec->undo.len);
-    if (rec->kind == LL_REC_CLR_END) {
-        struct ll_name *n = ll_catalogue_by_number((struct ll_core *)(uintptr_t)core, rec->op);
-        /* Earlier versions do not say how long the undo bytes were: then too little is gone. */
-        size_t undo_len = rec->redo.len == LL_CLR_END_BYTES ? lladd_get32(rec->redo.data) : 0;
-        gone = n && n->desc ? ll_undo_need_op(n->desc, undo_len) : 0;
-    }
-    txn->undo_used += ll_undo_need(core, rec);
-    txn->undo_used -= gone < txn->undo_used ? gone : txn->undo_used;
+    txn->undo_used = changed_by(txn->undo_used, undo_change(core, rec));
     return 0;
 }
 
@@ -131,18 +142,33 @@ static int see_txn_record(struct ll_analysis *a, const struct ll_record *rec,
     return rc;
 }
 
-/* The row was read at some moment behind BEGIN, when `last` was the transaction's newest record.
- * What is counted twice cannot be set aside where just enough is left (REC-3). */
-static void add_undo_used(struct ll_analysis *a, struct lladd_txn *txn, uint64_t last,
-                          uint64_t used)
+/* The row was read at some moment behind BEGIN, when `last` was the transaction's newest record; so
+ * it counts the records up to that one, and those that came after it are read again: few, if any.
+ * What is counted twice cannot be set aside where just enough is left (REC-3); at most one record
+ * is (ll_txn_glance). */
+static int take_undo_used(struct ll_analysis *a, struct lladd_txn *txn, uint64_t last,
+                          uint64_t used, struct lladd_error *err)
 {
+    struct ll_log_cursor *cursor = NULL;
+    struct ll_record rec;
     if (ll_map_find(&a->known, txn->id.v))
-        return; /* the end of a top action has said it all */
-    uint64_t begun = ll_undo_need_base(); /* is in both */
-    if (last == txn->last.v)
-        txn->undo_used = used;
-    else if (used > begun)
-        txn->undo_used += used - begun; /* the records from BEGIN to `last` twice: few, if any */
+        return 0; /* the end of a top action has said it all */
+    if (last < txn->last.v && ll_log_cursor_open(a->core->log, &cursor))
+        return ll_fail(err, LLADD_NO_MEMORY, "out of memory in analysis");
+    int64_t since = 0;
+    int rc = 0;
+    for (uint64_t at = txn->last.v; at > last && at > a->begin.v; at = rec.prev.v) {
+        rc = ll_log_cursor_need(cursor, lladd_lsn_of(at), &rec, err);
+        if (rc)
+            break;
+        since += undo_change(a->core, &rec);
+        if (rec.prev.v >= at)
+            break; /* undo will say what is wrong with it */
+    }
+    if (cursor)
+        ll_log_cursor_close(cursor);
+    txn->undo_used = changed_by(used, since);
+    return rc;
 }
 
 static int see_txn_row(struct ll_analysis *a, const unsigned char *b, size_t len,
@@ -155,10 +181,13 @@ static int see_txn_row(struct ll_analysis *a, const unsigned char *b, size_t len
         return 0;
     struct lladd_txn *txn = txn_of(a, id);
     lladd_lsn prepare = lladd_lsn_of(lladd_get64(b + 32));
+    int rc;
     if (txn) {
-        add_undo_used(a, txn, lladd_get64(b + 8), lladd_get64(b + 24));
+        rc = take_undo_used(a, txn, lladd_get64(b + 8), lladd_get64(b + 24), err);
+        if (rc)
+            return rc;
     } else {
-        int rc = new_txn(a, lladd_lsn_of(id), &txn, err);
+        rc = new_txn(a, lladd_lsn_of(id), &txn, err);
         if (rc)
             return rc;
         txn->last = lladd_lsn_of(lladd_get64(b + 8));

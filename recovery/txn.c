@@ -584,6 +584,8 @@ struct lladd_txn *ll_txns_next(const struct lladd_txn *txn)
 }
 
 /* Each load comes before the next one. A life that has begun is FREE until all else is set. */
+/* What is set aside for undo was so while `last` was the newest record, or counts one record more: it
+ * grows before a record is appended, and shrinks after one was. */
 void ll_txn_glance(const struct lladd_txn *txn, struct ll_txn_glance *out)
 {
     uint64_t life;
@@ -595,7 +597,8 @@ void ll_txn_glance(const struct lladd_txn *txn, struct ll_txn_glance *out)
         out->undo_next = lladd_atomic_load64(&txn->undo_next.v);
         out->undo_used = lladd_atomic_load64(&txn->undo_used);
         out->system = lladd_atomic_load32(&txn->system);
-    } while (lladd_atomic_load64(&txn->lives) != life);
+    } while (lladd_atomic_load64(&txn->lives) != life ||
+             lladd_atomic_load64(&txn->last.v) != out->last);
 }
 
 void ll_txns_count(struct ll_core *core, uint64_t *begun, uint64_t *active, uint64_t *in_doubt)

@@ -70,7 +70,8 @@ static void step_done(struct lladd_txn *txn, const struct ll_record *rec)
     uint64_t need = ll_undo_need(txn->core, rec);
     if (need > txn->undo_used)
         need = txn->undo_used;
-    ll_txn_set_undo_used(txn, txn->undo_used - need);
+    /* After the compensation was appended, also for who has a look (ll_txn_glance). */
+    lladd_atomic_store64(&txn->undo_used, txn->undo_used - need);
     ll_log_undo_release(txn->core->log, need);
 }
 
