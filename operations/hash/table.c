@@ -481,8 +481,8 @@ static int owner_in_doubt(void *ctx, struct lladd_txn *txn, struct lladd_span bl
     const unsigned char *p = blob.data;
     struct ll_hash_owner *o;
     (void)ctx;
-    uint64_t n = blob.len >= 8 ? lladd_get64(p) : UINT64_MAX;
-    if (n > blob.len / 8 - 1)
+    uint64_t n = blob.len >= 8 ? lladd_get64(p) : 0;
+    if (blob.len < 8 || n > blob.len / 8 - 1)
         return lladd_error_set(err, LLADD_BAD_RECORD,
                                "hash tables: a prepare record of %zu bytes makes no sense",
                                blob.len);
