@@ -10,8 +10,9 @@
  * is to continue destroying it.
  *
  * A blob that is too long for a step is truncated from its end, in this step and the following
- * ones. So the work of a step is bounded, however large the values are. A step frees at least one
- * bucket. */
+ * ones. So the work of a step is bounded, however large the values are: if its first bucket has
+ * nothing left but the head page, overflow pages and one page of each blob, the step frees these
+ * even if they are too many. */
 #include "operations/hash/table.h"
 
 #include <lladd/blob.h>
@@ -72,12 +73,14 @@ static int shorten(struct step *s, uint64_t blob)
 
 /* ---- a bucket -------------------------------------------------------------------------------- */
 
-/* Counts what the bucket has, head page included: *pages in total, at most one more than the step
- * may free. *least of them can be freed only together with the head page. */
+/* Counts what the bucket has, head page included: *pages in total, but no further than the step may
+ * free. *least of them can be freed only together with the head page. Even if these alone are more
+ * than the step may free, the count tells whether there are others. */
 static int weigh(struct step *s, const struct ll_hash_parts *p, uint64_t *pages, uint64_t *least)
 {
     *least = *pages = 1 + p->overflow.n + p->blobs.n;
-    for (size_t i = 0; i < p->blobs.n && *pages <= s->pages; i++) {
+    const uint64_t enough = *least > s->pages ? *least : s->pages;
+    for (size_t i = 0; i < p->blobs.n && *pages <= enough; i++) {
         uint64_t n;
         int rc = pages_of(s, p->blobs.at[i], s->pages + 1, &n);
         if (rc)

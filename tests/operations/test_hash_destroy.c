@@ -267,6 +267,43 @@ START_TEST(a_long_value_goes_in_steps_too)
 }
 END_TEST
 
+/* What can be freed only together with the bucket's head page is more than a step may free. That is
+ * no reason to free the long values at once. */
+START_TEST(a_step_smaller_than_its_bucket)
+{
+    enum { LONG = 400000 };
+    static const struct {
+        uint64_t step;
+        unsigned values;
+    } cases[] = {{1, 1}, {10, 10}};
+    const uint64_t pages = cases[_i].step, values = cases[_i].values;
+    struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
+    struct lladd_hash *h;
+    unsigned char *value = calloc(LONG, 1);
+    ck_assert_ptr_nonnull(value);
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_hash_create(txn, &o, &root));
+    commit(txn);
+    ok_db(&b, lladd_hash_open(b.db, root, 0, &h, &b.err));
+    txn = bed_begin(&b);
+    for (unsigned i = 0; i < values; i++)
+        ok(txn, lladd_hash_insert(txn, h, &i, sizeof i, value, LONG));
+    commit(txn);
+    lladd_hash_close(h);
+    ck_assert_uint_gt(used(), values * (LONG / 4096));
+    for (uint64_t left = 1; left;) {
+        uint64_t had = used();
+        left = step(pages);
+        ck_assert_uint_lt(used(), had);
+        ck_assert_uint_le(had - used(), pages + values + 5);
+        if (left)
+            only_destroyed();
+    }
+    all_gone();
+    free(value);
+}
+END_TEST
+
 START_TEST(wrong_calls_change_nothing)
 {
     struct lladd_hash *h = make(FIXED);
@@ -355,6 +392,7 @@ int main(void)
     tcase_add_loop_test(t, a_step_that_is_rolled_back_has_freed_nothing, 0, KINDS);
     tcase_add_loop_test(t, the_whole_call_ends_what_steps_began, 0, KINDS);
     tcase_add_loop_test(t, a_long_value_goes_in_steps_too, 0, 2);
+    tcase_add_loop_test(t, a_step_smaller_than_its_bucket, 0, 2);
     tcase_add_test(t, wrong_calls_change_nothing);
     tcase_add_test(t, a_table_that_the_transaction_has_made);
     tcase_add_test(t, a_step_that_fails_has_changed_nothing);
