@@ -534,16 +534,19 @@ int lladd_array_destroy(struct lladd_txn *txn, lladd_pageno root)
     LLADD_USE(txn);
     struct lladd_array *a;
     struct ll_array_note *noted;
+    struct lladd_txn_now now;
     int rc = ll_operations__array_acquire(lladd_txn_db(txn), root, &a, lladd_txn_error_out(txn));
     if (rc)
         return rc;
     lladd_mutex_lock(&a->change);
     rc = ll_operations__array_note(txn, a, &noted);
     if (!rc)
+        rc = lladd_txn_now(txn, &now);
+    if (!rc)
         rc = destroy(txn, a);
     if (!rc) {
         changed(a);
-        noted->destroyed = true;
+        noted->destroyed = now.next;
     }
     lladd_mutex_unlock(&a->change);
     ll_operations__array_release(a);

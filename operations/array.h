@@ -72,7 +72,8 @@ struct lladd_array {
 struct ll_array_note {
     struct ll_array_note *next;
     struct lladd_array *array;
-    bool made, destroyed, cut;
+    bool made, cut;
+    lladd_savepoint_id destroyed; /* 0, or the number of the transaction's next savepoint then */
     uint64_t changes, cut_to;
 };
 

@@ -217,13 +217,17 @@ static void owner_free(struct ll_array_owner *o)
 static void array_taken_back(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn since)
 {
     (void)ctx;
-    (void)txn;
     (void)since;
     struct ll_array_owner *o = state;
+    struct lladd_txn_now now;
+    if (lladd_txn_now(txn, &now))
+        return; /* poisoned: nothing is used any more */
     lladd_mutex_lock(&o->all->mutex);
     for (struct ll_array_note *n = o->notes; n; n = n->next) {
         ll_operations__array_forget(n->array, n->made);
-        n->destroyed = n->cut = false; /* perhaps; the root page says */
+        n->cut = false; /* perhaps; the root page says */
+        if (n->destroyed > now.taken_back)
+            n->destroyed = 0;
     }
     lladd_mutex_unlock(&o->all->mutex);
 }
@@ -251,7 +255,7 @@ static void array_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn
     lladd_mutex_lock(&o->all->mutex);
     for (struct ll_array_note *n = o->notes; n; n = n->next) {
         struct lladd_array *a = n->array;
-        a->gone |= n->destroyed;
+        a->gone |= n->destroyed != 0;
         if (n->cut && n->changes == a->changes) { /* A3 */
             a->cut = true;
             a->cut_to = n->cut_to;

@@ -217,8 +217,7 @@ static int destroy(struct lladd_txn *txn, lladd_pageno root, uint64_t pages, uin
     rc = ll_operations__all_or_nothing(txn, before, take_step(&s));
     if (rc)
         return rc;
-    lladd_atomic_store32(&s.t->destroyed, 1);
-    ll_hash__forget(s.t);
+    ll_hash__set_destroyed(txn, s.t, before);
     *left = s.rest.pages - s.rest.gone;
     return lladd_savepoint_release(txn, before);
 }

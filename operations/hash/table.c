@@ -436,17 +436,21 @@ static void owner_release(struct ll_hash_owner *o)
 {
     for (size_t i = 0; i < o->n_own; i++) {
         uint64_t mine = (uintptr_t)o;
-        (void)lladd_atomic_cas64(&o->own[i]->owner, &mine, 0);
+        (void)lladd_atomic_cas64(&o->own[i].table->owner, &mine, 0);
     }
 }
 
-/* What the transaction has done to tables of its own may be undone: forgets the copies in
- * memory. */
-static void owner_forget(struct ll_hash_owner *o)
+/* What the transaction did to tables of its own after this savepoint is undone: forgets the copies
+ * in memory. */
+static void owner_forget(struct ll_hash_owner *o, lladd_savepoint_id to)
 {
     for (size_t i = 0; i < o->n_own; i++) {
-        lladd_atomic_store32(&o->own[i]->destroyed, o->own[i]->root.v == LLADD_NO_PAGE);
-        ll_hash__forget(o->own[i]);
+        struct ll_hash_own *own = &o->own[i];
+        if (own->destroyed > to) {
+            own->destroyed = 0;
+            lladd_atomic_store32(&own->table->destroyed, own->table->root.v == LLADD_NO_PAGE);
+        }
+        ll_hash__forget(own->table);
     }
 }
 
@@ -468,7 +472,7 @@ static int owner_prepare(void *ctx, void *state, struct lladd_txn *txn, struct l
     lladd_put64(bytes, o->n_own);
     int rc = lladd_sink_write(sink, bytes, sizeof bytes);
     for (size_t i = 0; i < o->n_own && !rc; i++) {
-        lladd_put64(bytes, o->own[i]->root.v);
+        lladd_put64(bytes, o->own[i].table->root.v);
         rc = lladd_sink_write(sink, bytes, sizeof bytes);
     }
     return rc ? rc : ll_operations__hold_write(&o->hold, sink);
@@ -522,16 +526,17 @@ static void owner_aborted(void *ctx, void *state, struct lladd_db *db)
 {
     (void)ctx;
     (void)db;
-    owner_forget(state);
+    owner_forget(state, 0);
     owner_free(state);
 }
 
 static void owner_taken_back(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn since)
 {
+    struct lladd_txn_now now;
     (void)ctx;
-    (void)txn;
     (void)since;
-    owner_forget(state);
+    if (lladd_txn_now(txn, &now) == 0) /* else it is poisoned, and nothing is used any more */
+        owner_forget(state, now.taken_back);
 }
 
 static const struct lladd_participant participant = {
@@ -569,7 +574,7 @@ int ll_hash__claim(struct lladd_txn *txn, struct ll_hash_table *t)
         return rc;
     if (o->n_own == o->cap_own) {
         size_t cap = o->cap_own ? 2 * o->cap_own : 4;
-        struct ll_hash_table **p = lladd_resize(t->db, o->own, cap * sizeof *p);
+        struct ll_hash_own *p = lladd_resize(t->db, o->own, cap * sizeof *p);
         if (!p)
             return lladd_error_set(err, LLADD_NO_MEMORY,
                                    "out of memory for a transaction's hash tables");
@@ -580,8 +585,19 @@ int ll_hash__claim(struct lladd_txn *txn, struct ll_hash_table *t)
         return lladd_error_set(err, LLADD_BUSY,
                                "the hash table of page %llu is another transaction's for now",
                                (unsigned long long)t->root.v);
-    o->own[o->n_own++] = t;
+    o->own[o->n_own++] = (struct ll_hash_own){.table = t};
     return 0;
+}
+
+void ll_hash__set_destroyed(struct lladd_txn *txn, struct ll_hash_table *t,
+                            lladd_savepoint_id before)
+{
+    struct ll_hash_owner *o = lladd_joined(txn, &participant);
+    for (size_t i = 0; i < o->n_own; i++)
+        if (o->own[i].table == t && !o->own[i].destroyed)
+            o->own[i].destroyed = before + 1;
+    lladd_atomic_store32(&t->destroyed, 1);
+    ll_hash__forget(t);
 }
 
 int ll_hash__how(struct lladd_txn *txn, struct ll_hash_table *t, bool *physical)

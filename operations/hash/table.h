@@ -57,12 +57,18 @@ struct lladd_hash {
     struct ll_hash_table *table;
 };
 
+/* A table that a transaction has alone until it ends. */
+struct ll_hash_own {
+    struct ll_hash_table *table;
+    lladd_savepoint_id destroyed; /* 0, or the number of the transaction's next savepoint when it
+                                   * destroyed the table, or the first part of it */
+};
+
 /* The state of a transaction that uses tables: a participant. */
 struct ll_hash_owner {
     struct ll_owner owner;
     struct ll_hold_owner hold; /* on the keys it has removed */
-    struct ll_hash_table *
-        *own; /* tables it has alone until it ends, or has destroyed */
+    struct ll_hash_own *own;
     size_t n_own, cap_own;
 };
 
@@ -186,6 +192,9 @@ int ll_hash__owner(struct lladd_txn *, struct ll_hashes *, struct ll_hash_owner 
 /* From now until it ends only this transaction may change the table. LLADD_BUSY: another one has
  * it. */
 int ll_hash__claim(struct lladd_txn *, struct ll_hash_table *);
+/* The transaction, which has claimed the table, has destroyed it or a part of it since it made this
+ * savepoint: calls return LLADD_DESTROYED, until that is taken back. */
+void ll_hash__set_destroyed(struct lladd_txn *, struct ll_hash_table *, lladd_savepoint_id before);
 /* Must the transaction's changes of the table be undone byte by byte? Then claims the table. */
 int ll_hash__how(struct lladd_txn *, struct ll_hash_table *, bool *physical);
 /* Takes a hold before the transaction removes the key with this hash. */

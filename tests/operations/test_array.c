@@ -482,6 +482,33 @@ START_TEST(a_destroyed_array_is_no_more_unless_that_is_rolled_back)
 }
 END_TEST
 
+START_TEST(a_rollback_to_a_later_savepoint_leaves_it_destroyed)
+{
+    lladd_pageno root = create(8, 5000), got = root;
+    struct lladd_array *a = open_array(root);
+    lladd_savepoint_id sp;
+    uint64_t n;
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_array_destroy(txn, root));
+    ok(txn, lladd_savepoint(txn, &sp));
+    ok(txn, lladd_rollback_to(txn, sp));
+    commit(txn);
+    ok_db(&b, lladd_wait(b.db, lladd_lsn_of(0), &b.err));
+    got.v++;
+    for (int i = 0; i < 5000 && got.v != root.v; i++) {
+        unsigned char bytes[4096]; /* which are no page */
+        memset(bytes, 0xa5, sizeof bytes);
+        txn = bed_begin(&b);
+        ok(txn, lladd_extent_alloc(txn, 1, LLADD_EXTENT_RAW, &got));
+        ok(txn, lladd_bulk_write(txn, got, 1, NULL, bytes));
+        commit(txn);
+    }
+    ck_assert_uint_eq(got.v, root.v);
+    ck_assert_int_eq(lladd_array_length(a, &n, &b.err), LLADD_DESTROYED);
+    lladd_array_close(a);
+}
+END_TEST
+
 START_TEST(two_handles_are_one_array)
 {
     lladd_pageno root = create(8, 10);
@@ -735,6 +762,7 @@ int main(void)
     tcase_add_loop_test(c, an_array_is_gone_with_the_transaction_that_made_it, 0, 2);
     tcase_add_test(c, its_maker_may_do_anything_with_it);
     tcase_add_loop_test(c, a_destroyed_array_is_no_more_unless_that_is_rolled_back, 0, 2);
+    tcase_add_test(c, a_rollback_to_a_later_savepoint_leaves_it_destroyed);
     tcase_add_test(c, two_handles_are_one_array);
     tcase_add_test(c, wrong_calls_change_nothing);
     tcase_add_test(c, without_memory_nothing_changes);

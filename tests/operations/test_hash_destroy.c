@@ -356,6 +356,50 @@ START_TEST(a_table_that_the_transaction_has_made)
 }
 END_TEST
 
+/* Takes the page again, for bytes that are no page. */
+static void reuse(lladd_pageno page)
+{
+    for (int i = 0; i < 5000; i++) {
+        lladd_pageno got;
+        struct lladd_txn *txn = bed_begin(&b);
+        unsigned char bytes[4096];
+        memset(bytes, 0xa5, sizeof bytes);
+        ok(txn, lladd_extent_alloc(txn, 1, LLADD_EXTENT_RAW, &got));
+        ok(txn, lladd_bulk_write(txn, got, 1, NULL, bytes));
+        commit(txn);
+        if (got.v == page.v)
+            return;
+    }
+    ck_abort_msg("the page does not come back");
+}
+
+/* The rollback to a later savepoint does not take it back: an old handle never reads the page that
+ * was the root. */
+START_TEST(a_table_stays_destroyed_after_a_rollback_to_a_later_savepoint)
+{
+    const bool in_steps = _i;
+    struct lladd_hash *h = make(FIXED);
+    uint64_t key = 1, left = 1;
+    lladd_savepoint_id first, second;
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_savepoint(txn, &first));
+    ok(txn, lladd_hash_destroy_some(txn, root, 10, &left));
+    ok(txn, lladd_rollback_to(txn, first));
+    has_all(h);
+    while (in_steps && left > 10)
+        ok(txn, lladd_hash_destroy_some(txn, root, 10, &left));
+    ok(txn, lladd_hash_destroy(txn, root));
+    ok(txn, lladd_savepoint(txn, &second));
+    ok(txn, lladd_rollback_to(txn, second));
+    ck_assert_int_eq(lladd_hash_get(h, &key, 8, NULL, 0, NULL, &b.err), LLADD_DESTROYED);
+    commit(txn);
+    ok_db(&b, lladd_wait(b.db, lladd_lsn_of(0), &b.err));
+    reuse(root);
+    ck_assert_int_eq(lladd_hash_get(h, &key, 8, NULL, 0, NULL, &b.err), LLADD_DESTROYED);
+    lladd_hash_close(h);
+}
+END_TEST
+
 /* ---- failures -------------------------------------------------------------------------------- */
 
 /* The n-th allocation fails: the step has changed nothing, and the next one goes on. */
@@ -395,6 +439,7 @@ int main(void)
     tcase_add_loop_test(t, a_step_smaller_than_its_bucket, 0, 2);
     tcase_add_test(t, wrong_calls_change_nothing);
     tcase_add_test(t, a_table_that_the_transaction_has_made);
+    tcase_add_loop_test(t, a_table_stays_destroyed_after_a_rollback_to_a_later_savepoint, 0, 2);
     tcase_add_test(t, a_step_that_fails_has_changed_nothing);
     suite_add_tcase(s, t);
     return bed_run(s);
