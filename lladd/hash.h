@@ -72,7 +72,8 @@ LLADD_API int lladd_hash_create(struct lladd_txn *, const struct lladd_hash_opti
                                 lladd_pageno *root);
 /** Frees all its pages and blobs, in the transaction. From then on other calls return
  *  LLADD_DESTROYED (until the transaction is rolled back, if it is). No other thread may use the
- *  table. Reads every bucket; lladd_hash_destroy_some destroys a large table in parts, and this
+ *  table. LLADD_BUSY while another transaction that is open or in doubt has changed the table: its
+ *  rollback needs it; also while lladd_losers is not 0. Reads every bucket; lladd_hash_destroy_some destroys a large table in parts, and this
  *  call can finish what it began. */
 LLADD_API int lladd_hash_destroy(struct lladd_txn *, lladd_pageno root);
 /** Frees about `pages` of its pages (1 or more; else LLADD_BAD_ARGUMENT), in the transaction. A
@@ -84,7 +85,8 @@ LLADD_API int lladd_hash_destroy(struct lladd_txn *, lladd_pageno root);
  *  committed is durable like any change: after a crash the only thing that can be done with the
  *  table is to destroy the rest, by this call or by lladd_hash_destroy. Keep the name that leads to
  *  the root page until the table is gone. A call that is rolled back has freed nothing. No other
- *  thread may use the table; LLADD_BUSY if another active transaction has called this.
+ *  thread may use the table. LLADD_BUSY as for lladd_hash_destroy, and while another transaction
+ *  that has called this is open or in doubt.
  *  LLADD_DESTROYED: nothing is left. */
 LLADD_API int lladd_hash_destroy_some(struct lladd_txn *, lladd_pageno root, uint64_t pages,
                                       uint64_t *left);

@@ -193,13 +193,17 @@ static int take_step(struct step *s)
 }
 
 /* Claims the table for the transaction. Then reads again what it has, because another transaction
- * may have had it until now. */
+ * may have had it until now. A loser that is still to be rolled back has not said which tables it
+ * has changed. */
 static int begin(struct step *s, lladd_pageno root)
 {
     struct lladd_error *err = lladd_txn_error_out(s->txn);
     if (ll_hash__find_table(ll_hashes_of(lladd_txn_db(s->txn)), root, &s->t))
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a hash table");
     int rc = ll_hash__rest(s->t, &s->rest, err);
+    if (!rc && ll_hash__recovering(s->t->hashes))
+        rc = lladd_error_set(err, LLADD_BUSY,
+                             "transactions that a crash has interrupted are still rolled back");
     if (!rc)
         rc = ll_hash__claim(s->txn, s->t);
     return rc ? rc : ll_hash__rest(s->t, &s->rest, err);

@@ -15,7 +15,9 @@
  *
  * A table that a transaction has created belongs to it alone until it ends; so does a table with
  * physical undo that it has changed (`owner`). Its changes are undone byte by byte, splits
- * included. */
+ * included. A table that it has changed with logical undo counts it until it ends (`changers`): its
+ * undo looks for keys, so until then no other transaction may have the table alone, and destroy
+ * it. */
 #include "operations/hash/table.h"
 
 #include <string.h>
@@ -438,6 +440,9 @@ static void owner_release(struct ll_hash_owner *o)
         uint64_t mine = (uintptr_t)o;
         (void)lladd_atomic_cas64(&o->own[i].table->owner, &mine, 0);
     }
+    for (size_t i = 0; i < o->n_changed; i++)
+        (void)lladd_atomic_sub64(&o->changed[i]->changers, 1);
+    o->n_changed = 0;
 }
 
 /* What the transaction did to tables of its own after this savepoint is undone: forgets the copies
@@ -456,53 +461,102 @@ static void owner_forget(struct ll_hash_owner *o, lladd_savepoint_id to)
 
 static void owner_free(struct ll_hash_owner *o)
 {
-    ll_operations__hold_end(&o->hold);
+    if (o->hold.holds)
+        ll_operations__hold_end(&o->hold);
     owner_release(o);
     lladd_free(o->owner.all->db, o->own);
+    if (o->changed != &o->one)
+        lladd_free(o->owner.all->db, o->changed);
     ll_operations__owner_free(&o->owner);
 }
 
-/* Writes the roots of the tables it has alone, then its holds. */
+/* The first word of what a prepared transaction leaves. Earlier versions began with the number of
+ * tables it has alone, and did not tell which ones it has changed. */
+#define PREPARED_2 UINT64_MAX
+
+static int write_word(struct lladd_sink *sink, uint64_t word)
+{
+    unsigned char bytes[8];
+    lladd_put64(bytes, word);
+    return lladd_sink_write(sink, bytes, sizeof bytes);
+}
+
+/* Writes the roots of the tables it has alone and of those it has changed, then its holds. */
 static int owner_prepare(void *ctx, void *state, struct lladd_txn *txn, struct lladd_sink *sink)
 {
     struct ll_hash_owner *o = state;
-    unsigned char bytes[8];
     (void)ctx;
     (void)txn;
-    lladd_put64(bytes, o->n_own);
-    int rc = lladd_sink_write(sink, bytes, sizeof bytes);
-    for (size_t i = 0; i < o->n_own && !rc; i++) {
-        lladd_put64(bytes, o->own[i].table->root.v);
-        rc = lladd_sink_write(sink, bytes, sizeof bytes);
-    }
+    int rc = write_word(sink, PREPARED_2);
+    if (!rc)
+        rc = write_word(sink, o->n_own);
+    if (!rc)
+        rc = write_word(sink, o->n_changed);
+    for (size_t i = 0; i < o->n_own && !rc; i++)
+        rc = write_word(sink, o->own[i].table->root.v);
+    for (size_t i = 0; i < o->n_changed && !rc; i++)
+        rc = write_word(sink, o->changed[i]->root.v);
     return rc ? rc : ll_operations__hold_write(&o->hold, sink);
 }
+
+/* What a prepare record says. */
+struct prepared {
+    uint64_t own, changed; /* numbers of tables */
+    const unsigned char *roots;
+    struct lladd_span holds;
+};
+
+static bool read_prepared(struct lladd_span blob, struct prepared *p)
+{
+    const unsigned char *b = blob.data;
+    size_t head = 8;
+    *p = (struct prepared){.own = blob.len >= 8 ? lladd_get64(b) : 0};
+    if (blob.len >= 8 && p->own == PREPARED_2) {
+        head = 24;
+        if (blob.len >= head) {
+            p->own = lladd_get64(b + 8);
+            p->changed = lladd_get64(b + 16);
+        }
+    }
+    if (blob.len < head)
+        return false;
+    size_t most = (blob.len - head) / 8;
+    if (p->own > most || p->changed > most - p->own)
+        return false;
+    size_t used = head + 8 * (size_t)(p->own + p->changed);
+    p->roots = b + head;
+    p->holds = lladd_span_of(b + used, blob.len - used);
+    return true;
+}
+
+static int take_alone(struct lladd_txn *txn, struct ll_hash_owner *o, struct ll_hash_table *t);
+static int note_change(struct lladd_txn *txn, struct ll_hash_owner *o, struct ll_hash_table *t);
 
 static int owner_in_doubt(void *ctx, struct lladd_txn *txn, struct lladd_span blob)
 {
     struct ll_hashes *h = ll_hashes_of(lladd_txn_db(txn));
     struct lladd_error *err = lladd_txn_error_out(txn);
-    const unsigned char *p = blob.data;
     struct ll_hash_owner *o;
+    struct prepared p;
     (void)ctx;
-    uint64_t n = blob.len >= 8 ? lladd_get64(p) : 0;
-    if (blob.len < 8 || n > blob.len / 8 - 1)
+    if (!read_prepared(blob, &p))
         return lladd_error_set(err, LLADD_BAD_RECORD,
                                "hash tables: a prepare record of %zu bytes makes no sense",
                                blob.len);
     int rc = ll_hash__owner(txn, h, &o);
-    for (uint64_t i = 0; i < n && !rc; i++) {
+    for (uint64_t i = 0; i < p.own + p.changed && !rc; i++) {
         struct ll_hash_table *t;
-        rc = ll_hash__find_table(h, lladd_page_of(lladd_get64(p + 8 + 8 * i)), &t);
-        if (!rc)
-            rc = ll_hash__claim(txn, t);
-        else
+        rc = ll_hash__find_table(h, lladd_page_of(lladd_get64(p.roots + 8 * i)), &t);
+        if (rc)
             rc = lladd_error_set(err, rc, "out of memory for a transaction in doubt");
+        else
+            rc = i < p.own ? take_alone(txn, o, t) : note_change(txn, o, t);
     }
-    size_t used = 8 + 8 * (size_t)n;
-    return rc ? rc
-              : ll_operations__hold_restore(&o->hold, lladd_span_of(p + used, blob.len - used),
-                                            err);
+    if (rc)
+        return rc;
+    if (!o->hold.holds)
+        ll_operations__hold_begin(&h->holds, &o->hold);
+    return ll_operations__hold_restore(&o->hold, p.holds, err);
 }
 
 static void owner_logged(void *ctx, void *state, lladd_lsn commit)
@@ -510,7 +564,8 @@ static void owner_logged(void *ctx, void *state, lladd_lsn commit)
     (void)ctx;
     (void)commit;
     struct ll_hash_owner *o = state;
-    ll_operations__hold_release(&o->hold);
+    if (o->hold.holds)
+        ll_operations__hold_release(&o->hold);
     owner_release(o);
 }
 
@@ -559,34 +614,114 @@ int ll_hash__owner(struct lladd_txn *txn, struct ll_hashes *h, struct ll_hash_ow
     if (rc)
         return rc;
     *out = (struct ll_hash_owner *)owner;
-    if (!(*out)->hold.holds)
-        ll_operations__hold_begin(&h->holds, &(*out)->hold);
+    return 0;
+}
+
+static int no_memory(struct lladd_txn *txn)
+{
+    return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
+                           "out of memory for a transaction's hash tables");
+}
+
+static int in_use(struct lladd_txn *txn, const struct ll_hash_table *t)
+{
+    return lladd_error_set(lladd_txn_error_out(txn), LLADD_BUSY,
+                           "the hash table of page %llu is another transaction's for now",
+                           (unsigned long long)t->root.v);
+}
+
+/* LLADD_BUSY: another transaction has it alone. */
+static int take_alone(struct lladd_txn *txn, struct ll_hash_owner *o, struct ll_hash_table *t)
+{
+    uint64_t none = 0;
+    if (o->n_own == o->cap_own) {
+        size_t cap = o->cap_own ? 2 * o->cap_own : 4;
+        struct ll_hash_own *p = lladd_resize(t->db, o->own, cap * sizeof *p);
+        if (!p)
+            return no_memory(txn);
+        o->own = p;
+        o->cap_own = cap;
+    }
+    if (!lladd_atomic_cas64(&t->owner, &none, (uintptr_t)o))
+        return in_use(txn, t);
+    o->own[o->n_own++] = (struct ll_hash_own){.table = t};
+    return 0;
+}
+
+/* Is the table noted as changed by the transaction? Then it comes first. */
+static bool noted(struct ll_hash_owner *o, const struct ll_hash_table *t)
+{
+    for (size_t i = 0; i < o->n_changed; i++) {
+        struct ll_hash_table *found = o->changed[i];
+        if (found == t) {
+            o->changed[i] = o->changed[0];
+            o->changed[0] = found;
+            return true;
+        }
+    }
+    return false;
+}
+
+static int note_change(struct lladd_txn *txn, struct ll_hash_owner *o, struct ll_hash_table *t)
+{
+    if (noted(o, t))
+        return 0;
+    if (!o->changed) {
+        o->changed = &o->one; /* most transactions change one table */
+    } else if (o->n_changed >= (o->cap_changed ? o->cap_changed : 1)) {
+        size_t cap = o->cap_changed ? 2 * o->cap_changed : 4;
+        struct ll_hash_table **more = lladd_alloc(t->db, cap * sizeof *more);
+        if (!more)
+            return no_memory(txn);
+        memcpy(more, o->changed, o->n_changed * sizeof *more);
+        if (o->changed != &o->one)
+            lladd_free(t->db, o->changed);
+        o->changed = more;
+        o->cap_changed = cap;
+    }
+    o->changed[o->n_changed++] = t;
+    (void)lladd_atomic_add64(&t->changers, 1);
     return 0;
 }
 
 int ll_hash__claim(struct lladd_txn *txn, struct ll_hash_table *t)
 {
-    struct lladd_error *err = lladd_txn_error_out(txn);
     struct ll_hash_owner *o;
-    uint64_t nobody = 0;
     int rc = ll_hash__owner(txn, t->hashes, &o);
     if (rc || lladd_atomic_load64(&t->owner) == (uintptr_t)o)
         return rc;
-    if (o->n_own == o->cap_own) {
-        size_t cap = o->cap_own ? 2 * o->cap_own : 4;
-        struct ll_hash_own *p = lladd_resize(t->db, o->own, cap * sizeof *p);
-        if (!p)
-            return lladd_error_set(err, LLADD_NO_MEMORY,
-                                   "out of memory for a transaction's hash tables");
-        o->own = p;
-        o->cap_own = cap;
-    }
-    if (!lladd_atomic_cas64(&t->owner, &nobody, (uintptr_t)o))
-        return lladd_error_set(err, LLADD_BUSY,
-                               "the hash table of page %llu is another transaction's for now",
-                               (unsigned long long)t->root.v);
-    o->own[o->n_own++] = (struct ll_hash_own){.table = t};
-    return 0;
+    rc = take_alone(txn, o, t);
+    if (rc || lladd_atomic_load64(&t->changers) == noted(o, t))
+        return rc;
+    o->n_own--;
+    lladd_atomic_store64(&t->owner, 0);
+    return in_use(txn, t);
+}
+
+/* The first change by key. A transaction that claims the table at the same moment sees the note, or
+ * this one sees the claim. */
+static int change_by_key(struct lladd_txn *txn, struct ll_hash_table *t, bool *physical)
+{
+    struct ll_hash_owner *o;
+    int rc = ll_hash__owner(txn, t->hashes, &o);
+    if (!rc)
+        rc = note_change(txn, o, t);
+    if (rc || lladd_atomic_load64(&t->owner) == 0)
+        return rc;
+    *physical = true;
+    return ll_hash__claim(txn, t);
+}
+
+int ll_hash__how(struct lladd_txn *txn, struct ll_hash_table *t, bool *physical)
+{
+    uint64_t owner = lladd_atomic_load64(&t->owner);
+    *physical = owner || t->physical || ll_run_made_by(&t->run, txn);
+    if (__builtin_expect(*physical, 0))
+        return ll_hash__claim(txn, t);
+    const struct ll_hash_owner *o = lladd_joined(txn, &participant);
+    if (__builtin_expect(o && o->n_changed && o->changed[0] == t, 1))
+        return 0;
+    return change_by_key(txn, t, physical);
 }
 
 void ll_hash__set_destroyed(struct lladd_txn *txn, struct ll_hash_table *t,
@@ -600,13 +735,6 @@ void ll_hash__set_destroyed(struct lladd_txn *txn, struct ll_hash_table *t,
     ll_hash__forget(t);
 }
 
-int ll_hash__how(struct lladd_txn *txn, struct ll_hash_table *t, bool *physical)
-{
-    uint64_t owner = lladd_atomic_load64(&t->owner);
-    *physical = owner || t->physical || ll_run_made_by(&t->run, txn);
-    return __builtin_expect(*physical, 0) ? ll_hash__claim(txn, t) : 0;
-}
-
 /* ---- holds ----------------------------------------------------------------------------------- */
 
 static uint32_t hold_index(uint64_t hash)
@@ -618,6 +746,8 @@ int ll_hash__hold(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash)
 {
     struct ll_hash_owner *o;
     int rc = ll_hash__owner(txn, t->hashes, &o);
+    if (!rc && !o->hold.holds)
+        ll_operations__hold_begin(&t->hashes->holds, &o->hold);
     if (!rc && ll_operations__hold(&o->hold, t->root, hold_index(hash), 1))
         rc = lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
                              "out of memory for what a transaction removes");
@@ -625,7 +755,7 @@ int ll_hash__hold(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash)
 }
 
 /* May a loser that is not yet rolled back still need what it has removed? */
-static bool recovering(struct ll_hashes *h)
+bool ll_hash__recovering(struct ll_hashes *h)
 {
     uint32_t undo = lladd_atomic_load32(&h->recovering);
     if (undo == LL_HASH_UNDO_BEHIND && !lladd_losers(h->db))
@@ -635,7 +765,7 @@ static bool recovering(struct ll_hashes *h)
 
 bool ll_hash__any_held(const struct ll_hash_table *t)
 {
-    return recovering(t->hashes) ||
+    return ll_hash__recovering(t->hashes) ||
            !ll_operations__nothing_held(&t->hashes->holds);
 }
 
@@ -645,7 +775,7 @@ bool ll_hash__held(const struct ll_hash_table *t, uint64_t hash)
     uint32_t i = hold_index(hash);
     if (!ll_hash__any_held(t))
         return false;
-    if (recovering(t->hashes))
+    if (ll_hash__recovering(t->hashes))
         return true;
     ll_operations__held(&t->hashes->holds, t->root, i / LL_HOLD_CHUNK, NULL, held);
     return held[i % LL_HOLD_CHUNK / 64] >> i % 64 & 1;
@@ -653,7 +783,7 @@ bool ll_hash__held(const struct ll_hash_table *t, uint64_t hash)
 
 bool ll_hash__may_forget(const struct ll_hash_table *t, const struct hb_entry *e)
 {
-    if (!(e->tag & HB_GHOST) || recovering(t->hashes))
+    if (!(e->tag & HB_GHOST) || ll_hash__recovering(t->hashes))
         return false;
     return ll_operations__nothing_held(&t->hashes->holds) ||
            !ll_hash__held(t, ll_hash__of(t, e->key, e->key_len));

@@ -48,6 +48,7 @@ struct ll_hash_table {
     uint32_t destroyed; /* atomic: destroyed, by a transaction that may still roll back */
     uint64_t owner;     /* atomic: struct ll_hash_owner * of the transaction that has it alone,
                          * or 0 */
+    uint64_t changers;  /* atomic: transactions that have not ended and may undo changes by key */
     struct lladd_mutex loading; /* held while the root page is read */
     struct lladd_mutex shape;   /* held by the thread that splits, merges or rebuilds */
     uint64_t splits, merges;    /* atomic */
@@ -70,6 +71,9 @@ struct ll_hash_owner {
     struct ll_hold_owner hold; /* on the keys it has removed */
     struct ll_hash_own *own;
     size_t n_own, cap_own;
+    /* Tables of which it may undo changes by key, the one used last first. */
+    struct ll_hash_table **changed, *one;
+    size_t n_changed, cap_changed; /* cap_changed 0: `changed` is NULL or has the room of `one` */
 };
 
 /* The state of a database. */
@@ -190,13 +194,16 @@ void ll_hash__forget(struct ll_hash_table *);
 /* The transaction's state, created if necessary. */
 int ll_hash__owner(struct lladd_txn *, struct ll_hashes *, struct ll_hash_owner **out);
 /* From now until it ends only this transaction may change the table. LLADD_BUSY: another one has
- * it. */
+ * it, or may still undo a change of it by key. */
 int ll_hash__claim(struct lladd_txn *, struct ll_hash_table *);
 /* The transaction, which has claimed the table, has destroyed it or a part of it since it made this
  * savepoint: calls return LLADD_DESTROYED, until that is taken back. */
 void ll_hash__set_destroyed(struct lladd_txn *, struct ll_hash_table *, lladd_savepoint_id before);
-/* Must the transaction's changes of the table be undone byte by byte? Then claims the table. */
+/* Must the transaction's changes of the table be undone byte by byte? Then claims the table.
+ * Otherwise notes that the transaction changes it. */
 int ll_hash__how(struct lladd_txn *, struct ll_hash_table *, bool *physical);
+/* Are losers still to be rolled back? */
+bool ll_hash__recovering(struct ll_hashes *);
 /* Takes a hold before the transaction removes the key with this hash. */
 int ll_hash__hold(struct lladd_txn *, struct ll_hash_table *, uint64_t hash);
 

@@ -328,6 +328,72 @@ START_TEST(wrong_calls_change_nothing)
 }
 END_TEST
 
+/* Rolling back needs the table: until then no other transaction destroys it. */
+START_TEST(a_table_that_another_transaction_may_roll_back)
+{
+    struct lladd_gid gid = bed_gid("changes");
+    struct lladd_hash *h = make(_i % 2 ? ANY : FIXED);
+    const bool doubt = _i / 2 % 2, by_commit = _i / 4;
+    uint64_t left, n = 0, key = 1, fresh = KEYS + 1;
+    struct lladd_txn *other = bed_begin(&b), *txn;
+    ok(other, lladd_hash_insert(other, h, &fresh, 8, &key, 8));
+    ok(other, lladd_hash_remove(other, h, &key, 8));
+    if (doubt) {
+        ok(other, lladd_prepare(other, &gid));
+        lladd_hash_close(h);
+        bed_crash(&b);
+        ok_db(&b, lladd_hash_open(b.db, root, 0, &h, &b.err));
+    }
+    txn = bed_begin(&b);
+    refuses(txn, LLADD_BUSY, lladd_hash_destroy(txn, root));
+    refuses(txn, LLADD_BUSY, lladd_hash_destroy_some(txn, root, 5, &left));
+    key = 2; /* and it has not been claimed */
+    ok(txn, lladd_hash_remove(txn, h, &key, 8));
+    abort_txn(txn);
+    if (doubt)
+        ok_db(&b, lladd_claim(b.db, &gid, &other, &b.err));
+    if (by_commit)
+        commit(other);
+    else
+        abort_txn(other);
+    ok_db(&b, lladd_hash_count(h, &n, &b.err));
+    ck_assert_uint_eq(n, KEYS);
+    step(5);
+    lladd_hash_close(h);
+}
+END_TEST
+
+START_TEST(a_transaction_that_has_changed_many_tables)
+{
+    enum { TABLES = 11 };
+    struct lladd_hash *h[TABLES];
+    lladd_pageno roots[TABLES];
+    uint64_t key = 7;
+    struct lladd_txn *txn = bed_begin(&b), *other;
+    for (unsigned i = 0; i < TABLES; i++)
+        ok(txn, lladd_hash_create(txn, NULL, &roots[i]));
+    commit(txn);
+    txn = bed_begin(&b);
+    other = bed_begin(&b);
+    for (unsigned i = 0; i < TABLES; i++) {
+        ok_db(&b, lladd_hash_open(b.db, roots[i], 0, &h[i], &b.err));
+        ok(txn, lladd_hash_put(txn, h[i], &key, 8, &key, 8));
+        ok(txn, lladd_hash_put(txn, h[i / 2], &key, 8, &i, sizeof i));
+    }
+    for (unsigned i = 0; i < TABLES; i++)
+        refuses(other, LLADD_BUSY, lladd_hash_destroy(other, roots[i]));
+    if (_i)
+        commit(txn);
+    else
+        abort_txn(txn);
+    for (unsigned i = 0; i < TABLES; i++) {
+        ok(other, lladd_hash_destroy(other, roots[i]));
+        lladd_hash_close(h[i]);
+    }
+    commit(other);
+}
+END_TEST
+
 /* The transaction that has made it destroys it, and thinks better of it. */
 START_TEST(a_table_that_the_transaction_has_made)
 {
@@ -438,6 +504,8 @@ int main(void)
     tcase_add_loop_test(t, a_long_value_goes_in_steps_too, 0, 2);
     tcase_add_loop_test(t, a_step_smaller_than_its_bucket, 0, 2);
     tcase_add_test(t, wrong_calls_change_nothing);
+    tcase_add_loop_test(t, a_table_that_another_transaction_may_roll_back, 0, 8);
+    tcase_add_loop_test(t, a_transaction_that_has_changed_many_tables, 0, 2);
     tcase_add_test(t, a_table_that_the_transaction_has_made);
     tcase_add_loop_test(t, a_table_stays_destroyed_after_a_rollback_to_a_later_savepoint, 0, 2);
     tcase_add_test(t, a_step_that_fails_has_changed_nothing);
