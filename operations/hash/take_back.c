@@ -55,6 +55,9 @@ int ll_hash__take_back(struct lladd_txn *txn, lladd_pageno root, const struct hb
     int rc = ll_hash__find_table(h, root, &t);
     if (rc)
         return lladd_error_set(err, rc, "out of memory for a hash table");
+    /* No other transaction can have destroyed it; if this one has, that is undone by now. */
+    if (lladd_atomic_load32(&t->destroyed))
+        lladd_atomic_store32(&t->destroyed, 0);
     rc = ll_hash__buckets(t, &n, err);
     if (rc)
         return rc;

@@ -363,6 +363,29 @@ START_TEST(a_table_that_another_transaction_may_roll_back)
 }
 END_TEST
 
+/* Undo of the change follows undo of the destruction, and finds the table again. */
+START_TEST(a_transaction_destroys_what_it_has_changed)
+{
+    struct lladd_hash *h = make(_i % 2 ? ANY : FIXED);
+    uint64_t key = 2, left;
+    lladd_savepoint_id sp;
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, lladd_savepoint(txn, &sp));
+    ok(txn, lladd_hash_remove(txn, h, &key, 8));
+    if (_i < 2)
+        ok(txn, lladd_hash_destroy(txn, root));
+    else
+        ok(txn, lladd_hash_destroy_some(txn, root, 10, &left));
+    ok(txn, lladd_rollback_to(txn, sp));
+    has_all(h);
+    ok(txn, lladd_hash_remove(txn, h, &key, 8));
+    ok(txn, lladd_hash_destroy(txn, root));
+    abort_txn(txn);
+    has_all(h);
+    lladd_hash_close(h);
+}
+END_TEST
+
 START_TEST(a_transaction_that_has_changed_many_tables)
 {
     enum { TABLES = 11 };
@@ -505,6 +528,7 @@ int main(void)
     tcase_add_loop_test(t, a_step_smaller_than_its_bucket, 0, 2);
     tcase_add_test(t, wrong_calls_change_nothing);
     tcase_add_loop_test(t, a_table_that_another_transaction_may_roll_back, 0, 8);
+    tcase_add_loop_test(t, a_transaction_destroys_what_it_has_changed, 0, 4);
     tcase_add_loop_test(t, a_transaction_that_has_changed_many_tables, 0, 2);
     tcase_add_test(t, a_table_that_the_transaction_has_made);
     tcase_add_loop_test(t, a_table_stays_destroyed_after_a_rollback_to_a_later_savepoint, 0, 2);
