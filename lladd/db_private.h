@@ -11,7 +11,7 @@
 struct ll_extension_state {
     const struct lladd_extension *ext;
     void *state;
-    bool attached;
+    bool attached, stopped;
 };
 
 struct lladd_db {
@@ -127,5 +127,7 @@ int ll_extensions_fit(const struct lladd_registry *, uint32_t page_size,
 int ll_extensions_attach(struct lladd_db *, const struct lladd_registry *, struct lladd_error *);
 int ll_extensions_create(struct lladd_db *, struct lladd_error *);
 int ll_extensions_recovered(struct lladd_db *, struct lladd_error *);
+/* Ends their threads, once: before anything they use is closed. */
+void ll_extensions_stop(struct lladd_db *);
 void ll_extensions_detach(struct lladd_db *);
 #endif

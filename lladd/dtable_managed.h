@@ -112,8 +112,7 @@ LLADD_API int lladd_managed_create_open(struct lladd_db *, const char *name,
                                         struct lladd_managed **out, struct lladd_error *);
 /** Closes the table. LLADD_BUSY while transactions or cursors use it, or if one in doubt has
  *  written to it; it stays open then. Waits until background work has stopped. Closing the database
- *  closes tables that are still open, if there are no background threads
- *  (lladd_managed_threads). */
+ *  closes tables that are still open. */
 LLADD_API int lladd_managed_close(struct lladd_managed *, struct lladd_error *);
 /** Selects options of a table. */
 enum {
@@ -203,7 +202,7 @@ LLADD_API int lladd_managed_digest(struct lladd_managed *, struct lladd_error *)
 /** Combines the newest `runs` runs, 0: all, now. LLADD_BUSY while a combine is running. */
 LLADD_API int lladd_managed_combine(struct lladd_managed *, uint32_t runs, struct lladd_error *);
 /** Sets the number of background threads that do the work that is due, for all tables of the
- *  handle; 0, the default: none. The thread that closes the database must set it to 0 first.
+ *  handle; 0, the default: none. Closing or killing the handle ends them.
  *  LLADD_NO_THREAD. */
 LLADD_API int lladd_managed_threads(struct lladd_db *, unsigned n, struct lladd_error *);
 

@@ -201,6 +201,16 @@ int ll_extensions_recovered(struct lladd_db *db, struct lladd_error *err)
     return rc;
 }
 
+void ll_extensions_stop(struct lladd_db *db)
+{
+    for (size_t i = db->n_extensions; i > 0; i--) {
+        struct ll_extension_state *s = &db->extensions[i - 1];
+        if (s->attached && !s->stopped && ll_extension_has_stop(s->ext))
+            s->ext->stop(s->ext->ctx, db, s->state);
+        s->stopped = true;
+    }
+}
+
 void ll_extensions_detach(struct lladd_db *db)
 {
     while (db->n_extensions) {

@@ -318,7 +318,8 @@ struct lladd_extension {
     /** Recovery is over, except for the losers that lladd_losers counts; the in-doubt transactions
      *  are known. May run transactions. Nullable */
     int (*recovered)(void *ctx, struct lladd_db *, void *state, struct lladd_error *);
-    /** The handle is being closed; all transactions have ended. Nullable */
+    /** The handle is being closed; all transactions have ended, and pages can no longer be used.
+     *  Nullable */
     void (*detach)(void *ctx, struct lladd_db *, void *state);
     /** Is the page in use? At most one extension may have this: the allocator (BUF-5). Nullable */
     int (*is_allocated)(void *ctx, struct lladd_db *, void *state, lladd_pageno, bool *out,
@@ -326,6 +327,11 @@ struct lladd_extension {
     /** The structures that tools can check, NULL-terminated. Nullable; descriptors of an older
      *  struct_size lack it. */
     const struct lladd_structure *const *structures;
+    /** The handle is about to be closed, by lladd_close, lladd_kill or a failed lladd_open: the
+     *  extension ends its threads that use the handle, which can still be used. Called once, before
+     *  the first `detach`, if `attach` has returned 0. Nullable; descriptors of an older
+     *  struct_size lack it. */
+    void (*stop)(void *ctx, struct lladd_db *, void *state);
 };
 
 /** 0, or LLADD_FORKED in a process that did not open the handle. For calls of an extension that

@@ -302,6 +302,7 @@ static void release(struct lladd_db *db)
     struct ll_env env = core->env;
     struct lladd_device *dev = core->dev;
     bool own = db->own_device;
+    ll_extensions_stop(db);
     ll_background_stop(db);
     if (core->buffer)
         ll_buffer_close(core->buffer);
@@ -748,6 +749,7 @@ int lladd_close(struct lladd_db *db)
         return LLADD_FORKED;
     if (ll_held_pages(db))
         return LLADD_BAD_STATE;
+    ll_extensions_stop(db); /* what its threads have begun may wait for the background */
     ll_background_stop(db);
     int rc = close_clean(db);
     release(db);

@@ -50,5 +50,9 @@ static inline bool ll_extension_has_structures(const struct lladd_extension *e)
     return e->struct_size >= offsetof(struct lladd_extension, structures) + sizeof e->structures &&
            e->structures;
 }
+static inline bool ll_extension_has_stop(const struct lladd_extension *e)
+{
+    return e->struct_size >= offsetof(struct lladd_extension, stop) + sizeof e->stop && e->stop;
+}
 
 #endif

@@ -78,11 +78,17 @@ static int recovered(void *ctx, struct lladd_db *db, void *state, struct lladd_e
 }
 
 /* Also frees what is left of a handle that was killed or poisoned. */
+static void stop(void *ctx, struct lladd_db *db, void *state)
+{
+    (void)ctx;
+    (void)db;
+    ll_managed__threads_stop(state);
+}
+
 static void detach(void *ctx, struct lladd_db *db, void *state)
 {
     struct ll_managed *all = state;
     (void)ctx;
-    ll_managed__threads_stop(all);
     while (all->txns)
         ll_managed__txn_forget(all, all->txns);
     for (struct ll_managed_txn *x = all->free_txns, *next; x; x = next) {
@@ -111,6 +117,7 @@ const struct lladd_extension ll_managed__extension = {
     .attach = attach,
     .recovered = recovered,
     .detach = detach,
+    .stop = stop,
 };
 
 int lladd_managed_register(struct lladd_options *o, struct lladd_error *err)

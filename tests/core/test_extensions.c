@@ -666,6 +666,7 @@ struct life {
     char said[32];
     unsigned n;
     int fails_at; /* a letter */
+    bool crashed; /* the device does nothing any more */
     lladd_pageno page;
 };
 static struct life life;
@@ -714,6 +715,16 @@ static void life_detach(void *ctx, struct lladd_db *db, void *state)
     (void)live('d');
 }
 
+static void life_stop(void *ctx, struct lladd_db *db, void *state)
+{
+    uint64_t value = 0;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    ck_assert_ptr_eq(ctx, state);
+    if (!life.fails_at && !life.crashed) /* the handle can be used */
+        ck_assert_int_eq(cell_read(db, cell_of(life.page, 0), &value, &err), 0);
+    (void)live('s');
+}
+
 static const struct lladd_extension life_extension = {
     .struct_size = sizeof life_extension,
     .name = "test.life",
@@ -723,6 +734,7 @@ static const struct lladd_extension life_extension = {
     .create = life_create,
     .recovered = life_recovered,
     .detach = life_detach,
+    .stop = life_stop,
 };
 
 START_TEST(an_extension_is_attached_created_recovered_and_detached)
@@ -736,12 +748,14 @@ START_TEST(an_extension_is_attached_created_recovered_and_detached)
     static const struct lladd_extension stranger = {.struct_size = sizeof stranger};
     ck_assert_ptr_null(lladd_state(r.db, &stranger));
     rig_reopen(&r);
-    ck_assert_str_eq(life.said, "acrdar");
+    ck_assert_str_eq(life.said, "acrsdar");
+    life.crashed = true;
     rig_crash(&r, &fault_kill);
-    ck_assert_str_eq(life.said, "acrdard");
+    life.crashed = false;
+    ck_assert_str_eq(life.said, "acrsdarsd");
     rig_open(&r);
     rig_close(&r);
-    ck_assert_str_eq(life.said, "acrdardard");
+    ck_assert_str_eq(life.said, "acrsdarsdarsd");
     rig_free(&r);
 }
 END_TEST

@@ -390,6 +390,39 @@ START_TEST(told_of_a_digest)
 }
 END_TEST
 
+/* The handle goes while threads of the library digest and combine: they end before what they use. */
+START_TEST(closed_or_killed_at_work)
+{
+    enum { TIMES = 20, PUTS = 200 };
+    struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
+    bed_init_threads(&b);
+    ok_db(&b, lladd_managed_register(&b.options, &b.err));
+    bed_open(&b);
+    o.rows = 8;
+    tables[0] = shop_table(&b, "one", &o);
+    for (uint32_t i = 0; i < TIMES; i++) {
+        ok_db(&b, lladd_managed_threads(b.db, 2, &b.err));
+        for (uint32_t k = 0; k < PUTS; k++) {
+            struct lladd_txn *txn = bed_begin(&b);
+            ok(txn, put(txn, 0, k, i + 1));
+            commit(txn);
+        }
+        if (i % 2) {
+            bed_close(&b);
+            bed_open(&b);
+        } else {
+            bed_crash(&b);
+        }
+        tables[0] = shop_open(&b, "one");
+        struct lladd_txn *txn = bed_begin(&b);
+        ck_assert_uint_eq(get(txn, 0, PUTS - 1), i + 1);
+        commit(txn);
+    }
+    shop_close(&b, tables[0]);
+    bed_free(&b);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("managed dTables and threads");
@@ -400,6 +433,7 @@ int main(void)
     tcase_add_test(tc, let_go_in_the_end);
     tcase_add_test(tc, one_after_the_other);
     tcase_add_test(tc, told_of_a_digest);
+    tcase_add_test(tc, closed_or_killed_at_work);
     suite_add_tcase(s, tc);
     return bed_run(s);
 }
