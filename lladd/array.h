@@ -33,7 +33,9 @@ LLADD_API uint32_t lladd_array_element_max(const struct lladd_db *);
 LLADD_API int lladd_array_create(struct lladd_txn *, uint32_t size, uint64_t length,
                                  lladd_pageno *root);
 /** Frees all its pages, in the transaction. From then on other calls on it return LLADD_DESTROYED
- *  (until the transaction is rolled back, if it is). No other thread may be using it. */
+ *  (until the transaction is rolled back, if it is). No other thread may be using it, and no other
+ *  transaction that has changed it may be open or in doubt: its rollback would find other things
+ *  on the pages. Nothing checks that (docs/locks.md). */
 LLADD_API int lladd_array_destroy(struct lladd_txn *, lladd_pageno root);
 
 /** Opens a handle; close it before the database. LLADD_WRONG_TYPE if the page is not an array's

@@ -32,7 +32,8 @@ extern "C" {
 /** Makes a blob of these bytes; zeros if `bytes` is NULL. LLADD_TOO_LARGE beyond LLADD_BLOB_MAX. */
 LLADD_API int lladd_blob_create(struct lladd_txn *, const void *bytes, uint64_t len,
                                 lladd_pageno *root);
-/** Destroys the blob; its pages are freed when the commit is durable. */
+/** Destroys the blob; its pages are freed when the commit is durable. No other transaction that has
+ *  changed it may be open or in doubt; nothing checks that (docs/locks.md). */
 LLADD_API int lladd_blob_destroy(struct lladd_txn *, lladd_pageno root);
 /** Replaces bytes [offset, offset + len); bytes beyond the end are appended. LLADD_OUT_OF_RANGE if
  *  offset is beyond the end. */

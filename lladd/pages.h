@@ -40,7 +40,8 @@ enum lladd_page_use {
  *  changed. */
 LLADD_API int lladd_page_alloc(struct lladd_txn *, lladd_pageno *out);
 /** Frees a page. LLADD_OUT_OF_RANGE if it is not allocated (or freed already), LLADD_WRONG_TYPE for
- *  the root page, an allocation map, or a page of a raw extent. */
+ *  the root page, an allocation map, or a page of a raw extent. As for lladd_extent_free, no other
+ *  transaction that has changed the page may be open or in doubt. */
 LLADD_API int lladd_page_free(struct lladd_txn *, lladd_pageno);
 /** Makes an allocated page an empty one of `page_type`: runs the registered operation
  *  "<page_type>.format" (any version) without arguments. LLADD_NOT_FOUND if there is none. Rolling
@@ -67,7 +68,8 @@ enum {
 LLADD_API int lladd_extent_alloc(struct lladd_txn *, uint64_t n, unsigned flags,
                                  lladd_pageno *first);
 /** Frees an extent or a contiguous part of one. All of it must be allocated and of one kind;
- *  otherwise LLADD_OUT_OF_RANGE or LLADD_WRONG_TYPE, and nothing has changed. */
+ *  otherwise LLADD_OUT_OF_RANGE or LLADD_WRONG_TYPE, and nothing has changed. No other transaction
+ *  that has changed the pages may be open or in doubt; nothing checks that (docs/locks.md). */
 LLADD_API int lladd_extent_free(struct lladd_txn *, lladd_pageno first, uint64_t n);
 /** The longest extent this database can hold: the pages one allocation map covers, less one
  *  (16127 pages of 4 KiB, 261,887 pages of 64 KiB). */
@@ -96,7 +98,8 @@ struct lladd_region {
 LLADD_API int lladd_region_create(struct lladd_txn *, uint64_t pages, unsigned kind, uint64_t tag,
                                   lladd_pageno *first);
 /** Frees the whole region. LLADD_NOT_FOUND if the page is not the first one of a region. Two
- *  transactions must not destroy the same region. */
+ *  transactions must not destroy the same region; as for lladd_extent_free, no other one that has
+ *  changed its pages may be open or in doubt. */
 LLADD_API int lladd_region_destroy(struct lladd_txn *, lladd_pageno first);
 /** The region that begins with this page, uncommitted ones included; LLADD_NOT_FOUND if there is
  *  none. Reads one page. */

@@ -146,7 +146,8 @@ LLADD_API bool lladd_fixed_record(struct lladd_view, uint32_t slot, struct lladd
 
 /** Makes an empty heap; its id is its first page. Remember it, for instance with lladd_root_set. */
 LLADD_API int lladd_heap_create(struct lladd_txn *, lladd_pageno *heap);
-/** Frees all pages of a heap that nobody else uses any more. */
+/** Frees all pages of a heap that nobody else uses any more. No other transaction that has changed
+ *  its records may be open or in doubt; nothing checks that (docs/locks.md). */
 LLADD_API int lladd_heap_destroy(struct lladd_txn *, lladd_pageno heap);
 /** Longest record a heap stores: 4024 bytes with pages of 4 KiB. */
 LLADD_API uint32_t lladd_heap_max(uint32_t page_size);
