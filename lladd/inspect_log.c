@@ -606,6 +606,7 @@ static const struct lladd_field *own_fields(unsigned kind)
     case LL_REC_IMAGE:
         return image_fields;
     case LL_REC_ACTION_END:
+    case LL_REC_CLR_END:
         return action_fields;
     case LL_REC_PREPARE_BLOB:
         return blob_fields;

@@ -43,8 +43,9 @@ static int64_t undo_change(const struct ll_core *core, const struct ll_record *r
         gone = ll_record_bound(0, rec->undo.len);
     if (rec->kind == LL_REC_CLR_END) {
         struct ll_name *n = ll_catalogue_by_number((struct ll_core *)(uintptr_t)core, rec->op);
-        /* Earlier versions do not say how long the undo bytes were: then too little is gone. */
-        size_t undo_len = rec->redo.len == LL_CLR_END_BYTES ? lladd_get32(rec->redo.data) : 0;
+        /* Of an earlier version; the first ones do not say how long the undo bytes were. */
+        size_t undo_len =
+            rec->redo.len == LL_CLR_END_BYTES_BEFORE ? lladd_get32(rec->redo.data) : 0;
         gone = n && n->desc ? ll_undo_need_op(n->desc, undo_len) : 0;
     }
     return (int64_t)ll_undo_need(core, rec) - (int64_t)gone;
@@ -56,16 +57,26 @@ static uint64_t changed_by(uint64_t used, int64_t change)
     return change < 0 && used < (uint64_t)-change ? 0 : used + (uint64_t)change;
 }
 
+/* These records state what is set aside: the end of a top action what was when it began, the end of
+ * a compensation what is after it. What was logged in between is never undone, whatever it adds. */
+static bool states_undo_used(const struct ll_record *rec)
+{
+    return rec->kind == LL_REC_ACTION_END ||
+           (rec->kind == LL_REC_CLR_END && rec->redo.len == LL_CLR_END_BYTES);
+}
+
 static int set_undo_used(struct lladd_txn *txn, const struct ll_core *core,
                          const struct ll_record *rec, struct lladd_error *err)
 {
-    if (rec->kind == LL_REC_ACTION_END) {
-        /* Its eight redo bytes say what was needed when the action began. */
+    if (states_undo_used(rec)) {
         if (rec->redo.len != 8 || lladd_get64(rec->redo.data) > UNDO_MAX)
             return ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn,
-                               "LSN %llu: the end of a top action makes no sense",
-                               (unsigned long long)rec->lsn.v);
-        txn->undo_used = lladd_get64(rec->redo.data) + ll_undo_need(core, rec);
+                               "LSN %llu: the end of a %s has no valid undo reserve",
+                               (unsigned long long)rec->lsn.v,
+                               rec->kind == LL_REC_CLR_END ? "compensation" : "top action");
+        txn->undo_used = lladd_get64(rec->redo.data);
+        if (rec->kind == LL_REC_ACTION_END)
+            txn->undo_used += ll_undo_need(core, rec);
         return 0;
     }
     txn->undo_used = changed_by(txn->undo_used, undo_change(core, rec));
@@ -134,7 +145,7 @@ static int see_txn_record(struct ll_analysis *a, const struct ll_record *rec,
         txn->undo_next = rec->lsn;
     }
     rc = set_undo_used(txn, a->core, rec, err);
-    if (!rc && rec->kind == LL_REC_ACTION_END && !a->data_seen &&
+    if (!rc && states_undo_used(rec) && !a->data_seen &&
         ll_map_put(&a->known, rec->txn.v, 1))
         rc = ll_fail(err, LLADD_NO_MEMORY, "out of memory in analysis");
     if (!rc && rec->kind == LL_REC_PREPARE)
@@ -152,7 +163,7 @@ static int take_undo_used(struct ll_analysis *a, struct lladd_txn *txn, uint64_t
     struct ll_log_cursor *cursor = NULL;
     struct ll_record rec;
     if (ll_map_find(&a->known, txn->id.v))
-        return 0; /* the end of a top action has said it all */
+        return 0; /* a record has stated it */
     if (last < txn->last.v && ll_log_cursor_open(a->core->log, &cursor))
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory in analysis");
     int64_t since = 0;

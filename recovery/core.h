@@ -526,8 +526,10 @@ static inline void ll_txn_set_undo_used(struct lladd_txn *txn, uint64_t bytes)
     lladd_atomic_store64_relaxed(&txn->undo_used, bytes);
 }
 
-/* Of a CLR_END: u32 length of the undo bytes that it has taken back. */
-#define LL_CLR_END_BYTES 4u
+/* Of a CLR_END: u64 bytes that are set aside for the transaction's undo after it. Earlier versions
+ * wrote four bytes, the length of the undo bytes that are no longer needed. */
+#define LL_CLR_END_BYTES 8u
+#define LL_CLR_END_BYTES_BEFORE 4u
 
 /* What every transaction that wrote something needs besides: its END record. */
 uint64_t ll_undo_need_base(void);

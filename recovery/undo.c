@@ -65,11 +65,16 @@ static int step_credit(struct lladd_txn *txn, size_t bytes)
     return ll_log_credit_reserved(txn->core->log, &txn->credit, bytes, &txn->err);
 }
 
-static void step_done(struct lladd_txn *txn, const struct ll_record *rec)
+/* What was set aside for the undo of the record. */
+static uint64_t no_longer_needed(const struct lladd_txn *txn, const struct ll_record *rec)
 {
     uint64_t need = ll_undo_need(txn->core, rec);
-    if (need > txn->undo_used)
-        need = txn->undo_used;
+    return need < txn->undo_used ? need : txn->undo_used;
+}
+
+static void step_done(struct lladd_txn *txn, const struct ll_record *rec)
+{
+    uint64_t need = no_longer_needed(txn, rec);
     /* After the compensation was appended, also for who has a look (ll_txn_glance). */
     lladd_atomic_store64(&txn->undo_used, txn->undo_used - need);
     ll_log_undo_release(txn->core->log, need);
@@ -216,13 +221,13 @@ static int undo_logical(struct lladd_txn *txn, struct ll_name *name, const struc
         rc = step_credit(txn, ll_record_bound(LL_CLR_END_BYTES, 0));
     if (rc)
         return rc;
-    unsigned char taken_back[LL_CLR_END_BYTES];
-    lladd_put32(taken_back, (uint32_t)len);
+    unsigned char left[LL_CLR_END_BYTES];
+    lladd_put64(left, txn->undo_used - no_longer_needed(txn, rec));
     struct ll_record end = {.kind = LL_REC_CLR_END,
                             .page = LLADD_NO_PAGE,
                             .op = name->number,
                             .undo_next = undo_next,
-                            .redo = lladd_span_of(taken_back, sizeof taken_back)};
+                            .redo = lladd_span_of(left, sizeof left)};
     if (LLADD_PLANTED(LLADD_BUG_CLR_END))
         end.undo_next = rec->lsn;
     ll_txn_append(txn, &end, &undo_next);

@@ -333,7 +333,7 @@ class Meaning:
         need(r.page is not None and not r.redo, f"clr {r.lsn}")
 
     def see_3(self, r):
-        need(len(r.redo) in (0, 4) and not r.undo, f"clr-end {r.lsn}")
+        need(len(r.redo) in (0, 4, 8) and not r.undo, f"clr-end {r.lsn}")
 
     def see_5(self, r):
         need(len(r.redo) == 8, f"action-end {r.lsn}")

@@ -183,6 +183,59 @@ START_TEST(a_row_that_knows_a_part_of_what_was_met)
 }
 END_TEST
 
+/* What a compensation logged adds nothing once it has ended. */
+START_TEST(the_end_of_a_compensation_states_what_is_set_aside)
+{
+    begin_case();
+    checkpoint_record(LL_REC_CHECKPOINT_BEGIN);
+    uint64_t one = its_undo_only();
+    lladd_lsn next = last.lsn;
+    row(&last, BEFORE + one);
+    (void)its_undo_only();
+    unsigned char b[LL_CLR_END_BYTES];
+    lladd_put64(b, BEFORE + one);
+    its((struct ll_record){.kind = LL_REC_CLR_END,
+                           .op = forge_number(&f, "test.transfer"),
+                           .undo_next = next,
+                           .redo = lladd_span_of(b, sizeof b)});
+    its_prepare();
+    expect_set_aside(BEFORE + one);
+}
+END_TEST
+
+/* Transfers, of which as many are rolled back again; the compensation of each changes two cells,
+ * and each change has undo bytes. Returns what recovery sets aside for the rest. */
+static uint64_t set_aside_for(unsigned transfers, unsigned rolled_back)
+{
+    rig_init(&r, 0);
+    rig_open(&r);
+    lladd_pageno page = rig_page(&r);
+    struct lladd_txn *txn = rig_begin(&r);
+    lladd_savepoint_id sp;
+    for (unsigned i = 0; i < transfers; i++)
+        ok(txn, cells_transfer(txn, cell_of(page, 1), cell_of(page, 2), 1));
+    ok(txn, lladd_savepoint(txn, &sp));
+    for (unsigned i = 0; i < rolled_back; i++)
+        ok(txn, cells_transfer(txn, cell_of(page, 1), cell_of(page, 2), 1));
+    ok(txn, lladd_rollback_to(txn, sp));
+    struct lladd_gid gid = gid_of("t");
+    ok(txn, lladd_prepare(txn, &gid));
+    rig_crash(&r, &fault_power);
+    rig_open(&r);
+    uint64_t before = rig_stats(&r).undo_reserved;
+    ok_db(&r, lladd_claim(r.db, &gid, &txn, &r.err));
+    done(lladd_commit(txn));
+    uint64_t after = rig_stats(&r).undo_reserved;
+    rig_free(&r);
+    return before - after;
+}
+
+START_TEST(a_rollback_needs_no_undo_reserve_afterwards)
+{
+    ck_assert_uint_eq(set_aside_for(5, 40), set_aside_for(5, 0));
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("analysis");
@@ -193,6 +246,8 @@ int main(void)
     tcase_add_test(tc, a_row_that_knows_all_that_was_met);
     tcase_add_test(tc, a_row_that_knows_nothing_of_what_was_met);
     tcase_add_test(tc, a_row_that_knows_a_part_of_what_was_met);
+    tcase_add_test(tc, the_end_of_a_compensation_states_what_is_set_aside);
+    tcase_add_test(tc, a_rollback_needs_no_undo_reserve_afterwards);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);
