@@ -445,6 +445,7 @@ static int look(struct judging *j)
 {
     struct lladd_sim *sim = j->sim;
     struct lladd_error err = LLADD_ERROR_INIT;
+    char undone[130];
     int rc = j->verdict->code = lladd_in_doubt(j->db, see_doubt, j, &err);
     if (!rc)
         rc = j->verdict->code = lladd_heuristics(j->db, see_outcome, j, &err);
@@ -464,10 +465,11 @@ static int look(struct judging *j)
         return rc;
     rc = sim->subject.check ? sim->subject.check(sim->subject.ctx, j->db, &err) : 0;
     j->verdict->code = rc;
-    if (rc)
-        return ll_sim_object(j->verdict, LLADD_SIM_O_CHECK, "%s: %s", lladd_code_name(rc),
-                             why(j, rc, &err));
-    return 0;
+    if (!rc)
+        return 0;
+    ll_sim_cover_undone(&sim->cover, undone, sizeof undone);
+    return ll_sim_object(j->verdict, LLADD_SIM_O_CHECK, "%s: %s%s", lladd_code_name(rc),
+                         why(j, rc, &err), undone);
 }
 
 int ll_sim_judge_open(struct lladd_sim *sim, struct ll_sim_run *run, struct lladd_db *db,

@@ -438,6 +438,21 @@ static int close_workload(struct lladd_sim *sim, struct lladd_db *db, const char
     return 0;
 }
 
+/* Says which callback was the last one before a failure, unless the message names an operation.
+ * After an undo it says nothing: the subject has rolled back, and the callback is not the one that
+ * failed. With threads, a replay may differ. */
+static const char *with_last(const struct lladd_sim *sim, int rc, struct lladd_error *err)
+{
+    const struct lladd_dst *d = &sim->dst;
+    struct lladd_error own = *err;
+    bool says = d->op && !sim->crossing && strcmp(d->callback, "undo") != 0 &&
+                strcmp(d->callback, "compensate") != 0;
+    if (says && !strstr(own.message, "operation \"") && !strstr(own.message, d->op))
+        (void)lladd_error_set(err, rc, "%s; the last callback was %s of \"%s\"", own.message,
+                              d->callback, d->op);
+    return err->message;
+}
+
 static int run_set_up(struct lladd_sim *sim, struct lladd_error *err)
 {
     struct ll_sim_run run;
@@ -452,8 +467,9 @@ static int run_set_up(struct lladd_sim *sim, struct lladd_error *err)
         rc = sim->subject.setup(sim->subject.ctx, db, err);
     if (rc) {
         struct lladd_error own = *err;
-        const char *why = ll_sim_explain(sim, db, rc, &own);
-        (void)lladd_error_set(err, rc, "the subject's setup failed: %s", why);
+        (void)ll_sim_explain(sim, db, rc, &own);
+        (void)lladd_error_set(err, rc, "the subject's setup failed: %s",
+                              with_last(sim, rc, &own));
         lladd_kill(db);
         return rc;
     }
@@ -583,6 +599,8 @@ int ll_sim_record_run(struct lladd_sim *sim, struct lladd_error *err)
                              "one that is over");
     if (rc || sim->workload.failed) {
         (void)ll_sim_explain(sim, db, rc, err);
+        if (rc)
+            (void)with_last(sim, rc, err);
         if (db)
             lladd_kill(db);
         return rc ? rc : sim->workload.failed;

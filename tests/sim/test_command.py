@@ -151,7 +151,8 @@ class Bad(unittest.TestCase):
         code, out, _ = run(of("check-speechless"))
         self.assertEqual(code, 1)
         self.assertRegex(out, r'O3 check objects: LLADD_BAD_STATE: .+; no message was given, and '
-                         r'the last callback was (redo|undo|prepare) of "[a-z.]+"\n')
+                         r'the last callback was (redo|undo|prepare) of "[a-z.]+"; '
+                         r'undone: toy\.add\n')
 
     def test_a_setup_that_fails(self):
         """A failing workload is reported by name, in every mode."""
@@ -205,7 +206,8 @@ class Bad(unittest.TestCase):
                    "O14 determinism objects: LLADD_BUG: the workload is not deterministic")
 
     def test_one_that_fails(self):
-        self.found("fails", "O16 workload objects: ")
+        self.found("fails", "O16 workload objects: LLADD_BUSY: the toy does not want to; the last "
+                   'callback was redo of "lladd.root.put"')
 
     def test_the_others_have_their_turn(self):
         with tempfile.TemporaryDirectory() as folder:
