@@ -329,8 +329,9 @@ LLADD_API int lladd_update_page(struct lladd_txn *, lladd_op_id, struct lladd_pa
  *  While the thread holds the credit it must wait for nothing but pages: not for mutexes, locks or
  *  other threads, nor for credit of another transaction, because any of them may be waiting for
  *  this credit. (Debug builds stop such a thread.) The transaction's next update, record or end
- *  releases the credit. Asking for 0 releases it too, also under a latch; do that on error paths.
- *  Unused credit stays with the transaction, or is returned when log space is scarce. */
+ *  releases the credit. Asking for 0, of any registered operation, releases all of it too, also
+ *  under a latch; do that on error paths. Unused credit stays with the transaction, or is returned
+ *  when log space is scarce. */
 LLADD_API int lladd_log_credit(struct lladd_txn *, lladd_op_id, unsigned count);
 
 #define LLADD_NO_OP UINT32_MAX

@@ -117,7 +117,7 @@ struct lladd_op {
     /** Do these redo or undo bytes fit this page? Called before every redo and undo of stored bytes
      *  (OP-7). If it returns true, redo and undo must not read or write outside the page, whatever
      *  the bytes are. NULL only for operations without a page. For logical undo bytes `page.bytes`
-     *  is NULL. */
+     *  is NULL; for an operation that formats, the page's body is zeros. */
     bool (*validate)(struct lladd_view page, enum lladd_span_kind kind, struct lladd_span bytes);
     /** Changes one page according to the logged bytes; cannot fail; a pure function of both (OP-1,
      *  OP-4). It is also the forward operation. */
@@ -128,8 +128,8 @@ struct lladd_op {
      *  a crash interrupts it, it is rolled back and run again. A top action that it closed with
      *  LLADD_NO_OP is not rolled back then, so such an action must be idempotent. */
     int (*compensate)(void *ctx, struct lladd_txn *txn, struct lladd_span undo);
-    uint32_t undo_log_max;   /**< LOGICAL: most log bytes compensate writes (payload plus 128 a
-                                  record) */
+    uint32_t undo_log_max;   /**< LOGICAL: most log bytes compensate writes (redo and undo bytes and
+                                  128 a record; page images do not count) */
     uint32_t undo_pages_max; /**< LOGICAL: most pages it fixes at a time */
     /** Invariant; debug builds and verify. Nullable */
     bool (*check)(struct lladd_view page);

@@ -64,7 +64,8 @@ struct lladd_sim_subject {
      *  Nullable */
     int (*configure)(void *ctx, struct lladd_options *, struct lladd_error *);
     /** Makes what the workload works on; before the first crash, once. May note page numbers and
-     *  the like in ctx. Nullable */
+     *  the like in ctx. If it fails, it fills *err in, also from lladd_txn_error; it need not end
+     *  its transaction. Nullable */
     int (*setup)(void *ctx, struct lladd_db *, struct lladd_error *);
     /** The workload. Its transactions go through the calls below, so that the simulator knows what
      *  was promised. Deterministic; leaves no transaction open that it wants rolled back or
@@ -78,7 +79,8 @@ struct lladd_sim_subject {
      *  and the contents are then compared with nothing. */
     size_t model_size;
     void (*model_init)(void *ctx, void *model); /**< as setup leaves the database. Nullable */
-    /** Does what a noted step of a transaction does (lladd_sim_note). */
+    /** Does what a noted step of a transaction does (lladd_sim_note). Called for transactions in
+     *  the order of their commits, for the notes of one in the order they were given. */
     void (*model_apply)(void *ctx, void *model, struct lladd_span note);
     /** Writes what `dump` is to write of a database with these contents. */
     int (*model_dump)(void *ctx, const void *model, struct lladd_sink *);
