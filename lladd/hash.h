@@ -73,8 +73,8 @@ LLADD_API int lladd_hash_create(struct lladd_txn *, const struct lladd_hash_opti
 /** Frees all its pages and blobs, in the transaction. From then on other calls return
  *  LLADD_DESTROYED (until the transaction is rolled back, if it is). No other thread may use the
  *  table. LLADD_BUSY while another transaction that is open or in doubt has changed the table: its
- *  rollback needs it; also while lladd_losers is not 0. Reads every bucket; lladd_hash_destroy_some destroys a large table in parts, and this
- *  call can finish what it began. */
+ *  rollback needs it; also while lladd_losers is not 0. Reads every bucket; lladd_hash_destroy_some
+ *  destroys a large table in parts, and this call can finish what it began. */
 LLADD_API int lladd_hash_destroy(struct lladd_txn *, lladd_pageno root);
 /** Frees about `pages` of its pages (1 or more; else LLADD_BAD_ARGUMENT), in the transaction. A
  *  program calls it in one transaction after the other, until *left is 0 and the table is gone.

@@ -390,7 +390,8 @@ START_TEST(told_of_a_digest)
 }
 END_TEST
 
-/* The handle goes while threads of the library digest and combine: they end before what they use. */
+/* The handle goes while threads of the library digest and combine: they end before what they
+ * use. */
 START_TEST(closed_or_killed_at_work)
 {
     enum { TIMES = 20, PUTS = 200 };

@@ -665,50 +665,6 @@ START_TEST(what_is_in_doubt_keeps_what_it_removed)
 }
 END_TEST
 
-/* What a prepare record cannot contain: it is cut off, or names more tables than it has. */
-START_TEST(a_prepare_record_that_makes_no_sense)
-{
-    const struct lladd_participant *p = ll_hash__extension.participants[0];
-    make(8, 8);
-    for (size_t len = 0; len <= 20; len++) {
-        struct lladd_txn *txn = bed_begin(&b);
-        unsigned char bytes[20] = {len < 16 ? 1 : 0};
-        unsigned char *blob = exact(bytes, len);
-        refuses(txn, LLADD_BAD_RECORD, p->in_doubt(p->ctx, txn, lladd_span_of(blob, len)));
-        free(blob);
-        abort_txn(txn);
-    }
-    for (size_t len = 8; len < 48; len++) {
-        struct lladd_txn *txn = bed_begin(&b);
-        unsigned char bytes[48] = {0};
-        lladd_put64(bytes, UINT64_MAX);
-        lladd_put64(bytes + 8, 1);
-        lladd_put64(bytes + 16, len % 2 ? UINT64_MAX : 2);
-        unsigned char *blob = exact(bytes, len);
-        refuses(txn, LLADD_BAD_RECORD, p->in_doubt(p->ctx, txn, lladd_span_of(blob, len)));
-        free(blob);
-        abort_txn(txn);
-    }
-}
-END_TEST
-
-/* Of a version that did not write which tables a transaction has changed. */
-START_TEST(an_older_prepare_record)
-{
-    const struct lladd_participant *p = ll_hash__extension.participants[0];
-    unsigned char blob[16];
-    make(8, 8);
-    lladd_put64(blob, 1);
-    lladd_put64(blob + 8, root.v);
-    struct lladd_txn *txn = bed_begin(&b), *other = bed_begin(&b);
-    ok(txn, p->in_doubt(p->ctx, txn, lladd_span_of(blob, sizeof blob)));
-    refuses(other, LLADD_BUSY, insert(other, 1, 1));
-    abort_txn(txn);
-    ok(other, insert(other, 1, 1));
-    commit(other);
-}
-END_TEST
-
 /* ---- many, and looking ----------------------------------------------------------------------- */
 
 static int see(void *ctx, struct lladd_span value)
@@ -932,8 +888,6 @@ int main(void)
     tcase_add_loop_test(t, what_is_set_aside_is_what_a_rollback_writes, 0, 8);
     tcase_add_test(t, one_transaction_at_a_time_with_physical_undo);
     tcase_add_test(t, what_is_in_doubt_keeps_what_it_removed);
-    tcase_add_test(t, a_prepare_record_that_makes_no_sense);
-    tcase_add_test(t, an_older_prepare_record);
     tcase_add_test(t, many_at_a_time);
     tcase_add_test(t, many_are_inserted_as_if_one_by_one);
     tcase_add_test(t, many_are_inserted_with_physical_undo);

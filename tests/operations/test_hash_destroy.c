@@ -2,6 +2,8 @@
 /* Hash tables that are destroyed in steps. */
 #include "bed.h"
 
+#include "operations/hash/table.h"
+
 #include <lladd/blob.h>
 #include <lladd/hash.h>
 
@@ -489,6 +491,53 @@ START_TEST(a_table_stays_destroyed_after_a_rollback_to_a_later_savepoint)
 }
 END_TEST
 
+/* ---- transactions in doubt ------------------------------------------------------------------- */
+
+/* What a prepare record cannot contain: it is cut off, or names more tables than it has. */
+START_TEST(a_prepare_record_that_makes_no_sense)
+{
+    const struct lladd_participant *p = ll_hash__extension.participants[0];
+    for (size_t len = 0; len <= 20; len++) {
+        struct lladd_txn *txn = bed_begin(&b);
+        unsigned char bytes[20] = {len < 16 ? 1 : 0};
+        unsigned char *blob = exact(bytes, len);
+        refuses(txn, LLADD_BAD_RECORD, p->in_doubt(p->ctx, txn, lladd_span_of(blob, len)));
+        free(blob);
+        abort_txn(txn);
+    }
+    for (size_t len = 8; len < 48; len++) {
+        struct lladd_txn *txn = bed_begin(&b);
+        unsigned char bytes[48] = {0};
+        lladd_put64(bytes, UINT64_MAX);
+        lladd_put64(bytes + 8, 1);
+        lladd_put64(bytes + 16, len % 2 ? UINT64_MAX : 2);
+        unsigned char *blob = exact(bytes, len);
+        refuses(txn, LLADD_BAD_RECORD, p->in_doubt(p->ctx, txn, lladd_span_of(blob, len)));
+        free(blob);
+        abort_txn(txn);
+    }
+}
+END_TEST
+
+/* Of a version that did not write which tables a transaction has changed. */
+START_TEST(an_older_prepare_record)
+{
+    const struct lladd_participant *p = ll_hash__extension.participants[0];
+    unsigned char blob[16];
+    struct lladd_hash *h = make(FIXED);
+    uint64_t key = KEYS + 1;
+    lladd_put64(blob, 1);
+    lladd_put64(blob + 8, root.v);
+    struct lladd_txn *txn = bed_begin(&b), *other = bed_begin(&b);
+    ok(txn, p->in_doubt(p->ctx, txn, lladd_span_of(blob, sizeof blob)));
+    refuses(other, LLADD_BUSY, lladd_hash_insert(other, h, &key, 8, &key, 8));
+    abort_txn(txn);
+    ok(other, lladd_hash_insert(other, h, &key, 8, &key, 8));
+    commit(other);
+    lladd_hash_close(h);
+}
+END_TEST
+
 /* ---- failures -------------------------------------------------------------------------------- */
 
 /* The n-th allocation fails: the step has changed nothing, and the next one goes on. */
@@ -532,6 +581,8 @@ int main(void)
     tcase_add_loop_test(t, a_transaction_that_has_changed_many_tables, 0, 2);
     tcase_add_test(t, a_table_that_the_transaction_has_made);
     tcase_add_loop_test(t, a_table_stays_destroyed_after_a_rollback_to_a_later_savepoint, 0, 2);
+    tcase_add_test(t, a_prepare_record_that_makes_no_sense);
+    tcase_add_test(t, an_older_prepare_record);
     tcase_add_test(t, a_step_that_fails_has_changed_nothing);
     suite_add_tcase(s, t);
     return bed_run(s);
