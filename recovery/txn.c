@@ -421,6 +421,9 @@ int ll_txn_log_commit(struct lladd_txn *txn, struct lladd_span outcome, lladd_ls
             p->logged(p->ctx, txn->joined[i].state, rec.lsn);
     }
     enqueue_txn(txn, rec.lsn, later, n_later);
+    /* A class may now give up log that it needed at the last checkpoints. */
+    if (LL_UNLIKELY(txn->frees_log && !txn->system))
+        lladd_atomic_store32(&core->in_vain, 0);
     lladd_atomic_store64(&t->visible, rec.lsn.v);
     lladd_atomic_store64_relaxed(&t->committed, t->committed + 1);
     lladd_mutex_unlock(&t->commit);
@@ -584,8 +587,8 @@ struct lladd_txn *ll_txns_next(const struct lladd_txn *txn)
 }
 
 /* Each load comes before the next one. A life that has begun is FREE until all else is set. */
-/* What is set aside for undo was so while `last` was the newest record, or counts one record more: it
- * grows before a record is appended, and shrinks after one was. */
+/* What is set aside for undo was so while `last` was the newest record, or counts one record more:
+ * it grows before a record is appended, and shrinks after one was. */
 void ll_txn_glance(const struct lladd_txn *txn, struct ll_txn_glance *out)
 {
     uint64_t life;
