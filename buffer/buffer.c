@@ -36,7 +36,7 @@
  *   API-1  A call that fails for lack of memory, frames or space has changed nothing.
  *
  * On disk. Page n of the file is the bytes from n * page_size on; page_format.h has the header and
- * dwb.c the double-write area.
+ * double_write.c the double-write area.
  *
  * Threads. All functions but open, start and close may be called from any thread at any time. A
  * caller that fixes several pages chooses a deadlock-free order. One thread of this layer writes
@@ -44,8 +44,8 @@
  * ll_buffer_step does.
  *
  * The files: buffer.c opens, closes and serves hits; load.c misses and evicts; slots.c keeps the
- * budget; dirty.c is the dirty page table; writeback.c writes; written.c records the page LSNs of
- * writes; file.c has the operations that bypass the cache.
+ * budget; dirty.c is the dirty page table; writeback.c writes; write_history.c records the page
+ * LSNs of writes; file.c has the operations that bypass the cache.
  */
 #include "buffer/buffer_private.h"
 #include "util/held.h"

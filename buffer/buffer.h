@@ -4,7 +4,7 @@
 /* Interface of the buffer manager: the pages of one file, cached within a byte budget.
  * STEAL/NO-FORCE, protected by a write-ahead-log gate. It knows the log only as the functions of
  * the gate (BUF-1). */
-#include <lladd/glance.h>
+#include <lladd/optimistic.h>
 
 #include "buffer/page_format.h"
 #include "util/env.h"
@@ -152,7 +152,7 @@ void ll_buffer_touch(const struct ll_buffer *, lladd_pageno, uint32_t offset);
  * and the last. */
 void ll_buffer_touch_span(const struct ll_buffer *, lladd_pageno, uint32_t offset, uint32_t len);
 void ll_buffer_prefetch(struct ll_buffer *, lladd_pageno first, uint64_t n);
-/* Optimistic reads: see lladd/glance.h. */
+/* Optimistic reads: see lladd/optimistic.h. */
 bool ll_buffer_glance(const struct ll_buffer *, lladd_pageno, struct lladd_glance *out);
 bool ll_buffer_glanced(const struct lladd_glance *);
 /* Bulk access for extents, without the cache. Whole pages; `bytes` are written as they are, with

@@ -185,7 +185,7 @@ struct ll_buffer {
     unsigned char *dwb_scratch; /* two pages */
     uint32_t dwb_checked;       /* 1: open, and nothing is left to restore */
 
-    /* Page LSNs of the last writes (written.c). */
+    /* Page LSNs of the last writes (write_history.c). */
     uint64_t lines;      /* address of the table; 0: not allocated yet */
     uint64_t line_count;
 
@@ -437,7 +437,7 @@ int ll_buffer__sync(struct ll_buffer *, struct lladd_error *);
 void ll_buffer__wake_writer(struct ll_buffer *);
 void ll_buffer__stop_writer(struct ll_buffer *);
 
-/* ---- dwb.c ---- */
+/* ---- double_write.c ---- */
 
 /* Creates the file. Durable after the file and its directory are synced. */
 int ll_buffer__dwb_create(struct ll_buffer *, struct lladd_error *);
@@ -449,7 +449,7 @@ int ll_buffer__dwb_close(struct ll_buffer *);
 /* Called before any page is written: restores what an earlier open left in the area. */
 int ll_buffer__dwb_ready(struct ll_buffer *, struct lladd_error *);
 
-/* ---- written.c ---- */
+/* ---- write_history.c ---- */
 
 /* The bytes it takes from the budget. */
 uint64_t ll_buffer__written_bytes(const struct ll_buffer_config *);

@@ -6,8 +6,8 @@
  * or one written to the wrong place, fails as surely as one with a flipped bit. The number is in
  * the header as well, so that the message can say which page it is. A page of zeros was never
  * formatted and has no checksum. A page that is valid in itself must also be the newest version:
- * not older than its last write (written.c), nor newer than the log. A page newer than the log
- * proves that something acknowledged may be lost; it is not repaired.
+ * not older than its last write (write_history.c), nor newer than the log. A page newer than the
+ * log proves that something acknowledged may be lost; it is not repaired.
  */
 #include "buffer/buffer_private.h"
 #include "util/crc32c.h"

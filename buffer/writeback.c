@@ -11,7 +11,8 @@
  *   gate      force the log up to the newest page LSN among the copies, and tell the gate that
  *             pages up to it will be written.
  *   write     neighbouring pages in one call; first those for the double-write area.
- *   done      record the page LSNs (written.c), mark the entries in flight as written, clear the
+ *   done      record the page LSNs (write_history.c), mark the entries in flight as written, clear
+ *   the
  *             COPIED bits, wake the sleepers.
  *
  * COPIED prevents eviction of the frame (a reader would get the old page from the disk) and a

@@ -47,9 +47,9 @@ endfunction()
 
 # ll_layer(NAME log [SOURCES <glob>...] [MAY_USE util io] [MAY_USE_FACE operations] [LIBS ...]
 #          [SUBFOLDERS])
-# Makes the object library ll_<name> out of <name>/*.c (and <name>/*/*.c with SUBFOLDERS), and
-# ll_<name>_dst out of the same with LLADD_DST defined (<lladd/dst.h>), and for LLADD_INSTALL_DEBUG
-# ll_<name>_debug with LLADD_DEBUG.
+# Makes the object library ll_<name> out of <name>/*.c (and of its subfolders, two deep, with
+# SUBFOLDERS), and ll_<name>_dst out of the same with LLADD_DST defined (<lladd/dst.h>), and for
+# LLADD_INSTALL_DEBUG ll_<name>_debug with LLADD_DEBUG.
 # MAY_USE_FACE gives access to <layer>/<layer>.h of another layer, and to nothing else.
 # A folder without sources makes no target; its headers are available all the same.
 function(ll_layer)
@@ -58,7 +58,7 @@ function(ll_layer)
         set(L_SOURCES ${L_NAME}/*.c)
     endif()
     if(L_SUBFOLDERS)
-        list(APPEND L_SOURCES ${L_NAME}/*/*.c)
+        list(APPEND L_SOURCES ${L_NAME}/*/*.c ${L_NAME}/*/*/*.c)
     endif()
     list(TRANSFORM L_SOURCES PREPEND ${CMAKE_SOURCE_DIR}/)
     file(GLOB sources CONFIGURE_DEPENDS ${L_SOURCES})

@@ -20,7 +20,7 @@ endfunction()
 set(LL_ALL_LAYERS util io log buffer recovery operations)
 
 # The layers that have been compiled; programs are built once all of them are there.
-if(NOT TARGET ll_lladd OR NOT TARGET lladd_static)
+if(NOT TARGET ll_db OR NOT TARGET lladd_static)
     message(STATUS "No assembly layer yet: no tools, examples, benches, fuzzers")
     return()
 endif()
@@ -112,7 +112,7 @@ function(ll__folder folder)
 endfunction()
 
 if(LLADD_LIBFUZZER)
-    foreach(layer IN LISTS LL_ALL_LAYERS ITEMS lladd)
+    foreach(layer IN LISTS LL_ALL_LAYERS ITEMS db inspect)
         if(TARGET ll_${layer})
             target_compile_options(ll_${layer} PRIVATE -fsanitize=fuzzer-no-link)
         endif()

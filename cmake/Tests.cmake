@@ -41,7 +41,7 @@ function(ll_test)
             message(FATAL_ERROR "${folder}/${T_NAME}: there is no layer ${layer}")
         endif()
     endforeach()
-    if(T_LIBRARY AND NOT TARGET ll_lladd)
+    if(T_LIBRARY AND NOT TARGET ll_db)
         message(FATAL_ERROR "${folder}/${T_NAME}: there is no library")
     endif()
 

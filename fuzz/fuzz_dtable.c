@@ -8,7 +8,7 @@
  * any contents and good checksums are read as one of several tables: the result may be nonsense or
  * LLADD_CORRUPT_RUN, but no access is out of bounds and every walk ends.
  */
-#include "operations/dtable/dtable.h"
+#include "operations/dtables/core/dtable.h"
 
 #include <lladd/blob.h>
 #include <lladd/bytes.h>

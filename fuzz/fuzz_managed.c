@@ -6,7 +6,7 @@
  * Accepted bytes must be the same when written again; a refusal must be a data error or "newer
  * version".
  */
-#include "operations/dtable_managed/managed.h"
+#include "operations/dtables/managed/managed.h"
 
 #include <stdlib.h>
 

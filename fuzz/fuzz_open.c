@@ -15,11 +15,11 @@
  * was forged, the database's contents must still be there.
  */
 #include "buffer/buffer.h"
+#include "limited_device.h"
 #include "log/log.h"
 #include "recovery/core.h"
 #include "util/crc32c.h"
 #include "util/vec.h"
-#include "limited_device.h"
 
 #include <errno.h>
 #include <lladd/bytes.h>

@@ -10,8 +10,8 @@
  * call succeeds or gives a reason, and none reports a bug of the library.
  */
 #include "buffer/buffer.h"
-#include "util/crc32c.h"
 #include "limited_device.h"
+#include "util/crc32c.h"
 
 #include <errno.h>
 #include <lladd/array.h>

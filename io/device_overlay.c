@@ -26,7 +26,7 @@
 #include "io/io_private.h"
 #include "io/spill.h"
 #include "util/env.h"
-#include "util/map.h"
+#include "util/hashmap.h"
 
 #include <lladd/sync.h>
 

@@ -24,8 +24,8 @@
  * are using at the same moment, is on the stack, in the pin, or in the cursor (trap 26 of the
  * prototype).
  *
- * All classes of the library are written with this header alone: operations/dtable_class/ and
- * operations/dtable_pack/.
+ * All classes of the library are written with this header alone: operations/dtables/class/ and
+ * operations/dtables/pack/.
  * @ingroup operations
  */
 #include <lladd/bytes.h>

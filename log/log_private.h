@@ -98,7 +98,7 @@ struct ll_log__writer {
     uint32_t piece_capacity;
 };
 
-/* ---- commit delay (gather.c) ---- */
+/* ---- commit delay (commit_delay.c) ---- */
 
 struct ll_log__gather {
     uint32_t arrivals; /* number of committers so far; the leader's futex */
@@ -237,7 +237,7 @@ int ll_log__make_room(struct ll_log *, bool *progress, struct lladd_error *);
  * nothing is done. */
 bool ll_log__write_unless_busy(struct ll_log *, bool *progress, struct lladd_error *, int *rc);
 
-/* gather.c */
+/* commit_delay.c */
 /* Counts a committer that is going to wait for durability. */
 void ll_log__arrive(struct ll_log *);
 /* For the leader: waits for other committers; counts the members of the closed group; records how

@@ -17,12 +17,12 @@
  * extensions of their own. */
 #include "operations/operations.h"
 
-#include "operations/blob.h"
-#include "operations/dtable/dtable.h"
+#include "operations/blob/blob.h"
+#include "operations/dtables/core/dtable.h"
 #include "operations/hash/table.h"
-#include "operations/list.h"
+#include "operations/list/list.h"
 #include "operations/operations_private.h"
-#include "operations/region.h"
+#include "operations/pages/region.h"
 
 #define LIST(id, name) &ll_operations__##name,
 static const struct lladd_op *const ops[] = {LL_OPERATIONS(LIST) NULL};

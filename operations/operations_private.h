@@ -3,9 +3,9 @@
 #define LL_OPERATIONS_PRIVATE_H
 /* What the files of operations/ share: the list of operations with their ids, the state of each
  * open database, and small helpers. Includes nothing of the library but <lladd/...>. */
-#include "operations/hold.h"
-#include "operations/root_index.h"
-#include "operations/owners.h"
+#include "operations/pages/root_index.h"
+#include "operations/shared/reservation.h"
+#include "operations/shared/txn_state.h"
 
 #include <lladd/bytes.h>
 #include <lladd/dst.h>

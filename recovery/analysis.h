@@ -2,8 +2,8 @@
 #ifndef LL_RECOVERY_ANALYSIS_H
 #define LL_RECOVERY_ANALYSIS_H
 /* The first phase of recovery, and the bytes of prepare records. */
-#include "recovery/behind.h"
 #include "recovery/core.h"
+#include "recovery/redo_index.h"
 
 struct ll_analysis {
     struct ll_core *core;

@@ -24,8 +24,8 @@
 #include <lladd/sync.h>
 
 struct ll_core;
-struct ll_instant; /* instant.c */
-struct ll_losers;  /* losers.c */
+struct ll_instant; /* restart_instant.c */
+struct ll_losers;  /* deferred_undo.c */
 
 /* ---- catalogue: names and their numbers ---------------------------------------------------- */
 
@@ -167,7 +167,7 @@ struct lladd_txn {
     struct ll_prepared *prepared;
     struct ll_log_cursor *cursor; /* for rollback; made when first needed */
     char *owner;
-    /* A guarded transaction (lladd/guard.c); all of it atomic, but for `calls`. */
+    /* A guarded transaction (db/guard.c); all of it atomic, but for `calls`. */
     uint64_t user;   /* the thread that may call; LL_NO_USER: none; 0: it is not guarded */
     uint64_t inside; /* the thread that is in a call, or has a top action open; 0: none */
     uint32_t takers; /* threads that wait for `inside` */
@@ -477,7 +477,7 @@ void ll_core_transcript(struct ll_core *, const char *fmt, ...) LLADD_PRINTF(2, 
 /* Recovery goes on: often enough in each phase that may be long. */
 void ll_core_progress(struct ll_core *, enum lladd_phase, lladd_lsn at, unsigned percent);
 
-/* ---- catalogue.c ------------------------------------------------------------------------- */
+/* ---- op_catalog.c ------------------------------------------------------------------------- */
 
 struct lladd_registry; /* registry.h */
 int ll_catalogue_init(struct ll_core *, const struct lladd_registry *, struct lladd_error *);
@@ -511,7 +511,7 @@ int ll_catalogue_decode(const struct ll_env *, struct lladd_span, struct ll_name
 /* Frees what ll_catalogue_decode has put into *out. */
 void ll_catalogue_drop(const struct ll_env *, struct ll_name *);
 
-/* ---- apply.c: the write path ------------------------------------------------------------- */
+/* ---- update.c: the write path ------------------------------------------------------------- */
 
 enum ll_apply_how { LL_APPLY_NORMAL = 0, LL_APPLY_REDO_ONLY = 1 };
 
@@ -639,7 +639,7 @@ int ll_rollback_step(struct lladd_txn *, const struct ll_record *);
 bool ll_rollback_needs(const struct ll_record *);
 bool ll_rollback_passes_over(const struct ll_record *);
 
-/* ---- txn.c ------------------------------------------------------------------------------- */
+/* ---- txn_table.c ----------------------------------------------------------------------------- */
 
 int ll_txns_init(struct ll_core *);
 /* Makes the cursor for rollbacks without memory, if it is not there. */
@@ -740,7 +740,7 @@ enum ll_checkpoint_part {
  * When it returns 0 the log is started, losers are gone, prepared transactions are in doubt. */
 int ll_restart(struct ll_core *, struct lladd_error *);
 
-/* ---- instant.c --------------------------------------------------------------------------- */
+/* ---- restart_instant.c ----------------------------------------------------------------------- */
 
 /* How many pages are still behind the log. */
 uint64_t ll_instant_left(const struct ll_core *);
@@ -761,7 +761,7 @@ int ll_instant_catch_up(void *core, lladd_pageno, unsigned char *bytes, bool *ba
 void ll_instant_caught_up(void *core, lladd_pageno);
 void ll_instant_free(struct ll_core *);
 
-/* ---- losers.c ---------------------------------------------------------------------------- */
+/* ---- deferred_undo.c ------------------------------------------------------------------------- */
 
 /* Room for n losers to be undone behind open, or NULL if nobody could protect what they have
  * changed, or for lack of memory: then all are undone before. */

@@ -8,8 +8,8 @@
  *
  * What instant recovery rebuilds when it is fetched, and what full recovery rebuilds here, is the
  * same. */
-#include "recovery/behind.h"
 #include "recovery/redo.h"
+#include "recovery/redo_index.h"
 
 #include <lladd/bytes.h>
 #include <string.h>

@@ -4,18 +4,19 @@
  *   analysis   what was going on; refuses before anything is changed
  *   log start  accepted log is rewritten and forced, a new segment names the cut (LOG-2), or on a
  *              full disk the log goes on where it ended; what rollbacks can need is set aside
- *   redo       history of the pages repeated, or made ready to be when they are fetched (instant.c)
+ *   redo       history of the pages repeated, or made ready to be when they are fetched
+ *   (restart_instant.c)
  *   rebuild    pages that redo has left without a base: once more, from the oldest log (rebuild.c)
  *   objects    history of what is not a page repeated, in LSN order
  *   in doubt   participants of prepared transactions get their blobs back
  *   undo       losers, deepest level first (REC-5), each closed with END; where redo comes later,
- *              what is protected of some stays for later, too (losers.c)
+ *              what is protected of some stays for later, too (deferred_undo.c)
  *   check      no page in use is left without contents
  *
  * After a clean stop there is nothing to redo and nobody to undo; the scan brings the catalogue,
  * the pins and the transactions in doubt. */
-#include "recovery/instant.h"
 #include "recovery/redo.h"
+#include "recovery/restart_instant.h"
 
 #include <lladd/bytes.h>
 #include <string.h>

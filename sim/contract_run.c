@@ -5,8 +5,8 @@
  * Pages and bytes lie in one mapping, each between inaccessible guard pages. While a callback runs,
  * the other pages are inaccessible too. The bytes end where their guard begins, so reading one byte
  * too many is detected. A child process runs the callbacks. One timer counts its processor time and
- * ends callbacks that loop; another counts real time and ends callbacks that sleep. (guard.c uses
- * the mapping without a child.)
+ * ends callbacks that loop; another counts real time and ends callbacks that sleep. (page_guard.c
+ * uses the mapping without a child.)
  */
 #include "sim/contract_private.h"
 

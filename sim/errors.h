@@ -12,7 +12,7 @@ enum {
     LL_SIM_FAULT_ONCE = 1,     /* cannot last for ever */
     LL_SIM_FAULT_RESOURCE = 2, /* lack of a resource: nothing is broken */
     LL_SIM_FAULT_LIE = 4,
-    LL_SIM_FAULT_DISK = 8 /* affects pages while the database is open (lost.c) */
+    LL_SIM_FAULT_DISK = 8 /* affects pages while the database is open (lost_writes.c) */
 };
 unsigned ll_sim_fault_flags(enum lladd_sim_fault);
 const char *ll_sim_fault_what(enum lladd_sim_fault);
@@ -61,7 +61,7 @@ void ll_sim_arm(struct ll_sim_faults *);
 /* From now on the device works without faults. */
 void ll_sim_disarm(struct ll_sim_faults *);
 
-/* ---- lost.c ------------------------------------------------------------------------------ */
+/* ---- lost_writes.c --------------------------------------------------------------------------- */
 
 /* Runs the workload with a fault of kind LL_SIM_FAULT_DISK, then checks what its handle shows. */
 int ll_sim_lose_write(struct ll_sim_faults *, struct ll_sim_verdict *);

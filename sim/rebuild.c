@@ -14,7 +14,7 @@
  * Pages written in bulk and the files of extensions are not logged, so the archive contains them.
  * Bytes that a page type or an operation excludes (mask, hole) are not compared.
  */
-#include "sim/guard.h"
+#include "sim/page_guard.h"
 
 #include <lladd/pages.h>
 

@@ -67,7 +67,7 @@ void ll_sim_heap_rewind(struct ll_sim_heap *);
 bool ll_sim_heap_allow(struct ll_sim_heap *, bool allowed);
 bool ll_sim_heap_has(const struct ll_sim_heap *, const unsigned char *at);
 
-/* ---- hash.c ------------------------------------------------------------------------------ */
+/* ---- fingerprint.c --------------------------------------------------------------------------- */
 
 static inline uint64_t ll_sim_fold(uint64_t a, uint64_t b)
 {
@@ -547,7 +547,7 @@ int ll_sim_inspect(struct lladd_sim *, const struct ll_sim_image *, struct ll_si
  * inspected once. The run must have been judged. */
 int ll_sim_object_damage(struct ll_sim_run *, struct ll_sim_verdict *);
 
-/* ---- cover.c: coverage of the library's paths ---------------------------------------------- */
+/* ---- coverage.c: coverage of the library's paths --------------------------------------------- */
 
 struct ll_sim_cover {
     struct lladd_sim_coverage *at;
@@ -578,7 +578,7 @@ void ll_sim_object_seen(struct lladd_sim *, struct ll_sim_verdict *);
 int ll_sim_cover_judge(struct lladd_sim *);
 void ll_sim_cover_free(struct ll_sim_cover *);
 
-/* ---- guard.c, rebuild.c: changes of pages while the workload is recorded ------------------ */
+/* ---- page_guard.c, rebuild.c: changes of pages while the workload is recorded ---------------- */
 
 struct ll_sim_guard;
 /* Runs each redo and undo under guard from now on. ll_sim_guard_end must follow, even after an

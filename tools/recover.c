@@ -2,7 +2,7 @@
 /* lladd recover: opens and closes a database and prints what happens, or what would happen. */
 #include "tool.h"
 
-#include "util/map.h"
+#include "util/hashmap.h"
 #include "util/vec.h"
 
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* RocksDB, the official release build: write batches (atomic, no isolation), and pessimistic
  * transactions. Its parameters are those that its documentation gives for point lookups. */
-#include "rocksdb_api.h"
 #include "engine.h"
+#include "rocksdb_api.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Updates of a hash table's pages byte by byte, used if undo must restore the page exactly. The
- * records have the form of lladd.set_range: operations/byte_runs.h. */
-#include "operations/byte_runs.h"
+ * records have the form of lladd.set_range: operations/shared/page_diff.h. */
 #include "operations/hash/page.h"
+#include "operations/shared/page_diff.h"
 
 #define SMALL_PAGE 4096u
 #define LARGE_PAGE 65536u

@@ -8,7 +8,7 @@
  * again with the present number of buckets), there are overflow pages (try again with the head page
  * latched, through the chain), or there is no room (make room, try again).
  *
- * Undo is by key, wherever the key is at that time (take_back.c). It is one log record that needs
+ * Undo is by key, wherever the key is at that time (undo.c). It is one log record that needs
  * no undo itself, and it does nothing if its work is already done; so recovery can repeat it after
  * a crash. It needs no room: a removal leaves a ghost with all its bytes, a shorter value leaves
  * its space as slack, and a longer value has more space. No other transaction reuses that space

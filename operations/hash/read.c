@@ -19,7 +19,7 @@
  * whatever the writers do. */
 #include "operations/hash/table.h"
 
-#include "operations/blob.h"
+#include "operations/blob/blob.h"
 
 #define UNLATCHED 4 /* attempts; after them writers of this bucket wait for the reader */
 

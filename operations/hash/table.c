@@ -10,8 +10,8 @@
  * a crash may come in between. Then the levels of buckets show it: the next bucket to be split has
  * the higher level already, or the last bucket's parent has the lower one. (load)
  *
- * A transaction that removes a key holds its hash (operations/hold.c): 18 bits of it, with the
- * number of the root page. Two keys with equal bits are held together, which does no harm.
+ * A transaction that removes a key holds its hash (operations/shared/reservation.c): 18 bits of it,
+ * with the number of the root page. Two keys with equal bits are held together, which does no harm.
  *
  * A table that a transaction has created belongs to it alone until it ends; so does a table with
  * physical undo that it has changed (`owner`). Its changes are undone byte by byte, splits

@@ -4,8 +4,8 @@
 /* Hash tables in memory: see table.c. */
 #include "operations/hash/page.h"
 #include "operations/hash/siphash.h"
-#include "operations/owners.h"
-#include "operations/run.h"
+#include "operations/shared/extents.h"
+#include "operations/shared/txn_state.h"
 
 #include <lladd/hash.h>
 
@@ -314,14 +314,14 @@ int ll_hash__list_parts(void *ctx, struct ll_hash_table *, const struct ll_hash_
                         struct lladd_view, struct lladd_error *);
 void ll_hash__parts_free(struct ll_hash_table *, struct ll_hash_parts *);
 
-/* ---- glance.c -------------------------------------------------------------------------------- */
+/* ---- optimistic.c ---------------------------------------------------------------------------- */
 
 /* Looks a key up without a latch (optimistic read). 0: buf has up to `size` bytes of the value,
  * *len (nullable) is its length. LLADD_NOT_FOUND. LLADD_BUSY: no answer, buf is unchanged. */
 int ll_hash__glance(struct ll_hash_table *, const struct hb_key *, uint64_t hash, lladd_pageno,
                     void *buf, size_t size, size_t *len);
 
-/* ---- take_back.c ----------------------------------------------------------------------------- */
+/* ---- undo.c ----------------------------------------------------------------------------- */
 
 enum hb_undo_what { HB_UNDO_INSERT, HB_UNDO_REMOVE, HB_UNDO_REPLACE };
 struct hb_undo {
@@ -333,7 +333,7 @@ struct hb_undo {
 /* Compensates a change of a key, wherever the key is now. */
 int ll_hash__take_back(struct lladd_txn *, lladd_pageno root, const struct hb_undo *);
 
-/* ---- sort.c ---------------------------------------------------------------------------------- */
+/* ---- partition.c ----------------------------------------------------------------------------- */
 
 /* The entries of a page that are dropped, and those that move. */
 struct hb_sorted {

@@ -286,7 +286,7 @@ int ll_operations__journal_may_change(struct lladd_txn *, struct ll_journal_txn 
 void ll_operations__journal_txn_free(struct ll_journal *, struct ll_journal_txn *);
 void ll_operations__journal_wrong_tag(struct lladd_error *, uint64_t tag);
 
-/* ---- doubt.c --------------------------------------------------------------------------------- */
+/* ---- in_doubt.c ------------------------------------------------------------------------------ */
 
 int ll_operations__journal_blob(const struct ll_journal_txn *, struct lladd_sink *);
 int ll_operations__journal_unblob(struct ll_journal *, struct lladd_txn *, struct lladd_span);

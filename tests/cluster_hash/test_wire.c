@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Messages as bytes: what is written is read again as it was, and nothing else is read. */
-#include "wire.h"
 #include "support/fixtures.h"
+#include "wire.h"
 
 #include <check.h>
 #include <lladd/bytes.h>

@@ -22,7 +22,8 @@ def main(doxygen, path):
     if code or said.strip():
         sys.exit(f"doxygen ended with {code}:\n{said}")
     out = re.search(r"^OUTPUT_DIRECTORY\s*=\s*(\S+)", config, re.M).group(1)
-    for group in ("util", "io", "log", "buffer", "recovery", "operations", "xa", "lladd"):
+    for group in ("util", "io", "log", "buffer", "recovery", "operations", "db", "inspect",
+                  "xa", "lladd"):
         if not os.path.exists(os.path.join(out, "html", f"group__{group}.html")):
             sys.exit(f"there is no group {group}")
     # The same with a header that describes a parameter which is not there.

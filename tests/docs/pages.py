@@ -29,7 +29,8 @@ import os
 import re
 import sys
 
-LAYERS = ["util", "io", "log", "buffer", "recovery", "operations", "xa", "lladd"]
+LAYERS = ["util", "io", "log", "buffer", "recovery", "operations", "db", "inspect", "xa",
+          "lladd"]
 SOURCE = (".c", ".h")
 SKIP = {"build", ".git", "__pycache__"}
 

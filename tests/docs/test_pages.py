@@ -29,7 +29,7 @@ GOOD = {
     "log/log.c": 'int a = lladd_mutex_init(&m, 1,\n    "ring");\n',
     "log/record.h": "enum ll_record_kind {\n    LL_REC_UPDATE = 1,\n};\n",
     "log/record.c": '    [LL_REC_UPDATE] = "update",\n',
-    "operations/set.c": '    .name = "lladd.set",\n',
+    "operations/pages/bytes.c": '    .name = "lladd.set",\n',
     "examples/a.c": "int no;\n/* [one] Why. */\nint main;\n/* [/one] */\n/* [two] */\nint two;\n"
                     "/* [/two] */\n",
     "tests/log/CMakeLists.txt": "ll_test(NAME test_log)\n",
@@ -72,7 +72,7 @@ BAD = [
     ("log/record.h", "= 1", "= 2", "format"),
     ("lladd/op.h", "LLADD_FIELD_U8 = 1", "LLADD_FIELD_U8 = 1, LLADD_FIELD_U16 = 2", "format"),
     ("docs/disk-format.md", "`lladd.set`", "nothing", "format"),
-    ("operations/set.c", "lladd.set", "lladd.get", "format"),
+    ("operations/pages/bytes.c", "lladd.set", "lladd.get", "format"),
 ]
 
 

@@ -10,7 +10,7 @@
  *                             layers meet at any two levels, and each layer all data (pairs.h)
  *     test_model all K N      all of three layers and four, of each the K-th of N parts
  */
-#include "operations/dtable_class/classes.h"
+#include "operations/dtables/class/classes.h"
 #include "pairs.h"
 
 #include <stdio.h>

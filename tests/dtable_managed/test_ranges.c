@@ -3,7 +3,7 @@
  * Ranges that are deleted in managed dTables: who sees them, who is refused, what of them is in
  * memory, in the journal and in runs, and when they are gone.
  */
-#include "operations/dtable_managed/managed.h"
+#include "operations/dtables/managed/managed.h"
 #include "shop.h"
 
 static struct bed b;

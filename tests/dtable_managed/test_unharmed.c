@@ -3,7 +3,7 @@
  * Managed dTables: what one does, or leaves undone, harms no other: other values, other keys, old
  * snapshots, rows that are refused, runs that cannot be freed.
  */
-#include "operations/dtable_managed/managed.h"
+#include "operations/dtables/managed/managed.h"
 #include "shop.h"
 
 #include <stdio.h>

@@ -6,7 +6,7 @@
  */
 #include "bed.h"
 
-#include "operations/map.h"
+#include "operations/pages/alloc_bitmap.h"
 #include "support/holder.h"
 
 #include <lladd/blob.h>

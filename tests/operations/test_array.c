@@ -7,7 +7,7 @@
  */
 #include "bed.h"
 
-#include "operations/array.h"
+#include "operations/array/array.h"
 
 static struct bed b;
 

@@ -6,7 +6,7 @@
  */
 #include "bed.h"
 
-#include "operations/blob.h"
+#include "operations/blob/blob.h"
 #include "support/holder.h"
 
 #include <errno.h>

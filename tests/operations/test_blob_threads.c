@@ -6,7 +6,7 @@
  */
 #include "bed.h"
 
-#include "operations/blob.h"
+#include "operations/blob/blob.h"
 
 enum { MOST = 64, PIECE = 4048 /* contents of a data page */ };
 

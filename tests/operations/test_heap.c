@@ -6,7 +6,7 @@
  */
 #include "history.h"
 
-#include "operations/heap.h"
+#include "operations/heap/heap.h"
 
 static struct bed b;
 static lladd_pageno heap;

@@ -6,7 +6,7 @@
  */
 #include "bed.h"
 
-#include "operations/list.h"
+#include "operations/list/list.h"
 
 static struct bed b;
 static lladd_pageno root;

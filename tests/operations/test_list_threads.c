@@ -6,7 +6,7 @@
  */
 #include "bed.h"
 
-#include "operations/list.h"
+#include "operations/list/list.h"
 
 enum { MOST = 64, MINE = 200 };
 

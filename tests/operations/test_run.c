@@ -6,7 +6,7 @@
  */
 #include "bed.h"
 
-#include "operations/run.h"
+#include "operations/shared/extents.h"
 
 enum { AT = 100 };
 

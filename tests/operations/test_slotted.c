@@ -6,7 +6,7 @@
  */
 #include "bed.h"
 
-#include "operations/slotted.h"
+#include "operations/records/slotted.h"
 
 static struct bed b;
 static lladd_pageno page;

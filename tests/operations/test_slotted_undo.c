@@ -8,7 +8,7 @@
  */
 #include "history.h"
 
-#include "operations/slotted.h"
+#include "operations/records/slotted.h"
 
 static struct bed b;
 static lladd_pageno page;

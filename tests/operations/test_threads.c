@@ -6,7 +6,7 @@
  */
 #include "bed.h"
 
-#include "operations/heap.h"
+#include "operations/heap/heap.h"
 
 enum { THREADS = 4 };
 

@@ -36,7 +36,7 @@ class Rules(unittest.TestCase):
         self.assertIn("private", self.found("log/a.c", body))
         self.assertIn("private", self.found("tools/a.c", body))
         self.assertIn("private", self.found("tests/log/a.c", body))
-        self.assertIn("private", self.found("buffer/a.c", "#include <lladd/db_private.h>\n"))
+        self.assertIn("private", self.found("buffer/a.c", "#include <db/db_private.h>\n"))
         self.assertEqual(self.found("buffer/a.c", body), set())
         self.assertEqual(self.found("tests/buffer/a.c", body), set())
 
@@ -156,12 +156,12 @@ class Rules(unittest.TestCase):
 
     def test_use(self):
         head = "int lladd_put(struct lladd_txn *t,\n              int n)\n{\n"
-        for path in ("operations/a.c", "lladd/a.c"):
+        for path in ("operations/a.c", "db/a.c"):
             self.assertIn("use", self.found(path, head + "    return n;\n}\n"))
             self.assertIn("use", self.found(path, head + "    LLADD_USE(txn);\n}\n"))
             self.assertEqual(self.found(path, head + "    LLADD_USE(t);\n}\n"), set())
         self.assertEqual(self.found("xa/a.c", head + "    return n;\n}\n"), set())
-        self.assertEqual(self.found("lladd/a.c", "int ll_put(struct lladd_txn *t)\n{\n}\n"), set())
+        self.assertEqual(self.found("db/a.c", "int ll_put(struct lladd_txn *t)\n{\n}\n"), set())
 
     def test_sleep(self):
         body = "void f(void)\n{\n    usleep(10);\n}\n"

@@ -30,7 +30,8 @@ import os
 import re
 import sys
 
-LIBRARY = {"util", "io", "log", "buffer", "recovery", "operations", "lladd", "sim", "xa"}
+LIBRARY = {"util", "io", "log", "buffer", "recovery", "operations", "db", "inspect",
+           "lladd", "sim", "xa"}
 FOLDERS = LIBRARY | {"tools", "examples", "bench", "fuzz", "tests", "cmake", "docs", ".ci"}
 LINES_MAX = 900
 COLUMNS_MAX = 100
@@ -46,7 +47,7 @@ TYPEDEF_EXEMPT = {"lladd/types.h", "xa/xa.h"}
 # The function that looks for sleepers without a barrier: their wait has a time limit.
 LOOK_EXEMPT = {("log/reserve.c", "finish")}
 # This file implements LLADD_USE.
-USE_EXEMPT = {"lladd/guard.c"}
+USE_EXEMPT = {"db/guard.c"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 DEBT = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "X" * 3, "HA" + "CK")) + r")\b")
@@ -129,7 +130,7 @@ def check_include(path, quote, name):
 
 
 def check_use(path, text):
-    if path.split(os.sep)[0] not in {"lladd", "operations"} or path in USE_EXEMPT:
+    if path.split(os.sep)[0] not in {"db", "inspect", "operations"} or path in USE_EXEMPT:
         return
     for match in USE.finditer(text):
         if not re.fullmatch(r" +(LL|LLADD)_USE\(" + match.group(3) + r"\);", match.group(4)):

@@ -6,7 +6,7 @@
  */
 #include "support/fault_alloc.h"
 #include "support/fixtures.h"
-#include "util/map.h"
+#include "util/hashmap.h"
 #include "util/vec.h"
 
 #include <check.h>

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LLADD_DB_PRIVATE_H
+#define LLADD_DB_PRIVATE_H
+/* The database handle: the core, and what is around it. Assembly only. */
+#include "db/db.h"
+#include "recovery/core.h"
+#include "recovery/registry.h"
+#include "util/held.h"
+
+#define LL_DB_MAGIC 0x4244444cu
+
+struct ll_extension_state {
+    const struct lladd_extension *ext;
+    void *state;
+    bool attached, stopped;
+};
+
+struct lladd_db {
+    struct ll_core core; /* first: a core is its database */
+    uint32_t magic;
+    bool own_device, commits_trigger;
+    struct lladd_file *lock;
+    uint32_t *alive; /* the core's `healthy`, wiped in a forked child; NULL: compare process ids */
+    uint32_t durability; /* default of transactions */
+    uint64_t log_limit_bytes;
+    struct ll_extension_state *extensions;
+    size_t n_extensions;
+    struct lladd_thread checkpointer;
+    uint32_t checkpoints_on; /* atomic: there is that thread */
+    struct lladd_mutex wake_mutex;
+    struct lladd_cond wake;
+    bool wanted, stopping; /* under wake_mutex */
+    uint32_t signalled;    /* atomic: a wake-up is under way */
+};
+
+static inline struct lladd_db *ll_db_of(struct ll_core *core)
+{
+    return (struct lladd_db *)core;
+}
+
+/* 0 if the handle may be used by this process and is not poisoned. */
+int ll_db_enter(const struct lladd_db *, struct lladd_error *);
+/* 0 if the transaction may log something now. */
+int ll_txn_enter_slow(struct lladd_txn *);
+static inline int ll_txn_enter(struct lladd_txn *txn)
+{
+    if (LL_LIKELY(txn && txn->magic == LL_TXN_MAGIC &&
+                  lladd_atomic_load32(txn->core->healthy) &&
+                  lladd_atomic_load32(&txn->state) == LL_TXN_ACTIVE && !txn->read_only))
+        return 0;
+    return ll_txn_enter_slow(txn);
+}
+/* LLADD_USE, where the struct is known. */
+static inline int ll_use_begin(struct lladd_txn *txn, struct lladd_use *use)
+{
+    return LL_LIKELY(!txn || !lladd_atomic_load64(&txn->user)) ? 0 : lladd_use_begin(txn, use);
+}
+static inline void ll_use_end(struct lladd_use *use)
+{
+    if (LL_UNLIKELY(use->txn != NULL))
+        lladd_use_end(use);
+}
+#define LL_USE(transaction) \
+    struct lladd_use ll_use_ __attribute__((cleanup(ll_use_end))) = {0}; \
+    do { \
+        int ll_use_rc_ = ll_use_begin((transaction), &ll_use_); \
+        if (LL_UNLIKELY(ll_use_rc_)) \
+            return ll_use_rc_; \
+    } while (0)
+/* May the calling thread look at what changes in a transaction? */
+bool ll_txn_seen(const struct lladd_txn *);
+/* LLADD_BAD_STATE if the thread holds a page of the database: what `call` waits for may wait for
+ * that page (docs/threads.md). */
+int ll_db_refuse_held(struct lladd_error *, const char *call);
+static inline int ll_db_no_page(const struct lladd_db *db, struct lladd_error *err,
+                                const char *call)
+{
+    return LL_UNLIKELY(ll_held_pages(db)) ? ll_db_refuse_held(err, call) : 0;
+}
+/* The same for a call that takes the checkpoint's mutex, and LLADD_BAD_STATE for a class that is
+ * being asked at a checkpoint: its thread has that mutex. */
+int ll_db_refuse_asked(struct lladd_error *, const char *call);
+static inline int ll_db_may_checkpoint(const struct lladd_db *db, struct lladd_error *err,
+                                       const char *call)
+{
+    int rc = ll_db_no_page(db, err, call);
+    return !rc && ll_core_asks_class(&db->core) ? ll_db_refuse_asked(err, call) : rc;
+}
+/* ll_txn_enter for a call that may wait for others: no page is held, and what log credit the caller
+ * has taken is put down (BUF-3). */
+static inline int ll_txn_enter_unlatched(struct lladd_txn *txn, const char *call)
+{
+    int rc = ll_txn_enter(txn);
+    if (LL_LIKELY(!rc))
+        rc = ll_db_no_page(ll_db_of(txn->core), &txn->err, call);
+    if (LL_LIKELY(!rc))
+        ll_log_credit_trim(txn->core->log, &txn->credit);
+    return rc;
+}
+/* 0 if the transaction may be ended now, poison apart. */
+int ll_txn_may_end(struct lladd_txn *);
+int ll_gid_check(const struct lladd_gid *, struct lladd_error *);
+/* Tells participants that what is newer than `since` was taken back. */
+void ll_txn_tell_taken_back(struct lladd_txn *, lladd_lsn since);
+int ll_txn_tell_committing(struct lladd_txn *);
+/* The commit record has its LSN: behind ll_txn_log_commit, under no latch. */
+void ll_txn_tell_committed(struct lladd_txn *, lladd_lsn commit);
+/* The registered operation, or LLADD_BAD_ARGUMENT. */
+int ll_op_of(struct lladd_txn *, lladd_op_id, struct ll_name **out);
+
+/* checkpointer.c */
+int ll_background_start(struct lladd_db *, struct lladd_error *);
+void ll_background_stop(struct lladd_db *);
+/* Is it time for a checkpoint? Wakes who does it. Cheap. */
+void ll_background_poll(struct lladd_db *);
+void ll_background_want(struct ll_core *);
+/* The same for a log that comes near its limit; lladd_maintain does it where there is no thread. */
+void ll_background_pressed(struct ll_core *);
+
+/* extensions.c */
+/* Can the log buffer, and the log within its limit, give every operation what it needs at once?
+ * LLADD_BAD_ARGUMENT with the size that can. (What is registered is among the options: a larger
+ * operation asks for others.) */
+int ll_extensions_fit(const struct lladd_registry *, uint32_t page_size,
+                      const struct lladd_options *, struct lladd_error *);
+int ll_extensions_attach(struct lladd_db *, const struct lladd_registry *, struct lladd_error *);
+int ll_extensions_create(struct lladd_db *, struct lladd_error *);
+int ll_extensions_recovered(struct lladd_db *, struct lladd_error *);
+/* Ends their threads, once: before anything they use is closed. */
+void ll_extensions_stop(struct lladd_db *);
+void ll_extensions_detach(struct lladd_db *);
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Transactions that another thread may take over while the one that uses them is in a call.
+ *
+ * `inside` is a lock that the using thread takes at its outermost call and keeps until that call
+ * has ended and no top action is open: half of a structure's change is never taken back beside
+ * other threads that see it. `user` is changed by the thread that has `inside`. A thread that
+ * wants it finds `inside` free, or counts itself among the takers first, so that the call that ends
+ * next wakes it. The handle's memory lasts as long as there are references: a thread that was
+ * inside when it was taken from, or never learns of it, finds a handle that refuses. */
+#include "db/db_private.h"
+
+#include <limits.h>
+
+/* Every read that must see what another thread's exchange has done is an exchange, too. */
+static uint32_t look32(uint32_t *p)
+{
+    return lladd_atomic_add32(p, 0);
+}
+
+static void leave(struct lladd_txn *txn)
+{
+    lladd_atomic_exchange64(&txn->inside, 0);
+    if (look32(&txn->takers) == 0)
+        return;
+    lladd_atomic_add32(&txn->left, 1);
+    lladd_word_wake(&txn->left, INT_MAX, UINT32_MAX);
+}
+
+int lladd_use_begin(struct lladd_txn *txn, struct lladd_use *use)
+{
+    use->txn = NULL;
+    if (!txn || LL_LIKELY(!lladd_atomic_load64(&txn->user)))
+        return 0;
+    uint64_t self = lladd_thread_self(), none = 0;
+    if (lladd_atomic_load64(&txn->inside) == self) {
+        txn->calls++;
+        use->txn = txn;
+        return 0;
+    }
+    do {
+        if (lladd_atomic_load64(&txn->user) != self || lladd_atomic_load32(&txn->stops))
+            return LLADD_TAKEN;
+        none = 0; /* else another thread is about to take it, or to find that it may not */
+    } while (!lladd_atomic_cas64(&txn->inside, &none, self) && (lladd_yield(), true));
+    if (lladd_atomic_load64(&txn->user) != self) {
+        leave(txn);
+        return LLADD_TAKEN;
+    }
+    lladd_atomic_add32(&txn->refs, 1);
+    txn->calls = 1;
+    use->txn = txn;
+    return 0;
+}
+
+bool ll_txn_seen(const struct lladd_txn *txn)
+{
+    uint64_t user = lladd_atomic_load64(&txn->user);
+    if (LL_LIKELY(!user))
+        return true;
+    uint64_t self = lladd_thread_self();
+    return user == self || lladd_atomic_load64(&txn->inside) == self;
+}
+
+void lladd_use_end(struct lladd_use *use)
+{
+    struct lladd_txn *txn = use->txn;
+    if (!txn || --txn->calls || txn->n_actions)
+        return;
+    leave(txn);
+    ll_txn_unref(txn);
+}
+
+bool lladd_stopped(const struct lladd_txn *txn)
+{
+    return txn && lladd_atomic_load32(&txn->stops) != 0;
+}
+
+/* ---- handing over ---------------------------------------------------------------------------- */
+
+/* Waits for `inside`. */
+static int get_inside(struct lladd_txn *txn, uint64_t self, uint64_t wait_ns)
+{
+    struct lladd_db *db = txn->core->db;
+    uint64_t now = lladd_now_ns(db);
+    uint64_t end = wait_ns < UINT64_MAX - now ? now + wait_ns : UINT64_MAX;
+    for (;;) {
+        uint64_t none = 0;
+        uint32_t left = look32(&txn->left);
+        if (lladd_atomic_cas64(&txn->inside, &none, self))
+            return 0;
+        now = end == UINT64_MAX ? 0 : lladd_now_ns(db);
+        if (now >= end)
+            return LLADD_TIMEOUT;
+        lladd_word_wait(&txn->left, left, UINT32_MAX, end == UINT64_MAX ? 0 : end - now);
+    }
+}
+
+static int take(struct lladd_txn *txn, uint64_t self, bool stop, uint64_t wait_ns)
+{
+    lladd_atomic_add32(&txn->takers, 1);
+    if (stop)
+        lladd_atomic_add32(&txn->stops, 1);
+    int rc = get_inside(txn, self, wait_ns);
+    if (!rc && txn->magic == LL_TXN_MAGIC) {
+        uint64_t user = lladd_atomic_load64(&txn->user);
+        if (user != self && user != LL_NO_USER)
+            lladd_atomic_add32(&txn->refs, 1); /* for the thread it is taken from */
+        lladd_atomic_store64(&txn->user, self);
+    } else if (!rc) {
+        rc = LLADD_CLOSED;
+    }
+    if (stop)
+        lladd_atomic_add32(&txn->stops, UINT32_MAX);
+    lladd_atomic_add32(&txn->takers, UINT32_MAX);
+    if (rc != LLADD_TIMEOUT)
+        leave(txn);
+    return rc;
+}
+
+int lladd_take(struct lladd_txn *txn, bool stop, uint64_t wait_ns)
+{
+    if (!txn)
+        return LLADD_CLOSED;
+    uint64_t self = lladd_thread_self();
+    if (lladd_atomic_load64(&txn->user) == 0) {
+        if (txn->magic != LL_TXN_MAGIC)
+            return LLADD_CLOSED;
+        lladd_atomic_store64(&txn->inside, 0);
+        lladd_atomic_store32(&txn->refs, 1);
+        txn->calls = 0;
+        lladd_atomic_store64(&txn->user, self);
+        return 0;
+    }
+    if (lladd_atomic_load64(&txn->inside) == self) /* in its own call, or its own top action */
+        return lladd_atomic_load64(&txn->user) == self ? 0 : LLADD_BAD_STATE;
+    return take(txn, self, stop, wait_ns);
+}
+
+bool lladd_give(struct lladd_txn *txn)
+{
+    uint64_t self = lladd_thread_self();
+    bool in = lladd_atomic_load64(&txn->inside) == self;
+    if (!in) {
+        lladd_atomic_add32(&txn->takers, 1);
+        (void)get_inside(txn, self, UINT64_MAX); /* without a limit it always gets there */
+        lladd_atomic_add32(&txn->takers, UINT32_MAX);
+    }
+    bool mine = lladd_atomic_load64(&txn->user) == self;
+    if (mine)
+        lladd_atomic_store64(&txn->user, LL_NO_USER);
+    txn->calls = 0;
+    leave(txn);
+    if (in)
+        ll_txn_unref(txn); /* of the call that is still open */
+    return mine;
+}
+
+void lladd_drop(struct lladd_txn *txn)
+{
+    ll_txn_unref(txn);
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The log for readers: extensions, backups, standbys (DESIGN 2a). */
+#include "db/db_private.h"
+
+#include <string.h>
+
+struct lladd_log_cursor {
+    struct lladd_db *db;
+    struct ll_log_cursor *cursor;
+    lladd_lsn from;
+    lladd_lsn next; /* behind the last record; 0: not started */
+    bool started;
+    char name[64]; /* "" = everything */
+};
+
+const char *lladd_log_kind_name(unsigned kind)
+{
+    return ll_record_kind_name(kind);
+}
+
+int lladd_log_open(struct lladd_db *db, lladd_lsn from, const char *name,
+                   struct lladd_log_cursor **out, struct lladd_error *err)
+{
+    int rc = ll_db_enter(db, err);
+    if (rc)
+        return rc;
+    if (!out || (name && strlen(name) > 63))
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "a name has at most 63 bytes");
+    struct lladd_log_cursor *c = ll_alloc_zero(&db->core.env, sizeof *c);
+    if (!c)
+        return ll_fail(err, LLADD_NO_MEMORY, "out of memory for a cursor");
+    rc = ll_log_cursor_open(db->core.log, &c->cursor);
+    if (rc) {
+        ll_free(&db->core.env, c);
+        return ll_fail(err, rc, "out of memory for a cursor");
+    }
+    c->db = db;
+    c->from = from;
+    if (name)
+        strncpy(c->name, name, sizeof c->name - 1);
+    *out = c;
+    return 0;
+}
+
+void lladd_log_close(struct lladd_log_cursor *c)
+{
+    if (!c)
+        return;
+    ll_log_cursor_close(c->cursor);
+    ll_free(&c->db->core.env, c);
+}
+
+static void translate(struct lladd_log_cursor *c, const struct ll_record *rec,
+                      struct lladd_log_entry *out)
+{
+    struct ll_name *n = ll_catalogue_by_number(&c->db->core, rec->op);
+    memset(out, 0, sizeof *out);
+    out->lsn = rec->lsn;
+    out->prev = rec->prev;
+    out->txn = rec->txn;
+    out->undo_next = rec->undo_next;
+    out->page = rec->page;
+    out->page_prev = rec->page_prev;
+    out->kind = rec->kind;
+    out->depth = rec->depth;
+    out->op = n ? n->name : NULL;
+    out->op_version = n ? n->version : 0;
+    out->redo = rec->redo;
+    out->undo = rec->undo;
+}
+
+/* The first record. Who begins at a place misses none that should be there: what is pinned was not
+ * truncated. */
+static int first_record(struct lladd_log_cursor *c, struct ll_record *rec, struct lladd_error *err)
+{
+    struct ll_core *core = &c->db->core;
+    lladd_lsn oldest = ll_log_oldest(core->log);
+    if (c->from.v == 0)
+        return ll_log_cursor_seek(c->cursor, oldest, rec, err);
+    int rc = ll_log_cursor_follow(c->cursor, c->from, rec, err);
+    if (!rc && c->from.v < oldest.v && rec->lsn.v >= oldest.v && ll_pin_keeps(core, c->from))
+        return ll_fail_lsn(err, LLADD_MISSING_FILE, c->from,
+                           "LSN %llu is pinned, and the log begins at LSN %llu",
+                           (unsigned long long)c->from.v, (unsigned long long)oldest.v);
+    return rc;
+}
+
+int lladd_log_next(struct lladd_log_cursor *c, struct lladd_log_entry *out, struct lladd_error *err)
+{
+    struct ll_record rec;
+    for (;;) {
+        int rc;
+        /* Where the log ends, there need be no segment yet. */
+        lladd_lsn goal = c->started ? c->next : c->from;
+        if (goal.v >= ll_log_durable(c->db->core.log).v)
+            return LLADD_END;
+        if (c->started) {
+            rc = ll_log_cursor_next(c->cursor, &rec, err);
+        } else {
+            rc = first_record(c, &rec, err);
+            c->started = rc == 0;
+        }
+        if (rc)
+            return rc;
+        c->next = lladd_lsn_of(rec.lsn.v + rec.size);
+        if (rec.lsn.v >= ll_log_durable(c->db->core.log).v) {
+            c->from = rec.lsn; /* it may be durable when asked again */
+            c->started = false;
+            return LLADD_END;
+        }
+        translate(c, &rec, out);
+        /* That a name was given a number is no record of that name. */
+        if (!c->name[0] ||
+            (out->op && rec.kind != LL_REC_CATALOGUE && strcmp(out->op, c->name) == 0))
+            return 0;
+    }
+}
+
+int lladd_log_read(struct lladd_log_cursor *c, lladd_lsn lsn, struct lladd_log_entry *out,
+                   struct lladd_error *err)
+{
+    struct ll_record rec;
+    int rc = ll_log_cursor_read(c->cursor, lsn, &rec, err);
+    if (rc)
+        return rc;
+    c->started = true;
+    c->next = lladd_lsn_of(rec.lsn.v + rec.size);
+    translate(c, &rec, out);
+    return 0;
+}

@@ -1,0 +1,838 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Opening and closing: the one place that knows how the parts are put together.
+ *
+ * A database under construction holds a file "creating". The control file, written last, makes it a
+ * database; what a crash leaves behind before that is swept away by the next open. Without that
+ * file nothing is ever removed: a directory that has no control file but other contents is refused.
+ * So nothing needs to be durable, or in any order, before the control file's contents are written,
+ * and syncs are put off until then (io/device_deferred.c, ll_control_write).
+ *
+ *   lock ► control ► log, buffer ► catalogue ► extensions attach ► recovery ► extensions recovered
+ *        ► background work ► (after an unclean stop) checkpoint */
+#include "db/db_private.h"
+#include "io/io.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define FILE_CONTROL "control"
+#define FILE_CREATING "creating"
+#define FILE_LOCK "lock"
+#define FILE_PAGES "pages"
+#define FILE_DWB "dwb"
+#define DIR_LOG "log"
+
+#define DEFAULT_CACHE (64ull << 20)
+#define RECOVERY_LEAST (32ull << 20)
+#define DEFAULT_RING (8ull << 20)
+#define DEFAULT_SEGMENT_MIN (1ull << 20)
+#define DEFAULT_SEGMENT_MAX (64ull << 20)
+#define DEFAULT_LOG_LIMIT (4ull << 30)
+#define DEFAULT_CHECKPOINT (64ull << 20)
+/* If nobody has said how often (docs/decisions/checkpoints-by-dirty-pages.md). */
+#define CHECKPOINT_MOST (512ull << 20)
+/* Log set aside for commits nobody has made durable, before somebody must. */
+#define PENDING_MIN (4ull << 20)
+#define PENDING_MOST (64ull << 20)
+#define FLAGS_KNOWN \
+    (LLADD_OPT_NO_THREADS | LLADD_OPT_MUST_EXIST | LLADD_OPT_MUST_NOT_EXIST | \
+     LLADD_OPT_ATOMIC_PAGES | LLADD_OPT_LOG_FULL_ERROR)
+#define CACHE_MIN (8ull * LL_PAGE_SIZE_MAX)
+
+const char *lladd_version(void)
+{
+    return "0.1.0";
+}
+
+/* ---- options ----------------------------------------------------------------------------- */
+
+static bool power_of_two(uint64_t v)
+{
+    return v && (v & (v - 1)) == 0;
+}
+
+static uint64_t or_default(uint64_t v, uint64_t def)
+{
+    return v ? v : def;
+}
+
+static int check_options(const struct lladd_options *in, struct lladd_options *o,
+                         struct lladd_error *err)
+{
+    static const struct lladd_options none = {.struct_size = sizeof none};
+    if (in && (in->struct_size < 8 || in->struct_size > 4096))
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "options: use LLADD_OPTIONS_INIT");
+    *o = none;
+    if (in)
+        memcpy(o, in, in->struct_size < sizeof *o ? in->struct_size : sizeof *o);
+    o->cache_bytes = or_default(o->cache_bytes, DEFAULT_CACHE);
+    o->log_ring_bytes = or_default(o->log_ring_bytes, DEFAULT_RING);
+    o->log_segment_min = or_default(o->log_segment_min, DEFAULT_SEGMENT_MIN);
+    if (!o->log_segment_max)
+        o->log_segment_max =
+            o->log_segment_min > DEFAULT_SEGMENT_MAX ? o->log_segment_min : DEFAULT_SEGMENT_MAX;
+    o->log_limit_bytes = or_default(o->log_limit_bytes, DEFAULT_LOG_LIMIT);
+    if (!o->recovery_bytes)
+        o->recovery_bytes =
+            o->cache_bytes / 4 > RECOVERY_LEAST ? o->cache_bytes / 4 : RECOVERY_LEAST;
+    if (!o->durability)
+        o->durability = LLADD_DURABLE;
+    if (o->page_size && (!power_of_two(o->page_size) || o->page_size < LL_PAGE_SIZE_MIN ||
+                         o->page_size > LL_PAGE_SIZE_MAX))
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "page_size %u: a power of two from %u to %u",
+                       o->page_size, LL_PAGE_SIZE_MIN, LL_PAGE_SIZE_MAX);
+    if (!power_of_two(o->log_segment_min) || o->log_segment_min < 4096 ||
+        !power_of_two(o->log_segment_max) || o->log_segment_max < o->log_segment_min ||
+        o->log_segment_max > (1ull << 31))
+        return ll_fail(err, LLADD_BAD_ARGUMENT,
+                       "log segments: powers of two from 4096 to 2^31, min no larger than max");
+    /* How much it must be is known together with page size and operations: ll_extensions_fit. */
+    if (!power_of_two(o->log_ring_bytes) || o->log_ring_bytes > LL_LOG_RING_MAX)
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "log_ring_bytes: a power of two, at most 2^30");
+    if (o->cache_bytes < CACHE_MIN / 8)
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "cache_bytes: at least %llu",
+                       (unsigned long long)(CACHE_MIN / 8));
+    if (o->flags & ~(uint32_t)FLAGS_KNOWN)
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "options: unknown flag 0x%x",
+                       o->flags & ~(uint32_t)FLAGS_KNOWN);
+    if (o->allocator && !ll_allocator_is_whole(o->allocator))
+        return ll_fail(err, LLADD_BAD_ARGUMENT,
+                       "allocator: alloc, resize and release belong together");
+    if (o->frames > LLADD_FRAMES_HEAP || o->durability > LLADD_DURABLE_LATER ||
+        o->recovery > LLADD_RECOVER_INSTANT)
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "options: an enum is out of range");
+    return 0;
+}
+
+/* ---- the gate and the other way round ---------------------------------------------------- */
+
+static lladd_lsn gate_durable(void *ctx)
+{
+    struct ll_core *core = ctx;
+    return ll_log_durable(core->log);
+}
+
+static int gate_force(void *ctx, lladd_lsn lsn, struct lladd_error *err)
+{
+    struct ll_core *core = ctx;
+    return ll_log_force(core->log, lsn, err);
+}
+
+static int gate_passes(void *ctx, lladd_pageno page, lladd_lsn lsn, struct lladd_error *err)
+{
+    return ll_core_witness(ctx, page, lsn, err);
+}
+
+static bool is_lost(void *ctx, lladd_lsn lsn)
+{
+    struct ll_core *core = ctx;
+    return core->log && ll_log_lost(core->log, lsn);
+}
+
+static void on_poison(void *ctx, const struct lladd_error *why)
+{
+    int code = ll_core_poison(ctx, why);
+    (void)code; /* whoever failed reports it */
+}
+
+static void on_log_pressure(void *ctx)
+{
+    ll_background_pressed(ctx);
+}
+
+static const struct lladd_page_type *type_of(struct ll_core *core, uint16_t number)
+{
+    struct ll_name *n = number ? ll_catalogue_by_number(core, number) : NULL;
+    return n && n->kind == LL_NAME_PAGE_TYPE ? n->desc : NULL;
+}
+
+static int on_loaded(void *ctx, struct ll_frame *f, struct lladd_error *err)
+{
+    const struct lladd_page_type *t = type_of(ctx, ll_page_type(f->page.bytes));
+    return t && t->loaded ? t->loaded(t->ctx, ll_view_of(&f->page), &f->private_, err) : 0;
+}
+
+static void on_flushed(void *ctx, struct lladd_page *copy, void *private_)
+{
+    const struct lladd_page_type *t = type_of(ctx, ll_page_type(copy->bytes));
+    if (t && t->flushed)
+        t->flushed(t->ctx, copy, private_);
+}
+
+static void on_evicted(void *ctx, struct ll_frame *f)
+{
+    const struct lladd_page_type *t =
+        f->private_ ? type_of(ctx, ll_page_type(f->page.bytes)) : NULL;
+    if (t && t->evicted)
+        t->evicted(t->ctx, f->page.number, &f->private_);
+    f->private_ = NULL;
+}
+
+/* ---- parts ------------------------------------------------------------------------------- */
+
+static int open_log(struct lladd_db *db, const struct lladd_options *o, bool create,
+                    struct lladd_error *err)
+{
+    struct ll_core *core = &db->core;
+    struct ll_log_config c = {.env = &core->env,
+                              .dev = core->dev,
+                              .segment_min = o->log_segment_min,
+                              .segment_max = o->log_segment_max,
+                              .ring_bytes = o->log_ring_bytes,
+                              .limit_bytes =
+                                  o->log_limit_bytes == UINT64_MAX ? 0 : o->log_limit_bytes,
+                              .poisoned = on_poison,
+                              .wants_checkpoint = on_log_pressure,
+                              .ctx = core};
+    memcpy(c.uuid, core->control.uuid, 16);
+    if (create) {
+        c.incarnation = 1;
+        return ll_log_create(&c, &core->log, err);
+    }
+    c.incarnation = core->control.incarnation + (core->control.clean ? 0 : 1);
+    struct ll_log_start start = {.from = core->control.checkpoint,
+                                 .watermark = core->control.watermark,
+                                 .clean = core->control.clean,
+                                 .end = core->control.end,
+                                 .segment = core->control.segment,
+                                 .segment_bytes = core->control.segment_bytes};
+    return ll_log_open(&c, &start, &core->log, err);
+}
+
+static int open_buffer(struct lladd_db *db, const struct lladd_options *o, bool create,
+                       struct lladd_error *err)
+{
+    struct ll_core *core = &db->core;
+    struct ll_buffer_config c = {.env = &core->env,
+                                 .dev = core->dev,
+                                 .name = FILE_PAGES,
+                                 .dwb_name = FILE_DWB,
+                                 .page_size = core->page_size,
+                                 .budget = o->cache_bytes,
+                                 .salt = core->salt,
+                                 .frames = (enum ll_frames)o->frames,
+                                 .gate = {core, gate_durable, gate_force, gate_passes},
+                                 .create = create,
+                                 .no_images = core->no_images,
+                                 .ctx = core,
+                                 .repair = ll_repair_page,
+                                 .behind = ll_instant_how_behind,
+                                 .catch_up = ll_instant_catch_up,
+                                 .caught_up = ll_instant_caught_up,
+                                 .lost = is_lost,
+                                 .loaded = on_loaded,
+                                 .flushed = on_flushed,
+                                 .evicted = on_evicted,
+                                 .poisoned = on_poison};
+    return ll_buffer_open(&c, &core->buffer, err);
+}
+
+static int init_core(struct lladd_db *db, const struct lladd_options *o, struct lladd_error *err)
+{
+    struct ll_core *core = &db->core;
+    core->db = db;
+    core->dev = o->device;
+    core->no_images = o->flags & LLADD_OPT_ATOMIC_PAGES;
+    core->log_full_error = o->flags & LLADD_OPT_LOG_FULL_ERROR;
+    core->checkpoint_bytes = or_default(o->checkpoint_bytes, DEFAULT_CHECKPOINT);
+    core->checkpoint_most = core->checkpoint_bytes;
+    if (!o->checkpoint_bytes && o->log_limit_bytes / 8 > core->checkpoint_most)
+        core->checkpoint_most =
+            o->log_limit_bytes / 8 < CHECKPOINT_MOST ? o->log_limit_bytes / 8 : CHECKPOINT_MOST;
+    uint64_t pending = o->log_limit_bytes / 64;
+    core->txns.pending_undo_max = pending < PENDING_MIN    ? PENDING_MIN
+                                  : pending > PENDING_MOST ? PENDING_MOST
+                                                           : pending;
+    core->log_growth = o->log_limit_bytes / 32;
+    core->progress = o->progress;
+    core->transcript = o->transcript;
+    core->callback_ctx = o->callback_ctx;
+    core->redo_threads = o->redo_threads;
+    core->recover_instantly = o->recovery == LLADD_RECOVER_INSTANT;
+    core->recovery_bytes = o->recovery_bytes;
+    core->want_checkpoint = ll_background_want;
+    db->durability = o->durability;
+    db->log_limit_bytes = o->log_limit_bytes;
+    core->pid = (uint64_t)getpid();
+    core->healthy = &core->healthy_word;
+    core->healthy_word = 1;
+    int rc = lladd_mutex_init(&core->poison_mutex, LLADD_RANK_LEAF, "poison");
+    if (!rc)
+        rc = lladd_mutex_init(&core->control_mutex, LLADD_RANK_CATALOGUE + 60, "control block");
+    if (!rc)
+        rc = lladd_mutex_init(&core->witness_mutex, LLADD_RANK_LOG - 20, "witness");
+    if (!rc)
+        rc = lladd_mutex_init(&core->misc, LLADD_RANK_LEAF, "fences and pins");
+    if (!rc)
+        rc = lladd_mutex_init(&core->checkpointing, LLADD_RANK_CHECKPOINT, "checkpoint");
+    if (!rc)
+        rc = lladd_mutex_init(&db->wake_mutex, LLADD_RANK_LEAF + 1, "checkpointer");
+    if (!rc)
+        rc = lladd_cond_init(&db->wake);
+    if (!rc)
+        rc = ll_txns_init(core);
+    return rc ? ll_fail(err, LLADD_NO_MEMORY, "out of memory") : 0;
+}
+
+/* Puts the word that says "healthy" where the kernel clears it in a forked child. A handle without
+ * threads is meant to be cheap to open: there the calls that matter look at the process id. Before
+ * any other thread knows the handle. */
+static void watch_fork(struct lladd_db *db)
+{
+    if (!db->core.env.threads)
+        return;
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return;
+    if (madvise(p, size, MADV_WIPEONFORK)) {
+        munmap(p, size);
+        return;
+    }
+    db->alive = p;
+    *db->alive = lladd_atomic_load32(db->core.healthy);
+    db->core.healthy = db->alive;
+}
+
+static void release(struct lladd_db *db)
+{
+    struct ll_core *core = &db->core;
+    struct ll_env env = core->env;
+    struct lladd_device *dev = core->dev;
+    bool own = db->own_device;
+    ll_extensions_stop(db);
+    ll_background_stop(db);
+    if (core->buffer)
+        ll_buffer_close(core->buffer);
+    ll_extensions_detach(db);
+    ll_losers_free(core);
+    ll_instant_free(core);
+    ll_txns_free(core);
+    if (core->log)
+        ll_log_close(core->log);
+    ll_catalogue_free(core);
+    ll_free(&env, core->fences);
+    ll_free(&env, core->pins);
+    ll_free(&env, core->snapshots);
+    ll_free(&env, core->heuristics);
+    int late = core->control_file ? ll_io_close(dev, core->control_file) : 0;
+    if (db->lock)
+        late = ll_io_close(dev, db->lock);
+    (void)late; /* everything that matters was synced before */
+    if (db->alive)
+        munmap(db->alive, (size_t)sysconf(_SC_PAGESIZE));
+    lladd_cond_destroy(&db->wake);
+    lladd_mutex_destroy(&db->wake_mutex);
+    lladd_mutex_destroy(&core->checkpointing);
+    lladd_mutex_destroy(&core->misc);
+    lladd_mutex_destroy(&core->witness_mutex);
+    lladd_mutex_destroy(&core->control_mutex);
+    lladd_mutex_destroy(&core->poison_mutex);
+    dev = ll_io_deferred_free(dev); /* before its allocator's copy goes */
+    db->magic = 0;
+    core->db = NULL;
+    ll_free(&env, db);
+    if (own)
+        lladd_device_close(dev);
+}
+
+/* ---- creating ---------------------------------------------------------------------------- */
+
+struct listing {
+    bool others, creating, control, ours;
+};
+
+static int see_name(void *ctx, const char *name)
+{
+    struct listing *l = ctx;
+    if (strcmp(name, FILE_CREATING) == 0)
+        l->creating = true;
+    else if (strcmp(name, FILE_CONTROL) == 0)
+        l->control = true;
+    else if (strcmp(name, FILE_PAGES) == 0 || strcmp(name, FILE_DWB) == 0 ||
+             strcmp(name, DIR_LOG) == 0)
+        l->ours = true;
+    else if (strcmp(name, FILE_LOCK) != 0)
+        l->others = true;
+    return 0;
+}
+
+struct sweep {
+    struct lladd_db *db;
+    int rc;
+    char name[300];
+    bool found;
+};
+
+static int see_segment(void *ctx, const char *name)
+{
+    struct sweep *s = ctx;
+    if (strlen(name) + sizeof DIR_LOG + 1 > sizeof s->name)
+        return 0;
+    memcpy(s->name, DIR_LOG "/", sizeof DIR_LOG);
+    memcpy(s->name + sizeof DIR_LOG, name, strlen(name) + 1);
+    s->found = true;
+    return 1;
+}
+
+static int remove_if_there(struct lladd_device *dev, const char *name, struct lladd_error *err)
+{
+    int rc = dev->ops->unlink(dev, name);
+    return rc && rc != -ENOENT ? ll_fail_io(err, rc, true, "remove", name) : 0;
+}
+
+/* What an interrupted creation left. */
+static int sweep(struct lladd_db *db, struct lladd_error *err)
+{
+    struct lladd_device *dev = db->core.dev;
+    int rc = remove_if_there(dev, FILE_CONTROL, err);
+    if (!rc)
+        rc = remove_if_there(dev, FILE_PAGES, err);
+    if (!rc)
+        rc = remove_if_there(dev, FILE_DWB, err);
+    for (;;) {
+        struct sweep s = {.db = db};
+        int io = dev->ops->list(dev, DIR_LOG, see_segment, &s);
+        if (rc || !s.found || (io < 0 && io != -ENOENT))
+            break;
+        rc = remove_if_there(dev, s.name, err);
+    }
+    return rc;
+}
+
+static int make_marker(struct lladd_device *dev, struct lladd_error *err)
+{
+    struct lladd_file *f;
+    int rc = ll_io_open(dev, FILE_CREATING, LLADD_OPEN_CREATE, &f);
+    if (!rc)
+        rc = ll_io_close(dev, f);
+    if (!rc)
+        rc = ll_io_sync_dir(dev, "");
+    return rc ? ll_fail_io(err, rc, true, "create", FILE_CREATING) : 0;
+}
+
+static int remove_marker(struct lladd_device *dev, struct lladd_error *err)
+{
+    int rc = remove_if_there(dev, FILE_CREATING, err);
+    if (rc)
+        return rc;
+    rc = ll_io_sync_dir(dev, "");
+    return rc ? ll_fail_io(err, rc, true, "sync", "the directory") : 0;
+}
+
+static int make_database(struct lladd_db *db, const struct lladd_options *o,
+                         const struct lladd_registry *reg, struct lladd_error *err)
+{
+    struct ll_core *core = &db->core;
+    struct lladd_world *w = &core->env.world;
+    core->control.format = LL_FORMAT_VERSION;
+    core->control.incarnation = 1;
+    core->control.created_us = ll_wall_us(&core->env);
+    int rc = make_marker(core->dev, err);
+    if (!rc)
+        rc = sweep(db, err);
+    if (rc)
+        return rc;
+    rc = w->random(w->ctx, core->control.uuid, 16);
+    if (rc)
+        return ll_fail_io(err, rc, true, "make", "a uuid");
+    ll_core_identify(core);
+    rc = ll_io_deferred_new(&core->env, core->dev, &core->dev);
+    if (rc)
+        return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
+    rc = open_log(db, o, true, err);
+    if (!rc)
+        rc = open_buffer(db, o, true, err);
+    if (!rc)
+        rc = ll_catalogue_init(core, reg, err);
+    if (rc)
+        return rc;
+    rc = ll_io_open(core->dev, FILE_CONTROL, LLADD_OPEN_CREATE, &core->control_file);
+    if (rc)
+        return ll_fail_io(err, rc, true, "create", FILE_CONTROL);
+    /* Later it is only overwritten; then a full disk cannot be the reason why that fails. */
+    static const unsigned char nothing[LL_CONTROL_FILE_BYTES];
+    rc = ll_io_pwrite(core->dev, core->control_file, nothing, sizeof nothing, 0);
+    if (rc)
+        return ll_fail_io(err, rc, true, "write", FILE_CONTROL);
+    rc = ll_io_sync_dir(core->dev, "");
+    if (rc)
+        return ll_fail_io(err, rc, true, "sync", "the directory");
+    core->marked = 1; /* nobody can take it for a clean one: it does not exist yet */
+    rc = ll_extensions_attach(db, reg, err);
+    if (!rc)
+        rc = ll_extensions_create(db, err);
+    if (!rc)
+        rc = ll_checkpoint(core, true, err);
+    return rc ? rc : remove_marker(core->dev, err);
+}
+
+/* ---- opening ----------------------------------------------------------------------------- */
+
+static int open_database(struct lladd_db *db, const struct lladd_options *o,
+                         const struct lladd_registry *reg, struct lladd_error *err)
+{
+    struct ll_core *core = &db->core;
+    ll_core_identify(core);
+    if (o->page_size && o->page_size != core->page_size)
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "the database has pages of %u bytes, not %u",
+                       core->page_size, o->page_size);
+    int rc = open_log(db, o, false, err);
+    if (!rc)
+        rc = open_buffer(db, o, false, err);
+    if (!rc)
+        rc = ll_catalogue_init(core, reg, err);
+    if (!rc)
+        rc = ll_extensions_attach(db, reg, err);
+    if (!rc)
+        rc = ll_restart(core, err);
+    return rc;
+}
+
+/* Reads the control block, or decides that there is none and one may be made. */
+static int look(struct lladd_db *db, const struct lladd_options *o, bool *create,
+                struct lladd_error *err)
+{
+    struct ll_core *core = &db->core;
+    struct lladd_device *dev = core->dev;
+    *create = false;
+    int rc = ll_io_open(dev, FILE_CONTROL, 0, &core->control_file);
+    if (rc == 0) {
+        rc = ll_control_read(dev, core->control_file, &core->control, err);
+        if (!rc && (rc = ll_control_may_write(&core->control, err)) != 0)
+            return rc;
+        if (!rc && core->control.clean)
+            return 0;
+    } else if (rc != -ENOENT) {
+        return ll_fail_io(err, rc, false, "open", FILE_CONTROL);
+    } else {
+        rc = LLADD_NOT_FOUND;
+    }
+    struct listing l = {0};
+    int io = dev->ops->list(dev, "", see_name, &l);
+    if (io < 0)
+        return ll_fail_io(err, io, false, "list", "the directory");
+    if (rc == 0 && l.creating) {
+        /* Whole as far as one can see; it is to be so on the device before the marker goes. After a
+         * sync that failed, what is read may be in the system's cache alone, and a second sync says
+         * nothing (LOG-4): it is written anew. */
+        rc = ll_control_write(&core->env, dev, core->control_file, &core->control, err);
+        return rc ? rc : remove_marker(dev, err);
+    }
+    if (rc == 0)
+        return 0;
+    /* Half-made, control may be torn; whatever else is wrong with it is no sign of that. */
+    bool torn = rc == LLADD_CORRUPT_CONTROL || rc == LLADD_NOT_A_DATABASE;
+    if (rc != LLADD_NOT_FOUND && !(l.creating && torn))
+        return rc; /* ll_control_read has said why */
+    if (!l.creating && (l.ours || l.others))
+        return l.ours ? ll_fail(err, LLADD_MISSING_FILE,
+                                "\"control\" is missing; \"log\" or \"pages\" "
+                                "is there")
+                      : ll_fail(err, LLADD_NOT_A_DATABASE,
+                                "the directory holds other files and no \"control\"");
+    if (o->flags & LLADD_OPT_MUST_EXIST)
+        return ll_fail(err, LLADD_NOT_A_DATABASE, "there is no database in the directory");
+    if (core->control_file) {
+        int late = ll_io_close(dev, core->control_file);
+        core->control_file = NULL;
+        if (late)
+            return ll_fail_io(err, late, false, "close", FILE_CONTROL);
+    }
+    *create = true;
+    return 0;
+}
+
+static int take_lock(struct lladd_db *db, struct lladd_error *err)
+{
+    int64_t owner = 0;
+    int rc = db->core.dev->ops->lock(db->core.dev, FILE_LOCK, &db->lock, &owner);
+    if (rc == -EAGAIN && owner == 0)
+        return ll_fail(err, LLADD_LOCKED, "somebody is looking at the database, or has it open");
+    if (rc == -EAGAIN)
+        return ll_fail(err, LLADD_LOCKED, "the database is open in process %lld", (long long)owner);
+    return rc ? ll_fail_io(err, rc, true, "lock", FILE_LOCK) : 0;
+}
+
+/* So that the next crash does not repeat this recovery: in the background, for it writes back all
+ * that was redone, and nobody has to wait for that. What instant recovery has left for later is
+ * done first. */
+static int checkpoint_recovery(struct lladd_db *db, struct lladd_error *err)
+{
+    if (db->core.recover_instantly || db->core.env.threads) {
+        lladd_atomic_store32(&db->core.owes_checkpoint, 1);
+        if (db->core.env.threads)
+            ll_background_want(&db->core);
+        return 0; /* or lladd_maintain */
+    }
+    /* A full disk is no reason to refuse service; poison is. */
+    struct lladd_error why = LLADD_ERROR_INIT;
+    int rc = ll_checkpoint(&db->core, true, &why);
+    if (lladd_code_root(rc) != LLADD_ROOT_POISONED)
+        return 0;
+    if (err)
+        *err = why;
+    return rc;
+}
+
+static int assemble(struct lladd_db *db, const struct lladd_options *o, struct lladd_error *err)
+{
+    struct lladd_registry reg = {0};
+    bool create = false;
+    int rc = init_core(db, o, err);
+    if (rc)
+        return rc;
+    watch_fork(db);
+    rc = take_lock(db, err);
+    if (!rc)
+        rc = look(db, o, &create, err);
+    if (!rc && !create && (o->flags & LLADD_OPT_MUST_NOT_EXIST))
+        rc = ll_fail(err, LLADD_EXISTS, "there is a database already");
+    if (!rc)
+        rc = ll_extensions_merge(&db->core.env, o->registry, &reg, err);
+    if (!rc && create)
+        db->core.control.page_size = o->page_size ? o->page_size : LL_PAGE_SIZE_MIN;
+    if (!rc)
+        rc = ll_extensions_fit(&reg, db->core.control.page_size, o, err);
+    if (!rc)
+        rc = create ? make_database(db, o, &reg, err) : open_database(db, o, &reg, err);
+    ll_free(&db->core.env, reg.items);
+    if (rc)
+        return rc;
+    struct ll_txn_table *t = &db->core.txns;
+    lladd_atomic_max64(&t->visible, db->core.control.checkpoint.v);
+    db->magic = LL_DB_MAGIC;
+    rc = ll_extensions_recovered(db, err);
+    if (!rc)
+        rc = ll_buffer_start(db->core.buffer, err);
+    if (!rc)
+        rc = ll_background_start(db, err);
+    if (!rc && !create && lladd_atomic_load32(&db->core.marked))
+        rc = checkpoint_recovery(db, err);
+    return rc;
+}
+
+static int open_db(const char *dir, const struct lladd_options *options, struct lladd_db **out,
+                   struct lladd_error *err)
+{
+    struct lladd_options o;
+    struct ll_env env;
+    if (!out)
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "out is NULL");
+    *out = NULL;
+    int rc = check_options(options, &o, err);
+    if (!rc && !dir && !o.device)
+        rc = ll_fail(err, LLADD_BAD_ARGUMENT, "neither a directory nor a device is given");
+    if (rc)
+        return rc;
+    ll_env_init(&env, o.allocator, o.world, !(o.flags & LLADD_OPT_NO_THREADS));
+    struct lladd_db *db = ll_alloc_zero(&env, sizeof *db);
+    if (!db)
+        return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
+    db->core.env = env;
+    if (!o.device) {
+        rc = lladd_device_posix_mode(dir, !(o.flags & LLADD_OPT_MUST_EXIST), o.file_mode, &o.device,
+                                     err);
+        if (rc) {
+            ll_free(&env, db);
+            return rc;
+        }
+        db->own_device = true;
+    }
+    rc = assemble(db, &o, err);
+    if (rc) {
+        if (!db->core.dev)
+            db->core.dev = o.device;
+        release(db);
+        return rc;
+    }
+    *out = db;
+    return 0;
+}
+
+int lladd_open(const char *dir, const struct lladd_options *options, struct lladd_db **out,
+               struct lladd_error *err)
+{
+    struct lladd_error why = LLADD_ERROR_INIT;
+    int rc = open_db(dir, options, out, &why);
+    if (rc && err)
+        *err = why; /* recovery also writes of what it has got over: no error of the call's */
+    return rc;
+}
+
+/* ---- closing ----------------------------------------------------------------------------- */
+
+static int abort_all(struct lladd_db *db)
+{
+    struct ll_txn_table *t = &db->core.txns;
+    int rc = 0;
+    for (;;) {
+        lladd_mutex_lock(&t->mutex);
+        struct lladd_txn *txn = ll_txns_first(t);
+        while (txn && lladd_atomic_load32(&txn->state) == LL_TXN_PREPARED)
+            txn = ll_txns_next(txn);
+        lladd_mutex_unlock(&t->mutex);
+        if (!txn || rc)
+            return rc;
+        rc = ll_txn_abort(txn);
+    }
+}
+
+static int write_clean(struct ll_core *core, lladd_lsn end)
+{
+    struct lladd_error err = LLADD_ERROR_INIT;
+    core->control.clean = true;
+    core->control.end = end;
+    core->control.watermark = end;
+    ll_log_newest_segment(core->log, &core->control.segment, &core->control.segment_bytes);
+    int rc = ll_control_write(&core->env, core->dev, core->control_file, &core->control, &err);
+    return rc;
+}
+
+/* Makes durable what has committed, tells those that asked for it, and takes a checkpoint of
+ * everything. */
+static int close_round(struct lladd_db *db, struct lladd_error *err)
+{
+    struct ll_core *core = &db->core;
+    lladd_lsn last = lladd_lsn_of(lladd_atomic_load64(&core->txns.visible));
+    int rc = last.v ? ll_log_force(core->log, last, err) : 0;
+    if (!rc)
+        ll_txns_drain(core);
+    if (!rc)
+        rc = abort_all(db); /* what was begun by those that were told */
+    (void)ll_txns_give_back(core);
+    core->closing = true;
+    return rc ? rc : ll_checkpoint(core, true, err);
+}
+
+/* Those that are told may write. What they write after the last checkpoint is left to the next
+ * open, as after a crash: a clean stop says that there is nothing to redo. */
+enum { CLOSE_ROUNDS = 16 };
+
+static int close_clean(struct lladd_db *db)
+{
+    struct ll_core *core = &db->core;
+    struct lladd_error err = LLADD_ERROR_INIT;
+    lladd_lsn end;
+    bool more = true, settled = false;
+    int rc = ll_core_check(core, &err);
+    if (!rc)
+        ll_losers_expect(core);
+    while (!rc && more)
+        rc = ll_losers_step(core, UINT64_MAX, &more, &err);
+    if (!rc)
+        rc = abort_all(db);
+    if (rc || !lladd_atomic_load32(&core->marked))
+        return rc; /* nothing was written: the control block still says clean */
+    for (unsigned i = 0; !rc && !settled && i < CLOSE_ROUNDS; i++) {
+        rc = close_round(db, &err);
+        settled = ll_core_settled(core);
+    }
+    /* A class had no space for what it writes in a checkpoint: nothing is reserved for that. All
+     * that was committed is made durable, and the next open redoes it. */
+    if (core->class_without_space) {
+        rc = ll_core_check(core, &err);
+        settled = false;
+    }
+    if (!rc)
+        rc = ll_log_finish(core->log, &end, &err);
+    return rc || !settled ? rc : write_clean(core, end);
+}
+
+int lladd_close(struct lladd_db *db)
+{
+    if (!db || db->magic != LL_DB_MAGIC)
+        return LLADD_CLOSED;
+    if (ll_db_enter(db, NULL) == LLADD_FORKED)
+        return LLADD_FORKED;
+    if (ll_held_pages(db))
+        return LLADD_BAD_STATE;
+    ll_extensions_stop(db); /* what its threads have begun may wait for the background */
+    ll_background_stop(db);
+    int rc = close_clean(db);
+    release(db);
+    return rc;
+}
+
+void lladd_kill(struct lladd_db *db)
+{
+    if (db && db->magic == LL_DB_MAGIC)
+        release(db);
+}
+
+/* ---- what the handle says ---------------------------------------------------------------- */
+
+int ll_db_enter(const struct lladd_db *db, struct lladd_error *err)
+{
+    if (!db || db->magic != LL_DB_MAGIC) {
+        /* While it is being opened, extensions call in before the handle is public. */
+        if (!db || !db->core.db)
+            return ll_fail(err, LLADD_CLOSED, "the database handle is closed");
+    }
+    struct ll_core *core = (struct ll_core *)(uintptr_t)&db->core;
+    return db->alive ? ll_core_check(core, err) : ll_core_check_slow(core, err);
+}
+
+int lladd_db_error(struct lladd_db *db, struct lladd_error *err)
+{
+    return ll_core_check(&db->core, err);
+}
+
+int lladd_check_process(const struct lladd_db *db, struct lladd_error *err)
+{
+    if (LL_LIKELY(db->alive && lladd_atomic_load32(db->alive)))
+        return 0;
+    return db->core.pid == (uint64_t)getpid() ? 0 : ll_core_forked(&db->core, err);
+}
+
+const uint32_t *lladd_alive(const struct lladd_db *db)
+{
+    return db->alive;
+}
+
+uint32_t lladd_page_size(const struct lladd_db *db)
+{
+    return db->core.page_size;
+}
+
+uint64_t lladd_losers(struct lladd_db *db)
+{
+    return ll_losers_left(&db->core);
+}
+
+uint64_t lladd_page_count(const struct lladd_db *db)
+{
+    return ll_buffer_page_count(db->core.buffer);
+}
+
+void lladd_db_uuid(const struct lladd_db *db, unsigned char out[16])
+{
+    memcpy(out, db->core.uuid, sizeof db->core.uuid);
+}
+
+void *lladd_alloc(struct lladd_db *db, size_t size)
+{
+    return ll_alloc(&db->core.env, size);
+}
+
+void *lladd_resize(struct lladd_db *db, void *p, size_t size)
+{
+    return ll_resize(&db->core.env, p, size);
+}
+
+void lladd_free(struct lladd_db *db, void *p)
+{
+    ll_free(&db->core.env, p);
+}
+
+int lladd_random(struct lladd_db *db, void *buf, size_t len)
+{
+    return ll_random(&db->core.env, buf, len);
+}
+
+uint64_t lladd_now_ns(struct lladd_db *db)
+{
+    return ll_now_ns(&db->core.env);
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LLADD_INSPECT_PRIVATE_H
+#define LLADD_INSPECT_PRIVATE_H
+/* What the files of inspection share. inspect.c tells how they work together. */
+#include "recovery/analysis.h"
+#include "recovery/core.h"
+#include "recovery/registry.h"
+#include "util/hashmap.h"
+#include "util/vec.h"
+
+#include <lladd/inspect.h>
+
+/* A transaction that has not ended, while the log is read and after. */
+struct ll_inspect_txn {
+    struct lladd_inspect_txn seen;
+    bool row;           /* a checkpoint has told about it */
+    bool doubt_known;   /* its prepare record was read */
+    uint64_t log_bytes; /* that it wrote, as far as seen */
+};
+
+struct ll_inspect_file {
+    char *name; /* owned */
+    uint64_t bytes;
+};
+
+/* An allocation map as recovery would leave it before undo. */
+struct ll_inspect_map {
+    unsigned char *bytes;
+    bool bad; /* damaged in the file, and not rebuilt by redo; bytes are zeros */
+};
+
+/* Pages that a pass over the log regards: from `first` on, below `end`. */
+struct ll_inspect_part {
+    struct ll_map pages;
+    uint64_t first, end; /* UINT64_MAX: there is no next part, as far as is known */
+    size_t most;         /* pages that have room */
+};
+
+struct lladd_inspect {
+    struct ll_core core; /* never opened: env, device, control block, catalogue, fences, pins */
+    bool own_device;
+    uint64_t memory; /* for what the log tells of pages */
+    lladd_progress_fn *opening; /* of the options; nullable */
+    void *opening_ctx;
+    lladd_inspect_progress_fn *progress; /* nullable */
+    void *progress_ctx;
+    struct lladd_registry registry; /* built-in descriptors and those of the options; items owned */
+    bool mutexes;                   /* misc was made */
+    bool catalogue;                 /* so was the catalogue */
+    struct lladd_error control_error[2];
+    struct lladd_file *page_file;  /* NULL: missing */
+    struct lladd_error page_error; /* why it is */
+    struct ll_log *log;            /* NULL: cannot be opened */
+    struct lladd_error log_error;  /* why, or what is wrong with it; code 0: nothing */
+    bool scanned;                  /* the log's end is known, and nothing is wrong before it */
+    uint64_t known_end;            /* no record is known to end above this LSN */
+    uint64_t checkpoint_pages;     /* of the page file when the checkpoint was taken */
+    struct lladd_inspect_info info;
+    char end_text[320];
+    struct ll_vec files; /* struct ll_inspect_file */
+    struct ll_vec txns;  /* struct ll_inspect_txn, oldest first */
+    struct ll_map maps;  /* page number of an allocation map -> struct ll_inspect_map * */
+    bool maps_redone;
+    unsigned char *page; /* the one that was asked for last */
+};
+
+/* inspect.c */
+/* Takes the view anew. After an error it can only be closed. */
+int ll_inspect_again(struct lladd_inspect *, struct lladd_error *);
+/* Of a database in use: the oldest LSN that its log has by now; 0 if that cannot be told. */
+lladd_lsn ll_inspect_oldest_now(struct lladd_inspect *);
+/* The registered or learned layout of a name's bytes; NULL: none. */
+const struct lladd_field *ll_inspect_fields(const struct ll_name *, bool undo);
+/* The name of the page type that an operation wants, registered or learned; NULL: none. */
+const char *ll_inspect_page_type(struct lladd_inspect *, const struct ll_name *);
+
+/* The log that a control block tells of, for reading. `lenient`: as much of it as there is; if not,
+ * what recovery would refuse is refused. */
+int ll_inspect_open_log(struct lladd_inspect *, const struct ll_control *, bool lenient,
+                        struct ll_log **out, struct lladd_error *);
+
+/* part.c */
+/* So many pages that all of them take at most `memory` bytes, with `each` bytes besides the map. */
+void ll_part_init(struct ll_inspect_part *, const struct ll_env *, uint64_t memory, size_t each);
+void ll_part_free(struct ll_inspect_part *);
+static inline bool ll_part_has(const struct ll_inspect_part *p, uint64_t page)
+{
+    return page >= p->first && page < p->end;
+}
+typedef void ll_part_dropped(void *ctx, uint64_t value);
+/* Before a page is put into the map: if that is full, gives up its upper pages, each of which is
+ * passed to fn (nullable). False: the page is one of these now. */
+bool ll_part_make_room(struct ll_inspect_part *, uint64_t page, ll_part_dropped *, void *ctx);
+/* Goes on after the part, with an empty map. False: nothing follows it. */
+bool ll_part_next(struct ll_inspect_part *);
+
+/* open.c */
+/* Would the next open refuse this? 0 or why; LLADD_NO_MEMORY. Of a database that is not in use. */
+int ll_inspect_try_open(struct lladd_inspect *, struct lladd_error *);
+
+/* log.c */
+/* Reads the log from the checkpoint to its end: catalogue, transactions, fences, pins; and what
+ * redo would have to do. Damage is noted in the view; only a lack of memory is an error. */
+int ll_inspect_survey(struct lladd_inspect *, struct lladd_error *);
+/* Passes every record from the first at or behind `from` on to fn; 0 at the end of the log. */
+typedef int ll_inspect_visit(void *ctx, const struct ll_record *);
+int ll_inspect_walk(struct lladd_inspect *, lladd_lsn from, ll_inspect_visit *, void *ctx,
+                    struct lladd_error *);
+/* The transaction of this id if it has not ended. */
+const struct ll_inspect_txn *ll_inspect_txn_of(const struct lladd_inspect *, lladd_lsn id);
+
+/* page.c */
+/* Reads page n into bytes: 0, LLADD_OUT_OF_RANGE or LLADD_READ_FAILED. */
+int ll_inspect_read_page(struct lladd_inspect *, uint64_t n, unsigned char *bytes,
+                         struct lladd_error *);
+/* 0 or what is wrong with the page, as far as the page itself, the catalogue and the log's end
+ * tell. */
+int ll_inspect_judge_page(struct lladd_inspect *, lladd_pageno, const unsigned char *bytes,
+                          struct lladd_error *);
+/* What the page is used for; false if its map cannot be read. Fails only for want of memory. */
+int ll_inspect_use(struct lladd_inspect *, lladd_pageno, enum lladd_page_use *, bool *known,
+                   struct lladd_error *);
+void ll_inspect_free_maps(struct lladd_inspect *);
+/* Is the record about the contents of a page? */
+static inline bool ll_inspect_about_page(const struct ll_record *rec)
+{
+    return rec->page != LLADD_NO_PAGE &&
+           (rec->kind == LL_REC_UPDATE || rec->kind == LL_REC_CLR || rec->kind == LL_REC_IMAGE);
+}
+/* Does redo begin with it, whatever was on the page? */
+static inline bool ll_inspect_is_base(const struct ll_record *rec)
+{
+    return rec->kind == LL_REC_IMAGE || (rec->flags & LL_REC_FORMATS);
+}
+
+/* ---- verify (verify.c, verify_log.c) ---------------------------------------- */
+
+#define LL_VERIFY_NO_OFFSET UINT64_MAX
+
+/* What the log says about a page. */
+struct ll_verify_history {
+    uint64_t base;  /* LSN of the newest image or format record; 0: none in the log */
+    uint64_t last;  /* LSN of the newest record */
+    uint64_t first; /* of the first one that redo reads; 0: none */
+    uint64_t first_prev;
+    bool first_is_base;
+    bool given_up;        /* after `last` it was freed: what is on the disk may be older */
+    bool given_up_before; /* the same, if the newest `lladd.map.free` about it is undone */
+};
+
+struct ll_verify_fence {
+    uint64_t first, n, lsn, txn;
+};
+
+struct ll_verify {
+    struct lladd_inspect *v;
+    lladd_finding_fn *fn;
+    void *ctx;
+    struct lladd_verified *out;
+    struct lladd_error *err;
+    struct ll_inspect_part part; /* page -> index into histories */
+    struct ll_vec histories;
+    struct ll_vec unused;  /* size_t: of these, that were given up */
+    unsigned pass;         /* 0: the first one, which does all that is not about single pages */
+    bool log_whole_before; /* as log_whole was when the first pass over the records began */
+    uint64_t seen;         /* records of this pass */
+    struct ll_map told;    /* LSNs of records that do not follow the one before about their page:
+                              a page that was given up comes again */
+    struct ll_map txns;   /* id -> LSN of its last record */
+    struct ll_vec fences; /* all that the log tells of, oldest first */
+    unsigned char *dwb;   /* first page of the double-write area; NULL: none to be had */
+    uint32_t dwb_copies;
+    struct ll_log_cursor *cursor; /* for single records */
+    bool log_whole;               /* no damage was met in the log */
+    uint64_t log_begins;          /* LSN of the first record that can be read; 0: none yet */
+    uint64_t hidden;              /* one before it that something names; 0: none */
+};
+
+/* Pass a finding on. Not 0: stop with that. */
+int ll_verify_tell(struct ll_verify *, struct lladd_finding);
+int ll_verify_tell_file(struct ll_verify *, enum lladd_finding_kind, int code, const char *file,
+                        uint64_t offset, const char *message);
+int ll_verify_tell_lsn(struct ll_verify *, enum lladd_finding_kind, int code, uint64_t lsn,
+                       const char *message);
+int ll_verify_no_memory(struct ll_verify *);
+/* Looks at the whole log. */
+int ll_verify_log(struct ll_verify *);
+/* Once more, for the next part of the pages. */
+int ll_verify_log_again(struct ll_verify *);
+/* Says how far it is. */
+void ll_verify_progress(const struct ll_verify *, const char *what, uint64_t done, uint64_t all);
+/* Looks at one record. */
+int ll_verify_record(struct ll_verify *, const struct ll_record *);
+/* What the log says about a page; NULL: nothing. */
+struct ll_verify_history *ll_verify_history_of(const struct ll_verify *, uint64_t page);
+/* The newest fence around a page, at or below `to`; NULL: none. */
+const struct ll_verify_fence *ll_verify_fence_of(const struct ll_verify *, uint64_t page,
+                                                 uint64_t to);
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * inspect, open: what the next open would refuse.
+ *
+ * An open reads the control block, lists the log, goes through it from the last checkpoint on, and
+ * refuses before it has changed anything. These first steps are taken here on a core of their own,
+ * by the functions with which lladd_open takes them: the two cannot be of different opinions.
+ * Operations that are not registered with the view are no fault of the files. Then redo and undo
+ * must find the log that they read. What comes after is about single pages, and verify.c
+ * looks at each.
+ */
+#include "inspect/inspect_private.h"
+
+/* The log as it was opened begins above the highest hole, and has been verified from there on. What
+ * is needed from below must be there, too: redo goes on from its start, through the hole. */
+static int try_redo(struct ll_core *core, struct ll_log_cursor *cursor, struct lladd_error *err)
+{
+    uint64_t oldest = ll_log_oldest(core->log).v;
+    struct ll_record rec;
+    if (core->control.clean || core->control.redo.v >= oldest)
+        return 0;
+    int rc = ll_log_cursor_read(cursor, core->control.redo, &rec, err);
+    if (rc == LLADD_OUT_OF_RANGE)
+        rc = ll_log_cursor_seek(cursor, core->control.redo, &rec, err);
+    while (!rc && rec.lsn.v < oldest)
+        rc = ll_log_cursor_next(cursor, &rec, err);
+    return rc == LLADD_END ? 0 : rc;
+}
+
+/* And undo follows the records of each transaction that is not over. */
+static int try_undo(struct ll_core *core, struct ll_log_cursor *cursor, struct lladd_error *err)
+{
+    uint64_t oldest = ll_log_oldest(core->log).v;
+    for (struct lladd_txn *txn = ll_txns_first(&core->txns); txn; txn = ll_txns_next(txn)) {
+        struct ll_record rec;
+        for (lladd_lsn at = txn->last; at.v && txn->id.v < oldest; at = rec.prev) {
+            int rc = ll_log_cursor_need(cursor, at, &rec, err);
+            if (rc)
+                return rc;
+            if (rec.prev.v >= at.v)
+                break; /* verify_log.c says what is wrong with it */
+        }
+    }
+    return 0;
+}
+
+static int try_core(struct lladd_inspect *v, struct ll_core *core, struct lladd_error *err)
+{
+    struct ll_analysis a;
+    uint64_t size = core->page_size, bytes = v->info.page_file_bytes;
+    int rc = ll_inspect_open_log(v, &core->control, false, &core->log, err);
+    if (rc)
+        return rc;
+    rc = ll_catalogue_init(core, &v->registry, err);
+    if (rc)
+        return rc;
+    rc = ll_analysis(core, bytes / size + (bytes % size != 0), &a, err);
+    ll_behind_free(&a.behind);
+    struct ll_log_cursor *cursor = NULL;
+    if (!rc && ll_log_cursor_open(core->log, &cursor))
+        rc = ll_fail(err, LLADD_NO_MEMORY, "out of memory");
+    if (!rc)
+        rc = try_redo(core, cursor, err);
+    if (!rc)
+        rc = try_undo(core, cursor, err);
+    if (cursor)
+        ll_log_cursor_close(cursor);
+    return rc;
+}
+
+int ll_inspect_try_open(struct lladd_inspect *v, struct lladd_error *err)
+{
+    struct ll_env env = v->core.env;
+    struct ll_core *core = ll_alloc_zero(&env, sizeof *core);
+    if (!core)
+        return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
+    core->env = env;
+    core->dev = v->core.dev;
+    core->control = v->core.control;
+    core->looks_only = true;
+    core->progress = v->opening;
+    core->callback_ctx = v->opening_ctx;
+    ll_core_identify(core);
+    int rc = lladd_mutex_init(&core->misc, LLADD_RANK_LEAF, "fences and pins");
+    if (!rc)
+        rc = ll_txns_init(core);
+    rc = rc ? ll_fail(err, LLADD_NO_MEMORY, "out of memory") : try_core(v, core, err);
+    ll_txns_free(core);
+    if (core->log)
+        ll_log_close(core->log);
+    ll_catalogue_free(core);
+    ll_free(&env, core->fences);
+    ll_free(&env, core->pins);
+    ll_free(&env, core->heuristics);
+    lladd_mutex_destroy(&core->misc);
+    ll_free(&env, core);
+    return rc;
+}

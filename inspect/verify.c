@@ -1,0 +1,681 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * inspect, verify: looks at everything, and says of each place that is wrong what will become of
+ * it.
+ *
+ * Three verdicts. *Damage*: something is lost, or will make an open fail. *Repair*: damaged, and
+ * the library puts it right by itself (the other copy of the control block; a page that the log or
+ * the double-write area can rebuild). *Note*: no fault, as a torn tail after a crash.
+ *
+ * The log is read first, all of it, across damage; if it is about more pages than there is memory
+ * for, once more for each further part of them (part.c). It tells of every page: where its
+ * newest base is, which record changed it last, and what the first record that redo will read
+ * expects to find. Against that the pages are held:
+ *   - a page that is older than the last record about it, after a clean close: a write was lost,
+ *     unless it was freed after that record
+ *   - a page whose LSN is no record about it: it is from elsewhere
+ *   - a page that redo will not find as its first record left it: recovery will refuse it, unless
+ *     the log has a base of it
+ *
+ * While somebody has the database open, files change under the reader: pages are being written,
+ * log is truncated and its files used again. There a page is read again before it is called
+ * damaged, and after that everything is looked at anew, several times: told is what each look has
+ * found in the same place.
+ */
+#include "inspect/inspect_private.h"
+
+#include "io/io.h"
+#include "operations/operations.h"
+
+#include <errno.h>
+#include <lladd/bytes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How often a database in use is looked at before damage is believed; and how often a damaged page
+ * is read in each look. */
+enum { LOOKS = 4, READS = 16 };
+#define CHUNK 65536u
+
+/* ---- findings ------------------------------------------------------------------------------- */
+
+int ll_verify_tell(struct ll_verify *c, struct lladd_finding f)
+{
+    if (f.kind == LLADD_FINDING_DAMAGE)
+        c->out->damage++;
+    else if (f.kind == LLADD_FINDING_REPAIR)
+        c->out->repair++;
+    else
+        c->out->notes++;
+    return c->fn(c->ctx, &f);
+}
+
+int ll_verify_tell_file(struct ll_verify *c, enum lladd_finding_kind kind, int code,
+                        const char *file, uint64_t offset, const char *message)
+{
+    return ll_verify_tell(c, (struct lladd_finding){.kind = kind,
+                                                    .code = code,
+                                                    .file = file,
+                                                    .offset = offset,
+                                                    .page = {LLADD_NO_PAGE},
+                                                    .message = message});
+}
+
+int ll_verify_tell_lsn(struct ll_verify *c, enum lladd_finding_kind kind, int code, uint64_t lsn,
+                       const char *message)
+{
+    char name[32] = "log";
+    uint64_t offset = LL_VERIFY_NO_OFFSET;
+    lladd_inspect_place(c->v, lladd_lsn_of(lsn), name, &offset);
+    return ll_verify_tell(c, (struct lladd_finding){.kind = kind,
+                                                    .code = code,
+                                                    .file = name,
+                                                    .offset = offset,
+                                                    .lsn = {lsn},
+                                                    .page = {LLADD_NO_PAGE},
+                                                    .message = message});
+}
+
+static int tell_page(struct ll_verify *c, enum lladd_finding_kind kind, int code, uint64_t page,
+                     uint64_t lsn, const char *message)
+{
+    return ll_verify_tell(c, (struct lladd_finding){.kind = kind,
+                                                    .code = code,
+                                                    .file = "pages",
+                                                    .offset = page * c->v->core.page_size,
+                                                    .lsn = {lsn},
+                                                    .page = {page},
+                                                    .message = message});
+}
+
+int ll_verify_no_memory(struct ll_verify *c)
+{
+    return ll_fail(c->err, LLADD_NO_MEMORY, "out of memory");
+}
+
+/* ---- control -------------------------------------------------------------------------------- */
+
+/* Bytes of a file that should be zero, and are not. */
+static int check_zeros(struct ll_verify *c, const char *file, uint64_t from, uint64_t to,
+                       const unsigned char *bytes)
+{
+    for (uint64_t i = from; i < to; i++)
+        if (bytes[i])
+            return ll_verify_tell_file(c, LLADD_FINDING_REPAIR, LLADD_CORRUPT_CONTROL, file, i,
+                                       "a byte that nobody uses is not zero");
+    return 0;
+}
+
+/* Does the log go as far as pages that were written have seen it? (What is unclean, and was scanned
+ * without an error. In a database that is in use both move on between the two looks.) */
+static int verify_witness(struct ll_verify *c)
+{
+    struct lladd_inspect *v = c->v;
+    struct lladd_error why = LLADD_ERROR_INIT;
+    struct ll_witness w;
+    struct lladd_file *file;
+    if (v->info.clean || v->info.in_use == 1 || !v->log || v->log_error.code ||
+        ll_io_open(v->core.dev, "control", LLADD_OPEN_READ_ONLY, &file))
+        return 0;
+    int rc = ll_witness_read(v->core.dev, file, v->core.salt, &w, &why);
+    (void)ll_io_close(v->core.dev, file); /* only read */
+    if (!rc)
+        rc = ll_witness_check(&w, ll_log_scan_end(v->log), &why);
+    return rc ? ll_verify_tell_file(c, LLADD_FINDING_DAMAGE, rc, "control", 2 * LL_CONTROL_COPY,
+                                    why.message)
+              : 0;
+}
+
+/* bytes[0..have) are the control file: is what stands behind the copies whole? */
+static int verify_witness_bytes(struct ll_verify *c, const unsigned char *bytes, uint64_t have)
+{
+    static const unsigned char nothing[LL_WITNESS_BYTES];
+    struct ll_witness w;
+    if (have == LL_CONTROL_COPY + LL_CONTROL_BYTES)
+        return 0; /* made by an older version */
+    bool whole = have >= LL_CONTROL_FILE_BYTES;
+    if (whole && (memcmp(bytes + 2 * LL_CONTROL_COPY, nothing, sizeof nothing) == 0 ||
+                  ll_witness_decode(bytes + 2 * LL_CONTROL_COPY, c->v->core.salt, &w)))
+        return 0;
+    return ll_verify_tell_file(c, LLADD_FINDING_REPAIR, LLADD_CORRUPT_CONTROL, "control",
+                               2 * LL_CONTROL_COPY,
+                               whole ? "what pages have seen of the log has a wrong checksum"
+                                     : "it is cut off: what pages have seen of the log is missing");
+}
+
+/* What lies between and after the copies of the control file, of which `have` bytes are there. */
+static int verify_control_rest(struct ll_verify *c, const unsigned char *bytes, uint64_t have)
+{
+    int rc = 0;
+    if (have > LL_CONTROL_COPY)
+        rc = check_zeros(c, "control", LL_CONTROL_BYTES, LL_CONTROL_COPY, bytes);
+    uint64_t gap = have < 2 * LL_CONTROL_COPY ? have : 2 * LL_CONTROL_COPY;
+    if (!rc && gap > LL_CONTROL_COPY + LL_CONTROL_BYTES)
+        rc = check_zeros(c, "control", LL_CONTROL_COPY + LL_CONTROL_BYTES, gap, bytes);
+    return rc || have == 0 ? rc : verify_witness_bytes(c, bytes, have);
+}
+
+static int verify_control(struct ll_verify *c)
+{
+    struct lladd_inspect *v = c->v;
+    struct lladd_file *file;
+    char text[400];
+    int rc = 0;
+    for (int i = 0; !rc && i < 2; i++) {
+        if (!v->info.control_bad[i])
+            continue;
+        snprintf(text, sizeof text, "copy %d: %s; the other copy is good and is used", i + 1,
+                 v->control_error[i].message);
+        rc = ll_verify_tell_file(c, LLADD_FINDING_REPAIR, v->control_error[i].code, "control",
+                                 (uint64_t)i * LL_CONTROL_COPY, text);
+    }
+    if (rc || ll_io_open(v->core.dev, "control", LLADD_OPEN_READ_ONLY, &file))
+        return rc;
+    unsigned char *bytes = ll_alloc(&v->core.env, LL_CONTROL_FILE_BYTES);
+    int64_t n = bytes ? ll_io_pread(v->core.dev, file, bytes, LL_CONTROL_FILE_BYTES, 0) : 0;
+    (void)ll_io_close(v->core.dev, file); /* only read */
+    rc = bytes ? verify_control_rest(c, bytes, n > 0 ? (uint64_t)n : 0)
+               : ll_fail(c->err, LLADD_NO_MEMORY, "out of memory for the control file");
+    ll_free(&v->core.env, bytes);
+    return rc;
+}
+
+/* ---- the double-write area ------------------------------------------------------------------ */
+
+static int verify_dwb(struct ll_verify *c)
+{
+    struct lladd_inspect *v = c->v;
+    struct lladd_device *dev = v->core.dev;
+    uint32_t size = v->core.page_size;
+    struct lladd_error why = LLADD_ERROR_INIT;
+    struct lladd_file *file;
+    int rc = ll_io_open(dev, "dwb", LLADD_OPEN_READ_ONLY, &file);
+    if (rc == -ENOENT)
+        return ll_verify_tell_file(c, LLADD_FINDING_DAMAGE, LLADD_MISSING_FILE, "dwb",
+                                   LL_VERIFY_NO_OFFSET, "the double-write area is missing");
+    if (rc)
+        return ll_verify_tell_file(c, LLADD_FINDING_DAMAGE,
+                                   ll_fail_io(&why, rc, false, "open", "dwb"), "dwb",
+                                   LL_VERIFY_NO_OFFSET, why.message);
+    c->dwb = ll_alloc(&v->core.env, size);
+    rc = c->dwb ? ll_io_read_full(dev, file, c->dwb, size, 0) : -ENOMEM;
+    (void)ll_io_close(dev, file); /* only read */
+    if (rc == -ENOMEM)
+        return ll_verify_no_memory(c);
+    if (rc == -ENODATA)
+        return ll_verify_tell_file(c, LLADD_FINDING_DAMAGE, LLADD_MISSING_FILE, "dwb",
+                                   LL_VERIFY_NO_OFFSET,
+                                   "the double-write area is shorter than a page");
+    if (rc)
+        return ll_verify_tell_file(c, LLADD_FINDING_DAMAGE,
+                                   ll_fail_io(&why, rc, false, "read", "dwb"), "dwb", 0,
+                                   why.message);
+    rc = ll_dwb_look(c->dwb, size, v->core.salt, &c->dwb_copies, &why);
+    if (rc == LLADD_CORRUPT_PAGE && !v->info.clean)
+        return ll_verify_tell_file(
+            c, LLADD_FINDING_NOTE, 0, "dwb", 0,
+            "the double-write area was being written: its pages were not touched yet");
+    if (rc == LLADD_CORRUPT_PAGE)
+        return ll_verify_tell_file(c, LLADD_FINDING_REPAIR, rc, "dwb", 0, why.message);
+    if (rc && rc != LLADD_END)
+        return ll_verify_tell_file(c, LLADD_FINDING_DAMAGE, rc, "dwb", 0, why.message);
+    return 0;
+}
+
+/* Has the area a good copy of the page? */
+static bool dwb_has(struct ll_verify *c, uint64_t page, unsigned char *scratch)
+{
+    struct lladd_inspect *v = c->v;
+    struct lladd_file *file;
+    bool good = false;
+    if (v->info.clean || !c->dwb_copies ||
+        ll_io_open(v->core.dev, "dwb", LLADD_OPEN_READ_ONLY, &file))
+        return false;
+    uint32_t size = v->core.page_size;
+    for (uint32_t i = 0; !good && i < c->dwb_copies; i++)
+        good = ll_dwb_page(c->dwb, i).v == page &&
+               ll_io_read_full(v->core.dev, file, scratch, size, (i + 1) * (uint64_t)size) == 0 &&
+               ll_page_verify(v->core.salt, lladd_page_of(page), scratch, size, "dwb", NULL) == 0;
+    (void)ll_io_close(v->core.dev, file); /* only read */
+    return good;
+}
+
+/* ---- pages ---------------------------------------------------------------------------------- */
+
+/* Why contents that are older than the log say are wrong; NULL: they are not. *rebuilt: recovery
+ * will put them right. */
+static const char *is_behind(struct ll_verify *c, uint64_t page, const unsigned char *bytes,
+                             const struct ll_verify_fence *f, uint64_t *lsn, bool *rebuilt)
+{
+    const struct ll_verify_history *h = ll_verify_history_of(c, page);
+    uint64_t at = ll_page_lsn(bytes).v, fence = f ? f->lsn : 0;
+    *rebuilt = false;
+    if (!h || h->last < fence || h->given_up || !c->log_whole)
+        return NULL;
+    *lsn = h->last;
+    bool clean = c->v->info.clean || LLADD_PLANTED(LLADD_BUG_ACCUSE);
+    if (clean && at < h->last)
+        return "a write was lost: the log has a newer record about it";
+    if (!c->v->info.clean && h->first && at < h->first && !h->first_is_base &&
+        h->first_prev != at && h->first >= fence && (at || !h->base)) {
+        *lsn = h->first;
+        *rebuilt = h->base && h->base >= fence; /* from older log, as one that is torn */
+        return "a write was lost: redo will not find it as the record expects";
+    }
+    /* What lies before redo was on the disk when its checkpoint was taken; nothing will redo it. */
+    if (!c->v->info.clean && !h->first && at < h->last) {
+        *lsn = h->last;
+        return "a write was lost: the log has a newer record about it, and redo begins behind that";
+    }
+    return NULL;
+}
+
+/* Is the record at the page's LSN one about this page? *by is the operation that logged it, if it
+ * is registered. */
+static bool is_foreign(struct ll_verify *c, uint64_t page, const unsigned char *bytes,
+                       const struct lladd_op **by)
+{
+    struct ll_record rec;
+    lladd_lsn at = ll_page_lsn(bytes);
+    if (!c->cursor || !c->log_whole || at.v < c->v->info.log_oldest.v)
+        return false;
+    if (c->v->info.in_use == 1 && at.v >= c->v->known_end)
+        return false; /* the log has gone on since it was read */
+    int rc = ll_log_cursor_read(c->cursor, at, &rec, NULL);
+    if (rc == LLADD_OUT_OF_RANGE && at.v < c->v->core.control.checkpoint.v)
+        return false; /* in the part of the oldest segment that is given up */
+    if (rc)
+        return true;
+    if (rec.kind == LL_REC_FENCE && rec.redo.len == 16)
+        return page - lladd_get64(rec.redo.data) >=
+               lladd_get64((const unsigned char *)rec.redo.data + 8);
+    const struct ll_name *n = ll_catalogue_by_number(&c->v->core, rec.op);
+    *by = n && n->kind == LL_NAME_OP ? n->desc : NULL;
+    return !ll_inspect_about_page(&rec) || rec.page != page;
+}
+
+/* A page that is no good: what will become of it? */
+static int tell_damaged(struct ll_verify *c, uint64_t page, const struct lladd_error *why,
+                        const struct ll_verify_fence *f)
+{
+    struct lladd_inspect *v = c->v;
+    char text[400];
+    const struct ll_verify_history *h = ll_verify_history_of(c, page);
+    uint64_t fence = f ? f->lsn : 0, base = h ? h->base : 0;
+    bool torn = ll_page_verify(v->core.salt, lladd_page_of(page), v->page, v->core.page_size,
+                               "pages", NULL) != 0;
+    if (f && ll_inspect_txn_of(v, lladd_lsn_of(f->txn))) {
+        snprintf(text, sizeof text,
+                 "%s; it is being written in bulk by transaction %llu, which is not "
+                 "over",
+                 why->message, (unsigned long long)f->txn);
+        return tell_page(c, LLADD_FINDING_NOTE, 0, page, f->lsn, text);
+    }
+    if (torn && base && base >= fence) {
+        bool redo = !v->info.clean && base >= v->core.control.redo.v;
+        snprintf(text, sizeof text, "%s; %s from its base at LSN %llu", why->message,
+                 redo ? "redo will rebuild it" : "it will be rebuilt when it is read,",
+                 (unsigned long long)base);
+        return tell_page(c, LLADD_FINDING_REPAIR, why->code, page, base, text);
+    }
+    if (torn && dwb_has(c, page, v->page)) {
+        snprintf(text, sizeof text, "%s; the double-write area has a good copy", why->message);
+        return tell_page(c, LLADD_FINDING_REPAIR, why->code, page, 0, text);
+    }
+    snprintf(text, sizeof text, "%s%s", why->message,
+             torn ? "; the log holds no base to rebuild it from" : "");
+    return tell_page(c, LLADD_FINDING_DAMAGE, why->code, page, 0, text);
+}
+
+/* Reads the page until it is good or can be believed not to be. */
+static int read_well(struct ll_verify *c, uint64_t page, struct lladd_error *why)
+{
+    struct lladd_inspect *v = c->v;
+    for (int i = 1;; i++) {
+        int rc = ll_inspect_read_page(v, page, v->page, why);
+        if (rc)
+            return rc;
+        rc = ll_inspect_judge_page(v, lladd_page_of(page), v->page, why);
+        if (!rc || v->info.in_use != 1 || i == READS)
+            return rc;
+        lladd_yield();
+    }
+}
+
+static bool wrong_root(struct ll_verify *c, uint64_t page)
+{
+    const struct ll_name *n = ll_catalogue_by_number(&c->v->core, ll_page_type(c->v->page));
+    if (page > 1 || (!c->v->info.clean && ll_page_type(c->v->page) == 0))
+        return false;
+    if (!n && (!c->log_whole || c->v->log_error.code))
+        return false; /* its name may stand in what cannot be read */
+    return !n || strcmp(n->name, page == 0 ? "lladd.root" : "lladd.map") != 0;
+}
+
+static int check_contents(struct ll_verify *c, uint64_t page, const struct ll_verify_fence *f)
+{
+    struct lladd_inspect *v = c->v;
+    char text[300];
+    uint64_t lsn = 0, at = ll_page_lsn(v->page).v;
+    const struct lladd_op *by = NULL;
+    bool rebuilt;
+    const char *wrong = is_behind(c, page, v->page, f, &lsn, &rebuilt);
+    if (wrong) {
+        snprintf(text, sizeof text, "page %llu has page LSN %llu: %s (LSN %llu)%s",
+                 (unsigned long long)page, (unsigned long long)at, wrong, (unsigned long long)lsn,
+                 rebuilt ? "; older log will rebuild it" : "");
+        return tell_page(c, rebuilt ? LLADD_FINDING_REPAIR : LLADD_FINDING_DAMAGE,
+                         LLADD_CORRUPT_PAGE, page, lsn, text);
+    }
+    if (at && is_foreign(c, page, v->page, &by)) {
+        snprintf(text, sizeof text,
+                 "page %llu has page LSN %llu, where the log has no record about it",
+                 (unsigned long long)page, (unsigned long long)at);
+        return tell_page(c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_PAGE, page, at, text);
+    }
+    struct lladd_view view = {v->page, v->core.page_size, ll_page_type(v->page), {page}};
+    if (by && by->check && !by->check(view)) {
+        snprintf(text, sizeof text,
+                 "page %llu has contents that \"%s\", which has changed it last, does not allow",
+                 (unsigned long long)page, by->name);
+        return tell_page(c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_PAGE, page, at, text);
+    }
+    if (wrong_root(c, page)) {
+        snprintf(text, sizeof text, "page %llu is not what page %llu of every database is",
+                 (unsigned long long)page, (unsigned long long)page);
+        return tell_page(c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_PAGE, page, at, text);
+    }
+    return 0;
+}
+
+/* What stands in a free page is nobody's. But no page is written before the log is durable up to
+ * its LSN: one that is newer than the whole log proves that the log had gone on. */
+static int check_free(struct ll_verify *c, uint64_t page)
+{
+    const struct lladd_inspect *v = c->v;
+    uint64_t at = ll_page_lsn(v->page).v, end = v->info.log_end.v;
+    char text[200];
+    if (!c->log_whole || v->log_error.code || v->info.in_use == 1 || at < end ||
+        ll_page_verify(v->core.salt, lladd_page_of(page), v->page, v->core.page_size, "pages",
+                       NULL))
+        return 0;
+    snprintf(text, sizeof text,
+             "page %llu is free and has page LSN %llu; the log ends before that, at LSN %llu",
+             (unsigned long long)page, (unsigned long long)at, (unsigned long long)end);
+    return tell_page(c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_LOG, page, at, text);
+}
+
+static int verify_page(struct ll_verify *c, uint64_t page)
+{
+    struct lladd_inspect *v = c->v;
+    struct lladd_error why = LLADD_ERROR_INIT;
+    enum lladd_page_use use;
+    bool known;
+    int rc = ll_inspect_use(v, lladd_page_of(page), &use, &known, c->err);
+    if (rc)
+        return rc;
+    c->out->pages++;
+    if (known && use == LLADD_USE_RAW) {
+        c->out->raw_pages++;
+        return 0;
+    }
+    /* Maps are nobody's to free: one that is missing is a lost write if the log knows of it. */
+    bool is_map = ll_operations_map_of(v->core.page_size, lladd_page_of(page)).v == page;
+    bool is_free = known && !is_map && (use == LLADD_USE_NONE || use == LLADD_USE_FREED);
+    rc = read_well(c, page, &why);
+    if (rc == LLADD_OUT_OF_RANGE && v->info.in_use)
+        return 0; /* the file has become shorter; whoever did that is responsible */
+    if (is_free) {
+        c->out->free_pages++;
+        return rc == LLADD_READ_FAILED || rc == LLADD_OUT_OF_RANGE ? 0 : check_free(c, page);
+    }
+    c->out->zero_pages += !rc && ll_page_lsn(v->page).v == 0 && !ll_page_type(v->page);
+    const struct ll_verify_fence *f = ll_verify_fence_of(c, page, UINT64_MAX);
+    if (!rc)
+        return check_contents(c, page, f);
+    if (rc == LLADD_READ_FAILED)
+        return tell_page(c, LLADD_FINDING_DAMAGE, rc, page, 0, why.message);
+    return tell_damaged(c, page, &why, f);
+}
+
+/* Allocated pages that the file does not have (any more). */
+static int check_length(struct ll_verify *c)
+{
+    struct lladd_inspect *v = c->v;
+    uint64_t have = v->info.pages, bytes = v->info.page_file_bytes;
+    char text[200];
+    int rc = 0;
+    if (v->info.in_use == 1)
+        return 0; /* it grows */
+    if (bytes % v->core.page_size != 0) {
+        snprintf(text, sizeof text, "the file has %llu bytes, no whole number of pages",
+                 (unsigned long long)bytes);
+        rc = ll_verify_tell_file(c, v->info.clean ? LLADD_FINDING_DAMAGE : LLADD_FINDING_NOTE,
+                                 v->info.clean ? LLADD_MISSING_FILE : 0, "pages",
+                                 have * v->core.page_size, text);
+    }
+    struct lladd_error why = LLADD_ERROR_INIT;
+    if (!rc && ll_analysis_check_pages(have + (bytes % v->core.page_size != 0), v->checkpoint_pages,
+                                       &why))
+        rc = ll_verify_tell_file(c, LLADD_FINDING_DAMAGE, why.code, "pages",
+                                 have * v->core.page_size, why.message);
+    return rc;
+}
+
+/* Those of the part that the log was read for. */
+static int verify_pages(struct ll_verify *c)
+{
+    struct lladd_inspect *v = c->v;
+    uint64_t end = c->part.end < v->info.pages ? c->part.end : v->info.pages;
+    int rc = 0;
+    for (uint64_t n = c->part.first; !rc && n < end; n++) {
+        if (n % (CHUNK / v->core.page_size) == 0) {
+            ll_io_prefetch(v->core.dev, v->page_file, n * v->core.page_size, 4 * CHUNK);
+            ll_verify_progress(c, "pages", n, v->info.pages);
+        }
+        rc = verify_page(c, n);
+    }
+    return rc;
+}
+
+/* Pages, and log for the further parts of them. */
+static int verify_parts(struct ll_verify *c)
+{
+    struct lladd_inspect *v = c->v;
+    int rc = v->page_file ? verify_pages(c)
+                          : ll_verify_tell_file(c, LLADD_FINDING_DAMAGE, v->page_error.code,
+                                                "pages", LL_VERIFY_NO_OFFSET,
+                                                v->page_error.message);
+    while (!rc && ll_part_next(&c->part)) {
+        rc = ll_verify_log_again(c);
+        if (!rc && v->page_file)
+            rc = verify_pages(c);
+    }
+    return !rc && v->page_file ? check_length(c) : rc;
+}
+
+void ll_verify_progress(const struct ll_verify *c, const char *what, uint64_t done, uint64_t all)
+{
+    if (c->v->progress)
+        c->v->progress(c->v->progress_ctx, what, done < all ? done : all, all);
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+/* What is well may still not be enough for an open: a file may be missing of which nothing else
+ * tells. What could only not be read has been told with the rest. */
+static int verify_open(struct ll_verify *c)
+{
+    struct lladd_error why = LLADD_ERROR_INIT;
+    if (c->out->damage || c->v->info.in_use == 1 || LLADD_PLANTED(LLADD_BUG_TRUSTING))
+        return 0;
+    int rc = ll_inspect_try_open(c->v, &why);
+    if (rc == LLADD_NO_MEMORY)
+        return ll_verify_no_memory(c);
+    if (!rc)
+        return 0;
+    return why.lsn.v ? ll_verify_tell_lsn(c, LLADD_FINDING_DAMAGE, rc, why.lsn.v, why.message)
+                     : ll_verify_tell_file(c, LLADD_FINDING_DAMAGE, rc, "log", LL_VERIFY_NO_OFFSET,
+                                           why.message);
+}
+
+static int verify_all(struct lladd_inspect *v, lladd_finding_fn *fn, void *ctx,
+                      struct lladd_verified *out, struct lladd_error *err)
+{
+    struct ll_verify c = {.v = v, .fn = fn, .ctx = ctx, .out = out, .err = err, .log_whole = true};
+    const struct ll_env *env = &v->core.env;
+    ll_part_init(&c.part, env, v->memory, sizeof(struct ll_verify_history) + sizeof(size_t));
+    ll_map_init(&c.txns, env);
+    ll_map_init(&c.told, env);
+    ll_vec_init(&c.histories, env, sizeof(struct ll_verify_history));
+    ll_vec_init(&c.unused, env, sizeof(size_t));
+    ll_vec_init(&c.fences, env, sizeof(struct ll_verify_fence));
+    int rc = verify_control(&c);
+    if (!rc)
+        rc = ll_verify_log(&c);
+    if (!rc)
+        rc = verify_witness(&c);
+    if (!rc)
+        rc = verify_dwb(&c);
+    if (!rc)
+        rc = verify_parts(&c);
+    if (!rc)
+        rc = verify_open(&c);
+    if (c.cursor)
+        ll_log_cursor_close(c.cursor);
+    ll_free(env, c.dwb);
+    ll_vec_free(&c.fences);
+    ll_vec_free(&c.histories);
+    ll_vec_free(&c.unused);
+    ll_map_free(&c.told);
+    ll_map_free(&c.txns);
+    ll_part_free(&c.part);
+    return rc;
+}
+
+/* A finding that is kept: what is in it is owned. */
+struct kept {
+    struct lladd_finding f;
+    bool again; /* the look before had it, too */
+};
+
+struct keeper {
+    struct ll_env env;
+    struct ll_vec now, before; /* struct kept */
+    bool first;
+};
+
+static void free_kept(struct keeper *k, struct ll_vec *list)
+{
+    for (size_t i = 0; i < list->len; i++) {
+        struct kept *f = ll_vec_at(list, i);
+        ll_free(&k->env, (void *)(uintptr_t)f->f.file);
+        ll_free(&k->env, (void *)(uintptr_t)f->f.message);
+    }
+    ll_vec_truncate(list, 0);
+}
+
+/* The same place, that is: what is said about it may change. */
+static bool same_place(const struct lladd_finding *a, const struct lladd_finding *b)
+{
+    return strcmp(a->file, b->file) == 0 && a->page.v == b->page.v &&
+           (a->page.v != LLADD_NO_PAGE || a->lsn.v == b->lsn.v) && a->offset == b->offset;
+}
+
+static int keep(void *ctx, const struct lladd_finding *f)
+{
+    struct keeper *k = ctx;
+    struct kept *row = ll_vec_push(&k->now);
+    if (!row)
+        return LLADD_NO_MEMORY;
+    row->f = *f;
+    row->f.file = ll_strdup(&k->env, f->file);
+    row->f.message = ll_strdup(&k->env, f->message);
+    row->again = k->first;
+    for (size_t i = 0; i < k->before.len && !row->again; i++) {
+        const struct kept *b = ll_vec_at(&k->before, i);
+        row->again = b->again && b->f.file && same_place(&b->f, f);
+    }
+    return row->f.file && row->f.message ? 0 : LLADD_NO_MEMORY;
+}
+
+static size_t count_again(const struct ll_vec *list)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < list->len; i++)
+        n += ((const struct kept *)ll_vec_at(list, i))->again;
+    return n;
+}
+
+/* Of a database in use: what every one of several looks has found in the same place. */
+static int look_again(struct lladd_inspect *v, struct keeper *k, struct lladd_verified *out,
+                      struct lladd_error *err)
+{
+    int rc = 0;
+    for (int i = 1; !rc; i++) {
+        *out = (struct lladd_verified){.struct_size = sizeof *out};
+        k->first = i == 1;
+        rc = verify_all(v, keep, k, out, err);
+        if (rc == LLADD_NO_MEMORY)
+            return ll_fail(err, rc, "out of memory");
+        if (rc || i == LOOKS || v->info.in_use != 1 || count_again(&k->now) == 0)
+            return rc;
+        free_kept(k, &k->before);
+        struct ll_vec swap = k->before;
+        k->before = k->now;
+        k->now = swap;
+        rc = ll_inspect_again(v, err);
+    }
+    return rc;
+}
+
+/* Passes on what is left. */
+static int report(const struct ll_vec *list, lladd_finding_fn *fn, void *ctx,
+                  struct lladd_verified *out)
+{
+    int rc = 0;
+    out->damage = out->repair = out->notes = 0;
+    for (size_t i = 0; !rc && i < list->len; i++) {
+        const struct kept *k = ll_vec_at(list, i);
+        if (!k->again)
+            continue;
+        out->damage += k->f.kind == LLADD_FINDING_DAMAGE;
+        out->repair += k->f.kind == LLADD_FINDING_REPAIR;
+        out->notes += k->f.kind == LLADD_FINDING_NOTE;
+        rc = fn(ctx, &k->f);
+    }
+    return rc;
+}
+
+int lladd_inspect_verify(struct lladd_inspect *v, lladd_finding_fn *fn, void *ctx,
+                         struct lladd_verified *out, struct lladd_error *err)
+{
+    struct lladd_verified count = {.struct_size = sizeof count};
+    int rc;
+    if (!v || !fn || (out && (out->struct_size < sizeof(size_t) || out->struct_size > sizeof *out)))
+        return ll_fail(err, LLADD_BAD_ARGUMENT,
+                       "no view, nobody to tell, or a result without a size");
+    if (!v->page)
+        return ll_fail(err, LLADD_BAD_STATE, "the view could not be taken anew");
+    if (v->info.in_use == 1) {
+        struct keeper k = {.env = v->core.env};
+        ll_vec_init(&k.now, &k.env, sizeof(struct kept));
+        ll_vec_init(&k.before, &k.env, sizeof(struct kept));
+        rc = look_again(v, &k, &count, err);
+        if (!rc)
+            rc = report(&k.now, fn, ctx, &count);
+        free_kept(&k, &k.now);
+        free_kept(&k, &k.before);
+        ll_vec_free(&k.now);
+        ll_vec_free(&k.before);
+    } else {
+        rc = verify_all(v, fn, ctx, &count, err);
+    }
+    if (out) {
+        size_t size = out->struct_size;
+        memcpy(out, &count, size);
+        out->struct_size = size;
+    }
+    return rc;
+}

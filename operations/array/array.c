@@ -1,0 +1,667 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Expandable arrays (lladd/array.h; paper, sections 4.1 and 5): a run of pages of plain bytes.
+ *
+ * The root page (page.c) has the length, the number of formatted pages, and the run (run.h).
+ *
+ * Elements are stored next to each other on pages of type "lladd.bytes" and never cross a page:
+ * element i is on page i / n of the run, where n is the number of elements that fit a page's body.
+ * lladd.set and lladd.set_range change them like any bytes.
+ *
+ * (A1) Pages below `formatted` are formatted. Pages at or above it have no contents and read as
+ * zeros. A write there formats the pages up to its own and a few more, in nested top actions. (In
+ * the transaction that creates the array, as part of it; see run.h.)
+ *
+ * (A2) Elements at or above the length may have any contents: shrinking changes only the length, so
+ * its undo is one word. Extending writes zeros there, logged, with undo.
+ *
+ * (A3) When a shrink is durable and the length has not changed since, the next change of the length
+ * lowers `formatted` and frees the pages, in nested top actions. After a crash the array keeps
+ * these pages until another shrink.
+ *
+ * memory.c describes the copies in memory and how they stay valid.
+ *
+ * Threads: any number, on different elements. A thread holds `change`, over I/O, while it changes
+ * the length or formats pages; it is taken before the run's latch. `mutex` is a leaf. */
+#include "operations/array/array.h"
+
+#include <stdlib.h>
+
+#define AHEAD_MIN 4u
+#define AHEAD_MAX 64u
+
+static void changed(struct lladd_array *a)
+{
+    lladd_mutex_lock(&a->all->mutex);
+    ll_operations__array_forget(a, false);
+    lladd_mutex_unlock(&a->all->mutex);
+}
+
+static int put(struct lladd_txn *txn, struct lladd_array *a, uint8_t field, uint64_t value)
+{
+    struct ll_array_put args = {field, value};
+    return lladd_update(txn, a->put, a->run.root, &args, sizeof args);
+}
+
+/* ---- the place of an element ----------------------------------------------------------------- */
+
+static int behind(struct lladd_error *err, const struct lladd_array *a, uint64_t index, uint64_t n,
+                  uint64_t length)
+{
+    return ll_operations__on(
+        err, a->run.root,
+        lladd_error_set(err, LLADD_OUT_OF_RANGE, "%llu elements from %llu: array %llu has %llu",
+                        (unsigned long long)n, (unsigned long long)index,
+                        (unsigned long long)a->run.root.v, (unsigned long long)length));
+}
+
+/* Do elements [first, first + n) exist? */
+static inline int inside(struct lladd_array *a, uint64_t first, uint64_t n, struct lladd_error *err)
+{
+    struct ll_array_root root;
+    uint64_t length = lladd_atomic_load64(&a->length);
+    if (first < length && n <= length - first)
+        return 0;
+    int rc = ll_operations__array_look(a, &root, err);
+    if (rc || (first <= root.length && n <= root.length - first))
+        return rc;
+    return behind(err, a, first, n, root.length);
+}
+
+static int other_database(struct lladd_txn *txn, const struct lladd_array *a)
+{
+    return lladd_error_set(lladd_txn_error_out(txn), LLADD_OTHER_DATABASE,
+                           "array %llu is of another database than the transaction",
+                           (unsigned long long)a->run.root.v);
+}
+
+static inline int at_home(struct lladd_txn *txn, const struct lladd_array *a)
+{
+    return lladd_txn_db(txn) == a->db ? 0 : other_database(txn, a);
+}
+
+/* index / per_page, for an index of at most 2^48. The inverse is too large by a factor of less than
+ * 1 + 2^-64, so the product is too large by less than 2^-16, and a page holds fewer than 2^16
+ * elements. */
+static inline uint64_t page_of(const struct lladd_array *a, uint64_t index)
+{
+#ifdef __SIZEOF_INT128__
+    if (a->per_page > 1)
+        return (uint64_t)((unsigned __int128)index * a->inverse >> 64);
+#endif
+    return index / a->per_page;
+}
+
+static uint64_t pages_for(const struct lladd_array *a, uint64_t length)
+{
+    return length ? page_of(a, length - 1) + 1 : 0;
+}
+
+/* ---- formatting ------------------------------------------------------------------------------ */
+
+/* Formats pages [from, to) and records it in the root page. */
+static int format_step(struct lladd_txn *txn, struct lladd_array *a, uint64_t from, uint64_t to)
+{
+    struct ll_run_step step;
+    int rc = ll_operations__run_step_begin(txn, &a->run, &step);
+    if (rc)
+        return rc;
+    for (uint64_t i = from; i < to && !rc; i++)
+        rc = lladd_bytes_format(txn, ll_operations__run_page(&a->run, i));
+    if (!rc)
+        rc = put(txn, a, LL_ARRAY_FORMATTED, to);
+    return ll_operations__run_step_end(txn, &step, rc);
+}
+
+/* Formats pages up to `page`, and some more. Under `change`. */
+static int format_to(struct lladd_txn *txn, struct lladd_array *a, uint64_t page)
+{
+    struct ll_array_root root;
+    int rc = ll_operations__array_look(a, &root, lladd_txn_error_out(txn));
+    if (rc || page < root.formatted)
+        return rc;
+    uint64_t at = root.formatted, all = pages_for(a, root.length);
+    uint64_t ahead = at / 8 < AHEAD_MIN ? AHEAD_MIN : at / 8 > AHEAD_MAX ? AHEAD_MAX : at / 8;
+    uint64_t to = page + ahead < all ? page + ahead : all;
+    to = to > page ? to : page + 1;
+    rc = ll_operations__run_grow(txn, &a->run, to);
+    while (at < to && !rc) {
+        uint64_t next = to - at > AHEAD_MAX ? at + AHEAD_MAX : to;
+        rc = format_step(txn, a, at, next);
+        if (rc)
+            break;
+        at = next;
+        lladd_mutex_lock(&a->all->mutex);
+        a->looks++;
+        lladd_atomic_store64(&a->formatted, at);
+        lladd_mutex_unlock(&a->all->mutex);
+    }
+    return rc;
+}
+
+static int want_page(struct lladd_txn *txn, struct lladd_array *a, uint64_t page)
+{
+    lladd_mutex_lock(&a->change);
+    int rc = format_to(txn, a, page);
+    lladd_mutex_unlock(&a->change);
+    return rc;
+}
+
+static inline int writable(struct lladd_txn *txn, struct lladd_array *a, uint64_t page)
+{
+    return page < lladd_atomic_load64(&a->formatted) ? 0 : want_page(txn, a, page);
+}
+
+/* ---- elements -------------------------------------------------------------------------------- */
+
+static int write_element(struct lladd_txn *txn, struct lladd_array *a, uint64_t index,
+                         uint32_t offset, const void *bytes, size_t len)
+{
+    int rc = at_home(txn, a);
+    if (!rc)
+        rc = inside(a, index, 1, lladd_txn_error_out(txn));
+    if (rc)
+        return rc;
+    uint64_t page = page_of(a, index);
+    rc = writable(txn, a, page);
+    if (rc)
+        return rc;
+    return lladd_set(txn, ll_operations__run_page(&a->run, page),
+                     (uint32_t)(index - page * a->per_page) * a->size + offset, bytes, len);
+}
+
+int lladd_array_set(struct lladd_txn *txn, struct lladd_array *a, uint64_t index, const void *bytes)
+{
+    LLADD_USE(txn);
+    return write_element(txn, a, index, 0, bytes, a->size);
+}
+
+int lladd_array_write(struct lladd_txn *txn, struct lladd_array *a, uint64_t index, uint32_t offset,
+                      const void *bytes, size_t len)
+{
+    LLADD_USE(txn);
+    if (offset > a->size || len > a->size - offset)
+        return lladd_error_set(lladd_txn_error_out(txn), LLADD_OUT_OF_RANGE,
+                               "%zu bytes from %u: an element has %u", len, offset, a->size);
+    return write_element(txn, a, index, offset, bytes, len);
+}
+
+/* The part of elements [first, first + n) on the first element's page. */
+struct part {
+    uint64_t page;
+    uint32_t offset;
+    size_t n, bytes;
+};
+
+static struct part part_of(const struct lladd_array *a, uint64_t first, uint64_t n)
+{
+    uint64_t page = page_of(a, first);
+    uint32_t at = (uint32_t)(first - page * a->per_page);
+    size_t fit = n < a->per_page - at ? (size_t)n : a->per_page - at;
+    return (struct part){page, at * a->size, fit, fit * a->size};
+}
+
+int lladd_array_set_range(struct lladd_txn *txn, struct lladd_array *a, uint64_t first, uint64_t n,
+                          const void *bytes)
+{
+    LLADD_USE(txn);
+    const unsigned char *p = bytes;
+    lladd_savepoint_id before;
+    int rc = at_home(txn, a);
+    if (!rc)
+        rc = inside(a, first, n, lladd_txn_error_out(txn));
+    if (!rc && n)
+        rc = writable(txn, a, page_of(a, first + n - 1));
+    if (!rc)
+        rc = lladd_savepoint(txn, &before);
+    if (rc)
+        return rc;
+    while (n && !rc) {
+        struct part part = part_of(a, first, n);
+        rc = lladd_set_range(txn, ll_operations__run_page(&a->run, part.page), part.offset, p,
+                             part.bytes);
+        p += part.bytes;
+        first += part.n;
+        n -= part.n;
+    }
+    rc = ll_operations__all_or_nothing(txn, before, rc);
+    return rc ? rc : lladd_savepoint_release(txn, before);
+}
+
+int lladd_array_get_range(struct lladd_array *a, uint64_t first, uint64_t n, void *out,
+                          struct lladd_error *err)
+{
+    unsigned char *p = out;
+    int rc = inside(a, first, n, err);
+    while (n && !rc) {
+        struct part part = part_of(a, first, n);
+        if (part.page < lladd_atomic_load64(&a->formatted))
+            rc = lladd_get(a->db, ll_operations__run_page(&a->run, part.page), part.offset, p,
+                           part.bytes, err);
+        else
+            memset(p, 0, part.bytes); /* A1: not formatted */
+        p += part.bytes;
+        first += part.n;
+        n -= part.n;
+    }
+    return rc;
+}
+
+int lladd_array_get(struct lladd_array *a, uint64_t index, void *out, struct lladd_error *err)
+{
+    return lladd_array_get_range(a, index, 1, out, err);
+}
+
+/* ---- length ---------------------------------------------------------------------------------- */
+
+int lladd_array_length(struct lladd_array *a, uint64_t *out, struct lladd_error *err)
+{
+    struct ll_array_root root;
+    uint64_t length = lladd_atomic_load64(&a->length);
+    if (length) {
+        *out = length;
+        return 0;
+    }
+    int rc = ll_operations__array_look(a, &root, err);
+    if (!rc)
+        *out = root.length;
+    return rc;
+}
+
+/* Frees the pages of a durable shrink (A3). Under `change`. */
+static int give_back(struct lladd_txn *txn, struct lladd_array *a, const struct ll_array_root *root)
+{
+    struct ll_run_step step;
+    lladd_mutex_lock(&a->all->mutex);
+    bool cut = a->cut;
+    uint64_t length = a->cut_to > root->length ? a->cut_to : root->length;
+    lladd_mutex_unlock(&a->all->mutex);
+    uint64_t pages = pages_for(a, length);
+    int rc = 0;
+    if (cut && pages < root->formatted) {
+        rc = ll_operations__run_step_begin(txn, &a->run, &step);
+        if (rc)
+            return rc;
+        rc = put(txn, a, LL_ARRAY_FORMATTED, pages);
+        rc = ll_operations__run_step_end(txn, &step, rc);
+        lladd_mutex_lock(&a->all->mutex);
+        a->looks++;
+        if (!rc)
+            lladd_atomic_store64(&a->formatted, pages);
+        lladd_mutex_unlock(&a->all->mutex);
+    }
+    if (cut && !rc)
+        rc = ll_operations__run_shrink(txn, &a->run, pages);
+    lladd_mutex_lock(&a->all->mutex);
+    a->cut = a->cut && rc;
+    lladd_mutex_unlock(&a->all->mutex);
+    return rc;
+}
+
+/* Clears elements [from, to), which may have old contents (A2). Pages of zeros log nothing. */
+static int write_zeros(struct lladd_txn *txn, struct lladd_array *a, uint64_t from, uint64_t to,
+                       uint64_t formatted)
+{
+    int rc = 0;
+    unsigned char *zeros = NULL;
+    while (from < to && !rc) {
+        struct part part = part_of(a, from, to - from);
+        if (part.page >= formatted)
+            break;
+        if (!zeros) {
+            zeros = lladd_alloc(a->db, lladd_page_size(a->db));
+            if (!zeros)
+                return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
+                                       "out of memory for an array");
+            memset(zeros, 0, lladd_page_size(a->db));
+        }
+        rc = lladd_set_range(txn, ll_operations__run_page(&a->run, part.page), part.offset, zeros,
+                             part.bytes);
+        from += part.n;
+    }
+    lladd_free(a->db, zeros);
+    return rc;
+}
+
+static int extend(struct lladd_txn *txn, struct lladd_array *a, uint64_t n, uint64_t *first)
+{
+    struct ll_array_root root;
+    struct ll_array_note *noted;
+    lladd_savepoint_id before;
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    int rc = ll_operations__array_look(a, &root, err);
+    if (rc)
+        return rc;
+    if (n > ll_array_length_max(a->size) - root.length)
+        return lladd_error_set(err, LLADD_TOO_LARGE, "an array has at most 2^48 bytes");
+    rc = ll_operations__array_note(txn, a, &noted);
+    if (!rc)
+        rc = give_back(txn, a, &root);
+    if (!rc)
+        rc = ll_operations__array_look(a, &root, err);
+    if (!rc)
+        rc = lladd_savepoint(txn, &before);
+    if (rc)
+        return rc;
+    rc = write_zeros(txn, a, root.length, root.length + n, root.formatted);
+    if (!rc)
+        rc = put(txn, a, LL_ARRAY_LENGTH, root.length + n);
+    rc = ll_operations__all_or_nothing(txn, before, rc);
+    if (!rc)
+        rc = lladd_savepoint_release(txn, before);
+    if (rc)
+        return rc;
+    noted->cut = false;
+    changed(a);
+    if (first)
+        *first = root.length;
+    return 0;
+}
+
+int lladd_array_extend(struct lladd_txn *txn, struct lladd_array *a, uint64_t n, uint64_t *first)
+{
+    LLADD_USE(txn);
+    int rc = at_home(txn, a);
+    if (rc)
+        return rc;
+    lladd_mutex_lock(&a->change);
+    rc = extend(txn, a, n, first);
+    lladd_mutex_unlock(&a->change);
+    return rc;
+}
+
+static int shrink(struct lladd_txn *txn, struct lladd_array *a, uint64_t n)
+{
+    struct ll_array_root root;
+    struct ll_array_note *noted;
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    int rc = ll_operations__array_look(a, &root, err);
+    if (!rc && n > root.length)
+        return behind(err, a, 0, n, root.length);
+    if (!rc)
+        rc = ll_operations__array_note(txn, a, &noted);
+    if (!rc)
+        rc = give_back(txn, a, &root);
+    if (!rc)
+        rc = put(txn, a, LL_ARRAY_LENGTH, root.length - n);
+    if (rc)
+        return rc;
+    lladd_mutex_lock(&a->all->mutex);
+    ll_operations__array_forget(a, false);
+    noted->cut = true;
+    noted->cut_to = root.length - n;
+    noted->changes = a->changes;
+    lladd_mutex_unlock(&a->all->mutex);
+    return 0;
+}
+
+int lladd_array_shrink(struct lladd_txn *txn, struct lladd_array *a, uint64_t n)
+{
+    LLADD_USE(txn);
+    int rc = at_home(txn, a);
+    if (rc)
+        return rc;
+    lladd_mutex_lock(&a->change);
+    rc = shrink(txn, a, n);
+    lladd_mutex_unlock(&a->change);
+    return rc;
+}
+
+/* ---- create, open, destroy ------------------------------------------------------------------- */
+
+uint32_t lladd_array_element_max(const struct lladd_db *db)
+{
+    return lladd_body_size(lladd_page_size(db));
+}
+
+uint32_t lladd_array_element_size(const struct lladd_array *a)
+{
+    return a->size;
+}
+
+int lladd_array_open(struct lladd_db *db, lladd_pageno root, struct lladd_array **out,
+                     struct lladd_error *err)
+{
+    return ll_operations__array_acquire(db, root, out, err);
+}
+
+void lladd_array_close(struct lladd_array *a)
+{
+    if (a)
+        ll_operations__array_release(a);
+}
+
+/* Writes the root page: the run, the length, and last the state. */
+static int make_root(struct lladd_txn *txn, uint32_t size, uint64_t length, lladd_pageno *root)
+{
+    struct lladd_db *db = lladd_txn_db(txn);
+    struct ll_arrays *all = ll_arrays_of(db);
+    unsigned char bytes[LL_ARRAY_FORMAT_BYTES];
+    struct lladd_array a = {.db = db};
+    lladd_op_id format;
+    int rc = lladd_op_lookup(db, ll_operations__array_format.name,
+                             ll_operations__array_format.version, &format);
+    if (!rc)
+        rc = lladd_op_lookup(db, ll_operations__array_put.name, ll_operations__array_put.version,
+                             &a.put);
+    if (!rc)
+        rc = lladd_page_alloc(txn, root);
+    lladd_put32(bytes, size);
+    lladd_put32(bytes + 4, lladd_atomic_add32(&all->serial, 1));
+    if (!rc)
+        rc = lladd_update(txn, format, *root, bytes, sizeof bytes);
+    if (!rc)
+        rc = ll_operations__run_create(txn, *root, LL_ARRAY_RUN);
+    a.run.root = *root;
+    if (!rc && length)
+        rc = put(txn, &a, LL_ARRAY_LENGTH, length);
+    return rc ? rc : put(txn, &a, LL_ARRAY_STATE, LL_ARRAY_ALIVE);
+}
+
+int lladd_array_create(struct lladd_txn *txn, uint32_t size, uint64_t length, lladd_pageno *root)
+{
+    LLADD_USE(txn);
+    struct lladd_db *db = lladd_txn_db(txn);
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct lladd_array *a = NULL;
+    struct ll_array_note *noted = NULL;
+    lladd_savepoint_id before;
+    lladd_pageno page = {0};
+    if (size == 0 || size > lladd_array_element_max(db))
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "elements of %u bytes: 1 to %u will do",
+                               size, lladd_array_element_max(db));
+    if (length > ll_array_length_max(size))
+        return lladd_error_set(err, LLADD_TOO_LARGE, "an array has at most 2^48 bytes");
+    int rc = lladd_savepoint(txn, &before);
+    if (rc)
+        return rc;
+    rc = make_root(txn, size, length, &page);
+    if (!rc)
+        rc = ll_operations__array_acquire(db, page, &a, err);
+    if (!rc)
+        rc = ll_operations__array_note(txn, a, &noted);
+    rc = ll_operations__all_or_nothing(txn, before, rc);
+    if (!rc)
+        rc = lladd_savepoint_release(txn, before);
+    if (!rc) {
+        noted->made = true;
+        *root = page;
+    }
+    if (a)
+        ll_operations__array_release(a);
+    return rc;
+}
+
+int lladd_array_create_open(struct lladd_txn *txn, uint32_t size, uint64_t length,
+                            lladd_pageno *root, struct lladd_array **out)
+{
+    LLADD_USE(txn);
+    struct lladd_array *made = NULL;
+    lladd_savepoint_id before;
+    lladd_pageno page;
+    int rc = lladd_savepoint(txn, &before);
+    if (rc)
+        return rc;
+    rc = lladd_array_create(txn, size, length, &page);
+    if (!rc)
+        rc = lladd_array_open(lladd_txn_db(txn), page, &made, lladd_txn_error_out(txn));
+    rc = ll_operations__all_or_nothing(txn, before, rc);
+    if (!rc && (rc = lladd_savepoint_release(txn, before)) != 0)
+        lladd_array_close(made);
+    if (rc)
+        return rc;
+    *root = page;
+    *out = made;
+    return 0;
+}
+
+static int destroy(struct lladd_txn *txn, struct lladd_array *a)
+{
+    lladd_savepoint_id before;
+    int rc = lladd_savepoint(txn, &before);
+    if (rc)
+        return rc;
+    rc = put(txn, a, LL_ARRAY_STATE, LL_ARRAY_DESTROYED);
+    if (!rc)
+        rc = ll_operations__run_free(txn, &a->run);
+    if (!rc)
+        rc = lladd_page_free(txn, a->run.root);
+    rc = ll_operations__all_or_nothing(txn, before, rc);
+    return rc ? rc : lladd_savepoint_release(txn, before);
+}
+
+int lladd_array_destroy(struct lladd_txn *txn, lladd_pageno root)
+{
+    LLADD_USE(txn);
+    struct lladd_array *a;
+    struct ll_array_note *noted;
+    struct lladd_txn_now now;
+    int rc = ll_operations__array_acquire(lladd_txn_db(txn), root, &a, lladd_txn_error_out(txn));
+    if (rc)
+        return rc;
+    lladd_mutex_lock(&a->change);
+    rc = ll_operations__array_note(txn, a, &noted);
+    if (!rc)
+        rc = lladd_txn_now(txn, &now);
+    if (!rc)
+        rc = destroy(txn, a);
+    if (!rc) {
+        changed(a);
+        noted->destroyed = now.next;
+    }
+    lladd_mutex_unlock(&a->change);
+    ll_operations__array_release(a);
+    return rc;
+}
+
+/* ---- the whole structure --------------------------------------------------------------------- */
+
+struct each {
+    int (*fn)(void *ctx, lladd_pageno);
+    void *ctx;
+};
+
+static int each_page(void *ctx, lladd_pageno first, uint64_t n)
+{
+    const struct each *e = ctx;
+    int rc = 0;
+    for (uint64_t i = 0; i < n && !rc; i++)
+        rc = e->fn(e->ctx, lladd_page_of(first.v + i));
+    return rc;
+}
+
+int lladd_array_pages(struct lladd_array *a, int (*fn)(void *ctx, lladd_pageno), void *ctx,
+                      struct lladd_error *err)
+{
+    struct each e = {fn, ctx};
+    struct ll_array_root root;
+    int rc = ll_operations__array_look(a, &root, err);
+    if (!rc)
+        rc = fn(ctx, a->run.root);
+    return rc ? rc : ll_operations__run_each(&a->run, each_page, &e, err);
+}
+
+/* Extents, to be sorted. */
+struct extent {
+    uint64_t first, n;
+};
+
+struct extents {
+    struct lladd_array *a;
+    struct lladd_error *err;
+    struct extent *at;
+    size_t n, cap;
+};
+
+static int broken(struct lladd_error *err, lladd_pageno page, const char *what)
+{
+    return ll_operations__on(err, page,
+                             lladd_error_set(err, LLADD_CORRUPT_PAGE, "page %llu: %s",
+                                             (unsigned long long)page.v, what));
+}
+
+static int collect(void *ctx, lladd_pageno first, uint64_t n)
+{
+    struct extents *e = ctx;
+    if (e->n == e->cap) {
+        size_t cap = e->cap ? e->cap * 2 : 64;
+        struct extent *p = lladd_resize(e->a->db, e->at, cap * sizeof *p);
+        if (!p)
+            return lladd_error_set(e->err, LLADD_NO_MEMORY, "out of memory to check an array");
+        e->at = p;
+        e->cap = cap;
+    }
+    e->at[e->n++] = (struct extent){first.v, n};
+    for (uint64_t i = 0; i < n; i++) {
+        enum lladd_page_use use;
+        lladd_pageno page = lladd_page_of(first.v + i);
+        int rc = lladd_page_use(e->a->db, page, &use, e->err);
+        if (rc)
+            return rc;
+        if (use != LLADD_USE_PAGED)
+            return broken(e->err, page, "an array's, but not allocated");
+    }
+    return 0;
+}
+
+static int by_first(const void *x, const void *y)
+{
+    const struct extent *a = x, *b = y;
+    return a->first < b->first ? -1 : a->first > b->first;
+}
+
+/* Checks that every page is allocated and belongs to the array only once. */
+static int check_extents(struct lladd_array *a, struct lladd_error *err)
+{
+    struct extents e = {.a = a, .err = err};
+    int rc = collect(&e, a->run.root, 1);
+    if (!rc)
+        rc = ll_operations__run_each(&a->run, collect, &e, err);
+    if (!rc)
+        qsort(e.at, e.n, sizeof *e.at, by_first);
+    for (size_t i = 1; i < e.n && !rc; i++)
+        if (e.at[i - 1].first + e.at[i - 1].n > e.at[i].first)
+            rc = broken(err, lladd_page_of(e.at[i].first), "twice in an array");
+    lladd_free(a->db, e.at);
+    return rc;
+}
+
+int lladd_array_check(struct lladd_array *a, struct lladd_error *err)
+{
+    struct ll_array_root root;
+    int rc = ll_operations__array_look(a, &root, err);
+    if (!rc)
+        rc = check_extents(a, err);
+    if (!rc && root.formatted > ll_operations__run_size(&a->run))
+        rc = broken(err, a->run.root, "more pages of the array are formatted than it has");
+    for (uint64_t i = 0; i < root.formatted && !rc; i++) {
+        struct lladd_page *held;
+        lladd_pageno page = ll_operations__run_page(&a->run, i);
+        rc = ll_operations__fix(a->db, page, ll_operations__bytes_page.name, LLADD_LATCH_SHARED,
+                                &held, err);
+        if (!rc)
+            lladd_unfix(a->db, held, LLADD_LATCH_SHARED);
+        else if (rc == LLADD_WRONG_TYPE)
+            rc = broken(err, page, "an array's, but no page of bytes");
+    }
+    return rc;
+}

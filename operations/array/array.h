@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LL_OPERATIONS_ARRAY_H
+#define LL_OPERATIONS_ARRAY_H
+/* Internals of arrays: the root page (page.c), the copies in memory (memory.c), the
+ * calls (array.c). The header of array.c describes how they work together. */
+#include "operations/shared/extents.h"
+
+#include <lladd/array.h>
+
+/* ---- the root page --------------------------------------------------------------------------- */
+
+#define LL_ARRAY_RUN 32u /* offset of the run in the body */
+#define LL_ARRAY_FORMAT_BYTES 8u
+#define LL_ARRAY_BYTES_MAX (UINT64_C(1) << 48)
+
+enum { LL_ARRAY_NOTHING = 0, LL_ARRAY_ALIVE = 1, LL_ARRAY_DESTROYED = 2 };
+/* Fields of 8 bytes: offset in the root page's body, divided by 8. */
+enum { LL_ARRAY_STATE = 1, LL_ARRAY_LENGTH = 2, LL_ARRAY_FORMATTED = 3 };
+
+/* The contents of a root page. */
+struct ll_array_root {
+    uint32_t size, serial;
+    uint64_t state, length, formatted, maker;
+};
+
+/* Arguments of lladd.array.put. */
+struct ll_array_put {
+    uint8_t field;
+    uint64_t value;
+};
+
+extern const struct lladd_op ll_operations__array_format;
+extern const struct lladd_op ll_operations__array_put;
+extern const struct lladd_page_type ll_operations__array_page;
+
+static inline uint64_t ll_array_length_max(uint32_t size)
+{
+    return LL_ARRAY_BYTES_MAX / size;
+}
+
+/* Reads a root page. LLADD_WRONG_TYPE: it is not an array's. LLADD_CORRUPT_PAGE: its values are
+ * impossible. */
+int ll_operations__array_read(struct lladd_db *, lladd_pageno, struct ll_array_root *,
+                              struct lladd_error *);
+
+/* ---- in memory ------------------------------------------------------------------------------- */
+
+struct ll_arrays;
+
+struct lladd_array {
+    struct lladd_db *db;
+    uint64_t length;    /* atomic; 0: read the root page */
+    uint64_t formatted; /* atomic */
+    uint64_t inverse;   /* of per_page, times 2^64 */
+    uint32_t size, per_page;
+    struct ll_run run;
+    lladd_op_id put;
+    uint32_t serial;
+    struct lladd_mutex change;
+    /* Under the extension's mutex: */
+    struct ll_arrays *all;
+    struct lladd_array *next;
+    uint64_t users;
+    uint64_t looks;   /* counts changes; an answer read before one is dropped */
+    uint64_t changes; /* changes of the length, and rollbacks of any */
+    bool gone;        /* the array is destroyed, or its creation rolled back */
+    bool cut;         /* the pages beyond `cut_to` may be freed */
+    uint64_t cut_to;  /* elements */
+};
+
+/* A transaction's changes of one array's root page. */
+struct ll_array_note {
+    struct ll_array_note *next;
+    struct lladd_array *array;
+    bool made, cut;
+    lladd_savepoint_id destroyed; /* 0, or the number of the transaction's next savepoint then */
+    uint64_t changes, cut_to;
+};
+
+struct ll_array_owner {
+    struct ll_owner owner;
+    struct ll_arrays *all;
+    struct ll_array_note *notes;
+};
+
+struct ll_arrays {
+    struct lladd_db *db;
+    struct lladd_mutex mutex;
+    struct lladd_array **buckets;
+    size_t n_buckets, n;
+    struct ll_owners owners;
+    uint32_t serial;
+};
+
+static inline struct ll_arrays *ll_arrays_of(struct lladd_db *db)
+{
+    return lladd_state(db, &ll_operations__array_extension);
+}
+
+/* Returns the array in memory, created if necessary, with a reference; release drops it. */
+int ll_operations__array_acquire(struct lladd_db *, lladd_pageno, struct lladd_array **,
+                                 struct lladd_error *);
+void ll_operations__array_release(struct lladd_array *);
+/* Reads the root page and updates the copy in memory. LLADD_DESTROYED if the array is gone. */
+int ll_operations__array_look(struct lladd_array *, struct ll_array_root *, struct lladd_error *);
+/* Invalidates the copy of the root page. `made`: only the transaction that created the array knows
+ * it. Under the extension's mutex. */
+void ll_operations__array_forget(struct lladd_array *, bool made);
+/* Called before the transaction changes the root page. */
+int ll_operations__array_note(struct lladd_txn *, struct lladd_array *, struct ll_array_note **);
+
+#endif

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Arrays in memory, and how the copies stay valid.
+ *
+ * Memory has one struct lladd_array for each array in use, however often it is opened. It has the
+ * length and the number of formatted pages, so that a call on an element does not read the root
+ * page, and the run. Length 0 means "read the root page", which also tells whether the array still
+ * exists. A change of the length or state, and every rollback that may reverse one, first changes
+ * the page, then sets the copy to 0 and increments `looks`. A thread that reads the page notes
+ * `looks` before, and stores what it has read only if `looks` is the same afterwards. So the copy
+ * is never older than the page.
+ *
+ * A root page's number may be reused. So an array is identified by its root page, the id of the
+ * transaction that created it (in the run) and a serial number within that transaction. */
+#include "operations/array/array.h"
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static int destroyed(struct lladd_error *err, lladd_pageno root)
+{
+    return ll_operations__on(
+        err, root,
+        lladd_error_set(err, LLADD_DESTROYED, "array %llu is no more", (unsigned long long)root.v));
+}
+
+static struct lladd_array **bucket(struct ll_arrays *all, lladd_pageno root)
+{
+    return &all->buckets[(size_t)(root.v * UINT64_C(0x9e3779b97f4a7c15) >> 32) &
+                         (all->n_buckets - 1)];
+}
+
+/* Makes room for one more array. Without memory the chains grow longer, unless there is no table
+ * yet. Under the mutex. */
+static int spread(struct ll_arrays *all)
+{
+    size_t n_old = all->n_buckets, n = n_old ? n_old * 2 : 16;
+    struct lladd_array **old = all->buckets;
+    if (all->n < n_old)
+        return 0;
+    struct lladd_array **fresh = lladd_alloc(all->db, n * sizeof(struct lladd_array *));
+    if (!fresh)
+        return n_old ? 0 : LLADD_NO_MEMORY;
+    for (size_t i = 0; i < n; i++)
+        fresh[i] = NULL;
+    all->buckets = fresh;
+    all->n_buckets = n;
+    for (size_t i = 0; i < n_old; i++) {
+        for (struct lladd_array *a = old[i], *next; a; a = next) {
+            next = a->next;
+            struct lladd_array **to = bucket(all, a->run.root);
+            a->next = *to;
+            *to = a;
+        }
+    }
+    lladd_free(all->db, old);
+    return 0;
+}
+
+static struct lladd_array *find(struct ll_arrays *all, lladd_pageno page,
+                                const struct ll_array_root *root)
+{
+    struct lladd_array *a = all->n_buckets ? *bucket(all, page) : NULL;
+    while (a &&
+           (a->run.root.v != page.v || a->run.maker_id != root->maker || a->serial != root->serial))
+        a = a->next;
+    return a;
+}
+
+static void free_array(struct lladd_array *a)
+{
+    ll_operations__run_close(&a->run);
+    lladd_mutex_destroy(&a->change);
+    lladd_free(a->db, a);
+}
+
+void ll_operations__array_release(struct lladd_array *a)
+{
+    struct ll_arrays *all = a->all;
+    lladd_mutex_lock(&all->mutex);
+    bool last = --a->users == 0;
+    if (last) {
+        struct lladd_array **at = bucket(all, a->run.root);
+        while (*at != a)
+            at = &(*at)->next;
+        *at = a->next;
+        all->n--;
+    }
+    lladd_mutex_unlock(&all->mutex);
+    if (last)
+        free_array(a);
+}
+
+static int make_array(struct ll_arrays *all, lladd_pageno page, const struct ll_array_root *root,
+                      struct lladd_array **out, struct lladd_error *err)
+{
+    struct lladd_array *a = lladd_alloc(all->db, sizeof *a);
+    if (!a)
+        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for an array");
+    memset(a, 0, sizeof *a);
+    a->db = all->db;
+    a->all = all;
+    a->users = 1;
+    a->size = root->size;
+    a->serial = root->serial;
+    a->per_page = lladd_body_size(lladd_page_size(all->db)) / root->size;
+    a->inverse = UINT64_MAX / a->per_page + 1;
+    int rc = lladd_op_lookup(all->db, ll_operations__array_put.name,
+                             ll_operations__array_put.version, &a->put);
+    if (!rc)
+        rc = lladd_mutex_init(&a->change, LL_OPERATIONS_RANK_ARRAY, "array");
+    if (rc) {
+        lladd_free(all->db, a);
+        return lladd_error_set(err, rc, "out of memory for an array");
+    }
+    rc = ll_operations__run_open(&a->run, all->db, page, LL_ARRAY_RUN, err);
+    if (rc) {
+        lladd_mutex_destroy(&a->change);
+        lladd_free(all->db, a);
+        return rc;
+    }
+    *out = a;
+    return 0;
+}
+
+int ll_operations__array_acquire(struct lladd_db *db, lladd_pageno page, struct lladd_array **out,
+                                 struct lladd_error *err)
+{
+    struct ll_arrays *all = ll_arrays_of(db);
+    struct lladd_array *fresh = NULL;
+    struct ll_array_root root;
+    int rc = ll_operations__array_read(db, page, &root, err);
+    if (!rc && root.state == LL_ARRAY_NOTHING)
+        rc =
+            ll_operations__on(err, page,
+                              lladd_error_set(err, LLADD_WRONG_TYPE, "page %llu is no array's root",
+                                              (unsigned long long)page.v));
+    if (!rc && root.state == LL_ARRAY_DESTROYED)
+        rc = destroyed(err, page);
+    if (rc)
+        return rc;
+    lladd_mutex_lock(&all->mutex);
+    struct lladd_array *a = find(all, page, &root);
+    if (a)
+        a->users++;
+    lladd_mutex_unlock(&all->mutex);
+    if (!a && (rc = make_array(all, page, &root, &fresh, err)) != 0)
+        return rc;
+    if (fresh) {
+        lladd_mutex_lock(&all->mutex);
+        a = find(all, page, &root);
+        if (a) {
+            a->users++;
+        } else if ((rc = spread(all)) == 0) {
+            struct lladd_array **to = bucket(all, page);
+            a = fresh;
+            a->next = *to;
+            *to = a;
+            all->n++;
+        }
+        lladd_mutex_unlock(&all->mutex);
+        if (a != fresh)
+            free_array(fresh);
+    }
+    *out = a;
+    return rc ? lladd_error_set(err, rc, "out of memory for an array") : 0;
+}
+
+void ll_operations__array_forget(struct lladd_array *a, bool made)
+{
+    a->looks++;
+    a->changes++;
+    a->cut = false;
+    lladd_atomic_store64(&a->length, 0);
+    if (made) /* only the creating transaction can roll back formatting */
+        lladd_atomic_store64(&a->formatted, 0);
+}
+
+int ll_operations__array_look(struct lladd_array *a, struct ll_array_root *out,
+                              struct lladd_error *err)
+{
+    struct ll_arrays *all = a->all;
+    for (;;) {
+        lladd_mutex_lock(&all->mutex);
+        uint64_t looks = a->looks;
+        bool gone = a->gone;
+        lladd_mutex_unlock(&all->mutex);
+        int rc = gone ? LLADD_DESTROYED : ll_operations__array_read(a->db, a->run.root, out, err);
+        if (rc == LLADD_WRONG_TYPE || rc == LLADD_DESTROYED ||
+            (!rc && (out->state != LL_ARRAY_ALIVE || out->maker != a->run.maker_id ||
+                     out->serial != a->serial)))
+            return destroyed(err, a->run.root);
+        if (rc)
+            return rc;
+        lladd_mutex_lock(&all->mutex);
+        bool still = a->looks == looks;
+        if (still) {
+            lladd_atomic_store64(&a->formatted, out->formatted);
+            lladd_atomic_store64(&a->length, out->length);
+        }
+        lladd_mutex_unlock(&all->mutex);
+        if (still)
+            return 0;
+    }
+}
+
+/* ---- what transactions have changed ---------------------------------------------------------- */
+
+static void owner_free(struct ll_array_owner *o)
+{
+    for (struct ll_array_note *n = o->notes, *next; n; n = next) {
+        next = n->next;
+        ll_operations__array_release(n->array);
+        lladd_free(o->all->db, n);
+    }
+    ll_operations__owner_free(&o->owner);
+}
+
+static void array_taken_back(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn since)
+{
+    (void)ctx;
+    (void)since;
+    struct ll_array_owner *o = state;
+    struct lladd_txn_now now;
+    if (lladd_txn_now(txn, &now))
+        return; /* poisoned: nothing is used any more */
+    lladd_mutex_lock(&o->all->mutex);
+    for (struct ll_array_note *n = o->notes; n; n = n->next) {
+        ll_operations__array_forget(n->array, n->made);
+        n->cut = false; /* perhaps; the root page says */
+        if (n->destroyed > now.taken_back)
+            n->destroyed = 0;
+    }
+    lladd_mutex_unlock(&o->all->mutex);
+}
+
+static void array_aborted(void *ctx, void *state, struct lladd_db *db)
+{
+    (void)ctx;
+    (void)db;
+    struct ll_array_owner *o = state;
+    lladd_mutex_lock(&o->all->mutex);
+    for (struct ll_array_note *n = o->notes; n; n = n->next) {
+        ll_operations__array_forget(n->array, n->made);
+        n->array->gone |= n->made;
+    }
+    lladd_mutex_unlock(&o->all->mutex);
+    owner_free(o);
+}
+
+static void array_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
+{
+    (void)ctx;
+    (void)db;
+    (void)commit;
+    struct ll_array_owner *o = state;
+    lladd_mutex_lock(&o->all->mutex);
+    for (struct ll_array_note *n = o->notes; n; n = n->next) {
+        struct lladd_array *a = n->array;
+        a->gone |= n->destroyed != 0;
+        if (n->cut && n->changes == a->changes) { /* A3 */
+            a->cut = true;
+            a->cut_to = n->cut_to;
+        }
+    }
+    lladd_mutex_unlock(&o->all->mutex);
+    owner_free(o);
+}
+
+static const struct lladd_participant array_participant = {
+    .struct_size = sizeof(struct lladd_participant),
+    .name = "lladd.array",
+    .version = 1,
+    .durable = array_durable,
+    .aborted = array_aborted,
+    .taken_back = array_taken_back,
+};
+
+static int owner_of(struct lladd_txn *txn, struct ll_arrays *all, struct ll_array_owner **out)
+{
+    struct ll_owner *o;
+    int rc = ll_operations__owner_of(txn, &array_participant, &all->owners,
+                                     sizeof(struct ll_array_owner), "a note of an array", &o);
+    if (rc)
+        return rc;
+    *out = (struct ll_array_owner *)o;
+    (*out)->all = all;
+    return 0;
+}
+
+int ll_operations__array_note(struct lladd_txn *txn, struct lladd_array *a,
+                              struct ll_array_note **out)
+{
+    struct ll_array_owner *o;
+    struct ll_array_note *n;
+    int rc = owner_of(txn, a->all, &o);
+    if (rc)
+        return rc;
+    for (n = o->notes; n && n->array != a;)
+        n = n->next;
+    if (!n) {
+        n = lladd_alloc(a->db, sizeof *n);
+        if (!n)
+            return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
+                                   "out of memory for a note of an array");
+        *n = (struct ll_array_note){.next = o->notes, .array = a};
+        lladd_mutex_lock(&a->all->mutex);
+        a->users++;
+        o->notes = n;
+        lladd_mutex_unlock(&a->all->mutex);
+    }
+    *out = n;
+    return 0;
+}
+
+/* ---- open and close -------------------------------------------------------------------------- */
+
+static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_error *err)
+{
+    (void)ctx;
+    struct ll_arrays *all = lladd_alloc(db, sizeof *all);
+    if (!all)
+        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
+    *all = (struct ll_arrays){.db = db, .owners = {db, &all->mutex, NULL}};
+    int rc = lladd_mutex_init(&all->mutex, LLADD_RANK_LEAF, "arrays");
+    if (rc) {
+        lladd_free(db, all);
+        return lladd_error_set(err, rc, "out of memory");
+    }
+    *state = all;
+    return 0;
+}
+
+static void detach(void *ctx, struct lladd_db *db, void *state)
+{
+    (void)ctx;
+    struct ll_arrays *all = state;
+    while (all->owners.first) /* transactions that are still open */
+        owner_free((struct ll_array_owner *)all->owners.first);
+    for (size_t i = 0; i < all->n_buckets; i++) {
+        for (struct lladd_array *a = all->buckets[i], *next; a; a = next) {
+            next = a->next; /* a handle that was not closed */
+            free_array(a);
+        }
+    }
+    lladd_free(db, all->buckets);
+    lladd_mutex_destroy(&all->mutex);
+    lladd_free(db, all);
+}
+
+static const struct lladd_op *const ops[] = {&ll_operations__array_format,
+                                             &ll_operations__array_put, NULL};
+static const struct lladd_page_type *const page_types[] = {&ll_operations__array_page, NULL};
+static const struct lladd_participant *const participants[] = {&array_participant, NULL};
+
+const struct lladd_extension ll_operations__array_extension = {
+    .struct_size = sizeof(struct lladd_extension),
+    .name = "lladd.array",
+    .version = 1,
+    .ops = ops,
+    .page_types = page_types,
+    .participants = participants,
+    .attach = attach,
+    .detach = detach,
+};

@@ -1,0 +1,727 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Blobs (large objects), the calls: what is logged and what is not.
+ *
+ * A blob is a sequence of bytes: the first ones are in its root page, the others in data pages
+ * (page.c, tree.c). A write of less than `bulk_from` bytes is logged: existing pages with
+ * the bytes before and after, new pages with their contents alone. A longer write is not logged:
+ *
+ *   - Allocate extents for its pages and fence them: redo leaves fenced pages alone, whatever log
+ *     records of their former contents there are.
+ *   - Write the pages to the page file. The first and the last page are completed with the blob's
+ *     present bytes.
+ *   - Log the change of the entries in root and index pages, one log record for each run of pages.
+ *     The transaction frees the replaced pages; so a rollback finds them unchanged, and the
+ *     allocator reuses them only after the commit is durable.
+ *   - At commit or prepare, the participant's `committing` syncs the written pages, once for all
+ *     writes of the transaction.
+ *
+ * So after a crash the blob has its old pages, which are unchanged; or, if the commit record is in
+ * the log, the new ones, which were durable before it. Logged updates use undo on the page, because
+ * no other transaction writes to the blob. A call that fails rolls back to a savepoint.
+ *
+ * Bytes of the root page are always logged: they are few. */
+#include "operations/blob/blob.h"
+
+#include <string.h>
+
+#define BULK_FROM (1u << 20) /* measurements: docs/structures-blob.md */
+#define STAGE_BYTES (1u << 20)
+#define EXTENT_BYTES (8u << 20) /* longer runs of free pages are rare */
+#define FRESH_MAX 64u           /* new pages that a logged write allocates at a time */
+#define TRIES 16                /* attempts to read pages that another transaction replaces */
+
+/* ---- the extension and its participant ------------------------------------------------------- */
+
+static const struct lladd_op *const ops[] = {
+    [LL_BLOB_FORMAT] = &ll_operations__blob_format,
+    [LL_BLOB_WRITE] = &ll_operations__blob_write,
+    [LL_BLOB_LINK] = &ll_operations__blob_link_op,
+    [LL_BLOB_INDEX_FORMAT] = &ll_operations__blob_index_format,
+    [LL_BLOB_INDEX_LINK] = &ll_operations__blob_index_link,
+    [LL_BLOB_DATA_FORMAT] = &ll_operations__blob_data_format,
+    [LL_BLOB_DATA_SET] = &ll_operations__blob_data_set,
+    [LL_BLOB_OPS] = NULL,
+};
+
+static const struct lladd_page_type *const page_types[] = {&ll_operations__blob_page,
+                                                           &ll_operations__blob_index_page,
+                                                           &ll_operations__blob_data_page, NULL};
+
+/* A transaction that has joined has written pages without logging them. */
+static int committing(void *ctx, void *state, struct lladd_txn *txn)
+{
+    (void)ctx;
+    (void)state;
+    return lladd_bulk_sync(txn);
+}
+
+static const struct lladd_participant participant = {
+    .struct_size = sizeof participant,
+    .name = "lladd.blobs",
+    .version = 1,
+    .committing = committing,
+};
+static const struct lladd_participant *const participants[] = {&participant, NULL};
+
+static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_error *err)
+{
+    (void)ctx;
+    struct ll_blobs *b = lladd_alloc(db, sizeof *b);
+    if (!b)
+        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
+    *b = (struct ll_blobs){.bulk_from = BULK_FROM};
+    *state = b;
+    return 0;
+}
+
+/* The ids of an extension's operations are consecutive. The first one is looked up when needed,
+ * because most databases have no blobs. */
+lladd_op_id ll_operations__blob_op(struct lladd_db *db, enum ll_blob_op op)
+{
+    struct ll_blobs *b = ll_blobs_of(db);
+    lladd_op_id first = lladd_atomic_load32(&b->first_op);
+    if (first == 0) {
+        if (lladd_op_lookup(db, ops[0]->name, ops[0]->version, &first))
+            return LLADD_NO_OP;
+        lladd_atomic_store32(&b->first_op, first);
+    }
+    return first + (lladd_op_id)op;
+}
+
+static void detach(void *ctx, struct lladd_db *db, void *state)
+{
+    (void)ctx;
+    lladd_free(db, state);
+}
+
+const struct lladd_extension ll_operations__blob_extension = {
+    .struct_size = sizeof(struct lladd_extension),
+    .name = "lladd.blob",
+    .version = 1,
+    .ops = ops,
+    .page_types = page_types,
+    .participants = participants,
+    .attach = attach,
+    .detach = detach,
+};
+
+void lladd_blob_bulk_from(struct lladd_db *db, uint64_t bytes)
+{
+    lladd_atomic_store64(&ll_blobs_of(db)->bulk_from, bytes ? bytes : BULK_FROM);
+}
+
+/* ---- logged bytes ---------------------------------------------------------------------------- */
+
+/* `redo_only`: this transaction has allocated the page, and its rollback frees it. */
+static int log_update(struct lladd_txn *txn, enum ll_blob_op op, lladd_pageno page,
+                      const void *args, size_t len, bool redo_only)
+{
+    lladd_op_id id = ll_blob_op(txn, op);
+    return redo_only ? lladd_log_redo_only(txn, id, page, args, len)
+                     : lladd_update(txn, id, page, args, len);
+}
+
+/* Replaces bytes from `at` on in the root page; sets the length to `len` with the last of them. */
+static int write_root(struct lladd_txn *txn, lladd_pageno root, uint64_t was, uint64_t len,
+                      uint32_t at, const unsigned char *bytes, uint32_t n, bool redo_only)
+{
+    int rc = 0;
+    do {
+        uint32_t some = n < BLOB_PIECE ? n : BLOB_PIECE;
+        struct ll_blob_write a = {some == n ? len : was, at, some, bytes};
+        rc = log_update(txn, LL_BLOB_WRITE, root, &a, sizeof a, redo_only);
+        at += some;
+        bytes = bytes ? bytes + some : NULL;
+        n -= some;
+    } while (n && !rc);
+    return rc;
+}
+
+static int write_data(struct lladd_txn *txn, lladd_pageno page, uint32_t at,
+                      const unsigned char *bytes, uint32_t n, bool redo_only)
+{
+    int rc = 0;
+    while (n && !rc) {
+        uint32_t some = n < BLOB_PIECE ? n : BLOB_PIECE;
+        struct ll_blob_set a = {at, some, bytes};
+        rc = log_update(txn, LL_BLOB_DATA_SET, page, &a, sizeof a, redo_only);
+        at += some;
+        bytes = bytes ? bytes + some : NULL;
+        n -= some;
+    }
+    return rc;
+}
+
+/* A part of a blob's data: bytes [from, from + len) after those in the root page. */
+struct part {
+    lladd_pageno root;
+    uint64_t from, len;
+    const unsigned char *bytes;
+};
+
+static uint64_t first_page(const struct part *p, uint32_t room)
+{
+    return p->from / room;
+}
+static uint64_t n_pages(const struct part *p, uint32_t room)
+{
+    return (p->from + p->len - 1) / room - p->from / room + 1;
+}
+/* The overlap of data page i with the part: n bytes from *at on in the page's contents. */
+static uint32_t of_page(const struct part *p, uint32_t room, uint64_t i, uint32_t *at,
+                        const unsigned char **bytes)
+{
+    uint64_t begin = i * room, end = begin + room;
+    uint64_t from = p->from > begin ? p->from : begin;
+    uint64_t to = p->from + p->len < end ? p->from + p->len : end;
+    *at = (uint32_t)(from - begin);
+    *bytes = p->bytes ? p->bytes + (from - p->from) : NULL;
+    return (uint32_t)(to - from);
+}
+
+/* Formats a new data page with the part's bytes, and zeros elsewhere. */
+static int fill_page(struct lladd_txn *txn, const struct part *p, uint32_t room, uint64_t i,
+                     lladd_pageno page)
+{
+    const unsigned char *bytes;
+    uint32_t at, n = of_page(p, room, i, &at, &bytes);
+    bool in_front = at == 0;
+    struct ll_blob_data a = {.root = p->root, .where = ll_blob_where(0, i)};
+    if (in_front) {
+        a.bytes = bytes;
+        a.n = n < BLOB_PIECE ? n : BLOB_PIECE;
+    }
+    int rc = lladd_update(txn, ll_blob_op(txn, LL_BLOB_DATA_FORMAT), page, &a, sizeof a);
+    return rc ? rc : write_data(txn, page, BLOB_REST + at + a.n, bytes + a.n, n - a.n, true);
+}
+
+/* Allocates and fills data pages i ... i + n - 1, which do not exist yet. */
+static int fresh_pages(struct lladd_txn *txn, const struct part *p, uint32_t room, uint64_t i,
+                       uint64_t n)
+{
+    lladd_pageno first;
+    int rc = lladd_extent_alloc(txn, n, LLADD_EXTENT_PAGED, &first);
+    for (uint64_t k = 0; k < n && !rc; k++)
+        rc = fill_page(txn, p, room, i + k, lladd_page_of(first.v + k));
+    return rc ? rc : ll_operations__blob_link(txn, p->root, i, first, n);
+}
+
+static int overwrite_pages(struct lladd_txn *txn, const struct part *p, uint32_t room, uint64_t i,
+                           struct ll_blob_run r)
+{
+    int rc = 0;
+    for (uint64_t k = 0; k < r.n && !rc; k++) {
+        const unsigned char *bytes;
+        uint32_t at, n = of_page(p, room, i + k, &at, &bytes);
+        rc = write_data(txn, lladd_page_of(r.first.v + k), BLOB_REST + at, bytes, n, false);
+    }
+    return rc;
+}
+
+static int put_logged(struct lladd_txn *txn, const struct part *p)
+{
+    struct lladd_db *db = lladd_txn_db(txn);
+    uint32_t room = ll_blob_page_room(lladd_page_size(db));
+    uint64_t i = first_page(p, room), left = n_pages(p, room);
+    int rc = 0;
+    while (left && !rc) {
+        struct ll_blob_place at;
+        struct ll_blob_run r = {{0}, 0};
+        rc = ll_operations__blob_place(txn, p->root, i, &at);
+        if (!rc)
+            rc = ll_operations__blob_at(db, p->root, at, left < FRESH_MAX ? left : FRESH_MAX, &r,
+                                        lladd_txn_error_out(txn));
+        if (!rc)
+            rc =
+                r.first.v ? overwrite_pages(txn, p, room, i, r) : fresh_pages(txn, p, room, i, r.n);
+        i += r.n;
+        left -= r.n;
+    }
+    return rc;
+}
+
+/* ---- writes without logging ------------------------------------------------------------------ */
+
+/* The state of a large write. */
+struct bulk {
+    struct lladd_txn *txn;
+    const struct part *part;
+    uint32_t page_size, room;
+    struct ll_blob_run *extents;
+    size_t n, cap;
+    unsigned char *stage;
+    uint32_t stage_pages;
+};
+
+/* Allocates an extent of at most `want` pages; fewer if there is no longer run of free pages. */
+static int take_extent(struct bulk *b, uint64_t want)
+{
+    struct lladd_db *db = lladd_txn_db(b->txn);
+    uint64_t max = EXTENT_BYTES / b->page_size;
+    max = max < lladd_extent_max(db) ? max : lladd_extent_max(db);
+    if (b->n == b->cap) {
+        size_t cap = b->cap ? b->cap * 2 : 8;
+        struct ll_blob_run *e = lladd_resize(db, b->extents, cap * sizeof *e);
+        if (!e)
+            return lladd_error_set(lladd_txn_error_out(b->txn), LLADD_NO_MEMORY,
+                                   "out of memory for a large write");
+        b->extents = e;
+        b->cap = cap;
+    }
+    struct ll_blob_run *e = &b->extents[b->n];
+    e->n = want < max ? want : max;
+    int rc = lladd_extent_alloc(b->txn, e->n, LLADD_EXTENT_BULK, &e->first);
+    while (rc == LLADD_NO_SPACE && e->n > 1) {
+        e->n /= 2;
+        rc = lladd_extent_alloc(b->txn, e->n, LLADD_EXTENT_BULK, &e->first);
+    }
+    b->n += !rc;
+    return rc;
+}
+
+/* Copies the blob's present bytes into the contents of a staged page. */
+static int merge_old(struct bulk *b, uint64_t i, unsigned char *contents)
+{
+    struct lladd_db *db = lladd_txn_db(b->txn);
+    struct lladd_error *err = lladd_txn_error_out(b->txn);
+    struct ll_blob_run r;
+    struct lladd_page *page;
+    int rc = ll_operations__blob_find(db, b->part->root, i, 1, &r, err);
+    if (!rc && r.first.v) {
+        rc = ll_operations__blob_fix(db, b->part->root, r.first, ll_blob_where(0, i), &page, err);
+        if (!rc) {
+            memcpy(contents, page->bytes + BLOB_REST, b->room);
+            lladd_unfix(db, page, LLADD_LATCH_SHARED);
+        }
+    }
+    return rc == LLADD_CONFLICT ? ll_operations__blob_broken(err, b->part->root, r.first) : rc;
+}
+
+static int stage_page(struct bulk *b, uint64_t i, unsigned char *page)
+{
+    const unsigned char *bytes;
+    uint32_t at, n = of_page(b->part, b->room, i, &at, &bytes);
+    memset(page, 0, b->page_size);
+    int rc = n < b->room ? merge_old(b, i, page + BLOB_REST) : 0;
+    lladd_put64(page + BLOB_ROOT, b->part->root.v);
+    lladd_put64(page + BLOB_WHERE, ll_blob_where(0, i));
+    memcpy(page + BLOB_REST + at, bytes, n);
+    return rc;
+}
+
+/* Writes data pages from i on to the extent. */
+static int write_extent(struct bulk *b, uint64_t i, struct ll_blob_run e)
+{
+    int rc = 0;
+    while (e.n && !rc) {
+        uint32_t n = e.n < b->stage_pages ? (uint32_t)e.n : b->stage_pages;
+        for (uint32_t k = 0; k < n && !rc; k++)
+            rc = stage_page(b, i + k, b->stage + (size_t)k * b->page_size);
+        if (!rc)
+            rc = lladd_bulk_write(b->txn, e.first, n, ll_operations__blob_data_page.name, b->stage);
+        i += n;
+        e.first.v += n;
+        e.n -= n;
+    }
+    return rc;
+}
+
+static int join(struct lladd_txn *txn)
+{
+    if (lladd_joined(txn, &participant))
+        return 0;
+    return lladd_join(txn, &participant, ll_blobs_of(lladd_txn_db(txn)));
+}
+
+/* Allocates all extents first, so that one force of the log covers all their fences. */
+static int write_bulk(struct bulk *b)
+{
+    uint64_t first = first_page(b->part, b->room), n = n_pages(b->part, b->room), i;
+    int rc = join(b->txn);
+    for (uint64_t left = n; left && !rc;) {
+        rc = take_extent(b, left);
+        left -= rc ? 0 : b->extents[b->n - 1].n;
+    }
+    i = first;
+    for (size_t k = 0; k < b->n && !rc; i += b->extents[k++].n)
+        rc = write_extent(b, i, b->extents[k]);
+    i = first;
+    for (size_t k = 0; k < b->n && !rc; i += b->extents[k++].n)
+        rc = ll_operations__blob_link(b->txn, b->part->root, i, b->extents[k].first,
+                                      b->extents[k].n);
+    return rc;
+}
+
+static int put_bulk(struct lladd_txn *txn, const struct part *p)
+{
+    struct lladd_db *db = lladd_txn_db(txn);
+    uint32_t page_size = lladd_page_size(db), room = ll_blob_page_room(page_size);
+    uint64_t n = n_pages(p, room), most = STAGE_BYTES / page_size;
+    struct bulk b = {.txn = txn,
+                     .part = p,
+                     .page_size = page_size,
+                     .room = room,
+                     .stage_pages = (uint32_t)(n < most ? n : most)};
+    b.stage = lladd_alloc(db, (size_t)b.stage_pages * page_size);
+    int rc = b.stage ? write_bulk(&b)
+                     : lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
+                                       "out of memory for a large write");
+    lladd_free(db, b.stage);
+    lladd_free(db, b.extents);
+    return rc;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* Reads the blob's length. Isolation makes it stable for a transaction that writes to the blob. */
+static int look(struct lladd_db *db, lladd_pageno root, uint64_t *len, struct lladd_error *err)
+{
+    struct lladd_page *page;
+    int rc = ll_operations__blob_root(db, root, &page, err);
+    if (rc)
+        return rc;
+    *len = lladd_get64(page->bytes + BLOB_LENGTH);
+    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    return 0;
+}
+
+static int check_span(struct lladd_txn *txn, uint64_t offset, uint64_t len)
+{
+    if (offset <= LLADD_BLOB_MAX && len <= LLADD_BLOB_MAX - offset)
+        return 0;
+    return lladd_error_set(lladd_txn_error_out(txn), LLADD_TOO_LARGE,
+                           "a blob has at most 2^48 bytes");
+}
+
+/* Replaces bytes [offset, offset + len). The blob had `was` bytes; it grows if the end lies
+ * beyond. */
+static int put(struct lladd_txn *txn, lladd_pageno root, uint64_t was, uint64_t offset,
+               const unsigned char *bytes, uint64_t len)
+{
+    struct lladd_db *db = lladd_txn_db(txn);
+    uint64_t head = ll_blob_head_room(lladd_page_size(db)), end = offset + len, now = was;
+    int rc = 0;
+    if (len && offset < head) {
+        uint32_t n = (uint32_t)(end < head ? len : head - offset);
+        now = was > offset + n ? was : offset + n;
+        rc = write_root(txn, root, was, now, BLOB_FIRST + (uint32_t)offset, bytes, n, false);
+        bytes += n;
+        offset += n;
+    }
+    struct part p = {root, offset - head, end - offset, bytes};
+    if (!rc && end > offset)
+        rc = p.len >= lladd_atomic_load64(&ll_blobs_of(db)->bulk_from) ? put_bulk(txn, &p)
+                                                                       : put_logged(txn, &p);
+    if (!rc && end > now)
+        rc = write_root(txn, root, now, end, BLOB_FIRST, NULL, 0, false);
+    return rc;
+}
+
+/* Clears the bytes after the new length on the last page, because the blob may grow again. */
+static int clear_tail(struct lladd_txn *txn, lladd_pageno root, uint64_t was, uint64_t len)
+{
+    struct lladd_db *db = lladd_txn_db(txn);
+    uint32_t page_size = lladd_page_size(db), room = ll_blob_page_room(page_size);
+    uint64_t from = len - ll_blob_head_room(page_size), rest = room - from % room;
+    struct ll_blob_run r;
+    if (rest == room)
+        return 0;
+    int rc = ll_operations__blob_find(db, root, from / room, 1, &r, lladd_txn_error_out(txn));
+    if (rc == LLADD_CONFLICT)
+        return ll_operations__blob_broken(lladd_txn_error_out(txn), root, root);
+    if (rc || r.first.v == 0)
+        return rc;
+    rest = was - len < rest ? was - len : rest;
+    return write_data(txn, r.first, BLOB_REST + (uint32_t)(from % room), NULL, (uint32_t)rest,
+                      false);
+}
+
+static int cut(struct lladd_txn *txn, lladd_pageno root, uint64_t was, uint64_t len)
+{
+    uint32_t page_size = lladd_page_size(lladd_txn_db(txn)), head = ll_blob_head_room(page_size);
+    uint64_t in_root = was < head ? was : head;
+    int rc = ll_operations__blob_cut(txn, root, ll_blob_pages_for(page_size, len));
+    if (!rc && len > head)
+        rc = clear_tail(txn, root, was, len);
+    uint32_t n = len < in_root ? (uint32_t)(in_root - len) : 0;
+    uint32_t at = n ? BLOB_FIRST + (uint32_t)len : BLOB_FIRST;
+    return rc ? rc : write_root(txn, root, was, len, at, NULL, n, false);
+}
+
+int lladd_blob_create(struct lladd_txn *txn, const void *bytes, uint64_t len, lladd_pageno *root)
+{
+    LLADD_USE(txn);
+    struct lladd_db *db = lladd_txn_db(txn);
+    uint64_t head = ll_blob_head_room(lladd_page_size(db));
+    uint32_t in_root = bytes ? (uint32_t)(len < head ? len : head) : 0;
+    lladd_savepoint_id before;
+    lladd_pageno page;
+    int rc = check_span(txn, 0, len);
+    if (!rc)
+        rc = lladd_savepoint(txn, &before);
+    if (!rc)
+        rc = lladd_page_alloc(txn, &page);
+    if (rc)
+        return rc;
+    struct ll_blob_write a = {bytes ? in_root : len, BLOB_FIRST,
+                              in_root < BLOB_PIECE ? in_root : BLOB_PIECE, bytes};
+    rc = lladd_update(txn, ll_blob_op(txn, LL_BLOB_FORMAT), page, &a, sizeof a);
+    if (!rc && in_root > a.n)
+        rc = write_root(txn, page, in_root, in_root, BLOB_FIRST + a.n, a.bytes + a.n, in_root - a.n,
+                        true);
+    if (!rc && bytes && len > in_root)
+        rc =
+            put(txn, page, in_root, in_root, (const unsigned char *)bytes + in_root, len - in_root);
+    if (!rc)
+        *root = page;
+    return ll_operations__all_or_nothing(txn, before, rc);
+}
+
+int lladd_blob_destroy(struct lladd_txn *txn, lladd_pageno root)
+{
+    LLADD_USE(txn);
+    lladd_savepoint_id before;
+    uint64_t len;
+    int rc = look(lladd_txn_db(txn), root, &len, lladd_txn_error_out(txn));
+    if (!rc)
+        rc = lladd_savepoint(txn, &before);
+    if (rc)
+        return rc;
+    rc = ll_operations__blob_cut(txn, root, 0);
+    if (!rc)
+        rc = lladd_page_free(txn, root);
+    return ll_operations__all_or_nothing(txn, before, rc);
+}
+
+/* Writes bytes. `all`: the blob ends after them. `offset` UINT64_MAX: appends. */
+static int change(struct lladd_txn *txn, lladd_pageno root, uint64_t offset, const void *bytes,
+                  uint64_t len, bool all)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    lladd_savepoint_id before;
+    uint64_t was = 0;
+    int rc = look(lladd_txn_db(txn), root, &was, err);
+    if (!rc && offset == UINT64_MAX)
+        offset = was;
+    if (!rc)
+        rc = check_span(txn, offset, len);
+    if (!rc && len && !bytes)
+        rc = lladd_error_set(err, LLADD_BAD_ARGUMENT, "bytes is NULL");
+    if (!rc && offset > was)
+        rc = lladd_error_set(err, LLADD_OUT_OF_RANGE, "offset %llu: the blob has %llu bytes",
+                             (unsigned long long)offset, (unsigned long long)was);
+    if (!rc)
+        rc = lladd_savepoint(txn, &before);
+    if (rc)
+        return rc;
+    if (all && len < was)
+        rc = cut(txn, root, was, len);
+    if (!rc && len)
+        rc = put(txn, root, all && len < was ? len : was, offset, bytes, len);
+    return ll_operations__all_or_nothing(txn, before, rc);
+}
+
+int lladd_blob_write(struct lladd_txn *txn, lladd_pageno root, uint64_t offset, const void *bytes,
+                     uint64_t len)
+{
+    LLADD_USE(txn);
+    if (offset == UINT64_MAX)
+        return lladd_error_set(lladd_txn_error_out(txn), LLADD_TOO_LARGE,
+                               "a blob has at most 2^48 bytes");
+    return change(txn, root, offset, bytes, len, false);
+}
+
+int lladd_blob_append(struct lladd_txn *txn, lladd_pageno root, const void *bytes, uint64_t len)
+{
+    LLADD_USE(txn);
+    return change(txn, root, UINT64_MAX, bytes, len, false);
+}
+
+int lladd_blob_replace(struct lladd_txn *txn, lladd_pageno root, const void *bytes, uint64_t len)
+{
+    LLADD_USE(txn);
+    return change(txn, root, 0, bytes, len, true);
+}
+
+int lladd_blob_truncate(struct lladd_txn *txn, lladd_pageno root, uint64_t len)
+{
+    LLADD_USE(txn);
+    lladd_savepoint_id before;
+    uint64_t was = 0;
+    int rc = check_span(txn, 0, len);
+    if (!rc)
+        rc = look(lladd_txn_db(txn), root, &was, lladd_txn_error_out(txn));
+    if (!rc)
+        rc = lladd_savepoint(txn, &before);
+    if (rc)
+        return rc;
+    if (len < was)
+        rc = cut(txn, root, was, len);
+    else if (len > was)
+        rc = write_root(txn, root, was, len, BLOB_FIRST, NULL, 0, false);
+    return ll_operations__all_or_nothing(txn, before, rc);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+int lladd_blob_length(struct lladd_db *db, lladd_pageno root, uint64_t *out,
+                      struct lladd_error *err)
+{
+    return look(db, root, out, err);
+}
+
+/* Reads from the data pages of a run; *done: the number of bytes read. LLADD_CONFLICT: another
+ * transaction has replaced the pages. */
+static int read_run(struct lladd_db *db, lladd_pageno root, uint64_t from, struct ll_blob_run r,
+                    unsigned char *out, uint64_t len, uint64_t *done, struct lladd_error *err)
+{
+    uint32_t room = ll_blob_page_room(lladd_page_size(db));
+    *done = 0;
+    for (uint64_t i = from / room, end = i + r.n; i < end && *done < len; i++) {
+        uint64_t at = (from + *done) % room, n = room - at;
+        n = n < len - *done ? n : len - *done;
+        if (r.first.v == 0) {
+            memset(out + *done, 0, (size_t)n);
+        } else {
+            struct lladd_page *page;
+            int rc = ll_operations__blob_fix(db, root, r.first, ll_blob_where(0, i), &page, err);
+            if (rc)
+                return rc;
+            memcpy(out + *done, page->bytes + BLOB_REST + at, (size_t)n);
+            lladd_unfix(db, page, LLADD_LATCH_SHARED);
+            r.first.v++;
+        }
+        *done += n;
+    }
+    return 0;
+}
+
+static int read_data(struct lladd_db *db, lladd_pageno root, uint64_t from, unsigned char *out,
+                     uint64_t len, struct lladd_error *err)
+{
+    uint32_t room = ll_blob_page_room(lladd_page_size(db));
+    struct ll_blob_run r = {{0}, 0};
+    for (int tries = 0; len;) {
+        uint64_t pages = (from + len - 1) / room - from / room + 1, done = 0;
+        int rc = ll_operations__blob_find(db, root, from / room, pages, &r, err);
+        if (!rc)
+            rc = read_run(db, root, from, r, out, len, &done, err);
+        if (rc && rc != LLADD_CONFLICT)
+            return rc;
+        tries = done ? 0 : tries + 1;
+        if (tries == TRIES)
+            return ll_operations__blob_broken(err, root, r.first);
+        out += done;
+        from += done;
+        len -= done;
+    }
+    return 0;
+}
+
+int lladd_blob_read(struct lladd_db *db, lladd_pageno root, uint64_t offset, void *out,
+                    uint64_t len, uint64_t *got, struct lladd_error *err)
+{
+    uint64_t head = ll_blob_head_room(lladd_page_size(db)), in_root = 0;
+    struct lladd_page *page;
+    int rc = ll_operations__blob_root(db, root, &page, err);
+    if (rc)
+        return rc;
+    uint64_t all = lladd_get64(page->bytes + BLOB_LENGTH);
+    uint64_t there = offset >= all ? 0 : all - offset < len ? all - offset : len;
+    if (!got && there < len) {
+        rc = lladd_error_set(err, LLADD_OUT_OF_RANGE, "bytes %llu to %llu: the blob has %llu",
+                             (unsigned long long)offset, (unsigned long long)offset + len,
+                             (unsigned long long)all);
+    } else if (there && offset < head) {
+        in_root = head - offset < there ? head - offset : there;
+        memcpy(out, page->bytes + BLOB_FIRST + offset, (size_t)in_root);
+    }
+    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    if (!rc && there > in_root)
+        rc = read_data(db, root, offset + in_root - head, (unsigned char *)out + in_root,
+                       there - in_root, err);
+    if (!rc && got)
+        *got = there;
+    return rc;
+}
+
+/* ---- the whole structure --------------------------------------------------------------------- */
+
+struct pages_of {
+    int (*fn)(void *ctx, lladd_pageno);
+    void *ctx;
+};
+
+static int give_page(void *ctx, lladd_pageno page, uint64_t where, struct lladd_error *err)
+{
+    struct pages_of *p = ctx;
+    (void)where;
+    (void)err;
+    return p->fn(p->ctx, page);
+}
+
+int lladd_blob_pages(struct lladd_db *db, lladd_pageno root, int (*fn)(void *ctx, lladd_pageno),
+                     void *ctx, struct lladd_error *err)
+{
+    struct pages_of p = {fn, ctx};
+    uint64_t len;
+    int rc = look(db, root, &len, err);
+    if (!rc)
+        rc = fn(ctx, root);
+    return rc ? rc : ll_operations__blob_each(db, root, give_page, &p, err);
+}
+
+struct checking {
+    struct lladd_db *db;
+    lladd_pageno root;
+    uint64_t len;
+};
+
+/* Are these n bytes zero? */
+static bool is_zero(const unsigned char *p, uint64_t n)
+{
+    while (n && *p == 0) {
+        p++;
+        n--;
+    }
+    return n == 0;
+}
+
+/* Checks that the page has its role, is allocated, and lies before the blob's end, and that its
+ * bytes after the end are zeros. */
+static int check_page(void *ctx, lladd_pageno page, uint64_t where, struct lladd_error *err)
+{
+    const struct checking *c = ctx;
+    uint32_t page_size = lladd_page_size(c->db), room = ll_blob_page_room(page_size);
+    uint64_t first = where & ((UINT64_C(1) << 56) - 1);
+    uint64_t begin = ll_blob_head_room(page_size) + first * room;
+    enum lladd_page_use use;
+    struct lladd_page *p;
+    bool fine = begin < c->len;
+    int rc = lladd_page_use(c->db, page, &use, err);
+    if (!rc)
+        rc = ll_operations__blob_fix(c->db, c->root, page, where, &p, err);
+    if (rc)
+        return rc == LLADD_CONFLICT ? ll_operations__blob_broken(err, c->root, page) : rc;
+    if (where >> 56 == 0 && fine && c->len - begin < room)
+        fine = is_zero(p->bytes + BLOB_REST + (c->len - begin), room - (c->len - begin));
+    lladd_unfix(c->db, p, LLADD_LATCH_SHARED);
+    return fine && use == LLADD_USE_PAGED ? 0 : ll_operations__blob_broken(err, c->root, page);
+}
+
+int lladd_blob_check(struct lladd_db *db, lladd_pageno root, struct lladd_error *err)
+{
+    struct checking c = {.db = db, .root = root};
+    uint64_t head = ll_blob_head_room(lladd_page_size(db));
+    struct lladd_page *page;
+    int rc = ll_operations__blob_root(db, root, &page, err);
+    if (rc)
+        return rc;
+    c.len = lladd_get64(page->bytes + BLOB_LENGTH);
+    bool fine = c.len <= LLADD_BLOB_MAX &&
+                (c.len >= head || is_zero(page->bytes + BLOB_FIRST + c.len, head - c.len));
+    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    if (!fine)
+        return ll_operations__blob_broken(err, root, root);
+    return ll_operations__blob_each(db, root, check_page, &c, err);
+}

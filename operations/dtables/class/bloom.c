@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* bloom_dtable: a Bloom filter that answers most lookups of absent keys without asking the base
+ * (paper, section 5.2).
+ *
+ * The filter has "bits_per_key" bits for each key, tombstones included (trap 3). The bits of a key
+ * are within one cache line of 64 bytes and come from one hash (traps 29, 30), so a lookup reads
+ * one line of the filter. The filter is in memory while the table is open. With 10 bits, about one
+ * absent key in a hundred is looked up in the base. Only lookups use the filter.
+ *
+ * For a present key, reading the filter's line is wasted, and usually a cache miss. After about a
+ * hundred lookups in a row that found their key, the filter is not asked until a lookup finds
+ * nothing. */
+#include "operations/dtables/class/classes.h"
+
+#include <lladd/sync.h>
+
+enum { LINE = 64, PROBES_MAX = 12, FOUND_MAX = 8, COUNTED = 16 };
+
+struct builder {
+    struct lladd_dtable_builder base;
+    uint64_t *hashes;
+    size_t n, cap;
+};
+
+struct reader {
+    struct lladd_dtable base;
+    const unsigned char *bits;
+    uint64_t lines;
+    unsigned probes;
+    uint32_t found; /* atomic; present keys in a row, of those keys that are counted */
+};
+
+/* The optimum is ln 2 (about 7/10) times the bits per key. */
+static unsigned probes_of(const struct lladd_dtable_config *c)
+{
+    unsigned n = (unsigned)lladd_dtable_param_int(c, "bits_per_key") * 7 / 10;
+    return n < 1 ? 1 : n > PROBES_MAX ? PROBES_MAX : n;
+}
+
+/* The hash's high half chooses the line: as even as a remainder, without a division. */
+static uint64_t line_of(uint64_t hash, uint64_t lines)
+{
+    return ((hash >> 32) * lines) >> 32;
+}
+
+/* Nine bits choose one of a line's 512 bits. One word is enough for six probes; then it is mixed
+ * again. */
+static inline uint64_t next_bits(uint64_t bits, uint64_t hash, unsigned i)
+{
+    return i == 5 ? (hash ^ hash >> 29) * UINT64_C(0xbf58476d1ce4e5b9) : bits << 9;
+}
+
+static void set_bits(unsigned char *line, uint64_t hash, unsigned probes)
+{
+    uint64_t bits = hash * UINT64_C(0x9e3779b97f4a7c15);
+    for (unsigned i = 0; i < probes; i++) {
+        line[bits >> 58] |= (unsigned char)(1u << (bits >> 55 & 7));
+        bits = next_bits(bits, hash, i);
+    }
+}
+
+/* Checks all bits without an early exit: they are in one line, and the processor could not predict
+ * the branch. */
+static bool has_bits(const unsigned char *line, uint64_t hash, unsigned probes)
+{
+    uint64_t bits = hash * UINT64_C(0x9e3779b97f4a7c15);
+    unsigned all = 1;
+    for (unsigned i = 0; i < probes; i++) {
+        all &= (unsigned)line[bits >> 58] >> (bits >> 55 & 7);
+        bits = next_bits(bits, hash, i);
+    }
+    return all & 1;
+}
+
+static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key *key,
+               const struct lladd_dtable_value *value)
+{
+    struct builder *b = (struct builder *)base;
+    if (b->n == b->cap) {
+        size_t cap = b->cap ? b->cap * 2 : 256;
+        uint64_t *hashes = lladd_resize(base->db, b->hashes, cap * sizeof *hashes);
+        if (!hashes)
+            return lladd_error_set(base->error, LLADD_NO_MEMORY, "out of memory for a filter");
+        b->hashes = hashes;
+        b->cap = cap;
+    }
+    int rc = lladd_dtable_add(base->base, key, value);
+    if (!rc)
+        b->hashes[b->n++] = lladd_dtable_hash(&base->order, key);
+    return rc;
+}
+
+/* Footer: u64 lines, u32 probes, u32 0. */
+static int finish(struct lladd_dtable_builder *base)
+{
+    struct builder *b = (struct builder *)base;
+    struct lladd_dtable_writer *out;
+    unsigned char footer[16];
+    uint64_t bits = (uint64_t)lladd_dtable_param_int(base->config, "bits_per_key") * b->n;
+    uint64_t lines = (bits + 8 * LINE - 1) / (8 * LINE);
+    unsigned probes = probes_of(base->config);
+    int rc = lladd_dtable_stream(base, "filter", &out);
+    if (rc)
+        return rc;
+    lines = lines < UINT32_MAX ? lines : UINT32_MAX;
+    lladd_put64(footer, lines);
+    lladd_put32(footer + 8, probes);
+    lladd_put32(footer + 12, 0);
+    unsigned char *filter = lladd_alloc(base->db, (size_t)lines * LINE + 1);
+    if (!filter)
+        return lladd_error_set(base->error, LLADD_NO_MEMORY, "out of memory for a filter");
+    memset(filter, 0, (size_t)lines * LINE);
+    for (size_t i = 0; i < b->n; i++)
+        set_bits(filter + line_of(b->hashes[i], lines) * LINE, b->hashes[i], probes);
+    rc = lladd_dtable_write(out, filter, (size_t)lines * LINE);
+    lladd_free(base->db, filter);
+    return rc ? rc : lladd_dtable_footer(base, footer, sizeof footer);
+}
+
+static void discard(struct lladd_dtable_builder *base)
+{
+    lladd_free(base->db, ((struct builder *)base)->hashes);
+}
+
+static int open(struct lladd_dtable *base, struct lladd_error *err)
+{
+    struct reader *r = (struct reader *)base;
+    const struct lladd_dtable_source *s;
+    int rc = lladd_dtable_source(base, "filter", &s, err);
+    if (rc)
+        return rc;
+    if (base->footer.len != 16)
+        return lladd_dtable_corrupt(base, err, "its footer has another length");
+    r->lines = lladd_get64(base->footer.data);
+    r->probes = lladd_get32((const unsigned char *)base->footer.data + 8);
+    if (r->lines > UINT32_MAX || r->probes > PROBES_MAX ||
+        r->lines * LINE != lladd_dtable_source_size(s))
+        return lladd_dtable_corrupt(base, err, "its filter has another length");
+    return lladd_dtable_load(base, s, &r->bits, err);
+}
+
+static bool may_have(const struct lladd_dtable *base, const struct lladd_dtable_key *key)
+{
+    const struct reader *r = (const struct reader *)base;
+    uint64_t hash = lladd_dtable_hash(&base->order, key);
+    return r->lines && has_bits(r->bits + line_of(hash, r->lines) * LINE, hash, r->probes);
+}
+
+/* Only one key in COUNTED is counted, so that threads do not all write one word all the time. */
+static void note(struct reader *r, uint64_t hash, uint32_t found, bool there)
+{
+    if (!there && found)
+        lladd_atomic_store32(&r->found, 0);
+    else if (there && (hash >> 7) % COUNTED == 0)
+        lladd_atomic_store32(&r->found, found + 1);
+}
+
+static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
+                  struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
+                  struct lladd_error *err)
+{
+    struct reader *r = (struct reader *)(uintptr_t)base;
+    uint32_t found = lladd_atomic_load32(&r->found);
+    uint64_t hash = 0;
+    if (found < FOUND_MAX) {
+        hash = lladd_dtable_hash(&base->order, key);
+        if (r->lines == 0 ||
+            !has_bits(r->bits + line_of(hash, r->lines) * LINE, hash, r->probes)) {
+            note(r, hash, found, false);
+            return 0;
+        }
+    }
+    int rc = lladd_dtable_ask(base->base, key, pin, out, err);
+    bool there = out->state != LLADD_DTABLE_ABSENT;
+    if (!rc && (found < FOUND_MAX || !there))
+        note(r, hash, found, there);
+    return rc;
+}
+
+static const struct lladd_dtable_param params[] = {
+    {"base", LLADD_DTABLE_PARAM_CHILD, true, 0, 0, 0, "the table that is asked what remains"},
+    {"bits_per_key", LLADD_DTABLE_PARAM_INT, false, 10, 1, 32, "of the filter"},
+    {NULL, LLADD_DTABLE_PARAM_END, false, 0, 0, 0, NULL},
+};
+
+const struct lladd_dtable_class ll_dtable_class_bloom = {
+    .struct_size = sizeof(struct lladd_dtable_class),
+    .name = "bloom_dtable",
+    .version = 1,
+    .about = "a filter for keys that are not there",
+    .params = params,
+    .builder_size = sizeof(struct builder),
+    .add = add,
+    .finish = finish,
+    .discard = discard,
+    .reader_size = sizeof(struct reader),
+    .open = open,
+    .lookup = lookup,
+    .may_have = may_have,
+};

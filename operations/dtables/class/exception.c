@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* exception_dtable: a restricted table, and a second one for the rows that the first cannot store
+ * (paper, section 5.5).
+ *
+ * A row that "base" rejects is stored in "alt", and "reject_value" (the placeholder) is stored in
+ * base. A lookup that finds the placeholder in base asks alt; if alt has no such row, the
+ * placeholder is a genuine value (trap 8). An error from alt is returned, never taken for absence.
+ * The placeholder is tried at configuration, through every layer of base (trap 9). Both tables get
+ * their keys in order, so building buffers nothing. */
+#include "operations/dtables/class/classes.h"
+
+struct builder {
+    struct lladd_dtable_builder base;
+    struct lladd_dtable_builder *alt;
+    struct lladd_span placeholder;
+};
+
+struct reader {
+    struct lladd_dtable base;
+    const struct lladd_dtable *alt;
+    struct lladd_span placeholder;
+};
+
+static struct lladd_span placeholder_of(const struct lladd_dtable_config *c)
+{
+    struct lladd_span s;
+    (void)lladd_dtable_param_bytes(c, "reject_value", &s);
+    return s;
+}
+
+static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *caps,
+                     struct lladd_error *err)
+{
+    struct lladd_dtable_config *base = lladd_dtable_param_child(c, "base");
+    const struct lladd_dtable_caps *alt = lladd_dtable_caps(lladd_dtable_param_child(c, "alt"));
+    struct lladd_span placeholder = placeholder_of(c);
+    struct lladd_dtable_value v = lladd_dtable_value(placeholder.data, placeholder.len);
+    int rc = lladd_dtable_accepts(base, &v, err);
+    if (rc == LLADD_DTABLE_REJECT)
+        return lladd_error_set(err, LLADD_BAD_CONFIG,
+                               "exception_dtable: its base cannot store the reject_value");
+    caps->types &= alt->types;
+    caps->tombstones = caps->tombstones || alt->tombstones;
+    caps->empty = caps->empty || alt->empty;
+    caps->learned = caps->learned || alt->learned;
+    uint64_t size = caps->value_size == alt->value_size ? caps->value_size : LLADD_DTABLE_ANY_SIZE;
+    caps->all_values = (caps->all_values && caps->value_size == size) ||
+                       (alt->all_values && alt->value_size == size);
+    caps->value_size = size;
+    return rc;
+}
+
+static int accepts(struct lladd_dtable_config *c, const struct lladd_dtable_value *v,
+                   struct lladd_error *err)
+{
+    int rc = lladd_dtable_accepts(lladd_dtable_param_child(c, "base"), v, err);
+    if (rc != LLADD_DTABLE_REJECT)
+        return rc;
+    return lladd_dtable_accepts(lladd_dtable_param_child(c, "alt"), v, err);
+}
+
+static int begin(struct lladd_dtable_builder *base)
+{
+    struct builder *b = (struct builder *)base;
+    b->alt = lladd_dtable_builder_child(base, "alt");
+    b->placeholder = placeholder_of(base->config);
+    return 0;
+}
+
+static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key *key,
+               const struct lladd_dtable_value *value)
+{
+    struct builder *b = (struct builder *)base;
+    struct lladd_dtable_value stead = lladd_dtable_value(b->placeholder.data, b->placeholder.len);
+    int rc = lladd_dtable_add(base->base, key, value);
+    if (rc != LLADD_DTABLE_REJECT)
+        return rc;
+    rc = lladd_dtable_add(b->alt, key, value);
+    if (rc)
+        return rc;
+    rc = lladd_dtable_add(base->base, key, &stead);
+    if (rc == LLADD_DTABLE_REJECT) /* base accepted it at configuration, with the same size */
+        return lladd_error_set(base->error, LLADD_BAD_STATE,
+                               "exception_dtable: base rejects the reject_value; are its values of "
+                               "another size?");
+    return rc;
+}
+
+static int open(struct lladd_dtable *base, struct lladd_error *err)
+{
+    struct reader *r = (struct reader *)base;
+    (void)err;
+    r->alt = lladd_dtable_child(base, "alt");
+    r->placeholder = placeholder_of(base->config);
+    return 0;
+}
+
+/* The first byte nearly always decides. */
+static inline bool is_placeholder(const struct reader *r, struct lladd_span value)
+{
+    const unsigned char *a = value.data, *b = r->placeholder.data;
+    return value.len == r->placeholder.len &&
+           (value.len == 0 || (*a == *b && memcmp(a, b, value.len) == 0));
+}
+
+/* Asks alt with a separate pin and copies the value: the caller's pin may hold the key's bytes. */
+static int ask_alt(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
+                   struct lladd_dtable_pin *pin, struct lladd_dtable_value *value,
+                   struct lladd_error *err)
+{
+    const struct reader *r = (const struct reader *)base;
+    struct lladd_dtable_pin own = LLADD_DTABLE_PIN_INIT;
+    int rc = lladd_dtable_ask(r->alt, key, &own, value, err);
+    if (!rc && value->state == LLADD_DTABLE_ABSENT) {
+        *value = lladd_dtable_value(r->placeholder.data, r->placeholder.len);
+    } else if (!rc && value->bytes.len) {
+        void *copy = lladd_dtable_room(base->db, pin, value->bytes.len);
+        if (copy)
+            memcpy(copy, value->bytes.data, value->bytes.len);
+        else
+            rc = lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for an exception_dtable");
+        value->bytes.data = copy;
+    }
+    lladd_dtable_unpin(&own);
+    return rc;
+}
+
+static int decode(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
+                  struct lladd_dtable_pin *pin, struct lladd_dtable_value *value,
+                  struct lladd_error *err)
+{
+    if (!is_placeholder((const struct reader *)base, value->bytes))
+        return 0;
+    return ask_alt(base, key, pin, value, err);
+}
+
+static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
+                  struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
+                  struct lladd_error *err)
+{
+    int rc = lladd_dtable_ask(base->base, key, pin, out, err);
+    if (rc || out->state != LLADD_DTABLE_FOUND ||
+        !is_placeholder((const struct reader *)base, out->bytes))
+        return rc;
+    return ask_alt(base, key, pin, out, err);
+}
+
+/* Copies base's values, with alt's in place of placeholders, as long as all have one size. */
+static int copy(const struct lladd_dtable *base, uint64_t place, size_t n, unsigned char *out,
+                size_t room, size_t *width, size_t *got, struct lladd_error *err)
+{
+    const struct reader *r = (const struct reader *)base;
+    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
+    int rc = lladd_dtable_copy(base->base, place, n, out, room, width, got, err);
+    size_t size = *width;
+    if (rc || size != r->placeholder.len)
+        return rc;
+    for (size_t i = 0; i < *got && !rc; i++) {
+        struct lladd_dtable_value v = lladd_dtable_value(out + i * size, size);
+        if (!is_placeholder(r, v.bytes))
+            continue;
+        rc = lladd_dtable_at(base, place + i, &pin, NULL, &v, err);
+        if (rc || v.state != LLADD_DTABLE_FOUND || v.bytes.len != size)
+            *got = i;
+        else
+            memcpy(out + i * size, v.bytes.data, size);
+    }
+    lladd_dtable_unpin(&pin);
+    return rc;
+}
+
+static const struct lladd_dtable_param params[] = {
+    {"base", LLADD_DTABLE_PARAM_CHILD, true, 0, 0, 0, "the table for usual values"},
+    {"alt", LLADD_DTABLE_PARAM_CHILD, true, 0, 0, 0, "the table for what base rejects"},
+    {"reject_value", LLADD_DTABLE_PARAM_BYTES, true, 0, 0, 0,
+     "the value that base has for rows of alt"},
+    {NULL, LLADD_DTABLE_PARAM_END, false, 0, 0, 0, NULL},
+};
+
+const struct lladd_dtable_class ll_dtable_class_exception = {
+    .struct_size = sizeof(struct lladd_dtable_class),
+    .name = "exception_dtable",
+    .version = 1,
+    .about = "a restricted table, and one for the rows that it rejects",
+    .params = params,
+    .configure = configure,
+    .accepts = accepts,
+    .builder_size = sizeof(struct builder),
+    .begin = begin,
+    .add = add,
+    .reader_size = sizeof(struct reader),
+    .open = open,
+    .decode = decode,
+    .lookup = lookup,
+    .copy = copy,
+};

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* fixed_dtable: any keys, values of one size (paper, section 5.4).
+ *
+ * Keys are in a column of their own (keys.c), with the number of tombstones so far as their mark.
+ * Values are consecutive cells; tombstones have none. So a row takes only its key and its value if
+ * there are no tombstones. Values of another size are rejected; if no size was configured, the
+ * first value sets it. */
+#include "operations/dtables/class/classes.h"
+#include "operations/dtables/class/keys.h"
+
+struct builder {
+    struct lladd_dtable_builder base;
+    struct ll_keys_builder keys;
+    struct lladd_dtable_writer *values;
+    uint64_t size, tombstones; /* size UINT64_MAX: not known yet */
+};
+
+struct reader {
+    struct lladd_dtable base;
+    struct ll_keys keys;
+    const struct lladd_dtable_source *values;
+    struct lladd_dtable_cells cells; /* unless values have no bytes */
+    uint32_t size;
+};
+
+static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *caps,
+                     struct lladd_error *err)
+{
+    int64_t size = lladd_dtable_param_int(c, "value_size");
+    (void)err;
+    if (size >= 0)
+        caps->value_size = (uint64_t)size;
+    caps->empty = size <= 0;
+    caps->learned = size < 0;
+    caps->all_values = true;
+    return 0;
+}
+
+/* A placeholder settles the size of the values. */
+static int accepts(struct lladd_dtable_config *c, const struct lladd_dtable_value *v,
+                   struct lladd_error *err)
+{
+    int64_t size = lladd_dtable_param_int(c, "value_size");
+    (void)err;
+    if (v->state != LLADD_DTABLE_FOUND)
+        return 0;
+    if (size >= 0) /* perhaps settled before, by an exception_dtable's placeholder */
+        return v->bytes.len == (uint64_t)size ? 0 : LLADD_DTABLE_REJECT;
+    if (v->bytes.len > LL_DTABLE_CELL_MAX)
+        return LLADD_DTABLE_REJECT;
+    if (!lladd_dtable_config_done(c))
+        lladd_dtable_settle_int(c, "value_size", (int64_t)v->bytes.len);
+    return 0;
+}
+
+static int begin(struct lladd_dtable_builder *base)
+{
+    struct builder *b = (struct builder *)base;
+    int64_t size = lladd_dtable_param_int(base->config, "value_size");
+    b->size = size < 0 ? UINT64_MAX : (uint64_t)size;
+    int rc = ll_keys_begin(&b->keys, base);
+    if (!rc && size > lladd_dtable_block_size(base))
+        rc = lladd_error_set(base->error, LLADD_TOO_LARGE,
+                             "fixed_dtable: values of %lld bytes, and blocks have %u",
+                             (long long)size, lladd_dtable_block_size(base));
+    return rc ? rc : lladd_dtable_stream(base, "values", &b->values);
+}
+
+static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key *key,
+               const struct lladd_dtable_value *value)
+{
+    struct builder *b = (struct builder *)base;
+    bool tombstone = value->state == LLADD_DTABLE_TOMBSTONE;
+    size_t len = value->bytes.len;
+    int rc = 0;
+    if (!tombstone && (b->size == UINT64_MAX ? len > LL_DTABLE_CELL_MAX : len != b->size))
+        return LLADD_DTABLE_REJECT;
+    if (!tombstone) {
+        b->size = len;
+        rc = len ? lladd_dtable_write_cell(b->values, value->bytes.data, len) : 0;
+    }
+    b->tombstones += tombstone;
+    base->mark = b->tombstones * 2 + tombstone;
+    return rc ? rc : ll_keys_add(&b->keys, key, base->mark);
+}
+
+/* After the footer of keys.c: u32 size of a value. */
+static int finish(struct lladd_dtable_builder *base)
+{
+    struct builder *b = (struct builder *)base;
+    unsigned char size[4];
+    lladd_put32(size, b->size == UINT64_MAX ? 0 : (uint32_t)b->size);
+    return ll_keys_finish(&b->keys, size, sizeof size);
+}
+
+static void discard(struct lladd_dtable_builder *base)
+{
+    ll_keys_discard(&((struct builder *)base)->keys);
+}
+
+static int open(struct lladd_dtable *base, struct lladd_error *err)
+{
+    struct reader *r = (struct reader *)base;
+    struct lladd_span more;
+    int rc = ll_keys_open(&r->keys, base, &more, err);
+    if (!rc)
+        rc = lladd_dtable_source(base, "values", &r->values, err);
+    if (rc)
+        return rc;
+    r->size = more.len == 4 ? lladd_get32(more.data) : UINT32_MAX;
+    if (r->size > lladd_dtable_source_block(r->values))
+        return lladd_dtable_corrupt(base, err, "cells without a size");
+    if (r->size)
+        r->cells = lladd_dtable_cells(r->values, r->size);
+    return 0;
+}
+
+static int find(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
+                struct lladd_dtable_pin *pin, uint64_t *place, bool *exact,
+                struct lladd_error *err)
+{
+    return ll_keys_find(&((const struct reader *)base)->keys, key, pin, place, exact, err);
+}
+
+/* The rows' marks are those of the key column. */
+static int at_mark(const struct lladd_dtable *base, uint64_t place, uint64_t before, uint64_t mark,
+                   struct lladd_dtable_pin *pin, struct lladd_dtable_value *value,
+                   struct lladd_error *err)
+{
+    const struct reader *r = (const struct reader *)base;
+    const unsigned char *bytes = (const unsigned char *)"";
+    int rc = 0;
+    (void)before;
+    if (mark & 1) {
+        *value = lladd_dtable_tombstone();
+        return 0;
+    }
+    if (mark / 2 > place)
+        return lladd_dtable_corrupt(base, err, "more tombstones than rows");
+    if (r->size)
+        rc = lladd_dtable_cells_at(pin, 1, &r->cells, place - mark / 2, &bytes, err);
+    *value = lladd_dtable_value(bytes, r->size);
+    return rc;
+}
+
+static int at(const struct lladd_dtable *base, uint64_t place, struct lladd_dtable_pin *pin,
+              struct lladd_dtable_key *key, struct lladd_dtable_value *value,
+              struct lladd_error *err)
+{
+    uint64_t before, mark;
+    int rc = ll_keys_at(&((const struct reader *)base)->keys, place, pin, key, &before, &mark, err);
+    return rc || !value ? rc : at_mark(base, place, before, mark, pin, value, err);
+}
+
+static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
+                  struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
+                  struct lladd_error *err)
+{
+    uint64_t place = 0, before = 0, mark = 0;
+    bool exact;
+    int rc = ll_keys_ask(&((const struct reader *)base)->keys, key, pin, &exact, &place, &before,
+                         &mark, err);
+    return rc || !exact ? rc : at_mark(base, place, before, mark, pin, out, err);
+}
+
+/* Copies consecutive cells, of rows without a tombstone among them. */
+static int copy(const struct lladd_dtable *base, uint64_t place, size_t n, unsigned char *out,
+                size_t room, size_t *width, size_t *got, struct lladd_error *err)
+{
+    const struct reader *r = (const struct reader *)base;
+    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
+    uint64_t before, mark, last = 0;
+    if (r->size == 0 || room / r->size == 0)
+        return 0;
+    n = n < room / r->size ? n : room / r->size;
+    int rc = ll_keys_at(&r->keys, place + n - 1, &pin, NULL, &before, &last, err);
+    if (!rc)
+        rc = ll_keys_at(&r->keys, place, &pin, NULL, &before, &mark, err);
+    if (!rc && before / 2 > place)
+        rc = lladd_dtable_corrupt(base, err, "more tombstones than rows");
+    *width = r->size;
+    if (!rc && before / 2 == last / 2)
+        rc = ll_cells_copy(&pin, r->values, r->size, place - before / 2, n, out, err);
+    *got = !rc && before / 2 == last / 2 ? n : 0;
+    lladd_dtable_unpin(&pin);
+    return rc;
+}
+
+static const struct lladd_dtable_param params[] = {
+    {"value_size", LLADD_DTABLE_PARAM_INT, false, -1, -1, LL_DTABLE_CELL_MAX,
+     "bytes of a value; -1: as many as the first one has"},
+    {NULL, LLADD_DTABLE_PARAM_END, false, 0, 0, 0, NULL},
+};
+
+const struct lladd_dtable_class ll_dtable_class_fixed = {
+    .struct_size = sizeof(struct lladd_dtable_class),
+    .name = "fixed_dtable",
+    .version = 3,
+    .about = "any keys, values of one size, sorted",
+    .params = params,
+    .configure = configure,
+    .accepts = accepts,
+    .builder_size = sizeof(struct builder),
+    .begin = begin,
+    .add = add,
+    .finish = finish,
+    .discard = discard,
+    .reader_size = sizeof(struct reader),
+    .open = open,
+    .find = find,
+    .at = at,
+    .at_mark = at_mark,
+    .lookup = lookup,
+    .copy = copy,
+};

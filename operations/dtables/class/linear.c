@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* linear_dtable: any keys, any values, sorted (paper, section 5.1).
+ *
+ * Keys are in a column of their own (keys.c). A row's mark is the offset in the stream "values"
+ * where its value ends, times two, plus one for a tombstone. Rejects nothing. */
+#include "operations/dtables/class/classes.h"
+#include "operations/dtables/class/keys.h"
+
+struct builder {
+    struct lladd_dtable_builder base;
+    struct ll_keys_builder keys;
+    struct lladd_dtable_writer *values;
+};
+
+struct reader {
+    struct lladd_dtable base;
+    struct ll_keys keys;
+    const struct lladd_dtable_source *values;
+};
+
+static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *caps,
+                     struct lladd_error *err)
+{
+    (void)c;
+    (void)err;
+    caps->all_values = true;
+    return 0;
+}
+
+static int begin(struct lladd_dtable_builder *base)
+{
+    struct builder *b = (struct builder *)base;
+    int rc = ll_keys_begin(&b->keys, base);
+    return rc ? rc : lladd_dtable_stream(base, "values", &b->values);
+}
+
+static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key *key,
+               const struct lladd_dtable_value *value)
+{
+    struct builder *b = (struct builder *)base;
+    bool tombstone = value->state == LLADD_DTABLE_TOMBSTONE;
+    int rc = 0;
+    if (!tombstone)
+        rc = lladd_dtable_write(b->values, value->bytes.data, value->bytes.len);
+    base->mark = lladd_dtable_written(b->values) * 2 + tombstone;
+    return rc ? rc : ll_keys_add(&b->keys, key, base->mark);
+}
+
+static int finish(struct lladd_dtable_builder *base)
+{
+    return ll_keys_finish(&((struct builder *)base)->keys, NULL, 0);
+}
+
+static void discard(struct lladd_dtable_builder *base)
+{
+    ll_keys_discard(&((struct builder *)base)->keys);
+}
+
+static int open(struct lladd_dtable *base, struct lladd_error *err)
+{
+    struct reader *r = (struct reader *)base;
+    struct lladd_span more;
+    int rc = ll_keys_open(&r->keys, base, &more, err);
+    return rc ? rc : lladd_dtable_source(base, "values", &r->values, err);
+}
+
+static int find(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
+                struct lladd_dtable_pin *pin, uint64_t *place, bool *exact,
+                struct lladd_error *err)
+{
+    return ll_keys_find(&((const struct reader *)base)->keys, key, pin, place, exact, err);
+}
+
+/* The rows' marks are those of the key column. */
+static int at_mark(const struct lladd_dtable *base, uint64_t place, uint64_t before, uint64_t mark,
+                   struct lladd_dtable_pin *pin, struct lladd_dtable_value *value,
+                   struct lladd_error *err)
+{
+    const struct reader *r = (const struct reader *)base;
+    const unsigned char *bytes;
+    (void)place;
+    if (before / 2 > mark / 2)
+        return lladd_dtable_corrupt(base, err, "values overlap");
+    if (mark & 1) {
+        *value = lladd_dtable_tombstone();
+        return 0;
+    }
+    size_t len = (size_t)(mark / 2 - before / 2);
+    int rc = lladd_dtable_read(pin, 1, r->values, before / 2, len, &bytes, err);
+    *value = lladd_dtable_value(bytes, len);
+    return rc;
+}
+
+static int at(const struct lladd_dtable *base, uint64_t place, struct lladd_dtable_pin *pin,
+              struct lladd_dtable_key *key, struct lladd_dtable_value *value,
+              struct lladd_error *err)
+{
+    uint64_t before, mark;
+    int rc = ll_keys_at(&((const struct reader *)base)->keys, place, pin, key, &before, &mark, err);
+    return rc || !value ? rc : at_mark(base, place, before, mark, pin, value, err);
+}
+
+static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
+                  struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
+                  struct lladd_error *err)
+{
+    uint64_t place = 0, before = 0, mark = 0;
+    bool exact;
+    int rc = ll_keys_ask(&((const struct reader *)base)->keys, key, pin, &exact, &place, &before,
+                         &mark, err);
+    return rc || !exact ? rc : at_mark(base, place, before, mark, pin, out, err);
+}
+
+const struct lladd_dtable_class ll_dtable_class_linear = {
+    .struct_size = sizeof(struct lladd_dtable_class),
+    .name = "linear_dtable",
+    .version = 3,
+    .about = "any keys and values, sorted",
+    .configure = configure,
+    .builder_size = sizeof(struct builder),
+    .begin = begin,
+    .add = add,
+    .finish = finish,
+    .discard = discard,
+    .reader_size = sizeof(struct reader),
+    .open = open,
+    .find = find,
+    .at = at,
+    .at_mark = at_mark,
+    .lookup = lookup,
+};

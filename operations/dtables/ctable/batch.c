@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Reading many rows at a time, column by column.
+ *
+ * If all rows are in one run of a column store without tombstones, rows are places, and the batch
+ * is the places from the cursor's on. Each column is then copied from its layer a block at a time,
+ * if the layer's class can do that, and otherwise read place by place. No other layer is read,
+ * except for the keys at both ends. In all other cases the cursor reads row by row. */
+#include "operations/dtables/ctable/ctable.h"
+
+#include <lladd/dtable_class.h>
+
+/* A growing buffer of values, and where each row's value ends. */
+struct list {
+    unsigned char *bytes;
+    size_t len, cap, n;
+    size_t *ends;
+    uint8_t *states;
+    bool same; /* all values have the size of the first one, which is not 0 */
+};
+
+struct room {
+    struct lladd_db *db;
+    size_t rows, columns;
+    uint64_t *numbers;
+    struct lladd_ctable_values *values;
+    struct list *lists; /* one per column, then one for the keys */
+};
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+static int reserve(struct lladd_db *db, struct list *l, size_t n)
+{
+    if (n <= l->cap)
+        return 0;
+    size_t cap = l->cap * 2 > n ? l->cap * 2 : n + 256;
+    unsigned char *p = lladd_resize(db, l->bytes, cap);
+    if (!p)
+        return LLADD_NO_MEMORY;
+    l->bytes = p;
+    l->cap = cap;
+    return 0;
+}
+
+static int append(struct lladd_db *db, struct list *l, const struct lladd_dtable_value *v)
+{
+    size_t len = v->state == LLADD_DTABLE_FOUND ? v->bytes.len : 0;
+    if (len > SIZE_MAX / 4 - l->len || reserve(db, l, l->len + len))
+        return LLADD_NO_MEMORY;
+    lladd_copy(l->bytes + l->len, v->bytes.data, len);
+    l->len += len;
+    l->same = len && (l->n == 0 || l->same) && l->len == (l->n + 1) * len;
+    l->states[l->n] = (uint8_t)v->state;
+    l->ends[l->n++] = l->len;
+    return 0;
+}
+
+static void release(struct room *r)
+{
+    struct lladd_db *db = r->db;
+    for (size_t i = 0; r->lists && i < r->columns + 1; i++) {
+        lladd_free(db, r->lists[i].bytes);
+        lladd_free(db, r->lists[i].ends);
+        lladd_free(db, r->lists[i].states);
+    }
+    lladd_free(db, r->lists);
+    lladd_free(db, r->values);
+    lladd_free(db, r->numbers);
+    lladd_free(db, r);
+}
+
+void lladd_ctable_batch_free(struct lladd_ctable_batch *b)
+{
+    if (b->room_)
+        release(b->room_);
+    *b = (struct lladd_ctable_batch){.n = 0};
+}
+
+static struct room *new_room(struct lladd_db *db, size_t rows, size_t columns)
+{
+    struct room *r = lladd_alloc(db, sizeof *r);
+    if (!r)
+        return NULL;
+    *r = (struct room){.db = db, .rows = rows, .columns = columns};
+    r->numbers = lladd_alloc(db, rows * sizeof *r->numbers);
+    r->values = lladd_alloc(db, (columns + 1) * sizeof *r->values);
+    r->lists = lladd_alloc(db, (columns + 1) * sizeof *r->lists);
+    bool all = r->numbers && r->values && r->lists;
+    if (r->lists)
+        memset(r->lists, 0, (columns + 1) * sizeof *r->lists);
+    for (size_t i = 0; all && i < columns + 1; i++) {
+        r->lists[i].ends = lladd_alloc(db, rows * sizeof(size_t));
+        r->lists[i].states = lladd_alloc(db, rows);
+        all = r->lists[i].ends && r->lists[i].states;
+    }
+    if (all)
+        return r;
+    release(r);
+    return NULL;
+}
+
+static int begin(struct lladd_ctable_cursor *c, size_t max, struct lladd_ctable_batch *b,
+                 struct lladd_error *err)
+{
+    struct lladd_db *db = c->t->db;
+    struct room *r = b->room_;
+    size_t columns = c->row.all_.n;
+    if (max == 0 || max > SIZE_MAX / 64)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a batch of %zu rows", max);
+    if (!r || r->db != db || r->rows < max || r->columns < columns) {
+        lladd_ctable_batch_free(b);
+        r = new_room(db, max, columns);
+        if (!r)
+            return ll_ctable__no_memory(err);
+    }
+    *b = (struct lladd_ctable_batch){.room_ = r};
+    for (size_t i = 0; i < r->columns + 1; i++)
+        r->lists[i].len = r->lists[i].n = 0;
+    return 0;
+}
+
+/* ---- row by row ------------------------------------------------------------------------------ */
+
+static int keep_key(struct room *r, size_t row, const struct lladd_dtable_key *key)
+{
+    const struct lladd_dtable_value bytes = lladd_dtable_value(key->bytes.data, key->bytes.len);
+    r->numbers[row] = key->number;
+    return key->type < LLADD_DTABLE_STRING ? 0 : append(r->db, &r->lists[r->columns], &bytes);
+}
+
+static int keep_row(struct lladd_ctable_cursor *c, unsigned flags, size_t row, struct room *r,
+                    struct lladd_error *err)
+{
+    const struct lladd_dtable_value *values;
+    struct lladd_dtable_key key;
+    int rc = lladd_ctable_row(c, flags & LLADD_CTABLE_KEYS ? &key : NULL, &values, err);
+    if (!rc && flags & LLADD_CTABLE_KEYS && keep_key(r, row, &key))
+        rc = ll_ctable__no_memory(err);
+    for (size_t i = 0; i < c->row.all_.n && !rc; i++)
+        if (append(r->db, &r->lists[i], &values[i]))
+            rc = ll_ctable__no_memory(err);
+    return rc;
+}
+
+/* The cursor is at the first row. */
+static int by_rows(struct lladd_ctable_cursor *c, size_t max, unsigned flags, struct room *r,
+                   size_t *n, struct lladd_error *err)
+{
+    int rc = 0;
+    for (*n = 0; !rc; rc = lladd_ctable_next(c, err)) {
+        rc = keep_row(c, flags, *n, r, err);
+        *n += !rc;
+        if (rc || *n == max)
+            return rc;
+    }
+    return rc == LLADD_END ? lladd_ctable_prev(c, err) : rc; /* back to the last row read */
+}
+
+/* ---- by places ------------------------------------------------------------------------------- */
+
+struct stretch {
+    const struct lladd_dtable *t;
+    uint64_t first;
+    size_t n;
+    struct lladd_dtable_pin pin;
+};
+
+/* Finds the places from the cursor's row on, if all are in one run and all its places are rows. */
+static int find_stretch(struct lladd_ctable_cursor *c, size_t max, struct stretch *s,
+                        struct lladd_error *err)
+{
+    struct lladd_dtable_run_info info = {.struct_size = sizeof info};
+    struct lladd_dtable_key key;
+    bool exact = false;
+    s->t = c->table->kind->only ? c->table->kind->only(c->table) : NULL;
+    if (!s->t || !s->t->kind->copy_column || !s->t->kind->columns_at)
+        return 0;
+    int rc = lladd_dtable_run_info(s->t, &info, err);
+    if (rc || info.tombstones || info.rows != s->t->places)
+        return rc;
+    rc = lladd_dtable_row(c->rows, &key, NULL, err);
+    if (!rc)
+        rc = lladd_dtable_find(s->t, &key, &s->pin, &s->first, &exact, err);
+    if (rc || !exact)
+        return rc;
+    s->n = s->t->places - s->first < max ? (size_t)(s->t->places - s->first) : max;
+    return 0;
+}
+
+/* Reads place by place what is not available as a block of values. */
+static int column_by_places(const struct stretch *s, uint32_t column, struct room *r,
+                            struct list *l, struct lladd_error *err)
+{
+    struct lladd_dtable_pin pins[2] = {LLADD_DTABLE_PIN_INIT, LLADD_DTABLE_PIN_INIT};
+    struct lladd_dtable_value v;
+    const struct lladd_dtable_columns one = {1, &column, &v, pins};
+    int rc = 0;
+    for (size_t i = 0; i < s->n && !rc; i++) {
+        enum lladd_dtable_state state;
+        rc = s->t->kind->columns_at(s->t, s->first + i, &one, &state, err);
+        if (!rc && state != LLADD_DTABLE_FOUND)
+            rc = lladd_dtable_corrupt(s->t, err, "a place without a row");
+        if (!rc && append(r->db, l, &v))
+            rc = ll_ctable__no_memory(err);
+    }
+    lladd_dtable_unpin(&pins[0]);
+    lladd_dtable_unpin(&pins[1]);
+    return rc;
+}
+
+/* *width, the size of values, is known once the first one is copied. */
+static int column(const struct stretch *s, uint32_t number, struct room *r, struct list *l,
+                  size_t *width, struct lladd_error *err)
+{
+    const struct lladd_dtable_class *kind = s->t->kind;
+    size_t got = 0;
+    *width = 0;
+    int rc = reserve(r->db, l, 4096) ? ll_ctable__no_memory(err) : 0;
+    if (!rc)
+        rc = kind->copy_column(s->t, number, s->first, 1, l->bytes, l->cap, width, &got, err);
+    if (rc || got == 0 || *width == 0 || s->n > SIZE_MAX / 4 / *width) {
+        *width = 0;
+        return rc ? rc : column_by_places(s, number, r, l, err);
+    }
+    if (reserve(r->db, l, s->n * *width))
+        return ll_ctable__no_memory(err);
+    rc = kind->copy_column(s->t, number, s->first, s->n, l->bytes, l->cap, width, &got, err);
+    if (rc || got == s->n)
+        return rc;
+    *width = 0;
+    return column_by_places(s, number, r, l, err);
+}
+
+static int keys_by_places(struct stretch *s, struct room *r, struct lladd_error *err)
+{
+    struct lladd_dtable_key key;
+    int rc = 0;
+    for (size_t i = 0; i < s->n && !rc; i++) {
+        rc = lladd_dtable_at(s->t, s->first + i, &s->pin, &key, NULL, err);
+        if (!rc && keep_key(r, i, &key))
+            rc = ll_ctable__no_memory(err);
+    }
+    return rc;
+}
+
+static int by_places(struct lladd_ctable_cursor *c, struct stretch *s, unsigned flags,
+                     struct room *r, struct lladd_error *err)
+{
+    struct lladd_dtable_key last;
+    int rc = flags & LLADD_CTABLE_KEYS ? keys_by_places(s, r, err) : 0;
+    for (size_t i = 0; i < c->row.all_.n && !rc; i++)
+        rc = column(s, c->columns[i], r, &r->lists[i], &r->values[i].width, err);
+    if (rc || s->n == 1)
+        return rc;
+    rc = lladd_dtable_at(s->t, s->first + s->n - 1, &s->pin, &last, NULL, err);
+    return rc ? rc : lladd_ctable_seek(c, &last, err);
+}
+
+/* ---- both ways ------------------------------------------------------------------------------- */
+
+static void show(struct lladd_ctable_cursor *c, unsigned flags, size_t n, struct room *r,
+                 struct lladd_ctable_batch *b)
+{
+    bool bytes = c->table->order.type >= LLADD_DTABLE_STRING;
+    b->n = n;
+    for (size_t i = 0; i < c->row.all_.n; i++) {
+        const struct list *l = &r->lists[i];
+        size_t width = r->values[i].width ? r->values[i].width : l->same ? l->ends[0] : 0;
+        r->values[i] = (struct lladd_ctable_values){
+            width, l->bytes, width ? NULL : l->states, width ? NULL : l->ends};
+    }
+    b->columns = r->values;
+    if (!(flags & LLADD_CTABLE_KEYS))
+        return;
+    b->numbers = bytes ? NULL : r->numbers;
+    b->key_bytes = bytes ? r->lists[r->columns].bytes : NULL;
+    b->key_ends = bytes ? r->lists[r->columns].ends : NULL;
+}
+
+int lladd_ctable_next_n(struct lladd_ctable_cursor *c, size_t max, unsigned flags,
+                        struct lladd_ctable_batch *b, struct lladd_error *err)
+{
+    struct stretch s = {.t = NULL};
+    size_t n = 0;
+    int rc = lladd_check_process(c->t->db, err);
+    if (!rc && flags & ~(unsigned)LLADD_CTABLE_KEYS)
+        rc = lladd_error_set(err, LLADD_BAD_ARGUMENT, "unknown flags %#x", flags);
+    if (!rc)
+        rc = begin(c, max, b, err);
+    if (!rc)
+        rc = lladd_ctable_next(c, err);
+    if (!rc)
+        rc = find_stretch(c, max, &s, err);
+    struct room *r = b->room_;
+    for (size_t i = 0; !rc && i < c->row.all_.n; i++)
+        r->values[i].width = 0;
+    if (!rc && s.n) {
+        rc = by_places(c, &s, flags, r, err);
+        n = s.n;
+    } else if (!rc) {
+        rc = by_rows(c, max, flags, r, &n, err);
+    }
+    lladd_dtable_unpin(&s.pin);
+    if (!rc)
+        show(c, flags, n, r, b);
+    return rc;
+}

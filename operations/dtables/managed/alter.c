@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Changes the settings of an existing table.
+ *
+ *   ALT-1  One transaction stores all changes, in the table's row of the catalogue: after a crash
+ *          either all of them hold or none.
+ *   ALT-2  No digest or combine runs during an alteration: a run is built with one configuration,
+ *          and each row put is checked against the configurations that the next run may have.
+ *
+ * Rows in memory may have been accepted by the old configurations. A new one that refuses them does
+ * not stop digests (digest.c). */
+#include "operations/dtables/managed/managed.h"
+
+struct alteration {
+    struct lladd_managed_options o;
+    unsigned which;
+    char *texts[2]; /* of digests, of combines; NULL: unchanged */
+    struct lladd_dtable_config *config[2];
+};
+
+static const unsigned bits[2] = {LLADD_MANAGED_CONFIG, LLADD_MANAGED_COMBINE_CONFIG};
+
+/* Checks everything that can fail, before anything is changed. */
+static int prepare(struct lladd_managed *t, struct alteration *a, struct lladd_error *err)
+{
+    const char *const given[2] = {a->o.config, a->o.combine_config};
+    int rc = 0;
+    for (int i = 0; i < 2 && !rc; i++) {
+        if (!(a->which & bits[i]))
+            continue;
+        rc = ll_managed__settle(t->db, given[i], t->order.type, i == 1, &a->texts[i], err);
+        if (!rc)
+            rc = ll_managed__read_config(t, a->texts[i], &a->config[i], err);
+    }
+    return rc;
+}
+
+static int edit(void *ctx, struct lladd_txn *txn, struct ll_manifest *m)
+{
+    static const int texts[2] = {LL_MANIFEST_CONFIG, LL_MANIFEST_COMBINE};
+    struct alteration *a = ctx;
+    int rc = ll_managed__set_triggers(&a->o, a->which, m, lladd_txn_error_out(txn));
+    for (int i = 0; i < 2 && !rc; i++) {
+        if (!a->texts[i])
+            continue;
+        lladd_free(m->db, m->texts[texts[i]]);
+        m->texts[texts[i]] = a->texts[i];
+        a->texts[i] = NULL;
+    }
+    return rc;
+}
+
+/* Frees the replaced configurations with the alteration. */
+static void install(struct lladd_managed *t, struct alteration *a)
+{
+    lladd_mutex_lock(&t->mutex);
+    for (int i = 0; i < 2; i++) {
+        struct lladd_dtable_config *old = t->config[i];
+        if (!(a->which & bits[i]))
+            continue;
+        t->config[i] = a->config[i];
+        a->config[i] = old;
+    }
+    ll_managed__take_triggers(t, &t->manifest);
+    lladd_mutex_unlock(&t->mutex);
+}
+
+static int alter(struct lladd_managed *t, struct alteration *a, struct lladd_error *err)
+{
+    lladd_lsn commit = {0};
+    int rc = prepare(t, a, err);
+    if (!rc)
+        rc = ll_managed__work_stop(t, err);
+    if (rc)
+        return rc;
+    rc = ll_managed__manifest_edit(t, edit, a, &commit, err);
+    if (!rc)
+        install(t, a);
+    ll_managed__work_go_on(t);
+    if (rc)
+        return rc;
+    ll_managed__wake(t->all); /* something may be due now, or sooner */
+    return lladd_wait(t->db, commit, err);
+}
+
+int lladd_managed_alter(struct lladd_managed *t, unsigned which,
+                        const struct lladd_managed_options *options, struct lladd_error *err)
+{
+    struct alteration a = {.o = LLADD_MANAGED_OPTIONS_INIT, .which = which};
+    int rc = lladd_check_process(t->db, err);
+    if (!rc && (!options || options->struct_size < sizeof options->struct_size))
+        rc = lladd_error_set(err, LLADD_BAD_ARGUMENT, "a table without options: struct_size");
+    if (!rc && which & ~(unsigned)LLADD_MANAGED_ALL)
+        rc = lladd_error_set(err, LLADD_BAD_ARGUMENT, "a table has no options %#x", which);
+    if (rc)
+        return rc;
+    memcpy(&a.o, options,
+           options->struct_size < sizeof a.o ? options->struct_size : sizeof a.o);
+    rc = alter(t, &a, err);
+    for (int i = 0; i < 2; i++) {
+        lladd_free(t->db, a.texts[i]);
+        lladd_dtable_config_free(a.config[i]);
+    }
+    return rc;
+}
+
+/* ---- current settings ------------------------------------------------------------------------ */
+
+/* Copies the next string to *at; NULL if it is empty. */
+static const char *next(char **at, const char *text)
+{
+    char *here = *at;
+    size_t n = strlen(text) + 1;
+    memcpy(here, text, n);
+    *at += n;
+    return n > 1 ? here : NULL;
+}
+
+int lladd_managed_settings(struct lladd_managed *t, struct lladd_managed_options *out,
+                           char **strings, struct lladd_error *err)
+{
+    size_t size = out->struct_size, n = 0;
+    struct lladd_managed_options o = {.struct_size = size};
+    int rc = lladd_check_process(t->db, err);
+    if (!rc && size < sizeof size)
+        rc = lladd_error_set(err, LLADD_BAD_ARGUMENT, "struct_size is missing");
+    if (rc)
+        return rc;
+    lladd_mutex_lock(&t->swap); /* the mutex under which the manifest changes */
+    const struct ll_manifest *m = &t->manifest;
+    for (int i = 0; i < 3; i++)
+        n += strlen(m->texts[i]) + 1;
+    char *at = *strings = lladd_alloc(t->db, n);
+    if (at) {
+        o.type = m->type;
+        o.comparator = next(&at, m->texts[LL_MANIFEST_COMPARATOR]);
+        o.config = next(&at, m->texts[LL_MANIFEST_CONFIG]);
+        o.combine_config = next(&at, m->texts[LL_MANIFEST_COMBINE]);
+        o.schedule = m->schedule;
+        o.every = m->every;
+        o.memory_bytes = m->memory_bytes;
+        o.rows = m->max_rows;
+        o.interval_ns = m->interval_ns;
+    }
+    lladd_mutex_unlock(&t->swap);
+    if (!*strings)
+        return ll_managed__no_memory(err);
+    memcpy(out, &o, size < sizeof o ? size : sizeof o);
+    return 0;
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Deletion of ranges. Deleting a range is a write of every key in it, absent ones included; as for
+ * rows, the first writer of a key wins.
+ *
+ * First the range is claimed: from then on, later transactions cannot write into it. Then the
+ * transaction searches for conflicts in it: a version of another transaction that is in progress or
+ * has committed after the snapshot. The search may cover many rows, so it does not hold the mutex.
+ * Rows digested since the snapshot are compared, as for a single row (write.c). On a conflict the
+ * claim is undone. */
+#include "operations/dtables/managed/managed.h"
+
+/* ---- rows digested since the snapshot -------------------------------------------------------- */
+
+struct walk {
+    struct ll_layers layers;
+    struct lladd_dtable_cursor *rows;
+    struct lladd_dtable_key key;
+    struct lladd_dtable_value value;
+    bool there;
+};
+
+static int arrive(struct walk *w, int rc, const struct lladd_dtable_key *to,
+                  struct lladd_error *err)
+{
+    w->there = rc == 0;
+    if (!rc)
+        rc = lladd_dtable_row(w->rows, &w->key, &w->value, err);
+    if (!rc && to && lladd_dtable_compare(&w->layers.all->order, &w->key, to) >= 0)
+        w->there = false;
+    return rc == LLADD_END ? 0 : rc;
+}
+
+static int walk_from(struct walk *w, struct lladd_managed *t, const struct ll_view *v,
+                     uint64_t snapshot, const struct lladd_dtable_key *from,
+                     const struct lladd_dtable_key *to, struct lladd_error *err)
+{
+    int rc = ll_managed__layers(t, v, snapshot, NULL, &w->layers, err);
+    if (!rc)
+        rc = lladd_dtable_cursor_open(w->layers.all, 0, &w->rows, err);
+    if (rc)
+        return rc;
+    rc = from ? lladd_dtable_seek(w->rows, from, err) : lladd_dtable_first(w->rows, err);
+    return arrive(w, rc, to, err);
+}
+
+static bool agree(const struct walk *a, const struct walk *b)
+{
+    return a->there == b->there &&
+           (!a->there || (lladd_dtable_compare(&a->layers.all->order, &a->key, &b->key) == 0 &&
+                          ll_managed__same(&a->value, &b->value)));
+}
+
+/* Conflicts unless the range's rows in the runs of `now` are what the snapshot sees. */
+static int unchanged(struct lladd_txn *txn, struct ll_use *u, const struct ll_view *now,
+                     const struct lladd_dtable_key *from, const struct lladd_dtable_key *to)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct walk was = {.rows = NULL}, is = {.rows = NULL};
+    int rc = walk_from(&was, u->t, u->view, u->snapshot, from, to, err);
+    if (!rc)
+        rc = walk_from(&is, u->t, now, now->cutoff, from, to, err);
+    while (!rc && agree(&was, &is) && was.there) {
+        rc = arrive(&was, lladd_dtable_next(was.rows, err), to, err);
+        if (!rc)
+            rc = arrive(&is, lladd_dtable_next(is.rows, err), to, err);
+    }
+    if (!rc && !agree(&was, &is))
+        rc = ll_managed__conflict(txn, u->t, "has changed a key of the range");
+    lladd_dtable_cursor_close(was.rows);
+    lladd_dtable_cursor_close(is.rows);
+    ll_managed__layers_drop(u->t->db, &was.layers);
+    ll_managed__layers_drop(u->t->db, &is.layers);
+    return rc;
+}
+
+/* ---- claiming -------------------------------------------------------------------------------- */
+
+/* Conflicts if another transaction has written in the range. `now` is the view that was current at
+ * the claim. */
+static int may_have(struct lladd_txn *txn, struct ll_use *u, const struct ll_view *now,
+                    const struct lladd_dtable_key *from, const struct lladd_dtable_key *to)
+{
+    for (uint32_t i = 0; i < now->n_mems; i++)
+        switch (ll_managed__mem_others(now->mems[i], u->part, from, to, u->snapshot)) {
+        case LL_MEM_OTHER:
+            return ll_managed__conflict(txn, u->t, "is writing a key of the range");
+        case LL_MEM_COMMITTED:
+            return ll_managed__conflict(txn, u->t, "has changed a key of the range");
+        default:
+            break;
+        }
+    return u->snapshot < now->cutoff ? unchanged(txn, u, now, from, to) : 0;
+}
+
+static void give_back(struct ll_use *u)
+{
+    lladd_mutex_lock(&u->t->mutex);
+    ll_managed__mem_undelete(u->part);
+    lladd_mutex_unlock(&u->t->mutex);
+    u->puts++; /* cursors may have seen the deletion */
+}
+
+static int claim(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dtable_key *from,
+                 const struct lladd_dtable_key *to, lladd_savepoint_id next)
+{
+    struct lladd_managed *t = u->t;
+    lladd_mutex_lock(&t->mutex);
+    struct ll_view *now = t->view;
+    ll_managed__view_hold(now);
+    int rc = ll_managed__mem_delete(u->part, from, to, next);
+    lladd_mutex_unlock(&t->mutex);
+    if (rc) {
+        rc = ll_managed__no_memory(lladd_txn_error_out(txn));
+    } else {
+        rc = may_have(txn, u, now, from, to);
+        if (rc)
+            give_back(u);
+    }
+    ll_managed__view_drop(t, now);
+    return rc;
+}
+
+/* ---- public calls ---------------------------------------------------------------------------- */
+
+/* *none: no key can be in the range. */
+static int check(struct lladd_txn *txn, const struct lladd_managed *t,
+                 const struct lladd_dtable_key *from, const struct lladd_dtable_key *to, bool *none)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    int rc = from ? lladd_dtable_check_key(&t->order, from, err) : 0;
+    if (!rc && to)
+        rc = lladd_dtable_check_key(&t->order, to, err);
+    int order = !rc && from && to ? lladd_dtable_compare(&t->order, from, to) : -1;
+    *none = order == 0;
+    if (order > 0)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a range that ends before it begins");
+    return rc;
+}
+
+int lladd_managed_del_range(struct lladd_txn *txn, struct lladd_managed *t,
+                            const struct lladd_dtable_key *from, const struct lladd_dtable_key *to)
+{
+    LLADD_USE(txn);
+    struct lladd_txn_now now;
+    struct lladd_span entry;
+    struct ll_use *u;
+    bool none;
+    int rc = lladd_txn_now(txn, &now);
+    if (!rc)
+        rc = ll_managed__use(txn, t, &u);
+    if (!rc)
+        rc = check(txn, t, from, to, &none);
+    if (rc || none)
+        return rc;
+    rc = ll_managed__begin_writing(txn, u);
+    if (!rc && ll_managed__entry_put_range(u, from, to, &entry))
+        rc = ll_managed__no_memory(lladd_txn_error_out(txn));
+    if (!rc && entry.len > ll_managed__entry_most(t))
+        rc = lladd_error_set(lladd_txn_error_out(txn), LLADD_TOO_LARGE,
+                             "a range of %zu bytes, and a record of the journal takes %zu",
+                             entry.len, ll_managed__entry_most(t));
+    if (rc)
+        return rc;
+    ll_managed__stall(t);
+    rc = claim(txn, u, from, to, now.next);
+    if (rc)
+        return rc;
+    rc = lladd_journal_append(txn, t->tag, entry, NULL);
+    if (rc)
+        give_back(u);
+    u->puts++;
+    return rc;
+}

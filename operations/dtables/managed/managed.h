@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LL_OPERATIONS_DTABLE_MANAGED_H
+#define LL_OPERATIONS_DTABLE_MANAGED_H
+/* Managed dTables: internal interface. state.c has an overview. Includes only public headers of the
+ * library, <lladd/...>. */
+#include <lladd/bytes.h>
+#include <lladd/dtable_class.h>
+#include <lladd/dtable_managed.h>
+#include <lladd/hash.h>
+#include <lladd/journal.h>
+#include <lladd/sync.h>
+
+enum {
+    LL_MANAGED_VERSION = 1,
+    LL_MANAGED_RANK_CREATE = LLADD_RANK_EXTENSION - 120, /* held while the catalogue is created */
+    LL_MANAGED_RANK_SWAP = LLADD_RANK_EXTENSION - 90, /* held while a list of runs is changed */
+    LL_MANAGED_RANK = LLADD_RANK_LEAF + 80,
+    LL_MANAGED_RANK_TABLE = LLADD_RANK_LEAF + 81
+};
+#define LL_MANAGED_ROOT "managed" /* a: root page of the catalogue, b: version */
+#define LL_MANAGED_OWNER "managed"
+#define LL_MANAGED_TAG "managed:" /* before the table's name */
+/* Prefix of a named root, before the table's name: a layer above (cTables) keeps a blob there
+ * beside the table. It is freed with the table. */
+#define LL_MANAGED_BESIDE "ctable:"
+#define LL_MANAGED_TAKEN_BACK UINT64_MAX
+
+struct ll_managed;
+struct ll_use;
+struct ll_view;
+
+int ll_managed__no_memory(struct lladd_error *);
+
+/* ---- memtable.c: row versions in memory ------------------------------------------------------ */
+
+enum { LL_MEM_CHUNKS = 256, LL_MEM_FILTERS = 10 };
+
+/* A sorted list of keys. Each key has a node, identified by its offset. */
+struct ll_mem_list {
+    uint32_t first; /* atomic; the node before all others; 0: the list was never used */
+    uint32_t root;  /* atomic: root of the index */
+};
+
+/* A memtable: a list of keys with an index (memindex.c). Each key has a chain of versions, the
+ * newest first. A version belongs to a segment: what a transaction wrote between two savepoints. A
+ * segment belongs to the transaction's part of the memtable, which knows its commit. All of these
+ * are in chunks, addressed by four-byte offsets, and stay in place until the memtable is freed. One
+ * thread at a time adds, under the table's mutex; any number of threads read meanwhile. */
+struct ll_mem_filter;
+struct ll_memtable {
+    struct lladd_db *db;
+    struct lladd_dtable_order order;
+    uint64_t refs;    /* atomic */
+    uint64_t writers; /* atomic: parts of transactions that have not ended */
+    uint64_t newest;  /* atomic: newest commit */
+    uint64_t bytes;   /* atomic: used bytes of its chunks */
+    struct lladd_dtable_fence fence; /* of rows, not of ranges */
+    uint32_t has_ranges; /* atomic; in the cache line that every lookup reads */
+    struct ll_mem_list rows;
+    struct ll_mem_list borders; /* endpoints of deleted ranges: memrange.c */
+    uint32_t n_chunks, fill, room; /* of the last chunk, in units of four bytes */
+    unsigned char *chunks[LL_MEM_CHUNKS];
+    uint32_t n_filters, unfiltered; /* atomic */
+    struct ll_mem_filter *filters[LL_MEM_FILTERS];
+};
+
+struct ll_mem_part {
+    uint64_t commit; /* atomic; 0: in progress; LL_MANAGED_TAKEN_BACK: rolled back */
+    uint64_t bytes, rows; /* a range is one row; bytes: all it took, even if rolled back */
+    uint64_t ranges;      /* ranges ever deleted in it */
+    struct ll_memtable *m;
+    uint32_t self;
+    uint32_t segment; /* the newest */
+};
+
+/* False if the key is outside the memtable's key range. Often new rows come at one end, and lookups
+ * ask for others. */
+static inline bool ll_managed__mem_may_have(const struct ll_memtable *m,
+                                            const struct lladd_dtable_key *key)
+{
+    return lladd_dtable_fence_has(&m->fence, lladd_dtable_prefix(&m->order, key));
+}
+int ll_managed__mem_new(struct lladd_db *, const struct lladd_dtable_order *,
+                        struct ll_memtable **out);
+void ll_managed__mem_drop(struct ll_memtable *); /* drops one reference */
+/* These four are called under the table's mutex. NULL, 0: out of memory. */
+struct ll_mem_part *ll_managed__mem_part(struct ll_memtable *);
+uint32_t ll_managed__mem_segment(struct ll_mem_part *, lladd_savepoint_id next);
+uint32_t ll_managed__mem_node(struct ll_mem_part *, const struct lladd_dtable_key *);
+/* *before receives the previous newest version, for ll_managed__mem_unpush. */
+int ll_managed__mem_push(struct ll_mem_part *, uint32_t node, const struct lladd_dtable_key *,
+                         const struct lladd_dtable_value *, uint32_t *before);
+void ll_managed__mem_unpush(struct ll_mem_part *, uint32_t node, uint32_t before);
+/* Deletes a range, in a new segment; an end that is NULL is open. 0 or LLADD_NO_MEMORY.
+ * ll_managed__mem_undelete undoes it, and must be called before anything else is done with the
+ * part. */
+int ll_managed__mem_delete(struct ll_mem_part *, const struct lladd_dtable_key *from,
+                           const struct lladd_dtable_key *to, lladd_savepoint_id next);
+void ll_managed__mem_undelete(struct ll_mem_part *);
+/* True if the newest segment is for this savepoint and was not rolled back. */
+bool ll_managed__mem_segment_is(const struct ll_mem_part *, lladd_savepoint_id next);
+/* Rolls back what was written when the next savepoint's number was above `to`. */
+void ll_managed__mem_take_back(struct ll_mem_part *, lladd_savepoint_id to);
+/* filter.c. Adds a key before its node is linked, under the table's mutex. */
+void ll_managed__filter_add(struct ll_memtable *, const struct lladd_dtable_key *);
+/* Any thread. False: the memtable has no such key that the caller would have to find. */
+bool ll_managed__filter_may_have(const struct ll_memtable *, const struct lladd_dtable_key *);
+void ll_managed__filters_free(struct ll_memtable *);
+/* Any thread; 0: none. */
+uint32_t ll_managed__mem_find(const struct ll_memtable *, const struct lladd_dtable_key *);
+uint32_t ll_managed__mem_not_before(const struct ll_memtable *, const struct lladd_dtable_key *);
+/* The last node at or before the key (`at`), or before it; without a key, the last. */
+uint32_t ll_managed__mem_not_behind(const struct ll_memtable *, const struct lladd_dtable_key *,
+                                    bool at);
+uint32_t ll_managed__mem_first(const struct ll_memtable *);
+uint32_t ll_managed__mem_next(const struct ll_memtable *, uint32_t node);
+/* Prefetches the next node. */
+void ll_managed__mem_next_soon(const struct ll_memtable *, uint32_t node);
+/* A key that compares equal to the node's; for finding a position. */
+struct lladd_dtable_key ll_managed__mem_key(const struct ll_memtable *, uint32_t node);
+/* The newest version committed in (after, upto], unless a range has deleted it since; false: none.
+ * With the key that it was put with; `key` NULL: not wanted. */
+bool ll_managed__mem_seen(const struct ll_memtable *, uint32_t node, uint64_t after, uint64_t upto,
+                          struct lladd_dtable_key *, struct lladd_dtable_value *out);
+/* The same for the part's own versions. */
+bool ll_managed__mem_own(const struct ll_mem_part *, uint32_t node, struct lladd_dtable_key *,
+                         struct lladd_dtable_value *out);
+/* The same by key. A key in a deleted range gives a tombstone. */
+bool ll_managed__mem_ask(const struct ll_memtable *, const struct lladd_dtable_key *,
+                         uint64_t after, uint64_t upto, struct lladd_dtable_value *out);
+bool ll_managed__mem_ask_own(const struct ll_mem_part *, const struct lladd_dtable_key *,
+                             struct lladd_dtable_value *out);
+/* The interval around a key (NULL: around the first one) in which all is deleted or nothing is: by
+ * ranges committed in (after, upto], or by the part's own. There must be ranges: of that part, or
+ * any. */
+void ll_managed__mem_stretch(const struct ll_memtable *, const struct lladd_dtable_key *,
+                             uint64_t after, uint64_t upto, const struct ll_mem_part *own,
+                             struct lladd_dtable_stretch *out);
+/* The writer of the newest version that counts: LL_MEM_NOBODY: there is none; LL_MEM_MINE: the
+ * part; LL_MEM_OTHER: another transaction in progress; LL_MEM_COMMITTED: a committed one, at
+ * *commit. */
+enum { LL_MEM_NOBODY, LL_MEM_MINE, LL_MEM_OTHER, LL_MEM_COMMITTED };
+int ll_managed__mem_whose(const struct ll_memtable *, uint32_t node, const struct ll_mem_part *,
+                          uint64_t *commit);
+/* The same for the newest range that contains the key. */
+int ll_managed__mem_whose_range(const struct ll_memtable *, const struct lladd_dtable_key *,
+                                const struct ll_mem_part *, uint64_t *commit);
+/* The part has deleted a range, and its transaction has this snapshot. LL_MEM_OTHER or
+ * LL_MEM_COMMITTED: another transaction has written in the range, in conflict; LL_MEM_NOBODY: none
+ * has. */
+int ll_managed__mem_others(const struct ll_memtable *, const struct ll_mem_part *,
+                           const struct lladd_dtable_key *from, const struct lladd_dtable_key *to,
+                           uint64_t snapshot);
+/* The transaction has ended. Uses atomics only, because the caller may hold the latch of the commit
+ * order. */
+void ll_managed__mem_end(struct lladd_managed *, struct ll_mem_part *, uint64_t commit);
+
+/* ---- snapshot_iter.c: a memtable as a dTable ------------------------------------------------- */
+
+struct ll_slice {
+    struct lladd_dtable base;
+    struct ll_memtable *m;
+    uint64_t after, upto;
+    struct ll_use *own; /* not NULL: only what this use has written, in whatever memtable */
+};
+void ll_managed__slice(struct ll_slice *, struct lladd_managed *, struct ll_memtable *,
+                       uint64_t after, uint64_t upto);
+void ll_managed__slice_own(struct ll_slice *, struct ll_use *);
+/* What a snapshot sees of a view and, newer than that, what a use (nullable) has written itself. */
+struct ll_layers {
+    struct ll_slice *slices; /* the first one is the use's own */
+    struct lladd_dtable **tables;
+    struct lladd_dtable *all; /* an overlay of `tables` */
+};
+int ll_managed__layers(struct lladd_managed *, const struct ll_view *, uint64_t snapshot,
+                       struct ll_use *own, struct ll_layers *, struct lladd_error *);
+void ll_managed__layers_drop(struct lladd_db *, struct ll_layers *);
+/* Updates the slice after its transaction may have deleted ranges. */
+void ll_managed__slice_again(struct ll_slice *);
+
+/* ---- manifest.c: the stored description of a table ------------------------------------------- */
+
+struct ll_run;
+struct ll_manifest {
+    struct lladd_db *db;
+    enum lladd_dtable_type type;
+    enum lladd_managed_schedule schedule;
+    uint32_t every;
+    uint64_t tag, cutoff, memory_bytes, max_rows, interval_ns, generation, digests, combines, fresh;
+    char *texts[3]; /* comparator, configurations; "": none, the default, the same */
+    struct lladd_managed_run *runs;
+    lladd_pageno *doomed;
+    uint32_t n_runs, n_doomed;
+};
+enum { LL_MANIFEST_COMPARATOR = 0, LL_MANIFEST_CONFIG = 1, LL_MANIFEST_COMBINE = 2 };
+/* *out is allocated from the handle and freed by the caller. */
+int ll_managed__manifest_put(const struct ll_manifest *, unsigned char **out, size_t *len);
+/* A zero-terminated copy; NULL: no memory. */
+char *ll_managed__string(struct lladd_db *, const void *bytes, size_t);
+int ll_managed__manifest_get(struct lladd_db *, struct lladd_span, struct ll_manifest *,
+                             struct lladd_error *);
+/* A copy with room for one more run, and for `doomed` more obsolete ones. */
+int ll_managed__manifest_copy(const struct ll_manifest *, uint32_t doomed, struct ll_manifest *);
+void ll_managed__manifest_free(struct ll_manifest *);
+
+/* ---- version.c: the memtables and runs of a table -------------------------------------------- */
+
+struct ll_run {
+    struct lladd_managed *t;
+    uint64_t refs; /* atomic */
+    struct lladd_dtable *table; /* NULL: not open, only to be freed */
+    struct lladd_managed_run info;
+    bool doomed;         /* obsolete; under the table's mutex */
+    struct ll_run *next; /* in the list of runs to be freed */
+};
+
+/* A view: the memtables and runs of a table at one time (a "version" in LevelDB). Immutable. The
+ * runs have the newest versions up to `cutoff`; of the memtables, only later commits count. */
+struct ll_view {
+    uint64_t refs; /* atomic */
+    uint64_t cutoff;
+    uint64_t until;       /* of a retired view: for snapshots before this */
+    struct ll_view *next; /* retired before this one */
+    uint32_t n_mems, n_runs;
+    struct ll_memtable **mems; /* the newest first; the first one is written to */
+    struct ll_run **runs;
+};
+/* True if a memtable certainly has nothing for the key in this view. A snapshot sees only earlier
+ * commits; if all of the memtable's commits are in the runs, there is nothing. */
+static inline bool ll_managed__view_skips(const struct ll_view *v, const struct ll_memtable *m,
+                                          const struct lladd_dtable_key *key)
+{
+    return lladd_atomic_load64(&m->newest) <= v->cutoff ||
+           (!ll_managed__mem_may_have(m, key) && !lladd_atomic_load32(&m->has_ranges));
+}
+struct ll_view *ll_managed__view_new(struct lladd_db *, uint32_t mems, uint32_t runs);
+void ll_managed__view_hold(struct ll_view *);
+void ll_managed__view_drop(struct lladd_managed *, struct ll_view *);
+/* The view for a snapshot, held; NULL: it is no longer kept. Under the table's mutex. */
+struct ll_view *ll_managed__view_for(struct lladd_managed *, uint64_t snapshot);
+/* Makes it the current view. Under the table's mutex; the caller drops *gone after releasing it. */
+void ll_managed__view_set(struct lladd_managed *, struct ll_view *, struct ll_view **gone);
+/* Releases retired views that no snapshot needs. */
+void ll_managed__retire(struct lladd_managed *);
+/* The same for all tables: a snapshot has ended. */
+void ll_managed__retire_all(struct ll_managed *);
+int ll_managed__run_open(struct lladd_managed *, const struct lladd_managed_run *,
+                         struct ll_run **out, struct lladd_error *);
+void ll_managed__run_drop(struct ll_run *);
+/* Looks a key up in a view, as a snapshot sees it. The key has been checked. */
+int ll_managed__view_ask(const struct ll_view *, uint64_t snapshot, const struct lladd_dtable_key *,
+                         struct lladd_dtable_pin *, struct lladd_dtable_value *,
+                         struct lladd_error *);
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+struct lladd_managed {
+    struct ll_managed *all;
+    struct lladd_db *db;
+    struct lladd_managed *next; /* under the handle's mutex, as are the next six members */
+    uint32_t opens;
+    uint32_t workers; /* threads that work on it */
+    uint64_t retry_ns; /* not to be worked on before this time, after a failure */
+    uint64_t served;   /* value of all->served when a thread last worked on it */
+    bool opening;
+    void *companion; /* memory of a layer above (cTables), freed with the table */
+    char *name;
+    uint64_t tag; /* as in the manifest, never changes */
+    uint64_t memory_bytes, max_rows; /* atomic; as in the manifest, as are the next two */
+    uint32_t every, schedule;
+    struct lladd_dtable_order order;
+    /* For digests and for combines. Read under the mutex, or by the thread that digests or
+     * combines. */
+    struct lladd_dtable_config *config[2];
+    struct lladd_mutex swap;     /* changes of the manifest and of the view */
+    struct ll_manifest manifest; /* as committed; under `swap` */
+    struct lladd_mutex mutex;    /* a leaf: protects the members below, and adding to memtables */
+    struct lladd_cond changed;   /* with the mutex: work has ended */
+    struct ll_view *view, *retired;
+    struct ll_run *ready; /* to be freed */
+    uint64_t users;       /* uses of the table */
+    bool digesting, combining, freeing, closing;
+    bool free_failed; /* the last attempt failed: other tables have their turn first */
+    struct ll_use *free_uses;
+    struct ll_mem_part *replayed; /* during open: of the last entry */
+    uint64_t newest; /* atomic: newest commit of a row */
+    uint64_t pending_bytes, pending_rows; /* atomic; bytes: aborted transactions' too */
+    uint64_t conflicts, waits, failures;         /* atomic */
+    uint64_t fresh;  /* atomic: runs made by digests that no combine has read */
+    uint32_t hurry;  /* atomic: it is being closed */
+    uint32_t asked;  /* atomic: the journal wants a digest */
+    uint32_t has_retired; /* atomic */
+    int last_failure;
+    uint64_t digested_ns; /* under the mutex */
+};
+
+/* A transaction's use of a table. */
+struct ll_use {
+    struct lladd_dtable base; /* the table as the transaction sees it */
+    struct lladd_managed *t;
+    struct ll_use *next;
+    uint64_t refs; /* the transaction and its cursors; atomic */
+    uint64_t snapshot;
+    struct ll_view *view;
+    struct ll_memtable *target; /* held: the memtable it writes to; NULL: it has written nothing */
+    struct ll_mem_part *part;
+    bool told; /* the journal knows the part */
+    uint64_t puts;
+    unsigned char *scratch;
+    size_t cap_scratch;
+};
+
+struct ll_managed_txn {
+    struct ll_managed *all;
+    struct ll_managed_txn *next, **at; /* under the handle's mutex */
+    uint64_t snapshot;
+    struct ll_use *uses;
+};
+
+/* Per handle. */
+struct ll_managed {
+    struct lladd_db *db;
+    struct lladd_mutex mutex; /* a leaf */
+    struct lladd_mutex create;
+    struct lladd_cond wake; /* with the mutex: something is due */
+    struct lladd_cond idle; /* likewise: a thread has finished with a table */
+    struct lladd_hash *catalogue; /* atomic; NULL: not created yet */
+    struct lladd_managed *tables;
+    struct ll_managed_txn *txns, *free_txns;
+    uint64_t retired; /* atomic: tables with views that are kept for old snapshots */
+    unsigned joining; /* transactions that are about to take their snapshot */
+    struct lladd_thread *threads;
+    unsigned n_threads;
+    uint32_t running; /* atomic: there are threads */
+    uint64_t wakes;
+    uint64_t served; /* a counter */
+    bool stopping;
+};
+extern const struct lladd_extension ll_managed__extension;
+extern const struct lladd_participant ll_managed__participant;
+extern const struct lladd_journal_owner ll_managed__owner;
+extern const struct lladd_dtable_class ll_managed__table_class;
+
+int ll_managed__of(struct lladd_db *, struct ll_managed **, struct lladd_error *);
+/* Reads a row of the catalogue into memory of the handle. LLADD_NOT_FOUND. */
+int ll_managed__row_read(struct ll_managed *, const char *name, struct ll_manifest *,
+                         struct lladd_error *);
+/* Creates a table in a transaction of its own, and commits it. */
+typedef int ll_managed_make_fn(struct lladd_txn *, const char *name, const void *options);
+int ll_managed__alone(struct lladd_db *, ll_managed_make_fn *, const char *name,
+                      const void *options, struct lladd_error *);
+int ll_managed__row_write(struct lladd_txn *, struct ll_managed *, const char *name,
+                          const struct ll_manifest *);
+/* True if a transaction is creating or dropping the table. */
+bool ll_managed__is_changing(struct lladd_db *, const char *name);
+/* Checks configurations and triggers, and gives the form in which they are stored: table_catalog.c.
+ * */
+int ll_managed__settle(struct lladd_db *, const char *config, enum lladd_dtable_type, bool combines,
+                       char **out, struct lladd_error *);
+int ll_managed__set_triggers(const struct lladd_managed_options *, unsigned which,
+                             struct ll_manifest *, struct lladd_error *);
+/* Sets the members of the table that are copied from the manifest: open.c. */
+int ll_managed__read_config(struct lladd_managed *, const char *text,
+                            struct lladd_dtable_config **out, struct lladd_error *);
+void ll_managed__take_triggers(struct lladd_managed *, const struct ll_manifest *);
+/* The table of that name that is open or being opened. Under the mutex. */
+struct lladd_managed *ll_managed__open_one(const struct ll_managed *, const char *name);
+void ll_managed__table_free(struct lladd_managed *);
+/* The transaction's use of the table, created if need be. */
+int ll_managed__use(struct lladd_txn *, struct lladd_managed *, struct ll_use **);
+void ll_managed__use_drop(struct ll_use *);
+void ll_managed__txn_forget(struct ll_managed *, struct ll_managed_txn *);
+
+/* ---- writing: write.c, delete.c -------------------------------------------------------------- */
+
+/* Gives the use a part that the journal knows. */
+int ll_managed__begin_writing(struct lladd_txn *, struct ll_use *);
+/* LLADD_CONFLICT; `how` says what another transaction does to the key or range. */
+int ll_managed__conflict(struct lladd_txn *, struct lladd_managed *, const char *how);
+/* Bytes of the longest entry that the journal takes. */
+size_t ll_managed__entry_most(const struct lladd_managed *);
+bool ll_managed__same(const struct lladd_dtable_value *, const struct lladd_dtable_value *);
+
+/* ---- entries of the journal: entry.c --------------------------------------------------------- */
+
+int ll_managed__entry_put(struct ll_use *, const struct lladd_dtable_key *,
+                          const struct lladd_dtable_value *, struct lladd_span *out);
+/* For a range; an end that is NULL is open. */
+int ll_managed__entry_put_range(struct ll_use *, const struct lladd_dtable_key *from,
+                                const struct lladd_dtable_key *to, struct lladd_span *out);
+struct ll_entry {
+    bool range, has_from, has_to;
+    struct lladd_dtable_key key, to; /* key: also where a range begins */
+    struct lladd_dtable_value value;
+};
+bool ll_managed__entry_get(const struct lladd_dtable_order *, struct lladd_span,
+                           struct ll_entry *);
+/* Puts a replayed or pending entry into the memtable. */
+int ll_managed__restore(struct lladd_managed *, struct ll_mem_part *,
+                        const struct lladd_journal_entry *, struct lladd_error *);
+
+/* ---- ranges of runs: runrange.c -------------------------------------------------------------- */
+
+/* *out: the table has deleted ranges. */
+int ll_managed__any_ranges(const struct lladd_dtable *, bool *out, struct lladd_error *);
+/* Adds the table's ranges to a run, and their number to *n. */
+int ll_managed__add_ranges(struct lladd_dtable_run_builder *, const struct lladd_dtable *,
+                           uint64_t *n, struct lladd_error *);
+/* A ranges_dtable with a copy of this configuration as its base. NULL: a linear_dtable. */
+int ll_managed__around(struct lladd_managed *, const struct lladd_dtable_config *base,
+                       struct lladd_dtable_config **out, struct lladd_error *);
+
+/* ---- digest.c, schedule.c, pool.c ------------------------------------------------------------ */
+
+enum ll_managed_work { LL_DIGEST = 1, LL_COMBINE = 2, LL_FREE = 3 };
+/* Claims a kind of work for this thread; LLADD_BUSY if another thread is doing it. */
+int ll_managed__work_begin(struct lladd_managed *, enum ll_managed_work, struct lladd_error *);
+/* Keeps digests and combines from starting, and waits for those under way. LLADD_BUSY if the table
+ * is being closed. */
+int ll_managed__work_stop(struct lladd_managed *, struct lladd_error *);
+void ll_managed__work_go_on(struct lladd_managed *);
+void ll_managed__work_end(struct lladd_managed *, enum ll_managed_work);
+/* Called between work_begin and work_end. */
+int ll_managed__digest_now(struct lladd_managed *, struct lladd_error *);
+int ll_managed__combine_now(struct lladd_managed *, uint32_t first, uint32_t n,
+                            struct lladd_error *);
+int ll_managed__free_now(struct lladd_managed *, struct lladd_error *);
+/* Changes the manifest, but not the view, in a transaction: `edit` gets a copy of the manifest.
+ * *commit (nullable): the commit. */
+int ll_managed__manifest_edit(struct lladd_managed *,
+                              int (*edit)(void *ctx, struct lladd_txn *, struct ll_manifest *),
+                              void *ctx, lladd_lsn *commit, struct lladd_error *);
+/* The work that is due at `now`; 0: none. */
+int ll_managed__due(struct lladd_managed *, uint64_t now);
+/* Time until a digest may be due because of its interval; 0: never. */
+uint64_t ll_managed__interval_left(struct lladd_managed *, uint64_t now);
+int ll_managed__step(struct lladd_managed *, int due, struct lladd_error *);
+/* Something may have become due. */
+void ll_managed__wake(struct ll_managed *);
+/* The same, if a commit has made it due. */
+void ll_managed__nudge(struct lladd_managed *);
+/* Delays the calling writer a little if maintenance has fallen too far back. */
+void ll_managed__stall(struct lladd_managed *);
+void ll_managed__threads_stop(struct ll_managed *);
+
+#endif

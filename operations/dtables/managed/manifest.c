@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A table's manifest: what the catalogue stores under its name. See docs/disk-format.md. */
+#include "operations/dtables/managed/managed.h"
+
+enum { HEAD = 96, RUN = 48, DOOMED = 8, TEXTS = 3 };
+
+static size_t length(const struct ll_manifest *m)
+{
+    size_t n = HEAD + (size_t)m->n_runs * RUN + (size_t)m->n_doomed * DOOMED;
+    for (int i = 0; i < TEXTS; i++)
+        n += 4 + strlen(m->texts[i]);
+    return n;
+}
+
+int ll_managed__manifest_put(const struct ll_manifest *m, unsigned char **out, size_t *len)
+{
+    *len = length(m);
+    unsigned char *p = lladd_alloc(m->db, *len);
+    if (!p)
+        return LLADD_NO_MEMORY;
+    *out = p;
+    memset(p, 0, HEAD);
+    p[0] = LL_MANAGED_VERSION;
+    p[1] = (unsigned char)m->type;
+    p[2] = (unsigned char)m->schedule;
+    lladd_put32(p + 4, m->n_runs);
+    lladd_put32(p + 8, m->n_doomed);
+    lladd_put32(p + 12, m->every);
+    const uint64_t numbers[] = {m->tag,         m->cutoff,     m->memory_bytes, m->max_rows,
+                                m->interval_ns, m->generation, m->digests,      m->combines,
+                                m->fresh};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        lladd_put64(p + 16 + 8 * i, numbers[i]);
+    p += HEAD;
+    for (int i = 0; i < TEXTS; i++) {
+        size_t n = strlen(m->texts[i]);
+        lladd_put32(p, (uint32_t)n);
+        lladd_copy(p + 4, m->texts[i], n);
+        p += 4 + n;
+    }
+    for (uint32_t i = 0; i < m->n_runs; i++, p += RUN) {
+        const struct lladd_managed_run *r = &m->runs[i];
+        const uint64_t of_run[] = {r->root.v, r->generation, r->rows,
+                                   r->tombstones, r->bytes, r->pages};
+        for (size_t k = 0; k < sizeof of_run / sizeof of_run[0]; k++)
+            lladd_put64(p + 8 * k, of_run[k]);
+    }
+    for (uint32_t i = 0; i < m->n_doomed; i++, p += DOOMED)
+        lladd_put64(p, m->doomed[i].v);
+    return 0;
+}
+
+void ll_managed__manifest_free(struct ll_manifest *m)
+{
+    for (int i = 0; i < TEXTS; i++)
+        lladd_free(m->db, m->texts[i]);
+    lladd_free(m->db, m->runs);
+    lladd_free(m->db, m->doomed);
+    memset(m->texts, 0, sizeof m->texts);
+    m->runs = NULL;
+    m->doomed = NULL;
+}
+
+static int damaged(struct lladd_error *err)
+{
+    return lladd_error_set(err, LLADD_BAD_RECORD, "what is stored of a managed table makes no "
+                                                  "sense");
+}
+
+char *ll_managed__string(struct lladd_db *db, const void *bytes, size_t n)
+{
+    char *to = lladd_alloc(db, n + 1);
+    if (to) {
+        lladd_copy(to, bytes, n);
+        to[n] = 0;
+    }
+    return to;
+}
+
+static int get_lists(const unsigned char *p, struct ll_manifest *m)
+{
+    m->runs = lladd_alloc(m->db, ((size_t)m->n_runs + 1) * sizeof *m->runs);
+    m->doomed = lladd_alloc(m->db, ((size_t)m->n_doomed + 1) * sizeof *m->doomed);
+    if (!m->runs || !m->doomed)
+        return LLADD_NO_MEMORY;
+    for (uint32_t i = 0; i < m->n_runs; i++, p += RUN)
+        m->runs[i] = (struct lladd_managed_run){.root = lladd_page_of(lladd_get64(p)),
+                                                .generation = lladd_get64(p + 8),
+                                                .rows = lladd_get64(p + 16),
+                                                .tombstones = lladd_get64(p + 24),
+                                                .bytes = lladd_get64(p + 32),
+                                                .pages = lladd_get64(p + 40)};
+    for (uint32_t i = 0; i < m->n_doomed; i++, p += DOOMED)
+        m->doomed[i] = lladd_page_of(lladd_get64(p));
+    return 0;
+}
+
+static int get(const unsigned char *p, size_t left, struct ll_manifest *m, struct lladd_error *err)
+{
+    uint64_t *const numbers[] = {&m->tag,         &m->cutoff,     &m->memory_bytes, &m->max_rows,
+                                 &m->interval_ns, &m->generation, &m->digests,      &m->combines,
+                                 &m->fresh};
+    m->type = p[1];
+    m->schedule = p[2];
+    m->n_runs = lladd_get32(p + 4);
+    m->n_doomed = lladd_get32(p + 8);
+    m->every = lladd_get32(p + 12);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        *numbers[i] = lladd_get64(p + 16 + 8 * i);
+    if (!lladd_dtable_type_name(m->type) || m->schedule > LLADD_MANAGED_NEVER || m->every == 0 ||
+        m->memory_bytes == 0 ||         p[3] || lladd_get64(p + HEAD - 8))
+        return damaged(err);
+    p += HEAD;
+    left -= HEAD;
+    for (int i = 0; i < TEXTS; i++) {
+        size_t n = left >= 4 ? lladd_get32(p) : 0;
+        if (left < 4 || n > left - 4 || memchr(p + 4, 0, n))
+            return damaged(err);
+        m->texts[i] = ll_managed__string(m->db, p + 4, n);
+        if (!m->texts[i])
+            return ll_managed__no_memory(err);
+        p += 4 + n;
+        left -= 4 + n;
+    }
+    if ((uint64_t)m->n_runs * RUN + (uint64_t)m->n_doomed * DOOMED != left)
+        return damaged(err);
+    if (get_lists(p, m))
+        return ll_managed__no_memory(err);
+    for (uint32_t i = 0; i < m->n_runs; i++)
+        if (m->runs[i].generation >= m->generation)
+            return damaged(err);
+    return 0;
+}
+
+int ll_managed__manifest_get(struct lladd_db *db, struct lladd_span s, struct ll_manifest *out,
+                             struct lladd_error *err)
+{
+    const unsigned char *p = s.data;
+    *out = (struct ll_manifest){.db = db};
+    if (s.len && p[0] > LL_MANAGED_VERSION)
+        return lladd_error_set(err, LLADD_NEWER_FORMAT,
+                               "a managed table was written by a newer version");
+    if (s.len < HEAD || p[0] != LL_MANAGED_VERSION)
+        return damaged(err);
+    int rc = get(p, s.len, out, err);
+    if (rc)
+        ll_managed__manifest_free(out);
+    return rc;
+}
+
+int ll_managed__manifest_copy(const struct ll_manifest *m, uint32_t doomed, struct ll_manifest *out)
+{
+    *out = *m;
+    memset(out->texts, 0, sizeof out->texts);
+    out->runs = lladd_alloc(m->db, ((size_t)m->n_runs + 2) * sizeof *m->runs);
+    out->doomed = lladd_alloc(m->db, ((size_t)m->n_doomed + doomed + 1) * sizeof *m->doomed);
+    bool all = out->runs && out->doomed;
+    for (int i = 0; i < TEXTS; i++) {
+        out->texts[i] = ll_managed__string(m->db, m->texts[i], strlen(m->texts[i]));
+        all = all && out->texts[i];
+    }
+    if (!all) {
+        ll_managed__manifest_free(out);
+        return LLADD_NO_MEMORY;
+    }
+    if (m->n_runs)
+        memcpy(out->runs, m->runs, m->n_runs * sizeof *m->runs);
+    if (m->n_doomed)
+        memcpy(out->doomed, m->doomed, m->n_doomed * sizeof *m->doomed);
+    return 0;
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A sorted list of keys in memory, with an index.
+ *
+ * Each node is linked to the next; nodes are never removed. A search must start at a node shortly
+ * before its key. The index finds that node: it is a tree of blocks of 32 slots. A slot has the
+ * first eight bytes of a key, so that the key itself is rarely read; its node; and, above the
+ * leaves, the child block that begins with that key. In a block above the leaves, every key before
+ * the second slot belongs to the first slot, even if it is below the first slot's key.
+ *
+ * A key has no slot if its node directly follows the node of the previous slot, both in memory and
+ * in the list. So rows inserted in order need one slot per few cache lines. Other keys always have
+ * a slot, because a step to a distant node is a cache miss: giving slots to only two of three keys
+ * made a put a tenth slower. A thread that holds the table's mutex finds all other keys in the
+ * index. A reader without the mutex may miss a slot that is being added; it finds the key through
+ * the list, as the index only says where to start.
+ *
+ *   LST-1  The slots of a block are in ascending order at any moment. To make room, slots are moved
+ *          up from the last one on: one slot is there twice meanwhile, and none is missing.
+ *   LST-2  A slot's contents never ascend: they are replaced by those of a previous slot, or, in a
+ *          block that was split, by smaller keys. A slot's child is stored before its node, and the
+ *          node before its prefix; readers load them in the opposite order. So if a reader saw a
+ *          prefix below its key, the node and the child it loads are below it too, even if all
+ *          three changed meanwhile.
+ *   LST-3  A full block is split when a key is to be added to it. The new block is complete, and is
+ *          in its parent, before the old one is shortened.
+ *   LST-4  All memory is allocated before any of the key becomes visible.
+ *
+ * A plain skip list has a link per level, and a cache miss on a key per comparison: that was two
+ * thirds of the time of a put. */
+#include "operations/dtables/managed/memtable.h"
+
+enum { SLOTS = 32, NEAR = 128 / LL_MEM_UNIT }; /* two cache lines */
+
+struct block {
+    uint32_t n;     /* atomic */
+    uint32_t level; /* 0: a leaf */
+    uint64_t prefix[SLOTS]; /* atomic, as are the members below */
+    uint32_t node[SLOTS];
+    uint32_t below[]; /* SLOTS children; none in a leaf */
+};
+
+static inline struct block *block_at(const struct ll_memtable *m, uint32_t offset)
+{
+    return ll_managed__mem_at(m, offset);
+}
+
+static inline struct ll_mem_node *node_at(const struct ll_memtable *m, uint32_t offset)
+{
+    return ll_managed__mem_at(m, offset);
+}
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+int ll_managed__mem_compare(const struct ll_memtable *m, const struct ll_mem_node *n,
+                            const struct lladd_dtable_key *key)
+{
+    if (m->order.type >= LLADD_DTABLE_STRING)
+        return lladd_dtable_compare_bytes(&m->order, ll_managed__mem_bytes(n), key->bytes);
+    uint64_t number = 0;
+    if (m->order.type == LLADD_DTABLE_U32) {
+        uint32_t small;
+        memcpy(&small, n->key, sizeof small);
+        number = small;
+    } else {
+        memcpy(&number, n->key, sizeof number);
+    }
+    return number < key->number ? -1 : number > key->number;
+}
+
+/* ---- searching ------------------------------------------------------------------------------- */
+
+/* How many slots are before the key (`here`: at or before it). The first `low` are known to be. */
+static inline uint32_t slots_upto(const struct ll_memtable *m, const struct block *b, uint32_t low,
+                                  const struct lladd_dtable_key *key, uint64_t prefix, bool here)
+{
+    uint32_t end = lladd_atomic_load32(&b->n), high = end;
+    for (uint32_t n = low < high ? high - low : 0; n;) {
+        uint32_t half = n / 2;
+        bool before = lladd_atomic_load64(&b->prefix[low + half]) < prefix;
+        low = before ? low + half + 1 : low;
+        n = before ? n - half - 1 : half;
+    }
+    for (high = low; high < end && lladd_atomic_load64(&b->prefix[high]) == prefix;)
+        high++;
+    while (low < high) { /* keys with the same prefix */
+        uint32_t middle = low + (high - low) / 2;
+        uint32_t node = lladd_atomic_load32(&b->node[middle]);
+        if (ll_managed__mem_compare(m, node_at(m, node), key) < here)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Prefetches all cache lines of a block at once. */
+static struct block *enter(const struct ll_memtable *m, uint32_t offset)
+{
+    enum { LINE = 64 };
+    struct block *b = block_at(m, offset);
+    for (size_t i = 0; i < sizeof *b; i += LINE)
+        __builtin_prefetch((const char *)b + i);
+    return b;
+}
+
+/* A node before the key (`here`: at or before it), or the one before all; without a key, any node
+ * near the end. */
+static uint32_t come_near(const struct ll_memtable *m, const struct ll_mem_list *l,
+                          const struct lladd_dtable_key *key, bool here)
+{
+    const struct block *b = enter(m, lladd_atomic_load32(&l->root));
+    uint64_t prefix = key ? lladd_dtable_prefix(&m->order, key) : 0;
+    for (;;) {
+        uint32_t low = b->level > 0;
+        uint32_t i = key ? slots_upto(m, b, low, key, prefix, here) : lladd_atomic_load32(&b->n);
+        if (b->level == 0)
+            return i ? lladd_atomic_load32(&b->node[i - 1]) : l->first;
+        b = enter(m, lladd_atomic_load32(&b->below[i - 1]));
+    }
+}
+
+uint32_t ll_managed__list_not_before(const struct ll_memtable *m, const struct ll_mem_list *l,
+                                     const struct lladd_dtable_key *key)
+{
+    uint32_t at = come_near(m, l, key, true);
+    while (at == l->first || (at && ll_managed__mem_compare(m, node_at(m, at), key) < 0))
+        at = lladd_atomic_load32(&node_at(m, at)->next);
+    return at;
+}
+
+uint32_t ll_managed__list_not_behind(const struct ll_memtable *m, const struct ll_mem_list *l,
+                                     const struct lladd_dtable_key *key, bool here)
+{
+    uint32_t at = come_near(m, l, key, here);
+    for (;;) {
+        uint32_t next = lladd_atomic_load32(&node_at(m, at)->next);
+        int c = !next ? 1 : key ? ll_managed__mem_compare(m, node_at(m, next), key) : -1;
+        if (c > 0 || (c == 0 && !here))
+            return at == l->first ? 0 : at;
+        at = next;
+    }
+}
+
+/* ---- adding ---------------------------------------------------------------------------------- */
+
+static uint32_t new_block(struct ll_memtable *m, uint32_t level)
+{
+    size_t size = sizeof(struct block) + (level ? SLOTS * sizeof(uint32_t) : 0);
+    uint32_t offset = ll_managed__mem_take(m, size, true);
+    if (!offset)
+        return 0;
+    memset(block_at(m, offset), 0, size);
+    block_at(m, offset)->level = level;
+    return offset;
+}
+
+int ll_managed__list_begin(struct ll_memtable *m, struct ll_mem_list *l)
+{
+    uint32_t root = new_block(m, 0);
+    uint32_t first = ll_managed__mem_take(m, sizeof(struct ll_mem_node), false);
+    if (!first || !root)
+        return LLADD_NO_MEMORY;
+    *node_at(m, first) = (struct ll_mem_node){.newest = 0};
+    lladd_atomic_store32(&l->root, root);
+    lladd_atomic_store32(&l->first, first);
+    return 0;
+}
+
+/* The order of stores: LST-2. */
+static void set(struct block *b, uint32_t i, uint64_t prefix, uint32_t node, uint32_t below)
+{
+    if (b->level)
+        lladd_atomic_store32(&b->below[i], below);
+    lladd_atomic_store32(&b->node[i], node);
+    lladd_atomic_store64(&b->prefix[i], prefix);
+}
+
+/* There must be room. LST-1 */
+static void insert(struct block *b, uint32_t i, uint64_t prefix, uint32_t node, uint32_t below)
+{
+    for (uint32_t k = b->n; k > i; k--)
+        set(b, k, b->prefix[k - 1], b->node[k - 1], b->level ? b->below[k - 1] : 0);
+    set(b, i, prefix, node, below);
+    lladd_atomic_store32(&b->n, b->n + 1);
+}
+
+/* Splits the full block below slot i of `above`, which has room. The upper half goes to a new
+ * block; if keys come in ascending order, only the last slot does. LST-3 */
+static bool split(struct ll_memtable *m, struct block *above, uint32_t i, bool at_end)
+{
+    struct block *b = block_at(m, above->below[i]);
+    uint32_t offset = new_block(m, b->level), from = at_end ? SLOTS - 1 : SLOTS / 2;
+    if (!offset)
+        return false;
+    struct block *right = block_at(m, offset);
+    for (uint32_t k = from; k < SLOTS; k++)
+        set(right, k - from, b->prefix[k], b->node[k], b->level ? b->below[k] : 0);
+    right->n = SLOTS - from;
+    insert(above, i + 1, b->prefix[from], b->node[from], offset);
+    lladd_atomic_store32(&b->n, from);
+    return true;
+}
+
+/* If the root is full, puts a new root above it. */
+static bool raise(struct ll_memtable *m, struct ll_mem_list *l)
+{
+    const struct block *b = block_at(m, l->root);
+    if (b->n < SLOTS)
+        return true;
+    uint32_t offset = new_block(m, b->level + 1);
+    if (!offset)
+        return false;
+    insert(block_at(m, offset), 0, b->prefix[0], b->node[0], l->root);
+    lladd_atomic_store32(&l->root, offset);
+    return true;
+}
+
+struct place {
+    struct block *leaf;
+    uint32_t slot;   /* number of the leaf's slots at or before the key */
+    uint32_t behind; /* the node of the next slot, maybe in the next leaf; 0: none */
+};
+
+/* Finds the place for a key, in a leaf with room; splits full blocks on the way. False: no
+ * memory. */
+static bool descend(struct ll_memtable *m, struct ll_mem_list *l,
+                    const struct lladd_dtable_key *key, uint64_t prefix, struct place *p)
+{
+    if (!raise(m, l))
+        return false;
+    struct block *b = enter(m, l->root);
+    p->behind = 0; /* so far there is no slot after it */
+    while (b->level) {
+        uint32_t i = slots_upto(m, b, 1, key, prefix, true);
+        struct block *below = enter(m, b->below[i - 1]);
+        uint32_t behind = i < b->n ? b->node[i] : p->behind;
+        if (below->n == SLOTS) {
+            bool at_end = !behind && slots_upto(m, below, 0, key, prefix, true) == SLOTS;
+            if (!split(m, b, i - 1, at_end))
+                return false;
+            continue; /* the key may belong to the new block */
+        }
+        p->behind = behind;
+        b = below;
+    }
+    p->leaf = b;
+    p->slot = slots_upto(m, b, 0, key, prefix, true);
+    p->behind = p->slot < b->n ? b->node[p->slot] : p->behind;
+    return true;
+}
+
+/* The key's node. 0: there is none, and *before is the node to insert it after. */
+static uint32_t look_around(const struct ll_memtable *m, const struct place *p,
+                            const struct lladd_dtable_key *key, uint64_t prefix, uint32_t *before)
+{
+    /* Usually the slot's prefix already differs. */
+    if (p->slot && p->leaf->prefix[p->slot - 1] == prefix &&
+        ll_managed__mem_compare(m, node_at(m, *before), key) == 0)
+        return *before;
+    for (uint32_t i; (i = node_at(m, *before)->next) != p->behind; *before = i) {
+        int c = ll_managed__mem_compare(m, node_at(m, i), key);
+        if (c >= 0)
+            return c ? 0 : i;
+    }
+    return 0;
+}
+
+uint32_t ll_managed__list_node(struct ll_memtable *m, struct ll_mem_list *l,
+                               const struct lladd_dtable_key *key, bool inherits)
+{
+    struct place p;
+    uint64_t prefix = lladd_dtable_prefix(&m->order, key);
+    if (!descend(m, l, key, prefix, &p))
+        return 0;
+    uint32_t from = p.slot ? p.leaf->node[p.slot - 1] : l->first, at = from;
+    uint32_t found = look_around(m, &p, key, prefix, &at);
+    if (found)
+        return found;
+    uint32_t offset = ll_managed__mem_new_node(m, l, key);
+    if (!offset)
+        return 0;
+    struct ll_mem_node *node = node_at(m, offset), *before = node_at(m, at);
+    node->newest = inherits ? before->newest : 0;
+    node->next = before->next;
+    lladd_atomic_store32(&before->next, offset);
+    if (offset - from >= NEAR)
+        insert(p.leaf, p.slot, prefix, offset, 0);
+    return offset;
+}

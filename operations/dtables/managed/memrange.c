@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Versions of deleted ranges (range tombstones) in memory.
+ *
+ * A second list has *borders*: the endpoints of ranges. Each border has a chain of versions, as a
+ * row has. A version deletes the keys from its border up to the next one. The list's first node
+ * stands for the keys before all borders. To delete a range, the transaction adds borders at its
+ * ends, unless they exist; a new border gets the versions of the border before it, as it splits an
+ * interval that is deleted as before. Then all borders from the range's beginning up to its end get
+ * a version.
+ *
+ * So a range takes two nodes, and a version per border inside it: its cost depends on the number of
+ * ranges in memory that overlap it, not on the number of rows. Borders stay until the memtable is
+ * freed, because some reader may see one side of a border deleted and not the other. So many ranges
+ * that all begin at the first key take more and more memory. That memory counts towards the digest
+ * trigger, and a digest merges the ranges into one. A lookup searches one border, whatever the
+ * number of ranges, and sees the newest version of its chain first.
+ *
+ *   RNG-1  A range has a segment of its own: a transaction that is refused the range marks the
+ *          segment as rolled back.
+ *   RNG-2  Offsets grow: of two versions of one transaction, the later one has the larger offset.
+ *   RNG-3  A transaction that has written a key, or deleted a range that contains it, keeps its
+ *          claim on the key when another transaction tries to delete the key and is refused
+ *          (mem_whose). */
+#include "operations/dtables/managed/memtable.h"
+
+static struct ll_mem_node *node_at(const struct ll_memtable *m, uint32_t offset)
+{
+    return ll_managed__mem_at(m, offset);
+}
+
+/* The last border at or before the key. There must be borders. */
+static uint32_t border_of(const struct ll_memtable *m, const struct lladd_dtable_key *key)
+{
+    uint32_t found = key ? ll_managed__list_not_behind(m, &m->borders, key, true) : 0;
+    return found ? found : m->borders.first;
+}
+
+/* ---- deleting -------------------------------------------------------------------------------- */
+
+int ll_managed__mem_delete(struct ll_mem_part *p, const struct lladd_dtable_key *from,
+                           const struct lladd_dtable_key *to, lladd_savepoint_id next)
+{
+    struct ll_memtable *m = p->m;
+    uint32_t begin = 0, end = 0;
+    if (!m->borders.first && ll_managed__list_begin(m, &m->borders))
+        return LLADD_NO_MEMORY;
+    lladd_atomic_store32(&m->has_ranges, 1);
+    if (!ll_managed__mem_segment(p, next))
+        return LLADD_NO_MEMORY;
+    uint64_t before = m->bytes;
+    begin = from ? ll_managed__list_node(m, &m->borders, from, true) : m->borders.first;
+    if (begin && to)
+        end = ll_managed__list_node(m, &m->borders, to, true);
+    bool all = begin && (end || !to);
+    for (uint32_t i = begin; all && i != end; i = ll_managed__mem_next(m, i)) {
+        uint32_t offset = ll_managed__mem_take(m, LL_MEM_VERSION, false);
+        all = offset != 0;
+        if (!all)
+            break;
+        struct ll_mem_version *v = ll_managed__mem_at(m, offset);
+        *v = (struct ll_mem_version){p->segment, node_at(m, i)->newest, LL_MEM_TOMBSTONE};
+        lladd_atomic_store32(&node_at(m, i)->newest, offset);
+    }
+    p->bytes += m->bytes - before;
+    p->rows++;
+    p->ranges++;
+    if (!all)
+        ll_managed__mem_undelete(p);
+    return all ? 0 : LLADD_NO_MEMORY;
+}
+
+void ll_managed__mem_undelete(struct ll_mem_part *p)
+{
+    struct ll_mem_segment *s = ll_managed__mem_at(p->m, p->segment);
+    lladd_atomic_store32(&s->dead, 1);
+    p->rows--; /* its memory stays in use */
+}
+
+/* ---- conflicts ------------------------------------------------------------------------------- */
+
+/* Whether the newest version of a node that another transaction wrote is in conflict. For borders
+ * in the part's own memtable only versions older than its own count (`behind_mine`): the writer of
+ * a newer one sees this range, and withdraws. */
+static int foreign(const struct ll_memtable *m, uint32_t node, const struct ll_mem_part *p,
+                   bool behind_mine, uint64_t snapshot)
+{
+    const struct ll_mem_version *v;
+    bool mine = !behind_mine;
+    for (uint32_t i = lladd_atomic_load32(&node_at(m, node)->newest); i; i = v->older) {
+        bool counts;
+        v = ll_managed__mem_at(m, i);
+        const struct ll_mem_part *whose = ll_managed__mem_part_of(m, v, &counts);
+        uint64_t commit = lladd_atomic_load64(&whose->commit);
+        mine = mine || whose == p;
+        if (!counts || whose == p || !mine || commit == LL_MANAGED_TAKEN_BACK)
+            continue;
+        return !commit ? LL_MEM_OTHER : commit > snapshot ? LL_MEM_COMMITTED : LL_MEM_NOBODY;
+    }
+    return LL_MEM_NOBODY;
+}
+
+static bool is_before(const struct ll_memtable *m, uint32_t node, const struct lladd_dtable_key *to)
+{
+    struct lladd_dtable_key key = ll_managed__mem_key(m, node);
+    return !to || lladd_dtable_compare(&m->order, &key, to) < 0;
+}
+
+int ll_managed__mem_others(const struct ll_memtable *m, const struct ll_mem_part *p,
+                           const struct lladd_dtable_key *from, const struct lladd_dtable_key *to,
+                           uint64_t snapshot)
+{
+    bool own = p->m == m;
+    /* Usually no transaction writes to it and nothing in it is newer than the snapshot. The order
+     * of the loads matters: an ending transaction sets `newest` before it decrements `writers`. */
+    if (lladd_atomic_load64(&m->writers) == own && lladd_atomic_load64(&m->newest) <= snapshot)
+        return LL_MEM_NOBODY;
+    int found = LL_MEM_NOBODY;
+    uint32_t i = from ? ll_managed__mem_not_before(m, from) : ll_managed__mem_first(m);
+    for (; i && found == LL_MEM_NOBODY && is_before(m, i, to); i = ll_managed__mem_next(m, i))
+        found = foreign(m, i, p, false, snapshot);
+    if (found != LL_MEM_NOBODY || !lladd_atomic_load32(&m->has_ranges))
+        return found;
+    i = border_of(m, from);
+    do {
+        found = foreign(m, i, p, own, snapshot);
+        i = ll_managed__mem_next(m, i);
+    } while (i && found == LL_MEM_NOBODY && is_before(m, i, to));
+    return found;
+}
+
+int ll_managed__mem_whose_range(const struct ll_memtable *m, const struct lladd_dtable_key *key,
+                                const struct ll_mem_part *p, uint64_t *commit)
+{
+    return lladd_atomic_load32(&m->has_ranges)
+               ? ll_managed__mem_whose(m, border_of(m, key), p, commit)
+               : LL_MEM_NOBODY;
+}
+
+/* ---- lookups --------------------------------------------------------------------------------- */
+
+uint32_t ll_managed__mem_gone(const struct ll_memtable *m, const struct lladd_dtable_key *key,
+                              uint64_t after, uint64_t upto, uint64_t *commit)
+{
+    return ll_managed__mem_committed(m, border_of(m, key), after, upto, commit);
+}
+
+uint32_t ll_managed__mem_gone_mine(const struct ll_mem_part *p, const struct lladd_dtable_key *key)
+{
+    return p->ranges ? ll_managed__mem_mine(p, border_of(p->m, key)) : 0;
+}
+
+static bool is_behind(const struct ll_memtable *m, uint32_t node,
+                      const struct lladd_dtable_key *key)
+{
+    struct lladd_dtable_key own = ll_managed__mem_key(m, node);
+    return lladd_dtable_compare(&m->order, &own, key) > 0;
+}
+
+void ll_managed__mem_stretch(const struct ll_memtable *m, const struct lladd_dtable_key *key,
+                             uint64_t after, uint64_t upto, const struct ll_mem_part *own,
+                             struct lladd_dtable_stretch *out)
+{
+    uint64_t commit;
+    uint32_t i = border_of(m, key), next = ll_managed__mem_next(m, i);
+    /* Borders may have been added between them since the search. */
+    while (next && key && !is_behind(m, next, key)) {
+        i = next;
+        next = ll_managed__mem_next(m, i);
+    }
+    *out = (struct lladd_dtable_stretch){.has_from = i != m->borders.first, .has_to = next != 0};
+    out->deleted = (own ? ll_managed__mem_mine(own, i)
+                        : ll_managed__mem_committed(m, i, after, upto, &commit)) != 0;
+    if (out->has_from)
+        out->from = ll_managed__mem_key(m, i);
+    if (out->has_to)
+        out->to = ll_managed__mem_key(m, next);
+}

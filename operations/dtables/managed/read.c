@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A table as a transaction sees it: its own writes in front of its snapshot's view. A cursor is a
+ * cursor of an overlay over slices of memtables and runs. The transaction's own rows may change
+ * while the cursor is open, so after a write the cursor searches for its position again before it
+ * moves. */
+#include "operations/dtables/managed/managed.h"
+
+static struct ll_use *use_of(const struct lladd_dtable *t)
+{
+    return (struct ll_use *)(uintptr_t)t;
+}
+
+/* Not inlined: a transaction that only reads then need not save registers. */
+static __attribute__((noinline)) int lookup_own(const struct ll_use *u,
+                                                const struct lladd_dtable_key *key,
+                                                struct lladd_dtable_pin *pin,
+                                                struct lladd_dtable_value *out,
+                                                struct lladd_error *err)
+{
+    if (ll_managed__mem_ask_own(u->part, key, out))
+        return 0;
+    return ll_managed__view_ask(u->view, u->snapshot, key, pin, out, err);
+}
+
+static int lookup(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
+                  struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
+                  struct lladd_error *err)
+{
+    const struct ll_use *u = use_of(t);
+    if (u->part)
+        return lookup_own(u, key, pin, out, err);
+    return ll_managed__view_ask(u->view, u->snapshot, key, pin, out, err);
+}
+
+static int lookup_columns(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
+                          const struct lladd_dtable_columns *want, enum lladd_dtable_state *state,
+                          struct lladd_error *err)
+{
+    const struct ll_use *u = use_of(t);
+    const struct ll_view *v = u->view;
+    struct lladd_dtable_value row;
+    if (u->part && ll_managed__mem_ask_own(u->part, key, &row))
+        return lladd_dtable_row_unpack(&row, want, state, err);
+    for (uint32_t i = 0; i < v->n_mems; i++)
+        if (!ll_managed__view_skips(v, v->mems[i], key) &&
+            ll_managed__mem_ask(v->mems[i], key, v->cutoff, u->snapshot, &row))
+            return lladd_dtable_row_unpack(&row, want, state, err);
+    uint64_t prefix = lladd_dtable_prefix(&t->order, key);
+    int rc = 0;
+    for (uint32_t i = 0; i < v->n_runs && !rc && *state == LLADD_DTABLE_ABSENT; i++)
+        if (lladd_dtable_fence_has(&v->runs[i]->table->fence, prefix))
+            rc = lladd_dtable_lookup_columns(v->runs[i]->table, key, want, state, err);
+    return rc;
+}
+
+/* Used if this table is part of another overlay, which is rare. The result stays valid after the
+ * layers are gone: the overlay copies endpoints into the pins. */
+static int stretch(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
+                   struct lladd_dtable_pin pins[2], struct lladd_dtable_stretch *out,
+                   struct lladd_error *err)
+{
+    struct ll_use *u = use_of(t);
+    struct ll_layers layers;
+    int rc = ll_managed__layers(u->t, u->view, u->snapshot, u, &layers, err);
+    if (rc)
+        return rc;
+    rc = lladd_dtable_stretch_at(layers.all, key, pins, out, err);
+    ll_managed__layers_drop(t->db, &layers);
+    return rc;
+}
+
+/* ---- cursors --------------------------------------------------------------------------------- */
+
+struct cursor {
+    struct ll_layers layers;
+    struct lladd_dtable_cursor *rows;
+    uint64_t puts; /* the transaction's, when the cursor was positioned */
+    unsigned char *key;
+    size_t cap_key;
+};
+
+static int to_where(struct cursor *c, enum lladd_dtable_where where,
+                    const struct lladd_dtable_key *key, struct lladd_error *err)
+{
+    switch (where) {
+    case LLADD_DTABLE_FIRST:
+        return lladd_dtable_first(c->rows, err);
+    case LLADD_DTABLE_LAST:
+        return lladd_dtable_last(c->rows, err);
+    case LLADD_DTABLE_NOT_BEFORE:
+        return lladd_dtable_seek(c->rows, key, err);
+    default:
+        return lladd_dtable_seek_for_prev(c->rows, key, err);
+    }
+}
+
+static int cursor_seek(const struct lladd_dtable *t, void *cursor, enum lladd_dtable_where where,
+                       const struct lladd_dtable_key *key, struct lladd_error *err)
+{
+    struct cursor *c = cursor;
+    c->puts = use_of(t)->puts;
+    ll_managed__slice_again(&c->layers.slices[0]);
+    return to_where(c, where, key, err);
+}
+
+/* Copies the current key, which is in a row that is about to be left. */
+static int keep_key(const struct lladd_dtable *t, struct cursor *c, struct lladd_dtable_key *key,
+                    struct lladd_error *err)
+{
+    int rc = lladd_dtable_row(c->rows, key, NULL, err);
+    if (rc || key->bytes.len == 0)
+        return rc;
+    if (key->bytes.len > c->cap_key) {
+        unsigned char *p = lladd_resize(t->db, c->key, key->bytes.len + 64);
+        if (!p)
+            return ll_managed__no_memory(err);
+        c->key = p;
+        c->cap_key = key->bytes.len + 64;
+    }
+    lladd_copy(c->key, key->bytes.data, key->bytes.len);
+    key->bytes.data = c->key;
+    return 0;
+}
+
+static int cursor_step(const struct lladd_dtable *t, void *cursor, bool forward,
+                       struct lladd_error *err)
+{
+    struct cursor *c = cursor;
+    struct lladd_dtable_key key, found;
+    if (c->puts == use_of(t)->puts)
+        return forward ? lladd_dtable_next(c->rows, err) : lladd_dtable_prev(c->rows, err);
+    int rc = keep_key(t, c, &key, err);
+    if (rc)
+        return rc;
+    rc = cursor_seek(t, c, forward ? LLADD_DTABLE_NOT_BEFORE : LLADD_DTABLE_NOT_BEHIND, &key, err);
+    if (!rc)
+        rc = lladd_dtable_row(c->rows, &found, NULL, err);
+    if (rc || lladd_dtable_compare(&t->order, &found, &key) != 0)
+        return rc;
+    return forward ? lladd_dtable_next(c->rows, err) : lladd_dtable_prev(c->rows, err);
+}
+
+static int cursor_row(const struct lladd_dtable *t, void *cursor, struct lladd_dtable_key *key,
+                      struct lladd_dtable_value *value, struct lladd_error *err)
+{
+    const struct cursor *c = cursor;
+    (void)t;
+    return lladd_dtable_row(c->rows, key, value, err);
+}
+
+/* Leads as long as the transaction writes nothing. */
+static bool cursor_lead(const struct lladd_dtable *t, void *cursor, struct lladd_dtable_lead *out)
+{
+    const struct cursor *c = cursor;
+    const struct ll_use *u = use_of(t);
+    bool leads = c->puts == u->puts && lladd_dtable_cursor_lead(c->rows, out);
+    out->word = &u->puts;
+    return leads;
+}
+
+static int cursor_columns(const struct lladd_dtable *t, void *cursor,
+                          const struct lladd_dtable_columns *want, enum lladd_dtable_state *state,
+                          struct lladd_error *err)
+{
+    const struct cursor *c = cursor;
+    (void)t;
+    return lladd_dtable_row_columns(c->rows, want, state, err);
+}
+
+/* The only run, if the table has just one and no memtable has anything that counts. No commit is
+ * missed: a commit is in its memtable before a snapshot can see it. */
+static const struct lladd_dtable *only(const struct lladd_dtable *t)
+{
+    const struct ll_use *u = use_of(t);
+    const struct ll_view *v = u->view;
+    bool one = !u->part && v->n_runs == 1;
+    for (uint32_t i = 0; i < v->n_mems && one; i++)
+        one = lladd_atomic_load64(&v->mems[i]->newest) <= v->cutoff;
+    const struct lladd_dtable *run = one ? v->runs[0]->table : NULL;
+    return run && run->kind->only ? run->kind->only(run) : run;
+}
+
+static void cursor_close(const struct lladd_dtable *t, void *cursor)
+{
+    struct cursor *c = cursor;
+    lladd_dtable_cursor_close(c->rows);
+    ll_managed__layers_drop(t->db, &c->layers);
+    lladd_free(t->db, c->key);
+    ll_managed__use_drop(use_of(t));
+}
+
+static int cursor_open(const struct lladd_dtable *t, void *cursor, struct lladd_error *err)
+{
+    struct ll_use *u = use_of(t);
+    struct cursor *c = cursor;
+    int rc = ll_managed__layers(u->t, u->view, u->snapshot, u, &c->layers, err);
+    if (rc)
+        return rc;
+    rc = lladd_dtable_cursor_open(c->layers.all, LLADD_DTABLE_TOMBSTONES, &c->rows, err);
+    if (rc)
+        ll_managed__layers_drop(t->db, &c->layers);
+    else
+        lladd_atomic_add64(&u->refs, 1);
+    return rc;
+}
+
+const struct lladd_dtable_class ll_managed__table_class = {
+    .struct_size = sizeof(struct lladd_dtable_class),
+    .name = "managed_dtable",
+    .version = 1,
+    .about = "a table that transactions write to",
+    .lookup = lookup,
+    .stretch = stretch,
+    .cursor_size = sizeof(struct cursor),
+    .cursor_open = cursor_open,
+    .cursor_close = cursor_close,
+    .cursor_seek = cursor_seek,
+    .cursor_step = cursor_step,
+    .cursor_row = cursor_row,
+    .cursor_lead = cursor_lead,
+    .lookup_columns = lookup_columns,
+    .cursor_columns = cursor_columns,
+    .only = only,
+};
+
+/* ---- public calls ---------------------------------------------------------------------------- */
+
+int lladd_managed_table(struct lladd_txn *txn, struct lladd_managed *t,
+                        const struct lladd_dtable **out)
+{
+    LLADD_USE(txn);
+    struct ll_use *u;
+    int rc = ll_managed__use(txn, t, &u);
+    if (!rc)
+        *out = &u->base;
+    return rc;
+}
+
+int lladd_managed_lookup(struct lladd_txn *txn, struct lladd_managed *t,
+                         const struct lladd_dtable_key *key, struct lladd_dtable_pin *pin,
+                         struct lladd_dtable_value *out)
+{
+    LLADD_USE(txn);
+    struct ll_use *u;
+    int rc = ll_managed__use(txn, t, &u);
+    return rc ? rc : lladd_dtable_lookup(&u->base, key, pin, out, lladd_txn_error_out(txn));
+}
+
+int lladd_managed_get(struct lladd_txn *txn, struct lladd_managed *t,
+                      const struct lladd_dtable_key *key, void *buf, size_t size, size_t *len)
+{
+    LLADD_USE(txn);
+    struct ll_use *u;
+    int rc = ll_managed__use(txn, t, &u);
+    return rc ? rc : lladd_dtable_get(&u->base, key, buf, size, len, lladd_txn_error_out(txn));
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A slice is a memtable as a dTable, for use in overlays: what was committed in an interval of
+ * commits, or what one transaction has written. The contents of the first kind never change while
+ * it is read; the second kind is used only by its transaction. */
+#include "operations/dtables/managed/managed.h"
+
+struct cursor {
+    const struct ll_memtable *m;
+    uint32_t node;
+    struct lladd_dtable_key key;
+    struct lladd_dtable_value value;
+};
+
+static const struct ll_memtable *memtable(const struct ll_slice *s)
+{
+    return s->own ? s->own->target : s->m;
+}
+
+static bool shows(const struct ll_slice *s, const struct ll_memtable *m, uint32_t node,
+                  struct lladd_dtable_key *key, struct lladd_dtable_value *out)
+{
+    return s->own ? ll_managed__mem_own(s->own->part, node, key, out)
+                  : ll_managed__mem_seen(m, node, s->after, s->upto, key, out);
+}
+
+static int lookup(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
+                  struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
+                  struct lladd_error *err)
+{
+    const struct ll_slice *s = (const struct ll_slice *)t;
+    const struct ll_memtable *m = memtable(s);
+    bool there = m && (s->own ? ll_managed__mem_ask_own(s->own->part, key, out)
+                              : ll_managed__mem_ask(m, key, s->after, s->upto, out));
+    (void)pin;
+    (void)err;
+    if (!there)
+        out->state = LLADD_DTABLE_ABSENT;
+    return 0;
+}
+
+static int stretch(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
+                   struct lladd_dtable_pin pins[2], struct lladd_dtable_stretch *out,
+                   struct lladd_error *err)
+{
+    const struct ll_slice *s = (const struct ll_slice *)t;
+    (void)pins; /* keys stay where they are */
+    (void)err;
+    ll_managed__mem_stretch(memtable(s), key, s->after, s->upto, s->own ? s->own->part : NULL, out);
+    return 0;
+}
+
+/* Moves from `node` on to the first node with something to show. */
+static int settle(const struct ll_slice *s, struct cursor *c, uint32_t node, bool forward)
+{
+    while (node && !shows(s, c->m, node, &c->key, &c->value)) {
+        struct lladd_dtable_key key;
+        if (forward) {
+            node = ll_managed__mem_next(c->m, node);
+        } else {
+            key = ll_managed__mem_key(c->m, node);
+            node = ll_managed__mem_not_behind(c->m, &key, false);
+        }
+    }
+    c->node = node;
+    if (node && forward)
+        ll_managed__mem_next_soon(c->m, node);
+    return node ? 0 : LLADD_END;
+}
+
+static int cursor_seek(const struct lladd_dtable *t, void *cursor, enum lladd_dtable_where where,
+                       const struct lladd_dtable_key *key, struct lladd_error *err)
+{
+    const struct ll_slice *s = (const struct ll_slice *)t;
+    struct cursor *c = cursor;
+    (void)err;
+    c->m = memtable(s);
+    if (!c->m)
+        return LLADD_END;
+    switch (where) {
+    case LLADD_DTABLE_FIRST:
+        return settle(s, c, ll_managed__mem_first(c->m), true);
+    case LLADD_DTABLE_LAST:
+        return settle(s, c, ll_managed__mem_not_behind(c->m, NULL, true), false);
+    case LLADD_DTABLE_NOT_BEFORE:
+        return settle(s, c, ll_managed__mem_not_before(c->m, key), true);
+    default:
+        return settle(s, c, ll_managed__mem_not_behind(c->m, key, true), false);
+    }
+}
+
+static int cursor_step(const struct lladd_dtable *t, void *cursor, bool forward,
+                       struct lladd_error *err)
+{
+    const struct ll_slice *s = (const struct ll_slice *)t;
+    struct cursor *c = cursor;
+    (void)err;
+    if (forward)
+        return settle(s, c, ll_managed__mem_next(c->m, c->node), true);
+    struct lladd_dtable_key key = ll_managed__mem_key(c->m, c->node);
+    return settle(s, c, ll_managed__mem_not_behind(c->m, &key, false), false);
+}
+
+static int cursor_row(const struct lladd_dtable *t, void *cursor, struct lladd_dtable_key *key,
+                      struct lladd_dtable_value *value, struct lladd_error *err)
+{
+    const struct cursor *c = cursor;
+    (void)t;
+    (void)err;
+    if (key)
+        *key = c->key;
+    if (value)
+        *value = c->value;
+    return 0;
+}
+
+static const struct lladd_dtable_class slice_class = {
+    .struct_size = sizeof(struct lladd_dtable_class),
+    .name = "memtable",
+    .version = 1,
+    .about = "some versions of the rows in memory",
+    .lookup = lookup,
+    .stretch = stretch,
+    .cursor_size = sizeof(struct cursor),
+    .cursor_seek = cursor_seek,
+    .cursor_step = cursor_step,
+    .cursor_row = cursor_row,
+};
+
+void ll_managed__slice(struct ll_slice *s, struct lladd_managed *t, struct ll_memtable *m,
+                       uint64_t after, uint64_t upto)
+{
+    *s = (struct ll_slice){.base = {.kind = &slice_class, .db = t->db, .order = t->order},
+                           .m = m,
+                           .after = after,
+                           .upto = upto};
+    s->base.ranges = m && lladd_atomic_load32(&m->has_ranges);
+}
+
+void ll_managed__slice_own(struct ll_slice *s, struct ll_use *u)
+{
+    ll_managed__slice(s, u->t, NULL, 0, 0);
+    s->own = u;
+    ll_managed__slice_again(s);
+}
+
+void ll_managed__slice_again(struct ll_slice *s)
+{
+    s->base.ranges = s->own->part ? s->own->part->ranges : 0;
+}
+
+/* ---- the layers of a view -------------------------------------------------------------------- */
+
+int ll_managed__layers(struct lladd_managed *t, const struct ll_view *v, uint64_t snapshot,
+                       struct ll_use *own, struct ll_layers *l, struct lladd_error *err)
+{
+    size_t n = 0;
+    *l = (struct ll_layers){.slices = lladd_alloc(t->db, (v->n_mems + 1) * sizeof *l->slices)};
+    l->tables = lladd_alloc(t->db, ((size_t)v->n_mems + v->n_runs + 1) * sizeof(void *));
+    int rc = l->slices && l->tables ? 0 : ll_managed__no_memory(err);
+    if (!rc && own) {
+        ll_managed__slice_own(&l->slices[0], own);
+        l->tables[n++] = &l->slices[0].base;
+    }
+    for (uint32_t i = 0; !rc && i < v->n_mems; i++) {
+        ll_managed__slice(&l->slices[i + 1], t, v->mems[i], v->cutoff, snapshot);
+        l->tables[n++] = &l->slices[i + 1].base;
+    }
+    for (uint32_t i = 0; !rc && i < v->n_runs; i++)
+        l->tables[n++] = v->runs[i]->table;
+    if (!rc)
+        rc = lladd_dtable_overlay(t->db, l->tables, n, &l->all, err);
+    if (rc)
+        ll_managed__layers_drop(t->db, l);
+    return rc;
+}
+
+void ll_managed__layers_drop(struct lladd_db *db, struct ll_layers *l)
+{
+    lladd_dtable_close(l->all);
+    lladd_free(db, l->slices);
+    lladd_free(db, l->tables);
+    *l = (struct ll_layers){.all = NULL};
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Views: which memtables and runs a table consists of (LevelDB calls this a version).
+ *
+ * A view is immutable. A digest or a combine makes the next one; a reader holds the one it began
+ * with. The last view before a digest is retired, and kept while there is a snapshot older than
+ * what the digest has put into a run: the run has only one version of each key. */
+#include "operations/dtables/managed/managed.h"
+
+struct ll_view *ll_managed__view_new(struct lladd_db *db, uint32_t mems, uint32_t runs)
+{
+    size_t pointers = (size_t)mems * sizeof(struct ll_memtable *);
+    struct ll_view *v =
+        lladd_alloc(db, sizeof *v + pointers + (size_t)runs * sizeof(struct ll_run *));
+    if (!v)
+        return NULL;
+    memset(v, 0, sizeof *v);
+    v->refs = 1;
+    v->mems = (struct ll_memtable **)(v + 1);
+    v->runs = (struct ll_run **)(v->mems + mems);
+    return v;
+}
+
+void ll_managed__view_hold(struct ll_view *v)
+{
+    lladd_atomic_add64(&v->refs, 1);
+}
+
+void ll_managed__view_drop(struct lladd_managed *t, struct ll_view *v)
+{
+    if (!v || lladd_atomic_sub64(&v->refs, 1) != 1)
+        return;
+    for (uint32_t i = 0; i < v->n_mems; i++)
+        ll_managed__mem_drop(v->mems[i]);
+    for (uint32_t i = 0; i < v->n_runs; i++)
+        ll_managed__run_drop(v->runs[i]);
+    lladd_free(t->db, v);
+}
+
+struct ll_view *ll_managed__view_for(struct lladd_managed *t, uint64_t snapshot)
+{
+    struct ll_view *v = t->view;
+    if (snapshot < v->cutoff)
+        for (v = t->retired; v && snapshot < v->cutoff;)
+            v = v->next;
+    if (v && v != t->view && snapshot >= v->until)
+        v = NULL;
+    if (v)
+        ll_managed__view_hold(v);
+    return v;
+}
+
+void ll_managed__view_set(struct lladd_managed *t, struct ll_view *v, struct ll_view **gone)
+{
+    struct ll_view *old = t->view;
+    *gone = old;
+    t->view = v;
+    if (!old || old->cutoff == v->cutoff)
+        return;
+    old->until = v->cutoff;
+    old->next = t->retired;
+    t->retired = old;
+    if (!lladd_atomic_load32(&t->has_retired))
+        lladd_atomic_add64(&t->all->retired, 1);
+    lladd_atomic_store32(&t->has_retired, 1);
+    *gone = NULL;
+}
+
+/* True if a transaction in progress may need the view. Under the mutex of all tables. */
+static bool is_wanted(const struct ll_managed *all, const struct ll_view *v)
+{
+    if (all->joining)
+        return true;
+    for (const struct ll_managed_txn *x = all->txns; x; x = x->next)
+        if (v->cutoff <= x->snapshot && x->snapshot < v->until)
+            return true;
+    return false;
+}
+
+/* An old snapshot keeps only its own view, not all the views that were retired later. */
+void ll_managed__retire(struct lladd_managed *t)
+{
+    struct ll_view *gone = NULL, *v;
+    if (!lladd_atomic_load32(&t->has_retired))
+        return;
+    lladd_mutex_lock(&t->all->mutex);
+    lladd_mutex_lock(&t->mutex);
+    for (struct ll_view **at = &t->retired; (v = *at) != NULL;) {
+        if (is_wanted(t->all, v)) {
+            at = &v->next;
+            continue;
+        }
+        *at = v->next;
+        v->next = gone;
+        gone = v;
+    }
+    if (!t->retired && lladd_atomic_load32(&t->has_retired)) {
+        lladd_atomic_store32(&t->has_retired, 0);
+        lladd_atomic_sub64(&t->all->retired, 1);
+    }
+    lladd_mutex_unlock(&t->mutex);
+    lladd_mutex_unlock(&t->all->mutex);
+    while ((v = gone) != NULL) {
+        gone = v->next;
+        ll_managed__view_drop(t, v);
+    }
+}
+
+void ll_managed__retire_all(struct ll_managed *all)
+{
+    if (!lladd_atomic_load64(&all->retired))
+        return;
+    lladd_mutex_lock(&all->mutex);
+    for (struct lladd_managed *t = all->tables; t; t = t->next) {
+        if (t->opening || !lladd_atomic_load32(&t->has_retired))
+            continue;
+        t->workers++; /* keeps the table from being closed meanwhile */
+        lladd_mutex_unlock(&all->mutex);
+        ll_managed__retire(t);
+        lladd_mutex_lock(&all->mutex);
+        t->workers--;
+        lladd_cond_broadcast(&all->idle);
+    }
+    lladd_mutex_unlock(&all->mutex);
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+int ll_managed__run_open(struct lladd_managed *t, const struct lladd_managed_run *info,
+                         struct ll_run **out, struct lladd_error *err)
+{
+    struct ll_run *r = lladd_alloc(t->db, sizeof *r);
+    if (!r)
+        return ll_managed__no_memory(err);
+    *r = (struct ll_run){.t = t, .refs = 1, .info = *info};
+    int rc = lladd_dtable_run_open(t->db, info->root, &r->table, err);
+    if (!rc && (r->table->order.type != t->order.type ||
+                r->table->order.comparator != t->order.comparator)) {
+        rc = lladd_error_set(err, LLADD_CORRUPT_RUN, "table \"%s\": the run of page %llu has other "
+                             "keys", t->name, (unsigned long long)info->root.v);
+        lladd_dtable_close(r->table);
+    }
+    if (rc) {
+        lladd_free(t->db, r);
+        return rc;
+    }
+    r->info.ranges = r->table->ranges;
+    *out = r;
+    return 0;
+}
+
+void ll_managed__run_drop(struct ll_run *r)
+{
+    struct lladd_managed *t = r->t;
+    if (lladd_atomic_sub64(&r->refs, 1) != 1)
+        return;
+    lladd_dtable_close(r->table);
+    r->table = NULL;
+    lladd_mutex_lock(&t->mutex);
+    bool doomed = r->doomed;
+    if (doomed) {
+        r->next = t->ready;
+        t->ready = r;
+    }
+    lladd_mutex_unlock(&t->mutex);
+    if (!doomed)
+        lladd_free(t->db, r);
+    else
+        ll_managed__wake(t->all);
+}
+
+/* ---- lookups --------------------------------------------------------------------------------- */
+
+static bool run_may_have(const struct ll_run *r, const struct lladd_dtable_key *key)
+{
+    return lladd_dtable_fence_has(&r->table->fence, lladd_dtable_prefix(&r->table->order, key));
+}
+
+/* Asks the memtables, then the runs, from number `i` on. Not inlined: a lookup that only the last
+ * run can answer then need not save registers. */
+static __attribute__((noinline)) int ask_from(const struct ll_view *v, uint32_t i,
+                                              uint64_t snapshot,
+                                              const struct lladd_dtable_key *key,
+                                              struct lladd_dtable_pin *pin,
+                                              struct lladd_dtable_value *out,
+                                              struct lladd_error *err)
+{
+    for (; i < v->n_mems; i++)
+        if (!ll_managed__view_skips(v, v->mems[i], key) &&
+            ll_managed__mem_ask(v->mems[i], key, v->cutoff, snapshot, out))
+            return 0;
+    int rc = 0;
+    out->state = LLADD_DTABLE_ABSENT;
+    for (i -= v->n_mems; i < v->n_runs && !rc && out->state == LLADD_DTABLE_ABSENT; i++)
+        if (run_may_have(v->runs[i], key))
+            rc = lladd_dtable_ask(v->runs[i]->table, key, pin, out, err);
+    return rc;
+}
+
+int ll_managed__view_ask(const struct ll_view *v, uint64_t snapshot,
+                         const struct lladd_dtable_key *key, struct lladd_dtable_pin *pin,
+                         struct lladd_dtable_value *out, struct lladd_error *err)
+{
+    uint32_t i = 0;
+    while (i < v->n_mems && ll_managed__view_skips(v, v->mems[i], key))
+        i++;
+    if (i < v->n_mems)
+        return ask_from(v, i, snapshot, key, pin, out, err);
+    i = 0;
+    while (i < v->n_runs && !run_may_have(v->runs[i], key))
+        i++;
+    if (i + 1 == v->n_runs)
+        return lladd_dtable_ask(v->runs[i]->table, key, pin, out, err);
+    return ask_from(v, v->n_mems + i, snapshot, key, pin, out, err);
+}

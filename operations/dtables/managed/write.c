@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Writing a row. First the key is claimed by a version that other transactions do not see; then the
+ * entry goes to the journal. If the journal refuses it, the version is removed.
+ *
+ * The first writer of a key wins: the write is refused if the key's newest version is of a
+ * transaction in progress, or was committed after the snapshot. Memtables tell that. Versions they
+ * no longer have were digested; if that was after the snapshot, and the row is not what the
+ * snapshot sees, another transaction has changed it since. Locking a key makes the same checks and
+ * writes nothing. */
+#include "operations/dtables/managed/managed.h"
+
+#include <stdio.h>
+
+int ll_managed__conflict(struct lladd_txn *txn, struct lladd_managed *t, const char *how)
+{
+    lladd_atomic_count64(&t->conflicts, 1);
+    return lladd_error_set(lladd_txn_error_out(txn), LLADD_CONFLICT,
+                           "table \"%s\": another transaction %s", t->name, how);
+}
+
+/* ---- rows digested since the snapshot -------------------------------------------------------- */
+
+bool ll_managed__same(const struct lladd_dtable_value *a, const struct lladd_dtable_value *b)
+{
+    if (a->state != LLADD_DTABLE_FOUND || b->state != LLADD_DTABLE_FOUND)
+        return (a->state == LLADD_DTABLE_FOUND) == (b->state == LLADD_DTABLE_FOUND);
+    return a->bytes.len == b->bytes.len &&
+           (a->bytes.len == 0 || memcmp(a->bytes.data, b->bytes.data, a->bytes.len) == 0);
+}
+
+/* Conflicts unless the row in this view is what the snapshot sees. */
+static int unchanged(struct lladd_txn *txn, struct ll_use *u, const struct ll_view *now,
+                     const struct lladd_dtable_key *key)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct lladd_dtable_pin pins[2] = {LLADD_DTABLE_PIN_INIT, LLADD_DTABLE_PIN_INIT};
+    struct lladd_dtable_value was, is;
+    int rc = ll_managed__view_ask(u->view, u->snapshot, key, &pins[0], &was, err);
+    if (!rc)
+        rc = ll_managed__view_ask(now, LL_MANAGED_TAKEN_BACK - 1, key, &pins[1], &is, err);
+    if (!rc && !ll_managed__same(&was, &is))
+        rc = ll_managed__conflict(txn, u->t, "has changed the key");
+    lladd_dtable_unpin(&pins[0]);
+    lladd_dtable_unpin(&pins[1]);
+    return rc;
+}
+
+/* ---- claiming -------------------------------------------------------------------------------- */
+
+/* Called under the mutex. */
+static int may_write(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dtable_key *key)
+{
+    const struct ll_view *v = u->t->view;
+    for (uint32_t i = 0; i < v->n_mems; i++) {
+        const struct ll_memtable *m = v->mems[i];
+        uint64_t commit = 0;
+        uint32_t node = ll_managed__mem_find(m, key);
+        int whose = node ? ll_managed__mem_whose(m, node, u->part, &commit) : LL_MEM_NOBODY;
+        if (whose == LL_MEM_MINE)
+            return 0;
+        /* If this version may be overwritten, so may older ones, except by a range deleted
+         * since. */
+        bool last = whose == LL_MEM_COMMITTED && commit <= u->snapshot;
+        if (whose == LL_MEM_NOBODY || last)
+            whose = ll_managed__mem_whose_range(m, key, u->part, &commit);
+        if (whose == LL_MEM_OTHER)
+            return ll_managed__conflict(txn, u->t, "is writing the key");
+        if (whose == LL_MEM_COMMITTED && commit > u->snapshot)
+            return ll_managed__conflict(txn, u->t, "has changed the key");
+        if (whose != LL_MEM_NOBODY || last)
+            return 0;
+    }
+    return 0;
+}
+
+struct claim {
+    const struct lladd_dtable_value *value; /* NULL: only check whether it could be written */
+    lladd_savepoint_id next;
+    uint32_t node, before;
+};
+
+/* Called under the mutex. On 0 the version is there. */
+static int claim(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dtable_key *key,
+                 struct claim *c)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct lladd_managed *t = u->t;
+    const struct lladd_dtable_value *v = c->value;
+    if (!v)
+        return may_write(txn, u, key);
+    for (int i = 0; i < 2; i++) {
+        int no = t->config[i] ? lladd_dtable_accepts(t->config[i], v, err) : 0;
+        if (no == LLADD_DTABLE_REJECT)
+            return lladd_error_set(err, LLADD_REJECTED,
+                                   "table \"%s\" cannot store a %s of %zu bytes", t->name,
+                                   v->state == LLADD_DTABLE_FOUND ? "value" : "tombstone",
+                                   v->state == LLADD_DTABLE_FOUND ? v->bytes.len : 0);
+        if (no)
+            return no;
+    }
+    int rc = may_write(txn, u, key);
+    if (rc)
+        return rc;
+    if (!ll_managed__mem_segment_is(u->part, c->next) &&
+        !ll_managed__mem_segment(u->part, c->next))
+        return ll_managed__no_memory(err);
+    c->node = ll_managed__mem_node(u->part, key);
+    if (!c->node || ll_managed__mem_push(u->part, c->node, key, v, &c->before))
+        return ll_managed__no_memory(err);
+    return 0;
+}
+
+/* Before claiming, checks without the mutex what was digested since the snapshot. */
+static int claim_anyhow(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dtable_key *key,
+                        struct claim *c)
+{
+    struct lladd_managed *t = u->t;
+    uint64_t looked = u->snapshot; /* checked up to this cutoff */
+    for (;;) {
+        struct lladd_dtable_value own;
+        struct ll_view *later = NULL;
+        int rc = 0;
+        lladd_mutex_lock(&t->mutex);
+        bool mine = u->target && u->snapshot < t->view->cutoff &&
+                    ll_managed__mem_ask_own(u->part, key, &own);
+        if (t->view->cutoff > looked && !mine) {
+            later = t->view;
+            ll_managed__view_hold(later);
+        } else {
+            rc = claim(txn, u, key, c);
+        }
+        lladd_mutex_unlock(&t->mutex);
+        if (!later)
+            return rc;
+        looked = later->cutoff;
+        rc = unchanged(txn, u, later, key);
+        ll_managed__view_drop(t, later);
+        if (rc)
+            return rc;
+    }
+}
+
+/* ---- the row --------------------------------------------------------------------------------- */
+
+/* From now on, until it ends, the transaction writes to the memtable that is current now
+ * (USE-1). */
+int ll_managed__begin_writing(struct lladd_txn *txn, struct ll_use *u)
+{
+    struct lladd_managed *t = u->t;
+    void **state;
+    if (!u->part) {
+        lladd_mutex_lock(&t->mutex);
+        struct ll_memtable *m = t->view->mems[0];
+        u->part = ll_managed__mem_part(m);
+        if (u->part) {
+            lladd_atomic_add64(&m->refs, 1);
+            u->target = m;
+        }
+        lladd_mutex_unlock(&t->mutex);
+    }
+    if (!u->part)
+        return ll_managed__no_memory(lladd_txn_error_out(txn));
+    int rc = u->told ? 0 : lladd_journal_state(txn, t->tag, &state);
+    if (rc)
+        return rc;
+    if (!u->told)
+        *state = u->part;
+    u->told = true;
+    return 0;
+}
+
+size_t ll_managed__entry_most(const struct lladd_managed *t)
+{
+    size_t most = lladd_log_object_max(t->db);
+    return most > LLADD_JOURNAL_HEAD_MAX ? most - LLADD_JOURNAL_HEAD_MAX : 0;
+}
+
+static int check(struct lladd_txn *txn, const struct lladd_managed *t,
+                 const struct lladd_dtable_key *key, const struct lladd_dtable_value *v)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    int rc = lladd_dtable_check_key(&t->order, key, err);
+    if (rc)
+        return rc;
+    if (v->state != LLADD_DTABLE_FOUND && v->state != LLADD_DTABLE_TOMBSTONE)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "neither a value nor a tombstone");
+    if (v->state == LLADD_DTABLE_FOUND &&
+        (v->bytes.len > LLADD_DTABLE_VALUE_MAX || v->bytes.len > ll_managed__entry_most(t)))
+        return lladd_error_set(err, LLADD_TOO_LARGE, "a value of %zu bytes", v->bytes.len);
+    return 0;
+}
+
+int lladd_managed_put(struct lladd_txn *txn, struct lladd_managed *t,
+                      const struct lladd_dtable_key *key, const struct lladd_dtable_value *v)
+{
+    LLADD_USE(txn);
+    struct lladd_txn_now now;
+    struct lladd_span entry;
+    struct ll_use *u;
+    int rc = lladd_txn_now(txn, &now);
+    if (!rc)
+        rc = ll_managed__use(txn, t, &u);
+    if (!rc)
+        rc = check(txn, t, key, v);
+    if (!rc)
+        rc = ll_managed__begin_writing(txn, u);
+    if (!rc && ll_managed__entry_put(u, key, v, &entry))
+        rc = ll_managed__no_memory(lladd_txn_error_out(txn));
+    if (!rc && entry.len > ll_managed__entry_most(t))
+        rc = lladd_error_set(lladd_txn_error_out(txn), LLADD_TOO_LARGE,
+                             "a row of %zu bytes, and a record of the journal takes %zu", entry.len,
+                             ll_managed__entry_most(t));
+    if (rc)
+        return rc;
+    ll_managed__stall(t);
+    struct claim c = {.value = v, .next = now.next};
+    rc = claim_anyhow(txn, u, key, &c);
+    if (rc)
+        return rc;
+    rc = lladd_journal_append(txn, t->tag, entry, NULL);
+    if (rc) {
+        lladd_mutex_lock(&t->mutex);
+        ll_managed__mem_unpush(u->part, c.node, c.before);
+        lladd_mutex_unlock(&t->mutex);
+        return rc;
+    }
+    u->puts++;
+    return 0;
+}
+
+/* ---- locking --------------------------------------------------------------------------------- */
+
+/* A table's lock name is its tag's name in the journal. Keys that compare equal have one lock name;
+ * other keys may share it. */
+static int lock(struct lladd_txn *txn, const struct lladd_managed *t,
+                const struct lladd_dtable_key *key, enum lladd_lock_mode mode, uint64_t timeout_ns)
+{
+    char text[sizeof LL_MANAGED_TAG + LLADD_MANAGED_NAME_MAX];
+    int len = snprintf(text, sizeof text, "%s%s", LL_MANAGED_TAG, t->name);
+    struct lladd_lock_part parts[2] = {lladd_lock_bytes(text, len > 0 ? (size_t)len : 0)};
+    struct lladd_lock_name name = {parts, key ? 2 : 1};
+    if (key)
+        parts[1] = t->order.comparator ? lladd_lock_id(lladd_dtable_hash(&t->order, key))
+                   : key->type < LLADD_DTABLE_STRING
+                       ? lladd_lock_id(key->number)
+                       : lladd_lock_bytes(key->bytes.data, key->bytes.len);
+    return lladd_lock(txn, name, mode, timeout_ns);
+}
+
+/* The previous holder of the lock released it after its commit was ordered. So the memtables have
+ * that commit, even if the transaction's snapshot is older. */
+int lladd_managed_lock(struct lladd_txn *txn, struct lladd_managed *t,
+                       const struct lladd_dtable_key *key, enum lladd_lock_mode mode,
+                       uint64_t timeout_ns)
+{
+    LLADD_USE(txn);
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct claim only = {.value = NULL};
+    struct ll_use *u;
+    int rc = lladd_check_process(t->db, err);
+    if (!rc && key)
+        rc = lladd_dtable_check_key(&t->order, key, err);
+    if (!rc && lladd_txn_db(txn) != t->db)
+        rc = lladd_error_set(err, LLADD_OTHER_DATABASE,
+                             "the transaction is of another database than table \"%s\"", t->name);
+    if (!rc)
+        rc = lock(txn, t, key, mode, timeout_ns);
+    if (!rc)
+        rc = ll_managed__use(txn, t, &u); /* a snapshot taken now is newer than the lock */
+    if (rc || mode <= LLADD_LOCK_IX)
+        return rc;
+    if (key)
+        return claim_anyhow(txn, u, key, &only);
+    bool changed = lladd_atomic_load64(&t->newest) > u->snapshot;
+    return changed ? ll_managed__conflict(txn, t, "has changed a row") : 0;
+}

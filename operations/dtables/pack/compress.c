@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* compress_dtable: compresses what the layers below it store, block by block, when it is written to
+ * disk, and decompresses it when it is read (operations/dtables/core/pack.c). The layers do not
+ * notice: places are the same, and blocks in memory have the layers' own bytes, so a block that is
+ * in memory is not decompressed again. */
+#include "operations/dtables/class/classes.h"
+
+static const struct lladd_dtable_param params[] = {
+    {"base", LLADD_DTABLE_PARAM_CHILD, true, 0, 0, 0, "the table that is compressed"},
+    {NULL, LLADD_DTABLE_PARAM_END, false, 0, 0, 0, NULL},
+};
+
+const struct lladd_dtable_class ll_dtable_class_compress = {
+    .struct_size = sizeof(struct lladd_dtable_class),
+    .name = "compress_dtable",
+    .version = 1,
+    .about = "compresses what the tables below it store",
+    .params = params,
+    .packs = true,
+};

@@ -1,0 +1,531 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Heaps: any number of records in slotted pages, with permanent ids.
+ *
+ * A record is stored in its *home*, the slot its id names, and stays there while it fits. When it
+ * outgrows the page, its contents move to another page, and the home keeps their address. Tags tell
+ * the three kinds apart:
+ *
+ *   PLAIN   the contents
+ *   STUB    8 bytes: u48 page, u16 slot of the moved contents
+ *   MOVED   8 bytes: u48 page, u16 slot of the home; then the contents
+ *
+ * Moved contents that outgrow their page go back to the home if they fit there now, else to a third
+ * page. So there is never more than one step from home to contents. A stub needs 8 bytes, and every
+ * record occupies at least as many, so replacing contents by a stub always succeeds.
+ *
+ * Each step is an ordinary update of one slotted page in the caller's transaction, and rolls back
+ * like one (slotted_page.c). Contents are stored before the stub that points to them, and freed
+ * after it is gone. A reader without isolation that follows a stub compares the home's address in
+ * the record it finds; if it is another one, it looks again.
+ *
+ * A cursor walks through the inventory in order, and through each page by slots. It returns the
+ * records that have their home there: it follows stubs and skips MOVED. So each record comes once,
+ * however often its contents move. Pages never leave a heap. */
+#include "operations/heap/heap.h"
+
+#include <string.h>
+
+enum { PLAIN = 0, STUB = 1, MOVED = 2 };
+
+#define LINK_BYTES 8u
+#define TRIES 16 /* attempts to find contents that other transactions move */
+
+uint32_t lladd_heap_max(uint32_t page_size)
+{
+    return lladd_slotted_max(page_size) - LINK_BYTES;
+}
+
+static void link_put(unsigned char out[LINK_BYTES], struct lladd_rid to)
+{
+    lladd_put48(out, to.page.v);
+    lladd_put16(out + 6, (uint16_t)to.slot);
+}
+
+static struct lladd_rid link_get(const unsigned char *p)
+{
+    struct lladd_rid r = {lladd_page_of(lladd_get48(p)), lladd_get16(p + 6), 0};
+    return r;
+}
+
+static bool same_place(struct lladd_rid a, struct lladd_rid b)
+{
+    return a.page.v == b.page.v && a.slot == b.slot;
+}
+
+static int no_record(struct lladd_error *err, struct lladd_rid rid)
+{
+    return ll_operations__on(err, rid.page,
+                             lladd_error_set(err, LLADD_OUT_OF_RANGE,
+                                             "there is no record in slot %u of page %llu", rid.slot,
+                                             (unsigned long long)rid.page.v));
+}
+
+/* ---- finding --------------------------------------------------------------------------------- */
+
+/* The state of a record's home: its tag, and the address if it is a stub. Plain contents are copied
+ * as struct copy says. */
+struct home {
+    unsigned tag;
+    uint64_t owner;
+    struct lladd_rid to;
+};
+
+struct copy {
+    unsigned char *bytes;
+    size_t size;
+    size_t len;  /* of the whole record */
+    size_t from; /* the first byte to copy */
+};
+
+static void copy_out(struct copy *c, const unsigned char *bytes, size_t len)
+{
+    size_t left = c->from < len ? len - c->from : 0;
+    c->len = len;
+    if (left && c->size)
+        memcpy(c->bytes, bytes + c->from, left < c->size ? left : c->size);
+}
+
+static int look_home(struct lladd_db *db, struct lladd_rid rid, struct home *out, struct copy *c,
+                     struct lladd_error *err)
+{
+    struct lladd_page *page;
+    struct lladd_record r;
+    int rc = ll_operations__fix(db, rid.page, ll_operations__slotted_page.name, LLADD_LATCH_SHARED,
+                                &page, err);
+    if (rc)
+        return rc;
+    struct lladd_view v = lladd_page_view(page);
+    out->owner = lladd_slotted_owner(v);
+    if (!lladd_slotted_record(v, rid.slot, &r) || r.tag > STUB ||
+        (r.tag == STUB && r.len != LINK_BYTES)) {
+        rc = no_record(err, rid);
+    } else {
+        out->tag = r.tag;
+        if (r.tag == STUB)
+            out->to = link_get(r.bytes);
+        else
+            copy_out(c, r.bytes, r.len);
+    }
+    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    return rc;
+}
+
+/* Copies the contents that a stub points to. LLADD_NOT_FOUND: they are not there now. */
+static int look_moved(struct lladd_db *db, struct lladd_rid home, struct lladd_rid at,
+                      struct copy *c, struct lladd_error *err)
+{
+    struct lladd_page *page;
+    struct lladd_record r;
+    int rc = ll_operations__fix(db, at.page, ll_operations__slotted_page.name, LLADD_LATCH_SHARED,
+                                &page, err);
+    if (rc == LLADD_WRONG_TYPE)
+        return LLADD_NOT_FOUND;
+    if (rc)
+        return rc;
+    if (lladd_slotted_record(lladd_page_view(page), at.slot, &r) && r.tag == MOVED &&
+        r.len >= LINK_BYTES && same_place(link_get(r.bytes), home))
+        copy_out(c, r.bytes + LINK_BYTES, r.len - LINK_BYTES);
+    else
+        rc = LLADD_NOT_FOUND;
+    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    return rc;
+}
+
+/* Looks at the home, then at the contents. Only one page is latched at a time, so the contents may
+ * move between the two; but then the home has changed too, and the next attempt finds them. */
+static int look(struct lladd_db *db, struct lladd_rid rid, struct home *home, struct copy *c,
+                struct lladd_error *err)
+{
+    int rc = 0;
+    for (int i = 0; i < TRIES; i++) {
+        rc = look_home(db, rid, home, c, err);
+        if (rc || home->tag == PLAIN)
+            return rc;
+        rc = look_moved(db, rid, home->to, c, err);
+        if (rc != LLADD_NOT_FOUND)
+            return rc;
+    }
+    return ll_operations__on(
+        err, rid.page,
+        lladd_error_set(err, LLADD_CORRUPT_PAGE,
+                        "slot %u of page %llu leads to slot %u of page %llu, "
+                        "which does not have its contents",
+                        rid.slot, (unsigned long long)rid.page.v, home->to.slot,
+                        (unsigned long long)home->to.page.v));
+}
+
+static int look_member(struct lladd_db *db, lladd_pageno heap, struct lladd_rid rid,
+                       struct home *home, struct copy *c, struct lladd_error *err)
+{
+    int rc = look(db, rid, home, c, err);
+    return rc ? rc : ll_operations__heap_member(db, heap, rid.page, home->owner, err);
+}
+
+int lladd_heap_get(struct lladd_db *db, lladd_pageno heap, struct lladd_rid rid, void *buf,
+                   size_t size, size_t *len, struct lladd_error *err)
+{
+    struct home home;
+    struct copy c = {.bytes = buf, .size = size};
+    int rc = look_member(db, heap, rid, &home, &c, err);
+    if (!rc && len)
+        *len = c.len;
+    return rc;
+}
+
+static int check_range(struct lladd_error *err, struct lladd_rid rid, uint32_t offset, size_t len,
+                       size_t all)
+{
+    if (offset <= all && len <= all - offset)
+        return 0;
+    return ll_operations__on(err, rid.page,
+                             lladd_error_set(err, LLADD_OUT_OF_RANGE,
+                                             "bytes %u to %llu are not in the record in slot %u of "
+                                             "page %llu, which has %zu",
+                                             offset, (unsigned long long)offset + len, rid.slot,
+                                             (unsigned long long)rid.page.v, all));
+}
+
+int lladd_heap_read(struct lladd_db *db, lladd_pageno heap, struct lladd_rid rid, uint32_t offset,
+                    void *buf, size_t len, struct lladd_error *err)
+{
+    struct home home;
+    struct copy c = {.bytes = buf, .size = len, .from = offset};
+    int rc = look_member(db, heap, rid, &home, &c, err);
+    return rc ? rc : check_range(err, rid, offset, len, c.len);
+}
+
+/* ---- storing --------------------------------------------------------------------------------- */
+
+static int check_len(struct lladd_txn *txn, size_t len)
+{
+    uint32_t max = lladd_heap_max(lladd_page_size(lladd_txn_db(txn)));
+    if (len <= max)
+        return 0;
+    return lladd_error_set(lladd_txn_error_out(txn), LLADD_TOO_LARGE,
+                           "a record of %zu bytes: a heap takes %u", len, max);
+}
+
+int lladd_heap_create(struct lladd_txn *txn, lladd_pageno *heap)
+{
+    LLADD_USE(txn);
+    lladd_savepoint_id before;
+    lladd_pageno root;
+    unsigned char bytes[8];
+    int rc = lladd_savepoint(txn, &before);
+    if (!rc)
+        rc = lladd_page_alloc(txn, &root);
+    if (rc)
+        return rc;
+    lladd_put64(bytes, root.v);
+    rc = lladd_update(txn, LL_OP_HEAP_FORMAT, root, bytes, sizeof bytes);
+    if (!rc)
+        rc = ll_operations__heap_reset(txn, root, true);
+    if (!rc)
+        *heap = root;
+    return ll_operations__all_or_nothing(txn, before, rc);
+}
+
+int lladd_heap_insert(struct lladd_txn *txn, lladd_pageno heap, const void *bytes, size_t len,
+                      struct lladd_rid *out)
+{
+    LLADD_USE(txn);
+    struct ll_slotted_alloc a = {.bytes = bytes, .len = (uint32_t)len, .tag = PLAIN};
+    int rc = check_len(txn, len);
+    return rc ? rc : ll_operations__heap_place(txn, heap, &a, out);
+}
+
+/* Frees a record and notes the room in the inventory. If the hint cannot be written the call fails;
+ * the caller rolls both back. */
+static int freed(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid rid)
+{
+    struct ll_slotted_free a = {.slot = rid.slot};
+    int rc = ll_operations__record_drop(txn, rid.page, &a);
+    return rc ? rc : ll_operations__heap_gained(txn, heap, &a.state);
+}
+
+int lladd_heap_delete(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid rid)
+{
+    LLADD_USE(txn);
+    struct home home;
+    struct copy none = {0};
+    lladd_savepoint_id before;
+    int rc = look_member(lladd_txn_db(txn), heap, rid, &home, &none, lladd_txn_error_out(txn));
+    if (!rc)
+        rc = lladd_savepoint(txn, &before);
+    if (rc)
+        return rc;
+    rc = freed(txn, heap, rid);
+    if (!rc && home.tag == STUB)
+        rc = freed(txn, heap, home.to);
+    return ll_operations__all_or_nothing(txn, before, rc);
+}
+
+/* The moved form of a record: its home's address, then its contents. */
+static int pack(struct lladd_txn *txn, struct lladd_rid home, const void *bytes, size_t len,
+                unsigned char **out)
+{
+    *out = lladd_alloc(lladd_txn_db(txn), LINK_BYTES + len);
+    if (!*out)
+        return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
+                               "out of memory for a record");
+    link_put(*out, home);
+    if (len)
+        memcpy(*out + LINK_BYTES, bytes, len);
+    return 0;
+}
+
+/* Stores the contents on a page with room, then the stub in the home. */
+static int move_out(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid rid,
+                    unsigned char *packed, size_t len)
+{
+    struct ll_slotted_alloc a = {
+        .bytes = packed, .len = (uint32_t)(LINK_BYTES + len), .tag = MOVED};
+    struct lladd_rid to;
+    unsigned char stub[LINK_BYTES];
+    int rc = ll_operations__heap_place(txn, heap, &a, &to);
+    if (rc)
+        return rc;
+    link_put(stub, to);
+    return lladd_slotted_set(txn, rid, stub, sizeof stub, STUB);
+}
+
+static int set_moved(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid rid,
+                     struct lladd_rid at, const void *bytes, size_t len, unsigned char *packed)
+{
+    int rc = lladd_slotted_set(txn, at, packed, LINK_BYTES + len, MOVED);
+    if (rc != LLADD_PAGE_FULL)
+        return rc;
+    rc = lladd_slotted_set(txn, rid, bytes, len, PLAIN); /* do they fit at home again? */
+    if (rc == LLADD_PAGE_FULL)
+        rc = move_out(txn, heap, rid, packed, len);
+    return rc ? rc : freed(txn, heap, at);
+}
+
+int lladd_heap_set(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid rid,
+                   const void *bytes, size_t len)
+{
+    LLADD_USE(txn);
+    struct home home;
+    struct copy none = {0};
+    lladd_savepoint_id before;
+    unsigned char *packed = NULL;
+    int rc = check_len(txn, len);
+    if (!rc)
+        rc = look_member(lladd_txn_db(txn), heap, rid, &home, &none, lladd_txn_error_out(txn));
+    if (!rc && home.tag == PLAIN)
+        rc = lladd_slotted_set(txn, rid, bytes, len, PLAIN);
+    if (rc != LLADD_PAGE_FULL && (rc || home.tag == PLAIN))
+        return rc;
+    rc = lladd_savepoint(txn, &before);
+    if (!rc)
+        rc = pack(txn, rid, bytes, len, &packed);
+    if (rc)
+        return rc;
+    rc = home.tag == PLAIN ? move_out(txn, heap, rid, packed, len)
+                           : set_moved(txn, heap, rid, home.to, bytes, len, packed);
+    lladd_free(lladd_txn_db(txn), packed);
+    return ll_operations__all_or_nothing(txn, before, rc);
+}
+
+/* ---- a part of a record ---------------------------------------------------------------------- */
+
+/* Where bytes [*offset, *offset + len) of the record are stored. Moved contents follow the home's
+ * address. */
+static int find_part(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid *rid,
+                     uint32_t *offset, size_t len)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    struct home home;
+    struct copy none = {0};
+    int rc = look_member(lladd_txn_db(txn), heap, *rid, &home, &none, err);
+    if (!rc)
+        rc = check_range(err, *rid, *offset, len, none.len);
+    if (rc || home.tag == PLAIN)
+        return rc;
+    *rid = home.to;
+    *offset += LINK_BYTES;
+    return 0;
+}
+
+int lladd_heap_write(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid rid,
+                     uint32_t offset, const void *bytes, size_t len)
+{
+    LLADD_USE(txn);
+    int rc = find_part(txn, heap, &rid, &offset, len);
+    return rc ? rc : lladd_slotted_write(txn, rid, offset, bytes, len);
+}
+
+int lladd_heap_add(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid rid, uint32_t offset,
+                   int64_t delta)
+{
+    LLADD_USE(txn);
+    int rc = find_part(txn, heap, &rid, &offset, sizeof delta);
+    return rc ? rc : lladd_slotted_add(txn, rid, offset, delta);
+}
+
+/* ---- destroying ------------------------------------------------------------------------------ */
+
+/* Frees the pages of one inventory page, neighbours together, then the page itself. */
+static int free_inventory(struct lladd_txn *txn, lladd_pageno heap, lladd_pageno at,
+                          lladd_pageno *next)
+{
+    struct lladd_db *db = lladd_txn_db(txn);
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    int rc = 0;
+    for (uint32_t index = 0; !rc;) {
+        struct lladd_page *page;
+        rc = ll_operations__fix(db, at, ll_operations__heap_page.name, LLADD_LATCH_SHARED, &page,
+                                err);
+        if (rc)
+            return rc;
+        struct lladd_view v = lladd_page_view(page);
+        uint32_t count = ll_operations__inventory_count(v), n = 0;
+        lladd_pageno first = lladd_page_of(LLADD_NO_PAGE);
+        if (ll_inventory_heap(v).v != heap.v)
+            rc = lladd_error_set(err, LLADD_WRONG_TYPE, "page %llu does not belong to heap %llu",
+                                 (unsigned long long)at.v, (unsigned long long)heap.v);
+        if (index < count)
+            first = ll_operations__inventory_entry(v, index).page;
+        while (index + n < count &&
+               ll_operations__inventory_entry(v, index + n).page.v == first.v + n)
+            n++;
+        *next = ll_inventory_next(v);
+        lladd_unfix(db, page, LLADD_LATCH_SHARED);
+        if (!rc && n == 0)
+            return lladd_page_free(txn, at);
+        if (!rc)
+            rc = lladd_extent_free(txn, first, n);
+        index += n;
+    }
+    return rc;
+}
+
+int lladd_heap_destroy(struct lladd_txn *txn, lladd_pageno heap)
+{
+    LLADD_USE(txn);
+    lladd_savepoint_id before;
+    lladd_pageno at = heap, next = heap;
+    int rc = lladd_savepoint(txn, &before);
+    if (rc)
+        return rc;
+    do {
+        at = next;
+        rc = free_inventory(txn, heap, at, &next);
+    } while (!rc && next.v != 0);
+    if (!rc)
+        rc = ll_operations__heap_reset(txn, heap, false);
+    return ll_operations__all_or_nothing(txn, before, rc);
+}
+
+/* ---- walking --------------------------------------------------------------------------------- */
+
+/* private_: inventory page; entry << 16 | next slot; data page + 1, 0 if it must be looked up;
+ * inventory pages so far. */
+void lladd_heap_open(struct lladd_db *db, lladd_pageno heap, struct lladd_heap_cursor *c)
+{
+    *c = (struct lladd_heap_cursor){.db = db, .heap = heap};
+    c->private_[0] = heap.v;
+}
+
+void lladd_heap_close(struct lladd_heap_cursor *c)
+{
+    lladd_free(c->db, c->buffer);
+    c->buffer = NULL;
+    c->size = 0;
+}
+
+/* Finds the data page of the cursor's inventory entry; LLADD_END after the last entry. */
+static int cursor_page(struct lladd_heap_cursor *c, struct lladd_error *err)
+{
+    while (c->private_[2] == 0) {
+        struct lladd_page *page;
+        lladd_pageno at = lladd_page_of(c->private_[0]);
+        int rc = ll_operations__fix(c->db, at, ll_operations__heap_page.name, LLADD_LATCH_SHARED,
+                                    &page, err);
+        if (rc)
+            return rc;
+        struct lladd_view v = lladd_page_view(page);
+        uint32_t index = (uint32_t)(c->private_[1] >> 16);
+        uint64_t next = ll_inventory_next(v).v;
+        if (ll_inventory_heap(v).v != c->heap.v)
+            rc = lladd_error_set(err, LLADD_WRONG_TYPE, "page %llu does not belong to heap %llu",
+                                 (unsigned long long)at.v, (unsigned long long)c->heap.v);
+        else if (index < ll_operations__inventory_count(v))
+            c->private_[2] = ll_operations__inventory_entry(v, index).page.v + 1;
+        else if (next == 0)
+            rc = LLADD_END;
+        else if (++c->private_[3] > lladd_page_count(c->db))
+            rc = ll_operations__heap_endless(err, c->heap);
+        else
+            c->private_[0] = next;
+        lladd_unfix(c->db, page, LLADD_LATCH_SHARED);
+        if (rc)
+            return rc;
+        if (c->private_[2] == 0)
+            c->private_[1] = 0;
+    }
+    return 0;
+}
+
+/* The next home on the page; plain contents are copied. LLADD_NOT_FOUND if the page has no more. */
+static int cursor_home(struct lladd_heap_cursor *c, struct lladd_rid *rid, struct home *home,
+                       struct copy *copy, struct lladd_error *err)
+{
+    struct lladd_page *page;
+    struct lladd_record r;
+    rid->page = lladd_page_of(c->private_[2] - 1);
+    int rc = ll_operations__fix(c->db, rid->page, ll_operations__slotted_page.name,
+                                LLADD_LATCH_SHARED, &page, err);
+    if (rc)
+        return rc;
+    struct lladd_view v = lladd_page_view(page);
+    uint32_t slot = (uint32_t)(c->private_[1] & UINT16_MAX), slots = lladd_slotted_slots(v);
+    rc = LLADD_NOT_FOUND;
+    for (; slot < slots && rc; slot++) {
+        if (!lladd_slotted_record(v, slot, &r) || r.tag > STUB || (r.tag == STUB && r.len != 8))
+            continue;
+        rid->slot = slot;
+        home->tag = r.tag;
+        if (r.tag == STUB)
+            home->to = link_get(r.bytes);
+        else
+            copy_out(copy, r.bytes, r.len);
+        rc = 0;
+    }
+    lladd_unfix(c->db, page, LLADD_LATCH_SHARED);
+    c->private_[1] = (c->private_[1] & ~(uint64_t)UINT16_MAX) | slot;
+    return rc;
+}
+
+int lladd_heap_next(struct lladd_heap_cursor *c, struct lladd_rid *rid, struct lladd_record *out,
+                    struct lladd_error *err)
+{
+    if (!c->buffer) {
+        c->size = lladd_page_size(c->db);
+        c->buffer = lladd_alloc(c->db, c->size);
+        if (!c->buffer)
+            return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a cursor");
+    }
+    struct copy copy = {.bytes = c->buffer, .size = c->size};
+    struct home home = {0};
+    for (;;) {
+        int rc = cursor_page(c, err);
+        if (!rc)
+            rc = cursor_home(c, rid, &home, &copy, err);
+        if (!rc && home.tag == STUB) {
+            rc = look(c->db, *rid, &home, &copy, err);
+            if (rc == LLADD_OUT_OF_RANGE)
+                continue; /* deleted since its home was read */
+        }
+        if (rc == LLADD_NOT_FOUND) {
+            c->private_[1] = ((c->private_[1] >> 16) + 1) << 16;
+            c->private_[2] = 0;
+            continue;
+        }
+        if (rc)
+            return rc;
+        rid->size = (uint32_t)copy.len;
+        *out = (struct lladd_record){c->buffer, (uint32_t)copy.len, 0};
+        return 0;
+    }
+}

@@ -1,0 +1,717 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Free space of heaps.
+ *
+ * The inventory pages (page.c) say durably which pages a heap has and roughly how much room
+ * each has. In memory every heap in use has
+ *
+ *   - a pool: pages with room. One insert uses a page at a time: it takes the page out of the pool
+ *     and puts it back. So each thread fills one page after the other, and concurrent inserts use
+ *     different pages.
+ *   - a pass: a walk through the inventory in search of pages with room. It advances when the pool
+ *     has none. The first pass begins when the heap is first used, so opening a database reads
+ *     nothing. A new pass begins only if all passes so far have visited no more entries than
+ *     records were stored, or four times as many if room was freed since the last pass began. So
+ *     the search costs a few entries for each record.
+ *
+ * If neither finds room, the heap grows by an eighth of its pages, 1 to 32, in a nested top action:
+ * other transactions use the pages at once, so they stay even if this transaction rolls back. The
+ * transaction that creates the heap is an exception: if it rolls back, the heap must vanish with
+ * all its pages. No other transaction can see the heap before the commit, so this one grows it with
+ * plain updates. It may roll some of them back to a savepoint; therefore it checks each page of the
+ * pool before using it.
+ *
+ * Threads: heap->grow, one for each heap, protects the pass and is held while the heap grows. The
+ * leaf heaps.mutex protects the table and the pools. */
+#include "operations/heap/heap.h"
+
+#define GROW_MAX 32u
+#define POOL_MAX 64u /* a pool keeps at most so many pages; a pass finds the others again */
+#define ROOM_MIN (SLOT_BYTES + 2 * SLOT_CAP_MIN) /* a page with less is not worth keeping in the
+                                                  * pool */
+
+struct pool_page {
+    lladd_pageno page;
+    uint64_t owner; /* place of its inventory entry */
+    uint32_t room;  /* bytes for records and directory entries, as last seen */
+    uint32_t hint;  /* its hint in the inventory */
+    bool busy;      /* an insert is using it */
+};
+
+struct ll_heap {
+    struct ll_heap *next;
+    lladd_pageno root;
+    const void *creator; /* struct ll_heaps_created of the transaction that creates it, until it
+                          * commits */
+    struct pool_page *pool;
+    uint32_t n_pool, cap_pool;
+    bool gained;             /* room was freed since the pass began */
+    uint64_t placed;         /* records stored */
+    struct lladd_mutex grow; /* protects the following: */
+    bool passing;
+    lladd_pageno at; /* next entry of the pass */
+    uint32_t index;
+    uint64_t seen;     /* entries this pass has visited */
+    uint64_t visited;  /* entries all passes have visited */
+    uint64_t entries;  /* of the heap: counted by the last pass, plus those added since */
+    lladd_pageno last; /* last known inventory page, or LLADD_NO_PAGE */
+};
+
+/* The heaps that one transaction has created. */
+struct ll_heaps_created {
+    struct ll_owner owner;
+    struct ll_operations *ops;
+    struct ll_heap **heaps;
+    size_t n, cap;
+};
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static struct ll_heap **bucket(struct ll_heaps *t, lladd_pageno root)
+{
+    return &t->buckets[(size_t)(root.v * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (t->n_buckets - 1)];
+}
+
+/* Doubles the table. Without memory the chains grow longer, unless there is no table yet. */
+static int spread(struct ll_operations *ops)
+{
+    struct ll_heaps *t = &ops->heaps;
+    size_t n_old = t->n_buckets, n = n_old ? n_old * 2 : 16;
+    struct ll_heap **old = t->buckets, **fresh = lladd_alloc(ops->db, n * sizeof(struct ll_heap *));
+    if (!fresh)
+        return n_old ? 0 : LLADD_NO_MEMORY;
+    for (size_t i = 0; i < n; i++)
+        fresh[i] = NULL;
+    t->buckets = fresh;
+    t->n_buckets = n;
+    for (size_t i = 0; i < n_old; i++) {
+        for (struct ll_heap *h = old[i], *next; h; h = next) {
+            next = h->next;
+            struct ll_heap **to = bucket(t, h->root);
+            h->next = *to;
+            *to = h;
+        }
+    }
+    lladd_free(ops->db, old);
+    return 0;
+}
+
+static struct ll_heap *find(struct ll_heaps *t, lladd_pageno root)
+{
+    struct ll_heap *h = t->n_buckets ? *bucket(t, root) : NULL;
+    while (h && h->root.v != root.v)
+        h = h->next;
+    return h;
+}
+
+/* Resets the heap's state to "not used yet". Under both latches, or before other threads know
+ * it. */
+static void forget(struct ll_heap *h)
+{
+    h->n_pool = 0;
+    h->gained = false;
+    h->placed = 0;
+    h->passing = true;
+    h->at = h->root;
+    h->index = 0;
+    h->seen = h->visited = h->entries = 0;
+    h->last = lladd_page_of(LLADD_NO_PAGE);
+}
+
+/* The heap's state in memory, created if necessary; freed when the handle is closed. */
+static int heap_for(struct ll_operations *ops, lladd_pageno root, struct ll_heap **out)
+{
+    struct ll_heaps *t = &ops->heaps;
+    lladd_mutex_lock(&t->mutex);
+    *out = find(t, root);
+    lladd_mutex_unlock(&t->mutex);
+    if (*out)
+        return 0;
+    struct ll_heap *h = lladd_alloc(ops->db, sizeof *h);
+    if (!h)
+        return LLADD_NO_MEMORY;
+    *h = (struct ll_heap){.root = root};
+    int rc = lladd_mutex_init(&h->grow, LL_OPERATIONS_RANK_HEAP, "heap");
+    if (rc) {
+        lladd_free(ops->db, h);
+        return rc;
+    }
+    forget(h);
+    lladd_mutex_lock(&t->mutex);
+    *out = find(t, root);
+    if (!*out && t->n >= t->n_buckets)
+        rc = spread(ops);
+    if (!*out && !rc) {
+        struct ll_heap **to = bucket(t, root);
+        h->next = *to;
+        *to = *out = h;
+        t->n++;
+    }
+    lladd_mutex_unlock(&t->mutex);
+    if (*out != h) {
+        lladd_mutex_destroy(&h->grow);
+        lladd_free(ops->db, h);
+    }
+    return rc;
+}
+
+int ll_operations__heaps_init(struct ll_operations *ops, struct lladd_error *err)
+{
+    int rc = lladd_mutex_init(&ops->heaps.mutex, LLADD_RANK_LEAF, "heaps");
+    ops->heaps.created = (struct ll_owners){ops->db, &ops->heaps.mutex, NULL};
+    return rc ? lladd_error_set(err, rc, "out of memory") : 0;
+}
+
+void ll_operations__heaps_free(struct ll_operations *ops)
+{
+    struct ll_heaps *t = &ops->heaps;
+    for (size_t i = 0; i < t->n_buckets; i++) {
+        for (struct ll_heap *h = t->buckets[i], *next; h; h = next) {
+            next = h->next;
+            lladd_mutex_destroy(&h->grow);
+            lladd_free(ops->db, h->pool);
+            lladd_free(ops->db, h);
+        }
+    }
+    lladd_free(ops->db, t->buckets);
+    while (t->created.first) { /* by transactions that are still open */
+        struct ll_heaps_created *c = (struct ll_heaps_created *)t->created.first;
+        lladd_free(ops->db, c->heaps);
+        ll_operations__owner_free(&c->owner);
+    }
+    lladd_mutex_destroy(&t->mutex);
+}
+
+/* ---- the transaction that creates a heap ----------------------------------------------------- */
+
+static bool is_creator(struct lladd_txn *txn, struct ll_operations *ops, struct ll_heap *h)
+{
+    const void *made = lladd_joined(txn, &ll_operations__heap_participant);
+    lladd_mutex_lock(&ops->heaps.mutex);
+    bool is = made && h->creator == made;
+    lladd_mutex_unlock(&ops->heaps.mutex);
+    return is;
+}
+
+/* The transaction's list of created heaps, with room for one more. */
+static int created_of(struct lladd_txn *txn, struct ll_operations *ops,
+                      struct ll_heaps_created **out)
+{
+    struct ll_owner *owner;
+    int rc = ll_operations__owner_of(txn, &ll_operations__heap_participant, &ops->heaps.created,
+                                     sizeof(struct ll_heaps_created), "a heap", &owner);
+    if (rc)
+        return rc;
+    struct ll_heaps_created *c = (struct ll_heaps_created *)owner;
+    c->ops = ops;
+    if (c->n == c->cap) {
+        size_t cap = c->cap ? c->cap * 2 : 4;
+        struct ll_heap **p = lladd_resize(ops->db, c->heaps, cap * sizeof *p);
+        if (!p)
+            return LLADD_NO_MEMORY;
+        c->heaps = p;
+        c->cap = cap;
+    }
+    *out = c;
+    return 0;
+}
+
+int ll_operations__heap_reset(struct lladd_txn *txn, lladd_pageno root, bool made)
+{
+    struct ll_operations *ops = ll_operations_of(lladd_txn_db(txn));
+    struct ll_heap *h;
+    struct ll_heaps_created *c = NULL;
+    int rc = heap_for(ops, root, &h);
+    if (!rc && made)
+        rc = created_of(txn, ops, &c);
+    if (rc)
+        return lladd_error_set(lladd_txn_error_out(txn), rc, "out of memory for a heap");
+    lladd_mutex_lock(&h->grow);
+    lladd_mutex_lock(&ops->heaps.mutex);
+    forget(h);
+    if (made) {
+        h->creator = c;
+        c->heaps[c->n++] = h;
+    }
+    lladd_mutex_unlock(&ops->heaps.mutex);
+    lladd_mutex_unlock(&h->grow);
+    return 0;
+}
+
+/* The transaction has ended: its heaps become ordinary. Pages in their pools may have been rolled
+ * back, so the pools are emptied; a pass finds the pages that remain. */
+static void disown(struct ll_heaps_created *c)
+{
+    struct ll_operations *ops = c->ops;
+    lladd_mutex_lock(&ops->heaps.mutex);
+    for (size_t i = 0; i < c->n; i++) {
+        struct ll_heap *h = c->heaps[i];
+        if (h->creator != c)
+            continue; /* rolled back; another transaction has created a heap there */
+        h->creator = NULL;
+        h->n_pool = 0;
+    }
+    c->n = 0;
+    lladd_mutex_unlock(&ops->heaps.mutex);
+}
+
+static void created_logged(void *ctx, void *state, lladd_lsn commit)
+{
+    (void)ctx;
+    (void)commit;
+    disown(state);
+}
+
+static void created_free(struct ll_heaps_created *c)
+{
+    disown(c);
+    lladd_free(c->ops->db, c->heaps);
+    ll_operations__owner_free(&c->owner);
+}
+
+static void created_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
+{
+    (void)ctx;
+    (void)db;
+    (void)commit;
+    created_free(state);
+}
+
+static void created_aborted(void *ctx, void *state, struct lladd_db *db)
+{
+    (void)ctx;
+    (void)db;
+    created_free(state);
+}
+
+const struct lladd_participant ll_operations__heap_participant = {
+    .struct_size = sizeof(struct lladd_participant),
+    .name = "lladd.heaps",
+    .version = 1,
+    .logged = created_logged,
+    .durable = created_durable,
+    .aborted = created_aborted,
+};
+
+/* ---- the pool -------------------------------------------------------------------------------- */
+
+static uint32_t room_for(uint32_t len)
+{
+    return slot_need(len) + SLOT_BYTES;
+}
+
+static struct pool_page *pool_find(struct ll_heap *h, lladd_pageno page)
+{
+    for (uint32_t i = 0; i < h->n_pool; i++)
+        if (h->pool[i].page.v == page.v)
+            return &h->pool[i];
+    return NULL;
+}
+
+/* Takes a page that is not busy and has room for `need` bytes; makes it busy. */
+static bool pool_take(struct ll_operations *ops, struct ll_heap *h, uint32_t need,
+                      struct pool_page *out)
+{
+    bool found = false;
+    lladd_mutex_lock(&ops->heaps.mutex);
+    for (uint32_t i = h->n_pool; i-- > 0 && !found;) {
+        found = !h->pool[i].busy && h->pool[i].room >= need;
+        if (found) {
+            h->pool[i].busy = true;
+            *out = h->pool[i];
+        }
+    }
+    lladd_mutex_unlock(&ops->heaps.mutex);
+    return found;
+}
+
+/* Adds a place to the pool, or reuses that of the page with the least room; a pass finds that page
+ * again. NULL: out of memory. */
+static struct pool_page *pool_add(struct ll_operations *ops, struct ll_heap *h)
+{
+    uint32_t least = h->n_pool;
+    for (uint32_t i = 0; i < h->n_pool && h->n_pool >= POOL_MAX; i++)
+        if (!h->pool[i].busy && (least == h->n_pool || h->pool[i].room < h->pool[least].room))
+            least = i;
+    if (least < h->n_pool) {
+        h->gained = true;
+        return &h->pool[least];
+    }
+    if (h->n_pool == h->cap_pool) {
+        uint32_t cap = h->cap_pool ? h->cap_pool * 2 : 8;
+        struct pool_page *p = lladd_resize(ops->db, h->pool, cap * sizeof *p);
+        if (!p) {
+            h->gained = true;
+            return NULL;
+        }
+        h->pool = p;
+        h->cap_pool = cap;
+    }
+    return &h->pool[h->n_pool++];
+}
+
+/* Makes a page found by a pass or by growing busy. False: another insert is using it. */
+static bool pool_claim(struct ll_operations *ops, struct ll_heap *h, struct pool_page p)
+{
+    lladd_mutex_lock(&ops->heaps.mutex);
+    struct pool_page *there = pool_find(h, p.page);
+    bool free = !there || !there->busy;
+    if (free && !there)
+        there = pool_add(ops, h);
+    if (free && there) {
+        *there = p;
+        there->busy = true;
+    }
+    lladd_mutex_unlock(&ops->heaps.mutex);
+    return free;
+}
+
+/* Puts a page back with the room it has now, or removes it if that is too little. `placed`: number
+ * of records stored. */
+static void pool_put(struct ll_operations *ops, struct ll_heap *h, struct pool_page p,
+                     unsigned placed)
+{
+    lladd_mutex_lock(&ops->heaps.mutex);
+    h->placed += placed;
+    struct pool_page *there = pool_find(h, p.page);
+    if (!there && p.room >= ROOM_MIN)
+        there = pool_add(ops, h);
+    p.busy = false;
+    if (there && p.room >= ROOM_MIN)
+        *there = p;
+    else if (there)
+        *there = h->pool[--h->n_pool];
+    lladd_mutex_unlock(&ops->heaps.mutex);
+}
+
+/* ---- inventory ------------------------------------------------------------------------------- */
+
+static int fix_inventory(struct lladd_db *db, lladd_pageno n, lladd_pageno heap,
+                         struct lladd_page **out, struct lladd_error *err)
+{
+    int rc = ll_operations__fix(db, n, ll_operations__heap_page.name, LLADD_LATCH_SHARED, out, err);
+    if (rc || ll_inventory_heap(lladd_page_view(*out)).v == heap.v)
+        return rc;
+    lladd_unfix(db, *out, LLADD_LATCH_SHARED);
+    return ll_operations__on(err, n,
+                             lladd_error_set(err, LLADD_WRONG_TYPE,
+                                             "page %llu does not belong to heap %llu",
+                                             (unsigned long long)n.v, (unsigned long long)heap.v));
+}
+
+int ll_operations__heap_member(struct lladd_db *db, lladd_pageno heap, lladd_pageno page,
+                               uint64_t owner, struct lladd_error *err)
+{
+    struct lladd_page *inv;
+    uint32_t index = (uint32_t)(owner & UINT16_MAX);
+    int rc = owner >> 16 ? fix_inventory(db, ll_heap_owner_page(owner), heap, &inv, err)
+                         : LLADD_WRONG_TYPE;
+    bool fine = false;
+    if (!rc) {
+        struct lladd_view v = lladd_page_view(inv);
+        fine = index < ll_operations__inventory_count(v) &&
+               ll_operations__inventory_entry(v, index).page.v == page.v;
+        lladd_unfix(db, inv, LLADD_LATCH_SHARED);
+    }
+    if (fine || (rc && rc != LLADD_WRONG_TYPE))
+        return rc;
+    return ll_operations__on(
+        err, page,
+        lladd_error_set(err, LLADD_OUT_OF_RANGE, "page %llu is not in heap %llu",
+                        (unsigned long long)page.v, (unsigned long long)heap.v));
+}
+
+/* A number of free bytes as a hint. */
+static uint32_t hint_of(uint32_t page_size, uint32_t bytes)
+{
+    uint32_t hint = bytes / (page_size / 256);
+    return hint < UINT8_MAX ? hint : UINT8_MAX;
+}
+
+/* May a page with this hint have `need` bytes? Hint 255 has no upper limit. */
+static bool hint_promises(uint32_t page_size, uint32_t hint, uint32_t need)
+{
+    return hint == UINT8_MAX || (hint + 1) * (page_size / 256) > need;
+}
+
+/* Begins a new pass if one is due. Under `grow`. */
+static bool pass_begin(struct ll_operations *ops, struct ll_heap *h)
+{
+    lladd_mutex_lock(&ops->heaps.mutex);
+    h->passing = h->visited <= (h->gained ? 4 * h->placed : h->placed);
+    h->gained = h->gained && !h->passing;
+    lladd_mutex_unlock(&ops->heaps.mutex);
+    h->at = h->root;
+    h->index = 0;
+    h->seen = 0;
+    return h->passing;
+}
+
+/* Advances to the next page that according to its hint has `need` bytes; LLADD_END at the end of
+ * the inventory. */
+static int pass_on(struct ll_operations *ops, struct ll_heap *h, uint32_t need,
+                   struct pool_page *out, struct lladd_error *err)
+{
+    uint64_t pages = 0;
+    while (h->passing) {
+        struct lladd_page *page;
+        if (++pages > lladd_page_count(ops->db)) {
+            h->passing = false;
+            return ll_operations__heap_endless(err, h->root);
+        }
+        int rc = fix_inventory(ops->db, h->at, h->root, &page, err);
+        if (rc)
+            return rc;
+        struct lladd_view v = lladd_page_view(page);
+        uint32_t count = ll_operations__inventory_count(v);
+        bool found = false;
+        for (; h->index < count && !found; h->index++, h->seen++, h->visited++) {
+            struct ll_inventory_entry e = ll_operations__inventory_entry(v, h->index);
+            *out = (struct pool_page){e.page, ll_heap_owner(h->at, h->index), 0, e.hint, true};
+            found = hint_promises(v.size, e.hint, need) && pool_claim(ops, h, *out);
+        }
+        lladd_pageno next = ll_inventory_next(v);
+        lladd_unfix(ops->db, page, LLADD_LATCH_SHARED);
+        if (found)
+            return 0;
+        h->last = h->at;
+        h->at = next;
+        h->index = 0;
+        h->passing = next.v != 0 && h->seen <= lladd_page_count(ops->db);
+    }
+    h->entries = h->seen;
+    return LLADD_END;
+}
+
+/* Continues the present pass, then tries one new pass if one is due. LLADD_END: no page found.
+ * Under `grow`. */
+static int pass(struct ll_operations *ops, struct ll_heap *h, uint32_t need, struct pool_page *out,
+                struct lladd_error *err)
+{
+    int rc = LLADD_END;
+    if (h->passing)
+        rc = pass_on(ops, h, need, out, err);
+    if (rc == LLADD_END && pass_begin(ops, h))
+        rc = pass_on(ops, h, need, out, err);
+    return rc;
+}
+
+int ll_operations__heap_endless(struct lladd_error *err, lladd_pageno heap)
+{
+    return ll_operations__on(err, heap,
+                             lladd_error_set(err, LLADD_CORRUPT_PAGE,
+                                             "the inventory of heap %llu does not end",
+                                             (unsigned long long)heap.v));
+}
+
+/* ---- growing --------------------------------------------------------------------------------- */
+
+/* Finds the last inventory page and its number of entries. */
+static int find_last(struct lladd_db *db, struct ll_heap *h, lladd_pageno from, lladd_pageno *last,
+                     uint32_t *count, struct lladd_error *err)
+{
+    for (uint64_t steps = 0; steps <= lladd_page_count(db); steps++) {
+        struct lladd_page *page;
+        int rc = fix_inventory(db, from, h->root, &page, err);
+        if (rc)
+            return rc;
+        lladd_pageno next = ll_inventory_next(lladd_page_view(page));
+        *count = ll_operations__inventory_count(lladd_page_view(page));
+        lladd_unfix(db, page, LLADD_LATCH_SHARED);
+        *last = from;
+        if (next.v == 0)
+            return 0;
+        from = next;
+    }
+    return ll_operations__heap_endless(err, h->root);
+}
+
+static int add_inventory(struct lladd_txn *txn, struct ll_heap *h, lladd_pageno *last,
+                         uint32_t *count)
+{
+    unsigned char bytes[8];
+    lladd_pageno fresh;
+    int rc = lladd_page_alloc(txn, &fresh);
+    lladd_put64(bytes, h->root.v);
+    if (!rc)
+        rc = lladd_update(txn, LL_OP_HEAP_FORMAT, fresh, bytes, sizeof bytes);
+    lladd_put64(bytes, fresh.v);
+    if (!rc)
+        rc = lladd_update(txn, LL_OP_HEAP_LINK, *last, bytes, sizeof bytes);
+    *last = fresh;
+    *count = 0;
+    return rc;
+}
+
+/* Adds *n pages or fewer: allocates and formats them and adds them to the inventory. */
+static int add_pages(struct lladd_txn *txn, struct ll_heap *h, lladd_pageno *last, uint32_t *n,
+                     struct pool_page *out)
+{
+    struct lladd_db *db = lladd_txn_db(txn);
+    uint32_t count = 0, max = ll_inventory_max(lladd_page_size(db));
+    lladd_pageno first;
+    int rc = find_last(db, h, *last, last, &count, lladd_txn_error_out(txn));
+    if (!rc && count == max)
+        rc = add_inventory(txn, h, last, &count);
+    if (rc)
+        return rc;
+    *n = *n < max - count ? *n : max - count;
+    rc = lladd_extent_alloc(txn, *n, LLADD_EXTENT_PAGED, &first);
+    if (rc == LLADD_NO_SPACE && *n > 1) {
+        *n = 1;
+        rc = lladd_extent_alloc(txn, 1, LLADD_EXTENT_PAGED, &first);
+    }
+    for (uint32_t i = 0; i < *n && !rc; i++) {
+        lladd_pageno page = lladd_page_of(first.v + i);
+        uint64_t owner = ll_heap_owner(*last, count + i);
+        rc = lladd_slotted_format(txn, page, owner);
+        out[i] = (struct pool_page){.page = page,
+                                    .owner = owner,
+                                    .room = lladd_page_size(db) - SLOT_DIR,
+                                    .hint = UINT8_MAX};
+    }
+    struct ll_heap_append a = {first, *n, count};
+    return rc ? rc : lladd_update(txn, LL_OP_HEAP_APPEND, *last, &a, sizeof a);
+}
+
+/* Adds pages to the heap; *out gets the first. Under `grow`. */
+static int grow(struct lladd_txn *txn, struct ll_operations *ops, struct ll_heap *h, bool creator,
+                struct pool_page *out)
+{
+    lladd_pageno last = creator || h->last.v == LLADD_NO_PAGE ? h->root : h->last;
+    uint32_t n = h->entries / 8 < 1          ? 1
+                 : h->entries / 8 > GROW_MAX ? GROW_MAX
+                                             : (uint32_t)h->entries / 8;
+    struct pool_page fresh[GROW_MAX];
+    struct lladd_action action;
+    lladd_savepoint_id before;
+    int rc = creator ? lladd_savepoint(txn, &before) : lladd_nta_begin(txn, &action);
+    if (rc)
+        return rc;
+    rc = add_pages(txn, h, &last, &n, fresh);
+    if (creator) {
+        rc = ll_operations__all_or_nothing(txn, before, rc);
+    } else if (!rc) {
+        rc = lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0);
+    }
+    if (rc && !creator) {
+        struct lladd_error why = *lladd_txn_error(txn);
+        int undone = lladd_nta_abort(txn, &action);
+        if (undone)
+            return undone;
+        *lladd_txn_error_out(txn) = why;
+    }
+    if (rc)
+        return rc;
+    if (!creator)
+        h->last = last;
+    h->entries += n;
+    while (n-- > 1)
+        pool_put(ops, h, fresh[n], 0);
+    *out = fresh[0];
+    out->busy = pool_claim(ops, h, fresh[0]);
+    return 0;
+}
+
+/* ---- placing --------------------------------------------------------------------------------- */
+
+/* A page that may have room: from the pool, from the pass, or a new one. */
+static int candidate(struct lladd_txn *txn, struct ll_operations *ops, struct ll_heap *h,
+                     uint32_t need, struct pool_page *out)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    bool creator = is_creator(txn, ops, h);
+    int rc = LLADD_END;
+    while (pool_take(ops, h, need, out)) {
+        rc = creator ? ll_operations__heap_member(ops->db, h->root, out->page, out->owner, err) : 0;
+        if (!rc)
+            return 0;
+        out->room = 0;
+        pool_put(ops, h, *out, 0);
+        if (rc != LLADD_OUT_OF_RANGE)
+            return rc;
+    }
+    lladd_mutex_lock(&h->grow);
+    rc = LLADD_END;
+    if (!creator)
+        rc = pool_take(ops, h, need, out) ? 0 : pass(ops, h, need, out, err);
+    if (rc == LLADD_END)
+        rc = grow(txn, ops, h, creator, out);
+    lladd_mutex_unlock(&h->grow);
+    return rc;
+}
+
+/* The page was full. If it has ghosts or slack that may become free, later passes shall look again;
+ * otherwise corrects its hint. */
+static int disappointed(struct lladd_txn *txn, struct ll_operations *ops, struct ll_heap *h,
+                        const struct pool_page *p, uint32_t need, const struct ll_slotted_state *s)
+{
+    uint32_t page_size = lladd_page_size(ops->db);
+    struct ll_heap_hint a = {(uint32_t)(p->owner & UINT16_MAX),
+                             hint_of(page_size, s->free + s->idle)};
+    if (s->free + s->idle >= need) {
+        lladd_mutex_lock(&ops->heaps.mutex);
+        h->gained = true;
+        lladd_mutex_unlock(&ops->heaps.mutex);
+        return 0;
+    }
+    if (a.hint >= p->hint)
+        return 0;
+    int rc = lladd_update(txn, LL_OP_HEAP_HINT, ll_heap_owner_page(p->owner), &a, sizeof a);
+    return rc == LLADD_NOT_FOUND ? 0 : rc;
+}
+
+int ll_operations__heap_place(struct lladd_txn *txn, lladd_pageno heap, struct ll_slotted_alloc *a,
+                              struct lladd_rid *out)
+{
+    struct ll_operations *ops = ll_operations_of(lladd_txn_db(txn));
+    struct ll_heap *h;
+    uint32_t need = room_for(a->len);
+    int rc = heap_for(ops, heap, &h);
+    if (rc)
+        return lladd_error_set(lladd_txn_error_out(txn), rc, "out of memory for a heap");
+    struct pool_page p;
+    for (;;) {
+        rc = candidate(txn, ops, h, need, &p);
+        if (rc)
+            return rc;
+        rc = ll_operations__record_store(txn, p.page, a);
+        p.room = rc && rc != LLADD_PAGE_FULL ? 0 : a->state.free;
+        pool_put(ops, h, p, rc == 0);
+        if (!rc)
+            break;
+        if (rc == LLADD_PAGE_FULL)
+            rc = disappointed(txn, ops, h, &p, need, &a->state);
+        if (rc)
+            return rc;
+    }
+    *out = (struct lladd_rid){p.page, a->slot, a->len};
+    return 0;
+}
+
+int ll_operations__heap_gained(struct lladd_txn *txn, lladd_pageno heap,
+                               const struct ll_slotted_state *s)
+{
+    struct ll_operations *ops = ll_operations_of(lladd_txn_db(txn));
+    uint32_t page_size = lladd_page_size(ops->db), now = hint_of(page_size, s->free + s->idle);
+    struct ll_heap_hint a = {(uint32_t)(s->owner & UINT16_MAX), now};
+    struct lladd_page *page;
+    uint32_t hint = now;
+    int rc =
+        fix_inventory(ops->db, ll_heap_owner_page(s->owner), heap, &page, lladd_txn_error_out(txn));
+    if (rc)
+        return rc;
+    if (a.index < ll_operations__inventory_count(lladd_page_view(page)))
+        hint = ll_operations__inventory_entry(lladd_page_view(page), a.index).hint;
+    lladd_unfix(ops->db, page, LLADD_LATCH_SHARED);
+    struct ll_heap *h;
+    rc = heap_for(ops, heap, &h);
+    if (rc)
+        return lladd_error_set(lladd_txn_error_out(txn), rc, "out of memory for a heap");
+    lladd_mutex_lock(&ops->heaps.mutex);
+    h->gained = true;
+    lladd_mutex_unlock(&ops->heaps.mutex);
+    if (now < hint + 32 || hint == UINT8_MAX)
+        return 0; /* only a gain of an eighth of a page is worth a log record */
+    rc = lladd_update(txn, LL_OP_HEAP_HINT, ll_heap_owner_page(s->owner), &a, sizeof a);
+    return rc == LLADD_NOT_FOUND ? 0 : rc;
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LL_OPERATIONS_LIST_H
+#define LL_OPERATIONS_LIST_H
+/* Shared by the files of lists: root pages and items on disk (page.c), lists in memory
+ * (memory.c). */
+#include "operations/operations_private.h"
+
+#include <lladd/list.h>
+
+/* Operations by their index in ll_operations__list_extension. */
+enum ll_list_op {
+    LL_LIST_FORMAT,
+    LL_LIST_ENDS,
+    LL_LIST_HEAPS,
+    LL_LIST_LINK,
+    LL_LIST_MARK,
+    LL_LIST_INSERT,
+    LL_LIST_OPS
+};
+
+extern const struct lladd_op ll_operations__list_format;
+extern const struct lladd_op ll_operations__list_ends;
+extern const struct lladd_op ll_operations__list_heaps;
+extern const struct lladd_op ll_operations__list_link;
+extern const struct lladd_op ll_operations__list_mark;
+extern const struct lladd_op ll_operations__list_insert;
+extern const struct lladd_page_type ll_operations__list_page;
+extern const struct lladd_participant ll_operations__list_participant;
+extern const struct lladd_extension ll_operations__list_extension;
+
+
+/* The state of an open database. */
+struct ll_lists {
+    struct lladd_db *db;
+    uint32_t first_op;        /* atomic; id of the first operation, 0: not looked up yet */
+    struct lladd_mutex mutex; /* a leaf; protects the following members */
+    struct lladd_list *first;
+    struct ll_owners changers;
+};
+
+static inline struct ll_lists *ll_lists_of(struct lladd_db *db)
+{
+    return lladd_state(db, &ll_operations__list_extension);
+}
+
+/* ---- links ----------------------------------------------------------------------------------- */
+
+/* A link is an item's id: page, slot, and `turn`, a number that distinguishes successive items in
+ * one slot. struct lladd_item has slot and turn in one word. */
+#define LINK_BYTES 10u
+#define LINK_SLOT(item) ((item).slot & UINT16_MAX)
+#define LINK_TURN(item) ((item).slot >> 16)
+
+static inline bool ll_list_none(struct lladd_item i)
+{
+    return i.page.v == UINT64_MAX;
+}
+static inline bool ll_list_same(struct lladd_item a, struct lladd_item b)
+{
+    return a.page.v == b.page.v && a.slot == b.slot;
+}
+/* Page 0 has no items; in a link it means "no item". */
+static inline void ll_list_put(unsigned char *p, struct lladd_item i)
+{
+    lladd_put48(p, ll_list_none(i) ? 0 : i.page.v);
+    lladd_put32(p + 6, ll_list_none(i) ? 0 : i.slot);
+}
+static inline struct lladd_item ll_list_item(const unsigned char *p)
+{
+    struct lladd_item i = {lladd_page_of(lladd_get48(p)), lladd_get32(p + 6)};
+    return i.page.v ? i : LLADD_ITEM_NONE;
+}
+
+/* ---- items: records of a heap ---------------------------------------------------------------- */
+
+#define ITEM_PREV 0u
+#define ITEM_NEXT LINK_BYTES
+#define ITEM_TURN (2u * LINK_BYTES)
+#define ITEM_GONE (2u * LINK_BYTES + 2u) /* u8: removed */
+#define ITEM_BYTES (2u * LINK_BYTES + 3u)
+
+/* ---- the root page --------------------------------------------------------------------------- */
+
+#define LIST_FIRST LLADD_PAGE_HEADER
+#define LIST_LAST (LIST_FIRST + LINK_BYTES)
+#define LIST_HEAPS (LIST_LAST + LINK_BYTES) /* u16: number of heaps */
+#define LIST_HEAP (LIST_HEAPS + 4u)         /* u64 each */
+#define LIST_HEAPS_MAX 500u
+
+struct ll_list_ends {
+    struct lladd_item first, last;
+};
+/* Argument of `link`: sets one of an item's two links to `to`. */
+struct ll_list_link {
+    struct lladd_item item, to;
+    uint32_t which; /* ITEM_PREV, ITEM_NEXT */
+};
+/* Argument of `mark`. LLADD_NOT_FOUND: the page has no item with this slot and turn. */
+struct ll_list_mark {
+    struct lladd_item item;
+    bool gone;
+};
+/* Argument of `heaps`. */
+struct ll_list_heaps {
+    const uint64_t *heap;
+    uint32_t n;
+};
+
+static inline struct ll_list_ends ll_list_ends_of(const unsigned char *root)
+{
+    struct ll_list_ends e = {ll_list_item(root + LIST_FIRST), ll_list_item(root + LIST_LAST)};
+    return e;
+}
+
+/* Finds the item's record on the page. False: the slot is empty or belongs to another item now. */
+bool ll_operations__list_find(struct lladd_view, struct lladd_item, struct lladd_record *);
+
+/* ---- in memory: memory.c ---------------------------------------------------------------- */
+
+/* One for each root page in use; all handles on that page share it. */
+struct lladd_list {
+    struct ll_lists *lists;
+    struct lladd_list *next;
+    lladd_pageno root;
+    uint32_t refs;             /* handles and transactions; under lists->mutex */
+    uint32_t turns;            /* atomic */
+    const void *alone;         /* changer of the transaction that has the list alone; under
+                                * lists->mutex */
+    struct lladd_mutex change; /* held while links change */
+};
+
+/* Returns the list of a root page and takes a reference; list_drop releases it. */
+int ll_operations__list_take(struct ll_lists *, lladd_pageno root, struct lladd_list **out,
+                             struct lladd_error *);
+void ll_operations__list_drop(struct ll_lists *, struct lladd_list *);
+bool ll_operations__list_is_alone(struct lladd_txn *, struct lladd_list *);
+/* From now on the transaction has the list alone, until it ends. */
+int ll_operations__list_stay_alone(struct lladd_txn *, struct ll_lists *, lladd_pageno root);
+
+lladd_op_id ll_operations__list_id(struct ll_lists *, enum ll_list_op);
+
+/* ---- reading: walk.c -------------------------------------------------------------------- */
+
+/* An item as stored on its page. */
+struct ll_list_look {
+    struct lladd_item prev, next;
+    bool gone;
+    uint64_t owner; /* owner word of its page */
+    size_t len;
+};
+
+/* Buffer for an item's bytes; NULL: none are copied. */
+struct ll_list_copy {
+    void *buf;
+    size_t size;
+    /* nullable; tested on items that are not removed */
+    bool (*is)(void *ctx, struct lladd_span item);
+    void *ctx;
+    bool yes;
+};
+
+int ll_operations__list_no_item(struct lladd_error *, struct lladd_item);
+int ll_operations__list_broken(struct lladd_error *, const struct lladd_list *, struct lladd_item);
+/* Fixes the root page of a list that exists. */
+int ll_operations__list_root(struct lladd_db *, lladd_pageno root, struct lladd_page **out,
+                             struct lladd_error *);
+static inline uint32_t ll_list_heaps_on(const unsigned char *root)
+{
+    uint32_t n = lladd_get16(root + LIST_HEAPS);
+    return n < LIST_HEAPS_MAX ? n : LIST_HEAPS_MAX;
+}
+
+static inline uint64_t ll_list_heap_at(const unsigned char *root, uint32_t i)
+{
+    return lladd_get64(root + LIST_HEAP + 8 * (size_t)i);
+}
+
+/* The ends, and the heap for new items; LLADD_NO_PAGE if the list has no heap. */
+int ll_operations__list_look_root(struct lladd_db *, lladd_pageno root, struct ll_list_ends *,
+                                  lladd_pageno *heap, struct lladd_error *);
+/* LLADD_NOT_FOUND if the item no longer exists. */
+int ll_operations__list_look_item(struct lladd_db *, struct lladd_item, struct ll_list_look *,
+                                  struct ll_list_copy *, struct lladd_error *);
+/* For an item passed by a caller: LLADD_OUT_OF_RANGE if it is not one of this list's. */
+int ll_operations__list_look_own(const struct lladd_list *, struct lladd_item,
+                                 struct ll_list_look *, struct ll_list_copy *,
+                                 struct lladd_error *);
+/* The heap of a page with this owner word. */
+int ll_operations__list_heap_of(struct lladd_db *, uint64_t owner, lladd_pageno *heap,
+                                struct lladd_error *);
+
+/* Undo of an insertion: marks the item removed, unless it is gone already. */
+int ll_operations__list_take_back(struct lladd_txn *, struct lladd_item);
+
+#endif

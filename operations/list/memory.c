@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Lists in memory, one for each root page that is open or that a transaction has alone; and the
+ * extension. See list.c. */
+#include "operations/list/list.h"
+
+#define TRY(call) \
+    do { \
+        int try_rc = (call); \
+        if (try_rc) \
+            return try_rc; \
+    } while (0)
+
+/* A transaction that has some lists alone. */
+struct ll_list_changer {
+    struct ll_owner owner;
+    struct ll_lists *lists;
+    struct lladd_list **list;
+    size_t n, cap;
+};
+
+/* ---- lists in memory ------------------------------------------------------------------------- */
+
+void ll_operations__list_drop(struct ll_lists *ls, struct lladd_list *l)
+{
+    lladd_mutex_lock(&ls->mutex);
+    bool last = --l->refs == 0;
+    for (struct lladd_list **at = &ls->first; last && *at; at = &(*at)->next) {
+        if (*at == l) {
+            *at = l->next;
+            break;
+        }
+    }
+    lladd_mutex_unlock(&ls->mutex);
+    if (last) {
+        lladd_mutex_destroy(&l->change);
+        lladd_free(ls->db, l);
+    }
+}
+
+int ll_operations__list_take(struct ll_lists *ls, lladd_pageno root, struct lladd_list **out,
+                             struct lladd_error *err)
+{
+    struct lladd_list *fresh = lladd_alloc(ls->db, sizeof *fresh), *l;
+    if (!fresh)
+        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a list");
+    *fresh = (struct lladd_list){.lists = ls, .root = root, .refs = 1};
+    int rc = lladd_mutex_init(&fresh->change, LL_OPERATIONS_RANK_LIST, "list");
+    if (rc) {
+        lladd_free(ls->db, fresh);
+        return lladd_error_set(err, rc, "out of memory for a list");
+    }
+    lladd_mutex_lock(&ls->mutex);
+    for (l = ls->first; l && l->root.v != root.v; l = l->next) {
+    }
+    if (l) {
+        l->refs++;
+    } else {
+        fresh->next = ls->first;
+        ls->first = fresh;
+    }
+    lladd_mutex_unlock(&ls->mutex);
+    if (l) {
+        lladd_mutex_destroy(&fresh->change);
+        lladd_free(ls->db, fresh);
+    }
+    *out = l ? l : fresh;
+    return 0;
+}
+
+/* ---- the transaction that has a list alone --------------------------------------------------- */
+
+static void changer_free(struct ll_list_changer *c)
+{
+    struct ll_lists *ls = c->lists;
+    for (size_t i = 0; i < c->n; i++) {
+        lladd_mutex_lock(&ls->mutex);
+        if (c->list[i]->alone == c)
+            c->list[i]->alone = NULL;
+        lladd_mutex_unlock(&ls->mutex);
+        ll_operations__list_drop(ls, c->list[i]);
+    }
+    lladd_free(ls->db, c->list);
+    ll_operations__owner_free(&c->owner);
+}
+
+/* The commit record has its LSN: a transaction that changes the list from now on logs after it. */
+static void changer_logged(void *ctx, void *state, lladd_lsn commit)
+{
+    struct ll_list_changer *c = state;
+    (void)ctx;
+    (void)commit;
+    lladd_mutex_lock(&c->lists->mutex);
+    for (size_t i = 0; i < c->n; i++)
+        if (c->list[i]->alone == c)
+            c->list[i]->alone = NULL;
+    lladd_mutex_unlock(&c->lists->mutex);
+}
+
+static void changer_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
+{
+    (void)ctx;
+    (void)db;
+    (void)commit;
+    changer_free(state);
+}
+
+static void changer_aborted(void *ctx, void *state, struct lladd_db *db)
+{
+    (void)ctx;
+    (void)db;
+    changer_free(state);
+}
+
+const struct lladd_participant ll_operations__list_participant = {
+    .struct_size = sizeof(struct lladd_participant),
+    .name = "lladd.lists",
+    .version = 1,
+    .logged = changer_logged,
+    .durable = changer_durable,
+    .aborted = changer_aborted,
+};
+
+static int changer_of(struct lladd_txn *txn, struct ll_lists *ls, struct ll_list_changer **out)
+{
+    struct ll_owner *owner;
+    TRY(ll_operations__owner_of(txn, &ll_operations__list_participant, &ls->changers,
+                                sizeof(struct ll_list_changer), "a list", &owner));
+    struct ll_list_changer *c = (struct ll_list_changer *)owner;
+    c->lists = ls;
+    if (c->n == c->cap) {
+        size_t cap = c->cap ? c->cap * 2 : 4;
+        struct lladd_list **p = lladd_resize(ls->db, c->list, cap * sizeof *p);
+        if (!p)
+            return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
+                                   "out of memory for a list");
+        c->list = p;
+        c->cap = cap;
+    }
+    *out = c;
+    return 0;
+}
+
+bool ll_operations__list_is_alone(struct lladd_txn *txn, struct lladd_list *l)
+{
+    const void *c = lladd_joined(txn, &ll_operations__list_participant);
+    lladd_mutex_lock(&l->lists->mutex);
+    bool is = c && l->alone == c;
+    lladd_mutex_unlock(&l->lists->mutex);
+    return is;
+}
+
+int ll_operations__list_stay_alone(struct lladd_txn *txn, struct ll_lists *ls, lladd_pageno root)
+{
+    struct ll_list_changer *c = NULL;
+    struct lladd_list *l = NULL;
+    TRY(changer_of(txn, ls, &c));
+    TRY(ll_operations__list_take(ls, root, &l, lladd_txn_error_out(txn)));
+    lladd_mutex_lock(&ls->mutex);
+    bool was = l->alone == c;
+    l->alone = c;
+    lladd_mutex_unlock(&ls->mutex);
+    if (was)
+        ll_operations__list_drop(ls, l);
+    else
+        c->list[c->n++] = l;
+    return 0;
+}
+
+/* ---- open and close -------------------------------------------------------------------------- */
+
+static const struct lladd_op *const ops[] = {
+    [LL_LIST_FORMAT] = &ll_operations__list_format,
+    [LL_LIST_ENDS] = &ll_operations__list_ends,
+    [LL_LIST_HEAPS] = &ll_operations__list_heaps,
+    [LL_LIST_LINK] = &ll_operations__list_link,
+    [LL_LIST_MARK] = &ll_operations__list_mark,
+    [LL_LIST_INSERT] = &ll_operations__list_insert,
+    [LL_LIST_OPS] = NULL,
+};
+static const struct lladd_page_type *const page_types[] = {&ll_operations__list_page, NULL};
+static const struct lladd_participant *const participants[] = {&ll_operations__list_participant,
+                                                               NULL};
+
+/* Looked up when first needed, because most databases have no lists. */
+lladd_op_id ll_operations__list_id(struct ll_lists *ls, enum ll_list_op op)
+{
+    lladd_op_id first = lladd_atomic_load32(&ls->first_op);
+    if (first == 0) {
+        if (lladd_op_lookup(ls->db, ops[0]->name, ops[0]->version, &first))
+            return LLADD_NO_OP;
+        lladd_atomic_store32(&ls->first_op, first);
+    }
+    return first + (lladd_op_id)op;
+}
+
+static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_error *err)
+{
+    (void)ctx;
+    struct ll_lists *ls = lladd_alloc(db, sizeof *ls);
+    if (!ls)
+        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
+    *ls = (struct ll_lists){.db = db, .changers = {db, &ls->mutex, NULL}};
+    int rc = lladd_mutex_init(&ls->mutex, LLADD_RANK_LEAF, "lists");
+    if (rc) {
+        lladd_free(db, ls);
+        return lladd_error_set(err, rc, "out of memory");
+    }
+    *state = ls;
+    return 0;
+}
+
+static void detach(void *ctx, struct lladd_db *db, void *state)
+{
+    (void)ctx;
+    struct ll_lists *ls = state;
+    while (ls->changers.first) /* transactions that are still open */
+        changer_free((struct ll_list_changer *)ls->changers.first);
+    while (ls->first)
+        ll_operations__list_drop(ls, ls->first);
+    lladd_mutex_destroy(&ls->mutex);
+    lladd_free(db, ls);
+}
+
+const struct lladd_extension ll_operations__list_extension = {
+    .struct_size = sizeof(struct lladd_extension),
+    .name = "lladd.list",
+    .version = 1,
+    .ops = ops,
+    .page_types = page_types,
+    .participants = participants,
+    .attach = attach,
+    .detach = detach,
+};

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Slotted pages, the calls: they purge, take holds, and cut long records into pieces.
+ *
+ * The common case is one lladd_update. If that is not enough, the operation returns:
+ *
+ *   LLADD_BUSY, wants_hold   The record shrinks: take a hold on its bytes for undo, try again.
+ *   LLADD_PAGE_FULL, idle    There are ghosts and slack: latch the page, purge those without a
+ *                            hold, try again. The latch is kept between the check for holds and
+ *                            the purge, so that no transaction can come to need the slack.
+ *
+ * On pages of more than 4 KiB a record may take several log records. The record belongs to the
+ * transaction, so other transactions do not depend on its state between two of them. If a step
+ * fails, the call rolls back to a savepoint and has changed nothing (API-1). */
+#include "operations/records/slotted.h"
+
+#include <string.h>
+
+/* ---- holds ----------------------------------------------------------------------------------- */
+
+static struct ll_hold_owner *owner_new(struct ll_operations *ops)
+{
+    struct ll_hold_owner *o = lladd_alloc(ops->db, sizeof *o);
+    if (o)
+        ll_operations__hold_begin(&ops->records, o);
+    return o;
+}
+
+static void owner_free(struct ll_hold_owner *o)
+{
+    struct lladd_db *db = o->holds->db;
+    ll_operations__hold_end(o);
+    lladd_free(db, o);
+}
+
+int ll_operations__records_owner(struct lladd_txn *txn, struct ll_hold_owner **out)
+{
+    struct ll_hold_owner *o = lladd_joined(txn, &ll_operations__records_participant);
+    int rc = 0;
+    if (!o) {
+        o = owner_new(ll_operations_of(lladd_txn_db(txn)));
+        if (!o)
+            return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
+                                   "out of memory for a transaction's records");
+        rc = lladd_join(txn, &ll_operations__records_participant, o);
+        if (rc)
+            owner_free(o);
+    }
+    *out = o;
+    return rc;
+}
+
+int ll_operations__hold_record(struct lladd_txn *txn, lladd_pageno page, uint32_t slot)
+{
+    struct ll_hold_owner *o = NULL;
+    int rc = ll_operations__records_owner(txn, &o);
+    if (!rc && (rc = ll_operations__hold(o, page, slot, 1)) != 0)
+        rc = lladd_error_set(lladd_txn_error_out(txn), rc,
+                             "out of memory for a transaction's records");
+    return rc;
+}
+
+static int records_prepare(void *ctx, void *state, struct lladd_txn *txn, struct lladd_sink *sink)
+{
+    (void)ctx;
+    (void)txn;
+    return ll_operations__hold_write(state, sink);
+}
+
+static int records_in_doubt(void *ctx, struct lladd_txn *txn, struct lladd_span blob)
+{
+    (void)ctx;
+    struct ll_hold_owner *o = NULL;
+    int rc = ll_operations__records_owner(txn, &o);
+    return rc ? rc : ll_operations__hold_restore(o, blob, lladd_txn_error_out(txn));
+}
+
+static void records_logged(void *ctx, void *state, lladd_lsn commit)
+{
+    (void)ctx;
+    (void)commit;
+    ll_operations__hold_release(state);
+}
+
+static void records_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
+{
+    (void)ctx;
+    (void)db;
+    (void)commit;
+    owner_free(state);
+}
+
+static void records_aborted(void *ctx, void *state, struct lladd_db *db)
+{
+    (void)ctx;
+    (void)db;
+    owner_free(state);
+}
+
+const struct lladd_participant ll_operations__records_participant = {
+    .struct_size = sizeof(struct lladd_participant),
+    .name = "lladd.records",
+    .version = 1,
+    .prepare = records_prepare,
+    .in_doubt = records_in_doubt,
+    .logged = records_logged,
+    .durable = records_durable,
+    .aborted = records_aborted,
+};
+
+/* ---- purging --------------------------------------------------------------------------------- */
+
+/* Bytes that a purge of the slot would free; 0 if it may not be purged. */
+static uint32_t gain_of(struct ll_operations *ops, struct lladd_view v, uint32_t s, uint32_t *chunk,
+                        uint64_t held[LL_HOLD_WORDS])
+{
+    struct slot e = slot_get(v.bytes, s);
+    uint32_t gain = e.at == 0 ? 0 : e.ghost ? e.cap : e.cap - slot_need(e.len);
+    if (gain == 0)
+        return 0;
+    if (*chunk != s / LL_HOLD_CHUNK) {
+        *chunk = s / LL_HOLD_CHUNK;
+        ll_operations__held(&ops->records, v.number, *chunk, NULL, held);
+    }
+    return held[s % LL_HOLD_CHUNK / 64] >> s % 64 & 1 ? 0 : gain;
+}
+
+/* Purges ghosts and slack that no transaction holds, as much as one log record names, if that gives
+ * `want` bytes in total. LLADD_PAGE_FULL if not. */
+static int purge(struct lladd_txn *txn, struct lladd_page *page, uint32_t want)
+{
+    struct ll_operations *ops = ll_operations_of(lladd_txn_db(txn));
+    struct lladd_view v = lladd_page_view(page);
+    uint64_t held[LL_HOLD_WORDS];
+    unsigned char list[2 * LL_SLOTTED_PURGE_MAX];
+    uint32_t chunk = UINT32_MAX, sum = 0;
+    size_t n = 0;
+    if (ll_operations__recovering(ops) || !ll_operations__slotted_fine(v))
+        return LLADD_PAGE_FULL;
+    for (uint32_t s = 0; s < slotted_get(v.bytes, SLOTTED_SLOTS); s++) {
+        uint32_t gain = gain_of(ops, v, s, &chunk, held);
+        if (gain && n < LL_SLOTTED_PURGE_MAX)
+            lladd_put16(list + 2 * n++, (uint16_t)s);
+        sum += gain;
+    }
+    /* Purging a ghost may also save a directory entry for the new record. */
+    if (n == 0 || sum + SLOT_BYTES < want)
+        return LLADD_PAGE_FULL;
+    return lladd_update_page(txn, LL_OP_SLOTTED_PURGE, page, list, 2 * n);
+}
+
+static int purge_unlatched(struct lladd_txn *txn, lladd_pageno n, uint32_t want)
+{
+    struct lladd_db *db = lladd_txn_db(txn);
+    struct lladd_page *page;
+    int rc = lladd_log_credit(txn, LL_OP_SLOTTED_PURGE, 1);
+    if (!rc)
+        rc = ll_operations__fix(db, n, ll_operations__slotted_page.name, LLADD_LATCH_EXCLUSIVE,
+                                &page, lladd_txn_error_out(txn));
+    if (!rc) {
+        rc = purge(txn, page, want);
+        lladd_unfix(db, page, LLADD_LATCH_EXCLUSIVE);
+    }
+    int rest = lladd_log_credit(txn, LL_OP_SLOTTED_PURGE, 0);
+    return rc ? rc : rest;
+}
+
+int lladd_slotted_credit(struct lladd_txn *txn, unsigned count)
+{
+    LLADD_USE(txn);
+    /* Each operation gets its own count and memory. Log space for the longest operation is enough
+     * for all. A purge may precede each set. */
+    static const lladd_op_id ops[] = {LL_OP_SLOTTED_ALLOC, LL_OP_SLOTTED_FREE, LL_OP_SLOTTED_PURGE};
+    struct ll_hold_owner *owner;
+    int rc = ll_operations__records_owner(txn, &owner);
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0] && !rc; i++)
+        rc = lladd_log_credit(txn, ops[i], 1);
+    return rc ? rc : lladd_log_credit(txn, LL_OP_SLOTTED_SET, 2 * count);
+}
+
+/* ---- the steps, on a page held or not -------------------------------------------------------- */
+
+static int alloc_step(struct lladd_txn *txn, lladd_pageno page, struct lladd_page *held,
+                      struct ll_slotted_alloc *a)
+{
+    for (;;) {
+        int rc = ll_operations__update(txn, LL_OP_SLOTTED_ALLOC, page, held, a, sizeof *a);
+        if (rc != LLADD_PAGE_FULL || a->state.idle == 0)
+            return rc;
+        rc = held ? purge(txn, held, a->short_of) : purge_unlatched(txn, page, a->short_of);
+        if (rc)
+            return rc;
+    }
+}
+
+static int set_step(struct lladd_txn *txn, lladd_pageno page, struct lladd_page *held,
+                    struct ll_slotted_set *a)
+{
+    for (;;) {
+        a->owner = lladd_joined(txn, &ll_operations__records_participant);
+        a->wants_hold = false;
+        a->state.idle = 0;
+        int rc = ll_operations__update(txn, LL_OP_SLOTTED_SET, page, held, a, sizeof *a);
+        if (rc == LLADD_BUSY && a->wants_hold)
+            rc = ll_operations__hold_record(txn, page, a->slot);
+        else if (rc == LLADD_PAGE_FULL && a->state.idle)
+            rc = held ? purge(txn, held, a->short_of) : purge_unlatched(txn, page, a->short_of);
+        else
+            return rc;
+        if (rc)
+            return rc;
+    }
+}
+
+static int free_step(struct lladd_txn *txn, lladd_pageno page, struct lladd_page *held,
+                     struct ll_slotted_free *a)
+{
+    int rc = a->slot < UINT16_MAX ? ll_operations__hold_record(txn, page, a->slot) : 0;
+    return rc ? rc : ll_operations__update(txn, LL_OP_SLOTTED_FREE, page, held, a, sizeof *a);
+}
+
+int ll_operations__record_drop(struct lladd_txn *txn, lladd_pageno page, struct ll_slotted_free *a)
+{
+    return free_step(txn, page, NULL, a);
+}
+
+/* ---- several steps, or none ------------------------------------------------------------------ */
+
+/* Overwrites bytes [at, at + len) of a record, piece by piece. */
+static int overwrite(struct lladd_txn *txn, struct lladd_rid rid, const unsigned char *bytes,
+                     uint32_t at, uint32_t len)
+{
+    int rc = 0;
+    for (uint32_t done = 0; done < len && !rc;) {
+        uint32_t n = len - done < LLADD_SLOTTED_PIECE ? len - done : LLADD_SLOTTED_PIECE;
+        struct ll_slotted_set a = {.bytes = bytes + done,
+                                   .slot = rid.slot,
+                                   .from = at + done,
+                                   .cut = n,
+                                   .len = n,
+                                   .new_tag = SLOT_NONE};
+        rc = set_step(txn, rid.page, NULL, &a);
+        done += n;
+    }
+    return rc;
+}
+
+/* Changes a record's length from `from` to `to` bytes, at its end. Added bytes are taken from
+ * `bytes` (the new contents), or are zeros if that is NULL. */
+static int lengthen(struct lladd_txn *txn, struct lladd_rid rid, const unsigned char *bytes,
+                    uint32_t from, uint32_t to)
+{
+    int rc = 0;
+    while (from != to && !rc) {
+        bool up = from < to;
+        uint32_t gap = up ? to - from : from - to;
+        uint32_t n = gap < LLADD_SLOTTED_PIECE ? gap : LLADD_SLOTTED_PIECE;
+        struct ll_slotted_set a = {.bytes = up && bytes ? bytes + from : NULL,
+                                   .slot = rid.slot,
+                                   .from = up ? from : from - n,
+                                   .cut = up ? 0 : n,
+                                   .len = up ? n : 0,
+                                   .new_tag = SLOT_NONE};
+        rc = set_step(txn, rid.page, NULL, &a);
+        from = up ? from + n : from - n;
+    }
+    return rc;
+}
+
+/* Sets a record in pieces. bytes NULL: only the length changes. */
+static int set_long(struct lladd_txn *txn, struct lladd_rid rid, const unsigned char *bytes,
+                    uint32_t len, unsigned tag)
+{
+    lladd_savepoint_id before;
+    size_t had;
+    int rc =
+        lladd_slotted_read(lladd_txn_db(txn), rid, NULL, 0, &had, NULL, lladd_txn_error_out(txn));
+    if (!rc)
+        rc = lladd_savepoint(txn, &before);
+    if (rc)
+        return rc;
+    rc = lengthen(txn, rid, bytes, (uint32_t)had, len); /* first the step that may find no room */
+    if (!rc && bytes)
+        rc = overwrite(txn, rid, bytes, 0, (uint32_t)had < len ? (uint32_t)had : len);
+    if (!rc && tag != SLOT_NONE) {
+        struct ll_slotted_set a = {.slot = rid.slot, .new_tag = tag};
+        rc = set_step(txn, rid.page, NULL, &a);
+    }
+    return ll_operations__all_or_nothing(txn, before, rc);
+}
+
+static int alloc_long(struct lladd_txn *txn, lladd_pageno page, struct ll_slotted_alloc *a)
+{
+    lladd_savepoint_id before;
+    int rc = lladd_savepoint(txn, &before);
+    if (rc)
+        return rc;
+    rc = alloc_step(txn, page, NULL, a);
+    if (!rc)
+        rc = overwrite(txn, (struct lladd_rid){page, a->slot, a->len},
+                       a->bytes + LLADD_SLOTTED_PIECE, LLADD_SLOTTED_PIECE,
+                       a->len - LLADD_SLOTTED_PIECE);
+    return ll_operations__all_or_nothing(txn, before, rc);
+}
+
+int ll_operations__record_store(struct lladd_txn *txn, lladd_pageno page,
+                                struct ll_slotted_alloc *a)
+{
+    return a->len <= LLADD_SLOTTED_PIECE || !a->bytes ? alloc_step(txn, page, NULL, a)
+                                                      : alloc_long(txn, page, a);
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static int check_record(struct lladd_txn *txn, size_t len, unsigned tag)
+{
+    struct lladd_error *err = lladd_txn_error_out(txn);
+    uint32_t max = lladd_slotted_max(lladd_page_size(lladd_txn_db(txn)));
+    if (len > max)
+        return lladd_error_set(err, LLADD_TOO_LARGE, "a record of %zu bytes: a page takes %u", len,
+                               max);
+    if (tag >= SLOT_ALIGN)
+        return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a record's tag is below %u", SLOT_ALIGN);
+    return 0;
+}
+
+static int check_held(struct lladd_txn *txn, size_t len, unsigned tag)
+{
+    int rc = check_record(txn, len, tag);
+    if (rc || len <= LLADD_SLOTTED_PIECE)
+        return rc;
+    return lladd_error_set(lladd_txn_error_out(txn), LLADD_TOO_LARGE,
+                           "a record of %zu bytes on a held page: at most %u", len,
+                           LLADD_SLOTTED_PIECE);
+}
+
+int lladd_slotted_alloc(struct lladd_txn *txn, lladd_pageno page, const void *bytes, size_t len,
+                        unsigned tag, struct lladd_rid *out)
+{
+    LLADD_USE(txn);
+    struct ll_slotted_alloc a = {.bytes = bytes, .len = (uint32_t)len, .tag = tag};
+    int rc = check_record(txn, len, tag);
+    if (!rc)
+        rc = ll_operations__record_store(txn, page, &a);
+    if (!rc)
+        *out = (struct lladd_rid){page, a.slot, a.len};
+    return rc;
+}
+
+int lladd_slotted_alloc_held(struct lladd_txn *txn, struct lladd_page *held, const void *bytes,
+                             size_t len, unsigned tag, struct lladd_rid *out)
+{
+    LLADD_USE(txn);
+    struct ll_slotted_alloc a = {.bytes = bytes, .len = (uint32_t)len, .tag = tag};
+    int rc = check_held(txn, len, tag);
+    if (!rc)
+        rc = alloc_step(txn, held->number, held, &a);
+    if (!rc)
+        *out = (struct lladd_rid){held->number, a.slot, a.len};
+    return rc;
+}
+
+int lladd_slotted_free(struct lladd_txn *txn, struct lladd_rid rid)
+{
+    LLADD_USE(txn);
+    struct ll_slotted_free a = {.slot = rid.slot};
+    return free_step(txn, rid.page, NULL, &a);
+}
+
+int lladd_slotted_free_held(struct lladd_txn *txn, struct lladd_page *held, uint32_t slot)
+{
+    LLADD_USE(txn);
+    struct ll_slotted_free a = {.slot = slot};
+    return free_step(txn, held->number, held, &a);
+}
+
+int lladd_slotted_set(struct lladd_txn *txn, struct lladd_rid rid, const void *bytes, size_t len,
+                      unsigned tag)
+{
+    LLADD_USE(txn);
+    struct ll_slotted_set a = {
+        .bytes = bytes, .slot = rid.slot, .len = (uint32_t)len, .new_tag = tag, .whole = true};
+    int rc = check_record(txn, len, tag);
+    if (rc)
+        return rc;
+    /* A short record that replaces a long one may also be too large for one log record. */
+    rc = len <= LLADD_SLOTTED_PIECE ? set_step(txn, rid.page, NULL, &a) : LLADD_TOO_LARGE;
+    return rc == LLADD_TOO_LARGE ? set_long(txn, rid, bytes, (uint32_t)len, tag) : rc;
+}
+
+int lladd_slotted_set_held(struct lladd_txn *txn, struct lladd_page *held, uint32_t slot,
+                           const void *bytes, size_t len, unsigned tag)
+{
+    LLADD_USE(txn);
+    struct ll_slotted_set a = {
+        .bytes = bytes, .slot = slot, .len = (uint32_t)len, .new_tag = tag, .whole = true};
+    int rc = check_held(txn, len, tag);
+    return rc ? rc : set_step(txn, held->number, held, &a);
+}
+
+int lladd_slotted_write(struct lladd_txn *txn, struct lladd_rid rid, uint32_t offset,
+                        const void *bytes, size_t len)
+{
+    LLADD_USE(txn);
+    struct ll_slotted_set a = {.bytes = bytes,
+                               .slot = rid.slot,
+                               .from = offset,
+                               .cut = (uint32_t)len,
+                               .len = (uint32_t)len,
+                               .new_tag = SLOT_NONE};
+    lladd_savepoint_id before;
+    int rc = check_record(txn, len, 0);
+    if (rc || len <= LLADD_SLOTTED_PIECE)
+        return rc ? rc : set_step(txn, rid.page, NULL, &a);
+    rc = lladd_savepoint(txn, &before);
+    return rc ? rc
+              : ll_operations__all_or_nothing(txn, before,
+                                              overwrite(txn, rid, bytes, offset, (uint32_t)len));
+}
+
+int lladd_slotted_resize(struct lladd_txn *txn, struct lladd_rid rid, size_t len)
+{
+    LLADD_USE(txn);
+    int rc = check_record(txn, len, 0);
+    return rc ? rc : set_long(txn, rid, NULL, (uint32_t)len, SLOT_NONE);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+uint32_t lladd_slotted_slots(struct lladd_view v)
+{
+    return ll_operations__slotted_head_fine(v) ? slotted_get(v.bytes, SLOTTED_SLOTS) : 0;
+}
+
+bool lladd_slotted_record(struct lladd_view v, uint32_t slot, struct lladd_record *out)
+{
+    if (!ll_operations__slot_fine(v, slot))
+        return false;
+    struct slot e = slot_get(v.bytes, slot);
+    if (e.ghost)
+        return false;
+    *out = (struct lladd_record){v.bytes + e.at, e.len, e.tag};
+    return true;
+}
+
+uint32_t lladd_slotted_room(struct lladd_view v, bool reserved)
+{
+    if (!ll_operations__slotted_head_fine(v))
+        return 0;
+    uint32_t have = slotted_free(v.bytes, v.size), entry = SLOT_BYTES;
+    if (slotted_get(v.bytes, SLOTTED_UNUSED))
+        entry = 0;
+    if (reserved) {
+        have += slotted_get(v.bytes, SLOTTED_IDLE);
+        entry = slotted_get(v.bytes, SLOTTED_GHOSTS) ? 0 : entry;
+    }
+    uint32_t max = lladd_slotted_max(v.size);
+    have = have < entry + SLOT_CAP_MIN ? 0 : (have - entry) & ~(SLOT_ALIGN - 1);
+    return have < max ? have : max;
+}
+
+uint64_t lladd_slotted_owner(struct lladd_view v)
+{
+    return lladd_get64(v.bytes + SLOTTED_OWNER);
+}
+
+int lladd_slotted_read(struct lladd_db *db, struct lladd_rid rid, void *buf, size_t size,
+                       size_t *len, unsigned *tag, struct lladd_error *err)
+{
+    struct lladd_page *page;
+    struct lladd_record r;
+    int rc = ll_operations__fix(db, rid.page, ll_operations__slotted_page.name, LLADD_LATCH_SHARED,
+                                &page, err);
+    if (rc)
+        return rc;
+    if (lladd_slotted_record(lladd_page_view(page), rid.slot, &r)) {
+        if (r.len && size)
+            memcpy(buf, r.bytes, r.len < size ? r.len : size);
+        if (len)
+            *len = r.len;
+        if (tag)
+            *tag = r.tag;
+    } else {
+        rc = ll_operations__on(err, rid.page,
+                               lladd_error_set(err, LLADD_OUT_OF_RANGE,
+                                               "there is no record in slot %u of page %llu",
+                                               rid.slot, (unsigned long long)rid.page.v));
+    }
+    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    return rc;
+}
+
+int lladd_slotted_format(struct lladd_txn *txn, lladd_pageno page, uint64_t owner)
+{
+    LLADD_USE(txn);
+    unsigned char bytes[8];
+    lladd_put64(bytes, owner);
+    return lladd_update(txn, LL_OP_SLOTTED_FORMAT, page, bytes, sizeof bytes);
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* See redo_index.h. The records of a page are a list through `links`, oldest first, so that whoever
+ * redoes the page reads each record once, forward, and of those that it has already none. */
+#include "recovery/redo_index.h"
+
+#include <string.h>
+
+#define RECORD_ALIGN 8u /* of LSNs: docs/disk-format.md */
+#define LINK_BASE (1u << 31)
+#define LINKS_MAX (LINK_BASE - 2)
+#define PAGE_MARKED (1u << 31) /* beside the number of a page's first link */
+#define SHARE_ALL (UINT64_C(1) << 32)
+#define PAGE_BYTES 16u /* at most, of a page in a list of them */
+
+struct link {
+    uint32_t at;   /* (LSN - origin) / 8 */
+    uint32_t next; /* the page's next link + 1, or 0; LINK_BASE beside it */
+};
+
+static uint32_t first_of(uint64_t ends)
+{
+    return (uint32_t)ends & ~PAGE_MARKED;
+}
+
+static uint32_t last_of(uint64_t ends)
+{
+    return (uint32_t)(ends >> 32);
+}
+
+static uint64_t ends_of(uint32_t first, uint32_t last)
+{
+    return (uint64_t)last << 32 | first;
+}
+
+static struct link *link_at(const struct ll_behind *b, uint32_t number)
+{
+    return ll_vec_at(&b->links, number - 1);
+}
+
+void ll_behind_init(struct ll_behind *b, const struct ll_env *env, lladd_lsn origin,
+                    uint64_t budget)
+{
+    memset(b, 0, sizeof *b);
+    b->origin = origin.v;
+    b->budget = budget;
+    b->share = SHARE_ALL;
+    ll_vec_init(&b->links, env, sizeof(struct link));
+    ll_map_init(&b->pages, env);
+    ll_map_init(&b->older, env);
+}
+
+void ll_behind_free(struct ll_behind *b)
+{
+    ll_vec_free(&b->links);
+    ll_map_free(&b->pages);
+    ll_map_free(&b->older);
+}
+
+static void lose(struct ll_behind *b)
+{
+    ll_behind_free(b);
+    b->lost = true;
+}
+
+bool ll_behind_counts(const struct ll_record *rec)
+{
+    return (rec->kind == LL_REC_UPDATE || rec->kind == LL_REC_CLR || rec->kind == LL_REC_IMAGE) &&
+           rec->page != LLADD_NO_PAGE;
+}
+
+/* ---- what it may take -------------------------------------------------------------------- */
+
+uint64_t ll_behind_bytes(const struct ll_behind *b)
+{
+    return b->links.capacity * sizeof(struct link) +
+           (b->pages.capacity + b->older.capacity) * sizeof(struct ll_map_slot) +
+           (b->pages.count + b->older.count) * PAGE_BYTES;
+}
+
+bool ll_behind_is_part(const struct ll_behind *b)
+{
+    return b->share < SHARE_ALL;
+}
+
+/* Redo's workers are dealt pages by another hash (log/cursor.c): what is given up is spread over
+ * all of them. */
+static bool has_share(const struct ll_behind *b, uint64_t page)
+{
+    return ((page ^ page >> 17) * UINT64_C(0xbf58476d1ce4e5b9)) >> 32 < b->share;
+}
+
+/* What it costs to put so many pages more there. What grows has its memory twice meanwhile. */
+static uint64_t cost(const struct ll_map *pages, size_t more)
+{
+    size_t capacity = pages->capacity ? pages->capacity : 16;
+    while (pages->count + more > capacity - capacity / 4)
+        capacity *= 2;
+    return more * PAGE_BYTES +
+           (capacity == pages->capacity ? 0 : capacity * sizeof(struct ll_map_slot));
+}
+
+/* Can one more page be put there, and one more link? */
+static bool has_room(const struct ll_behind *b, const struct ll_map *pages)
+{
+    uint64_t more = cost(pages, 1);
+    if (!b->unused && b->links.len == b->links.capacity)
+        more += (b->links.capacity ? 2 * b->links.capacity : 8) * sizeof(struct link);
+    return ll_behind_bytes(b) + more <= b->budget;
+}
+
+/* The links of a page that is given up are used again. */
+static bool keep_page(void *ctx, uint64_t page, uint64_t ends)
+{
+    struct ll_behind *b = ctx;
+    if (has_share(b, page))
+        return true;
+    link_at(b, last_of(ends))->next = b->unused;
+    b->unused = first_of(ends);
+    return false;
+}
+
+/* Gives up half of the pages. */
+static void shed(struct ll_behind *b)
+{
+    b->share /= 2;
+    ll_map_retain(&b->pages, keep_page, b);
+    ll_map_retain(&b->older, keep_page, b);
+    if (b->share == 0)
+        lose(b);
+}
+
+/* The number of a new link, or 0: no memory. */
+static uint32_t new_link(struct ll_behind *b)
+{
+    uint32_t number = b->unused;
+    if (number) {
+        b->unused = link_at(b, number)->next & ~LINK_BASE;
+        return number;
+    }
+    if (b->links.len >= LINKS_MAX || !ll_vec_push(&b->links))
+        return 0;
+    return (uint32_t)b->links.len;
+}
+
+/* ---- making it --------------------------------------------------------------------------- */
+
+/* Behind the page's last one. */
+static void append(struct ll_behind *b, struct ll_map *pages, uint64_t page, uint32_t number)
+{
+    uint64_t *ends = ll_map_find(pages, page);
+    if (ends) {
+        link_at(b, last_of(*ends))->next |= number;
+        *ends = ends_of(first_of(*ends), number);
+    } else if (ll_map_put(pages, page, ends_of(number, number))) {
+        lose(b);
+    }
+}
+
+void ll_behind_add(struct ll_behind *b, const struct ll_record *rec, bool older)
+{
+    if (b->lost || !ll_behind_counts(rec) || rec->lsn.v < b->origin)
+        return;
+    struct ll_map *pages = older ? &b->older : &b->pages;
+    b->seen++;
+    b->payload += ll_behind_payload(rec).len;
+    while (has_share(b, rec->page) && !has_room(b, pages))
+        shed(b);
+    if (!has_share(b, rec->page))
+        return;
+    uint64_t at = (rec->lsn.v - b->origin) / RECORD_ALIGN;
+    uint32_t number = at <= UINT32_MAX ? new_link(b) : 0;
+    if (number == 0) {
+        lose(b);
+        return;
+    }
+    bool base = rec->kind == LL_REC_IMAGE || (rec->flags & LL_REC_FORMATS);
+    *link_at(b, number) = (struct link){(uint32_t)at, base ? LINK_BASE : 0};
+    b->page_max = rec->page > b->page_max ? rec->page : b->page_max;
+    b->record_max = rec->size > b->record_max ? rec->size : b->record_max;
+    append(b, pages, rec->page, number);
+}
+
+struct lladd_span ll_behind_payload(const struct ll_record *rec)
+{
+    return rec->kind == LL_REC_CLR ? rec->undo : rec->redo;
+}
+
+void ll_behind_join(struct ll_behind *b)
+{
+    size_t at = 0;
+    uint64_t page, ends;
+    while (b->older.count && ll_behind_bytes(b) + cost(&b->pages, b->older.count) > b->budget)
+        shed(b);
+    while (!b->lost && ll_map_next(&b->older, &at, &page, &ends)) {
+        uint64_t *newer = ll_map_find(&b->pages, page);
+        if (newer) {
+            link_at(b, last_of(ends))->next |= first_of(*newer);
+            *newer = ends_of(first_of(ends), last_of(*newer));
+        } else if (ll_map_put(&b->pages, page, ends)) {
+            lose(b);
+        }
+    }
+    ll_map_free(&b->older);
+}
+
+/* ---- using it ---------------------------------------------------------------------------- */
+
+bool ll_behind_mark(struct ll_behind *b, uint64_t page)
+{
+    uint64_t *ends = ll_map_find(&b->pages, page);
+    if (!ends || *ends & PAGE_MARKED)
+        return false;
+    *ends |= PAGE_MARKED;
+    b->marked++;
+    return true;
+}
+
+bool ll_behind_in_pass(const struct ll_behind *b, uint64_t page)
+{
+    const uint64_t *ends = ll_map_find(&b->pages, page);
+    return b->marked ? ends && *ends & PAGE_MARKED : !ends;
+}
+
+static void set_walk(const struct ll_behind *b, struct ll_behind_walk *w, uint32_t number)
+{
+    const struct link *l = link_at(b, number);
+    w->lsn = lladd_lsn_of(b->origin + (uint64_t)l->at * RECORD_ALIGN);
+    w->base = l->next & LINK_BASE;
+    w->next = l->next & ~LINK_BASE;
+}
+
+bool ll_behind_find(const struct ll_behind *b, uint64_t page, struct ll_behind_walk *w)
+{
+    const uint64_t *ends = ll_map_find(&b->pages, page);
+    if (ends)
+        set_walk(b, w, first_of(*ends));
+    return ends != NULL;
+}
+
+bool ll_behind_next(const struct ll_behind *b, struct ll_behind_walk *w)
+{
+    if (w->next == 0)
+        return false;
+    set_walk(b, w, w->next);
+    return true;
+}
+
+lladd_lsn ll_behind_newest(const struct ll_behind *b, uint64_t page)
+{
+    struct ll_behind_walk w = {0};
+    const uint64_t *ends = ll_map_find(&b->pages, page);
+    if (ends)
+        set_walk(b, &w, last_of(*ends));
+    return w.lsn;
+}

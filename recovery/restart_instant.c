@@ -1,0 +1,688 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Instant recovery (docs/decisions/instant-recovery.md).
+ *
+ * Between analysis and the end of redo there is nothing that the pages at rest have to do with. So
+ * the database opens with an index in the place of redo (redo_index.h): which pages are behind the
+ * log, and by which records. The buffer manager asks for each page it has read whether it is, and
+ * the page is brought up to date before anybody sees its frame: what is in the cache has always
+ * been redone, so hits and glances know nothing of all this. Steps in the background fetch what
+ * nobody has asked for.
+ *
+ *   open          index ► objects ► in doubt ► undo: their pages redone as they are fetched
+ *   fix, a miss   read ► verify ► records of the page ► dirty ► off the index ► seen by others;
+ *                 not read if the records begin with an image
+ *   step          the next page of the index is fixed and let go; the records of some pages
+ *                 that come next are read together, in the log's order (log_prefetch.h)
+ *   checkpoint    first all steps that are left; so the log that they need is not truncated, and
+ *                 a crash before begins from the same start of redo
+ *
+ * The index and what is read ahead have `recovery_bytes`. What has no room there is redone before
+ * open goes on, in a pass over the log; and so are the pages that undo will fetch, if they lack
+ * many records.
+ *
+ * A page goes off the index when its frame becomes visible, or when it begins a new life: it is
+ * formatted, dropped, or fenced for writing in bulk. Whatever fails before leaves it there, and the
+ * next who fetches it tries again.
+ *
+ * `mutex` guards the index and is held for a lookup. Who brings a page up to date holds its frame
+ * and one of a few cursors, whose memory was asked for at open: a rollback that fetches a page
+ * needs none (REC-3). The index is given back when it is empty and nobody walks over it. */
+#include "recovery/restart_instant.h"
+
+#include "recovery/log_prefetch.h"
+#include "recovery/redo.h"
+#include "recovery/redo_index.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    CURSORS = 3, /* pages brought up to date at a time */
+    RANDOM_READ = 16 << 10, /* bytes of log that go by while one record is read out of order */
+    PASS_LEAST = 1 << 20,   /* bytes of log that go by while a pass over it is set up */
+    INSTANT_RANK_STEPS = LLADD_RANK_CHECKPOINT + 10,
+    INSTANT_RANK_INDEX = LLADD_RANK_LOG - 10 /* cursors are closed under it */
+};
+
+struct ll_instant {
+    struct ll_core *core;
+    uint64_t left; /* atomic: pages in the index; changed under `mutex` */
+    struct lladd_mutex mutex;
+    struct lladd_cond changed; /* a cursor is free, or a step is done with its page */
+    struct ll_behind behind;
+    uint32_t walkers; /* who is in the index beyond a lookup */
+    struct ll_log_cursor *cursors[CURSORS];
+    unsigned free_cursors;
+    uint64_t stepping; /* the page a step is about, or LLADD_NO_PAGE */
+    bool filling; /* `ahead` is being changed: who begins to walk now does without */
+    uint32_t readers; /* who walks with it */
+    struct ll_ahead ahead; /* changed by a step that is filling, and nobody reads it */
+    struct lladd_mutex steps; /* one step at a time; guards what follows */
+    struct ll_log_cursor *ahead_cursor; /* NULL: no memory for it */
+    size_t ahead_end; /* in `order`: behind the last page whose records were read ahead */
+    struct ll_vec order;      /* pages of the index as it was made, ascending; freed under both */
+    size_t next;
+    struct lladd_error refused; /* why a page stays behind, of this round */
+};
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+/* Under the mutex, or while no other thread is at work. */
+static void count_memory(struct ll_instant *in)
+{
+    struct ll_core *core = in->core;
+    uint64_t bytes = ll_behind_bytes(&in->behind) + ll_ahead_bytes(&in->ahead);
+    lladd_atomic_store64(&core->recovery_memory, bytes);
+    lladd_atomic_max64(&core->recovery_memory_most, bytes);
+}
+
+static void free_index(struct ll_instant *in)
+{
+    ll_behind_free(&in->behind);
+    count_memory(in);
+    for (unsigned i = 0; i < in->free_cursors; i++)
+        ll_log_cursor_close(in->cursors[i]);
+    in->free_cursors = 0;
+}
+
+void ll_instant_free(struct ll_core *core)
+{
+    struct ll_instant *in = core->instant;
+    if (!in)
+        return;
+    core->instant = NULL;
+    free_index(in);
+    ll_vec_free(&in->order);
+    ll_ahead_free(&in->ahead);
+    ll_log_cursor_close(in->ahead_cursor);
+    lladd_cond_destroy(&in->changed);
+    lladd_mutex_destroy(&in->steps);
+    lladd_mutex_destroy(&in->mutex);
+    ll_free(&core->env, in);
+}
+
+static struct ll_instant *new_instant(struct ll_core *core)
+{
+    struct ll_instant *in = ll_alloc_zero(&core->env, sizeof *in);
+    if (!in)
+        return NULL;
+    if (lladd_mutex_init(&in->mutex, INSTANT_RANK_INDEX, "pages behind the log") ||
+        lladd_mutex_init(&in->steps, INSTANT_RANK_STEPS, "redo in steps") ||
+        lladd_cond_init(&in->changed)) {
+        ll_free(&core->env, in);
+        return NULL;
+    }
+    in->core = core;
+    in->stepping = LLADD_NO_PAGE;
+    ll_behind_init(&in->behind, &core->env, core->control.redo, 0);
+    ll_vec_init(&in->order, &core->env, sizeof(uint64_t));
+    ll_ahead_init(&in->ahead, &core->env);
+    return in;
+}
+
+/* The part of the log that redo needs and analysis has not read. */
+static int read_older(struct ll_core *core, struct ll_behind *b, struct lladd_error *err)
+{
+    lladd_lsn from = core->control.redo, to = core->control.checkpoint;
+    struct ll_log_cursor *cursor;
+    struct ll_record rec;
+    if (from.v >= to.v)
+        return 0;
+    int rc = ll_log_cursor_open(core->log, &cursor);
+    if (rc)
+        return ll_fail(err, rc, "out of memory in recovery");
+    /* Exactly there: a search would pass over a damaged record (redo.c). */
+    rc = ll_log_cursor_read(cursor, from, &rec, err);
+    if (rc == LLADD_OUT_OF_RANGE)
+        rc = ll_log_cursor_seek(cursor, from, &rec, err);
+    for (uint64_t n = 1; !rc && rec.lsn.v < to.v; n++) {
+        ll_behind_add(b, &rec, true);
+        if (n % 0x1000 == 0)
+            ll_core_progress(core, LLADD_PHASE_REDO, rec.lsn, 0);
+        rc = ll_log_cursor_next(cursor, &rec, err);
+    }
+    ll_log_cursor_close(cursor);
+    return rc == LLADD_END ? 0 : rc;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The pages in order, without those that have been written past the log since. False: no memory. */
+static bool put_in_order(struct ll_instant *in)
+{
+    struct ll_core *core = in->core;
+    size_t at = 0, kept = 0;
+    uint64_t page, ends;
+    if (ll_vec_reserve(&in->order, in->behind.pages.count))
+        return false;
+    while (ll_map_next(&in->behind.pages, &at, &page, &ends))
+        if (ll_vec_append(&in->order, &page, 1))
+            return false;
+    uint64_t *pages = in->order.data;
+    for (size_t i = 0; i < in->order.len; i++) {
+        page = pages[i];
+        if (ll_behind_newest(&in->behind, page).v < ll_fence_of_locked(core, page).v)
+            (void)ll_map_remove(&in->behind.pages, page);
+        else
+            pages[kept++] = page;
+    }
+    ll_vec_truncate(&in->order, kept);
+    if (kept)
+        qsort(pages, kept, sizeof *pages, ascending);
+    return true;
+}
+
+static bool get_cursors(struct ll_instant *in)
+{
+    while (in->free_cursors < CURSORS) {
+        struct ll_log_cursor **c = &in->cursors[in->free_cursors];
+        if (ll_log_cursor_open(in->core->log, c))
+            return false;
+        in->free_cursors++;
+        if (ll_log_cursor_prepare(*c, in->behind.record_max))
+            return false;
+    }
+    return true;
+}
+
+/* Redoes all pages, or those that ll_behind_in_pass says. Meanwhile no fix brings any up to date
+ * by itself. The caller sets `left` again before ll_redo_rebuild: that reads the allocation map,
+ * whose pages may still be behind the log. */
+static int redo_now(struct ll_instant *in, bool all, struct ll_redo *r, struct lladd_error *err)
+{
+    struct ll_core *core = in->core;
+    uint64_t before = r->redone;
+    if (LLADD_PLANTED(LLADD_BUG_EARLY))
+        return 0;
+    lladd_atomic_store64(&in->left, 0);
+    r->part = all ? NULL : &in->behind;
+    int rc = ll_redo(core, r, err);
+    r->part = NULL;
+    core->recovered_early += r->redone - before;
+    (void)lladd_atomic_add64(&core->recovered_redone, r->redone - before);
+    return rc;
+}
+
+/* What the index has left of the budget is for reading ahead. */
+static void share_memory(struct ll_instant *in)
+{
+    uint64_t budget = in->core->recovery_bytes, used = ll_behind_bytes(&in->behind);
+    in->ahead.most = used < budget ? budget - used : 0;
+    in->ahead.payload = in->behind.seen ? in->behind.payload / in->behind.seen + 1 : 0;
+    count_memory(in);
+}
+
+int ll_instant_begin(struct ll_core *core, struct ll_analysis *a, struct ll_redo *r, bool *begun,
+                     struct lladd_error *err)
+{
+    struct ll_buffer_stats cached;
+    *begun = false;
+    ll_buffer_stats(core->buffer, &cached);
+    struct ll_instant *in = a->behind.lost || cached.frames_used ? NULL : new_instant(core);
+    if (!in)
+        return 0;
+    core->instant = in;
+    in->behind = a->behind;
+    ll_behind_init(&a->behind, &core->env, core->control.redo, 0);
+    int rc = read_older(core, &in->behind, err);
+    ll_behind_join(&in->behind);
+    bool ready = !rc && !in->behind.lost && put_in_order(in);
+    if (ready && in->order.len)
+        ready = get_cursors(in) && ll_buffer_include(core->buffer, in->behind.page_max);
+    if (!ready) {
+        ll_instant_free(core);
+        return rc == LLADD_NO_MEMORY ? 0 : rc;
+    }
+    core->recovered_records = in->behind.seen;
+    share_memory(in);
+    *begun = true;
+    ll_core_transcript(core,
+                       "redo: from %llu, when pages are fetched: %llu records, %llu pages%s",
+                       (unsigned long long)core->control.redo.v,
+                       (unsigned long long)core->recovered_records,
+                       (unsigned long long)in->order.len,
+                       ll_behind_is_part(&in->behind) ? ", others now for lack of memory" : "");
+    rc = ll_behind_is_part(&in->behind) ? redo_now(in, false, r, err) : 0;
+    lladd_atomic_store64(&in->left, in->order.len);
+    if (!in->order.len)
+        free_index(in);
+    return rc ? rc : ll_redo_rebuild(core, r, err);
+}
+
+uint64_t ll_instant_left(const struct ll_core *core)
+{
+    return core->instant ? lladd_atomic_load64(&core->instant->left) : 0;
+}
+
+/* ---- the index --------------------------------------------------------------------------- */
+
+/* Under the mutex. */
+static void take_off(struct ll_instant *in, uint64_t page)
+{
+    if (!ll_map_remove(&in->behind.pages, page))
+        return;
+    lladd_atomic_store64(&in->left, in->behind.pages.count);
+    if (in->behind.pages.count == 0 && in->walkers == 0)
+        free_index(in);
+}
+
+/* Somebody begins to walk over the page's records: the cursor he reads with, or NULL if the page is
+ * not behind. *ahead: what was read ahead holds still for him. */
+static struct ll_log_cursor *begin_walk(struct ll_instant *in, uint64_t page,
+                                        struct ll_behind_walk *w, bool *ahead)
+{
+    struct ll_log_cursor *cursor = NULL;
+    lladd_mutex_lock(&in->mutex);
+    while (ll_behind_find(&in->behind, page, w) && in->free_cursors == 0)
+        lladd_cond_wait(&in->changed, &in->mutex);
+    if (ll_behind_find(&in->behind, page, w)) {
+        cursor = in->cursors[--in->free_cursors];
+        in->walkers++;
+        *ahead = !in->filling;
+        in->readers += *ahead;
+    }
+    lladd_mutex_unlock(&in->mutex);
+    return cursor;
+}
+
+static void end_walk(struct ll_instant *in, struct ll_log_cursor *cursor, bool ahead)
+{
+    lladd_mutex_lock(&in->mutex);
+    in->cursors[in->free_cursors++] = cursor;
+    in->walkers--;
+    in->readers -= ahead;
+    if (in->behind.pages.count == 0 && in->walkers == 0)
+        free_index(in);
+    lladd_cond_broadcast(&in->changed);
+    lladd_mutex_unlock(&in->mutex);
+}
+
+enum ll_behind_how ll_instant_how_behind(void *ctx, lladd_pageno page)
+{
+    struct ll_core *core = ctx;
+    struct ll_behind_walk w;
+    if (LL_LIKELY(ll_instant_left(core) == 0))
+        return LL_NOT_BEHIND;
+    lladd_mutex_lock(&core->instant->mutex);
+    bool is = ll_behind_find(&core->instant->behind, page.v, &w);
+    lladd_mutex_unlock(&core->instant->mutex);
+    if (!is)
+        return LL_NOT_BEHIND;
+    /* Most begin with an image. A later one is found when the page is brought up to date. */
+    bool base = w.base && w.lsn.v >= ll_fence_of_locked(core, page.v).v;
+    return base ? LL_BEHIND_WITH_BASE : LL_BEHIND;
+}
+
+void ll_instant_caught_up(void *ctx, lladd_pageno page)
+{
+    struct ll_core *core = ctx;
+    if (LL_LIKELY(ll_instant_left(core) == 0))
+        return;
+    lladd_mutex_lock(&core->instant->mutex);
+    take_off(core->instant, page.v);
+    lladd_mutex_unlock(&core->instant->mutex);
+}
+
+/* ---- pages that undo will fetch ---------------------------------------------------------- */
+
+/* Not what is taken back already, but what a top action did that is taken back as a whole: it will
+ * be much the same pages. What is wrong with a record undo says. */
+void ll_instant_expect(struct ll_core *core, struct ll_log_cursor *cursor,
+                       const struct lladd_txn *txn)
+{
+    struct ll_instant *in = core->instant;
+    struct ll_record rec;
+    lladd_lsn at = txn->undo_next;
+    for (uint64_t n = 1; at.v; n++) {
+        if (ll_log_cursor_need(cursor, at, &rec, NULL) || rec.txn.v != txn->id.v ||
+            rec.prev.v >= at.v || rec.undo_next.v >= at.v)
+            return;
+        if (ll_behind_counts(&rec))
+            (void)ll_behind_mark(&in->behind, rec.page);
+        if (n % 0x1000 == 0)
+            ll_core_progress(core, LLADD_PHASE_UNDO, at, 0);
+        bool over = rec.kind != LL_REC_ACTION_END && ll_rollback_passes_over(&rec);
+        at = over ? rec.undo_next : rec.prev;
+    }
+}
+
+/* Do the marked pages lack so many records that it takes longer to read each by itself than all of
+ * the log? */
+static bool is_worth_a_pass(const struct ll_instant *in)
+{
+    struct ll_core *core = in->core;
+    uint64_t bytes = ll_log_tail(core->log).v - core->control.redo.v + PASS_LEAST;
+    uint64_t enough = bytes / RANDOM_READ, n = 0;
+    struct ll_behind_walk w;
+    for (size_t i = 0; in->behind.marked && i < in->order.len && n <= enough; i++) {
+        uint64_t page = *(const uint64_t *)ll_vec_at(&in->order, i);
+        bool more = ll_behind_in_pass(&in->behind, page) && ll_behind_find(&in->behind, page, &w);
+        for (; more && n <= enough; n++)
+            more = ll_behind_next(&in->behind, &w);
+    }
+    return n > enough;
+}
+
+int ll_instant_redo_expected(struct ll_core *core, struct ll_redo *r, struct lladd_error *err)
+{
+    struct ll_instant *in = core->instant;
+    if (!is_worth_a_pass(in))
+        return 0;
+    ll_core_transcript(core, "redo: %llu pages that undo needs",
+                       (unsigned long long)in->behind.marked);
+    /* To look each up costs more than to redo the few that are left. */
+    uint64_t pages = in->behind.pages.count;
+    bool all = !ll_behind_is_part(&in->behind) && in->behind.marked >= pages - pages / 8;
+    int rc = redo_now(in, all, r, err);
+    lladd_mutex_lock(&in->mutex);
+    for (size_t i = 0; i < in->order.len; i++) {
+        uint64_t page = *(const uint64_t *)ll_vec_at(&in->order, i);
+        if (all || ll_behind_in_pass(&in->behind, page))
+            take_off(in, page);
+    }
+    lladd_atomic_store64(&in->left, in->behind.pages.count);
+    lladd_mutex_unlock(&in->mutex);
+    return rc ? rc : ll_redo_rebuild(core, r, err);
+}
+
+/* ---- one page ---------------------------------------------------------------------------- */
+
+/* Where to begin: behind what the page has already, or, if it has nothing, anywhere; but at the
+ * newest image or format record, if there is one. False: it has everything. */
+static bool skip_known(const struct ll_behind *b, lladd_lsn fence, lladd_lsn at, bool baseless,
+                       struct ll_behind_walk *w)
+{
+    struct ll_behind_walk i = *w;
+    bool found = false;
+    do {
+        if (i.lsn.v < fence.v || (!baseless && i.lsn.v <= at.v))
+            continue;
+        if (!found || i.base)
+            *w = i;
+        found = true;
+    } while (ll_behind_next(b, &i));
+    return found;
+}
+
+/* The record at an LSN of the index. `ahead` is nullable. */
+static int read_record(const struct ll_ahead *ahead, struct ll_log_cursor *cursor, lladd_lsn lsn,
+                       lladd_pageno page, struct ll_record *rec, struct lladd_error *err)
+{
+    int rc = ahead && ll_ahead_find(ahead, page.v, lsn, rec)
+                 ? 0
+                 : ll_log_cursor_need(cursor, lsn, rec, err);
+    if (rc || (ll_behind_counts(rec) && rec->page == page.v))
+        return rc;
+    return ll_fail_lsn(err, LLADD_CORRUPT_LOG, lsn, "LSN %llu is no record of page %llu any more",
+                       (unsigned long long)lsn.v, (unsigned long long)page.v);
+}
+
+int ll_instant_catch_up(void *ctx, lladd_pageno number, unsigned char *bytes, bool *baseless,
+                        lladd_lsn *since, struct lladd_error *err)
+{
+    struct ll_core *core = ctx;
+    struct ll_instant *in = core->instant;
+    struct lladd_page page = {bytes, core->page_size, 0, number};
+    lladd_lsn fence = ll_fence_of_locked(core, number.v);
+    struct ll_behind_walk w;
+    struct ll_record rec;
+    uint64_t applied = 0;
+    bool ahead = false;
+    int rc = 0;
+    struct ll_log_cursor *cursor = begin_walk(in, number.v, &w, &ahead);
+    if (!cursor)
+        return 0;
+    *since = w.lsn;
+    bool more = skip_known(&in->behind, fence, ll_page_lsn(bytes), *baseless, &w);
+    while (!rc && more) {
+        rc = read_record(ahead ? &in->ahead : NULL, cursor, w.lsn, number, &rec, err);
+        if (!rc) {
+            rc = ll_redo_record(core, &rec, &page, *baseless,
+                                lladd_lsn_of(core->redo_start), err);
+            ll_observe_redo(core, &rec, rc);
+        }
+        applied += rc == 0;
+        /* What finds no base is passed over, until one comes (BUF-5). */
+        *baseless = rc == LLADD_NOT_FOUND || (rc && *baseless);
+        if (rc == LLADD_NOT_FOUND || rc == LLADD_EXISTS)
+            rc = 0;
+        more = ll_behind_next(&in->behind, &w);
+    }
+    end_walk(in, cursor, ahead);
+    if (applied == 0 && ll_redo_is_durable(core, bytes))
+        *since = lladd_lsn_of(0); /* as in full redo (redo.c) */
+    (void)lladd_atomic_add64(&core->recovered_redone, applied);
+    return rc;
+}
+
+/* ---- all of them ------------------------------------------------------------------------- */
+
+/* The records of a page, from its newest image or format record on. False: no room for all. */
+static bool want_page(struct ll_instant *in, uint64_t page)
+{
+    struct ll_behind_walk w, first;
+    lladd_mutex_lock(&in->mutex);
+    bool is = ll_behind_find(&in->behind, page, &w);
+    lladd_mutex_unlock(&in->mutex);
+    if (!is)
+        return true;
+    first = w;
+    while (ll_behind_next(&in->behind, &w))
+        first = w.base ? w : first;
+    do {
+        if (!ll_ahead_want(&in->ahead, page, first.lsn))
+            return false;
+    } while (ll_behind_next(&in->behind, &first));
+    return true;
+}
+
+/* Reads the records of the pages that come next, as many as there is room for. One alone gains
+ * nothing. */
+static void read_ahead(struct ll_instant *in)
+{
+    lladd_mutex_lock(&in->mutex);
+    in->filling = true;
+    while (in->readers)
+        lladd_cond_wait(&in->changed, &in->mutex);
+    in->walkers++; /* the index stays */
+    lladd_mutex_unlock(&in->mutex);
+    ll_ahead_clear(&in->ahead);
+    in->ahead_end = in->next;
+    bool room = in->ahead_cursor || !ll_log_cursor_open(in->core->log, &in->ahead_cursor);
+    while (room && in->ahead_end < in->order.len)
+        room = want_page(in, *(const uint64_t *)ll_vec_at(&in->order, in->ahead_end++));
+    if (in->ahead_cursor)
+        ll_ahead_read(&in->ahead, in->ahead_cursor);
+    lladd_mutex_lock(&in->mutex);
+    count_memory(in);
+    in->filling = false;
+    in->walkers--;
+    if (in->behind.pages.count == 0 && in->walkers == 0)
+        free_index(in);
+    lladd_mutex_unlock(&in->mutex);
+}
+
+/* A page that cannot be brought up to date: nobody misses it if it is free, or has begun a new
+ * life. */
+static int refuse(struct ll_instant *in, uint64_t page, int rc, const struct lladd_error *why,
+                  struct lladd_error *err)
+{
+    struct ll_core *core = in->core;
+    bool used = true;
+    if (rc == LLADD_CORRUPT_PAGE && core->is_allocated) {
+        int asked = core->is_allocated(core, lladd_page_of(page), &used, err);
+        if (asked)
+            return asked;
+    }
+    if (!used)
+        ll_instant_caught_up(core, lladd_page_of(page));
+    else if (in->refused.code == 0 && ll_instant_how_behind(core, lladd_page_of(page)))
+        in->refused = *why;
+    return 0;
+}
+
+static int step_page(struct ll_instant *in, uint64_t page, struct lladd_error *err)
+{
+    struct ll_core *core = in->core;
+    struct ll_behind_walk w;
+    struct ll_frame *f;
+    struct lladd_error why = LLADD_ERROR_INIT;
+    if (ll_point(&core->env, "recovery.step"))
+        return ll_fail(err, LLADD_BUSY, "stopped at a named point");
+    lladd_mutex_lock(&in->mutex);
+    bool is = ll_behind_find(&in->behind, page, &w);
+    in->stepping = is ? page : LLADD_NO_PAGE;
+    lladd_mutex_unlock(&in->mutex);
+    if (!is)
+        return 0;
+    /* Who has it latched already has seen to it, or is about to. Waiting for him might be waiting
+     * for one who waits for us to let go of the page (ll_instant_forget). */
+    int rc = ll_buffer_fix(core->buffer, lladd_page_of(page), LL_FIX_SHARED | LL_FIX_TRY, &f, &why);
+    if (!rc)
+        ll_buffer_unfix(core->buffer, f, LL_FIX_SHARED);
+    else if (rc == LLADD_BUSY)
+        rc = 0;
+    lladd_mutex_lock(&in->mutex);
+    in->stepping = LLADD_NO_PAGE;
+    lladd_cond_broadcast(&in->changed);
+    lladd_mutex_unlock(&in->mutex);
+    if (lladd_code_root(rc) == LLADD_ROOT_DATA)
+        return refuse(in, page, rc, &why, err);
+    if (rc && err)
+        *err = why;
+    return rc;
+}
+
+/* Up to `most` pages; 0 when all is done that can be done now. */
+static int steps(struct ll_instant *in, uint64_t most, bool *more, struct lladd_error *err)
+{
+    int rc = 0;
+    for (uint64_t n = 0; !rc && n < most && in->next < in->order.len; n++) {
+        const uint64_t *page = ll_vec_at(&in->order, in->next);
+        if (lladd_atomic_load32(&in->core->instant_stop))
+            return ll_fail(err, LLADD_BUSY, "recovery was told to stop");
+        if (in->next >= in->ahead_end)
+            read_ahead(in);
+        rc = step_page(in, *page, err);
+        in->next += !rc;
+    }
+    *more = in->next < in->order.len;
+    if (rc || *more)
+        return rc;
+    in->next = in->ahead_end = 0;
+    if (ll_instant_left(in->core) == 0) {
+        lladd_mutex_lock(&in->mutex); /* who forgets pages looks them up there */
+        ll_vec_free(&in->order);
+        if (in->readers == 0)
+            ll_ahead_free(&in->ahead);
+        count_memory(in);
+        lladd_mutex_unlock(&in->mutex);
+        return 0;
+    }
+    struct lladd_error why = in->refused;
+    in->refused.code = 0;
+    *more = why.code == 0; /* somebody was at work on those that are left */
+    if (*more)
+        lladd_yield();
+    if (why.code && err)
+        *err = why;
+    return why.code;
+}
+
+int ll_instant_step(struct ll_core *core, uint64_t most, bool *more, struct lladd_error *err)
+{
+    struct ll_instant *in = core->instant;
+    *more = false;
+    if (ll_instant_left(core) == 0)
+        return 0;
+    lladd_mutex_lock(&in->steps);
+    int rc = steps(in, most, more, err);
+    lladd_mutex_unlock(&in->steps);
+    return rc;
+}
+
+int ll_instant_finish(struct ll_core *core, struct lladd_error *err)
+{
+    bool more = true;
+    int rc = 0;
+    while (!rc && more)
+        rc = ll_instant_step(core, UINT64_MAX, &more, err);
+    return rc;
+}
+
+/* ---- ranges of pages --------------------------------------------------------------------- */
+
+/* The first page at or behind `from` that was in the index once. */
+static size_t lower_bound(const struct ll_instant *in, uint64_t from)
+{
+    const uint64_t *pages = in->order.data;
+    size_t low = 0, high = in->order.len;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (pages[mid] < from)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+void ll_instant_forget(struct ll_core *core, lladd_pageno first, uint64_t n)
+{
+    struct ll_instant *in = core->instant;
+    if (LL_LIKELY(ll_instant_left(core) == 0))
+        return;
+    lladd_mutex_lock(&in->mutex);
+    for (size_t i = lower_bound(in, first.v); i < in->order.len; i++) {
+        uint64_t page = *(const uint64_t *)ll_vec_at(&in->order, i);
+        if (page - first.v >= n)
+            break;
+        while (in->stepping == page)
+            lladd_cond_wait(&in->changed, &in->mutex);
+        take_off(in, page);
+    }
+    lladd_mutex_unlock(&in->mutex);
+}
+
+/* The first of n pages that is behind, or LLADD_NO_PAGE. */
+static uint64_t first_behind(struct ll_instant *in, uint64_t from, uint64_t n)
+{
+    struct ll_behind_walk w;
+    uint64_t found = LLADD_NO_PAGE;
+    lladd_mutex_lock(&in->mutex);
+    for (size_t i = lower_bound(in, from); i < in->order.len && found == LLADD_NO_PAGE; i++) {
+        uint64_t page = *(const uint64_t *)ll_vec_at(&in->order, i);
+        if (page - from >= n)
+            break;
+        if (ll_behind_find(&in->behind, page, &w))
+            found = page;
+    }
+    lladd_mutex_unlock(&in->mutex);
+    return found;
+}
+
+int ll_instant_settle(struct ll_core *core, lladd_pageno first, uint64_t n,
+                      struct lladd_error *err)
+{
+    uint64_t page = first.v;
+    bool some = false;
+    if (LL_LIKELY(ll_instant_left(core) == 0))
+        return 0;
+    for (;; page++) {
+        struct ll_frame *f;
+        page = first_behind(core->instant, page, n - (page - first.v));
+        if (page == LLADD_NO_PAGE)
+            break;
+        int rc = ll_buffer_fix(core->buffer, lladd_page_of(page), LL_FIX_SHARED, &f, err);
+        if (rc)
+            return rc;
+        ll_buffer_unfix(core->buffer, f, LL_FIX_SHARED);
+        some = true;
+    }
+    lladd_lsn all = {UINT64_MAX};
+    return some ? ll_buffer_flush(core->buffer, all, all, err) : 0;
+}

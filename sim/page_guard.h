@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LL_SIM_GUARD_H
+#define LL_SIM_GUARD_H
+/* Shared by page_guard.c, which checks the changes of pages while the workload is recorded, and
+ * rebuild.c, which repeats them from the log. */
+#include "sim/contract_private.h"
+#include "sim/sim_private.h"
+
+#include <setjmp.h>
+#include <signal.h>
+
+/* A redo or undo in the recording. */
+struct ll_sim_change {
+    lladd_lsn lsn;
+    uint64_t page;
+    const struct lladd_op *op;
+    bool undo;
+    const unsigned char *after; /* the page after it */
+};
+
+/* A page that is or was in the cache. */
+struct ll_sim_place {
+    uint64_t page;
+    const unsigned char *bytes; /* its frame; NULL: not in the cache */
+    uint32_t last;              /* number of its last change, from 1; 0: none */
+    bool moved;                 /* rebuild.c: recovery has changed it outside of redo and undo */
+};
+
+struct ll_sim_page_type {
+    uint16_t number;
+    const struct lladd_page_type *type;
+};
+
+/* A page write from the cache to the page file. */
+struct ll_sim_written {
+    uint64_t page;
+    uint32_t call; /* the write is this call of the trace or a later one */
+    bool met;      /* the write was found in the trace */
+};
+
+struct ll_sim_guard {
+    struct ll_sim__bench bench;
+    struct ll_sim_arena kept;
+    struct ll_sim_change *change; /* in the order of calls */
+    struct ll_sim_place *place;
+    struct ll_sim_page_type *type;
+    uint32_t n_changes, changes_capacity, n_places, places_capacity, n_types, types_capacity;
+    struct ll_sim_written *written;
+    uint32_t n_written, written_capacity;
+    uint32_t next;                /* rebuild.c: index of the next change to repeat */
+    sigjmp_buf back;              /* target of the jump after a forbidden access */
+    const unsigned char *touched; /* address of the forbidden access */
+    stack_t stack_before;
+    void *stack;
+    lladd_lsn newest;             /* highest LSN of all changes */
+    struct ll_sim_archive *again; /* rebuild.c: NULL while the workload runs */
+};
+
+/* Are the bodies of two versions of a page equal, apart from bytes that the operation or the page
+ * type masks? If not, *at is the offset of the first difference. */
+bool ll_sim_guard_same(struct ll_sim_guard *, const struct lladd_op *, uint64_t number,
+                       const unsigned char *, const unsigned char *, uint32_t *at);
+struct ll_sim_place *ll_sim_guard_place(struct lladd_sim *, uint64_t page); /* NULL: no memory */
+/* Checks a change that rebuild.c repeats, and makes it. */
+void ll_sim_rebuild_change(struct lladd_sim *, const struct lladd_dst_change *);
+
+#endif
