@@ -135,11 +135,11 @@ static void bench_replace(void)
     bench_must(lladd_commit(txn), "commit");
     for (int run = 0; run < BENCH_RUNS; run++) {
         struct lladd_stats before = {.struct_size = sizeof before}, after = before;
-        bench_must(lladd_stats(b.db, &before), "stats");
+        bench_must(lladd_stats_get(b.db, &before), "stats");
         txn = begin(&b);
         bench_must(lladd_blob_replace(txn, root, b.bytes + run, LARGEST), "replace");
         bench_must(lladd_commit(txn), "commit");
-        bench_must(lladd_stats(b.db, &after), "stats");
+        bench_must(lladd_stats_get(b.db, &after), "stats");
         bench_add(&log, (double)(after.log_bytes - before.log_bytes));
     }
     close_db(&b);

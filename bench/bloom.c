@@ -66,7 +66,7 @@ static void build(struct bed *b, const struct load *l, const char *config)
     bench_must(lladd_dtable_run_begin(txn, &o, &run), "begin a run");
     for (uint32_t i = 0; i < rows; i++) {
         struct lladd_dtable_key key = lladd_dtable_u32(key_of(l, i));
-        struct lladd_dtable_value value = lladd_dtable_value(&i, sizeof i);
+        struct lladd_dtable_value value = lladd_dtable_value_of(&i, sizeof i);
         bench_must(lladd_dtable_run_add(run, &key, &value), "add");
     }
     bench_must(lladd_dtable_run_finish(run, &b->root), "finish");

@@ -75,7 +75,8 @@ static struct lladd_txn *one_change(struct rig *r, uint64_t v, uint32_t slot)
     memset(value, (int)v, sizeof value);
     memcpy(value, &v, sizeof v);
     bench_must(lladd_begin(r->db, NULL, &txn, NULL), "begin");
-    bench_must(lladd_set(txn, r->pages[slot % 64], slot / 64 % 39 * VALUE, value, VALUE), "set");
+    bench_must(lladd_bytes_set(txn, r->pages[slot % 64], slot / 64 % 39 * VALUE, value, VALUE),
+               "set");
     return txn;
 }
 
@@ -117,7 +118,7 @@ static void bench_one(void)
         uint64_t n[2] = {0, 0}, ns[2] = {0, 0}, used[2] = {0, 0};
         struct lladd_stats a = {.struct_size = sizeof a}, b = {.struct_size = sizeof b};
         size_t size = 448; /* bytes of a commit; corrected after the first slice */
-        bench_must(lladd_stats(r.db, &a), "stats");
+        bench_must(lladd_stats_get(r.db, &a), "stats");
         for (int slice = 0; slice < 10; slice++) {
             int k = slice % 2;
             uint64_t t0 = bench_now_ns(), c0 = bench_cpu_ns(), end = t0 + SLICE_NS;
@@ -130,7 +131,7 @@ static void bench_one(void)
             }
             ns[k] += bench_now_ns() - t0;
             used[k] += bench_cpu_ns() - c0;
-            bench_must(lladd_stats(r.db, &b), "stats");
+            bench_must(lladd_stats_get(r.db, &b), "stats");
             if (!k)
                 size = (size_t)((b.log_bytes - a.log_bytes) / n[0]);
         }
@@ -234,9 +235,9 @@ static void bench_branches(void)
     rig_open(&r);
     for (int run = 0; run < BENCH_RUNS; run++) {
         double one = rate_of(&r, 1, one_branch);
-        bench_must(lladd_stats(r.db, &before), "stats");
+        bench_must(lladd_stats_get(r.db, &before), "stats");
         double all = rate_of(&r, 64, one_branch);
-        bench_must(lladd_stats(r.db, &after), "stats");
+        bench_must(lladd_stats_get(r.db, &after), "stats");
         bench_add(&alone, one);
         bench_add(&many, all);
         bench_add(&ratio, all / one);
@@ -267,15 +268,16 @@ static void bench_async(void)
             memset(value, i, sizeof value);
             memcpy(value, &i, sizeof i);
             bench_must(lladd_begin(r.db, NULL, &txn, NULL), "begin");
-            bench_must(lladd_set(txn, r.pages[i % 64], (uint32_t)i / 64 % 39 * VALUE, value, VALUE),
-                       "set");
+            bench_must(
+                lladd_bytes_set(txn, r.pages[i % 64], (uint32_t)i / 64 % 39 * VALUE, value, VALUE),
+                "set");
             bench_must(lladd_commit_async(txn, &lsn), "commit_async");
             if (i % (WINDOW / 2) == WINDOW / 2 - 1) {
-                bench_must(lladd_wait(r.db, behind, NULL), "wait");
+                bench_must(lladd_wait_durable(r.db, behind, NULL), "wait");
                 behind = lsn;
             }
         }
-        bench_must(lladd_wait(r.db, behind, NULL), "wait");
+        bench_must(lladd_wait_durable(r.db, behind, NULL), "wait");
         bench_add(&rate, N * 1e9 / (double)(bench_now_ns() - t0));
     }
     bench_print(BENCH, "durable, one thread, asynchronous commit, at most 1000 in flight", "1/s",

@@ -68,17 +68,17 @@ static void bench_set(void)
         uint64_t seed = (uint64_t)run + 2;
         bench_must(lladd_begin(db, NULL, &txn, NULL), "begin");
         for (int i = 0; i < PAGES; i++) /* page images are logged here, and caches are warmed */
-            bench_must(lladd_set(txn, pages[i], 0, &seed, 8), "set");
-        bench_must(lladd_stats(db, &a), "stats");
+            bench_must(lladd_bytes_set(txn, pages[i], 0, &seed, 8), "set");
+        bench_must(lladd_stats_get(db, &a), "stats");
         uint64_t i0 = bench_instructions(), t0 = bench_now_ns();
         for (int i = 0; i < N; i++) {
             uint64_t v = bench_random(&seed);
-            bench_must(lladd_set(txn, pages[v % PAGES], (uint32_t)(v >> 32) % 500 * 8, &v, 8),
+            bench_must(lladd_bytes_set(txn, pages[v % PAGES], (uint32_t)(v >> 32) % 500 * 8, &v, 8),
                        "set");
         }
         double took = (double)(bench_now_ns() - t0) / N;
         double executed = (double)(bench_instructions() - i0) / N;
-        bench_must(lladd_stats(db, &b), "stats");
+        bench_must(lladd_stats_get(db, &b), "stats");
         if (run >= 0) {
             bench_add(&ns, took);
             bench_add(&instructions, executed);
@@ -117,7 +117,7 @@ static void bench_begin(void)
             uint64_t v = bench_random(&seed);
             memset(value, (int)v, sizeof value);
             bench_must(lladd_begin(db, &t, &txn, NULL), "begin");
-            bench_must(lladd_set(txn, pages[v % PAGES], (uint32_t)(v >> 32) % 39 * 100, value,
+            bench_must(lladd_bytes_set(txn, pages[v % PAGES], (uint32_t)(v >> 32) % 39 * 100, value,
                                  sizeof value),
                        "set");
             bench_must(lladd_commit(txn), "commit");
@@ -150,7 +150,7 @@ static struct recovered recover_in_child(struct lladd_device *dev, struct lladd_
     if (child == 0) {
         struct lladd_stats s = {.struct_size = sizeof s};
         struct lladd_db *db = open_memory(dev, o);
-        bench_must(lladd_stats(db, &s), "stats");
+        bench_must(lladd_stats_get(db, &s), "stats");
         if (s.recovered_redone < updates)
             _exit(1);
         r.redo = (double)updates * 1e9 / (double)s.recovery_redo_ns;
@@ -188,17 +188,17 @@ static void bench_redo_of(size_t n_pages, const char *what)
         memset(value, (int)v, sizeof value);
         value[0] = (unsigned char)i;
         value[99] = (unsigned char)(i >> 8);
-        bench_must(
-            lladd_set(txn, pages[v % n_pages], (uint32_t)(v >> 32) % 39 * 100, value, sizeof value),
-            "set");
+        bench_must(lladd_bytes_set(txn, pages[v % n_pages], (uint32_t)(v >> 32) % 39 * 100, value,
+                                   sizeof value),
+                   "set");
     }
     bench_must(lladd_commit(txn), "commit");
     /* Another commit says in the log that the pages are durable up to here; otherwise recovery
      * would have to write them once more (REC-4). */
     bench_must(lladd_begin(db, NULL, &txn, NULL), "begin");
-    bench_must(lladd_set(txn, pages[0], 0, &seed, 8), "set");
+    bench_must(lladd_bytes_set(txn, pages[0], 0, &seed, 8), "set");
     bench_must(lladd_commit(txn), "commit");
-    lladd_kill(db);
+    lladd_db_kill(db);
     for (int run = 0; run < 2 * BENCH_RUNS; run++) {
         o.redo_threads = run % 2 ? 1 : 0;
         struct recovered r = recover_in_child(dev, &o, N);
@@ -242,7 +242,7 @@ static struct opened open_in_child(struct lladd_device *dev, struct lladd_option
     if (child == 0) {
         uint64_t value, t0 = bench_now_ns();
         struct lladd_db *db = open_memory(dev, o);
-        bench_must(lladd_get(db, page, 0, &value, sizeof value, NULL), "get");
+        bench_must(lladd_bytes_get(db, page, 0, &value, sizeof value, NULL), "get");
         r.first = (double)(bench_now_ns() - t0) / 1e6;
         bench_must(lladd_close(db), "close");
         r.all = (double)(bench_now_ns() - t0) / 1e6;
@@ -269,18 +269,18 @@ static struct lladd_db *write_log(struct lladd_device *dev, struct lladd_options
     unsigned char value[100];
     bench_must(lladd_begin(db, NULL, &open, NULL), "begin");
     for (int i = 0; i < 100; i++)
-        bench_must(lladd_set(open, pages[i], 3900, &seed, 8), "set");
+        bench_must(lladd_bytes_set(open, pages[i], 3900, &seed, 8), "set");
     do {
         bench_must(lladd_begin(db, NULL, &txn, NULL), "begin");
         for (int i = 0; i < 1000; i++) {
             uint64_t v = bench_random(&seed);
             memset(value, (int)v, sizeof value);
-            bench_must(lladd_set(txn, pages[v % n_pages], (uint32_t)(v >> 32) % 38 * 100, value,
-                                 sizeof value),
+            bench_must(lladd_bytes_set(txn, pages[v % n_pages], (uint32_t)(v >> 32) % 38 * 100,
+                                       value, sizeof value),
                        "set");
         }
         bench_must(lladd_commit(txn), "commit");
-        bench_must(lladd_stats(db, &s), "stats");
+        bench_must(lladd_stats_get(db, &s), "stats");
     } while (s.redo_bytes < 64u << 20);
     return db;
 }
@@ -298,7 +298,7 @@ static void bench_first_read(void)
     lladd_pageno *pages = make_pages(db, N_PAGES);
     bench_must(lladd_close(db), "close");
     db = write_log(dev, &o, pages, N_PAGES);
-    lladd_kill(db);
+    lladd_db_kill(db);
     for (int run = 0; run < 2 * BENCH_RUNS; run++) {
         o.recovery = run % 2 ? LLADD_RECOVER_FULL : LLADD_RECOVER_INSTANT;
         struct opened r = open_in_child(dev, &o, pages[N_PAGES / 2]);
@@ -325,7 +325,8 @@ static void bench_first_read(void)
 /* Locks are on pages, one for each record. */
 static int lock_page(struct lladd_txn *txn, uint64_t page)
 {
-    return lladd_lock(txn, LLADD_LOCK_NAME(lladd_lock_id(page)), LLADD_LOCK_X, LLADD_LOCK_TRY);
+    return lladd_lock_acquire(txn, LLADD_LOCK_NAME(lladd_lock_id(page)), LLADD_LOCK_X,
+                              LLADD_LOCK_TRY);
 }
 static int protect(void *ctx, struct lladd_txn *txn, const struct lladd_log_entry *e)
 {
@@ -348,14 +349,14 @@ static void write_loser(struct lladd_device *dev, struct lladd_options *o, lladd
     for (unsigned i = 0; i < updates; i++) {
         uint64_t v = bench_random(&seed);
         memset(value, (int)v, sizeof value);
-        bench_must(lladd_set(txn, pages[v % n_pages], (uint32_t)(v >> 32) % 38 * 100, value,
+        bench_must(lladd_bytes_set(txn, pages[v % n_pages], (uint32_t)(v >> 32) % 38 * 100, value,
                              sizeof value),
                    "set");
     }
     bench_must(lladd_begin(db, NULL, &txn, NULL), "begin");
-    bench_must(lladd_set(txn, pages[n_pages], 0, &seed, 8), "set");
+    bench_must(lladd_bytes_set(txn, pages[n_pages], 0, &seed, 8), "set");
     bench_must(lladd_commit(txn), "commit");
-    lladd_kill(db);
+    lladd_db_kill(db);
 }
 
 enum { LOSER_PAGES = 10000, LOSER_UPDATES = 1000000, LOSER_WAYS = 3 };
@@ -534,12 +535,12 @@ static void crash(struct lladd_device *dev, struct lladd_options *o)
         uint64_t value = k;
         bench_must(lladd_begin(db, NULL, &txn, NULL), "begin");
         for (size_t i = 0; i < PAGES - 1; i++)
-            bench_must(lladd_set(txn, pages[i], k * 64, &value, 8), "set");
+            bench_must(lladd_bytes_set(txn, pages[i], k * 64, &value, 8), "set");
         if (k < 3)
-            bench_must(lladd_set(loser, pages[PAGES - 1], k * 64, &value, 8), "set");
+            bench_must(lladd_bytes_set(loser, pages[PAGES - 1], k * 64, &value, 8), "set");
         bench_must(lladd_commit(txn), "commit");
     }
-    lladd_kill(db);
+    lladd_db_kill(db);
     free(pages);
 }
 
@@ -559,7 +560,7 @@ static void bench_crash(void)
         for (int i = 0; i < N; i++) {
             dev = put_files(&c);
             uint64_t t0 = bench_now_ns();
-            lladd_kill(open_memory(dev, &o));
+            lladd_db_kill(open_memory(dev, &o));
             ns += bench_now_ns() - t0;
             lladd_device_close(dev);
         }
@@ -590,7 +591,7 @@ static void bench_large(void)
     uint64_t t0 = bench_now_ns();
     for (int i = 0; i < PAGES; i++)
         for (uint32_t k = 0; k < 4; k++)
-            bench_must(lladd_set(txn, pages[i], k * 1000, &t0, 8), "set");
+            bench_must(lladd_bytes_set(txn, pages[i], k * 1000, &t0, 8), "set");
     bench_must(lladd_commit(txn), "commit");
     bench_add(&rate, 4.0 * PAGES * 1e9 / (double)(bench_now_ns() - t0));
     getrusage(RUSAGE_SELF, &u);

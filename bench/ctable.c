@@ -79,11 +79,11 @@ static double fill(struct bed *b)
     for (uint32_t i = 0; i < ROWS; i++) {
         struct lladd_dtable_key key = lladd_dtable_u32(i);
         for (uint32_t k = 0; k < COLUMNS; k++) {
-            v[k] = lladd_dtable_value("twelve bytes", TEXT);
+            v[k] = lladd_dtable_value_of("twelve bytes", TEXT);
             if (k >= NUMBERS)
                 continue;
             lladd_put32(number[k], k == 2 ? i % 50000 : 3 * i);
-            v[k] = lladd_dtable_value(number[k], 4);
+            v[k] = lladd_dtable_value_of(number[k], 4);
         }
         bench_must(lladd_ctable_put(txn, b->t, &key, v), "put");
     }
@@ -124,7 +124,7 @@ static double walk(struct bed *b, uint32_t column)
     bench_must(lladd_begin(b->db, NULL, &txn, NULL), "begin");
     bench_must(lladd_ctable_cursor_open(txn, b->t, &column, 1, &c), "cursor");
     for (; lladd_ctable_next(c, NULL) == 0; rows++) {
-        bench_must(lladd_ctable_row(c, NULL, &v, NULL), "row");
+        bench_must(lladd_ctable_row_read(c, NULL, &v, NULL), "row");
         sum += lladd_get32(v[0].bytes.data);
     }
     lladd_ctable_cursor_close(c);

@@ -77,9 +77,9 @@ static double build(struct bed *b, const struct load *l, struct lladd_dtable **o
         struct lladd_dtable_key key = lladd_dtable_u32(i * l->spacing);
         unsigned char room[64];
         struct lladd_dtable_value value = l->value         ? l->value(i, room)
-                                          : is_seven(l, i) ? lladd_dtable_value("pandora", 7)
-                                          : l->four        ? lladd_dtable_value(&i, 4)
-                                                           : lladd_dtable_value("aoife", 5);
+                                          : is_seven(l, i) ? lladd_dtable_value_of("pandora", 7)
+                                          : l->four        ? lladd_dtable_value_of(&i, 4)
+                                                           : lladd_dtable_value_of("aoife", 5);
         bench_must(lladd_dtable_run_add(run, &key, &value), "add");
     }
     bench_must(lladd_dtable_run_finish(run, &root), "finish");
@@ -126,7 +126,7 @@ static void measure(const struct load *l, const char *lookup_target, const char 
     uint64_t seed = 1;
     open_db(&b);
     bench_add(&built, build(&b, l, &t));
-    bench_must(lladd_dtable_run_info(t, &info, NULL), "info");
+    bench_must(lladd_dtable_run_info_get(t, &info, NULL), "info");
     bench_add(&size, (double)info.pages * lladd_page_size(b.db) / 1048576);
     for (int run = -1; run < BENCH_RUNS; run++) {
         double s = bench_dtable_scan(t, ROWS), n = look_up(t, l, 0, &seed),
@@ -186,7 +186,7 @@ static void figure12(void)
     struct bench_reads direct = BENCH_NO_READS, both = direct;
     struct lladd_dtable *tables[2], *over;
     struct lladd_dtable_key key = lladd_dtable_u32(ROWS / 2);
-    struct lladd_dtable_value value = lladd_dtable_value("aoife", 5);
+    struct lladd_dtable_value value = lladd_dtable_value_of("aoife", 5);
     struct bed b;
     uint64_t seed = 1;
     open_db(&b);
@@ -222,7 +222,7 @@ static struct lladd_dtable_value text_of(uint32_t i, unsigned char *room)
 {
     int n = snprintf((char *)room, 64, "Customer number %u, of the northern district, pays",
                      i * UINT32_C(2654435761) >> 22);
-    return lladd_dtable_value(room, (size_t)n);
+    return lladd_dtable_value_of(room, (size_t)n);
 }
 
 /* Times in seconds that increase by up to fifteen, and by a day now and then. */
@@ -230,7 +230,7 @@ static struct lladd_dtable_value stamp_of(uint32_t i, unsigned char *room)
 {
     uint32_t stamp = 1000000000 + i * 8 + (i * UINT32_C(2654435761) >> 29) + i / 1000 * 86400;
     memcpy(room, &stamp, sizeof stamp);
-    return lladd_dtable_value(room, sizeof stamp);
+    return lladd_dtable_value_of(room, sizeof stamp);
 }
 
 static void measure_all(const char *const (*configs)[2], size_t n, bool sevens,

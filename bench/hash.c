@@ -233,7 +233,7 @@ static void bench_log(bool create, const char *what)
     struct lladd_stats s = {.struct_size = sizeof s};
     struct bed b;
     (void)filled(&b, 4, MILLION, LLADD_HASH_LOGICAL, create);
-    bench_must(lladd_stats(b.db, &s), "stats");
+    bench_must(lladd_stats_get(b.db, &s), "stats");
     bench_add(&bytes, (double)s.log_bytes / MILLION);
     close_bed(&b);
     bench_print(BENCH, what, "bytes", &bytes, "<= 90", NULL);
@@ -246,7 +246,7 @@ enum { SPACE_KEYS = 20000 };
 static uint64_t pages_of(struct bed *b)
 {
     struct lladd_hash_stats s = {.struct_size = sizeof s};
-    bench_must(lladd_hash_stats(b->hash, &s, NULL), "stats");
+    bench_must(lladd_hash_stats_get(b->hash, &s, NULL), "stats");
     return s.pages;
 }
 
@@ -269,7 +269,7 @@ static void churn(struct bed *b, uint16_t *lengths, uint64_t n, uint64_t *seed)
             continue;
         }
         struct lladd_txn *txn = begin(b);
-        bench_must(lladd_hash_remove(txn, b->hash, &key, sizeof key), "remove");
+        bench_must(lladd_hash_delete(txn, b->hash, &key, sizeof key), "remove");
         bench_must(lladd_commit(txn), "commit");
         lengths[key] = 0;
     }

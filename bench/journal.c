@@ -80,10 +80,10 @@ static void bench_append(void)
         struct bed b;
         struct lladd_stats s = {.struct_size = sizeof s};
         open_bed(&b);
-        bench_must(lladd_stats(b.db, &s), "stats");
+        bench_must(lladd_stats_get(b.db, &s), "stats");
         uint64_t tail = s.log_tail;
         bench_add(&rate, append_many(&b));
-        bench_must(lladd_stats(b.db, &s), "stats");
+        bench_must(lladd_stats_get(b.db, &s), "stats");
         bench_add(&size, (double)(s.log_tail - tail) / ENTRIES);
         close_bed(&b);
     }

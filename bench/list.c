@@ -102,11 +102,11 @@ static void bench_fill(bool anywhere, const char *what)
     for (int run = -1; run < BENCH_RUNS; run++) { /* the first run warms up */
         struct lladd_stats before = {.struct_size = sizeof before}, after = before;
         make(&b);
-        bench_must(lladd_stats(b.db, &before), "stats");
+        bench_must(lladd_stats_get(b.db, &before), "stats");
         uint64_t t0 = bench_now_ns();
         fill(&b, anywhere);
         uint64_t t1 = bench_now_ns();
-        bench_must(lladd_stats(b.db, &after), "stats");
+        bench_must(lladd_stats_get(b.db, &after), "stats");
         if (run >= 0) {
             bench_add(&ns, (double)(t1 - t0) / N);
             bench_add(&log, (double)(after.log_bytes - before.log_bytes) / N);
@@ -166,7 +166,7 @@ static void bench_queue(void)
             bench_must(lladd_begin(b.db, &t, &txn, NULL), "begin");
             bench_must(lladd_list_next(b.list, LLADD_ITEM_NONE, &first, NULL, 0, NULL, NULL),
                        "next");
-            bench_must(lladd_list_remove(txn, b.list, first), "remove");
+            bench_must(lladd_list_delete(txn, b.list, first), "remove");
             bench_must(lladd_list_append(txn, b.list, b.bytes, ITEM, &last), "append");
             bench_must(lladd_commit(txn), "commit");
         }

@@ -57,8 +57,8 @@ static struct lladd_txn *begin(struct bed *b)
 
 static void lock_row(struct lladd_txn *txn, uint64_t table, uint64_t row, enum lladd_lock_mode mode)
 {
-    bench_must(lladd_lock(txn, LLADD_LOCK_NAME(lladd_lock_id(table), lladd_lock_id(row)), mode,
-                          LLADD_LOCK_WAIT),
+    bench_must(lladd_lock_acquire(txn, LLADD_LOCK_NAME(lladd_lock_id(table), lladd_lock_id(row)),
+                                  mode, LLADD_LOCK_WAIT),
                "lock");
 }
 
@@ -69,7 +69,7 @@ static double pairs(struct bed *b, uint64_t table)
     uint64_t t0 = bench_now_ns();
     for (uint64_t i = 0; i < PAIRS; i++) {
         lock_row(txn, table, i, LLADD_LOCK_S);
-        bench_must(lladd_unlock(txn, LLADD_LOCK_NAME(lladd_lock_id(table), lladd_lock_id(i))),
+        bench_must(lladd_lock_release(txn, LLADD_LOCK_NAME(lladd_lock_id(table), lladd_lock_id(i))),
                    "unlock");
     }
     double took = (double)(bench_now_ns() - t0);
@@ -84,8 +84,8 @@ static double flat_pairs(struct bed *b)
     for (uint64_t i = 0; i < PAIRS; i++) {
         struct lladd_lock_part part = lladd_lock_id(i);
         struct lladd_lock_name name = {&part, 1};
-        bench_must(lladd_lock(txn, name, LLADD_LOCK_S, LLADD_LOCK_WAIT), "lock");
-        bench_must(lladd_unlock(txn, name), "unlock");
+        bench_must(lladd_lock_acquire(txn, name, LLADD_LOCK_S, LLADD_LOCK_WAIT), "lock");
+        bench_must(lladd_lock_release(txn, name), "unlock");
     }
     double took = (double)(bench_now_ns() - t0);
     bench_must(lladd_commit(txn), "commit");
@@ -130,7 +130,7 @@ static double transactions(struct bed *b, uint32_t rows)
         struct lladd_txn *txn = begin(b);
         for (uint32_t k = 0; k < rows; k++)
             lock_row(txn, 1, i * 31 + k * 7, LLADD_LOCK_X);
-        bench_must(lladd_set(txn, b->page[0], (uint32_t)(i % 100) * 8, &i, 8), "set");
+        bench_must(lladd_bytes_set(txn, b->page[0], (uint32_t)(i % 100) * 8, &i, 8), "set");
         bench_must(lladd_commit(txn), "commit");
     }
     return (double)(bench_now_ns() - t0) / TXNS;
@@ -175,7 +175,7 @@ static void *meet(void *arg)
     for (uint64_t i = 0; i < TXNS; i++) {
         struct lladd_txn *txn = begin(w->b);
         lock_row(txn, w->table, 1, LLADD_LOCK_X);
-        bench_must(lladd_set(txn, w->b->page[w->slot], 0, &i, 8), "set");
+        bench_must(lladd_bytes_set(txn, w->b->page[w->slot], 0, &i, 8), "set");
         bench_must(lladd_commit(txn), "commit");
     }
     return NULL;

@@ -45,7 +45,7 @@ static void close_db(struct bed *b)
 static void put(struct lladd_txn *txn, struct bed *b, uint32_t key, const char *five)
 {
     struct lladd_dtable_key k = lladd_dtable_u32(key);
-    struct lladd_dtable_value v = lladd_dtable_value(five, 5);
+    struct lladd_dtable_value v = lladd_dtable_value_of(five, 5);
     bench_must(lladd_managed_put(txn, b->t, &k, &v), "put");
 }
 
@@ -82,7 +82,7 @@ static void load(void)
         struct bed b;
         open_db(&b);
         bench_add(&rows, ROWS / fill(&b) / 1e6);
-        bench_must(lladd_managed_stats(b.t, &s, NULL, 0, NULL), "stats");
+        bench_must(lladd_managed_stats_get(b.t, &s, NULL, 0, NULL), "stats");
         bench_add(&memory, (double)s.memory_bytes / 1048576);
         bench_add(&digests, digest(&b));
         close_db(&b);
@@ -208,7 +208,7 @@ static void read_rows(void)
     bench_must(lladd_begin(b.db, NULL, &txn, NULL), "begin");
     put(txn, &b, ROWS / 2, "aoife");
     bench_must(lladd_commit(txn), "commit");
-    bench_must(lladd_managed_stats(b.t, &s, &info, 1, NULL), "stats");
+    bench_must(lladd_managed_stats_get(b.t, &s, &info, 1, NULL), "stats");
     bench_must(lladd_dtable_run_open(b.db, info.root, &direct, NULL), "open a run");
     compare(&b, "a run and one row in memory", direct);
     (void)digest(&b);

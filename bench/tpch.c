@@ -130,11 +130,11 @@ static void put(struct lladd_txn *txn, struct bed *b, uint32_t number,
     unsigned char numbers[LINEITEM_NUMBERS][4];
     for (int i = 0; i < LINEITEM_NUMBERS; i++) {
         lladd_put32(numbers[i], row->number[i]);
-        v[i] = lladd_dtable_value(numbers[i], 4);
+        v[i] = lladd_dtable_value_of(numbers[i], 4);
     }
     for (int i = LINEITEM_NUMBERS; i < LINEITEM_COLUMNS; i++) {
         const struct lineitem_text *t = &row->text[i - LINEITEM_NUMBERS];
-        v[i] = lladd_dtable_value(t->bytes, t->len);
+        v[i] = lladd_dtable_value_of(t->bytes, t->len);
     }
     bench_must(lladd_ctable_put(txn, b->t, &key, v), "put");
 }
@@ -197,7 +197,7 @@ static void print(const char *store, const char *what, const char *unit, double 
 static double mebibytes(struct bed *b)
 {
     struct lladd_managed_stats s = {.struct_size = sizeof s};
-    bench_must(lladd_managed_stats(lladd_ctable_managed(b->t), &s, NULL, 0, NULL), "stats");
+    bench_must(lladd_managed_stats_get(lladd_ctable_managed(b->t), &s, NULL, 0, NULL), "stats");
     bench_must(s.runs == 1 && s.run_rows == b->rows ? 0 : -1, "one run of all");
     return (double)s.run_pages * lladd_page_size(b->db) / 1048576;
 }
@@ -258,9 +258,9 @@ static double by_cursor(struct bed *b, const enum lineitem_column *columns, uint
 static struct lladd_dtable_value value_in(const struct lladd_ctable_values *v, size_t i)
 {
     if (v->width)
-        return lladd_dtable_value(v->bytes + i * v->width, v->width);
+        return lladd_dtable_value_of(v->bytes + i * v->width, v->width);
     size_t from = i ? v->ends[i - 1] : 0;
-    return lladd_dtable_value(v->bytes + from, v->ends[i] - from);
+    return lladd_dtable_value_of(v->bytes + from, v->ends[i] - from);
 }
 
 static uint64_t sum_of(const struct lladd_ctable_values *v, size_t n)

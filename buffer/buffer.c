@@ -147,7 +147,7 @@ static int divide_budget(struct ll_buffer *b, struct lladd_error *err)
     if (b->batch_capacity > pages / 8)
         b->batch_capacity = pages >= 8 ? (unsigned)(pages / 8) : 1;
 
-    b->bytes += sizeof *b + ll_buffer__batch_bytes(b) + ll_buffer__written_bytes(&b->cfg) +
+    b->bytes += sizeof *b + ll_buffer__batch_bytes(b) + ll_buffer__history_bytes(&b->cfg) +
                 2 * IN_FLIGHT_MIN * sizeof(struct ll_buffer__in_flight);
     /* The worst case: all of them held, each alone in its group and region, and one in a new
      * chunk. */
@@ -257,9 +257,9 @@ static void release(struct ll_buffer *b)
         ll_heap__close(b);
     ll_buffer__slots_free(b);
     ll_buffer__batches_free(b);
-    ll_buffer__written_free(b);
+    ll_buffer__history_free(b);
     ll_vec_free(&b->in_flight);
-    ll_buffer__dwb_close(b);
+    ll_buffer__double_write_close(b);
     /* Everything that had to be durable was synced; a crash could lose the rest as well as this
      * close. */
     if (b->file)
@@ -284,7 +284,7 @@ static struct ll_buffer *new_buffer(const struct ll_buffer_config *cfg)
     if (cfg->dwb_name)
         b->cfg.dwb_name = memcpy(names + name_len, cfg->dwb_name, dwb_len);
     ll_buffer__dirty_init(b);
-    ll_buffer__written_init(b);
+    ll_buffer__history_init(b);
     if (init_latches(b) != 0) {
         ll_free(cfg->env, b);
         return NULL;
@@ -305,7 +305,7 @@ int ll_buffer_open(const struct ll_buffer_config *cfg, struct ll_buffer **out,
     if (rc == 0)
         rc = open_frames(b, err);
     if (rc == 0 && cfg->create && cfg->dwb_name)
-        rc = ll_buffer__dwb_create(b, err);
+        rc = ll_buffer__double_write_create(b, err);
     if (rc == 0 && cfg->create)
         rc = make_durable(b, err);
     if (rc != 0) {
@@ -325,7 +325,7 @@ void ll_buffer_close(struct ll_buffer *b)
     ll_buffer__stop_writer(b);
     uint32_t slots = lladd_atomic_load32(&b->slot_count);
     for (uint32_t i = 0; b->cfg.evicted && i < slots; i++) {
-        struct ll_frame *f = ll_buffer__tenant(b, i);
+        struct ll_frame *f = ll_buffer__page_of_slot(b, i);
         if (f && (lladd_atomic_load64(&f->latch) & LATCH_STATE) == LATCH_RESIDENT)
             b->cfg.evicted(b->cfg.ctx, f);
     }
@@ -415,17 +415,17 @@ void ll_buffer_expect(const struct ll_buffer *b, lladd_pageno n)
 
 /* The version is that of the latch word plus the number of frames released: a page that was evicted
  * and loaded again counts its fixes from one. */
-bool ll_buffer_glance(const struct ll_buffer *b, lladd_pageno n, struct lladd_glance *out)
+bool ll_buffer_read_begin(const struct ll_buffer *b, lladd_pageno n, struct lladd_read *out)
 {
     const struct ll_frame *f = ll_buffer__find(b, n.v);
     if (LL_UNLIKELY(f == NULL) || ll_buffer__poisoned(b))
         return false;
-    out->departures_ = &b->departures;
-    out->departed_ = lladd_atomic_load64(&b->departures);
+    out->evictions_ = &b->evictions;
+    out->departed_ = lladd_atomic_load64(&b->evictions);
     out->version_ = &f->latch;
     out->was_ = lladd_atomic_load64(&f->latch);
     out->size = b->page_size;
-    if (LL_UNLIKELY(!latch_may_glance(out->was_)))
+    if (LL_UNLIKELY(!latch_may_read(out->was_)))
         return false;
     if (b->reserved) {
         out->bytes = ll_reserved__page(b, ll_reserved__frames(b, n.v), n.v);
@@ -435,12 +435,12 @@ bool ll_buffer_glance(const struct ll_buffer *b, lladd_pageno n, struct lladd_gl
     return lladd_atomic_load64_relaxed(&f->page.number.v) == n.v;
 }
 
-bool ll_buffer_glanced(const struct lladd_glance *g)
+bool ll_buffer_read_valid(const struct lladd_read *g)
 {
     /* The caller loaded the copied bytes with acquire, so these loads come after them. */
     uint64_t now = lladd_atomic_load64(g->version_);
     return LL_LIKELY(((now ^ g->was_) & LATCH_VERSION) == 0 &&
-                     lladd_atomic_load64(g->departures_) == g->departed_);
+                     lladd_atomic_load64(g->evictions_) == g->departed_);
 }
 
 void ll_buffer_unfix(struct ll_buffer *b, struct ll_frame *f, unsigned how)
@@ -492,7 +492,7 @@ void ll_buffer_stats(const struct ll_buffer *b, struct ll_buffer_stats *out)
     uint64_t fixes = lladd_atomic_load64(&b->count.fixes);
     uint32_t slots = lladd_atomic_load32(&b->slot_count);
     for (uint32_t i = 0; i < slots; i++) {
-        const struct ll_frame *f = ll_buffer__tenant(b, i);
+        const struct ll_frame *f = ll_buffer__page_of_slot(b, i);
         if (f)
             fixes += latch_fixes(lladd_atomic_load64(&f->latch));
     }

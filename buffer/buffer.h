@@ -43,10 +43,10 @@ enum {
                            * (BUF-5) */
 };
 
-enum ll_behind_how {
-    LL_NOT_BEHIND,
-    LL_BEHIND,
-    LL_BEHIND_WITH_BASE /* the pending redo rewrites the whole page, so the page need not be read */
+enum ll_redo_index_how {
+    LL_NOT_PENDING,
+    LL_PENDING,
+    LL_PENDING_WITH_BASE /* the pending redo rewrites the whole page: it need not be read */
 };
 
 struct ll_buffer_config {
@@ -77,7 +77,7 @@ struct ll_buffer_config {
      *
      * All are called under the frame's own latch, as above. After an error the page still has
      * pending redo. */
-    enum ll_behind_how (*behind)(void *ctx, lladd_pageno);
+    enum ll_redo_index_how (*behind)(void *ctx, lladd_pageno);
     int (*catch_up)(void *ctx, lladd_pageno, unsigned char *bytes, bool *baseless,
                     lladd_lsn *rec_lsn, struct lladd_error *);
     void (*caught_up)(void *ctx, lladd_pageno);
@@ -153,8 +153,8 @@ void ll_buffer_touch(const struct ll_buffer *, lladd_pageno, uint32_t offset);
 void ll_buffer_touch_span(const struct ll_buffer *, lladd_pageno, uint32_t offset, uint32_t len);
 void ll_buffer_prefetch(struct ll_buffer *, lladd_pageno first, uint64_t n);
 /* Optimistic reads: see lladd/optimistic.h. */
-bool ll_buffer_glance(const struct ll_buffer *, lladd_pageno, struct lladd_glance *out);
-bool ll_buffer_glanced(const struct lladd_glance *);
+bool ll_buffer_read_begin(const struct ll_buffer *, lladd_pageno, struct lladd_read *out);
+bool ll_buffer_read_valid(const struct lladd_read *);
 /* Bulk access for extents, without the cache. Whole pages; `bytes` are written as they are, with
  * checksums added if `paged` (the caller fills in the rest of each header). The pages must not be
  * cached dirty; cached copies are dropped. Durable after ll_buffer_sync. */
@@ -201,15 +201,15 @@ int ll_buffer_sync_bulk(struct ll_buffer *, struct lladd_error *);
  * useful. */
 int ll_buffer_step(struct ll_buffer *, bool *more, struct lladd_error *);
 /* Before redo: restores from the double-write area the pages that are torn in the page file. */
-int ll_buffer_dwb_restore(struct ll_buffer *, uint64_t *restored, struct lladd_error *);
+int ll_buffer_double_write_restore(struct ll_buffer *, uint64_t *restored, struct lladd_error *);
 
 /* For inspection: decodes the first page of a double-write area. 0: copies of *count pages follow
  * it, one page each. LLADD_END: the area is empty. LLADD_CORRUPT_PAGE, LLADD_FOREIGN_FILE,
  * LLADD_NEWER_FORMAT: the header cannot be used. */
-int ll_dwb_look(const void *first_page, uint32_t page_size, uint32_t salt, uint32_t *count,
+int ll_double_write_look(const void *first_page, uint32_t page_size, uint32_t salt, uint32_t *count,
                 struct lladd_error *);
 /* The page number of copy i < count. */
-lladd_pageno ll_dwb_page(const void *first_page, uint32_t i);
+lladd_pageno ll_double_write_page(const void *first_page, uint32_t i);
 
 /* Visits one page that is dirty or in flight, except those that were summed up and wait for a sync;
  * a result other than 0 stops. No latch is held that the callback could need. */

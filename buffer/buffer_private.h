@@ -122,7 +122,7 @@ struct ll_buffer {
     uint64_t directory;    /* struct ll_buffer__directory *, reserved */
     uint64_t hash;         /* struct ll_buffer__hash *, heap */
     uint32_t page_size;
-    uint64_t departures;   /* number of frames released, for optimistic reads; written by
+    uint64_t evictions;   /* number of frames released, for optimistic reads; written by
                             * evictions */
 
     struct ll_buffer_config cfg;  /* its names are copies, stored after this struct */
@@ -230,7 +230,7 @@ static inline bool ll_buffer__poisoned(const struct ll_buffer *b)
 int ll_buffer__slot_take(struct ll_buffer *, uint32_t *slot, struct lladd_error *);
 void ll_buffer__slot_put(struct ll_buffer *, uint32_t slot);
 /* Call when a slot was bound or put back, or a batch is done. */
-void ll_buffer__settled(struct ll_buffer *);
+void ll_buffer__slot_released(struct ll_buffer *);
 void ll_buffer__slots_free(struct ll_buffer *);
 static inline void ll_buffer__charge(struct ll_buffer *b, uint64_t bytes)
 {
@@ -255,7 +255,7 @@ static inline struct ll_buffer__slot *ll_buffer__slot(const struct ll_buffer *b,
     uint64_t base = lladd_atomic_load64(&b->segments[k]);
     return (struct ll_buffer__slot *)(uintptr_t)base + (slot - ll_buffer__segment_start(k));
 }
-static inline struct ll_frame *ll_buffer__tenant(const struct ll_buffer *b, uint32_t slot)
+static inline struct ll_frame *ll_buffer__page_of_slot(const struct ll_buffer *b, uint32_t slot)
 {
     return (struct ll_frame *)(uintptr_t)lladd_atomic_load64(&ll_buffer__slot(b, slot)->frame);
 }
@@ -440,26 +440,26 @@ void ll_buffer__stop_writer(struct ll_buffer *);
 /* ---- double_write.c ---- */
 
 /* Creates the file. Durable after the file and its directory are synced. */
-int ll_buffer__dwb_create(struct ll_buffer *, struct lladd_error *);
+int ll_buffer__double_write_create(struct ll_buffer *, struct lladd_error *);
 /* Writes copies (at most DWB_PAGES whole pages with checksums) to the area and then to their
  * places; durable when it returns. */
-int ll_buffer__dwb_write(struct ll_buffer *, struct ll_buffer__copy *const *, unsigned n,
+int ll_buffer__double_write(struct ll_buffer *, struct ll_buffer__copy *const *, unsigned n,
                          struct lladd_error *);
-int ll_buffer__dwb_close(struct ll_buffer *);
+int ll_buffer__double_write_close(struct ll_buffer *);
 /* Called before any page is written: restores what an earlier open left in the area. */
-int ll_buffer__dwb_ready(struct ll_buffer *, struct lladd_error *);
+int ll_buffer__double_write_ready(struct ll_buffer *, struct lladd_error *);
 
 /* ---- write_history.c ---- */
 
 /* The bytes it takes from the budget. */
-uint64_t ll_buffer__written_bytes(const struct ll_buffer_config *);
-void ll_buffer__written_init(struct ll_buffer *);
-void ll_buffer__written_free(struct ll_buffer *);
+uint64_t ll_buffer__history_bytes(const struct ll_buffer_config *);
+void ll_buffer__history_init(struct ll_buffer *);
+void ll_buffer__history_free(struct ll_buffer *);
 /* Notes that page n was written with this page LSN, or with bytes that have none. */
-void ll_buffer__note_written(struct ll_buffer *, uint64_t n, uint64_t lsn);
-void ll_buffer__forget_written(struct ll_buffer *, uint64_t n);
+void ll_buffer__history_note(struct ll_buffer *, uint64_t n, uint64_t lsn);
+void ll_buffer__history_forget(struct ll_buffer *, uint64_t n);
 /* The page LSN with which page n was last written, or 0 if unknown. */
-uint64_t ll_buffer__last_written(const struct ll_buffer *, uint64_t n);
+uint64_t ll_buffer__history_last(const struct ll_buffer *, uint64_t n);
 /* Prefetches the table line of page n, which will be read soon. */
 void ll_buffer__expect_read(const struct ll_buffer *, uint64_t n);
 

@@ -95,9 +95,9 @@ static void drain(struct ll_buffer *b)
     b->queue_tail = last;
 }
 
-static struct ll_frame *dirty_tenant(const struct ll_buffer *b, uint32_t slot)
+static struct ll_frame *dirty_page_of_slot(const struct ll_buffer *b, uint32_t slot)
 {
-    struct ll_frame *f = ll_buffer__tenant(b, slot);
+    struct ll_frame *f = ll_buffer__page_of_slot(b, slot);
     return f && lladd_atomic_load64(&f->rec_lsn) != 0 ? f : NULL;
 }
 
@@ -116,10 +116,10 @@ static void walk_begin(struct ll_buffer *b, struct walk *w)
 static bool stays(struct ll_buffer *b, uint32_t slot)
 {
     struct ll_buffer__slot *s = ll_buffer__slot(b, slot);
-    if (dirty_tenant(b, slot))
+    if (dirty_page_of_slot(b, slot))
         return true;
     (void)lladd_atomic_exchange32(&s->listed, 0);
-    return dirty_tenant(b, slot) && lladd_atomic_exchange32(&s->listed, 1) == 0;
+    return dirty_page_of_slot(b, slot) && lladd_atomic_exchange32(&s->listed, 1) == 0;
 }
 
 /* Returns the next dirty frame, NULL at the end; removes clean ones on the way. */
@@ -131,7 +131,7 @@ static struct ll_frame *walk_on(struct ll_buffer *b, struct walk *w)
         w->at = w->next;
         w->next = ll_buffer__slot(b, w->at - 1)->next;
         if (stays(b, w->at - 1)) {
-            struct ll_frame *f = dirty_tenant(b, w->at - 1);
+            struct ll_frame *f = dirty_page_of_slot(b, w->at - 1);
             if (f)
                 return f;
             continue; /* it just became clean; the next walk removes it */

@@ -65,7 +65,7 @@ static int get_scratch(struct ll_buffer *b, struct lladd_error *err)
 
 /* ---- create, open, close ---- */
 
-int ll_buffer__dwb_create(struct ll_buffer *b, struct lladd_error *err)
+int ll_buffer__double_write_create(struct ll_buffer *b, struct lladd_error *err)
 {
     struct lladd_device *dev = b->cfg.dev;
     const char *name = b->cfg.dwb_name;
@@ -92,7 +92,7 @@ int ll_buffer__dwb_create(struct ll_buffer *b, struct lladd_error *err)
     return 0;
 }
 
-int ll_buffer__dwb_close(struct ll_buffer *b)
+int ll_buffer__double_write_close(struct ll_buffer *b)
 {
     ll_free(b->env, b->dwb_scratch);
     return b->dwb ? ll_io_close(b->cfg.dev, b->dwb) : 0;
@@ -124,12 +124,12 @@ static bool is_intact(const unsigned char *h, uint32_t page_size)
            lladd_get32(h + page_size - 4) == ll_crc32c(0, h, page_size - 4);
 }
 
-lladd_pageno ll_dwb_page(const void *first_page, uint32_t i)
+lladd_pageno ll_double_write_page(const void *first_page, uint32_t i)
 {
     return lladd_page_of(lladd_get64((const unsigned char *)first_page + AT_ENTRIES + i * ENTRY));
 }
 
-int ll_dwb_look(const void *first_page, uint32_t page_size, uint32_t salt, uint32_t *count,
+int ll_double_write_look(const void *first_page, uint32_t page_size, uint32_t salt, uint32_t *count,
                 struct lladd_error *err)
 {
     const unsigned char *h = first_page;
@@ -146,7 +146,7 @@ int ll_dwb_look(const void *first_page, uint32_t page_size, uint32_t salt, uint3
     uint32_t n = lladd_get32(h + AT_COUNT);
     bool fits = n <= DWB_PAGES;
     for (uint32_t i = 0; fits && i < n; i++)
-        fits = ll_dwb_page(h, i).v < (uint64_t)INT64_MAX / page_size;
+        fits = ll_double_write_page(h, i).v < (uint64_t)INT64_MAX / page_size;
     if (!fits)
         return ll_fail(err, LLADD_CORRUPT_PAGE, "its header is inconsistent");
     *count = n;
@@ -174,7 +174,7 @@ static int read_copy(struct ll_buffer *b, uint32_t i, lladd_pageno n, unsigned c
  * system's cache only (REC-4). */
 static int restore_one(struct ll_buffer *b, uint32_t i, uint64_t *restored, struct lladd_error *err)
 {
-    lladd_pageno n = ll_dwb_page(header(b), i);
+    lladd_pageno n = ll_double_write_page(header(b), i);
     unsigned char *bytes = b->dwb_scratch + b->page_size;
     if (n.v >= ll_buffer_file_pages(b))
         return 0; /* the file is extended durably before a page there is written */
@@ -262,7 +262,7 @@ static int restore(struct ll_buffer *b, uint64_t *restored, struct lladd_error *
     }
     struct lladd_error why;
     uint32_t count;
-    rc = ll_dwb_look(header(b), b->page_size, b->cfg.salt, &count, &why);
+    rc = ll_double_write_look(header(b), b->page_size, b->cfg.salt, &count, &why);
     if (rc != 0)
         return ll_fail(err, rc, "the double-write area \"%s\": %s", b->cfg.dwb_name, why.message);
     if (count > 0)
@@ -288,7 +288,7 @@ static int restore_once(struct ll_buffer *b, uint64_t *restored, struct lladd_er
     return rc;
 }
 
-int ll_buffer__dwb_ready(struct ll_buffer *b, struct lladd_error *err)
+int ll_buffer__double_write_ready(struct ll_buffer *b, struct lladd_error *err)
 {
     uint64_t restored = 0;
     if (!b->cfg.dwb_name || lladd_atomic_load32(&b->dwb_checked))
@@ -296,7 +296,7 @@ int ll_buffer__dwb_ready(struct ll_buffer *b, struct lladd_error *err)
     return restore_once(b, &restored, err);
 }
 
-int ll_buffer_dwb_restore(struct ll_buffer *b, uint64_t *restored, struct lladd_error *err)
+int ll_buffer_double_write_restore(struct ll_buffer *b, uint64_t *restored, struct lladd_error *err)
 {
     uint64_t n = 0;
     int rc = ll_buffer__check(b, err);
@@ -355,7 +355,7 @@ static int write_through(struct ll_buffer *b, struct ll_buffer__copy *const *cop
     return rc == 0 ? clear(b, err) : rc;
 }
 
-int ll_buffer__dwb_write(struct ll_buffer *b, struct ll_buffer__copy *const *copies, unsigned n,
+int ll_buffer__double_write(struct ll_buffer *b, struct ll_buffer__copy *const *copies, unsigned n,
                          struct lladd_error *err)
 {
     LL_ASSERT(lladd_atomic_load32(&b->dwb_checked));

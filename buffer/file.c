@@ -44,7 +44,7 @@ static int each_frame(struct ll_buffer *b, uint64_t first, uint64_t n, frame_fn 
         return rc;
     }
     for (uint32_t i = 0; rc == 0 && i < slots; i++) {
-        struct ll_frame *f = ll_buffer__tenant(b, i);
+        struct ll_frame *f = ll_buffer__page_of_slot(b, i);
         if (f && in_range(f, first, n))
             rc = fn(b, f, first, n, ctx);
     }
@@ -187,9 +187,9 @@ static void remember_bulk(struct ll_buffer *b, uint64_t first, uint64_t n,
 {
     for (uint64_t i = 0; i < n; i++) {
         if (paged)
-            ll_buffer__note_written(b, first + i, ll_page_lsn(bytes + i * b->page_size).v);
+            ll_buffer__history_note(b, first + i, ll_page_lsn(bytes + i * b->page_size).v);
         else
-            ll_buffer__forget_written(b, first + i);
+            ll_buffer__history_forget(b, first + i);
     }
 }
 
@@ -202,7 +202,7 @@ int ll_buffer_bulk_write(struct ll_buffer *b, lladd_pageno first, uint64_t n, un
     if (rc == 0 && n > 0)
         rc = discard(b, first.v, n, true, err);
     if (rc == 0)
-        rc = ll_buffer__dwb_ready(b, err);
+        rc = ll_buffer__double_write_ready(b, err);
     if (rc == 0 && paged)
         rc = seal_all(b, first.v, n, bytes, err);
     if (rc != 0 || n == 0)

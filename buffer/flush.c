@@ -175,7 +175,7 @@ static unsigned look_ahead(struct ll_buffer *b, struct ll_buffer__todo *out, uns
     uint64_t hand = lladd_atomic_load64(&b->hand);
     unsigned n = 0;
     for (uint32_t i = 0; i < slots / 4 && n < max; i++) {
-        struct ll_frame *f = ll_buffer__tenant(b, (uint32_t)((hand + i) % slots));
+        struct ll_frame *f = ll_buffer__page_of_slot(b, (uint32_t)((hand + i) % slots));
         if (!f)
             continue;
         uint64_t w = lladd_atomic_load64(&f->latch);
@@ -211,7 +211,7 @@ int ll_buffer_step(struct ll_buffer *b, bool *more, struct lladd_error *err)
 }
 
 /* A failure here recurs, and is reported, in a call that needs the room or makes a checkpoint. */
-static void *write_behind(void *arg)
+static void *start_writeback(void *arg)
 {
     struct ll_buffer *b = arg;
     for (;;) {
@@ -239,7 +239,7 @@ int ll_buffer_start(struct ll_buffer *b, struct lladd_error *err)
 {
     if (!b->env->threads || b->writer.started)
         return 0;
-    int rc = lladd_thread_start(&b->writer, write_behind, b);
+    int rc = lladd_thread_start(&b->writer, start_writeback, b);
     return rc == 0 ? 0 : ll_fail(err, rc, "cannot start the page writer");
 }
 

@@ -120,7 +120,7 @@ static int insert(struct ll_buffer *b, uint64_t n, struct ll_frame *f)
 int ll_heap__claim(struct ll_buffer *b, uint64_t n, uint32_t slot, struct ll_frame **out,
                    struct lladd_error *err)
 {
-    struct ll_frame *f = ll_buffer__tenant(b, slot);
+    struct ll_frame *f = ll_buffer__page_of_slot(b, slot);
     int rc = 0;
     lladd_mutex_lock(&b->slots_latch);
     bool taken = place_of(table(b), n)->frame != 0;

@@ -107,7 +107,7 @@ static inline bool latch_try_exclusive(uint64_t *word)
 
 /* May the page be read optimistically? Not without the USED bit: a fix must set it now and then, so
  * that the clock sees that the page is used. */
-static inline bool latch_may_glance(uint64_t word)
+static inline bool latch_may_read(uint64_t word)
 {
     return (word & (LATCH_STATE | LATCH_EXCLUSIVE | LATCH_USED)) == (LATCH_RESIDENT | LATCH_USED);
 }

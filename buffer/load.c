@@ -27,7 +27,7 @@
 void ll_buffer__give_up(struct ll_buffer *b, struct ll_frame *f)
 {
     lladd_atomic_count64(&b->count.fixes, latch_fixes(lladd_atomic_load64(&f->latch)));
-    (void)lladd_atomic_add64(&b->departures, 1);
+    (void)lladd_atomic_add64(&b->evictions, 1);
     if (b->reserved)
         ll_reserved__release(b, f);
     else
@@ -63,7 +63,7 @@ struct search {
 /* Examines one slot; true if its page was evicted. */
 static bool try_slot(struct ll_buffer *b, uint32_t slot, struct search *s)
 {
-    struct ll_frame *f = ll_buffer__tenant(b, slot);
+    struct ll_frame *f = ll_buffer__page_of_slot(b, slot);
     if (!f)
         return false;
     uint64_t w = lladd_atomic_load64(&f->latch);
@@ -139,7 +139,7 @@ static int make_room(struct ll_buffer *b, struct lladd_error *err)
 static int repaired_enough(const struct ll_buffer *b, uint64_t n, lladd_lsn lsn,
                            struct lladd_error *err)
 {
-    uint64_t written = ll_buffer__last_written(b, n);
+    uint64_t written = ll_buffer__history_last(b, n);
     if (lsn.v >= written)
         return 0;
     return ll_fail_page(err, LLADD_CORRUPT_PAGE, lladd_page_of(n),
@@ -215,11 +215,11 @@ static int catch_up_read(struct ll_buffer *b, struct ll_frame *f, uint64_t n, in
 static int read_and_verify(struct ll_buffer *b, struct ll_frame *f, uint64_t n, bool redo,
                            struct lladd_error *err)
 {
-    enum ll_behind_how how =
-        !redo && b->cfg.behind ? b->cfg.behind(b->cfg.ctx, lladd_page_of(n)) : LL_NOT_BEHIND;
+    enum ll_redo_index_how how =
+        !redo && b->cfg.behind ? b->cfg.behind(b->cfg.ctx, lladd_page_of(n)) : LL_NOT_PENDING;
     struct lladd_error why = LLADD_ERROR_INIT;
     bool baseless = true;
-    int rc = how == LL_BEHIND_WITH_BASE ? catch_up(b, f, n, &baseless, err) : 0;
+    int rc = how == LL_PENDING_WITH_BASE ? catch_up(b, f, n, &baseless, err) : 0;
     if (rc != 0 || !baseless)
         return rc;
     /* The record with the base may belong to an earlier use of the page that has ended since: then
@@ -233,7 +233,7 @@ static int read_and_verify(struct ll_buffer *b, struct ll_frame *f, uint64_t n, 
             *err = why;
         return rc;
     }
-    if (how != LL_NOT_BEHIND)
+    if (how != LL_NOT_PENDING)
         return catch_up_read(b, f, n, rc, &why, err);
     if (rc == 0)
         return 0;
@@ -306,7 +306,7 @@ static int miss(struct ll_buffer *b, uint64_t n, unsigned how, struct ll_frame *
     rc = ll_buffer__claim(b, n, slot, &f, err);
     if (!f)
         ll_buffer__slot_put(b, slot);
-    ll_buffer__settled(b);
+    ll_buffer__slot_released(b);
     if (!f)
         return rc < 0 ? rc : 1;
     lladd_atomic_count64(&b->count.misses, 1);
@@ -326,7 +326,7 @@ static int miss(struct ll_buffer *b, uint64_t n, unsigned how, struct ll_frame *
 /* ---- the slow path ---- */
 
 /* Turns a cached page into a fresh one. */
-static void freshen(struct ll_buffer *b, struct ll_frame *f)
+static void reset_page(struct ll_buffer *b, struct ll_frame *f)
 {
     if (f->private_ && b->cfg.evicted) {
         b->cfg.evicted(b->cfg.ctx, f);
@@ -354,7 +354,7 @@ static int latch_found(struct ll_buffer *b, struct ll_frame *f, uint64_t n, unsi
         return 1;
     }
     if (how & LL_FIX_FRESH)
-        freshen(b, f);
+        reset_page(b, f);
     return 0;
 }
 

@@ -99,7 +99,7 @@ int ll_buffer__slot_take(struct ll_buffer *b, uint32_t *slot, struct lladd_error
     return rc < 0 ? ll_fail(err, rc, "no memory for a page of the cache") : rc;
 }
 
-void ll_buffer__settled(struct ll_buffer *b)
+void ll_buffer__slot_released(struct ll_buffer *b)
 {
     (void)lladd_atomic_add32(&b->in_transit, UINT32_MAX);
     ll_buffer__event(b);

@@ -53,7 +53,7 @@ int ll_page_verify(uint32_t salt, lladd_pageno n, const void *bytes, uint32_t pa
 /* Fails if the page is older than its last write: that write was lost. */
 static int verify_age(struct ll_buffer *b, uint64_t n, lladd_lsn lsn, struct lladd_error *err)
 {
-    uint64_t written = ll_buffer__last_written(b, n);
+    uint64_t written = ll_buffer__history_last(b, n);
     if (LL_LIKELY(lsn.v >= written))
         return 0;
     lladd_atomic_count64(&b->count.lost_writes, 1);

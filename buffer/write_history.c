@@ -37,7 +37,7 @@ struct ll_buffer__line {
 };
 _Static_assert(sizeof(struct ll_buffer__line) == LINE, "one line of the processor's cache");
 
-uint64_t ll_buffer__written_bytes(const struct ll_buffer_config *cfg)
+uint64_t ll_buffer__history_bytes(const struct ll_buffer_config *cfg)
 {
     uint64_t frames = cfg->budget / cfg->page_size;
     uint64_t lines = (frames * PER_FRAME + PLACES - 1) / PLACES;
@@ -55,18 +55,18 @@ static void make_table(struct ll_buffer *b)
 {
     lladd_mutex_lock(&b->slots_latch);
     if (!table(b)) {
-        void *memory = ll_alloc_zero(b->env, (size_t)ll_buffer__written_bytes(&b->cfg));
+        void *memory = ll_alloc_zero(b->env, (size_t)ll_buffer__history_bytes(&b->cfg));
         lladd_atomic_store64(&b->lines, (uintptr_t)memory);
     }
     lladd_mutex_unlock(&b->slots_latch);
 }
 
-void ll_buffer__written_init(struct ll_buffer *b)
+void ll_buffer__history_init(struct ll_buffer *b)
 {
-    b->line_count = ll_buffer__written_bytes(&b->cfg) / LINE - 1;
+    b->line_count = ll_buffer__history_bytes(&b->cfg) / LINE - 1;
 }
 
-void ll_buffer__written_free(struct ll_buffer *b)
+void ll_buffer__history_free(struct ll_buffer *b)
 {
     ll_free(b->env, (void *)(uintptr_t)b->lines);
 }
@@ -105,7 +105,7 @@ static unsigned place_of(const struct ll_buffer__line *line, uint64_t n)
     return i;
 }
 
-void ll_buffer__note_written(struct ll_buffer *b, uint64_t n, uint64_t lsn)
+void ll_buffer__history_note(struct ll_buffer *b, uint64_t n, uint64_t lsn)
 {
     if (LL_UNLIKELY(!table(b)))
         make_table(b);
@@ -125,7 +125,7 @@ void ll_buffer__note_written(struct ll_buffer *b, uint64_t n, uint64_t lsn)
     let_go(line);
 }
 
-void ll_buffer__forget_written(struct ll_buffer *b, uint64_t n)
+void ll_buffer__history_forget(struct ll_buffer *b, uint64_t n)
 {
     struct ll_buffer__line *line = hold(b, n);
     if (!line)
@@ -142,7 +142,7 @@ void ll_buffer__expect_read(const struct ll_buffer *b, uint64_t n)
         __builtin_prefetch(line_of(b, n), 1);
 }
 
-uint64_t ll_buffer__last_written(const struct ll_buffer *b, uint64_t n)
+uint64_t ll_buffer__history_last(const struct ll_buffer *b, uint64_t n)
 {
     struct ll_buffer__line *line = hold(b, n);
     if (!line)

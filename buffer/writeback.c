@@ -99,7 +99,7 @@ static void put_batch(struct ll_buffer *b, struct ll_buffer__batch *batch)
     } else {
         drop_batch(b, batch);
     }
-    ll_buffer__settled(b);
+    ll_buffer__slot_released(b);
 }
 
 void ll_buffer__batches_free(struct ll_buffer *b)
@@ -251,7 +251,7 @@ static int write_protected(struct ll_buffer *b, struct ll_buffer__batch *batch,
         if (batch->copies[i].dwb)
             some[n++] = &batch->copies[i];
         if (n == DWB_PAGES || (n > 0 && i + 1 == batch->n)) {
-            int rc = ll_buffer__dwb_write(b, some, n, err);
+            int rc = ll_buffer__double_write(b, some, n, err);
             if (rc != 0)
                 return rc;
             n = 0;
@@ -306,7 +306,7 @@ static void all_done(struct ll_buffer *b, struct ll_buffer__batch *batch)
 static void remember(struct ll_buffer *b, const struct ll_buffer__batch *batch)
 {
     for (unsigned i = 0; i < batch->n; i++)
-        ll_buffer__note_written(b, batch->copies[i].page, ll_page_lsn(batch->copies[i].bytes).v);
+        ll_buffer__history_note(b, batch->copies[i].page, ll_page_lsn(batch->copies[i].bytes).v);
 }
 
 /* All steps but the first. Empties the batch. */
@@ -318,7 +318,7 @@ static int finish_batch(struct ll_buffer *b, struct ll_buffer__batch *batch,
     seal(b, batch);
     int rc = ll_buffer__check(b, err);
     if (rc == 0)
-        rc = ll_buffer__dwb_ready(b, err);
+        rc = ll_buffer__double_write_ready(b, err);
     if (rc == 0)
         rc = ll_buffer__pass_gate(b, newest(batch)->page, ll_page_lsn(newest(batch)->bytes).v, err);
     bool untouched = rc != 0;

@@ -27,8 +27,7 @@ done
 # A program in each language that uses several layers; the C program is the example.
 mkdir "$work/src"
 cp "$source/examples/counter.c" "$work/src/c_program.c"
-# The C++ program uses structs whose names functions have, too (<lladd/cplusplus.h>), and calls the
-# functions.
+# The C++ program uses structs without the word "struct", and the functions that fill them.
 cat > "$work/src/cxx_program.cc" << 'END'
 #include <lladd/dtable_managed.h>
 #include <lladd/hash.h>
@@ -48,12 +47,12 @@ static int put(lladd_db *db, lladd_error *error)
     lladd_managed_options options = LLADD_MANAGED_OPTIONS_INIT;
     options.type = LLADD_DTABLE_STRING;
     lladd_dtable_key key = lladd_dtable_string("k");
-    lladd_dtable_value value = lladd_dtable_value("v", 1);
+    lladd_dtable_value value = lladd_dtable_value_of("v", 1);
     if (lladd_managed_create_open(db, "rows", &options, &rows, error) ||
         lladd_begin(db, nullptr, &txn, error) || lladd_hash_create(txn, nullptr, &root) ||
         lladd_page_alloc(txn, &page) || lladd_managed_put(txn, rows, &key, &value) ||
-        lladd_txn_now(txn, &now) || lladd_commit(txn) || now.rolling_back ||
-        lladd_page_use(db, page, &use, error) || use != LLADD_USE_PAGED ||
+        lladd_txn_now_get(txn, &now) || lladd_commit(txn) || now.rolling_back ||
+        lladd_page_use_get(db, page, &use, error) || use != LLADD_USE_PAGED ||
         lladd_hash_open(db, root, 0, &hash, error))
         return 1;
     lladd_hash_stats of_hash{};
@@ -66,22 +65,23 @@ static int put(lladd_db *db, lladd_error *error)
     of_locks.struct_size = sizeof of_locks;
     lladd_stats all{};
     all.struct_size = sizeof(struct lladd_stats);
-    if (lladd_hash_stats(hash, &of_hash, error) || of_hash.buckets == 0 || lladd_stats(db, &all) ||
-        lladd_managed_stats(rows, &of_rows, nullptr, 0, error) || of_rows.pending_rows != 1 ||
-        lladd_lock_stats(db, &of_locks, error) || of_locks.waiting || all.log_records == 0)
+    if (lladd_hash_stats_get(hash, &of_hash, error) || of_hash.buckets == 0 ||
+        lladd_stats_get(db, &all) ||
+        lladd_managed_stats_get(rows, &of_rows, nullptr, 0, error) || of_rows.pending_rows != 1 ||
+        lladd_lock_stats_get(db, &of_locks, error) || of_locks.waiting || all.log_records == 0)
         return 2;
-    lladd_dtable_cache_stats(db, &of_cache);
+    lladd_dtable_cache_stats_get(db, &of_cache);
     lladd_hash_close(hash);
     return of_cache.limit == 0 || lladd_managed_close(rows, error) ? 3 : 0;
 }
 static int look(const lladd_options *options, lladd_error *error)
 {
-    lladd_inspect *view = nullptr;
+    lladd_inspect_open *view = nullptr;
     lladd_inspect_info info{};
     lladd_inspect_page page;
     info.struct_size = sizeof info;
-    if (lladd_inspect(nullptr, options, &view, error) || lladd_inspect_info(view, &info) ||
-        lladd_inspect_page(view, lladd_page_of(0), &page, error))
+    if (lladd_inspect_open(nullptr, options, &view, error) || lladd_inspect_info_get(view, &info) ||
+        lladd_inspect_page_read(view, lladd_page_of(0), &page, error))
         return 1;
     lladd_inspect_close(view);
     return info.clean && info.pages && !page.code ? 0 : 2;
@@ -184,7 +184,7 @@ static int mistake(const char *what, struct lladd_txn *txn, lladd_op_id id, llad
     }
     enum lladd_latch latch = strcmp(what, "shared") ? LLADD_LATCH_EXCLUSIVE : LLADD_LATCH_SHARED;
     rc = lladd_log_credit(txn, id, 1);
-    if (rc || (rc = lladd_fix(db, number, latch, &page, NULL)) != 0)
+    if (rc || (rc = lladd_page_fix(db, number, latch, &page, NULL)) != 0)
         return rc;
     if (strcmp(what, "shared") == 0)
         rc = lladd_update_page(txn, id, page, "12345678", 8);
@@ -192,7 +192,7 @@ static int mistake(const char *what, struct lladd_txn *txn, lladd_op_id id, llad
         rc = lladd_commit(txn);
     else
         lock();
-    lladd_unfix(db, page, latch);
+    lladd_page_unfix(db, page, latch);
     return rc;
 }
 int main(int argc, char **argv)
@@ -208,7 +208,7 @@ int main(int argc, char **argv)
         return 100;
     if (strcmp(argv[1], "undo") == 0)
         op.undo = forget;
-    if (lladd_register(&options, &op, &err) || lladd_open(NULL, &options, &db, &err) ||
+    if (lladd_register_op(&options, &op, &err) || lladd_open(NULL, &options, &db, &err) ||
         lladd_begin(db, NULL, &txn, &err) || lladd_page_alloc(txn, &page) ||
         lladd_bytes_format(txn, page) || lladd_op_lookup(db, op.name, 1, &id))
         return 101;

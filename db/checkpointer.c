@@ -77,9 +77,9 @@ static int work(struct ll_core *core, bool *more)
 {
     struct lladd_error ignored = LLADD_ERROR_INIT;
     bool left;
-    *more = ll_losers_left(core) != 0;
+    *more = ll_deferred_left(core) != 0;
     if (*more)
-        return ll_losers_step(core, UNDO_AT_ONCE, &left, &ignored);
+        return ll_deferred_step(core, UNDO_AT_ONCE, &left, &ignored);
     if (lladd_atomic_load32(&core->owes_checkpoint))
         return settle_recovery(core, &ignored);
     bool near = pressed(core);
@@ -101,7 +101,7 @@ static void rest(struct lladd_db *db, int rc)
 static void *checkpointer(void *arg)
 {
     struct lladd_db *db = arg;
-    ll_losers_expect(&db->core);
+    ll_deferred_expect(&db->core);
     lladd_mutex_lock(&db->wake_mutex);
     while (!db->stopping) {
         if (!db->wanted) {
@@ -162,9 +162,9 @@ int lladd_checkpoint(struct lladd_db *db, struct lladd_error *err)
 static int recover_some(struct ll_core *core, bool *more, struct lladd_error *err)
 {
     enum { PAGES = 16 };
-    if (!lladd_atomic_load32(&core->owes_checkpoint) && !ll_losers_left(core))
+    if (!lladd_atomic_load32(&core->owes_checkpoint) && !ll_deferred_left(core))
         return 0;
-    int rc = ll_losers_step(core, UNDO_A_STEP, more, err);
+    int rc = ll_deferred_step(core, UNDO_A_STEP, more, err);
     if (rc || *more)
         return rc;
     if (!lladd_atomic_load32(&core->owes_checkpoint))

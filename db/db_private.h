@@ -101,7 +101,7 @@ static inline int ll_txn_enter_unlatched(struct lladd_txn *txn, const char *call
 int ll_txn_may_end(struct lladd_txn *);
 int ll_gid_check(const struct lladd_gid *, struct lladd_error *);
 /* Tells participants that what is newer than `since` was taken back. */
-void ll_txn_tell_taken_back(struct lladd_txn *, lladd_lsn since);
+void ll_txn_tell_undone(struct lladd_txn *, lladd_lsn since);
 int ll_txn_tell_committing(struct lladd_txn *);
 /* The commit record has its LSN: behind ll_txn_log_commit, under no latch. */
 void ll_txn_tell_committed(struct lladd_txn *, lladd_lsn commit);

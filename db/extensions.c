@@ -126,7 +126,7 @@ static int attach(struct lladd_db *db, const struct lladd_extension *ext, struct
 
 static int attach_classes(struct lladd_db *db, struct lladd_error *err)
 {
-    struct ll_catalogue *cat = &db->core.cat;
+    struct ll_op_catalog *cat = &db->core.cat;
     int rc = 0;
     for (size_t i = 0; !rc && i < cat->n_classes; i++) {
         const struct lladd_object_class *c = cat->classes[i]->desc;
@@ -230,14 +230,14 @@ static int has_type(struct lladd_db *db, struct lladd_root_value value, const ch
     struct lladd_page *p;
     enum lladd_page_use use;
     *out = false;
-    int rc = value.a < lladd_page_count(db) ? lladd_page_use(db, page, &use, err) : 0;
+    int rc = value.a < lladd_page_count(db) ? lladd_page_use_get(db, page, &use, err) : 0;
     if (rc || value.a >= lladd_page_count(db) || use != LLADD_USE_PAGED)
         return rc;
-    rc = lladd_fix(db, page, LLADD_LATCH_SHARED, &p, err);
+    rc = lladd_page_fix(db, page, LLADD_LATCH_SHARED, &p, err);
     if (rc)
         return rc;
     *out = lladd_page_is(db, lladd_page_view(p), type);
-    lladd_unfix(db, p, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, p, LLADD_LATCH_SHARED);
     return 0;
 }
 
@@ -264,7 +264,7 @@ int lladd_structure_find(struct lladd_db *db, const char *root, struct lladd_roo
     return rc;
 }
 
-void *lladd_state(struct lladd_db *db, const struct lladd_extension *ext)
+void *lladd_extension_state(struct lladd_db *db, const struct lladd_extension *ext)
 {
     for (size_t i = 0; i < db->n_extensions; i++)
         if (db->extensions[i].ext == ext)

@@ -70,7 +70,7 @@ void lladd_use_end(struct lladd_use *use)
     ll_txn_unref(txn);
 }
 
-bool lladd_stopped(const struct lladd_txn *txn)
+bool lladd_txn_stopped(const struct lladd_txn *txn)
 {
     return txn && lladd_atomic_load32(&txn->stops) != 0;
 }
@@ -117,7 +117,7 @@ static int take(struct lladd_txn *txn, uint64_t self, bool stop, uint64_t wait_n
     return rc;
 }
 
-int lladd_take(struct lladd_txn *txn, bool stop, uint64_t wait_ns)
+int lladd_txn_take(struct lladd_txn *txn, bool stop, uint64_t wait_ns)
 {
     if (!txn)
         return LLADD_CLOSED;
@@ -136,7 +136,7 @@ int lladd_take(struct lladd_txn *txn, bool stop, uint64_t wait_ns)
     return take(txn, self, stop, wait_ns);
 }
 
-bool lladd_give(struct lladd_txn *txn)
+bool lladd_txn_give(struct lladd_txn *txn)
 {
     uint64_t self = lladd_thread_self();
     bool in = lladd_atomic_load64(&txn->inside) == self;
@@ -155,7 +155,7 @@ bool lladd_give(struct lladd_txn *txn)
     return mine;
 }
 
-void lladd_drop(struct lladd_txn *txn)
+void lladd_txn_drop(struct lladd_txn *txn)
 {
     ll_txn_unref(txn);
 }

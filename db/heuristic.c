@@ -67,14 +67,14 @@ static int decide(struct lladd_txn *txn, const struct ll_heuristic *h, lladd_lsn
     return rc;
 }
 
-int lladd_heuristic(struct lladd_txn *txn, enum lladd_outcome outcome)
+int lladd_heuristic_end(struct lladd_txn *txn, enum lladd_outcome outcome)
 {
     LL_USE(txn);
     struct lladd_error why = LLADD_ERROR_INIT;
     lladd_lsn lsn;
     int rc = enter(txn, outcome);
     if (!rc)
-        rc = ll_db_may_checkpoint(ll_db_of(txn->core), &txn->err, "lladd_heuristic");
+        rc = ll_db_may_checkpoint(ll_db_of(txn->core), &txn->err, "lladd_heuristic_end");
     if (rc)
         return rc;
     struct ll_core *core = txn->core;
@@ -104,7 +104,7 @@ int lladd_heuristic(struct lladd_txn *txn, enum lladd_outcome outcome)
     return rc;
 }
 
-int lladd_heuristics(struct lladd_db *db, lladd_heuristic_fn *fn, void *ctx,
+int lladd_heuristic_each(struct lladd_db *db, lladd_heuristic_fn *fn, void *ctx,
                      struct lladd_error *err)
 {
     int rc = ll_db_enter(db, err);
@@ -139,12 +139,13 @@ static int log_forgotten(struct ll_core *core, const struct ll_heuristic *h,
     return rc ? rc : ll_log_force(core->log, rec.lsn, err);
 }
 
-int lladd_forget(struct lladd_db *db, const struct lladd_gid *gid, struct lladd_error *err)
+int lladd_heuristic_forget(struct lladd_db *db, const struct lladd_gid *gid,
+                           struct lladd_error *err)
 {
     struct ll_heuristic h;
     int rc = ll_db_enter(db, err);
     if (!rc)
-        rc = ll_db_may_checkpoint(db, err, "lladd_forget");
+        rc = ll_db_may_checkpoint(db, err, "lladd_heuristic_forget");
     if (!rc)
         rc = ll_gid_check(gid, err);
     if (rc)

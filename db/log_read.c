@@ -53,7 +53,7 @@ void lladd_log_close(struct lladd_log_cursor *c)
 static void translate(struct lladd_log_cursor *c, const struct ll_record *rec,
                       struct lladd_log_entry *out)
 {
-    struct ll_name *n = ll_catalogue_by_number(&c->db->core, rec->op);
+    struct ll_name *n = ll_op_catalog_by_number(&c->db->core, rec->op);
     memset(out, 0, sizeof *out);
     out->lsn = rec->lsn;
     out->prev = rec->prev;

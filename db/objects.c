@@ -19,7 +19,7 @@ int lladd_log_object(struct lladd_txn *txn, const struct lladd_object_class *cls
     if (rc)
         return rc;
     struct ll_core *core = txn->core;
-    struct ll_name *name = ll_catalogue_by_desc(core, LL_NAME_CLASS, cls);
+    struct ll_name *name = ll_op_catalog_by_desc(core, LL_NAME_CLASS, cls);
     if (!name || !token)
         return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "the class is not registered, or no token");
     if (object >= OBJECT_MAX)
@@ -32,7 +32,7 @@ int lladd_log_object(struct lladd_txn *txn, const struct lladd_object_class *cls
                        "a record of %zu bytes; a quarter of log_ring_bytes, %zu, is the most",
                        redo.len + undo.len, ll_log_record_max(core->log));
     uint64_t need = cls->undo ? ll_record_bound(0, undo.len) : 0;
-    rc = ll_catalogue_number(core, name, &txn->err);
+    rc = ll_op_catalog_number(core, name, &txn->err);
     if (!rc)
         rc = ll_core_want_copy(txn, undo.len);
     if (!rc)
@@ -53,7 +53,7 @@ int lladd_log_object(struct lladd_txn *txn, const struct lladd_object_class *cls
     return 0;
 }
 
-void lladd_applied(struct lladd_txn *txn, struct lladd_token *token)
+void lladd_object_applied(struct lladd_txn *txn, struct lladd_token *token)
 {
     if (lladd_atomic_load64(&txn->busy) == token->private_[0])
         lladd_atomic_store64(&txn->busy, UINT64_MAX);
@@ -70,18 +70,18 @@ lladd_lsn lladd_durable_lsn(struct lladd_db *db)
     return ll_log_durable(db->core.log);
 }
 
-int lladd_force(struct lladd_db *db, lladd_lsn lsn, struct lladd_error *err)
+int lladd_log_force(struct lladd_db *db, lladd_lsn lsn, struct lladd_error *err)
 {
     int rc = ll_db_enter(db, err);
     return rc ? rc : ll_log_force(db->core.log, lsn, err);
 }
 
-bool lladd_force_soon(struct lladd_db *db)
+bool lladd_log_force_soon(struct lladd_db *db)
 {
     return ll_log_force_soon(db->core.log);
 }
 
-lladd_lsn lladd_applied_lsn(struct lladd_db *db)
+lladd_lsn lladd_object_applied_lsn(struct lladd_db *db)
 {
     return ll_txns_applied(&db->core);
 }
@@ -250,10 +250,10 @@ static int check_range(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
     return 0;
 }
 
-int lladd_fence(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
+int lladd_redo_barrier(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
 {
     LL_USE(txn);
-    int rc = ll_txn_enter_unlatched(txn, "lladd_fence");
+    int rc = ll_txn_enter_unlatched(txn, "lladd_redo_barrier");
     if (!rc)
         rc = check_range(txn, first, n);
     if (!rc)
@@ -271,15 +271,16 @@ int lladd_fence(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
     unsigned char bytes[16];
     lladd_put64(bytes, first.v);
     lladd_put64(bytes + 8, n);
-    struct ll_record rec = {
-        .kind = LL_REC_FENCE, .page = LLADD_NO_PAGE, .redo = lladd_span_of(bytes, sizeof bytes)};
+    struct ll_record rec = {.kind = LL_REC_REDO_BARRIER,
+                            .page = LLADD_NO_PAGE,
+                            .redo = lladd_span_of(bytes, sizeof bytes)};
     /* One step for a checkpoint: it either finds the fence in the table or the record behind its
      * begin. Appending does not wait. */
     lladd_mutex_lock(&core->misc);
-    rc = ll_fence_room(core, first.v, n, &txn->err);
+    rc = ll_redo_barrier_room(core, first.v, n, &txn->err);
     if (!rc) {
         ll_txn_append(txn, &rec, NULL);
-        ll_fence_put(core, first.v, n, rec.lsn);
+        ll_redo_barrier_put(core, first.v, n, rec.lsn);
     }
     lladd_mutex_unlock(&core->misc);
     ll_log_credit_trim(core->log, &txn->credit);
@@ -288,22 +289,22 @@ int lladd_fence(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
 
 /* The fence may be older than redo's start by now and have been forgotten: then it is put up
  * again. */
-static int want_fence(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
+static int want_barrier(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++)
-        if (ll_fence_of_locked(txn->core, first.v + i).v == 0)
-            return lladd_fence(txn, first, n);
+        if (ll_redo_barrier_of_locked(txn->core, first.v + i).v == 0)
+            return lladd_redo_barrier(txn, first, n);
     return 0;
 }
 
 /* Raw pages have no LSN that the buffer's gate could look at (BUF-1). But what they were before the
  * fence, they must not be after a crash: a transaction that gave them up in a closed action, and
  * was rolled back, has not waited for the log. */
-static int force_fences(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
+static int force_barriers(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
 {
     lladd_lsn newest = {0};
     for (uint64_t i = 0; i < n; i++) {
-        lladd_lsn lsn = ll_fence_of_locked(txn->core, first.v + i);
+        lladd_lsn lsn = ll_redo_barrier_of_locked(txn->core, first.v + i);
         newest = lsn.v > newest.v ? lsn : newest;
     }
     return ll_log_force(txn->core->log, newest, &txn->err);
@@ -319,14 +320,14 @@ int lladd_bulk_write(struct lladd_txn *txn, lladd_pageno first, uint64_t n, cons
     if (!rc)
         rc = check_range(txn, first, n);
     if (!rc && page_type) {
-        type = ll_catalogue_find(core, LL_NAME_PAGE_TYPE, page_type, 0);
-        rc = type ? ll_catalogue_number(core, type, &txn->err)
+        type = ll_op_catalog_find(core, LL_NAME_PAGE_TYPE, page_type, 0);
+        rc = type ? ll_op_catalog_number(core, type, &txn->err)
                   : ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "page type \"%s\" is not registered",
                             page_type);
     }
     if (rc)
         return rc;
-    rc = want_fence(txn, first, n);
+    rc = want_barrier(txn, first, n);
     if (rc)
         return rc;
     for (uint64_t i = 0; type && i < n; i++) {
@@ -335,11 +336,11 @@ int lladd_bulk_write(struct lladd_txn *txn, lladd_pageno first, uint64_t n, cons
         ll_page_set_type(p, (uint16_t)type->number);
         ll_page_set_number(p, first.v + i);
         ll_page_set_lsn(
-            p, ll_fence_of_locked(
+            p, ll_redo_barrier_of_locked(
                    core, first.v + i)); /* and base 0: the first logged change takes an image */
     }
     if (!type)
-        rc = force_fences(txn, first, n);
+        rc = force_barriers(txn, first, n);
     if (!rc)
         rc = ll_instant_settle(core, first, n, &txn->err);
     return rc ? rc
@@ -364,13 +365,13 @@ int lladd_bulk_read(struct lladd_db *db, lladd_pageno first, uint64_t n, bool ra
     return rc ? rc : ll_buffer_bulk_read(db->core.buffer, first, n, bytes, !raw, err);
 }
 
-int lladd_extend(struct lladd_db *db, uint64_t pages, struct lladd_error *err)
+int lladd_pages_extend(struct lladd_db *db, uint64_t pages, struct lladd_error *err)
 {
     int rc = ll_core_check(&db->core, err);
     return rc ? rc : ll_buffer_extend(db->core.buffer, pages, err);
 }
 
-int lladd_discard(struct lladd_db *db, lladd_pageno first, uint64_t n)
+int lladd_pages_discard(struct lladd_db *db, lladd_pageno first, uint64_t n)
 {
     int rc = ll_core_check(&db->core, NULL);
     if (rc)

@@ -144,7 +144,7 @@ static void on_log_pressure(void *ctx)
 
 static const struct lladd_page_type *type_of(struct ll_core *core, uint16_t number)
 {
-    struct ll_name *n = number ? ll_catalogue_by_number(core, number) : NULL;
+    struct ll_name *n = number ? ll_op_catalog_by_number(core, number) : NULL;
     return n && n->kind == LL_NAME_PAGE_TYPE ? n->desc : NULL;
 }
 
@@ -218,9 +218,9 @@ static int open_buffer(struct lladd_db *db, const struct lladd_options *o, bool 
                                  .no_images = core->no_images,
                                  .ctx = core,
                                  .repair = ll_repair_page,
-                                 .behind = ll_instant_how_behind,
-                                 .catch_up = ll_instant_catch_up,
-                                 .caught_up = ll_instant_caught_up,
+                                 .behind = ll_instant_pending_how,
+                                 .catch_up = ll_instant_redo_page,
+                                 .caught_up = ll_instant_redone,
                                  .lost = is_lost,
                                  .loaded = on_loaded,
                                  .flushed = on_flushed,
@@ -247,7 +247,7 @@ static int init_core(struct lladd_db *db, const struct lladd_options *o, struct 
                                                            : pending;
     core->log_growth = o->log_limit_bytes / 32;
     core->progress = o->progress;
-    core->transcript = o->transcript;
+    core->trace = o->trace;
     core->callback_ctx = o->callback_ctx;
     core->redo_threads = o->redo_threads;
     core->recover_instantly = o->recovery == LLADD_RECOVER_INSTANT;
@@ -307,12 +307,12 @@ static void release(struct lladd_db *db)
     if (core->buffer)
         ll_buffer_close(core->buffer);
     ll_extensions_detach(db);
-    ll_losers_free(core);
+    ll_deferred_free(core);
     ll_instant_free(core);
     ll_txns_free(core);
     if (core->log)
         ll_log_close(core->log);
-    ll_catalogue_free(core);
+    ll_op_catalog_free(core);
     ll_free(&env, core->fences);
     ll_free(&env, core->pins);
     ll_free(&env, core->snapshots);
@@ -426,7 +426,7 @@ static int make_database(struct lladd_db *db, const struct lladd_options *o,
                          const struct lladd_registry *reg, struct lladd_error *err)
 {
     struct ll_core *core = &db->core;
-    struct lladd_world *w = &core->env.world;
+    struct lladd_environment *w = &core->env.world;
     core->control.format = LL_FORMAT_VERSION;
     core->control.incarnation = 1;
     core->control.created_us = ll_wall_us(&core->env);
@@ -446,7 +446,7 @@ static int make_database(struct lladd_db *db, const struct lladd_options *o,
     if (!rc)
         rc = open_buffer(db, o, true, err);
     if (!rc)
-        rc = ll_catalogue_init(core, reg, err);
+        rc = ll_op_catalog_init(core, reg, err);
     if (rc)
         return rc;
     rc = ll_io_open(core->dev, FILE_CONTROL, LLADD_OPEN_CREATE, &core->control_file);
@@ -483,7 +483,7 @@ static int open_database(struct lladd_db *db, const struct lladd_options *o,
     if (!rc)
         rc = open_buffer(db, o, false, err);
     if (!rc)
-        rc = ll_catalogue_init(core, reg, err);
+        rc = ll_op_catalog_init(core, reg, err);
     if (!rc)
         rc = ll_extensions_attach(db, reg, err);
     if (!rc)
@@ -702,7 +702,7 @@ static int close_round(struct lladd_db *db, struct lladd_error *err)
         ll_txns_drain(core);
     if (!rc)
         rc = abort_all(db); /* what was begun by those that were told */
-    (void)ll_txns_give_back(core);
+    (void)ll_txns_release_credit(core);
     core->closing = true;
     return rc ? rc : ll_checkpoint(core, true, err);
 }
@@ -719,9 +719,9 @@ static int close_clean(struct lladd_db *db)
     bool more = true, settled = false;
     int rc = ll_core_check(core, &err);
     if (!rc)
-        ll_losers_expect(core);
+        ll_deferred_expect(core);
     while (!rc && more)
-        rc = ll_losers_step(core, UINT64_MAX, &more, &err);
+        rc = ll_deferred_step(core, UINT64_MAX, &more, &err);
     if (!rc)
         rc = abort_all(db);
     if (rc || !lladd_atomic_load32(&core->marked))
@@ -756,7 +756,7 @@ int lladd_close(struct lladd_db *db)
     return rc;
 }
 
-void lladd_kill(struct lladd_db *db)
+void lladd_db_kill(struct lladd_db *db)
 {
     if (db && db->magic == LL_DB_MAGIC)
         release(db);
@@ -787,7 +787,7 @@ int lladd_check_process(const struct lladd_db *db, struct lladd_error *err)
     return db->core.pid == (uint64_t)getpid() ? 0 : ll_core_forked(&db->core, err);
 }
 
-const uint32_t *lladd_alive(const struct lladd_db *db)
+const uint32_t *lladd_db_alive(const struct lladd_db *db)
 {
     return db->alive;
 }
@@ -797,9 +797,9 @@ uint32_t lladd_page_size(const struct lladd_db *db)
     return db->core.page_size;
 }
 
-uint64_t lladd_losers(struct lladd_db *db)
+uint64_t lladd_losers_left(struct lladd_db *db)
 {
-    return ll_losers_left(&db->core);
+    return ll_deferred_left(&db->core);
 }
 
 uint64_t lladd_page_count(const struct lladd_db *db)
@@ -812,22 +812,22 @@ void lladd_db_uuid(const struct lladd_db *db, unsigned char out[16])
     memcpy(out, db->core.uuid, sizeof db->core.uuid);
 }
 
-void *lladd_alloc(struct lladd_db *db, size_t size)
+void *lladd_mem_alloc(struct lladd_db *db, size_t size)
 {
     return ll_alloc(&db->core.env, size);
 }
 
-void *lladd_resize(struct lladd_db *db, void *p, size_t size)
+void *lladd_mem_resize(struct lladd_db *db, void *p, size_t size)
 {
     return ll_resize(&db->core.env, p, size);
 }
 
-void lladd_free(struct lladd_db *db, void *p)
+void lladd_mem_free(struct lladd_db *db, void *p)
 {
     ll_free(&db->core.env, p);
 }
 
-int lladd_random(struct lladd_db *db, void *buf, size_t len)
+int lladd_random_bytes(struct lladd_db *db, void *buf, size_t len)
 {
     return ll_random(&db->core.env, buf, len);
 }

@@ -89,7 +89,7 @@ static void count_payload(struct ll_payloads *p, uint8_t kind, const void *desc)
     if (kind == LL_REGISTERED_EXTENSION)
         return; /* not in the catalogue */
     struct ll_name n = {.kind = kind, .name = head->name, .version = head->version, .desc = desc};
-    size_t bytes = ll_catalogue_payload(&n);
+    size_t bytes = ll_op_catalog_payload(&n);
     p->names++;
     p->bytes += bytes;
     p->longest = bytes > p->longest ? bytes : p->longest;
@@ -185,7 +185,7 @@ static int add(struct lladd_options *o, uint8_t kind, const char *what, const vo
     return rc ? rc : ll_registry_add(o->registry, kind, desc, err);
 }
 
-int lladd_register(struct lladd_options *o, const struct lladd_op *op, struct lladd_error *err)
+int lladd_register_op(struct lladd_options *o, const struct lladd_op *op, struct lladd_error *err)
 {
     int rc = registry_of(o, err);
     if (!rc && (!op || op->struct_size < sizeof *op))
@@ -215,7 +215,7 @@ int lladd_register_class(struct lladd_options *o, const struct lladd_object_clas
 int lladd_register_participant(struct lladd_options *o, const struct lladd_participant *p,
                                struct lladd_error *err)
 {
-    size_t oldest = offsetof(struct lladd_participant, taken_back); /* optional from there on */
+    size_t oldest = offsetof(struct lladd_participant, undone); /* optional from there on */
     return add(o, LL_NAME_PARTICIPANT, "participant", p, oldest, err);
 }
 
@@ -264,7 +264,7 @@ int lladd_register_extension(struct lladd_options *o, const struct lladd_extensi
     for (size_t i = 0; !rc && e->page_types && e->page_types[i]; i++)
         rc = lladd_register_page_type(o, e->page_types[i], err);
     for (size_t i = 0; !rc && e->ops && e->ops[i]; i++)
-        rc = lladd_register(o, e->ops[i], err);
+        rc = lladd_register_op(o, e->ops[i], err);
     for (size_t i = 0; !rc && e->classes && e->classes[i]; i++)
         rc = lladd_register_class(o, e->classes[i], err);
     for (size_t i = 0; !rc && e->participants && e->participants[i]; i++)

@@ -53,14 +53,14 @@ static void fill(struct lladd_db *db, struct lladd_stats *s)
     s->recovery_redo_ns = core->redo_ns;
     s->lost_writes = buf.lost_writes;
     s->pages_behind = ll_instant_left(core);
-    s->losers_behind = ll_losers_left(core);
+    s->losers_left = ll_deferred_left(core);
     s->recovery_memory = lladd_atomic_load64(&core->recovery_memory);
     s->recovery_memory_most = lladd_atomic_load64(&core->recovery_memory_most);
     s->recovered_early = core->recovered_early;
     s->log_limit_bytes = db->log_limit_bytes;
 }
 
-int lladd_stats(struct lladd_db *db, struct lladd_stats *out)
+int lladd_stats_get(struct lladd_db *db, struct lladd_stats *out)
 {
     int rc = ll_db_enter(db, NULL);
     if (rc && lladd_code_root(rc) != LLADD_ROOT_POISONED)
@@ -117,7 +117,7 @@ int lladd_stats(struct lladd_db *db, struct lladd_stats *out)
     X("recovery.analysis_ns", recovery_analysis_ns) \
     X("recovery.redo_ns", recovery_redo_ns) \
     X("recovery.pages_behind", pages_behind) \
-    X("recovery.losers_behind", losers_behind) \
+    X("recovery.losers_left", losers_left) \
     X("recovery.memory", recovery_memory) \
     X("recovery.memory_most", recovery_memory_most) \
     X("recovery.early", recovered_early)
@@ -126,7 +126,7 @@ static int each_op(struct ll_core *core, lladd_stat_fn *fn, void *ctx)
 {
     int rc = 0;
     for (uint32_t i = 1; !rc; i++) {
-        struct ll_name *n = ll_catalogue_by_number(core, i);
+        struct ll_name *n = ll_op_catalog_by_number(core, i);
         char name[96];
         if (!n)
             break;

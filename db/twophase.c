@@ -33,9 +33,9 @@ static int blob_write(void *ctx, const void *bytes, size_t len)
 static int log_blob(struct lladd_txn *txn, const struct lladd_participant *p,
                     const struct ll_vec *v)
 {
-    struct ll_name *name = ll_catalogue_by_desc(txn->core, LL_NAME_PARTICIPANT, p);
+    struct ll_name *name = ll_op_catalog_by_desc(txn->core, LL_NAME_PARTICIPANT, p);
     unsigned char piece[BLOB_HEAD + BLOB_PIECE];
-    int rc = ll_catalogue_number(txn->core, name, &txn->err);
+    int rc = ll_op_catalog_number(txn->core, name, &txn->err);
     size_t at = 0;
     do {
         size_t len = v->len - at < BLOB_PIECE ? v->len - at : BLOB_PIECE;
@@ -204,7 +204,8 @@ static void describe(const struct lladd_txn *txn, struct lladd_in_doubt_info *in
     memcpy(info->owner, p->owner, sizeof info->owner);
 }
 
-int lladd_in_doubt(struct lladd_db *db, lladd_in_doubt_fn *fn, void *ctx, struct lladd_error *err)
+int lladd_in_doubt_each(struct lladd_db *db, lladd_in_doubt_fn *fn, void *ctx,
+                        struct lladd_error *err)
 {
     int rc = ll_db_enter(db, err);
     if (rc)
@@ -229,7 +230,7 @@ int lladd_in_doubt(struct lladd_db *db, lladd_in_doubt_fn *fn, void *ctx, struct
     return rc;
 }
 
-int lladd_claim(struct lladd_db *db, const struct lladd_gid *gid, struct lladd_txn **out,
+int lladd_in_doubt_claim(struct lladd_db *db, const struct lladd_gid *gid, struct lladd_txn **out,
                 struct lladd_error *err)
 {
     int rc = ll_db_enter(db, err);

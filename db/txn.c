@@ -199,11 +199,11 @@ int lladd_commit_async(struct lladd_txn *txn, lladd_lsn *out)
     return rc;
 }
 
-int lladd_wait(struct lladd_db *db, lladd_lsn lsn, struct lladd_error *err)
+int lladd_wait_durable(struct lladd_db *db, lladd_lsn lsn, struct lladd_error *err)
 {
     int rc = ll_db_enter(db, err);
     if (!rc)
-        rc = ll_db_no_page(db, err, "lladd_wait");
+        rc = ll_db_no_page(db, err, "lladd_wait_durable");
     if (!rc && lsn.v)
         rc = ll_log_force(db->core.log, lsn, err);
     if (!rc) {
@@ -275,12 +275,12 @@ int lladd_savepoint_release(struct lladd_txn *txn, lladd_savepoint_id id)
     return 0;
 }
 
-void ll_txn_tell_taken_back(struct lladd_txn *txn, lladd_lsn since)
+void ll_txn_tell_undone(struct lladd_txn *txn, lladd_lsn since)
 {
     for (size_t k = 0; k < txn->n_joined; k++) {
         const struct lladd_participant *p = txn->joined[k].participant;
-        if (LL_PARTICIPANT_HAS(p, taken_back))
-            p->taken_back(p->ctx, txn->joined[k].state, txn, since);
+        if (LL_PARTICIPANT_HAS(p, undone))
+            p->undone(p->ctx, txn->joined[k].state, txn, since);
     }
 }
 
@@ -300,24 +300,24 @@ int lladd_rollback_to(struct lladd_txn *txn, lladd_savepoint_id id)
     txn->depth -= (uint32_t)(txn->n_actions - sp.actions);
     txn->n_actions = sp.actions;
     txn->n_savepoints = i;
-    txn->taken_back = id;
+    txn->undone = id;
     for (size_t k = 0; k < txn->n_joined; k++) {
         const struct lladd_participant *p = txn->joined[k].participant;
         if (p->rolled_back_to)
             p->rolled_back_to(p->ctx, txn->joined[k].state, txn, id);
     }
-    ll_txn_tell_taken_back(txn, sp.undo_next);
+    ll_txn_tell_undone(txn, sp.undo_next);
     return 0;
 }
 
 /* ---- participants ------------------------------------------------------------------------ */
 
-int lladd_join(struct lladd_txn *txn, const struct lladd_participant *p, void *state)
+int lladd_txn_join(struct lladd_txn *txn, const struct lladd_participant *p, void *state)
 {
     LL_USE(txn);
     if (!txn || txn->magic != LL_TXN_MAGIC)
         return LLADD_CLOSED;
-    if (!ll_catalogue_by_desc(txn->core, LL_NAME_PARTICIPANT, p))
+    if (!ll_op_catalog_by_desc(txn->core, LL_NAME_PARTICIPANT, p))
         return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "the participant is not registered");
     for (size_t i = 0; i < txn->n_joined; i++)
         if (txn->joined[i].participant == p)
@@ -335,7 +335,7 @@ int lladd_join(struct lladd_txn *txn, const struct lladd_participant *p, void *s
     return 0;
 }
 
-void *lladd_joined(const struct lladd_txn *txn, const struct lladd_participant *p)
+void *lladd_txn_joined(const struct lladd_txn *txn, const struct lladd_participant *p)
 {
     for (size_t i = 0; i < txn->n_joined; i++)
         if (txn->joined[i].participant == p)
@@ -343,7 +343,7 @@ void *lladd_joined(const struct lladd_txn *txn, const struct lladd_participant *
     return NULL;
 }
 
-int lladd_txn_now(struct lladd_txn *txn, struct lladd_txn_now *out)
+int lladd_txn_now_get(struct lladd_txn *txn, struct lladd_txn_now *out)
 {
     LL_USE(txn);
     int rc = LL_LIKELY(txn && txn->magic == LL_TXN_MAGIC && txn->read_only)
@@ -354,7 +354,7 @@ int lladd_txn_now(struct lladd_txn *txn, struct lladd_txn_now *out)
     out->next = txn->next_id;
     out->rolling_back = txn->rolling_back;
     out->page_held = ll_held_pages(ll_db_of(txn->core));
-    out->taken_back = txn->taken_back;
+    out->undone = txn->undone;
     out->actions = (unsigned)txn->n_actions;
     return 0;
 }

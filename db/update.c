@@ -11,7 +11,7 @@
 
 int ll_op_of(struct lladd_txn *txn, lladd_op_id op, struct ll_name **out)
 {
-    struct ll_catalogue *cat = &txn->core->cat;
+    struct ll_op_catalog *cat = &txn->core->cat;
     if (LL_UNLIKELY(op >= cat->n_ids))
         return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "there is no operation with id %u", op);
     *out = cat->ids[op];
@@ -20,7 +20,7 @@ int ll_op_of(struct lladd_txn *txn, lladd_op_id op, struct ll_name **out)
 
 int lladd_op_lookup(struct lladd_db *db, const char *name, uint32_t version, lladd_op_id *out)
 {
-    struct ll_catalogue *cat = &db->core.cat;
+    struct ll_op_catalog *cat = &db->core.cat;
     for (size_t i = 0; i < cat->n_ids; i++) {
         if ((version == 0 || cat->ids[i]->version == version) &&
             strcmp(cat->ids[i]->name, name) == 0) {
@@ -39,13 +39,13 @@ const struct lladd_op *lladd_op_descriptor(struct lladd_db *db, const char *name
 
 const struct lladd_page_type *lladd_page_type_descriptor(struct lladd_db *db, const char *name)
 {
-    struct ll_name *n = ll_catalogue_find(&db->core, LL_NAME_PAGE_TYPE, name, 0);
+    struct ll_name *n = ll_op_catalog_find(&db->core, LL_NAME_PAGE_TYPE, name, 0);
     return n ? n->desc : NULL;
 }
 
 /* ---- pages ------------------------------------------------------------------------------- */
 
-int lladd_fix(struct lladd_db *db, lladd_pageno page, enum lladd_latch latch,
+int lladd_page_fix(struct lladd_db *db, lladd_pageno page, enum lladd_latch latch,
               struct lladd_page **out, struct lladd_error *err)
 {
     struct ll_frame *f;
@@ -63,7 +63,7 @@ int lladd_fix(struct lladd_db *db, lladd_pageno page, enum lladd_latch latch,
     return rc;
 }
 
-void lladd_unfix(struct lladd_db *db, struct lladd_page *page, enum lladd_latch latch)
+void lladd_page_unfix(struct lladd_db *db, struct lladd_page *page, enum lladd_latch latch)
 {
     ll_held_unpage(db);
     LLADD_HELD(-1);
@@ -83,40 +83,40 @@ uint64_t lladd_page_version(const struct lladd_page *page)
 
 uint16_t lladd_page_type_number(struct lladd_db *db, const char *page_type)
 {
-    struct ll_name *n = ll_catalogue_find(&db->core, LL_NAME_PAGE_TYPE, page_type, 0);
+    struct ll_name *n = ll_op_catalog_find(&db->core, LL_NAME_PAGE_TYPE, page_type, 0);
     return n ? (uint16_t)lladd_atomic_load32(&n->number) : 0;
 }
 
 bool lladd_page_is(struct lladd_db *db, struct lladd_view view, const char *page_type)
 {
-    struct ll_name *n = view.type ? ll_catalogue_by_number(&db->core, view.type) : NULL;
+    struct ll_name *n = view.type ? ll_op_catalog_by_number(&db->core, view.type) : NULL;
     return n && n->kind == LL_NAME_PAGE_TYPE && strcmp(n->name, page_type) == 0;
 }
 
-void lladd_prefetch(struct lladd_db *db, lladd_pageno page, uint64_t n)
+void lladd_page_prefetch(struct lladd_db *db, lladd_pageno page, uint64_t n)
 {
     ll_buffer_prefetch(db->core.buffer, page, n);
 }
 
-void lladd_touch(struct lladd_db *db, lladd_pageno page, uint32_t offset)
+void lladd_prefetch_line(struct lladd_db *db, lladd_pageno page, uint32_t offset)
 {
     ll_buffer_touch(db->core.buffer, page, LLADD_PAGE_HEADER + offset);
 }
 
-void lladd_touch_span(struct lladd_db *db, lladd_pageno page, uint32_t offset, uint32_t len)
+void lladd_prefetch_lines(struct lladd_db *db, lladd_pageno page, uint32_t offset, uint32_t len)
 {
     ll_buffer_touch_span(db->core.buffer, page, LLADD_PAGE_HEADER + offset, len);
 }
 
-bool lladd_glance_begin(struct lladd_db *db, lladd_pageno page, struct lladd_glance *out)
+bool lladd_read_begin(struct lladd_db *db, lladd_pageno page, struct lladd_read *out)
 {
     return LL_LIKELY(lladd_atomic_load32(db->core.healthy)) &&
-           ll_buffer_glance(db->core.buffer, page, out);
+           ll_buffer_read_begin(db->core.buffer, page, out);
 }
 
-bool lladd_glance_end(const struct lladd_glance *g)
+bool lladd_read_validate(const struct lladd_read *g)
 {
-    return ll_buffer_glanced(g);
+    return ll_buffer_read_valid(g);
 }
 
 /* ---- updates ----------------------------------------------------------------------------- */
@@ -136,7 +136,7 @@ int ll_db_refuse_held(struct lladd_error *err, const char *call)
 {
     return ll_fail(err, LLADD_BAD_STATE,
                    "%s while the thread holds a page: unfix it first; several pages are changed "
-                   "together with lladd_log_credit_all, lladd_fix and lladd_update_page",
+                   "together with lladd_log_credit_all, lladd_page_fix and lladd_update_page",
                    call);
 }
 
@@ -346,7 +346,7 @@ int lladd_log_note(struct lladd_txn *txn, const char *tag, struct lladd_span byt
     struct ll_name *name = NULL;
     int rc = ll_txn_enter_unlatched(txn, "lladd_log_note");
     if (!rc)
-        rc = tag ? ll_catalogue_tag(txn->core, tag, &name, &txn->err)
+        rc = tag ? ll_op_catalog_tag(txn->core, tag, &name, &txn->err)
                  : ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "tag is NULL");
     if (!rc)
         rc = want_record(txn, NULL, bytes.len, 0);
@@ -464,8 +464,8 @@ int lladd_nta_abort(struct lladd_txn *txn, struct lladd_action *action)
     rc = ll_rollback(txn, since);
     if (rc)
         return rc;
-    txn->taken_back = txn->actions[txn->n_actions - 1].id;
+    txn->undone = txn->actions[txn->n_actions - 1].id;
     pop_action(txn);
-    ll_txn_tell_taken_back(txn, since);
+    ll_txn_tell_undone(txn, since);
     return 0;
 }

@@ -119,7 +119,7 @@ static int run(const char *dir, int64_t *value, struct lladd_error *err)
     struct lladd_db *db;
     struct lladd_page *held;
     lladd_op_id op;
-    int rc = lladd_register(&options, &counter_add, err);
+    int rc = lladd_register_op(&options, &counter_add, err);
     if (!rc)
         rc = lladd_open(dir, &options, &db, err);
     lladd_options_release(&options);
@@ -133,9 +133,9 @@ static int run(const char *dir, int64_t *value, struct lladd_error *err)
         rc = new_counter(db, &page, err);
     if (!rc)
         rc = two_at_a_time(db, op, page, err);
-    if (!rc && (rc = lladd_fix(db, page, LLADD_LATCH_SHARED, &held, err)) == 0) {
+    if (!rc && (rc = lladd_page_fix(db, page, LLADD_LATCH_SHARED, &held, err)) == 0) {
         *value = (int64_t)lladd_get64(lladd_page_body(held));
-        lladd_unfix(db, held, LLADD_LATCH_SHARED);
+        lladd_page_unfix(db, held, LLADD_LATCH_SHARED);
     }
     int closed = lladd_close(db); /* aborts the transactions that are still open */
     return rc ? rc : closed;

@@ -32,8 +32,8 @@ struct bank {
 static int lock_key(struct lladd_txn *txn, const struct bank *b, uint64_t key,
                     enum lladd_lock_mode mode)
 {
-    return lladd_lock(txn, LLADD_LOCK_NAME(lladd_lock_id(b->name), lladd_lock_id(key)), mode,
-                      LLADD_LOCK_WAIT);
+    return lladd_lock_acquire(txn, LLADD_LOCK_NAME(lladd_lock_id(b->name), lladd_lock_id(key)),
+                              mode, LLADD_LOCK_WAIT);
 }
 
 /* U, not S: only one transaction at a time reads an account in order to change it. With S, two
@@ -67,7 +67,7 @@ static int protect(void *ctx, struct lladd_txn *txn, const struct lladd_log_entr
     if (!lladd_hash_logged_key(e, &root, &key) || key.len != sizeof account)
         return LLADD_NOT_FOUND;
     memcpy(&account, key.data, sizeof account);
-    return lladd_lock(txn, LLADD_LOCK_NAME(lladd_lock_id(root.v), lladd_lock_id(account)),
+    return lladd_lock_acquire(txn, LLADD_LOCK_NAME(lladd_lock_id(root.v), lladd_lock_id(account)),
                       LLADD_LOCK_X, LLADD_LOCK_TRY);
 }
 
@@ -112,22 +112,22 @@ static int move_until_done(const struct bank *b, uint64_t from, uint64_t to,
 static int add_up(const struct bank *b, int64_t *money, struct lladd_error *err)
 {
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
-    struct lladd_hash_walk walk = {0};
+    struct lladd_hash_cursor walk = {0};
     struct lladd_span key, value;
     struct lladd_txn *txn;
     o.read_only = true;
     *money = 0;
     TRY(lladd_begin(b->db, &o, &txn, err));
-    int rc = lladd_lock(txn, LLADD_LOCK_NAME(lladd_lock_id(b->name)), LLADD_LOCK_S,
+    int rc = lladd_lock_acquire(txn, LLADD_LOCK_NAME(lladd_lock_id(b->name)), LLADD_LOCK_S,
                         LLADD_LOCK_WAIT);
     if (rc)
         *err = *lladd_txn_error(txn);
-    while (!rc && !(rc = lladd_hash_next(b->table, &walk, &key, &value, err))) {
+    while (!rc && !(rc = lladd_hash_cursor_next(b->table, &walk, &key, &value, err))) {
         int64_t one;
         memcpy(&one, value.data, sizeof one);
         *money += one;
     }
-    lladd_hash_walk_end(b->table, &walk);
+    lladd_hash_cursor_close(b->table, &walk);
     int ended = lladd_commit(txn);
     return rc == LLADD_END ? ended : rc;
 }
@@ -183,7 +183,7 @@ static int fill(const struct bank *b, struct lladd_error *err)
     for (uint64_t key = 0; !rc && key < ACCOUNTS; key++)
         rc = write_key(txn, b, key, key % 2 ? 0 : START);
     for (uint64_t key = 1; !rc && key < ACCOUNTS; key += 2)
-        rc = lladd_hash_remove(txn, b->table, &key, sizeof key);
+        rc = lladd_hash_delete(txn, b->table, &key, sizeof key);
     if (!rc)
         return lladd_commit(txn);
     *err = *lladd_txn_error(txn);
@@ -236,7 +236,7 @@ static int run(struct lladd_db *db, struct lladd_error *err)
         return rc;
     printf("before: %lld\nafter %d moves: %lld\n", (long long)before, THREADS * MOVES,
            (long long)after);
-    TRY(lladd_lock_stats(db, &stats, err));
+    TRY(lladd_lock_stats_get(db, &stats, err));
     printf("locked now: %llu\n", (unsigned long long)stats.holds);
     return 0;
 }

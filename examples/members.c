@@ -77,7 +77,7 @@ struct members {
 static int members_open(struct lladd_dtable *base, struct lladd_error *err)
 {
     struct members *t = (struct members *)base;
-    TRY(lladd_dtable_source(base, "members", &t->in, err));
+    TRY(lladd_dtable_source_open(base, "members", &t->in, err));
     t->block_size = lladd_dtable_source_block(t->in);
     if (base->footer.len != 8)
         return lladd_dtable_corrupt(base, err, "no number of rows");
@@ -99,7 +99,7 @@ static int members_at(const struct lladd_dtable *base, uint64_t place,
     if (key)
         *key = (struct lladd_dtable_key){.type = base->order.type, .number = lladd_get64(cell)};
     if (value)
-        *value = lladd_dtable_value("", 0);
+        *value = lladd_dtable_value_of("", 0);
     return 0;
 }
 
@@ -153,7 +153,7 @@ static int add_members(struct lladd_dtable_run_builder *run)
         char note[32];
         int len = n % 1000 ? 0 : snprintf(note, sizeof note, "the %uth", n);
         struct lladd_dtable_key key = lladd_dtable_u32(7 * n);
-        struct lladd_dtable_value value = lladd_dtable_value(note, (size_t)len);
+        struct lladd_dtable_value value = lladd_dtable_value_of(note, (size_t)len);
         TRY(lladd_dtable_run_add(run, &key, &value));
     }
     return 0;
@@ -211,7 +211,7 @@ static int show(const struct lladd_dtable *t, struct lladd_error *err)
                (int)len, note);
     }
     TRY(lladd_dtable_run_check(t, err));
-    TRY(lladd_dtable_run_info(t, &info, err));
+    TRY(lladd_dtable_run_info_get(t, &info, err));
     printf("%llu rows in %llu KiB\n", (unsigned long long)info.rows,
            (unsigned long long)info.bytes / 1024);
     return 0;

@@ -89,7 +89,7 @@ static int both_come(const struct ward *w, struct lladd_error *err)
     TRY(lladd_begin(w->db, NULL, &txn, err));
     for (uint32_t doctor = 1; !rc && doctor <= 2; doctor++) {
         struct lladd_dtable_key key = lladd_dtable_u32(doctor);
-        struct lladd_dtable_value here = lladd_dtable_value("", 0);
+        struct lladd_dtable_value here = lladd_dtable_value_of("", 0);
         rc = lladd_managed_put(txn, w->doctors, &key, &here);
     }
     return end(txn, rc, err);

@@ -135,7 +135,7 @@ static void close_side(struct side *s)
 static void force(struct side *s)
 {
     lladd_lsn lsn = s->p ? participant_wants(s->p, false) : coordinator_wants(s->c);
-    MUST(lladd_wait(s->db, lsn, NULL) == 0);
+    MUST(lladd_wait_durable(s->db, lsn, NULL) == 0);
     if (s->p)
         participant_durable(s->p, lsn);
     else

@@ -149,8 +149,8 @@ static void try_config(const uint8_t *data, size_t size)
     MUST(lladd_dtable_config_parse(db, first, &again, &err) == 0);
     char *second = printed(again);
     MUST(strcmp(first, second) == 0);
-    lladd_free(db, first);
-    lladd_free(db, second);
+    lladd_mem_free(db, first);
+    lladd_mem_free(db, second);
     lladd_dtable_config_free(c);
     lladd_dtable_config_free(again);
 }
@@ -161,7 +161,7 @@ static void try_descriptor(const uint8_t *data, size_t size)
 {
     struct ll_dtable_descriptor d;
     struct lladd_error err = LLADD_ERROR_INIT;
-    unsigned char *bytes = lladd_alloc(db, size + 12);
+    unsigned char *bytes = lladd_mem_alloc(db, size + 12);
     MUST(bytes);
     memcpy(bytes, "LLADDrun", 8);
     memcpy(bytes + 8, data, size);
@@ -169,13 +169,13 @@ static void try_descriptor(const uint8_t *data, size_t size)
     int rc = ll_dtable__understand(db, bytes, size + 12, &d, &err);
     MUST(rc == 0 || rc == LLADD_CORRUPT_RUN || rc == LLADD_NEWER_FORMAT || rc == LLADD_WRONG_TYPE);
     if (rc) {
-        lladd_free(db, bytes);
+        lladd_mem_free(db, bytes);
         return;
     }
     struct ll_dtable_bytes again = {.db = db};
     MUST(ll_dtable__describe(&d, &again) == 0);
     MUST(again.len == size + 12);
-    lladd_free(db, again.data);
+    lladd_mem_free(db, again.data);
     ll_dtable__descriptor_free(&d);
 }
 
@@ -230,7 +230,7 @@ static lladd_pageno forge(struct lladd_txn *txn, const char *text, enum lladd_dt
     d.rows = 3;
     MUST(ll_dtable__describe(&d, &bytes) == 0);
     MUST(lladd_blob_create(txn, bytes.data, bytes.len, &forged) == 0);
-    lladd_free(db, bytes.data);
+    lladd_mem_free(db, bytes.data);
     ll_dtable__descriptor_free(&d);
     return forged;
 }
@@ -241,12 +241,12 @@ static void expect(int rc)
 }
 
 /* Each interval must end after the key that was asked for. */
-static void read_stretches(const struct lladd_dtable *t, struct lladd_dtable_key key)
+static void read_intervals(const struct lladd_dtable *t, struct lladd_dtable_key key)
 {
     struct lladd_dtable_pin pins[2] = {LLADD_DTABLE_PIN_INIT, LLADD_DTABLE_PIN_INIT};
-    struct lladd_dtable_stretch s;
+    struct lladd_dtable_interval s;
     for (unsigned i = 0; i < 20; i++) {
-        int rc = lladd_dtable_stretch_at(t, i ? &key : NULL, pins, &s, NULL);
+        int rc = lladd_dtable_interval_at(t, i ? &key : NULL, pins, &s, NULL);
         expect(rc);
         if (rc)
             continue;
@@ -269,7 +269,7 @@ static void read_all(const struct lladd_dtable *t, struct lladd_dtable_key key)
         expect(lladd_dtable_lookup(t, &key, &pin, &v, NULL));
     }
     lladd_dtable_unpin(&pin);
-    read_stretches(t, key);
+    read_intervals(t, key);
     MUST(lladd_dtable_cursor_open(t, 0, &c, NULL) == 0);
     /* A forged array has at most as many cells as bytes. */
     for (unsigned i = 0; i < 5000 && (rc = lladd_dtable_next(c, NULL)) == 0; i++)

@@ -71,7 +71,7 @@ static struct bytes written(struct lladd_txn *txn)
 {
     struct bytes b = {NULL, 0};
     struct lladd_sink sink = {.ctx = &b, .write = append};
-    const struct ll_locker *l = lladd_joined(txn, &ll_operations__lock_participant);
+    const struct ll_locker *l = lladd_txn_joined(txn, &ll_operations__lock_participant);
     MUST(l && ll_operations__lock_blob(l, &sink) == 0);
     return b;
 }
@@ -90,7 +90,7 @@ static void the_same_again(struct bytes blob)
 static void nothing_is_locked(void)
 {
     struct lladd_lock_stats s = {.struct_size = sizeof s};
-    MUST(lladd_lock_stats(db, &s, NULL) == 0);
+    MUST(lladd_lock_stats_get(db, &s, NULL) == 0);
     MUST(s.names == 0 && s.holds == 0 && s.waiting == 0);
 }
 

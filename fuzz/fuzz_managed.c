@@ -50,7 +50,7 @@ static void row(struct lladd_span s)
     MUST(ll_managed__manifest_copy(&m, 1, &copy) == 0);
     MUST(ll_managed__manifest_put(&copy, &bytes, &len) == 0);
     MUST(len == s.len && memcmp(bytes, s.data, len) == 0);
-    lladd_free(db, bytes);
+    lladd_mem_free(db, bytes);
     ll_managed__manifest_free(&copy);
     ll_managed__manifest_free(&m);
 }

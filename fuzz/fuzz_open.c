@@ -63,7 +63,7 @@ static int world_random(void *ctx, void *buf, size_t len)
 
 static struct lladd_options options(struct lladd_device *dev)
 {
-    static const struct lladd_world world = {.random = world_random};
+    static const struct lladd_environment world = {.random = world_random};
     struct lladd_options o = LLADD_OPTIONS_INIT;
     o.flags = LLADD_OPT_NO_THREADS | LLADD_OPT_MUST_EXIST;
     o.cache_bytes = 1u << 20;
@@ -85,8 +85,8 @@ static void fill(struct lladd_db *db, struct base *b)
     unsigned char raw[2 * PAGE] = {7};
     MUST(lladd_begin(db, NULL, &txn, NULL) == 0);
     MUST(lladd_page_alloc(txn, &b->page) == 0 && lladd_bytes_format(txn, b->page) == 0);
-    MUST(lladd_set(txn, b->page, 0, "precious", 8) == 0);
-    MUST(lladd_set_range(txn, b->page, 64, "a range", 7) == 0);
+    MUST(lladd_bytes_set(txn, b->page, 0, "precious", 8) == 0);
+    MUST(lladd_bytes_set_range(txn, b->page, 64, "a range", 7) == 0);
     MUST(lladd_counter_add(txn, b->page, 32, 5) == 0);
     MUST(lladd_root_set(txn, "page", (struct lladd_root_value){b->page.v, 1}) == 0);
     MUST(lladd_page_alloc(txn, &slotted) == 0 && lladd_slotted_format(txn, slotted, 1) == 0);
@@ -109,10 +109,10 @@ static void begin_work(struct lladd_db *db, const struct base *b)
     MUST(lladd_pin_set(db, "pin", lladd_durable_lsn(db), NULL) == 0);
     MUST(lladd_begin(db, NULL, &open, NULL) == 0 && lladd_begin(db, NULL, &doubtful, NULL) == 0 &&
          lladd_begin(db, NULL, &done, NULL) == 0);
-    MUST(lladd_set(open, b->page, 128, "open", 4) == 0);
-    MUST(lladd_set(doubtful, b->page, 192, "doubt", 5) == 0);
+    MUST(lladd_bytes_set(open, b->page, 128, "open", 4) == 0);
+    MUST(lladd_bytes_set(doubtful, b->page, 192, "doubt", 5) == 0);
     MUST(lladd_prepare(doubtful, &gid) == 0);
-    MUST(lladd_set(done, b->page, 256, "done", 4) == 0 && lladd_commit(done) == 0);
+    MUST(lladd_bytes_set(done, b->page, 256, "done", 4) == 0 && lladd_commit(done) == 0);
 }
 
 static void keep(struct base *b, struct lladd_device *dev, const char *name)
@@ -181,13 +181,14 @@ static void make(struct base *b, bool crashed)
     fill(db, b);
     if (crashed) {
         begin_work(db, b);
-        lladd_kill(db);
+        lladd_db_kill(db);
     } else {
         MUST(lladd_close(db) == 0);
     }
     ll_env_init(&env, NULL, NULL, false);
     ll_vec_init(&b->records, &env, sizeof(struct place));
-    MUST(lladd_inspect(NULL, &o, &view, NULL) == 0 && lladd_inspect_info(view, &info) == 0);
+    MUST(lladd_inspect_open(NULL, &o, &view, NULL) == 0 &&
+         lladd_inspect_info_get(view, &info) == 0);
     b->page_salt = ll_crc32c(0, info.uuid, 16);
     b->record_salt = ll_record_salt(info.uuid, info.incarnation);
     struct keeping k = {b, dev};
@@ -341,12 +342,12 @@ static bool inspect(struct lladd_device *dev)
     struct lladd_verified v = {.struct_size = sizeof v};
     struct looking l = {.sink = {.write = swallow}};
     l.sink.ctx = &l.sum;
-    int rc = lladd_inspect(NULL, &o, &l.view, &err);
+    int rc = lladd_inspect_open(NULL, &o, &l.view, &err);
     if (rc) {
         MUST(err.code == rc && err.message[0]);
         return false;
     }
-    MUST(lladd_inspect_info(l.view, &info) == 0);
+    MUST(lladd_inspect_info_get(l.view, &info) == 0);
     MUST(lladd_inspect_names(l.view, look_at_name, &l) == 0);
     MUST(lladd_inspect_txns(l.view, look_at_txn, &l) == 0);
     MUST(lladd_inspect_pinners(l.view, look_at_pinner, &l) == 0);
@@ -354,7 +355,7 @@ static bool inspect(struct lladd_device *dev)
     MUST(rc == (rc ? err.code : 0));
     for (uint64_t n = 0; n < info.pages; n++) {
         struct lladd_inspect_page page;
-        MUST(lladd_inspect_page(l.view, lladd_page_of(n), &page, &err) == 0);
+        MUST(lladd_inspect_page_read(l.view, lladd_page_of(n), &page, &err) == 0);
         lladd_inspect_describe_page(l.view, &page, &l.sink);
     }
     MUST(lladd_inspect_verify(l.view, look_at_finding, &l, &v, &err) == 0);
@@ -369,11 +370,11 @@ static void use(struct lladd_db *db, const struct base *b, bool intact, bool cra
     struct lladd_txn *txn;
     lladd_pageno page;
     char text[8];
-    int rc = lladd_get(db, b->page, 0, text, 8, &err);
+    int rc = lladd_bytes_get(db, b->page, 0, text, 8, &err);
     if (intact) {
         MUST(rc == 0 && memcmp(text, "precious", 8) == 0);
-        MUST(!crashed ||
-             (lladd_get(db, b->page, 256, text, 4, &err) == 0 && memcmp(text, "done", 4) == 0));
+        MUST(!crashed || (lladd_bytes_get(db, b->page, 256, text, 4, &err) == 0 &&
+                          memcmp(text, "done", 4) == 0));
     }
     rc = lladd_begin(db, NULL, &txn, &err);
     if (rc)

@@ -85,7 +85,8 @@ static void make_area(struct lladd_device *dev, const uint8_t *data, size_t size
             unsigned char *entry = area + 24 + i * 12;
             lladd_put64(copy + 8, 5);
             lladd_put64(copy + 24, lladd_get64(entry));
-            lladd_put32(copy, ll_page_crc(SALT, ll_dwb_page(area, (uint32_t)i), copy, PAGE));
+            lladd_put32(copy,
+                        ll_page_crc(SALT, ll_double_write_page(area, (uint32_t)i), copy, PAGE));
             if (i % 2 == 0)
                 lladd_put32(entry + 8, lladd_get32(copy));
         }
@@ -188,7 +189,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     };
     MUST(ll_buffer_open(&cfg, &b, &err) == 0);
     uint64_t restored;
-    int rc = ll_buffer_dwb_restore(b, &restored, &err);
+    int rc = ll_buffer_double_write_restore(b, &restored, &err);
     MUST(rc == 0 || (err.code == rc && err.message[0] &&
                      (rc == LLADD_FOREIGN_FILE || rc == LLADD_NEWER_FORMAT ||
                       rc == LLADD_CORRUPT_PAGE)));

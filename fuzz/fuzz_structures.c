@@ -70,7 +70,7 @@ static void release(void *ctx, void *p)
 
 static struct lladd_options options(struct lladd_device *dev)
 {
-    static const struct lladd_world world = {.random = world_random};
+    static const struct lladd_environment world = {.random = world_random};
     static const struct lladd_allocator limited = {NULL, alloc, resize, release};
     struct lladd_options o = LLADD_OPTIONS_INIT;
     o.flags = LLADD_OPT_NO_THREADS;
@@ -111,7 +111,7 @@ static void fill_tables(struct lladd_db *db, struct lladd_txn *txn)
     MUST(lladd_hash_open(db, base.var, LLADD_HASH_LOGICAL, &h, NULL) == 0);
     for (unsigned i = 0; i < VAR_KEYS; i++)
         MUST(lladd_hash_put(txn, h, key, var_key(i, key), bytes_of, var_len(i)) == 0);
-    MUST(lladd_hash_remove(txn, h, key, var_key(7, key)) == 0);
+    MUST(lladd_hash_delete(txn, h, key, var_key(7, key)) == 0);
     lladd_hash_close(h);
     o.key_size = 4;
     o.value_size = 12;
@@ -134,7 +134,7 @@ static void fill_lists(struct lladd_db *db, struct lladd_txn *txn)
         MUST(lladd_list_append(txn, from, bytes_of, 5 * (size_t)i, &item) == 0);
     }
     MUST(lladd_list_splice(txn, to, from) == 0);
-    MUST(lladd_list_remove(txn, to, item) == 0);
+    MUST(lladd_list_delete(txn, to, item) == 0);
     MUST(lladd_list_append(txn, from, "alone", 5, &item) == 0);
     lladd_list_close(from);
     lladd_list_close(to);
@@ -190,7 +190,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     MUST(lladd_open(NULL, &o, &db, NULL) == 0);
     fill(db);
     MUST(lladd_close(db) == 0);
-    MUST(lladd_inspect(NULL, &o, &view, NULL) == 0 && lladd_inspect_info(view, &info) == 0);
+    MUST(lladd_inspect_open(NULL, &o, &view, NULL) == 0 &&
+         lladd_inspect_info_get(view, &info) == 0);
     base.salt = ll_crc32c(0, info.uuid, 16);
     MUST(lladd_inspect_files(view, keep_file, dev, NULL) == 0);
     lladd_inspect_close(view);
@@ -346,7 +347,7 @@ static void use_list(struct use *u, lladd_pageno root)
     (void)heard(u, lladd_list_pages(l, count_page, &pages, &u->err));
     (void)did(u, lladd_list_write(u->txn, l, third, 2, "xyz", 3));
     (void)did(u, lladd_list_insert(u->txn, l, third, bytes_of, 300, &found));
-    (void)did(u, lladd_list_remove(u->txn, l, third));
+    (void)did(u, lladd_list_delete(u->txn, l, third));
     (void)did(u, lladd_list_append(u->txn, l, bytes_of, 30, &found));
     lladd_list_close(l);
     if (u->flags & DESTROY)
@@ -372,17 +373,17 @@ static void use_blob(struct use *u, lladd_pageno root, uint64_t at)
 
 static void walk_table(struct use *u, struct lladd_hash *h)
 {
-    struct lladd_hash_walk w = {{0}, NULL, 0};
+    struct lladd_hash_cursor w = {{0}, NULL, 0};
     struct lladd_span key, value;
     unsigned sum = 0;
     int rc = 0;
     for (unsigned steps = 0; !rc; steps++) {
         MUST(steps < STEPS_MAX);
-        rc = heard(u, lladd_hash_next(h, &w, &key, &value, &u->err));
+        rc = heard(u, lladd_hash_cursor_next(h, &w, &key, &value, &u->err));
         if (!rc)
             MUST(sum_value(&sum, key) == 0 && sum_value(&sum, value) == 0);
     }
-    lladd_hash_walk_end(h, &w);
+    lladd_hash_cursor_close(h, &w);
 }
 
 static void look_at_table(struct use *u, struct lladd_hash *h)
@@ -390,7 +391,7 @@ static void look_at_table(struct use *u, struct lladd_hash *h)
     struct lladd_hash_stats stats = {.struct_size = sizeof stats};
     uint64_t n, pages = 0;
     (void)heard(u, lladd_hash_count(h, &n, &u->err));
-    (void)heard(u, lladd_hash_stats(h, &stats, &u->err));
+    (void)heard(u, lladd_hash_stats_get(h, &stats, &u->err));
     (void)heard(u, lladd_hash_pages(h, count_page, &pages, &u->err));
     (void)heard(u, lladd_hash_check(h, &u->err));
     walk_table(u, h);
@@ -410,7 +411,7 @@ static void use_fixed(struct use *u)
         for (uint32_t i = FIXED_KEYS; i < FIXED_KEYS + 300; i++)
             (void)did(u, lladd_hash_insert(u->txn, h, &i, 4, bytes_of, 12));
         for (uint32_t i = 0; i < FIXED_KEYS + 300; i++)
-            (void)did(u, lladd_hash_remove(u->txn, h, &i, 4));
+            (void)did(u, lladd_hash_delete(u->txn, h, &i, 4));
     }
     lladd_hash_close(h);
     if (u->flags & DESTROY)
@@ -429,7 +430,7 @@ static void use_var(struct use *u)
     for (unsigned i = 0; i < VAR_KEYS; i++) {
         size_t n = var_key(i, key);
         int rc = i % 2 ? lladd_hash_get(h, key, n, got, sizeof got, &len, &u->err)
-                       : lladd_hash_look(h, key, n, sum_value, &sum, &u->err);
+                       : lladd_hash_get_in_place(h, key, n, sum_value, &sum, &u->err);
         (void)heard(u, rc);
     }
     (void)heard(u, lladd_hash_get_many(h, q, 2, &u->err));
@@ -441,7 +442,7 @@ static void use_var(struct use *u)
     for (unsigned i = VAR_KEYS; i < VAR_KEYS + 20; i++)
         (void)did(u, lladd_hash_insert(u->txn, h, key, var_key(i, key), bytes_of, 800));
     for (unsigned i = 0; i < VAR_KEYS; i++)
-        (void)did(u, lladd_hash_remove(u->txn, h, key, var_key(i, key)));
+        (void)did(u, lladd_hash_delete(u->txn, h, key, var_key(i, key)));
     lladd_hash_close(h);
     if (u->flags & DESTROY)
         (void)did(u, lladd_hash_destroy(u->txn, base.var));

@@ -342,13 +342,13 @@ static int init(struct lladd_inspect *v, struct lladd_error *err)
 {
     ll_vec_init(&v->files, &v->core.env, sizeof(struct ll_inspect_file));
     ll_vec_init(&v->txns, &v->core.env, sizeof(struct ll_inspect_txn));
-    ll_map_init(&v->maps, &v->core.env);
+    ll_hashmap_init(&v->maps, &v->core.env);
     int rc = lladd_mutex_init(&v->core.misc, LLADD_RANK_LEAF, "fences and pins");
     if (rc)
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
     v->mutexes = true;
     v->catalogue = true;
-    return ll_catalogue_init(&v->core, &v->registry, err);
+    return ll_op_catalog_init(&v->core, &v->registry, err);
 }
 
 static void forget(struct lladd_inspect *v)
@@ -362,7 +362,7 @@ static void forget(struct lladd_inspect *v)
     if (v->log)
         ll_log_close(v->log);
     if (v->catalogue)
-        ll_catalogue_free(core);
+        ll_op_catalog_free(core);
     ll_free(&core->env, core->fences);
     ll_free(&core->env, core->pins);
     ll_free(&core->env, core->heuristics);
@@ -459,8 +459,8 @@ static int take_options(const struct lladd_options *in, struct lladd_options *o,
     return 0;
 }
 
-int lladd_inspect(const char *dir, const struct lladd_options *options, struct lladd_inspect **out,
-                  struct lladd_error *err)
+int lladd_inspect_open(const char *dir, const struct lladd_options *options,
+                       struct lladd_inspect **out, struct lladd_error *err)
 {
     struct lladd_error local = LLADD_ERROR_INIT;
     struct lladd_options o;
@@ -524,7 +524,7 @@ void lladd_inspect_progress(struct lladd_inspect *v, lladd_inspect_progress_fn *
 
 /* ---- what it says --------------------------------------------------------------------------- */
 
-int lladd_inspect_info(const struct lladd_inspect *v, struct lladd_inspect_info *out)
+int lladd_inspect_info_get(const struct lladd_inspect *v, struct lladd_inspect_info *out)
 {
     if (!v || !out || out->struct_size < sizeof(size_t))
         return LLADD_BAD_ARGUMENT;
@@ -561,7 +561,7 @@ const char *ll_inspect_page_type(struct lladd_inspect *v, const struct ll_name *
     const struct lladd_op *op = n->kind == LL_NAME_OP ? n->desc : NULL;
     if (op)
         return op->page_type;
-    const struct ll_name *type = ll_catalogue_by_number(&v->core, n->page_type_number);
+    const struct ll_name *type = ll_op_catalog_by_number(&v->core, n->page_type_number);
     return type && type->kind == LL_NAME_PAGE_TYPE ? type->name : NULL;
 }
 
@@ -586,7 +586,7 @@ int lladd_inspect_names(struct lladd_inspect *v, lladd_inspect_name_fn *fn, void
 {
     int rc = 0;
     for (uint32_t number = 1; !rc && number <= v->core.cat.n_numbers; number++) {
-        const struct ll_name *n = ll_catalogue_by_number(&v->core, number);
+        const struct ll_name *n = ll_op_catalog_by_number(&v->core, number);
         if (!n)
             continue;
         struct lladd_inspect_name row = {.kind = (enum lladd_name_kind)n->kind,
@@ -660,7 +660,7 @@ static int gather_pinners(struct lladd_inspect *v, struct ll_vec *rows)
     for (size_t i = 0; !rc && i < core->n_pins; i++)
         rc = put_pinner(v, rows, "pin", core->pins[i].lsn, lladd_lsn_of(0), core->pins[i].name);
     for (uint32_t k = 1; !rc && k <= core->cat.n_numbers; k++) {
-        const struct ll_name *n = ll_catalogue_by_number(core, k);
+        const struct ll_name *n = ll_op_catalog_by_number(core, k);
         if (n && n->kind == LL_NAME_CLASS)
             rc = put_pinner(v, rows, "class", lladd_lsn_of(0), lladd_lsn_of(0), n->name);
     }

@@ -31,7 +31,7 @@ struct ll_inspect_map {
 
 /* Pages that a pass over the log regards: from `first` on, below `end`. */
 struct ll_inspect_part {
-    struct ll_map pages;
+    struct ll_hashmap pages;
     uint64_t first, end; /* UINT64_MAX: there is no next part, as far as is known */
     size_t most;         /* pages that have room */
 };
@@ -59,7 +59,7 @@ struct lladd_inspect {
     char end_text[320];
     struct ll_vec files; /* struct ll_inspect_file */
     struct ll_vec txns;  /* struct ll_inspect_txn, oldest first */
-    struct ll_map maps;  /* page number of an allocation map -> struct ll_inspect_map * */
+    struct ll_hashmap maps;  /* page number of an allocation map -> struct ll_inspect_map * */
     bool maps_redone;
     unsigned char *page; /* the one that was asked for last */
 };
@@ -148,7 +148,7 @@ struct ll_verify_history {
     bool given_up_before; /* the same, if the newest `lladd.map.free` about it is undone */
 };
 
-struct ll_verify_fence {
+struct ll_verify_barrier {
     uint64_t first, n, lsn, txn;
 };
 
@@ -164,9 +164,9 @@ struct ll_verify {
     unsigned pass;         /* 0: the first one, which does all that is not about single pages */
     bool log_whole_before; /* as log_whole was when the first pass over the records began */
     uint64_t seen;         /* records of this pass */
-    struct ll_map told;    /* LSNs of records that do not follow the one before about their page:
+    struct ll_hashmap told;   /* LSNs of records that do not follow the one before about their page:
                               a page that was given up comes again */
-    struct ll_map txns;   /* id -> LSN of its last record */
+    struct ll_hashmap txns;   /* id -> LSN of its last record */
     struct ll_vec fences; /* all that the log tells of, oldest first */
     unsigned char *dwb;   /* first page of the double-write area; NULL: none to be had */
     uint32_t dwb_copies;
@@ -194,7 +194,7 @@ int ll_verify_record(struct ll_verify *, const struct ll_record *);
 /* What the log says about a page; NULL: nothing. */
 struct ll_verify_history *ll_verify_history_of(const struct ll_verify *, uint64_t page);
 /* The newest fence around a page, at or below `to`; NULL: none. */
-const struct ll_verify_fence *ll_verify_fence_of(const struct ll_verify *, uint64_t page,
+const struct ll_verify_barrier *ll_verify_barrier_of(const struct ll_verify *, uint64_t page,
                                                  uint64_t to);
 
 #endif

@@ -42,8 +42,8 @@ static void tell_opening(const struct lladd_inspect *v, lladd_lsn at, uint64_t e
 
 struct survey {
     struct lladd_inspect *v;
-    struct ll_map txns;  /* id -> struct ll_inspect_txn *, owned */
-    struct ll_map ended; /* before the checkpoint's data came */
+    struct ll_hashmap txns;  /* id -> struct ll_inspect_txn *, owned */
+    struct ll_hashmap ended; /* before the checkpoint's data came */
     bool early;          /* before the checkpoint's BEGIN: only names are of interest */
     uint64_t begins;
     bool data_seen;
@@ -53,11 +53,11 @@ struct survey {
 
 static struct ll_inspect_txn *want_txn(struct survey *s, uint64_t id)
 {
-    struct ll_inspect_txn *t = ll_map_get_ptr(&s->txns, id);
+    struct ll_inspect_txn *t = ll_hashmap_get_ptr(&s->txns, id);
     if (t)
         return t;
     t = ll_alloc_zero(&s->v->core.env, sizeof *t);
-    if (!t || ll_map_put_ptr(&s->txns, id, t)) {
+    if (!t || ll_hashmap_put_ptr(&s->txns, id, t)) {
         ll_free(&s->v->core.env, t);
         s->rc = LLADD_NO_MEMORY;
         return NULL;
@@ -85,11 +85,11 @@ static void see_txn_record(struct survey *s, const struct ll_record *rec)
 {
     struct lladd_inspect *v = s->v;
     if (rec->kind == LL_REC_COMMIT || rec->kind == LL_REC_END) {
-        struct ll_inspect_txn *gone = ll_map_get_ptr(&s->txns, rec->txn.v);
+        struct ll_inspect_txn *gone = ll_hashmap_get_ptr(&s->txns, rec->txn.v);
         if (gone)
-            ll_map_remove(&s->txns, rec->txn.v);
+            ll_hashmap_remove(&s->txns, rec->txn.v);
         ll_free(&v->core.env, gone);
-        if (!s->data_seen && ll_map_put(&s->ended, rec->txn.v, 1))
+        if (!s->data_seen && ll_hashmap_put(&s->ended, rec->txn.v, 1))
             s->rc = LLADD_NO_MEMORY;
         return;
     }
@@ -108,9 +108,9 @@ static void see_txn_record(struct survey *s, const struct ll_record *rec)
 static void see_txn_row(struct survey *s, const unsigned char *b)
 {
     uint64_t id = lladd_get64(b), prepare = lladd_get64(b + 32);
-    if (id == 0 || ll_map_find(&s->ended, id))
+    if (id == 0 || ll_hashmap_find(&s->ended, id))
         return;
-    bool known = ll_map_get_ptr(&s->txns, id) != NULL;
+    bool known = ll_hashmap_get_ptr(&s->txns, id) != NULL;
     struct ll_inspect_txn *t = want_txn(s, id);
     if (!t)
         return;
@@ -126,11 +126,11 @@ static void see_txn_row(struct survey *s, const unsigned char *b)
     }
 }
 
-static void take_fence(struct survey *s, uint64_t first, uint64_t n, lladd_lsn lsn)
+static void take_barrier(struct survey *s, uint64_t first, uint64_t n, lladd_lsn lsn)
 {
     if (n == 0 || first >= PAGES_MAX || n > PAGES_MAX - first)
         return;
-    if (ll_fence_add(&s->v->core, first, n, lsn, NULL))
+    if (ll_redo_barrier_add(&s->v->core, first, n, lsn, NULL))
         s->rc = LLADD_NO_MEMORY;
 }
 
@@ -153,7 +153,7 @@ static void take_outcome(struct survey *s, struct lladd_span payload, lladd_lsn 
 
 static void take_name(struct survey *s, struct lladd_span payload, lladd_lsn lsn)
 {
-    if (ll_catalogue_learn(&s->v->core, payload, lsn, NULL) == LLADD_NO_MEMORY)
+    if (ll_op_catalog_learn(&s->v->core, payload, lsn, NULL) == LLADD_NO_MEMORY)
         s->rc = LLADD_NO_MEMORY;
 }
 
@@ -181,8 +181,8 @@ static void see_data(struct survey *s, const struct ll_record *rec)
             see_txn_row(s, b);
         else if (kind == LL_CKPT_NAME)
             take_name(s, lladd_span_of(b, len), rec->lsn);
-        else if (kind == LL_CKPT_FENCE && len == FENCE_ROW)
-            take_fence(s, lladd_get64(b), lladd_get64(b + 8), lladd_lsn_of(lladd_get64(b + 16)));
+        else if (kind == LL_CKPT_REDO_BARRIER && len == FENCE_ROW)
+            take_barrier(s, lladd_get64(b), lladd_get64(b + 8), lladd_lsn_of(lladd_get64(b + 16)));
         else if (kind == LL_CKPT_PIN)
             take_pin(s, b, len);
         else if (kind == LL_CKPT_HEURISTIC)
@@ -216,9 +216,9 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
     case LL_REC_CATALOGUE:
         take_name(s, rec->redo, rec->lsn);
         break;
-    case LL_REC_FENCE:
+    case LL_REC_REDO_BARRIER:
         if (rec->redo.len == 16)
-            take_fence(s, lladd_get64(rec->redo.data),
+            take_barrier(s, lladd_get64(rec->redo.data),
                        lladd_get64((const unsigned char *)rec->redo.data + 8), rec->lsn);
         break;
     case LL_REC_PIN:
@@ -384,10 +384,10 @@ static int count_redo(void *ctx, const struct ll_record *rec)
     }
     if (++t->seen % TELL_EVERY == 0)
         tell_opening(t->v, rec->lsn, i->log_end.v);
-    if (!about || !ll_part_has(&t->part, rec->page) || ll_map_find(&t->part.pages, rec->page) ||
+    if (!about || !ll_part_has(&t->part, rec->page) || ll_hashmap_find(&t->part.pages, rec->page) ||
         !ll_part_make_room(&t->part, rec->page, NULL, NULL))
         return 0;
-    if (ll_map_put(&t->part.pages, rec->page, 1))
+    if (ll_hashmap_put(&t->part.pages, rec->page, 1))
         return t->rc = LLADD_NO_MEMORY;
     return 0;
 }
@@ -428,8 +428,8 @@ static void keep_txns(struct survey *s)
     struct lladd_inspect *v = s->v;
     size_t at = 0;
     uint64_t id, word;
-    while (ll_map_next(&s->txns, &at, &id, &word)) {
-        struct ll_inspect_txn *t = ll_map_get_ptr(&s->txns, id);
+    while (ll_hashmap_next(&s->txns, &at, &id, &word)) {
+        struct ll_inspect_txn *t = ll_hashmap_get_ptr(&s->txns, id);
         if (!s->rc && ll_vec_append(&v->txns, t, 1))
             s->rc = LLADD_NO_MEMORY;
         ll_free(&v->core.env, t);
@@ -532,13 +532,13 @@ int ll_inspect_survey(struct lladd_inspect *v, struct lladd_error *err)
         judge_end(v, 0);
         return 0;
     }
-    ll_map_init(&s.txns, &v->core.env);
-    ll_map_init(&s.ended, &v->core.env);
+    ll_hashmap_init(&s.txns, &v->core.env);
+    ll_hashmap_init(&s.ended, &v->core.env);
     struct lladd_error damage = LLADD_ERROR_INIT;
     int rc = ll_log_scan(v->log, see, &s, &damage);
     keep_txns(&s);
-    ll_map_free(&s.txns);
-    ll_map_free(&s.ended);
+    ll_hashmap_free(&s.txns);
+    ll_hashmap_free(&s.ended);
     if (s.rc || rc == LLADD_NO_MEMORY)
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
     if (rc && !v->log_error.code)
@@ -597,7 +597,7 @@ static const struct lladd_field *own_fields(unsigned kind)
     switch (kind) {
     case LL_REC_SEAL:
         return seal_fields;
-    case LL_REC_FENCE:
+    case LL_REC_REDO_BARRIER:
         return fence_fields;
     case LL_REC_PIN:
         return pin_fields;
@@ -620,7 +620,7 @@ static const struct lladd_field *own_fields(unsigned kind)
 static void translate(struct lladd_inspect *v, const struct ll_record *rec,
                       struct lladd_inspect_record *out)
 {
-    const struct ll_name *n = ll_catalogue_by_number(&v->core, rec->op);
+    const struct ll_name *n = ll_op_catalog_by_number(&v->core, rec->op);
     memset(out, 0, sizeof *out);
     out->entry.lsn = rec->lsn;
     out->entry.prev = rec->prev;
@@ -714,7 +714,7 @@ static void describe_name(struct lladd_inspect *v, struct lladd_span payload,
                           struct lladd_sink *sink)
 {
     struct ll_name n;
-    int rc = ll_catalogue_decode(&v->core.env, payload, &n, NULL);
+    int rc = ll_op_catalog_decode(&v->core.env, payload, &n, NULL);
     if (rc == LLADD_NO_MEMORY)
         sink->failed = rc;
     else if (rc)
@@ -731,7 +731,7 @@ static void describe_name(struct lladd_inspect *v, struct lladd_span payload,
         for (bool first = true; f && f->name; f++, first = false)
             lladd_sink_printf(sink, "%s%s", first ? (u ? " undo: " : " redo: ") : ", ", f->name);
     }
-    ll_catalogue_drop(&v->core.env, &n);
+    ll_op_catalog_drop(&v->core.env, &n);
 }
 
 static void describe_data(const struct ll_record *rec, struct lladd_sink *sink)
@@ -802,7 +802,7 @@ static void describe_class(const struct lladd_object_class *c, const struct llad
 static void describe_spans(struct lladd_inspect *v, const struct lladd_inspect_record *r,
                            struct lladd_sink *sink)
 {
-    const struct ll_name *n = ll_catalogue_by_number(&v->core, r->number);
+    const struct ll_name *n = ll_op_catalog_by_number(&v->core, r->number);
     const struct lladd_op *op = n && n->kind == LL_NAME_OP ? n->desc : NULL;
     bool own = own_fields(r->entry.kind) != NULL;
     bool first = true;
@@ -824,7 +824,7 @@ static void describe_image(struct lladd_inspect *v, const struct lladd_inspect_r
         lladd_sink_printf(sink, "a page image that makes no sense");
         return;
     }
-    const struct ll_name *n = ll_catalogue_by_number(&v->core, lladd_get16(p));
+    const struct ll_name *n = ll_op_catalog_by_number(&v->core, lladd_get16(p));
     lladd_sink_printf(sink, "page of type %s, %zu bytes%s", n ? n->name : "unknown",
                       r->entry.redo.len - 12, r->flags & LL_REC_COMPRESSED ? " compressed" : "");
     if (lladd_get32(p + 8))
@@ -835,7 +835,7 @@ void lladd_inspect_describe(struct lladd_inspect *v, const struct lladd_inspect_
                             struct lladd_sink *sink)
 {
     struct ll_record rec = {.redo = r->entry.redo};
-    const struct ll_name *n = ll_catalogue_by_number(&v->core, r->number);
+    const struct ll_name *n = ll_op_catalog_by_number(&v->core, r->number);
     switch (r->entry.kind) {
     case LL_REC_PREPARE:
         describe_prepare(&rec, sink);

@@ -51,11 +51,11 @@ static int try_core(struct lladd_inspect *v, struct ll_core *core, struct lladd_
     int rc = ll_inspect_open_log(v, &core->control, false, &core->log, err);
     if (rc)
         return rc;
-    rc = ll_catalogue_init(core, &v->registry, err);
+    rc = ll_op_catalog_init(core, &v->registry, err);
     if (rc)
         return rc;
     rc = ll_analysis(core, bytes / size + (bytes % size != 0), &a, err);
-    ll_behind_free(&a.behind);
+    ll_redo_index_free(&a.behind);
     struct ll_log_cursor *cursor = NULL;
     if (!rc && ll_log_cursor_open(core->log, &cursor))
         rc = ll_fail(err, LLADD_NO_MEMORY, "out of memory");
@@ -88,7 +88,7 @@ int ll_inspect_try_open(struct lladd_inspect *v, struct lladd_error *err)
     ll_txns_free(core);
     if (core->log)
         ll_log_close(core->log);
-    ll_catalogue_free(core);
+    ll_op_catalog_free(core);
     ll_free(&env, core->fences);
     ll_free(&env, core->pins);
     ll_free(&env, core->heuristics);

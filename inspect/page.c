@@ -54,7 +54,7 @@ static const struct ll_name *type_of(const struct lladd_inspect *v, const unsign
 {
     uint16_t number = ll_page_type(bytes);
     const struct ll_name *n =
-        number ? ll_catalogue_by_number((struct ll_core *)(uintptr_t)&v->core, number) : NULL;
+        number ? ll_op_catalog_by_number((struct ll_core *)(uintptr_t)&v->core, number) : NULL;
     return n && n->kind == LL_NAME_PAGE_TYPE ? n : NULL;
 }
 
@@ -109,24 +109,24 @@ void ll_inspect_free_maps(struct lladd_inspect *v)
 {
     size_t at = 0;
     uint64_t page, word;
-    while (ll_map_next(&v->maps, &at, &page, &word)) {
-        struct ll_inspect_map *m = ll_map_get_ptr(&v->maps, page);
+    while (ll_hashmap_next(&v->maps, &at, &page, &word)) {
+        struct ll_inspect_map *m = ll_hashmap_get_ptr(&v->maps, page);
         ll_free(&v->core.env, m->bytes);
         ll_free(&v->core.env, m);
     }
-    ll_map_free(&v->maps);
+    ll_hashmap_free(&v->maps);
 }
 
 /* The map as it stands in the file, or zeros if it is no good: then redo may still rebuild it. */
 static struct ll_inspect_map *want_map(struct lladd_inspect *v, uint64_t page)
 {
-    struct ll_inspect_map *m = ll_map_get_ptr(&v->maps, page);
+    struct ll_inspect_map *m = ll_hashmap_get_ptr(&v->maps, page);
     if (m)
         return m;
     m = ll_alloc_zero(&v->core.env, sizeof *m);
     if (m)
         m->bytes = ll_alloc_zero(&v->core.env, v->core.page_size);
-    if (!m || !m->bytes || ll_map_put_ptr(&v->maps, page, m)) {
+    if (!m || !m->bytes || ll_hashmap_put_ptr(&v->maps, page, m)) {
         if (m)
             ll_free(&v->core.env, m->bytes);
         ll_free(&v->core.env, m);
@@ -154,7 +154,7 @@ static int redo_map(void *ctx, const struct ll_record *rec)
     struct lladd_inspect *v = r->v;
     uint32_t size = v->core.page_size;
     if (!ll_inspect_about_page(rec) ||
-        ll_operations_map_of(size, lladd_page_of(rec->page)).v != rec->page)
+        ll_operations_bitmap_of(size, lladd_page_of(rec->page)).v != rec->page)
         return 0;
     struct ll_inspect_map *m = want_map(v, rec->page);
     if (!m)
@@ -188,7 +188,7 @@ int ll_inspect_use(struct lladd_inspect *v, lladd_pageno page, enum lladd_page_u
     int rc = redo_all_maps(v, err);
     if (rc)
         return rc;
-    lladd_pageno map = ll_operations_map_of(size, page);
+    lladd_pageno map = ll_operations_bitmap_of(size, page);
     struct ll_inspect_map *m = want_map(v, map.v);
     if (!m)
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
@@ -259,8 +259,8 @@ static int judge_again(struct lladd_inspect *v, lladd_pageno page, int *bad,
     return rc;
 }
 
-int lladd_inspect_page(struct lladd_inspect *v, lladd_pageno page, struct lladd_inspect_page *out,
-                       struct lladd_error *err)
+int lladd_inspect_page_read(struct lladd_inspect *v, lladd_pageno page,
+                            struct lladd_inspect_page *out, struct lladd_error *err)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
     if (!v || !out)

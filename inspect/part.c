@@ -11,19 +11,19 @@
 
 /* Of a slot in the map: three quarters of the slots are used at most, half of that after it has
  * grown, and while it grows the old ones are there, too. */
-enum { SLOT = sizeof(struct ll_map_slot), SLOTS_EACH = 4, LEAST = 4 };
+enum { SLOT = sizeof(struct ll_hashmap_slot), SLOTS_EACH = 4, LEAST = 4 };
 
 void ll_part_init(struct ll_inspect_part *p, const struct ll_env *env, uint64_t memory, size_t each)
 {
     *p = (struct ll_inspect_part){.end = UINT64_MAX};
-    ll_map_init(&p->pages, env);
+    ll_hashmap_init(&p->pages, env);
     uint64_t most = memory / (each + SLOTS_EACH * SLOT);
     p->most = most < LEAST ? LEAST : most > SIZE_MAX ? SIZE_MAX : (size_t)most;
 }
 
 void ll_part_free(struct ll_inspect_part *p)
 {
-    ll_map_free(&p->pages);
+    ll_hashmap_free(&p->pages);
 }
 
 bool ll_part_next(struct ll_inspect_part *p)
@@ -32,7 +32,7 @@ bool ll_part_next(struct ll_inspect_part *p)
         return false;
     p->first = p->end;
     p->end = UINT64_MAX;
-    ll_map_clear(&p->pages);
+    ll_hashmap_clear(&p->pages);
     return true;
 }
 
@@ -40,7 +40,7 @@ static size_t count_below(const struct ll_inspect_part *p, uint64_t end)
 {
     size_t n = 0, cursor = 0;
     uint64_t page, value;
-    while (ll_map_next(&p->pages, &cursor, &page, &value))
+    while (ll_hashmap_next(&p->pages, &cursor, &page, &value))
         n += page < end;
     return n;
 }
@@ -50,7 +50,7 @@ static uint64_t middle(const struct ll_inspect_part *p)
 {
     size_t all = p->pages.count, cursor = 0;
     uint64_t low = p->first, high = low, page, value;
-    while (ll_map_next(&p->pages, &cursor, &page, &value))
+    while (ll_hashmap_next(&p->pages, &cursor, &page, &value))
         high = page >= high ? page + 1 : high;
     for (;;) {
         uint64_t at = low + (high - low) / 2;
@@ -85,7 +85,7 @@ bool ll_part_make_room(struct ll_inspect_part *p, uint64_t page, ll_part_dropped
     struct dropping d = {p, fn, ctx};
     if (p->pages.count >= p->most) {
         p->end = middle(p);
-        ll_map_retain(&p->pages, is_kept, &d);
+        ll_hashmap_retain(&p->pages, is_kept, &d);
     }
     return ll_part_has(p, page);
 }

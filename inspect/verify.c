@@ -211,7 +211,7 @@ static int verify_dwb(struct ll_verify *c)
         return ll_verify_tell_file(c, LLADD_FINDING_DAMAGE,
                                    ll_fail_io(&why, rc, false, "read", "dwb"), "dwb", 0,
                                    why.message);
-    rc = ll_dwb_look(c->dwb, size, v->core.salt, &c->dwb_copies, &why);
+    rc = ll_double_write_look(c->dwb, size, v->core.salt, &c->dwb_copies, &why);
     if (rc == LLADD_CORRUPT_PAGE && !v->info.clean)
         return ll_verify_tell_file(
             c, LLADD_FINDING_NOTE, 0, "dwb", 0,
@@ -234,7 +234,7 @@ static bool dwb_has(struct ll_verify *c, uint64_t page, unsigned char *scratch)
         return false;
     uint32_t size = v->core.page_size;
     for (uint32_t i = 0; !good && i < c->dwb_copies; i++)
-        good = ll_dwb_page(c->dwb, i).v == page &&
+        good = ll_double_write_page(c->dwb, i).v == page &&
                ll_io_read_full(v->core.dev, file, scratch, size, (i + 1) * (uint64_t)size) == 0 &&
                ll_page_verify(v->core.salt, lladd_page_of(page), scratch, size, "dwb", NULL) == 0;
     (void)ll_io_close(v->core.dev, file); /* only read */
@@ -246,7 +246,7 @@ static bool dwb_has(struct ll_verify *c, uint64_t page, unsigned char *scratch)
 /* Why contents that are older than the log say are wrong; NULL: they are not. *rebuilt: recovery
  * will put them right. */
 static const char *is_behind(struct ll_verify *c, uint64_t page, const unsigned char *bytes,
-                             const struct ll_verify_fence *f, uint64_t *lsn, bool *rebuilt)
+                             const struct ll_verify_barrier *f, uint64_t *lsn, bool *rebuilt)
 {
     const struct ll_verify_history *h = ll_verify_history_of(c, page);
     uint64_t at = ll_page_lsn(bytes).v, fence = f ? f->lsn : 0;
@@ -287,17 +287,17 @@ static bool is_foreign(struct ll_verify *c, uint64_t page, const unsigned char *
         return false; /* in the part of the oldest segment that is given up */
     if (rc)
         return true;
-    if (rec.kind == LL_REC_FENCE && rec.redo.len == 16)
+    if (rec.kind == LL_REC_REDO_BARRIER && rec.redo.len == 16)
         return page - lladd_get64(rec.redo.data) >=
                lladd_get64((const unsigned char *)rec.redo.data + 8);
-    const struct ll_name *n = ll_catalogue_by_number(&c->v->core, rec.op);
+    const struct ll_name *n = ll_op_catalog_by_number(&c->v->core, rec.op);
     *by = n && n->kind == LL_NAME_OP ? n->desc : NULL;
     return !ll_inspect_about_page(&rec) || rec.page != page;
 }
 
 /* A page that is no good: what will become of it? */
 static int tell_damaged(struct ll_verify *c, uint64_t page, const struct lladd_error *why,
-                        const struct ll_verify_fence *f)
+                        const struct ll_verify_barrier *f)
 {
     struct lladd_inspect *v = c->v;
     char text[400];
@@ -345,7 +345,7 @@ static int read_well(struct ll_verify *c, uint64_t page, struct lladd_error *why
 
 static bool wrong_root(struct ll_verify *c, uint64_t page)
 {
-    const struct ll_name *n = ll_catalogue_by_number(&c->v->core, ll_page_type(c->v->page));
+    const struct ll_name *n = ll_op_catalog_by_number(&c->v->core, ll_page_type(c->v->page));
     if (page > 1 || (!c->v->info.clean && ll_page_type(c->v->page) == 0))
         return false;
     if (!n && (!c->log_whole || c->v->log_error.code))
@@ -353,7 +353,7 @@ static bool wrong_root(struct ll_verify *c, uint64_t page)
     return !n || strcmp(n->name, page == 0 ? "lladd.root" : "lladd.map") != 0;
 }
 
-static int check_contents(struct ll_verify *c, uint64_t page, const struct ll_verify_fence *f)
+static int check_contents(struct ll_verify *c, uint64_t page, const struct ll_verify_barrier *f)
 {
     struct lladd_inspect *v = c->v;
     char text[300];
@@ -421,7 +421,7 @@ static int verify_page(struct ll_verify *c, uint64_t page)
         return 0;
     }
     /* Maps are nobody's to free: one that is missing is a lost write if the log knows of it. */
-    bool is_map = ll_operations_map_of(v->core.page_size, lladd_page_of(page)).v == page;
+    bool is_map = ll_operations_bitmap_of(v->core.page_size, lladd_page_of(page)).v == page;
     bool is_free = known && !is_map && (use == LLADD_USE_NONE || use == LLADD_USE_FREED);
     rc = read_well(c, page, &why);
     if (rc == LLADD_OUT_OF_RANGE && v->info.in_use)
@@ -431,7 +431,7 @@ static int verify_page(struct ll_verify *c, uint64_t page)
         return rc == LLADD_READ_FAILED || rc == LLADD_OUT_OF_RANGE ? 0 : check_free(c, page);
     }
     c->out->zero_pages += !rc && ll_page_lsn(v->page).v == 0 && !ll_page_type(v->page);
-    const struct ll_verify_fence *f = ll_verify_fence_of(c, page, UINT64_MAX);
+    const struct ll_verify_barrier *f = ll_verify_barrier_of(c, page, UINT64_MAX);
     if (!rc)
         return check_contents(c, page, f);
     if (rc == LLADD_READ_FAILED)
@@ -526,11 +526,11 @@ static int verify_all(struct lladd_inspect *v, lladd_finding_fn *fn, void *ctx,
     struct ll_verify c = {.v = v, .fn = fn, .ctx = ctx, .out = out, .err = err, .log_whole = true};
     const struct ll_env *env = &v->core.env;
     ll_part_init(&c.part, env, v->memory, sizeof(struct ll_verify_history) + sizeof(size_t));
-    ll_map_init(&c.txns, env);
-    ll_map_init(&c.told, env);
+    ll_hashmap_init(&c.txns, env);
+    ll_hashmap_init(&c.told, env);
     ll_vec_init(&c.histories, env, sizeof(struct ll_verify_history));
     ll_vec_init(&c.unused, env, sizeof(size_t));
-    ll_vec_init(&c.fences, env, sizeof(struct ll_verify_fence));
+    ll_vec_init(&c.fences, env, sizeof(struct ll_verify_barrier));
     int rc = verify_control(&c);
     if (!rc)
         rc = ll_verify_log(&c);
@@ -548,8 +548,8 @@ static int verify_all(struct lladd_inspect *v, lladd_finding_fn *fn, void *ctx,
     ll_vec_free(&c.fences);
     ll_vec_free(&c.histories);
     ll_vec_free(&c.unused);
-    ll_map_free(&c.told);
-    ll_map_free(&c.txns);
+    ll_hashmap_free(&c.told);
+    ll_hashmap_free(&c.txns);
     ll_part_free(&c.part);
     return rc;
 }

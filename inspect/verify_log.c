@@ -22,7 +22,7 @@ static bool part_fits(unsigned kind, const unsigned char *b, size_t len)
         return len == 44;
     case LL_CKPT_NAME:
         return len >= 16 && lladd_get32(b) != 0;
-    case LL_CKPT_FENCE:
+    case LL_CKPT_REDO_BARRIER:
         return len == 24;
     case LL_CKPT_PIN:
         return len >= 9 && len - 8 < 64;
@@ -62,7 +62,7 @@ static bool payload_fits(const struct ll_record *rec)
         return rec->redo.len == 16;
     case LL_REC_SEAL:
         return rec->redo.len == 8 && lladd_get64(rec->redo.data) <= rec->lsn.v;
-    case LL_REC_FENCE:
+    case LL_REC_REDO_BARRIER:
         return rec->redo.len == 16;
     case LL_REC_PIN:
         return rec->redo.len >= 9 && rec->redo.len - 8 < 64;
@@ -85,7 +85,7 @@ static bool payload_fits(const struct ll_record *rec)
 static int learn(struct ll_verify *c, struct lladd_span payload, lladd_lsn lsn)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
-    int rc = ll_catalogue_learn(&c->v->core, payload, lsn, &why);
+    int rc = ll_op_catalog_learn(&c->v->core, payload, lsn, &why);
     if (rc == LLADD_NO_MEMORY)
         return ll_verify_no_memory(c);
     return rc ? ll_verify_tell_lsn(c, LLADD_FINDING_DAMAGE, rc, lsn.v, why.message) : 0;
@@ -117,7 +117,7 @@ static int check_name(struct ll_verify *c, const struct ll_record *rec)
     char text[200];
     if (rec->op == 0)
         return 0;
-    const struct ll_name *n = ll_catalogue_by_number(&c->v->core, rec->op);
+    const struct ll_name *n = ll_op_catalog_by_number(&c->v->core, rec->op);
     if (n && name_fits(rec, n))
         return 0;
     if (!n && !c->log_whole)
@@ -149,7 +149,7 @@ static int check_chain(struct ll_verify *c, const struct ll_record *rec)
     int rc = 0;
     if (rec->txn.v == 0)
         return 0;
-    bool known = ll_map_get(&c->txns, rec->txn.v, &before);
+    bool known = ll_hashmap_get(&c->txns, rec->txn.v, &before);
     uint64_t want = known ? before : rec->txn.v == rec->lsn.v ? 0 : rec->prev.v;
     if (rec->prev.v != want && c->log_whole) {
         snprintf(
@@ -161,8 +161,8 @@ static int check_chain(struct ll_verify *c, const struct ll_record *rec)
         rc = ll_verify_tell_lsn(c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_LOG, rec->lsn.v, text);
     }
     if (rec->kind == LL_REC_COMMIT || rec->kind == LL_REC_END)
-        ll_map_remove(&c->txns, rec->txn.v);
-    else if (ll_map_put(&c->txns, rec->txn.v, rec->lsn.v))
+        ll_hashmap_remove(&c->txns, rec->txn.v);
+    else if (ll_hashmap_put(&c->txns, rec->txn.v, rec->lsn.v))
         return ll_verify_no_memory(c);
     return rc;
 }
@@ -172,7 +172,7 @@ static int check_chain(struct ll_verify *c, const struct ll_record *rec)
 struct ll_verify_history *ll_verify_history_of(const struct ll_verify *c, uint64_t page)
 {
     uint64_t index;
-    bool known = ll_map_get(&c->part.pages, page, &index);
+    bool known = ll_hashmap_get(&c->part.pages, page, &index);
     return known ? ll_vec_at(&c->histories, (size_t)index) : NULL;
 }
 
@@ -212,18 +212,18 @@ static int want_history(struct ll_verify *c, uint64_t page, struct ll_verify_his
     *out = ll_part_has(&c->part, page) ? ll_verify_history_of(c, page) : NULL;
     if (*out || !ll_part_has(&c->part, page) || !ll_part_make_room(&c->part, page, give_up, c))
         return 0;
-    if (new_history(c, &at) || ll_map_put(&c->part.pages, page, at))
+    if (new_history(c, &at) || ll_hashmap_put(&c->part.pages, page, at))
         return ll_verify_no_memory(c);
     *out = ll_vec_at(&c->histories, at);
     return 0;
 }
 
 /* The newest fence around a page, at or below `to`; NULL. */
-const struct ll_verify_fence *ll_verify_fence_of(const struct ll_verify *c, uint64_t page,
+const struct ll_verify_barrier *ll_verify_barrier_of(const struct ll_verify *c, uint64_t page,
                                                  uint64_t to)
 {
     for (size_t i = c->fences.len; i-- > 0;) {
-        const struct ll_verify_fence *f = ll_vec_at(&c->fences, i);
+        const struct ll_verify_barrier *f = ll_vec_at(&c->fences, i);
         if (f->lsn <= to && page >= f->first && page - f->first < f->n)
             return f;
     }
@@ -236,7 +236,7 @@ const struct ll_verify_fence *ll_verify_fence_of(const struct ll_verify *c, uint
  * in the cache for the commit. */
 static void note_given_up(struct ll_verify *c, const struct ll_record *rec)
 {
-    const struct ll_name *n = ll_catalogue_by_number(&c->v->core, rec->op);
+    const struct ll_name *n = ll_op_catalog_by_number(&c->v->core, rec->op);
     bool undone = rec->kind == LL_REC_CLR;
     struct lladd_span range = undone ? rec->undo : rec->redo;
     if (!n || n->kind != LL_NAME_OP || range.len < 8)
@@ -264,11 +264,11 @@ static int check_page_record(struct ll_verify *c, const struct ll_record *rec)
     if (rc || !h)
         return rc;
     bool base = ll_inspect_is_base(rec);
-    const struct ll_verify_fence *f = ll_verify_fence_of(c, rec->page, rec->lsn.v);
+    const struct ll_verify_barrier *f = ll_verify_barrier_of(c, rec->page, rec->lsn.v);
     uint64_t before = f && f->lsn > h->last ? f->lsn : h->last;
     if (!base && before && rec->page_prev.v != before && c->log_whole &&
-        !ll_map_find(&c->told, rec->lsn.v)) {
-        if (ll_map_put(&c->told, rec->lsn.v, 1))
+        !ll_hashmap_find(&c->told, rec->lsn.v)) {
+        if (ll_hashmap_put(&c->told, rec->lsn.v, 1))
             return ll_verify_no_memory(c);
         snprintf(
             text, sizeof text,
@@ -291,9 +291,9 @@ static int check_page_record(struct ll_verify *c, const struct ll_record *rec)
     return rc;
 }
 
-static int take_fence(struct ll_verify *c, const struct ll_record *rec)
+static int take_barrier(struct ll_verify *c, const struct ll_record *rec)
 {
-    struct ll_verify_fence *f = ll_vec_push(&c->fences);
+    struct ll_verify_barrier *f = ll_vec_push(&c->fences);
     if (!f)
         return ll_verify_no_memory(c);
     f->first = lladd_get64(rec->redo.data);
@@ -333,8 +333,8 @@ int ll_verify_record(struct ll_verify *c, const struct ll_record *rec)
         rc = learn(c, rec->redo, rec->lsn);
     else if (rec->kind == LL_REC_CHECKPOINT_DATA)
         rc = learn_data(c, rec);
-    else if (rec->kind == LL_REC_FENCE)
-        rc = take_fence(c, rec);
+    else if (rec->kind == LL_REC_REDO_BARRIER)
+        rc = take_barrier(c, rec);
     if (!rc)
         rc = check_name(c, rec);
     if (!rc)

@@ -220,10 +220,10 @@ static int deferred_allocate(struct lladd_device *dev, struct lladd_file *file, 
     return ll_io_allocate(below(dev), file, size);
 }
 
-static void deferred_write_behind(struct lladd_device *dev, struct lladd_file *file, uint64_t off,
-                                  uint64_t len)
+static void deferred_start_writeback(struct lladd_device *dev, struct lladd_file *file,
+                                     uint64_t off, uint64_t len)
 {
-    ll_io_write_behind(below(dev), file, off, len);
+    ll_io_start_writeback(below(dev), file, off, len);
 }
 
 const struct lladd_device_ops ll_io__deferred_ops = {
@@ -245,7 +245,7 @@ const struct lladd_device_ops ll_io__deferred_ops = {
     .prefetch = deferred_prefetch,
     .holder = deferred_holder,
     .allocate = deferred_allocate,
-    .write_behind = deferred_write_behind,
+    .start_writeback = deferred_start_writeback,
 };
 
 /* ---- create and free ---- */

@@ -46,7 +46,7 @@ struct node {
     struct lladd_mutex latch;
     struct lladd_file *below; /* NULL: created here */
     uint64_t shown, size;
-    struct ll_map blocks; /* by number */
+    struct ll_hashmap blocks; /* by number */
     struct ll_spill spill;  /* blocks for which memory had no room */
     unsigned char *scratch; /* buffer for a spilled block; NULL until needed */
     size_t refs;          /* entries and open files; under `names` */
@@ -102,7 +102,7 @@ static struct node *new_node(struct overlay_device *dev, bool directory)
         node->directory = directory;
         node->spill = (struct ll_spill)LL_SPILL_INIT;
         node->refs = 1; /* the caller's reference */
-        ll_map_init(&node->blocks, &dev->env);
+        ll_hashmap_init(&node->blocks, &dev->env);
     }
     return node;
 }
@@ -134,11 +134,11 @@ static void drop_blocks(struct overlay_device *dev, struct node *node, uint64_t 
     bool more = true;
     while (more) { /* removal invalidates the cursor */
         size_t cursor = 0;
-        while ((more = ll_map_next(&node->blocks, &cursor, &number, &at)) && number < from) {
+        while ((more = ll_hashmap_next(&node->blocks, &cursor, &number, &at)) && number < from) {
         }
         if (more) {
             free_block(dev, (unsigned char *)(uintptr_t)at);
-            (void)ll_map_remove(&node->blocks, number); /* it is there */
+            (void)ll_hashmap_remove(&node->blocks, number); /* it is there */
         }
     }
     ll_spill_drop(&node->spill, from);
@@ -150,9 +150,9 @@ static int unref(struct overlay_device *dev, struct node *node)
         return 0;
     int rc = node->below ? ll_io_close(dev->below, node->below) : 0;
     uint64_t number, at;
-    for (size_t cursor = 0; ll_map_next(&node->blocks, &cursor, &number, &at);)
+    for (size_t cursor = 0; ll_hashmap_next(&node->blocks, &cursor, &number, &at);)
         free_block(dev, (unsigned char *)(uintptr_t)at);
-    ll_map_free(&node->blocks);
+    ll_hashmap_free(&node->blocks);
     ll_spill_free(&node->spill);
     free(node->scratch);
     lladd_mutex_destroy(&node->latch);
@@ -282,7 +282,7 @@ static int find_or_create(struct overlay_device *dev, const char *name, unsigned
 
 static unsigned char *block_at(const struct node *node, uint64_t number)
 {
-    return ll_map_get_ptr(&node->blocks, number);
+    return ll_hashmap_get_ptr(&node->blocks, number);
 }
 
 static bool is_zero(const unsigned char *p, size_t len)
@@ -305,7 +305,7 @@ static int make_block(struct overlay_device *dev, struct node *node, uint64_t nu
 {
     unsigned char *block = malloc(BLOCK);
     int rc = block ? read_below(dev, node, node->shown, block, BLOCK, number * BLOCK) : -ENOMEM;
-    if (rc == 0 && ll_map_put_ptr(&node->blocks, number, block) != 0)
+    if (rc == 0 && ll_hashmap_put_ptr(&node->blocks, number, block) != 0)
         rc = -ENOMEM;
     if (rc != 0) {
         free_block(dev, block);

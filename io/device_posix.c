@@ -560,7 +560,7 @@ static void posix_prefetch(struct lladd_device *dev, struct lladd_file *file, ui
 
 /* Whole pages only: the last page will be written again, and that write would wait for the
  * writeback. */
-static void posix_write_behind(struct lladd_device *dev, struct lladd_file *file, uint64_t off,
+static void posix_start_writeback(struct lladd_device *dev, struct lladd_file *file, uint64_t off,
                                uint64_t len)
 {
     (void)dev;
@@ -590,7 +590,7 @@ const struct lladd_device_ops ll_io__posix_ops = {
     .prefetch = posix_prefetch,
     .holder = posix_holder,
     .allocate = posix_allocate,
-    .write_behind = posix_write_behind,
+    .start_writeback = posix_start_writeback,
 };
 
 /* Makes the entry of a new directory durable in its parent. */

@@ -104,11 +104,11 @@ static inline int ll_io_allocate(struct lladd_device *dev, struct lladd_file *fi
     return LL_IO_HAS(dev->ops, allocate) ? dev->ops->allocate(dev, file, size) : -EOPNOTSUPP;
 }
 
-static inline void ll_io_write_behind(struct lladd_device *dev, struct lladd_file *file,
+static inline void ll_io_start_writeback(struct lladd_device *dev, struct lladd_file *file,
                                       uint64_t off, uint64_t len)
 {
-    if (LL_IO_HAS(dev->ops, write_behind))
-        dev->ops->write_behind(dev, file, off, len);
+    if (LL_IO_HAS(dev->ops, start_writeback))
+        dev->ops->start_writeback(dev, file, off, len);
 }
 
 /* Reads len bytes, or as many as the file has from there on. A transfer that ended early must

@@ -89,9 +89,9 @@ LLADD_API int lladd_ctable_create(struct lladd_txn *, const char *name,
  *  (lladd_ctable_managed). Columns and type in the options are ignored. */
 LLADD_API int lladd_ctable_alter(struct lladd_ctable *, unsigned which,
                                  const struct lladd_ctable_options *, struct lladd_error *);
-/** Drops the table, in the transaction. lladd_managed_drop does the same. LLADD_NOT_FOUND for a
+/** Drops the table, in the transaction. lladd_managed_destroy does the same. LLADD_NOT_FOUND for a
  *  managed table that is not a cTable. */
-LLADD_API int lladd_ctable_drop(struct lladd_txn *, const char *name);
+LLADD_API int lladd_ctable_destroy(struct lladd_txn *, const char *name);
 /** Opens a table, as lladd_managed_open: a table opened twice is one handle, which must be closed
  *  twice. LLADD_WRONG_TYPE for a managed table that is not a cTable. */
 LLADD_API int lladd_ctable_open(struct lladd_db *, const char *name, struct lladd_ctable **out,
@@ -183,9 +183,8 @@ LLADD_API int lladd_ctable_seek_for_prev(struct lladd_ctable_cursor *,
 /** The row at the cursor: its key, and the values of the cursor's columns in their order; both
  *  nullable. They live until the cursor moves or this is called again. LLADD_BAD_STATE if the
  *  cursor is at no row. */
-LLADD_API int lladd_ctable_row(struct lladd_ctable_cursor *, struct lladd_dtable_key *key,
-                               const struct lladd_dtable_value **values, struct lladd_error *)
-    LLADD_SYMBOL(lladd_ctable_row);
+LLADD_API int lladd_ctable_row_read(struct lladd_ctable_cursor *, struct lladd_dtable_key *key,
+                               const struct lladd_dtable_value **values, struct lladd_error *);
 
 /* ---- many rows ------------------------------------------------------------------------------- */
 

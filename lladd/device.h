@@ -84,7 +84,7 @@ struct lladd_device_ops {
     int (*allocate)(struct lladd_device *, struct lladd_file *, uint64_t size);
     /** Announces that a later `sync` will need [off, off+len), which has been written, so the
      *  device may start writing it now. Nullable, may do nothing; does not wait for the writing. */
-    void (*write_behind)(struct lladd_device *, struct lladd_file *, uint64_t off, uint64_t len);
+    void (*start_writeback)(struct lladd_device *, struct lladd_file *, uint64_t off, uint64_t len);
 };
 
 /** A device: a struct of any kind that begins with this one. */
@@ -130,7 +130,7 @@ struct lladd_allocator {
 };
 
 /** Clock and random bytes; a NULL member means the operating system's. */
-struct lladd_world {
+struct lladd_environment {
     void *ctx;
     uint64_t (*now_ns)(void *ctx);                   /**< monotonic */
     int64_t (*wall_us)(void *ctx);                   /**< microseconds since 1970 */

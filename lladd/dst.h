@@ -185,7 +185,7 @@ enum lladd_dst_point {
     LLADD_DST_WAIT = 1 << 2,   /**< before sleeping on a condition or a word */
     LLADD_DST_WAKE = 1 << 3,   /**< before waking; and, as a decision of its own, which to wake */
     LLADD_DST_THREAD = 1 << 4, /**< after a thread was started, before one is joined */
-    LLADD_DST_DEVICE = 1 << 5, /**< before a call of a device that uses lladd_dst_point */
+    LLADD_DST_DEVICE = 1 << 5, /**< before a call of a device that uses lladd_dst_reach */
     LLADD_DST_ATOMIC = 1 << 6, /**< before an access to a shared word (lladd_atomic_...) */
     LLADD_DST_YIELD = 1 << 7,  /**< the current fiber yields: it is not among those to choose */
     LLADD_DST_BLOCKED = 1 << 8 /**< the current fiber sleeps, or has ended */
@@ -233,11 +233,11 @@ LLADD_API void lladd_dst_fibers_free(struct lladd_dst_fibers *);
 LLADD_API int lladd_dst_run(struct lladd_dst_fibers *, struct lladd_dst *dst, void *(*fn)(void *),
                             void *arg, struct lladd_error *);
 /** Statistics of the last run, or of the one that is running. */
-LLADD_API void lladd_dst_run_stats(const struct lladd_dst_fibers *, struct lladd_dst_run_stats *)
-    LLADD_SYMBOL(lladd_dst_run_stats);
+LLADD_API void lladd_dst_run_stats_get(const struct lladd_dst_fibers *,
+                                       struct lladd_dst_run_stats *);
 /** A scheduling point of the caller's own: a device calls it before each operation. Does nothing
  *  outside a run. */
-LLADD_API void lladd_dst_point(enum lladd_dst_point) LLADD_SYMBOL(lladd_dst_point);
+LLADD_API void lladd_dst_reach(enum lladd_dst_point);
 /** Ends the run from inside one of its fibers, like a power failure: lladd_dst_run returns
  *  LLADD_END, and this call does not return. Does nothing outside a run. */
 LLADD_API void lladd_dst_stop(void);

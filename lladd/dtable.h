@@ -98,7 +98,7 @@ struct lladd_dtable_value {
     enum lladd_dtable_state state;
     struct lladd_span bytes; /**< if the state is FOUND */
 };
-static inline struct lladd_dtable_value lladd_dtable_value(const void *bytes, size_t len)
+static inline struct lladd_dtable_value lladd_dtable_value_of(const void *bytes, size_t len)
 {
     struct lladd_dtable_value v = {LLADD_DTABLE_FOUND, {bytes, len}};
     return v;
@@ -137,7 +137,7 @@ struct lladd_dtable_pin {
 LLADD_API void lladd_dtable_unpin(struct lladd_dtable_pin *);
 
 /** An interval of keys, from <= key < to, in which older tables' rows are all deleted, or none. */
-struct lladd_dtable_stretch {
+struct lladd_dtable_interval {
     bool deleted;
     bool has_from, has_to; /**< false: unbounded on that side */
     struct lladd_dtable_key from, to;
@@ -162,9 +162,9 @@ LLADD_API int lladd_dtable_get(const struct lladd_dtable *, const struct lladd_d
  *  the interval that contains the key, or the first one if `key` is NULL; the next one begins where
  *  it ends. It may be part of a longer deleted range. The endpoints' bytes live until the two pins
  *  are used again or released. */
-LLADD_API int lladd_dtable_stretch_at(const struct lladd_dtable *, const struct lladd_dtable_key *,
+LLADD_API int lladd_dtable_interval_at(const struct lladd_dtable *, const struct lladd_dtable_key *,
                                       struct lladd_dtable_pin pins[2],
-                                      struct lladd_dtable_stretch *out, struct lladd_error *);
+                                      struct lladd_dtable_interval *out, struct lladd_error *);
 LLADD_API enum lladd_dtable_type lladd_dtable_key_type(const struct lladd_dtable *);
 /** Access by position, if all layers support it (lladd_dtable_places): rows have places from 0 up
  *  in the order of their keys. A place may be empty: its state is ABSENT. `key` and `value` may be
@@ -274,7 +274,7 @@ LLADD_API int lladd_dtable_config_settled(const struct lladd_dtable_config *, st
 LLADD_API int lladd_dtable_config_deletes(struct lladd_dtable_config *, struct lladd_error *);
 /** Writes it as text with all parameters; parsing the text gives the same configuration. */
 LLADD_API int lladd_dtable_config_print(const struct lladd_dtable_config *, struct lladd_sink *);
-/** The same as a string; free it with lladd_free. */
+/** The same as a string; free it with lladd_mem_free. */
 LLADD_API int lladd_dtable_config_text(const struct lladd_dtable_config *, char **out,
                                        struct lladd_error *);
 LLADD_API void lladd_dtable_config_free(struct lladd_dtable_config *);
@@ -363,8 +363,8 @@ struct lladd_dtable_run_info {
     uint64_t ranges; /**< number of deleted ranges */
 };
 /** Information on an open run. LLADD_WRONG_TYPE if the table is not a run. */
-LLADD_API int lladd_dtable_run_info(const struct lladd_dtable *, struct lladd_dtable_run_info *,
-                                    struct lladd_error *) LLADD_SYMBOL(lladd_dtable_run_info);
+LLADD_API int lladd_dtable_run_info_get(const struct lladd_dtable *, struct lladd_dtable_run_info *,
+                                    struct lladd_error *);
 /** Calls fn for each page of a run, the descriptor's included; not 0 stops. */
 LLADD_API int lladd_dtable_run_pages(struct lladd_db *, lladd_pageno root,
                                      int (*fn)(void *ctx, lladd_pageno), void *ctx,
@@ -401,8 +401,7 @@ struct lladd_dtable_cache_stats {
     uint64_t reads, evictions;
 };
 /** Fills as much as out->struct_size says. */
-LLADD_API void lladd_dtable_cache_stats(struct lladd_db *, struct lladd_dtable_cache_stats *)
-    LLADD_SYMBOL(lladd_dtable_cache_stats);
+LLADD_API void lladd_dtable_cache_stats_get(struct lladd_db *, struct lladd_dtable_cache_stats *);
 
 #ifdef __cplusplus
 }

@@ -104,9 +104,8 @@ LLADD_API struct lladd_dtable_config *lladd_dtable_param_child(const struct llad
 LLADD_API struct lladd_dtable_config *lladd_dtable_param_layer(const struct lladd_dtable_config *,
                                                                const char *name, size_t i);
 /** What `configure` has answered. */
-LLADD_API const struct lladd_dtable_caps *lladd_dtable_caps(const struct lladd_dtable_config *)
-    LLADD_SYMBOL(lladd_dtable_caps);
-/** What `configure` has put there, freed with lladd_free when the configuration is. */
+LLADD_API const struct lladd_dtable_caps *lladd_dtable_caps_get(const struct lladd_dtable_config *);
+/** What `configure` has put there, freed with lladd_mem_free when the configuration is. */
 LLADD_API void lladd_dtable_config_state_set(struct lladd_dtable_config *, void *state);
 LLADD_API void *lladd_dtable_config_state(const struct lladd_dtable_config *);
 /** All of the configuration was checked, and is shared from now on: nothing is settled or kept with
@@ -162,21 +161,22 @@ static inline uint64_t lladd_dtable_prefix(const struct lladd_dtable_order *o,
  *  table after the other, as overlays and managed tables do, does not ask one for keys that are
  *  not. Zeros: anywhere. The fields are atomic; `over` is how far the highest is below
  *  UINT64_MAX. */
-struct lladd_dtable_fence {
+struct lladd_dtable_key_range {
     uint64_t low, over;
 };
 /** Of a table that has no keys. */
-#define LLADD_DTABLE_FENCE_EMPTY \
+#define LLADD_DTABLE_KEY_RANGE_EMPTY \
     { \
         UINT64_MAX, UINT64_MAX \
     }
-static inline bool lladd_dtable_fence_has(const struct lladd_dtable_fence *f, uint64_t prefix)
+static inline bool lladd_dtable_key_range_has(const struct lladd_dtable_key_range *f,
+                                              uint64_t prefix)
 {
     uint64_t low = lladd_atomic_load64(&f->low);
     return prefix - low <= UINT64_MAX - lladd_atomic_load64(&f->over) - low;
 }
 /** Before a key is put in, by one thread at a time. */
-static inline void lladd_dtable_fence_widen(struct lladd_dtable_fence *f, uint64_t prefix)
+static inline void lladd_dtable_key_range_widen(struct lladd_dtable_key_range *f, uint64_t prefix)
 {
     if (prefix < lladd_atomic_load64(&f->low))
         lladd_atomic_store64(&f->low, prefix);
@@ -250,7 +250,7 @@ struct lladd_dtable {
     bool has_places;
     uint64_t places; /**< set by `open` of a storing class; else the base's */
     uint64_t ranges; /**< that are deleted, likewise; 0: nobody is asked for a stretch */
-    struct lladd_dtable_fence fence; /**< of a whole run, or what its maker knows of a table */
+    struct lladd_dtable_key_range fence; /**< of a whole run, or what its maker knows of a table */
     uint32_t version; /**< of the class that has written it: the class's own, or an older one */
     struct lladd_span footer;
     struct lladd_dtable *base; /**< child "base", NULL if there is none */
@@ -271,9 +271,8 @@ LLADD_API struct lladd_dtable *lladd_dtable_layer(const struct lladd_dtable *, c
 /** A stream as it was written. */
 struct lladd_dtable_source;
 /** The layer's stream of that name; LLADD_CORRUPT_RUN if there is none. In `open`. */
-LLADD_API int lladd_dtable_source(const struct lladd_dtable *, const char *name,
-                                  const struct lladd_dtable_source **out, struct lladd_error *)
-    LLADD_SYMBOL(lladd_dtable_source);
+LLADD_API int lladd_dtable_source_open(const struct lladd_dtable *, const char *name,
+                                  const struct lladd_dtable_source **out, struct lladd_error *);
 LLADD_API uint64_t lladd_dtable_source_size(const struct lladd_dtable_source *);
 /** Contents in a block, and how many blocks there are. */
 LLADD_API uint32_t lladd_dtable_source_block(const struct lladd_dtable_source *);
@@ -309,7 +308,7 @@ struct lladd_dtable_cells {
     uint64_t inverse;   /**< of `per`, times 2^64, rounded up */
 };
 /** For cells of 1 byte to a block. */
-static inline struct lladd_dtable_cells lladd_dtable_cells(const struct lladd_dtable_source *in,
+static inline struct lladd_dtable_cells lladd_dtable_cells_of(const struct lladd_dtable_source *in,
                                                            uint32_t cell)
 {
     uint32_t per = lladd_dtable_source_block(in) / cell;
@@ -367,7 +366,7 @@ enum lladd_dtable_where {
     LLADD_DTABLE_FIRST = 0,
     LLADD_DTABLE_LAST = 1,
     LLADD_DTABLE_NOT_BEFORE = 2, /**< to the key or the next one behind it */
-    LLADD_DTABLE_NOT_BEHIND = 3  /**< to the key or the next one before it */
+    LLADD_DTABLE_NOT_AFTER = 3  /**< to the key or the next one before it */
 };
 /** The cursor of another table goes there: for a class whose cursor has cursors of its own. */
 LLADD_API int lladd_dtable_go(struct lladd_dtable_cursor *, enum lladd_dtable_where,
@@ -454,9 +453,9 @@ struct lladd_dtable_class {
     int (*lookup)(const struct lladd_dtable *, const struct lladd_dtable_key *,
                   struct lladd_dtable_pin *, struct lladd_dtable_value *out, struct lladd_error *);
 
-    /** As lladd_dtable_stretch_at, for a table that has ranges. The key has been checked. */
-    int (*stretch)(const struct lladd_dtable *, const struct lladd_dtable_key *,
-                   struct lladd_dtable_pin pins[2], struct lladd_dtable_stretch *out,
+    /** As lladd_dtable_interval_at, for a table that has ranges. The key has been checked. */
+    int (*interval)(const struct lladd_dtable *, const struct lladd_dtable_key *,
+                   struct lladd_dtable_pin pins[2], struct lladd_dtable_interval *out,
                    struct lladd_error *);
 
     /** Some columns of values that are packed rows, for a class that knows a shorter way than to

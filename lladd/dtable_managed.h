@@ -17,7 +17,7 @@
  *     lladd_managed_create(txn, "orders", &o);                 once
  *     lladd_managed_open(db, "orders", &orders, err);
  *     lladd_managed_put(txn, orders, &key, &value);
- *     lladd_managed_del_range(txn, orders, &from, &to);
+ *     lladd_managed_delete_range(txn, orders, &from, &to);
  *     lladd_managed_get(txn, orders, &key, buf, size, &len);
  *     lladd_managed_table(txn, orders, &table);                for cursors: dtable.h
  *
@@ -98,7 +98,7 @@ LLADD_API int lladd_managed_create(struct lladd_txn *, const char *name,
                                    const struct lladd_managed_options *);
 /** Drops a table with all its runs, in the transaction; for a cTable (ctable.h) also with the names
  *  of its columns. LLADD_NOT_FOUND; LLADD_BUSY while it is open. */
-LLADD_API int lladd_managed_drop(struct lladd_txn *, const char *name);
+LLADD_API int lladd_managed_destroy(struct lladd_txn *, const char *name);
 /** Opens a table, and reads back from the journal what has not been digested. A table opened twice
  *  is one handle, which must be closed twice. LLADD_BUSY while the table is being made, dropped or
  *  opened, or while a transaction in doubt is ending. */
@@ -136,7 +136,7 @@ LLADD_API int lladd_managed_alter(struct lladd_managed *, unsigned which,
                                   const struct lladd_managed_options *, struct lladd_error *);
 /** The present options with defaults filled in; fills as much as out->struct_size says.
  *  Configurations are complete texts; NULL if none was given. *strings holds all texts; free it
- *  with lladd_free. */
+ *  with lladd_mem_free. */
 LLADD_API int lladd_managed_settings(struct lladd_managed *, struct lladd_managed_options *out,
                                      char **strings, struct lladd_error *);
 /** Calls fn for every table's name; not 0 stops. */
@@ -159,7 +159,7 @@ LLADD_API int lladd_managed_put(struct lladd_txn *, struct lladd_managed *,
  *  LLADD_CONFLICT if another transaction is writing one, or has written one since the snapshot. An
  *  empty range (from == to) is 0; LLADD_BAD_ARGUMENT if `to` comes before `from`. May wait like
  *  lladd_managed_put. */
-LLADD_API int lladd_managed_del_range(struct lladd_txn *, struct lladd_managed *,
+LLADD_API int lladd_managed_delete_range(struct lladd_txn *, struct lladd_managed *,
                                       const struct lladd_dtable_key *from,
                                       const struct lladd_dtable_key *to);
 /** What the transaction sees of a key. The bytes live until the pin is used again or released, at
@@ -218,7 +218,7 @@ struct lladd_managed_stats {
     uint64_t pending_bytes; /**< used by transactions that have ended, and not digested */
     uint64_t pending_rows;  /**< committed and not digested */
     uint64_t memtables, runs, run_rows, run_tombstones, run_bytes, run_pages;
-    uint64_t doomed; /**< obsolete runs, freed when no reader uses them any more */
+    uint64_t obsolete; /**< obsolete runs, freed when no reader uses them any more */
     uint64_t digests, combines; /**< since the table was made */
     uint64_t conflicts, waits, failures; /**< since it was opened; failures: of background work */
     int last_failure;                    /**< the code of the latest failure */
@@ -226,9 +226,8 @@ struct lladd_managed_stats {
 };
 /** Fills as much as out->struct_size says. `runs` (nullable) gets the newest `n` runs, newest
  *  first. */
-LLADD_API int lladd_managed_stats(struct lladd_managed *, struct lladd_managed_stats *out,
-                                  struct lladd_managed_run *runs, size_t n, struct lladd_error *)
-    LLADD_SYMBOL(lladd_managed_stats);
+LLADD_API int lladd_managed_stats_get(struct lladd_managed *, struct lladd_managed_stats *out,
+                                  struct lladd_managed_run *runs, size_t n, struct lladd_error *);
 /** Calls fn for each page of the catalogue and of all tables' runs, obsolete ones included; not 0
  *  stops. No thread may be changing any of them. */
 LLADD_API int lladd_managed_pages(struct lladd_db *, int (*fn)(void *ctx, lladd_pageno), void *ctx,

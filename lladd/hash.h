@@ -73,7 +73,8 @@ LLADD_API int lladd_hash_create(struct lladd_txn *, const struct lladd_hash_opti
 /** Frees all its pages and blobs, in the transaction. From then on other calls return
  *  LLADD_DESTROYED (until the transaction is rolled back, if it is). No other thread may use the
  *  table. LLADD_BUSY while another transaction that is open or in doubt has changed the table: its
- *  rollback needs it; also while lladd_losers is not 0. Reads every bucket; lladd_hash_destroy_some
+ *  rollback needs it; also while lladd_losers_left is not 0. Reads every bucket;
+ *  lladd_hash_destroy_some
  *  destroys a large table in parts, and this call can finish what it began. */
 LLADD_API int lladd_hash_destroy(struct lladd_txn *, lladd_pageno root);
 /** Frees about `pages` of its pages (1 or more; else LLADD_BAD_ARGUMENT), in the transaction. A
@@ -133,7 +134,7 @@ LLADD_API int lladd_hash_insert_many(struct lladd_txn *, struct lladd_hash *,
 LLADD_API int lladd_hash_put(struct lladd_txn *, struct lladd_hash *, const void *key,
                              size_t key_len, const void *value, size_t value_len);
 /** As lladd_hash_put; *replaced tells whether the key had a value. */
-LLADD_API int lladd_hash_put_tell(struct lladd_txn *, struct lladd_hash *, const void *key,
+LLADD_API int lladd_hash_put_report(struct lladd_txn *, struct lladd_hash *, const void *key,
                                   size_t key_len, const void *value, size_t value_len,
                                   bool *replaced);
 /** Inserts a key if it is not there; *inserted tells. If it is there, its value is copied as by
@@ -143,7 +144,7 @@ LLADD_API int lladd_hash_insert_if_absent(struct lladd_txn *, struct lladd_hash 
                                           bool *inserted, void *buf, size_t size, size_t *len);
 /** Removes a key; LLADD_NOT_FOUND if it is not there. Its space stays reserved until the
  *  transaction has ended, so that undoing the removal needs none. */
-LLADD_API int lladd_hash_remove(struct lladd_txn *, struct lladd_hash *, const void *key,
+LLADD_API int lladd_hash_delete(struct lladd_txn *, struct lladd_hash *, const void *key,
                                 size_t key_len);
 
 /** Looks a key up: *len gets the length of its value, `buf` as much of it as `size` allows. Bytes
@@ -155,7 +156,7 @@ LLADD_API int lladd_hash_get(struct lladd_hash *, const void *key, size_t key_le
  *  call returns what fn returns, if it is not 0. fn must be short and must not call the library. A
  *  value in a blob is read into memory first. */
 typedef int lladd_hash_value_fn(void *ctx, struct lladd_span value);
-LLADD_API int lladd_hash_look(struct lladd_hash *, const void *key, size_t key_len,
+LLADD_API int lladd_hash_get_in_place(struct lladd_hash *, const void *key, size_t key_len,
                               lladd_hash_value_fn *fn, void *ctx, struct lladd_error *);
 /** One of several keys to be looked up together. */
 struct lladd_hash_query {
@@ -183,22 +184,24 @@ LLADD_API bool lladd_hash_logged_key(const struct lladd_log_entry *, lladd_pagen
 /** A walk through all elements, in no useful order. Every element that is there from the first call
  *  to the last comes exactly once, with one of the values it has had meanwhile, whatever other
  *  threads insert, put, remove, split or merge. No latch is held between calls. A zeroed struct is
- *  a walk that has not begun; release it with lladd_hash_walk_end. */
-struct lladd_hash_walk {
+ *  a walk that has not begun; release it with lladd_hash_cursor_close. */
+struct lladd_hash_cursor {
     uint64_t private_[4];
     unsigned char *buffer;
     size_t size;
 };
 /** The next element; the spans live until the walk's next call. LLADD_END after the last. */
-LLADD_API int lladd_hash_next(struct lladd_hash *, struct lladd_hash_walk *, struct lladd_span *key,
-                              struct lladd_span *value, struct lladd_error *);
-/** After lladd_hash_next has failed: moves the walk past what could not be read. After a damaged
+LLADD_API int lladd_hash_cursor_next(struct lladd_hash *, struct lladd_hash_cursor *,
+                                     struct lladd_span *key, struct lladd_span *value,
+                                     struct lladd_error *);
+/** After lladd_hash_cursor_next has failed: moves the walk past what could not be read. After a
+ * damaged
  *  page the rest of its bucket comes next, then the following bucket; after a damaged blob, the
  *  next element. For programs that salvage data; it cannot know how many elements it skips. After
  *  an error the walk is where it was. */
-LLADD_API int lladd_hash_walk_past(struct lladd_hash *, struct lladd_hash_walk *,
+LLADD_API int lladd_hash_cursor_skip(struct lladd_hash *, struct lladd_hash_cursor *,
                                    struct lladd_error *);
-LLADD_API void lladd_hash_walk_end(struct lladd_hash *, struct lladd_hash_walk *);
+LLADD_API void lladd_hash_cursor_close(struct lladd_hash *, struct lladd_hash_cursor *);
 
 /** What a table consists of; approximate if other threads change it meanwhile. */
 struct lladd_hash_stats {
@@ -208,8 +211,8 @@ struct lladd_hash_stats {
     uint32_t longest_chain;  /**< pages */
 };
 /** Fills as much as out->struct_size says. Reads every bucket. */
-LLADD_API int lladd_hash_stats(struct lladd_hash *, struct lladd_hash_stats *,
-                               struct lladd_error *) LLADD_SYMBOL(lladd_hash_stats);
+LLADD_API int lladd_hash_stats_get(struct lladd_hash *, struct lladd_hash_stats *,
+                               struct lladd_error *);
 /** Calls fn for each page of the table, blobs included; if fn does not return 0, stops and returns
  *  that value. No thread may be changing the table. */
 LLADD_API int lladd_hash_pages(struct lladd_hash *, int (*fn)(void *ctx, lladd_pageno), void *ctx,

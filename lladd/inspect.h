@@ -10,7 +10,7 @@
  * names and layouts come from the catalogue in the log. What is damaged is told, not fatal: only a
  * directory without a control block that can be read is refused.
  *
- * A view is of one moment, that of lladd_inspect; of a database that is in use it grows old.
+ * A view is of one moment, that of lladd_inspect_open; of a database that is in use it grows old.
  * Threads: a view is used by one thread at a time. Errors: the roots data and resource of error.h,
  * and LLADD_NOT_A_DATABASE, LLADD_NEWER_FORMAT, LLADD_BAD_ARGUMENT.
  * @ingroup lladd
@@ -33,9 +33,8 @@ struct lladd_inspect;
  *  about more of them, it is read more often. Besides, a view takes memory for each transaction
  *  that is open at the same time, each name and each fence of the log, a page for each allocation
  *  map of the page file, and a few hundred KiB. */
-LLADD_API int lladd_inspect(const char *dir, const struct lladd_options *options,
-                            struct lladd_inspect **out, struct lladd_error *err)
-    LLADD_SYMBOL(lladd_inspect);
+LLADD_API int lladd_inspect_open(const char *dir, const struct lladd_options *options,
+                            struct lladd_inspect **out, struct lladd_error *err);
 LLADD_API void lladd_inspect_close(struct lladd_inspect *);
 
 /* ---- the whole ------------------------------------------------------------------------------ */
@@ -91,8 +90,7 @@ struct lladd_inspect_info {
     lladd_lsn recycled_to;   /**< where it went on after the last such place; 0: none */
 };
 /** `out->struct_size` must be set. */
-LLADD_API int lladd_inspect_info(const struct lladd_inspect *, struct lladd_inspect_info *out)
-    LLADD_SYMBOL(lladd_inspect_info);
+LLADD_API int lladd_inspect_info_get(const struct lladd_inspect *, struct lladd_inspect_info *out);
 
 /** Where the log ends, in words: "" if there is nothing to say. Names file, byte and LSN. */
 LLADD_API const char *lladd_inspect_log_end(const struct lladd_inspect *);
@@ -114,7 +112,8 @@ typedef int lladd_inspect_txn_fn(void *ctx, const struct lladd_inspect_txn *);
 /** Oldest first. */
 LLADD_API int lladd_inspect_txns(struct lladd_inspect *, lladd_inspect_txn_fn *, void *ctx);
 
-/** Calls fn for every heuristic outcome that nobody has forgotten (lladd_heuristic), as far as the
+/** Calls fn for every heuristic outcome that nobody has forgotten (lladd_heuristic_end), as far as
+ * the
  *  log can be read. */
 LLADD_API int lladd_inspect_heuristics(struct lladd_inspect *, lladd_heuristic_fn *, void *ctx);
 /** What keeps the log from being truncated, the strongest first. A prepared transaction's name is
@@ -201,9 +200,8 @@ struct lladd_inspect_page {
 };
 /** LLADD_OUT_OF_RANGE beyond the end of the file. A damaged page is no error: out->code says it.
  *  Of a database in use the view may be taken anew before a page is called damaged. */
-LLADD_API int lladd_inspect_page(struct lladd_inspect *, lladd_pageno,
-                                 struct lladd_inspect_page *out, struct lladd_error *)
-    LLADD_SYMBOL(lladd_inspect_page);
+LLADD_API int lladd_inspect_page_read(struct lladd_inspect *, lladd_pageno,
+                                 struct lladd_inspect_page *out, struct lladd_error *);
 /** What its type's describe callback says; false if there is none. */
 LLADD_API bool lladd_inspect_describe_page(struct lladd_inspect *,
                                            const struct lladd_inspect_page *, struct lladd_sink *);

@@ -122,7 +122,7 @@ struct lladd_journal_owner {
     /** All of the transaction's entries are undone. */
     void (*aborted)(void *ctx, void *state, uint64_t tag);
     /** Its entries newer than `since` are undone: to a savepoint, or by a top action's abort. */
-    void (*taken_back)(void *ctx, void *state, uint64_t tag, lladd_lsn since);
+    void (*undone)(void *ctx, void *state, uint64_t tag, lladd_lsn since);
     /** Asks the owner to store what is committed up to `upto` elsewhere and to discard it, so that
      *  old log can be truncated. Called in the thread that takes a checkpoint, so it should only
      *  wake another thread. Called once; what is still there at the next checkpoint is written
@@ -152,7 +152,8 @@ LLADD_API int lladd_journal_state(struct lladd_txn *, uint64_t tag, void ***stat
 /** Writes live entries of a tag that are older than `below` again, at the end of the log, so that
  *  the older log can be truncated: the oldest commits first, about a megabyte at a time, in a
  *  system transaction. *more (nullable): there are more to write. Order and commits stay the same.
- *  tag 0: the tag that holds the oldest log. Pass lladd_applied_lsn as `below` for all present
+ *  tag 0: the tag that holds the oldest log. Pass lladd_object_applied_lsn as `below` for all
+ *  present
  *  entries. Checkpoints do the same by themselves when it pays, and when half of the log's limit is
  *  reached. LLADD_BUSY while the tag is being changed. */
 LLADD_API int lladd_journal_clean(struct lladd_db *, uint64_t tag, lladd_lsn below, bool *more,

@@ -58,7 +58,7 @@ LLADD_API int lladd_list_insert(struct lladd_txn *, struct lladd_list *, struct 
 /** Appends an item at the end. */
 LLADD_API int lladd_list_append(struct lladd_txn *, struct lladd_list *, const void *bytes,
                                 size_t len, struct lladd_item *out);
-LLADD_API int lladd_list_remove(struct lladd_txn *, struct lladd_list *, struct lladd_item);
+LLADD_API int lladd_list_delete(struct lladd_txn *, struct lladd_list *, struct lladd_item);
 /** Replaces `len` bytes of an item at `offset`. */
 LLADD_API int lladd_list_write(struct lladd_txn *, struct lladd_list *, struct lladd_item,
                                uint32_t offset, const void *bytes, size_t len);

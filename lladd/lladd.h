@@ -78,7 +78,7 @@ enum lladd_phase {
 /** Recovery's progress report: called now and then, from the thread that opens. */
 typedef void lladd_progress_fn(void *ctx, enum lladd_phase, lladd_lsn at, unsigned percent);
 /** One line of recovery's trace of decisions, without the newline. */
-typedef void lladd_transcript_fn(void *ctx, const char *line);
+typedef void lladd_trace_fn(void *ctx, const char *line);
 
 struct lladd_registry;
 
@@ -113,12 +113,12 @@ struct lladd_options {
     enum lladd_durability durability; /**< default of transactions; DEFAULT means LLADD_DURABLE */
     struct lladd_device *device;      /**< not NULL: used instead of POSIX files below `dir` */
     const struct lladd_allocator *allocator;
-    const struct lladd_world *world;
+    const struct lladd_environment *world;
     lladd_progress_fn *progress;
-    lladd_transcript_fn *transcript;
+    lladd_trace_fn *trace;
     void *callback_ctx; /**< first argument of `progress` and `transcript` */
     struct lladd_registry
-        *registry; /**< filled by lladd_register*; lladd_options_release frees it */
+        *registry; /**< filled by lladd_register_op*; lladd_options_release frees it */
     enum lladd_recovery recovery;
     uint64_t recovery_bytes; /**< memory that instant recovery may use besides the cache, to index
                                   the log records of pages with pending redo. Pages for which there
@@ -145,7 +145,8 @@ struct lladd_options {
  *  the same descriptor twice is allowed. LLADD_BAD_REGISTRATION: another descriptor with the same
  *  name and version is registered, or the descriptor contradicts itself. Nothing is copied: a
  *  descriptor must outlive every handle opened with these options. */
-LLADD_API int lladd_register(struct lladd_options *, const struct lladd_op *, struct lladd_error *);
+LLADD_API int lladd_register_op(struct lladd_options *, const struct lladd_op *,
+                                struct lladd_error *);
 LLADD_API int lladd_register_page_type(struct lladd_options *, const struct lladd_page_type *,
                                        struct lladd_error *);
 LLADD_API int lladd_register_class(struct lladd_options *, const struct lladd_object_class *,
@@ -175,7 +176,7 @@ LLADD_API int lladd_open(const char *dir, const struct lladd_options *options,
  *  may be using the handle. */
 LLADD_API int lladd_close(struct lladd_db *);
 /** Releases the handle without writing anything, as if the process had crashed. */
-LLADD_API void lladd_kill(struct lladd_db *);
+LLADD_API void lladd_db_kill(struct lladd_db *);
 /** The first error that poisoned the handle; returns 0 and leaves *err alone if it is healthy. */
 LLADD_API int lladd_db_error(struct lladd_db *, struct lladd_error *err);
 LLADD_API uint32_t lladd_page_size(const struct lladd_db *);
@@ -183,14 +184,14 @@ LLADD_API uint64_t lladd_page_count(const struct lladd_db *);
 /** The database's UUID: 16 bytes, generated when it was created. */
 LLADD_API void lladd_db_uuid(const struct lladd_db *, unsigned char out[16]);
 /** The state that an extension's `attach` made; NULL if this handle has no such extension. */
-LLADD_API void *lladd_state(struct lladd_db *, const struct lladd_extension *);
+LLADD_API void *lladd_extension_state(struct lladd_db *, const struct lladd_extension *);
 /** The handle's allocator, clock and source of random bytes, for extensions. */
-LLADD_API void *lladd_alloc(struct lladd_db *, size_t);
-LLADD_API void *lladd_resize(struct lladd_db *, void *, size_t);
-LLADD_API void lladd_free(struct lladd_db *, void *);
+LLADD_API void *lladd_mem_alloc(struct lladd_db *, size_t);
+LLADD_API void *lladd_mem_resize(struct lladd_db *, void *, size_t);
+LLADD_API void lladd_mem_free(struct lladd_db *, void *);
 LLADD_API uint64_t lladd_now_ns(struct lladd_db *);
 /** Unpredictable bytes (in the simulator: derived from its seed). 0 or a negative errno. */
-LLADD_API int lladd_random(struct lladd_db *, void *buf, size_t len);
+LLADD_API int lladd_random_bytes(struct lladd_db *, void *buf, size_t len);
 /** The id of a registered operation; LLADD_NOT_FOUND if it is not registered. */
 LLADD_API int lladd_op_lookup(struct lladd_db *, const char *name, uint32_t version,
                               lladd_op_id *out);
@@ -204,7 +205,7 @@ LLADD_API const struct lladd_page_type *lladd_page_type_descriptor(struct lladd_
  *  LLADD_RECOVER_INSTANT. Their rollback may need the pages, slots and space that they had freed:
  *  an extension that keeps track of free space in memory must not hand any of it out until this is
  *  0. Any thread, under any latch. */
-LLADD_API uint64_t lladd_losers(struct lladd_db *);
+LLADD_API uint64_t lladd_losers_left(struct lladd_db *);
 /** Takes a fuzzy checkpoint now and truncates the log as far as no pin keeps it. */
 LLADD_API int lladd_checkpoint(struct lladd_db *, struct lladd_error *);
 /** Does one step of background work, for handles without threads; *more (nullable): there is more
@@ -222,7 +223,7 @@ struct lladd_txn_options {
     /** A structure's own transaction: it is not aborted with a user's transaction, and the log
      *  marks it. It may be committed under the structure's mutexes, because its commit runs no
      *  `durable` callback (THR-2). The callbacks that are due, its own included, run with the next
-     *  commit of another transaction, lladd_wait, lladd_checkpoint or lladd_maintain. */
+     *  commit of another transaction, lladd_wait_durable, lladd_checkpoint or lladd_maintain. */
     bool system;
     /** log_limit_bytes does not refuse this transaction. It is for a transaction that writes little
      *  and lets the log be truncated when it has committed. A part of the limit is reserved for
@@ -253,15 +254,16 @@ LLADD_API int lladd_begin(struct lladd_db *, const struct lladd_txn_options *,
  *  a system transaction, the call runs `durable` callbacks, also of other transactions: the caller
  *  must hold no mutex that such a callback may take (THR-2). */
 LLADD_API int lladd_commit(struct lladd_txn *);
-/** Commits without waiting: atomic and ordered when it returns, durable when lladd_wait(*out) has
+/** Commits without waiting: atomic and ordered when it returns, durable when
+ * lladd_wait_durable(*out) has
  *  returned 0. Consumes the handle as lladd_commit does. *out is 0 if there is nothing to wait
  *  for. */
 LLADD_API int lladd_commit_async(struct lladd_txn *, lladd_lsn *out);
 /** Returns 0 when the commit or prepare record at the LSN is durable; at once for LSN 0. Runs
  *  `durable` callbacks of participants (THR-2), so the caller must hold no page (LLADD_BAD_STATE)
- *  and no mutex that a callback may take; lladd_force runs none. LLADD_BAD_ARGUMENT beyond the
+ *  and no mutex that a callback may take; lladd_log_force runs none. LLADD_BAD_ARGUMENT beyond the
  *  log's end. */
-LLADD_API int lladd_wait(struct lladd_db *, lladd_lsn, struct lladd_error *);
+LLADD_API int lladd_wait_durable(struct lladd_db *, lladd_lsn, struct lladd_error *);
 /** Rolls back. Never fails for lack of space or memory (REC-3). Consumes the handle as lladd_commit
  *  does. */
 LLADD_API int lladd_abort(struct lladd_txn *);
@@ -289,9 +291,9 @@ enum lladd_latch { LLADD_LATCH_SHARED = 0, LLADD_LATCH_EXCLUSIVE = 1 };
 /** Pins and latches a page. Take it exclusive for lladd_update_page; outside redo and undo the
  *  bytes are read-only in either mode (OP-1). The same thread unfixes it. While the thread holds a
  *  page, calls that may wait are refused, lladd_update among them (docs/threads.md). */
-LLADD_API int lladd_fix(struct lladd_db *, lladd_pageno, enum lladd_latch, struct lladd_page **out,
-                        struct lladd_error *);
-LLADD_API void lladd_unfix(struct lladd_db *, struct lladd_page *, enum lladd_latch);
+LLADD_API int lladd_page_fix(struct lladd_db *, lladd_pageno, enum lladd_latch,
+                             struct lladd_page **out, struct lladd_error *);
+LLADD_API void lladd_page_unfix(struct lladd_db *, struct lladd_page *, enum lladd_latch);
 LLADD_API struct lladd_view lladd_page_view(const struct lladd_page *);
 /** The version number of a page that the caller holds. Each change of the page gives it a new
  *  number that the page has not had before, also when the page is freed and formatted again. For a
@@ -302,13 +304,13 @@ LLADD_API uint64_t lladd_page_version(const struct lladd_page *);
 LLADD_API bool lladd_page_is(struct lladd_db *, struct lladd_view, const char *page_type);
 /** The type number the database gave to a page type; 0 if it has none yet. */
 LLADD_API uint16_t lladd_page_type_number(struct lladd_db *, const char *page_type);
-LLADD_API void lladd_prefetch(struct lladd_db *, lladd_pageno, uint64_t n);
+LLADD_API void lladd_page_prefetch(struct lladd_db *, lladd_pageno, uint64_t n);
 /** Prefetches into the processor's cache, if the page is in the page cache, the page's header and
  *  the line with the byte at `offset` of its body. */
-LLADD_API void lladd_touch(struct lladd_db *, lladd_pageno, uint32_t offset);
+LLADD_API void lladd_prefetch_line(struct lladd_db *, lladd_pageno, uint32_t offset);
 /** The same for the page's header and `len` bytes at `offset`, or as many of them as are worth
  *  prefetching; len 0: for the header alone. */
-LLADD_API void lladd_touch_span(struct lladd_db *, lladd_pageno, uint32_t offset, uint32_t len);
+LLADD_API void lladd_prefetch_lines(struct lladd_db *, lladd_pageno, uint32_t offset, uint32_t len);
 
 /** Runs the operation: latch, prepare, log, redo, set the page LSN (OP-1..3; paper, section 2.2.2).
  *  LLADD_BAD_STATE if the thread holds a page of this database: the call may have to wait for log
@@ -382,12 +384,14 @@ struct lladd_gid {
 };
 
 /** Prepares: after 0 the transaction can be committed or aborted whatever happens, and the prepare
- *  record is durable. Then only commit, abort and lladd_heuristic are legal. LLADD_EXISTS if the id
+ *  record is durable. Then only commit, abort and lladd_heuristic_end are legal. LLADD_EXISTS if
+ *  the id
  *  is in use, also by a heuristic outcome that has not been forgotten; LLADD_OPEN_ACTION inside a
  *  top action. */
 LLADD_API int lladd_prepare(struct lladd_txn *, const struct lladd_gid *);
 /** The same without waiting, for a thread that prepares many transactions. The caller must not
- *  report the transaction as prepared before lladd_wait(*out) has returned 0; until then a crash
+ *  report the transaction as prepared before lladd_wait_durable(*out) has returned 0; until then a
+ *  crash
  *  may roll it back. Commit and abort are legal at once. Participants are not told when the record
  *  is durable (`prepared`), so locks that could be released then stay until the end. */
 LLADD_API int lladd_prepare_async(struct lladd_txn *, const struct lladd_gid *, lladd_lsn *out);
@@ -401,22 +405,23 @@ struct lladd_in_doubt_info {
 };
 typedef int lladd_in_doubt_fn(void *ctx, const struct lladd_in_doubt_info *);
 /** Calls fn for every transaction that is prepared and not ended. Not 0 stops with that code. */
-LLADD_API int lladd_in_doubt(struct lladd_db *, lladd_in_doubt_fn *, void *ctx,
+LLADD_API int lladd_in_doubt_each(struct lladd_db *, lladd_in_doubt_fn *, void *ctx,
                              struct lladd_error *);
 /** Hands out, once, an in-doubt transaction found by recovery (then LLADD_BUSY). The caller commits
  *  or aborts it. LLADD_HEUR_COMMITTED, LLADD_HEUR_ABORTED: an administrator has already ended it
- *  (lladd_heuristic). */
-LLADD_API int lladd_claim(struct lladd_db *, const struct lladd_gid *, struct lladd_txn **out,
-                          struct lladd_error *);
+ *  (lladd_heuristic_end). */
+LLADD_API int lladd_in_doubt_claim(struct lladd_db *, const struct lladd_gid *,
+                                   struct lladd_txn **out, struct lladd_error *);
 
 enum lladd_outcome { LLADD_OUTCOME_COMMIT = 1, LLADD_OUTCOME_ABORT = 2 };
 
 /** Ends a prepared transaction by an administrator's decision, because its coordinator cannot be
- *  asked. The outcome is remembered, durably when the call returns 0, until lladd_forget: a call
+ *  asked. The outcome is remembered, durably when the call returns 0, until lladd_heuristic_forget:
+ *  a call
  *  that claims the transaction gets the outcome, and its global id stays in use. Consumes the
  *  handle as lladd_commit does; LLADD_BAD_STATE if the transaction is not prepared. Older libraries
  *  cannot open a database in which this was used. */
-LLADD_API int lladd_heuristic(struct lladd_txn *, enum lladd_outcome);
+LLADD_API int lladd_heuristic_end(struct lladd_txn *, enum lladd_outcome);
 
 struct lladd_heuristic_info {
     struct lladd_gid gid;
@@ -426,11 +431,12 @@ struct lladd_heuristic_info {
 };
 typedef int lladd_heuristic_fn(void *ctx, const struct lladd_heuristic_info *);
 /** Calls fn for every remembered outcome. Not 0 stops with that code. */
-LLADD_API int lladd_heuristics(struct lladd_db *, lladd_heuristic_fn *, void *ctx,
+LLADD_API int lladd_heuristic_each(struct lladd_db *, lladd_heuristic_fn *, void *ctx,
                                struct lladd_error *);
 /** Forgets an outcome, durably, because its coordinator has learnt it. LLADD_NOT_FOUND if there is
  *  none. */
-LLADD_API int lladd_forget(struct lladd_db *, const struct lladd_gid *, struct lladd_error *);
+LLADD_API int lladd_heuristic_forget(struct lladd_db *, const struct lladd_gid *,
+                                     struct lladd_error *);
 
 /* ---- transactions that another thread may take over (docs/threads.md) --------------------- */
 
@@ -445,23 +451,25 @@ LLADD_API int lladd_forget(struct lladd_db *, const struct lladd_gid *, struct l
  *  has ended. Do not call it with a page held.
  *
  *  The handle of a guarded transaction stays valid after the end for the threads it was taken from:
- *  each call returns LLADD_TAKEN or LLADD_CLOSED, until lladd_drop has been called once for each of
+ *  each call returns LLADD_TAKEN or LLADD_CLOSED, until lladd_txn_drop has been called once for
+ *  each of
  *  these threads. */
-LLADD_API int lladd_take(struct lladd_txn *, bool stop, uint64_t wait_ns);
+LLADD_API int lladd_txn_take(struct lladd_txn *, bool stop, uint64_t wait_ns);
 /** The calling thread stops using a guarded transaction: no thread uses it until the next
- *  lladd_take, which does not wait. False if another thread had taken it over: then lladd_drop must
+ *  lladd_txn_take, which does not wait. False if another thread had taken it over: then
+ *  lladd_txn_drop must
  *  be called for the calling thread. */
-LLADD_API bool lladd_give(struct lladd_txn *);
+LLADD_API bool lladd_txn_give(struct lladd_txn *);
 /** A thread from which the transaction was taken over will not use the handle any more. Call it
  *  from any thread, before lladd_close. */
-LLADD_API void lladd_drop(struct lladd_txn *);
+LLADD_API void lladd_txn_drop(struct lladd_txn *);
 
 /* ---- for extensions (DESIGN 2a) ---------------------------------------------------------- */
 
 /** Sets the transaction's state of a participant, once in each transaction (then LLADD_EXISTS). */
-LLADD_API int lladd_join(struct lladd_txn *, const struct lladd_participant *, void *state);
-/** The state set with lladd_join; NULL if the participant has not joined. */
-LLADD_API void *lladd_joined(const struct lladd_txn *, const struct lladd_participant *);
+LLADD_API int lladd_txn_join(struct lladd_txn *, const struct lladd_participant *, void *state);
+/** The state set with lladd_txn_join; NULL if the participant has not joined. */
+LLADD_API void *lladd_txn_joined(const struct lladd_txn *, const struct lladd_participant *);
 
 /** The present state of a transaction. */
 struct lladd_txn_now {
@@ -471,29 +479,28 @@ struct lladd_txn_now {
     lladd_savepoint_id next;
     bool rolling_back; /**< a compensation is running */
     bool page_held;    /**< the thread has fixed a page of the database: it must not wait */
-    /** Set in `rolled_back_to` and `taken_back`, until the next of them: the changes made when
+    /** Set in `rolled_back_to` and `undone`, until the next of them: the changes made when
      *  `next` was greater than this have been undone. That includes top actions that
      *  were closed without undo. Savepoints and top actions share their numbers. 0: no such call so
      *  far. */
-    lladd_savepoint_id taken_back;
+    lladd_savepoint_id undone;
     unsigned actions; /**< open top actions */
 };
 /** For extensions that follow a transaction; read-only transactions are allowed. LLADD_BAD_STATE if
  *  it is prepared, the poison's code if the handle is poisoned. */
-LLADD_API int lladd_txn_now(struct lladd_txn *, struct lladd_txn_now *out)
-    LLADD_SYMBOL(lladd_txn_now);
+LLADD_API int lladd_txn_now_get(struct lladd_txn *, struct lladd_txn_now *out);
 
 /** Connects a logged object record with the moment its change is in memory. */
 struct lladd_token {
     uint64_t private_[2];
 };
 /** Logs a record of an object (a number below 2^48 - 1) that is not a page. The caller then changes
- *  the object and calls lladd_applied, before its next call on the transaction; until then
- *  lladd_applied_lsn does not pass the record. *lsn gets the record's LSN. */
+ *  the object and calls lladd_object_applied, before its next call on the transaction; until then
+ *  lladd_object_applied_lsn does not pass the record. *lsn gets the record's LSN. */
 LLADD_API int lladd_log_object(struct lladd_txn *, const struct lladd_object_class *,
                                uint64_t object, struct lladd_span redo, struct lladd_span undo,
                                struct lladd_token *, lladd_lsn *lsn);
-LLADD_API void lladd_applied(struct lladd_txn *, struct lladd_token *);
+LLADD_API void lladd_object_applied(struct lladd_txn *, struct lladd_token *);
 /** Most redo plus undo bytes that lladd_log_object accepts (lladd_options.log_ring_bytes). */
 LLADD_API size_t lladd_log_object_max(struct lladd_db *);
 /** Logs tagged bytes without redo or undo, for readers of the log. The database remembers the tag
@@ -503,14 +510,15 @@ LLADD_API int lladd_log_note(struct lladd_txn *, const char *tag, struct lladd_s
 /** The end of the durable log. */
 LLADD_API lladd_lsn lladd_durable_lsn(struct lladd_db *);
 /** Waits until the record at `lsn` is durable; writes and syncs the log if necessary. Unlike
- *  lladd_wait it runs no callback of a participant, so an extension may call it while it holds
+ *  lladd_wait_durable it runs no callback of a participant, so an extension may call it while it
+ *  holds
  *  latches of its own. LLADD_BAD_ARGUMENT beyond the end of the log. */
-LLADD_API int lladd_force(struct lladd_db *, lladd_lsn lsn, struct lladd_error *);
+LLADD_API int lladd_log_force(struct lladd_db *, lladd_lsn lsn, struct lladd_error *);
 /** Asks the log's thread to make the log durable soon up to its present end; does not wait.
  *  False: there is no such thread (LLADD_OPT_NO_THREADS). */
-LLADD_API bool lladd_force_soon(struct lladd_db *);
-/** Every object record below this LSN has been applied (lladd_applied). */
-LLADD_API lladd_lsn lladd_applied_lsn(struct lladd_db *);
+LLADD_API bool lladd_log_force_soon(struct lladd_db *);
+/** Every object record below this LSN has been applied (lladd_object_applied). */
+LLADD_API lladd_lsn lladd_object_applied_lsn(struct lladd_db *);
 
 /** The LSN of the newest commit; all earlier commits are visible, too. After recovery or an open it
  *  may be slightly above the last commit, but it is below any new one. The snapshot is held until
@@ -571,7 +579,7 @@ LLADD_API int lladd_log_pinner(struct lladd_db *, struct lladd_pinner *, struct 
  *  pages are dropped, and changes in them are never written, however the transaction ends: the
  *  pages must hold nothing of value, like those of an extent just allocated. LLADD_BUSY: a thread
  *  has fixed one of the pages; nothing was dropped, and the call can be repeated. */
-LLADD_API int lladd_fence(struct lladd_txn *, lladd_pageno first, uint64_t n);
+LLADD_API int lladd_redo_barrier(struct lladd_txn *, lladd_pageno first, uint64_t n);
 /** Writes whole pages without logging them. `page_type` NULL: raw, all bytes are the extension's;
  *  otherwise the library fills in the page headers. Durable after lladd_bulk_sync, which must
  *  precede the commit that publishes the pages. */
@@ -581,10 +589,10 @@ LLADD_API int lladd_bulk_sync(struct lladd_txn *);
 LLADD_API int lladd_bulk_read(struct lladd_db *, lladd_pageno first, uint64_t n, bool raw,
                               void *bytes, struct lladd_error *);
 /** Extends the page file to hold `pages` pages; their space on the device is then allocated. */
-LLADD_API int lladd_extend(struct lladd_db *, uint64_t pages, struct lladd_error *);
+LLADD_API int lladd_pages_extend(struct lladd_db *, uint64_t pages, struct lladd_error *);
 /** Drops cached copies of freed pages; their contents are never written. Call it after the commit
  *  that frees them is durable. */
-LLADD_API int lladd_discard(struct lladd_db *, lladd_pageno first, uint64_t n);
+LLADD_API int lladd_pages_discard(struct lladd_db *, lladd_pageno first, uint64_t n);
 
 /* ---- statistics -------------------------------------------------------------------------- */
 
@@ -603,14 +611,14 @@ struct lladd_stats {
                                each was repaired or gave an error */
     uint64_t pages_behind; /**< pages that instant recovery has still to redo */
     uint64_t log_limit_bytes; /**< as in the options; UINT64_MAX: no limit */
-    uint64_t losers_behind; /**< lladd_losers */
+    uint64_t losers_left; /**< lladd_losers_left */
     uint64_t recovery_memory; /**< bytes that instant recovery uses besides the cache */
     uint64_t recovery_memory_most; /**< the most it has used so far: see recovery_bytes */
     uint64_t recovered_early; /**< records that instant recovery redid before lladd_open returned,
                                    in passes over the log; part of recovered_redone */
 };
 /** Fills as much as out->struct_size says. Works on a poisoned handle as well. */
-LLADD_API int lladd_stats(struct lladd_db *, struct lladd_stats *) LLADD_SYMBOL(lladd_stats);
+LLADD_API int lladd_stats_get(struct lladd_db *, struct lladd_stats *);
 /** Every statistic as name and value ("log.syncs", "op.counter.add.count"); not 0 stops. */
 typedef int lladd_stat_fn(void *ctx, const char *name, uint64_t value);
 LLADD_API int lladd_stat_each(struct lladd_db *, lladd_stat_fn *, void *ctx);

@@ -124,27 +124,28 @@ LLADD_API int lladd_lock_configure(struct lladd_db *, const struct lladd_lock_op
  *  - LLADD_TIMEOUT: a conflicting lock was held for the whole time;
  *  - LLADD_DEADLOCK: the transaction is the youngest of a cycle, which the error describes: roll it
  *    back (at least to a savepoint before a lock of the cycle), and try again;
- *  - LLADD_TAKEN: another thread takes the transaction over (lladd_take);
+ *  - LLADD_TAKEN: another thread takes the transaction over (lladd_txn_take);
  *  - LLADD_TOO_LARGE: a name beyond LLADD_LOCK_NAME_MAX; LLADD_NO_MEMORY;
  *  - LLADD_BAD_STATE: the transaction is prepared, or the lock manager is not registered, or the
  *    thread holds a page of the database (also if the lock is free); or the poison's code.
  *
  *  Read-only transactions may lock. While a transaction is rolled back (in `compensate`), the call
  *  takes no locks and returns 0: what its undo changes is locked already. */
-LLADD_API int lladd_lock(struct lladd_txn *, struct lladd_lock_name, enum lladd_lock_mode,
+LLADD_API int lladd_lock_acquire(struct lladd_txn *, struct lladd_lock_name, enum lladd_lock_mode,
                          uint64_t timeout_ns);
 /** Releases a lock in mode IS, S or U before the transaction ends, for isolation levels below
  *  repeatable read. The intention locks on ancestors stay. Changed data stays locked:
  *  LLADD_BAD_STATE for other modes, for a name below which something is locked, and in a
  *  serialisable or prepared transaction. LLADD_NOT_FOUND if the name itself is not locked. A
  *  rollback to a savepoint does not restore the lock. In `compensate` it does nothing and returns
- *  0, as lladd_lock does. */
-LLADD_API int lladd_unlock(struct lladd_txn *, struct lladd_lock_name);
+ *  0, as lladd_lock_acquire does. */
+LLADD_API int lladd_lock_release(struct lladd_txn *, struct lladd_lock_name);
 /** What the transaction may do with the name: the mode it holds it in, joined with what the modes
  *  of its ancestors include. LLADD_LOCK_NONE also for a bad name. */
 LLADD_API enum lladd_lock_mode lladd_lock_held(const struct lladd_txn *, struct lladd_lock_name);
 /** Makes the transaction serialisable for the rest of its life: everything it has read stays as it
- *  was until it ends. Then lladd_unlock is refused, prepare keeps S and IS, and a rollback to a
+ *  was until it ends. Then lladd_lock_release is refused, prepare keeps S and IS, and a rollback to
+ *  a
  *  savepoint keeps the reading part of each lock (docs/locks.md). LLADD_BAD_STATE once it is
  *  prepared. */
 LLADD_API int lladd_lock_serialisable(struct lladd_txn *, bool on);
@@ -179,7 +180,7 @@ LLADD_API int lladd_lock_blockers(struct lladd_db *, uint64_t number, lladd_lock
 struct lladd_lock_event {
     uint64_t at_ns;               /**< lladd_now_ns when it ended */
     uint64_t waited_ns;
-    int outcome;                  /**< 0: granted; else what lladd_lock returned */
+    int outcome;                  /**< 0: granted; else what lladd_lock_acquire returned */
     struct lladd_lock_name name;
     uint64_t number;
     lladd_lsn txn;
@@ -205,8 +206,8 @@ struct lladd_lock_stats {
     uint64_t memory; /**< bytes of names, holds and tables, cached ones included */
 };
 /** Fills as much as out->struct_size says. */
-LLADD_API int lladd_lock_stats(struct lladd_db *, struct lladd_lock_stats *, struct lladd_error *)
-    LLADD_SYMBOL(lladd_lock_stats);
+LLADD_API int lladd_lock_stats_get(struct lladd_db *, struct lladd_lock_stats *,
+                                   struct lladd_error *);
 
 #ifdef __cplusplus
 }

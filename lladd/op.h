@@ -201,7 +201,8 @@ struct lladd_object_class {
      *  `advance` must not allocate pages or create named roots: other threads may wait for this
      *  checkpoint while they hold the latches that these need. Meanwhile the thread runs no
      *  `durable` callback (THR-2), and calls that take part in a checkpoint (lladd_checkpoint,
-     *  lladd_maintain, lladd_pin_set, lladd_pin_clear, lladd_heuristic, lladd_forget) return
+     *  lladd_maintain, lladd_pin_set, lladd_pin_clear, lladd_heuristic_end, lladd_heuristic_forget)
+     *  return
      *  LLADD_BAD_STATE. Nullable */
     int (*checkpoint)(void *ctx, struct lladd_db *);
     /** Asks the class to make everything older than lsn durable, now or later. It runs in the
@@ -216,7 +217,7 @@ struct lladd_object_class {
 };
 
 /** An extension's state for each transaction: locks, memtables, deferred frees (DESIGN 2a). `state`
- *  was set with lladd_join. The library does not use it again after `aborted`, or after the
+ *  was set with lladd_txn_join. The library does not use it again after `aborted`, or after the
  *  transaction is committed and durable. If the handle is poisoned or killed, no callback is made,
  *  because the transaction's outcome is unknown: the extension's `detach` then releases the
  *  state. */
@@ -244,7 +245,7 @@ struct lladd_participant {
     /** Part of the transaction was undone, by lladd_rollback_to (called after rolled_back_to) or
      *  by lladd_nta_abort: all its undoable records newer than the record at `since`; 0: all of
      *  them. Nullable; descriptors of an older struct_size lack it. */
-    void (*taken_back)(void *ctx, void *state, struct lladd_txn *, lladd_lsn since);
+    void (*undone)(void *ctx, void *state, struct lladd_txn *, lladd_lsn since);
     /** The transaction is about to log its commit or prepare record. The participant now makes
      *  durable, once for all of the transaction's changes, what has to be durable before that
      *  record (pages written without logging: lladd_bulk_sync). An error refuses the commit, and
@@ -261,7 +262,8 @@ struct lladd_participant {
     void (*committed)(void *ctx, void *state, struct lladd_db *, lladd_lsn commit);
     /** Recovery with LLADD_RECOVER_INSTANT: may this change of a loser transaction be undone after
      *  lladd_open has returned? 0 means yes: the participant has now protected the changed data for
-     *  `txn` until it is rolled back (lladd_lock with LLADD_LOCK_TRY, in the mode and under the
+     *  `txn` until it is rolled back (lladd_lock_acquire with LLADD_LOCK_TRY, in the mode and under
+     *  the
      *  name of the original change), and every reader or writer of the data asks for the same
      *  protection. Any other value means no, and the whole transaction is undone before lladd_open
      *  returns. Called once for each record that is to be undone, newest first. The record's bytes
@@ -295,7 +297,7 @@ struct lladd_structure {
      *  (LLADD_CORRUPT_PAGE), with a message that says what is wrong, and the page if one is at
      *  fault. LLADD_BAD_CONFIG and LLADD_NO_COMPARATOR: it cannot be checked in this process.
      *  Resource errors end the verification. The pages are as recovery left them; one may be
-     *  damaged, and then lladd_fix returns the error. */
+     *  damaged, and then lladd_page_fix returns the error. */
     int (*check)(void *ctx, struct lladd_db *, struct lladd_root_value, struct lladd_error *);
     /** Calls fn(arg, page) once for each page of the structure, pages of extents included. If fn
      *  does not return 0, stops and returns that value. Nullable: then pages that no structure owns
@@ -318,7 +320,8 @@ struct lladd_extension {
     int (*attach)(void *ctx, struct lladd_db *, void **state, struct lladd_error *);
     /** Called once, in the transaction that creates the database. Nullable */
     int (*create)(void *ctx, struct lladd_txn *, void *state);
-    /** Recovery is over, except for the losers that lladd_losers counts; the in-doubt transactions
+    /** Recovery is over, except for the losers that lladd_losers_left counts; the in-doubt
+     * transactions
      *  are known. May run transactions. Nullable */
     int (*recovered)(void *ctx, struct lladd_db *, void *state, struct lladd_error *);
     /** The handle is being closed; all transactions have ended, and pages can no longer be used.
@@ -330,7 +333,7 @@ struct lladd_extension {
     /** The structures that tools can check, NULL-terminated. Nullable; descriptors of an older
      *  struct_size lack it. */
     const struct lladd_structure *const *structures;
-    /** The handle is about to be closed, by lladd_close, lladd_kill or a failed lladd_open: the
+    /** The handle is about to be closed, by lladd_close, lladd_db_kill or a failed lladd_open: the
      *  extension ends its threads that use the handle, which can still be used. Called once, before
      *  the first `detach`, if `attach` has returned 0. Nullable; descriptors of an older
      *  struct_size lack it. */
@@ -344,7 +347,7 @@ LLADD_API int lladd_check_process(const struct lladd_db *, struct lladd_error *)
 /** A word that is 1 while the handle is healthy and this process opened it; while it is 1,
  *  lladd_check_process need not be called. Read it with lladd_atomic_load32. NULL if there is no
  *  such word, as for handles without threads. It lives as long as the handle. */
-LLADD_API const uint32_t *lladd_alive(const struct lladd_db *);
+LLADD_API const uint32_t *lladd_db_alive(const struct lladd_db *);
 
 /** @cond */
 struct lladd_use {
@@ -355,8 +358,10 @@ struct lladd_use {
 LLADD_API int lladd_use_begin(struct lladd_txn *, struct lladd_use *);
 LLADD_API void lladd_use_end(struct lladd_use *);
 /** The first statement of a function that returns a code, and that makes more than one call on a
- *  transaction or uses the result of lladd_joined. Until the function returns, no other thread can
- *  take the transaction over (lladd_take). If one already has, the function returns LLADD_TAKEN.
+ *  transaction or uses the result of lladd_txn_joined. Until the function returns, no other thread
+ *  can
+ *  take the transaction over (lladd_txn_take). If one already has, the function returns
+ *  LLADD_TAKEN.
  *  Uses nest. */
 #define LLADD_USE(transaction) \
     struct lladd_use lladd_use_ __attribute__((cleanup(lladd_use_end))) = {0}; \
@@ -365,9 +370,9 @@ LLADD_API void lladd_use_end(struct lladd_use *);
         if (lladd_use_rc_) \
             return lladd_use_rc_; \
     } while (0)
-/** Is a thread waiting in lladd_take with `stop` set? A call that waits for another transaction
+/** Is a thread waiting in lladd_txn_take with `stop` set? A call that waits for another transaction
  *  checks it now and then. */
-LLADD_API bool lladd_stopped(const struct lladd_txn *);
+LLADD_API bool lladd_txn_stopped(const struct lladd_txn *);
 
 /** Destination of the bytes that describe and prepare callbacks write. */
 struct lladd_sink {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef LLADD_GLANCE_H
-#define LLADD_GLANCE_H
+#ifndef LLADD_OPTIMISTIC_H
+#define LLADD_OPTIMISTIC_H
 /**
  * @file
  * @brief Optimistic reads: a few words of a cached page, read without a latch.
@@ -12,15 +12,15 @@
  * so, the copy is what was in the page at one moment, as under the latch (DESIGN section 6). If
  * not, or if the page is not cached or is being changed, the reader fixes the page instead:
  *
- *     struct lladd_glance g;
+ *     struct lladd_read g;
  *     uint64_t words[4];
- *     if (lladd_glance_begin(db, page, &g) && (lladd_glance_copy(&g, 32, words, 4), true) &&
- *         lladd_glance_end(&g))
+ *     if (lladd_read_begin(db, page, &g) && (lladd_read_copy(&g, 32, words, 4), true) &&
+ *         lladd_read_validate(&g))
  *         ...                       words are good
  *     else
- *         lladd_fix(...)
+ *         lladd_page_fix(...)
  *
- * Until lladd_glance_end has returned true, the copied words may have any value. Code that uses
+ * Until lladd_read_validate has returned true, the copied words may have any value. Code that uses
  * them earlier must tolerate that (it checks an index before it uses it).
  *
  * It pays for one or two cache lines of pages that many threads read. The statistics do not count
@@ -34,28 +34,28 @@ extern "C" {
 #endif
 
 /** An optimistic read. Dropping it needs no call. Belongs to one thread. */
-struct lladd_glance {
-    const unsigned char *bytes; /**< where the page is; only for lladd_glance_copy */
+struct lladd_read {
+    const unsigned char *bytes; /**< where the page is; only for lladd_read_copy */
     uint32_t size;              /**< of the page */
     const uint64_t *version_;   /**< private, like the rest */
-    const uint64_t *departures_;
+    const uint64_t *evictions_;
     uint64_t was_, departed_;
 };
 
 /** Begins. False: the page is not cached, or is being changed, or the handle is poisoned; fix it
  *  instead, which returns the error. Never waits, reads no file, may be called under any latch. */
-LLADD_API bool lladd_glance_begin(struct lladd_db *, lladd_pageno, struct lladd_glance *out);
+LLADD_API bool lladd_read_begin(struct lladd_db *, lladd_pageno, struct lladd_read *out);
 
 /** Validates: true if everything copied since the beginning was in the page at one moment. */
-LLADD_API bool lladd_glance_end(const struct lladd_glance *);
+LLADD_API bool lladd_read_validate(const struct lladd_read *);
 
 /** Copies `n` words of eight bytes from `offset`, a multiple of 8, of the page (header included).
  *  Offset and words must be inside the page. Another thread may be writing there at this moment;
- *  lladd_glance_end finds that out. */
-static inline void lladd_glance_copy(const struct lladd_glance *g, uint32_t offset, uint64_t *into,
+ *  lladd_read_validate finds that out. */
+static inline void lladd_read_copy(const struct lladd_read *g, uint32_t offset, uint64_t *into,
                                      uint32_t n)
 {
-    lladd_atomic_glance64((const uint64_t *)(const void *)(g->bytes + offset), into, n);
+    lladd_atomic_copy64((const uint64_t *)(const void *)(g->bytes + offset), into, n);
 }
 
 /** The page type number in the first eight bytes of a page. */

@@ -48,8 +48,8 @@ LLADD_API int lladd_page_free(struct lladd_txn *, lladd_pageno);
  *  back does not restore the old contents, so format only pages you have just allocated. */
 LLADD_API int lladd_page_format(struct lladd_txn *, lladd_pageno, const char *page_type);
 /** What the allocation map says now, changes of active transactions included. */
-LLADD_API int lladd_page_use(struct lladd_db *, lladd_pageno, enum lladd_page_use *out,
-                             struct lladd_error *) LLADD_SYMBOL(lladd_page_use);
+LLADD_API int lladd_page_use_get(struct lladd_db *, lladd_pageno, enum lladd_page_use *out,
+                             struct lladd_error *);
 
 /* ---- extents --------------------------------------------------------------------------------- */
 
@@ -57,11 +57,12 @@ enum {
     LLADD_EXTENT_PAGED = 0, /**< ordinary pages, next to each other */
     LLADD_EXTENT_BULK = 1,  /**< pages with headers, to be written with lladd_bulk_write */
     LLADD_EXTENT_RAW = 2    /**< no headers, all bytes are the caller's: only for lladd_bulk_write
-                                 and lladd_bulk_read, never for lladd_fix */
+                                 and lladd_bulk_read, never for lladd_page_fix */
 };
 
 /** Allocates `n` contiguous pages, 1 to lladd_extent_max; *first gets the first one's number. With
- *  LLADD_EXTENT_BULK or LLADD_EXTENT_RAW it also calls lladd_fence for the pages, so that they can
+ *  LLADD_EXTENT_BULK or LLADD_EXTENT_RAW it also calls lladd_redo_barrier for the pages, so that
+ *  they can
  *  be written in bulk and no old copy of them is cached. An extent allocated in a system
  *  transaction survives the user transaction it was allocated for. LLADD_BAD_ARGUMENT for a length
  *  of 0 or beyond the maximum; LLADD_BUSY if a thread still has an old copy of a page fixed. */
@@ -131,7 +132,7 @@ LLADD_API int lladd_root_get(struct lladd_db *, const char *name, struct lladd_r
 LLADD_API int lladd_root_set(struct lladd_txn *, const char *name, struct lladd_root_value);
 /** Removes the value; LLADD_NOT_FOUND if there is none. The name keeps its place in the catalogue
  *  for its next value. */
-LLADD_API int lladd_root_remove(struct lladd_txn *, const char *name);
+LLADD_API int lladd_root_delete(struct lladd_txn *, const char *name);
 /** Not 0 stops, and is what lladd_root_each returns. */
 typedef int lladd_root_fn(void *ctx, const char *name, struct lladd_root_value);
 /** Calls fn for every name that has a value, in no order; no latch is held meanwhile. */

@@ -31,15 +31,15 @@ LLADD_API int lladd_bytes_format(struct lladd_txn *, lladd_pageno);
 /** Writes `len` bytes at `offset` of the page's body. Logged are the bytes from the first to the
  *  last one that changes, before and after: at most 2 + len each. LLADD_OUT_OF_RANGE beyond the
  *  body. */
-LLADD_API int lladd_set(struct lladd_txn *, lladd_pageno, uint32_t offset, const void *bytes,
+LLADD_API int lladd_bytes_set(struct lladd_txn *, lladd_pageno, uint32_t offset, const void *bytes,
                         size_t len);
 /** The same, for a long range of which little changes: every run of changed bytes is logged by
  *  itself, and what lies between is not. */
-LLADD_API int lladd_set_range(struct lladd_txn *, lladd_pageno, uint32_t offset, const void *bytes,
-                              size_t len);
+LLADD_API int lladd_bytes_set_range(struct lladd_txn *, lladd_pageno, uint32_t offset,
+                                    const void *bytes, size_t len);
 /** Copies bytes of the page's body. */
-LLADD_API int lladd_get(struct lladd_db *, lladd_pageno, uint32_t offset, void *out, size_t len,
-                        struct lladd_error *);
+LLADD_API int lladd_bytes_get(struct lladd_db *, lladd_pageno, uint32_t offset, void *out,
+                              size_t len, struct lladd_error *);
 /** Adds to the little-endian 64-bit integer at `offset` of a page of bytes. Undo subtracts, so
  *  transactions that add to one counter do not disturb each other. The sum is kept modulo 2^64; a
  *  call whose own addition overflows is LLADD_BAD_ARGUMENT. */
@@ -177,8 +177,8 @@ LLADD_API int lladd_heap_read(struct lladd_db *, lladd_pageno heap, struct lladd
 /* For lladd_participant.protect: what a record of the log has changed, if it would be taken back on
  * its page. */
 
-/** Bytes of a page, by lladd_set (from the first to the last one that became another) or
- *  lladd_counter_add. False if it is another change, one by lladd_set_range included. */
+/** Bytes of a page, by lladd_bytes_set (from the first to the last one that became another) or
+ *  lladd_counter_add. False if it is another change, one by lladd_bytes_set_range included. */
 LLADD_API bool lladd_logged_bytes(const struct lladd_log_entry *, uint32_t *offset, uint32_t *len);
 /** The record in a slot of a slotted page or one of fixed-length records, and so of a heap where it
  *  has no other page. False if it is another change. */

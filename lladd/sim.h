@@ -133,15 +133,15 @@ LLADD_API int lladd_sim_begin(struct lladd_sim *, struct lladd_db *,
                               struct lladd_error *);
 LLADD_API int lladd_sim_commit(struct lladd_sim *, struct lladd_txn *);
 LLADD_API int lladd_sim_commit_async(struct lladd_sim *, struct lladd_txn *, lladd_lsn *out);
-LLADD_API int lladd_sim_wait(struct lladd_sim *, struct lladd_db *, lladd_lsn,
+LLADD_API int lladd_sim_wait_durable(struct lladd_sim *, struct lladd_db *, lladd_lsn,
                              struct lladd_error *);
 LLADD_API int lladd_sim_abort(struct lladd_sim *, struct lladd_txn *);
 LLADD_API int lladd_sim_savepoint(struct lladd_sim *, struct lladd_txn *, lladd_savepoint_id *out);
 LLADD_API int lladd_sim_rollback_to(struct lladd_sim *, struct lladd_txn *, lladd_savepoint_id);
 LLADD_API int lladd_sim_prepare(struct lladd_sim *, struct lladd_txn *, const struct lladd_gid *);
-LLADD_API int lladd_sim_heuristic(struct lladd_sim *, struct lladd_txn *, enum lladd_outcome);
-LLADD_API int lladd_sim_forget(struct lladd_sim *, struct lladd_db *, const struct lladd_gid *,
-                               struct lladd_error *);
+LLADD_API int lladd_sim_heuristic_end(struct lladd_sim *, struct lladd_txn *, enum lladd_outcome);
+LLADD_API int lladd_sim_heuristic_forget(struct lladd_sim *, struct lladd_db *,
+                                         const struct lladd_gid *, struct lladd_error *);
 /** The transaction has done something: `bytes`, which are copied, are what model_apply gets if it
  *  commits. After the calls that did it, and before its next one. */
 LLADD_API int lladd_sim_note(struct lladd_sim *, struct lladd_txn *, const void *bytes, size_t len);

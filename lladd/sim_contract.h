@@ -87,7 +87,7 @@ struct lladd_sim_contract {
 #define LLADD_SIM_CONTRACT_INIT_SIZE sizeof(struct lladd_sim_contract)
 #ifdef __cplusplus
 #define LLADD_SIM_CONTRACT_INIT \
-    lladd_sim_contract \
+    lladd_sim_contract_check \
     { \
         sizeof(struct lladd_sim_contract) \
     }
@@ -125,9 +125,8 @@ struct lladd_sim_contract_report {
 /** Checks every operation of which there is a sample. 0 if it could be done, whatever was found:
  *  look at (*out)->broken. An error (and *out NULL): the input is no good, or there is no memory or
  *  no process. Forks; nothing that the callbacks do to memory is seen by the caller. */
-LLADD_API int lladd_sim_contract(const struct lladd_sim_contract *,
-                                 struct lladd_sim_contract_report **out, struct lladd_error *)
-    LLADD_SYMBOL(lladd_sim_contract);
+LLADD_API int lladd_sim_contract_check(const struct lladd_sim_contract *,
+                                 struct lladd_sim_contract_report **out, struct lladd_error *);
 LLADD_API void lladd_sim_contract_free(struct lladd_sim_contract_report *);
 /** For people, and as one JSON object in one line. Return what the sink does. */
 LLADD_API int lladd_sim_contract_text(const struct lladd_sim_contract_report *,

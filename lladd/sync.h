@@ -103,7 +103,7 @@ LLADD_API void lladd_word_wake(const uint32_t *word, int n, uint32_t bits);
 static inline void lladd_atomic_point_(void)
 {
     if (lladd_dst_entered && lladd_dst_entered->atomics)
-        lladd_dst_point(LLADD_DST_ATOMIC);
+        lladd_dst_reach(LLADD_DST_ATOMIC);
 }
 #else
 #define lladd_atomic_point_() ((void)0)
@@ -227,7 +227,7 @@ static inline void lladd_atomic_writes_follow(void)
 /** Copies n words that somebody may be writing, plainly, at this moment; what is behind it is
  *  loaded after them. The caller finds out whether he may believe what he got, by a version;
  *  ThreadSanitizer, which knows no such thing, does not look. */
-LLADD_UNSEEN_ void lladd_atomic_glance64(const uint64_t *from, uint64_t *into, uint32_t n)
+LLADD_UNSEEN_ void lladd_atomic_copy64(const uint64_t *from, uint64_t *into, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         into[i] = __atomic_load_n(from + i, __ATOMIC_ACQUIRE);

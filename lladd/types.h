@@ -10,13 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Gives a function that is a macro in C++ its C symbol (cplusplus.h). */
 #ifdef __cplusplus
-#include <lladd/cplusplus.h>
-#define LLADD_SYMBOL(name) __asm__(#name)
 extern "C" {
-#else
-#define LLADD_SYMBOL(name)
 #endif
 
 #if defined(__GNUC__)

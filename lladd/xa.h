@@ -71,7 +71,8 @@ LLADD_API int lladd_xa_error(int rmid, struct lladd_error *out);
  *  notices. */
 LLADD_API int lladd_xa_abandon(int rmid, const struct xid_t *);
 
-/** Ends a prepared branch by an administrator's decision (lladd_heuristic). The transaction manager
+/** Ends a prepared branch by an administrator's decision (lladd_heuristic_end). The transaction
+ * manager
  *  gets that outcome for the branch until it calls xa_forget. XA_OK, or what xa_rollback returns in
  *  this state; XAER_PROTO if the branch is not prepared. `lladd resolve --heuristic` does the same
  *  from outside. */

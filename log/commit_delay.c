@@ -33,20 +33,20 @@ enum {
 
 void ll_log__arrive(struct ll_log *log)
 {
-    struct ll_log__gather *g = &log->gather;
+    struct ll_log__commit_delay *g = &log->gather;
     uint32_t now = lladd_atomic_add32(&g->arrivals, 1) + 1;
     if (now == lladd_atomic_look32(&g->goal))
         lladd_word_wake(&g->arrivals, 1, 1);
 }
 
-static uint32_t here(const struct ll_log__gather *g)
+static uint32_t here(const struct ll_log__commit_delay *g)
 {
     return lladd_atomic_load32(&g->arrivals) - g->at_cut;
 }
 
 static void by_yielding(struct ll_log *log, uint64_t most)
 {
-    struct ll_log__gather *g = &log->gather;
+    struct ll_log__commit_delay *g = &log->gather;
     uint64_t start = ll_now_ns(log->env);
     uint64_t took = 0;
     for (unsigned i = 0; i < ROUNDS && took < most && here(g) < g->expected; i++) {
@@ -65,7 +65,7 @@ static void by_yielding(struct ll_log *log, uint64_t most)
 
 static void by_sleeping(struct ll_log *log, uint64_t most)
 {
-    struct ll_log__gather *g = &log->gather;
+    struct ll_log__commit_delay *g = &log->gather;
     uint64_t start = ll_now_ns(log->env);
     uint64_t took = 0;
     lladd_atomic_store32(&g->goal, g->at_cut + g->expected);
@@ -80,9 +80,9 @@ static void by_sleeping(struct ll_log *log, uint64_t most)
                                                 * soon */
 }
 
-void ll_log__gather(struct ll_log *log)
+void ll_log__commit_delay(struct ll_log *log)
 {
-    struct ll_log__gather *g = &log->gather;
+    struct ll_log__commit_delay *g = &log->gather;
     uint64_t most = g->sync_ns / SHARE;
     if (g->expected <= 1 || most == 0 || ll_log__syncs_fast(log))
         return;
@@ -106,17 +106,17 @@ void ll_log__gather(struct ll_log *log)
     g->pause = g->pause_next;
 }
 
-void ll_log__gather_close(struct ll_log *log)
+void ll_log__commit_delay_close(struct ll_log *log)
 {
-    struct ll_log__gather *g = &log->gather;
+    struct ll_log__commit_delay *g = &log->gather;
     uint32_t came = lladd_atomic_load32(&g->arrivals);
     g->members = came - g->at_cut;
     g->at_cut = came;
 }
 
-void ll_log__gather_done(struct ll_log *log, uint64_t sync_ns)
+void ll_log__commit_delay_done(struct ll_log *log, uint64_t sync_ns)
 {
-    struct ll_log__gather *g = &log->gather;
+    struct ll_log__commit_delay *g = &log->gather;
     lladd_atomic_store64_relaxed(&g->sync_ns,
                                  g->sync_ns ? (g->sync_ns * 7 + sync_ns) / 8 : sync_ns);
     g->expected = g->members + here(g);

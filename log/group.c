@@ -42,7 +42,7 @@ enum { WAKE_ALL = 3 };
 enum { PORTION = 256 * 1024 };
 /* How long a thread waits before it sleeps: it spins for a few microseconds, then it yields up to
  * YIELDS times. */
-enum { GLANCES = 256, YIELDS = 64 };
+enum { SPINS = 256, YIELDS = 64 };
 
 static inline uint32_t phase_of(uint32_t word)
 {
@@ -82,18 +82,18 @@ static bool note_poison(struct ll_log *log, const struct lladd_error *why)
 }
 
 /* Wakes all waiters; then calls the upper layer, which may take latches that the waiters held. */
-static void tell_everybody(struct ll_log *log, bool first)
+static void wake_all_waiters(struct ll_log *log, bool first)
 {
     lladd_word_wake(&log->word, INT_MAX, WAKE_ALL);
-    lladd_atomic_add32(&log->hunger, 1);
-    lladd_word_wake(&log->hunger, INT_MAX, UINT32_MAX);
+    lladd_atomic_add32(&log->space_word, 1);
+    lladd_word_wake(&log->space_word, INT_MAX, UINT32_MAX);
     if (first && log->cfg.poisoned)
         log->cfg.poisoned(log->cfg.ctx, &log->poison);
 }
 
 void ll_log__poison(struct ll_log *log, const struct lladd_error *why)
 {
-    tell_everybody(log, note_poison(log, why));
+    wake_all_waiters(log, note_poison(log, why));
 }
 
 /* ---- sleeping and waking ----------------------------------------------------------------- */
@@ -175,7 +175,7 @@ static bool note_failure(struct ll_log *log, struct lladd_error *why)
 }
 
 /* Writes until `written` has passed lsn (0: all that is published), and releases the pen. */
-static int write_with_pen(struct ll_log *log, uint64_t lsn, struct lladd_error *err)
+static int write_locked(struct ll_log *log, uint64_t lsn, struct lladd_error *err)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
     int rc = 0;
@@ -184,19 +184,19 @@ static int write_with_pen(struct ll_log *log, uint64_t lsn, struct lladd_error *
         rc = write_published(log, lsn, lladd_atomic_load64(&log->tail), PORTION, &why);
     if (rc)
         first = note_failure(log, &why);
-    lladd_mutex_unlock(&log->pen);
+    lladd_mutex_unlock(&log->write_mutex);
     if (rc)
-        tell_everybody(log, first);
+        wake_all_waiters(log, first);
     return ll_log__check(log, err);
 }
 
 bool ll_log__write_unless_busy(struct ll_log *log, bool *progress, struct lladd_error *err, int *rc)
 {
     *progress = false;
-    if (!lladd_mutex_trylock(&log->pen))
+    if (!lladd_mutex_trylock(&log->write_mutex))
         return false;
     uint64_t before = log->written;
-    *rc = write_with_pen(log, 0, err);
+    *rc = write_locked(log, 0, err);
     *progress = lladd_atomic_load64(&log->written) > before;
     return true;
 }
@@ -204,8 +204,8 @@ bool ll_log__write_unless_busy(struct ll_log *log, bool *progress, struct lladd_
 int ll_log__make_room(struct ll_log *log, bool *progress, struct lladd_error *err)
 {
     uint64_t before = lladd_atomic_load64(&log->written);
-    lladd_mutex_lock(&log->pen);
-    int rc = write_with_pen(log, 0, err);
+    lladd_mutex_lock(&log->write_mutex);
+    int rc = write_locked(log, 0, err);
     *progress = lladd_atomic_load64(&log->written) > before;
     return rc;
 }
@@ -216,7 +216,7 @@ int ll_log__make_room(struct ll_log *log, bool *progress, struct lladd_error *er
 static int leave_poisoned(struct ll_log *log, uint32_t group, bool first, struct lladd_error *err)
 {
     set_word(log, group + 1, LL_LOG__FREE);
-    tell_everybody(log, first);
+    wake_all_waiters(log, first);
     return ll_log__check(log, err);
 }
 
@@ -243,7 +243,7 @@ static uint64_t close_group(struct ll_log *log, uint32_t group)
 static int write_group(struct ll_log *log, uint64_t cut, bool *first)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
-    lladd_mutex_lock(&log->pen);
+    lladd_mutex_lock(&log->write_mutex);
     int rc = ll_log__check(log, &why);
     if (!rc)
         rc = write_published(log, cut - 1, cut, UINT64_MAX, &why);
@@ -251,7 +251,7 @@ static int write_group(struct ll_log *log, uint64_t cut, bool *first)
         rc = ll_log__check(log, &why);
     if (rc)
         *first = note_failure(log, &why);
-    lladd_mutex_unlock(&log->pen);
+    lladd_mutex_unlock(&log->write_mutex);
     return rc;
 }
 
@@ -264,7 +264,7 @@ static int sync_group(struct ll_log *log, uint64_t cut, struct lladd_error *err)
     rc = ll_log__sync_range(log, lladd_atomic_load64(&log->durable), cut, err);
     if (rc)
         return rc;
-    ll_log__gather_done(log, ll_now_ns(log->env) - start);
+    ll_log__commit_delay_done(log, ll_now_ns(log->env) - start);
     rc = ll_point(log->env, "log.group.after_sync");
     return rc ? ll_fail_io(err, rc, true, "sync", LL_LOG_DIR) : 0;
 }
@@ -273,8 +273,8 @@ static int lead_group(struct ll_log *log, uint32_t group, struct lladd_error *er
 {
     struct lladd_error why = LLADD_ERROR_INIT;
     bool first = false;
-    ll_log__gather(log);
-    ll_log__gather_close(log);
+    ll_log__commit_delay(log);
+    ll_log__commit_delay_close(log);
     uint64_t cut = close_group(log, group);
     int rc = write_group(log, cut, &first);
     if (!rc && (rc = sync_group(log, cut, &why)) != 0)
@@ -302,7 +302,7 @@ static bool await_change(const struct ll_log *log, uint32_t word)
 {
     if (!ll_log__syncs_fast(log))
         return false;
-    for (unsigned i = 0; i < GLANCES; i++) {
+    for (unsigned i = 0; i < SPINS; i++) {
         if (lladd_atomic_load32(&log->word) != word)
             return true;
         lladd_cpu_relax();
@@ -365,15 +365,15 @@ int ll_log_force(struct ll_log *log, lladd_lsn lsn, struct lladd_error *err)
 /* Like await_change, for the pen: true if the caller holds it now. */
 static bool await_pen(struct ll_log *log, uint64_t lsn)
 {
-    bool got = lladd_mutex_trylock(&log->pen);
-    for (unsigned i = 0; !got && ll_log__syncs_fast(log) && i < GLANCES; i++) {
+    bool got = lladd_mutex_trylock(&log->write_mutex);
+    for (unsigned i = 0; !got && ll_log__syncs_fast(log) && i < SPINS; i++) {
         lladd_cpu_relax();
         if (lladd_atomic_load64(&log->written) > lsn)
             return false;
-        got = lladd_mutex_trylock(&log->pen);
+        got = lladd_mutex_trylock(&log->write_mutex);
     }
     if (!got)
-        lladd_mutex_lock(&log->pen);
+        lladd_mutex_lock(&log->write_mutex);
     return true;
 }
 
@@ -385,5 +385,5 @@ int ll_log_write(struct ll_log *log, lladd_lsn lsn, struct lladd_error *err)
     rc = check_lsn(log, lsn.v, err);
     if (rc)
         return rc;
-    return await_pen(log, lsn.v) ? write_with_pen(log, lsn.v, err) : ll_log__check(log, err);
+    return await_pen(log, lsn.v) ? write_locked(log, lsn.v, err) : ll_log__check(log, err);
 }

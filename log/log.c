@@ -127,13 +127,13 @@ static int make(const struct ll_log_config *cfg, struct ll_log **out, struct lla
     log->salt = ll_record_salt(cfg->uuid, cfg->incarnation);
     set_ring(log, cfg->ring_bytes); /* check_config has checked the size */
     log->seal_pool = at_most(cfg->segment_min / 16, 4096);
-    if (lladd_mutex_init(&log->pen, LLADD_RANK_LOG - 5, "log pen") ||
+    if (lladd_mutex_init(&log->write_mutex, LLADD_RANK_LOG - 5, "log pen") ||
         lladd_mutex_init(&log->ring_mutex, LLADD_RANK_LOG, "log ring")) {
         ll_free(cfg->env, memory);
         return ll_fail(err, LLADD_NO_MEMORY, "no memory for a log");
     }
     if (ll_log__segments_init(log)) {
-        lladd_mutex_destroy(&log->pen);
+        lladd_mutex_destroy(&log->write_mutex);
         lladd_mutex_destroy(&log->ring_mutex);
         ll_free(cfg->env, memory);
         return ll_fail(err, LLADD_NO_MEMORY, "no memory for a log");
@@ -157,7 +157,7 @@ void ll_log_close(struct ll_log *log)
     ll_log__segments_free(log);
     ll_log__writer_free(log);
     ll_free(log->env, log->ring);
-    lladd_mutex_destroy(&log->pen);
+    lladd_mutex_destroy(&log->write_mutex);
     lladd_mutex_destroy(&log->ring_mutex);
     ll_free(log->env, log->memory);
 }

@@ -100,7 +100,7 @@ struct ll_log__writer {
 
 /* ---- commit delay (commit_delay.c) ---- */
 
-struct ll_log__gather {
+struct ll_log__commit_delay {
     uint32_t arrivals; /* number of committers so far; the leader's futex */
     uint32_t goal;     /* the committer that raises `arrivals` to this wakes the leader */
     uint32_t at_cut;   /* `arrivals` when the last group was closed */
@@ -160,15 +160,16 @@ struct ll_log {
     uint64_t written;
     uint64_t cut;     /* end of the group in flight: it will be durable up to here */
     uint64_t visible; /* `walked`, readable by other threads */
-    uint32_t starving; /* number of threads that wait until credits are used or returned */
-    uint32_t hunger;   /* their futex */
+    uint32_t space_waiters; /* number of threads that wait until credits are used or returned */
+    uint32_t space_word;   /* their futex */
 
-    _Alignas(64) struct ll_log__gather gather;
+    _Alignas(64) struct ll_log__commit_delay gather;
     uint32_t sleepers[2]; /* threads asleep on `word`, per bit they wait for */
 
     /* Guarded by ring_mutex or the pen, or counted with relaxed atomics. */
     _Alignas(64) struct lladd_mutex ring_mutex; /* LLADD_RANK_LOG */
-    struct lladd_mutex pen; /* the write mutex: held while writing, not while syncing (group.c) */
+    struct lladd_mutex
+        write_mutex; /* the write mutex: held while writing, not while syncing (group.c) */
     struct ll_log__writer writer; /* guarded by the pen */
     struct lladd_error poison; /* constant after `poisoned` is set */
     uint64_t records, groups, syncs, writes, bytes_written, waits, unsealed, first_lsn;
@@ -242,9 +243,9 @@ bool ll_log__write_unless_busy(struct ll_log *, bool *progress, struct lladd_err
 void ll_log__arrive(struct ll_log *);
 /* For the leader: waits for other committers; counts the members of the closed group; records how
  * long its sync took. */
-void ll_log__gather(struct ll_log *);
-void ll_log__gather_close(struct ll_log *);
-void ll_log__gather_done(struct ll_log *, uint64_t sync_ns);
+void ll_log__commit_delay(struct ll_log *);
+void ll_log__commit_delay_close(struct ll_log *);
+void ll_log__commit_delay_done(struct ll_log *, uint64_t sync_ns);
 
 /* Does a sync take less time than a thread needs to fall asleep and be woken? */
 enum { LL_LOG__FAST_NS = 10000 };

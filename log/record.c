@@ -48,7 +48,7 @@ const char *ll_record_kind_name(unsigned kind)
         [LL_REC_CHECKPOINT_DATA] = "checkpoint-data",
         [LL_REC_CHECKPOINT_END] = "checkpoint-end",
         [LL_REC_SEAL] = "seal",
-        [LL_REC_FENCE] = "fence",
+        [LL_REC_REDO_BARRIER] = "fence",
         [LL_REC_PIN] = "pin",
         [LL_REC_HEURISTIC] = "heuristic",
         [LL_REC_RELOCATED_UNDO] = "relocated-undo",

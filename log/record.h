@@ -26,7 +26,7 @@ enum ll_record_kind {
     LL_REC_CHECKPOINT_DATA = 15,
     LL_REC_CHECKPOINT_END = 16,
     LL_REC_SEAL = 17,           /* written by the log itself: states the watermark (LOG-3) */
-    LL_REC_FENCE = 18,          /* bulk-write fence of an extent (BUF-6) */
+    LL_REC_REDO_BARRIER = 18,          /* bulk-write fence of an extent (BUF-6) */
     LL_REC_PIN = 19,            /* a named pin was set or removed */
     LL_REC_HEURISTIC = 20,      /* a heuristic abort, or a heuristic outcome was forgotten */
     LL_REC_RELOCATED_UNDO = 21, /* reserved: undo copied forward for an old in-doubt transaction */

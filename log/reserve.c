@@ -171,10 +171,10 @@ static uint64_t outstanding(const struct ll_log *log)
     return granted > tail ? granted - tail : 0;
 }
 
-static void feed_the_hungry(struct ll_log *log)
+static void wake_space_waiters(struct ll_log *log)
 {
-    lladd_atomic_add32(&log->hunger, 1);
-    lladd_word_wake(&log->hunger, INT_MAX, UINT32_MAX);
+    lladd_atomic_add32(&log->space_word, 1);
+    lladd_word_wake(&log->space_word, INT_MAX, UINT32_MAX);
 }
 
 void ll_log_credit_return(struct ll_log *log, struct ll_credit *c)
@@ -184,8 +184,8 @@ void ll_log_credit_return(struct ll_log *log, struct ll_credit *c)
         return;
     lladd_atomic_sub64(&log->granted, c->bytes);
     c->bytes = 0;
-    if (LL_UNLIKELY(lladd_atomic_look32(&log->starving) != 0))
-        feed_the_hungry(log);
+    if (LL_UNLIKELY(lladd_atomic_look32(&log->space_waiters) != 0))
+        wake_space_waiters(log);
 }
 
 void ll_log_credit_trim(struct ll_log *log, struct ll_credit *c)
@@ -229,8 +229,8 @@ bool ll_log_credit_may_rest(const struct ll_log *log, struct ll_credit *c)
 static int wait_for_others(struct ll_log *log, uint64_t want, struct lladd_error *err)
 {
     bool progress = false;
-    uint32_t seen = lladd_atomic_load32(&log->hunger);
-    lladd_atomic_add32(&log->starving, 1);
+    uint32_t seen = lladd_atomic_load32(&log->space_word);
+    lladd_atomic_add32(&log->space_waiters, 1);
     int rc = ll_log__make_room(log, &progress, err);
     lladd_atomic_fence();
     uint64_t granted = lladd_atomic_load64(&log->granted);
@@ -238,8 +238,8 @@ static int wait_for_others(struct ll_log *log, uint64_t want, struct lladd_error
     /* A publisher reads `starving` without a barrier, because this is the fast path of every
      * append. In the worst case it misses us, and the time limit ends the wait. */
     if (!rc && !progress && granted + want + LL_LOG_SEAL_SIZE > most)
-        lladd_word_wait_net("log space", &log->hunger, seen, UINT32_MAX, 1000000);
-    lladd_atomic_add32(&log->starving, UINT32_MAX);
+        lladd_word_wait_net("log space", &log->space_word, seen, UINT32_MAX, 1000000);
+    lladd_atomic_add32(&log->space_waiters, UINT32_MAX);
     return rc;
 }
 
@@ -450,8 +450,8 @@ static inline void finish(struct ll_log *log, unsigned char *p, uint64_t lsn, ui
             lladd_put64(log->ring, lsn);
     }
     lladd_atomic_store64((uint64_t *)(void *)(p + 8), LLADD_LE64(lsn));
-    if (LL_UNLIKELY(lladd_atomic_load32(&log->starving) != 0))
-        feed_the_hungry(log);
+    if (LL_UNLIKELY(lladd_atomic_load32(&log->space_waiters) != 0))
+        wake_space_waiters(log);
 }
 
 void ll_log_reserve(struct ll_log *log, struct ll_credit *c, struct ll_record *rec, bool starts)

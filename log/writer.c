@@ -198,7 +198,7 @@ static int fail_write(struct lladd_error *err, int rc, const struct ll_log__seg 
 
 /* No sync follows soon: asks the device to start writeback up to `lsn`, if that is much. What
  * remains at the end of a segment waits for the sync. */
-static void write_behind(struct ll_log *log, uint64_t lsn)
+static void start_writeback(struct ll_log *log, uint64_t lsn)
 {
     struct ll_log__writer *w = &log->writer;
     uint64_t from = lladd_atomic_load64(&log->durable);
@@ -209,7 +209,7 @@ static void write_behind(struct ll_log *log, uint64_t lsn)
     if (from < w->seg->first)
         from = w->seg->first;
     uint64_t off = place_of(w->seg, from);
-    ll_io_write_behind(log->dev, w->seg->file, off, place_of(w->seg, lsn) - off);
+    ll_io_start_writeback(log->dev, w->seg->file, off, place_of(w->seg, lsn) - off);
     w->behind = lsn;
 }
 
@@ -231,7 +231,7 @@ int ll_log__write_walked(struct ll_log *log, bool sync_comes, struct lladd_error
         if (rc)
             return fail_write(err, rc, w->seg, "write");
         if (!sync_comes)
-            write_behind(log, lsn);
+            start_writeback(log, lsn);
         lladd_atomic_count64(&log->writes, 1);
     }
     LL_ASSERT(w->header_used == w->header_count);

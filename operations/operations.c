@@ -45,30 +45,30 @@ static const struct lladd_participant *const participants[] = {
 static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_error *err)
 {
     (void)ctx;
-    struct ll_operations *o = lladd_alloc(db, sizeof *o);
+    struct ll_operations *o = lladd_mem_alloc(db, sizeof *o);
     if (!o)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
     *o = (struct ll_operations){.db = db, .recovering = LL_UNDO_TO_COME};
     int rc = ll_operations__alloc_init(o, err);
     if (rc) {
-        lladd_free(db, o);
+        lladd_mem_free(db, o);
         return rc;
     }
-    rc = ll_operations__holds_init(&o->records, db, "records given up");
+    rc = ll_operations__reservations_init(&o->records, db, "records given up");
     if (!rc && (rc = lladd_mutex_init(&o->roots, LL_OPERATIONS_RANK_ROOTS, "roots")) != 0)
-        ll_operations__holds_free(&o->records);
+        ll_operations__reservations_free(&o->records);
     if (!rc && (rc = ll_operations__root_index_init(&o->root_index, db)) != 0) {
         lladd_mutex_destroy(&o->roots);
-        ll_operations__holds_free(&o->records);
+        ll_operations__reservations_free(&o->records);
     }
     if (!rc && (rc = ll_operations__heaps_init(o, err)) != 0) {
         ll_operations__root_index_free(&o->root_index);
         lladd_mutex_destroy(&o->roots);
-        ll_operations__holds_free(&o->records);
+        ll_operations__reservations_free(&o->records);
     }
     if (rc) {
         ll_operations__alloc_free(o);
-        lladd_free(db, o);
+        lladd_mem_free(db, o);
         return lladd_error_set(err, rc, "out of memory");
     }
     *state = o;
@@ -84,13 +84,13 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
     lladd_mutex_destroy(&o->roots);
     /* Holds of transactions that are still in doubt, or still open when the handle is closed. */
     while (o->records.owners) {
-        struct ll_hold_owner *owner = o->records.owners;
-        ll_operations__hold_end(owner);
-        lladd_free(db, owner);
+        struct ll_reservation_txn *owner = o->records.owners;
+        ll_operations__reserve_end(owner);
+        lladd_mem_free(db, owner);
     }
-    ll_operations__holds_free(&o->records);
+    ll_operations__reservations_free(&o->records);
     ll_operations__alloc_free(o);
-    lladd_free(db, o);
+    lladd_mem_free(db, o);
 }
 
 static int create(void *ctx, struct lladd_txn *txn, void *state)
@@ -105,14 +105,15 @@ static int recovered(void *ctx, struct lladd_db *db, void *state, struct lladd_e
     (void)ctx;
     (void)err;
     lladd_atomic_store32(&((struct ll_operations *)state)->recovering,
-                         lladd_losers(db) && !LLADD_PLANTED(LLADD_BUG_GIVEN_UP) ? LL_UNDO_BEHIND
-                                                                                : LL_UNDO_OVER);
+                         lladd_losers_left(db) && !LLADD_PLANTED(LLADD_BUG_GIVEN_UP)
+                             ? LL_UNDO_DEFERRED
+                             : LL_UNDO_OVER);
     return 0;
 }
 
 bool ll_operations__undo_goes_on(struct ll_operations *o)
 {
-    if (lladd_atomic_load32(&o->recovering) == LL_UNDO_TO_COME || lladd_losers(o->db))
+    if (lladd_atomic_load32(&o->recovering) == LL_UNDO_TO_COME || lladd_losers_left(o->db))
         return true;
     ll_operations__alloc_forget(o); /* its hints date from a time when nothing could be reused */
     lladd_atomic_store32(&o->recovering, LL_UNDO_OVER);
@@ -145,7 +146,7 @@ const struct lladd_extension *const *ll_operations_builtin(void)
 {
     static const struct lladd_extension *const all[] = {
         &ll_operations__extension,
-        &ll_operations__run_extension,
+        &ll_operations__extents_extension,
         &ll_operations__array_extension,
         &ll_operations__blob_extension,
         &ll_operations__list_extension,
@@ -164,12 +165,12 @@ int ll_operations_untyped(struct lladd_db *db, lladd_pageno n, int rc, struct ll
     struct lladd_error ignored = LLADD_ERROR_INIT;
     struct lladd_page *page;
     enum lladd_page_use use;
-    if (lladd_fix(db, n, LLADD_LATCH_SHARED, &page, &ignored))
+    if (lladd_page_fix(db, n, LLADD_LATCH_SHARED, &page, &ignored))
         return rc;
     bool typed = lladd_page_view(page).type != 0; /* an undo may have written the other header
                                                    * fields */
-    lladd_unfix(db, page, LLADD_LATCH_SHARED);
-    if (typed || lladd_page_use(db, n, &use, &ignored))
+    lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
+    if (typed || lladd_page_use_get(db, n, &use, &ignored))
         return rc;
     /* A map does not exist before its group is first used; the allocator reports that case. */
     if (use != LLADD_USE_PAGED && n.v != 0)
@@ -184,10 +185,10 @@ int ll_operations_untyped(struct lladd_db *db, lladd_pageno n, int rc, struct ll
 int ll_operations__fix(struct lladd_db *db, lladd_pageno n, const char *type,
                        enum lladd_latch latch, struct lladd_page **out, struct lladd_error *err)
 {
-    int rc = lladd_fix(db, n, latch, out, err);
+    int rc = lladd_page_fix(db, n, latch, out, err);
     if (rc || lladd_page_is(db, lladd_page_view(*out), type))
         return rc;
-    lladd_unfix(db, *out, latch);
+    lladd_page_unfix(db, *out, latch);
     rc = lladd_error_set(err, LLADD_WRONG_TYPE, "page %llu is not of type \"%s\"",
                          (unsigned long long)n.v, type);
     return ll_operations_untyped(db, n, ll_operations__on(err, n, rc), err);

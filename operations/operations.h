@@ -10,7 +10,7 @@ const struct lladd_extension *const *ll_operations_builtin(void);
 
 /* For inspection, without an open database: the allocation map that covers a page, and the page's
  * use according to it (enum lladd_page_use; `map` has passed the check of its type). */
-lladd_pageno ll_operations_map_of(uint32_t page_size, lladd_pageno page);
+lladd_pageno ll_operations_bitmap_of(uint32_t page_size, lladd_pageno page);
 unsigned ll_operations_use_of(struct lladd_view map, lladd_pageno page);
 
 /* For a page that was refused with LLADD_WRONG_TYPE (*err is set) and is no longer latched. Returns

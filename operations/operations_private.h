@@ -64,18 +64,18 @@ extern const struct lladd_participant ll_operations__records_participant;
 extern const struct lladd_participant ll_operations__heap_participant;
 
 extern const struct lladd_extension ll_operations__extension;
-extern const struct lladd_extension ll_operations__run_extension;
+extern const struct lladd_extension ll_operations__extents_extension;
 extern const struct lladd_extension ll_operations__array_extension;
 
 /* ---- the state of an open database ----------------------------------------------------------- */
 
-struct ll_map_group; /* alloc.c */
+struct ll_bitmap_group; /* alloc.c */
 struct ll_page_owner;
 
 struct ll_allocator {
-    struct ll_holds holds;    /* on pages freed by transactions that are not durable yet */
+    struct ll_reservations holds;    /* on pages freed by transactions that are not durable yet */
     struct lladd_mutex mutex; /* a leaf; protects the members between it and `grow` */
-    struct ll_map_group *groups;
+    struct ll_bitmap_group *groups;
     uint64_t n_groups, cap_groups;
     uint64_t current;                             /* the group that single pages are taken from */
     struct ll_page_owner *pending, **pending_end; /* committed; their pages are not reusable yet */
@@ -92,14 +92,14 @@ struct ll_heaps {
     struct lladd_mutex mutex; /* a leaf; protects the table and every heap's pool */
     struct ll_heap **buckets;
     size_t n_buckets, n;
-    struct ll_owners created; /* by transactions that have not committed yet */
+    struct ll_txn_parts created; /* by transactions that have not committed yet */
 };
 
 struct ll_operations {
     struct lladd_db *db;
     uint32_t recovering; /* atomic, enum ll_operations_undo; not OVER: reuse nothing */
     struct ll_allocator alloc;
-    struct ll_holds
+    struct ll_reservations
         records; /* slots and record space freed by transactions that may still roll back */
     struct lladd_mutex roots; /* held by the thread that adds a root's name */
     struct ll_root_index root_index;
@@ -111,8 +111,8 @@ struct ll_operations {
 };
 
 /* Are losers still to be rolled back? The values mean, in order: no; recovery is running; the
- * database is open, and rollbacks may still be in progress (lladd_losers). */
-enum ll_operations_undo { LL_UNDO_OVER = 0, LL_UNDO_TO_COME = 1, LL_UNDO_BEHIND = 2 };
+ * database is open, and rollbacks may still be in progress (lladd_losers_left). */
+enum ll_operations_undo { LL_UNDO_OVER = 0, LL_UNDO_TO_COME = 1, LL_UNDO_DEFERRED = 2 };
 
 /* May a loser that is not yet rolled back still need freed space? */
 bool ll_operations__undo_goes_on(struct ll_operations *);
@@ -124,7 +124,7 @@ static inline bool ll_operations__recovering(struct ll_operations *ops)
 
 static inline struct ll_operations *ll_operations_of(struct lladd_db *db)
 {
-    return lladd_state(db, &ll_operations__extension);
+    return lladd_extension_state(db, &ll_operations__extension);
 }
 
 /* Ranks of the extension's latches, in the order of acquisition; all come before page latches. */
@@ -147,9 +147,9 @@ int ll_operations__heaps_init(struct ll_operations *, struct lladd_error *);
 void ll_operations__heaps_free(struct ll_operations *);
 
 /* The transaction's holds on records, created at first use. */
-int ll_operations__records_owner(struct lladd_txn *, struct ll_hold_owner **out);
+int ll_operations__records_owner(struct lladd_txn *, struct ll_reservation_txn **out);
 /* Takes a hold before the transaction frees the record or some of its bytes. */
-int ll_operations__hold_record(struct lladd_txn *, lladd_pageno, uint32_t slot);
+int ll_operations__reserve_record(struct lladd_txn *, lladd_pageno, uint32_t slot);
 
 /* ---- helpers --------------------------------------------------------------------------------- */
 
@@ -169,7 +169,7 @@ static inline int ll_operations__update(struct lladd_txn *txn, lladd_op_id op, l
                 : lladd_update(txn, op, page, args, len);
 }
 
-/* Fixes a page and checks its type. Returns 0, an error of lladd_fix, LLADD_WRONG_TYPE, or
+/* Fixes a page and checks its type. Returns 0, an error of lladd_page_fix, LLADD_WRONG_TYPE, or
  * LLADD_CORRUPT_PAGE if the page is in use and has no type. */
 int ll_operations__fix(struct lladd_db *, lladd_pageno, const char *type, enum lladd_latch,
                        struct lladd_page **out, struct lladd_error *);

@@ -18,7 +18,7 @@
 
 static struct lladd_txn *txn_of(struct ll_analysis *a, uint64_t id)
 {
-    return ll_map_get_ptr(&a->txns, id);
+    return ll_hashmap_get_ptr(&a->txns, id);
 }
 
 static int new_txn(struct ll_analysis *a, lladd_lsn id, struct lladd_txn **out,
@@ -30,7 +30,7 @@ static int new_txn(struct ll_analysis *a, lladd_lsn id, struct lladd_txn **out,
     (*out)->id = id;
     (*out)->undo_used = ll_undo_need_base();
     (*out)->durability = LLADD_DURABLE; /* of who claims it */
-    if (ll_map_put_ptr(&a->txns, id.v, *out))
+    if (ll_hashmap_put_ptr(&a->txns, id.v, *out))
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory in analysis");
     return 0;
 }
@@ -42,7 +42,7 @@ static int64_t undo_change(const struct ll_core *core, const struct ll_record *r
     if (rec->kind == LL_REC_CLR || rec->kind == LL_REC_OBJECT_CLR)
         gone = ll_record_bound(0, rec->undo.len);
     if (rec->kind == LL_REC_CLR_END) {
-        struct ll_name *n = ll_catalogue_by_number((struct ll_core *)(uintptr_t)core, rec->op);
+        struct ll_name *n = ll_op_catalog_by_number((struct ll_core *)(uintptr_t)core, rec->op);
         /* Of an earlier version; the first ones do not say how long the undo bytes were. */
         size_t undo_len =
             rec->redo.len == LL_CLR_END_BYTES_BEFORE ? lladd_get32(rec->redo.data) : 0;
@@ -115,9 +115,9 @@ static int see_txn_record(struct ll_analysis *a, const struct ll_record *rec,
         if (txn) {
             txn->undo_used = 0; /* nothing is reserved yet */
             ll_txn_release(txn);
-            ll_map_remove(&a->txns, rec->txn.v);
+            ll_hashmap_remove(&a->txns, rec->txn.v);
         }
-        if (!a->data_seen && ll_map_put(&a->ended, rec->txn.v, 1))
+        if (!a->data_seen && ll_hashmap_put(&a->ended, rec->txn.v, 1))
             return ll_fail(err, LLADD_NO_MEMORY, "out of memory in analysis");
         if (rec->kind == LL_REC_COMMIT) {
             a->commits++;
@@ -146,7 +146,7 @@ static int see_txn_record(struct ll_analysis *a, const struct ll_record *rec,
     }
     rc = set_undo_used(txn, a->core, rec, err);
     if (!rc && states_undo_used(rec) && !a->data_seen &&
-        ll_map_put(&a->known, rec->txn.v, 1))
+        ll_hashmap_put(&a->known, rec->txn.v, 1))
         rc = ll_fail(err, LLADD_NO_MEMORY, "out of memory in analysis");
     if (!rc && rec->kind == LL_REC_PREPARE)
         rc = see_prepare(txn, rec, err);
@@ -156,13 +156,13 @@ static int see_txn_record(struct ll_analysis *a, const struct ll_record *rec,
 /* The row was read at some moment behind BEGIN, when `last` was the transaction's newest record; so
  * it counts the records up to that one, and those that came after it are read again: few, if any.
  * What is counted twice cannot be set aside where just enough is left (REC-3); at most one record
- * is (ll_txn_glance). */
+ * is (ll_txn_values). */
 static int take_undo_used(struct ll_analysis *a, struct lladd_txn *txn, uint64_t last,
                           uint64_t used, struct lladd_error *err)
 {
     struct ll_log_cursor *cursor = NULL;
     struct ll_record rec;
-    if (ll_map_find(&a->known, txn->id.v))
+    if (ll_hashmap_find(&a->known, txn->id.v))
         return 0; /* a record has stated it */
     if (last < txn->last.v && ll_log_cursor_open(a->core->log, &cursor))
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory in analysis");
@@ -188,7 +188,7 @@ static int see_txn_row(struct ll_analysis *a, const unsigned char *b, size_t len
     if (len != 44 || lladd_get64(b + 24) > UNDO_MAX)
         return LLADD_BAD_RECORD;
     uint64_t id = lladd_get64(b);
-    if (ll_map_find(&a->ended, id))
+    if (ll_hashmap_find(&a->ended, id))
         return 0;
     struct lladd_txn *txn = txn_of(a, id);
     lladd_lsn prepare = lladd_lsn_of(lladd_get64(b + 32));
@@ -225,11 +225,11 @@ static int see_part(struct ll_analysis *a, unsigned kind, const unsigned char *b
     case LL_CKPT_TXN:
         return see_txn_row(a, b, len, err);
     case LL_CKPT_NAME:
-        return ll_catalogue_learn(core, lladd_span_of(b, len), lsn, err);
-    case LL_CKPT_FENCE:
+        return ll_op_catalog_learn(core, lladd_span_of(b, len), lsn, err);
+    case LL_CKPT_REDO_BARRIER:
         if (len != 24)
             return LLADD_BAD_RECORD;
-        return ll_fence_add(core, lladd_get64(b), lladd_get64(b + 8),
+        return ll_redo_barrier_add(core, lladd_get64(b), lladd_get64(b + 8),
                             lladd_lsn_of(lladd_get64(b + 16)), err);
     case LL_CKPT_PIN:
         if (len < 9 || len - 8 >= sizeof name)
@@ -289,7 +289,7 @@ int ll_analysis_check_op(struct ll_core *core, const struct ll_record *rec, stru
     if (rec->kind == LL_REC_CATALOGUE || rec->kind == LL_REC_NOTE ||
         rec->kind == LL_REC_PREPARE_BLOB || (rec->op == 0 && !wants_op(rec->kind)))
         return 0;
-    struct ll_name *n = ll_catalogue_by_number(core, rec->op);
+    struct ll_name *n = ll_op_catalog_by_number(core, rec->op);
     if (!n)
         return ll_fail_lsn(err, LLADD_CORRUPT_LOG, rec->lsn,
                            "LSN %llu: operation number %u is in no catalogue",
@@ -320,7 +320,7 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
         a->early = rec->kind == LL_REC_CHECKPOINT_DATA;
     a->end = lladd_lsn_of(rec->lsn.v + rec->size);
     a->matters |= !says_what_is_known(rec->kind);
-    ll_behind_add(&a->behind, rec, false);
+    ll_redo_index_add(&a->behind, rec, false);
     int rc = a->early ? 0 : ll_analysis_check_op(a->core, rec, err);
     if (rc)
         return rc;
@@ -338,12 +338,12 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
         a->data_seen = a->data_seen || a->begins == 1;
         return 0;
     case LL_REC_CATALOGUE:
-        return at_lsn(rec, ll_catalogue_learn(a->core, rec->redo, rec->lsn, err), err);
-    case LL_REC_FENCE:
+        return at_lsn(rec, ll_op_catalog_learn(a->core, rec->redo, rec->lsn, err), err);
+    case LL_REC_REDO_BARRIER:
         if (rec->redo.len != 16)
             return ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn, "LSN %llu: a fence makes no sense",
                                (unsigned long long)rec->lsn.v);
-        rc = ll_fence_add(a->core, lladd_get64(rec->redo.data),
+        rc = ll_redo_barrier_add(a->core, lladd_get64(rec->redo.data),
                           lladd_get64((const unsigned char *)rec->redo.data + 8), rec->lsn, err);
         rc = at_lsn(rec, rc, err);
         break;
@@ -437,7 +437,7 @@ static int check_older(struct ll_analysis *a, struct ll_log_cursor *cursor, stru
 static int check_blob(const struct ll_core *core, const struct ll_record *rec,
                       struct lladd_error *err)
 {
-    struct ll_name *n = ll_catalogue_by_number((struct ll_core *)(uintptr_t)core, rec->op);
+    struct ll_name *n = ll_op_catalog_by_number((struct ll_core *)(uintptr_t)core, rec->op);
     if (!n || n->desc)
         return 0; /* what has no name is found to make no sense later */
     return ll_fail_lsn(err, LLADD_NO_OPERATION, rec->lsn,
@@ -500,10 +500,10 @@ int ll_analysis(struct ll_core *core, uint64_t file_pages, struct ll_analysis *a
 {
     memset(a, 0, sizeof *a);
     a->core = core;
-    ll_map_init(&a->txns, &core->env);
-    ll_map_init(&a->ended, &core->env);
-    ll_map_init(&a->known, &core->env);
-    ll_behind_init(&a->behind, &core->env, core->control.redo, core->recovery_bytes / 2);
+    ll_hashmap_init(&a->txns, &core->env);
+    ll_hashmap_init(&a->ended, &core->env);
+    ll_hashmap_init(&a->known, &core->env);
+    ll_redo_index_init(&a->behind, &core->env, core->control.redo, core->recovery_bytes / 2);
     a->behind.lost = !core->recover_instantly || core->control.clean;
     int rc = ll_log_scan(core->log, see, a, err);
     if (!rc)
@@ -512,9 +512,9 @@ int ll_analysis(struct ll_core *core, uint64_t file_pages, struct ll_analysis *a
         rc = read_prepares(a, err);
     if (!rc)
         rc = check_unseen(a, err);
-    ll_map_free(&a->txns);
-    ll_map_free(&a->ended);
-    ll_map_free(&a->known);
+    ll_hashmap_free(&a->txns);
+    ll_hashmap_free(&a->ended);
+    ll_hashmap_free(&a->known);
     if (rc)
         return rc;
     for (struct lladd_txn *txn = ll_txns_first(&core->txns); txn; txn = ll_txns_next(txn)) {
@@ -523,7 +523,7 @@ int ll_analysis(struct ll_core *core, uint64_t file_pages, struct ll_analysis *a
         else
             a->losers++;
     }
-    ll_core_transcript(core,
+    ll_core_trace(core,
                        "analysis: checkpoint %llu, redo from %llu, log ends at %llu; %llu records, "
                        "%llu commits, %llu losers, %llu in doubt",
                        (unsigned long long)core->control.checkpoint.v,

@@ -7,9 +7,9 @@
 
 struct ll_analysis {
     struct ll_core *core;
-    struct ll_map txns;  /* id -> struct lladd_txn *, while scanning */
-    struct ll_map ended; /* ids that ended before the checkpoint's data came */
-    struct ll_map known; /* ids of whom the scan knows, without a row, what their undo needs */
+    struct ll_hashmap txns;  /* id -> struct lladd_txn *, while scanning */
+    struct ll_hashmap ended; /* ids that ended before the checkpoint's data came */
+    struct ll_hashmap known; /* ids of whom the scan knows, without a row, what their undo needs */
     lladd_lsn end;       /* after the last record */
     bool matters;        /* there are some that are neither a checkpoint's nor seals */
     uint64_t pages;      /* the page file had, at the checkpoint */
@@ -18,7 +18,8 @@ struct ll_analysis {
     uint64_t begins;
     bool data_seen;
     uint64_t records, commits, losers, in_doubt;
-    struct ll_behind behind; /* of the records that the scan has seen; lost if nobody wants it */
+    struct ll_redo_index
+        behind; /* of the records that the scan has seen; lost if nobody wants it */
 };
 
 /* The page file has so many pages. `out->behind` is the caller's to free, whatever is returned. */

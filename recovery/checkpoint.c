@@ -95,7 +95,7 @@ static int put_names(struct writer *w)
         if (!core->cat.all[i]->number ||
             (core->cat.all[i]->kind == LL_NAME_OP && LLADD_PLANTED(LLADD_BUG_NAMES)))
             continue;
-        rc = ll_catalogue_encode(&core->env, core->cat.all[i], &buf, &cap, &len);
+        rc = ll_op_catalog_encode(&core->env, core->cat.all[i], &buf, &cap, &len);
         if (rc)
             ll_fail(w->err, rc, "out of memory for a checkpoint");
         else
@@ -121,14 +121,14 @@ static int keep_misc(struct ll_core *core, lladd_lsn redo, struct ll_vec *parts)
 {
     int rc = 0;
     lladd_mutex_lock(&core->misc);
-    for (size_t i = 0; !rc && i < core->n_fences && !LLADD_PLANTED(LLADD_BUG_FENCE); i++) {
+    for (size_t i = 0; !rc && i < core->n_barriers && !LLADD_PLANTED(LLADD_BUG_FENCE); i++) {
         unsigned char b[24];
         if (core->fences[i].lsn.v < redo.v)
             continue;
         lladd_put64(b, core->fences[i].first);
         lladd_put64(b + 8, core->fences[i].n);
         lladd_put64(b + 16, core->fences[i].lsn.v);
-        rc = keep(parts, LL_CKPT_FENCE, b, sizeof b);
+        rc = keep(parts, LL_CKPT_REDO_BARRIER, b, sizeof b);
     }
     for (size_t i = 0; !rc && i < core->n_pins; i++) {
         unsigned char b[8 + 64];
@@ -176,9 +176,9 @@ static int put_txns(struct writer *w)
     ll_vec_init(&rows, &w->core->env, 44);
     lladd_mutex_lock(&t->mutex);
     for (struct lladd_txn *txn = ll_txns_first(t); !rc && txn; txn = ll_txns_next(txn)) {
-        struct ll_txn_glance now;
+        struct ll_txn_values now;
         uint64_t prepare = 0;
-        ll_txn_glance(txn, &now);
+        ll_txn_values(txn, &now);
         if (now.id == 0 || now.state == LL_TXN_ENDED || now.state == LL_TXN_FREE)
             continue;
         if (now.state == LL_TXN_PREPARED && LLADD_PLANTED(LLADD_BUG_PREPARED))
@@ -489,14 +489,14 @@ static int write_control(struct ll_core *core, const struct marks *m, struct lla
 
 /* The next recovery begins behind them. Not before that is certain: one that began earlier would
  * meet what they fence off. */
-static void forget_fences(struct ll_core *core, lladd_lsn redo)
+static void forget_barriers(struct ll_core *core, lladd_lsn redo)
 {
     lladd_mutex_lock(&core->misc);
     size_t kept = 0;
-    for (size_t i = 0; i < core->n_fences; i++)
+    for (size_t i = 0; i < core->n_barriers; i++)
         if (core->fences[i].lsn.v >= redo.v)
             core->fences[kept++] = core->fences[i];
-    core->n_fences = kept;
+    core->n_barriers = kept;
     lladd_mutex_unlock(&core->misc);
 }
 
@@ -618,7 +618,7 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
                   .detail = ll_log_tail(core->log).v - m.redo.v);
     lladd_atomic_store64(&core->last_checkpoint, m.start.v);
     lladd_atomic_count64(&core->checkpoints, 1);
-    forget_fences(core, m.redo);
+    forget_barriers(core, m.redo);
     /* Not the tail: the records below say of a transaction that has committed since that it is
      * open, and its commit record may not be durable yet. */
     lladd_atomic_store64(&core->settled_tail, ll_log_durable(core->log).v);

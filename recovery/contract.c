@@ -136,7 +136,7 @@ int ll_contract_check(struct lladd_txn *txn, const struct ll_name *name,
     if (op->formats || !op->redo)
         return 0;
     struct ll_core *core = txn->core;
-    struct ll_name *t = ll_catalogue_by_number(core, ll_page_type(before->bytes));
+    struct ll_name *t = ll_op_catalog_by_number(core, ll_page_type(before->bytes));
     struct contract c = {.txn = txn, .op = op, .size = core->page_size};
     c.type = t && t->kind == LL_NAME_PAGE_TYPE ? t->desc : NULL;
     unsigned char *memory = ll_alloc(&core->env, 2 * (size_t)c.size + 64);

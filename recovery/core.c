@@ -268,7 +268,7 @@ int ll_core_credit_slow(struct ll_core *core, struct ll_credit *credit, size_t b
     if (rc)
         return rc;
     rc = credit_and_aside(core, credit, bytes, err);
-    if (rc && lladd_code_root(rc) != LLADD_ROOT_POISONED && ll_txns_give_back(core))
+    if (rc && lladd_code_root(rc) != LLADD_ROOT_POISONED && ll_txns_release_credit(core))
         rc = credit_and_aside(core, credit, bytes, err);
     uint64_t oldest = UINT64_MAX;
     if (rc == LLADD_LOG_FULL)
@@ -317,16 +317,16 @@ int ll_core_append_aside(struct ll_core *core, struct ll_record *rec, struct lla
     return append(core, rec, true, err);
 }
 
-void ll_core_transcript(struct ll_core *core, const char *fmt, ...)
+void ll_core_trace(struct ll_core *core, const char *fmt, ...)
 {
-    if (!core->transcript)
+    if (!core->trace)
         return;
     char line[512];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
-    core->transcript(core->callback_ctx, line);
+    core->trace(core->callback_ctx, line);
 }
 
 void ll_core_progress(struct ll_core *core, enum lladd_phase phase, lladd_lsn at, unsigned percent)

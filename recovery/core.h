@@ -25,7 +25,7 @@
 
 struct ll_core;
 struct ll_instant; /* restart_instant.c */
-struct ll_losers;  /* deferred_undo.c */
+struct ll_deferred;  /* deferred_undo.c */
 
 /* ---- catalogue: names and their numbers ---------------------------------------------------- */
 
@@ -62,7 +62,7 @@ struct ll_name {
 
 enum { LL_CATALOGUE_FOUND = 16 };
 
-struct ll_catalogue {
+struct ll_op_catalog {
     struct ll_name **ids; /* registered operations by lladd_op_id */
     size_t n_ids;
     struct ll_name **classes; /* registered object classes */
@@ -161,7 +161,7 @@ struct lladd_txn {
     struct ll_action *actions;
     size_t n_actions, cap_actions;
     uint64_t next_id; /* of savepoints and actions */
-    uint64_t taken_back; /* the last one gone back to, or the action aborted */
+    uint64_t undone; /* the last one gone back to, or the action aborted */
     struct ll_joined *joined;
     size_t n_joined, cap_joined;
     struct ll_prepared *prepared;
@@ -204,7 +204,7 @@ struct ll_txn_table {
     uint64_t made;   /* atomic: how many are in the list */
     uint64_t n_free; /* of the free list; under `mutex` */
     uint64_t begun;  /* relaxed: lives */
-    uint64_t lingering; /* relaxed: have ended, and threads may name them (lladd_drop) */
+    uint64_t lingering; /* relaxed: have ended, and threads may name them (lladd_txn_drop) */
     uint64_t in_doubt;  /* relaxed: have state PREPARED */
     uint64_t idle_cursor; /* atomic: address of a log cursor for the next rollback; or 0 */
     struct lladd_mutex commit;          /* commit order: reserve, logged, visible */
@@ -226,7 +226,7 @@ struct ll_txn_table {
 
 /* ---- fences, pins, snapshots ------------------------------------------------------------- */
 
-struct ll_fence {
+struct ll_redo_barrier {
     uint64_t first, n;
     lladd_lsn lsn;
 };
@@ -341,11 +341,11 @@ struct ll_core {
     struct lladd_mutex poison_mutex;
     struct lladd_error poison; /* first cause; under poison_mutex until poisoned is set */
     uint64_t image_horizon;    /* atomic: a page whose base is below is imaged at its next change */
-    struct ll_catalogue cat;
+    struct ll_op_catalog cat;
     struct ll_txn_table txns;
     struct lladd_mutex misc; /* fences, pins, snapshots, heuristic outcomes */
-    struct ll_fence *fences;
-    size_t n_fences, cap_fences;
+    struct ll_redo_barrier *fences;
+    size_t n_barriers, cap_barriers;
     struct ll_pin *pins;
     uint64_t n_pins; /* atomic: read without `misc`, too */
     size_t cap_pins;
@@ -381,7 +381,7 @@ struct ll_core {
     /* Wakes the checkpointer, or NULL (no threads). Set by the assembly. */
     void (*want_checkpoint)(struct ll_core *);
     lladd_progress_fn *progress;
-    lladd_transcript_fn *transcript;
+    lladd_trace_fn *trace;
     void *callback_ctx;
     uint32_t redo_threads; /* 0: as many as pay */
     bool recover_instantly;     /* as the options say */
@@ -394,7 +394,7 @@ struct ll_core {
     uint32_t owes_checkpoint;   /* atomic: the one that saves the next crash this recovery */
     struct ll_instant *instant; /* while pages may be behind the log; set before open returns */
     uint32_t instant_stop;      /* atomic: steps are to be left off */
-    struct ll_losers *losers;   /* that are undone behind open, or NULL; set before it returns */
+    struct ll_deferred *losers;   /* that are undone behind open, or NULL; set before it returns */
     uint64_t recovered_records;
     uint64_t recovered_early; /* redone in a pass over the log though recovery is instant */
     uint64_t recovered_redone, recovered_undone; /* atomic */
@@ -473,43 +473,44 @@ int ll_core_append(struct ll_core *, struct ll_record *, struct lladd_error *);
 int ll_core_append_aside(struct ll_core *, struct ll_record *, struct lladd_error *);
 /* The oldest log that recovery from the checkpoint in force, a transaction, class or pin needs. */
 lladd_lsn ll_core_needed(struct ll_core *);
-void ll_core_transcript(struct ll_core *, const char *fmt, ...) LLADD_PRINTF(2, 3);
+void ll_core_trace(struct ll_core *, const char *fmt, ...) LLADD_PRINTF(2, 3);
 /* Recovery goes on: often enough in each phase that may be long. */
 void ll_core_progress(struct ll_core *, enum lladd_phase, lladd_lsn at, unsigned percent);
 
 /* ---- op_catalog.c ------------------------------------------------------------------------- */
 
 struct lladd_registry; /* registry.h */
-int ll_catalogue_init(struct ll_core *, const struct lladd_registry *, struct lladd_error *);
-void ll_catalogue_free(struct ll_core *);
-struct ll_name *ll_catalogue_find(struct ll_core *, unsigned kind, const char *name,
+int ll_op_catalog_init(struct ll_core *, const struct lladd_registry *, struct lladd_error *);
+void ll_op_catalog_free(struct ll_core *);
+struct ll_name *ll_op_catalog_find(struct ll_core *, unsigned kind, const char *name,
                                   uint32_t version); /* version 0: any */
-struct ll_name *ll_catalogue_by_desc(struct ll_core *, unsigned kind, const void *desc);
-struct ll_name *ll_catalogue_by_number(struct ll_core *, uint32_t number); /* NULL: unknown */
+struct ll_name *ll_op_catalog_by_desc(struct ll_core *, unsigned kind, const void *desc);
+struct ll_name *ll_op_catalog_by_number(struct ll_core *, uint32_t number); /* NULL: unknown */
 /* Gives the name a number, logged; nothing to do if it has one. Not under a page latch. */
-int ll_catalogue_number_slow(struct ll_core *, struct ll_name *, struct lladd_error *);
-static inline int ll_catalogue_number(struct ll_core *core, struct ll_name *n,
+int ll_op_catalog_number_slow(struct ll_core *, struct ll_name *, struct lladd_error *);
+static inline int ll_op_catalog_number(struct ll_core *core, struct ll_name *n,
                                       struct lladd_error *err)
 {
-    return LL_LIKELY(lladd_atomic_load32(&n->number) != 0) ? 0
-                                                           : ll_catalogue_number_slow(core, n, err);
+    return LL_LIKELY(lladd_atomic_load32(&n->number) != 0)
+               ? 0
+               : ll_op_catalog_number_slow(core, n, err);
 }
 /* A tag gets an entry (kind LL_NAME_TAG) on first use. */
-int ll_catalogue_tag(struct ll_core *, const char *name, struct ll_name **out,
+int ll_op_catalog_tag(struct ll_core *, const char *name, struct ll_name **out,
                      struct lladd_error *);
 /* A catalogue record was read: the database has this name. */
-int ll_catalogue_learn(struct ll_core *, struct lladd_span payload, lladd_lsn,
+int ll_op_catalog_learn(struct ll_core *, struct lladd_span payload, lladd_lsn,
                        struct lladd_error *);
 /* How long the payload of a name's catalogue record is. */
-size_t ll_catalogue_payload(const struct ll_name *);
+size_t ll_op_catalog_payload(const struct ll_name *);
 /* The payload of a name's catalogue record; resizes *buf through env. Returns length or error. */
-int ll_catalogue_encode(const struct ll_env *, const struct ll_name *, unsigned char **buf,
+int ll_op_catalog_encode(const struct ll_env *, const struct ll_name *, unsigned char **buf,
                         size_t *cap, size_t *len);
 /* Parses a payload; fields are allocated through env and owned by *out. */
-int ll_catalogue_decode(const struct ll_env *, struct lladd_span, struct ll_name *out,
+int ll_op_catalog_decode(const struct ll_env *, struct lladd_span, struct ll_name *out,
                         struct lladd_error *);
-/* Frees what ll_catalogue_decode has put into *out. */
-void ll_catalogue_drop(const struct ll_env *, struct ll_name *);
+/* Frees what ll_op_catalog_decode has put into *out. */
+void ll_op_catalog_drop(const struct ll_env *, struct ll_name *);
 
 /* ---- update.c: the write path ------------------------------------------------------------- */
 
@@ -651,16 +652,16 @@ void ll_txn_release(struct lladd_txn *);
 /* One reference to a guarded transaction less; the last one gives the handle back. */
 void ll_txn_unref(struct lladd_txn *);
 /* Log space is short: gives back what was kept. False if that was nothing. */
-bool ll_txns_give_back(struct ll_core *);
+bool ll_txns_release_credit(struct ll_core *);
 /* The table, for who holds its mutex, or is alone: the first transaction, the next one. */
 struct lladd_txn *ll_txns_first(const struct ll_txn_table *);
 struct lladd_txn *ll_txns_next(const struct lladd_txn *);
 /* What others see of a transaction that goes on meanwhile: all of one life. */
-struct ll_txn_glance {
+struct ll_txn_values {
     uint64_t id, last, undo_next, undo_used;
     uint32_t state, system;
 };
-void ll_txn_glance(const struct lladd_txn *, struct ll_txn_glance *);
+void ll_txn_values(const struct lladd_txn *, struct ll_txn_values *);
 /* How many were begun, and how many of these have not ended. */
 /* However many are open: nothing is gone through. */
 void ll_txns_count(struct ll_core *, uint64_t *begun, uint64_t *active, uint64_t *in_doubt);
@@ -731,7 +732,7 @@ int ll_core_pinner(struct ll_core *, struct lladd_pinner *, struct lladd_error *
 enum ll_checkpoint_part {
     LL_CKPT_TXN = 1,   /* u64 id, last, undo_next, undo_used, prepare lsn, u32 flags (1 system) */
     LL_CKPT_NAME = 2,  /* catalogue payload */
-    LL_CKPT_FENCE = 3, /* u64 first, n, lsn */
+    LL_CKPT_REDO_BARRIER = 3, /* u64 first, n, lsn */
     LL_CKPT_PIN = 4,   /* u64 lsn, name */
     LL_CKPT_PAGES = 5, /* u64 pages the file has at least */
     LL_CKPT_HEURISTIC = 6 /* as in a heuristic record */
@@ -755,39 +756,40 @@ void ll_instant_forget(struct ll_core *, lladd_pageno first, uint64_t n);
  * to date, and written back. */
 int ll_instant_settle(struct ll_core *, lladd_pageno first, uint64_t n, struct lladd_error *);
 /* ll_buffer_config.behind, .catch_up and .caught_up. */
-enum ll_behind_how ll_instant_how_behind(void *core, lladd_pageno);
-int ll_instant_catch_up(void *core, lladd_pageno, unsigned char *bytes, bool *baseless,
+enum ll_redo_index_how ll_instant_pending_how(void *core, lladd_pageno);
+int ll_instant_redo_page(void *core, lladd_pageno, unsigned char *bytes, bool *baseless,
                         lladd_lsn *rec_lsn, struct lladd_error *);
-void ll_instant_caught_up(void *core, lladd_pageno);
+void ll_instant_redone(void *core, lladd_pageno);
 void ll_instant_free(struct ll_core *);
 
 /* ---- deferred_undo.c ------------------------------------------------------------------------- */
 
 /* Room for n losers to be undone behind open, or NULL if nobody could protect what they have
  * changed, or for lack of memory: then all are undone before. */
-struct ll_losers *ll_losers_new(struct ll_core *, size_t n);
+struct ll_deferred *ll_deferred_new(struct ll_core *, size_t n);
 /* Is everything that is left of it at depth 0 protected now? If not, it must be undone before open
  * returns, whatever it has got. */
-bool ll_losers_protect(struct ll_losers *, struct lladd_txn *);
+bool ll_deferred_protect(struct ll_deferred *, struct lladd_txn *);
 /* That loser has nothing left but what is at depth 0, and stays. */
-void ll_losers_leave(struct ll_losers *, struct lladd_txn *);
+void ll_deferred_leave(struct ll_deferred *, struct lladd_txn *);
 /* There are no more to be asked for. */
-void ll_losers_asked(struct ll_core *);
-uint64_t ll_losers_left(const struct ll_core *);
+void ll_deferred_asked(struct ll_core *);
+uint64_t ll_deferred_left(const struct ll_core *);
 /* All of them are about to be taken back, by the caller alone: redoes the pages before if that is
  * faster. */
-void ll_losers_expect(struct ll_core *);
+void ll_deferred_expect(struct ll_core *);
 /* Takes back what is left of about so much log; *more: and there is more. */
-int ll_losers_step(struct ll_core *, uint64_t bytes, bool *more, struct lladd_error *);
-void ll_losers_free(struct ll_core *);
+int ll_deferred_step(struct ll_core *, uint64_t bytes, bool *more, struct lladd_error *);
+void ll_deferred_free(struct ll_core *);
 
 /* Pages written in bulk: a record older than the page's fence is not for this life of it. */
-int ll_fence_add(struct ll_core *, uint64_t first, uint64_t n, lladd_lsn, struct lladd_error *);
+int ll_redo_barrier_add(struct ll_core *, uint64_t first, uint64_t n, lladd_lsn,
+                        struct lladd_error *);
 /* The two halves of it, for who holds `misc`: what can fail, and what cannot. */
-int ll_fence_room(struct ll_core *, uint64_t first, uint64_t n, struct lladd_error *);
-void ll_fence_put(struct ll_core *, uint64_t first, uint64_t n, lladd_lsn);
-lladd_lsn ll_fence_of(const struct ll_core *, uint64_t page); /* during redo: no mutex */
-lladd_lsn ll_fence_of_locked(struct ll_core *, uint64_t page);
+int ll_redo_barrier_room(struct ll_core *, uint64_t first, uint64_t n, struct lladd_error *);
+void ll_redo_barrier_put(struct ll_core *, uint64_t first, uint64_t n, lladd_lsn);
+lladd_lsn ll_redo_barrier_of(const struct ll_core *, uint64_t page); /* during redo: no mutex */
+lladd_lsn ll_redo_barrier_of_locked(struct ll_core *, uint64_t page);
 lladd_lsn ll_pin_get(struct ll_core *, const char *name); /* 0: there is none */
 int ll_pin_put(struct ll_core *, const char *name, lladd_lsn, struct lladd_error *); /* 0: remove */
 /* Does any pin keep the log from this LSN on, or from below it? */

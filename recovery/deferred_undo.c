@@ -13,7 +13,8 @@
  *   - What else a transaction may be to an extension is known from the log in some cases, and
  *     here in none. So objects, notes, fences, what was prepared, and what belongs to a structure
  *     (system transactions) are undone before.
- *   - What losers had given up, they may want back: extensions keep it (lladd_losers) until the
+ *   - What losers had given up, they may want back: extensions keep it (lladd_losers_left) until
+ *   the
  *     last one is gone.
  *
  * From open on a loser is an active transaction in every respect: its undo space is set aside, it
@@ -26,7 +27,7 @@
 
 #define LONG (8u << 20) /* so many log bytes a rollback may need */
 
-struct ll_losers {
+struct ll_deferred {
     struct ll_core *core;
     struct ll_log_cursor *cursor; /* while open asks */
     const struct lladd_participant **who;
@@ -42,7 +43,7 @@ static const struct lladd_participant *protector(const struct ll_name *name)
     return p && LL_PARTICIPANT_HAS(p, protect) ? p : NULL;
 }
 
-static void drop(struct ll_losers *l)
+static void drop(struct ll_deferred *l)
 {
     struct ll_env env = l->core->env;
     ll_log_cursor_close(l->cursor);
@@ -51,12 +52,12 @@ static void drop(struct ll_losers *l)
     ll_free(&env, l);
 }
 
-struct ll_losers *ll_losers_new(struct ll_core *core, size_t n)
+struct ll_deferred *ll_deferred_new(struct ll_core *core, size_t n)
 {
     size_t n_who = 0;
     for (size_t i = 0; i < core->cat.n_registered; i++)
         n_who += protector(core->cat.all[i]) != NULL;
-    struct ll_losers *l = n_who ? ll_alloc_zero(&core->env, sizeof *l) : NULL;
+    struct ll_deferred *l = n_who ? ll_alloc_zero(&core->env, sizeof *l) : NULL;
     if (!l)
         return NULL;
     l->core = core;
@@ -74,9 +75,9 @@ struct ll_losers *ll_losers_new(struct ll_core *core, size_t n)
 
 /* ---- which ones -------------------------------------------------------------------------- */
 
-static bool ask(struct ll_losers *l, struct lladd_txn *txn, const struct ll_record *rec)
+static bool ask(struct ll_deferred *l, struct lladd_txn *txn, const struct ll_record *rec)
 {
-    struct ll_name *name = ll_catalogue_by_number(l->core, rec->op);
+    struct ll_name *name = ll_op_catalog_by_number(l->core, rec->op);
     struct lladd_log_entry e = {.lsn = rec->lsn,
                                 .prev = rec->prev,
                                 .txn = rec->txn,
@@ -113,7 +114,7 @@ static bool is_plain(const struct ll_record *rec)
 }
 
 /* Goes through all that it has logged. What undo will skip only has to be plain. */
-static bool ask_for_all(struct ll_losers *l, struct lladd_txn *txn)
+static bool ask_for_all(struct ll_deferred *l, struct lladd_txn *txn)
 {
     struct ll_record rec;
     lladd_lsn undo = txn->undo_next;
@@ -138,7 +139,7 @@ static bool ask_for_all(struct ll_losers *l, struct lladd_txn *txn)
 }
 
 /* What its rollback needs of memory is had before: with the first credit the log's buffer, too. */
-bool ll_losers_protect(struct ll_losers *l, struct lladd_txn *txn)
+bool ll_deferred_protect(struct ll_deferred *l, struct lladd_txn *txn)
 {
     bool ready =
         !txn->system && ll_core_want_rollback(txn) == 0 && ask_for_all(l, txn) &&
@@ -147,21 +148,21 @@ bool ll_losers_protect(struct ll_losers *l, struct lladd_txn *txn)
     return ready;
 }
 
-void ll_losers_leave(struct ll_losers *l, struct lladd_txn *txn)
+void ll_deferred_leave(struct ll_deferred *l, struct lladd_txn *txn)
 {
     txn->n_actions = 0;
     txn->depth = 0;
-    ll_core_transcript(l->core, "undo: transaction %llu, from LSN %llu on, behind open",
+    ll_core_trace(l->core, "undo: transaction %llu, from LSN %llu on, behind open",
                        (unsigned long long)txn->id.v, (unsigned long long)txn->undo_next.v);
     l->left[l->n] = txn;
     lladd_atomic_store64(&l->n, l->n + 1);
 }
 
-void ll_losers_asked(struct ll_core *core)
+void ll_deferred_asked(struct ll_core *core)
 {
-    struct ll_losers *l = core->losers;
+    struct ll_deferred *l = core->losers;
     if (l && l->n == 0) {
-        ll_losers_free(core);
+        ll_deferred_free(core);
     } else if (l) {
         ll_log_cursor_close(l->cursor);
         l->cursor = NULL;
@@ -170,16 +171,16 @@ void ll_losers_asked(struct ll_core *core)
 
 /* ---- behind open ------------------------------------------------------------------------- */
 
-uint64_t ll_losers_left(const struct ll_core *core)
+uint64_t ll_deferred_left(const struct ll_core *core)
 {
     return core->losers ? lladd_atomic_load64(&core->losers->n) : 0;
 }
 
 /* A long undo fetches most pages anyway, and they are redone several times as fast in order. */
-void ll_losers_expect(struct ll_core *core)
+void ll_deferred_expect(struct ll_core *core)
 {
     struct lladd_error ignored = LLADD_ERROR_INIT;
-    uint64_t bytes = 0, n = ll_losers_left(core);
+    uint64_t bytes = 0, n = ll_deferred_left(core);
     for (uint64_t i = 0; i < n; i++)
         bytes += core->losers->left[i]->undo_used;
     if (bytes > LONG)
@@ -187,7 +188,7 @@ void ll_losers_expect(struct ll_core *core)
 }
 
 /* A part of one, or its end. */
-static int step(struct ll_losers *l, uint64_t bytes, struct lladd_error *err)
+static int step(struct ll_deferred *l, uint64_t bytes, struct lladd_error *err)
 {
     struct ll_core *core = l->core;
     struct lladd_txn *txn = l->left[l->n - 1];
@@ -206,12 +207,12 @@ static int step(struct ll_losers *l, uint64_t bytes, struct lladd_error *err)
     return 0;
 }
 
-int ll_losers_step(struct ll_core *core, uint64_t bytes, bool *more, struct lladd_error *err)
+int ll_deferred_step(struct ll_core *core, uint64_t bytes, bool *more, struct lladd_error *err)
 {
-    struct ll_losers *l = core->losers;
+    struct ll_deferred *l = core->losers;
     uint32_t nobody = 0;
     int rc = 0;
-    *more = ll_losers_left(core) != 0;
+    *more = ll_deferred_left(core) != 0;
     if (!*more)
         return 0;
     if (lladd_atomic_cas32(&l->stepping, &nobody, 1)) {
@@ -220,11 +221,11 @@ int ll_losers_step(struct ll_core *core, uint64_t bytes, bool *more, struct llad
     } else {
         lladd_yield();
     }
-    *more = ll_losers_left(core) != 0;
+    *more = ll_deferred_left(core) != 0;
     return rc;
 }
 
-void ll_losers_free(struct ll_core *core)
+void ll_deferred_free(struct ll_core *core)
 {
     if (core->losers)
         drop(core->losers);

@@ -6,18 +6,18 @@
 
 #define NOWHERE UINT64_MAX
 
-void ll_ahead_init(struct ll_ahead *a, const struct ll_env *env)
+void ll_log_prefetch_init(struct ll_log_prefetch *a, const struct ll_env *env)
 {
     a->most = 0;
     a->payload = 0;
-    ll_vec_init(&a->pages, env, sizeof(struct ll_ahead_page));
+    ll_vec_init(&a->pages, env, sizeof(struct ll_log_prefetch_page));
     ll_vec_init(&a->lsns, env, sizeof(uint64_t));
     ll_vec_init(&a->places, env, sizeof(uint64_t));
-    ll_vec_init(&a->sorted, env, sizeof(struct ll_ahead_lsn));
+    ll_vec_init(&a->sorted, env, sizeof(struct ll_log_prefetch_lsn));
     ll_vec_init(&a->bytes, env, 1);
 }
 
-void ll_ahead_free(struct ll_ahead *a)
+void ll_log_prefetch_free(struct ll_log_prefetch *a)
 {
     ll_vec_free(&a->pages);
     ll_vec_free(&a->lsns);
@@ -26,7 +26,7 @@ void ll_ahead_free(struct ll_ahead *a)
     ll_vec_free(&a->bytes);
 }
 
-void ll_ahead_clear(struct ll_ahead *a)
+void ll_log_prefetch_clear(struct ll_log_prefetch *a)
 {
     ll_vec_truncate(&a->pages, 0);
     ll_vec_truncate(&a->lsns, 0);
@@ -40,22 +40,22 @@ static uint64_t held(const struct ll_vec *v)
     return (uint64_t)v->capacity * v->element;
 }
 
-uint64_t ll_ahead_bytes(const struct ll_ahead *a)
+uint64_t ll_log_prefetch_bytes(const struct ll_log_prefetch *a)
 {
     return held(&a->pages) + held(&a->lsns) + held(&a->places) + held(&a->sorted) +
            held(&a->bytes);
 }
 
 /* Is there room for `more` elements? What grows has its memory twice meanwhile. */
-static bool has_room(const struct ll_ahead *a, const struct ll_vec *v, size_t more)
+static bool has_room(const struct ll_log_prefetch *a, const struct ll_vec *v, size_t more)
 {
     size_t capacity = v->capacity ? v->capacity : 8;
     while (capacity < v->len + more)
         capacity *= 2;
-    return capacity == v->capacity || ll_ahead_bytes(a) + capacity * v->element <= a->most;
+    return capacity == v->capacity || ll_log_prefetch_bytes(a) + capacity * v->element <= a->most;
 }
 
-static int append(struct ll_ahead *a, struct ll_vec *v, const void *element)
+static int append(struct ll_log_prefetch *a, struct ll_vec *v, const void *element)
 {
     return has_room(a, v, 1) ? ll_vec_append(v, element, 1) : LLADD_NO_MEMORY;
 }
@@ -66,14 +66,14 @@ static size_t padded(size_t len)
 }
 
 /* As many as there will be room for, if they are as long as others; what grows is half full. */
-bool ll_ahead_want(struct ll_ahead *a, uint64_t page, lladd_lsn lsn)
+bool ll_log_prefetch_want(struct ll_log_prefetch *a, uint64_t page, lladd_lsn lsn)
 {
-    const size_t each = sizeof(struct ll_ahead_page) + 2 * sizeof(uint64_t) +
-                        sizeof(struct ll_ahead_lsn) + sizeof(struct ll_ahead_record) +
+    const size_t each = sizeof(struct ll_log_prefetch_page) + 2 * sizeof(uint64_t) +
+                        sizeof(struct ll_log_prefetch_lsn) + sizeof(struct ll_log_prefetch_record) +
                         padded((size_t)a->payload);
-    const struct ll_ahead_page *last =
+    const struct ll_log_prefetch_page *last =
         a->pages.len ? ll_vec_at(&a->pages, a->pages.len - 1) : NULL;
-    struct ll_ahead_page begun = {page, a->lsns.len};
+    struct ll_log_prefetch_page begun = {page, a->lsns.len};
     if (a->lsns.len >= a->most / 2 / each)
         return false;
     if ((!last || last->page != page) && append(a, &a->pages, &begun) != 0)
@@ -83,17 +83,17 @@ bool ll_ahead_want(struct ll_ahead *a, uint64_t page, lladd_lsn lsn)
 
 static int ascending(const void *a, const void *b)
 {
-    const struct ll_ahead_lsn *x = a, *y = b;
+    const struct ll_log_prefetch_lsn *x = a, *y = b;
     return x->lsn < y->lsn ? -1 : x->lsn > y->lsn;
 }
 
 /* Where the record begins now; NOWHERE: no room. */
-static uint64_t keep(struct ll_ahead *a, const struct ll_record *rec)
+static uint64_t keep(struct ll_log_prefetch *a, const struct ll_record *rec)
 {
     static const unsigned char zeros[8];
-    struct lladd_span s = ll_behind_payload(rec);
+    struct lladd_span s = ll_redo_index_payload(rec);
     size_t at = a->bytes.len, pad = padded(s.len) - s.len;
-    struct ll_ahead_record r = {.page_prev = rec->page_prev,
+    struct ll_log_prefetch_record r = {.page_prev = rec->page_prev,
                                 .txn = rec->txn,
                                 .page = rec->page,
                                 .len = (uint32_t)s.len,
@@ -111,7 +111,7 @@ static uint64_t keep(struct ll_ahead *a, const struct ll_record *rec)
 }
 
 /* The LSNs in the order of the log. False: no room. */
-static bool sort(struct ll_ahead *a)
+static bool sort(struct ll_log_prefetch *a)
 {
     const uint64_t *lsns = a->lsns.data;
     const uint64_t nowhere = NOWHERE;
@@ -120,20 +120,20 @@ static bool sort(struct ll_ahead *a)
         !has_room(a, &a->sorted, n) || ll_vec_reserve(&a->sorted, n))
         return false;
     for (size_t i = 0; i < n; i++) {
-        struct ll_ahead_lsn at = {lsns[i], i};
+        struct ll_log_prefetch_lsn at = {lsns[i], i};
         if (ll_vec_append(&a->places, &nowhere, 1) || ll_vec_append(&a->sorted, &at, 1))
             return false;
     }
-    qsort(a->sorted.data, n, sizeof(struct ll_ahead_lsn), ascending);
+    qsort(a->sorted.data, n, sizeof(struct ll_log_prefetch_lsn), ascending);
     return true;
 }
 
-void ll_ahead_read_by(struct ll_ahead *a, ll_ahead_get *get, void *ctx)
+void ll_log_prefetch_read_by(struct ll_log_prefetch *a, ll_log_prefetch_get *get, void *ctx)
 {
     struct ll_record rec;
     if (!sort(a))
         return;
-    const struct ll_ahead_lsn *sorted = a->sorted.data;
+    const struct ll_log_prefetch_lsn *sorted = a->sorted.data;
     uint64_t *places = a->places.data;
     for (size_t i = 0; i < a->sorted.len; i++) {
         if (get(ctx, lladd_lsn_of(sorted[i].lsn), &rec) != 0)
@@ -152,16 +152,16 @@ static int get_from_log(void *ctx, lladd_lsn lsn, struct ll_record *rec)
     return ll_log_cursor_need(ctx, lsn, rec, NULL);
 }
 
-void ll_ahead_read(struct ll_ahead *a, struct ll_log_cursor *cursor)
+void ll_log_prefetch_read(struct ll_log_prefetch *a, struct ll_log_cursor *cursor)
 {
-    ll_ahead_read_by(a, get_from_log, cursor);
+    ll_log_prefetch_read_by(a, get_from_log, cursor);
     ll_log_cursor_rest(cursor);
 }
 
 /* The page's LSNs: *first up to, and without, what is returned. */
-static size_t lsns_of(const struct ll_ahead *a, uint64_t page, size_t *first)
+static size_t lsns_of(const struct ll_log_prefetch *a, uint64_t page, size_t *first)
 {
-    const struct ll_ahead_page *pages = a->pages.data;
+    const struct ll_log_prefetch_page *pages = a->pages.data;
     size_t low = 0, high = a->pages.len;
     while (low < high) {
         size_t mid = low + (high - low) / 2;
@@ -176,7 +176,8 @@ static size_t lsns_of(const struct ll_ahead *a, uint64_t page, size_t *first)
     return low + 1 < a->pages.len ? pages[low + 1].first : a->lsns.len;
 }
 
-bool ll_ahead_find(const struct ll_ahead *a, uint64_t page, lladd_lsn lsn, struct ll_record *rec)
+bool ll_log_prefetch_find(const struct ll_log_prefetch *a, uint64_t page, lladd_lsn lsn,
+                          struct ll_record *rec)
 {
     const uint64_t *lsns = a->lsns.data, *places = a->places.data;
     size_t low, end, high;
@@ -191,7 +192,7 @@ bool ll_ahead_find(const struct ll_ahead *a, uint64_t page, lladd_lsn lsn, struc
     /* Where there was no room for all places, there is none. */
     if (low == end || lsns[low] != lsn.v || low >= a->places.len || places[low] == NOWHERE)
         return false;
-    const struct ll_ahead_record *r = ll_vec_at(&a->bytes, (size_t)places[low]);
+    const struct ll_log_prefetch_record *r = ll_vec_at(&a->bytes, (size_t)places[low]);
     struct lladd_span payload = {r + 1, r->len};
     *rec = (struct ll_record){.lsn = lsn,
                               .page_prev = r->page_prev,

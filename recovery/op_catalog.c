@@ -29,7 +29,7 @@ struct retired {
 };
 
 /* Part of the slab, not a piece of memory of its own? */
-static bool in_slab(const struct ll_catalogue *cat, const void *p)
+static bool in_slab(const struct ll_op_catalog *cat, const void *p)
 {
     return (uintptr_t)p - (uintptr_t)cat->slab < cat->slab_bytes;
 }
@@ -42,7 +42,7 @@ static void free_array(struct ll_core *core, void *p)
 
 static int add_to_all(struct ll_core *core, struct ll_name *n)
 {
-    struct ll_catalogue *cat = &core->cat;
+    struct ll_op_catalog *cat = &core->cat;
     if (cat->n_all == cat->cap_all) {
         size_t cap = cat->cap_all * 2;
         struct ll_name **p = ll_alloc(&core->env, cap * sizeof(struct ll_name *));
@@ -60,7 +60,7 @@ static int add_to_all(struct ll_core *core, struct ll_name *n)
 /* Room for `number` in the array; the old array stays readable until close. */
 static int grow_numbers(struct ll_core *core, uint32_t number)
 {
-    struct ll_catalogue *cat = &core->cat;
+    struct ll_op_catalog *cat = &core->cat;
     if (number <= cat->cap_numbers)
         return 0;
     uint32_t cap = cat->cap_numbers * 2;
@@ -92,7 +92,7 @@ static bool is_called(const struct ll_name *n, const char *name, size_t len)
 static struct ll_name *find(struct ll_core *core, unsigned kind, const char *name, size_t len,
                             uint32_t version)
 {
-    struct ll_catalogue *cat = &core->cat;
+    struct ll_op_catalog *cat = &core->cat;
     for (size_t i = 0, at = cat->hint; i < cat->n_all; i++, at++) {
         at = at < cat->n_all ? at : 0;
         struct ll_name *n = cat->all[at];
@@ -107,7 +107,7 @@ static struct ll_name *find(struct ll_core *core, unsigned kind, const char *nam
 /* The page type that an operation wants, beginning with the one at `hint`: operations of one type
  * are registered together. The linker makes one of equal names in one program, so a look at where
  * they stand does for nearly all. */
-static struct ll_name *type_called(const struct ll_catalogue *cat, const char *name, size_t *hint)
+static struct ll_name *type_called(const struct ll_op_catalog *cat, const char *name, size_t *hint)
 {
     for (size_t i = 0, at = *hint; i < cat->n_types; i++, at++) {
         at = at < cat->n_types ? at : 0;
@@ -127,7 +127,7 @@ static struct ll_name *type_called(const struct ll_catalogue *cat, const char *n
  * (REC-3). */
 static int allocate(struct ll_core *core, const struct lladd_registry *reg)
 {
-    struct ll_catalogue *cat = &core->cat;
+    struct ll_op_catalog *cat = &core->cat;
     size_t n = reg->payloads.names ? reg->payloads.names : 1;
     size_t names = n * sizeof *cat->slab, array = n * sizeof(struct ll_name *);
     size_t more = 8 * sizeof(struct ll_name *); /* names that nobody registered, in `all` */
@@ -166,7 +166,7 @@ static struct ll_name *fill(struct ll_name *name, uint8_t kind, const void *desc
     return name;
 }
 
-static struct ll_name *add_extension(struct ll_catalogue *cat, struct ll_name *next,
+static struct ll_name *add_extension(struct ll_op_catalog *cat, struct ll_name *next,
                                      const struct lladd_extension *e)
 {
     for (size_t i = 0; e->page_types && e->page_types[i]; i++)
@@ -182,7 +182,7 @@ static struct ll_name *add_extension(struct ll_catalogue *cat, struct ll_name *n
     return next;
 }
 
-static struct ll_name *add_item(struct ll_catalogue *cat, struct ll_name *next,
+static struct ll_name *add_item(struct ll_op_catalog *cat, struct ll_name *next,
                                 const struct ll_registered *r)
 {
     if (r->kind == LL_REGISTERED_EXTENSION)
@@ -197,7 +197,7 @@ static struct ll_name *add_item(struct ll_catalogue *cat, struct ll_name *next,
     return next + 1;
 }
 
-static void add_registered(struct ll_catalogue *cat, const struct lladd_registry *reg)
+static void add_registered(struct ll_op_catalog *cat, const struct lladd_registry *reg)
 {
     struct ll_name *next = cat->slab;
     for (size_t i = 0; reg->builtin && reg->builtin[i]; i++)
@@ -215,7 +215,7 @@ static void add_registered(struct ll_catalogue *cat, const struct lladd_registry
  * looked for when another one is wanted. */
 static int prepare_ops(struct ll_core *core, struct lladd_error *err)
 {
-    struct ll_catalogue *cat = &core->cat;
+    struct ll_op_catalog *cat = &core->cat;
     const char *wanted = NULL;
     struct ll_name *type = NULL;
     size_t hint = 0;
@@ -237,10 +237,10 @@ static int prepare_ops(struct ll_core *core, struct lladd_error *err)
     return 0;
 }
 
-int ll_catalogue_init(struct ll_core *core, const struct lladd_registry *reg,
+int ll_op_catalog_init(struct ll_core *core, const struct lladd_registry *reg,
                       struct lladd_error *err)
 {
-    struct ll_catalogue *cat = &core->cat;
+    struct ll_op_catalog *cat = &core->cat;
     if (lladd_mutex_init(&cat->mutex, LLADD_RANK_CATALOGUE, "catalogue"))
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
     if (allocate(core, reg))
@@ -263,15 +263,15 @@ static void free_learned(const struct ll_env *env, struct ll_name *n)
     ll_free(env, (void *)(uintptr_t)n->name);
 }
 
-void ll_catalogue_drop(const struct ll_env *env, struct ll_name *n)
+void ll_op_catalog_drop(const struct ll_env *env, struct ll_name *n)
 {
     free_learned(env, n);
     memset(n, 0, sizeof *n);
 }
 
-void ll_catalogue_free(struct ll_core *core)
+void ll_op_catalog_free(struct ll_core *core)
 {
-    struct ll_catalogue *cat = &core->cat;
+    struct ll_op_catalog *cat = &core->cat;
     for (size_t i = cat->n_registered; i < cat->n_all; i++) {
         free_learned(&core->env, cat->all[i]);
         ll_free(&core->env, cat->all[i]);
@@ -287,7 +287,7 @@ void ll_catalogue_free(struct ll_core *core)
     memset(cat, 0, sizeof *cat);
 }
 
-struct ll_name *ll_catalogue_find(struct ll_core *core, unsigned kind, const char *name,
+struct ll_name *ll_op_catalog_find(struct ll_core *core, unsigned kind, const char *name,
                                   uint32_t version)
 {
     lladd_mutex_lock(&core->cat.mutex);
@@ -296,7 +296,7 @@ struct ll_name *ll_catalogue_find(struct ll_core *core, unsigned kind, const cha
     return n;
 }
 
-struct ll_name *ll_catalogue_by_desc(struct ll_core *core, unsigned kind, const void *desc)
+struct ll_name *ll_op_catalog_by_desc(struct ll_core *core, unsigned kind, const void *desc)
 {
     struct ll_name **before = &core->cat.by_desc[((uintptr_t)desc >> 5) % LL_CATALOGUE_FOUND];
     struct ll_name *found = lladd_atomic_load_ptr(before);
@@ -315,7 +315,7 @@ struct ll_name *ll_catalogue_by_desc(struct ll_core *core, unsigned kind, const 
     return found;
 }
 
-struct ll_name *ll_catalogue_by_number(struct ll_core *core, uint32_t number)
+struct ll_name *ll_op_catalog_by_number(struct ll_core *core, uint32_t number)
 {
     uint32_t n = lladd_atomic_load32(&core->cat.n_numbers);
     if (number == 0 || number > n)
@@ -326,7 +326,7 @@ struct ll_name *ll_catalogue_by_number(struct ll_core *core, uint32_t number)
 
 static void set_number(struct ll_core *core, struct ll_name *n, uint32_t number)
 {
-    struct ll_catalogue *cat = &core->cat;
+    struct ll_op_catalog *cat = &core->cat;
     cat->numbers[number - 1] = n;
     if (number > cat->n_numbers)
         lladd_atomic_store32(&cat->n_numbers, number);
@@ -361,7 +361,7 @@ static void put_fields(unsigned char **at, const struct lladd_field *f)
     }
 }
 
-size_t ll_catalogue_payload(const struct ll_name *n)
+size_t ll_op_catalog_payload(const struct ll_name *n)
 {
     size_t bytes = HEAD + strlen(n->name) + TAIL;
     for (int undo = 0; undo < 2; undo++)
@@ -387,10 +387,10 @@ static void encode(const struct ll_name *n, unsigned char *at)
     lladd_put32(at, n->page_type ? n->page_type->number : n->page_type_number);
 }
 
-int ll_catalogue_encode(const struct ll_env *env, const struct ll_name *n, unsigned char **buf,
+int ll_op_catalog_encode(const struct ll_env *env, const struct ll_name *n, unsigned char **buf,
                         size_t *cap, size_t *len)
 {
-    size_t need = ll_catalogue_payload(n);
+    size_t need = ll_op_catalog_payload(n);
     if (need > *cap) {
         unsigned char *p = ll_resize(env, *buf, need + 64);
         if (!p)
@@ -449,7 +449,7 @@ static int peek(struct lladd_span s, struct ll_name *out, size_t *name_len)
     return 0;
 }
 
-int ll_catalogue_decode(const struct ll_env *env, struct lladd_span s, struct ll_name *out,
+int ll_op_catalog_decode(const struct ll_env *env, struct lladd_span s, struct ll_name *out,
                         struct lladd_error *err)
 {
     const unsigned char *p = s.data, *end = p + s.len;
@@ -533,7 +533,7 @@ static int learn(struct ll_core *core, struct lladd_span s, lladd_lsn lsn, struc
         return ll_fail_lsn(err, rc, lsn, "LSN %llu: a catalogue record makes no sense",
                            (unsigned long long)lsn.v);
     struct ll_name *known = find(core, head.kind, (const char *)s.data + 12, len, head.version);
-    struct ll_name *there = ll_catalogue_by_number(core, head.number);
+    struct ll_name *there = ll_op_catalog_by_number(core, head.number);
     if ((known && known->number && known->number != head.number) || (there && there != known))
         return ll_fail_lsn(err, LLADD_CORRUPT_LOG, lsn,
                            "LSN %llu: catalogue number %u is given twice",
@@ -548,7 +548,7 @@ static int learn(struct ll_core *core, struct lladd_span s, lladd_lsn lsn, struc
         known = ll_alloc_zero(&core->env, sizeof *known);
         if (!known)
             return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
-        rc = ll_catalogue_decode(&core->env, s, known, err);
+        rc = ll_op_catalog_decode(&core->env, s, known, err);
         if (!rc && add_to_all(core, known)) {
             free_learned(&core->env, known);
             rc = ll_fail(err, LLADD_NO_MEMORY, "out of memory");
@@ -565,7 +565,7 @@ static int learn(struct ll_core *core, struct lladd_span s, lladd_lsn lsn, struc
     return 0;
 }
 
-int ll_catalogue_learn(struct ll_core *core, struct lladd_span s, lladd_lsn lsn,
+int ll_op_catalog_learn(struct ll_core *core, struct lladd_span s, lladd_lsn lsn,
                        struct lladd_error *err)
 {
     lladd_mutex_lock(&core->cat.mutex);
@@ -576,9 +576,9 @@ int ll_catalogue_learn(struct ll_core *core, struct lladd_span s, lladd_lsn lsn,
 
 static int give_number(struct ll_core *core, struct ll_name *n, struct lladd_error *err)
 {
-    struct ll_catalogue *cat = &core->cat;
+    struct ll_op_catalog *cat = &core->cat;
     struct ll_credit credit = {0};
-    size_t len = ll_catalogue_payload(n);
+    size_t len = ll_op_catalog_payload(n);
     uint32_t number = cat->n_numbers + 1;
     if (number > NUMBER_MAX)
         return ll_fail(err, LLADD_TOO_LARGE, "the database knows %u names already", NUMBER_MAX);
@@ -609,11 +609,11 @@ static int give_number(struct ll_core *core, struct ll_name *n, struct lladd_err
     return 0;
 }
 
-int ll_catalogue_number_slow(struct ll_core *core, struct ll_name *n, struct lladd_error *err)
+int ll_op_catalog_number_slow(struct ll_core *core, struct ll_name *n, struct lladd_error *err)
 {
     int rc = 0;
     if (n->page_type)
-        rc = ll_catalogue_number(core, n->page_type, err);
+        rc = ll_op_catalog_number(core, n->page_type, err);
     if (rc)
         return rc;
     /* The mutex is held over the append: a number must not be used before its record has an LSN,
@@ -625,7 +625,7 @@ int ll_catalogue_number_slow(struct ll_core *core, struct ll_name *n, struct lla
     return rc;
 }
 
-int ll_catalogue_tag(struct ll_core *core, const char *name, struct ll_name **out,
+int ll_op_catalog_tag(struct ll_core *core, const char *name, struct ll_name **out,
                      struct lladd_error *err)
 {
     size_t len = strlen(name);
@@ -653,7 +653,7 @@ int ll_catalogue_tag(struct ll_core *core, const char *name, struct ll_name **ou
     }
     lladd_mutex_unlock(&core->cat.mutex);
     if (!rc)
-        rc = ll_catalogue_number(core, n, err);
+        rc = ll_op_catalog_number(core, n, err);
     if (!rc)
         *out = n;
     return rc;

@@ -17,7 +17,7 @@
 /* The pages that a fence is about; false: the record is none. */
 static bool fence_of(const struct ll_record *rec, uint64_t *first, uint64_t *n)
 {
-    if (rec->kind != LL_REC_FENCE || rec->redo.len != 16)
+    if (rec->kind != LL_REC_REDO_BARRIER || rec->redo.len != 16)
         return false;
     const unsigned char *range = rec->redo.data;
     *first = lladd_get64(range);
@@ -39,8 +39,8 @@ static int rebuild_step(struct ll_core *core, const struct ll_record *rec, struc
 
 struct rebuild {
     struct ll_core *core;
-    struct ll_map *lost;  /* page -> LSN of the record that redo has skipped first */
-    struct ll_map bases;  /* those of them that have a base now -> its LSN */
+    struct ll_hashmap *lost;  /* page -> LSN of the record that redo has skipped first */
+    struct ll_hashmap bases;  /* those of them that have a base now -> its LSN */
     struct lladd_error *err;
 };
 
@@ -63,8 +63,8 @@ static int end_lives(struct rebuild *r, uint64_t first, uint64_t n)
     size_t at = 0;
     uint64_t page, lsn;
     int rc = 0;
-    while (!rc && ll_map_next(r->lost, &at, &page, &lsn))
-        if (page >= first && page - first < n && ll_map_remove(&r->bases, page))
+    while (!rc && ll_hashmap_next(r->lost, &at, &page, &lsn))
+        if (page >= first && page - first < n && ll_hashmap_remove(&r->bases, page))
             rc = empty(r, page);
     return rc;
 }
@@ -79,7 +79,7 @@ static int rebuild_record(struct rebuild *r, const struct ll_record *rec)
 {
     struct ll_core *core = r->core;
     struct lladd_error why = LLADD_ERROR_INIT;
-    bool baseless = ll_map_find(&r->bases, rec->page) == NULL;
+    bool baseless = ll_hashmap_find(&r->bases, rec->page) == NULL;
     struct ll_frame *f;
     if (baseless && !ll_redo_is_base(rec))
         return 0;
@@ -95,11 +95,11 @@ static int rebuild_record(struct rebuild *r, const struct ll_record *rec)
     }
     ll_buffer_unfix(core->buffer, f, LL_FIX_EXCLUSIVE);
     if (is_of_the_page(rc)) {
-        (void)ll_map_remove(&r->bases, rec->page);
+        (void)ll_hashmap_remove(&r->bases, rec->page);
         return empty(r, rec->page);
     }
-    if (!rc && !ll_map_find(&r->bases, rec->page) &&
-        (rc = ll_map_put(&r->bases, rec->page, rec->lsn.v)) != 0)
+    if (!rc && !ll_hashmap_find(&r->bases, rec->page) &&
+        (rc = ll_hashmap_put(&r->bases, rec->page, rec->lsn.v)) != 0)
         ll_fail(&why, rc, "out of memory in redo");
     if (rc && r->err)
         *r->err = why;
@@ -114,7 +114,7 @@ static int read_all(struct rebuild *r, struct ll_log_cursor *cursor, lladd_lsn f
     for (; !read && !rc; read = rc ? 0 : ll_log_cursor_next(cursor, &rec, r->err)) {
         if (fence_of(&rec, &first, &n))
             rc = end_lives(r, first, n);
-        else if (ll_behind_counts(&rec) && ll_map_find(r->lost, rec.page))
+        else if (ll_redo_index_counts(&rec) && ll_hashmap_find(r->lost, rec.page))
             rc = rebuild_record(r, &rec);
     }
     return rc ? rc : read;
@@ -122,14 +122,14 @@ static int read_all(struct rebuild *r, struct ll_log_cursor *cursor, lladd_lsn f
 
 /* Is there a page among them that matters? Which free pages will be taken back by who has freed
  * them is known when undo is over. */
-static bool is_worth_it(struct ll_core *core, const struct ll_map *lost)
+static bool is_worth_it(struct ll_core *core, const struct ll_hashmap *lost)
 {
     size_t at = 0;
     uint64_t page, lsn;
     bool wanted = !core->is_allocated;
     for (struct lladd_txn *txn = ll_txns_first(&core->txns); txn; txn = ll_txns_next(txn))
         wanted = wanted || lladd_atomic_load32(&txn->state) != LL_TXN_FREE;
-    while (!wanted && ll_map_next(lost, &at, &page, &lsn)) {
+    while (!wanted && ll_hashmap_next(lost, &at, &page, &lsn)) {
         struct lladd_error ignored = LLADD_ERROR_INIT;
         bool used = true;
         int rc = core->is_allocated(core, lladd_page_of(page), &used, &ignored);
@@ -150,21 +150,21 @@ int ll_redo_rebuild(struct ll_core *core, struct ll_redo *redo, struct lladd_err
     int rc = ll_log_cursor_open(core->log, &cursor);
     if (rc)
         return ll_fail(err, rc, "out of memory in redo");
-    ll_map_init(&r.bases, &core->env);
+    ll_hashmap_init(&r.bases, &core->env);
     rc = read_all(&r, cursor, oldest);
     ll_log_cursor_close(cursor);
     /* If older log is damaged, what was rebuilt so far lacks what comes behind. */
     bool whole = rc == LLADD_END;
     rc = whole || lladd_code_root(rc) == LLADD_ROOT_DATA ? 0 : rc;
-    while (!rc && ll_map_next(&r.bases, &at, &page, &lsn)) {
+    while (!rc && ll_hashmap_next(&r.bases, &at, &page, &lsn)) {
         if (whole)
-            ll_map_remove(&redo->baseless, page);
+            ll_hashmap_remove(&redo->baseless, page);
         else
             rc = empty(&r, page);
     }
-    ll_map_free(&r.bases);
+    ll_hashmap_free(&r.bases);
     if (!rc)
-        ll_core_transcript(core, "redo: once more from %llu, %llu of %llu pages rebuilt",
+        ll_core_trace(core, "redo: once more from %llu, %llu of %llu pages rebuilt",
                            (unsigned long long)oldest.v,
                            (unsigned long long)(had - redo->baseless.count),
                            (unsigned long long)had);
@@ -194,7 +194,7 @@ int ll_repair_page(void *ctx, lladd_pageno number, unsigned char *bytes, lladd_l
         if (fence_of(&rec, &first, &n) && number.v >= first && number.v - first < n) {
             memset(bytes, 0, core->page_size);
             baseless = true;
-        } else if (ll_behind_counts(&rec) && rec.page == number.v) {
+        } else if (ll_redo_index_counts(&rec) && rec.page == number.v) {
             rc = rebuild_step(core, &rec, &page, &baseless, &mine);
             if (!baseless && !had)
                 *rec_lsn = rec.lsn;

@@ -39,7 +39,7 @@
 static int apply_bytes(struct ll_core *core, const struct ll_record *rec, struct lladd_page *page,
                        struct lladd_view *view, struct lladd_error *err)
 {
-    struct ll_name *name = ll_catalogue_by_number(core, rec->op);
+    struct ll_name *name = ll_op_catalog_by_number(core, rec->op);
     int rc = LL_LIKELY(name && name->desc && name->kind == LL_NAME_OP)
                  ? 0
                  : ll_analysis_check_op(core, rec, err);
@@ -189,7 +189,7 @@ static int hold(struct ll_redo_worker *w, struct held *h, const struct ll_record
 /* The page is of no use to anybody until it gets a base: undo shall find nothing on it either. */
 static int give_up_base(struct ll_redo_worker *w, const struct ll_record *rec, struct ll_frame *f)
 {
-    int rc = ll_map_put(&w->baseless, rec->page, rec->lsn.v);
+    int rc = ll_hashmap_put(&w->baseless, rec->page, rec->lsn.v);
     if (rc)
         return ll_fail(&w->err, rc, "out of memory in redo");
     memset(f->page.bytes, 0, w->core->page_size);
@@ -200,7 +200,7 @@ static int give_up_base(struct ll_redo_worker *w, const struct ll_record *rec, s
 static int redo_held(struct ll_redo_worker *w, const struct ll_record *rec, struct held_page *p)
 {
     struct ll_frame *f = p->frame;
-    bool known = w->baseless.count && ll_map_find(&w->baseless, rec->page) != NULL;
+    bool known = w->baseless.count && ll_hashmap_find(&w->baseless, rec->page) != NULL;
     bool baseless = known || f->flags & LL_FRAME_BASELESS;
     int rc = redo_record(w->core, rec, &f->page, &p->view, baseless,
                          w->core->redo_start, &w->err);
@@ -209,7 +209,7 @@ static int redo_held(struct ll_redo_worker *w, const struct ll_record *rec, stru
         w->redone++;
         f->flags &= ~(uint32_t)LL_FRAME_BASELESS;
         if (ll_redo_is_base(rec) && w->baseless.count)
-            ll_map_remove(&w->baseless, rec->page);
+            ll_hashmap_remove(&w->baseless, rec->page);
     }
     if (rc == 0 || rc == LLADD_EXISTS) {
         if (lladd_atomic_load64_relaxed(&f->rec_lsn) == 0 &&
@@ -225,7 +225,7 @@ static int redo_held(struct ll_redo_worker *w, const struct ll_record *rec, stru
 static int timed_redo_held(struct ll_redo_worker *w, const struct ll_record *rec,
                            struct held_page *p)
 {
-    struct ll_name *n = ll_catalogue_by_number(w->core, rec->op);
+    struct ll_name *n = ll_op_catalog_by_number(w->core, rec->op);
     uint64_t start = ll_now_ns(&w->core->env);
     int rc = redo_held(w, rec, p);
     if (n) {
@@ -244,9 +244,9 @@ static bool counts(const struct ll_redo_worker *w, const struct ll_record *rec)
         return false;
     if (rec->page == LLADD_NO_PAGE)
         return false;
-    if (w->part && !ll_behind_in_pass(w->part, rec->page))
+    if (w->part && !ll_redo_index_in_pass(w->part, rec->page))
         return false;
-    return core->n_fences == 0 || ll_fence_of(core, rec->page).v <= rec->lsn.v;
+    return core->n_barriers == 0 || ll_redo_barrier_of(core, rec->page).v <= rec->lsn.v;
 }
 
 /* Applies records[0..n) in order; w->at says how far it came. Pages are fixed before any record is
@@ -286,8 +286,8 @@ static int redo_batch(struct ll_redo_worker *w, const struct ll_log_batch *batch
     int rc = 0;
     for (uint32_t i = 0; i < batch->n; i++) {
         const struct ll_record *rec = &batch->record[i];
-        if (!w->part || ll_behind_in_pass(w->part, rec->page))
-            ll_core_expect(w->core, rec, ll_behind_payload(rec));
+        if (!w->part || ll_redo_index_in_pass(w->part, rec->page))
+            ll_core_expect(w->core, rec, ll_redo_index_payload(rec));
     }
     for (uint32_t i = 0; !rc && i < batch->n; i += w->together) {
         uint32_t n = batch->n - i < w->together ? batch->n - i : w->together;
@@ -380,7 +380,7 @@ static unsigned most_together(const struct ll_core *core, unsigned workers)
 }
 
 static int run(struct ll_core *core, struct ll_redo_worker *workers, unsigned n,
-               const struct ll_behind *part, struct lladd_error *err)
+               const struct ll_redo_index *part, struct lladd_error *err)
 {
     uint64_t stop = UINT64_MAX;
     unsigned together = most_together(core, n);
@@ -391,7 +391,7 @@ static int run(struct ll_core *core, struct ll_redo_worker *workers, unsigned n,
         w->share = (struct ll_log_share){i, n};
         w->stop = &stop;
         w->together = together;
-        ll_map_init(&w->baseless, &core->env);
+        ll_hashmap_init(&w->baseless, &core->env);
     }
     for (unsigned i = LLADD_PLANTED(LLADD_BUG_SHARE) ? 2 : 1; i < n; i++)
         if (!core->env.threads || lladd_thread_start(&workers[i].thread, worker, &workers[i]))
@@ -436,14 +436,14 @@ int ll_redo(struct ll_core *core, struct ll_redo *out, struct lladd_error *err)
         uint64_t page, lsn;
         out->redone += w->redone;
         out->seen = w->seen > out->seen ? w->seen : out->seen;
-        while (!rc && ll_map_next(&w->baseless, &at, &page, &lsn))
-            if (ll_map_put(&out->baseless, page, lsn))
+        while (!rc && ll_hashmap_next(&w->baseless, &at, &page, &lsn))
+            if (ll_hashmap_put(&out->baseless, page, lsn))
                 rc = ll_fail(err, LLADD_NO_MEMORY, "out of memory in redo");
-        ll_map_free(&w->baseless);
+        ll_hashmap_free(&w->baseless);
     }
     ll_free(&core->env, workers);
     if (!rc)
-        ll_core_transcript(core,
+        ll_core_trace(core,
                            "redo: from %llu, %llu records read, %llu applied, %llu pages "
                            "without a base",
                            (unsigned long long)core->control.redo.v, (unsigned long long)out->seen,
@@ -457,7 +457,7 @@ int ll_redo_baseless(struct ll_core *core, const struct ll_redo *r, struct lladd
 {
     size_t at = 0;
     uint64_t page, lsn, worst = 0, first = UINT64_MAX;
-    while (ll_map_next(&r->baseless, &at, &page, &lsn)) {
+    while (ll_hashmap_next(&r->baseless, &at, &page, &lsn)) {
         bool used = true;
         int rc = core->is_allocated ? core->is_allocated(core, lladd_page_of(page), &used, err) : 0;
         if (rc)

@@ -9,19 +9,20 @@ struct ll_redo_worker {
     struct lladd_thread thread;
     struct ll_log_share share;
     uint64_t *stop;    /* atomic, of all: the lowest LSN at which one of them failed */
-    const struct ll_behind *part; /* as in struct ll_redo */
+    const struct ll_redo_index *part; /* as in struct ll_redo */
     unsigned together; /* records of which the pages are held at once */
     int rc;
     uint64_t at; /* LSN of the record last looked at: where it failed, if it did */
     uint64_t seen, redone;
-    struct ll_map baseless; /* page -> LSN of the first record that was skipped */
+    struct ll_hashmap baseless; /* page -> LSN of the first record that was skipped */
     struct lladd_error err;
 };
 
 struct ll_redo {
-    const struct ll_behind *part; /* pages that ll_behind_in_pass says, or NULL: all of them */
+    const struct ll_redo_index
+        *part; /* pages that ll_redo_index_in_pass says, or NULL: all of them */
     uint64_t seen, redone;
-    struct ll_map baseless;
+    struct ll_hashmap baseless;
 };
 
 /* `out->baseless` is initialised and freed by the caller. */
@@ -44,7 +45,7 @@ bool ll_redo_is_durable(const struct ll_core *, const unsigned char *page);
 static inline void ll_observe_redo(struct ll_core *core, const struct ll_record *rec, int rc)
 {
 #ifdef LLADD_DST
-    const struct ll_name *op = ll_catalogue_by_number(core, rec->op);
+    const struct ll_name *op = ll_op_catalog_by_number(core, rec->op);
     bool base = ll_redo_is_base(rec);
     LLADD_OBSERVE(.what = rec->kind == LL_REC_IMAGE ? LLADD_DST_REDO_IMAGE
                           : rec->kind == LL_REC_CLR ? LLADD_DST_REDO_CLR

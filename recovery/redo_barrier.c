@@ -8,41 +8,42 @@
 
 #define PAGES_MAX (1ull << 48)
 
-static int want_fences(struct ll_core *core, size_t n)
+static int want_barriers(struct ll_core *core, size_t n)
 {
-    if (n <= core->cap_fences)
+    if (n <= core->cap_barriers)
         return 0;
-    size_t cap = core->cap_fences ? core->cap_fences * 2 : 16;
+    size_t cap = core->cap_barriers ? core->cap_barriers * 2 : 16;
     while (cap < n)
         cap *= 2;
-    struct ll_fence *p = ll_resize(&core->env, core->fences, cap * sizeof *p);
+    struct ll_redo_barrier *p = ll_resize(&core->env, core->fences, cap * sizeof *p);
     if (!p)
         return LLADD_NO_MEMORY;
     core->fences = p;
-    core->cap_fences = cap;
+    core->cap_barriers = cap;
     return 0;
 }
 
 static void insert(struct ll_core *core, size_t at, uint64_t first, uint64_t n, lladd_lsn lsn)
 {
-    memmove(core->fences + at + 1, core->fences + at, (core->n_fences - at) * sizeof *core->fences);
+    memmove(core->fences + at + 1, core->fences + at,
+            (core->n_barriers - at) * sizeof *core->fences);
     core->fences[at].first = first;
     core->fences[at].n = n;
     core->fences[at].lsn = lsn;
-    core->n_fences++;
+    core->n_barriers++;
 }
 
-int ll_fence_room(struct ll_core *core, uint64_t first, uint64_t n, struct lladd_error *err)
+int ll_redo_barrier_room(struct ll_core *core, uint64_t first, uint64_t n, struct lladd_error *err)
 {
     if (n == 0 || first >= PAGES_MAX || n > PAGES_MAX - first)
         return ll_fail(err, LLADD_BAD_RECORD, "a fence of %llu pages from page %llu on",
                        (unsigned long long)n, (unsigned long long)first);
     size_t pieces = 0;
-    for (size_t i = 0; i < core->n_fences; i++) {
-        const struct ll_fence *f = &core->fences[i];
+    for (size_t i = 0; i < core->n_barriers; i++) {
+        const struct ll_redo_barrier *f = &core->fences[i];
         pieces += f->first < first + n && first < f->first + f->n;
     }
-    return want_fences(core, core->n_fences + pieces + 3)
+    return want_barriers(core, core->n_barriers + pieces + 3)
                ? ll_fail(err, LLADD_NO_MEMORY, "out of memory for a fence")
                : 0;
 }
@@ -51,15 +52,15 @@ int ll_fence_room(struct ll_core *core, uint64_t first, uint64_t n, struct lladd
 static void cut_older(struct ll_core *core, uint64_t first, uint64_t end, lladd_lsn lsn)
 {
     size_t i = 0;
-    while (i < core->n_fences) {
-        struct ll_fence *f = &core->fences[i], old = *f;
+    while (i < core->n_barriers) {
+        struct ll_redo_barrier *f = &core->fences[i], old = *f;
         uint64_t old_end = old.first + old.n;
         if (old_end <= first || old.first >= end || old.lsn.v >= lsn.v) {
             i++;
             continue;
         }
-        memmove(f, f + 1, (core->n_fences - i - 1) * sizeof *f);
-        core->n_fences--;
+        memmove(f, f + 1, (core->n_barriers - i - 1) * sizeof *f);
+        core->n_barriers--;
         if (old.first < first)
             insert(core, i++, old.first, first - old.first, old.lsn);
         if (old_end > end)
@@ -68,12 +69,12 @@ static void cut_older(struct ll_core *core, uint64_t first, uint64_t end, lladd_
 }
 
 /* What newer fences cover stays theirs: analysis meets them in any order. */
-void ll_fence_put(struct ll_core *core, uint64_t first, uint64_t n, lladd_lsn lsn)
+void ll_redo_barrier_put(struct ll_core *core, uint64_t first, uint64_t n, lladd_lsn lsn)
 {
     uint64_t end = first + n;
     cut_older(core, first, end, lsn);
     for (size_t i = 0; first < end; i++) {
-        bool last = i == core->n_fences || core->fences[i].first >= end;
+        bool last = i == core->n_barriers || core->fences[i].first >= end;
         uint64_t next = last ? end : core->fences[i].first;
         if (!last && next + core->fences[i].n <= first)
             continue;
@@ -83,21 +84,21 @@ void ll_fence_put(struct ll_core *core, uint64_t first, uint64_t n, lladd_lsn ls
     }
 }
 
-int ll_fence_add(struct ll_core *core, uint64_t first, uint64_t n, lladd_lsn lsn,
+int ll_redo_barrier_add(struct ll_core *core, uint64_t first, uint64_t n, lladd_lsn lsn,
                  struct lladd_error *err)
 {
     lladd_mutex_lock(&core->misc);
-    int rc = ll_fence_room(core, first, n, err);
+    int rc = ll_redo_barrier_room(core, first, n, err);
     if (!rc)
-        ll_fence_put(core, first, n, lsn);
+        ll_redo_barrier_put(core, first, n, lsn);
     lladd_mutex_unlock(&core->misc);
     return rc;
 }
 
 /* During redo nobody changes the fences, so no mutex. */
-lladd_lsn ll_fence_of(const struct ll_core *core, uint64_t page)
+lladd_lsn ll_redo_barrier_of(const struct ll_core *core, uint64_t page)
 {
-    size_t low = 0, high = core->n_fences;
+    size_t low = 0, high = core->n_barriers;
     while (low < high) {
         size_t mid = (low + high) / 2;
         if (core->fences[mid].first <= page)
@@ -110,10 +111,10 @@ lladd_lsn ll_fence_of(const struct ll_core *core, uint64_t page)
     return core->fences[low - 1].lsn;
 }
 
-lladd_lsn ll_fence_of_locked(struct ll_core *core, uint64_t page)
+lladd_lsn ll_redo_barrier_of_locked(struct ll_core *core, uint64_t page)
 {
     lladd_mutex_lock(&core->misc);
-    lladd_lsn lsn = ll_fence_of(core, page);
+    lladd_lsn lsn = ll_redo_barrier_of(core, page);
     lladd_mutex_unlock(&core->misc);
     return lsn;
 }

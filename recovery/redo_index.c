@@ -32,12 +32,12 @@ static uint64_t ends_of(uint32_t first, uint32_t last)
     return (uint64_t)last << 32 | first;
 }
 
-static struct link *link_at(const struct ll_behind *b, uint32_t number)
+static struct link *link_at(const struct ll_redo_index *b, uint32_t number)
 {
     return ll_vec_at(&b->links, number - 1);
 }
 
-void ll_behind_init(struct ll_behind *b, const struct ll_env *env, lladd_lsn origin,
+void ll_redo_index_init(struct ll_redo_index *b, const struct ll_env *env, lladd_lsn origin,
                     uint64_t budget)
 {
     memset(b, 0, sizeof *b);
@@ -45,24 +45,24 @@ void ll_behind_init(struct ll_behind *b, const struct ll_env *env, lladd_lsn ori
     b->budget = budget;
     b->share = SHARE_ALL;
     ll_vec_init(&b->links, env, sizeof(struct link));
-    ll_map_init(&b->pages, env);
-    ll_map_init(&b->older, env);
+    ll_hashmap_init(&b->pages, env);
+    ll_hashmap_init(&b->older, env);
 }
 
-void ll_behind_free(struct ll_behind *b)
+void ll_redo_index_free(struct ll_redo_index *b)
 {
     ll_vec_free(&b->links);
-    ll_map_free(&b->pages);
-    ll_map_free(&b->older);
+    ll_hashmap_free(&b->pages);
+    ll_hashmap_free(&b->older);
 }
 
-static void lose(struct ll_behind *b)
+static void lose(struct ll_redo_index *b)
 {
-    ll_behind_free(b);
+    ll_redo_index_free(b);
     b->lost = true;
 }
 
-bool ll_behind_counts(const struct ll_record *rec)
+bool ll_redo_index_counts(const struct ll_record *rec)
 {
     return (rec->kind == LL_REC_UPDATE || rec->kind == LL_REC_CLR || rec->kind == LL_REC_IMAGE) &&
            rec->page != LLADD_NO_PAGE;
@@ -70,48 +70,48 @@ bool ll_behind_counts(const struct ll_record *rec)
 
 /* ---- what it may take -------------------------------------------------------------------- */
 
-uint64_t ll_behind_bytes(const struct ll_behind *b)
+uint64_t ll_redo_index_bytes(const struct ll_redo_index *b)
 {
     return b->links.capacity * sizeof(struct link) +
-           (b->pages.capacity + b->older.capacity) * sizeof(struct ll_map_slot) +
+           (b->pages.capacity + b->older.capacity) * sizeof(struct ll_hashmap_slot) +
            (b->pages.count + b->older.count) * PAGE_BYTES;
 }
 
-bool ll_behind_is_part(const struct ll_behind *b)
+bool ll_redo_index_is_part(const struct ll_redo_index *b)
 {
     return b->share < SHARE_ALL;
 }
 
 /* Redo's workers are dealt pages by another hash (log/cursor.c): what is given up is spread over
  * all of them. */
-static bool has_share(const struct ll_behind *b, uint64_t page)
+static bool has_share(const struct ll_redo_index *b, uint64_t page)
 {
     return ((page ^ page >> 17) * UINT64_C(0xbf58476d1ce4e5b9)) >> 32 < b->share;
 }
 
 /* What it costs to put so many pages more there. What grows has its memory twice meanwhile. */
-static uint64_t cost(const struct ll_map *pages, size_t more)
+static uint64_t cost(const struct ll_hashmap *pages, size_t more)
 {
     size_t capacity = pages->capacity ? pages->capacity : 16;
     while (pages->count + more > capacity - capacity / 4)
         capacity *= 2;
     return more * PAGE_BYTES +
-           (capacity == pages->capacity ? 0 : capacity * sizeof(struct ll_map_slot));
+           (capacity == pages->capacity ? 0 : capacity * sizeof(struct ll_hashmap_slot));
 }
 
 /* Can one more page be put there, and one more link? */
-static bool has_room(const struct ll_behind *b, const struct ll_map *pages)
+static bool has_room(const struct ll_redo_index *b, const struct ll_hashmap *pages)
 {
     uint64_t more = cost(pages, 1);
     if (!b->unused && b->links.len == b->links.capacity)
         more += (b->links.capacity ? 2 * b->links.capacity : 8) * sizeof(struct link);
-    return ll_behind_bytes(b) + more <= b->budget;
+    return ll_redo_index_bytes(b) + more <= b->budget;
 }
 
 /* The links of a page that is given up are used again. */
 static bool keep_page(void *ctx, uint64_t page, uint64_t ends)
 {
-    struct ll_behind *b = ctx;
+    struct ll_redo_index *b = ctx;
     if (has_share(b, page))
         return true;
     link_at(b, last_of(ends))->next = b->unused;
@@ -120,17 +120,17 @@ static bool keep_page(void *ctx, uint64_t page, uint64_t ends)
 }
 
 /* Gives up half of the pages. */
-static void shed(struct ll_behind *b)
+static void shed(struct ll_redo_index *b)
 {
     b->share /= 2;
-    ll_map_retain(&b->pages, keep_page, b);
-    ll_map_retain(&b->older, keep_page, b);
+    ll_hashmap_retain(&b->pages, keep_page, b);
+    ll_hashmap_retain(&b->older, keep_page, b);
     if (b->share == 0)
         lose(b);
 }
 
 /* The number of a new link, or 0: no memory. */
-static uint32_t new_link(struct ll_behind *b)
+static uint32_t new_link(struct ll_redo_index *b)
 {
     uint32_t number = b->unused;
     if (number) {
@@ -145,24 +145,25 @@ static uint32_t new_link(struct ll_behind *b)
 /* ---- making it --------------------------------------------------------------------------- */
 
 /* Behind the page's last one. */
-static void append(struct ll_behind *b, struct ll_map *pages, uint64_t page, uint32_t number)
+static void append(struct ll_redo_index *b, struct ll_hashmap *pages, uint64_t page,
+                   uint32_t number)
 {
-    uint64_t *ends = ll_map_find(pages, page);
+    uint64_t *ends = ll_hashmap_find(pages, page);
     if (ends) {
         link_at(b, last_of(*ends))->next |= number;
         *ends = ends_of(first_of(*ends), number);
-    } else if (ll_map_put(pages, page, ends_of(number, number))) {
+    } else if (ll_hashmap_put(pages, page, ends_of(number, number))) {
         lose(b);
     }
 }
 
-void ll_behind_add(struct ll_behind *b, const struct ll_record *rec, bool older)
+void ll_redo_index_add(struct ll_redo_index *b, const struct ll_record *rec, bool older)
 {
-    if (b->lost || !ll_behind_counts(rec) || rec->lsn.v < b->origin)
+    if (b->lost || !ll_redo_index_counts(rec) || rec->lsn.v < b->origin)
         return;
-    struct ll_map *pages = older ? &b->older : &b->pages;
+    struct ll_hashmap *pages = older ? &b->older : &b->pages;
     b->seen++;
-    b->payload += ll_behind_payload(rec).len;
+    b->payload += ll_redo_index_payload(rec).len;
     while (has_share(b, rec->page) && !has_room(b, pages))
         shed(b);
     if (!has_share(b, rec->page))
@@ -180,34 +181,34 @@ void ll_behind_add(struct ll_behind *b, const struct ll_record *rec, bool older)
     append(b, pages, rec->page, number);
 }
 
-struct lladd_span ll_behind_payload(const struct ll_record *rec)
+struct lladd_span ll_redo_index_payload(const struct ll_record *rec)
 {
     return rec->kind == LL_REC_CLR ? rec->undo : rec->redo;
 }
 
-void ll_behind_join(struct ll_behind *b)
+void ll_redo_index_join(struct ll_redo_index *b)
 {
     size_t at = 0;
     uint64_t page, ends;
-    while (b->older.count && ll_behind_bytes(b) + cost(&b->pages, b->older.count) > b->budget)
+    while (b->older.count && ll_redo_index_bytes(b) + cost(&b->pages, b->older.count) > b->budget)
         shed(b);
-    while (!b->lost && ll_map_next(&b->older, &at, &page, &ends)) {
-        uint64_t *newer = ll_map_find(&b->pages, page);
+    while (!b->lost && ll_hashmap_next(&b->older, &at, &page, &ends)) {
+        uint64_t *newer = ll_hashmap_find(&b->pages, page);
         if (newer) {
             link_at(b, last_of(ends))->next |= first_of(*newer);
             *newer = ends_of(first_of(ends), last_of(*newer));
-        } else if (ll_map_put(&b->pages, page, ends)) {
+        } else if (ll_hashmap_put(&b->pages, page, ends)) {
             lose(b);
         }
     }
-    ll_map_free(&b->older);
+    ll_hashmap_free(&b->older);
 }
 
 /* ---- using it ---------------------------------------------------------------------------- */
 
-bool ll_behind_mark(struct ll_behind *b, uint64_t page)
+bool ll_redo_index_mark(struct ll_redo_index *b, uint64_t page)
 {
-    uint64_t *ends = ll_map_find(&b->pages, page);
+    uint64_t *ends = ll_hashmap_find(&b->pages, page);
     if (!ends || *ends & PAGE_MARKED)
         return false;
     *ends |= PAGE_MARKED;
@@ -215,13 +216,13 @@ bool ll_behind_mark(struct ll_behind *b, uint64_t page)
     return true;
 }
 
-bool ll_behind_in_pass(const struct ll_behind *b, uint64_t page)
+bool ll_redo_index_in_pass(const struct ll_redo_index *b, uint64_t page)
 {
-    const uint64_t *ends = ll_map_find(&b->pages, page);
+    const uint64_t *ends = ll_hashmap_find(&b->pages, page);
     return b->marked ? ends && *ends & PAGE_MARKED : !ends;
 }
 
-static void set_walk(const struct ll_behind *b, struct ll_behind_walk *w, uint32_t number)
+static void set_walk(const struct ll_redo_index *b, struct ll_redo_index_walk *w, uint32_t number)
 {
     const struct link *l = link_at(b, number);
     w->lsn = lladd_lsn_of(b->origin + (uint64_t)l->at * RECORD_ALIGN);
@@ -229,15 +230,15 @@ static void set_walk(const struct ll_behind *b, struct ll_behind_walk *w, uint32
     w->next = l->next & ~LINK_BASE;
 }
 
-bool ll_behind_find(const struct ll_behind *b, uint64_t page, struct ll_behind_walk *w)
+bool ll_redo_index_find(const struct ll_redo_index *b, uint64_t page, struct ll_redo_index_walk *w)
 {
-    const uint64_t *ends = ll_map_find(&b->pages, page);
+    const uint64_t *ends = ll_hashmap_find(&b->pages, page);
     if (ends)
         set_walk(b, w, first_of(*ends));
     return ends != NULL;
 }
 
-bool ll_behind_next(const struct ll_behind *b, struct ll_behind_walk *w)
+bool ll_redo_index_next(const struct ll_redo_index *b, struct ll_redo_index_walk *w)
 {
     if (w->next == 0)
         return false;
@@ -245,10 +246,10 @@ bool ll_behind_next(const struct ll_behind *b, struct ll_behind_walk *w)
     return true;
 }
 
-lladd_lsn ll_behind_newest(const struct ll_behind *b, uint64_t page)
+lladd_lsn ll_redo_index_newest(const struct ll_redo_index *b, uint64_t page)
 {
-    struct ll_behind_walk w = {0};
-    const uint64_t *ends = ll_map_find(&b->pages, page);
+    struct ll_redo_index_walk w = {0};
+    const uint64_t *ends = ll_hashmap_find(&b->pages, page);
     if (ends)
         set_walk(b, &w, last_of(*ends));
     return w.lsn;

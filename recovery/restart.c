@@ -60,7 +60,7 @@ static int start_or_go_on(struct ll_core *core, struct lladd_error *err)
     if (!rc)
         rc = set_aside(core, undo, stay, err);
     if (rc == LLADD_NO_SPACE && stay) {
-        ll_core_transcript(core, "log: no space for a segment, it goes on where it ended");
+        ll_core_trace(core, "log: no space for a segment, it goes on where it ended");
         lladd_atomic_store64(&core->set_aside, 0);
         rc = ll_log_start_here(core->log, err);
         if (!rc)
@@ -170,7 +170,7 @@ static void observe_object(const struct ll_name *class, const struct ll_record *
 static int redo_object(struct ll_core *core, const struct ll_record *rec, uint64_t *done,
                        struct lladd_error *err)
 {
-    struct ll_name *n = ll_catalogue_by_number(core, rec->op);
+    struct ll_name *n = ll_op_catalog_by_number(core, rec->op);
     int rc = ll_analysis_check_op(core, rec, err);
     if (rc)
         return rc;
@@ -217,7 +217,7 @@ static int redo_objects(struct ll_core *core, struct lladd_error *err)
         core->cat.classes[i]->count = 0;
     if (rc != LLADD_END)
         return rc;
-    ll_core_transcript(core, "objects: %llu records from LSN %llu", (unsigned long long)done,
+    ll_core_trace(core, "objects: %llu records from LSN %llu", (unsigned long long)done,
                        (unsigned long long)from.v);
     return 0;
 }
@@ -236,7 +236,7 @@ static int give_blob(struct lladd_txn *txn, const struct ll_record *rec, struct 
     size_t total = rec->redo.len >= BLOB_HEAD ? lladd_get32(p) : 0;
     size_t at = rec->redo.len >= BLOB_HEAD ? lladd_get32(p + 4) : 1;
     size_t len = rec->redo.len - BLOB_HEAD;
-    struct ll_name *n = ll_catalogue_by_number(txn->core, rec->op);
+    struct ll_name *n = ll_op_catalog_by_number(txn->core, rec->op);
     if (rec->redo.len < BLOB_HEAD || at > total || len > total - at || !n ||
         n->kind != LL_NAME_PARTICIPANT || (b->bytes && b->total != total))
         return ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn,
@@ -298,7 +298,7 @@ static int restore_in_doubt(struct ll_core *core, struct lladd_error *err)
         ll_free(&core->env, b.bytes);
         if (!rc && (rc = ll_core_want_rollback(txn)) != 0 && err)
             *err = txn->err;
-        ll_core_transcript(core, "in doubt: transaction %llu", (unsigned long long)txn->id.v);
+        ll_core_trace(core, "in doubt: transaction %llu", (unsigned long long)txn->id.v);
     }
     if (cursor)
         ll_log_cursor_close(cursor);
@@ -339,15 +339,15 @@ static void sift_down(struct loser *heap, size_t n, size_t i)
 static void describe_step(struct ll_core *core, const struct lladd_txn *txn,
                           const struct ll_record *rec)
 {
-    if (!core->transcript)
+    if (!core->trace)
         return;
-    struct ll_name *n = ll_catalogue_by_number(core, rec->op);
+    struct ll_name *n = ll_op_catalog_by_number(core, rec->op);
     if (rec->page == LLADD_NO_PAGE)
-        ll_core_transcript(core, "undo: transaction %llu, LSN %llu, depth %u, %s",
+        ll_core_trace(core, "undo: transaction %llu, LSN %llu, depth %u, %s",
                            (unsigned long long)txn->id.v, (unsigned long long)rec->lsn.v,
                            rec->depth, n ? n->name : "?");
     else
-        ll_core_transcript(core, "undo: transaction %llu, LSN %llu, depth %u, %s, page %llu",
+        ll_core_trace(core, "undo: transaction %llu, LSN %llu, depth %u, %s, page %llu",
                            (unsigned long long)txn->id.v, (unsigned long long)rec->lsn.v,
                            rec->depth, n ? n->name : "?", (unsigned long long)rec->page);
 }
@@ -362,7 +362,7 @@ static int advance(struct ll_core *core, struct loser *l, bool *gone, struct lla
     if (rc == 0) {
         *gone = l->stays && rec.depth == 0;
         if (*gone)
-            ll_losers_leave(core->losers, l->txn);
+            ll_deferred_leave(core->losers, l->txn);
         l->depth = rec.depth;
         l->lsn = rec.lsn.v;
         return 0;
@@ -374,7 +374,7 @@ static int advance(struct ll_core *core, struct loser *l, bool *gone, struct lla
     if (rc)
         return ll_core_check(core, err);
     (void)lladd_atomic_add64(&core->recovered_undone, 1);
-    ll_core_transcript(core, "undone: transaction %llu", (unsigned long long)id);
+    ll_core_trace(core, "undone: transaction %llu", (unsigned long long)id);
     return 0;
 }
 
@@ -445,12 +445,12 @@ static int undo_all(struct ll_core *core, struct loser *heap, size_t n, struct l
 static void gather(struct ll_core *core, struct loser *heap, size_t n)
 {
     size_t i = 0;
-    core->losers = core->instant ? ll_losers_new(core, n) : NULL;
+    core->losers = core->instant ? ll_deferred_new(core, n) : NULL;
     for (struct lladd_txn *txn = ll_txns_first(&core->txns); txn; txn = ll_txns_next(txn)) {
         if (txn->prepared)
             continue;
         heap[i++] = (struct loser){.txn = txn,
-                                   .stays = core->losers && ll_losers_protect(core->losers, txn)};
+                                   .stays = core->losers && ll_deferred_protect(core->losers, txn)};
     }
 }
 
@@ -490,7 +490,7 @@ static int undo(struct ll_core *core, struct ll_redo *r, struct lladd_error *err
     enter(LLADD_DST_UNDO_LOSERS);
     if (!rc)
         rc = undo_all(core, heap, n, err);
-    ll_losers_asked(core);
+    ll_deferred_asked(core);
     ll_free(&core->env, heap);
     return rc;
 }
@@ -501,9 +501,9 @@ static int before_redo(struct ll_core *core, uint64_t pages, struct lladd_error 
 {
     uint64_t restored = 0;
     enter(LLADD_DST_DOUBLE_WRITE);
-    int rc = ll_buffer_dwb_restore(core->buffer, &restored, err);
+    int rc = ll_buffer_double_write_restore(core->buffer, &restored, err);
     if (!rc && restored)
-        ll_core_transcript(core, "double-write area: %llu pages restored",
+        ll_core_trace(core, "double-write area: %llu pages restored",
                            (unsigned long long)restored);
     return rc ? rc : ll_buffer_confirm_end(core->buffer, pages, err);
 }
@@ -531,7 +531,7 @@ static int redo_and_undo(struct ll_core *core, struct ll_analysis *a, struct lla
 {
     struct ll_redo r = {0};
     int rc = 0;
-    ll_map_init(&r.baseless, &core->env);
+    ll_hashmap_init(&r.baseless, &core->env);
     if (!core->control.clean) {
         rc = before_redo(core, a->pages, err);
         if (!rc)
@@ -546,7 +546,7 @@ static int redo_and_undo(struct ll_core *core, struct ll_analysis *a, struct lla
     enter(LLADD_DST_CHECK);
     if (!rc)
         rc = ll_redo_baseless(core, &r, err);
-    ll_map_free(&r.baseless);
+    ll_hashmap_free(&r.baseless);
     return rc;
 }
 
@@ -577,7 +577,7 @@ int ll_restart(struct ll_core *core, struct lladd_error *err)
     if (!rc)
         rc = start_log(core, err);
     if (rc) {
-        ll_behind_free(&a.behind);
+        ll_redo_index_free(&a.behind);
         return rc;
     }
     core->accepted = core->control.clean ? core->control.end.v : ll_log_scan_end(core->log).v;
@@ -591,7 +591,7 @@ int ll_restart(struct ll_core *core, struct lladd_error *err)
     rc = redo_and_undo(core, &a, err);
     if (!rc && !core->control.clean && !a.matters)
         rc = settle(core, err);
-    ll_behind_free(&a.behind);
+    ll_redo_index_free(&a.behind);
     core->recovery_ns = ll_now_ns(&core->env) - start;
     if (!rc) {
         ll_core_progress(core, LLADD_PHASE_DONE, ll_log_tail(core->log), 100);

@@ -49,14 +49,14 @@ struct ll_instant {
     uint64_t left; /* atomic: pages in the index; changed under `mutex` */
     struct lladd_mutex mutex;
     struct lladd_cond changed; /* a cursor is free, or a step is done with its page */
-    struct ll_behind behind;
+    struct ll_redo_index behind;
     uint32_t walkers; /* who is in the index beyond a lookup */
     struct ll_log_cursor *cursors[CURSORS];
     unsigned free_cursors;
     uint64_t stepping; /* the page a step is about, or LLADD_NO_PAGE */
     bool filling; /* `ahead` is being changed: who begins to walk now does without */
     uint32_t readers; /* who walks with it */
-    struct ll_ahead ahead; /* changed by a step that is filling, and nobody reads it */
+    struct ll_log_prefetch ahead; /* changed by a step that is filling, and nobody reads it */
     struct lladd_mutex steps; /* one step at a time; guards what follows */
     struct ll_log_cursor *ahead_cursor; /* NULL: no memory for it */
     size_t ahead_end; /* in `order`: behind the last page whose records were read ahead */
@@ -71,14 +71,14 @@ struct ll_instant {
 static void count_memory(struct ll_instant *in)
 {
     struct ll_core *core = in->core;
-    uint64_t bytes = ll_behind_bytes(&in->behind) + ll_ahead_bytes(&in->ahead);
+    uint64_t bytes = ll_redo_index_bytes(&in->behind) + ll_log_prefetch_bytes(&in->ahead);
     lladd_atomic_store64(&core->recovery_memory, bytes);
     lladd_atomic_max64(&core->recovery_memory_most, bytes);
 }
 
 static void free_index(struct ll_instant *in)
 {
-    ll_behind_free(&in->behind);
+    ll_redo_index_free(&in->behind);
     count_memory(in);
     for (unsigned i = 0; i < in->free_cursors; i++)
         ll_log_cursor_close(in->cursors[i]);
@@ -93,7 +93,7 @@ void ll_instant_free(struct ll_core *core)
     core->instant = NULL;
     free_index(in);
     ll_vec_free(&in->order);
-    ll_ahead_free(&in->ahead);
+    ll_log_prefetch_free(&in->ahead);
     ll_log_cursor_close(in->ahead_cursor);
     lladd_cond_destroy(&in->changed);
     lladd_mutex_destroy(&in->steps);
@@ -114,14 +114,14 @@ static struct ll_instant *new_instant(struct ll_core *core)
     }
     in->core = core;
     in->stepping = LLADD_NO_PAGE;
-    ll_behind_init(&in->behind, &core->env, core->control.redo, 0);
+    ll_redo_index_init(&in->behind, &core->env, core->control.redo, 0);
     ll_vec_init(&in->order, &core->env, sizeof(uint64_t));
-    ll_ahead_init(&in->ahead, &core->env);
+    ll_log_prefetch_init(&in->ahead, &core->env);
     return in;
 }
 
 /* The part of the log that redo needs and analysis has not read. */
-static int read_older(struct ll_core *core, struct ll_behind *b, struct lladd_error *err)
+static int read_older(struct ll_core *core, struct ll_redo_index *b, struct lladd_error *err)
 {
     lladd_lsn from = core->control.redo, to = core->control.checkpoint;
     struct ll_log_cursor *cursor;
@@ -136,7 +136,7 @@ static int read_older(struct ll_core *core, struct ll_behind *b, struct lladd_er
     if (rc == LLADD_OUT_OF_RANGE)
         rc = ll_log_cursor_seek(cursor, from, &rec, err);
     for (uint64_t n = 1; !rc && rec.lsn.v < to.v; n++) {
-        ll_behind_add(b, &rec, true);
+        ll_redo_index_add(b, &rec, true);
         if (n % 0x1000 == 0)
             ll_core_progress(core, LLADD_PHASE_REDO, rec.lsn, 0);
         rc = ll_log_cursor_next(cursor, &rec, err);
@@ -159,14 +159,14 @@ static bool put_in_order(struct ll_instant *in)
     uint64_t page, ends;
     if (ll_vec_reserve(&in->order, in->behind.pages.count))
         return false;
-    while (ll_map_next(&in->behind.pages, &at, &page, &ends))
+    while (ll_hashmap_next(&in->behind.pages, &at, &page, &ends))
         if (ll_vec_append(&in->order, &page, 1))
             return false;
     uint64_t *pages = in->order.data;
     for (size_t i = 0; i < in->order.len; i++) {
         page = pages[i];
-        if (ll_behind_newest(&in->behind, page).v < ll_fence_of_locked(core, page).v)
-            (void)ll_map_remove(&in->behind.pages, page);
+        if (ll_redo_index_newest(&in->behind, page).v < ll_redo_barrier_of_locked(core, page).v)
+            (void)ll_hashmap_remove(&in->behind.pages, page);
         else
             pages[kept++] = page;
     }
@@ -189,9 +189,9 @@ static bool get_cursors(struct ll_instant *in)
     return true;
 }
 
-/* Redoes all pages, or those that ll_behind_in_pass says. Meanwhile no fix brings any up to date
- * by itself. The caller sets `left` again before ll_redo_rebuild: that reads the allocation map,
- * whose pages may still be behind the log. */
+/* Redoes all pages, or those that ll_redo_index_in_pass says. Meanwhile no fix brings any up to
+ * date by itself. The caller sets `left` again before ll_redo_rebuild: that reads the allocation
+ * map, whose pages may still be behind the log. */
 static int redo_now(struct ll_instant *in, bool all, struct ll_redo *r, struct lladd_error *err)
 {
     struct ll_core *core = in->core;
@@ -210,7 +210,7 @@ static int redo_now(struct ll_instant *in, bool all, struct ll_redo *r, struct l
 /* What the index has left of the budget is for reading ahead. */
 static void share_memory(struct ll_instant *in)
 {
-    uint64_t budget = in->core->recovery_bytes, used = ll_behind_bytes(&in->behind);
+    uint64_t budget = in->core->recovery_bytes, used = ll_redo_index_bytes(&in->behind);
     in->ahead.most = used < budget ? budget - used : 0;
     in->ahead.payload = in->behind.seen ? in->behind.payload / in->behind.seen + 1 : 0;
     count_memory(in);
@@ -227,9 +227,9 @@ int ll_instant_begin(struct ll_core *core, struct ll_analysis *a, struct ll_redo
         return 0;
     core->instant = in;
     in->behind = a->behind;
-    ll_behind_init(&a->behind, &core->env, core->control.redo, 0);
+    ll_redo_index_init(&a->behind, &core->env, core->control.redo, 0);
     int rc = read_older(core, &in->behind, err);
-    ll_behind_join(&in->behind);
+    ll_redo_index_join(&in->behind);
     bool ready = !rc && !in->behind.lost && put_in_order(in);
     if (ready && in->order.len)
         ready = get_cursors(in) && ll_buffer_include(core->buffer, in->behind.page_max);
@@ -240,13 +240,13 @@ int ll_instant_begin(struct ll_core *core, struct ll_analysis *a, struct ll_redo
     core->recovered_records = in->behind.seen;
     share_memory(in);
     *begun = true;
-    ll_core_transcript(core,
+    ll_core_trace(core,
                        "redo: from %llu, when pages are fetched: %llu records, %llu pages%s",
                        (unsigned long long)core->control.redo.v,
                        (unsigned long long)core->recovered_records,
                        (unsigned long long)in->order.len,
-                       ll_behind_is_part(&in->behind) ? ", others now for lack of memory" : "");
-    rc = ll_behind_is_part(&in->behind) ? redo_now(in, false, r, err) : 0;
+                       ll_redo_index_is_part(&in->behind) ? ", others now for lack of memory" : "");
+    rc = ll_redo_index_is_part(&in->behind) ? redo_now(in, false, r, err) : 0;
     lladd_atomic_store64(&in->left, in->order.len);
     if (!in->order.len)
         free_index(in);
@@ -263,7 +263,7 @@ uint64_t ll_instant_left(const struct ll_core *core)
 /* Under the mutex. */
 static void take_off(struct ll_instant *in, uint64_t page)
 {
-    if (!ll_map_remove(&in->behind.pages, page))
+    if (!ll_hashmap_remove(&in->behind.pages, page))
         return;
     lladd_atomic_store64(&in->left, in->behind.pages.count);
     if (in->behind.pages.count == 0 && in->walkers == 0)
@@ -273,13 +273,13 @@ static void take_off(struct ll_instant *in, uint64_t page)
 /* Somebody begins to walk over the page's records: the cursor he reads with, or NULL if the page is
  * not behind. *ahead: what was read ahead holds still for him. */
 static struct ll_log_cursor *begin_walk(struct ll_instant *in, uint64_t page,
-                                        struct ll_behind_walk *w, bool *ahead)
+                                        struct ll_redo_index_walk *w, bool *ahead)
 {
     struct ll_log_cursor *cursor = NULL;
     lladd_mutex_lock(&in->mutex);
-    while (ll_behind_find(&in->behind, page, w) && in->free_cursors == 0)
+    while (ll_redo_index_find(&in->behind, page, w) && in->free_cursors == 0)
         lladd_cond_wait(&in->changed, &in->mutex);
-    if (ll_behind_find(&in->behind, page, w)) {
+    if (ll_redo_index_find(&in->behind, page, w)) {
         cursor = in->cursors[--in->free_cursors];
         in->walkers++;
         *ahead = !in->filling;
@@ -301,23 +301,23 @@ static void end_walk(struct ll_instant *in, struct ll_log_cursor *cursor, bool a
     lladd_mutex_unlock(&in->mutex);
 }
 
-enum ll_behind_how ll_instant_how_behind(void *ctx, lladd_pageno page)
+enum ll_redo_index_how ll_instant_pending_how(void *ctx, lladd_pageno page)
 {
     struct ll_core *core = ctx;
-    struct ll_behind_walk w;
+    struct ll_redo_index_walk w;
     if (LL_LIKELY(ll_instant_left(core) == 0))
-        return LL_NOT_BEHIND;
+        return LL_NOT_PENDING;
     lladd_mutex_lock(&core->instant->mutex);
-    bool is = ll_behind_find(&core->instant->behind, page.v, &w);
+    bool is = ll_redo_index_find(&core->instant->behind, page.v, &w);
     lladd_mutex_unlock(&core->instant->mutex);
     if (!is)
-        return LL_NOT_BEHIND;
+        return LL_NOT_PENDING;
     /* Most begin with an image. A later one is found when the page is brought up to date. */
-    bool base = w.base && w.lsn.v >= ll_fence_of_locked(core, page.v).v;
-    return base ? LL_BEHIND_WITH_BASE : LL_BEHIND;
+    bool base = w.base && w.lsn.v >= ll_redo_barrier_of_locked(core, page.v).v;
+    return base ? LL_PENDING_WITH_BASE : LL_PENDING;
 }
 
-void ll_instant_caught_up(void *ctx, lladd_pageno page)
+void ll_instant_redone(void *ctx, lladd_pageno page)
 {
     struct ll_core *core = ctx;
     if (LL_LIKELY(ll_instant_left(core) == 0))
@@ -341,8 +341,8 @@ void ll_instant_expect(struct ll_core *core, struct ll_log_cursor *cursor,
         if (ll_log_cursor_need(cursor, at, &rec, NULL) || rec.txn.v != txn->id.v ||
             rec.prev.v >= at.v || rec.undo_next.v >= at.v)
             return;
-        if (ll_behind_counts(&rec))
-            (void)ll_behind_mark(&in->behind, rec.page);
+        if (ll_redo_index_counts(&rec))
+            (void)ll_redo_index_mark(&in->behind, rec.page);
         if (n % 0x1000 == 0)
             ll_core_progress(core, LLADD_PHASE_UNDO, at, 0);
         bool over = rec.kind != LL_REC_ACTION_END && ll_rollback_passes_over(&rec);
@@ -357,12 +357,13 @@ static bool is_worth_a_pass(const struct ll_instant *in)
     struct ll_core *core = in->core;
     uint64_t bytes = ll_log_tail(core->log).v - core->control.redo.v + PASS_LEAST;
     uint64_t enough = bytes / RANDOM_READ, n = 0;
-    struct ll_behind_walk w;
+    struct ll_redo_index_walk w;
     for (size_t i = 0; in->behind.marked && i < in->order.len && n <= enough; i++) {
         uint64_t page = *(const uint64_t *)ll_vec_at(&in->order, i);
-        bool more = ll_behind_in_pass(&in->behind, page) && ll_behind_find(&in->behind, page, &w);
+        bool more =
+            ll_redo_index_in_pass(&in->behind, page) && ll_redo_index_find(&in->behind, page, &w);
         for (; more && n <= enough; n++)
-            more = ll_behind_next(&in->behind, &w);
+            more = ll_redo_index_next(&in->behind, &w);
     }
     return n > enough;
 }
@@ -372,16 +373,16 @@ int ll_instant_redo_expected(struct ll_core *core, struct ll_redo *r, struct lla
     struct ll_instant *in = core->instant;
     if (!is_worth_a_pass(in))
         return 0;
-    ll_core_transcript(core, "redo: %llu pages that undo needs",
+    ll_core_trace(core, "redo: %llu pages that undo needs",
                        (unsigned long long)in->behind.marked);
     /* To look each up costs more than to redo the few that are left. */
     uint64_t pages = in->behind.pages.count;
-    bool all = !ll_behind_is_part(&in->behind) && in->behind.marked >= pages - pages / 8;
+    bool all = !ll_redo_index_is_part(&in->behind) && in->behind.marked >= pages - pages / 8;
     int rc = redo_now(in, all, r, err);
     lladd_mutex_lock(&in->mutex);
     for (size_t i = 0; i < in->order.len; i++) {
         uint64_t page = *(const uint64_t *)ll_vec_at(&in->order, i);
-        if (all || ll_behind_in_pass(&in->behind, page))
+        if (all || ll_redo_index_in_pass(&in->behind, page))
             take_off(in, page);
     }
     lladd_atomic_store64(&in->left, in->behind.pages.count);
@@ -393,10 +394,10 @@ int ll_instant_redo_expected(struct ll_core *core, struct ll_redo *r, struct lla
 
 /* Where to begin: behind what the page has already, or, if it has nothing, anywhere; but at the
  * newest image or format record, if there is one. False: it has everything. */
-static bool skip_known(const struct ll_behind *b, lladd_lsn fence, lladd_lsn at, bool baseless,
-                       struct ll_behind_walk *w)
+static bool skip_known(const struct ll_redo_index *b, lladd_lsn fence, lladd_lsn at, bool baseless,
+                       struct ll_redo_index_walk *w)
 {
-    struct ll_behind_walk i = *w;
+    struct ll_redo_index_walk i = *w;
     bool found = false;
     do {
         if (i.lsn.v < fence.v || (!baseless && i.lsn.v <= at.v))
@@ -404,31 +405,32 @@ static bool skip_known(const struct ll_behind *b, lladd_lsn fence, lladd_lsn at,
         if (!found || i.base)
             *w = i;
         found = true;
-    } while (ll_behind_next(b, &i));
+    } while (ll_redo_index_next(b, &i));
     return found;
 }
 
 /* The record at an LSN of the index. `ahead` is nullable. */
-static int read_record(const struct ll_ahead *ahead, struct ll_log_cursor *cursor, lladd_lsn lsn,
-                       lladd_pageno page, struct ll_record *rec, struct lladd_error *err)
+static int read_record(const struct ll_log_prefetch *ahead, struct ll_log_cursor *cursor,
+                       lladd_lsn lsn, lladd_pageno page, struct ll_record *rec,
+                       struct lladd_error *err)
 {
-    int rc = ahead && ll_ahead_find(ahead, page.v, lsn, rec)
+    int rc = ahead && ll_log_prefetch_find(ahead, page.v, lsn, rec)
                  ? 0
                  : ll_log_cursor_need(cursor, lsn, rec, err);
-    if (rc || (ll_behind_counts(rec) && rec->page == page.v))
+    if (rc || (ll_redo_index_counts(rec) && rec->page == page.v))
         return rc;
     return ll_fail_lsn(err, LLADD_CORRUPT_LOG, lsn, "LSN %llu is no record of page %llu any more",
                        (unsigned long long)lsn.v, (unsigned long long)page.v);
 }
 
-int ll_instant_catch_up(void *ctx, lladd_pageno number, unsigned char *bytes, bool *baseless,
+int ll_instant_redo_page(void *ctx, lladd_pageno number, unsigned char *bytes, bool *baseless,
                         lladd_lsn *since, struct lladd_error *err)
 {
     struct ll_core *core = ctx;
     struct ll_instant *in = core->instant;
     struct lladd_page page = {bytes, core->page_size, 0, number};
-    lladd_lsn fence = ll_fence_of_locked(core, number.v);
-    struct ll_behind_walk w;
+    lladd_lsn fence = ll_redo_barrier_of_locked(core, number.v);
+    struct ll_redo_index_walk w;
     struct ll_record rec;
     uint64_t applied = 0;
     bool ahead = false;
@@ -450,7 +452,7 @@ int ll_instant_catch_up(void *ctx, lladd_pageno number, unsigned char *bytes, bo
         *baseless = rc == LLADD_NOT_FOUND || (rc && *baseless);
         if (rc == LLADD_NOT_FOUND || rc == LLADD_EXISTS)
             rc = 0;
-        more = ll_behind_next(&in->behind, &w);
+        more = ll_redo_index_next(&in->behind, &w);
     }
     end_walk(in, cursor, ahead);
     if (applied == 0 && ll_redo_is_durable(core, bytes))
@@ -464,19 +466,19 @@ int ll_instant_catch_up(void *ctx, lladd_pageno number, unsigned char *bytes, bo
 /* The records of a page, from its newest image or format record on. False: no room for all. */
 static bool want_page(struct ll_instant *in, uint64_t page)
 {
-    struct ll_behind_walk w, first;
+    struct ll_redo_index_walk w, first;
     lladd_mutex_lock(&in->mutex);
-    bool is = ll_behind_find(&in->behind, page, &w);
+    bool is = ll_redo_index_find(&in->behind, page, &w);
     lladd_mutex_unlock(&in->mutex);
     if (!is)
         return true;
     first = w;
-    while (ll_behind_next(&in->behind, &w))
+    while (ll_redo_index_next(&in->behind, &w))
         first = w.base ? w : first;
     do {
-        if (!ll_ahead_want(&in->ahead, page, first.lsn))
+        if (!ll_log_prefetch_want(&in->ahead, page, first.lsn))
             return false;
-    } while (ll_behind_next(&in->behind, &first));
+    } while (ll_redo_index_next(&in->behind, &first));
     return true;
 }
 
@@ -490,13 +492,13 @@ static void read_ahead(struct ll_instant *in)
         lladd_cond_wait(&in->changed, &in->mutex);
     in->walkers++; /* the index stays */
     lladd_mutex_unlock(&in->mutex);
-    ll_ahead_clear(&in->ahead);
+    ll_log_prefetch_clear(&in->ahead);
     in->ahead_end = in->next;
     bool room = in->ahead_cursor || !ll_log_cursor_open(in->core->log, &in->ahead_cursor);
     while (room && in->ahead_end < in->order.len)
         room = want_page(in, *(const uint64_t *)ll_vec_at(&in->order, in->ahead_end++));
     if (in->ahead_cursor)
-        ll_ahead_read(&in->ahead, in->ahead_cursor);
+        ll_log_prefetch_read(&in->ahead, in->ahead_cursor);
     lladd_mutex_lock(&in->mutex);
     count_memory(in);
     in->filling = false;
@@ -519,8 +521,8 @@ static int refuse(struct ll_instant *in, uint64_t page, int rc, const struct lla
             return asked;
     }
     if (!used)
-        ll_instant_caught_up(core, lladd_page_of(page));
-    else if (in->refused.code == 0 && ll_instant_how_behind(core, lladd_page_of(page)))
+        ll_instant_redone(core, lladd_page_of(page));
+    else if (in->refused.code == 0 && ll_instant_pending_how(core, lladd_page_of(page)))
         in->refused = *why;
     return 0;
 }
@@ -528,13 +530,13 @@ static int refuse(struct ll_instant *in, uint64_t page, int rc, const struct lla
 static int step_page(struct ll_instant *in, uint64_t page, struct lladd_error *err)
 {
     struct ll_core *core = in->core;
-    struct ll_behind_walk w;
+    struct ll_redo_index_walk w;
     struct ll_frame *f;
     struct lladd_error why = LLADD_ERROR_INIT;
     if (ll_point(&core->env, "recovery.step"))
         return ll_fail(err, LLADD_BUSY, "stopped at a named point");
     lladd_mutex_lock(&in->mutex);
-    bool is = ll_behind_find(&in->behind, page, &w);
+    bool is = ll_redo_index_find(&in->behind, page, &w);
     in->stepping = is ? page : LLADD_NO_PAGE;
     lladd_mutex_unlock(&in->mutex);
     if (!is)
@@ -578,7 +580,7 @@ static int steps(struct ll_instant *in, uint64_t most, bool *more, struct lladd_
         lladd_mutex_lock(&in->mutex); /* who forgets pages looks them up there */
         ll_vec_free(&in->order);
         if (in->readers == 0)
-            ll_ahead_free(&in->ahead);
+            ll_log_prefetch_free(&in->ahead);
         count_memory(in);
         lladd_mutex_unlock(&in->mutex);
         return 0;
@@ -651,14 +653,14 @@ void ll_instant_forget(struct ll_core *core, lladd_pageno first, uint64_t n)
 /* The first of n pages that is behind, or LLADD_NO_PAGE. */
 static uint64_t first_behind(struct ll_instant *in, uint64_t from, uint64_t n)
 {
-    struct ll_behind_walk w;
+    struct ll_redo_index_walk w;
     uint64_t found = LLADD_NO_PAGE;
     lladd_mutex_lock(&in->mutex);
     for (size_t i = lower_bound(in, from); i < in->order.len && found == LLADD_NO_PAGE; i++) {
         uint64_t page = *(const uint64_t *)ll_vec_at(&in->order, i);
         if (page - from >= n)
             break;
-        if (ll_behind_find(&in->behind, page, &w))
+        if (ll_redo_index_find(&in->behind, page, &w))
             found = page;
     }
     lladd_mutex_unlock(&in->mutex);

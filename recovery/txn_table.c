@@ -5,7 +5,7 @@
  * begin and to end one takes no mutex in the common case: who ends one parks it, if the place is
  * free, and who begins one takes it from there; the others wait in a free list. What is parked
  * keeps some log space, so that the next one need not ask for it, and gives it back when space is
- * short. Who goes through the list skips what is FREE, and looks at the rest with ll_txn_glance: a
+ * short. Who goes through the list skips what is FREE, and looks at the rest with ll_txn_values: a
  * life may end and another one begin meanwhile.
  *
  * Commit records get their LSNs under the commit mutex, and `logged` runs
@@ -115,7 +115,7 @@ static void reset(struct lladd_txn *txn)
     txn->durability = 0;
     txn->n_savepoints = txn->n_actions = txn->n_joined = 0;
     txn->next_id = 1;
-    txn->taken_back = 0;
+    txn->undone = 0;
     txn->undo_copy_used = 0;
     txn->err.code = 0;
     txn->err.message[0] = 0;
@@ -160,7 +160,7 @@ int ll_txn_new(struct ll_core *core, struct lladd_txn **out, struct lladd_error 
         txn = free_one(core);
     if (!txn)
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory for a transaction");
-    /* First the number of the life, then what it begins with, then the state (ll_txn_glance). */
+    /* First the number of the life, then what it begins with, then the state (ll_txn_values). */
     lladd_atomic_store64(&txn->lives, txn->lives + 1);
     lladd_atomic_count64(&core->txns.begun, 1);
     lladd_atomic_writes_follow();
@@ -205,7 +205,7 @@ static void drop_cursor(struct lladd_txn *txn)
         ll_log_cursor_close(cursor);
 }
 
-static void give_back(struct lladd_txn *txn)
+static void release_credit(struct lladd_txn *txn)
 {
     ll_log_credit_return(txn->core->log, &txn->credit);
     if (txn->undo_spare)
@@ -261,7 +261,7 @@ void ll_txn_release(struct lladd_txn *txn)
         lladd_atomic_store32(&txn->state, LL_TXN_FREE);
     if (LL_UNLIKELY(lladd_atomic_load64(&txn->user) != 0)) {
         lladd_atomic_count64(&t->lingering, 1);
-        give_back(txn); /* threads may hold the handle for long */
+        release_credit(txn); /* threads may hold the handle for long */
         txn->n_actions = 0;
         ll_txn_unref(txn);
         return;
@@ -270,7 +270,7 @@ void ll_txn_release(struct lladd_txn *txn)
     if (may_park(txn) && lladd_atomic_load64(&t->parked) == 0 &&
         lladd_atomic_cas64(&t->parked, &none, (uintptr_t)txn))
         return;
-    give_back(txn);
+    release_credit(txn);
     put_free(t, txn);
 }
 
@@ -283,13 +283,13 @@ void ll_txn_unref(struct lladd_txn *txn)
     put_free(&txn->core->txns, txn);
 }
 
-bool ll_txns_give_back(struct ll_core *core)
+bool ll_txns_release_credit(struct ll_core *core)
 {
     struct lladd_txn *txn = unpark(&core->txns);
     if (!txn)
         return false;
     bool some = txn->credit.bytes + txn->undo_spare > 0;
-    give_back(txn);
+    release_credit(txn);
     put_free(&core->txns, txn);
     return some;
 }
@@ -589,7 +589,7 @@ struct lladd_txn *ll_txns_next(const struct lladd_txn *txn)
 /* Each load comes before the next one. A life that has begun is FREE until all else is set. */
 /* What is set aside for undo was so while `last` was the newest record, or counts one record more:
  * it grows before a record is appended, and shrinks after one was. */
-void ll_txn_glance(const struct lladd_txn *txn, struct ll_txn_glance *out)
+void ll_txn_values(const struct lladd_txn *txn, struct ll_txn_values *out)
 {
     uint64_t life;
     do {
@@ -639,8 +639,8 @@ lladd_lsn ll_txns_oldest(struct ll_core *core, struct lladd_pinner *who)
     for (struct lladd_txn *txn = ll_txns_first(t); txn; txn = ll_txns_next(txn)) {
         /* id is stored between reserve and publish; one that is not visible yet is younger than the
          * tail the caller read before. */
-        struct ll_txn_glance now;
-        ll_txn_glance(txn, &now);
+        struct ll_txn_values now;
+        ll_txn_values(txn, &now);
         if (now.id == 0 || now.id >= oldest || now.state == LL_TXN_ENDED ||
             now.state == LL_TXN_FREE)
             continue;
@@ -666,8 +666,8 @@ lladd_lsn ll_txns_most_undo(struct ll_core *core, uint64_t *n)
     *n = 0;
     lladd_mutex_lock(&t->mutex);
     for (struct lladd_txn *txn = ll_txns_first(t); txn; txn = ll_txns_next(txn)) {
-        struct ll_txn_glance now;
-        ll_txn_glance(txn, &now);
+        struct ll_txn_values now;
+        ll_txn_values(txn, &now);
         if (now.id == 0 || now.state == LL_TXN_ENDED || now.state == LL_TXN_FREE)
             continue;
         ++*n;

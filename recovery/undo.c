@@ -43,7 +43,7 @@ static void name_overdrawn(const struct ll_core *core, char *out, size_t size)
 static int undo_failed(struct lladd_txn *txn, const struct ll_record *rec, int rc)
 {
     struct lladd_error why = txn->err;
-    const struct ll_name *n = ll_catalogue_by_number(txn->core, rec->op);
+    const struct ll_name *n = ll_op_catalog_by_number(txn->core, rec->op);
     if (lladd_code_root(rc) == LLADD_ROOT_POISONED && ll_core_check(txn->core, NULL))
         return rc;
     char guilty[160];
@@ -75,7 +75,7 @@ static uint64_t no_longer_needed(const struct lladd_txn *txn, const struct ll_re
 static void step_done(struct lladd_txn *txn, const struct ll_record *rec)
 {
     uint64_t need = no_longer_needed(txn, rec);
-    /* After the compensation was appended, also for who has a look (ll_txn_glance). */
+    /* After the compensation was appended, also for who has a look (ll_txn_values). */
     lladd_atomic_store64(&txn->undo_used, txn->undo_used - need);
     ll_log_undo_release(txn->core->log, need);
 }
@@ -194,7 +194,7 @@ static int undo_logical(struct lladd_txn *txn, struct ll_name *name, const struc
 {
     const struct lladd_op *op = name->desc;
     struct ll_core *core = txn->core;
-    struct ll_record undone = *rec; /* the spans die with the cursor's next read */
+    struct ll_record redo_bytes = *rec; /* the spans die with the cursor's next read */
     size_t len = rec->undo.len;
     bool own = txn->undo_copy_size - txn->undo_copy_used < len;
     unsigned char *copy = own ? ll_alloc(&core->env, len) : free_copy(txn);
@@ -202,10 +202,11 @@ static int undo_logical(struct lladd_txn *txn, struct ll_name *name, const struc
         return ll_fail(&txn->err, LLADD_NO_MEMORY, "out of memory for an undo");
     if (len && copy != rec->undo.data)
         memcpy(copy, rec->undo.data, len);
-    undone.undo.data = copy;
+    redo_bytes.undo.data = copy;
     struct lladd_view nothing = {NULL, core->page_size, 0, {LLADD_NO_PAGE}};
     int rc = 0;
-    if (!op->compensate || (op->validate && !op->validate(nothing, LLADD_SPAN_UNDO, undone.undo)))
+    if (!op->compensate ||
+        (op->validate && !op->validate(nothing, LLADD_SPAN_UNDO, redo_bytes.undo)))
         rc = ll_fail_lsn(&txn->err, LLADD_BAD_RECORD, rec->lsn,
                          "LSN %llu: undo bytes of \"%s\" make no sense",
                          (unsigned long long)rec->lsn.v, op->name);
@@ -213,7 +214,7 @@ static int undo_logical(struct lladd_txn *txn, struct ll_name *name, const struc
     if (!rc)
         ll_observe(LLADD_DST_COMPENSATE_BEGIN, txn, name, rec);
     if (!rc)
-        rc = run_compensate(txn, name, &undone);
+        rc = run_compensate(txn, name, &redo_bytes);
     txn->undo_copy_used -= own ? 0 : len;
     if (own)
         ll_free(&core->env, copy);
@@ -308,7 +309,7 @@ int ll_rollback_peek(struct lladd_txn *txn, lladd_lsn stop, struct ll_record *re
 int ll_rollback_step(struct lladd_txn *txn, const struct ll_record *rec)
 {
     struct ll_record r = *rec;
-    struct ll_name *name = ll_catalogue_by_number(txn->core, r.op);
+    struct ll_name *name = ll_op_catalog_by_number(txn->core, r.op);
     bool was = txn->rolling_back;
     int rc;
     if (!name || !name->desc)

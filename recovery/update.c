@@ -75,7 +75,7 @@ uint64_t ll_undo_need(const struct ll_core *core, const struct ll_record *rec)
 {
     if (rec->kind == LL_REC_OBJECT) {
         const struct ll_name *n =
-            ll_catalogue_by_number((struct ll_core *)(uintptr_t)core, rec->op);
+            ll_op_catalog_by_number((struct ll_core *)(uintptr_t)core, rec->op);
         const struct lladd_object_class *cls = n ? n->desc : NULL;
         return cls && !cls->undo ? 0 : ll_record_bound(0, rec->undo.len);
     }
@@ -84,7 +84,7 @@ uint64_t ll_undo_need(const struct ll_core *core, const struct ll_record *rec)
     if ((rec->kind == LL_REC_UPDATE && (rec->flags & LL_REC_UNDO_LOGICAL)) ||
         rec->kind == LL_REC_UNDO_ONLY || (rec->kind == LL_REC_ACTION_END && rec->op != 0)) {
         const struct ll_name *n =
-            ll_catalogue_by_number((struct ll_core *)(uintptr_t)core, rec->op);
+            ll_op_catalog_by_number((struct ll_core *)(uintptr_t)core, rec->op);
         if (n && n->desc)
             return ll_undo_need_op(n->desc, rec->undo.len);
     }
@@ -173,7 +173,7 @@ static int want_undo(struct lladd_txn *txn, uint64_t need, size_t *bytes)
     uint64_t more = need - txn->undo_spare;
     uint64_t extra = ll_log_is_scarce(txn->core->log) ? 0 : UNDO_CHUNK;
     int rc = reserve_undo(txn, more + extra);
-    if (rc && lladd_code_root(rc) != LLADD_ROOT_POISONED && ll_txns_give_back(txn->core))
+    if (rc && lladd_code_root(rc) != LLADD_ROOT_POISONED && ll_txns_release_credit(txn->core))
         rc = reserve_undo(txn, more + extra);
     if (!rc) {
         txn->undo_spare += more + extra;
@@ -211,7 +211,7 @@ int ll_core_want_rollback(struct lladd_txn *txn)
     struct ll_core *core = txn->core;
     size_t scratch = scratch_for(core, 0), copy = 0;
     for (uint32_t i = 1; i <= core->cat.n_numbers; i++) {
-        const struct ll_name *name = ll_catalogue_by_number(core, i);
+        const struct ll_name *name = ll_op_catalog_by_number(core, i);
         if (!name || !name->desc)
             continue;
         const struct lladd_object_class *cls = name->kind == LL_NAME_CLASS ? name->desc : NULL;
@@ -264,7 +264,7 @@ static int memory_for(struct lladd_txn *txn, struct ll_name *name)
 {
     struct ll_core *core = txn->core;
     const struct lladd_op *op = name->desc;
-    int rc = ll_catalogue_number(core, name, &txn->err);
+    int rc = ll_op_catalog_number(core, name, &txn->err);
     if (!rc)
         rc = want_scratch_bytes(txn, txn->rolling_back ? scratch_for(core, name->record_max)
                                                        : name->need_scratch);
@@ -439,7 +439,7 @@ void ll_txn_append(struct lladd_txn *txn, struct ll_record *rec, const lladd_lsn
 
 static struct ll_name *type_by_number(struct ll_core *core, uint16_t number)
 {
-    struct ll_name *n = number ? ll_catalogue_by_number(core, number) : NULL;
+    struct ll_name *n = number ? ll_op_catalog_by_number(core, number) : NULL;
     return n && n->kind == LL_NAME_PAGE_TYPE ? n : NULL;
 }
 
@@ -812,7 +812,7 @@ void ll_core_apply_undo(struct lladd_txn *txn, struct ll_name *name, struct ll_f
 
 void ll_core_expect(struct ll_core *core, const struct ll_record *rec, struct lladd_span bytes)
 {
-    const struct ll_name *name = ll_catalogue_by_number(core, rec->op);
+    const struct ll_name *name = ll_op_catalog_by_number(core, rec->op);
     const struct lladd_op *op = name && name->kind == LL_NAME_OP ? name->desc : NULL;
     lladd_pageno page = lladd_page_of(rec->page);
     ll_buffer_expect(core->buffer, page);

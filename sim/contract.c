@@ -753,7 +753,7 @@ static uint64_t now(void)
                : (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-int lladd_sim_contract(const struct lladd_sim_contract *given,
+int lladd_sim_contract_check(const struct lladd_sim_contract *given,
                        struct lladd_sim_contract_report **out, struct lladd_error *err)
 {
     struct lladd_sim_contract in;

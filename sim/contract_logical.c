@@ -57,7 +57,7 @@ static int dump(struct logical *l, struct contents *to)
 }
 
 /* Logs the undo-only record `times` times in a transaction, and aborts it. */
-static int take_back(struct logical *l, unsigned times)
+static int undo_changes(struct logical *l, unsigned times)
 {
     lladd_op_id id;
     struct lladd_txn *txn;
@@ -114,19 +114,19 @@ static int run(struct logical *l)
 {
     int rc = dump(l, &l->before);
     if (!rc)
-        rc = take_back(l, 1);
+        rc = undo_changes(l, 1);
     if (!rc)
         rc = unchanged(l, LLADD_SIM_C_ABSENT, "after the undo of what was never done");
     if (!rc)
         rc = take_effect(l);
     if (!rc)
-        rc = take_back(l, 1);
+        rc = undo_changes(l, 1);
     if (!rc)
         rc = unchanged(l, LLADD_SIM_C_RESTORES, "after the undo of what was done");
     if (!rc)
         rc = take_effect(l);
     if (!rc)
-        rc = take_back(l, TIMES);
+        rc = undo_changes(l, TIMES);
     return rc ? rc : unchanged(l, LLADD_SIM_C_TWICE, "after the undo, repeated");
 }
 
@@ -163,7 +163,7 @@ void ll_sim__check_undo(struct ll_sim__bench *b, const struct lladd_sim_undo *un
         ll_sim__broken(k, LLADD_SIM_C_ACCEPTS, "%s: %.120s",
                        lladd_code_name(rc) ? lladd_code_name(rc) : "error", l.err.message);
     if (l.db)
-        lladd_kill(l.db);
+        lladd_db_kill(l.db);
     lladd_options_release(&l.options);
     if (l.device)
         lladd_device_close(l.device);

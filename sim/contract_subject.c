@@ -55,7 +55,7 @@ static int pin(struct lladd_db *db, struct lladd_error *err)
 static int judge(struct session *s, const char *what, int rc, struct lladd_error *err)
 {
     struct lladd_error own = err ? *err : (struct lladd_error)LLADD_ERROR_INIT;
-    const struct ll_sim_verdict *v = &s->sim->objection;
+    const struct ll_sim_verdict *v = &s->sim->violation;
     if (v->oracle)
         return lladd_error_set(err, rc ? rc : LLADD_DEADLOCK, "its %s does not end: %s: %s", what,
                                lladd_sim_oracle_name(v->oracle), v->message);
@@ -72,7 +72,7 @@ static int set_up_and_run(struct session *s, const struct lladd_sim_subject *sub
     if (!rc && subject->setup) {
         rc = subject->setup(subject->ctx, s->db, err);
         if (!rc) /* refused if a page is still fixed; does not wait for anything */
-            rc = lladd_wait(s->db, lladd_lsn_of(0), err);
+            rc = lladd_wait_durable(s->db, lladd_lsn_of(0), err);
         rc = judge(s, "setup", rc, err);
     }
     if (rc)
@@ -122,11 +122,11 @@ int lladd_sim_contract_subject(const struct lladd_sim_subject *subject,
         in.page_size = lladd_page_size(s.db);
         in.samples = s.samples.at;
         in.n_samples = s.samples.count;
-        rc = lladd_sim_contract(&in, out, err);
+        rc = lladd_sim_contract_check(&in, out, err);
     }
     lladd_sim_samples_free(&s.samples);
     if (s.db)
-        lladd_kill(s.db);
+        lladd_db_kill(s.db);
     lladd_options_release(&s.options);
     if (s.device)
         lladd_device_close(s.device);

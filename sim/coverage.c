@@ -81,7 +81,7 @@ static void see_page_write(struct ll_sim_cover *c, const struct lladd_dst_event 
  * since the oracles of that recovery report, too. */
 static struct ll_sim_verdict *seen(struct lladd_sim *sim)
 {
-    return sim->cover.level ? &sim->noticed : &sim->objection;
+    return sim->cover.level ? &sim->noticed : &sim->violation;
 }
 
 static void see_too_much(struct lladd_sim *sim, const struct lladd_dst_event *e)

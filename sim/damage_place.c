@@ -80,7 +80,7 @@ static int learn_pages(struct ll_sim_damaging *d, struct lladd_inspect *view)
         return LLADD_NO_MEMORY;
     for (uint64_t p = 0; p < s->n_pages; p++) {
         struct lladd_inspect_page page;
-        int rc = lladd_inspect_page(view, lladd_page_of(p), &page, &err);
+        int rc = lladd_inspect_page_read(view, lladd_page_of(p), &page, &err);
         if (rc)
             return rc;
         s->page[p] = (struct ll_sim_page_facts){
@@ -118,7 +118,7 @@ int ll_sim_damage_learn(struct ll_sim_damaging *d)
     s->damage = found.damage;
     s->repair = found.repair;
     s->info.struct_size = sizeof s->info;
-    rc = lladd_inspect_info(view, &s->info);
+    rc = lladd_inspect_info_get(view, &s->info);
     if (!rc)
         rc = lladd_inspect_log(view, lladd_lsn_of(0), see_record, d, &err);
     if (!rc)
@@ -137,7 +137,7 @@ int ll_sim_damage_learn_after(struct ll_sim_damaging *d, const struct ll_sim_ima
     int rc = ll_sim_inspect(d->sim, image, &found, &view);
     for (uint64_t p = 0; !rc && p < s->n_pages; p++) {
         struct lladd_inspect_page page;
-        rc = lladd_inspect_page(view, lladd_page_of(p), &page, &err);
+        rc = lladd_inspect_page_read(view, lladd_page_of(p), &page, &err);
         if (!rc)
             s->page[p].passing = page.use_known && is_free(page.use);
     }

@@ -292,7 +292,7 @@ static int faulty_recovery(struct ll_sim_faults *f, struct row *r, struct ll_sim
     }
     if (o.opened || o.poisoned) {
         if (o.opened == 0)
-            lladd_kill(db);
+            lladd_db_kill(db);
         look_at_run(f, &o, v);
         pass(r);
         return 0;
@@ -687,7 +687,7 @@ static int features_of(struct ll_sim_faults *f, struct ll_sim_point *p)
     f->gathering = true;
     sim->dst.observe = gather;
     if (ll_sim_open(sim, r.last, &db, &err) == 0) /* the explorer reports a failure to open */
-        lladd_kill(db);
+        lladd_db_kill(db);
     sim->dst.observe = ll_sim_observe;
     f->gathering = false;
     memcpy(p->features, f->features, sizeof p->features);

@@ -55,7 +55,7 @@ int ll_sim_inspect(struct lladd_sim *sim, const struct ll_sim_image *image,
     run->looks = true;
     sim->running = run;
     options.device = &run->face;
-    rc = lladd_inspect(NULL, &options, &v, &err);
+    rc = lladd_inspect_open(NULL, &options, &v, &err);
     if (rc == LLADD_NO_MEMORY || (rc && view))
         return rc;
     if (rc) { /* inspection refuses to read the files */
@@ -66,7 +66,7 @@ int ll_sim_inspect(struct lladd_sim *sim, const struct ll_sim_image *image,
     }
     rc = lladd_inspect_verify(v, see_finding, found, &verified, &err);
     if (!rc)
-        rc = lladd_inspect_info(v, &info);
+        rc = lladd_inspect_info_get(v, &info);
     found->end = info.log_end.v;
     if (!rc && view)
         *view = v;

@@ -154,7 +154,7 @@ int ll_sim_crossing_tell(struct lladd_sim *sim)
 static void begin_call(struct lladd_device *dev, bool told)
 {
     struct ll_sim_run *run = (struct ll_sim_run *)dev;
-    lladd_dst_point(LLADD_DST_DEVICE);
+    lladd_dst_reach(LLADD_DST_DEVICE);
     if (told && ll_sim_crossing_tell(run->sim))
         run->failed = LLADD_NO_MEMORY;
 }
@@ -166,7 +166,7 @@ static void begin_call(struct lladd_device *dev, bool told)
     { \
         begin_call(dev, told); \
         type rc = ll_sim_device_ops.call(__VA_ARGS__); \
-        lladd_dst_point(LLADD_DST_DEVICE); \
+        lladd_dst_reach(LLADD_DST_DEVICE); \
         return rc; \
     }
 SCHEDULED(int, open, false,

@@ -150,7 +150,7 @@ static void ended(struct collect *c, lladd_lsn txn)
 }
 
 /* From this record on, pages [first, first + n) are written without logging. */
-static void lose_fenced(struct collect *c, struct lladd_span fence)
+static void lose_barred(struct collect *c, struct lladd_span fence)
 {
     const unsigned char *p = fence.data;
     for (size_t i = 0; fence.len >= 16 && i < c->n_pages; i++)
@@ -162,7 +162,7 @@ static int see(struct collect *c, const struct lladd_log_entry *e, struct lladd_
 {
     const char *kind = lladd_log_kind_name(e->kind);
     if (strcmp(kind, "fence") == 0)
-        lose_fenced(c, e->redo);
+        lose_barred(c, e->redo);
     if (strcmp(kind, "update") == 0 && e->page != LLADD_NO_PAGE)
         return change(c, e, false, err);
     if (strcmp(kind, "clr") == 0)

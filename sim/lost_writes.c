@@ -25,8 +25,8 @@ static bool is_told(int code)
 static int read_all_again(struct lladd_db *db)
 {
     struct lladd_stats s = {.struct_size = sizeof s};
-    int rc = lladd_stats(db, &s);
-    return rc ? rc : lladd_discard(db, (lladd_pageno){0}, s.pages);
+    int rc = lladd_stats_get(db, &s);
+    return rc ? rc : lladd_pages_discard(db, (lladd_pageno){0}, s.pages);
 }
 
 /* Ends all open transactions. Prepared ones are committed or aborted through the simulator, which
@@ -74,7 +74,7 @@ static int run_and_look(struct ll_sim_faults *f, struct ll_sim_verdict *v, bool 
         rc = ll_sim_expect(sim);
     if (failed || rc || sim->workload.failed) {
         if (opened)
-            lladd_kill(db);
+            lladd_db_kill(db);
         v->code = failed;
         *told = is_told(failed);
         if (failed && !*told)

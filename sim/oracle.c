@@ -205,7 +205,7 @@ static int resolve(struct judging *j)
     j->resolved = ll_sim_choose(j->sim, LL_SIM_C_RESOLVE, 2, 0, 2);
     for (uint32_t i = 0; i < j->in_doubt; i++) {
         struct lladd_txn *txn;
-        int rc = j->verdict->code = lladd_claim(j->db, &j->gid[i], &txn, &err);
+        int rc = j->verdict->code = lladd_in_doubt_claim(j->db, &j->gid[i], &txn, &err);
         if (rc)
             return ll_sim_object(j->verdict, LLADD_SIM_O_IN_DOUBT,
                                  "a transaction in doubt cannot be claimed: %s",
@@ -364,7 +364,7 @@ int ll_sim_go_on(struct lladd_db *db, struct lladd_error *err)
     if (!rc)
         rc = lladd_bytes_format(txn, page);
     if (!rc)
-        rc = lladd_set(txn, page, 0, bytes, sizeof bytes);
+        rc = lladd_bytes_set(txn, page, 0, bytes, sizeof bytes);
     if (!rc)
         rc = lladd_page_free(txn, page);
     if (!rc)
@@ -408,7 +408,7 @@ static int look_for_leaks(struct judging *j)
                              lladd_code_name(rc), why(j, rc, &err));
     for (uint64_t p = 0; p < l.pages; p++) {
         enum lladd_page_use use;
-        rc = j->verdict->code = lladd_page_use(j->db, lladd_page_of(p), &use, &err);
+        rc = j->verdict->code = lladd_page_use_get(j->db, lladd_page_of(p), &use, &err);
         if (rc)
             return ll_sim_object(j->verdict, LLADD_SIM_O_LEAK, "page %llu: %s",
                                  (unsigned long long)p, why(j, rc, &err));
@@ -446,9 +446,9 @@ static int look(struct judging *j)
     struct lladd_sim *sim = j->sim;
     struct lladd_error err = LLADD_ERROR_INIT;
     char undone[130];
-    int rc = j->verdict->code = lladd_in_doubt(j->db, see_doubt, j, &err);
+    int rc = j->verdict->code = lladd_in_doubt_each(j->db, see_doubt, j, &err);
     if (!rc)
-        rc = j->verdict->code = lladd_heuristics(j->db, see_outcome, j, &err);
+        rc = j->verdict->code = lladd_heuristic_each(j->db, see_outcome, j, &err);
     if (rc)
         return ll_sim_object(j->verdict, LLADD_SIM_O_IN_DOUBT, "%s: %s", lladd_code_name(rc),
                              why(j, rc, &err));
@@ -497,7 +497,7 @@ int ll_sim_judge_open(struct lladd_sim *sim, struct ll_sim_run *run, struct llad
             (void)ll_sim_object(verdict, LLADD_SIM_O_PROGRESS, "it cannot be closed: %s",
                                 lladd_code_name(closed));
     } else {
-        lladd_kill(j.db);
+        lladd_db_kill(j.db);
     }
     if (rc || seen < 0)
         return rc ? rc : seen;
@@ -533,7 +533,7 @@ int ll_sim_judge(struct lladd_sim *sim, struct ll_sim_run *run, const struct ll_
     int later = rc ? 0 : go_on_behind(sim, run, db, &err);
     *open_calls = run->n_calls;
     if (later)
-        lladd_kill(db);
+        lladd_db_kill(db);
     if (run->failed)
         return run->failed;
     if (!rc && !later)

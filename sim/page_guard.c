@@ -168,12 +168,12 @@ static bool guarded(struct lladd_sim *sim, struct call *c)
         break;
     case TOUCHED:
         say_what(sim, c, what, sizeof what);
-        (void)ll_sim_object(&sim->objection, LLADD_SIM_O_ONE_PAGE,
+        (void)ll_sim_object(&sim->violation, LLADD_SIM_O_ONE_PAGE,
                             "%s of \"%s\" on page %llu touches %s", c->doing, c->op->name,
                             (unsigned long long)c->page, what);
         break;
     case REFUSED:
-        (void)ll_sim_object(&sim->objection, LLADD_SIM_O_ONE_PAGE,
+        (void)ll_sim_object(&sim->violation, LLADD_SIM_O_ONE_PAGE,
                             "%s of \"%s\" refuses page %llu, or bytes that were logged for it",
                             c->doing, c->op->name, (unsigned long long)c->page);
         break;
@@ -301,7 +301,7 @@ static void look_back(struct lladd_sim *sim, const struct ll_sim_place *p,
     if (lladd_get64(c->page->bytes + LSN_AT) != last->lsn.v ||
         ll_sim_guard_same(g, last->op, p->page, c->page->bytes, last->after, &at))
         return;
-    (void)ll_sim_object(&sim->objection, LLADD_SIM_O_ONE_PAGE,
+    (void)ll_sim_object(&sim->violation, LLADD_SIM_O_ONE_PAGE,
                         "page %llu was changed outside of redo and undo: byte %u is 0x%02x, and "
                         "\"%s\" at LSN %llu had left 0x%02x; \"%s\" is next",
                         (unsigned long long)p->page, (unsigned)at, c->page->bytes[at],

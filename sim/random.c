@@ -237,7 +237,7 @@ static int disturb(struct ll_sim_random *r, struct ll_sim_run *run, struct ll_si
     ll_sim_tell(sim, "  An error in the recovery, in its call %u: open returns %s.", r->error_at,
                 lladd_code_name(rc));
     if (!rc)
-        lladd_kill(db);
+        lladd_db_kill(db);
     run->undecided = 0;
     *n_calls = run->n_calls;
     *v = (struct ll_sim_verdict){0};
@@ -555,8 +555,8 @@ int ll_sim_random_workload(struct ll_sim_random *r, const struct lladd_sim_subje
         return rc;
     struct lladd_dst *before = lladd_dst_enter(&r->sim->dst);
     r->stream = ll_sim_mix(seed, 3);
-    if (r->transcript) {
-        r->sim->options.transcript = r->transcript;
+    if (r->trace) {
+        r->sim->options.trace = r->trace;
         r->sim->options.callback_ctx = r->sim;
     }
     r->sim->history = r->history;
@@ -681,7 +681,7 @@ int ll_sim_random_replay(struct lladd_sim *sim, const struct ll_sim_vector *v,
     struct lladd_sim_random_report report = {.struct_size = sizeof report};
     struct ll_sim_random r = {.report = &report,
                               .bounds = sim->bounds,
-                              .transcript = sim->options.transcript,
+                              .trace = sim->options.trace,
                               .history = history,
                               .started = ll_sim_now()};
     if (!is_of_a_row(v, &r))

@@ -81,7 +81,7 @@ struct ll_sim_random {
     uint32_t recording;           /* 0, or the hash that the recording must have */
     uint32_t drawn;               /* number of repetitions drawn */
     struct lladd_sim_failure whole_failure;          /* before its row was made smaller */
-    void (*transcript)(void *ctx, const char *line); /* nullable */
+    void (*trace)(void *ctx, const char *line); /* nullable */
     uint64_t started;
     uint64_t stream;           /* state of the random stream of faults */
     uint32_t error_at, errors; /* number of the call that fails; how many have failed */

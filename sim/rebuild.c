@@ -204,7 +204,7 @@ static int object_page(struct ll_sim_archive *a, uint64_t page, uint32_t at)
 {
     char operations[200];
     tell_operations(a->guard, page, operations, sizeof operations);
-    return ll_sim_object(&a->sim->objection, LLADD_SIM_O_REBUILD,
+    return ll_sim_object(&a->sim->violation, LLADD_SIM_O_REBUILD,
                          "page %llu, made of a copy and the log, is not what it is: byte %u is "
                          "0x%02x, and should be 0x%02x; it was changed by %s",
                          (unsigned long long)page, (unsigned)at, a->page[0][at], a->page[1][at],
@@ -233,14 +233,14 @@ static int compare_page(struct ll_sim_archive *a, struct lladd_db *db, uint64_t 
     const struct ll_sim_place *p = ll_sim_guard_place(a->sim, page);
     if (!p || p->moved)
         return p ? 0 : LLADD_NO_MEMORY;
-    int rc = lladd_page_use(db, lladd_page_of(page), &use, err);
+    int rc = lladd_page_use_get(db, lladd_page_of(page), &use, err);
     if (rc || (use != LLADD_USE_PAGED && use != LLADD_USE_SYSTEM))
         return rc;
-    rc = lladd_fix(db, lladd_page_of(page), LLADD_LATCH_SHARED, &made, err);
+    rc = lladd_page_fix(db, lladd_page_of(page), LLADD_LATCH_SHARED, &made, err);
     if (rc)
         return rc;
     compare_bytes(a, page, made->bytes, true);
-    lladd_unfix(db, made, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, made, LLADD_LATCH_SHARED);
     return 0;
 }
 
@@ -283,7 +283,7 @@ void ll_sim_rebuild_change(struct lladd_sim *sim, const struct lladd_dst_change 
     if (!was || ll_sim_guard_same(g, c->op, was->page, was->after, c->page->bytes, &at))
         return;
     (void)ll_sim_object(
-        &sim->objection, LLADD_SIM_O_REBUILD,
+        &sim->violation, LLADD_SIM_O_REBUILD,
         "%s of \"%s\" at LSN %llu makes something else of page %llu when the log is read again: "
         "byte %u is 0x%02x, and was 0x%02x",
         c->undo ? "undo" : "redo", c->op->name, (unsigned long long)c->lsn.v,
@@ -317,7 +317,7 @@ static int recover(struct ll_sim_archive *a, struct ll_sim_run *run, struct llad
     if (rc)
         return rc;
     rc = compare(a, db, err);
-    lladd_kill(db);
+    lladd_db_kill(db);
     return rc;
 }
 
@@ -341,7 +341,7 @@ int ll_sim_rebuild(struct lladd_sim *sim)
     if (run.failed || rc == LLADD_NO_MEMORY)
         return LLADD_NO_MEMORY;
     if (rc)
-        (void)ll_sim_object(&sim->objection, LLADD_SIM_O_REBUILD,
+        (void)ll_sim_object(&sim->violation, LLADD_SIM_O_REBUILD,
                             "a copy of the pages and the log make no database: %s", err.message);
     return 0;
 }

@@ -129,7 +129,7 @@ static void acknowledge(struct lladd_sim *sim, struct ll_sim_decision *d, unsign
 }
 
 /* Removes the transaction's last decision, which was not carried out. */
-static void take_back(struct lladd_sim *sim, const struct ll_sim_txn *t)
+static void undo_changes(struct lladd_sim *sim, const struct ll_sim_txn *t)
 {
     struct ll_sim_record *r = &sim->record;
     struct ll_sim_decision *d = decision_of(sim, t);
@@ -234,7 +234,7 @@ int lladd_sim_commit(struct lladd_sim *sim, struct lladd_txn *handle)
     if (rc == 0)
         acknowledge(sim, decision_of(sim, t), t->promise);
     else if (!consumed(rc))
-        take_back(sim, t);
+        undo_changes(sim, t);
     return ended(sim, t, rc, "committed");
 }
 
@@ -249,16 +249,16 @@ int lladd_sim_commit_async(struct lladd_sim *sim, struct lladd_txn *handle, llad
     if (rc == 0)
         decision_of(sim, t)->lsn = *out;
     else if (!consumed(rc))
-        take_back(sim, t);
+        undo_changes(sim, t);
     if (rc == 0 && out->v == 0)
         acknowledge(sim, decision_of(sim, t), t->promise);
     return ended(sim, t, rc, "is ordered");
 }
 
-int lladd_sim_wait(struct lladd_sim *sim, struct lladd_db *db, lladd_lsn lsn,
+int lladd_sim_wait_durable(struct lladd_sim *sim, struct lladd_db *db, lladd_lsn lsn,
                    struct lladd_error *err)
 {
-    int rc = lladd_wait(db, lsn, err);
+    int rc = lladd_wait_durable(db, lsn, err);
     sim->record.errors += rc != 0;
     sim->record.poisoned |= lladd_code_root(rc) == LLADD_ROOT_POISONED;
     for (uint32_t i = 0; !rc && i < sim->record.n_decisions; i++) {
@@ -286,7 +286,7 @@ int lladd_sim_abort(struct lladd_sim *sim, struct lladd_txn *handle)
     int rc = noted(sim, t, "abort", lladd_abort(handle));
     sim->record.abort_failed = rc ? rc : sim->record.abort_failed;
     if (prepared && !consumed(rc))
-        take_back(sim, t);
+        undo_changes(sim, t);
     return ended(sim, t, rc, "aborted");
 }
 
@@ -302,7 +302,7 @@ int lladd_sim_prepare(struct lladd_sim *sim, struct lladd_txn *handle, const str
     if (rc) { /* after poison the record may be on the disk; in any case the handle is still valid
                */
         if (!consumed(rc))
-            take_back(sim, t);
+            undo_changes(sim, t);
         return rc;
     }
     acknowledge(sim, decision_of(sim, t), POWER);
@@ -310,7 +310,8 @@ int lladd_sim_prepare(struct lladd_sim *sim, struct lladd_txn *handle, const str
     return event(sim, t, "prepared", NULL);
 }
 
-int lladd_sim_heuristic(struct lladd_sim *sim, struct lladd_txn *handle, enum lladd_outcome outcome)
+int lladd_sim_heuristic_end(struct lladd_sim *sim, struct lladd_txn *handle,
+                            enum lladd_outcome outcome)
 {
     bool commit = outcome == LLADD_OUTCOME_COMMIT;
     struct ll_sim_txn *t = txn_of(sim, handle);
@@ -320,11 +321,11 @@ int lladd_sim_heuristic(struct lladd_sim *sim, struct lladd_txn *handle, enum ll
     if (!d || event(sim, t, commit ? "is to be committed" : "is to be aborted", NULL))
         return LLADD_NO_MEMORY;
     d->outcome = (uint8_t)outcome;
-    int rc = noted(sim, t, "heuristic", lladd_heuristic(handle, outcome));
+    int rc = noted(sim, t, "heuristic", lladd_heuristic_end(handle, outcome));
     if (rc == 0)
         acknowledge(sim, decision_of(sim, t), POWER);
     else if (!consumed(rc))
-        take_back(sim, t);
+        undo_changes(sim, t);
     return ended(sim, t, rc, commit ? "committed by decision" : "aborted by decision");
 }
 
@@ -337,19 +338,19 @@ static struct ll_sim_txn *txn_with(struct lladd_sim *sim, const struct lladd_gid
     return NULL;
 }
 
-int lladd_sim_forget(struct lladd_sim *sim, struct lladd_db *db, const struct lladd_gid *gid,
-                     struct lladd_error *err)
+int lladd_sim_heuristic_forget(struct lladd_sim *sim, struct lladd_db *db,
+                               const struct lladd_gid *gid, struct lladd_error *err)
 {
     struct ll_sim_txn *t = txn_with(sim, gid);
     if (!t)
         return misuse(sim);
     if (!decision(sim, t, LL_SIM_FORGET) || event(sim, t, "is to be forgotten", NULL))
         return LLADD_NO_MEMORY;
-    int rc = noted(sim, t, "forget", lladd_forget(db, gid, err));
+    int rc = noted(sim, t, "forget", lladd_heuristic_forget(db, gid, err));
     if (rc == 0)
         acknowledge(sim, decision_of(sim, t), POWER);
     else if (!consumed(rc))
-        take_back(sim, t);
+        undo_changes(sim, t);
     return rc ? rc : event(sim, t, "forgotten", NULL);
 }
 
@@ -424,7 +425,7 @@ static int close_workload(struct lladd_sim *sim, struct lladd_db *db, const char
     int rc = 0;
     (void)lladd_db_error(db, &own); /* an error that the workload may have ignored */
     if (sim->crossing)
-        lladd_kill(db);
+        lladd_db_kill(db);
     else
         rc = lladd_close(db);
     if (rc == LLADD_BAD_STATE)
@@ -470,7 +471,7 @@ static int run_set_up(struct lladd_sim *sim, struct lladd_error *err)
         (void)ll_sim_explain(sim, db, rc, &own);
         (void)lladd_error_set(err, rc, "the subject's setup failed: %s",
                               with_last(sim, rc, &own));
-        lladd_kill(db);
+        lladd_db_kill(db);
         return rc;
     }
     rc = close_workload(sim, db, "the subject's setup", err);
@@ -602,13 +603,13 @@ int ll_sim_record_run(struct lladd_sim *sim, struct lladd_error *err)
         if (rc)
             (void)with_last(sim, rc, err);
         if (db)
-            lladd_kill(db);
+            lladd_db_kill(db);
         return rc ? rc : sim->workload.failed;
     }
     ll_sim_cover_kinds(sim, db);
     rc = sim->guard ? ll_sim_guard_types(sim, db) : 0;
     if (rc) {
-        lladd_kill(db);
+        lladd_db_kill(db);
         return rc;
     }
     rc = close_workload(sim, db, WORKLOAD, err);
@@ -737,21 +738,21 @@ static int run_watched(struct lladd_sim *sim, uint64_t hash, struct lladd_error 
     int rc = ll_sim_guard_begin(sim, err);
     if (!rc)
         rc = run_workload(sim, err);
-    if (!rc && sim->objection.oracle == LLADD_SIM_O_NONE && sim->record.hash == hash)
+    if (!rc && sim->violation.oracle == LLADD_SIM_O_NONE && sim->record.hash == hash)
         rc = ll_sim_rebuild(sim);
     ll_sim_guard_end(sim);
     if (rc)
         return rc;
-    if (sim->record.hash != hash && sim->objection.oracle == LLADD_SIM_O_NONE)
+    if (sim->record.hash != hash && sim->violation.oracle == LLADD_SIM_O_NONE)
         return lladd_error_set(err, LLADD_BUG,
                                "the workload is not deterministic: run twice, it did different "
                                "things");
     /* With a bug planted, the failure of a crash says more, so O7 alone does not stop the
      * exploration. */
-    if (sim->objection.oracle == LLADD_SIM_O_REBUILD && sim->bounds.planted)
+    if (sim->violation.oracle == LLADD_SIM_O_REBUILD && sim->bounds.planted)
         return 0;
-    if (sim->objection.oracle)
-        return lladd_error_set(err, LLADD_BUG, "%s", sim->objection.message);
+    if (sim->violation.oracle)
+        return lladd_error_set(err, LLADD_BUG, "%s", sim->violation.message);
     return 0;
 }
 

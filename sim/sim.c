@@ -52,7 +52,7 @@ static int world_random(void *ctx, void *buf, size_t len)
     return 0;
 }
 
-static void transcript(void *ctx, const char *line)
+static void trace(void *ctx, const char *line)
 {
     ll_sim_tell(ctx, "    recovery: %s", line);
 }
@@ -133,7 +133,7 @@ static int take_options(struct lladd_sim *sim, struct lladd_error *err)
     if (rc)
         return lladd_error_set(err, rc, "subject \"%s\", configure: %s", sim->subject.name,
                                own.message);
-    sim->world = (struct lladd_world){sim, world_now, world_wall, world_random, NULL};
+    sim->world = (struct lladd_environment){sim, world_now, world_wall, world_random, NULL};
     o->world = &sim->world;
     o->allocator = &sim->heap.face;
     o->flags |= LLADD_OPT_NO_THREADS;
@@ -308,7 +308,7 @@ void ll_sim_object_recording(struct lladd_sim *sim, struct ll_sim_verdict *v, in
                              const struct lladd_error *err)
 {
     const char *name = lladd_code_name(rc);
-    *v = sim->objection;
+    *v = sim->violation;
     if (sim->running && sim->running->looping)
         (void)ll_sim_object(v, LLADD_SIM_O_LOOP, "the workload made more than %u device calls",
                             sim->bounds.calls_max);
@@ -345,8 +345,8 @@ static int explore_all(struct lladd_sim *sim, struct lladd_error *err)
     if (rc)
         return ll_sim_workload_failed(sim, rc, &own);
     rc = ll_sim_explore(sim);
-    if (!rc && sim->objection.oracle && sim->report->n_failures < sim->bounds.failures)
-        rc = ll_sim_fail(sim, &sim->objection, 0, NULL);
+    if (!rc && sim->violation.oracle && sim->report->n_failures < sim->bounds.failures)
+        rc = ll_sim_fail(sim, &sim->violation, 0, NULL);
     if (!rc && !sim->cut && !(sim->bounds.flags & LLADD_SIM_NO_COVERAGE))
         rc = ll_sim_cover_judge(sim);
     sim->dst.observe = ll_sim_observe_undone;
@@ -441,7 +441,7 @@ int lladd_sim_replay(const struct lladd_sim_subject *subject, const struct lladd
     if (rc)
         return rc;
     struct lladd_dst *before = lladd_dst_enter(&sim->dst);
-    sim->options.transcript = history ? transcript : NULL;
+    sim->options.trace = history ? trace : NULL;
     sim->options.callback_ctx = sim;
     rc = replay_any(sim, &v, history, err);
     (void)lladd_dst_enter(before);

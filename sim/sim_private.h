@@ -618,7 +618,7 @@ struct lladd_sim {
     struct lladd_sim_subject subject;
     struct lladd_sim_bounds bounds;
     struct lladd_options options;
-    struct lladd_world world;
+    struct lladd_environment world;
     struct lladd_dst dst;
     uint32_t page_size;
     struct ll_sim_arena base;  /* names and the result of setup: lives as long as the simulator */
@@ -639,7 +639,7 @@ struct lladd_sim {
     struct ll_sim_record record;
     struct ll_sim_expected *expected; /* one more than decisions */
     struct ll_sim_guard *guard;       /* NULL: changes of pages are not guarded */
-    struct ll_sim_verdict objection;  /* violation observed in the recording */
+    struct ll_sim_verdict violation;  /* violation observed in the recording */
     struct ll_sim_verdict noticed;    /* violation observed in the current recovery */
 
     struct ll_sim_run *running;       /* the run that is using its device */

@@ -559,7 +559,7 @@ static int del_range(struct tabling *d)
     if (!rc)
         rc = take_end(d, 2, &room[1], &keys[1], &to);
     if (!rc)
-        rc = of_txn(d, lladd_managed_del_range(d->txn, d->table, from, to));
+        rc = of_txn(d, lladd_managed_delete_range(d->txn, d->table, from, to));
     free(room[0]);
     free(room[1]);
     return rc;
@@ -627,7 +627,7 @@ static int in_memory(struct tabling *d, int (*what)(struct tabling *))
     int rc = lladd_open(NULL, &o, &d->db, &d->err);
     if (!rc) {
         rc = what(d);
-        lladd_kill(d->db);
+        lladd_db_kill(d->db);
     }
     d->db = NULL;
     lladd_device_close(memory);

@@ -87,7 +87,7 @@ static int seek_for_prev(struct scan *s, const struct lladd_dtable_key *key)
 
 static int read_row(struct scan *s)
 {
-    return s->columns ? lladd_ctable_row(s->columns, &s->key, &s->values, &s->d->err)
+    return s->columns ? lladd_ctable_row_read(s->columns, &s->key, &s->values, &s->d->err)
                       : lladd_dtable_row(s->rows, &s->key, &s->value, &s->d->err);
 }
 

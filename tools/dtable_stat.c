@@ -16,14 +16,14 @@ struct stats {
 static int take(struct tabling *d, struct stats *out)
 {
     *out = (struct stats){.s = {.struct_size = sizeof out->s}};
-    int rc = lladd_managed_stats(d->table, &out->s, NULL, 0, &d->err);
+    int rc = lladd_managed_stats_get(d->table, &out->s, NULL, 0, &d->err);
     if (rc || !out->s.runs)
         return rc;
     out->n = (size_t)out->s.runs;
     out->runs = calloc(out->n, sizeof *out->runs);
     if (!out->runs)
         return lladd_error_set(&d->err, LLADD_NO_MEMORY, "out of memory");
-    rc = lladd_managed_stats(d->table, &out->s, out->runs, out->n, &d->err);
+    rc = lladd_managed_stats_get(d->table, &out->s, out->runs, out->n, &d->err);
     if (rc)
         free(out->runs);
     return rc;
@@ -190,7 +190,7 @@ static int each_run(struct tabling *d, const struct stats *s, json_t *list)
         int rc = lladd_dtable_run_open(d->db, s->runs[i].root, &t, &d->err);
         if (rc)
             return rc;
-        rc = lladd_dtable_run_info(t, &info, &d->err);
+        rc = lladd_dtable_run_info_get(t, &info, &d->err);
         if (!rc)
             rc = measure(t, &info, &f, &d->err);
         if (!rc && list)
@@ -241,7 +241,7 @@ static int print_settings(struct tabling *d)
     if (o.interval_ns)
         printf(", %g s", (double)o.interval_ns / 1e9);
     printf("\n");
-    lladd_free(d->db, strings);
+    lladd_mem_free(d->db, strings);
     return 0;
 }
 
@@ -263,7 +263,7 @@ static int json_settings(struct tabling *d, json_t **out)
                      "rows", tool_json_u64(o.rows), "interval_ns", tool_json_u64(o.interval_ns),
                      "config", json_config(o.config), "combine_config",
                      json_config(o.combine_config));
-    lladd_free(d->db, strings);
+    lladd_mem_free(d->db, strings);
     return 0;
 }
 
@@ -302,7 +302,7 @@ static int print_json(struct tabling *d, const char *name, const struct stats *s
                   lladd_dtable_type_name(lladd_dtable_key_type(d->rows)), "pending_rows",
                   tool_json_u64(s->s.pending_rows), "pending_bytes",
                   tool_json_u64(s->s.pending_bytes), "digests", tool_json_u64(s->s.digests),
-                  "combines", tool_json_u64(s->s.combines), "doomed", tool_json_u64(s->s.doomed),
+                  "combines", tool_json_u64(s->s.combines), "doomed", tool_json_u64(s->s.obsolete),
                   "runs", runs);
     json_object_set_new(o, "settings", settings);
     if (d->columns)
@@ -390,7 +390,7 @@ static int draw_run(struct tabling *d, const char *name, const struct lladd_mana
     int rc = lladd_dtable_run_open(d->db, r->root, &t, &d->err);
     if (rc)
         return rc;
-    rc = lladd_dtable_run_info(t, &info, &d->err);
+    rc = lladd_dtable_run_info_get(t, &info, &d->err);
     if (!rc)
         rc = measure(t, &info, &f, &d->err);
     if (rc) {

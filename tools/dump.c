@@ -407,22 +407,22 @@ static int dump_array(struct dumping *d, struct dump_head *h, lladd_pageno root)
 /* Writes all elements. A damaged element, or a bucket with a damaged page, is left out. */
 static int walk_hash(struct dumping *d, struct lladd_hash *t, uint64_t most)
 {
-    struct lladd_hash_walk walk = {{0}, NULL, 0};
+    struct lladd_hash_cursor walk = {{0}, NULL, 0};
     struct lladd_span key, value;
     int rc = 0;
     /* Stops after `most` elements: a chain with a cycle would never end. The count is compared
      * afterwards. */
     for (uint64_t n = 0; !rc && n <= most; n++) {
-        rc = lladd_hash_next(t, &walk, &key, &value, d->err);
+        rc = lladd_hash_cursor_next(t, &walk, &key, &value, d->err);
         if (!rc) {
             write_pair(d, key, value);
         } else if (pass(d, rc)) {
             if (!d->counting)
                 leave_out(d, "\"%s\": elements are left out", d->name);
-            rc = lladd_hash_walk_past(t, &walk, d->err);
+            rc = lladd_hash_cursor_skip(t, &walk, d->err);
         }
     }
-    lladd_hash_walk_end(t, &walk);
+    lladd_hash_cursor_close(t, &walk);
     return rc == LLADD_END ? 0 : rc;
 }
 

@@ -191,10 +191,10 @@ static int get(struct hashing *h)
 
 static int scan(struct hashing *h)
 {
-    struct lladd_hash_walk walk = {{0}, NULL, 0};
+    struct lladd_hash_cursor walk = {{0}, NULL, 0};
     struct lladd_span key, value;
     int rc;
-    while ((rc = lladd_hash_next(h->table, &walk, &key, &value, &h->err)) == 0) {
+    while ((rc = lladd_hash_cursor_next(h->table, &walk, &key, &value, &h->err)) == 0) {
         if (h->t->json) {
             print_json(h, key, value);
         } else if (h->hex) {
@@ -209,7 +209,7 @@ static int scan(struct hashing *h)
             putchar('\n');
         }
     }
-    lladd_hash_walk_end(h->table, &walk);
+    lladd_hash_cursor_close(h->table, &walk);
     return rc == LLADD_END ? TOOL_FINE : failed(h);
 }
 
@@ -254,7 +254,7 @@ static int change(struct hashing *h, struct lladd_txn *txn, bool put)
     if (rc) /* a missing table is not a missing key */
         return rc == LLADD_NOT_FOUND ? LLADD_BAD_ARGUMENT : rc;
     rc = put ? lladd_hash_put(txn, h->table, h->key, h->key_len, h->value, h->value_len)
-             : lladd_hash_remove(txn, h->table, h->key, h->key_len);
+             : lladd_hash_delete(txn, h->table, h->key, h->key_len);
     if (rc)
         h->err = *lladd_txn_error(txn);
     return rc;

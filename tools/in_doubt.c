@@ -98,7 +98,7 @@ int tool_in_doubt(int argc, char **argv)
     l.rows = t.json ? json_array() : NULL;
     ended.rows = t.json ? json_array() : NULL;
     struct lladd_inspect_info info = {.struct_size = sizeof info};
-    int rc = lladd_inspect_info(view, &info);
+    int rc = lladd_inspect_info_get(view, &info);
     if (!rc)
         rc = lladd_inspect_txns(view, see_txn, &l);
     if (!rc)
@@ -159,13 +159,15 @@ static int decide(const struct tool *t, struct lladd_db *db, const struct lladd_
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_txn *txn;
-    int rc = d->what == FORGET ? lladd_forget(db, gid, &err) : lladd_claim(db, gid, &txn, &err);
+    int rc = d->what == FORGET ? lladd_heuristic_forget(db, gid, &err)
+                               : lladd_in_doubt_claim(db, gid, &txn, &err);
     if (rc)
         return fail(t, &err);
     if (d->what == FORGET)
         return TOOL_FINE;
     if (d->heuristic)
-        rc = lladd_heuristic(txn, d->what == COMMIT ? LLADD_OUTCOME_COMMIT : LLADD_OUTCOME_ABORT);
+        rc = lladd_heuristic_end(txn,
+                                 d->what == COMMIT ? LLADD_OUTCOME_COMMIT : LLADD_OUTCOME_ABORT);
     else
         rc = d->what == COMMIT ? lladd_commit(txn) : lladd_abort(txn);
     if (rc == 0)

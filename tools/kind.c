@@ -132,16 +132,16 @@ int tool_kind_of(struct lladd_db *db, uint64_t page, const struct tool_kind **ou
     *out = NULL;
     if (page >= lladd_page_count(db))
         return 0;
-    int rc = lladd_page_use(db, lladd_page_of(page), &use, err);
+    int rc = lladd_page_use_get(db, lladd_page_of(page), &use, err);
     if (rc || use != LLADD_USE_PAGED)
         return rc;
-    rc = lladd_fix(db, lladd_page_of(page), LLADD_LATCH_SHARED, &p, err);
+    rc = lladd_page_fix(db, lladd_page_of(page), LLADD_LATCH_SHARED, &p, err);
     if (rc)
         return rc;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (lladd_page_is(db, lladd_page_view(p), kinds[i].page_type))
             *out = &kinds[i];
-    lladd_unfix(db, p, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, p, LLADD_LATCH_SHARED);
     if (!*out || (*out)->id != TOOL_BLOB)
         return 0;
     bool is_run = false;

@@ -136,7 +136,7 @@ static int sweep(struct loading *l, struct lladd_error *err)
         return rc;
     if (kind)
         rc = of_txn(l, kind->destroy(l->txn, lladd_page_of(value.a)), err);
-    rc = rc ? rc : of_txn(l, lladd_root_remove(l->txn, PENDING), err);
+    rc = rc ? rc : of_txn(l, lladd_root_delete(l->txn, PENDING), err);
     rc = rc ? rc : commit(l, err);
     if (rc && l->txn) {
         struct lladd_error second = LLADD_ERROR_INIT;
@@ -352,7 +352,7 @@ static int tail(void *ctx, struct lladd_error *err)
     struct lladd_root_value value = {l->root.v, 0};
     rc = rc ? rc : of_txn(l, lladd_root_set(l->txn, l->head.name, value), err);
     if (!rc && l->batch)
-        rc = of_txn(l, lladd_root_remove(l->txn, PENDING), err);
+        rc = of_txn(l, lladd_root_delete(l->txn, PENDING), err);
     if (rc)
         return rc;
     l->structures++;

@@ -93,7 +93,7 @@ static struct pending look_ahead(struct tool *t, struct lladd_inspect *view,
     struct lladd_error ignored = LLADD_ERROR_INIT;
     struct pending p = {
         .tool = t, .view = view, .page = page->number.v, .lsn = page->code ? 0 : page->lsn.v};
-    if (lladd_inspect_info(view, &info) || info.clean)
+    if (lladd_inspect_info_get(view, &info) || info.clean)
         return p;
     int rc = lladd_inspect_log(view, info.redo, see_pending, &p, &ignored);
     if (rc && rc != LLADD_END)
@@ -283,7 +283,7 @@ static int run(struct tool *t, struct lladd_inspect *view, uint64_t number,
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_inspect_page page;
-    int rc = lladd_inspect_page(view, lladd_page_of(number), &page, &err);
+    int rc = lladd_inspect_page_read(view, lladd_page_of(number), &page, &err);
     if (rc)
         return tool_error(t, &err);
     rc = t->json ? print_json(t, view, &page, a) : print_text(t, view, &page, a);

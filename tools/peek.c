@@ -35,7 +35,7 @@ static int hold_off(const char *dir)
 static void warn(const struct tool *t, struct lladd_db *db)
 {
     struct lladd_stats s = {.struct_size = sizeof s};
-    if (lladd_stats(db, &s) == 0 && s.in_doubt)
+    if (lladd_stats_get(db, &s) == 0 && s.in_doubt)
         fprintf(stderr, "lladd %s: what %" PRIu64 " transaction%s in doubt changed is regarded\n",
                 t->verb, s.in_doubt, s.in_doubt == 1 ? "" : "s");
 }
@@ -80,7 +80,7 @@ int tool_peek_damaged(struct tool *t, struct tool_peek *p, struct lladd_error *e
 void tool_peek_end(struct tool_peek *p)
 {
     if (p->db)
-        lladd_kill(p->db);
+        lladd_db_kill(p->db);
     lladd_device_close(p->overlay);
     lladd_device_close(p->disk);
     if (p->lock >= 0)

@@ -16,7 +16,7 @@ void tool_line_init(struct tool_line *l, struct lladd_inspect *view, const struc
     l->view = view;
     l->json = t->json;
     l->bytes = bytes;
-    l->width = lladd_inspect_info(view, &info) ? 6 : tool_lsn_width(&info);
+    l->width = lladd_inspect_info_get(view, &info) ? 6 : tool_lsn_width(&info);
     tool_text_init(&l->text);
 }
 

@@ -37,14 +37,14 @@ static int take(void *ctx, int option, const char *value)
 
 /* ---- recovery ------------------------------------------------------------------------------- */
 
-struct transcript {
+struct trace {
     struct tool *tool;
     json_t *lines; /* with --json; else NULL */
 };
 
 static void hear(void *ctx, const char *line)
 {
-    struct transcript *tr = ctx;
+    struct trace *tr = ctx;
     tool_progress_end(tr->tool);
     if (tr->lines)
         json_array_append_new(tr->lines, json_string(line));
@@ -54,16 +54,16 @@ static void hear(void *ctx, const char *line)
 
 static void tell_phase(void *ctx, enum lladd_phase phase, lladd_lsn at, unsigned percent)
 {
-    tool_progress_phase(((struct transcript *)ctx)->tool, phase, at, percent);
+    tool_progress_phase(((struct trace *)ctx)->tool, phase, at, percent);
 }
 
 static int recover(struct tool *t)
 {
-    struct transcript tr = {t, t->json ? json_array() : NULL};
+    struct trace tr = {t, t->json ? json_array() : NULL};
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_stats s = {.struct_size = sizeof s};
     struct lladd_db *db;
-    t->options.transcript = hear;
+    t->options.trace = hear;
     t->options.progress = tell_phase;
     t->options.callback_ctx = &tr;
     int rc = tool_open(t, &db, &err);
@@ -71,7 +71,7 @@ static int recover(struct tool *t)
         json_decref(tr.lines);
         return tool_failed(t, &err);
     }
-    rc = lladd_stats(db, &s);
+    rc = lladd_stats_get(db, &s);
     int closed = lladd_close(db);
     if (rc || closed) {
         json_decref(tr.lines);
@@ -108,8 +108,8 @@ struct plan {
     struct ll_vec losers;  /* struct lladd_inspect_txn; includes those in doubt */
     struct ll_vec missing; /* struct lladd_inspect_name */
     struct ll_vec pages;   /* uint64_t, sorted at the end */
-    struct ll_map used;    /* numbers of names that recovery will look up */
-    struct ll_map seen;    /* pages */
+    struct ll_hashmap used;    /* numbers of names that recovery will look up */
+    struct ll_hashmap seen;    /* pages */
     bool no_memory;
 };
 
@@ -135,12 +135,12 @@ static int see(void *ctx, const struct lladd_inspect_record *r)
         w->commit = r->entry.lsn.v;
     }
     if (r->number && !is_kind(r, "catalogue") && !is_kind(r, "note") &&
-        ll_map_put(&p->used, r->number, 1))
+        ll_hashmap_put(&p->used, r->number, 1))
         return out_of_memory(p);
     if (p->info.clean || !(is_kind(r, "update") || is_kind(r, "clr") || is_kind(r, "image")) ||
-        r->entry.page == LLADD_NO_PAGE || ll_map_find(&p->seen, r->entry.page))
+        r->entry.page == LLADD_NO_PAGE || ll_hashmap_find(&p->seen, r->entry.page))
         return 0;
-    if (ll_map_put(&p->seen, r->entry.page, 1) || ll_vec_append(&p->pages, &r->entry.page, 1))
+    if (ll_hashmap_put(&p->seen, r->entry.page, 1) || ll_vec_append(&p->pages, &r->entry.page, 1))
         return out_of_memory(p);
     return 0;
 }
@@ -155,7 +155,7 @@ static int add_missing(void *ctx, const struct lladd_inspect_name *n)
 {
     struct plan *p = ctx;
     if (n->registered || n->kind == LLADD_NAME_TAG || n->kind == LLADD_NAME_PAGE_TYPE ||
-        !ll_map_find(&p->used, n->number))
+        !ll_hashmap_find(&p->used, n->number))
         return 0;
     return ll_vec_append(&p->missing, n, 1) ? out_of_memory(p) : 0;
 }
@@ -194,7 +194,7 @@ static int see_if_read(void *ctx, const struct lladd_inspect_record *r)
     bool is_loser = false;
     for (size_t i = 0; i < p->losers.len && !is_loser; i++)
         is_loser = ((struct lladd_inspect_txn *)ll_vec_at(&p->losers, i))->id.v == r->entry.txn.v;
-    if (is_loser && r->number && ll_map_put(&p->used, r->number, 1))
+    if (is_loser && r->number && ll_hashmap_put(&p->used, r->number, 1))
         return out_of_memory(p);
     return 0;
 }
@@ -290,7 +290,7 @@ static void print_plan_json(const struct plan *p)
 
 static int make_plan(struct plan *p, struct lladd_error *err)
 {
-    int rc = lladd_inspect_info(p->view, &p->info);
+    int rc = lladd_inspect_info_get(p->view, &p->info);
     if (!rc)
         rc = lladd_inspect_txns(p->view, add_txn, p);
     if (!rc)
@@ -315,8 +315,8 @@ static int dry_run(struct tool *t)
     ll_vec_init(&p.losers, &p.env, sizeof(struct lladd_inspect_txn));
     ll_vec_init(&p.missing, &p.env, sizeof(struct lladd_inspect_name));
     ll_vec_init(&p.pages, &p.env, sizeof(uint64_t));
-    ll_map_init(&p.used, &p.env);
-    ll_map_init(&p.seen, &p.env);
+    ll_hashmap_init(&p.used, &p.env);
+    ll_hashmap_init(&p.seen, &p.env);
     int rc = make_plan(&p, &err);
     tool_progress_end(t);
     if (p.no_memory) {
@@ -330,8 +330,8 @@ static int dry_run(struct tool *t)
             fprintf(stderr, "lladd recover: recovery would fail: %s\n", err.message);
         code = rc || p.missing.len ? TOOL_FINDINGS : TOOL_FINE;
     }
-    ll_map_free(&p.seen);
-    ll_map_free(&p.used);
+    ll_hashmap_free(&p.seen);
+    ll_hashmap_free(&p.used);
     ll_vec_free(&p.pages);
     ll_vec_free(&p.missing);
     ll_vec_free(&p.losers);

@@ -249,7 +249,7 @@ void tool_json_lsn(json_t *object, const char *key, lladd_lsn lsn)
 struct lladd_inspect_info tool_info(const struct lladd_inspect *view)
 {
     struct lladd_inspect_info i = {.struct_size = sizeof i};
-    int rc = lladd_inspect_info(view, &i);
+    int rc = lladd_inspect_info_get(view, &i);
     if (rc)
         i = (struct lladd_inspect_info){.log_end_kind = LLADD_LOG_END_UNKNOWN};
     return i;

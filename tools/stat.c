@@ -318,7 +318,7 @@ int tool_stat(int argc, char **argv)
     code = tool_inspect(&t, &view);
     if (code)
         return tool_end(&t, code);
-    int rc = lladd_inspect_info(view, &info);
+    int rc = lladd_inspect_info_get(view, &info);
     if (!rc)
         rc = t.json ? print_json(&t, view, &info) : print_text(&t, view, &info);
     bool damaged =

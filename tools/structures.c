@@ -111,7 +111,7 @@ static int own_page(struct walk *w, lladd_pageno page)
     tell_page(w);
     if (page.v >= w->pages)
         return broken_page(w, page.v, "is its own, but beyond the end of the page file");
-    int rc = lladd_page_use(w->db, page, &use, w->err);
+    int rc = lladd_page_use_get(w->db, page, &use, w->err);
     if (rc)
         return rc;
     if (use != LLADD_USE_PAGED && use != LLADD_USE_RAW)
@@ -136,12 +136,12 @@ static int own_catalogue(struct walk *w)
 {
     struct lladd_page *p;
     for (uint64_t page = 0, n = 0; n == 0 || (page && page < w->pages && n < w->pages); n++) {
-        int rc = lladd_fix(w->db, lladd_page_of(page), LLADD_LATCH_SHARED, &p, w->err);
+        int rc = lladd_page_fix(w->db, lladd_page_of(page), LLADD_LATCH_SHARED, &p, w->err);
         if (rc)
             return rc;
         set_owned(w, page);
         page = lladd_get64(lladd_view_body(lladd_page_view(p)));
-        lladd_unfix(w->db, p, LLADD_LATCH_SHARED);
+        lladd_page_unfix(w->db, p, LLADD_LATCH_SHARED);
     }
     return 0;
 }
@@ -170,7 +170,7 @@ static int not_checked(struct walk *w)
     enum lladd_page_use use = LLADD_USE_NONE;
     char text[400];
     int rc = w->at->page < w->pages
-                 ? lladd_page_use(w->db, lladd_page_of(w->at->page), &use, &err)
+                 ? lladd_page_use_get(w->db, lladd_page_of(w->at->page), &use, &err)
                  : 0;
     if (lladd_code_root(rc) == LLADD_ROOT_RESOURCE) {
         *w->err = err;
@@ -212,7 +212,7 @@ static int has_read_only(struct walk *w, const char *call, const struct lladd_st
 {
     struct lladd_stats now = {.struct_size = sizeof now};
     bool held = ll_held_pages(w->db);
-    int rc = held ? 0 : lladd_stats(w->db, &now); /* waits for kept latches */
+    int rc = held ? 0 : lladd_stats_get(w->db, &now); /* waits for kept latches */
     if (rc)
         return lladd_error_set(w->err, rc, "the statistics cannot be read");
     const char *fault = held                                ? "holds a page when it returns"
@@ -271,7 +271,7 @@ static int check_extended(struct walk *w, const struct lladd_structure *s)
     w->kind = &kind;
     int rc = count_extended(w, s->name);
     if (!rc)
-        rc = lladd_stats(w->db, &before);
+        rc = lladd_stats_get(w->db, &before);
     if (!rc) {
         int said = s->check(s->ctx, w->db, value, &err);
         rc = has_read_only(w, "check", &before);
@@ -342,11 +342,11 @@ static int check_runs(struct walk *w, struct lladd_managed *table)
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_managed_stats s = {.struct_size = sizeof s};
     struct lladd_managed_run *runs = NULL;
-    int rc = lladd_managed_stats(table, &s, NULL, 0, w->err);
+    int rc = lladd_managed_stats_get(table, &s, NULL, 0, w->err);
     if (!rc && s.runs && !(runs = calloc((size_t)s.runs, sizeof *runs)))
         rc = LLADD_NO_MEMORY;
     if (!rc && s.runs)
-        rc = lladd_managed_stats(table, &s, runs, (size_t)s.runs, w->err);
+        rc = lladd_managed_stats_get(table, &s, runs, (size_t)s.runs, w->err);
     for (uint64_t i = 0; !rc && i < s.runs; i++) {
         struct lladd_dtable *t;
         w->out->checked[TOOL_RUN]++;
@@ -455,7 +455,7 @@ static void add_range(struct ranges *r, uint64_t first, uint64_t last)
 static int is_lost(const struct walk *w, uint64_t page, bool *out)
 {
     enum lladd_page_use use;
-    int rc = lladd_page_use(w->db, lladd_page_of(page), &use, w->err);
+    int rc = lladd_page_use_get(w->db, lladd_page_of(page), &use, w->err);
     *out = !rc && (use == LLADD_USE_PAGED || use == LLADD_USE_RAW) && !is_owned(w, page);
     return rc;
 }
@@ -490,7 +490,7 @@ static int judge(struct walk *w)
     uint64_t first = 0, known = 0;
     int rc = look_for_lost(w, &r, &first);
     if (!rc)
-        rc = lladd_stats(w->db, &s);
+        rc = lladd_stats_get(w->db, &s);
     for (int i = 0; i < TOOL_KINDS; i++)
         known += w->out->checked[i];
     known += json_object_size(w->out->extended);

@@ -214,7 +214,7 @@ int tool_end(struct tool *t, int exit_code)
 int tool_open(struct tool *t, struct lladd_db **out, struct lladd_error *err)
 {
     struct lladd_inspect *view;
-    int rc = lladd_inspect(t->dir, &t->options, &view, err);
+    int rc = lladd_inspect_open(t->dir, &t->options, &view, err);
     if (!rc)
         lladd_inspect_close(view);
     if (rc == LLADD_NOT_A_DATABASE)
@@ -235,6 +235,6 @@ int tool_inspect(const struct tool *t, struct lladd_inspect **out)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_options o = tool_inspect_options(t);
-    int rc = lladd_inspect(t->dir, &o, out, &err);
+    int rc = lladd_inspect_open(t->dir, &o, out, &err);
     return rc ? tool_error(t, &err) : 0;
 }

@@ -229,7 +229,7 @@ static int look_at_structures(struct tool *t, const struct lladd_inspect *view, 
 {
     struct lladd_inspect_info i = {.struct_size = sizeof i};
     struct tool_peek peek;
-    int rc = lladd_inspect_info(view, &i);
+    int rc = lladd_inspect_info_get(view, &i);
     if (rc)
         return rc;
     if (i.in_use == 1) {
@@ -267,7 +267,7 @@ int tool_verify(int argc, char **argv)
     if (tool_parse(&t, argc, argv, options, NULL, NULL, 0, &code))
         return tool_end(&t, code);
     struct lladd_options look = tool_inspect_options(&t);
-    if (lladd_inspect(t.dir, &look, &view, &err))
+    if (lladd_inspect_open(t.dir, &look, &view, &err))
         return tool_end(&t, is_damage(&err) ? report_control(&t, &err) : tool_error(&t, &err));
     struct told told = {.tool = &t, .list = t.json ? json_array() : NULL};
     lladd_inspect_progress(view, tool_progress_view, &t);

@@ -91,7 +91,7 @@ bool ll_allocator_is_whole(const struct lladd_allocator *mem)
 }
 
 void ll_env_init(struct ll_env *env, const struct lladd_allocator *mem,
-                 const struct lladd_world *world, bool threads)
+                 const struct lladd_environment *world, bool threads)
 {
     memset(env, 0, sizeof *env);
     if (mem && mem->alloc && mem->resize && mem->release) {

@@ -8,13 +8,13 @@
 
 struct ll_env {
     struct lladd_allocator mem;
-    struct lladd_world world;
+    struct lladd_environment world;
     bool threads; /* may layers start their own threads? (THR-1) */
 };
 
 /* Fills in defaults for NULL members; `mem` and `world` may be NULL. */
 void ll_env_init(struct ll_env *, const struct lladd_allocator *mem,
-                 const struct lladd_world *world, bool threads);
+                 const struct lladd_environment *world, bool threads);
 
 /* Are all three functions set, or none? An incomplete allocator is not used; the function that
  * takes the options refuses it. */

@@ -393,7 +393,7 @@ static void next(struct lladd_dst_fibers *s, enum lladd_dst_point why)
     switch_to(s, c.n == 1 ? c.fibers[0] : c.fibers[ask(s, why, &c, c.fibers[0] == s->current)]);
 }
 
-void lladd_dst_point(enum lladd_dst_point why)
+void lladd_dst_reach(enum lladd_dst_point why)
 {
     if (!LL_SCHEDULED)
         return;
@@ -553,14 +553,14 @@ int ll_fibers_start(void *(*fn)(void *), void *arg, uint64_t *number)
     if (!f)
         return LLADD_NO_THREAD;
     *number = f->number;
-    lladd_dst_point(LLADD_DST_THREAD);
+    lladd_dst_reach(LLADD_DST_THREAD);
     return 0;
 }
 
 void ll_fibers_join(uint64_t number)
 {
     struct lladd_dst_fibers *s = running();
-    lladd_dst_point(LLADD_DST_THREAD);
+    lladd_dst_reach(LLADD_DST_THREAD);
     for (unsigned i = 0; i < s->n; i++) {
         struct fiber *f = &s->fibers[i];
         if (f->number == number && f->state != ENDED)
@@ -652,7 +652,7 @@ int lladd_dst_run(struct lladd_dst_fibers *s, struct lladd_dst *dst, void *(*fn)
     return s->rc;
 }
 
-void lladd_dst_run_stats(const struct lladd_dst_fibers *s, struct lladd_dst_run_stats *out)
+void lladd_dst_run_stats_get(const struct lladd_dst_fibers *s, struct lladd_dst_run_stats *out)
 {
     *out = s->stats;
 }

@@ -15,14 +15,14 @@ static inline uint64_t mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-static inline size_t home(const struct ll_map *map, uint64_t key)
+static inline size_t home(const struct ll_hashmap *map, uint64_t key)
 {
     return (size_t)mix(key) & (map->capacity - 1);
 }
 
 /* The slot that holds key, or the empty slot where it would be inserted. The table has empty
  * slots. */
-static struct ll_map_slot *probe(const struct ll_map *map, uint64_t key)
+static struct ll_hashmap_slot *probe(const struct ll_hashmap *map, uint64_t key)
 {
     size_t i = home(map, key);
     while (map->slots[i].key != key && map->slots[i].key != 0)
@@ -30,19 +30,19 @@ static struct ll_map_slot *probe(const struct ll_map *map, uint64_t key)
     return &map->slots[i];
 }
 
-void ll_map_init(struct ll_map *map, const struct ll_env *env)
+void ll_hashmap_init(struct ll_hashmap *map, const struct ll_env *env)
 {
     memset(map, 0, sizeof *map);
     map->env = env;
 }
 
-void ll_map_free(struct ll_map *map)
+void ll_hashmap_free(struct ll_hashmap *map)
 {
     ll_free(map->env, map->slots);
-    ll_map_init(map, map->env);
+    ll_hashmap_init(map, map->env);
 }
 
-void ll_map_clear(struct ll_map *map)
+void ll_hashmap_clear(struct ll_hashmap *map)
 {
     if (map->slots)
         memset(map->slots, 0, map->capacity * sizeof *map->slots);
@@ -50,7 +50,7 @@ void ll_map_clear(struct ll_map *map)
     map->has_zero = false;
 }
 
-int ll_map_reserve(struct ll_map *map, size_t entries)
+int ll_hashmap_reserve(struct ll_hashmap *map, size_t entries)
 {
     size_t capacity = map->capacity ? map->capacity : CAPACITY_MIN;
     while (capacity - capacity / 4 < entries) {
@@ -61,10 +61,10 @@ int ll_map_reserve(struct ll_map *map, size_t entries)
     if (capacity == map->capacity)
         return 0;
 
-    struct ll_map_slot *slots = ll_alloc_zero(map->env, capacity * sizeof *slots);
+    struct ll_hashmap_slot *slots = ll_alloc_zero(map->env, capacity * sizeof *slots);
     if (!slots)
         return LLADD_NO_MEMORY;
-    struct ll_map old = *map;
+    struct ll_hashmap old = *map;
     map->slots = slots;
     map->capacity = capacity;
     for (size_t i = 0; i < old.capacity; i++) {
@@ -75,19 +75,19 @@ int ll_map_reserve(struct ll_map *map, size_t entries)
     return 0;
 }
 
-uint64_t *ll_map_find(const struct ll_map *map, uint64_t key)
+uint64_t *ll_hashmap_find(const struct ll_hashmap *map, uint64_t key)
 {
     if (key == 0)
         return map->has_zero ? (uint64_t *)&map->zero_value : NULL;
     if (!map->slots)
         return NULL;
-    struct ll_map_slot *slot = probe(map, key);
+    struct ll_hashmap_slot *slot = probe(map, key);
     return slot->key == key ? &slot->value : NULL;
 }
 
-int ll_map_put(struct ll_map *map, uint64_t key, uint64_t value)
+int ll_hashmap_put(struct ll_hashmap *map, uint64_t key, uint64_t value)
 {
-    uint64_t *place = ll_map_find(map, key);
+    uint64_t *place = ll_hashmap_find(map, key);
     if (place) {
         *place = value;
         return 0;
@@ -98,37 +98,37 @@ int ll_map_put(struct ll_map *map, uint64_t key, uint64_t value)
         map->count++;
         return 0;
     }
-    int rc = ll_map_reserve(map, map->count + 1);
+    int rc = ll_hashmap_reserve(map, map->count + 1);
     if (rc != 0)
         return rc;
-    struct ll_map_slot *slot = probe(map, key);
+    struct ll_hashmap_slot *slot = probe(map, key);
     slot->key = key;
     slot->value = value;
     map->count++;
     return 0;
 }
 
-int ll_map_put_ptr(struct ll_map *map, uint64_t key, void *value)
+int ll_hashmap_put_ptr(struct ll_hashmap *map, uint64_t key, void *value)
 {
-    return ll_map_put(map, key, (uint64_t)(uintptr_t)value);
+    return ll_hashmap_put(map, key, (uint64_t)(uintptr_t)value);
 }
 
-bool ll_map_get(const struct ll_map *map, uint64_t key, uint64_t *value)
+bool ll_hashmap_get(const struct ll_hashmap *map, uint64_t key, uint64_t *value)
 {
-    const uint64_t *place = ll_map_find(map, key);
+    const uint64_t *place = ll_hashmap_find(map, key);
     if (!place)
         return false;
     *value = *place;
     return true;
 }
 
-void *ll_map_get_ptr(const struct ll_map *map, uint64_t key)
+void *ll_hashmap_get_ptr(const struct ll_hashmap *map, uint64_t key)
 {
-    const uint64_t *place = ll_map_find(map, key);
+    const uint64_t *place = ll_hashmap_find(map, key);
     return place ? (void *)(uintptr_t)*place : NULL;
 }
 
-bool ll_map_remove(struct ll_map *map, uint64_t key)
+bool ll_hashmap_remove(struct ll_hashmap *map, uint64_t key)
 {
     if (key == 0) {
         if (!map->has_zero)
@@ -137,7 +137,7 @@ bool ll_map_remove(struct ll_map *map, uint64_t key)
         map->count--;
         return true;
     }
-    uint64_t *place = ll_map_find(map, key);
+    uint64_t *place = ll_hashmap_find(map, key);
     if (!place)
         return false;
 
@@ -158,23 +158,23 @@ bool ll_map_remove(struct ll_map *map, uint64_t key)
     return true;
 }
 
-void ll_map_retain(struct ll_map *map, bool (*keep)(void *ctx, uint64_t key, uint64_t value),
-                   void *ctx)
+void ll_hashmap_retain(struct ll_hashmap *map,
+                       bool (*keep)(void *ctx, uint64_t key, uint64_t value), void *ctx)
 {
     if (map->has_zero && !keep(ctx, 0, map->zero_value))
-        (void)ll_map_remove(map, 0);
+        (void)ll_hashmap_remove(map, 0);
     for (size_t i = 0; i < map->capacity;) {
-        struct ll_map_slot slot = map->slots[i];
+        struct ll_hashmap_slot slot = map->slots[i];
         /* The gap was filled by a later entry, or by one already examined: examine the slot
          * again. */
         if (slot.key != 0 && !keep(ctx, slot.key, slot.value))
-            (void)ll_map_remove(map, slot.key);
+            (void)ll_hashmap_remove(map, slot.key);
         else
             i++;
     }
 }
 
-bool ll_map_next(const struct ll_map *map, size_t *cursor, uint64_t *key, uint64_t *value)
+bool ll_hashmap_next(const struct ll_hashmap *map, size_t *cursor, uint64_t *key, uint64_t *value)
 {
     for (; *cursor < map->capacity; (*cursor)++) {
         if (map->slots[*cursor].key != 0) {

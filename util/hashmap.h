@@ -17,41 +17,41 @@
  */
 #include "util/env.h"
 
-struct ll_map_slot {
+struct ll_hashmap_slot {
     uint64_t key;
     uint64_t value;
 };
 
-struct ll_map {
+struct ll_hashmap {
     const struct ll_env *env;
-    struct ll_map_slot *slots; /* NULL before the first put */
+    struct ll_hashmap_slot *slots; /* NULL before the first put */
     size_t capacity;           /* 0, or a power of two */
     size_t count;              /* includes the entry for key 0 */
     uint64_t zero_value;
     bool has_zero;
 };
 
-void ll_map_init(struct ll_map *, const struct ll_env *);
-void ll_map_free(struct ll_map *); /* leaves an empty map that can be used again */
-void ll_map_clear(struct ll_map *); /* keeps the memory */
+void ll_hashmap_init(struct ll_hashmap *, const struct ll_env *);
+void ll_hashmap_free(struct ll_hashmap *); /* leaves an empty map that can be used again */
+void ll_hashmap_clear(struct ll_hashmap *); /* keeps the memory */
 
 /* Sets key's value, new or not: 0 or LLADD_NO_MEMORY. */
-int ll_map_put(struct ll_map *, uint64_t key, uint64_t value) LLADD_MUST_CHECK;
-int ll_map_put_ptr(struct ll_map *, uint64_t key, void *value) LLADD_MUST_CHECK;
-int ll_map_reserve(struct ll_map *, size_t entries) LLADD_MUST_CHECK;
+int ll_hashmap_put(struct ll_hashmap *, uint64_t key, uint64_t value) LLADD_MUST_CHECK;
+int ll_hashmap_put_ptr(struct ll_hashmap *, uint64_t key, void *value) LLADD_MUST_CHECK;
+int ll_hashmap_reserve(struct ll_hashmap *, size_t entries) LLADD_MUST_CHECK;
 
 /* Pointer to key's value, or NULL. */
-uint64_t *ll_map_find(const struct ll_map *, uint64_t key);
-bool ll_map_get(const struct ll_map *, uint64_t key, uint64_t *value);
-void *ll_map_get_ptr(const struct ll_map *, uint64_t key); /* NULL if absent */
-bool ll_map_remove(struct ll_map *, uint64_t key);         /* true if the key was present */
+uint64_t *ll_hashmap_find(const struct ll_hashmap *, uint64_t key);
+bool ll_hashmap_get(const struct ll_hashmap *, uint64_t key, uint64_t *value);
+void *ll_hashmap_get_ptr(const struct ll_hashmap *, uint64_t key); /* NULL if absent */
+bool ll_hashmap_remove(struct ll_hashmap *, uint64_t key);         /* true if the key was present */
 /* Removes the entries for which `keep` returns false. `keep` may be called again for an entry for
  * which it returned true. Keeps the memory. */
-void ll_map_retain(struct ll_map *, bool (*keep)(void *ctx, uint64_t key, uint64_t value),
+void ll_hashmap_retain(struct ll_hashmap *, bool (*keep)(void *ctx, uint64_t key, uint64_t value),
                    void *ctx);
 
 /* Iterates over the entries in no particular order: start with *cursor = 0; false at the end. A
  * put, remove or reserve invalidates the cursor. */
-bool ll_map_next(const struct ll_map *, size_t *cursor, uint64_t *key, uint64_t *value);
+bool ll_hashmap_next(const struct ll_hashmap *, size_t *cursor, uint64_t *key, uint64_t *value);
 
 #endif

@@ -4,8 +4,8 @@
 /*
  * held: what the calling thread holds, as far as that decides what it may do.
  *
- * In every build: how many pages of one database the thread has latched with lladd_fix, so that a
- * call that may wait can be refused (docs/threads.md). If a thread has latched pages of two
+ * In every build: how many pages of one database the thread has latched with lladd_page_fix, so
+ * that a call that may wait can be refused (docs/threads.md). If a thread has latched pages of two
  * databases at once, only those of the first are known: a refusal is never wrong, but one may be
  * missing.
  *

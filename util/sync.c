@@ -178,7 +178,7 @@ bool lladd_mutex_mine(const struct lladd_mutex *m)
 /* ---- schedules ---- */
 
 #ifdef LLADD_DST
-#define POINT(why) lladd_dst_point(why)
+#define POINT(why) lladd_dst_reach(why)
 
 void ll_sync_swap_held(struct ll_held *from, const struct ll_held *to)
 {

@@ -35,7 +35,7 @@ static int begin(struct ll_xa__rm *rm, const struct lladd_gid *gid)
         return ll_xa__say_error(rm, XAER_RMERR, &err);
     }
     b->state = LL_XA__ACTIVE;
-    (void)lladd_take(b->txn, false, 0); /* no other thread knows it */
+    (void)lladd_txn_take(b->txn, false, 0); /* no other thread knows it */
     return XA_OK;
 }
 
@@ -83,7 +83,7 @@ static int resume(struct ll_xa__rm *rm, const struct lladd_gid *gid, bool nowait
     }
     mine->thread = lladd_thread_self();
     mine->suspended = mine->migrates = false;
-    (void)lladd_take(b->txn, false, UINT64_MAX); /* no thread uses it: it was given back */
+    (void)lladd_txn_take(b->txn, false, UINT64_MAX); /* no thread uses it: it was given back */
     return XA_OK;
 }
 
@@ -105,7 +105,7 @@ static int join(struct ll_xa__rm *rm, const struct lladd_gid *gid, bool nowait,
         return ll_xa__say(rm, XAER_PROTO, LLADD_BAD_STATE, "the branch is prepared or completed");
     if (!ll_xa__assoc_add(b, rm))
         return ll_xa__say(rm, XAER_RMERR, LLADD_NO_MEMORY, "out of memory");
-    (void)lladd_take(b->txn, false, UINT64_MAX); /* no thread uses it: it was given back */
+    (void)lladd_txn_take(b->txn, false, UINT64_MAX); /* no thread uses it: it was given back */
     return XA_OK;
 }
 
@@ -167,9 +167,9 @@ static int take_away(struct ll_xa__rm *rm, struct ll_xa__branch *b, bool stop)
     struct lladd_txn *txn = b->txn;
     b->busy = true;
     lladd_mutex_unlock(&ll_xa__all.mutex);
-    int rc = lladd_take(txn, stop, stop ? UINT64_MAX : s->spec.wait_ns);
+    int rc = lladd_txn_take(txn, stop, stop ? UINT64_MAX : s->spec.wait_ns);
     if (!rc)
-        (void)lladd_give(txn); /* it is still its user: the branch was busy */
+        (void)lladd_txn_give(txn); /* it is still its user: the branch was busy */
     lladd_mutex_lock(&ll_xa__all.mutex);
     b->busy = false;
     lladd_cond_broadcast(&s->changed);
@@ -209,7 +209,7 @@ static void end_own(struct ll_xa__branch *b, struct ll_xa__assoc *a, unsigned lo
                     bool stays)
 {
     if (!a->suspended)
-        (void)lladd_give(b->txn); /* it was not taken: the branch is not busy */
+        (void)lladd_txn_give(b->txn); /* it was not taken: the branch is not busy */
     if (!stays) {
         ll_xa__assoc_remove(a); /* on a failed handle, too: so that it can be opened again */
         return;

@@ -188,7 +188,7 @@ void ll_xa__let_go(struct ll_xa__rm *rm, uint64_t thread)
             continue;
         }
         *place = a->next_of_rm;
-        lladd_drop(a->txn);
+        lladd_txn_drop(a->txn);
         ll_xa__delete(rm->store->options.allocator, a);
     }
 }

@@ -53,7 +53,7 @@ static int claim(struct ll_xa__rm *rm, struct ll_xa__branch *b)
     struct lladd_error err = LLADD_ERROR_INIT;
     if (b->txn)
         return XA_OK;
-    int rc = lladd_claim(rm->store->db, &b->gid, &b->txn, &err);
+    int rc = lladd_in_doubt_claim(rm->store->db, &b->gid, &b->txn, &err);
     if (!rc)
         return XA_OK;
     b->txn = NULL;
@@ -79,7 +79,7 @@ static int step(struct ll_xa__rm *rm, struct ll_xa__branch *b, int (*what)(struc
     b->busy = true;
     lladd_mutex_unlock(&ll_xa__all.mutex);
     /* The thread that worked in it has given it back, or it was taken from that thread. */
-    int rc = work->txn ? lladd_take(work->txn, true, UINT64_MAX) : 0;
+    int rc = work->txn ? lladd_txn_take(work->txn, true, UINT64_MAX) : 0;
     if (!rc)
         rc = what(work);
     lladd_mutex_lock(&ll_xa__all.mutex);
@@ -104,12 +104,12 @@ static int do_abort(struct work *w)
 
 static int do_forget(struct work *w)
 {
-    return lladd_forget(w->db, w->gid, &w->err);
+    return lladd_heuristic_forget(w->db, w->gid, &w->err);
 }
 
 static int do_decide(struct work *w)
 {
-    return lladd_heuristic(w->txn, w->outcome);
+    return lladd_heuristic_end(w->txn, w->outcome);
 }
 
 static void done(struct ll_xa__rm *rm, struct ll_xa__branch *b, bool gone)
@@ -118,7 +118,7 @@ static void done(struct ll_xa__rm *rm, struct ll_xa__branch *b, bool gone)
     if (gone)
         ll_xa__branch_remove(rm->store, b);
     else if (b->txn)
-        (void)lladd_give(b->txn); /* no other thread has taken it meanwhile: it was busy */
+        (void)lladd_txn_give(b->txn); /* no other thread has taken it meanwhile: it was busy */
     lladd_cond_broadcast(&rm->store->changed);
 }
 

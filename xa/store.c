@@ -98,9 +98,9 @@ static int open_db(struct ll_xa__store *s, struct lladd_error *err)
     int rc = lladd_open(s->spec.dir, &o, &s->db, err);
     if (rc)
         return rc;
-    rc = lladd_in_doubt(s->db, add_in_doubt, s, err);
+    rc = lladd_in_doubt_each(s->db, add_in_doubt, s, err);
     if (!rc)
-        rc = lladd_heuristics(s->db, add_outcome, s, err);
+        rc = lladd_heuristic_each(s->db, add_outcome, s, err);
     if (rc == LLADD_NO_MEMORY)
         lladd_error_set(err, rc, "out of memory for what is in doubt");
     if (rc) {

@@ -26,7 +26,7 @@ static struct ll_xa__rm *left_by(uint64_t thread)
     return rm;
 }
 
-static void leave_behind(struct ll_xa__rm *rm, uint64_t thread)
+static void leave_pending(struct ll_xa__rm *rm, uint64_t thread)
 {
     struct ll_xa__assoc *a;
     while ((a = ll_xa__tied(rm, thread)) != NULL) {
@@ -34,8 +34,8 @@ static void leave_behind(struct ll_xa__rm *rm, uint64_t thread)
         if (a->branch->state == LL_XA__ACTIVE)
             a->branch->state = LL_XA__ROLLBACK_ONLY;
         ll_xa__assoc_remove(a);
-        if (txn && !lladd_give(txn))
-            lladd_drop(txn); /* another thread has just taken it, and finds no association */
+        if (txn && !lladd_txn_give(txn))
+            lladd_txn_drop(txn); /* another thread has just taken it, and finds no association */
     }
     ll_xa__disown(rm, thread);
     ll_xa__let_go(rm, thread);
@@ -55,7 +55,7 @@ static void ended(void *all)
     lladd_mutex_lock(&ll_xa__all.mutex);
     while ((rm = left_by(self)) != NULL) {
         rm->calls++;
-        leave_behind(rm, self);
+        leave_pending(rm, self);
         ll_xa__rm_settle(rm);
     }
     lladd_mutex_unlock(&ll_xa__all.mutex);

@@ -20,7 +20,7 @@
  * XA-2  At most one association of a branch is active: a transaction is used by one at a time.
  * XA-3  No branch is ended that any thread is associated with, suspended associations included.
  * XA-4  A branch's transaction is used by the thread that is active in it, and else by the one that
- *       has marked it busy: each takes it first (lladd_take) and gives it back. */
+ *       has marked it busy: each takes it first (lladd_txn_take) and gives it back. */
 #include "xa/xa.h"
 
 #include <lladd/lladd.h>

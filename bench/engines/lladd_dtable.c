@@ -69,7 +69,7 @@ static int put(struct bench_db *b, struct bench_txn *txn, uint64_t key, const vo
 {
     unsigned char room[BENCH_KEY_MAX];
     struct lladd_dtable_key k = key_of(b, key, room);
-    struct lladd_dtable_value v = lladd_dtable_value(value, b->setup.value_size);
+    struct lladd_dtable_value v = lladd_dtable_value_of(value, b->setup.value_size);
     return of(txn, "put", lladd_managed_put((struct lladd_txn *)txn, b->managed, &k, &v));
 }
 

@@ -105,7 +105,7 @@ int bench_lladd_commit_async(struct bench_db *b, struct bench_txn *txn, uint64_t
 int bench_lladd_wait(struct bench_db *b, uint64_t ticket)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
-    return bench_lladd_failed("wait", lladd_wait(b->db, (lladd_lsn){ticket}, &err), &err);
+    return bench_lladd_failed("wait", lladd_wait_durable(b->db, (lladd_lsn){ticket}, &err), &err);
 }
 
 int bench_lladd_checkpoint(struct bench_db *b)
@@ -118,7 +118,7 @@ void bench_lladd_io(struct bench_db *b, uint64_t *log_bytes, uint64_t *pages_rea
                     uint64_t *pages_written)
 {
     struct lladd_stats s = {.struct_size = sizeof s};
-    if (lladd_stats(b->db, &s))
+    if (lladd_stats_get(b->db, &s))
         return;
     *log_bytes = s.log_bytes;
     *pages_read = s.pages_read;

@@ -54,11 +54,11 @@ static int count_slots(struct bench_db *b)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_page *page;
-    int rc = lladd_fix(b->db, b->extents[0], LLADD_LATCH_SHARED, &page, &err);
+    int rc = lladd_page_fix(b->db, b->extents[0], LLADD_LATCH_SHARED, &page, &err);
     if (rc)
         return bench_lladd_failed("fix", rc, &err);
     b->per_page = lladd_fixed_slots(lladd_page_view(page));
-    lladd_unfix(b->db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(b->db, page, LLADD_LATCH_SHARED);
     return 0;
 }
 

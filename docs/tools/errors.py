@@ -30,7 +30,7 @@ and line where the error was born, the LSN and page it is about if there is one,
 text that names the file, page or LSN. `lladd_code_name` and `lladd_code_text` turn a number into
 the words of this page. A call that succeeds leaves the struct as it was.
 
-No call of the core returns `LLADD_DEADLOCK` or `LLADD_CONFLICT`, and only `lladd_take` returns
+No call of the core returns `LLADD_DEADLOCK` or `LLADD_CONFLICT`, and only `lladd_txn_take` returns
 `LLADD_TIMEOUT`: they are for the [lock manager](locks.md) and structures built on it, so that all
 of them speak one language. After `LLADD_TAKEN` another thread ends the transaction
 ([threads.md](threads.md#taking-a-transaction-over)); only a new one can be tried.

@@ -106,7 +106,7 @@ lladd_lsn coordinator_wants(const struct coordinator *);
 /** True if at most one transaction is undecided. */
 bool coordinator_alone(const struct coordinator *);
 void coordinator_durable(struct coordinator *, lladd_lsn);
-/** The log has failed, with the code that lladd_wait returned. */
+/** The log has failed, with the code that lladd_wait_durable returned. */
 void coordinator_poisoned(struct coordinator *, int rc);
 /** Call it about every ten milliseconds. */
 void coordinator_tick(struct coordinator *);

@@ -65,7 +65,7 @@ void store_forget(struct coordinator *c, const struct global *g)
     decision_key(g->id, key);
     int rc = lladd_begin(c->db, &later, &txn, NULL);
     if (!rc) {
-        rc = lladd_hash_remove(txn, c->decisions, key, sizeof key);
+        rc = lladd_hash_delete(txn, c->decisions, key, sizeof key);
         rc = end(txn, rc, &lsn);
     }
     /* A decision that could not be removed for lack of space is sent once more by the next
@@ -126,17 +126,17 @@ static int load_row(struct coordinator *c, struct lladd_span key, struct lladd_s
 
 static int load(struct coordinator *c, struct lladd_error *err)
 {
-    struct lladd_hash_walk walk = {.buffer = NULL};
+    struct lladd_hash_cursor walk = {.buffer = NULL};
     struct lladd_span key, value;
     int rc;
-    while ((rc = lladd_hash_next(c->decisions, &walk, &key, &value, err)) == 0) {
+    while ((rc = lladd_hash_cursor_next(c->decisions, &walk, &key, &value, err)) == 0) {
         rc = load_row(c, key, value);
         if (rc) {
             lladd_error_set(err, rc, "the table of decisions: %s", lladd_code_text(rc));
             break;
         }
     }
-    lladd_hash_walk_end(c->decisions, &walk);
+    lladd_hash_cursor_close(c->decisions, &walk);
     return rc == LLADD_END ? 0 : rc;
 }
 
@@ -180,7 +180,7 @@ static int live(struct coordinator *c, struct lladd_error *err)
     if (rc && rc != LLADD_NOT_FOUND)
         return rc;
     c->incarnation = life.a + 1;
-    if (lladd_random(c->db, &c->instance, sizeof c->instance))
+    if (lladd_random_bytes(c->db, &c->instance, sizeof c->instance))
         return lladd_error_set(err, LLADD_NO_ACCESS, "no random numbers");
     bool fresh = rc == LLADD_NOT_FOUND;
     rc = lladd_begin(c->db, NULL, &txn, err);
@@ -192,7 +192,7 @@ static int live(struct coordinator *c, struct lladd_error *err)
     int ended = end(txn, rc, &lsn);
     if (!rc && ended)
         lladd_error_set(err, ended, "the new incarnation could not be logged");
-    return ended ? ended : lladd_wait(c->db, lsn, err);
+    return ended ? ended : lladd_wait_durable(c->db, lsn, err);
 }
 
 int store_open(struct coordinator *c, struct lladd_error *err)

@@ -65,7 +65,7 @@ static int look_into(struct inspection *in, const char *dir, struct lladd_error 
     int rc = participant_register(&options, err);
     rc = rc ? rc : lladd_open(dir, &options, &db, err);
     lladd_options_release(&options);
-    rc = rc ? rc : lladd_in_doubt(db, count, in, err);
+    rc = rc ? rc : lladd_in_doubt_each(db, count, in, err);
     rc = rc ? rc : participant_table_each(db, note, in, err);
     int closed = db ? lladd_close(db) : 0;
     return rc ? rc : closed;

@@ -256,7 +256,7 @@ enum done { DONE, WAIT, GONE };
 int lock_wait_take(const struct lock_wait *w, uint64_t timeout_ns)
 {
     struct lladd_lock_part key = lladd_lock_bytes(w->key, w->key_len);
-    return lladd_lock(w->txn, (struct lladd_lock_name){&key, 1}, w->mode, timeout_ns);
+    return lladd_lock_acquire(w->txn, (struct lladd_lock_name){&key, 1}, w->mode, timeout_ns);
 }
 
 /* WAIT: another transaction holds the lock; b->lock describes the request. */
@@ -318,7 +318,7 @@ static int write(struct participant *p, struct branch *b, const struct message *
     if (m->type == MESSAGE_PUT)
         return lladd_hash_put(b->txn, p->table, m->key.data, m->key.len, m->value.data,
                               m->value.len);
-    return lladd_hash_remove(b->txn, p->table, m->key.data, m->key.len);
+    return lladd_hash_delete(b->txn, p->table, m->key.data, m->key.len);
 }
 
 static enum done change(struct participant *p, struct branch *b, const struct message *m)

@@ -26,7 +26,7 @@ struct lock_wait {
     size_t key_len;
     uint64_t timeout_ns;
 };
-/** Calls lladd_lock for the request; `timeout_ns` as for lladd_lock. */
+/** Calls lladd_lock_acquire for the request; `timeout_ns` as for lladd_lock_acquire. */
 int lock_wait_take(const struct lock_wait *, uint64_t timeout_ns);
 
 struct participant_io {

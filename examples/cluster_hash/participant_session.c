@@ -177,7 +177,7 @@ static void hello(struct participant *p, struct session *s, const struct message
     uint64_t id = 0;
     const char *why = "this server speaks another version of the protocol";
     int rc = m->version == WIRE_VERSION ? admit(p, s, m, &why) : LLADD_NEWER_FORMAT;
-    if (!rc && (lladd_random(p->db, &id, sizeof id) || id == 0))
+    if (!rc && (lladd_random_bytes(p->db, &id, sizeof id) || id == 0))
         rc = LLADD_NO_MEMORY;
     if (rc) {
         turn_out(p, s, rc, why);
@@ -331,7 +331,7 @@ static int take_over(void *ctx, const struct lladd_in_doubt_info *info)
         return lladd_error_set(&p->error, LLADD_NO_MEMORY, "out of memory");
     b->prepared = true;
     p->counts.begun++;
-    return lladd_claim(p->db, g, &b->txn, &p->error);
+    return lladd_in_doubt_claim(p->db, g, &b->txn, &p->error);
 }
 
 static int set_up(struct participant *p, struct lladd_error *err)
@@ -344,7 +344,7 @@ static int set_up(struct participant *p, struct lladd_error *err)
     rc = rc ? rc : open_table(p->db, COORDINATORS_ROOT, &p->coordinators, err);
     if (rc)
         return rc;
-    rc = lladd_in_doubt(p->db, take_over, p, err);
+    rc = lladd_in_doubt_each(p->db, take_over, p, err);
     if (rc && p->error.code)
         *err = p->error;
     return rc;
@@ -448,14 +448,14 @@ void participant_count(const struct participant *p, struct participant_counts *o
 int participant_table_each(struct lladd_db *db, table_fn *fn, void *ctx, struct lladd_error *err)
 {
     struct lladd_hash *table;
-    struct lladd_hash_walk walk = {.buffer = NULL};
+    struct lladd_hash_cursor walk = {.buffer = NULL};
     struct lladd_span key, value;
     int rc = open_table(db, TABLE_ROOT, &table, err);
     if (rc)
         return rc;
-    while (!rc && !(rc = lladd_hash_next(table, &walk, &key, &value, err)))
+    while (!rc && !(rc = lladd_hash_cursor_next(table, &walk, &key, &value, err)))
         rc = fn(ctx, key, value);
-    lladd_hash_walk_end(table, &walk);
+    lladd_hash_cursor_close(table, &walk);
     lladd_hash_close(table);
     return rc == LLADD_END ? 0 : rc;
 }

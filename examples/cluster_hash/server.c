@@ -229,7 +229,7 @@ static int run(const char *dir, unsigned port, bool until_eof)
     if (rc)
         fprintf(stderr, "cluster-server: %s: %s\n", lladd_code_name(rc), err.message);
     if (s.db && s.failed)
-        lladd_kill(s.db);
+        lladd_db_kill(s.db);
     else if (s.db && lladd_close(s.db) && !rc)
         rc = LLADD_WRITE_FAILED;
     return rc || s.failed;

@@ -62,7 +62,7 @@ static void *flush(void *arg)
         }
         lladd_lsn wanted = f->wanted;
         lladd_mutex_unlock(&f->mutex);
-        int rc = lladd_wait(s->db, wanted, NULL);
+        int rc = lladd_wait_durable(s->db, wanted, NULL);
         lladd_mutex_lock(&f->mutex);
         f->rc = rc;
         if (!rc)
@@ -358,7 +358,7 @@ static void hand_out(struct shell *s)
     send_all(s);
     lladd_lsn wants = s->events->wants(s->ctx);
     if (wants.v && s->events->alone(s->ctx)) {
-        s->events->durable(s->ctx, lladd_wait(s->db, wants, NULL), wants);
+        s->events->durable(s->ctx, lladd_wait_durable(s->db, wants, NULL), wants);
         send_all(s);
         wants = s->events->wants(s->ctx);
     }

@@ -18,7 +18,7 @@ struct shell_events {
     void (*unreachable)(void *ctx, size_t peer);
     void (*received)(void *ctx, uint64_t conn, const unsigned char *frame, size_t len);
     void (*closed)(void *ctx, uint64_t conn); /**< by the peer */
-    void (*durable)(void *ctx, int rc, lladd_lsn lsn); /**< what lladd_wait(lsn) returned */
+    void (*durable)(void *ctx, int rc, lladd_lsn lsn); /**< what lladd_wait_durable(lsn) returned */
     lladd_lsn (*wants)(void *ctx); /**< what should become durable; 0: nothing */
     bool (*alone)(void *ctx);      /**< true: nothing else needs the loop during that wait */
     void (*tick)(void *ctx);

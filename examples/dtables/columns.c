@@ -21,7 +21,7 @@ static bool row(const struct table *of, uint32_t key, struct lladd_dtable_value 
         bool there = of->columns[i]->value(of->columns[i]->ctx, key, &v);
         if (!there && i == 0)
             return false;
-        values[i] = lladd_dtable_value(v.data, v.len);
+        values[i] = lladd_dtable_value_of(v.data, v.len);
         values[i].state = there ? LLADD_DTABLE_FOUND : LLADD_DTABLE_ABSENT;
     }
     return true;
@@ -135,7 +135,7 @@ static int measure(struct lladd_txn *txn, const struct trying *t, const char *ab
     TRY(look_column_up(txn, t, 0, &there)); /* again: now all is in memory */
     TRY(look_column_up(txn, t, t->of->columns[0]->keys, &absent));
     TRY(read_column(txn, t, &each));
-    TRY(lladd_managed_stats(lladd_ctable_managed(t->table), &s, NULL, 0,
+    TRY(lladd_managed_stats_get(lladd_ctable_managed(t->table), &s, NULL, 0,
                             lladd_txn_error_out(txn)));
     print_line(t->of->columns[0], about, s.run_bytes, there, absent);
     printf("    %s: %.1f ns a value when all are read\n", t->of->names[t->of->n - 1], each);
@@ -160,5 +160,5 @@ int trial_ctable(struct lladd_db *db, const struct table *of, const struct store
     TRY(lladd_ctable_close(t.table, err));
     TRY(rc);
     TRY(lladd_begin(db, NULL, &txn, err));
-    return end(txn, lladd_ctable_drop(txn, "trial"), err);
+    return end(txn, lladd_ctable_destroy(txn, "trial"), err);
 }

@@ -21,7 +21,7 @@ static int put_some(struct lladd_txn *txn, struct trying *t)
         struct lladd_span v;
         if (!t->rows->value(t->rows->ctx, t->at, &v))
             continue;
-        struct lladd_dtable_value value = lladd_dtable_value(v.data, v.len);
+        struct lladd_dtable_value value = lladd_dtable_value_of(v.data, v.len);
         TRY(lladd_managed_put(txn, t->table, &key, &value));
     }
     return 0;
@@ -50,7 +50,7 @@ static int measure(struct lladd_txn *txn, const struct trying *t, const char *ab
     TRY(look_up(table, t->rows, err));
     TRY(time_lookups(table, 0, t->rows->keys, &there, err));
     TRY(time_lookups(table, t->rows->keys, t->rows->keys, &absent, err));
-    TRY(lladd_managed_stats(t->table, &s, NULL, 0, err));
+    TRY(lladd_managed_stats_get(t->table, &s, NULL, 0, err));
     print_line(t->rows, about, s.run_bytes, there, absent);
     return 0;
 }
@@ -84,5 +84,5 @@ int trial_managed(struct lladd_db *db, const struct rows *rows, const struct con
     TRY(lladd_managed_close(t.table, err));
     TRY(rc);
     TRY(lladd_begin(db, NULL, &txn, err));
-    return end(txn, lladd_managed_drop(txn, "trial"), err);
+    return end(txn, lladd_managed_destroy(txn, "trial"), err);
 }

@@ -33,7 +33,7 @@ static int add_rows(struct lladd_dtable_run_builder *run, const struct rows *row
         struct lladd_span v;
         if (!rows->value(rows->ctx, *at, &v))
             continue;
-        struct lladd_dtable_value value = lladd_dtable_value(v.data, v.len);
+        struct lladd_dtable_value value = lladd_dtable_value_of(v.data, v.len);
         TRY(lladd_dtable_run_add(run, &key, &value));
     }
     return 0;
@@ -113,7 +113,7 @@ static int measure(const struct lladd_dtable *t, const struct rows *rows, const 
     double there, absent;
     TRY(lladd_dtable_run_check(t, err)); /* this also loads everything into memory */
     TRY(look_up(t, rows, err));
-    TRY(lladd_dtable_run_info(t, &info, err));
+    TRY(lladd_dtable_run_info_get(t, &info, err));
     TRY(time_lookups(t, 0, rows->keys, &there, err));
     TRY(time_lookups(t, rows->keys, rows->keys, &absent, err));
     print_line(rows, about, info.bytes, there, absent);

@@ -36,11 +36,11 @@ static int op_of(struct lladd_txn *txn, const struct lladd_op *op, lladd_op_id *
 static int fix(struct lladd_db *db, lladd_pageno number, enum lladd_latch latch,
                struct lladd_page **out, struct lladd_error *err)
 {
-    TRY(lladd_fix(db, number, latch, out, err));
+    TRY(lladd_page_fix(db, number, latch, out, err));
     struct lladd_view view = lladd_page_view(*out);
     if (lladd_page_is(db, view, PAGE_TYPE) && page_sane(view))
         return 0;
-    lladd_unfix(db, *out, latch);
+    lladd_page_unfix(db, *out, latch);
     return corrupt(err, number, "is no page of an ordered structure");
 }
 
@@ -66,7 +66,7 @@ static int find_leaf(struct lladd_db *db, lladd_pageno root, uint64_t key, enum 
     int rc = child_of(top, key, &at, err);
     if (!rc)
         rc = fix(db, lladd_page_of(value_of(entry_at(lladd_page_body(top), at))), latch, leaf, err);
-    lladd_unfix(db, top, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, top, LLADD_LATCH_SHARED);
     return rc;
 }
 /* [/find_leaf] */
@@ -82,15 +82,15 @@ int ordered_get(struct lladd_db *db, lladd_pageno root, uint64_t key, uint64_t *
     int rc = there && state_of(entry) == LIVE ? 0 : LLADD_NOT_FOUND;
     if (!rc)
         *value = value_of(entry);
-    lladd_unfix(db, leaf, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, leaf, LLADD_LATCH_SHARED);
     return rc ? lladd_error_set(err, rc, "key %llu is not there", (unsigned long long)key) : 0;
 }
 
 /* ---- undo --------------------------------------------------------------------------------- */
 
-/* [take_back] Finds the key, on whatever page it is by now, and restores its entry. The page has
+/* [undo_changes] Finds the key, on whatever page it is by now, and restores its entry. The page has
  * room: neither a live entry nor a ghost of an open transaction is ever purged. */
-int ordered_take_back(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
+int ordered_undo(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     const unsigned char *b = undo.data;
     struct lladd_page *leaf;
@@ -104,12 +104,12 @@ int ordered_take_back(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
                        &leaf, lladd_txn_error_out(txn));
     if (!rc) {
         rc = lladd_update_page(txn, put_back, leaf, b + 8, ENTRY);
-        lladd_unfix(db, leaf, LLADD_LATCH_EXCLUSIVE);
+        lladd_page_unfix(db, leaf, LLADD_LATCH_EXCLUSIVE);
     }
     int rest = lladd_log_credit(txn, put_back, 0);
     return rc ? rc : rest;
 }
-/* [/take_back] */
+/* [/undo_changes] */
 
 /* ---- updates ------------------------------------------------------------------------------- */
 
@@ -134,7 +134,7 @@ static int change(struct lladd_txn *txn, lladd_pageno root, const unsigned char 
         *full = !there && entries(body) == room_of(body);
         if (!*full)
             rc = lladd_update_page(txn, set, leaf, args, sizeof args);
-        lladd_unfix(db, leaf, LLADD_LATCH_EXCLUSIVE);
+        lladd_page_unfix(db, leaf, LLADD_LATCH_EXCLUSIVE);
     }
     int rest = lladd_log_credit(txn, set, 0);
     return rc ? rc : rest;
@@ -158,7 +158,7 @@ static int next_ghost(struct lladd_db *db, lladd_pageno root, uint64_t key, uint
     int rc = at < entries(body) ? 0 : LLADD_NOT_FOUND;
     if (!rc)
         *ghost = key_of(entry_at(body, at));
-    lladd_unfix(db, leaf, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, leaf, LLADD_LATCH_SHARED);
     return rc;
 }
 
@@ -180,7 +180,7 @@ static int drop_ghost(struct lladd_txn *txn, lladd_pageno root, uint64_t ghost, 
         if (!rc)
             rc = lladd_nta_end(txn, action, LLADD_NO_OP, NULL, 0);
     }
-    lladd_unfix(db, leaf, LLADD_LATCH_EXCLUSIVE);
+    lladd_page_unfix(db, leaf, LLADD_LATCH_EXCLUSIVE);
     return rc;
 }
 
@@ -213,11 +213,11 @@ static int purge_one(struct lladd_txn *txn, lladd_pageno root, uint64_t key, boo
         struct lladd_lock_name name = {path, 2};
         enum lladd_lock_mode had = lladd_lock_held(txn, name);
         rc = had > LLADD_LOCK_S ? LLADD_BUSY /* its own: it may yet be rolled back */
-                                : lladd_lock(txn, name, LLADD_LOCK_S, LLADD_LOCK_TRY);
+                                : lladd_lock_acquire(txn, name, LLADD_LOCK_S, LLADD_LOCK_TRY);
         if (!rc) {
             rc = purge(txn, root, ghost, done);
             if (had == LLADD_LOCK_NONE)
-                (void)lladd_unlock(txn, name); /* refused if serialisable: then it stays */
+                (void)lladd_lock_release(txn, name); /* refused if serialisable: then it stays */
         }
         if ((rc && rc != LLADD_BUSY) || *done || ghost == UINT64_MAX)
             break;
@@ -249,7 +249,7 @@ static void split_unfix(struct lladd_db *db, struct split *s)
     struct lladd_page *held[] = {s->fresh, s->leaf, s->top};
     for (int i = 0; i < 3; i++)
         if (held[i])
-            lladd_unfix(db, held[i], LLADD_LATCH_EXCLUSIVE);
+            lladd_page_unfix(db, held[i], LLADD_LATCH_EXCLUSIVE);
 }
 
 /* [move_half] Three records. The key can be found after each of them: first the upper half is
@@ -325,7 +325,7 @@ static int split(struct lladd_txn *txn, lladd_pageno root, uint64_t key)
     bool done = false;
     TRY(fix(db, root, LLADD_LATCH_SHARED, &top, lladd_txn_error_out(txn)));
     uint16_t room = room_of(lladd_page_body(top));
-    lladd_unfix(db, top, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, top, LLADD_LATCH_SHARED);
     TRY(lladd_nta_begin(txn, &action));
     int rc = new_page(txn, room, &fresh);
     if (!rc)
@@ -339,7 +339,7 @@ static int split(struct lladd_txn *txn, lladd_pageno root, uint64_t key)
 
 static int lock_key(struct lladd_txn *txn, lladd_pageno root, uint64_t key)
 {
-    return lladd_lock(txn, LLADD_LOCK_NAME(lladd_lock_id(root.v), lladd_lock_id(key)),
+    return lladd_lock_acquire(txn, LLADD_LOCK_NAME(lladd_lock_id(root.v), lladd_lock_id(key)),
                       LLADD_LOCK_X, LLADD_LOCK_WAIT);
 }
 
@@ -409,9 +409,9 @@ static int each_leaf(struct lladd_db *db, lladd_pageno root,
         if (rc)
             break;
         rc = fn(arg, leaf, key_of(e), i + 1 < entries(body) ? &next : NULL);
-        lladd_unfix(db, leaf, LLADD_LATCH_SHARED);
+        lladd_page_unfix(db, leaf, LLADD_LATCH_SHARED);
     }
-    lladd_unfix(db, top, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, top, LLADD_LATCH_SHARED);
     return rc;
 }
 

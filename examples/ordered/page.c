@@ -151,7 +151,7 @@ const struct lladd_op ordered_set = {
     .prepare = set_prepare,
     .validate = set_validate,
     .redo = set_redo,
-    .compensate = ordered_take_back,
+    .compensate = ordered_undo,
     .undo_log_max = ENTRY + 128, /* one record of put_back: its bytes, and 128 per record */
     .undo_pages_max = 2,         /* the index page and a leaf */
 };

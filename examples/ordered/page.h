@@ -59,5 +59,5 @@ struct splice {
 extern const struct lladd_op ordered_format, ordered_set, ordered_put_back, ordered_splice;
 extern const struct lladd_page_type ordered_page;
 /* ordered.c */
-int ordered_take_back(void *ctx, struct lladd_txn *, struct lladd_span undo);
+int ordered_undo(void *ctx, struct lladd_txn *, struct lladd_span undo);
 #endif

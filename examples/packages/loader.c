@@ -9,9 +9,9 @@
  * takes care of that.
  *
  * A commit does not wait. lladd_commit_async returns the LSN up to which the log must be durable.
- * When WINDOW commits are pending, the thread waits for the older half of them: one lladd_wait, for
- * the newest of these, because commits become durable in log order. Only then are they acknowledged
- * to the parent. */
+ * When WINDOW commits are pending, the thread waits for the older half of them: one
+ * lladd_wait_durable, for the newest of these, because commits become durable in log order. Only
+ * then are they acknowledged to the parent. */
 #include "loader.h"
 
 #include "store.h"
@@ -88,7 +88,7 @@ static bool acknowledge(struct worker *w, size_t n)
             upto = w->window[i].commit;
             w->last = w->window[i];
         }
-    if (upto && lladd_wait(s->store.db, lladd_lsn_of(upto), &err))
+    if (upto && lladd_wait_durable(s->store.db, lladd_lsn_of(upto), &err))
         return failed(s, &err, "wait");
     for (size_t at = 0, some; at < n; at += some) {
         some = n - at < ACKS_MAX ? n - at : ACKS_MAX;

@@ -215,7 +215,7 @@ static bool inspect(struct run *r, uint64_t killed)
     struct store store;
     if (store_open(&store, r->dir, recovery_line, &recovery, &err))
         return library_failed("open", &err);
-    int rc = lladd_stats(store.db, &stats);
+    int rc = lladd_stats_get(store.db, &stats);
     if (rc)
         lladd_error_set(&err, rc, "no statistics");
     if (!rc && killed) {

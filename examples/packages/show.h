@@ -26,7 +26,7 @@ void progress_show(struct progress *, uint64_t done);
 /** Removes the bar. */
 void progress_end(struct progress *);
 
-/** Recovery's transcript: filled by recovery_line, an lladd_transcript_fn. */
+/** Recovery's transcript: filled by recovery_line, an lladd_trace_fn. */
 struct recovery {
     char analysis[256]; /**< what it says about the log, in its own words */
     uint64_t undone;    /**< transactions rolled back, one line each */

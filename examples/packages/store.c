@@ -54,14 +54,14 @@ static int find(struct store *s, struct lladd_error *err)
     return lladd_hash_open(s->db, lladd_page_of(table.a), LLADD_HASH_LOGICAL, &s->table, err);
 }
 
-int store_open(struct store *s, const char *dir, lladd_transcript_fn *transcript, void *ctx,
+int store_open(struct store *s, const char *dir, lladd_trace_fn *trace, void *ctx,
                struct lladd_error *err)
 {
     struct lladd_options options = LLADD_OPTIONS_INIT;
     /* A hash table touches pages all over the file. */
     options.cache_bytes = CACHE_BYTES;
     options.checkpoint_bytes = CHECKPOINT_BYTES;
-    options.transcript = transcript;
+    options.trace = trace;
     options.callback_ctx = ctx;
     *s = (struct store){.db = NULL};
     int rc = tally_register(&options, err);
@@ -72,7 +72,7 @@ int store_open(struct store *s, const char *dir, lladd_transcript_fn *transcript
         return rc;
     rc = find(s, err);
     if (rc)
-        lladd_kill(s->db); /* leave it as it is: the next open recovers it */
+        lladd_db_kill(s->db); /* leave it as it is: the next open recovers it */
     return rc;
 }
 
@@ -85,7 +85,7 @@ int store_close(struct store *s)
 void store_kill(struct store *s)
 {
     lladd_hash_close(s->table);
-    lladd_kill(s->db);
+    lladd_db_kill(s->db);
 }
 
 int store_put(struct store *s, struct lladd_txn *txn, const struct stanzas *stanzas,

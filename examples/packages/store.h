@@ -16,7 +16,7 @@ struct store {
 
 /** Opens the database in `dir`: creates it if there is none, and recovers it if it was not closed.
  *  `transcript` (nullable) gets recovery's transcript, line by line. */
-int store_open(struct store *, const char *dir, lladd_transcript_fn *transcript, void *ctx,
+int store_open(struct store *, const char *dir, lladd_trace_fn *trace, void *ctx,
                struct lladd_error *);
 int store_close(struct store *);
 /** As if the process had died. */

@@ -153,9 +153,9 @@ int tally_register(struct lladd_options *options, struct lladd_error *err)
 {
     int rc = lladd_register_page_type(options, &tally_type, err);
     if (!rc)
-        rc = lladd_register(options, &tally_format, err);
+        rc = lladd_register_op(options, &tally_format, err);
     if (!rc)
-        rc = lladd_register(options, &tally_count, err);
+        rc = lladd_register_op(options, &tally_count, err);
     return rc;
 }
 
@@ -170,7 +170,7 @@ int tally_read(struct lladd_db *db, lladd_pageno page, struct tally out[TALLY_CE
                struct lladd_error *err)
 {
     struct lladd_page *held;
-    int rc = lladd_fix(db, page, LLADD_LATCH_SHARED, &held, err);
+    int rc = lladd_page_fix(db, page, LLADD_LATCH_SHARED, &held, err);
     if (rc)
         return rc;
     struct lladd_view view = lladd_page_view(held);
@@ -181,6 +181,6 @@ int tally_read(struct lladd_db *db, lladd_pageno page, struct tally out[TALLY_CE
     for (uint32_t i = 0; i < TALLY_CELLS && !rc; i++)
         out[i] = (struct tally){(int64_t)lladd_get64(p + i * CELL_BYTES),
                                 (int64_t)lladd_get64(p + i * CELL_BYTES + 8)};
-    lladd_unfix(db, held, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, held, LLADD_LATCH_SHARED);
     return rc;
 }

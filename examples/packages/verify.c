@@ -64,12 +64,12 @@ static void meet(struct comparison *c, struct lladd_span key, struct lladd_span 
 
 static int walk(struct comparison *c)
 {
-    struct lladd_hash_walk walk = {{0}, NULL, 0};
+    struct lladd_hash_cursor walk = {{0}, NULL, 0};
     struct lladd_span key, value;
     int rc;
-    while ((rc = lladd_hash_next(c->store->table, &walk, &key, &value, c->err)) == 0)
+    while ((rc = lladd_hash_cursor_next(c->store->table, &walk, &key, &value, c->err)) == 0)
         meet(c, key, value);
-    lladd_hash_walk_end(c->store->table, &walk);
+    lladd_hash_cursor_close(c->store->table, &walk);
     return rc == LLADD_END ? 0 : rc;
 }
 
@@ -118,8 +118,8 @@ static int look_up(struct comparison *c)
     for (uint64_t i = 0; i < c->ledger->n && !rc; i++) {
         char key[STANZA_KEY_MAX];
         size_t len = SIZE_MAX;
-        rc = lladd_hash_look(c->store->table, key, stanzas_key(c->stanzas, i, key), see, &len,
-                             c->err);
+        rc = lladd_hash_get_in_place(c->store->table, key, stanzas_key(c->stanzas, i, key), see,
+                                     &len, c->err);
         rc = rc == LLADD_NOT_FOUND ? 0 : rc;
         bool there = len != SIZE_MAX;
         if (!rc && there != (c->there[i] != 0))

@@ -43,20 +43,20 @@ struct place {
 static void place_unfix(struct lladd_db *db, struct place *p)
 {
     if (p->items)
-        lladd_unfix(db, p->items, p->latch);
+        lladd_page_unfix(db, p->items, p->latch);
     if (p->head)
-        lladd_unfix(db, p->head, p->latch);
+        lladd_page_unfix(db, p->head, p->latch);
     p->items = p->head = NULL;
 }
 
 static int head_fix(struct lladd_db *db, lladd_pageno ring, enum lladd_latch latch,
                     struct lladd_page **out, struct lladd_error *err)
 {
-    TRY(lladd_fix(db, ring, latch, out, err));
+    TRY(lladd_page_fix(db, ring, latch, out, err));
     struct lladd_view view = lladd_page_view(*out);
     if (lladd_page_is(db, view, RING_HEAD) && head_sane(view))
         return 0;
-    lladd_unfix(db, *out, latch);
+    lladd_page_unfix(db, *out, latch);
     *out = NULL;
     return corrupt(err, ring, "is no head page of a ring");
 }
@@ -67,7 +67,7 @@ static int items_fix(struct lladd_db *db, struct place *p, uint64_t number,
     const unsigned char *head = lladd_page_body(p->head);
     uint64_t at = number % capacity(head), slots = lladd_get16(head + SLOTS);
     lladd_pageno page = lladd_page_of(lladd_get64(head + LIST + 8 * (at / slots)));
-    TRY(lladd_fix(db, page, p->latch, &p->items, err));
+    TRY(lladd_page_fix(db, page, p->latch, &p->items, err));
     struct lladd_view view = lladd_page_view(p->items);
     const unsigned char *body = lladd_view_body(view);
     p->slot = (uint16_t)(at % slots);
@@ -117,7 +117,7 @@ static int numbers(struct lladd_db *db, lladd_pageno ring, struct numbers *n,
     n->first = lladd_get64(body + FIRST);
     n->count = lladd_get64(body + COUNT);
     n->capacity = capacity(body);
-    lladd_unfix(db, head, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, head, LLADD_LATCH_SHARED);
     return 0;
 }
 
@@ -189,7 +189,7 @@ enum { PUT_LOCK, ITEM_LOCK };
 static int lock_item(struct lladd_txn *txn, lladd_pageno ring, uint64_t number,
                      enum lladd_lock_mode mode, uint64_t wait)
 {
-    return lladd_lock(txn, LLADD_LOCK_NAME(lladd_lock_id(ring.v), lladd_lock_id(ITEM_LOCK),
+    return lladd_lock_acquire(txn, LLADD_LOCK_NAME(lladd_lock_id(ring.v), lladd_lock_id(ITEM_LOCK),
                                            lladd_lock_id(number)),
                       mode, wait);
 }
@@ -209,12 +209,12 @@ static int release(struct lladd_txn *txn, lladd_pageno ring, uint64_t first)
     TRY(look(lladd_txn_db(txn), ring, first, &state, lladd_txn_error_out(txn)));
     int rc = state == FILLED || lladd_lock_held(txn, name) != LLADD_LOCK_NONE
                  ? LLADD_BUSY
-                 : lladd_lock(txn, name, LLADD_LOCK_S, LLADD_LOCK_TRY);
+                 : lladd_lock_acquire(txn, name, LLADD_LOCK_S, LLADD_LOCK_TRY);
     if (rc == LLADD_BUSY)
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_SPACE, "the ring is full");
     if (!rc) {
         rc = lladd_log_redo_only(txn, move, ring, move_make(by, 0, 1, 0), sizeof by);
-        (void)lladd_unlock(txn, name); /* refused if serialisable: then it stays */
+        (void)lladd_lock_release(txn, name); /* refused if serialisable: then it stays */
     }
     return rc;
 }
@@ -262,9 +262,9 @@ int ring_put(struct lladd_txn *txn, lladd_pageno ring, const void *item, uint64_
     struct lladd_lock_part path[] = {lladd_lock_id(ring.v), lladd_lock_id(PUT_LOCK)};
     struct lladd_lock_name name = {path, 2};
     LLADD_USE(txn);
-    TRY(lladd_lock(txn, name, LLADD_LOCK_U, LLADD_LOCK_WAIT));
+    TRY(lladd_lock_acquire(txn, name, LLADD_LOCK_U, LLADD_LOCK_WAIT));
     int rc = put_alone(txn, ring, item, number);
-    (void)lladd_unlock(txn, name);
+    (void)lladd_lock_release(txn, name);
     return rc;
 }
 /* [/put] */
@@ -326,14 +326,14 @@ int ring_create(struct lladd_txn *txn, uint16_t size, uint16_t slots, uint16_t p
     if (!size || size > RING_ITEM_MAX || slots > fit || !pages || LIST + 8u * pages > body)
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_ARGUMENT,
                                "no ring is like that");
-    unsigned char *args = lladd_alloc(db, 6 + 8 * (size_t)pages);
+    unsigned char *args = lladd_mem_alloc(db, 6 + 8 * (size_t)pages);
     if (!args)
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY, "for a list of pages");
     lladd_put16(args, size);
     lladd_put16(args + 2, (uint16_t)(slots ? slots : fit));
     lladd_put16(args + 4, pages);
     int rc = create(txn, args, pages, ring);
-    lladd_free(db, args);
+    lladd_mem_free(db, args);
     return rc;
 }
 
@@ -391,7 +391,7 @@ int ring_pages(struct lladd_db *db, lladd_pageno ring, int (*fn)(void *, lladd_p
     int rc = fn(arg, ring);
     for (unsigned i = 0; !rc && i < lladd_get16(body + PAGES); i++)
         rc = fn(arg, lladd_page_of(lladd_get64(body + LIST + 8 * (size_t)i)));
-    lladd_unfix(db, head, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, head, LLADD_LATCH_SHARED);
     return rc;
 }
 

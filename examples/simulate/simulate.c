@@ -97,7 +97,7 @@ static const struct lladd_op right = {
 /* [setup] The subject's ctx is the operation under test. */
 static int configure(void *ctx, struct lladd_options *options, struct lladd_error *err)
 {
-    return lladd_register(options, ctx, err);
+    return lladd_register_op(options, ctx, err);
 }
 
 static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)

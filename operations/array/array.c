@@ -101,15 +101,15 @@ static uint64_t pages_for(const struct lladd_array *a, uint64_t length)
 /* Formats pages [from, to) and records it in the root page. */
 static int format_step(struct lladd_txn *txn, struct lladd_array *a, uint64_t from, uint64_t to)
 {
-    struct ll_run_step step;
-    int rc = ll_operations__run_step_begin(txn, &a->run, &step);
+    struct ll_extents_step step;
+    int rc = ll_operations__extents_step_begin(txn, &a->run, &step);
     if (rc)
         return rc;
     for (uint64_t i = from; i < to && !rc; i++)
-        rc = lladd_bytes_format(txn, ll_operations__run_page(&a->run, i));
+        rc = lladd_bytes_format(txn, ll_operations__extents_page(&a->run, i));
     if (!rc)
         rc = put(txn, a, LL_ARRAY_FORMATTED, to);
-    return ll_operations__run_step_end(txn, &step, rc);
+    return ll_operations__extents_step_end(txn, &step, rc);
 }
 
 /* Formats pages up to `page`, and some more. Under `change`. */
@@ -123,7 +123,7 @@ static int format_to(struct lladd_txn *txn, struct lladd_array *a, uint64_t page
     uint64_t ahead = at / 8 < AHEAD_MIN ? AHEAD_MIN : at / 8 > AHEAD_MAX ? AHEAD_MAX : at / 8;
     uint64_t to = page + ahead < all ? page + ahead : all;
     to = to > page ? to : page + 1;
-    rc = ll_operations__run_grow(txn, &a->run, to);
+    rc = ll_operations__extents_grow(txn, &a->run, to);
     while (at < to && !rc) {
         uint64_t next = to - at > AHEAD_MAX ? at + AHEAD_MAX : to;
         rc = format_step(txn, a, at, next);
@@ -165,7 +165,7 @@ static int write_element(struct lladd_txn *txn, struct lladd_array *a, uint64_t 
     rc = writable(txn, a, page);
     if (rc)
         return rc;
-    return lladd_set(txn, ll_operations__run_page(&a->run, page),
+    return lladd_bytes_set(txn, ll_operations__extents_page(&a->run, page),
                      (uint32_t)(index - page * a->per_page) * a->size + offset, bytes, len);
 }
 
@@ -217,8 +217,8 @@ int lladd_array_set_range(struct lladd_txn *txn, struct lladd_array *a, uint64_t
         return rc;
     while (n && !rc) {
         struct part part = part_of(a, first, n);
-        rc = lladd_set_range(txn, ll_operations__run_page(&a->run, part.page), part.offset, p,
-                             part.bytes);
+        rc = lladd_bytes_set_range(txn, ll_operations__extents_page(&a->run, part.page),
+                                   part.offset, p, part.bytes);
         p += part.bytes;
         first += part.n;
         n -= part.n;
@@ -235,8 +235,8 @@ int lladd_array_get_range(struct lladd_array *a, uint64_t first, uint64_t n, voi
     while (n && !rc) {
         struct part part = part_of(a, first, n);
         if (part.page < lladd_atomic_load64(&a->formatted))
-            rc = lladd_get(a->db, ll_operations__run_page(&a->run, part.page), part.offset, p,
-                           part.bytes, err);
+            rc = lladd_bytes_get(a->db, ll_operations__extents_page(&a->run, part.page),
+                                 part.offset, p, part.bytes, err);
         else
             memset(p, 0, part.bytes); /* A1: not formatted */
         p += part.bytes;
@@ -268,9 +268,10 @@ int lladd_array_length(struct lladd_array *a, uint64_t *out, struct lladd_error 
 }
 
 /* Frees the pages of a durable shrink (A3). Under `change`. */
-static int give_back(struct lladd_txn *txn, struct lladd_array *a, const struct ll_array_root *root)
+static int release_credit(struct lladd_txn *txn, struct lladd_array *a,
+                          const struct ll_array_root *root)
 {
-    struct ll_run_step step;
+    struct ll_extents_step step;
     lladd_mutex_lock(&a->all->mutex);
     bool cut = a->cut;
     uint64_t length = a->cut_to > root->length ? a->cut_to : root->length;
@@ -278,11 +279,11 @@ static int give_back(struct lladd_txn *txn, struct lladd_array *a, const struct 
     uint64_t pages = pages_for(a, length);
     int rc = 0;
     if (cut && pages < root->formatted) {
-        rc = ll_operations__run_step_begin(txn, &a->run, &step);
+        rc = ll_operations__extents_step_begin(txn, &a->run, &step);
         if (rc)
             return rc;
         rc = put(txn, a, LL_ARRAY_FORMATTED, pages);
-        rc = ll_operations__run_step_end(txn, &step, rc);
+        rc = ll_operations__extents_step_end(txn, &step, rc);
         lladd_mutex_lock(&a->all->mutex);
         a->looks++;
         if (!rc)
@@ -290,7 +291,7 @@ static int give_back(struct lladd_txn *txn, struct lladd_array *a, const struct 
         lladd_mutex_unlock(&a->all->mutex);
     }
     if (cut && !rc)
-        rc = ll_operations__run_shrink(txn, &a->run, pages);
+        rc = ll_operations__extents_shrink(txn, &a->run, pages);
     lladd_mutex_lock(&a->all->mutex);
     a->cut = a->cut && rc;
     lladd_mutex_unlock(&a->all->mutex);
@@ -308,17 +309,17 @@ static int write_zeros(struct lladd_txn *txn, struct lladd_array *a, uint64_t fr
         if (part.page >= formatted)
             break;
         if (!zeros) {
-            zeros = lladd_alloc(a->db, lladd_page_size(a->db));
+            zeros = lladd_mem_alloc(a->db, lladd_page_size(a->db));
             if (!zeros)
                 return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
                                        "out of memory for an array");
             memset(zeros, 0, lladd_page_size(a->db));
         }
-        rc = lladd_set_range(txn, ll_operations__run_page(&a->run, part.page), part.offset, zeros,
-                             part.bytes);
+        rc = lladd_bytes_set_range(txn, ll_operations__extents_page(&a->run, part.page),
+                                   part.offset, zeros, part.bytes);
         from += part.n;
     }
-    lladd_free(a->db, zeros);
+    lladd_mem_free(a->db, zeros);
     return rc;
 }
 
@@ -335,7 +336,7 @@ static int extend(struct lladd_txn *txn, struct lladd_array *a, uint64_t n, uint
         return lladd_error_set(err, LLADD_TOO_LARGE, "an array has at most 2^48 bytes");
     rc = ll_operations__array_note(txn, a, &noted);
     if (!rc)
-        rc = give_back(txn, a, &root);
+        rc = release_credit(txn, a, &root);
     if (!rc)
         rc = ll_operations__array_look(a, &root, err);
     if (!rc)
@@ -380,7 +381,7 @@ static int shrink(struct lladd_txn *txn, struct lladd_array *a, uint64_t n)
     if (!rc)
         rc = ll_operations__array_note(txn, a, &noted);
     if (!rc)
-        rc = give_back(txn, a, &root);
+        rc = release_credit(txn, a, &root);
     if (!rc)
         rc = put(txn, a, LL_ARRAY_LENGTH, root.length - n);
     if (rc)
@@ -450,7 +451,7 @@ static int make_root(struct lladd_txn *txn, uint32_t size, uint64_t length, llad
     if (!rc)
         rc = lladd_update(txn, format, *root, bytes, sizeof bytes);
     if (!rc)
-        rc = ll_operations__run_create(txn, *root, LL_ARRAY_RUN);
+        rc = ll_operations__extents_create(txn, *root, LL_ARRAY_RUN);
     a.run.root = *root;
     if (!rc && length)
         rc = put(txn, &a, LL_ARRAY_LENGTH, length);
@@ -522,7 +523,7 @@ static int destroy(struct lladd_txn *txn, struct lladd_array *a)
         return rc;
     rc = put(txn, a, LL_ARRAY_STATE, LL_ARRAY_DESTROYED);
     if (!rc)
-        rc = ll_operations__run_free(txn, &a->run);
+        rc = ll_operations__extents_free(txn, &a->run);
     if (!rc)
         rc = lladd_page_free(txn, a->run.root);
     rc = ll_operations__all_or_nothing(txn, before, rc);
@@ -541,7 +542,7 @@ int lladd_array_destroy(struct lladd_txn *txn, lladd_pageno root)
     lladd_mutex_lock(&a->change);
     rc = ll_operations__array_note(txn, a, &noted);
     if (!rc)
-        rc = lladd_txn_now(txn, &now);
+        rc = lladd_txn_now_get(txn, &now);
     if (!rc)
         rc = destroy(txn, a);
     if (!rc) {
@@ -577,7 +578,7 @@ int lladd_array_pages(struct lladd_array *a, int (*fn)(void *ctx, lladd_pageno),
     int rc = ll_operations__array_look(a, &root, err);
     if (!rc)
         rc = fn(ctx, a->run.root);
-    return rc ? rc : ll_operations__run_each(&a->run, each_page, &e, err);
+    return rc ? rc : ll_operations__extents_each(&a->run, each_page, &e, err);
 }
 
 /* Extents, to be sorted. */
@@ -604,7 +605,7 @@ static int collect(void *ctx, lladd_pageno first, uint64_t n)
     struct extents *e = ctx;
     if (e->n == e->cap) {
         size_t cap = e->cap ? e->cap * 2 : 64;
-        struct extent *p = lladd_resize(e->a->db, e->at, cap * sizeof *p);
+        struct extent *p = lladd_mem_resize(e->a->db, e->at, cap * sizeof *p);
         if (!p)
             return lladd_error_set(e->err, LLADD_NO_MEMORY, "out of memory to check an array");
         e->at = p;
@@ -614,7 +615,7 @@ static int collect(void *ctx, lladd_pageno first, uint64_t n)
     for (uint64_t i = 0; i < n; i++) {
         enum lladd_page_use use;
         lladd_pageno page = lladd_page_of(first.v + i);
-        int rc = lladd_page_use(e->a->db, page, &use, e->err);
+        int rc = lladd_page_use_get(e->a->db, page, &use, e->err);
         if (rc)
             return rc;
         if (use != LLADD_USE_PAGED)
@@ -635,13 +636,13 @@ static int check_extents(struct lladd_array *a, struct lladd_error *err)
     struct extents e = {.a = a, .err = err};
     int rc = collect(&e, a->run.root, 1);
     if (!rc)
-        rc = ll_operations__run_each(&a->run, collect, &e, err);
+        rc = ll_operations__extents_each(&a->run, collect, &e, err);
     if (!rc)
         qsort(e.at, e.n, sizeof *e.at, by_first);
     for (size_t i = 1; i < e.n && !rc; i++)
         if (e.at[i - 1].first + e.at[i - 1].n > e.at[i].first)
             rc = broken(err, lladd_page_of(e.at[i].first), "twice in an array");
-    lladd_free(a->db, e.at);
+    lladd_mem_free(a->db, e.at);
     return rc;
 }
 
@@ -651,15 +652,15 @@ int lladd_array_check(struct lladd_array *a, struct lladd_error *err)
     int rc = ll_operations__array_look(a, &root, err);
     if (!rc)
         rc = check_extents(a, err);
-    if (!rc && root.formatted > ll_operations__run_size(&a->run))
+    if (!rc && root.formatted > ll_operations__extents_size(&a->run))
         rc = broken(err, a->run.root, "more pages of the array are formatted than it has");
     for (uint64_t i = 0; i < root.formatted && !rc; i++) {
         struct lladd_page *held;
-        lladd_pageno page = ll_operations__run_page(&a->run, i);
+        lladd_pageno page = ll_operations__extents_page(&a->run, i);
         rc = ll_operations__fix(a->db, page, ll_operations__bytes_page.name, LLADD_LATCH_SHARED,
                                 &held, err);
         if (!rc)
-            lladd_unfix(a->db, held, LLADD_LATCH_SHARED);
+            lladd_page_unfix(a->db, held, LLADD_LATCH_SHARED);
         else if (rc == LLADD_WRONG_TYPE)
             rc = broken(err, page, "an array's, but no page of bytes");
     }

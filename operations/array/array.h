@@ -53,7 +53,7 @@ struct lladd_array {
     uint64_t formatted; /* atomic */
     uint64_t inverse;   /* of per_page, times 2^64 */
     uint32_t size, per_page;
-    struct ll_run run;
+    struct ll_extents run;
     lladd_op_id put;
     uint32_t serial;
     struct lladd_mutex change;
@@ -78,7 +78,7 @@ struct ll_array_note {
 };
 
 struct ll_array_owner {
-    struct ll_owner owner;
+    struct ll_txn_part owner;
     struct ll_arrays *all;
     struct ll_array_note *notes;
 };
@@ -88,13 +88,13 @@ struct ll_arrays {
     struct lladd_mutex mutex;
     struct lladd_array **buckets;
     size_t n_buckets, n;
-    struct ll_owners owners;
+    struct ll_txn_parts owners;
     uint32_t serial;
 };
 
 static inline struct ll_arrays *ll_arrays_of(struct lladd_db *db)
 {
-    return lladd_state(db, &ll_operations__array_extension);
+    return lladd_extension_state(db, &ll_operations__array_extension);
 }
 
 /* Returns the array in memory, created if necessary, with a reference; release drops it. */

@@ -36,7 +36,7 @@ static int spread(struct ll_arrays *all)
     struct lladd_array **old = all->buckets;
     if (all->n < n_old)
         return 0;
-    struct lladd_array **fresh = lladd_alloc(all->db, n * sizeof(struct lladd_array *));
+    struct lladd_array **fresh = lladd_mem_alloc(all->db, n * sizeof(struct lladd_array *));
     if (!fresh)
         return n_old ? 0 : LLADD_NO_MEMORY;
     for (size_t i = 0; i < n; i++)
@@ -51,7 +51,7 @@ static int spread(struct ll_arrays *all)
             *to = a;
         }
     }
-    lladd_free(all->db, old);
+    lladd_mem_free(all->db, old);
     return 0;
 }
 
@@ -67,9 +67,9 @@ static struct lladd_array *find(struct ll_arrays *all, lladd_pageno page,
 
 static void free_array(struct lladd_array *a)
 {
-    ll_operations__run_close(&a->run);
+    ll_operations__extents_close(&a->run);
     lladd_mutex_destroy(&a->change);
-    lladd_free(a->db, a);
+    lladd_mem_free(a->db, a);
 }
 
 void ll_operations__array_release(struct lladd_array *a)
@@ -92,7 +92,7 @@ void ll_operations__array_release(struct lladd_array *a)
 static int make_array(struct ll_arrays *all, lladd_pageno page, const struct ll_array_root *root,
                       struct lladd_array **out, struct lladd_error *err)
 {
-    struct lladd_array *a = lladd_alloc(all->db, sizeof *a);
+    struct lladd_array *a = lladd_mem_alloc(all->db, sizeof *a);
     if (!a)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for an array");
     memset(a, 0, sizeof *a);
@@ -108,13 +108,13 @@ static int make_array(struct ll_arrays *all, lladd_pageno page, const struct ll_
     if (!rc)
         rc = lladd_mutex_init(&a->change, LL_OPERATIONS_RANK_ARRAY, "array");
     if (rc) {
-        lladd_free(all->db, a);
+        lladd_mem_free(all->db, a);
         return lladd_error_set(err, rc, "out of memory for an array");
     }
-    rc = ll_operations__run_open(&a->run, all->db, page, LL_ARRAY_RUN, err);
+    rc = ll_operations__extents_open(&a->run, all->db, page, LL_ARRAY_RUN, err);
     if (rc) {
         lladd_mutex_destroy(&a->change);
-        lladd_free(all->db, a);
+        lladd_mem_free(all->db, a);
         return rc;
     }
     *out = a;
@@ -209,24 +209,24 @@ static void owner_free(struct ll_array_owner *o)
     for (struct ll_array_note *n = o->notes, *next; n; n = next) {
         next = n->next;
         ll_operations__array_release(n->array);
-        lladd_free(o->all->db, n);
+        lladd_mem_free(o->all->db, n);
     }
     ll_operations__owner_free(&o->owner);
 }
 
-static void array_taken_back(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn since)
+static void array_undone(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn since)
 {
     (void)ctx;
     (void)since;
     struct ll_array_owner *o = state;
     struct lladd_txn_now now;
-    if (lladd_txn_now(txn, &now))
+    if (lladd_txn_now_get(txn, &now))
         return; /* poisoned: nothing is used any more */
     lladd_mutex_lock(&o->all->mutex);
     for (struct ll_array_note *n = o->notes; n; n = n->next) {
         ll_operations__array_forget(n->array, n->made);
         n->cut = false; /* perhaps; the root page says */
-        if (n->destroyed > now.taken_back)
+        if (n->destroyed > now.undone)
             n->destroyed = 0;
     }
     lladd_mutex_unlock(&o->all->mutex);
@@ -271,12 +271,12 @@ static const struct lladd_participant array_participant = {
     .version = 1,
     .durable = array_durable,
     .aborted = array_aborted,
-    .taken_back = array_taken_back,
+    .undone = array_undone,
 };
 
 static int owner_of(struct lladd_txn *txn, struct ll_arrays *all, struct ll_array_owner **out)
 {
-    struct ll_owner *o;
+    struct ll_txn_part *o;
     int rc = ll_operations__owner_of(txn, &array_participant, &all->owners,
                                      sizeof(struct ll_array_owner), "a note of an array", &o);
     if (rc)
@@ -297,7 +297,7 @@ int ll_operations__array_note(struct lladd_txn *txn, struct lladd_array *a,
     for (n = o->notes; n && n->array != a;)
         n = n->next;
     if (!n) {
-        n = lladd_alloc(a->db, sizeof *n);
+        n = lladd_mem_alloc(a->db, sizeof *n);
         if (!n)
             return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
                                    "out of memory for a note of an array");
@@ -316,13 +316,13 @@ int ll_operations__array_note(struct lladd_txn *txn, struct lladd_array *a,
 static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_error *err)
 {
     (void)ctx;
-    struct ll_arrays *all = lladd_alloc(db, sizeof *all);
+    struct ll_arrays *all = lladd_mem_alloc(db, sizeof *all);
     if (!all)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
     *all = (struct ll_arrays){.db = db, .owners = {db, &all->mutex, NULL}};
     int rc = lladd_mutex_init(&all->mutex, LLADD_RANK_LEAF, "arrays");
     if (rc) {
-        lladd_free(db, all);
+        lladd_mem_free(db, all);
         return lladd_error_set(err, rc, "out of memory");
     }
     *state = all;
@@ -341,9 +341,9 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
             free_array(a);
         }
     }
-    lladd_free(db, all->buckets);
+    lladd_mem_free(db, all->buckets);
     lladd_mutex_destroy(&all->mutex);
-    lladd_free(db, all);
+    lladd_mem_free(db, all);
 }
 
 static const struct lladd_op *const ops[] = {&ll_operations__array_format,

@@ -118,7 +118,7 @@ static void root_describe(void *ctx, struct lladd_sink *sink, struct lladd_view 
                       (unsigned long long)lladd_get64(p + 8 * LL_ARRAY_LENGTH),
                       lladd_get32(p + SIZE_AT),
                       (unsigned long long)lladd_get64(p + 8 * LL_ARRAY_FORMATTED));
-    ll_operations__run_describe(v, LL_ARRAY_RUN, sink);
+    ll_operations__extents_describe(v, LL_ARRAY_RUN, sink);
 }
 
 const struct lladd_page_type ll_operations__array_page = {
@@ -147,8 +147,8 @@ int ll_operations__array_read(struct lladd_db *db, lladd_pageno page, struct ll_
                                   .maker = lladd_get64(p + LL_ARRAY_RUN + 16)};
     /* Pages are formatted after the run has them, and freed after `formatted` no longer counts
      * them. */
-    sane = sane && ll_run_says(p + LL_ARRAY_RUN, out->formatted);
-    lladd_unfix(db, held, LLADD_LATCH_SHARED);
+    sane = sane && ll_extents_says(p + LL_ARRAY_RUN, out->formatted);
+    lladd_page_unfix(db, held, LLADD_LATCH_SHARED);
     if (sane && out->length <= ll_array_length_max(out->size))
         return 0;
     return ll_operations__on(err, page,

@@ -66,7 +66,7 @@ static const struct lladd_participant *const participants[] = {&participant, NUL
 static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_error *err)
 {
     (void)ctx;
-    struct ll_blobs *b = lladd_alloc(db, sizeof *b);
+    struct ll_blobs *b = lladd_mem_alloc(db, sizeof *b);
     if (!b)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
     *b = (struct ll_blobs){.bulk_from = BULK_FROM};
@@ -91,7 +91,7 @@ lladd_op_id ll_operations__blob_op(struct lladd_db *db, enum ll_blob_op op)
 static void detach(void *ctx, struct lladd_db *db, void *state)
 {
     (void)ctx;
-    lladd_free(db, state);
+    lladd_mem_free(db, state);
 }
 
 const struct lladd_extension ll_operations__blob_extension = {
@@ -261,7 +261,7 @@ static int take_extent(struct bulk *b, uint64_t want)
     max = max < lladd_extent_max(db) ? max : lladd_extent_max(db);
     if (b->n == b->cap) {
         size_t cap = b->cap ? b->cap * 2 : 8;
-        struct ll_blob_run *e = lladd_resize(db, b->extents, cap * sizeof *e);
+        struct ll_blob_run *e = lladd_mem_resize(db, b->extents, cap * sizeof *e);
         if (!e)
             return lladd_error_set(lladd_txn_error_out(b->txn), LLADD_NO_MEMORY,
                                    "out of memory for a large write");
@@ -291,7 +291,7 @@ static int merge_old(struct bulk *b, uint64_t i, unsigned char *contents)
         rc = ll_operations__blob_fix(db, b->part->root, r.first, ll_blob_where(0, i), &page, err);
         if (!rc) {
             memcpy(contents, page->bytes + BLOB_REST, b->room);
-            lladd_unfix(db, page, LLADD_LATCH_SHARED);
+            lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
         }
     }
     return rc == LLADD_CONFLICT ? ll_operations__blob_broken(err, b->part->root, r.first) : rc;
@@ -328,9 +328,9 @@ static int write_extent(struct bulk *b, uint64_t i, struct ll_blob_run e)
 
 static int join(struct lladd_txn *txn)
 {
-    if (lladd_joined(txn, &participant))
+    if (lladd_txn_joined(txn, &participant))
         return 0;
-    return lladd_join(txn, &participant, ll_blobs_of(lladd_txn_db(txn)));
+    return lladd_txn_join(txn, &participant, ll_blobs_of(lladd_txn_db(txn)));
 }
 
 /* Allocates all extents first, so that one force of the log covers all their fences. */
@@ -362,12 +362,12 @@ static int put_bulk(struct lladd_txn *txn, const struct part *p)
                      .page_size = page_size,
                      .room = room,
                      .stage_pages = (uint32_t)(n < most ? n : most)};
-    b.stage = lladd_alloc(db, (size_t)b.stage_pages * page_size);
+    b.stage = lladd_mem_alloc(db, (size_t)b.stage_pages * page_size);
     int rc = b.stage ? write_bulk(&b)
                      : lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
                                        "out of memory for a large write");
-    lladd_free(db, b.stage);
-    lladd_free(db, b.extents);
+    lladd_mem_free(db, b.stage);
+    lladd_mem_free(db, b.extents);
     return rc;
 }
 
@@ -381,7 +381,7 @@ static int look(struct lladd_db *db, lladd_pageno root, uint64_t *len, struct ll
     if (rc)
         return rc;
     *len = lladd_get64(page->bytes + BLOB_LENGTH);
-    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     return 0;
 }
 
@@ -588,7 +588,7 @@ static int read_run(struct lladd_db *db, lladd_pageno root, uint64_t from, struc
             if (rc)
                 return rc;
             memcpy(out + *done, page->bytes + BLOB_REST + at, (size_t)n);
-            lladd_unfix(db, page, LLADD_LATCH_SHARED);
+            lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
             r.first.v++;
         }
         *done += n;
@@ -636,7 +636,7 @@ int lladd_blob_read(struct lladd_db *db, lladd_pageno root, uint64_t offset, voi
         in_root = head - offset < there ? head - offset : there;
         memcpy(out, page->bytes + BLOB_FIRST + offset, (size_t)in_root);
     }
-    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     if (!rc && there > in_root)
         rc = read_data(db, root, offset + in_root - head, (unsigned char *)out + in_root,
                        there - in_root, err);
@@ -698,14 +698,14 @@ static int check_page(void *ctx, lladd_pageno page, uint64_t where, struct lladd
     enum lladd_page_use use;
     struct lladd_page *p;
     bool fine = begin < c->len;
-    int rc = lladd_page_use(c->db, page, &use, err);
+    int rc = lladd_page_use_get(c->db, page, &use, err);
     if (!rc)
         rc = ll_operations__blob_fix(c->db, c->root, page, where, &p, err);
     if (rc)
         return rc == LLADD_CONFLICT ? ll_operations__blob_broken(err, c->root, page) : rc;
     if (where >> 56 == 0 && fine && c->len - begin < room)
         fine = is_zero(p->bytes + BLOB_REST + (c->len - begin), room - (c->len - begin));
-    lladd_unfix(c->db, p, LLADD_LATCH_SHARED);
+    lladd_page_unfix(c->db, p, LLADD_LATCH_SHARED);
     return fine && use == LLADD_USE_PAGED ? 0 : ll_operations__blob_broken(err, c->root, page);
 }
 
@@ -720,7 +720,7 @@ int lladd_blob_check(struct lladd_db *db, lladd_pageno root, struct lladd_error 
     c.len = lladd_get64(page->bytes + BLOB_LENGTH);
     bool fine = c.len <= LLADD_BLOB_MAX &&
                 (c.len >= head || is_zero(page->bytes + BLOB_FIRST + c.len, head - c.len));
-    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     if (!fine)
         return ll_operations__blob_broken(err, root, root);
     return ll_operations__blob_each(db, root, check_page, &c, err);

@@ -40,7 +40,7 @@ struct ll_blobs {
 
 static inline struct ll_blobs *ll_blobs_of(struct lladd_db *db)
 {
-    return lladd_state(db, &ll_operations__blob_extension);
+    return lladd_extension_state(db, &ll_operations__blob_extension);
 }
 lladd_op_id ll_operations__blob_op(struct lladd_db *, enum ll_blob_op);
 static inline lladd_op_id ll_blob_op(struct lladd_txn *txn, enum ll_blob_op op)

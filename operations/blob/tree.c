@@ -29,13 +29,13 @@ int ll_operations__blob_root(struct lladd_db *db, lladd_pageno root, struct llad
                              struct lladd_error *err)
 {
     enum lladd_page_use use;
-    int rc = lladd_page_use(db, root, &use, err);
+    int rc = lladd_page_use_get(db, root, &use, err);
     if (!rc)
         rc = ll_operations__fix(db, root, ll_operations__blob_page.name, LLADD_LATCH_SHARED, out,
                                 err);
     if (rc || use == LLADD_USE_PAGED)
         return rc;
-    lladd_unfix(db, *out, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, *out, LLADD_LATCH_SHARED);
     return destroyed(err, root);
 }
 
@@ -47,7 +47,7 @@ int ll_operations__blob_version(struct lladd_db *db, lladd_pageno root, uint64_t
     if (rc)
         return rc;
     *out = lladd_page_version(page);
-    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     return 0;
 }
 
@@ -56,14 +56,14 @@ int ll_operations__blob_fix(struct lladd_db *db, lladd_pageno root, lladd_pageno
 {
     const char *type =
         where >> 56 ? ll_operations__blob_index_page.name : ll_operations__blob_data_page.name;
-    int rc = lladd_fix(db, page, LLADD_LATCH_SHARED, out, err);
+    int rc = lladd_page_fix(db, page, LLADD_LATCH_SHARED, out, err);
     if (rc)
         return rc;
     const unsigned char *p = (*out)->bytes;
     if (lladd_page_is(db, lladd_page_view(*out), type) && lladd_get64(p + BLOB_ROOT) == root.v &&
         lladd_get64(p + BLOB_WHERE) == where)
         return 0;
-    lladd_unfix(db, *out, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, *out, LLADD_LATCH_SHARED);
     return LLADD_CONFLICT;
 }
 
@@ -152,7 +152,7 @@ static int look(struct lladd_db *db, lladd_pageno root, const struct path *p, ui
         return rc;
     out->first = lladd_page_of(ll_blob_entry(page->bytes, base, p->slot));
     out->n = ll_operations__blob_run(page->bytes, base, p->slot, most);
-    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     return 0;
 }
 

@@ -12,7 +12,7 @@ static int bytes_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
 {
     (void)ctx;
     const struct hb_bytes *want = args.data;
-    return ll_operations__runs_prepare(v, 0, want->page + LLADD_PAGE_HEADER,
+    return ll_operations__extents_all_prepare(v, 0, want->page + LLADD_PAGE_HEADER,
                                        lladd_body_size(v.size), d);
 }
 

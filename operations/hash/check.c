@@ -36,13 +36,14 @@ static int count_extent(void *ctx, lladd_pageno first, uint64_t n)
     return 0;
 }
 
-int lladd_hash_stats(struct lladd_hash *h, struct lladd_hash_stats *out, struct lladd_error *err)
+int lladd_hash_stats_get(struct lladd_hash *h, struct lladd_hash_stats *out,
+                         struct lladd_error *err)
 {
     struct ll_hash_table *t = h->table;
     struct lladd_hash_stats s = {.struct_size = out->struct_size};
     int rc = ll_hash__each_page(t, add_stats, &s, err);
     if (!rc)
-        rc = ll_operations__run_each(&t->run, count_extent, &s.pages, err);
+        rc = ll_operations__extents_each(&t->run, count_extent, &s.pages, err);
     if (rc)
         return rc;
     s.pages += 1 + s.overflow_pages;
@@ -81,7 +82,7 @@ int lladd_hash_pages(struct lladd_hash *h, int (*fn)(void *ctx, lladd_pageno), v
         rc = lladd_blob_pages(t->db, lladd_page_of(p.blobs.at[i]), fn, ctx, err);
     ll_hash__parts_free(t, &p);
     if (!rc)
-        rc = ll_operations__run_each(&t->run, list_extent, &l, err);
+        rc = ll_operations__extents_each(&t->run, list_extent, &l, err);
     return rc ? rc : fn(ctx, t->root);
 }
 
@@ -99,7 +100,7 @@ static int remember(struct checker *c, struct ll_hash_table *t, const struct hb_
     size_t need = 2 + HB_LEN(e->key_len);
     if (c->cap - c->len < need) {
         size_t cap = 2 * c->cap + need + 4096;
-        unsigned char *p = lladd_resize(t->db, c->keys, cap);
+        unsigned char *p = lladd_mem_resize(t->db, c->keys, cap);
         if (!p)
             return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a check");
         c->keys = p;
@@ -167,7 +168,7 @@ static int check_use(void *ctx, lladd_pageno page)
 {
     enum lladd_page_use use;
     struct lladd_db *db = ctx;
-    int rc = lladd_page_use(db, page, &use, NULL);
+    int rc = lladd_page_use_get(db, page, &use, NULL);
     return rc ? rc : use == LLADD_USE_PAGED ? 0 : LLADD_CORRUPT_PAGE;
 }
 
@@ -187,7 +188,7 @@ int lladd_hash_check(struct lladd_hash *h, struct lladd_error *err)
     struct checker c = {.keys = NULL};
     ll_hash__forget(t); /* check what is on the pages, not in memory */
     int rc = ll_hash__each_page(t, check_page, &c, err);
-    lladd_free(t->db, c.keys);
+    lladd_mem_free(t->db, c.keys);
     if (rc)
         return rc;
     rc = check_blobs(t, err);

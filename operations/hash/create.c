@@ -43,11 +43,11 @@ static uint64_t buckets_for(struct ll_hash_table *t, uint64_t expected)
 static int make_buckets(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t n)
 {
     unsigned char count[8];
-    int rc = ll_operations__run_grow(txn, &t->run, n);
+    int rc = ll_operations__extents_grow(txn, &t->run, n);
     for (uint64_t b = 0; b < n && !rc; b++) {
         struct hb_fill f = {.len = 0};
         ll_hash__head(t, f.head, ll_hash__level(b, n), b, 0, 0);
-        rc = lladd_update(txn, ll_hash__op_format(t), ll_operations__run_page(&t->run, b), &f,
+        rc = lladd_update(txn, ll_hash__op_format(t), ll_operations__extents_page(&t->run, b), &f,
                           sizeof f);
     }
     lladd_put64(count, n);
@@ -62,14 +62,14 @@ static int create(struct lladd_txn *txn, struct ll_hashes *h, const struct lladd
     struct ll_hash_table *t;
     lladd_put32(format, o->key_size);
     lladd_put32(format + 4, o->value_size);
-    int rc = lladd_random(h->db, format + 8, HR_SEED_BYTES);
+    int rc = lladd_random_bytes(h->db, format + 8, HR_SEED_BYTES);
     if (rc)
         return lladd_error_set(err, LLADD_NO_ACCESS, "no random bytes for a hash table");
     rc = lladd_page_alloc(txn, root);
     if (!rc)
         rc = lladd_update(txn, h->format, *root, format, sizeof format);
     if (!rc)
-        rc = ll_operations__run_create(txn, *root, HR_RUN - LLADD_PAGE_HEADER);
+        rc = ll_operations__extents_create(txn, *root, HR_RUN - LLADD_PAGE_HEADER);
     if (!rc && ll_hash__new_table(h, *root, &t))
         rc = lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a hash table");
     if (!rc)
@@ -79,7 +79,7 @@ static int create(struct lladd_txn *txn, struct ll_hashes *h, const struct lladd
     t->key_size = o->key_size;
     t->value_size = o->value_size;
     t->fixed = t->key_size && t->value_size;
-    rc = ll_operations__run_open(&t->run, h->db, *root, HR_RUN - LLADD_PAGE_HEADER, err);
+    rc = ll_operations__extents_open(&t->run, h->db, *root, HR_RUN - LLADD_PAGE_HEADER, err);
     t->loaded = !rc;
     return rc ? rc : make_buckets(txn, t, buckets_for(t, o->expected));
 }
@@ -118,13 +118,13 @@ int lladd_hash_open(struct lladd_db *db, lladd_pageno root, unsigned flags, stru
     int rc = ll_operations__fix(db, root, ll_hash__root_page.name, LLADD_LATCH_SHARED, &page, err);
     if (rc)
         return rc;
-    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     if (ll_hash__find_table(h, root, &t))
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a hash table");
     rc = ll_hash__buckets(t, &n, err);
     if (rc)
         return rc;
-    struct lladd_hash *handle = lladd_alloc(db, sizeof *handle);
+    struct lladd_hash *handle = lladd_mem_alloc(db, sizeof *handle);
     if (!handle)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a hash table");
     handle->table = t;
@@ -136,7 +136,7 @@ int lladd_hash_open(struct lladd_db *db, lladd_pageno root, unsigned flags, stru
     }
     lladd_mutex_unlock(&h->mutex);
     if (!agree) {
-        lladd_free(db, handle);
+        lladd_mem_free(db, handle);
         return lladd_error_set(err, LLADD_BAD_STATE,
                                "the hash table is open with the other kind of undo");
     }
@@ -152,7 +152,7 @@ void lladd_hash_close(struct lladd_hash *h)
     lladd_mutex_lock(&t->hashes->mutex);
     t->handles--;
     lladd_mutex_unlock(&t->hashes->mutex);
-    lladd_free(t->db, h);
+    lladd_mem_free(t->db, h);
 }
 
 int lladd_hash_create_open(struct lladd_txn *txn, const struct lladd_hash_options *options,

@@ -140,21 +140,21 @@ static int write_rest(struct step *s)
     struct ll_hash_table *t = s->t;
     uint32_t size = lladd_page_size(t->db);
     struct lladd_page *root;
-    unsigned char *image = lladd_alloc(t->db, size);
+    unsigned char *image = lladd_mem_alloc(t->db, size);
     if (!image)
         return lladd_error_set(lladd_txn_error_out(s->txn), LLADD_NO_MEMORY,
                                "out of memory for a root page");
-    int rc = lladd_fix(t->db, t->root, LLADD_LATCH_SHARED, &root, lladd_txn_error_out(s->txn));
+    int rc = lladd_page_fix(t->db, t->root, LLADD_LATCH_SHARED, &root, lladd_txn_error_out(s->txn));
     if (!rc) {
         struct hb_bytes args = {image};
         memcpy(image, root->bytes, size);
-        lladd_unfix(t->db, root, LLADD_LATCH_SHARED);
+        lladd_page_unfix(t->db, root, LLADD_LATCH_SHARED);
         lladd_put32(image + HR_STATE, 1);
         lladd_put64(image + HR_BUCKETS, s->rest.buckets);
         lladd_put64(image + HR_GONE, s->rest.gone < s->rest.pages ? s->rest.gone + 1 : 0);
         rc = lladd_update(s->txn, ll_hash__op_bytes(t), t->root, &args, sizeof args);
     }
-    lladd_free(t->db, image);
+    lladd_mem_free(t->db, image);
     return rc;
 }
 
@@ -181,11 +181,11 @@ static int take_step(struct step *s)
         spend(s, n);
     }
     if (!rc)
-        rc = ll_operations__run_free_pages(s->txn, &s->t->run, from, r->gone);
+        rc = ll_operations__extents_free_pages(s->txn, &s->t->run, from, r->gone);
     if (!rc && r->gone < r->pages)
         return LLADD_PLANTED(LLADD_BUG_STEP_STAYS) ? write_rest_to_stay(s) : write_rest(s);
     if (!rc)
-        rc = ll_operations__run_free_chain(s->txn, &s->t->run);
+        rc = ll_operations__extents_free_chain(s->txn, &s->t->run);
     if (!rc)
         rc = r->begun ? write_rest(s)
                       : lladd_update(s->txn, s->t->hashes->destroy, s->t->root, NULL, 0);
@@ -284,9 +284,9 @@ int lladd_hash_destroy_pages(struct lladd_db *db, lladd_pageno root,
         struct ll_hash_place at = {i, r.buckets, 0};
         rc = i < r.buckets ? list_bucket(t, at, &l, err) : 0;
         if (!rc)
-            rc = fn(ctx, ll_operations__run_page(&t->run, i));
+            rc = fn(ctx, ll_operations__extents_page(&t->run, i));
     }
     if (!rc)
-        rc = ll_operations__run_each_link(&t->run, list_link, &l, err);
+        rc = ll_operations__extents_each_link(&t->run, list_link, &l, err);
     return rc ? rc : fn(ctx, root);
 }

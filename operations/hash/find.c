@@ -25,11 +25,11 @@ int ll_hash__again(struct ll_hash_table *t, uint64_t believed, unsigned *tries,
 static int fix_believed(struct ll_hash_table *t, uint64_t hash, uint64_t n, enum lladd_latch latch,
                         struct lladd_page **out, struct lladd_error *err)
 {
-    lladd_pageno page = ll_operations__run_page(&t->run, ll_hash__bucket(hash, n));
-    int rc = lladd_fix(t->db, page, latch, out, err);
+    lladd_pageno page = ll_operations__extents_page(&t->run, ll_hash__bucket(hash, n));
+    int rc = lladd_page_fix(t->db, page, latch, out, err);
     if (rc || __builtin_expect(ll_hash__is_bucket(t, lladd_page_view(*out), hash), 1))
         return rc;
-    lladd_unfix(t->db, *out, latch);
+    lladd_page_unfix(t->db, *out, latch);
     return LLADD_CONFLICT;
 }
 
@@ -82,7 +82,7 @@ int ll_hash__fix_next(struct ll_hash_table *t, const struct lladd_page *head,
         return LLADD_END;
     if (next.v == head->number.v)
         return ll_hash__corrupt(err, next, "is twice in the chain of a bucket");
-    int rc = lladd_fix(t->db, next, latch, out, err);
+    int rc = lladd_page_fix(t->db, next, latch, out, err);
     if (rc)
         return rc;
     struct lladd_view v = lladd_page_view(*out);
@@ -91,7 +91,7 @@ int ll_hash__fix_next(struct ll_hash_table *t, const struct lladd_page *head,
         lladd_get48(v.bytes + HB_ROOT) == t->root.v && ll_hash__head_fine(v) &&
         hb_get(v.bytes, HB_VALUE) == t->value_size)
         return 0;
-    lladd_unfix(t->db, *out, latch);
+    lladd_page_unfix(t->db, *out, latch);
     return ll_hash__corrupt(err, next, "is in the chain of a bucket, and is none of its pages");
 }
 
@@ -113,11 +113,11 @@ int ll_hash__find_in_chain(struct ll_hash_table *t, struct ll_hash_found *f,
             return LLADD_END;
         int rc = ll_hash__fix_next(t, f->head, f->page, f->latch, &next, err);
         if (!rc && steps > lladd_page_count(t->db)) {
-            lladd_unfix(t->db, next, f->latch);
+            lladd_page_unfix(t->db, next, f->latch);
             rc = ll_hash__corrupt(err, f->head->number, "the chain of its bucket does not end");
         }
         if (f->page != f->head)
-            lladd_unfix(t->db, f->page, f->latch);
+            lladd_page_unfix(t->db, f->page, f->latch);
         f->page = next;
         if (rc)
             return rc;
@@ -139,6 +139,6 @@ int ll_hash__find_element(struct ll_hash_table *t, const struct hb_key *key, uin
         return LLADD_NOT_FOUND;
     }
     if (rc)
-        lladd_unfix(t->db, f->head, f->latch);
+        lladd_page_unfix(t->db, f->head, f->latch);
     return rc;
 }

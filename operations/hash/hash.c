@@ -102,9 +102,9 @@ static inline void touch(struct ll_hash_table *t, lladd_pageno page, uint16_t ta
 {
     uint32_t size = 2 + t->key_size + t->value_size, at = HB_ENTRIES - LLADD_PAGE_HEADER;
     if (!t->fixed)
-        lladd_touch(t->db, page, 0);
+        lladd_prefetch_line(t->db, page, 0);
     else
-        lladd_touch_span(t->db, page, at + ll_hash__fixed_home(tag, t->fixed_slots) * size,
+        lladd_prefetch_lines(t->db, page, at + ll_hash__fixed_home(tag, t->fixed_slots) * size,
                          2 * size > TOUCHED ? 2 * size : TOUCHED);
 }
 
@@ -127,7 +127,7 @@ static int look_at(struct ll_hash_reader *r, const struct hb_entry *e, struct ll
         return l->fn(l->ctx, lladd_span_of(e->value, HB_LEN(e->value_len)));
     uint64_t len = lladd_get64(e->value);
     unsigned char *copy =
-        len <= SIZE_MAX ? lladd_resize(r->table->db, l->copy, (size_t)len) : NULL;
+        len <= SIZE_MAX ? lladd_mem_resize(r->table->db, l->copy, (size_t)len) : NULL;
     if (!copy)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a value");
     l->copy = copy;
@@ -135,8 +135,8 @@ static int look_at(struct ll_hash_reader *r, const struct hb_entry *e, struct ll
     return 0;
 }
 
-int lladd_hash_look(struct lladd_hash *h, const void *key, size_t key_len, lladd_hash_value_fn *fn,
-                    void *ctx, struct lladd_error *err)
+int lladd_hash_get_in_place(struct lladd_hash *h, const void *key, size_t key_len,
+                            lladd_hash_value_fn *fn, void *ctx, struct lladd_error *err)
 {
     struct ll_hash_table *t = NULL;
     struct hb_key k;
@@ -150,7 +150,7 @@ int lladd_hash_look(struct lladd_hash *h, const void *key, size_t key_len, lladd
     rc = ll_hash__read(&l.reader, err);
     if (!rc && l.reader.value_part.n)
         rc = fn(ctx, lladd_span_of(l.copy, (size_t)l.reader.value_part.n));
-    lladd_free(t->db, l.copy);
+    lladd_mem_free(t->db, l.copy);
     return rc == LLADD_NOT_FOUND ? not_found(err) : rc;
 }
 
@@ -194,7 +194,7 @@ static inline int get(struct ll_hash_table *t, const struct hb_key *k, uint64_t 
                       lladd_pageno page, void *buf, size_t size, size_t *len,
                       struct lladd_error *err)
 {
-    int rc = ll_hash__glance(t, k, hash, page, buf, size, len);
+    int rc = ll_hash__read_optimistic(t, k, hash, page, buf, size, len);
     return __builtin_expect(rc == LLADD_BUSY, 0) ? get_latched(t, k, hash, buf, size, len, err)
                                                  : rc;
 }
@@ -212,7 +212,7 @@ int lladd_hash_get(struct lladd_hash *h, const void *key, size_t key_len, void *
         rc = ll_hash__buckets(t, &n, err);
     if (rc)
         return rc;
-    lladd_pageno page = ll_operations__run_page(&t->run, ll_hash__bucket(hash, n));
+    lladd_pageno page = ll_operations__extents_page(&t->run, ll_hash__bucket(hash, n));
     touch(t, page, k.tag);
     rc = get(t, &k, hash, page, buf, size, len, err);
     return rc == LLADD_NOT_FOUND ? not_found(err) : rc;
@@ -235,7 +235,7 @@ static inline void ask(struct ll_hash_table *t, const struct lladd_hash_query *q
     a->rc = key_of(t, q->key, q->key_len, &a->key, &a->hash, err);
     if (a->rc)
         return;
-    a->page = ll_operations__run_page(&t->run, ll_hash__bucket(a->hash, buckets));
+    a->page = ll_operations__extents_page(&t->run, ll_hash__bucket(a->hash, buckets));
     touch(t, a->page, a->key.tag);
 }
 
@@ -285,7 +285,7 @@ static int change_bytes(struct hb_change *c, const struct lladd_op *op, struct l
     struct ll_hash_table *t = c->table;
     struct lladd_error *err = lladd_txn_error_out(c->txn);
     uint32_t size = held->size;
-    unsigned char *memory = lladd_alloc(t->db, size + op->record_max);
+    unsigned char *memory = lladd_mem_alloc(t->db, size + op->record_max);
     if (!memory)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a bucket");
     struct lladd_draft d = {.bytes = memory + size, .max = op->record_max, .error = err};
@@ -297,7 +297,7 @@ static int change_bytes(struct hb_change *c, const struct lladd_op *op, struct l
         op->redo(&copy, lladd_span_of(d.bytes, d.redo_len));
         rc = ll_hash__write(c->txn, t, held, memory);
     }
-    lladd_free(t->db, memory);
+    lladd_mem_free(t->db, memory);
     return rc;
 }
 
@@ -322,7 +322,7 @@ static int insert_somewhere(struct hb_change *c, lladd_op_id op, struct lladd_pa
             rc = ll_hash__fix_next(c->table, head, page, LLADD_LATCH_EXCLUSIVE, &next,
                                    lladd_txn_error_out(c->txn));
         if (page != head)
-            lladd_unfix(c->table->db, page, LLADD_LATCH_EXCLUSIVE);
+            lladd_page_unfix(c->table->db, page, LLADD_LATCH_EXCLUSIVE);
         if (full && rc == LLADD_END)
             return LLADD_BUSY;
         if (!full || rc)
@@ -348,14 +348,14 @@ static int change_in_chain(struct hb_change *c, lladd_op_id op, bool physical)
         rc = change_held(c, op, f.page, physical);
     } else if (rc == LLADD_END) {
         if (f.page != f.head)
-            lladd_unfix(t->db, f.page, LLADD_LATCH_EXCLUSIVE);
+            lladd_page_unfix(t->db, f.page, LLADD_LATCH_EXCLUSIVE);
         f.page = f.head;
         rc = op == t->hashes->insert ? insert_somewhere(c, op, f.head, physical)
                                      : change_held(c, op, f.head, physical);
     }
     if (held && f.page != f.head)
-        lladd_unfix(t->db, f.page, LLADD_LATCH_EXCLUSIVE);
-    lladd_unfix(t->db, f.head, LLADD_LATCH_EXCLUSIVE);
+        lladd_page_unfix(t->db, f.page, LLADD_LATCH_EXCLUSIVE);
+    lladd_page_unfix(t->db, f.head, LLADD_LATCH_EXCLUSIVE);
     int rest = lladd_log_credit(c->txn, logged, 0);
     return rc ? rc : rest;
 }
@@ -385,7 +385,7 @@ static int change(struct hb_change *c, lladd_op_id op, bool physical)
             rc = change_in_chain(c, op, true);
         } else {
             if (n != c->buckets)
-                c->page = ll_operations__run_page(&t->run, ll_hash__bucket(c->hash, n));
+                c->page = ll_operations__extents_page(&t->run, ll_hash__bucket(c->hash, n));
             c->buckets = n;
             rc = attempt(c, op, physical);
             if (rc == LLADD_BUSY && c->answer == HB_CHAINED)
@@ -450,7 +450,7 @@ static inline int aim(struct hb_change *c, const void *key, size_t key_len,
         rc = key_of(c->table, key, key_len, &c->key, &c->hash, err);
     if (rc)
         return rc;
-    c->page = ll_operations__run_page(&c->table->run, ll_hash__bucket(c->hash, n));
+    c->page = ll_operations__extents_page(&c->table->run, ll_hash__bucket(c->hash, n));
     c->buckets = n;
     touch(c->table, c->page, c->key.tag);
     return 0;
@@ -569,7 +569,7 @@ static int store(struct hb_change *c, const struct given *g, enum how how, bool 
             /* The transaction that holds it may end before this one does. */
             c->revive = true;
             try_insert = false;
-            rc = physical ? 0 : ll_hash__hold(c->txn, t, c->hash);
+            rc = physical ? 0 : ll_hash__reserve(c->txn, t, c->hash);
             break;
         case HB_ABSENT:
             c->revive = false;
@@ -625,7 +625,7 @@ static __attribute__((noinline)) int insert_any(struct hb_change *c, struct give
                                                 bool physical, bool *done)
 {
     /* A value that gets shorter leaves room that undo may need. */
-    int rc = !physical && how == HOW_PUT ? ll_hash__hold(c->txn, c->table, c->hash) : 0;
+    int rc = !physical && how == HOW_PUT ? ll_hash__reserve(c->txn, c->table, c->hash) : 0;
     return rc ? rc : store_any(c, g, how, physical, done);
 }
 
@@ -712,10 +712,10 @@ int lladd_hash_put(struct lladd_txn *txn, struct lladd_hash *h, const void *key,
 {
     LLADD_USE(txn);
     bool replaced;
-    return lladd_hash_put_tell(txn, h, key, key_len, value, value_len, &replaced);
+    return lladd_hash_put_report(txn, h, key, key_len, value, value_len, &replaced);
 }
 
-int lladd_hash_put_tell(struct lladd_txn *txn, struct lladd_hash *h, const void *key,
+int lladd_hash_put_report(struct lladd_txn *txn, struct lladd_hash *h, const void *key,
                         size_t key_len, const void *value, size_t value_len, bool *replaced)
 {
     LLADD_USE(txn);
@@ -775,14 +775,14 @@ static int shrunk(struct hb_change *c, bool physical)
                                              : reshape(ll_hash__merge(c->txn, c->table, physical));
 }
 
-int lladd_hash_remove(struct lladd_txn *txn, struct lladd_hash *h, const void *key, size_t key_len)
+int lladd_hash_delete(struct lladd_txn *txn, struct lladd_hash *h, const void *key, size_t key_len)
 {
     LLADD_USE(txn);
     struct hb_change c;
     bool physical;
     int rc = begin(txn, h, key, key_len, &c, &physical);
     if (!rc && !physical)
-        rc = ll_hash__hold(txn, c.table, c.hash);
+        rc = ll_hash__reserve(txn, c.table, c.hash);
     if (!rc)
         rc = take_away(&c, physical);
     if (rc)

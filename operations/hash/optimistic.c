@@ -26,21 +26,21 @@ static inline uint32_t words_of(uint32_t n)
 
 /* Copies the n aligned words that contain the bytes from `from` on; returns a pointer to these
  * bytes. `n` is the same for every slot, so that the processor can predict the loop. */
-static inline const unsigned char *copy(const struct lladd_glance *g, uint32_t from,
+static inline const unsigned char *copy(const struct lladd_read *g, uint32_t from,
                                         uint64_t *words, uint32_t n)
 {
     uint32_t first = from & ~7u, last = g->size - 8 * n;
     first = first < last ? first : last;
-    lladd_glance_copy(g, first, words, n);
+    lladd_read_copy(g, first, words, n);
     return (const unsigned char *)words + (from - first);
 }
 
 /* The word at `from`, a multiple of 8, as a number. If `from` is the page's end, reads another word
  * instead; the caller uses only bytes of the page. */
-static inline uint64_t word(const struct lladd_glance *g, uint32_t from)
+static inline uint64_t word(const struct lladd_read *g, uint32_t from)
 {
     uint64_t w;
-    lladd_glance_copy(g, from < g->size ? from : g->size - 8, &w, 1);
+    lladd_read_copy(g, from < g->size ? from : g->size - 8, &w, 1);
     return LLADD_LE64(w);
 }
 
@@ -55,7 +55,7 @@ static inline uint64_t mask_of(uint32_t bytes)
     return UINT64_MAX >> (64 - 8 * bytes);
 }
 
-static inline bool is_bucket(const struct ll_hash_table *t, const struct lladd_glance *g,
+static inline bool is_bucket(const struct ll_hash_table *t, const struct lladd_read *g,
                              uint64_t hash)
 {
     struct hb_head head = {word(g, HB_ROOT), word(g, HB_BUCKET), word(g, HB_NEXT),
@@ -63,13 +63,13 @@ static inline bool is_bucket(const struct ll_hash_table *t, const struct lladd_g
     return ll_hash__is_whole_bucket(t, (uint16_t)(word(g, 0) >> 32), &head, hash);
 }
 
-static inline int ended(const struct lladd_glance *g, int rc)
+static inline int ended(const struct lladd_read *g, int rc)
 {
-    return __builtin_expect(lladd_glance_end(g), 1) ? rc : LLADD_BUSY;
+    return __builtin_expect(lladd_read_validate(g), 1) ? rc : LLADD_BUSY;
 }
 
 /* Keys and values of 1 to 8 bytes. */
-static inline int look_short(const struct ll_hash_table *t, const struct lladd_glance *g,
+static inline int look_short(const struct ll_hash_table *t, const struct lladd_read *g,
                              const struct hb_key *key, void *buf, size_t size)
 {
     uint32_t slot = 2 + t->key_size + t->value_size, slots = t->fixed_slots;
@@ -104,7 +104,7 @@ static inline int look_short(const struct ll_hash_table *t, const struct lladd_g
 }
 
 /* Longer keys and values: copies their slots. */
-static int look_long(const struct ll_hash_table *t, const struct lladd_glance *g,
+static int look_long(const struct ll_hash_table *t, const struct lladd_read *g,
                      const struct hb_key *key, void *buf, size_t size)
 {
     uint32_t slot = 2 + t->key_size + t->value_size, slots = t->fixed_slots;
@@ -134,12 +134,12 @@ static int look_long(const struct ll_hash_table *t, const struct lladd_glance *g
     return LLADD_BUSY;
 }
 
-int ll_hash__glance(struct ll_hash_table *t, const struct hb_key *key, uint64_t hash,
+int ll_hash__read_optimistic(struct ll_hash_table *t, const struct hb_key *key, uint64_t hash,
                     lladd_pageno page, void *buf, size_t size, size_t *len)
 {
-    struct lladd_glance g;
+    struct lladd_read g;
     if (!t->fixed || 2 + t->key_size + t->value_size > SLOT_BYTES ||
-        !lladd_glance_begin(t->db, page, &g) || !is_bucket(t, &g, hash))
+        !lladd_read_begin(t->db, page, &g) || !is_bucket(t, &g, hash))
         return LLADD_BUSY;
     int rc = t->key_size <= 8 && t->value_size <= 8 ? look_short(t, &g, key, buf, size)
                                                     : look_long(t, &g, key, buf, size);

@@ -699,7 +699,7 @@ bool lladd_hash_logged_key(const struct lladd_log_entry *e, lladd_pageno *root,
     return false;
 }
 
-static int take_back(struct lladd_txn *txn, struct lladd_span s, enum hb_undo_what what)
+static int undo_changes(struct lladd_txn *txn, struct lladd_span s, enum hb_undo_what what)
 {
     lladd_pageno root;
     struct hb_undo u;
@@ -707,22 +707,22 @@ static int take_back(struct lladd_txn *txn, struct lladd_span s, enum hb_undo_wh
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_RECORD,
                                "undo bytes of a hash table make no sense");
     u.what = what;
-    return ll_hash__take_back(txn, root, &u);
+    return ll_hash__undo(txn, root, &u);
 }
 static int insert_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     (void)ctx;
-    return take_back(txn, undo, HB_UNDO_INSERT);
+    return undo_changes(txn, undo, HB_UNDO_INSERT);
 }
 static int remove_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     (void)ctx;
-    return take_back(txn, undo, HB_UNDO_REMOVE);
+    return undo_changes(txn, undo, HB_UNDO_REMOVE);
 }
 static int replace_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     (void)ctx;
-    return take_back(txn, undo, HB_UNDO_REPLACE);
+    return undo_changes(txn, undo, HB_UNDO_REPLACE);
 }
 
 /* ---- descriptors ----------------------------------------------------------------------------- */

@@ -13,7 +13,7 @@ static void set_bit(unsigned char *map, uint32_t i)
 struct hb_sorted *ll_hash__sorted_new(struct ll_hash_table *t, uint32_t page_size)
 {
     size_t map = page_size / 8; /* a page has fewer slots than bytes */
-    struct hb_sorted *s = lladd_alloc(t->db, sizeof *s + 2 * map + 2 * (size_t)page_size);
+    struct hb_sorted *s = lladd_mem_alloc(t->db, sizeof *s + 2 * map + 2 * (size_t)page_size);
     if (!s)
         return NULL;
     *s = (struct hb_sorted){.drop = (unsigned char *)(s + 1)};

@@ -13,7 +13,7 @@ int ll_hash__each_in_bucket(struct ll_hash_table *t, struct ll_hash_place at, ll
                             void *ctx, struct lladd_error *err)
 {
     struct lladd_page *head, *page, *next = NULL;
-    int rc = ll_operations__fix(t->db, ll_operations__run_page(&t->run, at.bucket),
+    int rc = ll_operations__fix(t->db, ll_operations__extents_page(&t->run, at.bucket),
                                 ll_hash__bucket_page.name, LLADD_LATCH_SHARED, &head, err);
     if (rc)
         return rc;
@@ -27,10 +27,10 @@ int ll_hash__each_in_bucket(struct ll_hash_table *t, struct ll_hash_place at, ll
         if (!rc)
             rc = ll_hash__fix_next(t, head, page, LLADD_LATCH_SHARED, &next, err);
         if (page != head)
-            lladd_unfix(t->db, page, LLADD_LATCH_SHARED);
+            lladd_page_unfix(t->db, page, LLADD_LATCH_SHARED);
         page = rc ? head : next;
     }
-    lladd_unfix(t->db, head, LLADD_LATCH_SHARED);
+    lladd_page_unfix(t->db, head, LLADD_LATCH_SHARED);
     return rc == LLADD_END ? 0 : rc;
 }
 
@@ -49,7 +49,7 @@ static int add_number(struct ll_hash_table *t, struct ll_hash_numbers *m, uint64
 {
     if (m->n == m->cap) {
         size_t cap = 2 * m->cap + 32;
-        uint64_t *p = lladd_resize(t->db, m->at, cap * sizeof *p);
+        uint64_t *p = lladd_mem_resize(t->db, m->at, cap * sizeof *p);
         if (!p)
             return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a table's pages");
         m->at = p;
@@ -78,7 +78,7 @@ int ll_hash__list_parts(void *ctx, struct ll_hash_table *t, const struct ll_hash
 
 void ll_hash__parts_free(struct ll_hash_table *t, struct ll_hash_parts *p)
 {
-    lladd_free(t->db, p->overflow.at);
-    lladd_free(t->db, p->blobs.at);
+    lladd_mem_free(t->db, p->overflow.at);
+    lladd_mem_free(t->db, p->blobs.at);
     *p = (struct ll_hash_parts){.overflow = {.at = NULL}};
 }

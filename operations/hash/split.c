@@ -58,10 +58,10 @@ static bool is_head(const struct ll_hash_table *t, struct lladd_view v, uint64_t
 static int fix_head(struct ll_hash_table *t, uint64_t b, unsigned level, enum lladd_latch latch,
                     struct lladd_page **out, struct lladd_error *err)
 {
-    int rc = lladd_fix(t->db, ll_operations__run_page(&t->run, b), latch, out, err);
+    int rc = lladd_page_fix(t->db, ll_operations__extents_page(&t->run, b), latch, out, err);
     if (rc || is_head(t, lladd_page_view(*out), b, level))
         return rc;
-    lladd_unfix(t->db, *out, latch);
+    lladd_page_unfix(t->db, *out, latch);
     return LLADD_CONFLICT;
 }
 
@@ -148,16 +148,16 @@ static int split_held(struct lladd_txn *txn, struct ll_hash_table *t, struct lla
     struct lladd_page *fresh, *root;
     int rc = ll_hash__sort(t, lladd_page_view(old), UINT64_C(1) << top_bit(n), s, err);
     if (!rc)
-        rc = lladd_fix(t->db, ll_operations__run_page(&t->run, n), LLADD_LATCH_EXCLUSIVE, &fresh,
-                       err);
+        rc = lladd_page_fix(t->db, ll_operations__extents_page(&t->run, n), LLADD_LATCH_EXCLUSIVE,
+                            &fresh, err);
     if (rc)
         return rc;
-    rc = lladd_fix(t->db, t->root, LLADD_LATCH_EXCLUSIVE, &root, err);
+    rc = lladd_page_fix(t->db, t->root, LLADD_LATCH_EXCLUSIVE, &root, err);
     if (!rc) {
         rc = split_records(txn, t, old, fresh, root, s, n, physical);
-        lladd_unfix(t->db, root, LLADD_LATCH_EXCLUSIVE);
+        lladd_page_unfix(t->db, root, LLADD_LATCH_EXCLUSIVE);
     }
-    lladd_unfix(t->db, fresh, LLADD_LATCH_EXCLUSIVE);
+    lladd_page_unfix(t->db, fresh, LLADD_LATCH_EXCLUSIVE);
     return rc;
 }
 
@@ -170,7 +170,7 @@ static int split_may_be_plain(struct ll_hash_table *t, uint64_t n, struct lladd_
     if (rc)
         return rc;
     rc = lladd_get48(old->bytes + HB_NEXT) ? LLADD_END : 0;
-    lladd_unfix(t->db, old, LLADD_LATCH_SHARED);
+    lladd_page_unfix(t->db, old, LLADD_LATCH_SHARED);
     return rc;
 }
 
@@ -179,7 +179,7 @@ static int split_prepare(struct lladd_txn *txn, struct ll_hash_table *t, uint64_
 {
     struct hb_fill f = {.packed = NULL};
     ll_hash__head(t, f.head, top_bit(n) + 1, n, HB_CLOSED, 0);
-    int rc = lladd_update(txn, ll_hash__op_format(t), ll_operations__run_page(&t->run, n), &f,
+    int rc = lladd_update(txn, ll_hash__op_format(t), ll_operations__extents_page(&t->run, n), &f,
                           sizeof f);
     if (rc)
         return rc;
@@ -209,9 +209,9 @@ static int split_plain(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t 
     if (!rc) {
         rc =
             lladd_get48(old->bytes + HB_NEXT) ? LLADD_END : split_held(txn, t, old, s, n, physical);
-        lladd_unfix(t->db, old, LLADD_LATCH_EXCLUSIVE);
+        lladd_page_unfix(t->db, old, LLADD_LATCH_EXCLUSIVE);
     }
-    lladd_free(t->db, s);
+    lladd_mem_free(t->db, s);
     return put_down(txn, t, rc);
 }
 
@@ -255,11 +255,11 @@ static int merge_held(struct lladd_txn *txn, struct ll_hash_table *t, struct lla
         rc = ll_hash__sort(t, lladd_page_view(last), UINT64_C(1) << top_bit(n - 1), l, err);
     if (rc || !merge_fits(t, p, l))
         return rc;
-    rc = lladd_fix(t->db, t->root, LLADD_LATCH_EXCLUSIVE, &root, err);
+    rc = lladd_page_fix(t->db, t->root, LLADD_LATCH_EXCLUSIVE, &root, err);
     if (rc)
         return rc;
     rc = merge_records(txn, t, parent, last, root, p, l, n);
-    lladd_unfix(t->db, root, LLADD_LATCH_EXCLUSIVE);
+    lladd_page_unfix(t->db, root, LLADD_LATCH_EXCLUSIVE);
     return rc;
 }
 
@@ -284,12 +284,12 @@ static int merge_plain(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t 
         rc = fix_head(t, n - 1, top_bit(n - 1) + 1, LLADD_LATCH_EXCLUSIVE, &last, err);
         if (!rc) {
             rc = merge_held(txn, t, parent, last, p, l, n);
-            lladd_unfix(t->db, last, LLADD_LATCH_EXCLUSIVE);
+            lladd_page_unfix(t->db, last, LLADD_LATCH_EXCLUSIVE);
         }
-        lladd_unfix(t->db, parent, LLADD_LATCH_EXCLUSIVE);
+        lladd_page_unfix(t->db, parent, LLADD_LATCH_EXCLUSIVE);
     }
-    lladd_free(t->db, l);
-    lladd_free(t->db, p);
+    lladd_mem_free(t->db, l);
+    lladd_mem_free(t->db, p);
     return put_down(txn, t, rc);
 }
 
@@ -330,9 +330,9 @@ static int no_memory(const struct rebuild *r)
 
 static void contents_free(struct ll_hash_table *t, struct contents *c)
 {
-    lladd_free(t->db, c->bytes[STAY]);
-    lladd_free(t->db, c->bytes[GO]);
-    lladd_free(t->db, c->chain);
+    lladd_mem_free(t->db, c->bytes[STAY]);
+    lladd_mem_free(t->db, c->bytes[GO]);
+    lladd_mem_free(t->db, c->chain);
     memset(c, 0, sizeof *c);
 }
 
@@ -341,7 +341,7 @@ static int add_entry(const struct rebuild *r, struct contents *c, int to, const 
     size_t need = ll_hash__pack_size(r->t->fixed, e);
     if (c->cap[to] - c->len[to] < need) {
         size_t cap = 2 * c->cap[to] + need + lladd_page_size(r->t->db);
-        unsigned char *p = lladd_resize(r->t->db, c->bytes[to], cap);
+        unsigned char *p = lladd_mem_resize(r->t->db, c->bytes[to], cap);
         if (!p)
             return no_memory(r);
         c->bytes[to] = p;
@@ -387,7 +387,7 @@ static int add_chain_page(const struct rebuild *r, struct contents *c, lladd_pag
 {
     if (c->n_chain == c->cap_chain) {
         size_t cap = 2 * c->cap_chain + 8;
-        uint64_t *p = lladd_resize(r->t->db, c->chain, cap * sizeof *p);
+        uint64_t *p = lladd_mem_resize(r->t->db, c->chain, cap * sizeof *p);
         if (!p)
             return no_memory(r);
         c->chain = p;
@@ -415,7 +415,7 @@ static int add_bucket(const struct rebuild *r, struct contents *c, const struct 
             rc = ll_hash__corrupt(err, head->number, "the chain of its bucket does not end");
         if (!rc)
             rc = ll_hash__fix_next(t, head, page, LLADD_LATCH_SHARED, &next, err);
-        lladd_unfix(t->db, page, LLADD_LATCH_SHARED);
+        lladd_page_unfix(t->db, page, LLADD_LATCH_SHARED);
         page = next;
     }
     return rc == LLADD_END ? 0 : rc;
@@ -508,7 +508,7 @@ static int fix_heads(const struct rebuild *r, enum lladd_latch latch, struct lla
     *high = NULL;
     int rc = fix_head(t, r->low, r->level, latch, low, err);
     if (!rc && r->what == MERGE && (rc = fix_head(t, r->high, r->level, latch, high, err)) != 0)
-        lladd_unfix(t->db, *low, latch);
+        lladd_page_unfix(t->db, *low, latch);
     return rc;
 }
 
@@ -516,8 +516,8 @@ static void unfix_heads(const struct rebuild *r, enum lladd_latch latch, struct 
                         struct lladd_page *high)
 {
     if (high)
-        lladd_unfix(r->t->db, high, latch);
-    lladd_unfix(r->t->db, low, latch);
+        lladd_page_unfix(r->t->db, high, latch);
+    lladd_page_unfix(r->t->db, low, latch);
 }
 
 static int peek(struct rebuild *r)
@@ -568,8 +568,8 @@ static int write_fresh(struct rebuild *r, uint64_t first[2], size_t head[2])
     const struct contents *c = &r->seen;
     size_t next = 0, n = (size_t)(c->pages[STAY] - 1 + (c->pages[GO] ? c->pages[GO] - 1 : 0));
     int rc = 0;
-    lladd_free(t->db, r->fresh);
-    r->fresh = lladd_alloc(t->db, (n + 1) * sizeof *r->fresh);
+    lladd_mem_free(t->db, r->fresh);
+    r->fresh = lladd_mem_alloc(t->db, (n + 1) * sizeof *r->fresh);
     if (!r->fresh)
         return no_memory(r);
     for (size_t i = 0; i < n && !rc; i++) {
@@ -588,8 +588,8 @@ static int write_fresh(struct rebuild *r, uint64_t first[2], size_t head[2])
         return rc;
     struct hb_fill f = {.packed = c->bytes[GO], .len = head[GO]};
     ll_hash__head(t, f.head, new_level(r), r->high, HB_CLOSED, first[GO]);
-    return lladd_update(r->txn, ll_hash__op_format(t), ll_operations__run_page(&t->run, r->high),
-                        &f, sizeof f);
+    return lladd_update(r->txn, ll_hash__op_format(t),
+                        ll_operations__extents_page(&t->run, r->high), &f, sizeof f);
 }
 
 /* Replaces the head page's contents by these entries. */
@@ -660,10 +660,10 @@ static int switch_over(struct rebuild *r, const uint64_t first[2], const size_t 
     if (!rc && !same_contents(&r->seen, &r->now))
         rc = LLADD_CONFLICT;
     if (!rc && r->what == SPLIT)
-        rc = lladd_fix(t->db, ll_operations__run_page(&t->run, r->high), LLADD_LATCH_EXCLUSIVE,
-                       &high, err);
+        rc = lladd_page_fix(t->db, ll_operations__extents_page(&t->run, r->high),
+                            LLADD_LATCH_EXCLUSIVE, &high, err);
     if (!rc && r->what != ROOM)
-        rc = lladd_fix(t->db, t->root, LLADD_LATCH_EXCLUSIVE, &root, err);
+        rc = lladd_page_fix(t->db, t->root, LLADD_LATCH_EXCLUSIVE, &root, err);
     if (!rc) {
         rc = write_heads(r, low, high, root, first, head);
         if (!rc && !r->physical)
@@ -672,7 +672,7 @@ static int switch_over(struct rebuild *r, const uint64_t first[2], const size_t 
             ll_hash__forget(t);
     }
     if (root)
-        lladd_unfix(t->db, root, LLADD_LATCH_EXCLUSIVE);
+        lladd_page_unfix(t->db, root, LLADD_LATCH_EXCLUSIVE);
     unfix_heads(r, LLADD_LATCH_EXCLUSIVE, low, high);
     return put_down(r->txn, t, rc);
 }
@@ -709,12 +709,12 @@ static int rebuild(struct rebuild *r)
 {
     struct ll_hash_table *t = r->t;
     uint32_t page = lladd_page_size(t->db);
-    r->image = lladd_alloc(t->db, 2 * (size_t)page);
+    r->image = lladd_mem_alloc(t->db, 2 * (size_t)page);
     int rc = r->image ? LLADD_CONFLICT : no_memory(r);
     for (int i = 0; i < REBUILD_TRIES && rc == LLADD_CONFLICT; i++)
         rc = rebuild_once(r);
-    lladd_free(t->db, r->image);
-    lladd_free(t->db, r->fresh);
+    lladd_mem_free(t->db, r->image);
+    lladd_mem_free(t->db, r->fresh);
     contents_free(t, &r->seen);
     contents_free(t, &r->now);
     return rc;
@@ -730,7 +730,7 @@ static int split_step(struct lladd_txn *txn, struct ll_hash_table *t, bool physi
     int rc = ll_hash__buckets(t, &n, lladd_txn_error_out(txn));
     if (rc || lladd_atomic_load32(&t->unsure) || (n + 1) >> (HB_LEVEL_MAX - 1))
         return rc;
-    rc = ll_operations__run_grow(txn, &t->run, n + 1);
+    rc = ll_operations__extents_grow(txn, &t->run, n + 1);
     if (rc)
         return rc;
     rc = split_plain(txn, t, n, physical);
@@ -822,10 +822,10 @@ static int clear(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash, 
         rc = ll_hash__sort(t, lladd_page_view(page), 0, s, err);
         if (!rc && s->dropped + s->trimmed)
             rc = narrow(txn, t, page, page->bytes[HB_LEVEL], s, false);
-        lladd_unfix(t->db, page, LLADD_LATCH_EXCLUSIVE);
+        lladd_page_unfix(t->db, page, LLADD_LATCH_EXCLUSIVE);
         *freed = rc ? 0 : s->dropped + s->trimmed;
     }
-    lladd_free(t->db, s);
+    lladd_mem_free(t->db, s);
     return LLADD_PLANTED(LLADD_BUG_CREDIT_HELD) ? rc : put_down(txn, t, rc);
 }
 
@@ -849,7 +849,7 @@ static int shorten_step(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t
                         .level = head->bytes[HB_LEVEL]};
     struct contents c = {.n_chain = 0};
     rc = look(&r, &c, head, NULL);
-    lladd_unfix(t->db, head, LLADD_LATCH_SHARED);
+    lladd_page_unfix(t->db, head, LLADD_LATCH_SHARED);
     bool shorter = !rc && c.pages[STAY] < 1 + c.n_chain;
     contents_free(t, &c);
     return shorter ? rebuild(&r) : rc;
@@ -881,7 +881,7 @@ int ll_hash__make_room(struct lladd_txn *txn, struct ll_hash_table *t, const str
                         .low = lladd_get48(head->bytes + HB_BUCKET),
                         .level = head->bytes[HB_LEVEL],
                         .change = c};
-    lladd_unfix(t->db, head, LLADD_LATCH_SHARED);
+    lladd_page_unfix(t->db, head, LLADD_LATCH_SHARED);
     /* All changes of a bucket's set of pages are made under this latch. So the pages found in a
      * chain still belong to it when they are freed. */
     lladd_mutex_lock(&t->shape);

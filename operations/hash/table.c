@@ -180,7 +180,7 @@ static struct ll_hash_table *find(struct ll_hashes *h, lladd_pageno root)
 
 static int make(struct ll_hashes *h, lladd_pageno root, struct ll_hash_table **out)
 {
-    struct ll_hash_table *t = lladd_alloc(h->db, sizeof *t);
+    struct ll_hash_table *t = lladd_mem_alloc(h->db, sizeof *t);
     if (!t)
         return LLADD_NO_MEMORY;
     *t = (struct ll_hash_table){.hashes = h, .db = h->db, .root = root};
@@ -189,7 +189,7 @@ static int make(struct ll_hashes *h, lladd_pageno root, struct ll_hash_table **o
     if (!rc && (rc = lladd_mutex_init(&t->shape, LL_HASH_RANK_SHAPE, "hash table shape")) != 0)
         lladd_mutex_destroy(&t->loading);
     if (rc)
-        lladd_free(h->db, t);
+        lladd_mem_free(h->db, t);
     *out = rc ? NULL : t;
     return rc;
 }
@@ -197,10 +197,10 @@ static int make(struct ll_hashes *h, lladd_pageno root, struct ll_hash_table **o
 static void unmake(struct ll_hash_table *t)
 {
     if (t->loaded)
-        ll_operations__run_close(&t->run);
+        ll_operations__extents_close(&t->run);
     lladd_mutex_destroy(&t->shape);
     lladd_mutex_destroy(&t->loading);
-    lladd_free(t->db, t);
+    lladd_mem_free(t->db, t);
 }
 
 int ll_hash__find_table(struct ll_hashes *h, lladd_pageno root, struct ll_hash_table **out)
@@ -306,7 +306,7 @@ static int read_root(struct ll_hash_table *t, struct root *r, struct lladd_error
                        lladd_get32(v.bytes + HR_STATE) != 0};
     if (!root_check(v) || r->buckets >> HB_LEVEL_MAX) {
         rc = ll_hash__corrupt(err, t->root, "is no root of a hash table that makes sense");
-    } else if ((r->destroyed && r->gone == 0) || !ll_run_says(v.bytes + HR_RUN, 1)) {
+    } else if ((r->destroyed && r->gone == 0) || !ll_extents_says(v.bytes + HR_RUN, 1)) {
         rc = destroyed(t, err); /* without pages: its creation was rolled back */
     } else if (r->buckets == 0) {
         rc = ll_hash__corrupt(err, t->root, "is the root of a hash table without buckets");
@@ -317,7 +317,7 @@ static int read_root(struct ll_hash_table *t, struct root *r, struct lladd_error
         t->fixed = t->key_size && t->value_size;
         t->fixed_slots = t->fixed ? ll_hash__fixed_slots(v.size, t->key_size, t->value_size) : 0;
     }
-    lladd_unfix(t->db, p, LLADD_LATCH_SHARED);
+    lladd_page_unfix(t->db, p, LLADD_LATCH_SHARED);
     return rc;
 }
 
@@ -326,7 +326,7 @@ static int load_run(struct ll_hash_table *t, struct lladd_error *err)
 {
     if (t->loaded)
         return 0;
-    int rc = ll_operations__run_open(&t->run, t->db, t->root, HR_RUN - LLADD_PAGE_HEADER, err);
+    int rc = ll_operations__extents_open(&t->run, t->db, t->root, HR_RUN - LLADD_PAGE_HEADER, err);
     t->loaded = !rc;
     return rc;
 }
@@ -335,14 +335,14 @@ static int load_run(struct ll_hash_table *t, struct lladd_error *err)
 static int level_of(struct ll_hash_table *t, uint64_t b, unsigned *out, struct lladd_error *err)
 {
     struct lladd_page *p;
-    lladd_pageno n = ll_operations__run_page(&t->run, b);
+    lladd_pageno n = ll_operations__extents_page(&t->run, b);
     int rc = ll_operations__fix(t->db, n, ll_hash__bucket_page.name, LLADD_LATCH_SHARED, &p, err);
     if (rc)
         return rc;
     *out = p->bytes[HB_LEVEL];
     bool ours =
         lladd_get48(p->bytes + HB_ROOT) == t->root.v && lladd_get48(p->bytes + HB_BUCKET) == b;
-    lladd_unfix(t->db, p, LLADD_LATCH_SHARED);
+    lladd_page_unfix(t->db, p, LLADD_LATCH_SHARED);
     return ours ? 0 : ll_hash__corrupt(err, n, "is not the bucket it should be");
 }
 
@@ -383,7 +383,7 @@ static int load(struct ll_hash_table *t, uint64_t *out, bool *unsure, struct lla
     if (!rc)
         rc = load_run(t, err);
     *out = r.buckets;
-    if (!rc && ll_operations__run_size(&t->run) && *out > ll_operations__run_size(&t->run))
+    if (!rc && ll_operations__extents_size(&t->run) && *out > ll_operations__extents_size(&t->run))
         rc = ll_hash__corrupt(err, t->root, "has more buckets than pages");
     *unsure = false;
     return rc ? rc : catch_up(t, out, unsure, err);
@@ -421,7 +421,7 @@ int ll_hash__rest(struct ll_hash_table *t, struct ll_hash_rest *out, struct llad
         rc = load_run(t, err);
     lladd_mutex_unlock(&t->loading);
     if (!rc)
-        rc = ll_operations__run_count(&t->run, &pages, err);
+        rc = ll_operations__extents_count(&t->run, &pages, err);
     *out = (struct ll_hash_rest){r.destroyed, r.buckets, pages, r.destroyed ? r.gone - 1 : 0};
     if (lladd_atomic_load32(&t->unsure))
         ll_hash__forget(t);
@@ -462,11 +462,11 @@ static void owner_forget(struct ll_hash_owner *o, lladd_savepoint_id to)
 static void owner_free(struct ll_hash_owner *o)
 {
     if (o->hold.holds)
-        ll_operations__hold_end(&o->hold);
+        ll_operations__reserve_end(&o->hold);
     owner_release(o);
-    lladd_free(o->owner.all->db, o->own);
+    lladd_mem_free(o->owner.all->db, o->own);
     if (o->changed != &o->one)
-        lladd_free(o->owner.all->db, o->changed);
+        lladd_mem_free(o->owner.all->db, o->changed);
     ll_operations__owner_free(&o->owner);
 }
 
@@ -496,7 +496,7 @@ static int owner_prepare(void *ctx, void *state, struct lladd_txn *txn, struct l
         rc = write_word(sink, o->own[i].table->root.v);
     for (size_t i = 0; i < o->n_changed && !rc; i++)
         rc = write_word(sink, o->changed[i]->root.v);
-    return rc ? rc : ll_operations__hold_write(&o->hold, sink);
+    return rc ? rc : ll_operations__reserve_write(&o->hold, sink);
 }
 
 /* What a prepare record says. */
@@ -555,8 +555,8 @@ static int owner_in_doubt(void *ctx, struct lladd_txn *txn, struct lladd_span bl
     if (rc)
         return rc;
     if (!o->hold.holds)
-        ll_operations__hold_begin(&h->holds, &o->hold);
-    return ll_operations__hold_restore(&o->hold, p.holds, err);
+        ll_operations__reserve_begin(&h->holds, &o->hold);
+    return ll_operations__reserve_restore(&o->hold, p.holds, err);
 }
 
 static void owner_logged(void *ctx, void *state, lladd_lsn commit)
@@ -565,7 +565,7 @@ static void owner_logged(void *ctx, void *state, lladd_lsn commit)
     (void)commit;
     struct ll_hash_owner *o = state;
     if (o->hold.holds)
-        ll_operations__hold_release(&o->hold);
+        ll_operations__reserve_release(&o->hold);
     owner_release(o);
 }
 
@@ -585,13 +585,13 @@ static void owner_aborted(void *ctx, void *state, struct lladd_db *db)
     owner_free(state);
 }
 
-static void owner_taken_back(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn since)
+static void owner_undone(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn since)
 {
     struct lladd_txn_now now;
     (void)ctx;
     (void)since;
-    if (lladd_txn_now(txn, &now) == 0) /* else it is poisoned, and nothing is used any more */
-        owner_forget(state, now.taken_back);
+    if (lladd_txn_now_get(txn, &now) == 0) /* else it is poisoned, and nothing is used any more */
+        owner_forget(state, now.undone);
 }
 
 static const struct lladd_participant participant = {
@@ -603,12 +603,12 @@ static const struct lladd_participant participant = {
     .logged = owner_logged,
     .durable = owner_durable,
     .aborted = owner_aborted,
-    .taken_back = owner_taken_back,
+    .undone = owner_undone,
 };
 
 int ll_hash__owner(struct lladd_txn *txn, struct ll_hashes *h, struct ll_hash_owner **out)
 {
-    struct ll_owner *owner;
+    struct ll_txn_part *owner;
     int rc = ll_operations__owner_of(txn, &participant, &h->owners, sizeof(struct ll_hash_owner),
                                      "a transaction's hash tables", &owner);
     if (rc)
@@ -636,7 +636,7 @@ static int take_alone(struct lladd_txn *txn, struct ll_hash_owner *o, struct ll_
     uint64_t none = 0;
     if (o->n_own == o->cap_own) {
         size_t cap = o->cap_own ? 2 * o->cap_own : 4;
-        struct ll_hash_own *p = lladd_resize(t->db, o->own, cap * sizeof *p);
+        struct ll_hash_own *p = lladd_mem_resize(t->db, o->own, cap * sizeof *p);
         if (!p)
             return no_memory(txn);
         o->own = p;
@@ -670,12 +670,12 @@ static int note_change(struct lladd_txn *txn, struct ll_hash_owner *o, struct ll
         o->changed = &o->one; /* most transactions change one table */
     } else if (o->n_changed >= (o->cap_changed ? o->cap_changed : 1)) {
         size_t cap = o->cap_changed ? 2 * o->cap_changed : 4;
-        struct ll_hash_table **more = lladd_alloc(t->db, cap * sizeof *more);
+        struct ll_hash_table **more = lladd_mem_alloc(t->db, cap * sizeof *more);
         if (!more)
             return no_memory(txn);
         memcpy(more, o->changed, o->n_changed * sizeof *more);
         if (o->changed != &o->one)
-            lladd_free(t->db, o->changed);
+            lladd_mem_free(t->db, o->changed);
         o->changed = more;
         o->cap_changed = cap;
     }
@@ -715,10 +715,10 @@ static int change_by_key(struct lladd_txn *txn, struct ll_hash_table *t, bool *p
 int ll_hash__how(struct lladd_txn *txn, struct ll_hash_table *t, bool *physical)
 {
     uint64_t owner = lladd_atomic_load64(&t->owner);
-    *physical = owner || t->physical || ll_run_made_by(&t->run, txn);
+    *physical = owner || t->physical || ll_extents_made_by(&t->run, txn);
     if (__builtin_expect(*physical, 0))
         return ll_hash__claim(txn, t);
-    const struct ll_hash_owner *o = lladd_joined(txn, &participant);
+    const struct ll_hash_owner *o = lladd_txn_joined(txn, &participant);
     if (__builtin_expect(o && o->n_changed && o->changed[0] == t, 1))
         return 0;
     return change_by_key(txn, t, physical);
@@ -727,7 +727,7 @@ int ll_hash__how(struct lladd_txn *txn, struct ll_hash_table *t, bool *physical)
 void ll_hash__set_destroyed(struct lladd_txn *txn, struct ll_hash_table *t,
                             lladd_savepoint_id before)
 {
-    struct ll_hash_owner *o = lladd_joined(txn, &participant);
+    struct ll_hash_owner *o = lladd_txn_joined(txn, &participant);
     for (size_t i = 0; i < o->n_own; i++)
         if (o->own[i].table == t && !o->own[i].destroyed)
             o->own[i].destroyed = before + 1;
@@ -742,13 +742,13 @@ static uint32_t hold_index(uint64_t hash)
     return (uint32_t)(hash >> 20) & ((1u << HOLD_BITS) - 1);
 }
 
-int ll_hash__hold(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash)
+int ll_hash__reserve(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash)
 {
     struct ll_hash_owner *o;
     int rc = ll_hash__owner(txn, t->hashes, &o);
     if (!rc && !o->hold.holds)
-        ll_operations__hold_begin(&t->hashes->holds, &o->hold);
-    if (!rc && ll_operations__hold(&o->hold, t->root, hold_index(hash), 1))
+        ll_operations__reserve_begin(&t->hashes->holds, &o->hold);
+    if (!rc && ll_operations__reserve(&o->hold, t->root, hold_index(hash), 1))
         rc = lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
                              "out of memory for what a transaction removes");
     return rc;
@@ -758,7 +758,7 @@ int ll_hash__hold(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash)
 bool ll_hash__recovering(struct ll_hashes *h)
 {
     uint32_t undo = lladd_atomic_load32(&h->recovering);
-    if (undo == LL_HASH_UNDO_BEHIND && !lladd_losers(h->db))
+    if (undo == LL_HASH_UNDO_DEFERRED && !lladd_losers_left(h->db))
         lladd_atomic_store32(&h->recovering, undo = LL_HASH_UNDO_OVER);
     return undo != LL_HASH_UNDO_OVER;
 }
@@ -771,14 +771,14 @@ bool ll_hash__any_held(const struct ll_hash_table *t)
 
 bool ll_hash__held(const struct ll_hash_table *t, uint64_t hash)
 {
-    uint64_t held[LL_HOLD_WORDS];
+    uint64_t held[LL_RESERVATION_WORDS];
     uint32_t i = hold_index(hash);
     if (!ll_hash__any_held(t))
         return false;
     if (ll_hash__recovering(t->hashes))
         return true;
-    ll_operations__held(&t->hashes->holds, t->root, i / LL_HOLD_CHUNK, NULL, held);
-    return held[i % LL_HOLD_CHUNK / 64] >> i % 64 & 1;
+    ll_operations__held(&t->hashes->holds, t->root, i / LL_RESERVATION_CHUNK, NULL, held);
+    return held[i % LL_RESERVATION_CHUNK / 64] >> i % 64 & 1;
 }
 
 bool ll_hash__may_forget(const struct ll_hash_table *t, const struct hb_entry *e)
@@ -835,18 +835,18 @@ static int look_up(struct ll_hashes *h)
 static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_error *err)
 {
     (void)ctx;
-    struct ll_hashes *h = lladd_alloc(db, sizeof *h);
+    struct ll_hashes *h = lladd_mem_alloc(db, sizeof *h);
     if (!h)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
     *h = (struct ll_hashes){.db = db, .recovering = LL_HASH_UNDO_TO_COME};
-    h->owners = (struct ll_owners){db, &h->mutex, NULL};
+    h->owners = (struct ll_txn_parts){db, &h->mutex, NULL};
     int rc = look_up(h);
     if (!rc)
-        rc = ll_operations__holds_init(&h->holds, db, "hash keys removed");
+        rc = ll_operations__reservations_init(&h->holds, db, "hash keys removed");
     if (!rc && (rc = lladd_mutex_init(&h->mutex, LLADD_RANK_LEAF, "hash tables")) != 0)
-        ll_operations__holds_free(&h->holds);
+        ll_operations__reservations_free(&h->holds);
     if (rc) {
-        lladd_free(db, h);
+        lladd_mem_free(db, h);
         return lladd_error_set(err, rc, "hash tables cannot be used");
     }
     *state = h;
@@ -861,12 +861,12 @@ static int recovered(void *ctx, struct lladd_db *db, void *state, struct lladd_e
     struct ll_hashes *h = state;
     for (struct ll_hash_table *t = h->tables; t; t = t->next) {
         if (t->loaded)
-            ll_operations__run_close(&t->run);
+            ll_operations__extents_close(&t->run);
         t->loaded = false;
         ll_hash__forget(t);
     }
     lladd_atomic_store32(&h->recovering,
-                         lladd_losers(db) ? LL_HASH_UNDO_BEHIND : LL_HASH_UNDO_OVER);
+                         lladd_losers_left(db) ? LL_HASH_UNDO_DEFERRED : LL_HASH_UNDO_OVER);
     return 0;
 }
 
@@ -880,9 +880,9 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
         next = t->next;
         unmake(t);
     }
-    ll_operations__holds_free(&h->holds);
+    ll_operations__reservations_free(&h->holds);
     lladd_mutex_destroy(&h->mutex);
-    lladd_free(db, h);
+    lladd_mem_free(db, h);
 }
 
 const struct lladd_extension ll_hash__extension = {

@@ -39,7 +39,7 @@ struct ll_hash_table {
     bool large; /* pages need the record formats for large pages */
     uint32_t key_size, value_size;
     uint32_t fixed_slots;
-    struct ll_run run;
+    struct ll_extents run;
     /* Other members. */
     struct ll_hash_table *next;
     bool loaded;        /* the members above are filled in; under `loading` */
@@ -67,8 +67,8 @@ struct ll_hash_own {
 
 /* The state of a transaction that uses tables: a participant. */
 struct ll_hash_owner {
-    struct ll_owner owner;
-    struct ll_hold_owner hold; /* on the keys it has removed */
+    struct ll_txn_part owner;
+    struct ll_reservation_txn hold; /* on the keys it has removed */
     struct ll_hash_own *own;
     size_t n_own, cap_own;
     /* Tables of which it may undo changes by key, the one used last first. */
@@ -81,8 +81,8 @@ struct ll_hashes {
     struct lladd_db *db;
     struct lladd_mutex mutex; /* a leaf: protects the list of tables and the handles */
     struct ll_hash_table *tables;
-    struct ll_owners owners;
-    struct ll_holds holds;
+    struct ll_txn_parts owners;
+    struct ll_reservations holds;
     uint32_t recovering; /* atomic, enum ll_hash_undo: are there losers to roll back? */
     lladd_op_id format, destroy, count, bucket, bucket_long, insert, remove, replace, replace_short,
         mark, restore, restore_short, narrow, narrow_long, widen, widen_long, slot, bytes,
@@ -90,8 +90,8 @@ struct ll_hashes {
 };
 
 /* Are losers still to be rolled back? The values mean, in order: no; recovery is running; the
- * database is open, and rollbacks may still be in progress (lladd_losers). */
-enum ll_hash_undo { LL_HASH_UNDO_OVER = 0, LL_HASH_UNDO_TO_COME = 1, LL_HASH_UNDO_BEHIND = 2 };
+ * database is open, and rollbacks may still be in progress (lladd_losers_left). */
+enum ll_hash_undo { LL_HASH_UNDO_OVER = 0, LL_HASH_UNDO_TO_COME = 1, LL_HASH_UNDO_DEFERRED = 2 };
 
 extern const struct lladd_extension ll_hash__extension;
 extern const struct lladd_page_type ll_hash__root_page;
@@ -104,7 +104,7 @@ enum {
 
 static inline struct ll_hashes *ll_hashes_of(struct lladd_db *db)
 {
-    return lladd_state(db, &ll_hash__extension);
+    return lladd_extension_state(db, &ll_hash__extension);
 }
 
 /* The bucket of a hash, with n buckets. */
@@ -205,7 +205,7 @@ int ll_hash__how(struct lladd_txn *, struct ll_hash_table *, bool *physical);
 /* Are losers still to be rolled back? */
 bool ll_hash__recovering(struct ll_hashes *);
 /* Takes a hold before the transaction removes the key with this hash. */
-int ll_hash__hold(struct lladd_txn *, struct ll_hash_table *, uint64_t hash);
+int ll_hash__reserve(struct lladd_txn *, struct ll_hash_table *, uint64_t hash);
 
 int ll_hash__corrupt(struct lladd_error *, lladd_pageno, const char *what);
 
@@ -237,8 +237,8 @@ struct ll_hash_found {
 static inline void ll_hash__let_go(const struct ll_hash_table *t, struct ll_hash_found *f)
 {
     if (f->page != f->head)
-        lladd_unfix(t->db, f->page, f->latch);
-    lladd_unfix(t->db, f->head, f->latch);
+        lladd_page_unfix(t->db, f->page, f->latch);
+    lladd_page_unfix(t->db, f->head, f->latch);
 }
 /* Searches the chain; the caller holds the head. LLADD_END: the key is not there, and `page` is the
  * last page. Other errors: only the head is held. */
@@ -318,8 +318,8 @@ void ll_hash__parts_free(struct ll_hash_table *, struct ll_hash_parts *);
 
 /* Looks a key up without a latch (optimistic read). 0: buf has up to `size` bytes of the value,
  * *len (nullable) is its length. LLADD_NOT_FOUND. LLADD_BUSY: no answer, buf is unchanged. */
-int ll_hash__glance(struct ll_hash_table *, const struct hb_key *, uint64_t hash, lladd_pageno,
-                    void *buf, size_t size, size_t *len);
+int ll_hash__read_optimistic(struct ll_hash_table *, const struct hb_key *, uint64_t hash,
+                             lladd_pageno, void *buf, size_t size, size_t *len);
 
 /* ---- undo.c ----------------------------------------------------------------------------- */
 
@@ -331,7 +331,7 @@ struct hb_undo {
     bool ghost;
 };
 /* Compensates a change of a key, wherever the key is now. */
-int ll_hash__take_back(struct lladd_txn *, lladd_pageno root, const struct hb_undo *);
+int ll_hash__undo(struct lladd_txn *, lladd_pageno root, const struct hb_undo *);
 
 /* ---- partition.c ----------------------------------------------------------------------------- */
 
@@ -346,7 +346,7 @@ struct hb_sorted {
     uint64_t kept_bytes;           /* bytes of the entries that stay */
 };
 
-/* NULL: out of memory. The caller frees it with lladd_free. */
+/* NULL: out of memory. The caller frees it with lladd_mem_free. */
 struct hb_sorted *ll_hash__sorted_new(struct ll_hash_table *, uint32_t page_size);
 /* Sorts the entries of a page: those with `bit` set in their hash move. Checks holds under the
  * page's latch: a transaction takes its hold on a key before it latches the page. */

@@ -21,7 +21,7 @@ static int fix_to_undo(struct lladd_txn *txn, struct ll_hash_table *t, struct ll
             continue;
         rc = ll_hash__find_in_chain(t, f, key, err);
         if (rc && rc != LLADD_END) {
-            lladd_unfix(t->db, f->head, LLADD_LATCH_EXCLUSIVE);
+            lladd_page_unfix(t->db, f->head, LLADD_LATCH_EXCLUSIVE);
             (void)lladd_log_credit(txn, op, 0);
         }
     }
@@ -45,7 +45,7 @@ static int undo_step(struct lladd_txn *txn, struct ll_hash_table *t, const struc
     return m.ghost == ghost ? 0 : lladd_update_page(txn, t->hashes->mark, f->page, &m, sizeof m);
 }
 
-int ll_hash__take_back(struct lladd_txn *txn, lladd_pageno root, const struct hb_undo *u)
+int ll_hash__undo(struct lladd_txn *txn, lladd_pageno root, const struct hb_undo *u)
 {
     struct ll_hashes *h = ll_hashes_of(lladd_txn_db(txn));
     struct lladd_error *err = lladd_txn_error_out(txn);

@@ -44,7 +44,7 @@ static int visit(struct ll_hash_table *t, uint64_t from, uint64_t *next, page_fn
         if (!rc)
             rc = ll_hash__fix_next(t, head, page, LLADD_LATCH_SHARED, &after, err);
         if (page != head)
-            lladd_unfix(t->db, page, LLADD_LATCH_SHARED);
+            lladd_page_unfix(t->db, page, LLADD_LATCH_SHARED);
         page = head;
         if (!rc)
             page = after;
@@ -52,8 +52,8 @@ static int visit(struct ll_hash_table *t, uint64_t from, uint64_t *next, page_fn
             rc = ll_hash__corrupt(err, head->number, "the chain of its bucket does not end");
     }
     if (page != head)
-        lladd_unfix(t->db, page, LLADD_LATCH_SHARED);
-    lladd_unfix(t->db, head, LLADD_LATCH_SHARED);
+        lladd_page_unfix(t->db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(t->db, head, LLADD_LATCH_SHARED);
     return rc == LLADD_END ? 0 : rc;
 }
 
@@ -100,13 +100,13 @@ int lladd_hash_count(struct lladd_hash *h, uint64_t *out, struct lladd_error *er
 enum { W_POSITION, W_STATE, W_AT, W_FILLED };
 enum { BEFORE, UNDER_WAY, OVER, STUCK /* its bucket could not be read */ };
 
-static int want_room(struct ll_hash_table *t, struct lladd_hash_walk *w, uint64_t need,
+static int want_room(struct ll_hash_table *t, struct lladd_hash_cursor *w, uint64_t need,
                      struct lladd_error *err)
 {
     if (w->size - w->private_[W_FILLED] >= need)
         return 0;
     uint64_t size = 2 * w->private_[W_FILLED] + need + lladd_page_size(t->db);
-    unsigned char *p = size <= SIZE_MAX ? lladd_resize(t->db, w->buffer, (size_t)size) : NULL;
+    unsigned char *p = size <= SIZE_MAX ? lladd_mem_resize(t->db, w->buffer, (size_t)size) : NULL;
     if (!p)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a walk");
     w->buffer = p;
@@ -117,7 +117,7 @@ static int want_room(struct ll_hash_table *t, struct lladd_hash_walk *w, uint64_
 static int copy_page(void *ctx, struct ll_hash_table *t, struct lladd_view v, uint64_t from,
                      struct lladd_error *err)
 {
-    struct lladd_hash_walk *w = ctx;
+    struct lladd_hash_cursor *w = ctx;
     for (uint32_t i = 0; i < hb_get(v.bytes, HB_SLOTS); i++) {
         struct hb_entry e;
         if (!ll_hash__entry(v, i, &e) || !wanted(t, &e, from))
@@ -137,7 +137,7 @@ static int copy_page(void *ctx, struct ll_hash_table *t, struct lladd_view v, ui
     return 0;
 }
 
-static int fill(struct ll_hash_table *t, struct lladd_hash_walk *w, struct lladd_error *err)
+static int fill(struct ll_hash_table *t, struct lladd_hash_cursor *w, struct lladd_error *err)
 {
     uint64_t next = 0;
     w->private_[W_AT] = w->private_[W_FILLED] = 0;
@@ -154,7 +154,7 @@ static int fill(struct ll_hash_table *t, struct lladd_hash_walk *w, struct lladd
 
 struct walker {
     struct ll_hash_reader reader; /* first member */
-    struct lladd_hash_walk *walk;
+    struct lladd_hash_cursor *walk;
     uint64_t key_len, value_len;
 };
 
@@ -186,8 +186,8 @@ static int see(struct ll_hash_reader *r, const struct hb_entry *e, struct lladd_
 
 /* Reads the element that was at W_AT when its page was copied, with its present value.
  * LLADD_NOT_FOUND: it has been removed. */
-static int read_element(struct ll_hash_table *t, struct lladd_hash_walk *w, struct lladd_span *key,
-                        struct lladd_span *value, struct lladd_error *err)
+static int read_element(struct ll_hash_table *t, struct lladd_hash_cursor *w,
+                        struct lladd_span *key, struct lladd_span *value, struct lladd_error *err)
 {
     unsigned char bytes[LL_HASH_INLINE_MAX]; /* a copy: the buffer may move */
     struct hb_key k = {.bytes = bytes};
@@ -206,8 +206,9 @@ static int read_element(struct ll_hash_table *t, struct lladd_hash_walk *w, stru
     return 0;
 }
 
-int lladd_hash_next(struct lladd_hash *h, struct lladd_hash_walk *w, struct lladd_span *key,
-                    struct lladd_span *value, struct lladd_error *err)
+int lladd_hash_cursor_next(struct lladd_hash *h, struct lladd_hash_cursor *w,
+                           struct lladd_span *key, struct lladd_span *value,
+                           struct lladd_error *err)
 {
     for (;;) {
         if (w->private_[W_AT] == w->private_[W_FILLED] && w->private_[W_STATE] == OVER)
@@ -233,7 +234,8 @@ int lladd_hash_next(struct lladd_hash *h, struct lladd_hash_walk *w, struct llad
     }
 }
 
-int lladd_hash_walk_past(struct lladd_hash *h, struct lladd_hash_walk *w, struct lladd_error *err)
+int lladd_hash_cursor_skip(struct lladd_hash *h, struct lladd_hash_cursor *w,
+                           struct lladd_error *err)
 {
     struct ll_hash_table *t = h->table;
     uint64_t n, next, hash = reverse(w->private_[W_POSITION]);
@@ -256,8 +258,8 @@ int lladd_hash_walk_past(struct lladd_hash *h, struct lladd_hash_walk *w, struct
     return 0;
 }
 
-void lladd_hash_walk_end(struct lladd_hash *h, struct lladd_hash_walk *w)
+void lladd_hash_cursor_close(struct lladd_hash *h, struct lladd_hash_cursor *w)
 {
-    lladd_free(h->table->db, w->buffer);
+    lladd_mem_free(h->table->db, w->buffer);
     memset(w, 0, sizeof *w);
 }

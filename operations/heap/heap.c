@@ -106,7 +106,7 @@ static int look_home(struct lladd_db *db, struct lladd_rid rid, struct home *out
         else
             copy_out(c, r.bytes, r.len);
     }
-    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     return rc;
 }
 
@@ -127,7 +127,7 @@ static int look_moved(struct lladd_db *db, struct lladd_rid home, struct lladd_r
         copy_out(c, r.bytes + LINK_BYTES, r.len - LINK_BYTES);
     else
         rc = LLADD_NOT_FOUND;
-    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     return rc;
 }
 
@@ -264,7 +264,7 @@ int lladd_heap_delete(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid
 static int pack(struct lladd_txn *txn, struct lladd_rid home, const void *bytes, size_t len,
                 unsigned char **out)
 {
-    *out = lladd_alloc(lladd_txn_db(txn), LINK_BYTES + len);
+    *out = lladd_mem_alloc(lladd_txn_db(txn), LINK_BYTES + len);
     if (!*out)
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
                                "out of memory for a record");
@@ -323,7 +323,7 @@ int lladd_heap_set(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid ri
         return rc;
     rc = home.tag == PLAIN ? move_out(txn, heap, rid, packed, len)
                            : set_moved(txn, heap, rid, home.to, bytes, len, packed);
-    lladd_free(lladd_txn_db(txn), packed);
+    lladd_mem_free(lladd_txn_db(txn), packed);
     return ll_operations__all_or_nothing(txn, before, rc);
 }
 
@@ -390,7 +390,7 @@ static int free_inventory(struct lladd_txn *txn, lladd_pageno heap, lladd_pageno
                ll_operations__inventory_entry(v, index + n).page.v == first.v + n)
             n++;
         *next = ll_inventory_next(v);
-        lladd_unfix(db, page, LLADD_LATCH_SHARED);
+        lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
         if (!rc && n == 0)
             return lladd_page_free(txn, at);
         if (!rc)
@@ -429,7 +429,7 @@ void lladd_heap_open(struct lladd_db *db, lladd_pageno heap, struct lladd_heap_c
 
 void lladd_heap_close(struct lladd_heap_cursor *c)
 {
-    lladd_free(c->db, c->buffer);
+    lladd_mem_free(c->db, c->buffer);
     c->buffer = NULL;
     c->size = 0;
 }
@@ -458,7 +458,7 @@ static int cursor_page(struct lladd_heap_cursor *c, struct lladd_error *err)
             rc = ll_operations__heap_endless(err, c->heap);
         else
             c->private_[0] = next;
-        lladd_unfix(c->db, page, LLADD_LATCH_SHARED);
+        lladd_page_unfix(c->db, page, LLADD_LATCH_SHARED);
         if (rc)
             return rc;
         if (c->private_[2] == 0)
@@ -492,7 +492,7 @@ static int cursor_home(struct lladd_heap_cursor *c, struct lladd_rid *rid, struc
             copy_out(copy, r.bytes, r.len);
         rc = 0;
     }
-    lladd_unfix(c->db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(c->db, page, LLADD_LATCH_SHARED);
     c->private_[1] = (c->private_[1] & ~(uint64_t)UINT16_MAX) | slot;
     return rc;
 }
@@ -502,7 +502,7 @@ int lladd_heap_next(struct lladd_heap_cursor *c, struct lladd_rid *rid, struct l
 {
     if (!c->buffer) {
         c->size = lladd_page_size(c->db);
-        c->buffer = lladd_alloc(c->db, c->size);
+        c->buffer = lladd_mem_alloc(c->db, c->size);
         if (!c->buffer)
             return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a cursor");
     }

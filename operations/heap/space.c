@@ -58,7 +58,7 @@ struct ll_heap {
 
 /* The heaps that one transaction has created. */
 struct ll_heaps_created {
-    struct ll_owner owner;
+    struct ll_txn_part owner;
     struct ll_operations *ops;
     struct ll_heap **heaps;
     size_t n, cap;
@@ -76,7 +76,8 @@ static int spread(struct ll_operations *ops)
 {
     struct ll_heaps *t = &ops->heaps;
     size_t n_old = t->n_buckets, n = n_old ? n_old * 2 : 16;
-    struct ll_heap **old = t->buckets, **fresh = lladd_alloc(ops->db, n * sizeof(struct ll_heap *));
+    struct ll_heap **old = t->buckets,
+                   **fresh = lladd_mem_alloc(ops->db, n * sizeof(struct ll_heap *));
     if (!fresh)
         return n_old ? 0 : LLADD_NO_MEMORY;
     for (size_t i = 0; i < n; i++)
@@ -91,7 +92,7 @@ static int spread(struct ll_operations *ops)
             *to = h;
         }
     }
-    lladd_free(ops->db, old);
+    lladd_mem_free(ops->db, old);
     return 0;
 }
 
@@ -126,13 +127,13 @@ static int heap_for(struct ll_operations *ops, lladd_pageno root, struct ll_heap
     lladd_mutex_unlock(&t->mutex);
     if (*out)
         return 0;
-    struct ll_heap *h = lladd_alloc(ops->db, sizeof *h);
+    struct ll_heap *h = lladd_mem_alloc(ops->db, sizeof *h);
     if (!h)
         return LLADD_NO_MEMORY;
     *h = (struct ll_heap){.root = root};
     int rc = lladd_mutex_init(&h->grow, LL_OPERATIONS_RANK_HEAP, "heap");
     if (rc) {
-        lladd_free(ops->db, h);
+        lladd_mem_free(ops->db, h);
         return rc;
     }
     forget(h);
@@ -149,7 +150,7 @@ static int heap_for(struct ll_operations *ops, lladd_pageno root, struct ll_heap
     lladd_mutex_unlock(&t->mutex);
     if (*out != h) {
         lladd_mutex_destroy(&h->grow);
-        lladd_free(ops->db, h);
+        lladd_mem_free(ops->db, h);
     }
     return rc;
 }
@@ -157,7 +158,7 @@ static int heap_for(struct ll_operations *ops, lladd_pageno root, struct ll_heap
 int ll_operations__heaps_init(struct ll_operations *ops, struct lladd_error *err)
 {
     int rc = lladd_mutex_init(&ops->heaps.mutex, LLADD_RANK_LEAF, "heaps");
-    ops->heaps.created = (struct ll_owners){ops->db, &ops->heaps.mutex, NULL};
+    ops->heaps.created = (struct ll_txn_parts){ops->db, &ops->heaps.mutex, NULL};
     return rc ? lladd_error_set(err, rc, "out of memory") : 0;
 }
 
@@ -168,14 +169,14 @@ void ll_operations__heaps_free(struct ll_operations *ops)
         for (struct ll_heap *h = t->buckets[i], *next; h; h = next) {
             next = h->next;
             lladd_mutex_destroy(&h->grow);
-            lladd_free(ops->db, h->pool);
-            lladd_free(ops->db, h);
+            lladd_mem_free(ops->db, h->pool);
+            lladd_mem_free(ops->db, h);
         }
     }
-    lladd_free(ops->db, t->buckets);
+    lladd_mem_free(ops->db, t->buckets);
     while (t->created.first) { /* by transactions that are still open */
         struct ll_heaps_created *c = (struct ll_heaps_created *)t->created.first;
-        lladd_free(ops->db, c->heaps);
+        lladd_mem_free(ops->db, c->heaps);
         ll_operations__owner_free(&c->owner);
     }
     lladd_mutex_destroy(&t->mutex);
@@ -185,7 +186,7 @@ void ll_operations__heaps_free(struct ll_operations *ops)
 
 static bool is_creator(struct lladd_txn *txn, struct ll_operations *ops, struct ll_heap *h)
 {
-    const void *made = lladd_joined(txn, &ll_operations__heap_participant);
+    const void *made = lladd_txn_joined(txn, &ll_operations__heap_participant);
     lladd_mutex_lock(&ops->heaps.mutex);
     bool is = made && h->creator == made;
     lladd_mutex_unlock(&ops->heaps.mutex);
@@ -196,7 +197,7 @@ static bool is_creator(struct lladd_txn *txn, struct ll_operations *ops, struct 
 static int created_of(struct lladd_txn *txn, struct ll_operations *ops,
                       struct ll_heaps_created **out)
 {
-    struct ll_owner *owner;
+    struct ll_txn_part *owner;
     int rc = ll_operations__owner_of(txn, &ll_operations__heap_participant, &ops->heaps.created,
                                      sizeof(struct ll_heaps_created), "a heap", &owner);
     if (rc)
@@ -205,7 +206,7 @@ static int created_of(struct lladd_txn *txn, struct ll_operations *ops,
     c->ops = ops;
     if (c->n == c->cap) {
         size_t cap = c->cap ? c->cap * 2 : 4;
-        struct ll_heap **p = lladd_resize(ops->db, c->heaps, cap * sizeof *p);
+        struct ll_heap **p = lladd_mem_resize(ops->db, c->heaps, cap * sizeof *p);
         if (!p)
             return LLADD_NO_MEMORY;
         c->heaps = p;
@@ -264,7 +265,7 @@ static void created_logged(void *ctx, void *state, lladd_lsn commit)
 static void created_free(struct ll_heaps_created *c)
 {
     disown(c);
-    lladd_free(c->ops->db, c->heaps);
+    lladd_mem_free(c->ops->db, c->heaps);
     ll_operations__owner_free(&c->owner);
 }
 
@@ -338,7 +339,7 @@ static struct pool_page *pool_add(struct ll_operations *ops, struct ll_heap *h)
     }
     if (h->n_pool == h->cap_pool) {
         uint32_t cap = h->cap_pool ? h->cap_pool * 2 : 8;
-        struct pool_page *p = lladd_resize(ops->db, h->pool, cap * sizeof *p);
+        struct pool_page *p = lladd_mem_resize(ops->db, h->pool, cap * sizeof *p);
         if (!p) {
             h->gained = true;
             return NULL;
@@ -391,7 +392,7 @@ static int fix_inventory(struct lladd_db *db, lladd_pageno n, lladd_pageno heap,
     int rc = ll_operations__fix(db, n, ll_operations__heap_page.name, LLADD_LATCH_SHARED, out, err);
     if (rc || ll_inventory_heap(lladd_page_view(*out)).v == heap.v)
         return rc;
-    lladd_unfix(db, *out, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, *out, LLADD_LATCH_SHARED);
     return ll_operations__on(err, n,
                              lladd_error_set(err, LLADD_WRONG_TYPE,
                                              "page %llu does not belong to heap %llu",
@@ -410,7 +411,7 @@ int ll_operations__heap_member(struct lladd_db *db, lladd_pageno heap, lladd_pag
         struct lladd_view v = lladd_page_view(inv);
         fine = index < ll_operations__inventory_count(v) &&
                ll_operations__inventory_entry(v, index).page.v == page.v;
-        lladd_unfix(db, inv, LLADD_LATCH_SHARED);
+        lladd_page_unfix(db, inv, LLADD_LATCH_SHARED);
     }
     if (fine || (rc && rc != LLADD_WRONG_TYPE))
         return rc;
@@ -470,7 +471,7 @@ static int pass_on(struct ll_operations *ops, struct ll_heap *h, uint32_t need,
             found = hint_promises(v.size, e.hint, need) && pool_claim(ops, h, *out);
         }
         lladd_pageno next = ll_inventory_next(v);
-        lladd_unfix(ops->db, page, LLADD_LATCH_SHARED);
+        lladd_page_unfix(ops->db, page, LLADD_LATCH_SHARED);
         if (found)
             return 0;
         h->last = h->at;
@@ -516,7 +517,7 @@ static int find_last(struct lladd_db *db, struct ll_heap *h, lladd_pageno from, 
             return rc;
         lladd_pageno next = ll_inventory_next(lladd_page_view(page));
         *count = ll_operations__inventory_count(lladd_page_view(page));
-        lladd_unfix(db, page, LLADD_LATCH_SHARED);
+        lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
         *last = from;
         if (next.v == 0)
             return 0;
@@ -702,7 +703,7 @@ int ll_operations__heap_gained(struct lladd_txn *txn, lladd_pageno heap,
         return rc;
     if (a.index < ll_operations__inventory_count(lladd_page_view(page)))
         hint = ll_operations__inventory_entry(lladd_page_view(page), a.index).hint;
-    lladd_unfix(ops->db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(ops->db, page, LLADD_LATCH_SHARED);
     struct ll_heap *h;
     rc = heap_for(ops, heap, &h);
     if (rc)

@@ -107,7 +107,7 @@ static bool undo_half(struct lladd_txn *txn, lladd_savepoint_id sp)
  * would stay too, so it is refused. */
 static int may_change(struct lladd_txn *txn, struct lladd_txn_now *now)
 {
-    int rc = lladd_txn_now(txn, now);
+    int rc = lladd_txn_now_get(txn, now);
     return rc || !now->actions ? rc
                                : lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_STATE,
                                                  "a journal tag is not changed in a top action");
@@ -295,7 +295,7 @@ static int release(struct lladd_txn *txn, struct ll_journal_txn *t, struct ll_jo
         tag->state = LL_TAG_GOING;
     lladd_mutex_unlock(&j->mutex);
     return rc ? rc
-              : lladd_hash_remove(txn, lladd_atomic_load_ptr(&j->catalogue), tag->name,
+              : lladd_hash_delete(txn, lladd_atomic_load_ptr(&j->catalogue), tag->name,
                                   strlen(tag->name));
 }
 

@@ -131,7 +131,7 @@ static int run(struct lladd_txn *txn, struct ll_journal_txn *t, const struct ste
     struct ll_journal_scan scan;
     struct lladd_error *err = lladd_txn_error_out(txn);
     size_t n;
-    int rc = lladd_force(j->db, lladd_lsn_of(s->read_to), err);
+    int rc = lladd_log_force(j->db, lladd_lsn_of(s->read_to), err);
     if (rc)
         return rc;
     rc = ll_operations__journal_scan(j->db, s->first, s->read_to, &scan, err);
@@ -315,10 +315,10 @@ static bool make_room(struct ll_journal *j, uint64_t below, uint64_t tail, uint6
  * checkpoint tries again; damage is reported by the next reader. */
 void ll_operations__journal_advance(void *ctx, struct lladd_db *db, lladd_lsn below)
 {
-    struct ll_journal *j = lladd_state(db, &ll_operations__journal_extension);
+    struct ll_journal *j = lladd_extension_state(db, &ll_operations__journal_extension);
     struct lladd_stats s = {.struct_size = sizeof s};
     (void)ctx;
-    if (!j || lladd_stats(db, &s))
+    if (!j || lladd_stats_get(db, &s))
         return;
     let_time_pass(j);
     /* This checkpoint truncates what was cleaned; if the mark cannot move, the next one does. */

@@ -156,7 +156,7 @@ static int get_changes(struct ll_journal_txn *t, struct input *in, struct lladd_
         return damaged(err, "cut off");
     if (!n)
         return 0;
-    t->doubt = lladd_alloc(t->all->db, sizeof *t->doubt + n * sizeof(struct doubt_change));
+    t->doubt = lladd_mem_alloc(t->all->db, sizeof *t->doubt + n * sizeof(struct doubt_change));
     if (!t->doubt)
         return no_memory(err);
     t->doubt->n = n;
@@ -221,7 +221,7 @@ int ll_operations__journal_unblob(struct ll_journal *j, struct lladd_txn *txn,
 
 void ll_operations__journal_doubt_free(struct ll_journal *j, struct ll_journal_in_doubt *d)
 {
-    lladd_free(j->db, d);
+    lladd_mem_free(j->db, d);
 }
 
 /* ---- connecting transactions and tags -------------------------------------------------------- */
@@ -237,7 +237,7 @@ static int tie_change(struct ll_journal *j, struct ll_journal_txn *t, const stru
     if (!tag || ll_operations__journal_grow(j->db, &t->changes, t->n_changes, &t->cap_changes,
                                             sizeof *t->changes))
         return no_memory(err);
-    if (!t->held && !(t->held = lladd_alloc(j->db, sizeof *t->held)))
+    if (!t->held && !(t->held = lladd_mem_alloc(j->db, sizeof *t->held)))
         return no_memory(err);
     memcpy(tag->owner, c->owner, sizeof tag->owner);
     tag->discarded = c->discarded;

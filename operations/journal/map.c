@@ -24,7 +24,7 @@ int ll_operations__journal_map_room(struct lladd_db *db, struct ll_journal_map *
     if (m->n < m->n_heads)
         return 0;
     struct ll_journal_map to = {.n_heads = m->n_heads ? m->n_heads * 2 : 16};
-    to.heads = lladd_alloc(db, to.n_heads * sizeof(struct ll_journal_node *));
+    to.heads = lladd_mem_alloc(db, to.n_heads * sizeof(struct ll_journal_node *));
     if (!to.heads)
         return LLADD_NO_MEMORY;
     memset(to.heads, 0, to.n_heads * sizeof(struct ll_journal_node *));
@@ -33,7 +33,7 @@ int ll_operations__journal_map_room(struct lladd_db *db, struct ll_journal_map *
             next = n->next;
             ll_operations__journal_map_add(&to, n);
         }
-    lladd_free(db, m->heads);
+    lladd_mem_free(db, m->heads);
     *m = to;
     return 0;
 }
@@ -70,7 +70,7 @@ struct ll_journal_node *ll_operations__journal_map_next(const struct ll_journal_
 
 void ll_operations__journal_map_free(struct lladd_db *db, struct ll_journal_map *m)
 {
-    lladd_free(db, m->heads);
+    lladd_mem_free(db, m->heads);
     *m = (struct ll_journal_map){NULL, 0, 0};
 }
 
@@ -82,7 +82,7 @@ int ll_operations__journal_grow(struct lladd_db *db, void *array, size_t n, size
         return 0;
     size_t want = *cap ? *cap * 2 : 4;
     memcpy(&old, array, sizeof old);
-    new = lladd_resize(db, old, want * element);
+    new = lladd_mem_resize(db, old, want * element);
     if (!new)
         return LLADD_NO_MEMORY;
     memcpy(array, &new, sizeof new);

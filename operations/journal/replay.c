@@ -47,7 +47,7 @@ static int read_range(struct ll_journal *j, const struct range *r, struct ll_jou
     scan->db = j->db;
     if (r->first == UINT64_MAX)
         return 0;
-    int rc = lladd_force(j->db, lladd_lsn_of(r->read_to), err);
+    int rc = lladd_log_force(j->db, lladd_lsn_of(r->read_to), err);
     return rc ? rc : ll_operations__journal_scan(j->db, r->first, r->read_to, scan, err);
 }
 
@@ -55,7 +55,7 @@ int lladd_journal_replay(struct lladd_db *db, uint64_t number, lladd_journal_fn 
                          struct lladd_error *err)
 {
     struct ll_journal *j;
-    struct ll_journal_hold hold;
+    struct ll_journal_reservation hold;
     struct ll_journal_scan scan;
     struct range r = {UINT64_MAX, 0};
     uint64_t from = 0, upto = 0;
@@ -70,7 +70,7 @@ int lladd_journal_replay(struct lladd_db *db, uint64_t number, lladd_journal_fn 
         widen(&r, tag);
         from = tag->discarded;
         upto = ll_journal_newest(tag);
-        ll_operations__journal_hold(j, &hold, r.first);
+        ll_operations__journal_reserve(j, &hold, r.first);
     }
     lladd_mutex_unlock(&j->mutex);
     if (!tag) {
@@ -103,7 +103,7 @@ struct attaching {
     struct told *told;
     size_t n_told, cap_told;
     struct range range;
-    struct ll_journal_hold hold;
+    struct ll_journal_reservation hold;
 };
 
 static int busy(struct lladd_error *err, const struct ll_journal_tag *tag, const char *why)
@@ -196,7 +196,7 @@ static int begin(struct attaching *at, struct lladd_error *err)
             unreserve(at, i);
     }
     if (!rc)
-        ll_operations__journal_hold(j, &at->hold, at->range.first);
+        ll_operations__journal_reserve(j, &at->hold, at->range.first);
     lladd_mutex_unlock(&j->mutex);
     return rc;
 }
@@ -311,11 +311,11 @@ int lladd_journal_attach(struct lladd_db *db, const struct lladd_journal_attachm
             rc = lladd_error_set(err, LLADD_BAD_ARGUMENT, "an owner's struct_size is missing");
     if (rc || n == 0)
         return rc;
-    at.ends = lladd_alloc(db, n * sizeof *at.ends);
+    at.ends = lladd_mem_alloc(db, n * sizeof *at.ends);
     rc = at.ends ? attach(&at, err)
                  : lladd_error_set(err, LLADD_NO_MEMORY, "out of memory to attach to tags");
-    lladd_free(db, at.ends);
-    lladd_free(db, at.told);
+    lladd_mem_free(db, at.ends);
+    lladd_mem_free(db, at.told);
     return rc;
 }
 

@@ -31,10 +31,10 @@ static int bad(struct lladd_error *err, const struct lladd_log_entry *e, const c
 static void free_open(struct ll_journal_scan *s, struct ll_journal_open *o)
 {
     ll_operations__journal_map_drop(&s->open, &o->node);
-    lladd_free(s->db, o->steps);
-    lladd_free(s->db, o->records);
-    lladd_free(s->db, o->annuls);
-    lladd_free(s->db, o);
+    lladd_mem_free(s->db, o->steps);
+    lladd_mem_free(s->db, o->records);
+    lladd_mem_free(s->db, o->annuls);
+    lladd_mem_free(s->db, o);
 }
 
 static struct ll_journal_open *open_of(struct ll_journal_scan *s, uint64_t txn)
@@ -43,7 +43,7 @@ static struct ll_journal_open *open_of(struct ll_journal_scan *s, uint64_t txn)
         (struct ll_journal_open *)ll_operations__journal_map_find(&s->open, txn);
     if (o || ll_operations__journal_map_room(s->db, &s->open))
         return o;
-    o = lladd_alloc(s->db, sizeof *o);
+    o = lladd_mem_alloc(s->db, sizeof *o);
     if (!o)
         return NULL;
     memset(o, 0, sizeof *o);
@@ -133,7 +133,7 @@ static struct ll_journal_list *list_of(struct ll_journal_scan *s, uint64_t tag)
         (struct ll_journal_list *)ll_operations__journal_map_find(&s->lists, tag);
     if (l || ll_operations__journal_map_room(s->db, &s->lists))
         return l;
-    l = lladd_alloc(s->db, sizeof *l);
+    l = lladd_mem_alloc(s->db, sizeof *l);
     if (!l)
         return NULL;
     memset(l, 0, sizeof *l);
@@ -351,8 +351,8 @@ void ll_operations__journal_scan_free(struct ll_journal_scan *s)
     while ((n = ll_operations__journal_map_next(&s->lists, NULL)) != NULL) {
         struct ll_journal_list *l = (struct ll_journal_list *)n;
         ll_operations__journal_map_drop(&s->lists, n);
-        lladd_free(s->db, l->items);
-        lladd_free(s->db, l);
+        lladd_mem_free(s->db, l->items);
+        lladd_mem_free(s->db, l);
     }
     ll_operations__journal_map_free(s->db, &s->open);
     ll_operations__journal_map_free(s->db, &s->lists);

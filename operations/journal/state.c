@@ -6,7 +6,7 @@
 
 int ll_operations__journal_of(struct lladd_db *db, struct ll_journal **out, struct lladd_error *err)
 {
-    *out = lladd_state(db, &ll_operations__journal_extension);
+    *out = lladd_extension_state(db, &ll_operations__journal_extension);
     return *out ? 0
                 : lladd_error_set(err, LLADD_BAD_STATE,
                                   "the database was opened without lladd_journal_register");
@@ -17,7 +17,7 @@ int ll_operations__journal_of(struct lladd_db *db, struct ll_journal **out, stru
 static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_error *err)
 {
     (void)ctx;
-    struct ll_journal *j = lladd_alloc(db, sizeof *j);
+    struct ll_journal *j = lladd_mem_alloc(db, sizeof *j);
     if (!j)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for the journal");
     memset(j, 0, sizeof *j);
@@ -34,7 +34,7 @@ static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_err
             lladd_mutex_destroy(&j->mutex);
     }
     if (rc) {
-        lladd_free(db, j);
+        lladd_mem_free(db, j);
         return lladd_error_set(err, rc, "out of memory for the journal");
     }
     *state = j;
@@ -45,7 +45,7 @@ static void free_held(struct ll_journal *j)
 {
     for (struct ll_journal_held *h = j->held, *next; h; h = next) {
         next = h->next;
-        lladd_free(j->db, h);
+        lladd_mem_free(j->db, h);
     }
 }
 
@@ -66,7 +66,7 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
     lladd_cond_destroy(&j->cleaned);
     lladd_mutex_destroy(&j->mutex);
     lladd_mutex_destroy(&j->create);
-    lladd_free(db, j);
+    lladd_mem_free(db, j);
 }
 
 /* ---- after recovery -------------------------------------------------------------------------- */
@@ -103,7 +103,7 @@ static int load_row(struct ll_journal *j, struct lladd_span key, struct lladd_sp
 static int load_catalogue(struct ll_journal *j, struct lladd_error *err)
 {
     struct lladd_root_value root;
-    struct lladd_hash_walk walk = {.buffer = NULL};
+    struct lladd_hash_cursor walk = {.buffer = NULL};
     struct lladd_span key, value;
     int rc = lladd_root_get(j->db, LL_JOURNAL_ROOT, &root, err);
     if (rc)
@@ -115,10 +115,10 @@ static int load_catalogue(struct ll_journal *j, struct lladd_error *err)
     rc = lladd_hash_open(j->db, lladd_page_of(root.a), LLADD_HASH_LOGICAL, &j->catalogue, err);
     if (rc)
         return rc;
-    while ((rc = lladd_hash_next(j->catalogue, &walk, &key, &value, err)) == 0 &&
+    while ((rc = lladd_hash_cursor_next(j->catalogue, &walk, &key, &value, err)) == 0 &&
            (rc = load_row(j, key, value, err)) == 0) {
     }
-    lladd_hash_walk_end(j->catalogue, &walk);
+    lladd_hash_cursor_close(j->catalogue, &walk);
     return rc == LLADD_END ? 0 : rc;
 }
 
@@ -172,7 +172,7 @@ static int fill(struct ll_journal *j, struct ll_journal_tag *tag,
 static int check_mark(struct ll_journal *j, struct lladd_error *err)
 {
     struct lladd_stats s = {.struct_size = sizeof s};
-    int rc = lladd_stats(j->db, &s);
+    int rc = lladd_stats_get(j->db, &s);
     if (rc || j->mark == 0 || s.log_oldest <= j->mark)
         return rc;
     return lladd_error_set(err, LLADD_MISSING_FILE,
@@ -219,7 +219,8 @@ static int recovered(void *ctx, struct lladd_db *db, void *state, struct lladd_e
 
 /* ---- the class ------------------------------------------------------------------------------- */
 
-void ll_operations__journal_hold(struct ll_journal *j, struct ll_journal_hold *h, uint64_t low)
+void ll_operations__journal_reserve(struct ll_journal *j, struct ll_journal_reservation *h,
+                                    uint64_t low)
 {
     h->low = low;
     h->next = j->holds;
@@ -229,7 +230,7 @@ void ll_operations__journal_hold(struct ll_journal *j, struct ll_journal_hold *h
     j->holds = h;
 }
 
-void ll_operations__journal_let_go(struct ll_journal *j, struct ll_journal_hold *h)
+void ll_operations__journal_let_go(struct ll_journal *j, struct ll_journal_reservation *h)
 {
     lladd_mutex_lock(&j->mutex);
     *h->at = h->next;
@@ -245,7 +246,7 @@ static uint64_t still_held(struct ll_journal *j)
     for (struct ll_journal_held **at = &j->held, *h; (h = *at) != NULL;) {
         if (h->commit < durable) {
             *at = h->next;
-            lladd_free(j->db, h);
+            lladd_mem_free(j->db, h);
         } else {
             low = h->low < low ? h->low : low;
             at = &h->next;
@@ -263,7 +264,7 @@ static uint64_t needed(struct ll_journal *j, const struct ll_journal_tag **tag)
         uint64_t first = lladd_atomic_load64(&t->first);
         low = first < low ? first : low;
     }
-    for (const struct ll_journal_hold *h = j->holds; h; h = h->next)
+    for (const struct ll_journal_reservation *h = j->holds; h; h = h->next)
         low = h->low < low ? h->low : low;
     for (struct ll_journal_node *n = NULL;
          (n = ll_operations__journal_map_next(&j->tags, n)) != NULL;) {
@@ -288,7 +289,7 @@ static void settle_mark(struct ll_journal *j)
 /* JRN-4. Before the journal is loaded it is unknown what it needs, so all of the log is kept. */
 static lladd_lsn durable_lsn(void *ctx, struct lladd_db *db)
 {
-    struct ll_journal *j = lladd_state(db, &ll_operations__journal_extension);
+    struct ll_journal *j = lladd_extension_state(db, &ll_operations__journal_extension);
     uint64_t low = 0;
     (void)ctx;
     if (!j)
@@ -305,7 +306,7 @@ static lladd_lsn durable_lsn(void *ctx, struct lladd_db *db)
 
 static void pins(void *ctx, struct lladd_db *db, char *text, size_t size)
 {
-    struct ll_journal *j = lladd_state(db, &ll_operations__journal_extension);
+    struct ll_journal *j = lladd_extension_state(db, &ll_operations__journal_extension);
     const struct ll_journal_tag *tag = NULL;
     (void)ctx;
     text[0] = 0;
@@ -327,7 +328,7 @@ static void pins(void *ctx, struct lladd_db *db, char *text, size_t size)
 static uint64_t mark_step(const struct ll_journal *j)
 {
     struct lladd_stats s = {.struct_size = sizeof s};
-    if (lladd_stats(j->db, &s) || s.log_limit_bytes / MARK_PARTS > MARK_STEP)
+    if (lladd_stats_get(j->db, &s) || s.log_limit_bytes / MARK_PARTS > MARK_STEP)
         return MARK_STEP;
     return s.log_limit_bytes / MARK_PARTS;
 }
@@ -353,7 +354,7 @@ static int write_mark(struct ll_journal *j, uint64_t low, bool force)
     j->next_mark = low;
     j->mark_commit = commit.v;
     lladd_mutex_unlock(&j->mutex);
-    return force ? lladd_force(j->db, commit, NULL) : 0;
+    return force ? lladd_log_force(j->db, commit, NULL) : 0;
 }
 
 int ll_operations__journal_move_mark(struct ll_journal *j, bool force)
@@ -361,7 +362,7 @@ int ll_operations__journal_move_mark(struct ll_journal *j, bool force)
     if (!lladd_atomic_load_ptr(&j->catalogue) || !lladd_atomic_load32(&j->named))
         return 0;
     /* First the applied LSN: transactions with records below it have set their `first` (JRN-2). */
-    uint64_t low = lladd_applied_lsn(j->db).v;
+    uint64_t low = lladd_object_applied_lsn(j->db).v;
     lladd_mutex_lock(&j->mutex);
     uint64_t need = j->loaded ? needed(j, NULL) : 0;
     settle_mark(j);
@@ -374,7 +375,7 @@ int ll_operations__journal_move_mark(struct ll_journal *j, bool force)
 /* The checkpoint makes it durable. If there is no space, the old mark remains valid. */
 static int checkpoint(void *ctx, struct lladd_db *db)
 {
-    struct ll_journal *j = lladd_state(db, &ll_operations__journal_extension);
+    struct ll_journal *j = lladd_extension_state(db, &ll_operations__journal_extension);
     (void)ctx;
     int rc = j ? ll_operations__journal_move_mark(j, false) : 0;
     return lladd_code_root(rc) == LLADD_ROOT_POISONED ? rc : 0;
@@ -494,7 +495,7 @@ int lladd_journal_each(struct lladd_db *db, lladd_journal_info_fn *fn, void *ctx
     if (rc)
         return rc;
     lladd_mutex_lock(&j->mutex);
-    if (j->tags.n && !(all = lladd_alloc(db, j->tags.n * sizeof *all)))
+    if (j->tags.n && !(all = lladd_mem_alloc(db, j->tags.n * sizeof *all)))
         rc = no_memory(err);
     for (struct ll_journal_node *at = NULL;
          !rc && (at = ll_operations__journal_map_next(&j->tags, at)) != NULL;)
@@ -505,6 +506,6 @@ int lladd_journal_each(struct lladd_db *db, lladd_journal_info_fn *fn, void *ctx
         all[i].info.owner = all[i].owner;
         rc = fn(ctx, &all[i].info);
     }
-    lladd_free(db, all);
+    lladd_mem_free(db, all);
     return rc;
 }

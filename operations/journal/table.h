@@ -196,7 +196,7 @@ struct ll_journal_part {
 struct ll_journal_change {
     uint8_t kind;
     struct ll_journal_tag *tag, *to;
-    lladd_savepoint_id next; /* lladd_txn_now when it was made */
+    lladd_savepoint_id next; /* lladd_txn_now_get when it was made */
     uint64_t lsn;
     uint64_t from, upto;
     struct ll_journal_bucket own; /* rollover: the transaction's own entries that it takes along */
@@ -236,8 +236,8 @@ struct ll_journal_txn {
 };
 
 /* A reader that keeps the log from `low` on. */
-struct ll_journal_hold {
-    struct ll_journal_hold *next, **at;
+struct ll_journal_reservation {
+    struct ll_journal_reservation *next, **at;
     uint64_t low;
 };
 
@@ -251,7 +251,7 @@ struct ll_journal {
     struct ll_journal_map tags;
     struct ll_journal_txn *all, *free, *newest;
     struct ll_journal_held *held;
-    struct ll_journal_hold *holds;
+    struct ll_journal_reservation *holds;
     uint64_t mark;                  /* the value that is durable in the named root */
     uint64_t next_mark, mark_commit; /* its value once this commit is durable; 0: none pending */
     uint32_t named;                  /* atomic: the named root exists */
@@ -367,8 +367,9 @@ int ll_operations__journal_move_mark(struct ll_journal *, bool force);
  * mark. Creating the name then could deadlock: it may take latches, and the threads that hold these
  * may wait for checkpoints. So this call creates it in advance. */
 int ll_operations__journal_want_names(struct ll_journal *, struct lladd_error *);
-void ll_operations__journal_hold(struct ll_journal *, struct ll_journal_hold *, uint64_t low);
-void ll_operations__journal_let_go(struct ll_journal *, struct ll_journal_hold *);
+void ll_operations__journal_reserve(struct ll_journal *, struct ll_journal_reservation *,
+                                    uint64_t low);
+void ll_operations__journal_let_go(struct ll_journal *, struct ll_journal_reservation *);
 
 /* ---- clean.c --------------------------------------------------------------------------------- */
 

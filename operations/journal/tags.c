@@ -27,11 +27,11 @@ struct ll_journal_tag *ll_operations__journal_tag_new(struct ll_journal *j, uint
     size_t len = strlen(name);
     if (ll_operations__journal_map_room(j->db, &j->tags))
         return NULL;
-    struct ll_journal_tag *t = lladd_alloc(j->db, sizeof *t);
-    char *copy = lladd_alloc(j->db, len + 1);
+    struct ll_journal_tag *t = lladd_mem_alloc(j->db, sizeof *t);
+    char *copy = lladd_mem_alloc(j->db, len + 1);
     if (!t || !copy) {
-        lladd_free(j->db, t);
-        lladd_free(j->db, copy);
+        lladd_mem_free(j->db, t);
+        lladd_mem_free(j->db, copy);
         return NULL;
     }
     memset(t, 0, sizeof *t);
@@ -47,9 +47,9 @@ struct ll_journal_tag *ll_operations__journal_tag_new(struct ll_journal *j, uint
 void ll_operations__journal_tag_free(struct ll_journal *j, struct ll_journal_tag *t)
 {
     ll_operations__journal_map_drop(&j->tags, &t->node);
-    lladd_free(j->db, t->buckets);
-    lladd_free(j->db, t->name);
-    lladd_free(j->db, t);
+    lladd_mem_free(j->db, t->buckets);
+    lladd_mem_free(j->db, t->name);
+    lladd_mem_free(j->db, t);
 }
 
 /* ---- buckets --------------------------------------------------------------------------------- */

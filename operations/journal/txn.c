@@ -30,7 +30,7 @@ static struct ll_journal_txn *txn_new(struct ll_journal *j)
     lladd_mutex_unlock(&j->mutex);
     if (t)
         return t;
-    t = lladd_alloc(j->db, sizeof *t);
+    t = lladd_mem_alloc(j->db, sizeof *t);
     if (!t)
         return NULL;
     memset(t, 0, sizeof *t);
@@ -46,16 +46,16 @@ static struct ll_journal_txn *txn_new(struct ll_journal *j)
 void ll_operations__journal_txn_free(struct ll_journal *j, struct ll_journal_txn *t)
 {
     for (size_t i = 0; i < t->made_parts; i++) {
-        lladd_free(j->db, t->parts[i]->was);
-        lladd_free(j->db, t->parts[i]);
+        lladd_mem_free(j->db, t->parts[i]->was);
+        lladd_mem_free(j->db, t->parts[i]);
     }
-    lladd_free(j->db, t->parts);
-    lladd_free(j->db, t->changes);
-    lladd_free(j->db, t->annuls);
-    lladd_free(j->db, t->held);
-    lladd_free(j->db, t->scratch);
+    lladd_mem_free(j->db, t->parts);
+    lladd_mem_free(j->db, t->changes);
+    lladd_mem_free(j->db, t->annuls);
+    lladd_mem_free(j->db, t->held);
+    lladd_mem_free(j->db, t->scratch);
     ll_operations__journal_doubt_free(j, t->doubt);
-    lladd_free(j->db, t);
+    lladd_mem_free(j->db, t);
 }
 
 /* Keeps the memory for the next transaction. Under the mutex. */
@@ -107,7 +107,7 @@ int ll_operations__journal_join_new(struct ll_journal *j, struct lladd_txn *txn,
     struct ll_journal_txn *t = txn_new(j);
     if (!t)
         return no_memory(txn);
-    int rc = lladd_join(txn, &ll_operations__journal_participant, t);
+    int rc = lladd_txn_join(txn, &ll_operations__journal_participant, t);
     if (rc) {
         lladd_mutex_lock(&j->mutex);
         rest(t);
@@ -122,13 +122,13 @@ int ll_operations__journal_join(struct lladd_txn *txn, struct ll_journal_txn **o
 {
     struct lladd_txn_now now;
     struct ll_journal *j;
-    int rc = lladd_txn_now(txn, &now);
+    int rc = lladd_txn_now_get(txn, &now);
     if (rc)
         return rc;
     if (now.rolling_back)
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_BAD_STATE,
                                "the journal cannot be changed during an undo");
-    *out = lladd_joined(txn, &ll_operations__journal_participant);
+    *out = lladd_txn_joined(txn, &ll_operations__journal_participant);
     if (*out)
         return 0;
     rc = ll_operations__journal_of(lladd_txn_db(txn), &j, lladd_txn_error_out(txn));
@@ -155,7 +155,7 @@ int ll_operations__journal_part_room(struct ll_journal_txn *t)
     if (ll_operations__journal_grow(db, &t->parts, t->made_parts, &t->cap_parts,
                                     sizeof(struct ll_journal_part *)))
         return LLADD_NO_MEMORY;
-    struct ll_journal_part *p = lladd_alloc(db, sizeof *p);
+    struct ll_journal_part *p = lladd_mem_alloc(db, sizeof *p);
     if (!p)
         return LLADD_NO_MEMORY;
     memset(p, 0, sizeof *p);
@@ -240,7 +240,7 @@ int ll_operations__journal_log(struct lladd_txn *txn, struct ll_journal_txn *t,
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_TOO_LARGE,
                                "%zu bytes are more than an entry may have", r->bytes.len);
     if (t->cap_scratch < want) {
-        unsigned char *p = lladd_resize(t->all->db, t->scratch, want < 256 ? 256 : want);
+        unsigned char *p = lladd_mem_resize(t->all->db, t->scratch, want < 256 ? 256 : want);
         if (!p)
             return no_memory(txn);
         t->scratch = p;
@@ -257,7 +257,7 @@ int ll_operations__journal_log(struct lladd_txn *txn, struct ll_journal_txn *t,
     if (lladd_atomic_load64_relaxed(&t->first) == UINT64_MAX)
         lladd_atomic_store64(&t->first, lsn->v);
     t->last = lsn->v;
-    lladd_applied(txn, &token);
+    lladd_object_applied(txn, &token);
     return 0;
 }
 
@@ -301,7 +301,7 @@ int lladd_journal_append(struct lladd_txn *txn, uint64_t tag, struct lladd_span 
     if (!rc)
         rc = ll_operations__journal_part(txn, t, tag, &p);
     if (!rc)
-        rc = lladd_txn_now(txn, &now);
+        rc = lladd_txn_now_get(txn, &now);
     if (!rc && want_was(t, p, now.next, &fresh))
         rc = no_memory(txn);
     struct ll_journal_record r = {.kind = LL_JOURNAL_ENTRY, .tag = tag, .bytes = entry};
@@ -333,7 +333,7 @@ int ll_operations__journal_change_room(struct lladd_txn *txn, struct ll_journal_
         rc = ll_operations__journal_grow(db, &t->annuls, t->cap_annuls, &t->cap_annuls,
                                          sizeof *t->annuls);
     if (!rc && !t->held) {
-        t->held = lladd_alloc(db, sizeof *t->held);
+        t->held = lladd_mem_alloc(db, sizeof *t->held);
         rc = t->held ? 0 : LLADD_NO_MEMORY;
     }
     return rc ? no_memory(txn) : 0;
@@ -401,17 +401,17 @@ static void change_back(const struct ll_journal_change *c)
 
 /* Uses savepoint numbers, not LSNs: a closed top action that is not undone comes after the
  * savepoint's place in the undo chain, though it may be older. */
-static void taken_back(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn since)
+static void undone(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn since)
 {
     struct ll_journal_txn *t = state;
     struct lladd_txn_now now;
     uint64_t first = UINT64_MAX;
     (void)ctx;
     (void)since;
-    if (lladd_txn_now(txn, &now))
+    if (lladd_txn_now_get(txn, &now))
         return; /* poisoned: the transaction never ends */
     lladd_mutex_lock(&t->all->mutex);
-    while (t->n_changes && t->changes[t->n_changes - 1].next > now.taken_back) {
+    while (t->n_changes && t->changes[t->n_changes - 1].next > now.undone) {
         const struct ll_journal_change *c = &t->changes[--t->n_changes];
         change_back(c);
         first = c->lsn < first ? c->lsn : first;
@@ -420,11 +420,11 @@ static void taken_back(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn 
     for (size_t i = 0; i < t->n_parts; i++) {
         struct ll_journal_part *p = t->parts[i];
         uint64_t own = UINT64_MAX;
-        if (!part_back(t, p, now.taken_back, &own))
+        if (!part_back(t, p, now.undone, &own))
             continue;
         first = own < first ? own : first;
-        if (p->calls && p->calls->taken_back)
-            p->calls->taken_back(p->ctx, p->state, p->id, lladd_lsn_of(own - 1));
+        if (p->calls && p->calls->undone)
+            p->calls->undone(p->ctx, p->state, p->id, lladd_lsn_of(own - 1));
     }
     if (first == UINT64_MAX)
         return;
@@ -641,7 +641,7 @@ static int in_doubt(void *ctx, struct lladd_txn *txn, struct lladd_span blob)
 {
     (void)ctx;
     return ll_operations__journal_unblob(
-        lladd_state(lladd_txn_db(txn), &ll_operations__journal_extension), txn, blob);
+        lladd_extension_state(lladd_txn_db(txn), &ll_operations__journal_extension), txn, blob);
 }
 
 const struct lladd_participant ll_operations__journal_participant = {
@@ -652,7 +652,7 @@ const struct lladd_participant ll_operations__journal_participant = {
     .in_doubt = in_doubt,
     .logged = logged,
     .aborted = aborted,
-    .taken_back = taken_back,
+    .undone = undone,
     .committing = committing,
     .committed = committed,
 };

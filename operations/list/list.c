@@ -114,7 +114,7 @@ static int may_sweep(struct lladd_db *db, struct lladd_item item, bool *may,
 {
     struct ll_operations *o = ll_operations_of(db);
     uint32_t slot = LINK_SLOT(item);
-    uint64_t held[LL_HOLD_WORDS];
+    uint64_t held[LL_RESERVATION_WORDS];
     struct lladd_page *page;
     struct lladd_record r;
     *may = false;
@@ -124,13 +124,13 @@ static int may_sweep(struct lladd_db *db, struct lladd_item item, bool *may,
                            &page, err));
     struct lladd_view v = lladd_page_view(page);
     if (ll_operations__list_find(v, item, &r) && r.bytes[ITEM_GONE]) {
-        ll_operations__held(&o->records, item.page, slot / LL_HOLD_CHUNK, NULL, held);
-        *may = !(held[slot % LL_HOLD_CHUNK / 64] >> slot % 64 & 1);
+        ll_operations__held(&o->records, item.page, slot / LL_RESERVATION_CHUNK, NULL, held);
+        *may = !(held[slot % LL_RESERVATION_CHUNK / 64] >> slot % 64 & 1);
         *out = (struct ll_list_look){ll_list_item(r.bytes + ITEM_PREV),
                                      ll_list_item(r.bytes + ITEM_NEXT), true,
                                      lladd_slotted_owner(v), r.len - ITEM_BYTES};
     }
-    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     return 0;
 }
 
@@ -175,7 +175,7 @@ static int store(struct lladd_txn *txn, struct lladd_list *l, lladd_pageno heap,
     uint32_t turn = lladd_atomic_add32(&l->turns, 1) & UINT16_MAX;
     struct lladd_rid rid;
     if (ITEM_BYTES + len > sizeof few)
-        p = lladd_alloc(l->lists->db, ITEM_BYTES + len);
+        p = lladd_mem_alloc(l->lists->db, ITEM_BYTES + len);
     if (!p)
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
                                "out of memory for an item");
@@ -187,7 +187,7 @@ static int store(struct lladd_txn *txn, struct lladd_list *l, lladd_pageno heap,
         memcpy(p + ITEM_BYTES, bytes, len);
     int rc = lladd_heap_insert(txn, heap, p, ITEM_BYTES + len, &rid);
     if (p != few)
-        lladd_free(l->lists->db, p);
+        lladd_mem_free(l->lists->db, p);
     if (!rc)
         *out = (struct lladd_item){rid.page, turn << 16 | rid.slot};
     return rc;
@@ -294,7 +294,7 @@ uint32_t lladd_list_item_max(const struct lladd_db *db)
 
 /* The item may not have been stored yet, may have been removed by another transaction, or is marked
  * now. In each case readers no longer find it. */
-int ll_operations__list_take_back(struct lladd_txn *txn, struct lladd_item item)
+int ll_operations__list_undo(struct lladd_txn *txn, struct lladd_item item)
 {
     struct ll_lists *ls = ll_lists_of(lladd_txn_db(txn));
     struct ll_list_mark a = {item, true};
@@ -317,7 +317,7 @@ static int sweep_around(struct lladd_txn *txn, struct lladd_list *l, struct llad
     return rc == LLADD_NOT_FOUND ? 0 : rc;
 }
 
-int lladd_list_remove(struct lladd_txn *txn, struct lladd_list *l, struct lladd_item item)
+int lladd_list_delete(struct lladd_txn *txn, struct lladd_list *l, struct lladd_item item)
 {
     LLADD_USE(txn);
     struct lladd_error *err = lladd_txn_error_out(txn);
@@ -330,7 +330,7 @@ int lladd_list_remove(struct lladd_txn *txn, struct lladd_list *l, struct lladd_
     /* First, so that a failure has no visible effect. */
     if (!ll_operations__list_is_alone(txn, l))
         TRY(sweep_around(txn, l, item));
-    TRY(ll_operations__hold_record(txn, item.page, LINK_SLOT(item)));
+    TRY(ll_operations__reserve_record(txn, item.page, LINK_SLOT(item)));
     int rc =
         lladd_update(txn, ll_operations__list_id(l->lists, LL_LIST_MARK), item.page, &a, sizeof a);
     return rc == LLADD_NOT_FOUND ? ll_operations__list_no_item(err, item) : rc;
@@ -388,7 +388,7 @@ static int destroy(struct lladd_txn *txn, struct ll_lists *ls, lladd_pageno root
         TRY(ll_operations__list_root(ls->db, root, &page, lladd_txn_error_out(txn)));
         lladd_pageno heap = lladd_page_of(ll_list_heap_at(page->bytes, i));
         n = ll_list_heaps_on(page->bytes);
-        lladd_unfix(ls->db, page, LLADD_LATCH_SHARED);
+        lladd_page_unfix(ls->db, page, LLADD_LATCH_SHARED);
         TRY(i < n ? lladd_heap_destroy(txn, heap) : 0);
     }
     return lladd_page_free(txn, root);
@@ -408,7 +408,7 @@ int lladd_list_open(struct lladd_db *db, lladd_pageno root, struct lladd_list **
 {
     struct lladd_page *page;
     TRY(ll_operations__list_root(db, root, &page, err));
-    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     return ll_operations__list_take(ll_lists_of(db), root, out, err);
 }
 
@@ -455,7 +455,7 @@ static int splice_heaps(struct lladd_txn *txn, struct lladd_list *to, struct lla
         bool fits = n <= LIST_HEAPS_MAX - a.n;
         for (uint32_t k = 0; fits && k < n; k++)
             heap[a.n++] = ll_list_heap_at(page->bytes, k);
-        lladd_unfix(db, page, LLADD_LATCH_SHARED);
+        lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
         if (!fits)
             return lladd_error_set(err, LLADD_TOO_LARGE, "a list is made of at most %u others",
                                    LIST_HEAPS_MAX);
@@ -483,11 +483,11 @@ static int splice(struct lladd_txn *txn, struct lladd_list *to, struct lladd_lis
         return 0;
     TRY(ll_operations__list_stay_alone(txn, to->lists, to->root));
     TRY(ll_operations__list_stay_alone(txn, to->lists, from->root));
-    uint64_t *heaps = lladd_alloc(db, LIST_HEAPS_MAX * sizeof *heaps);
+    uint64_t *heaps = lladd_mem_alloc(db, LIST_HEAPS_MAX * sizeof *heaps);
     if (!heaps)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a splice");
     int rc = splice_heaps(txn, to, from, heaps);
-    lladd_free(db, heaps);
+    lladd_mem_free(db, heaps);
     TRY(rc);
     TRY(lladd_update(txn, ll_operations__list_id(to->lists, LL_LIST_ENDS), from->root, &none,
                      sizeof none));

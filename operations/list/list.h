@@ -35,12 +35,12 @@ struct ll_lists {
     uint32_t first_op;        /* atomic; id of the first operation, 0: not looked up yet */
     struct lladd_mutex mutex; /* a leaf; protects the following members */
     struct lladd_list *first;
-    struct ll_owners changers;
+    struct ll_txn_parts changers;
 };
 
 static inline struct ll_lists *ll_lists_of(struct lladd_db *db)
 {
-    return lladd_state(db, &ll_operations__list_extension);
+    return lladd_extension_state(db, &ll_operations__list_extension);
 }
 
 /* ---- links ----------------------------------------------------------------------------------- */
@@ -190,6 +190,6 @@ int ll_operations__list_heap_of(struct lladd_db *, uint64_t owner, lladd_pageno 
                                 struct lladd_error *);
 
 /* Undo of an insertion: marks the item removed, unless it is gone already. */
-int ll_operations__list_take_back(struct lladd_txn *, struct lladd_item);
+int ll_operations__list_undo(struct lladd_txn *, struct lladd_item);
 
 #endif

@@ -12,7 +12,7 @@
 
 /* A transaction that has some lists alone. */
 struct ll_list_changer {
-    struct ll_owner owner;
+    struct ll_txn_part owner;
     struct ll_lists *lists;
     struct lladd_list **list;
     size_t n, cap;
@@ -33,20 +33,20 @@ void ll_operations__list_drop(struct ll_lists *ls, struct lladd_list *l)
     lladd_mutex_unlock(&ls->mutex);
     if (last) {
         lladd_mutex_destroy(&l->change);
-        lladd_free(ls->db, l);
+        lladd_mem_free(ls->db, l);
     }
 }
 
 int ll_operations__list_take(struct ll_lists *ls, lladd_pageno root, struct lladd_list **out,
                              struct lladd_error *err)
 {
-    struct lladd_list *fresh = lladd_alloc(ls->db, sizeof *fresh), *l;
+    struct lladd_list *fresh = lladd_mem_alloc(ls->db, sizeof *fresh), *l;
     if (!fresh)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a list");
     *fresh = (struct lladd_list){.lists = ls, .root = root, .refs = 1};
     int rc = lladd_mutex_init(&fresh->change, LL_OPERATIONS_RANK_LIST, "list");
     if (rc) {
-        lladd_free(ls->db, fresh);
+        lladd_mem_free(ls->db, fresh);
         return lladd_error_set(err, rc, "out of memory for a list");
     }
     lladd_mutex_lock(&ls->mutex);
@@ -61,7 +61,7 @@ int ll_operations__list_take(struct ll_lists *ls, lladd_pageno root, struct llad
     lladd_mutex_unlock(&ls->mutex);
     if (l) {
         lladd_mutex_destroy(&fresh->change);
-        lladd_free(ls->db, fresh);
+        lladd_mem_free(ls->db, fresh);
     }
     *out = l ? l : fresh;
     return 0;
@@ -79,7 +79,7 @@ static void changer_free(struct ll_list_changer *c)
         lladd_mutex_unlock(&ls->mutex);
         ll_operations__list_drop(ls, c->list[i]);
     }
-    lladd_free(ls->db, c->list);
+    lladd_mem_free(ls->db, c->list);
     ll_operations__owner_free(&c->owner);
 }
 
@@ -122,14 +122,14 @@ const struct lladd_participant ll_operations__list_participant = {
 
 static int changer_of(struct lladd_txn *txn, struct ll_lists *ls, struct ll_list_changer **out)
 {
-    struct ll_owner *owner;
+    struct ll_txn_part *owner;
     TRY(ll_operations__owner_of(txn, &ll_operations__list_participant, &ls->changers,
                                 sizeof(struct ll_list_changer), "a list", &owner));
     struct ll_list_changer *c = (struct ll_list_changer *)owner;
     c->lists = ls;
     if (c->n == c->cap) {
         size_t cap = c->cap ? c->cap * 2 : 4;
-        struct lladd_list **p = lladd_resize(ls->db, c->list, cap * sizeof *p);
+        struct lladd_list **p = lladd_mem_resize(ls->db, c->list, cap * sizeof *p);
         if (!p)
             return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
                                    "out of memory for a list");
@@ -142,7 +142,7 @@ static int changer_of(struct lladd_txn *txn, struct ll_lists *ls, struct ll_list
 
 bool ll_operations__list_is_alone(struct lladd_txn *txn, struct lladd_list *l)
 {
-    const void *c = lladd_joined(txn, &ll_operations__list_participant);
+    const void *c = lladd_txn_joined(txn, &ll_operations__list_participant);
     lladd_mutex_lock(&l->lists->mutex);
     bool is = c && l->alone == c;
     lladd_mutex_unlock(&l->lists->mutex);
@@ -196,13 +196,13 @@ lladd_op_id ll_operations__list_id(struct ll_lists *ls, enum ll_list_op op)
 static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_error *err)
 {
     (void)ctx;
-    struct ll_lists *ls = lladd_alloc(db, sizeof *ls);
+    struct ll_lists *ls = lladd_mem_alloc(db, sizeof *ls);
     if (!ls)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
     *ls = (struct ll_lists){.db = db, .changers = {db, &ls->mutex, NULL}};
     int rc = lladd_mutex_init(&ls->mutex, LLADD_RANK_LEAF, "lists");
     if (rc) {
-        lladd_free(db, ls);
+        lladd_mem_free(db, ls);
         return lladd_error_set(err, rc, "out of memory");
     }
     *state = ls;
@@ -218,7 +218,7 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
     while (ls->first)
         ll_operations__list_drop(ls, ls->first);
     lladd_mutex_destroy(&ls->mutex);
-    lladd_free(db, ls);
+    lladd_mem_free(db, ls);
 }
 
 const struct lladd_extension ll_operations__list_extension = {

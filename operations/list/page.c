@@ -235,7 +235,7 @@ static bool insert_validate(struct lladd_view page, enum lladd_span_kind kind, s
 static int insert_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     (void)ctx;
-    return ll_operations__list_take_back(txn, logged(undo.data));
+    return ll_operations__list_undo(txn, logged(undo.data));
 }
 
 /* ---- descriptors ----------------------------------------------------------------------------- */

@@ -40,11 +40,11 @@ int ll_operations__list_root(struct lladd_db *db, lladd_pageno root, struct llad
                              struct lladd_error *err)
 {
     enum lladd_page_use use;
-    TRY(lladd_page_use(db, root, &use, err));
+    TRY(lladd_page_use_get(db, root, &use, err));
     TRY(ll_operations__fix(db, root, ll_operations__list_page.name, LLADD_LATCH_SHARED, out, err));
     if (use == LLADD_USE_PAGED)
         return 0;
-    lladd_unfix(db, *out, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, *out, LLADD_LATCH_SHARED);
     return ll_operations__on(err, root,
                              lladd_error_set(err, LLADD_DESTROYED,
                                              "the list of page %llu has been destroyed",
@@ -59,7 +59,7 @@ int ll_operations__list_look_root(struct lladd_db *db, lladd_pageno root, struct
     *ends = ll_list_ends_of(page->bytes);
     *heap = lladd_page_of(ll_list_heaps_on(page->bytes) ? ll_list_heap_at(page->bytes, 0)
                                                         : LLADD_NO_PAGE);
-    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     return 0;
 }
 
@@ -86,7 +86,7 @@ int ll_operations__list_look_item(struct lladd_db *db, struct lladd_item item,
     } else {
         rc = LLADD_NOT_FOUND;
     }
-    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     return rc;
 }
 
@@ -101,7 +101,7 @@ int ll_operations__list_heap_of(struct lladd_db *db, uint64_t owner, lladd_pagen
     if (rc)
         return rc;
     *heap = ll_inventory_heap(lladd_page_view(page));
-    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     return 0;
 }
 
@@ -114,7 +114,7 @@ int ll_operations__list_look_own(const struct lladd_list *l, struct lladd_item i
     lladd_pageno heap = {0};
     bool own = false;
     TRY(ll_operations__list_root(db, l->root, &page, err));
-    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     int rc = ll_list_none(item) ? LLADD_NOT_FOUND
                                 : ll_operations__list_look_item(db, item, out, copy, err);
     if (!rc)
@@ -126,7 +126,7 @@ int ll_operations__list_look_own(const struct lladd_list *l, struct lladd_item i
     TRY(ll_operations__list_root(db, l->root, &page, err));
     for (uint32_t i = 0; i < ll_list_heaps_on(page->bytes) && !own; i++)
         own = ll_list_heap_at(page->bytes, i) == heap.v;
-    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     return own ? 0 : ll_operations__list_no_item(err, item);
 }
 
@@ -311,7 +311,7 @@ static int heap_pages(struct lladd_db *db, lladd_pageno heap, int (*fn)(void *ct
             next = ll_inventory_next(v);
             if (i < count)
                 entry = ll_operations__inventory_entry(v, i).page;
-            lladd_unfix(db, page, LLADD_LATCH_SHARED);
+            lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
             TRY(i < count ? fn(ctx, entry) : 0);
         }
     }
@@ -329,7 +329,7 @@ static int each_heap(struct lladd_list *l,
         TRY(ll_operations__list_root(l->lists->db, l->root, &page, err));
         lladd_pageno heap = lladd_page_of(ll_list_heap_at(page->bytes, i));
         n = ll_list_heaps_on(page->bytes);
-        lladd_unfix(l->lists->db, page, LLADD_LATCH_SHARED);
+        lladd_page_unfix(l->lists->db, page, LLADD_LATCH_SHARED);
         TRY(i < n ? fn(ctx, l, heap, err) : 0);
     }
     return 0;
@@ -352,7 +352,7 @@ int lladd_list_pages(struct lladd_list *l, int (*fn)(void *ctx, lladd_pageno), v
     struct pages_of p = {fn, ctx};
     struct lladd_page *page;
     TRY(ll_operations__list_root(l->lists->db, l->root, &page, err));
-    lladd_unfix(l->lists->db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(l->lists->db, page, LLADD_LATCH_SHARED);
     TRY(fn(ctx, l->root));
     return each_heap(l, give_heap, &p, err);
 }

@@ -23,7 +23,7 @@ static int spread(struct ll_locks *all, struct ll_lock_partition *part)
     struct ll_lock **old = part->buckets;
     if (part->n_locks < n_old)
         return 0;
-    struct ll_lock **fresh = lladd_alloc(all->db, n * sizeof(struct ll_lock *));
+    struct ll_lock **fresh = lladd_mem_alloc(all->db, n * sizeof(struct ll_lock *));
     if (!fresh)
         return n_old ? 0 : LLADD_NO_MEMORY;
     memset(fresh, 0, n * sizeof(struct ll_lock *));
@@ -38,7 +38,7 @@ static int spread(struct ll_locks *all, struct ll_lock_partition *part)
             *to = lock;
         }
     }
-    lladd_free(all->db, old);
+    lladd_mem_free(all->db, old);
     return 0;
 }
 
@@ -50,7 +50,7 @@ static struct ll_lock *new_lock(struct ll_locks *all, struct ll_lock_partition *
         part->spare = lock->next;
         part->n_spare--;
     } else {
-        lock = lladd_alloc(all->db, sizeof *lock + room);
+        lock = lladd_mem_alloc(all->db, sizeof *lock + room);
         if (!lock)
             return NULL;
         part->bytes += sizeof *lock + room;
@@ -103,13 +103,13 @@ static void drop_unused(struct ll_locks *all, struct ll_lock_partition *part, st
         return;
     }
     part->bytes -= sizeof *lock + lock->room;
-    lladd_free(all->db, lock);
+    lladd_mem_free(all->db, lock);
 }
 
 /* ---- granting -------------------------------------------------------------------------------- */
 
 /* The modes in which other holders have the lock. */
-static uint32_t others(const struct ll_lock *lock, const struct ll_hold *h)
+static uint32_t others(const struct ll_lock *lock, const struct ll_reservation *h)
 {
     return h->mode && lock->granted[h->mode] == 1 ? lock->mask & ~(1u << h->mode) : lock->mask;
 }
@@ -122,7 +122,7 @@ static uint32_t wanted(const struct ll_locker *l, const struct ll_locker *end)
     return modes;
 }
 
-static void set_mode(struct ll_lock *lock, struct ll_hold *h, unsigned mode)
+static void set_mode(struct ll_lock *lock, struct ll_reservation *h, unsigned mode)
 {
     if (h->mode && --lock->granted[h->mode] == 0)
         lock->mask &= ~(1u << h->mode);
@@ -144,8 +144,8 @@ static void set_mode(struct ll_lock *lock, struct ll_hold *h, unsigned mode)
     h->mode = (uint8_t)mode;
 }
 
-static void join_queue(struct ll_lock_partition *part, struct ll_locker *l, struct ll_hold *h,
-                       unsigned want)
+static void join_queue(struct ll_lock_partition *part, struct ll_locker *l,
+                       struct ll_reservation *h, unsigned want)
 {
     struct ll_locker ***end = h->mode ? &h->lock->upgrades_end : &h->lock->waiters_end;
     l->hold = h;
@@ -176,7 +176,7 @@ void ll_operations__lock_leave_queue(struct ll_locker *l)
 }
 
 /* Updates the statistics before a grant or an upgrade. */
-static void count(struct ll_lock_partition *part, const struct ll_hold *h)
+static void count(struct ll_lock_partition *part, const struct ll_reservation *h)
 {
     part->acquired += !h->mode;
     part->upgraded += h->mode != 0;
@@ -231,11 +231,11 @@ static int no_memory(const struct ll_lock_request *r)
     return lladd_error_set(r->err, LLADD_NO_MEMORY, "out of memory for a lock");
 }
 
-int ll_operations__lock_take(const struct ll_lock_request *r, struct ll_hold **hold)
+int ll_operations__lock_take(const struct ll_lock_request *r, struct ll_reservation **hold)
 {
     struct ll_locker *by = r->by;
     struct ll_lock_partition *part = ll_lock_part_of(by->all, r->hash);
-    struct ll_hold *h = *hold ? *hold : ll_operations__hold_new(by);
+    struct ll_reservation *h = *hold ? *hold : ll_operations__reserve_new(by);
     if (!h)
         return no_memory(r);
     unsigned want = ll_operations__lock_join[h->mode][r->want];
@@ -262,11 +262,11 @@ int ll_operations__lock_take(const struct ll_lock_request *r, struct ll_hold **h
     if (!rc)
         *hold = h;
     else if (!*hold)
-        ll_operations__hold_spare(by, h);
+        ll_operations__reserve_spare(by, h);
     return rc;
 }
 
-void ll_operations__lock_weaken(struct ll_hold *h, unsigned mode)
+void ll_operations__lock_weaken(struct ll_reservation *h, unsigned mode)
 {
     struct ll_locks *all = h->by->all;
     struct ll_lock *lock = h->lock;
@@ -287,7 +287,7 @@ void ll_operations__lock_each_blocker(const struct ll_locker *l, ll_lock_blocker
 {
     const struct ll_lock *lock = l->hold->lock;
     uint32_t conflicts = ll_operations__lock_conflicts[l->want];
-    for (struct ll_hold *h = lock->holders; h; h = h->next)
+    for (struct ll_reservation *h = lock->holders; h; h = h->next)
         if (h != l->hold && (conflicts >> h->mode & 1) && !fn(ctx, h->by, h->mode))
             return;
     if (l->upgrading)

@@ -4,8 +4,8 @@
 
 static void forget_one(struct ll_locks *all, struct ll_lock_past *p)
 {
-    lladd_free(all->db, p->name);
-    lladd_free(all->db, p->text);
+    lladd_mem_free(all->db, p->name);
+    lladd_mem_free(all->db, p->text);
     memset(p, 0, sizeof *p);
 }
 
@@ -21,12 +21,12 @@ static struct ll_lock_past *next_place(struct ll_locks *all)
     if (all->n_past == all->cap_past && all->cap_past < all->past_max) {
         size_t cap = all->cap_past ? all->cap_past * 2 : 16;
         cap = cap < all->past_max ? cap : all->past_max;
-        struct ll_lock_past *fresh = lladd_alloc(all->db, cap * sizeof *fresh);
+        struct ll_lock_past *fresh = lladd_mem_alloc(all->db, cap * sizeof *fresh);
         if (fresh) {
             memset(fresh, 0, cap * sizeof *fresh);
             for (size_t i = 0; i < all->n_past; i++)
                 fresh[i] = *past_at(all, i);
-            lladd_free(all->db, all->past);
+            lladd_mem_free(all->db, all->past);
             all->past = fresh;
             all->cap_past = cap;
             all->first_past = 0;
@@ -47,8 +47,8 @@ void ll_operations__lock_remember(struct ll_locks *all, const struct lladd_lock_
 {
     size_t text_size = strlen(text) + 1;
     struct ll_lock_past p = {.event = *event, .name_len = len};
-    p.name = lladd_alloc(all->db, len);
-    p.text = lladd_alloc(all->db, text_size);
+    p.name = lladd_mem_alloc(all->db, len);
+    p.text = lladd_mem_alloc(all->db, text_size);
     if (p.name && p.text) {
         memcpy(p.name, name, len);
         memcpy(p.text, text, text_size);
@@ -61,15 +61,15 @@ void ll_operations__lock_remember(struct ll_locks *all, const struct lladd_lock_
         }
         lladd_mutex_unlock(&all->history_mutex);
     }
-    lladd_free(all->db, p.name);
-    lladd_free(all->db, p.text);
+    lladd_mem_free(all->db, p.name);
+    lladd_mem_free(all->db, p.text);
 }
 
 void ll_operations__lock_forget(struct ll_locks *all)
 {
     for (size_t i = 0; i < all->n_past; i++)
         forget_one(all, past_at(all, i));
-    lladd_free(all->db, all->past);
+    lladd_mem_free(all->db, all->past);
     all->past = NULL;
     all->n_past = all->cap_past = all->first_past = 0;
 }
@@ -79,8 +79,8 @@ static int copy_out(struct ll_locks *all, const struct ll_lock_past *from, struc
 {
     size_t text_size = strlen(from->text) + 1;
     *to = *from;
-    to->name = lladd_alloc(all->db, from->name_len);
-    to->text = lladd_alloc(all->db, text_size);
+    to->name = lladd_mem_alloc(all->db, from->name_len);
+    to->text = lladd_mem_alloc(all->db, text_size);
     if (!to->name || !to->text) {
         forget_one(all, to);
         return LLADD_NO_MEMORY;
@@ -97,7 +97,7 @@ static int copy_all(struct ll_locks *all, struct ll_lock_past **out, size_t *n)
     *out = NULL;
     lladd_mutex_lock(&all->history_mutex);
     if (all->n_past) {
-        *out = lladd_alloc(all->db, all->n_past * sizeof **out);
+        *out = lladd_mem_alloc(all->db, all->n_past * sizeof **out);
         rc = *out ? 0 : LLADD_NO_MEMORY;
         for (size_t i = 0; !rc && i < all->n_past; i++) {
             rc = copy_out(all, past_at(all, i), &(*out)[i]);
@@ -132,9 +132,9 @@ int lladd_lock_history(struct lladd_db *db, lladd_lock_event_fn *fn, void *ctx,
         e->text = events[i].text;
         if (!rc)
             rc = fn(ctx, e);
-        lladd_free(db, parts);
+        lladd_mem_free(db, parts);
         forget_one(all, &events[i]);
     }
-    lladd_free(db, events);
+    lladd_mem_free(db, events);
     return rc;
 }

@@ -23,14 +23,14 @@ static struct row *add_row(struct rows *to, const struct ll_lock *lock, const st
     struct lladd_db *db = to->all->db;
     if (to->n == to->cap && !to->lost) {
         size_t cap = to->cap ? to->cap * 2 : 32;
-        struct row *rows = lladd_resize(db, to->rows, cap * sizeof *rows);
+        struct row *rows = lladd_mem_resize(db, to->rows, cap * sizeof *rows);
         to->lost = !rows;
         if (rows) {
             to->rows = rows;
             to->cap = cap;
         }
     }
-    unsigned char *name = to->lost ? NULL : lladd_alloc(db, lock->len);
+    unsigned char *name = to->lost ? NULL : lladd_mem_alloc(db, lock->len);
     if (!name) {
         to->lost = true;
         return NULL;
@@ -59,7 +59,7 @@ static void add_waiter(struct rows *to, const struct ll_locker *l)
 
 static void add_lock(struct rows *to, const struct ll_lock *lock)
 {
-    for (const struct ll_hold *h = lock->holders; h; h = h->next) {
+    for (const struct ll_reservation *h = lock->holders; h; h = h->next) {
         const struct ll_locker *upgrade = lock->upgrades;
         while (upgrade && upgrade->hold != h)
             upgrade = upgrade->next_waiter;
@@ -91,10 +91,10 @@ static int tell_rows(struct rows *r, lladd_lock_info_fn *fn, void *ctx, int rc,
             else
                 r->lost = true;
         }
-        lladd_free(db, parts);
-        lladd_free(db, row->name);
+        lladd_mem_free(db, parts);
+        lladd_mem_free(db, row->name);
     }
-    lladd_free(db, r->rows);
+    lladd_mem_free(db, r->rows);
     r->rows = NULL;
     r->n = r->cap = 0;
     if (!rc && r->lost)
@@ -163,7 +163,7 @@ int lladd_lock_blockers(struct lladd_db *db, uint64_t number, lladd_lock_info_fn
     return tell_rows(&r, fn, ctx, rc, err);
 }
 
-int lladd_lock_stats(struct lladd_db *db, struct lladd_lock_stats *out, struct lladd_error *err)
+int lladd_lock_stats_get(struct lladd_db *db, struct lladd_lock_stats *out, struct lladd_error *err)
 {
     struct lladd_lock_stats s = {.struct_size = sizeof s};
     struct ll_locks *all;
@@ -186,7 +186,7 @@ int lladd_lock_stats(struct lladd_db *db, struct lladd_lock_stats *out, struct l
         s.busy += part->busy;
         s.timeouts += part->timeouts;
         s.deadlocks += part->deadlocks;
-        s.memory += part->bytes + part->n_holds * sizeof(struct ll_hold);
+        s.memory += part->bytes + part->n_holds * sizeof(struct ll_reservation);
         lladd_mutex_unlock(&part->mutex);
     }
     size_t size = out->struct_size < sizeof s ? out->struct_size : sizeof s;

@@ -7,7 +7,7 @@ int ll_operations__locker_name(struct ll_locker *l, size_t len)
     if (len <= l->name_size)
         return 0;
     size_t size = len < 256 ? 256 : len;
-    unsigned char *name = lladd_resize(l->all->db, l->name, size);
+    unsigned char *name = lladd_mem_resize(l->all->db, l->name, size);
     if (!name)
         return LLADD_NO_MEMORY;
     l->name = name;
@@ -23,7 +23,7 @@ static int want_replaced(struct ll_locker *l, struct lladd_error *err)
     if (l->n_replaced < l->cap_replaced)
         return 0;
     size_t cap = l->cap_replaced ? l->cap_replaced * 2 : 8;
-    struct ll_lock_replaced *r = lladd_resize(l->all->db, l->replaced, cap * sizeof *r);
+    struct ll_lock_replaced *r = lladd_mem_resize(l->all->db, l->replaced, cap * sizeof *r);
     if (!r)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a lock");
     l->replaced = r;
@@ -33,11 +33,11 @@ static int want_replaced(struct ll_locker *l, struct lladd_error *err)
 
 /* Locks the request's name, or upgrades the hold on it. *hold: the present hold, if any; then the
  * new one. */
-static int step(const struct ll_lock_request *r, struct ll_hold **hold, struct ll_hold *parent,
-                lladd_savepoint_id now)
+static int step(const struct ll_lock_request *r, struct ll_reservation **hold,
+                struct ll_reservation *parent, lladd_savepoint_id now)
 {
     struct ll_locker *l = r->by;
-    struct ll_hold *h = *hold;
+    struct ll_reservation *h = *hold;
     unsigned before = h ? h->mode : LLADD_LOCK_NONE;
     bool keep = h && h->changed != now;
     int rc = keep ? want_replaced(l, r->err) : 0;
@@ -52,21 +52,21 @@ static int step(const struct ll_lock_request *r, struct ll_hold **hold, struct l
         h->changed = now;
     }
     if (!h)
-        ll_operations__hold_add(l, *hold, parent, now);
+        ll_operations__reserve_add(l, *hold, parent, now);
     (*hold)->call = l->calls;
     (*hold)->before = (uint8_t)before;
     return 0;
 }
 
 /* Undoes what this call has granted on ancestors (LOCK-5). */
-static void undo_steps(struct ll_locker *l, struct ll_hold *deepest, size_t n_replaced)
+static void undo_steps(struct ll_locker *l, struct ll_reservation *deepest, size_t n_replaced)
 {
     while (l->n_replaced > n_replaced) {
         const struct ll_lock_replaced *r = &l->replaced[--l->n_replaced];
         r->hold->replaced--;
         r->hold->changed = r->changed;
     }
-    for (struct ll_hold *h = deepest, *parent; h; h = parent) {
+    for (struct ll_reservation *h = deepest, *parent; h; h = parent) {
         parent = h->parent;
         if (h->call != l->calls)
             continue;
@@ -85,13 +85,13 @@ static size_t part_size(const struct lladd_lock_part *part)
 /* If the name differs from the last one only in its last component, its ancestors are already held
  * in this mode, and the result is the parent's hold. In any case l->name gets the whole encoded
  * name. */
-static struct ll_hold *near_parent(struct ll_locker *l, struct lladd_lock_name name, size_t size,
-                                   unsigned intent)
+static struct ll_reservation *near_parent(struct ll_locker *l, struct lladd_lock_name name,
+                                          size_t size, unsigned intent)
 {
     size_t at = 0;
     for (size_t i = 0; i < name.n; i++)
         at += ll_operations__lock_part_put(l->name + at, &name.parts[i]);
-    struct ll_hold *near = l->near;
+    struct ll_reservation *near = l->near;
     if (!near || !ll_lock_includes(near->mode, intent))
         return NULL;
     size_t last = part_size(&name.parts[name.n - 1]);
@@ -107,7 +107,7 @@ static int lock_path(struct ll_lock_request *r, struct lladd_lock_name name, siz
     size_t n_replaced = l->n_replaced;
     int rc = 0;
     l->calls++;
-    struct ll_hold *h, *parent = near_parent(l, name, size, intent);
+    struct ll_reservation *h, *parent = near_parent(l, name, size, intent);
     r->name = l->name;
     r->len = parent ? parent->lock->len : 0;
     r->hash = parent ? parent->lock->hash : 0;
@@ -120,7 +120,7 @@ static int lock_path(struct ll_lock_request *r, struct lladd_lock_name name, siz
         r->hash = ll_operations__lock_hash(l->all, r->hash, l->name + r->len, len);
         r->len += len;
         r->want = i + 1 < name.n ? intent : mode;
-        h = ll_operations__hold_find(l, r->hash, l->name, r->len);
+        h = ll_operations__reserve_find(l, r->hash, l->name, r->len);
         if (!h || !ll_lock_includes(h->mode, r->want))
             rc = step(r, &h, parent, now);
         if (rc)
@@ -154,7 +154,7 @@ static int bad_name(struct lladd_error *err, size_t size)
 static int locker_of(struct lladd_txn *txn, size_t name_size, struct ll_locker **out)
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
-    struct ll_locker *l = lladd_joined(txn, &ll_operations__lock_participant);
+    struct ll_locker *l = lladd_txn_joined(txn, &ll_operations__lock_participant);
     struct ll_locks *all;
     int rc = 0;
     if (!l && !(rc = ll_operations__locks_of(lladd_txn_db(txn), &all, err)))
@@ -165,13 +165,13 @@ static int locker_of(struct lladd_txn *txn, size_t name_size, struct ll_locker *
     return rc;
 }
 
-int lladd_lock(struct lladd_txn *txn, struct lladd_lock_name name, enum lladd_lock_mode mode,
-               uint64_t timeout_ns)
+int lladd_lock_acquire(struct lladd_txn *txn, struct lladd_lock_name name,
+                       enum lladd_lock_mode mode, uint64_t timeout_ns)
 {
     LLADD_USE(txn);
     struct lladd_txn_now now;
     struct ll_lock_request r = {.want = LLADD_LOCK_NONE};
-    int rc = lladd_txn_now(txn, &now);
+    int rc = lladd_txn_now_get(txn, &now);
     if (rc)
         return rc;
     r.txn = txn;
@@ -184,9 +184,10 @@ int lladd_lock(struct lladd_txn *txn, struct lladd_lock_name name, enum lladd_lo
     if (now.rolling_back)
         return 0;
     if (now.page_held) /* refused even if there would be no wait this time */
-        return lladd_error_set(r.err, LLADD_BAD_STATE,
-                               "lladd_lock while the thread holds a page: a transaction with "
-                               "the lock may need that page; lock first, or unfix the page");
+        return lladd_error_set(
+            r.err, LLADD_BAD_STATE,
+            "lladd_lock_acquire while the thread holds a page: a transaction with "
+            "the lock may need that page; lock first, or unfix the page");
     rc = locker_of(txn, size, &r.by);
     if (rc)
         return rc;
@@ -199,10 +200,10 @@ int lladd_lock(struct lladd_txn *txn, struct lladd_lock_name name, enum lladd_lo
 
 /* The hold on the name itself, or NULL. *implied: the mode that the holds on its ancestors
  * imply. */
-static struct ll_hold *find_path(struct ll_locker *l, struct lladd_lock_name name,
+static struct ll_reservation *find_path(struct ll_locker *l, struct lladd_lock_name name,
                                  unsigned *implied)
 {
-    struct ll_hold *h = NULL;
+    struct ll_reservation *h = NULL;
     uint64_t hash = 0;
     *implied = LLADD_LOCK_NONE;
     for (size_t i = 0, at = 0; i < name.n; i++) {
@@ -211,31 +212,31 @@ static struct ll_hold *find_path(struct ll_locker *l, struct lladd_lock_name nam
         at += len;
         if (h)
             *implied = ll_operations__lock_join[*implied][ll_operations__lock_implies[h->mode]];
-        h = ll_operations__hold_find(l, hash, l->name, at);
+        h = ll_operations__reserve_find(l, hash, l->name, at);
         if (!h)
             return NULL; /* then there is no hold on a part of it either (LOCK-3) */
     }
     return h;
 }
 
-int lladd_unlock(struct lladd_txn *txn, struct lladd_lock_name name)
+int lladd_lock_release(struct lladd_txn *txn, struct lladd_lock_name name)
 {
     LLADD_USE(txn);
     struct lladd_txn_now now;
     unsigned implied;
-    int rc = lladd_txn_now(txn, &now);
+    int rc = lladd_txn_now_get(txn, &now);
     if (rc)
         return rc;
     struct lladd_error *err = lladd_txn_error_out(txn);
-    struct ll_locker *l = lladd_joined(txn, &ll_operations__lock_participant);
+    struct ll_locker *l = lladd_txn_joined(txn, &ll_operations__lock_participant);
     size_t size = ll_operations__lock_name_size(name);
     if (size == 0 || size == SIZE_MAX)
         return bad_name(err, size);
     if (now.rolling_back)
-        return 0; /* during rollback lladd_lock takes no locks */
+        return 0; /* during rollback lladd_lock_acquire takes no locks */
     if (l && ll_operations__locker_name(l, size))
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a lock");
-    struct ll_hold *h = l ? find_path(l, name, &implied) : NULL;
+    struct ll_reservation *h = l ? find_path(l, name, &implied) : NULL;
     if (!h)
         return lladd_error_set(err, LLADD_NOT_FOUND, "the name is not locked");
     const char *why = NULL;
@@ -253,12 +254,12 @@ int lladd_unlock(struct lladd_txn *txn, struct lladd_lock_name name)
 
 static enum lladd_lock_mode held(const struct lladd_txn *txn, struct lladd_lock_name name)
 {
-    struct ll_locker *l = lladd_joined(txn, &ll_operations__lock_participant);
+    struct ll_locker *l = lladd_txn_joined(txn, &ll_operations__lock_participant);
     size_t size = ll_operations__lock_name_size(name);
     unsigned implied;
     if (!l || size == 0 || size == SIZE_MAX || ll_operations__locker_name(l, size))
         return LLADD_LOCK_NONE;
-    const struct ll_hold *h = find_path(l, name, &implied);
+    const struct ll_reservation *h = find_path(l, name, &implied);
     return ll_operations__lock_join[h ? h->mode : LLADD_LOCK_NONE][implied];
 }
 
@@ -277,7 +278,7 @@ int lladd_lock_serialisable(struct lladd_txn *txn, bool on)
     LLADD_USE(txn);
     struct lladd_txn_now now;
     struct ll_locker *l;
-    int rc = lladd_txn_now(txn, &now);
+    int rc = lladd_txn_now_get(txn, &now);
     if (!rc)
         rc = locker_of(txn, 0, &l);
     if (!rc)
@@ -290,7 +291,7 @@ uint64_t lladd_lock_number(const struct lladd_txn *txn)
     struct lladd_use use;
     if (lladd_use_begin((struct lladd_txn *)txn, &use))
         return 0;
-    const struct ll_locker *l = lladd_joined(txn, &ll_operations__lock_participant);
+    const struct ll_locker *l = lladd_txn_joined(txn, &ll_operations__lock_participant);
     uint64_t number = l ? lladd_atomic_load64(&l->number) : 0;
     lladd_use_end(&use);
     return number;

@@ -8,7 +8,7 @@
 
 static struct ll_locker *new_locker(struct ll_locks *all)
 {
-    struct ll_locker *l = lladd_alloc(all->db, sizeof *l);
+    struct ll_locker *l = lladd_mem_alloc(all->db, sizeof *l);
     if (!l)
         return NULL;
     memset(l, 0, sizeof *l);
@@ -52,7 +52,7 @@ int ll_operations__locker_join(struct ll_locks *all, struct lladd_txn *txn, stru
     lladd_atomic_store64(&l->txn, lladd_txn_id(txn).v);
     lladd_atomic_store32(&l->state, LL_LOCKER_ACTIVE);
     l->serialisable = lladd_atomic_load32(&all->serialisable) != 0;
-    int rc = lladd_join(txn, &ll_operations__lock_participant, l);
+    int rc = lladd_txn_join(txn, &ll_operations__lock_participant, l);
     if (rc) {
         ll_operations__locker_rest(l);
         return rc;
@@ -66,7 +66,7 @@ void ll_operations__locker_rest(struct ll_locker *l)
     struct ll_lock_partition *part = &l->all->parts[l->pool];
     l->n_replaced = 0;
     if (l->buckets != l->inline_buckets) { /* a large transaction's table; do not keep it */
-        lladd_free(l->all->db, l->buckets);
+        lladd_mem_free(l->all->db, l->buckets);
         l->buckets = l->inline_buckets;
         l->n_buckets = LL_LOCK_BUCKETS;
         memset(l->inline_buckets, 0, sizeof l->inline_buckets);
@@ -81,33 +81,33 @@ void ll_operations__locker_rest(struct ll_locker *l)
 void ll_operations__locker_free(struct ll_locker *l)
 {
     struct lladd_db *db = l->all->db;
-    for (struct ll_hold *h = l->newest, *older; h; h = older) {
+    for (struct ll_reservation *h = l->newest, *older; h; h = older) {
         older = h->older;
-        lladd_free(db, h);
+        lladd_mem_free(db, h);
     }
-    for (struct ll_hold *h = l->spare, *next; h; h = next) {
+    for (struct ll_reservation *h = l->spare, *next; h; h = next) {
         next = h->chain;
-        lladd_free(db, h);
+        lladd_mem_free(db, h);
     }
     if (l->buckets != l->inline_buckets)
-        lladd_free(db, l->buckets);
-    lladd_free(db, l->replaced);
-    lladd_free(db, l->name);
-    lladd_free(db, l->story);
-    lladd_free(db, l);
+        lladd_mem_free(db, l->buckets);
+    lladd_mem_free(db, l->replaced);
+    lladd_mem_free(db, l->name);
+    lladd_mem_free(db, l->story);
+    lladd_mem_free(db, l);
 }
 
 /* ---- holds ----------------------------------------------------------------------------------- */
 
-static struct ll_hold **bucket(const struct ll_locker *l, uint64_t hash)
+static struct ll_reservation **bucket(const struct ll_locker *l, uint64_t hash)
 {
     return &l->buckets[hash & (l->n_buckets - 1)];
 }
 
-struct ll_hold *ll_operations__hold_find(const struct ll_locker *l, uint64_t hash,
+struct ll_reservation *ll_operations__reserve_find(const struct ll_locker *l, uint64_t hash,
                                          const unsigned char *name, size_t len)
 {
-    struct ll_hold *h = *bucket(l, hash);
+    struct ll_reservation *h = *bucket(l, hash);
     while (h && (h->lock->hash != hash || h->lock->len != len ||
                  memcmp(h->lock->name, name, len) != 0))
         h = h->chain;
@@ -118,40 +118,41 @@ struct ll_hold *ll_operations__hold_find(const struct ll_locker *l, uint64_t has
 static void spread(struct ll_locker *l)
 {
     size_t n = l->n_buckets * 4;
-    struct ll_hold **fresh = lladd_alloc(l->all->db, n * sizeof(struct ll_hold *));
+    struct ll_reservation **fresh =
+        lladd_mem_alloc(l->all->db, n * sizeof(struct ll_reservation *));
     if (!fresh)
         return;
-    memset(fresh, 0, n * sizeof(struct ll_hold *));
-    for (struct ll_hold *h = l->oldest; h; h = h->newer) {
-        struct ll_hold **to = &fresh[h->lock->hash & (n - 1)];
+    memset(fresh, 0, n * sizeof(struct ll_reservation *));
+    for (struct ll_reservation *h = l->oldest; h; h = h->newer) {
+        struct ll_reservation **to = &fresh[h->lock->hash & (n - 1)];
         h->chain = *to;
         *to = h;
     }
     if (l->buckets != l->inline_buckets)
-        lladd_free(l->all->db, l->buckets);
+        lladd_mem_free(l->all->db, l->buckets);
     l->buckets = fresh;
     l->n_buckets = n;
 }
 
-struct ll_hold *ll_operations__hold_new(struct ll_locker *l)
+struct ll_reservation *ll_operations__reserve_new(struct ll_locker *l)
 {
-    struct ll_hold *h = l->spare;
+    struct ll_reservation *h = l->spare;
     if (h) {
         l->spare = h->chain;
         l->n_spare--;
     } else {
-        h = lladd_alloc(l->all->db, sizeof *h);
+        h = lladd_mem_alloc(l->all->db, sizeof *h);
         if (!h)
             return NULL;
     }
-    *h = (struct ll_hold){.by = l};
+    *h = (struct ll_reservation){.by = l};
     return h;
 }
 
-void ll_operations__hold_spare(struct ll_locker *l, struct ll_hold *h)
+void ll_operations__reserve_spare(struct ll_locker *l, struct ll_reservation *h)
 {
     if (l->n_spare >= LL_LOCK_SPARE_HOLDS) {
-        lladd_free(l->all->db, h);
+        lladd_mem_free(l->all->db, h);
         return;
     }
     h->chain = l->spare;
@@ -159,8 +160,8 @@ void ll_operations__hold_spare(struct ll_locker *l, struct ll_hold *h)
     l->n_spare++;
 }
 
-void ll_operations__hold_add(struct ll_locker *l, struct ll_hold *h, struct ll_hold *parent,
-                             lladd_savepoint_id now)
+void ll_operations__reserve_add(struct ll_locker *l, struct ll_reservation *h,
+                                struct ll_reservation *parent, lladd_savepoint_id now)
 {
     h->since = h->changed = now;
     h->parent = parent;
@@ -172,16 +173,16 @@ void ll_operations__hold_add(struct ll_locker *l, struct ll_hold *h, struct ll_h
     else
         l->oldest = h;
     l->newest = h;
-    struct ll_hold **to = bucket(l, h->lock->hash);
+    struct ll_reservation **to = bucket(l, h->lock->hash);
     h->chain = *to;
     *to = h;
     if (++l->n_holds > 2 * l->n_buckets)
         spread(l);
 }
 
-void ll_operations__hold_drop(struct ll_locker *l, struct ll_hold *h)
+void ll_operations__reserve_drop(struct ll_locker *l, struct ll_reservation *h)
 {
-    struct ll_hold **at = bucket(l, h->lock->hash);
+    struct ll_reservation **at = bucket(l, h->lock->hash);
     while (*at != h)
         at = &(*at)->chain;
     *at = h->chain;

@@ -15,10 +15,10 @@ static void free_partition(struct ll_locks *all, struct ll_lock_partition *part)
         struct ll_lock *lock = i < part->n_buckets ? part->buckets[i] : part->spare;
         for (struct ll_lock *next; lock; lock = next) {
             next = lock->next;
-            lladd_free(all->db, lock);
+            lladd_mem_free(all->db, lock);
         }
     }
-    lladd_free(all->db, part->buckets);
+    lladd_mem_free(all->db, part->buckets);
     lladd_mutex_destroy(&part->mutex);
 }
 
@@ -28,13 +28,13 @@ static void free_all(struct ll_locks *all, size_t n_parts)
         free_partition(all, &all->parts[i]);
     ll_operations__lock_forget(all);
     lladd_mutex_destroy(&all->history_mutex);
-    lladd_free(all->db, all);
+    lladd_mem_free(all->db, all);
 }
 
 static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_error *err)
 {
     unsigned char seed[16];
-    struct ll_locks *all = lladd_alloc(db, sizeof *all);
+    struct ll_locks *all = lladd_mem_alloc(db, sizeof *all);
     (void)ctx;
     if (!all)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for the lock manager");
@@ -43,15 +43,15 @@ static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_err
     all->hash_mask = UINT64_MAX;
     all->timeout_ns = LLADD_LOCK_FOREVER;
     all->past_max = DEFAULT_HISTORY;
-    int rc = lladd_random(db, seed, sizeof seed);
+    int rc = lladd_random_bytes(db, seed, sizeof seed);
     if (rc) {
-        lladd_free(db, all);
+        lladd_mem_free(db, all);
         return lladd_error_set(err, LLADD_READ_FAILED, "no random bytes for the lock manager");
     }
     all->key = ll_siphash_key_of(seed);
     rc = lladd_mutex_init(&all->history_mutex, LL_LOCK_RANK_HISTORY, "lock history");
     if (rc) {
-        lladd_free(db, all);
+        lladd_mem_free(db, all);
         return lladd_error_set(err, rc, "out of memory for the lock manager");
     }
     for (uint32_t i = 0; i < LL_LOCK_PARTITIONS; i++) {
@@ -93,7 +93,7 @@ int lladd_lock_register(struct lladd_options *o, struct lladd_error *err)
 
 int ll_operations__locks_of(struct lladd_db *db, struct ll_locks **out, struct lladd_error *err)
 {
-    *out = lladd_state(db, &ll_operations__lock_extension);
+    *out = lladd_extension_state(db, &ll_operations__lock_extension);
     return *out ? 0
                 : lladd_error_set(err, LLADD_BAD_STATE,
                                   "the database was opened without lladd_lock_register");

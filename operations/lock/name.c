@@ -78,7 +78,7 @@ struct lladd_lock_part *ll_operations__lock_parts(struct lladd_db *db, const uns
     size_t count = 0;
     for (size_t at = 0; at < len; count++)
         at += ll_operations__lock_part_size(name + at, len - at);
-    struct lladd_lock_part *parts = lladd_alloc(db, count * sizeof *parts);
+    struct lladd_lock_part *parts = lladd_mem_alloc(db, count * sizeof *parts);
     if (!parts)
         return NULL;
     for (size_t at = 0, i = 0; i < count; i++) {

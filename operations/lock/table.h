@@ -38,7 +38,7 @@ enum {
 };
 
 struct ll_locker;
-struct ll_hold;
+struct ll_reservation;
 
 struct ll_lock {
     struct ll_lock *next; /* in its bucket */
@@ -46,22 +46,22 @@ struct ll_lock {
     uint32_t len, room;
     uint32_t mask;                   /* bit m: a transaction holds it in mode m */
     uint32_t granted[LL_LOCK_MODES]; /* number of holders in each mode */
-    struct ll_hold *holders;
+    struct ll_reservation *holders;
     /* Holders that want a stronger mode, and new requests; both first come, first served. */
     struct ll_locker *upgrades, **upgrades_end;
     struct ll_locker *waiters, **waiters_end;
     unsigned char name[]; /* name.c */
 };
 
-struct ll_hold {
+struct ll_reservation {
     struct ll_lock *lock;
     struct ll_locker *by;
-    struct ll_hold *next, **at;     /* among the lock's holders; under the partition's mutex */
-    struct ll_hold *chain;          /* in the locker's table */
-    struct ll_hold *older, *newer;  /* in the locker's list, ordered by first grant */
-    struct ll_hold *parent;         /* hold on the name without its last component */
+    struct ll_reservation *next, **at; /* among the lock's holders; under the partition's mutex */
+    struct ll_reservation *chain;          /* in the locker's table */
+    struct ll_reservation *older, *newer;  /* in the locker's list, ordered by first grant */
+    struct ll_reservation *parent;         /* hold on the name without its last component */
     uint64_t children;              /* holds of the same locker of which this is the parent */
-    lladd_savepoint_id since;       /* lladd_txn_now at the first grant */
+    lladd_savepoint_id since;       /* lladd_txn_now_get at the first grant */
     lladd_savepoint_id changed;     /* ... and at the last upgrade */
     uint64_t call;                  /* the locker's last call that changed it ... */
     uint8_t before;                 /* ... and its mode before that call */
@@ -71,7 +71,7 @@ struct ll_hold {
 
 /* The state of a hold before an upgrade, for rollback to a savepoint. */
 struct ll_lock_replaced {
-    struct ll_hold *hold; /* NULL: released since */
+    struct ll_reservation *hold; /* NULL: released since */
     lladd_savepoint_id since;
     lladd_savepoint_id changed; /* the hold's earlier value */
     uint8_t mode;
@@ -90,17 +90,17 @@ struct ll_locker {
     bool serialisable;
     uint64_t calls;
     /* Its holds. */
-    struct ll_hold *newest, *oldest;
+    struct ll_reservation *newest, *oldest;
     uint64_t n_holds;
-    struct ll_hold **buckets;
+    struct ll_reservation **buckets;
     size_t n_buckets;
-    struct ll_hold *spare;
+    struct ll_reservation *spare;
     size_t n_spare;
     struct ll_lock_replaced *replaced; /* a stack */
     size_t n_replaced, cap_replaced;
     unsigned char *name; /* the name passed to the present call */
     size_t name_size;
-    struct ll_hold *near; /* the last name's parent; NULL when that is released */
+    struct ll_reservation *near; /* the last name's parent; NULL when that is released */
     /* Its wait; under the mutex of the lock's partition. */
     uint32_t waits;             /* atomic */
     uint32_t word;              /* atomic; 1: the verdict is final, the waker is done */
@@ -108,7 +108,7 @@ struct ll_locker {
     int verdict;                /* 0: granted */
     bool upgrading;
     uint8_t want;
-    struct ll_hold *hold;       /* the hold to be granted or upgraded */
+    struct ll_reservation *hold;       /* the hold to be granted or upgraded */
     struct ll_locker *next_waiter, **at_waiter;
     struct ll_locker *next_woken;
     uint64_t waits_since;       /* atomic */
@@ -117,7 +117,7 @@ struct ll_locker {
     /* For deadlock detection, with all partitions stopped. */
     uint64_t seen;
     struct ll_locker *from, *next_seen;
-    struct ll_hold *inline_buckets[LL_LOCK_BUCKETS];
+    struct ll_reservation *inline_buckets[LL_LOCK_BUCKETS];
 };
 
 struct ll_lock_partition {
@@ -186,7 +186,7 @@ size_t ll_operations__lock_part_put(unsigned char *out, const struct lladd_lock_
 size_t ll_operations__lock_part_size(const unsigned char *bytes, size_t left);
 uint64_t ll_operations__lock_hash(const struct ll_locks *, uint64_t parent,
                                   const unsigned char *part, size_t len);
-/* The parts of an encoded name; they point into it. The caller frees the array with lladd_free.
+/* The parts of an encoded name; they point into it. The caller frees the array with lladd_mem_free.
  * NULL: no memory. */
 struct lladd_lock_part *ll_operations__lock_parts(struct lladd_db *, const unsigned char *name,
                                                   size_t len, size_t *n);
@@ -198,14 +198,14 @@ int ll_operations__locker_join(struct ll_locks *, struct lladd_txn *, struct ll_
 void ll_operations__locker_rest(struct ll_locker *);
 /* Frees the locker and its holds; does not touch the locks. */
 void ll_operations__locker_free(struct ll_locker *);
-struct ll_hold *ll_operations__hold_find(const struct ll_locker *, uint64_t hash,
+struct ll_reservation *ll_operations__reserve_find(const struct ll_locker *, uint64_t hash,
                                          const unsigned char *name, size_t len);
-struct ll_hold *ll_operations__hold_new(struct ll_locker *);
+struct ll_reservation *ll_operations__reserve_new(struct ll_locker *);
 /* A granted hold becomes the newest. */
-void ll_operations__hold_add(struct ll_locker *, struct ll_hold *, struct ll_hold *parent,
-                             lladd_savepoint_id);
-void ll_operations__hold_drop(struct ll_locker *, struct ll_hold *);
-void ll_operations__hold_spare(struct ll_locker *, struct ll_hold *);
+void ll_operations__reserve_add(struct ll_locker *, struct ll_reservation *,
+                                struct ll_reservation *parent, lladd_savepoint_id);
+void ll_operations__reserve_drop(struct ll_locker *, struct ll_reservation *);
+void ll_operations__reserve_spare(struct ll_locker *, struct ll_reservation *);
 
 /* ---- lock.c ---------------------------------------------------------------------------------- */
 
@@ -223,8 +223,8 @@ static inline struct ll_lock_partition *ll_lock_part_of(struct ll_locks *all, ui
     return &all->parts[hash >> 58];
 }
 
-/* One step of lladd_lock: lock the name in mode `want`. *hold (in) is the locker's hold on it, or
- * NULL; *hold (out) is the granted hold. */
+/* One step of lladd_lock_acquire: lock the name in mode `want`. *hold (in) is the locker's hold on
+ * it, or NULL; *hold (out) is the granted hold. */
 struct ll_lock_request {
     struct ll_locker *by;
     const struct lladd_txn *txn;
@@ -235,9 +235,9 @@ struct ll_lock_request {
     uint64_t deadline; /* UINT64_MAX: none; 0: do not wait */
     unsigned want;
 };
-int ll_operations__lock_take(const struct ll_lock_request *, struct ll_hold **hold);
+int ll_operations__lock_take(const struct ll_lock_request *, struct ll_reservation **hold);
 /* Weakens a hold, or releases it with LLADD_LOCK_NONE, and grants the requests that this allows. */
-void ll_operations__lock_weaken(struct ll_hold *, unsigned mode);
+void ll_operations__lock_weaken(struct ll_reservation *, unsigned mode);
 /* These run under the partition's mutex. let_in grants requests and adds the lockers to `woken`. */
 struct ll_locker *ll_operations__lock_let_in(struct ll_locks *, struct ll_lock *,
                                              struct ll_locker *woken);
@@ -267,7 +267,7 @@ void ll_operations__lock_forget(struct ll_locks *);
 /* ---- end.c ----------------------------------------------------------------------------------- */
 
 void ll_operations__lock_release_all(struct ll_locker *);
-void ll_operations__lock_release(struct ll_locker *, struct ll_hold *);
+void ll_operations__lock_release(struct ll_locker *, struct ll_reservation *);
 
 /* ---- blob.c ---------------------------------------------------------------------------------- */
 

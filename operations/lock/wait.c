@@ -19,8 +19,8 @@
  * the waiting thread goes on.
  *
  * In two cases no release ends a wait: no transaction ends on a poisoned handle, and another thread
- * may take the transaction over (lladd_take). A waiting thread polls for these two, and for nothing
- * else. */
+ * may take the transaction over (lladd_txn_take). A waiting thread polls for these two, and for
+ * nothing else. */
 #include "operations/lock/table.h"
 
 #include <lladd/dst.h>
@@ -96,7 +96,7 @@ static void tell(struct story *s, const char *fmt, ...)
             return;
         }
         size_t size = (s->size + (size_t)(n > 0 ? n : 0)) * 2 + 256;
-        char *bytes = lladd_resize(s->db, s->bytes, size);
+        char *bytes = lladd_mem_resize(s->db, s->bytes, size);
         s->lost = n < 0 || !bytes;
         if (bytes) {
             s->bytes = bytes;
@@ -140,7 +140,7 @@ static char *tell_cycle(struct ll_locks *all, struct ll_locker **cycle, size_t n
     }
     if (!s.lost)
         return s.bytes;
-    lladd_free(all->db, s.bytes);
+    lladd_mem_free(all->db, s.bytes);
     return NULL;
 }
 
@@ -213,7 +213,7 @@ static char *story_of(struct ll_locks *all, struct ll_locker *last, const struct
     size_t n = 0, at = 0;
     for (struct ll_locker *l = last; l; l = l->from)
         n++;
-    struct ll_locker **cycle = lladd_alloc(all->db, n * sizeof(struct ll_locker *));
+    struct ll_locker **cycle = lladd_mem_alloc(all->db, n * sizeof(struct ll_locker *));
     if (!cycle)
         return NULL;
     size_t i = n;
@@ -223,7 +223,7 @@ static char *story_of(struct ll_locks *all, struct ll_locker *last, const struct
             at = i;
     }
     char *story = tell_cycle(all, cycle, n, at);
-    lladd_free(all->db, cycle);
+    lladd_mem_free(all->db, cycle);
     return story;
 }
 
@@ -286,7 +286,7 @@ static void sleep_until_decided(const struct ll_lock_request *r, struct ll_lock_
     while (!lladd_atomic_load32(&l->word)) {
         uint64_t ns = LOOK_NS, now = lladd_now_ns(db);
         int rc = lladd_db_error(db, NULL);
-        if (!rc && lladd_stopped(r->txn))
+        if (!rc && lladd_txn_stopped(r->txn))
             rc = LLADD_TAKEN;
         if (!rc && (now >= r->deadline || (LLADD_ALONE() && r->deadline != UINT64_MAX)))
             rc = LLADD_TIMEOUT;
@@ -360,7 +360,7 @@ int ll_operations__lock_wait(const struct ll_lock_request *r, struct ll_lock_par
                                  rc == 0                          ? ""
                                  : rc == LLADD_DEADLOCK && l->story ? l->story
                                                                   : r->err->message);
-    lladd_free(l->all->db, l->story);
+    lladd_mem_free(l->all->db, l->story);
     l->story = NULL;
     return rc;
 }

@@ -41,7 +41,7 @@
 /* Bytes of pending pages. To release fewer, a sync costs more than it gains. */
 #define MANY_BYTES_MIN (4u << 20)
 
-struct ll_map_group {
+struct ll_bitmap_group {
     uint32_t run;   /* upper bound of the longest run of free pages, or RUN_UNKNOWN */
     uint32_t hint;  /* index of the 64-page word where the last single page was found */
     uint32_t epoch; /* incremented whenever pages may have become free */
@@ -50,7 +50,7 @@ struct ll_map_group {
 
 /* The allocator's state for a transaction that allocates or frees. */
 struct ll_page_owner {
-    struct ll_hold_owner hold; /* first member; on the pages it freed */
+    struct ll_reservation_txn hold; /* first member; on the pages it freed */
     struct ll_operations *ops;
     struct ll_page_owner *next_pending;
     lladd_lsn commit; /* its commit record; 0: it has not logged one */
@@ -69,9 +69,9 @@ static int want_groups(struct ll_operations *ops, uint64_t n)
     struct ll_allocator *a = &ops->alloc;
     if (n > a->cap_groups) {
         uint64_t cap = a->cap_groups * 2 > n ? a->cap_groups * 2 : n;
-        if (cap > SIZE_MAX / sizeof(struct ll_map_group))
+        if (cap > SIZE_MAX / sizeof(struct ll_bitmap_group))
             return LLADD_NO_MEMORY;
-        struct ll_map_group *g = lladd_resize(ops->db, a->groups, (size_t)cap * sizeof *g);
+        struct ll_bitmap_group *g = lladd_mem_resize(ops->db, a->groups, (size_t)cap * sizeof *g);
         if (!g)
             return LLADD_NO_MEMORY;
         a->groups = g;
@@ -80,7 +80,7 @@ static int want_groups(struct ll_operations *ops, uint64_t n)
     if (a->n_groups == 0)
         a->current = n - 1;
     for (; a->n_groups < n; a->n_groups++)
-        a->groups[a->n_groups] = (struct ll_map_group){.run = RUN_UNKNOWN};
+        a->groups[a->n_groups] = (struct ll_bitmap_group){.run = RUN_UNKNOWN};
     return 0;
 }
 
@@ -104,7 +104,7 @@ void ll_operations__alloc_forget(struct ll_operations *ops)
 
 static uint64_t groups_in(uint32_t page_size, uint64_t pages)
 {
-    uint32_t span = ll_map_span(page_size);
+    uint32_t span = ll_bitmap_span(page_size);
     return (pages + span - 1) / span;
 }
 
@@ -148,14 +148,14 @@ static int look_at_no_map(lladd_pageno map, uint16_t type, struct lladd_error *e
 static int format_map(struct lladd_txn *txn, struct ll_operations *ops, uint64_t group)
 {
     struct lladd_page *page;
-    lladd_pageno map = ll_map_page(lladd_page_size(ops->db), group);
+    lladd_pageno map = ll_bitmap_page(lladd_page_size(ops->db), group);
     struct lladd_error *err = lladd_txn_error_out(txn);
-    int rc = lladd_fix(ops->db, map, LLADD_LATCH_SHARED, &page, err);
+    int rc = lladd_page_fix(ops->db, map, LLADD_LATCH_SHARED, &page, err);
     if (rc)
         return rc;
     uint16_t type = lladd_page_view(page).type;
     bool there = is_map(ops->db, page);
-    lladd_unfix(ops->db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(ops->db, page, LLADD_LATCH_SHARED);
     if (there)
         return 0;
     rc = look_at_no_map(map, type, err);
@@ -193,13 +193,13 @@ static int grow(struct lladd_txn *txn, struct ll_operations *ops, uint32_t n, ui
         step = step < GROW_PAGES_MIN ? GROW_PAGES_MIN : step;
         step = step > GROW_BYTES_MAX / page_size ? GROW_BYTES_MAX / page_size : step;
         step = step < least ? least : step;
-        rc = lladd_extend(ops->db, count + step, err);
+        rc = lladd_pages_extend(ops->db, count + step, err);
         if (rc == LLADD_NO_SPACE && step > least)
-            rc = lladd_extend(ops->db, count + least, err);
+            rc = lladd_pages_extend(ops->db, count + least, err);
         if (!rc) {
             lladd_mutex_lock(&a->mutex);
-            if (count % ll_map_span(page_size) != 0)
-                group_freed(a, count / ll_map_span(page_size));
+            if (count % ll_bitmap_span(page_size) != 0)
+                group_freed(a, count / ll_bitmap_span(page_size));
             lladd_mutex_unlock(&a->mutex);
         }
     }
@@ -211,10 +211,10 @@ static int grow(struct lladd_txn *txn, struct ll_operations *ops, uint32_t n, ui
 
 static struct ll_page_owner *owner_new(struct ll_operations *ops)
 {
-    struct ll_page_owner *o = lladd_alloc(ops->db, sizeof *o);
+    struct ll_page_owner *o = lladd_mem_alloc(ops->db, sizeof *o);
     if (o) {
         *o = (struct ll_page_owner){.ops = ops};
-        ll_operations__hold_begin(&ops->alloc.holds, &o->hold);
+        ll_operations__reserve_begin(&ops->alloc.holds, &o->hold);
     }
     return o;
 }
@@ -222,9 +222,9 @@ static struct ll_page_owner *owner_new(struct ll_operations *ops)
 static void owner_free(struct ll_page_owner *o)
 {
     struct lladd_db *db = o->ops->db;
-    ll_operations__hold_end(&o->hold);
-    lladd_free(db, o->groups);
-    lladd_free(db, o);
+    ll_operations__reserve_end(&o->hold);
+    lladd_mem_free(db, o->groups);
+    lladd_mem_free(db, o);
 }
 
 /* Notes that the transaction touches pages of the group. */
@@ -235,7 +235,7 @@ static int owner_note(struct ll_page_owner *o, uint64_t group)
             return 0;
     if (o->n_groups == o->cap_groups) {
         size_t cap = o->cap_groups ? o->cap_groups * 2 : 4;
-        uint64_t *g = lladd_resize(o->ops->db, o->groups, cap * sizeof *g);
+        uint64_t *g = lladd_mem_resize(o->ops->db, o->groups, cap * sizeof *g);
         if (!g)
             return LLADD_NO_MEMORY;
         o->groups = g;
@@ -249,11 +249,11 @@ static int owner_note(struct ll_page_owner *o, uint64_t group)
 static int owner_of(struct lladd_txn *txn, struct ll_operations *ops, uint64_t group,
                     struct ll_page_owner **out)
 {
-    struct ll_page_owner *o = lladd_joined(txn, &ll_operations__pages_participant);
+    struct ll_page_owner *o = lladd_txn_joined(txn, &ll_operations__pages_participant);
     int rc = 0;
     if (!o) {
         o = owner_new(ops);
-        rc = o ? lladd_join(txn, &ll_operations__pages_participant, o) : LLADD_NO_MEMORY;
+        rc = o ? lladd_txn_join(txn, &ll_operations__pages_participant, o) : LLADD_NO_MEMORY;
         if (rc && o)
             owner_free(o);
     }
@@ -278,7 +278,7 @@ static int pages_prepare(void *ctx, void *state, struct lladd_txn *txn, struct l
 {
     (void)ctx;
     (void)txn;
-    return ll_operations__hold_write(&((struct ll_page_owner *)state)->hold, sink);
+    return ll_operations__reserve_write(&((struct ll_page_owner *)state)->hold, sink);
 }
 
 static int pages_in_doubt(void *ctx, struct lladd_txn *txn, struct lladd_span blob)
@@ -290,13 +290,13 @@ static int pages_in_doubt(void *ctx, struct lladd_txn *txn, struct lladd_span bl
     if (!o)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a transaction in doubt");
     uint32_t page_size = lladd_page_size(ops->db);
-    int rc = ll_operations__hold_restore(&o->hold, blob, err);
-    for (const struct ll_hold_node *n = o->hold.nodes; n && !rc; n = n->next_owned)
-        rc = owner_note(o, ll_map_group(page_size, lladd_page_of(n->key >> 16)));
+    int rc = ll_operations__reserve_restore(&o->hold, blob, err);
+    for (const struct ll_reservation_node *n = o->hold.nodes; n && !rc; n = n->next_owned)
+        rc = owner_note(o, ll_bitmap_group(page_size, lladd_page_of(n->key >> 16)));
     if (rc == LLADD_NO_MEMORY)
         lladd_error_set(err, rc, "out of memory for a transaction in doubt");
     if (!rc)
-        rc = lladd_join(txn, &ll_operations__pages_participant, o);
+        rc = lladd_txn_join(txn, &ll_operations__pages_participant, o);
     if (rc)
         owner_free(o);
     return rc;
@@ -327,7 +327,7 @@ static void pages_logged(void *ctx, void *state, lladd_lsn commit)
     o->commit = commit;
     if (!o->hold.nodes)
         return;
-    o->n_pages = ll_operations__hold_count(&o->hold);
+    o->n_pages = ll_operations__reserve_count(&o->hold);
     lladd_mutex_lock(&a->mutex);
     o->pending = true;
     put_pending(a, o, false);
@@ -359,7 +359,7 @@ static void pages_aborted(void *ctx, void *state, struct lladd_db *db)
     (void)ctx;
     (void)db;
     struct ll_page_owner *o = state;
-    ll_operations__hold_release(&o->hold);
+    ll_operations__reserve_release(&o->hold);
     touched(o);
     owner_free(o);
 }
@@ -378,46 +378,47 @@ const struct lladd_participant ll_operations__pages_participant = {
 /* ---- dropping freed pages -------------------------------------------------------------------- */
 
 /* The pages of a node that are FREED and on which no other transaction has a hold. */
-static int node_freed(struct ll_operations *ops, const struct ll_hold_node *node,
-                      uint64_t out[LL_HOLD_WORDS], struct lladd_error *err)
+static int node_freed(struct ll_operations *ops, const struct ll_reservation_node *node,
+                      uint64_t out[LL_RESERVATION_WORDS], struct lladd_error *err)
 {
     lladd_pageno map = lladd_page_of(node->key >> 16);
     uint32_t chunk = (uint32_t)(node->key & 0xffff);
-    uint64_t others[LL_HOLD_WORDS];
+    uint64_t others[LL_RESERVATION_WORDS];
     struct lladd_page *page;
     int rc = ll_operations__fix(ops->db, map, ll_operations__map_page.name, LLADD_LATCH_SHARED,
                                 &page, err);
     if (rc)
         return rc;
     ll_operations__held(&ops->alloc.holds, map, chunk, node->owner, others);
-    for (uint32_t i = 0; i < LL_HOLD_CHUNK; i++) {
-        uint32_t index = chunk * LL_HOLD_CHUNK + i;
+    for (uint32_t i = 0; i < LL_RESERVATION_CHUNK; i++) {
+        uint32_t index = chunk * LL_RESERVATION_CHUNK + i;
         uint64_t bit = UINT64_C(1) << i % 64;
         out[i / 64] &= ~bit;
-        if ((node->bits[i / 64] & ~others[i / 64] & bit) && index < ll_map_span(page->size) &&
-            ll_operations__map_use(lladd_page_view(page), index) == LLADD_USE_FREED)
+        if ((node->bits[i / 64] & ~others[i / 64] & bit) && index < ll_bitmap_span(page->size) &&
+            ll_operations__bitmap_use(lladd_page_view(page), index) == LLADD_USE_FREED)
             out[i / 64] |= bit;
     }
-    lladd_unfix(ops->db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(ops->db, page, LLADD_LATCH_SHARED);
     return 0;
 }
 
 /* Drops the cached copies of a node's freed pages. A copy in use stays; it is formatted or dropped
  * when the page is allocated again. */
-static int node_drop(struct ll_operations *ops, const struct ll_hold_node *node,
+static int node_drop(struct ll_operations *ops, const struct ll_reservation_node *node,
                      struct lladd_error *err)
 {
     uint32_t page_size = lladd_page_size(ops->db);
-    uint64_t group = ll_map_group(page_size, lladd_page_of(node->key >> 16));
-    uint32_t base = (uint32_t)(node->key & 0xffff) * LL_HOLD_CHUNK;
-    uint64_t bits[LL_HOLD_WORDS] = {0};
+    uint64_t group = ll_bitmap_group(page_size, lladd_page_of(node->key >> 16));
+    uint32_t base = (uint32_t)(node->key & 0xffff) * LL_RESERVATION_CHUNK;
+    uint64_t bits[LL_RESERVATION_WORDS] = {0};
     int rc = node_freed(ops, node, bits, err);
-    for (uint32_t i = 0; i < LL_HOLD_CHUNK && !rc;) {
+    for (uint32_t i = 0; i < LL_RESERVATION_CHUNK && !rc;) {
         uint32_t from = i;
-        while (i < LL_HOLD_CHUNK && bits[i / 64] >> i % 64 & 1)
+        while (i < LL_RESERVATION_CHUNK && bits[i / 64] >> i % 64 & 1)
             i++;
         if (i > from)
-            rc = lladd_discard(ops->db, ll_map_numbered(page_size, group, base + from), i - from);
+            rc = lladd_pages_discard(ops->db, ll_bitmap_numbered(page_size, group, base + from),
+                                     i - from);
         else
             i++;
         if (rc == LLADD_BUSY)
@@ -453,10 +454,11 @@ static int drop_pending(struct ll_operations *ops, bool *some, struct lladd_erro
     if (!o)
         return 0;
     int rc = 0;
-    for (const struct ll_hold_node *node = o->hold.nodes; node && !rc; node = node->next_owned)
+    for (const struct ll_reservation_node *node = o->hold.nodes; node && !rc;
+         node = node->next_owned)
         rc = node_drop(ops, node, err);
     if (!rc) {
-        ll_operations__hold_release(&o->hold);
+        ll_operations__reserve_release(&o->hold);
         touched(o);
     }
     lladd_mutex_lock(&a->mutex);
@@ -493,7 +495,7 @@ static int look_at_pending(struct ll_operations *ops, struct lladd_error *err)
         a->asked = a->newest.v + 1;
     lladd_mutex_unlock(&a->mutex);
     if (ask)
-        (void)lladd_force_soon(ops->db); /* without a log thread, make_room syncs later */
+        (void)lladd_log_force_soon(ops->db); /* without a log thread, make_room syncs later */
     return rc;
 }
 
@@ -505,7 +507,7 @@ static int force_pending(struct ll_operations *ops, struct lladd_error *err)
     lladd_mutex_lock(&a->mutex);
     lladd_lsn newest = a->pending ? a->newest : lladd_lsn_of(0);
     lladd_mutex_unlock(&a->mutex);
-    int rc = newest.v ? lladd_force(ops->db, newest, err) : 0;
+    int rc = newest.v ? lladd_log_force(ops->db, newest, err) : 0;
     while (!rc && some)
         rc = drop_pending(ops, &some, err);
     return rc;
@@ -515,17 +517,17 @@ static int force_pending(struct ll_operations *ops, struct lladd_error *err)
 
 /* One attempt in one group. LLADD_PAGE_FULL: no such run; the group's hint is lowered. */
 static int take_in(struct lladd_txn *txn, struct ll_operations *ops, uint64_t group,
-                   struct ll_map_take *take)
+                   struct ll_hashmap_take *take)
 {
     struct ll_allocator *a = &ops->alloc;
-    uint32_t page_size = lladd_page_size(ops->db), span = ll_map_span(page_size);
-    lladd_pageno map = ll_map_page(page_size, group);
+    uint32_t page_size = lladd_page_size(ops->db), span = ll_bitmap_span(page_size);
+    lladd_pageno map = ll_bitmap_page(page_size, group);
     struct ll_page_owner *o;
     int rc = owner_of(txn, ops, group, &o);
     if (rc)
         return rc;
     lladd_mutex_lock(&a->mutex);
-    struct ll_map_group g = a->groups[group];
+    struct ll_bitmap_group g = a->groups[group];
     lladd_mutex_unlock(&a->mutex);
     uint64_t count = lladd_page_count(ops->db);
     if (count <= map.v || count <= group * span) {
@@ -539,7 +541,7 @@ static int take_in(struct lladd_txn *txn, struct ll_operations *ops, uint64_t gr
             rc = lladd_update(txn, LL_OP_MAP_TAKE, map, take, sizeof *take);
     }
     lladd_mutex_lock(&a->mutex);
-    struct ll_map_group *now = &a->groups[group];
+    struct ll_bitmap_group *now = &a->groups[group];
     if (rc == LLADD_PAGE_FULL && now->epoch == g.epoch)
         now->run = take->longest;
     else if (!rc && take->n == 1)
@@ -598,7 +600,7 @@ static int take_pages(struct lladd_txn *txn, uint32_t n, enum lladd_page_use use
     struct ll_allocator *a = &ops->alloc;
     uint32_t page_size = lladd_page_size(ops->db);
     struct lladd_error *err = lladd_txn_error_out(txn);
-    struct ll_map_take take = {.ops = ops, .n = n, .use = use};
+    struct ll_hashmap_take take = {.ops = ops, .n = n, .use = use};
     int rc = look_at_pending(ops, err);
     while (!rc) {
         uint64_t count = lladd_page_count(ops->db), group = 0;
@@ -615,7 +617,7 @@ static int take_pages(struct lladd_txn *txn, uint32_t n, enum lladd_page_use use
         }
         rc = take_in(txn, ops, group, &take);
         if (!rc) {
-            *out = ll_map_numbered(page_size, group, take.index);
+            *out = ll_bitmap_numbered(page_size, group, take.index);
             return 0;
         }
         if (rc == LLADD_PAGE_FULL)
@@ -627,11 +629,11 @@ static int take_pages(struct lladd_txn *txn, uint32_t n, enum lladd_page_use use
 static int free_pages(struct lladd_txn *txn, lladd_pageno first, uint64_t n, bool raw)
 {
     struct ll_operations *ops = ll_operations_of(lladd_txn_db(txn));
-    uint32_t page_size = lladd_page_size(ops->db), span = ll_map_span(page_size);
+    uint32_t page_size = lladd_page_size(ops->db), span = ll_bitmap_span(page_size);
     struct lladd_error *err = lladd_txn_error_out(txn);
-    uint64_t count = lladd_page_count(ops->db), group = ll_map_group(page_size, first);
-    struct ll_map_free args = {ll_map_index(page_size, first), (uint32_t)n, raw};
-    lladd_pageno map = ll_map_page(page_size, group);
+    uint64_t count = lladd_page_count(ops->db), group = ll_bitmap_group(page_size, first);
+    struct ll_hashmap_free args = {ll_bitmap_index(page_size, first), (uint32_t)n, raw};
+    lladd_pageno map = ll_bitmap_page(page_size, group);
     struct ll_page_owner *o;
     if (first.v >= count || n > count - first.v)
         return ll_operations__on(
@@ -642,9 +644,9 @@ static int free_pages(struct lladd_txn *txn, lladd_pageno first, uint64_t n, boo
     if (n == 0 || n > span)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "an extent has 1 to %u pages", span - 1);
     lladd_pageno bad = first;
-    if (!ll_map_system(page_size, first) && args.index + n > span)
-        bad = ll_map_page(page_size, group + 1);
-    if (ll_map_system(page_size, bad))
+    if (!ll_bitmap_system(page_size, first) && args.index + n > span)
+        bad = ll_bitmap_page(page_size, group + 1);
+    if (ll_bitmap_system(page_size, bad))
         return ll_operations__on(err, bad,
                                  lladd_error_set(err, LLADD_WRONG_TYPE,
                                                  "page %llu cannot be freed: it is %s",
@@ -654,7 +656,7 @@ static int free_pages(struct lladd_txn *txn, lladd_pageno first, uint64_t n, boo
     if (!rc)
         rc = owner_of(txn, ops, group, &o);
     if (!rc && !LLADD_PLANTED(LLADD_BUG_FREE_EARLY) &&
-        (rc = ll_operations__hold(&o->hold, map, args.index, args.n)) != 0)
+        (rc = ll_operations__reserve(&o->hold, map, args.index, args.n)) != 0)
         rc = lladd_error_set(err, rc, "out of memory for an allocation");
     if (rc)
         return rc;
@@ -682,7 +684,7 @@ int lladd_page_free(struct lladd_txn *txn, lladd_pageno page)
 
 uint64_t lladd_extent_max(const struct lladd_db *db)
 {
-    return ll_map_span(lladd_page_size(db)) - 1;
+    return ll_bitmap_span(lladd_page_size(db)) - 1;
 }
 
 int lladd_extent_alloc(struct lladd_txn *txn, uint64_t n, unsigned flags, lladd_pageno *first)
@@ -706,7 +708,7 @@ int lladd_extent_alloc(struct lladd_txn *txn, uint64_t n, unsigned flags, lladd_
     if (rc)
         return rc;
     /* Also drops cached copies, which an aborted transaction may have left dirty. */
-    rc = lladd_fence(txn, got, n);
+    rc = lladd_redo_barrier(txn, got, n);
     if (!rc)
         *first = got;
     return ll_operations__all_or_nothing(txn, before, rc);
@@ -724,33 +726,34 @@ int lladd_extent_free(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
 static int use_of(struct ll_operations *ops, lladd_pageno page, enum lladd_page_use *out,
                   bool *held, struct lladd_error *err)
 {
-    uint32_t page_size = lladd_page_size(ops->db), index = ll_map_index(page_size, page);
-    lladd_pageno map = ll_map_page(page_size, ll_map_group(page_size, page));
+    uint32_t page_size = lladd_page_size(ops->db), index = ll_bitmap_index(page_size, page);
+    lladd_pageno map = ll_bitmap_page(page_size, ll_bitmap_group(page_size, page));
     struct lladd_page *p;
     if (held)
         *held = false;
-    *out = page.v < lladd_page_count(ops->db) && ll_map_system(page_size, page) ? LLADD_USE_SYSTEM
-                                                                                : LLADD_USE_NONE;
+    *out = page.v < lladd_page_count(ops->db) && ll_bitmap_system(page_size, page)
+               ? LLADD_USE_SYSTEM
+               : LLADD_USE_NONE;
     if (page.v >= lladd_page_count(ops->db) || *out == LLADD_USE_SYSTEM)
         return 0;
-    int rc = lladd_fix(ops->db, map, LLADD_LATCH_SHARED, &p, err);
+    int rc = lladd_page_fix(ops->db, map, LLADD_LATCH_SHARED, &p, err);
     if (rc)
         return rc;
     if (is_map(ops->db, p)) {
-        uint64_t bits[LL_HOLD_WORDS];
-        *out = ll_operations__map_use(lladd_page_view(p), index);
+        uint64_t bits[LL_RESERVATION_WORDS];
+        *out = ll_operations__bitmap_use(lladd_page_view(p), index);
         if (held) {
-            ll_operations__held(&ops->alloc.holds, map, index / LL_HOLD_CHUNK, NULL, bits);
-            *held = bits[index % LL_HOLD_CHUNK / 64] >> index % 64 & 1;
+            ll_operations__held(&ops->alloc.holds, map, index / LL_RESERVATION_CHUNK, NULL, bits);
+            *held = bits[index % LL_RESERVATION_CHUNK / 64] >> index % 64 & 1;
         }
     } else {
         rc = look_at_no_map(map, lladd_page_view(p).type, err);
     }
-    lladd_unfix(ops->db, p, LLADD_LATCH_SHARED);
+    lladd_page_unfix(ops->db, p, LLADD_LATCH_SHARED);
     return rc;
 }
 
-int lladd_page_use(struct lladd_db *db, lladd_pageno page, enum lladd_page_use *out,
+int lladd_page_use_get(struct lladd_db *db, lladd_pageno page, enum lladd_page_use *out,
                    struct lladd_error *err)
 {
     return use_of(ll_operations_of(db), page, out, NULL, err);
@@ -776,7 +779,7 @@ int ll_operations__alloc_init(struct ll_operations *ops, struct lladd_error *err
 {
     struct ll_allocator *a = &ops->alloc;
     a->pending_end = &a->pending;
-    int rc = ll_operations__holds_init(&a->holds, ops->db, "freed pages");
+    int rc = ll_operations__reservations_init(&a->holds, ops->db, "freed pages");
     if (rc)
         return lladd_error_set(err, rc, "out of memory");
     rc = lladd_mutex_init(&a->mutex, LLADD_RANK_LEAF, "allocator");
@@ -784,7 +787,7 @@ int ll_operations__alloc_init(struct ll_operations *ops, struct lladd_error *err
         lladd_mutex_destroy(&a->mutex);
     if (!rc)
         return 0;
-    ll_operations__holds_free(&a->holds);
+    ll_operations__reservations_free(&a->holds);
     return lladd_error_set(err, rc, "out of memory");
 }
 
@@ -793,16 +796,16 @@ void ll_operations__alloc_free(struct ll_operations *ops)
     struct ll_allocator *a = &ops->alloc;
     while (a->holds.owners)
         owner_free((struct ll_page_owner *)(void *)a->holds.owners);
-    lladd_free(ops->db, a->groups);
+    lladd_mem_free(ops->db, a->groups);
     lladd_mutex_destroy(&a->grow);
     lladd_mutex_destroy(&a->mutex);
-    ll_operations__holds_free(&a->holds);
+    ll_operations__reservations_free(&a->holds);
 }
 
 int ll_operations__alloc_create(struct lladd_txn *txn)
 {
     struct lladd_db *db = lladd_txn_db(txn);
-    int rc = lladd_extend(db, GROW_PAGES_MIN, lladd_txn_error_out(txn));
+    int rc = lladd_pages_extend(db, GROW_PAGES_MIN, lladd_txn_error_out(txn));
     if (!rc)
         rc = lladd_update(txn, LL_OP_ROOT_FORMAT, lladd_page_of(0), NULL, 0);
     if (!rc)

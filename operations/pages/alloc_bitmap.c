@@ -31,18 +31,18 @@
 
 static uint32_t words_of(uint32_t page_size)
 {
-    return ll_map_span(page_size) / 64;
+    return ll_bitmap_span(page_size) / 64;
 }
 static uint32_t plane_at(uint32_t page_size, bool low)
 {
-    return LLADD_PAGE_HEADER + LL_MAP_HEAD + (low ? ll_map_span(page_size) / 8 : 0);
+    return LLADD_PAGE_HEADER + LL_MAP_HEAD + (low ? ll_bitmap_span(page_size) / 8 : 0);
 }
 static uint64_t word_of(const unsigned char *page, uint32_t page_size, bool low, uint32_t w)
 {
     return lladd_get64(page + plane_at(page_size, low) + 8 * w);
 }
 
-enum lladd_page_use ll_operations__map_use(struct lladd_view map, uint32_t index)
+enum lladd_page_use ll_operations__bitmap_use(struct lladd_view map, uint32_t index)
 {
     uint64_t high = word_of(map.bytes, map.size, false, index / 64) >> index % 64 & 1;
     uint64_t low = word_of(map.bytes, map.size, true, index / 64) >> index % 64 & 1;
@@ -75,7 +75,7 @@ static void set_use(struct lladd_page *page, uint32_t index, uint32_t n, unsigne
 /* May the pages [index, index + n) be given to a caller at all? */
 static bool range_fine(struct lladd_view map, uint32_t index, uint32_t n)
 {
-    uint32_t span = ll_map_span(map.size), first = map.number.v == 1 ? 2 : 1;
+    uint32_t span = ll_bitmap_span(map.size), first = map.number.v == 1 ? 2 : 1;
     return n > 0 && index >= first && index < span && n <= span - index;
 }
 
@@ -83,7 +83,7 @@ static bool range_fine(struct lladd_view map, uint32_t index, uint32_t n)
 
 static bool is_place_of_map(struct lladd_view page)
 {
-    return page.number.v != 0 && ll_map_system(page.size, page.number);
+    return page.number.v != 0 && ll_bitmap_system(page.size, page.number);
 }
 
 /* lladd_page_format reaches this too: what validate would refuse must not be logged. */
@@ -109,7 +109,7 @@ static void format_redo(struct lladd_page *page, struct lladd_span redo)
 {
     (void)redo;
     memset(lladd_page_body(page), 0, lladd_body_size(page->size));
-    lladd_put32(lladd_page_body(page), ll_map_span(page->size));
+    lladd_put32(lladd_page_body(page), ll_bitmap_span(page->size));
     set_use(page, 0, page->number.v == 1 ? 2 : 1, LLADD_USE_PAGED);
 }
 
@@ -129,11 +129,11 @@ const struct lladd_op ll_operations__map_format = {
 /* ---- take ------------------------------------------------------------------------------------ */
 
 struct search {
-    const struct ll_map_take *take;
+    const struct ll_hashmap_take *take;
     struct lladd_view map;
     bool reuse; /* may FREED pages be taken? Not while losers are being rolled back */
     uint32_t chunk;
-    uint64_t held[LL_HOLD_WORDS];
+    uint64_t held[LL_RESERVATION_WORDS];
 };
 
 static uint64_t available(struct search *s, uint32_t w)
@@ -142,11 +142,11 @@ static uint64_t available(struct search *s, uint32_t w)
     uint64_t low = word_of(s->map.bytes, s->map.size, true, w);
     uint64_t free = ~(high | low), freed = s->reuse ? high & low : 0;
     if (freed) {
-        uint32_t chunk = w / LL_HOLD_WORDS;
+        uint32_t chunk = w / LL_RESERVATION_WORDS;
         if (s->chunk != chunk)
             ll_operations__held(&s->take->ops->alloc.holds, s->map.number, chunk, NULL, s->held);
         s->chunk = chunk;
-        free |= freed & ~s->held[w % LL_HOLD_WORDS];
+        free |= freed & ~s->held[w % LL_RESERVATION_WORDS];
     }
     return free & bits_in(w, 0, s->take->limit);
 }
@@ -195,7 +195,7 @@ static int take_prepare(void *ctx, struct lladd_view map, struct lladd_span args
                         struct lladd_draft *draft)
 {
     (void)ctx;
-    struct ll_map_take *take = (struct ll_map_take *)(uintptr_t)args.data;
+    struct ll_hashmap_take *take = (struct ll_hashmap_take *)(uintptr_t)args.data;
     struct search s = {.take = take,
                        .map = map,
                        .reuse = !ll_operations__recovering(take->ops),
@@ -261,7 +261,7 @@ const struct lladd_op ll_operations__map_take = {
 static int refuse(struct lladd_draft *draft, struct lladd_view map, uint32_t index, int code,
                   const char *why)
 {
-    lladd_pageno page = ll_map_numbered(map.size, ll_map_group(map.size, map.number), index);
+    lladd_pageno page = ll_bitmap_numbered(map.size, ll_bitmap_group(map.size, map.number), index);
     return ll_operations__on(draft->error, page,
                              lladd_error_set(draft->error, code, "page %llu cannot be freed: %s",
                                              (unsigned long long)page.v, why));
@@ -271,10 +271,10 @@ static int free_prepare(void *ctx, struct lladd_view map, struct lladd_span args
                         struct lladd_draft *draft)
 {
     (void)ctx;
-    const struct ll_map_free *f = args.data;
-    enum lladd_page_use use = ll_operations__map_use(map, f->index);
+    const struct ll_hashmap_free *f = args.data;
+    enum lladd_page_use use = ll_operations__bitmap_use(map, f->index);
     for (uint32_t i = 0; i < f->n; i++) {
-        enum lladd_page_use now = ll_operations__map_use(map, f->index + i);
+        enum lladd_page_use now = ll_operations__bitmap_use(map, f->index + i);
         if (now == LLADD_USE_NONE || now == LLADD_USE_FREED)
             return refuse(draft, map, f->index + i, LLADD_OUT_OF_RANGE, "it is not allocated");
         if (now == LLADD_USE_RAW && !f->raw)
@@ -322,15 +322,15 @@ const struct lladd_op ll_operations__map_free = {
 
 static bool map_check(struct lladd_view map)
 {
-    uint32_t span = ll_map_span(map.size);
+    uint32_t span = ll_bitmap_span(map.size);
     if (lladd_get32(lladd_view_body(map)) != span || map.number.v == 0 ||
-        !ll_map_system(map.size, map.number))
+        !ll_bitmap_system(map.size, map.number))
         return false;
     for (uint32_t i = 4; i < LL_MAP_HEAD; i++)
         if (lladd_view_body(map)[i] != 0)
             return false;
-    return ll_operations__map_use(map, 0) == LLADD_USE_PAGED &&
-           (map.number.v != 1 || ll_operations__map_use(map, 1) == LLADD_USE_PAGED);
+    return ll_operations__bitmap_use(map, 0) == LLADD_USE_PAGED &&
+           (map.number.v != 1 || ll_operations__bitmap_use(map, 1) == LLADD_USE_PAGED);
 }
 
 /* If a transaction takes a FREED page and rolls back, the page becomes NONE. Both mean the same, so
@@ -351,19 +351,19 @@ static void map_describe(void *ctx, struct lladd_sink *sink, struct lladd_view m
 {
     (void)ctx;
     static const char *const names[] = {"free", "raw", "paged", "freed"};
-    uint32_t span = ll_map_span(map.size);
-    uint64_t base = ll_map_group(map.size, map.number) * span;
+    uint32_t span = ll_bitmap_span(map.size);
+    uint64_t base = ll_bitmap_group(map.size, map.number) * span;
     uint32_t count[4] = {0};
     for (uint32_t i = 0; i < span; i++)
-        count[ll_operations__map_use(map, i)]++;
+        count[ll_operations__bitmap_use(map, i)]++;
     lladd_sink_printf(sink, "pages %llu to %llu: %u paged, %u raw, %u freed, %u free\n",
                       (unsigned long long)base, (unsigned long long)(base + span - 1),
                       count[LLADD_USE_PAGED], count[LLADD_USE_RAW], count[LLADD_USE_FREED],
                       count[LLADD_USE_NONE]);
     for (uint32_t i = 0; i < span;) {
-        enum lladd_page_use use = ll_operations__map_use(map, i);
+        enum lladd_page_use use = ll_operations__bitmap_use(map, i);
         uint32_t from = i;
-        while (i < span && ll_operations__map_use(map, i) == use)
+        while (i < span && ll_operations__bitmap_use(map, i) == use)
             i++;
         if (use != LLADD_USE_NONE)
             lladd_sink_printf(sink, "  %llu..%llu %s\n", (unsigned long long)(base + from),

@@ -162,7 +162,7 @@ static int range_prepare(void *ctx, struct lladd_view page, struct lladd_span ar
     uint32_t body = lladd_body_size(page.size);
     if (set->offset > body || set->len > body - set->offset)
         return outside(draft->error, page.number, set->offset, set->len, body);
-    return ll_operations__runs_prepare(page, set->offset, set->bytes, set->len, draft);
+    return ll_operations__extents_all_prepare(page, set->offset, set->bytes, set->len, draft);
 }
 
 const struct lladd_op ll_operations__set_range = {
@@ -203,26 +203,26 @@ static int set_as(struct lladd_txn *txn, lladd_op_id op, lladd_pageno page, uint
     if (len > UINT32_MAX)
         return outside(lladd_txn_error_out(txn), page, offset, len,
                        lladd_body_size(lladd_page_size(lladd_txn_db(txn))));
-    lladd_touch(lladd_txn_db(txn), page, offset);
+    lladd_prefetch_line(lladd_txn_db(txn), page, offset);
     return len <= PIECE ? lladd_update(txn, op, page, &args, sizeof args)
                         : set_pieces(txn, op, page, &args);
 }
 
-int lladd_set(struct lladd_txn *txn, lladd_pageno page, uint32_t offset, const void *bytes,
+int lladd_bytes_set(struct lladd_txn *txn, lladd_pageno page, uint32_t offset, const void *bytes,
               size_t len)
 {
     LLADD_USE(txn);
     return set_as(txn, len <= SHORT ? LL_OP_SET : LL_OP_SET_LONG, page, offset, bytes, len);
 }
 
-int lladd_set_range(struct lladd_txn *txn, lladd_pageno page, uint32_t offset, const void *bytes,
-                    size_t len)
+int lladd_bytes_set_range(struct lladd_txn *txn, lladd_pageno page, uint32_t offset,
+                          const void *bytes, size_t len)
 {
     LLADD_USE(txn);
     return set_as(txn, LL_OP_SET_RANGE, page, offset, bytes, len);
 }
 
-int lladd_get(struct lladd_db *db, lladd_pageno page, uint32_t offset, void *out, size_t len,
+int lladd_bytes_get(struct lladd_db *db, lladd_pageno page, uint32_t offset, void *out, size_t len,
               struct lladd_error *err)
 {
     struct lladd_page *p;
@@ -234,7 +234,7 @@ int lladd_get(struct lladd_db *db, lladd_pageno page, uint32_t offset, void *out
     if (rc)
         return rc;
     memcpy(out, lladd_page_body(p) + offset, len);
-    lladd_unfix(db, p, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, p, LLADD_LATCH_SHARED);
     return 0;
 }
 

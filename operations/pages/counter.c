@@ -101,7 +101,7 @@ int lladd_counter_get(struct lladd_db *db, lladd_pageno page, uint32_t offset, i
     unsigned char bytes[8];
     if (offset > lladd_body_size(lladd_page_size(db)) - 8)
         return no_counter(err, page, offset);
-    int rc = lladd_get(db, page, offset, bytes, sizeof bytes, err);
+    int rc = lladd_bytes_get(db, page, offset, bytes, sizeof bytes, err);
     if (!rc)
         *out = (int64_t)lladd_get64(bytes);
     return rc;

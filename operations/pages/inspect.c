@@ -3,14 +3,14 @@
 #include "operations/operations.h"
 #include "operations/pages/alloc_bitmap.h"
 
-lladd_pageno ll_operations_map_of(uint32_t page_size, lladd_pageno page)
+lladd_pageno ll_operations_bitmap_of(uint32_t page_size, lladd_pageno page)
 {
-    return ll_map_page(page_size, ll_map_group(page_size, page));
+    return ll_bitmap_page(page_size, ll_bitmap_group(page_size, page));
 }
 
 unsigned ll_operations_use_of(struct lladd_view map, lladd_pageno page)
 {
-    if (ll_map_system(map.size, page))
+    if (ll_bitmap_system(map.size, page))
         return LLADD_USE_SYSTEM;
-    return ll_operations__map_use(map, ll_map_index(map.size, page));
+    return ll_operations__bitmap_use(map, ll_bitmap_index(map.size, page));
 }

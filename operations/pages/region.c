@@ -106,7 +106,7 @@ static int catalogue(struct lladd_db *db, bool make, struct lladd_hash **out,
                      struct lladd_error *err)
 {
     struct lladd_error ignored = LLADD_ERROR_INIT; /* callers pass NULL */
-    struct ll_regions *r = lladd_state(db, &ll_operations__region_extension);
+    struct ll_regions *r = lladd_extension_state(db, &ll_operations__region_extension);
     int rc = 0;
     *out = lladd_atomic_load_ptr(&r->catalogue);
     if (*out)
@@ -221,7 +221,7 @@ static int destroy(struct lladd_txn *txn, struct lladd_hash *hash, const struct 
 {
     unsigned char key[KEY_BYTES];
     lladd_put64(key, r->first.v);
-    int rc = lladd_hash_remove(txn, hash, key, sizeof key);
+    int rc = lladd_hash_delete(txn, hash, key, sizeof key);
     return rc ? rc : lladd_extent_free(txn, r->first, r->pages);
 }
 
@@ -249,21 +249,21 @@ int lladd_region_get(struct lladd_db *db, lladd_pageno first, struct lladd_regio
 
 int lladd_region_each(struct lladd_db *db, lladd_region_fn *fn, void *ctx, struct lladd_error *err)
 {
-    struct lladd_hash_walk walk = {{0}, NULL, 0};
+    struct lladd_hash_cursor walk = {{0}, NULL, 0};
     struct lladd_span key, row;
     struct lladd_hash *hash;
     struct lladd_region r;
     int rc = catalogue(db, false, &hash, err);
     if (rc)
         return rc == LLADD_NOT_FOUND ? 0 : rc;
-    while ((rc = lladd_hash_next(hash, &walk, &key, &row, err)) == 0) {
+    while ((rc = lladd_hash_cursor_next(hash, &walk, &key, &row, err)) == 0) {
         rc = get_row(db, lladd_page_of(lladd_get64(key.data)), row.data, &r, err);
         if (!rc)
             rc = fn(ctx, &r);
         if (rc)
             break;
     }
-    lladd_hash_walk_end(hash, &walk);
+    lladd_hash_cursor_close(hash, &walk);
     return rc == LLADD_END ? 0 : rc;
 }
 
@@ -272,13 +272,13 @@ int lladd_region_each(struct lladd_db *db, lladd_region_fn *fn, void *ctx, struc
 static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_error *err)
 {
     (void)ctx;
-    struct ll_regions *r = lladd_alloc(db, sizeof *r);
+    struct ll_regions *r = lladd_mem_alloc(db, sizeof *r);
     if (!r)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
     *r = (struct ll_regions){.db = db};
     int rc = lladd_mutex_init(&r->create, LL_REGION_RANK_CREATE, "making the catalogue of regions");
     if (rc) {
-        lladd_free(db, r);
+        lladd_mem_free(db, r);
         return lladd_error_set(err, rc, "out of memory");
     }
     *state = r;
@@ -291,7 +291,7 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
     struct ll_regions *r = state;
     lladd_hash_close(r->catalogue);
     lladd_mutex_destroy(&r->create);
-    lladd_free(db, r);
+    lladd_mem_free(db, r);
 }
 
 const struct lladd_extension ll_operations__region_extension = {

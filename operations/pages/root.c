@@ -282,7 +282,7 @@ static int ask_page(struct lladd_db *db, lladd_pageno at, const char *name, stru
     if (*found)
         *e = entry_at(v, index);
     *next = next_of(v);
-    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     return 0;
 }
 
@@ -320,7 +320,7 @@ static int index_page(struct ll_operations *ops, lladd_pageno at, uint64_t *next
                                                at);
     }
     *next = next_of(v);
-    lladd_unfix(ops->db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(ops->db, page, LLADD_LATCH_SHARED);
     return rc;
 }
 
@@ -440,7 +440,7 @@ static int next_page(struct lladd_db *db, lladd_pageno at, uint64_t *next, struc
     if (rc)
         return rc;
     *next = next_of(lladd_page_view(page));
-    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     return 0;
 }
 
@@ -534,7 +534,7 @@ int lladd_root_set(struct lladd_txn *txn, const char *name, struct lladd_root_va
     return put(txn, name, SET, value);
 }
 
-int lladd_root_remove(struct lladd_txn *txn, const char *name)
+int lladd_root_delete(struct lladd_txn *txn, const char *name)
 {
     LLADD_USE(txn);
     return put(txn, name, REMOVED, (struct lladd_root_value){0, 0});
@@ -553,7 +553,7 @@ int lladd_root_each(struct lladd_db *db, lladd_root_fn *fn, void *ctx, struct ll
                 return rc;
             struct entry e = entry_at(lladd_page_view(page), i);
             next = next_of(lladd_page_view(page));
-            lladd_unfix(db, page, LLADD_LATCH_SHARED);
+            lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
             rc = e.state == SET ? fn(ctx, e.name, e.value) : 0;
             if (rc)
                 return rc;

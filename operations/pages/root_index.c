@@ -21,7 +21,7 @@ int ll_operations__root_index_init(struct ll_root_index *x, struct lladd_db *db)
 
 void ll_operations__root_index_free(struct ll_root_index *x)
 {
-    lladd_free(x->db, x->places);
+    lladd_mem_free(x->db, x->places);
     lladd_mutex_destroy(&x->mutex);
 }
 
@@ -57,14 +57,14 @@ int ll_operations__root_index_get(struct ll_root_index *x, uint64_t hash, lladd_
 static int grow(struct ll_root_index *x)
 {
     size_t cap = x->cap ? 2 * x->cap : 64;
-    struct ll_root_place *fresh = lladd_alloc(x->db, cap * sizeof *fresh);
+    struct ll_root_place *fresh = lladd_mem_alloc(x->db, cap * sizeof *fresh);
     if (!fresh)
         return LLADD_NO_MEMORY;
     memset(fresh, 0, cap * sizeof *fresh);
     for (size_t i = 0; i < x->cap; i++)
         if (x->places[i].hash)
             *place_of(fresh, cap, x->places[i].hash) = x->places[i];
-    lladd_free(x->db, x->places);
+    lladd_mem_free(x->db, x->places);
     x->places = fresh;
     x->cap = cap;
     return 0;
@@ -75,7 +75,7 @@ int ll_operations__root_index_put(struct ll_root_index *x, uint64_t hash, lladd_
     lladd_mutex_lock(&x->mutex);
     int rc = 2 * (x->n + 1) > x->cap ? grow(x) : 0;
     if (rc) {
-        lladd_free(x->db, x->places);
+        lladd_mem_free(x->db, x->places);
         x->places = NULL;
         x->n = x->cap = 0;
         x->complete = false;

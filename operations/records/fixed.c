@@ -170,11 +170,11 @@ static bool find_slot(struct ll_operations *ops, struct lladd_view v, uint32_t *
         }
     }
     for (uint32_t w = 0; reuse && get(v.bytes, FIXED_GIVEN) && w * 64 < slots; w++) {
-        uint64_t given = plane_word(v.bytes, true, w), held[LL_HOLD_WORDS];
+        uint64_t given = plane_word(v.bytes, true, w), held[LL_RESERVATION_WORDS];
         if (!given)
             continue;
-        ll_operations__held(&ops->records, v.number, w / LL_HOLD_WORDS, NULL, held);
-        given &= ~held[w % LL_HOLD_WORDS];
+        ll_operations__held(&ops->records, v.number, w / LL_RESERVATION_WORDS, NULL, held);
+        given &= ~held[w % LL_RESERVATION_WORDS];
         if (given && w * 64 + (uint32_t)__builtin_ctzll(given) < slots) {
             *slot = w * 64 + (uint32_t)__builtin_ctzll(given);
             return true;
@@ -452,7 +452,7 @@ int lladd_fixed_free(struct lladd_txn *txn, struct lladd_rid rid)
     LLADD_USE(txn);
     unsigned char slot[4];
     lladd_put32(slot, rid.slot);
-    int rc = rid.slot < UINT16_MAX ? ll_operations__hold_record(txn, rid.page, rid.slot) : 0;
+    int rc = rid.slot < UINT16_MAX ? ll_operations__reserve_record(txn, rid.page, rid.slot) : 0;
     return rc ? rc : lladd_update(txn, LL_OP_FIXED_FREE, rid.page, slot, sizeof slot);
 }
 
@@ -464,7 +464,7 @@ static void touch(struct lladd_db *db, struct lladd_rid rid, uint32_t offset, si
     bool known = rid.slot < slots && offset <= rid.size && len <= rid.size - offset;
     uint32_t at =
         FIXED_PLANES - LLADD_PAGE_HEADER + 2 * plane_bytes(slots) + rid.slot * rid.size + offset;
-    lladd_touch_span(db, rid.page, at, known ? (uint32_t)len : 0);
+    lladd_prefetch_lines(db, rid.page, at, known ? (uint32_t)len : 0);
 }
 
 int lladd_fixed_set(struct lladd_txn *txn, struct lladd_rid rid, uint32_t offset, const void *bytes,
@@ -509,6 +509,6 @@ int lladd_fixed_read(struct lladd_db *db, struct lladd_rid rid, void *out, size_
         memcpy(out, r.bytes, r.len < size ? r.len : size);
     else
         rc = no_record(err, rid.page, rid.slot);
-    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     return rc;
 }

@@ -17,31 +17,31 @@
 
 /* ---- holds ----------------------------------------------------------------------------------- */
 
-static struct ll_hold_owner *owner_new(struct ll_operations *ops)
+static struct ll_reservation_txn *owner_new(struct ll_operations *ops)
 {
-    struct ll_hold_owner *o = lladd_alloc(ops->db, sizeof *o);
+    struct ll_reservation_txn *o = lladd_mem_alloc(ops->db, sizeof *o);
     if (o)
-        ll_operations__hold_begin(&ops->records, o);
+        ll_operations__reserve_begin(&ops->records, o);
     return o;
 }
 
-static void owner_free(struct ll_hold_owner *o)
+static void owner_free(struct ll_reservation_txn *o)
 {
     struct lladd_db *db = o->holds->db;
-    ll_operations__hold_end(o);
-    lladd_free(db, o);
+    ll_operations__reserve_end(o);
+    lladd_mem_free(db, o);
 }
 
-int ll_operations__records_owner(struct lladd_txn *txn, struct ll_hold_owner **out)
+int ll_operations__records_owner(struct lladd_txn *txn, struct ll_reservation_txn **out)
 {
-    struct ll_hold_owner *o = lladd_joined(txn, &ll_operations__records_participant);
+    struct ll_reservation_txn *o = lladd_txn_joined(txn, &ll_operations__records_participant);
     int rc = 0;
     if (!o) {
         o = owner_new(ll_operations_of(lladd_txn_db(txn)));
         if (!o)
             return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
                                    "out of memory for a transaction's records");
-        rc = lladd_join(txn, &ll_operations__records_participant, o);
+        rc = lladd_txn_join(txn, &ll_operations__records_participant, o);
         if (rc)
             owner_free(o);
     }
@@ -49,11 +49,11 @@ int ll_operations__records_owner(struct lladd_txn *txn, struct ll_hold_owner **o
     return rc;
 }
 
-int ll_operations__hold_record(struct lladd_txn *txn, lladd_pageno page, uint32_t slot)
+int ll_operations__reserve_record(struct lladd_txn *txn, lladd_pageno page, uint32_t slot)
 {
-    struct ll_hold_owner *o = NULL;
+    struct ll_reservation_txn *o = NULL;
     int rc = ll_operations__records_owner(txn, &o);
-    if (!rc && (rc = ll_operations__hold(o, page, slot, 1)) != 0)
+    if (!rc && (rc = ll_operations__reserve(o, page, slot, 1)) != 0)
         rc = lladd_error_set(lladd_txn_error_out(txn), rc,
                              "out of memory for a transaction's records");
     return rc;
@@ -63,22 +63,22 @@ static int records_prepare(void *ctx, void *state, struct lladd_txn *txn, struct
 {
     (void)ctx;
     (void)txn;
-    return ll_operations__hold_write(state, sink);
+    return ll_operations__reserve_write(state, sink);
 }
 
 static int records_in_doubt(void *ctx, struct lladd_txn *txn, struct lladd_span blob)
 {
     (void)ctx;
-    struct ll_hold_owner *o = NULL;
+    struct ll_reservation_txn *o = NULL;
     int rc = ll_operations__records_owner(txn, &o);
-    return rc ? rc : ll_operations__hold_restore(o, blob, lladd_txn_error_out(txn));
+    return rc ? rc : ll_operations__reserve_restore(o, blob, lladd_txn_error_out(txn));
 }
 
 static void records_logged(void *ctx, void *state, lladd_lsn commit)
 {
     (void)ctx;
     (void)commit;
-    ll_operations__hold_release(state);
+    ll_operations__reserve_release(state);
 }
 
 static void records_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
@@ -111,17 +111,17 @@ const struct lladd_participant ll_operations__records_participant = {
 
 /* Bytes that a purge of the slot would free; 0 if it may not be purged. */
 static uint32_t gain_of(struct ll_operations *ops, struct lladd_view v, uint32_t s, uint32_t *chunk,
-                        uint64_t held[LL_HOLD_WORDS])
+                        uint64_t held[LL_RESERVATION_WORDS])
 {
     struct slot e = slot_get(v.bytes, s);
     uint32_t gain = e.at == 0 ? 0 : e.ghost ? e.cap : e.cap - slot_need(e.len);
     if (gain == 0)
         return 0;
-    if (*chunk != s / LL_HOLD_CHUNK) {
-        *chunk = s / LL_HOLD_CHUNK;
+    if (*chunk != s / LL_RESERVATION_CHUNK) {
+        *chunk = s / LL_RESERVATION_CHUNK;
         ll_operations__held(&ops->records, v.number, *chunk, NULL, held);
     }
-    return held[s % LL_HOLD_CHUNK / 64] >> s % 64 & 1 ? 0 : gain;
+    return held[s % LL_RESERVATION_CHUNK / 64] >> s % 64 & 1 ? 0 : gain;
 }
 
 /* Purges ghosts and slack that no transaction holds, as much as one log record names, if that gives
@@ -130,7 +130,7 @@ static int purge(struct lladd_txn *txn, struct lladd_page *page, uint32_t want)
 {
     struct ll_operations *ops = ll_operations_of(lladd_txn_db(txn));
     struct lladd_view v = lladd_page_view(page);
-    uint64_t held[LL_HOLD_WORDS];
+    uint64_t held[LL_RESERVATION_WORDS];
     unsigned char list[2 * LL_SLOTTED_PURGE_MAX];
     uint32_t chunk = UINT32_MAX, sum = 0;
     size_t n = 0;
@@ -158,7 +158,7 @@ static int purge_unlatched(struct lladd_txn *txn, lladd_pageno n, uint32_t want)
                                 &page, lladd_txn_error_out(txn));
     if (!rc) {
         rc = purge(txn, page, want);
-        lladd_unfix(db, page, LLADD_LATCH_EXCLUSIVE);
+        lladd_page_unfix(db, page, LLADD_LATCH_EXCLUSIVE);
     }
     int rest = lladd_log_credit(txn, LL_OP_SLOTTED_PURGE, 0);
     return rc ? rc : rest;
@@ -170,7 +170,7 @@ int lladd_slotted_credit(struct lladd_txn *txn, unsigned count)
     /* Each operation gets its own count and memory. Log space for the longest operation is enough
      * for all. A purge may precede each set. */
     static const lladd_op_id ops[] = {LL_OP_SLOTTED_ALLOC, LL_OP_SLOTTED_FREE, LL_OP_SLOTTED_PURGE};
-    struct ll_hold_owner *owner;
+    struct ll_reservation_txn *owner;
     int rc = ll_operations__records_owner(txn, &owner);
     for (size_t i = 0; i < sizeof ops / sizeof ops[0] && !rc; i++)
         rc = lladd_log_credit(txn, ops[i], 1);
@@ -196,12 +196,12 @@ static int set_step(struct lladd_txn *txn, lladd_pageno page, struct lladd_page 
                     struct ll_slotted_set *a)
 {
     for (;;) {
-        a->owner = lladd_joined(txn, &ll_operations__records_participant);
+        a->owner = lladd_txn_joined(txn, &ll_operations__records_participant);
         a->wants_hold = false;
         a->state.idle = 0;
         int rc = ll_operations__update(txn, LL_OP_SLOTTED_SET, page, held, a, sizeof *a);
         if (rc == LLADD_BUSY && a->wants_hold)
-            rc = ll_operations__hold_record(txn, page, a->slot);
+            rc = ll_operations__reserve_record(txn, page, a->slot);
         else if (rc == LLADD_PAGE_FULL && a->state.idle)
             rc = held ? purge(txn, held, a->short_of) : purge_unlatched(txn, page, a->short_of);
         else
@@ -214,7 +214,7 @@ static int set_step(struct lladd_txn *txn, lladd_pageno page, struct lladd_page 
 static int free_step(struct lladd_txn *txn, lladd_pageno page, struct lladd_page *held,
                      struct ll_slotted_free *a)
 {
-    int rc = a->slot < UINT16_MAX ? ll_operations__hold_record(txn, page, a->slot) : 0;
+    int rc = a->slot < UINT16_MAX ? ll_operations__reserve_record(txn, page, a->slot) : 0;
     return rc ? rc : ll_operations__update(txn, LL_OP_SLOTTED_FREE, page, held, a, sizeof *a);
 }
 
@@ -485,7 +485,7 @@ int lladd_slotted_read(struct lladd_db *db, struct lladd_rid rid, void *buf, siz
                                                "there is no record in slot %u of page %llu",
                                                rid.slot, (unsigned long long)rid.page.v));
     }
-    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     return rc;
 }
 

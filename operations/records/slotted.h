@@ -89,7 +89,7 @@ struct ll_slotted_alloc {
 
 /* Replaces contents [from, from + cut) by `bytes`; the rest of the contents moves up or down. */
 struct ll_slotted_set {
-    struct ll_hold_owner *owner; /* the transaction's; NULL: the record may not shrink */
+    struct ll_reservation_txn *owner; /* the transaction's; NULL: the record may not shrink */
     const unsigned char *bytes;  /* NULL: zeros */
     uint32_t slot;
     uint32_t from, cut, len;

@@ -221,7 +221,7 @@ static void sink_record(struct lladd_page *page, uint32_t s)
 }
 
 /* Occupied bytes become a hole, or part of the gap if they are the lowest. */
-static void give_back(struct lladd_page *page, uint32_t at, uint32_t n)
+static void release_credit(struct lladd_page *page, uint32_t at, uint32_t n)
 {
     if (at == page->size - slotted_get(page->bytes, SLOTTED_AREA))
         add(page->bytes, SLOTTED_AREA, -(int32_t)n);
@@ -237,7 +237,7 @@ static void clear_slot(struct lladd_page *page, uint32_t s)
     add(p, SLOTTED_IDLE, -(int32_t)slack_of(e));
     if (e.ghost)
         add(p, SLOTTED_GHOSTS, -1);
-    give_back(page, e.at, e.cap);
+    release_credit(page, e.at, e.cap);
     slot_put(p, s, (struct slot){0});
     add(p, SLOTTED_UNUSED, 1);
 }
@@ -540,7 +540,7 @@ static int set_prepare(void *ctx, struct lladd_view page, struct lladd_span args
     if (len > lladd_slotted_max(page.size))
         return LLADD_TOO_LARGE;
     if (slot_need(len) < slot_need(e.len) &&
-        !(t.owner && ll_operations__holds_own(t.owner, page.number, t.slot))) {
+        !(t.owner && ll_operations__reservations_own(t.owner, page.number, t.slot))) {
         a->wants_hold = true;
         return LLADD_BUSY;
     }

@@ -35,26 +35,26 @@
 #define LARGEST 8192u
 
 /* The runs that an open transaction has created and grown. */
-struct ll_run_maker {
-    struct ll_owner owner;
-    struct ll_runs *runs;
-    struct ll_run *made;
+struct ll_extents_maker {
+    struct ll_txn_part owner;
+    struct ll_extents_all *runs;
+    struct ll_extents *made;
 };
 
-struct ll_runs {
+struct ll_extents_all {
     struct lladd_db *db;
     struct lladd_mutex mutex;
-    struct ll_owners makers;
+    struct ll_txn_parts makers;
 };
 
-static struct ll_runs *runs_of(struct lladd_db *db)
+static struct ll_extents_all *runs_of(struct lladd_db *db)
 {
-    return lladd_state(db, &ll_operations__run_extension);
+    return lladd_extension_state(db, &ll_operations__extents_extension);
 }
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
-uint64_t ll_operations__run_pages(uint64_t n)
+uint64_t ll_operations__extents_pages(uint64_t n)
 {
     if (n <= 4)
         return n;
@@ -65,14 +65,14 @@ uint64_t ll_operations__run_pages(uint64_t n)
 
 static uint64_t extent_length(uint64_t k)
 {
-    return ll_operations__run_pages(k + 1) - ll_operations__run_pages(k);
+    return ll_operations__extents_pages(k + 1) - ll_operations__extents_pages(k);
 }
 
 /* Number of extents that n pages need. */
 static uint64_t extents_for(uint64_t n)
 {
     uint64_t offset;
-    return n ? ll_run_extent(n - 1, &offset) + 1 : 0;
+    return n ? ll_extents_extent(n - 1, &offset) + 1 : 0;
 }
 
 static uint32_t chain_entries(uint32_t page_size)
@@ -180,7 +180,7 @@ static void run_describe(void *ctx, struct lladd_sink *sink, struct lladd_view v
     }
 }
 
-void ll_operations__run_describe(struct lladd_view v, uint32_t at, struct lladd_sink *sink)
+void ll_operations__extents_describe(struct lladd_view v, uint32_t at, struct lladd_sink *sink)
 {
     const unsigned char *p = lladd_view_body(v) + at;
     uint64_t n = lladd_get64(p);
@@ -216,27 +216,27 @@ static int broken(struct lladd_error *err, lladd_pageno page, const char *what)
 }
 
 /* Writes a word of the root page or of a page of the chain. */
-static int put(struct lladd_txn *txn, const struct ll_run *r, lladd_pageno page, uint32_t offset,
-               uint64_t value)
+static int put(struct lladd_txn *txn, const struct ll_extents *r, lladd_pageno page,
+               uint32_t offset, uint64_t value)
 {
     struct put_args args = {offset, value};
     return lladd_update(txn, page.v == r->root.v ? r->put : r->link, page, &args, sizeof args);
 }
 
-static int read_word(const struct ll_run *r, lladd_pageno page, uint32_t offset, uint64_t *out,
+static int read_word(const struct ll_extents *r, lladd_pageno page, uint32_t offset, uint64_t *out,
                      struct lladd_error *err)
 {
     struct lladd_page *held;
-    int rc = lladd_fix(r->db, page, LLADD_LATCH_SHARED, &held, err);
+    int rc = lladd_page_fix(r->db, page, LLADD_LATCH_SHARED, &held, err);
     if (rc)
         return rc;
     *out = lladd_get64(lladd_page_body(held) + offset);
-    lladd_unfix(r->db, held, LLADD_LATCH_SHARED);
+    lladd_page_unfix(r->db, held, LLADD_LATCH_SHARED);
     return 0;
 }
 
 /* The page of the chain after `page` (the root page or one of the chain); 0: none. */
-static int chain_next(const struct ll_run *r, lladd_pageno page, lladd_pageno *next,
+static int chain_next(const struct ll_extents *r, lladd_pageno page, lladd_pageno *next,
                       struct lladd_error *err)
 {
     struct lladd_page *held;
@@ -249,13 +249,13 @@ static int chain_next(const struct ll_run *r, lladd_pageno page, lladd_pageno *n
         return rc;
     next->v = lladd_get64(lladd_page_body(held));
     bool ours = lladd_get64(lladd_page_body(held) + 8) == r->root.v;
-    lladd_unfix(r->db, held, LLADD_LATCH_SHARED);
+    lladd_page_unfix(r->db, held, LLADD_LATCH_SHARED);
     return ours ? 0 : broken(err, page, "in the chain of another run");
 }
 
 /* Page c of the chain. LLADD_END: it would be the next one to add, and *out is the last page that
  * exists (perhaps the root page). */
-static int chain_find(const struct ll_run *r, uint64_t c, lladd_pageno *out,
+static int chain_find(const struct ll_extents *r, uint64_t c, lladd_pageno *out,
                       struct lladd_error *err)
 {
     lladd_pageno next;
@@ -274,13 +274,13 @@ static int chain_find(const struct ll_run *r, uint64_t c, lladd_pageno *out,
 /* ---- in memory ------------------------------------------------------------------------------- */
 
 /* Makes room in memory for extent k. */
-static int want_slot(struct ll_run *r, uint64_t k)
+static int want_slot(struct ll_extents *r, uint64_t k)
 {
     unsigned level = 63 - (unsigned)__builtin_clzll((k >> 6) + 1);
     if (lladd_atomic_load_ptr(&r->level[level]))
         return 0;
     size_t n = (size_t)64 << level;
-    uint64_t *fresh = lladd_alloc(r->db, n * sizeof *fresh);
+    uint64_t *fresh = lladd_mem_alloc(r->db, n * sizeof *fresh);
     if (!fresh)
         return LLADD_NO_MEMORY;
     for (size_t i = 0; i < n; i++)
@@ -289,19 +289,19 @@ static int want_slot(struct ll_run *r, uint64_t k)
     return 0;
 }
 
-static int keep(struct ll_run *r, uint64_t k, uint64_t first, struct lladd_error *err)
+static int keep(struct ll_extents *r, uint64_t k, uint64_t first, struct lladd_error *err)
 {
     uint64_t pages = lladd_page_count(r->db), length = extent_length(k);
     if (first == 0 || first >= pages || length > pages - first)
         return broken(err, r->root, "lists an extent that is not in the page file");
     if (want_slot(r, k))
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a run");
-    lladd_atomic_store64(ll_run_slot(r, k), first);
+    lladd_atomic_store64(ll_extents_slot(r, k), first);
     return 0;
 }
 
 /* Reads extents LL_RUN_DIRECT ... n - 1. */
-static int load_chain(struct ll_run *r, lladd_pageno page, uint64_t n, struct lladd_error *err)
+static int load_chain(struct ll_extents *r, lladd_pageno page, uint64_t n, struct lladd_error *err)
 {
     uint32_t entries = chain_entries(lladd_page_size(r->db));
     int rc = 0;
@@ -311,21 +311,21 @@ static int load_chain(struct ll_run *r, lladd_pageno page, uint64_t n, struct ll
             return broken(err, r->root, "the chain of its run is too short");
         lladd_pageno next;
         rc = chain_next(r, page, &next, err);
-        if (rc || (rc = lladd_fix(r->db, page, LLADD_LATCH_SHARED, &held, err)) != 0)
+        if (rc || (rc = lladd_page_fix(r->db, page, LLADD_LATCH_SHARED, &held, err)) != 0)
             return rc;
         const unsigned char *p = held->bytes + CHAIN_ENTRIES;
         for (uint32_t i = 0; i < entries && k < n && !rc; i++, k++)
             rc = keep(r, k, lladd_get64(p + (size_t)8 * i), err);
-        lladd_unfix(r->db, held, LLADD_LATCH_SHARED);
+        lladd_page_unfix(r->db, held, LLADD_LATCH_SHARED);
         page = next;
     }
     return rc;
 }
 
-static int load(struct ll_run *r, struct lladd_error *err)
+static int load(struct ll_extents *r, struct lladd_error *err)
 {
     struct lladd_page *held;
-    int rc = lladd_fix(r->db, r->root, LLADD_LATCH_SHARED, &held, err);
+    int rc = lladd_page_fix(r->db, r->root, LLADD_LATCH_SHARED, &held, err);
     if (rc)
         return rc;
     const unsigned char *p = lladd_page_body(held) + r->at;
@@ -337,7 +337,7 @@ static int load(struct ll_run *r, struct lladd_error *err)
         rc = broken(err, r->root, "lists more extents than there are pages");
     for (uint64_t k = 0; k < n && k < LL_RUN_DIRECT && !rc; k++)
         rc = keep(r, k, lladd_get64(p + DIRECT_AT + 8 * k), err);
-    lladd_unfix(r->db, held, LLADD_LATCH_SHARED);
+    lladd_page_unfix(r->db, held, LLADD_LATCH_SHARED);
     if (!rc)
         rc = load_chain(r, chain, n, err);
     if (!rc)
@@ -345,13 +345,13 @@ static int load(struct ll_run *r, struct lladd_error *err)
     return rc;
 }
 
-static void free_levels(struct ll_run *r)
+static void free_levels(struct ll_extents *r)
 {
     for (size_t i = 0; i < sizeof r->level / sizeof r->level[0]; i++)
-        lladd_free(r->db, r->level[i]);
+        lladd_mem_free(r->db, r->level[i]);
 }
 
-static int init(struct ll_run *r, struct lladd_db *db, lladd_pageno root, uint32_t at)
+static int init(struct ll_extents *r, struct lladd_db *db, lladd_pageno root, uint32_t at)
 {
     memset(r, 0, sizeof *r);
     r->db = db;
@@ -363,15 +363,15 @@ static int init(struct ll_run *r, struct lladd_db *db, lladd_pageno root, uint32
     return rc ? rc : lladd_op_lookup(db, run_link.name, run_link.version, &r->link);
 }
 
-int ll_operations__run_create(struct lladd_txn *txn, lladd_pageno root, uint32_t at)
+int ll_operations__extents_create(struct lladd_txn *txn, lladd_pageno root, uint32_t at)
 {
-    struct ll_run r;
+    struct ll_extents r;
     int rc = init(&r, lladd_txn_db(txn), root, at);
     return rc ? rc : put(txn, &r, root, at + 16, lladd_txn_id(txn).v);
 }
 
-int ll_operations__run_open(struct ll_run *r, struct lladd_db *db, lladd_pageno root, uint32_t at,
-                            struct lladd_error *err)
+int ll_operations__extents_open(struct ll_extents *r, struct lladd_db *db, lladd_pageno root,
+                                uint32_t at, struct lladd_error *err)
 {
     int rc = init(r, db, root, at);
     if (!rc)
@@ -388,18 +388,18 @@ int ll_operations__run_open(struct ll_run *r, struct lladd_db *db, lladd_pageno 
 
 /* ---- the transaction that created it --------------------------------------------------------- */
 
-static void disown(struct ll_run *r)
+static void disown(struct ll_extents *r)
 {
-    struct ll_run **at = &r->maker->made;
+    struct ll_extents **at = &r->maker->made;
     while (*at != r)
         at = &(*at)->next_made;
     *at = r->next_made;
     r->maker = NULL;
 }
 
-void ll_operations__run_close(struct ll_run *r)
+void ll_operations__extents_close(struct ll_extents *r)
 {
-    struct ll_runs *runs = runs_of(r->db);
+    struct ll_extents_all *runs = runs_of(r->db);
     lladd_mutex_lock(&runs->mutex);
     if (r->maker)
         disown(r);
@@ -408,9 +408,9 @@ void ll_operations__run_close(struct ll_run *r)
     lladd_mutex_destroy(&r->grow);
 }
 
-static void maker_free(struct ll_run_maker *m)
+static void maker_free(struct ll_extents_maker *m)
 {
-    struct ll_runs *runs = m->runs;
+    struct ll_extents_all *runs = m->runs;
     lladd_mutex_lock(&runs->mutex);
     while (m->made)
         disown(m->made);
@@ -419,10 +419,10 @@ static void maker_free(struct ll_run_maker *m)
 }
 
 /* Extents may have been rolled back: readers do not use the copy until it has been read again. */
-static void maker_forget(struct ll_run_maker *m)
+static void maker_forget(struct ll_extents_maker *m)
 {
     lladd_mutex_lock(&m->runs->mutex);
-    for (struct ll_run *r = m->made; r; r = r->next_made) {
+    for (struct ll_extents *r = m->made; r; r = r->next_made) {
         r->stale = true;
         lladd_atomic_store64(&r->n_extents, 0);
     }
@@ -445,7 +445,7 @@ static void maker_aborted(void *ctx, void *state, struct lladd_db *db)
     maker_free(state);
 }
 
-static void maker_taken_back(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn since)
+static void maker_undone(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn since)
 {
     (void)ctx;
     (void)txn;
@@ -459,19 +459,19 @@ static const struct lladd_participant run_participant = {
     .version = 1,
     .durable = maker_durable,
     .aborted = maker_aborted,
-    .taken_back = maker_taken_back,
+    .undone = maker_undone,
 };
 
 /* From now on the run learns of the transaction's rollbacks. */
-static int own(struct lladd_txn *txn, struct ll_run *r)
+static int own(struct lladd_txn *txn, struct ll_extents *r)
 {
-    struct ll_runs *runs = runs_of(r->db);
-    struct ll_owner *owner;
+    struct ll_extents_all *runs = runs_of(r->db);
+    struct ll_txn_part *owner;
     int rc = ll_operations__owner_of(txn, &run_participant, &runs->makers,
-                                     sizeof(struct ll_run_maker), "a run", &owner);
+                                     sizeof(struct ll_extents_maker), "a run", &owner);
     if (rc)
         return rc;
-    struct ll_run_maker *m = (struct ll_run_maker *)owner;
+    struct ll_extents_maker *m = (struct ll_extents_maker *)owner;
     m->runs = runs;
     lladd_mutex_lock(&runs->mutex);
     if (r->maker != m) {
@@ -487,16 +487,17 @@ static int own(struct lladd_txn *txn, struct ll_run *r)
 
 /* ---- changing the number of extents ---------------------------------------------------------- */
 
-int ll_operations__run_step_begin(struct lladd_txn *txn, struct ll_run *r, struct ll_run_step *s)
+int ll_operations__extents_step_begin(struct lladd_txn *txn, struct ll_extents *r,
+                                      struct ll_extents_step *s)
 {
-    s->maker = ll_run_made_by(r, txn);
+    s->maker = ll_extents_made_by(r, txn);
     int rc = s->maker ? own(txn, r) : 0;
     if (rc)
         return rc;
     return s->maker ? lladd_savepoint(txn, &s->before) : lladd_nta_begin(txn, &s->action);
 }
 
-int ll_operations__run_step_end(struct lladd_txn *txn, struct ll_run_step *s, int rc)
+int ll_operations__extents_step_end(struct lladd_txn *txn, struct ll_extents_step *s, int rc)
 {
     if (s->maker) {
         rc = ll_operations__all_or_nothing(txn, s->before, rc);
@@ -515,7 +516,7 @@ int ll_operations__run_step_end(struct lladd_txn *txn, struct ll_run_step *s, in
 }
 
 /* The place where extent k is listed; adds a page to the chain if necessary. */
-static int place(struct lladd_txn *txn, struct ll_run *r, uint64_t k, lladd_pageno *page,
+static int place(struct lladd_txn *txn, struct ll_extents *r, uint64_t k, lladd_pageno *page,
                  uint32_t *offset)
 {
     uint32_t entries = chain_entries(lladd_page_size(r->db));
@@ -537,7 +538,7 @@ static int place(struct lladd_txn *txn, struct ll_run *r, uint64_t k, lladd_page
     return rc ? rc : put(txn, r, last, last.v == r->root.v ? r->at + 8 : 0, page->v);
 }
 
-static int add_extent(struct lladd_txn *txn, struct ll_run *r, uint64_t k, lladd_pageno *first)
+static int add_extent(struct lladd_txn *txn, struct ll_extents *r, uint64_t k, lladd_pageno *first)
 {
     lladd_pageno page;
     uint32_t offset;
@@ -550,9 +551,9 @@ static int add_extent(struct lladd_txn *txn, struct ll_run *r, uint64_t k, lladd
 }
 
 /* Reads the root page again if the creating transaction has rolled something back. */
-static int refresh(struct ll_run *r, struct lladd_error *err)
+static int refresh(struct ll_extents *r, struct lladd_error *err)
 {
-    struct ll_runs *runs = runs_of(r->db);
+    struct ll_extents_all *runs = runs_of(r->db);
     lladd_mutex_lock(&runs->mutex);
     bool stale = r->stale;
     r->stale = false;
@@ -566,57 +567,57 @@ static int refresh(struct ll_run *r, struct lladd_error *err)
     return rc;
 }
 
-static int add(struct lladd_txn *txn, struct ll_run *r)
+static int add(struct lladd_txn *txn, struct ll_extents *r)
 {
-    struct ll_run_step step;
+    struct ll_extents_step step;
     lladd_pageno first = {0};
     uint64_t k = lladd_atomic_load64(&r->n_extents);
     int rc = want_slot(r, k);
     if (rc)
         return lladd_error_set(lladd_txn_error_out(txn), rc, "out of memory for a run");
-    rc = ll_operations__run_step_begin(txn, r, &step);
+    rc = ll_operations__extents_step_begin(txn, r, &step);
     if (rc)
         return rc;
     rc = add_extent(txn, r, k, &first);
-    rc = ll_operations__run_step_end(txn, &step, rc);
+    rc = ll_operations__extents_step_end(txn, &step, rc);
     if (rc)
         return rc;
-    lladd_atomic_store64(ll_run_slot(r, k), first.v);
+    lladd_atomic_store64(ll_extents_slot(r, k), first.v);
     lladd_atomic_store64(&r->n_extents, k + 1);
     return 0;
 }
 
-int ll_operations__run_grow(struct lladd_txn *txn, struct ll_run *r, uint64_t n)
+int ll_operations__extents_grow(struct lladd_txn *txn, struct ll_extents *r, uint64_t n)
 {
     lladd_mutex_lock(&r->grow);
     int rc = refresh(r, lladd_txn_error_out(txn));
-    while (!rc && ll_operations__run_size(r) < n)
+    while (!rc && ll_operations__extents_size(r) < n)
         rc = add(txn, r);
     lladd_mutex_unlock(&r->grow);
     return rc;
 }
 
-static int free_extents(struct lladd_txn *txn, struct ll_run *r, uint64_t from, uint64_t to)
+static int free_extents(struct lladd_txn *txn, struct ll_extents *r, uint64_t from, uint64_t to)
 {
     int rc = 0;
     for (uint64_t k = to; k > from && !rc; k--)
-        rc = lladd_extent_free(txn, lladd_page_of(lladd_atomic_load64(ll_run_slot(r, k - 1))),
+        rc = lladd_extent_free(txn, lladd_page_of(lladd_atomic_load64(ll_extents_slot(r, k - 1))),
                                extent_length(k - 1));
     return rc;
 }
 
-int ll_operations__run_shrink(struct lladd_txn *txn, struct ll_run *r, uint64_t n)
+int ll_operations__extents_shrink(struct lladd_txn *txn, struct ll_extents *r, uint64_t n)
 {
-    struct ll_run_step step;
+    struct ll_extents_step step;
     uint64_t left = extents_for(n);
     lladd_mutex_lock(&r->grow);
     int rc = refresh(r, lladd_txn_error_out(txn));
     uint64_t had = lladd_atomic_load64(&r->n_extents);
-    if (!rc && left < had && (rc = ll_operations__run_step_begin(txn, r, &step)) == 0) {
+    if (!rc && left < had && (rc = ll_operations__extents_step_begin(txn, r, &step)) == 0) {
         rc = put(txn, r, r->root, r->at, left);
         if (!rc)
             rc = free_extents(txn, r, left, had);
-        rc = ll_operations__run_step_end(txn, &step, rc);
+        rc = ll_operations__extents_step_end(txn, &step, rc);
         if (!rc)
             lladd_atomic_store64(&r->n_extents, left);
     }
@@ -626,17 +627,18 @@ int ll_operations__run_shrink(struct lladd_txn *txn, struct ll_run *r, uint64_t 
 
 /* ---- the whole structure --------------------------------------------------------------------- */
 
-int ll_operations__run_count(struct ll_run *r, uint64_t *pages, struct lladd_error *err)
+int ll_operations__extents_count(struct ll_extents *r, uint64_t *pages, struct lladd_error *err)
 {
     lladd_mutex_lock(&r->grow);
     int rc = refresh(r, err);
-    *pages = ll_operations__run_size(r);
+    *pages = ll_operations__extents_size(r);
     lladd_mutex_unlock(&r->grow);
     return rc;
 }
 
-int ll_operations__run_each_link(struct ll_run *r, int (*fn)(void *ctx, lladd_pageno, uint64_t n),
-                                 void *ctx, struct lladd_error *err)
+int ll_operations__extents_each_link(struct ll_extents *r,
+                                     int (*fn)(void *ctx, lladd_pageno, uint64_t n), void *ctx,
+                                     struct lladd_error *err)
 {
     lladd_pageno page = r->root;
     for (uint64_t steps = 0; steps <= lladd_page_count(r->db); steps++) {
@@ -649,16 +651,17 @@ int ll_operations__run_each_link(struct ll_run *r, int (*fn)(void *ctx, lladd_pa
     return broken(err, r->root, "the chain of its run does not end");
 }
 
-int ll_operations__run_each(struct ll_run *r, int (*fn)(void *ctx, lladd_pageno, uint64_t n),
-                            void *ctx, struct lladd_error *err)
+int ll_operations__extents_each(struct ll_extents *r,
+                                int (*fn)(void *ctx, lladd_pageno, uint64_t n), void *ctx,
+                                struct lladd_error *err)
 {
     lladd_mutex_lock(&r->grow);
     int rc = refresh(r, err);
     uint64_t n = lladd_atomic_load64(&r->n_extents);
     lladd_mutex_unlock(&r->grow);
     for (uint64_t k = 0; k < n && !rc; k++)
-        rc = fn(ctx, lladd_page_of(lladd_atomic_load64(ll_run_slot(r, k))), extent_length(k));
-    return rc ? rc : ll_operations__run_each_link(r, fn, ctx, err);
+        rc = fn(ctx, lladd_page_of(lladd_atomic_load64(ll_extents_slot(r, k))), extent_length(k));
+    return rc ? rc : ll_operations__extents_each_link(r, fn, ctx, err);
 }
 
 static int free_one(void *ctx, lladd_pageno first, uint64_t n)
@@ -666,32 +669,32 @@ static int free_one(void *ctx, lladd_pageno first, uint64_t n)
     return lladd_extent_free(ctx, first, n);
 }
 
-int ll_operations__run_free_pages(struct lladd_txn *txn, struct ll_run *r, uint64_t from,
+int ll_operations__extents_free_pages(struct lladd_txn *txn, struct ll_extents *r, uint64_t from,
                                   uint64_t to)
 {
     int rc = 0;
     while (to > from && !rc) {
-        uint64_t offset, k = ll_run_extent(to - 1, &offset);
+        uint64_t offset, k = ll_extents_extent(to - 1, &offset);
         uint64_t n = offset + 1 < to - from ? offset + 1 : to - from;
-        lladd_pageno first = lladd_page_of(lladd_atomic_load64(ll_run_slot(r, k)));
+        lladd_pageno first = lladd_page_of(lladd_atomic_load64(ll_extents_slot(r, k)));
         rc = lladd_extent_free(txn, lladd_page_of(first.v + offset + 1 - n), n);
         to -= n;
     }
     return rc;
 }
 
-int ll_operations__run_free_chain(struct lladd_txn *txn, struct ll_run *r)
+int ll_operations__extents_free_chain(struct lladd_txn *txn, struct ll_extents *r)
 {
-    return ll_operations__run_each_link(r, free_one, txn, lladd_txn_error_out(txn));
+    return ll_operations__extents_each_link(r, free_one, txn, lladd_txn_error_out(txn));
 }
 
-int ll_operations__run_free(struct lladd_txn *txn, struct ll_run *r)
+int ll_operations__extents_free(struct lladd_txn *txn, struct ll_extents *r)
 {
     lladd_savepoint_id before;
     int rc = lladd_savepoint(txn, &before);
     if (rc)
         return rc;
-    rc = ll_operations__run_each(r, free_one, txn, lladd_txn_error_out(txn));
+    rc = ll_operations__extents_each(r, free_one, txn, lladd_txn_error_out(txn));
     rc = ll_operations__all_or_nothing(txn, before, rc);
     return rc ? rc : lladd_savepoint_release(txn, before);
 }
@@ -701,13 +704,13 @@ int ll_operations__run_free(struct lladd_txn *txn, struct ll_run *r)
 static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_error *err)
 {
     (void)ctx;
-    struct ll_runs *runs = lladd_alloc(db, sizeof *runs);
+    struct ll_extents_all *runs = lladd_mem_alloc(db, sizeof *runs);
     if (!runs)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
-    *runs = (struct ll_runs){.db = db, .makers = {db, &runs->mutex, NULL}};
+    *runs = (struct ll_extents_all){.db = db, .makers = {db, &runs->mutex, NULL}};
     int rc = lladd_mutex_init(&runs->mutex, LLADD_RANK_LEAF, "runs made");
     if (rc) {
-        lladd_free(db, runs);
+        lladd_mem_free(db, runs);
         return lladd_error_set(err, rc, "out of memory");
     }
     *state = runs;
@@ -717,18 +720,18 @@ static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_err
 static void detach(void *ctx, struct lladd_db *db, void *state)
 {
     (void)ctx;
-    struct ll_runs *runs = state;
+    struct ll_extents_all *runs = state;
     while (runs->makers.first) /* transactions that are still open */
-        maker_free((struct ll_run_maker *)runs->makers.first);
+        maker_free((struct ll_extents_maker *)runs->makers.first);
     lladd_mutex_destroy(&runs->mutex);
-    lladd_free(db, runs);
+    lladd_mem_free(db, runs);
 }
 
 static const struct lladd_op *const ops[] = {&run_format, &run_put, &run_link, NULL};
 static const struct lladd_page_type *const page_types[] = {&run_page, NULL};
 static const struct lladd_participant *const participants[] = {&run_participant, NULL};
 
-const struct lladd_extension ll_operations__run_extension = {
+const struct lladd_extension ll_operations__extents_extension = {
     .struct_size = sizeof(struct lladd_extension),
     .name = "lladd.run",
     .version = 1,

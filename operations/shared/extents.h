@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef LL_OPERATIONS_RUN_H
-#define LL_OPERATIONS_RUN_H
+#ifndef LL_OPERATIONS_EXTENTS_H
+#define LL_OPERATIONS_EXTENTS_H
 /* Runs: the pages 0, 1, 2 ... of a structure, stored in extents; the place of a page is computed.
  * (Not the sorted runs of dTables.)
  *
@@ -25,8 +25,8 @@
  * call them outside of any nested top action that it will close. (No other transaction may know the
  * structure yet.) The root page has the id of the creating transaction; ids are never reused.
  *
- * A database has one struct ll_run for each root; a structure with several handles shares it among
- * them. */
+ * A database has one struct ll_extents for each root; a structure with several handles shares it
+ * among them. */
 #include "operations/operations_private.h"
 
 #define LL_RUN_DIRECT 16u
@@ -34,10 +34,10 @@
  * id of the transaction that created it, u64 first page of each direct extent. */
 #define LL_RUN_BYTES (24u + 8u * LL_RUN_DIRECT)
 
-struct ll_run_maker; /* extents.c */
+struct ll_extents_maker; /* extents.c */
 
 /* The copy in memory. */
-struct ll_run {
+struct ll_extents {
     struct lladd_db *db;
     lladd_pageno root;
     uint32_t at; /* offset in the root page's body */
@@ -47,8 +47,8 @@ struct ll_run {
     uint64_t *level[48];     /* atomic pointers; level l has 64 << l first pages */
     struct lladd_mutex grow; /* held over I/O by a thread that changes the number of extents */
     bool stale; /* under `grow` and the extension's mutex: read the root page again */
-    struct ll_run_maker *maker; /* the open transaction that created it and has grown it */
-    struct ll_run *next_made;
+    struct ll_extents_maker *maker; /* the open transaction that created it and has grown it */
+    struct ll_extents *next_made;
 };
 
 /* Latch ranks; these latches are taken before the allocator's. */
@@ -58,7 +58,7 @@ enum {
 };
 
 /* Index of the extent that contains page i; *offset: the page's place in it. */
-static inline uint64_t ll_run_extent(uint64_t i, uint64_t *offset)
+static inline uint64_t ll_extents_extent(uint64_t i, uint64_t *offset)
 {
     enum { TOP = 15 }; /* from 2^15 on: extents of 2^13 pages */
     if (i < 4) {
@@ -76,7 +76,7 @@ static inline uint64_t ll_run_extent(uint64_t i, uint64_t *offset)
 }
 
 /* Address of extent k's first page number in memory. */
-static inline uint64_t *ll_run_slot(const struct ll_run *r, uint64_t k)
+static inline uint64_t *ll_extents_slot(const struct ll_extents *r, uint64_t k)
 {
     if (k < 64)
         return (uint64_t *)lladd_atomic_load_ptr(&r->level[0]) + k;
@@ -86,77 +86,80 @@ static inline uint64_t *ll_run_slot(const struct ll_run *r, uint64_t k)
 }
 
 /* Number of pages in the first n extents. */
-uint64_t ll_operations__run_pages(uint64_t n_extents);
+uint64_t ll_operations__extents_pages(uint64_t n_extents);
 
 /* Does the run have at least n pages, according to this part of a root page? */
-static inline bool ll_run_says(const unsigned char *area, uint64_t n)
+static inline bool ll_extents_says(const unsigned char *area, uint64_t n)
 {
     uint64_t extents = lladd_get64(area);
-    return extents > UINT32_MAX || ll_operations__run_pages(extents) >= n;
+    return extents > UINT32_MAX || ll_operations__extents_pages(extents) >= n;
 }
 
 /* Makes the root page's area, which is zeros, an empty run created by the transaction. To be called
  * after the transaction has allocated and formatted the root page. */
-int ll_operations__run_create(struct lladd_txn *, lladd_pageno root, uint32_t at);
+int ll_operations__extents_create(struct lladd_txn *, lladd_pageno root, uint32_t at);
 /* Reads the list of extents from the root page and the chain. */
-int ll_operations__run_open(struct ll_run *, struct lladd_db *, lladd_pageno root, uint32_t at,
-                            struct lladd_error *);
-void ll_operations__run_close(struct ll_run *);
+int ll_operations__extents_open(struct ll_extents *, struct lladd_db *, lladd_pageno root,
+                                uint32_t at, struct lladd_error *);
+void ll_operations__extents_close(struct ll_extents *);
 
 /* Has this transaction created the structure? */
-static inline bool ll_run_made_by(const struct ll_run *r, const struct lladd_txn *txn)
+static inline bool ll_extents_made_by(const struct ll_extents *r, const struct lladd_txn *txn)
 {
     return r->maker_id && r->maker_id == lladd_txn_id(txn).v;
 }
 
-/* Page i, which must be below ll_operations__run_size. No latch, no fix. */
-static inline lladd_pageno ll_operations__run_page(const struct ll_run *r, uint64_t i)
+/* Page i, which must be below ll_operations__extents_size. No latch, no fix. */
+static inline lladd_pageno ll_operations__extents_page(const struct ll_extents *r, uint64_t i)
 {
-    uint64_t offset, k = ll_run_extent(i, &offset);
-    return lladd_page_of(lladd_atomic_load64(ll_run_slot(r, k)) + offset);
+    uint64_t offset, k = ll_extents_extent(i, &offset);
+    return lladd_page_of(lladd_atomic_load64(ll_extents_slot(r, k)) + offset);
 }
 /* Number of usable pages. 0 after a partial rollback of the transaction that created the run, until
  * grow has read the root page again. */
-static inline uint64_t ll_operations__run_size(const struct ll_run *r)
+static inline uint64_t ll_operations__extents_size(const struct ll_extents *r)
 {
-    return ll_operations__run_pages(lladd_atomic_load64(&r->n_extents));
+    return ll_operations__extents_pages(lladd_atomic_load64(&r->n_extents));
 }
 /* Makes the run hold at least n pages; does nothing if another thread has done so. The caller holds
  * no page latch. */
-int ll_operations__run_grow(struct lladd_txn *, struct ll_run *, uint64_t n);
+int ll_operations__extents_grow(struct lladd_txn *, struct ll_extents *, uint64_t n);
 /* Frees the extents beyond n pages, permanently: they stay freed if the transaction rolls back,
  * unless it has created the run. So no transaction may still need their contents for undo: call it
  * only after the change that emptied them is durable. The caller makes sure that no thread uses
  * these pages. The allocator reuses them after the transaction has ended. */
-int ll_operations__run_shrink(struct lladd_txn *, struct ll_run *, uint64_t n);
+int ll_operations__extents_shrink(struct lladd_txn *, struct ll_extents *, uint64_t n);
 /* Frees all of the run as part of the transaction: a rollback restores it. The caller frees the
  * root page. No other thread may use the run meanwhile. */
-int ll_operations__run_free(struct lladd_txn *, struct ll_run *);
+int ll_operations__extents_free(struct lladd_txn *, struct ll_extents *);
 /* The same in parts: pages [from, to), which stay listed in the run, and the pages of the chain.
  * The caller remembers which parts it has freed. */
-int ll_operations__run_free_pages(struct lladd_txn *, struct ll_run *, uint64_t from, uint64_t to);
-int ll_operations__run_free_chain(struct lladd_txn *, struct ll_run *);
+int ll_operations__extents_free_pages(struct lladd_txn *, struct ll_extents *, uint64_t from,
+                                      uint64_t to);
+int ll_operations__extents_free_chain(struct lladd_txn *, struct ll_extents *);
 /* Number of pages, also correct after a partial rollback of the creating transaction. */
-int ll_operations__run_count(struct ll_run *, uint64_t *pages, struct lladd_error *);
+int ll_operations__extents_count(struct ll_extents *, uint64_t *pages, struct lladd_error *);
 /* Begins and ends a step of growing or freeing, to which a structure can add its own updates. It is
  * a nested top action closed with LLADD_NO_OP, or, in the creating transaction, an ordinary part of
  * it. step_end returns rc, or the error of closing the step. If that is not 0, the step has been
  * rolled back. */
-struct ll_run_step {
+struct ll_extents_step {
     bool maker;
     lladd_savepoint_id before;
     struct lladd_action action;
 };
-int ll_operations__run_step_begin(struct lladd_txn *, struct ll_run *, struct ll_run_step *);
-int ll_operations__run_step_end(struct lladd_txn *, struct ll_run_step *, int rc);
+int ll_operations__extents_step_begin(struct lladd_txn *, struct ll_extents *,
+                                      struct ll_extents_step *);
+int ll_operations__extents_step_end(struct lladd_txn *, struct ll_extents_step *, int rc);
 
 /* Calls fn for each extent and each page of the chain until fn returns a value other than 0. The
  * second function: only for pages of the chain. */
-int ll_operations__run_each(struct ll_run *, int (*fn)(void *ctx, lladd_pageno, uint64_t n),
+int ll_operations__extents_each(struct ll_extents *, int (*fn)(void *ctx, lladd_pageno, uint64_t n),
                             void *ctx, struct lladd_error *);
-int ll_operations__run_each_link(struct ll_run *, int (*fn)(void *ctx, lladd_pageno, uint64_t n),
-                                 void *ctx, struct lladd_error *);
+int ll_operations__extents_each_link(struct ll_extents *,
+                                     int (*fn)(void *ctx, lladd_pageno, uint64_t n), void *ctx,
+                                     struct lladd_error *);
 /* For tools: describes the run's area of a root page. */
-void ll_operations__run_describe(struct lladd_view, uint32_t at, struct lladd_sink *);
+void ll_operations__extents_describe(struct lladd_view, uint32_t at, struct lladd_sink *);
 
 #endif

@@ -25,8 +25,9 @@ static bool next_run(const unsigned char *a, const unsigned char *b, size_t n, s
     return *end > *begin;
 }
 
-int ll_operations__runs_prepare(struct lladd_view page, uint32_t offset, const unsigned char *then,
-                                size_t n, struct lladd_draft *draft)
+int ll_operations__extents_all_prepare(struct lladd_view page, uint32_t offset,
+                                       const unsigned char *then, size_t n,
+                                       struct lladd_draft *draft)
 {
     const unsigned char *now = lladd_view_body(page) + offset;
     size_t begin, end = 0, len = 0;
@@ -50,7 +51,7 @@ int ll_operations__runs_prepare(struct lladd_view page, uint32_t offset, const u
     return 0;
 }
 
-bool ll_operations__runs_validate(struct lladd_view page, enum lladd_span_kind kind,
+bool ll_operations__extents_all_validate(struct lladd_view page, enum lladd_span_kind kind,
                                   struct lladd_span s)
 {
     const unsigned char *p = s.data;
@@ -66,7 +67,7 @@ bool ll_operations__runs_validate(struct lladd_view page, enum lladd_span_kind k
     return true;
 }
 
-void ll_operations__runs_apply(struct lladd_page *page, struct lladd_span bytes)
+void ll_operations__extents_all_apply(struct lladd_page *page, struct lladd_span bytes)
 {
     const unsigned char *p = bytes.data, *end = p + bytes.len;
     while (p < end) {
@@ -76,8 +77,8 @@ void ll_operations__runs_apply(struct lladd_page *page, struct lladd_span bytes)
     }
 }
 
-void ll_operations__runs_describe(void *ctx, struct lladd_sink *sink, enum lladd_span_kind kind,
-                                  struct lladd_span s)
+void ll_operations__extents_all_describe(void *ctx, struct lladd_sink *sink,
+                                         enum lladd_span_kind kind, struct lladd_span s)
 {
     const unsigned char *p = s.data;
     (void)ctx;
@@ -91,5 +92,5 @@ void ll_operations__runs_describe(void *ctx, struct lladd_sink *sink, enum lladd
     }
 }
 
-const struct lladd_field ll_operations__runs_fields[] = {{"runs", LLADD_FIELD_REST},
+const struct lladd_field ll_operations__extents_all_fields[] = {{"runs", LLADD_FIELD_REST},
                                                          {NULL, LLADD_FIELD_END}};

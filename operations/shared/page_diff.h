@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef LL_OPERATIONS_BYTE_RUNS_H
-#define LL_OPERATIONS_BYTE_RUNS_H
+#ifndef LL_OPERATIONS_PAGE_DIFF_H
+#define LL_OPERATIONS_PAGE_DIFF_H
 /* The bytes in which two versions of a page differ, as redo and undo: { u16 offset in the body, u16
  * n, n bytes } ... For operations that need undo to restore a page byte by byte. */
 #include <lladd/lladd.h>
@@ -11,19 +11,21 @@
 #define LL_BYTE_RUNS_HEAD 4u
 
 /* Builds redo and undo of a change: the `n` bytes at `offset` of the page's body become `then`. */
-int ll_operations__runs_prepare(struct lladd_view page, uint32_t offset, const unsigned char *then,
-                                size_t n, struct lladd_draft *);
-bool ll_operations__runs_validate(struct lladd_view, enum lladd_span_kind, struct lladd_span);
-void ll_operations__runs_apply(struct lladd_page *, struct lladd_span);
-void ll_operations__runs_describe(void *ctx, struct lladd_sink *, enum lladd_span_kind,
+int ll_operations__extents_all_prepare(struct lladd_view page, uint32_t offset,
+                                       const unsigned char *then, size_t n, struct lladd_draft *);
+bool ll_operations__extents_all_validate(struct lladd_view, enum lladd_span_kind,
+                                         struct lladd_span);
+void ll_operations__extents_all_apply(struct lladd_page *, struct lladd_span);
+void ll_operations__extents_all_describe(void *ctx, struct lladd_sink *, enum lladd_span_kind,
                                   struct lladd_span);
-extern const struct lladd_field ll_operations__runs_fields[];
+extern const struct lladd_field ll_operations__extents_all_fields[];
 
 /* The members of an operation with such a redo and undo, except `prepare`. */
 #define LL_BYTE_RUNS_OP \
-    .redo_fields = ll_operations__runs_fields, .undo_fields = ll_operations__runs_fields, \
-    .undo_kind = LLADD_UNDO_PAGE, .validate = ll_operations__runs_validate, \
-    .redo = ll_operations__runs_apply, .undo = ll_operations__runs_apply, \
-    .describe = ll_operations__runs_describe, .offset_first = true
+    .redo_fields = ll_operations__extents_all_fields, \
+    .undo_fields = ll_operations__extents_all_fields, .undo_kind = LLADD_UNDO_PAGE, \
+    .validate = ll_operations__extents_all_validate, .redo = ll_operations__extents_all_apply, \
+    .undo = ll_operations__extents_all_apply, .describe = ll_operations__extents_all_describe, \
+    .offset_first = true
 
 #endif

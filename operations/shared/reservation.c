@@ -11,7 +11,7 @@
  * Holds are not stored on the page. They are kept here, in memory, one table per database:
  *
  *   - Before its update is logged, a transaction takes a hold on what it frees
- *     (ll_operations__hold).
+ *     (ll_operations__reserve).
  *   - A thread that looks for room on a page does so under the page's latch, and skips space that
  *     is freed and held. A hold is taken before the freed mark becomes visible, because the page
  *     latch orders the two. So if the thread sees the mark and no hold, the transaction that freed
@@ -25,7 +25,7 @@
  * After a crash the table is empty. That is correct: recovery rolls losers back, and the prepare
  * record of a transaction in doubt contains its holds. Until every loser is rolled back, no freed
  * space is reused at all (`recovering` in struct ll_operations). This also holds if open returns
- * before the rollbacks are finished (lladd_losers).
+ * before the rollbacks are finished (lladd_losers_left).
  *
  * A hold may remain after its reason is gone (a rollback to a savepoint, a refused update). It then
  * delays reuse until the transaction ends, and does no other harm.
@@ -37,19 +37,20 @@
 
 #include <lladd/bytes.h>
 
-#define NODE_BYTES (8u + 8u * LL_HOLD_WORDS) /* in a prepare record */
+#define NODE_BYTES (8u + 8u * LL_RESERVATION_WORDS) /* in a prepare record */
 
 static uint64_t key_of(lladd_pageno page, uint32_t chunk)
 {
     return page.v << 16 | chunk;
 }
 
-static size_t bucket_of(const struct ll_holds *h, uint64_t key)
+static size_t bucket_of(const struct ll_reservations *h, uint64_t key)
 {
     return (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (h->n_buckets - 1);
 }
 
-int ll_operations__holds_init(struct ll_holds *h, struct lladd_db *db, const char *name)
+int ll_operations__reservations_init(struct ll_reservations *h, struct lladd_db *db,
+                                     const char *name)
 {
     h->db = db;
     h->buckets = NULL;
@@ -59,13 +60,13 @@ int ll_operations__holds_init(struct ll_holds *h, struct lladd_db *db, const cha
     return lladd_mutex_init(&h->mutex, LLADD_RANK_LEAF, name);
 }
 
-void ll_operations__holds_free(struct ll_holds *h)
+void ll_operations__reservations_free(struct ll_reservations *h)
 {
-    lladd_free(h->db, h->buckets);
+    lladd_mem_free(h->db, h->buckets);
     lladd_mutex_destroy(&h->mutex);
 }
 
-void ll_operations__hold_begin(struct ll_holds *h, struct ll_hold_owner *owner)
+void ll_operations__reserve_begin(struct ll_reservations *h, struct ll_reservation_txn *owner)
 {
     owner->holds = h;
     owner->nodes = NULL;
@@ -78,36 +79,36 @@ void ll_operations__hold_begin(struct ll_holds *h, struct ll_hold_owner *owner)
     lladd_mutex_unlock(&h->mutex);
 }
 
-static void unlink_node(struct ll_holds *h, struct ll_hold_node *node)
+static void unlink_node(struct ll_reservations *h, struct ll_reservation_node *node)
 {
-    struct ll_hold_node **at = &h->buckets[bucket_of(h, node->key)];
+    struct ll_reservation_node **at = &h->buckets[bucket_of(h, node->key)];
     while (*at != node)
         at = &(*at)->next_hash;
     *at = node->next_hash;
     lladd_atomic_store64(&h->n_nodes, h->n_nodes - 1);
 }
 
-void ll_operations__hold_release(struct ll_hold_owner *owner)
+void ll_operations__reserve_release(struct ll_reservation_txn *owner)
 {
-    struct ll_holds *h = owner->holds;
+    struct ll_reservations *h = owner->holds;
     if (!owner->nodes)
         return;
     lladd_mutex_lock(&h->mutex);
-    struct ll_hold_node *first = owner->nodes;
+    struct ll_reservation_node *first = owner->nodes;
     owner->nodes = NULL;
-    for (struct ll_hold_node *node = first; node; node = node->next_owned)
+    for (struct ll_reservation_node *node = first; node; node = node->next_owned)
         unlink_node(h, node);
     lladd_mutex_unlock(&h->mutex);
-    for (struct ll_hold_node *node = first, *next; node; node = next) {
+    for (struct ll_reservation_node *node = first, *next; node; node = next) {
         next = node->next_owned;
-        lladd_free(h->db, node);
+        lladd_mem_free(h->db, node);
     }
 }
 
-void ll_operations__hold_end(struct ll_hold_owner *owner)
+void ll_operations__reserve_end(struct ll_reservation_txn *owner)
 {
-    struct ll_holds *h = owner->holds;
-    ll_operations__hold_release(owner);
+    struct ll_reservations *h = owner->holds;
+    ll_operations__reserve_release(owner);
     lladd_mutex_lock(&h->mutex);
     if (owner->before)
         owner->before->next = owner->next;
@@ -120,11 +121,12 @@ void ll_operations__hold_end(struct ll_hold_owner *owner)
 
 /* Doubles the table when there are more nodes than buckets. Without memory the chains grow
  * longer. */
-static void spread(struct ll_holds *h)
+static void spread(struct ll_reservations *h)
 {
     size_t n = h->n_buckets ? h->n_buckets * 2 : 64;
-    struct ll_hold_node **old = h->buckets;
-    struct ll_hold_node **fresh = lladd_alloc(h->db, n * sizeof(struct ll_hold_node *));
+    struct ll_reservation_node **old = h->buckets;
+    struct ll_reservation_node **fresh =
+        lladd_mem_alloc(h->db, n * sizeof(struct ll_reservation_node *));
     size_t n_old = h->n_buckets;
     if (!fresh)
         return;
@@ -133,44 +135,44 @@ static void spread(struct ll_holds *h)
     h->buckets = fresh;
     h->n_buckets = n;
     for (size_t i = 0; i < n_old; i++) {
-        for (struct ll_hold_node *node = old[i], *next; node; node = next) {
+        for (struct ll_reservation_node *node = old[i], *next; node; node = next) {
             next = node->next_hash;
-            struct ll_hold_node **to = &fresh[bucket_of(h, node->key)];
+            struct ll_reservation_node **to = &fresh[bucket_of(h, node->key)];
             node->next_hash = *to;
             *to = node;
         }
     }
-    lladd_free(h->db, old);
+    lladd_mem_free(h->db, old);
 }
 
-static struct ll_hold_node *find(struct ll_holds *h, uint64_t key,
-                                 const struct ll_hold_owner *owner)
+static struct ll_reservation_node *find(struct ll_reservations *h, uint64_t key,
+                                 const struct ll_reservation_txn *owner)
 {
     if (!h->n_buckets)
         return NULL;
-    struct ll_hold_node *node = h->buckets[bucket_of(h, key)];
+    struct ll_reservation_node *node = h->buckets[bucket_of(h, key)];
     while (node && (node->key != key || node->owner != owner))
         node = node->next_hash;
     return node;
 }
 
 /* The owner's node for the key, created if necessary; NULL if there is no memory. */
-static struct ll_hold_node *node_for(struct ll_hold_owner *owner, uint64_t key)
+static struct ll_reservation_node *node_for(struct ll_reservation_txn *owner, uint64_t key)
 {
-    struct ll_holds *h = owner->holds;
-    struct ll_hold_node *node = find(h, key, owner);
+    struct ll_reservations *h = owner->holds;
+    struct ll_reservation_node *node = find(h, key, owner);
     if (node)
         return node;
     if (h->n_nodes >= h->n_buckets)
         spread(h);
-    node = h->n_buckets ? lladd_alloc(h->db, sizeof *node) : NULL;
+    node = h->n_buckets ? lladd_mem_alloc(h->db, sizeof *node) : NULL;
     if (!node)
         return NULL;
     node->key = key;
     node->owner = owner;
-    for (size_t i = 0; i < LL_HOLD_WORDS; i++)
+    for (size_t i = 0; i < LL_RESERVATION_WORDS; i++)
         node->bits[i] = 0;
-    struct ll_hold_node **to = &h->buckets[bucket_of(h, key)];
+    struct ll_reservation_node **to = &h->buckets[bucket_of(h, key)];
     node->next_hash = *to;
     *to = node;
     node->next_owned = owner->nodes;
@@ -192,16 +194,17 @@ static void set_bits(uint64_t *bits, uint32_t from, uint32_t to)
     }
 }
 
-int ll_operations__hold(struct ll_hold_owner *owner, lladd_pageno page, uint32_t first, uint32_t n)
+int ll_operations__reserve(struct ll_reservation_txn *owner, lladd_pageno page, uint32_t first,
+                           uint32_t n)
 {
-    struct ll_holds *h = owner->holds;
+    struct ll_reservations *h = owner->holds;
     int rc = 0;
     lladd_mutex_lock(&h->mutex);
     for (uint64_t at = first, end = (uint64_t)first + n; at < end && !rc;) {
-        uint32_t chunk = (uint32_t)(at / LL_HOLD_CHUNK);
-        uint64_t base = (uint64_t)chunk * LL_HOLD_CHUNK;
-        uint64_t stop = end < base + LL_HOLD_CHUNK ? end : base + LL_HOLD_CHUNK;
-        struct ll_hold_node *node = node_for(owner, key_of(page, chunk));
+        uint32_t chunk = (uint32_t)(at / LL_RESERVATION_CHUNK);
+        uint64_t base = (uint64_t)chunk * LL_RESERVATION_CHUNK;
+        uint64_t stop = end < base + LL_RESERVATION_CHUNK ? end : base + LL_RESERVATION_CHUNK;
+        struct ll_reservation_node *node = node_for(owner, key_of(page, chunk));
         if (node)
             set_bits(node->bits, (uint32_t)(at - base), (uint32_t)(stop - base));
         else
@@ -212,59 +215,64 @@ int ll_operations__hold(struct ll_hold_owner *owner, lladd_pageno page, uint32_t
     return rc;
 }
 
-bool ll_operations__holds_own(struct ll_hold_owner *owner, lladd_pageno page, uint32_t index)
+bool ll_operations__reservations_own(struct ll_reservation_txn *owner, lladd_pageno page,
+                                     uint32_t index)
 {
-    struct ll_holds *h = owner->holds;
+    struct ll_reservations *h = owner->holds;
     lladd_mutex_lock(&h->mutex);
-    const struct ll_hold_node *node = find(h, key_of(page, index / LL_HOLD_CHUNK), owner);
-    uint32_t i = index % LL_HOLD_CHUNK;
+    const struct ll_reservation_node *node =
+        find(h, key_of(page, index / LL_RESERVATION_CHUNK), owner);
+    uint32_t i = index % LL_RESERVATION_CHUNK;
     bool own = node && node->bits[i / 64] >> i % 64 & 1;
     lladd_mutex_unlock(&h->mutex);
     return own;
 }
 
-uint64_t ll_operations__hold_count(const struct ll_hold_owner *owner)
+uint64_t ll_operations__reserve_count(const struct ll_reservation_txn *owner)
 {
     uint64_t n = 0;
-    for (const struct ll_hold_node *node = owner->nodes; node; node = node->next_owned)
-        for (size_t i = 0; i < LL_HOLD_WORDS; i++)
+    for (const struct ll_reservation_node *node = owner->nodes; node; node = node->next_owned)
+        for (size_t i = 0; i < LL_RESERVATION_WORDS; i++)
             n += (uint64_t)__builtin_popcountll(node->bits[i]);
     return n;
 }
 
-void ll_operations__held(struct ll_holds *h, lladd_pageno page, uint32_t chunk,
-                         const struct ll_hold_owner *except, uint64_t out[LL_HOLD_WORDS])
+void ll_operations__held(struct ll_reservations *h, lladd_pageno page, uint32_t chunk,
+                         const struct ll_reservation_txn *except,
+                         uint64_t out[LL_RESERVATION_WORDS])
 {
-    for (size_t i = 0; i < LL_HOLD_WORDS; i++)
+    for (size_t i = 0; i < LL_RESERVATION_WORDS; i++)
         out[i] = 0;
     if (ll_operations__nothing_held(h))
         return;
     uint64_t key = key_of(page, chunk);
     lladd_mutex_lock(&h->mutex);
-    const struct ll_hold_node *node = h->n_buckets ? h->buckets[bucket_of(h, key)] : NULL;
+    const struct ll_reservation_node *node = h->n_buckets ? h->buckets[bucket_of(h, key)] : NULL;
     for (; node; node = node->next_hash)
-        for (size_t i = 0; node->key == key && node->owner != except && i < LL_HOLD_WORDS; i++)
+        for (size_t i = 0; node->key == key && node->owner != except && i < LL_RESERVATION_WORDS;
+             i++)
             out[i] |= node->bits[i];
     lladd_mutex_unlock(&h->mutex);
 }
 
-int ll_operations__hold_write(struct ll_hold_owner *owner, struct lladd_sink *sink)
+int ll_operations__reserve_write(struct ll_reservation_txn *owner, struct lladd_sink *sink)
 {
     int rc = 0;
-    for (const struct ll_hold_node *node = owner->nodes; node && !rc; node = node->next_owned) {
+    for (const struct ll_reservation_node *node = owner->nodes; node && !rc;
+         node = node->next_owned) {
         unsigned char bytes[NODE_BYTES];
         lladd_put64(bytes, node->key);
-        for (size_t i = 0; i < LL_HOLD_WORDS; i++)
+        for (size_t i = 0; i < LL_RESERVATION_WORDS; i++)
             lladd_put64(bytes + 8 + 8 * i, node->bits[i]);
         rc = lladd_sink_write(sink, bytes, sizeof bytes);
     }
     return rc;
 }
 
-int ll_operations__hold_restore(struct ll_hold_owner *owner, struct lladd_span blob,
+int ll_operations__reserve_restore(struct ll_reservation_txn *owner, struct lladd_span blob,
                                 struct lladd_error *err)
 {
-    struct ll_holds *h = owner->holds;
+    struct ll_reservations *h = owner->holds;
     const unsigned char *p = blob.data;
     if (blob.len % NODE_BYTES)
         return lladd_error_set(err, LLADD_BAD_RECORD,
@@ -273,8 +281,8 @@ int ll_operations__hold_restore(struct ll_hold_owner *owner, struct lladd_span b
     int rc = 0;
     lladd_mutex_lock(&h->mutex);
     for (size_t at = 0; at < blob.len && !rc; at += NODE_BYTES) {
-        struct ll_hold_node *node = node_for(owner, lladd_get64(p + at));
-        for (size_t i = 0; node && i < LL_HOLD_WORDS; i++)
+        struct ll_reservation_node *node = node_for(owner, lladd_get64(p + at));
+        for (size_t i = 0; node && i < LL_RESERVATION_WORDS; i++)
             node->bits[i] |= lladd_get64(p + at + 8 + 8 * i);
         rc = node ? 0 : LLADD_NO_MEMORY;
     }

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef LL_OPERATIONS_OWNERS_H
-#define LL_OPERATIONS_OWNERS_H
+#ifndef LL_OPERATIONS_TXN_STATE_H
+#define LL_OPERATIONS_TXN_STATE_H
 /* The state that an extension keeps for each open transaction that uses it. It is the state of the
  * extension's participant, and it is also in a list, so that detach can free the states of
  * transactions that are still open then. */
 #include <lladd/lladd.h>
 #include <lladd/sync.h>
 
-struct ll_owners {
+struct ll_txn_parts {
     struct lladd_db *db;
     struct lladd_mutex *mutex; /* the extension's; a leaf */
-    struct ll_owner *first;
+    struct ll_txn_part *first;
 };
 
 /* The first member of the extension's own struct. */
-struct ll_owner {
-    struct ll_owners *all;
-    struct ll_owner *next, *before;
+struct ll_txn_part {
+    struct ll_txn_parts *all;
+    struct ll_txn_part *next, *before;
 };
 
 /* The transaction's state. The first call for a transaction allocates `size` bytes of zeros, joins
  * the transaction and adds the state to the list. `what`: noun for the out-of-memory message. */
 int ll_operations__owner_of(struct lladd_txn *, const struct lladd_participant *,
-                            struct ll_owners *, size_t size, const char *what,
-                            struct ll_owner **out);
+                            struct ll_txn_parts *, size_t size, const char *what,
+                            struct ll_txn_part **out);
 /* Removes it from the list and frees it. */
-void ll_operations__owner_free(struct ll_owner *);
+void ll_operations__owner_free(struct ll_txn_part *);
 
 #endif

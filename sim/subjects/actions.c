@@ -186,7 +186,7 @@ static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err
     static const struct lladd_op *const ops[] = {&transfer_op, &bump_op, &put_op, &restore_op};
     (void)ctx;
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-        TRY(lladd_register(o, ops[i], err));
+        TRY(lladd_register_op(o, ops[i], err));
     return 0;
 }
 

@@ -146,7 +146,7 @@ static int fill_first(const struct part *p, struct lladd_array *a)
     return fill(p, a, FULL - 1, 'b'); /* allocates all pages that the root page can list */
 }
 
-static int fill_doomed(const struct part *p, struct lladd_array *a)
+static int fill_obsolete(const struct part *p, struct lladd_array *a)
 {
     return fill(p, a, 3, 'd');
 }
@@ -164,7 +164,7 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
     TRY(lladd_begin(db, NULL, &txn, err));
     rc = with(&w, txn, MAIN, fill_first);
     if (!rc)
-        rc = with(&w, txn, DOOMED, fill_doomed);
+        rc = with(&w, txn, DOOMED, fill_obsolete);
     return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
 }
 
@@ -265,7 +265,7 @@ static int makes_and_destroys(struct ll_sim_work *w, struct lladd_txn *txn)
     TRY(lladd_sim_rollback_to(w->sim, txn, sp));
     TRY(lladd_root_get(w->db, arrays[DOOMED].name, &v, lladd_txn_error_out(txn)));
     TRY(lladd_array_destroy(txn, lladd_page_of(v.a)));
-    TRY(lladd_root_remove(txn, arrays[DOOMED].name));
+    TRY(lladd_root_delete(txn, arrays[DOOMED].name));
     TRY(ll_sim_cell_note(w, txn, cell_of(DOOMED, 3), 0, 0));
     TRY(ll_sim_cell_note(w, txn, length_cell(DOOMED), 0, 0));
     return lladd_sim_commit(w->sim, txn);

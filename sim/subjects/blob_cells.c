@@ -90,7 +90,7 @@ int ll_sim_blob_drop(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell
     lladd_pageno root;
     TRY(find(w->db, cell, &root, lladd_txn_error_out(txn)));
     TRY(lladd_blob_destroy(txn, root));
-    TRY(lladd_root_remove(txn, name_of(cell, name)));
+    TRY(lladd_root_delete(txn, name_of(cell, name)));
     return note(w, txn, cell, 0, 0);
 }
 

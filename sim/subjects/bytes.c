@@ -34,7 +34,7 @@ static int fill(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, cha
 {
     unsigned char bytes[LONGEST];
     ll_sim_fill(bytes, cell, letter, len);
-    TRY(lladd_set(txn, page_of(w, cell), place_of(cell), bytes, len));
+    TRY(lladd_bytes_set(txn, page_of(w, cell), place_of(cell), bytes, len));
     return ll_sim_cell_note(w, txn, cell, letter, len);
 }
 
@@ -44,10 +44,10 @@ static int fill_two(struct ll_sim_work *w, struct lladd_txn *txn, const unsigned
 {
     unsigned char bytes[ON_PAGE * STRIDE];
     lladd_pageno page = page_of(w, cell[0]);
-    TRY(lladd_get(w->db, page, 0, bytes, sizeof bytes, w->err));
+    TRY(lladd_bytes_get(w->db, page, 0, bytes, sizeof bytes, w->err));
     for (unsigned i = 0; i < 2; i++)
         ll_sim_fill(bytes + place_of(cell[i]), cell[i], letter, len);
-    TRY(lladd_set_range(txn, page, 0, bytes, sizeof bytes));
+    TRY(lladd_bytes_set_range(txn, page, 0, bytes, sizeof bytes));
     TRY(ll_sim_cell_note(w, txn, cell[0], letter, len));
     return ll_sim_cell_note(w, txn, cell[1], letter, len);
 }
@@ -106,7 +106,7 @@ static int read_cell(struct lladd_db *db, const struct ll_sim_work *w, unsigned 
 {
     unsigned char bytes[LONGEST];
     size_t len = LONGEST;
-    TRY(lladd_get(db, page_of(w, cell), place_of(cell), bytes, LONGEST, err));
+    TRY(lladd_bytes_get(db, page_of(w, cell), place_of(cell), bytes, LONGEST, err));
     while (len > 0 && bytes[len - 1] == 0)
         len--;
     if (len == 0 || (ll_sim_cells_see(c, bytes, len) && c->at[cell].letter))

@@ -57,7 +57,7 @@ int ll_sim_cell_drop(struct ll_sim_work *w, struct lladd_txn *txn, const char *p
     char name[LLADD_ROOT_NAME_MAX + 1];
     TRY(lladd_root_get(w->db, ll_sim_root_name(prefix, cell, name), &v, lladd_txn_error_out(txn)));
     TRY(lladd_page_free(txn, lladd_page_of(v.a)));
-    TRY(lladd_root_remove(txn, name));
+    TRY(lladd_root_delete(txn, name));
     return ll_sim_cell_note(w, txn, cell, 0, 0);
 }
 
@@ -111,9 +111,9 @@ static int read_page(struct lladd_db *db, lladd_pageno number,
                      struct ll_sim_cells *c, struct lladd_error *err)
 {
     struct lladd_page *page;
-    TRY(lladd_fix(db, number, LLADD_LATCH_SHARED, &page, err));
+    TRY(lladd_page_fix(db, number, LLADD_LATCH_SHARED, &page, err));
     bool ours = see_all(c, lladd_page_view(page));
-    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     return ours ? 0 : lladd_error_set(err, LLADD_BAD_STATE, "a record that was never stored");
 }
 

@@ -46,7 +46,7 @@ static int change(struct lladd_txn *txn, struct lladd_ctable *t, const struct no
     size_t changes = 0;
     for (uint32_t i = 0; i < COLUMNS; i++) {
         lladd_put32(bytes[i], n->value[i]);
-        all[i] = lladd_dtable_value(bytes[i], 4);
+        all[i] = lladd_dtable_value_of(bytes[i], 4);
         all[i].state = n->value[i] == NONE ? LLADD_DTABLE_ABSENT : LLADD_DTABLE_FOUND;
         if (n->which >> i & 1)
             some[changes++] = (struct lladd_ctable_change){i, all[i]};
@@ -120,13 +120,13 @@ static int deletes(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_ct
 static int gives_up(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_ctable *t)
 {
     TRY(change_noted(sim, txn, t, (struct note){0, ALL, {1, 1, 1}}));
-    TRY(lladd_ctable_drop(txn, "other"));
+    TRY(lladd_ctable_destroy(txn, "other"));
     return lladd_sim_abort(sim, txn);
 }
 
 static int comes_last(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_ctable *t)
 {
-    TRY(lladd_ctable_drop(txn, "other"));
+    TRY(lladd_ctable_destroy(txn, "other"));
     TRY(change_noted(sim, txn, t, (struct note){4, 2, {NONE, 12, NONE}}));
     return lladd_sim_commit(sim, txn);
 }
@@ -232,7 +232,7 @@ static int dump_rows(struct lladd_ctable_cursor *c, struct lladd_sink *sink,
         const struct lladd_dtable_value *v;
         struct lladd_dtable_key key;
         uint32_t value[COLUMNS];
-        TRY(lladd_ctable_row(c, &key, &v, err));
+        TRY(lladd_ctable_row_read(c, &key, &v, err));
         for (int i = 0; i < COLUMNS; i++) {
             value[i] = v[i].state == LLADD_DTABLE_FOUND ? lladd_get32(v[i].bytes.data) : NONE;
             if (v[i].state == LLADD_DTABLE_FOUND && v[i].bytes.len != 4)

@@ -51,7 +51,7 @@ static int set(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t page, cons
     memset(&s, 0, sizeof s);
     s.page = page;
     memcpy(s.text, text, strlen(text));
-    int rc = lladd_set(txn, lladd_page_of(w->first.v + page), AT_TEXT, s.text, TEXT);
+    int rc = lladd_bytes_set(txn, lladd_page_of(w->first.v + page), AT_TEXT, s.text, TEXT);
     return rc ? rc : lladd_sim_note(w->sim, txn, &s, sizeof s);
 }
 
@@ -147,7 +147,7 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
         lladd_pageno page = lladd_page_of(first.v + p);
         for (uint32_t i = 0; i < COUNTERS; i++)
             TRY(lladd_counter_get(db, page, place_of(i), &c.counter[p][i], err));
-        TRY(lladd_get(db, page, AT_TEXT, c.text[p], TEXT, err));
+        TRY(lladd_bytes_get(db, page, AT_TEXT, c.text[p], TEXT, err));
     }
     return write_down(&c, sink);
 }

@@ -97,7 +97,7 @@ static int put_one(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsign
 
 static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)
 {
-    struct lladd_hash_walk walk = {{0}, NULL, 0};
+    struct lladd_hash_cursor walk = {{0}, NULL, 0};
     struct lladd_span key, value;
     struct ll_sim_cells c;
     struct work w;
@@ -105,12 +105,12 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
     (void)ctx;
     memset(&c, 0, sizeof c);
     TRY(open_table(&w, db, err));
-    while ((rc = lladd_hash_next(w.hash, &walk, &key, &value, err)) == 0)
+    while ((rc = lladd_hash_cursor_next(w.hash, &walk, &key, &value, err)) == 0)
         if (!ll_sim_cells_see(&c, value.data, value.len)) {
             rc = lladd_error_set(err, LLADD_BAD_STATE, "an element is there twice, or not put");
             break;
         }
-    lladd_hash_walk_end(w.hash, &walk);
+    lladd_hash_cursor_close(w.hash, &walk);
     lladd_hash_close(w.hash);
     return rc == LLADD_END ? ll_sim_cells_write(&c, sink) : rc;
 }

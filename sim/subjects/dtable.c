@@ -33,7 +33,7 @@ static int add_rows(struct lladd_txn *txn, unsigned cell, char letter, size_t le
     for (size_t at = 0; at < len; at += PIECE) {
         size_t n = len - at < PIECE ? len - at : PIECE;
         struct lladd_dtable_key key = lladd_dtable_u32((uint32_t)(at / PIECE) + 5);
-        struct lladd_dtable_value value = lladd_dtable_value(bytes + at, n);
+        struct lladd_dtable_value value = lladd_dtable_value_of(bytes + at, n);
         int rc = lladd_dtable_run_add(*run, &key, &value);
         if (rc) {
             struct lladd_error why = *lladd_txn_error(txn);
@@ -70,7 +70,7 @@ static int drop(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell)
     lladd_pageno root;
     TRY(ll_sim_ith_page(w->db, PREFIX, cell, &root, lladd_txn_error_out(txn)));
     TRY(lladd_dtable_run_free(txn, root));
-    TRY(lladd_root_remove(txn, ll_sim_root_name(PREFIX, cell, name)));
+    TRY(lladd_root_delete(txn, ll_sim_root_name(PREFIX, cell, name)));
     return ll_sim_cell_note(w, txn, cell, 0, 0);
 }
 

@@ -89,7 +89,7 @@ static int step(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, uin
     if (*left)
         TRY(lladd_hash_destroy_pages(w->db, root, count_page, &n, lladd_txn_error_out(txn)));
     else
-        TRY(lladd_root_remove(txn, ll_sim_root_name(ROOT, cell, name)));
+        TRY(lladd_root_delete(txn, ll_sim_root_name(ROOT, cell, name)));
     return ll_sim_cell_note(w, txn, cell, *left ? 's' : 0, n);
 }
 

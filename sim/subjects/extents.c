@@ -28,7 +28,7 @@ static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err
 static int write_logged(struct lladd_txn *txn, lladd_pageno page, const unsigned char *bytes)
 {
     TRY(lladd_bytes_format(txn, page));
-    return lladd_set(txn, page, AT, bytes, LEN);
+    return lladd_bytes_set(txn, page, AT, bytes, LEN);
 }
 
 /* Writes all pages at once, without logging. Raw pages have no header: the caller owns every byte.
@@ -38,14 +38,14 @@ static int write_bulk(struct lladd_txn *txn, lladd_pageno first, const unsigned 
 {
     struct lladd_db *db = lladd_txn_db(txn);
     size_t size = lladd_page_size(db);
-    unsigned char *pages = lladd_alloc(db, LONG * size);
+    unsigned char *pages = lladd_mem_alloc(db, LONG * size);
     if (!pages)
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY, "out of memory");
     memset(pages, 0, LONG * size);
     for (unsigned p = 0; p < LONG; p++)
         memcpy(pages + p * size + LLADD_PAGE_HEADER + AT, bytes, LEN);
     int rc = lladd_bulk_write(txn, first, LONG, raw ? NULL : "lladd.bytes", pages);
-    lladd_free(db, pages);
+    lladd_mem_free(db, pages);
     return rc ? rc : lladd_bulk_sync(txn);
 }
 
@@ -72,7 +72,7 @@ static int drop(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell)
     char name[LLADD_ROOT_NAME_MAX + 1];
     TRY(lladd_root_get(w->db, ll_sim_root_name(PREFIX, cell, name), &v, lladd_txn_error_out(txn)));
     TRY(lladd_extent_free(txn, lladd_page_of(v.a), LONG));
-    TRY(lladd_root_remove(txn, name));
+    TRY(lladd_root_delete(txn, name));
     return ll_sim_cell_note(w, txn, cell, 0, 0);
 }
 
@@ -85,7 +85,7 @@ static int change(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, c
     ll_sim_fill(bytes, cell, letter, LEN);
     TRY(lladd_root_get(w->db, ll_sim_root_name(PREFIX, cell, name), &v, lladd_txn_error_out(txn)));
     for (unsigned p = 0; p < LONG; p++)
-        TRY(lladd_set(txn, lladd_page_of(v.a + p), AT, bytes, LEN));
+        TRY(lladd_bytes_set(txn, lladd_page_of(v.a + p), AT, bytes, LEN));
     return ll_sim_cell_note(w, txn, cell, letter, LEN);
 }
 
@@ -170,13 +170,13 @@ static int read_page(struct lladd_db *db, struct lladd_root_value v, unsigned p,
 {
     lladd_pageno page = lladd_page_of(v.a + p);
     if (v.b != LLADD_EXTENT_RAW)
-        return lladd_get(db, page, AT, bytes, LEN, err);
-    unsigned char *all = lladd_alloc(db, lladd_page_size(db));
+        return lladd_bytes_get(db, page, AT, bytes, LEN, err);
+    unsigned char *all = lladd_mem_alloc(db, lladd_page_size(db));
     if (!all)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
     int rc = lladd_bulk_read(db, page, 1, true, all, err);
     memcpy(bytes, all + LLADD_PAGE_HEADER + AT, LEN);
-    lladd_free(db, all);
+    lladd_mem_free(db, all);
     return rc;
 }
 

@@ -86,11 +86,11 @@ static int look(struct lladd_db *db, lladd_pageno number, struct ll_sim_cell *ce
                 struct lladd_error *err)
 {
     struct lladd_page *page;
-    TRY(lladd_fix(db, number, LLADD_LATCH_SHARED, &page, err));
+    TRY(lladd_page_fix(db, number, LLADD_LATCH_SHARED, &page, err));
     for (unsigned type = 0; type < TYPES; type++)
         if (lladd_page_is(db, lladd_page_view(page), types[type]))
             *cell = (struct ll_sim_cell){letter_of(type), 1};
-    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     return 0;
 }
 

@@ -37,7 +37,7 @@ static int make_noise(struct lladd_txn *txn, lladd_pageno page)
         x ^= x << 17;
         noise[i] = (unsigned char)x;
     }
-    return lladd_set(txn, page, 0, noise, NOISE);
+    return lladd_bytes_set(txn, page, 0, noise, NOISE);
 }
 
 static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
@@ -60,7 +60,7 @@ static int fill(struct ll_sim_work *w, struct lladd_txn *txn, char letter)
     unsigned char bytes[LEN];
     for (unsigned cell = 0; cell < CELLS; cell++) {
         ll_sim_fill(bytes, cell, letter, LEN);
-        TRY(lladd_set(txn, lladd_page_of(w->first.v + cell), AT, bytes, LEN));
+        TRY(lladd_bytes_set(txn, lladd_page_of(w->first.v + cell), AT, bytes, LEN));
         TRY(ll_sim_cell_note(w, txn, cell, letter, LEN));
     }
     return 0;
@@ -73,7 +73,7 @@ static int fill_log(struct ll_sim_work *w, struct lladd_txn *txn)
     int rc = 0;
     memset(bytes, 'f', sizeof bytes);
     for (unsigned i = 0; !rc; i++)
-        rc = lladd_set(txn, lladd_page_of(w->first.v + CELLS + i % (PAGES - CELLS - 1)),
+        rc = lladd_bytes_set(txn, lladd_page_of(w->first.v + CELLS + i % (PAGES - CELLS - 1)),
                        i / PAGES % 4 * PIECE, bytes, PIECE);
     if (rc == LLADD_LOG_FULL) {
         do
@@ -106,8 +106,8 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     if (rc)
         return ll_sim_give_up(sim, early, rc, err);
     TRY(lladd_sim_abort(sim, early));
-    TRY(lladd_stats(db, &s));
-    return lladd_wait(db, lladd_lsn_of(s.log_tail - 1), err);
+    TRY(lladd_stats_get(db, &s));
+    return lladd_wait_durable(db, lladd_lsn_of(s.log_tail - 1), err);
 }
 
 /* ---- dump and check ---------------------------------------------------------------------- */
@@ -121,7 +121,7 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
     TRY(ll_sim_pages_find(db, &first, err));
     for (unsigned cell = 0; cell < CELLS; cell++) {
         unsigned char bytes[LEN];
-        TRY(lladd_get(db, lladd_page_of(first.v + cell), AT, bytes, LEN, err));
+        TRY(lladd_bytes_get(db, lladd_page_of(first.v + cell), AT, bytes, LEN, err));
         if (bytes[0] != 0 && !(ll_sim_cells_see(&c, bytes, LEN) && c.at[cell].letter))
             return lladd_error_set(err, LLADD_BAD_STATE, "cell %u is not its own", cell);
     }
@@ -137,7 +137,7 @@ static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
     TRY(lladd_checkpoint(db, err));
     TRY(ll_sim_pages_find(db, &first, err));
     TRY(lladd_begin(db, NULL, &txn, err));
-    int rc = lladd_set(txn, lladd_page_of(first.v + CELLS), 0, "on", 2);
+    int rc = lladd_bytes_set(txn, lladd_page_of(first.v + CELLS), 0, "on", 2);
     return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
 }
 
@@ -148,7 +148,7 @@ static int meanwhile(void *ctx, struct lladd_db *db, struct lladd_error *err)
     lladd_pageno first;
     (void)ctx;
     TRY(ll_sim_pages_find(db, &first, err));
-    return lladd_get(db, first, AT, &byte, 1, err);
+    return lladd_bytes_get(db, first, AT, &byte, 1, err);
 }
 
 static const char *const operations[] = {"lladd.set", NULL};

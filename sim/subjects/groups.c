@@ -22,7 +22,7 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
     TRY(lladd_begin(db, NULL, &txn, err));
     int rc = lladd_extent_alloc(txn, TAKEN, LLADD_EXTENT_PAGED, &first);
     TRY(rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn));
-    return lladd_extend(db, lladd_extent_max(db) + 1 + (CELLS + 1) * EXTENT, err);
+    return lladd_pages_extend(db, lladd_extent_max(db) + 1 + (CELLS + 1) * EXTENT, err);
 }
 
 /* ---- the workload ------------------------------------------------------------------------ */
@@ -30,7 +30,7 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
 static int write_page(struct lladd_txn *txn, lladd_pageno page, const unsigned char *bytes)
 {
     TRY(lladd_bytes_format(txn, page));
-    return lladd_set(txn, page, 0, bytes, LEN);
+    return lladd_bytes_set(txn, page, 0, bytes, LEN);
 }
 
 static int make(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, char letter)
@@ -80,7 +80,7 @@ static int read_page(struct lladd_db *db, lladd_pageno page, unsigned cell, stru
 {
     unsigned char bytes[LEN];
     memset(&c->at[cell], 0, sizeof c->at[cell]);
-    TRY(lladd_get(db, page, 0, bytes, LEN, err));
+    TRY(lladd_bytes_get(db, page, 0, bytes, LEN, err));
     if (ll_sim_cells_see(c, bytes, LEN) && c->at[cell].letter)
         return 0;
     return lladd_error_set(err, LLADD_BAD_STATE, "page %llu is not the one of cell %u",
@@ -121,7 +121,7 @@ static int check(void *ctx, struct lladd_db *db, struct lladd_error *err)
         TRY(ll_sim_ith_page(db, PREFIX, cell, &first[cell], err));
     for (uint64_t p = begin; p < end && p < lladd_page_count(db); p++) {
         enum lladd_page_use use;
-        TRY(lladd_page_use(db, lladd_page_of(p), &use, err));
+        TRY(lladd_page_use_get(db, lladd_page_of(p), &use, err));
         if (use != LLADD_USE_SYSTEM && is_owned(first, p) != (use == LLADD_USE_PAGED))
             return lladd_error_set(err, LLADD_BAD_STATE, "page %llu is used otherwise: %d",
                                    (unsigned long long)p, (int)use);

@@ -53,10 +53,10 @@ static int make(struct lladd_txn *txn, unsigned which, lladd_pageno *heap)
 
 static int make_both(struct ll_sim_work *w, struct lladd_txn *txn)
 {
-    lladd_pageno doomed;
+    lladd_pageno obsolete;
     TRY(make(txn, 0, &w->first));
-    TRY(make(txn, 2, &doomed));
-    return store_in(w, txn, doomed, 20, 'd', 30);
+    TRY(make(txn, 2, &obsolete));
+    return store_in(w, txn, obsolete, 20, 'd', 30);
 }
 
 static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
@@ -113,7 +113,7 @@ static int destroys(struct ll_sim_work *w, struct lladd_txn *txn)
     lladd_pageno heap;
     TRY(ll_sim_root_page(w->db, names[2], &heap, lladd_txn_error_out(txn)));
     TRY(lladd_heap_destroy(txn, heap));
-    TRY(lladd_root_remove(txn, names[2]));
+    TRY(lladd_root_delete(txn, names[2]));
     TRY(ll_sim_cell_note(w, txn, 20, 0, 0));
     TRY(make(txn, 1, &heap));
     TRY(store_in(w, txn, heap, 22, 'f', 50));
@@ -185,13 +185,13 @@ static int inventory(struct lladd_db *db, lladd_pageno at, uint64_t *next,
     struct lladd_page *page;
     int rc = fn(arg, at);
     for (uint32_t i = 0, n = 1; !rc && i < n;) {
-        TRY(lladd_fix(db, at, LLADD_LATCH_SHARED, &page, err));
+        TRY(lladd_page_fix(db, at, LLADD_LATCH_SHARED, &page, err));
         const unsigned char *body = lladd_view_body(lladd_page_view(page));
         n = lladd_get32(body + 16);
         *next = lladd_get64(body);
         uint32_t end = n - i < SOME ? n : i + SOME;
         memcpy(entries, body + 24 + (size_t)ENTRY * i, (size_t)ENTRY * (end - i));
-        lladd_unfix(db, page, LLADD_LATCH_SHARED);
+        lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
         for (const unsigned char *e = entries; !rc && i < end; i++, e += ENTRY)
             rc = fn(arg, lladd_page_of(lladd_get48(e)));
     }

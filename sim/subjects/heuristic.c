@@ -74,12 +74,12 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     TRY(ll_sim_pages_find(db, &w.first, err));
     TRY(prepared(&w, 0, &kept));
     TRY(prepared(&w, 1, &gone));
-    TRY(lladd_sim_heuristic(sim, kept, LLADD_OUTCOME_COMMIT));
-    TRY(lladd_sim_heuristic(sim, gone, LLADD_OUTCOME_ABORT));
+    TRY(lladd_sim_heuristic_end(sim, kept, LLADD_OUTCOME_COMMIT));
+    TRY(lladd_sim_heuristic_end(sim, gone, LLADD_OUTCOME_ABORT));
     TRY(prepared(&w, 2, &late));
     TRY(lladd_checkpoint(db, err));
-    TRY(lladd_sim_forget(sim, db, &first, err));
-    return lladd_sim_heuristic(sim, late, LLADD_OUTCOME_ABORT);
+    TRY(lladd_sim_heuristic_forget(sim, db, &first, err));
+    return lladd_sim_heuristic_end(sim, late, LLADD_OUTCOME_ABORT);
 }
 
 static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)

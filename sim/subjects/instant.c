@@ -99,7 +99,7 @@ static int guest_goes(struct ll_sim_work *w, struct lladd_txn *txn)
     struct lladd_root_value v;
     TRY(lladd_root_get(w->db, ROOT, &v, lladd_txn_error_out(txn)));
     TRY(lladd_page_free(txn, lladd_page_of(v.a)));
-    TRY(lladd_root_remove(txn, ROOT));
+    TRY(lladd_root_delete(txn, ROOT));
     return note(w, txn, GUEST, -1, 0);
 }
 

@@ -124,10 +124,10 @@ static int read_page(void *arg, lladd_pageno number)
     struct lladd_page *page;
     if (r->n++ <= ENTRIES)
         return 0;
-    TRY(lladd_fix(r->db, number, LLADD_LATCH_SHARED, &page, r->err));
+    TRY(lladd_page_fix(r->db, number, LLADD_LATCH_SHARED, &page, r->err));
     struct lladd_view v = lladd_page_view(page);
     bool ours = !lladd_page_is(r->db, v, "lladd.slotted") || ll_sim_cells_see_slotted(&r->cells, v);
-    lladd_unfix(r->db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(r->db, page, LLADD_LATCH_SHARED);
     return ours ? 0 : lladd_error_set(r->err, LLADD_BAD_STATE, "a record that was never stored");
 }
 

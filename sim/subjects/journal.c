@@ -167,7 +167,7 @@ static int run_moves(void *ctx, struct lladd_sim *sim, struct lladd_db *db,
     (void)ctx;
     TRY(in_txn(sim, db, rolls, err));
     TRY(lladd_journal_find(db, "b", &b, err));
-    TRY(lladd_journal_clean(db, b, lladd_applied_lsn(db), NULL, err));
+    TRY(lladd_journal_clean(db, b, lladd_object_applied_lsn(db), NULL, err));
     TRY(lladd_checkpoint(db, err));
     return in_txn(sim, db, is_prepared, err);
 }

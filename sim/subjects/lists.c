@@ -83,7 +83,7 @@ static int insert(struct work *w, struct lladd_txn *txn, unsigned list, char wha
 
 static int drop(struct work *w, struct lladd_txn *txn, unsigned list, char what)
 {
-    TRY(lladd_list_remove(txn, w->list[list], w->item[(unsigned char)what]));
+    TRY(lladd_list_delete(txn, w->list[list], w->item[(unsigned char)what]));
     return note(w, txn, REMOVE, list, what, 0);
 }
 
@@ -192,7 +192,7 @@ static int destroys(struct work *w, struct lladd_txn *txn)
     lladd_pageno root;
     TRY(find(w->db, 2, &root, lladd_txn_error_out(txn)));
     TRY(lladd_list_destroy(txn, root));
-    TRY(lladd_root_remove(txn, names[2]));
+    TRY(lladd_root_delete(txn, names[2]));
     TRY(note(w, txn, DESTROY, 2, 0, 0));
     return lladd_sim_commit(w->sim, txn);
 }

@@ -43,7 +43,7 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
 
 static int lock(struct lladd_txn *txn, uint64_t table, uint64_t row, enum lladd_lock_mode mode)
 {
-    return lladd_lock(txn, LLADD_LOCK_NAME(lladd_lock_id(table), lladd_lock_id(row)), mode,
+    return lladd_lock_acquire(txn, LLADD_LOCK_NAME(lladd_lock_id(table), lladd_lock_id(row)), mode,
                       LLADD_LOCK_WAIT);
 }
 
@@ -56,7 +56,7 @@ static int add(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t counter, i
     TRY(lock(txn, WRITTEN, counter, LLADD_LOCK_X));
     TRY(lladd_counter_get(w->db, p.page, p.offset, &value, lladd_txn_error_out(txn)));
     value += delta;
-    TRY(lladd_set(txn, p.page, p.offset, &value, sizeof value));
+    TRY(lladd_bytes_set(txn, p.page, p.offset, &value, sizeof value));
     return ll_sim_amount_note(w, txn, counter, delta);
 }
 
@@ -147,7 +147,7 @@ static int look_at(struct lladd_db *db, uint64_t table, uint64_t row, bool locke
 {
     struct lladd_txn *txn;
     TRY(lladd_begin(db, NULL, &txn, err));
-    int rc = lladd_lock(txn, LLADD_LOCK_NAME(lladd_lock_id(table), lladd_lock_id(row)),
+    int rc = lladd_lock_acquire(txn, LLADD_LOCK_NAME(lladd_lock_id(table), lladd_lock_id(row)),
                         LLADD_LOCK_X, LLADD_LOCK_TRY);
     struct lladd_error why = *lladd_txn_error(txn);
     TRY(lladd_abort(txn));
@@ -165,7 +165,7 @@ static int in_doubt(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
     struct doubts d = {{false}, {false}};
     (void)ctx;
-    TRY(lladd_in_doubt(db, note_doubt, &d, err));
+    TRY(lladd_in_doubt_each(db, note_doubt, &d, err));
     for (uint32_t i = 0; i < COUNTERS; i++) {
         TRY(look_at(db, WRITTEN, i, d.written[i], err));
         TRY(look_at(db, READ, i, d.read[i], err));

@@ -31,8 +31,8 @@ struct step {
 
 static int lock(struct lladd_txn *txn, uint64_t table, uint64_t index, enum lladd_lock_mode mode)
 {
-    return lladd_lock(txn, LLADD_LOCK_NAME(lladd_lock_id(table), lladd_lock_id(index)), mode,
-                      LLADD_LOCK_TRY);
+    return lladd_lock_acquire(txn, LLADD_LOCK_NAME(lladd_lock_id(table), lladd_lock_id(index)),
+                              mode, LLADD_LOCK_TRY);
 }
 
 /* Locks again the names that the workload had locked for its changes. */
@@ -116,7 +116,7 @@ static int set_row(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t row, i
 {
     if (row != OPEN_TO_ALL)
         TRY(lock(txn, ROW, row, LLADD_LOCK_X));
-    TRY(lladd_set(txn, w->first, ROW_AT + row * ROW_BYTES, &value, sizeof value));
+    TRY(lladd_bytes_set(txn, w->first, ROW_AT + row * ROW_BYTES, &value, sizeof value));
     return note(w, txn, ROW, row, value);
 }
 
@@ -184,10 +184,10 @@ static int touch_row(struct lladd_db *db, struct lladd_txn *txn, uint32_t row)
     int64_t value, other;
     TRY(lock(txn, ROW, row, LLADD_LOCK_X));
     TRY(ll_sim_pages_find(db, &first, err));
-    TRY(lladd_get(db, first, ROW_AT + row * ROW_BYTES, &value, sizeof value, err));
+    TRY(lladd_bytes_get(db, first, ROW_AT + row * ROW_BYTES, &value, sizeof value, err));
     other = value + 100000;
-    TRY(lladd_set(txn, first, ROW_AT + row * ROW_BYTES, &other, sizeof other));
-    return lladd_set(txn, first, ROW_AT + row * ROW_BYTES, &value, sizeof value);
+    TRY(lladd_bytes_set(txn, first, ROW_AT + row * ROW_BYTES, &other, sizeof other));
+    return lladd_bytes_set(txn, first, ROW_AT + row * ROW_BYTES, &value, sizeof value);
 }
 
 /* The only room for one more record is in the slot that a loser had used. */
@@ -263,7 +263,7 @@ static int lock_to_read(struct lladd_db *db, struct lladd_txn *txn, uint32_t tab
     for (;;) {
         bool more;
         int rc = lock(txn, table, index, LLADD_LOCK_S);
-        if (rc != LLADD_BUSY || lladd_losers(db) == 0)
+        if (rc != LLADD_BUSY || lladd_losers_left(db) == 0)
             return rc;
         TRY(lladd_maintain(db, &more, lladd_txn_error_out(txn)));
     }
@@ -277,7 +277,7 @@ static int read_all(struct lladd_db *db, struct lladd_txn *txn, struct contents 
     TRY(ll_sim_root_page(db, ROOT, &page, err));
     for (uint32_t i = 0; i < ROWS; i++) {
         TRY(i == OPEN_TO_ALL ? 0 : lock_to_read(db, txn, ROW, i));
-        TRY(lladd_get(db, first, ROW_AT + i * ROW_BYTES, &c->row[i], sizeof c->row[i], err));
+        TRY(lladd_bytes_get(db, first, ROW_AT + i * ROW_BYTES, &c->row[i], sizeof c->row[i], err));
     }
     for (uint32_t i = 0; i < RECORDS; i++) {
         unsigned char value = 0;

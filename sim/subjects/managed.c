@@ -44,7 +44,7 @@ static int put(struct lladd_txn *txn, struct lladd_managed *t, uint32_t key, uin
     lladd_put32(bytes, number);
     lladd_put32(bytes + 4, ~number);
     struct lladd_dtable_value v =
-        number ? lladd_dtable_value(bytes, sizeof bytes) : lladd_dtable_tombstone();
+        number ? lladd_dtable_value_of(bytes, sizeof bytes) : lladd_dtable_tombstone();
     return lladd_managed_put(txn, t, &k, &v);
 }
 
@@ -62,7 +62,7 @@ static int del_noted(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_
 {
     struct note n = {key, 0, to};
     struct lladd_dtable_key from = lladd_dtable_u32(key), end = lladd_dtable_u32(to);
-    TRY(lladd_managed_del_range(txn, t, key ? &from : NULL, to < KEYS ? &end : NULL));
+    TRY(lladd_managed_delete_range(txn, t, key ? &from : NULL, to < KEYS ? &end : NULL));
     return lladd_sim_note(sim, txn, &n, sizeof n);
 }
 
@@ -330,7 +330,7 @@ static int check_settings(void *ctx, struct lladd_db *db, struct lladd_error *er
         rc = check_settings_of(txn, t, &o);
         rc = rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
     }
-    lladd_free(db, strings);
+    lladd_mem_free(db, strings);
     TRY(rc);
     return lladd_managed_close(t, err);
 }

@@ -34,7 +34,7 @@ struct ledger {
 
 static struct ledger *ledger_of(struct lladd_db *db)
 {
-    return lladd_state(db, &ledger_extension);
+    return lladd_extension_state(db, &ledger_extension);
 }
 
 /* ---- the page ---------------------------------------------------------------------------- */
@@ -77,14 +77,14 @@ static int load(struct lladd_db *db, struct ledger *l)
     if (rc == LLADD_NOT_FOUND)
         return 0; /* setup has not made the page yet */
     if (!rc)
-        rc = lladd_fix(db, at, LLADD_LATCH_SHARED, &page, &err);
+        rc = lladd_page_fix(db, at, LLADD_LATCH_SHARED, &page, &err);
     if (rc)
         return rc;
     const unsigned char *body = lladd_view_body(lladd_page_view(page));
     l->saved = lladd_lsn_of(lladd_get64(body));
     for (unsigned i = 0; i < ACCOUNTS; i++)
         l->account[i] = (int64_t)lladd_get64(body + 8 + 8 * (size_t)i);
-    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     return 0;
 }
 
@@ -93,7 +93,7 @@ static int save(struct lladd_db *db, struct ledger *l, lladd_pageno page)
     unsigned char bytes[SAVED];
     struct lladd_txn *txn;
     lladd_op_id op = LLADD_NO_OP;
-    lladd_lsn below = lladd_applied_lsn(db);
+    lladd_lsn below = lladd_object_applied_lsn(db);
     lladd_put64(bytes, below.v);
     for (unsigned i = 0; i < ACCOUNTS; i++)
         lladd_put64(bytes + 8 + 8 * (size_t)i, (uint64_t)l->account[i]);
@@ -171,7 +171,7 @@ static const struct lladd_object_class ledger_class = {
 static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_error *err)
 {
     (void)ctx;
-    struct ledger *l = lladd_alloc(db, sizeof *l);
+    struct ledger *l = lladd_mem_alloc(db, sizeof *l);
     if (!l)
         return lladd_error_set(err, LLADD_NO_MEMORY, "no memory for a ledger");
     memset(l, 0, sizeof *l);
@@ -190,7 +190,7 @@ static int recovered(void *ctx, struct lladd_db *db, void *state, struct lladd_e
 static void detach(void *ctx, struct lladd_db *db, void *state)
 {
     (void)ctx;
-    lladd_free(db, state);
+    lladd_mem_free(db, state);
 }
 
 static const struct lladd_op *const ops[] = {&save_op, NULL};
@@ -236,7 +236,7 @@ static int post_unnoted(struct lladd_txn *txn, uint64_t account, int64_t amount)
     struct lladd_span s = lladd_span_of(bytes, sizeof bytes);
     TRY(lladd_log_object(txn, &ledger_class, account, s, s, &token, NULL));
     TRY(add(db, account, s, false));
-    lladd_applied(txn, &token);
+    lladd_object_applied(txn, &token);
     return 0;
 }
 

@@ -23,7 +23,7 @@ static int make(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, cha
     ll_sim_fill(bytes, cell, letter, LEN);
     TRY(lladd_page_alloc(txn, &page));
     TRY(lladd_page_format(txn, page, "lladd.bytes"));
-    TRY(lladd_set(txn, page, AT, bytes, LEN));
+    TRY(lladd_bytes_set(txn, page, AT, bytes, LEN));
     TRY(lladd_root_set(txn, ll_sim_root_name(PREFIX, cell, name),
                        (struct lladd_root_value){page.v, 0}));
     return w->sim ? ll_sim_cell_note(w, txn, cell, letter, LEN) : 0;
@@ -133,7 +133,7 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
         TRY(ll_sim_ith_page(db, PREFIX, cell, &page, err));
         if (page.v == LLADD_NO_PAGE)
             continue;
-        TRY(lladd_get(db, page, AT, bytes, LEN, err));
+        TRY(lladd_bytes_get(db, page, AT, bytes, LEN, err));
         if (!ll_sim_cells_see(&c, bytes, LEN) || !c.at[cell].letter)
             return lladd_error_set(err, LLADD_BAD_STATE, "page %llu is not the one of cell %u",
                                    (unsigned long long)page.v, cell);

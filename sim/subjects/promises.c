@@ -26,7 +26,7 @@ static int fill(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, cha
 {
     unsigned char bytes[LEN];
     ll_sim_fill(bytes, cell, letter, LEN);
-    TRY(lladd_set(txn, w->first, cell * STRIDE, bytes, LEN));
+    TRY(lladd_bytes_set(txn, w->first, cell * STRIDE, bytes, LEN));
     return ll_sim_cell_note(w, txn, cell, letter, LEN);
 }
 
@@ -79,7 +79,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     TRY(fill(&w, quick, 3, 'q'));
     TRY(lladd_sim_commit_async(sim, quick, &ordered));
     TRY(change(&w, LLADD_DURABLE_LATER, false, 4, 'l'));
-    TRY(lladd_sim_wait(sim, db, ordered, err));
+    TRY(lladd_sim_wait_durable(sim, db, ordered, err));
     TRY(lladd_checkpoint(db, err));
     TRY(change(&w, LLADD_DURABLE_LATER, false, 5, 'm'));
     TRY(lladd_sim_abort(sim, user));
@@ -98,7 +98,7 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
     TRY(ll_sim_pages_find(db, &page, err));
     for (unsigned cell = 0; cell < CELLS; cell++) {
         unsigned char bytes[LEN];
-        TRY(lladd_get(db, page, cell * STRIDE, bytes, LEN, err));
+        TRY(lladd_bytes_get(db, page, cell * STRIDE, bytes, LEN, err));
         if (bytes[0] != 0 && !(ll_sim_cells_see(&c, bytes, LEN) && c.at[cell].letter))
             return lladd_error_set(err, LLADD_BAD_STATE, "cell %u is not its own", cell);
     }

@@ -24,7 +24,7 @@ static int put(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, char
 static int take_away(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell)
 {
     char name[LLADD_ROOT_NAME_MAX + 1];
-    TRY(lladd_root_remove(txn, ll_sim_root_name("cell", cell, name)));
+    TRY(lladd_root_delete(txn, ll_sim_root_name("cell", cell, name)));
     return ll_sim_cell_note(w, txn, cell, 0, 0);
 }
 
@@ -135,9 +135,9 @@ static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno)
     (void)ctx;
     for (uint64_t i = 0; i < lladd_page_count(db); i++) {
         struct lladd_page *page;
-        TRY(lladd_fix(db, at, LLADD_LATCH_SHARED, &page, err));
+        TRY(lladd_page_fix(db, at, LLADD_LATCH_SHARED, &page, err));
         at = lladd_page_of(lladd_get64(lladd_view_body(lladd_page_view(page))));
-        lladd_unfix(db, page, LLADD_LATCH_SHARED);
+        lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
         if (at.v == 0)
             return 0;
         TRY(fn(arg, at));

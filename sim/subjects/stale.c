@@ -49,7 +49,7 @@ static int set(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t row, int64
     lladd_pageno page = page_of(w->first, row, &offset);
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++)
         bytes[i] = value;
-    TRY(lladd_set(txn, page, offset, bytes, sizeof bytes));
+    TRY(lladd_bytes_set(txn, page, offset, bytes, sizeof bytes));
     memset(&s, 0, sizeof s);
     s.row = row;
     s.value = value;
@@ -124,7 +124,7 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
         int64_t bytes[ROW_BYTES / sizeof(int64_t)];
         uint32_t offset;
         lladd_pageno page = page_of(first, row, &offset);
-        TRY(lladd_get(db, page, offset, bytes, sizeof bytes, err));
+        TRY(lladd_bytes_get(db, page, offset, bytes, sizeof bytes, err));
         c.row[row] = bytes[0];
         for (size_t i = 1; i < sizeof bytes / sizeof *bytes; i++)
             if (bytes[i] != bytes[0])

@@ -35,7 +35,7 @@ static int fill(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, cha
 {
     unsigned char bytes[LEN];
     ll_sim_fill(bytes, cell, letter, LEN);
-    TRY(lladd_set(txn, lladd_page_of(w->first.v + cell), 300, bytes, LEN));
+    TRY(lladd_bytes_set(txn, lladd_page_of(w->first.v + cell), 300, bytes, LEN));
     return ll_sim_cell_note(w, txn, cell, letter, LEN);
 }
 
@@ -44,7 +44,7 @@ static int look_elsewhere(struct ll_sim_work *w)
 {
     for (unsigned p = CELLS; p < PAGES; p++) {
         unsigned char byte;
-        TRY(lladd_get(w->db, lladd_page_of(w->first.v + p), 0, &byte, 1, w->err));
+        TRY(lladd_bytes_get(w->db, lladd_page_of(w->first.v + p), 0, &byte, 1, w->err));
     }
     return 0;
 }
@@ -103,7 +103,7 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
     TRY(ll_sim_pages_find(db, &first, err));
     for (unsigned cell = 0; cell < CELLS; cell++) {
         unsigned char bytes[LEN];
-        TRY(lladd_get(db, lladd_page_of(first.v + cell), 300, bytes, LEN, err));
+        TRY(lladd_bytes_get(db, lladd_page_of(first.v + cell), 300, bytes, LEN, err));
         if (bytes[0] != 0 && !(ll_sim_cells_see(&c, bytes, LEN) && c.at[cell].letter))
             return lladd_error_set(err, LLADD_BAD_STATE, "cell %u is not its own", cell);
     }

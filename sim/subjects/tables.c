@@ -69,7 +69,7 @@ static int clear(struct work *w, struct lladd_txn *txn, unsigned cell)
 {
     unsigned char key[LONGEST];
     size_t key_len = key_of(w->kind, cell, key);
-    TRY(lladd_hash_remove(txn, w->hash, key, key_len));
+    TRY(lladd_hash_delete(txn, w->hash, key, key_len));
     return ll_sim_cell_note(&w->base, txn, cell, 0, 0);
 }
 
@@ -239,17 +239,17 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
 
 static int read_table(struct work *w, struct ll_sim_cells *c)
 {
-    struct lladd_hash_walk walk = {{0}, NULL, 0};
+    struct lladd_hash_cursor walk = {{0}, NULL, 0};
     struct lladd_span key, value;
     unsigned char want[LONGEST];
     int rc;
     bool ours = true;
-    while (ours && (rc = lladd_hash_next(w->hash, &walk, &key, &value, w->base.err)) == 0) {
+    while (ours && (rc = lladd_hash_cursor_next(w->hash, &walk, &key, &value, w->base.err)) == 0) {
         ours = ll_sim_cells_see(c, value.data, value.len);
         size_t len = ours ? key_of(w->kind, *(const unsigned char *)value.data - '0', want) : 0;
         ours = ours && key.len == len && memcmp(key.data, want, len) == 0;
     }
-    lladd_hash_walk_end(w->hash, &walk);
+    lladd_hash_cursor_close(w->hash, &walk);
     if (!ours)
         return lladd_error_set(w->base.err, LLADD_BAD_STATE, "an element that was never put");
     return rc == LLADD_END ? 0 : rc;

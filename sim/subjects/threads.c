@@ -41,7 +41,7 @@ static int fill(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, cha
 {
     unsigned char bytes[LEN];
     ll_sim_fill(bytes, cell, letter, LEN);
-    int rc = lladd_set(txn, lladd_page_of(w->first.v + cell), AT, bytes, LEN);
+    int rc = lladd_bytes_set(txn, lladd_page_of(w->first.v + cell), AT, bytes, LEN);
     return rc ? ll_sim_give_up(w->sim, txn, rc, w->err)
               : ll_sim_cell_note(w, txn, cell, letter, LEN);
 }
@@ -67,7 +67,7 @@ static int look_at(struct ll_sim_work *w, unsigned from, unsigned to)
 {
     for (unsigned p = from; p < to; p++) {
         unsigned char byte;
-        TRY(lladd_get(w->db, lladd_page_of(w->first.v + p), 0, &byte, 1, w->err));
+        TRY(lladd_bytes_get(w->db, lladd_page_of(w->first.v + p), 0, &byte, 1, w->err));
     }
     return 0;
 }
@@ -117,7 +117,7 @@ static int waits(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned
     TRY(lladd_sim_commit_async(sim, txn, &ordered));
     TRY(change(&w, LLADD_DURABLE, 0, 'q', &txn));
     TRY(lladd_sim_commit_async(sim, txn, &ordered));
-    return lladd_sim_wait(sim, db, ordered, err);
+    return lladd_sim_wait_durable(sim, db, ordered, err);
 }
 
 /* Adds notes to the log, which need no undo. */
@@ -170,7 +170,7 @@ static int prepares(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsig
     if (rc)
         return ll_sim_give_up(sim, txn, rc, err);
     return thread == 0 ? lladd_sim_commit(sim, txn)
-                       : lladd_sim_heuristic(sim, txn, LLADD_OUTCOME_ABORT);
+                       : lladd_sim_heuristic_end(sim, txn, LLADD_OUTCOME_ABORT);
 }
 
 enum { PAGES = 18 };
@@ -202,7 +202,7 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
     TRY(ll_sim_pages_count(db, &first, &pages, err));
     for (unsigned cell = 0; cell < CELLS && cell < pages; cell++) {
         unsigned char bytes[LEN];
-        TRY(lladd_get(db, lladd_page_of(first.v + cell), AT, bytes, LEN, err));
+        TRY(lladd_bytes_get(db, lladd_page_of(first.v + cell), AT, bytes, LEN, err));
         if (bytes[0] != 0 && !(ll_sim_cells_see(&c, bytes, LEN) && c.at[cell].letter))
             return lladd_error_set(err, LLADD_BAD_STATE, "cell %u is not its own", cell);
     }

@@ -101,14 +101,14 @@ static int look_at(struct work *w, unsigned cell)
 
 static int walk(struct work *w, struct ll_sim_cells *c)
 {
-    struct lladd_hash_walk at = {{0}, NULL, 0};
+    struct lladd_hash_cursor at = {{0}, NULL, 0};
     struct lladd_span key, value;
     bool fine = true;
     int rc;
     memset(c, 0, sizeof *c);
-    while (fine && (rc = lladd_hash_next(w->hash, &at, &key, &value, w->base.err)) == 0)
+    while (fine && (rc = lladd_hash_cursor_next(w->hash, &at, &key, &value, w->base.err)) == 0)
         fine = ll_sim_cells_see(c, value.data, value.len);
-    lladd_hash_walk_end(w->hash, &at);
+    lladd_hash_cursor_close(w->hash, &at);
     for (unsigned cell = 0; cell < CELLS && fine && rc == LLADD_END; cell++)
         fine = c->at[cell].letter != 0;
     if (!fine)

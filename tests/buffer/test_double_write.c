@@ -146,7 +146,7 @@ START_TEST(no_area)
     ck_assert_uint_eq(base.v, format); /* it can be torn after all */
     rig_flush(&r);
     ck_assert_uint_eq(rig_stored(&r, 0), 5);
-    ck_assert_int_eq(ll_buffer_dwb_restore(r.b, &restored, &r.err), 0);
+    ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), 0);
     ck_assert_uint_eq(restored, 0);
     rig_close(&r);
 }
@@ -178,7 +178,7 @@ static bool crash_once(int kind, uint64_t call, uint64_t seed, uint64_t *restore
 
     uint64_t here = 0;
     ck_assert_int_eq(ll_buffer_open(&r.cfg, &r.b, &r.err), 0);
-    rc = ll_buffer_dwb_restore(r.b, &here, &r.err);
+    rc = ll_buffer_double_write_restore(r.b, &here, &r.err);
     ck_assert_msg(rc == 0, "%s", r.err.message);
     ck_assert(area_is_empty(&r) || here == 0);
     for (uint64_t n = 0; n < CRASH_PAGES; n++) {
@@ -224,13 +224,13 @@ START_TEST(the_power_goes_during_restore)
         fault_device_power_cycle(r.fault, &(struct fault_crash){FAULT_SUBSET, ++seed, true});
         ck_assert_int_eq(ll_buffer_open(&r.cfg, &r.b, &r.err), 0);
         fault_device_crash_at(r.fault, call);
-        (void)ll_buffer_dwb_restore(r.b, NULL, &r.err);
+        (void)ll_buffer_double_write_restore(r.b, NULL, &r.err);
         crashed = fault_device_crashed(r.fault);
         ll_buffer_close(r.b);
         fault_device_power_cycle(r.fault, &(struct fault_crash){FAULT_SUBSET, ++seed, true});
         uint64_t here;
         ck_assert_int_eq(ll_buffer_open(&r.cfg, &r.b, &r.err), 0);
-        ck_assert_int_eq(ll_buffer_dwb_restore(r.b, &here, &r.err), 0);
+        ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &here, &r.err), 0);
         restored += here;
         for (uint64_t n = 0; n < CRASH_PAGES; n++) {
             uint64_t value = rig_get(&r, n);
@@ -277,7 +277,7 @@ START_TEST(a_page_is_restored)
     rig_flush(&r);
     leave_copy(&r, 1, 9, RIG_SALT, 1, 1);
     rig_reopen(&r);
-    ck_assert_int_eq(ll_buffer_dwb_restore(r.b, &restored, &r.err), 0);
+    ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), 0);
     ck_assert_uint_eq(restored, 0); /* the page is sound: the copy is of no use */
     ck_assert(area_is_empty(&r));
     ck_assert_uint_eq(rig_get(&r, 1), 1);
@@ -285,11 +285,11 @@ START_TEST(a_page_is_restored)
     leave_copy(&r, 1, 9, RIG_SALT, 1, 1);
     rig_poke(&r, RIG_PAGE + 512, "torn", 4);
     rig_reopen(&r);
-    ck_assert_int_eq(ll_buffer_dwb_restore(r.b, &restored, &r.err), 0);
+    ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), 0);
     ck_assert_uint_eq(restored, 1);
     ck_assert(area_is_empty(&r));
     ck_assert_uint_eq(rig_get(&r, 1), 9);
-    ck_assert_int_eq(ll_buffer_dwb_restore(r.b, &restored, &r.err), 0); /* once */
+    ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), 0); /* once */
     ck_assert_uint_eq(restored, 0);
     rig_close(&r);
 }
@@ -337,7 +337,7 @@ START_TEST(a_copy_must_be_the_one_meant)
     area_io(&r, true, 0, header, RIG_PAGE);
     rig_poke(&r, RIG_PAGE + 512, "torn", 4);
     rig_reopen(&r);
-    ck_assert_int_eq(ll_buffer_dwb_restore(r.b, &restored, &r.err), 0);
+    ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), 0);
     ck_assert_uint_eq(restored, 0);
     ck_assert_int_eq(rig_try(&r, 1, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
     rig_close(&r);
@@ -351,7 +351,7 @@ static void check_refused(struct rig *r, int code)
 {
     uint64_t restored;
     rig_reopen(r);
-    ck_assert_int_eq(ll_buffer_dwb_restore(r->b, &restored, &r->err), code);
+    ck_assert_int_eq(ll_buffer_double_write_restore(r->b, &restored, &r->err), code);
     ck_assert_uint_eq(restored, 0);
     ck_assert_ptr_nonnull(strstr(r->err.message, "\"dwb\""));
     uint64_t writes = r->checker.page_writes;
@@ -406,7 +406,7 @@ START_TEST(any_bit_of_the_header)
         byte ^= (unsigned char)(1 << bit % 8);
         area_io(&r, true, bit / 8, &byte, 1);
         rig_reopen(&r);
-        ck_assert_int_eq(ll_buffer_dwb_restore(r.b, &restored, &r.err), 0);
+        ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), 0);
         ck_assert_uint_eq(restored, 0);
         for (unsigned i = 0; i < 40; i++) {
             area_io(&r, false, i, &byte, 1);
@@ -430,7 +430,7 @@ START_TEST(copies_that_are_not_there)
     for (uint64_t n = 1; n <= 3; n++) { /* header, page, copy */
         rig_reopen(&r);
         fault_device_fail(r.fault, n, FAULT_PREAD, EIO, false);
-        ck_assert_int_eq(ll_buffer_dwb_restore(r.b, &restored, &r.err), LLADD_READ_FAILED);
+        ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), LLADD_READ_FAILED);
         ck_assert_uint_eq(restored, 0);
         ck_assert_uint_eq(fault_device_fired(r.fault), 1);
     }
@@ -439,7 +439,7 @@ START_TEST(copies_that_are_not_there)
     ck_assert_int_eq(r.base->ops->truncate(r.base, file, RIG_PAGE + 100), 0);
     ck_assert_int_eq(r.base->ops->close(r.base, file), 0);
     rig_reopen(&r);
-    ck_assert_int_eq(ll_buffer_dwb_restore(r.b, &restored, &r.err), 0);
+    ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), 0);
     ck_assert_uint_eq(restored, 0);
     rig_close(&r);
 }
@@ -454,16 +454,17 @@ START_TEST(looking_into_an_area)
     uint32_t count;
     open_rig(&r, _i);
     area_io(&r, false, 0, header, RIG_PAGE);
-    ck_assert_int_eq(ll_dwb_look(header, RIG_PAGE, RIG_SALT, &count, &err), LLADD_END);
+    ck_assert_int_eq(ll_double_write_look(header, RIG_PAGE, RIG_SALT, &count, &err), LLADD_END);
     leave_copy(&r, 77, 9, RIG_SALT, 1, 1);
     area_io(&r, false, 0, header, RIG_PAGE);
-    ck_assert_int_eq(ll_dwb_look(header, RIG_PAGE, RIG_SALT, &count, &err), 0);
+    ck_assert_int_eq(ll_double_write_look(header, RIG_PAGE, RIG_SALT, &count, &err), 0);
     ck_assert_uint_eq(count, 1);
-    ck_assert_uint_eq(ll_dwb_page(header, 0).v, 77);
-    ck_assert_int_eq(ll_dwb_look(header, RIG_PAGE, 1, &count, &err), LLADD_FOREIGN_FILE);
+    ck_assert_uint_eq(ll_double_write_page(header, 0).v, 77);
+    ck_assert_int_eq(ll_double_write_look(header, RIG_PAGE, 1, &count, &err), LLADD_FOREIGN_FILE);
     ck_assert_uint_eq(count, 0);
     header[100] ^= 1;
-    ck_assert_int_eq(ll_dwb_look(header, RIG_PAGE, RIG_SALT, &count, &err), LLADD_CORRUPT_PAGE);
+    ck_assert_int_eq(ll_double_write_look(header, RIG_PAGE, RIG_SALT, &count, &err),
+                     LLADD_CORRUPT_PAGE);
     rig_close(&r);
 }
 END_TEST

@@ -108,7 +108,7 @@ static int bulk(struct work *w, bool write)
 
 static int restore(struct work *w)
 {
-    return bad(w, ll_buffer_dwb_restore(w->r->b, NULL, &w->r->err));
+    return bad(w, ll_buffer_double_write_restore(w->r->b, NULL, &w->r->err));
 }
 
 static int reopen(struct work *w)
@@ -205,7 +205,7 @@ static void look_back(struct work *w)
         rc = 0;
     }
     ck_assert_int_eq(rc, 0);
-    ck_assert_int_eq(ll_buffer_dwb_restore(r->b, NULL, &r->err), 0);
+    ck_assert_int_eq(ll_buffer_double_write_restore(r->b, NULL, &r->err), 0);
     for (uint64_t n = 0; n < ll_buffer_page_count(r->b) && n < ALL; n++)
         ck_assert_uint_ge(rig_get(r, n), w->flushed[n]);
     rig_close(r);
@@ -261,7 +261,7 @@ START_TEST(the_power_goes_at_every_call)
         fault_device_power_cycle(r.fault, &(struct fault_crash){FAULT_SUBSET, n, true});
         rc = ll_buffer_open(&r.cfg, &r.b, &r.err);
         if (rc == 0 && w.flushed[0] != 0) {
-            ck_assert_int_eq(ll_buffer_dwb_restore(r.b, NULL, &r.err), 0);
+            ck_assert_int_eq(ll_buffer_double_write_restore(r.b, NULL, &r.err), 0);
             for (uint64_t p = 0; p < ll_buffer_page_count(r.b); p += 3)
                 ck_assert_uint_ge(rig_get(&r, p), p < ALL ? w.flushed[p] : 0);
         } else if (rc != 0) {

@@ -204,31 +204,31 @@ START_TEST(glances)
 {
     enum { AWAY = 64 * PAGES }; /* more pages than any of the caches holds */
     struct rig r;
-    struct lladd_glance g, h;
+    struct lladd_read g, h;
     uint64_t word = 0, seen;
     rig_open(&r, _i, PAGES);
-    ck_assert(!ll_buffer_glance(r.b, lladd_page_of(1), &g));
+    ck_assert(!ll_buffer_read_begin(r.b, lladd_page_of(1), &g));
     rig_put(&r, 0, 10);
     rig_put(&r, 1, 11);
-    ck_assert(!ll_buffer_glance(r.b, lladd_page_of(1), &g)); /* the clock knows of no use yet */
+    ck_assert(!ll_buffer_read_begin(r.b, lladd_page_of(1), &g)); /* the clock knows of no use yet */
     ck_assert_uint_eq(rig_get(&r, 1), 11);
-    ck_assert(ll_buffer_glance(r.b, lladd_page_of(1), &g));
+    ck_assert(ll_buffer_read_begin(r.b, lladd_page_of(1), &g));
     ck_assert_uint_eq(g.size, RIG_PAGE);
-    lladd_glance_copy(&g, RIG_PAGE - 8, &word, 1);
-    ck_assert(ll_buffer_glanced(&g));
+    lladd_read_copy(&g, RIG_PAGE - 8, &word, 1);
+    ck_assert(ll_buffer_read_valid(&g));
     struct ll_frame *f = rig_fix(&r, 1, LL_FIX_SHARED);
     memcpy(&seen, f->page.bytes + RIG_PAGE - 8, 8);
     ck_assert_uint_eq(word, seen);
-    ck_assert(ll_buffer_glance(r.b, lladd_page_of(1), &h)); /* beside who reads */
+    ck_assert(ll_buffer_read_begin(r.b, lladd_page_of(1), &h)); /* beside who reads */
     rig_unfix(&r, f, LL_FIX_SHARED);
-    ck_assert(ll_buffer_glanced(&h));
+    ck_assert(ll_buffer_read_valid(&h));
     /* Changing it. */
-    ck_assert(ll_buffer_glance(r.b, lladd_page_of(1), &g));
+    ck_assert(ll_buffer_read_begin(r.b, lladd_page_of(1), &g));
     f = rig_fix(&r, 1, LL_FIX_EXCLUSIVE);
-    ck_assert(!ll_buffer_glanced(&g));
-    ck_assert(!ll_buffer_glance(r.b, lladd_page_of(1), &h));
+    ck_assert(!ll_buffer_read_valid(&g));
+    ck_assert(!ll_buffer_read_begin(r.b, lladd_page_of(1), &h));
     rig_unfix(&r, f, LL_FIX_EXCLUSIVE);
-    ck_assert(!ll_buffer_glanced(&g));
+    ck_assert(!ll_buffer_read_valid(&g));
     /* Away and back, with its fixes counted as far as before. */
     rig_flush(&r);
     for (uint64_t n = 0; n < AWAY; n++)
@@ -237,7 +237,7 @@ START_TEST(glances)
     ck_assert_uint_eq(rig_get(&r, 1), 11);
     for (int i = 0; i < 100; i++)
         ck_assert_uint_eq(rig_get(&r, 1), 11);
-    ck_assert(ll_buffer_glance(r.b, lladd_page_of(1), &g));
+    ck_assert(ll_buffer_read_begin(r.b, lladd_page_of(1), &g));
     uint64_t was = *g.version_, same = 0;
     rig_put(&r, 1, 12);
     rig_flush(&r);
@@ -250,8 +250,8 @@ START_TEST(glances)
     }
     /* In the heap its frame is another one. */
     ck_assert(same || _i == RIG_HEAP || _i == RIG_HEAP_FILES || !LL_TEST_CAN_RESERVE);
-    ck_assert(!ll_buffer_glanced(&g));
-    ck_assert(!ll_buffer_glance(r.b, lladd_page_of(UINT64_MAX >> 13), &g));
+    ck_assert(!ll_buffer_read_valid(&g));
+    ck_assert(!ll_buffer_read_begin(r.b, lladd_page_of(UINT64_MAX >> 13), &g));
     rig_close(&r);
 }
 END_TEST
@@ -453,11 +453,11 @@ static void count_evicted(void *ctx, struct ll_frame *f)
 }
 
 /* Says of every page that its log begins it anew, and then has nothing for the odd ones. */
-static enum ll_behind_how always_behind(void *ctx, lladd_pageno n)
+static enum ll_redo_index_how always_behind(void *ctx, lladd_pageno n)
 {
     (void)ctx;
     (void)n;
-    return LL_BEHIND_WITH_BASE;
+    return LL_PENDING_WITH_BASE;
 }
 
 static int half_of_them(void *ctx, lladd_pageno n, unsigned char *bytes, bool *baseless,

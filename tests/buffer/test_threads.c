@@ -547,15 +547,15 @@ static void run_crowd(struct crowd *c, struct rig *r, void *(*fn)(void *), uint6
 }
 
 /* What a glance at a page has seen is all of one moment. */
-static void glance_at(struct member *m, uint64_t n, const uint32_t *at, unsigned count)
+static void read_at(struct member *m, uint64_t n, const uint32_t *at, unsigned count)
 {
-    struct lladd_glance g;
+    struct lladd_read g;
     uint64_t word[3];
-    if (!ll_buffer_glance(m->r->b, lladd_page_of(n), &g))
+    if (!ll_buffer_read_begin(m->r->b, lladd_page_of(n), &g))
         return;
     for (unsigned i = 0; i < count; i++)
-        lladd_glance_copy(&g, at[i], &word[i], 1);
-    if (!ll_buffer_glanced(&g))
+        lladd_read_copy(&g, at[i], &word[i], 1);
+    if (!ll_buffer_read_valid(&g))
         return;
     for (unsigned i = 1; i < count; i++)
         wrong(&m->wrong, word[i] != word[0]);
@@ -570,7 +570,7 @@ static void *count_up(void *arg)
     struct member *m = arg;
     for (uint64_t i = 0; i < m->rounds; i++) {
         struct ll_frame *f;
-        glance_at(m, 0, places, 3);
+        read_at(m, 0, places, 3);
         unsigned how = (i + m->seed) % 3 ? LL_FIX_EXCLUSIVE : LL_FIX_SHARED;
         int rc = ll_buffer_fix(m->r->b, lladd_page_of(0), how, &f, NULL);
         wrong(&m->wrong, rc != 0);
@@ -648,7 +648,7 @@ static void *mill_about(void *arg)
         bool more;
         if (what < 250) {
             static const uint32_t ends[] = {LLADD_PAGE_HEADER, RIG_PAGE - 8};
-            glance_at(m, n, ends, 2);
+            read_at(m, n, ends, 2);
             change_or_look(m, n, what < 120);
         } else if (what == 250) {
             wrong(&m->wrong, ll_buffer_flush(b, some, lladd_lsn_of(0), NULL) != 0);

@@ -484,7 +484,7 @@ static void check_poisoned(struct rig *r)
                      LLADD_WRITE_FAILED);
     ck_assert_int_eq(ll_buffer_bulk_read(r->b, lladd_page_of(0), 1, page, true, &r->err),
                      LLADD_WRITE_FAILED);
-    ck_assert_int_eq(ll_buffer_dwb_restore(r->b, NULL, &r->err), LLADD_WRITE_FAILED);
+    ck_assert_int_eq(ll_buffer_double_write_restore(r->b, NULL, &r->err), LLADD_WRITE_FAILED);
     ll_buffer_prefetch(r->b, lladd_page_of(0), 1);
     ck_assert_uint_eq(r->poisoned, 1);
 }

@@ -342,7 +342,7 @@ START_TEST(another_server_in_the_place_of_one_is_not_spoken_to)
     ck_assert_int_eq(put(g, 0), LLADD_BUSY);
     coordinator_abort(c(), g);
     participant_kill(w.servers[0].participant);
-    lladd_kill(w.servers[0].db);
+    lladd_db_kill(w.servers[0].db);
     w.servers[0].participant = NULL;
     w.servers[0].db = NULL;
     w.servers[0].options.device = fault_device_dev(fd);

@@ -127,7 +127,7 @@ static void crash(void)
 {
     static const struct fault_crash power = {FAULT_POWER, 0, false};
     participant_kill(r.p);
-    lladd_kill(r.db);
+    lladd_db_kill(r.db);
     fault_device_power_cycle(r.fd, &power);
     r.n = r.drops = 0;
     r.wait = NULL;
@@ -138,7 +138,7 @@ static void force(void)
 {
     lladd_lsn lsn = participant_wants(r.p, false);
     ck_assert_uint_ne(lsn.v, 0);
-    ck_assert_int_eq(lladd_wait(r.db, lsn, NULL), 0);
+    ck_assert_int_eq(lladd_wait_durable(r.db, lsn, NULL), 0);
     participant_durable(r.p, lsn);
     ck_assert_uint_eq(participant_wants(r.p, false).v, 0);
 }
@@ -353,7 +353,7 @@ START_TEST(a_server_whose_log_fails_falls_silent)
     tell(&a, MESSAGE_PREPARE, 2, 1);
     put(&a, 3, "other", "w");
     fault_device_fail(r.fd, 1, FAULT_SYNC, EIO, true);
-    ck_assert_int_ne(lladd_wait(r.db, participant_wants(r.p, true), NULL), 0);
+    ck_assert_int_ne(lladd_wait_durable(r.db, participant_wants(r.p, true), NULL), 0);
     tell(&a, MESSAGE_PREPARE, 3, 1);
     ck_assert_int_eq(lladd_code_root(participant_error(r.p, &err)), LLADD_ROOT_POISONED);
     put(&a, 4, "k", "x");

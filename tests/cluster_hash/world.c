@@ -170,7 +170,7 @@ void world_crash(struct world *w, struct node *n)
         participant_kill(n->participant);
     if (n->coordinator)
         coordinator_kill(n->coordinator);
-    lladd_kill(n->db);
+    lladd_db_kill(n->db);
     n->participant = NULL;
     n->coordinator = NULL;
     n->db = NULL;
@@ -305,7 +305,7 @@ static bool force(struct node *n, bool urgent)
                                  : coordinator_wants(n->coordinator);
     if (lsn.v == 0)
         return false;
-    int rc = lladd_wait(n->db, lsn, &err);
+    int rc = lladd_wait_durable(n->db, lsn, &err);
     ck_assert_msg(rc == 0 || !n->is_server, "%s", err.message);
     if (rc)
         coordinator_poisoned(n->coordinator, rc);

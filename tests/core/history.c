@@ -171,7 +171,7 @@ static void resolve(struct history *h, struct lladd_db *db, const struct found *
         struct lladd_txn *txn;
         if (!f->in_doubt[p])
             continue;
-        int rc = lladd_claim(db, &h->prepared[p].gid, &txn, &err);
+        int rc = lladd_in_doubt_claim(db, &h->prepared[p].gid, &txn, &err);
         ck_assert_msg(rc == 0, "%s: claim: %s", h->where, err.message);
         rc = p % 2 ? lladd_abort(txn) : lladd_commit(txn);
         ck_assert_msg(rc == 0, "%s: ending a claimed transaction: %d", h->where, rc);
@@ -194,7 +194,7 @@ void history_check(struct history *h, struct lladd_db *db)
     struct lladd_error err = LLADD_ERROR_INIT;
     struct found f = {.h = h};
     uint64_t *actual = cells_copy(h, NULL), *scratch = cells_copy(h, NULL);
-    int rc = lladd_in_doubt(db, see_in_doubt, &f, &err);
+    int rc = lladd_in_doubt_each(db, see_in_doubt, &f, &err);
     ck_assert_msg(rc == 0, "%s: %s", h->where, err.message);
     read_all(h, db, actual);
     size_t j = h->acked;
@@ -416,7 +416,7 @@ static void attempt(struct step *t)
 }
 
 /* A commit was refused and the transaction is as it was: the state will not come. */
-static void take_back(struct step *t)
+static void undo_changes(struct step *t)
 {
     struct history *h = t->h;
     free(h->states[--h->n_states]);
@@ -437,7 +437,7 @@ int step_commit_async(struct step *t, lladd_lsn *out)
     if (consumed(rc))
         step_drop(t);
     else
-        take_back(t);
+        undo_changes(t);
     return rc;
 }
 
@@ -454,7 +454,7 @@ int step_commit(struct step *t)
         step_drop(t);
     } else {
         (void)noted(t, rc);
-        take_back(t);
+        undo_changes(t);
     }
     return rc;
 }

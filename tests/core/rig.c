@@ -50,36 +50,36 @@ void rig_free(struct rig *r)
     ck_assert_uint_eq(fault_alloc_live(&r->mem), 0);
     test_world_free(&r->world);
     temp_dir_remove(r->dir);
-    free(r->transcript);
-    r->transcript = NULL;
+    free(r->trace);
+    r->trace = NULL;
 }
 
 static void add_line(void *ctx, const char *line)
 {
     struct rig *r = ctx;
     size_t len = strlen(line);
-    if (r->transcript_len + len + 2 > r->transcript_cap) {
-        r->transcript_cap = 2 * (r->transcript_len + len + 2);
-        r->transcript = realloc(r->transcript, r->transcript_cap);
-        ck_assert_ptr_nonnull(r->transcript);
+    if (r->trace_len + len + 2 > r->trace_cap) {
+        r->trace_cap = 2 * (r->trace_len + len + 2);
+        r->trace = realloc(r->trace, r->trace_cap);
+        ck_assert_ptr_nonnull(r->trace);
     }
-    memcpy(r->transcript + r->transcript_len, line, len);
-    r->transcript_len += len;
-    memcpy(r->transcript + r->transcript_len++, "\n", 2);
+    memcpy(r->trace + r->trace_len, line, len);
+    r->trace_len += len;
+    memcpy(r->trace + r->trace_len++, "\n", 2);
 }
 
-void rig_want_transcript(struct rig *r)
+void rig_want_trace(struct rig *r)
 {
-    r->options.transcript = add_line;
+    r->options.trace = add_line;
     r->options.callback_ctx = r;
 }
 
 int rig_try_open(struct rig *r)
 {
     ck_assert_ptr_null(r->db);
-    r->transcript_len = 0;
-    if (r->transcript)
-        r->transcript[0] = 0;
+    r->trace_len = 0;
+    if (r->trace)
+        r->trace[0] = 0;
     r->err = (struct lladd_error)LLADD_ERROR_INIT;
     int rc = lladd_open(r->dir, &r->options, &r->db, &r->err);
     if (rc) {
@@ -112,7 +112,7 @@ void rig_crash(struct rig *r, const struct fault_crash *how)
 {
     struct lladd_db *db = r->db;
     r->db = NULL;
-    lladd_kill(db);
+    lladd_db_kill(db);
     if (r->fd)
         fault_device_power_cycle(r->fd, how);
 }
@@ -181,7 +181,7 @@ void rig_forget_log(struct rig *r, lladd_pageno scratch)
 struct lladd_stats rig_stats(struct rig *r)
 {
     struct lladd_stats s = {.struct_size = sizeof s};
-    ck_assert_int_eq(lladd_stats(r->db, &s), 0);
+    ck_assert_int_eq(lladd_stats_get(r->db, &s), 0);
     return s;
 }
 
@@ -262,7 +262,7 @@ struct lladd_txn *rig_claim(struct rig *r, const char *name)
 {
     struct lladd_gid gid = gid_of(name);
     struct lladd_txn *txn = NULL;
-    ok_db(r, lladd_claim(r->db, &gid, &txn, &r->err));
+    ok_db(r, lladd_in_doubt_claim(r->db, &gid, &txn, &r->err));
     return txn;
 }
 
@@ -277,6 +277,6 @@ static int add_doubt(void *ctx, const struct lladd_in_doubt_info *info)
 struct rig_doubts rig_in_doubt(struct rig *r)
 {
     struct rig_doubts d = {.n = 0};
-    ok_db(r, lladd_in_doubt(r->db, add_doubt, &d, &r->err));
+    ok_db(r, lladd_in_doubt_each(r->db, add_doubt, &d, &r->err));
     return d;
 }

@@ -43,8 +43,8 @@ struct rig {
     struct lladd_db *db; /* NULL: not open */
     struct lladd_error err;
     struct test_ids ids;
-    char *transcript; /* of the last open, lines with '\n'; NULL unless asked for */
-    size_t transcript_len, transcript_cap;
+    char *trace; /* of the last open, lines with '\n'; NULL unless asked for */
+    size_t trace_len, trace_cap;
 };
 
 /* The smallest cache a rig of this kind opens with, more or less: reserved address space needs
@@ -68,7 +68,7 @@ void rig_crash(struct rig *, const struct fault_crash *how);
 /* Closes, opens again. */
 void rig_reopen(struct rig *);
 /* Collects recovery's transcript from the next open on. */
-void rig_want_transcript(struct rig *);
+void rig_want_trace(struct rig *);
 
 /* Asserts that rc is 0, showing what the transaction or the rig's error says. */
 #define ok_db(r, call) \
@@ -123,7 +123,7 @@ struct lladd_gid gid_of(const char *text);
 /* A transaction that has set the cell and is prepared under gid_of(name). */
 struct lladd_txn *rig_prepared(struct rig *, const char *name, struct cell, uint64_t value);
 struct lladd_txn *rig_claim(struct rig *, const char *name);
-/* What lladd_in_doubt tells. */
+/* What lladd_in_doubt_each tells. */
 struct rig_doubts {
     unsigned n;
     struct lladd_in_doubt_info info[8];

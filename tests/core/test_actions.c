@@ -389,14 +389,14 @@ static void run_odd_compensation(int kind, int (*compensate)(void *, struct llad
                           .undo_pages_max = 1};
     lladd_op_id id = LLADD_NO_OP;
     rig_init(&r, (unsigned)kind);
-    ok_db(&r, lladd_register(&r.options, &op, &r.err));
+    ok_db(&r, lladd_register_op(&r.options, &op, &r.err));
     rig_open(&r);
     ck_assert_int_eq(lladd_op_lookup(r.db, "test.odd", 0, &id), 0);
     struct lladd_txn *txn = rig_begin(&r);
     ok(txn, lladd_log_undo_only(txn, id, "", 0));
     ck_assert_int_eq(lladd_abort(txn), expected);
     if (expected) {
-        lladd_kill(r.db);
+        lladd_db_kill(r.db);
         r.db = NULL;
     }
     rig_free(&r);

@@ -48,7 +48,7 @@ static struct lladd_txn *bulk_write(unsigned value)
 {
     struct lladd_txn *txn = rig_begin(&r);
     unsigned char *bytes = bulk_bytes(value);
-    ok(txn, lladd_fence(txn, lladd_page_of(BULK), BULK_N));
+    ok(txn, lladd_redo_barrier(txn, lladd_page_of(BULK), BULK_N));
     ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK), BULK_N, "test.cells", bytes));
     ok(txn, lladd_bulk_sync(txn));
     free(bytes);
@@ -66,7 +66,7 @@ static void begin_bulk(int kind)
     rig_init(&r, (unsigned)kind);
     rig_open(&r);
     page = rig_page(&r);
-    ok_db(&r, lladd_extend(r.db, BULK + BULK_N, &r.err));
+    ok_db(&r, lladd_pages_extend(r.db, BULK + BULK_N, &r.err));
 }
 
 START_TEST(redo_of_an_earlier_life_never_touches_bulk_written_pages)
@@ -86,7 +86,7 @@ START_TEST(redo_of_an_earlier_life_never_touches_bulk_written_pages)
     done(lladd_commit(bulk_write(2000)));
     struct lladd_txn *txn = rig_begin(&r);
     unsigned char *bytes = bulk_bytes(3000);
-    ok(txn, lladd_fence(txn, lladd_page_of(BULK), 1));
+    ok(txn, lladd_redo_barrier(txn, lladd_page_of(BULK), 1));
     ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK), 1, "test.cells", bytes));
     ok(txn, lladd_bulk_sync(txn));
     free(bytes);
@@ -129,7 +129,7 @@ START_TEST(bulk_writing_goes_on_after_checkpoints)
     begin_bulk(_i);
     earlier_life();
     struct lladd_txn *txn = rig_begin(&r);
-    ok(txn, lladd_fence(txn, lladd_page_of(BULK), BULK_N));
+    ok(txn, lladd_redo_barrier(txn, lladd_page_of(BULK), BULK_N));
     for (unsigned i = 0; i < BULK_N; i++) {
         ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK + i), 1, "test.cells", bytes + i * 4096));
         ok_db(&r, lladd_checkpoint(r.db, &r.err));
@@ -175,7 +175,7 @@ START_TEST(raw_extents_hold_any_bytes)
     begin_bulk(_i);
     earlier_life();
     struct lladd_txn *txn = rig_begin(&r);
-    ok(txn, lladd_fence(txn, lladd_page_of(BULK), BULK_N));
+    ok(txn, lladd_redo_barrier(txn, lladd_page_of(BULK), BULK_N));
     ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK), BULK_N, NULL, bytes));
     ok(txn, lladd_bulk_sync(txn));
     done(lladd_commit(txn));
@@ -199,18 +199,18 @@ START_TEST(wrong_bulk_calls_are_refused)
     begin_bulk(_i);
     struct lladd_txn *txn = rig_begin(&r);
     lladd_pageno first = lladd_page_of(BULK);
-    refused(txn, LLADD_OUT_OF_RANGE, lladd_fence(txn, first, 0));
-    refused(txn, LLADD_OUT_OF_RANGE, lladd_fence(txn, lladd_page_of(0), 1));
-    refused(txn, LLADD_OUT_OF_RANGE, lladd_fence(txn, first, UINT64_MAX));
-    refused(txn, LLADD_OUT_OF_RANGE, lladd_fence(txn, lladd_page_of(UINT64_MAX - 1), 1));
-    ok(txn, lladd_fence(txn, first, 2));
+    refused(txn, LLADD_OUT_OF_RANGE, lladd_redo_barrier(txn, first, 0));
+    refused(txn, LLADD_OUT_OF_RANGE, lladd_redo_barrier(txn, lladd_page_of(0), 1));
+    refused(txn, LLADD_OUT_OF_RANGE, lladd_redo_barrier(txn, first, UINT64_MAX));
+    refused(txn, LLADD_OUT_OF_RANGE, lladd_redo_barrier(txn, lladd_page_of(UINT64_MAX - 1), 1));
+    ok(txn, lladd_redo_barrier(txn, first, 2));
     refused(txn, LLADD_BAD_ARGUMENT, lladd_bulk_write(txn, first, 2, "test.nothing", bytes));
     struct holder looks;
     ck_assert_int_eq(
         holder_begin(&looks, r.db, lladd_page_of(BULK + 2), LLADD_LATCH_SHARED), 0);
-    refused(txn, LLADD_BUSY, lladd_fence(txn, first, BULK_N));
+    refused(txn, LLADD_BUSY, lladd_redo_barrier(txn, first, BULK_N));
     holder_end(&looks);
-    ok(txn, lladd_fence(txn, first, BULK_N));
+    ok(txn, lladd_redo_barrier(txn, first, BULK_N));
     ok(txn, lladd_bulk_write(txn, first, BULK_N, "test.cells", bytes));
     done(lladd_abort(txn));
     free(bytes);
@@ -232,7 +232,7 @@ static void rot(lladd_pageno number)
 static void expect_unreadable(lladd_pageno number)
 {
     struct lladd_page *held;
-    ck_assert_int_eq(lladd_fix(r.db, number, LLADD_LATCH_SHARED, &held, &r.err),
+    ck_assert_int_eq(lladd_page_fix(r.db, number, LLADD_LATCH_SHARED, &held, &r.err),
                      LLADD_CORRUPT_PAGE);
     ck_assert_uint_eq(rig_stats(&r).repairs, 0);
 }
@@ -319,7 +319,7 @@ START_TEST(page_types_hear_of_loading_flushing_and_eviction)
     watched.evicted = on_evicted;
     ok_db(&r, lladd_register_page_type(&r.options, &watched, &r.err));
     for (unsigned i = 0; test_extension.ops[i]; i++)
-        ok_db(&r, lladd_register(&r.options, test_extension.ops[i], &r.err));
+        ok_db(&r, lladd_register_op(&r.options, test_extension.ops[i], &r.err));
     r.options.cache_bytes = rig_small_cache((unsigned)_i); /* less than the pages */
     rig_open(&r);
     rig_pages(&r, pages, PAGES);
@@ -356,7 +356,7 @@ START_TEST(a_page_type_may_refuse_to_load_a_page)
     watched.loaded = refuse_loading;
     ok_db(&r, lladd_register_page_type(&r.options, &watched, &r.err));
     for (unsigned i = 0; test_extension.ops[i]; i++)
-        ok_db(&r, lladd_register(&r.options, test_extension.ops[i], &r.err));
+        ok_db(&r, lladd_register_op(&r.options, test_extension.ops[i], &r.err));
     rig_open(&r);
     ck_assert_int_eq(cell_read(r.db, at(0), &value, &r.err), LLADD_NO_MEMORY);
     ck_contains(r.err.message, "no memory for its index");

@@ -77,7 +77,7 @@ static lladd_lsn write_down(const char *text)
     struct lladd_span none = {NULL, 0};
     ok(txn, lladd_log_object(txn, &diary_class, 5, lladd_span_of(text, strlen(text)), none, &token,
                              &lsn));
-    lladd_applied(txn, &token);
+    lladd_object_applied(txn, &token);
     done(lladd_commit(txn));
     return lsn;
 }
@@ -159,11 +159,11 @@ START_TEST(what_has_no_undo_reserves_none)
     uint64_t before = rig_stats(&r).undo_reserved;
     for (unsigned i = 0; i < 1000; i++) {
         ok(txn, lladd_log_object(txn, &diary_class, i, lladd_span_of("x", 1), none, &token, NULL));
-        lladd_applied(txn, &token);
+        lladd_object_applied(txn, &token);
     }
     ck_assert_uint_le(rig_stats(&r).undo_reserved, before);
     /* A crash, and the rollback of all of it. */
-    ok_db(&r, lladd_wait(r.db, lladd_txn_id(txn), &r.err));
+    ok_db(&r, lladd_wait_durable(r.db, lladd_txn_id(txn), &r.err));
     rig_crash(&r, &fault_power);
     rig_open(&r);
     rig_expect(&r, at(1), 0);
@@ -223,7 +223,7 @@ START_TEST(a_class_without_redo_needs_a_durable_lsn_and_has_no_undo)
     struct lladd_token token;
     struct lladd_span none = {NULL, 0};
     ok(txn, lladd_log_object(txn, &c, 0, lladd_span_of("x", 1), none, &token, NULL));
-    lladd_applied(txn, &token);
+    lladd_object_applied(txn, &token);
     done(lladd_commit(txn));
     ok_db(&r, lladd_log_pinner(r.db, &who, &r.err));
     ck_assert_str_eq(who.name, "test.diary");

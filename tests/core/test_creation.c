@@ -46,7 +46,7 @@ static bool made_after(uint64_t n, uint64_t k, bool *fired)
         rig_close(&r);
     fault_device_crash_at(r.fd, k);
     if (rig_try_open(&r) == 0)
-        lladd_kill(r.db);
+        lladd_db_kill(r.db);
     r.db = NULL;
     bool crashed = fault_device_crashed(r.fd);
     fault_device_power_cycle(r.fd, &fault_power);

@@ -313,7 +313,7 @@ START_TEST(a_checkpoint_while_it_is_rolled_back_does_not_revive_it)
     struct lladd_gid gid = gid_of("a");
     lladd_op_id op;
     rig_init(&r, _i & 2 ? RIG_RESERVED : 0);
-    ck_assert_int_eq(lladd_register(&r.options, &checkpointing, &r.err), 0);
+    ck_assert_int_eq(lladd_register_op(&r.options, &checkpointing, &r.err), 0);
     rig_open(&r);
     page = rig_page(&r);
     ck_assert_int_eq(lladd_op_lookup(r.db, checkpointing.name, 1, &op), 0);

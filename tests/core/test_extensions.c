@@ -44,12 +44,12 @@ static lladd_lsn ledger_durable(void *ctx, struct lladd_db *db)
     struct ledger *l = ctx;
     struct lladd_page *p;
     if (l->restarted && l->page.v &&
-        lladd_fix(db, l->page, LLADD_LATCH_SHARED, &p, NULL) == 0) {
+        lladd_page_fix(db, l->page, LLADD_LATCH_SHARED, &p, NULL) == 0) {
         const unsigned char *body = lladd_view_body(lladd_page_view(p));
         l->saved = lladd_lsn_of(lladd_get64(body));
         for (unsigned i = 0; i < ACCOUNTS; i++)
             l->account[i] = (int64_t)lladd_get64(body + 8 + 8 * (size_t)i);
-        lladd_unfix(db, p, LLADD_LATCH_SHARED);
+        lladd_page_unfix(db, p, LLADD_LATCH_SHARED);
     }
     l->restarted = false;
     return l->saved;
@@ -148,7 +148,7 @@ static void ledger_save(void)
 {
     unsigned char bytes[SAVE_BYTES];
     lladd_op_id id = LLADD_NO_OP;
-    lladd_lsn applied = lladd_applied_lsn(r.db);
+    lladd_lsn applied = lladd_object_applied_lsn(r.db);
     lladd_put64(bytes, applied.v);
     for (unsigned i = 0; i < ACCOUNTS; i++)
         lladd_put64(bytes + 8 + 8 * (size_t)i, (uint64_t)ledger.account[i]);
@@ -164,7 +164,7 @@ static void ledger_begin(int kind)
     memset(&ledger, 0, sizeof ledger);
     rig_init(&r, (unsigned)kind);
     ok_db(&r, lladd_register_class(&r.options, &ledger_class, &r.err));
-    ok_db(&r, lladd_register(&r.options, &save_op, &r.err));
+    ok_db(&r, lladd_register_op(&r.options, &save_op, &r.err));
     rig_open(&r);
     page = rig_page(&r);
 }
@@ -177,10 +177,10 @@ static void post(struct lladd_txn *txn, unsigned account, int64_t amount)
     lladd_put64(bytes, (uint64_t)amount);
     struct lladd_span s = lladd_span_of(bytes, 8);
     ok(txn, lladd_log_object(txn, &ledger_class, account, s, s, &token, &lsn));
-    ck_assert_uint_le(lladd_applied_lsn(r.db).v, lsn.v); /* it is not in memory yet */
+    ck_assert_uint_le(lladd_object_applied_lsn(r.db).v, lsn.v); /* it is not in memory yet */
     ledger.account[account] += amount;
-    lladd_applied(txn, &token);
-    ck_assert_uint_gt(lladd_applied_lsn(r.db).v, lsn.v);
+    lladd_object_applied(txn, &token);
+    ck_assert_uint_gt(lladd_object_applied_lsn(r.db).v, lsn.v);
 }
 
 /* The process is gone, and its memory with it; what stays is where the page is. */
@@ -280,7 +280,7 @@ START_TEST(a_missing_class_is_named_though_its_records_are_older_than_the_checkp
     ck_assert_int_eq(rig_try_open(&r), LLADD_NO_OPERATION);
     ck_contains(r.err.message, "test.ledger");
     ok_db(&r, lladd_register_class(&r.options, &ledger_class, &r.err));
-    ok_db(&r, lladd_register(&r.options, &save_op, &r.err));
+    ok_db(&r, lladd_register_op(&r.options, &save_op, &r.err));
     memset(&ledger, 0, sizeof ledger);
     rig_open(&r);
     ck_assert_int_eq(ledger.account[0], 5);
@@ -320,7 +320,7 @@ START_TEST(wrong_object_records_are_refused)
     /* Without undo it stays when the transaction aborts. */
     ok(txn, lladd_log_object(txn, &no_undo, 3, s, none, &token, NULL));
     ledger.account[3] = 1;
-    lladd_applied(txn, &token);
+    lladd_object_applied(txn, &token);
     done(lladd_abort(txn));
     ck_assert_int_eq(ledger.account[3], 1);
     rig_free(&r);
@@ -336,7 +336,7 @@ START_TEST(a_class_that_cannot_redo_stops_recovery_with_its_name)
     struct lladd_span s = lladd_span_of("short", 5), none = {NULL, 0};
     lladd_lsn lsn;
     ok(txn, lladd_log_object(txn, &ledger_class, 0, s, none, &token, &lsn));
-    lladd_applied(txn, &token);
+    lladd_object_applied(txn, &token);
     done(lladd_commit(txn));
     rig_crash(&r, &fault_power);
     ck_assert_int_eq(rig_try_open(&r), LLADD_BAD_RECORD);
@@ -471,7 +471,7 @@ START_TEST(damage_to_pinned_log_is_told)
     much_log();
     ck_assert_int_eq(first_at(lsn), 0);
     rig_close(&r);
-    ok_db(&r, lladd_inspect(NULL, &r.options, &view, &r.err));
+    ok_db(&r, lladd_inspect_open(NULL, &r.options, &view, &r.err));
     ck_assert(lladd_inspect_place(view, lsn, name, &offset));
     lladd_inspect_close(view);
     memset(bytes, 0x5a, sizeof bytes);
@@ -479,7 +479,7 @@ START_TEST(damage_to_pinned_log_is_told)
         ck_assert_int_eq(r.base->ops->unlink(r.base, name), 0);
     else
         rig_file_write(&r, name, bytes, _i ? sizeof bytes : 4, _i ? offset - 128 : offset + 24);
-    ok_db(&r, lladd_inspect(NULL, &r.options, &view, &r.err));
+    ok_db(&r, lladd_inspect_open(NULL, &r.options, &view, &r.err));
     ok_db(&r, lladd_inspect_verify(view, ignore_finding, NULL, &verified, &r.err));
     ck_assert_uint_gt(verified.damage, 0);
     lladd_inspect_close(view);
@@ -609,7 +609,7 @@ START_TEST(a_reader_sees_durable_records_of_its_name_and_waits_at_the_end)
         ok(txn, lladd_log_note(txn, "test.other", lladd_span_of("x", 1), NULL));
         done(lladd_commit_async(txn, &lsn));
         ck_assert_int_eq(lladd_log_next(cursor, &e, &r.err), LLADD_END);
-        ok_db(&r, lladd_wait(r.db, lsn, &r.err));
+        ok_db(&r, lladd_wait_durable(r.db, lsn, &r.err));
         ok_db(&r, lladd_log_next(cursor, &e, &r.err));
         ck_assert_uint_eq(e.lsn.v, note.v);
         ck_assert_str_eq(e.op, "test.journal");
@@ -744,9 +744,9 @@ START_TEST(an_extension_is_attached_created_recovered_and_detached)
     ok_db(&r, lladd_register_extension(&r.options, &life_extension, &r.err));
     rig_open(&r);
     ck_assert_str_eq(life.said, "acr");
-    ck_assert_ptr_eq(lladd_state(r.db, &life_extension), &life);
+    ck_assert_ptr_eq(lladd_extension_state(r.db, &life_extension), &life);
     static const struct lladd_extension stranger = {.struct_size = sizeof stranger};
-    ck_assert_ptr_null(lladd_state(r.db, &stranger));
+    ck_assert_ptr_null(lladd_extension_state(r.db, &stranger));
     rig_reopen(&r);
     ck_assert_str_eq(life.said, "acrsdar");
     life.crashed = true;

@@ -28,7 +28,7 @@ static struct lladd_txn *guarded(void)
 {
     struct lladd_txn *t;
     ok_db(&r, lladd_begin(r.db, NULL, &t, &r.err));
-    ck_assert_int_eq(lladd_take(t, false, 0), 0);
+    ck_assert_int_eq(lladd_txn_take(t, false, 0), 0);
     ck_assert_int_eq(lladd_counter_add(t, page, 64, 1), 0);
     return t;
 }
@@ -62,7 +62,7 @@ static void *finds_it_guarded(void *arg)
 
 static void *takes_and_aborts(void *arg)
 {
-    ck_assert_int_eq(lladd_take(arg, true, UINT64_MAX), 0);
+    ck_assert_int_eq(lladd_txn_take(arg, true, UINT64_MAX), 0);
     ck_assert_int_eq(lladd_counter_add(arg, page, 64, 1), 0);
     ck_assert_int_eq(lladd_abort(arg), 0);
     return NULL;
@@ -81,10 +81,10 @@ START_TEST(one_thread_uses_it_until_another_takes_it)
         struct lladd_txn *next = guarded();
         ck_assert_ptr_ne(next, t);
         finds_it_guarded(t);
-        ck_assert_int_eq(lladd_take(t, false, 0), LLADD_CLOSED);
+        ck_assert_int_eq(lladd_txn_take(t, false, 0), LLADD_CLOSED);
         ck_assert_int_eq(lladd_commit(next), 0);
     }
-    lladd_drop(t);
+    lladd_txn_drop(t);
     ck_assert_int_eq(counted(), 4);
     rig_free(&r);
 }
@@ -92,7 +92,7 @@ END_TEST
 
 static void *takes_and_commits(void *arg)
 {
-    ck_assert_int_eq(lladd_take(arg, false, 0), 0);
+    ck_assert_int_eq(lladd_txn_take(arg, false, 0), 0);
     ck_assert_int_eq(lladd_commit(arg), 0);
     return NULL;
 }
@@ -101,8 +101,8 @@ START_TEST(what_is_given_back_needs_no_drop)
 {
     opened();
     struct lladd_txn *t = guarded();
-    ck_assert(lladd_give(t));
-    ck_assert(!lladd_give(t));
+    ck_assert(lladd_txn_give(t));
+    ck_assert(!lladd_txn_give(t));
     finds_it_guarded(t);
     in_a_thread(takes_and_commits, t);
     ck_assert_int_eq(counted(), 1);
@@ -116,8 +116,8 @@ END_TEST
 
 static void *tries_to_take(void *arg)
 {
-    ck_assert_int_eq(lladd_take(arg, true, 0), LLADD_TIMEOUT);
-    ck_assert_int_eq(lladd_take(arg, false, 0), LLADD_TIMEOUT);
+    ck_assert_int_eq(lladd_txn_take(arg, true, 0), LLADD_TIMEOUT);
+    ck_assert_int_eq(lladd_txn_take(arg, false, 0), LLADD_TIMEOUT);
     return NULL;
 }
 
@@ -139,7 +139,7 @@ START_TEST(a_call_and_an_open_action_are_waited_for)
     ck_assert_int_eq(lladd_nta_abort(t, &action), 0);
     in_a_thread(takes_and_commits, t);
     ck_assert_int_eq(counted(), 2);
-    lladd_drop(t);
+    lladd_txn_drop(t);
     rig_free(&r);
 }
 END_TEST
@@ -153,8 +153,8 @@ START_TEST(others_are_not_guarded)
     ck_assert_int_eq(lladd_use_begin(t, &use), 0);
     ck_assert_ptr_null(use.txn);
     ck_assert_int_eq(lladd_use_begin(NULL, &use), 0);
-    ck_assert(!lladd_stopped(t) && !lladd_stopped(NULL));
-    ck_assert_int_eq(lladd_take(NULL, false, 0), LLADD_CLOSED);
+    ck_assert(!lladd_txn_stopped(t) && !lladd_txn_stopped(NULL));
+    ck_assert_int_eq(lladd_txn_take(NULL, false, 0), LLADD_CLOSED);
     in_a_thread(takes_and_commits, t);
     rig_free(&r);
 }

@@ -45,7 +45,7 @@ START_TEST(what_may_wait_is_refused_while_a_page_is_held)
     ok(txn, lladd_savepoint(txn, &sp));
     ok(txn, lladd_nta_begin(txn, &action));
     ok(txn, cell_put(txn, at(1), 8));
-    ok_db(&r, lladd_fix(r.db, page, latch, &held, &r.err));
+    ok_db(&r, lladd_page_fix(r.db, page, latch, &held, &r.err));
     refused(txn, LLADD_BAD_STATE, cell_put(txn, far, 1));
     ck_contains(lladd_txn_error(txn)->message, "lladd_log_credit_all");
     refused(txn, LLADD_BAD_STATE, cell_put(txn, at(0), 1));
@@ -63,10 +63,10 @@ START_TEST(what_may_wait_is_refused_while_a_page_is_held)
     ck_assert_int_eq(lladd_begin(r.db, NULL, &other, &r.err), LLADD_BAD_STATE);
     ck_assert_int_eq(lladd_checkpoint(r.db, &r.err), LLADD_BAD_STATE);
     ck_assert_int_eq(lladd_maintain(r.db, NULL, &r.err), LLADD_BAD_STATE);
-    ck_assert_int_eq(lladd_wait(r.db, lladd_lsn_of(0), &r.err), LLADD_BAD_STATE);
+    ck_assert_int_eq(lladd_wait_durable(r.db, lladd_lsn_of(0), &r.err), LLADD_BAD_STATE);
     ck_assert_int_eq(lladd_close(r.db), LLADD_BAD_STATE);
     ok(txn, lladd_log_credit(txn, r.ids.put, 0));
-    lladd_unfix(r.db, held, latch);
+    lladd_page_unfix(r.db, held, latch);
     rig_expect(&r, far, 0);
     ok(txn, lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0));
     ok(txn, cell_put(txn, far, 1));
@@ -96,13 +96,13 @@ START_TEST(pages_change_together_with_the_end_of_an_action)
     refused(txn, LLADD_TOO_LARGE, lladd_log_credit_all(txn, needs, LLADD_LOG_NEEDS_MAX + 1));
     ok(txn, lladd_nta_begin(txn, &action));
     ok(txn, lladd_log_credit_all(txn, needs, 2));
-    ok_db(&r, lladd_fix(r.db, page, LLADD_LATCH_EXCLUSIVE, &held[0], &r.err));
-    ok_db(&r, lladd_fix(r.db, second, LLADD_LATCH_EXCLUSIVE, &held[1], &r.err));
+    ok_db(&r, lladd_page_fix(r.db, page, LLADD_LATCH_EXCLUSIVE, &held[0], &r.err));
+    ok_db(&r, lladd_page_fix(r.db, second, LLADD_LATCH_EXCLUSIVE, &held[1], &r.err));
     ok(txn, lladd_update_page(txn, r.ids.put, held[0], &args, sizeof args));
     ok(txn, lladd_update_page(txn, r.ids.put, held[1], &args, sizeof args));
     ok(txn, lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0));
-    lladd_unfix(r.db, held[1], LLADD_LATCH_EXCLUSIVE);
-    lladd_unfix(r.db, held[0], LLADD_LATCH_EXCLUSIVE);
+    lladd_page_unfix(r.db, held[1], LLADD_LATCH_EXCLUSIVE);
+    lladd_page_unfix(r.db, held[0], LLADD_LATCH_EXCLUSIVE);
     ok(txn, lladd_log_credit(txn, r.ids.put, 0));
     done(lladd_abort(txn));
     rig_expect(&r, at(3), 77);
@@ -136,17 +136,17 @@ START_TEST(pages_change_together_at_the_log_limit)
     for (unsigned i = 0; i < ROUNDS; i++) {
         struct lladd_txn *txn = rig_begin(&r);
         ok(txn, cell_put(txn, at(0), i));
-        ok_db(&r, lladd_fix(r.db, page, LLADD_LATCH_EXCLUSIVE, &held[0], &r.err));
+        ok_db(&r, lladd_page_fix(r.db, page, LLADD_LATCH_EXCLUSIVE, &held[0], &r.err));
         refused(txn, LLADD_BAD_STATE, cell_put(txn, cell_of(second, 0), i));
-        lladd_unfix(r.db, held[0], LLADD_LATCH_EXCLUSIVE);
+        lladd_page_unfix(r.db, held[0], LLADD_LATCH_EXCLUSIVE);
         args.value = i;
         ok(txn, lladd_log_credit_all(txn, &need, 1));
-        ok_db(&r, lladd_fix(r.db, page, LLADD_LATCH_EXCLUSIVE, &held[0], &r.err));
-        ok_db(&r, lladd_fix(r.db, second, LLADD_LATCH_EXCLUSIVE, &held[1], &r.err));
+        ok_db(&r, lladd_page_fix(r.db, page, LLADD_LATCH_EXCLUSIVE, &held[0], &r.err));
+        ok_db(&r, lladd_page_fix(r.db, second, LLADD_LATCH_EXCLUSIVE, &held[1], &r.err));
         ok(txn, lladd_update_page(txn, r.ids.wide, held[0], &args, sizeof args));
         ok(txn, lladd_update_page(txn, r.ids.wide, held[1], &args, sizeof args));
-        lladd_unfix(r.db, held[1], LLADD_LATCH_EXCLUSIVE);
-        lladd_unfix(r.db, held[0], LLADD_LATCH_EXCLUSIVE);
+        lladd_page_unfix(r.db, held[1], LLADD_LATCH_EXCLUSIVE);
+        lladd_page_unfix(r.db, held[0], LLADD_LATCH_EXCLUSIVE);
         ok(txn, lladd_log_credit(txn, r.ids.put, 0));
         done(lladd_commit(txn));
     }

@@ -31,7 +31,7 @@ static int claim_fails(const char *name)
 {
     struct lladd_gid gid = gid_of(name);
     struct lladd_txn *txn;
-    return lladd_claim(r.db, &gid, &txn, &r.err);
+    return lladd_in_doubt_claim(r.db, &gid, &txn, &r.err);
 }
 
 struct list {
@@ -50,14 +50,14 @@ static int add(void *ctx, const struct lladd_heuristic_info *info)
 static struct list remembered(void)
 {
     struct list l = {0};
-    ok_db(&r, lladd_heuristics(r.db, add, &l, &r.err));
+    ok_db(&r, lladd_heuristic_each(r.db, add, &l, &r.err));
     return l;
 }
 
 static void forget(const char *name, int want)
 {
     struct lladd_gid gid = gid_of(name);
-    ck_assert_int_eq(lladd_forget(r.db, &gid, &r.err), want);
+    ck_assert_int_eq(lladd_heuristic_forget(r.db, &gid, &r.err), want);
 }
 
 static void check_both(const struct lladd_heuristic_info *before)
@@ -97,8 +97,8 @@ START_TEST(outcomes_are_remembered_until_they_are_forgotten)
     (void)rig_prepared(&r, "gone", at(1), 2);
     rig_crash(&r, &fault_power);
     rig_open(&r);
-    done(lladd_heuristic(rig_claim(&r, "kept"), LLADD_OUTCOME_COMMIT));
-    done(lladd_heuristic(rig_claim(&r, "gone"), LLADD_OUTCOME_ABORT));
+    done(lladd_heuristic_end(rig_claim(&r, "kept"), LLADD_OUTCOME_COMMIT));
+    done(lladd_heuristic_end(rig_claim(&r, "gone"), LLADD_OUTCOME_ABORT));
     struct list l = remembered();
     ck_assert_uint_eq(l.n, 2);
     ck_assert_int_eq(l.info[0].outcome, LLADD_OUTCOME_COMMIT);
@@ -143,15 +143,15 @@ START_TEST(only_what_is_prepared_is_decided_upon)
     begin_case(_i);
     struct lladd_txn *txn = rig_begin(&r);
     ok(txn, cell_put(txn, at(0), 1));
-    refused(txn, LLADD_BAD_STATE, lladd_heuristic(txn, LLADD_OUTCOME_COMMIT));
+    refused(txn, LLADD_BAD_STATE, lladd_heuristic_end(txn, LLADD_OUTCOME_COMMIT));
     ok(txn, lladd_prepare(txn, &unknown));
-    refused(txn, LLADD_BAD_ARGUMENT, lladd_heuristic(txn, (enum lladd_outcome)0));
-    refused(txn, LLADD_BAD_ARGUMENT, lladd_heuristic(txn, (enum lladd_outcome)3));
+    refused(txn, LLADD_BAD_ARGUMENT, lladd_heuristic_end(txn, (enum lladd_outcome)0));
+    refused(txn, LLADD_BAD_ARGUMENT, lladd_heuristic_end(txn, (enum lladd_outcome)3));
     done(lladd_commit(txn));
-    ck_assert_int_eq(lladd_heuristic(NULL, LLADD_OUTCOME_COMMIT), LLADD_CLOSED);
-    ck_assert_int_eq(lladd_forget(r.db, &bad, &r.err), LLADD_BAD_ARGUMENT);
-    ck_assert_int_eq(lladd_forget(r.db, NULL, &r.err), LLADD_BAD_ARGUMENT);
-    ck_assert_int_eq(lladd_forget(r.db, &unknown, &r.err), LLADD_NOT_FOUND);
+    ck_assert_int_eq(lladd_heuristic_end(NULL, LLADD_OUTCOME_COMMIT), LLADD_CLOSED);
+    ck_assert_int_eq(lladd_heuristic_forget(r.db, &bad, &r.err), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(lladd_heuristic_forget(r.db, NULL, &r.err), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(lladd_heuristic_forget(r.db, &unknown, &r.err), LLADD_NOT_FOUND);
     ck_assert_uint_eq(remembered().n, 0);
     rig_free(&r);
 }
@@ -168,7 +168,7 @@ static void expect_one_of_two(bool commit, bool acknowledged)
     if (l.n)
         ck_assert_int_eq(l.info[0].outcome, outcome);
     if (l.n == 0)
-        done(lladd_heuristic(rig_claim(&r, "a"), outcome));
+        done(lladd_heuristic_end(rig_claim(&r, "a"), outcome));
     forget("a", 0);
     rig_expect(&r, at(0), commit);
 }
@@ -185,7 +185,7 @@ START_TEST(a_crash_at_any_step_leaves_all_or_nothing)
         rig_open(&r);
         struct lladd_txn *txn = rig_claim(&r, "a");
         fault_device_crash_at(r.fd, n);
-        int rc = lladd_heuristic(txn, outcome);
+        int rc = lladd_heuristic_end(txn, outcome);
         if (rc == 0)
             (void)lladd_checkpoint(r.db, NULL); /* it may crash */
         crashed = fault_device_crashed(r.fd);
@@ -204,10 +204,10 @@ START_TEST(a_crash_while_forgetting_leaves_it_remembered_or_forgotten)
     for (uint64_t n = 1; crashed; n++) {
         struct lladd_gid gid = gid_of("a");
         begin_case(0);
-        done(lladd_heuristic(rig_prepared(&r, "a", at(0), 1), LLADD_OUTCOME_COMMIT));
+        done(lladd_heuristic_end(rig_prepared(&r, "a", at(0), 1), LLADD_OUTCOME_COMMIT));
         ok_db(&r, lladd_checkpoint(r.db, &r.err));
         fault_device_crash_at(r.fd, n);
-        int rc = lladd_forget(r.db, &gid, NULL);
+        int rc = lladd_heuristic_forget(r.db, &gid, NULL);
         if (rc == 0)
             (void)lladd_checkpoint(r.db, NULL);
         crashed = fault_device_crashed(r.fd);
@@ -227,14 +227,14 @@ START_TEST(without_memory_it_stays_in_doubt)
         begin_case(_i & RIG_RESERVED);
         struct lladd_txn *txn = rig_prepared(&r, "a", at(0), 1);
         fault_alloc_fail(&r.mem, n, false);
-        int rc = lladd_heuristic(txn, _i & 1 ? LLADD_OUTCOME_COMMIT : LLADD_OUTCOME_ABORT);
+        int rc = lladd_heuristic_end(txn, _i & 1 ? LLADD_OUTCOME_COMMIT : LLADD_OUTCOME_ABORT);
         uint64_t fired = fault_alloc_fired(&r.mem);
         fault_alloc_fail(&r.mem, 0, false);
         if (rc) {
             ck_assert_int_eq(rc, LLADD_NO_MEMORY);
             ck_assert_uint_eq(rig_in_doubt(&r).n, 1);
             ck_assert_uint_eq(remembered().n, 0);
-            done(lladd_heuristic(txn, LLADD_OUTCOME_COMMIT));
+            done(lladd_heuristic_end(txn, LLADD_OUTCOME_COMMIT));
         }
         ck_assert_uint_eq(remembered().n, 1);
         rig_free(&r);
@@ -252,15 +252,15 @@ START_TEST(the_database_says_that_it_has_them)
     struct list l = {0};
     begin_case(_i);
     rig_close(&r);
-    ok_db(&r, lladd_inspect(r.dir, &r.options, &view, &r.err));
-    ck_assert_int_eq(lladd_inspect_info(view, &info), 0);
+    ok_db(&r, lladd_inspect_open(r.dir, &r.options, &view, &r.err));
+    ck_assert_int_eq(lladd_inspect_info_get(view, &info), 0);
     ck_assert_uint_eq(info.incompatible, 0);
     lladd_inspect_close(view);
     rig_open(&r);
-    done(lladd_heuristic(rig_prepared(&r, "a", at(0), 1), LLADD_OUTCOME_ABORT));
+    done(lladd_heuristic_end(rig_prepared(&r, "a", at(0), 1), LLADD_OUTCOME_ABORT));
     rig_crash(&r, &fault_kill);
-    ok_db(&r, lladd_inspect(r.dir, &r.options, &view, &r.err));
-    ck_assert_int_eq(lladd_inspect_info(view, &info), 0);
+    ok_db(&r, lladd_inspect_open(r.dir, &r.options, &view, &r.err));
+    ck_assert_int_eq(lladd_inspect_info_get(view, &info), 0);
     ck_assert_uint_eq(info.incompatible, 1);
     ck_assert_int_eq(lladd_inspect_heuristics(view, add, &l), 0);
     ck_assert_uint_eq(l.n, 1);

@@ -73,12 +73,12 @@ START_TEST(statistics_know_what_is_open_and_in_doubt)
     }
     for (unsigned i = PREPARED; i < OPEN; i++) {
         if (i < PREPARED + GUARDED) /* has ended, and may be named until it is dropped */
-            ck_assert_int_eq(lladd_take(txn[i], false, 0), 0);
+            ck_assert_int_eq(lladd_txn_take(txn[i], false, 0), 0);
         done(lladd_abort(txn[i]));
         ck_assert_uint_eq(rig_stats(&r).active, OPEN - i - 1);
     }
     for (unsigned i = PREPARED; i < PREPARED + GUARDED; i++)
-        lladd_drop(txn[i]);
+        lladd_txn_drop(txn[i]);
     struct lladd_stats s = rig_stats(&r);
     ck_assert_uint_eq(s.active, 0);
     ck_assert_uint_eq(s.in_doubt, 0);

@@ -297,7 +297,7 @@ static void wrong_op(struct lladd_op op, const char *why)
 {
     struct lladd_options o = LLADD_OPTIONS_INIT;
     struct lladd_error err = LLADD_ERROR_INIT;
-    ck_assert_int_eq(lladd_register(&o, &op, &err), LLADD_BAD_REGISTRATION);
+    ck_assert_int_eq(lladd_register_op(&o, &op, &err), LLADD_BAD_REGISTRATION);
     ck_contains(err.message, why);
     lladd_options_release(&o);
 }
@@ -372,9 +372,9 @@ START_TEST(wrong_page_types_classes_participants_and_extensions_are_refused)
     /* All or nothing: test.add is not registered either, so another descriptor may have its name.
      */
     struct lladd_op other = test_add;
-    ck_assert_int_eq(lladd_register(&o, &other, &err), 0);
-    ck_assert_int_eq(lladd_register(NULL, &other, &err), LLADD_BAD_ARGUMENT);
-    ck_assert_int_eq(lladd_register(&o, NULL, &err), LLADD_BAD_REGISTRATION);
+    ck_assert_int_eq(lladd_register_op(&o, &other, &err), 0);
+    ck_assert_int_eq(lladd_register_op(NULL, &other, &err), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(lladd_register_op(&o, NULL, &err), LLADD_BAD_REGISTRATION);
     lladd_options_release(&o);
     lladd_options_release(&o); /* harmless */
     lladd_options_release(NULL);
@@ -385,11 +385,11 @@ START_TEST(one_name_has_one_descriptor_and_versions_live_side_by_side)
 {
     rig_init(&r, (unsigned)_i);
     struct lladd_op copy = test_put, newer = test_put;
-    ok_db(&r, lladd_register(&r.options, &test_put, &r.err)); /* again: fine */
-    ck_assert_int_eq(lladd_register(&r.options, &copy, &r.err), LLADD_BAD_REGISTRATION);
+    ok_db(&r, lladd_register_op(&r.options, &test_put, &r.err)); /* again: fine */
+    ck_assert_int_eq(lladd_register_op(&r.options, &copy, &r.err), LLADD_BAD_REGISTRATION);
     ck_contains(r.err.message, "test.put");
     newer.version = 2;
-    ok_db(&r, lladd_register(&r.options, &newer, &r.err));
+    ok_db(&r, lladd_register_op(&r.options, &newer, &r.err));
     rig_open(&r);
     lladd_op_id one, two, any;
     ck_assert_int_eq(lladd_op_lookup(r.db, "test.put", 1, &one), 0);
@@ -408,7 +408,7 @@ START_TEST(a_built_in_name_cannot_be_taken)
     rig_init(&r, (unsigned)_i);
     struct lladd_op op = test_put;
     op.name = "lladd.set";
-    ok_db(&r, lladd_register(&r.options, &op, &r.err));
+    ok_db(&r, lladd_register_op(&r.options, &op, &r.err));
     ck_assert_int_eq(rig_try_open(&r), LLADD_BAD_REGISTRATION);
     ck_contains(r.err.message, "lladd.set");
     rig_free(&r);
@@ -421,7 +421,7 @@ START_TEST(an_operation_for_a_page_type_that_is_not_registered_is_refused_at_ope
     struct lladd_op op = test_put;
     op.name = "test.lost";
     op.page_type = "test.nowhere";
-    ok_db(&r, lladd_register(&r.options, &op, &r.err));
+    ok_db(&r, lladd_register_op(&r.options, &op, &r.err));
     ck_assert_int_eq(rig_try_open(&r), LLADD_BAD_REGISTRATION);
     ck_contains(r.err.message, "test.nowhere");
     rig_free(&r);
@@ -458,8 +458,8 @@ static void forget_most(void)
 {
     lladd_options_release(&r.options);
     ok_db(&r, lladd_register_page_type(&r.options, &test_cells, &r.err));
-    ok_db(&r, lladd_register(&r.options, &test_add, &r.err));
-    ok_db(&r, lladd_register(&r.options, &test_format, &r.err));
+    ok_db(&r, lladd_register_op(&r.options, &test_add, &r.err));
+    ok_db(&r, lladd_register_op(&r.options, &test_format, &r.err));
 }
 
 static void remember_all(void)
@@ -537,7 +537,7 @@ START_TEST(a_missing_operation_of_a_prepared_transaction_is_named_too)
     expect_untouched(b);
     remember_all();
     rig_open(&r);
-    ok_db(&r, lladd_claim(r.db, &gid, &txn, &r.err));
+    ok_db(&r, lladd_in_doubt_claim(r.db, &gid, &txn, &r.err));
     done(lladd_abort(txn));
     rig_expect(&r, c, 0);
     rig_free(&r);
@@ -727,14 +727,14 @@ START_TEST(a_handle_that_was_closed_is_recognised)
     ck_assert_str_ne(err.message, "");
     ck_assert_int_eq(lladd_checkpoint(db, &err), LLADD_CLOSED);
     ck_assert_int_eq(lladd_maintain(db, &more, &err), LLADD_CLOSED);
-    ck_assert_int_eq(lladd_wait(db, lsn, &err), LLADD_CLOSED);
-    ck_assert_int_eq(lladd_stats(db, &s), LLADD_CLOSED);
+    ck_assert_int_eq(lladd_wait_durable(db, lsn, &err), LLADD_CLOSED);
+    ck_assert_int_eq(lladd_stats_get(db, &s), LLADD_CLOSED);
     ck_assert_int_eq(lladd_snapshot_acquire(db, &lsn, &err), LLADD_CLOSED);
     ck_assert_int_eq(lladd_pin_set(db, "p", lsn, &err), LLADD_CLOSED);
     ck_assert_int_eq(lladd_close(db), LLADD_CLOSED);
     ck_assert_int_eq(lladd_close(NULL), LLADD_CLOSED);
-    lladd_kill(db);
-    lladd_kill(NULL);
+    lladd_db_kill(db);
+    lladd_db_kill(NULL);
     ck_assert_int_eq(lladd_commit(NULL), LLADD_CLOSED);
     ck_assert_int_eq(lladd_abort(NULL), LLADD_CLOSED);
     r.options.allocator = &r.mem.mem;
@@ -797,10 +797,10 @@ START_TEST(extensions_get_memory_and_time_from_the_handle)
     rig_init(&r, 0);
     rig_open(&r);
     uint64_t live = fault_alloc_live(&r.mem);
-    void *p = lladd_alloc(r.db, 10);
-    p = lladd_resize(r.db, p, 1000);
+    void *p = lladd_mem_alloc(r.db, 10);
+    p = lladd_mem_resize(r.db, p, 1000);
     ck_assert_uint_eq(fault_alloc_live(&r.mem), live + 1);
-    lladd_free(r.db, p);
+    lladd_mem_free(r.db, p);
     uint64_t now = lladd_now_ns(r.db);
     test_world_advance(&r.world, 5);
     ck_assert_uint_eq(lladd_now_ns(r.db), now + 5);

@@ -24,7 +24,7 @@ static void begin_with(const struct lladd_op *op, unsigned kind)
 {
     rig_init(&r, kind);
     if (op)
-        ok_db(&r, lladd_register(&r.options, op, &r.err));
+        ok_db(&r, lladd_register_op(&r.options, op, &r.err));
     rig_open(&r);
     page = rig_page(&r);
 }
@@ -49,16 +49,16 @@ START_TEST(update_page_is_refused_on_a_page_held_shared)
     begin_with(NULL, (unsigned)_i);
     struct lladd_txn *txn = rig_begin(&r);
     ok(txn, lladd_log_credit(txn, r.ids.put, 1));
-    ok_db(&r, lladd_fix(r.db, page, LLADD_LATCH_SHARED, &held, &r.err));
+    ok_db(&r, lladd_page_fix(r.db, page, LLADD_LATCH_SHARED, &held, &r.err));
     refused(txn, LLADD_BAD_STATE, lladd_update_page(txn, r.ids.put, held, &args, sizeof args));
     ck_assert_ptr_nonnull(strstr(lladd_txn_error(txn)->message, "held shared"));
     ck_assert_ptr_nonnull(strstr(lladd_txn_error(txn)->message, "LLADD_LATCH_EXCLUSIVE"));
-    lladd_unfix(r.db, held, LLADD_LATCH_SHARED);
+    lladd_page_unfix(r.db, held, LLADD_LATCH_SHARED);
     rig_expect(&r, at(3), 0);
     /* Nothing was spoilt: on the page held as it has to be it goes well. */
-    ok_db(&r, lladd_fix(r.db, page, LLADD_LATCH_EXCLUSIVE, &held, &r.err));
+    ok_db(&r, lladd_page_fix(r.db, page, LLADD_LATCH_EXCLUSIVE, &held, &r.err));
     ok(txn, lladd_update_page(txn, r.ids.put, held, &args, sizeof args));
-    lladd_unfix(r.db, held, LLADD_LATCH_EXCLUSIVE);
+    lladd_page_unfix(r.db, held, LLADD_LATCH_EXCLUSIVE);
     done(lladd_commit(txn));
     rig_expect(&r, at(3), 77);
     rig_free(&r);
@@ -261,9 +261,9 @@ static void expect_noise(lladd_pageno where, uint64_t seed)
     struct lladd_page *p;
     unsigned char *want = malloc(4096);
     fill_body(seed, want, lladd_body_size(4096));
-    ok_db(&r, lladd_fix(r.db, where, LLADD_LATCH_SHARED, &p, &r.err));
+    ok_db(&r, lladd_page_fix(r.db, where, LLADD_LATCH_SHARED, &p, &r.err));
     ck_assert_mem_eq(lladd_view_body(lladd_page_view(p)), want, lladd_body_size(4096));
-    lladd_unfix(r.db, p, LLADD_LATCH_SHARED);
+    lladd_page_unfix(r.db, p, LLADD_LATCH_SHARED);
     free(want);
 }
 
@@ -271,8 +271,8 @@ static void open_noisy(unsigned kind)
 {
     rig_init(&r, kind);
     ok_db(&r, lladd_register_page_type(&r.options, &noise_page, &r.err));
-    ok_db(&r, lladd_register(&r.options, &noise_format, &r.err));
-    ok_db(&r, lladd_register(&r.options, &noise_change, &r.err));
+    ok_db(&r, lladd_register_op(&r.options, &noise_format, &r.err));
+    ok_db(&r, lladd_register_op(&r.options, &noise_change, &r.err));
     rig_open(&r);
 }
 
@@ -501,7 +501,7 @@ START_TEST(bytes_that_validate_no_longer_accepts_are_a_data_error)
     picky.validate = picky_now;
     lladd_options_release(&r.options);
     ok_db(&r, lladd_register_extension(&r.options, &test_extension, &r.err));
-    ok_db(&r, lladd_register(&r.options, &picky, &r.err));
+    ok_db(&r, lladd_register_op(&r.options, &picky, &r.err));
     for (int again = 0; again < 2; again++) {
         ck_assert_int_eq(rig_try_open(&r), LLADD_BAD_RECORD);
         ck_contains(r.err.message, "test.xor");
@@ -511,7 +511,7 @@ START_TEST(bytes_that_validate_no_longer_accepts_are_a_data_error)
     }
     lladd_options_release(&r.options);
     ok_db(&r, lladd_register_extension(&r.options, &test_extension, &r.err));
-    ok_db(&r, lladd_register(&r.options, &xor_op, &r.err));
+    ok_db(&r, lladd_register_op(&r.options, &xor_op, &r.err));
     rig_open(&r);
     rig_expect(&r, at(3), 0xbad);
     rig_free(&r);
@@ -528,9 +528,9 @@ static void register_again(const struct lladd_op *put)
                                                     &test_wide};
     lladd_options_release(&r.options);
     ok_db(&r, lladd_register_page_type(&r.options, &test_cells, &r.err));
-    ok_db(&r, lladd_register(&r.options, put, &r.err));
+    ok_db(&r, lladd_register_op(&r.options, put, &r.err));
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        ok_db(&r, lladd_register(&r.options, others[i], &r.err));
+        ok_db(&r, lladd_register_op(&r.options, others[i], &r.err));
 }
 
 static void expect_other_layout(const struct lladd_op *put, const char *says)

@@ -63,7 +63,7 @@ START_TEST(a_promise_that_is_not_waited_for_holds_once_the_log_is_durable)
         ok(txn[i], lladd_prepare_async(txn[i], &gid[i], &lsn[i]));
         refused(txn[i], LLADD_BAD_STATE, cell_put(txn[i], at(i), 0));
         if (i == 1)
-            ok_db(&r, lladd_wait(r.db, lsn[1], &r.err));
+            ok_db(&r, lladd_wait_durable(r.db, lsn[1], &r.err));
     }
     rig_crash(&r, &fault_power);
     rig_open(&r);
@@ -136,15 +136,15 @@ START_TEST(it_is_in_doubt_again_after_every_restart_with_its_exact_id)
         rig_expect(&r, at(2), 5);
         rig_set(&r, at(9), round); /* others go on */
     }
-    ok_db(&r, lladd_claim(r.db, &gid, &txn, &r.err));
+    ok_db(&r, lladd_in_doubt_claim(r.db, &gid, &txn, &r.err));
     ck_assert(rig_in_doubt(&r).info[0].claimed);
     struct lladd_txn *twice;
-    ck_assert_int_eq(lladd_claim(r.db, &gid, &twice, &r.err), LLADD_BUSY);
+    ck_assert_int_eq(lladd_in_doubt_claim(r.db, &gid, &twice, &r.err), LLADD_BUSY);
     if (_i & RIG_RESERVED)
         done(lladd_commit(txn));
     else
         done(lladd_abort(txn));
-    ck_assert_int_eq(lladd_claim(r.db, &gid, &twice, &r.err), LLADD_NOT_FOUND);
+    ck_assert_int_eq(lladd_in_doubt_claim(r.db, &gid, &twice, &r.err), LLADD_NOT_FOUND);
     rig_reopen(&r);
     ck_assert_uint_eq(rig_in_doubt(&r).n, 0);
     rig_expect(&r, at(0), _i & RIG_RESERVED ? 1 : 0);
@@ -210,10 +210,10 @@ START_TEST(wrong_global_ids_are_refused)
     ok(txn, cell_put(txn, at(0), 1));
     for (unsigned i = 0; i < 4; i++) {
         refused(txn, LLADD_BAD_ARGUMENT, lladd_prepare(txn, &gid[i]));
-        ck_assert_int_eq(lladd_claim(r.db, &gid[i], &out, &r.err), LLADD_BAD_ARGUMENT);
+        ck_assert_int_eq(lladd_in_doubt_claim(r.db, &gid[i], &out, &r.err), LLADD_BAD_ARGUMENT);
     }
     refused(txn, LLADD_BAD_ARGUMENT, lladd_prepare(txn, NULL));
-    ck_assert_int_eq(lladd_claim(r.db, &gid[4], &out, &r.err), LLADD_NOT_FOUND);
+    ck_assert_int_eq(lladd_in_doubt_claim(r.db, &gid[4], &out, &r.err), LLADD_NOT_FOUND);
     ok(txn, cell_put(txn, at(0), 2));
     done(lladd_commit(txn));
     rig_free(&r);
@@ -287,7 +287,7 @@ START_TEST(a_visitor_may_claim_and_stop)
     ck_assert_uint_eq(l.n, 2);
     for (unsigned i = 0; i < l.n; i++) {
         struct lladd_txn *txn;
-        ok_db(&r, lladd_claim(r.db, &l.info[i].gid, &txn, &r.err));
+        ok_db(&r, lladd_in_doubt_claim(r.db, &l.info[i].gid, &txn, &r.err));
         done(lladd_commit(txn));
     }
     rig_expect(&r, at(0), 1);
@@ -343,7 +343,7 @@ static int on_in_doubt(void *ctx, struct lladd_txn *txn, struct lladd_span b)
     ck_assert_uint_eq(b.len, blob_len);
     ck_assert(b.len == 0 || memcmp(b.data, blob, b.len) == 0);
     blobs_back++;
-    return lladd_join(txn, &watcher, &blob);
+    return lladd_txn_join(txn, &watcher, &blob);
 }
 
 static void on_logged(void *ctx, void *state, lladd_lsn commit)
@@ -382,14 +382,14 @@ static void on_rolled_back(void *ctx, void *state, struct lladd_txn *txn, lladd_
     say('R');
 }
 
-static lladd_lsn taken_back_since;
+static lladd_lsn undone_since;
 
-static void on_taken_back(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn since)
+static void on_undone(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn since)
 {
     (void)ctx;
     (void)txn;
     ck_assert_ptr_eq(state, &blob);
-    taken_back_since = since;
+    undone_since = since;
     say('T');
 }
 
@@ -398,7 +398,7 @@ static void on_taken_back(void *ctx, void *state, struct lladd_txn *txn, lladd_l
         .struct_size = sizeof(struct lladd_participant), .name = its_name, .version = 1, \
         .ctx = said, .prepare = on_prepare, .in_doubt = on_in_doubt, .logged = on_logged, \
         .durable = on_durable, .aborted = on_aborted, .rolled_back_to = on_rolled_back, \
-        .taken_back = on_taken_back, \
+        .undone = on_undone, \
     }
 static const struct lladd_participant watcher = WATCHER("test.watcher");
 static const struct lladd_participant second_watcher = WATCHER("test.watcher2");
@@ -420,7 +420,7 @@ static void begin_watched(int kind)
 static struct lladd_txn *joined(void)
 {
     struct lladd_txn *txn = rig_begin(&r);
-    ok(txn, lladd_join(txn, &watcher, &blob));
+    ok(txn, lladd_txn_join(txn, &watcher, &blob));
     ok(txn, cell_put(txn, at(0), 1));
     return txn;
 }
@@ -441,7 +441,7 @@ START_TEST(participants_hear_of_commit_abort_and_partial_rollback_in_order)
     ok(txn, lladd_rollback_to(txn, sp));
     done(lladd_commit_async(txn, &lsn));
     ck_assert_str_eq(said, "RTL"); /* not durable yet, as far as one has to know */
-    ok_db(&r, lladd_wait(r.db, lsn, &r.err));
+    ok_db(&r, lladd_wait_durable(r.db, lsn, &r.err));
     ck_assert_str_eq(said, "RTLD");
     rig_free(&r);
 }
@@ -454,13 +454,13 @@ START_TEST(a_commit_of_nothing_is_durable_in_its_turn)
     begin_watched(_i);
     done(lladd_commit_async(joined(), NULL));
     struct lladd_txn *txn = rig_begin(&r);
-    ok(txn, lladd_join(txn, &watcher, &blob));
+    ok(txn, lladd_txn_join(txn, &watcher, &blob));
     done(lladd_commit_async(txn, &lsn));
     ck_assert_str_eq(said, "L");
-    ok_db(&r, lladd_wait(r.db, lsn, &r.err));
+    ok_db(&r, lladd_wait_durable(r.db, lsn, &r.err));
     ck_assert_str_eq(said, "LDD");
     txn = rig_begin(&r); /* all is durable */
-    ok(txn, lladd_join(txn, &watcher, &blob));
+    ok(txn, lladd_txn_join(txn, &watcher, &blob));
     done(lladd_commit_async(txn, &lsn));
     ck_assert_str_eq(said, "LDDD");
     rig_free(&r);
@@ -501,7 +501,7 @@ START_TEST(participants_are_asked_before_the_commit_is_logged)
     rig_open(&r);
     page = rig_page(&r);
     struct lladd_txn *txn = rig_begin(&r);
-    ok(txn, lladd_join(txn, &forcing, &blob));
+    ok(txn, lladd_txn_join(txn, &forcing, &blob));
     ok(txn, cell_put(txn, at(0), 1));
     committing_fails = LLADD_NO_SPACE;
     ck_assert_int_eq(lladd_commit(txn), LLADD_NO_SPACE);
@@ -513,7 +513,7 @@ START_TEST(participants_are_asked_before_the_commit_is_logged)
     ck_assert_str_eq(said, "CCCLD");
     forget_said();
     txn = rig_begin(&r);
-    ok(txn, lladd_join(txn, &forcing, &blob));
+    ok(txn, lladd_txn_join(txn, &forcing, &blob));
     ok(txn, cell_put(txn, at(0), 3));
     ok(txn, lladd_prepare(txn, &gid));
     ck_assert_str_eq(said, "C");
@@ -531,12 +531,12 @@ START_TEST(participants_hear_what_is_taken_back)
     lladd_savepoint_id sp;
     begin_watched(_i);
     struct lladd_txn *txn = rig_begin(&r);
-    ok(txn, lladd_join(txn, &watcher, &blob));
+    ok(txn, lladd_txn_join(txn, &watcher, &blob));
     ok(txn, lladd_nta_begin(txn, &action));
     ok(txn, cell_put(txn, at(0), 1));
     ok(txn, lladd_nta_abort(txn, &action));
     ck_assert_str_eq(said, "T");
-    ck_assert_uint_eq(taken_back_since.v, 0); /* it was all there was */
+    ck_assert_uint_eq(undone_since.v, 0); /* it was all there was */
     ok(txn, cell_put(txn, at(0), 2));
     lladd_lsn kept;
     ok(txn, lladd_log_note(txn, "test.mark", lladd_span_of("here", 4), &kept));
@@ -544,9 +544,9 @@ START_TEST(participants_hear_what_is_taken_back)
     ok(txn, lladd_nta_begin(txn, &inner));
     ok(txn, cell_put(txn, at(0), 3));
     ok(txn, lladd_nta_abort(txn, &inner));
-    ck_assert_uint_eq(taken_back_since.v, kept.v);
+    ck_assert_uint_eq(undone_since.v, kept.v);
     ok(txn, lladd_nta_abort(txn, &action)); /* nothing is in it any more */
-    ck_assert_uint_eq(taken_back_since.v, kept.v);
+    ck_assert_uint_eq(undone_since.v, kept.v);
     forget_said();
     ok(txn, lladd_savepoint(txn, &sp));
     ok(txn, cell_put(txn, at(0), 4));
@@ -554,7 +554,7 @@ START_TEST(participants_hear_what_is_taken_back)
     ok(txn, cell_put(txn, at(1), 5));
     ok(txn, lladd_rollback_to(txn, sp));
     ck_assert_str_eq(said, "RT"); /* once, for the open action as well */
-    ck_assert_uint_eq(taken_back_since.v, kept.v);
+    ck_assert_uint_eq(undone_since.v, kept.v);
     ok(txn, lladd_savepoint_release(txn, sp));
     ck_assert_str_eq(said, "RT"); /* nothing was taken back */
     done(lladd_commit(txn));
@@ -562,19 +562,19 @@ START_TEST(participants_hear_what_is_taken_back)
 }
 END_TEST
 
-/* A descriptor that was compiled before taken_back existed ends where that begins. */
+/* A descriptor that was compiled before undone existed ends where that begins. */
 START_TEST(participants_of_an_older_version_are_not_asked)
 {
     struct lladd_participant older = second_watcher;
     struct lladd_action action;
-    older.struct_size = offsetof(struct lladd_participant, taken_back);
+    older.struct_size = offsetof(struct lladd_participant, undone);
     forget_said();
     rig_init(&r, (unsigned)_i);
     ok_db(&r, lladd_register_participant(&r.options, &older, &r.err));
     rig_open(&r);
     page = rig_page(&r);
     struct lladd_txn *txn = rig_begin(&r);
-    ok(txn, lladd_join(txn, &older, &blob));
+    ok(txn, lladd_txn_join(txn, &older, &blob));
     ok(txn, lladd_nta_begin(txn, &action));
     ok(txn, cell_put(txn, at(0), 1));
     ok(txn, lladd_nta_abort(txn, &action));
@@ -595,7 +595,7 @@ static void on_prepared(void *ctx, void *state, struct lladd_txn *txn)
     struct lladd_txn_now now;
     (void)ctx;
     ck_assert_ptr_eq(state, &blob);
-    ck_assert_int_eq(lladd_txn_now(txn, &now), LLADD_BAD_STATE);
+    ck_assert_int_eq(lladd_txn_now_get(txn, &now), LLADD_BAD_STATE);
     say('p');
 }
 
@@ -622,7 +622,7 @@ static const struct lladd_participant early = {
 static struct lladd_txn *both_joined(void)
 {
     struct lladd_txn *txn = joined();
-    ok(txn, lladd_join(txn, &early, &blob));
+    ok(txn, lladd_txn_join(txn, &early, &blob));
     return txn;
 }
 
@@ -637,7 +637,7 @@ START_TEST(participants_can_hear_of_a_commit_before_it_is_durable)
     forget_said();
     done(lladd_commit_async(both_joined(), &lsn));
     ck_assert_str_eq(said, "Lc"); /* nobody has asked the log yet */
-    ok_db(&r, lladd_wait(r.db, lsn, &r.err));
+    ok_db(&r, lladd_wait_durable(r.db, lsn, &r.err));
     ck_assert_str_eq(said, "LcD");
     forget_said();
     struct lladd_txn *txn = both_joined();
@@ -652,13 +652,13 @@ START_TEST(participants_can_hear_of_a_commit_before_it_is_durable)
     ck_assert_str_eq(said, "LcD");
     forget_said();
     txn = rig_begin(&r);
-    ok(txn, lladd_join(txn, &early, &blob));
+    ok(txn, lladd_txn_join(txn, &early, &blob));
     done(lladd_commit(txn));
     ck_assert_str_eq(said, "c"); /* it wrote nothing */
     forget_said();
     txn = rig_begin(&r);
     ok(txn, cell_put(txn, at(0), 2));
-    ok(txn, lladd_join(txn, &early, &blob));
+    ok(txn, lladd_txn_join(txn, &early, &blob));
     done(lladd_commit(txn)); /* and nobody wants to hear of durability */
     ck_assert_str_eq(said, "c");
     rig_free(&r);
@@ -672,33 +672,33 @@ START_TEST(a_transaction_tells_which_savepoint_comes_next)
     begin_watched(_i);
     struct lladd_txn *txn = rig_begin(&r);
     for (int i = 0; i < 3; i++) {
-        ok(txn, lladd_txn_now(txn, &now));
+        ok(txn, lladd_txn_now_get(txn, &now));
         ck_assert(!now.rolling_back);
         ok(txn, lladd_savepoint(txn, &one));
         ck_assert_uint_eq(one, now.next);
         ok(txn, lladd_savepoint(txn, &two));
-        ok(txn, lladd_txn_now(txn, &now));
+        ok(txn, lladd_txn_now_get(txn, &now));
         ck_assert_uint_gt(now.next, two);
         ok(txn, lladd_rollback_to(txn, one));
-        ok(txn, lladd_txn_now(txn, &now));
+        ok(txn, lladd_txn_now_get(txn, &now));
         ck_assert_uint_gt(now.next, two);
-        ck_assert_uint_eq(now.taken_back, one);
+        ck_assert_uint_eq(now.undone, one);
     }
     struct lladd_action action;
     ok(txn, lladd_nta_begin(txn, &action));
-    ok(txn, lladd_txn_now(txn, &now));
+    ok(txn, lladd_txn_now_get(txn, &now));
     lladd_savepoint_id inside = now.next;
     ok(txn, lladd_nta_abort(txn, &action));
-    ok(txn, lladd_txn_now(txn, &now));
-    ck_assert_uint_lt(now.taken_back, inside);
-    ck_assert_uint_gt(now.taken_back, two);
+    ok(txn, lladd_txn_now_get(txn, &now));
+    ck_assert_uint_lt(now.undone, inside);
+    ck_assert_uint_gt(now.undone, two);
     done(lladd_abort(txn));
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
     o.read_only = true;
     ok_db(&r, lladd_begin(r.db, &o, &txn, &r.err));
-    ok(txn, lladd_txn_now(txn, &now));
+    ok(txn, lladd_txn_now_get(txn, &now));
     done(lladd_commit(txn));
-    ck_assert_int_eq(lladd_txn_now(NULL, &now), LLADD_CLOSED);
+    ck_assert_int_eq(lladd_txn_now_get(NULL, &now), LLADD_CLOSED);
     rig_free(&r);
 }
 END_TEST
@@ -707,12 +707,12 @@ START_TEST(participants_of_transactions_that_wrote_nothing_hear_of_the_end)
 {
     begin_watched(_i);
     struct lladd_txn *txn = rig_begin(&r);
-    ok(txn, lladd_join(txn, &watcher, &blob));
+    ok(txn, lladd_txn_join(txn, &watcher, &blob));
     done(lladd_commit(txn));
     ck_assert_str_eq(said, "D");
     forget_said();
     txn = rig_begin(&r);
-    ok(txn, lladd_join(txn, &watcher, &blob));
+    ok(txn, lladd_txn_join(txn, &watcher, &blob));
     done(lladd_abort(txn));
     ck_assert_str_eq(said, "A");
     rig_free(&r);
@@ -727,7 +727,7 @@ START_TEST(commits_in_flight_become_durable_in_order_and_each_once)
         done(lladd_commit_async(joined(), &lsn));
     ck_assert_str_eq(said, "LLLLLLLLLL");
     forget_said();
-    ok_db(&r, lladd_wait(r.db, lsn, &r.err));
+    ok_db(&r, lladd_wait_durable(r.db, lsn, &r.err));
     ck_assert_str_eq(said, "DDDDDDDDDD");
     ck_assert_uint_eq(last_durable, lsn.v);
     forget_said();
@@ -742,12 +742,12 @@ START_TEST(joining_twice_or_unregistered_is_refused)
 {
     begin_watched(_i);
     struct lladd_txn *txn = joined();
-    refused(txn, LLADD_EXISTS, lladd_join(txn, &watcher, &blob));
-    refused(txn, LLADD_BAD_ARGUMENT, lladd_join(txn, &second_watcher, &blob));
-    ck_assert_ptr_eq(lladd_joined(txn, &watcher), &blob);
-    ck_assert_ptr_null(lladd_joined(txn, &second_watcher));
+    refused(txn, LLADD_EXISTS, lladd_txn_join(txn, &watcher, &blob));
+    refused(txn, LLADD_BAD_ARGUMENT, lladd_txn_join(txn, &second_watcher, &blob));
+    ck_assert_ptr_eq(lladd_txn_joined(txn, &watcher), &blob);
+    ck_assert_ptr_null(lladd_txn_joined(txn, &second_watcher));
     done(lladd_abort(txn));
-    ck_assert_int_eq(lladd_join(NULL, &watcher, &blob), LLADD_CLOSED);
+    ck_assert_int_eq(lladd_txn_join(NULL, &watcher, &blob), LLADD_CLOSED);
     rig_free(&r);
 }
 END_TEST
@@ -775,7 +775,7 @@ START_TEST(blobs_come_back_whole)
         ck_assert_uint_eq(blobs_back, 3);
         forget_said();
         txn = rig_claim(&r, "blob");
-        ck_assert_ptr_eq(lladd_joined(txn, &watcher), &blob);
+        ck_assert_ptr_eq(lladd_txn_joined(txn, &watcher), &blob);
         if (i % 2) {
             done(lladd_commit(txn));
             ck_assert_str_eq(said, "LD"); /* also of a claimed one it is durable when it returns */

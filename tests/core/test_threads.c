@@ -132,7 +132,7 @@ static void *work(void *arg)
     for (unsigned i = 0; i < w->rounds; i++)
         one_transaction(w);
     if (w->last.v)
-        must(lladd_wait(r.db, w->last, NULL));
+        must(lladd_wait_durable(r.db, w->last, NULL));
     return NULL;
 }
 
@@ -194,7 +194,7 @@ START_TEST(a_crash_among_threads_leaves_whole_transactions)
         start(w, work, 60);
         join(w);
         fault_device_hook(r.fd, NULL, NULL);
-        lladd_kill(r.db);
+        lladd_db_kill(r.db);
         r.db = NULL;
         if (c.done) {
             fault_device_free(r.fd);
@@ -236,9 +236,9 @@ static void *read_pages(void *arg)
         uint64_t v;
         must(cell_read(r.db, cell_of(pages[p], 20), &v, NULL));
         must(v % K ? LLADD_CORRUPT_PAGE : 0);
-        lladd_prefetch(r.db, pages[p], 2);
-        lladd_touch(r.db, pages[p], 100);
-        lladd_touch_span(r.db, pages[p], 100, 100);
+        lladd_page_prefetch(r.db, pages[p], 2);
+        lladd_prefetch_line(r.db, pages[p], 100);
+        lladd_prefetch_lines(r.db, pages[p], 100, 100);
         w->commits++;
     }
     return NULL;
@@ -301,12 +301,12 @@ static void *look_around(void *arg)
         struct lladd_pinner who;
         lladd_lsn snapshot;
         char tag[32];
-        must(lladd_stats(r.db, &s));
+        must(lladd_stats_get(r.db, &s));
         must(lladd_log_pinner(r.db, &who, NULL));
         must(lladd_snapshot_acquire(r.db, &snapshot, NULL));
         must(lladd_snapshot_oldest(r.db).v <= snapshot.v ? 0 : LLADD_BUG);
         must(lladd_snapshot_release(r.db, snapshot));
-        must(lladd_applied_lsn(r.db).v <= s.log_tail + (1u << 30) ? 0 : LLADD_BUG);
+        must(lladd_object_applied_lsn(r.db).v <= s.log_tail + (1u << 30) ? 0 : LLADD_BUG);
         int rc = lladd_pin_set(r.db, "looker", lladd_durable_lsn(r.db), NULL);
         if (rc != LLADD_OUT_OF_RANGE) { /* a checkpoint was faster */
             must(rc);
@@ -387,14 +387,14 @@ static void *commit_watched(void *arg)
     for (unsigned i = 0; i < w->rounds; i++) {
         struct lladd_txn *txn = begin();
         lladd_lsn snapshot;
-        must(lladd_join(txn, &watcher, w));
+        must(lladd_txn_join(txn, &watcher, w));
         must(cell_add(txn, cell_of(pages[w->index], 0), 1));
         must(lladd_commit_async(txn, &w->last));
         must(lladd_snapshot_acquire(r.db, &snapshot, NULL));
         must(snapshot.v >= w->last.v ? 0 : LLADD_BUG); /* a commit that has returned is visible */
         must(lladd_snapshot_release(r.db, snapshot));
         if (i % 16 == 0)
-            must(lladd_wait(r.db, w->last, NULL));
+            must(lladd_wait_durable(r.db, w->last, NULL));
     }
     return NULL;
 }

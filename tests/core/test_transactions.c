@@ -186,9 +186,9 @@ static void change_a_held_page(struct lladd_txn *txn, unsigned i)
     } args = {i % CELLS, i, 0};
     struct lladd_page *held;
     ok(txn, lladd_log_credit(txn, r.ids.put, 3));
-    ok_db(&r, lladd_fix(r.db, page, LLADD_LATCH_EXCLUSIVE, &held, &r.err));
+    ok_db(&r, lladd_page_fix(r.db, page, LLADD_LATCH_EXCLUSIVE, &held, &r.err));
     ok(txn, lladd_update_page(txn, r.ids.put, held, &args, sizeof args));
-    lladd_unfix(r.db, held, LLADD_LATCH_EXCLUSIVE);
+    lladd_page_unfix(r.db, held, LLADD_LATCH_EXCLUSIVE);
     ok(txn, lladd_log_credit(txn, r.ids.put, 0));
 }
 
@@ -545,7 +545,7 @@ START_TEST(an_asynchronous_commit_is_durable_when_waited_for)
         ck_assert(i == 0 || lsn[i].v > lsn[i - 1].v);
     }
     rig_expect(&r, at(N - 1), N); /* visible at once */
-    ok_db(&r, lladd_wait(r.db, lsn[N / 2], &r.err));
+    ok_db(&r, lladd_wait_durable(r.db, lsn[N / 2], &r.err));
     ck_assert_uint_gt(lladd_durable_lsn(r.db).v, lsn[N / 2].v);
     rig_crash(&r, &fault_power);
     rig_open(&r);
@@ -563,9 +563,9 @@ END_TEST
 START_TEST(waiting_beyond_the_log_is_refused_and_for_nothing_returns_at_once)
 {
     begin_case(_i);
-    ok_db(&r, lladd_wait(r.db, lladd_lsn_of(0), &r.err));
+    ok_db(&r, lladd_wait_durable(r.db, lladd_lsn_of(0), &r.err));
     lladd_lsn far = lladd_lsn_of(rig_stats(&r).log_tail + 1000);
-    ck_assert_int_eq(lladd_wait(r.db, far, &r.err), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(lladd_wait_durable(r.db, far, &r.err), LLADD_BAD_ARGUMENT);
     struct lladd_txn *txn = rig_begin(&r);
     done(lladd_commit_async(txn, NULL));
     end_case();
@@ -646,19 +646,19 @@ START_TEST(update_page_works_on_a_held_page_with_credit_and_is_refused_without)
     struct lladd_page *held;
     begin_case(_i);
     struct lladd_txn *txn = rig_begin(&r);
-    ok_db(&r, lladd_fix(r.db, page, LLADD_LATCH_EXCLUSIVE, &held, &r.err));
+    ok_db(&r, lladd_page_fix(r.db, page, LLADD_LATCH_EXCLUSIVE, &held, &r.err));
     refused(txn, LLADD_BAD_STATE, lladd_update_page(txn, r.ids.put, held, &args, sizeof args));
-    lladd_unfix(r.db, held, LLADD_LATCH_EXCLUSIVE);
+    lladd_page_unfix(r.db, held, LLADD_LATCH_EXCLUSIVE);
     rig_expect(&r, at(3), 0);
 
     ok(txn, lladd_log_credit(txn, r.ids.put, 3));
-    ok_db(&r, lladd_fix(r.db, page, LLADD_LATCH_EXCLUSIVE, &held, &r.err));
+    ok_db(&r, lladd_page_fix(r.db, page, LLADD_LATCH_EXCLUSIVE, &held, &r.err));
     ok(txn, lladd_update_page(txn, r.ids.put, held, &args, sizeof args));
     args.value = 78;
     ok(txn, lladd_update_page(txn, r.ids.put, held, &args, sizeof args));
     args.index = CELLS; /* prepare refuses; the page is as it was */
     refused(txn, LLADD_BAD_ARGUMENT, lladd_update_page(txn, r.ids.put, held, &args, sizeof args));
-    lladd_unfix(r.db, held, LLADD_LATCH_EXCLUSIVE);
+    lladd_page_unfix(r.db, held, LLADD_LATCH_EXCLUSIVE);
     rig_expect(&r, at(3), 78);
     done(lladd_abort(txn));
     rig_expect(&r, at(3), 0);
@@ -839,12 +839,12 @@ START_TEST(statistics_fill_as_much_as_the_caller_knows)
     begin_case(_i);
     memset(&s, 0xee, sizeof s);
     s.struct_size = offsetof(struct lladd_stats, committed);
-    ck_assert_int_eq(lladd_stats(r.db, &s), 0);
+    ck_assert_int_eq(lladd_stats_get(r.db, &s), 0);
     ck_assert_uint_ge(s.begun, 1);
     ck_assert_uint_eq(s.committed, UINT64_C(0xeeeeeeeeeeeeeeee));
     s.struct_size = 0;
-    ck_assert_int_eq(lladd_stats(r.db, &s), LLADD_BAD_ARGUMENT);
-    ck_assert_int_eq(lladd_stats(r.db, NULL), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(lladd_stats_get(r.db, &s), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(lladd_stats_get(r.db, NULL), LLADD_BAD_ARGUMENT);
     end_case();
 }
 END_TEST

@@ -458,11 +458,11 @@ int cells_transfer(struct lladd_txn *txn, struct cell from, struct cell to, int6
 int cell_read(struct lladd_db *db, struct cell c, uint64_t *out, struct lladd_error *err)
 {
     struct lladd_page *page;
-    int rc = lladd_fix(db, c.page, LLADD_LATCH_SHARED, &page, err);
+    int rc = lladd_page_fix(db, c.page, LLADD_LATCH_SHARED, &page, err);
     if (rc)
         return rc;
     *out = lladd_get64(lladd_view_body(lladd_page_view(page)) + cell_offset(c.index));
-    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     return 0;
 }
 

@@ -71,7 +71,7 @@ void transfer_encode(unsigned char out[TRANSFER_BYTES], struct cell from, struct
                      int64_t amount);
 void restore_encode(unsigned char out[RESTORE_BYTES], struct cell, uint64_t value);
 
-/* Reads one; 0 or the error of lladd_fix. */
+/* Reads one; 0 or the error of lladd_page_fix. */
 int cell_read(struct lladd_db *, struct cell, uint64_t *out, struct lladd_error *);
 /* Asserts that it can be read. */
 uint64_t cell_get(struct lladd_db *, struct cell);

@@ -208,7 +208,7 @@ static int nobody_waits(struct run *w)
             ended(w, t);
         TRY(rc);
     }
-    TRY(lladd_wait(w->r->db, lsn, &w->err));
+    TRY(lladd_wait_durable(w->r->db, lsn, &w->err));
     history_all_acked(w->h);
     return 0;
 }

@@ -41,8 +41,8 @@ static bool is_locked(struct session *s, unsigned slot)
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_txn *txn;
     must(s->oracle, lladd_begin(s->db, NULL, &txn, &err), "begin", &err);
-    int rc = lladd_lock(txn, LLADD_LOCK_NAME(lladd_lock_id('D'), lladd_lock_id(slot)), LLADD_LOCK_X,
-                        LLADD_LOCK_TRY);
+    int rc = lladd_lock_acquire(txn, LLADD_LOCK_NAME(lladd_lock_id('D'), lladd_lock_id(slot)),
+                                LLADD_LOCK_X, LLADD_LOCK_TRY);
     if (rc != LLADD_BUSY)
         must_txn(s, rc, "lock", txn);
     must_txn(s, lladd_abort(txn), "abort", txn);
@@ -269,7 +269,7 @@ static uint64_t check_worker(struct session *s, struct lladd_txn *txn, unsigned 
         elements += m.value_n[i] != 0;
     }
     must(s->oracle, lladd_counter_get(s->db, s->page, 8 * w, &counter, &err), "counter", &err);
-    int rc = lladd_get(s->db, s->page, (1 + w) * BYTES, bytes, sizeof bytes, &err);
+    int rc = lladd_bytes_get(s->db, s->page, (1 + w) * BYTES, bytes, sizeof bytes, &err);
     must(s->oracle, rc, "bytes", &err);
     if (counter != m.counter || memcmp(bytes, m.bytes, sizeof bytes) != 0)
         fail(s->oracle, "contents: page", "worker %u: counter %lld instead of %lld, or bytes", w,
@@ -321,7 +321,7 @@ void check(struct session *s)
     struct lladd_txn *txn;
     uint64_t elements = 0, count;
     atomic_store(&s->oracle->stage, STAGE_CHECKING);
-    must(s->oracle, lladd_in_doubt(s->db, find_doubt, &f, &err), "in doubt", &err);
+    must(s->oracle, lladd_in_doubt_each(s->db, find_doubt, &f, &err), "in doubt", &err);
     must(s->oracle, lladd_begin(s->db, NULL, &txn, &err), "begin", &err);
     for (unsigned i = 0; i < SLOTS; i++) {
         settle(s, i, f.in_doubt[i]);
@@ -373,7 +373,7 @@ void check_files(struct oracle *o, const char *dir, bool closed)
     must(o, lladd_journal_register(&options, &err), "register", &err);
     must(o, lladd_managed_register(&options, &err), "register", &err);
     must(o, lladd_lock_register(&options, &err), "register", &err);
-    int rc = lladd_inspect(dir, &options, &view, &err);
+    int rc = lladd_inspect_open(dir, &options, &view, &err);
     lladd_options_release(&options);
     bool half_made = rc == LLADD_NOT_A_DATABASE || rc == LLADD_CORRUPT_CONTROL;
     if (half_made && !atomic_load(&o->made)) /* the creation was not finished: the next open starts

@@ -158,7 +158,7 @@ static void count_kill(struct round *r)
     uint32_t stage = atomic_load(&r->oracle->stage);
     struct tally *t = r->tally;
     t->kills++;
-    bool behind = stage == STAGE_BEHIND && atomic_load(&r->oracle->behind);
+    bool behind = stage == STAGE_PENDING && atomic_load(&r->oracle->behind);
     bool inside = stage == STAGE_OPENING || behind;
     if (!inside || !r->dirty)
         return;

@@ -149,7 +149,8 @@ void session_open(struct session *s, bool instant, bool atomic)
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_stats stats = {.struct_size = sizeof stats};
     struct lladd_options options = s->plan->o;
-    s->world = (struct lladd_world){.ctx = s, .random = seeded_random, .wall_us = seeded_wall};
+    s->world =
+        (struct lladd_environment){.ctx = s, .random = seeded_random, .wall_us = seeded_wall};
     options.world = &s->world;
     options.device = crash_device_dev(s->device);
     options.recovery = instant ? LLADD_RECOVER_INSTANT : LLADD_RECOVER_FULL;
@@ -164,9 +165,9 @@ void session_open(struct session *s, bool instant, bool atomic)
     atomic_store(&o->open_ns, now_ns() - began);
     atomic_store(&o->open_calls, atomic_load(&o->calls));
     lladd_options_release(&options);
-    must(o, lladd_stats(s->db, &stats), "stats", NULL);
-    atomic_store(&o->behind, stats.pages_behind + stats.losers_behind > 0);
-    atomic_store(&o->stage, STAGE_BEHIND);
+    must(o, lladd_stats_get(s->db, &stats), "stats", NULL);
+    atomic_store(&o->behind, stats.pages_behind + stats.losers_left > 0);
+    atomic_store(&o->stage, STAGE_PENDING);
 }
 
 void session_catch_up(struct session *s)

@@ -48,7 +48,7 @@ static int do_row(struct session *s, struct lladd_txn *txn, uint32_t key, uint32
     unsigned char value[4];
     lladd_put32(value, n);
     struct lladd_dtable_value v =
-        n ? lladd_dtable_value(value, sizeof value) : lladd_dtable_tombstone();
+        n ? lladd_dtable_value_of(value, sizeof value) : lladd_dtable_tombstone();
     return lladd_managed_put(txn, s->rows, &k, &v);
 }
 
@@ -60,11 +60,11 @@ static int do_act(struct session *s, struct lladd_txn *txn, unsigned w, uint32_t
     case ACT_PUT:
         return lladd_hash_put(txn, s->hash, &k, sizeof k, bytes, a->len);
     case ACT_DELETE:
-        return not_found_is_fine(lladd_hash_remove(txn, s->hash, &k, sizeof k));
+        return not_found_is_fine(lladd_hash_delete(txn, s->hash, &k, sizeof k));
     case ACT_ADD:
         return lladd_counter_add(txn, s->page, 8 * w, a->len);
     case ACT_SET:
-        return lladd_set(txn, s->page, (1 + w) * BYTES + a->at, bytes, a->len);
+        return lladd_bytes_set(txn, s->page, (1 + w) * BYTES + a->at, bytes, a->len);
     case ACT_APPEND:
         return lladd_journal_append(txn, s->tags[w], lladd_span_of(bytes, a->len), NULL);
     case ACT_DISCARD:
@@ -124,7 +124,7 @@ static int commit(struct session *s, struct lladd_txn *txn, unsigned w, uint32_t
     if (rc != 0)
         return rc;
     if (asynchronous && n % 3 == 0)
-        must(o, lladd_wait(s->db, lsn, &err), "wait", &err);
+        must(o, lladd_wait_durable(s->db, lsn, &err), "wait", &err);
     bool sure = asynchronous                     ? n % 3 == 0
                 : durability == LLADD_DURABLE    ? true
                 : durability == LLADD_DURABLE_OS ? !(s->plan->features & WITH_POWER)
@@ -192,7 +192,7 @@ struct lladd_gid gid_of(unsigned slot, uint32_t serial)
 }
 
 /* Rolls back a transaction that was refused. */
-static void give_back(struct session *s, struct lladd_txn *txn, int rc)
+static void release_credit(struct session *s, struct lladd_txn *txn, int rc)
 {
     if (!refused(s, rc))
         must_txn(s, rc, "work in doubt", txn);
@@ -211,8 +211,8 @@ static void prepare(struct session *s, unsigned slot)
     struct key k = key_of('D', slot, 0);
     struct lladd_gid gid = gid_of(slot, serial);
     must(s->oracle, lladd_begin(s->db, NULL, &txn, &err), "begin", &err);
-    int rc = lladd_lock(txn, LLADD_LOCK_NAME(lladd_lock_id('D'), lladd_lock_id(slot)), LLADD_LOCK_X,
-                        LLADD_LOCK_TRY);
+    int rc = lladd_lock_acquire(txn, LLADD_LOCK_NAME(lladd_lock_id('D'), lladd_lock_id(slot)),
+                                LLADD_LOCK_X, LLADD_LOCK_TRY);
     if (rc == 0)
         rc = lladd_hash_put(txn, s->hash, &k, sizeof k, entry + 4, 4);
     if (rc == 0)
@@ -227,7 +227,7 @@ static void prepare(struct session *s, unsigned slot)
         rc = lladd_prepare(txn, &gid);
     }
     if (rc != 0) {
-        give_back(s, txn, rc);
+        release_credit(s, txn, rc);
         if (atomic_load(&o->state) == DOUBT_PREPARING)
             atomic_store(&o->state, DOUBT_NONE);
         return;
@@ -243,7 +243,7 @@ static void decide(struct session *s, unsigned slot, bool commits)
     struct lladd_txn *txn = s->held[slot];
     struct lladd_gid gid = gid_of(slot, atomic_load(&o->serial));
     if (!txn)
-        must(s->oracle, lladd_claim(s->db, &gid, &txn, &err), "claim", &err);
+        must(s->oracle, lladd_in_doubt_claim(s->db, &gid, &txn, &err), "claim", &err);
     s->held[slot] = NULL;
     atomic_store(&o->state, commits ? DOUBT_COMMITTING : DOUBT_ABORTING);
     if (!commits) { /* after a rollback it may be in doubt again, until something later is durable
@@ -370,7 +370,7 @@ static void upkeep(struct session *s, uint64_t *rng)
     else if (what < 5 && (s->plan->features & WITH_MANAGED))
         rc = lladd_managed_maintain(s->rows, &more, &err);
     else if (what == 5 && (s->plan->features & WITH_JOURNAL))
-        rc = lladd_journal_clean(s->db, 0, lladd_applied_lsn(s->db), &more, &err);
+        rc = lladd_journal_clean(s->db, 0, lladd_object_applied_lsn(s->db), &more, &err);
     static const char *const names[] = {"checkpoint",    "maintain",      "maintain rows",
                                         "maintain rows", "maintain rows", "clean the journal"};
     if (rc != 0 && !(what < 2 ? no_space(s, rc) : refused(s, rc)))

@@ -65,7 +65,7 @@ void plan_print(const struct plan *, FILE *);
 
 enum stage {
     STAGE_OPENING,
-    STAGE_BEHIND,
+    STAGE_PENDING,
     STAGE_CHECKING,
     STAGE_WORKING,
     STAGE_CLOSING,
@@ -124,7 +124,7 @@ struct session {
     struct crash_device *device;
     const char *dir;
     unsigned life; /* number of the process */
-    struct lladd_world world; /* random numbers and wall clock, derived from the seed */
+    struct lladd_environment world; /* random numbers and wall clock, derived from the seed */
     struct lladd_db *db;
     struct lladd_hash *hash;
     struct lladd_managed *rows;

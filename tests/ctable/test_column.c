@@ -18,7 +18,7 @@ static unsigned char packed[256];
 static struct lladd_dtable_value text(const char *s)
 {
     struct lladd_dtable_value v = {.state = LLADD_DTABLE_ABSENT};
-    return s ? lladd_dtable_value(s, strlen(s)) : v;
+    return s ? lladd_dtable_value_of(s, strlen(s)) : v;
 }
 
 /* A row of three columns, of which each may be NULL. */
@@ -29,7 +29,7 @@ static struct lladd_dtable_value row(const char *x, const char *y, const char *z
     ok_db(&b, lladd_dtable_row_size(v, 3, &size, &b.err));
     ck_assert_uint_le(size, sizeof packed);
     lladd_dtable_row_pack(v, 3, packed);
-    return lladd_dtable_value(packed, size);
+    return lladd_dtable_value_of(packed, size);
 }
 
 static int try_config(const char *config)
@@ -277,7 +277,7 @@ static const struct lladd_ctable_group numbers[] = {
 static uint64_t reads(void)
 {
     struct lladd_dtable_cache_stats s = {.struct_size = sizeof s};
-    lladd_dtable_cache_stats(b.db, &s);
+    lladd_dtable_cache_stats_get(b.db, &s);
     return s.reads;
 }
 
@@ -302,16 +302,16 @@ START_TEST(projection_reads_its_layers)
     for (uint32_t i = 0; i < ROWS; i++) {
         key = lladd_dtable_u32(i);
         lladd_put32(number, 7 * i);
-        const struct lladd_dtable_value v[] = {lladd_dtable_value(number, 4),
-                                               lladd_dtable_value(big, LONG)};
+        const struct lladd_dtable_value v[] = {lladd_dtable_value_of(number, 4),
+                                               lladd_dtable_value_of(big, LONG)};
         ok(x, lladd_ctable_put(x, t, &key, v));
     }
     commit(x);
     ok_db(&b, lladd_managed_digest(lladd_ctable_managed(t), &b.err));
-    ok_db(&b, lladd_managed_stats(lladd_ctable_managed(t), &s, &r, 1, &b.err));
+    ok_db(&b, lladd_managed_stats_get(lladd_ctable_managed(t), &s, &r, 1, &b.err));
     ck_assert_uint_eq(s.runs, 1);
     ok_db(&b, lladd_dtable_run_open(b.db, r.root, &bare, &b.err));
-    ok_db(&b, lladd_dtable_run_info(bare, &info, &b.err));
+    ok_db(&b, lladd_dtable_run_info_get(bare, &info, &b.err));
     ck_assert_ptr_nonnull(strstr(info.config, "column_dtable"));
     lladd_dtable_close(bare);
     x = bed_begin(&b);
@@ -319,7 +319,7 @@ START_TEST(projection_reads_its_layers)
     uint64_t before = reads();
     for (uint32_t i = 0; i < ROWS; i++) {
         ok_db(&b, lladd_ctable_next(c, &b.err));
-        ok_db(&b, lladd_ctable_row(c, &key, &got, &b.err));
+        ok_db(&b, lladd_ctable_row_read(c, &key, &got, &b.err));
         ck_assert_uint_eq(key.number, i);
         ck_assert_uint_eq(lladd_get32(got[0].bytes.data), 7 * i);
     }
@@ -329,7 +329,7 @@ START_TEST(projection_reads_its_layers)
     before = reads();
     ok(x, lladd_ctable_cursor_open(x, t, &column, 1, &c));
     while (lladd_ctable_next(c, &b.err) == 0) {
-        ok_db(&b, lladd_ctable_row(c, NULL, &got, &b.err));
+        ok_db(&b, lladd_ctable_row_read(c, NULL, &got, &b.err));
         ck_assert_uint_eq(got[0].bytes.len, LONG);
     }
     ck_assert_uint_ge(reads() - before, ROWS * LONG / (16 << 10));
@@ -418,7 +418,7 @@ START_TEST(copies)
             struct lladd_dtable_key key = lladd_dtable_u32(k);
             unsigned char bytes[4];
             lladd_put32(bytes, number_of(k));
-            struct lladd_dtable_value v[2] = {lladd_dtable_value(bytes, 4), text("more")};
+            struct lladd_dtable_value v[2] = {lladd_dtable_value_of(bytes, 4), text("more")};
             v[0].state = k == hole ? LLADD_DTABLE_ABSENT : LLADD_DTABLE_FOUND;
             ok(x, lladd_ctable_put(x, t, &key, v));
         }
@@ -430,7 +430,7 @@ START_TEST(copies)
         scan(t, 0, MANY + 1, hole);
         ok_db(&b, lladd_ctable_close(t, &b.err));
         x = bed_begin(&b);
-        ok(x, lladd_ctable_drop(x, "rows"));
+        ok(x, lladd_ctable_destroy(x, "rows"));
         commit(x);
     }
 }

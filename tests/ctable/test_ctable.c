@@ -67,7 +67,7 @@ static void done(void)
 static struct lladd_dtable_value text(const char *s)
 {
     struct lladd_dtable_value v = {.state = LLADD_DTABLE_ABSENT};
-    return s ? lladd_dtable_value(s, strlen(s)) : v;
+    return s ? lladd_dtable_value_of(s, strlen(s)) : v;
 }
 
 static void put(struct lladd_txn *txn, uint32_t k, const char *x, const char *y, const char *z)
@@ -158,7 +158,7 @@ START_TEST(trap_28_updates)
     ok(txn, lladd_ctable_delete(txn, t, &key));
     has(txn, 1, 1, NULL);
     abort_txn(txn);
-    ok_db(&b, lladd_managed_stats(lladd_ctable_managed(t), &s, NULL, 0, &b.err));
+    ok_db(&b, lladd_managed_stats_get(lladd_ctable_managed(t), &s, NULL, 0, &b.err));
     ck_assert_uint_eq(s.pending_rows, 3);
     done();
 }
@@ -189,7 +189,7 @@ START_TEST(misuse)
     refuses(txn, LLADD_WRONG_TYPE, lladd_ctable_put(txn, t, &wrong, v));
     refuses(txn, LLADD_WRONG_TYPE, lladd_ctable_get(txn, t, &wrong, 1, NULL, 0, NULL));
     ok(txn, lladd_ctable_cursor_open(txn, t, &column, 0, &c));
-    ck_assert_int_eq(lladd_ctable_row(c, &key, NULL, &b.err), LLADD_BAD_STATE);
+    ck_assert_int_eq(lladd_ctable_row_read(c, &key, NULL, &b.err), LLADD_BAD_STATE);
     ck_assert_int_eq(lladd_ctable_next(c, &b.err), LLADD_END);
     ck_assert_int_eq(lladd_ctable_close(t, &b.err), LLADD_BUSY);
     lladd_ctable_cursor_close(c);
@@ -232,8 +232,8 @@ START_TEST(made_and_dropped)
     not_made(LLADD_EXISTS, "rows", names, 3);
     struct lladd_txn *txn = bed_begin(&b);
     refuses(txn, LLADD_BAD_ARGUMENT, lladd_ctable_create(txn, "other", NULL));
-    refuses(txn, LLADD_BUSY, lladd_ctable_drop(txn, "rows"));
-    refuses(txn, LLADD_NOT_FOUND, lladd_ctable_drop(txn, "other"));
+    refuses(txn, LLADD_BUSY, lladd_ctable_destroy(txn, "rows"));
+    refuses(txn, LLADD_NOT_FOUND, lladd_ctable_destroy(txn, "other"));
     ok(txn, lladd_ctable_create(txn, "other", &o));
     abort_txn(txn);
     ck_assert_int_eq(lladd_root_get(b.db, "ctable:other", &root, &b.err), LLADD_NOT_FOUND);
@@ -242,9 +242,9 @@ START_TEST(made_and_dropped)
     ck_assert_int_eq(lladd_ctable_open(b.db, "bare", &other, &b.err), LLADD_WRONG_TYPE);
     ck_assert_int_eq(lladd_ctable_open(b.db, "no", &other, &b.err), LLADD_NOT_FOUND);
     txn = bed_begin(&b);
-    refuses(txn, LLADD_NOT_FOUND, lladd_ctable_drop(txn, "bare"));
-    ok(txn, lladd_managed_drop(txn, "bare"));
-    ok(txn, lladd_ctable_drop(txn, "other"));
+    refuses(txn, LLADD_NOT_FOUND, lladd_ctable_destroy(txn, "bare"));
+    ok(txn, lladd_managed_destroy(txn, "bare"));
+    ok(txn, lladd_ctable_destroy(txn, "other"));
     commit(txn);
     ck_assert_int_eq(lladd_ctable_open(b.db, "other", &other, &b.err), LLADD_NOT_FOUND);
     ck_assert_int_eq(lladd_root_get(b.db, "ctable:other", &root, &b.err), LLADD_NOT_FOUND);
@@ -296,7 +296,7 @@ START_TEST(dropped_below)
     ok_db(&b, lladd_ctable_close(other, &b.err));
     txn = bed_begin(&b);
     ok(txn, lladd_savepoint(txn, &sp));
-    ok(txn, lladd_managed_drop(txn, "other"));
+    ok(txn, lladd_managed_destroy(txn, "other"));
     ok(txn, lladd_rollback_to(txn, sp));
     commit(txn);
     ok_db(&b, lladd_root_get(b.db, "ctable:other", &root, &b.err));
@@ -304,7 +304,7 @@ START_TEST(dropped_below)
     ok_db(&b, lladd_ctable_close(other, &b.err));
     no_leaks();
     txn = bed_begin(&b);
-    ok(txn, lladd_managed_drop(txn, "other"));
+    ok(txn, lladd_managed_destroy(txn, "other"));
     commit(txn);
     ck_assert_int_eq(lladd_root_get(b.db, "ctable:other", &root, &b.err), LLADD_NOT_FOUND);
     no_leaks();
@@ -333,7 +333,7 @@ START_TEST(damage)
     refuses(txn, LLADD_BAD_RECORD, lladd_ctable_update(txn, t, &key, &change, 1));
     ok(txn, lladd_ctable_cursor_open(txn, t, &column, 1, &c));
     ok(txn, lladd_ctable_first(c, &b.err));
-    ck_assert_int_eq(lladd_ctable_row(c, NULL, &values, &b.err), LLADD_BAD_RECORD);
+    ck_assert_int_eq(lladd_ctable_row_read(c, NULL, &values, &b.err), LLADD_BAD_RECORD);
     lladd_ctable_cursor_close(c);
     put(txn, 1, "good", NULL, NULL);
     has(txn, 1, 0, "good");

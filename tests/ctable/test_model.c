@@ -69,7 +69,7 @@ static struct cell cell_of(uint32_t column)
 static struct lladd_dtable_value value_of(const struct cell *c)
 {
     struct lladd_dtable_value v = {.state = LLADD_DTABLE_ABSENT};
-    return c->there ? lladd_dtable_value(c->bytes, c->len) : v;
+    return c->there ? lladd_dtable_value_of(c->bytes, c->len) : v;
 }
 
 static void begins(void)
@@ -190,7 +190,7 @@ static void shows(struct lladd_ctable_cursor *c, int rc, const struct model *m, 
     ck_assert_int_eq(rc, k < KEYS ? 0 : LLADD_END);
     if (rc)
         return;
-    ck_assert_int_eq(lladd_ctable_row(c, &key, &values, &b.err), 0);
+    ck_assert_int_eq(lladd_ctable_row_read(c, &key, &values, &b.err), 0);
     ck_assert_uint_eq(key.number, want.number);
     ck_assert_uint_eq(key.bytes.len, want.bytes.len);
     ck_assert(key.bytes.len == 0 || !memcmp(key.bytes.data, want.bytes.data, key.bytes.len));
@@ -245,10 +245,11 @@ static void batch_shows(const struct lladd_ctable_batch *got, unsigned flags, co
         }
         for (uint32_t k = 0; k < n; k++) {
             const struct lladd_ctable_values *v = &got->columns[k];
-            struct lladd_dtable_value one = lladd_dtable_value(v->bytes + i * v->width, v->width);
+            struct lladd_dtable_value one =
+                lladd_dtable_value_of(v->bytes + i * v->width, v->width);
             if (!v->width) {
                 begin = i ? v->ends[i - 1] : 0;
-                one = lladd_dtable_value(v->bytes + begin, v->ends[i] - begin);
+                one = lladd_dtable_value_of(v->bytes + begin, v->ends[i] - begin);
                 one.state = (enum lladd_dtable_state)v->states[i];
             }
             same(&m->rows[*at].cells[columns[k]], &one);

@@ -12,7 +12,7 @@ static const struct lladd_dtable_value none = {.state = LLADD_DTABLE_ABSENT};
 
 static struct lladd_dtable_value text(const char *s)
 {
-    return lladd_dtable_value(s, strlen(s));
+    return lladd_dtable_value_of(s, strlen(s));
 }
 
 /* Packed, in memory that ends where it does. */
@@ -78,7 +78,7 @@ START_TEST(all_kinds)
     for (size_t n = 1; n <= 6; n++)
         there_and_back(some, n);
     for (size_t len = 253; len < 70000; len = len * 2 + len % 3) {
-        const struct lladd_dtable_value v[] = {text("1"), lladd_dtable_value(big, len), none,
+        const struct lladd_dtable_value v[] = {text("1"), lladd_dtable_value_of(big, len), none,
                                                text("2")};
         there_and_back(v, 4);
     }
@@ -101,7 +101,7 @@ START_TEST(refused)
     ck_assert_int_eq(lladd_dtable_row_size(many, LLADD_DTABLE_COLUMNS_MAX + 1, &size, &err),
                      LLADD_TOO_LARGE);
     ck_assert_int_eq(lladd_dtable_row_size(&v, 1, &size, &err), LLADD_BAD_ARGUMENT);
-    v = lladd_dtable_value(many, LLADD_DTABLE_VALUE_MAX);
+    v = lladd_dtable_value_of(many, LLADD_DTABLE_VALUE_MAX);
     ck_assert_int_eq(lladd_dtable_row_size(&v, 1, &size, &err), LLADD_TOO_LARGE);
     free(many);
 }

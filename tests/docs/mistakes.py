@@ -61,7 +61,7 @@ MISTAKES = {
     "what an open transaction has taken is given up":
         ("ring.c", "int rc = state == FILLED || lladd_lock_held(txn, name) != LLADD_LOCK_NONE\n"
          "                 ? LLADD_BUSY\n"
-         "                 : lladd_lock(txn, name, LLADD_LOCK_S, LLADD_LOCK_TRY);",
+         "                 : lladd_lock_acquire(txn, name, LLADD_LOCK_S, LLADD_LOCK_TRY);",
          "int rc = state == FILLED ? LLADD_BUSY : 0;", EXPLORE),
 }
 

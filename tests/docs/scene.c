@@ -91,14 +91,14 @@ void scene_set(void)
     options.cache_bytes = 4u << 20;
     options.log_ring_bytes = 1u << 16;
     options.log_segment_min = options.log_segment_max = SEGMENT;
-    OK(lladd_register(&options, &word_add, &err));
-    OK(lladd_register(&options, &logical_add, &err));
+    OK(lladd_register_op(&options, &word_add, &err));
+    OK(lladd_register_op(&options, &logical_add, &err));
 }
 
 void scene_strike(void)
 {
     if (db)
-        lladd_kill(db);
+        lladd_db_kill(db);
     lladd_options_release(&options);
     temp_dir_remove(dir);
 }
@@ -117,7 +117,7 @@ void close_db(void)
 
 void kill_db(void)
 {
-    lladd_kill(db);
+    lladd_db_kill(db);
     db = NULL;
 }
 

@@ -174,7 +174,7 @@ static void setup(void)
 static void teardown(void)
 {
     if (db)
-        lladd_kill(db);
+        lladd_db_kill(db);
     temp_dir_remove(dir);
 }
 
@@ -237,9 +237,9 @@ static void write_bytes(void)
     TXN_OK(lladd_page_format(txn, counters, "lladd.bytes"));
     TXN_OK(lladd_root_set(txn, "counters", (struct lladd_root_value){counters.v, 7}));
     TXN_OK(lladd_counter_add(txn, counters, 0, 0x41));
-    TXN_OK(lladd_set(txn, counters, 100, "short", 5));
-    TXN_OK(lladd_set(txn, counters, 200, text, sizeof text));
-    TXN_OK(lladd_set_range(txn, counters, 1000, text, sizeof text));
+    TXN_OK(lladd_bytes_set(txn, counters, 100, "short", 5));
+    TXN_OK(lladd_bytes_set(txn, counters, 200, text, sizeof text));
+    TXN_OK(lladd_bytes_set_range(txn, counters, 1000, text, sizeof text));
     TXN_OK(lladd_commit(txn));
 }
 
@@ -310,7 +310,7 @@ static void write_actions(void)
     TXN_OK(lladd_counter_add(txn, counters, 8, 1));
     TXN_OK(lladd_log_object(txn, &class_object, 77, lladd_span_of("redo", 4),
                             lladd_span_of("undo it", 7), &token, NULL));
-    lladd_applied(txn, &token);
+    lladd_object_applied(txn, &token);
     TXN_OK(lladd_rollback_to(txn, sp));
     TXN_OK(lladd_abort(txn));
 }
@@ -327,7 +327,7 @@ static void write_the_rest(void)
         snprintf(name, sizeof name, "root.%d", i);
         TXN_OK(lladd_root_set(txn, name, (struct lladd_root_value){0, (uint64_t)i}));
     }
-    TXN_OK(lladd_root_remove(txn, "root.3"));
+    TXN_OK(lladd_root_delete(txn, "root.3"));
     TXN_OK(lladd_commit(txn));
     OK(lladd_pin_set(db, "backup", lsn, &err));
     OK(lladd_pin_set(db, "other", lsn, &err));
@@ -339,7 +339,7 @@ static void decide(const struct lladd_gid *gid, enum lladd_outcome outcome)
     struct lladd_txn *txn = begin();
     TXN_OK(lladd_counter_add(txn, counters, 0, 0));
     TXN_OK(lladd_prepare(txn, gid));
-    TXN_OK(lladd_heuristic(txn, outcome));
+    TXN_OK(lladd_heuristic_end(txn, outcome));
 }
 
 static void leave_in_doubt(void)
@@ -355,13 +355,13 @@ static void leave_in_doubt(void)
     OK(lladd_checkpoint(db, &err));
     memcpy(gid.data, "gtridfor", 8);
     decide(&gid, LLADD_OUTCOME_COMMIT);
-    OK(lladd_forget(db, &gid, &err));
+    OK(lladd_heuristic_forget(db, &gid, &err));
     memcpy(gid.data, "gtridbql", 8);
     txn = begin();
     TXN_OK(lladd_page_alloc(txn, &page));
     TXN_OK(lladd_commit(txn));
     OK(lladd_begin(db, &o, &txn, &err));
-    TXN_OK(lladd_join(txn, &participant, dir));
+    TXN_OK(lladd_txn_join(txn, &participant, dir));
     TXN_OK(lladd_page_free(txn, page));
     TXN_OK(lladd_prepare(txn, &gid));
 }
@@ -422,7 +422,7 @@ START_TEST(everything_that_can_be_written)
     struct lladd_gid gid = {.format = 4711, .gtrid_length = 5, .bqual_length = 3};
     struct lladd_txn *txn;
     memcpy(gid.data, "gtridbql", 8);
-    OK(lladd_claim(db, &gid, &txn, &err));
+    OK(lladd_in_doubt_claim(db, &gid, &txn, &err));
     TXN_OK(lladd_commit(txn));
     rc = lladd_close(db);
     db = NULL;
@@ -438,7 +438,7 @@ START_TEST(a_killed_database_and_its_second_life)
     write_everything(page_sizes[_i]);
     struct lladd_txn *txn = begin();
     TXN_OK(lladd_counter_add(txn, counters, 0, 1000)); /* never committed */
-    lladd_kill(db);
+    lladd_db_kill(db);
     db = NULL;
     char *text = read_well();
     ck_assert_msg(strncmp(text, "control clean=0 incarnation=1 ", 30) == 0, "%s", text);

@@ -93,13 +93,13 @@ END_TEST
 START_TEST(registrations_that_contradict)
 {
     struct lladd_op other = word_add;
-    ck_assert_int_eq(lladd_register(&options, &other, &err), LLADD_BAD_REGISTRATION);
+    ck_assert_int_eq(lladd_register_op(&options, &other, &err), LLADD_BAD_REGISTRATION);
     ck_assert_msg(strstr(err.message, "\"doc.word.add\" version 2") != NULL, "%s", err.message);
     other.name = "doc.other";
     other.validate = NULL;
-    ck_assert_int_eq(lladd_register(&options, &other, &err), LLADD_BAD_REGISTRATION);
+    ck_assert_int_eq(lladd_register_op(&options, &other, &err), LLADD_BAD_REGISTRATION);
     ck_assert_msg(strstr(err.message, "validate") != NULL, "%s", err.message);
-    OK(lladd_register(&options, &word_add, &err)); /* the same again is fine */
+    OK(lladd_register_op(&options, &word_add, &err)); /* the same again is fine */
 }
 END_TEST
 
@@ -169,7 +169,7 @@ START_TEST(a_clean_close_leaves_nothing_to_redo)
     TXN_OK(lladd_counter_add(txn, page, 0, 1)); /* closing aborts it */
     close_db();
     open_db();
-    ck_assert_int_eq(lladd_stats(db, &s), 0);
+    ck_assert_int_eq(lladd_stats_get(db, &s), 0);
     ck_assert_uint_eq(s.recovered_records, 0);
     ck_assert_uint_eq(s.recovered_undone_txns, 0);
     ck_assert_int_eq(counted(page), 50);
@@ -188,11 +188,11 @@ START_TEST(recovery_reads_no_more_than_since_the_checkpoint)
     OK(lladd_checkpoint(db, &err));
     for (int i = 0; i < 5; i++)
         count(page);
-    OK(lladd_wait(db, count(page), &err));
+    OK(lladd_wait_durable(db, count(page), &err));
     kill_db();
     open_db();
     ck_assert_int_eq(counted(page), 3006);
-    ck_assert_int_eq(lladd_stats(db, &s), 0);
+    ck_assert_int_eq(lladd_stats_get(db, &s), 0);
     ck_assert_uint_gt(s.recovered_records, 10);
     ck_assert_uint_lt(s.recovered_records, 100);
     close_db();
@@ -258,16 +258,16 @@ START_TEST(a_prepared_transaction_is_in_doubt)
     for (int i = 0; i < 2; i++) { /* for ever, if nobody decides */
         seen = 0;
         open_db();
-        OK(lladd_in_doubt(db, see_doubt, &gid, &err));
+        OK(lladd_in_doubt_each(db, see_doubt, &gid, &err));
         ck_assert_int_eq(seen, 1);
         ck_assert_int_eq(counted(page), 5);
         close_db();
     }
     open_db();
-    OK(lladd_claim(db, &gid, &txn, &err));
-    ck_assert_int_eq(lladd_claim(db, &gid, &twin, &err), LLADD_BUSY);
+    OK(lladd_in_doubt_claim(db, &gid, &txn, &err));
+    ck_assert_int_eq(lladd_in_doubt_claim(db, &gid, &twin, &err), LLADD_BUSY);
     TXN_OK(lladd_abort(txn));
-    ck_assert_int_eq(lladd_claim(db, &gid, &twin, &err), LLADD_NOT_FOUND);
+    ck_assert_int_eq(lladd_in_doubt_claim(db, &gid, &twin, &err), LLADD_NOT_FOUND);
     ck_assert_int_eq(counted(page), 0);
     close_db();
 }
@@ -312,7 +312,7 @@ START_TEST(the_log_reaches_its_limit)
     for (; n < 10000; n++) /* several times the limit: checkpoints make room */
         count(page);
     struct lladd_stats s = {.struct_size = sizeof s};
-    ck_assert_int_eq(lladd_stats(db, &s), 0);
+    ck_assert_int_eq(lladd_stats_get(db, &s), 0);
     ck_assert_uint_gt(s.log_tail, 4 * options.log_limit_bytes);
     ck_assert_uint_le(s.log_disk_bytes, options.log_limit_bytes);
     OK(lladd_pin_set(db, "somebody", lladd_durable_lsn(db), &err));

@@ -35,7 +35,7 @@ static lladd_pageno forgotten_page(lladd_pageno *other)
         for (int k = 0; k < 300; k++)
             count(*other);
         OK(lladd_checkpoint(db, &err));
-        ck_assert_int_eq(lladd_stats(db, &s), 0);
+        ck_assert_int_eq(lladd_stats_get(db, &s), 0);
     }
     ck_assert_uint_gt(s.log_oldest, SEGMENT);
     close_db();
@@ -52,7 +52,7 @@ START_TEST(a_flipped_bit_is_put_right_from_the_log)
     file_flip("pages", (off_t)page.v * PAGE + 100);
     open_db();
     ck_assert_int_eq(counted(page), 1);
-    ck_assert_int_eq(lladd_stats(db, &s), 0);
+    ck_assert_int_eq(lladd_stats_get(db, &s), 0);
     ck_assert_uint_eq(s.repairs, 1);
     close_db();
 }
@@ -65,7 +65,7 @@ START_TEST(a_flipped_bit_that_nothing_puts_right)
     char number[32];
     file_flip("pages", (off_t)page.v * PAGE + 100);
     open_db();
-    ck_assert_int_eq(lladd_fix(db, page, LLADD_LATCH_SHARED, &held, &err), LLADD_CORRUPT_PAGE);
+    ck_assert_int_eq(lladd_page_fix(db, page, LLADD_LATCH_SHARED, &held, &err), LLADD_CORRUPT_PAGE);
     ck_assert_uint_eq(err.page.v, page.v);
     snprintf(number, sizeof number, "page %llu has checksum", (unsigned long long)page.v);
     ck_assert_msg(strstr(err.message, number) != NULL, "%s", err.message);
@@ -84,7 +84,7 @@ START_TEST(a_page_in_the_place_of_another)
     file_read("pages", bytes, PAGE, (off_t)other.v * PAGE);
     file_write("pages", bytes, PAGE, (off_t)page.v * PAGE);
     open_db();
-    ck_assert_int_eq(lladd_fix(db, page, LLADD_LATCH_SHARED, &held, &err), LLADD_CORRUPT_PAGE);
+    ck_assert_int_eq(lladd_page_fix(db, page, LLADD_LATCH_SHARED, &held, &err), LLADD_CORRUPT_PAGE);
     snprintf(words, sizeof words, "in the place of page %llu stands page %llu",
              (unsigned long long)page.v, (unsigned long long)other.v);
     ck_assert_msg(strstr(err.message, words) != NULL, "%s", err.message);
@@ -97,9 +97,9 @@ static void forget_log(void)
 {
     struct lladd_stats s = {.struct_size = sizeof s};
     lladd_pageno other = new_page();
-    OK(lladd_stats(db, &s));
+    OK(lladd_stats_get(db, &s));
     options.durability = LLADD_DURABLE_LATER;
-    for (uint64_t end = s.log_tail; s.log_oldest < end; OK(lladd_stats(db, &s))) {
+    for (uint64_t end = s.log_tail; s.log_oldest < end; OK(lladd_stats_get(db, &s))) {
         close_db();
         open_db();
         for (int k = 0; k < 6; k++) {
@@ -191,7 +191,7 @@ START_TEST(a_lost_write_of_this_run)
         return;
     }
     ck_assert_int_eq(counted(page), 2);
-    ck_assert_int_eq(lladd_stats(db, &s), 0);
+    ck_assert_int_eq(lladd_stats_get(db, &s), 0);
     ck_assert_uint_eq(s.lost_writes, 1);
     ck_assert_uint_eq(s.repairs, 1);
     close_db();
@@ -341,7 +341,7 @@ START_TEST(files_of_another_database)
     file_write("pages", pages, PAGE, (off_t)page.v * PAGE);
     struct lladd_page *held;
     open_db();
-    ck_assert_int_eq(lladd_fix(db, page, LLADD_LATCH_SHARED, &held, &err), LLADD_CORRUPT_PAGE);
+    ck_assert_int_eq(lladd_page_fix(db, page, LLADD_LATCH_SHARED, &held, &err), LLADD_CORRUPT_PAGE);
     count(other);
     kill_db();
     file_write(first_segment, segment, SEGMENT, 0);

@@ -21,7 +21,7 @@ EXPLORE, INTERLEAVE = ":ordered --depth 2", ":ordered.threads --interleave --dep
     "--random-schedules --schedules 3000"
 MISTAKES = {
     "a ghost is purged without asking for its lock":
-        ("ordered.c", "lladd_lock(txn, name, LLADD_LOCK_S, LLADD_LOCK_TRY)", "0", EXPLORE),
+        ("ordered.c", "lladd_lock_acquire(txn, name, LLADD_LOCK_S, LLADD_LOCK_TRY)", "0", EXPLORE),
     "`undo_log_max` forgets the 128 bytes of the record":
         ("page.c", ".undo_log_max = ENTRY + 128,", ".undo_log_max = ENTRY,", EXPLORE),
     "`compensate` looks on the page where the key was":
@@ -39,10 +39,10 @@ MISTAKES = {
          "*done)\n        rc = lladd_nta_end(txn, action, LLADD_NO_OP, NULL, 0);\n", INTERLEAVE),
     "the index page is given up before the leaf is latched":
         ("ordered.c", "    if (!rc)\n        rc = fix(db, lladd_page_of(value_of(entry_at("
-         "lladd_page_body(top), at))), latch, leaf, err);\n    lladd_unfix(db, top, "
+         "lladd_page_body(top), at))), latch, leaf, err);\n    lladd_page_unfix(db, top, "
          "LLADD_LATCH_SHARED);\n    return rc;\n",
          "    uint64_t child = rc ? 0 : value_of(entry_at(lladd_page_body(top), at));\n"
-         "    lladd_unfix(db, top, LLADD_LATCH_SHARED);\n"
+         "    lladd_page_unfix(db, top, LLADD_LATCH_SHARED);\n"
          "    return rc ? rc : fix(db, lladd_page_of(child), latch, leaf, err);\n", INTERLEAVE),
 }
 

@@ -150,7 +150,7 @@ static struct lladd_dtable_value plain_value(uint64_t *random, unsigned char *ro
         len = (r >> 8) % 41;
         seeded_fill(r, room, len);
     }
-    return lladd_dtable_value(room, len);
+    return lladd_dtable_value_of(room, len);
 }
 
 /* Some columns have no value; a few rows have one in a column that others do not know of. */
@@ -172,7 +172,7 @@ static struct lladd_dtable_value packed_value(uint64_t *random, unsigned char *r
     ok_err(&err, lladd_dtable_row_size(columns, COLUMNS, &size, &err));
     ck_assert_uint_le(size, SHAPE_ROOM);
     lladd_dtable_row_pack(columns, COLUMNS, room);
-    return lladd_dtable_value(room, size);
+    return lladd_dtable_value_of(room, size);
 }
 
 struct lladd_dtable_value shape_value(const struct shape *s, uint64_t *random, unsigned char *room)

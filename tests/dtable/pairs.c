@@ -49,7 +49,7 @@ bool pairs_admit(struct bed *b, const struct composition *c, bool open, unsigned
         ck_assert_msg(rc == LLADD_BAD_CONFIG, "%s: %s", text, b->err.message);
         return false;
     }
-    *types = lladd_dtable_caps(config)->types;
+    *types = lladd_dtable_caps_get(config)->types;
     /* A column_dtable in which a value has another size than the first one breaks the run. */
     bool settled = lladd_dtable_config_settled(config, &b->err) == 0;
     bool good = open ? settled || !compose_has(c, "column_dtable")

@@ -26,7 +26,7 @@ static void teardown(void)
 static uint64_t bytes_of(const struct lladd_dtable *t)
 {
     struct lladd_dtable_run_info info = {.struct_size = sizeof info};
-    ok_db(&b, lladd_dtable_run_info(t, &info, &b.err));
+    ok_db(&b, lladd_dtable_run_info_get(t, &info, &b.err));
     return info.bytes;
 }
 
@@ -43,7 +43,7 @@ static struct lladd_dtable *made(const char *config, uint32_t n, uint32_t stop,
         uint32_t len = make(i, room);
         struct lladd_dtable_key key = lladd_dtable_u32(i);
         struct lladd_dtable_value v =
-            len == UINT32_MAX ? lladd_dtable_tombstone() : lladd_dtable_value(room, len);
+            len == UINT32_MAX ? lladd_dtable_tombstone() : lladd_dtable_value_of(room, len);
         if (i == stop) {
             refuses(txn, LLADD_REJECTED, lladd_dtable_run_add(run, &key, &v));
             break;
@@ -211,7 +211,7 @@ END_TEST
 START_TEST(unique_strings_without_numbers)
 {
     struct lladd_dtable_config *c;
-    struct lladd_dtable_value v = lladd_dtable_value("text", 4);
+    struct lladd_dtable_value v = lladd_dtable_value_of("text", 4);
     static const char *const configs[] = {
         "class(dt) ustring_dtable config [ \"base\" class(dt) empty_dtable ]",
         "class(dt) ustring_dtable config [ \"base\" class(dt) linear_dtable ]"};
@@ -430,7 +430,7 @@ START_TEST(even_keys)
     struct lladd_txn *txn = bed_begin(&b);
     struct lladd_dtable_run_builder *run =
         begin_run(txn, LLADD_DTABLE_U64, "class(dt) fixed_dtable config [ \"value_size\" int 0 ]");
-    struct lladd_dtable_value v = lladd_dtable_value("", 0);
+    struct lladd_dtable_value v = lladd_dtable_value_of("", 0);
     struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
     lladd_pageno root;
     static uint64_t keys[N];

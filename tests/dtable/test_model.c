@@ -40,7 +40,7 @@ static uint64_t one(const char *config, const struct shape *s, uint64_t seed, un
         struct lladd_dtable_run_info info = {.struct_size = sizeof info};
         rows_check(&m, t, seed, steps);
         ok_db(&b, lladd_dtable_run_check(t, &b.err));
-        ok_db(&b, lladd_dtable_run_info(t, &info, &b.err));
+        ok_db(&b, lladd_dtable_run_info_get(t, &info, &b.err));
         ck_assert_uint_eq(info.rows, m.n);
         lladd_dtable_close(t);
         struct lladd_txn *txn = bed_begin(&b);

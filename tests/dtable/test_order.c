@@ -74,7 +74,7 @@ START_TEST(trap_29_comparators)
         ok(txn, lladd_dtable_run_begin(txn, &o, &run));
         for (int w = 0; w < 3; w++) {
             struct lladd_dtable_key k = lladd_dtable_bytes(words[i][w], 1);
-            struct lladd_dtable_value v = lladd_dtable_value(words[i][w], 1);
+            struct lladd_dtable_value v = lladd_dtable_value_of(words[i][w], 1);
             ok(txn, lladd_dtable_run_add(run, &k, &v));
         }
         ok(txn, lladd_dtable_run_finish(run, &roots[i]));
@@ -140,7 +140,7 @@ START_TEST(a_changed_comparator)
         ok(txn, lladd_dtable_run_begin(txn, &o, &run));
         for (int w = 0; w < n; w++) {
             struct lladd_dtable_key k = lladd_dtable_bytes(words[w], 1);
-            struct lladd_dtable_value v = lladd_dtable_value(words[w], 1);
+            struct lladd_dtable_value v = lladd_dtable_value_of(words[w], 1);
             ok(txn, lladd_dtable_run_add(run, &k, &v));
         }
         ok(txn, lladd_dtable_run_finish(run, &roots[n]));

@@ -175,7 +175,7 @@ static void build(struct stack *s, unsigned i)
         for (unsigned k = 0; k < KEYS && (pass == 0) == first; k++) {
             struct lladd_dtable_key key = key_of(s->kind, k, false, text);
             snprintf(value, sizeof value, "%u-%02u", i, k);
-            struct lladd_dtable_value v = lladd_dtable_value(value, 4);
+            struct lladd_dtable_value v = lladd_dtable_value_of(value, 4);
             l->row[k] = draw(s, 6) > more ? LLADD_DTABLE_FOUND
                         : draw(s, 4) == 0 ? LLADD_DTABLE_TOMBSTONE
                                           : LLADD_DTABLE_ABSENT;
@@ -197,7 +197,7 @@ static void build(struct stack *s, unsigned i)
     ok_db(&b, lladd_dtable_run_open(b.db, l->root, &l->table, &b.err));
     ok_db(&b, lladd_dtable_run_check(l->table, &b.err));
     struct lladd_dtable_run_info info = {.struct_size = sizeof info};
-    ok_db(&b, lladd_dtable_run_info(l->table, &info, &b.err));
+    ok_db(&b, lladd_dtable_run_info_get(l->table, &info, &b.err));
     ck_assert_uint_eq(info.ranges, l->n);
 }
 
@@ -301,17 +301,17 @@ static void check_cursor(struct stack *s, const struct lladd_dtable *t, bool all
 }
 
 /* The stretch around each key says whether it is deleted in one of the layers. */
-static void check_stretches(const struct stack *s, const struct lladd_dtable *t, unsigned to)
+static void check_intervals(const struct stack *s, const struct lladd_dtable *t, unsigned to)
 {
     struct lladd_dtable_pin pins[2] = {LLADD_DTABLE_PIN_INIT, LLADD_DTABLE_PIN_INIT};
     for (unsigned i = 0; i < KEYS; i++) {
-        struct lladd_dtable_stretch st;
+        struct lladd_dtable_interval st;
         char text[16];
         bool gone = false;
         struct lladd_dtable_key key = key_of(s->kind, i, false, text);
         for (unsigned k = s->first; k < to; k++)
             gone = gone || deleted(&s->layers[k], i);
-        ok_db(&b, lladd_dtable_stretch_at(t, &key, pins, &st, &b.err));
+        ok_db(&b, lladd_dtable_interval_at(t, &key, pins, &st, &b.err));
         ck_assert_int_eq(st.deleted, gone);
         ck_assert(!st.has_from || lladd_dtable_compare(&t->order, &st.from, &key) <= 0);
         ck_assert(!st.has_to || lladd_dtable_compare(&t->order, &key, &st.to) < 0);
@@ -325,7 +325,7 @@ static void check_all(struct stack *s, const struct lladd_dtable *t)
     check_lookups(s, t);
     check_cursor(s, t, true);
     check_cursor(s, t, false);
-    check_stretches(s, t, LAYERS);
+    check_intervals(s, t, LAYERS);
 }
 
 static void check_stack(const struct kind *kind, uint64_t seed)
@@ -345,7 +345,7 @@ static void check_stack(const struct kind *kind, uint64_t seed)
     ok_db(&b, lladd_dtable_overlay(b.db, tables, 2, &inner[0], &b.err));
     ok_db(&b, lladd_dtable_overlay(b.db, tables + 2, 2, &inner[1], &b.err));
     ok_db(&b, lladd_dtable_overlay(b.db, inner, 2, &outer, &b.err));
-    check_stretches(&s, inner[0], 2);
+    check_intervals(&s, inner[0], 2);
     check_all(&s, outer);
     lladd_dtable_close(outer);
     lladd_dtable_close(inner[0]);

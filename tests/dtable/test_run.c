@@ -54,7 +54,7 @@ START_TEST(lasts)
         struct lladd_dtable *t = open_run(&b, root);
         rows_check(&m, t, 1, 300);
         struct lladd_dtable_run_info info = {.struct_size = sizeof info};
-        ok_db(&b, lladd_dtable_run_info(t, &info, &b.err));
+        ok_db(&b, lladd_dtable_run_info_get(t, &info, &b.err));
         ck_assert_str_eq(info.name, "model");
         ck_assert_ptr_nonnull(strstr(info.config, "\"holes_per_row\" int 16"));
         lladd_dtable_close(t);
@@ -120,7 +120,7 @@ START_TEST(takes_just_the_pages_it_needs)
     ck_assert_uint_eq(bed_pages_used(&b) - before, pages);
     struct lladd_dtable *t = open_run(&b, root);
     struct lladd_dtable_run_info info = {.struct_size = sizeof info};
-    ok_db(&b, lladd_dtable_run_info(t, &info, &b.err));
+    ok_db(&b, lladd_dtable_run_info_get(t, &info, &b.err));
     ck_assert_uint_eq(info.rows, 60000);
     ck_assert_uint_le(info.pages * 4064, info.bytes + 6 * 4064); /* but for the ends of streams */
     lladd_dtable_close(t);
@@ -150,7 +150,7 @@ START_TEST(keys_that_are_none)
 {
     struct lladd_txn *txn = bed_begin(&b);
     struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_DOUBLE, NULL);
-    struct lladd_dtable_value v = lladd_dtable_value("x", 1);
+    struct lladd_dtable_value v = lladd_dtable_value_of("x", 1);
     struct lladd_dtable_key k = lladd_dtable_u32(1);
     refuses(txn, LLADD_WRONG_TYPE, lladd_dtable_run_add(run, &k, &v));
     k = lladd_dtable_double(-1);
@@ -186,7 +186,7 @@ START_TEST(strings_and_bytes_that_are_none)
 {
     struct lladd_txn *txn = bed_begin(&b);
     struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_STRING, NULL);
-    struct lladd_dtable_value v = lladd_dtable_value("x", 1);
+    struct lladd_dtable_value v = lladd_dtable_value_of("x", 1);
     static char large[LLADD_DTABLE_KEY_MAX + 2];
     memset(large, 'a', sizeof large - 1);
     struct lladd_dtable_key k = lladd_dtable_string(large);
@@ -216,7 +216,7 @@ START_TEST(long_keys_and_values)
     for (unsigned i = 0; i < N; i++) {
         key[sizeof key - 1] = (unsigned char)i;
         struct lladd_dtable_key k = lladd_dtable_bytes(key, sizeof key);
-        struct lladd_dtable_value v = lladd_dtable_value(value + i, LEN - 1000 * i - i);
+        struct lladd_dtable_value v = lladd_dtable_value_of(value + i, LEN - 1000 * i - i);
         ok(txn, lladd_dtable_run_add(run, &k, &v));
     }
     ok(txn, lladd_dtable_run_finish(run, &root));
@@ -381,7 +381,7 @@ START_TEST(trap_30_filters)
         ok(txn, lladd_dtable_run_finish(run, &root));
         commit(txn);
         struct lladd_dtable *t = open_run(&b, root);
-        ok_db(&b, lladd_dtable_run_info(t, &info, &b.err));
+        ok_db(&b, lladd_dtable_run_info_get(t, &info, &b.err));
         bytes[i] = info.bytes;
         unsigned in_vain = 0;
         for (uint32_t k = 0; k < 50000; k++) {
@@ -602,7 +602,7 @@ START_TEST(memory_is_bounded)
     struct lladd_dtable *t = rows_run(&b, &m, "class(dt) linear_dtable", &many, 5, &root);
     lladd_dtable_cache_limit(b.db, 20000);
     rows_check(&m, t, 1, 500);
-    lladd_dtable_cache_stats(b.db, &s);
+    lladd_dtable_cache_stats_get(b.db, &s);
     ck_assert_uint_le(s.used, 20000);
     ck_assert_uint_ge(s.evictions, 100);
     /* Pins are not evicted; where all is pinned that is an error, and goes away with the pins. */
@@ -620,7 +620,7 @@ START_TEST(memory_is_bounded)
     lladd_dtable_cache_limit(b.db, 1);
     rows_check(&m, t, 3, 100);
     lladd_dtable_close(t);
-    lladd_dtable_cache_stats(b.db, &s);
+    lladd_dtable_cache_stats_get(b.db, &s);
     ck_assert_uint_eq(s.used, 0);
     rows_free(&m);
 }
@@ -650,7 +650,7 @@ END_TEST
 
 static void put_in_memory(struct lladd_dtable *t, struct lladd_dtable_key key, const char *value)
 {
-    struct lladd_dtable_value v = lladd_dtable_value(value, strlen(value));
+    struct lladd_dtable_value v = lladd_dtable_value_of(value, strlen(value));
     ok_db(&b, lladd_dtable_put(t, &key, &v, &b.err));
 }
 

@@ -79,9 +79,9 @@ START_TEST(sizes_are_settled_from_above)
     ok_db(&b, lladd_dtable_config_text(c, &resolved, &b.err));
     ck_assert_uint_ge(occurrences(resolved, said), occurrences(text, "%s"));
     ck_assert_msg(!strstr(resolved, "\"value_size\" int -1"), "%s", resolved);
-    ck_assert(!lladd_dtable_caps(c)->learned);
+    ck_assert(!lladd_dtable_caps_get(c)->learned);
     ok_db(&b, lladd_dtable_config_settled(c, &b.err));
-    lladd_free(b.db, resolved);
+    lladd_mem_free(b.db, resolved);
     lladd_dtable_config_free(c);
 }
 END_TEST
@@ -110,7 +110,7 @@ START_TEST(open_sizes_are_found)
 {
     struct lladd_dtable_config *c;
     ok_db(&b, lladd_dtable_config_parse(b.db, left_open[_i].config, &c, &b.err));
-    ck_assert(lladd_dtable_caps(c)->learned);
+    ck_assert(lladd_dtable_caps_get(c)->learned);
     ck_assert_int_eq(lladd_dtable_config_settled(c, &b.err), LLADD_BAD_CONFIG);
     ck_assert_msg(strncmp(b.err.message, left_open[_i].where, strlen(left_open[_i].where)) == 0,
                   "%s", b.err.message);
@@ -153,7 +153,8 @@ START_TEST(a_learned_size_has_a_limit)
     o.block_bytes = blocks[_i / 2];
     ok(txn, lladd_dtable_run_begin(txn, &o, &run));
     struct lladd_dtable_key key = lladd_dtable_u32(1);
-    struct lladd_dtable_value v = lladd_dtable_value(bytes, 4001), gone = lladd_dtable_tombstone();
+    struct lladd_dtable_value v = lladd_dtable_value_of(bytes, 4001),
+                              gone = lladd_dtable_tombstone();
     refuses(txn, LLADD_REJECTED, lladd_dtable_run_add(run, &key, &v));
     ok(txn, lladd_dtable_run_add(run, &key, &gone));
     key.number = 2;

@@ -41,7 +41,7 @@ static size_t pack(uint32_t row, unsigned char *out)
     struct lladd_dtable_value values[GROUPS];
     size_t size;
     for (uint32_t i = 0; i < GROUPS; i++)
-        values[i] = lladd_dtable_value(bytes[i], value_of(row, i, bytes[i]));
+        values[i] = lladd_dtable_value_of(bytes[i], value_of(row, i, bytes[i]));
     ok_db(&b, lladd_dtable_row_size(values, GROUPS, &size, &b.err));
     lladd_dtable_row_pack(values, GROUPS, out);
     return size;
@@ -58,7 +58,7 @@ static struct lladd_dtable_run_builder *build(struct lladd_txn *txn, const char 
     ok(txn, lladd_dtable_run_begin(txn, &o, &run));
     for (uint32_t i = 0; i < rows; i++) {
         struct lladd_dtable_key key = lladd_dtable_u32(i * 3 + i % 2);
-        struct lladd_dtable_value v = lladd_dtable_value(packed, pack(i, packed));
+        struct lladd_dtable_value v = lladd_dtable_value_of(packed, pack(i, packed));
         ok(txn, lladd_dtable_run_add(run, &key, &v));
     }
     return run;
@@ -77,7 +77,7 @@ static void has_rows(lladd_pageno root, uint32_t rows)
         ck_assert_uint_eq(len, size);
         ck_assert_int_eq(memcmp(want, found, len), 0);
     }
-    ok_db(&b, lladd_dtable_run_info(t, &info, &b.err));
+    ok_db(&b, lladd_dtable_run_info_get(t, &info, &b.err));
     ck_assert_uint_eq(info.rows, rows);
     /* But for the ends of streams, no page is without contents. */
     ck_assert_uint_le(info.pages * 4064, info.bytes + 3 * (GROUPS + 1) * 4064);
@@ -156,7 +156,7 @@ START_TEST(a_small_disk_has_small_extents)
     commit(txn);
     struct lladd_dtable_run_info info = {.struct_size = sizeof info};
     struct lladd_dtable *t = open_run(&b, root);
-    ok_db(&b, lladd_dtable_run_info(t, &info, &b.err));
+    ok_db(&b, lladd_dtable_run_info_get(t, &info, &b.err));
     lladd_dtable_close(t);
     fault_device_capacity(b.fd, fault_device_bytes(b.fd) + info.pages * 4096 + (3u << 20));
     unsigned built = 0;
@@ -170,7 +170,7 @@ START_TEST(a_small_disk_has_small_extents)
         ok(txn, lladd_dtable_run_begin(txn, &o, &run));
         for (uint32_t i = 0; i < LONG && !rc; i++) {
             struct lladd_dtable_key key = lladd_dtable_u32(i * 3 + i % 2);
-            struct lladd_dtable_value v = lladd_dtable_value(packed, pack(i, packed));
+            struct lladd_dtable_value v = lladd_dtable_value_of(packed, pack(i, packed));
             rc = lladd_dtable_run_add(run, &key, &v);
         }
         if (!rc)

@@ -47,7 +47,7 @@ static struct lladd_dtable *run_of_model(const struct model *m, const char *conf
     struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_BYTES, config);
     lladd_pageno root;
     for (size_t i = 0; i < m->n; i++) {
-        struct lladd_dtable_value v = lladd_dtable_value(m->rows[i].value, m->rows[i].len);
+        struct lladd_dtable_value v = lladd_dtable_value_of(m->rows[i].value, m->rows[i].len);
         ok(txn, lladd_dtable_run_add(run, &m->rows[i].key, &v));
     }
     ok(txn, lladd_dtable_run_finish(run, &root));
@@ -129,7 +129,7 @@ START_TEST(found_by_what_tells_them_apart)
     for (uint32_t i = 0; i < ROWS; i++) {
         unsigned char room[LONGEST];
         struct lladd_dtable_key key = draw(&random, kind, room);
-        struct lladd_dtable_value v = lladd_dtable_value(&i, sizeof i);
+        struct lladd_dtable_value v = lladd_dtable_value_of(&i, sizeof i);
         rows_put(&m, &key, &v);
     }
     ck_assert_uint_gt(m.n, ROWS / 2);
@@ -165,12 +165,12 @@ START_TEST(keys_of_one_length_have_no_ends)
         seeded_fill(seeded_next(&random), room, sizeof room);
         seeded_fill(i, value, sizeof value);
         struct lladd_dtable_key key = lladd_dtable_bytes(room, len + longer);
-        struct lladd_dtable_value v = lladd_dtable_value(value, 20 + longer);
+        struct lladd_dtable_value v = lladd_dtable_value_of(value, 20 + longer);
         rows_put(&m, &key, &v);
     }
     struct lladd_dtable *t = run_of_model(&m, "class(dt) linear_dtable");
     struct lladd_dtable_run_info info = {.struct_size = sizeof info};
-    ok_db(&b, lladd_dtable_run_info(t, &info, &b.err));
+    ok_db(&b, lladd_dtable_run_info_get(t, &info, &b.err));
     for (size_t i = 0; i < m.n; i++)
         bytes += m.rows[i].key.bytes.len + m.rows[i].len;
     if (odd == 0) /* for each block a head, and what the index has of it */

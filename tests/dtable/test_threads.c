@@ -86,7 +86,7 @@ static void *writer(void *arg)
         uint32_t away = i * THREADS + (uint32_t)j->seed % THREADS;
         uint32_t n = j->seed % 2 ? MIDDLE - away : MIDDLE + away;
         struct lladd_dtable_key key = lladd_dtable_u32(n);
-        struct lladd_dtable_value v = lladd_dtable_value(&n, sizeof n);
+        struct lladd_dtable_value v = lladd_dtable_value_of(&n, sizeof n);
         MUST(j, lladd_dtable_put(j->memory, &key, &v, &j->err) == 0);
         lladd_atomic_store64(&j->put, n);
         look_for_last(j, &pin);
@@ -167,7 +167,7 @@ START_TEST(threads)
     for (int i = 0; i < THREADS; i++)
         compared += jobs[i].compared;
     ck_assert_uint_eq(compared, THREADS * (LOOKUPS + WRITES));
-    lladd_dtable_cache_stats(b.db, &s);
+    lladd_dtable_cache_stats_get(b.db, &s);
     ck_assert_uint_le(s.used, 200000);
     ck_assert_uint_ge(s.evictions, 50);
     lladd_dtable_close(over);

@@ -137,8 +137,8 @@ START_TEST(trap_14_merged_cursors_turn_round)
     for (uint32_t i = 1; i <= ROWS; i++) {
         const char value = (char)('a' + i - 1);
         struct lladd_dtable_key key = lladd_dtable_u32(10 * i);
-        struct lladd_dtable_value v = lladd_dtable_value(&value, 1);
-        struct lladd_dtable_value older = lladd_dtable_value("!", 1);
+        struct lladd_dtable_value v = lladd_dtable_value_of(&value, 1);
+        struct lladd_dtable_value older = lladd_dtable_value_of("!", 1);
         ok_db(&b, lladd_dtable_put(parts[i % 3], &key, &v, &b.err));
         if (i % 3 == 0) /* hidden by the newer one */
             ok_db(&b, lladd_dtable_put(parts[1], &key, &older, &b.err));
@@ -260,8 +260,8 @@ static void many_behind_few(const char *config, struct model *m, struct lladd_dt
     for (uint32_t i = 0; i < 30; i++) {
         struct lladd_dtable_key key = lladd_dtable_u32(400 + 211 * i);
         struct lladd_dtable_value v =
-            i % 5 == 3 ? lladd_dtable_tombstone() : lladd_dtable_value("newer", 5);
-        struct lladd_dtable_value older = lladd_dtable_value("older", 5);
+            i % 5 == 3 ? lladd_dtable_tombstone() : lladd_dtable_value_of("newer", 5);
+        struct lladd_dtable_value older = lladd_dtable_value_of("older", 5);
         if (i % 3 == 0)
             ok_db(&b, lladd_dtable_put(parts[1], &key, &older, &b.err));
         ok_db(&b, lladd_dtable_put(parts[i % 3 == 0 ? 0 : i % 2], &key, &v, &b.err));
@@ -352,7 +352,7 @@ START_TEST(trap_14_who_leads_turns_round)
         ck_assert_uint_lt(steps - asked_for, FAR); /* of twice as many: led both ways */
     }
     for (int forward = 0; forward < 2; forward++) { /* led until here, the other way */
-        struct lladd_dtable_value v = lladd_dtable_value("new", 3), there;
+        struct lladd_dtable_value v = lladd_dtable_value_of("new", 3), there;
         key = lladd_dtable_u32((uint32_t)(forward ? at + 1 : at - 1));
         ok_db(&b, lladd_dtable_put(parts[0], &key, &v, &b.err));
         ok_db(&b, forward ? lladd_dtable_next(c, &b.err) : lladd_dtable_prev(c, &b.err));
@@ -453,7 +453,7 @@ START_TEST(trap_21_redo_leaves_the_new_life_of_a_page_alone)
     ok(txn, lladd_extent_alloc(txn, PAGES, LLADD_EXTENT_PAGED, &first));
     for (uint64_t i = 0; i < PAGES; i++) {
         ok(txn, lladd_bytes_format(txn, lladd_page_of(first.v + i)));
-        ok(txn, lladd_set(txn, lladd_page_of(first.v + i), 100, noise, sizeof noise));
+        ok(txn, lladd_bytes_set(txn, lladd_page_of(first.v + i), 100, noise, sizeof noise));
     }
     commit(txn);
     txn = bed_begin(&b);
@@ -464,12 +464,12 @@ START_TEST(trap_21_redo_leaves_the_new_life_of_a_page_alone)
     bool reused = false;
     struct lladd_dtable *t = open_run(&b, root);
     struct lladd_dtable_run_info info = {.struct_size = sizeof info};
-    ok_db(&b, lladd_dtable_run_info(t, &info, &b.err));
+    ok_db(&b, lladd_dtable_run_info_get(t, &info, &b.err));
     ck_assert_uint_gt(info.pages, 3);
     lladd_dtable_close(t);
     for (uint64_t i = 0; i < PAGES && !reused; i++) {
         enum lladd_page_use use;
-        ok_db(&b, lladd_page_use(b.db, lladd_page_of(first.v + i), &use, &b.err));
+        ok_db(&b, lladd_page_use_get(b.db, lladd_page_of(first.v + i), &use, &b.err));
         reused = use == LLADD_USE_PAGED || use == LLADD_USE_RAW;
     }
     ck_assert(reused);

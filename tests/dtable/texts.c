@@ -27,7 +27,7 @@ int add_text(struct lladd_dtable_run_builder *run, uint32_t key, const char *val
 {
     struct lladd_dtable_key k = lladd_dtable_u32(key);
     struct lladd_dtable_value v =
-        value ? lladd_dtable_value(value, strlen(value)) : lladd_dtable_tombstone();
+        value ? lladd_dtable_value_of(value, strlen(value)) : lladd_dtable_tombstone();
     return lladd_dtable_run_add(run, &k, &v);
 }
 

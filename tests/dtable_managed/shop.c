@@ -40,7 +40,7 @@ int shop_try(struct lladd_txn *txn, struct lladd_managed *t, uint32_t number, co
 {
     struct lladd_dtable_key key = lladd_dtable_u32(number);
     struct lladd_dtable_value v =
-        text ? lladd_dtable_value(text, strlen(text)) : lladd_dtable_tombstone();
+        text ? lladd_dtable_value_of(text, strlen(text)) : lladd_dtable_tombstone();
     return lladd_managed_put(txn, t, &key, &v);
 }
 
@@ -151,7 +151,7 @@ void shop_expect(struct bed *b, struct lladd_managed *t, const char *rows)
 struct lladd_managed_stats shop_stats(struct bed *b, struct lladd_managed *t)
 {
     struct lladd_managed_stats s = {.struct_size = sizeof s};
-    ok_db(b, lladd_managed_stats(t, &s, NULL, 0, &b->err));
+    ok_db(b, lladd_managed_stats_get(t, &s, NULL, 0, &b->err));
     return s;
 }
 

@@ -164,7 +164,7 @@ static uint64_t try_one(const struct trial *trial, uint64_t seed, uint64_t *rows
     rows_free(&s.now);
     shop_close(&b, s.table);
     struct lladd_txn *txn = bed_begin(&b);
-    ok(txn, lladd_managed_drop(txn, "shelf"));
+    ok(txn, lladd_managed_destroy(txn, "shelf"));
     commit(txn);
     return s.compared;
 }

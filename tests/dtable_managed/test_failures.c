@@ -33,7 +33,7 @@ static int rows(const char *const *row)
         struct lladd_dtable_key from = lladd_dtable_u32((uint32_t)(**row - '0')),
                                 to = lladd_dtable_u32((uint32_t)((*row)[1] - '0'));
         bool range = (*row)[1] >= '0' && (*row)[1] <= '9'; /* "25": from 2 to before 5 */
-        rc = range ? lladd_managed_del_range(txn, t, &from, &to)
+        rc = range ? lladd_managed_delete_range(txn, t, &from, &to)
                    : shop_try(txn, t, (uint32_t)from.number, (*row)[1] ? *row + 1 : NULL);
     }
     if (!rc)
@@ -119,7 +119,7 @@ static void done(const char *expected)
     ok_db(&b, lladd_managed_digest(t, &b.err));
     ok_db(&b, lladd_managed_combine(t, 0, &b.err));
     shop_tidy(&b, t);
-    ck_assert_uint_eq(shop_stats(&b, t).doomed, 0);
+    ck_assert_uint_eq(shop_stats(&b, t).obsolete, 0);
     if (expected)
         shop_expect(&b, t, expected);
     shop_close(&b, t);
@@ -187,7 +187,7 @@ START_TEST(every_allocation_of_an_open_fails_once)
     }
     ck_assert_uint_gt(failures, 20);
     shop_expect(&b, t, "2=a 3=c 4=d");
-    ok_db(&b, lladd_claim(b.db, &g, &txn, &b.err));
+    ok_db(&b, lladd_in_doubt_claim(b.db, &g, &txn, &b.err));
     commit(txn);
     done("3=c 4=d 5=e");
 }
@@ -296,7 +296,7 @@ START_TEST(trap_17_22_power_fails)
             continue;
         }
         crashes++;
-        lladd_kill(b.db);
+        lladd_db_kill(b.db);
         b.db = NULL;
         fault_device_power_cycle(b.fd, &power);
         bed_open(&b);
@@ -322,7 +322,7 @@ START_TEST(trap_24_space_runs_out)
         shop_put(txn, t, i, value);
     for (uint32_t i = 1000; i < 4000; i += 10) {
         struct lladd_dtable_key from = lladd_dtable_u32(i), to = lladd_dtable_u32(i + 5);
-        ok(txn, lladd_managed_del_range(txn, t, &from, &to));
+        ok(txn, lladd_managed_delete_range(txn, t, &from, &to));
     }
     commit(txn);
     fault_device_capacity(b.fd, fault_device_bytes(b.fd));

@@ -92,7 +92,7 @@ static void runs(void)
     struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
     struct lladd_dtable_run_info info = {.struct_size = sizeof info};
     struct lladd_dtable_key key = lladd_dtable_u32(9);
-    struct lladd_dtable_value v = lladd_dtable_value("v", 1);
+    struct lladd_dtable_value v = lladd_dtable_value_of("v", 1);
     struct lladd_dtable_run_builder *builder;
     struct lladd_dtable_order order;
     struct lladd_dtable *t, *const one[] = {p.run};
@@ -107,7 +107,7 @@ static void runs(void)
     FORKED(lladd_dtable_run_open(b.db, p.root, &t, &b.err));
     FORKED(lladd_dtable_run_there(b.db, p.root, &there, &b.err));
     FORKED(lladd_dtable_run_free(p.txn, p.root));
-    FORKED(lladd_dtable_run_info(p.run, &info, &b.err));
+    FORKED(lladd_dtable_run_info_get(p.run, &info, &b.err));
     FORKED(lladd_dtable_run_pages(b.db, p.root, none_of_it, NULL, &b.err));
     FORKED(lladd_dtable_run_check(p.run, &b.err));
     FORKED(lladd_dtable_memory(b.db, LLADD_DTABLE_U32, NULL, &t, &b.err));
@@ -124,14 +124,14 @@ static void reads(const struct lladd_dtable *t, struct lladd_dtable_cursor *c)
     struct lladd_dtable_columns none = {.pins = pins};
     struct lladd_dtable_batch batch = {.n = 0};
     struct lladd_dtable_key key = lladd_dtable_u32(1);
-    struct lladd_dtable_stretch stretch;
+    struct lladd_dtable_interval interval;
     struct lladd_dtable_value v;
     enum lladd_dtable_state state;
     struct lladd_dtable_cursor *another;
     size_t len;
     FORKED(lladd_dtable_lookup(t, &key, &pins[0], &v, &b.err));
     FORKED(lladd_dtable_get(t, &key, NULL, 0, &len, &b.err));
-    FORKED(lladd_dtable_stretch_at(t, &key, pins, &stretch, &b.err));
+    FORKED(lladd_dtable_interval_at(t, &key, pins, &interval, &b.err));
     FORKED(lladd_dtable_at(t, 0, &pins[0], &key, &v, &b.err));
     FORKED(lladd_dtable_cursor_open(t, 0, &another, &b.err));
     FORKED(lladd_dtable_first(c, &b.err));
@@ -152,7 +152,7 @@ static void managed(void)
     struct lladd_managed_stats stats = {.struct_size = sizeof stats};
     struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
     struct lladd_dtable_key key = lladd_dtable_u32(1);
-    struct lladd_dtable_value v = lladd_dtable_value("v", 1);
+    struct lladd_dtable_value v = lladd_dtable_value_of("v", 1);
     const struct lladd_dtable *seen;
     struct lladd_managed *t;
     char *strings;
@@ -160,7 +160,7 @@ static void managed(void)
     bool more;
     o.type = LLADD_DTABLE_U32;
     FORKED(lladd_managed_create(p.txn, "new", &o));
-    FORKED(lladd_managed_drop(p.txn, "closed"));
+    FORKED(lladd_managed_destroy(p.txn, "closed"));
     FORKED(lladd_managed_create_open(b.db, "new", &o, &t, &b.err));
     FORKED(lladd_managed_open(b.db, "closed", &t, &b.err));
     FORKED(lladd_managed_open(b.db, "rows", &t, &b.err));
@@ -168,7 +168,7 @@ static void managed(void)
     FORKED(lladd_managed_settings(p.rows, &o, &strings, &b.err));
     FORKED(lladd_managed_each(b.db, no_name, NULL, &b.err));
     FORKED(lladd_managed_put(p.txn, p.rows, &key, &v));
-    FORKED(lladd_managed_del_range(p.txn, p.rows, &key, NULL));
+    FORKED(lladd_managed_delete_range(p.txn, p.rows, &key, NULL));
     FORKED(lladd_managed_lookup(p.txn, p.rows, &key, &pin, &v));
     FORKED(lladd_managed_get(p.txn, p.rows, &key, NULL, 0, &len));
     FORKED(lladd_managed_table(p.txn, p.rows, &seen));
@@ -177,7 +177,7 @@ static void managed(void)
     FORKED(lladd_managed_digest(p.rows, &b.err));
     FORKED(lladd_managed_combine(p.rows, 0, &b.err));
     FORKED(lladd_managed_threads(b.db, 1, &b.err));
-    FORKED(lladd_managed_stats(p.rows, &stats, NULL, 0, &b.err));
+    FORKED(lladd_managed_stats_get(p.rows, &stats, NULL, 0, &b.err));
     FORKED(lladd_managed_pages(b.db, none_of_it, NULL, &b.err));
     FORKED(lladd_managed_close(p.rows, &b.err));
 }
@@ -187,7 +187,7 @@ static void columns(void)
     static const char *const names[] = {"a"};
     struct lladd_ctable_options o = LLADD_CTABLE_OPTIONS_INIT;
     struct lladd_dtable_key key = lladd_dtable_u32(1);
-    struct lladd_dtable_value v = lladd_dtable_value("v", 1);
+    struct lladd_dtable_value v = lladd_dtable_value_of("v", 1);
     struct lladd_ctable_change change = {.column = 0, .value = v};
     struct lladd_ctable_row row = {.n = 0};
     struct lladd_ctable_batch batch = {.n = 0};
@@ -201,7 +201,7 @@ static void columns(void)
     o.managed.type = LLADD_DTABLE_U32;
     FORKED(lladd_ctable_create(p.txn, "new", &o));
     FORKED(lladd_ctable_alter(p.people, 0, &o, &b.err));
-    FORKED(lladd_ctable_drop(p.txn, "people"));
+    FORKED(lladd_ctable_destroy(p.txn, "people"));
     FORKED(lladd_ctable_create_open(b.db, "new", &o, &t, &b.err));
     FORKED(lladd_ctable_open(b.db, "people", &t, &b.err));
     FORKED(lladd_ctable_pages(b.db, "people", none_of_it, NULL, &b.err));
@@ -218,7 +218,7 @@ static void columns(void)
     FORKED(lladd_ctable_prev(p.of_people, &b.err));
     FORKED(lladd_ctable_seek(p.of_people, &key, &b.err));
     FORKED(lladd_ctable_seek_for_prev(p.of_people, &key, &b.err));
-    FORKED(lladd_ctable_row(p.of_people, &key, &values, &b.err));
+    FORKED(lladd_ctable_row_read(p.of_people, &key, &values, &b.err));
     FORKED(lladd_ctable_next_n(p.of_people, 3, 0, &batch, &b.err));
     FORKED(lladd_ctable_close(p.people, &b.err));
 }
@@ -229,7 +229,7 @@ static void prepare(void)
     struct lladd_dtable_run_options r = LLADD_DTABLE_RUN_OPTIONS_INIT;
     struct lladd_ctable_options o = LLADD_CTABLE_OPTIONS_INIT;
     struct lladd_dtable_key key = lladd_dtable_u32(1);
-    struct lladd_dtable_value v = lladd_dtable_value("v", 1);
+    struct lladd_dtable_value v = lladd_dtable_value_of("v", 1);
     uint32_t column = 0;
     bed_open(&b);
     p = (struct parent){.rows = shop_table(&b, "rows", NULL)};
@@ -267,7 +267,7 @@ static void prepare(void)
 static void finish(void)
 {
     struct lladd_dtable_key key = lladd_dtable_u32(9);
-    struct lladd_dtable_value v = lladd_dtable_value("v", 1);
+    struct lladd_dtable_value v = lladd_dtable_value_of("v", 1);
     lladd_pageno root;
     ok(p.txn, lladd_dtable_run_add(p.builder, &key, &v));
     ok(p.txn, lladd_dtable_run_finish(p.builder, &root));

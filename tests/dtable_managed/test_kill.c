@@ -48,7 +48,7 @@ static int put(struct lladd_txn *txn, struct lladd_managed *t, uint32_t key, uin
 {
     struct lladd_dtable_key k = lladd_dtable_u32(key);
     struct lladd_dtable_value v =
-        n ? lladd_dtable_value(&n, sizeof n) : lladd_dtable_tombstone();
+        n ? lladd_dtable_value_of(&n, sizeof n) : lladd_dtable_tombstone();
     return lladd_managed_put(txn, t, &k, &v);
 }
 
@@ -242,7 +242,7 @@ static void check_pages(struct lladd_db *db)
     ck_assert_int_eq(lladd_managed_pages(db, see_page, &p, &err), 0);
     for (uint64_t i = 0; i < p.n; i++) {
         enum lladd_page_use use;
-        ck_assert_int_eq(lladd_page_use(db, lladd_page_of(i), &use, &err), 0);
+        ck_assert_int_eq(lladd_page_use_get(db, lladd_page_of(i), &use, &err), 0);
         ck_assert(!p.seen[i] || use == LLADD_USE_PAGED || use == LLADD_USE_RAW);
     }
     free(p.seen);
@@ -261,7 +261,7 @@ static void check_all(const char *dir, uint32_t *acked)
     ck_assert_uint_eq(n, 0); /* of the one that was open all the time */
     ck_assert_int_eq(lladd_commit(txn), 0);
     check_pages(db);
-    lladd_kill(db); /* the next child recovers again, and from further back */
+    lladd_db_kill(db); /* the next child recovers again, and from further back */
 }
 
 /* It was about them, too. */
@@ -272,7 +272,7 @@ static void check_digested(const char *dir, unsigned rounds)
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_db *db = open_db(dir, tables);
     for (int i = 0; i < 2; i++) {
-        ck_assert_int_eq(lladd_managed_stats(tables[i], &s, NULL, 0, &err), 0);
+        ck_assert_int_eq(lladd_managed_stats_get(tables[i], &s, NULL, 0, &err), 0);
         ck_assert_uint_ge(s.digests, rounds);
         ck_assert_uint_ge(s.combines, rounds / 4);
     }

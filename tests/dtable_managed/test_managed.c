@@ -127,7 +127,7 @@ START_TEST(snapshots)
     commit(reader);
     shop_expect(&b, t, "1=b 2=b 3=c");
     shop_tidy(&b, t);
-    ck_assert_uint_eq(shop_stats(&b, t).doomed, 0);
+    ck_assert_uint_eq(shop_stats(&b, t).obsolete, 0);
     shop_close(&b, other);
     shop_done(&b, t);
 }
@@ -306,12 +306,12 @@ START_TEST(in_doubt)
     commit(txn);
     ck_assert_int_eq(lladd_managed_close(t, &b.err), LLADD_BUSY);
     ok_db(&b, lladd_managed_digest(t, &b.err));
-    ok_db(&b, lladd_claim(b.db, &one, &first, &b.err));
+    ok_db(&b, lladd_in_doubt_claim(b.db, &one, &first, &b.err));
     commit(first);
     shop_expect(&b, t, "1=first 2=a 3=first 5=x");
     ok_db(&b, lladd_managed_digest(t, &b.err));
     t = shop_restart(&b);
-    ok_db(&b, lladd_claim(b.db, &two, &second, &b.err));
+    ok_db(&b, lladd_in_doubt_claim(b.db, &two, &second, &b.err));
     abort_txn(second);
     shop_expect(&b, t, "1=first 2=a 3=first 5=x");
     shop_done(&b, t);
@@ -341,9 +341,9 @@ START_TEST(trap_1_2_tombstones)
     ck_assert_uint_eq(shop_stats(&b, t).runs, 1);
     ck_assert_uint_eq(shop_stats(&b, t).run_tombstones, 0);
     ck_assert_uint_eq(shop_stats(&b, t).run_rows, 1);
-    ck_assert_uint_eq(shop_stats(&b, t).doomed, 4);
+    ck_assert_uint_eq(shop_stats(&b, t).obsolete, 4);
     shop_tidy(&b, t);
-    ck_assert_uint_eq(shop_stats(&b, t).doomed, 0);
+    ck_assert_uint_eq(shop_stats(&b, t).obsolete, 0);
     shop_fill(&b, t, "4");
     ok_db(&b, lladd_managed_digest(t, &b.err));
     ok_db(&b, lladd_managed_combine(t, 0, &b.err));
@@ -356,7 +356,7 @@ START_TEST(trap_1_2_tombstones)
 END_TEST
 
 /* What was read when a combine replaced it, is freed later: after a crash, too. */
-START_TEST(doomed)
+START_TEST(obsolete)
 {
     t = shop_begin(&b, NULL);
     shop_fill(&b, t, "1=a");
@@ -367,7 +367,7 @@ START_TEST(doomed)
     shop_sees(reader, t, "1=a 2=b");
     ok_db(&b, lladd_managed_combine(t, 0, &b.err));
     shop_tidy(&b, t);
-    ck_assert_uint_eq(shop_stats(&b, t).doomed, 2);
+    ck_assert_uint_eq(shop_stats(&b, t).obsolete, 2);
     shop_no_leaks(&b);
     shop_sees(reader, t, "1=a 2=b");
     struct lladd_txn *txn = bed_begin(&b);
@@ -375,9 +375,9 @@ START_TEST(doomed)
     commit(txn); /* the combine is durable before it */
     t = shop_restart(&b);
     shop_no_leaks(&b);
-    ck_assert_uint_eq(shop_stats(&b, t).doomed, 2);
+    ck_assert_uint_eq(shop_stats(&b, t).obsolete, 2);
     shop_tidy(&b, t);
-    ck_assert_uint_eq(shop_stats(&b, t).doomed, 0);
+    ck_assert_uint_eq(shop_stats(&b, t).obsolete, 0);
     shop_expect(&b, t, "1=a 2=b 3=c");
     shop_done(&b, t);
 }
@@ -497,20 +497,20 @@ START_TEST(made_and_dropped)
     ck_assert_ptr_eq(again, other);
     shop_close(&b, again);
     txn = bed_begin(&b);
-    refuses(txn, LLADD_BUSY, lladd_managed_drop(txn, "second"));
+    refuses(txn, LLADD_BUSY, lladd_managed_destroy(txn, "second"));
     shop_close(&b, other);
-    ok(txn, lladd_managed_drop(txn, "second"));
+    ok(txn, lladd_managed_destroy(txn, "second"));
     abort_txn(txn);
     other = shop_open(&b, "second");
     shop_expect(&b, other, "1=a 2=b");
     shop_close(&b, other);
     txn = bed_begin(&b);
-    ok(txn, lladd_managed_drop(txn, "second"));
+    ok(txn, lladd_managed_destroy(txn, "second"));
     commit(txn);
     ok_db(&b, lladd_managed_each(b.db, count, &n, &b.err));
     ck_assert_uint_eq(n, 1);
     txn = bed_begin(&b);
-    refuses(txn, LLADD_NOT_FOUND, lladd_managed_drop(txn, "second"));
+    refuses(txn, LLADD_NOT_FOUND, lladd_managed_destroy(txn, "second"));
     commit(txn);
     shop_done(&b, t);
 }
@@ -596,7 +596,7 @@ START_TEST(own_order)
     const struct lladd_dtable *table = NULL;
     struct lladd_dtable_cursor *c = NULL;
     struct lladd_dtable_key key;
-    struct lladd_dtable_value v = lladd_dtable_value("v", 1);
+    struct lladd_dtable_value v = lladd_dtable_value_of("v", 1);
     static const char *const words[] = {"a", "abc", "", "b"};
     static const char *const sorted[] = {"b", "abc", "a", ""};
     shop_init(&b);
@@ -698,14 +698,14 @@ START_TEST(log_goes)
         shop_put(txn, t, i, "some value or other");
     commit(txn);
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
-    ck_assert_int_eq(lladd_stats(b.db, &before), 0);
+    ck_assert_int_eq(lladd_stats_get(b.db, &before), 0);
     ok_db(&b, lladd_managed_digest(t, &b.err));
     for (int i = 0; i < 3; i++) {
         shop_fill(&b, t, "1=x");
         ok_db(&b, lladd_managed_digest(t, &b.err));
         ok_db(&b, lladd_checkpoint(b.db, &b.err));
     }
-    ck_assert_int_eq(lladd_stats(b.db, &after), 0);
+    ck_assert_int_eq(lladd_stats_get(b.db, &after), 0);
     ck_assert_uint_gt(after.log_oldest, before.log_oldest);
     ck_assert_uint_gt(after.log_oldest, before.log_tail - 100000);
     shop_done(&b, t);
@@ -821,7 +821,7 @@ int main(void)
     tcase_add_test(tc, trap_15_23_digest_beside_writers);
     tcase_add_test(tc, in_doubt);
     tcase_add_test(tc, trap_1_2_tombstones);
-    tcase_add_test(tc, doomed);
+    tcase_add_test(tc, obsolete);
     tcase_add_test(tc, trap_31_puts_do_not_digest);
     tcase_add_test(tc, trap_20_close_aborts);
     tcase_add_test(tc, ruler);

@@ -70,7 +70,7 @@ static struct lladd_dtable_value value_of(unsigned v, char text[16])
     if (v == 0)
         return lladd_dtable_tombstone();
     snprintf(text, 16, v % 4 == 0 ? "%05u--" : "%05u", v);
-    return lladd_dtable_value(text, strlen(text));
+    return lladd_dtable_value_of(text, strlen(text));
 }
 
 static void compare(unsigned v, const struct lladd_dtable_value *got)
@@ -258,7 +258,7 @@ static void del_range(struct buyer *y)
         later = true;
         same = same && y->sees.value[table][k] == now.value[table][k];
     }
-    int rc = lladd_managed_del_range(y->txn, tables[table], i || draw(2) ? &from : NULL,
+    int rc = lladd_managed_delete_range(y->txn, tables[table], i || draw(2) ? &from : NULL,
                                      j < KEYS || draw(2) ? &to : NULL);
     if (taken || (later && !(same && rc == 0))) {
         ck_assert_int_eq(rc, LLADD_CONFLICT);
@@ -362,7 +362,7 @@ static void crash(void)
     open_tables();
     for (struct buyer *y = buyers; y < buyers + TXNS; y++) {
         if (y->prepared && wrote(y))
-            ok_db(&b, lladd_claim(b.db, &y->gid, &y->txn, &b.err));
+            ok_db(&b, lladd_in_doubt_claim(b.db, &y->gid, &y->txn, &b.err));
         else
             memset(y, 0, sizeof *y);
     }

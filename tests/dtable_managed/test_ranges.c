@@ -32,7 +32,7 @@ static int try_range(struct lladd_txn *txn, int64_t from, int64_t to)
 {
     struct lladd_dtable_key a = lladd_dtable_u32((uint32_t)from),
                             z = lladd_dtable_u32((uint32_t)to);
-    return lladd_managed_del_range(txn, t, from < 0 ? NULL : &a, to < 0 ? NULL : &z);
+    return lladd_managed_delete_range(txn, t, from < 0 ? NULL : &a, to < 0 ? NULL : &z);
 }
 
 static void del(int64_t from, int64_t to)
@@ -51,13 +51,13 @@ static void check_runs(void)
 {
     struct lladd_managed_run runs[8];
     struct lladd_managed_stats s = {.struct_size = sizeof s};
-    ok_db(&b, lladd_managed_stats(t, &s, runs, 8, &b.err));
+    ok_db(&b, lladd_managed_stats_get(t, &s, runs, 8, &b.err));
     for (uint64_t i = 0; i < s.runs; i++) {
         struct lladd_dtable *run;
         ok_db(&b, lladd_dtable_run_open(b.db, runs[i].root, &run, &b.err));
         ok_db(&b, lladd_dtable_run_check(run, &b.err));
         struct lladd_dtable_run_info info = {.struct_size = sizeof info};
-        ok_db(&b, lladd_dtable_run_info(run, &info, &b.err));
+        ok_db(&b, lladd_dtable_run_info_get(run, &info, &b.err));
         ck_assert_uint_eq(info.ranges, runs[i].ranges);
         lladd_dtable_close(run);
     }
@@ -151,7 +151,7 @@ START_TEST(they_overlap_and_touch)
 }
 END_TEST
 
-START_TEST(is_taken_back)
+START_TEST(is_undone)
 {
     lladd_savepoint_id here;
     shop_fill(&b, t, "1=a 2=b 3=c");
@@ -190,7 +190,7 @@ START_TEST(comes_back_when_it_was_in_doubt)
     ck_assert_int_eq(shop_try(other, t, 2, "x"), LLADD_CONFLICT);
     ck_assert_int_eq(try_range(other, 0, 2), LLADD_CONFLICT);
     abort_txn(other);
-    ok_db(&b, lladd_claim(b.db, &g, &txn, &b.err));
+    ok_db(&b, lladd_in_doubt_claim(b.db, &g, &txn, &b.err));
     commit(txn);
     settle(_i, "1=A 3=c");
 }
@@ -203,8 +203,8 @@ START_TEST(of_nothing_or_backwards)
     struct lladd_txn *txn = bed_begin(&b);
     ok(txn, try_range(txn, 2, 2));
     ck_assert_int_eq(try_range(txn, 3, 2), LLADD_BAD_ARGUMENT);
-    ck_assert_int_eq(lladd_managed_del_range(txn, t, &key, NULL), LLADD_WRONG_TYPE);
-    ck_assert_int_eq(lladd_managed_del_range(txn, t, NULL, &key), LLADD_WRONG_TYPE);
+    ck_assert_int_eq(lladd_managed_delete_range(txn, t, &key, NULL), LLADD_WRONG_TYPE);
+    ck_assert_int_eq(lladd_managed_delete_range(txn, t, NULL, &key), LLADD_WRONG_TYPE);
     shop_sees(txn, t, "1=a 2=b 3=c");
     commit(txn);
     ck_assert_uint_eq(shop_stats(&b, t).pending_rows, 3);
@@ -423,14 +423,14 @@ START_TEST(a_stretch_has_its_key)
     struct lladd_dtable_order order = {.type = LLADD_DTABLE_BYTES, .comparator = &calls};
     struct lladd_dtable_key first = lladd_dtable_bytes("A", 1), last = lladd_dtable_bytes("z", 1),
                             key = lladd_dtable_bytes("y", 1);
-    struct lladd_dtable_stretch s;
+    struct lladd_dtable_interval s;
     struct ll_memtable *m;
     ck_assert_int_eq(ll_managed__mem_new(b.db, &order, &m), 0);
     others.part = ll_managed__mem_part(m);
     ck_assert_ptr_nonnull(others.part);
     ck_assert_int_eq(ll_managed__mem_delete(others.part, &first, &last, 0), 0);
     others.nearest = 'a';
-    ll_managed__mem_stretch(m, &key, 0, LL_MANAGED_TAKEN_BACK - 1, others.part, &s);
+    ll_managed__mem_interval(m, &key, 0, LL_MANAGED_TAKEN_BACK - 1, others.part, &s);
     ck_assert_uint_gt(others.nearest, 'a');
     ck_assert_uint_lt(others.nearest, 'y');
     others.nearest = 0;
@@ -584,7 +584,7 @@ END_TEST
 static uint64_t blocks_read(void)
 {
     struct lladd_dtable_cache_stats s = {.struct_size = sizeof s};
-    lladd_dtable_cache_stats(b.db, &s);
+    lladd_dtable_cache_stats_get(b.db, &s);
     return s.reads;
 }
 
@@ -620,7 +620,7 @@ START_TEST(hides_what_is_below_the_table)
     struct lladd_dtable *memory, *both, *two[2];
     const struct lladd_dtable *table = NULL;
     struct lladd_dtable_cursor *c;
-    struct lladd_dtable_value v = lladd_dtable_value("m", 1);
+    struct lladd_dtable_value v = lladd_dtable_value_of("m", 1);
     static const uint32_t left[] = {1, 3, 4, 5, 9};
     shop_fill(&b, t, "2=b 9=i");
     digest();
@@ -696,7 +696,7 @@ int main(void)
     tcase_add_loop_test(tc, ends_may_be_open, 0, EVERYWHERE);
     tcase_add_loop_test(tc, what_is_put_later_is_there, 0, EVERYWHERE);
     tcase_add_loop_test(tc, they_overlap_and_touch, 0, EVERYWHERE);
-    tcase_add_loop_test(tc, is_taken_back, 0, EVERYWHERE);
+    tcase_add_loop_test(tc, is_undone, 0, EVERYWHERE);
     tcase_add_loop_test(tc, comes_back_when_it_was_in_doubt, 0, EVERYWHERE);
     tcase_add_test(tc, of_nothing_or_backwards);
     tcase_add_loop_test(tc, snapshots_before_it_still_see_the_rows, 0, 4);

@@ -167,7 +167,7 @@ START_TEST(ranges_are_locked_with_the_table)
     commit(reads);
     ok(deletes, lock_all(deletes, LLADD_LOCK_X)); /* and comes behind it */
     shop_sees(deletes, t, "1=a 5=e 9=z 12=e");
-    ok(deletes, lladd_managed_del_range(deletes, t, &one, &nine));
+    ok(deletes, lladd_managed_delete_range(deletes, t, &one, &nine));
     reads = bed_begin(&b);
     refuses(reads, LLADD_BUSY, lock(reads, 5, LLADD_LOCK_S));
     refuses(reads, LLADD_BUSY, lock(reads, 7, LLADD_LOCK_X));

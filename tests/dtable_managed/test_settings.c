@@ -50,7 +50,7 @@ START_TEST(what_cannot_be_deleted_is_refused)
         ck_assert_msg(strstr(lladd_txn_error(txn)->message, says) != NULL, "%s",
                       lladd_txn_error(txn)->message);
         commit(txn);
-        ck_assert_int_eq(lladd_managed_drop((txn = bed_begin(&b)), "other"), LLADD_NOT_FOUND);
+        ck_assert_int_eq(lladd_managed_destroy((txn = bed_begin(&b)), "other"), LLADD_NOT_FOUND);
         commit(txn);
     } else {
         ok(txn, lladd_managed_create(txn, "other", &o));
@@ -109,7 +109,7 @@ static void are(struct lladd_managed *table, const char *want)
                    (unsigned long long)o.memory_bytes, (unsigned long long)o.rows,
                    (unsigned long long)o.interval_ns);
     ck_assert_str_eq(said, want);
-    lladd_free(b.db, strings);
+    lladd_mem_free(b.db, strings);
 }
 
 #define RESOLVED "config [ \"base\" class(dt) linear_dtable ]"
@@ -196,10 +196,10 @@ static bool run_has(unsigned run, const char *class_name)
     struct lladd_dtable_run_info info = {.struct_size = sizeof info};
     struct lladd_managed_run runs[8];
     struct lladd_dtable *r;
-    ok_db(&b, lladd_managed_stats(t, &s, runs, 8, &b.err));
+    ok_db(&b, lladd_managed_stats_get(t, &s, runs, 8, &b.err));
     ck_assert_uint_lt(run, s.runs);
     ok_db(&b, lladd_dtable_run_open(b.db, runs[run].root, &r, &b.err));
-    ok_db(&b, lladd_dtable_run_info(r, &info, &b.err));
+    ok_db(&b, lladd_dtable_run_info_get(r, &info, &b.err));
     bool has = strstr(info.config, class_name) != NULL;
     lladd_dtable_close(r);
     return has;
@@ -278,8 +278,9 @@ START_TEST(columns_are_grouped_anew)
     struct lladd_ctable_group groups[] = {{names + 1, 2, "class(dt) auto_dtable"},
                                           {names, 1, ONE_BYTE}};
     struct lladd_ctable_options o = LLADD_CTABLE_OPTIONS_INIT;
-    struct lladd_dtable_value values[] = {lladd_dtable_value("x", 1), lladd_dtable_value("yy", 2),
-                                          lladd_dtable_value("zzz", 3)};
+    struct lladd_dtable_value values[] = {lladd_dtable_value_of("x", 1),
+                                          lladd_dtable_value_of("yy", 2),
+                                          lladd_dtable_value_of("zzz", 3)};
     struct lladd_ctable *ct;
     shop_init(&b);
     bed_open(&b);
@@ -303,10 +304,10 @@ START_TEST(columns_are_grouped_anew)
         txn = bed_begin(&b);
         struct lladd_dtable_key key = lladd_dtable_u32(i);
         ok(txn, lladd_ctable_put(txn, ct, &key, values));
-        values[0] = lladd_dtable_value("xx", 2);
+        values[0] = lladd_dtable_value_of("xx", 2);
         int rc = lladd_ctable_put(txn, ct, &key, values);
         ck_assert_int_eq(rc, i == 2 ? LLADD_REJECTED : 0);
-        values[0] = lladd_dtable_value("x", 1);
+        values[0] = lladd_dtable_value_of("x", 1);
         ok(txn, lladd_ctable_put(txn, ct, &key, values));
         commit(txn);
         ok_db(&b, lladd_managed_digest(t, &b.err));
@@ -332,7 +333,7 @@ START_TEST(columns_are_grouped_anew)
         ok_db(&b, lladd_ctable_close(ct, &b.err));
     }
     txn = bed_begin(&b);
-    ok(txn, lladd_ctable_drop(txn, "people"));
+    ok(txn, lladd_ctable_destroy(txn, "people"));
     commit(txn);
     shop_no_leaks(&b);
     bed_free(&b);

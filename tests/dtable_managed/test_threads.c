@@ -45,7 +45,7 @@ static int put(struct lladd_txn *txn, unsigned table, uint32_t account, uint64_t
     struct lladd_dtable_key key = lladd_dtable_u32(account);
     lladd_put64(bytes, amount);
     struct lladd_dtable_value v =
-        amount ? lladd_dtable_value(bytes, sizeof bytes) : lladd_dtable_tombstone();
+        amount ? lladd_dtable_value_of(bytes, sizeof bytes) : lladd_dtable_tombstone();
     return lladd_managed_put(txn, tables[table], &key, &v);
 }
 
@@ -120,7 +120,7 @@ static void gather(struct worker *w)
     sure(lladd_begin(b.db, NULL, &txn, NULL) == 0, "begin");
     for (uint32_t i = 0; i < ACCOUNTS; i++)
         all += get(txn, table, i);
-    int rc = lladd_managed_del_range(txn, tables[table], NULL, NULL);
+    int rc = lladd_managed_delete_range(txn, tables[table], NULL, NULL);
     if (!rc)
         rc = put(txn, table, one, all);
     sure(rc == 0 || rc == LLADD_CONFLICT, "range");
@@ -297,9 +297,9 @@ START_TEST(let_go_in_the_end)
         shop_fill(&b, tables[0], "2=b");
         ok_db(&b, lladd_managed_digest(tables[0], &b.err));
         ok_db(&b, lladd_managed_combine(tables[0], 0, &b.err));
-        ck_assert_uint_gt(shop_stats(&b, tables[0]).doomed, 0);
+        ck_assert_uint_gt(shop_stats(&b, tables[0]).obsolete, 0);
         commit(reader);
-        while (shop_stats(&b, tables[0]).doomed)
+        while (shop_stats(&b, tables[0]).obsolete)
             lladd_yield();
         ck_assert_uint_eq(shop_stats(&b, tables[0]).memtables, 1);
     }
@@ -319,8 +319,8 @@ static int watching(void *ctx, struct lladd_span x, struct lladd_span y)
     (void)ctx;
     if (lladd_atomic_load32(&watched)) {
         lladd_atomic_store32(&watched, 0);
-        sure(lladd_managed_stats(tables[0], &s, NULL, 0, NULL) == 0, "stats");
-        lladd_atomic_store64(&left_then, s.doomed);
+        sure(lladd_managed_stats_get(tables[0], &s, NULL, 0, NULL) == 0, "stats");
+        lladd_atomic_store64(&left_then, s.obsolete);
     }
     size_t n = x.len < y.len ? x.len : y.len;
     int c = n ? memcmp(x.data, y.data, n) : 0;
@@ -350,14 +350,14 @@ START_TEST(one_after_the_other)
     ok_db(&b, lladd_managed_combine(tables[0], 0, &b.err));
     struct lladd_txn *txn = bed_begin(&b);
     struct lladd_dtable_key x = lladd_dtable_bytes("x", 1), y = lladd_dtable_bytes("y", 1);
-    struct lladd_dtable_value v = lladd_dtable_value("v", 1);
+    struct lladd_dtable_value v = lladd_dtable_value_of("v", 1);
     ok(txn, lladd_managed_put(txn, tables[1], &x, &v));
     ok(txn, lladd_managed_put(txn, tables[1], &y, &v));
     commit(txn);
-    ck_assert_uint_eq(shop_stats(&b, tables[0]).doomed, 5);
+    ck_assert_uint_eq(shop_stats(&b, tables[0]).obsolete, 5);
     lladd_atomic_store32(&watched, 1);
     ok_db(&b, lladd_managed_threads(b.db, 1, &b.err));
-    while (shop_stats(&b, tables[1]).digests == 0 || shop_stats(&b, tables[0]).doomed)
+    while (shop_stats(&b, tables[1]).digests == 0 || shop_stats(&b, tables[0]).obsolete)
         lladd_yield();
     ck_assert_uint_ge(lladd_atomic_load64(&left_then), 4);
     shop_close(&b, tables[0]);
@@ -381,7 +381,7 @@ START_TEST(told_of_a_digest)
         shop_fill(&b, tables[0], "1=a 2=b");
         ok_db(&b, lladd_managed_digest(tables[0], &b.err));
     }
-    while (shop_stats(&b, tables[0]).combines == 0 || shop_stats(&b, tables[0]).doomed)
+    while (shop_stats(&b, tables[0]).combines == 0 || shop_stats(&b, tables[0]).obsolete)
         lladd_yield();
     ck_assert_uint_eq(shop_stats(&b, tables[0]).runs, 1);
     shop_close(&b, tables[0]);

@@ -137,7 +137,7 @@ static const struct lladd_dtable_comparator no_case = {.struct_size = sizeof no_
 static void put_word(struct lladd_txn *txn, const char *word)
 {
     struct lladd_dtable_key key = lladd_dtable_bytes(word, strlen(word));
-    struct lladd_dtable_value v = lladd_dtable_value("v", 1);
+    struct lladd_dtable_value v = lladd_dtable_value_of("v", 1);
     ok(txn, lladd_managed_put(txn, t, &key, &v));
 }
 
@@ -259,7 +259,7 @@ START_TEST(opened_while_dropped)
             ok_db(&b, lladd_managed_digest(t, &b.err));
         shop_close(&b, t);
         struct lladd_txn *txn = bed_begin(&b);
-        ok(txn, lladd_managed_drop(txn, "rows"));
+        ok(txn, lladd_managed_destroy(txn, "rows"));
         ck_assert_int_eq(lladd_managed_open(b.db, "rows", &t, &b.err), LLADD_BUSY);
         ck_assert_int_eq(b.err.code, LLADD_BUSY);
         abort_txn(txn);
@@ -267,7 +267,7 @@ START_TEST(opened_while_dropped)
         shop_expect(&b, t, "1=a");
         shop_close(&b, t);
         txn = bed_begin(&b);
-        ok(txn, lladd_managed_drop(txn, "rows"));
+        ok(txn, lladd_managed_destroy(txn, "rows"));
         commit(txn);
         ck_assert_int_eq(lladd_managed_open(b.db, "rows", &t, &b.err), LLADD_NOT_FOUND);
         bed_free(&b);
@@ -280,7 +280,7 @@ START_TEST(refused_often)
 {
     static char large[8u << 20];
     struct lladd_dtable_key key = lladd_dtable_u32(1);
-    struct lladd_dtable_value v = lladd_dtable_value(large, sizeof large);
+    struct lladd_dtable_value v = lladd_dtable_value_of(large, sizeof large);
     t = shop_begin(&b, NULL);
     shop_fill(&b, t, "2=b");
     uint64_t before = shop_stats(&b, t).memory_bytes;
@@ -307,7 +307,7 @@ START_TEST(a_free_that_fails)
     t = shop_begin(&b, &o);
     shop_fill(&b, t, "1=a");
     ok_db(&b, lladd_managed_digest(t, &b.err));
-    ok_db(&b, lladd_managed_stats(t, &s, &run, 1, &b.err));
+    ok_db(&b, lladd_managed_stats_get(t, &s, &run, 1, &b.err));
     ok_db(&b, lladd_dtable_run_open(b.db, run.root, &held, &b.err));
     shop_fill(&b, t, "2=b");
     ok_db(&b, lladd_managed_digest(t, &b.err));
@@ -325,7 +325,7 @@ START_TEST(a_free_that_fails)
     ck_assert_uint_eq(shop_stats(&b, t).pending_rows, 0); /* it was digested all the same */
     lladd_dtable_close(held);
     shop_tidy(&b, t);
-    ck_assert_uint_eq(shop_stats(&b, t).doomed, 0);
+    ck_assert_uint_eq(shop_stats(&b, t).obsolete, 0);
     shop_expect(&b, t, "1=a 2=b 3=c");
     shop_done(&b, t);
 }

@@ -102,7 +102,8 @@ int accounts_open(int rmid, int n, int64_t balance, struct accounts **out)
 static int lock(struct lladd_txn *t, const struct accounts *a, int account, uint64_t wait)
 {
     struct lladd_lock_part row = lladd_lock_id((uint64_t)account);
-    return lladd_lock(t, LLADD_LOCK_NAME(lladd_lock_id(a->root.v), row), LLADD_LOCK_X, wait);
+    return lladd_lock_acquire(t, LLADD_LOCK_NAME(lladd_lock_id(a->root.v), row), LLADD_LOCK_X,
+                              wait);
 }
 
 int accounts_add(struct accounts *a, int account, int64_t delta)

@@ -274,8 +274,8 @@ START_TEST(allocate_extends_with_zeros)
     ck_assert_int_eq(ll_io_allocate(dev, f, 4), 0);
     expect_bytes(f, "ab\0\0", 4);
     ck_assert_int_eq(ll_io_allocate(dev, f, UINT64_MAX), -EFBIG);
-    ll_io_write_behind(dev, f, 0, 4); /* a hint, and so are those that make no sense */
-    ll_io_write_behind(dev, f, UINT64_MAX - 5, 100);
+    ll_io_start_writeback(dev, f, 0, 4); /* a hint, and so are those that make no sense */
+    ll_io_start_writeback(dev, f, UINT64_MAX - 5, 100);
     expect_bytes(f, "ab\0\0", 4);
     ck_assert_int_eq(ll_io_close(dev, f), 0);
     f = open_file("f", LLADD_OPEN_READ_ONLY);
@@ -292,12 +292,12 @@ START_TEST(calls_an_older_device_does_not_have)
     struct lladd_device older = {&ops};
     ops.struct_size = offsetof(struct lladd_device_ops, allocate);
     ck_assert_int_eq(ll_io_allocate(&older, NULL, 5), -EOPNOTSUPP);
-    ll_io_write_behind(&older, NULL, 0, 5);
+    ll_io_start_writeback(&older, NULL, 0, 5);
     ops = *dev->ops;
     ops.allocate = NULL;
-    ops.write_behind = NULL;
+    ops.start_writeback = NULL;
     ck_assert_int_eq(ll_io_allocate(&older, NULL, 5), -EOPNOTSUPP);
-    ll_io_write_behind(&older, NULL, 0, 5);
+    ll_io_start_writeback(&older, NULL, 0, 5);
 }
 END_TEST
 

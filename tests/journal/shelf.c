@@ -113,7 +113,7 @@ void shelf_grow_log(struct bed *b, uint64_t bytes)
     for (unsigned i = 0; shelf_stats(b).log_tail < until; i++) {
         txn = bed_begin(b);
         memset(fill, (int)i, sizeof fill);
-        ok(txn, lladd_set(txn, page, 0, fill, sizeof fill));
+        ok(txn, lladd_bytes_set(txn, page, 0, fill, sizeof fill));
         commit(txn);
     }
     txn = bed_begin(b);
@@ -124,6 +124,6 @@ void shelf_grow_log(struct bed *b, uint64_t bytes)
 struct lladd_stats shelf_stats(struct bed *b)
 {
     struct lladd_stats s = {.struct_size = sizeof s};
-    ck_assert_int_eq(lladd_stats(b->db, &s), 0);
+    ck_assert_int_eq(lladd_stats_get(b->db, &s), 0);
     return s;
 }

@@ -78,7 +78,7 @@ static int step(int i)
     case 1:
         return in_txn(moves);
     case 2: {
-        int rc = lladd_journal_clean(b.db, tag, lladd_applied_lsn(b.db), NULL, &b.err);
+        int rc = lladd_journal_clean(b.db, tag, lladd_object_applied_lsn(b.db), NULL, &b.err);
         return rc ? rc : lladd_checkpoint(b.db, &b.err);
     }
     default:
@@ -162,7 +162,7 @@ START_TEST(every_allocation_of_an_open_fails_once)
         shelf_expect(&b, tag, "a b");
     }
     ck_assert_uint_gt(failures, 10);
-    ok_db(&b, lladd_claim(b.db, &g, &txn, &b.err));
+    ok_db(&b, lladd_in_doubt_claim(b.db, &g, &txn, &b.err));
     commit(txn);
     shelf_expect(&b, tag, "a b doubt");
     bed_free(&b);
@@ -349,7 +349,7 @@ START_TEST(what_was_refused_halfway_is_prepared_later)
     ok(txn, lladd_prepare(txn, &g));
     bed_crash(&b);
     expect_kept(2);
-    ok_db(&b, lladd_claim(b.db, &g, &txn, &b.err));
+    ok_db(&b, lladd_in_doubt_claim(b.db, &g, &txn, &b.err));
     commit(txn);
     expect_kept(2 + TIMES);
     bed_crash(&b);
@@ -420,10 +420,10 @@ START_TEST(cleaning_is_left_halfway)
         put_much();
         struct lladd_txn *txn = bed_begin(&b);
         struct lladd_journal_attachment a = {tag, &idle, NULL};
-        const struct ll_journal *j = lladd_state(b.db, &ll_operations__journal_extension);
+        const struct ll_journal *j = lladd_extension_state(b.db, &ll_operations__journal_extension);
         const struct ll_journal_tag *t = ll_operations__journal_tag(j, tag);
         fault_device_fail(b.fd, n, FAULT_WRITES, EIO, true);
-        int rc = lladd_journal_clean(b.db, tag, lladd_applied_lsn(b.db), NULL, &b.err);
+        int rc = lladd_journal_clean(b.db, tag, lladd_object_applied_lsn(b.db), NULL, &b.err);
         fired = fault_device_fired(b.fd);
         if (lladd_code_root(rc) == LLADD_ROOT_POISONED) {
             left += t->changing != NULL;

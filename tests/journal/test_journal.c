@@ -441,7 +441,7 @@ START_TEST(a_journal_without_a_mark_gets_one_when_it_is_opened)
     begin();
     uint64_t tag = shelf_tag(&b, "orders");
     struct lladd_txn *txn = bed_begin(&b);
-    ok(txn, lladd_root_remove(txn, "journal.mark"));
+    ok(txn, lladd_root_delete(txn, "journal.mark"));
     commit(txn);
     more_roots((unsigned)_i);
     bed_close(&b);

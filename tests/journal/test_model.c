@@ -285,7 +285,7 @@ static void end(int i, bool commits_it)
     }
     lladd_lsn at = {0};
     ck_assert_int_eq(lladd_commit_async(t->txn, &at), 0);
-    ok_db(&b, lladd_wait(b.db, at, &b.err));
+    ok_db(&b, lladd_wait_durable(b.db, at, &b.err));
     if (at.v) {
         model_commit(t);
         if (commits >= cap_lsn) {
@@ -312,8 +312,8 @@ static void abort_others(void)
 {
     struct lladd_gid gid;
     struct lladd_txn *txn;
-    while (lladd_in_doubt(b.db, note_doubt, &gid, &b.err) == LLADD_EXISTS) {
-        ok_db(&b, lladd_claim(b.db, &gid, &txn, &b.err));
+    while (lladd_in_doubt_each(b.db, note_doubt, &gid, &b.err) == LLADD_EXISTS) {
+        ok_db(&b, lladd_in_doubt_claim(b.db, &gid, &txn, &b.err));
         abort_txn(txn);
     }
 }
@@ -322,7 +322,7 @@ static void claim_all(void)
 {
     for (int i = 0; i < TXNS; i++)
         if (txns[i].prepared)
-            ok_db(&b, lladd_claim(b.db, &txns[i].gid, &txns[i].txn, &b.err));
+            ok_db(&b, lladd_in_doubt_claim(b.db, &txns[i].gid, &txns[i].txn, &b.err));
         else
             forget_txn(i);
     abort_others();
@@ -347,7 +347,7 @@ static void clean_some(void)
 {
     unsigned tag = (unsigned)draw(TAGS);
     bool more = true;
-    lladd_lsn below = lladd_applied_lsn(b.db);
+    lladd_lsn below = lladd_object_applied_lsn(b.db);
     while (more) {
         int rc = lladd_journal_clean(b.db, tags[tag].tag, below, &more, &b.err);
         ck_assert_int_eq(rc, tags[tag].changing == -1 ? 0 : LLADD_BUSY);

@@ -19,7 +19,7 @@ struct write_set {
 
 struct owner {
     struct text_of text;
-    unsigned logged, aborted, taken_back, asked;
+    unsigned logged, aborted, undone, asked;
     int fail;    /* replay stops with it */
     bool leaves; /* tries to, when it is asked to digest */
 };
@@ -69,11 +69,11 @@ static void owner_aborted(void *ctx, void *state, uint64_t tag)
     free_set(state);
 }
 
-static void owner_taken_back(void *ctx, void *state, uint64_t tag, lladd_lsn since)
+static void owner_undone(void *ctx, void *state, uint64_t tag, lladd_lsn since)
 {
     struct write_set *w = state;
     (void)tag;
-    ((struct owner *)ctx)->taken_back++;
+    ((struct owner *)ctx)->undone++;
     while (w && w->n && w->lsn[w->n - 1].v > since.v) {
         w->n--;
         char *space = strrchr(w->text.bytes, ' ');
@@ -96,7 +96,7 @@ static const struct lladd_journal_owner calls = {
     .pending = owner_pending,
     .logged = owner_logged,
     .aborted = owner_aborted,
-    .taken_back = owner_taken_back,
+    .undone = owner_undone,
     .digest = owner_digest,
 };
 
@@ -166,7 +166,7 @@ START_TEST(an_owner_has_what_the_journal_would_replay)
     expect_owner(&o, "a b d c e");
     ck_assert_uint_eq(o.logged, 2);
     ck_assert_uint_eq(o.aborted, 1);
-    ck_assert_uint_eq(o.taken_back, 1);
+    ck_assert_uint_eq(o.undone, 1);
     shelf_expect(&b, tag, "a b d c e");
     bed_crash(&b);
     attach(tag, &again);
@@ -240,7 +240,7 @@ START_TEST(what_is_discarded_is_not_replayed_beside_a_doubt)
     struct lladd_journal_attachment a = {tag, &calls, &o};
     ok_db(&b, lladd_journal_attach(b.db, &a, 1, &b.err));
     ck_assert_uint_eq(o.text.entries, 0);
-    ok_db(&b, lladd_claim(b.db, &g, &txn, &b.err));
+    ok_db(&b, lladd_in_doubt_claim(b.db, &g, &txn, &b.err));
     commit(txn);
     ck_assert_str_eq(o.text.bytes, "dou bt");
     free(o.text.bytes);
@@ -254,7 +254,7 @@ static struct lladd_txn *claim(const char *gid)
 {
     struct lladd_gid g = bed_gid(gid);
     struct lladd_txn *txn;
-    ok_db(&b, lladd_claim(b.db, &g, &txn, &b.err));
+    ok_db(&b, lladd_in_doubt_claim(b.db, &g, &txn, &b.err));
     return txn;
 }
 
@@ -469,7 +469,7 @@ END_TEST
 
 static void clean_all(uint64_t tag)
 {
-    lladd_lsn below = lladd_applied_lsn(b.db);
+    lladd_lsn below = lladd_object_applied_lsn(b.db);
     bool more = true;
     while (more)
         ok_db(&b, lladd_journal_clean(b.db, tag, below, &more, &b.err));
@@ -501,7 +501,7 @@ START_TEST(cleaning_changes_nothing_but_the_place)
     txn = bed_begin(&b);
     ok(txn, lladd_journal_discard(txn, tag, first));
     ck_assert_int_eq(
-        lladd_journal_clean(b.db, tag, lladd_applied_lsn(b.db), NULL, &b.err), LLADD_BUSY);
+        lladd_journal_clean(b.db, tag, lladd_object_applied_lsn(b.db), NULL, &b.err), LLADD_BUSY);
     commit(txn);
     shelf_expect(&b, tag, "x c");
     bed_crash(&b);

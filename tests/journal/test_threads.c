@@ -145,8 +145,8 @@ static void look(struct worker *w)
 {
     struct order o = {0, 0};
     bool more;
-    int rc = lladd_journal_clean(b.db, shared[draw(w, SHARED)], lladd_applied_lsn(b.db), &more,
-                                 NULL);
+    int rc = lladd_journal_clean(b.db, shared[draw(w, SHARED)], lladd_object_applied_lsn(b.db),
+                                 &more, NULL);
     sure(rc == 0 || rc == LLADD_BUSY, "clean");
     sure(lladd_journal_replay(b.db, shared[draw(w, SHARED)], in_order, &o, NULL) == 0, "replay");
 }
@@ -222,7 +222,8 @@ static void *clean_on(void *arg)
     (void)arg;
     while (!lladd_atomic_load32(&cleaner.over)) {
         bool more;
-        int rc = lladd_journal_clean(b.db, cleaner.tag, lladd_applied_lsn(b.db), &more, NULL);
+        int rc =
+            lladd_journal_clean(b.db, cleaner.tag, lladd_object_applied_lsn(b.db), &more, NULL);
         sure(rc == 0 || rc == LLADD_BUSY, "clean");
         lladd_atomic_add32(&cleaner.cleaned, rc == 0);
     }
@@ -286,7 +287,7 @@ static void *clean_once(void *arg)
     (void)arg;
     halfway.self = lladd_thread_self();
     fault_device_hook(b.fd, hold, NULL);
-    halfway.rc = lladd_journal_clean(b.db, halfway.tag, lladd_applied_lsn(b.db), NULL, NULL);
+    halfway.rc = lladd_journal_clean(b.db, halfway.tag, lladd_object_applied_lsn(b.db), NULL, NULL);
     return NULL;
 }
 

@@ -169,7 +169,7 @@ START_TEST(the_device_is_asked_to_begin_with_much_at_a_time)
     f.cfg.segment_min = f.cfg.segment_max = 8 << 20;
     f.cfg.ring_bytes = 1 << 20;
     asked_ops = *f.cfg.dev->ops;
-    asked_ops.write_behind = note_asked;
+    asked_ops.start_writeback = note_asked;
     f.cfg.dev->ops = &asked_ops;
     asked = 0;
     fixture_create(&f);

@@ -52,7 +52,7 @@ void bed_close(struct bed *b)
 void bed_kill(struct bed *b)
 {
     static const struct fault_crash power = {FAULT_POWER, 0, false};
-    lladd_kill(b->db);
+    lladd_db_kill(b->db);
     b->db = NULL;
     fault_device_power_cycle(b->fd, &power);
 }
@@ -116,14 +116,14 @@ void bed_check(struct bed *b)
     for (uint64_t n = 0; n < lladd_page_count(b->db); n++) {
         struct lladd_page *page;
         enum lladd_page_use use;
-        ok_db(b, lladd_page_use(b->db, lladd_page_of(n), &use, &b->err));
+        ok_db(b, lladd_page_use_get(b->db, lladd_page_of(n), &use, &b->err));
         if (use != LLADD_USE_PAGED && use != LLADD_USE_SYSTEM)
             continue;
-        ok_db(b, lladd_fix(b->db, lladd_page_of(n), LLADD_LATCH_SHARED, &page, &b->err));
+        ok_db(b, lladd_page_fix(b->db, lladd_page_of(n), LLADD_LATCH_SHARED, &page, &b->err));
         struct lladd_view v = lladd_page_view(page);
         for (const struct lladd_extension *const *e = ll_operations_builtin(); *e; e++)
             check_types(b, v, (*e)->page_types);
-        lladd_unfix(b->db, page, LLADD_LATCH_SHARED);
+        lladd_page_unfix(b->db, page, LLADD_LATCH_SHARED);
     }
 }
 
@@ -131,10 +131,10 @@ void bed_forge(struct bed *b, lladd_pageno number, uint32_t offset, void *bytes,
 {
     struct lladd_page *page;
     unsigned char *was = exact(bytes, len);
-    ok_db(b, lladd_fix(b->db, number, LLADD_LATCH_EXCLUSIVE, &page, &b->err));
+    ok_db(b, lladd_page_fix(b->db, number, LLADD_LATCH_EXCLUSIVE, &page, &b->err));
     memcpy(was, page->bytes + offset, len);
     memcpy(page->bytes + offset, bytes, len);
-    lladd_unfix(b->db, page, LLADD_LATCH_EXCLUSIVE);
+    lladd_page_unfix(b->db, page, LLADD_LATCH_EXCLUSIVE);
     memcpy(bytes, was, len);
     free(was);
 }
@@ -144,7 +144,7 @@ uint64_t bed_pages_used(struct bed *b)
     enum lladd_page_use use;
     uint64_t used = 0;
     for (uint64_t n = 0; n < lladd_page_count(b->db); n++) {
-        ok_db(b, lladd_page_use(b->db, lladd_page_of(n), &use, &b->err));
+        ok_db(b, lladd_page_use_get(b->db, lladd_page_of(n), &use, &b->err));
         used += use == LLADD_USE_PAGED || use == LLADD_USE_RAW;
     }
     return used;

@@ -26,7 +26,7 @@ static void teardown(void)
 static enum lladd_page_use use_of(lladd_pageno page)
 {
     enum lladd_page_use use = LLADD_USE_SYSTEM;
-    ok_db(&b, lladd_page_use(b.db, page, &use, &b.err));
+    ok_db(&b, lladd_page_use_get(b.db, page, &use, &b.err));
     return use;
 }
 
@@ -294,7 +294,7 @@ START_TEST(an_aborted_free_gives_the_page_back_with_its_contents)
     lladd_pageno page = bed_page(&b, "lladd.bytes");
     char got[6] = "";
     struct lladd_txn *txn = bed_begin(&b), *other;
-    ok(txn, lladd_set(txn, page, 0, "alive", 6));
+    ok(txn, lladd_bytes_set(txn, page, 0, "alive", 6));
     commit(txn);
     txn = bed_begin(&b);
     ok(txn, lladd_page_free(txn, page));
@@ -307,7 +307,7 @@ START_TEST(an_aborted_free_gives_the_page_back_with_its_contents)
     else
         bed_crash(&b);
     ck_assert_int_eq(use_of(page), LLADD_USE_PAGED);
-    ok_db(&b, lladd_get(b.db, page, 0, got, 6, &b.err));
+    ok_db(&b, lladd_bytes_get(b.db, page, 0, got, 6, &b.err));
     ck_assert_str_eq(got, "alive");
     txn = bed_begin(&b);
     ok(txn, lladd_page_free(txn, page));
@@ -323,7 +323,7 @@ START_TEST(a_free_that_was_rolled_back_drops_no_page)
     lladd_savepoint_id sp;
     char got[6] = "";
     struct lladd_txn *txn = bed_begin(&b);
-    ok(txn, lladd_set(txn, page, 0, "dirty", 6));
+    ok(txn, lladd_bytes_set(txn, page, 0, "dirty", 6));
     ok(txn, lladd_savepoint(txn, &sp));
     ok(txn, lladd_page_free(txn, page));
     ok(txn, lladd_rollback_to(txn, sp));
@@ -333,7 +333,7 @@ START_TEST(a_free_that_was_rolled_back_drops_no_page)
     alloc(txn);
     commit(txn);
     for (int round = 0; round < 2; round++) {
-        ok_db(&b, lladd_get(b.db, page, 0, got, 6, &b.err));
+        ok_db(&b, lladd_bytes_get(b.db, page, 0, got, 6, &b.err));
         ck_assert_str_eq(got, "dirty");
         bed_crash(&b);
     }
@@ -380,7 +380,7 @@ START_TEST(in_doubt_frees_are_still_held_after_a_crash)
         ck_assert(got.v != page.v && (got.v < run.v || got.v >= run.v + 300));
     }
     commit(txn);
-    ok_db(&b, lladd_claim(b.db, &gid, &txn, &b.err));
+    ok_db(&b, lladd_in_doubt_claim(b.db, &gid, &txn, &b.err));
     if (_i) {
         abort_txn(txn);
         ck_assert_int_eq(use_of(page), LLADD_USE_PAGED);
@@ -388,7 +388,8 @@ START_TEST(in_doubt_frees_are_still_held_after_a_crash)
         return;
     }
     commit(txn);
-    ok_db(&b, lladd_wait(b.db, lladd_lsn_of(0), &b.err)); /* durable: and everybody knows it */
+    ok_db(&b,
+          lladd_wait_durable(b.db, lladd_lsn_of(0), &b.err)); /* durable: and everybody knows it */
     uint64_t pages = lladd_page_count(b.db);
     bool again = false;
     txn = bed_begin(&b);
@@ -431,7 +432,7 @@ START_TEST(undo_in_recovery_does_not_take_a_losers_pages)
 {
     lladd_op_id op;
     bed_close(&b);
-    ck_assert_int_eq(lladd_register(&b.options, &greedy, &b.err), 0);
+    ck_assert_int_eq(lladd_register_op(&b.options, &greedy, &b.err), 0);
     bed_open(&b);
     ck_assert_int_eq(lladd_op_lookup(b.db, greedy.name, 1, &op), 0);
     struct lladd_txn *owner = bed_begin(&b), *frees, *undoes, *last;
@@ -531,7 +532,7 @@ START_TEST(bulk_extents_keep_what_was_written_past_the_log)
     lladd_pageno run = extent(txn, 5, LLADD_EXTENT_PAGED);
     for (uint64_t i = 0; i < 5; i++) { /* an earlier life, dirty in the cache */
         ok(txn, lladd_bytes_format(txn, lladd_page_of(run.v + i)));
-        ok(txn, lladd_set(txn, lladd_page_of(run.v + i), 0, "old", 4));
+        ok(txn, lladd_bytes_set(txn, lladd_page_of(run.v + i), 0, "old", 4));
     }
     if (_i)
         commit(txn);
@@ -571,7 +572,7 @@ START_TEST(raw_bytes_are_not_written_before_the_log_gives_the_page_up)
     struct lladd_txn *txn = bed_begin(&b);
     lladd_pageno page = extent(txn, 1, LLADD_EXTENT_PAGED);
     ok(txn, lladd_bytes_format(txn, page));
-    ok(txn, lladd_set(txn, page, 0, "old", 4));
+    ok(txn, lladd_bytes_set(txn, page, 0, "old", 4));
     commit(txn);
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
     txn = bed_begin(&b);
@@ -586,7 +587,7 @@ START_TEST(raw_bytes_are_not_written_before_the_log_gives_the_page_up)
     ok(txn, lladd_bulk_sync(txn));
     bed_crash(&b);
     if (use_of(page) == LLADD_USE_PAGED) {
-        ok_db(&b, lladd_get(b.db, page, 0, got, 4, &b.err));
+        ok_db(&b, lladd_bytes_get(b.db, page, 0, got, 4, &b.err));
         ck_assert_str_eq(got, "old");
     }
 }
@@ -683,7 +684,7 @@ END_TEST
 START_TEST(pages_of_many_groups)
 {
     struct lladd_txn *txn = bed_begin(&b);
-    uint64_t span = ll_map_span(4096);
+    uint64_t span = ll_bitmap_span(4096);
     lladd_pageno big[3];
     for (int i = 0; i < 3; i++)
         big[i] = extent(txn, span - 1, LLADD_EXTENT_PAGED);
@@ -692,7 +693,7 @@ START_TEST(pages_of_many_groups)
     for (int i = 0; i < 3; i++)
         ck_assert_int_eq(use_of(lladd_page_of(big[i].v + span - 2)), LLADD_USE_PAGED);
     for (uint64_t g = 0; g * span < lladd_page_count(b.db); g++) {
-        lladd_pageno map = ll_map_page(4096, g);
+        lladd_pageno map = ll_bitmap_page(4096, g);
         ck_assert_int_eq(use_of(map), LLADD_USE_SYSTEM);
         txn = bed_begin(&b);
         refuses(txn, LLADD_WRONG_TYPE, lladd_page_free(txn, map));
@@ -713,8 +714,8 @@ END_TEST
 /* A crash between growing the file and formatting the new group's map. */
 START_TEST(a_group_without_a_map_is_empty)
 {
-    uint64_t span = ll_map_span(4096);
-    ok_db(&b, lladd_extend(b.db, span + 100, &b.err));
+    uint64_t span = ll_bitmap_span(4096);
+    ok_db(&b, lladd_pages_extend(b.db, span + 100, &b.err));
     bed_crash(&b);
     ck_assert_uint_ge(lladd_page_count(b.db), span + 100);
     ck_assert_int_eq(use_of(lladd_page_of(span)), LLADD_USE_SYSTEM);
@@ -842,7 +843,7 @@ START_TEST(a_first_map_of_zeros_is_damage)
     ck_assert_int_eq(bed.base->ops->pwritev(bed.base, file, &piece, 1, sizeof zeros), 0);
     ck_assert_int_eq(bed.base->ops->close(bed.base, file), 0);
     bed_open(&bed);
-    ck_assert_int_eq(lladd_page_use(bed.db, page, &use, &bed.err), LLADD_CORRUPT_PAGE);
+    ck_assert_int_eq(lladd_page_use_get(bed.db, page, &use, &bed.err), LLADD_CORRUPT_PAGE);
     ck_assert_uint_eq(bed.err.page.v, 1);
     txn = bed_begin(&bed);
     refuses(txn, LLADD_CORRUPT_PAGE, lladd_page_alloc(txn, &page));

@@ -362,7 +362,7 @@ START_TEST(a_late_commit_gives_back_nothing_that_is_in_use)
     ok(second, lladd_array_extend(second, a, N - 500, NULL));
     set8(second, a, N - 1, 17);
     commit(second);
-    ok_db(&b, lladd_wait(b.db, lsn, &b.err));
+    ok_db(&b, lladd_wait_durable(b.db, lsn, &b.err));
     struct lladd_txn *third = bed_begin(&b);
     ok(third, lladd_array_shrink(third, a, N - 600));
     ok(third, lladd_array_extend(third, a, 50, NULL));
@@ -493,7 +493,7 @@ START_TEST(a_rollback_to_a_later_savepoint_leaves_it_destroyed)
     ok(txn, lladd_savepoint(txn, &sp));
     ok(txn, lladd_rollback_to(txn, sp));
     commit(txn);
-    ok_db(&b, lladd_wait(b.db, lladd_lsn_of(0), &b.err));
+    ok_db(&b, lladd_wait_durable(b.db, lladd_lsn_of(0), &b.err));
     got.v++;
     for (int i = 0; i < 5000 && got.v != root.v; i++) {
         unsigned char bytes[4096]; /* which are no page */

@@ -121,7 +121,7 @@ START_TEST(everybody_has_a_blob)
     }
     for (uint64_t p = 0; p < lladd_page_count(b.db); p++) {
         enum lladd_page_use use;
-        ok_db(&b, lladd_page_use(b.db, lladd_page_of(p), &use, &b.err));
+        ok_db(&b, lladd_page_use_get(b.db, lladd_page_of(p), &use, &b.err));
         used += use == LLADD_USE_PAGED;
     }
     ck_assert_uint_eq(used, 0);

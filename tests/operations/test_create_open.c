@@ -172,7 +172,7 @@ START_TEST(a_handle_of_what_was_rolled_back_is_not_misled)
     }
     commit(txn);
     enum lladd_page_use use;
-    ok_db(&b, lladd_page_use(b.db, root, &use, &b.err));
+    ok_db(&b, lladd_page_use_get(b.db, root, &use, &b.err));
     ck_assert_int_eq(use, LLADD_USE_PAGED);
     ck_assert_int_eq(has(kind, 1), kind == LIST ? LLADD_WRONG_TYPE : LLADD_DESTROYED);
     close_all();

@@ -55,7 +55,7 @@ static int work(struct lladd_txn *txn, int i)
     snprintf(name, sizeof name, "round %d", i);
     TRY(lladd_root_set(txn, name, (struct lladd_root_value){(uint64_t)i, 1}));
     TRY(lladd_counter_add(txn, bytes, 0, 1));
-    TRY(lladd_set(txn, bytes, 100 + 8 * (uint32_t)i, name, 8));
+    TRY(lladd_bytes_set(txn, bytes, 100 + 8 * (uint32_t)i, name, 8));
     TRY(lladd_heap_insert(txn, heap, big, 200, &r));
     TRY(lladd_heap_insert(txn, heap, big, 3000, &s));
     TRY(lladd_heap_set(txn, heap, r, big, 3900)); /* has to move */
@@ -70,7 +70,7 @@ static int work(struct lladd_txn *txn, int i)
     TRY(lladd_heap_delete(txn, heap, r));
     TRY(lladd_page_alloc(txn, &page));
     TRY(lladd_bytes_format(txn, page));
-    TRY(lladd_set_range(txn, page, 0, big, 4000));
+    TRY(lladd_bytes_set_range(txn, page, 0, big, 4000));
     TRY(lladd_rollback_to(txn, sp));
     TRY(lladd_extent_alloc(txn, 2, LLADD_EXTENT_RAW, &extent));
     TRY(lladd_bulk_write(txn, extent, 2, NULL, raw));

@@ -29,10 +29,10 @@ static void make_page(uint32_t size)
 static uint32_t slots_of(uint32_t size)
 {
     struct lladd_page *held;
-    ok_db(&b, lladd_fix(b.db, page, LLADD_LATCH_SHARED, &held, &b.err));
+    ok_db(&b, lladd_page_fix(b.db, page, LLADD_LATCH_SHARED, &held, &b.err));
     uint32_t n = lladd_fixed_slots(lladd_page_view(held));
     ck_assert_uint_eq(lladd_fixed_size(lladd_page_view(held)), size);
-    lladd_unfix(b.db, held, LLADD_LATCH_SHARED);
+    lladd_page_unfix(b.db, held, LLADD_LATCH_SHARED);
     return n;
 }
 
@@ -40,9 +40,9 @@ static bool there(struct lladd_rid rid)
 {
     struct lladd_page *held;
     struct lladd_record r;
-    ok_db(&b, lladd_fix(b.db, rid.page, LLADD_LATCH_SHARED, &held, &b.err));
+    ok_db(&b, lladd_page_fix(b.db, rid.page, LLADD_LATCH_SHARED, &held, &b.err));
     bool is = lladd_fixed_record(lladd_page_view(held), rid.slot, &r);
-    lladd_unfix(b.db, held, LLADD_LATCH_SHARED);
+    lladd_page_unfix(b.db, held, LLADD_LATCH_SHARED);
     return is;
 }
 
@@ -161,7 +161,7 @@ START_TEST(what_is_in_doubt_stays_held)
     other = bed_begin(&b);
     refuses(other, LLADD_PAGE_FULL, lladd_fixed_alloc(other, page, NULL, &more));
     commit(other);
-    ok_db(&b, lladd_claim(b.db, &gid, &txn, &b.err));
+    ok_db(&b, lladd_in_doubt_claim(b.db, &gid, &txn, &b.err));
     if (_i)
         abort_txn(txn);
     else

@@ -52,7 +52,7 @@ static int insert(struct lladd_txn *txn, uint64_t key, uint64_t value)
 }
 static int take(struct lladd_txn *txn, uint64_t key)
 {
-    return lladd_hash_remove(txn, hash, &key, 8);
+    return lladd_hash_delete(txn, hash, &key, 8);
 }
 static bool has(uint64_t key, uint64_t value)
 {
@@ -70,7 +70,7 @@ static uint64_t count(void)
 static struct lladd_hash_stats stats(void)
 {
     struct lladd_hash_stats s = {.struct_size = sizeof s};
-    ok_db(&b, lladd_hash_stats(hash, &s, &b.err));
+    ok_db(&b, lladd_hash_stats_get(hash, &s, &b.err));
     return s;
 }
 
@@ -193,8 +193,8 @@ END_TEST
 START_TEST(random_bytes_are_the_worlds)
 {
     unsigned char one[16] = {0}, two[16] = {0};
-    ck_assert_int_eq(lladd_random(b.db, one, 16), 0);
-    ck_assert_int_eq(lladd_random(b.db, two, 16), 0);
+    ck_assert_int_eq(lladd_random_bytes(b.db, one, 16), 0);
+    ck_assert_int_eq(lladd_random_bytes(b.db, two, 16), 0);
     ck_assert_mem_ne(one, two, 16);
 }
 END_TEST
@@ -203,7 +203,7 @@ END_TEST
 
 static lladd_pageno head_page(uint64_t bucket)
 {
-    return ll_operations__run_page(&hash->table->run, bucket);
+    return ll_operations__extents_page(&hash->table->run, bucket);
 }
 
 /* More slots than a page has room for: whoever goes through them all says so. */
@@ -214,7 +214,7 @@ START_TEST(a_page_with_too_many_slots_is_noticed)
     uint64_t n = 0;
     make(_i ? 8 : 0, 8);
     bed_forge(&b, head_page(0), HB_SLOTS, slots, 2);
-    ck_assert_int_eq(lladd_hash_stats(hash, &s, &b.err), LLADD_CORRUPT_PAGE);
+    ck_assert_int_eq(lladd_hash_stats_get(hash, &s, &b.err), LLADD_CORRUPT_PAGE);
     ck_assert_int_eq(lladd_hash_pages(hash, bed_count_page, &n, &b.err), LLADD_CORRUPT_PAGE);
     ck_assert_int_eq(lladd_hash_check(hash, &b.err), LLADD_CORRUPT_PAGE);
     struct lladd_txn *txn = bed_begin(&b);
@@ -264,8 +264,8 @@ START_TEST(wrong_arguments_change_nothing)
     refuses(txn, LLADD_KEY_SIZE, lladd_hash_insert(txn, hash, &k, 7, &k, 8));
     refuses(txn, LLADD_KEY_SIZE, lladd_hash_insert(txn, hash, &k, 8, &k, 7));
     refuses(txn, LLADD_KEY_SIZE, lladd_hash_put(txn, hash, &k, 0, &k, 8));
-    refuses(txn, LLADD_KEY_SIZE, lladd_hash_remove(txn, hash, &k, 4));
-    refuses(txn, LLADD_NOT_FOUND, lladd_hash_remove(txn, hash, &k, 8));
+    refuses(txn, LLADD_KEY_SIZE, lladd_hash_delete(txn, hash, &k, 4));
+    refuses(txn, LLADD_NOT_FOUND, lladd_hash_delete(txn, hash, &k, 8));
     refuses(txn, LLADD_BAD_ARGUMENT, lladd_hash_insert(txn, NULL, &k, 8, &k, 8));
     ck_assert_int_eq(lladd_hash_get(hash, &k, 4, &k, 8, NULL, &b.err), LLADD_KEY_SIZE);
     ck_assert_int_eq(lladd_hash_get(hash, &k, 8, &k, 8, NULL, &b.err), LLADD_NOT_FOUND);
@@ -353,10 +353,10 @@ START_TEST(long_keys_and_values_are_blobs)
         ck_assert(!inserted && len == n && memcmp(got, bytes, n) == 0);
         ok(txn, lladd_savepoint(txn, &sp));
         ok(txn, lladd_hash_put(txn, hash, bytes, n, bytes, 5));
-        ok(txn, lladd_hash_remove(txn, hash, bytes, n));
+        ok(txn, lladd_hash_delete(txn, hash, bytes, n));
         ok(txn, lladd_hash_put(txn, hash, bytes, n, bytes, 3000));
         ok(txn, lladd_rollback_to(txn, sp));
-        ok_db(&b, lladd_hash_look(hash, bytes, n, copy, &seen, &b.err));
+        ok_db(&b, lladd_hash_get_in_place(hash, bytes, n, copy, &seen, &b.err));
         ck_assert(seen.len == n && memcmp(seen.bytes, bytes, n) == 0);
         commit(txn);
     }
@@ -364,7 +364,7 @@ START_TEST(long_keys_and_values_are_blobs)
     ok_db(&b, lladd_hash_check(hash, &b.err));
     struct lladd_txn *txn = bed_begin(&b);
     for (size_t i = 0; i < 5; i++)
-        ok(txn, lladd_hash_remove(txn, hash, bytes, lengths[i]));
+        ok(txn, lladd_hash_delete(txn, hash, bytes, lengths[i]));
     ck_assert_uint_eq(stats().blobs, 0);
     abort_txn(txn);
     ck_assert_uint_eq(stats().blobs, 6);
@@ -599,16 +599,16 @@ START_TEST(what_is_set_aside_is_what_a_rollback_writes)
     for (uint64_t i = 0; i < KEYS; i++)
         ok(txn, lladd_hash_put(txn, hash, &i, 8, value, len));
     commit(txn);
-    ok_db(&b, lladd_stats(b.db, &before));
+    ok_db(&b, lladd_stats_get(b.db, &before));
     txn = bed_begin(&b);
     for (unsigned i = 0; i < KEYS * ROUNDS; i++) {
         uint64_t key = i % KEYS;
         value[0] = (unsigned char)i;
         ok(txn, lladd_hash_put(txn, hash, &key, 8, value, len));
     }
-    ok_db(&b, lladd_stats(b.db, &full));
+    ok_db(&b, lladd_stats_get(b.db, &full));
     abort_txn(txn);
-    ok_db(&b, lladd_stats(b.db, &after));
+    ok_db(&b, lladd_stats_get(b.db, &after));
     uint64_t aside = full.undo_reserved - before.undo_reserved;
     uint64_t written = after.log_tail - full.log_tail;
     ck_assert_uint_gt(written, (uint64_t)len * KEYS * ROUNDS);
@@ -657,7 +657,7 @@ START_TEST(what_is_in_doubt_keeps_what_it_removed)
     for (uint64_t i = 1000; i < 4000; i++)
         ok(txn, insert(txn, i, i));
     commit(txn);
-    ok_db(&b, lladd_claim(b.db, &gid, &txn, &b.err));
+    ok_db(&b, lladd_in_doubt_claim(b.db, &gid, &txn, &b.err));
     abort_txn(txn);
     for (uint64_t i = 0; i < 200; i++)
         ck_assert(has(i, i));
@@ -698,9 +698,10 @@ START_TEST(many_at_a_time)
     ck_assert_int_eq(lladd_hash_get_many(hash, q, N, &b.err), LLADD_KEY_SIZE);
     ck_assert_int_eq(q[500].rc, LLADD_KEY_SIZE);
     ck_assert_int_eq(q[501].rc, LLADD_NOT_FOUND);
-    ck_assert_int_eq(lladd_hash_look(hash, &key[4], 8, see, &seen, &b.err), -7);
+    ck_assert_int_eq(lladd_hash_get_in_place(hash, &key[4], 8, see, &seen, &b.err), -7);
     ck_assert_uint_eq(seen, 16);
-    ck_assert_int_eq(lladd_hash_look(hash, &key[3], 8, see, &seen, &b.err), LLADD_NOT_FOUND);
+    ck_assert_int_eq(lladd_hash_get_in_place(hash, &key[3], 8, see, &seen, &b.err),
+                     LLADD_NOT_FOUND);
 }
 END_TEST
 
@@ -786,7 +787,7 @@ START_TEST(a_walk_meets_what_stays_exactly_once)
 {
     enum { STAY = 3000 };
     static unsigned char met[STAY];
-    struct lladd_hash_walk w = {{0}, NULL, 0};
+    struct lladd_hash_cursor w = {{0}, NULL, 0};
     struct lladd_span key, value;
     uint64_t next = 100000, steps = 0;
     int rc;
@@ -795,7 +796,7 @@ START_TEST(a_walk_meets_what_stays_exactly_once)
     struct lladd_txn *txn = bed_begin(&b);
     for (uint64_t i = 0; i < STAY; i++)
         ok(txn, insert(txn, i, i));
-    while ((rc = lladd_hash_next(hash, &w, &key, &value, &b.err)) == 0) {
+    while ((rc = lladd_hash_cursor_next(hash, &w, &key, &value, &b.err)) == 0) {
         uint64_t k = lladd_get64(key.data);
         if (k < STAY)
             met[k]++;
@@ -815,8 +816,8 @@ START_TEST(a_walk_meets_what_stays_exactly_once)
         }
     }
     ck_assert_int_eq(rc, LLADD_END);
-    ck_assert_int_eq(lladd_hash_next(hash, &w, &key, &value, &b.err), LLADD_END);
-    lladd_hash_walk_end(hash, &w);
+    ck_assert_int_eq(lladd_hash_cursor_next(hash, &w, &key, &value, &b.err), LLADD_END);
+    lladd_hash_cursor_close(hash, &w);
     for (uint64_t i = 0; i < STAY; i++)
         ck_assert_msg(met[i] == 1, "element %llu was met %u times", (unsigned long long)i, met[i]);
     commit(txn);

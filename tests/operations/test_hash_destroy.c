@@ -58,7 +58,7 @@ static struct lladd_hash *make(enum kind kind)
     fill(txn, kind, h);
     commit(txn);
     struct lladd_hash_stats s = {.struct_size = sizeof s};
-    ok_db(&b, lladd_hash_stats(h, &s, &b.err));
+    ok_db(&b, lladd_hash_stats_get(h, &s, &b.err));
     ck_assert(kind != ANY || (s.blobs > 10 && s.overflow_pages > 0));
     return h;
 }
@@ -80,7 +80,7 @@ static uint64_t used(void)
 static int must_be_used(void *ctx, lladd_pageno page)
 {
     enum lladd_page_use use;
-    ok_db(&b, lladd_page_use(b.db, page, &use, &b.err));
+    ok_db(&b, lladd_page_use_get(b.db, page, &use, &b.err));
     ck_assert_int_eq(use, LLADD_USE_PAGED);
     return bed_count_page(ctx, page);
 }
@@ -191,7 +191,7 @@ START_TEST(a_step_that_is_rolled_back_has_freed_nothing)
         ck_assert_uint_lt(used(), some);
         if (crash) {
             lladd_lsn lsn = {0};
-            ok_db(&b, lladd_force(b.db, lsn, &b.err));
+            ok_db(&b, lladd_log_force(b.db, lsn, &b.err));
             bed_crash(&b);
         } else {
             abort_txn(txn);
@@ -249,10 +249,10 @@ START_TEST(a_long_value_goes_in_steps_too)
     uint64_t steps = 0, left = 1, most = 0;
     while (left) {
         uint64_t had = used();
-        ok_db(&b, lladd_stats(b.db, &s));
+        ok_db(&b, lladd_stats_get(b.db, &s));
         uint64_t tail = s.log_tail;
         left = step(PAGES);
-        ok_db(&b, lladd_stats(b.db, &s));
+        ok_db(&b, lladd_stats_get(b.db, &s));
         most = s.log_tail - tail > most ? s.log_tail - tail : most;
         ck_assert_uint_le(had - used(), 2 * PAGES);
         ck_assert_uint_lt(used(), had);
@@ -339,7 +339,7 @@ START_TEST(a_table_that_another_transaction_may_roll_back)
     uint64_t left, n = 0, key = 1, fresh = KEYS + 1;
     struct lladd_txn *other = bed_begin(&b), *txn;
     ok(other, lladd_hash_insert(other, h, &fresh, 8, &key, 8));
-    ok(other, lladd_hash_remove(other, h, &key, 8));
+    ok(other, lladd_hash_delete(other, h, &key, 8));
     if (doubt) {
         ok(other, lladd_prepare(other, &gid));
         lladd_hash_close(h);
@@ -350,10 +350,10 @@ START_TEST(a_table_that_another_transaction_may_roll_back)
     refuses(txn, LLADD_BUSY, lladd_hash_destroy(txn, root));
     refuses(txn, LLADD_BUSY, lladd_hash_destroy_some(txn, root, 5, &left));
     key = 2; /* and it has not been claimed */
-    ok(txn, lladd_hash_remove(txn, h, &key, 8));
+    ok(txn, lladd_hash_delete(txn, h, &key, 8));
     abort_txn(txn);
     if (doubt)
-        ok_db(&b, lladd_claim(b.db, &gid, &other, &b.err));
+        ok_db(&b, lladd_in_doubt_claim(b.db, &gid, &other, &b.err));
     if (by_commit)
         commit(other);
     else
@@ -373,14 +373,14 @@ START_TEST(a_transaction_destroys_what_it_has_changed)
     lladd_savepoint_id sp;
     struct lladd_txn *txn = bed_begin(&b);
     ok(txn, lladd_savepoint(txn, &sp));
-    ok(txn, lladd_hash_remove(txn, h, &key, 8));
+    ok(txn, lladd_hash_delete(txn, h, &key, 8));
     if (_i < 2)
         ok(txn, lladd_hash_destroy(txn, root));
     else
         ok(txn, lladd_hash_destroy_some(txn, root, 10, &left));
     ok(txn, lladd_rollback_to(txn, sp));
     has_all(h);
-    ok(txn, lladd_hash_remove(txn, h, &key, 8));
+    ok(txn, lladd_hash_delete(txn, h, &key, 8));
     ok(txn, lladd_hash_destroy(txn, root));
     abort_txn(txn);
     has_all(h);
@@ -484,7 +484,7 @@ START_TEST(a_table_stays_destroyed_after_a_rollback_to_a_later_savepoint)
     ok(txn, lladd_rollback_to(txn, second));
     ck_assert_int_eq(lladd_hash_get(h, &key, 8, NULL, 0, NULL, &b.err), LLADD_DESTROYED);
     commit(txn);
-    ok_db(&b, lladd_wait(b.db, lladd_lsn_of(0), &b.err));
+    ok_db(&b, lladd_wait_durable(b.db, lladd_lsn_of(0), &b.err));
     reuse(root);
     ck_assert_int_eq(lladd_hash_get(h, &key, 8, NULL, 0, NULL, &b.err), LLADD_DESTROYED);
     lladd_hash_close(h);

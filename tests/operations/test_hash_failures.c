@@ -156,7 +156,7 @@ static bool change_all(struct lladd_txn *txn, uint32_t from, uint32_t to, bool p
         if (!put && !now.version[k])
             continue;
         if (!put)
-            rc = lladd_hash_remove(txn, hash, key, klen);
+            rc = lladd_hash_delete(txn, hash, key, klen);
         else if (now.version[k] || k % 3)
             rc = lladd_hash_put(txn, hash, key, klen, value, vlen);
         else
@@ -266,7 +266,7 @@ static int no_chance(void *ctx, void *buf, size_t len)
     memset(buf, 0x3c, len);
     return 0;
 }
-static const struct lladd_world world = {.random = no_chance};
+static const struct lladd_environment world = {.random = no_chance};
 
 /* All of it once; what it consisted of. */
 static struct lladd_hash_stats run(void)
@@ -292,7 +292,7 @@ static struct lladd_hash_stats run(void)
     faults(false);
     if (useful) {
         compare(&now);
-        ok_db(&b, lladd_hash_stats(hash, &s, &b.err));
+        ok_db(&b, lladd_hash_stats_get(hash, &s, &b.err));
         if (fault.what == MEMORY || fault.what == READS)
             destroyed_and_back();
     }

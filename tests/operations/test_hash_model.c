@@ -62,7 +62,7 @@ static void compare_key(uint32_t k)
 
 static void compare(void)
 {
-    struct lladd_hash_walk w = {{0}, NULL, 0};
+    struct lladd_hash_cursor w = {{0}, NULL, 0};
     struct lladd_span key, value;
     uint64_t count = 0, n = 0, walked = 0;
     bool seen[KEYS] = {false};
@@ -74,7 +74,7 @@ static void compare(void)
     ok_db(&b, lladd_hash_check(hash, &b.err));
     ok_db(&b, lladd_hash_count(hash, &count, &b.err));
     ck_assert_uint_eq(count, n);
-    while ((rc = lladd_hash_next(hash, &w, &key, &value, &b.err)) == 0) {
+    while ((rc = lladd_hash_cursor_next(hash, &w, &key, &value, &b.err)) == 0) {
         uint32_t k = lladd_get32(key.data);
         ck_assert_uint_lt(k, KEYS);
         ck_assert(!seen[k] && now.version[k]);
@@ -82,7 +82,7 @@ static void compare(void)
         walked++;
     }
     ck_assert_int_eq(rc, LLADD_END);
-    lladd_hash_walk_end(hash, &w);
+    lladd_hash_cursor_close(hash, &w);
     ck_assert_uint_eq(walked, n);
 }
 
@@ -128,7 +128,7 @@ static void step(struct lladd_txn *txn, uint64_t *seed)
         break;
     }
     default:
-        rc = lladd_hash_remove(txn, hash, key, klen);
+        rc = lladd_hash_delete(txn, hash, key, klen);
         ck_assert_msg(rc == (now.version[k] ? 0 : LLADD_NOT_FOUND), "%s: %s", lladd_code_name(rc),
                       lladd_txn_error(txn)->message);
         now.version[k] = 0;
@@ -147,7 +147,7 @@ static void wave(struct lladd_txn *txn, bool up, uint64_t *seed)
             ok(txn, lladd_hash_put(txn, hash, key, klen, value, vlen));
             now.version[k] = next_version;
         } else if (now.version[k]) {
-            ok(txn, lladd_hash_remove(txn, hash, key, klen));
+            ok(txn, lladd_hash_delete(txn, hash, key, klen));
             now.version[k] = 0;
         }
     }
@@ -236,7 +236,7 @@ static void model(uint32_t page_size, uint32_t key_size, uint32_t value_size, un
             compare();
     }
     compare();
-    ok_db(&b, lladd_hash_stats(hash, &stats, &b.err));
+    ok_db(&b, lladd_hash_stats_get(hash, &stats, &b.err));
     lladd_hash_close(hash);
     bed_close(&b);
     bed_open(&b);

@@ -35,13 +35,13 @@ static void teardown(void)
 
 static void take(struct lladd_txn *txn, uint64_t key)
 {
-    ok(txn, lladd_hash_remove(txn, hash, &key, 8));
+    ok(txn, lladd_hash_delete(txn, hash, &key, 8));
 }
 
 static bool replaces(struct lladd_txn *txn, uint64_t key, const void *value, size_t len)
 {
     bool replaced = false;
-    ok(txn, lladd_hash_put_tell(txn, hash, &key, 8, value, len, &replaced));
+    ok(txn, lladd_hash_put_report(txn, hash, &key, 8, value, len, &replaced));
     return replaced;
 }
 
@@ -61,7 +61,8 @@ START_TEST(put_tells_whether_there_was_a_value)
     ck_assert(!replaces(txn, 7, big, len));
     ck_assert(replaces(txn, 7, big, len));
     uint64_t key = 7;
-    ck_assert_int_eq(lladd_hash_put_tell(txn, hash, &key, 7, big, len, &replaced), LLADD_KEY_SIZE);
+    ck_assert_int_eq(lladd_hash_put_report(txn, hash, &key, 7, big, len, &replaced),
+                     LLADD_KEY_SIZE);
     ck_assert(!replaced);
     take(txn, 9);
     commit(txn);

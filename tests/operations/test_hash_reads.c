@@ -54,7 +54,7 @@ static int take(struct lladd_txn *txn, unsigned i)
 {
     unsigned char key[KEY_MAX];
     size_t n = key_of(i, key);
-    return lladd_hash_remove(txn, hash, key, n);
+    return lladd_hash_delete(txn, hash, key, n);
 }
 
 /* ---- what a writer does ---------------------------------------------------------------------- */
@@ -176,7 +176,7 @@ static void look(unsigned i)
     unsigned char key[KEY_MAX];
     struct seen s = {.key = i};
     size_t n = key_of(i, key);
-    ok_db(&b, lladd_hash_look(hash, key, n, note, &s, &b.err));
+    ok_db(&b, lladd_hash_get_in_place(hash, key, n, note, &s, &b.err));
     ck_assert(s.calls == 1 && s.fine);
 }
 
@@ -195,12 +195,12 @@ static void if_absent(unsigned i)
 
 static void walk(unsigned i)
 {
-    struct lladd_hash_walk w = {{0}, NULL, 0};
+    struct lladd_hash_cursor w = {{0}, NULL, 0};
     struct lladd_span key, value;
     unsigned met[KEYS] = {0};
     int rc;
     (void)i;
-    while ((rc = lladd_hash_next(hash, &w, &key, &value, &b.err)) == 0) {
+    while ((rc = lladd_hash_cursor_next(hash, &w, &key, &value, &b.err)) == 0) {
         unsigned char want[KEY_MAX];
         unsigned k = *(const unsigned char *)key.data;
         ck_assert_uint_lt(k, KEYS);
@@ -210,7 +210,7 @@ static void walk(unsigned i)
         met[k]++;
     }
     ck_assert_msg(rc == LLADD_END, "%s", b.err.message);
-    lladd_hash_walk_end(hash, &w);
+    lladd_hash_cursor_close(hash, &w);
     for (unsigned k = 0; k < KEYS; k++)
         ck_assert_uint_eq(met[k], 1);
 }
@@ -335,16 +335,16 @@ static void read_one(unsigned i, unsigned char *got)
 static void walk_through(void)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
-    struct lladd_hash_walk w = {{0}, NULL, 0};
+    struct lladd_hash_cursor w = {{0}, NULL, 0};
     struct lladd_span key, value;
     unsigned met[KEYS] = {0};
     int rc;
-    while ((rc = lladd_hash_next(hash, &w, &key, &value, &err)) == 0) {
+    while ((rc = lladd_hash_cursor_next(hash, &w, &key, &value, &err)) == 0) {
         met[*(const unsigned char *)key.data]++;
         sure(is_any_value(value.data, value.len), "half a value in a walk");
     }
     sure(rc == LLADD_END, err.message);
-    lladd_hash_walk_end(hash, &w);
+    lladd_hash_cursor_close(hash, &w);
     for (unsigned k = 0; k < KEYS; k++)
         sure(met[k] == 1 || (met[k] == 0 && k == TAKEN), "an element was not met exactly once");
 }

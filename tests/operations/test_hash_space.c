@@ -71,7 +71,7 @@ static void change(struct load *l, struct lladd_txn *txn, struct lladd_hash *h)
         put(l, txn, h, key);
         return;
     }
-    ok(txn, lladd_hash_remove(txn, h, &key, sizeof key));
+    ok(txn, lladd_hash_delete(txn, h, &key, sizeof key));
     l->length[key] = 0;
 }
 
@@ -91,7 +91,7 @@ static void change_many(struct load *l, struct lladd_hash *h, unsigned n)
 static struct lladd_hash_stats stats_of(struct lladd_hash *h)
 {
     struct lladd_hash_stats s = {.struct_size = sizeof s};
-    ok_db(&b, lladd_hash_stats(h, &s, &b.err));
+    ok_db(&b, lladd_hash_stats_get(h, &s, &b.err));
     return s;
 }
 
@@ -120,7 +120,7 @@ static uint64_t pages_in_use(void)
     uint64_t n = 0;
     for (uint64_t page = 0; page < lladd_page_count(b.db); page++) {
         enum lladd_page_use use;
-        ok_db(&b, lladd_page_use(b.db, lladd_page_of(page), &use, &b.err));
+        ok_db(&b, lladd_page_use_get(b.db, lladd_page_of(page), &use, &b.err));
         n += use == LLADD_USE_PAGED;
     }
     return n;

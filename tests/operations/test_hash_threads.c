@@ -108,7 +108,7 @@ static void *work(void *arg)
         txn = bed_begin(&b);
         for (uint64_t i = 0; i < BATCH; i++) {
             uint64_t key = key_of(w->id, round * BATCH + i);
-            sure(lladd_hash_remove(txn, hash, &key, 8) == 0, lladd_txn_error(txn)->message);
+            sure(lladd_hash_delete(txn, hash, &key, 8) == 0, lladd_txn_error(txn)->message);
         }
         look(key_of(w->id, round * BATCH), false);
         if (round % 2) {
@@ -128,15 +128,15 @@ static void *walk(void *arg)
     (void)arg;
     do {
         unsigned char met[STAY] = {0};
-        struct lladd_hash_walk w = {{0}, NULL, 0};
+        struct lladd_hash_cursor w = {{0}, NULL, 0};
         struct lladd_span key, value;
         struct lladd_error err = LLADD_ERROR_INIT;
         int rc;
-        while ((rc = lladd_hash_next(hash, &w, &key, &value, &err)) == 0)
+        while ((rc = lladd_hash_cursor_next(hash, &w, &key, &value, &err)) == 0)
             if (lladd_get64(key.data) < foreign)
                 met[lladd_get64(key.data)]++;
         sure(rc == LLADD_END, err.message);
-        lladd_hash_walk_end(hash, &w);
+        lladd_hash_cursor_close(hash, &w);
         for (uint64_t i = 0; i < STAY; i++)
             sure(met[i] == 1, "an element was not met exactly once");
     } while (lladd_atomic_load32(&working));
@@ -180,7 +180,7 @@ static void threads(unsigned n, uint64_t rounds)
     ok_db(&b, lladd_hash_count(hash, &count, &b.err));
     ck_assert_uint_eq(count, want);
     struct lladd_hash_stats s = {.struct_size = sizeof s};
-    ok_db(&b, lladd_hash_stats(hash, &s, &b.err));
+    ok_db(&b, lladd_hash_stats_get(hash, &s, &b.err));
     ck_assert_uint_gt(s.splits, 10);
 }
 
@@ -304,7 +304,8 @@ START_TEST(a_number_of_buckets_that_is_out_of_date_is_read_again)
     ok(txn, lladd_savepoint(txn, &now));
     ok(txn, lladd_rollback_to(txn, now)); /* so what is known of the table may be gone */
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
-    ck_assert_int_eq(lladd_discard(b.db, ll_operations__run_page(&hash->table->run, 2), 1), 0);
+    ck_assert_int_eq(
+        lladd_pages_discard(b.db, ll_operations__extents_page(&hash->table->run, 2), 1), 0);
     abort_meanwhile(txn);
     txn = bed_begin(&b);
     for (key = next; (ll_siphash(&hash->table->seed, &key, 8) & 7) != 4;)

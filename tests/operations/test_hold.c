@@ -6,19 +6,19 @@
 #include "bed.h"
 
 static struct bed b;
-static struct ll_holds holds;
+static struct ll_reservations holds;
 
 static void setup(void)
 {
     bed_init(&b, 4096);
     bed_open(&b);
-    ck_assert_int_eq(ll_operations__holds_init(&holds, b.db, "test"), 0);
+    ck_assert_int_eq(ll_operations__reservations_init(&holds, b.db, "test"), 0);
 }
 
 static void teardown(void)
 {
     ck_assert(ll_operations__nothing_held(&holds));
-    ll_operations__holds_free(&holds);
+    ll_operations__reservations_free(&holds);
     bed_free(&b);
 }
 
@@ -27,32 +27,32 @@ static lladd_pageno page(uint64_t n)
     return lladd_page_of(n);
 }
 
-static bool is_held(uint64_t n, uint32_t index, const struct ll_hold_owner *except)
+static bool is_held(uint64_t n, uint32_t index, const struct ll_reservation_txn *except)
 {
-    uint64_t bits[LL_HOLD_WORDS];
-    ll_operations__held(&holds, page(n), index / LL_HOLD_CHUNK, except, bits);
-    return bits[index % LL_HOLD_CHUNK / 64] >> index % 64 & 1;
+    uint64_t bits[LL_RESERVATION_WORDS];
+    ll_operations__held(&holds, page(n), index / LL_RESERVATION_CHUNK, except, bits);
+    return bits[index % LL_RESERVATION_CHUNK / 64] >> index % 64 & 1;
 }
 
 START_TEST(held_until_let_go)
 {
-    struct ll_hold_owner a;
-    ll_operations__hold_begin(&holds, &a);
+    struct ll_reservation_txn a;
+    ll_operations__reserve_begin(&holds, &a);
     ck_assert(!is_held(7, 3, NULL));
-    ck_assert_int_eq(ll_operations__hold(&a, page(7), 3, 1), 0);
+    ck_assert_int_eq(ll_operations__reserve(&a, page(7), 3, 1), 0);
     ck_assert(is_held(7, 3, NULL));
     ck_assert(!is_held(7, 3, &a));
     ck_assert(!is_held(7, 2, NULL));
     ck_assert(!is_held(7, 4, NULL));
     ck_assert(!is_held(8, 3, NULL));
-    ck_assert(!is_held(7, 3 + LL_HOLD_CHUNK, NULL));
-    ck_assert(ll_operations__holds_own(&a, page(7), 3));
-    ck_assert(!ll_operations__holds_own(&a, page(7), 4));
-    ll_operations__hold_release(&a);
+    ck_assert(!is_held(7, 3 + LL_RESERVATION_CHUNK, NULL));
+    ck_assert(ll_operations__reservations_own(&a, page(7), 3));
+    ck_assert(!ll_operations__reservations_own(&a, page(7), 4));
+    ll_operations__reserve_release(&a);
     ck_assert(!is_held(7, 3, NULL));
-    ck_assert_int_eq(ll_operations__hold(&a, page(7), 4, 1), 0);
+    ck_assert_int_eq(ll_operations__reserve(&a, page(7), 4, 1), 0);
     ck_assert(is_held(7, 4, NULL));
-    ll_operations__hold_end(&a);
+    ll_operations__reserve_end(&a);
     ck_assert(!is_held(7, 4, NULL));
 }
 END_TEST
@@ -60,15 +60,15 @@ END_TEST
 /* A stale hold of one does not end, and is not ended by, that of another. */
 START_TEST(two_owners_of_one_thing)
 {
-    struct ll_hold_owner a, c;
-    ll_operations__hold_begin(&holds, &a);
-    ll_operations__hold_begin(&holds, &c);
-    ck_assert_int_eq(ll_operations__hold(&a, page(7), 3, 1), 0);
-    ck_assert_int_eq(ll_operations__hold(&c, page(7), 3, 1), 0);
-    ll_operations__hold_end(&a);
+    struct ll_reservation_txn a, c;
+    ll_operations__reserve_begin(&holds, &a);
+    ll_operations__reserve_begin(&holds, &c);
+    ck_assert_int_eq(ll_operations__reserve(&a, page(7), 3, 1), 0);
+    ck_assert_int_eq(ll_operations__reserve(&c, page(7), 3, 1), 0);
+    ll_operations__reserve_end(&a);
     ck_assert(is_held(7, 3, NULL));
     ck_assert(!is_held(7, 3, &c));
-    ll_operations__hold_end(&c);
+    ll_operations__reserve_end(&c);
     ck_assert(!is_held(7, 3, NULL));
 }
 END_TEST
@@ -78,13 +78,13 @@ START_TEST(ranges_may_cross_chunks)
     static const uint32_t at[] = {0, 1, 63, 64, 255, 256, 257, 511, 1000};
     for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
         for (size_t k = 0; k < sizeof at / sizeof at[0]; k++) {
-            struct ll_hold_owner a;
+            struct ll_reservation_txn a;
             uint32_t first = at[i], n = at[k];
-            ll_operations__hold_begin(&holds, &a);
-            ck_assert_int_eq(ll_operations__hold(&a, page(9), first, n), 0);
+            ll_operations__reserve_begin(&holds, &a);
+            ck_assert_int_eq(ll_operations__reserve(&a, page(9), first, n), 0);
             for (uint32_t x = 0; x < 2100; x++)
                 ck_assert(is_held(9, x, NULL) == (x >= first && x < first + n));
-            ll_operations__hold_end(&a);
+            ll_operations__reserve_end(&a);
         }
     }
 }
@@ -95,21 +95,21 @@ START_TEST(many_owners_and_pages)
 {
     enum { OWNERS = 6, PAGES = 40, SLOTS = 600 };
     static unsigned char model[OWNERS][PAGES][SLOTS];
-    struct ll_hold_owner owners[OWNERS];
+    struct ll_reservation_txn owners[OWNERS];
     uint64_t seed = 11;
     memset(model, 0, sizeof model);
     for (int i = 0; i < OWNERS; i++)
-        ll_operations__hold_begin(&holds, &owners[i]);
+        ll_operations__reserve_begin(&holds, &owners[i]);
     for (int step = 0; step < 20000; step++) {
         uint64_t r = seeded_next(&seed);
         int o = (int)(r % OWNERS), p = (int)(r >> 8 & 0xffff) % PAGES;
         uint32_t s = (uint32_t)(r >> 24 & 0xffff) % SLOTS, n = 1 + (uint32_t)(r >> 40) % 9;
         n = n < SLOTS - s ? n : SLOTS - s;
         if (r >> 50 & 63) {
-            ck_assert_int_eq(ll_operations__hold(&owners[o], page((uint64_t)p), s, n), 0);
+            ck_assert_int_eq(ll_operations__reserve(&owners[o], page((uint64_t)p), s, n), 0);
             memset(&model[o][p][s], 1, n);
         } else {
-            ll_operations__hold_release(&owners[o]);
+            ll_operations__reserve_release(&owners[o]);
             memset(model[o], 0, sizeof model[o]);
         }
         bool want = false;
@@ -118,7 +118,7 @@ START_TEST(many_owners_and_pages)
         ck_assert(is_held((uint64_t)p, s, NULL) == want);
     }
     for (int i = 0; i < OWNERS; i++)
-        ll_operations__hold_end(&owners[i]);
+        ll_operations__reserve_end(&owners[i]);
 }
 END_TEST
 
@@ -142,54 +142,54 @@ START_TEST(written_and_restored)
 {
     static struct blob blob;
     struct lladd_sink sink = {.ctx = &blob, .write = collect};
-    struct ll_hold_owner a, c;
-    ll_operations__hold_begin(&holds, &a);
+    struct ll_reservation_txn a, c;
+    ll_operations__reserve_begin(&holds, &a);
     for (uint32_t i = 0; i < 100; i++)
-        ck_assert_int_eq(ll_operations__hold(&a, page(i * i + 1), i * 7, 2), 0);
-    ck_assert_int_eq(ll_operations__hold_write(&a, &sink), 0);
-    ll_operations__hold_end(&a);
-    ll_operations__hold_begin(&holds, &c);
-    ck_assert_int_eq(ll_operations__hold_restore(&c, lladd_span_of(blob.bytes, blob.len), &b.err),
-                     0);
+        ck_assert_int_eq(ll_operations__reserve(&a, page(i * i + 1), i * 7, 2), 0);
+    ck_assert_int_eq(ll_operations__reserve_write(&a, &sink), 0);
+    ll_operations__reserve_end(&a);
+    ll_operations__reserve_begin(&holds, &c);
+    ck_assert_int_eq(
+        ll_operations__reserve_restore(&c, lladd_span_of(blob.bytes, blob.len), &b.err), 0);
     for (uint32_t i = 0; i < 100; i++)
         for (uint32_t x = i * 7 > 2 ? i * 7 - 2 : 0; x < i * 7 + 4; x++)
             ck_assert(is_held(i * i + 1, x, NULL) == (x >= i * 7 && x < i * 7 + 2));
-    ll_operations__hold_release(&c);
+    ll_operations__reserve_release(&c);
     ck_assert_int_eq(
-        ll_operations__hold_restore(&c, lladd_span_of(blob.bytes, blob.len - 1), &b.err),
+        ll_operations__reserve_restore(&c, lladd_span_of(blob.bytes, blob.len - 1), &b.err),
         LLADD_BAD_RECORD);
     ck_assert_int_eq(b.err.code, LLADD_BAD_RECORD);
-    ll_operations__hold_end(&c);
+    ll_operations__reserve_end(&c);
 }
 END_TEST
 
 START_TEST(a_sink_that_fails_is_reported)
 {
     struct lladd_sink sink = {.ctx = NULL, .write = NULL, .failed = LLADD_NO_SPACE};
-    struct ll_hold_owner a;
-    ll_operations__hold_begin(&holds, &a);
-    ck_assert_int_eq(ll_operations__hold(&a, page(1), 1, 1), 0);
-    ck_assert_int_ne(ll_operations__hold_write(&a, &sink), 0);
-    ll_operations__hold_end(&a);
+    struct ll_reservation_txn a;
+    ll_operations__reserve_begin(&holds, &a);
+    ck_assert_int_eq(ll_operations__reserve(&a, page(1), 1, 1), 0);
+    ck_assert_int_ne(ll_operations__reserve_write(&a, &sink), 0);
+    ll_operations__reserve_end(&a);
 }
 END_TEST
 
 START_TEST(without_memory)
 {
     for (uint64_t n = 1;; n++) {
-        struct ll_hold_owner a;
-        ll_operations__hold_begin(&holds, &a);
+        struct ll_reservation_txn a;
+        ll_operations__reserve_begin(&holds, &a);
         fault_alloc_fail(&b.mem, n, true);
         int rc = 0;
         uint32_t done = 0;
         for (; done < 300 && !rc; done++)
-            rc = ll_operations__hold(&a, page(done), done, 1);
+            rc = ll_operations__reserve(&a, page(done), done, 1);
         bool fired = fault_alloc_fired(&b.mem) > 0;
         fault_alloc_fail(&b.mem, 0, false);
         ck_assert(rc == 0 || rc == LLADD_NO_MEMORY);
         for (uint32_t i = 0; i + (rc != 0) < done; i++)
             ck_assert(is_held(i, i, NULL));
-        ll_operations__hold_end(&a);
+        ll_operations__reserve_end(&a);
         if (!fired)
             break;
     }

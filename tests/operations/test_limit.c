@@ -28,7 +28,7 @@ static void init(uint32_t page_size, uint64_t least, uint64_t most, uint64_t lim
 static struct lladd_stats stats(void)
 {
     struct lladd_stats s = {.struct_size = sizeof s};
-    ok_db(&b, lladd_stats(b.db, &s));
+    ok_db(&b, lladd_stats_get(b.db, &s));
     return s;
 }
 
@@ -79,7 +79,7 @@ static void write_large(uint32_t size, uint64_t limit)
     for (unsigned i = 0; stats().log_tail < begin + 3 * limit; i++) {
         txn = bed_begin(&b);
         memset(bytes, (int)(i & 0xff), sizeof bytes);
-        ok(txn, lladd_set(txn, page, 0, bytes, size - LLADD_PAGE_HEADER));
+        ok(txn, lladd_bytes_set(txn, page, 0, bytes, size - LLADD_PAGE_HEADER));
         if (i % 3 == 0)
             abort_txn(txn);
         else
@@ -185,7 +185,7 @@ START_TEST(an_operation_registered_later_asks_for_its_limit)
     bed_open(&b);
     lladd_pageno page = bed_page(&b, "lladd.bytes");
     bed_kill(&b);
-    ok_db(&b, lladd_register(&b.options, &large, &b.err));
+    ok_db(&b, lladd_register_op(&b.options, &large, &b.err));
     uint64_t need = refused();
     ck_assert_ptr_nonnull(strstr(b.err.message, "operation \"test.large\""));
     ck_assert_uint_gt(need, 300000);

@@ -97,9 +97,9 @@ static uint64_t stored(void)
     struct lladd_record r;
     struct lladd_rid rid;
     uint64_t n = 0;
-    ok_db(&b, lladd_fix(b.db, root, LLADD_LATCH_SHARED, &page, &b.err));
+    ok_db(&b, lladd_page_fix(b.db, root, LLADD_LATCH_SHARED, &page, &b.err));
     lladd_heap_open(b.db, lladd_page_of(lladd_get64(page->bytes + LIST_HEAP)), &c);
-    lladd_unfix(b.db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(b.db, page, LLADD_LATCH_SHARED);
     while (lladd_heap_next(&c, &rid, &r, &b.err) == 0)
         n++;
     lladd_heap_close(&c);
@@ -131,7 +131,7 @@ START_TEST(a_ring_is_noticed)
     ck_assert_int_eq(lladd_list_find(list, NONE, is_z, NULL, &found, &b.err), LLADD_CORRUPT_PAGE);
     ck_assert_int_eq(lladd_list_check(list, &b.err), LLADD_CORRUPT_PAGE);
     if (_i == 0) { /* of nothing but items that have been removed */
-        ok(txn, lladd_list_remove(txn, list, second));
+        ok(txn, lladd_list_delete(txn, list, second));
         link = (struct ll_list_link){second, second, ITEM_NEXT};
         ok(txn, lladd_update(txn, ll_operations__list_id(ll_lists_of(b.db), LL_LIST_LINK),
                              second.page, &link, sizeof link));
@@ -171,10 +171,10 @@ START_TEST(keeps_the_order)
     crash();
     is("abcdef");
     txn = bed_begin(&b);
-    ok(txn, lladd_list_remove(txn, list, a));
-    ok(txn, lladd_list_remove(txn, list, d));
+    ok(txn, lladd_list_delete(txn, list, a));
+    ok(txn, lladd_list_delete(txn, list, d));
     is("bcef");
-    refuses(txn, LLADD_OUT_OF_RANGE, lladd_list_remove(txn, list, a));
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_list_delete(txn, list, a));
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_list_insert(txn, list, a, "x", 1, &c));
     commit(txn);
     is("bcef");
@@ -247,7 +247,7 @@ START_TEST(finds)
     ck_assert(ll_list_same(got, z));
     ck_assert_int_eq(lladd_list_find(list, got, is_letter, (char[]){"b"}, &got, &b.err),
                      LLADD_NOT_FOUND);
-    ok(txn, lladd_list_remove(txn, list, y));
+    ok(txn, lladd_list_delete(txn, list, y));
     ok_db(&b, lladd_list_find(list, NONE, is_letter, (char[]){"b"}, &got, &b.err));
     ck_assert(ll_list_same(got, z));
     commit(txn);
@@ -266,8 +266,8 @@ START_TEST(neighbours_do_not_disturb_each_other)
     struct lladd_item a = put(first, x, "a"), c = put(second, a, "c");
     put(first, c, "d");
     is("xacdyz");
-    ok(second, lladd_list_remove(second, list, y));
-    ok(first, lladd_list_remove(first, list, z));
+    ok(second, lladd_list_delete(second, list, y));
+    ok(first, lladd_list_delete(first, list, z));
     put(first, c, "e");
     is("xaced");
     if (_i & 1)
@@ -302,7 +302,7 @@ START_TEST(crash_between)
     winner = bed_begin(&b);
     put(winner, a, "b");
     put(winner, c, "d");
-    ok(loser, lladd_list_remove(loser, list, x));
+    ok(loser, lladd_list_delete(loser, list, x));
     is("abcd");
     commit(winner);
     crash();
@@ -325,8 +325,8 @@ START_TEST(savepoints)
     struct lladd_item a = put(txn, x, "a");
     ok(txn, lladd_savepoint(txn, &sp));
     put(txn, a, "b");
-    ok(txn, lladd_list_remove(txn, list, a));
-    ok(txn, lladd_list_remove(txn, list, y));
+    ok(txn, lladd_list_delete(txn, list, a));
+    ok(txn, lladd_list_delete(txn, list, y));
     append(txn, "z");
     is("xbz");
     ok(txn, lladd_rollback_to(txn, sp));
@@ -348,15 +348,15 @@ START_TEST(prepared)
     struct lladd_item x = append(txn, "x"), y = append(txn, "y"), z = append(txn, "z");
     commit(txn);
     txn = bed_begin(&b);
-    ok(txn, lladd_list_remove(txn, list, y));
+    ok(txn, lladd_list_delete(txn, list, y));
     put(txn, x, "a");
     ok(txn, lladd_prepare(txn, &gid));
     crash();
     txn = bed_begin(&b);
-    ok(txn, lladd_list_remove(txn, list, z));
+    ok(txn, lladd_list_delete(txn, list, z));
     put(txn, x, "b");
     commit(txn);
-    ok_db(&b, lladd_claim(b.db, &gid, &txn, &b.err));
+    ok_db(&b, lladd_in_doubt_claim(b.db, &gid, &txn, &b.err));
     if (_i)
         abort_txn(txn);
     else
@@ -380,7 +380,7 @@ START_TEST(a_queue_stays_small)
     for (int i = 0; i < 3000; i++) {
         txn = bed_begin(&b);
         ok_db(&b, lladd_list_next(list, NONE, &at, NULL, 0, NULL, &b.err));
-        ok(txn, lladd_list_remove(txn, list, at));
+        ok(txn, lladd_list_delete(txn, list, at));
         ok(txn, lladd_list_append(txn, list, item, sizeof item, &tail));
         commit(txn);
     }
@@ -401,7 +401,7 @@ START_TEST(everything_goes)
     commit(txn);
     txn = bed_begin(&b);
     while (lladd_list_next(list, NONE, &at, NULL, 0, NULL, &b.err) == 0)
-        ok(txn, lladd_list_remove(txn, list, at));
+        ok(txn, lladd_list_delete(txn, list, at));
     ck_assert_uint_eq(stored(), 300); /* it may want them back */
     if (_i)
         abort_txn(txn);
@@ -413,7 +413,7 @@ START_TEST(everything_goes)
     for (int i = 0; i < 100; i++) {
         txn = bed_begin(&b);
         ok(txn, lladd_list_append(txn, list, item, sizeof item, &at));
-        ok(txn, lladd_list_remove(txn, list, at));
+        ok(txn, lladd_list_delete(txn, list, at));
         commit(txn);
     }
     ck_assert_uint_le(stored(), _i ? 305 : 5);
@@ -439,7 +439,7 @@ START_TEST(made_and_rolled_back)
     ok(txn, lladd_savepoint(txn, &sp));
     for (int i = 0; i < 60; i++)
         ok(txn, lladd_list_insert(txn, other, at, item, sizeof item, &at));
-    ok(txn, lladd_list_remove(txn, other, at));
+    ok(txn, lladd_list_delete(txn, other, at));
     ok(txn, lladd_rollback_to(txn, sp));
     uint64_t n;
     ok_db(&b, lladd_list_count(other, &n, &b.err));
@@ -490,13 +490,13 @@ START_TEST(spliced)
     commit(txn);
     txn = bed_begin(&b);
     refuses(txn, LLADD_BAD_ARGUMENT, lladd_list_splice(txn, list, list));
-    refuses(txn, LLADD_OUT_OF_RANGE, lladd_list_remove(txn, list, c));
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_list_delete(txn, list, c));
     ok(txn, lladd_list_splice(txn, list, other));
     is("abcd");
     in_order(other, "");
     append(txn, "e");
     put(txn, c, "f");
-    ok(txn, lladd_list_remove(txn, list, d));
+    ok(txn, lladd_list_delete(txn, list, d));
     ok(txn, lladd_list_append(txn, other, "g", 1, &d));
     is("abcfe");
     in_order(other, "g");
@@ -576,9 +576,9 @@ START_TEST(wrong_arguments)
     stale.slot += 1u << 16; /* another turn */
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_list_insert(txn, list, at, "y", 1, &got));
     at = (struct lladd_item){page, rid.slot}; /* a record, and no item */
-    refuses(txn, LLADD_OUT_OF_RANGE, lladd_list_remove(txn, list, at));
-    refuses(txn, LLADD_OUT_OF_RANGE, lladd_list_remove(txn, list, stale));
-    refuses(txn, LLADD_OUT_OF_RANGE, lladd_list_remove(txn, list, NONE));
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_list_delete(txn, list, at));
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_list_delete(txn, list, stale));
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_list_delete(txn, list, NONE));
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_list_write(txn, list, at, 0, "y", 1));
     refuses(txn, LLADD_BAD_ARGUMENT, lladd_list_append(txn, list, NULL, 1, &got));
     refuses(txn, LLADD_BAD_ARGUMENT, lladd_list_write(txn, list, x, 0, NULL, 1));
@@ -592,7 +592,7 @@ START_TEST(wrong_arguments)
     bed_open(&other);
     txn = bed_begin(&other);
     refuses(txn, LLADD_OTHER_DATABASE, lladd_list_append(txn, list, "y", 1, &got));
-    refuses(txn, LLADD_OTHER_DATABASE, lladd_list_remove(txn, list, x));
+    refuses(txn, LLADD_OTHER_DATABASE, lladd_list_delete(txn, list, x));
     refuses(txn, LLADD_OTHER_DATABASE, lladd_list_write(txn, list, x, 0, "y", 1));
     abort_txn(txn);
     bed_free(&other);
@@ -663,7 +663,7 @@ static void change_one(struct lladd_txn *txn, uint64_t r, uint64_t r2)
     }
     at = (r >> 8) % now.n;
     if (r % 16 < 12) {
-        ok(txn, lladd_list_remove(txn, list, now.item[at]));
+        ok(txn, lladd_list_delete(txn, list, now.item[at]));
         model_remove(&now, at);
     } else {
         ok(txn, lladd_list_write(txn, list, now.item[at], 0, &word, sizeof word));
@@ -736,7 +736,7 @@ static int failing_work(struct lladd_txn *txn)
             return rc;
         model_insert(&now, at, got, word);
         if (i % 3 == 2) {
-            rc = lladd_list_remove(txn, list, now.item[at / 2]);
+            rc = lladd_list_delete(txn, list, now.item[at / 2]);
             if (rc)
                 return rc;
             model_remove(&now, at / 2);
@@ -845,7 +845,7 @@ START_TEST(the_transaction_goes_on)
         compare(&now);
         while (now.n > 40) {
             txn = bed_begin(&b);
-            ok(txn, lladd_list_remove(txn, list, now.item[now.n / 2]));
+            ok(txn, lladd_list_delete(txn, list, now.item[now.n / 2]));
             model_remove(&now, now.n / 2);
             commit(txn);
         }

@@ -58,7 +58,7 @@ static void change(struct worker *w, struct lladd_txn *txn)
     } else if (r % 4 == 3) {
         ok(txn, lladd_list_write(txn, list, w->item[at], 0, bytes, 1));
     } else {
-        ok(txn, lladd_list_remove(txn, list, w->item[at]));
+        ok(txn, lladd_list_delete(txn, list, w->item[at]));
         w->n--;
         memmove(w->item + at, w->item + at + 1, (w->n - at) * sizeof w->item[0]);
     }

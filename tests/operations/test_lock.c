@@ -36,7 +36,7 @@ static const enum lladd_lock_mode IS = LLADD_LOCK_IS, IX = LLADD_LOCK_IX, S = LL
 
 static int try_lock(struct lladd_txn *txn, struct lladd_lock_name name, enum lladd_lock_mode mode)
 {
-    return lladd_lock(txn, name, mode, LLADD_LOCK_TRY);
+    return lladd_lock_acquire(txn, name, mode, LLADD_LOCK_TRY);
 }
 
 static void take(struct lladd_txn *txn, struct lladd_lock_name name, enum lladd_lock_mode mode)
@@ -69,7 +69,7 @@ static void kept(struct lladd_lock_name name, enum lladd_lock_mode held)
 static struct lladd_lock_stats stats(void)
 {
     struct lladd_lock_stats s = {.struct_size = sizeof s};
-    ok_db(&b, lladd_lock_stats(b.db, &s, &b.err));
+    ok_db(&b, lladd_lock_stats_get(b.db, &s, &b.err));
     return s;
 }
 
@@ -228,13 +228,13 @@ START_TEST(a_lock_is_refused_while_a_page_is_held)
     take(txn, TABLE(1), S);
     for (int latch = 0; latch < 2; latch++) {
         enum lladd_latch how = latch ? LLADD_LATCH_EXCLUSIVE : LLADD_LATCH_SHARED;
-        ok_db(&b, lladd_fix(b.db, page, how, &held, &b.err));
+        ok_db(&b, lladd_page_fix(b.db, page, how, &held, &b.err));
         refuses(txn, LLADD_BAD_STATE, try_lock(txn, TABLE(2), S));
-        ck_assert_ptr_nonnull(strstr(lladd_txn_error(txn)->message, "lladd_lock"));
+        ck_assert_ptr_nonnull(strstr(lladd_txn_error(txn)->message, "lladd_lock_acquire"));
         refuses(txn, LLADD_BAD_STATE, try_lock(txn, TABLE(1), S));
-        refuses(txn, LLADD_BAD_STATE, lladd_lock(txn, TABLE(2), S, LLADD_LOCK_FOREVER));
+        refuses(txn, LLADD_BAD_STATE, lladd_lock_acquire(txn, TABLE(2), S, LLADD_LOCK_FOREVER));
         ck_assert_int_eq(lladd_lock_held(txn, TABLE(2)), NONE);
-        lladd_unfix(b.db, held, how);
+        lladd_page_unfix(b.db, held, how);
         ck_assert(is_free(TABLE(2), X));
     }
     take(txn, TABLE(2), S);
@@ -304,7 +304,7 @@ START_TEST(bad_names_and_modes)
     refuses(txn, LLADD_TOO_LARGE, try_lock(txn, ID(lladd_lock_bytes(huge, SIZE_MAX)), S));
     take(txn, ID(lladd_lock_bytes(huge, LLADD_LOCK_NAME_MAX - 5)), X);
     ck_assert_int_eq(lladd_lock_held(txn, none), NONE);
-    refuses(txn, LLADD_BAD_ARGUMENT, lladd_unlock(txn, none));
+    refuses(txn, LLADD_BAD_ARGUMENT, lladd_lock_release(txn, none));
     free(huge);
     commit(txn);
     nothing_is_locked();
@@ -357,20 +357,20 @@ START_TEST(reading_locks_can_go_early)
 {
     struct lladd_txn *txn = bed_begin(&b);
     take(txn, ROW(1, 5), S);
-    refuses(txn, LLADD_BAD_STATE, lladd_unlock(txn, TABLE(1))); /* a part is locked */
-    ok(txn, lladd_unlock(txn, ROW(1, 5)));
+    refuses(txn, LLADD_BAD_STATE, lladd_lock_release(txn, TABLE(1))); /* a part is locked */
+    ok(txn, lladd_lock_release(txn, ROW(1, 5)));
     ck_assert(is_free(ROW(1, 5), X));
-    ok(txn, lladd_unlock(txn, TABLE(1)));
+    ok(txn, lladd_lock_release(txn, TABLE(1)));
     nothing_is_locked();
-    refuses(txn, LLADD_NOT_FOUND, lladd_unlock(txn, TABLE(1)));
+    refuses(txn, LLADD_NOT_FOUND, lladd_lock_release(txn, TABLE(1)));
     take(txn, ROW(1, 5), X);
-    refuses(txn, LLADD_BAD_STATE, lladd_unlock(txn, ROW(1, 5)));
-    refuses(txn, LLADD_BAD_STATE, lladd_unlock(txn, TABLE(1)));
+    refuses(txn, LLADD_BAD_STATE, lladd_lock_release(txn, ROW(1, 5)));
+    refuses(txn, LLADD_BAD_STATE, lladd_lock_release(txn, TABLE(1)));
     take(txn, TABLE(2), U);
-    ok(txn, lladd_unlock(txn, TABLE(2)));
+    ok(txn, lladd_lock_release(txn, TABLE(2)));
     ok(txn, lladd_lock_serialisable(txn, true));
     take(txn, TABLE(2), S);
-    refuses(txn, LLADD_BAD_STATE, lladd_unlock(txn, TABLE(2)));
+    refuses(txn, LLADD_BAD_STATE, lladd_lock_release(txn, TABLE(2)));
     commit(txn);
     nothing_is_locked();
 }
@@ -442,7 +442,7 @@ START_TEST(unlocked_after_an_upgrade)
     ok(txn, lladd_savepoint(txn, &sp));
     take(txn, TABLE(1), U);
     ok(txn, lladd_savepoint(txn, &later));
-    ok(txn, lladd_unlock(txn, TABLE(1)));
+    ok(txn, lladd_lock_release(txn, TABLE(1)));
     take(txn, TABLE(2), S);
     ok(txn, lladd_rollback_to(txn, sp));
     nothing_is_locked();
@@ -473,7 +473,7 @@ START_TEST(locks_go_when_the_commit_is_logged)
     write_something(txn);
     ok(txn, lladd_commit_async(txn, &lsn));
     ck_assert(is_free(TABLE(1), X));
-    ok_db(&b, lladd_wait(b.db, lsn, &b.err));
+    ok_db(&b, lladd_wait_durable(b.db, lsn, &b.err));
     nothing_is_locked();
 }
 END_TEST
@@ -499,7 +499,7 @@ START_TEST(not_registered)
     struct lladd_txn *txn = bed_begin(&b);
     struct lladd_lock_stats s = {.struct_size = sizeof s};
     refuses(txn, LLADD_BAD_STATE, try_lock(txn, TABLE(1), S));
-    ck_assert_int_eq(lladd_lock_stats(b.db, &s, &b.err), LLADD_BAD_STATE);
+    ck_assert_int_eq(lladd_lock_stats_get(b.db, &s, &b.err), LLADD_BAD_STATE);
     ck_assert_int_eq(lladd_lock_held(txn, TABLE(1)), NONE);
     abort_txn(txn);
 }
@@ -549,7 +549,7 @@ START_TEST(prepared_transactions_keep_their_locks)
     prepared_ones_are_kept(10, serialisable);
     prepared_ones_are_kept(20, !serialisable);
     refuses(txn, LLADD_BAD_STATE, try_lock(txn, TABLE(99), S));
-    refuses(txn, LLADD_BAD_STATE, lladd_unlock(txn, ROW(10, 3)));
+    refuses(txn, LLADD_BAD_STATE, lladd_lock_release(txn, ROW(10, 3)));
     refuses(txn, LLADD_BAD_STATE, lladd_lock_serialisable(txn, true));
     lladd_lsn id = lladd_txn_id(txn);
     for (int i = 0; i < 2; i++) {
@@ -564,7 +564,7 @@ START_TEST(prepared_transactions_keep_their_locks)
     ck_assert_msg(strstr(lladd_txn_error(other)->message, who), "%s",
                   lladd_txn_error(other)->message);
     abort_txn(other);
-    ok_db(&b, lladd_claim(b.db, &a, &txn, &b.err));
+    ok_db(&b, lladd_in_doubt_claim(b.db, &a, &txn, &b.err));
     refuses(txn, LLADD_BAD_STATE, try_lock(txn, TABLE(99), S));
     commit(txn);
     kept(ROW(10, 1), NONE);
@@ -572,7 +572,7 @@ START_TEST(prepared_transactions_keep_their_locks)
     bed_close(&b);
     bed_open(&b);
     prepared_ones_are_kept(20, !serialisable);
-    ok_db(&b, lladd_claim(b.db, &c, &txn, &b.err));
+    ok_db(&b, lladd_in_doubt_claim(b.db, &c, &txn, &b.err));
     abort_txn(txn);
     nothing_is_locked();
 }
@@ -583,17 +583,17 @@ START_TEST(what_an_administrator_decides_releases)
     struct lladd_gid a = bed_gid("a");
     enum lladd_outcome outcome = _i ? LLADD_OUTCOME_COMMIT : LLADD_OUTCOME_ABORT;
     struct lladd_txn *txn = prepare_one("a", 10, false);
-    ck_assert_int_eq(lladd_heuristic(txn, outcome), 0);
+    ck_assert_int_eq(lladd_heuristic_end(txn, outcome), 0);
     nothing_is_locked();
     prepare_one("c", 10, false);
     bed_crash(&b);
     struct lladd_gid c = bed_gid("c");
     prepared_ones_are_kept(10, false);
-    ok_db(&b, lladd_claim(b.db, &c, &txn, &b.err));
-    ck_assert_int_eq(lladd_heuristic(txn, outcome), 0);
+    ok_db(&b, lladd_in_doubt_claim(b.db, &c, &txn, &b.err));
+    ck_assert_int_eq(lladd_heuristic_end(txn, outcome), 0);
     nothing_is_locked();
-    ok_db(&b, lladd_forget(b.db, &a, &b.err));
-    ok_db(&b, lladd_forget(b.db, &c, &b.err));
+    ok_db(&b, lladd_heuristic_forget(b.db, &a, &b.err));
+    ok_db(&b, lladd_heuristic_forget(b.db, &c, &b.err));
 }
 END_TEST
 
@@ -633,7 +633,7 @@ START_TEST(many_locks_in_doubt)
         bytes[0] = (unsigned char)i;
         kept(ID(lladd_lock_id(2), lladd_lock_bytes(bytes, LONG)), X);
     }
-    ok_db(&b, lladd_claim(b.db, &gid, &txn, &b.err));
+    ok_db(&b, lladd_in_doubt_claim(b.db, &gid, &txn, &b.err));
     commit(txn);
     nothing_is_locked();
 }

@@ -60,8 +60,9 @@ static void teardown(void)
 
 static int lock(struct lladd_txn *txn, uint64_t key, enum lladd_lock_mode mode)
 {
-    return lladd_lock(txn, LLADD_LOCK_NAME(lladd_lock_id(root.v), lladd_lock_bytes(&key, 8)), mode,
-                      LLADD_LOCK_WAIT);
+    return lladd_lock_acquire(txn,
+                              LLADD_LOCK_NAME(lladd_lock_id(root.v), lladd_lock_bytes(&key, 8)),
+                              mode, LLADD_LOCK_WAIT);
 }
 
 static int get(struct lladd_txn *txn, uint64_t key, enum lladd_lock_mode mode, uint64_t *money)
@@ -81,7 +82,7 @@ static int put(struct lladd_txn *txn, uint64_t key, uint64_t money)
     int rc = lock(txn, key, LLADD_LOCK_X);
     if (rc || money)
         return rc ? rc : lladd_hash_put(txn, hash, &key, 8, &money, 8);
-    rc = lladd_hash_remove(txn, hash, &key, 8);
+    rc = lladd_hash_delete(txn, hash, &key, 8);
     return rc == LLADD_NOT_FOUND ? 0 : rc;
 }
 
@@ -133,18 +134,18 @@ static void look_once(struct worker *w)
 {
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
     struct lladd_error err = LLADD_ERROR_INIT;
-    struct lladd_hash_walk walk = {0};
+    struct lladd_hash_cursor walk = {0};
     struct lladd_span key, value;
     struct lladd_txn *txn;
     uint64_t sum = 0;
     o.read_only = true;
     sure(lladd_begin(b.db, &o, &txn, &err) == 0, err.message);
-    int rc = lladd_lock(txn, LLADD_LOCK_NAME(lladd_lock_id(root.v)), LLADD_LOCK_S,
+    int rc = lladd_lock_acquire(txn, LLADD_LOCK_NAME(lladd_lock_id(root.v)), LLADD_LOCK_S,
                         LLADD_LOCK_FOREVER);
     sure(!rc || rc == LLADD_DEADLOCK, lladd_txn_error(txn)->message);
-    while (!rc && !(rc = lladd_hash_next(hash, &walk, &key, &value, &err)))
+    while (!rc && !(rc = lladd_hash_cursor_next(hash, &walk, &key, &value, &err)))
         sum += lladd_get64(value.data);
-    lladd_hash_walk_end(hash, &walk);
+    lladd_hash_cursor_close(hash, &walk);
     sure(rc == LLADD_DEADLOCK || (rc == LLADD_END && sum == (uint64_t)ACCOUNTS * START), "the sum");
     sure(lladd_commit(txn) == 0, "commit");
     w->looked++;
@@ -180,7 +181,7 @@ static uint64_t together(unsigned threads, uint64_t rounds)
     }
     ck_assert_uint_gt(moved, 0);
     ck_assert_uint_gt(looked, 0);
-    ok_db(&b, lladd_lock_stats(b.db, &s, &b.err));
+    ok_db(&b, lladd_lock_stats_get(b.db, &s, &b.err));
     ck_assert_uint_eq(s.names, 0);
     ck_assert_uint_eq(s.holds, 0);
     ck_assert_uint_eq(s.waiting, 0);

@@ -33,7 +33,7 @@ static const enum lladd_lock_mode IS = LLADD_LOCK_IS, IX = LLADD_LOCK_IX, S = LL
 
 static void take(struct lladd_txn *txn, struct lladd_lock_name name, enum lladd_lock_mode mode)
 {
-    ok(txn, lladd_lock(txn, name, mode, LLADD_LOCK_TRY));
+    ok(txn, lladd_lock_acquire(txn, name, mode, LLADD_LOCK_TRY));
 }
 
 static struct lladd_txn *holder(struct lladd_lock_name name, enum lladd_lock_mode mode)
@@ -46,7 +46,7 @@ static struct lladd_txn *holder(struct lladd_lock_name name, enum lladd_lock_mod
 static struct lladd_lock_stats stats(void)
 {
     struct lladd_lock_stats s = {.struct_size = sizeof s};
-    ok_db(&b, lladd_lock_stats(b.db, &s, &b.err));
+    ok_db(&b, lladd_lock_stats_get(b.db, &s, &b.err));
     return s;
 }
 
@@ -67,7 +67,7 @@ static void *wait_for_it(void *arg)
 {
     struct waiter *w = arg;
     struct lladd_lock_name name = {w->parts, w->n};
-    w->rc = lladd_lock(w->txn, name, w->mode, w->timeout);
+    w->rc = lladd_lock_acquire(w->txn, name, w->mode, w->timeout);
     lladd_atomic_store32(&w->done, 1);
     return NULL;
 }
@@ -117,7 +117,7 @@ START_TEST(readers_do_not_overtake_a_writer)
     struct waiter writer, reader;
     struct lladd_txn *one = holder(NAME(1), S), *two = bed_begin(&b);
     start_new(&writer, NAME(1), X, 1);
-    ck_assert_int_eq(lladd_lock(two, NAME(1), S, LLADD_LOCK_TRY), LLADD_BUSY);
+    ck_assert_int_eq(lladd_lock_acquire(two, NAME(1), S, LLADD_LOCK_TRY), LLADD_BUSY);
     start_new(&reader, NAME(1), S, 2);
     commit(one);
     got_it(&writer);
@@ -222,7 +222,7 @@ START_TEST(a_wait_ends_after_its_time)
     struct lladd_lock_options o = LLADD_LOCK_OPTIONS_INIT;
     struct lladd_txn *one = holder(ROW(1, 1), X), *two = bed_begin(&b);
     uint64_t before = lladd_now_ns(b.db);
-    refuses(two, LLADD_TIMEOUT, lladd_lock(two, ROW(1, 1), S, 3000000));
+    refuses(two, LLADD_TIMEOUT, lladd_lock_acquire(two, ROW(1, 1), S, 3000000));
     ck_assert_uint_ge(lladd_now_ns(b.db), before + 3000000);
     ck_assert_int_eq(lladd_lock_held(two, NAME(1)), LLADD_LOCK_NONE);
     const char *message = lladd_txn_error(two)->message;
@@ -230,7 +230,7 @@ START_TEST(a_wait_ends_after_its_time)
     ck_assert_msg(strstr(message, " us is transaction #1 with X") != NULL, "%s", message);
     o.timeout_ns = 1000000;
     ok_db(&b, lladd_lock_configure(b.db, &o, &b.err));
-    refuses(two, LLADD_TIMEOUT, lladd_lock(two, ROW(1, 1), S, LLADD_LOCK_WAIT));
+    refuses(two, LLADD_TIMEOUT, lladd_lock_acquire(two, ROW(1, 1), S, LLADD_LOCK_WAIT));
     struct lladd_lock_stats s = stats();
     ck_assert_uint_eq(s.waiting, 0);
     ck_assert_uint_eq(s.timeouts, 2);
@@ -282,10 +282,10 @@ START_TEST(poison_ends_every_wait)
     fault_device_fail(b.fd, 1, FAULT_ANY, EIO, true);
     ck_assert_int_eq(lladd_code_root(lladd_commit(other)), LLADD_ROOT_POISONED);
     ck_assert_int_eq(lladd_code_root(ended(&w)), LLADD_ROOT_POISONED);
-    ck_assert_int_eq(lladd_code_root(lladd_lock(one, NAME(2), S, LLADD_LOCK_TRY)),
+    ck_assert_int_eq(lladd_code_root(lladd_lock_acquire(one, NAME(2), S, LLADD_LOCK_TRY)),
                      LLADD_ROOT_POISONED);
     fault_device_fail(b.fd, 0, 0, 0, false);
-    lladd_kill(b.db);
+    lladd_db_kill(b.db);
     bed_open(&b);
     ck_assert_uint_eq(stats().names, 0);
 }
@@ -421,11 +421,11 @@ START_TEST(a_victim_can_go_back_to_a_savepoint)
     ok(two, lladd_savepoint(two, &sp));
     take(two, NAME(2), X);
     start(&w, one, NAME(2), X, LLADD_LOCK_FOREVER, 1);
-    refuses(two, LLADD_DEADLOCK, lladd_lock(two, NAME(1), X, LLADD_LOCK_FOREVER));
+    refuses(two, LLADD_DEADLOCK, lladd_lock_acquire(two, NAME(1), X, LLADD_LOCK_FOREVER));
     ok(two, lladd_rollback_to(two, sp));
     got_it(&w);
     commit(one);
-    ok(two, lladd_lock(two, NAME(1), X, LLADD_LOCK_FOREVER));
+    ok(two, lladd_lock_acquire(two, NAME(1), X, LLADD_LOCK_FOREVER));
     ck_assert_int_eq(lladd_lock_held(two, NAME(3)), X);
     commit(two);
 }
@@ -438,9 +438,9 @@ START_TEST(a_deadlock_without_memory)
     struct lladd_txn *one = holder(NAME(1), X), *two = holder(NAME(2), X);
     start(&w, one, NAME(2), X, LLADD_LOCK_FOREVER, 1);
     take(two, NAME(3), S);
-    ok(two, lladd_unlock(two, NAME(3))); /* its hold is kept for the next lock */
+    ok(two, lladd_lock_release(two, NAME(3))); /* its hold is kept for the next lock */
     fault_alloc_fail(&b.mem, 1, true);
-    int rc = lladd_lock(two, NAME(1), X, LLADD_LOCK_FOREVER);
+    int rc = lladd_lock_acquire(two, NAME(1), X, LLADD_LOCK_FOREVER);
     fault_alloc_fail(&b.mem, 0, false);
     ck_assert_int_eq(rc, LLADD_DEADLOCK);
     ck_assert_msg(strstr(lladd_txn_error(two)->message, "no memory"), "%s",
@@ -538,7 +538,7 @@ START_TEST(waits_are_remembered)
     ck_assert_str_eq(h.name, "{1}");
     ck_assert_str_eq(h.text, "");
     for (unsigned i = 0; i < 100; i++)
-        ck_assert_int_eq(lladd_lock(late, NAME(1), U, 1), LLADD_TIMEOUT);
+        ck_assert_int_eq(lladd_lock_acquire(late, NAME(1), U, 1), LLADD_TIMEOUT);
     h.n = 0;
     ok_db(&b, lladd_lock_history(b.db, remember, &h, &b.err));
     ck_assert_uint_eq(h.n, 64);
@@ -548,7 +548,7 @@ START_TEST(waits_are_remembered)
     o.history = 200;
     ok_db(&b, lladd_lock_configure(b.db, &o, &b.err));
     for (unsigned i = 0; i < 200; i++)
-        ck_assert_int_eq(lladd_lock(late, NAME(1), U, 1), LLADD_TIMEOUT);
+        ck_assert_int_eq(lladd_lock_acquire(late, NAME(1), U, 1), LLADD_TIMEOUT);
     h.n = 0;
     ok_db(&b, lladd_lock_history(b.db, remember, &h, &b.err));
     ck_assert_uint_eq(h.n, 200);
@@ -571,8 +571,8 @@ static int locking_compensate(void *ctx, struct lladd_txn *txn, struct lladd_spa
     (void)ctx;
     (void)undo;
     undone.runs++;
-    undone.locked = lladd_lock(txn, NAME(1), X, LLADD_LOCK_WAIT);
-    undone.unlocked = lladd_unlock(txn, NAME(2));
+    undone.locked = lladd_lock_acquire(txn, NAME(1), X, LLADD_LOCK_WAIT);
+    undone.unlocked = lladd_lock_release(txn, NAME(2));
     undone.held = lladd_lock_held(txn, NAME(1));
     return 0;
 }
@@ -603,7 +603,7 @@ START_TEST(undo_takes_no_locks_and_gives_none_up)
     lladd_op_id op;
     lladd_savepoint_id start;
     bed_close(&b);
-    ck_assert_int_eq(lladd_register(&b.options, &locking, &b.err), 0);
+    ck_assert_int_eq(lladd_register_op(&b.options, &locking, &b.err), 0);
     bed_open(&b);
     ck_assert_int_eq(lladd_op_lookup(b.db, locking.name, 1, &op), 0);
     struct lladd_txn *other = holder(NAME(1), X), *txn = bed_begin(&b);

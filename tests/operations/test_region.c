@@ -38,7 +38,7 @@ static void is_there(lladd_pageno first, uint64_t pages, unsigned kind, uint64_t
     ck_assert_uint_eq(r.tag, tag);
     for (uint64_t i = 0; i < pages; i++) {
         enum lladd_page_use use;
-        ok_db(&b, lladd_page_use(b.db, lladd_page_of(first.v + i), &use, &b.err));
+        ok_db(&b, lladd_page_use_get(b.db, lladd_page_of(first.v + i), &use, &b.err));
         ck_assert_int_eq(use, kind == LLADD_EXTENT_RAW ? LLADD_USE_RAW : LLADD_USE_PAGED);
     }
 }
@@ -129,7 +129,7 @@ START_TEST(what_is_rolled_back_was_no_region)
         is_there(outer, 3, LLADD_EXTENT_RAW, 2);
         ok(txn, lladd_region_destroy(txn, old));
         if (crash) {
-            ok_db(&b, lladd_force(b.db, lladd_lsn_of(0), &b.err));
+            ok_db(&b, lladd_log_force(b.db, lladd_lsn_of(0), &b.err));
             bed_crash(&b);
         } else {
             abort_txn(txn);

@@ -66,10 +66,10 @@ static void pages(struct lladd_txn *txn, uint32_t size)
     ok(txn, lladd_bytes_format(txn, page));
     for (int i = 0; i < 2; i++) {
         memset(bytes, 'a' + i, sizeof bytes);
-        ok(txn, lladd_set(txn, page, 0, bytes, body));
+        ok(txn, lladd_bytes_set(txn, page, 0, bytes, body));
         for (uint32_t at = 0; at < body; at += 10)
             bytes[at]++;
-        ok(txn, lladd_set_range(txn, page, 0, bytes, body));
+        ok(txn, lladd_bytes_set_range(txn, page, 0, bytes, body));
         ok(txn, lladd_counter_add(txn, page, 0, 1));
         ok_db(&b, lladd_checkpoint(b.db, &b.err));
     }
@@ -121,7 +121,7 @@ static void heap_array_list_blob(struct lladd_txn *txn, uint32_t size)
     }
     bytes[0]++;
     ok(txn, lladd_list_write(txn, list[1], at, 0, bytes, item));
-    ok(txn, lladd_list_remove(txn, list[1], at));
+    ok(txn, lladd_list_delete(txn, list[1], at));
     ok(txn, lladd_list_splice(txn, list[0], list[1]));
     lladd_list_close(list[0]);
     lladd_list_close(list[1]);
@@ -152,7 +152,7 @@ static void hash(struct lladd_txn *txn, unsigned flags, uint32_t key, uint32_t v
     for (unsigned i = 0; i < n; i++) {
         memcpy(k, &i, sizeof i);
         if (i % 3)
-            ok(txn, lladd_hash_remove(txn, h, k, key ? key : 4 + i % 500));
+            ok(txn, lladd_hash_delete(txn, h, k, key ? key : 4 + i % 500));
         else
             ok(txn, lladd_hash_put(txn, h, k, key ? key : 4 + i % 500, bytes + 1,
                                    value ? value : i * 11 % 1500));
@@ -174,7 +174,7 @@ static void journal_and_rows(void)
     txn = bed_begin(&b);
     for (uint32_t i = 0; i < 50; i++) {
         struct lladd_dtable_key k = lladd_dtable_u32(i);
-        struct lladd_dtable_value v = lladd_dtable_value(bytes, 1000);
+        struct lladd_dtable_value v = lladd_dtable_value_of(bytes, 1000);
         ok(txn, lladd_managed_put(txn, rows, &k, &v));
         ok(txn, lladd_journal_append(txn, tag, lladd_span_of(bytes, 1000), NULL));
     }
@@ -198,7 +198,7 @@ static void everything(uint32_t size)
             hash(txn, flags, 300, 900, n);
         }
         for (uint64_t k = 0; k < 20; k++)
-            ok(txn, lladd_lock(txn, LLADD_LOCK_NAME(lladd_lock_id(k)), LLADD_LOCK_X,
+            ok(txn, lladd_lock_acquire(txn, LLADD_LOCK_NAME(lladd_lock_id(k)), LLADD_LOCK_X,
                                LLADD_LOCK_TRY));
         struct lladd_gid gid = bed_gid(i ? "no" : "yes");
         ok(txn, lladd_prepare(txn, &gid));
@@ -288,7 +288,7 @@ START_TEST(an_operation_registered_later_asks_for_its_ring)
     bed_open(&b);
     page = bed_page(&b, "lladd.bytes");
     bed_kill(&b);
-    ok_db(&b, lladd_register(&b.options, &large, &b.err));
+    ok_db(&b, lladd_register_op(&b.options, &large, &b.err));
     uint64_t need = refused();
     ck_assert_ptr_nonnull(strstr(b.err.message, "test.large"));
     ck_assert_uint_eq(need, 1u << 20); /* 4 of 104 KiB are more than 5/8 of the half */
@@ -314,7 +314,7 @@ END_TEST
 START_TEST(what_no_ring_can_hold_is_a_wrong_registration)
 {
     init(4096, 1u << 20);
-    ok_db(&b, lladd_register(&b.options, &endless, &b.err));
+    ok_db(&b, lladd_register_op(&b.options, &endless, &b.err));
     ck_assert_int_eq(bed_try_open(&b), LLADD_BAD_REGISTRATION);
     ck_assert_ptr_nonnull(strstr(b.err.message, "test.endless"));
     bed_free(&b);

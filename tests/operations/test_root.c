@@ -57,14 +57,14 @@ START_TEST(set_get_remove)
     abort_txn(txn);
     expect("heap", 7, UINT64_MAX);
     txn = bed_begin(&b);
-    ok(txn, lladd_root_remove(txn, "heap"));
+    ok(txn, lladd_root_delete(txn, "heap"));
     expect_none("heap");
-    refuses(txn, LLADD_NOT_FOUND, lladd_root_remove(txn, "heap"));
-    refuses(txn, LLADD_NOT_FOUND, lladd_root_remove(txn, "never"));
+    refuses(txn, LLADD_NOT_FOUND, lladd_root_delete(txn, "heap"));
+    refuses(txn, LLADD_NOT_FOUND, lladd_root_delete(txn, "never"));
     abort_txn(txn);
     expect("heap", 7, UINT64_MAX);
     txn = bed_begin(&b);
-    ok(txn, lladd_root_remove(txn, "heap"));
+    ok(txn, lladd_root_delete(txn, "heap"));
     commit(txn);
     bed_crash(&b);
     expect_none("heap");
@@ -82,7 +82,7 @@ START_TEST(an_abort_leaves_other_names_alone)
     ok(txn, lladd_root_set(txn, "old", value(1, 1)));
     commit(txn);
     txn = bed_begin(&b);
-    ok(txn, lladd_root_remove(txn, "old"));
+    ok(txn, lladd_root_delete(txn, "old"));
     other = bed_begin(&b);
     ok(other, lladd_root_set(other, "new", value(2, 2)));
     ok(txn, lladd_root_set(txn, "mine", value(3, 3)));
@@ -146,7 +146,7 @@ START_TEST(more_names_than_a_page_holds)
         enum lladd_page_use use;
         uint64_t n = 0;
         for (uint64_t p = 0; p < lladd_page_count(b.db); p++) {
-            ok_db(&b, lladd_page_use(b.db, lladd_page_of(p), &use, &b.err));
+            ok_db(&b, lladd_page_use_get(b.db, lladd_page_of(p), &use, &b.err));
             n += use == LLADD_USE_PAGED;
         }
         if (round)
@@ -166,7 +166,7 @@ END_TEST
 static uint64_t pages_fixed(void)
 {
     struct lladd_stats s = {.struct_size = sizeof s};
-    ck_assert_int_eq(lladd_stats(b.db, &s), 0);
+    ck_assert_int_eq(lladd_stats_get(b.db, &s), 0);
     return s.cache_hits + s.cache_misses;
 }
 
@@ -295,7 +295,7 @@ START_TEST(names_have_1_to_63_bytes)
     ok(txn, lladd_root_set(txn, longest, value(1, 2)));
     refuses(txn, LLADD_BAD_ARGUMENT, lladd_root_set(txn, "", value(1, 2)));
     refuses(txn, LLADD_BAD_ARGUMENT, lladd_root_set(txn, beyond, value(1, 2)));
-    refuses(txn, LLADD_BAD_ARGUMENT, lladd_root_remove(txn, beyond));
+    refuses(txn, LLADD_BAD_ARGUMENT, lladd_root_delete(txn, beyond));
     ck_assert_int_eq(lladd_root_get(b.db, "", &v, &b.err), LLADD_BAD_ARGUMENT);
     ck_assert_int_eq(lladd_root_get(b.db, beyond, &v, &b.err), LLADD_BAD_ARGUMENT);
     commit(txn);

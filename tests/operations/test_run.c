@@ -12,11 +12,11 @@ enum { AT = 100 };
 
 static struct bed b;
 static lladd_pageno root;
-static struct ll_run run;
+static struct ll_extents run;
 
 static void open_run(void)
 {
-    ok_db(&b, ll_operations__run_open(&run, b.db, root, AT, &b.err));
+    ok_db(&b, ll_operations__extents_open(&run, b.db, root, AT, &b.err));
 }
 
 /* A root page (of a type that is not ours) and an empty run. */
@@ -24,7 +24,7 @@ static void make(struct lladd_txn *txn)
 {
     ok(txn, lladd_page_alloc(txn, &root));
     ok(txn, lladd_bytes_format(txn, root));
-    ok(txn, ll_operations__run_create(txn, root, AT));
+    ok(txn, ll_operations__extents_create(txn, root, AT));
 }
 
 static void setup(void)
@@ -39,14 +39,14 @@ static void setup(void)
 
 static void teardown(void)
 {
-    ll_operations__run_close(&run);
+    ll_operations__extents_close(&run);
     bed_free(&b);
 }
 
 /* What is not durable is lost. */
 static void crash(void)
 {
-    ll_operations__run_close(&run);
+    ll_operations__extents_close(&run);
     bed_crash(&b);
     open_run();
 }
@@ -60,7 +60,7 @@ static int add_up(void *ctx, lladd_pageno first, uint64_t n)
     struct sum *s = ctx;
     for (uint64_t i = 0; i < n; i++) {
         enum lladd_page_use use;
-        ok_db(&b, lladd_page_use(b.db, lladd_page_of(first.v + i), &use, &b.err));
+        ok_db(&b, lladd_page_use_get(b.db, lladd_page_of(first.v + i), &use, &b.err));
         ck_assert_int_eq(use, LLADD_USE_PAGED);
     }
     s->pages += n;
@@ -72,14 +72,14 @@ static int add_up(void *ctx, lladd_pageno first, uint64_t n)
 static void check_whole(void)
 {
     struct sum s = {0, 0};
-    ok_db(&b, ll_operations__run_each(&run, add_up, &s, &b.err));
+    ok_db(&b, ll_operations__extents_each(&run, add_up, &s, &b.err));
     ck_assert_uint_eq(s.pages + 1, bed_pages_used(&b));
 }
 
 static void grow(uint64_t n)
 {
     struct lladd_txn *txn = bed_begin(&b);
-    ok(txn, ll_operations__run_grow(txn, &run, n));
+    ok(txn, ll_operations__extents_grow(txn, &run, n));
     commit(txn);
 }
 
@@ -89,19 +89,19 @@ START_TEST(every_page_has_its_place_and_no_extent_moves)
 {
     uint64_t at = 0;
     for (uint64_t k = 0; k < 90; k++) {
-        uint64_t length = ll_operations__run_pages(k + 1) - ll_operations__run_pages(k);
+        uint64_t length = ll_operations__extents_pages(k + 1) - ll_operations__extents_pages(k);
         ck_assert_uint_ge(length, 1);
         ck_assert_uint_le(length, 8192);
-        ck_assert_uint_le(length, k < 8 ? 1 : ll_operations__run_pages(k) / 4);
-        ck_assert_uint_eq(ll_operations__run_pages(k), at);
+        ck_assert_uint_le(length, k < 8 ? 1 : ll_operations__extents_pages(k) / 4);
+        ck_assert_uint_eq(ll_operations__extents_pages(k), at);
         for (uint64_t i = 0; i < length; i++, at++) {
-            uint64_t offset, extent = ll_run_extent(at, &offset);
+            uint64_t offset, extent = ll_extents_extent(at, &offset);
             ck_assert_uint_eq(extent, k);
             ck_assert_uint_eq(offset, i);
         }
     }
-    uint64_t offset, far = ll_run_extent(UINT64_C(1) << 48, &offset);
-    ck_assert_uint_eq(ll_operations__run_pages(far) + offset, UINT64_C(1) << 48);
+    uint64_t offset, far = ll_extents_extent(UINT64_C(1) << 48, &offset);
+    ck_assert_uint_eq(ll_operations__extents_pages(far) + offset, UINT64_C(1) << 48);
 }
 END_TEST
 
@@ -109,13 +109,13 @@ END_TEST
 
 START_TEST(an_empty_run_has_no_pages)
 {
-    ck_assert_uint_eq(ll_operations__run_size(&run), 0);
+    ck_assert_uint_eq(ll_operations__extents_size(&run), 0);
     check_whole();
     crash();
-    ck_assert_uint_eq(ll_operations__run_size(&run), 0);
+    ck_assert_uint_eq(ll_operations__extents_size(&run), 0);
     struct lladd_txn *txn = bed_begin(&b);
-    ok(txn, ll_operations__run_grow(txn, &run, 0));
-    ok(txn, ll_operations__run_shrink(txn, &run, 0));
+    ok(txn, ll_operations__extents_grow(txn, &run, 0));
+    ok(txn, ll_operations__extents_shrink(txn, &run, 0));
     ck_assert_uint_eq(lladd_txn_id(txn).v, 0); /* nothing was logged */
     commit(txn);
 }
@@ -128,15 +128,15 @@ START_TEST(pages_stay_where_they_are)
     unsigned char seen[4096] = {0};
     for (uint64_t i = 0; i < N; i++) {
         grow(i + 1);
-        ck_assert_uint_ge(ll_operations__run_size(&run), i + 1);
-        where[i] = ll_operations__run_page(&run, i).v;
+        ck_assert_uint_ge(ll_operations__extents_size(&run), i + 1);
+        where[i] = ll_operations__extents_page(&run, i).v;
         ck_assert_uint_lt(where[i], sizeof seen);
         ck_assert(!seen[where[i]]++);
     }
     check_whole();
     for (int round = 0; round < 2; round++) {
         for (uint64_t i = 0; i < N; i++)
-            ck_assert_uint_eq(ll_operations__run_page(&run, i).v, where[i]);
+            ck_assert_uint_eq(ll_operations__extents_page(&run, i).v, where[i]);
         crash();
     }
     check_whole();
@@ -148,20 +148,21 @@ START_TEST(growth_survives_the_rollback_of_who_needed_it)
     struct lladd_txn *txn = bed_begin(&b);
     lladd_savepoint_id before;
     ok(txn, lladd_savepoint(txn, &before));
-    ok(txn, ll_operations__run_grow(txn, &run, 9));
-    uint64_t size = ll_operations__run_size(&run), ninth = ll_operations__run_page(&run, 8).v;
+    ok(txn, ll_operations__extents_grow(txn, &run, 9));
+    uint64_t size = ll_operations__extents_size(&run),
+             ninth = ll_operations__extents_page(&run, 8).v;
     ok(txn, lladd_rollback_to(txn, before));
-    ck_assert_uint_eq(ll_operations__run_size(&run), size);
+    ck_assert_uint_eq(ll_operations__extents_size(&run), size);
     abort_txn(txn);
-    ck_assert_uint_eq(ll_operations__run_size(&run), size);
+    ck_assert_uint_eq(ll_operations__extents_size(&run), size);
     check_whole();
     grow(9); /* makes it durable that all of that has happened: there is nothing to do */
     txn = bed_begin(&b);
-    ok(txn, lladd_set(txn, root, 0, "x", 1));
+    ok(txn, lladd_bytes_set(txn, root, 0, "x", 1));
     commit(txn);
     crash();
-    ck_assert_uint_eq(ll_operations__run_size(&run), size);
-    ck_assert_uint_eq(ll_operations__run_page(&run, 8).v, ninth);
+    ck_assert_uint_eq(ll_operations__extents_size(&run), size);
+    ck_assert_uint_eq(ll_operations__extents_page(&run, 8).v, ninth);
     check_whole();
 }
 END_TEST
@@ -171,20 +172,20 @@ END_TEST
 START_TEST(a_run_is_gone_with_the_transaction_that_made_it)
 {
     uint64_t used = bed_pages_used(&b);
-    ll_operations__run_close(&run);
+    ll_operations__extents_close(&run);
     struct lladd_txn *txn = bed_begin(&b);
     lladd_pageno before = root;
     make(txn);
     open_run();
-    ck_assert(ll_run_made_by(&run, txn));
-    ok(txn, ll_operations__run_grow(txn, &run, 50));
+    ck_assert(ll_extents_made_by(&run, txn));
+    ok(txn, ll_operations__extents_grow(txn, &run, 50));
     ck_assert_uint_gt(bed_pages_used(&b), used + 50);
     if (_i == 1)
-        ll_operations__run_close(&run); /* before it ends: it is not told then */
+        ll_operations__extents_close(&run); /* before it ends: it is not told then */
     if (_i == 2) {
-        ll_operations__run_close(&run);
+        ll_operations__extents_close(&run);
         struct lladd_txn *other = bed_begin(&b); /* makes the loser's records durable */
-        ok(other, lladd_set(other, before, 0, "x", 1));
+        ok(other, lladd_bytes_set(other, before, 0, "x", 1));
         commit(other);
         bed_crash(&b);
     } else {
@@ -192,8 +193,8 @@ START_TEST(a_run_is_gone_with_the_transaction_that_made_it)
     }
     ck_assert_uint_eq(bed_pages_used(&b), used);
     if (_i == 0) {
-        ck_assert_uint_eq(ll_operations__run_size(&run), 0);
-        ll_operations__run_close(&run);
+        ck_assert_uint_eq(ll_operations__extents_size(&run), 0);
+        ll_operations__extents_close(&run);
     }
     root = before;
     open_run();
@@ -203,42 +204,42 @@ END_TEST
 
 START_TEST(what_the_maker_takes_back_is_taken_back_in_memory_too)
 {
-    ll_operations__run_close(&run);
+    ll_operations__extents_close(&run);
     struct lladd_txn *txn = bed_begin(&b);
     struct lladd_action action;
     lladd_savepoint_id early, late;
     lladd_pageno first = root;
     make(txn);
     open_run();
-    ok(txn, ll_operations__run_grow(txn, &run, 3));
+    ok(txn, ll_operations__extents_grow(txn, &run, 3));
     ok(txn, lladd_savepoint(txn, &early));
-    ok(txn, ll_operations__run_grow(txn, &run, 20));
+    ok(txn, ll_operations__extents_grow(txn, &run, 20));
     ok(txn, lladd_savepoint(txn, &late));
-    ok(txn, ll_operations__run_shrink(txn, &run, 5));
-    ck_assert_uint_eq(ll_operations__run_size(&run), 5);
+    ok(txn, ll_operations__extents_shrink(txn, &run, 5));
+    ck_assert_uint_eq(ll_operations__extents_size(&run), 5);
     ok(txn, lladd_rollback_to(txn, late));
-    ok(txn, ll_operations__run_grow(txn, &run, 20));
-    ck_assert_uint_eq(ll_operations__run_size(&run), 20);
+    ok(txn, ll_operations__extents_grow(txn, &run, 20));
+    ck_assert_uint_eq(ll_operations__extents_size(&run), 20);
     ok(txn, lladd_rollback_to(txn, early));
-    ok(txn, ll_operations__run_grow(txn, &run, 1));
-    ck_assert_uint_eq(ll_operations__run_size(&run), 3);
+    ok(txn, ll_operations__extents_grow(txn, &run, 1));
+    ck_assert_uint_eq(ll_operations__extents_size(&run), 3);
     ok(txn, lladd_nta_begin(txn, &action));
-    ok(txn, ll_operations__run_grow(txn, &run, 40));
+    ok(txn, ll_operations__extents_grow(txn, &run, 40));
     ok(txn, lladd_nta_abort(txn, &action));
-    ok(txn, ll_operations__run_grow(txn, &run, 4));
-    ck_assert_uint_eq(ll_operations__run_size(&run), 4);
+    ok(txn, ll_operations__extents_grow(txn, &run, 4));
+    ck_assert_uint_eq(ll_operations__extents_size(&run), 4);
     commit(txn);
     ck_assert_uint_eq(bed_pages_used(&b), 2 + 4);
     /* It is a run like others now. */
     txn = bed_begin(&b);
-    ck_assert(!ll_run_made_by(&run, txn));
-    ok(txn, ll_operations__run_grow(txn, &run, 6));
+    ck_assert(!ll_extents_made_by(&run, txn));
+    ok(txn, ll_operations__extents_grow(txn, &run, 6));
     abort_txn(txn);
-    ck_assert_uint_eq(ll_operations__run_size(&run), 6);
-    ll_operations__run_close(&run);
+    ck_assert_uint_eq(ll_operations__extents_size(&run), 6);
+    ll_operations__extents_close(&run);
     open_run();
-    ck_assert_uint_eq(ll_operations__run_size(&run), 6);
-    ll_operations__run_close(&run);
+    ck_assert_uint_eq(ll_operations__extents_size(&run), 6);
+    ll_operations__extents_close(&run);
     root = first;
     open_run();
 }
@@ -251,10 +252,10 @@ START_TEST(extents_that_are_given_back_serve_others_when_the_transaction_has_end
     grow(100);
     uint64_t had = bed_pages_used(&b);
     struct lladd_txn *txn = bed_begin(&b), *other = bed_begin(&b);
-    lladd_pageno last = ll_operations__run_page(&run, 99), taken;
-    ok(txn, ll_operations__run_shrink(txn, &run, 50));
-    ck_assert_uint_ge(ll_operations__run_size(&run), 50);
-    ck_assert_uint_lt(ll_operations__run_size(&run), 64);
+    lladd_pageno last = ll_operations__extents_page(&run, 99), taken;
+    ok(txn, ll_operations__extents_shrink(txn, &run, 50));
+    ck_assert_uint_ge(ll_operations__extents_size(&run), 50);
+    ck_assert_uint_lt(ll_operations__extents_size(&run), 64);
     check_whole();
     for (int i = 0; i < 100; i++) {
         ok(other, lladd_page_alloc(other, &taken));
@@ -278,30 +279,30 @@ START_TEST(extents_that_are_given_back_serve_others_when_the_transaction_has_end
     grow(100);
     crash();
     check_whole();
-    ck_assert_uint_ge(ll_operations__run_size(&run), 100);
+    ck_assert_uint_ge(ll_operations__extents_size(&run), 100);
 }
 END_TEST
 
 START_TEST(a_run_that_is_freed_is_there_again_when_that_is_rolled_back)
 {
     grow(30);
-    uint64_t used = bed_pages_used(&b), page = ll_operations__run_page(&run, 29).v;
+    uint64_t used = bed_pages_used(&b), page = ll_operations__extents_page(&run, 29).v;
     struct lladd_txn *txn = bed_begin(&b);
-    ok(txn, ll_operations__run_free(txn, &run));
+    ok(txn, ll_operations__extents_free(txn, &run));
     ck_assert_uint_eq(bed_pages_used(&b), 1);
     abort_txn(txn);
     ck_assert_uint_eq(bed_pages_used(&b), used);
-    ck_assert_uint_eq(ll_operations__run_page(&run, 29).v, page);
+    ck_assert_uint_eq(ll_operations__extents_page(&run, 29).v, page);
     check_whole();
     crash();
     check_whole();
     txn = bed_begin(&b);
-    ok(txn, ll_operations__run_free(txn, &run));
+    ok(txn, ll_operations__extents_free(txn, &run));
     ok(txn, lladd_page_free(txn, root));
     commit(txn);
     ck_assert_uint_eq(bed_pages_used(&b), 0);
     txn = bed_begin(&b);
-    ll_operations__run_close(&run);
+    ll_operations__extents_close(&run);
     make(txn);
     commit(txn);
     open_run();
@@ -353,32 +354,33 @@ START_TEST(a_long_list_goes_on_in_a_chain_of_pages)
 {
     enum { N = LL_RUN_DIRECT + 506 + 3 };
     grow(1);
-    ok_db(&b, lladd_extend(b.db, 8192 + 64, &b.err));
-    uint64_t first = ll_operations__run_page(&run, 0).v;
+    ok_db(&b, lladd_pages_extend(b.db, 8192 + 64, &b.err));
+    uint64_t first = ll_operations__extents_page(&run, 0).v;
     list_by_hand(first, N, 2);
     crash();
     ck_assert_uint_eq(run.n_extents, N);
     for (uint64_t k = LL_RUN_DIRECT; k < N; k++)
-        ck_assert_uint_eq(ll_operations__run_page(&run, ll_operations__run_pages(k) + k % 7).v,
-                          first + k % 3 + k % 7);
+        ck_assert_uint_eq(
+            ll_operations__extents_page(&run, ll_operations__extents_pages(k) + k % 7).v,
+            first + k % 3 + k % 7);
     /* Growing enters the next extent behind the last one, in the second page; giving back a large
      * one takes it away again. */
-    grow(ll_operations__run_pages(N) + 1);
+    grow(ll_operations__extents_pages(N) + 1);
     ck_assert_uint_eq(run.n_extents, N + 1);
-    uint64_t page = ll_operations__run_page(&run, ll_operations__run_pages(N)).v;
+    uint64_t page = ll_operations__extents_page(&run, ll_operations__extents_pages(N)).v;
     crash();
     ck_assert_uint_eq(run.n_extents, N + 1);
-    ck_assert_uint_eq(ll_operations__run_page(&run, ll_operations__run_pages(N)).v, page);
+    ck_assert_uint_eq(ll_operations__extents_page(&run, ll_operations__extents_pages(N)).v, page);
     struct lladd_txn *txn = bed_begin(&b);
-    ok(txn, ll_operations__run_shrink(txn, &run, ll_operations__run_pages(N)));
+    ok(txn, ll_operations__extents_shrink(txn, &run, ll_operations__extents_pages(N)));
     commit(txn);
     ck_assert_uint_eq(run.n_extents, N);
     uint64_t used = bed_pages_used(&b);
     ck_assert_uint_eq(used, 2 + 2);
     /* Damage is found. */
-    ll_operations__run_close(&run);
+    ll_operations__extents_close(&run);
     list_by_hand(first, N, 1);
-    ck_assert_int_eq(ll_operations__run_open(&run, b.db, root, AT, &b.err), LLADD_CORRUPT_PAGE);
+    ck_assert_int_eq(ll_operations__extents_open(&run, b.db, root, AT, &b.err), LLADD_CORRUPT_PAGE);
     list_by_hand(first, N, 2);
     open_run();
 }
@@ -388,20 +390,20 @@ END_TEST
 START_TEST(the_chain_gets_longer_when_it_has_to)
 {
     uint64_t n = _i ? LL_RUN_DIRECT + 506 : LL_RUN_DIRECT;
-    uint64_t length = ll_operations__run_pages(n + 1) - ll_operations__run_pages(n);
+    uint64_t length = ll_operations__extents_pages(n + 1) - ll_operations__extents_pages(n);
     grow(1);
-    ok_db(&b, lladd_extend(b.db, 8192 + 64, &b.err));
-    list_by_hand(ll_operations__run_page(&run, 0).v, n, _i ? 1 : 0);
+    ok_db(&b, lladd_pages_extend(b.db, 8192 + 64, &b.err));
+    list_by_hand(ll_operations__extents_page(&run, 0).v, n, _i ? 1 : 0);
     crash();
     uint64_t used = bed_pages_used(&b);
     struct lladd_txn *txn = bed_begin(&b);
-    ok(txn, ll_operations__run_grow(txn, &run, ll_operations__run_pages(n) + 1));
+    ok(txn, ll_operations__extents_grow(txn, &run, ll_operations__extents_pages(n) + 1));
     abort_txn(txn);
     ck_assert_uint_eq(bed_pages_used(&b), used + 1 + length);
     crash(); /* not durable: as if nothing had happened */
     ck_assert_uint_eq(bed_pages_used(&b), used);
     ck_assert_uint_eq(run.n_extents, n);
-    grow(ll_operations__run_pages(n) + 1);
+    grow(ll_operations__extents_pages(n) + 1);
     crash();
     ck_assert_uint_eq(bed_pages_used(&b), used + 1 + length);
     ck_assert_uint_eq(run.n_extents, n + 1);
@@ -420,8 +422,9 @@ START_TEST(lists_that_cannot_be_are_refused)
     ok_db(&b, lladd_op_lookup(b.db, "lladd.run.put", 1, &op));
     struct lladd_txn *txn = bed_begin(&b);
     ok(txn, lladd_update(txn, op, root, &args, sizeof args));
-    struct ll_run other;
-    ck_assert_int_eq(ll_operations__run_open(&other, b.db, root, AT, &b.err), LLADD_CORRUPT_PAGE);
+    struct ll_extents other;
+    ck_assert_int_eq(ll_operations__extents_open(&other, b.db, root, AT, &b.err),
+                     LLADD_CORRUPT_PAGE);
     ck_assert_uint_eq(b.err.page.v, root.v);
     ck_assert_str_ne(b.err.message, "");
     args.offset = 4096 - 32 - 7;
@@ -437,9 +440,9 @@ START_TEST(without_memory_nothing_changes)
 {
     for (uint64_t n = 1;; n++) {
         struct lladd_txn *txn = bed_begin(&b);
-        uint64_t size = ll_operations__run_size(&run);
+        uint64_t size = ll_operations__extents_size(&run);
         fault_alloc_fail(&b.mem, n, false);
-        int rc = ll_operations__run_grow(txn, &run, size + 1);
+        int rc = ll_operations__extents_grow(txn, &run, size + 1);
         fault_alloc_fail(&b.mem, 0, false);
         if (rc == 0) {
             commit(txn);
@@ -448,7 +451,7 @@ START_TEST(without_memory_nothing_changes)
         }
         ck_assert_int_eq(rc, LLADD_NO_MEMORY);
         ck_assert_int_eq(lladd_txn_error(txn)->code, rc);
-        ck_assert_uint_eq(ll_operations__run_size(&run), size);
+        ck_assert_uint_eq(ll_operations__extents_size(&run), size);
         check_whole();
         commit(txn);
     }

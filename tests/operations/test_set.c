@@ -29,7 +29,7 @@ static void expect(uint32_t offset, const void *bytes, size_t len)
 {
     unsigned char *got = malloc(len);
     ck_assert_ptr_nonnull(got);
-    ok_db(&b, lladd_get(b.db, page, offset, got, len, &b.err));
+    ok_db(&b, lladd_bytes_get(b.db, page, offset, got, len, &b.err));
     ck_assert_mem_eq(got, bytes, len);
     free(got);
 }
@@ -176,25 +176,25 @@ END_TEST
 START_TEST(set_commit_abort_crash)
 {
     struct lladd_txn *txn = bed_begin(&b);
-    ok(txn, lladd_set(txn, page, 0, "first", 5));
-    ok(txn, lladd_set(txn, page, 4064 - 4, "last", 4));
+    ok(txn, lladd_bytes_set(txn, page, 0, "first", 5));
+    ok(txn, lladd_bytes_set(txn, page, 4064 - 4, "last", 4));
     commit(txn);
     bed_crash(&b);
     expect(0, "first", 5);
     expect(4060, "last", 4);
     txn = bed_begin(&b);
-    ok(txn, lladd_set(txn, page, 0, "FIRST", 5));
-    ok(txn, lladd_set_range(txn, page, 2, "range of bytes", 14));
+    ok(txn, lladd_bytes_set(txn, page, 0, "FIRST", 5));
+    ok(txn, lladd_bytes_set_range(txn, page, 2, "range of bytes", 14));
     expect(0, "FIrange of bytes", 16);
     abort_txn(txn);
     expect(0, "first\0\0\0\0\0\0\0\0\0\0\0", 16);
     txn = bed_begin(&b);
-    ok(txn, lladd_set(txn, page, 0, "FIRST", 5));
+    ok(txn, lladd_bytes_set(txn, page, 0, "FIRST", 5));
     lladd_lsn lsn;
     struct lladd_txn *other = bed_begin(&b);
-    ok(other, lladd_set(other, page, 100, "other", 5));
+    ok(other, lladd_bytes_set(other, page, 100, "other", 5));
     ck_assert_int_eq(lladd_commit_async(other, &lsn), 0);
-    ok_db(&b, lladd_wait(b.db, lsn, &b.err));
+    ok_db(&b, lladd_wait_durable(b.db, lsn, &b.err));
     bed_crash(&b); /* txn was under way */
     expect(0, "first", 5);
     expect(100, "other", 5);
@@ -210,12 +210,12 @@ START_TEST(long_ranges_on_every_page_size)
     ck_assert_ptr_nonnull(bytes);
     seeded_fill(1, bytes, body);
     struct lladd_txn *txn = bed_begin(&b);
-    ok(txn, lladd_set(txn, page, 0, bytes, body));
+    ok(txn, lladd_bytes_set(txn, page, 0, bytes, body));
     commit(txn);
     expect(0, bytes, body);
     txn = bed_begin(&b);
     unsigned char *zeros = calloc(1, body);
-    ok(txn, lladd_set_range(txn, page, 1, zeros, body - 2));
+    ok(txn, lladd_bytes_set_range(txn, page, 1, zeros, body - 2));
     abort_txn(txn);
     expect(0, bytes, body);
     bed_crash(&b);
@@ -230,19 +230,19 @@ START_TEST(bytes_outside_the_page)
 {
     unsigned char byte[9000] = {1};
     struct lladd_txn *txn = bed_begin(&b);
-    refuses(txn, LLADD_OUT_OF_RANGE, lladd_set(txn, page, 4064, byte, 1));
-    refuses(txn, LLADD_OUT_OF_RANGE, lladd_set(txn, page, 4065, byte, 0));
-    refuses(txn, LLADD_OUT_OF_RANGE, lladd_set(txn, page, 4063, byte, 2));
-    refuses(txn, LLADD_OUT_OF_RANGE, lladd_set(txn, page, UINT32_MAX, byte, 2));
-    refuses(txn, LLADD_OUT_OF_RANGE, lladd_set(txn, page, 0, byte, 4065));
-    refuses(txn, LLADD_OUT_OF_RANGE, lladd_set(txn, page, 0, byte, 9000));
-    refuses(txn, LLADD_OUT_OF_RANGE, lladd_set_range(txn, page, 4000, byte, 65));
-    ck_assert_int_eq(lladd_get(b.db, page, 4064, byte, 1, &b.err), LLADD_OUT_OF_RANGE);
-    ck_assert_int_eq(lladd_get(b.db, page, UINT32_MAX, byte, 1, &b.err), LLADD_OUT_OF_RANGE);
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_bytes_set(txn, page, 4064, byte, 1));
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_bytes_set(txn, page, 4065, byte, 0));
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_bytes_set(txn, page, 4063, byte, 2));
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_bytes_set(txn, page, UINT32_MAX, byte, 2));
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_bytes_set(txn, page, 0, byte, 4065));
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_bytes_set(txn, page, 0, byte, 9000));
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_bytes_set_range(txn, page, 4000, byte, 65));
+    ck_assert_int_eq(lladd_bytes_get(b.db, page, 4064, byte, 1, &b.err), LLADD_OUT_OF_RANGE);
+    ck_assert_int_eq(lladd_bytes_get(b.db, page, UINT32_MAX, byte, 1, &b.err), LLADD_OUT_OF_RANGE);
     ck_assert_uint_eq(b.err.page.v, page.v);
-    refuses(txn, LLADD_WRONG_TYPE, lladd_set(txn, lladd_page_of(0), 0, byte, 1));
-    ck_assert_int_eq(lladd_get(b.db, lladd_page_of(1), 0, byte, 1, &b.err), LLADD_WRONG_TYPE);
-    refuses(txn, LLADD_OUT_OF_RANGE, lladd_set(txn, lladd_page_of(1u << 30), 0, byte, 1));
+    refuses(txn, LLADD_WRONG_TYPE, lladd_bytes_set(txn, lladd_page_of(0), 0, byte, 1));
+    ck_assert_int_eq(lladd_bytes_get(b.db, lladd_page_of(1), 0, byte, 1, &b.err), LLADD_WRONG_TYPE);
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_bytes_set(txn, lladd_page_of(1u << 30), 0, byte, 1));
     ck_assert_uint_eq(lladd_txn_id(txn).v, 0); /* nothing was logged */
     commit(txn);
 }

@@ -134,7 +134,7 @@ START_TEST(the_owners_word_and_iteration)
     store(txn, "two", 3, 3);
     struct lladd_rid third = store(txn, "three", 5, 0);
     ok(txn, lladd_slotted_free(txn, rid_of(0)));
-    ok_db(&b, lladd_fix(b.db, page, LLADD_LATCH_SHARED, &held, &b.err));
+    ok_db(&b, lladd_page_fix(b.db, page, LLADD_LATCH_SHARED, &held, &b.err));
     struct lladd_view v = lladd_page_view(held);
     ck_assert_uint_eq(lladd_slotted_owner(v), 0x0123456789abcdef);
     ck_assert_uint_eq(lladd_slotted_slots(v), 3);
@@ -144,7 +144,7 @@ START_TEST(the_owners_word_and_iteration)
     ck_assert_mem_eq(r.bytes, "two", 3);
     ck_assert(lladd_slotted_record(v, third.slot, &r));
     ck_assert(!lladd_slotted_record(v, 3, &r));
-    lladd_unfix(b.db, held, LLADD_LATCH_SHARED);
+    lladd_page_unfix(b.db, held, LLADD_LATCH_SHARED);
     commit(txn);
 }
 END_TEST
@@ -427,22 +427,22 @@ START_TEST(records_of_a_held_page)
     static unsigned char bytes[5000];
     memset(bytes, 'b', sizeof bytes);
     ok(txn, lladd_slotted_credit(txn, 4));
-    ok_db(&b, lladd_fix(b.db, page, LLADD_LATCH_EXCLUSIVE, &held, &b.err));
+    ok_db(&b, lladd_page_fix(b.db, page, LLADD_LATCH_EXCLUSIVE, &held, &b.err));
     ok(txn, lladd_slotted_alloc_held(txn, held, "first", 5, 1, &r));
     ok(txn, lladd_slotted_alloc_held(txn, held, bytes, 3000, 0, &other));
     ok(txn, lladd_slotted_set_held(txn, held, r.slot, "first again", 11, 2));
     ok(txn, lladd_slotted_free_held(txn, held, other.slot));
-    lladd_unfix(b.db, held, LLADD_LATCH_EXCLUSIVE);
+    lladd_page_unfix(b.db, held, LLADD_LATCH_EXCLUSIVE);
     expect(r, "first again", 11, 2);
     expect_none(other);
     commit(txn);
     /* What is reserved for nobody is purged under the same latch. */
     txn = bed_begin(&b);
     ok(txn, lladd_slotted_credit(txn, 2));
-    ok_db(&b, lladd_fix(b.db, page, LLADD_LATCH_EXCLUSIVE, &held, &b.err));
+    ok_db(&b, lladd_page_fix(b.db, page, LLADD_LATCH_EXCLUSIVE, &held, &b.err));
     ok(txn, lladd_slotted_alloc_held(txn, held, bytes, 3900, 0, &other));
     refuses(txn, LLADD_TOO_LARGE, lladd_slotted_alloc_held(txn, held, bytes, 5000, 0, &other));
-    lladd_unfix(b.db, held, LLADD_LATCH_EXCLUSIVE);
+    lladd_page_unfix(b.db, held, LLADD_LATCH_EXCLUSIVE);
     expect(other, bytes, 3900, 0);
     abort_txn(txn);
     expect_none(other);

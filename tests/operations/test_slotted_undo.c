@@ -68,11 +68,11 @@ static unsigned count_records(void)
     struct lladd_page *held;
     struct lladd_record r;
     unsigned n = 0;
-    ok_db(&b, lladd_fix(b.db, page, LLADD_LATCH_SHARED, &held, &b.err));
+    ok_db(&b, lladd_page_fix(b.db, page, LLADD_LATCH_SHARED, &held, &b.err));
     struct lladd_view v = lladd_page_view(held);
     for (uint32_t s = 0; s < lladd_slotted_slots(v); s++)
         n += lladd_slotted_record(v, s, &r);
-    lladd_unfix(b.db, held, LLADD_LATCH_SHARED);
+    lladd_page_unfix(b.db, held, LLADD_LATCH_SHARED);
     return n;
 }
 
@@ -80,7 +80,7 @@ static unsigned count_records(void)
  * abort. In all of them what it did is taken back. */
 enum { ENDS = 4 };
 
-static void take_back(struct lladd_txn *txn, lladd_savepoint_id sp, int how)
+static void undo_changes(struct lladd_txn *txn, lladd_savepoint_id sp, int how)
 {
     struct lladd_gid gid = bed_gid("take back");
     switch (how) {
@@ -97,7 +97,7 @@ static void take_back(struct lladd_txn *txn, lladd_savepoint_id sp, int how)
     default:
         ok(txn, lladd_prepare(txn, &gid));
         bed_crash(&b);
-        ok_db(&b, lladd_claim(b.db, &gid, &txn, &b.err));
+        ok_db(&b, lladd_in_doubt_claim(b.db, &gid, &txn, &b.err));
         struct lladd_txn *other = bed_begin(&b);
         fill_page(other, 8); /* what is in doubt is still held */
         commit(other);
@@ -119,7 +119,7 @@ START_TEST(a_freed_record_comes_back_to_a_full_page)
     other = bed_begin(&b);
     unsigned n = fill_page(other, 100) + fill_page(other, 1);
     commit(other);
-    take_back(txn, sp, _i);
+    undo_changes(txn, sp, _i);
     expect(r, 'r', 1000);
     expect(s, 's', 300);
     ck_assert_uint_ge(count_records(), n + 2);
@@ -141,7 +141,7 @@ START_TEST(a_shrunk_record_comes_back_to_a_full_page)
     ok(txn, lladd_slotted_resize(txn, r, 3));
     fill_page(other, 1);
     commit(other);
-    take_back(txn, sp, _i);
+    undo_changes(txn, sp, _i);
     expect(r, 'r', 2000);
 }
 END_TEST
@@ -160,7 +160,7 @@ START_TEST(a_grown_record_shrinks_on_a_full_page)
     other = bed_begin(&b);
     unsigned before = fill_page(other, 100);
     commit(other);
-    take_back(txn, sp, _i);
+    undo_changes(txn, sp, _i);
     expect(r, 'r', 100);
     other = bed_begin(&b);
     ck_assert_uint_ge(fill_page(other, 100), 1400 / 110); /* what it had is there for all again */
@@ -179,7 +179,7 @@ START_TEST(an_allocated_record_goes_and_its_slot_with_it)
     struct lladd_rid o = store(other, 'o', 1000);
     fill_page(other, 64);
     commit(other);
-    take_back(txn, sp, _i);
+    undo_changes(txn, sp, _i);
     expect_none(r);
     expect(o, 'o', 1000);
     other = bed_begin(&b);
@@ -258,10 +258,10 @@ START_TEST(compaction_is_not_logged)
         ok(txn, lladd_slotted_free(txn, r[i]));
     commit(txn);
     txn = bed_begin(&b);
-    ok_db(&b, lladd_stats(b.db, &before));
+    ok_db(&b, lladd_stats_get(b.db, &before));
     struct lladd_rid big;
     ok(txn, lladd_slotted_alloc(txn, page, NULL, 2000, 0, &big));
-    ok_db(&b, lladd_stats(b.db, &after));
+    ok_db(&b, lladd_stats_get(b.db, &after));
     ck_assert_uint_lt(after.log_tail - before.log_tail, 200);
     commit(txn);
     for (int i = 1; i < 7; i += 2)
@@ -299,7 +299,7 @@ START_TEST(undo_in_recovery_does_not_purge_a_losers_records)
 {
     lladd_op_id op;
     bed_close(&b);
-    ck_assert_int_eq(lladd_register(&b.options, &hungry, &b.err), 0);
+    ck_assert_int_eq(lladd_register_op(&b.options, &hungry, &b.err), 0);
     bed_open(&b);
     ck_assert_int_eq(lladd_op_lookup(b.db, hungry.name, 1, &op), 0);
     struct lladd_txn *txn = bed_begin(&b), *undoes, *last;

@@ -115,7 +115,7 @@ static int hashes(struct task *t, struct lladd_txn *txn, const struct lladd_hash
     for (int i = 0; i < 2000; i++)
         TRY(lladd_hash_put(txn, h, &i, sizeof i, big, fixed || i % 400 ? 20 : 20000));
     for (int i = 0; i < 2000; i += 2)
-        TRY(lladd_hash_remove(txn, h, &i, sizeof i));
+        TRY(lladd_hash_delete(txn, h, &i, sizeof i));
     lladd_hash_close(h);
     return 0;
 }
@@ -130,7 +130,7 @@ static int run_of_rows(struct task *t, struct lladd_txn *txn)
     TRY(lladd_dtable_run_begin(txn, &options, &builder));
     for (uint32_t i = 0; i < 500; i++) {
         struct lladd_dtable_key key = lladd_dtable_u32(i);
-        struct lladd_dtable_value value = lladd_dtable_value(big, 100);
+        struct lladd_dtable_value value = lladd_dtable_value_of(big, 100);
         TRY(lladd_dtable_run_add(builder, &key, &value));
     }
     TRY(lladd_dtable_run_finish(builder, &root));

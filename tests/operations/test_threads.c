@@ -122,7 +122,7 @@ START_TEST(allocators_do_not_collide)
     run(allocate);
     for (uint64_t p = 0; p < lladd_page_count(b.db); p++) {
         enum lladd_page_use use;
-        ok_db(&b, lladd_page_use(b.db, lladd_page_of(p), &use, &b.err));
+        ok_db(&b, lladd_page_use_get(b.db, lladd_page_of(p), &use, &b.err));
         used += use == LLADD_USE_PAGED;
     }
     ck_assert_uint_eq(used, 2);                       /* those of setup */
@@ -293,12 +293,12 @@ START_TEST(inserters_use_different_pages)
     commit(txn);
     finished = 0;
     memset(workers, 0, sizeof workers);
-    ok_db(&b, lladd_fix(b.db, r.page, LLADD_LATCH_SHARED, &held, &b.err));
+    ok_db(&b, lladd_page_fix(b.db, r.page, LLADD_LATCH_SHARED, &held, &b.err));
     for (int i = 0; i < 2; i++)
         ck_assert_int_eq(lladd_thread_start(&workers[i].thread, insert_one, &workers[i]), 0);
     while (lladd_atomic_load32(&finished) == 0) /* one of them, while the page is taken */
         lladd_word_wait(&finished, 0, UINT32_MAX, 0);
-    lladd_unfix(b.db, held, LLADD_LATCH_SHARED);
+    lladd_page_unfix(b.db, held, LLADD_LATCH_SHARED);
     for (int i = 0; i < 2; i++)
         lladd_thread_join(&workers[i].thread);
     ck_assert_uint_ne(workers[0].mine[0].page.v, workers[1].mine[0].page.v);
@@ -356,11 +356,11 @@ START_TEST(everybody_uses_one_slotted_page)
     run(use_page);
     struct lladd_page *held;
     struct lladd_record r;
-    ok_db(&b, lladd_fix(b.db, page, LLADD_LATCH_SHARED, &held, &b.err));
+    ok_db(&b, lladd_page_fix(b.db, page, LLADD_LATCH_SHARED, &held, &b.err));
     struct lladd_view v = lladd_page_view(held);
     for (uint32_t s = 0; s < lladd_slotted_slots(v); s++)
         ck_assert(!lladd_slotted_record(v, s, &r));
-    lladd_unfix(b.db, held, LLADD_LATCH_SHARED);
+    lladd_page_unfix(b.db, held, LLADD_LATCH_SHARED);
 }
 END_TEST
 

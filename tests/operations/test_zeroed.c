@@ -287,12 +287,12 @@ static void make_bytes(struct structure *s, struct lladd_txn *txn)
 static int read_bytes(struct structure *s)
 {
     unsigned char byte;
-    return lladd_get(s->bed.db, s->root, 0, &byte, 1, &s->bed.err);
+    return lladd_bytes_get(s->bed.db, s->root, 0, &byte, 1, &s->bed.err);
 }
 
 static int change_bytes(struct structure *s, struct lladd_txn *txn)
 {
-    return lladd_set(txn, s->root, 0, "x", 1);
+    return lladd_bytes_set(txn, s->root, 0, "x", 1);
 }
 
 static const struct kind kinds[] = {
@@ -321,7 +321,7 @@ static void begin(struct structure *s, const struct kind *k)
 
 static void end(struct structure *s)
 {
-    lladd_kill(s->bed.db);
+    lladd_db_kill(s->bed.db);
     s->bed.db = NULL;
     bed_free(&s->bed);
 }
@@ -344,12 +344,13 @@ static bool counts(struct structure *s, uint64_t page)
 {
     enum lladd_page_use use;
     struct lladd_page *p;
-    ok_db(&s->bed, lladd_page_use(s->bed.db, lladd_page_of(page), &use, &s->bed.err));
+    ok_db(&s->bed, lladd_page_use_get(s->bed.db, lladd_page_of(page), &use, &s->bed.err));
     if (use != LLADD_USE_PAGED)
         return false;
-    ok_db(&s->bed, lladd_fix(s->bed.db, lladd_page_of(page), LLADD_LATCH_SHARED, &p, &s->bed.err));
+    ok_db(&s->bed,
+          lladd_page_fix(s->bed.db, lladd_page_of(page), LLADD_LATCH_SHARED, &p, &s->bed.err));
     bool formatted = lladd_page_view(p).type != 0;
-    lladd_unfix(s->bed.db, p, LLADD_LATCH_SHARED);
+    lladd_page_unfix(s->bed.db, p, LLADD_LATCH_SHARED);
     return formatted;
 }
 
@@ -397,7 +398,7 @@ START_TEST(zeros_that_are_free_are_misuse)
     lladd_pageno root = s.root;
     zero(&s, root.v);
     bed_open(&s.bed);
-    ck_assert_int_eq(lladd_get(s.bed.db, root, 0, &byte, 1, &s.bed.err), LLADD_WRONG_TYPE);
+    ck_assert_int_eq(lladd_bytes_get(s.bed.db, root, 0, &byte, 1, &s.bed.err), LLADD_WRONG_TYPE);
     end(&s);
 }
 END_TEST

@@ -271,7 +271,7 @@ START_TEST(finds_what_is_gone)
     char key[STANZA_KEY_MAX];
     struct lladd_txn *txn = begin();
     size_t len = stanzas_key(&stanzas, one_that(false), key);
-    ck_assert_int_eq(lladd_hash_remove(txn, store.table, key, len), 0);
+    ck_assert_int_eq(lladd_hash_delete(txn, store.table, key, len), 0);
     commit(txn);
     struct verdict v = compare();
     ck_assert_uint_eq(v.discrepancies, 2);
@@ -315,7 +315,7 @@ START_TEST(finds_a_key_of_nobody)
         commit(txn);
         expect_one("a key of no transaction");
         txn = begin();
-        ck_assert_int_eq(lladd_hash_remove(txn, store.table, keys[i], len), 0);
+        ck_assert_int_eq(lladd_hash_delete(txn, store.table, keys[i], len), 0);
         commit(txn);
     }
 }

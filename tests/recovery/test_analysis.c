@@ -99,7 +99,7 @@ static void expect_set_aside(uint64_t bytes)
     uint64_t before = rig_stats(&r).undo_reserved; /* with what is kept for a checkpoint */
     struct lladd_gid gid = gid_of("t");
     struct lladd_txn *txn;
-    ok_db(&r, lladd_claim(r.db, &gid, &txn, &r.err));
+    ok_db(&r, lladd_in_doubt_claim(r.db, &gid, &txn, &r.err));
     done(lladd_commit(txn));
     ck_assert_uint_eq(before - rig_stats(&r).undo_reserved, bytes);
     rig_free(&r);
@@ -223,7 +223,7 @@ static uint64_t set_aside_for(unsigned transfers, unsigned rolled_back)
     rig_crash(&r, &fault_power);
     rig_open(&r);
     uint64_t before = rig_stats(&r).undo_reserved;
-    ok_db(&r, lladd_claim(r.db, &gid, &txn, &r.err));
+    ok_db(&r, lladd_in_doubt_claim(r.db, &gid, &txn, &r.err));
     done(lladd_commit(txn));
     uint64_t after = rig_stats(&r).undo_reserved;
     rig_free(&r);

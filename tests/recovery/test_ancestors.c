@@ -49,7 +49,7 @@ START_TEST(ancestor_1_forcing_makes_soft_commits_durable)
         soft_commit(i, i + 1);
     lladd_lsn newest;
     ok_db(&r, lladd_snapshot_acquire(r.db, &newest, &r.err));
-    ok_db(&r, lladd_wait(r.db, newest, &r.err));
+    ok_db(&r, lladd_wait_durable(r.db, newest, &r.err));
     rig_crash(&r, &fault_power);
     rig_open(&r);
     for (unsigned i = 0; i < CELLS; i++)
@@ -105,11 +105,11 @@ START_TEST(ancestor_3_and_5_bulk_writes_of_whole_pages_lose_none)
     enum { MOST = 9 };
     unsigned char *bytes = malloc(MOST * 4096), *back = malloc(MOST * 4096);
     begin_case(_i);
-    ok_db(&r, lladd_extend(r.db, 64, &r.err));
+    ok_db(&r, lladd_pages_extend(r.db, 64, &r.err));
     for (unsigned n = 1; n <= MOST; n++) {
         seeded_fill(n, bytes, n * 4096);
         struct lladd_txn *txn = rig_begin(&r);
-        ok(txn, lladd_fence(txn, lladd_page_of(40), n));
+        ok(txn, lladd_redo_barrier(txn, lladd_page_of(40), n));
         ok(txn, lladd_bulk_write(txn, lladd_page_of(40), n, NULL, bytes));
         ok(txn, lladd_bulk_sync(txn));
         done(lladd_commit(txn));
@@ -308,7 +308,7 @@ START_TEST(ancestor_2_2_there_may_be_a_thousand_operations_and_page_types)
         ops[i].name = names[i][0];
         ops[i].page_type = names[i][1];
         ok_db(&r, lladd_register_page_type(&r.options, &types[i], &r.err));
-        ok_db(&r, lladd_register(&r.options, &ops[i], &r.err));
+        ok_db(&r, lladd_register_op(&r.options, &ops[i], &r.err));
     }
     for (unsigned round = 0; round < 2; round++) {
         rig_open(&r);
@@ -320,12 +320,12 @@ START_TEST(ancestor_2_2_there_may_be_a_thousand_operations_and_page_types)
             ok(txn, lladd_update(txn, id, lladd_page_of(20), NULL, 0));
             done(lladd_commit_async(txn, NULL));
             const uint16_t type = lladd_page_type_number(r.db, names[i][1]);
-            ok_db(&r, lladd_fix(r.db, lladd_page_of(20), LLADD_LATCH_SHARED, &p, &r.err));
+            ok_db(&r, lladd_page_fix(r.db, lladd_page_of(20), LLADD_LATCH_SHARED, &p, &r.err));
             ck_assert(lladd_page_is(r.db, lladd_page_view(p), names[i][1]));
             ck_assert_uint_eq(lladd_page_view(p).type, type);
-            lladd_unfix(r.db, p, LLADD_LATCH_SHARED);
+            lladd_page_unfix(r.db, p, LLADD_LATCH_SHARED);
         }
-        ok_db(&r, lladd_wait(r.db, lladd_snapshot_oldest(r.db), &r.err));
+        ok_db(&r, lladd_wait_durable(r.db, lladd_snapshot_oldest(r.db), &r.err));
         rig_crash(&r, round ? &fault_power : &fault_kill);
     }
     rig_open(&r);
@@ -354,9 +354,9 @@ START_TEST(ancestor_2_2_a_page_of_a_type_nobody_knows_is_refused)
     free(bytes);
     rig_open(&r);
     struct lladd_page *fixed;
-    ok_db(&r, lladd_fix(r.db, page, LLADD_LATCH_SHARED, &fixed, &r.err));
+    ok_db(&r, lladd_page_fix(r.db, page, LLADD_LATCH_SHARED, &fixed, &r.err));
     ck_assert(!lladd_page_is(r.db, lladd_page_view(fixed), "test.cells"));
-    lladd_unfix(r.db, fixed, LLADD_LATCH_SHARED);
+    lladd_page_unfix(r.db, fixed, LLADD_LATCH_SHARED);
     struct lladd_txn *txn = rig_begin(&r);
     refused(txn, LLADD_WRONG_TYPE, cell_put(txn, at(0), 1));
     done(lladd_commit(txn));
@@ -456,7 +456,7 @@ START_TEST(ancestor_2_2_dying_writes_nothing)
     begin_case(_i);
     soft_commit(0, 1);
     uint64_t calls = r.fd ? fault_device_calls(r.fd, FAULT_WRITES) : 0;
-    lladd_kill(r.db);
+    lladd_db_kill(r.db);
     r.db = NULL;
     if (r.fd) {
         if (!(_i & RIG_THREADS)) /* else somebody may have been writing by himself */

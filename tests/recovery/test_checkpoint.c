@@ -55,7 +55,7 @@ START_TEST(a_fuzzy_checkpoint_carries_transactions_fences_pins_and_names)
     unsigned char *bytes = calloc(2, 4096);
     begin_case((unsigned)_i);
     o.system = true;
-    ok_db(&r, lladd_extend(r.db, 60, &r.err));
+    ok_db(&r, lladd_pages_extend(r.db, 60, &r.err));
     struct lladd_txn *loser = rig_begin(&r), *system = rig_begin_with(&r, &o),
                      *doubt = rig_begin(&r), *half = rig_begin(&r), *bulk = rig_begin(&r);
     lladd_savepoint_id sp;
@@ -75,7 +75,7 @@ START_TEST(a_fuzzy_checkpoint_carries_transactions_fences_pins_and_names)
     ok(txn, cells_format(txn, lladd_page_of(50)));
     ok(txn, cell_put(txn, cell_of(lladd_page_of(50), 0), 666));
     done(lladd_commit(txn));
-    ok(bulk, lladd_fence(bulk, lladd_page_of(50), 2));
+    ok(bulk, lladd_redo_barrier(bulk, lladd_page_of(50), 2));
     ok(bulk, lladd_bulk_write(bulk, lladd_page_of(50), 2, "test.cells", bytes));
     ok(bulk, lladd_bulk_sync(bulk));
     done(lladd_commit(bulk));
@@ -92,7 +92,7 @@ START_TEST(a_fuzzy_checkpoint_carries_transactions_fences_pins_and_names)
     rig_expect(&r, at(6), 1);
     rig_expect(&r, cell_of(lladd_page_of(50), 0), 0);
     ck_assert_uint_eq(rig_stats(&r).recovered_undone_txns, 3);
-    ok_db(&r, lladd_claim(r.db, &gid, &doubt, &r.err));
+    ok_db(&r, lladd_in_doubt_claim(r.db, &gid, &doubt, &r.err));
     done(lladd_commit(doubt));
     rig_expect(&r, at(4), 1);
     ok_db(&r, lladd_log_pinner(r.db, &who, &r.err));
@@ -242,14 +242,14 @@ START_TEST(a_checkpoint_that_stops_halfway_has_forgotten_no_fence)
     const lladd_pageno bulk = lladd_page_of(50);
     unsigned char *bytes = calloc(1, 4096);
     begin_case((unsigned)_i & ~(unsigned)RIG_THREADS);
-    ok_db(&r, lladd_extend(r.db, 60, &r.err));
+    ok_db(&r, lladd_pages_extend(r.db, 60, &r.err));
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     struct lladd_txn *txn = rig_begin(&r);
     ok(txn, cells_format(txn, bulk));
     ok(txn, cell_put(txn, cell_of(bulk, 0), 666));
     done(lladd_commit(txn));
     txn = rig_begin(&r);
-    ok(txn, lladd_fence(txn, bulk, 1));
+    ok(txn, lladd_redo_barrier(txn, bulk, 1));
     ok(txn, lladd_bulk_write(txn, bulk, 1, "test.cells", bytes));
     ok(txn, lladd_bulk_sync(txn));
     done(lladd_commit(txn));
@@ -454,7 +454,7 @@ START_TEST(a_mark_that_cannot_be_written_poisons_before_anything_is_logged)
     ck_assert_int_eq(cell_put(txn, at(0), 2), LLADD_WRITE_FAILED);
     ck_assert_uint_eq(rig_stats(&r).log_tail, tail);
     ck_assert_int_eq(lladd_abort(txn), LLADD_WRITE_FAILED);
-    lladd_kill(r.db);
+    lladd_db_kill(r.db);
     r.db = NULL;
     rig_open(&r);
     rig_expect(&r, at(0), 1);
@@ -493,7 +493,7 @@ static void expect_refused(struct lladd_db *db)
     ck_assert_int_eq(lladd_maintain(db, NULL, &err), LLADD_BAD_STATE);
     ck_assert_int_eq(lladd_pin_set(db, "p", lladd_durable_lsn(db), &err), LLADD_BAD_STATE);
     ck_assert_int_eq(lladd_pin_clear(db, "p", &err), LLADD_BAD_STATE);
-    ck_assert_int_eq(lladd_forget(db, &gid, &err), LLADD_BAD_STATE);
+    ck_assert_int_eq(lladd_heuristic_forget(db, &gid, &err), LLADD_BAD_STATE);
 }
 
 static int class_checkpoint(void *ctx, struct lladd_db *db)

@@ -82,7 +82,7 @@ static void close_with_callback(bool full)
     calls = 0;
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     struct lladd_txn *txn = begin_relaxed(r.db);
-    ok(txn, lladd_join(txn, &teller, NULL));
+    ok(txn, lladd_txn_join(txn, &teller, NULL));
     ok(txn, cell_put(txn, cell_of(pages[0], 0), 1));
     done(lladd_commit(txn));
     class_is_full = full;
@@ -137,9 +137,9 @@ START_TEST(a_clean_close_leaves_nothing_to_take_back)
 {
     leaves_open = true;
     close_with_callback(false);
-    rig_want_transcript(&r);
+    rig_want_trace(&r);
     rig_open(&r);
-    ck_contains(r.transcript, " 0 losers");
+    ck_contains(r.trace, " 0 losers");
     rig_close(&r);
     rig_free(&r);
 }

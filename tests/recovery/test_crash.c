@@ -215,7 +215,7 @@ static void recover(struct explorer *e, struct crash *c)
         ck_assert_uint_eq(rig_stats(&e->r).recovered_redone, 0);
         history_check(&c->h, e->r.db);
     }
-    lladd_kill(e->r.db);
+    lladd_db_kill(e->r.db);
     e->r.db = NULL;
     history_free(&c->h);
     free(c);
@@ -449,13 +449,13 @@ START_TEST(power_fails_while_the_database_is_made)
             ck_assert(crashed || rc == 0);
             refused += rc != 0;
             if (r.db)
-                lladd_kill(r.db);
+                lladd_db_kill(r.db);
             r.db = NULL;
             fault_device_power_cycle(r.fd, &modes[m]);
             if (n % 3 == 0) { /* and once more */
                 fault_device_crash_at(r.fd, n / 3);
                 if (rig_try_open(&r) == 0) {
-                    lladd_kill(r.db);
+                    lladd_db_kill(r.db);
                     r.db = NULL;
                 }
                 fault_device_power_cycle(r.fd, &modes[m]);

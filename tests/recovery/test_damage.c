@@ -66,8 +66,8 @@ static void look_at_log_end(void)
     struct lladd_inspect *view;
     struct lladd_inspect_info info = {.struct_size = sizeof info};
     char name[32];
-    ok_db(&r, lladd_inspect(NULL, &r.options, &view, &r.err));
-    ck_assert_int_eq(lladd_inspect_info(view, &info), 0);
+    ok_db(&r, lladd_inspect_open(NULL, &r.options, &view, &r.err));
+    ck_assert_int_eq(lladd_inspect_info_get(view, &info), 0);
     shelf.log_end = info.log_end.v;
     shelf.redo = info.redo.v;
     ck_assert(lladd_inspect_place(view, lladd_lsn_of(info.log_end.v - 8), name, &shelf.end_offset));
@@ -113,7 +113,7 @@ static void make(bool clean)
     }
     for (uint64_t p = 0; p < lladd_page_count(r.db) && p < 256; p++) {
         enum lladd_page_use use;
-        ok_db(&r, lladd_page_use(r.db, lladd_page_of(p), &use, &r.err));
+        ok_db(&r, lladd_page_use_get(r.db, lladd_page_of(p), &use, &r.err));
         shelf.used[p] = use == LLADD_USE_PAGED || use == LLADD_USE_SYSTEM;
     }
     if (clean)
@@ -194,7 +194,7 @@ static void verify(const char *name, struct verdict *v)
     struct lladd_error err = LLADD_ERROR_INIT;
     struct verifying s = {v, name};
     struct lladd_verified done_ = {.struct_size = sizeof done_};
-    int rc = lladd_inspect(NULL, &r.options, &view, &err);
+    int rc = lladd_inspect_open(NULL, &r.options, &view, &err);
     if (rc) {
         v->named = v->named || strstr(err.message, short_name(name));
         return;
@@ -251,7 +251,7 @@ static struct verdict try(unsigned i, const char *what)
         return v;
     }
     read_everything(name, what, &v);
-    lladd_kill(r.db);
+    lladd_db_kill(r.db);
     r.db = NULL;
     return v;
 }
@@ -402,7 +402,7 @@ static void found_by_writing(const char *what)
     int rc = lladd_page_alloc(txn, &page);
     ck_assert_msg(rc == LLADD_FOREIGN_FILE, "%s: it was written to", what);
     ck_assert_int_eq(lladd_abort(txn), 0);
-    lladd_kill(r.db);
+    lladd_db_kill(r.db);
     r.db = NULL;
 }
 
@@ -460,7 +460,7 @@ START_TEST(a_damaged_page_is_rebuilt_online)
 {
     make(true);
     unsigned i = file_index("pages");
-    rig_want_transcript(&r);
+    rig_want_trace(&r);
     struct file *f = &shelf.files[i];
     unsigned char *bytes = malloc(f->len);
     for (unsigned p = 0; p < D_PAGES; p++) {

@@ -27,8 +27,8 @@ static lladd_pageno pages[PAGES];
 
 static int lock_cell(struct lladd_txn *txn, struct cell c, enum lladd_lock_mode mode, uint64_t ns)
 {
-    return lladd_lock(txn, LLADD_LOCK_NAME(lladd_lock_id(c.page.v), lladd_lock_id(c.index)), mode,
-                      ns);
+    return lladd_lock_acquire(txn, LLADD_LOCK_NAME(lladd_lock_id(c.page.v), lladd_lock_id(c.index)),
+                              mode, ns);
 }
 
 static int protect_cell(struct lladd_txn *txn, lladd_pageno page, unsigned index)
@@ -58,11 +58,11 @@ static int protect(void *ctx, struct lladd_txn *txn, const struct lladd_log_entr
     if (strcmp(e->op, "test.bump") == 0 || strcmp(e->op, "test.transfer") == 0)
         return protect_logical(txn, e);
     if (lladd_hash_logged_key(e, &root, &key))
-        return lladd_lock(
+        return lladd_lock_acquire(
             txn, LLADD_LOCK_NAME(lladd_lock_id(root.v), lladd_lock_bytes(key.data, key.len)),
             LLADD_LOCK_X, LLADD_LOCK_TRY);
     if (lladd_logged_slot(e, &slot))
-        return lladd_lock(txn, LLADD_LOCK_NAME(lladd_lock_id(e->page), lladd_lock_id(slot)),
+        return lladd_lock_acquire(txn, LLADD_LOCK_NAME(lladd_lock_id(e->page), lladd_lock_id(slot)),
                           LLADD_LOCK_X, LLADD_LOCK_TRY);
     return LLADD_NOT_FOUND;
 }
@@ -130,7 +130,7 @@ static void write_loser(void)
 
 static void expect_undone(void)
 {
-    ck_assert_uint_eq(lladd_losers(r.db), 0);
+    ck_assert_uint_eq(lladd_losers_left(r.db), 0);
     for (unsigned i = 0; i < PAGES; i++) {
         expect_now(cell_of(pages[i], 0), 10);
         expect_now(cell_of(pages[i], 1), 0);
@@ -158,8 +158,8 @@ static void begin_behind(unsigned kind)
 START_TEST(a_protected_loser_is_there_when_open_returns)
 {
     begin_behind((unsigned)_i);
-    ck_assert_uint_eq(lladd_losers(r.db), 1);
-    ck_assert_uint_eq(rig_stats(&r).losers_behind, 1);
+    ck_assert_uint_eq(lladd_losers_left(r.db), 1);
+    ck_assert_uint_eq(rig_stats(&r).losers_left, 1);
     ck_assert_uint_eq(rig_stats(&r).recovered_undone_txns, 0);
     ck_assert_uint_eq(asked, ROUNDS + 2);
     expect_now(cell_of(pages[1], 1), (uint64_t)(ROUNDS + PAGES - 2) / PAGES * LOST);
@@ -171,7 +171,7 @@ START_TEST(a_protected_loser_is_there_when_open_returns)
     }
     ck_assert_int_eq(try_lock(cell_of(pages[0], 2), LLADD_LOCK_S, LLADD_LOCK_TRY), LLADD_BUSY);
     rig_maintain(&r);
-    ck_assert_uint_eq(rig_stats(&r).losers_behind, 0);
+    ck_assert_uint_eq(rig_stats(&r).losers_left, 0);
     ck_assert_uint_eq(rig_stats(&r).recovered_undone_txns, 1);
     expect_undone();
     rig_reopen(&r);
@@ -241,7 +241,7 @@ START_TEST(what_nobody_protects_is_undone_before)
             ok_db(&r, lladd_register_extension(&r.options, &test_extension, &r.err));
         }
         rig_open(&r);
-        ck_assert_uint_eq(lladd_losers(r.db), why == TAKEN);
+        ck_assert_uint_eq(lladd_losers_left(r.db), why == TAKEN);
         ck_assert_uint_eq(rig_stats(&r).recovered_undone_txns, 1);
         expect_now(cell_of(pages[2], 5), why == TAKEN ? LOST : 0);
         expect_now(cell_of(pages[2], FENCED), 0);
@@ -268,7 +268,7 @@ START_TEST(what_is_half_done_is_undone_before)
     ok(loser, cell_add(loser, cell_of(pages[4], FENCED + 1), LOST));
     rig_set(&r, cell_of(pages[6], 0), 6);
     crash_and_open();
-    ck_assert_uint_eq(lladd_losers(r.db), 1);
+    ck_assert_uint_eq(lladd_losers_left(r.db), 1);
     ck_assert_uint_eq(asked, 1);
     expect_now(cell_of(pages[3], FENCED), 0);
     expect_now(cell_of(pages[4], FENCED + 1), 0);
@@ -292,7 +292,7 @@ START_TEST(what_was_taken_back_already_is_not_locked)
     add(loser, cell_of(pages[5], 1), LOST);
     rig_set(&r, cell_of(pages[6], 0), 6);
     crash_and_open();
-    ck_assert_uint_eq(lladd_losers(r.db), 1);
+    ck_assert_uint_eq(lladd_losers_left(r.db), 1);
     ck_assert_uint_eq(asked, 2);
     rig_maintain(&r);
     expect_now(cell_of(pages[3], 1), 0);
@@ -312,7 +312,7 @@ START_TEST(crashes_while_a_loser_is_behind)
         begin_behind((unsigned)_i);
         for (unsigned c = 0; c < CRASHES; c++) {
             bool more;
-            ck_assert_uint_ge(lladd_losers(r.db), 1);
+            ck_assert_uint_ge(lladd_losers_left(r.db), 1);
             struct lladd_txn *another = rig_begin(&r);
             add(another, cell_of(pages[c], 6), LOST);
             ok_db(&r, lladd_maintain(r.db, &more, &r.err));
@@ -325,7 +325,7 @@ START_TEST(crashes_while_a_loser_is_behind)
                 r.options.recovery = LLADD_RECOVER_FULL;
             crash_and_open();
         }
-        ck_assert(full ? lladd_losers(r.db) == 0 : lladd_losers(r.db) > 0);
+        ck_assert(full ? lladd_losers_left(r.db) == 0 : lladd_losers_left(r.db) > 0);
         rig_maintain(&r);
         expect_undone();
         for (unsigned c = 0; c < CRASHES; c++)
@@ -344,12 +344,12 @@ START_TEST(checkpoints_list_it_and_close_waits)
     uint64_t from = rig_stats(&r).checkpoint_lsn;
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     ck_assert_uint_gt(rig_stats(&r).checkpoint_lsn, from);
-    ck_assert_uint_eq(lladd_losers(r.db), 1);
+    ck_assert_uint_eq(lladd_losers_left(r.db), 1);
     ok_db(&r, lladd_log_pinner(r.db, &who, &r.err));
     ck_assert_str_eq(who.kind, "transaction");
     ck_assert_uint_lt(who.lsn.v, rig_stats(&r).checkpoint_lsn);
     crash_and_open();
-    ck_assert_uint_eq(lladd_losers(r.db), 1);
+    ck_assert_uint_eq(lladd_losers_left(r.db), 1);
     ck_assert_int_eq(try_lock(cell_of(pages[1], 1), LLADD_LOCK_S, LLADD_LOCK_TRY), LLADD_BUSY);
     rig_close(&r);
     rig_open(&r);
@@ -369,7 +369,7 @@ START_TEST(one_is_in_doubt_beside)
     ok(half, lladd_prepare(half, &gid));
     write_loser();
     crash_and_open();
-    ck_assert_uint_eq(lladd_losers(r.db), 1);
+    ck_assert_uint_eq(lladd_losers_left(r.db), 1);
     ck_assert_uint_eq(rig_in_doubt(&r).n, 1);
     ck_assert_int_eq(try_lock(cell_of(pages[1], 8), LLADD_LOCK_S, LLADD_LOCK_TRY), LLADD_BUSY);
     done(lladd_commit(rig_claim(&r, "half")));
@@ -396,7 +396,7 @@ static struct lladd_hash *open_table(void)
 
 static void lock_key(struct lladd_txn *txn, const char *key)
 {
-    ok(txn, lladd_lock(txn,
+    ok(txn, lladd_lock_acquire(txn,
                        LLADD_LOCK_NAME(lladd_lock_id(table_root.v),
                                        lladd_lock_bytes(key, strlen(key))),
                        LLADD_LOCK_X, LLADD_LOCK_TRY));
@@ -458,13 +458,14 @@ static void give_up(void)
         char key[16];
         snprintf(key, sizeof key, "key %d", i);
         lock_key(loser, key);
-        ok(loser, lladd_hash_remove(loser, h, key, strlen(key)));
+        ok(loser, lladd_hash_delete(loser, h, key, strlen(key)));
     }
     put(loser, h, "key 30", "short");
     put(loser, h, "new", "new");
     for (unsigned slot = 1; slot < 3; slot++) {
-        ok(loser, lladd_lock(loser, LLADD_LOCK_NAME(lladd_lock_id(records.v), lladd_lock_id(slot)),
-                             LLADD_LOCK_X, LLADD_LOCK_TRY));
+        ok(loser,
+           lladd_lock_acquire(loser, LLADD_LOCK_NAME(lladd_lock_id(records.v), lladd_lock_id(slot)),
+                              LLADD_LOCK_X, LLADD_LOCK_TRY));
         ok(loser, slot == 1 ? lladd_slotted_free(loser, record_of(slot))
                             : lladd_slotted_set(loser, record_of(slot), "x", 1, 0));
     }
@@ -516,11 +517,11 @@ START_TEST(what_a_loser_has_given_up_stays_there_for_it)
     give_up();
     rig_set(&r, cell_of(pages[6], 0), 6);
     crash_and_open();
-    ck_assert_uint_eq(lladd_losers(r.db), 1);
+    ck_assert_uint_eq(lladd_losers_left(r.db), 1);
     unsigned n = take_room("meanwhile", 300, false);
-    ck_assert_uint_eq(lladd_losers(r.db), 1);
+    ck_assert_uint_eq(lladd_losers_left(r.db), 1);
     rig_maintain(&r);
-    ck_assert_uint_eq(lladd_losers(r.db), 0);
+    ck_assert_uint_eq(lladd_losers_left(r.db), 0);
     expect_structures();
     struct lladd_hash *h = open_table();
     uint64_t count;
@@ -540,7 +541,7 @@ START_TEST(room_is_used_again_when_losers_are_gone)
     make_structures();
     write_loser();
     crash_and_open();
-    ck_assert_uint_eq(lladd_losers(r.db), 1);
+    ck_assert_uint_eq(lladd_losers_left(r.db), 1);
     struct lladd_txn *txn = rig_begin(&r);
     ok(txn, lladd_slotted_free(txn, record_of(0)));
     done(lladd_commit(txn));
@@ -565,9 +566,9 @@ START_TEST(a_compensation_fails_behind_open)
     test_transfer_fails = 0;
     ck_assert_int_eq(rc, LLADD_UNDO_FAILED);
     ck_assert_int_eq(lladd_db_error(r.db, &r.err), LLADD_UNDO_FAILED);
-    ck_assert_uint_eq(lladd_losers(r.db), 1);
+    ck_assert_uint_eq(lladd_losers_left(r.db), 1);
     crash_and_open();
-    ck_assert_uint_eq(lladd_losers(r.db), 1);
+    ck_assert_uint_eq(lladd_losers_left(r.db), 1);
     rig_maintain(&r);
     expect_undone();
     rig_free(&r);
@@ -590,8 +591,8 @@ START_TEST(an_allocation_fails)
             ck_assert(rc == LLADD_NO_MEMORY || rc == LLADD_UNDO_FAILED);
             rig_open(&r);
         } else {
-            before += fired && lladd_losers(r.db) == 0;
-            behind += fired && lladd_losers(r.db) > 0;
+            before += fired && lladd_losers_left(r.db) == 0;
+            behind += fired && lladd_losers_left(r.db) > 0;
         }
         rig_maintain(&r);
         expect_undone();
@@ -612,7 +613,7 @@ START_TEST(there_is_no_memory_behind_open)
     for (unsigned i = 0; i < PAGES; i++) /* so the cache has the page */
         expect_now(cell_of(pages[i], 0), 10);
     fault_alloc_fail(&r.mem, 1, true);
-    for (unsigned i = 0; lladd_losers(r.db) && i < 1000; i++)
+    for (unsigned i = 0; lladd_losers_left(r.db) && i < 1000; i++)
         (void)lladd_maintain(r.db, &more, &r.err);
     fault_alloc_fail(&r.mem, 0, false);
     ok_db(&r, lladd_db_error(r.db, &r.err));
@@ -655,7 +656,7 @@ START_TEST(threads_wait_for_losers_in_the_background)
     test_world_stop_at(&r.world, "recovery.undo");
     rig_open(&r);
     ck_assert(test_world_await(&r.world, "recovery.undo", 1));
-    ck_assert_uint_eq(lladd_losers(r.db), 1);
+    ck_assert_uint_eq(lladd_losers_left(r.db), 1);
     ck_assert_int_eq(try_lock(cell_of(pages[0], 1), LLADD_LOCK_S, LLADD_LOCK_TRY), LLADD_BUSY);
     for (unsigned i = 0; i < THREADS; i++) {
         who[i] = i;

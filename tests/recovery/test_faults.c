@@ -163,7 +163,7 @@ static bool open_with_failing_call(uint64_t n, int err, bool forever, bool crash
         ck_assert_msg(fired, "%s: %s", what, r.err.message);
         ck_assert_uint_eq(fault_device_open_files(r.fd), 0);
     } else {
-        lladd_kill(r.db);
+        lladd_db_kill(r.db);
         r.db = NULL;
     }
     fault_device_fail(r.fd, 0, 0, 0, false);
@@ -208,7 +208,7 @@ START_TEST(a_call_fails_while_the_database_is_made)
         }
         fault_device_fail(r.fd, 0, 0, 0, false);
         if (lladd_db_error(r.db, NULL)) {
-            lladd_kill(r.db);
+            lladd_db_kill(r.db);
             r.db = NULL;
             rig_open(&r);
         }
@@ -280,7 +280,7 @@ static bool open_with_failing_allocation(uint64_t n, bool forever, bool crashed)
         ck_assert_uint_eq(fault_alloc_live(&r.mem), live);
         ck_assert_uint_eq(fault_device_open_files(r.fd), 0);
     } else {
-        lladd_kill(r.db);
+        lladd_db_kill(r.db);
         r.db = NULL;
     }
     recover("an allocation failed in open", &fault_power);

@@ -113,7 +113,7 @@ static lladd_lsn class_durable_lsn(void *ctx, struct lladd_db *db)
 {
     (void)ctx;
     (void)db;
-    if (r.db == NULL && (!r.transcript || !strstr(r.transcript, "redo: from")))
+    if (r.db == NULL && (!r.trace || !strstr(r.trace, "redo: from")))
         early = true;
     return lladd_lsn_of(UINT64_MAX);
 }
@@ -132,7 +132,7 @@ static void log_object(void)
     struct lladd_txn *txn = rig_begin(&r);
     const struct lladd_span none = {NULL, 0};
     ok(txn, lladd_log_object(txn, &state_class, 1, none, none, &token, &lsn));
-    lladd_applied(txn, &token);
+    lladd_object_applied(txn, &token);
     done(lladd_commit(txn));
 }
 
@@ -160,7 +160,7 @@ START_TEST(a_class_is_not_asked_before_its_pages_are_redone)
         r.options.log_segment_max = 16u << 10;
         r.options.recovery = _i ? LLADD_RECOVER_INSTANT : LLADD_RECOVER_FULL;
         ok_db(&r, lladd_register_class(&r.options, &state_class, &r.err));
-        rig_want_transcript(&r);
+        rig_want_trace(&r);
         rig_open(&r);
         rig_pages(&r, pages, PAGES);
         log_object();

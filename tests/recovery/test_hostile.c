@@ -53,7 +53,7 @@ static void begin_case(void)
     ok(txn, cells_transfer(txn, cell_of(page, 2), cell_of(page, 3), 5));
     ok(txn, lladd_log_object(txn, &object_class, 1, lladd_span_of("", 0), lladd_span_of("", 0),
                              &token, NULL));
-    lladd_applied(txn, &token);
+    lladd_object_applied(txn, &token);
     done(lladd_commit(txn));
     rig_close(&r);
     forge_open(&f, &r);
@@ -216,7 +216,8 @@ START_TEST(a_page_whose_chain_has_a_hole_is_not_repaired)
     rig_file_write(&r, "pages", bytes + at, 1, at);
     free(bytes);
     rig_open(&r);
-    ck_assert_int_eq(lladd_fix(r.db, page, LLADD_LATCH_SHARED, &held, &r.err), LLADD_CORRUPT_PAGE);
+    ck_assert_int_eq(lladd_page_fix(r.db, page, LLADD_LATCH_SHARED, &held, &r.err),
+                     LLADD_CORRUPT_PAGE);
     ck_assert_uint_eq(r.err.lsn.v, lsn.v);
     ck_assert_uint_eq(rig_stats(&r).repairs, 0);
     rig_free(&r);
@@ -315,8 +316,8 @@ START_TEST(checkpoint_data_that_make_no_sense)
     expect_part(LL_CKPT_TXN, 43, LLADD_BAD_RECORD, "checkpoint data");
     expect_part(LL_CKPT_TXN, 1000, LLADD_BAD_RECORD, "checkpoint data");
     expect_part(LL_CKPT_NAME, 5, LLADD_BAD_RECORD, "catalogue");
-    expect_part(LL_CKPT_FENCE, 23, LLADD_BAD_RECORD, "checkpoint data");
-    expect_part(LL_CKPT_FENCE, 24, LLADD_BAD_RECORD, "fence");
+    expect_part(LL_CKPT_REDO_BARRIER, 23, LLADD_BAD_RECORD, "checkpoint data");
+    expect_part(LL_CKPT_REDO_BARRIER, 24, LLADD_BAD_RECORD, "fence");
     expect_part(LL_CKPT_PIN, 8, LLADD_BAD_RECORD, "checkpoint data");
     expect_part(LL_CKPT_HEURISTIC, 8, LLADD_BAD_RECORD, "heuristic outcome");
     expect_part(LL_CKPT_HEURISTIC, 50, LLADD_BAD_RECORD, "heuristic outcome");
@@ -329,12 +330,12 @@ START_TEST(fences_pins_and_prepares_that_make_no_sense)
 {
     unsigned char b[64] = {0};
     begin_case();
-    expect_record((struct ll_record){.kind = LL_REC_FENCE, .redo = bytes_of("fence")},
+    expect_record((struct ll_record){.kind = LL_REC_REDO_BARRIER, .redo = bytes_of("fence")},
                   LLADD_BAD_RECORD, "fence");
     lladd_put64(b, UINT64_C(1) << 60);
     lladd_put64(b + 8, UINT64_MAX);
     begin_case();
-    struct ll_record rec = {.kind = LL_REC_FENCE, .redo = lladd_span_of(b, 16)};
+    struct ll_record rec = {.kind = LL_REC_REDO_BARRIER, .redo = lladd_span_of(b, 16)};
     (void)forge_append(&f, &rec, true);
     expect_refusal(LLADD_BAD_RECORD, lladd_lsn_of(0), "fence");
     begin_case();
@@ -610,8 +611,8 @@ START_TEST(features_that_some_may_ignore)
     write_control(unknown_feature_of_writers);
     uint64_t seq = f.control.seq;
     ck_assert_int_eq(rig_try_open(&r), LLADD_NEWER_FORMAT);
-    ok_db(&r, lladd_inspect(r.dir, &r.options, &view, &r.err));
-    ck_assert_int_eq(lladd_inspect_info(view, &info), 0);
+    ok_db(&r, lladd_inspect_open(r.dir, &r.options, &view, &r.err));
+    ck_assert_int_eq(lladd_inspect_info_get(view, &info), 0);
     ck_assert_uint_eq(info.read_only_compatible, 1u << 30);
     lladd_inspect_close(view);
     ck_assert_int_eq(ll_io_open(r.options.device, "control", 0, &file), 0);

@@ -116,10 +116,10 @@ START_TEST(losers_are_gone_when_open_returns)
 {
     begin_case((unsigned)_i & ~(unsigned)RIG_THREADS);
     rig_crash(&r, &fault_kill);
-    rig_want_transcript(&r);
+    rig_want_trace(&r);
     rig_open(&r);
-    ck_contains(r.transcript, "when pages are fetched");
-    ck_contains(r.transcript, "undone: transaction");
+    ck_contains(r.trace, "when pages are fetched");
+    ck_contains(r.trace, "undone: transaction");
     ck_assert_uint_eq(rig_stats(&r).recovered_undone_txns, 1);
     ck_assert_uint_gt(behind(), 0);
     rig_expect(&r, cell_of(pages[1], 1), 0);
@@ -153,8 +153,8 @@ START_TEST(a_checkpoint_is_owed_when_users_have_redone_all)
     uint64_t from = rig_stats(&r).checkpoint_lsn;
     for (uint64_t n = 0; behind(); n++) {
         struct lladd_page *p;
-        if (lladd_fix(r.db, lladd_page_of(n), LLADD_LATCH_SHARED, &p, &r.err) == 0)
-            lladd_unfix(r.db, p, LLADD_LATCH_SHARED);
+        if (lladd_page_fix(r.db, lladd_page_of(n), LLADD_LATCH_SHARED, &p, &r.err) == 0)
+            lladd_page_unfix(r.db, p, LLADD_LATCH_SHARED);
         ck_assert_uint_lt(n, 10000);
     }
     ck_assert_uint_eq(rig_stats(&r).checkpoint_lsn, from);

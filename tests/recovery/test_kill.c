@@ -123,7 +123,7 @@ static void *child_worker(void *arg)
         CHILD(lladd_commit_async(txn, &window[n % ASYNC_WINDOW]));
         lladd_lsn oldest = window[(n + 1) % ASYNC_WINDOW];
         if (n - w->n >= ASYNC_WINDOW) {
-            CHILD(lladd_wait(w->db, oldest, NULL));
+            CHILD(lladd_wait_durable(w->db, oldest, NULL));
             acknowledge(w, n + 1 - ASYNC_WINDOW);
         }
     }
@@ -249,14 +249,14 @@ static void check_all(const char *dir, unsigned mode, uint32_t *acked)
     lladd_pageno pages[PAGES];
     int rc = lladd_open(dir, &o, &db, &err);
     ck_assert_msg(rc == 0, "%s", err.message);
-    ck_assert_int_eq(lladd_stats(db, &s), 0);
+    ck_assert_int_eq(lladd_stats_get(db, &s), 0);
     ck_assert_uint_ge(s.recovered_undone_txns, 1); /* the one that was open all the time */
     ck_assert_int_eq(find_pages(db, pages, &err), 0);
     for (unsigned w = 0; w < WORKERS; w++)
         acked[w] = check_worker(db, pages, w, mode, acked[w]);
     for (unsigned i = 0; i < PAGES; i++)
         ck_assert_uint_eq(cell_get(db, cell_of(pages[i], 60)), 0);
-    lladd_kill(db); /* the next child recovers again, and from further back */
+    lladd_db_kill(db); /* the next child recovers again, and from further back */
     lladd_options_release(&o);
 }
 

@@ -110,7 +110,7 @@ static void write_again(void *ctx, void *state, struct lladd_db *db, lladd_lsn c
         return;
     ck_assert_int_eq(lladd_begin(db, NULL, &txn, &err), 0);
     if (told.calls < told.most)
-        ok(txn, lladd_join(txn, ctx, &b));
+        ok(txn, lladd_txn_join(txn, ctx, &b));
     ok(txn, cell_put(txn, cell(told.calls), 20 + told.calls));
     done(told.calls < told.most ? lladd_commit_async(txn, NULL) : lladd_commit(txn));
 }
@@ -193,7 +193,7 @@ static int put_row(struct lladd_txn *txn, uint64_t i)
     char text[200];
     memset(text, 'r', sizeof text);
     struct lladd_dtable_key key = lladd_dtable_u64(i);
-    struct lladd_dtable_value value = lladd_dtable_value(text, sizeof text);
+    struct lladd_dtable_value value = lladd_dtable_value_of(text, sizeof text);
     return lladd_managed_put(txn, b.table, &key, &value);
 }
 
@@ -477,7 +477,7 @@ START_TEST(a_callback_of_a_durable_commit_is_refused_at_the_limit)
     lladd_lsn lsn;
     begin(NOBODY, 0);
     first = rig_begin(&b.r);
-    ok(first, lladd_join(first, &writes_on, &b));
+    ok(first, lladd_txn_join(first, &writes_on, &b));
     ok(first, cell_put(first, cell(0), 1));
     second = rig_begin(&b.r);
     ok(second, cell_put(second, cell(1), 1));
@@ -488,7 +488,7 @@ START_TEST(a_callback_of_a_durable_commit_is_refused_at_the_limit)
     ck_assert_int_eq(lladd_txn_error(holds)->code, LLADD_LOG_FULL);
     done(lladd_commit_async(first, &lsn));
     done(lladd_commit_async(second, &lsn));
-    ok_db(&b.r, lladd_wait(b.r.db, lsn, &b.r.err));
+    ok_db(&b.r, lladd_wait_durable(b.r.db, lsn, &b.r.err));
     ck_assert_uint_eq(after.calls, 1);
     ck_assert_int_eq(after.refused, LLADD_LOG_FULL);
     done(lladd_abort(holds));
@@ -508,7 +508,7 @@ START_TEST(a_writer_with_a_mutex_runs_no_callback_at_the_limit)
     hold();
     ck_assert_int_eq(lladd_mutex_init(&latch, LLADD_RANK_EXTENSION, "test"), 0);
     first = rig_begin(&b.r);
-    ok(first, lladd_join(first, &latches, &b));
+    ok(first, lladd_txn_join(first, &latches, &b));
     ok(first, cell_put(first, cell(0), 1));
     done(lladd_commit_async(first, NULL));
     uint64_t before = rig_stats(&b.r).checkpoints;
@@ -560,7 +560,7 @@ static void pend_and_hold(const struct lladd_participant *participant)
     for (unsigned i = 0; i < 10; i++)
         ck_assert_int_eq(work(i), 0);
     struct lladd_txn *first = rig_begin(&b.r);
-    ok(first, lladd_join(first, participant, &b));
+    ok(first, lladd_txn_join(first, participant, &b));
     ok(first, cell_put(first, cell(PAGES - 1), 1));
     done(lladd_commit_async(first, NULL));
 }
@@ -611,11 +611,11 @@ START_TEST(a_system_commit_runs_no_callback)
     uint64_t tag;
     begin_with(_i ? MANAGED : JOURNAL, 0, 16 << 20);
     first = rig_begin(&b.r);
-    ok(first, lladd_join(first, &makes, &b));
+    ok(first, lladd_txn_join(first, &makes, &b));
     for (unsigned i = 0; i < 900; i++)
         ok(first, cell_put_wide(first, cell(i), 1, 1000));
     done(lladd_commit_async(first, &lsn));
-    ok_db(&b.r, lladd_force(b.r.db, lsn, &b.r.err));
+    ok_db(&b.r, lladd_log_force(b.r.db, lsn, &b.r.err));
     after.forbidden = true;
     txn = rig_begin(&b.r);
     o.type = LLADD_DTABLE_U64;
@@ -731,7 +731,7 @@ START_TEST(what_a_callback_commits_at_close_is_kept)
     for (unsigned i = 1; i <= told.most; i++)
         rig_set(&b.r, cell(i), 1);
     first = rig_begin(&b.r);
-    ok(first, lladd_join(first, &writes_again, &b));
+    ok(first, lladd_txn_join(first, &writes_again, &b));
     ok(first, cell_put(first, cell(0), 20));
     done(lladd_commit_async(first, NULL));
     ck_assert_int_eq(lladd_close(b.r.db), 0);

@@ -211,7 +211,7 @@ static void one_step(struct model *m)
     else if (what < 95)
         rig_maintain(&m->r);
     else if (what < 97) {
-        ok_db(&m->r, lladd_wait(m->r.db, m->newest_async, &m->r.err));
+        ok_db(&m->r, lladd_wait_durable(m->r.db, m->newest_async, &m->r.err));
         if (m->newest_async.v)
             history_all_acked(&m->h);
     } else {

@@ -47,7 +47,7 @@ static void make_pages(void)
     for (unsigned v = 0; v < VICTIMS; v++) {
         ok(txn, lladd_page_alloc(txn, &victim[v]));
         ok(txn, lladd_bytes_format(txn, victim[v]));
-        ok(txn, lladd_set(txn, victim[v], 0, noise, NOISE));
+        ok(txn, lladd_bytes_set(txn, victim[v], 0, noise, NOISE));
     }
     ok(txn, lladd_page_alloc(txn, &counter));
     ok(txn, lladd_bytes_format(txn, counter));
@@ -60,7 +60,7 @@ static void change_victims(struct lladd_txn *txn)
 {
     for (unsigned v = 0; v < VICTIMS; v++)
         for (unsigned k = 0; k < SPOTS; k++)
-            ok(txn, lladd_set(txn, victim[v], 500 * k, "hello", 5));
+            ok(txn, lladd_bytes_set(txn, victim[v], 500 * k, "hello", 5));
 }
 
 static void expect_victims(bool changed)
@@ -70,14 +70,14 @@ static void expect_victims(bool changed)
     for (unsigned k = 0; changed && k < SPOTS; k++)
         memcpy(noise + 500 * k, "hello", 5);
     for (unsigned v = 0; v < VICTIMS; v++) {
-        ok_db(&r, lladd_get(r.db, victim[v], 0, found, NOISE, &r.err));
+        ok_db(&r, lladd_bytes_get(r.db, victim[v], 0, found, NOISE, &r.err));
         ck_assert_int_eq(memcmp(found, noise, NOISE), 0);
     }
 }
 
 static void wait_for_all(void)
 {
-    ok_db(&r, lladd_wait(r.db, lladd_lsn_of(rig_stats(&r).log_tail - 1), &r.err));
+    ok_db(&r, lladd_wait_durable(r.db, lladd_lsn_of(rig_stats(&r).log_tail - 1), &r.err));
 }
 
 /* Fills the log to its limit, with a transaction that stays open. */
@@ -207,10 +207,10 @@ START_TEST(a_bulk_page_that_changes_before_its_sync)
         r.options.flags |= atomic ? LLADD_OPT_ATOMIC_PAGES : 0;
         rig_open(&r);
         rig_pages(&r, &page, 1);
-        ok_db(&r, lladd_extend(r.db, BULK + 1, &r.err));
+        ok_db(&r, lladd_pages_extend(r.db, BULK + 1, &r.err));
         struct lladd_txn *txn = rig_begin(&r);
         unsigned char *bytes = calloc(1, 4096);
-        ok(txn, lladd_fence(txn, lladd_page_of(BULK), 1));
+        ok(txn, lladd_redo_barrier(txn, lladd_page_of(BULK), 1));
         ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK), 1, "test.cells", bytes));
         free(bytes);
         ok(txn, cell_put(txn, cell_of(lladd_page_of(BULK), 3), 9));
@@ -320,7 +320,7 @@ START_TEST(what_an_older_life_left_is_no_base)
     done(lladd_commit(txn));
     unsigned char *bytes = calloc(1, 4096);
     txn = rig_begin(&r);
-    ok(txn, lladd_fence(txn, page, 1));
+    ok(txn, lladd_redo_barrier(txn, page, 1));
     ok(txn, lladd_bulk_write(txn, page, 1, "test.cells", bytes));
     ok(txn, lladd_bulk_sync(txn));
     done(lladd_commit(txn));

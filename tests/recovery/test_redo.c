@@ -123,15 +123,15 @@ START_TEST(without_a_thread_one_does_the_work_of_all)
     write_history();
     rig_crash(&r, &fault_power);
     r.options.redo_threads = 4;
-    rig_want_transcript(&r);
+    rig_want_trace(&r);
     ck_assert_int_eq(pthread_getattr_default_np(&before), 0);
     ck_assert_int_eq(pthread_attr_init(&attr), 0);
     ck_assert_int_eq(pthread_attr_setstacksize(&attr, SIZE_MAX / 16 * 15 & ~(size_t)0xffff), 0);
     ck_assert_int_eq(pthread_setattr_default_np(&attr), 0);
     /* Redo is done by then; what works in the background later cannot be started. */
     ck_assert_int_eq(rig_try_open(&r), LLADD_NO_THREAD);
-    ck_contains(r.transcript, "redo: from");
-    ck_contains(r.transcript, " 0 pages without a base");
+    ck_contains(r.trace, "redo: from");
+    ck_contains(r.trace, " 0 pages without a base");
     ck_assert_int_eq(pthread_setattr_default_np(&before), 0);
     (void)pthread_attr_destroy(&attr);
     (void)pthread_attr_destroy(&before);

@@ -13,7 +13,7 @@
 
 static struct fault_alloc mem;
 static struct ll_env env;
-static struct ll_behind index_;
+static struct ll_redo_index index_;
 
 enum { ORIGIN = 4096, STEP = 8 };
 
@@ -21,12 +21,12 @@ static void begin_case(void)
 {
     fault_alloc_init(&mem);
     ll_env_init(&env, &mem.mem, NULL, false);
-    ll_behind_init(&index_, &env, lladd_lsn_of(ORIGIN), UINT64_MAX);
+    ll_redo_index_init(&index_, &env, lladd_lsn_of(ORIGIN), UINT64_MAX);
 }
 
 static void end_case(void)
 {
-    ll_behind_free(&index_);
+    ll_redo_index_free(&index_);
     ck_assert_uint_eq(fault_alloc_live(&mem), 0);
 }
 
@@ -37,7 +37,7 @@ static void add_kind(unsigned kind, uint8_t flags, uint64_t lsn, uint64_t page, 
                             .lsn = lladd_lsn_of(lsn),
                             .page = page,
                             .size = 40};
-    ll_behind_add(&index_, &rec, older);
+    ll_redo_index_add(&index_, &rec, older);
 }
 
 static void add(uint64_t lsn, uint64_t page, bool older)
@@ -48,13 +48,13 @@ static void add(uint64_t lsn, uint64_t page, bool older)
 /* The page's records are those from `first` on, so many STEPs apart. */
 static void expect(uint64_t page, uint64_t first, uint64_t apart, unsigned n)
 {
-    struct ll_behind_walk w;
-    ck_assert(ll_behind_find(&index_, page, &w));
+    struct ll_redo_index_walk w;
+    ck_assert(ll_redo_index_find(&index_, page, &w));
     for (unsigned i = 0; i < n; i++) {
         ck_assert_uint_eq(w.lsn.v, first + i * apart * STEP);
-        ck_assert_int_eq(ll_behind_next(&index_, &w), i + 1 < n);
+        ck_assert_int_eq(ll_redo_index_next(&index_, &w), i + 1 < n);
     }
-    ck_assert_uint_eq(ll_behind_newest(&index_, page).v, first + (n - 1) * apart * STEP);
+    ck_assert_uint_eq(ll_redo_index_newest(&index_, page).v, first + (n - 1) * apart * STEP);
 }
 
 START_TEST(records_of_a_page_are_in_order)
@@ -67,8 +67,8 @@ START_TEST(records_of_a_page_are_in_order)
         expect(p, ORIGIN + p * STEP, OF_PAGES, RECORDS / OF_PAGES);
     ck_assert_uint_eq(index_.page_max, OF_PAGES - 1);
     ck_assert_uint_eq(index_.record_max, 40);
-    struct ll_behind_walk w;
-    ck_assert(!ll_behind_find(&index_, OF_PAGES, &w));
+    struct ll_redo_index_walk w;
+    ck_assert(!ll_redo_index_find(&index_, OF_PAGES, &w));
     end_case();
 }
 END_TEST
@@ -83,7 +83,7 @@ START_TEST(an_older_part_goes_before)
     for (uint64_t i = 0; i < 10; i++)
         add(ORIGIN + i * STEP, 1, true);
     add(ORIGIN + 10 * STEP, 3, true);
-    ll_behind_join(&index_);
+    ll_redo_index_join(&index_);
     expect(1, ORIGIN, 1, 20);
     expect(2, ORIGIN + 20 * STEP, 1, 1);
     expect(3, ORIGIN + 10 * STEP, 1, 1);
@@ -108,16 +108,16 @@ END_TEST
 START_TEST(bases_are_known)
 {
     begin_case();
-    struct ll_behind_walk w;
+    struct ll_redo_index_walk w;
     add(ORIGIN, 7, false);
     add_kind(LL_REC_IMAGE, 0, ORIGIN + STEP, 7, false);
     add_kind(LL_REC_UPDATE, LL_REC_FORMATS, ORIGIN + 2 * STEP, 7, false);
     add(ORIGIN + 3 * STEP, 7, false);
     static const bool base[] = {false, true, true, false};
-    ck_assert(ll_behind_find(&index_, 7, &w));
+    ck_assert(ll_redo_index_find(&index_, 7, &w));
     for (unsigned i = 0; i < 4; i++) {
         ck_assert_int_eq(w.base, base[i]);
-        (void)ll_behind_next(&index_, &w);
+        (void)ll_redo_index_next(&index_, &w);
     }
     end_case();
 }
@@ -139,7 +139,7 @@ START_TEST(it_is_lost_rather_than_wrong)
             add(ORIGIN + (100 + i) * STEP, i, false);
         for (uint64_t i = 0; i < 100; i++)
             add(ORIGIN + i * STEP, 50 + i, true);
-        ll_behind_join(&index_);
+        ll_redo_index_join(&index_);
         bool fired = fault_alloc_fired(&mem) != 0;
         ck_assert_int_eq(index_.lost, fired);
         if (!fired)
@@ -167,19 +167,19 @@ START_TEST(it_takes_no_more_than_it_was_given)
                 add(ORIGIN + i * STEP, i % n, false);
             for (uint64_t i = 0; i < RECORDS / 4; i++)
                 add(ORIGIN + i * STEP, i % n, true);
-            ll_behind_join(&index_);
+            ll_redo_index_join(&index_);
             ck_assert_uint_le(fault_alloc_peak(&mem), budgets[b]);
-            ck_assert_uint_le(ll_behind_bytes(&index_), budgets[b]);
+            ck_assert_uint_le(ll_redo_index_bytes(&index_), budgets[b]);
             for (uint64_t page = 0; page < n; page++) {
-                struct ll_behind_walk w;
-                bool has = ll_behind_find(&index_, page, &w);
-                ck_assert_int_ne(has, ll_behind_in_pass(&index_, page));
+                struct ll_redo_index_walk w;
+                bool has = ll_redo_index_find(&index_, page, &w);
+                ck_assert_int_ne(has, ll_redo_index_in_pass(&index_, page));
                 if (has)
                     expect(page, ORIGIN + page * STEP, n,
                            (unsigned)(RECORDS / n + (page < RECORDS % n)));
                 had += has;
             }
-            ck_assert_int_eq(ll_behind_is_part(&index_), had < n);
+            ck_assert_int_eq(ll_redo_index_is_part(&index_), had < n);
             ck_assert_int_eq(index_.lost, index_.share == 0);
             if (budgets[b] >= 20000 && n == RECORDS)
                 ck_assert_uint_gt(had, budgets[b] / 400);
@@ -197,13 +197,13 @@ START_TEST(pages_are_marked_for_a_pass)
     for (uint64_t i = 0; i < 6; i++)
         add(ORIGIN + i * STEP, i % 3, false);
     for (uint64_t page = 0; page < 4; page++)
-        ck_assert_int_eq(ll_behind_in_pass(&index_, page), page == 3);
-    ck_assert(ll_behind_mark(&index_, 1));
-    ck_assert(!ll_behind_mark(&index_, 1));
-    ck_assert(!ll_behind_mark(&index_, 3));
+        ck_assert_int_eq(ll_redo_index_in_pass(&index_, page), page == 3);
+    ck_assert(ll_redo_index_mark(&index_, 1));
+    ck_assert(!ll_redo_index_mark(&index_, 1));
+    ck_assert(!ll_redo_index_mark(&index_, 3));
     ck_assert_uint_eq(index_.marked, 1);
     for (uint64_t page = 0; page < 4; page++)
-        ck_assert_int_eq(ll_behind_in_pass(&index_, page), page == 1);
+        ck_assert_int_eq(ll_redo_index_in_pass(&index_, page), page == 1);
     expect(1, ORIGIN + STEP, 3, 2);
     end_case();
 }
@@ -232,12 +232,12 @@ START_TEST(records_read_ahead_are_found)
     struct ll_record rec;
     for (unsigned s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         for (unsigned n = 0; n < MANY; n = n < 5 ? n + 1 : n + 59) {
-            struct ll_ahead a;
+            struct ll_log_prefetch a;
             uint64_t lsn[MANY], lost = 0;
             begin_case();
-            ll_ahead_init(&a, &env);
-            ck_assert(!ll_ahead_want(&a, 0, lladd_lsn_of(ORIGIN)));
-            ck_assert(!ll_ahead_find(&a, 0, lladd_lsn_of(ORIGIN), &rec));
+            ll_log_prefetch_init(&a, &env);
+            ck_assert(!ll_log_prefetch_want(&a, 0, lladd_lsn_of(ORIGIN)));
+            ck_assert(!ll_log_prefetch_find(&a, 0, lladd_lsn_of(ORIGIN), &rec));
             a.most = 1 << 20;
             for (unsigned i = 0; i < n; i++) {
                 uint64_t gap = i == shapes[s].gap_at ? shapes[s].gap : 0;
@@ -246,28 +246,28 @@ START_TEST(records_read_ahead_are_found)
             }
             for (unsigned p = 0; p < OF_PAGES; p++)
                 for (unsigned i = p; i < n; i += OF_PAGES)
-                    ck_assert(ll_ahead_want(&a, p * 10, lladd_lsn_of(lsn[i])));
-            ll_ahead_read_by(&a, get_record, &lost);
+                    ck_assert(ll_log_prefetch_want(&a, p * 10, lladd_lsn_of(lsn[i])));
+            ll_log_prefetch_read_by(&a, get_record, &lost);
             for (unsigned i = 0; i < n; i++) {
                 uint64_t p = i % OF_PAGES * 10;
-                bool has = ll_ahead_find(&a, p, lladd_lsn_of(lsn[i]), &rec);
+                bool has = ll_log_prefetch_find(&a, p, lladd_lsn_of(lsn[i]), &rec);
                 ck_assert_int_eq(has, lsn[i] != lost);
-                ck_assert(!ll_ahead_find(&a, p, lladd_lsn_of(lsn[i] - 8), &rec));
-                ck_assert(!ll_ahead_find(&a, p, lladd_lsn_of(lsn[i] + 8), &rec));
-                ck_assert(!ll_ahead_find(&a, p + 1, lladd_lsn_of(lsn[i]), &rec));
-                ck_assert(!ll_ahead_find(&a, p + 10, lladd_lsn_of(lsn[i]), &rec));
+                ck_assert(!ll_log_prefetch_find(&a, p, lladd_lsn_of(lsn[i] - 8), &rec));
+                ck_assert(!ll_log_prefetch_find(&a, p, lladd_lsn_of(lsn[i] + 8), &rec));
+                ck_assert(!ll_log_prefetch_find(&a, p + 1, lladd_lsn_of(lsn[i]), &rec));
+                ck_assert(!ll_log_prefetch_find(&a, p + 10, lladd_lsn_of(lsn[i]), &rec));
             }
             for (unsigned i = 0; i < n; i++) {
-                if (!ll_ahead_find(&a, i % OF_PAGES * 10, lladd_lsn_of(lsn[i]), &rec))
+                if (!ll_log_prefetch_find(&a, i % OF_PAGES * 10, lladd_lsn_of(lsn[i]), &rec))
                     continue;
-                struct lladd_span p = ll_behind_payload(&rec);
+                struct lladd_span p = ll_redo_index_payload(&rec);
                 ck_assert_uint_eq(rec.lsn.v, lsn[i]);
                 ck_assert_uint_eq(rec.page, lsn[i] / 8);
                 ck_assert_uint_eq(p.len, lsn[i] / 8 % 50);
                 for (size_t k = 0; k < p.len; k++)
                     ck_assert_uint_eq(((const unsigned char *)p.data)[k], (lsn[i] >> 3) & 0xff);
             }
-            ll_ahead_free(&a);
+            ll_log_prefetch_free(&a);
             end_case();
         }
     }
@@ -282,26 +282,26 @@ START_TEST(reading_ahead_takes_no_more_than_it_was_given)
     static const uint64_t budgets[] = {0, 100, 3000, 20000, 300000};
     struct ll_record rec;
     for (unsigned b = 0; b < sizeof budgets / sizeof *budgets; b++) {
-        struct ll_ahead a;
+        struct ll_log_prefetch a;
         uint64_t lost = 0, n = 0, there = 0;
         begin_case();
-        ll_ahead_init(&a, &env);
+        ll_log_prefetch_init(&a, &env);
         a.most = budgets[b];
         for (unsigned round = 0; round < 3; round++) {
-            ll_ahead_clear(&a);
+            ll_log_prefetch_clear(&a);
             for (n = 0; n < MANY; n++)
-                if (!ll_ahead_want(&a, n / 3, lladd_lsn_of(ORIGIN + n * STEP)))
+                if (!ll_log_prefetch_want(&a, n / 3, lladd_lsn_of(ORIGIN + n * STEP)))
                     break;
-            ll_ahead_read_by(&a, get_record, &lost);
+            ll_log_prefetch_read_by(&a, get_record, &lost);
             there = 0;
             for (uint64_t i = 0; i < MANY; i++)
-                there += ll_ahead_find(&a, i / 3, lladd_lsn_of(ORIGIN + i * STEP), &rec);
+                there += ll_log_prefetch_find(&a, i / 3, lladd_lsn_of(ORIGIN + i * STEP), &rec);
         }
         ck_assert_uint_eq(there, n);
         ck_assert_uint_le(fault_alloc_peak(&mem), budgets[b]);
         if (budgets[b] >= 20000)
             ck_assert_uint_gt(there, budgets[b] / 500);
-        ll_ahead_free(&a);
+        ll_log_prefetch_free(&a);
         end_case();
     }
 }

@@ -95,16 +95,16 @@ static void begin_case(int kind)
     late.name = "test.late";
     late.record_max = 2048;
     filling = 0;
-    ok_db(&r, lladd_register(&r.options, &late, &r.err));
-    ok_db(&r, lladd_register(&r.options, &needy, &r.err));
+    ok_db(&r, lladd_register_op(&r.options, &late, &r.err));
+    ok_db(&r, lladd_register_op(&r.options, &needy, &r.err));
     stingy = needy;
     stingy.name = "test.stingy";
     stingy.undo_log_max = 8;
-    ok_db(&r, lladd_register(&r.options, &stingy, &r.err));
+    ok_db(&r, lladd_register_op(&r.options, &stingy, &r.err));
     silent = needy;
     silent.name = "test.silent";
     silent.compensate = silent_compensate;
-    ok_db(&r, lladd_register(&r.options, &silent, &r.err));
+    ok_db(&r, lladd_register_op(&r.options, &silent, &r.err));
     rig_open(&r);
     page = rig_page(&r);
 }
@@ -374,8 +374,8 @@ START_TEST(what_is_prepared_can_be_ended_on_a_full_disk)
     ok(second, lladd_prepare(second, &other));
     if (_i & 1) {
         rig_reopen(&r);
-        ok_db(&r, lladd_claim(r.db, &gid, &txn, &r.err));
-        ok_db(&r, lladd_claim(r.db, &other, &second, &r.err));
+        ok_db(&r, lladd_in_doubt_claim(r.db, &gid, &txn, &r.err));
+        ok_db(&r, lladd_in_doubt_claim(r.db, &other, &second, &r.err));
     }
     fault_device_capacity(r.fd, fault_device_bytes(r.fd));
     struct lladd_txn *glutton = rig_begin(&r);
@@ -521,7 +521,7 @@ static void long_check(const lladd_pageno *pages)
 {
     static unsigned char zeros[4000], now[4000];
     for (unsigned i = 0; i < LONG_PAGES; i++) {
-        ok_db(&r, lladd_get(r.db, pages[i], 0, now, sizeof now, &r.err));
+        ok_db(&r, lladd_bytes_get(r.db, pages[i], 0, now, sizeof now, &r.err));
         ck_assert_mem_eq(now, zeros, sizeof now);
     }
 }
@@ -542,7 +542,8 @@ START_TEST(a_read_that_fails_in_a_long_rollback_loses_nothing)
         struct lladd_txn *txn = rig_begin(&r);
         for (unsigned i = 0; i < LONG_UPDATES; i++) {
             long_bytes(i, bytes);
-            ok(txn, lladd_set(txn, pages[i % LONG_PAGES], i * 97 % 3900, bytes, sizeof bytes));
+            ok(txn,
+               lladd_bytes_set(txn, pages[i % LONG_PAGES], i * 97 % 3900, bytes, sizeof bytes));
         }
         fault_device_only(r.fd, "log/");
         fault_device_fail(r.fd, n, FAULT_PREAD, EIO, false);
@@ -597,7 +598,7 @@ START_TEST(a_place_beyond_the_page_is_only_a_hint_that_is_wrong)
     lladd_pageno pages[LONG_PAGES];
     lladd_op_id id;
     rig_init(&r, (unsigned)_i);
-    ok_db(&r, lladd_register(&r.options, &wild, &r.err));
+    ok_db(&r, lladd_register_op(&r.options, &wild, &r.err));
     rig_open(&r);
     long_pages(pages);
     ok_db(&r, lladd_op_lookup(r.db, wild.name, 1, &id));
@@ -696,7 +697,7 @@ START_TEST(a_long_undo_and_a_smaller_ring)
     struct lladd_txn *txn = rig_begin(&r);
     ok(txn, lladd_log_object(txn, &long_class, 1, lladd_span_of(NULL, 0),
                              lladd_span_of(bytes, LONG), &token, &lsn));
-    lladd_applied(txn, &token);
+    lladd_object_applied(txn, &token);
     free(bytes);
     if (_i & 1)
         done(lladd_prepare(txn, &gid));

@@ -72,7 +72,7 @@ static char *renamed(const char *text)
 /* The lines that begin with one of `prefixes` ("undo|in doubt"), renamed. */
 static char *lines_of(const char *prefixes)
 {
-    char *all = renamed(r.transcript), *out = calloc(1, strlen(all) + 1);
+    char *all = renamed(r.trace), *out = calloc(1, strlen(all) + 1);
     for (char *line = strtok(all, "\n"); line; line = strtok(NULL, "\n")) {
         for (const char *p = prefixes; p; p = strchr(p, '|')) {
             p += *p == '|';
@@ -160,8 +160,8 @@ static void begin_case(void)
 {
     n_names = 0;
     rig_init(&r, 0);
-    rig_want_transcript(&r);
-    ok_db(&r, lladd_register(&r.options, &test_stop, &r.err));
+    rig_want_trace(&r);
+    ok_db(&r, lladd_register_op(&r.options, &test_stop, &r.err));
     rig_open(&r);
     page = rig_page(&r);
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
@@ -185,9 +185,9 @@ static void crash(void)
 /* The numbers of a line "analysis: ... 12 records, 3 commits, 1 losers, 0 in doubt". */
 static unsigned number_before(const char *what)
 {
-    const char *p = strstr(r.transcript, what);
+    const char *p = strstr(r.trace, what);
     ck_assert_ptr_nonnull(p);
-    while (p > r.transcript && isdigit((unsigned char)p[-1]))
+    while (p > r.trace && isdigit((unsigned char)p[-1]))
         p--;
     return (unsigned)atoi(p);
 }
@@ -392,7 +392,7 @@ START_TEST(what_is_in_doubt_is_left_alone)
                 "undo: transaction T2, LSN r2, depth 0, test.put, page 2\n"
                 "undone: transaction T2\n");
     rig_expect(&r, at(0), 1);
-    ok_db(&r, lladd_claim(r.db, &gid, &txn, &r.err));
+    ok_db(&r, lladd_in_doubt_claim(r.db, &gid, &txn, &r.err));
     done(lladd_abort(txn));
     rig_expect(&r, at(0), 0);
     end_case();
@@ -421,7 +421,7 @@ START_TEST(an_interrupted_abort_of_a_prepared_transaction_is_finished)
         expect_undo("undo: transaction T1, LSN r2, depth 0, test.stop\n"
                     "undo: transaction T1, LSN r1, depth 0, test.put, page 2\n"
                     "undone: transaction T1\n");
-        ck_assert_int_eq(lladd_claim(r.db, &gid, &claimed, &r.err), LLADD_NOT_FOUND);
+        ck_assert_int_eq(lladd_in_doubt_claim(r.db, &gid, &claimed, &r.err), LLADD_NOT_FOUND);
         rig_expect(&r, at(0), 0);
         rig_expect(&r, at(1), 0);
         end_case();

@@ -136,7 +136,7 @@ static int run(uint64_t seed, enum ll_schedule_policy how, uint32_t points, stru
     struct lladd_dst_schedule cfg = {.ctx = &policy, .turn = ll_schedule_turn, .points = points};
     ck_assert_int_eq(lladd_dst_fibers_new(&cfg, &fibers), 0);
     int rc = lladd_dst_run(fibers, &dst, live, w, &err);
-    lladd_dst_run_stats(fibers, stats);
+    lladd_dst_run_stats_get(fibers, stats);
     lladd_dst_fibers_free(fibers);
     rig_free(&r);
     return rc;

@@ -70,7 +70,7 @@ static struct lladd_sim_contract_report *check_samples(const struct lladd_sim_sa
     in.samples = s;
     in.n_samples = n;
     in.limit_ms = 100;
-    int rc = lladd_sim_contract(&in, &r, &err);
+    int rc = lladd_sim_contract_check(&in, &r, &err);
     ck_assert_msg(rc == 0, "%s", err.message);
     return r;
 }
@@ -623,7 +623,7 @@ static int undo_dump(void *ctx, struct lladd_db *db, struct lladd_sink *to, stru
 {
     unsigned char bytes[64];
     (void)ctx;
-    int rc = lladd_get(db, data_page(db), 0, bytes, sizeof bytes, err);
+    int rc = lladd_bytes_get(db, data_page(db), 0, bytes, sizeof bytes, err);
     return rc ? rc : lladd_sink_write(to, bytes, sizeof bytes);
 }
 
@@ -638,7 +638,7 @@ static int reset(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     static const unsigned char zero[8];
     (void)ctx, (void)undo;
-    return lladd_set(txn, data_page(lladd_txn_db(txn)), 8, zero, sizeof zero);
+    return lladd_bytes_set(txn, data_page(lladd_txn_db(txn)), 8, zero, sizeof zero);
 }
 /* Subtracts, even if nothing was added. */
 static int subtract(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
@@ -672,7 +672,7 @@ static int undo_configure(void *ctx, struct lladd_options *o, struct lladd_error
                            .compensate = compensate,
                            .undo_log_max = 1000,
                            .undo_pages_max = 2};
-    return lladd_register(o, &op, err);
+    return lladd_register_op(o, &op, err);
 }
 
 static struct lladd_sim_contract_report *check_undo(int (*how)(void *, struct lladd_txn *,
@@ -688,7 +688,7 @@ static struct lladd_sim_contract_report *check_undo(int (*how)(void *, struct ll
     in.configure = undo_configure;
     in.setup = undo_setup;
     in.dump = undo_dump;
-    ck_assert_msg(lladd_sim_contract(&in, &r, &err) == 0, "%s", err.message);
+    ck_assert_msg(lladd_sim_contract_check(&in, &r, &err) == 0, "%s", err.message);
     print_broken(r);
     ck_assert_uint_eq(r->n_verdicts, 1);
     return r;
@@ -743,16 +743,16 @@ START_TEST(input_that_makes_no_sense)
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_op op = good("test.good");
     struct lladd_sim_sample s = {.op = &op, .page = page};
-    ck_assert_int_eq(lladd_sim_contract(NULL, &r, &err), LLADD_BAD_ARGUMENT);
-    ck_assert_int_eq(lladd_sim_contract(&in, &r, &err), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(lladd_sim_contract_check(NULL, &r, &err), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(lladd_sim_contract_check(&in, &r, &err), LLADD_BAD_ARGUMENT);
     ck_assert_str_eq(err.message, "contract: there are no samples");
     in.samples = &s;
     in.n_samples = 1;
     in.page_size = 5000;
-    ck_assert_int_eq(lladd_sim_contract(&in, &r, &err), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(lladd_sim_contract_check(&in, &r, &err), LLADD_BAD_ARGUMENT);
     in.page_size = 0;
     op.validate = NULL;
-    ck_assert_int_eq(lladd_sim_contract(&in, &r, &err), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(lladd_sim_contract_check(&in, &r, &err), LLADD_BAD_ARGUMENT);
     ck_assert_str_eq(err.message, "contract: sample 0 has no operation with redo and validate");
     ck_assert_ptr_null(r);
 }

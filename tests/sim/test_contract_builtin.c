@@ -70,13 +70,13 @@ static void use_bytes(struct bed *b)
     must(lladd_commit(t));
     t = begin(b);
     struct lladd_txn *u = begin(b);
-    must(lladd_set(t, p, 0, "hello", 5));
+    must(lladd_bytes_set(t, p, 0, "hello", 5));
     must(lladd_counter_add(u, p, 1000, 5));
     must(lladd_counter_add(t, p, 1000, 7));
-    must(lladd_set(u, p, 2000, text, sizeof text));
+    must(lladd_bytes_set(u, p, 2000, text, sizeof text));
     memset(text + 100, 'b', 20);
     memset(text + 300, 'c', 20);
-    must(lladd_set_range(t, p, 3000, text, 400));
+    must(lladd_bytes_set_range(t, p, 3000, text, 400));
     must(lladd_counter_add(u, p, 1008, -1));
     must(lladd_commit(t));
     must(lladd_abort(u));
@@ -192,7 +192,7 @@ static void use_roots_and_pages(struct bed *b)
     t = begin(b);
     must(lladd_page_free(t, page_of_its_own));
     must(lladd_root_set(t, name, (struct lladd_root_value){5, 5}));
-    must(lladd_root_remove(t, "a name of some length, so that few fit a page: 3"));
+    must(lladd_root_delete(t, "a name of some length, so that few fit a page: 3"));
     must(lladd_extent_free(t, lladd_page_of(first.v + 2), 3));
     must(lladd_abort(t));
     t = begin(b); /* makes the records durable, so that the log can be read */
@@ -263,7 +263,7 @@ START_TEST(the_built_in_operations_keep_every_promise)
     in.samples = samples.at;
     in.n_samples = samples.count;
     in.rounds = 30;
-    rc = lladd_sim_contract(&in, &r, &b.err);
+    rc = lladd_sim_contract_check(&in, &r, &b.err);
     ck_assert_msg(rc == 0, "%s", b.err.message);
     print_broken(r);
     ck_assert_uint_eq(r->broken, 0);
@@ -278,7 +278,7 @@ START_TEST(the_built_in_operations_keep_every_promise)
     ck_assert_int_eq(find(r, "lladd.fixed.add")->result[LLADD_SIM_C_INTERLEAVED], LLADD_SIM_KEPT);
     lladd_sim_contract_free(r);
     lladd_sim_samples_free(&samples);
-    lladd_kill(b.db);
+    lladd_db_kill(b.db);
     lladd_device_close(b.device);
 }
 END_TEST

@@ -79,7 +79,7 @@ static void open_on(struct lladd_device *device)
 static uint64_t groups_so_far(void)
 {
     struct lladd_stats s = {.struct_size = sizeof s};
-    ck_assert_int_eq(lladd_stats(db, &s), 0);
+    ck_assert_int_eq(lladd_stats_get(db, &s), 0);
     return s.log_groups;
 }
 
@@ -99,7 +99,7 @@ static void *commit_together(void *arg)
     for (unsigned i = 0; i < now->writers; i++)
         lladd_thread_join(&threads[i]);
     groups[groups_so_far() - before]++;
-    lladd_kill(db);
+    lladd_db_kill(db);
     return NULL;
 }
 

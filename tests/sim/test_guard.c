@@ -71,11 +71,11 @@ static int find(struct lladd_db *db, uint64_t number, unsigned char **bytes,
                 struct lladd_error *err)
 {
     struct lladd_page *page;
-    int rc = lladd_fix(db, lladd_page_of(number), LLADD_LATCH_SHARED, &page, err);
+    int rc = lladd_page_fix(db, lladd_page_of(number), LLADD_LATCH_SHARED, &page, err);
     if (rc)
         return rc;
     *bytes = page->bytes;
-    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     return 0;
 }
 
@@ -220,11 +220,11 @@ static int scribble(struct lladd_db *db, struct lladd_error *err)
     struct lladd_page *page;
     int rc = lladd_root_get(db, "toy", &v, err);
     if (!rc)
-        rc = lladd_fix(db, lladd_page_of(v.a), LLADD_LATCH_EXCLUSIVE, &page, err);
+        rc = lladd_page_fix(db, lladd_page_of(v.a), LLADD_LATCH_EXCLUSIVE, &page, err);
     if (rc)
         return rc;
     page->bytes[300] ^= 1; /* a change of one bit */
-    lladd_unfix(db, page, LLADD_LATCH_EXCLUSIVE);
+    lladd_page_unfix(db, page, LLADD_LATCH_EXCLUSIVE);
     return 0;
 }
 

@@ -281,7 +281,7 @@ static int crosswise(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsi
     (void)err;
     while (!lladd_mutex_trylock(first)) /* this lock order is not checked */
         lladd_yield();
-    lladd_dst_point(LLADD_DST_DEVICE);
+    lladd_dst_reach(LLADD_DST_DEVICE);
     bool both = lladd_mutex_trylock(second);
     if (both)
         lladd_mutex_unlock(second);

@@ -80,11 +80,11 @@ static int hold(struct lladd_db *db, unsigned pages, struct lladd_error *err)
     unsigned n = 0;
     int rc = 0;
     while (!rc && n < pages) {
-        rc = lladd_fix(db, lladd_page_of(n), LLADD_LATCH_SHARED, &held[n], err);
+        rc = lladd_page_fix(db, lladd_page_of(n), LLADD_LATCH_SHARED, &held[n], err);
         n += !rc;
     }
     while (n-- > 0)
-        lladd_unfix(db, held[n], LLADD_LATCH_SHARED);
+        lladd_page_unfix(db, held[n], LLADD_LATCH_SHARED);
     return rc;
 }
 
@@ -112,8 +112,8 @@ static int add_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span un
 static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err)
 {
     struct limits *l = ctx;
-    TRY(lladd_register(o, &l->plain, err));
-    TRY(lladd_register(o, &l->add, err));
+    TRY(lladd_register_op(o, &l->plain, err));
+    TRY(lladd_register_op(o, &l->add, err));
     return lladd_lock_register(o, err);
 }
 
@@ -162,9 +162,9 @@ static int add_held(struct lladd_sim *sim, struct lladd_txn *txn, uint64_t delta
     TRY(lladd_op_lookup(db, "limits.plain", 1, &id));
     if (!forgets)
         TRY(lladd_log_credit(txn, id, 1));
-    TRY(lladd_fix(db, page, LLADD_LATCH_EXCLUSIVE, &held, lladd_txn_error_out(txn)));
+    TRY(lladd_page_fix(db, page, LLADD_LATCH_EXCLUSIVE, &held, lladd_txn_error_out(txn)));
     int rc = lladd_update_page(txn, id, held, bytes, sizeof bytes);
-    lladd_unfix(db, held, LLADD_LATCH_EXCLUSIVE);
+    lladd_page_unfix(db, held, LLADD_LATCH_EXCLUSIVE);
     if (!rc)
         rc = lladd_log_credit(txn, id, 0);
     return rc ? rc : lladd_sim_note(sim, txn, bytes, sizeof bytes);
@@ -172,7 +172,7 @@ static int add_held(struct lladd_sim *sim, struct lladd_txn *txn, uint64_t delta
 
 static int lock(struct lladd_txn *txn, uint64_t timeout)
 {
-    return lladd_lock(txn, LLADD_LOCK_NAME(lladd_lock_id(7), lladd_lock_bytes("key", 3)),
+    return lladd_lock_acquire(txn, LLADD_LOCK_NAME(lladd_lock_id(7), lladd_lock_bytes("key", 3)),
                       LLADD_LOCK_X, timeout);
 }
 
@@ -219,7 +219,7 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
     lladd_pageno page;
     (void)ctx;
     TRY(find(db, &page, err));
-    TRY(lladd_get(db, page, 0, bytes, sizeof bytes, err));
+    TRY(lladd_bytes_get(db, page, 0, bytes, sizeof bytes, err));
     return lladd_sink_printf(sink, "sum %llu", (unsigned long long)lladd_get64(bytes));
 }
 

@@ -246,7 +246,7 @@ static void total_add(struct lladd_txn *txn, uint64_t amount)
     struct lladd_span s = lladd_span_of(bytes, sizeof bytes);
     ok(txn, lladd_log_object(txn, &total_class, 7, s, s, &token, NULL));
     total += (int64_t)amount;
-    lladd_applied(txn, &token);
+    lladd_object_applied(txn, &token);
 }
 
 static void crash_and_recover(bool saved)

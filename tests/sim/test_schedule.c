@@ -582,7 +582,7 @@ START_TEST(a_seed_gives_the_same_run_again)
                        ll_seeded_choices_choose, &seeded, 0xffffffff);
             ck_assert_int_eq(run(count_together, &s), 0);
             counter[again] = s.counter;
-            lladd_dst_run_stats(fibers, &stats[again]);
+            lladd_dst_run_stats_get(fibers, &stats[again]);
             end_case();
         }
         ck_assert_uint_eq(counter[0], counter[1]);

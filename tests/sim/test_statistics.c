@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What statistics cost. The scheduler counts the locks and the accesses to shared words:
- * lladd_stats needs as many of them with many open transactions as with one.
+ * lladd_stats_get needs as many of them with many open transactions as with one.
  */
 #include "rig.h"
 
@@ -16,7 +16,7 @@ static struct lladd_dst_fibers *fibers;
 static uint64_t steps(void)
 {
     struct lladd_dst_run_stats s;
-    lladd_dst_run_stats(fibers, &s);
+    lladd_dst_run_stats_get(fibers, &s);
     return s.steps;
 }
 
@@ -28,16 +28,16 @@ static int ignore(void *ctx, const struct lladd_in_doubt_info *info)
 }
 
 struct cost {
-    uint64_t stats, walk; /* lladd_in_doubt looks at each transaction */
+    uint64_t stats, walk; /* lladd_in_doubt_each looks at each transaction */
 };
 
 static struct cost cost_now(void)
 {
     struct lladd_stats s = {.struct_size = sizeof s};
     uint64_t before = steps();
-    ck_assert_int_eq(lladd_stats(r.db, &s), 0);
+    ck_assert_int_eq(lladd_stats_get(r.db, &s), 0);
     uint64_t between = steps();
-    ok_db(&r, lladd_in_doubt(r.db, ignore, NULL, &r.err));
+    ok_db(&r, lladd_in_doubt_each(r.db, ignore, NULL, &r.err));
     return (struct cost){between - before, steps() - between};
 }
 

@@ -70,7 +70,7 @@ static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err
     struct toy *toy = ctx;
     if (toy->fault == TOY_WAITS)
         TRY(lladd_lock_register(o, err));
-    return lladd_register(o, &toy->op, err);
+    return lladd_register_op(o, &toy->op, err);
 }
 
 /* ---- the database ------------------------------------------------------------------------ */
@@ -96,7 +96,8 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
     TRY(lladd_bytes_format(txn, page));
     TRY(lladd_root_set(txn, "toy", (struct lladd_root_value){page.v, 0}));
     TRY(lladd_commit(txn));
-    return toy->fault == TOY_SETUP_HOLDS ? lladd_fix(db, page, LLADD_LATCH_SHARED, &held, err) : 0;
+    return toy->fault == TOY_SETUP_HOLDS ? lladd_page_fix(db, page, LLADD_LATCH_SHARED, &held, err)
+                                         : 0;
 }
 
 static int add(struct lladd_sim *sim, struct lladd_db *db, struct lladd_txn *txn, uint64_t delta,
@@ -115,7 +116,8 @@ static int add(struct lladd_sim *sim, struct lladd_db *db, struct lladd_txn *txn
 
 static int lock(struct lladd_txn *txn)
 {
-    return lladd_lock(txn, LLADD_LOCK_NAME(lladd_lock_id(7)), LLADD_LOCK_X, LLADD_LOCK_FOREVER);
+    return lladd_lock_acquire(txn, LLADD_LOCK_NAME(lladd_lock_id(7)), LLADD_LOCK_X,
+                              LLADD_LOCK_FOREVER);
 }
 
 static int ask(struct lladd_db *db, struct lladd_txn *txn, unsigned records)
@@ -174,7 +176,7 @@ static int sum_of(struct lladd_db *db, uint64_t *sum, struct lladd_error *err)
     unsigned char bytes[8];
     lladd_pageno page;
     TRY(find(db, &page, err));
-    TRY(lladd_get(db, page, 0, bytes, sizeof bytes, err));
+    TRY(lladd_bytes_get(db, page, 0, bytes, sizeof bytes, err));
     *sum = lladd_get64(bytes);
     return 0;
 }
@@ -184,7 +186,7 @@ static int check(void *ctx, struct lladd_db *db, struct lladd_error *err)
     const struct toy *toy = ctx;
     uint64_t sum;
     TRY(sum_of(db, &sum, err));
-    if (toy->fault == TOY_LEAKS_MEMORY && !lladd_alloc(db, 10))
+    if (toy->fault == TOY_LEAKS_MEMORY && !lladd_mem_alloc(db, 10))
         return LLADD_NO_MEMORY;
     if (toy->fault == TOY_CHECK_SPEECHLESS && sum == 12)
         return LLADD_BAD_STATE;

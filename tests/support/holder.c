@@ -6,13 +6,13 @@ static void *hold(void *arg)
     struct holder *h = arg;
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_page *page;
-    h->rc = lladd_fix(h->db, h->page, h->latch, &page, &err);
+    h->rc = lladd_page_fix(h->db, h->page, h->latch, &page, &err);
     lladd_atomic_store32(&h->holds, 1);
     lladd_word_wake(&h->holds, 1, 1);
     while (!lladd_atomic_load32(&h->enough))
         lladd_word_wait(&h->enough, 0, 1, 0);
     if (!h->rc)
-        lladd_unfix(h->db, page, h->latch);
+        lladd_page_unfix(h->db, page, h->latch);
     return NULL;
 }
 

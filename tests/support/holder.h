@@ -12,7 +12,7 @@ struct holder {
     lladd_pageno page;
     enum lladd_latch latch;
     uint32_t holds, enough; /* words for waiting */
-    int rc;                 /* result of lladd_fix */
+    int rc;                 /* result of lladd_page_fix */
 };
 
 /* Returns once the page is held: 0, or the error. */

@@ -26,7 +26,7 @@
 struct test_point;
 
 struct test_world {
-    struct lladd_world world; /* for the code under test */
+    struct lladd_environment world; /* for the code under test */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     struct test_point *points;

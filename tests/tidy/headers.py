@@ -21,17 +21,17 @@ def complaints(command, source):
     return done.stderr if done.returncode != 0 else None
 
 
-# Calls of functions that have the name of a struct.
+# Structs without the word "struct", and the functions that fill them.
 CALLS = """
 int call(lladd_managed *t, lladd_db *db, lladd_txn *txn) {
     lladd_managed_stats s{};
     lladd_stats all{};
     lladd_txn_now now{};
-    lladd_dtable_value v = lladd_dtable_value("a", 1);
+    lladd_dtable_value v = lladd_dtable_value_of("a", 1);
     s.struct_size = sizeof s;
     all.struct_size = sizeof(lladd_stats);
-    return lladd_managed_stats(t, &s, nullptr, 0, nullptr) + lladd_stats(db, &all) +
-           lladd_txn_now(txn, &now) + (int)v.bytes.len;
+    return lladd_managed_stats_get(t, &s, nullptr, 0, nullptr) + lladd_stats_get(db, &all) +
+           lladd_txn_now_get(txn, &now) + (int)v.bytes.len;
 }
 """
 

@@ -29,7 +29,7 @@ static int check(void *ctx, struct lladd_db *db, struct lladd_root_value root,
     struct lladd_txn *txn;
     (void)ctx;
     if (makes("hold"))
-        return lladd_fix(db, lladd_page_of(root.a), LLADD_LATCH_SHARED, &page, err);
+        return lladd_page_fix(db, lladd_page_of(root.a), LLADD_LATCH_SHARED, &page, err);
     if (makes("change"))
         return change(db, err);
     if (makes("open"))

@@ -154,7 +154,7 @@ struct lladd_inspect *bench_look(struct lladd_device *dev, bool known)
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_inspect *v;
     without.device = dev;
-    int rc = lladd_inspect(NULL, known ? &with : &without, &v, &err);
+    int rc = lladd_inspect_open(NULL, known ? &with : &without, &v, &err);
     lladd_options_release(&with);
     ck_assert_msg(rc == 0, "%s", err.message);
     return v;
@@ -163,7 +163,7 @@ struct lladd_inspect *bench_look(struct lladd_device *dev, bool known)
 struct lladd_inspect_info bench_info(const struct lladd_inspect *v)
 {
     struct lladd_inspect_info i = {.struct_size = sizeof i};
-    ck_assert_int_eq(lladd_inspect_info(v, &i), 0);
+    ck_assert_int_eq(lladd_inspect_info_get(v, &i), 0);
     return i;
 }
 
@@ -181,7 +181,7 @@ void bench_commits(struct lladd_db *db, lladd_pageno page, unsigned txns)
     for (unsigned i = 0; i < txns; i++) {
         memset(bytes, (int)i, sizeof bytes);
         ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
-        ck_assert_int_eq(lladd_set(txn, page, 256, bytes, sizeof bytes), 0);
+        ck_assert_int_eq(lladd_bytes_set(txn, page, 256, bytes, sizeof bytes), 0);
         ck_assert_int_eq(lladd_commit(txn), 0);
     }
 }

@@ -164,7 +164,7 @@ static int world_random(void *ctx, void *buf, size_t len)
     return 0;
 }
 
-static const struct lladd_world world = {NULL, world_now, world_wall, world_random, NULL};
+static const struct lladd_environment world = {NULL, world_now, world_wall, world_random, NULL};
 
 struct lladd_options made_options(struct lladd_device *device)
 {
@@ -202,7 +202,7 @@ static int add_pages(struct lladd_db *db, lladd_op_id op, struct made *m, struct
     TRY(lladd_begin(db, NULL, &txn, err));
     TRY(lladd_page_alloc(txn, &m->bytes));
     TRY(lladd_bytes_format(txn, m->bytes));
-    TRY(lladd_set(txn, m->bytes, 64, "hello", 5));
+    TRY(lladd_bytes_set(txn, m->bytes, 64, "hello", 5));
     TRY(tally(txn, op, m->bytes, 5, "first"));
     TRY(lladd_root_set(txn, "bytes", (struct lladd_root_value){m->bytes.v, 0}));
     TRY(lladd_page_alloc(txn, &m->slotted));
@@ -256,7 +256,7 @@ static int remember(struct lladd_txn *txn, uint64_t object, const char *what)
     struct lladd_token token;
     struct lladd_span bytes = lladd_span_of(what, strlen(what));
     TRY(lladd_log_object(txn, &made_memory, object, bytes, bytes, &token, NULL));
-    lladd_applied(txn, &token);
+    lladd_object_applied(txn, &token);
     return 0;
 }
 
@@ -310,9 +310,9 @@ static int add_unfinished(struct lladd_db *db, lladd_op_id op, struct made *m,
     TRY(add_prepared(db, op, m, "order-1", err));
     TRY(lladd_begin(db, NULL, &open[1], err));
     TRY(lladd_nta_begin(open[1], &action));
-    TRY(lladd_set(open[1], m->bytes, 128, "half", 4));
+    TRY(lladd_bytes_set(open[1], m->bytes, 128, "half", 4));
     TRY(lladd_begin(db, NULL, &done, err));
-    TRY(lladd_set(done, m->bytes, 256, "done", 4));
+    TRY(lladd_bytes_set(done, m->bytes, 256, "done", 4));
     return lladd_commit(done); /* makes the records of the others durable, too */
 }
 
@@ -373,7 +373,7 @@ int made_open(const char *dir, struct lladd_device *device, enum made_kind kind,
     if (!rc)
         rc = add_kind(*out, op, kind, m, err);
     if (rc) {
-        lladd_kill(*out);
+        lladd_db_kill(*out);
         *out = NULL;
         if (err && err->code != rc)
             lladd_error_set(err, rc, "making a database of kind \"%s\": %s", made_names[kind],
@@ -391,7 +391,7 @@ int made_make(const char *dir, struct lladd_device *device, enum made_kind kind,
     if (rc)
         return rc;
     if (kind == MADE_CRASHED) {
-        lladd_kill(db);
+        lladd_db_kill(db);
         return 0;
     }
     rc = lladd_close(db);

@@ -84,7 +84,7 @@ static int churn(const char *dir)
     for (unsigned i = 0; !rc && !input_ended(); i++) {
         rc = lladd_begin(db, NULL, &txn, &err);
         for (unsigned k = 0; !rc && k < 8; k++)
-            rc = lladd_set(txn, lladd_page_of(root.a), 512 + 64 * k, &i, sizeof i);
+            rc = lladd_bytes_set(txn, lladd_page_of(root.a), 512 + 64 * k, &i, sizeof i);
         if (!rc)
             rc = lladd_commit(txn);
     }
@@ -116,7 +116,7 @@ static int large_change(struct lladd_db *db, const lladd_pageno pages[LARGE_TXN]
     memset(bytes, (int)round + 1, sizeof bytes);
     int rc = lladd_begin(db, NULL, &txn, NULL);
     for (unsigned i = 0; !rc && i < LARGE_TXN; i++)
-        rc = lladd_set(txn, pages[i], 0, bytes, sizeof bytes);
+        rc = lladd_bytes_set(txn, pages[i], 0, bytes, sizeof bytes);
     return rc || !over ? rc : lladd_commit(txn);
 }
 
@@ -138,13 +138,13 @@ static int large(const char *dir, uint64_t mib)
         if (!rc)
             rc = large_change(db, pages, round, true);
         if (!rc)
-            rc = lladd_stats(db, &s);
+            rc = lladd_stats_get(db, &s);
     }
     if (!rc)
         rc = large_change(db, pages, 0, false);
     if (!rc)
         rc = large_pages(db, pages);
-    lladd_kill(db);
+    lladd_db_kill(db);
     return rc ? fail(&err) : 0;
 }
 
@@ -192,7 +192,7 @@ static int journal(const char *dir)
     if (rc)
         return fail(&err);
     rc = journal_fill(db, &err);
-    lladd_kill(db);
+    lladd_db_kill(db);
     return rc ? fail(&err) : 0;
 }
 
@@ -201,7 +201,7 @@ enum doubt { DOUBT_WRITES, DOUBT_MAKES, DOUBT_DROPS };
 static int doubt_write(struct lladd_db *db, struct lladd_txn *txn, struct lladd_error *err)
 {
     struct lladd_dtable_key key = lladd_dtable_u32(7);
-    struct lladd_dtable_value value = lladd_dtable_value("the value", 9);
+    struct lladd_dtable_value value = lladd_dtable_value_of("the value", 9);
     struct lladd_managed *table;
     int rc = lladd_managed_open(db, "rows", &table, err);
     return rc ? rc : lladd_managed_put(txn, table, &key, &value);
@@ -222,7 +222,7 @@ static int doubt_txn(struct lladd_db *db, enum doubt what, struct lladd_error *e
         rc = lladd_begin(db, NULL, &txn, err);
     if (!rc)
         rc = what == DOUBT_MAKES   ? lladd_managed_create(txn, "more", &m)
-             : what == DOUBT_DROPS ? lladd_managed_drop(txn, "rows")
+             : what == DOUBT_DROPS ? lladd_managed_destroy(txn, "rows")
                                    : doubt_write(db, txn, err);
     return rc ? rc : lladd_prepare(txn, &gid);
 }
@@ -240,7 +240,7 @@ static int doubt(const char *dir, enum doubt what)
     if (rc)
         return fail(&err);
     rc = doubt_txn(db, what, &err);
-    lladd_kill(db);
+    lladd_db_kill(db);
     return rc ? fail(&err) : 0;
 }
 
@@ -253,7 +253,7 @@ static int build_run(struct lladd_txn *txn)
     int rc = lladd_dtable_run_begin(txn, &o, &run);
     for (uint32_t i = 0; !rc && i < 1000; i++) {
         struct lladd_dtable_key key = lladd_dtable_u32(i);
-        struct lladd_dtable_value value = lladd_dtable_value("the value", 9);
+        struct lladd_dtable_value value = lladd_dtable_value_of("the value", 9);
         rc = lladd_dtable_run_add(run, &key, &value);
     }
     if (!rc)
@@ -301,7 +301,7 @@ static int free_last(struct lladd_txn *txn)
     struct lladd_db *db = lladd_txn_db(txn);
     for (uint64_t page = lladd_page_count(db); page-- > 0;) {
         enum lladd_page_use use;
-        int rc = lladd_page_use(db, lladd_page_of(page), &use, NULL);
+        int rc = lladd_page_use_get(db, lladd_page_of(page), &use, NULL);
         if (rc || use == LLADD_USE_PAGED || use == LLADD_USE_RAW)
             return rc ? rc : lladd_extent_free(txn, lladd_page_of(page), 1);
     }
@@ -314,7 +314,7 @@ static int change(struct lladd_txn *txn, const char *what, const char *name)
     if (strcmp(what, "--free-last") == 0)
         return free_last(txn);
     if (strcmp(what, "--forget") == 0)
-        return lladd_root_remove(txn, name);
+        return lladd_root_delete(txn, name);
     if (strcmp(what, "--root") == 0)
         return lladd_root_set(txn, name, value);
     int rc = lladd_root_get(lladd_txn_db(txn), name, &value, NULL);
@@ -389,7 +389,7 @@ int main(int argc, char **argv)
             return fail(&err);
         print(&m);
         wait_for_end();
-        lladd_kill(db);
+        lladd_db_kill(db);
         return 0;
     }
     return 2;

@@ -19,7 +19,7 @@ static struct lladd_inspect *look(struct lladd_device *dev, uint64_t memory)
     struct lladd_inspect *v = NULL;
     o.device = dev;
     o.recovery_bytes = memory;
-    int rc = lladd_inspect(NULL, &o, &v, &err);
+    int rc = lladd_inspect_open(NULL, &o, &v, &err);
     ck_assert_msg(rc == 0 || v == NULL, "%s", err.message);
     return v;
 }
@@ -146,7 +146,7 @@ static void transaction(struct lladd_db *db, bool more, lladd_pageno *page)
     ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
     for (unsigned i = 0; i < AT_ONCE; i++) {
         if (!more) {
-            ck_assert_int_eq(lladd_set(txn, *page, i, &byte, 1), 0);
+            ck_assert_int_eq(lladd_bytes_set(txn, *page, i, &byte, 1), 0);
             continue;
         }
         ck_assert_int_eq(lladd_page_alloc(txn, page), 0);
@@ -172,9 +172,9 @@ static struct lladd_device *a_log_about(unsigned pages)
     for (unsigned n = 0; n < PAGES; n += AT_ONCE)
         transaction(db, n < pages, &page);
     struct lladd_stats s = {.struct_size = sizeof s};
-    ck_assert_int_eq(lladd_stats(db, &s), 0);
-    ck_assert_int_eq(lladd_wait(db, (lladd_lsn){s.log_tail - 8}, NULL), 0);
-    lladd_kill(db);
+    ck_assert_int_eq(lladd_stats_get(db, &s), 0);
+    ck_assert_int_eq(lladd_wait_durable(db, (lladd_lsn){s.log_tail - 8}, NULL), 0);
+    lladd_db_kill(db);
     return dev;
 }
 
@@ -189,7 +189,7 @@ static size_t most_memory(struct lladd_device *dev, uint64_t bound)
     o.device = dev;
     o.allocator = &c.face;
     o.recovery_bytes = bound;
-    ck_assert_msg(lladd_inspect(NULL, &o, &v, &err) == 0, "%s", err.message);
+    ck_assert_msg(lladd_inspect_open(NULL, &o, &v, &err) == 0, "%s", err.message);
     memset(&f, 0, sizeof f);
     ck_assert_int_eq(bench_verify(v, &f), 0);
     ck_assert_uint_eq(f.count.damage, 0);

@@ -29,7 +29,7 @@ static int look(struct lladd_device *dev, struct lladd_inspect **v)
     struct lladd_options o = LLADD_OPTIONS_INIT;
     struct lladd_error err = LLADD_ERROR_INIT;
     o.device = dev;
-    return lladd_inspect(NULL, &o, v, &err);
+    return lladd_inspect_open(NULL, &o, v, &err);
 }
 
 static int ignore_record(void *ctx, const struct lladd_inspect_record *r)
@@ -65,14 +65,14 @@ static void use_all(struct lladd_inspect *v, struct findings *f)
     struct lladd_inspect_info i = {.struct_size = sizeof i};
     struct description d = {v, 0};
     struct lladd_error err = LLADD_ERROR_INIT;
-    ck_assert_int_eq(lladd_inspect_info(v, &i), 0);
+    ck_assert_int_eq(lladd_inspect_info_get(v, &i), 0);
     ck_assert_int_eq(bench_verify(v, f), 0);
     int rc = lladd_inspect_log(v, lladd_lsn_of(0), describe_record, &d, &err);
     ck_assert_int_eq(rc, rc ? err.code : 0);
     for (uint64_t n = 0; n < i.pages; n++) {
         struct lladd_inspect_page p;
         struct lladd_sink sink = {.ctx = &d.text, .write = swallow};
-        ck_assert_int_eq(lladd_inspect_page(v, lladd_page_of(n), &p, &err), 0);
+        ck_assert_int_eq(lladd_inspect_page_read(v, lladd_page_of(n), &p, &err), 0);
         if (lladd_inspect_describe_page(v, &p, &sink))
             ck_assert_int_eq(p.code, 0);
     }
@@ -134,12 +134,12 @@ START_TEST(flips)
     struct quiet q = {0, free_pages};
     char name[32];
     uint64_t found = 0, tried = 0;
-    ck_assert_int_eq(lladd_inspect_info(v, &i), 0);
+    ck_assert_int_eq(lladd_inspect_info_get(v, &i), 0);
     ck_assert(lladd_inspect_place(v, i.log_end, name, &q.log_end));
     ck_assert_str_eq(name, "log/0000000000000008.seg");
     for (uint64_t n = 0; n < i.pages; n++) {
         struct lladd_inspect_page p;
-        ck_assert_int_eq(lladd_inspect_page(v, lladd_page_of(n), &p, NULL), 0);
+        ck_assert_int_eq(lladd_inspect_page_read(v, lladd_page_of(n), &p, NULL), 0);
         free_pages[n] =
             p.use == LLADD_USE_NONE || p.use == LLADD_USE_FREED || p.use == LLADD_USE_RAW;
     }
@@ -255,7 +255,7 @@ static uint32_t salt_of(struct lladd_device *dev)
 {
     struct lladd_inspect *v = bench_look(dev, false);
     struct lladd_inspect_info i = {.struct_size = sizeof i};
-    ck_assert_int_eq(lladd_inspect_info(v, &i), 0);
+    ck_assert_int_eq(lladd_inspect_info_get(v, &i), 0);
     lladd_inspect_close(v);
     return ll_crc32c(0, i.uuid, 16);
 }
@@ -298,7 +298,7 @@ static void change(struct lladd_db *db, lladd_pageno page, const char *text)
 {
     struct lladd_txn *txn;
     ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
-    ck_assert_int_eq(lladd_set(txn, page, 300, text, strlen(text)), 0);
+    ck_assert_int_eq(lladd_bytes_set(txn, page, 300, text, strlen(text)), 0);
     ck_assert_int_eq(lladd_commit(txn), 0);
 }
 
@@ -318,7 +318,7 @@ static bool opens(struct lladd_device *dev)
     struct lladd_db *db;
     int rc = lladd_open(NULL, &o, &db, NULL);
     if (!rc)
-        lladd_kill(db);
+        lladd_db_kill(db);
     lladd_options_release(&o);
     return rc == 0;
 }
@@ -348,13 +348,13 @@ static struct lladd_device *long_crashed(bool open)
     ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
     for (int i = 0; i < 100; i++) {
         if (open)
-            ck_assert_int_eq(lladd_set(txn, m.bytes, 400, "open", 4), 0);
+            ck_assert_int_eq(lladd_bytes_set(txn, m.bytes, 400, "open", 4), 0);
         note(txn);
     }
     if (!open)
         ck_assert_int_eq(lladd_commit(txn), 0);
     ck_assert_int_eq(open ? lladd_checkpoint(db, NULL) : lladd_maintain(db, NULL, NULL), 0);
-    lladd_kill(db);
+    lladd_db_kill(db);
     return dev;
 }
 
@@ -404,7 +404,7 @@ START_TEST(redo_repairs)
     ck_assert(is_about(&f, m.bytes.v, LLADD_FINDING_REPAIR, "redo will rebuild it"));
     struct lladd_db *db = made_again(dev);
     char text[4];
-    ck_assert_int_eq(lladd_get(db, m.bytes, 256, text, 4, NULL), 0);
+    ck_assert_int_eq(lladd_bytes_get(db, m.bytes, 256, text, 4, NULL), 0);
     ck_assert_mem_eq(text, "done", 4);
     ck_assert_int_eq(lladd_close(db), 0);
     f = verify(dev);
@@ -425,8 +425,8 @@ START_TEST(reading_repairs)
         is_about(&f, m.slotted.v, LLADD_FINDING_REPAIR, "it will be rebuilt when it is read"));
     struct lladd_db *db = made_again(dev);
     struct lladd_page *page;
-    ck_assert_int_eq(lladd_fix(db, m.slotted, LLADD_LATCH_SHARED, &page, NULL), 0);
-    lladd_unfix(db, page, LLADD_LATCH_SHARED);
+    ck_assert_int_eq(lladd_page_fix(db, m.slotted, LLADD_LATCH_SHARED, &page, NULL), 0);
+    lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     ck_assert_int_eq(lladd_close(db), 0);
     lladd_device_close(dev);
 }
@@ -443,7 +443,8 @@ START_TEST(nothing_repairs)
     ck_assert(is_about(&f, m.bulk.v, LLADD_FINDING_DAMAGE, "no base to rebuild it from"));
     struct lladd_db *db = made_again(dev);
     struct lladd_page *page;
-    ck_assert_int_eq(lladd_fix(db, m.bulk, LLADD_LATCH_SHARED, &page, NULL), LLADD_CORRUPT_PAGE);
+    ck_assert_int_eq(lladd_page_fix(db, m.bulk, LLADD_LATCH_SHARED, &page, NULL),
+                     LLADD_CORRUPT_PAGE);
     ck_assert_int_eq(lladd_close(db), 0);
     lladd_device_close(dev);
 }
@@ -459,7 +460,7 @@ START_TEST(lost_write)
     struct lladd_db *db = made_again(dev);
     change(db, m.bytes, "new");
     if (_i)
-        lladd_kill(db);
+        lladd_db_kill(db);
     else
         ck_assert_int_eq(lladd_close(db), 0);
     struct findings f = lose_write(dev, m.bytes, old);
@@ -481,7 +482,7 @@ START_TEST(lost_write_before_a_checkpoint_and_a_crash)
     struct lladd_db *db = made_again(dev);
     change(db, m.bytes, "new");
     ck_assert_int_eq(lladd_checkpoint(db, NULL), 0);
-    lladd_kill(db);
+    lladd_db_kill(db);
     struct findings f = lose_write(dev, m.bytes, old);
     ck_assert_uint_eq(f.count.damage, 1);
     ck_assert(is_about(&f, m.bytes.v, LLADD_FINDING_DAMAGE, "a write was lost"));
@@ -506,7 +507,7 @@ START_TEST(lost_write_before_redo)
         if (i == 0)
             ck_assert_int_eq(lladd_checkpoint(db, NULL), 0);
     }
-    lladd_kill(db);
+    lladd_db_kill(db);
     struct findings f = lose_write(dev, m.bytes, old);
     ck_assert_uint_eq(f.count.damage, 0);
     ck_assert(is_about(&f, m.bytes.v, LLADD_FINDING_REPAIR, "redo will not find it"));
@@ -534,7 +535,7 @@ START_TEST(damaged_in_use)
     bench_flip(dev, "pages", m.bulk.v * 4096 + 100, 1);
     f = verify(dev);
     ck_assert_uint_eq(f.n, 0);
-    lladd_kill(db);
+    lladd_db_kill(db);
     lladd_device_close(dev);
 }
 END_TEST
@@ -674,7 +675,7 @@ static void forge(struct lladd_device *dev, struct lladd_inspect *v, lladd_lsn l
     unsigned char rec[2048];
     char name[32];
     uint64_t off;
-    ck_assert_int_eq(lladd_inspect_info(v, &i), 0);
+    ck_assert_int_eq(lladd_inspect_info_get(v, &i), 0);
     ck_assert(lladd_inspect_place(v, lsn, name, &off));
     bench_read(dev, name, off, rec, sizeof rec);
     uint32_t size = lladd_get32(rec + 4) & 0xffffff;
@@ -827,9 +828,9 @@ START_TEST(bulk_under_way)
     ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
     ck_assert_int_eq(lladd_extent_alloc(txn, 2, LLADD_EXTENT_BULK, &extent), 0);
     ck_assert_int_eq(lladd_begin(db, NULL, &other, NULL), 0);
-    ck_assert_int_eq(lladd_set(other, m.bytes, 400, "x", 1), 0);
+    ck_assert_int_eq(lladd_bytes_set(other, m.bytes, 400, "x", 1), 0);
     ck_assert_int_eq(lladd_commit(other), 0);
-    lladd_kill(db);
+    lladd_db_kill(db);
     bench_write(dev, "pages", extent.v * 4096, junk, sizeof junk);
     struct findings f = verify(dev);
     ck_assert_uint_eq(f.count.damage + f.count.repair, 0);
@@ -852,11 +853,11 @@ static int everything(struct lladd_device *dev, const struct lladd_allocator *me
     *wrong = *looked = 0;
     o.device = dev;
     o.allocator = mem;
-    int rc = lladd_inspect(NULL, &o, &v, &err);
+    int rc = lladd_inspect_open(NULL, &o, &v, &err);
     if (rc)
         return rc;
     struct lladd_inspect_info i = {.struct_size = sizeof i};
-    ck_assert_int_eq(lladd_inspect_info(v, &i), 0);
+    ck_assert_int_eq(lladd_inspect_info_get(v, &i), 0);
     d.v = v;
     rc = bench_verify(v, &f);
     if (!rc)

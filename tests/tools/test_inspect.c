@@ -143,7 +143,7 @@ START_TEST(crashed)
     struct lladd_db *db;
     ck_assert_int_eq(lladd_open(NULL, &o, &db, NULL), 0);
     lladd_options_release(&o);
-    ck_assert_int_eq(lladd_stats(db, &stats), 0);
+    ck_assert_int_eq(lladd_stats_get(db, &stats), 0);
     ck_assert_uint_eq(stats.recovered_undone_txns, i.losers);
     ck_assert_uint_eq(stats.in_doubt, i.in_doubt);
     ck_assert_uint_eq(stats.recovered_records, i.redo_records);
@@ -191,7 +191,7 @@ START_TEST(in_use)
     ck_assert_uint_eq(f.count.damage + f.count.repair, 0);
     lladd_inspect_close(v);
     ck_assert_int_eq(lladd_db_error(db, NULL), 0);
-    lladd_kill(db);
+    lladd_db_kill(db);
     v = bench_look(dev, false);
     ck_assert_int_eq(bench_info(v).in_use, 0);
     lladd_inspect_close(v);
@@ -278,7 +278,7 @@ START_TEST(pinned)
     ck_assert_uint_eq(p.n, 5);
     ck_assert_uint_eq(p.at[0].lsn.v, said.lsn.v);
     lladd_inspect_close(v);
-    lladd_kill(db);
+    lladd_db_kill(db);
     lladd_device_close(dev);
 }
 END_TEST
@@ -471,7 +471,7 @@ static struct lladd_inspect_page page_of(struct lladd_inspect *v, lladd_pageno n
 {
     struct lladd_inspect_page p;
     struct lladd_error err = LLADD_ERROR_INIT;
-    int rc = lladd_inspect_page(v, n, &p, &err);
+    int rc = lladd_inspect_page_read(v, n, &p, &err);
     ck_assert_msg(rc == 0, "%s", err.message);
     ck_assert(p.use_known);
     return p;
@@ -491,9 +491,9 @@ START_TEST(uses)
     ck_assert_int_eq(page_of(v, lladd_page_of(bench_info(v).pages - 1)).use, LLADD_USE_NONE);
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_inspect_page p;
-    ck_assert_int_eq(lladd_inspect_page(v, lladd_page_of(bench_info(v).pages), &p, &err),
+    ck_assert_int_eq(lladd_inspect_page_read(v, lladd_page_of(bench_info(v).pages), &p, &err),
                      LLADD_OUT_OF_RANGE);
-    ck_assert_int_eq(lladd_inspect_page(v, lladd_page_of(UINT64_MAX), &p, &err),
+    ck_assert_int_eq(lladd_inspect_page_read(v, lladd_page_of(UINT64_MAX), &p, &err),
                      LLADD_OUT_OF_RANGE);
     lladd_inspect_close(v);
     lladd_device_close(dev);
@@ -547,7 +547,7 @@ START_TEST(untouched)
     ck_assert_uint_gt(f.count.records, 20);
     ck_assert_uint_ge(f.count.segments, 1);
     ck_assert_int_eq(lladd_inspect_log(v, lladd_lsn_of(0), bench_ignore, NULL, NULL), 0);
-    ck_assert_int_eq(lladd_inspect_page(v, m.bytes, &p, NULL), 0);
+    ck_assert_int_eq(lladd_inspect_page_read(v, m.bytes, &p, NULL), 0);
     lladd_inspect_close(v);
     struct image after = bench_copy(dev);
     ck_assert(bench_same(&before, &after));
@@ -565,7 +565,7 @@ static int look_code(struct lladd_device *dev, struct lladd_error *err)
     struct lladd_inspect *v = NULL;
     *err = (struct lladd_error)LLADD_ERROR_INIT;
     o.device = dev;
-    int rc = lladd_inspect(NULL, &o, &v, err);
+    int rc = lladd_inspect_open(NULL, &o, &v, err);
     ck_assert_ptr_null(v);
     ck_assert_int_eq(rc, err->code);
     return rc;
@@ -577,8 +577,8 @@ START_TEST(no_database)
     struct lladd_inspect *v;
     struct lladd_device *dev;
     struct lladd_file *f;
-    ck_assert_int_eq(lladd_inspect(NULL, NULL, &v, &err), LLADD_BAD_ARGUMENT);
-    ck_assert_int_eq(lladd_inspect("x", NULL, NULL, &err), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(lladd_inspect_open(NULL, NULL, &v, &err), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(lladd_inspect_open("x", NULL, NULL, &err), LLADD_BAD_ARGUMENT);
     ck_assert_int_eq(lladd_device_memory(&dev), 0);
     ck_assert_int_eq(look_code(dev, &err), LLADD_NOT_A_DATABASE);
     ck_assert_int_eq(dev->ops->open(dev, "creating", LLADD_OPEN_CREATE, &f), 0);

@@ -139,7 +139,7 @@ START_TEST(recycled)
     ck_assert_int_eq(lladd_inspect_log(v, lladd_lsn_of(0), bench_ignore, NULL, &err), 0);
     ck_assert_uint_eq(bench_info(v).recycled_bytes, 0);
     lladd_inspect_close(v);
-    lladd_kill(c.db);
+    lladd_db_kill(c.db);
     lladd_device_close(dev);
 }
 END_TEST
@@ -222,7 +222,7 @@ START_TEST(grows_under_the_reader)
     }
     dev->ops = memory_ops;
     lladd_inspect_close(v);
-    lladd_kill(g.db);
+    lladd_db_kill(g.db);
     lladd_device_close(dev);
 }
 END_TEST
@@ -264,7 +264,7 @@ START_TEST(recycled_before_the_walk)
     ck_assert_uint_eq(bench_info(v).recycled_bytes, to - middle.v);
     ck_assert_uint_eq(bench_info(v).recycled_to.v, _i == 2 ? 0 : to);
     lladd_inspect_close(v);
-    lladd_kill(c.db);
+    lladd_db_kill(c.db);
     lladd_device_close(dev);
 }
 END_TEST
@@ -321,11 +321,11 @@ START_TEST(a_page_goes_on_after_the_log_was_read)
     ck_assert_uint_gt(g.reads, 0);
     ck_assert_uint_eq(out.damage, 0);
     struct lladd_inspect_page p;
-    ck_assert_int_eq(lladd_inspect_page(v, g.page, &p, &err), 0);
+    ck_assert_int_eq(lladd_inspect_page_read(v, g.page, &p, &err), 0);
     ck_assert_int_eq(p.code, 0);
     dev->ops = memory_ops;
     lladd_inspect_close(v);
-    lladd_kill(g.db);
+    lladd_db_kill(g.db);
     lladd_device_close(dev);
 }
 END_TEST

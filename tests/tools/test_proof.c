@@ -29,8 +29,8 @@ static uint64_t a_free_page(struct lladd_device *dev, uint32_t *salt)
     struct lladd_inspect_page page = {.use = LLADD_USE_SYSTEM};
     uint64_t n = 0;
     while (page.use != LLADD_USE_NONE && page.use != LLADD_USE_FREED)
-        ck_assert_int_eq(lladd_inspect_page(v, lladd_page_of(++n), &page, NULL), 0);
-    ck_assert_int_eq(lladd_inspect_info(v, &i), 0);
+        ck_assert_int_eq(lladd_inspect_page_read(v, lladd_page_of(++n), &page, NULL), 0);
+    ck_assert_int_eq(lladd_inspect_info_get(v, &i), 0);
     *salt = ll_crc32c(0, i.uuid, 16);
     lladd_inspect_close(v);
     return n;
@@ -127,7 +127,7 @@ END_TEST
 static uint64_t pages_written(struct lladd_db *db)
 {
     struct lladd_stats stats = {.struct_size = sizeof stats};
-    ck_assert_int_eq(lladd_stats(db, &stats), 0);
+    ck_assert_int_eq(lladd_stats_get(db, &stats), 0);
     return stats.pages_written;
 }
 
@@ -162,7 +162,7 @@ START_TEST(pages_taken_again_and_not_formatted_yet)
     ck_assert_uint_eq(pages_written(db), written);
     ck_assert_int_eq(lladd_checkpoint(db, NULL), 0);
     if (crashes)
-        lladd_kill(db);
+        lladd_db_kill(db);
     else
         ck_assert_int_eq(lladd_close(db), 0);
     unsigned char zeros[4096] = {0};

@@ -11,7 +11,7 @@ static int look(struct lladd_device *dev, struct lladd_inspect **v)
     struct lladd_options o = LLADD_OPTIONS_INIT;
     struct lladd_error err = LLADD_ERROR_INIT;
     o.device = dev;
-    return lladd_inspect(NULL, &o, v, &err);
+    return lladd_inspect_open(NULL, &o, v, &err);
 }
 
 /* Returns the result of an open; closes the device. */
@@ -22,7 +22,7 @@ static int open_them(struct lladd_device *dev)
     struct lladd_db *db;
     int rc = lladd_open(NULL, &o, &db, &err);
     if (!rc)
-        lladd_kill(db);
+        lladd_db_kill(db);
     lladd_options_release(&o);
     return rc;
 }

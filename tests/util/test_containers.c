@@ -31,19 +31,19 @@ static void teardown(void)
 
 START_TEST(map_empty)
 {
-    struct ll_map map;
+    struct ll_hashmap map;
     size_t cursor = 0;
     uint64_t key, value;
-    ll_map_init(&map, &env);
+    ll_hashmap_init(&map, &env);
     ck_assert_uint_eq(map.count, 0);
-    ck_assert(!ll_map_get(&map, 0, &value));
-    ck_assert(!ll_map_get(&map, 1, &value));
-    ck_assert_ptr_null(ll_map_get_ptr(&map, 1));
-    ck_assert(!ll_map_remove(&map, 0));
-    ck_assert(!ll_map_remove(&map, 1));
-    ck_assert(!ll_map_next(&map, &cursor, &key, &value));
+    ck_assert(!ll_hashmap_get(&map, 0, &value));
+    ck_assert(!ll_hashmap_get(&map, 1, &value));
+    ck_assert_ptr_null(ll_hashmap_get_ptr(&map, 1));
+    ck_assert(!ll_hashmap_remove(&map, 0));
+    ck_assert(!ll_hashmap_remove(&map, 1));
+    ck_assert(!ll_hashmap_next(&map, &cursor, &key, &value));
     ck_assert_uint_eq(fault_alloc_calls(&fa), 0);
-    ll_map_free(&map);
+    ll_hashmap_free(&map);
 }
 END_TEST
 
@@ -51,50 +51,50 @@ START_TEST(map_keys_at_the_borders)
 {
     static const uint64_t keys[] = {0, 1, 2, UINT64_MAX, UINT64_MAX - 1, 1ull << 32, 1ull << 63};
     enum { KEYS = sizeof keys / sizeof *keys };
-    struct ll_map map;
+    struct ll_hashmap map;
     uint64_t value;
-    ll_map_init(&map, &env);
+    ll_hashmap_init(&map, &env);
     for (size_t i = 0; i < KEYS; i++)
-        ck_assert_int_eq(ll_map_put(&map, keys[i], i), 0);
+        ck_assert_int_eq(ll_hashmap_put(&map, keys[i], i), 0);
     ck_assert_uint_eq(map.count, KEYS);
     for (size_t i = 0; i < KEYS; i++) {
-        ck_assert(ll_map_get(&map, keys[i], &value));
+        ck_assert(ll_hashmap_get(&map, keys[i], &value));
         ck_assert_uint_eq(value, i);
-        *ll_map_find(&map, keys[i]) = 100 + i;
+        *ll_hashmap_find(&map, keys[i]) = 100 + i;
     }
     for (size_t i = 0; i < KEYS; i++) {
-        ck_assert(ll_map_get(&map, keys[i], &value));
+        ck_assert(ll_hashmap_get(&map, keys[i], &value));
         ck_assert_uint_eq(value, 100 + i);
-        ck_assert(ll_map_remove(&map, keys[i]));
-        ck_assert(!ll_map_remove(&map, keys[i]));
-        ck_assert(!ll_map_get(&map, keys[i], &value));
+        ck_assert(ll_hashmap_remove(&map, keys[i]));
+        ck_assert(!ll_hashmap_remove(&map, keys[i]));
+        ck_assert(!ll_hashmap_get(&map, keys[i], &value));
     }
     ck_assert_uint_eq(map.count, 0);
-    ll_map_free(&map);
+    ll_hashmap_free(&map);
 }
 END_TEST
 
 START_TEST(map_holds_pointers)
 {
-    struct ll_map map;
+    struct ll_hashmap map;
     int thing;
-    ll_map_init(&map, &env);
-    ck_assert_int_eq(ll_map_put_ptr(&map, 17, &thing), 0);
-    ck_assert_ptr_eq(ll_map_get_ptr(&map, 17), &thing);
-    ck_assert_int_eq(ll_map_put_ptr(&map, 17, NULL), 0);
+    ll_hashmap_init(&map, &env);
+    ck_assert_int_eq(ll_hashmap_put_ptr(&map, 17, &thing), 0);
+    ck_assert_ptr_eq(ll_hashmap_get_ptr(&map, 17), &thing);
+    ck_assert_int_eq(ll_hashmap_put_ptr(&map, 17, NULL), 0);
     ck_assert_uint_eq(map.count, 1);
-    ck_assert_ptr_null(ll_map_get_ptr(&map, 17));
-    ll_map_free(&map);
+    ck_assert_ptr_null(ll_hashmap_get_ptr(&map, 17));
+    ll_hashmap_free(&map);
 }
 END_TEST
 
 /* Visits every entry exactly once, and says how many there were. */
-static size_t count_by_walking(const struct ll_map *map, const bool *present, uint64_t keys)
+static size_t count_by_walking(const struct ll_hashmap *map, const bool *present, uint64_t keys)
 {
     bool *seen = calloc(keys, sizeof *seen);
     size_t cursor = 0, n = 0;
     uint64_t key, value;
-    while (ll_map_next(map, &cursor, &key, &value)) {
+    while (ll_hashmap_next(map, &cursor, &key, &value)) {
         ck_assert_uint_lt(key, keys);
         ck_assert(present[key]);
         ck_assert(!seen[key]);
@@ -120,18 +120,18 @@ START_TEST(map_retains_what_it_is_told)
     enum { KEYS = 400 };
     for (uint64_t n = 1; n < KEYS; n++) {
         bool gone[KEYS] = {false}, present[KEYS] = {false};
-        struct ll_map map;
-        ll_map_init(&map, &env);
+        struct ll_hashmap map;
+        ll_hashmap_init(&map, &env);
         for (uint64_t key = 0; key < n; key++) {
-            ck_assert_int_eq(ll_map_put(&map, key, key + 1000), 0);
+            ck_assert_int_eq(ll_hashmap_put(&map, key, key + 1000), 0);
             present[key] = key % 3 != 0;
         }
-        ll_map_retain(&map, keep_some, gone);
+        ll_hashmap_retain(&map, keep_some, gone);
         ck_assert_uint_eq(map.count, n - (n + 2) / 3);
         ck_assert_uint_eq(count_by_walking(&map, present, KEYS), map.count);
         for (uint64_t key = 0; key < n; key++)
-            ck_assert_int_eq(ll_map_get(&map, key, &(uint64_t){0}), present[key]);
-        ll_map_free(&map);
+            ck_assert_int_eq(ll_hashmap_get(&map, key, &(uint64_t){0}), present[key]);
+        ll_hashmap_free(&map);
     }
 }
 END_TEST
@@ -145,52 +145,52 @@ START_TEST(map_against_a_model)
     uint64_t values[KEYS] = {0};
     size_t count = 0;
     uint64_t state = 11 + (uint64_t)_i;
-    struct ll_map map;
-    ll_map_init(&map, &env);
+    struct ll_hashmap map;
+    ll_hashmap_init(&map, &env);
     for (int step = 0; step < STEPS; step++) {
         uint64_t key = seeded_next(&state) % KEYS, value;
         if (seeded_next(&state) % 2 == 0) {
-            ck_assert_int_eq(ll_map_put(&map, key, (uint64_t)step), 0);
+            ck_assert_int_eq(ll_hashmap_put(&map, key, (uint64_t)step), 0);
             count += !present[key];
             present[key] = true;
             values[key] = (uint64_t)step;
         } else {
-            ck_assert(ll_map_remove(&map, key) == present[key]);
+            ck_assert(ll_hashmap_remove(&map, key) == present[key]);
             count -= present[key];
             present[key] = false;
         }
         ck_assert_uint_eq(map.count, count);
         key = seeded_next(&state) % KEYS;
-        ck_assert(ll_map_get(&map, key, &value) == present[key]);
+        ck_assert(ll_hashmap_get(&map, key, &value) == present[key]);
         if (present[key])
             ck_assert_uint_eq(value, values[key]);
         if (step % 1000 == 0)
             ck_assert_uint_eq(count_by_walking(&map, present, KEYS), count);
     }
     ck_assert_uint_le(map.capacity, 512);
-    ll_map_clear(&map);
+    ll_hashmap_clear(&map);
     memset(present, 0, sizeof present);
     ck_assert_uint_eq(count_by_walking(&map, present, KEYS), 0);
-    ll_map_free(&map);
+    ll_hashmap_free(&map);
 }
 END_TEST
 
 START_TEST(map_grows)
 {
     enum { ENTRIES = 100000, STRIDE = 4096 };
-    struct ll_map map;
+    struct ll_hashmap map;
     uint64_t value;
-    ll_map_init(&map, &env);
+    ll_hashmap_init(&map, &env);
     for (uint64_t i = 0; i < ENTRIES; i++)
-        ck_assert_int_eq(ll_map_put(&map, i * STRIDE, i), 0);
+        ck_assert_int_eq(ll_hashmap_put(&map, i * STRIDE, i), 0);
     for (uint64_t i = 0; i < ENTRIES; i++) {
-        ck_assert(ll_map_get(&map, i * STRIDE, &value));
+        ck_assert(ll_hashmap_get(&map, i * STRIDE, &value));
         ck_assert_uint_eq(value, i);
-        ck_assert(!ll_map_get(&map, i * STRIDE + 1, &value));
+        ck_assert(!ll_hashmap_get(&map, i * STRIDE + 1, &value));
     }
     ck_assert_uint_eq(map.count, ENTRIES);
     ck_assert_uint_le(map.count, map.capacity - map.capacity / 4);
-    ll_map_free(&map);
+    ll_hashmap_free(&map);
 }
 END_TEST
 
@@ -199,24 +199,24 @@ START_TEST(map_out_of_memory)
     enum { ENTRIES = 1000 };
     bool ran_dry = false;
     for (uint64_t n = 1; !ran_dry; n++) {
-        struct ll_map map;
+        struct ll_hashmap map;
         uint64_t value;
-        ll_map_init(&map, &env);
+        ll_hashmap_init(&map, &env);
         fault_alloc_fail(&fa, n, false);
         for (uint64_t key = 1; key <= ENTRIES; key++) {
             size_t before = map.count;
-            int rc = ll_map_put(&map, key, key);
+            int rc = ll_hashmap_put(&map, key, key);
             if (rc != 0) {
                 ck_assert_int_eq(rc, LLADD_NO_MEMORY);
                 ck_assert_uint_eq(map.count, before);
-                ck_assert(!ll_map_get(&map, key, &value));
-                ck_assert_int_eq(ll_map_put(&map, key, key), 0);
+                ck_assert(!ll_hashmap_get(&map, key, &value));
+                ck_assert_int_eq(ll_hashmap_put(&map, key, key), 0);
             }
         }
         for (uint64_t key = 1; key <= ENTRIES; key++)
-            ck_assert(ll_map_get(&map, key, &value) && value == key);
+            ck_assert(ll_hashmap_get(&map, key, &value) && value == key);
         ran_dry = fault_alloc_fired(&fa) == 0;
-        ll_map_free(&map);
+        ll_hashmap_free(&map);
         ck_assert_uint_eq(fault_alloc_live(&fa), 0);
         ck_assert_uint_lt(n, 100);
     }
@@ -226,16 +226,16 @@ END_TEST
 START_TEST(map_reserved_room_is_there)
 {
     enum { ENTRIES = 777 };
-    struct ll_map map;
-    ll_map_init(&map, &env);
-    ck_assert_int_eq(ll_map_reserve(&map, ENTRIES), 0);
+    struct ll_hashmap map;
+    ll_hashmap_init(&map, &env);
+    ck_assert_int_eq(ll_hashmap_reserve(&map, ENTRIES), 0);
     fault_alloc_fail(&fa, 1, true);
     for (uint64_t key = 0; key < ENTRIES; key++)
-        ck_assert_int_eq(ll_map_put(&map, key, key), 0);
+        ck_assert_int_eq(ll_hashmap_put(&map, key, key), 0);
     ck_assert_uint_eq(fault_alloc_fired(&fa), 0);
-    ck_assert_int_eq(ll_map_reserve(&map, SIZE_MAX), LLADD_NO_MEMORY);
+    ck_assert_int_eq(ll_hashmap_reserve(&map, SIZE_MAX), LLADD_NO_MEMORY);
     ck_assert_uint_eq(map.count, ENTRIES);
-    ll_map_free(&map);
+    ll_hashmap_free(&map);
 }
 END_TEST
 

@@ -53,13 +53,13 @@ START_TEST(what_has_written_nothing_is_read_only)
     opened();
     XID x = bed_xid("reader"), one;
     struct lladd_stats before = {.struct_size = sizeof before}, after = before;
-    ck_assert_int_eq(lladd_stats(lladd_xa_db(RMID), &before), 0);
+    ck_assert_int_eq(lladd_stats_get(lladd_xa_db(RMID), &before), 0);
     gives(XA_OK, xa_start(&x, RMID, TMNOFLAGS));
     ck_assert_int_eq(bed_get(&b, 0), 0);
     gives(XA_OK, xa_end(&x, RMID, TMSUCCESS));
     gives(XA_RDONLY, xa_prepare(&x, RMID, TMNOFLAGS));
     gives(XAER_NOTA, xa_commit(&x, RMID, TMNOFLAGS));
-    ck_assert_int_eq(lladd_stats(lladd_xa_db(RMID), &after), 0);
+    ck_assert_int_eq(lladd_stats_get(lladd_xa_db(RMID), &after), 0);
     ck_assert_uint_eq(before.log_tail, after.log_tail);
     ck_assert_uint_eq(after.active, 0);
     gives(0, xa_recover(&one, 1, RMID, TMSTARTRSCAN | TMENDRSCAN));
@@ -241,8 +241,9 @@ static int claim_and(void *ctx, const struct lladd_in_doubt_info *info)
     struct lladd_db *db = lladd_xa_db(RMID);
     const int *how = ctx;
     struct lladd_txn *txn;
-    ck_assert_int_eq(lladd_claim(db, &info->gid, &txn, &b.err), 0);
-    ck_assert_int_eq(*how ? lladd_heuristic(txn, (enum lladd_outcome)*how) : lladd_abort(txn), 0);
+    ck_assert_int_eq(lladd_in_doubt_claim(db, &info->gid, &txn, &b.err), 0);
+    ck_assert_int_eq(*how ? lladd_heuristic_end(txn, (enum lladd_outcome) * how) : lladd_abort(txn),
+                     0);
     return 0;
 }
 
@@ -255,14 +256,14 @@ START_TEST(decisions_past_the_switch_are_found)
     bed_prepared(&b, &x, 0, 1);
     bed_crash(&b, &bed_power);
     bed_open(&b);
-    ck_assert_int_eq(lladd_in_doubt(lladd_xa_db(RMID), claim_and, &how, &b.err), 0);
+    ck_assert_int_eq(lladd_in_doubt_each(lladd_xa_db(RMID), claim_and, &how, &b.err), 0);
     gives(XA_HEURRB, xa_commit(&x, RMID, TMNOFLAGS));
     gives(XA_OK, xa_forget(&x, RMID, TMNOFLAGS));
     bed_prepared(&b, &x, 0, 1);
     bed_crash(&b, &bed_power);
     bed_open(&b);
     how = 0;
-    ck_assert_int_eq(lladd_in_doubt(lladd_xa_db(RMID), claim_and, &how, &b.err), 0);
+    ck_assert_int_eq(lladd_in_doubt_each(lladd_xa_db(RMID), claim_and, &how, &b.err), 0);
     gives(XAER_NOTA, xa_commit(&x, RMID, TMNOFLAGS));
     ck_assert_int_eq(bed_get(&b, 0), 0);
     bed_free(&b);

@@ -33,7 +33,7 @@ static void end_case(void)
 
 static int lock(struct lladd_txn *txn, uint64_t timeout)
 {
-    return lladd_lock(txn, LLADD_LOCK_NAME(lladd_lock_id(1)), LLADD_LOCK_X, timeout);
+    return lladd_lock_acquire(txn, LLADD_LOCK_NAME(lladd_lock_id(1)), LLADD_LOCK_X, timeout);
 }
 
 /* ---- a wait for a lock ----------------------------------------------------------------------- */
@@ -78,7 +78,7 @@ static void until_one_waits(void)
     struct lladd_lock_stats s = {.struct_size = sizeof s};
     do {
         lladd_yield();
-        ck_assert_int_eq(lladd_lock_stats(lladd_xa_db(RMID), &s, &b.err), 0);
+        ck_assert_int_eq(lladd_lock_stats_get(lladd_xa_db(RMID), &s, &b.err), 0);
     } while (s.waiting == 0);
 }
 
@@ -138,7 +138,7 @@ START_TEST(an_open_top_action_is_finished_first)
     bed_add_in(&b, txn, 0, 1);
     ck_assert_int_eq(lladd_nta_begin(txn, &action), 0);
     ck_assert_int_eq(lladd_thread_start(&thread, end_by_force, &x), 0);
-    while (!lladd_stopped(txn))
+    while (!lladd_txn_stopped(txn))
         lladd_yield();
     bed_add_in(&b, txn, 1, 1);
     ck_assert_uint_eq(lladd_atomic_load32(&ended), 0);

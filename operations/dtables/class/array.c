@@ -114,7 +114,7 @@ static int begin(struct lladd_dtable_builder *base)
         return lladd_error_set(base->error, LLADD_TOO_LARGE,
                                "array_dtable: values of %lld bytes, and blocks have %u",
                                (long long)size, lladd_dtable_block_size(base));
-    b->cell = lladd_alloc(base->db, lladd_dtable_block_size(base));
+    b->cell = lladd_mem_alloc(base->db, lladd_dtable_block_size(base));
     if (!b->cell)
         return lladd_error_set(base->error, LLADD_NO_MEMORY, "out of memory for an array_dtable");
     return lladd_dtable_stream(base, "cells", &b->cells);
@@ -152,7 +152,7 @@ static int note_early(struct builder *b, uint64_t key)
 {
     if (b->pending == b->early_cap) {
         size_t cap = b->early_cap ? b->early_cap * 2 : 16;
-        uint64_t *early = lladd_resize(b->base.db, b->early, cap * sizeof *early);
+        uint64_t *early = lladd_mem_resize(b->base.db, b->early, cap * sizeof *early);
         if (!early)
             return lladd_error_set(b->base.error, LLADD_NO_MEMORY,
                                    "out of memory for an array_dtable");
@@ -238,8 +238,8 @@ static int finish(struct lladd_dtable_builder *base)
 static void discard(struct lladd_dtable_builder *base)
 {
     struct builder *b = (struct builder *)base;
-    lladd_free(base->db, b->cell);
-    lladd_free(base->db, b->early);
+    lladd_mem_free(base->db, b->cell);
+    lladd_mem_free(base->db, b->early);
 }
 
 /* ---- read ------------------------------------------------------------------------------------ */
@@ -249,7 +249,7 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     struct reader *r = (struct reader *)base;
     const unsigned char *f = base->footer.data;
     const struct lladd_dtable_source *cells;
-    int rc = lladd_dtable_source(base, "cells", &cells, err);
+    int rc = lladd_dtable_source_open(base, "cells", &cells, err);
     if (rc)
         return rc;
     if (base->footer.len != FOOTER)
@@ -270,7 +270,7 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
         (r->has_hole && r->hole.len != r->size) ||
         (r->has_tombstone && r->tombstone.len != r->size))
         return lladd_dtable_corrupt(base, err, "its footer makes no sense");
-    r->cells = lladd_dtable_cells(cells, cell);
+    r->cells = lladd_dtable_cells_of(cells, cell);
     return 0;
 }
 

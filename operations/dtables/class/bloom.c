@@ -78,7 +78,7 @@ static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key 
     struct builder *b = (struct builder *)base;
     if (b->n == b->cap) {
         size_t cap = b->cap ? b->cap * 2 : 256;
-        uint64_t *hashes = lladd_resize(base->db, b->hashes, cap * sizeof *hashes);
+        uint64_t *hashes = lladd_mem_resize(base->db, b->hashes, cap * sizeof *hashes);
         if (!hashes)
             return lladd_error_set(base->error, LLADD_NO_MEMORY, "out of memory for a filter");
         b->hashes = hashes;
@@ -106,27 +106,27 @@ static int finish(struct lladd_dtable_builder *base)
     lladd_put64(footer, lines);
     lladd_put32(footer + 8, probes);
     lladd_put32(footer + 12, 0);
-    unsigned char *filter = lladd_alloc(base->db, (size_t)lines * LINE + 1);
+    unsigned char *filter = lladd_mem_alloc(base->db, (size_t)lines * LINE + 1);
     if (!filter)
         return lladd_error_set(base->error, LLADD_NO_MEMORY, "out of memory for a filter");
     memset(filter, 0, (size_t)lines * LINE);
     for (size_t i = 0; i < b->n; i++)
         set_bits(filter + line_of(b->hashes[i], lines) * LINE, b->hashes[i], probes);
     rc = lladd_dtable_write(out, filter, (size_t)lines * LINE);
-    lladd_free(base->db, filter);
+    lladd_mem_free(base->db, filter);
     return rc ? rc : lladd_dtable_footer(base, footer, sizeof footer);
 }
 
 static void discard(struct lladd_dtable_builder *base)
 {
-    lladd_free(base->db, ((struct builder *)base)->hashes);
+    lladd_mem_free(base->db, ((struct builder *)base)->hashes);
 }
 
 static int open(struct lladd_dtable *base, struct lladd_error *err)
 {
     struct reader *r = (struct reader *)base;
     const struct lladd_dtable_source *s;
-    int rc = lladd_dtable_source(base, "filter", &s, err);
+    int rc = lladd_dtable_source_open(base, "filter", &s, err);
     if (rc)
         return rc;
     if (base->footer.len != 16)

@@ -139,7 +139,7 @@ static int note_first(struct builder *b, uint64_t key)
 {
     if (b->nodes == b->cap) {
         size_t cap = b->cap ? b->cap * 2 : 64;
-        uint64_t *first = lladd_resize(b->base.db, b->first, cap * sizeof *first);
+        uint64_t *first = lladd_mem_resize(b->base.db, b->first, cap * sizeof *first);
         if (!first)
             return lladd_error_set(b->base.error, LLADD_NO_MEMORY, "out of memory for an index");
         b->first = first;
@@ -245,7 +245,7 @@ static int finish(struct lladd_dtable_builder *base)
 
 static void discard(struct lladd_dtable_builder *base)
 {
-    lladd_free(base->db, ((struct builder *)base)->first);
+    lladd_mem_free(base->db, ((struct builder *)base)->first);
 }
 
 /* ---- read ------------------------------------------------------------------------------------ */
@@ -262,14 +262,14 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     const unsigned char *f = base->footer.data;
     if (base->version < OLDEST)
         return lladd_dtable_corrupt(base, err, "an index of version 1, which is not read any more");
-    int rc = lladd_dtable_source(base, "leaves", &leaves, err);
-    rc = rc ? rc : lladd_dtable_source(base, "levels", &levels, err);
+    int rc = lladd_dtable_source_open(base, "leaves", &leaves, err);
+    rc = rc ? rc : lladd_dtable_source_open(base, "levels", &levels, err);
     rc = rc ? rc : lladd_dtable_load(base, levels, &r->levels, err);
     if (rc)
         return rc;
     if (base->footer.len != FOOTER || lladd_dtable_source_block(leaves) < LINE)
         return lladd_dtable_corrupt(base, err, "its footer has another length");
-    r->leaves = lladd_dtable_cells(leaves, LINE);
+    r->leaves = lladd_dtable_cells_of(leaves, LINE);
     r->n = lladd_get64(f);
     r->n_levels = lladd_get32(f + 8);
     r->width = width_of(base->order.type);

@@ -48,20 +48,20 @@ static void close(struct lladd_dtable *base)
         struct part *p = &r->parts[i];
         for (struct row *row = p->newest, *older; row; row = older) {
             older = row->older;
-            lladd_free(base->db, row);
+            lladd_mem_free(base->db, row);
         }
-        lladd_free(base->db, p->table);
+        lladd_mem_free(base->db, p->table);
         lladd_mutex_destroy(&p->mutex);
     }
-    lladd_free(base->db, r->parts);
+    lladd_mem_free(base->db, r->parts);
 }
 
 static int open_part(const struct reader *r, struct part *p)
 {
     *p = (struct part){.slots = 16};
-    p->table = lladd_alloc(r->base.db, p->slots * sizeof(struct row *));
+    p->table = lladd_mem_alloc(r->base.db, p->slots * sizeof(struct row *));
     if (!p->table || lladd_mutex_init(&p->mutex, RANK, "row cache")) {
-        lladd_free(r->base.db, p->table);
+        lladd_mem_free(r->base.db, p->table);
         return LLADD_NO_MEMORY;
     }
     memset(p->table, 0, p->slots * sizeof(struct row *));
@@ -76,7 +76,7 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     unsigned parts = rows < PARTS * ROWS_IN_PART ? 1 : PARTS;
     r->most_rows = rows / parts;
     r->most_bytes = (uint64_t)lladd_dtable_param_int(base->config, "cache_bytes") / parts;
-    r->parts = lladd_alloc(base->db, parts * sizeof *r->parts);
+    r->parts = lladd_mem_alloc(base->db, parts * sizeof *r->parts);
     int rc = r->parts ? 0 : LLADD_NO_MEMORY;
     for (; r->n < parts && !rc; r->n += !rc)
         rc = open_part(r, &r->parts[r->n]);
@@ -165,7 +165,7 @@ static struct row *room_for(const struct reader *r, struct part *p, size_t bytes
         return old;
     }
     size_t room = sizeof *old + ((bytes + 15) & ~(size_t)15);
-    struct row *row = room <= r->most_bytes ? lladd_alloc(r->base.db, room) : NULL;
+    struct row *row = room <= r->most_bytes ? lladd_mem_alloc(r->base.db, room) : NULL;
     if (row)
         row->room = room;
     return row;
@@ -175,7 +175,7 @@ static struct row *room_for(const struct reader *r, struct part *p, size_t bytes
 static void widen(const struct reader *r, struct part *p)
 {
     size_t slots = p->slots * 2;
-    struct row **table = lladd_alloc(r->base.db, slots * sizeof *table);
+    struct row **table = lladd_mem_alloc(r->base.db, slots * sizeof *table);
     if (!table)
         return;
     memset(table, 0, slots * sizeof *table);
@@ -184,7 +184,7 @@ static void widen(const struct reader *r, struct part *p)
         row->chain = *slot;
         *slot = row;
     }
-    lladd_free(r->base.db, p->table);
+    lladd_mem_free(r->base.db, p->table);
     p->table = table;
     p->slots = slots;
 }
@@ -226,7 +226,7 @@ static void keep(const struct reader *r, struct part *p, uint64_t hash,
     lladd_mutex_unlock(&p->mutex);
     for (struct row *next; gone; gone = next) {
         next = gone->chain;
-        lladd_free(r->base.db, gone);
+        lladd_mem_free(r->base.db, gone);
     }
 }
 

@@ -37,7 +37,7 @@ static inline int ll_settle_base(struct lladd_dtable_config *c,
                                  struct lladd_error *err)
 {
     static const unsigned char zeros[8];
-    struct lladd_dtable_value v = lladd_dtable_value(zeros, (size_t)bytes);
+    struct lladd_dtable_value v = lladd_dtable_value_of(zeros, (size_t)bytes);
     if (!base->learned)
         return 0;
     int rc = lladd_dtable_accepts(lladd_dtable_param_child(c, "base"), &v, err);

@@ -83,7 +83,7 @@ static int next_number(struct lladd_span word, size_t *at, uint32_t *out)
 static struct groups *new_groups(struct lladd_dtable_config *c, size_t n)
 {
     size_t numbers = n + 1 + 3 * (size_t)LLADD_DTABLE_COLUMNS_MAX;
-    struct groups *g = lladd_alloc(lladd_dtable_config_db(c), sizeof *g + n * sizeof *g->asks +
+    struct groups *g = lladd_mem_alloc(lladd_dtable_config_db(c), sizeof *g + n * sizeof *g->asks +
                                                                   numbers * sizeof(uint32_t));
     if (!g)
         return NULL;
@@ -127,7 +127,7 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
                      struct lladd_error *err)
 {
     struct lladd_dtable_config *below;
-    struct lladd_dtable_value empty = lladd_dtable_value("", 0);
+    struct lladd_dtable_value empty = lladd_dtable_value_of("", 0);
     size_t n = lladd_dtable_param_words(c, "columns");
     if (n == 0 || n > LLADD_DTABLE_COLUMNS_MAX || !lladd_dtable_param_layer(c, "groups", n - 1) ||
         lladd_dtable_param_layer(c, "groups", n))
@@ -147,7 +147,7 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
     for (uint32_t i = 0; i < n && !rc; i++) {
         rc = read_word(g, i, lladd_dtable_param_word(c, "columns", i), err);
         below = lladd_dtable_param_layer(c, "groups", i);
-        const struct lladd_dtable_caps *can = lladd_dtable_caps(below);
+        const struct lladd_dtable_caps *can = lladd_dtable_caps_get(below);
         bool all = can->all_values && can->value_size == LLADD_DTABLE_ANY_SIZE && can->empty &&
                    !can->learned;
         caps->learned = caps->learned || can->learned;
@@ -183,7 +183,7 @@ static int part_of(struct lladd_db *db, const struct groups *g, uint32_t group,
         return 0;
     int rc = lladd_dtable_row_size(own, n, &size, err);
     if (!rc && size > *cap) {
-        unsigned char *p = lladd_resize(db, *packed, size * 2);
+        unsigned char *p = lladd_mem_resize(db, *packed, size * 2);
         if (!p)
             return no_memory(err);
         *packed = p;
@@ -191,7 +191,7 @@ static int part_of(struct lladd_db *db, const struct groups *g, uint32_t group,
     }
     if (!rc) {
         lladd_dtable_row_pack(own, n, *packed);
-        *out = lladd_dtable_value(*packed, size);
+        *out = lladd_dtable_value_of(*packed, size);
     }
     return rc;
 }
@@ -226,7 +226,7 @@ static int accepts_row(struct lladd_dtable_config *c, struct lladd_span row,
         if (!rc && v.state == LLADD_DTABLE_FOUND)
             rc = lladd_dtable_accepts(g->asks[i], &v, err);
     }
-    lladd_free(db, packed);
+    lladd_mem_free(db, packed);
     return rc;
 }
 
@@ -236,11 +236,11 @@ static int accepts(struct lladd_dtable_config *c, const struct lladd_dtable_valu
     struct lladd_db *db = lladd_dtable_config_db(c);
     if (v->state != LLADD_DTABLE_FOUND)
         return lladd_dtable_accepts(lladd_dtable_param_child(c, "base"), v, err);
-    struct lladd_dtable_value *own = lladd_alloc(db, groups_of(c)->columns * sizeof *own);
+    struct lladd_dtable_value *own = lladd_mem_alloc(db, groups_of(c)->columns * sizeof *own);
     if (!own)
         return no_memory(err);
     int rc = accepts_row(c, v->bytes, own, err);
-    lladd_free(db, own);
+    lladd_mem_free(db, own);
     return rc;
 }
 
@@ -251,9 +251,9 @@ static int begin(struct lladd_dtable_builder *base)
     struct builder *b = (struct builder *)base;
     const struct groups *g = groups_of(base->config);
     b->g = g;
-    b->given = lladd_alloc(base->db, g->n * sizeof *b->given);
-    b->layers = lladd_alloc(base->db, g->n * sizeof *b->layers);
-    b->own = lladd_alloc(base->db, g->columns * sizeof *b->own);
+    b->given = lladd_mem_alloc(base->db, g->n * sizeof *b->given);
+    b->layers = lladd_mem_alloc(base->db, g->n * sizeof *b->layers);
+    b->own = lladd_mem_alloc(base->db, g->columns * sizeof *b->own);
     if (!b->given || !b->layers || !b->own)
         return no_memory(base->error);
     memset(b->given, 0, g->n * sizeof *b->given);
@@ -265,10 +265,10 @@ static int begin(struct lladd_dtable_builder *base)
 static void discard(struct lladd_dtable_builder *base)
 {
     struct builder *b = (struct builder *)base;
-    lladd_free(base->db, b->given);
-    lladd_free(base->db, b->layers);
-    lladd_free(base->db, b->own);
-    lladd_free(base->db, b->packed);
+    lladd_mem_free(base->db, b->given);
+    lladd_mem_free(base->db, b->layers);
+    lladd_mem_free(base->db, b->own);
+    lladd_mem_free(base->db, b->packed);
 }
 
 /* Asks each layer whether it can store its part. Asking settles no number, because the
@@ -306,7 +306,7 @@ static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key 
                const struct lladd_dtable_value *value)
 {
     struct builder *b = (struct builder *)base;
-    struct lladd_dtable_value there = lladd_dtable_value("", 0);
+    struct lladd_dtable_value there = lladd_dtable_value_of("", 0);
     bool found = value->state == LLADD_DTABLE_FOUND;
     int rc = found ? ask_all(b, value->bytes) : 0;
     if (!rc)
@@ -322,7 +322,7 @@ static int finish(struct lladd_dtable_builder *base)
 {
     struct builder *b = (struct builder *)base;
     size_t size = FOOTER + 8 * (size_t)b->g->n;
-    unsigned char *footer = lladd_alloc(base->db, size);
+    unsigned char *footer = lladd_mem_alloc(base->db, size);
     if (!footer)
         return no_memory(base->error);
     lladd_put64(footer, b->rows);
@@ -331,7 +331,7 @@ static int finish(struct lladd_dtable_builder *base)
     for (uint32_t i = 0; i < b->g->n; i++)
         lladd_put64(footer + FOOTER + 8 * i, b->given[i]);
     int rc = lladd_dtable_footer(base, footer, size);
-    lladd_free(base->db, footer);
+    lladd_mem_free(base->db, footer);
     return rc;
 }
 
@@ -346,7 +346,7 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     if (base->footer.len != FOOTER + 8 * (size_t)g->n || lladd_get32(f + 8) != g->n)
         return lladd_dtable_corrupt(base, err, "its footer has other groups");
     uint64_t rows = lladd_get64(f);
-    r->layers = lladd_alloc(base->db, g->n * (sizeof *r->layers + sizeof *r->aligned));
+    r->layers = lladd_mem_alloc(base->db, g->n * (sizeof *r->layers + sizeof *r->aligned));
     if (!r->layers)
         return no_memory(err);
     r->aligned = (bool *)(r->layers + g->n);
@@ -363,7 +363,7 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
 static void close(struct lladd_dtable *base)
 {
     struct reader *r = (struct reader *)base;
-    lladd_free(base->db, r->layers);
+    lladd_mem_free(base->db, r->layers);
 }
 
 static int find(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
@@ -424,7 +424,7 @@ static int assemble(const struct reader *r, uint64_t place, const struct lladd_d
         rc = no_memory(err);
     if (!rc) {
         lladd_dtable_row_pack(values, g->columns, room);
-        *out = lladd_dtable_value(room, size);
+        *out = lladd_dtable_value_of(room, size);
     }
     return rc;
 }
@@ -442,7 +442,7 @@ static int at(const struct lladd_dtable *base, uint64_t place, struct lladd_dtab
         return rc;
     size_t pins_size = r->g->n * sizeof(struct lladd_dtable_pin);
     struct lladd_dtable_pin *pins =
-        lladd_alloc(base->db, pins_size + r->g->columns * sizeof(struct lladd_dtable_value));
+        lladd_mem_alloc(base->db, pins_size + r->g->columns * sizeof(struct lladd_dtable_value));
     if (!pins)
         return no_memory(err);
     memset(pins, 0, pins_size);
@@ -450,7 +450,7 @@ static int at(const struct lladd_dtable *base, uint64_t place, struct lladd_dtab
                   err);
     for (uint32_t i = 0; i < r->g->n; i++)
         lladd_dtable_unpin(&pins[i]);
-    lladd_free(base->db, pins);
+    lladd_mem_free(base->db, pins);
     return rc;
 }
 

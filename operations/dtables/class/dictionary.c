@@ -121,7 +121,7 @@ static int check_words(struct lladd_dtable_config *c, struct words *w,
 static struct words *new_words(struct lladd_dtable_config *c, size_t n)
 {
     size_t size = sizeof(struct words) + n * (sizeof(struct lladd_span) + sizeof(uint32_t));
-    struct words *w = n <= 65536 ? lladd_alloc(lladd_dtable_config_db(c), size) : NULL;
+    struct words *w = n <= 65536 ? lladd_mem_alloc(lladd_dtable_config_db(c), size) : NULL;
     if (w) {
         memset(w, 0, size);
         w->n = (uint32_t)n;

@@ -32,9 +32,9 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
                      struct lladd_error *err)
 {
     struct lladd_dtable_config *base = lladd_dtable_param_child(c, "base");
-    const struct lladd_dtable_caps *alt = lladd_dtable_caps(lladd_dtable_param_child(c, "alt"));
+    const struct lladd_dtable_caps *alt = lladd_dtable_caps_get(lladd_dtable_param_child(c, "alt"));
     struct lladd_span placeholder = placeholder_of(c);
-    struct lladd_dtable_value v = lladd_dtable_value(placeholder.data, placeholder.len);
+    struct lladd_dtable_value v = lladd_dtable_value_of(placeholder.data, placeholder.len);
     int rc = lladd_dtable_accepts(base, &v, err);
     if (rc == LLADD_DTABLE_REJECT)
         return lladd_error_set(err, LLADD_BAD_CONFIG,
@@ -71,7 +71,8 @@ static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key 
                const struct lladd_dtable_value *value)
 {
     struct builder *b = (struct builder *)base;
-    struct lladd_dtable_value stead = lladd_dtable_value(b->placeholder.data, b->placeholder.len);
+    struct lladd_dtable_value stead =
+        lladd_dtable_value_of(b->placeholder.data, b->placeholder.len);
     int rc = lladd_dtable_add(base->base, key, value);
     if (rc != LLADD_DTABLE_REJECT)
         return rc;
@@ -112,7 +113,7 @@ static int ask_alt(const struct lladd_dtable *base, const struct lladd_dtable_ke
     struct lladd_dtable_pin own = LLADD_DTABLE_PIN_INIT;
     int rc = lladd_dtable_ask(r->alt, key, &own, value, err);
     if (!rc && value->state == LLADD_DTABLE_ABSENT) {
-        *value = lladd_dtable_value(r->placeholder.data, r->placeholder.len);
+        *value = lladd_dtable_value_of(r->placeholder.data, r->placeholder.len);
     } else if (!rc && value->bytes.len) {
         void *copy = lladd_dtable_room(base->db, pin, value->bytes.len);
         if (copy)
@@ -156,7 +157,7 @@ static int copy(const struct lladd_dtable *base, uint64_t place, size_t n, unsig
     if (rc || size != r->placeholder.len)
         return rc;
     for (size_t i = 0; i < *got && !rc; i++) {
-        struct lladd_dtable_value v = lladd_dtable_value(out + i * size, size);
+        struct lladd_dtable_value v = lladd_dtable_value_of(out + i * size, size);
         if (!is_placeholder(r, v.bytes))
             continue;
         rc = lladd_dtable_at(base, place + i, &pin, NULL, &v, err);

@@ -21,11 +21,11 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
                      struct lladd_error *err)
 {
     const struct lladd_dtable_caps *gone =
-        lladd_dtable_caps(lladd_dtable_param_child(c, "tombstones"));
+        lladd_dtable_caps_get(lladd_dtable_param_child(c, "tombstones"));
     if (!gone->tombstones)
         return lladd_error_set(err, LLADD_BAD_CONFIG,
                                "exist_dtable: its \"tombstones\" cannot store any");
-    struct lladd_dtable_value none = lladd_dtable_value("", 0);
+    struct lladd_dtable_value none = lladd_dtable_value_of("", 0);
     if (gone->learned) { /* its values have no size to learn: tell it 0 */
         int rc = lladd_dtable_accepts(lladd_dtable_param_child(c, "tombstones"), &none, err);
         if (rc < 0)

@@ -104,14 +104,14 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     struct lladd_span more;
     int rc = ll_keys_open(&r->keys, base, &more, err);
     if (!rc)
-        rc = lladd_dtable_source(base, "values", &r->values, err);
+        rc = lladd_dtable_source_open(base, "values", &r->values, err);
     if (rc)
         return rc;
     r->size = more.len == 4 ? lladd_get32(more.data) : UINT32_MAX;
     if (r->size > lladd_dtable_source_block(r->values))
         return lladd_dtable_corrupt(base, err, "cells without a size");
     if (r->size)
-        r->cells = lladd_dtable_cells(r->values, r->size);
+        r->cells = lladd_dtable_cells_of(r->values, r->size);
     return 0;
 }
 
@@ -139,7 +139,7 @@ static int at_mark(const struct lladd_dtable *base, uint64_t place, uint64_t bef
         return lladd_dtable_corrupt(base, err, "more tombstones than rows");
     if (r->size)
         rc = lladd_dtable_cells_at(pin, 1, &r->cells, place - mark / 2, &bytes, err);
-    *value = lladd_dtable_value(bytes, r->size);
+    *value = lladd_dtable_value_of(bytes, r->size);
     return rc;
 }
 

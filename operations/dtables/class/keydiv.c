@@ -28,8 +28,8 @@ struct reader {
 static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *caps,
                      struct lladd_error *err)
 {
-    const struct lladd_dtable_caps *a = lladd_dtable_caps(lladd_dtable_param_child(c, "below"));
-    const struct lladd_dtable_caps *b = lladd_dtable_caps(lladd_dtable_param_child(c, "from"));
+    const struct lladd_dtable_caps *a = lladd_dtable_caps_get(lladd_dtable_param_child(c, "below"));
+    const struct lladd_dtable_caps *b = lladd_dtable_caps_get(lladd_dtable_param_child(c, "from"));
     struct lladd_span bytes;
     int64_t number = lladd_dtable_param_int(c, "divider");
     bool text = lladd_dtable_param_bytes(c, "divider_bytes", &bytes);

@@ -54,7 +54,7 @@ int ll_keys_begin(struct ll_keys_builder *k, struct lladd_dtable_builder *owner)
     k->owner = owner;
     k->numbers = owner->order.type < LLADD_DTABLE_STRING;
     k->block_size = lladd_dtable_block_size(owner);
-    k->scratch = lladd_alloc(owner->db, k->block_size);
+    k->scratch = lladd_mem_alloc(owner->db, k->block_size);
     if (!k->scratch)
         return no_memory(k);
     return lladd_dtable_stream(owner, "keys", &k->out);
@@ -66,11 +66,11 @@ static bool grow_pair(struct lladd_db *db, uint64_t **a, uint64_t **b, size_t n,
     if (n < *cap)
         return true;
     size_t more = *cap ? *cap * 2 : 64;
-    uint64_t *x = lladd_resize(db, *a, more * sizeof *x);
+    uint64_t *x = lladd_mem_resize(db, *a, more * sizeof *x);
     if (!x)
         return false;
     *a = x;
-    uint64_t *y = lladd_resize(db, *b, more * sizeof *y);
+    uint64_t *y = lladd_mem_resize(db, *b, more * sizeof *y);
     if (!y)
         return false;
     *b = y;
@@ -83,7 +83,7 @@ static bool append(struct lladd_db *db, unsigned char **bytes, size_t *len, size
 {
     if (s.len > *cap - *len) {
         size_t more = *cap * 2 > *len + s.len ? *cap * 2 : *len + s.len + 256;
-        unsigned char *grown = lladd_resize(db, *bytes, more);
+        unsigned char *grown = lladd_mem_resize(db, *bytes, more);
         if (!grown)
             return false;
         *bytes = grown;
@@ -236,7 +236,7 @@ int ll_keys_finish(struct ll_keys_builder *k, const void *more, size_t len)
     size_t index = 16 * (size_t)k->blocks + k->index_len;
     bool here = index <= INDEX_IN_FOOTER;
     size_t size = FOOTER + (here ? index : 0) + len;
-    unsigned char *footer = rc ? NULL : lladd_alloc(k->owner->db, size);
+    unsigned char *footer = rc ? NULL : lladd_mem_alloc(k->owner->db, size);
     if (rc || !footer)
         return rc ? rc : no_memory(k);
     memset(footer, 0, FOOTER);
@@ -252,7 +252,7 @@ int ll_keys_finish(struct ll_keys_builder *k, const void *more, size_t len)
         memcpy(footer + size - len, more, len);
     if (!rc)
         rc = lladd_dtable_footer(k->owner, footer, size);
-    lladd_free(k->owner->db, footer);
+    lladd_mem_free(k->owner->db, footer);
     return rc;
 }
 
@@ -261,13 +261,13 @@ void ll_keys_discard(struct ll_keys_builder *k)
     if (!k->owner)
         return;
     struct lladd_db *db = k->owner->db;
-    lladd_free(db, k->key);
-    lladd_free(db, k->mark);
-    lladd_free(db, k->bytes);
-    lladd_free(db, k->first);
-    lladd_free(db, k->place);
-    lladd_free(db, k->index_bytes);
-    lladd_free(db, k->scratch);
+    lladd_mem_free(db, k->key);
+    lladd_mem_free(db, k->mark);
+    lladd_mem_free(db, k->bytes);
+    lladd_mem_free(db, k->first);
+    lladd_mem_free(db, k->place);
+    lladd_mem_free(db, k->index_bytes);
+    lladd_mem_free(db, k->scratch);
 }
 
 /* ---- read ------------------------------------------------------------------------------------ */
@@ -342,7 +342,7 @@ int ll_keys_open(struct ll_keys *k, struct lladd_dtable *owner, struct lladd_spa
     const unsigned char *f = owner->footer.data, *index;
     size_t len = owner->footer.len;
     *k = (struct ll_keys){.owner = owner, .numbers = owner->order.type < LLADD_DTABLE_STRING};
-    int rc = lladd_dtable_source(owner, "keys", &k->in, err);
+    int rc = lladd_dtable_source_open(owner, "keys", &k->in, err);
     if (rc || len < FOOTER)
         return rc ? rc : lladd_dtable_corrupt(owner, err, "its footer is too short");
     k->rows = lladd_get64(f);
@@ -356,7 +356,7 @@ int ll_keys_open(struct ll_keys *k, struct lladd_dtable *owner, struct lladd_spa
         index = f + FOOTER;
     } else {
         const struct lladd_dtable_source *s;
-        rc = lladd_dtable_source(owner, "index", &s, err);
+        rc = lladd_dtable_source_open(owner, "index", &s, err);
         if (!rc && lladd_dtable_source_size(s) != size)
             rc = lladd_dtable_corrupt(owner, err, "its index is of another length");
         if (!rc)

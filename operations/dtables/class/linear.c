@@ -61,7 +61,7 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     struct reader *r = (struct reader *)base;
     struct lladd_span more;
     int rc = ll_keys_open(&r->keys, base, &more, err);
-    return rc ? rc : lladd_dtable_source(base, "values", &r->values, err);
+    return rc ? rc : lladd_dtable_source_open(base, "values", &r->values, err);
 }
 
 static int find(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
@@ -87,7 +87,7 @@ static int at_mark(const struct lladd_dtable *base, uint64_t place, uint64_t bef
     }
     size_t len = (size_t)(mark / 2 - before / 2);
     int rc = lladd_dtable_read(pin, 1, r->values, before / 2, len, &bytes, err);
-    *value = lladd_dtable_value(bytes, len);
+    *value = lladd_dtable_value_of(bytes, len);
     return rc;
 }
 

@@ -33,7 +33,7 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
                      struct lladd_error *err)
 {
     const struct lladd_dtable_caps *ranges =
-        lladd_dtable_caps(lladd_dtable_param_child(c, "ranges"));
+        lladd_dtable_caps_get(lladd_dtable_param_child(c, "ranges"));
     if (!ranges->places || !ranges->all_values || ranges->value_size != LLADD_DTABLE_ANY_SIZE)
         return lladd_error_set(err, LLADD_BAD_CONFIG,
                                "ranges_dtable: its \"ranges\" is to be a table with places that "
@@ -49,7 +49,7 @@ static int begin(struct lladd_dtable_builder *base)
 {
     struct builder *b = (struct builder *)base;
     b->ranges = lladd_dtable_builder_child(base, "ranges");
-    b->footer = lladd_alloc(base->db, HEAD + END_MAX);
+    b->footer = lladd_mem_alloc(base->db, HEAD + END_MAX);
     b->len = HEAD;
     if (!b->footer)
         return lladd_error_set(base->error, LLADD_NO_MEMORY, "out of memory for a ranges_dtable");
@@ -88,7 +88,7 @@ static int add_range(struct lladd_dtable_builder *base, const struct lladd_dtabl
     int rc = 0;
     if (from) {
         struct lladd_dtable_value v =
-            lladd_dtable_value(end, put_end(base->order.type, to, end));
+            lladd_dtable_value_of(end, put_end(base->order.type, to, end));
         rc = lladd_dtable_add(b->ranges, from, &v);
     } else {
         b->footer[HEAD - 1] = 1;
@@ -107,14 +107,14 @@ static int finish(struct lladd_dtable_builder *base)
 
 static void discard(struct lladd_dtable_builder *base)
 {
-    lladd_free(base->db, ((struct builder *)base)->footer);
+    lladd_mem_free(base->db, ((struct builder *)base)->footer);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
 /* Reads the end of a range from a row's value. */
 static int get_end(const struct lladd_dtable *base, struct lladd_span s,
-                   struct lladd_dtable_stretch *r, struct lladd_error *err)
+                   struct lladd_dtable_interval *r, struct lladd_error *err)
 {
     const struct lladd_dtable_order *order = &base->order;
     const unsigned char *p = s.data;
@@ -138,7 +138,7 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
 {
     struct reader *r = (struct reader *)base;
     const unsigned char *p = base->footer.data;
-    struct lladd_dtable_stretch first = {.has_from = false};
+    struct lladd_dtable_interval first = {.has_from = false};
     r->ranges = lladd_dtable_child(base, "ranges");
     if (base->footer.len < HEAD || p[HEAD - 1] > 1)
         return lladd_dtable_corrupt(base, err, "its footer has another length");
@@ -154,7 +154,7 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
 /* The last range that begins at or before the key, or the range without beginning. *next is the
  * first place after it. */
 static int range_of(const struct reader *r, const struct lladd_dtable_key *key,
-                    struct lladd_dtable_pin *pin, struct lladd_dtable_stretch *out, bool *there,
+                    struct lladd_dtable_pin *pin, struct lladd_dtable_interval *out, bool *there,
                     uint64_t *next, struct lladd_error *err)
 {
     struct lladd_dtable_value v = {.state = LLADD_DTABLE_ABSENT};
@@ -175,13 +175,13 @@ static int range_of(const struct reader *r, const struct lladd_dtable_key *key,
     return *there ? get_end(&r->base, out->has_from ? v.bytes : r->first, out, err) : 0;
 }
 
-static int find_stretch(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
-                        struct lladd_dtable_pin pins[2], struct lladd_dtable_stretch *out,
+static int find_interval(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
+                        struct lladd_dtable_pin pins[2], struct lladd_dtable_interval *out,
                         struct lladd_error *err)
 {
     const struct reader *r = (const struct reader *)base;
     struct lladd_dtable_value v = {.state = LLADD_DTABLE_ABSENT};
-    struct lladd_dtable_stretch range = {.deleted = true};
+    struct lladd_dtable_interval range = {.deleted = true};
     uint64_t next = 0;
     bool there;
     int rc = range_of(r, key, &pins[0], &range, &there, &next, err);
@@ -194,7 +194,7 @@ static int find_stretch(const struct lladd_dtable *base, const struct lladd_dtab
         *out = range;
         return 0;
     }
-    *out = (struct lladd_dtable_stretch){.has_from = there, .from = range.to};
+    *out = (struct lladd_dtable_interval){.has_from = there, .from = range.to};
     while (!rc && next < r->ranges->places && v.state == LLADD_DTABLE_ABSENT)
         rc = lladd_dtable_at(r->ranges, next++, &pins[1], &out->to, &v, err);
     out->has_to = v.state != LLADD_DTABLE_ABSENT;
@@ -208,7 +208,7 @@ static int is_deleted(const struct lladd_dtable *base, const struct lladd_dtable
                       struct lladd_dtable_pin *pin, enum lladd_dtable_state *state,
                       struct lladd_error *err)
 {
-    struct lladd_dtable_stretch range;
+    struct lladd_dtable_interval range;
     uint64_t next;
     bool there;
     int rc = range_of((const struct reader *)base, key, pin, &range, &there, &next, err);
@@ -264,7 +264,7 @@ const struct lladd_dtable_class ll_dtable_class_ranges = {
     .reader_size = sizeof(struct reader),
     .open = open,
     .lookup = lookup,
-    .stretch = find_stretch,
+    .interval = find_interval,
     .lookup_columns = lookup_columns,
     .only = only,
 };

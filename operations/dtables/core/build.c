@@ -15,7 +15,7 @@ static int new_layer(struct lladd_dtable_run_builder *run, const struct lladd_dt
 {
     size_t size = c->kind->builder_size ? c->kind->builder_size
                                         : sizeof(struct lladd_dtable_builder);
-    struct lladd_dtable_builder *b = lladd_alloc(run->db, size);
+    struct lladd_dtable_builder *b = lladd_mem_alloc(run->db, size);
     if (!b)
         return ll_dtable__no_memory(run->error);
     memset(b, 0, size);
@@ -105,13 +105,13 @@ uint32_t lladd_dtable_block_size(const struct lladd_dtable_builder *b)
 int lladd_dtable_footer(struct lladd_dtable_builder *b, const void *bytes, size_t len)
 {
     enum { FOOTER_MAX = 64 << 10 };
-    unsigned char *footer = len <= FOOTER_MAX ? lladd_alloc(b->db, len + 1) : NULL;
+    unsigned char *footer = len <= FOOTER_MAX ? lladd_mem_alloc(b->db, len + 1) : NULL;
     if (len > FOOTER_MAX)
         return lladd_error_set(b->error, LLADD_TOO_LARGE, "a footer of %zu bytes", len);
     if (!footer)
         return ll_dtable__no_memory(b->error);
     memcpy(footer, bytes, len);
-    lladd_free(b->db, b->footer_);
+    lladd_mem_free(b->db, b->footer_);
     b->footer_ = footer;
     b->footer_len_ = len;
     return 0;
@@ -126,18 +126,18 @@ static void release(struct lladd_dtable_run_builder *run)
         next = b->next_;
         if (b->kind->discard && b->begun_)
             b->kind->discard(b);
-        lladd_free(db, b->footer_);
-        lladd_free(db, b);
+        lladd_mem_free(db, b->footer_);
+        lladd_mem_free(db, b);
     }
     for (struct lladd_dtable_writer *w = run->writers, *next; w; w = next) {
         next = w->next;
         ll_dtable__writer_free(w);
     }
     lladd_dtable_config_free(run->parsed);
-    lladd_free(db, run->min.data);
-    lladd_free(db, run->last.data);
-    lladd_free(db, run->range_end.data);
-    lladd_free(db, run);
+    lladd_mem_free(db, run->min.data);
+    lladd_mem_free(db, run->last.data);
+    lladd_mem_free(db, run->range_end.data);
+    lladd_mem_free(db, run);
 }
 
 static int block_pages(struct lladd_dtable_run_builder *run, uint32_t bytes)
@@ -181,7 +181,7 @@ static int settle(struct lladd_dtable_run_builder *run, const struct lladd_dtabl
         return lladd_error_set(run->error, LLADD_BAD_STATE,
                                "the configuration was not checked (lladd_dtable_config_check)");
     rc = ll_dtable__config_has(run->config, o->type, run->error);
-    if (!rc && lladd_random(run->db, id, sizeof id))
+    if (!rc && lladd_random_bytes(run->db, id, sizeof id))
         rc = lladd_error_set(run->error, LLADD_NO_ACCESS, "no random bytes for a run");
     run->d.id = rc ? 0 : lladd_get64(id);
     return rc;
@@ -197,14 +197,14 @@ int lladd_dtable_run_begin(struct lladd_txn *txn, const struct lladd_dtable_run_
     if (rc)
         return rc;
     memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
-    struct lladd_dtable_run_builder *run = lladd_alloc(db, sizeof *run);
+    struct lladd_dtable_run_builder *run = lladd_mem_alloc(db, sizeof *run);
     if (!run)
         return ll_dtable__no_memory(lladd_txn_error_out(txn));
     *run = (struct lladd_dtable_run_builder){
         .txn = txn, .db = db, .all = ll_dtables_of(db), .min.db = db, .last.db = db, .d.db = db,
         .range_end.db = db};
     run->error = lladd_txn_error_out(txn);
-    run->alive = lladd_alive(db);
+    run->alive = lladd_db_alive(db);
     rc = settle(run, &o);
     if (!rc)
         rc = new_layer(run, run->config, NULL, "");
@@ -380,9 +380,9 @@ static int finish_layer(struct lladd_dtable_builder *b)
 static int gather(struct lladd_dtable_run_builder *run)
 {
     struct ll_dtable_descriptor *d = &run->d;
-    d->footers = lladd_alloc(run->db, (d->n_layers + 1) * sizeof *d->footers);
-    d->versions = lladd_alloc(run->db, (d->n_layers + 1) * sizeof *d->versions);
-    d->streams = lladd_alloc(run->db, (d->n_streams + 1) * sizeof *d->streams);
+    d->footers = lladd_mem_alloc(run->db, (d->n_layers + 1) * sizeof *d->footers);
+    d->versions = lladd_mem_alloc(run->db, (d->n_layers + 1) * sizeof *d->versions);
+    d->streams = lladd_mem_alloc(run->db, (d->n_streams + 1) * sizeof *d->streams);
     if (!d->footers || !d->versions || !d->streams)
         return ll_dtable__no_memory(run->error);
     for (const struct lladd_dtable_builder *b = run->layers; b; b = b->next_) {
@@ -411,11 +411,11 @@ static int write_descriptor(struct lladd_dtable_run_builder *run, lladd_pageno *
     }
     if (!rc)
         rc = lladd_blob_create(run->txn, all.data, all.len, root);
-    lladd_free(run->db, text);
-    lladd_free(run->db, all.data);
-    lladd_free(run->db, run->d.footers);
-    lladd_free(run->db, run->d.versions);
-    lladd_free(run->db, run->d.streams);
+    lladd_mem_free(run->db, text);
+    lladd_mem_free(run->db, all.data);
+    lladd_mem_free(run->db, run->d.footers);
+    lladd_mem_free(run->db, run->d.versions);
+    lladd_mem_free(run->db, run->d.streams);
     run->d.footers = NULL;
     run->d.versions = NULL;
     run->d.streams = NULL;

@@ -47,7 +47,7 @@ struct lladd_dtable_run_builder {
     uint64_t taken; /* pages of all extents */
     bool ending;    /* no more bytes will be staged */
     char name[64];
-    const uint32_t *alive; /* lladd_alive */
+    const uint32_t *alive; /* lladd_db_alive */
     int broken; /* the error after which only discard is allowed */
 };
 

@@ -59,7 +59,7 @@ void lladd_dtable_cache_limit(struct lladd_db *db, uint64_t bytes)
     lladd_atomic_store64(&ll_dtables_of(db)->cache.limit, bytes);
 }
 
-void lladd_dtable_cache_stats(struct lladd_db *db, struct lladd_dtable_cache_stats *out)
+void lladd_dtable_cache_stats_get(struct lladd_db *db, struct lladd_dtable_cache_stats *out)
 {
     struct ll_dtable_cache *c = &ll_dtables_of(db)->cache;
     struct lladd_dtable_cache_stats s = {.struct_size = out->struct_size,
@@ -145,7 +145,7 @@ static int make_room(struct ll_dtables *d, uint64_t bytes, unsigned char **memor
         if (!*memory && gone && block_bytes(s) == bytes)
             *memory = gone;
         else
-            lladd_free(d->db, gone);
+            lladd_mem_free(d->db, gone);
         /* One check is enough: a later thread makes its own room. */
         enough = fits(c, bytes);
     }
@@ -153,7 +153,7 @@ static int make_room(struct ll_dtables *d, uint64_t bytes, unsigned char **memor
     if (enough)
         return 0;
     lladd_atomic_sub64(&c->used, bytes);
-    lladd_free(d->db, *memory);
+    lladd_mem_free(d->db, *memory);
     return LLADD_NO_FRAME;
 }
 
@@ -169,7 +169,7 @@ void ll_dtable__cache_drop(struct ll_dtable_run *run)
         for (size_t b = 0; s->slots && b < s->n_blocks; b++) {
             if (!s->slots[b].bytes)
                 continue;
-            lladd_free(d->db, s->slots[b].bytes);
+            lladd_mem_free(d->db, s->slots[b].bytes);
             lladd_atomic_sub64(&d->cache.used, block_bytes(s));
         }
     }
@@ -245,13 +245,13 @@ static int load(const struct lladd_dtable_source *s, struct ll_dtable_slot *slot
     if (rc)
         return lladd_error_set(err, rc, "every block of the dTables' cache is in use");
     if (!buffer)
-        buffer = lladd_alloc(d->db, (size_t)bytes);
+        buffer = lladd_mem_alloc(d->db, (size_t)bytes);
     if (!buffer)
         rc = ll_dtable__no_memory(err);
     if (!rc)
         rc = ll_dtable__read_block(s, block, buffer, &slot->len, err);
     if (rc) {
-        lladd_free(d->db, buffer);
+        lladd_mem_free(d->db, buffer);
         lladd_atomic_sub64(&d->cache.used, bytes);
         return rc;
     }
@@ -331,8 +331,8 @@ static unsigned char *room(struct lladd_db *db, struct lladd_dtable_pin *pin, un
     pin->db_ = db;
     if (len > pin->room_size_[i]) {
         size_t size = len < 256 ? 256 : len + len / 4;
-        lladd_free(db, pin->room_[i]);
-        pin->room_[i] = lladd_alloc(db, size);
+        lladd_mem_free(db, pin->room_[i]);
+        pin->room_[i] = lladd_mem_alloc(db, size);
         pin->room_size_[i] = pin->room_[i] ? size : 0;
     }
     return pin->room_[i];
@@ -399,7 +399,7 @@ void lladd_dtable_unpin(struct lladd_dtable_pin *pin)
     }
     for (int i = 0; i < 4; i++) {
         if (pin->room_[i])
-            lladd_free(pin->db_, pin->room_[i]);
+            lladd_mem_free(pin->db_, pin->room_[i]);
         pin->room_[i] = NULL;
         pin->room_size_[i] = 0;
     }

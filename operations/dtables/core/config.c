@@ -21,13 +21,13 @@ int ll_dtable__param(const struct lladd_dtable_class *c, const char *name, size_
 
 int ll_dtable__word_set(struct lladd_db *db, struct ll_dtable_word *w, struct lladd_span s)
 {
-    unsigned char *bytes = lladd_alloc(db, s.len + 1);
+    unsigned char *bytes = lladd_mem_alloc(db, s.len + 1);
     if (!bytes)
         return LLADD_NO_MEMORY;
     if (s.len)
         memcpy(bytes, s.data, s.len);
     bytes[s.len] = 0;
-    lladd_free(db, w->bytes);
+    lladd_mem_free(db, w->bytes);
     *w = (struct ll_dtable_word){bytes, s.len};
     return 0;
 }
@@ -36,11 +36,11 @@ int ll_dtable__config_of(struct lladd_db *db, const struct lladd_dtable_class *k
                          struct lladd_dtable_config **out, struct lladd_error *err)
 {
     size_t n = ll_dtable__n_params(kind);
-    struct lladd_dtable_config *c = lladd_alloc(db, sizeof *c);
-    struct ll_dtable_param *p = lladd_alloc(db, (n + 1) * sizeof *p);
+    struct lladd_dtable_config *c = lladd_mem_alloc(db, sizeof *c);
+    struct ll_dtable_param *p = lladd_mem_alloc(db, (n + 1) * sizeof *p);
     if (!c || !p) {
-        lladd_free(db, c);
-        lladd_free(db, p);
+        lladd_mem_free(db, c);
+        lladd_mem_free(db, p);
         return ll_dtable__no_memory(err);
     }
     *c = (struct lladd_dtable_config){.db = db, .kind = kind, .params = p};
@@ -58,17 +58,17 @@ void lladd_dtable_config_free(struct lladd_dtable_config *c)
     for (size_t i = 0; i < n; i++) {
         struct ll_dtable_param *p = &c->params[i];
         for (size_t w = 0; w < p->n_words; w++)
-            lladd_free(c->db, p->words[w].bytes);
-        lladd_free(c->db, p->words);
-        lladd_free(c->db, p->bytes.bytes);
+            lladd_mem_free(c->db, p->words[w].bytes);
+        lladd_mem_free(c->db, p->words);
+        lladd_mem_free(c->db, p->bytes.bytes);
         for (struct lladd_dtable_config *below = p->child, *next; below; below = next) {
             next = below->next;
             lladd_dtable_config_free(below);
         }
     }
-    lladd_free(c->db, c->state);
-    lladd_free(c->db, c->params);
-    lladd_free(c->db, c);
+    lladd_mem_free(c->db, c->state);
+    lladd_mem_free(c->db, c->params);
+    lladd_mem_free(c->db, c);
 }
 
 /* ---- made by calls --------------------------------------------------------------------------- */
@@ -170,7 +170,7 @@ int lladd_dtable_config_add_word(struct lladd_dtable_config *c, const char *name
     if (ll_dtable__word_set(c->db, &w, v))
         return ll_dtable__no_memory(err);
     if (ll_dtable__grow(c->db, (void **)&p->words, p->n_words, &p->cap_words, sizeof w)) {
-        lladd_free(c->db, w.bytes);
+        lladd_mem_free(c->db, w.bytes);
         return ll_dtable__no_memory(err);
     }
     p->words[p->n_words++] = w;
@@ -269,14 +269,14 @@ struct lladd_dtable_config *lladd_dtable_param_layer(const struct lladd_dtable_c
     return below;
 }
 
-const struct lladd_dtable_caps *lladd_dtable_caps(const struct lladd_dtable_config *c)
+const struct lladd_dtable_caps *lladd_dtable_caps_get(const struct lladd_dtable_config *c)
 {
     return &c->caps;
 }
 
 void lladd_dtable_config_state_set(struct lladd_dtable_config *c, void *state)
 {
-    lladd_free(c->db, c->state);
+    lladd_mem_free(c->db, c->state);
     c->state = state;
 }
 

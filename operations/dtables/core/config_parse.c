@@ -425,7 +425,7 @@ static int parse_items(struct parser *p, struct lladd_dtable_config *c, unsigned
     size_t n = ll_dtable__n_params(c->kind);
     if (depth > LL_DTABLE_DEPTH_MAX)
         return ll_dtable__too_deep(c, p->err);
-    struct pending *pending = lladd_alloc(p->db, (n + 1) * sizeof *pending);
+    struct pending *pending = lladd_mem_alloc(p->db, (n + 1) * sizeof *pending);
     if (!pending)
         return ll_dtable__no_memory(p->err);
     memset(pending, 0, (n + 1) * sizeof *pending);
@@ -441,7 +441,7 @@ static int parse_items(struct parser *p, struct lladd_dtable_config *c, unsigned
     }
     if (!rc)
         rc = parse_pending(p, c, pending, depth);
-    lladd_free(p->db, pending);
+    lladd_mem_free(p->db, pending);
     return rc;
 }
 
@@ -490,7 +490,7 @@ int lladd_dtable_config_parse(struct lladd_db *db, const char *text,
         rc = next(&p);
     if (!rc && (p.len || p.quoted))
         rc = expected(&p, "the end");
-    lladd_free(db, p.bytes.data);
+    lladd_mem_free(db, p.bytes.data);
     if (!rc)
         rc = lladd_dtable_config_check(c, (enum lladd_dtable_type)0, p.err);
     if (rc)

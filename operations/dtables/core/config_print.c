@@ -100,7 +100,7 @@ int lladd_dtable_config_text(const struct lladd_dtable_config *c, char **out,
     if (rc)
         return rc;
     if (lladd_dtable_config_print(c, &sink) || ll_dtable__append(&b, "", 1)) {
-        lladd_free(c->db, b.data);
+        lladd_mem_free(c->db, b.data);
         return ll_dtable__no_memory(err);
     }
     *out = (char *)b.data;

@@ -27,7 +27,7 @@ struct lladd_dtable_cursor {
     uint64_t word_was;
     bool lead_forward; /* a change of direction ends the lead: other tables may have new rows */
     unsigned steps;    /* since a leader was last asked for */
-    const uint32_t *alive; /* lladd_alive */
+    const uint32_t *alive; /* lladd_db_alive */
 };
 
 /* Like ll_dtable__here. */
@@ -63,19 +63,19 @@ int lladd_dtable_cursor_open(const struct lladd_dtable *t, unsigned flags,
         return lladd_dtable_cursor_open(t->base, flags, out, err);
     if (flags & ~(unsigned)LLADD_DTABLE_TOMBSTONES)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "unknown flags %#x", flags);
-    struct lladd_dtable_cursor *c = lladd_alloc(t->db, sizeof *c);
+    struct lladd_dtable_cursor *c = lladd_mem_alloc(t->db, sizeof *c);
     if (!c)
         return ll_dtable__no_memory(err);
-    *c = (struct lladd_dtable_cursor){.t = t, .flags = flags, .alive = lladd_alive(t->db)};
+    *c = (struct lladd_dtable_cursor){.t = t, .flags = flags, .alive = lladd_db_alive(t->db)};
     if (kind->cursor_seek) {
-        c->own = lladd_alloc(t->db, kind->cursor_size + 1);
+        c->own = lladd_mem_alloc(t->db, kind->cursor_size + 1);
         if (c->own)
             memset(c->own, 0, kind->cursor_size + 1);
         rc = c->own ? 0 : ll_dtable__no_memory(err);
         if (!rc && kind->cursor_open) {
             rc = kind->cursor_open(t, c->own, err);
             if (rc) {
-                lladd_free(t->db, c->own);
+                lladd_mem_free(t->db, c->own);
                 c->own = NULL;
             }
         }
@@ -83,7 +83,7 @@ int lladd_dtable_cursor_open(const struct lladd_dtable *t, unsigned flags,
         rc = lladd_dtable_cursor_open(t->base, LLADD_DTABLE_TOMBSTONES, &c->base, err);
     }
     if (rc)
-        lladd_free(t->db, c);
+        lladd_mem_free(t->db, c);
     else
         *out = c;
     return rc;
@@ -96,11 +96,11 @@ void lladd_dtable_cursor_close(struct lladd_dtable_cursor *c)
     struct lladd_db *db = c->t->db; /* the table may be closed as soon as its last cursor is */
     if (c->own && c->t->kind->cursor_close)
         c->t->kind->cursor_close(c->t, c->own);
-    lladd_free(db, c->own);
+    lladd_mem_free(db, c->own);
     lladd_dtable_cursor_close(c->base);
     lladd_dtable_unpin(&c->pin);
     lladd_dtable_unpin(&c->state_pin);
-    lladd_free(db, c);
+    lladd_mem_free(db, c);
 }
 
 /* ---- by place -------------------------------------------------------------------------------- */
@@ -386,7 +386,7 @@ int lladd_dtable_seek(struct lladd_dtable_cursor *c, const struct lladd_dtable_k
 int lladd_dtable_seek_for_prev(struct lladd_dtable_cursor *c, const struct lladd_dtable_key *key,
                                struct lladd_error *err)
 {
-    return seek(c, LLADD_DTABLE_NOT_BEHIND, key, err);
+    return seek(c, LLADD_DTABLE_NOT_AFTER, key, err);
 }
 
 int lladd_dtable_go(struct lladd_dtable_cursor *c, enum lladd_dtable_where where,
@@ -435,9 +435,9 @@ static int more_rows(struct lladd_dtable_batch *b, size_t max, struct lladd_db *
         return 0;
     lladd_dtable_batch_free(b);
     b->db_ = db;
-    b->numbers = lladd_alloc(db, max * sizeof *b->numbers);
-    b->states = lladd_alloc(db, max);
-    b->key_begin = lladd_alloc(db, 4 * max * sizeof *b->key_begin);
+    b->numbers = lladd_mem_alloc(db, max * sizeof *b->numbers);
+    b->states = lladd_mem_alloc(db, max);
+    b->key_begin = lladd_mem_alloc(db, 4 * max * sizeof *b->key_begin);
     if (!b->numbers || !b->states || !b->key_begin) {
         lladd_dtable_batch_free(b);
         return LLADD_NO_MEMORY;
@@ -453,7 +453,7 @@ static int keep(struct lladd_dtable_batch *b, struct lladd_span s, size_t *begin
 {
     if (s.len > b->size_ - b->used_) {
         size_t size = b->size_ * 2 > b->used_ + s.len ? b->size_ * 2 : b->used_ + s.len + 256;
-        unsigned char *bytes = lladd_resize(b->db_, b->bytes, size);
+        unsigned char *bytes = lladd_mem_resize(b->db_, b->bytes, size);
         if (!bytes)
             return LLADD_NO_MEMORY;
         b->bytes = bytes;
@@ -514,10 +514,10 @@ int lladd_dtable_next_n(struct lladd_dtable_cursor *c, size_t max, struct lladd_
 void lladd_dtable_batch_free(struct lladd_dtable_batch *b)
 {
     if (b->db_) {
-        lladd_free(b->db_, b->numbers);
-        lladd_free(b->db_, b->states);
-        lladd_free(b->db_, b->key_begin);
-        lladd_free(b->db_, b->bytes);
+        lladd_mem_free(b->db_, b->numbers);
+        lladd_mem_free(b->db_, b->states);
+        lladd_mem_free(b->db_, b->key_begin);
+        lladd_mem_free(b->db_, b->bytes);
     }
     *b = (struct lladd_dtable_batch){.n = 0};
 }

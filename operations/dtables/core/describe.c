@@ -183,8 +183,8 @@ static int get_stream(struct get *g, struct ll_dtable_descriptor *d, struct ll_d
         extents > left / 12 || blocks > (left - extents * 12) / 4)
         return LLADD_CORRUPT_RUN;
     memcpy(s->name, name, strlen(name) + 1);
-    s->extents = lladd_alloc(d->db, (extents + 1) * sizeof *s->extents);
-    s->crcs = lladd_alloc(d->db, ((size_t)blocks + 1) * sizeof *s->crcs);
+    s->extents = lladd_mem_alloc(d->db, (extents + 1) * sizeof *s->extents);
+    s->crcs = lladd_mem_alloc(d->db, ((size_t)blocks + 1) * sizeof *s->crcs);
     if (!s->extents || !s->crcs)
         return LLADD_NO_MEMORY;
     s->n_extents = extents;
@@ -202,8 +202,8 @@ static int get_stream(struct get *g, struct ll_dtable_descriptor *d, struct ll_d
 static int get_parts(struct get *g, struct ll_dtable_descriptor *d, uint32_t page_size)
 {
     int rc = 0;
-    d->footers = lladd_alloc(d->db, (d->n_layers + 1) * sizeof *d->footers);
-    d->versions = lladd_alloc(d->db, (d->n_layers + 1) * sizeof *d->versions);
+    d->footers = lladd_mem_alloc(d->db, (d->n_layers + 1) * sizeof *d->footers);
+    d->versions = lladd_mem_alloc(d->db, (d->n_layers + 1) * sizeof *d->versions);
     d->streams = ll_dtable__zeros(d->db, d->n_streams, sizeof *d->streams);
     if (!d->footers || !d->versions || !d->streams)
         return LLADD_NO_MEMORY;
@@ -303,26 +303,26 @@ int ll_dtable__read_descriptor(struct lladd_db *db, lladd_pageno root,
     if (len > DESCRIPTOR_MAX)
         return lladd_error_set(err, LLADD_WRONG_TYPE, "page %llu: a blob that is no run",
                                (unsigned long long)root.v);
-    unsigned char *bytes = lladd_alloc(db, (size_t)len + 1);
+    unsigned char *bytes = lladd_mem_alloc(db, (size_t)len + 1);
     if (!bytes)
         return ll_dtable__no_memory(err);
     rc = lladd_blob_read(db, root, 0, bytes, len, NULL, err);
     if (!rc)
         rc = ll_dtable__understand(db, bytes, (size_t)len, d, err);
     if (rc)
-        lladd_free(db, bytes);
+        lladd_mem_free(db, bytes);
     return rc;
 }
 
 void ll_dtable__descriptor_free(struct ll_dtable_descriptor *d)
 {
     for (uint32_t i = 0; d->streams && i < d->n_streams; i++) {
-        lladd_free(d->db, d->streams[i].extents);
-        lladd_free(d->db, d->streams[i].crcs);
+        lladd_mem_free(d->db, d->streams[i].extents);
+        lladd_mem_free(d->db, d->streams[i].crcs);
     }
-    lladd_free(d->db, d->streams);
-    lladd_free(d->db, d->versions);
-    lladd_free(d->db, d->footers);
-    lladd_free(d->db, d->memory);
+    lladd_mem_free(d->db, d->streams);
+    lladd_mem_free(d->db, d->versions);
+    lladd_mem_free(d->db, d->footers);
+    lladd_mem_free(d->db, d->memory);
     *d = (struct ll_dtable_descriptor){.db = d->db};
 }

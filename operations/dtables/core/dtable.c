@@ -39,7 +39,7 @@ int ll_dtable__no_memory(struct lladd_error *err)
 
 void *ll_dtable__zeros(struct lladd_db *db, size_t n, size_t element)
 {
-    void *p = lladd_alloc(db, (n + 1) * element);
+    void *p = lladd_mem_alloc(db, (n + 1) * element);
     return p ? memset(p, 0, (n + 1) * element) : NULL;
 }
 
@@ -47,7 +47,7 @@ unsigned char *ll_dtable__more(struct ll_dtable_bytes *b, size_t n)
 {
     if (n > b->cap - b->len) {
         size_t cap = b->cap * 2 > b->len + n ? b->cap * 2 : b->len + n + 64;
-        unsigned char *data = lladd_resize(b->db, b->data, cap);
+        unsigned char *data = lladd_mem_resize(b->db, b->data, cap);
         if (!data)
             return NULL;
         b->data = data;
@@ -73,7 +73,7 @@ int ll_dtable__grow(struct lladd_db *db, void **array, size_t n, size_t *cap, si
     if (n < *cap)
         return 0;
     size_t more = *cap ? *cap * 2 : 4;
-    void *grown = lladd_resize(db, *array, more * element);
+    void *grown = lladd_mem_resize(db, *array, more * element);
     if (!grown)
         return LLADD_NO_MEMORY;
     *array = grown;
@@ -234,20 +234,20 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
     struct ll_dtables *d = state;
     (void)ctx;
     lladd_mutex_destroy(&d->cache.mutex);
-    lladd_free(db, d->classes);
-    lladd_free(db, d->comparators);
-    lladd_free(db, d);
+    lladd_mem_free(db, d->classes);
+    lladd_mem_free(db, d->comparators);
+    lladd_mem_free(db, d);
 }
 
 static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_error *err)
 {
-    struct ll_dtables *d = lladd_alloc(db, sizeof *d);
+    struct ll_dtables *d = lladd_mem_alloc(db, sizeof *d);
     (void)ctx;
     if (!d)
         return ll_dtable__no_memory(err);
     *d = (struct ll_dtables){.db = db, .cache.limit = CACHE_LIMIT};
     if (lladd_mutex_init(&d->cache.mutex, LL_DTABLE_RANK, "dtables")) {
-        lladd_free(db, d);
+        lladd_mem_free(db, d);
         return ll_dtable__no_memory(err);
     }
     *state = d;

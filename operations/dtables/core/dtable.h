@@ -179,7 +179,7 @@ struct ll_dtable_run {
     struct ll_dtable_kept *kept; /* streams loaded as a whole, by number */
     uint64_t fixed_bytes;        /* list of memory that classes allocated */
     char *config_text;
-    const uint32_t *alive; /* lladd_alive */
+    const uint32_t *alive; /* lladd_db_alive */
     struct ll_dtable_run *next;
 };
 /* Writes e.g. "run 5 "name" of page 7, layer base (fixed_dtable), stream keys" for messages. */
@@ -215,7 +215,7 @@ enum {
 };
 static inline struct ll_dtables *ll_dtables_of(struct lladd_db *db)
 {
-    return lladd_state(db, &ll_dtable__extension);
+    return lladd_extension_state(db, &ll_dtable__extension);
 }
 const struct lladd_dtable_class *ll_dtable__class(struct ll_dtables *, const char *name,
                                                   size_t len);

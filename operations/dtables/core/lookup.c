@@ -78,19 +78,19 @@ int lladd_dtable_get(const struct lladd_dtable *t, const struct lladd_dtable_key
     return rc;
 }
 
-int lladd_dtable_stretch_at(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
-                            struct lladd_dtable_pin pins[2], struct lladd_dtable_stretch *out,
+int lladd_dtable_interval_at(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
+                            struct lladd_dtable_pin pins[2], struct lladd_dtable_interval *out,
                             struct lladd_error *err)
 {
     int rc = ll_dtable__here(t, err);
     if (!rc && key)
         rc = lladd_dtable_check_key(&t->order, key, err);
-    *out = (struct lladd_dtable_stretch){.deleted = false};
+    *out = (struct lladd_dtable_interval){.deleted = false};
     if (rc || t->ranges == 0)
         return rc;
-    while (!t->kind->stretch)
+    while (!t->kind->interval)
         t = t->base;
-    return t->kind->stretch(t, key, pins, out, err);
+    return t->kind->interval(t, key, pins, out, err);
 }
 
 enum lladd_dtable_type lladd_dtable_key_type(const struct lladd_dtable *t)

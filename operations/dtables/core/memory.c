@@ -69,7 +69,7 @@ static struct node *new_node(struct table *t, const struct lladd_dtable_key *key
         ++*levels;
     size_t links = *levels * sizeof(struct node *);
     size_t bytes = t->base.order.type < LLADD_DTABLE_STRING ? 0 : key->bytes.len;
-    struct node *n = lladd_alloc(t->base.db, sizeof *n + links + bytes);
+    struct node *n = lladd_mem_alloc(t->base.db, sizeof *n + links + bytes);
     if (!n)
         return NULL;
     unsigned char *copy = (unsigned char *)n->next + links;
@@ -87,17 +87,17 @@ static int put(struct table *t, const struct lladd_dtable_key *key,
     bool there = n && lladd_dtable_compare(&t->base.order, &n->key, key) == 0;
     unsigned levels = 0;
     size_t len = value->state == LLADD_DTABLE_FOUND ? value->bytes.len : 0;
-    unsigned char *bytes = lladd_alloc(t->base.db, len + 1);
+    unsigned char *bytes = lladd_mem_alloc(t->base.db, len + 1);
     if (!there && bytes)
         n = new_node(t, key, &levels);
     if (!bytes || !n) {
-        lladd_free(t->base.db, bytes);
+        lladd_mem_free(t->base.db, bytes);
         return LLADD_NO_MEMORY;
     }
     if (len)
         memcpy(bytes, value->bytes.data, len);
-    lladd_dtable_fence_widen(&t->base.fence, lladd_dtable_prefix(&t->base.order, key));
-    lladd_free(t->base.db, n->value);
+    lladd_dtable_key_range_widen(&t->base.fence, lladd_dtable_prefix(&t->base.order, key));
+    lladd_mem_free(t->base.db, n->value);
     n->value = bytes;
     n->len = len;
     n->state = value->state;
@@ -118,8 +118,8 @@ static void take_out(struct table *t, const struct lladd_dtable_key *key)
         return;
     for (int i = 0; i < LEVELS && *links[i] == n; i++)
         *links[i] = n->next[i];
-    lladd_free(t->base.db, n->value);
-    lladd_free(t->base.db, n);
+    lladd_mem_free(t->base.db, n->value);
+    lladd_mem_free(t->base.db, n);
     t->rows--;
 }
 
@@ -155,7 +155,7 @@ static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key
 {
     struct table *t = (struct table *)(uintptr_t)base;
     int rc = 0;
-    if (!lladd_dtable_fence_has(&base->fence, lladd_dtable_prefix(&base->order, key)))
+    if (!lladd_dtable_key_range_has(&base->fence, lladd_dtable_prefix(&base->order, key)))
         return 0;
     lladd_mutex_lock(&t->mutex);
     const struct node *n = search(t, key, NULL);
@@ -237,7 +237,7 @@ static int cursor_row(const struct lladd_dtable *t, void *cursor, struct lladd_d
 
 static void cursor_close(const struct lladd_dtable *t, void *cursor)
 {
-    lladd_free(t->db, ((struct cursor *)cursor)->bytes.data);
+    lladd_mem_free(t->db, ((struct cursor *)cursor)->bytes.data);
 }
 
 /* ---- made and gone --------------------------------------------------------------------------- */
@@ -247,8 +247,8 @@ static void close(struct lladd_dtable *base)
     struct table *t = (struct table *)base;
     for (struct node *n = t->head[0], *next; n; n = next) {
         next = n->next[0];
-        lladd_free(base->db, n->value);
-        lladd_free(base->db, n);
+        lladd_mem_free(base->db, n->value);
+        lladd_mem_free(base->db, n);
     }
     lladd_mutex_destroy(&t->mutex);
 }
@@ -274,7 +274,7 @@ int lladd_dtable_memory(struct lladd_db *db, enum lladd_dtable_type type, const 
     int rc = lladd_dtable_order_of(db, type, comparator, &order, err);
     if (rc)
         return rc;
-    struct table *t = lladd_alloc(db, sizeof *t);
+    struct table *t = lladd_mem_alloc(db, sizeof *t);
     if (!t)
         return ll_dtable__no_memory(err);
     memset(t, 0, sizeof *t);
@@ -282,9 +282,9 @@ int lladd_dtable_memory(struct lladd_db *db, enum lladd_dtable_type type, const 
     t->base = (struct lladd_dtable){.kind = &ll_dtable__memory_class,
                                     .db = db,
                                     .order = order,
-                                    .fence = LLADD_DTABLE_FENCE_EMPTY};
+                                    .fence = LLADD_DTABLE_KEY_RANGE_EMPTY};
     if (lladd_mutex_init(&t->mutex, LL_DTABLE_RANK_MEMORY, "memory dtable")) {
-        lladd_free(db, t);
+        lladd_mem_free(db, t);
         return ll_dtable__no_memory(err);
     }
     *out = &t->base;

@@ -9,7 +9,7 @@
  * While one table's rows come before those of all others, its key is compared only with the next
  * one of theirs; the cursor at that one is called the rival.
  *
- * A table may have range tombstones (lladd_dtable_stretch_at): rows of older tables inside such a
+ * A table may have range tombstones (lladd_dtable_interval_at): rows of older tables inside such a
  * range are hidden, and their cursors seek to its end instead of stepping through it. The cursor
  * remembers the interval of each table that it is in, so that a row costs a comparison, not a
  * search. */
@@ -32,7 +32,7 @@ static __attribute__((noinline)) int ask_from(const struct table *t, size_t i,
     uint64_t prefix = lladd_dtable_prefix(&t->base.order, key);
     int rc = 0;
     for (; i < t->n && !rc && out->state == LLADD_DTABLE_ABSENT; i++)
-        if (lladd_dtable_fence_has(&t->tables[i]->fence, prefix))
+        if (lladd_dtable_key_range_has(&t->tables[i]->fence, prefix))
             rc = lladd_dtable_ask(t->tables[i], key, pin, out, err);
     return rc;
 }
@@ -44,7 +44,7 @@ static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key
     const struct table *t = (const struct table *)base;
     uint64_t prefix = lladd_dtable_prefix(&base->order, key);
     size_t i = 0;
-    while (i < t->n && !lladd_dtable_fence_has(&t->tables[i]->fence, prefix))
+    while (i < t->n && !lladd_dtable_key_range_has(&t->tables[i]->fence, prefix))
         i++;
     if (i + 1 == t->n)
         return lladd_dtable_ask(t->tables[i], key, pin, out, err);
@@ -70,8 +70,8 @@ static int keep_end(const struct lladd_dtable *t, struct lladd_dtable_pin *pin,
 }
 
 /* Intersects *out with one table's interval. */
-static int narrow(const struct lladd_dtable *t, const struct lladd_dtable_stretch *by,
-                  struct lladd_dtable_pin pins[2], struct lladd_dtable_stretch *out,
+static int narrow(const struct lladd_dtable *t, const struct lladd_dtable_interval *by,
+                  struct lladd_dtable_pin pins[2], struct lladd_dtable_interval *out,
                   struct lladd_error *err)
 {
     int rc = 0;
@@ -90,21 +90,21 @@ static int narrow(const struct lladd_dtable *t, const struct lladd_dtable_stretc
 
 /* The union of what the tables have deleted; or, where none has deleted anything, the interval in
  * which that holds for all of them. */
-static int stretch(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
-                   struct lladd_dtable_pin pins[2], struct lladd_dtable_stretch *out,
+static int interval(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
+                   struct lladd_dtable_pin pins[2], struct lladd_dtable_interval *out,
                    struct lladd_error *err)
 {
     const struct table *t = (const struct table *)base;
     struct lladd_dtable_pin own[2] = {LLADD_DTABLE_PIN_INIT, LLADD_DTABLE_PIN_INIT};
     int rc = 0;
-    *out = (struct lladd_dtable_stretch){.deleted = false};
+    *out = (struct lladd_dtable_interval){.deleted = false};
     for (size_t i = 0; i < t->n && !rc && !out->deleted; i++) {
-        struct lladd_dtable_stretch s;
+        struct lladd_dtable_interval s;
         if (t->tables[i]->ranges == 0)
             continue;
-        rc = lladd_dtable_stretch_at(t->tables[i], key, own, &s, err);
+        rc = lladd_dtable_interval_at(t->tables[i], key, own, &s, err);
         if (!rc && s.deleted)
-            *out = (struct lladd_dtable_stretch){.deleted = true};
+            *out = (struct lladd_dtable_interval){.deleted = true};
         if (!rc)
             rc = narrow(base, &s, pins, out, err);
     }
@@ -119,7 +119,7 @@ static int stretch(const struct lladd_dtable *base, const struct lladd_dtable_ke
  * position. */
 struct ranged {
     struct lladd_dtable_pin pins[2];
-    struct lladd_dtable_stretch stretch;
+    struct lladd_dtable_interval interval;
     bool known;
 };
 
@@ -239,7 +239,7 @@ static int choose(const struct table *t, struct cursor *c)
 
 /* ---- what is deleted ------------------------------------------------------------------------- */
 
-static bool is_within(const struct lladd_dtable_order *o, const struct lladd_dtable_stretch *s,
+static bool is_within(const struct lladd_dtable_order *o, const struct lladd_dtable_interval *s,
                       const struct lladd_dtable_key *key)
 {
     return (!s->has_from || lladd_dtable_compare(o, &s->from, key) <= 0) &&
@@ -258,10 +258,10 @@ static int deleted_by(const struct table *t, const struct cursor *c, size_t *by,
         struct ranged *r = c->sides[i].ranged;
         if (!r)
             continue;
-        if (!r->known || !is_within(&t->base.order, &r->stretch, key))
-            rc = lladd_dtable_stretch_at(t->tables[i], key, r->pins, &r->stretch, err);
+        if (!r->known || !is_within(&t->base.order, &r->interval, key))
+            rc = lladd_dtable_interval_at(t->tables[i], key, r->pins, &r->interval, err);
         r->known = rc == 0;
-        if (!rc && r->stretch.deleted) {
+        if (!rc && r->interval.deleted) {
             *by = i;
             break;
         }
@@ -271,7 +271,7 @@ static int deleted_by(const struct table *t, const struct cursor *c, size_t *by,
 
 /* Moves a side out of a deleted range, to the range's end. */
 static int lead_out(const struct table *t, const struct cursor *c, struct side *s,
-                    const struct lladd_dtable_stretch *gone, struct lladd_error *err)
+                    const struct lladd_dtable_interval *gone, struct lladd_error *err)
 {
     if (c->forward ? !gone->has_to : !gone->has_from) {
         s->there = false;
@@ -279,7 +279,7 @@ static int lead_out(const struct table *t, const struct cursor *c, struct side *
     }
     int rc = moved(t, s,
                    lladd_dtable_go(s->cursor,
-                                   c->forward ? LLADD_DTABLE_NOT_BEFORE : LLADD_DTABLE_NOT_BEHIND,
+                                   c->forward ? LLADD_DTABLE_NOT_BEFORE : LLADD_DTABLE_NOT_AFTER,
                                    c->forward ? &gone->to : &gone->from, err),
                    err);
     if (!rc && !c->forward && s->there &&
@@ -297,7 +297,7 @@ static int choose_shown(const struct table *t, struct cursor *c, struct lladd_er
         rc = deleted_by(t, c, &by, err);
         if (rc || by == t->n)
             break;
-        const struct lladd_dtable_stretch *gone = &c->sides[by].ranged->stretch;
+        const struct lladd_dtable_interval *gone = &c->sides[by].ranged->interval;
         for (size_t i = by + 1; i < t->n && !rc; i++) {
             struct side *s = &c->sides[i];
             if (s->there && is_within(&t->base.order, gone, &s->key))
@@ -317,7 +317,7 @@ static int look_for_ranges(const struct table *t, struct cursor *c, struct lladd
             s->ranged->known = false;
         if (s->ranged || t->tables[i]->ranges == 0)
             continue;
-        s->ranged = lladd_alloc(t->base.db, sizeof *s->ranged);
+        s->ranged = lladd_mem_alloc(t->base.db, sizeof *s->ranged);
         if (!s->ranged)
             return ll_dtable__no_memory(err);
         memset(s->ranged, 0, sizeof *s->ranged);
@@ -391,7 +391,7 @@ static int cursor_step(const struct lladd_dtable *base, void *cursor, bool forwa
     }
     if (forward != c->forward) {
         rc = cursor_seek(base, cursor,
-                         forward ? LLADD_DTABLE_NOT_BEFORE : LLADD_DTABLE_NOT_BEHIND, &key, err);
+                         forward ? LLADD_DTABLE_NOT_BEFORE : LLADD_DTABLE_NOT_AFTER, &key, err);
         rc = rc == LLADD_END ? 0 : rc;
     }
     if (!rc)
@@ -437,7 +437,7 @@ static int lookup_columns(const struct lladd_dtable *base, const struct lladd_dt
     uint64_t prefix = lladd_dtable_prefix(&base->order, key);
     int rc = 0;
     for (size_t i = 0; i < t->n && !rc && *state == LLADD_DTABLE_ABSENT; i++)
-        if (lladd_dtable_fence_has(&t->tables[i]->fence, prefix))
+        if (lladd_dtable_key_range_has(&t->tables[i]->fence, prefix))
             rc = lladd_dtable_lookup_columns(t->tables[i], key, want, state, err);
     return rc;
 }
@@ -466,18 +466,18 @@ static void cursor_close(const struct lladd_dtable *base, void *cursor)
         if (r) {
             lladd_dtable_unpin(&r->pins[0]);
             lladd_dtable_unpin(&r->pins[1]);
-            lladd_free(base->db, r);
+            lladd_mem_free(base->db, r);
         }
     }
-    lladd_free(base->db, c->sides);
-    lladd_free(base->db, c->key.data);
+    lladd_mem_free(base->db, c->sides);
+    lladd_mem_free(base->db, c->key.data);
 }
 
 static int cursor_open(const struct lladd_dtable *base, void *cursor, struct lladd_error *err)
 {
     const struct table *t = (const struct table *)base;
     struct cursor *c = cursor;
-    c->sides = lladd_alloc(base->db, (t->n + 1) * sizeof *c->sides);
+    c->sides = lladd_mem_alloc(base->db, (t->n + 1) * sizeof *c->sides);
     if (!c->sides)
         return ll_dtable__no_memory(err);
     memset(c->sides, 0, (t->n + 1) * sizeof *c->sides);
@@ -511,7 +511,7 @@ const struct lladd_dtable_class ll_dtable__overlay_class = {
     .cursor_step = cursor_step,
     .cursor_row = cursor_row,
     .cursor_lead = cursor_lead,
-    .stretch = stretch,
+    .interval = interval,
     .lookup_columns = lookup_columns,
     .cursor_columns = cursor_columns,
 };
@@ -529,7 +529,7 @@ int lladd_dtable_overlay(struct lladd_db *db, struct lladd_dtable *const *tables
             tables[i]->order.comparator != tables[0]->order.comparator)
             return lladd_error_set(err, LLADD_WRONG_TYPE,
                                    "table %zu of an overlay has keys of another type or order", i);
-    struct table *t = lladd_alloc(db, sizeof *t + n * sizeof t->tables[0]);
+    struct table *t = lladd_mem_alloc(db, sizeof *t + n * sizeof t->tables[0]);
     if (!t)
         return ll_dtable__no_memory(err);
     memset(t, 0, sizeof *t);

@@ -46,7 +46,7 @@ int ll_dtable__pack(struct lladd_dtable_writer *w, const void *bytes, size_t len
     int rc = 0;
     if (len && !w->plain) {
         /* On the heap: the caller's stack may be as small as 16 KiB. */
-        w->lz4 = lladd_alloc(w->run->db, (size_t)LZ4_sizeofState() + 2 * block);
+        w->lz4 = lladd_mem_alloc(w->run->db, (size_t)LZ4_sizeofState() + 2 * block);
         w->plain = w->lz4 ? (unsigned char *)w->lz4 + LZ4_sizeofState() : NULL;
         w->packed = w->plain ? w->plain + block : NULL;
         rc = w->plain ? 0 : ll_dtable__no_memory(w->run->error);
@@ -91,7 +91,7 @@ static int stored(const struct lladd_dtable_source *s, uint64_t at, size_t len, 
                   struct lladd_error *err)
 {
     struct lladd_db *db = s->run->all->db;
-    unsigned char *block = lladd_alloc(db, (size_t)s->run->d.block_pages * lladd_page_size(db));
+    unsigned char *block = lladd_mem_alloc(db, (size_t)s->run->d.block_pages * lladd_page_size(db));
     int rc = block ? 0 : ll_dtable__no_memory(err);
     while (len && !rc) {
         uint32_t from = (uint32_t)(at % s->block_size), have;
@@ -104,7 +104,7 @@ static int stored(const struct lladd_dtable_source *s, uint64_t at, size_t len, 
         at += n;
         len -= n;
     }
-    lladd_free(db, block);
+    lladd_mem_free(db, block);
     return rc;
 }
 
@@ -142,13 +142,13 @@ int ll_dtable__packed_open(struct lladd_dtable_source *s, struct lladd_error *er
         return nonsense(s, err);
     }
     s->n_blocks = n;
-    unsigned char *entries = lladd_alloc(db, (size_t)n * ENTRY);
+    unsigned char *entries = lladd_mem_alloc(db, (size_t)n * ENTRY);
     s->map = ll_dtable__zeros(db, (size_t)n, sizeof *s->map);
     rc = entries && s->map ? stored(s, all - TAIL - n * ENTRY, (size_t)n * ENTRY, entries, err)
                            : ll_dtable__no_memory(err);
     if (!rc && !fill_map(s, entries, all - TAIL - n * ENTRY))
         rc = nonsense(s, err);
-    lladd_free(db, entries);
+    lladd_mem_free(db, entries);
     return rc;
 }
 
@@ -184,7 +184,7 @@ int ll_dtable__unpack(const struct lladd_dtable_source *s, uint64_t block, unsig
     uint64_t left = s->size - block * s->block_size, page = at->from / body;
     uint32_t n = left < s->block_size ? (uint32_t)left : s->block_size;
     uint32_t pages = (uint32_t)((at->from + at->len - 1) / body - page + 1);
-    unsigned char *room = lladd_alloc(db, (size_t)pages * size);
+    unsigned char *room = lladd_mem_alloc(db, (size_t)pages * size);
     if (!room)
         return ll_dtable__no_memory(err);
     int rc = read_pages(s, block, page, pages, room, err);
@@ -205,7 +205,7 @@ int ll_dtable__unpack(const struct lladd_dtable_source *s, uint64_t block, unsig
                                               e->block * s->run->d.block_pages),
                                 LLADD_CORRUPT_RUN, why, err);
     }
-    lladd_free(db, room);
+    lladd_mem_free(db, room);
     *len = n;
     return rc;
 }

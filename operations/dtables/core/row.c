@@ -151,6 +151,6 @@ bool lladd_dtable_row_column(struct lladd_span s, uint32_t column, struct lladd_
              to = get_end(r.ends, r.code, column);
     if (from > to || to > r.len)
         return false;
-    *out = lladd_dtable_value(r.values + from, to - from);
+    *out = lladd_dtable_value_of(r.values + from, to - from);
     return true;
 }

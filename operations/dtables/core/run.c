@@ -61,7 +61,7 @@ struct lladd_dtable *lladd_dtable_layer(const struct lladd_dtable *t, const char
     return NULL;
 }
 
-int lladd_dtable_source(const struct lladd_dtable *t, const char *name,
+int lladd_dtable_source_open(const struct lladd_dtable *t, const char *name,
                         const struct lladd_dtable_source **out, struct lladd_error *err)
 {
     const struct ll_dtable_run *run = t->run_;
@@ -103,7 +103,7 @@ int lladd_dtable_load(struct lladd_dtable *t, const struct lladd_dtable_source *
     if (size > SIZE_MAX / 2 - block)
         return ll_dtable__no_memory(err);
     /* room for the last block, which is read in place, page headers included */
-    unsigned char *all = lladd_alloc(t->db, (size_t)size + block);
+    unsigned char *all = lladd_mem_alloc(t->db, (size_t)size + block);
     if (!all)
         return ll_dtable__no_memory(err);
     memset(all + size, 0, block);
@@ -113,7 +113,7 @@ int lladd_dtable_load(struct lladd_dtable *t, const struct lladd_dtable_source *
         rc = ll_dtable__read_block(s, i, all + i * s->block_size, &len, err);
     }
     if (rc) {
-        lladd_free(t->db, all);
+        lladd_mem_free(t->db, all);
         return rc;
     }
     run->loaded[s->number] = all;
@@ -132,7 +132,7 @@ void *lladd_dtable_keep(struct lladd_dtable *t, size_t size)
     struct ll_dtable_run *run = t->run_;
     struct ll_dtable_kept *k = NULL;
     if (size < SIZE_MAX - sizeof *k)
-        k = lladd_alloc(t->db, sizeof *k + size);
+        k = lladd_mem_alloc(t->db, sizeof *k + size);
     if (!k)
         return NULL;
     k->next = run->kept;
@@ -153,25 +153,25 @@ static void release(struct ll_dtable_run *run)
     ll_dtable__cache_give(run->all, run->fixed_bytes);
     for (struct lladd_dtable *t = run->layers, *next; t; t = next) {
         next = t->next_;
-        lladd_free(db, t);
+        lladd_mem_free(db, t);
     }
     for (uint32_t i = 0; i < run->d.n_streams; i++) {
         if (run->sources) {
-            lladd_free(db, run->sources[i].slots);
-            lladd_free(db, run->sources[i].map);
+            lladd_mem_free(db, run->sources[i].slots);
+            lladd_mem_free(db, run->sources[i].map);
         }
         if (run->loaded)
-            lladd_free(db, run->loaded[i]);
+            lladd_mem_free(db, run->loaded[i]);
     }
     for (struct ll_dtable_kept *k = run->kept, *next; k; k = next) {
         next = k->next;
-        lladd_free(db, k);
+        lladd_mem_free(db, k);
     }
-    lladd_free(db, run->sources);
-    lladd_free(db, run->loaded);
+    lladd_mem_free(db, run->sources);
+    lladd_mem_free(db, run->loaded);
     lladd_dtable_config_free(run->config);
     ll_dtable__descriptor_free(&run->d);
-    lladd_free(db, run);
+    lladd_mem_free(db, run);
 }
 
 static int new_layer(struct ll_dtable_run *run, struct lladd_dtable **tail,
@@ -179,7 +179,7 @@ static int new_layer(struct ll_dtable_run *run, struct lladd_dtable **tail,
                      const char *slot, uint32_t *number, struct lladd_error *err)
 {
     size_t size = c->kind->reader_size ? c->kind->reader_size : sizeof(struct lladd_dtable);
-    struct lladd_dtable *t = lladd_alloc(run->all->db, size);
+    struct lladd_dtable *t = lladd_mem_alloc(run->all->db, size);
     if (!t)
         return ll_dtable__no_memory(err);
     memset(t, 0, size);
@@ -304,10 +304,10 @@ static int open_all(struct ll_dtable_run *run, struct lladd_error *err)
     if (!rc)
         rc = open_layer(run->layers, err);
     if (!rc && d->rows && run->layers->ranges == 0) {
-        struct lladd_dtable_fence *f = &run->layers->fence;
-        *f = (struct lladd_dtable_fence)LLADD_DTABLE_FENCE_EMPTY;
-        lladd_dtable_fence_widen(f, lladd_dtable_prefix(&run->order, &d->min));
-        lladd_dtable_fence_widen(f, lladd_dtable_prefix(&run->order, &d->max));
+        struct lladd_dtable_key_range *f = &run->layers->fence;
+        *f = (struct lladd_dtable_key_range)LLADD_DTABLE_KEY_RANGE_EMPTY;
+        lladd_dtable_key_range_widen(f, lladd_dtable_prefix(&run->order, &d->min));
+        lladd_dtable_key_range_widen(f, lladd_dtable_prefix(&run->order, &d->max));
     }
     return rc;
 }
@@ -319,10 +319,10 @@ int lladd_dtable_run_open(struct lladd_db *db, lladd_pageno root, struct lladd_d
     int rc = lladd_check_process(db, err);
     if (rc)
         return rc;
-    struct ll_dtable_run *run = lladd_alloc(db, sizeof *run);
+    struct ll_dtable_run *run = lladd_mem_alloc(db, sizeof *run);
     if (!run)
         return ll_dtable__no_memory(err);
-    *run = (struct ll_dtable_run){.all = d, .root = root, .d.db = db, .alive = lladd_alive(db)};
+    *run = (struct ll_dtable_run){.all = d, .root = root, .d.db = db, .alive = lladd_db_alive(db)};
     lladd_mutex_lock(&d->cache.mutex);
     run->next = d->opening; /* so that no other thread frees it meanwhile */
     d->opening = run;
@@ -368,7 +368,7 @@ void lladd_dtable_close(struct lladd_dtable *t)
         return;
     }
     t->kind->close(t);
-    lladd_free(t->db, t);
+    lladd_mem_free(t->db, t);
 }
 
 /* ---- freeing --------------------------------------------------------------------------------- */
@@ -435,7 +435,7 @@ static int run_of(const struct lladd_dtable *t, const struct ll_dtable_run **out
                : lladd_error_set(err, LLADD_WRONG_TYPE, "a table that is no run");
 }
 
-int lladd_dtable_run_info(const struct lladd_dtable *t, struct lladd_dtable_run_info *out,
+int lladd_dtable_run_info_get(const struct lladd_dtable *t, struct lladd_dtable_run_info *out,
                           struct lladd_error *err)
 {
     const struct ll_dtable_run *run;
@@ -488,14 +488,14 @@ int lladd_dtable_run_pages(struct lladd_db *db, lladd_pageno root,
 static int check_blocks(const struct ll_dtable_run *run, struct lladd_error *err)
 {
     struct lladd_db *db = run->all->db;
-    unsigned char *buffer = lladd_alloc(db, (size_t)run->d.block_pages * lladd_page_size(db));
+    unsigned char *buffer = lladd_mem_alloc(db, (size_t)run->d.block_pages * lladd_page_size(db));
     int rc = buffer ? 0 : ll_dtable__no_memory(err);
     for (uint32_t i = 0; i < run->d.n_streams && !rc; i++)
         for (uint64_t b = 0; b < run->d.streams[i].n_blocks && !rc; b++) {
             uint32_t len;
             rc = ll_dtable__fetch(&run->sources[i], b, buffer, &len, err);
         }
-    lladd_free(db, buffer);
+    lladd_mem_free(db, buffer);
     return rc;
 }
 
@@ -556,7 +556,7 @@ static int check_rows(const struct lladd_dtable *t, struct lladd_dtable_cursor *
     if (!rc && (rows != d->rows || tombstones != d->tombstones ||
                 (rows && !same_key(&end, &d->max))))
         rc = lladd_dtable_corrupt(t, err, "there are more rows, or fewer, than there should be");
-    lladd_free(t->db, last.data);
+    lladd_mem_free(t->db, last.data);
     return rc;
 }
 
@@ -565,7 +565,7 @@ static int check_ranges(const struct lladd_dtable *t, struct lladd_error *err)
 {
     struct lladd_dtable_pin pins[2] = {LLADD_DTABLE_PIN_INIT, LLADD_DTABLE_PIN_INIT};
     struct ll_dtable_bytes at = {.db = t->db};
-    struct lladd_dtable_stretch s = {.has_to = true};
+    struct lladd_dtable_interval s = {.has_to = true};
     struct lladd_dtable_key from = {.type = t->order.type};
     uint64_t ranges = 0;
     int rc = 0;
@@ -577,7 +577,7 @@ static int check_ranges(const struct lladd_dtable *t, struct lladd_error *err)
                 rc = ll_dtable__no_memory(err);
             from.bytes.data = at.data;
         }
-        rc = rc ? rc : lladd_dtable_stretch_at(t, first ? NULL : &from, pins, &s, err);
+        rc = rc ? rc : lladd_dtable_interval_at(t, first ? NULL : &from, pins, &s, err);
         bool follows = !rc && s.has_from != first &&
                        (first || lladd_dtable_compare(&t->order, &s.from, &from) == 0);
         if (!rc && (!follows || (!first && s.has_to &&
@@ -589,7 +589,7 @@ static int check_ranges(const struct lladd_dtable *t, struct lladd_error *err)
         rc = lladd_dtable_corrupt(t, err, "there are more ranges, or fewer, than there should be");
     lladd_dtable_unpin(&pins[0]);
     lladd_dtable_unpin(&pins[1]);
-    lladd_free(t->db, at.data);
+    lladd_mem_free(t->db, at.data);
     return rc;
 }
 

@@ -27,13 +27,13 @@ int ll_dtable__writer(struct lladd_dtable_run_builder *run, uint32_t layer, bool
                       const char *name, struct lladd_dtable_writer **out)
 {
     size_t len = strlen(name);
-    struct lladd_dtable_writer *w = lladd_alloc(run->db, sizeof *w);
+    struct lladd_dtable_writer *w = lladd_mem_alloc(run->db, sizeof *w);
     if (!w)
         return ll_dtable__no_memory(run->error);
     *w = (struct lladd_dtable_writer){.run = run, .number = run->d.n_streams, .packs = packs};
     w->stream.layer = layer;
     if (len == 0 || len >= sizeof w->stream.name || run->d.n_streams == LL_DTABLE_STREAMS_MAX) {
-        lladd_free(run->db, w);
+        lladd_mem_free(run->db, w);
         return lladd_error_set(run->error, LLADD_BAD_ARGUMENT, "a stream \"%s\", number %u", name,
                                run->d.n_streams);
     }
@@ -185,7 +185,7 @@ static int room(struct lladd_dtable_writer *w, size_t *out)
     if (w->fill == w->stage_pages * body && w->stage_pages < most) {
         size_t pages = w->stage_pages ? w->stage_pages * 2 : 1;
         pages = pages < most ? pages : most;
-        unsigned char *stage = lladd_resize(run->db, w->stage, pages * size);
+        unsigned char *stage = lladd_mem_resize(run->db, w->stage, pages * size);
         if (!stage)
             return ll_dtable__no_memory(run->error);
         w->stage = stage;
@@ -295,10 +295,10 @@ int ll_dtable__writer_discard(struct lladd_dtable_writer *w)
 void ll_dtable__writer_free(struct lladd_dtable_writer *w)
 {
     struct lladd_db *db = w->run->db;
-    lladd_free(db, w->stage);
-    lladd_free(db, w->lz4);
-    lladd_free(db, w->map);
-    lladd_free(db, w->stream.extents);
-    lladd_free(db, w->stream.crcs);
-    lladd_free(db, w);
+    lladd_mem_free(db, w->stage);
+    lladd_mem_free(db, w->lz4);
+    lladd_mem_free(db, w->map);
+    lladd_mem_free(db, w->stream.extents);
+    lladd_mem_free(db, w->stream.crcs);
+    lladd_mem_free(db, w);
 }

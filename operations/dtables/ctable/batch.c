@@ -33,7 +33,7 @@ static int reserve(struct lladd_db *db, struct list *l, size_t n)
     if (n <= l->cap)
         return 0;
     size_t cap = l->cap * 2 > n ? l->cap * 2 : n + 256;
-    unsigned char *p = lladd_resize(db, l->bytes, cap);
+    unsigned char *p = lladd_mem_resize(db, l->bytes, cap);
     if (!p)
         return LLADD_NO_MEMORY;
     l->bytes = p;
@@ -58,14 +58,14 @@ static void release(struct room *r)
 {
     struct lladd_db *db = r->db;
     for (size_t i = 0; r->lists && i < r->columns + 1; i++) {
-        lladd_free(db, r->lists[i].bytes);
-        lladd_free(db, r->lists[i].ends);
-        lladd_free(db, r->lists[i].states);
+        lladd_mem_free(db, r->lists[i].bytes);
+        lladd_mem_free(db, r->lists[i].ends);
+        lladd_mem_free(db, r->lists[i].states);
     }
-    lladd_free(db, r->lists);
-    lladd_free(db, r->values);
-    lladd_free(db, r->numbers);
-    lladd_free(db, r);
+    lladd_mem_free(db, r->lists);
+    lladd_mem_free(db, r->values);
+    lladd_mem_free(db, r->numbers);
+    lladd_mem_free(db, r);
 }
 
 void lladd_ctable_batch_free(struct lladd_ctable_batch *b)
@@ -77,19 +77,19 @@ void lladd_ctable_batch_free(struct lladd_ctable_batch *b)
 
 static struct room *new_room(struct lladd_db *db, size_t rows, size_t columns)
 {
-    struct room *r = lladd_alloc(db, sizeof *r);
+    struct room *r = lladd_mem_alloc(db, sizeof *r);
     if (!r)
         return NULL;
     *r = (struct room){.db = db, .rows = rows, .columns = columns};
-    r->numbers = lladd_alloc(db, rows * sizeof *r->numbers);
-    r->values = lladd_alloc(db, (columns + 1) * sizeof *r->values);
-    r->lists = lladd_alloc(db, (columns + 1) * sizeof *r->lists);
+    r->numbers = lladd_mem_alloc(db, rows * sizeof *r->numbers);
+    r->values = lladd_mem_alloc(db, (columns + 1) * sizeof *r->values);
+    r->lists = lladd_mem_alloc(db, (columns + 1) * sizeof *r->lists);
     bool all = r->numbers && r->values && r->lists;
     if (r->lists)
         memset(r->lists, 0, (columns + 1) * sizeof *r->lists);
     for (size_t i = 0; all && i < columns + 1; i++) {
-        r->lists[i].ends = lladd_alloc(db, rows * sizeof(size_t));
-        r->lists[i].states = lladd_alloc(db, rows);
+        r->lists[i].ends = lladd_mem_alloc(db, rows * sizeof(size_t));
+        r->lists[i].states = lladd_mem_alloc(db, rows);
         all = r->lists[i].ends && r->lists[i].states;
     }
     if (all)
@@ -122,7 +122,7 @@ static int begin(struct lladd_ctable_cursor *c, size_t max, struct lladd_ctable_
 
 static int keep_key(struct room *r, size_t row, const struct lladd_dtable_key *key)
 {
-    const struct lladd_dtable_value bytes = lladd_dtable_value(key->bytes.data, key->bytes.len);
+    const struct lladd_dtable_value bytes = lladd_dtable_value_of(key->bytes.data, key->bytes.len);
     r->numbers[row] = key->number;
     return key->type < LLADD_DTABLE_STRING ? 0 : append(r->db, &r->lists[r->columns], &bytes);
 }
@@ -132,7 +132,7 @@ static int keep_row(struct lladd_ctable_cursor *c, unsigned flags, size_t row, s
 {
     const struct lladd_dtable_value *values;
     struct lladd_dtable_key key;
-    int rc = lladd_ctable_row(c, flags & LLADD_CTABLE_KEYS ? &key : NULL, &values, err);
+    int rc = lladd_ctable_row_read(c, flags & LLADD_CTABLE_KEYS ? &key : NULL, &values, err);
     if (!rc && flags & LLADD_CTABLE_KEYS && keep_key(r, row, &key))
         rc = ll_ctable__no_memory(err);
     for (size_t i = 0; i < c->row.all_.n && !rc; i++)
@@ -157,7 +157,7 @@ static int by_rows(struct lladd_ctable_cursor *c, size_t max, unsigned flags, st
 
 /* ---- by places ------------------------------------------------------------------------------- */
 
-struct stretch {
+struct interval {
     const struct lladd_dtable *t;
     uint64_t first;
     size_t n;
@@ -165,7 +165,7 @@ struct stretch {
 };
 
 /* Finds the places from the cursor's row on, if all are in one run and all its places are rows. */
-static int find_stretch(struct lladd_ctable_cursor *c, size_t max, struct stretch *s,
+static int find_interval(struct lladd_ctable_cursor *c, size_t max, struct interval *s,
                         struct lladd_error *err)
 {
     struct lladd_dtable_run_info info = {.struct_size = sizeof info};
@@ -174,7 +174,7 @@ static int find_stretch(struct lladd_ctable_cursor *c, size_t max, struct stretc
     s->t = c->table->kind->only ? c->table->kind->only(c->table) : NULL;
     if (!s->t || !s->t->kind->copy_column || !s->t->kind->columns_at)
         return 0;
-    int rc = lladd_dtable_run_info(s->t, &info, err);
+    int rc = lladd_dtable_run_info_get(s->t, &info, err);
     if (rc || info.tombstones || info.rows != s->t->places)
         return rc;
     rc = lladd_dtable_row(c->rows, &key, NULL, err);
@@ -187,7 +187,7 @@ static int find_stretch(struct lladd_ctable_cursor *c, size_t max, struct stretc
 }
 
 /* Reads place by place what is not available as a block of values. */
-static int column_by_places(const struct stretch *s, uint32_t column, struct room *r,
+static int column_by_places(const struct interval *s, uint32_t column, struct room *r,
                             struct list *l, struct lladd_error *err)
 {
     struct lladd_dtable_pin pins[2] = {LLADD_DTABLE_PIN_INIT, LLADD_DTABLE_PIN_INIT};
@@ -208,7 +208,7 @@ static int column_by_places(const struct stretch *s, uint32_t column, struct roo
 }
 
 /* *width, the size of values, is known once the first one is copied. */
-static int column(const struct stretch *s, uint32_t number, struct room *r, struct list *l,
+static int column(const struct interval *s, uint32_t number, struct room *r, struct list *l,
                   size_t *width, struct lladd_error *err)
 {
     const struct lladd_dtable_class *kind = s->t->kind;
@@ -230,7 +230,7 @@ static int column(const struct stretch *s, uint32_t number, struct room *r, stru
     return column_by_places(s, number, r, l, err);
 }
 
-static int keys_by_places(struct stretch *s, struct room *r, struct lladd_error *err)
+static int keys_by_places(struct interval *s, struct room *r, struct lladd_error *err)
 {
     struct lladd_dtable_key key;
     int rc = 0;
@@ -242,7 +242,7 @@ static int keys_by_places(struct stretch *s, struct room *r, struct lladd_error 
     return rc;
 }
 
-static int by_places(struct lladd_ctable_cursor *c, struct stretch *s, unsigned flags,
+static int by_places(struct lladd_ctable_cursor *c, struct interval *s, unsigned flags,
                      struct room *r, struct lladd_error *err)
 {
     struct lladd_dtable_key last;
@@ -279,7 +279,7 @@ static void show(struct lladd_ctable_cursor *c, unsigned flags, size_t n, struct
 int lladd_ctable_next_n(struct lladd_ctable_cursor *c, size_t max, unsigned flags,
                         struct lladd_ctable_batch *b, struct lladd_error *err)
 {
-    struct stretch s = {.t = NULL};
+    struct interval s = {.t = NULL};
     size_t n = 0;
     int rc = lladd_check_process(c->t->db, err);
     if (!rc && flags & ~(unsigned)LLADD_CTABLE_KEYS)
@@ -289,7 +289,7 @@ int lladd_ctable_next_n(struct lladd_ctable_cursor *c, size_t max, unsigned flag
     if (!rc)
         rc = lladd_ctable_next(c, err);
     if (!rc)
-        rc = find_stretch(c, max, &s, err);
+        rc = find_interval(c, max, &s, err);
     struct room *r = b->room_;
     for (size_t i = 0; !rc && i < c->row.all_.n; i++)
         r->values[i].width = 0;

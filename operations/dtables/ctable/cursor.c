@@ -15,7 +15,7 @@ int lladd_ctable_cursor_open(struct lladd_txn *txn, struct lladd_ctable *t,
         rc = lladd_managed_table(txn, t->below, &table);
     if (rc)
         return rc;
-    struct lladd_ctable_cursor *c = lladd_alloc(t->db, sizeof *c + n * sizeof c->columns[0]);
+    struct lladd_ctable_cursor *c = lladd_mem_alloc(t->db, sizeof *c + n * sizeof c->columns[0]);
     if (!c)
         return ll_ctable__no_memory(err);
     *c = (struct lladd_ctable_cursor){.t = t, .table = table};
@@ -39,7 +39,7 @@ void lladd_ctable_cursor_close(struct lladd_ctable_cursor *c)
     struct lladd_db *db = c->t->db;
     lladd_ctable_row_free(&c->row);
     lladd_dtable_cursor_close(c->rows);
-    lladd_free(db, c);
+    lladd_mem_free(db, c);
 }
 
 int lladd_ctable_first(struct lladd_ctable_cursor *c, struct lladd_error *err)
@@ -74,7 +74,7 @@ int lladd_ctable_seek_for_prev(struct lladd_ctable_cursor *c, const struct lladd
     return lladd_dtable_seek_for_prev(c->rows, key, err);
 }
 
-int lladd_ctable_row(struct lladd_ctable_cursor *c, struct lladd_dtable_key *key,
+int lladd_ctable_row_read(struct lladd_ctable_cursor *c, struct lladd_dtable_key *key,
                      const struct lladd_dtable_value **values, struct lladd_error *err)
 {
     enum lladd_dtable_state state;

@@ -14,13 +14,13 @@ static int put(struct lladd_txn *txn, struct lladd_ctable *t, const struct lladd
     int rc = lladd_dtable_row_size(values, t->n, &size, err);
     if (rc)
         return rc;
-    void *row = lladd_alloc(t->db, size);
+    void *row = lladd_mem_alloc(t->db, size);
     if (!row)
         return ll_ctable__no_memory(err);
     lladd_dtable_row_pack(values, t->n, row);
-    struct lladd_dtable_value v = lladd_dtable_value(row, size);
+    struct lladd_dtable_value v = lladd_dtable_value_of(row, size);
     rc = lladd_managed_put(txn, t->below, key, &v);
-    lladd_free(t->db, row);
+    lladd_mem_free(t->db, row);
     return rc;
 }
 
@@ -71,7 +71,7 @@ int lladd_ctable_update(struct lladd_txn *txn, struct lladd_ctable *t,
         rc = ll_ctable__check(t, &changes[i].column, 1, err);
     if (rc)
         return rc;
-    struct lladd_dtable_value *values = lladd_alloc(t->db, t->n * sizeof *values);
+    struct lladd_dtable_value *values = lladd_mem_alloc(t->db, t->n * sizeof *values);
     if (!values)
         return ll_ctable__no_memory(err);
     rc = read_all(txn, t, key, &pin, values);
@@ -80,7 +80,7 @@ int lladd_ctable_update(struct lladd_txn *txn, struct lladd_ctable *t,
     if (!rc)
         rc = put(txn, t, key, values);
     lladd_dtable_unpin(&pin);
-    lladd_free(t->db, values);
+    lladd_mem_free(t->db, values);
     return rc;
 }
 
@@ -91,8 +91,8 @@ void lladd_ctable_row_free(struct lladd_ctable_row *r)
     for (size_t i = 0; i < r->cap_; i++)
         lladd_dtable_unpin(&r->all_.pins[i]);
     if (r->db_) {
-        lladd_free(r->db_, r->all_.pins);
-        lladd_free(r->db_, r->all_.values);
+        lladd_mem_free(r->db_, r->all_.pins);
+        lladd_mem_free(r->db_, r->all_.values);
     }
     *r = (struct lladd_ctable_row){.n = 0};
 }
@@ -107,11 +107,11 @@ int ll_ctable__room(struct lladd_db *db, size_t n, struct lladd_ctable_row *r,
     r->values = NULL;
     if (r->db_ != db || n + 1 > r->cap_) {
         lladd_ctable_row_free(r);
-        struct lladd_dtable_pin *pins = lladd_alloc(db, (n + 1) * sizeof *pins);
-        struct lladd_dtable_value *values = lladd_alloc(db, (n + 1) * sizeof *values);
+        struct lladd_dtable_pin *pins = lladd_mem_alloc(db, (n + 1) * sizeof *pins);
+        struct lladd_dtable_value *values = lladd_mem_alloc(db, (n + 1) * sizeof *values);
         if (!pins || !values) {
-            lladd_free(db, pins);
-            lladd_free(db, values);
+            lladd_mem_free(db, pins);
+            lladd_mem_free(db, values);
             return ll_ctable__no_memory(err);
         }
         memset(pins, 0, (n + 1) * sizeof *pins);

@@ -105,7 +105,7 @@ int ll_ctable__store(struct lladd_db *db, const struct lladd_ctable_options *o, 
                      struct lladd_error *err)
 {
     struct store s = {.db = db, .o = o, .err = err};
-    s.grouped = lladd_alloc(db, o->n_columns * (NUMBER + sizeof *s.grouped) + 1);
+    s.grouped = lladd_mem_alloc(db, o->n_columns * (NUMBER + sizeof *s.grouped) + 1);
     if (!s.grouped)
         return ll_ctable__no_memory(err);
     memset(s.grouped, 0, o->n_columns * sizeof *s.grouped);
@@ -114,6 +114,6 @@ int ll_ctable__store(struct lladd_db *db, const struct lladd_ctable_options *o, 
     if (!rc)
         rc = lladd_dtable_config_text(s.column, out, err);
     lladd_dtable_config_free(s.column);
-    lladd_free(db, s.grouped);
+    lladd_mem_free(db, s.grouped);
     return rc;
 }

@@ -100,7 +100,7 @@ static int understand(struct lladd_managed *below, const char *name, const unsig
     if (len < HEAD || bytes[0] != VERSION || n == 0 || n > LLADD_DTABLE_COLUMNS_MAX)
         return damaged(name, err);
     struct lladd_ctable *t =
-        lladd_alloc(db, sizeof *t + n * sizeof *t->columns + len + 1 + name_len);
+        lladd_mem_alloc(db, sizeof *t + n * sizeof *t->columns + len + 1 + name_len);
     if (!t)
         return ll_ctable__no_memory(err);
     *t = (struct lladd_ctable){.db = db, .below = below, .n = (uint32_t)n};
@@ -120,7 +120,7 @@ static int understand(struct lladd_managed *below, const char *name, const unsig
     }
     to[len] = 0;
     if (n) {
-        lladd_free(db, t);
+        lladd_mem_free(db, t);
         return damaged(name, err);
     }
     *out = t;
@@ -140,14 +140,14 @@ static int read_names(struct lladd_managed *below, const char *name, const struc
         rc = lladd_blob_length(db, lladd_page_of(at.a), &len, err);
     if (!rc && len > HEAD + LLADD_DTABLE_COLUMNS_MAX * (LLADD_CTABLE_COLUMN_NAME_MAX + 1))
         rc = damaged(name, err);
-    unsigned char *bytes = rc ? NULL : lladd_alloc(db, (size_t)len + 1);
+    unsigned char *bytes = rc ? NULL : lladd_mem_alloc(db, (size_t)len + 1);
     if (!rc && !bytes)
         rc = ll_ctable__no_memory(err);
     if (!rc)
         rc = lladd_blob_read(db, lladd_page_of(at.a), 0, bytes, len, NULL, err);
     if (!rc)
         rc = understand(below, name, bytes, (size_t)len, out, err);
-    lladd_free(db, bytes);
+    lladd_mem_free(db, bytes);
     return rc;
 }
 
@@ -186,7 +186,7 @@ static int create_below(struct lladd_txn *txn, const char *name,
     int rc = below(db, o, &m, &store, lladd_txn_error_out(txn));
     if (!rc)
         rc = lladd_managed_create(txn, name, &m);
-    lladd_free(db, store);
+    lladd_mem_free(db, store);
     return rc;
 }
 
@@ -204,12 +204,12 @@ static int create(struct lladd_txn *txn, const char *name, const struct lladd_ct
         rc = create_below(txn, name, o);
     if (rc)
         return rc;
-    unsigned char *bytes = lladd_alloc(db, len);
+    unsigned char *bytes = lladd_mem_alloc(db, len);
     if (!bytes)
         return ll_ctable__no_memory(err);
     describe(o, bytes);
     rc = lladd_blob_create(txn, bytes, len, &blob);
-    lladd_free(db, bytes);
+    lladd_mem_free(db, bytes);
     return rc ? rc
               : lladd_root_set(txn, root.text, (struct lladd_root_value){blob.v, VERSION});
 }
@@ -246,7 +246,7 @@ int lladd_ctable_create(struct lladd_txn *txn, const char *name,
     return create_whole(txn, name, &o);
 }
 
-int lladd_ctable_drop(struct lladd_txn *txn, const char *name)
+int lladd_ctable_destroy(struct lladd_txn *txn, const char *name)
 {
     LLADD_USE(txn);
     struct lladd_error *err = lladd_txn_error_out(txn);
@@ -257,7 +257,7 @@ int lladd_ctable_drop(struct lladd_txn *txn, const char *name)
         rc = lladd_root_get(lladd_txn_db(txn), root.text, &at, err);
     if (rc == LLADD_NOT_FOUND)
         return lladd_error_set(err, rc, "there is no cTable \"%s\"", name);
-    return rc ? rc : lladd_managed_drop(txn, name);
+    return rc ? rc : lladd_managed_destroy(txn, name);
 }
 
 int lladd_ctable_pages(struct lladd_db *db, const char *name, int (*fn)(void *ctx, lladd_pageno),
@@ -296,7 +296,7 @@ static int of_table(struct lladd_managed *below, const char *name, const struct 
     }
     *out = below->companion;
     lladd_mutex_unlock(mutex);
-    lladd_free(below->db, mine); /* another thread was faster */
+    lladd_mem_free(below->db, mine); /* another thread was faster */
     return 0;
 }
 
@@ -360,7 +360,7 @@ int lladd_ctable_alter(struct lladd_ctable *t, unsigned which,
     rc = below(t->db, &o, &m, &store, err);
     if (!rc)
         rc = lladd_managed_alter(t->below, which | configs, &m, err);
-    lladd_free(t->db, store);
+    lladd_mem_free(t->db, store);
     return rc;
 }
 

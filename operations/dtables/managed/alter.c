@@ -42,7 +42,7 @@ static int edit(void *ctx, struct lladd_txn *txn, struct ll_manifest *m)
     for (int i = 0; i < 2 && !rc; i++) {
         if (!a->texts[i])
             continue;
-        lladd_free(m->db, m->texts[texts[i]]);
+        lladd_mem_free(m->db, m->texts[texts[i]]);
         m->texts[texts[i]] = a->texts[i];
         a->texts[i] = NULL;
     }
@@ -79,7 +79,7 @@ static int alter(struct lladd_managed *t, struct alteration *a, struct lladd_err
     if (rc)
         return rc;
     ll_managed__wake(t->all); /* something may be due now, or sooner */
-    return lladd_wait(t->db, commit, err);
+    return lladd_wait_durable(t->db, commit, err);
 }
 
 int lladd_managed_alter(struct lladd_managed *t, unsigned which,
@@ -97,7 +97,7 @@ int lladd_managed_alter(struct lladd_managed *t, unsigned which,
            options->struct_size < sizeof a.o ? options->struct_size : sizeof a.o);
     rc = alter(t, &a, err);
     for (int i = 0; i < 2; i++) {
-        lladd_free(t->db, a.texts[i]);
+        lladd_mem_free(t->db, a.texts[i]);
         lladd_dtable_config_free(a.config[i]);
     }
     return rc;
@@ -129,7 +129,7 @@ int lladd_managed_settings(struct lladd_managed *t, struct lladd_managed_options
     const struct ll_manifest *m = &t->manifest;
     for (int i = 0; i < 3; i++)
         n += strlen(m->texts[i]) + 1;
-    char *at = *strings = lladd_alloc(t->db, n);
+    char *at = *strings = lladd_mem_alloc(t->db, n);
     if (at) {
         o.type = m->type;
         o.comparator = next(&at, m->texts[LL_MANIFEST_COMPARATOR]);

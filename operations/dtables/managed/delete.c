@@ -30,7 +30,7 @@ static int arrive(struct walk *w, int rc, const struct lladd_dtable_key *to,
     return rc == LLADD_END ? 0 : rc;
 }
 
-static int walk_from(struct walk *w, struct lladd_managed *t, const struct ll_view *v,
+static int walk_from(struct walk *w, struct lladd_managed *t, const struct ll_version *v,
                      uint64_t snapshot, const struct lladd_dtable_key *from,
                      const struct lladd_dtable_key *to, struct lladd_error *err)
 {
@@ -51,7 +51,7 @@ static bool agree(const struct walk *a, const struct walk *b)
 }
 
 /* Conflicts unless the range's rows in the runs of `now` are what the snapshot sees. */
-static int unchanged(struct lladd_txn *txn, struct ll_use *u, const struct ll_view *now,
+static int unchanged(struct lladd_txn *txn, struct ll_use *u, const struct ll_version *now,
                      const struct lladd_dtable_key *from, const struct lladd_dtable_key *to)
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
@@ -77,7 +77,7 @@ static int unchanged(struct lladd_txn *txn, struct ll_use *u, const struct ll_vi
 
 /* Conflicts if another transaction has written in the range. `now` is the view that was current at
  * the claim. */
-static int may_have(struct lladd_txn *txn, struct ll_use *u, const struct ll_view *now,
+static int may_have(struct lladd_txn *txn, struct ll_use *u, const struct ll_version *now,
                     const struct lladd_dtable_key *from, const struct lladd_dtable_key *to)
 {
     for (uint32_t i = 0; i < now->n_mems; i++)
@@ -92,7 +92,7 @@ static int may_have(struct lladd_txn *txn, struct ll_use *u, const struct ll_vie
     return u->snapshot < now->cutoff ? unchanged(txn, u, now, from, to) : 0;
 }
 
-static void give_back(struct ll_use *u)
+static void release_credit(struct ll_use *u)
 {
     lladd_mutex_lock(&u->t->mutex);
     ll_managed__mem_undelete(u->part);
@@ -105,8 +105,8 @@ static int claim(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dta
 {
     struct lladd_managed *t = u->t;
     lladd_mutex_lock(&t->mutex);
-    struct ll_view *now = t->view;
-    ll_managed__view_hold(now);
+    struct ll_version *now = t->view;
+    ll_managed__version_retain(now);
     int rc = ll_managed__mem_delete(u->part, from, to, next);
     lladd_mutex_unlock(&t->mutex);
     if (rc) {
@@ -114,9 +114,9 @@ static int claim(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dta
     } else {
         rc = may_have(txn, u, now, from, to);
         if (rc)
-            give_back(u);
+            release_credit(u);
     }
-    ll_managed__view_drop(t, now);
+    ll_managed__version_release(t, now);
     return rc;
 }
 
@@ -137,7 +137,7 @@ static int check(struct lladd_txn *txn, const struct lladd_managed *t,
     return rc;
 }
 
-int lladd_managed_del_range(struct lladd_txn *txn, struct lladd_managed *t,
+int lladd_managed_delete_range(struct lladd_txn *txn, struct lladd_managed *t,
                             const struct lladd_dtable_key *from, const struct lladd_dtable_key *to)
 {
     LLADD_USE(txn);
@@ -145,7 +145,7 @@ int lladd_managed_del_range(struct lladd_txn *txn, struct lladd_managed *t,
     struct lladd_span entry;
     struct ll_use *u;
     bool none;
-    int rc = lladd_txn_now(txn, &now);
+    int rc = lladd_txn_now_get(txn, &now);
     if (!rc)
         rc = ll_managed__use(txn, t, &u);
     if (!rc)
@@ -167,7 +167,7 @@ int lladd_managed_del_range(struct lladd_txn *txn, struct lladd_managed *t,
         return rc;
     rc = lladd_journal_append(txn, t->tag, entry, NULL);
     if (rc)
-        give_back(u);
+        release_credit(u);
     u->puts++;
     return rc;
 }

@@ -24,9 +24,9 @@ struct change {
     struct lladd_managed *t;
     struct lladd_txn *txn;
     struct ll_manifest next;
-    struct ll_view *view;
-    struct ll_run *made;   /* NULL: there was nothing to store */
-    struct ll_view *from;  /* held: the input */
+    struct ll_version *view;
+    struct ll_extents *made;   /* NULL: there was nothing to store */
+    struct ll_version *from;  /* held: the input */
     uint32_t first, inputs; /* of a combine: from->runs[first...] */
     bool ended;             /* the transaction has ended */
     lladd_lsn commit;
@@ -113,7 +113,7 @@ static int build_in(struct change *c, const struct lladd_dtable *from,
     struct lladd_dtable_config *around = NULL;
     bool ranges = false;
     int rc = drop ? 0 : ll_managed__any_ranges(from, &ranges, err);
-    if (!rc && ranges && !(config && lladd_dtable_caps(config)->ranges))
+    if (!rc && ranges && !(config && lladd_dtable_caps_get(config)->ranges))
         rc = ll_managed__around(c->t, config, &around, err);
     if (!rc)
         rc = build_as(c, from, around ? around : config, drop, root);
@@ -152,7 +152,7 @@ static int build(struct change *c, struct lladd_dtable *const *tables, size_t n,
         return rc;
     rc = ll_managed__run_open(t, &run, &c->made, err);
     if (!rc)
-        rc = lladd_dtable_run_info(c->made->table, &info, err);
+        rc = lladd_dtable_run_info_get(c->made->table, &info, err);
     if (rc)
         return rc;
     c->made->info.rows = info.rows;
@@ -179,7 +179,7 @@ static int give_up(struct change *c, int rc)
     struct lladd_managed *t = c->t;
     if (c->made) {
         lladd_dtable_close(c->made->table);
-        lladd_free(t->db, c->made);
+        lladd_mem_free(t->db, c->made);
         c->made = NULL;
     }
     if (c->ended)
@@ -197,9 +197,9 @@ static int end(struct change *c, int rc, struct lladd_error *err)
         rc = give_up(c, rc);
     if (rc && err)
         *err = c->why;
-    ll_managed__view_drop(t, c->from);
+    ll_managed__version_release(t, c->from);
     if (rc)
-        ll_managed__view_drop(t, c->view);
+        ll_managed__version_release(t, c->view);
     ll_managed__manifest_free(&c->next);
     return rc;
 }
@@ -223,13 +223,13 @@ static int store(struct change *c)
     return 0;
 }
 
-static void add_run(struct ll_view *v, struct ll_run *r)
+static void add_run(struct ll_version *v, struct ll_extents *r)
 {
     lladd_atomic_add64(&r->refs, 1);
     v->runs[v->n_runs++] = r;
 }
 
-static void add_mem(struct ll_view *v, struct ll_memtable *m)
+static void add_mem(struct ll_version *v, struct ll_memtable *m)
 {
     lladd_atomic_add64(&m->refs, 1);
     v->mems[v->n_mems++] = m;
@@ -239,8 +239,8 @@ static void add_mem(struct ll_view *v, struct ll_memtable *m)
  * exchanged. Under `swap` and the mutex. */
 static void fill(struct change *c, bool digest)
 {
-    const struct ll_view *now = c->t->view;
-    struct ll_view *v = c->view;
+    const struct ll_version *now = c->t->view;
+    struct ll_version *v = c->view;
     uint32_t skipped = 0;
     v->cutoff = c->t->manifest.cutoff;
     for (uint32_t i = 0; i < now->n_mems; i++) {
@@ -252,7 +252,7 @@ static void fill(struct change *c, bool digest)
     if (c->made && digest)
         add_run(v, c->made);
     for (uint32_t i = 0; i < now->n_runs; i++) {
-        struct ll_run *r = now->runs[i];
+        struct ll_extents *r = now->runs[i];
         bool input = false;
         for (uint32_t k = 0; k < c->inputs; k++)
             input = input || c->from->runs[c->first + k] == r;
@@ -260,18 +260,18 @@ static void fill(struct change *c, bool digest)
             add_run(v, r);
             continue;
         }
-        r->doomed = true;
+        r->obsolete = true;
         if (skipped++ == 0 && c->made)
             add_run(v, c->made);
     }
 }
 
 /* Allocates the view, and copies the manifest to start from. Under `swap`. */
-static int prepare(struct change *c, uint32_t doomed)
+static int prepare(struct change *c, uint32_t obsolete)
 {
     struct lladd_managed *t = c->t;
-    c->view = ll_managed__view_new(t->db, t->view->n_mems + 1, t->view->n_runs + 1);
-    if (!c->view || ll_managed__manifest_copy(&t->manifest, doomed, &c->next))
+    c->view = ll_managed__version_new(t->db, t->view->n_mems + 1, t->view->n_runs + 1);
+    if (!c->view || ll_managed__manifest_copy(&t->manifest, obsolete, &c->next))
         return ll_managed__no_memory(lladd_txn_error_out(c->txn));
     c->next.generation += c->made != NULL;
     if (c->made)
@@ -282,12 +282,12 @@ static int prepare(struct change *c, uint32_t doomed)
 static void install(struct change *c, bool digest)
 {
     struct lladd_managed *t = c->t;
-    struct ll_view *gone;
+    struct ll_version *gone;
     lladd_mutex_lock(&t->mutex);
     fill(c, digest);
-    ll_managed__view_set(t, c->view, &gone);
+    ll_managed__version_set(t, c->view, &gone);
     lladd_mutex_unlock(&t->mutex);
-    ll_managed__view_drop(t, gone);
+    ll_managed__version_release(t, gone);
     if (c->made)
         ll_managed__run_drop(c->made); /* the view holds it */
 }
@@ -303,7 +303,7 @@ static int freeze(struct change *c, uint64_t *cutoff, struct lladd_error *err)
 {
     struct lladd_managed *t = c->t;
     struct ll_memtable *m = NULL;
-    struct ll_view *v = NULL, *gone = NULL;
+    struct ll_version *v = NULL, *gone = NULL;
     lladd_lsn now;
     int rc = lladd_snapshot_acquire(t->db, &now, err);
     if (rc)
@@ -312,7 +312,7 @@ static int freeze(struct change *c, uint64_t *cutoff, struct lladd_error *err)
     *cutoff = now.v;
     lladd_mutex_lock(&t->swap);
     if (t->view->n_mems < MEMTABLES) {
-        v = ll_managed__view_new(t->db, t->view->n_mems + 1, t->view->n_runs);
+        v = ll_managed__version_new(t->db, t->view->n_mems + 1, t->view->n_runs);
         rc = v ? ll_managed__mem_new(t->db, &t->order, &m) : LLADD_NO_MEMORY;
     }
     lladd_mutex_lock(&t->mutex);
@@ -323,15 +323,15 @@ static int freeze(struct change *c, uint64_t *cutoff, struct lladd_error *err)
             add_mem(v, t->view->mems[i]);
         for (uint32_t i = 0; i < t->view->n_runs; i++)
             add_run(v, t->view->runs[i]);
-        ll_managed__view_set(t, v, &gone);
+        ll_managed__version_set(t, v, &gone);
         v = NULL;
     }
     c->from = t->view;
-    ll_managed__view_hold(c->from);
+    ll_managed__version_retain(c->from);
     lladd_mutex_unlock(&t->mutex);
     lladd_mutex_unlock(&t->swap);
-    ll_managed__view_drop(t, gone);
-    ll_managed__view_drop(t, v);
+    ll_managed__version_release(t, gone);
+    ll_managed__version_release(t, v);
     return rc ? ll_managed__no_memory(err) : 0;
 }
 
@@ -351,18 +351,18 @@ static int discard(struct change *c, uint64_t cutoff)
 static int build_digest(struct change *c, uint64_t cutoff)
 {
     struct lladd_managed *t = c->t;
-    const struct ll_view *v = c->from;
-    struct ll_slice *slices = lladd_alloc(t->db, v->n_mems * sizeof *slices);
-    struct lladd_dtable **tables = lladd_alloc(t->db, v->n_mems * sizeof *tables);
+    const struct ll_version *v = c->from;
+    struct ll_snapshot_iter *slices = lladd_mem_alloc(t->db, v->n_mems * sizeof *slices);
+    struct lladd_dtable **tables = lladd_mem_alloc(t->db, v->n_mems * sizeof *tables);
     int rc = slices && tables ? 0 : ll_managed__no_memory(lladd_txn_error_out(c->txn));
     for (uint32_t i = 0; !rc && i < v->n_mems; i++) {
-        ll_managed__slice(&slices[i], t, v->mems[i], v->cutoff, cutoff);
+        ll_managed__snapshot_iter(&slices[i], t, v->mems[i], v->cutoff, cutoff);
         tables[i] = &slices[i].base;
     }
     if (!rc)
         rc = build(c, tables, v->n_mems, t->config[0], v->n_runs == 0);
-    lladd_free(t->db, slices);
-    lladd_free(t->db, tables);
+    lladd_mem_free(t->db, slices);
+    lladd_mem_free(t->db, tables);
     return rc;
 }
 
@@ -411,7 +411,7 @@ int ll_managed__digest_now(struct lladd_managed *t, struct lladd_error *err)
     if (!rc)
         rc = begin(&c, true, err); /* it lets the journal release log space */
     if (rc) {
-        ll_managed__view_drop(t, c.from);
+        ll_managed__version_release(t, c.from);
         ask_again(t, asked);
         return rc;
     }
@@ -462,7 +462,7 @@ static int swap_combine(struct change *c, uint32_t fresh)
         struct ll_manifest *m = &c->next;
         uint32_t kept = c->made != NULL;
         for (uint32_t k = 0; k < c->inputs; k++)
-            m->doomed[m->n_doomed++] = m->runs[i + k].root;
+            m->obsolete[m->n_obsolete++] = m->runs[i + k].root;
         memmove(m->runs + i + kept, m->runs + i + c->inputs,
                 (m->n_runs - i - c->inputs) * sizeof *m->runs);
         m->n_runs -= c->inputs - kept;
@@ -485,7 +485,7 @@ int ll_managed__combine_now(struct lladd_managed *t, uint32_t first, uint32_t n,
     uint32_t fresh;
     lladd_mutex_lock(&t->mutex);
     c.from = t->view;
-    ll_managed__view_hold(c.from);
+    ll_managed__version_retain(c.from);
     fresh = (uint32_t)t->manifest.fresh;
     lladd_mutex_unlock(&t->mutex);
     if (n == 0 || first >= c.from->n_runs)
@@ -494,10 +494,10 @@ int ll_managed__combine_now(struct lladd_managed *t, uint32_t first, uint32_t n,
         c.inputs = n = c.from->n_runs - first;
     int rc = n ? begin(&c, false, err) : 0;
     if (rc || !n) {
-        ll_managed__view_drop(t, c.from);
+        ll_managed__version_release(t, c.from);
         return rc;
     }
-    struct lladd_dtable **tables = lladd_alloc(t->db, n * sizeof *tables);
+    struct lladd_dtable **tables = lladd_mem_alloc(t->db, n * sizeof *tables);
     if (!tables)
         rc = ll_managed__no_memory(lladd_txn_error_out(c.txn));
     for (uint32_t i = 0; !rc && i < n; i++)
@@ -505,7 +505,7 @@ int ll_managed__combine_now(struct lladd_managed *t, uint32_t first, uint32_t n,
     if (!rc)
         rc = build(&c, tables, n, t->config[1] ? t->config[1] : t->config[0],
                    first + n == c.from->n_runs);
-    lladd_free(t->db, tables);
+    lladd_mem_free(t->db, tables);
     if (!rc)
         rc = swap_combine(&c, fresh);
     return end(&c, rc, err);
@@ -538,12 +538,12 @@ int ll_managed__manifest_edit(struct lladd_managed *t,
 
 static int free_run(void *ctx, struct lladd_txn *txn, struct ll_manifest *m)
 {
-    const struct ll_run *r = ctx;
+    const struct ll_extents *r = ctx;
     uint32_t n = 0;
-    for (uint32_t i = 0; i < m->n_doomed; i++)
-        if (m->doomed[i].v != r->info.root.v)
-            m->doomed[n++] = m->doomed[i];
-    m->n_doomed = n;
+    for (uint32_t i = 0; i < m->n_obsolete; i++)
+        if (m->obsolete[i].v != r->info.root.v)
+            m->obsolete[n++] = m->obsolete[i];
+    m->n_obsolete = n;
     return lladd_dtable_run_free(txn, r->info.root);
 }
 
@@ -552,7 +552,7 @@ static int free_run(void *ctx, struct lladd_txn *txn, struct ll_manifest *m)
 int ll_managed__free_now(struct lladd_managed *t, struct lladd_error *err)
 {
     lladd_mutex_lock(&t->mutex);
-    struct ll_run *r = t->ready;
+    struct ll_extents *r = t->ready;
     if (r)
         t->ready = r->next;
     lladd_mutex_unlock(&t->mutex);
@@ -562,7 +562,7 @@ int ll_managed__free_now(struct lladd_managed *t, struct lladd_error *err)
     lladd_mutex_lock(&t->mutex);
     t->free_failed = rc != 0;
     if (rc) { /* to the end of the list: other runs have their turn before it is tried again */
-        struct ll_run **last = &t->ready;
+        struct ll_extents **last = &t->ready;
         while (*last)
             last = &(*last)->next;
         r->next = NULL;
@@ -570,6 +570,6 @@ int ll_managed__free_now(struct lladd_managed *t, struct lladd_error *err)
     }
     lladd_mutex_unlock(&t->mutex);
     if (!rc)
-        lladd_free(t->db, r);
+        lladd_mem_free(t->db, r);
     return rc;
 }

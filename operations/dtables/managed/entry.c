@@ -11,7 +11,7 @@ static unsigned char *room(struct ll_use *u, size_t want)
 {
     if (want <= u->cap_scratch)
         return u->scratch;
-    unsigned char *p = lladd_resize(u->t->db, u->scratch, want + 64);
+    unsigned char *p = lladd_mem_resize(u->t->db, u->scratch, want + 64);
     if (!p)
         return NULL;
     u->scratch = p;
@@ -122,7 +122,7 @@ bool ll_managed__entry_get(const struct lladd_dtable_order *order, struct lladd_
     if (n == 0 || (p[0] == DELETED && s.len != head))
         return false;
     e->value = p[0] == DELETED ? lladd_dtable_tombstone()
-                               : lladd_dtable_value(p + head, s.len - head);
+                               : lladd_dtable_value_of(p + head, s.len - head);
     return true;
 }
 

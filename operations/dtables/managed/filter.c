@@ -43,7 +43,7 @@ static struct ll_mem_filter *with_room(struct ll_memtable *m)
     if (n == LL_MEM_FILTERS || words > UINT32_MAX)
         return NULL;
     size_t size = sizeof *f + (size_t)words * sizeof f->word[0];
-    f = lladd_alloc(m->db, size);
+    f = lladd_mem_alloc(m->db, size);
     if (!f)
         return NULL;
     memset(f, 0, size);
@@ -83,5 +83,5 @@ bool ll_managed__filter_may_have(const struct ll_memtable *m, const struct lladd
 void ll_managed__filters_free(struct ll_memtable *m)
 {
     for (uint32_t i = 0; i < m->n_filters; i++)
-        lladd_free(m->db, m->filters[i]);
+        lladd_mem_free(m->db, m->filters[i]);
 }

@@ -27,7 +27,7 @@ enum {
 
 struct ll_managed;
 struct ll_use;
-struct ll_view;
+struct ll_version;
 
 int ll_managed__no_memory(struct lladd_error *);
 
@@ -54,10 +54,10 @@ struct ll_memtable {
     uint64_t writers; /* atomic: parts of transactions that have not ended */
     uint64_t newest;  /* atomic: newest commit */
     uint64_t bytes;   /* atomic: used bytes of its chunks */
-    struct lladd_dtable_fence fence; /* of rows, not of ranges */
+    struct lladd_dtable_key_range fence; /* of rows, not of ranges */
     uint32_t has_ranges; /* atomic; in the cache line that every lookup reads */
     struct ll_mem_list rows;
-    struct ll_mem_list borders; /* endpoints of deleted ranges: memrange.c */
+    struct ll_mem_list endpoints; /* endpoints of deleted ranges: memrange.c */
     uint32_t n_chunks, fill, room; /* of the last chunk, in units of four bytes */
     unsigned char *chunks[LL_MEM_CHUNKS];
     uint32_t n_filters, unfiltered; /* atomic */
@@ -78,7 +78,7 @@ struct ll_mem_part {
 static inline bool ll_managed__mem_may_have(const struct ll_memtable *m,
                                             const struct lladd_dtable_key *key)
 {
-    return lladd_dtable_fence_has(&m->fence, lladd_dtable_prefix(&m->order, key));
+    return lladd_dtable_key_range_has(&m->fence, lladd_dtable_prefix(&m->order, key));
 }
 int ll_managed__mem_new(struct lladd_db *, const struct lladd_dtable_order *,
                         struct ll_memtable **out);
@@ -100,7 +100,7 @@ void ll_managed__mem_undelete(struct ll_mem_part *);
 /* True if the newest segment is for this savepoint and was not rolled back. */
 bool ll_managed__mem_segment_is(const struct ll_mem_part *, lladd_savepoint_id next);
 /* Rolls back what was written when the next savepoint's number was above `to`. */
-void ll_managed__mem_take_back(struct ll_mem_part *, lladd_savepoint_id to);
+void ll_managed__mem_undo(struct ll_mem_part *, lladd_savepoint_id to);
 /* filter.c. Adds a key before its node is linked, under the table's mutex. */
 void ll_managed__filter_add(struct ll_memtable *, const struct lladd_dtable_key *);
 /* Any thread. False: the memtable has no such key that the caller would have to find. */
@@ -110,7 +110,7 @@ void ll_managed__filters_free(struct ll_memtable *);
 uint32_t ll_managed__mem_find(const struct ll_memtable *, const struct lladd_dtable_key *);
 uint32_t ll_managed__mem_not_before(const struct ll_memtable *, const struct lladd_dtable_key *);
 /* The last node at or before the key (`at`), or before it; without a key, the last. */
-uint32_t ll_managed__mem_not_behind(const struct ll_memtable *, const struct lladd_dtable_key *,
+uint32_t ll_managed__mem_not_after(const struct ll_memtable *, const struct lladd_dtable_key *,
                                     bool at);
 uint32_t ll_managed__mem_first(const struct ll_memtable *);
 uint32_t ll_managed__mem_next(const struct ll_memtable *, uint32_t node);
@@ -133,9 +133,9 @@ bool ll_managed__mem_ask_own(const struct ll_mem_part *, const struct lladd_dtab
 /* The interval around a key (NULL: around the first one) in which all is deleted or nothing is: by
  * ranges committed in (after, upto], or by the part's own. There must be ranges: of that part, or
  * any. */
-void ll_managed__mem_stretch(const struct ll_memtable *, const struct lladd_dtable_key *,
+void ll_managed__mem_interval(const struct ll_memtable *, const struct lladd_dtable_key *,
                              uint64_t after, uint64_t upto, const struct ll_mem_part *own,
-                             struct lladd_dtable_stretch *out);
+                             struct lladd_dtable_interval *out);
 /* The writer of the newest version that counts: LL_MEM_NOBODY: there is none; LL_MEM_MINE: the
  * part; LL_MEM_OTHER: another transaction in progress; LL_MEM_COMMITTED: a committed one, at
  * *commit. */
@@ -157,30 +157,30 @@ void ll_managed__mem_end(struct lladd_managed *, struct ll_mem_part *, uint64_t 
 
 /* ---- snapshot_iter.c: a memtable as a dTable ------------------------------------------------- */
 
-struct ll_slice {
+struct ll_snapshot_iter {
     struct lladd_dtable base;
     struct ll_memtable *m;
     uint64_t after, upto;
     struct ll_use *own; /* not NULL: only what this use has written, in whatever memtable */
 };
-void ll_managed__slice(struct ll_slice *, struct lladd_managed *, struct ll_memtable *,
-                       uint64_t after, uint64_t upto);
-void ll_managed__slice_own(struct ll_slice *, struct ll_use *);
+void ll_managed__snapshot_iter(struct ll_snapshot_iter *, struct lladd_managed *,
+                               struct ll_memtable *, uint64_t after, uint64_t upto);
+void ll_managed__snapshot_iter_own(struct ll_snapshot_iter *, struct ll_use *);
 /* What a snapshot sees of a view and, newer than that, what a use (nullable) has written itself. */
 struct ll_layers {
-    struct ll_slice *slices; /* the first one is the use's own */
+    struct ll_snapshot_iter *slices; /* the first one is the use's own */
     struct lladd_dtable **tables;
     struct lladd_dtable *all; /* an overlay of `tables` */
 };
-int ll_managed__layers(struct lladd_managed *, const struct ll_view *, uint64_t snapshot,
+int ll_managed__layers(struct lladd_managed *, const struct ll_version *, uint64_t snapshot,
                        struct ll_use *own, struct ll_layers *, struct lladd_error *);
 void ll_managed__layers_drop(struct lladd_db *, struct ll_layers *);
 /* Updates the slice after its transaction may have deleted ranges. */
-void ll_managed__slice_again(struct ll_slice *);
+void ll_managed__snapshot_iter_again(struct ll_snapshot_iter *);
 
 /* ---- manifest.c: the stored description of a table ------------------------------------------- */
 
-struct ll_run;
+struct ll_extents;
 struct ll_manifest {
     struct lladd_db *db;
     enum lladd_dtable_type type;
@@ -189,8 +189,8 @@ struct ll_manifest {
     uint64_t tag, cutoff, memory_bytes, max_rows, interval_ns, generation, digests, combines, fresh;
     char *texts[3]; /* comparator, configurations; "": none, the default, the same */
     struct lladd_managed_run *runs;
-    lladd_pageno *doomed;
-    uint32_t n_runs, n_doomed;
+    lladd_pageno *obsolete;
+    uint32_t n_runs, n_obsolete;
 };
 enum { LL_MANIFEST_COMPARATOR = 0, LL_MANIFEST_CONFIG = 1, LL_MANIFEST_COMBINE = 2 };
 /* *out is allocated from the handle and freed by the caller. */
@@ -200,57 +200,58 @@ char *ll_managed__string(struct lladd_db *, const void *bytes, size_t);
 int ll_managed__manifest_get(struct lladd_db *, struct lladd_span, struct ll_manifest *,
                              struct lladd_error *);
 /* A copy with room for one more run, and for `doomed` more obsolete ones. */
-int ll_managed__manifest_copy(const struct ll_manifest *, uint32_t doomed, struct ll_manifest *);
+int ll_managed__manifest_copy(const struct ll_manifest *, uint32_t obsolete, struct ll_manifest *);
 void ll_managed__manifest_free(struct ll_manifest *);
 
 /* ---- version.c: the memtables and runs of a table -------------------------------------------- */
 
-struct ll_run {
+struct ll_extents {
     struct lladd_managed *t;
     uint64_t refs; /* atomic */
     struct lladd_dtable *table; /* NULL: not open, only to be freed */
     struct lladd_managed_run info;
-    bool doomed;         /* obsolete; under the table's mutex */
-    struct ll_run *next; /* in the list of runs to be freed */
+    bool obsolete;         /* obsolete; under the table's mutex */
+    struct ll_extents *next; /* in the list of runs to be freed */
 };
 
 /* A view: the memtables and runs of a table at one time (a "version" in LevelDB). Immutable. The
  * runs have the newest versions up to `cutoff`; of the memtables, only later commits count. */
-struct ll_view {
+struct ll_version {
     uint64_t refs; /* atomic */
     uint64_t cutoff;
     uint64_t until;       /* of a retired view: for snapshots before this */
-    struct ll_view *next; /* retired before this one */
+    struct ll_version *next; /* retired before this one */
     uint32_t n_mems, n_runs;
     struct ll_memtable **mems; /* the newest first; the first one is written to */
-    struct ll_run **runs;
+    struct ll_extents **runs;
 };
 /* True if a memtable certainly has nothing for the key in this view. A snapshot sees only earlier
  * commits; if all of the memtable's commits are in the runs, there is nothing. */
-static inline bool ll_managed__view_skips(const struct ll_view *v, const struct ll_memtable *m,
-                                          const struct lladd_dtable_key *key)
+static inline bool ll_managed__version_skips(const struct ll_version *v,
+                                             const struct ll_memtable *m,
+                                             const struct lladd_dtable_key *key)
 {
     return lladd_atomic_load64(&m->newest) <= v->cutoff ||
            (!ll_managed__mem_may_have(m, key) && !lladd_atomic_load32(&m->has_ranges));
 }
-struct ll_view *ll_managed__view_new(struct lladd_db *, uint32_t mems, uint32_t runs);
-void ll_managed__view_hold(struct ll_view *);
-void ll_managed__view_drop(struct lladd_managed *, struct ll_view *);
+struct ll_version *ll_managed__version_new(struct lladd_db *, uint32_t mems, uint32_t runs);
+void ll_managed__version_retain(struct ll_version *);
+void ll_managed__version_release(struct lladd_managed *, struct ll_version *);
 /* The view for a snapshot, held; NULL: it is no longer kept. Under the table's mutex. */
-struct ll_view *ll_managed__view_for(struct lladd_managed *, uint64_t snapshot);
+struct ll_version *ll_managed__version_for(struct lladd_managed *, uint64_t snapshot);
 /* Makes it the current view. Under the table's mutex; the caller drops *gone after releasing it. */
-void ll_managed__view_set(struct lladd_managed *, struct ll_view *, struct ll_view **gone);
+void ll_managed__version_set(struct lladd_managed *, struct ll_version *, struct ll_version **gone);
 /* Releases retired views that no snapshot needs. */
 void ll_managed__retire(struct lladd_managed *);
 /* The same for all tables: a snapshot has ended. */
 void ll_managed__retire_all(struct ll_managed *);
 int ll_managed__run_open(struct lladd_managed *, const struct lladd_managed_run *,
-                         struct ll_run **out, struct lladd_error *);
-void ll_managed__run_drop(struct ll_run *);
+                         struct ll_extents **out, struct lladd_error *);
+void ll_managed__run_drop(struct ll_extents *);
 /* Looks a key up in a view, as a snapshot sees it. The key has been checked. */
-int ll_managed__view_ask(const struct ll_view *, uint64_t snapshot, const struct lladd_dtable_key *,
-                         struct lladd_dtable_pin *, struct lladd_dtable_value *,
-                         struct lladd_error *);
+int ll_managed__version_get(const struct ll_version *, uint64_t snapshot,
+                            const struct lladd_dtable_key *, struct lladd_dtable_pin *,
+                            struct lladd_dtable_value *, struct lladd_error *);
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
@@ -276,8 +277,8 @@ struct lladd_managed {
     struct ll_manifest manifest; /* as committed; under `swap` */
     struct lladd_mutex mutex;    /* a leaf: protects the members below, and adding to memtables */
     struct lladd_cond changed;   /* with the mutex: work has ended */
-    struct ll_view *view, *retired;
-    struct ll_run *ready; /* to be freed */
+    struct ll_version *view, *retired;
+    struct ll_extents *ready; /* to be freed */
     uint64_t users;       /* uses of the table */
     bool digesting, combining, freeing, closing;
     bool free_failed; /* the last attempt failed: other tables have their turn first */
@@ -301,7 +302,7 @@ struct ll_use {
     struct ll_use *next;
     uint64_t refs; /* the transaction and its cursors; atomic */
     uint64_t snapshot;
-    struct ll_view *view;
+    struct ll_version *view;
     struct ll_memtable *target; /* held: the memtable it writes to; NULL: it has written nothing */
     struct ll_mem_part *part;
     bool told; /* the journal knows the part */

@@ -6,7 +6,7 @@ enum { HEAD = 96, RUN = 48, DOOMED = 8, TEXTS = 3 };
 
 static size_t length(const struct ll_manifest *m)
 {
-    size_t n = HEAD + (size_t)m->n_runs * RUN + (size_t)m->n_doomed * DOOMED;
+    size_t n = HEAD + (size_t)m->n_runs * RUN + (size_t)m->n_obsolete * DOOMED;
     for (int i = 0; i < TEXTS; i++)
         n += 4 + strlen(m->texts[i]);
     return n;
@@ -15,7 +15,7 @@ static size_t length(const struct ll_manifest *m)
 int ll_managed__manifest_put(const struct ll_manifest *m, unsigned char **out, size_t *len)
 {
     *len = length(m);
-    unsigned char *p = lladd_alloc(m->db, *len);
+    unsigned char *p = lladd_mem_alloc(m->db, *len);
     if (!p)
         return LLADD_NO_MEMORY;
     *out = p;
@@ -24,7 +24,7 @@ int ll_managed__manifest_put(const struct ll_manifest *m, unsigned char **out, s
     p[1] = (unsigned char)m->type;
     p[2] = (unsigned char)m->schedule;
     lladd_put32(p + 4, m->n_runs);
-    lladd_put32(p + 8, m->n_doomed);
+    lladd_put32(p + 8, m->n_obsolete);
     lladd_put32(p + 12, m->every);
     const uint64_t numbers[] = {m->tag,         m->cutoff,     m->memory_bytes, m->max_rows,
                                 m->interval_ns, m->generation, m->digests,      m->combines,
@@ -45,20 +45,20 @@ int ll_managed__manifest_put(const struct ll_manifest *m, unsigned char **out, s
         for (size_t k = 0; k < sizeof of_run / sizeof of_run[0]; k++)
             lladd_put64(p + 8 * k, of_run[k]);
     }
-    for (uint32_t i = 0; i < m->n_doomed; i++, p += DOOMED)
-        lladd_put64(p, m->doomed[i].v);
+    for (uint32_t i = 0; i < m->n_obsolete; i++, p += DOOMED)
+        lladd_put64(p, m->obsolete[i].v);
     return 0;
 }
 
 void ll_managed__manifest_free(struct ll_manifest *m)
 {
     for (int i = 0; i < TEXTS; i++)
-        lladd_free(m->db, m->texts[i]);
-    lladd_free(m->db, m->runs);
-    lladd_free(m->db, m->doomed);
+        lladd_mem_free(m->db, m->texts[i]);
+    lladd_mem_free(m->db, m->runs);
+    lladd_mem_free(m->db, m->obsolete);
     memset(m->texts, 0, sizeof m->texts);
     m->runs = NULL;
-    m->doomed = NULL;
+    m->obsolete = NULL;
 }
 
 static int damaged(struct lladd_error *err)
@@ -69,7 +69,7 @@ static int damaged(struct lladd_error *err)
 
 char *ll_managed__string(struct lladd_db *db, const void *bytes, size_t n)
 {
-    char *to = lladd_alloc(db, n + 1);
+    char *to = lladd_mem_alloc(db, n + 1);
     if (to) {
         lladd_copy(to, bytes, n);
         to[n] = 0;
@@ -79,9 +79,9 @@ char *ll_managed__string(struct lladd_db *db, const void *bytes, size_t n)
 
 static int get_lists(const unsigned char *p, struct ll_manifest *m)
 {
-    m->runs = lladd_alloc(m->db, ((size_t)m->n_runs + 1) * sizeof *m->runs);
-    m->doomed = lladd_alloc(m->db, ((size_t)m->n_doomed + 1) * sizeof *m->doomed);
-    if (!m->runs || !m->doomed)
+    m->runs = lladd_mem_alloc(m->db, ((size_t)m->n_runs + 1) * sizeof *m->runs);
+    m->obsolete = lladd_mem_alloc(m->db, ((size_t)m->n_obsolete + 1) * sizeof *m->obsolete);
+    if (!m->runs || !m->obsolete)
         return LLADD_NO_MEMORY;
     for (uint32_t i = 0; i < m->n_runs; i++, p += RUN)
         m->runs[i] = (struct lladd_managed_run){.root = lladd_page_of(lladd_get64(p)),
@@ -90,8 +90,8 @@ static int get_lists(const unsigned char *p, struct ll_manifest *m)
                                                 .tombstones = lladd_get64(p + 24),
                                                 .bytes = lladd_get64(p + 32),
                                                 .pages = lladd_get64(p + 40)};
-    for (uint32_t i = 0; i < m->n_doomed; i++, p += DOOMED)
-        m->doomed[i] = lladd_page_of(lladd_get64(p));
+    for (uint32_t i = 0; i < m->n_obsolete; i++, p += DOOMED)
+        m->obsolete[i] = lladd_page_of(lladd_get64(p));
     return 0;
 }
 
@@ -103,7 +103,7 @@ static int get(const unsigned char *p, size_t left, struct ll_manifest *m, struc
     m->type = p[1];
     m->schedule = p[2];
     m->n_runs = lladd_get32(p + 4);
-    m->n_doomed = lladd_get32(p + 8);
+    m->n_obsolete = lladd_get32(p + 8);
     m->every = lladd_get32(p + 12);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         *numbers[i] = lladd_get64(p + 16 + 8 * i);
@@ -122,7 +122,7 @@ static int get(const unsigned char *p, size_t left, struct ll_manifest *m, struc
         p += 4 + n;
         left -= 4 + n;
     }
-    if ((uint64_t)m->n_runs * RUN + (uint64_t)m->n_doomed * DOOMED != left)
+    if ((uint64_t)m->n_runs * RUN + (uint64_t)m->n_obsolete * DOOMED != left)
         return damaged(err);
     if (get_lists(p, m))
         return ll_managed__no_memory(err);
@@ -148,13 +148,15 @@ int ll_managed__manifest_get(struct lladd_db *db, struct lladd_span s, struct ll
     return rc;
 }
 
-int ll_managed__manifest_copy(const struct ll_manifest *m, uint32_t doomed, struct ll_manifest *out)
+int ll_managed__manifest_copy(const struct ll_manifest *m, uint32_t obsolete,
+                              struct ll_manifest *out)
 {
     *out = *m;
     memset(out->texts, 0, sizeof out->texts);
-    out->runs = lladd_alloc(m->db, ((size_t)m->n_runs + 2) * sizeof *m->runs);
-    out->doomed = lladd_alloc(m->db, ((size_t)m->n_doomed + doomed + 1) * sizeof *m->doomed);
-    bool all = out->runs && out->doomed;
+    out->runs = lladd_mem_alloc(m->db, ((size_t)m->n_runs + 2) * sizeof *m->runs);
+    out->obsolete =
+        lladd_mem_alloc(m->db, ((size_t)m->n_obsolete + obsolete + 1) * sizeof *m->obsolete);
+    bool all = out->runs && out->obsolete;
     for (int i = 0; i < TEXTS; i++) {
         out->texts[i] = ll_managed__string(m->db, m->texts[i], strlen(m->texts[i]));
         all = all && out->texts[i];
@@ -165,7 +167,7 @@ int ll_managed__manifest_copy(const struct ll_manifest *m, uint32_t doomed, stru
     }
     if (m->n_runs)
         memcpy(out->runs, m->runs, m->n_runs * sizeof *m->runs);
-    if (m->n_doomed)
-        memcpy(out->doomed, m->doomed, m->n_doomed * sizeof *m->doomed);
+    if (m->n_obsolete)
+        memcpy(out->obsolete, m->obsolete, m->n_obsolete * sizeof *m->obsolete);
     return 0;
 }

@@ -128,7 +128,7 @@ uint32_t ll_managed__list_not_before(const struct ll_memtable *m, const struct l
     return at;
 }
 
-uint32_t ll_managed__list_not_behind(const struct ll_memtable *m, const struct ll_mem_list *l,
+uint32_t ll_managed__list_not_after(const struct ll_memtable *m, const struct ll_mem_list *l,
                                      const struct lladd_dtable_key *key, bool here)
 {
     uint32_t at = come_near(m, l, key, here);

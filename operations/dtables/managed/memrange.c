@@ -29,10 +29,10 @@ static struct ll_mem_node *node_at(const struct ll_memtable *m, uint32_t offset)
 }
 
 /* The last border at or before the key. There must be borders. */
-static uint32_t border_of(const struct ll_memtable *m, const struct lladd_dtable_key *key)
+static uint32_t endpoint_of(const struct ll_memtable *m, const struct lladd_dtable_key *key)
 {
-    uint32_t found = key ? ll_managed__list_not_behind(m, &m->borders, key, true) : 0;
-    return found ? found : m->borders.first;
+    uint32_t found = key ? ll_managed__list_not_after(m, &m->endpoints, key, true) : 0;
+    return found ? found : m->endpoints.first;
 }
 
 /* ---- deleting -------------------------------------------------------------------------------- */
@@ -42,15 +42,15 @@ int ll_managed__mem_delete(struct ll_mem_part *p, const struct lladd_dtable_key 
 {
     struct ll_memtable *m = p->m;
     uint32_t begin = 0, end = 0;
-    if (!m->borders.first && ll_managed__list_begin(m, &m->borders))
+    if (!m->endpoints.first && ll_managed__list_begin(m, &m->endpoints))
         return LLADD_NO_MEMORY;
     lladd_atomic_store32(&m->has_ranges, 1);
     if (!ll_managed__mem_segment(p, next))
         return LLADD_NO_MEMORY;
     uint64_t before = m->bytes;
-    begin = from ? ll_managed__list_node(m, &m->borders, from, true) : m->borders.first;
+    begin = from ? ll_managed__list_node(m, &m->endpoints, from, true) : m->endpoints.first;
     if (begin && to)
-        end = ll_managed__list_node(m, &m->borders, to, true);
+        end = ll_managed__list_node(m, &m->endpoints, to, true);
     bool all = begin && (end || !to);
     for (uint32_t i = begin; all && i != end; i = ll_managed__mem_next(m, i)) {
         uint32_t offset = ll_managed__mem_take(m, LL_MEM_VERSION, false);
@@ -120,7 +120,7 @@ int ll_managed__mem_others(const struct ll_memtable *m, const struct ll_mem_part
         found = foreign(m, i, p, false, snapshot);
     if (found != LL_MEM_NOBODY || !lladd_atomic_load32(&m->has_ranges))
         return found;
-    i = border_of(m, from);
+    i = endpoint_of(m, from);
     do {
         found = foreign(m, i, p, own, snapshot);
         i = ll_managed__mem_next(m, i);
@@ -132,7 +132,7 @@ int ll_managed__mem_whose_range(const struct ll_memtable *m, const struct lladd_
                                 const struct ll_mem_part *p, uint64_t *commit)
 {
     return lladd_atomic_load32(&m->has_ranges)
-               ? ll_managed__mem_whose(m, border_of(m, key), p, commit)
+               ? ll_managed__mem_whose(m, endpoint_of(m, key), p, commit)
                : LL_MEM_NOBODY;
 }
 
@@ -141,12 +141,12 @@ int ll_managed__mem_whose_range(const struct ll_memtable *m, const struct lladd_
 uint32_t ll_managed__mem_gone(const struct ll_memtable *m, const struct lladd_dtable_key *key,
                               uint64_t after, uint64_t upto, uint64_t *commit)
 {
-    return ll_managed__mem_committed(m, border_of(m, key), after, upto, commit);
+    return ll_managed__mem_committed(m, endpoint_of(m, key), after, upto, commit);
 }
 
 uint32_t ll_managed__mem_gone_mine(const struct ll_mem_part *p, const struct lladd_dtable_key *key)
 {
-    return p->ranges ? ll_managed__mem_mine(p, border_of(p->m, key)) : 0;
+    return p->ranges ? ll_managed__mem_mine(p, endpoint_of(p->m, key)) : 0;
 }
 
 static bool is_behind(const struct ll_memtable *m, uint32_t node,
@@ -156,18 +156,18 @@ static bool is_behind(const struct ll_memtable *m, uint32_t node,
     return lladd_dtable_compare(&m->order, &own, key) > 0;
 }
 
-void ll_managed__mem_stretch(const struct ll_memtable *m, const struct lladd_dtable_key *key,
+void ll_managed__mem_interval(const struct ll_memtable *m, const struct lladd_dtable_key *key,
                              uint64_t after, uint64_t upto, const struct ll_mem_part *own,
-                             struct lladd_dtable_stretch *out)
+                             struct lladd_dtable_interval *out)
 {
     uint64_t commit;
-    uint32_t i = border_of(m, key), next = ll_managed__mem_next(m, i);
+    uint32_t i = endpoint_of(m, key), next = ll_managed__mem_next(m, i);
     /* Borders may have been added between them since the search. */
     while (next && key && !is_behind(m, next, key)) {
         i = next;
         next = ll_managed__mem_next(m, i);
     }
-    *out = (struct lladd_dtable_stretch){.has_from = i != m->borders.first, .has_to = next != 0};
+    *out = (struct lladd_dtable_interval){.has_from = i != m->endpoints.first, .has_to = next != 0};
     out->deleted = (own ? ll_managed__mem_mine(own, i)
                         : ll_managed__mem_committed(m, i, after, upto, &commit)) != 0;
     if (out->has_from)

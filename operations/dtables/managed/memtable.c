@@ -39,7 +39,7 @@ static int new_chunk(struct ll_memtable *m, uint64_t units)
     size = size < units ? units : size;
     if (m->n_chunks == LL_MEM_CHUNKS || size > SIZE_MAX / UNIT || size > UINT32_MAX)
         return LLADD_NO_MEMORY;
-    unsigned char *chunk = lladd_alloc(m->db, (size_t)size * UNIT);
+    unsigned char *chunk = lladd_mem_alloc(m->db, (size_t)size * UNIT);
     if (!chunk)
         return LLADD_NO_MEMORY;
     m->chunks[m->n_chunks++] = chunk;
@@ -67,22 +67,22 @@ void ll_managed__mem_drop(struct ll_memtable *m)
     if (!m || lladd_atomic_sub64(&m->refs, 1) != 1)
         return;
     for (uint32_t i = 0; i < m->n_chunks; i++)
-        lladd_free(m->db, m->chunks[i]);
+        lladd_mem_free(m->db, m->chunks[i]);
     ll_managed__filters_free(m);
-    lladd_free(m->db, m);
+    lladd_mem_free(m->db, m);
 }
 
 int ll_managed__mem_new(struct lladd_db *db, const struct lladd_dtable_order *order,
                         struct ll_memtable **out)
 {
-    struct ll_memtable *m = lladd_alloc(db, sizeof *m);
+    struct ll_memtable *m = lladd_mem_alloc(db, sizeof *m);
     if (!m)
         return LLADD_NO_MEMORY;
     memset(m, 0, sizeof *m);
     m->db = db;
     m->order = *order;
     m->refs = 1;
-    m->fence = (struct lladd_dtable_fence)LLADD_DTABLE_FENCE_EMPTY;
+    m->fence = (struct lladd_dtable_key_range)LLADD_DTABLE_KEY_RANGE_EMPTY;
     uint32_t none = ll_managed__mem_take(m, UNIT, false); /* offset 0 stands for "none" */
     (void)none;
     if (m->n_chunks == 0 || ll_managed__list_begin(m, &m->rows)) {
@@ -152,10 +152,10 @@ uint32_t ll_managed__mem_find(const struct ll_memtable *m, const struct lladd_dt
     return found && ll_managed__mem_compare(m, at(m, found), key) == 0 ? found : 0;
 }
 
-uint32_t ll_managed__mem_not_behind(const struct ll_memtable *m, const struct lladd_dtable_key *key,
+uint32_t ll_managed__mem_not_after(const struct ll_memtable *m, const struct lladd_dtable_key *key,
                                     bool here)
 {
-    return ll_managed__list_not_behind(m, &m->rows, key, here);
+    return ll_managed__list_not_after(m, &m->rows, key, here);
 }
 
 uint32_t ll_managed__mem_next(const struct ll_memtable *m, uint32_t node)
@@ -200,7 +200,7 @@ uint32_t ll_managed__mem_new_node(struct ll_memtable *m, const struct ll_mem_lis
         memcpy(node->key, &key->number, sizeof key->number);
     }
     if (l == &m->rows) { /* before the node can be found */
-        lladd_dtable_fence_widen(&m->fence, lladd_dtable_prefix(&m->order, key));
+        lladd_dtable_key_range_widen(&m->fence, lladd_dtable_prefix(&m->order, key));
         ll_managed__filter_add(m, key);
     }
     return offset;
@@ -250,7 +250,7 @@ bool ll_managed__mem_segment_is(const struct ll_mem_part *p, lladd_savepoint_id 
     return s->next == next && !lladd_atomic_load32(&s->dead);
 }
 
-void ll_managed__mem_take_back(struct ll_mem_part *p, lladd_savepoint_id to)
+void ll_managed__mem_undo(struct ll_mem_part *p, lladd_savepoint_id to)
 {
     for (uint32_t i = p->segment; i;) {
         struct ll_mem_segment *s = at(p->m, i);
@@ -358,7 +358,7 @@ uint32_t ll_managed__mem_mine(const struct ll_mem_part *p, uint32_t node)
 static void show(const struct ll_mem_version *v, struct lladd_dtable_value *out)
 {
     *out = v->len == LL_MEM_TOMBSTONE ? lladd_dtable_tombstone()
-                                      : lladd_dtable_value(v->bytes, v->len);
+                                      : lladd_dtable_value_of(v->bytes, v->len);
 }
 
 static inline bool has_ranges(const struct ll_memtable *m)

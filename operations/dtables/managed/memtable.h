@@ -49,7 +49,7 @@ uint32_t ll_managed__list_node(struct ll_memtable *, struct ll_mem_list *,
                                const struct lladd_dtable_key *, bool inherits);
 uint32_t ll_managed__list_not_before(const struct ll_memtable *, const struct ll_mem_list *,
                                      const struct lladd_dtable_key *);
-uint32_t ll_managed__list_not_behind(const struct ll_memtable *, const struct ll_mem_list *,
+uint32_t ll_managed__list_not_after(const struct ll_memtable *, const struct ll_mem_list *,
                                      const struct lladd_dtable_key *, bool at);
 
 /* ---- memtable.c ------------------------------------------------------------------------------ */

@@ -26,34 +26,34 @@ void ll_managed__table_free(struct lladd_managed *t)
     struct lladd_db *db = t->db;
     if (t->retired)
         lladd_atomic_sub64(&t->all->retired, 1);
-    for (struct ll_view *v = t->retired, *next; v; v = next) {
+    for (struct ll_version *v = t->retired, *next; v; v = next) {
         next = v->next;
-        ll_managed__view_drop(t, v);
+        ll_managed__version_release(t, v);
     }
-    ll_managed__view_drop(t, t->view);
-    for (struct ll_run *r = t->ready, *next; r; r = next) {
+    ll_managed__version_release(t, t->view);
+    for (struct ll_extents *r = t->ready, *next; r; r = next) {
         next = r->next;
-        lladd_free(db, r);
+        lladd_mem_free(db, r);
     }
     for (struct ll_use *u = t->free_uses, *next; u; u = next) {
         next = u->next;
-        lladd_free(db, u->scratch);
-        lladd_free(db, u);
+        lladd_mem_free(db, u->scratch);
+        lladd_mem_free(db, u);
     }
-    lladd_free(db, t->companion);
+    lladd_mem_free(db, t->companion);
     lladd_dtable_config_free(t->config[0]);
     lladd_dtable_config_free(t->config[1]);
     ll_managed__manifest_free(&t->manifest);
     lladd_cond_destroy(&t->changed);
     lladd_mutex_destroy(&t->mutex);
     lladd_mutex_destroy(&t->swap);
-    lladd_free(db, t->name);
-    lladd_free(db, t);
+    lladd_mem_free(db, t->name);
+    lladd_mem_free(db, t);
 }
 
 static int new_table(struct ll_managed *all, const char *name, struct lladd_managed **out)
 {
-    struct lladd_managed *t = lladd_alloc(all->db, sizeof *t);
+    struct lladd_managed *t = lladd_mem_alloc(all->db, sizeof *t);
     size_t len = strlen(name) + 1;
     if (!t)
         return LLADD_NO_MEMORY;
@@ -62,7 +62,7 @@ static int new_table(struct ll_managed *all, const char *name, struct lladd_mana
     t->db = all->db;
     t->manifest.db = all->db;
     t->opening = true;
-    t->name = lladd_alloc(all->db, len);
+    t->name = lladd_mem_alloc(all->db, len);
     if (!t->name)
         goto no_name;
     memcpy(t->name, name, len);
@@ -79,9 +79,9 @@ no_cond:
 no_mutex:
     lladd_mutex_destroy(&t->swap);
 no_swap:
-    lladd_free(all->db, t->name);
+    lladd_mem_free(all->db, t->name);
 no_name:
-    lladd_free(all->db, t);
+    lladd_mem_free(all->db, t);
     return LLADD_NO_MEMORY;
 }
 
@@ -109,7 +109,7 @@ static int first_view(struct lladd_managed *t, struct lladd_error *err)
     const struct ll_manifest *m = &t->manifest;
     struct ll_memtable *mem;
     int rc = 0;
-    t->view = ll_managed__view_new(t->db, 1, m->n_runs);
+    t->view = ll_managed__version_new(t->db, 1, m->n_runs);
     if (!t->view || ll_managed__mem_new(t->db, &t->order, &mem))
         return ll_managed__no_memory(err);
     t->view->cutoff = m->cutoff;
@@ -120,12 +120,12 @@ static int first_view(struct lladd_managed *t, struct lladd_error *err)
         if (!rc) /* not in the manifest: the run knows it */
             t->manifest.runs[i].ranges = t->view->runs[i]->info.ranges;
     }
-    for (uint32_t i = 0; !rc && i < m->n_doomed; i++) {
-        struct ll_run *r = lladd_alloc(t->db, sizeof *r);
+    for (uint32_t i = 0; !rc && i < m->n_obsolete; i++) {
+        struct ll_extents *r = lladd_mem_alloc(t->db, sizeof *r);
         if (!r)
             return ll_managed__no_memory(err);
-        *r = (struct ll_run){
-            .t = t, .info.root = m->doomed[i], .doomed = true, .next = t->ready};
+        *r = (struct ll_extents){
+            .t = t, .info.root = m->obsolete[i], .obsolete = true, .next = t->ready};
         t->ready = r;
     }
     return rc;

@@ -110,7 +110,7 @@ void ll_managed__threads_stop(struct ll_managed *all)
     lladd_mutex_unlock(&all->mutex);
     for (unsigned i = 0; i < all->n_threads; i++)
         lladd_thread_join(&all->threads[i]);
-    lladd_free(all->db, all->threads);
+    lladd_mem_free(all->db, all->threads);
     all->threads = NULL;
     all->n_threads = 0;
     all->stopping = false;
@@ -125,7 +125,7 @@ int lladd_managed_threads(struct lladd_db *db, unsigned n, struct lladd_error *e
         return rc;
     lladd_mutex_lock(&all->create);
     ll_managed__threads_stop(all);
-    all->threads = n ? lladd_alloc(db, n * sizeof *all->threads) : NULL;
+    all->threads = n ? lladd_mem_alloc(db, n * sizeof *all->threads) : NULL;
     if (n && !all->threads)
         rc = ll_managed__no_memory(err);
     lladd_atomic_store32(&all->running, n != 0 && !rc); /* first, so that wake-ups reach them */

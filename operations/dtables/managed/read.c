@@ -19,7 +19,7 @@ static __attribute__((noinline)) int lookup_own(const struct ll_use *u,
 {
     if (ll_managed__mem_ask_own(u->part, key, out))
         return 0;
-    return ll_managed__view_ask(u->view, u->snapshot, key, pin, out, err);
+    return ll_managed__version_get(u->view, u->snapshot, key, pin, out, err);
 }
 
 static int lookup(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
@@ -29,7 +29,7 @@ static int lookup(const struct lladd_dtable *t, const struct lladd_dtable_key *k
     const struct ll_use *u = use_of(t);
     if (u->part)
         return lookup_own(u, key, pin, out, err);
-    return ll_managed__view_ask(u->view, u->snapshot, key, pin, out, err);
+    return ll_managed__version_get(u->view, u->snapshot, key, pin, out, err);
 }
 
 static int lookup_columns(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
@@ -37,26 +37,26 @@ static int lookup_columns(const struct lladd_dtable *t, const struct lladd_dtabl
                           struct lladd_error *err)
 {
     const struct ll_use *u = use_of(t);
-    const struct ll_view *v = u->view;
+    const struct ll_version *v = u->view;
     struct lladd_dtable_value row;
     if (u->part && ll_managed__mem_ask_own(u->part, key, &row))
         return lladd_dtable_row_unpack(&row, want, state, err);
     for (uint32_t i = 0; i < v->n_mems; i++)
-        if (!ll_managed__view_skips(v, v->mems[i], key) &&
+        if (!ll_managed__version_skips(v, v->mems[i], key) &&
             ll_managed__mem_ask(v->mems[i], key, v->cutoff, u->snapshot, &row))
             return lladd_dtable_row_unpack(&row, want, state, err);
     uint64_t prefix = lladd_dtable_prefix(&t->order, key);
     int rc = 0;
     for (uint32_t i = 0; i < v->n_runs && !rc && *state == LLADD_DTABLE_ABSENT; i++)
-        if (lladd_dtable_fence_has(&v->runs[i]->table->fence, prefix))
+        if (lladd_dtable_key_range_has(&v->runs[i]->table->fence, prefix))
             rc = lladd_dtable_lookup_columns(v->runs[i]->table, key, want, state, err);
     return rc;
 }
 
 /* Used if this table is part of another overlay, which is rare. The result stays valid after the
  * layers are gone: the overlay copies endpoints into the pins. */
-static int stretch(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
-                   struct lladd_dtable_pin pins[2], struct lladd_dtable_stretch *out,
+static int interval(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
+                   struct lladd_dtable_pin pins[2], struct lladd_dtable_interval *out,
                    struct lladd_error *err)
 {
     struct ll_use *u = use_of(t);
@@ -64,7 +64,7 @@ static int stretch(const struct lladd_dtable *t, const struct lladd_dtable_key *
     int rc = ll_managed__layers(u->t, u->view, u->snapshot, u, &layers, err);
     if (rc)
         return rc;
-    rc = lladd_dtable_stretch_at(layers.all, key, pins, out, err);
+    rc = lladd_dtable_interval_at(layers.all, key, pins, out, err);
     ll_managed__layers_drop(t->db, &layers);
     return rc;
 }
@@ -99,7 +99,7 @@ static int cursor_seek(const struct lladd_dtable *t, void *cursor, enum lladd_dt
 {
     struct cursor *c = cursor;
     c->puts = use_of(t)->puts;
-    ll_managed__slice_again(&c->layers.slices[0]);
+    ll_managed__snapshot_iter_again(&c->layers.slices[0]);
     return to_where(c, where, key, err);
 }
 
@@ -111,7 +111,7 @@ static int keep_key(const struct lladd_dtable *t, struct cursor *c, struct lladd
     if (rc || key->bytes.len == 0)
         return rc;
     if (key->bytes.len > c->cap_key) {
-        unsigned char *p = lladd_resize(t->db, c->key, key->bytes.len + 64);
+        unsigned char *p = lladd_mem_resize(t->db, c->key, key->bytes.len + 64);
         if (!p)
             return ll_managed__no_memory(err);
         c->key = p;
@@ -132,7 +132,7 @@ static int cursor_step(const struct lladd_dtable *t, void *cursor, bool forward,
     int rc = keep_key(t, c, &key, err);
     if (rc)
         return rc;
-    rc = cursor_seek(t, c, forward ? LLADD_DTABLE_NOT_BEFORE : LLADD_DTABLE_NOT_BEHIND, &key, err);
+    rc = cursor_seek(t, c, forward ? LLADD_DTABLE_NOT_BEFORE : LLADD_DTABLE_NOT_AFTER, &key, err);
     if (!rc)
         rc = lladd_dtable_row(c->rows, &found, NULL, err);
     if (rc || lladd_dtable_compare(&t->order, &found, &key) != 0)
@@ -172,7 +172,7 @@ static int cursor_columns(const struct lladd_dtable *t, void *cursor,
 static const struct lladd_dtable *only(const struct lladd_dtable *t)
 {
     const struct ll_use *u = use_of(t);
-    const struct ll_view *v = u->view;
+    const struct ll_version *v = u->view;
     bool one = !u->part && v->n_runs == 1;
     for (uint32_t i = 0; i < v->n_mems && one; i++)
         one = lladd_atomic_load64(&v->mems[i]->newest) <= v->cutoff;
@@ -185,7 +185,7 @@ static void cursor_close(const struct lladd_dtable *t, void *cursor)
     struct cursor *c = cursor;
     lladd_dtable_cursor_close(c->rows);
     ll_managed__layers_drop(t->db, &c->layers);
-    lladd_free(t->db, c->key);
+    lladd_mem_free(t->db, c->key);
     ll_managed__use_drop(use_of(t));
 }
 
@@ -210,7 +210,7 @@ const struct lladd_dtable_class ll_managed__table_class = {
     .version = 1,
     .about = "a table that transactions write to",
     .lookup = lookup,
-    .stretch = stretch,
+    .interval = interval,
     .cursor_size = sizeof(struct cursor),
     .cursor_open = cursor_open,
     .cursor_close = cursor_close,

@@ -31,7 +31,7 @@ static void keep(struct end *e, bool there, const struct lladd_dtable_key *key)
 
 static struct walk *walk_begin(const struct lladd_dtable *t)
 {
-    struct walk *w = lladd_alloc(t->db, sizeof *w);
+    struct walk *w = lladd_mem_alloc(t->db, sizeof *w);
     if (w)
         *w = (struct walk){.t = t};
     return w;
@@ -41,16 +41,16 @@ static void walk_end(struct walk *w)
 {
     lladd_dtable_unpin(&w->pins[0]);
     lladd_dtable_unpin(&w->pins[1]);
-    lladd_free(w->t->db, w);
+    lladd_mem_free(w->t->db, w);
 }
 
 /* Moves to the next range. LLADD_END. */
 static int walk_next(struct walk *w, struct lladd_error *err)
 {
-    struct lladd_dtable_stretch s;
+    struct lladd_dtable_interval s;
     bool within = false;
     while (!w->done) {
-        int rc = lladd_dtable_stretch_at(w->t, w->to.there ? &w->to.key : NULL, w->pins, &s, err);
+        int rc = lladd_dtable_interval_at(w->t, w->to.there ? &w->to.key : NULL, w->pins, &s, err);
         if (rc)
             return rc;
         if (within && !s.deleted)
@@ -126,7 +126,7 @@ int ll_managed__around(struct lladd_managed *t, const struct lladd_dtable_config
         rc = add_child(t, *out, "ranges", linear, err);
     if (!rc)
         rc = lladd_dtable_config_check(*out, t->order.type, err);
-    lladd_free(t->db, text);
+    lladd_mem_free(t->db, text);
     if (rc) {
         lladd_dtable_config_free(*out);
         *out = NULL;

@@ -202,9 +202,9 @@ static uint64_t memory_of(const struct lladd_managed *t, uint64_t *memtables)
     *memtables = t->view->n_mems;
     for (uint32_t i = 0; i < t->view->n_mems; i++)
         bytes += lladd_atomic_load64(&t->view->mems[i]->bytes);
-    for (const struct ll_view *v = t->retired; v; v = v->next)
+    for (const struct ll_version *v = t->retired; v; v = v->next)
         for (uint32_t i = 0; i < v->n_mems; i++) {
-            const struct ll_view *newer = t->view;
+            const struct ll_version *newer = t->view;
             bool seen = false;
             for (uint32_t k = 0; k < newer->n_mems; k++)
                 seen = seen || newer->mems[k] == v->mems[i];
@@ -219,7 +219,7 @@ static uint64_t memory_of(const struct lladd_managed *t, uint64_t *memtables)
     return bytes;
 }
 
-int lladd_managed_stats(struct lladd_managed *t, struct lladd_managed_stats *out,
+int lladd_managed_stats_get(struct lladd_managed *t, struct lladd_managed_stats *out,
                         struct lladd_managed_run *runs, size_t n, struct lladd_error *err)
 {
     int rc = lladd_check_process(t->db, err);
@@ -234,7 +234,7 @@ int lladd_managed_stats(struct lladd_managed *t, struct lladd_managed_stats *out
     s.pending_bytes = lladd_atomic_load64(&t->pending_bytes);
     s.pending_rows = lladd_atomic_load64(&t->pending_rows);
     s.runs = m->n_runs;
-    s.doomed = m->n_doomed;
+    s.obsolete = m->n_obsolete;
     s.digests = m->digests;
     s.combines = m->combines;
     for (uint32_t i = 0; i < m->n_runs; i++) {

@@ -11,12 +11,12 @@ struct cursor {
     struct lladd_dtable_value value;
 };
 
-static const struct ll_memtable *memtable(const struct ll_slice *s)
+static const struct ll_memtable *memtable(const struct ll_snapshot_iter *s)
 {
     return s->own ? s->own->target : s->m;
 }
 
-static bool shows(const struct ll_slice *s, const struct ll_memtable *m, uint32_t node,
+static bool shows(const struct ll_snapshot_iter *s, const struct ll_memtable *m, uint32_t node,
                   struct lladd_dtable_key *key, struct lladd_dtable_value *out)
 {
     return s->own ? ll_managed__mem_own(s->own->part, node, key, out)
@@ -27,7 +27,7 @@ static int lookup(const struct lladd_dtable *t, const struct lladd_dtable_key *k
                   struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
                   struct lladd_error *err)
 {
-    const struct ll_slice *s = (const struct ll_slice *)t;
+    const struct ll_snapshot_iter *s = (const struct ll_snapshot_iter *)t;
     const struct ll_memtable *m = memtable(s);
     bool there = m && (s->own ? ll_managed__mem_ask_own(s->own->part, key, out)
                               : ll_managed__mem_ask(m, key, s->after, s->upto, out));
@@ -38,19 +38,20 @@ static int lookup(const struct lladd_dtable *t, const struct lladd_dtable_key *k
     return 0;
 }
 
-static int stretch(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
-                   struct lladd_dtable_pin pins[2], struct lladd_dtable_stretch *out,
+static int interval(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
+                   struct lladd_dtable_pin pins[2], struct lladd_dtable_interval *out,
                    struct lladd_error *err)
 {
-    const struct ll_slice *s = (const struct ll_slice *)t;
+    const struct ll_snapshot_iter *s = (const struct ll_snapshot_iter *)t;
     (void)pins; /* keys stay where they are */
     (void)err;
-    ll_managed__mem_stretch(memtable(s), key, s->after, s->upto, s->own ? s->own->part : NULL, out);
+    ll_managed__mem_interval(memtable(s), key, s->after, s->upto, s->own ? s->own->part : NULL,
+                             out);
     return 0;
 }
 
 /* Moves from `node` on to the first node with something to show. */
-static int settle(const struct ll_slice *s, struct cursor *c, uint32_t node, bool forward)
+static int settle(const struct ll_snapshot_iter *s, struct cursor *c, uint32_t node, bool forward)
 {
     while (node && !shows(s, c->m, node, &c->key, &c->value)) {
         struct lladd_dtable_key key;
@@ -58,7 +59,7 @@ static int settle(const struct ll_slice *s, struct cursor *c, uint32_t node, boo
             node = ll_managed__mem_next(c->m, node);
         } else {
             key = ll_managed__mem_key(c->m, node);
-            node = ll_managed__mem_not_behind(c->m, &key, false);
+            node = ll_managed__mem_not_after(c->m, &key, false);
         }
     }
     c->node = node;
@@ -70,7 +71,7 @@ static int settle(const struct ll_slice *s, struct cursor *c, uint32_t node, boo
 static int cursor_seek(const struct lladd_dtable *t, void *cursor, enum lladd_dtable_where where,
                        const struct lladd_dtable_key *key, struct lladd_error *err)
 {
-    const struct ll_slice *s = (const struct ll_slice *)t;
+    const struct ll_snapshot_iter *s = (const struct ll_snapshot_iter *)t;
     struct cursor *c = cursor;
     (void)err;
     c->m = memtable(s);
@@ -80,24 +81,24 @@ static int cursor_seek(const struct lladd_dtable *t, void *cursor, enum lladd_dt
     case LLADD_DTABLE_FIRST:
         return settle(s, c, ll_managed__mem_first(c->m), true);
     case LLADD_DTABLE_LAST:
-        return settle(s, c, ll_managed__mem_not_behind(c->m, NULL, true), false);
+        return settle(s, c, ll_managed__mem_not_after(c->m, NULL, true), false);
     case LLADD_DTABLE_NOT_BEFORE:
         return settle(s, c, ll_managed__mem_not_before(c->m, key), true);
     default:
-        return settle(s, c, ll_managed__mem_not_behind(c->m, key, true), false);
+        return settle(s, c, ll_managed__mem_not_after(c->m, key, true), false);
     }
 }
 
 static int cursor_step(const struct lladd_dtable *t, void *cursor, bool forward,
                        struct lladd_error *err)
 {
-    const struct ll_slice *s = (const struct ll_slice *)t;
+    const struct ll_snapshot_iter *s = (const struct ll_snapshot_iter *)t;
     struct cursor *c = cursor;
     (void)err;
     if (forward)
         return settle(s, c, ll_managed__mem_next(c->m, c->node), true);
     struct lladd_dtable_key key = ll_managed__mem_key(c->m, c->node);
-    return settle(s, c, ll_managed__mem_not_behind(c->m, &key, false), false);
+    return settle(s, c, ll_managed__mem_not_after(c->m, &key, false), false);
 }
 
 static int cursor_row(const struct lladd_dtable *t, void *cursor, struct lladd_dtable_key *key,
@@ -119,50 +120,50 @@ static const struct lladd_dtable_class slice_class = {
     .version = 1,
     .about = "some versions of the rows in memory",
     .lookup = lookup,
-    .stretch = stretch,
+    .interval = interval,
     .cursor_size = sizeof(struct cursor),
     .cursor_seek = cursor_seek,
     .cursor_step = cursor_step,
     .cursor_row = cursor_row,
 };
 
-void ll_managed__slice(struct ll_slice *s, struct lladd_managed *t, struct ll_memtable *m,
-                       uint64_t after, uint64_t upto)
+void ll_managed__snapshot_iter(struct ll_snapshot_iter *s, struct lladd_managed *t,
+                               struct ll_memtable *m, uint64_t after, uint64_t upto)
 {
-    *s = (struct ll_slice){.base = {.kind = &slice_class, .db = t->db, .order = t->order},
+    *s = (struct ll_snapshot_iter){.base = {.kind = &slice_class, .db = t->db, .order = t->order},
                            .m = m,
                            .after = after,
                            .upto = upto};
     s->base.ranges = m && lladd_atomic_load32(&m->has_ranges);
 }
 
-void ll_managed__slice_own(struct ll_slice *s, struct ll_use *u)
+void ll_managed__snapshot_iter_own(struct ll_snapshot_iter *s, struct ll_use *u)
 {
-    ll_managed__slice(s, u->t, NULL, 0, 0);
+    ll_managed__snapshot_iter(s, u->t, NULL, 0, 0);
     s->own = u;
-    ll_managed__slice_again(s);
+    ll_managed__snapshot_iter_again(s);
 }
 
-void ll_managed__slice_again(struct ll_slice *s)
+void ll_managed__snapshot_iter_again(struct ll_snapshot_iter *s)
 {
     s->base.ranges = s->own->part ? s->own->part->ranges : 0;
 }
 
 /* ---- the layers of a view -------------------------------------------------------------------- */
 
-int ll_managed__layers(struct lladd_managed *t, const struct ll_view *v, uint64_t snapshot,
+int ll_managed__layers(struct lladd_managed *t, const struct ll_version *v, uint64_t snapshot,
                        struct ll_use *own, struct ll_layers *l, struct lladd_error *err)
 {
     size_t n = 0;
-    *l = (struct ll_layers){.slices = lladd_alloc(t->db, (v->n_mems + 1) * sizeof *l->slices)};
-    l->tables = lladd_alloc(t->db, ((size_t)v->n_mems + v->n_runs + 1) * sizeof(void *));
+    *l = (struct ll_layers){.slices = lladd_mem_alloc(t->db, (v->n_mems + 1) * sizeof *l->slices)};
+    l->tables = lladd_mem_alloc(t->db, ((size_t)v->n_mems + v->n_runs + 1) * sizeof(void *));
     int rc = l->slices && l->tables ? 0 : ll_managed__no_memory(err);
     if (!rc && own) {
-        ll_managed__slice_own(&l->slices[0], own);
+        ll_managed__snapshot_iter_own(&l->slices[0], own);
         l->tables[n++] = &l->slices[0].base;
     }
     for (uint32_t i = 0; !rc && i < v->n_mems; i++) {
-        ll_managed__slice(&l->slices[i + 1], t, v->mems[i], v->cutoff, snapshot);
+        ll_managed__snapshot_iter(&l->slices[i + 1], t, v->mems[i], v->cutoff, snapshot);
         l->tables[n++] = &l->slices[i + 1].base;
     }
     for (uint32_t i = 0; !rc && i < v->n_runs; i++)
@@ -177,7 +178,7 @@ int ll_managed__layers(struct lladd_managed *t, const struct ll_view *v, uint64_
 void ll_managed__layers_drop(struct lladd_db *db, struct ll_layers *l)
 {
     lladd_dtable_close(l->all);
-    lladd_free(db, l->slices);
-    lladd_free(db, l->tables);
+    lladd_mem_free(db, l->slices);
+    lladd_mem_free(db, l->tables);
     *l = (struct ll_layers){.all = NULL};
 }

@@ -27,7 +27,7 @@ int ll_managed__no_memory(struct lladd_error *err)
 int ll_managed__of(struct lladd_db *db, struct ll_managed **out, struct lladd_error *err)
 {
     int rc = lladd_check_process(db, err);
-    *out = rc ? NULL : lladd_state(db, &ll_managed__extension);
+    *out = rc ? NULL : lladd_extension_state(db, &ll_managed__extension);
     return rc || *out ? rc
                 : lladd_error_set(err, LLADD_BAD_STATE,
                                   "the database was opened without lladd_managed_register");
@@ -35,7 +35,7 @@ int ll_managed__of(struct lladd_db *db, struct ll_managed **out, struct lladd_er
 
 static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_error *err)
 {
-    struct ll_managed *all = lladd_alloc(db, sizeof *all);
+    struct ll_managed *all = lladd_mem_alloc(db, sizeof *all);
     (void)ctx;
     if (!all)
         return ll_managed__no_memory(err);
@@ -58,7 +58,7 @@ no_wake:
 no_create:
     lladd_mutex_destroy(&all->mutex);
 no_mutex:
-    lladd_free(db, all);
+    lladd_mem_free(db, all);
     return ll_managed__no_memory(err);
 }
 
@@ -93,7 +93,7 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
         ll_managed__txn_forget(all, all->txns);
     for (struct ll_managed_txn *x = all->free_txns, *next; x; x = next) {
         next = x->next;
-        lladd_free(db, x);
+        lladd_mem_free(db, x);
     }
     for (struct lladd_managed *t = all->tables, *next; t; t = next) {
         next = t->next;
@@ -104,7 +104,7 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
     lladd_cond_destroy(&all->wake);
     lladd_mutex_destroy(&all->create);
     lladd_mutex_destroy(&all->mutex);
-    lladd_free(db, all);
+    lladd_mem_free(db, all);
 }
 
 static const struct lladd_participant *const participants[] = {&ll_managed__participant, NULL};

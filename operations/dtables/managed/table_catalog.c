@@ -72,7 +72,8 @@ int ll_managed__row_read(struct ll_managed *all, const char *name, struct ll_man
 {
     struct reading r = {all->db, out, err};
     struct lladd_hash *hash = lladd_atomic_load_ptr(&all->catalogue);
-    int rc = hash ? lladd_hash_look(hash, name, strlen(name), read_row, &r, err) : LLADD_NOT_FOUND;
+    int rc = hash ? lladd_hash_get_in_place(hash, name, strlen(name), read_row, &r, err)
+                  : LLADD_NOT_FOUND;
     return rc == LLADD_NOT_FOUND
                ? lladd_error_set(err, rc, "there is no managed table \"%s\"", name)
                : rc;
@@ -87,7 +88,7 @@ int ll_managed__row_write(struct lladd_txn *txn, struct ll_managed *all, const c
         return ll_managed__no_memory(lladd_txn_error_out(txn));
     int rc = lladd_hash_put(txn, lladd_atomic_load_ptr(&all->catalogue), name, strlen(name), bytes,
                             len);
-    lladd_free(all->db, bytes);
+    lladd_mem_free(all->db, bytes);
     return rc;
 }
 
@@ -296,8 +297,8 @@ static int free_runs(struct lladd_txn *txn, const struct ll_manifest *m)
     int rc = 0;
     for (uint32_t i = 0; !rc && i < m->n_runs; i++)
         rc = lladd_dtable_run_free(txn, m->runs[i].root);
-    for (uint32_t i = 0; !rc && i < m->n_doomed; i++)
-        rc = lladd_dtable_run_free(txn, m->doomed[i]);
+    for (uint32_t i = 0; !rc && i < m->n_obsolete; i++)
+        rc = lladd_dtable_run_free(txn, m->obsolete[i]);
     return rc;
 }
 
@@ -313,7 +314,7 @@ static int free_beside(struct lladd_txn *txn, const char *name)
     if (rc)
         return rc == LLADD_NOT_FOUND ? 0 : rc;
     rc = lladd_blob_destroy(txn, lladd_page_of(at.a));
-    return rc ? rc : lladd_root_remove(txn, text);
+    return rc ? rc : lladd_root_delete(txn, text);
 }
 
 /* Once this transaction has the tag, the table cannot be opened. The manifest is read again: the
@@ -335,10 +336,10 @@ static int drop(struct lladd_txn *txn, struct ll_managed *all, const char *name,
     if (!rc)
         rc = free_beside(txn, name);
     return rc ? rc
-              : lladd_hash_remove(txn, lladd_atomic_load_ptr(&all->catalogue), name, strlen(name));
+              : lladd_hash_delete(txn, lladd_atomic_load_ptr(&all->catalogue), name, strlen(name));
 }
 
-int lladd_managed_drop(struct lladd_txn *txn, const char *name)
+int lladd_managed_destroy(struct lladd_txn *txn, const char *name)
 {
     LLADD_USE(txn);
     struct lladd_error *err = lladd_txn_error_out(txn);
@@ -367,13 +368,13 @@ int lladd_managed_drop(struct lladd_txn *txn, const char *name)
 int lladd_managed_each(struct lladd_db *db, int (*fn)(void *ctx, const char *name), void *ctx,
                        struct lladd_error *err)
 {
-    struct lladd_hash_walk walk = {.buffer = NULL};
+    struct lladd_hash_cursor walk = {.buffer = NULL};
     struct lladd_span key, value;
     struct ll_managed *all;
     char name[LLADD_MANAGED_NAME_MAX + 1];
     int rc = ll_managed__of(db, &all, err);
     struct lladd_hash *hash = rc ? NULL : lladd_atomic_load_ptr(&all->catalogue);
-    while (!rc && hash && (rc = lladd_hash_next(hash, &walk, &key, &value, err)) == 0) {
+    while (!rc && hash && (rc = lladd_hash_cursor_next(hash, &walk, &key, &value, err)) == 0) {
         if (key.len == 0 || key.len >= sizeof name || memchr(key.data, 0, key.len)) {
             rc = lladd_error_set(err, LLADD_BAD_RECORD, "a managed table without a name");
             break;
@@ -383,7 +384,7 @@ int lladd_managed_each(struct lladd_db *db, int (*fn)(void *ctx, const char *nam
         rc = fn(ctx, name);
     }
     if (hash)
-        lladd_hash_walk_end(hash, &walk);
+        lladd_hash_cursor_close(hash, &walk);
     return rc == LLADD_END ? 0 : rc;
 }
 
@@ -403,8 +404,8 @@ static int pages_of(void *ctx, const char *name)
         return rc;
     for (uint32_t i = 0; !rc && i < m.n_runs; i++)
         rc = lladd_dtable_run_pages(p->all->db, m.runs[i].root, p->fn, p->ctx, p->err);
-    for (uint32_t i = 0; !rc && i < m.n_doomed; i++)
-        rc = lladd_dtable_run_pages(p->all->db, m.doomed[i], p->fn, p->ctx, p->err);
+    for (uint32_t i = 0; !rc && i < m.n_obsolete; i++)
+        rc = lladd_dtable_run_pages(p->all->db, m.obsolete[i], p->fn, p->ctx, p->err);
     ll_managed__manifest_free(&m);
     return rc;
 }

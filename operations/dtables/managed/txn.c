@@ -19,10 +19,10 @@ void ll_managed__use_drop(struct ll_use *u)
     struct lladd_managed *t = u->t;
     if (lladd_atomic_sub64(&u->refs, 1) != 1)
         return;
-    ll_managed__view_drop(t, u->view);
+    ll_managed__version_release(t, u->view);
     ll_managed__mem_drop(u->target);
     if (u->cap_scratch > KEPT) {
-        lladd_free(t->db, u->scratch);
+        lladd_mem_free(t->db, u->scratch);
         u->scratch = NULL;
         u->cap_scratch = 0;
     }
@@ -37,19 +37,19 @@ static int new_use(struct lladd_txn *txn, struct ll_managed_txn *x, struct lladd
                    struct ll_use **out)
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
-    struct ll_view *view = NULL;
+    struct ll_version *view = NULL;
     lladd_mutex_lock(&t->mutex);
     struct ll_use *u = t->free_uses;
     bool closing = t->closing;
     if (u)
         t->free_uses = u->next;
     if (!closing) {
-        view = ll_managed__view_for(t, x->snapshot);
+        view = ll_managed__version_for(t, x->snapshot);
         t->users += view != NULL;
     }
     lladd_mutex_unlock(&t->mutex);
     if (view && !u) {
-        u = lladd_alloc(t->db, sizeof *u);
+        u = lladd_mem_alloc(t->db, sizeof *u);
         if (u)
             memset(u, 0, sizeof *u);
     }
@@ -69,7 +69,7 @@ static int new_use(struct lladd_txn *txn, struct ll_managed_txn *x, struct lladd
         *out = x->uses = u;
         return 0;
     }
-    ll_managed__view_drop(t, view);
+    ll_managed__version_release(t, view);
     lladd_mutex_lock(&t->mutex);
     t->users -= view != NULL;
     if (u) {
@@ -126,21 +126,21 @@ static int new_txn(struct lladd_txn *txn, struct ll_managed *all, struct ll_mana
     int rc = lladd_snapshot_acquire(all->db, &snapshot, lladd_txn_error_out(txn));
     if (rc) {
         give_up_joining(all);
-        lladd_free(all->db, x);
+        lladd_mem_free(all->db, x);
         return rc;
     }
     if (!x)
-        x = lladd_alloc(all->db, sizeof *x);
+        x = lladd_mem_alloc(all->db, sizeof *x);
     if (x) {
         *x = (struct ll_managed_txn){.all = all, .snapshot = snapshot.v};
-        rc = lladd_join(txn, &ll_managed__participant, x);
+        rc = lladd_txn_join(txn, &ll_managed__participant, x);
     } else {
         rc = ll_managed__no_memory(lladd_txn_error_out(txn));
     }
     if (rc) {
         give_up_joining(all);
         (void)lladd_snapshot_release(all->db, snapshot); /* cannot fail: just acquired */
-        lladd_free(all->db, x);
+        lladd_mem_free(all->db, x);
         return rc;
     }
     end_joining(all, x);
@@ -153,7 +153,7 @@ int ll_managed__use(struct lladd_txn *txn, struct lladd_managed *t, struct ll_us
     int rc = lladd_check_process(t->db, lladd_txn_error_out(txn));
     if (rc)
         return rc;
-    struct ll_managed_txn *x = lladd_joined(txn, &ll_managed__participant);
+    struct ll_managed_txn *x = lladd_txn_joined(txn, &ll_managed__participant);
     if (lladd_txn_db(txn) != t->db)
         return lladd_error_set(lladd_txn_error_out(txn), LLADD_OTHER_DATABASE,
                                "the transaction is of another database than table \"%s\"", t->name);
@@ -223,17 +223,17 @@ static void aborted(void *ctx, void *state, struct lladd_db *db)
     ends(x);
 }
 
-static void taken_back(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn since)
+static void undone(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn since)
 {
     struct ll_managed_txn *x = state;
     struct lladd_txn_now now;
     (void)ctx;
     (void)since;
-    if (lladd_txn_now(txn, &now))
+    if (lladd_txn_now_get(txn, &now))
         return; /* poisoned: it does not end any more */
     for (struct ll_use *u = x->uses; u; u = u->next)
         if (u->part) {
-            ll_managed__mem_take_back(u->part, now.taken_back);
+            ll_managed__mem_undo(u->part, now.undone);
             u->puts++;
         }
 }
@@ -243,7 +243,7 @@ const struct lladd_participant ll_managed__participant = {
     .name = "lladd.managed",
     .version = 1,
     .aborted = aborted,
-    .taken_back = taken_back,
+    .undone = undone,
     .committed = committed,
 };
 

@@ -6,26 +6,26 @@
  * what the digest has put into a run: the run has only one version of each key. */
 #include "operations/dtables/managed/managed.h"
 
-struct ll_view *ll_managed__view_new(struct lladd_db *db, uint32_t mems, uint32_t runs)
+struct ll_version *ll_managed__version_new(struct lladd_db *db, uint32_t mems, uint32_t runs)
 {
     size_t pointers = (size_t)mems * sizeof(struct ll_memtable *);
-    struct ll_view *v =
-        lladd_alloc(db, sizeof *v + pointers + (size_t)runs * sizeof(struct ll_run *));
+    struct ll_version *v =
+        lladd_mem_alloc(db, sizeof *v + pointers + (size_t)runs * sizeof(struct ll_extents *));
     if (!v)
         return NULL;
     memset(v, 0, sizeof *v);
     v->refs = 1;
     v->mems = (struct ll_memtable **)(v + 1);
-    v->runs = (struct ll_run **)(v->mems + mems);
+    v->runs = (struct ll_extents **)(v->mems + mems);
     return v;
 }
 
-void ll_managed__view_hold(struct ll_view *v)
+void ll_managed__version_retain(struct ll_version *v)
 {
     lladd_atomic_add64(&v->refs, 1);
 }
 
-void ll_managed__view_drop(struct lladd_managed *t, struct ll_view *v)
+void ll_managed__version_release(struct lladd_managed *t, struct ll_version *v)
 {
     if (!v || lladd_atomic_sub64(&v->refs, 1) != 1)
         return;
@@ -33,25 +33,26 @@ void ll_managed__view_drop(struct lladd_managed *t, struct ll_view *v)
         ll_managed__mem_drop(v->mems[i]);
     for (uint32_t i = 0; i < v->n_runs; i++)
         ll_managed__run_drop(v->runs[i]);
-    lladd_free(t->db, v);
+    lladd_mem_free(t->db, v);
 }
 
-struct ll_view *ll_managed__view_for(struct lladd_managed *t, uint64_t snapshot)
+struct ll_version *ll_managed__version_for(struct lladd_managed *t, uint64_t snapshot)
 {
-    struct ll_view *v = t->view;
+    struct ll_version *v = t->view;
     if (snapshot < v->cutoff)
         for (v = t->retired; v && snapshot < v->cutoff;)
             v = v->next;
     if (v && v != t->view && snapshot >= v->until)
         v = NULL;
     if (v)
-        ll_managed__view_hold(v);
+        ll_managed__version_retain(v);
     return v;
 }
 
-void ll_managed__view_set(struct lladd_managed *t, struct ll_view *v, struct ll_view **gone)
+void ll_managed__version_set(struct lladd_managed *t, struct ll_version *v,
+                             struct ll_version **gone)
 {
-    struct ll_view *old = t->view;
+    struct ll_version *old = t->view;
     *gone = old;
     t->view = v;
     if (!old || old->cutoff == v->cutoff)
@@ -66,7 +67,7 @@ void ll_managed__view_set(struct lladd_managed *t, struct ll_view *v, struct ll_
 }
 
 /* True if a transaction in progress may need the view. Under the mutex of all tables. */
-static bool is_wanted(const struct ll_managed *all, const struct ll_view *v)
+static bool is_wanted(const struct ll_managed *all, const struct ll_version *v)
 {
     if (all->joining)
         return true;
@@ -79,12 +80,12 @@ static bool is_wanted(const struct ll_managed *all, const struct ll_view *v)
 /* An old snapshot keeps only its own view, not all the views that were retired later. */
 void ll_managed__retire(struct lladd_managed *t)
 {
-    struct ll_view *gone = NULL, *v;
+    struct ll_version *gone = NULL, *v;
     if (!lladd_atomic_load32(&t->has_retired))
         return;
     lladd_mutex_lock(&t->all->mutex);
     lladd_mutex_lock(&t->mutex);
-    for (struct ll_view **at = &t->retired; (v = *at) != NULL;) {
+    for (struct ll_version **at = &t->retired; (v = *at) != NULL;) {
         if (is_wanted(t->all, v)) {
             at = &v->next;
             continue;
@@ -101,7 +102,7 @@ void ll_managed__retire(struct lladd_managed *t)
     lladd_mutex_unlock(&t->all->mutex);
     while ((v = gone) != NULL) {
         gone = v->next;
-        ll_managed__view_drop(t, v);
+        ll_managed__version_release(t, v);
     }
 }
 
@@ -126,12 +127,12 @@ void ll_managed__retire_all(struct ll_managed *all)
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 int ll_managed__run_open(struct lladd_managed *t, const struct lladd_managed_run *info,
-                         struct ll_run **out, struct lladd_error *err)
+                         struct ll_extents **out, struct lladd_error *err)
 {
-    struct ll_run *r = lladd_alloc(t->db, sizeof *r);
+    struct ll_extents *r = lladd_mem_alloc(t->db, sizeof *r);
     if (!r)
         return ll_managed__no_memory(err);
-    *r = (struct ll_run){.t = t, .refs = 1, .info = *info};
+    *r = (struct ll_extents){.t = t, .refs = 1, .info = *info};
     int rc = lladd_dtable_run_open(t->db, info->root, &r->table, err);
     if (!rc && (r->table->order.type != t->order.type ||
                 r->table->order.comparator != t->order.comparator)) {
@@ -140,7 +141,7 @@ int ll_managed__run_open(struct lladd_managed *t, const struct lladd_managed_run
         lladd_dtable_close(r->table);
     }
     if (rc) {
-        lladd_free(t->db, r);
+        lladd_mem_free(t->db, r);
         return rc;
     }
     r->info.ranges = r->table->ranges;
@@ -148,7 +149,7 @@ int ll_managed__run_open(struct lladd_managed *t, const struct lladd_managed_run
     return 0;
 }
 
-void ll_managed__run_drop(struct ll_run *r)
+void ll_managed__run_drop(struct ll_extents *r)
 {
     struct lladd_managed *t = r->t;
     if (lladd_atomic_sub64(&r->refs, 1) != 1)
@@ -156,28 +157,28 @@ void ll_managed__run_drop(struct ll_run *r)
     lladd_dtable_close(r->table);
     r->table = NULL;
     lladd_mutex_lock(&t->mutex);
-    bool doomed = r->doomed;
-    if (doomed) {
+    bool obsolete = r->obsolete;
+    if (obsolete) {
         r->next = t->ready;
         t->ready = r;
     }
     lladd_mutex_unlock(&t->mutex);
-    if (!doomed)
-        lladd_free(t->db, r);
+    if (!obsolete)
+        lladd_mem_free(t->db, r);
     else
         ll_managed__wake(t->all);
 }
 
 /* ---- lookups --------------------------------------------------------------------------------- */
 
-static bool run_may_have(const struct ll_run *r, const struct lladd_dtable_key *key)
+static bool run_may_have(const struct ll_extents *r, const struct lladd_dtable_key *key)
 {
-    return lladd_dtable_fence_has(&r->table->fence, lladd_dtable_prefix(&r->table->order, key));
+    return lladd_dtable_key_range_has(&r->table->fence, lladd_dtable_prefix(&r->table->order, key));
 }
 
 /* Asks the memtables, then the runs, from number `i` on. Not inlined: a lookup that only the last
  * run can answer then need not save registers. */
-static __attribute__((noinline)) int ask_from(const struct ll_view *v, uint32_t i,
+static __attribute__((noinline)) int ask_from(const struct ll_version *v, uint32_t i,
                                               uint64_t snapshot,
                                               const struct lladd_dtable_key *key,
                                               struct lladd_dtable_pin *pin,
@@ -185,7 +186,7 @@ static __attribute__((noinline)) int ask_from(const struct ll_view *v, uint32_t 
                                               struct lladd_error *err)
 {
     for (; i < v->n_mems; i++)
-        if (!ll_managed__view_skips(v, v->mems[i], key) &&
+        if (!ll_managed__version_skips(v, v->mems[i], key) &&
             ll_managed__mem_ask(v->mems[i], key, v->cutoff, snapshot, out))
             return 0;
     int rc = 0;
@@ -196,12 +197,12 @@ static __attribute__((noinline)) int ask_from(const struct ll_view *v, uint32_t 
     return rc;
 }
 
-int ll_managed__view_ask(const struct ll_view *v, uint64_t snapshot,
+int ll_managed__version_get(const struct ll_version *v, uint64_t snapshot,
                          const struct lladd_dtable_key *key, struct lladd_dtable_pin *pin,
                          struct lladd_dtable_value *out, struct lladd_error *err)
 {
     uint32_t i = 0;
-    while (i < v->n_mems && ll_managed__view_skips(v, v->mems[i], key))
+    while (i < v->n_mems && ll_managed__version_skips(v, v->mems[i], key))
         i++;
     if (i < v->n_mems)
         return ask_from(v, i, snapshot, key, pin, out, err);

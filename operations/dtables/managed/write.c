@@ -29,15 +29,15 @@ bool ll_managed__same(const struct lladd_dtable_value *a, const struct lladd_dta
 }
 
 /* Conflicts unless the row in this view is what the snapshot sees. */
-static int unchanged(struct lladd_txn *txn, struct ll_use *u, const struct ll_view *now,
+static int unchanged(struct lladd_txn *txn, struct ll_use *u, const struct ll_version *now,
                      const struct lladd_dtable_key *key)
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
     struct lladd_dtable_pin pins[2] = {LLADD_DTABLE_PIN_INIT, LLADD_DTABLE_PIN_INIT};
     struct lladd_dtable_value was, is;
-    int rc = ll_managed__view_ask(u->view, u->snapshot, key, &pins[0], &was, err);
+    int rc = ll_managed__version_get(u->view, u->snapshot, key, &pins[0], &was, err);
     if (!rc)
-        rc = ll_managed__view_ask(now, LL_MANAGED_TAKEN_BACK - 1, key, &pins[1], &is, err);
+        rc = ll_managed__version_get(now, LL_MANAGED_TAKEN_BACK - 1, key, &pins[1], &is, err);
     if (!rc && !ll_managed__same(&was, &is))
         rc = ll_managed__conflict(txn, u->t, "has changed the key");
     lladd_dtable_unpin(&pins[0]);
@@ -50,7 +50,7 @@ static int unchanged(struct lladd_txn *txn, struct ll_use *u, const struct ll_vi
 /* Called under the mutex. */
 static int may_write(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dtable_key *key)
 {
-    const struct ll_view *v = u->t->view;
+    const struct ll_version *v = u->t->view;
     for (uint32_t i = 0; i < v->n_mems; i++) {
         const struct ll_memtable *m = v->mems[i];
         uint64_t commit = 0;
@@ -118,14 +118,14 @@ static int claim_anyhow(struct lladd_txn *txn, struct ll_use *u, const struct ll
     uint64_t looked = u->snapshot; /* checked up to this cutoff */
     for (;;) {
         struct lladd_dtable_value own;
-        struct ll_view *later = NULL;
+        struct ll_version *later = NULL;
         int rc = 0;
         lladd_mutex_lock(&t->mutex);
         bool mine = u->target && u->snapshot < t->view->cutoff &&
                     ll_managed__mem_ask_own(u->part, key, &own);
         if (t->view->cutoff > looked && !mine) {
             later = t->view;
-            ll_managed__view_hold(later);
+            ll_managed__version_retain(later);
         } else {
             rc = claim(txn, u, key, c);
         }
@@ -134,7 +134,7 @@ static int claim_anyhow(struct lladd_txn *txn, struct ll_use *u, const struct ll
             return rc;
         looked = later->cutoff;
         rc = unchanged(txn, u, later, key);
-        ll_managed__view_drop(t, later);
+        ll_managed__version_release(t, later);
         if (rc)
             return rc;
     }
@@ -197,7 +197,7 @@ int lladd_managed_put(struct lladd_txn *txn, struct lladd_managed *t,
     struct lladd_txn_now now;
     struct lladd_span entry;
     struct ll_use *u;
-    int rc = lladd_txn_now(txn, &now);
+    int rc = lladd_txn_now_get(txn, &now);
     if (!rc)
         rc = ll_managed__use(txn, t, &u);
     if (!rc)
@@ -244,7 +244,7 @@ static int lock(struct lladd_txn *txn, const struct lladd_managed *t,
                    : key->type < LLADD_DTABLE_STRING
                        ? lladd_lock_id(key->number)
                        : lladd_lock_bytes(key->bytes.data, key->bytes.len);
-    return lladd_lock(txn, name, mode, timeout_ns);
+    return lladd_lock_acquire(txn, name, mode, timeout_ns);
 }
 
 /* The previous holder of the lock released it after its commit was ordered. So the memtables have

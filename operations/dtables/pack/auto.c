@@ -76,7 +76,7 @@ static int begin(struct lladd_dtable_builder *base)
 {
     struct builder *b = (struct builder *)base;
     b->allowed = forms_of(base->config);
-    b->wait = lladd_alloc(base->db, sizeof *b->wait);
+    b->wait = lladd_mem_alloc(base->db, sizeof *b->wait);
     if (!b->wait)
         return no_memory(b);
     memset(b->wait, 0, sizeof *b->wait);
@@ -128,7 +128,7 @@ static int wait_for_more(struct builder *b, struct lladd_span v)
         return rc;
     if (v.len > w->cap - w->len) {
         size_t cap = w->cap * 2 > w->len + v.len ? w->cap * 2 : w->len + v.len + 1024;
-        unsigned char *bytes = lladd_resize(b->base.db, w->bytes, cap);
+        unsigned char *bytes = lladd_mem_resize(b->base.db, w->bytes, cap);
         if (!bytes)
             return no_memory(b);
         w->bytes = bytes;
@@ -170,10 +170,10 @@ static void discard(struct lladd_dtable_builder *base)
     struct builder *b = (struct builder *)base;
     ll_keys_discard(&b->keys);
     if (b->wait) {
-        lladd_free(base->db, b->wait->bytes);
-        lladd_free(base->db, b->wait->out);
+        lladd_mem_free(base->db, b->wait->bytes);
+        lladd_mem_free(base->db, b->wait->out);
     }
-    lladd_free(base->db, b->wait);
+    lladd_mem_free(base->db, b->wait);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -201,8 +201,8 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     const struct lladd_dtable_source *s;
     struct lladd_span more;
     int rc = ll_keys_open(&r->keys, base, &more, err);
-    rc = rc ? rc : lladd_dtable_source(base, "values", &r->values, err);
-    rc = rc ? rc : lladd_dtable_source(base, "segments", &s, err);
+    rc = rc ? rc : lladd_dtable_source_open(base, "values", &r->values, err);
+    rc = rc ? rc : lladd_dtable_source_open(base, "segments", &s, err);
     rc = rc ? rc : lladd_dtable_load(base, s, &r->segments, err);
     if (rc)
         return rc;
@@ -310,7 +310,7 @@ static int item(const struct place *p, uint32_t i, struct lladd_dtable_value *ou
     if (!rc)
         rc = read_at(p, p->list + from, (size_t)len, &bytes);
     if (!rc)
-        *out = lladd_dtable_value(bytes, (size_t)len);
+        *out = lladd_dtable_value_of(bytes, (size_t)len);
     return rc;
 }
 
@@ -332,7 +332,7 @@ static int number(const struct place *p, uint64_t v, struct lladd_dtable_value *
 {
     unsigned char *room = lladd_dtable_room(p->r->base.db, p->pin, 8);
     lladd_put64(room, v);
-    *out = lladd_dtable_value(room, p->width);
+    *out = lladd_dtable_value_of(room, p->width);
     return 0;
 }
 
@@ -433,7 +433,7 @@ static int at(const struct lladd_dtable *base, uint64_t place, struct lladd_dtab
 /* ---- many at a time -------------------------------------------------------------------------- */
 
 /* `n` values of a segment from p->i on, of `width` bytes each, stored next to each other. */
-struct stretch {
+struct interval {
     uint32_t n;
     unsigned width;
     unsigned char *out;
@@ -466,7 +466,7 @@ static inline void put_low(unsigned char *out, uint64_t v, unsigned width)
 
 /* Unpacks the codes; returns how many are the code for "item". The compiler knows the width. */
 static inline uint32_t unpack_as(const unsigned char *bytes, uint64_t at, unsigned bits,
-                                 uint64_t base, const struct stretch *s, unsigned width)
+                                 uint64_t base, const struct interval *s, unsigned width)
 {
     uint64_t mask = UINT64_MAX >> (64 - bits);
     uint32_t none = 0;
@@ -479,7 +479,7 @@ static inline uint32_t unpack_as(const unsigned char *bytes, uint64_t at, unsign
 }
 
 static uint32_t unpack(const unsigned char *bytes, uint64_t at, unsigned bits, uint64_t base,
-                       const struct stretch *s)
+                       const struct interval *s)
 {
     switch (s->width) {
     case 1:
@@ -496,7 +496,7 @@ static uint32_t unpack(const unsigned char *bytes, uint64_t at, unsigned bits, u
 }
 
 /* Unpacks all codes, then copies the items over their places. */
-static int copy_numbers(const struct place *p, struct stretch *s)
+static int copy_numbers(const struct place *p, struct interval *s)
 {
     const unsigned char *bytes, *places;
     uint64_t shift = 0;
@@ -526,7 +526,7 @@ static int copy_numbers(const struct place *p, struct stretch *s)
 /* Adds the differences, beginning at the last value that is stored in full. The compiler knows the
  * width. */
 static inline void add_up_as(const struct place *p, const unsigned char *marks,
-                             const unsigned char *codes, uint64_t at, const struct stretch *s,
+                             const unsigned char *codes, uint64_t at, const struct interval *s,
                              unsigned width)
 {
     uint64_t mask = p->bits ? UINT64_MAX >> (64 - p->bits) : 0;
@@ -543,7 +543,7 @@ static inline void add_up_as(const struct place *p, const unsigned char *marks,
     }
 }
 
-static int copy_deltas(const struct place *p, const struct stretch *s)
+static int copy_deltas(const struct place *p, const struct interval *s)
 {
     const unsigned char *codes, *marks;
     uint32_t first = p->i - p->i % LL_AUTO_STRIDE;
@@ -561,7 +561,7 @@ static int copy_deltas(const struct place *p, const struct stretch *s)
 }
 
 /* Copies items; all have the length of the values wanted. */
-static int copy_items(const struct place *p, const struct stretch *s)
+static int copy_items(const struct place *p, const struct interval *s)
 {
     const unsigned char *list, *bytes = NULL;
     const size_t width = s->width;
@@ -587,7 +587,7 @@ static int copy_items(const struct place *p, const struct stretch *s)
 }
 
 /* Copies as many of the values as have the wanted length; s->n becomes their number. */
-static int copy_stretch(struct place *p, struct stretch *s)
+static int copy_interval(struct place *p, struct interval *s)
 {
     struct lladd_dtable_value v;
     uint32_t n = s->n;
@@ -624,10 +624,10 @@ static int copy_values(struct place *p, uint64_t first, size_t n, unsigned char 
         if (rc)
             break;
         uint32_t there = p->n - p->i;
-        struct stretch s = {n - *got < there ? (uint32_t)(n - *got) : there, (unsigned)*width,
+        struct interval s = {n - *got < there ? (uint32_t)(n - *got) : there, (unsigned)*width,
                             out + *got * *width};
         uint32_t wanted = s.n;
-        rc = copy_stretch(p, &s);
+        rc = copy_interval(p, &s);
         *got += rc ? 0 : s.n;
         if (s.n < wanted)
             break;

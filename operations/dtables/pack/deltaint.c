@@ -31,7 +31,7 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
                      struct lladd_error *err)
 {
     static const unsigned char none[4];
-    struct lladd_dtable_value v = lladd_dtable_value(none, sizeof none);
+    struct lladd_dtable_value v = lladd_dtable_value_of(none, sizeof none);
     if (!caps->places)
         return lladd_error_set(err, LLADD_BAD_CONFIG,
                                "deltaint_dtable: rows of its base have no places");
@@ -57,7 +57,7 @@ static int accepts(struct lladd_dtable_config *c, const struct lladd_dtable_valu
     struct lladd_dtable_config *base = lladd_dtable_param_child(c, "base");
     if (v->state != LLADD_DTABLE_FOUND)
         return lladd_dtable_accepts(base, v, err);
-    return lladd_dtable_caps(base)->all_values ? 0 : LLADD_DTABLE_REJECT;
+    return lladd_dtable_caps_get(base)->all_values ? 0 : LLADD_DTABLE_REJECT;
 }
 
 /* ---- building -------------------------------------------------------------------------------- */
@@ -106,7 +106,7 @@ static int finish(struct lladd_dtable_builder *base)
 static int open(struct lladd_dtable *base, struct lladd_error *err)
 {
     struct reader *r = (struct reader *)base;
-    int rc = lladd_dtable_source(base, "landmarks", &r->landmarks, err);
+    int rc = lladd_dtable_source_open(base, "landmarks", &r->landmarks, err);
     if (rc)
         return rc;
     if (base->footer.len != 16)
@@ -253,7 +253,7 @@ static int cursor_seek(const struct lladd_dtable *base, void *cursor, enum lladd
     c->place = where == LLADD_DTABLE_FIRST ? 0 : base->places - 1;
     if (key)
         rc = lladd_dtable_find(base->base, key, &c->pin, &c->place, &exact, err);
-    if (where == LLADD_DTABLE_NOT_BEHIND && !exact)
+    if (where == LLADD_DTABLE_NOT_AFTER && !exact)
         c->place--; /* after place 0 comes "no place" */
     if (rc || c->place >= base->places)
         return rc ? rc : LLADD_END;

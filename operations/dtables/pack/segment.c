@@ -338,7 +338,7 @@ int ll_auto_segment(struct lladd_db *db, struct ll_auto_values *v, unsigned allo
      * item. */
     size_t room = LL_AUTO_HEAD + v->len + 16 * (size_t)v->n + 64;
     if (room > v->out_cap) {
-        unsigned char *out = lladd_resize(db, v->out, room);
+        unsigned char *out = lladd_mem_resize(db, v->out, room);
         if (!out)
             return LLADD_NO_MEMORY;
         v->out = out;

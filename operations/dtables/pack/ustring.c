@@ -110,11 +110,11 @@ static int accepts(struct lladd_dtable_config *c, const struct lladd_dtable_valu
     size_t len = old ? old->len : 0, more = len + 4 + v->bytes.len;
     size_t n = put_number(room, old && !later ? old->n : 0,
                           (uint64_t)lladd_dtable_param_int(c, "bytes"));
-    struct lladd_dtable_value number = lladd_dtable_value(room, n);
+    struct lladd_dtable_value number = lladd_dtable_value_of(room, n);
     int rc = n ? lladd_dtable_accepts(base, &number, err) : LLADD_DTABLE_REJECT;
     if (rc || later)
         return rc;
-    struct promised *p = lladd_alloc(lladd_dtable_config_db(c), sizeof *p + more);
+    struct promised *p = lladd_mem_alloc(lladd_dtable_config_db(c), sizeof *p + more);
     if (!p)
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a ustring_dtable");
     p->n = old ? old->n + 1 : 1;
@@ -147,7 +147,7 @@ static struct word *find_word(const struct builder *b, uint64_t hash, struct lla
 static int more_slots(struct builder *b)
 {
     size_t slots = b->slots ? b->slots * 2 : 64;
-    struct word **table = lladd_alloc(b->base.db, slots * sizeof *table);
+    struct word **table = lladd_mem_alloc(b->base.db, slots * sizeof *table);
     if (!table)
         return no_memory(b);
     memset(table, 0, slots * sizeof *table);
@@ -155,7 +155,7 @@ static int more_slots(struct builder *b)
         w->chain = table[w->hash & (slots - 1)];
         table[w->hash & (slots - 1)] = w;
     }
-    lladd_free(b->base.db, b->table);
+    lladd_mem_free(b->base.db, b->table);
     b->table = table;
     b->slots = slots;
     return 0;
@@ -190,7 +190,7 @@ static void forget(struct builder *b, uint64_t room)
         *at = w->chain;
         b->kept -= sizeof *w + w->len;
         b->n--;
-        lladd_free(b->base.db, w);
+        lladd_mem_free(b->base.db, w);
     }
 }
 
@@ -201,7 +201,7 @@ static int remember(struct builder *b, uint64_t hash, struct lladd_span v, uint6
         return 0;
     forget(b, size);
     int rc = b->n >= b->slots ? more_slots(b) : 0;
-    struct word *w = rc ? NULL : lladd_alloc(b->base.db, size);
+    struct word *w = rc ? NULL : lladd_mem_alloc(b->base.db, size);
     if (!w)
         return rc ? rc : no_memory(b);
     struct word **slot = &b->table[hash & (b->slots - 1)];
@@ -277,7 +277,7 @@ static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key 
     unsigned char room[8];
     bool known = w || promise != UINT64_MAX;
     size_t n = put_number(room, w ? w->number : known ? promise : b->numbers, b->bytes);
-    struct lladd_dtable_value number = lladd_dtable_value(room, n);
+    struct lladd_dtable_value number = lladd_dtable_value_of(room, n);
     int rc = n ? lladd_dtable_add(base->base, key, &number) : LLADD_DTABLE_REJECT;
     if (rc)
         return rc;
@@ -302,9 +302,9 @@ static void discard(struct lladd_dtable_builder *base)
     struct builder *b = (struct builder *)base;
     for (struct word *w = b->first, *next; w; w = next) {
         next = w->next;
-        lladd_free(base->db, w);
+        lladd_mem_free(base->db, w);
     }
-    lladd_free(base->db, b->table);
+    lladd_mem_free(base->db, b->table);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -312,8 +312,8 @@ static void discard(struct lladd_dtable_builder *base)
 static int open(struct lladd_dtable *base, struct lladd_error *err)
 {
     struct reader *r = (struct reader *)base;
-    int rc = lladd_dtable_source(base, "words", &r->words, err);
-    rc = rc ? rc : lladd_dtable_source(base, "ends", &r->ends, err);
+    int rc = lladd_dtable_source_open(base, "words", &r->words, err);
+    rc = rc ? rc : lladd_dtable_source_open(base, "ends", &r->ends, err);
     if (rc)
         return rc;
     if (base->footer.len != 16)
