@@ -3,6 +3,7 @@
 #include "bench.h"
 
 #include <check.h>
+#include <lladd/bytes.h>
 #include <lladd/records.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -216,4 +217,21 @@ size_t bench_find(const struct findings *f, enum lladd_finding_kind kind, const 
         if (f->at[i].kind == kind && strcmp(f->at[i].file, file) == 0)
             return i;
     return SIZE_MAX;
+}
+
+struct findings bench_verify_files(struct lladd_device *dev)
+{
+    struct lladd_inspect *v = bench_look(dev, false);
+    struct findings f;
+    ck_assert_int_eq(bench_verify(v, &f), 0);
+    lladd_inspect_close(v);
+    return f;
+}
+
+void bench_change(struct lladd_db *db, lladd_pageno page, const char *text)
+{
+    struct lladd_txn *txn;
+    ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
+    ck_assert_int_eq(lladd_bytes_set(txn, page, 300, text, strlen(text)), 0);
+    ck_assert_int_eq(lladd_commit(txn), 0);
 }

@@ -59,5 +59,8 @@ struct findings {
 int bench_verify(struct lladd_inspect *, struct findings *);
 /* Returns the index of the first finding of this kind about the file; SIZE_MAX: none. */
 size_t bench_find(const struct findings *, enum lladd_finding_kind, const char *file);
-
+/* Opens a view of the files, and verifies. */
+struct findings bench_verify_files(struct lladd_device *);
+/* One committed transaction that writes the text to the page. */
+void bench_change(struct lladd_db *db, lladd_pageno page, const char *text);
 #endif

@@ -267,15 +267,6 @@ static void put_page(struct lladd_device *dev, uint64_t n, unsigned char bytes[4
     bench_write(dev, "pages", n * 4096, bytes, 4096);
 }
 
-static struct findings verify(struct lladd_device *dev)
-{
-    struct lladd_inspect *v = bench_look(dev, false);
-    struct findings f;
-    ck_assert_int_eq(bench_verify(v, &f), 0);
-    lladd_inspect_close(v);
-    return f;
-}
-
 static bool is_about(const struct findings *f, uint64_t page, enum lladd_finding_kind kind,
                      const char *words)
 {
@@ -294,101 +285,15 @@ static struct lladd_db *made_again(struct lladd_device *dev)
     return db;
 }
 
-static void change(struct lladd_db *db, lladd_pageno page, const char *text)
-{
-    struct lladd_txn *txn;
-    ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
-    ck_assert_int_eq(lladd_bytes_set(txn, page, 300, text, strlen(text)), 0);
-    ck_assert_int_eq(lladd_commit(txn), 0);
-}
-
 /* Checks that all is well, then restores the old version of the page. */
 static struct findings lose_write(struct lladd_device *dev, lladd_pageno page,
                                   const unsigned char old[4096])
 {
-    struct findings f = verify(dev);
+    struct findings f = bench_verify_files(dev);
     ck_assert_uint_eq(f.n, 0);
     bench_write(dev, "pages", page.v * 4096, old, 4096);
-    return verify(dev);
+    return bench_verify_files(dev);
 }
-
-static bool opens(struct lladd_device *dev)
-{
-    struct lladd_options o = made_options(dev);
-    struct lladd_db *db;
-    int rc = lladd_open(NULL, &o, &db, NULL);
-    if (!rc)
-        lladd_db_kill(db);
-    lladd_options_release(&o);
-    return rc == 0;
-}
-
-static void note(struct lladd_txn *txn)
-{
-    static const char text[1000];
-    struct lladd_span span = lladd_span_of(text, sizeof text);
-    ck_assert_int_eq(lladd_log_note(txn, "test.note", span, NULL), 0);
-}
-
-/* Crashes when redo must begin some segments before the last checkpoint; only the first of them has
- * a record about a page. Or, with `open`, when redo begins at the checkpoint, and undo needs some
- * segments before it. */
-static struct lladd_device *long_crashed(bool open)
-{
-    struct made m;
-    struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
-    struct lladd_options o = made_options(dev);
-    struct lladd_db *db;
-    struct lladd_txn *txn;
-    o.checkpoint_bytes = 48 << 10;
-    ck_assert_int_eq(lladd_open(NULL, &o, &db, NULL), 0);
-    lladd_options_release(&o);
-    ck_assert_int_eq(lladd_checkpoint(db, NULL), 0);
-    change(db, m.bytes, "once");
-    ck_assert_int_eq(lladd_begin(db, NULL, &txn, NULL), 0);
-    for (int i = 0; i < 100; i++) {
-        if (open)
-            ck_assert_int_eq(lladd_bytes_set(txn, m.bytes, 400, "open", 4), 0);
-        note(txn);
-    }
-    if (!open)
-        ck_assert_int_eq(lladd_commit(txn), 0);
-    ck_assert_int_eq(open ? lladd_checkpoint(db, NULL) : lladd_maintain(db, NULL, NULL), 0);
-    lladd_db_kill(db);
-    return dev;
-}
-
-/* Everything that is there is well, but the log has a hole. Verify must see what open refuses. */
-START_TEST(missing_segments)
-{
-    struct lladd_device *dev = long_crashed(_i == 1);
-    struct lladd_inspect *v = bench_look(dev, false);
-    struct lladd_inspect_info i = bench_info(v);
-    lladd_inspect_close(v);
-    ck_assert_uint_eq(verify(dev).count.damage, 0);
-    struct image im = bench_copy(dev);
-    unsigned refused = 0, holes = 0;
-    for (size_t k = 0; k < im.n; k++) {
-        const char *name = im.files[k].name;
-        if (strncmp(name, "log/", 4) != 0)
-            continue;
-        struct lladd_device *cut = bench_device(&im);
-        ck_assert_int_eq(cut->ops->unlink(cut, name), 0);
-        struct findings f = verify(cut);
-        if (!opens(cut)) {
-            ck_assert_msg(f.count.damage > 0, "%s is missing, and nothing is said", name);
-            refused++;
-            uint64_t first = strtoull(name + 4, NULL, 16);
-            holes += first > i.log_oldest.v && first + MADE_SEGMENT < i.checkpoint.v;
-        }
-        lladd_device_close(cut);
-    }
-    ck_assert_uint_gt(refused, holes);
-    ck_assert_uint_ge(holes, 2);
-    bench_free(&im);
-    lladd_device_close(dev);
-}
-END_TEST
 
 /* A torn page with its base image in the log: verify says that redo will rebuild it, and redo does.
  */
@@ -398,7 +303,7 @@ START_TEST(redo_repairs)
     struct lladd_device *dev = bench_make(MADE_CRASHED, &m);
     static const unsigned char junk[512] = {1, 2, 3};
     bench_write(dev, "pages", m.bytes.v * 4096 + 1024, junk, sizeof junk);
-    struct findings f = verify(dev);
+    struct findings f = bench_verify_files(dev);
     ck_assert_uint_eq(f.count.damage, 0);
     ck_assert_uint_eq(f.count.repair, 1);
     ck_assert(is_about(&f, m.bytes.v, LLADD_FINDING_REPAIR, "redo will rebuild it"));
@@ -407,7 +312,7 @@ START_TEST(redo_repairs)
     ck_assert_int_eq(lladd_bytes_get(db, m.bytes, 256, text, 4, NULL), 0);
     ck_assert_mem_eq(text, "done", 4);
     ck_assert_int_eq(lladd_close(db), 0);
-    f = verify(dev);
+    f = bench_verify_files(dev);
     ck_assert_uint_eq(f.n, 0);
     lladd_device_close(dev);
 }
@@ -419,7 +324,7 @@ START_TEST(reading_repairs)
     struct made m;
     struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
     bench_flip(dev, "pages", m.slotted.v * 4096 + 4000, 0x10);
-    struct findings f = verify(dev);
+    struct findings f = bench_verify_files(dev);
     ck_assert_uint_eq(f.count.damage, 0);
     ck_assert(
         is_about(&f, m.slotted.v, LLADD_FINDING_REPAIR, "it will be rebuilt when it is read"));
@@ -438,7 +343,7 @@ START_TEST(nothing_repairs)
     struct made m;
     struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
     bench_flip(dev, "pages", m.bulk.v * 4096 + 100, 1);
-    struct findings f = verify(dev);
+    struct findings f = bench_verify_files(dev);
     ck_assert_uint_eq(f.count.damage, 1);
     ck_assert(is_about(&f, m.bulk.v, LLADD_FINDING_DAMAGE, "no base to rebuild it from"));
     struct lladd_db *db = made_again(dev);
@@ -458,7 +363,7 @@ START_TEST(lost_write)
     unsigned char old[4096];
     bench_read(dev, "pages", m.bytes.v * 4096, old, sizeof old);
     struct lladd_db *db = made_again(dev);
-    change(db, m.bytes, "new");
+    bench_change(db, m.bytes, "new");
     if (_i)
         lladd_db_kill(db);
     else
@@ -480,7 +385,7 @@ START_TEST(lost_write_before_a_checkpoint_and_a_crash)
     unsigned char old[4096];
     bench_read(dev, "pages", m.bytes.v * 4096, old, sizeof old);
     struct lladd_db *db = made_again(dev);
-    change(db, m.bytes, "new");
+    bench_change(db, m.bytes, "new");
     ck_assert_int_eq(lladd_checkpoint(db, NULL), 0);
     lladd_db_kill(db);
     struct findings f = lose_write(dev, m.bytes, old);
@@ -503,7 +408,7 @@ START_TEST(lost_write_before_redo)
     o.flags |= LLADD_OPT_ATOMIC_PAGES;
     ck_assert_int_eq(lladd_open(NULL, &o, &db, NULL), 0);
     for (int i = 0; i < 2; i++) {
-        change(db, m.bytes, i ? "two" : "one");
+        bench_change(db, m.bytes, i ? "two" : "one");
         if (i == 0)
             ck_assert_int_eq(lladd_checkpoint(db, NULL), 0);
     }
@@ -513,7 +418,7 @@ START_TEST(lost_write_before_redo)
     ck_assert(is_about(&f, m.bytes.v, LLADD_FINDING_REPAIR, "redo will not find it"));
     ck_assert_int_eq(lladd_open(NULL, &o, &db, NULL), 0);
     ck_assert_int_eq(lladd_close(db), 0);
-    ck_assert_uint_eq(verify(dev).n, 0);
+    ck_assert_uint_eq(bench_verify_files(dev).n, 0);
     lladd_options_release(&o);
     lladd_device_close(dev);
 }
@@ -528,12 +433,12 @@ START_TEST(damaged_in_use)
     ck_assert_int_eq(lladd_device_memory(&dev), 0);
     ck_assert_int_eq(made_open(NULL, dev, MADE_CRASHED, &m, &db, NULL), 0);
     bench_flip(dev, "pages", m.bulk.v * 4096 + 100, 1);
-    struct findings f = verify(dev);
+    struct findings f = bench_verify_files(dev);
     ck_assert_uint_eq(f.n, 1);
     ck_assert_uint_eq(f.count.damage, 1);
     ck_assert(is_about(&f, m.bulk.v, LLADD_FINDING_DAMAGE, "no base"));
     bench_flip(dev, "pages", m.bulk.v * 4096 + 100, 1);
-    f = verify(dev);
+    f = bench_verify_files(dev);
     ck_assert_uint_eq(f.n, 0);
     lladd_db_kill(db);
     lladd_device_close(dev);
@@ -551,42 +456,42 @@ START_TEST(strange_pages)
     bench_read(dev, "pages", m.slotted.v * 4096, good, sizeof good);
 
     bench_write(dev, "pages", m.bulk.v * 4096, good, sizeof good);
-    f = verify(dev);
+    f = bench_verify_files(dev);
     ck_assert(is_about(&f, m.bulk.v, LLADD_FINDING_DAMAGE, "stands page 3"));
 
     memcpy(bad, good, sizeof bad);
     lladd_put64(bad + 8, 1u << 30); /* page LSN */
     put_page(dev, m.slotted.v, bad);
-    f = verify(dev);
+    f = bench_verify_files(dev);
     ck_assert(is_about(&f, m.slotted.v, LLADD_FINDING_DAMAGE, "but the log ends at"));
 
     memcpy(bad, good, sizeof bad);
     lladd_put64(bad + 16, lladd_get64(bad + 8) + 8); /* base LSN */
     put_page(dev, m.slotted.v, bad);
-    f = verify(dev);
+    f = bench_verify_files(dev);
     ck_assert(is_about(&f, m.slotted.v, LLADD_FINDING_DAMAGE, "above its page LSN"));
 
     memcpy(bad, good, sizeof bad);
     lladd_put64(bad + 8, lladd_get64(bad + 8) + 8); /* no record begins there */
     put_page(dev, m.slotted.v, bad);
-    f = verify(dev);
+    f = bench_verify_files(dev);
     ck_assert(is_about(&f, m.slotted.v, LLADD_FINDING_DAMAGE, "the log has no record about it"));
 
     memcpy(bad, good, sizeof bad);
     lladd_put16(bad + 4, 999);
     put_page(dev, m.slotted.v, bad);
-    f = verify(dev);
+    f = bench_verify_files(dev);
     ck_assert(is_about(&f, m.slotted.v, LLADD_FINDING_DAMAGE, "in no catalogue"));
 
     memcpy(bad, good, sizeof bad);
     lladd_put16(bad + LLADD_PAGE_HEADER, 5000); /* slots */
     put_page(dev, m.slotted.v, bad);
-    f = verify(dev);
+    f = bench_verify_files(dev);
     ck_assert(is_about(&f, m.slotted.v, LLADD_FINDING_DAMAGE, "\"lladd.slotted\" can have"));
 
     memset(bad, 0, sizeof bad);
     bench_write(dev, "pages", 0, bad, sizeof bad);
-    f = verify(dev);
+    f = bench_verify_files(dev);
     ck_assert(is_about(&f, 0, LLADD_FINDING_DAMAGE, ""));
     lladd_device_close(dev);
 }
@@ -621,11 +526,11 @@ START_TEST(old_control)
     struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
     struct image im = bench_copy(dev);
     struct lladd_db *db = made_again(dev);
-    change(db, m.bytes, "new");
+    bench_change(db, m.bytes, "new");
     ck_assert_int_eq(lladd_close(db), 0);
     struct image_file *control = bench_file(&im, "control");
     bench_write(dev, "control", 0, control->bytes, control->len);
-    struct findings f = verify(dev);
+    struct findings f = bench_verify_files(dev);
     ck_assert_uint_gt(f.count.damage, 0);
     ck_assert_ptr_nonnull(strstr(f.at[0].message, "is older than the log"));
     bench_free(&im);
@@ -639,7 +544,7 @@ START_TEST(behind_damage)
 {
     struct made m;
     struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
-    struct findings whole = verify(dev);
+    struct findings whole = bench_verify_files(dev);
     char name[32];
     uint64_t at;
     struct lladd_inspect *v = bench_look(dev, false);
@@ -768,15 +673,15 @@ START_TEST(area_repairs)
     unsigned char good[4096], now[4096];
     bench_read(dev, "pages", m.bulk.v * 4096, good, sizeof good);
     bench_flip(dev, "pages", m.bulk.v * 4096 + 3000, 1);
-    struct findings f = verify(dev);
+    struct findings f = bench_verify_files(dev);
     ck_assert(is_about(&f, m.bulk.v, LLADD_FINDING_DAMAGE, "no base"));
     put_area(dev, m.bulk.v, good);
-    f = verify(dev);
+    f = bench_verify_files(dev);
     ck_assert_uint_eq(f.count.damage, 0);
     ck_assert(
         is_about(&f, m.bulk.v, LLADD_FINDING_REPAIR, "the double-write area has a good copy"));
     bench_flip(dev, "dwb", 5000, 1); /* not any more */
-    f = verify(dev);
+    f = bench_verify_files(dev);
     ck_assert_uint_eq(f.count.damage, 1);
     bench_flip(dev, "dwb", 5000, 1);
     struct lladd_db *db = made_again(dev);
@@ -796,16 +701,16 @@ START_TEST(area_speaks)
     bench_read(dev, "pages", m.bulk.v * 4096, page, sizeof page);
     put_area(dev, m.bulk.v, page);
     bench_read(dev, "dwb", 0, head, sizeof head);
-    struct findings f = verify(dev);
+    struct findings f = bench_verify_files(dev);
     ck_assert_uint_eq(f.n, 0);
     bench_flip(dev, "dwb", 100, 1);
-    f = verify(dev);
+    f = bench_verify_files(dev);
     ck_assert_uint_eq(f.count.notes, 1); /* a crash while it was written */
     ck_assert_str_eq(f.at[0].file, "dwb");
     lladd_put32(head + 12, 0);
     lladd_put32(head + 4092, ll_crc32c(0, head, 4092));
     bench_write(dev, "dwb", 0, head, sizeof head);
-    f = verify(dev);
+    f = bench_verify_files(dev);
     ck_assert_uint_eq(f.count.damage, 1);
     ck_assert_int_eq(f.at[0].code, LLADD_FOREIGN_FILE);
     lladd_device_close(dev);
@@ -832,7 +737,7 @@ START_TEST(bulk_under_way)
     ck_assert_int_eq(lladd_commit(other), 0);
     lladd_db_kill(db);
     bench_write(dev, "pages", extent.v * 4096, junk, sizeof junk);
-    struct findings f = verify(dev);
+    struct findings f = bench_verify_files(dev);
     ck_assert_uint_eq(f.count.damage + f.count.repair, 0);
     ck_assert(is_about(&f, extent.v, LLADD_FINDING_NOTE, "it is being written in bulk"));
     lladd_device_close(dev);
@@ -936,7 +841,6 @@ int main(void)
     tcase_add_loop_test(t, crashed_flips, 0, 7);
     tcase_add_test(t, truncated);
     tcase_add_test(t, missing);
-    tcase_add_loop_test(t, missing_segments, 0, 2);
     suite_add_tcase(s, t);
     t = tcase_create("fate");
     tcase_add_test(t, redo_repairs);
