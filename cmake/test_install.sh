@@ -76,7 +76,7 @@ static int put(lladd_db *db, lladd_error *error)
 }
 static int look(const lladd_options *options, lladd_error *error)
 {
-    lladd_inspect_open *view = nullptr;
+    lladd_inspect *view = nullptr;
     lladd_inspect_info info{};
     lladd_inspect_page page;
     info.struct_size = sizeof info;

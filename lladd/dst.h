@@ -185,7 +185,7 @@ enum lladd_dst_point {
     LLADD_DST_WAIT = 1 << 2,   /**< before sleeping on a condition or a word */
     LLADD_DST_WAKE = 1 << 3,   /**< before waking; and, as a decision of its own, which to wake */
     LLADD_DST_THREAD = 1 << 4, /**< after a thread was started, before one is joined */
-    LLADD_DST_DEVICE = 1 << 5, /**< before a call of a device that uses lladd_dst_reach */
+    LLADD_DST_DEVICE = 1 << 5, /**< before a call of a device that uses lladd_dst_point */
     LLADD_DST_ATOMIC = 1 << 6, /**< before an access to a shared word (lladd_atomic_...) */
     LLADD_DST_YIELD = 1 << 7,  /**< the current fiber yields: it is not among those to choose */
     LLADD_DST_BLOCKED = 1 << 8 /**< the current fiber sleeps, or has ended */
