@@ -191,6 +191,8 @@ int ll_hash__rest(struct ll_hash_table *, struct ll_hash_rest *, struct lladd_er
 void ll_hash__set_buckets(struct ll_hash_table *, uint64_t n);
 /* Forgets the number of buckets: it is read again at next use. */
 void ll_hash__forget(struct ll_hash_table *);
+extern const struct lladd_participant ll_hash__participant; /* txn.c */
+void ll_hash__owner_free(struct ll_hash_owner *);
 /* The transaction's state, created if necessary. */
 int ll_hash__owner(struct lladd_txn *, struct ll_hashes *, struct ll_hash_owner **out);
 /* From now until it ends only this transaction may change the table. LLADD_BUSY: another one has

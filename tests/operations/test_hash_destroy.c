@@ -365,6 +365,50 @@ START_TEST(a_table_that_another_transaction_may_roll_back)
 }
 END_TEST
 
+/* Creates a table, and rolls that back, as often as `times` says; the page is used again. */
+static void create_in_vain(struct lladd_txn *txn, unsigned times)
+{
+    struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
+    lladd_savepoint_id sp;
+    for (unsigned i = 0; i < times; i++) {
+        ok(txn, lladd_savepoint(txn, &sp));
+        ok(txn, lladd_hash_create(txn, &o, &root));
+        ok(txn, lladd_rollback_to(txn, sp));
+    }
+}
+
+/* Transactions in doubt that have created tables, of which some are gone, and some have the page of
+ * one that is gone. _i: rolled back before. */
+START_TEST(created_in_doubt)
+{
+    struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
+    struct lladd_gid gid[2] = {bed_gid("first"), bed_gid("second")};
+    lladd_pageno made = {LLADD_NO_PAGE};
+    for (unsigned k = 0; k < 2; k++) {
+        struct lladd_txn *txn = bed_begin(&b);
+        create_in_vain(txn, (unsigned)_i + (k == 0));
+        if (k == 1 || _i > 1)
+            ok(txn, lladd_hash_create(txn, &o, &made));
+        ok(txn, lladd_prepare(txn, &gid[k]));
+    }
+    bed_crash(&b);
+    for (unsigned k = 0; k < 2; k++) {
+        struct lladd_txn *txn;
+        ok_db(&b, lladd_in_doubt_claim(b.db, &gid[k], &txn, &b.err));
+        if (k == 0)
+            abort_txn(txn);
+        else
+            commit(txn);
+    }
+    struct lladd_hash *h;
+    uint64_t n = 1;
+    ok_db(&b, lladd_hash_open(b.db, made, 0, &h, &b.err));
+    ok_db(&b, lladd_hash_count(h, &n, &b.err));
+    ck_assert_uint_eq(n, 0);
+    lladd_hash_close(h);
+}
+END_TEST
+
 /* Undo of the change follows undo of the destruction, and finds the table again. */
 START_TEST(a_transaction_destroys_what_it_has_changed)
 {
@@ -577,6 +621,7 @@ int main(void)
     tcase_add_loop_test(t, a_step_smaller_than_its_bucket, 0, 2);
     tcase_add_test(t, wrong_calls_change_nothing);
     tcase_add_loop_test(t, a_table_that_another_transaction_may_roll_back, 0, 8);
+    tcase_add_loop_test(t, created_in_doubt, 0, 4);
     tcase_add_loop_test(t, a_transaction_destroys_what_it_has_changed, 0, 4);
     tcase_add_loop_test(t, a_transaction_that_has_changed_many_tables, 0, 2);
     tcase_add_test(t, a_table_that_the_transaction_has_made);
