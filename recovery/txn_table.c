@@ -422,7 +422,7 @@ int ll_txn_log_commit(struct lladd_txn *txn, struct lladd_span outcome, lladd_ls
     }
     enqueue_txn(txn, rec.lsn, later, n_later);
     /* A class may now give up log that it needed at the last checkpoints. */
-    if (LL_UNLIKELY(txn->frees_log && !txn->system))
+    if (LL_UNLIKELY(txn->frees_log && !txn->system) && !ll_core_asks_class(core))
         lladd_atomic_store32(&core->in_vain, 0);
     lladd_atomic_store64(&t->visible, rec.lsn.v);
     lladd_atomic_store64_relaxed(&t->committed, t->committed + 1);

@@ -189,8 +189,9 @@ static unsigned char *free_copy(struct lladd_txn *txn)
     return txn->undo_copy ? txn->undo_copy + txn->undo_copy_used : NULL;
 }
 
+/* `inside`: a part of another compensation, whose record was set aside for both. */
 static int undo_logical(struct lladd_txn *txn, struct ll_name *name, const struct ll_record *rec,
-                        lladd_lsn undo_next)
+                        bool inside, lladd_lsn undo_next)
 {
     const struct lladd_op *op = name->desc;
     struct ll_core *core = txn->core;
@@ -223,7 +224,7 @@ static int undo_logical(struct lladd_txn *txn, struct ll_name *name, const struc
     if (rc)
         return rc;
     unsigned char left[LL_CLR_END_BYTES];
-    lladd_put64(left, txn->undo_used - no_longer_needed(txn, rec));
+    lladd_put64(left, txn->undo_used - (inside ? 0 : no_longer_needed(txn, rec)));
     struct ll_record end = {.kind = LL_REC_CLR_END,
                             .page = LLADD_NO_PAGE,
                             .op = name->number,
@@ -325,7 +326,8 @@ int ll_rollback_step(struct lladd_txn *txn, const struct ll_record *rec)
         else if (r.kind == LL_REC_UPDATE && (r.flags & LL_REC_UNDO_PAGE))
             rc = undo_page(txn, name, &r);
         else
-            rc = undo_logical(txn, name, &r, r.kind == LL_REC_ACTION_END ? r.undo_next : r.prev);
+            rc = undo_logical(txn, name, &r, was,
+                              r.kind == LL_REC_ACTION_END ? r.undo_next : r.prev);
         txn->depth = depth;
         txn->rolling_back = was;
     }
