@@ -81,7 +81,7 @@ LLADD_API int lladd_hash_destroy(struct lladd_txn *, lladd_pageno root);
  *  program calls it in one transaction after the other, until *left is 0 and the table is gone.
  *  Time, log and memory are those of that many pages, or of one bucket with its overflow pages and
  *  one page of each of its blobs if that is more: a longer blob is truncated from its end, step by
- *  step. *left is the number of buckets that still have pages, to show the progress.
+ *  step. *left is the number of pages for buckets that are left, for showing progress.
  *  From the first call on other calls return LLADD_DESTROYED, lladd_hash_open included. What has
  *  committed is durable like any change: after a crash the only thing that can be done with the
  *  table is to destroy the rest, by this call or by lladd_hash_destroy. Keep the name that leads to

@@ -189,7 +189,8 @@ static unsigned char *free_copy(struct lladd_txn *txn)
     return txn->undo_copy ? txn->undo_copy + txn->undo_copy_used : NULL;
 }
 
-/* `inside`: a part of another compensation, whose record was set aside for both. */
+/* `inside`: another compensation calls for this undo. What is set aside for that one stays set
+ * aside until it ends. */
 static int undo_logical(struct lladd_txn *txn, struct ll_name *name, const struct ll_record *rec,
                         bool inside, lladd_lsn undo_next)
 {

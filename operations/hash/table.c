@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Hash tables in memory, and the state of transactions that use them.
+/* Hash tables in memory. What a transaction keeps of them is in txn.c.
  *
  * Each table has one struct ll_hash_table, created at first use and kept until the database is
  * closed, so that compensations find it without allocating memory. Lookups use its number of

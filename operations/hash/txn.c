@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The part of a transaction that hash tables keep: the tables it has alone, those it has changed,
- * and what it has reserved. They are written when it prepares, and known again while it is in
- * doubt. table.c says what they mean.
+ * What hash tables keep for a transaction: the tables that belong to it alone, those it has
+ * changed, and its reservations. The prepare record has all three, so that recovery restores them
+ * for a transaction in doubt. table.c says what they mean.
  */
 #include "operations/hash/table.h"
 #include <string.h>
