@@ -730,9 +730,9 @@ static int close_clean(struct lladd_db *db)
         rc = close_round(db, &err);
         settled = ll_core_settled(core);
     }
-    /* A class had no space for what it writes in a checkpoint: nothing is reserved for that. All
-     * that was committed is made durable, and the next open redoes it. */
-    if (core->class_without_space) {
+    /* There is no space for a checkpoint that would free nothing, or for what a class writes in
+     * one. All that was committed is made durable, and the next open redoes it. */
+    if (rc == LLADD_NO_SPACE && core->closing) {
         rc = ll_core_check(core, &err);
         settled = false;
     }

@@ -182,6 +182,9 @@ int ll_log_undo_reserve_owed(struct ll_log *, uint64_t bytes, struct lladd_error
  * nothing is reserved. */
 int ll_log_undo_reserve_recovery(struct ll_log *, uint64_t bytes, bool spare,
                                  struct lladd_error *);
+/* For recovery when the disk has less than rollbacks may need: counts `bytes` as reserved although
+ * the space may not be there. So credit for reserved records may fail with LLADD_NO_SPACE. */
+void ll_log_undo_reserve_short(struct ll_log *, uint64_t bytes);
 void ll_log_undo_release(struct ll_log *, uint64_t bytes);
 int ll_log_credit_reserved(struct ll_log *, struct ll_credit *, size_t bytes, struct lladd_error *);
 

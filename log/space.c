@@ -260,16 +260,11 @@ bool ll_log__disk_room_now(struct ll_log *log, uint64_t to)
 
 /* ---- undo reserve ---- */
 
-/* `recovery`: the free space of the current segment counts, too. */
-static int reserve_undo(struct ll_log *log, uint64_t bytes, unsigned owed, bool recovery,
-                        struct lladd_error *err)
+/* `rest`: what stays free, in eighths. `here`: free space of the current segment counts, too. */
+static int reserve_undo_slow(struct ll_log *log, uint64_t need, uint64_t rest, unsigned owed,
+                             bool here, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
-    uint64_t need = bytes * LL_LOG__UNDO_BYTE, rest = owed || recovery ? 0 : slack(log);
-    if (bytes >= LL_LOG_LSN_END / 16)
-        return ll_fail(err, LLADD_TOO_LARGE, "an undo of %llu bytes", (unsigned long long)bytes);
-    if (LL_LIKELY(take_undo(log, need, rest)))
-        return ll_log__check(log, err);
     if (log->life != LL_LOG__READY)
         return ll_fail(err, log->cfg.read_only ? LLADD_READ_ONLY : LLADD_BAD_STATE,
                        "the log is not ready for records");
@@ -278,45 +273,66 @@ static int reserve_undo(struct ll_log *log, uint64_t bytes, unsigned owed, bool 
     if (!rc)
         rc = ll_log__ensure_listed(log, err);
     while (!rc && !take_undo(log, need, rest)) {
-        if (recovery) {
+        if (here) {
             lladd_atomic_sub64(&log->undo_left, need);
-            if (beside_undo(log, lladd_atomic_load64(&log->granted), 0))
+            if (beside_undo(log, lladd_atomic_load64(&log->granted), rest))
                 break;
             lladd_atomic_add64(&log->undo_left, need);
         }
         rc = go_on(log, LL_LOG__FOR_UNDO | owed, err);
     }
-    if (!rc && !recovery && segs->live.len > AHEAD) /* the worker preallocates the following ones */
+    /* Only users leave the slack beside the reserve. */
+    if (owed || here)
+        set_floor(log);
+    if (!rc && !here && segs->live.len > AHEAD) /* the worker preallocates the following ones */
         ll_log__wake_worker(log);
     lladd_mutex_unlock(&segs->mutex);
     return rc;
 }
 
+static int reserve_undo(struct ll_log *log, uint64_t bytes, uint64_t rest, unsigned owed,
+                        bool here, struct lladd_error *err)
+{
+    if (bytes >= LL_LOG_LSN_END / 16)
+        return ll_fail(err, LLADD_TOO_LARGE, "an undo of %llu bytes", (unsigned long long)bytes);
+    return reserve_undo_slow(log, bytes * LL_LOG__UNDO_BYTE, rest, owed, here, err);
+}
+
 int ll_log_undo_reserve(struct ll_log *log, uint64_t bytes, struct lladd_error *err)
 {
-    return reserve_undo(log, bytes, 0, false, err);
+    uint64_t rest = slack(log);
+    if (LL_LIKELY(bytes < LL_LOG_LSN_END / 16 && take_undo(log, bytes * LL_LOG__UNDO_BYTE, rest)))
+        return ll_log__check(log, err);
+    return reserve_undo(log, bytes, rest, 0, false, err);
 }
 
 int ll_log_undo_reserve_owed(struct ll_log *log, uint64_t bytes, struct lladd_error *err)
 {
-    return reserve_undo(log, bytes, LL_LOG__OWED, false, err);
+    return reserve_undo(log, bytes, 0, LL_LOG__OWED, false, err);
 }
 
 int ll_log_undo_reserve_recovery(struct ll_log *log, uint64_t bytes, bool spare,
                                  struct lladd_error *err)
 {
-    int rc = reserve_undo(log, bytes, LL_LOG__OWED, true, err);
-    set_floor(log);
+    int rc = reserve_undo(log, bytes, 0, LL_LOG__OWED, true, err);
     if (rc || !spare)
         return rc;
     uint64_t more = ll_log__segment_room(log->segs->granted->size);
-    rc = reserve_undo(log, more, 0, true, err);
+    rc = reserve_undo(log, more, 0, 0, true, err);
     if (rc == LLADD_LOG_FULL) { /* but the disk may be full, too */
         more = slack(log) / LL_LOG__UNDO_BYTE;
-        rc = reserve_undo(log, more, LL_LOG__OWED, true, err);
+        rc = reserve_undo(log, more, 0, LL_LOG__OWED, true, err);
     }
     ll_log_undo_release(log, rc ? bytes : more);
     return rc;
+}
+
+void ll_log_undo_reserve_short(struct ll_log *log, uint64_t bytes)
+{
+    lladd_mutex_lock(&log->segs->mutex);
+    lladd_atomic_sub64(&log->undo_left, bytes * LL_LOG__UNDO_BYTE);
+    set_floor(log);
+    lladd_mutex_unlock(&log->segs->mutex);
 }
 
 void ll_log_undo_release(struct ll_log *log, uint64_t bytes)

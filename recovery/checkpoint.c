@@ -214,7 +214,6 @@ static int each_class(struct ll_core *core, bool ask_checkpoint, lladd_lsn advan
         const struct lladd_object_class *c = core->cat.classes[i]->desc;
         if (ask_checkpoint && c->checkpoint && (rc = c->checkpoint(c->ctx, core->db)) != 0)
             ll_fail(err, rc, "checkpoint of class \"%s\" failed", c->name);
-        core->class_without_space = core->closing && rc == LLADD_NO_SPACE;
         if (advance.v && c->advance)
             c->advance(c->ctx, core->db, advance);
     }
@@ -515,13 +514,14 @@ static int write_rebuilt(struct ll_core *core, lladd_lsn *low, struct lladd_erro
     return rc;
 }
 
-/* Did the checkpoint give up some of the log, or is there hope that the next one will? */
-static void note_vain(struct ll_core *core, uint64_t before, uint64_t need)
+/* Did the checkpoint give up some of the log, or is there hope that the next one will? `seen` is
+ * in_vain as it was before: a commit that has reset it since gives hope. */
+static void note_vain(struct ll_core *core, uint64_t before, uint64_t need, uint32_t seen)
 {
     uint64_t tail = ll_log_tail(core->log).v;
     bool same = ll_log_oldest(core->log).v == before && need == core->in_vain_low &&
                 tail - core->in_vain_since < core->log_growth;
-    lladd_atomic_store32(&core->in_vain, same ? core->in_vain + 1 : 1);
+    (void)lladd_atomic_cas32(&core->in_vain, &seen, same ? seen + 1 : 1);
     lladd_atomic_store64(&core->in_vain_low, need);
     if (!same)
         lladd_atomic_store64(&core->in_vain_since, tail);
@@ -532,6 +532,7 @@ static int truncate_log(struct ll_core *core, const struct marks *m, struct llad
 {
     lladd_lsn low = needed(core, m->redo, NULL);
     uint64_t before = ll_log_oldest(core->log).v;
+    uint32_t in_vain = lladd_atomic_load32(&core->in_vain);
     uint64_t need = needed(core, ll_log_tail(core->log), NULL).v;
     int rc = 0;
     if (low.v < m->redo.v && !core->closing) {
@@ -544,7 +545,7 @@ static int truncate_log(struct ll_core *core, const struct marks *m, struct llad
         rc = write_rebuilt(core, &low, err);
     if (!rc)
         rc = ll_log_truncate(core->log, LLADD_PLANTED(LLADD_BUG_TRUNCATE) ? m->end : low, err);
-    note_vain(core, before, need);
+    note_vain(core, before, need, in_vain);
     return rc;
 }
 
@@ -559,15 +560,26 @@ static int checkpoint_again(struct ll_core *core, const struct marks *same,
     return rc ? rc : truncate_log(core, same, err);
 }
 
+/* Before anything else is logged. A checkpoint that frees no log leaves the space of one that does,
+ * and of the clearing of pins: if there is no other space, it is refused. */
+static int want_space(struct ll_core *core, struct lladd_error *err)
+{
+    struct lladd_error why = LLADD_ERROR_INIT;
+    int rc = ll_core_set_aside_again(core, &why);
+    if (rc != LLADD_NO_SPACE || ll_core_settled(core) || ll_checkpoint_frees(core))
+        return 0;
+    return ll_fail(err, rc,
+                   "%.150s; this checkpoint would free no log, and the space that is set aside is "
+                   "for one that does", why.message);
+}
+
 static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *err)
 {
-    struct lladd_error ignored = LLADD_ERROR_INIT;
     int rc = ll_core_check(core, err);
     if (!rc)
         rc = ll_core_mark(core, err);
-    /* Before anything else is logged. If there is no space, it may do without. */
     if (!rc)
-        (void)ll_core_set_aside_again(core, &ignored);
+        rc = want_space(core, err);
     /* What redo has left for later needs the log from its start on. */
     if (!rc && !LLADD_PLANTED(LLADD_BUG_BEHIND))
         rc = ll_instant_finish(core, err);

@@ -163,26 +163,34 @@ int ll_core_feature(struct ll_core *core, uint64_t feature, struct lladd_error *
 #define PIN_ROW 76u        /* the same, at most */
 #define PIN_BYTES 71u      /* of its record, which is logged again when it goes */
 #define HEURISTIC_ROW 235u
+/* One that frees no log, and after it one that does. */
+#define CHECKPOINTS 2u
 
 uint64_t ll_core_aside_least(uint64_t names)
 {
-    return LL_CHECKPOINT_RESERVE + LL_CHECKPOINT_RESERVE / 8 + names + TXN_ROW;
+    return CHECKPOINTS * (LL_CHECKPOINT_RESERVE + names + TXN_ROW) + LL_CHECKPOINT_RESERVE / 8;
 }
 
-static uint64_t lacking(const struct ll_core *core)
+static uint64_t checkpoint_bytes(const struct ll_core *core)
 {
-    uint64_t want = LL_CHECKPOINT_RESERVE + lladd_atomic_load64(&core->cat.log_bytes) +
-                    TXN_ROW * lladd_atomic_load64(&core->txns.made) +
-                    (PIN_ROW + ll_record_bound(PIN_BYTES, 0)) *
-                        lladd_atomic_load64(&core->n_pins) +
-                    HEURISTIC_ROW * lladd_atomic_load64(&core->n_heuristics);
+    return LL_CHECKPOINT_RESERVE + lladd_atomic_load64(&core->cat.log_bytes) +
+           TXN_ROW * lladd_atomic_load64(&core->txns.made) +
+           PIN_ROW * lladd_atomic_load64(&core->n_pins) +
+           HEURISTIC_ROW * lladd_atomic_load64(&core->n_heuristics);
+}
+
+/* What is missing of the space for so many checkpoints, and for a record that clears each pin. */
+static uint64_t lacking(const struct ll_core *core, unsigned checkpoints)
+{
+    uint64_t want = checkpoints * checkpoint_bytes(core) +
+                    ll_record_bound(PIN_BYTES, 0) * lladd_atomic_load64(&core->n_pins);
     uint64_t have = lladd_atomic_load64(&core->set_aside);
     return have < want ? want - have : 0;
 }
 
 bool ll_core_lacks_aside(const struct ll_core *core)
 {
-    return lacking(core) != 0;
+    return lacking(core, CHECKPOINTS) != 0;
 }
 
 /* Two at a time set aside more than is needed; no harm. Some more, so as not to come here for every
@@ -194,7 +202,7 @@ static uint64_t some_more(uint64_t lacks)
 
 int ll_core_set_aside(struct ll_core *core, bool owed, struct lladd_error *err)
 {
-    uint64_t more = lacking(core);
+    uint64_t more = lacking(core, CHECKPOINTS);
     if (LL_LIKELY(more == 0))
         return 0;
     more = some_more(more);
@@ -207,13 +215,21 @@ int ll_core_set_aside(struct ll_core *core, bool owed, struct lladd_error *err)
 
 int ll_core_set_aside_again(struct ll_core *core, struct lladd_error *err)
 {
-    uint64_t more = lacking(core);
-    if (more == 0)
-        return 0;
-    more = some_more(more);
-    int rc = ll_log_undo_reserve_recovery(core->log, more, false, err);
-    if (!rc)
-        lladd_atomic_add64(&core->set_aside, more);
+    struct lladd_error *why = err;
+    int rc = 0;
+    for (unsigned checkpoints = CHECKPOINTS; checkpoints > 0; checkpoints--) {
+        uint64_t more = lacking(core, checkpoints);
+        if (more == 0)
+            break;
+        more = some_more(more);
+        int again = ll_log_undo_reserve_recovery(core->log, more, false, why);
+        if (!again) {
+            lladd_atomic_add64(&core->set_aside, more);
+            break;
+        }
+        rc = again;
+        why = NULL;
+    }
     return rc;
 }
 

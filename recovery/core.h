@@ -390,7 +390,7 @@ struct ll_core {
     /* Atomic: how much of that it holds, and has held at most. */
     uint64_t recovery_memory, recovery_memory_most;
     bool closing;               /* the last checkpoint is being taken */
-    bool class_without_space;   /* a class had none for what it writes in that one */
+    bool undo_short;            /* less log space is set aside than rollbacks may need */
     uint32_t owes_checkpoint;   /* atomic: the one that saves the next crash this recovery */
     struct ll_instant *instant; /* while pages may be behind the log; set before open returns */
     uint32_t instant_stop;      /* atomic: steps are to be left off */
@@ -706,8 +706,9 @@ bool ll_txns_relieve(struct ll_core *, bool system);
 
 /* ---- checkpoint.c, restart.c, repair.c --------------------------------------------------- */
 
-/* Log space for the next checkpoint, so that close and the way out of a full log always have it;
- * what the catalogue, the transactions, pins and heuristic outcomes take comes on top. */
+/* Log space for a checkpoint; what the catalogue, the transactions, pins and heuristic outcomes
+ * take comes on top. The space of two is set aside: of one that frees no log, as a close takes it,
+ * and of one that does, the way out of a full log. */
 #define LL_CHECKPOINT_RESERVE 8192u
 /* What that is with one transaction, and so many bytes of names in the catalogue. */
 uint64_t ll_core_aside_least(uint64_t names);
@@ -715,7 +716,8 @@ uint64_t ll_core_aside_least(uint64_t names);
  * log's limit does not refuse it. */
 int ll_core_set_aside(struct ll_core *, bool owed, struct lladd_error *);
 /* The same for a handle that has set nothing aside yet, after an earlier one had: what is free in
- * the current segment counts, too, as in a recovery. */
+ * the current segment counts, too, as in a recovery. If that is not enough, the space of one
+ * checkpoint is set aside if there is so much, and LLADD_NO_SPACE returned. */
 int ll_core_set_aside_again(struct ll_core *, struct lladd_error *);
 /* Credit out of what was set aside, or, if that is not enough, as for what is owed. */
 int ll_core_credit_aside(struct ll_core *, struct ll_credit *, size_t bytes, struct lladd_error *);

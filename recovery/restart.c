@@ -59,12 +59,22 @@ static int start_or_go_on(struct ll_core *core, struct lladd_error *err)
     bool stay = ll_log_could_stay(core->log);
     if (!rc)
         rc = set_aside(core, undo, stay, err);
-    if (rc == LLADD_NO_SPACE && stay) {
+    bool here = rc == LLADD_NO_SPACE && stay;
+    if (here) {
         ll_core_trace(core, "log: no space for a segment, it goes on where it ended");
         lladd_atomic_store64(&core->set_aside, 0);
         rc = ll_log_start_here(core->log, err);
+        here = !rc;
         if (!rc)
             rc = set_aside(core, undo, false, err);
+    }
+    /* Rollbacks mostly need less than what may be needed at most. One that finds no space fails;
+     * then what was undone so far is durable or is undone again by the next open. */
+    core->undo_short = rc == LLADD_NO_SPACE && here;
+    if (core->undo_short) {
+        ll_core_trace(core, "undo: less log space than it may need");
+        ll_log_undo_reserve_short(core->log, undo);
+        rc = 0;
     }
     if (!rc)
         rc = ll_log_started(core->log, err);
@@ -445,7 +455,7 @@ static int undo_all(struct ll_core *core, struct loser *heap, size_t n, struct l
 static void gather(struct ll_core *core, struct loser *heap, size_t n)
 {
     size_t i = 0;
-    core->losers = core->instant ? ll_deferred_new(core, n) : NULL;
+    core->losers = core->instant && !core->undo_short ? ll_deferred_new(core, n) : NULL;
     for (struct lladd_txn *txn = ll_txns_first(&core->txns); txn; txn = ll_txns_next(txn)) {
         if (txn->prepared)
             continue;
@@ -488,8 +498,14 @@ static int undo(struct ll_core *core, struct ll_redo *r, struct lladd_error *err
     rc = redo_for_undo(core, heap, n, r, err);
     n -= LLADD_PLANTED(LLADD_BUG_LOSER);
     enter(LLADD_DST_UNDO_LOSERS);
-    if (!rc)
-        rc = undo_all(core, heap, n, err);
+    if (!rc) {
+        struct lladd_error why = LLADD_ERROR_INIT;
+        rc = undo_all(core, heap, n, &why);
+        if (rc && core->undo_short && ll_io_code(-why.sys_errno, true) == LLADD_NO_SPACE)
+            rc = why.code = LLADD_NO_SPACE; /* not damage: with more space the open succeeds */
+        if (rc && err)
+            *err = why;
+    }
     ll_deferred_asked(core);
     ll_free(&core->env, heap);
     return rc;

@@ -230,8 +230,10 @@ START_TEST(tight_reserve)
 {
     struct ll_credit credit = {0};
     uint64_t reserve = 0;
+    lladd_lsn first;
     f.cfg.segment_max = 4096;
     fixture_create(&f);
+    must(&f, try_put(&f, 150, &first));
     fault_device_capacity(f.fd, 3 * 4096);
     while (ll_log_undo_reserve_owed(f.log, CLR, &f.err) == 0)
         reserve += CLR;

@@ -236,6 +236,76 @@ START_TEST(a_rollback_needs_no_undo_reserve_afterwards)
 }
 END_TEST
 
+/* ---- a compensation inside a compensation ---------------------------------------------------- */
+
+enum { OUTER = 4096 };
+
+static unsigned inner_ends;
+
+static void count_inner_ends(void)
+{
+    struct lladd_log_cursor *log;
+    struct lladd_log_entry e;
+    ok_db(&r, lladd_log_force(r.db, lladd_lsn_of(rig_stats(&r).log_tail - 1), &r.err));
+    ok_db(&r, lladd_log_open(r.db, lladd_lsn_of(0), "test.bump", &log, &r.err));
+    while (lladd_log_next(log, &e, &r.err) == 0) {
+        if (e.kind != LL_REC_CLR_END)
+            continue;
+        ck_assert_uint_eq(e.redo.len, LL_CLR_END_BYTES);
+        ck_assert_uint_gt(lladd_get64(e.redo.data), OUTER);
+        inner_ends++;
+    }
+    lladd_log_close(log);
+}
+
+/* Undo bytes: the page. Rolls back work of its own, with a compensation, and fails after that. */
+static int rolling_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
+{
+    (void)ctx;
+    lladd_savepoint_id sp;
+    lladd_pageno page = lladd_page_of(lladd_get64(undo.data));
+    int rc = lladd_savepoint(txn, &sp);
+    if (!rc)
+        rc = cell_bump(txn, cell_of(page, 1), 7);
+    if (!rc)
+        rc = lladd_rollback_to(txn, sp);
+    if (!rc)
+        count_inner_ends();
+    return rc ? rc : LLADD_BUSY;
+}
+
+static const struct lladd_op rolling = {
+    .struct_size = sizeof rolling,
+    .name = "test.rolling",
+    .version = 1,
+    .record_max = 8,
+    .undo_kind = LLADD_UNDO_LOGICAL,
+    .compensate = rolling_compensate,
+    .undo_log_max = OUTER,
+    .undo_pages_max = 1,
+};
+
+/* The end of the inner one does not say that what is set aside for the outer one is needed no
+ * more: a crash between the two ends has the outer one run again. */
+START_TEST(the_end_of_an_inner_compensation_keeps_what_the_outer_one_needs)
+{
+    rig_init(&r, 0);
+    ok_db(&r, lladd_register_op(&r.options, &rolling, &r.err));
+    rig_open(&r);
+    lladd_pageno page = rig_page(&r);
+    lladd_op_id id;
+    unsigned char undo[8];
+    lladd_put64(undo, page.v);
+    ok_db(&r, lladd_op_lookup(r.db, rolling.name, rolling.version, &id));
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, lladd_log_undo_only(txn, id, undo, sizeof undo));
+    ck_assert_int_eq(lladd_abort(txn), LLADD_UNDO_FAILED);
+    ck_assert_uint_eq(inner_ends, 1);
+    rig_crash(&r, &fault_power);
+    rig_free(&r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("analysis");
@@ -248,6 +318,7 @@ int main(void)
     tcase_add_test(tc, a_row_that_knows_a_part_of_what_was_met);
     tcase_add_test(tc, the_end_of_a_compensation_states_what_is_set_aside);
     tcase_add_test(tc, a_rollback_needs_no_undo_reserve_afterwards);
+    tcase_add_test(tc, the_end_of_an_inner_compensation_keeps_what_the_outer_one_needs);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);

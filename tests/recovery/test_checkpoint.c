@@ -467,7 +467,7 @@ END_TEST
 static struct {
     struct rig *r;
     int fails;
-    bool writes, waits;
+    bool writes, waits, holds;
     unsigned asked;
     int wrote; /* what its update gave */
 } owner;
@@ -505,10 +505,20 @@ static int class_checkpoint(void *ctx, struct lladd_db *db)
         expect_refused(db);
     if (owner.fails)
         return owner.fails;
-    if (!owner.writes || lladd_begin(db, NULL, &txn, NULL))
+    struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
+    o.frees_log = owner.holds;
+    if (!owner.writes || lladd_begin(db, &o, &txn, NULL))
         return 0;
-    owner.wrote = cell_put_wide(txn, at(50), owner.asked, 3000);
+    owner.wrote = owner.holds ? cell_put(txn, at(50), owner.asked)
+                              : cell_put_wide(txn, at(50), owner.asked, 3000);
     return owner.wrote ? (lladd_abort(txn), 0) : lladd_commit(txn);
+}
+
+static lladd_lsn class_durable_lsn(void *ctx, struct lladd_db *db)
+{
+    (void)ctx;
+    (void)db;
+    return lladd_lsn_of(owner.holds ? 1 : UINT64_MAX);
 }
 
 static const struct lladd_object_class writer_class = {
@@ -517,6 +527,7 @@ static const struct lladd_object_class writer_class = {
     .version = 1,
     .redo = class_redo,
     .checkpoint = class_checkpoint,
+    .durable_lsn = class_durable_lsn,
 };
 
 static void begin_with_class(unsigned kind)
@@ -551,6 +562,32 @@ START_TEST(a_class_that_is_asked_may_not_wait_for_that_checkpoint)
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     ck_assert_uint_ge(owner.asked, 1);
     owner.waits = false;
+    rig_free(&r);
+}
+END_TEST
+
+/* Nothing frees the log, and the class commits in each checkpoint a transaction that would free
+ * some. That gives no new hope: a writer at the limit is refused after a few checkpoints. */
+START_TEST(a_class_that_commits_in_its_checkpoint_gives_no_hope)
+{
+    begin_with_class((unsigned)_i);
+    owner.writes = owner.holds = true;
+    struct lladd_token token;
+    lladd_lsn lsn;
+    const struct lladd_span none = {NULL, 0};
+    struct lladd_txn *first = rig_begin(&r); /* the class is used now */
+    ok(first, lladd_log_object(first, &writer_class, 1, none, none, &token, &lsn));
+    lladd_object_applied(first, &token);
+    done(lladd_commit(first));
+    int rc = 0;
+    for (unsigned i = 0; i < 400 && rc == 0; i++) {
+        struct lladd_txn *txn = rig_begin(&r);
+        rc = cell_put_wide(txn, at(1), i, 1500);
+        done(rc ? lladd_abort(txn) : lladd_commit(txn));
+    }
+    ck_assert_int_eq(rc, LLADD_LOG_FULL);
+    ck_assert_uint_lt(owner.asked, 20);
+    memset(&owner, 0, sizeof owner);
     rig_free(&r);
 }
 END_TEST
@@ -759,6 +796,7 @@ int main(void)
     LOOP(a_class_that_cannot_write_stops_the_checkpoint_and_is_named, RIG_KINDS);
     LOOP(a_class_that_is_asked_may_not_wait_for_that_checkpoint, RIG_KINDS);
     LOOP(a_class_that_writes_at_the_log_s_limit_does_not_hang, RIG_KINDS);
+    LOOP(a_class_that_commits_in_its_checkpoint_gives_no_hope, RIG_KINDS);
     LOOP(redo_by_several_threads_repeats_the_same_history, 4);
     LOOP(a_torn_page_without_a_base_is_an_error_only_if_it_is_in_use, 2);
     LOOP(commits_nobody_waits_for_do_not_set_aside_log_without_bounds, RIG_KINDS);

@@ -8,6 +8,7 @@
 #include "support/fixtures.h"
 
 #include <errno.h>
+#include <lladd/bytes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -286,6 +287,14 @@ START_TEST(the_end_that_a_close_named_stays)
 }
 END_TEST
 
+/* One that would free no log is refused when there is only the space that is set aside. */
+static int checkpoint_or_no_space(void)
+{
+    int rc = lladd_checkpoint(r.db, &r.err);
+    ck_assert_msg(rc == 0 || rc == LLADD_NO_SPACE, "%s: %s", lladd_code_name(rc), r.err.message);
+    return rc;
+}
+
 /* A checkpoint says all of them again: space for that is set aside as they are set. */
 START_TEST(pins_leave_space_for_a_checkpoint)
 {
@@ -301,7 +310,7 @@ START_TEST(pins_leave_space_for_a_checkpoint)
     fault_device_capacity(r.fd, fault_device_bytes(r.fd));
     use_up_log();
     if (_i)
-        ok_db(&r, lladd_checkpoint(r.db, &r.err));
+        checkpoint_or_no_space();
     rig_close(&r);
     rig_open(&r);
     fault_device_capacity(r.fd, UINT64_MAX);
@@ -329,7 +338,7 @@ START_TEST(pins_go_on_a_full_disk)
     fault_device_capacity(r.fd, fault_device_bytes(r.fd));
     use_up_log();
     if (_i & 1)
-        ok_db(&r, lladd_checkpoint(r.db, &r.err));
+        checkpoint_or_no_space();
     if (_i & 2) {
         rig_close(&r);
         rig_open(&r);
@@ -400,6 +409,126 @@ START_TEST(what_was_set_aside_is_there_after_a_kill)
 }
 END_TEST
 
+/* A checkpoint that frees no log is refused rather than take the space of one that does, or of the
+ * clearing of pins. So pins can always be cleared, however many checkpoints, closes and kills come
+ * between, and when the last one is cleared, log is freed. _i: bit 0, recovery is instant; the
+ * rest, what comes between: nothing, a clean close, a kill. */
+START_TEST(checkpoints_that_free_nothing_leave_space)
+{
+    enum { PINS = 400, EACH = 4 };
+    char name[64];
+    load(_i & 1, 0);
+    fault_device_capacity(r.fd, UINT64_MAX);
+    rig_open(&r);
+    set_pins(PINS);
+    fault_device_capacity(r.fd, fault_device_bytes(r.fd));
+    use_up_log();
+    unsigned refused = 0;
+    for (unsigned i = 0; i < PINS; i++) {
+        snprintf(name, sizeof name, "%063u", i);
+        ok_db(&r, lladd_pin_clear(r.db, name, &r.err));
+        if (i % EACH)
+            continue;
+        refused += checkpoint_or_no_space() != 0;
+        if (_i / 2 == 1)
+            rig_close(&r);
+        if (_i / 2 == 2)
+            rig_crash(&r, &fault_kill);
+        if (_i / 2)
+            rig_open(&r);
+    }
+    ck_assert_uint_gt(refused, 0);
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    rig_set(&r, cell_of(pages[0], 0), 1);
+    rig_close(&r);
+    rig_free(&r);
+}
+END_TEST
+
+/* ---- many rollbacks that one kill interrupts ------------------------------------------------- */
+
+enum { ROLLBACKS = 80, PARTS = 15, PART = 400, DECLARED = 48 << 10 };
+
+static struct lladd_txn *rolling[ROLLBACKS];
+static unsigned n_rolling, in_progress;
+static bool stop_half_way;
+
+static int log_parts(struct lladd_txn *txn, lladd_pageno where, uint64_t value)
+{
+    int rc = 0;
+    for (unsigned i = 0; !rc && i < PARTS; i++)
+        rc = cell_put_wide(txn, cell_of(where, 2), value, PART);
+    return rc;
+}
+
+/* Undo bytes: the page. Half of what it logs comes before the other rollbacks begin. */
+static int half_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
+{
+    (void)ctx;
+    lladd_pageno where = lladd_page_of(lladd_get64(undo.data));
+    int rc = log_parts(txn, where, 1);
+    if (!rc && stop_half_way) {
+        if (++in_progress < n_rolling)
+            return lladd_abort(rolling[in_progress]);
+        rc = lladd_log_force(r.db, lladd_lsn_of(rig_stats(&r).log_tail - 1), &r.err);
+        return rc ? rc : LLADD_BUSY;
+    }
+    return rc ? rc : log_parts(txn, where, 0);
+}
+
+static const struct lladd_op half = {
+    .struct_size = sizeof half,
+    .name = "test.half",
+    .version = 1,
+    .record_max = 8,
+    .undo_kind = LLADD_UNDO_LOGICAL,
+    .compensate = half_compensate,
+    .undo_log_max = DECLARED,
+    .undo_pages_max = 1,
+};
+
+/* Each has logged a part of a compensation. The part is undone and the compensation done again, for
+ * which less is set aside than that can take: the open goes on, for it seldom takes so much. */
+START_TEST(one_kill_interrupts_many_rollbacks)
+{
+    how.seed = 1;
+    rig_init(&r, 0);
+    r.options.log_segment_min = 4096;
+    r.options.log_segment_max = 16u << 10;
+    r.options.recovery = _i & 1 ? LLADD_RECOVER_INSTANT : LLADD_RECOVER_FULL;
+    ok_db(&r, lladd_register_op(&r.options, &half, &r.err));
+    rig_want_trace(&r);
+    rig_open(&r);
+    rig_pages(&r, pages, PAGES);
+    for (unsigned i = 0; i < PAGES; i++)
+        rig_set(&r, cell_of(pages[i], 0), 1 + i);
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    lladd_op_id id;
+    ok_db(&r, lladd_op_lookup(r.db, half.name, half.version, &id));
+    for (n_rolling = 0; n_rolling < ROLLBACKS; n_rolling++) {
+        unsigned char undo[8];
+        lladd_put64(undo, pages[n_rolling % PAGES].v);
+        rolling[n_rolling] = rig_begin(&r);
+        ok(rolling[n_rolling],
+           lladd_log_undo_only(rolling[n_rolling], id, undo, sizeof undo));
+    }
+    fault_device_capacity(r.fd, fault_device_bytes(r.fd));
+    use_up_log();
+    in_progress = 0;
+    stop_half_way = true;
+    ck_assert_int_eq(lladd_abort(rolling[0]), LLADD_UNDO_FAILED);
+    stop_half_way = false;
+    ck_assert_uint_eq(in_progress, n_rolling);
+    rig_crash(&r, &fault_kill);
+    int rc = rig_try_open(&r);
+    ck_assert_msg(rc == 0, "%s: %s", lladd_code_name(rc), r.err.message);
+    ck_contains(r.trace, "undo: less log space");
+    expect_commits();
+    rig_close(&r);
+    rig_free(&r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("a full disk");
@@ -415,6 +544,8 @@ int main(void)
     suite_add_tcase(s, t);
     t = tcase_create("aside");
     tcase_add_loop_test(t, what_was_set_aside_is_there_after_a_kill, 0, 12);
+    tcase_add_loop_test(t, checkpoints_that_free_nothing_leave_space, 0, 6);
+    tcase_add_loop_test(t, one_kill_interrupts_many_rollbacks, 0, 2);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);

@@ -467,12 +467,13 @@ START_TEST(a_page_without_a_base_matters_only_if_it_is_in_use)
         r.options.flags |= LLADD_OPT_ATOMIC_PAGES; /* the device promised not to, so no images */
         rig_open(&r);
         rig_pages(&r, pages, 2);
-        for (unsigned i = 0; i < 100; i++) { /* the log with the format record is given up */
+        for (unsigned i = 1; i <= 300; i++) { /* the log with the format record is given up */
             struct lladd_txn *txn = rig_begin(&r);
             ok(txn, cell_put_wide(txn, cell_of(pages[1], 2), i, WIDE_MAX / 2));
             done(lladd_commit(txn));
+            if (i % 100 == 0) /* and its file is used again, or removed */
+                ok_db(&r, lladd_checkpoint(r.db, &r.err));
         }
-        ok_db(&r, lladd_checkpoint(r.db, &r.err));
         rig_maintain(&r);
         rig_set(&r, cell_of(pages[0], 0), 5);
         rig_set(&r, cell_of(pages[1], 0), 6);
