@@ -204,6 +204,10 @@ static int begin(struct step *s, lladd_pageno root)
     if (!rc && ll_hash__recovering(s->t->hashes))
         rc = lladd_error_set(err, LLADD_BUSY,
                              "transactions that a crash has interrupted are still rolled back");
+    if (!rc && ll_hash__untold(s->txn, s->t->hashes))
+        rc = lladd_error_set(err, LLADD_BUSY,
+                             "an earlier version has prepared a transaction that is in doubt and "
+                             "may have changed the hash table");
     if (!rc)
         rc = ll_hash__claim(s->txn, s->t);
     return rc ? rc : ll_hash__rest(s->t, &s->rest, err);

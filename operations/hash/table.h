@@ -61,6 +61,8 @@ struct lladd_hash {
 /* A table that a transaction has alone until it ends. */
 struct ll_hash_own {
     struct ll_hash_table *table;
+    lladd_savepoint_id claimed;   /* number of the transaction's next savepoint when it claimed the
+                                   * table; 0 in doubt or in a compensation */
     lladd_savepoint_id destroyed; /* 0, or the number of the transaction's next savepoint when it
                                    * destroyed the table, or the first part of it */
 };
@@ -74,6 +76,7 @@ struct ll_hash_owner {
     /* Tables of which it may undo changes by key, the one used last first. */
     struct ll_hash_table **changed, *one;
     size_t n_changed, cap_changed; /* cap_changed 0: `changed` is NULL or has the room of `one` */
+    bool untold; /* in doubt, and its prepare record does not say which tables it has changed */
 };
 
 /* The state of a database. */
@@ -83,6 +86,7 @@ struct ll_hashes {
     struct ll_hash_table *tables;
     struct ll_txn_parts owners;
     struct ll_reservations holds;
+    uint64_t untold;     /* atomic: transactions of that kind */
     uint32_t recovering; /* atomic, enum ll_hash_undo: are there losers to roll back? */
     lladd_op_id format, destroy, count, bucket, bucket_long, insert, remove, replace, replace_short,
         mark, restore, restore_short, narrow, narrow_long, widen, widen_long, slot, bytes,
@@ -206,6 +210,9 @@ void ll_hash__set_destroyed(struct lladd_txn *, struct ll_hash_table *, lladd_sa
 int ll_hash__how(struct lladd_txn *, struct ll_hash_table *, bool *physical);
 /* Are losers still to be rolled back? */
 bool ll_hash__recovering(struct ll_hashes *);
+/* Is another transaction in doubt whose prepare record, of an earlier version, does not say which
+ * tables it has changed? */
+bool ll_hash__untold(struct lladd_txn *, struct ll_hashes *);
 /* Takes a hold before the transaction removes the key with this hash. */
 int ll_hash__reserve(struct lladd_txn *, struct ll_hash_table *, uint64_t hash);
 

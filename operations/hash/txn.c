@@ -16,12 +16,16 @@ static void owner_release(struct ll_hash_owner *o)
     for (size_t i = 0; i < o->n_changed; i++)
         (void)lladd_atomic_sub64(&o->changed[i]->changers, 1);
     o->n_changed = 0;
+    if (o->untold)
+        (void)lladd_atomic_sub64(&ll_hashes_of(o->owner.all->db)->untold, 1);
+    o->untold = false;
 }
 
 /* What the transaction did to tables of its own after this savepoint is undone: forgets the copies
- * in memory. */
+ * in memory, and releases the tables that it claimed after that. */
 static void owner_forget(struct ll_hash_owner *o, lladd_savepoint_id to)
 {
+    size_t kept = 0;
     for (size_t i = 0; i < o->n_own; i++) {
         struct ll_hash_own *own = &o->own[i];
         if (own->destroyed > to) {
@@ -29,7 +33,13 @@ static void owner_forget(struct ll_hash_owner *o, lladd_savepoint_id to)
             lladd_atomic_store32(&own->table->destroyed, own->table->root.v == LLADD_NO_PAGE);
         }
         ll_hash__forget(own->table);
+        uint64_t mine = (uintptr_t)o;
+        if (own->claimed > to)
+            (void)lladd_atomic_cas64(&own->table->owner, &mine, 0);
+        else
+            o->own[kept++] = *own;
     }
+    o->n_own = kept;
 }
 
 void ll_hash__owner_free(struct ll_hash_owner *o)
@@ -86,6 +96,7 @@ static int owner_prepare(void *ctx, void *state, struct lladd_txn *txn, struct l
 /* What a prepare record says. */
 struct prepared {
     uint64_t own, changed; /* numbers of tables */
+    bool tells_changed;
     const unsigned char *roots;
     struct lladd_span holds;
 };
@@ -97,6 +108,7 @@ static bool read_prepared(struct lladd_span blob, struct prepared *p)
     *p = (struct prepared){.own = blob.len >= 8 ? lladd_get64(b) : 0};
     if (blob.len >= 8 && p->own == PREPARED_2) {
         head = 24;
+        p->tells_changed = true;
         if (blob.len >= head) {
             p->own = lladd_get64(b + 8);
             p->changed = lladd_get64(b + 16);
@@ -152,6 +164,9 @@ static int owner_in_doubt(void *ctx, struct lladd_txn *txn, struct lladd_span bl
     }
     if (rc)
         return rc;
+    o->untold = !p.tells_changed;
+    if (o->untold)
+        (void)lladd_atomic_add64(&h->untold, 1);
     if (!o->hold.holds)
         ll_operations__reserve_begin(&h->holds, &o->hold);
     return ll_operations__reserve_restore(&o->hold, p.holds, err);
@@ -244,7 +259,9 @@ static int take_alone(struct lladd_txn *txn, struct ll_hash_owner *o, struct ll_
     if (!lladd_atomic_cas64(&t->owner, &none, (uintptr_t)o))
         return in_use(txn, t);
     lladd_atomic_fence(); /* before the look at `changers`; see note_change */
-    o->own[o->n_own++] = (struct ll_hash_own){.table = t};
+    struct lladd_txn_now now;
+    bool forward = lladd_txn_now_get(txn, &now) == 0 && !now.rolling_back;
+    o->own[o->n_own++] = (struct ll_hash_own){.table = t, .claimed = forward ? now.next : 0};
     return 0;
 }
 
@@ -283,6 +300,12 @@ static int note_change(struct lladd_txn *txn, struct ll_hash_owner *o, struct ll
     (void)lladd_atomic_add64(&t->changers, 1);
     lladd_atomic_fence(); /* before the look at `owner`: one of two threads sees the other */
     return 0;
+}
+
+bool ll_hash__untold(struct lladd_txn *txn, struct ll_hashes *h)
+{
+    const struct ll_hash_owner *o = lladd_txn_joined(txn, &ll_hash__participant);
+    return lladd_atomic_load64(&h->untold) != (o && o->untold);
 }
 
 int ll_hash__claim(struct lladd_txn *txn, struct ll_hash_table *t)

@@ -535,6 +535,31 @@ START_TEST(a_table_stays_destroyed_after_a_rollback_to_a_later_savepoint)
 }
 END_TEST
 
+/* What was claimed after a savepoint is free again when the transaction rolls back to it; what was
+ * claimed before that is not. */
+START_TEST(a_rollback_to_a_savepoint_gives_the_table_back)
+{
+    struct lladd_hash *h = make(FIXED);
+    uint64_t key = KEYS + 1, left;
+    lladd_savepoint_id first, second;
+    struct lladd_txn *txn = bed_begin(&b), *other = bed_begin(&b);
+    ok(txn, lladd_savepoint(txn, &first));
+    ok(txn, lladd_hash_destroy_some(txn, root, 5, &left));
+    ok(txn, lladd_savepoint(txn, &second));
+    ok(txn, lladd_hash_destroy_some(txn, root, 5, &left));
+    ok(txn, lladd_rollback_to(txn, second));
+    refuses(other, LLADD_BUSY, lladd_hash_destroy_some(other, root, 5, &left));
+    ok(txn, lladd_rollback_to(txn, first));
+    ok(other, lladd_hash_insert(other, h, &key, 8, &key, 8));
+    refuses(txn, LLADD_BUSY, lladd_hash_destroy(txn, root));
+    commit(other);
+    ok(txn, lladd_hash_delete(txn, h, &key, 8));
+    commit(txn);
+    has_all(h);
+    lladd_hash_close(h);
+}
+END_TEST
+
 /* ---- transactions in doubt ------------------------------------------------------------------- */
 
 /* What a prepare record cannot contain: it is cut off, or names more tables than it has. */
@@ -578,6 +603,29 @@ START_TEST(an_older_prepare_record)
     abort_txn(txn);
     ok(other, lladd_hash_insert(other, h, &key, 8, &key, 8));
     commit(other);
+    lladd_hash_close(h);
+}
+END_TEST
+
+/* Such a transaction may have changed any table: none is destroyed before it has ended. */
+START_TEST(an_older_prepare_record_and_a_table_that_it_does_not_name)
+{
+    const struct lladd_participant *p = ll_hash__extension.participants[0];
+    const unsigned char blob[8] = {0};
+    struct lladd_hash *h = make(FIXED);
+    uint64_t key = KEYS + 1, left;
+    struct lladd_txn *txn = bed_begin(&b), *other = bed_begin(&b);
+    ok(txn, p->in_doubt(p->ctx, txn, lladd_span_of(blob, sizeof blob)));
+    refuses(other, LLADD_BUSY, lladd_hash_destroy(other, root));
+    refuses(other, LLADD_BUSY, lladd_hash_destroy_some(other, root, 5, &left));
+    ok(other, lladd_hash_insert(other, h, &key, 8, &key, 8));
+    ok(other, lladd_hash_delete(other, h, &key, 8));
+    commit(other);
+    if (_i)
+        abort_txn(txn);
+    else
+        commit(txn);
+    step(5);
     lladd_hash_close(h);
 }
 END_TEST
@@ -628,6 +676,8 @@ int main(void)
     tcase_add_loop_test(t, a_table_stays_destroyed_after_a_rollback_to_a_later_savepoint, 0, 2);
     tcase_add_test(t, a_prepare_record_that_makes_no_sense);
     tcase_add_test(t, an_older_prepare_record);
+    tcase_add_loop_test(t, an_older_prepare_record_and_a_table_that_it_does_not_name, 0, 2);
+    tcase_add_test(t, a_rollback_to_a_savepoint_gives_the_table_back);
     tcase_add_test(t, a_step_that_fails_has_changed_nothing);
     suite_add_tcase(s, t);
     return bed_run(s);
