@@ -113,6 +113,12 @@ class Summary(unittest.TestCase):
                                              "instructions_per_op": 1000.0}])
         self.assertIn("| 400 | 1000 | 2.5 | lmdb |", line_of(text, "| a lookup"))
 
+    def test_the_readme_has_some_of_the_lines(self):
+        self.assertTrue(set(summary.FEW) < {text for text, _ in summary.LINES})
+        rows = [row("lladd-hash", 3000.0, threads=64), row("leveldb", 2000.0, threads=64),
+                row("lladd-hash", 3000.0), row("leveldb", 2000.0)]
+        self.assertEqual(len(summary.few(rows).splitlines()), 3)
+
     def test_without_a_peer_there_is_no_line(self):
         self.assertEqual(len(summary.table([row("lladd-hash", 1000.0)]).splitlines()), 2)
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""What README.md and docs/ say about the source tree is true. pages.py <root> prints one line for
-each place that is not, and fails if there is any. test_pages.py shows for every rule that it can be
-broken.
+"""What the pages at the top and in docs/ say about the source tree is true. pages.py <root> prints
+one line for each place that is not, and fails if there is any. test_pages.py shows for every rule
+that it can be broken.
 
     link        a link inside the tree leads to a file, and to a heading that is there
     path        a file or folder in backticks exists
@@ -10,7 +10,8 @@ broken.
                 the sources (ll_, LL_)
     rule        a rule that is cited, here or in the sources, has a section in docs/wal-rules.md
     code        a region of C says where it comes from, and is what stands there
-    index       every page is listed: docs/*.md in README.md, decisions in docs/decisions/README.md
+    index       every page is listed: docs/*.md in docs/README.md, decisions in
+                docs/decisions/README.md
     picture     a committed picture shows the texts of its source
     proof       every line of docs/what-happens-when.md and every rule names a test case; all that
                 are named exist
@@ -70,7 +71,8 @@ class Tree:
         return self.texts[path]
 
     def has(self, path):
-        return path in self.texts or path.rstrip("/") in self.folders
+        path = os.path.normpath(path)
+        return path in self.texts or path in self.folders
 
     def files(self, tops, endings):
         return [p for p in sorted(self.texts)
@@ -80,8 +82,8 @@ class Tree:
         return "\n".join(self.text(p) for p in self.files(tops, endings))
 
     def pages(self):
-        return [p for p in sorted(self.texts) if p == "README.md" or
-                (p.startswith("docs" + os.sep) and p.endswith(".md"))]
+        return [p for p in sorted(self.texts) if p.endswith(".md") and
+                (os.sep not in p or p.startswith("docs" + os.sep))]
 
 
 def split_code(text):
@@ -182,14 +184,12 @@ def check_code(tree, page, regions):
 
 
 def check_index(tree):
-    readme = tree.text("README.md")
     for page in tree.pages():
-        if page.startswith("docs") and page.count(os.sep) == 1 and f"({page})" not in readme:
-            yield "README.md", 1, "index", f"{page} is not listed"
-        if page.startswith(os.path.join("docs", "decisions")) and not page.endswith("README.md"):
-            index = os.path.join("docs", "decisions", "README.md")
-            if f"({os.path.basename(page)})" not in tree.text(index):
-                yield index, 1, "index", f"{page} is not listed"
+        folder, name = os.path.split(page)
+        index = os.path.join(folder, "README.md")
+        if (folder in ("docs", os.path.join("docs", "decisions")) and name != "README.md" and
+                f"({name})" not in tree.text(index)):
+            yield index, 1, "index", f"{page} is not listed"
 
 
 def unescape(text):

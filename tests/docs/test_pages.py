@@ -15,6 +15,9 @@ GOOD = {
                  "<!-- from lladd/op.h -->\n```c\nint lladd_go(void);\n```\n\n"
                  "<!-- region examples/a.c one two -->\n```c\n/* Why. */\nint main;\n\n"
                  "int two;\n```\n",
+    "SECURITY.md": "See [rules](docs/wal-rules.md).\n",
+    "docs/README.md": "[t](threads.md), [w](what-happens-when.md), [r](wal-rules.md),\n"
+                      "[f](disk-format.md)\n",
     "docs/wal-rules.md": "### OP-1: no\n\n`log/test_log: it_does`\n",
     "docs/threads.md": "| Rank | Name |\n|---|---|\n| 1 | `ring` |\n",
     "docs/what-happens-when.md": "| What | Proof |\n|---|---|\n| it | `log/test_log: it_does` |\n",
@@ -55,7 +58,8 @@ BAD = [
     ("README.md", "one two -->\n```c", "one two -->\n```", "code"),
     ("README.md", "one two -->", "one -->", "code"),
     ("README.md", "one two -->", "one three -->", "code"),
-    ("README.md", "(docs/threads.md)", "(docs/wal-rules.md)", "index"),
+    ("SECURITY.md", "docs/wal-rules.md", "docs/rules.md", "link"),
+    ("docs/README.md", "(threads.md)", "(wal-rules.md)", "index"),
     ("docs/decisions/README.md", "(one.md)", "(README.md)", "index"),
     ("docs/pictures/p.svg", "two", "three", "picture"),
     ("docs/pictures/p.dot", "two", "three", "picture"),
