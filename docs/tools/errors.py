@@ -14,8 +14,8 @@ HEAD = """\
 <!-- Printed by docs/tools/errors.py from lladd/error_list.h; do not edit. -->
 
 A call returns 0 or one of the negative codes below. The hundreds of a code are its *root*, and the
-root says what the caller should do; `lladd_code_root(code)` gives it. Numbers are kept for ever: a
-number that is not in this table was never given out.
+root says what the caller should do; `lladd_code_root(code)` gives it. A code keeps its number for
+ever; numbers that are not in this table were never used.
 
 Where to find out more about an error:
 
@@ -23,17 +23,17 @@ Where to find out more about an error:
 |---|---|
 | a transaction | `lladd_txn_error(txn)`; valid until the transaction's next call |
 | a `struct lladd_error *` as last argument | that struct; it may be NULL |
-| a transaction that it consumed (commit, abort) | `lladd_db_error(db, &err)`: why it is poisoned |
+| a transaction that it consumed (commit, abort) | `lladd_db_error(db, &err)`: what poisoned it |
 
 `struct lladd_error` has the code, the operating system's `errno` if there was one, the source file
-and line where the error was born, the LSN and page it is about if there is one, and one line of
-text that names the file, page or LSN. `lladd_code_name` and `lladd_code_text` turn a number into
-the words of this page. A call that succeeds leaves the struct as it was.
+and line that reported the error, its LSN and page if it has one, and one line of text that names
+the file, page or LSN. `lladd_code_name` and `lladd_code_text` give a code's name and meaning. A
+call that succeeds leaves the struct as it was.
 
 No call of the core returns `LLADD_DEADLOCK` or `LLADD_CONFLICT`, and only `lladd_txn_take` returns
-`LLADD_TIMEOUT`: they are for the [lock manager](locks.md) and structures built on it, so that all
-of them speak one language. After `LLADD_TAKEN` another thread ends the transaction
-([threads.md](threads.md#taking-a-transaction-over)); only a new one can be tried.
+`LLADD_TIMEOUT`: they are for the [lock manager](locks.md) and structures that use it. After
+`LLADD_TAKEN` another thread ends the transaction
+([threads.md](threads.md#taking-a-transaction-over)); begin a new one.
 """
 
 # What the caller does, by root.
@@ -41,24 +41,24 @@ ADVICE = {
     "RETRY": """\
 The transaction is as it was before the call. Wait, or abort it and run it again from the start.""",
     "ANSWER": """\
-Nothing is wrong. The call has changed nothing, and its answer is the code.""",
+The code is the answer to the call, not a fault. The call has changed nothing.""",
     "MISUSE": """\
 The program, its options or its registrations are wrong, or it was pointed at the wrong directory.
-The call has changed nothing (API-1), and a transaction that it was made on can go on.""",
+The call has changed nothing (API-1), and its transaction can go on.""",
     "RESOURCE": """\
-The call has changed nothing (API-1). The transaction is usable: it can be committed as it is,
-aborted (which needs no resource that was not set aside, REC-3), rolled back to a savepoint, or the
-call can be made again when there is more of what ran out.""",
+The call has changed nothing (API-1). The transaction is usable: commit it as it is, abort it (which
+needs only reserved resources, REC-3), roll it back to a savepoint, or repeat the call when more of
+the resource is available.""",
     "DATA": """\
-What is stored cannot be read or does not fit together, and could not be rebuilt from the log. The
-message names file, page or LSN. The handle stays usable for what is not damaged. `lladd verify`
-looks at everything there is; opening a damaged log refuses before it changes anything.""",
+Stored bytes cannot be read or contradict each other, and could not be rebuilt from the log. The
+message names file, page or LSN. The handle stays usable for undamaged data. `lladd verify` checks
+the whole database. `lladd_open` refuses a damaged log before it changes anything.""",
     "POISONED": """\
-The library no longer knows what is on the disk, or an invariant of its own does not hold. Every
-later call on the handle returns the first cause, nothing is acknowledged any more, and no write or
-sync is tried again (LOG-4). What was acknowledged before is safe; a commit that returned one of
-these codes may turn out to have happened or not. Close the handle and open the database again:
-recovery starts from what is really on the disk.""",
+The library no longer knows what is on the disk, or one of its invariants does not hold. Every later
+call on the handle returns the first error, no commit is acknowledged, and no write or sync is tried
+again (LOG-4). Earlier acknowledged commits are safe. A commit that returned one of these codes may
+or may not have happened. Close the handle and open the database again: recovery reads what is on
+the disk.""",
 }
 
 ROOT = re.compile(r'X\(LLADD_ROOT_(\w+), (\d+), "([^"]*)"\)')
