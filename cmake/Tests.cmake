@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # ll_test(NAME test_x SOURCES test_x.c... [LAYERS util io...] [LIBRARY | DST] [SEES log...]
-#         [LIBS ...] [LABELS slow...] [ARGS ...])
+#         [FIXTURES core...] [LIBS ...] [LABELS slow...] [ARGS ...])
 #
 # Defines a Check program, which is <folder>/<name> in ctest. It is linked with the objects of
 # LAYERS only (with LIBRARY: with the whole static library; with DST: with the instrumented one). It
-# may include the headers of those layers and of SEES, the public headers, and "support/...".
+# may include the headers of those layers and of SEES, the public headers, "support/...", and the
+# headers of the folders FIXTURES, whose fixtures it is linked with (ll_fixtures).
 #
 # Labels (default: quick): quick (takes a second or two; `runtests --quick` runs these), slow,
 # nightly (not run by default), threads (also run under TSan), release and asan (run in those builds
@@ -31,9 +32,34 @@ endif()
 # Builds only the tests that run under TSan; the others would take most of that build's time.
 add_custom_target(thread_tests)
 
+# In an instrumented build, which is ten times slower, tests that search a space search a part.
+set(ll_test_definitions)
+if(LLADD_SANITIZE OR LLADD_COVERAGE)
+    set(ll_test_definitions LL_TEST_INSTRUMENTED=1)
+endif()
+
+# ll_fixtures(SOURCES rig.c... [LIBRARY] [SEES log...] [FIXTURES core...]): an archive of the
+# sources that several tests of this folder or of others share, so that they are compiled once.
+# With LIBRARY they call the library. Tests with DST compile what they share with other tests.
+function(ll_fixtures)
+    cmake_parse_arguments(F "LIBRARY" "" "SOURCES;SEES;FIXTURES" ${ARGN})
+    get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+    set(target ${folder}_fixtures)
+    add_library(${target} STATIC ${F_SOURCES})
+    list(TRANSFORM F_FIXTURES APPEND _fixtures)
+    target_link_libraries(${target} PRIVATE ll_flags PUBLIC ${F_FIXTURES} ll_test_support)
+    if(F_LIBRARY)
+        target_link_libraries(${target} PUBLIC lladd_static)
+    endif()
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+    target_compile_definitions(${target} PRIVATE ${ll_test_definitions})
+    target_include_directories(${target} INTERFACE ${CMAKE_CURRENT_SOURCE_DIR})
+    ll_see(${target} PRIVATE public support ${F_SEES})
+endfunction()
+
 function(ll_test)
     cmake_parse_arguments(T "LIBRARY;DST" "NAME"
-        "SOURCES;LAYERS;SEES;LIBS;LABELS;ARGS" ${ARGN})
+        "SOURCES;LAYERS;SEES;FIXTURES;LIBS;LABELS;ARGS" ${ARGN})
     get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
     set(target ${folder}-${T_NAME})
     foreach(layer IN LISTS T_LAYERS)
@@ -69,15 +95,13 @@ function(ll_test)
     endif()
     # Tests are not optimised: compiling them takes as long as compiling the library.
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+    list(TRANSFORM T_FIXTURES APPEND _fixtures)
     target_link_libraries(${target} PRIVATE
-        ll_flags ll_test_support ${ll_check} Threads::Threads ${T_LIBS})
+        ll_flags ${T_FIXTURES} ll_test_support ${ll_check} Threads::Threads ${T_LIBS})
     # support/check_hooks.c
     target_link_options(${target} PRIVATE -Wl,--wrap=_mark_point -Wl,--wrap=tcase_create)
     ll_link_plainly(${target})
-    if(LLADD_SANITIZE OR LLADD_COVERAGE)
-        # Ten times slower: tests that search a space search a part of it in this build.
-        target_compile_definitions(${target} PRIVATE LL_TEST_INSTRUMENTED=1)
-    endif()
+    target_compile_definitions(${target} PRIVATE ${ll_test_definitions})
     ll_see(${target} PRIVATE public support ${T_LAYERS} ${T_SEES})
 
     add_test(NAME ${folder}/${T_NAME} COMMAND ${target} ${T_ARGS})
