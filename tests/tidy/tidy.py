@@ -8,7 +8,7 @@ fails if there is any. test_tidy.py tests every rule.
     format           a *_format.h too, and by readers of stored bytes: tools, fuzzers, tests, bench/
     public-only      operations/, xa/ and examples/ see <...> and their own folder, no other layer
     spdx             one licence line, first thing in the file
-    length           no file above 900 lines, no line above 100 columns (but in Java)
+    length           no file above 900 lines, no line above 100 columns (but in Java and documents)
     debt             no notes about unfinished work: the usual four words
     dead             no code switched off by the preprocessor
     noise            the library does not end the process, print, or use <assert.h>
@@ -25,14 +25,18 @@ fails if there is any. test_tidy.py tests every rule.
     space            no tabs, no blanks at the end of a line, a newline at the end of the file
     machine          no path that exists on one machine only
     address          no URL to fetch anything from: registries are used by name
+    words            prose names what acts: no pronoun stands for it (words.py has the list)
 """
 import os
 import re
 import sys
 
+import words
+
 LIBRARY = {"util", "io", "log", "buffer", "recovery", "operations", "db", "inspect",
            "lladd", "sim", "xa"}
 FOLDERS = LIBRARY | {"tools", "examples", "bench", "fuzz", "tests", "cmake", "docs", ".ci"}
+DOCUMENTS = (".md", ".1", ".dox", ".pml", ".dot")
 LINES_MAX = 900
 COLUMNS_MAX = 100
 
@@ -95,7 +99,7 @@ def wanted(name):
                 "CMakeLists.txt"}:
         return True
     return name.endswith((".c", ".h", ".cc", ".cpp", ".py", ".sh", ".cmake", ".in", ".map", ".md",
-                          ".java"))
+                          ".java", ".1", ".dox", ".pml", ".dot"))
 
 
 def without_comments(text):
@@ -185,8 +189,8 @@ def limits(line):
 
 def check_text(path, text):
     lines = text.split("\n")
-    code = not path.endswith(".md")
-    if code and not path.endswith(".pc.in"):
+    code = not path.endswith(DOCUMENTS)
+    if not path.endswith((".md", ".pc.in")):
         if not any(SPDX in line for line in lines[:2]):
             yield 1, "spdx", "no licence line"
     generated = "do not edit" in text[:400]
@@ -216,6 +220,7 @@ def check_file(root, path):
     with open(os.path.join(root, path), encoding="utf-8") as file:
         text = file.read()
     yield from check_text(path, text)
+    yield from words.check(path, text)
     if path.endswith((".c", ".h", ".cc", ".cpp")):
         yield from check_c(path, text)
         yield from check_look(path, text)
