@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What <lladd/device.h> promises, shown on the devices the library brings: every case runs on POSIX
- * files, on memory, on an overlay over each, and on one that has put syncs off, and none may be
- * told from another. Names stay inside the directory; reads end at the end of the file; writes are
- * whole and fill gaps with zeros; names and files have separate lives; directories list what is in
- * them; the lock refuses a second opener and names the first; several threads may use one file.
+ * The contract of <lladd/device.h>, checked on every device of the library: POSIX files, memory, an
+ * overlay over each, and a device that defers syncs. All behave alike. Names stay inside the
+ * directory; reads end at the end of the file; writes are whole and fill gaps with zeros; names and
+ * files have separate lives; a directory lists what is in it; the lock refuses a second opener and
+ * names the first; several threads may use one file.
  */
 #include "io/io.h"
 #include "support/fixtures.h"
@@ -40,7 +40,7 @@ static void setup_overlay(void)
     ck_assert_int_eq(lladd_device_overlay(below, &dev), 0);
 }
 
-/* Until it is settled it says later what is wrong with a sync. */
+/* A deferred sync reports its failure when it is settled. */
 static void setup_deferred_posix(void)
 {
     static struct ll_env env;
@@ -236,7 +236,8 @@ START_TEST(gaps_are_zeros)
     expect_bytes(f, "ab\0\0\0\0z", 7);
     write_at(f, "XY", 1);
     expect_bytes(f, "aXY\0\0\0z", 7);
-    ck_assert_int_eq(ll_io_pwrite(dev, f, "", 0, 100), 0); /* nothing does not extend */
+    ck_assert_int_eq(ll_io_pwrite(dev, f, "", 0, 100), 0); /* an empty extent does not extend the
+                                                            * file */
     expect_bytes(f, "aXY\0\0\0z", 7);
     ck_assert_int_eq(ll_io_close(dev, f), 0);
 }
@@ -249,7 +250,7 @@ START_TEST(truncate_cuts_and_extends)
     ck_assert_int_eq(ll_io_truncate(dev, f, 3), 0);
     expect_bytes(f, "abc", 3);
     ck_assert_int_eq(ll_io_truncate(dev, f, 6), 0);
-    expect_bytes(f, "abc\0\0\0", 6); /* what was cut off does not come back */
+    expect_bytes(f, "abc\0\0\0", 6); /* truncated bytes do not come back */
     ck_assert_int_eq(ll_io_truncate(dev, f, 0), 0);
     expect_bytes(f, "", 0);
     ck_assert_int_eq(ll_io_truncate(dev, f, 2), 0);
@@ -274,7 +275,7 @@ START_TEST(allocate_extends_with_zeros)
     ck_assert_int_eq(ll_io_allocate(dev, f, 4), 0);
     expect_bytes(f, "ab\0\0", 4);
     ck_assert_int_eq(ll_io_allocate(dev, f, UINT64_MAX), -EFBIG);
-    ll_io_start_writeback(dev, f, 0, 4); /* a hint, and so are those that make no sense */
+    ll_io_start_writeback(dev, f, 0, 4); /* a hint; ranges that make no sense are accepted, too */
     ll_io_start_writeback(dev, f, UINT64_MAX - 5, 100);
     expect_bytes(f, "ab\0\0", 4);
     ck_assert_int_eq(ll_io_close(dev, f), 0);
@@ -285,7 +286,7 @@ START_TEST(allocate_extends_with_zeros)
 }
 END_TEST
 
-/* A table of a library before there were these calls ends before them. */
+/* The operations table of a device written before these calls existed ends before them. */
 START_TEST(calls_an_older_device_does_not_have)
 {
     struct lladd_device_ops ops = *dev->ops;
@@ -301,7 +302,7 @@ START_TEST(calls_an_older_device_does_not_have)
 }
 END_TEST
 
-/* More pieces than the kernel takes at once, some empty, all in one place after the other. */
+/* More pieces than the kernel takes at once, some of them empty, stored contiguously. */
 START_TEST(gathered_writes)
 {
     enum { PIECES = 1500 };
@@ -383,7 +384,7 @@ START_TEST(two_opens_one_file)
 }
 END_TEST
 
-/* Grows by many small steps: nothing is lost when contents move. */
+/* Grows by many small steps; no contents are lost when they move. */
 START_TEST(big_files)
 {
     enum { STEP = 5000, STEPS = 400 };
@@ -500,7 +501,7 @@ static int stop_with_42(void *ctx, const char *name)
     return 42;
 }
 
-/* Takes away what it is shown: the device may be called from inside. */
+/* Unlinks every file that it is given: the callback may call the device. */
 static int unlink_it(void *ctx, const char *name)
 {
     (void)ctx;
@@ -553,7 +554,7 @@ START_TEST(lock_refuses_a_second_opener)
         ck_assert_int_eq(owner, 0);
         ck_assert_int_eq(dev->ops->lock(dev, "lock", &second, &owner), -EAGAIN);
         ck_assert_int_eq(owner, getpid());
-        /* Looking at the file does not release it, as the older kind of lock would. */
+        /* Looking at the file does not release the lock, as a POSIX record lock would. */
         struct lladd_file *look = open_file("lock", LLADD_OPEN_READ_ONLY);
         char text[32] = "";
         ck_assert_int_gt(ll_io_pread(dev, look, text, sizeof text - 1, 0), 0);
@@ -570,7 +571,7 @@ START_TEST(lock_refuses_a_second_opener)
 }
 END_TEST
 
-/* To ask is not to take, and leaves nothing behind. */
+/* Asking for the lock neither takes it nor leaves a file. */
 START_TEST(holder_is_told)
 {
     struct lladd_file *f;
@@ -603,8 +604,8 @@ struct worker {
     bool good;
 };
 
-/* Appends blocks of his own letter, writes and reads his own region of another file, and opens,
- * renames and unlinks files of his own. */
+/* Appends blocks of its own letter, writes and reads its own region of another file, and opens,
+ * renames and unlinks its own files. */
 static void *work(void *arg)
 {
     struct worker *w = arg;

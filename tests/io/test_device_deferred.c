@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is special about a device whose syncs are put off: none reaches the device below until
- * somebody settles, each debt is paid once, and from then on every sync is one. The fault device
- * below knows what would survive.
+ * A device that defers syncs: no sync reaches the device below until ll_device_settle or its like,
+ * each deferred sync is then done once, and from then on every sync is done at once. The fault
+ * device below tells what would survive.
  */
 #include "io/io.h"
 #include "support/fault_device.h"
@@ -72,7 +72,7 @@ static uint64_t syncs(void)
     return fault_device_calls(fd, FAULT_SYNC) + fault_device_calls(fd, FAULT_SYNC_DIR);
 }
 
-/* Of what power failure leaves, the bytes of a file; -ENOENT if it has no name. */
+/* The bytes of a file after a power failure; -ENOENT if it has no name. */
 static int64_t left_of(const char *name, char *into, size_t size)
 {
     struct lladd_device *rest;
@@ -137,7 +137,7 @@ START_TEST(once_settled_it_adds_nothing)
 }
 END_TEST
 
-/* Nobody can pay for it later. */
+/* A deferred sync of a file that is gone cannot be done later. */
 START_TEST(a_file_that_is_closed_pays)
 {
     struct lladd_file *a = make("a", "alpha");
@@ -150,7 +150,8 @@ START_TEST(a_file_that_is_closed_pays)
 }
 END_TEST
 
-/* Whoever settles is told, whichever sync fails; and a failed sync is not tried again. */
+/* The caller that settles gets the error, whichever sync fails; a failed sync is not tried
+ * again. */
 START_TEST(a_failed_sync_is_told)
 {
     struct lladd_file *a = make("a", "alpha"), *b = make("b", "beta");
@@ -166,7 +167,7 @@ START_TEST(a_failed_sync_is_told)
 }
 END_TEST
 
-/* Without memory for a debt it is paid at once. */
+/* Without memory to remember a sync, it is done at once. */
 START_TEST(without_memory_a_sync_is_one)
 {
     for (int64_t n = 0;; n++) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is special about an overlay; that it is a device like any other is shown in test_device.c.
- * It begins with the files below, whatever is done to it stays in it, and the lock below counts.
- * A random walk over both it and a plain device in memory that holds a copy finds no difference,
- * however few of its blocks may be in memory.
+ * What is specific to an overlay; test_device.c shows that it is a device like any other. It begins
+ * with the files of the device below, changes stay in the overlay, and the counting device below
+ * sees what it is asked. A random walk over an overlay and over a plain memory device with a copy
+ * of the files finds no difference, whatever the limit of blocks in memory.
  */
 #include "io/io.h"
 #include "support/fixtures.h"
@@ -83,7 +83,7 @@ static int count_names(struct lladd_device *d, const char *folder)
 
 /* ---- cases ---- */
 
-/* Everything that can be done to a file is done; what is below stays as it was. */
+/* Every change that can be made to a file is made; the device below stays as it was. */
 START_TEST(nothing_comes_through)
 {
     ck_assert_int_eq(ll_io_mkdir(below, "log"), 0);
@@ -122,7 +122,7 @@ START_TEST(nothing_comes_through)
 }
 END_TEST
 
-/* A name that was taken away can be used anew, and has nothing of what is below. */
+/* A name that was unlinked can be used again, and has nothing of the file below. */
 START_TEST(names_begin_anew)
 {
     put(below, "f", "from below", 10);
@@ -140,7 +140,7 @@ START_TEST(names_begin_anew)
 }
 END_TEST
 
-/* Cut off and extended, a file does not show what is below again. */
+/* A file that was truncated and extended does not show the bytes below again. */
 START_TEST(cut_off_is_gone)
 {
     static unsigned char bytes[9000], want[9000];
@@ -171,7 +171,7 @@ START_TEST(the_lock_below_counts)
     ck_assert_int_eq(ll_io_close(below, held), 0);
     ck_assert_int_eq(dev->ops->holder(dev, "lock", &owner), 0);
     ck_assert_int_eq(ll_io_lock(dev, "lock", &f, &owner), 0);
-    /* Below it is not taken. */
+    /* The lock of the device below is not taken. */
     ck_assert_int_eq(ll_io_lock(below, "lock", &held, &owner), 0);
     ck_assert_int_eq(ll_io_close(below, held), 0);
     ck_assert_int_eq(ll_io_close(dev, f), 0);
@@ -260,8 +260,7 @@ START_TEST(like_a_copy)
 }
 END_TEST
 
-/* Blocks lie in files once there is no room, and a file that cannot be made is an error of the
- * write. */
+/* Blocks go to files once memory is full; if a file cannot be made, the write fails. */
 START_TEST(no_place_to_spill)
 {
     static const unsigned char bytes[3 * 4096] = {1};
@@ -274,7 +273,7 @@ START_TEST(no_place_to_spill)
     ck_assert_int_eq(ll_io_pwrite(tight, f, bytes, 4096, 8192), 0);
     ck_assert_int_eq(ll_io_pwrite(tight, f, bytes, 4096, 4096 * 7), -ENOENT);
     ck_assert_int_eq(ll_io_truncate(tight, f, 0), 0);
-    ck_assert_int_eq(ll_io_pwrite(tight, f, bytes, 4096, 4096 * 7), 0); /* there is room again */
+    ck_assert_int_eq(ll_io_pwrite(tight, f, bytes, 4096, 4096 * 7), 0); /* there is space again */
     ck_assert_int_eq(ll_io_close(tight, f), 0);
     lladd_device_close(tight);
     ck_assert_int_eq(lladd_device_overlay(below, &dev), 0);

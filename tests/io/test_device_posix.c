@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What only real files can show: opening and creating the directory, errors of the operating system
- * coming through as they are (a limit on open files or file size, no permission), the lock against
- * another process and what becomes of it when that one is killed; and short writes, forced by a
- * limit on the size of files.
+ * What only real files can show: opening and creating the directory; errors of the operating system
+ * are passed on unchanged (a limit on open files or file size, no permission); the lock against
+ * another process, also after that process was killed; short writes, forced by a limit on the size
+ * of files.
  */
 #include "io/io.h"
 #include "support/fixtures.h"
@@ -108,9 +108,9 @@ START_TEST(stays_where_it_was_opened)
 }
 END_TEST
 
-/* ---- the operating system says no ---- */
+/* ---- errors of the operating system ---- */
 
-/* Runs fn in a child process, which may put limits on itself; it says true by exiting with 0. */
+/* Runs fn in a child process, which may set limits for itself; true if the child exits with 0. */
 static bool in_child(bool (*fn)(struct lladd_device *))
 {
     pid_t pid = fork();
@@ -126,7 +126,7 @@ static bool in_child(bool (*fn)(struct lladd_device *))
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* The kernel writes what fits and says so: the rest is refused on the second try. */
+/* The kernel writes what fits and says so; the rest fails at the second try. */
 static bool file_size_limit(struct lladd_device *dev)
 {
     static unsigned char block[8192], got[8192];
@@ -197,7 +197,7 @@ static bool no_device(struct lladd_device *dev)
            lladd_device_posix(dir, false, &other, &e) == LLADD_NO_FILES && e.sys_errno == EMFILE &&
            strstr(e.message, dir) != NULL &&
            lladd_device_posix(path, true, &other, &e) == LLADD_NO_FILES &&
-           access(path, F_OK) != 0; /* and the directory made for nothing is gone */
+           access(path, F_OK) != 0; /* and the directory made for it is gone */
 }
 
 START_TEST(no_descriptor_for_the_directory)
@@ -241,7 +241,7 @@ START_TEST(no_permission)
 }
 END_TEST
 
-/* ---- whose files, and where ---- */
+/* ---- ownership and links ---- */
 
 static mode_t mode_of(const char *name)
 {
@@ -294,7 +294,7 @@ static int ignore(void *ctx, const char *name)
     return 0;
 }
 
-/* Whatever lies behind the name is neither read, nor written, nor made. */
+/* The target of the link is neither read, nor written, nor created. */
 START_TEST(no_symbolic_link_is_followed)
 {
     static const char *const targets[] = {"other", "nothing", "sub"};
@@ -329,7 +329,7 @@ START_TEST(no_symbolic_link_is_followed)
 }
 END_TEST
 
-/* A pipe would be waited for. */
+/* Opening a pipe would wait for its other end. */
 START_TEST(what_is_no_plain_file_is_refused)
 {
     struct lladd_device *dev = device();
@@ -343,7 +343,7 @@ START_TEST(what_is_no_plain_file_is_refused)
 }
 END_TEST
 
-/* With the file of another user in a directory of ours: opened if that was asked for. */
+/* With another user's file in a directory of ours: opened if the configuration says so. */
 START_TEST(a_file_of_another_user_is_refused)
 {
     struct lladd_device *dev;
@@ -367,7 +367,7 @@ START_TEST(a_file_of_another_user_is_refused)
         ck_assert_int_eq(ll_io_open(dev, "f", 0, &f), 0);
         ck_assert_int_eq(ll_io_close(dev, f), 0);
         lladd_device_close(dev);
-        ck_assert_int_eq(chown(dir, 65534, 65534), 0); /* and if it is all that user's */
+        ck_assert_int_eq(chown(dir, 65534, 65534), 0); /* and if all of it belongs to that user */
         dev = device();
         ck_assert_int_eq(ll_io_open(dev, "f", 0, &f), 0);
         ck_assert_int_eq(ll_io_close(dev, f), 0);
@@ -421,7 +421,7 @@ START_TEST(lock_of_another_process)
 }
 END_TEST
 
-/* What a stranger wrote into the lock file is not taken for a pid. */
+/* Other text in the lock file is not taken for a pid. */
 START_TEST(owner_unknown)
 {
     struct lladd_device *dev = device();

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The devices when the system below does what it seldom does. The linker puts our functions in
- * place of malloc and of the system calls (see CMakeLists.txt). Every allocation in turn fails: the
- * call fails with ENOMEM and has changed nothing. A read or write is interrupted, or does less than
- * it was asked to, or nothing at all. A sync, close or truncation fails: the caller learns of it,
- * and a failed sync was asked for once only (LOG-4).
+ * The devices when the system below fails, or does less than it was asked to. The linker puts our
+ * functions in place of malloc and of the system calls (see CMakeLists.txt). Every allocation in
+ * turn fails: the call fails with ENOMEM and has changed nothing. A read or write is interrupted,
+ * or moves fewer bytes than asked, or none. A sync, close or truncation fails: the caller gets the
+ * error, and a failed sync is not tried again (LOG-4).
  */
 #include "io/io.h"
 #include "support/fixtures.h"
@@ -22,17 +22,17 @@
 
 /* ---- in place of the system ---- */
 
-/* What the calls to come shall do; all zero: what they always do. */
+/* What the next calls do; all zero: what they always do. */
 static struct {
     bool armed;        /* the device is at work, not the test (Check allocates too) */
     uint64_t alloc_in; /* the n-th allocation from now fails */
     bool alloc_failed;
-    int interrupted; /* so many reads and writes return EINTR first */
+    int interrupted; /* this many reads and writes return EINTR first */
     size_t at_most;  /* bytes that one read or write moves; 0: no limit */
-    bool nothing;    /* writes move nothing, and say so */
-    int ends;        /* so many reads say that the file ends, at `ends_at` */
+    bool nothing;    /* writes move nothing and return 0 */
+    int ends;        /* this many reads return end of file, at `ends_at` */
     size_t ends_at;
-    int error;       /* errno of every call named in `kind` */
+    int error; /* errno of every call named in `kind` */
     const char *kind;
     int rc;
     int asked; /* how often the call named in `kind` was made */
@@ -276,8 +276,8 @@ static bool starved(int rc)
     return rc != 0;
 }
 
-/* One failing allocation somewhere in this: the call it belongs to is repeated and then works, and
- * the result is the same. Says whether the plan was used up. */
+/* Runs a call in which one allocation may fail: it is repeated, then works, with the same result.
+ * Returns whether the plan was used up. */
 static bool workload(void)
 {
     char text[16];
@@ -337,7 +337,7 @@ START_TEST(every_allocation_fails_once)
 }
 END_TEST
 
-/* Over files that are below: a failed write has changed nothing, and the next one works. */
+/* Over files of the device below: a failed write has changed nothing, and the next one works. */
 START_TEST(changing_what_is_below_takes_memory)
 {
     unsigned char bytes[9000], got[9000];
@@ -400,7 +400,7 @@ START_TEST(devices_need_memory)
 }
 END_TEST
 
-/* ---- half measures ---- */
+/* ---- short transfers ---- */
 
 START_TEST(short_and_interrupted)
 {
@@ -428,8 +428,8 @@ START_TEST(short_and_interrupted)
 }
 END_TEST
 
-/* A read that says that the file ends, where it does not: it is asked once more, and then it has
- * failed. Whoever reads never sees less than there is. */
+/* A read that returns end of file too early is asked once more, and then fails. The caller never
+ * sees fewer bytes than there are. */
 START_TEST(a_read_that_ends_too_early)
 {
     enum { SIZE = 5000 };
@@ -449,7 +449,7 @@ START_TEST(a_read_that_ends_too_early)
     ck_assert_int_eq(ll_io_pread(dev, f, got, SIZE + 1, 0), -EIO);
     plan.ends = 2;
     ck_assert_int_eq(ll_io_read_full(dev, f, got, SIZE, 0), -EIO);
-    /* Where it does end, it may say so. */
+    /* At the real end it may. */
     plan.ends = 0;
     ck_assert_int_eq(ll_io_pread(dev, f, got, 10, SIZE), 0);
     ck_assert_int_eq(ll_io_pread(dev, f, got, 10, SIZE + 100), 0);
@@ -472,7 +472,7 @@ START_TEST(no_progress_is_an_error)
 }
 END_TEST
 
-/* ---- errors come through ---- */
+/* ---- errors are passed on ---- */
 
 START_TEST(errors_come_through)
 {
@@ -493,7 +493,7 @@ START_TEST(errors_come_through)
     ck_assert_int_eq(ll_io_truncate(dev, f, 0), -EIO);
     fails_with("fallocate", EDQUOT);
     ck_assert_int_eq(ll_io_allocate(dev, f, 5), -EDQUOT);
-    fails_with("fallocate", ENOSYS); /* this and EINVAL: the file system cannot */
+    fails_with("fallocate", ENOSYS); /* with this and EINVAL the file system cannot do it */
     ck_assert_int_eq(ll_io_allocate(dev, f, 5), -EOPNOTSUPP);
     fails_with("fallocate", EINVAL);
     ck_assert_int_eq(ll_io_allocate(dev, f, 5), -EOPNOTSUPP);
@@ -510,7 +510,7 @@ START_TEST(errors_come_through)
 
     ck_assert_int_eq(ll_io_read_full(dev, f, &c, 1, 0), 0);
     ck_assert_int_eq(c, 'x');
-    ck_assert_int_eq(ll_io_lock(dev, "lock", &l, &owner), 0); /* the failed one let go */
+    ck_assert_int_eq(ll_io_lock(dev, "lock", &l, &owner), 0); /* the failed one released it */
     ck_assert_int_eq(ll_io_close(dev, l), 0);
     fails_with("close", EIO);
     ck_assert_int_eq(ll_io_close(dev, f), -EIO);
@@ -522,7 +522,7 @@ START_TEST(errors_come_through)
 END_TEST
 
 /* The lock file of a database that lost power is empty, and the disk may be full by then. */
-START_TEST(a_full_disk_keeps_nobody_from_locking)
+START_TEST(locking_works_on_a_full_disk)
 {
     static const char *const left[] = {NULL, "", "4711                "};
     static const int errors[] = {ENOSPC, EDQUOT, EFBIG};
@@ -538,7 +538,7 @@ START_TEST(a_full_disk_keeps_nobody_from_locking)
     ck_assert_int_eq(ll_io_lock(dev, "lock", &l, &owner), 0);
     fails_with(NULL, 0);
     ck_assert_int_eq(ll_io_lock(dev, "lock", &other, &owner), -EAGAIN);
-    ck_assert_int_eq(owner, 0); /* not known, and not another's */
+    ck_assert_int_eq(owner, 0); /* not known, and not that of another process */
     ck_assert_int_eq(ll_io_close(dev, l), 0);
     ck_assert_int_eq(ll_io_lock(dev, "lock", &l, &owner), 0);
     ck_assert_int_eq(ll_io_lock(dev, "lock", &other, &owner), -EAGAIN);
@@ -575,7 +575,7 @@ int main(void)
     tcase_add_loop_test(posix, a_read_that_ends_too_early, 0, 5);
     tcase_add_test(posix, no_progress_is_an_error);
     tcase_add_test(posix, errors_come_through);
-    tcase_add_loop_test(posix, a_full_disk_keeps_nobody_from_locking, 0, 9);
+    tcase_add_loop_test(posix, locking_works_on_a_full_disk, 0, 9);
     tcase_add_test(posix, a_failed_sync_is_asked_for_once);
     suite_add_tcase(suite, posix);
     TCase *memory = tcase_create("memory");

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The test double is tested: a crash test that never loses anything proves nothing. What was synced
- * survives, what was not is at the mercy of the mode; names and contents are made durable by
- * different calls; a failed sync is never made good; failures come at the call that was named, and
- * capacity is a limit.
+ * The fault device is tested, as a crash test that never loses bytes proves nothing. Synced bytes
+ * survive; the mode decides about the others; names and contents become durable by different calls;
+ * a failed sync is never repaired; the call that was named fails, and capacity is a limit.
  */
 #include "io/io.h"
 #include "support/fault_device.h"
@@ -49,7 +48,7 @@ static void write_at(struct lladd_file *f, const char *text, uint64_t off)
     ck_assert_int_eq(ll_io_pwrite(dev, f, text, strlen(text), off), 0);
 }
 
-/* A file whose name and contents are durable. */
+/* A file with durable name and contents. */
 static struct lladd_file *durable_file(const char *name, const char *text)
 {
     struct lladd_file *f = open_file(name, LLADD_OPEN_CREATE);
@@ -59,7 +58,7 @@ static struct lladd_file *durable_file(const char *name, const char *text)
     return f;
 }
 
-/* The contents of a file on some device, or NULL if it is not there. */
+/* The contents of a file on some device, or NULL if there is no such file. */
 static char *content(struct lladd_device *d, const char *name)
 {
     struct lladd_file *f;
@@ -205,7 +204,7 @@ START_TEST(what_was_there_before_is_durable)
 }
 END_TEST
 
-/* ---- which of the pending survive ---- */
+/* ---- which pending changes survive ---- */
 
 /* Three unsynced writes: each prefix is a state, in order. */
 START_TEST(prefixes)
@@ -225,7 +224,7 @@ START_TEST(prefixes)
 }
 END_TEST
 
-/* Every subset of three turns up, and the same seed gives the same one; fair coin or not. */
+/* Every subset of three occurs, and the same seed gives the same one; with a fair coin or not. */
 START_TEST(subsets)
 {
     bool seen[8] = {false};
@@ -254,7 +253,7 @@ START_TEST(subsets)
 }
 END_TEST
 
-/* Of many, nearly none and nearly all survive sometimes, which a fair coin never does. */
+/* Of many changes, sometimes nearly none or nearly all survive; a fair coin never does that. */
 START_TEST(shares)
 {
     enum { SIZE = 64 };
@@ -335,7 +334,7 @@ START_TEST(crash_at_a_call)
     fault_device_crash(fd, &power, after);
     expect(after, "f", "....");
     fault_device_crash(fd, &kill9, after);
-    expect(after, "f", "AB.."); /* the one under way may have happened */
+    expect(after, "f", "AB.."); /* the one in progress may have happened */
     fault_device_power_cycle(fd, &(struct fault_crash){FAULT_PREFIX, 1, false});
     ck_assert(!fault_device_crashed(fd));
     ck_assert_int_eq(ll_io_pread(dev, f, buf, 4, 0), -EIO); /* opened before */
@@ -346,7 +345,7 @@ START_TEST(crash_at_a_call)
 }
 END_TEST
 
-/* A sync under way promises nothing: neither that the data is safe nor that it is lost. */
+/* A sync in progress promises nothing: neither that the data is safe nor that it is lost. */
 START_TEST(crash_in_a_sync)
 {
     struct lladd_file *f = durable_file("f", "....");
@@ -514,7 +513,8 @@ START_TEST(failures_by_name_and_counts)
 }
 END_TEST
 
-/* After a failed sync the kernel calls the pages clean: the next one succeeds and saves nothing. */
+/* After a failed sync the kernel marks the pages clean: the next sync succeeds and writes
+ * nothing. */
 START_TEST(a_failed_sync_is_not_made_good)
 {
     struct lladd_file *f = durable_file("f", "....");

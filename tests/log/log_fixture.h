@@ -8,7 +8,7 @@
  *     struct fixture f;
  *     fixture_init(&f);               4 KiB segments, 16 KiB ring; change f.cfg before create
  *     fixture_create(&f);
- *     put(&f, 100);                   a record whose contents follow from its place in the list
+ *     put(&f, 100);                   a record with contents that depend on its place in the list
  *     force(&f);
  *     crash_and_reopen(&f, FAULT_POWER);
  *     check_records(&f, from, to);    the log holds exactly these of the list, in order
@@ -23,7 +23,8 @@
 #include <errno.h>
 
 struct appended {
-    struct ll_record rec; /* redo and undo lengths are right, their bytes follow from `seed` */
+    struct ll_record rec; /* redo and undo lengths are right, their bytes are generated from
+                           * `seed` */
     uint64_t seed;
 };
 
@@ -40,7 +41,7 @@ struct fixture {
     struct lladd_error err;
     struct appended *list;
     size_t count, capacity;
-    uint64_t durable_count; /* records of the list known to be durable */
+    uint64_t durable_count; /* records of the list that are known to be durable */
     unsigned poisoned_calls, checkpoint_calls;
     enum { GOES_ON_IN_ANOTHER, GOES_ON_HERE } goes_on; /* what reopen does, if it can */
 };
@@ -49,21 +50,22 @@ void fixture_init(struct fixture *);
 void fixture_create(struct fixture *);
 void fixture_free(struct fixture *);
 
-/* Fills in kind, links and spans of `len` bytes all told, from the seed. */
+/* Fills in kind, links and spans of `len` bytes altogether, from the seed. */
 void make_record(struct ll_record *, uint64_t seed, size_t len, unsigned char *bytes);
-/* Appends a record with so many payload bytes; its LSN. */
+/* Appends a record with this many bytes of payload; returns its LSN. */
 lladd_lsn put(struct fixture *, size_t len);
-/* The same; an error code instead of a failed test. */
+/* The same, but returns an error code instead of failing the test. */
 int try_put(struct fixture *, size_t len, lladd_lsn *);
 /* Appends any record (spans are copied into the list by seed only if made by make_record). */
 lladd_lsn put_record(struct fixture *, struct ll_record *);
 /* Forces the last record. */
 void force(struct fixture *);
 
-/* Closes without forcing and opens again as after a crash; `how` is what is left of the device. The
- * scan must find exactly a prefix of the list that is at least what was durable. */
+/* Closes without forcing and opens again as after a crash; `how` says what survives on the device.
+ * The scan must find a prefix of the list, and at least what was durable. */
 void crash_and_reopen(struct fixture *, enum fault_crash_mode how);
-/* Closes (uncleanly) and opens again, the device as it is: 0 or the error of open, scan or start.
+/*
+ * Closes (uncleanly) and opens again, the device as it is: 0 or the error of open, scan or start.
  */
 int reopen(struct fixture *);
 /* After a clean stop: finish, close, open, start. */
@@ -71,9 +73,9 @@ void stop_and_reopen(struct fixture *);
 /* Only the first two. */
 void stop(struct fixture *);
 
-/* Compares what a scan or cursor gave with list[i]. */
+/* Compares a record from a scan or cursor with list[i]. */
 void check_record(struct fixture *, const struct ll_record *, size_t i);
-/* Reads list[from..to) one by one with a cursor, and forward with next. */
+/* Reads list[from..to) with a cursor: each by its LSN, and in sequence with next. */
 void check_records(struct fixture *, size_t from, size_t to);
 
 /* The file that holds LSN, opened in the fault device's base, and the byte's offset in it. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Appending and reading back: whatever is put into the log comes out of it again, from the ring and
- * from the files, forward and along a chain, whatever its length, across blocks, segments, the end
- * of the ring, and clean stops; LSNs count up without a hole; nobody sees what was not published.
+ * Appending and reading back: every record is read back as it was appended, from the ring and from
+ * the files, forward and along a chain, whatever its length, across blocks, segments, the end of
+ * the ring, and clean stops; LSNs increase without a hole; no reader sees an unpublished record.
  */
 #include "log/encode.h"
 #include "log_fixture.h"
@@ -19,7 +19,7 @@ static void teardown(void)
     fixture_free(&f);
 }
 
-/* The first record of a database has LSN 8 and begins its own transaction. */
+/* The first record of a database has LSN 8 and is the first of its transaction. */
 START_TEST(first_record)
 {
     fixture_create(&f);
@@ -107,7 +107,7 @@ START_TEST(around_the_ring)
 }
 END_TEST
 
-/* What was written stays readable without any file as long as the ring has it. */
+/* Written records stay readable without any file while the ring has them. */
 START_TEST(written_stays_in_ring)
 {
     fixture_create(&f);
@@ -121,7 +121,7 @@ START_TEST(written_stays_in_ring)
 }
 END_TEST
 
-/* A log may begin anywhere; distances that the narrow form cannot express take the wide one. */
+/* A log may begin anywhere; distances that the narrow form cannot express use the wide one. */
 START_TEST(high_lsns)
 {
     const uint64_t starts[] = {UINT64_C(1) << 32, UINT64_C(1) << 35, UINT64_C(1) << 40,
@@ -131,8 +131,8 @@ START_TEST(high_lsns)
         fixture_create(&f);
         unsigned char payload[16] = {7};
         for (unsigned k = 0; k < 6; k++) {
-            struct ll_record rec = {.kind = LL_REC_UPDATE, .page = 9, .op = 1,
-                                    .redo = lladd_span_of(payload, 10 + k)};
+            struct ll_record rec = {
+                .kind = LL_REC_UPDATE, .page = 9, .op = 1, .redo = lladd_span_of(payload, 10 + k)};
             uint64_t far = starts[i] > (UINT64_C(1) << 36) ? UINT64_C(1) << 36 : starts[i] - 8;
             uint64_t reach = UINT64_C(8) * UINT32_MAX;
             uint64_t back[] = {8, far, reach - 16, reach - 8, reach, reach + 8};
@@ -168,17 +168,16 @@ START_TEST(high_lsns)
 }
 END_TEST
 
-/* An update has a path of its own into the log: what is read back is what any other append
- * would have written, for every length, around the ring's end, for a transaction's first
- * record and later ones, a page's first and later ones, and for what only the wide form can
- * say. */
+/* ll_log_append's fast path for updates writes the same bytes as any other append: for every
+ * length, around the ring's end, for a transaction's first record and later ones, a page's first
+ * and later ones, and for what only the wide form can say. */
 START_TEST(updates)
 {
     static const lladd_lsn page_prevs[] = {{0}, {8}, {12}, {56}};
     struct ll_log_cursor *c;
     unsigned char bytes[400];
     fixture_create(&f);
-    put(&f, 200); /* LSNs 8 and 56 are behind what follows */
+    put(&f, 200); /* LSNs 8 and 56 are below what follows */
     ck_assert_int_eq(ll_log_cursor_open(f.log, &c), 0);
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (unsigned char)(i * 7 + 1);
@@ -236,7 +235,7 @@ START_TEST(updates)
 }
 END_TEST
 
-/* A reserved record that is not published yet hides those behind it, and cannot be read. */
+/* A reserved record that is not published yet hides the later ones, and cannot be read. */
 START_TEST(unpublished_hides)
 {
     struct ll_record first = {.kind = LL_REC_NOTE, .page = LLADD_NO_PAGE}, got;
@@ -253,7 +252,7 @@ START_TEST(unpublished_hides)
     must_fail(&f, LLADD_OUT_OF_RANGE, ll_log_cursor_read(c, first.lsn, &got, &f.err));
     must(&f, ll_log_cursor_read(c, f.list[0].rec.lsn, &got, &f.err));
     must_fail(&f, LLADD_END, ll_log_cursor_next(c, &got, &f.err));
-    /* One's own record can be read before those in front of it. */
+    /* A thread can read its own record before earlier ones are published. */
     must(&f, ll_log_cursor_read(c, second.lsn, &got, &f.err));
     ll_log_publish(f.log, &first);
     ll_log_wait_published(f.log, ll_log_tail(f.log));
@@ -267,12 +266,12 @@ START_TEST(unpublished_hides)
 }
 END_TEST
 
-/* Payload that looks like records, in ring space that was used before, is never taken for one: not
- * by a reader, not by the writer, while a record is reserved there and not yet published. */
+/* Payload that looks like records, in ring space that was used before, is never taken for a record:
+ * by no reader and not by the writer, while a record is reserved there and not yet published. */
 START_TEST(hostile_payload)
 {
     const uint64_t ring = f.cfg.ring_bytes = 4096;
-    /* LSNs whose upper half, read as a length, is 64. */
+    /* LSNs that have 64 as their upper half, which is where a length is. */
     f.cfg.first.v = (UINT64_C(64) << 32) + 8;
     fixture_create(&f);
     unsigned char bytes[800];
@@ -281,11 +280,12 @@ START_TEST(hostile_payload)
         struct ll_credit credit = {0};
         struct ll_log_cursor *c;
         struct ll_record got;
-        /* Every word says the LSN it would have one turn of the ring later. */
+        /* Every word is the LSN that the word has one turn of the ring later. */
         uint64_t at = ll_log_tail(f.log).v + LL_RECORD_NARROW;
         for (unsigned i = 0; i + 8 <= sizeof bytes; i += 8)
             lladd_put64(bytes + i, at + i - 8 + ring);
-        struct ll_record rec = {.kind = LL_REC_NOTE, .page = LLADD_NO_PAGE,
+        struct ll_record rec = {.kind = LL_REC_NOTE,
+                                .page = LLADD_NO_PAGE,
                                 .redo = lladd_span_of(bytes, 8 * (round % 97))};
         put_record(&f, &rec);
         must(&f, ll_log_write(f.log, rec.lsn, &f.err));
@@ -308,7 +308,7 @@ START_TEST(hostile_payload)
         must(&f, ll_log_write(f.log, late.lsn, &f.err));
         ck_assert_uint_eq(ll_log_written(f.log).v, ll_log_tail(f.log).v);
     }
-    ck_assert(last_words); /* also where the LSN stands behind the end of the ring */
+    ck_assert(last_words); /* also where the LSN is beyond the end of the ring */
 }
 END_TEST
 
@@ -331,7 +331,7 @@ START_TEST(clean_stops)
 }
 END_TEST
 
-/* Opening and closing without an append touches no file but for reading, and does not list. */
+/* Opening and closing without an append only reads files, and does not list the directory. */
 START_TEST(clean_open_is_quiet)
 {
     fixture_create(&f);
@@ -365,7 +365,7 @@ START_TEST(seeking)
         uint64_t lsn = f.list[i].rec.lsn.v;
         for (uint64_t back = 0; back < 24 && lsn - back >= 8; back += 5) {
             must(&f, ll_log_cursor_seek(c, lladd_lsn_of(lsn - back), &got, &f.err));
-            if (got.kind != LL_REC_SEAL) /* a seal lies between */
+            if (got.kind != LL_REC_SEAL) /* a seal lies in between */
                 check_record(&f, &got, i);
         }
     }
@@ -379,7 +379,8 @@ START_TEST(seeking)
 }
 END_TEST
 
-/* Credit: counted down by appends, given back, refused for a log that is not ready or read-only. */
+/* Credit: appends use it, unused credit is returned; refused if the log is not ready or
+ * read-only. */
 START_TEST(credit)
 {
     struct ll_credit a = {0}, b = {0};
@@ -393,8 +394,8 @@ START_TEST(credit)
     ll_log_publish(f.log, &rec);
     ck_assert_uint_eq(a.bytes, before - rec.size);
     ll_log_credit_trim(f.log, &a);
-    ck_assert_uint_eq(a.bytes, before - rec.size); /* few are out */
-    /* Many are out: 8 KiB, half of the ring. */
+    ck_assert_uint_eq(a.bytes, before - rec.size); /* little is given out */
+    /* Much is given out: 8 KiB, half of the ring. */
     must(&f, ll_log_credit(f.log, &b, 8192, &f.err));
     ll_log_credit_rests(&b);
     ll_log_credit_trim(f.log, &a);
@@ -410,7 +411,7 @@ START_TEST(credit)
 }
 END_TEST
 
-/* Bad configurations are refused by name. */
+/* A bad configuration is refused, and the message names the field. */
 START_TEST(bad_config)
 {
     struct ll_log_config good = f.cfg;
@@ -418,14 +419,30 @@ START_TEST(bad_config)
     for (unsigned i = 0; i < 8; i++) {
         f.cfg = good;
         switch (i) {
-        case 0: f.cfg.segment_min = 2048; break;
-        case 1: f.cfg.segment_min = 5000; break;
-        case 2: f.cfg.segment_max = 2048; break;
-        case 3: f.cfg.segment_max = UINT64_C(1) << 32; break;
-        case 4: f.cfg.ring_bytes = 2048; break;
-        case 5: f.cfg.ring_bytes = 10000; break;
-        case 6: f.cfg.limit_bytes = 4096; break;
-        case 7: f.cfg.first.v = 12; break;
+        case 0:
+            f.cfg.segment_min = 2048;
+            break;
+        case 1:
+            f.cfg.segment_min = 5000;
+            break;
+        case 2:
+            f.cfg.segment_max = 2048;
+            break;
+        case 3:
+            f.cfg.segment_max = UINT64_C(1) << 32;
+            break;
+        case 4:
+            f.cfg.ring_bytes = 2048;
+            break;
+        case 5:
+            f.cfg.ring_bytes = 10000;
+            break;
+        case 6:
+            f.cfg.limit_bytes = 4096;
+            break;
+        case 7:
+            f.cfg.first.v = 12;
+            break;
         }
         must_fail(&f, LLADD_BAD_ARGUMENT, ll_log_create(&f.cfg, &log, &f.err));
     }

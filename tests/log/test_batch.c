@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Reading the log in batches, shared out by page: every record reaches exactly one reader, whole
- * and in order, however many readers there are and however it lies in blocks and segments; and a
- * damaged one is found by somebody, at its own LSN, whichever of its bytes is wrong.
+ * Reading the log in batches, divided by page: every record reaches exactly one reader, whole and
+ * in order, however many readers there are and however it lies in blocks and segments. A reader
+ * reports a damaged record at its LSN, whichever of its bytes is wrong.
  */
 #include "log_fixture.h"
 
@@ -23,7 +23,7 @@ static void teardown(void)
 
 /* ---- helpers ---- */
 
-/* Far more than the ring holds, of every size from nothing to more than a block. */
+/* Much more than the ring holds, of every size from 0 to more than a block. */
 static void append_many(void)
 {
     for (unsigned i = 0; i < 600; i++) {
@@ -43,8 +43,8 @@ static size_t index_of(lladd_lsn lsn)
     return i;
 }
 
-/* Reads from list[from] to the end as the share; counts in seen[] what it was given. 0 or the
- * error, with the LSN it names. */
+/* Reads from list[from] to the end as the share's reader; counts in seen[] what it got. Returns 0
+ * or the error, with its LSN. */
 static int read_share(struct ll_log_share share, size_t from, unsigned most, unsigned char *seen,
                       uint64_t *passed, struct lladd_error *err)
 {
@@ -77,7 +77,7 @@ static int read_share(struct ll_log_share share, size_t from, unsigned most, uns
     return rc == LLADD_END ? 0 : rc;
 }
 
-/* From list[from] to somewhere behind `until`: 0 or the error. */
+/* From list[from] to a place after `until`: 0 or the error. */
 static int skim_share(struct ll_log_share share, size_t from, uint64_t until,
                       struct lladd_error *err)
 {
@@ -110,7 +110,7 @@ START_TEST(every_record_reaches_one_reader)
             must(&f, read_share(share, 0, most[_i], seen, &passed, &f.err));
             ck_assert_uint_ge(passed, f.count);
             all = i == 0 ? passed : all;
-            ck_assert_uint_eq(passed, all); /* all have gone over the same records */
+            ck_assert_uint_eq(passed, all); /* all have passed over the same records */
         }
         for (size_t i = 0; i < f.count; i++)
             ck_assert_msg(seen[i] == 1, "record %zu: %u readers", i, seen[i]);
@@ -119,7 +119,7 @@ START_TEST(every_record_reaches_one_reader)
 }
 END_TEST
 
-/* Nothing is given twice, or left out, by a log that goes on behind a cut. */
+/* When the log goes on after a cut, no record is given twice or left out. */
 START_TEST(a_cut_is_passed_over)
 {
     fixture_create(&f);
@@ -141,7 +141,8 @@ START_TEST(a_cut_is_passed_over)
 }
 END_TEST
 
-/* Each byte of a record in turn: the lowest LSN at which one of the readers fails is the record's.
+/*
+ * Each byte of a record in turn: the lowest LSN at which one of the readers fails is the record's.
  */
 START_TEST(damage_is_found_at_its_own_lsn)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Segments of several blocks: headers written with the first payload of their block say where the
- * first record begins; damage to a header is told from a block that was never written and from one
- * that is left of the file's former use; tails torn over several blocks are cut; one finds one's
- * way behind damage by the headers.
+ * Segments of several blocks: a header, written with the first payload of its block, says where the
+ * first record begins; a damaged header is told from a block that was never written and from one of
+ * the file's former use; tails torn over several blocks are cut; after damage, the headers lead to
+ * the next records.
  */
 #include "log_fixture.h"
 
@@ -75,7 +75,8 @@ START_TEST(headers)
             size_t size = ROOM - into < 1000 ? ROOM - into : 800;
             if (size < LL_RECORD_NARROW || (ROOM - into - size > 0 && ROOM - into - size < 40))
                 size += 80;
-            struct ll_record rec = {.kind = LL_REC_NOTE, .page = LLADD_NO_PAGE,
+            struct ll_record rec = {.kind = LL_REC_NOTE,
+                                    .page = LLADD_NO_PAGE,
                                     .redo = {bytes, size - LL_RECORD_NARROW}};
             put_record(&f, &rec);
             if (i % 100 == 99)
@@ -135,7 +136,7 @@ START_TEST(damaged_headers)
             flip_byte(&f, name, block * BLOCK + off, 0x40);
         }
     }
-    /* A header of zeros, and a good one at the wrong place. */
+    /* A header of zeros, and a good one in the wrong block. */
     unsigned char old[LL_LOG_BLOCK_HEADER], zeros[LL_LOG_BLOCK_HEADER] = {0};
     read_file(&f, name, 2 * BLOCK, old, sizeof old);
     write_file(&f, name, 2 * BLOCK, zeros, sizeof zeros);
@@ -150,7 +151,7 @@ START_TEST(damaged_headers)
 }
 END_TEST
 
-/* A group over several blocks of which any sectors are missing. */
+/* A group over several blocks that lacks any subset of its sectors. */
 START_TEST(torn_blocks)
 {
     uint64_t random = 5 + (uint64_t)_i;
@@ -180,7 +181,7 @@ START_TEST(torn_blocks)
 END_TEST
 
 /* The header of a torn group's block is missing, its payload is there, and the rest would be whole:
- * what lies under a header that is not there is not accepted. */
+ * payload without its header is not accepted. */
 START_TEST(payload_without_header)
 {
     char name[LL_LOG_NAME_SIZE];
@@ -202,7 +203,7 @@ START_TEST(payload_without_header)
 }
 END_TEST
 
-/* Files that are used again hold whole blocks of their former life. */
+/* Reused files hold whole blocks of their former use. */
 START_TEST(stale_blocks)
 {
     fixture_create(&f);
@@ -214,7 +215,7 @@ START_TEST(stale_blocks)
         f.start.from = f.list[from].rec.lsn;
         f.start.watermark = ll_log_durable(f.log);
     }
-    /* Somewhere inside a reused file. */
+    /* At some place in a reused file. */
     for (unsigned i = 0; i < 9; i++) {
         fill_to(ll_log_tail(f.log).v + 30000, 700);
         if (i % 2)
@@ -227,8 +228,8 @@ START_TEST(stale_blocks)
 }
 END_TEST
 
-/* Inspection goes on behind a damaged header, and behind a damaged record. */
-START_TEST(read_behind_damage)
+/* Inspection goes on after a damaged header, and after a damaged record. */
+START_TEST(read_after_damage)
 {
     struct ll_log_cursor *c;
     struct ll_record rec;
@@ -261,7 +262,7 @@ START_TEST(read_behind_damage)
         uint64_t at = f.err.lsn.v > last ? f.err.lsn.v : last;
         rc = ll_log_cursor_seek(c, lladd_lsn_of(at + 8), &rec, &f.err);
         if (rc == LLADD_CORRUPT_LOG) {
-            /* Nothing in that block can be had: on to the next. */
+            /* Nothing in that block can be read: the reader goes on to the next. */
             struct ll_log_place place;
             ck_assert(ll_log_place(f.log, lladd_lsn_of(at + 8), &place));
             rc = ll_log_cursor_seek(c, place.next_block, &rec, &f.err);
@@ -275,8 +276,8 @@ START_TEST(read_behind_damage)
 }
 END_TEST
 
-/* A file that has lost its end: what is missing would be noticed only when it is needed, so open
- * looks at sizes. Headers that are good but not here. */
+/* A file that has lost its end: the loss would be noticed only when the bytes are needed, so open
+ * checks sizes. Also headers that are valid in another place. */
 START_TEST(wrong_files)
 {
     struct lladd_file *file;
@@ -287,7 +288,7 @@ START_TEST(wrong_files)
     force(&f);
     name_of(8, name);
     name_of(8 + 4 * ROOM, second);
-    /* The first header is that of another block, of an earlier segment, of a later one. */
+    /* The first header is that of another block, of an earlier segment, of a later segment. */
     read_file(&f, second, 0, old, sizeof old);
     read_file(&f, name, BLOCK, other, sizeof other);
     write_file(&f, second, 0, other, sizeof other);
@@ -343,7 +344,7 @@ int main(void)
     tcase_add_loop_test(t, torn_blocks, 0, 2);
     tcase_add_test(t, payload_without_header);
     tcase_add_test(t, stale_blocks);
-    tcase_add_test(t, read_behind_damage);
+    tcase_add_test(t, read_after_damage);
     tcase_add_test(t, wrong_files);
     tcase_add_test(t, stop_around_block_ends);
     suite_add_tcase(s, t);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Group commit and poison: a lone commit is one write and one sync; what is durable stays durable
- * when the power fails and what was not forced may go; every synced group ends with a seal that
- * states what was durable before it (LOG-3), and there is never a group of seals alone; a failed
- * write or sync is final, for everybody, and is not tried again (LOG-4).
+ * Group commit and poison: a lone commit is one write and one sync. Durable records survive a power
+ * failure, others may be lost. Every synced group ends with a seal that states what was durable
+ * before it (LOG-3), and no group consists of seals alone. A failed write or sync is final for
+ * every thread and is not tried again (LOG-4).
  */
 #include "log_fixture.h"
 
@@ -46,7 +46,7 @@ START_TEST(one_write_one_sync)
 }
 END_TEST
 
-/* Also across a block: the header goes with the same write; across a segment it is two files. */
+/* Across a block the header is in the same write; across a segment there are two files. */
 START_TEST(write_across_blocks)
 {
     f.cfg.segment_min = 1 << 18;
@@ -69,7 +69,7 @@ START_TEST(write_across_blocks)
 }
 END_TEST
 
-/* What is written survives the process, what is durable the machine. */
+/* Written records survive the death of the process, durable ones a power failure. */
 START_TEST(written_and_durable)
 {
     fixture_create(&f);
@@ -86,7 +86,7 @@ START_TEST(written_and_durable)
     must(&f, ll_log_write(f.log, lsn, &f.err));
     crash_and_reopen(&f, FAULT_POWER);
     ck_assert_uint_eq(f.count, 2);
-    /* Written records, then a sync: a group with nothing to write but its seal. */
+    /* Written records, then a sync: a group that writes only its seal. */
     lsn = put(&f, 50);
     must(&f, ll_log_write(f.log, lsn, &f.err));
     force(&f);
@@ -109,8 +109,8 @@ static void *force_it(void *arg)
     return NULL;
 }
 
-/* The log is written to while it is synced: by who needs that much, or ring space. What comes
- * behind the group is not durable with it; and if it cannot be written, nor is the group. */
+/* While it is synced, the log is written to: by a thread that needs much space, or ring space. What
+ * follows the group is not durable with it; if it cannot be written, the group fails, too. */
 START_TEST(written_while_it_is_synced)
 {
     struct forcer w = {.err = LLADD_ERROR_INIT};
@@ -145,7 +145,7 @@ START_TEST(written_while_it_is_synced)
 }
 END_TEST
 
-/* What the device was asked to begin with. */
+/* The writeback that the device was asked to begin. */
 static struct lladd_device_ops asked_ops;
 static unsigned asked;
 static uint64_t asked_from, asked_to;
@@ -158,12 +158,12 @@ static void note_asked(struct lladd_device *dev, struct lladd_file *file, uint64
     if (asked == 0)
         asked_from = off;
     else
-        ck_assert_uint_eq(off, asked_to); /* nothing twice, and nothing is left out */
+        ck_assert_uint_eq(off, asked_to); /* no range twice, and none left out */
     asked_to = off + len;
     asked++;
 }
 
-/* Each request costs more than many small writes: a megabyte at a time, however it is written. */
+/* A request costs more than many small writes: one for each megabyte, however it is written. */
 START_TEST(the_device_is_asked_to_begin_with_much_at_a_time)
 {
     f.cfg.segment_min = f.cfg.segment_max = 8 << 20;
@@ -179,7 +179,7 @@ START_TEST(the_device_is_asked_to_begin_with_much_at_a_time)
     ck_assert_uint_lt(asked_from, LL_LOG_BLOCK_HEADER + 16);
     ck_assert_uint_ge(asked_to, 2 << 20);
     ck_assert_uint_lt(asked_to, (2 << 20) + (2 << 17));
-    force(&f); /* what is durable needs no beginning */
+    force(&f); /* durable bytes need no writeback */
     uint64_t durable = ll_log_durable(f.log).v;
     asked = 0;
     while (ll_log_tail(f.log).v < durable + (1 << 20))
@@ -190,7 +190,7 @@ START_TEST(the_device_is_asked_to_begin_with_much_at_a_time)
 }
 END_TEST
 
-/* Who does not wait for durability leaves it to the log's thread; without one, to who forces. */
+/* A relaxed commit leaves durability to the log's thread; without one, to a thread that forces. */
 START_TEST(what_is_wanted_before_long_becomes_durable)
 {
     f.env.threads = _i != 0;
@@ -201,7 +201,7 @@ START_TEST(what_is_wanted_before_long_becomes_durable)
         lladd_yield();
     ck_assert_int_eq(ll_log_durable(f.log).v > lsn.v, _i != 0);
     force(&f);
-    if (_i) { /* a failure is the poison, which the next one gets to know of */
+    if (_i) { /* the failure poisons the log, which the next caller learns */
         fault_device_fail(f.fd, 1, FAULT_SYNC, EIO, true);
         lsn = put(&f, 100);
         ck_assert(ll_log_force_soon(f.log));
@@ -288,7 +288,8 @@ static void check_poisoned(lladd_lsn durable)
     }
     ck_assert_uint_eq(ll_log_durable(f.log).v, durable.v);
     ck_assert_uint_eq(f.poisoned_calls, 1);
-    ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_WRITES), 0); /* nothing is tried again */
+    ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_WRITES), 0); /* no write or sync is tried
+                                                                   * again */
 }
 
 /* Kind 0: the write fails, 1: the sync, 2 to 4: named points around them. */
@@ -302,7 +303,7 @@ START_TEST(poison)
     force(&f);
     lladd_lsn durable = ll_log_durable(f.log);
     lladd_lsn lsn = put(&f, 80);
-    int err = _i % 2 ? ENOSPC : EIO; /* no space where space was reserved is no better */
+    int err = _i % 2 ? ENOSPC : EIO; /* a lack of space where space was reserved poisons, too */
     if (_i == 0)
         fault_device_fail(f.fd, 1, FAULT_PWRITEV, err, false);
     else if (_i == 1)
@@ -311,13 +312,13 @@ START_TEST(poison)
         test_world_fail_at(&f.world, points[_i - 2], 1, err);
     must_fail(&f, LLADD_WRITE_FAILED, ll_log_force(f.log, lsn, &f.err));
     check_poisoned(durable);
-    /* Who had credit may go on; nothing comes of it, and nobody hangs. */
+    /* A caller that had credit may go on; its records are not durable, and no thread hangs. */
     struct ll_record late = {.kind = LL_REC_COMMIT, .page = LLADD_NO_PAGE};
     ck_assert_uint_ge(f.credit.bytes, LL_RECORD_NARROW);
     ll_log_reserve(f.log, &f.credit, &late, false);
     ll_log_publish(f.log, &late);
     ll_log_wait_published(f.log, ll_log_tail(f.log));
-    /* Opening again: what was durable is there. */
+    /* After opening again, the durable records are there. */
     f.durable_count = f.count - 1;
     crash_and_reopen(&f, FAULT_POWER);
     ck_assert_uint_ge(f.count, f.durable_count);
@@ -327,7 +328,7 @@ START_TEST(poison)
 }
 END_TEST
 
-/* A failed relaxed write, noticed by one who needs ring space. */
+/* A failed relaxed write, noticed by a thread that needs ring space. */
 START_TEST(poison_for_space)
 {
     lladd_lsn lsn;
@@ -339,12 +340,12 @@ START_TEST(poison_for_space)
         rc = try_put(&f, 1000, &lsn);
     ck_assert_int_eq(rc, LLADD_WRITE_FAILED);
     check_poisoned(lladd_lsn_of(8));
-    /* Whoever had credit can still publish; it comes to nothing. */
+    /* A caller that had credit can still publish, without effect. */
     ll_log_wait_published(f.log, ll_log_tail(f.log));
 }
 END_TEST
 
-/* A poison that does not come from a leader, while one is at work. */
+/* The log is poisoned by a thread other than the leader, while a leader is at work. */
 START_TEST(poison_from_elsewhere)
 {
     struct lladd_error why = LLADD_ERROR_INIT;

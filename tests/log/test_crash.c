@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A workload of appends, forces, relaxed writes, segment switches, reuse of segments, clean stops
- * and reopens, crashed at every one of its device calls, with everything that was not synced lost,
- * kept, or lost at random and torn: what was acknowledged as durable is there, what is there is a
- * prefix of what was logged, in order and unchanged, and the log goes on. Again with the crash in
- * the recovery from a crash.
+ * and reopens, crashed at every one of its device calls, with all unsynced changes lost, kept, or
+ * lost at random and torn. Every acknowledged record is there, the log is a prefix of what was
+ * logged, in order and unchanged, and the log goes on. Then the same with crashes in the recovery
+ * from a crash.
  */
 #include "log_fixture.h"
 
@@ -44,7 +44,7 @@ static int step(uint64_t n)
         rc = ll_log_write(f.log, lsn, &f.err);
     }
     if (rc == 0 && n % 25 == 24 && f.durable_count > 6) {
-        /* What a checkpoint would do: note where to begin, then give up what is older. */
+        /* What a checkpoint would do: note where recovery begins, then truncate below. */
         lladd_lsn from = f.list[f.durable_count - 5].rec.lsn;
         f.start.from = from;
         f.start.watermark = ll_log_durable(f.log);
@@ -59,7 +59,7 @@ static int step(uint64_t n)
     return rc;
 }
 
-/* Finish, close, open, start; the fixture is like after a crash if that fails. */
+/* Finish, close, open, start; if one of them fails, the fixture is as after a crash. */
 static int clean_restart(void)
 {
     struct ll_log_start start = f.start;
@@ -110,7 +110,7 @@ static void after_crash(const struct fault_crash *how)
     fault_device_power_cycle(f.fd, how);
 }
 
-/* What must hold when all is over. */
+/* What must hold at the end. */
 static void check_all(void)
 {
     size_t n = f.count;
@@ -124,7 +124,7 @@ static void check_all(void)
     check_records(&f, from, f.count);
 }
 
-/* _i: what is left of the device. */
+/* _i: which unsynced changes survive. */
 static struct fault_crash left(int i, uint64_t seed)
 {
     const enum fault_crash_mode modes[] = {FAULT_KILL, FAULT_POWER, FAULT_SUBSET, FAULT_PREFIX};
@@ -153,14 +153,14 @@ START_TEST(crash_at_every_call)
             must(&f, reopen(&f));
         check_all();
         if (!crashed) {
-            ck_assert_uint_gt(n, 200); /* the workload does what it should */
+            ck_assert_uint_gt(n, 200); /* the workload itself works */
             break;
         }
     }
 }
 END_TEST
 
-/* Every so many calls a crash; then a crash at every call of the recovery, twice in a row. */
+/* A crash at every few calls; then a crash at every call of the recovery, twice in a row. */
 START_TEST(crash_in_recovery)
 {
     for (uint64_t n = 20; n < 260; n += 13) {
@@ -197,8 +197,8 @@ START_TEST(crash_in_recovery)
 }
 END_TEST
 
-/* A sync fails somewhere, which poisons; the process ends; the next one accepts what it can read,
- * and then the power fails. */
+/* A sync fails and poisons the log; the process ends; the next one accepts what it can read, and
+ * then the power fails. */
 START_TEST(failed_sync_then_power)
 {
     for (uint64_t n = 1;; n++) {

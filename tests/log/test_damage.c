@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Damage is told from a torn tail (LOG-3): every byte of a log below the newest stated watermark,
- * flipped or zeroed or in a missing, cut or foreign file, makes open refuse, with the LSN and the
- * file; nothing is truncated. Only beyond the newest watermark it is a tail. A reader for
- * inspection goes over damage and goes on behind it.
+ * Damage is told from a torn tail (LOG-3): if any byte of the log below the newest stated watermark
+ * is flipped or zeroed, or in a missing, truncated or foreign file, open refuses, names the LSN and
+ * the file, and truncates nothing. Only beyond the newest watermark it is a tail. A reader for
+ * inspection goes on after the damage.
  */
 #include "log/encode.h"
 #include "log_fixture.h"
@@ -39,7 +39,7 @@ static int ignore(void *ctx, const struct ll_record *rec, struct lladd_error *er
     return 0;
 }
 
-/* What open and scan answer to the log as it is, changing nothing. */
+/* What open and scan return for the log as it is; they change nothing. */
 static int look(void)
 {
     ll_log_close(f.log);
@@ -55,7 +55,7 @@ static void check_names(const char *file)
     ck_assert_uint_ne(f.err.lsn.v, 0);
 }
 
-/* A log of several segments whose last group begins at *last. */
+/* A log of several segments; its last group begins at *last. */
 static void make_log(uint64_t *last)
 {
     fixture_create(&f);
@@ -70,8 +70,8 @@ static void make_log(uint64_t *last)
 
 /* ---- every byte ---- */
 
-/* _i 0: one bit, 1: all bits, 2: eight bytes of zeros. What the seal of the last group states is
- * all that the open is told. */
+/* _i 0: one bit, 1: all bits, 2: eight bytes of zeros. Open knows no other watermark than the one
+ * in the seal of the last group. */
 START_TEST(every_byte_below_the_watermark)
 {
     uint64_t last;
@@ -96,7 +96,7 @@ START_TEST(every_byte_below_the_watermark)
             int rc = look();
             if (lsn < last) {
                 ck_assert_msg(rc == LLADD_CORRUPT_LOG, "%s, byte %u: %d", name, (unsigned)off, rc);
-                /* Where the damaged record begins, in this file or the one before. */
+                /* Where the damaged record begins, in this file or the previous one. */
                 ck_assert_uint_le(f.err.lsn.v, lsn);
                 check_names("log/");
             } else if (rc) { /* the last group; but a header shows that it was there */
@@ -131,7 +131,7 @@ START_TEST(every_byte_after_a_clean_stop)
 }
 END_TEST
 
-/* Nothing is changed by an open that refuses. */
+/* An open that refuses changes nothing. */
 START_TEST(refusing_changes_nothing)
 {
     char name[LL_LOG_NAME_SIZE];
@@ -149,8 +149,8 @@ START_TEST(refusing_changes_nothing)
 }
 END_TEST
 
-/* The only seal that proves it lies behind damage that goes on for several blocks. */
-START_TEST(proof_behind_much_damage)
+/* The only seal that proves the damage lies after it, several blocks later. */
+START_TEST(proof_after_much_damage)
 {
     unsigned char rubbish[4096];
     char name[LL_LOG_NAME_SIZE];
@@ -166,7 +166,7 @@ START_TEST(proof_behind_much_damage)
 }
 END_TEST
 
-/* A record whose payload looks like a seal proves nothing. */
+/* A record with a payload that looks like a seal proves nothing. */
 START_TEST(payload_is_no_proof)
 {
     unsigned char fake[512], lie[8];
@@ -176,14 +176,17 @@ START_TEST(payload_is_no_proof)
     f.start.from = ll_log_tail(f.log);
     f.start.watermark = f.start.from;
     lladd_lsn torn = put(&f, 10);
-    /* A whole seal, at its right place inside another record's payload. */
-    struct ll_record rec = {.kind = LL_REC_NOTE, .page = LLADD_NO_PAGE,
-                            .redo = lladd_span_of(fake, sizeof fake)};
+    /* A whole seal, at its right place inside the payload of another record. */
+    struct ll_record rec = {
+        .kind = LL_REC_NOTE, .page = LLADD_NO_PAGE, .redo = lladd_span_of(fake, sizeof fake)};
     memset(fake, 0, sizeof fake);
     uint64_t at = ll_log_tail(f.log).v + LL_RECORD_NARROW + 80;
     lladd_put64(lie, at - 8);
-    struct ll_record seal = {.lsn = {at}, .kind = LL_REC_SEAL, .page = LLADD_NO_PAGE,
-                             .size = LL_LOG_SEAL_SIZE, .redo = lladd_span_of(lie, 8)};
+    struct ll_record seal = {.lsn = {at},
+                             .kind = LL_REC_SEAL,
+                             .page = LLADD_NO_PAGE,
+                             .size = LL_LOG_SEAL_SIZE,
+                             .redo = lladd_span_of(lie, 8)};
     ll_log__record_encode(&seal, ll_record_salt(f.cfg.uuid, 1), fake + 80);
     lladd_put64(fake + 80 + 8, at);
     put_record(&f, &rec);
@@ -198,8 +201,8 @@ END_TEST
 
 /* ---- whole files ---- */
 
-/* A header that is damaged is no torn one where records stand behind it: each bit of it, in each
- * segment; the control file knows of nothing. */
+/* A damaged header is not a torn one if records follow it: each bit of it, in each segment; the
+ * control file has no watermark. */
 START_TEST(every_bit_of_first_headers)
 {
     char name[LL_LOG_NAME_SIZE];
@@ -224,7 +227,7 @@ START_TEST(missing_and_short)
     unsigned char bytes[4096];
     uint64_t last;
     make_log(&last);
-    /* If the newest file is gone, so are the seals that speak of it: the control file must. */
+    /* If the newest file is gone, so are the seals that prove it; the control file must. */
     f.start.watermark.v = last;
     for (uint64_t first = 8; first < last; first += 4032) {
         struct lladd_file *file;
@@ -240,7 +243,7 @@ START_TEST(missing_and_short)
             int rc = look();
             ck_assert(rc == LLADD_MISSING_FILE || rc == LLADD_CORRUPT_LOG);
             ck_assert_uint_ne(f.err.lsn.v, 0);
-            /* Before the first file there is none that would tell its name. */
+            /* Before the first file there is no seal that could name it. */
             name_of(first == 8 && how == 0 ? 8 + 4032 : first, other);
             ck_assert_msg(strstr(f.err.message, other) != NULL, "%s: %s", other, f.err.message);
             if (how > 0)
@@ -251,7 +254,7 @@ START_TEST(missing_and_short)
         }
         must(&f, look());
     }
-    /* Under another's name. */
+    /* Under the name of another segment. */
     name_of(8 + 4032, name);
     name_of(8 + 2 * 4032, other);
     read_file(&f, other, 0, bytes, sizeof bytes);
@@ -294,7 +297,7 @@ START_TEST(no_log_at_all)
 }
 END_TEST
 
-/* Opening after a clean stop looks at one file; that it can be believed is checked. */
+/* Opening after a clean stop reads one file; what that file says is checked. */
 START_TEST(clean_start_checks_its_file)
 {
     char name[LL_LOG_NAME_SIZE];
@@ -317,7 +320,7 @@ START_TEST(clean_start_checks_its_file)
 }
 END_TEST
 
-/* Names that are none of ours are left alone. */
+/* Files with other names are left alone. */
 START_TEST(other_files)
 {
     const char *names[] = {"log/README", "log/0000000000000008.seg.bak", "log/new.tmp",
@@ -337,7 +340,7 @@ START_TEST(other_files)
 }
 END_TEST
 
-/* A cut proves that the log went on to it, even if no seal is left that does. */
+/* A cut proves that the log went on to it, even if no seal that proves it is left. */
 START_TEST(cut_is_proof)
 {
     fixture_create(&f);
@@ -347,7 +350,7 @@ START_TEST(cut_is_proof)
     must(&f, ll_log_write(f.log, f.list[f.count - 1].rec.lsn, &f.err));
     struct ll_log_place place;
     size_t last = f.count - 1;
-    must(&f, reopen(&f)); /* accepts them, and cuts behind them: no seal was written since */
+    must(&f, reopen(&f)); /* accepts them, and cuts after them: no seal was written since */
     ck_assert_uint_eq(f.count, last + 1);
     ck_assert(ll_log_place(f.log, f.list[last].rec.lsn, &place));
     flip_byte(&f, place.name, place.offset + 30, 1);
@@ -357,7 +360,7 @@ START_TEST(cut_is_proof)
 }
 END_TEST
 
-/* What the control file says must fit the log. */
+/* The watermark in the control file must fit the log. */
 START_TEST(lying_control_file)
 {
     fixture_create(&f);
@@ -387,7 +390,8 @@ START_TEST(lying_control_file)
 }
 END_TEST
 
-/* A segment in the middle that nobody needs for recovery may be gone; who reads it is told. */
+/* A segment in the middle that recovery does not need may be gone; a reader that needs it gets an
+ * error. */
 START_TEST(hole_below)
 {
     char name[LL_LOG_NAME_SIZE];
@@ -425,7 +429,7 @@ END_TEST
 
 /* ---- inspection ---- */
 
-/* Reads everything that can be read, and says where it cannot. */
+/* Reads everything that can be read, and returns where it cannot. */
 START_TEST(read_only)
 {
     struct ll_log_cursor *c;
@@ -433,7 +437,7 @@ START_TEST(read_only)
     struct ll_log *log;
     uint64_t last;
     make_log(&last);
-    /* Somebody is still using the log. */
+    /* The log is still in use. */
     struct ll_log_config cfg = f.cfg;
     cfg.read_only = cfg.lenient = true;
     struct ll_log_start start = {.from = {8}};
@@ -452,7 +456,7 @@ START_TEST(read_only)
     }
     must(&f, ll_log_cursor_next(c, &rec, &f.err)); /* the last seal */
     must_fail(&f, LLADD_END, ll_log_cursor_next(c, &rec, &f.err));
-    /* It goes on, and the reader sees it. */
+    /* The log goes on, and the reader sees it. */
     put(&f, 50);
     force(&f);
     must(&f, ll_log_cursor_next(c, &rec, &f.err));
@@ -517,7 +521,8 @@ static void seek_tells(struct ll_log_cursor *c, uint64_t goal, size_t i)
     ck_assert_uint_eq(f.err.lsn.v, f.list[i].rec.lsn.v);
 }
 
-/* Who begins at a damaged record is told so; who begins behind it is not stopped by it. */
+/* A reader that begins at a damaged record gets an error; one that begins after it is not stopped
+ * by it. */
 START_TEST(a_seek_tells_of_damage_at_its_goal)
 {
     struct ll_log_cursor *c;
@@ -550,8 +555,8 @@ START_TEST(a_seek_tells_of_damage_at_its_goal)
 }
 END_TEST
 
-/* A log whose first segment is damaged, or gone, but not needed for recovery: whoever reads there
- * all the same is told what is wrong, and not that it was truncated. */
+/* A log with its first segment damaged, or gone, but not needed for recovery: a reader of that
+ * segment is told what is wrong, and not that it was truncated. */
 START_TEST(a_needed_record_in_a_damaged_segment)
 {
     struct ll_log_cursor *c;
@@ -578,13 +583,14 @@ START_TEST(a_needed_record_in_a_damaged_segment)
         must_fail(&f, code, ll_log_cursor_read(c, first, &rec, &f.err));
         must_fail(&f, code, ll_log_cursor_follow(c, first, &rec, &f.err));
     }
-    must(&f, ll_log_cursor_seek(c, first, &rec, &f.err)); /* who takes what there is */
+    must(&f, ll_log_cursor_seek(c, first, &rec, &f.err)); /* for a reader that takes what there
+                                                           * is */
     ck_assert_uint_gt(rec.lsn.v, first.v);
     ll_log_cursor_close(c);
 }
 END_TEST
 
-/* Who must not miss a record is not led past damage to the next good one. */
+/* A reader that must not miss a record is not led past damage to the next good one. */
 START_TEST(following_is_not_led_past_damage)
 {
     struct ll_log_cursor *c;
@@ -609,7 +615,7 @@ START_TEST(following_is_not_led_past_damage)
     must_fail(&f, LLADD_CORRUPT_LOG, ll_log_cursor_follow(c, f.list[i].rec.lsn, &rec, &f.err));
     must(&f, ll_log_cursor_seek(c, f.list[i].rec.lsn, &rec, &f.err));
     ck_assert_uint_gt(rec.lsn.v, f.list[i].rec.lsn.v);
-    /* What lies behind the damage can be followed from where it begins. */
+    /* What follows the damage can be read from its beginning. */
     must(&f, ll_log_cursor_follow(c, rec.lsn, &rec, &f.err));
     ll_log_cursor_close(c);
 }
@@ -626,7 +632,7 @@ int main(void)
     tcase_add_test(t, a_seek_tells_of_damage_at_its_goal);
     tcase_add_loop_test(t, a_needed_record_in_a_damaged_segment, 0, 2);
     tcase_add_test(t, following_is_not_led_past_damage);
-    tcase_add_test(t, proof_behind_much_damage);
+    tcase_add_test(t, proof_after_much_damage);
     tcase_add_test(t, payload_is_no_proof);
     tcase_add_test(t, every_bit_of_first_headers);
     tcase_add_test(t, missing_and_short);

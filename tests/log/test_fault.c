@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Failure is a parameter: the same workload (create, append, force, read, truncate, stop, open,
+ * Failures as a parameter: the same workload (create, append, force, read, truncate, stop, open,
  * crash, open) with the n-th allocation or the n-th device call failing, once or from then on. It
- * ends with a code that says what to do; nothing leaks; what was durable is there when the next
- * attempt, without failures, opens the log.
+ * ends with a code that tells the caller what to do; nothing leaks; durable records are there when
+ * the log is opened again without failures.
  */
 #include "log_fixture.h"
 
@@ -85,7 +85,7 @@ static void close_log(void)
     f.credit.bytes = 0;
 }
 
-/* `created` says whether there is a log to speak of. */
+/* `created`: whether there is a log. */
 static int workload(bool *created)
 {
     int rc = ll_log_create(&f.cfg, &f.log, &f.err);
@@ -126,7 +126,7 @@ static void begin(void)
     f.cfg.segment_max = 8192;
 }
 
-/* The next process finds a log that it can open, with all that was durable. */
+/* The next process can open the log, and all durable records are there. */
 static void check_after(bool created)
 {
     close_log();
@@ -143,7 +143,7 @@ static void check_after(bool created)
 
 /* ---- cases ---- */
 
-/* _i: once or for ever. */
+/* _i: once, or from then on. */
 START_TEST(no_memory)
 {
     for (uint64_t n = 1;; n++) {
@@ -193,7 +193,7 @@ START_TEST(device_error)
 }
 END_TEST
 
-/* A failed close of a file tells nothing new and harms nobody. */
+/* A failed close of a file poisons nothing and fails no call. */
 START_TEST(close_error)
 {
     for (uint64_t n = 1;; n++) {

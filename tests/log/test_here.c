@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A log that goes on where it ended, as on a full disk (REC-3): in the segment that holds its end,
- * also after another one was begun. What a torn group has left there does not come back, nor do
- * segments that were made for a cut; and however such openings and those with a cut follow each
- * other, and wherever they are crashed, no durable record is missing and none is there twice.
+ * also after another segment was begun. What a torn group has left there does not come back, nor do
+ * segments that were made for a cut. However such openings and those with a cut follow each other,
+ * and wherever they are crashed, no durable record is missing or there twice.
  */
 #include "log_fixture.h"
 
@@ -12,7 +12,7 @@
 
 static struct fixture f;
 
-/* One length: an old record begins wherever a new one ends. */
+/* All records have one length, so that an old record begins wherever a new one ends. */
 enum { LENGTH = 40 };
 
 static void setup(void)
@@ -31,7 +31,7 @@ static void append_some(unsigned n)
         put(&f, LENGTH);
 }
 
-/* Records that are durable, and a group that the power has torn: its first record is gone. */
+/* Durable records, and a group torn by the power failure: its first record is gone. */
 static uint64_t leave_torn_group(unsigned durable, unsigned torn)
 {
     struct ll_log_place place;
@@ -47,7 +47,7 @@ static uint64_t leave_torn_group(unsigned durable, unsigned torn)
     return end;
 }
 
-/* _i: how many records are durable before. */
+/* _i: how many records are durable before it. */
 START_TEST(a_torn_group_does_not_come_back)
 {
     fixture_create(&f);
@@ -65,7 +65,7 @@ START_TEST(a_torn_group_does_not_come_back)
         ck_assert_uint_eq(f.count, count);
         check_records(&f, 0, f.count);
     }
-    /* Nor where the log has come into the next segments. */
+    /* The same when the log has grown into the next segments. */
     append_some(200);
     force(&f);
     count = f.count;
@@ -76,7 +76,7 @@ START_TEST(a_torn_group_does_not_come_back)
 }
 END_TEST
 
-/* It needs no space, not even where no file is left but the one that is full to its end. */
+/* It needs no space, even if the only file left is full to its end. */
 START_TEST(no_space_is_needed)
 {
     f.cfg.segment_max = 4096;
@@ -102,8 +102,8 @@ START_TEST(no_space_is_needed)
 }
 END_TEST
 
-/* A clean stop in such a segment: the next run goes on there, and the one after a crash reads what
- * both have logged. */
+/* A clean stop in such a segment: the next run goes on there, and the one after a crash reads the
+ * records of both. */
 START_TEST(a_clean_stop_after_it)
 {
     fixture_create(&f);
@@ -124,7 +124,7 @@ START_TEST(a_clean_stop_after_it)
 }
 END_TEST
 
-/* Does a record seem to begin at the end of the log, in a file that is used again? */
+/* Whether a record seems to begin at the end of the log, in a reused file. */
 static bool lost_record_at(uint64_t lsn)
 {
     struct ll_log_place place;
@@ -136,8 +136,8 @@ static bool lost_record_at(uint64_t lsn)
     return lladd_get64(own) == lsn;
 }
 
-/* A torn group went on in the next segments, and their files are used again with what is in them:
- * a clean stop where a lost record began is one. */
+/* A torn group went on in the next segments, and their files are reused with their contents: a
+ * clean stop where a lost record began is a clean stop. */
 START_TEST(a_clean_stop_where_a_lost_record_began)
 {
     unsigned met = 0;
@@ -159,8 +159,8 @@ START_TEST(a_clean_stop_where_a_lost_record_began)
 }
 END_TEST
 
-/* Where an empty segment was begun after a cut, and the watermark says that this is on record, its
- * beginning may have been named as the end of the log. So there is no way back before that. */
+/* An empty segment was begun after a cut, and the watermark says that this is on record: its
+ * beginning may have been named as the end of the log, so the log must not end before it. */
 START_TEST(no_way_back_before_an_empty_segment)
 {
     fixture_create(&f);
@@ -183,8 +183,8 @@ START_TEST(no_way_back_before_an_empty_segment)
 }
 END_TEST
 
-/* But one that was begun in vain, when the disk had no space for what else is needed, takes nothing
- * away: however often. */
+/* But a segment that was begun in vain, because the disk had no space for the other things needed,
+ * changes nothing: however often. */
 START_TEST(back_before_a_segment_begun_in_vain)
 {
     fixture_create(&f);
@@ -210,7 +210,7 @@ START_TEST(back_before_a_segment_begun_in_vain)
 }
 END_TEST
 
-/* Nothing of the log is left but an empty segment: it goes on at its beginning, again and again. */
+/* Only an empty segment of the log is left: the log goes on at its beginning, again and again. */
 START_TEST(only_an_empty_segment_is_left)
 {
     fixture_create(&f);
@@ -235,8 +235,8 @@ START_TEST(only_an_empty_segment_is_left)
 }
 END_TEST
 
-/* The end of the log after a clean stop is where one segment ends and an empty one begins, which
- * names a cut. */
+/* The log ends after a clean stop where one segment ends and an empty one begins, which names a
+ * cut. */
 START_TEST(a_clean_stop_between_two_segments)
 {
     f.cfg.segment_max = 4096;
@@ -264,7 +264,7 @@ END_TEST
 #define ROWS 600
 #endif
 
-/* One life: opens in any way, up to the n-th call that changes something; logs, forces a part. */
+/* One run: opens in any way, up to the n-th call that changes something; logs, forces a part. */
 static bool live(uint64_t *seed, bool full)
 {
     static const enum fault_crash_mode modes[] = {FAULT_KILL, FAULT_POWER, FAULT_SUBSET};

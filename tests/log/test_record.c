@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The bytes of records and block headers: what is encoded is decoded, every kind in both forms;
- * every flipped bit is noticed; nothing outside the given bytes is read; a good checksum over
- * hostile fields is refused (ERR-1); names of kinds and files.
+ * every flipped bit is noticed; no byte outside the given ones is read; a good checksum over
+ * contradictory fields is refused (ERR-1); names of kinds and files.
  */
 #include "log_fixture.h"
 
@@ -109,7 +109,7 @@ START_TEST(round_trips)
 }
 END_TEST
 
-/* What only the wide form can say. */
+/* What needs the wide form. */
 START_TEST(wide_only)
 {
     unsigned char *payload = malloc(70000), *bytes = malloc(80000);
@@ -131,7 +131,8 @@ START_TEST(wide_only)
 }
 END_TEST
 
-/* Each bit of a record, and a length that is too short: never taken for good, never read beyond. */
+/* Each flipped bit of a record, and a length that is too short: never accepted, never read beyond
+ * its end. */
 START_TEST(every_bit)
 {
     unsigned char payload[60], bytes[300];
@@ -146,7 +147,7 @@ START_TEST(every_bit)
             memcpy(exact, bytes, rec.size);
             exact[bit / 8] ^= (unsigned char)(1 << bit % 8);
             int rc = decode(exact, rec.size, &got);
-            /* In the LSN: as if nothing had been written here. */
+            /* In the LSN: as if no record had been written here. */
             ck_assert_int_eq(rc, bit / 64 == 1 ? LLADD_END : LLADD_CORRUPT_LOG);
             free(exact);
         }
@@ -162,7 +163,7 @@ START_TEST(every_bit)
 }
 END_TEST
 
-/* Another database, another incarnation, another place. */
+/* Another database, another incarnation, another LSN. */
 START_TEST(salted)
 {
     unsigned char payload[60] = {4}, bytes[300];
@@ -193,22 +194,22 @@ START_TEST(hostile)
         unsigned wide, offset, width;
         uint64_t value;
     } lies[] = {
-        {0, 20, 4, UINT32_MAX},      /* previous record before the beginning of time */
-        {0, 24, 4, UINT32_MAX - 1},  /* transaction likewise */
-        {0, 28, 4, 4096 / 8 + 1},    /* page's previous likewise */
-        {0, 38, 2, 60},              /* redo longer than the record */
+        {0, 20, 4, UINT32_MAX},     /* previous record before the beginning of the log */
+        {0, 24, 4, UINT32_MAX - 1}, /* so does the transaction's first */
+        {0, 28, 4, 4096 / 8 + 1},   /* so does the page's previous */
+        {0, 38, 2, 60},             /* redo longer than the record */
         {0, 38, 2, 65535},
-        {0, 7, 1, 0},                /* no kind */
+        {0, 7, 1, 0}, /* no kind */
         {0, 7, 1, LL_REC_KINDS},
         {0, 7, 1, 255},
-        {0, 17, 1, 1},               /* says wide, is narrow */
-        {1, 24, 8, 4096},            /* previous record is itself */
+        {0, 17, 1, 1},    /* the flag says wide, the length narrow */
+        {1, 24, 8, 4096}, /* previous record is itself */
         {1, 24, 8, UINT64_MAX},
-        {1, 32, 8, 4104},            /* transaction begins behind it */
+        {1, 32, 8, 4104}, /* transaction begins after it */
         {1, 40, 8, 4096},
         {1, 48, 8, UINT64_C(1) << 48},
         {1, 56, 4, UINT32_MAX},
-        {1, 64, 8, 4096},            /* undo goes forward */
+        {1, 64, 8, 4096}, /* undo goes forward */
     };
     for (unsigned i = 0; i < sizeof lies / sizeof lies[0]; i++) {
         memcpy(bytes, good[lies[i].wide], sizeof bytes);
@@ -285,10 +286,18 @@ START_TEST(names)
     ck_assert_str_eq(name, "log/new.tmp");
     ck_assert_int_eq(ll_log__parse_name(name + 4, &first), LL_LOG__TMP);
     ck_assert_uint_eq(first, 0);
-    const char *wrong[] = {"", "123", "123456789abcdef8", "123456789abcdef8.se",
-                           "123456789abcdef8.segm", "123456789ABCDEF8.seg", "new.tmp2",
-                           "g23456789abcdef8.seg", "123456789abcdef8.newer", "new",
-                           "3fffffffffffffff.new", "ffffffffffffffff.seg"};
+    const char *wrong[] = {"",
+                           "123",
+                           "123456789abcdef8",
+                           "123456789abcdef8.se",
+                           "123456789abcdef8.segm",
+                           "123456789ABCDEF8.seg",
+                           "new.tmp2",
+                           "g23456789abcdef8.seg",
+                           "123456789abcdef8.newer",
+                           "new",
+                           "3fffffffffffffff.new",
+                           "ffffffffffffffff.seg"};
     for (unsigned i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         ck_assert_int_eq(ll_log__parse_name(wrong[i], &first), LL_LOG__OTHER);
     for (unsigned kind = 0; kind < LL_REC_KINDS; kind++) {

@@ -2,7 +2,7 @@
 /*
  * Recoveries that make segments, in which nothing is accepted, and die: at each device call, and
  * the next one at each of its calls, and the one after that. Each time the log opens, ends where it
- * ended, and hands out no LSN twice (LOG-1); so it does for who only looks.
+ * ended, and hands out no LSN twice (LOG-1); so does a log opened for inspection.
  *
  * And what earlier versions, which wrote a header before they renamed its file, have left.
  */
@@ -56,7 +56,7 @@ static const struct circumstances circumstances[] = {
 };
 enum { CIRCUMSTANCES = sizeof circumstances / sizeof *circumstances };
 
-/* The first LSN that no life of the log may have handed out. */
+/* The lowest LSN that no run of the log can have handed out. */
 static uint64_t untouched;
 
 static void note_tail(void)
@@ -76,8 +76,8 @@ static void crash(const struct circumstances *c, uint64_t seed)
     fault_device_capacity(f.fd, capacity);
 }
 
-/* Records that are durable, in more than one segment; behind them untouched ones, and some of their
- * LSNs were handed out, and lost. */
+/* Durable records in more than one segment; after them segments that were not written to, some LSNs
+ * of which were handed out and lost. */
 static void make(const struct circumstances *c)
 {
     fixture_free(&f);
@@ -108,8 +108,8 @@ static void make(const struct circumstances *c)
     crash(c, 1);
 }
 
-/* Recovery up to the n-th call that changes something; all of it if n is 0. What it sets aside
- * makes it go on into segments ahead; nothing is forced. True: it was crashed. */
+/* Recovery up to the n-th call that changes something; all of it if n is 0. Its reservations make
+ * it go on into new segments; nothing is forced. True if it was crashed. */
 static bool recover(const struct circumstances *c, uint64_t n, uint64_t seed)
 {
     size_t count = f.count;
@@ -123,12 +123,12 @@ static bool recover(const struct circumstances *c, uint64_t n, uint64_t seed)
         ck_assert_uint_eq(f.count, count);
         ck_assert_msg(ll_log_tail(f.log).v >= untouched, "%s: LSN %llu twice", c->name,
                       (unsigned long long)ll_log_tail(f.log).v);
-        /* Whether there is space for so much is not asked. */
+        /* Nothing checks whether there is space for this much. */
         bool aside = ll_log_undo_reserve_recovery(f.log, 6000, false, &f.err) == 0;
         if (aside)
             (void)ll_log_credit_reserved(f.log, &credit, 5000, &f.err);
         ll_log_credit_return(f.log, &credit);
-        if (aside) /* as when all is taken back; users do not get it before */
+        if (aside) /* as if all was undone; users do not get it earlier */
             ll_log_undo_release(f.log, 6000);
         note_tail();
         if (c->truncates)
@@ -184,8 +184,8 @@ static void finish(const struct circumstances *c)
     ck_assert_uint_eq(f.count, count + 5);
 }
 
-/* Every call of the first recovery is tried. By day one in so many calls of the second, and of the
- * third: each of them comes, with some others before it. At night all. */
+/* Every call of the first recovery is tried. By day one in this many calls of the second, and of
+ * the third: each of them is reached, with some calls before it. At night all. */
 #ifdef LL_TEST_INSTRUMENTED
 #define SECOND_ONE_IN 4
 #define ROWS 25
@@ -194,7 +194,7 @@ static void finish(const struct circumstances *c)
 #define ROWS 100
 #endif
 
-/* _i: circumstances. */
+/* _i: which circumstances. */
 START_TEST(each_call_of_recoveries_in_a_row)
 {
     const struct circumstances *c = &circumstances[_i];
@@ -220,8 +220,8 @@ START_TEST(each_call_of_recoveries_in_a_row)
 }
 END_TEST
 
-/* Longer rows of crashes, drawn at random. A segment that a cut has skipped stays unseen only while
- * the segment with the cut is there: which one is used again first matters after five of them. */
+/* Longer series of crashes, drawn at random. A segment that a cut has skipped stays invisible only
+ * while the segment with the cut exists: which one is reused first matters after five of them. */
 START_TEST(recoveries_at_random)
 {
     const struct circumstances *c = &circumstances[_i];
@@ -241,8 +241,8 @@ END_TEST
 
 /* ---- what earlier versions have left ----------------------------------------------------- */
 
-/* Ten records that are durable, and above them what a recovery has made and not used: a segment
- * that says where the log was cut, and `ahead` more. Gives where the first of them begins. */
+/* Ten durable records, and above them segments that a recovery has made and not used: one that says
+ * where the log was cut, and `ahead` more. Returns where the first of them begins. */
 static uint64_t leave_stale(unsigned ahead, uint64_t *cut)
 {
     bool more = true;
@@ -264,7 +264,7 @@ static uint64_t leave_stale(unsigned ahead, uint64_t *cut)
     return first;
 }
 
-/* The header of the next cut, in the file of a segment that has not got its new name yet. */
+/* The header of the next cut, in the file of a segment that was not yet renamed. */
 static void begin_to_reuse(uint64_t name, uint64_t first, uint64_t cut)
 {
     unsigned char header[LL_LOG_BLOCK_HEADER];
@@ -282,8 +282,8 @@ static void begin_to_reuse(uint64_t name, uint64_t first, uint64_t cut)
     write_file(&f, path, 0, header, sizeof header);
 }
 
-/* Whichever it was: the one that says where the log was cut, by which those above are connected
- * with it, or one of those; also on a full disk. _i: which; the disk is full. */
+/* The header that says where the log was cut, which connects the segments above to it, or one of
+ * those; also on a full disk. _i: which; whether the disk is full. */
 START_TEST(a_header_before_its_name)
 {
     char path[LL_LOG_NAME_SIZE];
@@ -314,7 +314,7 @@ static bool is_there(const char *name)
     return rc == 0;
 }
 
-/* What was being made when a crash came is used or removed, whatever size it has. */
+/* A file that was being made at the crash is used or removed, whatever its size. */
 START_TEST(left_overs)
 {
     static const char *const names[] = {"log/new.tmp", "log/0000000000000010.new",
@@ -344,7 +344,7 @@ START_TEST(left_overs)
 }
 END_TEST
 
-/* LSNs that were handed out, and of which only the name of a file tells that was being made. */
+/* LSNs that were handed out; only the name of a file proves that their segment was being made. */
 START_TEST(the_name_keeps_the_highest_lsn)
 {
     struct lladd_file *file;
@@ -366,15 +366,15 @@ START_TEST(the_name_keeps_the_highest_lsn)
 }
 END_TEST
 
-/* A damaged file in the gap that a cut has left does no harm, nor do files of which those below are
- * gone, also while the segment that declares the gap is used again. _i: it is gone. */
+/* A damaged file in the gap that a cut has left does no harm, nor do files above a gap, also while
+ * the segment that declares the gap is reused. _i: it is gone. */
 START_TEST(damage_in_a_gap)
 {
     bool fired = true;
     for (uint64_t n = 1; fired; n++) {
         char path[LL_LOG_NAME_SIZE];
         uint64_t cut, first = leave_stale(0, &cut);
-        must(&f, reopen(&f)); /* cuts again: the segment of before lies in the gap */
+        must(&f, reopen(&f)); /* cuts again: the former segment lies in the gap */
         untouched = ll_log_tail(f.log).v;
         crash(&circumstances[0], 1);
         name_of(first, path);

@@ -2,8 +2,9 @@
 /*
  * Opening after a crash: the log ends where the last group was torn, wherever that is and whatever
  * is left of the rest; it goes on in a new segment that names the cut, with LSNs that were never
- * handed out before (LOG-1, LOG-2); that can be repeated, also in the middle of itself; what was
- * accepted is made durable before anything else (REC-4); nothing that a cut removed comes back.
+ * handed out before (LOG-1, LOG-2). This can be repeated, also after a crash in the middle of it;
+ * what was accepted is made durable before anything else (REC-4); nothing that a cut removed comes
+ * back.
  */
 #include "log_fixture.h"
 
@@ -23,7 +24,7 @@ static void teardown(void)
 
 /* ---- helpers ---- */
 
-/* A file of the device as it was, to be put back. */
+/* A copy of a file of the device, to be restored. */
 struct image {
     char name[LL_LOG_NAME_SIZE];
     unsigned char bytes[16384];
@@ -53,8 +54,8 @@ static void append_some(unsigned n)
 
 /* ---- tails ---- */
 
-/* From each byte of the last group on, zeros or rubbish: the group before it stays, and of this one
- * a prefix at most. */
+/* From each byte of the last group on, zeros or other bytes: the group before it stays, and of this
+ * one a prefix at most. */
 START_TEST(torn_at_every_byte)
 {
     struct image image;
@@ -92,7 +93,7 @@ START_TEST(torn_at_every_byte)
         force(&f);
         check_records(&f, 0, f.count);
         f.count -= 2;
-        /* Forget what this round made. */
+        /* Drop what this iteration made. */
         uint64_t cut_segment = ll_log_oldest(f.log).v;
         ck_assert_uint_eq(cut_segment, 8);
         ll_log_close(f.log);
@@ -162,7 +163,7 @@ START_TEST(lsns_are_never_used_again)
 END_TEST
 
 /* Crashes without an append between them: the log still ends where it ended, the segments in
- * between are used again, and the directory does not grow. */
+ * between are reused, and the number of files does not grow. */
 START_TEST(empty_cuts)
 {
     struct ll_log_stats stats;
@@ -183,7 +184,7 @@ START_TEST(empty_cuts)
 }
 END_TEST
 
-/* Nothing at all was logged before the first crash. */
+/* No record was logged before the first crash. */
 START_TEST(empty_log)
 {
     fixture_create(&f);
@@ -197,8 +198,8 @@ START_TEST(empty_log)
 }
 END_TEST
 
-/* A record behind a hole is whole and has the right LSN; after the cut it must not be read as if it
- * followed what was accepted, at the next open or any later one. */
+/* A record after a hole is whole and has the right LSN; after the cut it must not be read as if it
+ * followed the accepted ones, at the next open or any later one. */
 START_TEST(nothing_comes_back)
 {
     fixture_create(&f);
@@ -207,7 +208,7 @@ START_TEST(nothing_comes_back)
     size_t kept = f.count;
     append_some(8);
     must(&f, ll_log_write(f.log, f.list[f.count - 1].rec.lsn, &f.err));
-    /* Tear the first of them only. */
+    /* Tear only the first of them. */
     struct ll_log_place place;
     ck_assert(ll_log_place(f.log, f.list[kept].rec.lsn, &place));
     flip_byte(&f, place.name, place.offset + 20, 1);
@@ -215,7 +216,7 @@ START_TEST(nothing_comes_back)
     f.durable_count = kept;
     must(&f, reopen(&f));
     ck_assert_uint_eq(f.count, kept);
-    /* Repair it, as a device might: still gone. */
+    /* Repair it, as a device might: the record is still gone. */
     flip_byte(&f, place.name, place.offset + 20, 1);
     for (unsigned round = 0; round < 3; round++) {
         append_some(2);
@@ -283,8 +284,8 @@ START_TEST(crash_while_cutting)
 }
 END_TEST
 
-/* The same where LSNs were handed out, and lost, in segments that were made ahead: those are used
- * again for the cut, and their new names say which LSNs were. */
+/* The same where LSNs were handed out, and lost, in segments made ahead: those are reused for the
+ * cut, and their new names say which LSNs were. */
 START_TEST(crash_while_reusing)
 {
     for (uint64_t n = 1;; n++) {
@@ -329,8 +330,8 @@ START_TEST(crash_while_reusing)
 }
 END_TEST
 
-/* A sync that failed: the kernel shows the new bytes, the disk has the old ones, and a later sync
- * says that all is well. What open accepts must be on the disk when open returns. */
+/* A failed sync: the kernel shows the new bytes, the disk has the old ones, and a later sync
+ * succeeds. What open accepts must be on the disk when open returns. */
 START_TEST(accepted_is_made_durable)
 {
     fixture_create(&f);
@@ -338,8 +339,7 @@ START_TEST(accepted_is_made_durable)
     force(&f);
     append_some(30);
     fault_device_fail(f.fd, 1, FAULT_SYNC, EIO, false);
-    must_fail(&f, LLADD_WRITE_FAILED,
-              ll_log_force(f.log, f.list[f.count - 1].rec.lsn, &f.err));
+    must_fail(&f, LLADD_WRITE_FAILED, ll_log_force(f.log, f.list[f.count - 1].rec.lsn, &f.err));
     must(&f, reopen(&f));
     ck_assert_uint_eq(f.count, 40);
     crash_and_reopen(&f, FAULT_POWER);
@@ -369,8 +369,8 @@ END_TEST
 
 /* ---- stale segments ---- */
 
-/* The ancestor's bug 2.1 #2: a segment that is used again still holds whole records of its former
- * place, at every alignment; the scan must not take them for what follows. */
+/* A bug of the ancestor (2.1 #2): a reused segment still holds whole records of its former use, at
+ * every alignment; the scan must not take them for what follows. */
 START_TEST(reused_segments)
 {
     f.cfg.segment_max = 4096;
@@ -416,19 +416,19 @@ START_TEST(clean_end_is_checked)
     must(&f, ll_log_start(f.log, &f.err));
     append_some(3);
     stop(&f);
-    /* An older control file: the log goes on behind the end that it states. */
+    /* An older control file: the log goes on after the end that it states. */
     must(&f, ll_log_open(&f.cfg, &old, &f.log, &f.err));
     must_fail(&f, LLADD_CORRUPT_LOG, ll_log_start(f.log, &f.err));
     ck_assert_uint_eq(f.err.lsn.v, old.end.v);
     ll_log_close(f.log);
-    /* Without the segment's place it is found by listing. */
+    /* Without its place the segment is found by listing. */
     old = f.start;
     old.segment.v = 0;
     must(&f, ll_log_open(&f.cfg, &old, &f.log, &f.err));
     must(&f, ll_log_start(f.log, &f.err));
     ck_assert_uint_eq(ll_log_tail(f.log).v, f.start.end.v);
     ll_log_close(f.log);
-    /* A later incarnation goes on in the segment, an earlier one in another, and names the end. */
+    /* A later incarnation goes on in the segment, an earlier one in another, and states the end. */
     for (unsigned i = 0; i < 2; i++) {
         f.cfg.incarnation = i ? 0 : 9;
         must(&f, ll_log_open(&f.cfg, &f.start, &f.log, &f.err));
@@ -446,7 +446,9 @@ START_TEST(clean_end_is_checked)
 }
 END_TEST
 
-/* An incarnation that was used before, because the control file's new one did not become durable.
+/*
+ * An incarnation that was used before, because the new one did not become durable in the control
+ * file.
  */
 START_TEST(incarnations_grow)
 {

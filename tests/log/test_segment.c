@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Segment files: they grow, are zeroed and synced before they are used, are used again when they
- * were truncated, and are removed; what cannot be made is a resource error and changes nothing
- * (LOG-4), the byte limit a retryable one; nobody reads what is being reused.
+ * Segment files: they grow, are zeroed and synced before use, are reused after truncation, and are
+ * removed. A segment that cannot be made is a resource error and changes nothing (LOG-4), the byte
+ * limit is a retryable one. No reader reads a segment that is being reused.
  */
 #include "log_fixture.h"
 
@@ -91,7 +91,7 @@ START_TEST(zeroed_and_synced_first)
     read_file(&f, name, 0, bytes, sizeof bytes);
     for (unsigned i = LL_LOG_BLOCK_HEADER; i < sizeof bytes; i++)
         ck_assert_uint_eq(bytes[i], 0);
-    /* And all of that survives before anything was forced. */
+    /* And it survives a power failure before anything was forced. */
     ll_log_close(f.log);
     f.log = NULL;
     fault_device_power_cycle(f.fd, &(struct fault_crash){.mode = FAULT_POWER});
@@ -115,7 +115,7 @@ static uint64_t zeros_written(struct fixture *fix)
     return fault_device_calls(fix->fd, FAULT_PWRITEV) - 1; /* the header */
 }
 
-/* Segments made ahead are filled with zeros for those who sync often, and for nobody else. */
+/* Segments made ahead are filled with zeros for a log that is synced often, and for no other. */
 START_TEST(zeros_ahead_for_frequent_syncs)
 {
     fixture_create(&f);
@@ -134,8 +134,8 @@ START_TEST(zeros_ahead_for_frequent_syncs)
 }
 END_TEST
 
-/* Bulk writers do not wait for zeros: what they need is allocated. */
-START_TEST(no_zeros_for_who_waits)
+/* Bulk writers do not wait for zeros: their segments are only allocated. */
+START_TEST(no_zeros_for_a_waiting_writer)
 {
     fixture_create(&f);
     for (unsigned i = 0; i < 40; i++) {
@@ -154,7 +154,7 @@ START_TEST(no_zeros_for_who_waits)
 }
 END_TEST
 
-/* Truncation gives files back; they are used again when the size is right, else removed. */
+/* Truncation releases files; they are reused if their size is right, else removed. */
 START_TEST(truncation)
 {
     fixture_create(&f);
@@ -167,7 +167,7 @@ START_TEST(truncation)
     ck_assert_uint_gt(ll_log_oldest(f.log).v, 8);
     ck_assert_uint_le(ll_log_oldest(f.log).v, f.list[middle].rec.lsn.v);
     check_records(&f, middle, f.count);
-    /* Never back. */
+    /* Truncation never goes back. */
     uint64_t oldest = ll_log_oldest(f.log).v;
     must(&f, ll_log_truncate(f.log, lladd_lsn_of(8), &f.err));
     ck_assert_uint_eq(ll_log_oldest(f.log).v, oldest);
@@ -179,7 +179,7 @@ START_TEST(truncation)
     ll_log_cursor_close(c);
     maintain_all();
     ck_assert_uint_le(stats().segments, before);
-    /* From now on the log does not grow. */
+    /* From here on the log does not grow. */
     uint64_t bytes = 0;
     for (unsigned round = 0; round < 30; round++) {
         fill_to(ll_log_tail(f.log).v + 16000);
@@ -198,7 +198,7 @@ START_TEST(truncation)
 }
 END_TEST
 
-/* Beyond what is durable nothing is truncated, whatever is asked for. */
+/* Truncation stops at the durable end, whatever LSN it is given. */
 START_TEST(truncation_stops_at_durable)
 {
     fixture_create(&f);
@@ -214,8 +214,8 @@ START_TEST(truncation_stops_at_durable)
 }
 END_TEST
 
-/* So much is logged and given up again that every file of before is used for something else, unless
- * somebody reads it. Is the first one still what it was? */
+/* Logs and truncates until every former file is reused, unless a cursor reads it. Returns whether
+ * the first one still has its contents. */
 static bool first_file_survives(void)
 {
     struct lladd_file *file;
@@ -232,7 +232,7 @@ static bool first_file_survives(void)
     return rc == 0;
 }
 
-/* A cursor keeps the file that it reads from being used again; one at rest reads none. */
+/* A cursor keeps the file that it reads from being reused; a cursor at rest reads none. */
 START_TEST(reader_keeps_its_file)
 {
     struct ll_log_cursor *c;
@@ -245,7 +245,7 @@ START_TEST(reader_keeps_its_file)
     ck_assert_int_eq(ll_log_cursor_open(f.log, &c), 0);
     must(&f, ll_log_cursor_read(c, lladd_lsn_of(8), &rec, &f.err));
     ck_assert(first_file_survives());
-    /* Nobody promised that it can still be read; but it is not rubbish. */
+    /* The record may be gone; but no other bytes are returned for it. */
     int rc = ll_log_cursor_read(c, f.list[1].rec.lsn, &rec, &f.err);
     ck_assert(rc == 0 || rc == LLADD_OUT_OF_RANGE);
     if (rc == 0)
@@ -258,10 +258,10 @@ START_TEST(reader_keeps_its_file)
 }
 END_TEST
 
-/* ---- what goes wrong ---- */
+/* ---- failures ---- */
 
-/* Every device call while a segment is made: an error of the resource root, nothing lost, and it
- * works when it is tried again. */
+/* Every device call in the making of a segment fails: an error of the resource root, no record
+ * lost, and the next attempt works. */
 START_TEST(creation_fails)
 {
     const int errors[] = {ENOSPC, EIO, EMFILE, EROFS};
@@ -273,7 +273,7 @@ START_TEST(creation_fails)
         lladd_lsn lsn;
         int rc = 0;
         fault_device_fail(f.fd, n, FAULT_ANY, errors[_i], false);
-        /* Only in memory: the ring does not fill up, so the calls are those of the creation. */
+        /* Not forced: the ring does not fill up, so the calls are those of the creation. */
         while (rc == 0 && ll_log_tail(f.log).v < 9000)
             rc = try_put(&f, 300, &lsn);
         bool fired = fault_device_fired(f.fd) > 0;
@@ -294,7 +294,7 @@ START_TEST(creation_fails)
 }
 END_TEST
 
-/* The same where a dead file is used again. */
+/* The same when a released file is reused. */
 START_TEST(reuse_fails)
 {
     for (uint64_t n = 1;; n++) {
@@ -329,8 +329,8 @@ START_TEST(reuse_fails)
 }
 END_TEST
 
-/* A full disk: no credit, but what has credit is written; the last file stays untouched, for the
- * case of a crash; when there is space again it goes on. */
+/* A full disk: no credit is given, but what has credit is written; the last file stays untouched,
+ * for the case of a crash; when there is space again the log goes on. */
 START_TEST(disk_full)
 {
     lladd_lsn lsn;
@@ -354,8 +354,8 @@ START_TEST(disk_full)
 }
 END_TEST
 
-/* Many commits of small records with the last credit on a full disk: each group has its seal as
- * long as the pool lasts, and none fails. */
+/* Many commits of small records with the last credit on a full disk: each group has its seal while
+ * the pool lasts, and none fails. */
 START_TEST(seals_on_a_full_disk)
 {
     struct ll_credit credit = {0};
@@ -394,7 +394,7 @@ START_TEST(byte_limit)
     ck_assert_uint_gt(ll_log_tail(f.log).v, 50000);
     must_fail(&f, LLADD_LOG_FULL, try_put(&f, 200, &lsn));
     must_fail(&f, LLADD_LOG_FULL, ll_log_undo_reserve(f.log, 10000, &f.err));
-    /* What is owed is not refused, and finds what was kept for it. */
+    /* Records with a reservation are not refused, and find the space kept for them. */
     struct ll_credit owed = {0};
     must(&f, ll_log_undo_reserve_owed(f.log, 5000, &f.err));
     ck_assert_uint_le(stats().segment_bytes, 65536);
@@ -405,7 +405,7 @@ START_TEST(byte_limit)
     ll_log_credit_return(f.log, &owed);
     ll_log_undo_release(f.log, 25000);
     must_fail(&f, LLADD_LOG_FULL, ll_log_undo_reserve(f.log, 50000, &f.err));
-    /* A checkpoint frees some. */
+    /* A checkpoint releases some. */
     force(&f);
     must(&f, ll_log_truncate(f.log, f.list[f.count / 2].rec.lsn, &f.err));
     for (unsigned i = 0; i < 60; i++)
@@ -417,7 +417,7 @@ START_TEST(byte_limit)
 }
 END_TEST
 
-/* The next segments can be made ahead of time by whoever has time. */
+/* Any thread can make the next segments ahead of time. */
 START_TEST(maintenance)
 {
     fixture_create(&f);
@@ -434,14 +434,14 @@ START_TEST(maintenance)
     fault_device_reset_calls(f.fd);
     fill_to(12000);
     ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_RENAME), 0);
-    ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_SYNC_DIR), 1); /* that their names stay */
+    ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_SYNC_DIR), 1); /* so that their names stay */
     ck_assert_uint_eq(stats().segments, 4);
     force(&f);
     check_records(&f, 0, f.count);
 }
 END_TEST
 
-/* Found by listing as well; but what lies ahead must be what was made ahead. */
+/* Listing finds them, too; but a segment made ahead must have been made for its place. */
 START_TEST(segments_ahead_are_checked)
 {
     char name[LL_LOG_NAME_SIZE];
@@ -460,7 +460,8 @@ START_TEST(segments_ahead_are_checked)
     fill_to(4100);
     ck_assert_uint_eq(fault_device_calls(f.fd, FAULT_RENAME), 0);
     stop(&f);
-    /* One that says another incarnation: opened by its place, the log notices when it needs it. */
+    /* A header of another incarnation: the log, opened by the segment's place, notices when it
+     * needs it. */
     name_of(8 + 4032 + 8128, name);
     read_file(&f, name, 0, old, sizeof old);
     struct ll_log__block b;
@@ -478,7 +479,7 @@ START_TEST(segments_ahead_are_checked)
     must(&f, ll_log_start(f.log, &f.err));
     must_fail(&f, LLADD_CORRUPT_LOG, ll_log_undo_reserve(f.log, 100, &f.err));
     ll_log_close(f.log);
-    /* Listed at once, it is no clean stop: the log goes on behind it. */
+    /* Listed at open, it is no clean stop: the log goes on after it. */
     flip_byte(&f, name, 0, 1);
     by_listing = f.start;
     by_listing.segment.v = 0;
@@ -490,7 +491,7 @@ START_TEST(segments_ahead_are_checked)
 }
 END_TEST
 
-/* LSNs do not last for ever, but long; then there is no space, and no wrap-around. */
+/* LSNs are finite: at their end there is no space, and no wrap-around. */
 START_TEST(last_lsns)
 {
     lladd_lsn lsn;
@@ -506,7 +507,7 @@ START_TEST(last_lsns)
 }
 END_TEST
 
-/* A dead file that somebody has removed is no loss. */
+/* It is no loss if a released file was removed by hand. */
 START_TEST(dead_file_is_gone)
 {
     char name[LL_LOG_NAME_SIZE];
@@ -521,7 +522,7 @@ START_TEST(dead_file_is_gone)
     }
     lladd_lsn lsn;
     for (unsigned i = 0; i < 60; i++)
-        (void)try_put(&f, 300, &lsn); /* finds out, one after the other */
+        (void)try_put(&f, 300, &lsn); /* each finds out */
     fill_to(50000);
     force(&f);
     maintain_all();
@@ -529,7 +530,7 @@ START_TEST(dead_file_is_gone)
 }
 END_TEST
 
-/* The same by the log's own thread. */
+/* The same done by the log's thread. */
 START_TEST(worker)
 {
     f.env.threads = true;
@@ -548,7 +549,7 @@ START_TEST(worker)
 }
 END_TEST
 
-/* Making a log: every call fails once; what is left does not hinder the next attempt. */
+/* Creating a log: every call fails once; the files left do not hinder the next attempt. */
 START_TEST(create_fails)
 {
     for (uint64_t n = 1;; n++) {
@@ -578,7 +579,7 @@ int main(void)
     tcase_add_test(t, sizes_double);
     tcase_add_loop_test(t, zeroed_and_synced_first, 0, 2);
     tcase_add_test(t, zeros_ahead_for_frequent_syncs);
-    tcase_add_test(t, no_zeros_for_who_waits);
+    tcase_add_test(t, no_zeros_for_a_waiting_writer);
     tcase_add_test(t, truncation);
     tcase_add_test(t, truncation_stops_at_durable);
     tcase_add_test(t, reader_keeps_its_file);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many threads: LSNs are handed out once each and without holes, every record comes back whole,
- * commits share groups, nobody is left asleep, whoever waits for space gets it, a poison reaches
- * everybody; and readers may look at the ring while it is reused. Run under TSan as well.
+ * Many threads: each LSN is handed out once, without holes; every record is read back whole;
+ * commits share groups; no thread stays asleep; a thread that waits for space gets it; a poison
+ * reaches every thread; and readers may look at the ring while it is reused. Run under TSan as
+ * well.
  */
 #include "log_fixture.h"
 
@@ -38,7 +39,7 @@ struct worker {
 
 enum { COMMIT = 1, RELAXED = 2, READ = 4, TRIM = 8, LARGE = 16 };
 
-/* Fills a payload that says whose it is. */
+/* Fills a payload that identifies its thread. */
 static size_t fill(unsigned char *bytes, unsigned id, unsigned round, size_t most)
 {
     uint64_t seed = (uint64_t)id << 32 | round;
@@ -87,7 +88,7 @@ static int append(struct worker *w, struct ll_credit *credit, unsigned round)
     return 0;
 }
 
-/* Reads back one of the thread's own records: what a rollback does. */
+/* Reads back one of the thread's own records, as a rollback does. */
 static void read_back(struct worker *w, struct ll_log_cursor *c, unsigned upto)
 {
     struct ll_record rec;
@@ -135,8 +136,8 @@ static struct worker workers[THREADS];
 static void start_workers(int mode, unsigned rounds)
 {
     for (unsigned i = 0; i < THREADS; i++) {
-        workers[i] = (struct worker){.id = i, .rounds = rounds, .mode = mode,
-                                     .err = LLADD_ERROR_INIT};
+        workers[i] =
+            (struct worker){.id = i, .rounds = rounds, .mode = mode, .err = LLADD_ERROR_INIT};
         workers[i].lsns = calloc(rounds, sizeof(lladd_lsn));
         ck_assert_ptr_nonnull(workers[i].lsns);
         ck_assert_int_eq(lladd_thread_start(&workers[i].thread, work, &workers[i]), 0);
@@ -222,8 +223,8 @@ START_TEST(commits)
 }
 END_TEST
 
-/* A clock on which every look takes a millisecond: to the leader, yielding seems to last too long,
- * so he sleeps until the others are there or his time is over. */
+/* A clock that advances a millisecond at each reading: for the leader, yielding seems to take too
+ * long, so the leader sleeps until the others are there or the time is over. */
 static uint64_t strange_now(void *ctx)
 {
     (void)ctx;
@@ -257,7 +258,8 @@ START_TEST(everything)
 }
 END_TEST
 
-/* Most ask for as much as one can get, and the others rest with what they did not use. */
+/* Most threads ask for as much as one can get; the others rest without returning what they did not
+ * use. */
 START_TEST(the_largest_credits_of_many)
 {
     f.cfg.ring_bytes = _i ? 65536 : 4096;
@@ -270,7 +272,7 @@ START_TEST(the_largest_credits_of_many)
 }
 END_TEST
 
-/* The same on files: the sync takes its time there, so groups have company. */
+/* The same on files: a sync takes time there, so groups have several members. */
 START_TEST(on_files)
 {
     struct lladd_device *dev, *memory = f.cfg.dev;
@@ -296,7 +298,7 @@ START_TEST(on_files)
 }
 END_TEST
 
-/* A write fails while everybody is at work: everybody hears of it, nobody stays asleep. */
+/* A write fails while every thread is at work: every thread gets the error, none stays asleep. */
 START_TEST(poison)
 {
     f.cfg.ring_bytes = 8192;
@@ -318,7 +320,7 @@ START_TEST(poison)
 }
 END_TEST
 
-/* Truncation and reuse of segments go on beside appends and a reader that follows the log. */
+/* Truncation and reuse of segments, in parallel with appends and a reader that follows the log. */
 static uint64_t stop_follower, followed;
 
 static void *follow(void *arg)
@@ -339,7 +341,7 @@ static void *follow(void *arg)
                 check_payload(&rec, &id, &round);
             lladd_atomic_add64(&followed, 1);
         } else if (rc == LLADD_OUT_OF_RANGE) {
-            last = 0; /* overtaken by the truncation */
+            last = 0; /* truncated in the meantime */
         } else {
             ck_assert_msg(rc == LLADD_END, "%d %s", rc, w->err.message);
             lladd_yield();
@@ -374,7 +376,7 @@ START_TEST(follower)
 }
 END_TEST
 
-/* ---- who waits for whom ---- */
+/* ---- which thread waits for which ---- */
 
 static void *force_last(void *arg)
 {
@@ -401,7 +403,7 @@ static void await_waiter(void)
     } while (stats.waits_for_space == 0);
 }
 
-/* The ring is full of credits that another holds: one waits until they are given back or used. */
+/* The ring is full of another thread's credit: a thread waits until it is returned or used. */
 START_TEST(credit_of_others)
 {
     struct worker w = {.err = LLADD_ERROR_INIT};
@@ -416,8 +418,8 @@ START_TEST(credit_of_others)
     } else {
         while (credit.bytes >= 1000) {
             unsigned char bytes[900] = {0};
-            struct ll_record rec = {.kind = LL_REC_NOTE, .page = LLADD_NO_PAGE,
-                                    .redo = {bytes, sizeof bytes}};
+            struct ll_record rec = {
+                .kind = LL_REC_NOTE, .page = LLADD_NO_PAGE, .redo = {bytes, sizeof bytes}};
             ll_log_reserve(f.log, &credit, &rec, false);
             ll_log_publish(f.log, &rec);
         }
@@ -503,7 +505,8 @@ static void *write_last(void *arg)
     return NULL;
 }
 
-/* Who has only written hands the pen to one who came meanwhile to sync. */
+/* A thread that has only written hands the write mutex to a thread that has come meanwhile to
+ * sync. */
 START_TEST(writer_leaves_to_committer)
 {
     struct worker a = {.err = LLADD_ERROR_INIT}, b = a;
@@ -525,7 +528,8 @@ START_TEST(writer_leaves_to_committer)
 }
 END_TEST
 
-/* Relaxed writers that wait for another's write are done when it is written, not when it is synced.
+/*
+ * Relaxed writers that wait for another's write return when it is written, not when it is synced.
  */
 START_TEST(writers_do_not_wait_for_syncs)
 {

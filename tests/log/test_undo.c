@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Undo reserve (REC-3): what was set aside can be logged on a full disk, in the same life and,
- * after a crash, in the next one, and although seals are logged between; who has set nothing aside
- * cannot take it; what is released can be used by others. Repeated crashes use it up: then there is
- * an error, and what is there stays as it is.
+ * Undo reserve (REC-3): reserved space can be logged on a full disk, in the same run and, after a
+ * crash, in the next one, even if seals are logged in between; a caller without a reservation
+ * cannot take it; released space can be used by others. Repeated crashes use it up: then open
+ * returns an error and the log stays as it is.
  */
 #include "log_fixture.h"
 
@@ -21,18 +21,17 @@ static void teardown(void)
 
 /* ---- helpers ---- */
 
-enum { CLR = 64 }; /* what one compensation takes */
+enum { CLR = 64 }; /* the size of one compensation */
 
 static struct ll_record clr(void)
 {
     static const unsigned char undo[16] = {1, 2, 3};
-    struct ll_record rec = {.kind = LL_REC_CLR, .page = 7, .op = 1,
-                            .undo_next = {8},
-                            .undo = {undo, 16}};
+    struct ll_record rec = {
+        .kind = LL_REC_CLR, .page = 7, .op = 1, .undo_next = {8}, .undo = {undo, 16}};
     return rec;
 }
 
-/* Logs one compensation with space that was set aside. */
+/* Logs one compensation with reserved space. */
 static int try_clr(struct ll_credit *credit)
 {
     struct ll_record rec = clr();
@@ -95,8 +94,8 @@ START_TEST(accounting)
 }
 END_TEST
 
-/* The disk is full, and so is the log but for what was set aside: all of that can be logged, also
- * if every record is forced by itself and thus takes a seal. _i: force every _i-th. */
+/* The disk is full, and so is the log but for the reserve: all of it can be logged, also if every
+ * record is forced by itself and thus takes a seal. _i: force every _i-th. */
 START_TEST(rollback_on_a_full_disk)
 {
     struct ll_credit credit = {0};
@@ -119,7 +118,7 @@ START_TEST(rollback_on_a_full_disk)
 END_TEST
 
 /* The same, but the power fails before the rollback: open must succeed on the full disk, and find
- * space for all of it. */
+ * space for the whole reserve. */
 START_TEST(recovery_on_a_full_disk)
 {
     struct ll_credit credit = {0};
@@ -140,7 +139,7 @@ START_TEST(recovery_on_a_full_disk)
     fault_device_capacity(f.fd, capacity);
     must(&f, reopen(&f));
     must(&f, ll_log_undo_reserve_recovery(f.log, reserve, false, &f.err));
-    fill_disk(); /* others do not get what is set aside, although it lies in the same segment */
+    fill_disk(); /* others do not get the reserve, although it lies in the same segment */
     for (unsigned i = 0; i < 40; i++) {
         must(&f, try_clr(&credit));
         if (i % 4 == 0 || _i > 3)
@@ -157,7 +156,7 @@ START_TEST(recovery_on_a_full_disk)
 }
 END_TEST
 
-/* Nobody had set anything aside: a crash on a full disk still finds a file to go on in. */
+/* Without any reservation: a crash on a full disk still finds a file to go on in. */
 START_TEST(crash_on_a_full_disk)
 {
     fixture_create(&f);
@@ -174,14 +173,14 @@ START_TEST(crash_on_a_full_disk)
     fault_device_capacity(f.fd, capacity);
     must(&f, reopen(&f));
     ck_assert_uint_eq(f.count, count);
-    put(&f, 50); /* a checkpoint, say */
+    put(&f, 50); /* as a checkpoint would */
     force(&f);
     check_records(&f, 0, f.count);
 }
 END_TEST
 
 /* Crash after crash in the middle of recovery, on a full disk: at last an error of the resource
- * root, and the log is what it was before; when there is space again, all goes on. */
+ * root, and the log stays as it was; when there is space again, it goes on. */
 START_TEST(reserve_is_used_up)
 {
     struct ll_credit credit = {0};
@@ -216,7 +215,7 @@ START_TEST(reserve_is_used_up)
     }
     ck_assert_uint_ge(rounds, 2); /* one crash is survived */
     ck_assert_int_eq(rc, LLADD_NO_SPACE);
-    must_fail(&f, LLADD_NO_SPACE, ll_log_start(f.log, &f.err)); /* asking again is safe */
+    must_fail(&f, LLADD_NO_SPACE, ll_log_start(f.log, &f.err)); /* a second attempt is safe */
     fault_device_capacity(f.fd, UINT64_MAX);
     must(&f, ll_log_start(f.log, &f.err));
     must(&f, ll_log_undo_reserve(f.log, reserve, &f.err));
@@ -224,8 +223,8 @@ START_TEST(reserve_is_used_up)
 }
 END_TEST
 
-/* The same for a reserve that fills the disk to the last byte, and a force for every record: rather
- * no seals than no undo. */
+/* The same for a reserve that fills the disk to the last byte, and a force for every record: undo
+ * has priority over seals. */
 START_TEST(tight_reserve)
 {
     struct ll_credit credit = {0};
@@ -257,7 +256,7 @@ START_TEST(tight_reserve)
 }
 END_TEST
 
-/* Normal records do not eat what was set aside, whatever the order. */
+/* Normal records do not use the reserve, whatever the order. */
 START_TEST(reserve_is_safe)
 {
     struct ll_credit credit = {0};
@@ -281,11 +280,11 @@ START_TEST(reserve_is_safe)
 }
 END_TEST
 
-/* What one segment of the smallest size holds, as a reserve: the slack that users leave. */
+/* The reserve that fits into one segment of the smallest size: the slack that users leave. */
 enum { SLACK = 4032 * 8 / 9 };
 
-/* Users set aside what they can, and use the rest; still there is that much, for a compensation
- * that a crash interrupts. _i: segments that the disk has space for. */
+/* Users reserve what they can, and use the rest; still there is that much, for a compensation that
+ * a crash interrupts. _i: segments that the disk has space for. */
 START_TEST(users_leave_some_beside_the_reserve)
 {
     f.cfg.segment_max = 4096;
@@ -298,7 +297,7 @@ START_TEST(users_leave_some_beside_the_reserve)
 }
 END_TEST
 
-/* Nor do those that log something beside a rollback, as page images, while it uses the last
+/* Nor do users that log something besides a rollback, such as page images, while it uses the last
  * segment. */
 START_TEST(a_rollback_leaves_some_beside_the_reserve)
 {
@@ -322,8 +321,8 @@ START_TEST(a_rollback_leaves_some_beside_the_reserve)
 }
 END_TEST
 
-/* The log is at its limit: the segment that recovery wants besides may be more than that, but if
- * the disk is full, too, recovery is told so. */
+/* The log is at its limit: the additional segment that recovery wants may exceed it, but if the
+ * disk is full, too, recovery gets an error. */
 START_TEST(a_spare_segment_at_the_limit)
 {
     lladd_lsn lsn;
