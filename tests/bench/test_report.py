@@ -102,7 +102,7 @@ class Summary(unittest.TestCase):
         text = summary.table([row("lladd-hash", 1000.0), row("bdb-hash", 2000.0)])
         self.assertIn("| 1000 | 2000 | **0.5** | bdb-hash |", line_of(text, EIGHT))
 
-    def test_only_who_does_the_same_is_a_peer(self):
+    def test_a_peer_does_the_same_work(self):
         rows = [row(e, r, workload="W9", case="rollback", threads=1)
                 for e, r in (("lladd-hash", 1000.0), ("lmdb", 9000.0), ("bdb-hash", 500.0))]
         self.assertIn("| 1000 | 500 | 2 | bdb-hash |",

@@ -169,7 +169,7 @@ static void note_poison(void *ctx, const struct lladd_error *err)
         __atomic_fetch_add(&r->poisoned, 1, __ATOMIC_RELAXED);
 }
 
-/* Found by asking, so that no test knows what a frame costs. */
+/* Found by trying budgets, so that no test depends on the size of a frame. */
 uint64_t rig_budget(unsigned pages, uint32_t page_size)
 {
     struct ll_env env;
@@ -218,7 +218,7 @@ void rig_init(struct rig *r, int kind, unsigned pages)
     r->fault = fault_device_new(r->base);
     checker_init(&r->checker, fault_device_dev(r->fault), &r->gate);
     bool heap = kind == RIG_HEAP || kind == RIG_HEAP_FILES || !LL_TEST_CAN_RESERVE;
-    /* Where frames are charged by the page of the operating system, some more. */
+    /* Frames that are charged by the operating system's page need some more. */
     enum { MORE = 160 << 10 };
     r->cfg = (struct ll_buffer_config){
         .env = &r->env,
@@ -380,8 +380,8 @@ uint64_t rig_stored(struct rig *r, uint64_t n)
     unsigned char *page = malloc(r->cfg.page_size);
     ck_assert_ptr_nonnull(page);
     rig_peek(r, n * r->cfg.page_size, page, r->cfg.page_size);
-    int rc = ll_page_verify(r->cfg.salt, lladd_page_of(n), page, r->cfg.page_size, "pages",
-                            &r->err);
+    int rc =
+        ll_page_verify(r->cfg.salt, lladd_page_of(n), page, r->cfg.page_size, "pages", &r->err);
     ck_assert_msg(rc == 0, "%s", r->err.message);
     uint64_t value = rig_value(page, r->cfg.page_size);
     free(page);

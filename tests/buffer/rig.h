@@ -2,14 +2,14 @@
 #ifndef TESTS_BUFFER_RIG_H
 #define TESTS_BUFFER_RIG_H
 /*
- * A buffer manager on a test bench: both frame providers, on files and in memory, with an allocator
- * and a device that can be made to fail, time and named points in the test's hands, and a gate
- * instead of a log.
+ * The fixture: a buffer manager with each frame provider, on files and in memory, with an allocator
+ * and a device that can be made to fail, with time and named points controlled by the test, and
+ * with a gate instead of a log.
  *
- * Between the buffer manager and its device stands a checker. It sees every write to the page file
- * and notes what must never happen: a page whose LSN the gate does not call durable (BUF-1), a page
- * that does not verify, a write to a page file that is no whole pages. rig_close() asserts that it
- * has nothing to report.
+ * Between the buffer manager and its device is a checker. It sees every write to the page file and
+ * counts what must never happen: a page with an LSN that the gate does not report as durable
+ * (BUF-1), a page that does not verify, a write to a page file of other than whole pages.
+ * rig_close() asserts that it has nothing to report.
  *
  * A test page holds one number, in every word of its body, and an LSN that the rig's log "wrote".
  * So a torn or half-copied page shows.
@@ -26,10 +26,10 @@ enum { RIG_PAGE = 4096, RIG_SALT = 0x5a17 };
 
 /* A log that consists of two numbers. */
 struct rig_gate {
-    uint64_t tail;    /* next LSN to be given out */
+    uint64_t tail; /* the next LSN */
     uint64_t durable;
     uint64_t forces;
-    int fails;        /* what force returns instead of working */
+    int fails;              /* what force returns instead of working */
     void (*during)(void *); /* called in force, with `arg`; nullable */
     void *arg;
 };
@@ -44,9 +44,9 @@ struct rig_checker {
     uint32_t salt;
     bool raw;             /* bulk writes without page headers are allowed */
     uint64_t early;       /* pages written before their log record */
-    uint64_t wrong;       /* writes that were no whole, sound pages */
+    uint64_t wrong;       /* writes of other than whole, valid pages */
     uint64_t page_writes; /* calls */
-    uint64_t lose_every;  /* each so-many-th of them is acknowledged and not done; 0: none */
+    uint64_t lose_every;  /* every n-th of them is acknowledged and not done; 0: none */
     uint64_t prefetched;  /* pages */
 };
 
@@ -54,7 +54,7 @@ struct rig {
     struct ll_env env;
     struct test_world world;
     struct fault_alloc mem;
-    char *dir;                  /* NULL: in memory */
+    char *dir; /* NULL: in memory */
     struct lladd_device *base;
     struct fault_device *fault;
     struct rig_checker checker;
@@ -62,39 +62,39 @@ struct rig {
     struct ll_buffer_config cfg;
     struct ll_buffer *b;
     struct lladd_error err;
-    uint64_t poisoned;          /* calls of cfg.poisoned */
+    uint64_t poisoned; /* calls of cfg.poisoned */
 };
 
-/* A new, empty page file, cached within a budget that is good for at least `pages` pages (exactly
- * so many in the heap). The test may change cfg between the two. */
+/* A new, empty page file, cached within a budget for at least `pages` pages (exactly that many in
+ * the heap). The test may change cfg between the two. */
 void rig_init(struct rig *, int kind, unsigned pages);
 void rig_create(struct rig *);
-/* Both. */
+/* Does both. */
 void rig_open(struct rig *, int kind, unsigned pages);
-/* Closes and opens again; what was not written is lost. */
+/* Closes and opens again; unwritten changes are lost. */
 void rig_reopen(struct rig *);
-/* Closes everything, and asserts that nothing was leaked and the checker saw nothing wrong. */
+/* Closes, and asserts that nothing was leaked and the checker counted no violation. */
 void rig_close(struct rig *);
-/* The budget that is good for so many pages in the heap. */
+/* The budget for this many pages in the heap. */
 uint64_t rig_budget(unsigned pages, uint32_t page_size);
 
 /* ---- pages ---- */
 
-/* Fixes, which must succeed. */
+/* Fixes a page, which must succeed. */
 struct ll_frame *rig_fix(struct rig *, uint64_t n, unsigned how);
 void rig_unfix(struct rig *, struct ll_frame *, unsigned how);
-/* What fixing answers; if it succeeds the page is unfixed at once. */
+/* Returns what fixing returns; a page that was fixed is unfixed at once. */
 int rig_try(struct rig *, uint64_t n, unsigned how);
 /* Changes a page held exclusively, as a logged operation would; returns the record's LSN. */
 uint64_t rig_change(struct rig *, struct ll_frame *, uint64_t value);
-/* The same to a page that is not held; made fresh if the file does not reach it. */
+/* The same to a page that is not held; it is created if the file is too short. */
 uint64_t rig_put(struct rig *, uint64_t n, uint64_t value);
 /* Formats: the record is also the page's base. */
 uint64_t rig_format(struct rig *, uint64_t n, uint64_t value);
-/* The number a page holds. Asserts that it holds it everywhere. 0: a page of zeros. */
+/* The number that a page holds. Asserts that every word holds it. 0: a page of zeros. */
 uint64_t rig_value(const unsigned char *page, uint32_t page_size);
 uint64_t rig_get(struct rig *, uint64_t n);
-/* The same for what the file holds, past the cache; asserts that it verifies. */
+/* The same for the page in the file, read around the cache; asserts that it verifies. */
 uint64_t rig_stored(struct rig *, uint64_t n);
 /* True if every word of the body is the same. For threads, which must not assert. */
 bool rig_is_whole(const unsigned char *page, uint32_t page_size);
@@ -102,11 +102,11 @@ void rig_stamp(unsigned char *page, uint32_t page_size, uint64_t n, uint64_t lsn
 
 void rig_flush(struct rig *); /* everything */
 struct ll_buffer_stats rig_stats(struct rig *);
-/* Changes bytes of the page file behind everybody's back. */
+/* Changes bytes of the page file without the buffer manager's knowledge. */
 void rig_poke(struct rig *, uint64_t off, const void *bytes, size_t len);
 void rig_peek(struct rig *, uint64_t off, void *bytes, size_t len);
 
-/* ---- the dirty-page table, as ll_buffer_dirty_each tells it ---- */
+/* ---- the dirty-page table, as ll_buffer_dirty_each reports it ---- */
 
 struct rig_dirty {
     unsigned n;

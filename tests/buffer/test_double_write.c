@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The double-write area (REC-3): a page that no image in the log protects is never torn, whenever
- * the power goes; an old copy never takes the place of a newer page; what is in the area is checked
- * like everything that is read; and writing through it needs no space.
+ * the power fails; an old copy never replaces a newer page; the area is verified when it is read;
+ * writing through it needs no space.
  */
 #include "rig.h"
 #include "support/fixtures.h"
@@ -21,7 +21,7 @@ static void open_rig(struct rig *r, int kind)
     rig_create(r);
 }
 
-/* A change that no image protects: redo will start behind the base. */
+/* A change that no image protects: redo begins above the base. */
 static uint64_t put_unprotected(struct rig *r, uint64_t n, uint64_t value)
 {
     ll_buffer_protect(r->b, lladd_lsn_of(r->gate.tail));
@@ -59,7 +59,7 @@ struct trace {
     unsigned n;
 };
 
-/* w and s on the area, W and S on the page file. */
+/* Calls: w and s on the area, W and S on the page file. */
 static void note_call(void *ctx, uint64_t number, unsigned kind, const char *name)
 {
     struct trace *t = ctx;
@@ -89,7 +89,7 @@ START_TEST(copies_go_first)
     rig_format(&r, 5, 4);
     ll_buffer_dirty_min(r.b, &rec, &base);
     ck_assert_uint_eq(rec.v, first);
-    ck_assert_uint_eq(base.v, first); /* needs no base: the disk never has it torn */
+    ck_assert_uint_eq(base.v, first); /* needs no base: the page is never torn on the disk */
     memset(&t, 0, sizeof t);
     fault_device_hook(r.fault, note_call, &t);
     rig_flush(&r);
@@ -132,7 +132,7 @@ START_TEST(works_on_a_full_disk)
 }
 END_TEST
 
-/* Without an area such pages are written like others. */
+/* Without an area such pages are written in place, like others. */
 START_TEST(no_area)
 {
     struct rig r;
@@ -143,7 +143,7 @@ START_TEST(no_area)
     put_unprotected(&r, 0, 5);
     lladd_lsn rec, base;
     ll_buffer_dirty_min(r.b, &rec, &base);
-    ck_assert_uint_eq(base.v, format); /* it can be torn after all */
+    ck_assert_uint_eq(base.v, format); /* it can be torn then */
     rig_flush(&r);
     ck_assert_uint_eq(rig_stored(&r, 0), 5);
     ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), 0);
@@ -156,9 +156,9 @@ END_TEST
 
 enum { CRASH_PAGES = 4 };
 
-/* Pages 0...3 hold 1 for good; then 2 is written to all of them through the area, the power goes
- * during the n-th call, and sectors survive as the seed says. True if the n-th call was reached.
- * Every page must be whole afterwards, old or new. */
+/* Pages 0...3 hold 1 for good; then 2 is written to all of them through the area, the power fails
+ * during the n-th call, and the seed decides which sectors survive. True if the n-th call was
+ * reached. Every page must be whole afterwards, old or new. */
 static bool crash_once(int kind, uint64_t call, uint64_t seed, uint64_t *restored)
 {
     struct rig r;
@@ -205,7 +205,7 @@ START_TEST(the_power_goes_at_every_call)
 }
 END_TEST
 
-/* Restoring is itself cut off, and done again. */
+/* Restoring is itself interrupted, and repeated. */
 START_TEST(the_power_goes_during_restore)
 {
     struct rig r;
@@ -245,7 +245,7 @@ END_TEST
 
 /* ---- old copies ---- */
 
-/* Puts a sound copy of the page, as a batch cut off before its end would have left it, in the
+/* Puts a valid copy of the page, as a batch interrupted before its end would have left it, in the
  * area. */
 static void leave_copy(struct rig *r, uint64_t n, uint64_t value, uint32_t salt, uint32_t version,
                        uint32_t count)
@@ -278,7 +278,7 @@ START_TEST(a_page_is_restored)
     leave_copy(&r, 1, 9, RIG_SALT, 1, 1);
     rig_reopen(&r);
     ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), 0);
-    ck_assert_uint_eq(restored, 0); /* the page is sound: the copy is of no use */
+    ck_assert_uint_eq(restored, 0); /* the page is valid: the copy is not needed */
     ck_assert(area_is_empty(&r));
     ck_assert_uint_eq(rig_get(&r, 1), 1);
 
@@ -295,8 +295,8 @@ START_TEST(a_page_is_restored)
 }
 END_TEST
 
-/* Nobody asked for restoring: it is done before anything is written, or the copy might one day take
- * the place of a page that was torn later. */
+/* If the caller does not ask for restoring, it is done before the first write, or the copy might
+ * one day replace a page that was torn later. */
 START_TEST(copies_do_not_outlive_the_first_write)
 {
     struct rig r;
@@ -321,7 +321,7 @@ START_TEST(copies_do_not_outlive_the_first_write)
 }
 END_TEST
 
-/* A copy that the header does not mean (left from an earlier batch) is no copy. */
+/* A copy that the header does not list (left from an earlier batch) is ignored. */
 START_TEST(a_copy_must_be_the_one_meant)
 {
     struct rig r;
@@ -346,7 +346,7 @@ END_TEST
 
 /* ---- a damaged area ---- */
 
-/* What a bad area answers, and that nothing is written then. */
+/* What opening with a damaged area returns, and that nothing is written then. */
 static void check_refused(struct rig *r, int code)
 {
     uint64_t restored;
@@ -388,8 +388,8 @@ START_TEST(an_area_that_is_wrong)
 }
 END_TEST
 
-/* Any bit: either it does not matter, or the area is as good as empty, and made so: after a clean
- * stop a torn header would be damage. */
+/* Each flipped bit: either it does not matter, or the area counts as empty, and is emptied: after a
+ * clean stop a torn header would be damage. */
 START_TEST(any_bit_of_the_header)
 {
     struct rig r;
@@ -417,7 +417,7 @@ START_TEST(any_bit_of_the_header)
 }
 END_TEST
 
-/* The area ends in the middle of the copy, or cannot be read. */
+/* The area ends within the copy, or cannot be read. */
 START_TEST(copies_that_are_not_there)
 {
     struct rig r;
@@ -480,8 +480,9 @@ START_TEST(create_refuses_what_exists)
     ck_assert_int_eq(ll_buffer_open(&cfg, &b, &r.err), LLADD_EXISTS);
     ck_assert_ptr_nonnull(strstr(r.err.message, "\"dwb\""));
     struct lladd_file *file;
-    ck_assert_int_eq(r.base->ops->open(r.base, "other", 0, &file), -ENOENT); /* taken back */
-    ck_assert_int_eq(r.base->ops->open(r.base, "dwb", 0, &file), 0);         /* not ours to take */
+    ck_assert_int_eq(r.base->ops->open(r.base, "other", 0, &file), -ENOENT); /* removed again */
+    ck_assert_int_eq(r.base->ops->open(r.base, "dwb", 0, &file), 0);         /* not ours to
+                                                                              * remove */
     ck_assert_int_eq(r.base->ops->close(r.base, file), 0);
     rig_close(&r);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Failure as a parameter: one workload that uses everything the buffer manager has, with its n-th
- * device call or n-th allocation failing, for every n, once and for ever. The answer is a clean
- * error, nothing leaks, a call that fails for want of memory has changed nothing and can be
- * repeated, and what was flushed is there when the file is opened again. In memory, with both
+ * Failures as a parameter: one workload that uses all of the buffer manager's functions, with its
+ * n-th device call or n-th allocation failing, for every n, once or from then on. The result is a
+ * clean error, nothing leaks, a call that fails for lack of memory has changed nothing and can be
+ * repeated, and flushed pages are there when the file is opened again. In memory, with both
  * providers.
  */
 #include "rig.h"
@@ -17,15 +17,15 @@ enum { PAGES = 16, ALL = 60 };
 struct work {
     struct rig *r;
     uint64_t value[ALL];   /* what each page holds now */
-    uint64_t flushed[ALL]; /* what it held when it was last known to be durable */
+    uint64_t flushed[ALL]; /* what it held when last known to be durable */
     uint64_t next;
     bool created;
     bool forever;
-    bool patient;          /* failed calls for want of memory are made again */
+    bool patient; /* calls that fail for lack of memory are repeated */
     uint64_t failures;
 };
 
-/* 0, or the code of a failure after which the work cannot go on. */
+/* 0, or the code of a failure that ends the work. */
 static int bad(struct work *w, int rc)
 {
     if (rc == 0)
@@ -137,7 +137,7 @@ static int step(struct work *w)
     return bad(w, ll_buffer_step(w->r->b, &more, &w->r->err));
 }
 
-/* Does it again if that makes sense; leaves the function if not. */
+/* Repeats the call if that makes sense; leaves the function if not. */
 #define DO(call) \
     do { \
         int do_rc = (call); \
@@ -184,8 +184,7 @@ static void begin(struct work *w, struct rig *r, int kind)
     r->cfg.dwb_name = "dwb";
 }
 
-/* With everything in order again, each page has what it was last known to have, or something
- * newer. */
+/* With all failures over, each page has what it was last known to have, or something newer. */
 static void look_back(struct work *w)
 {
     struct rig *r = w->r;
@@ -195,7 +194,7 @@ static void look_back(struct work *w)
     r->cfg.create = false;
     int rc = ll_buffer_open(&r->cfg, &r->b, &r->err);
     if (!w->created) {
-        /* Nothing is left of it, unless the device could not even take it back. */
+        /* The file was removed, unless the device could not even do that. */
         ck_assert(rc == LLADD_MISSING_FILE || w->forever);
         if (rc == 0)
             ll_buffer_close(r->b);
@@ -241,8 +240,8 @@ START_TEST(every_device_call_fails)
 }
 END_TEST
 
-/* The lights go out instead. Whether a page is torn is not our business here (that is what images
- * in the log are for), so only what went through the double-write area is looked at. */
+/* A power failure instead. Torn pages are not tested here (images in the log protect from them), so
+ * only pages written through the double-write area are checked. */
 START_TEST(the_power_goes_at_every_call)
 {
     bool crashed = true;
@@ -290,11 +289,11 @@ START_TEST(every_allocation_fails)
         int rc = run(&w);
         fired = fault_alloc_fired(&r.mem);
         ck_assert(rc == 0 || rc == LLADD_NO_MEMORY);
-        ck_assert(rc == 0 || forever); /* once is no reason to give up */
+        ck_assert(rc == 0 || forever); /* one failure is no reason to give up */
         ck_assert_uint_eq(r.poisoned, 0);
         survived += rc == 0;
         fault_alloc_fail(&r.mem, 0, false);
-        if (rc != 0 && r.b) { /* it can go on as if nothing had been */
+        if (rc != 0 && r.b) { /* it can go on as if there had been no failure */
             ck_assert_int_eq(flush(&w), 0);
             for (uint64_t p = 0; p < ll_buffer_page_count(r.b) && p < ALL; p++)
                 ck_assert_int_eq(look(&w, p), 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The page file and what goes past the cache: the file grows, at once in name and later in fact, or
+ * The page file and what goes around the cache: the file grows, at first only in its page count, or
  * ahead so that later writes need no space; pages can be dropped, all or none; extents are written
- * and read in bulk; pages that will be wanted are asked for.
+ * and read in bulk; pages can be prefetched.
  */
 #include "rig.h"
 #include "support/fixtures.h"
@@ -55,10 +55,10 @@ START_TEST(extending_needs_the_space_now)
     ck_assert_uint_eq(rig_get(&r, 1), 5);
     ck_assert_uint_eq(rig_get(&r, 199), 0);
     uint64_t syncs = rig_stats(&r).syncs;
-    ck_assert_int_eq(ll_buffer_extend(r.b, 100, &r.err), 0); /* it has been done */
+    ck_assert_int_eq(ll_buffer_extend(r.b, 100, &r.err), 0); /* it was extended */
     ck_assert_uint_eq(rig_stats(&r).syncs, syncs);
 
-    /* From now on there is none, and none is needed. */
+    /* From now on there is no space, and none is needed. */
     fault_device_capacity(r.fault, fault_device_bytes(r.fault));
     for (uint64_t n = 2; n < 200; n++)
         rig_put(&r, n, n);
@@ -82,7 +82,7 @@ START_TEST(extending_survives_power_loss)
 }
 END_TEST
 
-/* No space is a resource error that changes nothing: what did fit is given back. */
+/* A lack of space is a resource error that changes nothing: pages added before it are released. */
 START_TEST(no_space_to_extend)
 {
     struct rig r;
@@ -113,7 +113,7 @@ START_TEST(extending_fails_for_good)
 }
 END_TEST
 
-/* Zeros never land on a page that was written beyond the end before. */
+/* Zeros never overwrite a page that was written beyond the former end. */
 START_TEST(extending_spares_what_is_there)
 {
     struct rig r;
@@ -185,7 +185,7 @@ START_TEST(a_page_in_flight_is_forgotten_too)
 }
 END_TEST
 
-/* All or none, whichever way the range is gone through. */
+/* All or none, whichever way the range is scanned. */
 START_TEST(held_pages_cannot_be_dropped)
 {
     struct rig r;
@@ -229,15 +229,15 @@ START_TEST(bulk_writes_and_reads)
     rig_flush(&r);
     make_extent(bytes, 4, N, 1500);
     ck_assert_int_eq(ll_buffer_bulk_write(r.b, lladd_page_of(4), N, bytes, true, &r.err), 0);
-    ck_assert_uint_eq(r.gate.durable, 1501);           /* BUF-1 holds here as well */
-    ck_assert_uint_eq(r.checker.page_writes, 3);       /* and it is one write */
+    ck_assert_uint_eq(r.gate.durable, 1501);     /* BUF-1 holds here as well */
+    ck_assert_uint_eq(r.checker.page_writes, 3); /* and it is one write */
     ck_assert_uint_eq(ll_buffer_page_count(r.b), 4 + N);
     ck_assert_uint_eq(rig_get(&r, 5), 101); /* the copy in the cache was dropped */
     ck_assert_uint_eq(rig_get(&r, 0), 1);
     ck_assert_int_eq(ll_buffer_bulk_read(r.b, lladd_page_of(4), N, back, true, &r.err), 0);
     ck_assert_mem_eq(bytes, back, N * RIG_PAGE);
     uint64_t syncs = rig_stats(&r).syncs;
-    ck_assert_int_eq(ll_buffer_sync(r.b, &r.err), 0); /* only now it is durable */
+    ck_assert_int_eq(ll_buffer_sync(r.b, &r.err), 0); /* only now is it durable */
     ck_assert_uint_eq(rig_stats(&r).syncs, syncs + 1);
 
     rig_poke(&r, 7 * RIG_PAGE + 100, "x", 1);
@@ -326,7 +326,7 @@ START_TEST(what_is_cached_is_not_asked_for)
     ck_assert_uint_eq(rig_get(&r, 4), 4);
     ll_buffer_prefetch(r.b, lladd_page_of(1), 6);
     ck_assert_uint_eq(r.checker.prefetched, 4); /* 1 2, 5 6 */
-    for (uint64_t n = 0; n < 12; n += 11) { /* a hint for the processor: nothing is read for it */
+    for (uint64_t n = 0; n < 12; n += 11) {     /* a hint for the processor, which causes no read */
         ll_buffer_touch(r.b, lladd_page_of(n), 0);
         ll_buffer_touch(r.b, lladd_page_of(n), UINT32_MAX);
         ll_buffer_touch_span(r.b, lladd_page_of(n), 64, 0);
@@ -340,7 +340,7 @@ START_TEST(what_is_cached_is_not_asked_for)
     ll_buffer_prefetch(r.b, lladd_page_of(10), 1);
     ll_buffer_prefetch(r.b, lladd_page_of(0), 0);
     ck_assert_uint_eq(r.checker.prefetched, 6);
-    r.checker.ops.prefetch = NULL; /* a device need not be able to */
+    r.checker.ops.prefetch = NULL; /* a device may lack the call */
     ll_buffer_prefetch(r.b, lladd_page_of(0), 10);
     ck_assert_uint_eq(r.checker.prefetched, 6);
     rig_close(&r);

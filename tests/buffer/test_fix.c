@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pages are cached, latched and evicted: what is put into a page is what comes out of it, however
- * small the cache; latches admit whom they should; a budget is a limit; who gets no page gets a
- * reason, and nothing has changed. With both frame providers, on files and in memory (_i).
+ * Pages are cached, latched and evicted: the contents of a page are kept, however small the cache;
+ * latches exclude and share as their modes say; the budget is a limit; a fix that fails returns the
+ * reason and has changed nothing. With both frame providers, on files and in memory (_i).
  */
 #include "buffer/latch.h"
 #include "rig.h"
@@ -33,7 +33,7 @@ START_TEST(a_page_keeps_what_it_is_given)
 }
 END_TEST
 
-/* A hundred times what fits, in an order that is no order, twice; then a second life. */
+/* A hundred times what fits, in a scattered order, twice; then after a reopen. */
 START_TEST(a_small_cache_shows_all_of_a_large_file)
 {
     enum { ALL = 100 * PAGES };
@@ -78,7 +78,7 @@ START_TEST(every_page_size)
 }
 END_TEST
 
-/* Far apart, so that each has address space, frames and page table of its own. */
+/* Far apart, so that each has its own part of the address space, frames and page table. */
 START_TEST(a_sparse_file)
 {
     enum { STEPS = 12 };
@@ -127,7 +127,7 @@ START_TEST(fresh_makes_zeros_of_anything)
     struct ll_frame *f = rig_fix(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_FRESH);
     for (unsigned i = 0; i < RIG_PAGE; i++)
         ck_assert_uint_eq(f->page.bytes[i], 0);
-    ck_assert_uint_ne(f->rec_lsn, 0); /* the change from before is still to be written */
+    ck_assert_uint_ne(f->rec_lsn, 0); /* the earlier change is still to be written */
     rig_unfix(&r, f, LL_FIX_EXCLUSIVE);
     rig_close(&r);
 }
@@ -141,7 +141,7 @@ START_TEST(what_a_fix_may_ask_for)
     ck_assert_int_eq(rig_try(&r, 0, LL_FIX_REDO), LLADD_BAD_ARGUMENT);
     ck_assert_int_eq(rig_try(&r, 0, 1 << 10), LLADD_BAD_ARGUMENT);
     ck_assert_uint_eq(rig_stats(&r).frames_used, 0);
-    rig_put(&r, 0, 1); /* and no less when the page is here */
+    rig_put(&r, 0, 1); /* and no less when the page is cached */
     ck_assert_int_eq(rig_try(&r, 0, LL_FIX_FRESH), LLADD_BAD_ARGUMENT);
     ck_assert_int_eq(rig_try(&r, 0, LL_FIX_REDO), LLADD_BAD_ARGUMENT);
     ck_assert_int_eq(rig_try(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_REDO), 0);
@@ -152,7 +152,7 @@ END_TEST
 
 /* ---- latches ---- */
 
-START_TEST(latches_admit_whom_they_should)
+START_TEST(latches_exclude_and_share)
 {
     struct rig r;
     rig_open(&r, _i, PAGES);
@@ -176,7 +176,8 @@ START_TEST(latches_admit_whom_they_should)
 }
 END_TEST
 
-/* The word counts fixes in its upper half; when that is full the count goes on elsewhere. */
+/* The word counts fixes in its upper half; when that is full, the count goes on in another
+ * place. */
 START_TEST(the_count_of_hits_does_not_run_over)
 {
     struct rig r;
@@ -198,9 +199,9 @@ END_TEST
 
 /* ---- running out ---- */
 
-/* What a glance saw counts if nobody has had the page to change it since, and if it has not been
- * away (whatever its fixes were counted to). */
-START_TEST(glances)
+/* An optimistic read is valid if no thread has had the page to change it since, and if it was not
+ * evicted in between (whatever its count of fixes). */
+START_TEST(optimistic_reads_validate)
 {
     enum { AWAY = 64 * PAGES }; /* more pages than any of the caches holds */
     struct rig r;
@@ -210,7 +211,7 @@ START_TEST(glances)
     ck_assert(!ll_buffer_read_begin(r.b, lladd_page_of(1), &g));
     rig_put(&r, 0, 10);
     rig_put(&r, 1, 11);
-    ck_assert(!ll_buffer_read_begin(r.b, lladd_page_of(1), &g)); /* the clock knows of no use yet */
+    ck_assert(!ll_buffer_read_begin(r.b, lladd_page_of(1), &g)); /* the clock has seen no use yet */
     ck_assert_uint_eq(rig_get(&r, 1), 11);
     ck_assert(ll_buffer_read_begin(r.b, lladd_page_of(1), &g));
     ck_assert_uint_eq(g.size, RIG_PAGE);
@@ -219,17 +220,17 @@ START_TEST(glances)
     struct ll_frame *f = rig_fix(&r, 1, LL_FIX_SHARED);
     memcpy(&seen, f->page.bytes + RIG_PAGE - 8, 8);
     ck_assert_uint_eq(word, seen);
-    ck_assert(ll_buffer_read_begin(r.b, lladd_page_of(1), &h)); /* beside who reads */
+    ck_assert(ll_buffer_read_begin(r.b, lladd_page_of(1), &h)); /* in parallel with a shared fix */
     rig_unfix(&r, f, LL_FIX_SHARED);
     ck_assert(ll_buffer_read_valid(&h));
-    /* Changing it. */
+    /* A change invalidates it. */
     ck_assert(ll_buffer_read_begin(r.b, lladd_page_of(1), &g));
     f = rig_fix(&r, 1, LL_FIX_EXCLUSIVE);
     ck_assert(!ll_buffer_read_valid(&g));
     ck_assert(!ll_buffer_read_begin(r.b, lladd_page_of(1), &h));
     rig_unfix(&r, f, LL_FIX_EXCLUSIVE);
     ck_assert(!ll_buffer_read_valid(&g));
-    /* Away and back, with its fixes counted as far as before. */
+    /* Evicted and read again, with the same count of fixes as before. */
     rig_flush(&r);
     for (uint64_t n = 0; n < AWAY; n++)
         rig_put(&r, 2 + n, n);
@@ -248,7 +249,7 @@ START_TEST(glances)
         ck_assert_uint_eq(rig_get(&r, 1), 12);
         same = ((*g.version_ ^ was) & LATCH_VERSION) == 0;
     }
-    /* In the heap its frame is another one. */
+    /* In the heap the page gets another frame. */
     ck_assert(same || _i == RIG_HEAP || _i == RIG_HEAP_FILES || !LL_TEST_CAN_RESERVE);
     ck_assert(!ll_buffer_read_valid(&g));
     ck_assert(!ll_buffer_read_begin(r.b, lladd_page_of(UINT64_MAX >> 13), &g));
@@ -264,15 +265,15 @@ START_TEST(all_frames_held)
     for (uint64_t n = 0; n < 12 * PAGES; n++)
         rig_put(&r, n, n);
     unsigned count = 0;
-    while (count < 12 * PAGES && ll_buffer_fix(r.b, lladd_page_of(count), LL_FIX_SHARED,
-                                              &held[count], &r.err) == 0)
+    while (count < 12 * PAGES &&
+           ll_buffer_fix(r.b, lladd_page_of(count), LL_FIX_SHARED, &held[count], &r.err) == 0)
         count++;
     ck_assert_uint_ge(count, PAGES);
     ck_assert_uint_lt(count, 12 * PAGES);
     ck_assert_int_eq(r.err.code, LLADD_NO_FRAME);
     ck_assert_int_eq(rig_try(&r, 12 * PAGES, LL_FIX_EXCLUSIVE | LL_FIX_FRESH), LLADD_NO_FRAME);
-    ck_assert_uint_eq(ll_buffer_page_count(r.b), 12 * PAGES); /* nothing has changed */
-    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_SHARED), 0);      /* hits go on */
+    ck_assert_uint_eq(ll_buffer_page_count(r.b), 12 * PAGES); /* no fix has changed anything */
+    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_SHARED), 0);       /* hits go on */
 
     rig_unfix(&r, held[--count], LL_FIX_SHARED);
     ck_assert_int_eq(rig_try(&r, 12 * PAGES - 1, LL_FIX_SHARED), 0);
@@ -345,7 +346,7 @@ END_TEST
 /* From this budget on address space is reserved, if the file fits. */
 enum { RESERVED_FROM = 256 << 20 };
 
-/* Address space is asked for at open, so that there is time for the other way. */
+/* Address space is reserved at open, when the heap can still be chosen instead. */
 START_TEST(no_address_space)
 {
     struct rig r;
@@ -360,10 +361,10 @@ START_TEST(no_address_space)
     rig_put(&r, 0, 5);
     ck_assert_uint_eq(rig_get(&r, 0), 5);
     rig_flush(&r);
-    rig_reopen(&r); /* now it can */
+    rig_reopen(&r); /* now it can be reserved */
     ck_assert_uint_eq(test_world_passed(&r.world, "buffer.map"), 3);
     ck_assert_uint_eq(rig_get(&r, 0), 5);
-    /* In mid-life only who needs more gets an error. */
+    /* Later, only a fix that needs more of it gets an error. */
     test_world_fail_at(&r.world, "buffer.map", 1, ENOMEM);
     uint64_t far = (UINT64_C(3) << 30) / RIG_PAGE;
     ck_assert_int_eq(rig_try(&r, far, LL_FIX_EXCLUSIVE | LL_FIX_FRESH), LLADD_NO_MEMORY);
@@ -386,7 +387,7 @@ START_TEST(small_budgets_choose_the_heap)
 }
 END_TEST
 
-/* Holes are enough: nobody reads them here. */
+/* A hole is enough: no test reads it. */
 static void lengthen(const struct rig *r, uint64_t size)
 {
     struct lladd_file *file;
@@ -395,7 +396,7 @@ static void lengthen(const struct rig *r, uint64_t size)
     ck_assert_int_eq(r->base->ops->close(r->base, file), 0);
 }
 
-/* Where there will be many misses: reserved address space makes hits faster, not those. */
+/* Where many misses are expected: reserved address space makes hits faster, not misses. */
 START_TEST(a_file_larger_than_the_cache_chooses_the_heap)
 {
     struct rig r;
@@ -452,8 +453,8 @@ static void count_evicted(void *ctx, struct ll_frame *f)
     f->private_ = NULL;
 }
 
-/* Says of every page that its log begins it anew, and then has nothing for the odd ones. */
-static enum ll_redo_index_how always_behind(void *ctx, lladd_pageno n)
+/* Reports for every page that its log begins it anew, but then has nothing for the odd ones. */
+static enum ll_redo_index_how always_pending(void *ctx, lladd_pageno n)
 {
     (void)ctx;
     (void)n;
@@ -479,7 +480,7 @@ START_TEST(what_the_log_does_not_begin_anew_after_all_is_read)
     for (uint64_t n = 0; n < 2 * PAGES; n++)
         rig_put(&r, n, 7 + n);
     rig_flush(&r);
-    r.cfg.behind = always_behind;
+    r.cfg.behind = always_pending;
     r.cfg.catch_up = half_of_them;
     rig_reopen(&r);
     for (uint64_t n = 0; n < 2 * PAGES; n++)
@@ -498,7 +499,7 @@ START_TEST(callbacks_come_in_pairs)
     rig_create(&r);
     for (uint64_t n = 0; n < 12 * PAGES; n++)
         rig_put(&r, n, n);
-    ck_assert_uint_eq(seen.loaded, 0); /* they were fresh */
+    ck_assert_uint_eq(seen.loaded, 0); /* they were created */
     uint64_t fresh = seen.evicted;
     for (uint64_t n = 0; n < 12 * PAGES; n++)
         (void)rig_get(&r, n);
@@ -514,11 +515,11 @@ START_TEST(callbacks_come_in_pairs)
     seen.loaded_rc = 0;
     for (uint64_t n = 0; n < 12 * PAGES; n++)
         ck_assert_uint_eq(rig_get(&r, n), n);
-    /* A page that is made fresh loses what its type had of it. */
+    /* A page that is created anew loses its type's private data. */
     uint64_t before = seen.evicted;
     ck_assert_int_eq(rig_try(&r, 12 * PAGES - 1, LL_FIX_EXCLUSIVE | LL_FIX_FRESH), 0);
     ck_assert_uint_eq(seen.evicted, before + 1);
-    rig_close(&r); /* what close does not tell, the leak checker does */
+    rig_close(&r); /* the leak checker finds what close does not report */
 }
 END_TEST
 
@@ -543,7 +544,7 @@ START_TEST(statistics)
     s = rig_stats(&r);
     ck_assert_uint_eq(s.dirty, 0);
     ck_assert_uint_eq(s.in_flight, 0);
-    ck_assert_uint_eq(s.writes, 1); /* neighbours go out together */
+    ck_assert_uint_eq(s.writes, 1); /* neighbours are written together */
     ck_assert_uint_eq(s.pages_written, 2);
     ck_assert_uint_eq(s.syncs, 1);
     for (uint64_t n = 2; n < 4 * CACHE; n++)
@@ -564,7 +565,7 @@ static void dirty_without_latch(void *arg)
     ll_buffer_dirty(r->b, f, lladd_lsn_of(1));
 }
 
-START_TEST(debug_builds_know_who_holds_what)
+START_TEST(debug_builds_know_the_holder_of_a_latch)
 {
     struct rig r;
     rig_open(&r, RIG_HEAP, PAGES);
@@ -586,9 +587,9 @@ int main(void)
     tcase_add_loop_test(t, beyond_the_end, 0, RIG_KINDS);
     tcase_add_loop_test(t, fresh_makes_zeros_of_anything, 0, RIG_KINDS);
     tcase_add_loop_test(t, what_a_fix_may_ask_for, 0, RIG_KINDS);
-    tcase_add_loop_test(t, latches_admit_whom_they_should, 0, RIG_KINDS);
+    tcase_add_loop_test(t, latches_exclude_and_share, 0, RIG_KINDS);
     tcase_add_loop_test(t, the_count_of_hits_does_not_run_over, 0, RIG_KINDS);
-    tcase_add_loop_test(t, glances, 0, RIG_KINDS);
+    tcase_add_loop_test(t, optimistic_reads_validate, 0, RIG_KINDS);
     tcase_add_loop_test(t, all_frames_held, 0, RIG_KINDS);
     tcase_add_loop_test(t, a_budget_too_small, 0, RIG_KINDS);
     tcase_add_loop_test(t, eviction_can_be_forbidden, 0, RIG_KINDS);
@@ -605,7 +606,7 @@ int main(void)
         tcase_add_test(t, a_file_larger_than_the_cache_chooses_the_heap);
     tcase_add_test(t, an_unused_heap_is_one_allocation);
 #ifdef LLADD_DEBUG
-    tcase_add_test(t, debug_builds_know_who_holds_what);
+    tcase_add_test(t, debug_builds_know_the_holder_of_a_latch);
 #endif
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);

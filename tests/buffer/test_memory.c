@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The budget is a limit on memory, and not only in the books: a process that reads and changes ten
- * times what the cache holds grows by the budget and little more; and so does one that touches
- * pages so far apart that each has its own frames and its own page table. With both frame providers
- * (_i), on files, without anything of the test's that would grow itself.
+ * The budget limits the memory of the process, and not only the statistics: a process that reads
+ * and changes ten times what the cache holds grows by the budget and little more; and so does one
+ * that touches pages so far apart that each has its own frames and its own page table. With both
+ * frame providers (_i), on files; the test itself uses no memory that grows.
  *
- * A sanitizer's own memory is many times the budget: under one, the books alone are looked at.
+ * A sanitizer's own memory is many times the budget: under one, only the statistics are checked.
  */
 #include <check.h>
 
@@ -29,7 +29,7 @@ struct place {
     struct lladd_device *dev;
     struct ll_buffer_config cfg;
     struct ll_buffer *b;
-    uint64_t before, most; /* bytes this process has: at the start, and at most since */
+    uint64_t before, most; /* bytes of this process: at the start, and the maximum since */
 };
 
 static lladd_lsn gate_durable(void *ctx)
@@ -69,7 +69,7 @@ static void look(struct place *p)
     ck_assert_uint_le(s.bytes, BUDGET);
 }
 
-/* A page file of so many pages, all holes. */
+/* A page file of this many pages, all holes. */
 static void open_place(struct place *p, int kind, uint64_t pages)
 {
     memset(p, 0, sizeof *p);
@@ -130,7 +130,7 @@ START_TEST(changing_ten_times_the_cache)
         if (i % 512 == 0)
             look(&p);
     }
-    /* It was a real test: the cache was full. */
+    /* The cache was full, so the test was effective. */
     struct ll_buffer_stats s;
     ll_buffer_stats(p.b, &s);
     ck_assert_uint_ge(s.bytes, BUDGET / 2);

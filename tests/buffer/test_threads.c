@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many threads: latches exclude, nobody who needs no I/O waits for it (BUF-3), pages are read once
- * however many want them, and a crowd that changes, reads, evicts, flushes and drops at the same
- * time leaves every page as its last change left it. Threads are stopped at named points, not by
- * waiting. With both frame providers (_i), in memory; meant for the thread sanitizer as well.
+ * Many threads: latches exclude, a thread that needs no I/O does not wait for it (BUF-3), a page is
+ * read once however many threads want it, and many threads that change, read, evict, flush and drop
+ * at the same time leave every page as its last change left it. Threads are stopped at named
+ * points, not by sleeping. With both frame providers (_i), in memory; meant for the thread
+ * sanitizer as well.
  */
 #include <lladd/sync.h>
 
@@ -16,7 +17,7 @@
 
 enum { PAGES = 16 };
 
-/* Threads must not assert; they count what is wrong. */
+/* Threads must not assert; they count violations. */
 static void wrong(uint64_t *count, bool is)
 {
     if (is)
@@ -80,7 +81,7 @@ static int call_drop(struct call *c)
     return ll_buffer_drop(c->r->b, lladd_page_of(c->page), 1);
 }
 
-/* ---- nobody waits for what he does not need ---- */
+/* ---- no thread waits without need ---- */
 
 START_TEST(a_page_is_read_once)
 {
@@ -97,7 +98,7 @@ START_TEST(a_page_is_read_once)
     for (unsigned i = 0; i < THREADS; i++)
         start(&c[i], &r, call_fix, 0, i & 1 ? LL_FIX_EXCLUSIVE : LL_FIX_SHARED);
     ck_assert(test_world_await(&r.world, "buffer.load", 1));
-    /* While that read is under way others hit, and change, what is there. */
+    /* During that read other threads hit, and change, cached pages. */
     ck_assert_uint_eq(rig_get(&r, 1), 6);
     rig_put(&r, 1, 7);
     rig_put(&r, 2, 8);
@@ -112,7 +113,7 @@ START_TEST(a_page_is_read_once)
 }
 END_TEST
 
-/* If the read fails each of those who wanted the page tries himself. */
+/* If the read fails, each thread that wanted the page tries again. */
 START_TEST(a_read_that_fails_is_not_shared)
 {
     struct rig r;
@@ -134,8 +135,8 @@ START_TEST(a_read_that_fails_is_not_shared)
 }
 END_TEST
 
-/* A page whose copy is being written is like any other: it is read, changed, dirtied once more; and
- * it is written once more, with its newest contents, after that. */
+/* While its copy is being written, a page can be used like any other: it is read, changed, dirtied
+ * once more; and it is written once more, with its newest contents, after that. */
 START_TEST(changing_a_page_that_is_being_written)
 {
     struct rig r;
@@ -164,7 +165,7 @@ START_TEST(changing_a_page_that_is_being_written)
 }
 END_TEST
 
-/* Two flushes: the second needs a page whose copy the first is writing, and waits for that. */
+/* Two flushes: the second needs a page that the first is writing a copy of, and waits for that. */
 START_TEST(a_page_is_not_written_twice_at_once)
 {
     struct rig r;
@@ -231,8 +232,8 @@ START_TEST(a_sync_covers_what_was_written_before)
 }
 END_TEST
 
-/* So much that both before and meanwhile pages in flight are summed up. Each sync takes with it
- * what was there when it began, so the oldest does not stay for as long as others write. */
+/* So many pages that those in flight are summed up, before the sync and during it. Each sync covers
+ * what was in flight when it began, so the oldest does not stay for as long as others write. */
 START_TEST(a_sync_covers_what_was_summed_up_before)
 {
     struct rig r;
@@ -260,9 +261,10 @@ START_TEST(a_sync_covers_what_was_summed_up_before)
 }
 END_TEST
 
-/* ---- waiting for what will come ---- */
+/* ---- waiting for room ---- */
 
-/* All frames are held but one, and that is being written: this is no reason to say NO_FRAME. */
+/* All frames but one are held, and that one is being written: the fix must wait, not return
+ * NO_FRAME. */
 START_TEST(room_that_is_about_to_be)
 {
     struct rig r;
@@ -277,7 +279,7 @@ START_TEST(room_that_is_about_to_be)
         n++;
     }
     ck_assert_uint_ge(n, PAGES - 1);
-    (void)rig_get(&r, 0); /* page 0 may have been what was evicted */
+    (void)rig_get(&r, 0); /* page 0 may have been evicted */
     rig_put(&r, 0, 2);
     test_world_stop_at(&r.world, "buffer.write.before");
     start(&writer, &r, call_flush, 0, 0);
@@ -293,7 +295,7 @@ START_TEST(room_that_is_about_to_be)
 }
 END_TEST
 
-/* The same, and the write fails: who waits for the room is told. */
+/* The same, and the write fails: the thread that waits for the frame gets the error. */
 START_TEST(room_that_will_never_be)
 {
     struct rig r;
@@ -314,7 +316,7 @@ START_TEST(room_that_will_never_be)
 }
 END_TEST
 
-/* A flush waits for a page that is held, with nothing in its hands. */
+/* A flush that waits for a held page holds no other. */
 START_TEST(flush_waits_for_a_held_page)
 {
     struct rig r;
@@ -327,7 +329,7 @@ START_TEST(flush_waits_for_a_held_page)
     while (rig_stats(&r).pages_written == 0)
         lladd_yield();
     ck_assert_uint_eq(lladd_atomic_load32(&c.done), 0);
-    for (uint64_t n = 2; n < 4; n++) /* the others can be changed all the while */
+    for (uint64_t n = 2; n < 4; n++) /* the others can be changed in the meantime */
         rig_put(&r, n, 2);
     rig_change(&r, f, 3);
     rig_unfix(&r, f, LL_FIX_EXCLUSIVE);
@@ -338,7 +340,7 @@ START_TEST(flush_waits_for_a_held_page)
 }
 END_TEST
 
-/* A drop that finds a page it may not take gives back, dirty, what it has seized by then. */
+/* A drop that finds a page it may not take releases, dirty, the pages that it has seized. */
 START_TEST(flush_waits_for_a_page_that_may_be_dropped)
 {
     struct rig r;
@@ -361,7 +363,7 @@ START_TEST(flush_waits_for_a_page_that_may_be_dropped)
 }
 END_TEST
 
-/* Both are held up in the gate, and the one who came first fails. */
+/* Both threads stop in the gate, and the first to come fails. */
 struct turn {
     struct rig_gate *gate;
     uint32_t came, go;
@@ -390,7 +392,7 @@ static int call_change_many(struct call *c)
     return rc;
 }
 
-/* What another was about to write, and did not, is dirty again, and the flush's to write. */
+/* A page that another thread was to write, but did not, is dirty again, and the flush writes it. */
 START_TEST(flush_writes_what_another_has_given_up)
 {
     struct rig r;
@@ -401,7 +403,7 @@ START_TEST(flush_writes_what_another_has_given_up)
     r.gate.arg = &t;
     r.gate.during = in_turn;
     rig_put(&r, 0, 1);
-    struct ll_frame *f = rig_fix(&r, 0, LL_FIX_SHARED); /* is not among what makes room */
+    struct ll_frame *f = rig_fix(&r, 0, LL_FIX_SHARED); /* a held page is not evicted */
     start(&writer, &r, call_change_many, 0, 0);
     while (lladd_atomic_load32(&t.came) == 0)
         lladd_yield();
@@ -420,13 +422,13 @@ START_TEST(flush_writes_what_another_has_given_up)
 }
 END_TEST
 
-/* REC-3. There is memory for the copies of one, who has it: the other waits for that. */
+/* REC-3. There is memory for the copies of one thread: the other waits for it. */
 START_TEST(writing_waits_for_the_memory_that_another_writes_with)
 {
     struct rig r;
     struct call writer, flusher;
     rig_open(&r, _i, PAGES);
-    for (uint64_t n = 0; n < 8 * PAGES; n++) /* the list of what is in flight is long enough now */
+    for (uint64_t n = 0; n < 8 * PAGES; n++) /* now the list of pages in flight is long enough */
         rig_put(&r, n, n);
     rig_flush(&r);
     struct turn t = {.gate = &r.gate};
@@ -452,7 +454,7 @@ START_TEST(writing_waits_for_the_memory_that_another_writes_with)
 }
 END_TEST
 
-/* Who holds the page that a flush waits for may need room that only writing makes. */
+/* The thread that holds the page a flush waits for may need a frame that only writing frees. */
 START_TEST(needing_room_while_a_flush_waits)
 {
     struct rig r;
@@ -494,7 +496,7 @@ START_TEST(drop_waits_for_a_copy_under_way)
 }
 END_TEST
 
-/* A reader may come back to a page it holds, though a writer waits for it. */
+/* A reader may fix again a page that it holds, though a writer waits for it. */
 START_TEST(readers_pass_a_waiting_writer_in_the_end)
 {
     struct rig r;
@@ -515,7 +517,7 @@ START_TEST(readers_pass_a_waiting_writer_in_the_end)
 }
 END_TEST
 
-/* ---- crowds ---- */
+/* ---- many threads ---- */
 
 #ifdef __SANITIZE_THREAD__
 enum { CROWD = 4, ROUNDS = 2000 }; /* each ten times as slow */
@@ -526,7 +528,7 @@ enum { CROWD = 4, ROUNDS = 6000 };
 struct member {
     struct rig *r;
     struct lladd_thread thread;
-    uint64_t seed, rounds, wrong, glances;
+    uint64_t seed, rounds, wrong, optimistic_reads_validate;
 };
 
 struct crowd {
@@ -546,7 +548,7 @@ static void run_crowd(struct crowd *c, struct rig *r, void *(*fn)(void *), uint6
         ck_assert_uint_eq(c->m[i].wrong, 0);
 }
 
-/* What a glance at a page has seen is all of one moment. */
+/* An optimistic read sees the page at one moment. */
 static void read_at(struct member *m, uint64_t n, const uint32_t *at, unsigned count)
 {
     struct lladd_read g;
@@ -559,11 +561,11 @@ static void read_at(struct member *m, uint64_t n, const uint32_t *at, unsigned c
         return;
     for (unsigned i = 1; i < count; i++)
         wrong(&m->wrong, word[i] != word[0]);
-    m->glances++;
+    m->optimistic_reads_validate++;
 }
 
-/* Plain words in one page, counted up exclusively and read shared, or without a latch: that is all
- * that keeps them equal, and nobody is left asleep. */
+/* Plain words in one page, incremented under the exclusive latch and read shared, or without a
+ * latch: only the latch keeps them equal, and no thread stays asleep. */
 static void *count_up(void *arg)
 {
     static const uint32_t places[] = {64, 2048, 4088};
@@ -599,16 +601,16 @@ START_TEST(latches_exclude)
     run_crowd(&c, &r, count_up, UPS);
     struct ll_frame *f = rig_fix(&r, 0, LL_FIX_SHARED);
     ck_assert_uint_eq(lladd_get64(f->page.bytes + 64), CROWD * (UPS / 3) * 2);
-    uint64_t glances = 0;
+    uint64_t optimistic_reads_validate = 0;
     for (unsigned i = 0; i < CROWD; i++)
-        glances += c.m[i].glances;
-    ck_assert_uint_gt(glances, CROWD);
+        optimistic_reads_validate += c.m[i].optimistic_reads_validate;
+    ck_assert_uint_gt(optimistic_reads_validate, CROWD);
     rig_unfix(&r, f, LL_FIX_SHARED);
     rig_close(&r);
 }
 END_TEST
 
-/* The model: what each page was last set to. Changed with the page latched exclusively. */
+/* The model: the last value of each page. Changed with the page latched exclusively. */
 enum { ALL = 8 * PAGES, LOST = 8 };
 static uint64_t model[ALL];
 
@@ -641,7 +643,8 @@ static void *mill_about(void *arg)
     struct ll_buffer *b = m->r->b;
     for (uint64_t i = 0; i < m->rounds; i++) {
         uint64_t dice = seeded_next(&m->seed);
-        /* Half of the time in a quarter of the pages, so that there are hits and contention. */
+        /* Half of the accesses go to a quarter of the pages, so that there are hits and
+         * contention. */
         uint64_t n = (dice >> 32) % (dice & 1 ? ALL : ALL / 4);
         unsigned what = (unsigned)(dice >> 8) % 256;
         lladd_lsn rec, base, some = lladd_lsn_of(lladd_atomic_load64(&m->r->gate.durable));
@@ -700,7 +703,7 @@ START_TEST(everything_at_once)
 END_TEST
 
 /* Each thread holds one page at a time, in a cache with exactly as many frames as there are
- * threads: nobody must ever hear that there is no frame. */
+ * threads: no thread must ever get NO_FRAME. */
 static void *hold_one(void *arg)
 {
     struct member *m = arg;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Nobody sees a page from the disk that is not the page he asked for (BUF-2): not one with a
- * flipped bit, not a torn one, not another page or another database's page; but a page of zeros is
- * one that was never formatted. What cannot be verified is repaired, or named.
+ * No page from the disk is returned that is not the one asked for (BUF-2): not one with a flipped
+ * bit, not a torn one, not another page or another database's page; but a page of zeros is one that
+ * was never formatted. A page that does not verify is repaired, or named.
  */
 #include "rig.h"
 #include "support/fixtures.h"
@@ -51,7 +51,7 @@ START_TEST(identity_counts)
     ck_assert_int_eq(verify(RIG_SALT, 43, page, &err), LLADD_CORRUPT_PAGE);
     ck_assert_ptr_nonnull(strstr(err.message, "in the place of page 43 stands page 42"));
     ck_assert_int_eq(verify(RIG_SALT + 1, 42, page, &err), LLADD_CORRUPT_PAGE);
-    /* A checksum made for the right place does not help a page that says it is another. */
+    /* A checksum made for the right place does not help a page that has another number. */
     lladd_put32(page, ll_page_crc(RIG_SALT, lladd_page_of(43), page, RIG_PAGE));
     ck_assert_int_eq(verify(RIG_SALT, 43, page, &err), LLADD_CORRUPT_PAGE);
 }
@@ -70,7 +70,7 @@ END_TEST
 
 /* ---- reading ---- */
 
-/* Every way in which the sectors of a page can be old and new, but for the two that are whole. */
+/* Every mix of old and new sectors, except for the two that are whole. */
 START_TEST(a_page_torn_anywhere)
 {
     struct rig r;
@@ -88,7 +88,7 @@ START_TEST(a_page_torn_anywhere)
         ck_assert_int_eq(rig_try(&r, 3, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
         ck_assert_uint_eq(r.err.page.v, 3);
     }
-    ck_assert_uint_eq(rig_stats(&r).frames_used, 0); /* nothing is kept of what failed */
+    ck_assert_uint_eq(rig_stats(&r).frames_used, 0); /* nothing is kept of a page that failed */
     rig_poke(&r, 3 * RIG_PAGE, new, RIG_PAGE);
     ck_assert_uint_eq(rig_get(&r, 3), 2);
     rig_close(&r);
@@ -141,7 +141,7 @@ START_TEST(a_file_cut_short)
     ck_assert_uint_eq(ll_buffer_page_count(r.b), 3);
     ck_assert_uint_eq(rig_get(&r, 1), 2);
     ck_assert_int_eq(rig_try(&r, 2, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
-    /* Growing does not make zeros, which would be valid, of what is left of it. */
+    /* Growing must not fill the damaged rest with zeros, which would be valid. */
     ck_assert_int_eq(ll_buffer_extend(r.b, 5, &r.err), 0);
     ck_assert_int_eq(rig_try(&r, 2, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
     ck_assert_uint_eq(rig_get(&r, 4), 0);
@@ -168,7 +168,7 @@ START_TEST(a_device_that_cannot_read)
     test_world_fail_at(&r.world, "buffer.load", 1, EIO);
     ck_assert_int_eq(rig_try(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_REDO), LLADD_READ_FAILED);
     ck_assert_uint_eq(rig_stats(&r).frames_used, 0);
-    ck_assert_uint_eq(rig_get(&r, 0), 5); /* the frame was left free, the page can be read later */
+    ck_assert_uint_eq(rig_get(&r, 0), 5); /* the frame was released, the page can be read later */
     ck_assert_uint_eq(r.poisoned, 0);
     rig_close(&r);
 }
@@ -200,7 +200,7 @@ START_TEST(redo_gets_damaged_pages_as_zeros)
     ck_assert_uint_eq(rig_value(f->page.bytes, RIG_PAGE), 0);
     rig_unfix(&r, f, how);
     ck_assert_uint_eq(ll_buffer_page_count(r.b), 10);
-    /* The mark stays until the page gets a base, or is made fresh. */
+    /* The mark stays until the page gets a base, or is created anew. */
     f = rig_fix(&r, 0, how);
     ck_assert_uint_eq(f->flags, LL_FRAME_BASELESS);
     rig_unfix(&r, f, how);
@@ -255,7 +255,7 @@ START_TEST(damaged_pages_are_repaired)
     ck_assert_uint_eq(rig_get(&r, 1), 99);
     ck_assert_uint_eq(mechanic.calls, 2);
     ck_assert_uint_eq(rig_stats(&r).repairs, 1);
-    /* It is dirty from where the mechanic said, and has the base he found. */
+    /* It is dirty from the LSN that the repair returned, and has the base that it found. */
     struct rig_dirty d;
     rig_dirty(&r, &d);
     ck_assert_uint_eq(d.n, 1);
@@ -277,8 +277,8 @@ static bool from_1000_on(void *ctx, lladd_lsn lsn)
     return lsn.v >= 1000;
 }
 
-/* A page that is newer than the log has been written when the log went further than it does now:
- * what it holds can be neither redone nor undone. */
+/* A page that is newer than the log was written when the log was longer than now: its contents can
+ * be neither redone nor undone. */
 START_TEST(a_page_that_is_newer_than_its_log)
 {
     struct rig r;
@@ -303,7 +303,7 @@ START_TEST(a_page_that_is_newer_than_its_log)
                      LLADD_LOG_LOST);
     r.cfg.repair = repair;
     rig_reopen(&r);
-    ck_assert_int_eq(rig_try(&r, 3, LL_FIX_SHARED), LLADD_LOG_LOST); /* the proof is kept */
+    ck_assert_int_eq(rig_try(&r, 3, LL_FIX_SHARED), LLADD_LOG_LOST); /* the evidence is kept */
     ck_assert_int_eq(rig_try(&r, 3, LL_FIX_EXCLUSIVE | LL_FIX_REDO), LLADD_LOG_LOST);
     ck_assert_uint_eq(mechanic.calls, 0);
     rig_close(&r);
@@ -317,7 +317,7 @@ static int refuse(void *ctx, struct ll_frame *f, struct lladd_error *err)
     return ll_fail(err, LLADD_WRONG_TYPE, "no");
 }
 
-/* A page that is repaired, and then refused by its type, leaves nothing dirty behind. */
+/* A page that is repaired, and then refused by its type, leaves no dirty frame. */
 START_TEST(repaired_in_vain)
 {
     struct rig r;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A disk that says it wrote and did not, while the database is open: the page that comes back is
- * whole, and older than what was written. It is rebuilt or refused, never shown, as long as the
- * buffer manager remembers; what it has forgotten it does not notice, and it never takes a right
- * page for a wrong one.
+ * A disk that acknowledges a write and loses it, while the database is open: the page that is read
+ * back is whole, and older than what was written. It is rebuilt or refused, never returned, as long
+ * as the buffer manager remembers its LSN; a forgotten page is not checked, and a correct page is
+ * never refused.
  */
 #include <lladd/sync.h>
 
@@ -16,7 +16,7 @@
 
 enum { FRAMES = 16, PAGES = 6 * FRAMES };
 
-/* Until page n is not cached any more: others are read. */
+/* Reads other pages until page n is no longer cached. */
 static void push_out(struct rig *r, uint64_t n)
 {
     uint64_t reads = rig_stats(r).reads;
@@ -30,14 +30,16 @@ static void open_full(struct rig *r, int kind)
 {
     rig_init(r, kind, FRAMES);
     if (kind == RIG_RESERVED || kind == RIG_RESERVED_FILES)
-        r->cfg.budget -= 120 << 10; /* what the rig adds would be enough for all of them */
+        r->cfg.budget -= 120 << 10; /* without it the fixture's extra budget would hold all of
+                                     * them */
     rig_create(r);
     for (uint64_t n = 0; n < PAGES; n++)
         rig_format(r, n, 1);
     rig_flush(r);
 }
 
-/* The page is written as `value`, and the disk keeps what it had. Returns the LSN it should have.
+/* Writes the page as `value`, while the disk keeps its old contents. Returns the LSN that it should
+ * have.
  */
 static uint64_t lose(struct rig *r, uint64_t n, uint64_t value)
 {
@@ -67,12 +69,12 @@ START_TEST(a_lost_write_is_refused)
     ck_assert_uint_eq(rig_stats(&r).lost_writes, 2);
     for (uint64_t n = 0; n < PAGES; n++)
         ck_assert(n == 5 || rig_get(&r, n) == 1);
-    /* Whoever makes it new does not need what was lost. */
+    /* A page that is created anew does not need the lost contents. */
     rig_format(&r, 5, 4);
     rig_flush(&r);
     push_out(&r, 5);
     ck_assert_uint_eq(rig_get(&r, 5), 4);
-    /* Only this run knows. */
+    /* Only this run knows of the write. */
     (void)lose(&r, 5, 6);
     rig_reopen(&r);
     ck_assert_uint_eq(rig_get(&r, 5), 4);
@@ -80,7 +82,7 @@ START_TEST(a_lost_write_is_refused)
 }
 END_TEST
 
-/* Beyond the old end of the file zeros come back, which would be a page that was never used. */
+/* Beyond the former end of the file zeros are read, which would be a page that was never used. */
 START_TEST(a_lost_write_that_leaves_zeros)
 {
     struct rig r;
@@ -97,7 +99,7 @@ START_TEST(a_lost_write_that_leaves_zeros)
 }
 END_TEST
 
-/* Redo gets it like any other page that is damaged. */
+/* Redo gets it like any other damaged page. */
 START_TEST(redo_gets_zeros)
 {
     struct rig r;
@@ -155,7 +157,7 @@ START_TEST(a_lost_write_is_repaired)
 }
 END_TEST
 
-/* ---- past the cache ---- */
+/* ---- around the cache ---- */
 
 START_TEST(bulk_writes)
 {
@@ -175,7 +177,7 @@ START_TEST(bulk_writes)
                      LLADD_CORRUPT_PAGE);
     push_out(&r, 5);
     ck_assert_int_eq(rig_try(&r, 5, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
-    /* Bytes that are no page have no LSN. */
+    /* Bytes that are not a page have no LSN. */
     r.checker.raw = true;
     ck_assert_int_eq(ll_buffer_bulk_write(r.b, lladd_page_of(4), 2, bytes, false, &r.err), 0);
     ck_assert_int_eq(ll_buffer_bulk_read(r.b, lladd_page_of(4), 2, bytes, false, &r.err), 0);
@@ -187,8 +189,8 @@ END_TEST
 
 /* ---- the bound ---- */
 
-/* Of many more pages than it has room for, the newest are remembered; of the others it is not known
- * that they are old; and none that is right is refused. */
+/* Of many more pages than the history has room for, the newest are remembered; whether the others
+ * are old is not known; and no correct page is refused. */
 START_TEST(what_is_forgotten)
 {
     enum { MANY = 40 * FRAMES };
@@ -228,7 +230,7 @@ enum { CROWD = 8, OWN = 4 };
 struct worker {
     struct rig *r;
     struct lladd_thread thread;
-    uint64_t first;  /* of the pages that are its own */
+    uint64_t first; /* of its own pages */
     uint64_t rounds;
     uint64_t right, refused, wrong;
 };
@@ -256,7 +258,7 @@ static void change(struct worker *w, uint64_t n, uint64_t *value)
     ll_buffer_unfix(w->r->b, f, LL_FIX_EXCLUSIVE);
 }
 
-/* Others' pages take the frames from its own. */
+/* Other pages take the frames of its own. */
 static void read_others(struct worker *w, uint64_t *seed)
 {
     enum { OTHERS = CROWD * OWN };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Dirty pages reach the disk when they should and no earlier: never before their log record (BUF-1,
- * watched by the rig's checker in every test), in large writes, and with a dirty-page table that at
- * every moment names whatever a crash could take (BUF-4, BUF-5). A write that fails is the end,
- * said aloud; a log that fails is not.
+ * Dirty pages are written when they should be and no earlier: never before their log record (BUF-1,
+ * checked in every test by the fixture's checker), in large writes, and with a dirty-page table
+ * that at every moment lists every page that a crash could lose (BUF-4, BUF-5). A failed page write
+ * poisons; a failed force of the log does not.
  */
 #include "rig.h"
 
@@ -53,7 +53,7 @@ START_TEST(a_page_is_dirty_from_its_first_change)
 }
 END_TEST
 
-/* BUF-5: the base is the one in the header; with pages that are never torn, recLSN. */
+/* BUF-5: the base is the one in the header; for pages that are never torn, recLSN. */
 START_TEST(the_base_is_in_the_header)
 {
     struct rig r;
@@ -96,7 +96,7 @@ START_TEST(listing_stops_when_told)
 }
 END_TEST
 
-/* Written is not durable: what eviction has written stays in the table until a sync. */
+/* Written is not durable: pages written by eviction stay in the table until a sync. */
 START_TEST(in_flight_until_synced)
 {
     struct rig r;
@@ -106,7 +106,7 @@ START_TEST(in_flight_until_synced)
     rig_flush(&r);
     uint64_t first = rig_put(&r, 0, 2);
     uint64_t syncs = rig_stats(&r).syncs;
-    struct ll_frame *held[4 * PAGES]; /* all others, so that it is this page that has to go */
+    struct ll_frame *held[4 * PAGES]; /* all others, so that this page must be evicted */
     unsigned n = 0;
     while (rig_stats(&r).in_flight == 0 && n < 4 * PAGES) {
         held[n] = rig_fix(&r, n + 1, LL_FIX_EXCLUSIVE | LL_FIX_FRESH);
@@ -120,7 +120,7 @@ START_TEST(in_flight_until_synced)
     ck_assert_uint_eq(rig_stats(&r).syncs, syncs);
     check_min(&r, first, base);
 
-    /* Changed once more, it counts twice. */
+    /* Changed once more, it is listed twice. */
     uint64_t second = rig_put(&r, 0, 3);
     rig_dirty(&r, &d);
     ck_assert_uint_eq(d.n, 2);
@@ -140,7 +140,7 @@ START_TEST(in_flight_until_synced)
 }
 END_TEST
 
-/* What an earlier process wrote and did not sync is synced with the first flush. */
+/* Pages that an earlier process wrote and did not sync are synced with the first flush. */
 START_TEST(the_first_sync_is_never_skipped)
 {
     struct rig r;
@@ -156,7 +156,7 @@ START_TEST(the_first_sync_is_never_skipped)
 }
 END_TEST
 
-/* The set in flight is limited; a cache that writes and writes need not sync for that, but knows
+/* The set in flight is limited; a cache that writes continuously need not sync for that, but knows
  * from where on redo needs the log. */
 START_TEST(what_waits_for_a_sync_is_summed_up)
 {
@@ -214,7 +214,7 @@ END_TEST
 START_TEST(neighbours_go_out_together)
 {
     struct rig r;
-    rig_open(&r, _i, 8 * PAGES); /* so that a batch is as long as it gets */
+    rig_open(&r, _i, 8 * PAGES); /* so that a batch is as long as possible */
     static const uint64_t pages[] = {9, 3, 1, 8, 2, 20, 10};
     for (size_t i = 0; i < sizeof pages / sizeof *pages; i++)
         rig_put(&r, pages[i], pages[i] + 1);
@@ -260,7 +260,7 @@ START_TEST(the_log_is_forced_first)
         last = rig_put(&r, n, n);
     ck_assert_uint_eq(r.gate.durable, 0);
     rig_flush(&r);
-    ck_assert_uint_eq(r.gate.durable, last + 1); /* so far and no further */
+    ck_assert_uint_eq(r.gate.durable, last + 1); /* up to here and no further */
     ck_assert_uint_eq(r.gate.forces, 1);
     r.gate.durable = r.gate.tail = 5000;
     rig_put(&r, 0, 9);
@@ -271,7 +271,7 @@ START_TEST(the_log_is_forced_first)
 }
 END_TEST
 
-/* If the log cannot be forced nothing is written, and nothing is forgotten. */
+/* If the log cannot be forced, no page is written, and none is forgotten. */
 START_TEST(a_gate_that_fails)
 {
     struct rig r;
@@ -310,8 +310,8 @@ static void change_both(void *arg)
     rig_put(r, 1, 12);
 }
 
-/* The pages are changed while their copies wait at the gate, which then fails: what counts is still
- * the change from before. */
+/* The pages are changed while their copies wait at the gate, which then fails: the earlier change
+ * still counts. */
 START_TEST(a_gate_that_fails_too_late)
 {
     struct rig r;
@@ -336,7 +336,7 @@ START_TEST(a_gate_that_fails_too_late)
 }
 END_TEST
 
-/* A cache full of pages that may not be written cannot take more. */
+/* A cache full of pages that may not be written accepts no more. */
 START_TEST(a_gate_that_fails_eviction)
 {
     struct rig r;
@@ -387,7 +387,7 @@ static void keep_private(void *ctx, struct ll_frame *f)
     f->private_ = NULL;
 }
 
-/* `flushed` may change what is written, not what is cached; the checksum is made afterwards. */
+/* `flushed` may change the written copy, not the cached page; the checksum is made afterwards. */
 START_TEST(the_page_type_sees_the_copy)
 {
     struct rig r;
@@ -411,7 +411,7 @@ START_TEST(the_page_type_sees_the_copy)
 }
 END_TEST
 
-/* A page that was made fresh and dirty, and not formatted, is a page of zeros on the disk as
+/* A page that was created and dirtied, but not formatted, is a page of zeros on the disk as
  * well. */
 START_TEST(zeros_stay_zeros)
 {
@@ -419,7 +419,7 @@ START_TEST(zeros_stay_zeros)
     unsigned char page[RIG_PAGE];
     rig_open(&r, _i, PAGES);
     struct ll_frame *f = rig_fix(&r, 3, LL_FIX_EXCLUSIVE | LL_FIX_FRESH);
-    ll_buffer_dirty(r.b, f, lladd_lsn_of(0)); /* a frontier of nothing is as old as can be */
+    ll_buffer_dirty(r.b, f, lladd_lsn_of(0)); /* a frontier with no entries is at the maximum */
     rig_unfix(&r, f, LL_FIX_EXCLUSIVE);
     check_min(&r, 1, 1);
     rig_flush(&r);
@@ -457,7 +457,7 @@ START_TEST(steps_keep_clean_pages_ahead)
     ck_assert_uint_le(s.dirty * 8, s.frames_used + 8);
     uint64_t written = s.writes;
     for (int i = 0; i < PAGES / 2; i++)
-        rig_try(&r, (uint64_t)i, LL_FIX_SHARED); /* finds clean frames: nobody who misses writes */
+        rig_try(&r, (uint64_t)i, LL_FIX_SHARED); /* finds clean frames: a miss does not write */
     ck_assert_uint_eq(rig_stats(&r).writes, written);
     rig_close(&r);
 }
@@ -506,12 +506,12 @@ START_TEST(a_failed_write_or_sync_is_the_end)
     ck_assert_int_eq(flush(&r, UINT64_MAX, UINT64_MAX), LLADD_WRITE_FAILED);
     ck_assert_ptr_nonnull(strstr(r.err.message, "\"pages\""));
     check_poisoned(&r);
-    check_min(&r, rec, rec); /* whoever asks is told that the page is not safe */
+    check_min(&r, rec, rec); /* every later call reports that the page is not safe */
     rig_close(&r);
 }
 END_TEST
 
-/* A full disk is no better: the page would have to be written. */
+/* A full disk is no different: the page would have to be written. */
 START_TEST(no_space_for_a_page_is_the_end)
 {
     struct rig r;

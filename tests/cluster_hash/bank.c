@@ -29,7 +29,7 @@ static void ended(struct call *call)
     c->ended = true;
 }
 
-/* ---- an errand ------------------------------------------------------------------------------- */
+/* ---- a task ------------------------------------------------------------------------------- */
 
 static void choose(struct client *c)
 {
@@ -38,10 +38,10 @@ static void choose(struct client *c)
                                       ERRAND_TRANSFER, ERRAND_AUDIT,    ERRAND_ONE,
                                       ERRAND_BLIND,    ERRAND_GIVE_UP};
     c->errand = likely[world_below(w, sizeof likely / sizeof *likely)];
-    c->n = c->errand == ERRAND_AUDIT ? BANK_ACCOUNTS
-           : c->errand == ERRAND_ONE ? 1
+    c->n = c->errand == ERRAND_AUDIT   ? BANK_ACCOUNTS
+           : c->errand == ERRAND_ONE   ? 1
            : c->errand == ERRAND_BLIND ? 2
-                                     : 2 + (unsigned)world_below(w, 2);
+                                       : 2 + (unsigned)world_below(w, 2);
     for (unsigned i = 0; i < BANK_ACCOUNTS; i++)
         c->account[i] = i;
     for (unsigned i = 0; i < c->n && c->errand != ERRAND_AUDIT; i++) {
@@ -51,7 +51,7 @@ static void choose(struct client *c)
     }
 }
 
-/* In one order everywhere, as who does not like deadlocks does; not always. */
+/* Usually in one order, as a client that avoids deadlocks would do; not always. */
 static void sort(struct client *c)
 {
     for (unsigned i = 1; i < c->n; i++)
@@ -137,7 +137,7 @@ static void end(struct client *c)
     coordinator_commit(coordinator_of(c), c->txn, &c->end);
 }
 
-/* An audit that is told it has committed has seen the bank as it was at one moment. */
+/* An audit that was acknowledged as committed has seen the accounts as they were at one moment. */
 static void check_audit(const struct client *c)
 {
     int64_t sum = 0;
@@ -265,8 +265,7 @@ void bank_check(struct bank *b)
     unsigned long long seed = w->options.seed;
     int64_t sum = 0;
     for (; f.server < w->options.servers; f.server++)
-        ck_assert_int_eq(
-            participant_table_each(w->servers[f.server].db, look, &f, NULL), 0);
+        ck_assert_int_eq(participant_table_each(w->servers[f.server].db, look, &f, NULL), 0);
     for (unsigned i = 0; i < BANK_ACCOUNTS; i++) {
         unsigned char key[8];
         size_t len = bank_key(i, key);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Clients of a cluster in a world: transfers, audits, changes of one account, and what must be true
- * of them. An account is {i64 amount, u64 how often it was changed}.
+ * Clients of a cluster in a world (world.h): transfers, audits, changes of one account, and the
+ * check of what must be true of them. An account is {i64 amount, u64 number of changes}.
  */
 #ifndef CLUSTER_HASH_BANK_H
 #define CLUSTER_HASH_BANK_H
@@ -9,7 +9,7 @@
 
 enum { BANK_ACCOUNTS = 12, BANK_CLIENTS = 6, BANK_EACH = 1000 };
 
-/* BLIND: a transfer by adding, of which the accounts do not count that it was. */
+/* BLIND: a transfer that adds without reading, and does not count as a change. */
 enum errand { ERRAND_TRANSFER, ERRAND_AUDIT, ERRAND_ONE, ERRAND_BLIND, ERRAND_GIVE_UP };
 enum client_state { CLIENT_IDLE, CLIENT_READING, CLIENT_ENDING };
 
@@ -19,7 +19,7 @@ struct client {
     enum client_state state;
     enum errand errand;
     struct global *txn;
-    unsigned n, waiting; /* accounts of the errand, gets that are out */
+    unsigned n, waiting; /* accounts of the task, pending gets */
     unsigned account[BANK_ACCOUNTS];
     unsigned char value[BANK_ACCOUNTS][16];
     struct call call[BANK_ACCOUNTS], end;
@@ -29,19 +29,19 @@ struct client {
 struct bank {
     struct world *world;
     struct client clients[BANK_CLIENTS];
-    uint64_t least[BANK_ACCOUNTS];   /* changes of the account that were acknowledged */
-    uint64_t perhaps[BANK_ACCOUNTS]; /* and those whose end nobody knows */
-    uint64_t seen[BANK_ACCOUNTS];    /* by audits that were told they have committed */
+    uint64_t least[BANK_ACCOUNTS];   /* acknowledged changes of the account */
+    uint64_t perhaps[BANK_ACCOUNTS]; /* and those of unknown outcome */
+    uint64_t seen[BANK_ACCOUNTS];    /* by audits acknowledged as committed */
     uint64_t transfers, audits, ones, failures, unknown;
 };
 
 /* Opens the accounts, without faults. */
 void bank_init(struct bank *, struct world *);
-/* One client does the next thing. */
+/* One client makes its next step. */
 void bank_step(struct bank *);
-/* The coordinator has died: what its clients wait for will not come. */
+/* The coordinator has died: its clients will not get the answers they wait for. */
 void bank_lose(struct bank *, size_t coordinator);
-/* Lets all clients come to their ends, and compares. The world must have settled. */
+/* Lets all clients finish, and compares. The world must have settled. */
 void bank_check(struct bank *);
 void bank_finish(struct bank *);
 size_t bank_key(unsigned account, unsigned char key[8]);

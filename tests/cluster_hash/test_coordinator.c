@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A coordinator and its servers in a world (world.h), where one thing goes wrong at a time: servers
- * that disappear or fall silent, a copied coordinator, another server in the place of one, a
- * cluster of another shape. Nobody waits for ever.
+ * A coordinator and its servers in a world (world.h), with one failure at a time: servers that
+ * disappear or fall silent, a copied coordinator, another server in the place of one, a cluster of
+ * another shape. No client waits for ever.
  */
 #include "bank.h"
 #include "support/fixtures.h"
@@ -41,7 +41,7 @@ static void ask(struct answer *a)
     a->call = (struct call){.buf = a->value, .size = sizeof a->value, .done = done, .ctx = a};
 }
 
-/* Until it is answered; the world's milliseconds that it took. */
+/* Runs until it is answered; returns how many of the world's milliseconds that took. */
 static uint64_t await(struct answer *a)
 {
     uint64_t since = w.now_ms;
@@ -53,7 +53,7 @@ static uint64_t await(struct answer *a)
     return w.now_ms - since;
 }
 
-/* A key whose first server is this one. */
+/* A key that has this server as its first. */
 static size_t key_at(size_t server, char key[8])
 {
     for (unsigned i = 0;; i++) {
@@ -99,7 +99,7 @@ static struct coordinator_counts counts(void)
 
 /* ---- servers that are not there -------------------------------------------------------------- */
 
-START_TEST(a_server_that_is_gone_keeps_nobody_waiting)
+START_TEST(a_server_that_is_gone_lets_no_client_wait)
 {
     begin_case(1);
     struct global *open = coordinator_begin(c());
@@ -111,7 +111,7 @@ START_TEST(a_server_that_is_gone_keeps_nobody_waiting)
     ck_assert_int_eq(put(other, 1), LLADD_BUSY);
     ck_assert_int_eq(get(other, 0), LLADD_BUSY); /* it can only be rolled back */
     coordinator_abort(c(), other);
-    other = coordinator_begin(c()); /* who does not need it goes on */
+    other = coordinator_begin(c()); /* a transaction that does not need the server goes on */
     ck_assert_int_eq(put(other, 0), 0);
     ck_assert_int_eq(put(other, 2), 0);
     ck_assert_int_eq(commit(other), 0);
@@ -120,8 +120,8 @@ START_TEST(a_server_that_is_gone_keeps_nobody_waiting)
 }
 END_TEST
 
-/* Every message is lost; no connection is. */
-START_TEST(a_server_that_falls_silent_keeps_nobody_waiting)
+/* Every message is lost; every connection stays. */
+START_TEST(a_server_that_falls_silent_lets_no_client_wait)
 {
     begin_case(1);
     struct global *g = coordinator_begin(c());
@@ -142,10 +142,11 @@ START_TEST(a_server_that_falls_silent_keeps_nobody_waiting)
     g = coordinator_begin(c());
     ck_assert_int_eq(put(g, 2), 0);
     w.lose = 1;
-    ck_assert_int_eq(commit(g), CLUSTER_UNKNOWN); /* it was there alone, and cannot say */
+    ck_assert_int_eq(commit(g), CLUSTER_UNKNOWN); /* it was the only server, and cannot answer */
     world_settle(&w);
     g = coordinator_begin(c());
-    ck_assert_int_eq(get(g, 2), LLADD_NOT_FOUND); /* reading alone is never unknown */
+    ck_assert_int_eq(get(g, 2), LLADD_NOT_FOUND); /* a transaction that only reads never has an
+                                                   * unknown outcome */
     w.lose = 1;
     code = commit(g);
     ck_assert_msg(code == LLADD_TIMEOUT || code == LLADD_BUSY, "%d", code);
@@ -183,7 +184,7 @@ START_TEST(a_decision_is_delivered_over_the_death_of_both)
     ck_assert_int_eq(put(g, 0), 0);
     ck_assert_int_eq(put(g, 1), 0);
     ck_assert_int_eq(commit(g), 0);
-    world_crash(&w, &w.servers[0]); /* before it can have heard */
+    world_crash(&w, &w.servers[0]); /* before it can have got it */
     world_crash(&w, &w.coordinators[0]);
     world_crash(&w, &w.servers[1]);
     world_restart(&w, &w.servers[0]);
@@ -217,15 +218,15 @@ START_TEST(what_was_not_decided_is_presumed_aborted)
         ck_assert_int_eq(get(g, 1), LLADD_NOT_FOUND);
         coordinator_abort(c(), g);
     }
-    ck_assert_uint_eq(a.times, 0); /* the seed is one where the vote was first */
+    ck_assert_uint_eq(a.times, 0); /* with this seed the vote came first */
     world_settle(&w);
     world_free(&w);
 }
 END_TEST
 
-/* Its log fails under the decision: nobody is told anything before the next incarnation has looked,
- * and nothing is decided by this one any more. */
-START_TEST(a_coordinator_whose_log_fails_says_that_it_does_not_know)
+/* Its log fails under the decision: no client is told anything before the next incarnation has
+ * looked, and this one makes no decision any more. */
+START_TEST(a_coordinator_with_a_failed_log_reports_an_unknown_outcome)
 {
     begin_case(1);
     struct answer a;
@@ -243,7 +244,7 @@ START_TEST(a_coordinator_whose_log_fails_says_that_it_does_not_know)
     ck_assert_ptr_null(coordinator_begin(c()));
     ck_assert_int_eq(commit(waits), err.code);
     world_run(&w, 2000);
-    ck_assert_uint_eq(world_counts(&w, 0).prepared, 1); /* it has not been told: it may be true */
+    ck_assert_uint_eq(world_counts(&w, 0).prepared, 1); /* it was not told: it may be true */
     fault_device_fail(w.coordinators[0].fd, 0, 0, 0, false);
     world_crash(&w, &w.coordinators[0]);
     world_settle(&w);
@@ -288,13 +289,13 @@ START_TEST(misuse_is_an_error_and_ends_in_rollback)
 }
 END_TEST
 
-/* ---- others in one's place ------------------------------------------------------------------- */
+/* ---- impostors ------------------------------------------------------------------- */
 
 START_TEST(a_copied_coordinator_is_found_out_and_stops)
 {
     begin_case(1);
-    /* The copy is as the coordinator was before it began its last incarnation: both are the second
-     * one then. */
+    /* The copy is the coordinator as it was before it began its last incarnation: both are the
+     * second incarnation then. */
     struct node *real = &w.coordinators[0], *copy = &w.coordinators[1];
     world_crash(&w, real);
     memcpy(copy, real, sizeof *copy);
@@ -319,7 +320,7 @@ START_TEST(a_copied_coordinator_is_found_out_and_stops)
         world_step(&w);
     ck_assert_int_eq(err.code, LLADD_LOCKED);
     ck_assert_ptr_null(coordinator_begin(copy->coordinator));
-    struct global *g = coordinator_begin(c()); /* the real one is not disturbed */
+    struct global *g = coordinator_begin(c()); /* the original is not disturbed */
     ck_assert_int_eq(put(g, 0), 0);
     ck_assert_int_eq(put(g, 1), 0);
     ck_assert_int_eq(commit(g), 0);
@@ -375,7 +376,7 @@ START_TEST(a_cluster_of_another_shape_is_refused)
 }
 END_TEST
 
-/* Where keys go is part of the data: these were computed by another program. */
+/* The placement of keys is part of the format: these were computed by another program. */
 START_TEST(keys_stay_where_they_are)
 {
     ck_assert_uint_eq(coordinator_place(3, "a", 1, 0), 1);
@@ -397,12 +398,12 @@ int main(void)
 {
     Suite *suite = suite_create("coordinator");
     TCase *tc = tcase_create("one thing at a time");
-    tcase_add_test(tc, a_server_that_is_gone_keeps_nobody_waiting);
-    tcase_add_test(tc, a_server_that_falls_silent_keeps_nobody_waiting);
+    tcase_add_test(tc, a_server_that_is_gone_lets_no_client_wait);
+    tcase_add_test(tc, a_server_that_falls_silent_lets_no_client_wait);
     tcase_add_test(tc, one_replica_is_enough_to_read);
     tcase_add_test(tc, a_decision_is_delivered_over_the_death_of_both);
     tcase_add_test(tc, what_was_not_decided_is_presumed_aborted);
-    tcase_add_test(tc, a_coordinator_whose_log_fails_says_that_it_does_not_know);
+    tcase_add_test(tc, a_coordinator_with_a_failed_log_reports_an_unknown_outcome);
     tcase_add_test(tc, misuse_is_an_error_and_ends_in_rollback);
     tcase_add_test(tc, a_copied_coordinator_is_found_out_and_stops);
     tcase_add_test(tc, another_server_in_the_place_of_one_is_not_spoken_to);

@@ -20,7 +20,7 @@ def expect(condition, *what):
 
 
 def story(run, programs, folder):
-    """The demonstration, shorter: it says what it says, and everything is as it should be."""
+    """A shorter run of the demonstration: its report has all parts, and its checks hold."""
     done = subprocess.run([run, "--programs", programs, "--seconds", "6", "--pace", "0.6",
                            "--accounts", "40", "--threads", "4", "--dir",
                            os.path.join(folder, "new")], text=True, check=False,
@@ -30,7 +30,7 @@ def story(run, programs, folder):
     result = re.search(r"^Result +([\d,]+) transfers acknowledged; killed: the bank (\d+) times, "
                        r"servers (\d+), (\d+), (\d+) times; (\d+) transactions", done.stdout, re.M)
     expect(result, "no result")
-    expect(sum(int(n) for n in result.groups()[1:5]) >= 3, "hardly anybody was killed")
+    expect(sum(int(n) for n in result.groups()[1:5]) >= 3, "too few processes were killed")
     expect("Audit      the sum is 40,000" in done.stdout, "no audit")
     expect("all copies agree, nothing is in doubt" in done.stdout, "nothing was compared")
 
@@ -59,7 +59,7 @@ def teller(programs, command, folder, port, *more):
 
 
 def copies(_run, programs, folder):
-    """A coordinator whose directory was copied: only one of the two gets in, and the other one is
+    """A coordinator with a copied directory: only one of the two gets in, and the other one is
     told why. A directory that is open cannot be opened again."""
     server = Server(programs, os.path.join(folder, "server"))
     first, copy = os.path.join(folder, "first"), os.path.join(folder, "copy")
@@ -80,8 +80,8 @@ def copies(_run, programs, folder):
 
 
 def sockets(_run, programs, folder):
-    """What a port has to stand: half a frame, lengths beyond all measure, noise, and many who say
-    nothing. The server goes on serving."""
+    """A port withstands half a frame, excessive lengths, noise, and many silent clients: the server
+    goes on serving."""
     server = Server(programs, os.path.join(folder, "server"))
     for noise in (b"", b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 64, b"\x00\x00\x10\x00" + b"x" * 500,
                   b"\x14\x00\x00\x00" + b"\x02" + bytes(19), os.urandom(5000)):
@@ -115,7 +115,8 @@ def in_doubt(tool, folder):
 
 
 def resolve(_run, programs, folder):
-    """A coordinator that never comes back: the command resolves what it has left, locks and all."""
+    """A coordinator that never comes back: the command resolves what it has left, and releases its
+    locks."""
     tool = sys.argv[4]
     dirs = [os.path.join(folder, f"server-{i}") for i in range(2)]
     left = []

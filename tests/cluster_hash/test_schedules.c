@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The cluster hash table under random schedules: whatever the network does and whoever dies when,
- * at the end all servers agree, nothing is in doubt, nobody waits, the sum is right, what was
- * acknowledged is there once, and every audit on the way has seen one moment.
+ * The cluster hash table under random schedules: whatever the network does and whichever nodes
+ * crash, at the end all servers agree, no transaction is in doubt, no client waits, the sum is
+ * right, acknowledged changes are there once, and every audit has seen the accounts at one moment.
  *
  *     test_schedules [first seed] [how many]       one of them again: test_schedules 4711 1
  */
@@ -46,7 +46,7 @@ static void add(const struct world *w, const struct bank *b)
     }
 }
 
-/* How hostile this one is: some are not at all, some in one way, some in all. */
+/* The faults of this schedule: none, one kind, or all. */
 static void draw_faults(struct world *w)
 {
     static const unsigned rates[] = {0, 0, 0, 10, 40, 200};
@@ -115,7 +115,7 @@ START_TEST(all_agree_whatever_happens)
            (unsigned long long)total.inquiries);
     if (schedules < 100)
         return;
-    /* A fault that never happened, or a path that was never taken, has not been tested. */
+    /* A fault that never happened, or a path that was never taken, was not tested. */
     ck_assert_uint_gt(total.transfers, 3 * schedules);
     ck_assert_uint_gt(total.audits, schedules / 10);
     ck_assert_uint_gt(total.one_phase, schedules / 10);

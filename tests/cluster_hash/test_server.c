@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One server, message by message: what it promises and when, who may speak to it, what a restart
- * leaves, and that nonsense harms nobody. The log becomes durable when the test says so.
+ * One server, message by message: what it promises and when, which peer may connect, what a restart
+ * leaves, and that malformed messages do no harm. The log becomes durable when the test says so.
  */
 #include "participant.h"
 #include "support/fault_device.h"
@@ -122,7 +122,7 @@ static void end_case(void)
     test_world_free(&r.chance);
 }
 
-/* What was not forced is lost. */
+/* Changes that were not forced are lost. */
 static void crash(void)
 {
     static const struct fault_crash power = {FAULT_POWER, 0, false};
@@ -283,7 +283,7 @@ START_TEST(a_vote_leaves_when_the_log_is_durable)
     put(&a, 1, "k", "v");
     tell(&a, MESSAGE_PREPARE, 1, 1);
     silence();
-    crash(); /* nobody was told: it is not there */
+    crash(); /* no client was told: it is not there */
     ck_assert_uint_eq(counts().prepared, 0);
     a = greet("a", 1, 1);
     put(&a, 2, "k", "v");
@@ -309,7 +309,7 @@ START_TEST(an_acknowledgement_leaves_when_the_log_is_durable)
     silence();
     tell(&a, MESSAGE_COMMIT, 1, 0); /* once more: unknown by now, and yet not durable */
     silence();
-    ck_assert_uint_eq(participant_wants(r.p, true).v, 0); /* it waits for company */
+    ck_assert_uint_eq(participant_wants(r.p, true).v, 0); /* it waits for a group */
     r.now_ms += 30;
     participant_tick(r.p);
     ck_assert_uint_ne(participant_wants(r.p, true).v, 0); /* but not for ever */
@@ -321,7 +321,8 @@ START_TEST(an_acknowledgement_leaves_when_the_log_is_durable)
 }
 END_TEST
 
-/* It has read what is committed and not yet durable: if that were lost, it has never been. */
+/* It has read data that is committed and not yet durable: if that were lost, it would never have
+ * been. */
 START_TEST(a_reader_waits_for_what_it_has_read)
 {
     begin_case();
@@ -342,8 +343,8 @@ START_TEST(a_reader_waits_for_what_it_has_read)
 }
 END_TEST
 
-/* Its device fails: it promises nothing any more, and says why to who runs it. */
-START_TEST(a_server_whose_log_fails_falls_silent)
+/* Its device fails: it promises nothing any more, and reports the reason to its operator. */
+START_TEST(a_server_with_a_failed_log_falls_silent)
 {
     begin_case();
     struct peer a = greet("a", 1, 1);
@@ -390,7 +391,7 @@ START_TEST(half_a_transaction_is_not_prepared)
 }
 END_TEST
 
-START_TEST(who_writes_nothing_is_over_at_prepare)
+START_TEST(a_read_only_transaction_ends_at_prepare)
 {
     begin_case();
     struct peer a = greet("a", 1, 1);
@@ -451,7 +452,7 @@ START_TEST(what_is_in_doubt_stays_locked_until_it_is_resolved)
     ck_assert_int_eq(heard(&b, MESSAGE_RESULT).code, LLADD_TIMEOUT);
     tell(&b, MESSAGE_ABORT, 1, 0);
     participant_tick(r.p);
-    silence(); /* its coordinator is not here: nobody else is asked */
+    silence(); /* its coordinator is not here: no other is asked */
     a = greet("a", 2, 9);
     participant_tick(r.p);
     struct message m = heard(&a, MESSAGE_INQUIRE);
@@ -467,7 +468,7 @@ START_TEST(what_is_in_doubt_stays_locked_until_it_is_resolved)
 }
 END_TEST
 
-START_TEST(what_waits_behind_a_lock_goes_on_in_order)
+START_TEST(requests_after_a_lock_wait_go_on_in_order)
 {
     begin_case();
     struct peer a = greet("a", 1, 1), b = greet("b", 1, 1);
@@ -488,7 +489,7 @@ START_TEST(what_waits_behind_a_lock_goes_on_in_order)
 }
 END_TEST
 
-START_TEST(who_leaves_while_waiting_is_rolled_back_when_the_wait_is_over)
+START_TEST(a_lost_session_is_rolled_back_when_its_lock_wait_is_over)
 {
     begin_case();
     struct peer a = greet("a", 1, 1), b = greet("b", 1, 1);
@@ -530,7 +531,7 @@ START_TEST(a_session_takes_with_it_what_is_not_prepared)
 }
 END_TEST
 
-/* ---- who may speak --------------------------------------------------------------------------- */
+/* ---- sessions --------------------------------------------------------------------------- */
 
 static void expect_refusal(struct peer *c, int code)
 {
@@ -550,11 +551,11 @@ START_TEST(of_two_coordinators_with_one_id_one_gets_in)
     expect_refusal(&copy, LLADD_CONFLICT);
     copy = call("a", 0, 2);
     expect_refusal(&copy, LLADD_CONFLICT);
-    put(&first, 1, "k", "v"); /* it has not been disturbed */
+    put(&first, 1, "k", "v"); /* it was not disturbed */
     ck_assert_uint_eq(counts().active, 1);
     participant_disconnected(r.p, first.conn);
     copy = greet("a", 6, 2);
-    first = call("a", 5, 1); /* and now it is the first that comes too late */
+    first = call("a", 5, 1); /* and now the first one comes too late */
     expect_refusal(&first, LLADD_CONFLICT);
     crash(); /* which is remembered */
     first = call("a", 5, 1);
@@ -566,7 +567,7 @@ START_TEST(of_two_coordinators_with_one_id_one_gets_in)
 }
 END_TEST
 
-START_TEST(who_has_lost_his_connection_before_we_have_is_let_in_again)
+START_TEST(a_peer_that_lost_its_connection_first_is_let_in_again)
 {
     begin_case();
     struct peer old = greet("a", 1, 1);
@@ -598,7 +599,7 @@ START_TEST(repeated_frames_pass_and_missing_ones_end_the_session)
     struct channel before = a.channel;
     commit_one(&a, 1, "k", "1");
     a.channel = before;
-    put(&a, 1, "k", "1"); /* its number has been here */
+    put(&a, 1, "k", "1"); /* its number was used here */
     silence();
     ck_assert_uint_eq(counts().active, 0);
     a.channel.sent = before.sent + 5;
@@ -613,7 +614,8 @@ START_TEST(repeated_frames_pass_and_missing_ones_end_the_session)
 }
 END_TEST
 
-/* ---- too much, and nonsense ------------------------------------------------------------------ */
+/* ---- limits, and malformed messages
+ * ------------------------------------------------------------------ */
 
 START_TEST(one_coordinator_cannot_take_everything)
 {
@@ -649,7 +651,7 @@ START_TEST(before_hello_and_after_the_end_nothing_is_done)
     ck_assert(was_dropped(&c));
     struct peer a = greet("a", 1, 1);
     put(&a, 1, "k", "v");
-    tell(&a, MESSAGE_COMMIT, 1, 0); /* of what was never promised */
+    tell(&a, MESSAGE_COMMIT, 1, 0); /* of a transaction that was never prepared */
     ck_assert(was_dropped(&a));
     a = greet("a", 1, 1);
     put(&a, 2, "k", "v");
@@ -663,7 +665,7 @@ START_TEST(before_hello_and_after_the_end_nothing_is_done)
 }
 END_TEST
 
-/* Any bytes, in the place of frames: the table stays as it is, nothing is left over. */
+/* Random bytes in the place of frames: the table stays as it is, nothing leaks. */
 START_TEST(nonsense_changes_nothing)
 {
     uint64_t random = 17;
@@ -680,7 +682,7 @@ START_TEST(nonsense_changes_nothing)
             participant_connected(r.p, c.conn);
         seeded_fill(seeded_next(&random), frame, sizeof frame);
         size_t len = seeded_next(&random) % sizeof frame;
-        if (i % 4) { /* good enough to be looked at */
+        if (i % 4) { /* valid enough to be parsed */
             frame[0] = (unsigned char)(1 + seeded_next(&random) % 12);
             memset(frame + 1, 0, 3);
             lladd_put64(frame + 4, c.channel.sent + 1);
@@ -706,16 +708,16 @@ int main(void)
     tcase_add_test(tc, a_vote_leaves_when_the_log_is_durable);
     tcase_add_test(tc, an_acknowledgement_leaves_when_the_log_is_durable);
     tcase_add_test(tc, a_reader_waits_for_what_it_has_read);
-    tcase_add_test(tc, a_server_whose_log_fails_falls_silent);
+    tcase_add_test(tc, a_server_with_a_failed_log_falls_silent);
     tcase_add_test(tc, half_a_transaction_is_not_prepared);
-    tcase_add_test(tc, who_writes_nothing_is_over_at_prepare);
+    tcase_add_test(tc, a_read_only_transaction_ends_at_prepare);
     tcase_add_test(tc, numbers_are_added_to_where_there_are_any);
     tcase_add_test(tc, what_is_in_doubt_stays_locked_until_it_is_resolved);
-    tcase_add_test(tc, what_waits_behind_a_lock_goes_on_in_order);
-    tcase_add_test(tc, who_leaves_while_waiting_is_rolled_back_when_the_wait_is_over);
+    tcase_add_test(tc, requests_after_a_lock_wait_go_on_in_order);
+    tcase_add_test(tc, a_lost_session_is_rolled_back_when_its_lock_wait_is_over);
     tcase_add_test(tc, a_session_takes_with_it_what_is_not_prepared);
     tcase_add_test(tc, of_two_coordinators_with_one_id_one_gets_in);
-    tcase_add_test(tc, who_has_lost_his_connection_before_we_have_is_let_in_again);
+    tcase_add_test(tc, a_peer_that_lost_its_connection_first_is_let_in_again);
     tcase_add_test(tc, another_version_is_refused_by_name);
     tcase_add_test(tc, repeated_frames_pass_and_missing_ones_end_the_session);
     tcase_add_test(tc, one_coordinator_cannot_take_everything);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Messages as bytes: what is written is read again as it was, and nothing else is read. */
+/* Messages as bytes: every message is read as it was written, and nothing else is accepted. */
 #include "support/fixtures.h"
 #include "wire.h"
 
@@ -160,7 +160,7 @@ START_TEST(frames_come_out_of_a_stream_however_it_is_cut)
 }
 END_TEST
 
-/* A megabyte that is announced is not a megabyte that is there. */
+/* A megabyte that is announced need not have arrived. */
 START_TEST(memory_grows_with_what_came_not_with_what_was_announced)
 {
     unsigned char head[WIRE_LENGTH];
@@ -180,7 +180,7 @@ START_TEST(memory_grows_with_what_came_not_with_what_was_announced)
 }
 END_TEST
 
-START_TEST(who_stops_is_not_given_more)
+START_TEST(a_consumer_that_stops_gets_no_more)
 {
     unsigned char stream[512];
     struct frame_reader reader = {.bytes = NULL};
@@ -204,7 +204,7 @@ int main(void)
     tcase_add_test(tc, values_out_of_range_are_no_message);
     tcase_add_test(tc, frames_come_out_of_a_stream_however_it_is_cut);
     tcase_add_test(tc, memory_grows_with_what_came_not_with_what_was_announced);
-    tcase_add_test(tc, who_stops_is_not_given_more);
+    tcase_add_test(tc, a_consumer_that_stops_gets_no_more);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -24,8 +24,8 @@ static struct connection *connection_of(struct world *w, uint64_t id)
 {
     struct connection *c;
     TAILQ_FOREACH(c, &w->connections, link)
-        if (c->id == id)
-            return c;
+    if (c->id == id)
+        return c;
     return NULL;
 }
 
@@ -150,8 +150,8 @@ static void cut(struct world *w, struct node *n)
     struct sleeper *s, *next;
     struct connection *c;
     TAILQ_FOREACH(c, &w->connections, link)
-        if (c->server == n || c->coordinator == n)
-            node_drop(n, c->id);
+    if (c->server == n || c->coordinator == n)
+        node_drop(n, c->id);
     for (s = TAILQ_FIRST(&w->sleepers); s; s = next) {
         next = TAILQ_NEXT(s, link);
         if (s->node == n) {
@@ -163,8 +163,7 @@ static void cut(struct world *w, struct node *n)
 
 void world_crash(struct world *w, struct node *n)
 {
-    struct fault_crash how = {
-        .mode = FAULT_SUBSET, .seed = seeded_next(&w->random), .torn = true};
+    struct fault_crash how = {.mode = FAULT_SUBSET, .seed = seeded_next(&w->random), .torn = true};
     cut(w, n);
     if (n->participant)
         participant_kill(n->participant);
@@ -179,7 +178,7 @@ void world_crash(struct world *w, struct node *n)
     fault_device_power_cycle(n->fd, &how);
 }
 
-/* With whatever is on its way: a connection that is refused, one that came to be. */
+/* Including what is in transit: a connection that is refused, one that came to be. */
 static void node_free(struct node *n)
 {
     if (n->db) {
@@ -217,20 +216,20 @@ static bool step_connect(struct world *w)
 {
     struct connection *c;
     TAILQ_FOREACH(c, &w->connections, link)
-        if (c->dialling && world_below(w, 2)) {
-            connect(c);
-            return true;
-        }
+    if (c->dialling && world_below(w, 2)) {
+        connect(c);
+        return true;
+    }
     return false;
 }
 
-/* Of two ends that have lost each other, only the newest connection counts. */
+/* When both ends have lost the connection, only the newest one counts. */
 static struct connection *newest_like(struct world *w, const struct connection *old)
 {
     struct connection *c, *found = NULL;
     TAILQ_FOREACH(c, &w->connections, link)
-        if (c->server == old->server && c->coordinator == old->coordinator)
-            found = c;
+    if (c->server == old->server && c->coordinator == old->coordinator)
+        found = c;
     return found;
 }
 
@@ -259,13 +258,13 @@ static void arrive(struct world *w, const struct packet *p)
     }
 }
 
-/* Is nothing before it in its direction of its connection? */
+/* Is it the first packet in its direction of its connection? */
 static bool is_first(struct world *w, const struct packet *p)
 {
     const struct packet *q;
     TAILQ_FOREACH(q, &w->packets, link)
-        if (q->conn == p->conn && q->to_server == p->to_server)
-            return q == p;
+    if (q->conn == p->conn && q->to_server == p->to_server)
+        return q == p;
     return true;
 }
 
@@ -274,12 +273,13 @@ static bool step_deliver(struct world *w)
     size_t n = 0, skip;
     struct packet *p;
     TAILQ_FOREACH(p, &w->packets, link)
-        n++;
+    n++;
     skip = n ? world_below(w, n) : 0;
     bool overtake = one_in(w, w->overtake);
     /* From a random one to the end, then from the start. */
     for (unsigned pass = 0; pass < 2; pass++)
-        TAILQ_FOREACH(p, &w->packets, link) {
+        TAILQ_FOREACH(p, &w->packets, link)
+        {
             if (pass == 0 && skip) {
                 skip--;
                 continue;
@@ -332,7 +332,8 @@ static bool step_force(struct world *w)
 static bool step_lock(struct world *w)
 {
     struct sleeper *s;
-    TAILQ_FOREACH(s, &w->sleepers, link) {
+    TAILQ_FOREACH(s, &w->sleepers, link)
+    {
         int rc = lock_wait_take(s->wait, LLADD_LOCK_TRY);
         if (rc == LLADD_BUSY && w->now_ms < s->until_ms)
             continue;
@@ -355,7 +356,7 @@ static void tick(struct world *w)
             coordinator_tick(w->coordinators[i].coordinator);
 }
 
-/* Forgets connections that nobody uses and nothing is under way on. */
+/* Frees connections without users and without packets in transit. */
 static void sweep(struct world *w)
 {
     struct connection *c, *next;
@@ -364,7 +365,7 @@ static void sweep(struct world *w)
         next = TAILQ_NEXT(c, link);
         bool used = c->dialling || c->open_here || c->open_there;
         TAILQ_FOREACH(p, &w->packets, link)
-            used = used || p->conn == c->id;
+        used = used || p->conn == c->id;
         if (used)
             continue;
         TAILQ_REMOVE(&w->connections, c, link);
@@ -415,8 +416,8 @@ bool world_quiet(struct world *w)
         coordinator_count(w->coordinators[i].coordinator, &counts);
         quiet = quiet && counts.open == 0 && counts.undelivered == 0 &&
                 (counts.up == w->options.servers ||
-                 coordinator_error(w->coordinators[i].coordinator, &(struct lladd_error)
-                                                                        LLADD_ERROR_INIT));
+                 coordinator_error(w->coordinators[i].coordinator,
+                                   &(struct lladd_error)LLADD_ERROR_INIT));
     }
     return quiet;
 }

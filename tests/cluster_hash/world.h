@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A cluster in one process: servers and coordinators over databases in memory, a network that
- * loses, repeats, overtakes and delays, a clock that moves when nothing else does, and crashes
- * that keep what a power failure keeps. Everything follows from one seed.
+ * loses, repeats, overtakes and delays, a clock that advances when nothing else happens, and
+ * crashes that keep what a power failure keeps. One seed determines everything.
  *
  *     struct world w;
  *     world_init(&w, &(struct world_options){.seed = 7, .servers = 3, .coordinators = 1});
@@ -48,7 +48,7 @@ struct connection {
     bool open_there, open_here; /* the server's end, the coordinator's */
 };
 
-/* A frame on its way, or (len 0) the news that the other end has closed. */
+/* A frame in transit, or (len 0) the news that the other end has closed. */
 struct packet {
     TAILQ_ENTRY(packet) link;
     uint64_t conn;
@@ -78,7 +78,7 @@ struct world {
     TAILQ_HEAD(, packet) packets;
     TAILQ_HEAD(, sleeper) sleepers;
     uint64_t random, now_ms, conns, events;
-    /* One message in so many is...; 0: none. */
+    /* One message in n is...; 0: none. */
     unsigned lose, repeat, overtake, delay, astray; /* astray: on a later connection of the two */
     struct {
         uint64_t lost, repeated, overtook, delayed, astray, crashes;
@@ -89,14 +89,15 @@ void world_init(struct world *, const struct world_options *);
 void world_free(struct world *);
 uint64_t world_below(struct world *, uint64_t n); /* a random number below n */
 
-/* The lights go out; what was written and not synced is kept piece by piece, by chance. */
+/* A power failure; of the unsynced writes a random part is kept. */
 void world_crash(struct world *, struct node *);
 void world_restart(struct world *, struct node *);
 /* One event: a message, a force, a lock, the clock. */
 void world_step(struct world *);
 void world_run(struct world *, unsigned events);
-/* Ends all faults, restarts who is down, and goes on until nobody is in doubt, waits, or has
- * anything to tell. Fails the test if that does not come in a minute of the world's time. */
+/* Ends all faults, restarts the nodes that are down, and runs until no transaction is in doubt and
+ * no client waits or has anything to send. Fails the test if that takes more than a minute of the
+ * world's time. */
 void world_settle(struct world *);
 bool world_quiet(struct world *);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * column_dtable: rows are taken apart and put together again, whatever the layers below can do;
- * some columns are read without the others; what is rejected is rejected as a whole.
+ * column_dtable: rows are split and assembled again, with layers of any abilities; some columns are
+ * read without the others; a row that a layer rejects is rejected as a whole.
  */
 #include "shop.h"
 
@@ -87,8 +87,8 @@ static void is_row(const struct lladd_dtable_value *v, const char *want)
 
 static void has(const struct lladd_dtable *t, uint32_t k, const char *want)
 {
-    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT, pins[2] = {LLADD_DTABLE_PIN_INIT,
-                                                                    LLADD_DTABLE_PIN_INIT};
+    struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT,
+                            pins[2] = {LLADD_DTABLE_PIN_INIT, LLADD_DTABLE_PIN_INIT};
     struct lladd_dtable_key key = lladd_dtable_u32(k);
     struct lladd_dtable_value v, one;
     enum lladd_dtable_state state;
@@ -129,7 +129,7 @@ static void teardown(void)
     "class(dt) column_dtable config [ \"base\" " base " \"columns\" words [ " words \
     " ] \"groups\" layers [ " groups " ] ]"
 
-/* Of the same rows, with the same answers: layers that are asked by place, and by key; with
+/* The same rows give the same answers from layers that are read by position, and by key; with
  * tombstones, and without; with holes. */
 START_TEST(compositions)
 {
@@ -193,7 +193,7 @@ START_TEST(compositions)
 }
 END_TEST
 
-/* What one layer cannot store leaves nothing of the row in the others. */
+/* If one layer cannot store its part, nothing of the row is left in the others. */
 START_TEST(trap_27_never_half)
 {
     begin_run(COLUMNS(LINEAR, "\"0\" \"1\"",
@@ -210,7 +210,8 @@ START_TEST(trap_27_never_half)
     has(t, 2, "c,-,-");
     has(t, 3, "d,ee,-");
     lladd_dtable_close(t);
-    /* A size that the first value settles: another one is refused, and no row is half there. */
+    /* The first value fixes the size: a value of another one is refused, and no partial row is
+     * left. */
     begin_run(COLUMNS(LINEAR, "\"0\" \"1\"", LINEAR " class(dt) fixed_dtable"));
     ok(txn, add(1, row("a", "bb", NULL)));
     ck_assert_int_eq(add(2, row("a", "bbb", NULL)), LLADD_REJECTED);
@@ -349,7 +350,8 @@ static uint32_t number_of(uint32_t i)
     return i % 977 == 5 ? 0xffffffffu : i % 1000 == 7 ? 70000 + i : i % 3000;
 }
 
-/* What is said of a column, by batches of `max` rows; how many of them were of one width. */
+/* The column's values, in batches of `max` rows; returns how many batches had values of one
+ * width. */
 static unsigned scan(struct lladd_ctable *t, uint32_t column, size_t max, uint32_t hole)
 {
     struct lladd_ctable_batch got = {.n = 0};
@@ -381,7 +383,7 @@ static unsigned scan(struct lladd_ctable *t, uint32_t column, size_t max, uint32
 
 #define AUTO(form) "class(dt) auto_dtable config [ \"encodings\" words [ \"" form "\" ] ]"
 
-/* Through each class that can copy, and some that cannot; with a row that has no value. */
+/* Through each class that can copy, and some that cannot; with a row that lacks the value. */
 START_TEST(copies)
 {
     static const char *const configs[] = {
@@ -443,7 +445,7 @@ static void not_made(int want, const struct lladd_ctable_options *o)
     commit(x);
 }
 
-/* A value of another size is refused when it is put; groups that make no sense are, too. */
+/* A put of a value of another size is refused; so are invalid groups. */
 START_TEST(groups)
 {
     struct lladd_ctable_options o = plain();

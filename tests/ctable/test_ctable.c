@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cTables: made, opened, dropped; rows and columns by their names; what is refused, and why.
+ * cTables: created, opened, dropped; rows and columns by their names; which calls are refused, and
+ * why.
  */
 #include "shop.h"
 
@@ -38,7 +39,7 @@ static void begin(void)
     ok_db(&b, lladd_ctable_open(b.db, "rows", &t, &b.err));
 }
 
-/* Every page belongs to somebody: what there is beside the managed tables is counted, too. */
+/* Every page has an owner: pages outside the managed tables are counted, too. */
 static void no_leaks(void)
 {
     struct lladd_root_value root;
@@ -129,7 +130,7 @@ START_TEST(rows_stay)
 }
 END_TEST
 
-/* One entry of the journal a row, however many columns are changed; conflicts are of rows. */
+/* One journal entry for a row, however many columns are changed; conflicts are between rows. */
 START_TEST(trap_28_updates)
 {
     const struct lladd_ctable_change two[] = {{2, text("z")}, {0, text(NULL)}, {2, text("zz")}};
@@ -277,7 +278,7 @@ START_TEST(made_and_opened)
 }
 END_TEST
 
-/* As the managed table that it is: nothing of it is left, in step or taken back. */
+/* Dropped as the managed table that it is: nothing of it is left, also after a rollback. */
 START_TEST(dropped_below)
 {
     struct lladd_ctable_options o = plain();
@@ -314,7 +315,7 @@ START_TEST(dropped_below)
 }
 END_TEST
 
-/* Names that make no sense, rows that are none: an error each, and nothing else. */
+/* Invalid names, and bytes that are not rows: an error each, and no other effect. */
 START_TEST(damage)
 {
     struct lladd_dtable_key key = lladd_dtable_u32(1);

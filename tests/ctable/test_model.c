@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * cTables against a model: rows with columns that have values, empty ones, and none, put, changed
- * and deleted, over digests, combines, crashes; what a snapshot has seen stays while all that goes
- * on, and projections show what whole rows show.
+ * and deleted, with digests, combines and crashes; a snapshot stays the same throughout, and
+ * projections return the same values as whole rows.
  */
 #include "shop.h"
 
@@ -139,7 +139,7 @@ static void deletes(void)
     mine.rows[k].there = false;
 }
 
-/* ---- looked at ------------------------------------------------------------------------------- */
+/* ---- reads ------------------------------------------------------------------------------- */
 
 static void same(const struct cell *want, const struct lladd_dtable_value *got)
 {
@@ -181,7 +181,7 @@ static void looks_up(struct lladd_txn *x, const struct model *m)
     lladd_ctable_row_free(&r);
 }
 
-/* The cursor is at row k; or, if there is none any more, rc says so. */
+/* The cursor is at row k; or, if there is none left, rc says so. */
 static void shows(struct lladd_ctable_cursor *c, int rc, const struct model *m, uint32_t k,
                   const uint32_t *columns, uint32_t n)
 {
@@ -257,7 +257,7 @@ static void batch_shows(const struct lladd_ctable_batch *got, unsigned flags, co
     }
 }
 
-/* Batches of all sizes, and where the cursor is behind them. */
+/* Batches of all sizes, and the cursor's position after them. */
 static void batches(struct lladd_ctable_cursor *c, const struct model *m, const uint32_t *columns,
                     uint32_t n)
 {
@@ -295,7 +295,7 @@ static void scans(struct lladd_txn *x, const struct model *m)
     lladd_ctable_cursor_close(c);
 }
 
-/* ---- one who looks for long ------------------------------------------------------------------ */
+/* ---- a long reader ------------------------------------------------------------------ */
 
 static struct {
     struct lladd_txn *txn;
@@ -320,8 +320,8 @@ static void reader_begins(void)
     reader.txn = bed_begin(&b);
     reader.n = some_columns(reader.columns);
     reader.sees = now;
-    ok(reader.txn, lladd_ctable_cursor_open(reader.txn, t, reader.columns, reader.n,
-                                            &reader.cursor));
+    ok(reader.txn,
+       lladd_ctable_cursor_open(reader.txn, t, reader.columns, reader.n, &reader.cursor));
 }
 
 /* ---- histories ------------------------------------------------------------------------------- */
@@ -347,7 +347,7 @@ static void restarts(void)
 {
     reader_ends();
     if (draw(2)) {
-        if (txn) { /* and what it holds is gone with the rest */
+        if (txn) { /* and the snapshot is lost with the rest */
             abort_txn(txn);
             txn = NULL;
         }
@@ -476,10 +476,11 @@ static const char *const id[] = {"id"}, *const count[] = {"count"}, *const state
 static const struct lladd_ctable_group of_numbers[] = {
     {id, 1, "class(dt) array_dtable config [ \"value_size\" int 4 ]"},
     {count, 1, EXCEPTION(ARRAY_4, "blob ffffffff")},
-    {state, 1, EXCEPTION("class(dt) usstate_dtable \"base_config\" config [ \"base\" class(dt) "
-                         "array_dtable \"base_config\" config [ \"value_size\" int 1 ] "
-                         "\"passthrough_value\" blob ff ]",
-                         "blob ff")},
+    {state, 1,
+     EXCEPTION("class(dt) usstate_dtable \"base_config\" config [ \"base\" class(dt) "
+               "array_dtable \"base_config\" config [ \"value_size\" int 1 ] "
+               "\"passthrough_value\" blob ff ]",
+               "blob ff")},
     {rest, 3, NULL},
 };
 static const struct lladd_ctable_group of_texts[] = {

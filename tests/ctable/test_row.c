@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packed rows: what was packed is found again, column by column; and no bytes, however wrong, lead
- * outside of themselves.
+ * Packed rows: every column is found again; and no bytes, however wrong, lead a reader outside of
+ * them.
  */
 #include "bed.h"
 
@@ -15,7 +15,7 @@ static struct lladd_dtable_value text(const char *s)
     return lladd_dtable_value_of(s, strlen(s));
 }
 
-/* Packed, in memory that ends where it does. */
+/* Packs into memory that ends at the row's end. */
 static struct lladd_span pack(const struct lladd_dtable_value *v, size_t n)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -67,7 +67,7 @@ START_TEST(bytes_are_these)
 }
 END_TEST
 
-/* Absent, empty and some bytes are three things; ends of all widths. */
+/* Absent, empty and some bytes are three different values; ends of all widths. */
 START_TEST(all_kinds)
 {
     char *big = calloc(1, 70000);
@@ -107,7 +107,7 @@ START_TEST(refused)
 }
 END_TEST
 
-/* Looks at everything there may be. */
+/* Reads every column that the row may have. */
 static bool look(const unsigned char *bytes, size_t len)
 {
     unsigned char *copy = exact(bytes, len);
@@ -126,11 +126,11 @@ static bool look(const unsigned char *bytes, size_t len)
     return good && sum < UINT32_MAX;
 }
 
-/* Every byte changed to something, and every length: a sanitizer sees what leads outside. */
+/* Every byte changed, and every length: a sanitizer sees reads outside. */
 START_TEST(wrong_bytes)
 {
-    const struct lladd_dtable_value v[] = {text("ab"), none, text(""), text("cde"), none, none,
-                                           none,       none, none,     text("f")};
+    const struct lladd_dtable_value v[] = {text("ab"), none, text(""), text("cde"), none,
+                                           none,       none, none,     none,        text("f")};
     struct lladd_span s = pack(v, 10);
     unsigned char *p = exact(s.data, s.len);
     unsigned wrong = 0;

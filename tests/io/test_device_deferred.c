@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A device that defers syncs: no sync reaches the device below until ll_device_settle or its like,
+ * A device that defers syncs: no sync reaches the device below until the device is settled,
  * each deferred sync is then done once, and from then on every sync is done at once. The fault
  * device below tells what would survive.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The map and the growing array: against a plain model under random histories, at the borders (key
+ * The map and the growing array: against a plain model under random histories, in edge cases (key
  * 0, growth, runs that wrap around), and with every allocation failing: an error, nothing changed,
  * nothing leaked, and no failure after a reserve.
  */
@@ -88,7 +88,7 @@ START_TEST(map_holds_pointers)
 }
 END_TEST
 
-/* Visits every entry exactly once, and says how many there were. */
+/* Visits every entry exactly once, and returns their number. */
 static size_t count_by_walking(const struct ll_hashmap *map, const bool *present, uint64_t keys)
 {
     bool *seen = calloc(keys, sizeof *seen);
@@ -114,7 +114,7 @@ static bool keep_some(void *ctx, uint64_t key, uint64_t value)
     return !gone[key];
 }
 
-/* In tables of all fillings, so that gaps are closed across the end. */
+/* In tables of every load, so that gaps are closed across the end. */
 START_TEST(map_retains_what_it_is_told)
 {
     enum { KEYS = 400 };

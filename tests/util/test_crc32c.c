@@ -2,7 +2,7 @@
 /*
  * CRC-32C: the known answers; the portable code against the definition, bit by bit; the
  * instructions against the portable code at every short length and alignment and at lengths around
- * every border of the three-lane method; and that a checksum goes on from another.
+ * every limit of the three-lane method; and that a checksum can be continued.
  */
 #include "support/fixtures.h"
 #include "util/crc32c.h"
@@ -114,7 +114,7 @@ START_TEST(goes_on_from_another)
 }
 END_TEST
 
-/* A word and eight bytes that stand elsewhere count as if they stood before the rest. */
+/* A word and eight bytes stored elsewhere count as if they came before the rest. */
 START_TEST(split_is_the_same)
 {
     unsigned char data[12 + 1024];

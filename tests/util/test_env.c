@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Errors are born with code, place and message, whatever the message is; the table of codes is
- * consistent; the operating system's errors get the root that says what to do; memory, time and
- * chance come from who was given, or from the system.
+ * Errors carry code, place and message, whatever the message is; the table of codes is consistent;
+ * the operating system's errors get the root that tells the caller what to do; memory, time and
+ * randomness come from the environment, or from the system.
  */
 #include "support/fault_alloc.h"
 #include "support/fixtures.h"
@@ -26,7 +26,7 @@ START_TEST(fail_fills_everything)
     ck_assert_int_eq(err.code, LLADD_BUSY);
     ck_assert_int_eq(err.sys_errno, 0);
     ck_assert_int_eq(err.line, line);
-    /* Below the source tree; who calls the compiler with relative paths sees how to get there. */
+    /* Below the source tree; a compiler called with relative paths puts the way there first. */
     const char *source = strstr(err.source, "tests/util/test_env.c");
     ck_assert_ptr_nonnull(source);
     ck_assert_str_eq(source, "tests/util/test_env.c");
@@ -92,18 +92,12 @@ static const struct {
     int reading;
     int writing;
 } io_codes[] = {
-    {-ENOSPC, LLADD_NO_SPACE, LLADD_NO_SPACE},
-    {-EDQUOT, LLADD_NO_SPACE, LLADD_NO_SPACE},
-    {-EFBIG, LLADD_NO_SPACE, LLADD_NO_SPACE},
-    {-ENOMEM, LLADD_NO_MEMORY, LLADD_NO_MEMORY},
-    {-EMFILE, LLADD_NO_FILES, LLADD_NO_FILES},
-    {-ENFILE, LLADD_NO_FILES, LLADD_NO_FILES},
-    {-EACCES, LLADD_NO_ACCESS, LLADD_NO_ACCESS},
-    {-EPERM, LLADD_NO_ACCESS, LLADD_NO_ACCESS},
-    {-EROFS, LLADD_NO_ACCESS, LLADD_NO_ACCESS},
-    {-ELOOP, LLADD_NO_ACCESS, LLADD_NO_ACCESS},
-    {-EIO, LLADD_READ_FAILED, LLADD_WRITE_FAILED},
-    {-ENOENT, LLADD_READ_FAILED, LLADD_WRITE_FAILED},
+    {-ENOSPC, LLADD_NO_SPACE, LLADD_NO_SPACE},     {-EDQUOT, LLADD_NO_SPACE, LLADD_NO_SPACE},
+    {-EFBIG, LLADD_NO_SPACE, LLADD_NO_SPACE},      {-ENOMEM, LLADD_NO_MEMORY, LLADD_NO_MEMORY},
+    {-EMFILE, LLADD_NO_FILES, LLADD_NO_FILES},     {-ENFILE, LLADD_NO_FILES, LLADD_NO_FILES},
+    {-EACCES, LLADD_NO_ACCESS, LLADD_NO_ACCESS},   {-EPERM, LLADD_NO_ACCESS, LLADD_NO_ACCESS},
+    {-EROFS, LLADD_NO_ACCESS, LLADD_NO_ACCESS},    {-ELOOP, LLADD_NO_ACCESS, LLADD_NO_ACCESS},
+    {-EIO, LLADD_READ_FAILED, LLADD_WRITE_FAILED}, {-ENOENT, LLADD_READ_FAILED, LLADD_WRITE_FAILED},
 };
 
 START_TEST(io_errors_have_the_right_root)
@@ -242,7 +236,7 @@ START_TEST(system_world)
     ck_assert_int_eq(ll_random(&env, a, sizeof a), 0);
     ck_assert_int_eq(ll_random(&env, b, sizeof b), 0);
     ck_assert_int_ne(memcmp(a, b, sizeof a), 0);
-    ck_assert_int_eq(ll_point(&env, "nobody.listens"), 0);
+    ck_assert_int_eq(ll_point(&env, "no.listener"), 0);
 }
 END_TEST
 

@@ -2,7 +2,8 @@
 /*
  * Mutexes exclude and know their owner and rank; conditions wake and time out; a word can be slept
  * on without losing a wake-up; threads start, take no signals, and are joined. In debug builds a
- * rank taken out of order, a second lock by the owner and an unlock by a stranger stop the program.
+ * rank taken out of order, a second lock by the owner and an unlock by another thread stop the
+ * program.
  */
 #include "support/fixtures.h"
 
@@ -214,7 +215,7 @@ struct turns {
     uint64_t turn;
 };
 
-/* Everybody waits for his turn; a lost wake-up would stop the round for ever. */
+/* Each thread waits for its turn; a lost wake-up would stop the round for ever. */
 static void *take_turns(void *arg)
 {
     struct turns *t = arg;
@@ -304,7 +305,7 @@ static void pass_it(struct ping *p, uint32_t mine)
         uint32_t seen;
         while ((seen = lladd_atomic_load32(&p->word)) % 2 != mine)
             lladd_word_wait(&p->word, seen, mine ? 1 : 2, 0);
-        p->passes++; /* plain: whoever's turn it is has it alone */
+        p->passes++; /* plain: the thread that has the turn is alone */
         lladd_atomic_store32(&p->word, seen + 1);
         lladd_word_wake(&p->word, 1, mine ? 2 : 1);
     }
@@ -335,7 +336,7 @@ START_TEST(words_return_at_once_or_in_time)
     uint64_t before = now_ns();
     while (now_ns() - before < 3000000)
         lladd_word_wait(&word, 5, 1, 3000000);
-    lladd_word_wake(&word, 1, 1); /* nobody there */
+    lladd_word_wake(&word, 1, 1); /* no thread is asleep */
 }
 END_TEST
 
