@@ -105,11 +105,11 @@ static int see_in_doubt(void *ctx, const struct lladd_in_doubt_info *info)
             return 0;
         }
     }
-    ck_abort_msg("%s: a transaction in doubt that nobody prepared", f->h->where);
+    ck_abort_msg("%s: a transaction in doubt that was not prepared", f->h->where);
     return 0;
 }
 
-/* May the transaction be in doubt, or not be, if the cells are those of state j? */
+/* May the transaction be in doubt, or absent, if the cells are those of state j? */
 static bool fate_fits(const struct prepared *p, bool in_doubt, size_t j)
 {
     switch (p->fate) {
@@ -163,7 +163,7 @@ static void complain(const struct history *h, const struct found *f, const uint6
     ck_abort_msg("%s: the database holds no possible state", h->where);
 }
 
-/* Commits or aborts everything that is in doubt; `cells` is what should be there then. */
+/* Commits or aborts every transaction in doubt; `cells` must be the result. */
 static void resolve(struct history *h, struct lladd_db *db, const struct found *f, uint64_t *cells)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -209,7 +209,7 @@ void history_check(struct history *h, struct lladd_db *db)
                   "%s: after what was in doubt has been resolved", h->where);
     for (size_t i = 0; i < h->n_states; i++)
         free(h->states[i]);
-    /* An abort is not waited for: what was aborted here may be in doubt once more. */
+    /* An abort is not forced: an aborted transaction may be in doubt once more. */
     unsigned kept = 0;
     for (unsigned i = 0; i < h->n_prepared; i++) {
         if (f.in_doubt[i] && i % 2) {
@@ -318,8 +318,8 @@ int step_bump(struct step *t, size_t cell, int64_t delta)
 int step_put_wide(struct step *t, size_t cell, uint64_t value, size_t filling)
 {
     struct cell c = history_cell(t->h, cell);
-    int rc = noted(t, filling ? cell_put_wide(t->txn, c, value, filling)
-                              : cell_put(t->txn, c, value));
+    int rc =
+        noted(t, filling ? cell_put_wide(t->txn, c, value, filling) : cell_put(t->txn, c, value));
     if (!rc)
         t->effect[cell] = value - history_value(t->h, cell);
     return rc;
@@ -348,8 +348,8 @@ int step_poke(struct step *t, size_t cell, uint64_t value)
 
 int step_transfer(struct step *t, size_t from, size_t to, int64_t amount)
 {
-    int rc = noted(t, cells_transfer(t->txn, history_cell(t->h, from), history_cell(t->h, to),
-                                     amount));
+    int rc =
+        noted(t, cells_transfer(t->txn, history_cell(t->h, from), history_cell(t->h, to), amount));
     if (!rc) {
         t->effect[from] -= (uint64_t)amount;
         t->effect[to] += (uint64_t)amount;
@@ -401,7 +401,7 @@ int step_action_abort(struct step *t)
     return rc;
 }
 
-/* A new state, possible from now on. */
+/* A new state, which is possible from now on. */
 static void attempt(struct step *t)
 {
     struct history *h = t->h;
@@ -415,7 +415,7 @@ static void attempt(struct step *t)
     }
 }
 
-/* A commit was refused and the transaction is as it was: the state will not come. */
+/* The commit was refused and the transaction is as it was: the state is withdrawn. */
 static void undo_changes(struct step *t)
 {
     struct history *h = t->h;

@@ -2,13 +2,13 @@
 #ifndef TESTS_CORE_HISTORY_H
 #define TESTS_CORE_HISTORY_H
 /*
- * What a database must hold after a crash: a model of a few pages of cells, kept beside the
- * database by whoever works on it.
+ * The contents that a database must have after a crash: a model of a few pages of cells. The
+ * workload changes model and database together.
  *
  * Every attempt to commit makes a new *state* (all cells). `acked` is the newest state that the
  * database has promised to keep. After a crash the cells must be one of the states acked ...
- * newest, plus the effects of the transactions that are then in doubt; and which may be in doubt,
- * follows from how far their two-phase commit had come.
+ * newest, plus the effects of the transactions that are then in doubt; their two-phase commit
+ * determines which may be in doubt.
  *
  *     struct history h;
  *     history_init(&h, pages, n);          all cells 0 now
@@ -34,14 +34,14 @@ enum fate {
     F_PREPARED,
     F_MAYBE_COMMITTED,
     F_COMMITTED,
-    F_MAYBE_ABORTED, /* an abort is never promised: in doubt again, or gone */
+    F_MAYBE_ABORTED, /* an abort is not durable at once: in doubt again, or gone */
 };
 
 struct prepared {
     enum fate fate;
     struct lladd_gid gid;
     uint64_t *effect;    /* added to the cells */
-    size_t commit_state; /* the state its commit made */
+    size_t commit_state; /* the state that its commit made */
 };
 
 struct history {
@@ -54,7 +54,7 @@ struct history {
     const char *where; /* shown when an assertion fails */
 };
 
-/* A transaction and what committing it would change. */
+/* A transaction, and the changes that its commit would make. */
 struct step {
     struct history *h;
     struct lladd_db *db;
@@ -72,13 +72,13 @@ struct step {
 
 void history_init(struct history *, const lladd_pageno *pages, size_t n_pages);
 void history_free(struct history *);
-/* A copy that goes its own way. */
+/* An independent copy. */
 void history_copy(struct history *to, const struct history *from);
-/* Number i as the database knows it. */
+/* The page that the database knows as number i. */
 struct cell history_cell(const struct history *, size_t i);
 /* The value of a cell in the newest state. */
 uint64_t history_value(const struct history *, size_t i);
-/* Everything attempted so far is durable (after a wait or a force). */
+/* All attempts so far are durable (after a wait or a force). */
 void history_all_acked(struct history *);
 /* Asserts that the database holds one of the possible states; commits transactions in doubt with
  * even numbers, aborts the others; then goes on from there: the history has one state. */
@@ -92,14 +92,14 @@ int step_add(struct step *, size_t cell, int64_t delta);
 int step_bump(struct step *, size_t cell, int64_t delta);
 int step_put(struct step *, size_t cell, uint64_t value);
 int step_put_wide(struct step *, size_t cell, uint64_t value, size_t filling);
-/* The paper's lighter mechanism: undo-only, then redo-only. */
+/* The lighter mechanism of the paper: undo-only, then redo-only. */
 int step_poke(struct step *, size_t cell, uint64_t value);
 /* A closed top action. */
 int step_transfer(struct step *, size_t from, size_t to, int64_t amount);
 int step_mark(struct step *);
-/* Back to mark i, counted from 0. */
+/* Rolls back to mark i, counted from 0. */
 int step_back_to(struct step *, unsigned i);
-/* A top action that is not closed: taken back by step_action_abort, or when the transaction is. No
+/* A top action that stays open: step_action_abort rolls it back, or the end of the transaction. No
  * marks are made while one is open. */
 int step_action_begin(struct step *);
 int step_action_abort(struct step *);
@@ -107,10 +107,11 @@ int step_commit(struct step *);
 int step_commit_async(struct step *, lladd_lsn *out);
 int step_abort(struct step *);
 int step_prepare(struct step *, const struct lladd_gid *);
-/* Asserts that the cells are as the newest state and the effects of these open transactions say. */
+/* Asserts that the cells are those of the newest state, plus the effects of these open
+ * transactions. */
 void history_check_live(const struct history *, struct lladd_db *, struct step *const *open,
                         size_t n_open);
-/* Forgets the transaction without ending it: after a crash, or when the database was closed. */
+/* Drops the transaction without ending it: after a crash, or when the database was closed. */
 void step_drop(struct step *);
 
 #endif

@@ -28,8 +28,8 @@ void rig_init(struct rig *r, unsigned kind)
     r->options.allocator = &r->mem.mem;
     r->options.world = &r->world.world;
     r->options.flags = kind & RIG_THREADS ? 0 : LLADD_OPT_NO_THREADS;
-    r->options.frames = kind & RIG_RESERVED && LL_TEST_CAN_RESERVE ? LLADD_FRAMES_RESERVED
-                                                                   : LLADD_FRAMES_HEAP;
+    r->options.frames =
+        kind & RIG_RESERVED && LL_TEST_CAN_RESERVE ? LLADD_FRAMES_RESERVED : LLADD_FRAMES_HEAP;
     r->options.cache_bytes = 1u << 20;
     r->options.log_ring_bytes = 128u << 10;
     r->options.log_segment_min = 16u << 10;
@@ -103,7 +103,7 @@ void rig_close(struct rig *r)
     struct lladd_db *db = r->db;
     r->db = NULL;
     done(lladd_close(db));
-    /* What a clean close says is durable: so the power may fail after it. */
+    /* A clean close makes its changes durable: so the power may fail after it. */
     if (r->fd && r->options.device == fault_device_dev(r->fd))
         fault_device_power_cycle(r->fd, &fault_power);
 }
@@ -185,7 +185,7 @@ struct lladd_stats rig_stats(struct rig *r)
     return s;
 }
 
-/* The device below whatever the database uses; RIG_FILES gets one of its own. */
+/* The device below all that the database uses; RIG_FILES gets one of its own. */
 static struct lladd_device *device_of(struct rig *r, struct lladd_device **own)
 {
     *own = NULL;
@@ -224,7 +224,7 @@ void rig_file_write(struct rig *r, const char *name, const void *bytes, size_t l
         ck_assert_int_eq(dev->ops->pwritev(dev, f, &piece, 1, off), 0);
     ck_assert_int_eq(dev->ops->close(dev, f), 0);
     lladd_device_close(own);
-    if (r->fd) { /* the crash model has to learn of it */
+    if (r->fd) { /* the crash model must know of the change */
         ck_assert_ptr_null(r->db);
         fault_device_free(r->fd);
         r->fd = fault_device_new(r->base);

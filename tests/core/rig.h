@@ -2,17 +2,13 @@
 #ifndef TESTS_CORE_RIG_H
 #define TESTS_CORE_RIG_H
 /*
- * A database on a test bench: small segments, a small ring, a small cache, an allocator that
- * counts, a clock and random numbers that repeat, and below it a device that can fail and crash.
+ * The fixture: a database with small segments, a small ring, a small cache, an allocator that
+ * counts, a clock and random numbers that repeat, on a device that can fail and crash.
  *
- *     struct rig r;
- *     rig_init(&r, RIG_RESERVED);         flags or 0; options may be changed now
- *     rig_open(&r);                       asserts; creates or recovers
- *     ...
- *     rig_crash(&r, &fault_power);        the lights go out; the handle is gone
- *     rig_open(&r);
- *     ...
- *     rig_free(&r);                       closes if open; asserts that nothing has leaked
+ *     struct rig r; rig_init(&r, RIG_RESERVED); flags or 0; options may be changed now
+ *     rig_open(&r); asserts; creates or recovers ... rig_crash(&r, &fault_power); a power failure;
+ *     the handle is gone rig_open(&r); ... rig_free(&r); closes if open; asserts that nothing has
+ *     leaked
  *
  * Loop tests pass their _i: 0 <= _i < RIG_KINDS covers devices, frame providers and threads.
  */
@@ -35,8 +31,8 @@ enum {
 struct rig {
     unsigned kind;
     char *dir;                 /* RIG_FILES */
-    struct lladd_device *base; /* else: memory, and */
-    struct fault_device *fd;   /* what the database sees */
+    struct lladd_device *base; /* others: in memory, and */
+    struct fault_device *fd;   /* the device given to the database */
     struct fault_alloc mem;
     struct test_world world;
     struct lladd_options options;
@@ -47,7 +43,7 @@ struct rig {
     size_t trace_len, trace_cap;
 };
 
-/* The smallest cache a rig of this kind opens with, more or less: reserved address space needs
+/* About the smallest cache that a database of this kind opens with: reserved address space needs
  * tables. */
 static inline uint64_t rig_small_cache(unsigned kind)
 {
@@ -58,19 +54,19 @@ extern const struct fault_crash fault_power, fault_kill;
 
 void rig_init(struct rig *, unsigned kind);
 void rig_free(struct rig *);
-/* 0 or the code that lladd_open gave; r->err says more. */
+/* 0 or the code of lladd_open; r->err has the details. */
 int rig_try_open(struct rig *);
 void rig_open(struct rig *);
 void rig_close(struct rig *); /* asserts success */
-/* What was not durable is lost as `how` says (RIG_FILES: everything written is kept, as after kill
- * -9). The handle is gone. */
+/* `how` decides which unsynced changes are lost (RIG_FILES: all writes are kept, as after kill -9).
+ * The handle is gone. */
 void rig_crash(struct rig *, const struct fault_crash *how);
 /* Closes, opens again. */
 void rig_reopen(struct rig *);
-/* Collects recovery's transcript from the next open on. */
+/* Collects recovery's trace from the next open on. */
 void rig_want_trace(struct rig *);
 
-/* Asserts that rc is 0, showing what the transaction or the rig's error says. */
+/* Asserts that rc is 0, and shows the error of the transaction or of the fixture. */
 #define ok_db(r, call) \
     do { \
         int ok_rc = (call); \
@@ -91,7 +87,7 @@ void rig_want_trace(struct rig *);
         ck_assert_msg(done_rc == 0, "%s: %s", #call, \
                       lladd_code_name(done_rc) ? lladd_code_name(done_rc) : "?"); \
     } while (0)
-/* Asserts that a call refuses with a code, and that it says why. */
+/* Asserts that a call returns this code, with a message. */
 #define refused(txn, want, call) \
     do { \
         ck_assert_int_eq((call), (want)); \
@@ -110,26 +106,27 @@ void rig_pages(struct rig *, lladd_pageno *out, size_t n);
 /* cell = value, committed. */
 void rig_set(struct rig *, struct cell, uint64_t value);
 void rig_expect(struct rig *, struct cell, uint64_t value);
-/* Makes what was logged so far go from the log, and its files be used again: whatever could be
- * rebuilt from it cannot any more. Reopens; changes cell 1 of `scratch`. */
+/* Truncates the log below its end and lets the files be reused: no page can be rebuilt from it any
+ * more. Reopens; changes cell 1 of `scratch`. */
 void rig_forget_log(struct rig *, lladd_pageno scratch);
 struct lladd_stats rig_stats(struct rig *);
-/* Contents of a file of the database, from the device itself; to be freed. NULL: not there. */
+/* Contents of a file of the database, read from the device; the caller frees them. NULL: no such
+ * file. */
 unsigned char *rig_file(struct rig *, const char *name, size_t *len);
 /* The database must not be open. */
 void rig_file_write(struct rig *, const char *name, const void *bytes, size_t len, uint64_t off);
 /* A global id made of a text. */
 struct lladd_gid gid_of(const char *text);
-/* A transaction that has set the cell and is prepared under gid_of(name). */
+/* Makes a transaction that has set the cell and is prepared under gid_of(name). */
 struct lladd_txn *rig_prepared(struct rig *, const char *name, struct cell, uint64_t value);
 struct lladd_txn *rig_claim(struct rig *, const char *name);
-/* What lladd_in_doubt_each tells. */
+/* What lladd_in_doubt_each reports. */
 struct rig_doubts {
     unsigned n;
     struct lladd_in_doubt_info info[8];
 };
 struct rig_doubts rig_in_doubt(struct rig *);
-/* Works in the background, as the threads would, until there is nothing more to do. */
+/* Does background work, as the threads would, until nothing is left to do. */
 void rig_maintain(struct rig *);
 
 #endif

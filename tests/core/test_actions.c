@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Nested top actions and the paper's lighter mechanism (OP-4, OP-5, OP-6): physical undo until an
- * action closes, its logical undo after, whatever others have done meanwhile; undo-only followed by
- * redo-only records; and all of it again when a crash comes in between.
+ * action closes, its logical undo afterwards, whatever other transactions have changed in between;
+ * undo-only followed by redo-only records; and all of it with a crash in between.
  */
 #include "rig.h"
 
@@ -35,7 +35,8 @@ static struct cell on(unsigned p, unsigned i)
 
 /* ---- closing ----------------------------------------------------------------------------- */
 
-/* The amount goes back although the cells have changed in between: physical undo would not do. */
+/* The amount is returned although the cells have changed in between: physical undo would be
+ * wrong. */
 START_TEST(a_closed_action_is_taken_back_logically_after_others_have_worked_there)
 {
     begin_case(_i);
@@ -87,7 +88,7 @@ START_TEST(an_action_without_undo_stays_when_its_transaction_aborts)
 }
 END_TEST
 
-/* Only the outer logical undo counts, once it is there. */
+/* Once the outer logical undo is there, only it is run. */
 START_TEST(a_closed_action_inside_a_closed_one_is_covered_by_the_outer_undo)
 {
     begin_case(_i);
@@ -148,7 +149,7 @@ START_TEST(aborting_a_transaction_takes_back_its_open_actions)
 }
 END_TEST
 
-/* What logs nothing closes without a record, and an action may come first in its transaction. */
+/* An action that logs nothing closes without a record, and may be the first in its transaction. */
 START_TEST(empty_actions_cost_nothing)
 {
     begin_case(_i);
@@ -160,7 +161,7 @@ START_TEST(empty_actions_cost_nothing)
     ok(txn, lladd_nta_abort(txn, &a));
     ck_assert_uint_eq(lladd_txn_id(txn).v, 0);
     done(lladd_commit(txn));
-    /* But an empty one with an undo has it: the undo-only mechanism by other means. */
+    /* But an empty one with an undo writes it: another form of the undo-only mechanism. */
     txn = rig_begin(&r);
     unsigned char undo[TRANSFER_BYTES];
     transfer_encode(undo, at(0), at(1), 3);
@@ -338,13 +339,13 @@ START_TEST(compensations_leave_the_transaction_as_it_was_at_the_savepoint)
     }
     ok(txn, lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0)); /* still the innermost */
     done(lladd_commit(txn));
-    ck_assert_uint_lt(rig_stats(&r).undo_reserved, 64u << 10); /* nothing has piled up */
+    ck_assert_uint_lt(rig_stats(&r).undo_reserved, 64u << 10); /* no actions are left open */
     rig_expect(&r, at(0), 1);
     end_case();
 }
 END_TEST
 
-/* A compensation is part of somebody's rollback: it may not end the transaction. */
+/* A compensation is part of a transaction's rollback: it must not end the transaction. */
 static int ending_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     int *codes = ctx;
@@ -373,8 +374,8 @@ static int leaving_compensate(void *ctx, struct lladd_txn *txn, struct lladd_spa
     return lladd_nta_begin(txn, &action);
 }
 
-static void run_odd_compensation(int kind, int (*compensate)(void *, struct lladd_txn *,
-                                                            struct lladd_span),
+static void run_odd_compensation(int kind,
+                                 int (*compensate)(void *, struct lladd_txn *, struct lladd_span),
                                  int *codes, int expected)
 {
     struct lladd_op op = {.struct_size = sizeof op,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A process that may not have as many addresses as a file has pages, as none has on a 32-bit
- * processor. */
+/* A process with less address space than a file has pages, as on any 32-bit processor. */
 #include "rig.h"
 #include "support/fixtures.h"
 
@@ -10,7 +9,7 @@
 
 static struct rig r;
 
-/* Bytes of address space that the process has. */
+/* Bytes of address space that the process uses. */
 static rlim_t address_space(void)
 {
     unsigned long pages = 0;
@@ -21,7 +20,8 @@ static rlim_t address_space(void)
     return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
 }
 
-/* As on a 32-bit processor: a place for every page of a file is refused, and is not the default. */
+/* As on a 32-bit processor: reserving a place for every page of a file is refused, and is not the
+ * default. */
 START_TEST(without_address_space_pages_are_in_the_heap)
 {
     struct rlimit was, less;

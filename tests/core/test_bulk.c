@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pages that extensions write and look after themselves (DESIGN 2a and 9): fences and bulk writing,
+ * Pages that extensions write themselves (DESIGN 2a and 9): redo barriers and bulk writing,
  * page-type callbacks.
  */
 #include "rig.h"
@@ -22,7 +22,7 @@ static struct cell at(unsigned i)
 
 /* ---- bulk writing ------------------------------------------------------------------------ */
 
-enum { BULK = 40, BULK_N = 4 }; /* pages 40 to 43; nobody allocates them here */
+enum { BULK = 40, BULK_N = 4 }; /* pages 40 to 43; no allocator uses them here */
 
 static unsigned char *bulk_bytes(unsigned value)
 {
@@ -33,7 +33,7 @@ static unsigned char *bulk_bytes(unsigned value)
     return bytes;
 }
 
-/* An earlier life of the pages that redo would love to repeat. */
+/* An earlier use of the pages, which redo must not repeat. */
 static void earlier_life(void)
 {
     for (unsigned p = 0; p < BULK_N; p++) {
@@ -77,12 +77,12 @@ START_TEST(redo_of_an_earlier_life_never_touches_bulk_written_pages)
     expect_bulk(1000);
     for (unsigned round = 0; round < 4; round++) {
         if (round == 2)
-            ok_db(&r, lladd_checkpoint(r.db, &r.err)); /* carries the fence */
+            ok_db(&r, lladd_checkpoint(r.db, &r.err)); /* carries the redo barrier */
         rig_crash(&r, &fault_power);
         rig_open(&r);
         expect_bulk(1000);
     }
-    /* A second bulk life over the first, and part of a third over the second. */
+    /* A second bulk write over the first, and part of a third over the second. */
     done(lladd_commit(bulk_write(2000)));
     struct lladd_txn *txn = rig_begin(&r);
     unsigned char *bytes = bulk_bytes(3000);
@@ -122,7 +122,7 @@ START_TEST(bulk_written_pages_can_be_updated_like_others)
 }
 END_TEST
 
-/* A checkpoint forgets fences that redo will not need; who goes on writing gets another. */
+/* A checkpoint drops redo barriers that redo will not need; a writer that goes on gets another. */
 START_TEST(bulk_writing_goes_on_after_checkpoints)
 {
     unsigned char *bytes = bulk_bytes(1000);
@@ -144,13 +144,13 @@ START_TEST(bulk_writing_goes_on_after_checkpoints)
 }
 END_TEST
 
-/* The extent may hold anything then; it only must not be in anybody's way. */
+/* The extent may hold anything then; it only must not disturb other pages. */
 START_TEST(a_crash_before_the_publishing_commit_is_harmless)
 {
     begin_bulk(_i);
     earlier_life();
     (void)bulk_write(1000);
-    rig_set(&r, at(0), 1); /* makes the fence durable */
+    rig_set(&r, at(0), 1); /* makes the redo barrier durable */
     rig_crash(&r, &fault_power);
     rig_open(&r);
     rig_expect(&r, at(0), 1);
@@ -158,7 +158,7 @@ START_TEST(a_crash_before_the_publishing_commit_is_harmless)
     rig_crash(&r, &fault_power);
     rig_open(&r);
     expect_bulk(5000);
-    /* And for ordinary pages. */
+    /* Ordinary pages do not hinder it, either. */
     earlier_life();
     rig_crash(&r, &fault_power);
     rig_open(&r);
@@ -206,8 +206,7 @@ START_TEST(wrong_bulk_calls_are_refused)
     ok(txn, lladd_redo_barrier(txn, first, 2));
     refused(txn, LLADD_BAD_ARGUMENT, lladd_bulk_write(txn, first, 2, "test.nothing", bytes));
     struct holder looks;
-    ck_assert_int_eq(
-        holder_begin(&looks, r.db, lladd_page_of(BULK + 2), LLADD_LATCH_SHARED), 0);
+    ck_assert_int_eq(holder_begin(&looks, r.db, lladd_page_of(BULK + 2), LLADD_LATCH_SHARED), 0);
     refused(txn, LLADD_BUSY, lladd_redo_barrier(txn, first, BULK_N));
     holder_end(&looks);
     ok(txn, lladd_redo_barrier(txn, first, BULK_N));
@@ -237,8 +236,8 @@ static void expect_unreadable(lladd_pageno number)
     ck_assert_uint_eq(rig_stats(&r).repairs, 0);
 }
 
-/* BUF-2. The fence is forgotten after a checkpoint, but the log still has all of the earlier life,
- * base and all. A bit rots, or the page holds bytes that are no page at all. */
+/* BUF-2. The redo barrier is dropped after a checkpoint, but the log still has all of the earlier
+ * use, with its base. A bit flips, or the page holds bytes that are not a page. */
 START_TEST(an_earlier_life_is_no_repair_of_bulk_written_pages)
 {
     static const uint32_t how[] = {0, LLADD_RECOVER_INSTANT};
@@ -261,7 +260,7 @@ START_TEST(an_earlier_life_is_no_repair_of_bulk_written_pages)
         expect_unreadable(lladd_page_of(BULK));
         expect_unreadable(lladd_page_of(BULK + 3));
         rig_expect(&r, cell_of(lladd_page_of(BULK + 1), 5), 1001);
-        /* What is logged afterwards brings a base with it: an image. */
+        /* The next record brings a base with it: an image. */
         rig_set(&r, cell_of(lladd_page_of(BULK + 1), 7), 5);
         rig_close(&r);
         rot(lladd_page_of(BULK + 1));
@@ -329,7 +328,7 @@ START_TEST(page_types_hear_of_loading_flushing_and_eviction)
     rig_close(&r);
     ck_assert_uint_gt(loaded, PAGES);
     ck_assert_uint_gt(flushed, PAGES);
-    ck_assert_uint_eq(loaded, evicted); /* every private pointer was given back */
+    ck_assert_uint_eq(loaded, evicted); /* every private pointer was released */
     ck_assert_uint_eq(bad_private, 0);
     rig_free(&r);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An object class that reads the log itself: nothing of it is repeated in recovery, but what it
- * needs stays in the log, by its name and its own words; and what it gives up when a checkpoint
- * asks for it, that checkpoint truncates.
+ * An object class that reads the log itself: recovery repeats none of its records, but the records
+ * that it needs stay in the log, with the class's name and description as the reason; and when a
+ * checkpoint asks for them and the class gives some up, that checkpoint truncates them.
  */
 #include "rig.h"
 
@@ -45,7 +45,8 @@ static int diary_undo(void *ctx, struct lladd_db *db, struct lladd_txn *txn, lla
     return LLADD_BUG;
 }
 
-/* In the thread that takes the checkpoint: a transaction, and what was needed is so no more. */
+/* In the thread that takes the checkpoint: a transaction, after which the class needs its records
+ * no more. */
 static void diary_advance(void *ctx, struct lladd_db *db, lladd_lsn below)
 {
     struct diary *d = ctx;
@@ -125,14 +126,14 @@ START_TEST(a_class_without_redo_holds_the_log_and_reads_it_itself)
     ck_assert_str_eq(who.name, "test.diary Monday");
     ck_assert_uint_eq(who.lsn.v, monday.v);
     rig_crash(&r, &fault_power);
-    rig_open(&r); /* repeats nothing of it, and loses nothing */
+    rig_open(&r); /* repeats none of its records, and loses none */
     expect_diary(monday, "it rains");
-    /* The checkpoint that asks also truncates what is given up at once. */
+    /* The checkpoint that asks also truncates the records that are given up at once. */
     diary.digests = true;
     fill_log();
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     ck_assert_uint_gt(rig_stats(&r).log_oldest, monday.v);
-    /* Without words, or with too many, the name is what there is room for. */
+    /* Without a description, or with one that is too long, as much of the name as fits. */
     diary = (struct diary){.why = ""};
     ok_db(&r, lladd_log_pinner(r.db, &who, &r.err));
     ck_assert_str_eq(who.name, "test.diary");
@@ -144,7 +145,7 @@ START_TEST(a_class_without_redo_holds_the_log_and_reads_it_itself)
 }
 END_TEST
 
-/* What is never taken back needs no space for that, however much of it there is. */
+/* Records that are never undone need no reservation for undo, however many there are. */
 START_TEST(what_has_no_undo_reserves_none)
 {
     diary = (struct diary){.need = {UINT64_MAX}};
@@ -171,7 +172,7 @@ START_TEST(what_has_no_undo_reserves_none)
 }
 END_TEST
 
-/* Where the log ends there need be no segment yet: also there it is the end. */
+/* Where the log ends there need be no segment yet: also there the reader gets the end. */
 START_TEST(a_reader_may_begin_where_the_log_ends)
 {
     diary = (struct diary){.need = {UINT64_MAX}};
@@ -192,7 +193,7 @@ START_TEST(a_reader_may_begin_where_the_log_ends)
         }
         ok_db(&r, lladd_log_open(r.db, lladd_lsn_of(rig_stats(&r).log_tail), NULL, &c, &r.err));
         rig_set(&r, at(3), i);
-        ok_db(&r, lladd_log_next(c, &e, &r.err)); /* there is something now */
+        ok_db(&r, lladd_log_next(c, &e, &r.err)); /* there is a record now */
         lladd_log_close(c);
         fill_log();
         rig_reopen(&r);

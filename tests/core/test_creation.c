@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A database that is being made when something fails: the next open makes it, and whatever that
+/* A failure while a database is created: the next open completes the creation, and whatever that
  * acknowledges stays, also if the power fails then. */
 #include "rig.h"
 
@@ -8,7 +8,7 @@
 
 static struct rig r;
 
-/* The n-th call of these kinds fails while the database is made. False: there are fewer. */
+/* The n-th call of these kinds fails during creation. False: there are fewer. */
 static bool made_in_spite_of(uint64_t n, unsigned kinds, bool power_fails_first)
 {
     rig_init(&r, 0);
@@ -33,8 +33,8 @@ static bool made_in_spite_of(uint64_t n, unsigned kinds, bool power_fails_first)
     return fired;
 }
 
-/* A sync fails while the database is made, and the power at the k-th call of the next open. False:
- * that has fewer. */
+/* A sync fails during creation, and the power at the k-th call of the next open. False: that has
+ * fewer. */
 static bool made_after(uint64_t n, uint64_t k, bool *fired)
 {
     rig_init(&r, 0);
@@ -60,7 +60,7 @@ static bool made_after(uint64_t n, uint64_t k, bool *fired)
     return crashed;
 }
 
-/* What a failed sync was to make durable can be read, and is on no device; and a second sync of it
+/* What a failed sync was to make durable can be read, but is on no device; and a second sync of it
  * reports success (LOG-4). */
 START_TEST(a_sync_that_failed_is_not_trusted_by_the_next_open)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Promises under stress: what lies inside a prepared transaction, what may not be prepared, what
- * fails in phase two, checkpoints and crashes between all steps, ids that are used again, and what
- * it costs.
+ * Prepared transactions: what they may contain, which transactions may not be prepared, failures in
+ * phase two, checkpoints and crashes between all steps, ids that are used again, and the cost in
+ * forces.
  */
 #include "rig.h"
 #include "support/fixtures.h"
@@ -27,9 +27,9 @@ static struct cell at(unsigned i)
     return cell_of(page, i);
 }
 
-/* ---- what is inside -------------------------------------------------------------------------- */
+/* ---- contents -------------------------------------------------------------------------- */
 
-/* Savepoints that were taken back or not, top actions closed and aborted, one within the other. */
+/* Savepoints with and without rollback, top actions closed and aborted, nested. */
 static struct lladd_txn *intricate(void)
 {
     struct lladd_action outer;
@@ -87,7 +87,8 @@ START_TEST(savepoints_and_top_actions_inside_survive)
 }
 END_TEST
 
-/* ---- what may not be prepared ---------------------------------------------------------------- */
+/* ---- transactions that may not be prepared
+ * ---------------------------------------------------------------- */
 
 START_TEST(what_is_finished_read_only_or_poisoned_is_not_prepared)
 {
@@ -129,7 +130,7 @@ END_TEST
 
 /* ---- phase two ------------------------------------------------------------------------------- */
 
-/* For want of memory it fails, stays prepared, and is tried again. */
+/* For lack of memory it fails, stays prepared, and can be tried again. */
 START_TEST(phase_two_can_be_tried_again)
 {
     bool fired = true;
@@ -155,8 +156,8 @@ START_TEST(phase_two_can_be_tried_again)
 }
 END_TEST
 
-/* What a rollback needs has been set aside when the database was opened (REC-3): not even what was
- * in doubt before poisons the handle for want of memory. */
+/* The memory for a rollback was set aside when the database was opened (REC-3): not even a
+ * transaction that was in doubt before open poisons the handle for lack of memory. */
 START_TEST(what_was_in_doubt_is_rolled_back_without_memory)
 {
     for (int checkpoint = 0; checkpoint < 2; checkpoint++) {
@@ -182,7 +183,7 @@ START_TEST(what_was_in_doubt_is_rolled_back_without_memory)
 }
 END_TEST
 
-/* The device fails at some step of phase two: the handle is gone, and the promise is not. */
+/* The device fails at some step of phase two: the handle is poisoned, and the promise is kept. */
 START_TEST(after_an_error_of_the_device_it_is_decided_or_in_doubt)
 {
     bool fired = true;
@@ -199,7 +200,7 @@ START_TEST(after_an_error_of_the_device_it_is_decided_or_in_doubt)
         rig_open(&r);
         unsigned still = rig_in_doubt(&r).n;
         doubtful += still;
-        ck_assert(!(_i && rc == 0 && still)); /* a commit that was acknowledged is one */
+        ck_assert(!(_i && rc == 0 && still)); /* an acknowledged commit stays committed */
         if (still)
             done(_i ? lladd_commit(rig_claim(&r, "a")) : lladd_abort(rig_claim(&r, "a")));
         rig_expect(&r, at(0), _i ? 1 : 0);
@@ -211,8 +212,7 @@ END_TEST
 
 /* ---- checkpoints and crashes between all steps ----------------------------------------------- */
 
-/* One more step of the life of a prepared transaction; its number says where checkpoints and
- * crashes come. */
+/* One more step of a prepared transaction; its number says where checkpoints and crashes come. */
 static unsigned step, checkpoint_at, crash_at;
 
 static bool crashed_here(void)
@@ -227,7 +227,7 @@ static bool crashed_here(void)
     return true;
 }
 
-/* Runs through; says what has to be there: 0 nothing, 1 in doubt, 2 decided. */
+/* Runs all steps; returns the expected outcome: 0 absent, 1 in doubt, 2 decided. */
 static int live(bool commit)
 {
     struct lladd_gid gid = gid_of("a");
@@ -247,7 +247,7 @@ static int live(bool commit)
     if (crashed_here())
         return 1;
     done(commit ? lladd_commit(txn) : lladd_abort(txn));
-    rig_set(&r, at(9), 5); /* nobody waits for an abort: makes its end durable */
+    rig_set(&r, at(9), 5); /* an abort is not forced: makes its end durable */
     return crashed_here() ? 2 : 3;
 }
 
@@ -280,7 +280,7 @@ END_TEST
 
 /* ---- a checkpoint in the middle of rolling back ---------------------------------------------- */
 
-/* Its undo takes a checkpoint; nothing that is written after that survives. */
+/* Its undo takes a checkpoint; later records do not survive. */
 static unsigned checkpoints;
 
 static int checkpoint_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
@@ -305,8 +305,9 @@ static const struct lladd_op checkpointing = {
     .undo_pages_max = 1,
 };
 
-/* The checkpoint sees a transaction that is prepared and partly taken back, or not yet. It may be
- * in doubt again only if nothing was, and is never committed. (PostgreSQL 15.20 mends this.) */
+/* The checkpoint sees a transaction that is prepared and partly undone, or not yet undone. It may
+ * be in doubt again only if nothing was undone, and is never committed. (PostgreSQL 15.20 fixes
+ * this bug.) */
 START_TEST(a_checkpoint_while_it_is_rolled_back_does_not_revive_it)
 {
     bool first_undone = _i & 1;
@@ -326,7 +327,7 @@ START_TEST(a_checkpoint_while_it_is_rolled_back_does_not_revive_it)
     if (first_undone)
         ok(txn, lladd_log_undo_only(txn, op, "x", 1));
     ok(txn, lladd_prepare(txn, &gid));
-    (void)lladd_abort(txn); /* the device goes while it runs */
+    (void)lladd_abort(txn); /* the device fails during it */
     ck_assert_uint_eq(checkpoints, 1);
     rig_crash(&r, &fault_power);
     rig_open(&r);
@@ -346,7 +347,7 @@ END_TEST
 
 /* ---- ids ------------------------------------------------------------------------------------- */
 
-/* An id that has been used in an earlier life is another transaction's now. */
+/* An id of an earlier run belongs to another transaction now. */
 START_TEST(an_id_can_be_used_again_after_a_restart)
 {
     begin_case(_i);
@@ -374,9 +375,9 @@ START_TEST(an_id_can_be_used_again_after_a_restart)
 }
 END_TEST
 
-/* ---- what it costs --------------------------------------------------------------------------- */
+/* ---- cost --------------------------------------------------------------------------- */
 
-/* A force for the promise, a force for the commit; an abort needs none. */
+/* A force for the prepare, a force for the commit; an abort needs none. */
 START_TEST(prepare_and_commit_cost_two_forces_and_no_more)
 {
     begin_case(_i & ~RIG_THREADS);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What extensions get besides operations (DESIGN 2a), each with a small extension of its own:
- * object classes, snapshots, pins, the public log cursor and notes, and the life of an extension's
- * state. Bulk writing and page types: test_bulk.c.
+ * What the library offers to extensions besides operations (DESIGN 2a), each shown by a small
+ * extension: object classes, snapshots, pins, the public log cursor and notes, and the lifetime of
+ * an extension's state. Bulk writing and page types: test_bulk.c.
  */
 #include "rig.h"
 
@@ -23,19 +23,18 @@ static struct cell at(unsigned i)
 /* ---- an object class: a ledger in memory ------------------------------------------------- */
 
 /*
- * Eight counters in memory. Each addition is one object record. What bounds recovery is one page
- * with the counters as they were when everything below an LSN had been applied, written as one
- * record.
+ * Eight counters in memory. Each addition is one object record. To bound recovery, one page holds
+ * the counters with every record below an LSN applied, written as one record.
  */
 enum { ACCOUNTS = 8 };
 
 struct ledger {
     int64_t account[ACCOUNTS];
-    lladd_pageno page;   /* 0: nothing was saved yet */
-    lladd_lsn saved;     /* everything below it is in the page */
+    lladd_pageno page; /* 0: not saved yet */
+    lladd_lsn saved;   /* every record below it is in the page */
     unsigned redone, undone, checkpoints, asked;
     lladd_lsn asked_for;
-    bool restarted; /* memory is empty: begin with what the page has */
+    bool restarted; /* memory is empty: begin with the page's contents */
 };
 static struct ledger ledger;
 
@@ -72,7 +71,7 @@ static int ledger_undo(void *ctx, struct lladd_db *db, struct lladd_txn *txn,
                        lladd_lsn compensation, uint64_t object, struct lladd_span undo)
 {
     struct ledger *l = ctx;
-    ck_assert(!txn || lladd_txn_db(txn) == db); /* without one there is a database all the same */
+    ck_assert(!txn || lladd_txn_db(txn) == db); /* a database is usable without one */
     ck_assert_uint_eq(lladd_page_size(db), lladd_page_size(r.db ? r.db : db));
     ck_assert_uint_ne(compensation.v, 0);
     l->account[object] -= (int64_t)lladd_get64(undo.data);
@@ -107,7 +106,7 @@ static const struct lladd_object_class ledger_class = {
     .advance = ledger_advance,
 };
 
-/* Saves the ledger: one record, so it is there whole or not at all. */
+/* Saves the ledger: one record, so the whole ledger is there or the old one. */
 enum { SAVE_BYTES = 8 + 8 * ACCOUNTS };
 
 static int save_prepare(void *ctx, struct lladd_view view, struct lladd_span args,
@@ -183,7 +182,7 @@ static void post(struct lladd_txn *txn, unsigned account, int64_t amount)
     ck_assert_uint_gt(lladd_object_applied_lsn(r.db).v, lsn.v);
 }
 
-/* The process is gone, and its memory with it; what stays is where the page is. */
+/* The process is gone, and its memory with it; the location of the page stays. */
 static void ledger_restart(const struct fault_crash *how)
 {
     lladd_pageno where = ledger.page;
@@ -220,7 +219,7 @@ START_TEST(objects_are_redone_and_undone_like_pages)
     ck_assert_int_eq(ledger.account[2], 0);
     ck_assert_int_eq(ledger.account[3], 1);
     ck_assert_uint_eq(ledger.redone, 6); /* history, all of it */
-    ledger_restart(NULL); /* a clean stop does not make memory durable */
+    ledger_restart(NULL);                /* a clean stop does not make memory durable */
     ck_assert_int_eq(ledger.account[0], 5);
     ck_assert_int_eq(ledger.account[3], 1);
     rig_free(&r);
@@ -247,7 +246,7 @@ START_TEST(the_log_is_kept_for_a_class_and_it_is_named_until_it_has_saved)
     ck_assert_str_eq(who.kind, "class");
     ck_assert_str_eq(who.name, "test.ledger");
     ck_assert_uint_gt(ledger.checkpoints, 0);
-    ck_assert_uint_gt(ledger.asked, 0); /* it was told that somebody waits */
+    ck_assert_uint_gt(ledger.asked, 0); /* it was told that a caller waits */
     ck_assert_uint_gt(ledger.asked_for.v, 0);
     ledger_save();
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
@@ -262,7 +261,8 @@ START_TEST(the_log_is_kept_for_a_class_and_it_is_named_until_it_has_saved)
 }
 END_TEST
 
-/* Nobody can know what a class still needs that is not there: its log may not be lost meanwhile. */
+/* No other code can know which records a missing class still needs: its log must not be truncated
+ * meanwhile. */
 START_TEST(a_missing_class_is_named_though_its_records_are_older_than_the_checkpoint)
 {
     ledger_begin(_i);
@@ -290,10 +290,8 @@ END_TEST
 
 START_TEST(wrong_object_records_are_refused)
 {
-    static const struct lladd_object_class unknown = {.struct_size = sizeof unknown,
-                                                      .name = "test.unknown",
-                                                      .version = 1,
-                                                      .redo = ledger_redo};
+    static const struct lladd_object_class unknown = {
+        .struct_size = sizeof unknown, .name = "test.unknown", .version = 1, .redo = ledger_redo};
     static const struct lladd_object_class no_undo = {.struct_size = sizeof no_undo,
                                                       .name = "test.oneway",
                                                       .version = 1,
@@ -313,9 +311,9 @@ START_TEST(wrong_object_records_are_refused)
             lladd_log_object(txn, &ledger_class, LLADD_NO_PAGE, s, s, &token, NULL));
     refused(txn, LLADD_BAD_ARGUMENT, lladd_log_object(txn, &no_undo, 0, s, s, &token, NULL));
     void *big = calloc(1, 32u << 10);
-    refused(txn, LLADD_TOO_LARGE,
-            lladd_log_object(txn, &ledger_class, 0, lladd_span_of(big, 32u << 10), none, &token,
-                             NULL));
+    refused(
+        txn, LLADD_TOO_LARGE,
+        lladd_log_object(txn, &ledger_class, 0, lladd_span_of(big, 32u << 10), none, &token, NULL));
     free(big);
     /* Without undo it stays when the transaction aborts. */
     ok(txn, lladd_log_object(txn, &no_undo, 3, s, none, &token, NULL));
@@ -327,7 +325,7 @@ START_TEST(wrong_object_records_are_refused)
 }
 END_TEST
 
-/* A class whose answer says that its record does not fit: recovery stops with class and LSN. */
+/* A class that rejects its record: recovery stops and names class and LSN. */
 START_TEST(a_class_that_cannot_redo_stops_recovery_with_its_name)
 {
     struct lladd_token token;
@@ -367,14 +365,14 @@ START_TEST(snapshots_are_commit_lsns_and_the_oldest_is_known)
     ck_assert_uint_eq(c.v, commit.v); /* a commit that has returned is */
     ck_assert_uint_eq(lladd_snapshot_oldest(r.db).v, a.v);
     ck_assert_int_eq(lladd_snapshot_release(r.db, a), 0);
-    ck_assert_uint_eq(lladd_snapshot_oldest(r.db).v, a.v); /* b is the same and still held */
+    ck_assert_uint_eq(lladd_snapshot_oldest(r.db).v, a.v); /* b is equal and still held */
     ck_assert_int_eq(lladd_snapshot_release(r.db, b), 0);
     ck_assert_uint_eq(lladd_snapshot_oldest(r.db).v, c.v);
     ck_assert_int_eq(lladd_snapshot_release(r.db, a), LLADD_BAD_ARGUMENT);
     ck_assert_int_eq(lladd_snapshot_release(r.db, c), 0);
     rig_set(&r, at(0), 2);
-    ck_assert_uint_gt(lladd_snapshot_oldest(r.db).v, c.v); /* nobody holds one: the newest commit */
-    for (unsigned i = 0; i < 40; i++) { /* any number */
+    ck_assert_uint_gt(lladd_snapshot_oldest(r.db).v, c.v); /* none is held: the newest commit */
+    for (unsigned i = 0; i < 40; i++) {                    /* any number */
         rig_set(&r, at(0), i);
         ok_db(&r, lladd_snapshot_acquire(r.db, &b, &r.err));
     }
@@ -417,7 +415,7 @@ START_TEST(a_pin_holds_the_log_over_restarts_until_it_is_cleared)
     lladd_lsn later = lladd_lsn_of(rig_stats(&r).log_tail);
     ok_db(&r, lladd_pin_set(r.db, "archive", later, &r.err));
     much_log();
-    ck_assert_uint_le(rig_stats(&r).log_oldest, here.v); /* the other one still holds */
+    ck_assert_uint_le(rig_stats(&r).log_oldest, here.v); /* the other one still holds the log */
     ok_db(&r, lladd_pin_clear(r.db, "standby", &r.err));
     much_log();
     ck_assert_uint_gt(rig_stats(&r).log_oldest, here.v);
@@ -449,8 +447,8 @@ static int first_at(lladd_lsn lsn)
     return rc;
 }
 
-/* Who reads from a pinned place gets what stands there or is told that it is damaged or gone, not
- * the next thing that can be read; and so is who inspects. */
+/* A reader that begins at a pinned place gets the record there, or the error that it is damaged or
+ * gone, not the next readable one; the same for inspection. */
 START_TEST(damage_to_pinned_log_is_told)
 {
     static const int told[] = {LLADD_CORRUPT_LOG, LLADD_CORRUPT_LOG, LLADD_MISSING_FILE};
@@ -502,7 +500,7 @@ START_TEST(wrong_pins_are_refused)
     ck_assert_int_eq(lladd_pin_set(r.db, name, here, &r.err), LLADD_BAD_ARGUMENT);
     ck_assert_int_eq(lladd_pin_set(r.db, "", here, &r.err), LLADD_BAD_ARGUMENT);
     ck_assert_int_eq(lladd_pin_set(r.db, NULL, here, &r.err), LLADD_BAD_ARGUMENT);
-    ck_assert_int_eq(lladd_pin_clear(r.db, "nobody", &r.err), LLADD_NOT_FOUND);
+    ck_assert_int_eq(lladd_pin_clear(r.db, "unknown", &r.err), LLADD_NOT_FOUND);
     ck_assert_int_eq(lladd_pin_set(r.db, "future", lladd_lsn_of(here.v + 100), &r.err),
                      LLADD_OUT_OF_RANGE);
     much_log();
@@ -513,8 +511,8 @@ START_TEST(wrong_pins_are_refused)
 }
 END_TEST
 
-/* API-1: a pin that could not be logged is not there, and one that was set stays where it was. What
- * clears it was set aside with it, so that a full disk does not keep the log. */
+/* API-1: a pin that could not be logged is not set, and one that was set stays where it was. The
+ * space to clear it was reserved with it, so that a full disk does not keep the log. */
 START_TEST(a_pin_that_cannot_be_logged_has_changed_nothing)
 {
     struct lladd_pinner pinner;
@@ -578,7 +576,7 @@ START_TEST(the_log_can_be_read_with_names_and_fields)
     ok_db(&r, lladd_log_next(cursor, &e, &r.err));
     ck_assert_uint_eq(e.prev.v, first.v);
     ck_assert_uint_eq(e.page_prev.v, first.v);
-    ok_db(&r, lladd_log_read(cursor, first, &e, &r.err)); /* back to a place one knows */
+    ok_db(&r, lladd_log_read(cursor, first, &e, &r.err)); /* back to a known place */
     ck_assert_uint_eq(e.lsn.v, first.v);
     ok_db(&r, lladd_log_next(cursor, &e, &r.err)); /* and on from there */
     ck_assert_uint_eq(e.prev.v, first.v);
@@ -591,7 +589,7 @@ START_TEST(the_log_can_be_read_with_names_and_fields)
 }
 END_TEST
 
-/* Only what is durable is shown, and a reader that came to the end goes on when there is more. */
+/* Only durable records are shown, and a reader that came to the end goes on when there are more. */
 START_TEST(a_reader_sees_durable_records_of_its_name_and_waits_at_the_end)
 {
     struct lladd_log_cursor *cursor;
@@ -631,13 +629,13 @@ START_TEST(a_reader_sees_durable_records_of_its_name_and_waits_at_the_end)
     name[64] = 0;
     ck_assert_int_eq(lladd_log_open(r.db, lladd_lsn_of(0), name, &cursor, &r.err),
                      LLADD_BAD_ARGUMENT);
-    ck_assert_int_eq(lladd_log_open(r.db, lladd_lsn_of(0), NULL, NULL, &r.err),
-                     LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(lladd_log_open(r.db, lladd_lsn_of(0), NULL, NULL, &r.err), LLADD_BAD_ARGUMENT);
     rig_free(&r);
 }
 END_TEST
 
-/* A tag is stored for ever: one that a later open could not read would lock everybody out. */
+/* A tag is stored for ever: one that a later open could not read would make the database
+ * useless. */
 START_TEST(tags_are_names_like_others)
 {
     static const char *const bad[] = {"", "two words", "Upper", "tab\t", "n\xc3\xa4h"};
@@ -648,8 +646,7 @@ START_TEST(tags_are_names_like_others)
     rig_open(&r);
     struct lladd_txn *txn = rig_begin(&r);
     for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++)
-        refused(txn, LLADD_BAD_ARGUMENT,
-                lladd_log_note(txn, bad[i], lladd_span_of("", 0), NULL));
+        refused(txn, LLADD_BAD_ARGUMENT, lladd_log_note(txn, bad[i], lladd_span_of("", 0), NULL));
     refused(txn, LLADD_BAD_ARGUMENT, lladd_log_note(txn, long_tag, lladd_span_of("", 0), NULL));
     refused(txn, LLADD_BAD_ARGUMENT, lladd_log_note(txn, NULL, lladd_span_of("", 0), NULL));
     ok(txn, lladd_log_note(txn, long_tag + 1, lladd_span_of("", 0), NULL));
@@ -660,13 +657,13 @@ START_TEST(tags_are_names_like_others)
 }
 END_TEST
 
-/* ---- the life of an extension ------------------------------------------------------------ */
+/* ---- the lifetime of an extension ------------------------------------------------------------ */
 
 struct life {
     char said[32];
     unsigned n;
     int fails_at; /* a letter */
-    bool crashed; /* the device does nothing any more */
+    bool crashed; /* the device fails every call */
     lladd_pageno page;
 };
 static struct life life;
@@ -702,7 +699,7 @@ static int life_recovered(void *ctx, struct lladd_db *db, void *state, struct ll
 {
     uint64_t value = 0;
     ck_assert_ptr_eq(ctx, state);
-    int rc = cell_read(db, cell_of(life.page, 0), &value, err); /* everything can be used by now */
+    int rc = cell_read(db, cell_of(life.page, 0), &value, err); /* all calls can be used by now */
     ck_assert_uint_eq(value, 77);
     int told = live('r');
     return told ? lladd_error_set(err, told, "recovered was told to fail") : rc;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Guarded transactions: they are used by one thread, until another takes them over. What the first
- * one still names refuses, whatever has become of the transaction. (With lock waits and actions,
- * through XA: xa/test_takeover.c.)
+ * Guarded transactions: one thread uses a transaction, until another takes it over. Calls with the
+ * first thread's handle are then refused, whatever has become of the transaction. (With lock waits
+ * and actions, through XA: xa/test_takeover.c.)
  */
 #include "rig.h"
 
@@ -76,7 +76,7 @@ START_TEST(one_thread_uses_it_until_another_takes_it)
     ck_assert_int_eq(counted(), 1);
     in_a_thread(takes_and_aborts, t);
     ck_assert_int_eq(counted(), 0);
-    /* The handle is nobody else's until this thread lets it go. */
+    /* No other thread can use the handle until this thread releases it. */
     for (int i = 0; i < 4; i++) {
         struct lladd_txn *next = guarded();
         ck_assert_ptr_ne(next, t);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Calls of a thread that holds a page: what may wait is refused, in every build, and several pages
- * change together without waiting for anything.
+ * Calls of a thread that holds a page: a call that may wait is refused, in every build, and several
+ * pages change together without any wait.
  */
 #include "rig.h"
 
@@ -27,7 +27,8 @@ static struct cell at(unsigned i)
     return cell_of(page, i);
 }
 
-/* Every call that may wait says so at once, whatever there is to wait for; and changes nothing. */
+/* Every call that may wait returns the error at once, whether or not it would have to wait; and
+ * changes nothing. */
 START_TEST(what_may_wait_is_refused_while_a_page_is_held)
 {
     const enum lladd_latch latch = _i & 1 ? LLADD_LATCH_EXCLUSIVE : LLADD_LATCH_SHARED;
@@ -78,7 +79,7 @@ START_TEST(what_may_wait_is_refused_while_a_page_is_held)
 }
 END_TEST
 
-/* The way to do it: all log space, the latches, all records, the end of the action. */
+/* The proper order: all log space, the latches, all records, the end of the action. */
 START_TEST(pages_change_together_with_the_end_of_an_action)
 {
     struct {
@@ -111,8 +112,8 @@ START_TEST(pages_change_together_with_the_end_of_an_action)
 }
 END_TEST
 
-/* The log is full again and again, and checkpoints wait for the pages that the thread has: an
- * update beside one is refused and takes none; the way to do it takes them before there is a
+/* The log is full again and again, and checkpoints wait for the pages that the thread holds: an
+ * update beside one is refused and takes no space; the proper order takes it before there is a
  * page. */
 START_TEST(pages_change_together_at_the_log_limit)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Heuristic outcomes: what an administrator has decided is durable, and remembered through crashes,
- * clean stops, checkpoints and the truncation of the log, until it is forgotten; until then its
- * coordinator is told, and the id stays in use.
+ * Heuristic outcomes: an administrator's decision is durable, and remembered through crashes, clean
+ * stops, checkpoints and the truncation of the log, until it is forgotten; until then its
+ * coordinator gets it, and the id stays in use.
  */
 #include "rig.h"
 #include "support/fixtures.h"
@@ -75,7 +75,7 @@ static void check_both(const struct lladd_heuristic_info *before)
     rig_expect(&r, at(1), 0);
 }
 
-/* Enough that the segments with the decisions are gone. */
+/* Enough log that the segments with the decisions are gone. */
 static void push_log(void)
 {
     lladd_lsn from = lladd_lsn_of(rig_stats(&r).log_tail);
@@ -157,7 +157,8 @@ START_TEST(only_what_is_prepared_is_decided_upon)
 }
 END_TEST
 
-/* Crashes before the call returned: decided and remembered, or in doubt as before; nothing else. */
+/* Crashes before the call returned: decided and remembered, or in doubt as before; no other
+ * state. */
 static void expect_one_of_two(bool commit, bool acknowledged)
 {
     struct list l = remembered();
@@ -197,7 +198,7 @@ START_TEST(a_crash_at_any_step_leaves_all_or_nothing)
 }
 END_TEST
 
-/* The whole of forgetting, likewise. */
+/* The same for a forget. */
 START_TEST(a_crash_while_forgetting_leaves_it_remembered_or_forgotten)
 {
     bool crashed = true;
@@ -220,7 +221,7 @@ START_TEST(a_crash_while_forgetting_leaves_it_remembered_or_forgotten)
 }
 END_TEST
 
-/* Nothing happens for want of memory but that it did not happen. */
+/* A lack of memory has no effect except that the call fails. */
 START_TEST(without_memory_it_stays_in_doubt)
 {
     for (uint64_t n = 1;; n++) {
@@ -244,7 +245,7 @@ START_TEST(without_memory_it_stays_in_doubt)
 }
 END_TEST
 
-/* A library that would lose the outcomes cannot open the database. */
+/* A library version that would lose the outcomes cannot open the database. */
 START_TEST(the_database_says_that_it_has_them)
 {
     struct lladd_inspect_info info = {.struct_size = sizeof info};

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many transactions at a time: what they cost together does not grow with each of them (TXN-1), and
- * statistics know of all without going through them. On every device, frame provider and thread
- * mode.
+ * Many open transactions: the total cost does not grow with each of them (TXN-1), and statistics
+ * count all without visiting them. On every device, frame provider and thread mode.
  */
 #include "rig.h"
 
@@ -26,8 +25,8 @@ static struct cell at(unsigned i)
     return cell_of(page, i);
 }
 
-/* What an abort reads the log with is the next one's: it is made once, however many transactions
- * are open. */
+/* The next abort reuses the cursor of the last: it is made once, however many transactions are
+ * open. */
 START_TEST(aborts_take_turns_with_one_cursor)
 {
     enum { MANY = 100 };
@@ -36,7 +35,7 @@ START_TEST(aborts_take_turns_with_one_cursor)
     for (unsigned i = 0; i < MANY; i++) {
         txn[i] = rig_begin(&r);
         ok(txn[i], cell_add(txn[i], at(i % CELLS), 1));
-        lladd_savepoint_id before; /* what a transaction needs for itself it has by now */
+        lladd_savepoint_id before; /* by now a transaction's own memory is allocated */
         ok(txn[i], lladd_savepoint(txn[i], &before));
         ok(txn[i], lladd_savepoint_release(txn[i], before));
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Opening and closing, and everything that stands in the way: options out of range, contradictory
- * registrations, operations that the log needs and nobody registered (named, before a page is
- * touched), directories that are no databases, a second opener, a forked child, a handle used after
- * it was closed.
+ * Opening and closing, and what makes them fail: options out of range, contradictory registrations,
+ * operations that the log needs and that are not registered (named, before a page is touched),
+ * directories that are not databases, a second opener, a forked child, a handle used after it was
+ * closed.
  */
 #include "rig.h"
 #include "support/fixtures.h"
@@ -42,8 +42,8 @@ START_TEST(a_new_database_is_empty_and_stays_the_same_one)
 }
 END_TEST
 
-/* Recovery meets much that would be an error elsewhere: the torn end of a log, files that are not
- * there yet. What it gets over is not the caller's. */
+/* Recovery meets much that would be an error elsewhere: the torn end of a log, files that do not
+ * exist yet. Handled errors do not reach the caller. */
 START_TEST(an_open_that_succeeds_leaves_the_error_alone)
 {
     struct lladd_error before = LLADD_ERROR_INIT, err;
@@ -116,7 +116,7 @@ START_TEST(page_sizes_from_4_to_64_KiB_work)
         ok_db(&r, lladd_checkpoint(r.db, &r.err));
         rig_set(&r, c, size + 1); /* with a page image */
         rig_crash(&r, &fault_power);
-        r.options.page_size = 0; /* as it was made */
+        r.options.page_size = 0; /* as it was created */
         rig_open(&r);
         rig_expect(&r, c, size + 1);
         rig_close(&r);
@@ -127,7 +127,7 @@ START_TEST(page_sizes_from_4_to_64_KiB_work)
 }
 END_TEST
 
-/* The smallest of everything that check_options lets through must work. */
+/* The smallest value of every option that check_options accepts must work. */
 START_TEST(the_smallest_options_work)
 {
     rig_init(&r, (unsigned)_i & ~(unsigned)RIG_THREADS);
@@ -158,10 +158,10 @@ START_TEST(options_out_of_range_are_refused)
     struct {
         const char *what;
         struct lladd_options o;
-    } bad[] = {{"options", good}, {"page_size", good},   {"page_size", good},  {"page_size", good},
-               {"segment", good}, {"segment", good},     {"segment", good},    {"segment", good},
-               {"ring", good},    {"ring", good},        {"ring", good},       {"cache", good},
-               {"enum", good},    {"enum", good},        {"options", good},    {"flag", good}};
+    } bad[] = {{"options", good}, {"page_size", good}, {"page_size", good}, {"page_size", good},
+               {"segment", good}, {"segment", good},   {"segment", good},   {"segment", good},
+               {"ring", good},    {"ring", good},      {"ring", good},      {"cache", good},
+               {"enum", good},    {"enum", good},      {"options", good},   {"flag", good}};
     bad[0].o.struct_size = 3;
     bad[1].o.page_size = 2048;
     bad[2].o.page_size = 5000;
@@ -191,7 +191,7 @@ START_TEST(options_out_of_range_are_refused)
 }
 END_TEST
 
-/* An allocator with a hole in it is refused instead of being called. */
+/* An allocator without one of its functions is refused instead of being called. */
 START_TEST(an_allocator_that_is_not_whole_is_refused)
 {
     rig_init(&r, 0);
@@ -224,7 +224,7 @@ START_TEST(a_directory_with_other_things_is_refused_and_left_alone)
 }
 END_TEST
 
-START_TEST(a_control_file_of_somebody_else_is_refused)
+START_TEST(a_foreign_control_file_is_refused)
 {
     char text[9000];
     memset(text, 'x', sizeof text);
@@ -260,7 +260,8 @@ START_TEST(a_database_without_its_control_file_is_refused_and_not_made_anew)
 }
 END_TEST
 
-/* What an interrupted creation leaves is taken away, with a marker that says so; without it, never.
+/* The files of an interrupted creation are removed if the marker of one is there; without it,
+ * never.
  */
 START_TEST(the_rest_of_an_interrupted_creation_is_swept_away)
 {
@@ -273,7 +274,7 @@ START_TEST(the_rest_of_an_interrupted_creation_is_swept_away)
     ck_assert_int_ne(rig_try_open(&r), 0);
     rig_file_write(&r, "creating", "", 0, 0);
     rig_open(&r);
-    ck_assert_uint_eq(rig_stats(&r).committed, 1); /* the one that made it */
+    ck_assert_uint_eq(rig_stats(&r).committed, 1); /* the one that created it */
     rig_set(&r, cell_of(rig_page(&r), 0), 2);
     rig_reopen(&r);
     size_t len;
@@ -306,9 +307,8 @@ START_TEST(contradictory_operations_are_refused)
 {
     static const struct lladd_field bad_type[] = {{"a", (enum lladd_field_type)77},
                                                   {NULL, LLADD_FIELD_END}};
-    static const struct lladd_field rest_first[] = {{"a", LLADD_FIELD_REST},
-                                                    {"b", LLADD_FIELD_U8},
-                                                    {NULL, LLADD_FIELD_END}};
+    static const struct lladd_field rest_first[] = {
+        {"a", LLADD_FIELD_REST}, {"b", LLADD_FIELD_U8}, {NULL, LLADD_FIELD_END}};
     char long_name[65];
     memset(long_name, 'n', 64);
     long_name[64] = 0;
@@ -357,8 +357,7 @@ START_TEST(wrong_page_types_classes_participants_and_extensions_are_refused)
     struct lladd_participant part = {.struct_size = sizeof part, .name = "", .version = 1};
     struct lladd_op bad = test_put;
     const struct lladd_op *const ops[] = {&test_add, &bad, NULL};
-    struct lladd_extension ext = {
-        .struct_size = sizeof ext, .name = "e", .version = 1, .ops = ops};
+    struct lladd_extension ext = {.struct_size = sizeof ext, .name = "e", .version = 1, .ops = ops};
     type.struct_size = 0;
     ck_assert_int_eq(lladd_register_page_type(&o, &type, &err), LLADD_BAD_REGISTRATION);
     ck_assert_int_eq(lladd_register_page_type(&o, NULL, &err), LLADD_BAD_REGISTRATION);
@@ -402,7 +401,7 @@ START_TEST(one_name_has_one_descriptor_and_versions_live_side_by_side)
 }
 END_TEST
 
-/* The user's own may not contradict what is built in. */
+/* The application's own registrations must not contradict the built-in ones. */
 START_TEST(a_built_in_name_cannot_be_taken)
 {
     rig_init(&r, (unsigned)_i);
@@ -430,7 +429,7 @@ END_TEST
 
 /* ---- operations that the log needs ------------------------------------------------------- */
 
-/* All bytes of the page file, to see that nobody has touched it. */
+/* All bytes of the page file, to see that it was not changed. */
 struct before {
     unsigned char *bytes;
     size_t len;
@@ -453,7 +452,7 @@ static void expect_untouched(struct before b)
     free(b.bytes);
 }
 
-/* Options that know nothing but test.add and its page type. */
+/* Options with no operation but test.add, and its page type. */
 static void forget_most(void)
 {
     lladd_options_release(&r.options);
@@ -496,7 +495,7 @@ START_TEST(a_missing_operation_is_named_before_any_page_is_touched)
 }
 END_TEST
 
-/* The record that undo needs lies before everything that analysis and redo read. */
+/* The record that undo needs is older than all that analysis and redo read. */
 START_TEST(a_missing_operation_of_a_loser_s_older_records_is_named_too)
 {
     rig_init(&r, (unsigned)_i);
@@ -587,7 +586,7 @@ START_TEST(a_second_opener_in_this_process_is_refused)
 }
 END_TEST
 
-START_TEST(a_second_opener_in_another_process_is_refused_and_told_who)
+START_TEST(a_second_opener_in_another_process_is_refused_and_told_the_first)
 {
     rig_init(&r, RIG_FILES | (unsigned)_i);
     rig_open(&r);
@@ -608,7 +607,7 @@ START_TEST(a_second_opener_in_another_process_is_refused_and_told_who)
 }
 END_TEST
 
-/* The child has a copy of everything, and must not use it. */
+/* The child has a copy of the handle, and must not use it. */
 START_TEST(a_forked_child_cannot_use_the_handle)
 {
     rig_init(&r, RIG_FILES | (unsigned)_i);
@@ -632,7 +631,8 @@ START_TEST(a_forked_child_cannot_use_the_handle)
         wrong |= (lladd_commit_async(third, &lsn) != LLADD_FORKED) << 5;
         wrong |= (lladd_prepare(third, &gid) != LLADD_FORKED) << 6;
         wrong |= (lladd_maintain(r.db, NULL, &err) != LLADD_FORKED) << 7;
-        if (_i & RIG_THREADS) /* without threads updates are not worth a system call each */
+        if (_i & RIG_THREADS) /* without threads, updates do not make a system call each for the
+                               * check */
             wrong |= (cell_put(third, c, 2) != LLADD_FORKED) << 8;
         wrong |= (lladd_close(r.db) != LLADD_FORKED) << 9;
         if (wrong)
@@ -642,7 +642,7 @@ START_TEST(a_forked_child_cannot_use_the_handle)
     int status;
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    done(lladd_commit(txn)); /* the parent is not impressed */
+    done(lladd_commit(txn)); /* the parent is not affected */
     done(lladd_abort(second));
     done(lladd_abort(third));
     rig_expect(&r, c, 1);
@@ -654,8 +654,8 @@ END_TEST
 
 /* ---- after closing ----------------------------------------------------------------------- */
 
-/* Handles are looked at after they were given back, so they must still be memory: an allocator that
- * gives nothing back before the test is over. */
+/* Handles are checked after they were released, so they must still be memory: an allocator that
+ * releases nothing before the end of the test. */
 struct kept {
     struct kept *next;
     size_t size;
@@ -848,7 +848,7 @@ int main(void)
     LOOP(options_out_of_range_are_refused);
     tcase_add_test(tc, an_allocator_that_is_not_whole_is_refused);
     LOOP(a_directory_with_other_things_is_refused_and_left_alone);
-    LOOP(a_control_file_of_somebody_else_is_refused);
+    LOOP(a_foreign_control_file_is_refused);
     tcase_add_loop_test(tc, a_database_without_its_control_file_is_refused_and_not_made_anew, 0, 2);
     LOOP(the_rest_of_an_interrupted_creation_is_swept_away);
     tcase_add_test(tc, contradictory_operations_are_refused);
@@ -861,7 +861,7 @@ int main(void)
     LOOP(a_missing_operation_of_a_prepared_transaction_is_named_too);
     LOOP(a_closed_database_opens_without_operations_that_nothing_needs_any_more);
     LOOP(a_second_opener_in_this_process_is_refused);
-    tcase_add_loop_test(tc, a_second_opener_in_another_process_is_refused_and_told_who, 0,
+    tcase_add_loop_test(tc, a_second_opener_in_another_process_is_refused_and_told_the_first, 0,
                         RIG_KINDS);
     tcase_add_loop_test(tc, a_forked_child_cannot_use_the_handle, 0, RIG_KINDS);
     LOOP(a_handle_that_was_closed_is_recognised);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Operations and the core: what it does for those that leave something out, which promises it
- * checks in debug builds before anything is logged, page images of every sort, stored bytes
- * that validate does not know any more, and how records are printed.
+ * Operations and the core: the defaults for callbacks that an operation omits, the promises that
+ * debug builds check before logging, page images of every kind, stored bytes that validate does not
+ * accept any more, and how records are printed.
  */
 #include "rig.h"
 #include "support/fixtures.h"
@@ -55,7 +55,7 @@ START_TEST(update_page_is_refused_on_a_page_held_shared)
     ck_assert_ptr_nonnull(strstr(lladd_txn_error(txn)->message, "LLADD_LATCH_EXCLUSIVE"));
     lladd_page_unfix(r.db, held, LLADD_LATCH_SHARED);
     rig_expect(&r, at(3), 0);
-    /* Nothing was spoilt: on the page held as it has to be it goes well. */
+    /* Nothing was damaged: on a page that is held as required it works. */
     ok_db(&r, lladd_page_fix(r.db, page, LLADD_LATCH_EXCLUSIVE, &held, &r.err));
     ok(txn, lladd_update_page(txn, r.ids.put, held, &args, sizeof args));
     lladd_page_unfix(r.db, held, LLADD_LATCH_EXCLUSIVE);
@@ -114,7 +114,7 @@ START_TEST(an_operation_may_do_without_prepare)
 END_TEST
 
 /* "test.mark": formats a page and marks it with its only byte, which must not be odd. Recovery
- * shows validate a page of zeros with the new type, so the forward call does. */
+ * gives validate a page of zeros with the new type, so the forward call does, too. */
 static bool mark_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
 {
     return kind == LLADD_SPAN_REDO && s.len == 1 && *(const unsigned char *)s.data % 2 == 0 &&
@@ -157,7 +157,7 @@ START_TEST(a_page_is_not_formatted_with_bytes_that_recovery_would_refuse)
 }
 END_TEST
 
-/* A prepare that fails without saying why. */
+/* A prepare that fails without setting an error. */
 static int dumb_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
                         struct lladd_draft *d)
 {
@@ -183,8 +183,7 @@ END_TEST
 
 /* ---- page images ----------------------------------------------------------------------------- */
 
-/* A page type whose pages are full of noise: their images cannot be packed. Its hole makes no
- * sense. */
+/* A page type with random contents: their images cannot be packed. Its hole is invalid. */
 static void odd_hole(struct lladd_view v, uint32_t *begin, uint32_t *end)
 {
     (void)v;
@@ -199,7 +198,7 @@ static bool noise_validate(struct lladd_view v, enum lladd_span_kind kind, struc
     return s.len == 8;
 }
 
-/* Of all seeds, one makes no noise. */
+/* This seed makes no random contents. */
 enum { SILENCE = 0 };
 
 static void fill_body(uint64_t seed, void *body, size_t len)
@@ -309,7 +308,7 @@ START_TEST(a_page_that_cannot_be_packed_is_imaged_as_it_is)
 }
 END_TEST
 
-/* One transaction for each page: they are to be imaged one after the other. */
+/* One transaction for each page: they are imaged one after the other. */
 static void fill_pages(const char *op, uint64_t first, unsigned n, uint64_t seed)
 {
     unsigned char bytes[8];
@@ -321,7 +320,7 @@ static void fill_pages(const char *op, uint64_t first, unsigned n, uint64_t seed
     }
 }
 
-/* After many in vain only some are tried; the first that becomes smaller ends that. */
+/* After many images that did not pack only some are tried; the first that does ends that. */
 START_TEST(pages_that_cannot_be_packed_are_tried_now_and_then)
 {
     enum { NOISY = 40, SILENT = 48, TRIED = 16 };
@@ -363,13 +362,13 @@ static void impure_redo(struct lladd_page *p, struct lladd_span s)
 static void careless_redo(struct lladd_page *p, struct lladd_span s)
 {
     xor_apply(p, s);
-    p->bytes[8]++; /* the header is the core's */
+    p->bytes[8]++; /* the header belongs to the core */
 }
 
 static void hole_redo(struct lladd_page *p, struct lladd_span s)
 {
     xor_apply(p, s);
-    /* depends on what is left out */
+    /* depends on omitted bytes */
     lladd_page_body(p)[0] = lladd_page_body(p)[CELL_STRIDE * CELLS + 5];
 }
 
@@ -414,7 +413,7 @@ static void broken_promise(struct lladd_op op, const char *what)
     ck_contains(lladd_txn_error(txn)->message, what);
     ck_contains(lladd_txn_error(txn)->message, "test.xor");
     rig_expect(&r, at(3), 0);
-    ck_assert_uint_le(rig_stats(&r).log_tail, tail + 128); /* its name, and nothing else */
+    ck_assert_uint_le(rig_stats(&r).log_tail, tail + 128); /* its name, and no more */
     ok(txn, cell_put(txn, at(3), 1));
     done(lladd_commit(txn));
     rig_expect(&r, at(3), 1);
@@ -450,8 +449,7 @@ START_TEST(broken_promises_are_found_before_anything_is_logged)
 }
 END_TEST
 
-/* Bytes that may differ are masked: a redo that stamps something arbitrary there keeps its
- * promise. */
+/* Bytes that may differ are masked: a redo that writes arbitrary values there keeps its promise. */
 static void stamping_redo(struct lladd_page *p, struct lladd_span s)
 {
     xor_apply(p, s);
@@ -486,7 +484,7 @@ static bool picky_now(struct lladd_view v, enum lladd_span_kind kind, struct lla
     return xor_validate(v, kind, s) && lladd_get64((const unsigned char *)s.data + 2) != 0xbad;
 }
 
-/* The application has changed what it accepts and not the version: a data error, not a crash. */
+/* The application has changed what it accepts but not the version: a data error, not a crash. */
 START_TEST(bytes_that_validate_no_longer_accepts_are_a_data_error)
 {
     struct lladd_op picky = xor_op;
@@ -520,12 +518,11 @@ END_TEST
 
 /* ---- the layout of its bytes ----------------------------------------------------------------- */
 
-/* Everything as it was, but for this operation. */
+/* Everything unchanged, except for this operation. */
 static void register_again(const struct lladd_op *put)
 {
-    static const struct lladd_op *const others[] = {&test_format, &test_add, &test_poke,
-                                                    &test_bump,   &test_transfer, &test_restore,
-                                                    &test_wide};
+    static const struct lladd_op *const others[] = {
+        &test_format, &test_add, &test_poke, &test_bump, &test_transfer, &test_restore, &test_wide};
     lladd_options_release(&r.options);
     ok_db(&r, lladd_register_page_type(&r.options, &test_cells, &r.err));
     ok_db(&r, lladd_register_op(&r.options, put, &r.err));
@@ -544,8 +541,8 @@ static void expect_other_layout(const struct lladd_op *put, const char *says)
     }
 }
 
-/* Other types, other names, one more, one less: the log has the bytes of the old layout. After a
- * crash, and after a close, when only the checkpoint names the operation. */
+/* Other types, other names, one field more or less: the log has the bytes of the old layout. After
+ * a crash, and after a close, when only the checkpoint names the operation. */
 START_TEST(other_fields_under_the_same_version_are_refused_at_open)
 {
     static const struct lladd_field types[] = {
@@ -614,7 +611,7 @@ START_TEST(undo_fields_that_do_not_describe_the_undo_are_a_bug)
 END_TEST
 #endif
 
-/* Without fields nothing is said of the layout, then or now: they may be written out later. */
+/* Without fields no layout is recorded: fields may be added later. */
 START_TEST(fields_may_be_described_later)
 {
     struct lladd_op silent = test_put;
@@ -663,11 +660,11 @@ static const char *printed(const struct lladd_field *fields, const void *bytes, 
 
 START_TEST(fields_of_every_type_are_printed)
 {
-    static const struct lladd_field all[] = {
-        {"a", LLADD_FIELD_U8},   {"b", LLADD_FIELD_U16},     {"c", LLADD_FIELD_U32},
-        {"d", LLADD_FIELD_U64},  {"e", LLADD_FIELD_I64},     {"f", LLADD_FIELD_PAGE},
-        {"g", LLADD_FIELD_LSN},  {"h", LLADD_FIELD_BYTES16}, {"i", LLADD_FIELD_TEXT},
-        {NULL, LLADD_FIELD_END}};
+    static const struct lladd_field all[] = {{"a", LLADD_FIELD_U8},   {"b", LLADD_FIELD_U16},
+                                             {"c", LLADD_FIELD_U32},  {"d", LLADD_FIELD_U64},
+                                             {"e", LLADD_FIELD_I64},  {"f", LLADD_FIELD_PAGE},
+                                             {"g", LLADD_FIELD_LSN},  {"h", LLADD_FIELD_BYTES16},
+                                             {"i", LLADD_FIELD_TEXT}, {NULL, LLADD_FIELD_END}};
     static const struct lladd_field rest[] = {{"x", LLADD_FIELD_REST}, {NULL, LLADD_FIELD_END}};
     static const struct lladd_field odd[] = {{"x", LLADD_FIELD_END}, {NULL, LLADD_FIELD_END}};
     unsigned char b[64];
@@ -710,14 +707,14 @@ START_TEST(a_sink_that_has_failed_swallows_the_rest)
     t = (struct text){.max = sizeof t.bytes - 1};
     sink = (struct lladd_sink){.ctx = &t, .write = add_text};
     ck_assert_int_eq(lladd_sink_printf(&sink, "%s", longer), 0);
-    ck_assert_uint_ge(t.len, 500); /* cut off, not spilled */
+    ck_assert_uint_ge(t.len, 500); /* cut off, no overflow */
     ck_assert_uint_lt(t.len, sizeof longer - 1);
     struct lladd_error err = LLADD_ERROR_INIT;
     ck_assert_int_eq(lladd_error_set(&err, LLADD_BUSY, "%s and %d", "text", 5), LLADD_BUSY);
     ck_assert_str_eq(err.message, "text and 5");
     ck_assert_int_eq(err.code, LLADD_BUSY);
-    ck_assert_int_eq(lladd_error_set(NULL, LLADD_BUSY, "nobody listens"), LLADD_BUSY);
-    /* The birthplace is where the macro stands; the function knows none. */
+    ck_assert_int_eq(lladd_error_set(NULL, LLADD_BUSY, "no listener"), LLADD_BUSY);
+    /* The macro records the place where it is used; the function knows none. */
     int line = __LINE__ + 1;
     lladd_error_set(&err, LLADD_BUSY, "here");
     ck_assert_int_eq(err.line, line);
@@ -725,11 +722,11 @@ START_TEST(a_sink_that_has_failed_swallows_the_rest)
     ck_assert_int_eq((lladd_error_set)(&err, LLADD_BUSY, "%d", 7), LLADD_BUSY);
     ck_assert_str_eq(err.message, "7");
     ck_assert_str_eq(err.source, "extension");
-    ck_assert_int_eq((lladd_error_set)(NULL, LLADD_BUSY, "nobody listens"), LLADD_BUSY);
+    ck_assert_int_eq((lladd_error_set)(NULL, LLADD_BUSY, "no listener"), LLADD_BUSY);
 }
 END_TEST
 
-/* The error of an operation's prepare says where in the operation it was born. */
+/* The error of an operation's prepare names the place in the operation. */
 START_TEST(birthplace)
 {
     begin_with(NULL, 0);

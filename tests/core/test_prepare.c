@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two-phase commit (paper, section 4.2; REC-1): what is prepared can be committed or aborted
+ * Two-phase commit (paper, section 4.2; REC-1): a prepared transaction can be committed or aborted
  * whatever happens, is in doubt again after every crash under exactly its id, and can be claimed
- * once. And participants: which callbacks come, in which order, and that their blobs come back
- * whole.
+ * once. And participants: which callbacks they get, in which order, and that their blobs are
+ * returned whole.
  */
 #include "rig.h"
 #include "support/fixtures.h"
@@ -36,14 +36,14 @@ START_TEST(a_prepared_transaction_can_be_committed_or_aborted_at_once)
     begin_case(_i);
     struct lladd_txn *a = rig_prepared(&r, "a", at(0), 1), *b = rig_prepared(&r, "b", at(1), 2);
     ck_assert_uint_eq(rig_in_doubt(&r).n, 2);
-    ck_assert(rig_in_doubt(&r).info[0].claimed); /* somebody has their handles */
+    ck_assert(rig_in_doubt(&r).info[0].claimed); /* their handles are in use */
     done(lladd_commit(a));
     done(lladd_abort(b));
     ck_assert_uint_eq(rig_in_doubt(&r).n, 0);
     rig_crash(&r, &fault_power);
     rig_open(&r);
     rig_expect(&r, at(0), 1);
-    /* An abort is not waited for: b may be in doubt again, and then has its value. */
+    /* An abort is not forced: b may be in doubt again, and then has its value. */
     ck_assert_uint_eq(cell_get(r.db, at(1)), rig_in_doubt(&r).n ? 2 : 0);
     rig_free(&r);
 }
@@ -67,7 +67,7 @@ START_TEST(a_promise_that_is_not_waited_for_holds_once_the_log_is_durable)
     }
     rig_crash(&r, &fault_power);
     rig_open(&r);
-    ck_assert_uint_eq(rig_in_doubt(&r).n, 2); /* what was waited for, and what came before it */
+    ck_assert_uint_eq(rig_in_doubt(&r).n, 2); /* the forced one, and those before it */
     done(lladd_commit(rig_claim(&r, "a")));
     for (unsigned i = 0; i < 3; i += 2)
         rig_expect(&r, at(i), i == 0);
@@ -98,7 +98,7 @@ START_TEST(after_prepare_only_commit_and_abort_are_legal)
 }
 END_TEST
 
-/* Whatever comes: crashes, checkpoints, clean stops, in any order. */
+/* Crashes, checkpoints, clean stops, in any order. */
 START_TEST(it_is_in_doubt_again_after_every_restart_with_its_exact_id)
 {
     struct lladd_gid gid = {.format = -77, .gtrid_length = 64, .bqual_length = 64};
@@ -154,7 +154,7 @@ START_TEST(it_is_in_doubt_again_after_every_restart_with_its_exact_id)
 }
 END_TEST
 
-START_TEST(a_claimed_transaction_that_nobody_ends_is_in_doubt_again)
+START_TEST(a_claimed_transaction_that_is_not_ended_is_in_doubt_again)
 {
     begin_case(_i);
     (void)rig_prepared(&r, "a", at(0), 1);
@@ -182,7 +182,7 @@ START_TEST(a_global_id_is_used_once_at_a_time)
     struct lladd_txn *first = rig_prepared(&r, "a", at(0), 1), *second = rig_begin(&r);
     ok(second, cell_put(second, at(1), 1));
     refused(second, LLADD_EXISTS, lladd_prepare(second, &gid));
-    ok(second, cell_put(second, at(2), 1)); /* nothing has happened to it */
+    ok(second, cell_put(second, at(2), 1)); /* it was not changed */
     done(lladd_commit(first));
     ok(second, lladd_prepare(second, &gid)); /* free again */
     rig_crash(&r, &fault_power);
@@ -220,7 +220,7 @@ START_TEST(wrong_global_ids_are_refused)
 }
 END_TEST
 
-/* Also one that has written nothing can be prepared: its coordinator does not care. */
+/* A transaction that has written nothing can be prepared, too: its coordinator does not know. */
 START_TEST(an_empty_transaction_can_be_prepared)
 {
     struct lladd_gid gid = gid_of("empty");
@@ -242,7 +242,7 @@ static void holds_the_log(int kind, bool restart)
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
     struct lladd_gid gid = gid_of("holder");
     begin_case(kind);
-    o.owner = "somebody slow";
+    o.owner = "a slow reader";
     struct lladd_txn *txn = rig_begin_with(&r, &o);
     ok(txn, cell_put(txn, at(0), 1));
     lladd_lsn id = lladd_txn_id(txn);
@@ -268,7 +268,7 @@ static void holds_the_log(int kind, bool restart)
     rig_free(&r);
 }
 
-/* It holds the log, over restarts, too; one can see that it does. When it is over, the log goes. */
+/* It holds the log, also over restarts, and statistics show it. Its end releases the log. */
 START_TEST(what_is_prepared_holds_the_log_and_is_named)
 {
     holds_the_log(_i, false);
@@ -298,12 +298,12 @@ END_TEST
 
 /* ---- participants ------------------------------------------------------------------------ */
 
-/* What came, as one letter each: P prepare, I in doubt, L logged, D durable, A aborted, R rolled
- * back, T taken back. */
+/* The callbacks, as one letter each: P prepare, I in doubt, L logged, D durable, A aborted, R
+ * rolled back, T undone. */
 static char said[64];
 static unsigned n_said;
 static uint64_t last_logged, last_durable;
-static unsigned char blob[10000]; /* what prepare writes */
+static unsigned char blob[10000]; /* the blob that prepare writes */
 static size_t blob_len;
 static int prepare_fails;
 static unsigned blobs_back;
@@ -440,14 +440,14 @@ START_TEST(participants_hear_of_commit_abort_and_partial_rollback_in_order)
     ok(txn, lladd_savepoint(txn, &sp));
     ok(txn, lladd_rollback_to(txn, sp));
     done(lladd_commit_async(txn, &lsn));
-    ck_assert_str_eq(said, "RTL"); /* not durable yet, as far as one has to know */
+    ck_assert_str_eq(said, "RTL"); /* not durable yet, as far as is known */
     ok_db(&r, lladd_wait_durable(r.db, lsn, &r.err));
     ck_assert_str_eq(said, "RTLD");
     rig_free(&r);
 }
 END_TEST
 
-/* It is durable when what it may have seen is. */
+/* It is durable when all that it may have seen is. */
 START_TEST(a_commit_of_nothing_is_durable_in_its_turn)
 {
     lladd_lsn lsn;
@@ -488,8 +488,8 @@ static const struct lladd_participant forcing = {
     .committing = on_committing,
 };
 
-/* What has to be durable before the commit record becomes so in time, once; or there is no commit,
- * and the transaction goes on. */
+/* A participant's own data must become durable before the commit record: it is made so in time,
+ * once; or there is no commit, and the transaction goes on. */
 START_TEST(participants_are_asked_before_the_commit_is_logged)
 {
     struct lladd_gid gid = gid_of("forcing");
@@ -517,14 +517,14 @@ START_TEST(participants_are_asked_before_the_commit_is_logged)
     ok(txn, cell_put(txn, at(0), 3));
     ok(txn, lladd_prepare(txn, &gid));
     ck_assert_str_eq(said, "C");
-    committing_fails = LLADD_NO_SPACE; /* it has promised: nobody asks again */
+    committing_fails = LLADD_NO_SPACE; /* it has promised: it is not asked again */
     done(lladd_commit(txn));
     ck_assert_str_eq(said, "CLD");
     rig_free(&r);
 }
 END_TEST
 
-/* Who keeps an LSN with what it notes knows what to drop, whichever way it was taken back. */
+/* A participant that keeps an LSN with each note knows which to drop, however they were undone. */
 START_TEST(participants_hear_what_is_taken_back)
 {
     struct lladd_action action, inner;
@@ -536,7 +536,7 @@ START_TEST(participants_hear_what_is_taken_back)
     ok(txn, cell_put(txn, at(0), 1));
     ok(txn, lladd_nta_abort(txn, &action));
     ck_assert_str_eq(said, "T");
-    ck_assert_uint_eq(undone_since.v, 0); /* it was all there was */
+    ck_assert_uint_eq(undone_since.v, 0); /* the transaction had no more */
     ok(txn, cell_put(txn, at(0), 2));
     lladd_lsn kept;
     ok(txn, lladd_log_note(txn, "test.mark", lladd_span_of("here", 4), &kept));
@@ -545,7 +545,7 @@ START_TEST(participants_hear_what_is_taken_back)
     ok(txn, cell_put(txn, at(0), 3));
     ok(txn, lladd_nta_abort(txn, &inner));
     ck_assert_uint_eq(undone_since.v, kept.v);
-    ok(txn, lladd_nta_abort(txn, &action)); /* nothing is in it any more */
+    ok(txn, lladd_nta_abort(txn, &action)); /* nothing is left in it */
     ck_assert_uint_eq(undone_since.v, kept.v);
     forget_said();
     ok(txn, lladd_savepoint(txn, &sp));
@@ -556,13 +556,13 @@ START_TEST(participants_hear_what_is_taken_back)
     ck_assert_str_eq(said, "RT"); /* once, for the open action as well */
     ck_assert_uint_eq(undone_since.v, kept.v);
     ok(txn, lladd_savepoint_release(txn, sp));
-    ck_assert_str_eq(said, "RT"); /* nothing was taken back */
+    ck_assert_str_eq(said, "RT"); /* nothing was undone */
     done(lladd_commit(txn));
     rig_free(&r);
 }
 END_TEST
 
-/* A descriptor that was compiled before undone existed ends where that begins. */
+/* A descriptor that was compiled before `undone` existed ends where that begins. */
 START_TEST(participants_of_an_older_version_are_not_asked)
 {
     struct lladd_participant older = second_watcher;
@@ -636,7 +636,7 @@ START_TEST(participants_can_hear_of_a_commit_before_it_is_durable)
     rig_open(&r);
     forget_said();
     done(lladd_commit_async(both_joined(), &lsn));
-    ck_assert_str_eq(said, "Lc"); /* nobody has asked the log yet */
+    ck_assert_str_eq(said, "Lc"); /* the log was not asked yet */
     ok_db(&r, lladd_wait_durable(r.db, lsn, &r.err));
     ck_assert_str_eq(said, "LcD");
     forget_said();
@@ -659,7 +659,7 @@ START_TEST(participants_can_hear_of_a_commit_before_it_is_durable)
     txn = rig_begin(&r);
     ok(txn, cell_put(txn, at(0), 2));
     ok(txn, lladd_txn_join(txn, &early, &blob));
-    done(lladd_commit(txn)); /* and nobody wants to hear of durability */
+    done(lladd_commit(txn)); /* and no participant wants to hear of durability */
     ck_assert_str_eq(said, "c");
     rig_free(&r);
 }
@@ -732,7 +732,7 @@ START_TEST(commits_in_flight_become_durable_in_order_and_each_once)
     ck_assert_uint_eq(last_durable, lsn.v);
     forget_said();
     done(lladd_commit_async(joined(), &lsn));
-    rig_close(&r); /* makes durable what is left */
+    rig_close(&r); /* makes the rest durable */
     ck_assert_str_eq(said, "LD");
     rig_free(&r);
 }
@@ -752,7 +752,7 @@ START_TEST(joining_twice_or_unregistered_is_refused)
 }
 END_TEST
 
-/* Longer than one record takes, and as long as nothing. */
+/* A blob longer than a record, and an empty one. */
 START_TEST(blobs_come_back_whole)
 {
     static const size_t lengths[] = {0, 1, 2047, 2048, 2049, 4096, 10000};
@@ -778,7 +778,7 @@ START_TEST(blobs_come_back_whole)
         ck_assert_ptr_eq(lladd_txn_joined(txn, &watcher), &blob);
         if (i % 2) {
             done(lladd_commit(txn));
-            ck_assert_str_eq(said, "LD"); /* also of a claimed one it is durable when it returns */
+            ck_assert_str_eq(said, "LD"); /* a claimed one, too, is durable when the call returns */
         } else {
             done(lladd_abort(txn));
             ck_assert_str_eq(said, "A");
@@ -820,7 +820,7 @@ START_TEST(a_missing_participant_is_named_before_anything_is_touched)
     struct lladd_txn *txn = joined();
     ok(txn, lladd_prepare(txn, &gid));
     if (_i & RIG_THREADS)
-        ok_db(&r, lladd_checkpoint(r.db, &r.err)); /* the blob lies before the checkpoint */
+        ok_db(&r, lladd_checkpoint(r.db, &r.err)); /* the blob is older than the checkpoint */
     rig_crash(&r, &fault_power);
     lladd_options_release(&r.options);
     ok_db(&r, lladd_register_extension(&r.options, &test_extension, &r.err));
@@ -840,8 +840,7 @@ START_TEST(a_missing_participant_is_named_before_anything_is_touched)
 }
 END_TEST
 
-/* Neither would be true: nothing is rolled back, and whether a commit will be there nobody can say.
- */
+/* Neither callback would be true: nothing is rolled back, and the commit's fate is unknown. */
 START_TEST(participants_hear_neither_end_on_a_poisoned_handle)
 {
     begin_watched(_i & RIG_RESERVED);
@@ -871,7 +870,7 @@ int main(void)
     LOOP(a_promise_that_is_not_waited_for_holds_once_the_log_is_durable);
     LOOP(after_prepare_only_commit_and_abort_are_legal);
     LOOP(it_is_in_doubt_again_after_every_restart_with_its_exact_id);
-    LOOP(a_claimed_transaction_that_nobody_ends_is_in_doubt_again);
+    LOOP(a_claimed_transaction_that_is_not_ended_is_in_doubt_again);
     LOOP(a_global_id_is_used_once_at_a_time);
     LOOP(wrong_global_ids_are_refused);
     LOOP(an_empty_transaction_can_be_prepared);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The structures that extensions bring for tools: which root leads to which, and what is refused.
- * What lladd verify does with them: tools/test_extensions.py. */
+/* The structures that extensions register for tools: which root belongs to which, and which are
+ * refused. tools/test_extensions.py has what lladd verify does with them. */
 #include "rig.h"
 
 #include <lladd/inspect.h>
@@ -34,10 +34,8 @@ static const struct lladd_structure by_both = {.struct_size = sizeof by_both,
                                                .root = "two",
                                                .check = no_check};
 static const struct lladd_structure *const three[] = {&by_both, &by_name, &by_type, NULL};
-static const struct lladd_extension structured = {.struct_size = sizeof structured,
-                                                  .name = "test.structured",
-                                                  .version = 1,
-                                                  .structures = three};
+static const struct lladd_extension structured = {
+    .struct_size = sizeof structured, .name = "test.structured", .version = 1, .structures = three};
 
 static const char *found(const char *root, uint64_t number)
 {
@@ -72,7 +70,7 @@ START_TEST(a_structure_is_found_by_its_root)
 }
 END_TEST
 
-/* Registers an extension whose first structure is *s. */
+/* Registers an extension that has *s as its first structure. */
 static int register_with(const struct lladd_structure *s, const struct lladd_structure *next,
                          size_t size)
 {
@@ -92,7 +90,8 @@ START_TEST(wrong_structures_are_refused)
     s.check = NULL;
     ck_assert_int_eq(register_with(&s, NULL, size), LLADD_BAD_REGISTRATION);
     ck_contains(r.err.message, "structure \"test.by_name\": check is missing");
-    /* Those that were compiled before there were structures have none, and are not read there. */
+    /* Extensions that were compiled before structures existed have none, and no bytes are read in
+     * their place. */
     ck_assert_int_eq(register_with(&s, NULL, offsetof(struct lladd_extension, structures)), 0);
     ck_assert_int_eq(register_with(&s, NULL, offsetof(struct lladd_extension, structures) - 1),
                      LLADD_BAD_REGISTRATION);

@@ -2,8 +2,7 @@
 /*
  * Many threads on one database: updates of the same and of different pages, commits of all sorts,
  * aborts, savepoints, evictions, checkpoints, a log at its limit, readers of pages and of the log.
- * What the threads have committed is there, no more and no less, also after a crash. Also run under
- * TSan.
+ * Exactly the committed changes are there, also after a crash. Also run under TSan.
  */
 #include "rig.h"
 #include "support/fixtures.h"
@@ -77,7 +76,7 @@ static struct lladd_txn *begin(void)
 
 /* ---- committing and aborting ------------------------------------------------------------- */
 
-/* One transaction: additions to random pages, some of them taken back. false: it has aborted. */
+/* One transaction: additions to random pages, some of them rolled back. false: it has aborted. */
 static bool one_transaction(struct worker *w)
 {
     struct lladd_txn *txn = begin();
@@ -165,7 +164,7 @@ START_TEST(what_threads_commit_is_there_and_survives)
 }
 END_TEST
 
-/* A crash in the middle: at any moment the device may be asked what a power failure leaves. */
+/* A crash in the middle: at any moment the device can compute what a power failure leaves. */
 struct catcher {
     struct lladd_device *caught;
     uint64_t at;
@@ -203,7 +202,7 @@ START_TEST(a_crash_among_threads_leaves_whole_transactions)
             r.fd = fault_device_new(r.base);
             r.options.device = fault_device_dev(r.fd);
             rig_open(&r);
-            /* Transfers move, everything else of cell 0 is between nothing and all of it. */
+            /* Transfers keep the sum; cell 0 has between none and all of the other additions. */
             int64_t least = 0, most = 0, sum = 0;
             for (unsigned p = 0; p < PAGES; p++) {
                 sum += (int64_t)cell_get(r.db, cell_of(pages[p], 0));
@@ -279,7 +278,7 @@ static void *follow_log(void *arg)
         int rc = lladd_log_next(cursor, &e, NULL);
         if (rc == LLADD_END) {
             lladd_yield();
-        } else if (rc == LLADD_OUT_OF_RANGE) { /* it was truncated under us: not pinned */
+        } else if (rc == LLADD_OUT_OF_RANGE) { /* it was truncated meanwhile: not pinned */
             lladd_log_close(cursor);
             must(lladd_log_open(r.db, lladd_lsn_of(0), "test.put", &cursor, NULL));
         } else {
@@ -312,7 +311,7 @@ static void *look_around(void *arg)
             must(rc);
             must(lladd_pin_clear(r.db, "looker", NULL));
         }
-        /* New names while checkpoints walk through the catalogue. */
+        /* New names while checkpoints scan the catalogue. */
         if (w->commits < 300) {
             snprintf(tag, sizeof tag, "tag.%llu", (unsigned long long)w->commits);
             struct lladd_txn *txn = begin();
@@ -324,7 +323,7 @@ static void *look_around(void *arg)
     return NULL;
 }
 
-START_TEST(readers_checkpoints_and_lookers_are_in_nobody_s_way)
+START_TEST(readers_and_checkpoints_do_not_hinder_writers)
 {
     struct worker w[THREADS];
     struct worker others[4];
@@ -351,7 +350,7 @@ END_TEST
 
 /* ---- commit order ------------------------------------------------------------------------ */
 
-/* Each of the two comes one at a time, so no atomics are needed. */
+/* Each callback is called by one thread at a time, so no atomics are needed. */
 static uint64_t last_logged, n_logged, badly_logged;
 static uint64_t last_durable, n_durable, badly_durable;
 
@@ -429,7 +428,7 @@ static void *fill_log(void *arg)
         int rc = 0;
         for (unsigned k = 0; !rc && k < 3; k++)
             rc = cell_put_wide(txn, cell_of(pages[w->index], k), w->commits, 1500);
-        if (rc) { /* somebody who is not finished holds the log: try the transaction again */
+        if (rc) { /* an open transaction holds the log: try the transaction again */
             must(rc == LLADD_LOG_FULL ? 0 : rc);
             w->full++;
             must(lladd_abort(txn));
@@ -561,7 +560,7 @@ START_TEST(a_transaction_may_move_between_threads)
 }
 END_TEST
 
-/* The device fails under many hands: everybody hears of it, nobody hangs. */
+/* The device fails under many threads: each gets the error, none hangs. */
 static void *work_until_poisoned(void *arg)
 {
     struct worker *w = arg;
@@ -614,7 +613,7 @@ int main(void)
 #define LOOP(test, n) tcase_add_loop_test(tc, test, 0, n)
     LOOP(what_threads_commit_is_there_and_survives, 4);
     LOOP(a_crash_among_threads_leaves_whole_transactions, 2);
-    LOOP(readers_checkpoints_and_lookers_are_in_nobody_s_way, 4);
+    LOOP(readers_and_checkpoints_do_not_hinder_writers, 4);
     LOOP(participants_see_the_commits_of_all_threads_in_lsn_order, 2);
     LOOP(at_the_log_s_limit_writers_wait_for_a_checkpoint, 4);
     LOOP(at_the_log_s_limit_an_option_gives_an_error_instead, RIG_KINDS);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Transactions as their user sees them: what is committed stays, what is aborted is gone,
- * savepoints take back a part, read-only ones wait for what they have seen (TXN-1), and each
- * durability mode loses what it may lose and no more. On every device, frame provider and thread
- * mode.
+ * Transactions as the application sees them: committed changes stay, aborted ones are gone,
+ * savepoints undo a part, read-only transactions wait for the commits they have seen (TXN-1), and
+ * each durability mode loses what it may lose and no more. On every device, frame provider and
+ * thread mode.
  */
 #include "rig.h"
 
@@ -91,7 +91,7 @@ START_TEST(an_unfinished_transaction_is_undone_by_the_next_open)
     struct lladd_txn *loser = rig_begin(&r);
     ok(loser, cell_put(loser, at(0), 1));
     ok(loser, cell_bump(loser, at(1), 4));
-    rig_set(&r, at(2), 5); /* forces what the loser wrote, too */
+    rig_set(&r, at(2), 5); /* forces the loser's records, too */
     rig_crash(&r, &fault_kill);
     rig_open(&r);
     rig_expect(&r, at(0), 7);
@@ -215,7 +215,8 @@ static void change_nothing(struct lladd_txn *txn, unsigned i)
     ck_assert_int_lt(cell_put(txn, cell_of(lladd_page_of(1u << 30), 0), 1), 0);
 }
 
-/* However they got it: the log's buffer is small, and who needs some of it would wait for ever. */
+/* However they got it: the log's buffer is small, and a thread that needs some of it would wait for
+ * ever. */
 START_TEST(open_transactions_do_not_keep_log_space)
 {
     static void (*const ways[])(struct lladd_txn *, unsigned) = {
@@ -237,7 +238,7 @@ START_TEST(open_transactions_do_not_keep_log_space)
 }
 END_TEST
 
-/* Ten times the cache: STEAL. The second page of each pair keeps its transaction honest. */
+/* Ten times the cache: STEAL. The second page of each pair proves its transaction's outcome. */
 START_TEST(a_transaction_may_be_larger_than_the_cache)
 {
     enum { PAGES = 640 }; /* of 4 KiB; the cache has 256 KiB */
@@ -302,7 +303,7 @@ START_TEST(a_savepoint_takes_back_what_came_after_it_as_often_as_one_likes)
     ok(txn, cell_put(txn, at(0), 3));
     ok(txn, cell_add(txn, at(1), 3));
     ok(txn, lladd_rollback_to(txn, sp));
-    ok(txn, lladd_rollback_to(txn, sp)); /* nothing is left to be taken back */
+    ok(txn, lladd_rollback_to(txn, sp)); /* nothing is left to be undone */
     rig_expect(&r, at(0), 1);
     rig_expect(&r, at(1), 0);
     ok(txn, cell_put(txn, at(2), 4));
@@ -349,7 +350,7 @@ START_TEST(an_abort_after_a_partial_rollback_takes_back_the_rest_only)
     ok(txn, lladd_rollback_to(txn, sp));
     ok(txn, cell_add(txn, at(0), 100));
     done(lladd_abort(txn));
-    rig_expect(&r, at(0), 0); /* adding is not idempotent: each undo came exactly once */
+    rig_expect(&r, at(0), 0); /* adding is not idempotent: each undo ran exactly once */
     end_case();
 }
 END_TEST
@@ -412,7 +413,7 @@ START_TEST(a_released_savepoint_and_later_ones_are_gone)
         ok(txn, cell_put(txn, at(0), i + 1));
     }
     ok(txn, lladd_savepoint_release(txn, sp[2]));
-    rig_expect(&r, at(0), 4); /* nothing is taken back */
+    rig_expect(&r, at(0), 4); /* nothing is undone */
     for (unsigned i = 2; i < 4; i++) {
         refused(txn, LLADD_DEAD_SAVEPOINT, lladd_savepoint_release(txn, sp[i]));
         refused(txn, LLADD_DEAD_SAVEPOINT, lladd_rollback_to(txn, sp[i]));
@@ -420,7 +421,7 @@ START_TEST(a_released_savepoint_and_later_ones_are_gone)
     refused(txn, LLADD_DEAD_SAVEPOINT, lladd_savepoint_release(txn, 0));
     ok(txn, lladd_rollback_to(txn, sp[1]));
     rig_expect(&r, at(0), 1);
-    /* Inside a top action one that was made before can be released, too. */
+    /* Inside a top action, a savepoint made before it can be released, too. */
     ok(txn, lladd_nta_begin(txn, &action));
     ok(txn, lladd_savepoint(txn, &inside));
     ok(txn, cell_put(txn, at(1), 7));
@@ -436,7 +437,7 @@ START_TEST(a_released_savepoint_and_later_ones_are_gone)
 }
 END_TEST
 
-/* A loop that makes and releases savepoints can go on for ever. */
+/* A loop that makes and releases savepoints can run for ever. */
 START_TEST(savepoints_that_are_released_take_no_memory)
 {
     lladd_savepoint_id sp = 0, last;
@@ -451,7 +452,7 @@ START_TEST(savepoints_that_are_released_take_no_memory)
         ck_assert_uint_gt(sp, last);
         ok(txn, lladd_savepoint_release(txn, sp));
     }
-    if (!(r.kind & RIG_THREADS)) /* nobody else allocates */
+    if (!(r.kind & RIG_THREADS)) /* no other thread allocates */
         ck_assert_uint_eq(fault_alloc_calls(&r.mem), allocations);
     done(lladd_commit(txn));
     end_case();
@@ -591,7 +592,7 @@ START_TEST(durability_modes_keep_what_they_promise)
             bool promised = m == 0 || (m == 1 && !power);
             ck_assert(v == 5 || (v == 0 && !promised));
             if (m == 2 && !(_i & RIG_FILES))
-                ck_assert_uint_eq(v, 0); /* nobody wrote it: the test can tell the modes apart */
+                ck_assert_uint_eq(v, 0); /* not written: the test can tell the modes apart */
             end_case();
         }
     }
@@ -682,7 +683,7 @@ START_TEST(redo_only_updates_are_never_undone)
     rig_expect(&r, at(0), 1);
     rig_expect(&r, at(3), 77);
     rig_expect(&r, at(1), 0);
-    rig_set(&r, at(5), 1); /* aborts are not waited for: this makes the one before durable */
+    rig_set(&r, at(5), 1); /* aborts are not forced: this makes the one before durable */
     rig_crash(&r, &fault_kill);
     rig_open(&r);
     rig_expect(&r, at(0), 1);
@@ -731,8 +732,7 @@ START_TEST(a_record_longer_than_the_log_takes_is_refused)
     struct lladd_txn *txn = rig_begin(&r);
     refused(txn, LLADD_TOO_LARGE, cell_put_wide(txn, at(0), 1, WIDE_MAX + 1));
     void *big = calloc(1, 32u << 10); /* more than a quarter of the ring */
-    refused(txn, LLADD_TOO_LARGE,
-            lladd_log_note(txn, "big", lladd_span_of(big, 32u << 10), NULL));
+    refused(txn, LLADD_TOO_LARGE, lladd_log_note(txn, "big", lladd_span_of(big, 32u << 10), NULL));
     free(big);
     ok(txn, cell_put(txn, at(0), 1));
     done(lladd_commit(txn));

@@ -244,7 +244,7 @@ static int bump_prepare(void *ctx, struct lladd_view page, struct lladd_span arg
     return 0;
 }
 
-/* Not idempotent: what a crash leaves of it is taken back before it is run again (OP-5), and must
+/* Not idempotent: a part of it that a crash leaves is undone before it runs again (OP-5), and must
  * therefore not be closed before the compensation is. */
 static int bump_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
@@ -352,9 +352,9 @@ const struct lladd_op test_restore = {
 
 /* ---- all of it --------------------------------------------------------------------------- */
 
-static const struct lladd_op *const ops[] = {
-    &test_format, &test_add,      &test_put,     &test_poke, &test_bump,
-    &test_wide,   &test_transfer, &test_restore, NULL};
+static const struct lladd_op *const ops[] = {&test_format,   &test_add,     &test_put,
+                                             &test_poke,     &test_bump,    &test_wide,
+                                             &test_transfer, &test_restore, NULL};
 static const struct lladd_page_type *const types[] = {&test_cells, NULL};
 
 const struct lladd_extension test_extension = {

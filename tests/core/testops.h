@@ -2,11 +2,11 @@
 #ifndef TESTS_CORE_TESTOPS_H
 #define TESTS_CORE_TESTOPS_H
 /*
- * A small extension, such as a stranger would write, with one operation of every sort there is.
- * Most tests of the core use it and nothing of operations/.
+ * A small extension, as an application would have, with one operation of every kind. Most tests of
+ * the core use it and nothing of operations/.
  *
- * Page type "test.cells": CELLS integers of 64 bits, CELL_STRIDE bytes apart; what is behind
- * them is a hole of zeros.
+ * Page type "test.cells": CELLS integers of 64 bits, CELL_STRIDE bytes apart; the rest of the page
+ * is a hole of zeros.
  *
  *   test.format    formats a page, no undo
  *   test.add       cell += delta; undo subtracts: neither is idempotent, and they commute
@@ -41,8 +41,8 @@ struct test_ids {
 /* Asserts that all of them are registered. */
 struct test_ids test_ids_of(struct lladd_db *);
 
-/* Makes compensate of test.transfer fail with this code; 0: not. Of the process: tests that use it
- * put it back. */
+/* Makes compensate of test.transfer fail with this code; 0: not. It is a global of the process:
+ * tests that use it restore it. */
 extern int test_transfer_fails;
 
 /* Which cell of which page. */
@@ -55,13 +55,13 @@ static inline struct cell cell_of(lladd_pageno page, unsigned index)
     return (struct cell){page, index};
 }
 
-/* What is done to cells. All return what lladd_update returns. */
+/* Changes of cells. All return what lladd_update returns. */
 int cells_format(struct lladd_txn *, lladd_pageno);
 int cell_add(struct lladd_txn *, struct cell, int64_t delta);
 int cell_put(struct lladd_txn *, struct cell, uint64_t value);
 int cell_poke(struct lladd_txn *, struct cell, uint64_t value);
 int cell_bump(struct lladd_txn *, struct cell, int64_t delta);
-/* `len` bytes of filling go into redo and undo besides. */
+/* Redo and undo have `len` bytes of filling in addition. */
 int cell_put_wide(struct lladd_txn *, struct cell, uint64_t value, size_t len);
 /* In a nested top action, closed by test.transfer. */
 int cells_transfer(struct lladd_txn *, struct cell from, struct cell to, int64_t amount);
@@ -71,9 +71,9 @@ void transfer_encode(unsigned char out[TRANSFER_BYTES], struct cell from, struct
                      int64_t amount);
 void restore_encode(unsigned char out[RESTORE_BYTES], struct cell, uint64_t value);
 
-/* Reads one; 0 or the error of lladd_page_fix. */
+/* Reads a cell; 0 or the error of lladd_page_fix. */
 int cell_read(struct lladd_db *, struct cell, uint64_t *out, struct lladd_error *);
-/* Asserts that it can be read. */
+/* Asserts that it can be read, and returns it. */
 uint64_t cell_get(struct lladd_db *, struct cell);
 
 #endif

@@ -7,7 +7,7 @@
 
 enum { STEPS = 32, CELLS_ALL = W_PAGES * H_CELLS };
 
-/* The transactions of a run; those left are dropped at its end. */
+/* The transactions of a run; open ones are dropped at its end. */
 struct run {
     struct rig *r;
     struct history *h;
@@ -120,7 +120,7 @@ static int add_and_commit(struct run *w, unsigned p, int64_t delta)
     return finish(w, t, step_commit);
 }
 
-/* ---- scenes ------------------------------------------------------------------------------ */
+/* ---- steps ------------------------------------------------------------------------------ */
 
 static int savepoints(struct run *w)
 {
@@ -139,7 +139,7 @@ static int savepoints(struct run *w)
     return finish(w, t, step_commit);
 }
 
-/* An action that contains another one and is taken back by hand. */
+/* An action that contains another one and is aborted explicitly. */
 static int nested(struct run *w, struct step *t)
 {
     struct lladd_action outer;
@@ -157,7 +157,7 @@ static int open_action(struct run *w, struct step *t)
     return cell_add(t->txn, history_cell(w->h, at(12, 1)), 78);
 }
 
-/* Long records: segments are switched; then nobody needs the old ones. */
+/* Long records: segments are switched; then the old ones are not needed any more. */
 static int many_bytes(struct run *w)
 {
     for (unsigned i = 0; i < 6; i++) {

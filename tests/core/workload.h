@@ -2,11 +2,10 @@
 #ifndef TESTS_CORE_WORKLOAD_H
 #define TESTS_CORE_WORKLOAD_H
 /*
- * One workload that goes everywhere: checkpoints of both sorts, truncation, segment switches,
+ * One workload that uses all of this: checkpoints of both sorts, truncation, segment switches,
  * savepoints, top actions open and closed and nested, the undo-only mechanism, logical undo,
  * eviction of uncommitted pages, page images, prepare, commit and abort of what was prepared,
- * commits that nobody waits for. At its end transactions, a top action and a prepared transaction
- * are open.
+ * asynchronous commits. At its end transactions, a top action and a prepared transaction are open.
  *
  * It is deterministic on a rig without threads.
  */

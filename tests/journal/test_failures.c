@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The journal when something fails: every allocation of a workload in turn, every write of it, and
- * the power after every write. What was acknowledged is there afterwards, and nothing that was not
- * asked for; no memory is lost.
+ * The journal under failures: every allocation of a workload in turn, every write, and a power
+ * failure after every write. Acknowledged entries are there afterwards, and no others; no memory is
+ * lost.
  */
 #include "operations/journal/table.h"
 #include "shelf.h"
@@ -12,7 +12,7 @@
 static struct bed b;
 static uint64_t tag, other;
 
-/* What is there for sure, and what may be there besides because its commit was under way. */
+/* What must be there, and what may be there in addition because its commit was in progress. */
 struct promise {
     const char *before, *after;
 };
@@ -39,7 +39,7 @@ static int goes_back(struct lladd_txn *txn)
     return rc ? rc : add(txn, "e");
 }
 
-/* Keeps what goes_back has appended last: it is moved there in two steps. */
+/* Keeps the entry that goes_back has appended last: it is moved there in two steps. */
 static int moves(struct lladd_txn *txn)
 {
     int rc = lladd_journal_discard(txn, tag, lladd_lsn_of(0));
@@ -103,7 +103,7 @@ static void expect_one_of(const struct promise *p)
     free(text);
 }
 
-/* Runs the steps; a resource error is no end: what has failed is done again, without failure. */
+/* Runs the steps; a resource error is not the end: the failed step is repeated without failure. */
 START_TEST(every_allocation_fails_once)
 {
     uint64_t fired = 1;
@@ -149,7 +149,7 @@ START_TEST(every_allocation_of_an_open_fails_once)
     ok(txn, lladd_journal_acquire(txn, "made", "test", &made));
     ok(txn, lladd_prepare(txn, &g));
     for (uint64_t n = 1; fired; n++) {
-        bed_close(&b); /* what is in doubt stays so */
+        bed_close(&b); /* a transaction in doubt stays so */
         fault_alloc_fail(&b.mem, n, false);
         int rc = bed_try_open(&b);
         fired = fault_alloc_fired(&b.mem);
@@ -169,8 +169,8 @@ START_TEST(every_allocation_of_an_open_fails_once)
 }
 END_TEST
 
-/* The device fails for good: the handle is poisoned, or the step says that there is no space; what
- * is there after a crash is what was acknowledged, or with what was under way. */
+/* The device fails for good: the handle is poisoned, or the step reports that there is no space;
+ * after a crash the acknowledged entries are there, perhaps with those in progress. */
 START_TEST(every_write_fails)
 {
     uint64_t fired = 1;
@@ -196,8 +196,9 @@ START_TEST(every_write_fails)
 }
 END_TEST
 
-/* The catalogue is made in a transaction of its own. If an allocation of that fails, one of its
- * commit too, nothing of it is left, the caller's transaction says why, and it may try again. */
+/* The catalogue is created in a transaction of its own. If an allocation in it fails, one of its
+ * commit too, nothing of it is left, the caller's transaction returns the reason, and the caller
+ * may try again. */
 START_TEST(every_allocation_of_the_catalogue_fails_once)
 {
     uint64_t fired = 1, made;
@@ -232,7 +233,7 @@ END_TEST
 
 enum { TIMES = 2000 };
 
-/* One entry stays of each round, and what was taken back of it is said at the commit. */
+/* One entry of each round stays; at commit a record lists the ranges that were rolled back. */
 static struct lladd_txn *takes_back_often(void)
 {
     struct lladd_txn *txn = bed_begin(&b);
@@ -246,7 +247,7 @@ static struct lladd_txn *takes_back_often(void)
     return txn;
 }
 
-/* Commits, or prepares, while the log has room for some of what is said then, and not for all. */
+/* Commits, or prepares, while the log has room for some of these records, and not for all. */
 static void is_refused(struct lladd_txn *txn, const struct lladd_gid *g)
 {
     uint64_t tail = shelf_stats(&b).log_tail;
@@ -275,7 +276,8 @@ static void setup_small(void)
     bed_open(&b);
 }
 
-/* What was said already is not said again: who did found a log in which nothing could be opened. */
+/* Ranges that were listed already are not listed again: an earlier version that did so wrote a log
+ * that could not be opened. */
 START_TEST(what_was_refused_halfway_commits_later)
 {
     struct lladd_txn *txn;
@@ -290,7 +292,7 @@ START_TEST(what_was_refused_halfway_commits_later)
 }
 END_TEST
 
-/* It goes on in between, and takes back more, also what was said to be taken back in part. */
+/* It goes on in between, and rolls back more, also a range that was listed in part. */
 START_TEST(what_was_refused_halfway_goes_on)
 {
     struct lladd_txn *txn;
@@ -299,7 +301,7 @@ START_TEST(what_was_refused_halfway_goes_on)
     txn = takes_back_often();
     is_refused(txn, NULL);
     fault_device_capacity(b.fd, fault_device_bytes(b.fd));
-    refuses(txn, LLADD_NO_SPACE, lladd_commit(txn)); /* at the same one */
+    refuses(txn, LLADD_NO_SPACE, lladd_commit(txn)); /* at the same record */
     fault_device_capacity(b.fd, UINT64_MAX);
     shelf_append(txn, tag, "more");
     ok(txn, lladd_savepoint(txn, &sp));
@@ -313,7 +315,7 @@ START_TEST(what_was_refused_halfway_goes_on)
 }
 END_TEST
 
-/* Some of what it takes back then was said to be taken back before. */
+/* Part of what it rolls back then was listed before. */
 START_TEST(what_was_refused_halfway_takes_back_more)
 {
     struct lladd_txn *txn;
@@ -372,7 +374,8 @@ START_TEST(what_was_refused_halfway_is_aborted)
 }
 END_TEST
 
-/* Logs that were written before that was so: they are read nevertheless. */
+/* Logs with ranges that were listed twice, as an earlier version wrote them, can be read
+ * nevertheless. */
 START_TEST(what_was_said_twice_is_read)
 {
     struct ll_journal_txn *t;
@@ -386,7 +389,7 @@ START_TEST(what_was_said_twice_is_read)
             .kind = LL_JOURNAL_ANNUL, .from = t->annuls[i].since, .upto = t->annuls[i].upto};
         ok(txn, ll_operations__journal_log(txn, t, &r, &lsn));
     }
-    commit(txn); /* again, and the first one, which is before all of them, for the first time */
+    commit(txn); /* again, and the first one, which precedes all of them, for the first time */
     expect_kept(2 + TIMES);
     bed_crash(&b);
     expect_kept(2 + TIMES);
@@ -394,7 +397,7 @@ START_TEST(what_was_said_twice_is_read)
 }
 END_TEST
 
-/* ---- cleaning that is neither committed nor taken back --------------------------------------- */
+/* ---- cleaning that neither commits nor rolls back --------------------------------------- */
 
 enum { LONG = 1000, MANY = 700 }; /* more of it than the log keeps in memory */
 
@@ -408,8 +411,8 @@ static void put_much(void)
     commit(txn);
 }
 
-/* The log's device fails for good while entries are written again. Whoever wants the tag then hears
- * what has become of the handle, instead of waiting for somebody who does not end any more. */
+/* The log's device fails for good while entries are written again. A thread that wants the tag then
+ * gets the handle's error, instead of waiting for a thread that never ends. */
 START_TEST(cleaning_is_left_halfway)
 {
     static const struct lladd_journal_owner idle = {.struct_size = sizeof idle};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The journal: what is committed and not given up is replayed, in the order of commits; nothing
- * else is. Each case says it in memory and again after the power was cut.
+ * The journal: committed entries that were not discarded are replayed, in the order of commits; no
+ * others are. Each case is checked in memory and again after a power failure.
  */
 #include "shelf.h"
 
@@ -40,7 +40,7 @@ START_TEST(a_tag_is_found_again_by_its_name)
     ok_db(&b, lladd_journal_find(b.db, "orders", &again, &b.err));
     ck_assert_uint_eq(again, tag);
     struct lladd_txn *txn = bed_begin(&b);
-    refuses(txn, LLADD_EXISTS, lladd_journal_acquire(txn, "orders", "somebody else", &again));
+    refuses(txn, LLADD_EXISTS, lladd_journal_acquire(txn, "orders", "another owner", &again));
     abort_txn(txn);
     bed_free(&b);
 }
@@ -56,8 +56,7 @@ START_TEST(a_tag_goes_with_the_transaction_that_made_it)
     ck_assert_uint_eq(tag, other);
     shelf_append(txn, tag, "a");
     refuses(second, LLADD_BUSY, lladd_journal_acquire(second, "orders", "test", &other));
-    refuses(second, LLADD_BUSY,
-            lladd_journal_append(second, tag, lladd_span_of("x", 1), NULL));
+    refuses(second, LLADD_BUSY, lladd_journal_append(second, tag, lladd_span_of("x", 1), NULL));
     abort_txn(txn);
     refuses(second, LLADD_NOT_FOUND,
             lladd_journal_append(second, tag, lladd_span_of("x", 1), NULL));
@@ -112,7 +111,7 @@ START_TEST(a_released_tag_is_gone_with_its_entries)
     abort_txn(txn);
     commit(other);
     shelf_expect(&b, tag, "a b d");
-    /* Given back, and made anew, in one transaction: it is another tag. */
+    /* Released and created again in one transaction: it is another tag. */
     txn = bed_begin(&b);
     ok(txn, lladd_journal_release(txn, tag));
     ok(txn, lladd_journal_acquire(txn, "orders", "test", &again));
@@ -187,7 +186,7 @@ START_TEST(empty_and_long_entries_are_entries)
         struct text_of t = {.bytes = NULL};
         ok_db(&b, lladd_journal_replay(b.db, tag, text_add, &t, &b.err));
         ck_assert_uint_eq(t.entries, 3);
-        ck_assert_uint_eq(t.len, max + 4); /* the empty one leaves nothing in the text */
+        ck_assert_uint_eq(t.len, max + 4); /* the empty entry leaves nothing in the text */
         free(t.bytes);
         bed_crash(&b);
     }
@@ -258,8 +257,8 @@ START_TEST(top_actions_make_no_difference_unless_they_are_aborted)
 }
 END_TEST
 
-/* Closing a top action makes what is in it last, entries and catalogue alike, whatever becomes of
- * the transaction; but a tag's change and its memory end with the transaction. */
+/* Closing a top action makes its entries and catalogue changes final, whatever becomes of the
+ * transaction; but a tag's change and its memory end with the transaction. */
 START_TEST(tags_are_not_changed_in_top_actions)
 {
     struct lladd_action action;
@@ -300,9 +299,8 @@ START_TEST(what_is_discarded_is_gone_if_that_commits)
     abort_txn(txn);
     shelf_expect(&b, tag, "a b c d");
     txn = bed_begin(&b);
-    shelf_append(txn, tag, "e"); /* its own stay */
-    refuses(txn, LLADD_OUT_OF_RANGE,
-            lladd_journal_discard(txn, tag, lladd_lsn_of(later.v + 1)));
+    shelf_append(txn, tag, "e"); /* its own entries stay */
+    refuses(txn, LLADD_OUT_OF_RANGE, lladd_journal_discard(txn, tag, lladd_lsn_of(later.v + 1)));
     ok(txn, lladd_journal_discard(txn, tag, upto));
     ok(txn, lladd_journal_discard(txn, tag, upto));
     shelf_expect(&b, tag, "a b c d"); /* not yet */
@@ -366,7 +364,7 @@ START_TEST(live_entries_hold_the_log_and_their_tag_is_named)
     uint64_t oldest = shelf_stats(&b).log_oldest;
     struct lladd_journal_info info;
     ck_assert_int_eq(shelf_info(&b, tag, &info), 0);
-    for (int i = 0; i < 3; i++) { /* less than what makes cleaning pay */
+    for (int i = 0; i < 3; i++) { /* too little for cleaning to pay */
         shelf_put(&b, young, "y");
         shelf_grow_log(&b, 10000);
         ok_db(&b, lladd_checkpoint(b.db, &b.err));
@@ -424,8 +422,8 @@ static void expect_mark_moves(uint64_t tag)
     ck_assert_uint_gt(mark.a, 0);
 }
 
-/* A checkpoint moves the mark, and must not wait for what others hold who may wait for it: its
- * name is there before, however full the pages of names are. */
+/* A checkpoint moves the mark, and must not wait for latches of threads that may wait for it: the
+ * mark's name is created earlier, however full the pages of names are. */
 START_TEST(checkpoints_make_no_room_for_names)
 {
     begin();
@@ -435,7 +433,7 @@ START_TEST(checkpoints_make_no_room_for_names)
 }
 END_TEST
 
-/* As versions before did, who left that to the first checkpoint. */
+/* As in earlier versions, where the first checkpoint created it. */
 START_TEST(a_journal_without_a_mark_gets_one_when_it_is_opened)
 {
     begin();
@@ -459,7 +457,7 @@ static int first_name(void *ctx, const char *name)
     return 0;
 }
 
-/* Recovery does not need them, but there are live entries in them. */
+/* Recovery does not need them, but they have live entries. */
 START_TEST(the_oldest_files_of_the_log_are_missed)
 {
     char entry[20001];
@@ -471,7 +469,7 @@ START_TEST(the_oldest_files_of_the_log_are_missed)
     memset(entry, 'a', sizeof entry - 1);
     entry[sizeof entry - 1] = 0;
     shelf_put(&b, tag, entry);
-    shelf_grow_log(&b, 200u << 10); /* less than what makes cleaning pay */
+    shelf_grow_log(&b, 200u << 10); /* too little for cleaning to pay */
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
     bed_kill(&b);
@@ -487,13 +485,13 @@ START_TEST(the_oldest_files_of_the_log_are_missed)
 }
 END_TEST
 
-/* The commit of a discard is lost in a crash: what it has discarded must be there all the same. */
+/* The commit of a discard is lost in a crash: the discarded entries must still be there. */
 START_TEST(what_a_lost_discard_dropped_is_in_the_log)
 {
     begin();
     uint64_t tag = shelf_tag(&b, "t");
     shelf_put(&b, tag, "a b");
-    shelf_grow_log(&b, 20000); /* less than what makes cleaning pay */
+    shelf_grow_log(&b, 20000); /* too little for cleaning to pay */
     struct lladd_txn_options later = LLADD_TXN_OPTIONS_INIT;
     later.durability = LLADD_DURABLE_LATER;
     ok_db(&b, lladd_checkpoint(b.db, &b.err));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Random histories of the journal against a model in memory: transactions side by side that append,
+ * Random histories of the journal against a model in memory: interleaved transactions that append,
  * go back to savepoints, open and abort top actions, discard, roll over, clean; commits, aborts,
  * prepares; checkpoints, closes, crashes at any moment, with a log that is kept small.
  *
- * The model keeps for each tag the list of live entries, and for each transaction the list of what
- * it has done. At a crash the transactions that are not prepared are gone.
+ * The model keeps for each tag the list of live entries, and for each transaction the list of its
+ * changes. At a crash the transactions that are not prepared are gone.
  */
 #include "shelf.h"
 
@@ -13,7 +13,7 @@
 
 enum { TAGS = 5, TXNS = 4, STEPS = 1500 };
 
-/* What a transaction has done: entry `number` in tag, or a rollover, or a discard. */
+/* A change made by a transaction: entry `number` in tag, or a rollover, or a discard. */
 struct deed {
     enum { ENTRY, ROLL, DISCARD } what;
     unsigned tag, to;
@@ -30,7 +30,7 @@ struct txn {
     struct lladd_txn *txn;
     struct deeds deeds;
     lladd_savepoint_id sp;
-    size_t at_sp; /* deeds at the savepoint */
+    size_t at_sp; /* changes at the savepoint */
     bool has_sp, prepared;
     struct lladd_gid gid;
 };
@@ -93,7 +93,7 @@ static void drop_upto(struct model_tag *t, uint64_t upto)
     t->n = kept;
 }
 
-/* What was committed when it was rolled over, and this transaction's own. */
+/* The tag's committed entries when it was rolled over, and this transaction's own. */
 static void model_roll(const struct deed *d, uint64_t commit)
 {
     struct model_tag *from = &tags[d->tag], *to = &tags[d->to];
@@ -131,7 +131,7 @@ static void forget_txn(int i)
             tags[k].changing = -1;
 }
 
-/* ---- what there is --------------------------------------------------------------------------- */
+/* ---- the contents --------------------------------------------------------------------------- */
 
 struct compare {
     const struct model_tag *tag;
@@ -140,7 +140,7 @@ struct compare {
     lladd_lsn last;
 };
 
-/* An entry is its number, and as many bytes behind it as the number says. */
+/* An entry is its number, followed by as many bytes as the number says. */
 static size_t length_of(uint64_t number)
 {
     return 8 + number % 37 + (number % 50 == 0 ? 3000 : 0);
@@ -189,8 +189,8 @@ static void append(struct txn *t, unsigned tag)
     uint64_t number = ++numbers;
     memset(bytes, (int)(unsigned char)number, sizeof bytes);
     memcpy(bytes, &number, 8);
-    ok(t->txn, lladd_journal_append(t->txn, tags[tag].tag,
-                                    lladd_span_of(bytes, length_of(number)), NULL));
+    ok(t->txn,
+       lladd_journal_append(t->txn, tags[tag].tag, lladd_span_of(bytes, length_of(number)), NULL));
     push_deed(&t->deeds, (struct deed){.what = ENTRY, .tag = tag, .number = number});
 }
 
@@ -274,7 +274,7 @@ static void prepare(int i)
     t->has_sp = false;
 }
 
-/* The model's commit gets the LSN that the database's has. */
+/* The model's commit gets the LSN of the database's commit. */
 static void end(int i, bool commits_it)
 {
     struct txn *t = &txns[i];
@@ -299,7 +299,7 @@ static void end(int i, bool commits_it)
     forget_txn(i);
 }
 
-/* One that was aborted, which was not durable: nobody promises that it is. */
+/* An abort that was not durable: the transaction may be in doubt again. */
 static int note_doubt(void *ctx, const struct lladd_in_doubt_info *info)
 {
     struct lladd_gid *gid = ctx;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Owners that follow their tags, transactions in doubt, rollovers and cleaning: what an owner has
- * in memory is what the journal would replay.
+ * Owners that follow their tags, transactions in doubt, rollovers and cleaning: the owner's state
+ * in memory is the one that the journal would replay.
  */
 #include "shelf.h"
 
@@ -21,7 +21,7 @@ struct owner {
     struct text_of text;
     unsigned logged, aborted, undone, asked;
     int fail;    /* replay stops with it */
-    bool leaves; /* tries to, when it is asked to digest */
+    bool leaves; /* tries to, when asked to digest */
 };
 
 static void free_set(struct write_set *w)
@@ -219,8 +219,8 @@ START_TEST(attaching_is_all_or_nothing)
 }
 END_TEST
 
-/* Of a tag that is empty, everything else in the log is given up: it is not replayed with what is
- * in doubt, although that has to be read from before it. */
+/* For an empty tag, the rest of the log is given up: it is not replayed with the transaction in
+ * doubt, although that must be read from before it. */
 START_TEST(what_is_discarded_is_not_replayed_beside_a_doubt)
 {
     struct owner o = {.logged = 0};
@@ -339,7 +339,7 @@ START_TEST(changes_in_doubt_are_made_when_they_are_committed)
 }
 END_TEST
 
-/* The tag is gone with what was appended to it: opening the database does not ask for it. */
+/* The tag is gone with the entries appended to it: opening the database does not ask for it. */
 START_TEST(a_tag_that_is_taken_back_is_in_no_doubt)
 {
     struct lladd_gid g = bed_gid("x");
@@ -371,8 +371,7 @@ END_TEST
 
 /* ---- rolling over ---------------------------------------------------------------------------- */
 
-/* Trap 18: the tag it is rolled over into has never had an entry. Trap 19: its place is the commit.
- */
+/* Trap 18: the target of the rollover has never had an entry. Trap 19: its place is the commit. */
 START_TEST(trap_18_and_19_a_rollover_has_the_place_of_its_commit)
 {
     begin();
@@ -385,7 +384,7 @@ START_TEST(trap_18_and_19_a_rollover_has_the_place_of_its_commit)
     shelf_append(txn, to, "after");
     shelf_append(txn, from, "left");
     shelf_put(&b, to, "earlier");
-    commit(late); /* before the rollover commits, but it was not there */
+    commit(late); /* before the rollover commits; it was not there */
     commit(txn);
     shelf_put(&b, to, "later");
     for (int i = 0; i < 2; i++) {
@@ -394,7 +393,7 @@ START_TEST(trap_18_and_19_a_rollover_has_the_place_of_its_commit)
         bed_crash(&b);
     }
     txn = bed_begin(&b);
-    ok(txn, lladd_journal_release(txn, from)); /* what it has given away stays */
+    ok(txn, lladd_journal_release(txn, from)); /* the entries given away stay */
     commit(txn);
     bed_crash(&b);
     shelf_expect(&b, to, "earlier a b own after later");
@@ -433,8 +432,8 @@ START_TEST(a_rollover_that_is_taken_back_has_not_happened)
 }
 END_TEST
 
-/* Who may not, leaves the tag to others: it need not end before. */
-START_TEST(a_change_that_is_refused_is_in_nobodys_way)
+/* A transaction that gets a refusal leaves the tag to others, before it ends. */
+START_TEST(a_refused_change_leaves_the_tag_free)
 {
     begin();
     uint64_t from = shelf_tag(&b, "from"), to = shelf_tag(&b, "to"), gone = shelf_tag(&b, "gone");
@@ -500,8 +499,8 @@ START_TEST(cleaning_changes_nothing_but_the_place)
     }
     txn = bed_begin(&b);
     ok(txn, lladd_journal_discard(txn, tag, first));
-    ck_assert_int_eq(
-        lladd_journal_clean(b.db, tag, lladd_object_applied_lsn(b.db), NULL, &b.err), LLADD_BUSY);
+    ck_assert_int_eq(lladd_journal_clean(b.db, tag, lladd_object_applied_lsn(b.db), NULL, &b.err),
+                     LLADD_BUSY);
     commit(txn);
     shelf_expect(&b, tag, "x c");
     bed_crash(&b);
@@ -541,7 +540,7 @@ START_TEST(the_longest_entry_can_be_cleaned)
 }
 END_TEST
 
-/* Not before it pays to clean the tag, and again when what was cleaned is old. */
+/* Not before cleaning the tag pays, and again when the cleaned entries are old. */
 START_TEST(an_owner_is_asked_once_before_each_cleaning)
 {
     struct owner o = {.fail = 0};
@@ -551,7 +550,7 @@ START_TEST(an_owner_is_asked_once_before_each_cleaning)
     shelf_put(&b, tag, "a b c");
     attach(tag, &o);
     for (int i = 0; i < 3; i++) {
-        shelf_grow_log(&b, 10000); /* less than what makes cleaning pay */
+        shelf_grow_log(&b, 10000); /* too little for cleaning to pay */
         ok_db(&b, lladd_checkpoint(b.db, &b.err));
     }
     ck_assert_uint_eq(o.asked, 0);
@@ -573,8 +572,8 @@ START_TEST(an_owner_is_asked_once_before_each_cleaning)
 }
 END_TEST
 
-/* All owners whose turn it is are asked at one checkpoint, not one at each; and what the next one
- * cleans, it also lets go. */
+/* One checkpoint asks all owners that are due; and the log that the next cleaning frees is
+ * released, too. */
 START_TEST(owners_are_asked_together)
 {
     struct owner o[3] = {{.fail = 0}};
@@ -610,7 +609,7 @@ START_TEST(owners_are_asked_together)
 }
 END_TEST
 
-/* There is more than the journal would write again: only the owner can make room. */
+/* There is more than the journal would write again: only the owner can free log. */
 START_TEST(an_owner_is_asked_for_what_is_too_much_to_clean)
 {
     struct owner o = {.fail = 0};
@@ -638,7 +637,7 @@ START_TEST(an_owner_is_asked_for_what_is_too_much_to_clean)
 }
 END_TEST
 
-/* One cold tag, and much that has nothing to do with it: the log stays within its limit. */
+/* One cold tag, and much unrelated log: the log stays within its limit. */
 START_TEST(a_cold_tag_does_not_fill_the_log)
 {
     struct owner o = {.leaves = true};
@@ -669,7 +668,8 @@ START_TEST(a_cold_tag_does_not_fill_the_log)
 }
 END_TEST
 
-/* A third of the limit is live, in tags that share the log, and stays so; users go on for ever. */
+/* A third of the limit is live, in tags that share the log, and stays so; users can go on for
+ * ever. */
 START_TEST(much_that_is_live_does_not_fill_the_log)
 {
     enum { TAGS = 8, ENTRIES = 8, LIMIT = 1 << 20 };
@@ -719,9 +719,9 @@ static int append_later(uint64_t tag, const char *text)
     return rc;
 }
 
-/* A log that is full of entries is free again when they are discarded: by a commit that nothing
- * forces, too, and however often the journal has answered that it needs all of it. _i: the users'
- * own checkpoint sees to it, one each. */
+/* A log that is full of entries is free again when they are discarded: also by a commit that is not
+ * forced, and however often the journal has reported that it needs all of it. _i: checkpoints taken
+ * by the users, one each. */
 START_TEST(a_log_full_of_entries_is_free_when_they_are_discarded)
 {
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
@@ -743,7 +743,7 @@ START_TEST(a_log_full_of_entries_is_free_when_they_are_discarded)
         unsigned n = 0;
         while (append_later(tag, text) == 0)
             ck_assert_uint_lt(n++, 1000);
-        ck_assert_uint_gt(n, 100); /* what was discarded is free again */
+        ck_assert_uint_gt(n, 100); /* the log of the discarded entries is free again */
         for (unsigned k = 0; k < 5; k++)
             ck_assert_int_eq(append_later(tag, text), LLADD_LOG_FULL);
         ok_db(&b, lladd_begin(b.db, &o, &txn, &b.err));
@@ -757,7 +757,7 @@ START_TEST(a_log_full_of_entries_is_free_when_they_are_discarded)
 }
 END_TEST
 
-/* Many commits, discarded piece by piece: what is counted is what is there, or a bit more. */
+/* Many commits, discarded piece by piece: the count is the exact one, or a bit more. */
 START_TEST(many_buckets_become_fewer_and_nothing_is_lost)
 {
     enum { COMMITS = 3000 };
@@ -806,7 +806,7 @@ int main(void)
     tcase_add_loop_test(tc, a_tag_that_is_taken_back_is_in_no_doubt, 0, 2);
     tcase_add_test(tc, trap_18_and_19_a_rollover_has_the_place_of_its_commit);
     tcase_add_test(tc, a_rollover_that_is_taken_back_has_not_happened);
-    tcase_add_test(tc, a_change_that_is_refused_is_in_nobodys_way);
+    tcase_add_test(tc, a_refused_change_leaves_the_tag_free);
     tcase_add_test(tc, cleaning_changes_nothing_but_the_place);
     tcase_add_test(tc, the_longest_entry_can_be_cleaned);
     tcase_add_test(tc, an_owner_is_asked_once_before_each_cleaning);

@@ -2,7 +2,7 @@
 /*
  * The journal and threads: 2 and 8 of them append to shared tags and to their own, go back to
  * savepoints, abort, discard, clean and replay, while checkpoints are taken in the background. An
- * owner that follows a tag sees the commits in order, and has in the end what is replayed. Runs
+ * owner that follows a tag sees the commits in order, and its final state is the replayed one. Runs
  * under TSan.
  */
 #include "shelf.h"
@@ -29,17 +29,17 @@ struct worker {
 };
 static struct worker workers[MOST];
 
-/* What follows the first shared tag: only counts. `logged` comes one at a time. */
+/* The owner of the first shared tag: it only counts. `logged` is called by one thread at a time. */
 static struct {
     uint64_t last, entries, atomic_aborted;
 } follower;
 
-/* What Check notes of each assertion is not made for so many threads. */
+/* So many threads do not use Check's assertions, which record each one. */
 static void sure(bool condition, const char *what)
 {
     if (condition)
         return;
-    fprintf(stderr, "%s\n", what); /* Check's way out of a thread would be through its stack */
+    fprintf(stderr, "%s\n", what); /* Check would leave the thread by longjmp to another stack */
     abort();
 }
 
@@ -75,10 +75,8 @@ static void digest(void *ctx, uint64_t tag, lladd_lsn upto)
     (void)upto;
 }
 
-static const struct lladd_journal_owner calls = {.struct_size = sizeof calls,
-                                                 .logged = logged,
-                                                 .aborted = aborted,
-                                                 .digest = digest};
+static const struct lladd_journal_owner calls = {
+    .struct_size = sizeof calls, .logged = logged, .aborted = aborted, .digest = digest};
 
 /* ---- what a thread does ---------------------------------------------------------------------- */
 
@@ -127,7 +125,7 @@ static void shelve(struct worker *w)
         sure(lladd_commit_async(txn, &at) == 0, "commit");
 }
 
-/* Only its own tag is a thread's to change; a checkpoint that is cleaning it is waited for. */
+/* A thread changes only its own tag; it waits for a checkpoint that is cleaning it. */
 static void tidy_up(struct worker *w)
 {
     struct lladd_txn *txn = NULL;
@@ -213,7 +211,7 @@ END_TEST
 
 static struct {
     uint64_t tag;
-    uint32_t over; /* atomic */
+    uint32_t over;    /* atomic */
     uint32_t cleaned; /* atomic: times */
 } cleaner;
 
@@ -230,8 +228,8 @@ static void *clean_on(void *arg)
     return NULL;
 }
 
-/* Checkpoints clean when they like: who attaches then waits, and is not refused. */
-START_TEST(who_attaches_waits_for_cleaning)
+/* Checkpoints clean at any time: an attach waits then, and is not refused. */
+START_TEST(attach_waits_for_cleaning)
 {
     static const struct lladd_journal_owner idle = {.struct_size = sizeof idle};
     struct lladd_thread thread = {0};
@@ -254,10 +252,10 @@ START_TEST(who_attaches_waits_for_cleaning)
 }
 END_TEST
 
-/* ---- a checkpoint is in the midst of cleaning ------------------------------------------------ */
+/* ---- a checkpoint that is cleaning ------------------------------------------------ */
 
-/* Who cleans is held where he writes: somewhere between what announces the entries and the commit.
- * Then his device fails, or does not. */
+/* The cleaning thread is held in a write: between the record that announces the entries and the
+ * commit. Then its device fails, or does not. */
 static struct {
     uint64_t tag, self;
     uint32_t held, asked; /* atomic */
@@ -276,7 +274,7 @@ static void hold(void *ctx, uint64_t number, unsigned kind, const char *name)
     lladd_atomic_store32(&halfway.held, 1);
     while (!lladd_atomic_load32(&halfway.asked))
         lladd_yield();
-    for (int i = 0; i < 1000; i++) /* he who has said so is waiting by now, mostly */
+    for (int i = 0; i < 1000; i++) /* the thread that set `asked` is probably waiting by now */
         lladd_yield();
     if (halfway.fails)
         fault_device_fail(b.fd, 1, FAULT_WRITES, EIO, true);
@@ -311,7 +309,7 @@ static void begin_halfway(struct lladd_thread *thread, bool fails)
         lladd_yield();
 }
 
-/* rc: what whoever waited was told. */
+/* rc: what the waiting call returned. */
 static void end_halfway(struct lladd_thread *thread, int rc)
 {
     lladd_thread_join(thread);
@@ -324,7 +322,7 @@ static void end_halfway(struct lladd_thread *thread, int rc)
     bed_free(&b);
 }
 
-START_TEST(who_attaches_halfway)
+START_TEST(attach_during_cleaning)
 {
     static const struct lladd_journal_owner idle = {.struct_size = sizeof idle};
     struct lladd_thread thread;
@@ -335,8 +333,8 @@ START_TEST(who_attaches_halfway)
 }
 END_TEST
 
-/* Who changes a tag waits, too: what he is doing may have cost him much already. */
-START_TEST(who_changes_it_halfway)
+/* A transaction that changes a tag waits, too: a refusal would cost it all its work. */
+START_TEST(change_during_cleaning)
 {
     struct lladd_thread thread;
     begin_halfway(&thread, _i % 2);
@@ -356,9 +354,9 @@ int main(void)
     TCase *tc = tcase_create("all");
     tcase_add_test(tc, two_threads);
     tcase_add_test(tc, eight_threads);
-    tcase_add_test(tc, who_attaches_waits_for_cleaning);
-    tcase_add_loop_test(tc, who_attaches_halfway, 0, 2);
-    tcase_add_loop_test(tc, who_changes_it_halfway, 0, 4);
+    tcase_add_test(tc, attach_waits_for_cleaning);
+    tcase_add_loop_test(tc, attach_during_cleaning, 0, 2);
+    tcase_add_loop_test(tc, change_during_cleaning, 0, 4);
     suite_add_tcase(s, tc);
     return bed_run(s);
 }
