@@ -195,7 +195,7 @@ void bank_lose(struct bank *b, size_t coordinator)
     }
 }
 
-/* ---- the beginning and the end --------------------------------------------------------------- */
+/* ---- the beginning and the end ------------------------------------------------------------ */
 
 void bank_init(struct bank *b, struct world *w)
 {

@@ -289,7 +289,7 @@ START_TEST(misuse_is_an_error_and_ends_in_rollback)
 }
 END_TEST
 
-/* ---- impostors ------------------------------------------------------------------- */
+/* ---- impostors ------------------------------------------------------------------------------- */
 
 START_TEST(a_copied_coordinator_is_found_out_and_stops)
 {

@@ -531,7 +531,7 @@ START_TEST(a_session_takes_with_it_what_is_not_prepared)
 }
 END_TEST
 
-/* ---- sessions --------------------------------------------------------------------------- */
+/* ---- sessions -------------------------------------------------------------------------------- */
 
 static void expect_refusal(struct peer *c, int code)
 {
@@ -614,8 +614,7 @@ START_TEST(repeated_frames_pass_and_missing_ones_end_the_session)
 }
 END_TEST
 
-/* ---- limits, and malformed messages
- * ------------------------------------------------------------------ */
+/* ---- limits, and malformed messages ---------------------------------------------------------- */
 
 START_TEST(one_coordinator_cannot_take_everything)
 {

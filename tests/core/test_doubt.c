@@ -27,7 +27,7 @@ static struct cell at(unsigned i)
     return cell_of(page, i);
 }
 
-/* ---- contents -------------------------------------------------------------------------- */
+/* ---- contents -------------------------------------------------------------------------------- */
 
 /* Savepoints with and without rollback, top actions closed and aborted, nested. */
 static struct lladd_txn *intricate(void)
@@ -87,8 +87,7 @@ START_TEST(savepoints_and_top_actions_inside_survive)
 }
 END_TEST
 
-/* ---- transactions that may not be prepared
- * ---------------------------------------------------------------- */
+/* ---- transactions that may not be prepared --------------------------------------------------- */
 
 START_TEST(what_is_finished_read_only_or_poisoned_is_not_prepared)
 {
@@ -375,7 +374,7 @@ START_TEST(an_id_can_be_used_again_after_a_restart)
 }
 END_TEST
 
-/* ---- cost --------------------------------------------------------------------------- */
+/* ---- cost ------------------------------------------------------------------------------------ */
 
 /* A force for the prepare, a force for the commit; an abort needs none. */
 START_TEST(prepare_and_commit_cost_two_forces_and_no_more)

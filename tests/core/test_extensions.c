@@ -657,7 +657,7 @@ START_TEST(tags_are_names_like_others)
 }
 END_TEST
 
-/* ---- the lifetime of an extension ------------------------------------------------------------ */
+/* ---- the lifetime of an extension -------------------------------------------------------- */
 
 struct life {
     char said[32];

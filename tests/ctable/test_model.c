@@ -139,7 +139,7 @@ static void deletes(void)
     mine.rows[k].there = false;
 }
 
-/* ---- reads ------------------------------------------------------------------------------- */
+/* ---- reads ----------------------------------------------------------------------------------- */
 
 static void same(const struct cell *want, const struct lladd_dtable_value *got)
 {
@@ -295,7 +295,7 @@ static void scans(struct lladd_txn *x, const struct model *m)
     lladd_ctable_cursor_close(c);
 }
 
-/* ---- a long reader ------------------------------------------------------------------ */
+/* ---- a long reader --------------------------------------------------------------------------- */
 
 static struct {
     struct lladd_txn *txn;

@@ -397,7 +397,7 @@ START_TEST(what_was_said_twice_is_read)
 }
 END_TEST
 
-/* ---- cleaning that neither commits nor rolls back --------------------------------------- */
+/* ---- cleaning that neither commits nor rolls back -------------------------------------------- */
 
 enum { LONG = 1000, MANY = 700 }; /* more of it than the log keeps in memory */
 

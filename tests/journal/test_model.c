@@ -131,7 +131,7 @@ static void forget_txn(int i)
             tags[k].changing = -1;
 }
 
-/* ---- the contents --------------------------------------------------------------------------- */
+/* ---- the contents ---------------------------------------------------------------------------- */
 
 struct compare {
     const struct model_tag *tag;

@@ -252,7 +252,7 @@ START_TEST(attach_waits_for_cleaning)
 }
 END_TEST
 
-/* ---- a checkpoint that is cleaning ------------------------------------------------ */
+/* ---- a checkpoint that is cleaning ----------------------------------------------------------- */
 
 /* The cleaning thread is held in a write: between the record that announces the entries and the
  * commit. Then its device fails, or does not. */

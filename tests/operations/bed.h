@@ -2,17 +2,13 @@
 #ifndef TESTS_OPERATIONS_BED_H
 #define TESTS_OPERATIONS_BED_H
 /*
- * What the tests of operations/ lie on: a database in memory that can be crashed and reopened, and
- * single pages without any database.
+ * The fixture of the tests of operations/: a database in memory that can be crashed and reopened,
+ * and single pages without a database.
  *
- *     struct bed b;
- *     bed_init(&b, 4096);           page size; options may be changed now
- *     bed_open(&b);
- *     struct lladd_txn *txn = bed_begin(&b);
- *     ok(txn, lladd_page_alloc(txn, &page));
- *     commit(txn);
- *     bed_crash(&b);                what was not synced is lost; open again
- *     bed_free(&b);                 closes; asserts that no memory is lost
+ *     struct bed b; bed_init(&b, 4096); page size; options may be changed now bed_open(&b); struct
+ *     lladd_txn *txn = bed_begin(&b); ok(txn, lladd_page_alloc(txn, &page)); commit(txn);
+ *     bed_crash(&b); unsynced changes are lost; opens again bed_free(&b); closes; asserts that no
+ *     memory is lost
  */
 #include "operations/operations_private.h"
 #include "support/fault_alloc.h"
@@ -33,17 +29,17 @@ struct bed {
 };
 
 void bed_init(struct bed *, uint32_t page_size);
-/* For many threads: with those of the library, and room for all. */
+/* For many threads: with the library's own threads, and room for all. */
 void bed_init_threads(struct bed *);
 void bed_free(struct bed *);
 void bed_open(struct bed *);
 int bed_try_open(struct bed *);
 void bed_close(struct bed *);
-/* The lights go out; nothing is open afterwards. */
+/* A power failure; the database is not open afterwards. */
 void bed_kill(struct bed *);
-/* And on again: recovery has run. */
+/* Opens again: recovery has run. */
 void bed_crash(struct bed *);
-/* Any thread may. */
+/* May be called by any thread. */
 struct lladd_txn *bed_begin(struct bed *);
 struct lladd_gid bed_gid(const char *text);
 
@@ -51,12 +47,12 @@ struct lladd_gid bed_gid(const char *text);
 lladd_pageno bed_page(struct bed *, const char *type);
 /* Every page of the database passes its type's check. */
 void bed_check(struct bed *);
-/* Puts bytes on a page in memory, behind everybody's back, and what was there into `bytes`: a
- * second call makes it good again. */
+/* Writes bytes to a page in the file while the database is open, and the old ones into `bytes`: a
+ * second call restores the page. */
 void bed_forge(struct bed *, lladd_pageno, uint32_t offset, void *bytes, size_t len);
-/* Pages that somebody has allocated. */
+/* The number of allocated pages. */
 uint64_t bed_pages_used(struct bed *);
-/* For lladd_..._pages: one more, in the uint64_t that is ctx. */
+/* For lladd_..._pages: adds one to the uint64_t that is ctx. */
 int bed_count_page(void *ctx, lladd_pageno);
 
 #define ok(txn, call) \
@@ -71,7 +67,7 @@ int bed_count_page(void *ctx, lladd_pageno);
         ck_assert_msg(ok_rc == 0, "%s: %s: %s", #call, lladd_code_name(ok_rc), \
                       (bed)->err.message); \
     } while (0)
-/* Refuses with this code, and says why. */
+/* Asserts that rc is this code, with a message. */
 #define refuses(txn, want, call) \
     do { \
         ck_assert_int_eq((call), (want)); \
@@ -81,14 +77,14 @@ int bed_count_page(void *ctx, lladd_pageno);
 #define commit(txn) ck_assert_int_eq(lladd_commit(txn), 0)
 #define abort_txn(txn) ck_assert_int_eq(lladd_abort(txn), 0)
 
-/* Runs the suite; what main returns. */
+/* Runs the suite; returns the result for main. */
 int bed_run(Suite *);
 
 /* ---- a page without a database --------------------------------------------------------------- */
 
 struct scratch {
     struct lladd_page page;
-    unsigned char *bytes; /* malloc'ed to the byte, so that sanitizers see every step outside */
+    unsigned char *bytes; /* malloc'ed to the byte, so that sanitizers see every access outside */
 };
 
 /* A page that `format` has formatted with these redo bytes. */
@@ -97,7 +93,7 @@ void scratch_init(struct scratch *, uint32_t size, uint64_t number, const struct
 void scratch_copy(struct scratch *to, const struct scratch *from);
 void scratch_free(struct scratch *);
 struct lladd_view scratch_view(const struct scratch *);
-/* A copy of the bytes to the byte. */
+/* A copy in memory of exactly this size. */
 unsigned char *exact(const void *bytes, size_t len);
 
 #endif

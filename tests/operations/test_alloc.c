@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pages and extents: allocating is part of the transaction, freed pages come back when that is safe
- * and not before, nobody gets a page that is somebody else's, and wrong calls are refused and
- * change nothing.
+ * Pages and extents: allocation is part of the transaction, freed pages are reused when that is
+ * safe and not before, no page has two owners, and wrong calls are refused and change nothing.
  */
 #include "bed.h"
 
@@ -103,7 +102,7 @@ START_TEST(rollback_to_a_savepoint_frees_what_came_after)
     ck_assert_int_eq(use_of(second), LLADD_USE_NONE);
     commit(txn);
     ck_assert_int_eq(use_of(first), LLADD_USE_PAGED);
-    /* The page whose free was rolled back is not given out, however many are wanted. */
+    /* After its free was rolled back, the page is not given out, however many are wanted. */
     txn = bed_begin(&b);
     for (int i = 0; i < 200; i++)
         ck_assert_uint_ne(alloc(txn).v, first.v);
@@ -121,7 +120,7 @@ START_TEST(freed_pages_come_back_after_the_commit_and_not_before)
     txn = bed_begin(&b);
     ok(txn, lladd_page_free(txn, page));
     ck_assert_int_eq(use_of(page), LLADD_USE_FREED);
-    for (int i = 0; i < 100; i++) { /* neither others nor we get it now */
+    for (int i = 0; i < 100; i++) { /* neither others nor this transaction get it now */
         other = bed_begin(&b);
         ck_assert_uint_ne(alloc(other).v, page.v);
         commit(other);
@@ -169,14 +168,14 @@ static struct lladd_txn *begin_relaxed(void)
     return txn;
 }
 
-/* The kinds of commits that nothing makes durable but a sync for some other reason. */
+/* The kinds of commits that become durable only by a sync for another reason. */
 static void commit_relaxed(struct lladd_txn *txn, int kind)
 {
     lladd_lsn lsn;
     ok(txn, kind ? lladd_commit_async(txn, &lsn) : lladd_commit(txn));
 }
 
-/* One extent lives at a time: 2 MiB. */
+/* One extent is allocated at a time: 2 MiB. */
 START_TEST(relaxed_commits_give_extents_back)
 {
     lladd_pageno live = {0};
@@ -213,7 +212,7 @@ START_TEST(relaxed_commits_give_single_pages_back)
 }
 END_TEST
 
-/* Logged, and past the log. */
+/* Logged, and not logged. */
 START_TEST(relaxed_commits_give_blobs_back)
 {
     static unsigned char bytes[300000];
@@ -246,7 +245,7 @@ START_TEST(no_space_is_said_when_nothing_is_pending)
         live = extent(txn, LONG_EXTENT, LLADD_EXTENT_PAGED);
         commit_relaxed(txn, _i);
     }
-    /* What an open transaction has freed is not to be had, and that is said. */
+    /* The pages that an open transaction has freed cannot be allocated; the error says so. */
     struct lladd_txn *txn = begin_relaxed(), *other = begin_relaxed();
     ok(txn, lladd_extent_free(txn, live, LONG_EXTENT));
     ok(txn, lladd_extent_alloc(txn, LONG_EXTENT, LLADD_EXTENT_PAGED, &live));
@@ -267,8 +266,8 @@ static void count_syncs(void *ctx, uint64_t number, unsigned kind, const char *n
         (void)lladd_atomic_add32(&syncs, 1);
 }
 
-/* What is freed is worth a sync when it is much, and not before: a sync for every extent would make
- * relaxed durability what it is there to avoid. */
+/* Freed space is worth a sync when there is much of it: a sync for every extent would defeat the
+ * purpose of relaxed durability. */
 START_TEST(little_that_is_pending_costs_no_sync)
 {
     enum { SHORT_EXTENT = 8, TIMES = 2000 };
@@ -315,8 +314,7 @@ START_TEST(an_aborted_free_gives_the_page_back_with_its_contents)
 }
 END_TEST
 
-/* What is dropped from the cache when a commit is durable is what that commit freed, and no
- * more. */
+/* A durable commit drops from the cache the pages that it freed, and no more. */
 START_TEST(a_free_that_was_rolled_back_drops_no_page)
 {
     lladd_pageno page = bed_page(&b, "lladd.bytes"), gone = bed_page(&b, "lladd.bytes");
@@ -388,8 +386,7 @@ START_TEST(in_doubt_frees_are_still_held_after_a_crash)
         return;
     }
     commit(txn);
-    ok_db(&b,
-          lladd_wait_durable(b.db, lladd_lsn_of(0), &b.err)); /* durable: and everybody knows it */
+    ok_db(&b, lladd_wait_durable(b.db, lladd_lsn_of(0), &b.err)); /* durable, and known to be */
     uint64_t pages = lladd_page_count(b.db);
     bool again = false;
     txn = bed_begin(&b);
@@ -400,8 +397,8 @@ START_TEST(in_doubt_frees_are_still_held_after_a_crash)
 }
 END_TEST
 
-/* What a loser gave up looks free on the map while recovery takes others back; a logical undo that
- * allocates must not get it. */
+/* The pages that a loser freed look free in the map while recovery undoes others; a logical undo
+ * that allocates must not get them. */
 static lladd_pageno taken_in_recovery[64];
 static int n_taken;
 
@@ -530,7 +527,7 @@ START_TEST(bulk_extents_keep_what_was_written_past_the_log)
     struct lladd_txn_options system = {.struct_size = sizeof system, .system = true};
     struct lladd_txn *txn = bed_begin(&b);
     lladd_pageno run = extent(txn, 5, LLADD_EXTENT_PAGED);
-    for (uint64_t i = 0; i < 5; i++) { /* an earlier life, dirty in the cache */
+    for (uint64_t i = 0; i < 5; i++) { /* an earlier use, dirty in the cache */
         ok(txn, lladd_bytes_format(txn, lladd_page_of(run.v + i)));
         ok(txn, lladd_bytes_set(txn, lladd_page_of(run.v + i), 0, "old", 4));
     }
@@ -558,12 +555,12 @@ START_TEST(bulk_extents_keep_what_was_written_past_the_log)
     ck_assert_int_eq(use_of(again), LLADD_USE_RAW);
     bool asked = true;
     ok_db(&b, ll_operations__is_allocated(ll_operations_of(b.db), again, &asked, &b.err));
-    ck_assert(!asked); /* nobody misses its page format */
+    ck_assert(!asked); /* its page format is not required */
 }
 END_TEST
 
-/* A closed action frees a page; its transaction is rolled back, and so the page is another's at
- * once. Should the log lose the action, the page is what it was. */
+/* A closed action frees a page; its transaction is rolled back, so others can allocate the page at
+ * once. If the log loses the action, the page must have its old contents. */
 START_TEST(raw_bytes_are_not_written_before_the_log_gives_the_page_up)
 {
     static unsigned char bytes[4096];
@@ -593,15 +590,14 @@ START_TEST(raw_bytes_are_not_written_before_the_log_gives_the_page_up)
 }
 END_TEST
 
-START_TEST(a_bulk_extent_waits_for_who_looks_at_its_earlier_life)
+START_TEST(a_bulk_extent_waits_for_readers_of_its_earlier_use)
 {
     struct lladd_txn *txn = bed_begin(&b);
     struct holder looks;
     lladd_pageno run = extent(txn, 3, LLADD_EXTENT_PAGED), got;
     ok(txn, lladd_bytes_format(txn, lladd_page_of(run.v + 1)));
     abort_txn(txn);
-    ck_assert_int_eq(
-        holder_begin(&looks, b.db, lladd_page_of(run.v + 1), LLADD_LATCH_SHARED), 0);
+    ck_assert_int_eq(holder_begin(&looks, b.db, lladd_page_of(run.v + 1), LLADD_LATCH_SHARED), 0);
     txn = bed_begin(&b);
     refuses(txn, LLADD_BUSY, lladd_extent_alloc(txn, 3, LLADD_EXTENT_BULK, &got));
     for (uint64_t i = 0; i < 3; i++)
@@ -648,7 +644,7 @@ START_TEST(wrong_frees_are_refused_and_change_nothing)
 }
 END_TEST
 
-/* It would be logged, and no recovery would have it. */
+/* It would be logged, and recovery would not have its operation. */
 START_TEST(a_map_is_made_nowhere_but_in_its_place)
 {
     struct lladd_txn *txn = bed_begin(&b);
@@ -699,7 +695,7 @@ START_TEST(pages_of_many_groups)
         refuses(txn, LLADD_WRONG_TYPE, lladd_page_free(txn, map));
         commit(txn);
     }
-    /* A range over a map is refused as well, naming the map. */
+    /* A range that contains a map is refused as well; the error names the map. */
     txn = bed_begin(&b);
     refuses(txn, LLADD_WRONG_TYPE, lladd_extent_free(txn, lladd_page_of(2 * span - 1), 3));
     ck_assert_uint_eq(lladd_txn_error(txn)->page.v, 2 * span);
@@ -821,8 +817,8 @@ START_TEST(random_histories)
 }
 END_TEST
 
-/* A page of zeros is a map that is not there yet, and its group has no page in use. The first map
- * was made with the database: zeros there are damage, or pages that are in use would be given away.
+/* A page of zeros is a map that was not formatted yet, and its group has no page in use. The first
+ * map was created with the database: zeros there are damage, or pages in use would be given away.
  */
 START_TEST(a_first_map_of_zeros_is_damage)
 {
@@ -831,7 +827,7 @@ START_TEST(a_first_map_of_zeros_is_damage)
     struct lladd_file *file;
     enum lladd_page_use use;
     lladd_pageno page;
-    struct bed bed; /* not the fixture's: without threads */
+    struct bed bed; /* not the fixture's database: without threads */
     bed_init(&bed, 4096);
     bed.options.flags |= LLADD_OPT_NO_THREADS;
     bed_open(&bed);
@@ -848,7 +844,7 @@ START_TEST(a_first_map_of_zeros_is_damage)
     txn = bed_begin(&bed);
     refuses(txn, LLADD_CORRUPT_PAGE, lladd_page_alloc(txn, &page));
     ok(txn, lladd_abort(txn));
-    bed_kill(&bed); /* the bed would look at its pages */
+    bed_kill(&bed); /* the fixture would check its pages */
     bed_free(&bed);
 }
 END_TEST
@@ -879,7 +875,7 @@ int main(void)
     tcase_add_test(c, part_of_an_extent_can_be_freed);
     tcase_add_loop_test(c, bulk_extents_keep_what_was_written_past_the_log, 0, 2);
     tcase_add_loop_test(c, raw_bytes_are_not_written_before_the_log_gives_the_page_up, 0, 2);
-    tcase_add_test(c, a_bulk_extent_waits_for_who_looks_at_its_earlier_life);
+    tcase_add_test(c, a_bulk_extent_waits_for_readers_of_its_earlier_use);
     tcase_add_test(c, wrong_frees_are_refused_and_change_nothing);
     tcase_add_test(c, a_map_is_made_nowhere_but_in_its_place);
     tcase_add_test(c, mixed_ranges_are_refused);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Arrays: elements at the ends of pages, ranges, zeros where nobody has written, length with
- * rollback and savepoints, pages that come back, arrays that are made and destroyed by transactions
- * that roll back, wrong calls with their codes and nothing changed, memory that runs out at every
- * allocation, and everything at once against an array in memory.
+ * Arrays: elements at the ends of pages, ranges, zeros where nothing was written, length with
+ * rollback and savepoints, pages that are freed, arrays that are created and destroyed by
+ * transactions that roll back, wrong calls with their codes and no effect, an allocation failure at
+ * every place, and everything at once against an array in memory.
  */
 #include "bed.h"
 
@@ -64,7 +64,7 @@ static void set8(struct lladd_txn *txn, struct lladd_array *a, uint64_t index, u
     ok(txn, lladd_array_set(txn, a, index, &v));
 }
 
-/* It is in order, and every page that is allocated is its. */
+/* It is valid, and owns every allocated page. */
 static void check_whole(struct lladd_array *a)
 {
     uint64_t pages = 0;
@@ -92,7 +92,7 @@ END_TEST
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
-START_TEST(what_nobody_has_written_is_zeros_and_takes_no_pages)
+START_TEST(unwritten_elements_are_zeros_and_take_no_pages)
 {
     lladd_pageno root = create(8, UINT64_C(1) << 45);
     struct lladd_array *a = open_array(root);
@@ -111,7 +111,7 @@ START_TEST(what_nobody_has_written_is_zeros_and_takes_no_pages)
 }
 END_TEST
 
-/* Sizes that fill a page to the byte, and those that leave something over. */
+/* Element sizes that fill a page to the byte, and those that leave a remainder. */
 static const uint32_t sizes[] = {1, 3, 8, 100, 2032, 2033, 4064};
 
 START_TEST(elements_at_the_ends_of_pages)
@@ -201,7 +201,7 @@ START_TEST(ranges_over_pages)
 }
 END_TEST
 
-/* Pages that a transaction has formatted stay; what it has written there goes. */
+/* Pages that a transaction has formatted stay after its rollback; its elements do not. */
 START_TEST(pages_outlive_the_transaction_that_needed_them)
 {
     lladd_pageno root = create(8, 5000);
@@ -307,7 +307,7 @@ START_TEST(what_was_cut_off_is_zeros_when_it_comes_again)
 }
 END_TEST
 
-START_TEST(pages_come_back_when_it_is_durable_that_nobody_wants_them)
+START_TEST(pages_are_freed_when_the_shrinking_commit_is_durable)
 {
     enum { N = 100 * 508 };
     lladd_pageno root = create(8, N);
@@ -319,7 +319,7 @@ START_TEST(pages_come_back_when_it_is_durable_that_nobody_wants_them)
     ok(txn, lladd_array_shrink(txn, a, N - 508));
     commit(txn);
     ck_assert_uint_eq(bed_pages_used(&b), full);
-    if (_i == 1) { /* not known any more; nothing is lost */
+    if (_i == 1) { /* no longer listed; none is lost */
         crash(&a, root);
         txn = bed_begin(&b);
         ok(txn, lladd_array_shrink(txn, a, 0));
@@ -329,7 +329,7 @@ START_TEST(pages_come_back_when_it_is_durable_that_nobody_wants_them)
     other = bed_begin(&b);
     ok(other, lladd_array_shrink(other, a, 0));
     ck_assert_uint_lt(bed_pages_used(&b), 10);
-    abort_txn(other); /* they are gone all the same */
+    abort_txn(other); /* they are freed all the same */
     ck_assert_uint_lt(bed_pages_used(&b), 10);
     check_whole(a);
     ck_assert_uint_eq(get8(a, 507), 508);
@@ -346,8 +346,8 @@ START_TEST(pages_come_back_when_it_is_durable_that_nobody_wants_them)
 }
 END_TEST
 
-/* A1 shrinks, and before that is durable B has extended and filled the array, and C cuts it and
- * rolls back: what B wrote must be there. */
+/* A1 shrinks the array; before that is durable, B extends and fills it, and C shrinks it and rolls
+ * back: B's elements must be there. */
 START_TEST(a_late_commit_gives_back_nothing_that_is_in_use)
 {
     enum { N = 10000 };
@@ -391,7 +391,7 @@ START_TEST(an_array_is_gone_with_the_transaction_that_made_it)
     ck_assert_uint_eq(get8(a, 4999), 1);
     if (_i == 0) {
         ok(txn, lladd_rollback_to(txn, sp));
-        /* Perhaps at the same page; it is another one. */
+        /* Perhaps at the same page; it is another array. */
         ok(txn, lladd_array_create(txn, 16, 3, &again));
         other = open_array(again);
         ck_assert_uint_eq(lladd_array_element_size(other), 16);
@@ -412,7 +412,8 @@ START_TEST(an_array_is_gone_with_the_transaction_that_made_it)
 }
 END_TEST
 
-/* Filled, cut and filled again by the transaction that makes it, with a rollback in between. */
+/* Filled, shrunk and filled again by the transaction that creates it, with a rollback in
+ * between. */
 START_TEST(its_maker_may_do_anything_with_it)
 {
     struct lladd_txn *txn = bed_begin(&b);
@@ -470,7 +471,8 @@ START_TEST(a_destroyed_array_is_no_more_unless_that_is_rolled_back)
     ok(txn, lladd_array_destroy(txn, root));
     commit(txn);
     ck_assert_uint_eq(bed_pages_used(&b), 0);
-    /* Others get its pages; who still has it in hand is told, whatever is there now. */
+    /* Other transactions get its pages; calls with an old handle are refused, whatever is there
+     * now. */
     for (int i = 0; i < 40; i++) {
         lladd_pageno fresh = create(4, 100);
         other = open_array(fresh);
@@ -496,7 +498,7 @@ START_TEST(a_rollback_to_a_later_savepoint_leaves_it_destroyed)
     ok_db(&b, lladd_wait_durable(b.db, lladd_lsn_of(0), &b.err));
     got.v++;
     for (int i = 0; i < 5000 && got.v != root.v; i++) {
-        unsigned char bytes[4096]; /* which are no page */
+        unsigned char bytes[4096]; /* that are not pages */
         memset(bytes, 0xa5, sizeof bytes);
         txn = bed_begin(&b);
         ok(txn, lladd_extent_alloc(txn, 1, LLADD_EXTENT_RAW, &got));
@@ -566,8 +568,8 @@ END_TEST
 
 /* ---- what runs out --------------------------------------------------------------------------- */
 
-/* A life of an array, with every allocation failing in turn: the call says so and has changed
- * nothing, and made again it succeeds. */
+/* A use of an array from creation to destruction, with every allocation failing in turn: the call
+ * returns an error and has changed nothing, and succeeds when repeated. */
 START_TEST(without_memory_nothing_changes)
 {
     static uint64_t values[2000];
@@ -750,14 +752,14 @@ int main(void)
     TCase *c = tcase_create("arrays");
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, formatted_pages_that_are_not_there_are_noticed);
-    tcase_add_test(c, what_nobody_has_written_is_zeros_and_takes_no_pages);
+    tcase_add_test(c, unwritten_elements_are_zeros_and_take_no_pages);
     tcase_add_loop_test(c, elements_at_the_ends_of_pages, 0, 7);
     tcase_add_test(c, part_of_an_element);
     tcase_add_test(c, ranges_over_pages);
     tcase_add_test(c, pages_outlive_the_transaction_that_needed_them);
     tcase_add_loop_test(c, an_array_grows_and_shrinks_with_its_transaction, 0, 2);
     tcase_add_loop_test(c, what_was_cut_off_is_zeros_when_it_comes_again, 0, 4);
-    tcase_add_loop_test(c, pages_come_back_when_it_is_durable_that_nobody_wants_them, 0, 2);
+    tcase_add_loop_test(c, pages_are_freed_when_the_shrinking_commit_is_durable, 0, 2);
     tcase_add_test(c, a_late_commit_gives_back_nothing_that_is_in_use);
     tcase_add_loop_test(c, an_array_is_gone_with_the_transaction_that_made_it, 0, 2);
     tcase_add_test(c, its_maker_may_do_anything_with_it);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One array, many threads: elements side by side on one page, written by transactions that commit
- * and roll back, while one thread extends the array, others read it, and pages are formatted by
- * whoever is first. Runs under TSan.
+ * One array, many threads: adjacent elements of one page, written by transactions that commit and
+ * roll back, while one thread extends the array, others read it, and the first writer of a page
+ * formats it. Runs under TSan.
  */
 #include "bed.h"
 
@@ -70,7 +70,7 @@ static void *write_own(void *arg)
     return NULL;
 }
 
-/* Makes the array longer and shorter behind all that, and writes there. */
+/* Lengthens and shortens the array beyond these elements, and writes there. */
 static void *extend(void *arg)
 {
     struct worker *w = arg;
@@ -142,7 +142,7 @@ START_TEST(neighbours_do_not_disturb_each_other)
 }
 END_TEST
 
-/* Opened and closed by everybody all the time, it is one array. */
+/* Opened and closed by all threads all the time, it stays one array. */
 static void *open_and_close(void *arg)
 {
     struct worker *w = arg;

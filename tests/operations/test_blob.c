@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Blobs: every size around every boundary, ranges, appends, zeros that are not there, lengths near
- * 2^48; logged or past the log, it is the same blob. Rollback, savepoints and crashes leave the old
- * contents or the new ones; every page comes back; a call that fails has changed nothing.
+ * Blobs: every size around every boundary, ranges, appends, unstored zeros, lengths near 2^48;
+ * logged or not, the blob is the same. Rollback, savepoints and crashes leave the old contents or
+ * the new ones; every page is freed; a call that fails has changed nothing.
  */
 #include "bed.h"
 
@@ -22,7 +22,7 @@ static void setup_sized(uint32_t page_size)
 
 /* ---- contents -------------------------------------------------------------------------------- */
 
-/* What seed stands for. */
+/* The bytes that the seed generates. */
 static unsigned char *made(uint64_t seed, size_t len)
 {
     unsigned char *p = malloc(len ? len : 1);
@@ -40,7 +40,7 @@ static lladd_pageno create(struct lladd_txn *txn, uint64_t seed, size_t len)
     return root;
 }
 
-/* The blob is these bytes, however it is read, and passes its check. */
+/* The blob has these bytes, however it is read, and passes its check. */
 static void is(lladd_pageno root, const unsigned char *want, uint64_t len)
 {
     uint64_t got = UINT64_MAX;
@@ -186,7 +186,7 @@ START_TEST(replaces_and_reads_ranges)
 }
 END_TEST
 
-/* Appending copies nothing: what is logged is what is appended, and a little. */
+/* Appending copies nothing: the log gets the appended bytes, and a little more. */
 START_TEST(appends)
 {
     setup_sized(4096);
@@ -202,7 +202,7 @@ START_TEST(appends)
         ok(txn, lladd_blob_append(txn, root, want + len, 1000));
     commit(txn);
     ok_db(&b, lladd_stats_get(b.db, &after));
-    /* New pages are logged by their contents, old ones with what was there: zeros. */
+    /* New pages are logged with their contents, old ones with the bytes that change: zeros. */
     ck_assert_uint_lt(after.log_bytes - before.log_bytes, 2 * 200000 + 200 * 220);
     is(root, want, 200000);
     free(want);
@@ -236,7 +236,8 @@ START_TEST(large_values_are_not_logged)
 }
 END_TEST
 
-/* One sync of the pages for all that a transaction has written, before its commit record. */
+/* One sync for all pages that a transaction has written without logging, before its commit
+ * record. */
 START_TEST(commit_forces_once)
 {
     setup_sized(4096);
@@ -301,7 +302,7 @@ START_TEST(cut_off_and_grown_again)
     for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
         ok(txn, lladd_blob_truncate(txn, root, cuts[i]));
         is(root, want, cuts[i]);
-        ok(txn, lladd_blob_truncate(txn, root, cuts[i] + 5000)); /* zeros, not what was there */
+        ok(txn, lladd_blob_truncate(txn, root, cuts[i] + 5000)); /* zeros, not the old bytes */
         memset(want + cuts[i], 0, 5000);
         len = cuts[i] + 5000;
         is(root, want, len);
@@ -426,7 +427,7 @@ START_TEST(destroyed_ones_are_gone)
 }
 END_TEST
 
-/* A page that is somebody else's now is noticed. */
+/* A page that has another owner now is noticed. */
 START_TEST(a_foreign_page_is_noticed)
 {
     setup_sized(4096);
@@ -448,7 +449,7 @@ START_TEST(a_foreign_page_is_noticed)
 }
 END_TEST
 
-/* ---- taking back ----------------------------------------------------------------------------- */
+/* ---- rollback -------------------------------------------------------------------------------- */
 
 START_TEST(rolled_back)
 {
@@ -622,7 +623,7 @@ END_TEST
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-/* All calls on one blob; what fails has changed nothing. */
+/* All calls on one blob; a failed call has changed nothing. */
 static int work(struct lladd_txn *txn, struct model *m, const unsigned char *p)
 {
     static const struct {
@@ -662,8 +663,8 @@ static void prepare_failure(const unsigned char *p)
     memcpy(&committed[0], &now[0], sizeof now[0]);
 }
 
-/* In one transaction, which commits what it has got done. *met: an allocation has failed, though
- * that need not fail a call. */
+/* In one transaction, which commits the steps that succeeded. *met: an allocation has failed,
+ * though that need not fail a call. */
 static int failing_run(const unsigned char *p, bool *met)
 {
     struct lladd_txn *txn = NULL;
@@ -737,7 +738,7 @@ START_TEST(without_space)
 }
 END_TEST
 
-/* Somebody looks at a freed page: a large write that gets it can be made again. */
+/* A thread still reads a freed page: a large write that gets the page can be repeated. */
 START_TEST(a_looked_at_page_makes_it_busy)
 {
     setup_sized(4096);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Blobs and threads: writers with blobs of their own, logged and past the log, committing and
- * rolling back, and readers of one blob that a writer replaces, cuts off and lengthens: whatever
- * they read of a page is of one moment. Runs under TSan.
+ * Blobs and threads: writers with their own blobs, logged and not, committing and rolling back, and
+ * readers of one blob that a writer replaces, truncates and extends: all that they read of a page
+ * is of one moment. Runs under TSan.
  */
 #include "bed.h"
 
@@ -64,7 +64,7 @@ static void filled_with(lladd_pageno root, size_t len, unsigned char letter)
     free(p);
 }
 
-/* Each call may be told that somebody still looks at a page: then it is made again. */
+/* Each call may report that a thread still reads a page: then it is repeated. */
 #define again(txn, call) \
     do { \
         int again_rc; \
@@ -128,7 +128,7 @@ START_TEST(everybody_has_a_blob)
 }
 END_TEST
 
-/* One changes the shared blob; it is of one letter whenever it has not been cut off. */
+/* One thread changes the shared blob; where it is not truncated, all its bytes are one letter. */
 static void change_shared(struct worker *w)
 {
     static unsigned char bytes[150000];
@@ -150,7 +150,7 @@ static void change_shared(struct worker *w)
     lladd_atomic_store32(&writing, 0);
 }
 
-/* No page is a mixture: what is read of it is one letter, and zeros behind it. */
+/* A read of a page gets one letter, and zeros after it, never a mixture. */
 static void *read_shared(void *arg)
 {
     struct worker *w = arg;

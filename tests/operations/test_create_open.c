@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Calls that make a structure and give a handle of it. */
+/* Calls that create a structure and return a handle of it. */
 #include "bed.h"
 
 #include <lladd/array.h>
@@ -120,7 +120,7 @@ START_TEST(what_is_made_can_be_used_at_once)
 }
 END_TEST
 
-/* Also by a transaction that has committed by then, or makes another one where it was. */
+/* Also by a transaction that has committed by then, or creates another one in its place. */
 START_TEST(what_is_rolled_back_is_destroyed)
 {
     enum kind kind = (enum kind)_i;
@@ -148,7 +148,7 @@ START_TEST(what_is_rolled_back_is_destroyed)
         close_all();
         ck_assert_uint_eq(bed_pages_used(&b), used);
     }
-    struct lladd_txn *txn = bed_begin(&b); /* its pages are used again */
+    struct lladd_txn *txn = bed_begin(&b); /* its pages are reused */
     ok(txn, make(txn, kind, &other));
     ok(txn, put(txn, kind, 5));
     commit(txn);
@@ -157,7 +157,7 @@ START_TEST(what_is_rolled_back_is_destroyed)
 }
 END_TEST
 
-/* Others have made something else of the root page. */
+/* Other transactions have made the root page part of something else. */
 START_TEST(a_handle_of_what_was_rolled_back_is_not_misled)
 {
     enum kind kind = (enum kind)_i;

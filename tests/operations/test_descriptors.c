@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What holds for all built-in operations: they are complete, have the ids the wrappers rely on,
- * print their records, and whatever bytes a log or a page may hold, validate either refuses them
- * (OP-7) or redo and undo stay on the page, leave its header alone, and keep the page type's
- * invariant.
+ * Rules for all built-in operations: they are complete, have the ids the wrappers rely on, print
+ * their records, and whatever bytes a log or a page may hold, validate either refuses them (OP-7)
+ * or redo and undo stay on the page, leave its header alone, and keep the page type's invariant.
  */
 #include "bed.h"
 
@@ -24,7 +23,7 @@ static void collect(void)
         for (size_t i = 0; (*e)->ops && (*e)->ops[i]; i++)
             if (n_ops < MANY - 1)
                 ops_of_all[n_ops++] = (*e)->ops[i];
-        /* Pages of who has no operations are written in bulk, and any bytes are in order there. */
+        /* Pages of a type without operations are bulk-written, and may have any bytes. */
         for (size_t i = 0; (*e)->ops && (*e)->page_types && (*e)->page_types[i]; i++)
             if (n_types < MANY - 1)
                 types_of_all[n_types++] = (*e)->page_types[i];
@@ -41,7 +40,7 @@ static const struct lladd_page_type *const *all_types(void)
     return types_of_all;
 }
 
-/* NULL: it goes to pages of any type, or to none. */
+/* NULL: it applies to pages of any type, or to none. */
 static const struct lladd_page_type *type_of(const struct lladd_op *op)
 {
     const struct lladd_page_type *const *types = all_types();
@@ -77,14 +76,14 @@ START_TEST(every_operation_is_complete)
 }
 END_TEST
 
-/* Registration checks the user's descriptors; ours must pass it, too. */
+/* Registration checks the application's descriptors; ours must pass it, too. */
 START_TEST(every_operation_could_be_registered_by_a_user)
 {
     struct lladd_options options = LLADD_OPTIONS_INIT;
     struct lladd_error err = LLADD_ERROR_INIT;
     for (const struct lladd_extension *const *e = ll_operations_builtin(); *e; e++)
         ck_assert_int_eq(lladd_register_extension(&options, *e, &err), 0);
-    /* What registration has measured, open takes for known. */
+    /* Open does not repeat the measurements of registration. */
     const struct ll_payloads *p = &options.registry->payloads;
     ck_assert_uint_eq(p->names, ll_extensions_builtin.names);
     ck_assert_uint_eq(p->bytes, ll_extensions_builtin.bytes);
@@ -137,7 +136,7 @@ static uint64_t make_number(struct random *r, uint32_t page_size)
     }
 }
 
-/* Bytes laid out as the operation says, or just any. */
+/* Bytes laid out as the operation declares, or random ones. */
 static size_t make_bytes(struct random *r, const struct lladd_op *op, enum lladd_span_kind kind,
                          unsigned char *out, uint32_t page_size)
 {
@@ -181,7 +180,7 @@ static size_t make_bytes(struct random *r, const struct lladd_op *op, enum lladd
     return len < op->record_max ? len : op->record_max;
 }
 
-/* A fresh page of the type: formatted with the first bytes drawn that are accepted. */
+/* A new page of the type: formatted with the first random bytes that are accepted. */
 static void make_page(struct random *r, struct scratch *s, uint32_t size,
                       const struct lladd_page_type *type)
 {
@@ -224,7 +223,7 @@ static void apply(struct random *r, struct scratch *s, const struct lladd_page_t
     unsigned char *copy = exact(bytes, len);
     struct lladd_span span = lladd_span_of(copy, len);
     memcpy(header, s->bytes, sizeof header);
-    bool anybodys = !type_of(op); /* which makes what it likes of ours: in a copy */
+    bool anybodys = !type_of(op); /* which may change ours: so on a copy */
     struct scratch other = *s;
     if (anybodys)
         scratch_copy(&other, s);
@@ -261,7 +260,7 @@ START_TEST(hostile_records_on_good_pages)
 }
 END_TEST
 
-/* A page with a good checksum and nonsense in it: nothing may leave the page. */
+/* A page with a good checksum and random contents: nothing may access bytes outside it. */
 START_TEST(hostile_records_on_hostile_pages)
 {
     const struct lladd_page_type *const *types = all_types();
@@ -294,7 +293,7 @@ START_TEST(hostile_records_on_hostile_pages)
 }
 END_TEST
 
-/* ---- what tools show ------------------------------------------------------------------------- */
+/* ---- printing for tools ---------------------------------------------------------------------- */
 
 START_TEST(records_print_as_their_fields_say)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Failure is a parameter. One workload through all built-in operations runs with the first, second,
- * third ... allocation failing, device call failing, and with the device full at every size: each
- * call succeeds or says why not and has changed nothing (API-1), every rollback succeeds (REC-3),
- * what was committed is there and nothing else, no page is lost.
+ * Failures as a parameter. One workload through all built-in operations runs with the first,
+ * second, third ... allocation failing, device call failing, and with the device full at every
+ * size: each call succeeds, or returns the reason and has changed nothing (API-1), every rollback
+ * succeeds (REC-3), exactly the committed changes are there, no page is lost.
  */
 #include "bed.h"
 
@@ -43,7 +43,7 @@ static void setup(void)
             return try_rc; \
     } while (0)
 
-/* What one transaction does: every kind of operation, some of it taken back. */
+/* The changes of one transaction: every kind of operation, some of them undone. */
 static int work(struct lladd_txn *txn, int i)
 {
     static unsigned char big[4000], raw[2 * 4096];
@@ -113,7 +113,7 @@ static bool run_all(bool may_poison)
     return true;
 }
 
-/* Rounds that should have been committed and were not. */
+/* Rounds that should have committed and did not. */
 static int count_refused(void)
 {
     int n = 0;
@@ -132,7 +132,7 @@ static bool has_root(int i)
     return rc == 0;
 }
 
-/* Everything that the committed rounds have left, and nothing else. */
+/* All that the committed rounds have left, and nothing else. */
 static void compare(void)
 {
     struct lladd_heap_cursor c;

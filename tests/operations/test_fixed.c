@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pages of fixed-length records: as many as fit, found by slot, changed in part, freed and taken
- * again when nobody may want them back; compared with an array; wrong calls are refused.
+ * Pages of fixed-length records: as many as fit, found by slot, changed in part, freed, and reused
+ * when no rollback can need them; compared with an array; wrong calls are refused.
  */
 #include "history.h"
 
@@ -60,7 +60,7 @@ START_TEST(any_size_fills_the_page_and_no_more)
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         make_page(sizes[i]);
         uint32_t n = slots_of(sizes[i]);
-        /* Two bits a record, in words, and sixteen bytes of header: nothing else is lost. */
+        /* Two bits a record, in words, and sixteen bytes of header: no other overhead. */
         ck_assert_uint_ge((n + 1) * sizes[i] + (n + 1) / 4 + 16 + 16, 4096 - 32 - 16);
         struct lladd_txn *txn = bed_begin(&b);
         struct lladd_rid rid, more;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Hash tables, the edges: wrong arguments with their codes and nothing changed, a table's life and
- * end, equal hashes, what is rolled back after somebody else's splits and merges, rolling back on a
- * full device, walks under change, memory that runs out at every allocation.
+ * Hash tables, edge cases: wrong arguments with their codes and no effect, creating and destroying
+ * tables, equal hashes, rollback after another transaction's splits and merges, rollback on a full
+ * device, walks under change, an allocation failure at every place.
  */
 #include "bed.h"
 
@@ -84,7 +84,7 @@ static void fixed_page(unsigned char *page, uint32_t size)
     ll_hash__fixed_clear(page, size);
 }
 
-/* Key i, in an order of tags that seed gives; a third of them on the last slots. */
+/* Key i, in an order of tags that the seed determines; a third of them on the last slots. */
 static void packed_entry(unsigned char *p, uint64_t i, uint64_t *seed)
 {
     uint64_t r = seeded_next(seed);
@@ -94,8 +94,8 @@ static void packed_entry(unsigned char *p, uint64_t i, uint64_t *seed)
     lladd_put32(p + 10, (uint32_t)r);
 }
 
-/* Pages of 7 slots and of 36, from a few entries to full: what is not dropped is found where a
- * search looks for it, whatever has wrapped around the end. */
+/* Pages of 7 slots and of 36, from a few entries to full: a search finds every entry that was not
+ * dropped, also those wrapped around the end. */
 START_TEST(what_a_drop_leaves_is_found)
 {
     enum { SIZE = 14, MOST = 36 };
@@ -146,14 +146,14 @@ START_TEST(siphash_is_siphash)
     ck_assert_uint_eq(ll_siphash_rounds(&key, bytes, 15, 2, 4), UINT64_C(0xa129ca6149be45e5));
     ck_assert_uint_eq(ll_siphash_rounds(&key, bytes, 0, 2, 4), UINT64_C(0x726fdb47dd0e0e31));
     ck_assert_uint_eq(ll_siphash_rounds(&key, bytes, 8, 2, 4), UINT64_C(0x93f5f5799a932462));
-    /* Which of the family a table uses, whatever the length. */
+    /* Which SipHash a table uses, for every length. */
     for (size_t len = 0; len < sizeof bytes; len++)
         ck_assert_uint_eq(ll_siphash(&key, bytes, len), ll_siphash_rounds(&key, bytes, len, 1, 3));
 }
 END_TEST
 
-/* Side by side keys have the hashes they have one by one: each length, each bit, and not as many
- * keys as would fill the last vector. */
+/* Keys hashed together have the hashes that they have one by one: each length, each bit, and fewer
+ * keys than would fill the last vector. */
 START_TEST(many_hashes_are_those_of_each)
 {
     unsigned char bytes[16];
@@ -206,7 +206,7 @@ static lladd_pageno head_page(uint64_t bucket)
     return ll_operations__extents_page(&hash->table->run, bucket);
 }
 
-/* More slots than a page has room for: whoever goes through them all says so. */
+/* More slots than a page has room for: a call that visits them all returns an error. */
 START_TEST(a_page_with_too_many_slots_is_noticed)
 {
     struct lladd_hash_stats s = {.struct_size = sizeof s};
@@ -224,7 +224,7 @@ START_TEST(a_page_with_too_many_slots_is_noticed)
 }
 END_TEST
 
-/* Entries whose lengths are wrong, in a bucket that is to be split: it stays as it is. */
+/* Entries with wrong lengths, in a bucket that is to be split: it stays as it is. */
 START_TEST(a_bucket_that_makes_no_sense_is_not_split)
 {
     unsigned char length[2] = {0, 4};
@@ -311,7 +311,7 @@ START_TEST(keys_and_values_of_every_length)
         ok_db(&b, lladd_hash_get(hash, bytes, n, got, sizeof got, &len, &b.err));
         ck_assert_uint_eq(len, 1000 - n);
         ck_assert_mem_eq(got, bytes, len);
-        memset(got, 0xee, 4); /* no more than there is room for */
+        memset(got, 0xee, 4); /* the most that fits */
         ok_db(&b, lladd_hash_get(hash, bytes, n, got, len > 2 ? 2 : 0, &len, &b.err));
         ck_assert_uint_eq(got[2], 0xee);
     }
@@ -332,7 +332,7 @@ static int copy(void *ctx, struct lladd_span value)
     return 0;
 }
 
-/* Around the longest that stays in the page, and beyond a page: blobs come and go. */
+/* Around the longest length that stays in the page, and beyond a page: blobs are made and freed. */
 START_TEST(long_keys_and_values_are_blobs)
 {
     static const size_t lengths[] = {999, 1000, 1001, 4096, 20000};
@@ -371,7 +371,7 @@ START_TEST(long_keys_and_values_are_blobs)
 }
 END_TEST
 
-/* ---- a table's life -------------------------------------------------------------------------- */
+/* ---- creating and destroying ----------------------------------------------------------------- */
 
 START_TEST(a_destroyed_table_says_so)
 {
@@ -415,7 +415,7 @@ END_TEST
 
 /* ---- equal hashes ---------------------------------------------------------------------------- */
 
-/* Keys of 8 bytes whose hash agrees in the low 20 bits: no split will ever part them. */
+/* Keys of 8 bytes with hashes that agree in the low 20 bits: no split ever separates them. */
 static size_t equal_keys(uint64_t *out, size_t n)
 {
     const struct ll_siphash_key *seed = &hash->table->seed;
@@ -454,7 +454,7 @@ START_TEST(equal_hashes_make_chains)
         commit(txn);
     }
     ck_assert_uint_eq(count(), 0);
-    txn = bed_begin(&b); /* the ghosts are nobody's: the chain goes when it is split or merged */
+    txn = bed_begin(&b); /* the ghosts have no owner: the chain is freed by a split or merge */
     for (size_t i = 0; i < 10; i++)
         ok(txn, insert(txn, keys[i], i));
     commit(txn);
@@ -483,7 +483,7 @@ START_TEST(undo_finds_keys_that_others_have_moved)
     for (uint64_t i = 1100; i < 9000; i++)
         ok(other, take(other, i));
     commit(other);
-    other = bed_begin(&b); /* now that their ghosts are nobody's, buckets merge */
+    other = bed_begin(&b); /* now that their ghosts have no owner, buckets merge */
     for (uint64_t i = 20000; i < 22000; i++) {
         ok(other, insert(other, i, i));
         ok(other, take(other, i));
@@ -551,7 +551,7 @@ START_TEST(transactions_interleave)
 }
 END_TEST
 
-/* All there is is removed; others get none of the room; rolling it back takes none. */
+/* All elements are removed; other transactions get none of the room; the rollback needs none. */
 START_TEST(a_removal_of_everything_is_taken_back_on_a_full_device)
 {
     make(8, 100);
@@ -583,7 +583,7 @@ START_TEST(a_removal_of_everything_is_taken_back_on_a_full_device)
 }
 END_TEST
 
-/* As much as taking it back writes, and at most twice that: not what the longest change needs. */
+/* As much as the rollback writes, and at most twice that: less than the longest change needs. */
 START_TEST(what_is_set_aside_is_what_a_rollback_writes)
 {
     static const uint32_t lengths[] = {8, 100, 300, 900};
@@ -665,7 +665,7 @@ START_TEST(what_is_in_doubt_keeps_what_it_removed)
 }
 END_TEST
 
-/* ---- many, and looking ----------------------------------------------------------------------- */
+/* ---- batches, and lookups -------------------------------------------------------------------- */
 
 static int see(void *ctx, struct lladd_span value)
 {
@@ -705,8 +705,8 @@ START_TEST(many_at_a_time)
 }
 END_TEST
 
-/* As if they came one by one: splits in between, the same key twice, one that cannot be put in; and
- * what stands before that stays. */
+/* As if they were put one by one: splits in between, the same key twice, one that is refused; those
+ * before it stay. */
 static void insert_many_into(uint32_t key_size, unsigned flags)
 {
     enum { N = 3000 };
@@ -724,7 +724,7 @@ static void insert_many_into(uint32_t key_size, unsigned flags)
     ck_assert_uint_eq(done, 0);
     ok(txn, lladd_hash_insert_many(txn, hash, e, 1000, &done));
     ck_assert_uint_eq(done, 1000);
-    e[1500] = e[1490]; /* both are on their way at the same time */
+    e[1500] = e[1490]; /* both are in progress at the same time */
     ck_assert_int_eq(lladd_hash_insert_many(txn, hash, e + 1000, N - 1000, &done), LLADD_EXISTS);
     ck_assert_uint_eq(done, 500);
     e[1505].value_len = key_size ? 7 : 8;
@@ -826,7 +826,7 @@ START_TEST(a_walk_meets_what_stays_exactly_once)
 }
 END_TEST
 
-/* ---- what fails ------------------------------------------------------------------------------ */
+/* ---- failures -------------------------------------------------------------------------------- */
 
 /* The n-th allocation fails: the call has changed nothing, or has succeeded. */
 START_TEST(memory_runs_out_anywhere)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Log credit and threads: many threads fill a new hash table where the log buffer bears the credits
- * of a few of them only. Each insertion may split the table or rebuild a chain, for which a thread
- * takes the latch of the table's shape and log credit; a thread that kept credit while it waited
- * for the latch would wait for a thread that waits for credit. The test ends if none does. TSan
- * runs it.
+ * Log credit and threads: many threads fill a new hash table with a log buffer that has room for
+ * the credits of only a few of them. Each insertion may split the table or rebuild a chain, for
+ * which a thread takes the latch of the table's shape and log credit; a thread that kept credit
+ * while it waited for the latch would wait for a thread that waits for credit. The test ends if
+ * none does. TSan runs it.
  */
 #include "bed.h"
 
@@ -14,8 +14,7 @@
 
 enum { MOST = 128 };
 
-/* The smallest log buffer that a rebuild is possible with, and the largest pages with the buffer
- * of a database whose options say nothing. */
+/* The smallest log buffer that allows a rebuild, and the largest pages with the default buffer. */
 static const struct {
     uint64_t ring;
     uint32_t page_size;
@@ -31,7 +30,7 @@ struct worker {
     unsigned id;
 };
 
-/* Check leaves a test by a jump, which a thread cannot do. */
+/* Check leaves a test by longjmp, which a thread cannot do. */
 static void sure(bool condition, const char *what)
 {
     if (condition)
@@ -62,7 +61,7 @@ START_TEST(threads_fill_a_table_with_a_small_log_buffer)
     uint64_t count;
     keys = cases[_i].keys;
 #ifdef LL_TEST_INSTRUMENTED
-    keys /= 10; /* they wait for each other from the first split on */
+    keys /= 10; /* they would deadlock at the first split */
 #endif
     bed_init(&b, cases[_i].page_size);
     b.options.flags = 0;

@@ -30,7 +30,7 @@ static void teardown(void)
 
 enum kind { FIXED, ANY, PHYSICAL, KINDS };
 
-/* Of any length: one value in 50 is a blob, and there are chains; physical: nothing is ever
+/* Of any length: one value in 50 is a blob, and there are chains; physical undo: buckets are never
  * merged. */
 static size_t len_of(enum kind kind, uint64_t key)
 {
@@ -85,7 +85,7 @@ static int must_be_used(void *ctx, lladd_pageno page)
     return bed_count_page(ctx, page);
 }
 
-/* It can be destroyed, and nothing else; and it says what it has. */
+/* It can be destroyed, and every other call is refused; its statistics can be read. */
 static void only_destroyed(void)
 {
     struct lladd_hash *h;
@@ -103,8 +103,8 @@ static void all_gone(void)
     refuses(txn, LLADD_DESTROYED, lladd_hash_destroy_some(txn, root, 1, &left));
     refuses(txn, LLADD_DESTROYED, lladd_hash_destroy(txn, root));
     abort_txn(txn);
-    ck_assert_int_eq(
-        lladd_hash_destroy_pages(b.db, root, bed_count_page, &left, &b.err), LLADD_DESTROYED);
+    ck_assert_int_eq(lladd_hash_destroy_pages(b.db, root, bed_count_page, &left, &b.err),
+                     LLADD_DESTROYED);
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
@@ -119,7 +119,7 @@ START_TEST(each_step_gives_back_so_many_pages)
     while (left) {
         uint64_t had = used();
         left = step(pages);
-        ck_assert_uint_lt(used(), had); /* it goes on */
+        ck_assert_uint_lt(used(), had);              /* it goes on */
         ck_assert_uint_le(had - used(), pages + 30); /* a bucket may have some blobs */
         ck_assert(left == 0 || left <= last);
         last = left;
@@ -135,7 +135,7 @@ START_TEST(each_step_gives_back_so_many_pages)
 }
 END_TEST
 
-/* After each step but the last one, the lights go out, or the database is closed. */
+/* After each step but the last one, the power fails, or the database is closed. */
 START_TEST(what_is_left_is_destroyed_after_a_crash)
 {
     lladd_hash_close(make((enum kind)(_i % KINDS)));
@@ -269,8 +269,8 @@ START_TEST(a_long_value_goes_in_steps_too)
 }
 END_TEST
 
-/* What can be freed only together with the bucket's head page is more than a step may free. That is
- * no reason to free the long values at once. */
+/* The pages that can be freed only together with the bucket's head page are more than a step may
+ * free. That is no reason to free the long values at once. */
 START_TEST(a_step_smaller_than_its_bucket)
 {
     enum { LONG = 400000 };
@@ -330,7 +330,7 @@ START_TEST(wrong_calls_change_nothing)
 }
 END_TEST
 
-/* Rolling back needs the table: until then no other transaction destroys it. */
+/* Rollback needs the table: until then no other transaction destroys it. */
 START_TEST(a_table_that_another_transaction_may_roll_back)
 {
     struct lladd_gid gid = bed_gid("changes");
@@ -365,7 +365,7 @@ START_TEST(a_table_that_another_transaction_may_roll_back)
 }
 END_TEST
 
-/* Creates a table, and rolls that back, as often as `times` says; the page is used again. */
+/* Creates a table, and rolls that back, `times` times; the page is reused. */
 static void create_in_vain(struct lladd_txn *txn, unsigned times)
 {
     struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
@@ -377,7 +377,7 @@ static void create_in_vain(struct lladd_txn *txn, unsigned times)
     }
 }
 
-/* Transactions in doubt that have created tables, of which some are gone, and some have the page of
+/* Transactions in doubt that have created tables; some of these are gone, and some have the page of
  * one that is gone. _i: rolled back before. */
 START_TEST(created_in_doubt)
 {
@@ -409,7 +409,7 @@ START_TEST(created_in_doubt)
 }
 END_TEST
 
-/* Undo of the change follows undo of the destruction, and finds the table again. */
+/* The change is undone after the destruction is undone, and finds the table again. */
 START_TEST(a_transaction_destroys_what_it_has_changed)
 {
     struct lladd_hash *h = make(_i % 2 ? ANY : FIXED);
@@ -463,7 +463,7 @@ START_TEST(a_transaction_that_has_changed_many_tables)
 }
 END_TEST
 
-/* The transaction that has made it destroys it, and thinks better of it. */
+/* The transaction that has created it destroys it, and rolls back to a savepoint. */
 START_TEST(a_table_that_the_transaction_has_made)
 {
     struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
@@ -491,7 +491,7 @@ START_TEST(a_table_that_the_transaction_has_made)
 }
 END_TEST
 
-/* Takes the page again, for bytes that are no page. */
+/* Takes the page again, for bytes that are not a page. */
 static void reuse(lladd_pageno page)
 {
     for (int i = 0; i < 5000; i++) {
@@ -508,8 +508,8 @@ static void reuse(lladd_pageno page)
     ck_abort_msg("the page does not come back");
 }
 
-/* The rollback to a later savepoint does not take it back: an old handle never reads the page that
- * was the root. */
+/* The rollback to a later savepoint does not undo it: an old handle never reads the former root
+ * page. */
 START_TEST(a_table_stays_destroyed_after_a_rollback_to_a_later_savepoint)
 {
     const bool in_steps = _i;
@@ -562,7 +562,7 @@ END_TEST
 
 /* ---- transactions in doubt ------------------------------------------------------------------- */
 
-/* What a prepare record cannot contain: it is cut off, or names more tables than it has. */
+/* Contents that a prepare record cannot have: it is truncated, or names more tables than it has. */
 START_TEST(a_prepare_record_that_makes_no_sense)
 {
     const struct lladd_participant *p = ll_hash__extension.participants[0];
@@ -588,7 +588,7 @@ START_TEST(a_prepare_record_that_makes_no_sense)
 }
 END_TEST
 
-/* Of a version that did not write which tables a transaction has changed. */
+/* From a version that did not record the tables that a transaction has changed. */
 START_TEST(an_older_prepare_record)
 {
     const struct lladd_participant *p = ll_hash__extension.participants[0];

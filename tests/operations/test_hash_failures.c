@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Hash tables that split, merge and rebuild chains while every n-th allocation, read, or device
- * call fails: each call succeeds, or says why not and has changed nothing (API-1); every rollback
- * succeeds (REC-3); the table is in order after each failure and after a crash; what was committed
- * is there and nothing else; no page is lost.
+ * call fails: each call succeeds, or returns the reason and has changed nothing (API-1); every
+ * rollback succeeds (REC-3); the table is valid after each failure and after a crash; exactly the
+ * committed changes are there; no page is lost.
  */
 #include "bed.h"
 
@@ -26,7 +26,7 @@ static struct model committed, now, before_commit;
 static bool unknown; /* committed, or before_commit */
 static uint32_t next_version;
 
-/* What fails, and how often. */
+/* The calls that fail, and how often. */
 enum what { NOTHING, MEMORY, READS, DEVICE };
 static struct {
     enum what what;
@@ -101,7 +101,7 @@ static void open_hash(void)
     ok_db(&b, lladd_hash_open(b.db, root, flags, &hash, &b.err));
 }
 
-/* Is the handle of no more use? */
+/* Is the handle unusable? */
 static bool poisoned(void)
 {
     return lladd_db_error(b.db, &b.err) != 0;
@@ -114,7 +114,7 @@ static bool fired(void)
                                    : false;
 }
 
-/* What something has failed for leaves the table as it was, or as it should be: `now`. */
+/* A failed call leaves the table unchanged, that is as the model has it: `now`. */
 static void look(uint32_t k)
 {
     faults(false);
@@ -124,7 +124,7 @@ static void look(uint32_t k)
     faults(true);
 }
 
-/* A call has said this. If it has failed, it has changed nothing. */
+/* rc is the result of a call. If it has failed, it has changed nothing. */
 static bool fine(struct lladd_txn *txn, int rc)
 {
     if (rc == 0)
@@ -145,7 +145,7 @@ static bool fine(struct lladd_txn *txn, int rc)
 
 /* ---- the workload ---------------------------------------------------------------------------- */
 
-/* Keys from `from` on get new values, or go. False: the handle is poisoned. */
+/* The keys from `from` on get new values, or are removed. False: the handle is poisoned. */
 static bool change_all(struct lladd_txn *txn, uint32_t from, uint32_t to, bool put)
 {
     unsigned char key[LONGEST], value[LONGEST];
@@ -188,7 +188,7 @@ static bool end(struct lladd_txn *txn, bool keep)
         unknown = false;
     }
     int rc = lladd_abort(txn);
-    if (rc != 0) { /* memory is not needed, but what is on the device may be */
+    if (rc != 0) { /* memory is not needed, but pages on the device may be */
         ck_assert(fault.what == READS || fault.what == DEVICE);
         return false;
     }
@@ -199,8 +199,8 @@ static bool end(struct lladd_txn *txn, bool keep)
     return true;
 }
 
-/* What transactions do: it grows, shrinks in several steps (what is removed takes room until the
- * transaction has ended), grows again, with something on top that is taken back at once. */
+/* The transactions: the table grows, shrinks in several steps (removed elements take room until the
+ * transaction has ended), and grows again, with a change in addition that is undone at once. */
 static const struct {
     uint32_t from, to, again_from, again_to;
     bool put, keep;
@@ -228,7 +228,7 @@ static bool round_of(size_t i)
     struct model saved = now;
     if (useful && lladd_savepoint(txn, &sp) == 0) {
         useful = change_all(txn, rounds[i].again_from, rounds[i].again_to, !rounds[i].put);
-        if (useful && fault.what != MEMORY) /* of which it needs none */
+        if (useful && fault.what != MEMORY) /* it needs none */
             faults(false);
         if (useful)
             ok(txn, lladd_rollback_to(txn, sp));
@@ -268,7 +268,7 @@ static int no_chance(void *ctx, void *buf, size_t len)
 }
 static const struct lladd_environment world = {.random = no_chance};
 
-/* All of it once; what it consisted of. */
+/* The whole workload once; returns how many of these calls it made. */
 static struct lladd_hash_stats run(void)
 {
     struct lladd_hash_stats s = {.struct_size = sizeof s};
@@ -300,7 +300,7 @@ static struct lladd_hash_stats run(void)
     bed_crash(&b);
     open_hash();
     unsigned char key[LONGEST], got[LONGEST];
-    if (unknown) /* the last commit may or may not have reached the device: the table tells */
+    if (unknown) /* the last commit may or may not have reached the device: the table shows it */
         for (uint32_t k = 0; k < KEYS; k++) {
             int rc = lladd_hash_get(hash, key, key_bytes(k, key), got, sizeof got, NULL, &b.err);
             if ((rc == 0) != (committed.version[k] != 0) ||

@@ -135,7 +135,7 @@ static void step(struct lladd_txn *txn, uint64_t *seed)
     }
 }
 
-/* Many of one kind: the table grows, or shrinks. */
+/* Many changes of one kind: the table grows, or shrinks. */
 static void wave(struct lladd_txn *txn, bool up, uint64_t *seed)
 {
     unsigned char key[LONGEST], value[LONGEST];
@@ -209,7 +209,7 @@ static void model(uint32_t page_size, uint32_t key_size, uint32_t value_size, un
     struct lladd_txn *txn = bed_begin(&b);
     ok(txn, lladd_hash_create(txn, &options, &root));
     open_hash();
-    if (in_one) { /* what is done to a table by the transaction that makes it */
+    if (in_one) { /* changes of a table by the transaction that creates it */
         struct model saved;
         lladd_savepoint_id sp;
         wave(txn, true, &seed);
@@ -252,7 +252,7 @@ static void model(uint32_t page_size, uint32_t key_size, uint32_t value_size, un
     txn = bed_begin(&b);
     ok(txn, lladd_hash_destroy(txn, root));
     commit(txn);
-    /* Dropped pages are free when somebody asks for the next one. */
+    /* Dropped pages become free when the next page is allocated. */
     txn = bed_begin(&b);
     lladd_pageno page;
     ok(txn, lladd_page_alloc(txn, &page));

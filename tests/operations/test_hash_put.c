@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Hash tables: what a put tells. */
+/* Hash tables: the old value that a put returns. */
 #include "bed.h"
 
 #include <lladd/hash.h>
@@ -67,7 +67,8 @@ START_TEST(put_tells_whether_there_was_a_value)
     take(txn, 9);
     commit(txn);
     txn = bed_begin(&b);
-    ck_assert(!replaces(txn, 9, big, len)); /* nor what a committed transaction has removed */
+    ck_assert(!replaces(txn, 9, big, len)); /* nor is one that a committed transaction has
+                                             * removed */
     abort_txn(txn);
     txn = bed_begin(&b);
     ck_assert(!replaces(txn, 9, big, len));

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Readers without locks of elements whose keys and values live in blobs: whatever a writer does
- * between two steps of a reader, what is read is one value and whole, and a walk meets what is
- * there all the time exactly once.
+ * Readers without locks of elements with keys and values in blobs: whatever a writer does between
+ * two steps of a reader, the reader gets one whole value, and a walk meets every element that stays
+ * exactly once.
  *
  * In `stops` the reader is stopped before each page of a value that it reads from the device, one
  * after the other, and a writer does its work meanwhile. (Pages that the writer needs are cached,
- * for it would wait for the reader that loads one.) In `threads` nobody is stopped.
- * Runs under TSan.
+ * for it would wait for the reader that loads one.) In `threads` no thread is stopped. Runs under
+ * TSan.
  */
 #include "bed.h"
 
@@ -25,7 +25,7 @@ static void sure(bool condition, const char *what)
 {
     if (condition)
         return;
-    fprintf(stderr, "%s\n", what); /* Check's way out of a thread would be through its stack */
+    fprintf(stderr, "%s\n", what); /* Check would leave the thread by longjmp to another stack */
     abort();
 }
 
@@ -57,7 +57,7 @@ static int take(struct lladd_txn *txn, unsigned i)
     return lladd_hash_delete(txn, hash, key, n);
 }
 
-/* ---- what a writer does ---------------------------------------------------------------------- */
+/* ---- the writer ------------------------------------------------------------------------------ */
 
 enum action { REPLACE, LENGTHEN, SHORTEN, TAKE_AND_PUT, ROLL_BACK, LEAVE_OPEN, ACTIONS };
 
@@ -116,7 +116,7 @@ static void before_call(void *ctx, uint64_t number, unsigned kind, const char *n
     lladd_thread_join(&stop.thread);
 }
 
-/* ---- what a reader sees ---------------------------------------------------------------------- */
+/* ---- the reader ------------------------------------------------------------------------------ */
 
 static bool one_letter(const unsigned char *p, size_t len, unsigned char letter)
 {
@@ -187,8 +187,8 @@ static void if_absent(unsigned i)
     size_t len = 0, n = key_of(i, key);
     bool inserted = true;
     struct lladd_txn *txn = bed_begin(&b);
-    ok(txn, lladd_hash_insert_if_absent(txn, hash, key, n, "x", 1, &inserted, got, sizeof got,
-                                        &len));
+    ok(txn,
+       lladd_hash_insert_if_absent(txn, hash, key, n, "x", 1, &inserted, got, sizeof got, &len));
     ck_assert(!inserted && is_value(i, got, len));
     abort_txn(txn);
 }
@@ -249,7 +249,7 @@ static void teardown(void)
     bed_free(&b);
 }
 
-/* All is as before, and nothing is cached but the table's pages and the root pages of blobs. */
+/* All is as before, and only the table's pages and the root pages of blobs are cached. */
 static void begin_anew(void)
 {
     struct lladd_txn *txn = bed_begin(&b);
@@ -283,18 +283,18 @@ START_TEST(stopped_before_each_page)
         if (open_one)
             abort_txn(open_one);
     } while (stop.acted);
-    ck_assert_uint_gt(stops, 30); /* a value has so many pages below its root page */
+    ck_assert_uint_gt(stops, 30); /* a value has this many pages below its root page */
 }
 END_TEST
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
-enum { WRITES = 400, READING = 3, TAKEN = 1 /* and put back: it is away for a moment */ };
+enum { WRITES = 400, READING = 3, TAKEN = 1 /* and put back: it is absent for a moment */ };
 
 static uint32_t writing;
-static size_t lengths; /* 0: all values are equally long, so that a reference can come again */
+static size_t lengths; /* 0: all values are equally long, so that a reference can recur */
 
-/* Values are of one letter, and their length says which, where lengths vary. */
+/* All bytes of a value are one letter; where lengths vary, the length tells which. */
 static bool is_any_value(const unsigned char *p, size_t len)
 {
     return one_letter(p, len, p[0]) && len == 6000 + (lengths ? (size_t)p[0] * lengths : 0);
@@ -363,7 +363,7 @@ static void *read_values(void *arg)
     return NULL;
 }
 
-START_TEST(nobody_is_stopped)
+START_TEST(no_thread_is_stopped)
 {
     struct lladd_thread threads[READING + 1];
     struct lladd_txn *txn = bed_begin(&b);
@@ -388,7 +388,7 @@ int main(void)
     suite_add_tcase(s, t);
     t = tcase_create("threads");
     tcase_add_checked_fixture(t, setup_threads, teardown);
-    tcase_add_loop_test(t, nobody_is_stopped, 0, 2);
+    tcase_add_loop_test(t, no_thread_is_stopped, 0, 2);
     suite_add_tcase(s, t);
     return bed_run(s);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The space of a hash table: as long as as much is stored as before, it takes as many pages, and no
- * more than twice those of a table into which the same elements are put once, however often they
- * are put, removed and made longer and shorter. Nor does the file grow.
+ * The space of a hash table: while the amount of data stays the same, the table takes about the
+ * same number of pages, at most twice those of a table into which the same elements are put once,
+ * however often they are put, removed and made longer and shorter. Nor does the file grow.
  */
 #include "bed.h"
 
@@ -29,8 +29,9 @@ static void teardown(void)
 /* What is stored, and how. */
 struct load {
     uint32_t key_size, shortest, longest; /* of values; keys of 8 bytes. key_size 0: any lengths */
-    unsigned per_txn, overwritten;        /* one change in so many is a put over what is there */
-    unsigned ghosts;                      /* at most so many for 100 elements */
+    unsigned per_txn, overwritten;        /* one change in this many is a put over an existing
+                                           * element */
+    unsigned ghosts;                      /* at most this many for 100 elements */
     uint32_t length[KEYS];                /* + 1 of the value; 0: not there */
     uint64_t random;
 };
@@ -44,15 +45,14 @@ static uint64_t draw(struct load *l)
     return x ^ x >> 31;
 }
 
-static struct lladd_hash *new_table(const struct load *l, struct lladd_txn *txn,
-                                    lladd_pageno *root)
+static struct lladd_hash *new_table(const struct load *l, struct lladd_txn *txn, lladd_pageno *root)
 {
     struct lladd_hash_options options = LLADD_HASH_OPTIONS_INIT;
     struct lladd_hash *h;
     options.key_size = l->key_size;
     options.value_size = l->key_size ? l->longest : 0;
     ok(txn, lladd_hash_create(txn, &options, root));
-    commit(txn); /* only now its changes are taken back one by one */
+    commit(txn); /* only now its changes are undone, one by one */
     ok_db(&b, lladd_hash_open(b.db, *root, 0, &h, &b.err));
     return h;
 }
@@ -95,7 +95,7 @@ static struct lladd_hash_stats stats_of(struct lladd_hash *h)
     return s;
 }
 
-/* Pages of a table with what is there now, put once. */
+/* Pages of a table with the same elements, put once. */
 static uint64_t fresh_pages(const struct load *l)
 {
     lladd_pageno root;
@@ -140,7 +140,7 @@ static void churn(struct load *l)
         change_many(l, h, 2 * KEYS);
         struct lladd_hash_stats s = stats_of(h);
         ck_assert_uint_eq(pages_in_use(), s.pages); /* a page that the table has lost is in use */
-        /* Ghosts stay where the room is not wanted. */
+        /* Ghosts stay where the room is not needed. */
         ck_assert_uint_le(100 * s.ghosts, l->ghosts * s.elements);
         if (round > ROUNDS / 2) { /* from here on the file has no table but this one */
             ck_assert_uint_le(s.pages, used + used / 5);
@@ -186,8 +186,7 @@ END_TEST
 
 START_TEST(one_length)
 {
-    struct load l = {
-        .key_size = 8, .shortest = 100, .longest = 100, .per_txn = 20, .ghosts = 100};
+    struct load l = {.key_size = 8, .shortest = 100, .longest = 100, .per_txn = 20, .ghosts = 100};
     churn(&l);
 }
 END_TEST

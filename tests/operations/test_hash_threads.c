@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Hash tables and threads: 2, 8 and 64 of them insert, look up, replace and remove keys of their
- * own, committing and rolling back, while the table splits and merges under them; others look up
- * and walk meanwhile and find everything that stays, walks exactly once. Runs under TSan.
+ * own, committing and rolling back, while the table splits and merges under them; other threads
+ * look up and walk meanwhile and find every element that stays, walks exactly once. Runs under
+ * TSan.
  */
 #include "bed.h"
 #include "operations/hash/table.h"
@@ -51,13 +52,13 @@ static void teardown(void)
     bed_free(&b);
 }
 
-/* What Check notes of each assertion is not made for so many threads: these only tell of
+/* So many threads do not use Check's assertions, which record each one: these only report
  * failures. */
 static void sure(bool condition, const char *what)
 {
     if (condition)
         return;
-    fprintf(stderr, "%s\n", what); /* Check's way out of a thread would be through its stack */
+    fprintf(stderr, "%s\n", what); /* Check would leave the thread by longjmp to another stack */
     abort();
 }
 
@@ -200,13 +201,13 @@ START_TEST(sixty_four)
 }
 END_TEST
 
-/* ---- a number of buckets that is out of date ------------------------------------------------- */
+/* ---- an outdated number of buckets ------------------------------------------------- */
 
-/* A reader that reads how many buckets there are is held up where it reads a page. */
+/* A reader of the number of buckets is stopped where it reads a page. */
 static struct {
     struct lladd_mutex mutex;
     struct lladd_cond changed;
-    uint64_t thread; /* 0: it is not to be held up, or not any more */
+    uint64_t thread; /* 0: it is not to be stopped, or not any more */
     bool there, go_on;
 } hold_up;
 
@@ -246,7 +247,7 @@ static void split_to(struct lladd_txn *txn, uint64_t n, uint64_t bucket, uint64_
             put_in(txn, *key, false);
 }
 
-/* A table of four buckets with undo of bytes; *key: the keys below it are there. */
+/* A table of four buckets with physical undo; *key: the keys below it are there. */
 static void make_four(uint64_t *key)
 {
     struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
@@ -264,7 +265,7 @@ static void make_four(uint64_t *key)
     commit(txn);
 }
 
-/* While a reader reads how many buckets there are. */
+/* While a reader reads the number of buckets. */
 static void abort_meanwhile(struct lladd_txn *txn)
 {
     uint64_t absent = UINT64_MAX;
@@ -289,9 +290,9 @@ static void abort_meanwhile(struct lladd_txn *txn)
     lladd_mutex_destroy(&hold_up.mutex);
 }
 
-/* Two splits are taken back, byte by byte, while a reader reads how many buckets there are: the
- * root page before, buckets after that. If that number stayed, keys would go to a bucket that is
- * none, or the next split would be of the wrong one. */
+/* Two splits are undone physically while a reader reads the number of buckets: the root page
+ * before, buckets after that. If that number stayed, keys would go to a bucket that does not exist,
+ * or the next split would be of the wrong one. */
 START_TEST(a_number_of_buckets_that_is_out_of_date_is_read_again)
 {
     lladd_savepoint_id now;
@@ -302,7 +303,7 @@ START_TEST(a_number_of_buckets_that_is_out_of_date_is_read_again)
     split_to(txn, 5, 0, &next);
     split_to(txn, 6, 1, &next);
     ok(txn, lladd_savepoint(txn, &now));
-    ok(txn, lladd_rollback_to(txn, now)); /* so what is known of the table may be gone */
+    ok(txn, lladd_rollback_to(txn, now)); /* so the cached state of the table may be gone */
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
     ck_assert_int_eq(
         lladd_pages_discard(b.db, ll_operations__extents_page(&hash->table->run, 2), 1), 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Heaps: records keep their ids however often they move, come exactly once in a walk, and are what
- * the last commit left; pages that grew stay when a transaction rolls back, and go when the heap
- * was never committed; room that was given up is used again; wrong calls are refused.
+ * Heaps: records keep their ids however often they move, are met exactly once in a walk, and have
+ * the contents of the last commit; pages that were added stay when a transaction rolls back, and
+ * are freed when the heap was never committed; released room is reused; wrong calls are refused.
  */
 #include "history.h"
 
@@ -134,7 +134,7 @@ START_TEST(records_of_every_size_on_every_page_size)
     uint32_t len = max;
     for (uint32_t i = 0; i < n; i++, len = len * 3 / 4)
         expect(r[i], (char)('a' + i % 26), len);
-    /* Everybody becomes as long as can be: all but one a page has to leave home. */
+    /* All records become as long as possible: all but one of each page have to move. */
     txn = bed_begin(&b);
     for (uint32_t i = 0; i < n; i++)
         set(txn, r[i], 'M', max);
@@ -169,13 +169,13 @@ START_TEST(a_record_that_outgrows_its_page_keeps_its_id)
     bed_crash(&b);
     expect(r, 'R', 3000);
     txn = bed_begin(&b);
-    set(txn, r, 'S', 3500); /* in place, abroad */
+    set(txn, r, 'S', 3500); /* in place, on the other page */
     expect(r, 'S', 3500);
     set(txn, r, 's', 5);
     expect(r, 's', 5);
     ck_assert_uint_eq(home_tag(r), 1);
     commit(txn);
-    /* When there is no room abroad and some at home, it goes home. */
+    /* When there is no room on the other page and some at home, it moves home. */
     txn = bed_begin(&b);
     struct lladd_rid beside = {{0}, 0, 0};
     unsigned char stub[8];
@@ -192,7 +192,7 @@ START_TEST(a_record_that_outgrows_its_page_keeps_its_id)
     abort_txn(txn);
     expect(r, 's', 5);
     ck_assert_uint_eq(home_tag(r), 1);
-    /* Else to a third place; and deleting it frees both. */
+    /* Else to a third page; and deleting it frees both. */
     txn = bed_begin(&b);
     set(txn, r, 't', 3900);
     ck_assert_uint_eq(home_tag(r), 1);
@@ -293,7 +293,7 @@ START_TEST(a_stub_that_leads_nowhere_is_damage)
 }
 END_TEST
 
-/* The inventory's only page says that it comes next: nobody follows that for ever. */
+/* The inventory's only page names itself as the next: no call follows that for ever. */
 START_TEST(an_inventory_that_does_not_end_is_noticed)
 {
     unsigned char next[8];
@@ -367,7 +367,7 @@ START_TEST(a_heap_that_was_never_committed_leaves_nothing)
         commit(txn);
     }
     ck_assert_uint_eq(bed_pages_used(&b), pages);
-    /* The same pages may become another heap; nothing is remembered of the first. */
+    /* The same pages may become another heap; no state of the first is left. */
     txn = bed_begin(&b);
     ok(txn, lladd_heap_create(txn, &heap));
     insert(txn, 'y', 1000);
@@ -379,7 +379,8 @@ START_TEST(a_heap_that_was_never_committed_leaves_nothing)
 }
 END_TEST
 
-/* What the maker of a heap has rolled back must not be used by anybody, though memory knew it. */
+/* Pages that the creator of a heap has rolled back must not be used, though the heap's state in
+ * memory lists them. */
 START_TEST(a_new_heap_grown_and_rolled_back_to_a_savepoint)
 {
     struct lladd_txn *txn = bed_begin(&b);
@@ -391,7 +392,7 @@ START_TEST(a_new_heap_grown_and_rolled_back_to_a_savepoint)
         for (int i = 0; i < 60; i++)
             insert(txn, 'x', 1000);
         ok(txn, lladd_rollback_to(txn, sp));
-        lladd_pageno taken; /* somebody else gets the pages */
+        lladd_pageno taken; /* another transaction gets the pages */
         struct lladd_txn *other = bed_begin(&b);
         for (int i = 0; i < 5; i++) {
             ok(other, lladd_page_alloc(other, &taken));
@@ -432,7 +433,7 @@ START_TEST(more_pages_than_an_inventory_page_lists)
     ck_assert_uint_eq(walk_count(), n);
     for (uint64_t i = 0; i < 19; i++)
         expect(some[i], (char)('a' + i * (n / 19) % 26), 3000);
-    /* After opening, room is found without asking for more. */
+    /* After opening, room is found without allocating more pages. */
     uint64_t pages = bed_pages_used(&b);
     txn = bed_begin(&b);
     for (uint64_t i = 0; i < n / 2; i++)
@@ -470,7 +471,7 @@ START_TEST(room_that_was_given_up_is_used_again)
 }
 END_TEST
 
-/* ---- the end --------------------------------------------------------------------------------- */
+/* ---- destroying ------------------------------------------------------------------------------ */
 
 START_TEST(destroy_frees_everything_or_nothing)
 {
@@ -548,7 +549,7 @@ START_TEST(a_walk_sees_every_lasting_record_once)
     lladd_heap_open(b.db, heap, &c);
     txn = bed_begin(&b);
     while ((rc = lladd_heap_next(&c, &rid, &rec, &b.err)) == 0) {
-        for (int i = 0; i < N; i += 2) { /* even ones stay, however they are pushed about */
+        for (int i = 0; i < N; i += 2) { /* even ones stay, however often they move */
             if (r[i].page.v == rid.page.v && r[i].slot == rid.slot) {
                 ck_assert(!seen[i]);
                 ck_assert(rec.bytes[0] == 'a' + i % 26 || rec.bytes[0] == 'G');
@@ -603,7 +604,7 @@ static void model_write(struct history *h, int t, uint64_t r)
     struct version v = {true, (char)('a' + (int)(r & 15)),
                         (uint32_t)(r >> 8) % (r >> 5 & 3 ? 200 : 4000)};
     if (!history_may_write(h, t, i) || (!h->now[i].there && h->base[i].there))
-        return; /* somebody else's, or its id may come back */
+        return; /* another's, or its id may return */
     if (!h->now[i].there) {
         m->rid[i] = insert(h->txn[t], v.fill, v.len);
     } else if ((r >> 50 & 15) < 4) {
@@ -613,7 +614,7 @@ static void model_write(struct history *h, int t, uint64_t r)
         set(h->txn[t], m->rid[i], v.fill, v.len);
         m->moved += home_tag(m->rid[i]) == 1;
     }
-    /* An id whose record may come back by a rollback is not given to another one. */
+    /* An id is not reused while a rollback may restore its record. */
     for (uint32_t k = 0; k < RECORDS && v.there; k++)
         ck_assert(k == i || !(h->now[k].there || (h->owner[k] >= 0 && h->base[k].there)) ||
                   m->rid[k].page.v != m->rid[i].page.v || m->rid[k].slot != m->rid[i].slot);

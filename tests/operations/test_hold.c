@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Holds: what one owner has given up is held until he lets go, whoever else holds it; what a
- * prepare record says about it can be read back; and without memory nothing is lost.
+ * Holds: a resource that an owner has given up is held until that owner releases it, whichever
+ * others hold it too; a prepare record's holds can be read back; and a lack of memory loses none.
  */
 #include "bed.h"
 
@@ -57,7 +57,7 @@ START_TEST(held_until_let_go)
 }
 END_TEST
 
-/* A stale hold of one does not end, and is not ended by, that of another. */
+/* An outdated hold of one owner does not end, and is not ended by, that of another. */
 START_TEST(two_owners_of_one_thing)
 {
     struct ll_reservation_txn a, c;
@@ -90,7 +90,7 @@ START_TEST(ranges_may_cross_chunks)
 }
 END_TEST
 
-/* Against a table of who holds what. */
+/* Against a table of owners and holds. */
 START_TEST(many_owners_and_pages)
 {
     enum { OWNERS = 6, PAGES = 40, SLOTS = 600 };

@@ -2,7 +2,7 @@
 /*
  * A limit of the log is either refused at open, with the size that is needed, or large enough for
  * each operation that is registered, as often as it is run: no transaction that does nothing else
- * is LLADD_LOG_FULL for ever. For every page size and segments of many sizes.
+ * gets LLADD_LOG_FULL for ever. For every page size and segments of many sizes.
  */
 #include "bed.h"
 
@@ -44,7 +44,7 @@ static uint64_t refused(void)
     return need;
 }
 
-/* All that each built-in operation may ask for at once, and back. */
+/* The most that each built-in operation may reserve at once, with its undo. */
 static void ask_for_each(void)
 {
     const struct lladd_extension *const *list = ll_operations_builtin();
@@ -62,8 +62,8 @@ static void ask_for_each(void)
     ck_assert_uint_gt(n, 40);
 }
 
-/* The largest records there are, until the log has gone round: each in a transaction of its own,
- * every third of which is taken back. In between what moves the log's end a little. */
+/* The largest possible records, until the log has wrapped around: each in a transaction of its own,
+ * every third of which is rolled back. In between, records that move the log's end a little. */
 static void write_large(uint32_t size, uint64_t limit)
 {
     struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
@@ -103,8 +103,8 @@ static void write_large(uint32_t size, uint64_t limit)
 
 static const struct {
     uint64_t least, most;
-} segments[] = {{4096, 4096},       {4096, 65536},      {16384, 16384}, {16384, 1u << 20},
-                {65536, 1u << 20}, {1u << 20, 64u << 20}};
+} segments[] = {{4096, 4096},      {4096, 65536},     {16384, 16384},
+                {16384, 1u << 20}, {65536, 1u << 20}, {1u << 20, 64u << 20}};
 enum { SEGMENTS = sizeof segments / sizeof segments[0] };
 
 START_TEST(a_limit_is_refused_at_open_or_enough_for_each_operation)
@@ -206,7 +206,7 @@ START_TEST(an_operation_registered_later_asks_for_its_limit)
 }
 END_TEST
 
-/* A refusal has made nothing. */
+/* A refused open has created no file. */
 START_TEST(a_refusal_leaves_an_empty_directory_empty)
 {
     init(4096, 4096, 4096, 16384);

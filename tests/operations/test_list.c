@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lists: order, ids that last, removal and rollback around each other's items, splicing, walks that
- * others disturb. Whatever happens, the chain is whole in both directions and every stored item is
- * in it; every page comes back; a call that fails has changed nothing.
+ * Lists: order, stable ids, removal and rollback next to other transactions' items, splicing, walks
+ * during changes. Whatever happens, the chain is whole in both directions and every stored item is
+ * in it; every page is freed; a call that fails has changed nothing.
  */
 #include "bed.h"
 
@@ -57,7 +57,7 @@ static struct lladd_item append(struct lladd_txn *txn, const char *text)
     return got;
 }
 
-/* The items one after the other, each of one letter, and what check says. */
+/* The items in sequence, each of one letter, and the result of the check. */
 static void in_order(struct lladd_list *l, const char *want)
 {
     char got[200];
@@ -114,7 +114,7 @@ static bool is_z(void *ctx, struct lladd_span item)
     return memcmp(item.data, "z", 1) == 0;
 }
 
-/* The last item says that the second one is next: nobody follows that for ever. */
+/* The last item names the second one as the next: no call follows that for ever. */
 START_TEST(a_ring_is_noticed)
 {
     uint64_t n;
@@ -130,7 +130,7 @@ START_TEST(a_ring_is_noticed)
     ck_assert_int_eq(lladd_list_count(list, &n, &b.err), LLADD_CORRUPT_PAGE);
     ck_assert_int_eq(lladd_list_find(list, NONE, is_z, NULL, &found, &b.err), LLADD_CORRUPT_PAGE);
     ck_assert_int_eq(lladd_list_check(list, &b.err), LLADD_CORRUPT_PAGE);
-    if (_i == 0) { /* of nothing but items that have been removed */
+    if (_i == 0) { /* with only removed items */
         ok(txn, lladd_list_delete(txn, list, second));
         link = (struct ll_list_link){second, second, ITEM_NEXT};
         ok(txn, lladd_update(txn, ll_operations__list_id(ll_lists_of(b.db), LL_LIST_LINK),
@@ -146,7 +146,7 @@ START_TEST(a_ring_is_noticed)
 }
 END_TEST
 
-/* An item's page that says that it belongs to no heap. */
+/* An item's page with a header that belongs to no heap. */
 START_TEST(a_page_without_a_heap_is_an_error_with_a_message)
 {
     lladd_pageno heap;
@@ -254,7 +254,7 @@ START_TEST(finds)
 }
 END_TEST
 
-/* ---- around each other ----------------------------------------------------------------------- */
+/* ---- neighbours ------------------------------------------------------------------------------ */
 
 START_TEST(neighbours_do_not_disturb_each_other)
 {
@@ -292,7 +292,7 @@ START_TEST(neighbours_do_not_disturb_each_other)
 }
 END_TEST
 
-/* Losers of a crash are taken back around what has been committed between their items. */
+/* Losers of a crash are undone next to committed items between theirs. */
 START_TEST(crash_between)
 {
     struct lladd_txn *loser = bed_begin(&b), *winner = bed_begin(&b);
@@ -340,7 +340,7 @@ START_TEST(savepoints)
 }
 END_TEST
 
-/* In doubt: what it has removed is held. */
+/* In doubt: the items that it has removed are held. */
 START_TEST(prepared)
 {
     struct lladd_gid gid = bed_gid("list");
@@ -367,7 +367,7 @@ END_TEST
 
 /* ---- room ------------------------------------------------------------------------------------ */
 
-/* A queue of a thousand items that goes on for long needs no more pages. */
+/* A queue of a thousand items needs no more pages however long it is used. */
 START_TEST(a_queue_stays_small)
 {
     char item[50] = "queue";
@@ -402,7 +402,7 @@ START_TEST(everything_goes)
     txn = bed_begin(&b);
     while (lladd_list_next(list, NONE, &at, NULL, 0, NULL, &b.err) == 0)
         ok(txn, lladd_list_delete(txn, list, at));
-    ck_assert_uint_eq(stored(), 300); /* it may want them back */
+    ck_assert_uint_eq(stored(), 300); /* it may need them again */
     if (_i)
         abort_txn(txn);
     else
@@ -421,7 +421,7 @@ START_TEST(everything_goes)
 }
 END_TEST
 
-/* ---- the whole of it ------------------------------------------------------------------------- */
+/* ---- whole lists ----------------------------------------------------------------------------- */
 
 START_TEST(made_and_rolled_back)
 {
@@ -575,7 +575,7 @@ START_TEST(wrong_arguments)
     struct lladd_item x = append(txn, "x"), stale = x;
     stale.slot += 1u << 16; /* another turn */
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_list_insert(txn, list, at, "y", 1, &got));
-    at = (struct lladd_item){page, rid.slot}; /* a record, and no item */
+    at = (struct lladd_item){page, rid.slot}; /* a record that is not an item */
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_list_delete(txn, list, at));
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_list_delete(txn, list, stale));
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_list_delete(txn, list, NONE));
@@ -774,7 +774,7 @@ static int failing_run(void)
         ck_assert_int_eq(lladd_txn_error(txn)->code, rc);
     if (rc) {
         ck_assert_int_eq(lladd_db_error(b.db, &b.err), 0);
-        abort_txn(txn); /* succeeds whatever is missing (REC-3) */
+        abort_txn(txn); /* succeeds whatever fails (REC-3) */
         now = committed;
     } else {
         commit(txn);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lists and threads: everybody inserts, removes, writes and rolls back in one list, next to the
- * items of the others, while all walk. Nobody's items are lost, each comes exactly once in every
- * walk of its owner, in the order of its owner's insertions. Runs under TSan.
+ * Lists and threads: every thread inserts, removes, writes and rolls back in one list, next to the
+ * items of the others, while all walk. No items are lost, and each comes exactly once in every walk
+ * of its owner, in the order of its owner's insertions. Runs under TSan.
  */
 #include "bed.h"
 
@@ -41,7 +41,7 @@ static void teardown(void)
     bed_free(&b);
 }
 
-/* Behind one of its own: between this one and the next there may be anybody's. */
+/* Inserts after one of its own: between this one and the next there may be items of others. */
 static void change(struct worker *w, struct lladd_txn *txn)
 {
     unsigned char bytes[200];
@@ -64,8 +64,8 @@ static void change(struct worker *w, struct lladd_txn *txn)
     }
 }
 
-/* Own items come once, in their order. Where the walk stands, somebody may remove; then it begins
- * again behind the last of one's own. */
+/* Own items come once, in their order. The current item of another thread may be removed; then the
+ * walk starts again after the last own item. */
 static void walk(struct worker *w)
 {
     struct lladd_error err = LLADD_ERROR_INIT;

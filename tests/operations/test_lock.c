@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The lock manager, one thread: which modes go together and what they add up to; names and their
- * ancestors; savepoints; what is kept by a transaction that is prepared, over a restart; every n-th
- * allocation fails.
+ * The lock manager, one thread: which modes are compatible, and their combinations; names and their
+ * ancestors; savepoints; the locks of a prepared transaction, over a restart; every n-th allocation
+ * fails.
  */
 #include "bed.h"
 
@@ -44,7 +44,7 @@ static void take(struct lladd_txn *txn, struct lladd_lock_name name, enum lladd_
     ok(txn, try_lock(txn, name, mode));
 }
 
-/* Could somebody else have it in this mode right now? */
+/* Could another transaction get it in this mode right now? */
 static bool is_free(struct lladd_lock_name name, enum lladd_lock_mode mode)
 {
     struct lladd_txn *txn = bed_begin(&b);
@@ -54,12 +54,12 @@ static bool is_free(struct lladd_lock_name name, enum lladd_lock_mode mode)
     return rc == 0;
 }
 
-/* The strongest of X, S, IX, IS that is refused tells what others are kept from. */
+/* The strongest of X, S, IX, IS that is refused shows which mode is held. */
 static void kept(struct lladd_lock_name name, enum lladd_lock_mode held)
 {
-    static const char *const row[MODES] = {[0] = "......", [1] = ".....-", [2] = "..----",
-                                           [3] = ".-.-.-", [4] = ".-----", [5] = ".-.---",
-                                           [6] = "------"};
+    static const char *const row[MODES] = {
+        [0] = "......", [1] = ".....-", [2] = "..----", [3] = ".-.-.-",
+        [4] = ".-----", [5] = ".-.---", [6] = "------"};
     for (int m = 1; m < MODES; m++)
         ck_assert_msg(is_free(name, (enum lladd_lock_mode)m) == (row[held][m - 1] == '.'),
                       "held %s, asked %s", lladd_lock_mode_name(held),
@@ -81,7 +81,7 @@ static void nothing_is_locked(void)
     ck_assert_uint_eq(s.waiting, 0);
 }
 
-/* Makes it a transaction that has logged something. */
+/* Makes it a transaction that has logged a record. */
 static void write_something(struct lladd_txn *txn)
 {
     lladd_pageno page;
@@ -123,7 +123,7 @@ START_TEST(every_upgrade)
 }
 END_TEST
 
-/* The sum is the least mode that keeps out what both keep out. */
+/* The combination is the weakest mode that conflicts with all that both conflict with. */
 START_TEST(an_upgrade_is_refused_by_what_others_hold)
 {
     struct lladd_txn *one = bed_begin(&b), *two = bed_begin(&b);
@@ -140,7 +140,7 @@ START_TEST(an_upgrade_is_refused_by_what_others_hold)
 }
 END_TEST
 
-START_TEST(the_error_names_who_is_in_the_way)
+START_TEST(the_error_names_the_holder_in_the_way)
 {
     struct lladd_txn *one = bed_begin(&b), *two = bed_begin(&b);
     char text[64];
@@ -167,8 +167,8 @@ START_TEST(parts_announce_themselves)
     static const enum lladd_lock_mode all[MODES] = {NONE, IS, IX, S, SIX, U, X};
     for (int m = 1; m < MODES; m++) {
         struct lladd_txn *txn = bed_begin(&b);
-        struct lladd_lock_name deep = ID(lladd_lock_id(1), lladd_lock_id(2),
-                                         lladd_lock_bytes("three", 5));
+        struct lladd_lock_name deep =
+            ID(lladd_lock_id(1), lladd_lock_id(2), lladd_lock_bytes("three", 5));
         take(txn, deep, all[m]);
         kept(TABLE(1), intent[m]);
         kept(ROW(1, 2), intent[m]);
@@ -219,7 +219,8 @@ START_TEST(tables_and_rows_conflict)
 }
 END_TEST
 
-/* Whether the lock is free, or held already, or waits are excluded: some day it is not free. */
+/* Whether the lock is free, or held already, or waits are not allowed: a later call may find it
+ * taken. */
 START_TEST(a_lock_is_refused_while_a_page_is_held)
 {
     lladd_pageno page = bed_page(&b, "lladd.bytes");
@@ -242,7 +243,7 @@ START_TEST(a_lock_is_refused_while_a_page_is_held)
 }
 END_TEST
 
-/* The intention locks that a refused call has taken are given back. */
+/* The intention locks that a refused call has taken are released. */
 START_TEST(a_refused_call_changes_nothing)
 {
     struct lladd_txn *one = bed_begin(&b), *two = bed_begin(&b);
@@ -283,7 +284,7 @@ START_TEST(names_are_all_their_bytes)
         }
     }
     ck_assert(is_free(ID(lladd_lock_bytes(bytes, 2)), X));
-    ck_assert(is_free(TABLE(0), X)); /* a number is no bytes */
+    ck_assert(is_free(TABLE(0), X)); /* a number is not bytes */
     ck_assert(is_free(ID(lladd_lock_id(0), lladd_lock_bytes(NULL, 0)), X));
     commit(txn);
     nothing_is_locked();
@@ -311,7 +312,7 @@ START_TEST(bad_names_and_modes)
 }
 END_TEST
 
-/* All names have the same hash, and are told apart all the same. */
+/* All names have the same hash, and are told apart nevertheless. */
 START_TEST(equal_hashes)
 {
     struct lladd_lock_options o = LLADD_LOCK_OPTIONS_INIT;
@@ -347,11 +348,11 @@ START_TEST(many_locks)
     write_something(txn);
     commit(txn);
     nothing_is_locked();
-    ck_assert_uint_lt(stats().memory, 2u << 20); /* what is kept for the next one is little */
+    ck_assert_uint_lt(stats().memory, 2u << 20); /* little is kept for the next one */
 }
 END_TEST
 
-/* ---- giving up early ------------------------------------------------------------------------- */
+/* ---- early release --------------------------------------------------------------------------- */
 
 START_TEST(reading_locks_can_go_early)
 {
@@ -433,7 +434,7 @@ START_TEST(serialisable_rollback_keeps_what_was_read)
 }
 END_TEST
 
-/* A lock that is gone is in nobody's list of what became stronger. */
+/* A released lock is in no list of upgrades. */
 START_TEST(unlocked_after_an_upgrade)
 {
     struct lladd_txn *txn = bed_begin(&b);
@@ -639,7 +640,7 @@ START_TEST(many_locks_in_doubt)
 }
 END_TEST
 
-/* A prepare that is refused leaves the transaction with all its locks. */
+/* A prepare that is refused leaves all locks with the transaction. */
 START_TEST(a_refused_prepare_changes_nothing)
 {
     struct lladd_txn *txn = bed_begin(&b);
@@ -653,7 +654,7 @@ START_TEST(a_refused_prepare_changes_nothing)
 }
 END_TEST
 
-/* ---- looking --------------------------------------------------------------------------------- */
+/* ---- inspection ------------------------------------------------------------------------------ */
 
 struct seen {
     unsigned holds[MODES], n, prepared;
@@ -703,7 +704,7 @@ END_TEST
 
 /* ---- without memory -------------------------------------------------------------------------- */
 
-/* Every call succeeds, or has changed nothing and can be made again. */
+/* Every call succeeds, or has changed nothing and can be repeated. */
 static void without_memory(uint64_t every)
 {
     static const char longer[] = "a name that needs room of its own, more than there is";
@@ -744,8 +745,8 @@ START_TEST(every_nth_allocation_fails)
 }
 END_TEST
 
-/* Opening with locks in doubt, while the n-th allocation fails: it says so, and can be repeated.
- * Each open needs a little more than the one before it: there is more log. */
+/* Opening with locks in doubt, while the n-th allocation fails: it returns the error, and can be
+ * repeated. Each open needs a little more than the one before it: there is more log. */
 START_TEST(no_memory_for_locks_in_doubt)
 {
     prepare_one("a", 10, true);
@@ -775,7 +776,7 @@ static Suite *suite(void)
     tcase_add_test(t, every_pair_of_modes);
     tcase_add_test(t, every_upgrade);
     tcase_add_test(t, an_upgrade_is_refused_by_what_others_hold);
-    tcase_add_test(t, the_error_names_who_is_in_the_way);
+    tcase_add_test(t, the_error_names_the_holder_in_the_way);
     tcase_add_test(t, parts_announce_themselves);
     tcase_add_test(t, what_an_ancestor_includes_is_not_locked_again);
     tcase_add_test(t, tables_and_rows_conflict);

@@ -2,7 +2,7 @@
 /*
  * The lock manager and threads: 8 and 64 of them move money between the accounts of a hash table,
  * open accounts and close them, roll back, go back to savepoints, and are victims of deadlocks;
- * others add up the whole table meanwhile and always find the same. Runs under TSan.
+ * other threads add up the whole table meanwhile and always get the same sum. Runs under TSan.
  */
 #include "bed.h"
 
@@ -24,12 +24,12 @@ struct worker {
 };
 static struct worker workers[MOST];
 
-/* What Check notes of each assertion is not made for so many threads. */
+/* So many threads do not use Check's assertions, which record each one. */
 static void sure(bool condition, const char *what)
 {
     if (condition)
         return;
-    fprintf(stderr, "%s\n", what); /* Check's way out of a thread would be through its stack */
+    fprintf(stderr, "%s\n", what); /* Check would leave the thread by longjmp to another stack */
     abort();
 }
 
@@ -73,7 +73,7 @@ static int get(struct lladd_txn *txn, uint64_t key, enum lladd_lock_mode mode, u
         return rc;
     rc = lladd_hash_get(hash, &key, 8, money, 8, &len, lladd_txn_error_out(txn));
     if (rc == LLADD_NOT_FOUND)
-        *money = 0; /* closed: and nobody can open it before this transaction ends */
+        *money = 0; /* closed: and no other transaction can open it before this one ends */
     return rc == LLADD_NOT_FOUND ? 0 : rc;
 }
 
@@ -101,7 +101,7 @@ static int move(struct lladd_txn *txn, uint64_t from, uint64_t to, uint64_t seed
     return rc ? rc : put(txn, to, had + amount);
 }
 
-/* Moves, goes back, moves something else. */
+/* Moves money, rolls back to a savepoint, moves other money. */
 static int move_twice(struct lladd_txn *txn, uint64_t seed)
 {
     lladd_savepoint_id sp;
@@ -129,7 +129,7 @@ static void work_once(struct worker *w)
     sure(lladd_abort(txn) == 0, "abort");
 }
 
-/* S on the table is S on every account, and on those that are not there. */
+/* S on the table is S on every account, and on absent ones. */
 static void look_once(struct worker *w)
 {
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
@@ -141,7 +141,7 @@ static void look_once(struct worker *w)
     o.read_only = true;
     sure(lladd_begin(b.db, &o, &txn, &err) == 0, err.message);
     int rc = lladd_lock_acquire(txn, LLADD_LOCK_NAME(lladd_lock_id(root.v)), LLADD_LOCK_S,
-                        LLADD_LOCK_FOREVER);
+                                LLADD_LOCK_FOREVER);
     sure(!rc || rc == LLADD_DEADLOCK, lladd_txn_error(txn)->message);
     while (!rc && !(rc = lladd_hash_cursor_next(hash, &walk, &key, &value, &err)))
         sum += lladd_get64(value.data);
@@ -190,7 +190,7 @@ static uint64_t together(unsigned threads, uint64_t rounds)
     return deadlocks;
 }
 
-/* Where threads hardly ever run at the same time there may be no deadlock; but not always. */
+/* Where threads hardly ever run at the same time there may be no deadlock; but not in every run. */
 static void until_deadlock(unsigned threads, uint64_t rounds)
 {
     uint64_t deadlocks = 0;

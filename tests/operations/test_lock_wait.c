@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The lock manager, several threads that wait: in which order they are let in, for how long they
- * wait, which cycles are found, who is the victim and what he is told; who blocks whom, now and
- * afterwards. Nobody sleeps: a test goes on when the statistics say that somebody waits.
+ * The lock manager, several threads that wait: the order in which they are granted, the time limit,
+ * which cycles are found, the choice of the victim and its error; which transaction blocks which,
+ * now and afterwards. No thread sleeps: a test goes on when the statistics report a waiter.
  */
 #include "bed.h"
 
@@ -50,7 +50,7 @@ static struct lladd_lock_stats stats(void)
     return s;
 }
 
-/* ---- somebody who waits ---------------------------------------------------------------------- */
+/* ---- a waiter -------------------------------------------------------------------------------- */
 
 struct waiter {
     struct lladd_thread thread;
@@ -72,7 +72,7 @@ static void *wait_for_it(void *arg)
     return NULL;
 }
 
-/* Returns when it waits, as the one that makes `waiting`; 0: it will not have to. */
+/* Returns when the transaction that `waiting` names waits; 0: it will not have to. */
 static void start(struct waiter *w, struct lladd_txn *txn, struct lladd_lock_name name,
                   enum lladd_lock_mode mode, uint64_t timeout, uint64_t waiting)
 {
@@ -98,7 +98,7 @@ static bool waits(struct waiter *w)
     return !lladd_atomic_load32(&w->done);
 }
 
-/* Comes back when the wait has ended; with what. */
+/* Returns when the wait has ended, with its result. */
 static int ended(struct waiter *w)
 {
     lladd_thread_join(&w->thread);
@@ -129,8 +129,8 @@ START_TEST(readers_do_not_overtake_a_writer)
 }
 END_TEST
 
-/* Those whose modes go together come in together, and in order with the others. */
-START_TEST(who_delays_nobody_need_not_wait)
+/* Requests with compatible modes are granted together, and in order with the others. */
+START_TEST(a_request_that_delays_no_waiter_need_not_wait)
 {
     struct waiter ix;
     struct lladd_txn *one = holder(NAME(1), S);
@@ -165,7 +165,7 @@ START_TEST(first_come_first_served)
 }
 END_TEST
 
-START_TEST(an_upgrade_comes_before_those_who_hold_nothing)
+START_TEST(an_upgrade_comes_before_new_requests)
 {
     struct waiter stranger, upgrade;
     struct lladd_txn *one = holder(NAME(1), S), *two = holder(NAME(1), S);
@@ -180,7 +180,7 @@ START_TEST(an_upgrade_comes_before_those_who_hold_nothing)
 }
 END_TEST
 
-/* A reader that comes while somebody with U waits for X would be in his way, and waits. */
+/* A new S request would delay the upgrade from U to X that waits, so it waits, too. */
 START_TEST(no_readers_keep_an_upgrade_waiting)
 {
     struct waiter upgrade, reader;
@@ -241,7 +241,7 @@ START_TEST(a_wait_ends_after_its_time)
 }
 END_TEST
 
-/* Returns when so many wait, or a wait has ended after its time, and tells which it is. */
+/* Returns when this many wait, or a wait has timed out, and tells which it is. */
 static bool waits_in_time(uint64_t waiting, uint64_t timeouts)
 {
     struct lladd_lock_stats s = stats();
@@ -250,13 +250,13 @@ static bool waits_in_time(uint64_t waiting, uint64_t timeouts)
     return s.waiting == waiting;
 }
 
-/* A request that waits after one that gives up is let in at once. If the writer gives up before the
- * reader waits, both try again, with twice the time. */
+/* A request that waits after one that times out is granted at once. If the writer times out before
+ * the reader waits, both try again, with twice the time. */
 START_TEST(giving_up_makes_room)
 {
     struct waiter writer, reader;
     struct lladd_txn *one = holder(NAME(1), S);
-    bool both = false; /* did the reader wait before the writer gave up? */
+    bool both = false; /* did the reader wait before the writer timed out? */
     for (uint64_t timeout = 10000000; !both; timeout *= 2) {
         uint64_t timeouts = stats().timeouts;
         start(&writer, bed_begin(&b), NAME(1), X, timeout, 0);
@@ -345,7 +345,7 @@ static void cycle(unsigned n, unsigned victim)
     ck_assert_uint_eq(times(seen.text, " waits for X on "), n);
     ck_assert_uint_eq(stats().waiting, n - 1);
     abort_txn(txn[victim]);
-    for (unsigned i = 1; i < n; i++) { /* whoever waited for it can go on, and so on */
+    for (unsigned i = 1; i < n; i++) { /* the one that waited for it can go on, and so on */
         unsigned k = (victim + n - i) % n;
         got_it(&w[k]);
         commit(txn[k]);
@@ -394,14 +394,15 @@ START_TEST(two_upgrades)
 }
 END_TEST
 
-/* A cycle through those who are only in line: three waits for two, who came before; two waits for
- * one, and one for three. */
+/* A cycle through queued requests: three waits for two, which came before it; two waits for one,
+ * and one for three. */
 START_TEST(a_cycle_through_the_line)
 {
     struct waiter two, three, one;
     struct lladd_txn *a = holder(NAME(1), S), *c = holder(NAME(2), X);
     start_new(&two, NAME(1), X, 1);
-    start(&three, c, NAME(1), S, LLADD_LOCK_FOREVER, 2); /* S goes with S, but two was first */
+    start(&three, c, NAME(1), S, LLADD_LOCK_FOREVER, 2); /* S is compatible with S, but two was
+                                                          * first */
     start(&one, a, NAME(2), S, LLADD_LOCK_FOREVER, 0);
     ck_assert_int_eq(ended(&two), LLADD_DEADLOCK); /* the youngest */
     got_it(&three);
@@ -412,7 +413,7 @@ START_TEST(a_cycle_through_the_line)
 }
 END_TEST
 
-/* The victim goes back to its savepoint, which is enough, and goes on. */
+/* The victim rolls back to its savepoint, which is enough, and goes on. */
 START_TEST(a_victim_can_go_back_to_a_savepoint)
 {
     struct waiter w;
@@ -431,7 +432,7 @@ START_TEST(a_victim_can_go_back_to_a_savepoint)
 }
 END_TEST
 
-/* Without memory for the story there is a verdict all the same. */
+/* Without memory for the description the victim is chosen all the same. */
 START_TEST(a_deadlock_without_memory)
 {
     struct waiter w;
@@ -451,7 +452,7 @@ START_TEST(a_deadlock_without_memory)
 }
 END_TEST
 
-/* ---- who blocks whom ------------------------------------------------------------------------- */
+/* ---- blockers and waiters -------------------------------------------------------------------- */
 
 struct seen {
     unsigned n, waiting;
@@ -559,7 +560,7 @@ END_TEST
 
 /* ---- while undo runs ------------------------------------------------------------------------- */
 
-/* An operation whose undo locks what it touches and gives it up, as its forward half might. */
+/* An operation with an undo that locks and releases, as its forward half might. */
 static struct {
     unsigned runs;
     int locked, unlocked;
@@ -596,8 +597,8 @@ static void undo_has_run(unsigned runs)
     ck_assert_int_eq(undone.held, LLADD_LOCK_NONE);
 }
 
-/* Rolling back waits for nobody, takes nothing, and gives nothing up that the transaction goes on
- * with; in recovery there is nobody to wait for. */
+/* Rollback waits for no lock, takes none, and releases none that the transaction still needs; in
+ * recovery there is no other transaction to wait for. */
 START_TEST(undo_takes_no_locks_and_gives_none_up)
 {
     lladd_op_id op;
@@ -634,9 +635,9 @@ static Suite *suite(void)
     TCase *t = tcase_create("waiting");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, readers_do_not_overtake_a_writer);
-    tcase_add_test(t, who_delays_nobody_need_not_wait);
+    tcase_add_test(t, a_request_that_delays_no_waiter_need_not_wait);
     tcase_add_test(t, first_come_first_served);
-    tcase_add_test(t, an_upgrade_comes_before_those_who_hold_nothing);
+    tcase_add_test(t, an_upgrade_comes_before_new_requests);
     tcase_add_test(t, no_readers_keep_an_upgrade_waiting);
     tcase_add_test(t, a_savepoint_lets_others_in);
     tcase_add_test(t, a_wait_ends_after_its_time);

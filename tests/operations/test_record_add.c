@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Increments on fields of records: of slotted pages, of pages of one length, of heaps, where the
- * record is at home and where it has moved to another page. */
+/* Increments of fields of records: on slotted pages, on pages of fixed-length records, in heaps,
+ * where the record is at home and where it has moved to another page. */
 #include "bed.h"
 
 enum kind { SLOTTED, FIXED, AT_HOME, MOVED, KINDS };
@@ -117,7 +117,7 @@ static void teardown(void)
     bed_free(&b);
 }
 
-/* ---- transactions side by side --------------------------------------------------------------- */
+/* ---- concurrent transactions --------------------------------------------------------------- */
 
 /* Three add to one field; bit i of `how`: the i-th of them commits; bit 3: in which order. */
 START_TEST(each_takes_back_its_own)
@@ -147,7 +147,8 @@ START_TEST(each_takes_back_its_own)
 }
 END_TEST
 
-/* One that has not ended when the lights go out, and one that has; redo and undo meet both. */
+/* One transaction that is open when the power fails, and one that has ended; both redo and undo
+ * apply. */
 START_TEST(a_crash_takes_back_the_loser_only)
 {
     kind = (enum kind)(_i % KINDS);
@@ -167,7 +168,7 @@ START_TEST(a_crash_takes_back_the_loser_only)
 }
 END_TEST
 
-START_TEST(savepoints_take_back_what_is_behind_them)
+START_TEST(rollback_to_a_savepoint_undoes_later_additions)
 {
     lladd_savepoint_id sp;
     kind = (enum kind)(_i % KINDS);
@@ -185,7 +186,7 @@ START_TEST(savepoints_take_back_what_is_behind_them)
 }
 END_TEST
 
-/* Others write bytes beside it, and add to a field beside it. */
+/* Other transactions write bytes beside it, and add to a field beside it. */
 START_TEST(other_bytes_are_others)
 {
     unsigned char bytes[LEN];
@@ -194,7 +195,7 @@ START_TEST(other_bytes_are_others)
     struct lladd_txn *one = bed_begin(&b), *two = bed_begin(&b);
     ok(one, add(one, -1)); /* all bits of it change */
     ok(two, write_part(two, 0, "before it...", FIELD));
-    ok(two, write_part(two, OTHER + 8, "behind it", 9));
+    ok(two, write_part(two, OTHER + 8, "beyond it", 9));
     ok(one, add_at(one, OTHER, 7));
     ok(two, add_at(two, OTHER, 8));
     if (_i / KINDS) {
@@ -206,13 +207,13 @@ START_TEST(other_bytes_are_others)
     }
     read_all(bytes);
     ck_assert_mem_eq(bytes, "before it...", FIELD);
-    ck_assert_mem_eq(bytes + OTHER + 8, "behind it", 9);
+    ck_assert_mem_eq(bytes + OTHER + 8, "beyond it", 9);
     ck_assert_int_eq(sum(), 0);
     ck_assert_int_eq(sum_at(OTHER), 8);
 }
 END_TEST
 
-/* The record has another place on its page when the addition is taken back. */
+/* The record is elsewhere on its page when the addition is undone. */
 START_TEST(a_record_that_was_moved_about)
 {
     static const unsigned char bytes[900];
@@ -242,7 +243,7 @@ START_TEST(a_record_that_was_moved_about)
 }
 END_TEST
 
-/* ---- numbers --------------------------------------------------------------------------------- */
+/* ---- numbers ------------------------------------------------------------------------------- */
 
 START_TEST(wrong_additions_change_nothing)
 {
@@ -250,7 +251,7 @@ START_TEST(wrong_additions_change_nothing)
     make();
     struct lladd_txn *txn = bed_begin(&b);
     ok(txn, add_at(txn, 0, 1));
-    ok(txn, add_at(txn, LEN - 8, 1)); /* the last one that fits; and it is at no multiple of 8 */
+    ok(txn, add_at(txn, LEN - 8, 1)); /* the last one that fits; not a multiple of 8 */
     static const uint32_t beyond[] = {LEN - 7, LEN, LEN + 1, 60000, 65536 + FIELD, UINT32_MAX};
     for (size_t i = 0; i < sizeof beyond / sizeof beyond[0]; i++)
         refuses(txn, LLADD_OUT_OF_RANGE, add_at(txn, beyond[i], 1));
@@ -268,7 +269,7 @@ START_TEST(wrong_additions_change_nothing)
 }
 END_TEST
 
-/* What others have added in between makes a sum overflow; its bits are right in the end. */
+/* Additions by others in between make a sum overflow; its bits are right in the end. */
 START_TEST(sums_are_modulo_2_to_the_64)
 {
     kind = (enum kind)(_i % KINDS);
@@ -302,7 +303,7 @@ START_TEST(a_record_that_was_freed)
 }
 END_TEST
 
-/* For who takes locks again: the log says which record it was. */
+/* For recovery that takes locks again: the log names the record. */
 START_TEST(the_log_tells_the_slot)
 {
     unsigned char redo[12] = {0}, undo[12] = {0};
@@ -327,7 +328,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_loop_test(t, each_takes_back_its_own, 0, KINDS);
     tcase_add_loop_test(t, a_crash_takes_back_the_loser_only, 0, KINDS);
-    tcase_add_loop_test(t, savepoints_take_back_what_is_behind_them, 0, KINDS);
+    tcase_add_loop_test(t, rollback_to_a_savepoint_undoes_later_additions, 0, KINDS);
     tcase_add_loop_test(t, other_bytes_are_others, 0, 2 * KINDS);
     tcase_add_test(t, a_record_that_was_moved_about);
     tcase_add_loop_test(t, wrong_additions_change_nothing, 0, KINDS);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Regions: extents that can be asked for, and enumerated. */
+/* Regions: extents that can be looked up, and enumerated. */
 #include "bed.h"
 
 #include <lladd/hash.h>
@@ -70,13 +70,13 @@ static struct sums all(void)
     return s;
 }
 
-/* ---- a life ---------------------------------------------------------------------------------- */
+/* ---- create and destroy --------------------------------------------------------------- */
 
 START_TEST(a_region_says_its_size_as_long_as_it_lives)
 {
     static const unsigned kinds[] = {LLADD_EXTENT_PAGED, LLADD_EXTENT_BULK, LLADD_EXTENT_RAW};
     lladd_pageno first[3];
-    ck_assert_uint_eq(all().n, 0); /* and nothing is made for asking */
+    ck_assert_uint_eq(all().n, 0); /* and a lookup creates nothing */
     is_none(lladd_page_of(5));
     const uint64_t none = bed_pages_used(&b);
     for (unsigned i = 0; i < 3; i++)
@@ -142,7 +142,7 @@ START_TEST(what_is_rolled_back_was_no_region)
 }
 END_TEST
 
-/* The number of a region's first page is not given out before it is destroyed for good. */
+/* The number of a region's first page is not reused before the region is destroyed for good. */
 START_TEST(transactions_side_by_side)
 {
     lladd_pageno old = make(5, LLADD_EXTENT_PAGED, 1), mine, yours;
@@ -161,7 +161,7 @@ START_TEST(transactions_side_by_side)
 }
 END_TEST
 
-/* The catalogue stays, though the transaction that needed it first does not. */
+/* The catalogue stays, though the transaction that created it rolls back. */
 START_TEST(the_first_region_is_rolled_back)
 {
     lladd_pageno mine, yours;
@@ -201,7 +201,7 @@ START_TEST(many_regions)
 }
 END_TEST
 
-/* ---- what is wrong --------------------------------------------------------------------------- */
+/* ---- errors --------------------------------------------------------------------------- */
 
 START_TEST(wrong_calls_change_nothing)
 {
@@ -221,7 +221,7 @@ START_TEST(wrong_calls_change_nothing)
 }
 END_TEST
 
-/* The n-th allocation fails: also in the making of the catalogue. */
+/* The n-th allocation fails: also in the creation of the catalogue. */
 START_TEST(memory_runs_out_anywhere)
 {
     uint64_t made = 0, failures = 0;
@@ -244,7 +244,7 @@ START_TEST(memory_runs_out_anywhere)
 }
 END_TEST
 
-/* A root of that name which is something else, and rows that make no sense. */
+/* A root of that name that is something else, and invalid rows. */
 START_TEST(a_catalogue_that_is_none)
 {
     struct lladd_root_value was;
@@ -288,7 +288,7 @@ START_TEST(a_catalogue_that_is_none)
 }
 END_TEST
 
-/* ---- threads --------------------------------------------------------------------------------- */
+/* ---- threads -------------------------------------------------------------------------- */
 
 enum { THREADS = 6, EACH = 20 };
 
@@ -307,7 +307,7 @@ static void *makes_some(void *arg)
     return NULL;
 }
 
-/* All of them want the catalogue that is not there. */
+/* All of them need the catalogue, which does not exist. */
 START_TEST(threads_make_the_first_regions)
 {
     struct lladd_thread thread[THREADS];

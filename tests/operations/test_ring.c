@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A log buffer is either refused at open, with the size that is needed, or large enough for
- * whatever the library's own structures do: no call of theirs is LLADD_TOO_LARGE later. For every
- * page size and every power of two; and so for operations that are registered later.
+ * A log buffer is either refused at open, with the size that is needed, or large enough for all
+ * that the library's own structures do: no call of theirs gets LLADD_TOO_LARGE later. For every
+ * page size and every power of two; and also for operations that are registered later.
  */
 #include "bed.h"
 
@@ -47,7 +47,7 @@ static uint64_t refused(void)
     return need;
 }
 
-/* ---- all there is -------------------------------------------------------------------------- */
+/* ---- all structures -------------------------------------------------------------------------- */
 
 static lladd_pageno page_of(struct lladd_txn *txn)
 {
@@ -56,7 +56,7 @@ static lladd_pageno page_of(struct lladd_txn *txn)
     return page;
 }
 
-/* Every byte of a page changes, and changes again behind a checkpoint. */
+/* Every byte of a page changes, and changes again after a checkpoint. */
 static void pages(struct lladd_txn *txn, uint32_t size)
 {
     uint32_t body = size - LLADD_PAGE_HEADER, most = lladd_slotted_max(size);
@@ -189,7 +189,7 @@ static void journal_and_rows(void)
 static void everything(uint32_t size)
 {
     unsigned n = 60 * (size / 4096 < 8 ? size / 4096 : 8);
-    for (unsigned i = 0; i < 2; i++) { /* committed, and taken back */
+    for (unsigned i = 0; i < 2; i++) { /* committed, and rolled back */
         struct lladd_txn *txn = bed_begin(&b);
         pages(txn, size);
         heap_array_list_blob(txn, size);
@@ -199,7 +199,7 @@ static void everything(uint32_t size)
         }
         for (uint64_t k = 0; k < 20; k++)
             ok(txn, lladd_lock_acquire(txn, LLADD_LOCK_NAME(lladd_lock_id(k)), LLADD_LOCK_X,
-                               LLADD_LOCK_TRY));
+                                       LLADD_LOCK_TRY));
         struct lladd_gid gid = bed_gid(i ? "no" : "yes");
         ok(txn, lladd_prepare(txn, &gid));
         if (i)
@@ -215,7 +215,7 @@ static void everything(uint32_t size)
     bed_close(&b);
 }
 
-/* ---- tests --------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 START_TEST(a_ring_is_refused_at_open_or_enough_for_everything)
 {
@@ -246,7 +246,7 @@ START_TEST(a_ring_is_refused_at_open_or_enough_for_everything)
 }
 END_TEST
 
-/* ---- operations of others -------------------------------------------------------------------- */
+/* ---- the application's operations ------------------------------------------------------------ */
 
 static bool any(struct lladd_view page, enum lladd_span_kind kind, struct lladd_span s)
 {
@@ -279,7 +279,7 @@ static const struct lladd_op endless = {.struct_size = sizeof endless,
                                         .validate = any,
                                         .redo = nothing};
 
-/* Registered when the database is there, and was opened with less; also after a crash. */
+/* Registered when the database exists, and was opened with less; also after a crash. */
 START_TEST(an_operation_registered_later_asks_for_its_ring)
 {
     lladd_op_id id;
@@ -321,7 +321,7 @@ START_TEST(what_no_ring_can_hold_is_a_wrong_registration)
 }
 END_TEST
 
-/* A refusal has made nothing. */
+/* A refused open has created no file. */
 START_TEST(a_refusal_leaves_an_empty_directory_empty)
 {
     init(4096, 4096);

@@ -75,7 +75,7 @@ START_TEST(set_get_remove)
 }
 END_TEST
 
-/* One removes, another adds: if an entry changed hands, the abort would destroy what was added. */
+/* One removes, another adds: if an entry changed owners, the abort would destroy the added one. */
 START_TEST(an_abort_leaves_other_names_alone)
 {
     struct lladd_txn *txn = bed_begin(&b), *other;
@@ -129,7 +129,7 @@ START_TEST(more_names_than_a_page_holds)
             ok(other, lladd_root_set(other, name, value(i, 0)));
     }
     commit(txn);
-    abort_txn(other); /* the pages it chained on stay: others use them */
+    abort_txn(other); /* the pages it added to the chain stay: others use them */
     bed_crash(&b);
     for (unsigned i = 0; i < 300; i++) {
         snprintf(name, sizeof name, "name %u", i);
@@ -140,7 +140,7 @@ START_TEST(more_names_than_a_page_holds)
     memset(&seen, 0, sizeof seen);
     ok_db(&b, lladd_root_each(b.db, see, &seen, &b.err));
     ck_assert_int_eq(seen.n, 300);
-    /* The places that were rolled back are used again: no page more. */
+    /* The rolled-back places are reused: no further page. */
     uint64_t used = 0;
     for (int round = 0; round < 2; round++) {
         enum lladd_page_use use;
@@ -184,15 +184,15 @@ static void set_names(const char *prefix, unsigned from, unsigned to, bool commi
         abort_txn(txn);
 }
 
-/* Setting, finding and missing a name takes a look at a few pages, however many names there are;
- * and to add one does, on the average. */
+/* Setting, finding and missing a name reads a few pages, however many names there are; and so does
+ * adding one, on average. */
 START_TEST(names_are_found_without_a_search)
 {
     enum { NAMES = 3000, SOME = 100 };
     char name[32];
     set_names("name", 0, NAMES, true);
     bed_crash(&b);
-    expect("name 5", 5, 7); /* the first call looks at all */
+    expect("name 5", 5, 7); /* the first call reads all */
     uint64_t before = pages_fixed();
     for (unsigned i = 0; i < SOME; i++) {
         snprintf(name, sizeof name, "name %u", i * (NAMES / SOME));
@@ -216,7 +216,7 @@ START_TEST(names_are_found_without_a_search)
 }
 END_TEST
 
-/* Names whose first use is rolled back leave their places to others, however often. */
+/* If the first use of a name is rolled back, its place is free for others, however often. */
 START_TEST(rolled_back_names_take_no_room)
 {
     set_names("stays", 0, 500, true);
@@ -306,7 +306,7 @@ START_TEST(names_have_1_to_63_bytes)
 }
 END_TEST
 
-/* What a class asks for at a checkpoint, as the journal does. */
+/* The callback of a class that a checkpoint asks, as it asks the journal. */
 static unsigned asked;
 
 static int ask_at_checkpoint(void *ctx, struct lladd_db *db)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Runs of pages: the arithmetic, growing and giving back in the transaction of whoever needs it and
- * staying whatever becomes of that, being gone with the transaction that made them, the chain of
- * pages behind the root page, memory and space that run out, and damage.
+ * Runs of pages (extents in sequence): the arithmetic; growing and freeing inside another
+ * transaction, which stay if that rolls back; a run that is created by a transaction that rolls
+ * back; the chain of pages after the root page; lack of memory and space; and damage.
  */
 #include "bed.h"
 
@@ -43,7 +43,7 @@ static void teardown(void)
     bed_free(&b);
 }
 
-/* What is not durable is lost. */
+/* Changes that are not durable are lost. */
 static void crash(void)
 {
     ll_operations__extents_close(&run);
@@ -68,7 +68,7 @@ static int add_up(void *ctx, lladd_pageno first, uint64_t n)
     return 0;
 }
 
-/* Everything allocated is the root page or in the run. */
+/* Every allocated page is the root page or in the run. */
 static void check_whole(void)
 {
     struct sum s = {0, 0};
@@ -143,7 +143,7 @@ START_TEST(pages_stay_where_they_are)
 }
 END_TEST
 
-START_TEST(growth_survives_the_rollback_of_who_needed_it)
+START_TEST(growth_survives_the_rollback_of_its_transaction)
 {
     struct lladd_txn *txn = bed_begin(&b);
     lladd_savepoint_id before;
@@ -156,7 +156,7 @@ START_TEST(growth_survives_the_rollback_of_who_needed_it)
     abort_txn(txn);
     ck_assert_uint_eq(ll_operations__extents_size(&run), size);
     check_whole();
-    grow(9); /* makes it durable that all of that has happened: there is nothing to do */
+    grow(9); /* makes all of that durable: there is nothing to do */
     txn = bed_begin(&b);
     ok(txn, lladd_bytes_set(txn, root, 0, "x", 1));
     commit(txn);
@@ -230,7 +230,7 @@ START_TEST(what_the_maker_takes_back_is_taken_back_in_memory_too)
     ck_assert_uint_eq(ll_operations__extents_size(&run), 4);
     commit(txn);
     ck_assert_uint_eq(bed_pages_used(&b), 2 + 4);
-    /* It is a run like others now. */
+    /* From now on it is like any other run. */
     txn = bed_begin(&b);
     ck_assert(!ll_extents_made_by(&run, txn));
     ok(txn, ll_operations__extents_grow(txn, &run, 6));
@@ -245,7 +245,7 @@ START_TEST(what_the_maker_takes_back_is_taken_back_in_memory_too)
 }
 END_TEST
 
-/* ---- giving back ----------------------------------------------------------------------------- */
+/* ---- freeing --------------------------------------------------------------------------------- */
 
 START_TEST(extents_that_are_given_back_serve_others_when_the_transaction_has_ended)
 {
@@ -315,8 +315,8 @@ static struct {
     lladd_op_id put, link, format;
 } ops;
 
-/* Extents of their full length would take gigabytes: the list is made to name the same pages again
- * and again, as a damaged one might, and is only read. */
+/* Extents of their full length would take gigabytes: the list names the same pages again and again,
+ * as a damaged one might, and is only read. */
 static void list_by_hand(uint64_t first, uint64_t n, uint64_t chain_pages)
 {
     struct put {
@@ -363,8 +363,8 @@ START_TEST(a_long_list_goes_on_in_a_chain_of_pages)
         ck_assert_uint_eq(
             ll_operations__extents_page(&run, ll_operations__extents_pages(k) + k % 7).v,
             first + k % 3 + k % 7);
-    /* Growing enters the next extent behind the last one, in the second page; giving back a large
-     * one takes it away again. */
+    /* Growing appends the next extent after the last one, in the second page; freeing a large one
+     * removes it again. */
     grow(ll_operations__extents_pages(N) + 1);
     ck_assert_uint_eq(run.n_extents, N + 1);
     uint64_t page = ll_operations__extents_page(&run, ll_operations__extents_pages(N)).v;
@@ -386,7 +386,7 @@ START_TEST(a_long_list_goes_on_in_a_chain_of_pages)
 }
 END_TEST
 
-/* The chain's first page is made when it is first needed, and one behind that when it is full. */
+/* The chain's first page is made when it is first needed, and the next one when that is full. */
 START_TEST(the_chain_gets_longer_when_it_has_to)
 {
     uint64_t n = _i ? LL_RUN_DIRECT + 506 : LL_RUN_DIRECT;
@@ -400,7 +400,7 @@ START_TEST(the_chain_gets_longer_when_it_has_to)
     ok(txn, ll_operations__extents_grow(txn, &run, ll_operations__extents_pages(n) + 1));
     abort_txn(txn);
     ck_assert_uint_eq(bed_pages_used(&b), used + 1 + length);
-    crash(); /* not durable: as if nothing had happened */
+    crash(); /* not durable: as if it had not happened */
     ck_assert_uint_eq(bed_pages_used(&b), used);
     ck_assert_uint_eq(run.n_extents, n);
     grow(ll_operations__extents_pages(n) + 1);
@@ -433,7 +433,7 @@ START_TEST(lists_that_cannot_be_are_refused)
 }
 END_TEST
 
-/* ---- what runs out --------------------------------------------------------------------------- */
+/* ---- failures -------------------------------------------------------------------------------- */
 
 /* Each allocation in turn fails: nothing has changed, and the next attempt succeeds. */
 START_TEST(without_memory_nothing_changes)
@@ -467,7 +467,7 @@ int main(void)
     tcase_add_test(c, every_page_has_its_place_and_no_extent_moves);
     tcase_add_test(c, an_empty_run_has_no_pages);
     tcase_add_test(c, pages_stay_where_they_are);
-    tcase_add_test(c, growth_survives_the_rollback_of_who_needed_it);
+    tcase_add_test(c, growth_survives_the_rollback_of_its_transaction);
     tcase_add_loop_test(c, a_run_is_gone_with_the_transaction_that_made_it, 0, 3);
     tcase_add_test(c, what_the_maker_takes_back_is_taken_back_in_memory_too);
     tcase_add_loop_test(c, extents_that_are_given_back_serve_others_when_the_transaction_has_ended,

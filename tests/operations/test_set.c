@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Plain bytes and counters: what is set is there; what is logged is what changed and no more; undo
- * puts back exactly that (the ancestor's Tset read its before-image outside the latch and logged
- * both images whole); counters of concurrent transactions commute; and no offset leads off the
- * page.
+ * Plain bytes and counters: bytes that were set are there; the log gets the changed bytes and no
+ * more; undo restores exactly those (the ancestor's Tset read its before-image outside the latch
+ * and logged both images whole); counters of concurrent transactions commute; and no offset leads
+ * outside the page.
  */
 #include "bed.h"
 
@@ -47,7 +47,7 @@ static const unsigned char *undo_of(const struct draft *d)
     return d->bytes + d->d.redo_len;
 }
 
-/* Sets bytes of a scratch page; returns the lengths that were logged, after undo has been tried. */
+/* Sets bytes of a scratch page; returns the lengths that were logged, after undo was tested. */
 static void draft_set(struct scratch *s, const struct lladd_op *op, uint32_t offset,
                       const void *bytes, uint32_t len, struct draft *out)
 {
@@ -138,7 +138,7 @@ START_TEST(set_range_logs_every_run_by_itself)
     struct scratch s;
     scratch_bytes(&s, 4096);
     bytes[10] = 1;
-    bytes[17] = 1; /* close to it: one run */
+    bytes[17] = 1; /* close to it: one range */
     bytes[2000] = 2;
     bytes[3999] = 3;
     draft_set(&s, &ll_operations__set_range, 20, bytes, sizeof bytes, &d);
@@ -195,7 +195,7 @@ START_TEST(set_commit_abort_crash)
     ok(other, lladd_bytes_set(other, page, 100, "other", 5));
     ck_assert_int_eq(lladd_commit_async(other, &lsn), 0);
     ok_db(&b, lladd_wait_durable(b.db, lsn, &b.err));
-    bed_crash(&b); /* txn was under way */
+    bed_crash(&b); /* txn was in progress */
     expect(0, "first", 5);
     expect(100, "other", 5);
 }
@@ -298,7 +298,7 @@ START_TEST(overflow_is_refused_and_undo_is_not)
     other = bed_begin(&b);
     ok(other, lladd_counter_add(other, page, 0, 15));
     commit(other);
-    abort_txn(txn); /* beyond the end and round again: the bits are still right */
+    abort_txn(txn); /* beyond the maximum and back: the bits are still right */
     txn = bed_begin(&b);
     ok(txn, lladd_counter_add(txn, page, 0, 1)); /* from INT64_MIN + 14 */
     commit(txn);

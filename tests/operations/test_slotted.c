@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Slotted pages: records of any length can be stored, changed, freed and read, on every page size;
- * what they hold is compared with an array of records; compaction is a function of the page; and
+ * their contents are compared with an array of records; compaction is a function of the page; and
  * wrong calls are refused.
  */
 #include "bed.h"
@@ -213,7 +213,7 @@ START_TEST(holes_are_gathered_when_they_are_needed)
             expect(r[i], bytes, sizeof bytes, 0);
     }
     commit(txn);
-    /* The same by growing: the record takes its own bytes along. */
+    /* The same by growing: the record's own bytes are part of the room. */
     txn = bed_begin(&b);
     ok(txn, lladd_slotted_free(txn, r[0]));
     ok(txn, lladd_slotted_free(txn, r[4]));
@@ -237,8 +237,8 @@ START_TEST(holes_are_gathered_when_they_are_needed)
 }
 END_TEST
 
-/* Where records lie follows from the page's bytes alone: two copies of one history are equal,
- * though one of them has never had what is in the other's gap. */
+/* The places of records depend only on the page's bytes: two copies of one history are equal,
+ * though one of them never had the bytes that are in the other's gap. */
 START_TEST(history_repeated_gives_the_same_bytes)
 {
     struct scratch s, t;
@@ -436,7 +436,7 @@ START_TEST(records_of_a_held_page)
     expect(r, "first again", 11, 2);
     expect_none(other);
     commit(txn);
-    /* What is reserved for nobody is purged under the same latch. */
+    /* A slot without an owner is purged under the same latch. */
     txn = bed_begin(&b);
     ok(txn, lladd_slotted_credit(txn, 2));
     ok_db(&b, lladd_page_fix(b.db, page, LLADD_LATCH_EXCLUSIVE, &held, &b.err));

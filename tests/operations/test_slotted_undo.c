@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Several transactions on one slotted page: what one may want back is out of the others' reach, so
- * its rollback succeeds and restores its records whatever the others did to the page meanwhile,
- * also when they filled it to the last byte; and it comes back for all as soon as nobody may want
- * it (REC-3). (The ancestor reused slots and space as soon as they were free, and undo found them
- * taken.)
+ * Several transactions on one slotted page: a slot and space that a rollback may need are not given
+ * to others, so the rollback succeeds and restores its records whatever the others did to the page
+ * meanwhile, also when they filled it to the last byte; and others get them as soon as no rollback
+ * can need them (REC-3). (The ancestor reused slots and space as soon as they were free, and undo
+ * found them taken.)
  */
 #include "history.h"
 
@@ -77,7 +77,7 @@ static unsigned count_records(void)
 }
 
 /* The end of the first transaction: 0 abort, 1 crash, 2 rollback to a savepoint, 3 in doubt, crash,
- * abort. In all of them what it did is taken back. */
+ * abort. In all of them its changes are undone. */
 enum { ENDS = 4 };
 
 static void undo_changes(struct lladd_txn *txn, lladd_savepoint_id sp, int how)
@@ -99,7 +99,7 @@ static void undo_changes(struct lladd_txn *txn, lladd_savepoint_id sp, int how)
         bed_crash(&b);
         ok_db(&b, lladd_in_doubt_claim(b.db, &gid, &txn, &b.err));
         struct lladd_txn *other = bed_begin(&b);
-        fill_page(other, 8); /* what is in doubt is still held */
+        fill_page(other, 8); /* the space of a transaction in doubt is still held */
         commit(other);
         abort_txn(txn);
         break;
@@ -137,7 +137,7 @@ START_TEST(a_shrunk_record_comes_back_to_a_full_page)
     ok(txn, lladd_slotted_set(txn, r, "x", 1, 0));
     other = bed_begin(&b);
     fill_page(other, 50);
-    ok(txn, lladd_slotted_resize(txn, r, 700)); /* its own bytes are there for itself */
+    ok(txn, lladd_slotted_resize(txn, r, 700)); /* its own bytes are available to itself */
     ok(txn, lladd_slotted_resize(txn, r, 3));
     fill_page(other, 1);
     commit(other);
@@ -163,7 +163,7 @@ START_TEST(a_grown_record_shrinks_on_a_full_page)
     undo_changes(txn, sp, _i);
     expect(r, 'r', 100);
     other = bed_begin(&b);
-    ck_assert_uint_ge(fill_page(other, 100), 1400 / 110); /* what it had is there for all again */
+    ck_assert_uint_ge(fill_page(other, 100), 1400 / 110); /* its space is available to all again */
     commit(other);
     ck_assert_uint_gt(before, 0);
 }
@@ -190,7 +190,7 @@ START_TEST(an_allocated_record_goes_and_its_slot_with_it)
 }
 END_TEST
 
-/* ---- when it is free for others -------------------------------------------------------------- */
+/* ---- when others get the space --------------------------------------------------------------- */
 
 START_TEST(a_slot_is_not_reused_before_its_transaction_has_ended)
 {
@@ -209,7 +209,7 @@ START_TEST(a_slot_is_not_reused_before_its_transaction_has_ended)
 }
 END_TEST
 
-/* What follows in the log may use it: if that survives, so does the commit. */
+/* Later records may use the space: if they survive, so does the commit. */
 START_TEST(space_is_free_when_the_commit_has_its_place_in_the_log)
 {
     struct lladd_txn *txn = bed_begin(&b), *other;
@@ -243,7 +243,7 @@ START_TEST(after_a_crash_nothing_of_the_dead_is_reserved)
 }
 END_TEST
 
-/* Purging needs a page, not its history: moved bytes are not logged. */
+/* Purging depends on the page, not on its history: moved bytes are not logged. */
 START_TEST(compaction_is_not_logged)
 {
     struct lladd_rid r[7];
@@ -271,7 +271,7 @@ END_TEST
 
 /* ---- recovery -------------------------------------------------------------------------------- */
 
-/* A logical undo that needs room on the very page where another loser's ghost lies. */
+/* A logical undo that needs room on the very page that has another loser's ghost. */
 static lladd_pageno hungry_page;
 static int hungry_rc;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An application's threads may have stacks of PTHREAD_STACK_MIN, which is 16 KiB: everything that
- * stores, changes, compresses, takes back and recovers works on such a one.
+ * An application's threads may have stacks of PTHREAD_STACK_MIN, which is 16 KiB: all calls that
+ * store, change, compress, roll back and recover work on such a stack.
  */
 #include "bed.h"
 
@@ -39,7 +39,7 @@ static void teardown(void)
     free(big);
 }
 
-/* What a thread with a short stack has done. Check's assertions would need more of it. */
+/* The results of a thread with a short stack. Check's assertions would need more stack. */
 struct task {
     int (*run)(struct task *);
     const char *failed; /* the call */
@@ -155,7 +155,7 @@ static int all(struct task *t)
             TRY(lladd_prepare(txn, &gid));
         }
         TRY(round == 2 ? lladd_abort(txn) : lladd_commit(txn));
-        TRY(lladd_checkpoint(b.db, &b.err)); /* what is changed next gets an image */
+        TRY(lladd_checkpoint(b.db, &b.err)); /* the next change gets an image */
     }
     return 0;
 }
@@ -175,7 +175,7 @@ static int open_again(struct task *t)
     return 0;
 }
 
-/* What was committed and not checkpointed, and a loser. */
+/* Committed changes that no checkpoint covers, and a loser. */
 static int to_be_recovered(struct task *t)
 {
     struct lladd_txn *txn, *loser;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Threads: allocators, inserters, counters, slotted pages and walks at the same time, committing
- * and rolling back. Nobody gets what is somebody else's, nothing is lost, and inserters do not
- * queue at one page. Runs under TSan.
+ * and rolling back. No page or slot has two owners, nothing is lost, and inserters do not queue at
+ * one page. Runs under TSan.
  */
 #include "bed.h"
 
@@ -94,7 +94,7 @@ static void *allocate(void *arg)
         }
         if (round % 3 == 0) {
             for (int i = 0; i < count; i++)
-                give(got[i], n[i]); /* before it can be somebody else's */
+                give(got[i], n[i]); /* before another thread can get it */
             abort_txn(txn);
             continue;
         }
@@ -126,12 +126,12 @@ START_TEST(allocators_do_not_collide)
         used += use == LLADD_USE_PAGED;
     }
     ck_assert_uint_eq(used, 2);                       /* those of setup */
-    ck_assert_uint_lt(lladd_page_count(b.db), PAGES); /* freed ones came back */
+    ck_assert_uint_lt(lladd_page_count(b.db), PAGES); /* freed ones were reused */
 }
 END_TEST
 
-/* Each thread has an extent and puts another in its place, with relaxed durability, on a device
- * with room for two of each: so much is always to be had, after a sync. */
+/* Each thread has an extent and replaces it with another, with relaxed durability, on a device with
+ * room for two of each: this much can always be allocated, after a sync. */
 enum { EXTENT = 100, REPLACED = 60 };
 
 static void *replaces_extents(void *arg)
@@ -228,7 +228,7 @@ static void walk(struct worker *w)
         own += r.bytes[0] == 'a' + w->id;
     ck_assert_msg(rc == LLADD_END, "%s", err.message);
     lladd_heap_close(&c);
-    ck_assert_uint_eq(own, w->n_mine); /* what others do meanwhile does not matter */
+    ck_assert_uint_eq(own, w->n_mine); /* changes by others do not matter */
 }
 
 static void *use_heap(void *arg)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A page of zeros that is in use is damage: every structure says so of every page it has. */
+/* A page of zeros that is in use is damage: every structure reports it for every page that it
+ * has. */
 #include "bed.h"
 
 #include <lladd/array.h>
@@ -18,8 +19,8 @@ struct structure {
     struct lladd_rid rid[ELEMENTS];
 };
 
-/* One kind of structure. `read` goes over all of it and `change` changes all of it: 0, or the error
- * of the first call that fails. */
+/* One kind of structure. `read` reads all of it and `change` changes all of it: 0, or the error of
+ * the first call that fails. */
 struct kind {
     const char *name;
     void (*make)(struct structure *, struct lladd_txn *);
@@ -111,8 +112,8 @@ static int read_heap(struct structure *s)
     size_t len;
     int rc = 0;
     for (uint32_t i = 0; i < ELEMENTS && !rc; i++)
-        rc = lladd_heap_get(s->bed.db, s->root, s->rid[i], record, sizeof record, &len,
-                            &s->bed.err);
+        rc =
+            lladd_heap_get(s->bed.db, s->root, s->rid[i], record, sizeof record, &len, &s->bed.err);
     struct lladd_heap_cursor c;
     struct lladd_rid rid;
     struct lladd_record r;
@@ -326,7 +327,7 @@ static void end(struct structure *s)
     bed_free(&s->bed);
 }
 
-/* The database is closed; a page of its file turns to zeros. */
+/* The database is closed; a page of its file becomes zeros. */
 static void zero(struct structure *s, uint64_t page)
 {
     static const unsigned char zeros[4096];
@@ -386,7 +387,7 @@ START_TEST(zeros_in_use_are_damage)
 }
 END_TEST
 
-/* A page that is free is no structure's: there zeros are what they always were. */
+/* A free page belongs to no structure: zeros are valid there. */
 START_TEST(zeros_that_are_free_are_misuse)
 {
     struct structure s;
