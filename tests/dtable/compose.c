@@ -17,8 +17,8 @@ static const char *const leaves[] = {
     "auto_dtable",
     "auto_dtable|\"encodings\" words [ \"numbers\" ]",
 };
-/* $: a table of the depth below; @: another one beside it, a leaf. Their names follow, but in lists
- * of layers. */
+/* $: a table of the depth below; @: another one beside it, a leaf. They are named after their hole,
+ * except in lists of layers. */
 static const char *const layers[] = {
     "exception_dtable|$base @alt \"reject_value\" string \"_____\"",
     "exception_dtable|$base @alt \"reject_value\" blob ff000000",
@@ -64,7 +64,7 @@ static bool two_holes(const char *layer)
     return strchr(layer, '@') != NULL;
 }
 
-/* ---- written --------------------------------------------------------------------------------- */
+/* ---- text --------------------------------------------------------------------------------- */
 
 struct out {
     char *text;
@@ -139,7 +139,7 @@ void compose_text(const struct composition *c, char text[COMPOSE_MAX])
     say(&o, " ]");
 }
 
-/* ---- counted --------------------------------------------------------------------------------- */
+/* ---- counts ------------------------------------------------------------------------------- */
 
 static uint64_t tops(void)
 {
@@ -195,7 +195,7 @@ void compose_free(struct compositions *c)
     *c = (struct compositions){NULL, 0, 0};
 }
 
-/* ---- classes --------------------------------------------------------------------------------- */
+/* ---- classes ------------------------------------------------------------------------------ */
 
 static const char *numbered(unsigned i)
 {

@@ -38,7 +38,7 @@ static struct model_row row_of(const struct lladd_dtable_key *key,
 }
 
 void rows_add(struct model *m, const struct lladd_dtable_key *key,
-               const struct lladd_dtable_value *value)
+              const struct lladd_dtable_value *value)
 {
     if (m->n == m->cap) {
         m->cap = m->cap ? m->cap * 2 : 64;
@@ -71,7 +71,7 @@ static size_t not_before(const struct model *m, const struct lladd_dtable_key *k
 }
 
 void rows_put(struct model *m, const struct lladd_dtable_key *key,
-               const struct lladd_dtable_value *value)
+              const struct lladd_dtable_value *value)
 {
     size_t i = not_before(m, key);
     if (i < m->n && lladd_dtable_compare(&m->order, &m->rows[i].key, key) == 0) {
@@ -153,7 +153,7 @@ static struct lladd_dtable_value plain_value(uint64_t *random, unsigned char *ro
     return lladd_dtable_value_of(room, len);
 }
 
-/* Some columns have no value; a few rows have one in a column that others do not know of. */
+/* Some columns have no value; a few rows have one in a column that others lack. */
 static struct lladd_dtable_value packed_value(uint64_t *random, unsigned char *room)
 {
     enum { COLUMNS = 4 };
@@ -184,7 +184,7 @@ struct lladd_dtable_value shape_value(const struct shape *s, uint64_t *random, u
 }
 
 struct lladd_dtable *rows_run(struct bed *b, struct model *m, const char *config,
-                               const struct shape *s, uint64_t seed, lladd_pageno *root)
+                              const struct shape *s, uint64_t seed, lladd_pageno *root)
 {
     struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
     struct lladd_dtable_run_builder *run;
@@ -257,7 +257,7 @@ static void check_lookup(struct model *m, const struct lladd_dtable *t,
     ck_assert(rc || (len == r->len && memcmp(buf, r->value, len) == 0));
 }
 
-/* Keys that are near one: a little less, a little more, longer, shorter. */
+/* Keys that are close to one: a little less, a little more, longer, shorter. */
 static struct lladd_dtable_key near_key(const struct lladd_dtable_key *key, int how,
                                         unsigned char room[64])
 {
@@ -303,7 +303,7 @@ static void check_lookups(struct model *m, const struct lladd_dtable *t)
     lladd_dtable_unpin(&pin);
 }
 
-/* Rows are those of the model that can be seen; `at` is -1 before, and n behind all of them. */
+/* The rows that the cursor must show; `at` is -1 before, and n after all of them. */
 static bool seen(const struct walk *w, long i)
 {
     return w->all || w->m->rows[i].state == LLADD_DTABLE_FOUND;
@@ -378,8 +378,7 @@ static void move(struct walk *w, uint64_t r)
     }
 }
 
-/* Long ways and short ones, mostly back to where it came from, on which not every row is looked
- * at. */
+/* Long and short moves, mostly back to the start, after which not every row is checked. */
 static void go_far(struct walk *w, uint64_t *random, unsigned ways)
 {
     long n = (long)w->m->n;
@@ -543,7 +542,7 @@ static void check_columns(struct model *m, const struct lladd_dtable *t)
         lladd_dtable_unpin(&pins[i]);
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- whole tables ---------------------------------------------------------------------------- */
 
 static uint64_t found(const struct model *m)
 {

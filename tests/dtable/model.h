@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef TESTS_DTABLE_MODEL_H
 #define TESTS_DTABLE_MODEL_H
-/* What a table should have, sorted, in memory; and whether it has. */
+/* The expected contents of a table, sorted, in memory; and comparisons of a table with it. */
 #include "bed.h"
 
 #include <lladd/dtable_class.h>
@@ -19,19 +19,19 @@ struct model {
     struct model_row *rows;
     size_t n, cap;
     bool packed;       /* values are packed rows */
-    bool vague;        /* the table does not say whether what is not there was deleted */
-    uint64_t compared; /* answers of a table that were compared with ours */
+    bool vague;        /* the table does not say whether an absent row was deleted */
+    uint64_t compared; /* answers of a table that were compared */
 };
 
 void rows_init(struct model *, enum lladd_dtable_type);
 void rows_free(struct model *);
-/* The same rows, for one that was not initialised. */
+/* Copies the rows to an uninitialised model. */
 void rows_copy(struct model *, const struct model *);
-/* Behind all that are there. */
+/* Appends a row after all others. */
 void rows_add(struct model *, const struct lladd_dtable_key *, const struct lladd_dtable_value *);
-/* Wherever it belongs; what is there under the key goes. ABSENT: it goes. */
+/* Inserts at its place, replacing a row with this key. ABSENT: removes the row. */
 void rows_put(struct model *, const struct lladd_dtable_key *, const struct lladd_dtable_value *);
-/* What there is for a key. */
+/* The value of a key. */
 const struct model_row *rows_find(const struct model *, const struct lladd_dtable_key *);
 
 /* How keys and values are drawn. */
@@ -39,30 +39,30 @@ struct shape {
     enum lladd_dtable_type type;
     size_t rows;
     uint64_t first, gap; /* keys: the first number; up to `gap` apart */
-    unsigned tombstones; /* one in so many rows; 0: none */
+    unsigned tombstones; /* one in this many rows; 0: none */
     bool packed;         /* values are packed rows of up to three columns */
 };
 enum { SHAPE_ROOM = 160 };
-/* The i-th key of a shape: 0, 1, ... ascend. *key gets bytes out of `room` (64 bytes). */
+/* The i-th key of a shape: 0, 1, ... ascend. The bytes of *key are in `room` (64 bytes). */
 void shape_key(const struct shape *, uint64_t *random, uint64_t *number, unsigned char *room,
                struct lladd_dtable_key *key);
-/* A value: of no bytes, of four, of five, of up to 40; numbers, words; one that is a placeholder in
- * some of the configurations. Or a packed row of such. In `room` (SHAPE_ROOM bytes). */
+/* A value: of no bytes, of four, of five, of up to 40; numbers, words; a placeholder in some of the
+ * configurations. Or a packed row of such values. In `room` (SHAPE_ROOM bytes). */
 struct lladd_dtable_value shape_value(const struct shape *, uint64_t *random, unsigned char *room);
 
-/* Builds a run of rows that are drawn, commits it. What it rejects is not in the model. NULL if the
- * configuration has no keys of the type. */
+/* Builds a run of drawn rows, and commits it. Rows that it rejects are not in the model. NULL if
+ * the configuration has no keys of the type. */
 struct lladd_dtable *rows_run(struct bed *, struct model *, const char *config,
-                               const struct shape *, uint64_t seed, lladd_pageno *root);
+                              const struct shape *, uint64_t seed, lladd_pageno *root);
 
-/* Everything that can be asked of a table, at every row, between all of them and outside; `steps`
- * random moves of a cursor. Tombstones are seen by who asks for them and nobody else. Asserts how
- * many answers it has compared. */
+/* All queries of a table, at every row, between all of them and outside; `steps` random moves of a
+ * cursor. Tombstones are returned to calls that ask for them, and to no other. Asserts how many
+ * answers it has compared. */
 void rows_check(struct model *, const struct lladd_dtable *, uint64_t seed, unsigned steps);
-/* The same of what does not show tombstones, or not always: a managed table. */
+/* The same for a table that does not return tombstones, or not always: a managed table. */
 void rows_check_found(struct model *, const struct lladd_dtable *, uint64_t seed, unsigned steps);
 
-/* A cursor of the rows with values, which can stay open over whatever happens to the table. It is
+/* A cursor of the rows with values, which can stay open whatever happens to the table. It is
  * compared with the model at every move. */
 struct walk {
     struct model *m;

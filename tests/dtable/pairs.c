@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* See pairs.h. Compositions are looked at in an order that jumps about; whichever has a pair that
- * was not there yet is taken, if it is admitted. */
+/* See pairs.h. Compositions are visited in a scattered order; each that has a new pair is used, if
+ * it is valid. */
 #include "pairs.h"
 
 enum { MET = UINT16_MAX };
 
-/* For each pair MET, or how many compositions with it have been refused. */
+/* For each pair MET, or how many compositions with it were refused. */
 struct pairs {
     unsigned depth, templates, patience;
-    uint16_t *levels;                     /* level and template, level and template */
+    uint16_t *levels;                                  /* level and template, level and template */
     bool (*types)[SHAPE_TYPES], (*kinds)[SHAPE_KINDS]; /* of a template */
 };
 
@@ -63,7 +63,7 @@ struct compositions pairs_all(struct bed *b, unsigned depth, bool open)
     struct compositions below = {NULL, 0, 0}, all = {NULL, 0, 0};
     unsigned types;
     if (depth > 1)
-        below = pairs_all(b, depth - 1, true); /* what is above it may settle it */
+        below = pairs_all(b, depth - 1, true); /* the layer above may settle it */
     uint64_t n = compose_count(&below);
     for (uint64_t i = 0; i < n; i++) {
         struct composition c = compose_at(&below, i);
@@ -83,7 +83,7 @@ static uint16_t *pair(const struct pairs *p, const struct composition *c, unsign
     return &p->levels[at * p->templates + compose_template(c, k)];
 }
 
-/* Is there one that was not met, and not given up? */
+/* Has it a pair that was neither met nor given up? */
 static bool wanted(const struct pairs *p, const struct composition *c)
 {
     for (unsigned i = 0; i < c->depth; i++)
@@ -131,7 +131,7 @@ static void take(struct pairs *p, struct trials *t, const struct composition *c,
     }
 }
 
-/* With the data that most of its layers have not seen; drawn if all have seen all. */
+/* With data that most of its layers have not had yet; drawn if all have had all. */
 static void take_best(struct pairs *p, struct trials *t, const struct composition *c,
                       unsigned types, uint64_t *random, bool must)
 {
@@ -167,7 +167,7 @@ static void pairs_begin(struct pairs *p, unsigned depth, unsigned patience)
     ck_assert(p->levels && p->types && p->kinds);
 }
 
-/* What was met, of what was looked for. */
+/* Pairs that were met, of those looked for. */
 static void pairs_end(struct pairs *p, struct trials *t)
 {
     size_t n = (size_t)p->depth * p->depth * p->templates * p->templates;
@@ -195,7 +195,7 @@ static void pairs_end(struct pairs *p, struct trials *t)
 struct trials pairs_select(struct bed *b, const struct compositions *below, bool open,
                            unsigned patience)
 {
-    enum { STRIDE = 1000003 }; /* a prime number: all are come to */
+    enum { STRIDE = 1000003 }; /* a prime number: all are visited */
     struct trials t = {.all = NULL};
     struct pairs p;
     uint64_t n = compose_count(below), random = 1, at = 0;
@@ -212,7 +212,7 @@ struct trials pairs_select(struct bed *b, const struct compositions *below, bool
         if (admitted)
             take_best(&p, &t, &c, types, &random, true);
     }
-    for (size_t i = 0, first = t.n; i < first; i++) { /* what still waits for its data */
+    for (size_t i = 0, first = t.n; i < first; i++) { /* those that lack data */
         struct trial one = t.all[i];
         for (unsigned k = 0; k < SHAPE_TYPES + SHAPE_KINDS; k++)
             take_best(&p, &t, &one.what, one.types, &random, false);
@@ -235,9 +235,8 @@ bool pairs_draw(struct bed *b, const struct composition *c, bool open, uint64_t 
         return false;
     while (!(types & 1u << (LLADD_DTABLE_U32 + at % SHAPE_TYPES)))
         at++;
-    *out = (struct trial){*c,
-                          shape_for(c, LLADD_DTABLE_U32 + at % SHAPE_TYPES,
-                                    at / SHAPE_TYPES % SHAPE_KINDS),
-                          types};
+    *out = (struct trial){
+        *c, shape_for(c, LLADD_DTABLE_U32 + at % SHAPE_TYPES, at / SHAPE_TYPES % SHAPE_KINDS),
+        types};
     return true;
 }

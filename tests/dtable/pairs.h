@@ -1,44 +1,44 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef TESTS_DTABLE_PAIRS_H
 #define TESTS_DTABLE_PAIRS_H
-/* A selection of compositions in which any two things meet that can: a layer at one level and one
- * at another, a layer and a type of keys, a layer and a shape of data. A layer is a class with one
- * of several sets of parameters. */
+/* A selection of compositions that contains every possible pair: a layer at one level and one at
+ * another, a layer and a type of keys, a layer and a shape of data. A layer is a class with one of
+ * several sets of parameters. */
 #include "compose.h"
 #include "model.h"
 
 struct trial {
     struct composition what;
     struct shape shape;
-    unsigned types; /* of keys that it can have */
+    unsigned types; /* of the possible keys */
 };
 struct trials {
     struct trial *all;
     size_t n, cap;
-    /* Pairs of layers at levels that were found, and that may not be possible; the same of a layer
-     * and a type or a shape. */
+    /* Pairs of layers at levels that were met, and that may be impossible; the same of a layer and
+     * a type or a shape. */
     size_t met, unmet, met_data, unmet_data;
     size_t refused; /* compositions that were tried */
 };
 
-/* Shapes of data: all kinds of rows there may be, for a type of keys. */
+/* Shapes of data: all kinds of rows, for a type of keys. */
 enum { SHAPE_KINDS = 7, SHAPE_TYPES = 5 };
 struct shape shape_of(enum lladd_dtable_type, unsigned kind);
-/* Rows that this one can store: a column_dtable's are packed rows. */
+/* The shape of rows that this one can store: a column_dtable's are packed rows. */
 struct shape shape_for(const struct composition *, enum lladd_dtable_type, unsigned kind);
 
-/* Is it a configuration? *types gets those of keys that it can have: 1u << LLADD_DTABLE_U32 ... Not
- * `open`: all sizes of values must be known, and there is room for tombstones, as managed tables
- * want it. */
+/* Is the configuration valid? *types gets the possible types of keys: 1u << LLADD_DTABLE_U32 ...
+ * Not `open`: all sizes of values must be known, and there is room for tombstones, as managed
+ * tables want it. */
 bool pairs_admit(struct bed *, const struct composition *, bool open, unsigned *types);
-/* All compositions of a depth that are admitted, smaller ones first in *below (nullable). */
+/* All valid compositions of a depth, smaller ones first in *below (nullable). */
 struct compositions pairs_all(struct bed *, unsigned depth, bool open);
-/* The selection among those that are one layer above `below`. A pair is given up when so many
- * compositions with it have been refused; 0: never. */
+/* The selection of those that are one layer above `below`. A pair is given up when this many
+ * compositions with it were refused; 0: never. */
 struct trials pairs_select(struct bed *, const struct compositions *below, bool open,
                            unsigned patience);
 void pairs_free(struct trials *);
-/* One composition, with data that are drawn; false: it is not admitted, or has no keys. */
+/* One composition, with drawn data; false: it is invalid, or has no keys. */
 bool pairs_draw(struct bed *, const struct composition *, bool open, uint64_t *random,
                 struct trial *out);
 

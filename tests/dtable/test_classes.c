@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What single classes promise beyond what every table does (test_model.c): that something is
- * stored once, in fewer bytes, or remembered; what they reject, and where they may not stand. Tests
- * with a number are of that trap of the prototype.
+ * Single classes, beyond the contract of every table (test_model.c): values stored once, in fewer
+ * bytes, or cached; values that they reject, and layers that they may not be in. Tests with a
+ * number are for that trap of the prototype.
  */
 #include "model.h"
 #include "texts.h"
@@ -30,8 +30,8 @@ static uint64_t bytes_of(const struct lladd_dtable *t)
     return info.bytes;
 }
 
-/* Rows 0, 1, ... whose values `make` writes into the room and returns the length of, UINT32_MAX for
- * a tombstone; `stop`, if it is one, is the first that is rejected. */
+/* Rows 0, 1, ... `make` writes each value into the room and returns its length, UINT32_MAX for a
+ * tombstone; `stop`, if set, is the first row that is rejected. */
 static struct lladd_dtable *made(const char *config, uint32_t n, uint32_t stop,
                                  uint32_t (*make)(uint32_t i, unsigned char *room))
 {
@@ -70,15 +70,14 @@ static void has(const struct lladd_dtable *t, uint32_t n,
         if (i < n) {
             ok_db(&b, lladd_dtable_lookup(t, &key, &pin, &v, &b.err));
         } else {
-            int rc = i < 2 * n ? lladd_dtable_next(c, &b.err)
+            int rc = i < 2 * n    ? lladd_dtable_next(c, &b.err)
                      : i == 2 * n ? lladd_dtable_last(c, &b.err)
                                   : lladd_dtable_prev(c, &b.err);
             ok_db(&b, rc);
             ok_db(&b, lladd_dtable_row(c, &key, &v, &b.err));
             ck_assert_uint_eq(key.number, at);
         }
-        ck_assert_int_eq(v.state,
-                         len == UINT32_MAX ? LLADD_DTABLE_TOMBSTONE : LLADD_DTABLE_FOUND);
+        ck_assert_int_eq(v.state, len == UINT32_MAX ? LLADD_DTABLE_TOMBSTONE : LLADD_DTABLE_FOUND);
         if (len != UINT32_MAX) {
             ck_assert_uint_eq(v.bytes.len, len);
             ck_assert(len == 0 || memcmp(v.bytes.data, room, len) == 0);
@@ -98,7 +97,7 @@ static void refused(const char *config, const char *why)
 
 /* ---- unique strings -------------------------------------------------------------------------- */
 
-/* Ten long ones, again and again; one in 13 of its own. */
+/* Ten long ones, again and again; one in 13 is different. */
 static uint32_t popular(uint32_t i, unsigned char *room)
 {
     if (i % 13 == 5)
@@ -113,7 +112,7 @@ static uint32_t each_its_own(uint32_t i, unsigned char *room)
     return 4;
 }
 
-/* Longer than a block, and one that is longer than what is remembered. */
+/* Longer than a block, and one that is longer than the dictionary's memory. */
 static uint32_t longer(uint32_t i, unsigned char *room)
 {
     uint32_t len = i % 3 ? 9000 + i % 2 : 90000;
@@ -152,7 +151,7 @@ START_TEST(strings_are_stored_once)
 }
 END_TEST
 
-/* What is forgotten is stored again, and costs no more than that. */
+/* A forgotten value is stored again, and costs no more than that. */
 START_TEST(forgotten_strings_are_stored_again)
 {
     static const char config[] =
@@ -173,8 +172,8 @@ START_TEST(forgotten_strings_are_stored_again)
 }
 END_TEST
 
-/* Traps 9 and 10: when numbers run out, values are rejected, what has one is not, and neither is
- * the placeholder of a table above. */
+/* Traps 9 and 10: when numbers run out, new values are rejected; a value with a number is not, and
+ * neither is the placeholder of a table above. */
 START_TEST(trap_10_numbers_run_out)
 {
     static const char small[] = "class(dt) ustring_dtable config [ \"base\" class(dt) "
@@ -207,7 +206,7 @@ START_TEST(trap_10_numbers_run_out)
 }
 END_TEST
 
-/* Who asks whether a value could be stored is told so where no number could be. */
+/* A caller that asks whether a value could be stored gets no where no number could be. */
 START_TEST(unique_strings_without_numbers)
 {
     struct lladd_dtable_config *c;
@@ -225,7 +224,8 @@ END_TEST
 
 /* ---- differences ----------------------------------------------------------------------------- */
 
-/* Time stamps; each hundredth is far away, each seventh deleted; the last ones go beyond 2^32. */
+/* Time stamps; each hundredth is far from the others, each seventh deleted; the last ones go beyond
+ * 2^32. */
 static uint32_t stamps(uint32_t i, unsigned char *room)
 {
     lladd_put32(room, 4294900000u + i * 40 + (i % 100 == 99 ? 1u << 30 : 0));
@@ -253,7 +253,7 @@ START_TEST(trap_25_differences)
         bytes = bytes_of(t);
         lladd_dtable_close(t);
     }
-    /* Tag and difference, and those that are far away, which come back. */
+    /* Tag and difference, and those that are far away, which return. */
     ck_assert_uint_le(bytes, N * 2 + N / 100 * 2 * 16 + 1000);
     refused("class(dt) deltaint_dtable config [ \"base\" class(dt) exist_dtable \"base_config\" "
             "config [ \"base\" class(dt) linear_dtable \"tombstones\" class(dt) linear_dtable ] ]",
@@ -312,10 +312,9 @@ START_TEST(trap_26_two_cursors)
         (void)state_of(&b, t, (i * 37) % N, (char[64]){0});
         ok_db(&b, lladd_dtable_row(c[i % 2], NULL, &v, &b.err));
         uint32_t len = stamps(at, room);
-        ck_assert_int_eq(v.state,
-                         len == UINT32_MAX ? LLADD_DTABLE_TOMBSTONE : LLADD_DTABLE_FOUND);
+        ck_assert_int_eq(v.state, len == UINT32_MAX ? LLADD_DTABLE_TOMBSTONE : LLADD_DTABLE_FOUND);
         ck_assert(len == UINT32_MAX || memcmp(v.bytes.data, room, 4) == 0);
-        if (i == 0) /* behind the last */
+        if (i == 0) /* after the last */
             ck_assert_int_eq(lladd_dtable_last(c[1], &b.err), 0);
         if (i == 0)
             ck_assert_int_eq(lladd_dtable_next(c[1], &b.err), LLADD_END);
@@ -326,9 +325,9 @@ START_TEST(trap_26_two_cursors)
 }
 END_TEST
 
-/* ---- rows that are kept ---------------------------------------------------------------------- */
+/* ---- cached rows ----------------------------------------------------------------------------- */
 
-/* A table that counts who asks it. */
+/* A table that counts the calls it gets. */
 static struct {
     uint64_t asked;
     int fails;
@@ -357,7 +356,7 @@ static const char cached[] =
     "class(dt) cache_dtable config [ \"cache_size\" int %d \"cache_bytes\" int %d \"base\" "
     "class(dt) counting_dtable \"base_config\" config [ \"base\" class(dt) linear_dtable ] ]";
 
-/* Trap 16: what is not there is not a tombstone, the second time neither; an error is not kept. */
+/* Trap 16: an absent row is not a tombstone, the second time neither; an error is not cached. */
 START_TEST(trap_16_what_is_kept)
 {
     static const char *const values[] = {"one", "(gone)", "", "(none)", "five", NULL};
@@ -388,7 +387,7 @@ START_TEST(trap_16_what_is_kept)
 }
 END_TEST
 
-/* So many rows, and bytes, and those that were asked for last. */
+/* At most this many rows, and bytes, and the last ones used. */
 START_TEST(what_is_kept_is_bounded)
 {
     enum { N = 400 };
@@ -409,7 +408,7 @@ START_TEST(what_is_kept_is_bounded)
     ck_assert_uint_eq(below.asked, N + 1);
     lladd_dtable_close(t);
     uint64_t held[2];
-    for (int i = 0; i < 2; i++) { /* 64 MiB would be asked for, 20 KiB may be taken */
+    for (int i = 0; i < 2; i++) { /* the configuration asks for 64 MiB, 20 KiB may be used */
         snprintf(config, sizeof config, cached, 1 << 10, i ? 20000 : 0);
         t = made(config, 700, 700, longer);
         lladd_dtable_cache_limit(b.db, 300000);
@@ -423,7 +422,7 @@ END_TEST
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* Equally far apart, with a gap and an odd one now and then: what is between has no keys stored. */
+/* Equally far apart, with a gap and an odd one now and then: keys in between are not stored. */
 START_TEST(even_keys)
 {
     enum { N = 20000 };
@@ -467,7 +466,7 @@ static uint32_t eight(uint32_t i, unsigned char *room)
     return 8;
 }
 
-/* Keys that follow each other, with values of one size, take no bytes but the values'. */
+/* Consecutive keys, with values of one size, take no bytes besides the values'. */
 START_TEST(even_keys_of_even_values)
 {
     enum { N = 40000 };
@@ -481,7 +480,7 @@ END_TEST
 /* ---- indexes, filters ------------------------------------------------------------------------ */
 
 /* Keys that take no byte in a leaf, one, two, four and eight; values of no bytes and of many,
- * tombstones; over a base with marks, one whose marks are hidden, and one with holes. */
+ * tombstones; over a base with a state byte, one with a hidden state byte, and one with holes. */
 START_TEST(leaves_of_all_widths)
 {
 #define BESIDE " \"alt\" class(dt) linear_dtable \"reject_value\" string \"_____\" ] "
@@ -527,8 +526,8 @@ static uint32_t of_any_size(uint32_t i, unsigned char *room)
     return i * 2654435761u % 9;
 }
 
-/* Keys that follow each other take two bytes each in the leaves, for where their values are, and
- * twice that with what else is in a line; as long as values are all of one size next to none. */
+/* Consecutive keys take two bytes each in the leaves, for the places of their values, and twice
+ * that with the rest of the line; with values of one size almost none. */
 START_TEST(even_leaves)
 {
     enum { N = 40000 };
@@ -555,7 +554,7 @@ START_TEST(even_leaves)
 }
 END_TEST
 
-/* So many that are there that the filter is not asked any more; then others. */
+/* So many present keys that the filter is not asked any more; then others. */
 START_TEST(a_filter_that_is_not_asked)
 {
     enum { N = 4000 };
@@ -597,8 +596,8 @@ static uint32_t noise(uint32_t i, unsigned char *room)
     return 140;
 }
 
-/* Several extents of it: a block's pages need not follow each other. What cannot be made smaller is
- * stored as it is. */
+/* Several extents: a block's pages need not be contiguous. Incompressible data is stored as it
+ * is. */
 START_TEST(compressed)
 {
     enum { N = 20000 };
@@ -622,15 +621,15 @@ START_TEST(compressed)
         lladd_dtable_close(t);
     }
     ck_assert_uint_le(bytes[0][1], bytes[0][0] / 3);
-    ck_assert_uint_ge(bytes[0][1], 256 << 10); /* what is written in one piece */
+    ck_assert_uint_ge(bytes[0][1], 256 << 10); /* the unit of writing */
     ck_assert_uint_le(bytes[0][2], bytes[0][0] / 3);
     ck_assert_uint_le(bytes[1][1], bytes[1][0] + bytes[1][0] / 100);
-    /* A byte of state each, and no cell goes over the end of a block. */
+    /* A byte of state each, and no cell crosses the end of a block. */
     ck_assert_uint_le(bytes[1][2], bytes[1][0] + bytes[1][0] / 20);
 }
 END_TEST
 
-/* ---- whatever is shortest -------------------------------------------------------------------- */
+/* ---- the shortest form ----------------------------------------------------------------------- */
 
 static uint32_t always(uint32_t i, unsigned char *room)
 {
@@ -686,7 +685,7 @@ static uint32_t mixed(uint32_t i, unsigned char *room)
     }
 }
 
-/* Bytes for 20000 rows in the best form, and that other forms hold the same. */
+/* Bytes for 20000 rows in the best form; other forms have the same contents. */
 START_TEST(whatever_is_shortest)
 {
     enum { N = 20000, OVERHEAD = 20 * 64 + 3 * 4064 };
@@ -695,9 +694,12 @@ START_TEST(whatever_is_shortest)
         uint32_t bytes; /* about */
         const char *form;
     } kinds[] = {
-        {always, 20 * 5, "constant"},    {seldom, N / 8, "dictionary"},
-        {in_runs, N / 100 * 21, "runs"}, {near, N / 8 * 11 + N / 50 * 13 + N / 100 * 12, "numbers"},
-        {clock_of, N / 8 * 8 + N / 4, "deltas"}, {noise, N * 140, "plain"},
+        {always, 20 * 5, "constant"},
+        {seldom, N / 8, "dictionary"},
+        {in_runs, N / 100 * 21, "runs"},
+        {near, N / 8 * 11 + N / 50 * 13 + N / 100 * 12, "numbers"},
+        {clock_of, N / 8 * 8 + N / 4, "deltas"},
+        {noise, N * 140, "plain"},
         {mixed, 0, NULL},
     };
     static const char *const forms[] = {"constant", "runs",       "numbers",
@@ -712,14 +714,16 @@ START_TEST(whatever_is_shortest)
         lladd_dtable_close(t);
         for (size_t f = 0; f < 6; f++) {
             char config[100];
-            snprintf(config, sizeof config, "class(dt) auto_dtable config [ \"encodings\" words [ "
-                     "\"%s\" ] ]", forms[f]);
+            snprintf(config, sizeof config,
+                     "class(dt) auto_dtable config [ \"encodings\" words [ "
+                     "\"%s\" ] ]",
+                     forms[f]);
             t = made(config, 3000, 3000, kinds[k].make);
             has(t, 3000, kinds[k].make);
             lladd_dtable_close(t);
             if (!kinds[k].form || strcmp(kinds[k].form, forms[f]) != 0)
                 continue;
-            t = made(config, N, N, kinds[k].make); /* it is this one that was chosen */
+            t = made(config, N, N, kinds[k].make); /* this one was chosen */
             ck_assert_uint_le(best, bytes_of(t));
             ck_assert_uint_ge(best + OVERHEAD, bytes_of(t));
             lladd_dtable_close(t);
@@ -739,8 +743,8 @@ START_TEST(trap_7_tombstones_elsewhere)
         "class(dt) exist_dtable config [ \"base\" class(dt) array_dtable \"base_config\" config [ "
         "\"tag_byte\" bool false \"hole_value\" string \"--\" ] \"tombstones\" class(dt) "
         "linear_dtable ]";
-    static const char *const values[] = {"(gone)", "ab", "(gone)", "(none)", "cd",
-                                         "(none)", "(gone)", NULL};
+    static const char *const values[] = {"(gone)", "ab",     "(gone)", "(none)",
+                                         "cd",     "(none)", "(gone)", NULL};
     struct lladd_dtable *t = run_of(&b, config, 50, values), *old, *both[2], *over;
     uint64_t places;
     ck_assert(!lladd_dtable_places(t, &places));
@@ -772,7 +776,7 @@ END_TEST
     "class(dt) keydiv_dtable config [ \"below\" class(dt) " below " \"from\" class(dt) " from \
     " \"divider\" " divider " ]"
 
-/* The divider is the first key of what it begins, whatever the type; several ranges; places. */
+/* The divider is the first key of its part, whatever the type; several ranges; places. */
 START_TEST(ranges)
 {
     static const char three[] =

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Configurations: what is written says the same again, by text and by calls; what is wrong is
- * refused with line, column and what was expected. And the tables that are no runs: in memory, and
- * several as one, against a model.
+ * Configurations: what is printed parses to the same, as text and by calls; an error is reported
+ * with line, column and what was expected. And the tables that are not runs: in memory, and several
+ * as one, against a model.
  */
 #include "model.h"
 
@@ -94,8 +94,7 @@ START_TEST(is_made_by_calls)
     ck_assert_int_eq(lladd_dtable_config_set_int(top, "bits", 1, &b.err), LLADD_BAD_CONFIG);
     ok_db(&b, lladd_dtable_config_set_bytes(top, "reject_value", lladd_span_of("\xfd", 1), &b.err));
     ok_db(&b, lladd_dtable_config_check(top, LLADD_DTABLE_U32, &b.err));
-    ck_assert_int_eq(lladd_dtable_config_check(top, LLADD_DTABLE_STRING, &b.err),
-                     LLADD_BAD_CONFIG);
+    ck_assert_int_eq(lladd_dtable_config_check(top, LLADD_DTABLE_STRING, &b.err), LLADD_BAD_CONFIG);
     print(top, &s);
     ck_assert_str_eq(s.text, resolved);
     lladd_dtable_config_free(top);
@@ -103,7 +102,7 @@ START_TEST(is_made_by_calls)
 }
 END_TEST
 
-/* A filter of one child: what can be as deep as one likes. */
+/* A filter with one child: can be nested to any depth. */
 static struct lladd_dtable_config *layer(struct lladd_dtable_config *base)
 {
     struct lladd_dtable_config *c;
@@ -134,7 +133,8 @@ START_TEST(a_layer_is_in_one_place)
 }
 END_TEST
 
-/* As many as can be built can be printed, stored and opened again, however they were checked. */
+/* All configurations that can be built can be printed, stored and opened again, however they were
+ * checked. */
 START_TEST(layers_have_a_limit)
 {
     struct lladd_dtable_config *c = layer(NULL), *again;
@@ -155,7 +155,7 @@ START_TEST(layers_have_a_limit)
 }
 END_TEST
 
-/* The layer that is one too deep is what the message points at, however it is written. */
+/* The message points at the layer that is one too deep, however it is written. */
 START_TEST(too_deep_is_placed)
 {
     static const char filter[] = "class(dt) bloom_dtable ", more[] = "config [ \"base\" ";
@@ -185,7 +185,7 @@ START_TEST(too_deep_is_placed)
 }
 END_TEST
 
-/* Many beside each other have a limit, too: what has more could not be built. */
+/* The number of siblings has a limit, too: a configuration with more could not be built. */
 START_TEST(all_layers_have_a_limit)
 {
     static const char group[] = " class(dt) exist_dtable config [ \"base\" class(dt) "
@@ -331,7 +331,7 @@ START_TEST(memory_and_overlays)
     rows_check(&all, over, 7, 3000);
     ck_assert_uint_ge(all.compared, 3000);
     struct lladd_dtable_value none = {.state = LLADD_DTABLE_ABSENT};
-    while (one[2].n) { /* taken out one by one */
+    while (one[2].n) { /* removed one by one */
         ok_db(&b, lladd_dtable_put(tables[2], &one[2].rows[0].key, &none, &b.err));
         rows_put(&one[2], &one[2].rows[0].key, &none);
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every dTable, and every composition of them that the grammar admits up to a depth, against a
- * model: lookups at, between and outside all rows, cursors that go anywhere, batches, places,
- * columns; with holes, tombstones, empty values, values that happen to be a placeholder, a minimum
- * key that is not 0, and no rows at all. Traps 3, 4, 5, 8, 12, 13 and 14 of the prototype are
+ * Every dTable, and every composition of them that the grammar allows up to a depth, against a
+ * model: lookups at, between and outside all rows, cursors with random moves, batches, places,
+ * columns; with holes, tombstones, empty values, values that equal a placeholder, a minimum key
+ * that is not 0, and no rows at all. Traps 3, 4, 5, 8, 12, 13 and 14 of the prototype are
  * conditions of it.
  *
  *     test_model              all of two layers; of three and four a selection in which any two
@@ -52,7 +52,7 @@ static uint64_t one(const char *config, const struct shape *s, uint64_t seed, un
     return m.compared;
 }
 
-/* So many are tried before it is believed that two layers cannot be at two levels. */
+/* This many are tried before two layers count as impossible at two levels. */
 enum { PATIENCE = 1000 };
 #ifdef LL_TEST_INSTRUMENTED
 enum { DENSE = 0 };
@@ -86,7 +86,7 @@ static void say(const struct counts *k, unsigned depth, const char *which, size_
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-/* With all data that their keys can have. */
+/* With all data that their keys allow. */
 static void all_of_depth(unsigned depth, size_t least, unsigned steps)
 {
     struct counts k = {0, 0, 0};
@@ -120,7 +120,7 @@ START_TEST(depth_2)
 }
 END_TEST
 
-/* A layer over something that is refused is refused: so nothing is missed. */
+/* A layer over a refused composition is refused: so none is missed. */
 START_TEST(refused_below_is_refused)
 {
     struct compositions none = {NULL, 0, 0}, bad = {NULL, 0, 0};
@@ -174,7 +174,7 @@ START_TEST(depth_4)
 }
 END_TEST
 
-/* The classes of the library are all among them. */
+/* All classes of the library are among them. */
 START_TEST(no_class_is_missing)
 {
     static const char *const classes[] = {
@@ -198,7 +198,7 @@ END_TEST
 
 static unsigned part, parts;
 
-/* Nothing was given up that would have been possible. */
+/* No possible pair was given up. */
 START_TEST(selection_is_complete)
 {
     for (unsigned depth = 3; depth <= 4; depth++) {
@@ -216,7 +216,7 @@ START_TEST(selection_is_complete)
 }
 END_TEST
 
-/* Each with data that are drawn. */
+/* Each with drawn data. */
 START_TEST(deep)
 {
     unsigned depth = (unsigned)_i;
@@ -235,7 +235,7 @@ START_TEST(deep)
 }
 END_TEST
 
-/* "5", a number; false for anything else. */
+/* "5", a number; false for all other text. */
 static bool number(const char *text, unsigned *out)
 {
     char *end;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Keys in an order of the program's own: comparators that are there, missing, or others than when a
- * run was built.
+ * Keys in an order of the program's own: comparators that are registered, missing, or different
+ * from the one that built the run.
  */
 #include "model.h"
 #include "texts.h"
@@ -50,8 +50,8 @@ static const struct lladd_dtable_comparator reverse = {sizeof reverse, "reverse"
 static const struct lladd_dtable_comparator no_case = {sizeof no_case, "no-case", NULL, caseless,
                                                        caseless_hash};
 
-/* Trap 29: one that is missing is missed, keys that only compare equal are found through a filter,
- * too. */
+/* Trap 29: a missing comparator is an error; keys that only compare equal are found through a
+ * filter, too. */
 START_TEST(trap_29_comparators)
 {
     struct lladd_txn *txn = bed_begin(&b);
@@ -119,12 +119,12 @@ static int none_is_the_same(void *ctx, struct lladd_span x, struct lladd_span y)
     return -1;
 }
 
-/* A comparator that orders the stored keys otherwise by now is found when a run is opened, and the
- * run is as it was when the right one is back. A run without rows has no order. */
+/* A comparator that now orders the stored keys differently is noticed when a run is opened, and the
+ * run is usable when the right one is back. A run without rows has no order. */
 START_TEST(a_changed_comparator)
 {
-    static int (*const changed[])(void *, struct lladd_span, struct lladd_span) = {
-        of_bytes, all_the_same, none_is_the_same};
+    static int (*const changed[])(void *, struct lladd_span,
+                                  struct lladd_span) = {of_bytes, all_the_same, none_is_the_same};
     enum { RIGHT = 3 };
     static const char *const words[] = {"c", "b", "a"};
     struct lladd_dtable_comparator now = reverse;
@@ -156,8 +156,8 @@ START_TEST(a_changed_comparator)
             bool found = i != RIGHT && (n > 1 ? i < 2 : n && i == 2);
             int rc = lladd_dtable_run_open(b.db, roots[n], &t, &b.err);
             ck_assert_int_eq(rc, found ? LLADD_OTHER_ORDER : 0);
-            ck_assert(!found || (strstr(b.err.message, "\"reverse\"") &&
-                                 strstr(b.err.message, "\"names\"")));
+            ck_assert(!found ||
+                      (strstr(b.err.message, "\"reverse\"") && strstr(b.err.message, "\"names\"")));
             if (i == RIGHT)
                 ok_db(&b, lladd_dtable_run_check(t, &b.err));
             if (!rc)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Ranges that are deleted: the class that stores them, and tables in front of each other, some of
- * which have ranges, against a model; cursors in every direction, lookups, stretches.
+ * Range deletions: the class that stores them, and tables layered in an overlay, some of which have
+ * ranges, against a model; cursors in every direction, lookups, intervals.
  */
 #include "model.h"
 #include "texts.h"
@@ -20,7 +20,7 @@ enum { SEEDS = 60, MOVES = 400 };
 #define LINEAR "class(dt) linear_dtable"
 #define OVER(base, ranges) \
     "class(dt) ranges_dtable config [ \"base\" " base " \"ranges\" " ranges " ]"
-/* What is behind the class of a child. */
+/* The rest of the text after the class of a child. */
 #define BASE(class_name, config) class_name " \"base_config\" config [ " config " ]"
 #define AND_RANGES(class_name, config) class_name " \"ranges_config\" config [ " config " ]"
 
@@ -51,16 +51,15 @@ static const struct kind {
     {LLADD_DTABLE_U64,
      NULL,
      {OVER("class(dt) fixed_dtable",
-           "class(dt) array_dtable"), /* whose rows have holes between them */
+           "class(dt) array_dtable"), /* with rows that have holes between them */
       LINEAR, OVER(LINEAR, LINEAR),
-      OVER(BASE("class(dt) exist_dtable",
-                "\"base\" class(dt) array_dtable \"tombstones\" " LINEAR),
+      OVER(BASE("class(dt) exist_dtable", "\"base\" class(dt) array_dtable \"tombstones\" " LINEAR),
            AND_RANGES("class(dt) btree_dtable", "\"base\" " LINEAR))}},
     {LLADD_DTABLE_DOUBLE, NULL, {OVER(LINEAR, LINEAR), OVER(LINEAR, LINEAR), LINEAR, LINEAR}},
     {LLADD_DTABLE_STRING,
      NULL,
-     {OVER(BASE("class(dt) bloom_dtable", "\"base\" " LINEAR), LINEAR),
-      OVER(LINEAR, LINEAR), OVER(LINEAR, LINEAR), OVER(LINEAR, LINEAR)}},
+     {OVER(BASE("class(dt) bloom_dtable", "\"base\" " LINEAR), LINEAR), OVER(LINEAR, LINEAR),
+      OVER(LINEAR, LINEAR), OVER(LINEAR, LINEAR)}},
     {LLADD_DTABLE_BYTES,
      "backwards",
      {OVER(LINEAR, LINEAR), LINEAR, OVER(LINEAR, LINEAR), OVER(LINEAR, LINEAR)}},
@@ -89,7 +88,7 @@ static struct lladd_dtable_key key_of(const struct kind *k, unsigned i, bool bef
 /* ---- the model ------------------------------------------------------------------------------- */
 
 struct range {
-    unsigned from, to;           /* keys [from, to) are in it */
+    unsigned from, to; /* keys [from, to) are in it */
     bool open_from, open_to, before_from, before_to;
 };
 struct layer {
@@ -119,7 +118,7 @@ static bool deleted(const struct layer *l, unsigned i)
     return false;
 }
 
-/* What there is under a key; *layer: in which of them. A tombstone of a range has none. */
+/* The value of a key; *layer: the layer that has it. A tombstone of a range has none. */
 static enum lladd_dtable_state state_at(const struct stack *s, unsigned i, unsigned *layer)
 {
     for (*layer = s->first; *layer < LAYERS; ++*layer) {
@@ -140,8 +139,8 @@ static void draw_ranges(struct stack *s, struct layer *l)
     for (l->n = 0; l->n < most && at < KEYS; l->n++) {
         struct range *r = &l->ranges[l->n];
         unsigned len = draw(s, 3) ? draw(s, 6) : draw(s, 30);
-        *r = (struct range){.from = at, .to = at + 1 + len, .before_from = draw(s, 2),
-                            .before_to = draw(s, 2)};
+        *r = (struct range){
+            .from = at, .to = at + 1 + len, .before_from = draw(s, 2), .before_to = draw(s, 2)};
         if (l->n == 0 && draw(s, 4) == 0) {
             r->open_from = true;
             r->from = 0;
@@ -239,7 +238,7 @@ static bool shown(const struct stack *s, unsigned i, bool all)
     return layer < LAYERS && (all ? state != LLADD_DTABLE_ABSENT : state == LLADD_DTABLE_FOUND);
 }
 
-/* The next one that is shown from i on, -1 if there is none. */
+/* The next visible row from i on, -1 if there is none. */
 static int next_shown(const struct stack *s, int i, int by, bool all)
 {
     while (i >= 0 && i < KEYS && !shown(s, (unsigned)i, all))
@@ -300,7 +299,7 @@ static void check_cursor(struct stack *s, const struct lladd_dtable *t, bool all
     lladd_dtable_cursor_close(c);
 }
 
-/* The stretch around each key says whether it is deleted in one of the layers. */
+/* The interval around each key tells whether one of the layers deletes it. */
 static void check_intervals(const struct stack *s, const struct lladd_dtable *t, unsigned to)
 {
     struct lladd_dtable_pin pins[2] = {LLADD_DTABLE_PIN_INIT, LLADD_DTABLE_PIN_INIT};
@@ -392,8 +391,7 @@ START_TEST(ranges_ascend_and_do_not_touch)
 {
     struct lladd_dtable_key wrong = lladd_dtable_u64(7);
     struct lladd_txn *txn = bed_begin(&b);
-    struct lladd_dtable_run_builder *run =
-        begin_run(txn, LLADD_DTABLE_U32, OVER(LINEAR, LINEAR));
+    struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_U32, OVER(LINEAR, LINEAR));
     ck_assert_int_eq(add_range(run, 5, 5), LLADD_BAD_ARGUMENT);
     ck_assert_int_eq(add_range(run, 5, 4), LLADD_BAD_ARGUMENT);
     ck_assert_int_eq(lladd_dtable_run_add_range(run, &wrong, NULL), LLADD_WRONG_TYPE);
@@ -442,16 +440,18 @@ static void refused(const char *config, const char *why)
 
 START_TEST(stands_at_the_top)
 {
-    refused("class(dt) bloom_dtable config [ \"base\" "
-            BASE("class(dt) ranges_dtable", "\"base\" " LINEAR " \"ranges\" " LINEAR) " ]",
+    refused("class(dt) bloom_dtable config [ \"base\" " BASE(
+                "class(dt) ranges_dtable", "\"base\" " LINEAR " \"ranges\" " LINEAR) " ]",
             "at the top");
     refused("class(dt) exist_dtable config [ \"base\" " LINEAR " \"tombstones\" class(dt) "
             "ranges_dtable \"tombstones_config\" config [ \"base\" " LINEAR " \"ranges\" " LINEAR
-            " ] ]", "at the top");
+            " ] ]",
+            "at the top");
     refused(OVER(BASE("class(dt) ranges_dtable", "\"base\" " LINEAR " \"ranges\" " LINEAR), LINEAR),
             "at the top");
-    refused(OVER(LINEAR, AND_RANGES("class(dt) ranges_dtable",
-                                    "\"base\" " LINEAR " \"ranges\" " LINEAR)), "at the top");
+    refused(OVER(LINEAR,
+                 AND_RANGES("class(dt) ranges_dtable", "\"base\" " LINEAR " \"ranges\" " LINEAR)),
+            "at the top");
     refused(OVER(LINEAR, AND_RANGES("class(dt) fixed_dtable", "\"value_size\" int 5")),
             "takes any value");
     refused(OVER(LINEAR, "class(dt) empty_dtable"), "takes any value");
@@ -459,13 +459,12 @@ START_TEST(stands_at_the_top)
 }
 END_TEST
 
-/* Damage in what is stored of ranges is told with run and layer. */
+/* Damage in stored ranges is reported with run and layer. */
 START_TEST(damage_has_a_name)
 {
     struct lladd_txn *txn = bed_begin(&b);
-    struct lladd_dtable_run_builder *run =
-        begin_run(txn, LLADD_DTABLE_U32, OVER(LINEAR, LINEAR));
-    /* What says where a range ends is a row of the child: here it has the bytes of another one. */
+    struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_U32, OVER(LINEAR, LINEAR));
+    /* The row of the child that says where a range ends: here it has the bytes of another one. */
     for (uint32_t i = 0; i < 3000; i++)
         ok(txn, add_range(run, 10 * i, 10 * i + 5));
     lladd_pageno root;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Runs: there after commit, close, and the loss of power behind a commit; gone, pages and all,
- * after an abort, a discard, or the loss of power before it. Keys that are none are refused,
- * damage is named, and neither memory that runs out nor reads that fail lose anything or leave
- * anything. Tests with a number are of that trap of the prototype.
+ * Runs: there after commit, close, and a power failure after a commit; gone with all pages after an
+ * abort, a discard, or a power failure before it. Invalid keys are refused, damage is named, and
+ * neither a lack of memory nor failed reads lose or leak anything. Tests with a number are for that
+ * trap of the prototype.
  */
 #include "model.h"
 #include "texts.h"
@@ -36,7 +36,7 @@ static void teardown(void)
     bed_free(&b);
 }
 
-/* ---- there and gone -------------------------------------------------------------------------- */
+/* ---- commit and abort ------------------------------------------------------------------------ */
 
 START_TEST(lasts)
 {
@@ -122,7 +122,8 @@ START_TEST(takes_just_the_pages_it_needs)
     struct lladd_dtable_run_info info = {.struct_size = sizeof info};
     ok_db(&b, lladd_dtable_run_info_get(t, &info, &b.err));
     ck_assert_uint_eq(info.rows, 60000);
-    ck_assert_uint_le(info.pages * 4064, info.bytes + 6 * 4064); /* but for the ends of streams */
+    ck_assert_uint_le(info.pages * 4064, info.bytes + 6 * 4064); /* except for the ends of
+                                                                  * streams */
     lladd_dtable_close(t);
 }
 END_TEST
@@ -158,7 +159,7 @@ START_TEST(keys_that_are_none)
     refuses(txn, LLADD_BAD_ARGUMENT, lladd_dtable_run_add(run, &k, &v)); /* not ascending */
     k = lladd_dtable_double(-0.0);
     ok(txn, lladd_dtable_run_add(run, &k, &v));
-    k = lladd_dtable_double(0.0); /* trap 29: it is there */
+    k = lladd_dtable_double(0.0); /* trap 29: it is present */
     refuses(txn, LLADD_BAD_ARGUMENT, lladd_dtable_run_add(run, &k, &v));
     double nan = 0.0;
     k = lladd_dtable_double(nan / nan);
@@ -270,8 +271,8 @@ START_TEST(trap_3_4_5_tombstones_hide)
 }
 END_TEST
 
-/* Trap 6: a value that stands for something else is rejected. Trap 7: what cannot be stored is a
- * rejection, which somebody can take. */
+/* Trap 6: a value that is reserved for something else is rejected. Trap 7: a value that cannot be
+ * stored is a rejection, which a layer above can handle. */
 START_TEST(trap_6_7_reserved_values)
 {
     static const char array[] = "class(dt) array_dtable config [ \"tag_byte\" bool false "
@@ -305,7 +306,7 @@ START_TEST(trap_6_7_reserved_values)
 }
 END_TEST
 
-/* Trap 9: a placeholder is tried out in every layer below, and stored in each one's own form (trap
+/* Trap 9: a placeholder is tried in every layer below, and stored in each layer's own form (trap
  * 10). */
 START_TEST(trap_9_10_placeholders)
 {
@@ -314,18 +315,18 @@ START_TEST(trap_9_10_placeholders)
         "config [ \"base\" class(dt) array_dtable \"bytes\" int 3 ] "
         "\"alt\" class(dt) linear_dtable \"reject_value\" blob %s ]";
     static const char *const good[] = {"ffffff00", "00000000", NULL}, *const bad[] = {
-        "00ffff01", "ffffffff", "ffffff", "empty", NULL};
+                                                                          "00ffff01", "ffffffff",
+                                                                          "ffffff", "empty", NULL};
     struct lladd_dtable_config *c;
     char full[400];
     for (int i = 0; good[i]; i++) {
         snprintf(full, sizeof full, text, good[i]);
         ok_db(&b, lladd_dtable_config_parse(b.db, full, &c, &b.err));
-        /* The size of the cells is settled by it. */
-        ck_assert_int_eq(
-            lladd_dtable_param_int(
-                lladd_dtable_param_child(lladd_dtable_param_child(c, "base"), "base"),
-                "value_size"),
-            3);
+        /* It settles the size of the cells. */
+        ck_assert_int_eq(lladd_dtable_param_int(
+                             lladd_dtable_param_child(lladd_dtable_param_child(c, "base"), "base"),
+                             "value_size"),
+                         3);
         lladd_dtable_config_free(c);
     }
     for (int i = 0; bad[i]; i++) {
@@ -349,7 +350,7 @@ START_TEST(trap_9_10_placeholders)
 }
 END_TEST
 
-/* Trap 32: an array of nearly nothing but holes is refused. */
+/* Trap 32: an array that consists almost only of holes is refused. */
 START_TEST(trap_32_sparse_arrays)
 {
     struct lladd_txn *txn = bed_begin(&b);
@@ -365,7 +366,7 @@ START_TEST(trap_32_sparse_arrays)
 }
 END_TEST
 
-/* Trap 30: a filter is as large as there are keys. */
+/* Trap 30: the size of a filter follows from the number of keys. */
 START_TEST(trap_30_filters)
 {
     uint64_t bytes[2];
@@ -390,7 +391,7 @@ START_TEST(trap_30_filters)
             struct lladd_dtable_value v;
             ok_db(&b, lladd_dtable_lookup(t, &key, &pin, &v, &b.err));
             ck_assert_int_eq(v.state, LLADD_DTABLE_ABSENT);
-            in_vain += pin.held_[0] != NULL; /* somebody has looked into a block */
+            in_vain += pin.held_[0] != NULL; /* a cursor has looked into a block */
             lladd_dtable_unpin(&pin);
         }
         ck_assert_uint_le(in_vain, 50000 / 40);
@@ -420,7 +421,7 @@ static const char *const lives[] = {
     "class(dt) auto_dtable",
 };
 
-/* Builds, opens, walks through and looks into a run. What fails is said, and nothing stays. */
+/* Builds, opens, scans and queries a run. Failures are returned, and leave nothing. */
 static int whole_life(const char *text, bool *built)
 {
     struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
@@ -518,7 +519,8 @@ START_TEST(reads_fail)
             failed++;
         }
         if (t)
-            rows_check(&m, t, n, 100); /* the next read succeeds: nothing bad was kept */
+            rows_check(&m, t, n, 100); /* the next read succeeds: the damaged block was not
+                                        * cached */
         lladd_dtable_close(t);
         if (fired == 0)
             break;
@@ -536,7 +538,7 @@ static int note_first(void *ctx, lladd_pageno page)
     return 0;
 }
 
-/* A bit of every page but the descriptor's, and then pages of another run in its stead. */
+/* A flipped bit in every page but the descriptor's, and then pages of another run in its place. */
 START_TEST(damage_is_named)
 {
     struct model m, other;
@@ -561,9 +563,9 @@ START_TEST(damage_is_named)
             if (how == 0)
                 now[40] ^= 4;
             else
-                ck_assert_int_eq(b.base->ops->pread(b.base, file, now, sizeof now,
-                                                    others[i].v * 4096),
-                                 sizeof now);
+                ck_assert_int_eq(
+                    b.base->ops->pread(b.base, file, now, sizeof now, others[i].v * 4096),
+                    sizeof now);
             piece.data = now;
             ck_assert_int_eq(b.base->ops->pwritev(b.base, file, &piece, 1, at), 0);
             bed_open(&b);
@@ -605,7 +607,7 @@ START_TEST(memory_is_bounded)
     lladd_dtable_cache_stats_get(b.db, &s);
     ck_assert_uint_le(s.used, 20000);
     ck_assert_uint_ge(s.evictions, 100);
-    /* Pins are not evicted; where all is pinned that is an error, and goes away with the pins. */
+    /* Pinned blocks are not evicted; if all are pinned that is an error, until one is unpinned. */
     struct lladd_dtable_pin pins[4] = {{.db_ = NULL}};
     int rc = 0;
     for (unsigned i = 0; i < 4 && !rc; i++) {
@@ -616,7 +618,7 @@ START_TEST(memory_is_bounded)
     for (int i = 0; i < 4; i++)
         lladd_dtable_unpin(&pins[i]);
     rows_check(&m, t, 2, 100);
-    /* Less than the open run has by itself: a few blocks there are all the same. */
+    /* Less than the open run has by itself: the cache has a few blocks all the same. */
     lladd_dtable_cache_limit(b.db, 1);
     rows_check(&m, t, 3, 100);
     lladd_dtable_close(t);
@@ -626,7 +628,7 @@ START_TEST(memory_is_bounded)
 }
 END_TEST
 
-/* What is asked of a second table does not let go of what the key lies in: with little memory the
+/* A query of a second table must not release the block that holds the key: with little memory the
  * block would be another one by then. */
 START_TEST(keys_stay_while_exceptions_are_looked_up)
 {
@@ -663,8 +665,8 @@ static void says(const struct lladd_dtable *t, struct lladd_dtable_key key, cons
     ck_assert_str_eq(value ? text : "", value ? value : "");
 }
 
-/* Tables whose keys a key is not among are not asked: those that are, are, however few keys they
- * have, whatever comes to them later, and at the ends of all keys. */
+/* A table is asked only if the key is within its range of keys: also if it has few keys, if rows
+ * are put into it later, and at the ends of all keys. */
 START_TEST(tables_that_are_not_asked)
 {
     static const char *const low[] = {"a", "b", "c", NULL}, *const high[] = {"x", "(gone)", NULL};
@@ -704,7 +706,7 @@ START_TEST(tables_that_are_not_asked)
 }
 END_TEST
 
-/* Keys of other types, in memory: numbers with a sign, and bytes that begin alike. */
+/* Keys of other types, in memory: numbers with a sign, and bytes with equal beginnings. */
 START_TEST(memory_tables_that_are_not_asked)
 {
     static const double numbers[] = {-1e300, -1, 0, 1e-300, 7};

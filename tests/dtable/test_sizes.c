@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The size of values: which layer settles that of the layers below it, what is left to the first
- * value of a run, and how long a value of one size can be at most.
+ * The size of values: which layer settles that of the layers below it, when the first value of a
+ * run settles it, and the maximum length of values of one size.
  */
 #include "model.h"
 #include "texts.h"
@@ -21,13 +21,13 @@ static void teardown(void)
     bed_free(&b);
 }
 
-/* ---- settled from above ---------------------------------------------------------------------- */
+/* ---- settled by a layer above --------------------------------------------------------------- */
 
 #define OPEN "class(dt) %s"
 #define SMALLINT(below) "class(dt) smallint_dtable config [ \"bytes\" int 2 \"base\" " below " ]"
 #define BELOW(class, rest) "class(dt) " class " " rest
 static const struct {
-    const char *config; /* with one or two classes in it whose size is open */
+    const char *config; /* with one or two classes of open size */
     int size;
 } settled[] = {
     {SMALLINT(OPEN), 2},
@@ -36,11 +36,14 @@ static const struct {
     {SMALLINT("class(dt) cache_dtable \"base_config\" config [ \"base\" " OPEN " ]"), 2},
     {SMALLINT("class(dt) compress_dtable \"base_config\" config [ \"base\" " OPEN " ]"), 2},
     {SMALLINT("class(dt) exist_dtable \"base_config\" config [ \"base\" " OPEN
-              " \"tombstones\" class(dt) linear_dtable ]"), 2},
+              " \"tombstones\" class(dt) linear_dtable ]"),
+     2},
     {SMALLINT("class(dt) keydiv_dtable \"base_config\" config [ \"divider\" int 9 \"below\" " OPEN
-              " \"from\" " OPEN " ]"), 2},
+              " \"from\" " OPEN " ]"),
+     2},
     {"class(dt) ranges_dtable config [ \"ranges\" class(dt) linear_dtable \"base\" class(dt) "
-     "smallint_dtable \"base_config\" config [ \"bytes\" int 1 \"base\" " OPEN " ] ]", 1},
+     "smallint_dtable \"base_config\" config [ \"bytes\" int 1 \"base\" " OPEN " ] ]",
+     1},
     {"class(dt) usstate_dtable config [ \"base\" " OPEN " ]", 1},
     {"class(dt) dictionary_dtable config [ \"values\" words [ \"a\" \"b\" ] \"base\" " OPEN " ]",
      1},
@@ -50,11 +53,14 @@ static const struct {
     {"class(dt) deltaint_dtable config [ \"base\" " OPEN " ]", 4},
     {"class(dt) deltaint_dtable config [ \"base\" class(dt) exception_dtable \"base_config\" "
      "config [ \"base\" class(dt) smallint_dtable \"base_config\" config [ \"bytes\" int 1 "
-     "\"base\" " OPEN " ] \"alt\" class(dt) linear_dtable \"reject_value\" blob ff000000 ] ]", 1},
+     "\"base\" " OPEN " ] \"alt\" class(dt) linear_dtable \"reject_value\" blob ff000000 ] ]",
+     1},
     {"class(dt) exception_dtable config [ \"base\" " OPEN
-     " \"alt\" class(dt) linear_dtable \"reject_value\" string \"_____\" ]", 5},
+     " \"alt\" class(dt) linear_dtable \"reject_value\" string \"_____\" ]",
+     5},
     {"class(dt) column_dtable config [ \"base\" " OPEN
-     " \"groups\" layers [ class(dt) linear_dtable ] \"columns\" words [ \"0\" ] ]", 0},
+     " \"groups\" layers [ class(dt) linear_dtable ] \"columns\" words [ \"0\" ] ]",
+     0},
     {"class(dt) exist_dtable config [ \"base\" class(dt) linear_dtable \"tombstones\" " OPEN " ]",
      0},
 };
@@ -86,19 +92,21 @@ START_TEST(sizes_are_settled_from_above)
 }
 END_TEST
 
-/* ---- left to the first value ----------------------------------------------------------------- */
+/* ---- settled by the first value ------------------------------------------------------------- */
 
 static const struct {
-    const char *config, *where; /* where: what the message begins with */
+    const char *config, *where; /* where: the beginning of the message */
 } left_open[] = {
     {"class(dt) array_dtable", "line 1, column 11: array_dtable"},
     {"class(dt)\nfixed_dtable", "line 2, column 1: fixed_dtable"},
     {"class(dt) bloom_dtable config [ \"base\"\n class(dt) fixed_dtable ]",
      "line 2, column 12: fixed_dtable"},
     {"class(dt) exception_dtable config [ \"base\" class(dt) array_dtable\n\"alt\" class(dt) "
-     "fixed_dtable \"reject_value\" string \"__\" ]", "line 2, column 17: fixed_dtable"},
+     "fixed_dtable \"reject_value\" string \"__\" ]",
+     "line 2, column 17: fixed_dtable"},
     {"class(dt) keydiv_dtable config [ \"divider\" int 9 \"below\" class(dt) linear_dtable\n"
-     "\"from\" class(dt) array_dtable ]", "line 2, column 18: array_dtable"},
+     "\"from\" class(dt) array_dtable ]",
+     "line 2, column 18: array_dtable"},
     {"class(dt) column_dtable config [ \"base\" class(dt) array_dtable \"columns\" words [ \"0\" "
      "\"1\" ] \"groups\" layers [ class(dt) linear_dtable\nclass(dt) fixed_dtable ] ]",
      "line 2, column 11: fixed_dtable"},
@@ -118,7 +126,7 @@ START_TEST(open_sizes_are_found)
 }
 END_TEST
 
-/* A type of keys that is not to be had is a layer's fault, too. */
+/* A missing type of keys is a layer's fault, too. */
 START_TEST(types_of_keys_are_a_layers)
 {
     static const char text[] =
@@ -134,10 +142,10 @@ START_TEST(types_of_keys_are_a_layers)
 }
 END_TEST
 
-/* ---- how long -------------------------------------------------------------------------------- */
+/* ---- the maximum length --------------------------------------------------------------------- */
 
-/* The first value is one of 4000 bytes at most, whatever blocks are, as it is where that is said;
- * what comes after it is as long. */
+/* The first value has 4000 bytes at most, whatever the size of blocks, like a size that is
+ * configured; later values have the same length. */
 START_TEST(a_learned_size_has_a_limit)
 {
     static const uint32_t blocks[] = {0, 4096, 65536};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A run's streams share the extents that are taken for it: how often something is forced depends on
- * how much is written, and not on how many streams there are; and every page comes back.
+ * A run's streams share the extents that are allocated for it: the number of forces depends on the
+ * amount written, and not on the number of streams; and every page is freed.
  */
 #include "model.h"
 #include "texts.h"
@@ -23,7 +23,8 @@ static size_t value_of(uint32_t row, uint32_t column, unsigned char *out)
 
 static void config_of(char *text, size_t size, const char *around)
 {
-    size_t n = (size_t)snprintf(text, size, "%sclass(dt) column_dtable %s config [ \"base\" "
+    size_t n = (size_t)snprintf(text, size,
+                                "%sclass(dt) column_dtable %s config [ \"base\" "
                                 "class(dt) linear_dtable \"groups\" layers [",
                                 *around ? around : "", *around ? "\"base_config\"" : "");
     for (int i = 0; i < GROUPS; i++)
@@ -79,7 +80,7 @@ static void has_rows(lladd_pageno root, uint32_t rows)
     }
     ok_db(&b, lladd_dtable_run_info_get(t, &info, &b.err));
     ck_assert_uint_eq(info.rows, rows);
-    /* But for the ends of streams, no page is without contents. */
+    /* Except for the ends of streams, no page is empty. */
     ck_assert_uint_le(info.pages * 4064, info.bytes + 3 * (GROUPS + 1) * 4064);
     lladd_dtable_close(t);
 }
@@ -89,8 +90,8 @@ static const struct {
     const char *around;
     unsigned syncs; /* at most */
 } runs[] = {
-    /* All of it is staged: one for the extent, one for what is written to it, and the first change
-     * of a database costs one. */
+    /* All of it is staged: one force for the extent, one for its contents, and one for the first
+     * change of a database. */
     {300, "", 3},
     {300, "class(dt) compress_dtable config [ \"base\" ", 3},
     {60000, "", 8}, /* 8 MiB */
@@ -123,7 +124,7 @@ START_TEST(syncs_are_of_a_run_and_not_of_its_streams)
 }
 END_TEST
 
-/* What was taken for all streams goes back with them, wherever the run is given up. */
+/* The extents of all streams are freed with them, at whatever point the run is given up. */
 START_TEST(a_discarded_run_leaves_nothing)
 {
     char text[GROUPS * 40 + 300];
@@ -141,8 +142,7 @@ START_TEST(a_discarded_run_leaves_nothing)
 }
 END_TEST
 
-/* A disk that has room for little gives what it has: pieces get smaller, and the run is the
- * same. */
+/* On a nearly full disk the pieces get smaller, and the run is the same. */
 START_TEST(a_small_disk_has_small_extents)
 {
     char text[GROUPS * 40 + 300];

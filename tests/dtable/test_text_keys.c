@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is proved: keys that are bytes are found, and the place of those that are not there,
- * whatever they have in common at their beginning and however little tells them apart behind it;
- * and that their lengths take no room if they are all the same.
+ * Keys of bytes are found, and so are the places of absent ones, whatever prefix they share and
+ * however few bytes distinguish them after it; lengths take no space if they are all the same.
  */
 #include "model.h"
 #include "texts.h"
@@ -25,12 +24,12 @@ static void teardown(void)
     bed_free(&b);
 }
 
-/* What all keys begin with, and how many bytes may follow. */
+/* The prefix of all keys, and the maximum number of bytes that follow. */
 static const struct {
     size_t common, most;
 } kinds[] = {{0, 8}, {1, 20}, {8, 9}, {20, 20}};
 
-/* Of four bytes, so that many keys are the same for long, or the beginning of others. */
+/* Of four letters, so that many keys are equal for long, or prefixes of others. */
 static struct lladd_dtable_key draw(uint64_t *random, unsigned kind, unsigned char *room)
 {
     static const unsigned char letters[] = {0, 1, 'a', 0xff};
@@ -55,7 +54,7 @@ static struct lladd_dtable *run_of_model(const struct model *m, const char *conf
     return open_run(&b, root);
 }
 
-/* The table and the model say the same of the key, and of what comes next. */
+/* The table and the model have the same value for the key, and the same next key. */
 static void same_of(const struct model *m, const struct lladd_dtable *t,
                     struct lladd_dtable_cursor *c, const struct lladd_dtable_key *key)
 {
@@ -70,8 +69,7 @@ static void same_of(const struct model *m, const struct lladd_dtable *t,
         else
             high = middle;
     }
-    bool there =
-        low < m->n && lladd_dtable_compare(&m->order, &m->rows[low].key, key) == 0;
+    bool there = low < m->n && lladd_dtable_compare(&m->order, &m->rows[low].key, key) == 0;
     ok_db(&b, lladd_dtable_lookup(t, key, &pin, &v, &b.err));
     ck_assert_int_eq(v.state, there ? LLADD_DTABLE_FOUND : LLADD_DTABLE_ABSENT);
     if (there) {
@@ -87,8 +85,8 @@ static void same_of(const struct model *m, const struct lladd_dtable *t,
     ck_assert_int_eq(lladd_dtable_compare(&m->order, &found, &m->rows[low].key), 0);
 }
 
-/* The key, and its neighbours: a byte less, one more, the last one another; without what all have
- * in common, and with something else there. */
+/* The key, and its neighbours: a byte less, one more, the last one changed; without the common
+ * prefix, and with another one. */
 static void same_around(const struct model *m, const struct lladd_dtable *t,
                         struct lladd_dtable_cursor *c, const struct lladd_dtable_key *key,
                         unsigned kind)
@@ -144,11 +142,11 @@ START_TEST(found_by_what_tells_them_apart)
 }
 END_TEST
 
-/* So long, but one in `odd` a byte longer, as are their values, of 20 bytes. */
+/* Of this length, but one in `odd` a byte longer, like their values, of 20 bytes. */
 static const struct {
     size_t len;
     unsigned rows, odd;
-} lengths[] = {{1, 200, 0},    {2, 3000, 0},   {16, 3000, 0},  {16, 3000, 2},
+} lengths[] = {{1, 200, 0},    {2, 3000, 0},    {16, 3000, 0},   {16, 3000, 2},
                {16, 3000, 50}, {16, 3000, 900}, {39, 3000, 900}, {40, 500, 0}};
 
 START_TEST(keys_of_one_length_have_no_ends)
@@ -173,7 +171,7 @@ START_TEST(keys_of_one_length_have_no_ends)
     ok_db(&b, lladd_dtable_run_info_get(t, &info, &b.err));
     for (size_t i = 0; i < m.n; i++)
         bytes += m.rows[i].key.bytes.len + m.rows[i].len;
-    if (odd == 0) /* for each block a head, and what the index has of it */
+    if (odd == 0) /* for each block a head, and its entry in the index */
         ck_assert_uint_le(info.bytes, bytes + (m.n * len / 4096 + 2) * (4 * LONGEST + 32));
     ok_db(&b, lladd_dtable_cursor_open(t, 0, &c, &b.err));
     for (size_t i = 0; i < m.n; i++)
@@ -192,8 +190,7 @@ int main(void)
     TCase *tc = tcase_create("all");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, found_by_what_tells_them_apart, 0, 8);
-    tcase_add_loop_test(tc, keys_of_one_length_have_no_ends, 0,
-                        sizeof lengths / sizeof lengths[0]);
+    tcase_add_loop_test(tc, keys_of_one_length_have_no_ends, 0, sizeof lengths / sizeof lengths[0]);
     suite_add_tcase(s, tc);
     return bed_run(s);
 }

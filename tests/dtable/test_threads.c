@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Many threads on one run, and a cache that does not hold it: blocks are loaded, waited for and
- * evicted all the time, and everybody sees what is there. A table in memory beside it is written to
- * while others walk through it, and look through an overlay for what was put into it just now.
+ * evicted all the time, and every thread sees the stored rows. A table in memory beside it is
+ * written to while other threads walk through it, and look through an overlay for rows that were
+ * put just now.
  */
 #include "model.h"
 
@@ -16,8 +17,8 @@ struct job {
     struct lladd_dtable *run, *memory, *over;
     uint64_t seed, compared;
     struct lladd_error err;
-    const char *wrong; /* the first thing that was: threads do not assert */
-    uint64_t put;      /* atomic: the last key it has put in */
+    const char *wrong; /* the first error: threads do not assert */
+    uint64_t put;      /* atomic: the last key it has put */
     struct job *next;  /* another thread's */
 };
 
@@ -64,7 +65,7 @@ static void *reader(void *arg)
     return NULL;
 }
 
-/* What another thread has put in before now is there. */
+/* Rows that another thread has put before now are there. */
 static void look_for_last(struct job *j, struct lladd_dtable_pin *pin)
 {
     uint64_t put = lladd_atomic_load64(&j->next->put);

@@ -15,7 +15,7 @@ static struct bed b;
 #define EXCEPTION \
     "class(dt) exception_dtable config [ \"base\" class(dt) array_dtable \"base_config\" config " \
     "[ \"value_size\" int 1 ] \"alt\" class(dt) linear_dtable \"reject_value\" string \"_\" ]"
-/* Of every kind: that find places, that have cursors of their own, that pass them on. */
+/* Classes of every kind: that find places, that have cursors of their own, that pass them on. */
 static const char *const kinds[] = {
     "class(dt) linear_dtable",
     "class(dt) fixed_dtable config [ \"value_size\" int 1 ]",
@@ -127,7 +127,7 @@ START_TEST(trap_13_before_the_first_row_nothing_is_shown)
 }
 END_TEST
 
-/* Every third row is in another table, and one table is empty: to and fro at each row. */
+/* Every third row is in another table, and one table is empty: back and forth at each row. */
 START_TEST(trap_14_merged_cursors_turn_round)
 {
     struct lladd_dtable *parts[4], *all;
@@ -170,7 +170,7 @@ START_TEST(trap_14_merged_cursors_turn_round)
 }
 END_TEST
 
-/* A table with the rows of another one, whose cursors count how often they are asked for one. */
+/* A table with the rows of another one; its cursors count their calls. */
 struct asked {
     struct lladd_dtable base;
     const struct lladd_dtable *of;
@@ -213,7 +213,7 @@ static int asked_step(const struct lladd_dtable *t, void *cursor, bool forward,
     struct lladd_dtable_cursor *rows = ((struct asked_cursor *)cursor)->rows;
     struct lladd_dtable_value v;
     ++*((const struct asked *)t)->steps;
-    int rc = lladd_dtable_row(rows, NULL, &v, err); /* whoever led it, it is at a row */
+    int rc = lladd_dtable_row(rows, NULL, &v, err); /* whichever table led, it is at a row */
     if (rc)
         return rc;
     ck_assert_int_ne((int)v.state, LLADD_DTABLE_ABSENT);
@@ -248,7 +248,7 @@ static const struct lladd_dtable_class asked_class = {
 };
 
 /* One with hundreds of rows, holes and tombstones between those of two newer ones, also before the
- * first and behind the last of these; some of their keys are in it, some are not. */
+ * first and after the last of these; some of their keys are in it, some are not. */
 static void many_behind_few(const char *config, struct model *m, struct lladd_dtable *parts[3])
 {
     struct shape shape = {LLADD_DTABLE_U32, 4000, 100, 3, 20, false};
@@ -269,7 +269,7 @@ static void many_behind_few(const char *config, struct model *m, struct lladd_dt
     }
 }
 
-/* All rows, from one end to the other: steps that it was asked for. */
+/* All rows, from one end to the other: the number of steps asked of it. */
 static uint64_t steps_for_all(const struct asked *t, bool forward, size_t rows)
 {
     struct lladd_dtable_cursor *c;
@@ -285,8 +285,8 @@ static uint64_t steps_for_all(const struct asked *t, bool forward, size_t rows)
     return *t->steps - before;
 }
 
-/* Long ways in both directions on which one table's cursor is moved instead of all of them, turning
- * round on the way, and then somewhere else. */
+/* Long moves in both directions that move one table's cursor instead of all of them, changing
+ * direction in between, and then to another place. */
 START_TEST(trap_14_one_leads_for_a_while)
 {
     static const char *const configs[] = {
@@ -314,8 +314,9 @@ START_TEST(trap_14_one_leads_for_a_while)
 }
 END_TEST
 
-/* A leader leads both ways; who turns round sees what another table has got meanwhile. */
-START_TEST(trap_14_who_leads_turns_round)
+/* One table's cursor leads in both directions; after a change of direction, the cursor sees rows
+ * put into other tables meanwhile. */
+START_TEST(trap_14_the_leader_changes_direction)
 {
     enum { ROWS_BELOW = 1000, AT = 500, FAR = 100 };
     struct lladd_dtable *parts[2], *all;
@@ -349,9 +350,9 @@ START_TEST(trap_14_who_leads_turns_round)
         ck_assert_uint_eq(key.number, at);
         for (; at < AT + FAR; at++)
             ok_db(&b, lladd_dtable_next(c, &b.err));
-        ck_assert_uint_lt(steps - asked_for, FAR); /* of twice as many: led both ways */
+        ck_assert_uint_lt(steps - asked_for, FAR); /* of twice as many: led in both directions */
     }
-    for (int forward = 0; forward < 2; forward++) { /* led until here, the other way */
+    for (int forward = 0; forward < 2; forward++) { /* led until here, in the other direction */
         struct lladd_dtable_value v = lladd_dtable_value_of("new", 3), there;
         key = lladd_dtable_u32((uint32_t)(forward ? at + 1 : at - 1));
         ok_db(&b, lladd_dtable_put(parts[0], &key, &v, &b.err));
@@ -402,8 +403,8 @@ static void forge_pages(const char *what)
     ck_assert_int_eq(b.base->ops->close(b.base, file), 0);
 }
 
-/* A genuine placeholder is itself; and what cannot be read of the exceptions is an error, and not
- * the placeholder that stands for it. */
+/* A genuine placeholder is itself; an unreadable exception is an error, and not the placeholder
+ * stored in its place. */
 START_TEST(trap_8_11_placeholders_are_no_answer_to_damage)
 {
     lladd_pageno root;
@@ -440,7 +441,7 @@ END_TEST
 
 /* ---- pages and bytes ------------------------------------------------------------------------- */
 
-/* Pages whose changes are in the log, from where redo begins, are freed and become a run's. */
+/* Pages with changes in the log, above redo's start, are freed and become part of a run. */
 START_TEST(trap_21_redo_leaves_the_new_life_of_a_page_alone)
 {
     enum { PAGES = 40 };
@@ -482,7 +483,7 @@ START_TEST(trap_21_redo_leaves_the_new_life_of_a_page_alone)
 }
 END_TEST
 
-/* Numbers are little-endian and of the width that docs/disk-format.md says, on every machine. */
+/* Numbers are little-endian and of the width that docs/disk-format.md states, on every machine. */
 START_TEST(trap_33_bytes_are_those_of_the_format)
 {
     lladd_pageno root;
@@ -507,7 +508,7 @@ int main(void)
     tcase_add_loop_test(tc, trap_13_before_the_first_row_nothing_is_shown, 0, KINDS);
     tcase_add_test(tc, trap_14_merged_cursors_turn_round);
     tcase_add_loop_test(tc, trap_14_one_leads_for_a_while, 0, 3);
-    tcase_add_test(tc, trap_14_who_leads_turns_round);
+    tcase_add_test(tc, trap_14_the_leader_changes_direction);
     tcase_add_test(tc, trap_8_11_placeholders_are_no_answer_to_damage);
     tcase_add_test(tc, trap_21_redo_leaves_the_new_life_of_a_page_alone);
     tcase_add_test(tc, trap_33_bytes_are_those_of_the_format);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is proved: runs say by which version of their format, and of each class, they were written.
- * Those of a newer one are refused by name, those of the one before are read, and nothing is lost
- * of what cannot be read.
+ * Runs record the version of their format, and of each class. Those of a newer version are refused
+ * by name, those of the previous one are read, and an unreadable run loses nothing.
  */
 #include "model.h"
 #include "texts.h"
@@ -50,7 +49,7 @@ static void store(struct descriptor *d)
     commit(txn);
 }
 
-/* Where a layer's version stands: behind it the length of its footer, and how that begins. */
+/* The place of a layer's version: after it the length of its footer, and the beginning of that. */
 static unsigned char *version_at(const struct descriptor *d, uint32_t version, uint32_t footer,
                                  uint64_t first)
 {
@@ -74,8 +73,8 @@ static void refused(lladd_pageno root, int code, const char *why)
     ck_assert_msg(strstr(b.err.message, why) != NULL, "%s", b.err.message);
 }
 
-/* Of values and distances that are all different, whose blocks and leaves are those of the versions
- * before: the tree's footer begins with the keys, 32 bytes of it. */
+/* Of values and distances that are all different, with blocks and leaves as in earlier versions:
+ * the tree's footer begins with the keys, 32 bytes of it. */
 START_TEST(versions_of_classes)
 {
     enum { ROWS = 3000, FOOTER = 32, NOW = 3 };

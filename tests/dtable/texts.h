@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef TESTS_DTABLE_TEXTS_H
 #define TESTS_DTABLE_TEXTS_H
-/* Small runs written down: u32 keys, values that are texts. */
+/* Small runs as text: u32 keys, values that are texts. */
 #include "bed.h"
 
 #include <lladd/dtable_class.h>
@@ -15,7 +15,7 @@ int add_text(struct lladd_dtable_run_builder *, uint32_t key, const char *value)
 /* Keys from `first` on; "(gone)" is a tombstone, at "(none)" there is no key; NULL ends them. */
 struct lladd_dtable *run_of(struct bed *, const char *config, uint32_t first,
                             const char *const *values);
-/* Of a value the text goes to `text` (nullable). */
+/* The text of a value goes to `text` (nullable). */
 enum lladd_dtable_state state_of(struct bed *, const struct lladd_dtable *, uint32_t key,
                                  char *text);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Compositions of dTables as what managed tables are made of: rows are put and deleted, digested
- * and combined, while cursors of older snapshots are open and go on walking through what they saw.
- * Every composition of one layer; of two, three and four a selection in which any two layers meet
- * at any two levels, and each layer all types of keys and shapes of data (tests/dtable/pairs.h).
- * LLADD_NIGHTLY: all of three layers, and one in forty of four.
+ * Compositions of dTables as configurations of managed tables: rows are put and deleted, digested
+ * and combined, while cursors of older snapshots stay open and go on over the rows of their
+ * snapshots. Every composition of one layer; of two, three and four a selection in which any two
+ * layers meet at any two levels, and each layer all types of keys and shapes of data
+ * (tests/dtable/pairs.h). LLADD_NIGHTLY: all of three layers, and one in forty of four.
  */
 #include "pairs.h"
 #include "shop.h"
@@ -21,7 +21,7 @@ enum { EVERY = 1 };
 
 static struct bed b;
 
-/* Who began before, and sees what there was then. */
+/* A transaction that began earlier, and sees the rows of that time. */
 struct reader {
     struct lladd_txn *txn;
     struct model sees;
@@ -117,7 +117,7 @@ static void look_at_all(struct shelf *s, unsigned steps)
     commit(txn);
 }
 
-/* What is in memory, in a run, in several, in one; with readers of before. */
+/* Rows in memory, in a run, in several, in one; with readers of earlier snapshots. */
 static void live(struct shelf *s)
 {
     for (int round = 0; round < ROUNDS; round++) {
@@ -139,7 +139,7 @@ static void live(struct shelf *s)
     look_at_all(s, 30);
 }
 
-/* How many answers were compared. */
+/* The number of answers that were compared. */
 static uint64_t try_one(const struct trial *trial, uint64_t seed, uint64_t *rows)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Managed dTables when something fails: every allocation of a workload in turn, every write of it,
- * the space, the power at every call; writing, digesting, combining, freeing, opening. What has
- * failed has changed nothing and is done again; no row is lost, no page, and no memory.
+ * Managed dTables under failures: every allocation of a workload in turn, every write, a lack of
+ * space, a power failure at every call; writing, digesting, combining, freeing, opening. A failed
+ * call has changed nothing and is repeated; no row, no page and no memory is lost.
  */
 #include "shop.h"
 
@@ -11,15 +11,15 @@
 static struct bed b;
 static struct lladd_managed *t;
 
-/* What is there before each step, and may be there if it was under way. */
+/* The rows before each step, and those that may be there if it was in progress. */
 struct promise {
     const char *before, *after;
 };
 static const struct promise promises[] = {
-    {"1=a 2=a", "1=b 2=a 4=b"},       {"1=b 2=a 4=b", "1=b 2=a 4=b"},
-    {"1=b 2=a 4=b", "1=c 4=b 5=c"},   {"1=c 4=b 5=c", "1=c 4=b 5=c"},
-    {"1=c 4=b 5=c", "1=c 4=b 5=c"},   {"1=c 4=b 5=c", "1=c 4=b 5=c"},
-    {"1=c 4=b 5=c", "1=c 4=b 5=c"},   {"1=c 4=b 5=c", "1=c 4=b 5=c 6=d"}};
+    {"1=a 2=a", "1=b 2=a 4=b"},     {"1=b 2=a 4=b", "1=b 2=a 4=b"},
+    {"1=b 2=a 4=b", "1=c 4=b 5=c"}, {"1=c 4=b 5=c", "1=c 4=b 5=c"},
+    {"1=c 4=b 5=c", "1=c 4=b 5=c"}, {"1=c 4=b 5=c", "1=c 4=b 5=c"},
+    {"1=c 4=b 5=c", "1=c 4=b 5=c"}, {"1=c 4=b 5=c", "1=c 4=b 5=c 6=d"}};
 enum { STEPS = sizeof promises / sizeof *promises };
 #define LAST "1=c 4=b 5=c 6=d"
 
@@ -111,7 +111,7 @@ static void expect_one_of(const struct promise *p)
     commit(txn);
 }
 
-/* Everything is in order, and stays so. */
+/* The table is valid, and stays so. */
 static void done(const char *expected)
 {
     if (expected)
@@ -180,7 +180,8 @@ START_TEST(every_allocation_of_an_open_fails_once)
         if (rc) {
             ck_assert_int_eq(rc, LLADD_NO_MEMORY);
             failures++;
-        } else if (fired) { /* somebody did without: again; the table is closed with all */
+        } else if (fired) { /* the failed part was optional: again; the table is closed with the
+                             * database */
             bed_close(&b);
             bed_open(&b);
         }
@@ -193,7 +194,7 @@ START_TEST(every_allocation_of_an_open_fails_once)
 }
 END_TEST
 
-/* Making a table. */
+/* Creating a table. */
 START_TEST(every_allocation_of_a_new_one_fails_once)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -224,8 +225,8 @@ START_TEST(every_allocation_of_a_new_one_fails_once)
 }
 END_TEST
 
-/* The device fails for good: what is there after a crash is what was acknowledged, or with what was
- * under way. */
+/* The device fails for good: after a crash the acknowledged changes are there, perhaps with those
+ * in progress. */
 START_TEST(every_write_fails)
 {
     uint64_t fired = 1;
@@ -251,7 +252,7 @@ START_TEST(every_write_fails)
 }
 END_TEST
 
-/* A read fails, once: nothing but the step does. */
+/* A read fails once: only the step fails. */
 START_TEST(every_read_fails_once)
 {
     uint64_t fired = 1;
@@ -277,7 +278,7 @@ START_TEST(every_read_fails_once)
 }
 END_TEST
 
-/* The lights go out at every call. */
+/* The power fails at every call. */
 START_TEST(trap_17_22_power_fails)
 {
     static const struct fault_crash power = {FAULT_POWER, 0, false};
@@ -343,8 +344,8 @@ START_TEST(trap_24_space_runs_out)
 }
 END_TEST
 
-/* The run that was begun is discarded, and the rows go into another one; who cannot discard it
- * does not go on, or its pages would be nobody's. */
+/* The run that was begun is discarded, and the rows go into another one; if the discard fails the
+ * digest ends, or the run's pages would have no owner. */
 START_TEST(every_allocation_of_a_refused_run_fails_once)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -357,9 +358,9 @@ START_TEST(every_allocation_of_a_refused_run_fails_once)
     for (uint64_t n = 1; fired; n++) {
         t = shop_begin(&b, &o);
         struct lladd_txn *txn = bed_begin(&b);
-        for (uint32_t i = 1; i <= 1500; i++) /* more than is staged: it has taken pages */
+        for (uint32_t i = 1; i <= 1500; i++) /* more than is staged: the run has pages */
             shop_put(txn, t, i, value);
-        shop_put(txn, t, 4000000000, value); /* refuses */
+        shop_put(txn, t, 4000000000, value); /* is rejected */
         commit(txn);
         fault_alloc_fail(&b.mem, n, false);
         int rc = lladd_managed_digest(t, &b.err);

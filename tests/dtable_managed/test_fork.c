@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A process that was forked has the handle's memory, and neither its threads nor its files: each
- * call on dTables, managed tables and cTables refuses it (LLADD_FORKED) before it takes a mutex
- * that a thread of the parent may have held, and the parent goes on as if nothing had been asked.
- * fork_list.py looks whether every call is here.
+ * A forked process has the handle's memory, but not its threads and files: in it, each call on
+ * dTables, managed tables and cTables returns LLADD_FORKED before it takes a mutex that a thread of
+ * the parent may have held, and the parent is not affected. fork_list.py checks that every call is
+ * in this test.
  */
 #include "shop.h"
 
@@ -16,7 +16,7 @@
 static struct bed b;
 static unsigned wrong;
 
-/* What the parent has when it forks. */
+/* The parent's state at the fork. */
 static struct parent {
     struct lladd_txn *txn;
     struct lladd_managed *rows;
@@ -34,8 +34,7 @@ static struct parent {
     do { \
         int forked_rc = (call); \
         if (forked_rc != LLADD_FORKED) { \
-            fprintf(stderr, "%s: %s\n", #call, \
-                    forked_rc ? lladd_code_name(forked_rc) : "done"); \
+            fprintf(stderr, "%s: %s\n", #call, forked_rc ? lladd_code_name(forked_rc) : "done"); \
             wrong++; \
         } \
     } while (0)

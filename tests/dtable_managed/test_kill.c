@@ -2,10 +2,10 @@
 /*
  * kill -9 with real files (Anvil, section 6.5): a child writes to two managed tables with several
  * threads, while others digest and combine all the time; it acknowledges each commit through a
- * pipe, and is killed when so and so many acknowledgements have come. Then every acknowledged
- * transaction is there, in both tables, whole; at most the one in flight of each thread besides;
- * and nothing is lost of the page file. The same directory again, so that recoveries follow
- * recoveries. LLADD_NIGHTLY: a thousand times.
+ * pipe, and is killed after a number of acknowledgements. Then every acknowledged transaction is
+ * there, in both tables, whole, and at most one more for each thread, which was in progress; no
+ * page of the file is lost. The same directory is used again, so that recoveries follow recoveries.
+ * LLADD_NIGHTLY: a thousand times.
  */
 #include "support/fixtures.h"
 
@@ -20,12 +20,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { WORKERS = 3, SLOTS = 50, BEHIND = 20, ROW = 1000 };
+enum { WORKERS = 3, SLOTS = 50, LAG = 20, ROW = 1000 };
 
 /*
- * Worker w puts in its n-th transaction: n under the key w into both tables; n under the key
- * (w + 1) * ROW + n % SLOTS into the first; and deletes there what it has put BEHIND transactions
- * before. So n tells all the rest.
+ * Worker w puts in its n-th transaction: n under the key w into both tables; n under the key (w +
+ * 1) * ROW + n % SLOTS into the first; and deletes there the row that it put LAG transactions
+ * earlier. So n determines all the rest.
  */
 struct ack {
     uint32_t worker, n;
@@ -90,7 +90,7 @@ static void *child_worker(void *arg)
         CHILD(lladd_begin(w->db, NULL, &txn, NULL));
         CHILD(put(txn, w->tables[0], w->worker, n));
         CHILD(put(txn, w->tables[0], row + n % SLOTS, n));
-        CHILD(put(txn, w->tables[0], row + (n + SLOTS - BEHIND) % SLOTS, 0));
+        CHILD(put(txn, w->tables[0], row + (n + SLOTS - LAG) % SLOTS, 0));
         CHILD(put(txn, w->tables[1], w->worker, n));
         CHILD(lladd_commit(txn));
         if (write(w->fd, &a, sizeof a) != (ssize_t)sizeof a) /* atomic: shorter than PIPE_BUF */
@@ -124,7 +124,7 @@ static int child(char **argv)
         CHILD(lladd_thread_start(&threads[i], child_worker, &w[i]));
     for (unsigned i = 0; i < WORKERS; i++)
         lladd_thread_join(&threads[i]);
-    return 5; /* nobody gets here */
+    return 5; /* not reached */
 }
 
 /* ---- the parent ------------------------------------------------------------------------------ */
@@ -184,19 +184,19 @@ static void run_and_kill(const char *dir, uint64_t count, uint32_t *acked)
     ck_assert_int_eq(kill(pid, SIGKILL), 0);
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    while (read(fds[0], &a, sizeof a) == (ssize_t)sizeof a) /* said before it died: it counts */
+    while (read(fds[0], &a, sizeof a) == (ssize_t)sizeof a) /* written before it died: it counts */
         acked[a.worker] = a.n;
     close(fds[0]);
 }
 
-/* What worker w's n transactions have left under the slot. */
+/* The rows that worker w's n transactions have left under the slot. */
 static uint32_t expected(uint32_t n, uint32_t slot)
 {
     uint32_t last = 0;
     for (uint32_t k = n > 2 * SLOTS ? n - 2 * SLOTS : 1; k <= n; k++) {
         if (k % SLOTS == slot)
             last = k;
-        if ((k + SLOTS - BEHIND) % SLOTS == slot)
+        if ((k + SLOTS - LAG) % SLOTS == slot)
             last = 0;
     }
     return last;
@@ -215,7 +215,7 @@ static void check_worker(struct lladd_txn *txn, struct lladd_managed *const tabl
         ck_assert_int_eq(get(txn, tables[0], (w + 1) * ROW + slot, &is), 0);
         ck_assert_uint_eq(is, expected(n, slot));
     }
-    acked[w] = n; /* what is seen has to stay */
+    acked[w] = n; /* visible rows have to stay */
 }
 
 struct pages {
@@ -227,12 +227,12 @@ static int see_page(void *ctx, lladd_pageno page)
 {
     struct pages *p = ctx;
     ck_assert_uint_lt(page.v, p->n);
-    ck_assert_uint_eq(p->seen[page.v], 0); /* nobody else's */
+    ck_assert_uint_eq(p->seen[page.v], 0); /* no other's */
     p->seen[page.v] = 1;
     return 0;
 }
 
-/* Pages of runs are allocated, and nobody else's. */
+/* The pages of runs are allocated, and no others. */
 static void check_pages(struct lladd_db *db)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -258,13 +258,13 @@ static void check_all(const char *dir, uint32_t *acked)
     for (uint32_t w = 0; w < WORKERS; w++)
         check_worker(txn, tables, w, acked);
     ck_assert_int_eq(get(txn, tables[0], ROW - 1, &n), 0);
-    ck_assert_uint_eq(n, 0); /* of the one that was open all the time */
+    ck_assert_uint_eq(n, 0); /* of the table that was open all the time */
     ck_assert_int_eq(lladd_commit(txn), 0);
     check_pages(db);
-    lladd_db_kill(db); /* the next child recovers again, and from further back */
+    lladd_db_kill(db); /* the next child recovers again, from an earlier state */
 }
 
-/* It was about them, too. */
+/* The test has covered these, too. */
 static void check_digested(const char *dir, unsigned rounds)
 {
     struct lladd_managed_stats s = {.struct_size = sizeof s};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Managed dTables: rows that transactions write, what others see of them, and that they are there
- * after a restart; digests, combines, and what becomes of runs and pages.
+ * Managed dTables: rows that transactions write, what other transactions see of them, and that they
+ * are there after a restart; digests, combines, and the freeing of runs and pages.
  */
 #include "shop.h"
 #include "support/test_world.h"
@@ -14,7 +14,7 @@ static struct lladd_managed *t;
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* What is committed is there, also after a crash and after a clean end; an empty value is one. */
+/* Committed rows are there, also after a crash and after a clean close; an empty value is one. */
 START_TEST(rows_stay)
 {
     char buf[8];
@@ -43,7 +43,7 @@ START_TEST(rows_stay)
 }
 END_TEST
 
-/* What is not committed is its transaction's alone, and goes with it. */
+/* Uncommitted rows are visible only to their transaction, and end with it. */
 START_TEST(aborts)
 {
     t = shop_begin(&b, NULL);
@@ -63,7 +63,7 @@ START_TEST(aborts)
 }
 END_TEST
 
-/* Savepoints and top actions take back what was written behind them, at once and after a crash. */
+/* Savepoints and top actions undo later changes, at once and after a crash. */
 START_TEST(savepoints)
 {
     lladd_savepoint_id one, two;
@@ -101,7 +101,7 @@ END_TEST
 
 /* ---- isolation ------------------------------------------------------------------------------- */
 
-/* A snapshot is that of the first use, and one for all tables. */
+/* A snapshot is taken at the first use, and is one for all tables. */
 START_TEST(snapshots)
 {
     t = shop_begin(&b, NULL);
@@ -150,7 +150,7 @@ START_TEST(late_table)
     commit(reader);
     shop_expect(&b, other, "1=c");
     shop_close(&b, other);
-    /* One that is opened later has no such past. */
+    /* One that is opened later has no older snapshot. */
     reader = bed_begin(&b);
     shop_sees(reader, t, "");
     other = shop_table(&b, "third", NULL);
@@ -165,7 +165,7 @@ START_TEST(late_table)
 }
 END_TEST
 
-/* The first one who writes has the key; the other one gets it when that has aborted. */
+/* The first writer has the key; another gets it when the first has aborted. */
 START_TEST(conflicts)
 {
     t = shop_begin(&b, NULL);
@@ -191,7 +191,7 @@ START_TEST(conflicts)
 }
 END_TEST
 
-/* The same when what the other one has committed was digested meanwhile, and combined. */
+/* The same when the other one's commit was digested meanwhile, and combined. */
 START_TEST(conflicts_digested)
 {
     t = shop_begin(&b, NULL);
@@ -220,7 +220,7 @@ START_TEST(conflicts_digested)
 }
 END_TEST
 
-/* A cursor shows what its transaction writes while it is open, wherever it is. */
+/* A cursor shows what its transaction writes while it is open, at any position. */
 START_TEST(cursor_and_own_writes)
 {
     const struct lladd_dtable *table = NULL;
@@ -258,7 +258,7 @@ START_TEST(cursor_and_own_writes)
 }
 END_TEST
 
-/* A digest leaves out what goes on, and what comes later: a later one takes it. */
+/* A digest omits rows of open transactions, and later ones: a later digest takes them. */
 START_TEST(trap_15_23_digest_beside_writers)
 {
     t = shop_begin(&b, NULL);
@@ -355,7 +355,7 @@ START_TEST(trap_1_2_tombstones)
 }
 END_TEST
 
-/* What was read when a combine replaced it, is freed later: after a crash, too. */
+/* A run that was being read when a combine replaced it is freed later: after a crash, too. */
 START_TEST(obsolete)
 {
     t = shop_begin(&b, NULL);
@@ -383,7 +383,7 @@ START_TEST(obsolete)
 }
 END_TEST
 
-/* Who writes is not made to digest, however much is due. */
+/* A writer is not made to digest, however much is due. */
 START_TEST(trap_31_puts_do_not_digest)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -400,7 +400,7 @@ START_TEST(trap_31_puts_do_not_digest)
 }
 END_TEST
 
-/* Who closes with a transaction under way has not committed it. */
+/* Close does not commit an open transaction. */
 START_TEST(trap_20_close_aborts)
 {
     t = shop_begin(&b, NULL);
@@ -415,7 +415,8 @@ START_TEST(trap_20_close_aborts)
 }
 END_TEST
 
-/* The paper's ruler: after 8 digests with k = 2 the combines were of 2, 2 + 1, 2, and 2 + 2. */
+/* The ruler schedule of the paper: after 8 digests with k = 2 the combines were of 2, 2 + 1, 2, and
+ * 2 + 2. */
 START_TEST(ruler)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -472,7 +473,7 @@ static int count(void *ctx, const char *name)
     return 0;
 }
 
-/* Making and dropping are a transaction's; a table that is open is not dropped. */
+/* A transaction creates and drops tables; an open table is not dropped. */
 START_TEST(made_and_dropped)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -516,7 +517,7 @@ START_TEST(made_and_dropped)
 }
 END_TEST
 
-/* Made and opened in one call, which commits. */
+/* Created and opened in one call, which commits. */
 START_TEST(made_and_opened)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -532,7 +533,7 @@ START_TEST(made_and_opened)
     ck_assert_int_eq(lladd_managed_create_open(b.db, "", &o, &other, &b.err), LLADD_BAD_ARGUMENT);
     ck_assert_int_eq(lladd_managed_create_open(b.db, "third", NULL, &other, NULL),
                      LLADD_BAD_ARGUMENT);
-    struct lladd_txn *txn = bed_begin(&b); /* another transaction is about to make it */
+    struct lladd_txn *txn = bed_begin(&b); /* another transaction is creating it */
     ok(txn, lladd_managed_create(txn, "fourth", &o));
     ck_assert_int_eq(lladd_managed_create_open(b.db, "fourth", &o, &other, &b.err), LLADD_BUSY);
     abort_txn(txn);
@@ -547,8 +548,8 @@ START_TEST(made_and_opened)
 }
 END_TEST
 
-/* Values that the configuration cannot store are refused when they come; a size that the first
- * value would settle is refused with the table. */
+/* Values that the configuration cannot store are refused by the put; a size that the first value
+ * would settle is refused at creation. */
 START_TEST(rejected)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -573,7 +574,7 @@ START_TEST(rejected)
 }
 END_TEST
 
-/* ---- the rest -------------------------------------------------------------------------------- */
+/* ---- other cases ----------------------------------------------------------------------------- */
 
 /* Keys of bytes in an order of their own. */
 static int backwards(void *ctx, struct lladd_span x, struct lladd_span y)
@@ -640,7 +641,7 @@ START_TEST(own_order)
 }
 END_TEST
 
-/* A cursor may outlive its transaction; the table does not close before it. */
+/* A cursor may outlive its transaction; the table does not close before the cursor. */
 START_TEST(cursor_outlives)
 {
     const struct lladd_dtable *table = NULL;
@@ -663,7 +664,7 @@ START_TEST(cursor_outlives)
 }
 END_TEST
 
-/* A transaction that is read-only reads, and writes nothing; one of another database neither. */
+/* A read-only transaction can read, but not write; one of another database can do neither. */
 START_TEST(wrong_transactions)
 {
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
@@ -688,7 +689,7 @@ START_TEST(wrong_transactions)
 }
 END_TEST
 
-/* The log is kept for what is not digested, and no longer. */
+/* The log is kept for rows that are not digested, and no longer. */
 START_TEST(log_goes)
 {
     struct lladd_stats before = {.struct_size = sizeof before}, after = before;
@@ -712,7 +713,7 @@ START_TEST(log_goes)
 }
 END_TEST
 
-/* A row that lies in the way of the log is digested when the journal asks for it. */
+/* A row that keeps the log is digested when the journal asks for it. */
 START_TEST(journal_asks)
 {
     shop_init(&b);
@@ -741,7 +742,7 @@ START_TEST(journal_asks)
 }
 END_TEST
 
-/* Time is the clock of the handle: what is in memory is digested after the interval. */
+/* Time is the clock of the handle: rows in memory are digested after the interval. */
 START_TEST(trap_34_interval)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -770,7 +771,7 @@ START_TEST(trap_34_interval)
 }
 END_TEST
 
-/* A class that takes everything when it is asked, and later not all of it. */
+/* A class that accepts all values when it is asked, and later rejects some. */
 static int add_few(struct lladd_dtable_builder *builder, const struct lladd_dtable_key *key,
                    const struct lladd_dtable_value *v)
 {

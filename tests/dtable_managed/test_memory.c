@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What rows take in memory, in whatever order they come, and that a table knows of all of it: what
- * is to be digested is what is taken.
+ * The memory that rows take, in every order of insertion, and its accounting: the size by which
+ * digests become due is the allocated one.
  */
 #include "shop.h"
 
@@ -22,19 +22,19 @@ static uint32_t descending(uint32_t i)
     return ROWS - 1 - i;
 }
 
-/* Each of them once, for the factor has no divisor in common with ROWS. */
+/* Each of them once, as the factor has no divisor in common with ROWS. */
 static uint32_t scattered(uint32_t i)
 {
     return (uint32_t)((uint64_t)i * 61803 % ROWS);
 }
 
-/* A hundred sequences that go on by turns. */
+/* A hundred sequences that take turns. */
 static uint32_t interleaved(uint32_t i)
 {
     return i % 100 * (ROWS / 100) + i / 100;
 }
 
-/* A hundred sequences, one behind the other, each between two rows that are there. */
+/* A hundred sequences, one after the other, each between two existing rows. */
 static uint32_t nested(uint32_t i)
 {
     uint32_t each = ROWS / 100, n = i - 100;
@@ -43,7 +43,7 @@ static uint32_t nested(uint32_t i)
 
 static const struct {
     uint32_t (*key)(uint32_t);
-    uint32_t index; /* at most so many bytes a row */
+    uint32_t index; /* at most this many bytes a row */
 } orders[] = {{ascending, 4}, {descending, 28}, {scattered, 22}, {interleaved, 26}, {nested, 8}};
 enum { ORDERS = sizeof orders / sizeof *orders };
 
@@ -72,7 +72,7 @@ START_TEST(takes_little)
 }
 END_TEST
 
-/* In order, backward, and one by one: nothing is missing between those that have a slot. */
+/* In order, backward, and one by one: none is missing between those that have a slot. */
 START_TEST(all_are_found)
 {
     struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
@@ -107,7 +107,8 @@ START_TEST(all_are_found)
 }
 END_TEST
 
-/* Also what transactions take besides their rows, what is there twice, and what was given up. */
+/* Also the memory of transactions besides their rows, of duplicates, and of rows that were rolled
+ * back. */
 START_TEST(counts_what_it_takes)
 {
     t = shop_begin(&b, NULL);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Managed dTables against a model: some transactions at a time, in two tables, with savepoints and
- * cursors that stay open, ranges that are deleted, conflicts and transactions in doubt, while
- * tables are digested, combined, tidied up, closed and opened, and the lights go out. After each
- * step somebody looks at something: a row, a move of a cursor, all of a table. And one transaction
- * in a longer table, where one table below leads its cursor.
+ * Managed dTables against a model: several open transactions, in two tables, with savepoints and
+ * cursors that stay open, range deletions, conflicts and transactions in doubt, while tables are
+ * digested, combined, cleaned, closed and opened, and with power failures. Each step is followed by
+ * a read: a row, a move of a cursor, all of a table. And one transaction in a longer table, where
+ * one table below leads its cursor.
  */
 #include "shop.h"
 
@@ -22,11 +22,11 @@ enum { SEEDS = 40, STEPS = 1500 };
 struct rows {
     uint8_t value[TABLES][KEYS];
 };
-/* What a transaction has written: 0 nothing, 1 + value. */
+/* The changes of a transaction: 0 none, 1 + value. */
 struct own {
     uint8_t wrote[TABLES][KEYS];
 };
-enum place { BEFORE, AT, BEHIND };
+enum place { BEFORE, AT, AFTER };
 struct buyer {
     struct lladd_txn *txn;
     bool looked, prepared;
@@ -64,7 +64,7 @@ static struct lladd_dtable_key key_of(unsigned table, unsigned i, char text[16])
     return lladd_dtable_string(text);
 }
 
-/* Some of a length that the second table's configuration keeps beside the others. */
+/* Some of a length that the second table's configuration stores separately. */
 static struct lladd_dtable_value value_of(unsigned v, char text[16])
 {
     if (v == 0)
@@ -114,7 +114,7 @@ static void look_up(struct buyer *y)
     lladd_dtable_unpin(&pin);
 }
 
-/* The next one that is seen from i on, -1 if there is none. */
+/* The next visible row from i on, -1 if there is none. */
 static int seek_seen(const struct buyer *y, unsigned table, int i, int by)
 {
     while (i >= 0 && i < KEYS && !visible(y, table, (unsigned)i))
@@ -130,7 +130,7 @@ static void arrive(struct buyer *y, unsigned table, int rc, int want, bool forwa
     seen.moves++;
     if (want < 0) {
         ck_assert_int_eq(rc, LLADD_END);
-        y->place[table] = forward ? BEHIND : BEFORE;
+        y->place[table] = forward ? AFTER : BEFORE;
         return;
     }
     ck_assert_msg(rc == 0, "%s: %s", lladd_code_name(rc), b.err.message);
@@ -184,7 +184,7 @@ static void move(struct buyer *y)
         arrive(y, table, lladd_dtable_next(c, &b.err), seek_seen(y, table, from, 1), true);
         break;
     default:
-        from = y->place[table] == AT ? at - 1 : y->place[table] == BEHIND ? KEYS - 1 : -1;
+        from = y->place[table] == AT ? at - 1 : y->place[table] == AFTER ? KEYS - 1 : -1;
         arrive(y, table, lladd_dtable_prev(c, &b.err), seek_seen(y, table, from, -1), false);
         break;
     }
@@ -210,7 +210,7 @@ static void look_at_all(struct buyer *y)
     }
 }
 
-/* ---- what it does ---------------------------------------------------------------------------- */
+/* ---- changes --------------------------------------------------------------------------------- */
 
 static void put(struct buyer *y)
 {
@@ -225,7 +225,7 @@ static void put(struct buyer *y)
     bool later = changed[table][i] > y->snapshot;
     int rc = lladd_managed_put(y->txn, tables[table], &key, &value);
     if (taken || (later && !mine)) {
-        /* One that was changed, and changed back, and digested since. */
+        /* A row that was changed, and changed back, and digested since. */
         bool same = !taken && y->sees.value[table][i] == now.value[table][i];
         seen.again += same && rc == 0;
         if (same && rc == 0) {
@@ -259,7 +259,7 @@ static void del_range(struct buyer *y)
         same = same && y->sees.value[table][k] == now.value[table][k];
     }
     int rc = lladd_managed_delete_range(y->txn, tables[table], i || draw(2) ? &from : NULL,
-                                     j < KEYS || draw(2) ? &to : NULL);
+                                        j < KEYS || draw(2) ? &to : NULL);
     if (taken || (later && !(same && rc == 0))) {
         ck_assert_int_eq(rc, LLADD_CONFLICT);
         ck_assert_str_ne(lladd_txn_error(y->txn)->message, "");
@@ -335,7 +335,7 @@ static void prepares(struct buyer *y)
     seen.doubts++;
 }
 
-/* ---- what others do -------------------------------------------------------------------------- */
+/* ---- maintenance ----------------------------------------------------------------------------- */
 
 static void open_tables(void)
 {
@@ -351,7 +351,7 @@ static bool wrote(const struct buyer *y)
     return false;
 }
 
-/* What is prepared is in doubt afterwards, with its keys; all else is gone. */
+/* Prepared transactions are in doubt afterwards, with their keys; the others are gone. */
 static void crash(void)
 {
     for (struct buyer *y = buyers; y < buyers + TXNS; y++)
@@ -557,7 +557,7 @@ static void step_long(struct long_table *l, bool forward, bool looks)
     l->looked++;
 }
 
-/* It writes where the cursor is, or near it, or takes back what it wrote. */
+/* It writes at the cursor, or near it, or rolls its writes back. */
 static void write_long(struct long_table *l)
 {
     int i = l->at + (int)draw(21) - 10;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Ranges that are deleted in managed dTables: who sees them, who is refused, what of them is in
- * memory, in the journal and in runs, and when they are gone.
+ * Range deletions in managed dTables: which transactions see them, which get conflicts, their form
+ * in memory, in the journal and in runs, and when they are dropped.
  */
 #include "operations/dtables/managed/managed.h"
 #include "shop.h"
@@ -239,7 +239,7 @@ START_TEST(a_put_before_it_is_in_the_way)
     ck_assert_int_eq(try_range(two, 1, 4), LLADD_CONFLICT);
     ok(two, try_range(two, 3, 9));
     shop_sees(two, t, "1=a");
-    shop_put(one, t, 1, "A"); /* whoever was refused is in nobody's way */
+    shop_put(one, t, 1, "A"); /* a refused transaction blocks no other */
     commit(one);
     ck_assert_int_eq(try_range(two, 1, 4), LLADD_CONFLICT);
     shop_sees(two, t, "1=a");
@@ -269,7 +269,7 @@ START_TEST(a_put_after_it_is_refused)
     if (_i)
         digest();
     ck_assert_int_eq(shop_try(two, t, 1, "A"), LLADD_CONFLICT);
-    shop_put(three, t, 1, "A"); /* it comes later */
+    shop_put(three, t, 1, "A"); /* its snapshot is later */
     shop_sees(two, t, "1=a 4=d 5=e");
     commit(two);
     commit(three);
@@ -277,7 +277,7 @@ START_TEST(a_put_after_it_is_refused)
 }
 END_TEST
 
-/* Of what is in runs only, rows are compared. */
+/* Of rows that are only in runs, the contents are compared. */
 START_TEST(what_was_digested_since)
 {
     shop_fill(&b, t, "1=a 3=c 5=e 7=g");
@@ -302,7 +302,7 @@ START_TEST(what_was_digested_since)
 }
 END_TEST
 
-/* The same when the memtable it was in is gone. */
+/* The same when the memtable that had it is gone. */
 START_TEST(a_put_after_it_was_digested)
 {
     shop_fill(&b, t, "1=a 5=e");
@@ -326,17 +326,17 @@ START_TEST(two_that_overlap)
     ok(one, try_range(one, 0, 5));
     ok(one, try_range(one, 2, 3));
     ck_assert_int_eq(try_range(two, 4, 8), LLADD_CONFLICT);
-    ok(one, try_range(one, 4, 6)); /* who was refused is in nobody's way */
+    ok(one, try_range(one, 4, 6)); /* a refused transaction blocks no other */
     ok(two, try_range(two, 6, 8));
     abort_txn(one);
-    ok(two, try_range(two, 4, 8)); /* nor is what was given up */
+    ok(two, try_range(two, 4, 8)); /* nor does an aborted one */
     shop_sees(two, t, "1=a 9=i");
     commit(two);
     shop_expect(&b, t, "1=a 9=i");
 }
 END_TEST
 
-/* A transaction that writes to an older memtable, behind one that was digested since. */
+/* A transaction that writes to an older memtable, after a newer one was digested. */
 START_TEST(in_a_memtable_that_stays)
 {
     shop_fill(&b, t, "1=a 2=b 3=c");
@@ -393,13 +393,13 @@ START_TEST(cursors_see_it_when_they_move)
 }
 END_TEST
 
-/* ---- borders that come between --------------------------------------------------------------- */
+/* ---- concurrent borders ---------------------------------------------------------------------- */
 
-/* Whenever a key is compared with the last border, another one has just come before that: as if
- * somebody else deleted ranges all the time. */
+/* Whenever a key is compared with the last border, another border has just been inserted before
+ * that: as if other threads deleted ranges all the time. */
 static struct {
     struct ll_mem_part *part;
-    unsigned char nearest; /* 0: nobody does */
+    unsigned char nearest; /* 0: none is inserted */
 } others;
 
 static int with_others(void *ctx, struct lladd_span x, struct lladd_span y)
@@ -441,7 +441,7 @@ START_TEST(a_stretch_has_its_key)
 }
 END_TEST
 
-/* ---- what it costs --------------------------------------------------------------------------- */
+/* ---- cost ------------------------------------------------------------------------------------ */
 
 START_TEST(takes_no_memory_for_rows)
 {
@@ -465,7 +465,8 @@ START_TEST(takes_no_memory_for_rows)
 }
 END_TEST
 
-/* What a memtable takes is known as soon as whoever took it has ended: one digest gives it back. */
+/* The memory of an aborted transaction counts for the memtable as soon as it has ended: one digest
+ * frees it. */
 static void digested_when_full(const char *rows)
 {
     struct lladd_managed_stats s = shop_stats(&b, t);
@@ -496,7 +497,7 @@ START_TEST(counts_what_it_goes_over)
 }
 END_TEST
 
-/* Who is refused has taken the memory all the same, whether he commits then or not. */
+/* A refused transaction has used the memory all the same, whether it commits then or not. */
 START_TEST(counts_what_was_refused)
 {
     struct lladd_txn *one = bed_begin(&b);
@@ -520,7 +521,7 @@ START_TEST(counts_what_was_refused)
 }
 END_TEST
 
-/* What was put, and taken back, likewise. */
+/* The same for rows that were put, and rolled back. */
 START_TEST(counts_what_was_given_up)
 {
     char value[101];
@@ -544,7 +545,7 @@ START_TEST(counts_what_was_given_up)
 }
 END_TEST
 
-/* Layers, one below the other, as many as there may be: none goes around them. */
+/* As many layers as possible, one below the other: no lookup skips one. */
 START_TEST(around_what_is_as_deep_as_can_be)
 {
     enum { DEPTH = 32 };
@@ -588,7 +589,7 @@ static uint64_t blocks_read(void)
     return s.reads;
 }
 
-/* Who walks past it, in either direction, seeks to its end. */
+/* A walk past it, in either direction, seeks to its end. */
 START_TEST(what_is_deleted_is_not_read)
 {
     enum { ROWS = 20000 };
@@ -614,7 +615,7 @@ START_TEST(what_is_deleted_is_not_read)
 }
 END_TEST
 
-/* A table that is itself in front of another one. */
+/* A table that is itself in an overlay. */
 START_TEST(hides_what_is_below_the_table)
 {
     struct lladd_dtable *memory, *both, *two[2];
@@ -660,7 +661,7 @@ START_TEST(hides_what_is_below_the_table)
 }
 END_TEST
 
-/* They are kept as long as something older may be there. */
+/* They are kept while older rows may exist. */
 START_TEST(is_dropped_with_the_oldest_run)
 {
     shop_fill(&b, t, "1=a 2=b 3=c");

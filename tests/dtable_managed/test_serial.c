@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Serialisable transactions: what snapshots alone let happen (write skew, phantoms), and how locks
- * on keys and tables keep it from happening, also where a snapshot is older than a lock, what was
- * changed has been digested meanwhile, and with threads. Runs under TSan.
+ * Serialisable transactions: the anomalies of snapshots alone (write skew, phantoms), and locks on
+ * keys and tables that prevent them, also where a snapshot is older than a lock, changes have been
+ * digested meanwhile, and with threads. Runs under TSan.
  */
 #include "shop.h"
 
@@ -49,7 +49,7 @@ static bool has(struct lladd_txn *txn, uint32_t key, const char *text)
     return len == strlen(text) && memcmp(buf, text, len) == 0;
 }
 
-/* ---- what happens ---------------------------------------------------------------------------- */
+/* ---- anomalies ------------------------------------------------------------------------------- */
 
 /* Each sees the other one on call, and leaves. */
 START_TEST(write_skew_without_locks)
@@ -78,7 +78,7 @@ START_TEST(write_skew_with_locks)
         ok(y, lock(y, i, LLADD_LOCK_S));
         ck_assert(has(x, i, "on") && has(y, i, "on"));
     }
-    refuses(x, LLADD_BUSY, lock(x, 1, LLADD_LOCK_X)); /* he has read it */
+    refuses(x, LLADD_BUSY, lock(x, 1, LLADD_LOCK_X)); /* the other transaction has read it */
     abort_txn(y);
     ok(x, lock(x, 1, LLADD_LOCK_X));
     shop_put(x, t, 1, "off");
@@ -92,8 +92,8 @@ START_TEST(write_skew_with_locks)
 }
 END_TEST
 
-/* A snapshot from before the change does not become current by a lock, whatever has become of the
- * change since; one of a row that is what it was does. */
+/* A lock does not make a snapshot from before a change current, even if the change is undone or
+ * digested since; if the row has its old value again, it does. */
 START_TEST(snapshot_is_older)
 {
     t = begin(NULL);
@@ -110,7 +110,7 @@ START_TEST(snapshot_is_older)
         else
             refuses(x, LLADD_CONFLICT, lock(x, 2, LLADD_LOCK_S));
         ok(x, lock(x, 3, LLADD_LOCK_S));
-        ok(x, lock(x, 4, LLADD_LOCK_S)); /* not there then, and not now */
+        ok(x, lock(x, 4, LLADD_LOCK_S)); /* absent then, and absent now */
         ok(x, lock_all(x, LLADD_LOCK_IX));
         ck_assert(has(x, 1, "a"));
         ok_db(&b, lladd_managed_digest(t, &b.err));
@@ -125,7 +125,7 @@ START_TEST(snapshot_is_older)
 }
 END_TEST
 
-/* What is not there can be locked, and a walk keeps everybody from putting something in. */
+/* An absent key can be locked, and a walk keeps all other transactions from inserting. */
 START_TEST(phantoms)
 {
     t = begin(NULL);
@@ -140,11 +140,11 @@ START_TEST(phantoms)
     commit(x);
     ok(y, lock(y, 6, LLADD_LOCK_X));
     shop_put(y, t, 6, "new");
-    ok(y, lock(y, 6, LLADD_LOCK_X)); /* what it has written is no conflict */
+    ok(y, lock(y, 6, LLADD_LOCK_X)); /* its own changes are no conflict */
     x = bed_begin(&b);
     refuses(x, LLADD_BUSY, lock_all(x, LLADD_LOCK_S));
     commit(y);
-    ok(x, lock_all(x, LLADD_LOCK_S)); /* it has looked at nothing before: its snapshot is new */
+    ok(x, lock_all(x, LLADD_LOCK_S)); /* it has read nothing before: its snapshot is new */
     shop_sees(x, t, "1=a 6=new 9=z");
     commit(x);
     shop_expect(&b, t, "1=a 6=new 9=z");
@@ -152,7 +152,8 @@ START_TEST(phantoms)
 }
 END_TEST
 
-/* Keys have locks, ranges have none: who deletes one locks the table, and meets who reads a key. */
+/* Keys have locks, ranges have none: a transaction that deletes a range locks the table, which
+ * conflicts with a reader's lock of a key. */
 START_TEST(ranges_are_locked_with_the_table)
 {
     struct lladd_dtable_key one = lladd_dtable_u32(1), nine = lladd_dtable_u32(9);
@@ -165,7 +166,7 @@ START_TEST(ranges_are_locked_with_the_table)
     ok(reads, lock(reads, 12, LLADD_LOCK_X));
     shop_put(reads, t, 12, "e");
     commit(reads);
-    ok(deletes, lock_all(deletes, LLADD_LOCK_X)); /* and comes behind it */
+    ok(deletes, lock_all(deletes, LLADD_LOCK_X)); /* and is serialised after it */
     shop_sees(deletes, t, "1=a 5=e 9=z 12=e");
     ok(deletes, lladd_managed_delete_range(deletes, t, &one, &nine));
     reads = bed_begin(&b);
@@ -179,7 +180,7 @@ START_TEST(ranges_are_locked_with_the_table)
 }
 END_TEST
 
-/* Who does not lock is noticed where he can be. */
+/* Transactions without locks are noticed where possible. */
 START_TEST(others_without_locks)
 {
     t = begin(NULL);
@@ -227,9 +228,10 @@ static uint64_t no_case_hash(void *ctx, struct lladd_span s)
 
 START_TEST(keys_that_are_equal)
 {
-    static const struct lladd_dtable_comparator comparator = {
-        .struct_size = sizeof comparator, .name = "no_case", .compare = no_case,
-        .hash = no_case_hash};
+    static const struct lladd_dtable_comparator comparator = {.struct_size = sizeof comparator,
+                                                              .name = "no_case",
+                                                              .compare = no_case,
+                                                              .hash = no_case_hash};
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     shop_init(&b);
     ok_db(&b, lladd_lock_register(&b.options, &b.err));
@@ -265,7 +267,7 @@ static void sure(bool condition, const char *what)
 {
     if (condition)
         return;
-    fprintf(stderr, "%s\n", what); /* Check's way out of a thread would be through its stack */
+    fprintf(stderr, "%s\n", what); /* Check would leave the thread by longjmp to another stack */
     abort();
 }
 
@@ -283,7 +285,7 @@ static bool on_call(struct lladd_txn *txn, uint32_t who)
     return rc == 0;
 }
 
-/* Leaves if somebody else stays: all rows are read by their keys, those that are not there, too. */
+/* Leaves if another one stays: all rows are read by their keys, absent ones, too. */
 static int leave(struct lladd_txn *txn, struct doctor *d, uint32_t who)
 {
     unsigned others = 0;
@@ -310,7 +312,7 @@ static int come(struct lladd_txn *txn, struct doctor *d, uint32_t who)
     return rc;
 }
 
-/* By a cursor: there is always somebody, and still as many the second time. */
+/* By a cursor: one is always on call, and the second count is equal. */
 static int look(struct lladd_txn *txn, struct doctor *d)
 {
     unsigned counted[2] = {0, 0};
@@ -324,7 +326,7 @@ static int look(struct lladd_txn *txn, struct doctor *d)
             counted[i]++;
         lladd_dtable_cursor_close(c);
     }
-    sure(rc || (counted[0] > 0 && counted[0] == counted[1]), "nobody is on call");
+    sure(rc || (counted[0] > 0 && counted[0] == counted[1]), "none is on call");
     d->looked += !rc;
     return rc;
 }
@@ -353,7 +355,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-START_TEST(somebody_is_on_call)
+START_TEST(one_is_always_on_call)
 {
     uint64_t left = 0, came = 0, looked = 0;
     bed_init_threads(&b);
@@ -391,7 +393,7 @@ int main(void)
     tcase_add_test(tc, ranges_are_locked_with_the_table);
     tcase_add_test(tc, others_without_locks);
     tcase_add_test(tc, keys_that_are_equal);
-    tcase_add_test(tc, somebody_is_on_call);
+    tcase_add_test(tc, one_is_always_on_call);
     suite_add_tcase(s, tc);
     return bed_run(s);
 }

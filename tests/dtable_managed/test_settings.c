@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is settled when a managed table is made: configurations that cannot be one's are refused,
- * and nothing is left of it. And what becomes of it when it is changed: it is kept, it counts for
- * the runs that are built from then on, and for when.
+ * Settings of a managed table: invalid configurations are refused at creation, which leaves
+ * nothing. And their changes: they are durable, and apply to runs that are built afterwards, and to
+ * the schedule.
  */
 #include "shop.h"
 
@@ -12,8 +12,8 @@
 static struct bed b;
 static struct lladd_managed *t;
 
-/* A table whose rows can be put has rows that can be deleted: by digests, and by combines that
- * leave an older run where it is. */
+/* A table in which rows can be put must be able to delete them: by digests, and by combines that
+ * leave an older run in place. */
 static const struct {
     const char *config, *says; /* says: NULL: it can */
 } deleting[] = {
@@ -25,15 +25,19 @@ static const struct {
      "\"_\" ]",
      "line 1, column 54: array_dtable"},
     {"class(dt) keydiv_dtable config [ \"divider\" int 100 \"below\" class(dt) linear_dtable\n"
-     "\"from\" class(dt) empty_dtable ]", "line 2, column 18: empty_dtable"},
+     "\"from\" class(dt) empty_dtable ]",
+     "line 2, column 18: empty_dtable"},
     {"class(dt) exist_dtable config [ \"base\" class(dt) array_dtable \"base_config\" config [ "
      "\"value_size\" int 1 \"tag_byte\" bool false \"hole_value\" string \"!\" ] \"tombstones\" "
-     "class(dt) linear_dtable ]", NULL},
+     "class(dt) linear_dtable ]",
+     NULL},
     {"class(dt) exception_dtable config [ \"base\" class(dt) array_dtable \"base_config\" config [ "
      "\"tag_byte\" bool false \"hole_value\" string \"!\" ] \"alt\" class(dt) linear_dtable "
-     "\"reject_value\" string \"_\" ]", NULL},
+     "\"reject_value\" string \"_\" ]",
+     NULL},
     {"class(dt) array_dtable config [ \"tag_byte\" bool false \"hole_value\" string \"!\" "
-     "\"tombstone_value\" string \"-\" ]", NULL},
+     "\"tombstone_value\" string \"-\" ]",
+     NULL},
 };
 
 START_TEST(what_cannot_be_deleted_is_refused)
@@ -69,7 +73,7 @@ START_TEST(what_cannot_be_deleted_is_refused)
 }
 END_TEST
 
-/* A table that is refused leaves nothing, the catalogue included. */
+/* A refused table leaves nothing, not even in the catalogue. */
 START_TEST(refused_tables_leave_nothing)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -91,7 +95,7 @@ START_TEST(refused_tables_leave_nothing)
 }
 END_TEST
 
-/* ---- changed --------------------------------------------------------------------------------- */
+/* ---- changes --------------------------------------------------------------------------------- */
 
 #define LINEAR "class(dt) linear_dtable"
 #define FILTER "class(dt) bloom_dtable config [ \"base\" class(dt) linear_dtable ]"
@@ -132,7 +136,7 @@ static const struct {
     {LLADD_MANAGED_ALL, "1 - " RESOLVED_FILTER " " RESOLVED " 2 7 2000 30 40"},
 };
 
-/* What is named is changed and nothing else, at once, durably, and may be changed back. */
+/* Named options are changed and no others, at once, durably, and can be changed back. */
 START_TEST(each_option_is_changed)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT, none = o;
@@ -154,7 +158,7 @@ START_TEST(each_option_is_changed)
     o.interval_ns = 40;
     ok_db(&b, lladd_managed_alter(t, changes[_i].which, &o, &b.err));
     are(t, changes[_i].after);
-    t = shop_restart(&b); /* the lights go out */
+    t = shop_restart(&b); /* the power fails */
     are(t, changes[_i].after);
     shop_expect(&b, t, "1=a 2=b");
     ok_db(&b, lladd_managed_digest(t, &b.err));
@@ -165,7 +169,7 @@ START_TEST(each_option_is_changed)
 }
 END_TEST
 
-/* What is wrong changes nothing. */
+/* A wrong change changes nothing. */
 START_TEST(wrong_changes_change_nothing)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -205,8 +209,8 @@ static bool run_has(unsigned run, const char *class_name)
     return has;
 }
 
-/* Configurations count for runs that are built from then on; what was put before and does not suit
- * them is stored all the same; what is put from then on is asked by them. */
+/* Configurations apply to runs that are built afterwards; earlier rows that do not fit them are
+ * stored all the same; later rows are checked against them. */
 START_TEST(runs_are_built_anew)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -231,7 +235,7 @@ START_TEST(runs_are_built_anew)
     commit(old);
     ok_db(&b, lladd_managed_digest(t, &b.err));
     ck_assert(run_has(0, "bloom_dtable"));
-    ok_db(&b, lladd_managed_combine(t, 0, &b.err)); /* of values that it does not take */
+    ok_db(&b, lladd_managed_combine(t, 0, &b.err)); /* of values that it rejects */
     ck_assert(run_has(0, "linear_dtable") && !run_has(0, "bloom_dtable"));
     shop_expect(&b, t, "1=a 2=b 3=ccc 4=dddd 5=eeeee 6=f");
     shop_fill(&b, t, "3=c 4=d 5=e");
@@ -246,7 +250,7 @@ START_TEST(runs_are_built_anew)
 }
 END_TEST
 
-/* A digest is due by what holds now. */
+/* The current settings decide when a digest is due. */
 START_TEST(digests_are_due_anew)
 {
     static const unsigned bits[] = {LLADD_MANAGED_ROWS, LLADD_MANAGED_MEMORY_BYTES,
@@ -271,7 +275,7 @@ START_TEST(digests_are_due_anew)
 }
 END_TEST
 
-/* A cTable gets other groups, and back to rows; its columns are what they were. */
+/* A cTable gets other groups, and rows again; its columns stay the same. */
 START_TEST(columns_are_grouped_anew)
 {
     static const char *const names[] = {"a", "b", "c"};

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Managed dTables and threads: 8 of them move amounts between accounts in two tables, while others
+ * Managed dTables and threads: 8 of them move amounts between accounts in two tables, while threads
  * of the library digest and combine all the time; and at times one deletes a whole table at once,
- * and puts its sum into one account. Who adds up all accounts of both tables in one
- * transaction always finds the same sum, whatever is going on; so does everybody after a restart.
- * Runs under TSan.
+ * and puts its sum into one account. A transaction that adds up all accounts of both tables always
+ * gets the same sum, also after a restart. Runs under TSan.
  */
 #include "shop.h"
 
@@ -30,12 +29,12 @@ struct worker {
 };
 static struct worker workers[MOST];
 
-/* What Check notes of each assertion is not made for so many threads. */
+/* So many threads do not use Check's assertions, which record each one. */
 static void sure(bool condition, const char *what)
 {
     if (condition)
         return;
-    fprintf(stderr, "%s\n", what); /* Check's way out of a thread would be through its stack */
+    fprintf(stderr, "%s\n", what); /* Check would leave the thread by longjmp to another stack */
     abort();
 }
 
@@ -109,7 +108,7 @@ static void move(struct worker *w)
         sure(lladd_commit_async(txn, &at) == 0, "commit");
 }
 
-/* All that is in a table goes to one account, whatever there is besides. */
+/* The sum of a table goes to one account, whatever other transactions do. */
 static void gather(struct worker *w)
 {
     struct lladd_txn *txn = NULL;
@@ -167,7 +166,9 @@ static void *work(void *arg)
             o.rows = 40 + i % 17;
             sure(lladd_managed_alter(tables[i / 20 % TABLES],
                                      LLADD_MANAGED_CONFIG | LLADD_MANAGED_COMBINE_CONFIG |
-                                         LLADD_MANAGED_ROWS, &o, NULL) == 0, "alter");
+                                         LLADD_MANAGED_ROWS,
+                                     &o, NULL) == 0,
+                 "alter");
         }
         if (w->number == 1 && i % 60 == 5)
             sure(lladd_checkpoint(b.db, NULL) == 0, "checkpoint");
@@ -245,7 +246,7 @@ START_TEST(eight_threads)
 }
 END_TEST
 
-/* Who writes faster than digests are made is slowed down, and never stopped. */
+/* A writer that is faster than digests is slowed down, and never stopped. */
 START_TEST(slowed_down)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -277,8 +278,8 @@ START_TEST(slowed_down)
 }
 END_TEST
 
-/* What an old snapshot kept is let go when that ends, whoever it was of, and freed, though nobody
- * does anything about the table any more. */
+/* Runs kept by an old snapshot are released when its transaction ends, even one of another table,
+ * and freed, though the table is not used any more. */
 START_TEST(let_go_in_the_end)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -310,7 +311,7 @@ START_TEST(let_go_in_the_end)
 }
 END_TEST
 
-/* Compares as bytes are, and looks once how many runs of the other table are still to be freed. */
+/* Compares as bytes do, and reads once how many runs of the other table are still to be freed. */
 static uint32_t watched;
 static uint64_t left_then;
 static int watching(void *ctx, struct lladd_span x, struct lladd_span y)
@@ -329,7 +330,7 @@ static int watching(void *ctx, struct lladd_span x, struct lladd_span y)
 static const struct lladd_dtable_comparator watcher = {
     .struct_size = sizeof watcher, .name = "watching", .compare = watching};
 
-/* One thread, and a table for which there is always something to do: the other one has its turn. */
+/* One thread, and a table with work at all times: the other table gets its turn. */
 START_TEST(one_after_the_other)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT, bytes = LLADD_MANAGED_OPTIONS_INIT;
@@ -367,7 +368,7 @@ START_TEST(one_after_the_other)
 }
 END_TEST
 
-/* Who digests himself leaves combines, and freeing, to the threads: they are told. */
+/* A caller that digests itself leaves combines, and freeing, to the threads: they are woken. */
 START_TEST(told_of_a_digest)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -390,8 +391,8 @@ START_TEST(told_of_a_digest)
 }
 END_TEST
 
-/* The handle goes while threads of the library digest and combine: they end before what they
- * use. */
+/* The handle is closed while threads of the library digest and combine: these end before the memory
+ * that they use is freed. */
 START_TEST(closed_or_killed_at_work)
 {
     enum { TIMES = 20, PUTS = 200 };

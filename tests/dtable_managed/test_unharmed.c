@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Managed dTables: what one does, or leaves undone, harms no other: other values, other keys, old
- * snapshots, rows that are refused, runs that cannot be freed.
+ * Managed dTables: one transaction or table does not harm another: other values, other keys, old
+ * snapshots, rejected rows, runs that cannot be freed.
  */
 #include "operations/dtables/managed/managed.h"
 #include "shop.h"
@@ -11,8 +11,8 @@
 static struct bed b;
 static struct lladd_managed *t;
 
-/* Numbers of strings belong to a run: what is put meanwhile, or was put before a restart, is none
- * of its business; and that there are many is no reason to refuse them. */
+/* The numbers of strings belong to a run: rows put meanwhile, or before a restart, do not use them;
+ * and a large number of strings is no reason to refuse rows. */
 START_TEST(unique_strings)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -48,7 +48,7 @@ START_TEST(unique_strings)
 }
 END_TEST
 
-/* An array cannot have keys that far apart: the run is another one. */
+/* An array cannot have keys that far apart: the run is of another class. */
 START_TEST(sparse_keys)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -62,7 +62,7 @@ START_TEST(sparse_keys)
 }
 END_TEST
 
-/* One old snapshot keeps what it sees, and not everything that came behind it. */
+/* An old snapshot keeps the rows that it sees, and not all later ones. */
 START_TEST(idle_snapshot)
 {
     t = shop_begin(&b, NULL);
@@ -86,8 +86,8 @@ START_TEST(idle_snapshot)
 }
 END_TEST
 
-/* What it kept goes with it, at once, though nobody comes by the table again: also if it has never
- * looked at it. */
+/* The rows that it kept are released with it, at once, though the table is not used again: also if
+ * it has never read it. */
 START_TEST(idle_snapshot_ends)
 {
     for (int i = 0; i < 2; i++) {
@@ -129,10 +129,8 @@ static uint64_t caseless_hash(void *ctx, struct lladd_span x)
         h = h * 31 + (p[i] | 32);
     return h;
 }
-static const struct lladd_dtable_comparator no_case = {.struct_size = sizeof no_case,
-                                                       .name = "no-case",
-                                                       .compare = caseless,
-                                                       .hash = caseless_hash};
+static const struct lladd_dtable_comparator no_case = {
+    .struct_size = sizeof no_case, .name = "no-case", .compare = caseless, .hash = caseless_hash};
 
 static void put_word(struct lladd_txn *txn, const char *word)
 {
@@ -169,8 +167,8 @@ static void expect_word(const char *word)
     commit(txn);
 }
 
-/* A row has the key that it was put with: not that of who has put it before and aborted, went back,
- * or committed. */
+/* A row has the key that it was put with: not the key of an earlier put that was aborted, rolled
+ * back to a savepoint, or committed. */
 START_TEST(equal_keys)
 {
     for (int i = 0; i < 2; i++) {
@@ -227,8 +225,8 @@ START_TEST(equal_keys)
 }
 END_TEST
 
-/* Whoever looked at the clock before somebody else's digest ended does not make another one; and
- * he waits for what is left of the interval, not for another whole one. */
+/* A thread that read the clock before another's digest ended does not start another one; it waits
+ * for the rest of the interval, not for another whole one. */
 START_TEST(time_of_others)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
@@ -249,7 +247,7 @@ START_TEST(time_of_others)
 }
 END_TEST
 
-/* While it is being dropped it is neither there nor not there, with runs or without. */
+/* While it is being dropped it can be neither opened nor created, with runs or without. */
 START_TEST(opened_while_dropped)
 {
     for (int i = 0; i < 2; i++) {
@@ -275,7 +273,7 @@ START_TEST(opened_while_dropped)
 }
 END_TEST
 
-/* What is refused leaves nothing behind, however often. */
+/* Refused rows leave nothing, however often. */
 START_TEST(refused_often)
 {
     static char large[8u << 20];
@@ -295,7 +293,7 @@ START_TEST(refused_often)
 }
 END_TEST
 
-/* A run that cannot be freed for now is in nobody's way. */
+/* A run that cannot be freed for now hinders no other. */
 START_TEST(a_free_that_fails)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;

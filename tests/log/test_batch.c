@@ -146,14 +146,14 @@ END_TEST
  */
 START_TEST(damage_is_found_at_its_own_lsn)
 {
-    enum { READERS = 3, BEFORE = 20, BEHIND = 20 };
+    enum { READERS = 3, BEFORE = 20, AFTER = 20 };
     fixture_create(&f);
     append_many();
     size_t victim = 100 + (size_t)_i;
     struct ll_log_place place;
     const struct ll_record *rec = &f.list[victim].rec;
     ck_assert(ll_log_place(f.log, rec->lsn, &place));
-    uint64_t until = f.list[victim + BEHIND].rec.lsn.v;
+    uint64_t until = f.list[victim + AFTER].rec.lsn.v;
     uint32_t here = rec->size;
     if (rec->lsn.v + here > place.next_block.v)
         here = (uint32_t)(place.next_block.v - rec->lsn.v);

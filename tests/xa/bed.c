@@ -92,7 +92,7 @@ XID bed_xid(const char *text)
     x.gtrid_length = (long)n;
     x.bqual_length = 2;
     memcpy(x.data, text, n);
-    memcpy(x.data + n, "q", 2); /* its 0 as well */
+    memcpy(x.data + n, "q", 2); /* with its 0 */
     return x;
 }
 
@@ -117,8 +117,7 @@ void bed_add_in(struct bed *b, struct lladd_txn *txn, unsigned cell, int64_t del
 int64_t bed_get(struct bed *b, unsigned cell)
 {
     int64_t v = 0;
-    ck_assert_int_eq(
-        lladd_counter_get(lladd_xa_db(RMID), b->page, 64 + cell * 8, &v, &b->err), 0);
+    ck_assert_int_eq(lladd_counter_get(lladd_xa_db(RMID), b->page, 64 + cell * 8, &v, &b->err), 0);
     return v;
 }
 

@@ -2,14 +2,13 @@
 #ifndef TESTS_XA_BED_H
 #define TESTS_XA_BED_H
 /*
- * What the tests of xa/ lie on: a database in memory that is opened through the switch, with some
- * counters on one page, and that can crash.
+ * The fixture of the tests of xa/: a database in memory that is opened through the switch, with
+ * some counters on one page, and that can crash.
  *
- *     struct bed b;
- *     bed_init(&b);                 a database, with the page; nothing is open
- *     xa_open for RMID with bed_info(): everything goes through `xa`
- *     bed_crash(&b, how);           closes, and what was not durable is lost
- *     bed_free(&b);                 closes what the calling thread has opened; nothing has leaked
+ *     struct bed b; bed_init(&b); a database, with the page; nothing is open xa_open for RMID with
+ *     bed_info(): everything goes through `xa` bed_crash(&b, how); closes; changes that are not
+ *     durable are lost bed_free(&b); closes what the calling thread has opened; asserts that
+ *     nothing leaked
  */
 #include "support/fault_alloc.h"
 #include "support/fault_device.h"
@@ -45,14 +44,14 @@ struct bed {
 #define xa_forget(xid, rmid, flags) lladd_xa_switch.xa_forget_entry(xid, rmid, flags)
 #define xa_complete(h, r, rmid, flags) lladd_xa_switch.xa_complete_entry(h, r, rmid, flags)
 
-/* Asserts the code, showing what the library has to say. */
+/* Asserts the code, and shows the library's error. */
 #define gives(want, call) \
     do { \
         struct lladd_error gives_err = LLADD_ERROR_INIT; \
         int gives_rc = (call); \
         (void)lladd_xa_error(RMID, &gives_err); \
-        ck_assert_msg(gives_rc == (want), "%s: %d, not %d: %s", #call, gives_rc, \
-                      (int)(want), gives_err.message); \
+        ck_assert_msg(gives_rc == (want), "%s: %d, not %d: %s", #call, gives_rc, (int)(want), \
+                      gives_err.message); \
     } while (0)
 
 void bed_init(struct bed *);
@@ -61,7 +60,7 @@ void bed_free(struct bed *);
 void bed_open(struct bed *);
 void bed_open_as(struct bed *, int rmid, const char *info);
 void bed_close(struct bed *);
-/* Closes and leaves what a crash at this moment would have left. */
+/* Closes, and leaves the state that a crash at this moment would leave. */
 void bed_crash(struct bed *, const struct fault_crash *);
 extern const struct fault_crash bed_power, bed_kill;
 
@@ -70,7 +69,7 @@ bool bed_same(const XID *, const XID *);
 /* Adds to a counter in the branch that the thread is associated with. */
 void bed_add(struct bed *, unsigned cell, int64_t delta);
 void bed_add_in(struct bed *, struct lladd_txn *, unsigned cell, int64_t delta);
-/* What a counter says. */
+/* The value of a counter. */
 int64_t bed_get(struct bed *, unsigned cell);
 /* A branch that has added to a counter: active, idle, prepared. */
 void bed_work(struct bed *, XID *, unsigned cell, int64_t delta);

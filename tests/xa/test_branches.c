@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The life of a branch through the switch: both phases, one phase, read-only, rolled back, in doubt
- * after a crash; XIDs come back as they were; suspending, resuming, joining and migrating; and what
- * applications and administrators ask.
+ * The states of a branch through the switch: both phases, one phase, read-only, rolled back, in
+ * doubt after a crash; xa_recover returns XIDs unchanged; suspending, resuming, joining and
+ * migrating; and the calls for applications and administrators.
  */
 #include "bed.h"
 
@@ -37,7 +37,7 @@ START_TEST(two_phases_one_phase_and_rolling_back)
     ck_assert_int_eq(bed_get(&b, 0), 5);
     ck_assert_int_eq(bed_get(&b, 1), 6);
     ck_assert_int_eq(bed_get(&b, 3), 0);
-    /* Nobody waits for a rollback to be durable: after a crash the branch is in doubt again. */
+    /* A rollback is not forced: after a crash the branch is in doubt again. */
     ck_assert_int_eq(bed_get(&b, 2), 7);
     gives(1, xa_recover(&back, 1, RMID, TMSTARTRSCAN | TMENDRSCAN));
     ck_assert_mem_eq(&back, &x, sizeof x);
@@ -69,7 +69,7 @@ END_TEST
 
 /* ---- recovery -------------------------------------------------------------------------------- */
 
-/* The XID with the greatest of everything, and one with the least. */
+/* The XID with the maximum of every field, and one with the minimum. */
 static XID odd_xid(unsigned i)
 {
     XID x;
@@ -104,7 +104,7 @@ START_TEST(xids_come_back_byte_for_byte)
         gives(XAER_DUPID, xa_start(&want[0], RMID, TMNOFLAGS)); /* in use until it has ended */
     }
     gives(XA_OK, xa_rollback(&want[1], RMID, TMNOFLAGS));
-    gives(XA_OK, xa_commit(&want[0], RMID, TMNOFLAGS)); /* durable, and what was before it */
+    gives(XA_OK, xa_commit(&want[0], RMID, TMNOFLAGS)); /* durable, with all that was before it */
     bed_crash(&b, &bed_kill);
     bed_open(&b);
     gives(0, xa_recover(got, 3, RMID, TMSTARTRSCAN | TMENDRSCAN)); /* neither comes back */
@@ -247,7 +247,7 @@ static int claim_and(void *ctx, const struct lladd_in_doubt_info *info)
     return 0;
 }
 
-/* Somebody who works with the library itself. */
+/* An application that uses the library directly. */
 START_TEST(decisions_past_the_switch_are_found)
 {
     XID x = bed_xid("a");

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Conformance: what X/Open's state tables (C193, chapter 6) ask of every call, in every state, with
- * every flag and every pair of flags.
+ * Conformance to X/Open's state tables (C193, chapter 6): every call, in every state, with every
+ * flag and every pair of flags.
  *
  * The tables below are the oracle: written from the standard, not from xa/. A situation is a state
  * of the resource manager (R0, R1: table 6-2), of the calling thread's association with branch X
- * (T0, T1, T2: table 6-3), and of X (S0 to S5: table 6-4); and who else is there: another thread
+ * (T0, T1, T2: table 6-3), and of X (S0 to S5: table 6-4); and of the other parties: another thread
  * that is active in X, or has suspended it, and another branch that the caller is active in. (Table
  * 6-5 is about asynchronous calls, of which there are none: TMASYNC is XAER_ASYNC.)
  *
- * All of it twice: `threads=each` is the standard's, where an association is its thread's alone.
- * With `threads=any` all threads of the process are one thread of control as far as xa_end and
- * TMRESUME go: what one of them may do in T1 and T2 the others may.
+ * All of it twice: `threads=each` is the standard's, where an association belongs to one thread.
+ * With `threads=any` all threads of the process are one thread of control for xa_end and TMRESUME:
+ * a call that one of them may make in T1 and T2 the others may make, too.
  *
- * Every situation is driven up in a real database, every call is made, its code compared with the
- * oracle's, and what the resource manager holds compared with what it held: an error changes
- * nothing, a success changes what the tables say. The number of cases is printed, and asserted.
+ * Every situation is set up in a real database, every call is made, its code is compared with the
+ * oracle's, and the state of the resource manager with the state before: an error changes nothing,
+ * a success changes what the tables say. The number of cases is printed, and asserted.
  */
 #include "bed.h"
 #include "xa/xa_private.h"
@@ -31,7 +31,7 @@ static bool any_thread;
 
 /* ---- the other thread of control ------------------------------------------------------------- */
 
-/* Does what it is asked, one thing after the other: associations are a thread's. */
+/* Runs the calls given to it, one after the other: associations belong to a thread. */
 static struct {
     struct lladd_thread thread;
     struct lladd_mutex mutex;
@@ -95,7 +95,7 @@ enum mine { T0, T1, T2, T2M, T2O, MINES, T1M };
 enum them { ALONE, ACTIVE, SUSPENDED, THEMS };
 
 struct situation {
-    bool open;      /* R1 */
+    bool open; /* R1 */
     enum branch s;
     enum mine t;
     enum them them;
@@ -105,12 +105,13 @@ struct situation {
     bool scan;      /* a recovery scan is open */
 };
 
-/* Can it be at all? One association at a time is active, and what is prepared has none. */
+/* Is the situation possible? One association at a time is active, and a prepared branch has
+ * none. */
 static bool possible(const struct situation *c)
 {
     int active = (c->t == T1) + (c->them == ACTIVE);
     if (any_thread && !c->open)
-        return false; /* then it is open for no thread: as it is with each */
+        return false; /* then it is open for no thread: as it is with threads=each */
     if (c->elsewhere && c->t == T1)
         return false;
     if (!c->open)
@@ -134,11 +135,24 @@ static bool possible(const struct situation *c)
 
 /* ---- the oracle ------------------------------------------------------------------------------ */
 
-/* Beyond the standard's codes: blocks. With wait=0 the open string says how long: not at all. */
+/* An outcome beyond the standard's codes: the call blocks. With wait=0 in the open string it waits
+ * not at all. */
 enum { BLOCKS = XAER_RMERR };
 
-enum call { OPEN, OPEN_OTHER, CLOSE, START, END, PREPARE, COMMIT, ROLLBACK, RECOVER, FORGET,
-            COMPLETE, CALLS };
+enum call {
+    OPEN,
+    OPEN_OTHER,
+    CLOSE,
+    START,
+    END,
+    PREPARE,
+    COMMIT,
+    ROLLBACK,
+    RECOVER,
+    FORGET,
+    COMPLETE,
+    CALLS
+};
 static const char *const call_names[] = {"xa_open",    "xa_open (other string)",
                                          "xa_close",   "xa_start",
                                          "xa_end",     "xa_prepare",
@@ -148,36 +162,50 @@ static const char *const call_names[] = {"xa_open",    "xa_open (other string)",
 
 /* Which flags a call may be given (C193, chapter 5). */
 static const unsigned long allowed[CALLS] = {
-    [START] = TMJOIN | TMRESUME | TMNOWAIT,
-    [END] = TMSUSPEND | TMMIGRATE | TMSUCCESS | TMFAIL,
-    [COMMIT] = TMONEPHASE | TMNOWAIT,
-    [RECOVER] = TMSTARTRSCAN | TMENDRSCAN,
+    [START] = TMJOIN | TMRESUME | TMNOWAIT, [END] = TMSUSPEND | TMMIGRATE | TMSUCCESS | TMFAIL,
+    [COMMIT] = TMONEPHASE | TMNOWAIT,       [RECOVER] = TMSTARTRSCAN | TMENDRSCAN,
     [COMPLETE] = TMMULTIPLE | TMNOWAIT,
 };
 
 #define HEUR 1000 /* the code that S5 stands for */
 
-/* Table 6-4, for the calls that end branches with which nobody is associated: what a call returns
- * in each state, and where it leads. */
+/* Table 6-4, for the calls that end branches without associations: the code of a call in each
+ * state, and the next state. */
 struct ending {
     int code;
     enum branch to;
 };
 enum ending_row { ROW_PREPARE, ROW_COMMIT, ROW_ONE_PHASE, ROW_ROLLBACK, ROW_FORGET, ROWS };
 static const struct ending endings[ROWS][BRANCHES] = {
-    [ROW_PREPARE] = {{XAER_NOTA, S0}, {XAER_PROTO, S1}, {XA_OK, S3},
-                     {XAER_PROTO, S3}, {XAER_PROTO, S4}, {XAER_PROTO, S5}},
-    [ROW_COMMIT] = {{XAER_NOTA, S0}, {XAER_PROTO, S1}, {XAER_PROTO, S2},
-                    {XA_OK, S0}, {XAER_PROTO, S4}, {HEUR, S5}},
-    [ROW_ONE_PHASE] = {{XAER_NOTA, S0}, {XAER_PROTO, S1}, {XA_OK, S0},
-                       {XAER_PROTO, S3}, {XAER_PROTO, S4}, {HEUR, S5}},
-    [ROW_ROLLBACK] = {{XAER_NOTA, S0}, {XAER_PROTO, S1}, {XA_OK, S0},
-                      {XA_OK, S0}, {XA_OK, S0}, {HEUR, S5}},
-    [ROW_FORGET] = {{XAER_NOTA, S0}, {XAER_PROTO, S1}, {XAER_PROTO, S2},
-                    {XAER_PROTO, S3}, {XAER_PROTO, S4}, {XA_OK, S0}},
+    [ROW_PREPARE] = {{XAER_NOTA, S0},
+                     {XAER_PROTO, S1},
+                     {XA_OK, S3},
+                     {XAER_PROTO, S3},
+                     {XAER_PROTO, S4},
+                     {XAER_PROTO, S5}},
+    [ROW_COMMIT] = {{XAER_NOTA, S0},
+                    {XAER_PROTO, S1},
+                    {XAER_PROTO, S2},
+                    {XA_OK, S0},
+                    {XAER_PROTO, S4},
+                    {HEUR, S5}},
+    [ROW_ONE_PHASE] = {{XAER_NOTA, S0},
+                       {XAER_PROTO, S1},
+                       {XA_OK, S0},
+                       {XAER_PROTO, S3},
+                       {XAER_PROTO, S4},
+                       {HEUR, S5}},
+    [ROW_ROLLBACK] =
+        {{XAER_NOTA, S0}, {XAER_PROTO, S1}, {XA_OK, S0}, {XA_OK, S0}, {XA_OK, S0}, {HEUR, S5}},
+    [ROW_FORGET] = {{XAER_NOTA, S0},
+                    {XAER_PROTO, S1},
+                    {XAER_PROTO, S2},
+                    {XAER_PROTO, S3},
+                    {XAER_PROTO, S4},
+                    {XA_OK, S0}},
 };
 
-/* Table 6-4 for the calls that begin associations, the caller being free to have one. */
+/* Table 6-4 for the calls that begin associations; the caller has none. */
 static const int starting[BRANCHES] = {XA_OK,      XAER_DUPID, XAER_DUPID,
                                        XAER_DUPID, XAER_DUPID, XAER_DUPID};
 static const int joining[BRANCHES] = {XAER_NOTA,  BLOCKS,        XA_OK,
@@ -187,7 +215,7 @@ static int expect_ending(const struct situation *c, enum ending_row row, struct 
 {
     const struct ending *e = &endings[row][c->s];
     if (c->t != T0 || c->them != ALONE)
-        return XAER_PROTO; /* no branch is ended under somebody's hands */
+        return XAER_PROTO; /* no branch is ended while it has associations */
     to->s = e->to;
     if (e->to == S0)
         to->recovered = to->aborted = false;
@@ -226,7 +254,7 @@ static int expect_start(const struct situation *c, unsigned long f, struct situa
     return code;
 }
 
-/* The caller has no association: the other thread's takes the call, as if that thread made it. */
+/* The caller has no association: the call acts on the other thread's, as if that thread made it. */
 static int end_for_them(const struct situation *c, unsigned long how, bool migrates, bool failed,
                         struct situation *to)
 {
@@ -269,7 +297,7 @@ static int expect_recover(const struct situation *c, unsigned long f, struct sit
     if (!(f & TMSTARTRSCAN) && !c->scan)
         return XAER_INVAL;
     to->scan = !(f & TMENDRSCAN);
-    return c->s == S3 || c->s == S5; /* the scan that is open has given nothing yet */
+    return c->s == S3 || c->s == S5; /* the open scan has returned nothing yet */
 }
 
 /* The code, and the situation after the call. */
@@ -293,7 +321,7 @@ static int expected(const struct situation *c, enum call call, unsigned long f,
         if (c->open && (c->t == T1 || c->t == T2 || c->elsewhere))
             return XAER_PROTO;
         if (any_thread && (c->t != T0 || c->them != ALONE))
-            return XAER_PROTO; /* it is the others' opening, too */
+            return XAER_PROTO; /* it is opened for the others, too */
         to->open = to->scan = false;
         to->t = c->t == T2O ? T2M : c->t;
         return XA_OK;
@@ -316,9 +344,9 @@ static int expected(const struct situation *c, enum call call, unsigned long f,
     }
 }
 
-/* ---- what the resource manager holds --------------------------------------------------------- */
+/* ---- the resource manager's state ------------------------------------------------------------ */
 
-/* All that it could have changed, as a situation. */
+/* All of its state that a call can change, as a situation. */
 static struct situation observed(void)
 {
     struct situation c = {0};
@@ -361,13 +389,13 @@ static struct situation observed(void)
 
 static bool equal(const struct situation *a, const struct situation *c)
 {
-    bool recovered = a->s == S5 || a->recovered == c->recovered; /* in S5 nobody can tell */
+    bool recovered = a->s == S5 || a->recovered == c->recovered; /* in S5 that cannot be told */
     return a->open == c->open && a->s == c->s && a->t == c->t && a->them == c->them &&
            a->elsewhere == c->elsewhere && a->aborted == c->aborted && a->scan == c->scan &&
            recovered;
 }
 
-/* ---- driving it into a situation ------------------------------------------------------------- */
+/* ---- setting up a situation ------------------------------------------------------------------ */
 
 static void open_both(void)
 {
@@ -375,15 +403,15 @@ static void open_both(void)
     ck_assert_int_eq(ask(NULL, lladd_xa_switch.xa_open_entry, 0), XA_OK);
 }
 
-/* Whatever the situation is: nobody is associated, no branch is left. The calls that do not apply
- * fail, and change nothing. */
+/* From any situation: no thread is associated, no branch is left. The calls that do not apply fail,
+ * and change nothing. */
 static void clear(void)
 {
     gives(XA_OK, xa_open(info, RMID, TMNOFLAGS));
     (void)xa_end(&y, RMID, TMSUCCESS);
     (void)xa_end(&x, RMID, TMSUCCESS);
     (void)theirs(lladd_xa_switch.xa_end_entry, TMSUCCESS);
-    (void)xa_start(&x, RMID, TMRESUME); /* one that is adrift */
+    (void)xa_start(&x, RMID, TMRESUME); /* an association of the other thread */
     (void)xa_end(&x, RMID, TMSUCCESS);
     (void)xa_rollback(&y, RMID, TMNOFLAGS);
     (void)xa_rollback(&x, RMID, TMNOFLAGS);
@@ -401,7 +429,7 @@ static void leave_by(enum mine t)
         gives(XA_OK, xa_end(&x, RMID, TMSUCCESS));
 }
 
-/* S1, S2 and S4: who is active comes last. */
+/* S1, S2 and S4: the active thread comes last. */
 static void associate(const struct situation *c)
 {
     if (c->t == T2M) {
@@ -420,8 +448,8 @@ static void associate(const struct situation *c)
         gives(XA_OK, xa_start(&x, RMID, TMJOIN));
 }
 
-/* Nobody gets into S4 by a call of those who shall be in it then, but one: the other marks it, or
- * the state is set, as a transaction manager's third thread would do. */
+/* No call of the parties of the situation leads to S4, but one: the other thread marks the branch
+ * rollback-only, or the state is set, as a third thread of the transaction manager would do. */
 static void doom(void)
 {
     struct lladd_gid gid = ll_xa__gid(&x);
@@ -502,7 +530,7 @@ static void note(int code)
     codes_seen |= 1ul << (code < 0 ? -code : code == XA_RBROLLBACK ? 20 : 10 + code);
 }
 
-/* Makes one call; says whether the situation has to be driven up anew. */
+/* Makes one call; returns whether the situation has to be set up again. */
 static bool one_case(const struct situation *c, enum call call, unsigned long flags)
 {
     struct situation want, is;
@@ -517,7 +545,7 @@ static bool one_case(const struct situation *c, enum call call, unsigned long fl
                   c->open, (int)c->t, (int)c->s, (int)c->them, c->elsewhere, c->recovered,
                   call_names[call], flags, got, code);
     is = observed();
-    /* What was prepared in this life of the process and rolled on has its handle. */
+    /* A branch that was prepared in this run of the process and rolled on has its handle. */
     ck_assert_msg(equal(&is, &want),
                   "R%d T%d S%d them=%d elsewhere=%d: after %s(%#lx), %d: R%d T%d S%d them=%d, "
                   "wanted R%d T%d S%d them=%d",
@@ -529,9 +557,9 @@ static bool one_case(const struct situation *c, enum call call, unsigned long fl
     return !equal(&want, c) || code >= 0;
 }
 
-static const unsigned long bits[] = {TMASYNC,   TMONEPHASE,   TMFAIL,     TMNOWAIT,
-                                     TMRESUME,  TMSUCCESS,    TMSUSPEND,  TMSTARTRSCAN,
-                                     TMENDRSCAN, TMMULTIPLE,  TMJOIN,     TMMIGRATE};
+static const unsigned long bits[] = {TMASYNC,    TMONEPHASE, TMFAIL,    TMNOWAIT,
+                                     TMRESUME,   TMSUCCESS,  TMSUSPEND, TMSTARTRSCAN,
+                                     TMENDRSCAN, TMMULTIPLE, TMJOIN,    TMMIGRATE};
 enum { BITS = sizeof bits / sizeof *bits };
 
 static void every_flag(const struct situation *c, enum call call)
@@ -542,7 +570,7 @@ static void every_flag(const struct situation *c, enum call call)
         for (unsigned k = i; k < BITS; k++)
             if (one_case(c, call, bits[i] | bits[k]))
                 drive(c);
-    /* All that a call may be given, at once; and a bit that nobody has defined. */
+    /* All flags that a call may be given, at once; and an undefined bit. */
     if (one_case(c, call, allowed[call]))
         drive(c);
     if (one_case(c, call, 0x00010000ul))
@@ -551,7 +579,7 @@ static void every_flag(const struct situation *c, enum call call)
 
 /* ---- XIDs ------------------------------------------------------------------------------------ */
 
-/* XIDs that are none. */
+/* Invalid XIDs. */
 static void wrong_xids(const struct situation *c, enum call call, unsigned long flags)
 {
     XID bad[7];
@@ -601,17 +629,16 @@ static void every_xid(const struct situation *c)
     static const struct {
         enum call call;
         unsigned long flags;
-    } with[] = {{START, TMNOFLAGS}, {START, TMJOIN},    {START, TMRESUME},
-                {END, TMSUCCESS},   {END, TMFAIL},      {END, TMSUSPEND},
-                {PREPARE, 0},       {COMMIT, 0},        {COMMIT, TMONEPHASE},
-                {ROLLBACK, 0},      {FORGET, 0}};
+    } with[] = {{START, TMNOFLAGS},   {START, TMJOIN},  {START, TMRESUME}, {END, TMSUCCESS},
+                {END, TMFAIL},        {END, TMSUSPEND}, {PREPARE, 0},      {COMMIT, 0},
+                {COMMIT, TMONEPHASE}, {ROLLBACK, 0},    {FORGET, 0}};
     for (unsigned i = 0; i < sizeof with / sizeof *with; i++) {
         wrong_xids(c, with[i].call, with[i].flags);
         similar_xids(c, with[i].call, with[i].flags);
     }
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- all cases ------------------------------------------------------------------------------- */
 
 static void every_case(const struct situation *c)
 {
@@ -655,8 +682,11 @@ START_TEST(every_call_in_every_state_with_every_flag)
     unsigned situations = 0;
     begin_suite(_i == 1);
     for (unsigned n = 0; n < 32 * BRANCHES * MINES * THEMS; n++) {
-        struct situation c = {.open = n & 1, .elsewhere = n & 2, .recovered = n & 4,
-                              .aborted = n & 8, .scan = n & 16};
+        struct situation c = {.open = n & 1,
+                              .elsewhere = n & 2,
+                              .recovered = n & 4,
+                              .aborted = n & 8,
+                              .scan = n & 16};
         c.s = (enum branch)(n / 32 % BRANCHES);
         c.t = (enum mine)(n / (32 * BRANCHES) % MINES);
         c.them = (enum them)(n / (32 * BRANCHES * MINES));
@@ -670,7 +700,7 @@ START_TEST(every_call_in_every_state_with_every_flag)
            cases);
     ck_assert_uint_ge(situations, 40);
     ck_assert_uint_ge(cases, 5000);
-    /* Every code that the tables have is among them. */
+    /* Every code of the tables is among them. */
     unsigned long want = 1ul << 10 | 1ul << (10 + XA_RETRY) | 1ul << (10 + XA_HEURCOM) |
                          1ul << (10 + XA_HEURRB) | 1ul << 20 | 1ul << -XAER_ASYNC |
                          1ul << -XAER_RMERR | 1ul << -XAER_NOTA | 1ul << -XAER_INVAL |

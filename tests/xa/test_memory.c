@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Out of memory: in each call, in turn, the n-th allocation fails, for every n, once and from then
- * on. The call says so, has changed nothing and can be made again, and at the end nothing is left
- * over. (What cannot be committed in one phase is rolled back.)
+ * Lack of memory: in each call, the n-th allocation fails, for every n, once and from then on. The
+ * call returns the error, has changed nothing and can be repeated, and at the end nothing leaks. (A
+ * commit in one phase that cannot be done is a rollback.)
  */
 #include "bed.h"
 
@@ -113,8 +113,8 @@ static const struct row {
     const char *name;
     void (*before)(void);
     int (*call)(void);
-    int fails;    /* how it says that there is no memory */
-    int again;    /* what it returns when it is made again */
+    int fails;    /* its code for a lack of memory */
+    int again;    /* the code when it is repeated */
     int64_t held; /* the counter of `held` then, if there is one */
     bool frugal;  /* it needs no memory at all */
 } rows[] = {
@@ -199,7 +199,7 @@ END_TEST
 
 enum { UNUSED = RMID + 100 };
 
-/* What is known of an rmid before any database. */
+/* The calls for an rmid that is not open. */
 START_TEST(an_rmid_needs_memory_itself)
 {
     struct fault_alloc mem;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Open strings and what they open: what is malformed is refused and said why; several rmids, and
- * several databases, in one process; what a failed device leaves; want of memory.
+ * Open strings and what they open: malformed ones are refused with the reason; several rmids, and
+ * several databases, in one process; a failed device; lack of memory.
  */
 #include "bed.h"
 
@@ -148,8 +148,8 @@ START_TEST(rmids_share_a_database_or_have_their_own)
 }
 END_TEST
 
-/* What an application asks of nobody in particular. */
-START_TEST(an_rmid_that_nobody_has_opened_has_nothing)
+/* Calls of an application without a branch. */
+START_TEST(an_rmid_that_is_not_open_has_nothing)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     ck_assert_ptr_null(lladd_xa_db(1234));
@@ -174,8 +174,8 @@ static void *succeeds(void *arg)
     return NULL;
 }
 
-/* Of an earlier failure nothing is left when a call succeeds; what another thread's call comes to
- * hides nothing. */
+/* A successful call clears an earlier error of its thread; an error of another thread's call hides
+ * none. */
 START_TEST(the_error_is_that_of_the_last_call)
 {
     static char info[] = "dir=db";
@@ -201,8 +201,8 @@ START_TEST(the_error_is_that_of_the_last_call)
 }
 END_TEST
 
-/* A write that fails is final for the handle. The branch stays what its last durable record says,
- * and the resource manager is there again when it has been opened again. */
+/* A failed write is final for the handle. The branch keeps the state of its last durable record,
+ * and the resource manager is usable again when it has been opened again. */
 START_TEST(a_failed_device_is_opened_again)
 {
     XID kept = bed_xid("kept"), idle = bed_xid("idle"), busy = bed_xid("busy"), found[3];
@@ -220,7 +220,7 @@ START_TEST(a_failed_device_is_opened_again)
     gives(XAER_RMFAIL, xa_recover(found, 3, RMID, TMSTARTRSCAN));
     gives(XAER_RMFAIL, xa_open("dir=db", RMID, TMNOFLAGS)); /* one is associated */
     gives(XAER_RMFAIL, xa_end(&busy, RMID, TMSUCCESS));
-    gives(XAER_RMFAIL, xa_open("dir=db", RMID, TMNOFLAGS)); /* the device fails still */
+    gives(XAER_RMFAIL, xa_open("dir=db", RMID, TMNOFLAGS)); /* the device still fails */
     gives(XAER_RMFAIL, xa_commit(&kept, RMID, TMNOFLAGS));
     fault_device_fail(b.fd, 0, 0, 0, false);
     gives(XA_OK, xa_open("dir=db", RMID, TMNOFLAGS));
@@ -243,7 +243,7 @@ int main(void)
     tcase_add_test(tc, directories_are_made_only_if_the_string_says_so);
     tcase_add_test(tc, a_database_in_use_is_not_available);
     tcase_add_test(tc, rmids_share_a_database_or_have_their_own);
-    tcase_add_test(tc, an_rmid_that_nobody_has_opened_has_nothing);
+    tcase_add_test(tc, an_rmid_that_is_not_open_has_nothing);
     tcase_add_test(tc, the_error_is_that_of_the_last_call);
     tcase_add_test(tc, a_failed_device_is_opened_again);
     suite_add_tcase(s, tc);

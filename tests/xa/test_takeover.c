@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A transaction manager's own thread ends, rolls back and resumes branches that other threads work
- * in, as it does when a transaction takes too long: while they wait for a lock, are in a call, have
- * a nested top action open, or are gone. Run under TSan, too.
+ * A thread of the transaction manager ends, rolls back and resumes branches that other threads work
+ * in, as it does when a transaction takes too long: while these wait for a lock, are in a call,
+ * have a nested top action open, or have ended. Runs under TSan, too.
  */
 #include "bed.h"
 
@@ -40,7 +40,8 @@ static int lock(struct lladd_txn *txn, uint64_t timeout)
 
 static uint32_t ended; /* atomic: the other thread's association has been ended */
 
-/* What a thread finds whose branch was ended: the transaction refuses, and the next one works. */
+/* In a thread with an ended branch: calls on its transaction are refused, and the next one
+ * works. */
 static void find_it_taken(struct lladd_txn *txn)
 {
     XID x = bed_xid("late"), y = bed_xid("next");
@@ -51,7 +52,8 @@ static void find_it_taken(struct lladd_txn *txn)
         lladd_yield();
     ck_assert_ptr_null(lladd_xa_txn(RMID));
     ck_assert_int_eq(xa_end(&x, RMID, TMSUCCESS), XAER_NOTA);
-    ck_assert_int_eq(lladd_counter_add(txn, b.page, 64, 1), LLADD_TAKEN); /* still a handle */
+    ck_assert_int_eq(lladd_counter_add(txn, b.page, 64, 1), LLADD_TAKEN); /* the handle is still
+                                                                           * valid */
     ck_assert_int_eq(xa_start(&y, RMID, TMNOFLAGS), XA_OK);
     ck_assert_int_eq(lock(lladd_xa_txn(RMID), LLADD_LOCK_TRY), LLADD_BUSY);
     bed_add_in(&b, lladd_xa_txn(RMID), 1, 1);
@@ -82,7 +84,7 @@ static void until_one_waits(void)
     } while (s.waiting == 0);
 }
 
-/* Here the wait would last for ever: what it waits for ends after it. */
+/* Here the wait would last for ever: the lock's holder ends after it. */
 START_TEST(a_branch_that_waits_for_a_lock_is_ended_and_rolled_back)
 {
     char *info = _i ? each_info : any_info;
@@ -97,7 +99,7 @@ START_TEST(a_branch_that_waits_for_a_lock_is_ended_and_rolled_back)
     ck_assert_int_eq(lladd_thread_start(&thread, wait_for_a_lock, info), 0);
     until_one_waits();
     if (info == each_info) {
-        gives(XAER_PROTO, xa_end(&x, RMID, TMFAIL)); /* it is that thread's */
+        gives(XAER_PROTO, xa_end(&x, RMID, TMFAIL)); /* it belongs to that thread */
         gives(XAER_PROTO, xa_rollback(&x, RMID, TMNOFLAGS));
         gives(XA_OK, lladd_xa_abandon(RMID, &x));
         gives(XAER_PROTO, lladd_xa_abandon(RMID, &x));
@@ -124,7 +126,8 @@ static void *end_by_force(void *arg)
     return NULL;
 }
 
-/* It is not taken apart: other transactions may have seen what closes it. */
+/* The end of the branch waits for the end of the action: other transactions may have seen its
+ * changes. */
 START_TEST(an_open_top_action_is_finished_first)
 {
     XID x = bed_xid("nested");
@@ -159,7 +162,7 @@ static void *end_if_it_can_be(void *arg)
     return NULL;
 }
 
-/* What did not succeed has changed nothing: the thread works on. */
+/* A call that failed has changed nothing: the thread goes on. */
 START_TEST(without_tmfail_a_call_is_waited_for_as_long_as_the_open_string_says)
 {
     XID x = bed_xid("nested");
@@ -182,7 +185,7 @@ START_TEST(without_tmfail_a_call_is_waited_for_as_long_as_the_open_string_says)
 }
 END_TEST
 
-/* A thread that ends in the middle of an action holds nothing up. */
+/* A thread that ends inside an action blocks no other. */
 static void *end_inside(void *arg)
 {
     struct lladd_action action;
@@ -251,7 +254,7 @@ static void *work_until_taken(void *arg)
     return NULL;
 }
 
-/* With wait=0 a call in progress is not waited for: it is asked again. */
+/* With wait=0 the call does not wait for one in progress: it is repeated. */
 static void until_ended(XID *x, long how)
 {
     int rc;
@@ -291,7 +294,7 @@ static uint32_t end_round(struct worker *w, unsigned round)
     }
 }
 
-/* One thread of the manager's for each that works. */
+/* One thread of the transaction manager for each that works. */
 static void *reap(void *arg)
 {
     struct worker *w = arg;
@@ -323,7 +326,7 @@ START_TEST(branches_are_ended_at_any_moment)
 }
 END_TEST
 
-/* ---- what the standard gives to a thread alone ----------------------------------------------- */
+/* ---- calls that the standard gives to one thread only ---------------------------------------- */
 
 static int other_rc[3];
 

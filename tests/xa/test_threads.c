@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Threads of control: many of them, several rmids, branches that migrate, tightly coupled threads
- * that take turns, and nobody who waits for ever. Run under TSan, too.
+ * that take turns; no thread waits for ever. Runs under TSan, too.
  */
 #include "bed.h"
 
@@ -91,7 +91,8 @@ END_TEST
 
 /* ---- branches that migrate ------------------------------------------------------------------- */
 
-/* Each branch is suspended for anybody; who gets it adds to it, or finds another was faster. */
+/* Each branch is suspended for any thread; the thread that gets it adds to it, or finds that
+ * another was faster. */
 static uint64_t moves;
 
 static void *migrate(void *arg)
@@ -171,7 +172,7 @@ static void *take_turns(void *arg)
     return NULL;
 }
 
-START_TEST(who_joins_waits_for_his_turn)
+START_TEST(a_join_waits_for_its_turn)
 {
     struct worker w[THREADS];
     XID x = bed_xid("shared");
@@ -194,7 +195,7 @@ START_TEST(who_joins_waits_for_his_turn)
 }
 END_TEST
 
-/* ---- nobody waits for ever, and a thread's own is its own ------------------------------------ */
+/* ---- limits of waits, and what belongs to a thread ------------------------------------------- */
 
 static int other_rc[6];
 
@@ -216,8 +217,8 @@ static void *interfere(void *arg)
 
 START_TEST(a_branch_in_use_is_not_taken_away)
 {
-    static const int want[] = {XA_RETRY, XAER_RMERR, XAER_PROTO, XAER_PROTO, XAER_PROTO,
-                               XAER_PROTO};
+    static const int want[] = {XA_RETRY,   XAER_RMERR, XAER_PROTO,
+                               XAER_PROTO, XAER_PROTO, XAER_PROTO};
     static char info[] = "dir=db;wait=0";
     struct lladd_thread thread;
     XID x = bed_xid("held");
@@ -262,7 +263,7 @@ START_TEST(an_open_for_any_thread_is_one_for_all)
 }
 END_TEST
 
-/* ---- threads that end in the middle ---------------------------------------------------------- */
+/* ---- threads that end inside a branch -------------------------------------------------------- */
 
 static void *begin_and_end(void *arg)
 {
@@ -279,7 +280,7 @@ static void *begin_and_end(void *arg)
     return NULL;
 }
 
-/* A new thread may have the number of one that has ended. It has nothing of it. */
+/* A new thread may get the number of one that has ended. It has none of its associations. */
 static void *is_new(void *arg)
 {
     XID held = bed_xid("held");
@@ -290,9 +291,9 @@ static void *is_new(void *arg)
     return NULL;
 }
 
-/* What a thread was in when it ended can only be rolled back: nobody knows how far it has come.
- * What it has given up for others they have. */
-START_TEST(a_thread_that_ends_leaves_nothing_behind)
+/* A branch with a thread that ended inside it can only be rolled back: its work may be incomplete.
+ * Associations that the thread has suspended for others stay. */
+START_TEST(a_thread_that_ends_leaves_no_association)
 {
     struct lladd_thread thread;
     XID held = bed_xid("held"), slept = bed_xid("slept"), moved = bed_xid("moved");
@@ -317,11 +318,11 @@ START_TEST(a_thread_that_ends_leaves_nothing_behind)
     ck_assert_int_eq(bed_get(&b, 0), 1);
     ck_assert_int_eq(bed_get(&b, 1), 0);
     ck_assert_int_eq(bed_get(&b, 2), 0);
-    bed_free(&b); /* it was open for nobody else */
+    bed_free(&b); /* it was open for no other thread */
 }
 END_TEST
 
-/* The database is closed by the thread that was the last, and who is waiting to join is told. */
+/* The last thread closes the database, and a thread that waits to join gets an error. */
 static void *join_what_is_held(void *arg)
 {
     XID held = bed_xid("held");
@@ -342,7 +343,7 @@ START_TEST(threads_that_end_close_what_they_have_opened)
         bed_init(&b);
         ck_assert_int_eq(lladd_thread_start(&waits, join_what_is_held, info), 0);
         while (!lladd_xa_db(RMID))
-            lladd_yield(); /* else everything would be over when the other one ends */
+            lladd_yield(); /* else all would be over when the other one ends */
         ck_assert_int_eq(lladd_thread_start(&dies, begin_and_end, info), 0);
         lladd_thread_join(&dies);
         lladd_thread_join(&waits);
@@ -352,7 +353,7 @@ START_TEST(threads_that_end_close_what_they_have_opened)
 }
 END_TEST
 
-/* ---- opening and closing by many ------------------------------------------------------------- */
+/* ---- many threads open and close ------------------------------------------------------------- */
 
 static void *open_and_close(void *arg)
 {
@@ -390,10 +391,10 @@ int main(void)
     TCase *tc = tcase_create("all");
     tcase_add_test(tc, threads_have_branches_of_their_own);
     tcase_add_test(tc, branches_migrate_from_thread_to_thread);
-    tcase_add_test(tc, who_joins_waits_for_his_turn);
+    tcase_add_test(tc, a_join_waits_for_its_turn);
     tcase_add_test(tc, a_branch_in_use_is_not_taken_away);
     tcase_add_test(tc, an_open_for_any_thread_is_one_for_all);
-    tcase_add_loop_test(tc, a_thread_that_ends_leaves_nothing_behind, 0, 2);
+    tcase_add_loop_test(tc, a_thread_that_ends_leaves_no_association, 0, 2);
     tcase_add_test(tc, threads_that_end_close_what_they_have_opened);
     tcase_add_test(tc, threads_open_and_close_as_they_like);
     suite_add_tcase(s, tc);
