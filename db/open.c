@@ -550,7 +550,7 @@ static int take_lock(struct lladd_db *db, struct lladd_error *err)
     int64_t owner = 0;
     int rc = db->core.dev->ops->lock(db->core.dev, FILE_LOCK, &db->lock, &owner);
     if (rc == -EAGAIN && owner == 0)
-        return ll_fail(err, LLADD_LOCKED, "somebody is looking at the database, or has it open");
+        return ll_fail(err, LLADD_LOCKED, "another process inspects the database or has it open");
     if (rc == -EAGAIN)
         return ll_fail(err, LLADD_LOCKED, "the database is open in process %lld", (long long)owner);
     return rc ? ll_fail_io(err, rc, true, "lock", FILE_LOCK) : 0;

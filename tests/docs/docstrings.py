@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Every exported function has something said about it: docstrings.py <folder of headers>.
+"""Every exported function is documented: docstrings.py <folder of headers>.
 
-It stands below a docstring, directly or in a row of declarations without an empty line between them
-whose first one has it. selftest shows that the check can fail."""
+Its declaration follows a docstring, directly or in a block of declarations without an empty line
+that begins with one. selftest shows that the check can fail."""
 import os
 import re
 import sys

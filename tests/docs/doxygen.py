@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""doxygen.py <doxygen> <Doxyfile>: the reference can be made without a warning, it has what it
-should have, and a warning would be noticed."""
+"""doxygen.py <doxygen> <Doxyfile>: the reference is made without a warning, it is complete, and
+a warning would be noticed."""
 import os
 import re
 import subprocess

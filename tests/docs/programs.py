@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The regions of README.md and docs/getting-started.md that claim to be compiled and run are: as a
-user would, against an installed library, with the commands that are written there. So are the lines
+"""The regions of README.md and docs/getting-started.md that claim to be compiled and run are compiled
+and run here, against an installed library, with exactly the commands of the pages. So are the lines
 of docs/getting-started.md that begin with "lladd".
 
 programs.py <root> <build folder> <cmake> <c compiler>"""

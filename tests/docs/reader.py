@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A second reader of the disk format, written from docs/disk-format.md and nothing else.
 
-reader.py <directory> reads a database that nobody has open and prints what is in it, a line for
-each thing. Whatever is not as the document says ends it with a message: it is strict where the
+reader.py <directory> reads a database that no process has open and prints its contents, a line for
+each item. It ends with a message where the bytes differ from the document: it is strict where the
 library is tolerant, because it checks the document."""
 import os
 import struct

@@ -2,7 +2,7 @@
 #ifndef TESTS_DOCS_SCENE_H
 #define TESTS_DOCS_SCENE_H
 /*
- * What the tests of docs/what-happens-when.md play on: a database in real files, small, with
+ * The fixture of the tests of docs/what-happens-when.md: a small database in real files, with
  * counters and with operations that can be made to misbehave; and the files themselves, to be
  * damaged.
  */
@@ -12,7 +12,7 @@
 
 enum { PAGE = 4096, SEGMENT = 16384, CONTROL_COPY = 4096, CONTROL_BYTES = 256 };
 
-/* All of one scene. */
+/* The state of one case. */
 extern char *dir;
 extern struct lladd_db *db; /* NULL: not open */
 extern struct lladd_options options;
@@ -26,7 +26,7 @@ void scene_strike(void);
 
 /* How the operations below misbehave. */
 struct bad {
-    bool refuses; /* validate says no */
+    bool refuses; /* validate refuses */
     bool fails;   /* compensate fails */
     bool forgets; /* undo does nothing */
 };
@@ -40,13 +40,13 @@ extern const struct lladd_op logical_add;
 void open_db(void);
 void close_db(void);
 void kill_db(void);
-/* Opening is refused, so, with these words. */
+/* Asserts that opening is refused with this code and these words. */
 void refused(int code, const char *words);
 
 struct lladd_txn *begin(void);
 lladd_op_id op_id(const struct lladd_op *);
 lladd_pageno new_page(void);
-/* One more, committed; the transaction's first LSN. */
+/* Commits one more; returns the transaction's first LSN. */
 lladd_lsn count(lladd_pageno page);
 int64_t counted(lladd_pageno page);
 

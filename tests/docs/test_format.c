@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * docs/disk-format.md says what is on the disk. reader.py was written from that page alone; here it
- * reads databases in which everything is that can be written, and has to find what was put there.
+ * docs/disk-format.md is true and complete. reader.py was written from that page alone; here it
+ * reads databases with everything that can be written, and has to find it.
  *
- * So a field that the page forgets, or has in another place than the library, makes the reader
- * stop; and the last test shows that it does stop.
+ * A field that the page omits, or has in another place than the library, makes the reader stop; the
+ * last test shows that it does stop.
  */
 #include "support/fixtures.h"
 
@@ -26,7 +26,7 @@ static struct lladd_error err;
 /* ---- an extension of one's own: a logical undo, an object class, a participant --------------- */
 
 static lladd_op_id logical;
-static lladd_pageno counters; /* where compensate takes back */
+static lladd_pageno counters; /* the counter from which compensate subtracts */
 
 static int compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
@@ -57,7 +57,7 @@ static const struct lladd_op op_logical = {
     .undo_pages_max = 1,
 };
 
-/* Nothing of the class needs the log any more: its objects are not kept. */
+/* The class needs no log any more: its objects are not kept. */
 static lladd_lsn nothing_needed(void *ctx, struct lladd_db *handle)
 {
     (void)ctx;
@@ -178,7 +178,7 @@ static void teardown(void)
     temp_dir_remove(dir);
 }
 
-/* What the second reader prints; its exit status in *status. To be freed. */
+/* The output of the second reader; its exit status in *status. The caller frees it. */
 static char *read_again(int *status)
 {
     char command[1024];
@@ -291,7 +291,7 @@ static void write_extents(void)
     free(bytes);
 }
 
-/* Rolled back in every way there is, and deeper than the narrow form of a record can say. */
+/* Rolled back in every way, and nested deeper than the narrow form of a record can express. */
 static void write_actions(void)
 {
     unsigned char word[4] = {1, 2, 3, 4};
@@ -323,7 +323,7 @@ static void write_the_rest(void)
     lladd_lsn lsn;
     memset(note, 'n', sizeof note);
     TXN_OK(lladd_log_note(txn, "doc.note", lladd_span_of(note, sizeof note), &lsn));
-    for (int i = 0; i < 60; i++) { /* more than one root page holds */
+    for (int i = 0; i < 60; i++) { /* more than one root page can hold */
         snprintf(name, sizeof name, "root.%d", i);
         TXN_OK(lladd_root_set(txn, name, (struct lladd_root_value){0, (uint64_t)i}));
     }
@@ -345,7 +345,7 @@ static void decide(const struct lladd_gid *gid, enum lladd_outcome outcome)
 static void leave_in_doubt(void)
 {
     struct lladd_gid gid = {.format = 4711, .gtrid_length = 5, .bqual_length = 3};
-    struct lladd_txn_options o = {.struct_size = sizeof o, .owner = "somebody"};
+    struct lladd_txn_options o = {.struct_size = sizeof o, .owner = "an application"};
     struct lladd_txn *txn = NULL;
     lladd_pageno page;
     memcpy(gid.data, "gtridcom", 8);
@@ -377,7 +377,7 @@ static void write_everything(uint32_t page_size)
     write_actions();
     write_the_rest();
     OK(lladd_checkpoint(db, &err));
-    write_bytes(); /* pages whose base was given up: images */
+    write_bytes(); /* pages with a truncated base: images */
     leave_in_doubt();
 }
 
@@ -397,7 +397,7 @@ START_TEST(everything_that_can_be_written)
     ck_assert_msg(strncmp(text, line, strlen(line)) == 0, "%s", text);
     ck_assert_ptr_nonnull(strstr(text, " deepest=9 "));
     has(text, "note doc.note 70000 nnnnnnnnnnnnnnnn");
-    has(text, "prepared 4711 gtrid bql somebody");
+    has(text, "prepared 4711 gtrid bql an application");
     has(text, "outcome 4711 gtrid com 1");
     has(text, "outcome 4711 gtrid abo 2");
     ck_assert_ptr_null(strstr(text, "\noutcome 4711 gtrid for "));
@@ -417,7 +417,7 @@ START_TEST(everything_that_can_be_written)
     ck_assert_msg(strstr(text, line) != NULL, "no \"%s\" in:\n%s", line, text);
     free(text);
 
-    /* And the first reader agrees: it goes on with it. */
+    /* And the library agrees: it goes on with it. */
     open_db(size);
     struct lladd_gid gid = {.format = 4711, .gtrid_length = 5, .bqual_length = 3};
     struct lladd_txn *txn;
@@ -450,7 +450,7 @@ START_TEST(a_killed_database_and_its_second_life)
     ck_assert_int_eq(rc, 0);
     text = read_well();
     ck_assert_msg(strncmp(text, "control clean=1 incarnation=2 ", 30) == 0, "%s", text);
-    has(text, "prepared 4711 gtrid bql somebody");
+    has(text, "prepared 4711 gtrid bql an application");
     has(text,
         "bytes counters A\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00"
         "\\x00");
@@ -458,9 +458,9 @@ START_TEST(a_killed_database_and_its_second_life)
 }
 END_TEST
 
-/* ---- the reader can say no ------------------------------------------------------------------- */
+/* ---- the reader can fail --------------------------------------------------------------------- */
 
-/* Turns one bit of a file over. */
+/* Inverts one bit of a file. */
 static void flip(const char *name, off_t at)
 {
     char *path = temp_dir_path(dir, name);
@@ -493,7 +493,7 @@ START_TEST(the_second_reader_can_say_no)
     db = NULL;
     ck_assert_int_eq(rc, 0);
     for (size_t i = 0; i < sizeof damage / sizeof damage[0]; i++) {
-        for (int again = 0; again < 2; again++) { /* there, and back */
+        for (int again = 0; again < 2; again++) { /* changed, and restored */
             int status;
             flip(damage[i].file, damage[i].at);
             if (damage[i].at_too)

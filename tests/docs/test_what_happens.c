@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lines of docs/what-happens-when.md, as a user meets them: real files, the public interface, and
- * for each the code and the words that the page promises. test_wrong_bytes.c has more of them;
- * others are proven where they belong. pages.py sees to it that every line names a test.
+ * Lines of docs/what-happens-when.md, from an application's view: real files, the public interface,
+ * and for each line the code and the words that the page promises. test_wrong_bytes.c has more of
+ * them; other tests prove the others. pages.py checks that every line names a test.
  */
 #include "scene.h"
 
@@ -17,7 +17,7 @@
 
 /* ---- the process dies ------------------------------------------------------------------------ */
 
-/* Counts for ever, and says so after each commit. */
+/* Counts for ever, and reports each commit. */
 static void count_until_killed(int acks, lladd_pageno page)
 {
     open_db();
@@ -48,11 +48,11 @@ START_TEST(a_process_that_is_killed)
         ck_assert_int_eq(kill(pid, SIGKILL), 0);
         ck_assert_int_eq(waitpid(pid, &status, 0), pid);
         ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-        while (read(acks[0], &byte, 1) == 1) /* what it still said before it died */
+        while (read(acks[0], &byte, 1) == 1) /* reports from before it died */
             acknowledged++;
         ck_assert_int_eq(close(acks[0]), 0);
         open_db();
-        int64_t n = counted(page); /* the last one may have committed and not said so any more */
+        int64_t n = counted(page); /* the last commit may not have been reported any more */
         ck_assert_msg(n == acknowledged || n == acknowledged + 1, "%lld acknowledged, %lld there",
                       (long long)acknowledged, (long long)n);
         acknowledged = n;
@@ -103,7 +103,7 @@ START_TEST(registrations_that_contradict)
 }
 END_TEST
 
-/* Runs fn in a child; what it returned. */
+/* Runs fn in a child; returns its result. */
 static int in_child(int (*fn)(void))
 {
     int status;
@@ -255,7 +255,7 @@ START_TEST(a_prepared_transaction_is_in_doubt)
     ck_assert_int_eq(lladd_prepare(twin, &gid), LLADD_EXISTS);
     ck_assert_int_eq(lladd_abort(twin), 0);
     kill_db();
-    for (int i = 0; i < 2; i++) { /* for ever, if nobody decides */
+    for (int i = 0; i < 2; i++) { /* for ever, if no decision comes */
         seen = 0;
         open_db();
         OK(lladd_in_doubt_each(db, see_doubt, &gid, &err));
@@ -286,7 +286,7 @@ START_TEST(a_rollback_that_cannot_be_carried_out)
     TXN_OK(lladd_counter_add(txn, page, 0, 1));
     TXN_OK(lladd_nta_end(txn, &action, op_id(&logical_add), where, sizeof where));
     snprintf(words, sizeof words, "transaction %llu", (unsigned long long)lladd_txn_id(txn).v);
-    count(new_page()); /* what is to be taken back is durable */
+    count(new_page()); /* the changes to be undone are durable */
     bad.fails = true;
     ck_assert_int_eq(lladd_abort(txn), LLADD_UNDO_FAILED);
     ck_assert_int_eq(lladd_begin(db, NULL, &txn, &err), LLADD_UNDO_FAILED);
@@ -315,7 +315,7 @@ START_TEST(the_log_reaches_its_limit)
     ck_assert_int_eq(lladd_stats_get(db, &s), 0);
     ck_assert_uint_gt(s.log_tail, 4 * options.log_limit_bytes);
     ck_assert_uint_le(s.log_disk_bytes, options.log_limit_bytes);
-    OK(lladd_pin_set(db, "somebody", lladd_durable_lsn(db), &err));
+    OK(lladd_pin_set(db, "backup", lladd_durable_lsn(db), &err));
     struct lladd_txn *txn = begin();
     int rc = 0;
     for (int i = 0; i < 10000 && rc == 0; i++) {
@@ -328,12 +328,12 @@ START_TEST(the_log_reaches_its_limit)
         }
     }
     ck_assert_int_eq(rc, LLADD_LOG_FULL);
-    struct lladd_pinner who;
-    OK(lladd_log_pinner(db, &who, &err));
-    ck_assert_str_eq(who.kind, "pin");
-    ck_assert_str_eq(who.name, "somebody");
+    struct lladd_pinner pinner;
+    OK(lladd_log_pinner(db, &pinner, &err));
+    ck_assert_str_eq(pinner.kind, "pin");
+    ck_assert_str_eq(pinner.name, "backup");
     ck_assert_int_eq(lladd_abort(txn), 0);
-    OK(lladd_pin_clear(db, "somebody", &err));
+    OK(lladd_pin_clear(db, "backup", &err));
     count(page);
     ck_assert_int_eq(counted(page), n + 1);
     close_db();
@@ -353,7 +353,7 @@ START_TEST(an_operation_that_breaks_its_contract)
     ck_assert_msg(strstr(lladd_txn_error(txn)->message, "undo does not take redo back") != NULL,
                   "%s", lladd_txn_error(txn)->message);
     bad.forgets = false;
-    TXN_OK(lladd_commit(txn)); /* nothing has happened to the transaction */
+    TXN_OK(lladd_commit(txn)); /* the transaction was not changed */
     ck_assert_int_eq(counted(page), 0);
     close_db();
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * docs/what-happens-when.md, "Stored bytes are wrong", as a user meets it: real files are damaged,
- * and each time there are the code and the words that the page promises.
+ * docs/what-happens-when.md, "Stored bytes are wrong", from an application's view: real files are
+ * damaged, and each time the result has the code and the words that the page promises.
  */
 #include "scene.h"
 #include "support/fixtures.h"
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The segment that begins the log, and where in it an LSN is: one block a segment, LSNs from 8. */
+/* The first segment of the log, and the place of an LSN in it: one block a segment, LSNs from 8. */
 static const char first_segment[] = "log/0000000000000008.seg";
 static off_t place_of(lladd_lsn lsn)
 {
@@ -23,7 +23,7 @@ static off_t place_of(lladd_lsn lsn)
     return (off_t)(64 + lsn.v - 8);
 }
 
-/* A database in which a page has been forgotten by the log: no record of it is left. */
+/* A database with a page that has no records in the log any more. */
 static lladd_pageno forgotten_page(lladd_pageno *other)
 {
     options.durability = LLADD_DURABLE_LATER;
@@ -92,7 +92,7 @@ START_TEST(a_page_in_the_place_of_another)
 }
 END_TEST
 
-/* What was logged so far goes, and its files are used again. */
+/* The log so far is truncated, and its files are reused. */
 static void forget_log(void)
 {
     struct lladd_stats s = {.struct_size = sizeof s};
@@ -113,7 +113,7 @@ static void forget_log(void)
     open_db();
 }
 
-/* The page file gets back an older state of a page, as if the newer write had never been done. */
+/* The page file gets back an older state of a page, as if the newer write had been lost. */
 static lladd_pageno lose_a_write(bool forget)
 {
     unsigned char old[PAGE];
@@ -160,7 +160,7 @@ START_TEST(a_lost_write_without_images_is_noticed)
 }
 END_TEST
 
-/* The same while it is open: of its own writes the handle remembers the newest. */
+/* The same while it is open: the handle remembers the newest of its own writes. */
 START_TEST(a_lost_write_of_this_run)
 {
     enum { MANY = 120 };
@@ -182,7 +182,7 @@ START_TEST(a_lost_write_of_this_run)
     file_write("pages", old, PAGE, (off_t)page.v * PAGE);
     for (int i = 0; i < MANY; i++)
         ck_assert_int_eq(counted(others[i]), 0);
-    if (_i) { /* nothing has logged an image of it */
+    if (_i) { /* no image of it is in the log */
         int64_t n;
         ck_assert_int_eq(lladd_counter_get(db, page, 0, &n, &err), LLADD_CORRUPT_PAGE);
         ck_assert_ptr_nonnull(strstr(err.message, "that write was lost"));
@@ -207,14 +207,14 @@ START_TEST(a_flipped_bit_in_the_log)
     open_db();
     lladd_pageno page = new_page();
     lladd_lsn damaged = count(page);
-    count(page); /* its group says that what was before is durable */
+    count(page); /* its group states that the records before it are durable */
     count(page);
     kill_db();
     file_flip(first_segment, place_of(damaged) + 20);
     snprintf(lsn, sizeof lsn, "%llu", (unsigned long long)damaged.v);
     refused(LLADD_CORRUPT_LOG, lsn);
     file_flip(first_segment, place_of(damaged) + 20);
-    open_db(); /* nothing had been changed */
+    open_db(); /* no byte was changed */
     ck_assert_int_eq(counted(page), 3);
     close_db();
 }
@@ -244,14 +244,14 @@ START_TEST(after_a_clean_close_there_is_no_newest_group)
     char *path = temp_dir_path(dir, "control");
     ck_assert_int_eq(stat(path, &before), 0);
     file_flip(first_segment, place_of(newest) + 20);
-    /* What is only read if somebody asks for it is found by whoever does. */
+    /* Damage in pages that are read only on request is found by the request. */
     struct lladd_log_cursor *cursor;
     struct lladd_log_entry entry;
     open_db();
     OK(lladd_log_open(db, lladd_lsn_of(0), NULL, &cursor, &err));
     ck_assert_int_eq(lladd_log_read(cursor, newest, &entry, &err), LLADD_CORRUPT_LOG);
     lladd_log_close(cursor);
-    /* Who begins there is told, too. */
+    /* A reader that begins there gets the error, too. */
     OK(lladd_log_open(db, newest, NULL, &cursor, &err));
     ck_assert_int_eq(lladd_log_next(cursor, &entry, &err), LLADD_CORRUPT_LOG);
     ck_assert_uint_eq(err.lsn.v, newest.v);

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""docs/logical-undo.md: examples/ordered is built and simulated with the very commands that stand
-there, against an installed library; and each mistake in its table is made, and is reported by the
-oracle that the table names.
+"""docs/logical-undo.md: examples/ordered is built and simulated with exactly the commands of the
+page, against an installed library; each mistake in its table is made, and is reported by the oracle
+that the table names.
 
 tutorial.py <root> <build folder> <cmake> <c compiler>"""
 import os

@@ -247,7 +247,7 @@ START_TEST(time_of_others)
 }
 END_TEST
 
-/* While it is being dropped it can be neither opened nor created, with runs or without. */
+/* While it is being dropped it cannot be opened (LLADD_BUSY), with runs or without. */
 START_TEST(opened_while_dropped)
 {
     for (int i = 0; i < 2; i++) {

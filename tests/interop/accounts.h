@@ -2,9 +2,9 @@
 #ifndef TESTS_INTEROP_ACCOUNTS_H
 #define TESTS_INTEROP_ACCOUNTS_H
 /*
- * The work that is done in a resource manager of C: accounts with balances. One shared object for
- * each resource manager has these functions, and java/lladd/interop/Host.java calls them through
- * JNA; it calls the switch in the same way, directly. 0 is success, everything else an error.
+ * The work in a resource manager in C: accounts with balances. One shared object for each resource
+ * manager has these functions, and java/lladd/interop/Host.java calls them through JNA; it calls
+ * the switch in the same way, directly. 0 is success, everything else an error.
  *
  * Threads: each calls xa_open itself. The accounts are shared by all.
  */
@@ -18,17 +18,16 @@ struct accounts;
 ACCOUNTS_API const char *accounts_switch(void);
 /* Before the first xa_open under this rmid; `info` is the open string. */
 ACCOUNTS_API int accounts_register(int rmid, const char *info);
-/* After it: the accounts that are there, or `n` new ones. They stay until the process ends. */
+/* After it: the existing accounts, or `n` new ones. They stay until the process ends. */
 ACCOUNTS_API int accounts_open(int rmid, int n, int64_t balance, struct accounts **out);
 /* In the branch that the calling thread is associated with. */
 ACCOUNTS_API int accounts_add(struct accounts *, int account, int64_t delta);
 /* Outside any branch. */
 ACCOUNTS_API int accounts_read(struct accounts *, int account, int64_t *out);
-/* 1: somebody keeps others from changing this account; 0: nobody does. */
+/* 1: a lock keeps other transactions from changing this account; 0: none does. */
 ACCOUNTS_API int accounts_locked(struct accounts *, int account);
 /* An administrator's decision about a branch in doubt. */
-ACCOUNTS_API int accounts_decide(struct accounts *, int format, int gtrid_length,
-                                 const char *gtrid, int bqual_length, const char *bqual,
-                                 int commit);
+ACCOUNTS_API int accounts_decide(struct accounts *, int format, int gtrid_length, const char *gtrid,
+                                 int bqual_length, const char *bqual, int commit);
 
 #endif

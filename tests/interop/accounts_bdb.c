@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Accounts in a B-tree of Berkeley DB. Its XIDs do not come back from xa_recover as they went in
- * (README.md): what the harness must find out. */
+/* Accounts in a B-tree of Berkeley DB. Its XIDs are not returned unchanged by xa_recover
+ * (README.md): the harness must notice that. */
 #include "accounts.h"
 
 #include <db.h>
@@ -25,7 +25,10 @@ static int say(const char *what, int rc)
     return rc;
 }
 
-const char *accounts_switch(void) { return "db_xa_switch"; }
+const char *accounts_switch(void)
+{
+    return "db_xa_switch";
+}
 
 static int open_env(DB_ENV **out, uint32_t more)
 {
@@ -38,7 +41,7 @@ static int open_env(DB_ENV **out, uint32_t more)
     return rc;
 }
 
-/* Recovery is the administrator's, before anybody opens. */
+/* Recovery is run by the administrator, before any process opens. */
 int accounts_register(int rmid, const char *info)
 {
     (void)rmid;
@@ -75,7 +78,7 @@ static int get(DB *db, DB_TXN *txn, int account, int64_t *out, uint32_t flags)
     return db->get(db, txn, &key, &value, flags);
 }
 
-/* What is locked is there: somebody is in doubt about it. */
+/* A locked account exists: a branch that changed it is in doubt. */
 static int fill(struct accounts *a, int n, int64_t balance)
 {
     DB_TXN *txn;

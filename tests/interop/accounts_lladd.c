@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Accounts in a hash table of LLADD, whose branches are isolated by its lock manager. */
+/* Accounts in a hash table of LLADD; its lock manager isolates the branches. */
 #include "accounts.h"
 
 #include <lladd/hash.h>
@@ -28,7 +28,10 @@ static int say(const char *what, int rc, const char *message)
     return rc;
 }
 
-const char *accounts_switch(void) { return "lladd_xa_switch"; }
+const char *accounts_switch(void)
+{
+    return "lladd_xa_switch";
+}
 
 int accounts_register(int rmid, const char *info)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The demonstration's parts: its keys and its operation do what they say, and its comparison finds
- * everything it claims to find. Each case of the latter plants one kind of damage, with ordinary
- * transactions, and expects that and nothing else.
+ * The parts of the demonstration: its keys and its operation work, and its comparison finds
+ * everything that it claims to find. Each case of the latter plants one kind of damage, with
+ * ordinary transactions, and expects that and no other finding.
  */
 #include "support/fixtures.h"
 #include "verify.h"
@@ -42,7 +42,7 @@ static void open_store(void)
     free(db);
 }
 
-/* Nothing here needs to survive more than the process. */
+/* Here commits need to survive only the process. */
 static struct lladd_txn *begin(void)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -100,7 +100,7 @@ static void teardown(void)
     temp_dir_remove(dir);
 }
 
-/* Some transaction that was aborted on purpose, or committed. */
+/* A transaction that was aborted on purpose, or one that committed. */
 static uint64_t one_that(bool aborts)
 {
     uint64_t i = 0;
@@ -137,7 +137,7 @@ static void expect_all_well(void)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/* Blank lines are lines of blanks, also at the beginning, and with the ends of lines of DOS. */
+/* A line of blanks is a blank line, also at the beginning, and with DOS line ends. */
 START_TEST(stanzas_of_the_file)
 {
     static const char *const begins[] = {"Package: a\nVersion: 1\n", "Package: b\n", "Package: a\n",
@@ -151,7 +151,7 @@ START_TEST(stanzas_of_the_file)
 }
 END_TEST
 
-/* ---- what is well ---------------------------------------------------------------------------- */
+/* ---- no findings ----------------------------------------------------------------------------- */
 
 START_TEST(all_is_well)
 {
@@ -169,7 +169,7 @@ START_TEST(all_is_well_after_a_kill)
     ck_assert_int_eq(lladd_log_note(open, "test", lladd_span_of("x", 1), NULL), 0);
     struct lladd_txn *txn = begin();
     ck_assert_int_eq(lladd_root_set(txn, "anything", (struct lladd_root_value){1, 2}), 0);
-    ck_assert_int_eq(lladd_commit(txn), 0); /* and with it what the open one has logged */
+    ck_assert_int_eq(lladd_commit(txn), 0); /* and with it the records of the open one */
     store_kill(&store);
     open_store();
     expect_all_well();
@@ -196,8 +196,8 @@ static void *count_up_and_down(void *arg)
     return NULL;
 }
 
-/* Whoever recovers begins to read at the last checkpoint, and finds records there that were written
- * while it was taken: he has to know the names of their operations by then. */
+/* Recovery begins to read at the last checkpoint, and finds records that were written while it was
+ * taken: by then it must know the names of their operations. */
 START_TEST(a_kill_after_a_checkpoint_amid_updates)
 {
     enum { ROUNDS = 25 };
@@ -220,7 +220,7 @@ START_TEST(a_kill_after_a_checkpoint_amid_updates)
 }
 END_TEST
 
-/* A commit that nobody had heard of: found once, and owed from then on. */
+/* A commit that was not reported: found once, and counted from then on. */
 START_TEST(found_and_then_owed)
 {
     uint64_t i = one_that(false);
@@ -234,7 +234,7 @@ START_TEST(found_and_then_owed)
 }
 END_TEST
 
-/* ---- what is found --------------------------------------------------------------------------- */
+/* ---- findings -------------------------------------------------------------------------------- */
 
 START_TEST(finds_what_is_missing)
 {
@@ -256,7 +256,7 @@ START_TEST(finds_what_was_aborted)
 }
 END_TEST
 
-/* The tally says that something is gone, also when the ledger does not know of it. */
+/* The tally shows that a key is gone, also when the ledger does not list it. */
 START_TEST(finds_what_was_not_counted)
 {
     struct lladd_txn *txn = begin();
@@ -304,7 +304,7 @@ START_TEST(finds_a_changed_byte)
 }
 END_TEST
 
-START_TEST(finds_a_key_of_nobody)
+START_TEST(finds_a_key_without_an_owner)
 {
     static const char *const keys[] = {
         "what?", "a", "a -1", "a 00", "b 99999", "", " ", "c 0", "a 18446744073709551616"};
@@ -323,7 +323,7 @@ END_TEST
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* The first and the third stanza say the same: their keys go on counting over the repetitions. */
+/* The first and the third stanza are equal: their keys go on counting over the repetitions. */
 START_TEST(keys_are_the_first_field_and_a_number)
 {
     static const char *const keys[] = {"a 0", "b 0", "a 1", "last, without a newline 0",
@@ -343,7 +343,7 @@ START_TEST(keys_are_the_first_field_and_a_number)
 }
 END_TEST
 
-/* Lines without a colon, with nothing behind it, and longer than a key may be. */
+/* Lines without a colon, with nothing after it, and longer than a key may be. */
 START_TEST(keys_of_any_text)
 {
     char why[200], key[STANZA_KEY_MAX];
@@ -379,7 +379,7 @@ END_TEST
 
 /* ---- the tally and its operation ------------------------------------------------------------- */
 
-/* Three count in one cell, and end the other way round than they began. */
+/* Three count in one cell, and end in the reverse order. */
 START_TEST(undo_leaves_the_others_alone)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -414,7 +414,7 @@ START_TEST(letters_have_cells)
 }
 END_TEST
 
-/* Refused before anything is logged; the transaction goes on. */
+/* Refused before a record is logged; the transaction goes on. */
 START_TEST(count_refuses_what_is_no_cell)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -431,14 +431,22 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const cases[] = {stanzas_of_the_file,      all_is_well,
-                                  all_is_well_after_a_kill, a_kill_after_a_checkpoint_amid_updates,
-                                  found_and_then_owed,      finds_what_is_missing,
-                                  finds_what_was_aborted,   finds_what_was_not_counted,
-                                  finds_what_is_gone,       finds_a_changed_byte,
-                                  finds_a_key_of_nobody,    keys_are_the_first_field_and_a_number,
-                                  keys_of_any_text,         undo_leaves_the_others_alone,
-                                  letters_have_cells,       count_refuses_what_is_no_cell};
+    const TTest *const cases[] = {stanzas_of_the_file,
+                                  all_is_well,
+                                  all_is_well_after_a_kill,
+                                  a_kill_after_a_checkpoint_amid_updates,
+                                  found_and_then_owed,
+                                  finds_what_is_missing,
+                                  finds_what_was_aborted,
+                                  finds_what_was_not_counted,
+                                  finds_what_is_gone,
+                                  finds_a_changed_byte,
+                                  finds_a_key_without_an_owner,
+                                  keys_are_the_first_field_and_a_number,
+                                  keys_of_any_text,
+                                  undo_leaves_the_others_alone,
+                                  letters_have_cells,
+                                  count_refuses_what_is_no_cell};
     Suite *suite = suite_create("packages");
     TCase *tc = tcase_create("packages");
     tcase_add_checked_fixture(tc, setup, teardown);

@@ -70,7 +70,7 @@ def case_load(packages, _script, folder, tool):
         last = out[out.index("Last one"):]
         expect(re.search(r"packages\.count@1\s+cell=\d+\s+stanzas=1\s+bytes=\d+", last),
                "the last transaction does not show our operation")
-        # An insertion, or what a split that came with it has logged behind it.
+        # An insertion, or the later records of a split that it caused.
         expect("lladd.hash." in last, "the last transaction does not show the table's")
 
 

@@ -229,7 +229,7 @@ static void greedy_redo(struct lladd_page *p, struct lladd_span s)
         return;
 }
 
-START_TEST(redo_that_writes_behind_its_page)
+START_TEST(redo_that_writes_beyond_its_page)
 {
     struct lladd_op op = good("test.neighbour");
     op.redo = neighbour_redo;
@@ -246,7 +246,7 @@ START_TEST(redo_that_writes_to_another_page)
 }
 END_TEST
 
-START_TEST(redo_that_reads_behind_its_bytes)
+START_TEST(redo_that_reads_beyond_its_bytes)
 {
     struct lladd_op op = good("test.greedy");
     op.redo = greedy_redo;
@@ -767,9 +767,9 @@ int main(void)
     tcase_add_test(c, redo_that_reads_a_counter_of_its_own);
     tcase_add_test(c, redo_that_reads_what_lies_before_its_bytes);
     tcase_add_test(c, redo_that_reads_the_hole);
-    tcase_add_test(c, redo_that_writes_behind_its_page);
+    tcase_add_test(c, redo_that_writes_beyond_its_page);
     tcase_add_test(c, redo_that_writes_to_another_page);
-    tcase_add_test(c, redo_that_reads_behind_its_bytes);
+    tcase_add_test(c, redo_that_reads_beyond_its_bytes);
     tcase_add_test(c, redo_that_touches_the_header);
     tcase_add_test(c, undo_that_forgets);
     tcase_add_test(c, redo_that_breaks_the_invariant);

@@ -107,7 +107,7 @@ static const struct {
     {LLADD_BUG_LSN_REUSE, "counters", 40000},
 };
 
-START_TEST(who_believes_too_much_is_caught)
+START_TEST(a_library_that_misses_damage_is_caught)
 {
     uint64_t planted = UINT64_C(1) << credulous[_i].bug;
     struct lladd_sim_damage_report *r =
@@ -175,7 +175,7 @@ int main(void)
     tcase_add_loop_test(t, nothing_goes_unnoticed, 0, sizeof subjects / sizeof subjects[0]);
     tcase_add_test(t, no_subject_is_deceived);
     tcase_add_test(t, the_same_again_is_the_same);
-    tcase_add_loop_test(t, who_believes_too_much_is_caught, 0,
+    tcase_add_loop_test(t, a_library_that_misses_damage_is_caught, 0,
                         sizeof credulous / sizeof credulous[0]);
     tcase_add_test(t, the_report_in_words);
     tcase_add_test(t, time_is_a_bound);

@@ -206,7 +206,7 @@ static void redo_reads_too_far(struct lladd_page *page, struct lladd_span bytes)
         right(page, bytes);
 }
 
-START_TEST(redo_that_reads_behind_its_bytes_is_caught)
+START_TEST(redo_that_reads_beyond_its_bytes_is_caught)
 {
     toy.op.redo = redo_reads_too_far;
     EXPECT_CAUGHT(LLADD_SIM_O_ONE_PAGE, "redo of \"toy.add\"", "byte 8 of its 8 bytes");
@@ -335,7 +335,7 @@ int main(void)
     tcase_add_test(t, undo_of_what_commits_is_looked_at_too);
     tcase_add_test(t, validate_that_reads_another_page_is_caught);
 #if !defined(__SANITIZE_ADDRESS__)
-    tcase_add_test(t, redo_that_reads_behind_its_bytes_is_caught);
+    tcase_add_test(t, redo_that_reads_beyond_its_bytes_is_caught);
 #endif
     tcase_add_test(t, a_page_that_changes_between_two_redos_is_caught);
     tcase_add_test(t, a_page_that_changes_without_a_record_is_caught);

@@ -36,7 +36,7 @@ static const struct lladd_dst_event *find(enum lladd_dst_what what)
     return NULL;
 }
 
-START_TEST(who_does_not_watch_is_told_nothing)
+START_TEST(a_thread_that_does_not_observe_gets_no_events)
 {
     begin_case();
     ck_assert_ptr_eq(lladd_dst_current(), &seen.dst);
@@ -292,7 +292,7 @@ int main(void)
 {
     Suite *s = suite_create("observe");
     TCase *t = tcase_create("observe");
-    tcase_add_test(t, who_does_not_watch_is_told_nothing);
+    tcase_add_test(t, a_thread_that_does_not_observe_gets_no_events);
     tcase_add_test(t, a_commit_is_an_update_a_record_and_an_acknowledgement);
     tcase_add_test(t, a_page_write_comes_with_what_is_durable);
     tcase_add_test(t, a_rollback_tells_each_step);

@@ -49,7 +49,7 @@ static int run(void *(*fn)(void *), void *arg)
     return lladd_dst_run(fibers, &dst, fn, arg, &err);
 }
 
-/* ---- two counters -------------------------------------------------------------------------- */
+/* ---- two counters ---------------------------------------------------------------------------- */
 
 struct shared {
     uint64_t counter;
@@ -199,7 +199,7 @@ static void *embrace(void *arg)
     return NULL;
 }
 
-START_TEST(a_deadlock_is_found_and_says_who_waits)
+START_TEST(a_deadlock_is_found_and_names_the_waiters)
 {
     struct pair p;
     unsigned good = 0, dead = 0;
@@ -236,7 +236,7 @@ static void *waits_for_it(void *arg)
     return NULL;
 }
 
-START_TEST(a_mutex_that_nobody_gives_back_is_named_with_its_owner)
+START_TEST(a_mutex_that_stays_locked_is_named_with_its_owner)
 {
     begin_all(0, 0);
     ck_assert_int_eq(lladd_mutex_init(&a, LLADD_RANK_LEAF, "the latch"), 0);
@@ -448,7 +448,7 @@ static void *spin_together(void *arg)
     return NULL;
 }
 
-START_TEST(who_spins_gives_way)
+START_TEST(a_spinning_thread_gives_way)
 {
     struct relay r;
     begin_all(2, 0xffffffff);
@@ -600,12 +600,12 @@ int main(void)
     tcase_add_test(t, a_lost_update_is_found);
     tcase_add_test(t, what_needs_two_preemptions_is_found_with_two);
     tcase_add_test(t, with_a_mutex_no_update_is_lost);
-    tcase_add_test(t, a_deadlock_is_found_and_says_who_waits);
-    tcase_add_test(t, a_mutex_that_nobody_gives_back_is_named_with_its_owner);
+    tcase_add_test(t, a_deadlock_is_found_and_names_the_waiters);
+    tcase_add_test(t, a_mutex_that_stays_locked_is_named_with_its_owner);
     tcase_add_test(t, a_lost_wakeup_is_found);
     tcase_add_test(t, any_sleeper_may_be_woken_first);
     tcase_add_test(t, an_hour_passes_at_once);
-    tcase_add_test(t, who_spins_gives_way);
+    tcase_add_test(t, a_spinning_thread_gives_way);
     tcase_add_test(t, runs_that_do_not_end_are_ended);
     tcase_add_test(t, a_schedule_can_stop_a_run);
     tcase_add_test(t, a_fiber_can_stop_the_run_where_it_stands);

@@ -540,7 +540,7 @@ END_TEST
 
 /* Damage below a watermark is reported with segment, byte and LSN; the rest is checked all the
  * same. */
-START_TEST(behind_damage)
+START_TEST(damage_and_the_rest)
 {
     struct made m;
     struct lladd_device *dev = bench_make(MADE_CLEAN, &m);
@@ -853,7 +853,7 @@ int main(void)
     tcase_add_test(t, strange_pages);
     tcase_add_test(t, own_check);
     tcase_add_test(t, old_control);
-    tcase_add_test(t, behind_damage);
+    tcase_add_test(t, damage_and_the_rest);
     suite_add_tcase(s, t);
     t = tcase_create("forged");
     tcase_add_loop_test(t, forged, 0, sizeof forgeries / sizeof forgeries[0]);

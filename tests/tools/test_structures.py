@@ -338,7 +338,7 @@ class AfterACrash(Case):
         child = subprocess.Popen([LLADD, "hash", "scan", self.db, "h"], stdout=subprocess.PIPE)
         try:
             child.stdout.read(10)  # it now waits for its pipe to be read
-            self.assertIn("somebody is looking at the database", self.bad("recover", self.db))
+            self.assertIn("another process inspects the database", self.bad("recover", self.db))
             self.assertEqual(self.good("hash", "get", self.db, "h", "k7"), 100 * "v" + "\n")
             self.assertFalse(json.loads(self.good("stat", "--json", self.db))["in_use"])
         finally:
@@ -532,7 +532,7 @@ class Salvage(Case):
         self.assertIn("LLADD_CORRUPT_", err)
 
     def table(self, name, rows, *options):
-        """A managed dTable whose rows, if there are more than before, are a run of their own."""
+        """A managed dTable; rows beyond the former ones become a run of their own."""
         run("dtable", "create", *options, self.db, name)
         head = "key,A,B\n" if "--columns" in options else ""
         self.good("dtable", "put", "--csv", self.db, name,

@@ -655,7 +655,7 @@ class Damaged(Case):
         self.good("ops", db, code=1)
         self.good("stat", db)  # the checkpoint comes after the damage
 
-    def test_log_behind_checkpoint(self):
+    def test_log_after_checkpoint(self):
         db = self.copy("clean")
         stat = self.json("stat", db)
         name = [f["name"] for f in stat["files"] if f["name"].startswith("log/")][0]

@@ -16,8 +16,9 @@ import javax.transaction.xa.XAResource;
 import javax.transaction.xa.Xid;
 
 /**
- * A transaction manager and two resource managers, A and B, with the same accounts: what one takes
- * from its account the other adds to its own. It knows what every balance must be.
+ * The fixture: a transaction manager and two resource managers, A and B, with the same accounts: a
+ * transfer takes an amount from an account of one and adds it to one of the other. The fixture
+ * knows what every balance must be.
  */
 final class Bed {
     static final int ACCOUNTS = 40;
@@ -25,7 +26,7 @@ final class Bed {
     private static final int SCANS = 3;
     private static final long BLOCKED_MS = 600_000;
 
-    /** A promise that was not kept. */
+    /** A broken promise. */
     static final class Broken extends Exception {
         private static final long serialVersionUID = 1;
 
@@ -34,7 +35,7 @@ final class Bed {
         }
     }
 
-    /** What came of a transfer. */
+    /** The outcome of a transfer. */
     enum Outcome { COMMIT, ABORT, EITHER }
 
     private final Path folder;
@@ -65,7 +66,7 @@ final class Bed {
         return servers.get(name);
     }
 
-    /** What happened in the last run, for who has to find out why. */
+    /** The events of the last run, to find the cause of a failure. */
     String story() {
         StringBuilder s = new StringBuilder();
         for (Tm.Event e : history) s.append(' ').append(e);
@@ -106,7 +107,7 @@ final class Bed {
         }
     }
 
-    /* Kills at a point, once, and remembers everything. */
+    /* Kills at a point, once, and records all events. */
     private final class Executioner implements Tm.Listener {
         private final Point point;
         private final boolean heuristic;
@@ -134,8 +135,8 @@ final class Bed {
     }
 
     /**
-     * One transfer with a crash in it, a restart of whoever died, and recovery, with a second crash
-     * in that if `again` is not null. Everything that must hold is checked.
+     * One transfer with a crash in it, a restart of the processes that died, and recovery, with a
+     * second crash in that if `again` is not null. Everything that must hold is checked.
      */
     void run(Point point, Point again) throws Exception {
         account = turn++ % ACCOUNTS;
@@ -164,13 +165,13 @@ final class Bed {
         settle(account, amount, outcome);
     }
 
-    /** A transfer that nobody disturbs, from some of the resource managers to the others. */
+    /** A transfer without any crash, from some of the resource managers to the others. */
     String undisturbed(int account, long amount, String names) throws Exception {
         history.clear();
         return tm.ask("transfer " + account + " " + amount + " " + names, new Executioner(null, false));
     }
 
-    /** A transfer in which A does its part in two steps ("suspend" or "join", as Manager has it). */
+    /** A transfer in which A does its part in two steps ("suspend" or "join", see Manager). */
     void inSteps(String how, int account, long amount) throws Exception {
         history.clear();
         String told = tm.ask(how + " " + account + " " + amount + " A B",
@@ -198,7 +199,7 @@ final class Bed {
     void heardInTime(int account, long amount) throws Exception {
         String told = overruled(account, amount, "A B");
         if (!told.startsWith("RESULT ABORTED")) throw new Broken("not rolled back: " + told);
-        if (!happened("forget", "after")) throw new Broken("nobody has told A to forget it");
+        if (!happened("forget", "after")) throw new Broken("A was not told to forget it");
         nothingRemains(account);
         check();
     }
@@ -216,7 +217,7 @@ final class Bed {
         Set<XidBytes> remembered = inDoubt(server("A"));
         if (remembered.size() != 1) throw new Broken("A remembers " + remembered);
         XidBytes xid = remembered.iterator().next();
-        if (accountOf.get(xid) == null) throw new Broken("A remembers " + xid + ", nobody's");
+        if (accountOf.get(xid) == null) throw new Broken("A remembers " + xid + ", of no transfer");
         try {
             a.commit(xid, false);
             throw new Broken("A commits " + xid + ", which was rolled back");
@@ -240,7 +241,7 @@ final class Bed {
         return history.stream().anyMatch(e -> e.what().equals(what) && e.when().equals(when));
     }
 
-    /* The decision is durable once it is written, whatever was told to whom. */
+    /* The decision is durable once it is written, whichever answers were sent. */
     private Outcome outcome(String told) throws Broken {
         Outcome decided = happened("decision", "after") ? Outcome.COMMIT
                 : happened("decision", "before") ? Outcome.EITHER : Outcome.ABORT;
@@ -262,7 +263,7 @@ final class Bed {
         return decided;
     }
 
-    /* Whoever died comes back; what was promised is there, exactly, and locked. */
+    /* The processes that died are restarted; promised branches are there, exactly, and locked. */
     private void restart() throws Exception {
         for (Server s : servers.values()) {
             s.start();
@@ -278,10 +279,10 @@ final class Bed {
     }
 
     /* A branch that had been rolled back may be in doubt again, for the record of that need not be
-     * forced: who asks gets the same answer (presumed abort). One that had committed may not. */
+     * forced: a question gets the same answer (presumed abort). One that had committed may not. */
     private void stillOpen(Server s, XidBytes xid) throws Exception {
         Integer its = accountOf.get(xid);
-        if (its == null) throw new Broken(s.name + " is in doubt about " + xid + ", nobody's");
+        if (its == null) throw new Broken(s.name + " is in doubt about " + xid + ", of no transfer");
         if (committed.contains(xid)) {
             throw new Broken(s.name + " is in doubt about " + xid + ", which has committed");
         }
@@ -291,7 +292,7 @@ final class Bed {
         }
     }
 
-    /* Prepared, it said, and nobody has begun to tell it how it ends. */
+    /* Branches that reported a prepare and were not yet told an outcome. */
     private Set<XidBytes> promised(Server s) {
         Set<XidBytes> all = new HashSet<>();
         for (Tm.Event e : history) {
@@ -333,8 +334,8 @@ final class Bed {
         }
     }
 
-    /* Both did it or neither, as was decided; the other accounts are as they were; it is not
-     * locked any more. */
+    /* Both did it or neither, as was decided; the other accounts are as they were; the account is
+     * not locked any more. */
     private void settle(int account, long amount, Outcome outcome) throws Exception {
         for (Server s : servers.values()) unlocked(s, account);
         long moved = balances.get("A")[account] - server("A").link().read(account);
@@ -372,7 +373,7 @@ final class Bed {
         balances.get("B")[account] += b;
     }
 
-    /* A session whose client was killed may take a moment to notice. */
+    /* A session may take a moment to notice that its client was killed. */
     private static void unlocked(Server s, int account) throws Exception {
         long until = System.currentTimeMillis() + BLOCKED_MS;
         while (s.link().locked(account)) {
@@ -389,7 +390,7 @@ final class Bed {
         for (Server s : servers.values()) s.kill();
     }
 
-    /** For who wants to look into it. */
+    /** For inspection after a failure. */
     Path folder() {
         return folder;
     }

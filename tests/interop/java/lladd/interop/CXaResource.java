@@ -63,7 +63,7 @@ final class CXaResource implements XAResource {
         check(rm.forget(xid, rmid));
     }
 
-    /** A scan in one call: XAResource's caller cannot say how many it wants. */
+    /** A scan in one call: XAResource has no parameter for the number of XIDs. */
     @Override
     public Xid[] recover(int flag) throws XAException {
         List<XidBytes> all = new ArrayList<>();
@@ -85,7 +85,7 @@ final class CXaResource implements XAResource {
         return other instanceof CXaResource c && c.rm == rm && c.rmid == rmid;
     }
 
-    /** A switch has no timeouts. */
+    /** The switch has no timeouts. */
     @Override
     public int getTransactionTimeout() {
         return 0;

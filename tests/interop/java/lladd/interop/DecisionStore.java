@@ -9,7 +9,7 @@ import com.arjuna.ats.internal.arjuna.objectstore.ShadowNoFileLockStore;
 
 /**
  * Narayana's default object store, with an announcement around the write that is the decision: the
- * state of a transaction, all of whose participants have prepared, is written as committed. The
+ * state of a transaction with all participants prepared is written as committed. The
  * store's class is a matter of configuration, so nothing inside Narayana is touched.
  */
 public final class DecisionStore extends ShadowNoFileLockStore {

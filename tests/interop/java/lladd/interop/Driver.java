@@ -20,7 +20,7 @@ import java.util.TimerTask;
  * is a crash in the recovery from the first.
  */
 public final class Driver {
-    /** A case that takes longer loses all its processes, and fails. */
+    /** A case that takes longer is killed with all its processes, and fails. */
     private static final long HUNG_MS = 1_800_000;
 
     private record Case(Point point, Point again) {
@@ -47,7 +47,7 @@ public final class Driver {
         boolean heuristics = d.bed.server("A").heuristics();
         if (heuristics) d.variants();
         for (Case c : cases(args[1], heuristics)) d.one(c);
-        // What the transaction manager remembers of this one would disturb others.
+        // The transaction manager's record of this transaction would disturb others.
         if (heuristics && d.bed != null) d.variant("mixed", () -> d.bed.mixed(3, 6));
         if (d.bed != null) {
             d.bed.close();
@@ -85,7 +85,7 @@ public final class Driver {
         int i = 0;
         for (String[] place : places(heuristics)) {
             for (Set<String> victims : Point.whoDies()) {
-                // The short form kills somebody else at every place; all get their turn.
+                // The short form kills another process at every place; all get their turn.
                 if (form.equals("full") || i % SHORT_EVERY == i / SHORT_EVERY % SHORT_EVERY) {
                     all.add(new Case(new Point(place[0], place[1], place[2], victims), null));
                 }
@@ -112,8 +112,8 @@ public final class Driver {
         return all;
     }
 
-    /* The transaction manager dies when both have prepared, decided or not; then somebody dies in the
-     * recovery from that. */
+    /* The transaction manager dies when both have prepared, decided or not; then a process dies in
+     * the recovery from that. */
     private static List<Case> again(String form) {
         List<Case> all = new ArrayList<>();
         int i = 0;
@@ -169,8 +169,8 @@ public final class Driver {
         }
     }
 
-    /* What LLADD can and PostgreSQL cannot: branches that are put aside and joined, and outcomes that
-     * an administrator decided. */
+    /* What LLADD can do and PostgreSQL cannot: branches that are suspended and joined, and
+     * heuristic outcomes. */
     private void variants() {
         variant("suspend", () -> bed.inSteps("suspend", 2, 4));
         variant("join", () -> bed.inSteps("join", 2, 4));
@@ -199,7 +199,7 @@ public final class Driver {
         }
         report(c.toString(), why, began);
         if (why != null) {
-            // What it left behind is kept, and must not disturb the others.
+            // Its files are kept, and must not disturb the other cases.
             bed.close();
             bed = null;
         }

@@ -24,9 +24,9 @@ import javax.transaction.xa.XAResource;
 
 /**
  * The process a C resource manager lives in, so that it can be killed without the transaction
- * manager. It loads the accounts' library (tests/interop/accounts.h) and the switch that this names,
- * and serves connections on a socket, each with a thread of control of its own. What a connection
- * leaves behind unprepared when it breaks is rolled back.
+ * manager. It loads the accounts' library (tests/interop/accounts.h) and the switch that this
+ * names, and serves connections on a socket, each with a thread of control of its own. When a
+ * connection breaks, its unprepared branch is rolled back.
  *
  *     Host SOCKET LIBRARY OPEN-STRING ACCOUNTS BALANCE
  */
@@ -90,7 +90,7 @@ final class Host implements Runnable {
                 out.flush();
             }
         } catch (EOFException e) {
-            // It has hung up.
+            // The other end has closed the connection.
         } catch (IOException e) {
             System.err.println("connection: " + e);
         }
@@ -157,7 +157,7 @@ final class Host implements Runnable {
                 case START -> {
                     xa.start(xid, flags);
                     working = xid;
-                    // Who joins or resumes leaves it to whoever began it.
+                    // The connection that began the branch ends it, not one that joins or resumes it.
                     if (flags == XAResource.TMNOFLAGS) loose.add(xid);
                 }
                 case END -> {

@@ -11,7 +11,7 @@ import javax.transaction.xa.XAException;
 import javax.transaction.xa.XAResource;
 import javax.transaction.xa.Xid;
 
-/** A connection to a Host. If that is gone, its XA side says XAER_RMFAIL. */
+/** A connection to a Host. If the Host is gone, the XA side returns XAER_RMFAIL. */
 final class HostLink implements Link, XAResource {
     enum Call { START, END, PREPARE, COMMIT, ROLLBACK, FORGET, RECOVER, ADD, READ, LOCKED, HEURISTIC }
 
@@ -78,7 +78,7 @@ final class HostLink implements Link, XAResource {
         try {
             channel.close();
         } catch (IOException e) {
-            // There is nothing behind it any more.
+            // The Host is gone, and its end of the connection.
         }
     }
 

@@ -7,7 +7,8 @@ import java.nio.file.Path;
 
 /** A C resource manager with its accounts, in a Host. */
 final class HostServer extends Server {
-    /** The shared object with the accounts, and what its xa_open wants before the folder. */
+    /** The shared object with the accounts, and the beginning of its open string, before the
+     * folder. */
     record Kind(String library, String open, boolean heuristics) {}
 
     private final Kind kind;
@@ -43,7 +44,7 @@ final class HostServer extends Server {
 
     @Override
     ProcessBuilder command() throws IOException {
-        // A socket that its owner has left behind would refuse us; none says that it is not ready.
+        // The socket of a former process would refuse connections; no socket means not ready.
         Files.deleteIfExists(socket);
         return Java.program(Host.class, socket.toString(), kind.library,
                 String.format(kind.open, data), "" + accounts, "" + balance);

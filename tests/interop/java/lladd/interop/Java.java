@@ -19,7 +19,7 @@ final class Java {
 
     private static boolean ending;
 
-    /** All there are. Who waits for one of them gets an error then. */
+    /** All processes. A thread that waits for one of them then gets an error. */
     static synchronized void killAll() {
         for (ProcessHandle p : CHILDREN) {
             try {
@@ -44,8 +44,8 @@ final class Java {
     }
 
     /**
-     * It and its children, at once, and without a chance to say anything: it is stopped
-     * first, or PostgreSQL would have time to tell its clients that it ends.
+     * It and its children, at once, and without a chance to send anything: it is stopped first, or
+     * PostgreSQL would have time to tell its clients that it ends.
      */
     static void kill(ProcessHandle process) throws IOException {
         List<ProcessHandle> all = new ArrayList<>();
@@ -59,7 +59,7 @@ final class Java {
         CHILDREN.remove(process);
     }
 
-    /* Who has died meanwhile does not mind. */
+    /* A process that has died meanwhile is no error. */
     private static void signal(String what, List<ProcessHandle> to) throws IOException {
         List<String> command = new ArrayList<>(List.of("kill", what));
         for (ProcessHandle p : to) command.add("" + p.pid());

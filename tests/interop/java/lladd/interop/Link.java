@@ -14,13 +14,14 @@ interface Link extends AutoCloseable {
     /** Adds to an account, within the branch that was started on this connection. */
     void add(int account, long delta) throws Exception;
 
-    /** The balance as others may see it, outside any branch. */
+    /** The balance as other transactions may see it, outside any branch. */
     long read(int account) throws Exception;
 
-    /** Whether somebody holds a lock that keeps others from changing this account. */
+    /** Whether a lock keeps other transactions from changing this account. */
     boolean locked(int account) throws Exception;
 
-    /** An administrator's decision about a branch in doubt; false if there is no such thing here. */
+    /** An administrator's decision about a branch in doubt; false if the resource manager has no
+     * such call. */
     default boolean decide(Xid xid, boolean commit) throws Exception {
         return false;
     }
@@ -28,7 +29,7 @@ interface Link extends AutoCloseable {
     @Override
     void close();
 
-    /** "postgres:PORT" or "host:SOCKET", as Server.where() says it. */
+    /** "postgres:PORT" or "host:SOCKET", as returned by Server.where(). */
     static Link open(String where) throws Exception {
         String[] part = where.split(":", 2);
         return switch (part[0]) {

@@ -119,7 +119,7 @@ final class Manager {
         tm = com.arjuna.ats.jta.TransactionManager.transactionManager();
     }
 
-    /* One connection for each scan and resource manager; who does not answer is not there. */
+    /* One connection for each scan and resource manager; one that does not answer is left out. */
     private XAResourceRecoveryHelper helper(String name) {
         return new XAResourceRecoveryHelper() {
             @Override
@@ -148,8 +148,8 @@ final class Manager {
         return resource;
     }
 
-    /* Another piece of work in a branch that has had some: by the same thread of control of the
-     * resource manager, which had put it aside, or by another one. */
+    /* More work in a branch that has had some: by the same thread of control, which had suspended
+     * it, or by another one. */
     private Link again(String how, Transaction t, String name, WatchedResource first, Link link)
             throws Exception {
         if (how.equals("suspend")) {

@@ -6,7 +6,8 @@ import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
 
-/** Where somebody dies, and who: "A.prepare.after kill tm+B", "tm.decision.before kill A". */
+/** A place, and the processes that die there: "A.prepare.after kill tm+B", "tm.decision.before kill
+ * A". */
 record Point(String who, String what, String when, Set<String> victims) {
     static Point parse(String text) {
         String[] part = text.split("[.=]");
@@ -22,7 +23,7 @@ record Point(String who, String what, String when, Set<String> victims) {
         return who + "." + what + "." + when + "=" + String.join("+", victims);
     }
 
-    /** Everybody alone, and in pairs. */
+    /** Each alone, and in pairs. */
     static List<Set<String>> whoDies() {
         List<Set<String>> all = new ArrayList<>();
         String[] names = {"tm", "A", "B"};

@@ -50,7 +50,7 @@ final class Postgres extends Server {
         }
     }
 
-    /* What is written survives the death of a process without fsync; only that is tried here. */
+    /* Written bytes survive the death of a process without fsync; only that is tested here. */
     @Override
     ProcessBuilder command() throws IOException {
         return new ProcessBuilder(as(bin("postgres"), "-D", data.toString(), "-p", "" + port,
@@ -80,7 +80,7 @@ final class Postgres extends Server {
         return all;
     }
 
-    /** Debian keeps the server's programs out of the path, a folder for each version. */
+    /** Debian keeps the server's programs outside the path, in a folder for each version. */
     private static String bin(String program) throws IOException {
         for (String folder : System.getenv("PATH").split(File.pathSeparator)) {
             if (Files.isExecutable(Path.of(folder, program))) return folder + "/" + program;

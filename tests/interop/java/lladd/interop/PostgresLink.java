@@ -82,7 +82,7 @@ final class PostgresLink implements Link {
         try {
             connection.close();
         } catch (SQLException e) {
-            // Its server is gone, and with it what there was to close.
+            // The server is gone: there is nothing to close.
         }
     }
 }

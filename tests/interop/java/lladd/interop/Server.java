@@ -36,7 +36,7 @@ abstract class Server {
         return process != null && process.isAlive();
     }
 
-    /** Returns when it accepts connections; it has recovered by then. */
+    /** Returns when it accepts connections; recovery has ended by then. */
     final void start() throws Exception {
         long until = System.currentTimeMillis() + PATIENCE_MS;
         Exception why = null;
@@ -60,7 +60,7 @@ abstract class Server {
         return folder.resolve(name + ".log");
     }
 
-    /** A connection for looking at it from outside. */
+    /** A connection that reads the accounts from outside any branch. */
     final Link link() throws Exception {
         if (link == null) link = Link.open(where());
         return link;

@@ -18,9 +18,9 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.FutureTask;
 
 /**
- * The transaction manager and LLADD in one virtual machine, with threads=any: transactions that take
- * too long, which Narayana's reaper ends from a thread of its own, and one that moves from thread to
- * thread. One line for each case, as Driver has it.
+ * The transaction manager and LLADD in one virtual machine, with threads=any: transactions that
+ * take too long, which Narayana's reaper ends from a thread of its own, and one that moves from
+ * thread to thread. One line for each case, as in Driver.
  *
  *     Timeouts LIBRARY
  */
@@ -142,7 +142,7 @@ final class Timeouts {
         check(balance(0) == BALANCE + 1, "the sum is wrong");
     }
 
-    /* ---- what they are made of ---- */
+    /* ---- parts ---- */
 
     private static Transaction begin(int seconds) throws Exception {
         tm.setTransactionTimeout(seconds);
@@ -152,7 +152,7 @@ final class Timeouts {
         return t;
     }
 
-    /* However long that takes. The status alone is not enough: it is set before the end. */
+    /* Waits without limit. The status alone is not enough: it is set before the end. */
     private static void untilReaped(Transaction t) throws Exception {
         while (t.getStatus() != Status.STATUS_ROLLEDBACK) Thread.onSpinWait();
     }

@@ -10,9 +10,9 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 
-/** The driver's side of a Manager: its process, what it says, and its death. */
+/** The driver's side of a Manager: its process, its announcements, and its death. */
 final class Tm {
-    /** What the transaction manager announces. rc is what an "after" says how it came out. */
+    /** An announcement of the transaction manager. rc is the result of the call in an "after". */
     record Event(String when, String what, String who, String xid, int rc) {
         static Event parse(String line) {
             String[] w = line.split(" ");
@@ -25,19 +25,19 @@ final class Tm {
         }
     }
 
-    /** What is done about an event before the transaction manager goes on. */
+    /** The action on an event before the transaction manager goes on. */
     interface Listener {
         void on(Event event) throws Exception;
     }
 
-    /** Said by nobody: it has died. */
+    /** The event for its death, which it cannot announce. */
     static final String DEAD = "DEAD";
 
     private final Process process;
     private final PrintStream out;
     private final BlockingQueue<String> said = new LinkedBlockingQueue<>();
 
-    /** Started, but not opened yet: that can happen long before it is needed. */
+    /** Started, but not opened yet: that can be done long before it is needed. */
     Tm(Path log, String... resourceManagers) throws IOException {
         process = Java.start(Java.program(Manager.class, resourceManagers)
                 .redirectError(ProcessBuilder.Redirect.appendTo(log.toFile())));

@@ -6,8 +6,8 @@ import java.io.IOException;
 import java.io.PrintStream;
 
 /**
- * Tells the driver what the transaction manager is about to do, and waits until it says go on: by
- * then somebody may have been killed, this process included. One line each way.
+ * Announces the next action of the transaction manager to the driver, and waits for permission to
+ * go on: by then processes may have been killed, this one included. One line each way.
  */
 final class Watch {
     private final BufferedReader in;

@@ -7,7 +7,7 @@ import javax.transaction.xa.Xid;
 import org.jboss.tm.XAResourceWrapper;
 
 /**
- * What the transaction manager sees of a resource manager: each call is announced before and after.
+ * A resource manager as the transaction manager calls it: each call is announced before and after.
  * It has a name, so that recovery knows a resource manager that was asked and does not have the
  * branch (it has finished) from one that could not be asked.
  */
@@ -26,7 +26,7 @@ final class WatchedResource implements XAResource, XAResourceWrapper {
         this.watch = watch;
     }
 
-    /* "after" says how it came out: a branch is promised only if prepare returned XA_OK. */
+    /* "after" has the result: a branch is promised only if prepare returned XA_OK. */
     private int watched(String what, Xid xid, Work work) throws XAException {
         String bytes = XidBytes.of(xid).toString();
         watch.event("before", what, name, bytes);

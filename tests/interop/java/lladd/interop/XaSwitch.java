@@ -68,7 +68,7 @@ final class XaSwitch {
         return call(Entry.FORGET, xid, rmid, 0);
     }
 
-    /** At most count of them. Less is less than zero, and an error. */
+    /** At most count of them. A result below zero is an error. */
     int recover(List<XidBytes> out, int count, int rmid, int flags) {
         try (Memory xids = new Memory((long) XID * count)) {
             xids.clear();
@@ -105,8 +105,8 @@ final class XaSwitch {
         p.write(3L * LONG + global.length, branch, 0, branch.length);
     }
 
-    /* What a resource manager writes here is checked: one that gives lengths of 0 is to be seen as
-     * what it is, not as a crash of ours. */
+    /* The resource manager's XIDs are checked: one that returns lengths of 0 must be reported as
+     * such, and not crash the test. */
     private static XidBytes get(Pointer p) {
         long format = p.getNativeLong(0).longValue();
         int global = length(p.getNativeLong(LONG).longValue());

@@ -9,7 +9,7 @@ import java.util.Arrays;
 import java.util.HexFormat;
 import javax.transaction.xa.Xid;
 
-/** An XID as bytes: how it is stored, sent, compared and shown. */
+/** An XID as bytes: the form that is stored, sent, compared and printed. */
 record XidBytes(int format, byte[] global, byte[] branch) implements Xid {
     static XidBytes of(Xid xid) {
         return new XidBytes(xid.getFormatId(), xid.getGlobalTransactionId(),
@@ -42,7 +42,7 @@ record XidBytes(int format, byte[] global, byte[] branch) implements Xid {
         return Arrays.hashCode(global) * 31 + Arrays.hashCode(branch);
     }
 
-    /** format.global.branch, in hexadecimal: read by parse, and by people. */
+    /** format.global.branch, in hexadecimal: for parse, and for readers. */
     @Override
     public String toString() {
         HexFormat hex = HexFormat.of();
