@@ -158,8 +158,8 @@ static void count_kill(struct round *r)
     uint32_t stage = atomic_load(&r->oracle->stage);
     struct tally *t = r->tally;
     t->kills++;
-    bool behind = stage == STAGE_PENDING && atomic_load(&r->oracle->behind);
-    bool inside = stage == STAGE_OPENING || behind;
+    bool pending = stage == STAGE_PENDING && atomic_load(&r->oracle->pending);
+    bool inside = stage == STAGE_OPENING || pending;
     if (!inside || !r->dirty)
         return;
     t->kills_in_recovery++;
@@ -461,14 +461,14 @@ static bool leg(struct round *r)
 bool round_run(uint64_t seed, const struct settings *settings, struct tally *tally,
                struct failure *failure)
 {
-    struct round r = {.settings = settings, .tally = tally, .rng = mix(seed, 'c', 0, 0),
-                      .failure = failure};
+    struct round r = {
+        .settings = settings, .tally = tally, .rng = mix(seed, 'c', 0, 0), .failure = failure};
     memset(failure, 0, sizeof *failure);
     plan_draw(&r.plan, seed, settings->features);
     if (settings->verbose)
         plan_print(&r.plan, stdout);
-    r.oracle = mmap(NULL, sizeof *r.oracle, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-                    0);
+    r.oracle =
+        mmap(NULL, sizeof *r.oracle, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (r.oracle == MAP_FAILED)
         give_up("memory");
     atomic_store(&r.oracle->capacity, UINT64_MAX);

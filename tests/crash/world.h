@@ -91,8 +91,8 @@ struct oracle {
     _Atomic uint64_t calls;  /* calls of the device since it was armed */
     _Atomic uint32_t killed; /* the device killed the process */
     _Atomic uint32_t stage;
-    _Atomic uint32_t made;   /* the structures exist */
-    _Atomic uint32_t behind; /* instant recovery had pages to redo when open returned */
+    _Atomic uint32_t made;    /* the structures exist */
+    _Atomic uint32_t pending; /* instant recovery had pages to redo when open returned */
     _Atomic uint64_t open_calls, open_ns;
     _Atomic uint64_t capacity; /* of the disk */
     _Atomic uint64_t chance;   /* number of requests for random bytes */
@@ -123,7 +123,7 @@ struct session {
     struct oracle *oracle;
     struct crash_device *device;
     const char *dir;
-    unsigned life; /* number of the process */
+    unsigned life;                  /* number of the process */
     struct lladd_environment world; /* random numbers and wall clock, derived from the seed */
     struct lladd_db *db;
     struct lladd_hash *hash;

@@ -87,12 +87,12 @@ START_TEST(trap_12_absent_keys_lead_to_their_neighbours)
     ok_db(&b, lladd_dtable_cursor_open(t, 0, &c, &b.err));
     for (uint32_t number = 0; number <= 10 * ROWS + 15; number++) {
         struct lladd_dtable_key key = lladd_dtable_u32(number);
-        uint32_t behind = (number + 9) / 10, before = number / 10;
-        behind = behind ? behind : 1;
+        uint32_t after = (number + 9) / 10, before = number / 10;
+        after = after ? after : 1;
         before = before < ROWS ? before : ROWS;
-        ck_assert_int_eq(lladd_dtable_seek(c, &key, &b.err), behind <= ROWS ? 0 : LLADD_END);
-        if (behind <= ROWS)
-            is_at(c, behind);
+        ck_assert_int_eq(lladd_dtable_seek(c, &key, &b.err), after <= ROWS ? 0 : LLADD_END);
+        if (after <= ROWS)
+            is_at(c, after);
         ck_assert_int_eq(lladd_dtable_seek_for_prev(c, &key, &b.err), before ? 0 : LLADD_END);
         if (before)
             is_at(c, before);
@@ -249,7 +249,7 @@ static const struct lladd_dtable_class asked_class = {
 
 /* One with hundreds of rows, holes and tombstones between those of two newer ones, also before the
  * first and after the last of these; some of their keys are in it, some are not. */
-static void many_behind_few(const char *config, struct model *m, struct lladd_dtable *parts[3])
+static void many_below_few(const char *config, struct model *m, struct lladd_dtable *parts[3])
 {
     struct shape shape = {LLADD_DTABLE_U32, 4000, 100, 3, 20, false};
     lladd_pageno root;
@@ -298,7 +298,7 @@ START_TEST(trap_14_one_leads_for_a_while)
     struct lladd_dtable *parts[3], *all;
     struct model m;
     uint64_t steps = 0;
-    many_behind_few(configs[_i], &m, parts);
+    many_below_few(configs[_i], &m, parts);
     ok_db(&b, lladd_dtable_overlay(b.db, parts, 3, &all, &b.err));
     rows_check(&m, all, 77 + (uint64_t)_i, 4000);
     struct asked asked = {

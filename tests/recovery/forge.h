@@ -2,8 +2,8 @@
 #ifndef TESTS_RECOVERY_FORGE_H
 #define TESTS_RECOVERY_FORGE_H
 /*
- * A forger: appends any record to the log of a closed database, with good checksums, as if somebody
- * had logged it and then died. What the next open makes of it is the test.
+ * Appends any record to the log of a closed database, with good checksums, as if a process had
+ * logged it and then died. The test then opens the database.
  *
  *     rig_close(&r);
  *     forge_open(&f, &r);
@@ -27,7 +27,7 @@ struct forge {
         uint32_t number;
     } names[128];
     unsigned n_names;
-    unsigned char *parts; /* the catalogue, as a checkpoint writes it */
+    unsigned char *parts; /* the catalogue record, as a checkpoint writes it */
     size_t parts_len;
 };
 
@@ -36,13 +36,14 @@ void forge_open(struct forge *, struct rig *);
 lladd_lsn forge_tail(const struct forge *); /* LSN of the next record */
 /* `starts`: the first record of a transaction; its txn becomes its LSN. */
 lladd_lsn forge_append(struct forge *, struct ll_record *, bool starts);
-/* The data record that a checkpoint begins with: the catalogue. Recovery will begin here. */
+/* Appends the data record at the beginning of a checkpoint: the catalogue. Recovery will begin
+ * here. */
 lladd_lsn forge_checkpoint(struct forge *);
-/* Durable; the control block says "in use". */
+/* Makes it durable; the control block says "in use". */
 void forge_close(struct forge *);
 /* The catalogue number of an operation, class or page type; asserts that it has one. */
 uint32_t forge_number(const struct forge *, const char *name);
-/* The page's LSN, as the page file has it. */
+/* The page's LSN in the page file. */
 lladd_lsn forge_page_lsn(const struct forge *, lladd_pageno);
 
 #endif

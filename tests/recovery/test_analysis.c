@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What analysis makes of a checkpoint's row about a transaction whose records it has met: the row
- * was read at some moment between BEGIN and the record that it stands in, so it may know all that
- * the scan has seen, a part of it, or nothing. What is set aside for its rollback is what it was
- * before the crash: more might not be there (REC-3).
+ * How analysis combines a checkpoint's row about a transaction with the records of that transaction
+ * that it has read: the row was taken at some moment between BEGIN and the record that contains it,
+ * so it may include all of these records, a part, or none. The space reserved for the rollback must
+ * be the same as before the crash: more might not be there (REC-3).
  */
 #include "forge.h"
 
@@ -12,7 +12,7 @@
 #include <lladd/bytes.h>
 #include <string.h>
 
-enum { BEFORE = 20000 }; /* bytes of log that the transaction had set aside already */
+enum { BEFORE = 20000 }; /* bytes of log that the transaction had reserved before */
 
 static struct rig r;
 static struct forge f;
@@ -66,7 +66,7 @@ static void its_action_end(uint64_t needed)
     its((struct ll_record){.kind = LL_REC_ACTION_END, .redo = lladd_span_of(b, sizeof b)});
 }
 
-/* In doubt, so that what is set aside for it stays so. */
+/* In doubt, so that its reservation stays. */
 static void its_prepare(void)
 {
     unsigned char b[LL_PREPARE_MAX];
@@ -84,9 +84,8 @@ static void row(const struct ll_record *as_of, uint64_t undo_used)
     lladd_put64(b + 13, as_of->lsn.v);
     lladd_put64(b + 21, as_of->lsn.v);
     lladd_put64(b + 29, undo_used);
-    struct ll_record rec = {.kind = LL_REC_CHECKPOINT_DATA,
-                            .page = LLADD_NO_PAGE,
-                            .redo = lladd_span_of(b, sizeof b)};
+    struct ll_record rec = {
+        .kind = LL_REC_CHECKPOINT_DATA, .page = LLADD_NO_PAGE, .redo = lladd_span_of(b, sizeof b)};
     (void)forge_append(&f, &rec, false);
     checkpoint_record(LL_REC_CHECKPOINT_END);
 }
@@ -96,7 +95,7 @@ static void expect_set_aside(uint64_t bytes)
     forge_close(&f);
     rig_open(&r);
     ck_assert_uint_eq(rig_stats(&r).in_doubt, 1);
-    uint64_t before = rig_stats(&r).undo_reserved; /* with what is kept for a checkpoint */
+    uint64_t before = rig_stats(&r).undo_reserved; /* with the reservation for a checkpoint */
     struct lladd_gid gid = gid_of("t");
     struct lladd_txn *txn;
     ok_db(&r, lladd_in_doubt_claim(r.db, &gid, &txn, &r.err));
@@ -132,7 +131,7 @@ START_TEST(a_row_that_knows_the_end_of_an_action)
 }
 END_TEST
 
-START_TEST(an_action_that_ends_behind_the_row)
+START_TEST(an_action_that_ends_after_the_row)
 {
     begin_case();
     checkpoint_record(LL_REC_CHECKPOINT_BEGIN);
@@ -169,7 +168,7 @@ START_TEST(a_row_that_knows_nothing_of_what_was_met)
 }
 END_TEST
 
-/* Of what was met the row counts what is not newer than the record it names, and nothing twice. */
+/* Of the records read, the row includes those up to the one it names; none counts twice. */
 START_TEST(a_row_that_knows_a_part_of_what_was_met)
 {
     begin_case();
@@ -183,7 +182,7 @@ START_TEST(a_row_that_knows_a_part_of_what_was_met)
 }
 END_TEST
 
-/* What a compensation logged adds nothing once it has ended. */
+/* Records of a compensation add nothing once it has ended. */
 START_TEST(the_end_of_a_compensation_states_what_is_set_aside)
 {
     begin_case();
@@ -203,8 +202,8 @@ START_TEST(the_end_of_a_compensation_states_what_is_set_aside)
 }
 END_TEST
 
-/* Transfers, of which as many are rolled back again; the compensation of each changes two cells,
- * and each change has undo bytes. Returns what recovery sets aside for the rest. */
+/* Transfers, and as many that are rolled back again; the compensation of each changes two cells,
+ * and each change has undo bytes. Returns the space that recovery reserves for the rest. */
 static uint64_t set_aside_for(unsigned transfers, unsigned rolled_back)
 {
     rig_init(&r, 0);
@@ -236,7 +235,7 @@ START_TEST(a_rollback_needs_no_undo_reserve_afterwards)
 }
 END_TEST
 
-/* ---- a compensation inside a compensation ---------------------------------------------------- */
+/* ---- a compensation inside a compensation ------------------------------------------------ */
 
 enum { OUTER = 4096 };
 
@@ -312,7 +311,7 @@ int main(void)
     TCase *tc = tcase_create("all");
     tcase_add_test(tc, a_row_that_knows_less_than_the_end_of_an_action);
     tcase_add_test(tc, a_row_that_knows_the_end_of_an_action);
-    tcase_add_test(tc, an_action_that_ends_behind_the_row);
+    tcase_add_test(tc, an_action_that_ends_after_the_row);
     tcase_add_test(tc, a_row_that_knows_all_that_was_met);
     tcase_add_test(tc, a_row_that_knows_nothing_of_what_was_met);
     tcase_add_test(tc, a_row_that_knows_a_part_of_what_was_met);

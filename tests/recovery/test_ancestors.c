@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What sank the ancestor: its defects that concern the core, by their numbers in our notes (2.1:
- * numbered bugs; 2.2: what a successor must get right), each with a test that it would have failed.
- * Some have larger tests elsewhere; what is here is the defect itself.
+ * The ancestor's defects that concern the core, by their numbers in our notes (2.1: numbered bugs;
+ * 2.2: requirements for a successor), each with a test that the ancestor would have failed. Some
+ * have larger tests elsewhere; here is only the defect itself.
  */
 #include "buffer/buffer.h"
 #include "rig.h"
@@ -40,7 +40,7 @@ static void soft_commit(unsigned cell, uint64_t value)
     done(lladd_commit(txn));
 }
 
-/* ---- 2.1: bugs that were shown ----------------------------------------------------------- */
+/* ---- 2.1: bugs that were demonstrated ---------------------------------------------------- */
 
 START_TEST(ancestor_1_forcing_makes_soft_commits_durable)
 {
@@ -74,7 +74,7 @@ START_TEST(ancestor_2_a_crash_after_a_log_chunk_was_recycled_can_be_recovered)
                 ok_db(&r, lladd_checkpoint(r.db, &r.err));
             rig_maintain(&r);
         }
-        ck_assert_uint_gt(rig_stats(&r).log_oldest, 4 * 4096); /* there was something to recycle */
+        ck_assert_uint_gt(rig_stats(&r).log_oldest, 4 * 4096); /* there was a segment to recycle */
         for (unsigned i = 0; i < 3 + alignment % 5; i++)
             rig_set(&r, at(2), 100 + i);
         rig_crash(&r, alignment % 2 ? &fault_kill : &fault_power);
@@ -134,7 +134,7 @@ START_TEST(ancestor_6_flipped_bytes_in_the_page_file_do_not_survive_in_silence)
     rig_file_write(&r, "pages", bytes, len, 0);
     free(bytes);
     rig_open(&r);
-    rig_expect(&r, at(0), 5); /* the log still has what it takes */
+    rig_expect(&r, at(0), 5); /* the log still has the records that this needs */
     ck_assert_uint_eq(rig_stats(&r).repairs, 1);
     rig_free(&r);
 }
@@ -167,7 +167,7 @@ START_TEST(ancestor_8_a_bounded_log_is_truncated_instead_of_aborting)
     rig_init(&r, (unsigned)_i);
     r.options.log_limit_bytes = 256u << 10;
     r.options.log_segment_max = 16u << 10;
-    r.options.checkpoint_bytes = 1u << 30; /* only need makes a checkpoint */
+    r.options.checkpoint_bytes = 1u << 30; /* only a need makes a checkpoint */
     rig_open(&r);
     page = rig_page(&r);
     uint64_t first = rig_stats(&r).log_tail;
@@ -195,7 +195,7 @@ START_TEST(ancestor_10_using_a_transaction_that_has_ended_is_an_error)
 }
 END_TEST
 
-/* The working set fits the cache, all of it is dirty, and nobody else is there to write. */
+/* The working set fits the cache, all of it is dirty, and no other thread is there to write. */
 START_TEST(ancestor_11_one_thread_does_not_hang_when_all_pages_are_dirty)
 {
     enum { PAGES = 200 };
@@ -215,7 +215,7 @@ END_TEST
 
 /* ---- 2.2: errors ------------------------------------------------------------------------- */
 
-START_TEST(ancestor_2_2_a_commit_whose_log_write_failed_is_not_acknowledged)
+START_TEST(ancestor_2_2_a_commit_with_a_failed_log_write_is_not_acknowledged)
 {
     for (unsigned kind = 0; kind < 2; kind++) {
         rig_init(&r, _i ? RIG_RESERVED : 0);
@@ -232,7 +232,7 @@ START_TEST(ancestor_2_2_a_commit_whose_log_write_failed_is_not_acknowledged)
         ck_assert_int_eq(lladd_db_error(r.db, &r.err), LLADD_WRITE_FAILED);
         ck_contains(r.err.message, "log/");
         ck_assert_int_eq(r.err.sys_errno, EIO);
-        /* fsync is never retried: nothing is synced or acknowledged any more. */
+        /* fsync is never retried: no later sync or commit succeeds. */
         fault_device_reset_calls(r.fd);
         ck_assert_int_eq(lladd_commit(waiting), LLADD_WRITE_FAILED);
         struct lladd_db *db = r.db;
@@ -262,14 +262,14 @@ START_TEST(ancestor_2_2_a_failed_sync_of_the_page_file_is_final)
     r.db = NULL;
     ck_assert_int_eq(lladd_close(db), LLADD_WRITE_FAILED);
     fault_device_only(r.fd, NULL);
-    fault_device_power_cycle(r.fd, &fault_power); /* what was marked clean is gone */
+    fault_device_power_cycle(r.fd, &fault_power); /* the pages that were marked clean are lost */
     rig_open(&r);
     rig_expect(&r, at(0), 1);
     rig_free(&r);
 }
 END_TEST
 
-/* open(2) flags are no permission bits. */
+/* open(2) flags are not permission bits. */
 START_TEST(ancestor_2_2_files_and_directories_have_sensible_permissions)
 {
     static const char *const names[] = {"", "log", "control", "pages", "lock"};
@@ -279,7 +279,7 @@ START_TEST(ancestor_2_2_files_and_directories_have_sensible_permissions)
         char *path = temp_dir_path(r.dir, names[i]);
         struct stat st;
         ck_assert_int_eq(stat(path, &st), 0);
-        ck_assert_uint_eq(st.st_mode & 07022, 0); /* nobody else writes, nothing is set-uid */
+        ck_assert_uint_eq(st.st_mode & 07022, 0); /* others cannot write, and no file is set-uid */
         ck_assert_uint_eq(st.st_mode & 0600, 0600);
         free(path);
     }
@@ -290,7 +290,7 @@ END_TEST
 
 /* ---- 2.2: limits ------------------------------------------------------------------------- */
 
-/* 255 operations and as many page types were all there could be, with eight bits on disk. */
+/* 255 operations and as many page types were the maximum, with eight bits on disk. */
 START_TEST(ancestor_2_2_there_may_be_a_thousand_operations_and_page_types)
 {
     enum { MANY = 1000 };
@@ -336,8 +336,8 @@ START_TEST(ancestor_2_2_there_may_be_a_thousand_operations_and_page_types)
 }
 END_TEST
 
-/* The page type on disk was an index into a table, unseen. */
-START_TEST(ancestor_2_2_a_page_of_a_type_nobody_knows_is_refused)
+/* The page type on disk was an index into a table, unchecked. */
+START_TEST(ancestor_2_2_a_page_of_an_unknown_type_is_refused)
 {
     size_t len;
     unsigned char uuid[16];
@@ -459,7 +459,7 @@ START_TEST(ancestor_2_2_dying_writes_nothing)
     lladd_db_kill(r.db);
     r.db = NULL;
     if (r.fd) {
-        if (!(_i & RIG_THREADS)) /* else somebody may have been writing by himself */
+        if (!(_i & RIG_THREADS)) /* else a background thread may have written */
             ck_assert_uint_eq(fault_device_calls(r.fd, FAULT_WRITES), calls);
         fault_device_power_cycle(r.fd, &fault_power);
     }
@@ -482,11 +482,11 @@ int main(void)
     LOOP(ancestor_8_a_bounded_log_is_truncated_instead_of_aborting, RIG_KINDS);
     LOOP(ancestor_10_using_a_transaction_that_has_ended_is_an_error, RIG_KINDS);
     LOOP(ancestor_11_one_thread_does_not_hang_when_all_pages_are_dirty, RIG_KINDS);
-    LOOP(ancestor_2_2_a_commit_whose_log_write_failed_is_not_acknowledged, 2);
+    LOOP(ancestor_2_2_a_commit_with_a_failed_log_write_is_not_acknowledged, 2);
     LOOP(ancestor_2_2_a_failed_sync_of_the_page_file_is_final, 2);
     LOOP(ancestor_2_2_files_and_directories_have_sensible_permissions, 1);
     LOOP(ancestor_2_2_there_may_be_a_thousand_operations_and_page_types, 2);
-    LOOP(ancestor_2_2_a_page_of_a_type_nobody_knows_is_refused, 1);
+    LOOP(ancestor_2_2_a_page_of_an_unknown_type_is_refused, 1);
     LOOP(ancestor_2_2_a_new_database_is_small, 1);
     LOOP(ancestor_2_2_recovery_is_bounded_by_checkpoints, 2);
     LOOP(ancestor_2_2_opening_reads_as_little_of_a_large_database_as_of_a_small_one, 2);

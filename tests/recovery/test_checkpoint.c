@@ -70,7 +70,7 @@ START_TEST(a_fuzzy_checkpoint_carries_transactions_fences_pins_and_names)
     ok(half, lladd_rollback_to(half, sp));
     ok_db(&r, lladd_pin_set(r.db, "carried", lladd_lsn_of(rig_stats(&r).log_tail), &r.err));
     fuzzy_checkpoint();
-    /* An earlier life of page 50 whose records redo will still meet. */
+    /* An earlier life of page 50; redo will still meet its records. */
     struct lladd_txn *txn = rig_begin(&r);
     ok(txn, cells_format(txn, lladd_page_of(50)));
     ok(txn, cell_put(txn, cell_of(lladd_page_of(50), 0), 666));
@@ -123,7 +123,7 @@ START_TEST(a_checkpoint_carries_any_number_of_transactions)
 END_TEST
 
 /* A freed page is let go of unwritten, and the first of its records that redo meets can be one that
- * follows another of before redo's start. Nobody needs that page; or it has begun anew since. */
+ * follows another of before redo's start. The page is not needed; or it has begun anew since. */
 START_TEST(a_page_that_was_freed_unwritten_is_no_damage)
 {
     unsigned fuzzy_before = (unsigned)_i & 3, fuzzy_after = (unsigned)_i >> 2 & 3;
@@ -328,8 +328,8 @@ START_TEST(a_checkpoint_during_which_the_handle_is_poisoned_loses_no_loser)
 }
 END_TEST
 
-/* Between the names and BEGIN nobody looks at transactions when recovery reads the log: who has
- * committed there has ended. A snapshot sees it all the same. */
+/* Between the names and BEGIN, recovery does not read the log for transactions: those that
+ * committed there have ended. A snapshot sees it all the same. */
 START_TEST(a_snapshot_sees_what_was_committed_while_a_checkpoint_began)
 {
     pthread_t thread;
@@ -652,7 +652,7 @@ START_TEST(redo_by_several_threads_repeats_the_same_history)
 }
 END_TEST
 
-/* BUF-5. A torn page that no record gives a base to matters only if somebody uses it. */
+/* BUF-5. A torn page that no record gives a base to matters only if it is in use. */
 START_TEST(a_torn_page_without_a_base_is_an_error_only_if_it_is_in_use)
 {
     for (unsigned freed = 0; freed < 2; freed++) {
@@ -693,7 +693,7 @@ END_TEST
 
 /* REC-3: what a lost commit's rollback needs stays set aside until it is durable; not without
  * bounds. */
-START_TEST(commits_nobody_waits_for_do_not_set_aside_log_without_bounds)
+START_TEST(asynchronous_commits_reserve_no_log_without_bounds)
 {
     struct lladd_txn_options later = LLADD_TXN_OPTIONS_INIT;
     later.durability = LLADD_DURABLE_LATER;
@@ -738,8 +738,8 @@ static void log_so_much(uint64_t bytes, const lladd_pageno *pages, unsigned n)
 }
 
 /* A checkpoint writes each dirty page, and logs it as an image later; so if there are many, it
- * comes after four times their bytes, unless somebody has said when. In a small cache most of them
- * are clean again, but imaged. */
+ * comes after four times their bytes, unless an option says when. In a small cache most of them are
+ * clean again, but imaged. */
 START_TEST(a_checkpoint_comes_later_if_many_pages_are_dirty)
 {
     enum { PAGES = 64 * 80, FEW = 64 }; /* 20 MiB of 4 KiB pages */
@@ -799,7 +799,7 @@ int main(void)
     LOOP(a_class_that_commits_in_its_checkpoint_gives_no_hope, RIG_KINDS);
     LOOP(redo_by_several_threads_repeats_the_same_history, 4);
     LOOP(a_torn_page_without_a_base_is_an_error_only_if_it_is_in_use, 2);
-    LOOP(commits_nobody_waits_for_do_not_set_aside_log_without_bounds, RIG_KINDS);
+    LOOP(asynchronous_commits_reserve_no_log_without_bounds, RIG_KINDS);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);

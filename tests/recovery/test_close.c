@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The end of a handle whose `durable` callbacks write: they are called by lladd_close, too, for
- * commits that nothing had made durable before.
+ * Closing a handle with `durable` callbacks that write: lladd_close, too, calls them, for commits
+ * that became durable only then.
  */
 #include "rig.h"
 #include "support/fixtures.h"
@@ -13,7 +13,7 @@ enum { PAGES = 60 };
 
 static struct rig r;
 static lladd_pageno pages[PAGES];
-static bool class_is_full; /* has no space for what it would write in a checkpoint */
+static bool class_is_full; /* a checkpoint in it would have no space */
 static bool leaves_open;   /* the callback does not end its transaction */
 static unsigned calls;
 
@@ -48,7 +48,7 @@ static struct lladd_txn *begin_relaxed(struct lladd_db *db)
     return txn;
 }
 
-/* Told of the first commit, it writes more than the cache holds. */
+/* Called for the first commit, it writes more than the cache holds. */
 static void write_more(void *ctx, void *state, struct lladd_db *db, lladd_lsn lsn)
 {
     (void)ctx;
@@ -98,7 +98,7 @@ static void expect(uint64_t more)
         rig_expect(&r, cell_of(pages[i], 0), more);
 }
 
-/* Also not if the last checkpoint is left to the next open, for want of space. */
+/* The same if the last checkpoint is left to the next open, for lack of space. */
 START_TEST(what_a_callback_commits_lasts)
 {
     leaves_open = false;
@@ -110,7 +110,7 @@ START_TEST(what_a_callback_commits_lasts)
 }
 END_TEST
 
-/* Like all that is open; whatever the next open does, and crashes of it. */
+/* Like every open transaction; whatever the next open does, and with crashes of it. */
 START_TEST(what_a_callback_leaves_open_is_taken_back)
 {
     bool crashed = true;
@@ -132,7 +132,7 @@ START_TEST(what_a_callback_leaves_open_is_taken_back)
 }
 END_TEST
 
-/* A clean stop says that there is nothing to redo, and nothing to take back. */
+/* After a clean close there is nothing to redo, and nothing to undo. */
 START_TEST(a_clean_close_leaves_nothing_to_take_back)
 {
     leaves_open = true;

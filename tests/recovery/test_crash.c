@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Power failures (REC-1): at every device call of a workload that goes everywhere, and again at
- * every device call of the recovery from that, and again. Each time the database that is found must
- * hold one of the states it may hold (history.h), and take new transactions.
+ * Power failures (REC-1): at every device call of a workload that uses all mechanisms, and again at
+ * every device call of the recovery from that, and again. Each time the database must have one of
+ * the possible states (history.h), and accept new transactions.
  *
- * One run of the workload gives all its crash states: before each device call the device is asked
- * what a crash would leave now, and the answer is kept, with a copy of the model as it was at that
- * moment. States that are equal are looked at once. Recovering from one gives the next generation.
+ * One run of the workload gives all its crash states: before each device call the device computes
+ * what a crash would leave now, and the result is kept, with a copy of the model at that moment.
+ * Equal states are examined once. Recovery from a state gives the next generation.
  */
 #include "support/fixtures.h"
 #include "workload.h"
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a crash left, and what must be found in it. */
+/* The state after a crash, and the model that it must match. */
 struct crash {
     struct crash *next;
     struct lladd_device *dev;
@@ -25,14 +25,14 @@ struct crash {
     char where[96];
 };
 
-/* How many crash states of which sort one generation takes from each device call. */
+/* How many crash states of which kind one generation takes from each device call. */
 struct plan {
-    unsigned depth;    /* generations */
-    unsigned subsets;  /* random ones for each call, every second one with torn sectors */
-    unsigned first_one_in, one_in; /* of the first, of later generations: one call in so many */
-    bool kill;         /* also what is left if everything written is kept */
-    bool full;         /* the disk is full when the database is opened again */
-    /* What runs; workload_run if NULL. */
+    unsigned depth;   /* generations */
+    unsigned subsets; /* random ones for each call, every second one with torn sectors */
+    unsigned first_one_in, one_in; /* of the first, of later generations: one call in this many */
+    bool kill;                     /* also the state in which all writes survive */
+    bool full;                     /* the disk is full when the database is opened again */
+    /* The workload; workload_run if NULL. */
     int (*play)(struct rig *, struct history *, struct lladd_error *);
 };
 
@@ -42,7 +42,7 @@ struct explorer {
     struct crash *todo;
     uint64_t *seen;
     size_t n_seen, cap_seen;
-    struct history *h; /* of what runs now */
+    struct history *h; /* of the current run */
     unsigned depth;
     const char *where;
     uint64_t seed;
@@ -181,7 +181,7 @@ static void before_call(void *ctx, uint64_t number, unsigned kind, const char *n
     }
 }
 
-/* Puts the rig on a device. */
+/* Puts the fixture on a device. */
 static void mount(struct explorer *e, struct lladd_device *dev)
 {
     fault_device_free(e->r.fd);
@@ -221,7 +221,7 @@ static void recover(struct explorer *e, struct crash *c)
     free(c);
 }
 
-/* The workload went where it is meant to go. */
+/* The workload has used all mechanisms that it is meant to use. */
 static void expect_everything_covered(struct explorer *e, uint32_t open_flags)
 {
     struct lladd_stats s = rig_stats(&e->r);
@@ -274,7 +274,7 @@ static bool nightly(void)
     return getenv("LLADD_NIGHTLY") != NULL;
 }
 
-/* The workload, with the lights out at its n-th call; false: it has no such call. The handle is
+/* The workload, with a power failure at its n-th call; false: it has no such call. The handle is
  * gone, the device crashed as `how` says. */
 static bool workload_until(struct explorer *e, struct history *h, uint64_t n, unsigned flags,
                            const struct fault_crash *how)
@@ -294,8 +294,8 @@ static bool workload_until(struct explorer *e, struct history *h, uint64_t n, un
 
 /* ---- cases ------------------------------------------------------------------------------- */
 
-/* Of the crash states of the larger cases, instrumented builds get one in so many: they look at
- * what recovery does, which is much the same in all of them, not at what comes of it. */
+/* Instrumented builds examine one crash state in this many of the larger cases: they check the code
+ * of recovery, which is much the same for all states, not its results. */
 #ifdef LL_TEST_INSTRUMENTED
 #define ONE_IN 4
 #else
@@ -332,8 +332,8 @@ START_TEST(power_fails_a_third_time)
 }
 END_TEST
 
-/* REC-4. The process dies, and what it wrote can be read; then the power fails, at every call of
- * the recovery that has read it, and after that recovery has answered for it. */
+/* REC-4. The process dies, and its writes can be read; then the power fails, at every call of the
+ * recovery that has read them, and after that recovery has made them durable. */
 START_TEST(power_fails_after_the_process_was_killed)
 {
     unsigned runs = 0;
@@ -349,7 +349,7 @@ START_TEST(power_fails_after_the_process_was_killed)
         fault_device_hook(e.r.fd, before_call, &e);
         rig_open(&e.r);
         fault_device_hook(e.r.fd, NULL, NULL);
-        history_check(&h, e.r.db); /* what it has shown, it has to keep */
+        history_check(&h, e.r.db); /* the state that it has shown must stay */
         rig_crash(&e.r, &fault_power);
         rig_open(&e.r);
         history_check(&h, e.r.db);
@@ -382,14 +382,15 @@ START_TEST(power_fails_over_pages_that_cannot_tear)
 }
 END_TEST
 
-/* A rollback on a full disk, of pages whose bases a checkpoint has given up: there is no room
+/* A rollback on a full disk, of pages with bases that a checkpoint has truncated: there is no room
  * for their images, so the double-write area has to protect them (REC-3). */
 static int play_full_disk(struct rig *r, struct history *h, struct lladd_error *err)
 {
     struct step *t, *glutton, *kept;
     char noise[600] = {0};
     int rc = step_begin(h, r->db, NULL, &t);
-    for (unsigned i = 0; !rc && i < 20; i++) /* the pages' bases go before, t does not keep them */
+    for (unsigned i = 0; !rc && i < 20; i++) /* the pages' bases are truncated first, t does not
+                                              * keep them */
         rc = lladd_log_note(t->txn, "noise", lladd_span_of(noise, sizeof noise), NULL);
     ck_assert_int_eq(rc, 0);
     ck_assert_int_eq(step_commit(t), 0);
@@ -404,7 +405,7 @@ static int play_full_disk(struct rig *r, struct history *h, struct lladd_error *
     fault_device_capacity(r->fd, fault_device_bytes(r->fd));
     ck_assert_int_eq(step_begin(h, r->db, NULL, &glutton), 0);
     ck_assert_int_eq(step_add(glutton, 1, 1), 0);
-    /* Notes need nothing set aside: they take all there is. */
+    /* Notes need no reservation: they take all space. */
     for (size_t len = sizeof noise; len > 0; len /= 4) {
         do {
             rc = lladd_log_note(glutton->txn, "noise", lladd_span_of(noise, len), NULL);
@@ -430,13 +431,14 @@ START_TEST(power_fails_while_a_full_disk_allows_no_page_images)
 }
 END_TEST
 
-/* A database is there, or it is made anew: whatever a crash left of its creation. */
+/* A database is there, or it is created anew: whatever a crash left of its creation. */
 START_TEST(power_fails_while_the_database_is_made)
 {
     static const struct fault_crash modes[] = {
-        {FAULT_POWER, 0, false}, {FAULT_KILL, 0, false}, {FAULT_SUBSET, 1, true},
+        {FAULT_POWER, 0, false},  {FAULT_KILL, 0, false},  {FAULT_SUBSET, 1, true},
         {FAULT_SUBSET, 2, false}, {FAULT_SUBSET, 3, true}, {FAULT_SUBSET, 4, false},
-        {FAULT_SUBSET, 5, true}, {FAULT_SUBSET, 6, true}}; /* little of it is in any order */
+        {FAULT_SUBSET, 5, true},  {FAULT_SUBSET, 6, true}}; /* few of its calls depend on their
+                                                            * order */
     unsigned refused = 0;
     for (unsigned m = 0; m < sizeof modes / sizeof *modes; m++) {
         for (uint64_t n = 1;; n++) {

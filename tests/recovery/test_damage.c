@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Damage: a bit flipped anywhere in any file, a file cut off or gone. Opening, reading or verifying
- * names the file, or the library has put it right; never is there wrong data, never a crash. The
- * exceptions are the documented ones: pages that nobody uses, log space that nobody has written,
- * and, after an unclean stop, what lies beyond the newest watermark the log states (LOG-3), where
- * damage cannot be told from a write that the crash cut off: there the newest commit may be lost,
- * whole.
+ * names the file, or the library has repaired it; there is never wrong data, and never a crash. The
+ * exceptions are documented: free pages, log space that was never written, and, after an unclean
+ * stop, the log beyond the newest watermark that it states (LOG-3), where damage cannot be told
+ * from a write that the crash interrupted: there the newest commit may be lost, whole.
  */
 #include "support/fixtures.h"
 #include "workload.h"
@@ -23,16 +22,16 @@ struct file {
     size_t len;
 };
 
-/* A database on the shelf. */
+/* A stored database. */
 static struct {
     struct file files[FILES_MAX];
     unsigned n_files;
     struct history h;
     bool clean;
     uint64_t log_end, redo; /* LSNs */
-    char end_file[64]; /* where that is */
+    char end_file[64];      /* where that is */
     uint64_t end_offset;
-    bool used[256]; /* pages that somebody uses */
+    bool used[256]; /* pages in use */
 } shelf;
 
 static struct rig r;
@@ -135,7 +134,7 @@ static void throw_away(void)
 
 /* ---- damaging it ------------------------------------------------------------------------- */
 
-/* A fresh device with the shelf's files; file number i with other contents (NULL: not there). */
+/* A new device with the stored files; file number i with other contents (NULL: missing). */
 static void mount(unsigned i, const unsigned char *bytes, size_t len)
 {
     struct lladd_device *dev;
@@ -161,7 +160,7 @@ static void mount(unsigned i, const unsigned char *bytes, size_t len)
 }
 
 struct verdict {
-    bool named;    /* somebody said which file */
+    bool named;    /* an error named the file */
     bool complete; /* every acknowledged commit was there */
     char said[400];
 };
@@ -211,13 +210,13 @@ static void check_error(int rc, const struct lladd_error *err, const char *name,
                       rc == LLADD_NEWER_FORMAT || rc == LLADD_UNDO_FAILED,
                   "%s: %s: %s", what, lladd_code_name(rc), err->message);
     snprintf(v->said, sizeof v->said, "%s: %s", lladd_code_name(rc), err->message);
-    /* A segment that is not there is told by the LSN it should hold; a record that goes on into the
-     * next segment, by the segment where it begins. */
+    /* An absent segment is identified by the LSN that it should have; a record that goes on into
+     * the next segment, by the segment where it begins. */
     v->named = v->named || strstr(err->message, short_name(name)) || rc == LLADD_MISSING_FILE ||
                (strncmp(name, "log/", 4) == 0 && strstr(err->message, "log/"));
 }
 
-/* What is there must be one of the last states of the history. */
+/* The contents must be one of the last states of the history. */
 static void read_everything(const char *name, const char *what, struct verdict *v)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -264,7 +263,7 @@ static bool is_log(const struct file *f)
 }
 
 /* The double-write area counts only where a page is torn as well; its own damage must do no harm.
- * Log space that was never written, or was written by segments that are free again. */
+ * The same for log space that was never written, or was written by segments that are free again. */
 static bool unused_log(const struct file *f, size_t at)
 {
     if (strcmp(short_name(f->name), short_name(shelf.end_file)) == 0)
@@ -280,7 +279,7 @@ static bool need_not_be_found(const struct file *f, size_t at)
     return (is_log(f) && unused_log(f, at)) || strcmp(f->name, "dwb") == 0;
 }
 
-/* After an unclean stop: nothing states that this was durable. */
+/* After an unclean stop: no watermark states that this was durable. */
 static bool newest_group(const struct file *f, size_t at)
 {
     enum { GROUP = 400 }; /* bytes: an update, a commit, a seal, and the page's image */
@@ -339,14 +338,16 @@ START_TEST(a_flipped_bit_is_named_or_put_right)
                 put_right += !v.said[0];
             } else {
                 ck_assert_msg(need_not_be_found(f, at) || newest_group(f, at),
-                              "%s: nobody has noticed; %s", what, v.said);
+                              "%s: not noticed; %s", what, v.said);
                 harmless++;
             }
         }
         free(bytes);
     }
-    fprintf(stderr, "%u flips: %u named (%u of them put right), %u where nothing is, %u in the "
-                    "newest group\n", flips, named, put_right, harmless, lost);
+    fprintf(stderr,
+            "%u flips: %u named (%u of them put right), %u where nothing is, %u in the "
+            "newest group\n",
+            flips, named, put_right, harmless, lost);
     ck_assert_uint_gt(named, 200);
     ck_assert_uint_gt(harmless, 20);
     throw_away();
@@ -368,8 +369,8 @@ START_TEST(a_truncated_file_is_named)
             for (size_t at = len; at < f->len; at++)
                 nothing_there = nothing_there && need_not_be_found(f, at);
             ck_assert_msg(v.complete || (!shelf.clean && is_log(f)), "%s: a commit is lost", what);
-            ck_assert_msg(v.named || nothing_there || !v.complete, "%s: nobody has noticed; %s",
-                          what, v.said);
+            ck_assert_msg(v.named || nothing_there || !v.complete, "%s: not noticed; %s", what,
+                          v.said);
         }
     }
     throw_away();
@@ -386,13 +387,13 @@ START_TEST(a_missing_file_is_named)
         mount(i, NULL, 0);
         struct verdict v = try(i, what);
         ck_assert_msg(v.named || need_not_be_found(f, 0) || (is_log(f) && old_log(i)),
-                      "%s: nobody has noticed; %s", what, v.said);
+                      "%s: not noticed; %s", what, v.said);
     }
     throw_away();
 }
 END_TEST
 
-/* After a clean stop nobody looks at the files of the past before the first write. */
+/* After a clean stop older files are not read before the first write. */
 static void found_by_writing(const char *what)
 {
     struct lladd_txn *txn;
@@ -406,7 +407,7 @@ static void found_by_writing(const char *what)
     r.db = NULL;
 }
 
-/* A file of another database in the place of ours: good there, not here. */
+/* A file of another database in the place of ours: valid there, not here. */
 START_TEST(a_foreign_file_is_named)
 {
     struct file mine[FILES_MAX];
@@ -433,9 +434,9 @@ START_TEST(a_foreign_file_is_named)
             found_by_writing(what);
             unused = true;
         }
-        /* With a foreign control file it is the others that are foreign. */
+        /* With a foreign control file the others are the foreign ones. */
         ck_assert_msg(v.named || unused || strcmp(shelf.files[k].name, "control") == 0,
-                      "%s: nobody has noticed; %s", what, v.said);
+                      "%s: not noticed; %s", what, v.said);
         ck_assert_msg(v.said[0] || v.named || unused, "%s: it was opened", what);
         free(mine[i].bytes);
     }
@@ -455,7 +456,8 @@ static unsigned file_index(const char *name)
     return 0;
 }
 
-/* BUF-2: rebuilt from its image or format record and its chain, while others work. */
+/* BUF-2: rebuilt from its image or format record and its chain, in parallel with other
+ * transactions. */
 START_TEST(a_damaged_page_is_rebuilt_online)
 {
     make(true);
@@ -488,13 +490,14 @@ START_TEST(a_damaged_page_is_rebuilt_online)
 }
 END_TEST
 
-/* BUF-2: what cannot be rebuilt is an error that names file and page, for this page and no other.
+/* BUF-2: a page that cannot be rebuilt is an error that names file and page, and affects no other
+ * page.
  */
 START_TEST(a_page_that_cannot_be_rebuilt_is_an_error_and_the_others_work)
 {
     make(true);
     rig_open(&r);
-    for (unsigned k = 0; k < 3; k++) { /* checkpoints give up the log that held the bases */
+    for (unsigned k = 0; k < 3; k++) { /* checkpoints truncate the log that held the bases */
         struct lladd_txn *txn = rig_begin(&r);
         for (unsigned n = 0; n < 12; n++)
             ok(txn, cell_put_wide(txn, cell_of(shelf.h.pages[1], 9), n, 1000));

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Losers that are rolled back behind open: all that they have changed is locked when open returns,
- * and what they have given up is theirs. Whoever wants it waits, and sees it as it was; all else
- * goes on. What nobody protects is rolled back before.
+ * Deferred undo: losers that are rolled back after open returns. By then all that they have changed
+ * is locked, and the space that they have freed is held for them. Transactions that need it wait,
+ * and see the old values; others go on. Changes that no lock protects are undone before open
+ * returns.
  *
- * A cell is locked as {page, cell}, up to cell FENCED; the cells behind are locked by nobody. A key
- * of a hash table is locked as {root, key}, a record as {page, slot}.
+ * A cell is locked as {page, cell}, up to cell FENCED; the cells after it have no locks. A key of a
+ * hash table is locked as {root, key}, a record as {page, slot}.
  */
 #include "rig.h"
 
@@ -46,7 +47,7 @@ static int protect_logical(struct lladd_txn *txn, const struct lladd_log_entry *
     return rc;
 }
 
-/* ctx: how often it was asked. */
+/* ctx: how often it was called. */
 static int protect(void *ctx, struct lladd_txn *txn, const struct lladd_log_entry *e)
 {
     lladd_pageno root;
@@ -63,7 +64,7 @@ static int protect(void *ctx, struct lladd_txn *txn, const struct lladd_log_entr
             LLADD_LOCK_X, LLADD_LOCK_TRY);
     if (lladd_logged_slot(e, &slot))
         return lladd_lock_acquire(txn, LLADD_LOCK_NAME(lladd_lock_id(e->page), lladd_lock_id(slot)),
-                          LLADD_LOCK_X, LLADD_LOCK_TRY);
+                                  LLADD_LOCK_X, LLADD_LOCK_TRY);
     return LLADD_NOT_FOUND;
 }
 
@@ -85,7 +86,7 @@ static void add(struct lladd_txn *txn, struct cell c, int64_t delta)
     ok(txn, cell_add(txn, c, delta));
 }
 
-/* Nothing is undone yet: says what the page has, whoever has it locked. */
+/* Nothing is undone yet: the page's value, read without its lock. */
 static void expect_now(struct cell c, uint64_t value)
 {
     rig_expect(&r, c, value);
@@ -113,7 +114,7 @@ static void begin_case(unsigned kind)
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
 }
 
-/* Cell 0 of each page is committed as 10, cell 1 is the loser's, who has added to it ROUNDS times,
+/* Cell 0 of each page is committed as 10, cell 1 is the loser's: it has added to it ROUNDS times,
  * and transferred twice. */
 static void write_loser(void)
 {
@@ -146,18 +147,18 @@ static void crash_and_open(void)
     rig_open(&r);
 }
 
-static void begin_behind(unsigned kind)
+static void begin_deferred(unsigned kind)
 {
     begin_case(kind);
     write_loser();
     crash_and_open();
 }
 
-/* ---- what is seen ---- */
+/* ---- reads and new transactions ---- */
 
 START_TEST(a_protected_loser_is_there_when_open_returns)
 {
-    begin_behind((unsigned)_i);
+    begin_deferred((unsigned)_i);
     ck_assert_uint_eq(lladd_losers_left(r.db), 1);
     ck_assert_uint_eq(rig_stats(&r).losers_left, 1);
     ck_assert_uint_eq(rig_stats(&r).recovered_undone_txns, 0);
@@ -180,10 +181,10 @@ START_TEST(a_protected_loser_is_there_when_open_returns)
 }
 END_TEST
 
-/* Others come and go, on the same pages; then there is nothing left but what they did. */
-START_TEST(transactions_run_while_a_loser_is_behind)
+/* Other transactions run and end on the same pages; then only their changes are left. */
+START_TEST(transactions_run_while_undo_is_pending)
 {
-    begin_behind((unsigned)_i);
+    begin_deferred((unsigned)_i);
     bool more = true;
     unsigned n = 0;
     for (; more; n++) {
@@ -206,7 +207,7 @@ START_TEST(transactions_run_while_a_loser_is_behind)
 }
 END_TEST
 
-/* ---- which ones ---- */
+/* ---- which losers are deferred ---- */
 
 enum why { FULL, NO_PARTICIPANT, A_CELL, SYSTEM, NOTE, TAKEN, WHYS };
 
@@ -220,15 +221,15 @@ static void begin_unprotected(enum why why)
     if (why == NOTE)
         ok(loser, lladd_log_note(loser, "test.note", lladd_span_of("x", 1), NULL));
     add(loser, cell_of(pages[2], 5), LOST);
-    if (why == TAKEN) { /* two that have changed one thing: one of them cannot have it locked */
+    if (why == TAKEN) { /* two that have changed one cell: one of them cannot have it locked */
         struct lladd_txn *another = rig_begin(&r);
         ok(another, cell_add(another, cell_of(pages[2], 5), LOST));
     }
-    /* So that all is durable. */
+    /* Makes all of that durable. */
     rig_set(&r, cell_of(pages[6], 0), 6);
 }
 
-START_TEST(what_nobody_protects_is_undone_before)
+START_TEST(unprotected_changes_are_undone_before)
 {
     for (enum why why = FULL; why < WHYS; why++) {
         begin_case((unsigned)_i);
@@ -256,7 +257,7 @@ START_TEST(what_nobody_protects_is_undone_before)
 }
 END_TEST
 
-/* REC-5. What an unfinished action has changed goes before, for nobody has that locked. */
+/* REC-5. Changes of an unfinished action are undone before, for no lock protects them. */
 START_TEST(what_is_half_done_is_undone_before)
 {
     begin_case((unsigned)_i);
@@ -279,7 +280,7 @@ START_TEST(what_is_half_done_is_undone_before)
 }
 END_TEST
 
-/* What a savepoint has taken back is nobody's any more. */
+/* Changes that a savepoint has undone have no lock any more. */
 START_TEST(what_was_taken_back_already_is_not_locked)
 {
     begin_case((unsigned)_i);
@@ -304,12 +305,13 @@ END_TEST
 
 /* ---- crashes ---- */
 
-/* REC-1. Crash after crash in the middle, and then a full recovery or one more of the same. */
-START_TEST(crashes_while_a_loser_is_behind)
+/* REC-1. Crash after crash during deferred undo, and then a full recovery or another instant
+ * one. */
+START_TEST(crashes_while_undo_is_pending)
 {
     enum { CRASHES = 5 };
     for (unsigned full = 0; full < 2; full++) {
-        begin_behind((unsigned)_i);
+        begin_deferred((unsigned)_i);
         for (unsigned c = 0; c < CRASHES; c++) {
             bool more;
             ck_assert_uint_ge(lladd_losers_left(r.db), 1);
@@ -336,11 +338,11 @@ START_TEST(crashes_while_a_loser_is_behind)
 }
 END_TEST
 
-/* It keeps the log it needs, and nothing else; close waits for it (REC-2). */
+/* It keeps the log it needs, and no more; close waits for it (REC-2). */
 START_TEST(checkpoints_list_it_and_close_waits)
 {
     struct lladd_pinner who;
-    begin_behind((unsigned)_i);
+    begin_deferred((unsigned)_i);
     uint64_t from = rig_stats(&r).checkpoint_lsn;
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     ck_assert_uint_gt(rig_stats(&r).checkpoint_lsn, from);
@@ -359,7 +361,8 @@ START_TEST(checkpoints_list_it_and_close_waits)
 }
 END_TEST
 
-/* Who is in doubt has his locks, too; a decision and the rollback do not disturb each other. */
+/* A transaction in doubt has its locks, too; a decision and the rollback do not disturb each
+ * other. */
 START_TEST(one_is_in_doubt_beside)
 {
     begin_case((unsigned)_i);
@@ -381,7 +384,7 @@ START_TEST(one_is_in_doubt_beside)
 }
 END_TEST
 
-/* ---- what it has given up ---- */
+/* ---- freed space ---- */
 
 enum { KEYS = 40, RECORD = 900 };
 
@@ -396,10 +399,10 @@ static struct lladd_hash *open_table(void)
 
 static void lock_key(struct lladd_txn *txn, const char *key)
 {
-    ok(txn, lladd_lock_acquire(txn,
-                       LLADD_LOCK_NAME(lladd_lock_id(table_root.v),
-                                       lladd_lock_bytes(key, strlen(key))),
-                       LLADD_LOCK_X, LLADD_LOCK_TRY));
+    ok(txn,
+       lladd_lock_acquire(
+           txn, LLADD_LOCK_NAME(lladd_lock_id(table_root.v), lladd_lock_bytes(key, strlen(key))),
+           LLADD_LOCK_X, LLADD_LOCK_TRY));
 }
 
 static void put(struct lladd_txn *txn, struct lladd_hash *h, const char *key, const char *value)
@@ -472,7 +475,7 @@ static void give_up(void)
     lladd_hash_close(h);
 }
 
-/* Puts many keys into the table, which grows, and asks for room for a record. */
+/* Puts many keys into the table, which grows, and allocates room for a record. */
 static unsigned take_room(const char *prefix, unsigned n, bool there_is_room)
 {
     char bytes[RECORD] = {0}, key[32];
@@ -501,8 +504,8 @@ static void expect_structures(void)
     }
     expect_value(h, "new", NULL);
     for (unsigned slot = 0; slot < 4; slot++) {
-        ok_db(&r, lladd_slotted_read(r.db, record_of(slot), bytes, sizeof bytes, &len, NULL,
-                                     &r.err));
+        ok_db(&r,
+              lladd_slotted_read(r.db, record_of(slot), bytes, sizeof bytes, &len, NULL, &r.err));
         ck_assert_uint_eq(len, RECORD);
         ck_assert_int_eq(bytes[RECORD - 1], 'a' + (int)slot);
     }
@@ -534,7 +537,7 @@ START_TEST(what_a_loser_has_given_up_stays_there_for_it)
 }
 END_TEST
 
-/* Once it is rolled back, what others give up can be used again. */
+/* Once it is rolled back, space that others free can be used again. */
 START_TEST(room_is_used_again_when_losers_are_gone)
 {
     begin_case((unsigned)_i & ~(unsigned)RIG_FILES);
@@ -552,12 +555,12 @@ START_TEST(room_is_used_again_when_losers_are_gone)
 }
 END_TEST
 
-/* ---- what goes wrong ---- */
+/* ---- failures ---- */
 
-/* REC-3. A rollback that cannot go on poisons the handle; opening again repeats it. */
-START_TEST(a_compensation_fails_behind_open)
+/* REC-3. A compensation that fails poisons the handle; opening again repeats it. */
+START_TEST(a_compensation_fails_after_open)
 {
-    begin_behind((unsigned)_i);
+    begin_deferred((unsigned)_i);
     bool more = true;
     int rc = 0;
     test_transfer_fails = LLADD_CORRUPT_PAGE;
@@ -575,10 +578,10 @@ START_TEST(a_compensation_fails_behind_open)
 }
 END_TEST
 
-/* Without memory for one thing or another losers are undone before; or open says so. */
+/* Without memory for one of the structures, losers are undone before; or open returns the error. */
 START_TEST(an_allocation_fails)
 {
-    unsigned before = 0, behind = 0;
+    unsigned before = 0, after = 0;
     for (uint64_t n = 1;; n++) {
         begin_case(0);
         write_loser();
@@ -592,7 +595,7 @@ START_TEST(an_allocation_fails)
             rig_open(&r);
         } else {
             before += fired && lladd_losers_left(r.db) == 0;
-            behind += fired && lladd_losers_left(r.db) > 0;
+            after += fired && lladd_losers_left(r.db) > 0;
         }
         rig_maintain(&r);
         expect_undone();
@@ -601,14 +604,14 @@ START_TEST(an_allocation_fails)
             break;
     }
     ck_assert_uint_gt(before, 0);
-    ck_assert_uint_gt(behind, 0);
+    ck_assert_uint_gt(after, 0);
 }
 END_TEST
 
-/* And none at all while it goes on: what it needs was set aside (REC-3). */
-START_TEST(there_is_no_memory_behind_open)
+/* And none at all while it goes on: its memory was allocated before (REC-3). */
+START_TEST(there_is_no_memory_after_open)
 {
-    begin_behind(0);
+    begin_deferred(0);
     bool more = true;
     for (unsigned i = 0; i < PAGES; i++) /* so the cache has the page */
         expect_now(cell_of(pages[i], 0), 10);
@@ -626,7 +629,7 @@ END_TEST
 
 enum { THREADS = 3 };
 
-/* Readers wait until what they read is as it was; and somebody works on what is free. */
+/* Readers wait until the old values are restored; and one thread works on free keys. */
 static void *wait_and_read(void *arg)
 {
     unsigned who = *(unsigned *)arg;
@@ -674,8 +677,8 @@ START_TEST(threads_wait_for_losers_in_the_background)
 }
 END_TEST
 
-/* The process goes, or closes, before the background has come far. */
-START_TEST(the_handle_goes_while_a_loser_is_behind)
+/* The process dies, or closes, before the background has done much. */
+START_TEST(the_handle_ends_while_undo_is_pending)
 {
     begin_case(RIG_THREADS | (_i & 1 ? RIG_RESERVED : 0));
     write_loser();
@@ -694,23 +697,23 @@ END_TEST
 
 static Suite *suite(void)
 {
-    Suite *s = suite_create("losers behind open");
+    Suite *s = suite_create("deferred undo");
     TCase *c = tcase_create("all");
     tcase_add_loop_test(c, a_protected_loser_is_there_when_open_returns, 0, RIG_THREADS);
-    tcase_add_loop_test(c, transactions_run_while_a_loser_is_behind, 0, RIG_THREADS);
-    tcase_add_loop_test(c, what_nobody_protects_is_undone_before, 0, RIG_THREADS);
+    tcase_add_loop_test(c, transactions_run_while_undo_is_pending, 0, RIG_THREADS);
+    tcase_add_loop_test(c, unprotected_changes_are_undone_before, 0, RIG_THREADS);
     tcase_add_loop_test(c, what_is_half_done_is_undone_before, 0, RIG_THREADS);
     tcase_add_loop_test(c, what_was_taken_back_already_is_not_locked, 0, RIG_THREADS);
-    tcase_add_loop_test(c, crashes_while_a_loser_is_behind, 0, RIG_THREADS);
+    tcase_add_loop_test(c, crashes_while_undo_is_pending, 0, RIG_THREADS);
     tcase_add_loop_test(c, checkpoints_list_it_and_close_waits, 0, RIG_THREADS);
     tcase_add_loop_test(c, one_is_in_doubt_beside, 0, RIG_THREADS);
     tcase_add_loop_test(c, what_a_loser_has_given_up_stays_there_for_it, 0, RIG_THREADS);
     tcase_add_loop_test(c, room_is_used_again_when_losers_are_gone, 0, RIG_THREADS);
-    tcase_add_loop_test(c, a_compensation_fails_behind_open, 0, RIG_THREADS);
+    tcase_add_loop_test(c, a_compensation_fails_after_open, 0, RIG_THREADS);
     tcase_add_test(c, an_allocation_fails);
-    tcase_add_test(c, there_is_no_memory_behind_open);
+    tcase_add_test(c, there_is_no_memory_after_open);
     tcase_add_loop_test(c, threads_wait_for_losers_in_the_background, 0, 2);
-    tcase_add_loop_test(c, the_handle_goes_while_a_loser_is_behind, 0, 4);
+    tcase_add_loop_test(c, the_handle_ends_while_undo_is_pending, 0, 4);
     suite_add_tcase(s, c);
     return s;
 }

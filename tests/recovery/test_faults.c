@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Everything that can fail, fails: the n-th device call, the n-th allocation, for every n, once and
- * for ever, while a database is made, opened, used and closed; and the disk is full from any moment
- * on.
+ * Failures of everything that can fail: the n-th device call, the n-th allocation, for every n,
+ * once or from then on, while a database is created, opened, used and closed; and the disk is full
+ * from any moment on.
  *
- * What must be seen: an error with a code of the right root and a message; after a resource error a
- * handle that works, after any other a poisoned one that says so to everybody (LOG-4); nothing that
- * leaks; and, on a healthy device again, a database in one of the states it may be in (history.h).
+ * Required: an error with a code of the right root and a message; after a resource error a handle
+ * that works, after any other a poisoned one that returns the error to every caller (LOG-4); no
+ * leaks; and, on a healthy device again, a database in one of the possible states (history.h).
  * Abort, close and recovery succeed on a full disk (REC-3).
  */
 #include "support/fixtures.h"
@@ -25,7 +25,7 @@ static bool nightly(void)
     return getenv("LLADD_NIGHTLY") != NULL;
 }
 
-/* Every n at night, one in so many by day; the first ones always. */
+/* Every n at night, one in this many by day; the first ones always. */
 static uint64_t next_n(uint64_t n, unsigned one_in)
 {
     return n < 10 || nightly() ? n + 1 : n + one_in;
@@ -52,7 +52,7 @@ static void check_code(int rc, const struct lladd_error *err, const char *what)
     }
 }
 
-/* After a call has failed: is the handle what the code says it is? */
+/* After a call has failed: is the handle usable or poisoned, as the code says? */
 static bool poisoned(int rc, const char *what)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -83,7 +83,7 @@ static void recover(const char *what, const struct fault_crash *how)
 
 /* ---- the n-th device call ---------------------------------------------------------------- */
 
-/* The workload and the closing with one plan of failure; false: it did not come to that call. */
+/* The workload and the closing with one planned failure; false: it did not come to that call. */
 static bool run_with_failing_call(uint64_t n, unsigned kinds, int err, bool forever)
 {
     char what[100];
@@ -220,7 +220,7 @@ END_TEST
 
 /* ---- the n-th allocation ----------------------------------------------------------------- */
 
-/* Whatever is open is aborted: that never fails for lack of memory (REC-3). */
+/* Every open transaction is aborted: that never fails for lack of memory (REC-3). */
 static bool run_with_failing_allocation(uint64_t n, bool forever)
 {
     char what[100];
@@ -343,7 +343,7 @@ END_TEST
 
 /* ---- a full disk ------------------------------------------------------------------------- */
 
-/* From some moment on nothing can grow. false: the workload got through. */
+/* From some moment on no file can grow. false: the workload completed. */
 static bool run_on_full_disk(uint64_t room, bool crash)
 {
     char what[100];
@@ -359,7 +359,7 @@ static bool run_on_full_disk(uint64_t room, bool crash)
     if (crash)
         rig_crash(&r, &fault_power);
     else
-        rig_close(&r); /* aborts what is open */
+        rig_close(&r); /* aborts open transactions */
     /* The disk is still full. */
     h.where = what;
     rig_open(&r);

@@ -60,8 +60,8 @@ static bool recovery_dies(uint64_t n, bool may_refuse)
     if (!rc)
         rc = lladd_checkpoint(r.db, &r.err);
     bool crashed = fault_device_crashed(r.fd);
-    ck_assert_msg(crashed || rc == 0 || (may_refuse && rc == LLADD_NO_SPACE),
-                  "call %llu: %s: %s", (unsigned long long)n, lladd_code_name(rc), r.err.message);
+    ck_assert_msg(crashed || rc == 0 || (may_refuse && rc == LLADD_NO_SPACE), "call %llu: %s: %s",
+                  (unsigned long long)n, lladd_code_name(rc), r.err.message);
     fault_device_crash_at(r.fd, 0);
     how.seed += n;
     if (r.db)
@@ -323,7 +323,7 @@ START_TEST(pins_leave_space_for_a_checkpoint)
 }
 END_TEST
 
-/* Who has pinned the log can let it go: space for that was set aside, too. */
+/* A pin can be cleared on a full disk: space for that was set aside, too. */
 START_TEST(pins_go_on_a_full_disk)
 {
     enum { PINS = 400 };
@@ -373,8 +373,8 @@ static void clear_pins(unsigned n)
 }
 
 /* Users have used up the log; the process is killed, and the disk is full. The segment is too short
- * for a checkpoint, and the next one is the last. Who opens has set nothing aside; but what was set
- * aside before is there for a checkpoint, the clearing of pins and a clean close, whichever is
+ * for a checkpoint, and the next one is the last. The new open has set nothing aside; but what was
+ * set aside before is there for a checkpoint, the clearing of pins and a clean close, whichever is
  * first. _i: bit 0, recovery is instant; bit 1, it is killed, too; the rest, what is first. */
 START_TEST(what_was_set_aside_is_there_after_a_kill)
 {
@@ -509,8 +509,7 @@ START_TEST(one_kill_interrupts_many_rollbacks)
         unsigned char undo[8];
         lladd_put64(undo, pages[n_rolling % PAGES].v);
         rolling[n_rolling] = rig_begin(&r);
-        ok(rolling[n_rolling],
-           lladd_log_undo_only(rolling[n_rolling], id, undo, sizeof undo));
+        ok(rolling[n_rolling], lladd_log_undo_only(rolling[n_rolling], id, undo, sizeof undo));
     }
     fault_device_capacity(r.fd, fault_device_bytes(r.fd));
     use_up_log();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Hostile bytes with good checksums (OP-7, ERR-1): records whose contents make no sense, chains
- * that lead nowhere, catalogues that contradict themselves, a control block from the future,
- * operations that refuse what they once logged. Each is a data error that names the LSN, the page
- * or the file; nothing crashes, and opening again says the same.
+ * Hostile bytes with good checksums (OP-7, ERR-1): records with invalid contents, broken chains,
+ * contradictory catalogues, a control block of a newer version, operations that refuse their own
+ * older records. Each is a data error that names the LSN, the page or the file; nothing crashes,
+ * and opening again returns the same error.
  */
 #include "forge.h"
 #include "support/fixtures.h"
@@ -66,7 +66,7 @@ static void begin_case(void)
     page_lsn = forge_page_lsn(&f, page);
 }
 
-/* Opens twice: the same refusal, which names `what` ("LSN %" stands for the LSN). */
+/* Opens twice: the same error, which names `what` ("LSN %" stands for the LSN). */
 static void expect_refusal(int code, lladd_lsn lsn, const char *what)
 {
     char text[64];
@@ -83,7 +83,7 @@ static void expect_refusal(int code, lladd_lsn lsn, const char *what)
     rig_free(&r);
 }
 
-/* One record, and what must come of it. */
+/* One record, and the expected error. */
 static void expect_record(struct ll_record rec, int code, const char *what)
 {
     expect_refusal(code, forge_append(&f, &rec, true), what);
@@ -116,7 +116,7 @@ START_TEST(numbers_that_no_catalogue_gives)
     begin_case();
     expect_record((struct ll_record){.kind = LL_REC_OBJECT, .op = put, .page = 3},
                   LLADD_CORRUPT_LOG, "test.put");
-    static const uint8_t kinds[] = {LL_REC_UPDATE, LL_REC_CLR,    LL_REC_CLR_END,
+    static const uint8_t kinds[] = {LL_REC_UPDATE,    LL_REC_CLR,    LL_REC_CLR_END,
                                     LL_REC_UNDO_ONLY, LL_REC_OBJECT, LL_REC_OBJECT_CLR};
     for (unsigned i = 0; i < sizeof kinds; i++) {
         begin_case();
@@ -153,21 +153,18 @@ START_TEST(redo_bytes_that_validate_refuses)
                                      .redo = cell_bytes(0)},
                   LLADD_BAD_RECORD, "do not fit page 0");
     begin_case(); /* an operation without redo */
-    expect_record((struct ll_record){.kind = LL_REC_UPDATE,
-                                     .op = transfer,
-                                     .page = page.v,
-                                     .page_prev = page_lsn},
-                  LLADD_BAD_RECORD, "test.transfer");
+    expect_record(
+        (struct ll_record){
+            .kind = LL_REC_UPDATE, .op = transfer, .page = page.v, .page_prev = page_lsn},
+        LLADD_BAD_RECORD, "test.transfer");
     begin_case(); /* ... or without undo */
-    expect_record((struct ll_record){.kind = LL_REC_CLR,
-                                     .op = format,
-                                     .page = page.v,
-                                     .page_prev = page_lsn},
-                  LLADD_BAD_RECORD, "test.cells.format");
+    expect_record(
+        (struct ll_record){.kind = LL_REC_CLR, .op = format, .page = page.v, .page_prev = page_lsn},
+        LLADD_BAD_RECORD, "test.cells.format");
 }
 END_TEST
 
-/* BUF-6: the page is not where the record found it. */
+/* BUF-6: the page has not the LSN that the record expects. */
 START_TEST(a_page_that_has_lost_a_write)
 {
     char text[32];
@@ -182,8 +179,8 @@ START_TEST(a_page_that_has_lost_a_write)
 }
 END_TEST
 
-/* BUF-2. The chain has a hole behind the base, in a part of the log that redo does not need. */
-START_TEST(a_page_whose_chain_has_a_hole_is_not_repaired)
+/* BUF-2. The chain has a hole after the base, in a part of the log that redo does not need. */
+START_TEST(a_page_with_a_hole_in_its_chain_is_not_repaired)
 {
     struct lladd_page *held;
     size_t len, at;
@@ -263,10 +260,9 @@ START_TEST(catalogue_records_that_make_no_sense)
     expect_record((struct ll_record){.kind = LL_REC_CATALOGUE, .redo = bytes_of("short")},
                   LLADD_BAD_RECORD, "catalogue");
     begin_case();
-    expect_record(
-        (struct ll_record){.kind = LL_REC_CATALOGUE, .redo = lladd_span_of(b, sizeof b)},
-        LLADD_BAD_RECORD, "catalogue");
-    /* A sound one, but its number is taken. */
+    expect_record((struct ll_record){.kind = LL_REC_CATALOGUE, .redo = lladd_span_of(b, sizeof b)},
+                  LLADD_BAD_RECORD, "catalogue");
+    /* A valid one, but its number is taken. */
     lladd_put32(b + 4, 1);
     b[8] = LL_NAME_OP;
     b[9] = 4;
@@ -281,7 +277,7 @@ START_TEST(catalogue_records_that_make_no_sense)
     lladd_put32(b, 0);
     expect_record((struct ll_record){.kind = LL_REC_CATALOGUE, .redo = lladd_span_of(b, 20)},
                   LLADD_BAD_RECORD, "catalogue");
-    /* Fields that are not there, or of types that are none. */
+    /* Missing fields, or fields of unknown types. */
     begin_case();
     lladd_put32(b, 5000);
     b[10] = 3;
@@ -304,8 +300,8 @@ static void expect_part(unsigned kind, size_t len, int code, const char *what)
     lladd_put32(b + 1, (uint32_t)len);
     memset(b + 5, 0xff, 60);
     begin_case();
-    struct ll_record rec = {
-        .kind = LL_REC_CHECKPOINT_DATA, .redo = lladd_span_of(b, 5 + (len < 60 ? len : 60))};
+    struct ll_record rec = {.kind = LL_REC_CHECKPOINT_DATA,
+                            .redo = lladd_span_of(b, 5 + (len < 60 ? len : 60))};
     lladd_lsn lsn = forge_append(&f, &rec, false);
     expect_refusal(code, code == LLADD_BAD_RECORD ? lsn : lladd_lsn_of(0), what);
 }
@@ -339,8 +335,8 @@ START_TEST(fences_pins_and_prepares_that_make_no_sense)
     (void)forge_append(&f, &rec, true);
     expect_refusal(LLADD_BAD_RECORD, lladd_lsn_of(0), "fence");
     begin_case();
-    expect_record((struct ll_record){.kind = LL_REC_PIN, .redo = bytes_of("pin")},
-                  LLADD_BAD_RECORD, "pin");
+    expect_record((struct ll_record){.kind = LL_REC_PIN, .redo = bytes_of("pin")}, LLADD_BAD_RECORD,
+                  "pin");
     begin_case();
     expect_record((struct ll_record){.kind = LL_REC_PREPARE, .redo = bytes_of("prepare")},
                   LLADD_BAD_RECORD, "prepare");
@@ -358,7 +354,7 @@ START_TEST(fences_pins_and_prepares_that_make_no_sense)
 }
 END_TEST
 
-/* It says that blobs precede it, and they do not. */
+/* It claims that blobs precede it, but none do. */
 START_TEST(a_prepare_record_without_its_blobs)
 {
     unsigned char b[30] = {0};
@@ -378,7 +374,7 @@ START_TEST(a_prepare_record_without_its_blobs)
 }
 END_TEST
 
-/* ---- losers --------------------------------------------------------------------------------- */
+/* ---- losers ------------------------------------------------------------------------------ */
 
 START_TEST(undo_bytes_that_validate_refuses)
 {
@@ -429,7 +425,7 @@ START_TEST(chains_that_lead_nowhere)
 }
 END_TEST
 
-/* ---- anything at all --------------------------------------------------------------------- */
+/* ---- random records ---------------------------------------------------------------------- */
 
 static uint64_t seed;
 
@@ -454,7 +450,7 @@ static lladd_lsn any_lsn(lladd_lsn about)
     }
 }
 
-/* Sound pieces in the wrong places, and noise. */
+/* Valid pieces in the wrong places, and random bytes. */
 static struct lladd_span any_bytes(unsigned char *buf, size_t max)
 {
     size_t len = any(4) ? any(60) : any(max);
@@ -481,7 +477,9 @@ static void append_anything(lladd_lsn *txn, lladd_lsn *last)
                             .flags = (uint8_t)any(32),
                             .op = ops[any(8)],
                             .depth = (uint32_t)any(4),
-                            .page = any(4) ? page.v : any(5) ? any(20) : LLADD_NO_PAGE};
+                            .page = any(4)   ? page.v
+                                    : any(5) ? any(20)
+                                             : LLADD_NO_PAGE};
     if (rec.kind == LL_REC_SEAL)
         return; /* the log's own; tests/log forges them */
     rec.prev = any(2) ? *last : any_lsn(tail);
@@ -599,8 +597,8 @@ START_TEST(control_blocks_from_the_future_or_from_nowhere)
 }
 END_TEST
 
-/* Some features only who writes must know: such a database can be looked at, and open refuses
- * before it has changed a byte. Others nobody needs to know. */
+/* Some features only a writer must know: such a database can be inspected, but open refuses it
+ * before it has changed a byte. Other features need not be known at all. */
 START_TEST(features_that_some_may_ignore)
 {
     struct lladd_inspect_info info = {.struct_size = sizeof info};
@@ -627,7 +625,7 @@ START_TEST(features_that_some_may_ignore)
 }
 END_TEST
 
-/* One copy is enough, whichever; the newer one counts. */
+/* Either copy is enough; the newer one counts. */
 START_TEST(one_good_copy_of_the_control_block_is_enough)
 {
     unsigned char rot[LL_CONTROL_BYTES];
@@ -670,7 +668,7 @@ int main(void)
     tcase_add_test(tc, numbers_that_no_catalogue_gives);
     tcase_add_test(tc, redo_bytes_that_validate_refuses);
     tcase_add_test(tc, a_page_that_has_lost_a_write);
-    tcase_add_test(tc, a_page_whose_chain_has_a_hole_is_not_repaired);
+    tcase_add_test(tc, a_page_with_a_hole_in_its_chain_is_not_repaired);
     tcase_add_test(tc, page_images_that_make_no_sense);
     tcase_add_test(tc, catalogue_records_that_make_no_sense);
     tcase_add_test(tc, checkpoint_data_that_make_no_sense);

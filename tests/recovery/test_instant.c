@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Instant recovery: the database is open while its pages are behind the log. Whoever fetches a page
- * gets it as the log says, whatever else goes on: undo before, new transactions, background steps,
- * pages that begin a new life, failing reads, no memory, another crash. Nothing is given up before
- * the last page is redone.
+ * Instant recovery: the database is open while redo of its pages is pending. A thread that fetches
+ * a page gets its contents as of the log's end, whatever else happens: undo before, new
+ * transactions, background steps, pages that are freed and used again, failing reads, lack of
+ * memory, another crash. No log is truncated before the last page is redone.
  */
 #include "rig.h"
 
@@ -18,7 +18,7 @@ static lladd_pageno pages[PAGES];
 
 /* ---- helpers ---- */
 
-static uint64_t behind(void)
+static uint64_t pages_pending(void)
 {
     return rig_stats(&r).pages_behind;
 }
@@ -29,7 +29,7 @@ static void add_everywhere(struct lladd_txn *txn, unsigned index, uint64_t delta
         ok(txn, cell_add(txn, cell_of(pages[i], index), (int64_t)(delta + i)));
 }
 
-/* Log between one round and the next: more than a cursor remembers of what it has read. */
+/* Log between one round and the next: more than a cursor caches. */
 static void write_filler(void)
 {
     struct lladd_txn *txn = rig_begin(&r);
@@ -38,7 +38,7 @@ static void write_filler(void)
     done(lladd_commit(txn));
 }
 
-/* Cell 0 of each page has ROUNDS * (10 + its index) when this is recovered, cell 1 nothing. */
+/* When this is recovered, cell 0 of each page has ROUNDS * (10 + its index), cell 1 nothing. */
 static void write_history(bool far_apart)
 {
     rig_pages(&r, pages, PAGES);
@@ -78,8 +78,8 @@ static void begin_case(unsigned kind)
     begin_history(kind, false);
 }
 
-/* A history, a crash, and the database that opens behind it. */
-static void begin_behind(unsigned kind)
+/* A history, a crash, and the database opened by instant recovery. */
+static void begin_pending(unsigned kind)
 {
     begin_case(kind & ~(unsigned)RIG_FILES);
     rig_crash(&r, &fault_power);
@@ -93,17 +93,17 @@ static void damage_page(unsigned i)
     rig_file_write(&r, "pages", noise, sizeof noise, pages[i].v * BLOCK + 512);
 }
 
-/* ---- what is seen ---- */
+/* ---- reads ---- */
 
 START_TEST(a_page_is_redone_when_it_is_fetched)
 {
-    begin_behind((unsigned)_i & ~(unsigned)RIG_THREADS);
-    uint64_t left = behind();
+    begin_pending((unsigned)_i & ~(unsigned)RIG_THREADS);
+    uint64_t left = pages_pending();
     ck_assert_uint_ge(left, PAGES - 2); /* undo has fetched the loser's */
     ck_assert_uint_lt(left, PAGES + 4);
     for (unsigned i = 2; i < PAGES; i++) {
         rig_expect(&r, cell_of(pages[i], 0), (uint64_t)ROUNDS * (10 + i));
-        ck_assert_uint_eq(behind(), --left);
+        ck_assert_uint_eq(pages_pending(), --left);
     }
     expect_history();
     ck_assert_uint_ge(rig_stats(&r).recovered_redone, ROUNDS * PAGES);
@@ -111,7 +111,7 @@ START_TEST(a_page_is_redone_when_it_is_fetched)
 }
 END_TEST
 
-/* REC-1. Undo is over when open returns; it has fetched what it needs and no more. */
+/* REC-1. Undo is complete when open returns; it has fetched only the pages that it needs. */
 START_TEST(losers_are_gone_when_open_returns)
 {
     begin_case((unsigned)_i & ~(unsigned)RIG_THREADS);
@@ -121,7 +121,7 @@ START_TEST(losers_are_gone_when_open_returns)
     ck_contains(r.trace, "when pages are fetched");
     ck_contains(r.trace, "undone: transaction");
     ck_assert_uint_eq(rig_stats(&r).recovered_undone_txns, 1);
-    ck_assert_uint_gt(behind(), 0);
+    ck_assert_uint_gt(pages_pending(), 0);
     rig_expect(&r, cell_of(pages[1], 1), 0);
     expect_history();
     rig_free(&r);
@@ -130,28 +130,28 @@ END_TEST
 
 START_TEST(steps_redo_the_rest_and_take_a_checkpoint)
 {
-    begin_behind((unsigned)_i & ~(unsigned)RIG_THREADS);
+    begin_pending((unsigned)_i & ~(unsigned)RIG_THREADS);
     uint64_t from = rig_stats(&r).checkpoint_lsn;
-    ck_assert_uint_gt(behind(), 0);
+    ck_assert_uint_gt(pages_pending(), 0);
     ck_assert_uint_gt(rig_stats(&r).redo_bytes, 0);
     rig_maintain(&r);
-    ck_assert_uint_eq(behind(), 0);
+    ck_assert_uint_eq(pages_pending(), 0);
     ck_assert_uint_gt(rig_stats(&r).checkpoint_lsn, from);
     expect_history();
-    rig_crash(&r, &fault_power); /* nothing is left to be redone */
+    rig_crash(&r, &fault_power); /* no redo is pending */
     rig_open(&r);
-    ck_assert_uint_eq(behind(), 0);
+    ck_assert_uint_eq(pages_pending(), 0);
     expect_history();
     rig_free(&r);
 }
 END_TEST
 
-/* Also if it was others who fetched the last of them. */
+/* The same if other threads fetched the last of them. */
 START_TEST(a_checkpoint_is_owed_when_users_have_redone_all)
 {
-    begin_behind((unsigned)_i & ~(unsigned)RIG_THREADS);
+    begin_pending((unsigned)_i & ~(unsigned)RIG_THREADS);
     uint64_t from = rig_stats(&r).checkpoint_lsn;
-    for (uint64_t n = 0; behind(); n++) {
+    for (uint64_t n = 0; pages_pending(); n++) {
         struct lladd_page *p;
         if (lladd_page_fix(r.db, lladd_page_of(n), LLADD_LATCH_SHARED, &p, &r.err) == 0)
             lladd_page_unfix(r.db, p, LLADD_LATCH_SHARED);
@@ -163,28 +163,29 @@ START_TEST(a_checkpoint_is_owed_when_users_have_redone_all)
     expect_history();
     rig_crash(&r, &fault_power);
     rig_open(&r);
-    ck_assert_uint_eq(behind(), 0);
+    ck_assert_uint_eq(pages_pending(), 0);
     rig_free(&r);
 }
 END_TEST
 
-/* What redo needs is kept until it is done: who wants a checkpoint gets it afterwards. */
+/* The log that redo needs is kept until it is done: a checkpoint that is requested comes
+ * afterwards. */
 START_TEST(a_checkpoint_and_close_wait_for_redo)
 {
-    begin_behind((unsigned)_i & ~(unsigned)RIG_THREADS);
-    ck_assert_uint_gt(behind(), 0);
+    begin_pending((unsigned)_i & ~(unsigned)RIG_THREADS);
+    ck_assert_uint_gt(pages_pending(), 0);
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    ck_assert_uint_eq(behind(), 0);
+    ck_assert_uint_eq(pages_pending(), 0);
     rig_crash(&r, &fault_power);
     rig_open(&r);
     expect_history();
     rig_set(&r, cell_of(pages[3], 5), 8);
     rig_crash(&r, &fault_power);
     rig_open(&r);
-    ck_assert_uint_gt(behind(), 0);
+    ck_assert_uint_gt(pages_pending(), 0);
     rig_close(&r); /* REC-2 */
     rig_open(&r);
-    ck_assert_uint_eq(behind(), 0);
+    ck_assert_uint_eq(pages_pending(), 0);
     ck_assert_uint_eq(rig_stats(&r).recovered_records, 0);
     expect_history();
     rig_expect(&r, cell_of(pages[3], 5), 8);
@@ -205,15 +206,15 @@ static void work_meanwhile(unsigned round)
     done(lladd_abort(other));
 }
 
-/* Crash after crash, each behind the one before, with transactions in between; the last recovery is
- * a full one or one more of the same. */
-START_TEST(crashes_while_pages_are_behind)
+/* Crash after crash, each during the recovery from the one before, with transactions in between;
+ * the last recovery is a full one or another instant one. */
+START_TEST(crashes_while_redo_is_pending)
 {
     enum { CRASHES = 4 };
     for (unsigned full = 0; full < 2; full++) {
-        begin_behind((unsigned)_i & ~(unsigned)RIG_THREADS);
+        begin_pending((unsigned)_i & ~(unsigned)RIG_THREADS);
         for (unsigned c = 0; c < CRASHES; c++) {
-            ck_assert_uint_gt(behind(), PAGES / 2);
+            ck_assert_uint_gt(pages_pending(), PAGES / 2);
             work_meanwhile(c);
             struct lladd_txn *loser = rig_begin(&r);
             ok(loser, cell_add(loser, cell_of(pages[8], 1), 5));
@@ -223,7 +224,7 @@ START_TEST(crashes_while_pages_are_behind)
                 r.options.recovery = LLADD_RECOVER_FULL;
             rig_open(&r);
         }
-        ck_assert(full ? behind() == 0 : behind() > PAGES / 2);
+        ck_assert(full ? pages_pending() == 0 : pages_pending() > PAGES / 2);
         expect_history();
         rig_expect(&r, cell_of(pages[20], 2), CRASHES);
         for (unsigned c = 0; c < CRASHES; c++)
@@ -233,7 +234,7 @@ START_TEST(crashes_while_pages_are_behind)
 }
 END_TEST
 
-/* A cache that holds few of the pages: what was redone is written back, and read again. */
+/* A cache that holds few of the pages: redone pages are written back, and read again. */
 START_TEST(pages_come_and_go_in_a_small_cache)
 {
     unsigned kind = (unsigned)_i & ~(unsigned)(RIG_THREADS | RIG_FILES);
@@ -253,8 +254,8 @@ START_TEST(pages_come_and_go_in_a_small_cache)
 }
 END_TEST
 
-/* What is in doubt keeps its pages behind, too, until somebody decides. */
-START_TEST(a_transaction_in_doubt_is_decided_while_pages_are_behind)
+/* The pages of a transaction in doubt stay pending, too, until it is decided. */
+START_TEST(a_transaction_in_doubt_is_decided_while_redo_is_pending)
 {
     for (unsigned commits = 0; commits < 2; commits++) {
         begin_case((unsigned)_i & ~(unsigned)(RIG_THREADS | RIG_FILES));
@@ -271,13 +272,13 @@ START_TEST(a_transaction_in_doubt_is_decided_while_pages_are_behind)
 }
 END_TEST
 
-/* ---- pages that begin a new life ---- */
+/* ---- pages that are used again ---- */
 
-/* BUF-6. Redo of a page's previous life does not come over what it has become: freed, taken again
- * and formatted. */
-START_TEST(a_page_behind_is_freed_and_used_again)
+/* BUF-6. Redo of a page's former use does not overwrite its new one: freed, allocated again and
+ * formatted. */
+START_TEST(a_page_with_pending_redo_is_freed_and_used_again)
 {
-    begin_behind((unsigned)_i & ~(unsigned)RIG_THREADS);
+    begin_pending((unsigned)_i & ~(unsigned)RIG_THREADS);
     struct lladd_txn *txn = rig_begin(&r);
     for (unsigned i = 10; i < 20; i++)
         ok(txn, lladd_page_free(txn, pages[i]));
@@ -291,7 +292,7 @@ START_TEST(a_page_behind_is_freed_and_used_again)
     }
     ck_assert_uint_gt(same, 0);
     rig_maintain(&r);
-    ck_assert_uint_eq(behind(), 0);
+    ck_assert_uint_eq(pages_pending(), 0);
     for (unsigned round = 0; round < 2; round++) {
         for (unsigned i = 0; i < 10; i++)
             rig_expect(&r, cell_of(again[i], 0), 100 + i);
@@ -303,8 +304,8 @@ START_TEST(a_page_behind_is_freed_and_used_again)
 }
 END_TEST
 
-/* The same for pages that are written past the log. */
-START_TEST(a_page_behind_becomes_one_of_a_raw_extent)
+/* The same for pages that are bulk-written. */
+START_TEST(a_page_with_pending_redo_becomes_one_of_a_raw_extent)
 {
     begin_case((unsigned)_i & ~(unsigned)(RIG_THREADS | RIG_FILES));
     struct lladd_txn *txn = rig_begin(&r);
@@ -313,7 +314,7 @@ START_TEST(a_page_behind_becomes_one_of_a_raw_extent)
     done(lladd_commit(txn));
     rig_crash(&r, &fault_power);
     rig_open(&r);
-    ck_assert_uint_gt(behind(), 0);
+    ck_assert_uint_gt(pages_pending(), 0);
 
     enum { RAW = 8 };
     unsigned char bytes[RAW * BLOCK], found[RAW * BLOCK];
@@ -330,7 +331,7 @@ START_TEST(a_page_behind_becomes_one_of_a_raw_extent)
         ok_db(&r, lladd_bulk_read(r.db, first, RAW, true, found, &r.err));
         ck_assert_mem_eq(bytes, found, sizeof bytes);
         if (round == 0)
-            rig_maintain(&r); /* does not write over them */
+            rig_maintain(&r); /* does not overwrite them */
         else
             rig_crash(&r, &fault_power), rig_open(&r);
     }
@@ -338,23 +339,23 @@ START_TEST(a_page_behind_becomes_one_of_a_raw_extent)
 }
 END_TEST
 
-/* What is read past the cache is what the log says as well. */
-START_TEST(pages_behind_are_read_in_bulk)
+/* Bulk reads, too, return the contents as of the log's end. */
+START_TEST(pages_with_pending_redo_are_read_in_bulk)
 {
-    begin_behind((unsigned)_i & ~(unsigned)RIG_THREADS);
+    begin_pending((unsigned)_i & ~(unsigned)RIG_THREADS);
     unsigned char found[BLOCK], *page = found + LLADD_PAGE_HEADER;
-    uint64_t left = behind();
+    uint64_t left = pages_pending();
     ok_db(&r, lladd_bulk_read(r.db, pages[7], 1, false, found, &r.err));
     ck_assert_uint_eq(page[cell_offset(0)], ROUNDS * 17);
-    ck_assert_uint_eq(behind(), left - 1);
+    ck_assert_uint_eq(pages_pending(), left - 1);
     rig_free(&r);
 }
 END_TEST
 
-/* ---- what goes wrong ---- */
+/* ---- failures ---- */
 
-/* A read that fails is the error of whoever fetches the page; the page stays behind, and the next
- * one gets it. */
+/* If its read fails, the thread that fetches the page gets the error; redo stays pending, and the
+ * next fetch succeeds. */
 START_TEST(a_read_fails_while_a_page_is_redone)
 {
     unsigned refused = 0;
@@ -362,14 +363,14 @@ START_TEST(a_read_fails_while_a_page_is_redone)
         begin_history((unsigned)_i & ~(unsigned)(RIG_THREADS | RIG_FILES), true);
         rig_crash(&r, &fault_power);
         rig_open(&r);
-        uint64_t left = behind(), value = 0;
+        uint64_t left = pages_pending(), value = 0;
         fault_device_fail(r.fd, n, FAULT_PREAD, 5, false);
         int rc = cell_read(r.db, cell_of(pages[12], 0), &value, &r.err);
         uint64_t fired = fault_device_fired(r.fd);
         fault_device_fail(r.fd, 0, 0, 0, false);
         if (fired) {
             ck_assert_int_eq(rc, LLADD_READ_FAILED);
-            ck_assert_uint_eq(behind(), left);
+            ck_assert_uint_eq(pages_pending(), left);
         }
         ck_assert_int_eq(lladd_db_error(r.db, &r.err), 0);
         expect_history();
@@ -383,8 +384,8 @@ START_TEST(a_read_fails_while_a_page_is_redone)
 }
 END_TEST
 
-/* The same in steps: they stop with the error, and go on the next time. What is read ahead and then
- * not needed may fail unnoticed. */
+/* The same in background steps: they stop with the error, and go on the next time. A read ahead of
+ * a page that is then not needed may fail unnoticed. */
 START_TEST(a_read_fails_in_a_step)
 {
     unsigned refused = 0;
@@ -400,14 +401,14 @@ START_TEST(a_read_fails_in_a_step)
         if (rc) {
             ck_assert_int_eq(rc, LLADD_READ_FAILED);
             ck_assert_uint_gt(fired, 0);
-            ck_assert_uint_gt(behind(), 0);
+            ck_assert_uint_gt(pages_pending(), 0);
             ck_assert_uint_eq(rig_stats(&r).checkpoint_lsn, from);
             refused++;
         } else {
-            ck_assert_uint_eq(behind(), 0);
+            ck_assert_uint_eq(pages_pending(), 0);
         }
         rig_maintain(&r);
-        ck_assert_uint_eq(behind(), 0);
+        ck_assert_uint_eq(pages_pending(), 0);
         expect_history();
         rig_free(&r);
         if (!fired)
@@ -417,7 +418,7 @@ START_TEST(a_read_fails_in_a_step)
 }
 END_TEST
 
-/* An index that finds no memory is done without, and recovery is a full one. */
+/* Without memory for the index, recovery is a full one. */
 START_TEST(an_allocation_fails)
 {
     unsigned instantly = 0, fully = 0;
@@ -428,12 +429,12 @@ START_TEST(an_allocation_fails)
         int rc = rig_try_open(&r);
         bool fired = fault_alloc_fired(&r.mem) != 0;
         fault_alloc_fail(&r.mem, 0, false);
-        if (rc) { /* nothing was undone, or opening again goes on with it (REC-3) */
+        if (rc) { /* nothing was undone, or opening again completes it (REC-3) */
             ck_assert(rc == LLADD_NO_MEMORY || rc == LLADD_UNDO_FAILED);
             rig_open(&r);
         } else {
-            instantly += behind() > 0;
-            fully += behind() == 0;
+            instantly += pages_pending() > 0;
+            fully += pages_pending() == 0;
         }
         expect_history();
         rig_free(&r);
@@ -457,8 +458,8 @@ START_TEST(a_torn_page_is_rebuilt_when_it_is_fetched)
 }
 END_TEST
 
-/* One that nothing gives a base to is the error of those who fetch it, and of checkpoints; nobody
- * else's. If it is free nobody misses it. */
+/* A page without any base is an error for threads that fetch it, and for checkpoints; for no other
+ * call. If it is free it is not missed. */
 START_TEST(a_page_without_a_base_matters_only_if_it_is_in_use)
 {
     for (unsigned freed = 0; freed < 2; freed++) {
@@ -467,7 +468,7 @@ START_TEST(a_page_without_a_base_matters_only_if_it_is_in_use)
         r.options.flags |= LLADD_OPT_ATOMIC_PAGES; /* the device promised not to, so no images */
         rig_open(&r);
         rig_pages(&r, pages, 2);
-        for (unsigned i = 1; i <= 300; i++) { /* the log with the format record is given up */
+        for (unsigned i = 1; i <= 300; i++) { /* the log with the format record is truncated */
             struct lladd_txn *txn = rig_begin(&r);
             ok(txn, cell_put_wide(txn, cell_of(pages[1], 2), i, WIDE_MAX / 2));
             done(lladd_commit(txn));
@@ -488,7 +489,7 @@ START_TEST(a_page_without_a_base_matters_only_if_it_is_in_use)
         rig_expect(&r, cell_of(pages[1], 0), 6);
         if (freed) {
             rig_maintain(&r);
-            ck_assert_uint_eq(behind(), 0);
+            ck_assert_uint_eq(pages_pending(), 0);
         } else {
             uint64_t value;
             for (unsigned twice = 0; twice < 2; twice++) {
@@ -497,7 +498,7 @@ START_TEST(a_page_without_a_base_matters_only_if_it_is_in_use)
                 ck_assert_uint_eq(r.err.page.v, pages[0].v);
                 ck_assert_int_eq(lladd_checkpoint(r.db, &r.err), LLADD_CORRUPT_PAGE);
             }
-            ck_assert_uint_eq(behind(), 1);
+            ck_assert_uint_eq(pages_pending(), 1);
             rig_set(&r, cell_of(pages[1], 1), 7);
             struct lladd_db *db = r.db;
             r.db = NULL;
@@ -529,8 +530,8 @@ static void *read_and_change(void *arg)
     return NULL;
 }
 
-/* Several fetch and change pages while the background redoes them, held up so that it does not come
- * first, or not. */
+/* Several threads fetch and change pages while the background redoes them; the background is
+ * delayed so that it does not come first, or not. */
 START_TEST(threads_fetch_pages_while_they_are_redone)
 {
     pthread_t thread[READERS];
@@ -541,7 +542,7 @@ START_TEST(threads_fetch_pages_while_they_are_redone)
     if (held)
         test_world_stop_at(&r.world, "recovery.step");
     rig_open(&r);
-    if (held) /* before the readers: what they have fetched leaves it nothing to do */
+    if (held) /* before the readers: the pages that they have fetched leave it nothing to do */
         ck_assert(test_world_await(&r.world, "recovery.step", 1));
     for (unsigned i = 0; i < READERS; i++) {
         who[i] = i;
@@ -563,7 +564,7 @@ START_TEST(threads_fetch_pages_while_they_are_redone)
 }
 END_TEST
 
-/* The background takes the checkpoint that saves the next crash this recovery. */
+/* The background takes the checkpoint after which a crash does not need this recovery again. */
 START_TEST(the_background_comes_to_an_end)
 {
     begin_case(RIG_THREADS | (_i ? RIG_RESERVED : 0));
@@ -571,14 +572,14 @@ START_TEST(the_background_comes_to_an_end)
     test_world_stop_at(&r.world, "checkpoint.before_flush");
     rig_open(&r);
     ck_assert(test_world_await(&r.world, "checkpoint.before_flush", 1));
-    ck_assert_uint_eq(behind(), 0);
+    ck_assert_uint_eq(pages_pending(), 0);
     test_world_release(&r.world, "checkpoint.before_flush");
     expect_history();
     rig_free(&r);
 }
 END_TEST
 
-/* Whatever may be asked of a handle may be asked while the checkpoint of its recovery is taken. */
+/* All calls of a handle are possible while the checkpoint of its recovery is taken. */
 START_TEST(a_handle_is_asked_while_recovery_is_checkpointed)
 {
     enum { TIMES = 20 };
@@ -615,13 +616,12 @@ static Suite *suite(void)
     tcase_add_loop_test(c, steps_redo_the_rest_and_take_a_checkpoint, 0, RIG_THREADS);
     tcase_add_loop_test(c, a_checkpoint_is_owed_when_users_have_redone_all, 0, RIG_THREADS);
     tcase_add_loop_test(c, a_checkpoint_and_close_wait_for_redo, 0, RIG_THREADS);
-    tcase_add_loop_test(c, crashes_while_pages_are_behind, 0, RIG_THREADS);
+    tcase_add_loop_test(c, crashes_while_redo_is_pending, 0, RIG_THREADS);
     tcase_add_loop_test(c, pages_come_and_go_in_a_small_cache, 0, RIG_THREADS);
-    tcase_add_loop_test(c, a_transaction_in_doubt_is_decided_while_pages_are_behind, 0,
-                        RIG_THREADS);
-    tcase_add_loop_test(c, a_page_behind_is_freed_and_used_again, 0, RIG_THREADS);
-    tcase_add_loop_test(c, a_page_behind_becomes_one_of_a_raw_extent, 0, RIG_THREADS);
-    tcase_add_loop_test(c, pages_behind_are_read_in_bulk, 0, RIG_THREADS);
+    tcase_add_loop_test(c, a_transaction_in_doubt_is_decided_while_redo_is_pending, 0, RIG_THREADS);
+    tcase_add_loop_test(c, a_page_with_pending_redo_is_freed_and_used_again, 0, RIG_THREADS);
+    tcase_add_loop_test(c, a_page_with_pending_redo_becomes_one_of_a_raw_extent, 0, RIG_THREADS);
+    tcase_add_loop_test(c, pages_with_pending_redo_are_read_in_bulk, 0, RIG_THREADS);
     tcase_add_loop_test(c, a_read_fails_while_a_page_is_redone, 0, RIG_THREADS);
     tcase_add_loop_test(c, a_read_fails_in_a_step, 0, RIG_THREADS);
     tcase_add_test(c, an_allocation_fails);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Instant recovery of much: a loser of many updates, many committed ones, and memory for few of
- * them. It reads the log about as often as full recovery, tells how far it has come in every phase,
- * and takes no more memory than it was given; a crash anywhere in it loses nothing.
+ * them. It reads the log about as often as full recovery, reports its progress in every phase, and
+ * takes no more memory than its budget; a crash anywhere in it loses nothing.
  */
 #include "rig.h"
 
@@ -17,13 +17,13 @@ static unsigned n_pages, n_updates;
 
 /* ---- helpers ---- */
 
-/* Neighbours in the log are of different pages. */
+/* Adjacent records in the log are of different pages. */
 static struct cell nth(unsigned i)
 {
     return cell_of(pages[i * 89u % n_pages], i % 3);
 }
 
-/* A transaction of many updates behind a checkpoint, which a crash cuts short or not, and a small
+/* A transaction of many updates after a checkpoint, which a crash interrupts or not, and a small
  * one that is committed. */
 static void begin_long(unsigned kind, unsigned of_pages, unsigned updates, bool commits)
 {
@@ -45,7 +45,7 @@ static void begin_long(unsigned kind, unsigned of_pages, unsigned updates, bool 
     rig_set(&r, cell_of(pages[0], 5), 99);
 }
 
-/* Each cell is what its additions come to, or nothing if these were taken back. */
+/* Each cell is the sum of its additions, or 0 if these were undone. */
 static void expect_long(bool committed)
 {
     static uint64_t sum[MOST][3];
@@ -59,20 +59,20 @@ static void expect_long(bool committed)
 }
 
 struct cost {
-    uint64_t log_reads, misses, early, behind;
+    uint64_t log_reads, misses, early, pending;
 };
 
-/* What recovery costs until the last page is redone. */
+/* The cost of recovery until the last page is redone. */
 static struct cost recover(enum lladd_recovery how)
 {
     r.options.recovery = how;
     fault_device_only(r.fd, "log/");
     fault_device_reset_calls(r.fd);
     rig_open(&r);
-    uint64_t behind = rig_stats(&r).pages_behind;
+    uint64_t pending = rig_stats(&r).pages_behind;
     rig_maintain(&r);
     struct cost c = {fault_device_calls(r.fd, FAULT_PREAD), rig_stats(&r).cache_misses,
-                     rig_stats(&r).recovered_early, behind};
+                     rig_stats(&r).recovered_early, pending};
     ck_assert_uint_eq(rig_stats(&r).pages_behind, 0);
     fault_device_only(r.fd, NULL);
     return c;
@@ -93,9 +93,9 @@ static struct cost recover_anew(enum lladd_recovery how, unsigned kind, bool com
     return c;
 }
 
-/* ---- what it costs ---- */
+/* ---- cost ---- */
 
-/* An undo that fetches pages one by one reads their records one by one, unless they are many. */
+/* An undo that fetches pages one by one reads their records one by one, unless there are many. */
 START_TEST(a_long_undo_reads_the_log_a_few_times)
 {
     struct cost full = recover_anew(LLADD_RECOVER_FULL, _i ? RIG_RESERVED : 0, false, 0);
@@ -108,7 +108,7 @@ START_TEST(a_long_undo_reads_the_log_a_few_times)
 }
 END_TEST
 
-/* Few records are still found one by one: the other pages stay for later. */
+/* Few records are found one by one: the other pages stay for later. */
 START_TEST(a_short_undo_leaves_pages_for_later)
 {
     begin_long(_i ? RIG_RESERVED : 0, MOST, 12000, true);
@@ -146,15 +146,16 @@ START_TEST(a_long_undo_of_few_pages_leaves_the_others)
 }
 END_TEST
 
-/* The index has no room for all pages: some are redone before, and others stay for later. */
+/* The index has no room for all pages: some are redone before open returns, and others stay for
+ * later. */
 START_TEST(memory_is_bounded_and_pages_without_room_are_redone_before)
 {
     enum { BYTES = 128 << 10 };
     struct cost instant = recover_anew(LLADD_RECOVER_INSTANT, _i ? RIG_RESERVED : 0, true, BYTES);
     ck_assert_uint_gt(instant.early, 0);
     ck_assert_uint_lt(instant.early, 12000);
-    ck_assert_uint_gt(instant.behind, 0);
-    ck_assert_uint_lt(instant.behind, MOST);
+    ck_assert_uint_gt(instant.pending, 0);
+    ck_assert_uint_lt(instant.pending, MOST);
 }
 END_TEST
 
@@ -176,7 +177,8 @@ START_TEST(little_memory_reads_the_log_again)
 }
 END_TEST
 
-/* What grows with the log before open returns: analysis reads it from the checkpoint on. */
+/* The part that grows with the log before open returns: analysis reads it from the checkpoint
+ * on. */
 START_TEST(opening_reads_the_log_from_the_checkpoint_on)
 {
     uint64_t reads[3];
@@ -191,23 +193,23 @@ START_TEST(opening_reads_the_log_from_the_checkpoint_on)
         fault_device_only(r.fd, NULL);
         rig_free(&r);
     }
-    /* Twice the records after the checkpoint, twice as many reads more. */
+    /* Twice the records after the checkpoint cause twice as many additional reads. */
     ck_assert_uint_gt(reads[1], reads[0]);
     ck_assert_uint_gt(2 * (reads[2] - reads[1]), 3 * (reads[1] - reads[0]));
     ck_assert_uint_lt(2 * (reads[2] - reads[1]), 5 * (reads[1] - reads[0]));
 }
 END_TEST
 
-/* No room for anything: then all pages are. */
+/* No room for any: then all pages are redone before. */
 START_TEST(without_room_all_pages_are_redone_before)
 {
     struct cost c = recover_anew(LLADD_RECOVER_INSTANT, _i ? RIG_RESERVED : 0, true, 64);
-    ck_assert_uint_eq(c.behind, 0);
+    ck_assert_uint_eq(c.pending, 0);
     ck_assert_uint_ge(c.early, 12000);
 }
 END_TEST
 
-/* ---- what it tells ---- */
+/* ---- progress ---- */
 
 static struct {
     unsigned calls[LLADD_PHASE_DONE + 1];
@@ -246,7 +248,7 @@ END_TEST
 
 /* ---- crashes ---- */
 
-/* At every call that changes something: once with no room for most pages, once with a long undo. */
+/* At every call that changes something: once without room for most pages, once with a long undo. */
 START_TEST(crashes_in_a_long_instant_recovery)
 {
     enum { UPDATES = 2000, BYTES = 8 << 10 };

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * kill -9 with real files: a child works, acknowledges each commit through a pipe, and is killed
- * when so and so many acknowledgements have come (nobody sleeps; how far the child has got beyond
- * them is up to the machine). Then the database is opened here: every acknowledged transaction is
- * there, whole; at most the ones in flight besides; nothing of those that were open or aborted. And
- * the same directory again, so that recoveries follow recoveries.
+ * after a number of acknowledgements (no sleeps; how far the child has got beyond them depends on
+ * the machine). Then the database is opened here: every acknowledged transaction is there, whole,
+ * perhaps with those in progress; nothing of open or aborted ones. The same directory is used
+ * again, so that recoveries follow recoveries.
  *
- * It proves what happens when a process dies. What happens when the power fails is test_crash's
- * part.
+ * This test covers the death of a process; test_crash covers power failures.
  */
 #include "support/fixtures.h"
 #include "testops.h"
@@ -28,7 +27,7 @@ enum { WORKERS = 3, PAGES = 12, ASYNC_WINDOW = 8 };
 /*
  * Worker w adds in its n-th transaction: 1 to cell w of page 0, n to cell w of page 1 + n % (PAGES
  * - 1), and moves n from cell 8 + w to cell 16 + w of page 0 in a top action. So the count in page
- * 0 tells all the rest.
+ * 0 determines all the rest.
  */
 struct ack {
     uint32_t worker;
@@ -159,7 +158,7 @@ static int child(char **argv)
         CHILD(lladd_thread_start(&threads[i], child_worker, &w[i]));
     for (unsigned i = 0; i < WORKERS; i++)
         lladd_thread_join(&threads[i]);
-    return 5; /* nobody gets here */
+    return 5; /* not reached */
 }
 
 /* ---- the parent -------------------------------------------------------------------------- */
@@ -211,12 +210,12 @@ static void run_and_kill(const char *dir, unsigned mode, uint64_t count, uint32_
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     while (read(fds[0], &a, sizeof a) ==
-           (ssize_t)sizeof a) /* what was said before it died counts */
+           (ssize_t)sizeof a) /* acknowledgements from before it died count */
         acked[a.worker] = a.n;
     close(fds[0]);
 }
 
-/* The database after the kill: worker w has done n transactions, whole. */
+/* The database after the kill: the n transactions of worker w are there, whole. */
 static uint32_t check_worker(struct lladd_db *db, const lladd_pageno *pages, unsigned w,
                              unsigned mode, uint32_t acked)
 {
@@ -239,7 +238,7 @@ static uint32_t check_worker(struct lladd_db *db, const lladd_pageno *pages, uns
     return (uint32_t)n;
 }
 
-/* What is seen here has to stay, so it counts as acknowledged. */
+/* The state that is seen here has to stay, so it counts as acknowledged. */
 static void check_all(const char *dir, unsigned mode, uint32_t *acked)
 {
     struct lladd_options o = options_for(mode);
@@ -250,13 +249,13 @@ static void check_all(const char *dir, unsigned mode, uint32_t *acked)
     int rc = lladd_open(dir, &o, &db, &err);
     ck_assert_msg(rc == 0, "%s", err.message);
     ck_assert_int_eq(lladd_stats_get(db, &s), 0);
-    ck_assert_uint_ge(s.recovered_undone_txns, 1); /* the one that was open all the time */
+    ck_assert_uint_ge(s.recovered_undone_txns, 1); /* the transaction that was open all the time */
     ck_assert_int_eq(find_pages(db, pages, &err), 0);
     for (unsigned w = 0; w < WORKERS; w++)
         acked[w] = check_worker(db, pages, w, mode, acked[w]);
     for (unsigned i = 0; i < PAGES; i++)
         ck_assert_uint_eq(cell_get(db, cell_of(pages[i], 60)), 0);
-    lladd_db_kill(db); /* the next child recovers again, and from further back */
+    lladd_db_kill(db); /* the next child recovers again, from an earlier state */
     lladd_options_release(&o);
 }
 

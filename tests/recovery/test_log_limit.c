@@ -284,8 +284,8 @@ static struct fault_crash plan_crash(uint64_t *stream, uint64_t most)
 {
     struct fault_crash how = fault_kill;
     if (draw(stream, 3) == 0)
-        how = (struct fault_crash){.mode = FAULT_SUBSET, .seed = draw(stream, 1u << 31),
-                                   .torn = true};
+        how = (struct fault_crash){
+            .mode = FAULT_SUBSET, .seed = draw(stream, 1u << 31), .torn = true};
     fault_device_crash_at(b.r.fd, 1 + draw(stream, most));
     return how;
 }
@@ -416,7 +416,7 @@ START_TEST(a_full_log_recovers_crash_after_crash)
 }
 END_TEST
 
-START_TEST(who_wants_the_error_gets_it_and_the_database_still_opens)
+START_TEST(with_log_full_error_users_get_it_and_the_database_still_opens)
 {
     at_the_limit((enum holder)(_i / SEEDS), LLADD_OPT_LOG_FULL_ERROR, (unsigned)_i % SEEDS);
 }
@@ -752,7 +752,7 @@ int main(void)
     Suite *s = suite_create("log limit");
     TCase *tc = tcase_create("all");
     tcase_add_loop_test(tc, a_full_log_recovers_crash_after_crash, 0, HOLDERS * SEEDS);
-    tcase_add_loop_test(tc, who_wants_the_error_gets_it_and_the_database_still_opens, 0,
+    tcase_add_loop_test(tc, with_log_full_error_users_get_it_and_the_database_still_opens, 0,
                         HOLDERS * SEEDS);
     tcase_add_test(tc, what_cannot_free_log_is_not_tried_again);
     tcase_add_test(tc, undo_that_fills_the_log_is_named);

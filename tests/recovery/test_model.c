@@ -22,7 +22,8 @@ struct model {
     struct history h;
     struct step *open[OPEN_MAX_TXNS];
     size_t n_open;
-    const struct step *owner[M_CELLS]; /* who puts to it; cells that are added to have none */
+    const struct step *owner[M_CELLS]; /* the transaction that puts to it; cells that are added to
+                                        * have none */
     lladd_lsn newest_async;
     uint64_t seed;
     unsigned gids;
@@ -40,7 +41,8 @@ static size_t shared_cell(struct model *m)
     return pick(m, M_PAGES) * H_CELLS + pick(m, 2);
 }
 
-/* A cell of one's own: the third for puts, the fourth for pokes. SIZE_MAX: taken. */
+/* A cell that only one transaction uses: the third for puts, the fourth for pokes. SIZE_MAX:
+ * taken. */
 static size_t own_cell(struct model *m, const struct step *t, unsigned which)
 {
     size_t cell = pick(m, M_PAGES) * H_CELLS + 2 + which;
@@ -113,7 +115,7 @@ static void change(struct model *m, struct step *t)
         return;
     default:
         cell = own_cell(m, t, 1);
-        /* Inside an action the restoring is not physical, so not there. */
+        /* Inside an action the restoring is not physical, so it is left out there. */
         if (cell != SIZE_MAX && t->n_actions == 0)
             must(m, t, step_poke(t, cell, pick(m, 1u << 30)), "poke");
     }

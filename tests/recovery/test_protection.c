@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a torn, rotten or missing page can be rebuilt from (BUF-2, BUF-5), when it is not the image
- * of its last change: the double-write area, chosen as the page is written; the first image of a
- * page that was written past the log; and log that is older than redo's start. And what pages say
- * about a log that has lost its end.
+ * The sources from which a torn, damaged or missing page can be rebuilt (BUF-2, BUF-5) besides the
+ * image of its last change: the double-write area, chosen as the page is written; the first image
+ * of a bulk-written page; and log that is older than redo's start. And pages that prove that the
+ * log has lost its end.
  */
 #include "rig.h"
 
@@ -24,12 +24,12 @@ static void begin_case(int i)
     r.options.recovery_bytes = i & NO_INDEX ? 64 : 0; /* a pass over the log redoes the pages */
 }
 
-/* ---- torn pages that no image in reach protects ------------------------------------------- */
+/* ---- torn pages that no image in reach protects -------------------------------------------- */
 
 enum { VICTIMS = 4, FILLERS = 40, NOISE = 3000, SPOTS = 6 };
 static lladd_pageno victim[VICTIMS], filler[FILLERS], counter;
 
-/* Bytes that no image makes smaller. */
+/* Incompressible bytes. */
 static void make_noise(unsigned char noise[NOISE])
 {
     uint64_t x = 88172645463325252u;
@@ -93,8 +93,8 @@ static void fill_log(void)
     ck_assert_int_eq(rc, LLADD_LOG_FULL);
 }
 
-/* A rollback at the log's limit changes pages whose base lies before redo's start, without an
- * image, and they are not written. */
+/* A rollback at the log's limit changes pages with bases older than redo's start, without an image,
+ * and they are not written. */
 static void roll_back_without_images(int i)
 {
     begin_case(i);
@@ -117,8 +117,8 @@ static void roll_back_without_images(int i)
     wait_for_all();
 }
 
-/* Recovers, with pages written back, until the n-th call; power fails there and tears what was
- * being written. True if the n-th call was reached. */
+/* Recovers, with pages written back, until the n-th call; the power fails there and tears the write
+ * in progress. True if the n-th call was reached. */
 static bool recovery_is_cut_off(uint64_t n, uint64_t seed)
 {
     fault_device_crash_at(r.fd, n);
@@ -135,8 +135,8 @@ static bool recovery_is_cut_off(uint64_t n, uint64_t seed)
     return crashed;
 }
 
-/* Redo changes them again, and their next write may be torn: what the frame was told before the
- * crash is forgotten. */
+/* Redo changes them again, and their next write may be torn: the frame's state from before the
+ * crash is lost. */
 START_TEST(a_rollback_without_images_is_protected_after_the_next_crash)
 {
     enum { SEEDS = 3 };
@@ -157,8 +157,8 @@ START_TEST(a_rollback_without_images_is_protected_after_the_next_crash)
 }
 END_TEST
 
-/* What was changed without images, on a device that did not tear pages, is redone on one that
- * does; and back. */
+/* Changes without images, made on a device that did not tear pages, are redone on one that does;
+ * and back. */
 START_TEST(images_and_no_images_take_turns)
 {
     enum { SEEDS = 4 };
@@ -195,9 +195,10 @@ START_TEST(images_and_no_images_take_turns)
 }
 END_TEST
 
-/* ---- pages that were written past the log ------------------------------------------------- */
+/* ---- bulk-written pages -------------------------------------------------------------------- */
 
-/* A logged change of one is durable, and what was written in bulk is not: nobody has synced it. */
+/* A logged change of one is durable, and its bulk-written contents are not: they were not
+ * synced. */
 START_TEST(a_bulk_page_that_changes_before_its_sync)
 {
     enum { BULK = 40 };
@@ -234,7 +235,7 @@ static void damage(lladd_pageno page)
     rig_file_write(&r, "pages", bytes, sizeof bytes, page.v * 4096 + 1024);
 }
 
-/* So much log that lladd_maintain takes a checkpoint, which writes back what is old. */
+/* So much log that lladd_maintain takes a checkpoint, which writes back older pages. */
 static void fuzzy_checkpoint(lladd_pageno scratch)
 {
     uint64_t before = rig_stats(&r).checkpoints;
@@ -247,12 +248,12 @@ static void fuzzy_checkpoint(lladd_pageno scratch)
     }
 }
 
-static int older_log_cases[] = {0, RESERVED, INSTANT, INSTANT | RESERVED, INSTANT | NO_INDEX,
-                                INSTANT | NO_INDEX | RESERVED};
+static int older_log_cases[] = {
+    0, RESERVED, INSTANT, INSTANT | RESERVED, INSTANT | NO_INDEX, INSTANT | NO_INDEX | RESERVED};
 
-/* Redo begins behind the base of a page that is found damaged. Where the log goes back further,
- * full recovery rebuilds it as instant recovery does, however small the cache is; where it does
- * not, both refuse the page. */
+/* Redo begins above the base of a page that is found damaged. Where the log goes back further, full
+ * recovery rebuilds it as instant recovery does, however small the cache is; where it does not,
+ * both refuse the page. */
 START_TEST(a_rotten_page_is_rebuilt_from_older_log)
 {
     enum { MANY = 30, PUTS = 4 };
@@ -272,7 +273,7 @@ START_TEST(a_rotten_page_is_rebuilt_from_older_log)
         if (!kept)
             rig_forget_log(&r, scratch);
         fuzzy_checkpoint(scratch);
-        r.options.flags |= LLADD_OPT_ATOMIC_PAGES; /* the last change shall bring no base */
+        r.options.flags |= LLADD_OPT_ATOMIC_PAGES; /* the last change must not bring a base */
         rig_reopen(&r);
         struct lladd_txn *loser = rig_begin(&r);
         for (unsigned i = 0; i < MANY; i++) {
@@ -304,7 +305,8 @@ START_TEST(a_rotten_page_is_rebuilt_from_older_log)
 }
 END_TEST
 
-/* A page between two lives, or whose log has a hole, has no base: what was rebuilt of it goes. */
+/* A page between two uses, or with a hole in its log, has no base: the partly rebuilt page is
+ * dropped. */
 START_TEST(what_an_older_life_left_is_no_base)
 {
     lladd_pageno scratch, page;
@@ -361,8 +363,8 @@ static bool is_written(lladd_pageno page, lladd_lsn lsn)
     return is;
 }
 
-/* A page gets an image; then a durable, acknowledged commit changes it; then it is written to make
- * room for others; then the process dies. */
+/* A page gets an image; then a durable, acknowledged commit changes it; then it is evicted; then
+ * the process dies. */
 static struct paid pay(int i)
 {
     struct paid p;
@@ -393,7 +395,7 @@ static struct paid pay(int i)
     return p;
 }
 
-/* One byte of the record there rots; and is as it was. */
+/* A bit flips in the record there; and is restored. */
 static void rot(lladd_lsn lsn)
 {
     size_t len;
@@ -408,8 +410,8 @@ static void rot(lladd_lsn lsn)
     free(bytes);
 }
 
-/* The record of the page, or that of the commit, is the first one that is gone: either way what was
- * acknowledged is. Redo of the page would begin with an image, and would not look at it. */
+/* The record of the page, or that of the commit, is the first one that is lost: either way the
+ * acknowledged commit is. Redo of the page would begin with an image, and would not notice. */
 START_TEST(a_page_that_is_newer_than_the_log_is_found_at_open)
 {
     for (unsigned which = 0; which < 2; which++) {
@@ -421,7 +423,7 @@ START_TEST(a_page_that_is_newer_than_the_log_is_found_at_open)
             ck_contains(r.err.message, "the log has lost its end");
             ck_assert_uint_eq(r.err.lsn.v, gone.v);
         }
-        rot(gone); /* nothing had been changed */
+        rot(gone); /* no byte was changed */
         rig_open(&r);
         rig_expect(&r, cell_of(p.page, 2), 2);
         rig_close(&r);
@@ -430,8 +432,8 @@ START_TEST(a_page_that_is_newer_than_the_log_is_found_at_open)
 }
 END_TEST
 
-/* After a loss of power nobody may have said how far the log went. Then the page says so itself, as
- * soon as it is read. */
+/* After a power failure no seal may state how far the log went. Then the page proves it, as soon as
+ * it is read. */
 START_TEST(a_page_that_is_newer_than_the_log_is_found_when_it_is_read)
 {
     static const unsigned char nothing[WITNESS_BYTES];
@@ -451,8 +453,8 @@ START_TEST(a_page_that_is_newer_than_the_log_is_found_when_it_is_read)
 }
 END_TEST
 
-/* A torn tail proves nothing, and no page is newer: it is cut off as ever. */
-START_TEST(a_log_that_ends_behind_all_pages_has_lost_nothing)
+/* A torn tail proves nothing, and no page is newer: it is cut off as always. */
+START_TEST(a_log_that_ends_above_all_pages_has_lost_nothing)
 {
     struct paid p = pay(_i);
     rig_open(&r);
@@ -473,7 +475,7 @@ START_TEST(a_log_that_ends_behind_all_pages_has_lost_nothing)
 }
 END_TEST
 
-/* A database of an older version, whose control file is shorter: it grows; a full disk is no reason
+/* A database of an older version, with a shorter control file: it grows; a full disk is no reason
  * to refuse. */
 START_TEST(a_control_file_without_room_for_it)
 {
@@ -520,7 +522,7 @@ int main(void)
     t = tcase_create("a log without its end");
     tcase_add_loop_test(t, a_page_that_is_newer_than_the_log_is_found_at_open, 0, 8);
     tcase_add_loop_test(t, a_page_that_is_newer_than_the_log_is_found_when_it_is_read, 0, 4);
-    tcase_add_loop_test(t, a_log_that_ends_behind_all_pages_has_lost_nothing, 0, 4);
+    tcase_add_loop_test(t, a_log_that_ends_above_all_pages_has_lost_nothing, 0, 4);
     tcase_add_loop_test(t, a_control_file_without_room_for_it, 0, 4);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Redo by one thread and by several: the same history, in a cache that holds only a few of the
- * pages as well as in one that holds them all, and where no thread can be had; and the same error,
- * the one at the lowest LSN, whoever meets which first.
+ * pages as well as in one that holds them all, and where no thread can be created; and the same
+ * error, the one at the lowest LSN, whichever thread meets which first.
  */
 #include "rig.h"
 
@@ -28,8 +28,8 @@ static void begin_case(unsigned kind)
     rig_pages(&r, pages, PAGES);
 }
 
-/* More than the four MiB of log from which on several threads share the pages; neighbours in the
- * log are of one page, of two, and of many. */
+/* More log than the four MiB from which on several threads divide the pages; adjacent records are
+ * of one page, of two, and of many. */
 static void write_history(void)
 {
     for (unsigned round = 0; round < ROUNDS; round++) {
@@ -58,8 +58,8 @@ static void expect_history(void)
 
 /* ---- cases ---- */
 
-/* Each worker holds the pages of some records at once; of a small cache, only as many as leave room
- * for the others. */
+/* Each worker holds the pages of several records at once; in a small cache, only as many as leave
+ * room for the others. */
 START_TEST(redo_in_a_cache_of_any_size_repeats_the_same_history)
 {
     static const uint32_t threads[] = {1, 8};
@@ -80,7 +80,8 @@ START_TEST(redo_in_a_cache_of_any_size_repeats_the_same_history)
 }
 END_TEST
 
-/* BUF-6. Two pages lost their last writes: what is said does not depend on who finds what first. */
+/* BUF-6. Two pages lost their last writes: the error does not depend on which thread finds which
+ * first. */
 START_TEST(the_error_at_the_lowest_lsn_is_reported)
 {
     static const uint32_t threads[] = {1, 4};
@@ -114,8 +115,8 @@ START_TEST(the_error_at_the_lowest_lsn_is_reported)
 END_TEST
 
 #ifdef __GLIBC__
-/* No thread can be had, for its stack would be larger than the address space: the one that opens
- * does all the shares. */
+/* No thread can be created, for its stack would be larger than the address space: the opening
+ * thread does all the shares. */
 START_TEST(without_a_thread_one_does_the_work_of_all)
 {
     pthread_attr_t attr, before;
@@ -128,7 +129,7 @@ START_TEST(without_a_thread_one_does_the_work_of_all)
     ck_assert_int_eq(pthread_attr_init(&attr), 0);
     ck_assert_int_eq(pthread_attr_setstacksize(&attr, SIZE_MAX / 16 * 15 & ~(size_t)0xffff), 0);
     ck_assert_int_eq(pthread_setattr_default_np(&attr), 0);
-    /* Redo is done by then; what works in the background later cannot be started. */
+    /* Redo is done by then; the background threads cannot be started. */
     ck_assert_int_eq(rig_try_open(&r), LLADD_NO_THREAD);
     ck_contains(r.trace, "redo: from");
     ck_contains(r.trace, " 0 pages without a base");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The index of instant recovery: of each page the records that change it, in LSN order, however
- * they were met; and an index that is lost rather than wrong.
+ * The index of instant recovery: for each page the records that change it, in LSN order, whatever
+ * the order of insertion; an index that cannot be right is given up, never wrong.
  */
 #include "recovery/log_prefetch.h"
 #include "recovery/redo_index.h"
@@ -32,11 +32,8 @@ static void end_case(void)
 
 static void add_kind(unsigned kind, uint8_t flags, uint64_t lsn, uint64_t page, bool older)
 {
-    struct ll_record rec = {.kind = (uint8_t)kind,
-                            .flags = flags,
-                            .lsn = lladd_lsn_of(lsn),
-                            .page = page,
-                            .size = 40};
+    struct ll_record rec = {
+        .kind = (uint8_t)kind, .flags = flags, .lsn = lladd_lsn_of(lsn), .page = page, .size = 40};
     ll_redo_index_add(&index_, &rec, older);
 }
 
@@ -45,7 +42,7 @@ static void add(uint64_t lsn, uint64_t page, bool older)
     add_kind(LL_REC_UPDATE, 0, lsn, page, older);
 }
 
-/* The page's records are those from `first` on, so many STEPs apart. */
+/* The page's records are those from `first` on, every STEPs-th. */
 static void expect(uint64_t page, uint64_t first, uint64_t apart, unsigned n)
 {
     struct ll_redo_index_walk w;
@@ -73,7 +70,7 @@ START_TEST(records_of_a_page_are_in_order)
 }
 END_TEST
 
-/* Met in two halves, the newer one first; some pages are in one of them only. */
+/* Inserted in two halves, the newer one first; some pages are in one of them only. */
 START_TEST(an_older_part_goes_before)
 {
     begin_case();
@@ -123,7 +120,7 @@ START_TEST(bases_are_known)
 }
 END_TEST
 
-/* LSNs further apart than an entry can say, and no memory at any of its allocations. */
+/* LSNs further apart than an entry can express, and a failure of each of its allocations. */
 START_TEST(it_is_lost_rather_than_wrong)
 {
     begin_case();
@@ -151,8 +148,8 @@ START_TEST(it_is_lost_rather_than_wrong)
 }
 END_TEST
 
-/* Whatever the pages are, and in whichever of the two parts, it takes no more than it was given, by
- * the allocator's count; what it has of a page is all that there is. */
+/* Whatever the pages are, and in whichever of the two parts, it takes no more memory than its
+ * budget, by the allocator's count; and what it has of a page is complete. */
 START_TEST(it_takes_no_more_than_it_was_given)
 {
     enum { RECORDS = 20000 };
@@ -190,7 +187,7 @@ START_TEST(it_takes_no_more_than_it_was_given)
 }
 END_TEST
 
-/* Marked, a pass is about those; the others are left. */
+/* A pass is for marked pages; the others are left. */
 START_TEST(pages_are_marked_for_a_pass)
 {
     begin_case();
@@ -222,7 +219,7 @@ static int get_record(void *ctx, lladd_lsn lsn, struct ll_record *rec)
     return lsn.v == *lost ? LLADD_CORRUPT_LOG : 0;
 }
 
-/* What was read ahead is found, and nothing else is, however unevenly it lies over the log. */
+/* Bytes read ahead are found, and no others, however unevenly they are spread over the log. */
 START_TEST(records_read_ahead_are_found)
 {
     enum { MANY = 300, OF_PAGES = 7 };
@@ -274,8 +271,8 @@ START_TEST(records_read_ahead_are_found)
 }
 END_TEST
 
-/* No more memory than it may have, by the allocator's count; what has no room is not there, and the
- * next time less is wanted. */
+/* No more memory than the budget, by the allocator's count; records without room are not there, and
+ * the next time fewer are read ahead. */
 START_TEST(reading_ahead_takes_no_more_than_it_was_given)
 {
     enum { MANY = 20000 };
@@ -309,7 +306,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("pages behind the log");
+    Suite *s = suite_create("redo index");
     TCase *c = tcase_create("all");
     tcase_add_test(c, records_of_a_page_are_in_order);
     tcase_add_test(c, an_older_part_goes_before);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Recoveries that make log segments and die before anything in them counts: killed, or without
- * power, at each device call; the next one at each of its own; and the third opens. What is
- * unfinished and in doubt needs more log to be taken back than one segment has. Or a clean close
- * lies between the two. With log/test_reuse the files of the log are looked at alone; here the
- * whole database is opened.
+ * Recoveries that make log segments and die before any record in them counts: killed, or without
+ * power, at each device call; the next one at each of its own; and the third opens. The
+ * transactions in doubt and the losers need more log for undo than one segment has. Or a clean
+ * close lies between the two. log/test_reuse examines the files of the log alone; this test opens
+ * the whole database.
  */
 #include "rig.h"
 #include "support/fixtures.h"
@@ -48,7 +48,7 @@ static void load(struct state *s, bool in_doubt)
     rig_crash(&s->r, &fault_kill);
 }
 
-/* Opens, with the lights out at the n-th call; false: it has no such call. */
+/* Opens, with a power failure at the n-th call; false: it has no such call. */
 static bool recover(struct state *s, uint64_t n)
 {
     fault_device_crash_at(s->r.fd, n);
@@ -82,7 +82,7 @@ static void check(struct state *s, bool in_doubt)
     rig_free(&s->r);
 }
 
-/* _i: bit 0, something is in doubt; the rest, what a crash leaves. */
+/* _i: bit 0, a transaction is in doubt; the rest, what a crash leaves. */
 START_TEST(two_crashes_in_recovery)
 {
     static const enum fault_crash_mode modes[] = {FAULT_KILL, FAULT_POWER, FAULT_SUBSET};
@@ -104,8 +104,8 @@ START_TEST(two_crashes_in_recovery)
 }
 END_TEST
 
-/* A database whose log was closed at the beginning of a segment in which nothing stands: a recovery
- * made it for its cut, and found nothing to log. There is no other segment above that cut. */
+/* A database with a log that was closed at the beginning of an empty segment: a recovery made it
+ * for its cut, and then logged nothing. There is no other segment above that cut. */
 static void end_in_an_empty_segment(struct state *s)
 {
     rig_init(&s->r, 0);
@@ -121,7 +121,7 @@ static void end_in_an_empty_segment(struct state *s)
     fault_device_capacity(s->r.fd, UINT64_MAX);
 }
 
-/* The next run says that the database is in use, and logs nothing that lasts; the recovery after it
+/* The next run marks the database as in use, and logs nothing that survives; the recovery after it
  * makes its segment of that file. _i: what its crash leaves. */
 START_TEST(the_end_that_a_close_named_is_used_again)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Rolling back when it is difficult (REC-3): no memory, no disk, long chains, compensations that
- * use operations the database has never seen or that are larger than what they take back; and what
- * happens when a compensation cannot be carried out.
+ * Rollback under difficult conditions (REC-3): no memory, no disk space, long chains, compensations
+ * that use operations that are new to the database or that are larger than the change they undo;
+ * and a compensation that cannot be carried out.
  */
 #include "rig.h"
 
@@ -16,7 +16,7 @@
 static struct rig r;
 static lladd_pageno page;
 
-/* ---- an operation whose compensation needs more than it did itself ----------------------- */
+/* ---- an operation with a compensation that needs more than it did itself ----------------- */
 
 /* "test.late" is test.put under a name that nothing but a compensation uses. */
 static struct lladd_op late;
@@ -76,10 +76,10 @@ static const struct lladd_op needy = {
     .undo_pages_max = 1,
 };
 
-/* The same, whose author has not counted what compensate writes. */
+/* The same, with a declaration that does not count what compensate writes. */
 static struct lladd_op stingy;
 
-/* Undone only while `mute` is false; why not, it does not say. */
+/* Undone only while `mute` is false; it sets no error. */
 static bool mute;
 static struct lladd_op silent;
 
@@ -114,7 +114,7 @@ static struct cell at(unsigned i)
     return cell_of(page, i);
 }
 
-/* cell = value, in a closed action whose undo is the difficult one. */
+/* cell = value, in a closed action with the difficult undo. */
 static void put_undone_by(const char *op, struct lladd_txn *txn, struct cell c, uint64_t value)
 {
     lladd_op_id id = LLADD_NO_OP;
@@ -156,7 +156,7 @@ START_TEST(an_abort_needs_no_memory)
     begin_case(_i);
     rig_pages(&r, pages, PAGES);
     struct lladd_txn *txn = rig_begin(&r);
-    /* More log than the ring holds: the way back leads through files. */
+    /* More log than the ring holds: the rollback reads files. */
     for (unsigned i = 0; i < PAGES * ROUNDS; i++)
         ok(txn, cell_put_wide(txn, cell_of(pages[i % PAGES], i / PAGES), i + 1, 300));
     ok(txn, cell_bump(txn, at(3), 9));
@@ -166,7 +166,7 @@ START_TEST(an_abort_needs_no_memory)
     int rc = lladd_abort(txn);
     (void)lladd_db_error(r.db, &r.err);
     ck_assert_msg(rc == 0, "%s", r.err.message);
-    ck_assert_uint_gt(fault_alloc_fired(&r.mem), 0); /* it did ask, and got on without */
+    ck_assert_uint_gt(fault_alloc_fired(&r.mem), 0); /* it did ask, and went on without */
     fault_alloc_fail(&r.mem, 0, false);
     for (unsigned i = 0; i < PAGES * ROUNDS; i++)
         rig_expect(&r, cell_of(pages[i % PAGES], i / PAGES), 0);
@@ -202,7 +202,7 @@ START_TEST(a_partial_rollback_needs_no_memory)
 }
 END_TEST
 
-/* Nothing has been logged, so nothing was set aside either; and nothing is needed. Found by the
+/* No record was logged, so no space was reserved either; and none is needed. Found by the
  * simulator: the first update of an action lacked memory, and taking the action back poisoned the
  * handle. */
 START_TEST(taking_nothing_back_needs_no_memory)
@@ -226,9 +226,9 @@ START_TEST(taking_nothing_back_needs_no_memory)
 }
 END_TEST
 
-/* The disk becomes full while transactions are open; then everything is taken back. The
- * compensation uses an operation that has no number in the log yet. `reopened`: the log space a
- * checkpoint needs must be there although this session has taken none. */
+/* The disk becomes full while transactions are open; then all are rolled back. The compensation
+ * uses an operation that has no number in the log yet. `reopened`: the log space a checkpoint needs
+ * must be there although this session has taken none. */
 static void abort_on_full_disk(unsigned kind, bool reopened, bool closing)
 {
     enum { TXNS = 40 };
@@ -280,7 +280,7 @@ START_TEST(a_compensation_may_use_an_operation_for_the_first_time_on_a_full_disk
     rig_reopen(&r);
     struct lladd_txn *txn = rig_begin(&r);
     needy_put(txn, at(0), 6);
-    /* Nothing can grow any more, and the space there is, is used up. */
+    /* No file can grow any more, and the existing space is used up. */
     fault_device_capacity(r.fd, fault_device_bytes(r.fd));
     struct lladd_txn *glutton = rig_begin(&r);
     int rc = 0;
@@ -301,8 +301,8 @@ START_TEST(a_compensation_may_use_an_operation_for_the_first_time_on_a_full_disk
 }
 END_TEST
 
-/* Too little was set aside because too little was declared: the operation and its field are named,
- * and once there is room the rollback is carried out. */
+/* Too little was reserved because too little was declared: the error names the operation and its
+ * field, and once there is room the rollback is carried out. */
 START_TEST(an_undo_log_max_that_was_too_small_is_named_when_space_runs_out)
 {
     enum { CELLS_USED = 8, ROUNDS = 100 };
@@ -336,8 +336,8 @@ START_TEST(an_undo_log_max_that_was_too_small_is_named_when_space_runs_out)
 }
 END_TEST
 
-/* A compensate that fails and does not say why: what its code means stands there, and not what an
- * earlier call of the transaction was refused for. Without the fault it is rolled back. */
+/* A compensate that fails without setting an error: the message is that of its code, and not of an
+ * earlier refused call of the transaction. Without the fault it is rolled back. */
 START_TEST(a_compensate_that_says_nothing)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -361,7 +361,7 @@ START_TEST(a_compensate_that_says_nothing)
 }
 END_TEST
 
-/* The promise of prepare: commit or abort, whatever happens. */
+/* The guarantee of prepare: commit or abort, whatever happens. */
 START_TEST(what_is_prepared_can_be_ended_on_a_full_disk)
 {
     begin_case(_i & 2 ? RIG_RESERVED : 0);
@@ -397,7 +397,7 @@ START_TEST(what_is_prepared_can_be_ended_on_a_full_disk)
 }
 END_TEST
 
-/* A transaction that has run into the full disk can still keep what it has. */
+/* A transaction that has met the full disk can still commit its earlier changes. */
 START_TEST(a_commit_succeeds_on_a_full_disk)
 {
     begin_case(_i ? RIG_RESERVED : 0);
@@ -438,7 +438,7 @@ START_TEST(a_compensation_that_fails_poisons_and_opening_again_repeats_it)
     ck_contains(err.message, "test.transfer");
     ck_contains(err.message, "told to fail by the test");
     ck_assert_uint_ne(err.lsn.v, 0);
-    /* Everybody hears of it. */
+    /* Every thread gets the error. */
     ck_assert_int_eq(cell_put(other, at(2), 2), LLADD_UNDO_FAILED);
     ck_assert_int_eq(lladd_commit(other), LLADD_UNDO_FAILED);
     ck_assert_int_eq(lladd_begin(r.db, NULL, &txn, &err), LLADD_UNDO_FAILED);
@@ -447,11 +447,11 @@ START_TEST(a_compensation_that_fails_poisons_and_opening_again_repeats_it)
     struct lladd_db *db = r.db;
     r.db = NULL;
     ck_assert_int_eq(lladd_close(db), LLADD_UNDO_FAILED);
-    /* At open: transaction and LSN are named, and trying again is safe. */
+    /* At open: the error names transaction and LSN, and trying again is safe. */
     bool needs_undo = true;
     for (int i = 0; i < 3 && needs_undo; i++) {
         int rc = rig_try_open(&r);
-        if (rc == 0) { /* nobody had made the transfer durable: there is nothing to undo */
+        if (rc == 0) { /* the transfer was not made durable: there is nothing to undo */
             needs_undo = false;
             continue;
         }
@@ -516,7 +516,7 @@ static void long_pages(lladd_pageno *pages)
     done(lladd_commit(txn));
 }
 
-/* All that it changed is zero again. */
+/* All cells that it changed are zero again. */
 static void long_check(const lladd_pageno *pages)
 {
     static unsigned char zeros[4000], now[4000];
@@ -526,9 +526,8 @@ static void long_check(const lladd_pageno *pages)
     }
 }
 
-/* The pages of records further on are sent for by reading those: a hint, and a read that fails
- * there only means that there is none. One that fails for the record whose turn it is does what it
- * always did. */
+/* Rollback reads later records to prefetch their pages: a hint, and if such a read fails there is
+ * no prefetch. A failed read of the record to be undone next is an error as always. */
 START_TEST(a_read_that_fails_in_a_long_rollback_loses_nothing)
 {
     unsigned char bytes[100];
@@ -566,8 +565,8 @@ START_TEST(a_read_that_fails_in_a_long_rollback_loses_nothing)
 }
 END_TEST
 
-/* What says where an operation writes is only believed as far as the page goes: u16 anything, u64
- * which is added bit by bit to the first number of the page. */
+/* An operation's declaration of where it writes is only believed within the page: u16 arbitrary,
+ * u64 which is added bit by bit to the first number of the page. */
 static bool wild_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
 {
     (void)v, (void)kind;
@@ -615,8 +614,8 @@ START_TEST(a_place_beyond_the_page_is_only_a_hint_that_is_wrong)
 }
 END_TEST
 
-/* Recovery undoes all losers in one thread. Credit that a loser keeps in hand after a step is
- * missing for the steps of the others, and no thread would ever give it back. */
+/* Recovery undoes all losers in one thread. Credit that a loser keeps after a step is missing for
+ * the steps of the others, and no thread would ever return it. */
 START_TEST(more_losers_than_the_log_buffer_has_credits)
 {
     enum { LOSERS = 400 };
@@ -632,7 +631,7 @@ START_TEST(more_losers_than_the_log_buffer_has_credits)
     }
     for (unsigned i = 0; i < LOSERS; i++) /* so each has a step left when all have made one */
         ok(losers[i], cell_put(losers[i], cell_of(pages[i], 2), i + 1));
-    rig_set(&r, cell_of(pages[0], 0), 5); /* durable, and so is what was logged before */
+    rig_set(&r, cell_of(pages[0], 0), 5); /* durable, and so are the earlier records */
     rig_crash(&r, &fault_kill);
     rig_open(&r);
     rig_expect(&r, cell_of(pages[0], 0), 5);
@@ -644,7 +643,7 @@ START_TEST(more_losers_than_the_log_buffer_has_credits)
 }
 END_TEST
 
-/* ---- a smaller log buffer than before ------------------------------------------------------ */
+/* ---- a smaller log buffer than before ---------------------------------------------------- */
 
 static unsigned objects_undone;
 

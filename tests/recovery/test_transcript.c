@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Recovery says what it decides, and here is what it should say: who is a loser, what is redone,
- * and in which order what is taken back (REC-5: deepest level first, each newest first).
+ * The trace of recovery's decisions: which transactions are losers, which records are redone, and
+ * the order of undo (REC-5: deepest level first, each newest first).
  *
- * LSNs depend on the length of every record before them. So the transcript is compared with names
+ * LSNs depend on the length of every record before them. So the trace is compared with names
  * instead: a transaction is T1, T2, ... and a record r1, r2, ... in the order in which the test has
- * made them known with txn_is() and here(); an unknown number shows as "?".
+ * registered them with txn_is() and here(); an unknown number is shown as "?".
  */
 #include "rig.h"
 
@@ -17,7 +17,7 @@
 static struct rig r;
 static lladd_pageno page;
 
-/* Which number is called what. */
+/* The names of numbers. */
 static struct {
     uint64_t lsn;
     char name[8];
@@ -105,7 +105,7 @@ static struct cell at(unsigned i)
     return cell_of(page, i);
 }
 
-/* "test.stop": a compensation that makes everything before it durable and then fails, once. */
+/* "test.stop": a compensation that makes all earlier records durable and then fails, once. */
 static bool stops;
 
 static int stop_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
@@ -145,7 +145,7 @@ static lladd_op_id stop_id(void)
     return id;
 }
 
-/* Rolls back as far as the stop; then the lights go out, and come back. */
+/* Rolls back as far as the stop; then the power fails, and the database is opened. */
 static void abort_halfway(struct lladd_txn *txn)
 {
     stops = true;
@@ -155,7 +155,7 @@ static void abort_halfway(struct lladd_txn *txn)
     rig_open(&r);
 }
 
-/* Everything is used once: later no name has to be logged, and no image of the page. */
+/* Every operation is used once: later no name has to be logged, and no image of the page. */
 static void begin_case(void)
 {
     n_names = 0;
@@ -174,7 +174,7 @@ static void begin_case(void)
     done(lladd_commit(txn));
 }
 
-/* What was logged is durable, and then the process dies. */
+/* The records are durable, and then the process dies. */
 static void crash(void)
 {
     ok_db(&r, lladd_pin_set(r.db, "force", lladd_lsn_of(rig_stats(&r).log_oldest), &r.err));
@@ -263,7 +263,7 @@ START_TEST(what_a_rollback_has_taken_back_is_not_taken_back_again)
 }
 END_TEST
 
-/* CLRs carry the rollback on: two of four records are gone when the lights go out. */
+/* CLRs continue the rollback: two of four records are undone when the power fails. */
 START_TEST(a_rollback_that_a_crash_interrupted_goes_on_where_it_was)
 {
     begin_case();
@@ -333,7 +333,7 @@ START_TEST(a_closed_action_inside_an_open_one_goes_by_its_logical_undo)
 END_TEST
 
 /* REC-5. The older transaction's open action comes before the newer one's ordinary record, or a
- * logical undo might walk through what the action has left half-built. */
+ * logical undo might walk through a structure that the action has changed only in part. */
 START_TEST(the_deepest_level_goes_first_across_transactions)
 {
     struct lladd_action a_outer, a_inner, b_outer;
@@ -399,7 +399,7 @@ START_TEST(what_is_in_doubt_is_left_alone)
 }
 END_TEST
 
-/* It had been told to abort: the next open finishes that, and nobody can commit it any more. */
+/* It was being aborted: the next open completes that, and it cannot be committed any more. */
 START_TEST(an_interrupted_abort_of_a_prepared_transaction_is_finished)
 {
     struct lladd_gid gid = gid_of("x");

@@ -384,12 +384,12 @@ START_TEST(validate_that_believes_anything)
 END_TEST
 
 /* Adds to the word after those that the page's first word counts. */
-static void add_behind(struct lladd_page *p, struct lladd_span s)
+static void add_beyond(struct lladd_page *p, struct lladd_span s)
 {
     unsigned char *body = lladd_page_body(p), *at = body + 8 * (1 + (size_t)lladd_get16(body));
     lladd_put64(at, lladd_get64(at) + lladd_get64((const unsigned char *)s.data + 2));
 }
-static void subtract_behind(struct lladd_page *p, struct lladd_span s)
+static void subtract_beyond(struct lladd_page *p, struct lladd_span s)
 {
     unsigned char *body = lladd_page_body(p), *at = body + 8 * (1 + (size_t)lladd_get16(body));
     lladd_put64(at, lladd_get64(at) - lladd_get64((const unsigned char *)s.data + 2));
@@ -406,8 +406,8 @@ START_TEST(validate_that_does_not_look_at_the_page)
     struct lladd_op op = good("test.blind");
     lladd_put16(page + LLADD_PAGE_HEADER, 3);
     lladd_put16(other_page + LLADD_PAGE_HEADER, 4);
-    op.redo = add_behind;
-    op.undo = subtract_behind;
+    op.redo = add_beyond;
+    op.undo = subtract_beyond;
     op.validate = credulous;
     breaks(&op, LLADD_SIM_C_HOSTILE, "of its page of 4096 bytes on a mangled page");
     op.validate = looks;
