@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Checkpoints in the background: one thread that sleeps until enough log was written since the last
- * one. Before that it finishes what an instant recovery has left of undo, for somebody may be
- * waiting. Handles without threads do the same in lladd_maintain. */
+/* The background checkpointer: one thread that takes a checkpoint when enough log has been written
+ * since the last one. After an instant recovery it first finishes the deferred undo, because
+ * transactions may be waiting for the losers' locks. A handle without threads does the same work in
+ * lladd_maintain. */
 #include "db/db_private.h"
 
-/* So many bytes of log for each byte of pages that are dirty or were imaged since the last one:
- * what a checkpoint costs is that each of them is written, and logged as an image when it changes
- * the next time. (Those that are both count once: where all is cached they are the same.) */
+/* Bytes of log for each byte of pages that are dirty, or were logged as images since the last
+ * checkpoint: a checkpoint writes each such page, and the page's next change logs an image. The
+ * larger of the two counts is used, because a database that fits the cache has the same pages in
+ * both. */
 enum { LOG_FOR_DIRTY = 4 };
 
-/* Of the log of losers: so much is undone before somebody looks for what else is to be done. */
+/* Bytes of losers' log that one step undoes, in the background and in lladd_maintain. */
 enum { UNDO_AT_ONCE = 256 << 10, UNDO_A_STEP = 4 << 10 };
 
 static bool due(const struct ll_core *core)
@@ -27,12 +29,12 @@ static bool due(const struct ll_core *core)
 void ll_background_pressed(struct ll_core *core)
 {
     lladd_atomic_store32(&core->pressed, 1);
-    lladd_atomic_fence(); /* before the look at `signalled` (rest) */
+    lladd_atomic_fence(); /* before `signalled` is read (rest) */
     ll_background_want(core);
 }
 
-/* Is the log near its limit, and can a checkpoint help? Else what holds it has to go first, and
- * one after the other would be taken for nothing. */
+/* True if the log is near its limit and a checkpoint can truncate it. If something else keeps the
+ * log, checkpoints would be taken in vain. */
 static bool pressed(struct ll_core *core)
 {
     if (!lladd_atomic_load32(&core->pressed))
@@ -61,7 +63,7 @@ void ll_background_poll(struct lladd_db *db)
         ll_background_want(&db->core);
 }
 
-/* The checkpoint that saves the next crash this recovery: it writes back everything. */
+/* Writes back every page, so that the next recovery does not repeat this one. */
 static int settle_recovery(struct ll_core *core, struct lladd_error *err)
 {
     int rc = ll_checkpoint(core, true, err);
@@ -70,9 +72,9 @@ static int settle_recovery(struct ll_core *core, struct lladd_error *err)
     return rc;
 }
 
-/* What there is to do, or of undo a part. A failure is either the poison, which everybody will see,
- * or a resource: the next wake-up tries again, and whoever runs into the log's limit gets the
- * error. *more: and then all that one was woken for. */
+/* Does what is due, or one step of deferred undo. *more: call again. An error is either the poison,
+ * which every later call reports, or a lack of a resource: the next wake-up tries again, and a
+ * writer that reaches the log's limit reports it. */
 static int work(struct ll_core *core, bool *more)
 {
     struct lladd_error ignored = LLADD_ERROR_INIT;
@@ -86,8 +88,9 @@ static int work(struct ll_core *core, bool *more)
     return near || due(core) ? ll_checkpoint(core, near, &ignored) : 0;
 }
 
-/* The checkpointer is about to sleep. The thread that found the log near its limit meanwhile woke
- * nothing, for it saw `signalled`: it sees that reset, or is seen here. Under `wake_mutex`. */
+/* The checkpointer is about to sleep. A thread that finds the log near its limit sends no wake-up
+ * while `signalled` is set. The fences order the two stores and loads: either that thread reads
+ * `signalled` as 0, or this one reads `pressed`. Called with `wake_mutex`. */
 static void rest(struct lladd_db *db, int rc)
 {
     lladd_atomic_store32(&db->signalled, 0);
@@ -157,8 +160,7 @@ int lladd_checkpoint(struct lladd_db *db, struct lladd_error *err)
     return rc ? rc : ll_checkpoint(&db->core, true, err);
 }
 
-/* Some of the undo that instant recovery has left; then some pages, and the checkpoint when there
- * are none any more. */
+/* One step of deferred undo, then of pending redo; after the last page, the checkpoint. */
 static int recover_some(struct ll_core *core, bool *more, struct lladd_error *err)
 {
     enum { PAGES = 16 };
@@ -181,12 +183,12 @@ int lladd_maintain(struct lladd_db *db, bool *more, struct lladd_error *err)
         rc = ll_db_may_checkpoint(db, err, "lladd_maintain");
     if (more)
         *more = false;
-    /* A page that cannot be redone is said, but is no reason to leave the rest undone. */
+    /* A page that cannot be redone is reported after the other maintenance work is done. */
     bool alone = !lladd_atomic_load32(&db->checkpoints_on);
-    int behind = !rc && alone ? recover_some(&db->core, &redo_more, err) : 0;
-    if (behind && lladd_code_root(behind) != LLADD_ROOT_DATA)
-        rc = behind;
-    if (!rc && !behind && !lladd_atomic_load32(&db->signalled)) {
+    int pending_rc = !rc && alone ? recover_some(&db->core, &redo_more, err) : 0;
+    if (pending_rc && lladd_code_root(pending_rc) != LLADD_ROOT_DATA)
+        rc = pending_rc;
+    if (!rc && !pending_rc && !lladd_atomic_load32(&db->signalled)) {
         bool near = alone && pressed(&db->core);
         rc = near || due(&db->core) ? ll_checkpoint(&db->core, near, err) : 0;
     }
@@ -198,5 +200,5 @@ int lladd_maintain(struct lladd_db *db, bool *more, struct lladd_error *err)
         ll_txns_drain(&db->core);
     if (!rc && more)
         *more = log_more || pages_more || redo_more;
-    return rc ? rc : behind;
+    return rc ? rc : pending_rc;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LLADD_DB_PRIVATE_H
 #define LLADD_DB_PRIVATE_H
-/* The database handle: the core, and what is around it. Assembly only. */
+/* The database handle: the core and what db/ adds to it, and the entry checks of public calls. */
 #include "db/db.h"
 #include "recovery/core.h"
 #include "recovery/registry.h"
@@ -67,18 +67,18 @@ static inline void ll_use_end(struct lladd_use *use)
         if (LL_UNLIKELY(ll_use_rc_)) \
             return ll_use_rc_; \
     } while (0)
-/* May the calling thread look at what changes in a transaction? */
+/* True if the calling thread may read members of the transaction that change. */
 bool ll_txn_seen(const struct lladd_txn *);
-/* LLADD_BAD_STATE if the thread holds a page of the database: what `call` waits for may wait for
- * that page (docs/threads.md). */
+/* LLADD_BAD_STATE if the thread holds a page of the database: `call` may wait for a thread that
+ * waits for that page (docs/threads.md). */
 int ll_db_refuse_held(struct lladd_error *, const char *call);
 static inline int ll_db_no_page(const struct lladd_db *db, struct lladd_error *err,
                                 const char *call)
 {
     return LL_UNLIKELY(ll_held_pages(db)) ? ll_db_refuse_held(err, call) : 0;
 }
-/* The same for a call that takes the checkpoint's mutex, and LLADD_BAD_STATE for a class that is
- * being asked at a checkpoint: its thread has that mutex. */
+/* The same for a call that takes the checkpoint mutex. Also LLADD_BAD_STATE in a class's checkpoint
+ * callback: its thread already has that mutex. */
 int ll_db_refuse_asked(struct lladd_error *, const char *call);
 static inline int ll_db_may_checkpoint(const struct lladd_db *db, struct lladd_error *err,
                                        const char *call)
@@ -86,8 +86,8 @@ static inline int ll_db_may_checkpoint(const struct lladd_db *db, struct lladd_e
     int rc = ll_db_no_page(db, err, call);
     return !rc && ll_core_asks_class(&db->core) ? ll_db_refuse_asked(err, call) : rc;
 }
-/* ll_txn_enter for a call that may wait for others: no page is held, and what log credit the caller
- * has taken is put down (BUF-3). */
+/* ll_txn_enter for a call that may wait for other threads: the thread holds no page, and its unused
+ * log credit is returned first (BUF-3). */
 static inline int ll_txn_enter_unlatched(struct lladd_txn *txn, const char *call)
 {
     int rc = ll_txn_enter(txn);
@@ -100,10 +100,10 @@ static inline int ll_txn_enter_unlatched(struct lladd_txn *txn, const char *call
 /* 0 if the transaction may be ended now, poison apart. */
 int ll_txn_may_end(struct lladd_txn *);
 int ll_gid_check(const struct lladd_gid *, struct lladd_error *);
-/* Tells participants that what is newer than `since` was taken back. */
+/* Tells participants that changes newer than `since` have been undone. */
 void ll_txn_tell_undone(struct lladd_txn *, lladd_lsn since);
 int ll_txn_tell_committing(struct lladd_txn *);
-/* The commit record has its LSN: behind ll_txn_log_commit, under no latch. */
+/* Tells participants the commit's LSN. After ll_txn_log_commit, with no latch held. */
 void ll_txn_tell_committed(struct lladd_txn *, lladd_lsn commit);
 /* The registered operation, or LLADD_BAD_ARGUMENT. */
 int ll_op_of(struct lladd_txn *, lladd_op_id, struct ll_name **out);
@@ -111,22 +111,21 @@ int ll_op_of(struct lladd_txn *, lladd_op_id, struct ll_name **out);
 /* checkpointer.c */
 int ll_background_start(struct lladd_db *, struct lladd_error *);
 void ll_background_stop(struct lladd_db *);
-/* Is it time for a checkpoint? Wakes who does it. Cheap. */
+/* Wakes the checkpointer if a checkpoint is due. Cheap. */
 void ll_background_poll(struct lladd_db *);
 void ll_background_want(struct ll_core *);
-/* The same for a log that comes near its limit; lladd_maintain does it where there is no thread. */
+/* The log is near its limit: wakes the checkpointer. Without threads, lladd_maintain acts on it. */
 void ll_background_pressed(struct ll_core *);
 
 /* extensions.c */
-/* Can the log buffer, and the log within its limit, give every operation what it needs at once?
- * LLADD_BAD_ARGUMENT with the size that can. (What is registered is among the options: a larger
- * operation asks for others.) */
+/* LLADD_BAD_ARGUMENT, with the size needed, if the log buffer or the log within its limit is too
+ * small for what a registered operation needs at once. */
 int ll_extensions_fit(const struct lladd_registry *, uint32_t page_size,
                       const struct lladd_options *, struct lladd_error *);
 int ll_extensions_attach(struct lladd_db *, const struct lladd_registry *, struct lladd_error *);
 int ll_extensions_create(struct lladd_db *, struct lladd_error *);
 int ll_extensions_recovered(struct lladd_db *, struct lladd_error *);
-/* Ends their threads, once: before anything they use is closed. */
+/* Ends the extensions' threads, once, before anything they use is closed. */
 void ll_extensions_stop(struct lladd_db *);
 void ll_extensions_detach(struct lladd_db *);
 #endif

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Extensions on a handle: built-in ones first, then the user's, in the order of registration. */
+/* Extensions of a handle: merges the built-in descriptors with the registered ones, checks that the
+ * log can hold what they need, and attaches, recovers and stops them. Built-in extensions come
+ * first, then the user's in the order of registration. */
 #include "db/db_private.h"
 #include "operations/operations.h"
 
@@ -7,11 +9,10 @@
 #include <lladd/pages.h>
 #include <string.h>
 
-/* The library's own descriptors are checked by the tests, not at every open; and so it is known
- * what they take, and how many of them there are. */
+/* What the built-in descriptors need. They are checked by the tests, not at every open. */
 const struct ll_payloads ll_extensions_builtin = {.names = 86, .bytes = 4292, .longest = 169};
 
-/* Of the user's, what is not built in. */
+/* Adds the user's descriptors that are not built in. */
 static int put_items(struct lladd_registry *out, const struct lladd_registry *user,
                      struct lladd_error *err)
 {
@@ -41,12 +42,12 @@ int ll_extensions_merge(const struct ll_env *env, const struct lladd_registry *u
     return put_items(out, user, err);
 }
 
-/* What one caller needs at once, and which operation it is that needs it; NULL: a descriptor, to be
- * logged. */
+/* The most that one caller needs at once, and the operation that needs it; NULL: the record of a
+ * descriptor. */
 struct fit {
     const struct lladd_options *o;
     uint32_t page_size;
-    uint64_t aside; /* set aside for the next checkpoint, whatever is done */
+    uint64_t aside; /* reserved for the next checkpoint in any case */
     uint64_t ring, limit;
     const struct lladd_op *ring_for, *limit_for;
 };
@@ -172,7 +173,7 @@ int ll_extensions_create(struct lladd_db *db, struct lladd_error *err)
                 *err = txn->err;
             if (err && err->code != rc)
                 ll_fail(err, rc, "extension \"%s\" could not be created", s->ext->name);
-            int undone = lladd_abort(txn); /* the database is being given up anyway */
+            int undone = lladd_abort(txn); /* the open fails in any case */
             (void)undone;
             return rc;
         }
@@ -222,7 +223,7 @@ void ll_extensions_detach(struct lladd_db *db)
     db->extensions = NULL;
 }
 
-/* Is the root's page of the type? A page that is not allocated is of none. */
+/* True if the root's page is allocated and has the type. */
 static int has_type(struct lladd_db *db, struct lladd_root_value value, const char *type, bool *out,
                     struct lladd_error *err)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Transactions that another thread may take over while the one that uses them is in a call.
+/* Guarded transactions: another thread may take one over while its user is in a call.
  *
- * `inside` is a lock that the using thread takes at its outermost call and keeps until that call
- * has ended and no top action is open: half of a structure's change is never taken back beside
- * other threads that see it. `user` is changed by the thread that has `inside`. A thread that
- * wants it finds `inside` free, or counts itself among the takers first, so that the call that ends
- * next wakes it. The handle's memory lasts as long as there are references: a thread that was
- * inside when it was taken from, or never learns of it, finds a handle that refuses. */
+ * `inside` is a lock. The using thread takes it at its outermost call and keeps it until that call
+ * has returned and no top action is open, so a structure is never rolled back in the middle of a
+ * change. Only the thread that has `inside` changes `user`. A taker either finds `inside` free or
+ * counts itself in `takers` first, so that the end of the next call wakes it. The handle is
+ * reference-counted: a thread that the transaction was taken from can still call with it, and gets
+ * LLADD_TAKEN or LLADD_CLOSED. */
 #include "db/db_private.h"
 
 #include <limits.h>
 
-/* Every read that must see what another thread's exchange has done is an exchange, too. */
+/* A read that must see another thread's exchange is an exchange itself. */
 static uint32_t look32(uint32_t *p)
 {
     return lladd_atomic_add32(p, 0);
@@ -40,7 +40,7 @@ int lladd_use_begin(struct lladd_txn *txn, struct lladd_use *use)
     do {
         if (lladd_atomic_load64(&txn->user) != self || lladd_atomic_load32(&txn->stops))
             return LLADD_TAKEN;
-        none = 0; /* else another thread is about to take it, or to find that it may not */
+        none = 0; /* otherwise another thread is taking it, or is about to be refused */
     } while (!lladd_atomic_cas64(&txn->inside, &none, self) && (lladd_yield(), true));
     if (lladd_atomic_load64(&txn->user) != self) {
         leave(txn);
@@ -142,7 +142,7 @@ bool lladd_txn_give(struct lladd_txn *txn)
     bool in = lladd_atomic_load64(&txn->inside) == self;
     if (!in) {
         lladd_atomic_add32(&txn->takers, 1);
-        (void)get_inside(txn, self, UINT64_MAX); /* without a limit it always gets there */
+        (void)get_inside(txn, self, UINT64_MAX); /* without a time limit it always succeeds */
         lladd_atomic_add32(&txn->takers, UINT32_MAX);
     }
     bool mine = lladd_atomic_load64(&txn->user) == self;

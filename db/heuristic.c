@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Transactions in doubt that an administrator ends without the coordinator.
+/* Heuristic outcomes: an administrator ends a transaction in doubt without its coordinator.
  *
- * One record makes the decision and the memory of it: the commit record, which then carries the
- * outcome, or a heuristic record before the rollback. So there is no moment at which one is durable
- * and the other is not. Checkpoints carry the list on; the log need not be kept for it. */
+ * One record holds both the decision and the memory of it: the commit record, which then carries
+ * the outcome, or a heuristic record before the rollback. So neither is durable without the other.
+ * Checkpoints copy the list, so the log need not be kept for it. */
 #include "db/db_private.h"
 #include "recovery/analysis.h"
 #include "util/vec.h"
 
 #include <string.h>
 
-/* Older libraries would lose the outcomes: they must not open the database from now on. */
+/* Older libraries would lose the outcomes, so they must not open the database any more. */
 static int set_feature(struct ll_core *core, struct lladd_error *err)
 {
     int rc = ll_core_mark(core, err);
@@ -34,9 +34,10 @@ static int enter(struct lladd_txn *txn, enum lladd_outcome outcome)
     return 0;
 }
 
-/* Logs the decision; a checkpoint finds neither or both of list and record. The first request also
- * marks the control block and sets space aside. What it gave is put down before the mutex, for
- * which nothing waits with credit (BUF-3); the holder of that mutex may ask for it again. */
+/* Logs the decision. The list and the record change under the checkpoint mutex, so a checkpoint
+ * sees both or neither. The first credit request also marks the control block and reserves space.
+ * Its credit is returned before the mutex is taken, because no thread waits for that mutex with
+ * credit (BUF-3), and requested again inside. */
 static int decide(struct lladd_txn *txn, const struct ll_heuristic *h, lladd_lsn *lsn)
 {
     struct ll_core *core = txn->core;
@@ -158,7 +159,7 @@ int lladd_heuristic_forget(struct lladd_db *db, const struct lladd_gid *gid,
         (void)ll_heuristic_remove(core, gid);
         rc = log_forgotten(core, &h, err);
         if (rc)
-            (void)ll_heuristic_put(core, &h, NULL); /* there is room: there was */
+            (void)ll_heuristic_put(core, &h, NULL); /* cannot fail: the list had room for it */
     }
     lladd_mutex_unlock(&core->checkpointing);
     return rc;

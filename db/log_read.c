@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The log for readers: extensions, backups, standbys (DESIGN 2a). */
+/* Log cursors for extensions, backups and standbys (DESIGN 2a). A cursor returns durable records
+ * only. One thread at a time uses a cursor. */
 #include "db/db_private.h"
 
 #include <string.h>
@@ -8,9 +9,9 @@ struct lladd_log_cursor {
     struct lladd_db *db;
     struct ll_log_cursor *cursor;
     lladd_lsn from;
-    lladd_lsn next; /* behind the last record; 0: not started */
+    lladd_lsn next; /* end of the last record; 0: not started */
     bool started;
-    char name[64]; /* "" = everything */
+    char name[64]; /* "": every record */
 };
 
 const char *lladd_log_kind_name(unsigned kind)
@@ -69,8 +70,8 @@ static void translate(struct lladd_log_cursor *c, const struct ll_record *rec,
     out->undo = rec->undo;
 }
 
-/* The first record. Who begins at a place misses none that should be there: what is pinned was not
- * truncated. */
+/* Finds the first record at or after `from`. LLADD_MISSING_FILE if `from` is pinned and
+ * nevertheless gone. */
 static int first_record(struct lladd_log_cursor *c, struct ll_record *rec, struct lladd_error *err)
 {
     struct ll_core *core = &c->db->core;
@@ -90,7 +91,7 @@ int lladd_log_next(struct lladd_log_cursor *c, struct lladd_log_entry *out, stru
     struct ll_record rec;
     for (;;) {
         int rc;
-        /* Where the log ends, there need be no segment yet. */
+        /* At the end of the log the next segment may not exist yet. */
         lladd_lsn goal = c->started ? c->next : c->from;
         if (goal.v >= ll_log_durable(c->db->core.log).v)
             return LLADD_END;
@@ -104,12 +105,12 @@ int lladd_log_next(struct lladd_log_cursor *c, struct lladd_log_entry *out, stru
             return rc;
         c->next = lladd_lsn_of(rec.lsn.v + rec.size);
         if (rec.lsn.v >= ll_log_durable(c->db->core.log).v) {
-            c->from = rec.lsn; /* it may be durable when asked again */
+            c->from = rec.lsn; /* it may be durable at the next call */
             c->started = false;
             return LLADD_END;
         }
         translate(c, &rec, out);
-        /* That a name was given a number is no record of that name. */
+        /* A catalogue entry that defines the name is not a record of it. */
         if (!c->name[0] ||
             (out->op && rec.kind != LL_REC_CATALOGUE && strcmp(out->op, c->name) == 0))
             return 0;

@@ -5,7 +5,7 @@
 #include <lladd/bytes.h>
 #include <string.h>
 
-/* An object stands where records have page numbers; all ones there mean none. */
+/* An object's number is stored in the record's page field; all ones mean none. */
 #define OBJECT_MAX ((1ull << 48) - 1)
 
 /* ---- object records ---------------------------------------------------------------------- */
@@ -105,8 +105,9 @@ int lladd_snapshot_acquire(struct lladd_db *db, lladd_lsn *out, struct lladd_err
         core->snapshots = p;
         core->cap_snapshots = cap;
     }
-    /* `visible` only moves under the commit mutex, after `logged` has run: whatever is read here
-     * has all its predecessors (DESIGN 2a). The list stays sorted: visible never goes back. */
+    /* `visible` advances under the commit mutex, after the participants' `logged` callbacks: all
+     * commits up to the value read here are visible (DESIGN 2a). `visible` never decreases, so the
+     * list stays sorted. */
     uint64_t lsn = lladd_atomic_load64(&core->txns.visible);
     if (core->n_snapshots && core->snapshots[core->n_snapshots - 1].lsn == lsn) {
         core->snapshots[core->n_snapshots - 1].count++;
@@ -158,8 +159,8 @@ static int check_pin(const char *name, struct lladd_error *err)
                                 : 0;
 }
 
-/* Appended under the checkpoint mutex: a checkpoint either sees the pin in its table or truncates
- * before it is made. */
+/* Called with the checkpoint mutex: a checkpoint either has the pin in its table or has truncated
+ * the log before the pin is set. */
 static int log_pin(struct ll_core *core, const char *name, lladd_lsn lsn, struct lladd_error *err)
 {
     unsigned char bytes[8 + 64];
@@ -172,14 +173,15 @@ static int log_pin(struct ll_core *core, const char *name, lladd_lsn lsn, struct
     return rc ? rc : ll_log_force(core->log, rec.lsn, err);
 }
 
-/* The space that a checkpoint takes for one more, and the record that clears it. */
+/* Reserves the log space that one more pin takes in checkpoints, and for the record that clears
+ * it. */
 static int want_space(struct ll_core *core, struct lladd_error *err)
 {
     int rc = ll_core_mark(core, err);
     return rc ? rc : ll_core_set_aside(core, true, err);
 }
 
-/* lsn 0: the pin goes. What could not be logged has not happened. */
+/* lsn 0 clears the pin. A change that cannot be logged is undone in memory. */
 static int change_pin(struct ll_core *core, const char *name, lladd_lsn lsn,
                       struct lladd_error *err)
 {
@@ -192,7 +194,7 @@ static int change_pin(struct ll_core *core, const char *name, lladd_lsn lsn,
     if (!rc)
         rc = log_pin(core, name, lsn, err);
     if (rc)
-        (void)ll_pin_put(core, name, before, NULL); /* there is room: there was */
+        (void)ll_pin_put(core, name, before, NULL); /* cannot fail: the table had room for it */
     return rc;
 }
 
@@ -261,7 +263,7 @@ int lladd_redo_barrier(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
     if (rc)
         return rc;
     struct ll_core *core = txn->core;
-    /* Old copies in the cache must not be written over the new contents. */
+    /* Cached copies of the pages must not be written over the new contents. */
     ll_instant_forget(core, first, n);
     rc = ll_buffer_drop(core->buffer, first, n);
     if (rc) {
@@ -274,8 +276,8 @@ int lladd_redo_barrier(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
     struct ll_record rec = {.kind = LL_REC_REDO_BARRIER,
                             .page = LLADD_NO_PAGE,
                             .redo = lladd_span_of(bytes, sizeof bytes)};
-    /* One step for a checkpoint: it either finds the fence in the table or the record behind its
-     * begin. Appending does not wait. */
+    /* Atomic for a checkpoint: either its table has the barrier or the record comes after its
+     * BEGIN. Appending does not wait. */
     lladd_mutex_lock(&core->misc);
     rc = ll_redo_barrier_room(core, first.v, n, &txn->err);
     if (!rc) {
@@ -287,7 +289,7 @@ int lladd_redo_barrier(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
     return rc;
 }
 
-/* The fence may be older than redo's start by now and have been forgotten: then it is put up
+/* A checkpoint may have dropped a barrier that is older than redo's start: then it is logged
  * again. */
 static int want_barrier(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
 {
@@ -297,9 +299,9 @@ static int want_barrier(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
     return 0;
 }
 
-/* Raw pages have no LSN that the buffer's gate could look at (BUF-1). But what they were before the
- * fence, they must not be after a crash: a transaction that gave them up in a closed action, and
- * was rolled back, has not waited for the log. */
+/* Raw pages have no LSN for the buffer's WAL check (BUF-1), so the barrier is forced here. Without
+ * that, redo could apply older records to the new contents: a transaction that freed the pages in a
+ * closed top action, and was rolled back, has not waited for the log. */
 static int force_barriers(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
 {
     lladd_lsn newest = {0};
@@ -337,7 +339,7 @@ int lladd_bulk_write(struct lladd_txn *txn, lladd_pageno first, uint64_t n, cons
         ll_page_set_number(p, first.v + i);
         ll_page_set_lsn(
             p, ll_redo_barrier_of_locked(
-                   core, first.v + i)); /* and base 0: the first logged change takes an image */
+                   core, first.v + i)); /* base 0: the first logged change takes an image */
     }
     if (!type)
         rc = force_barriers(txn, first, n);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Opening and closing: the one place that knows how the parts are put together.
+/* Opens and closes a database: the only file that knows how the parts fit together. One thread
+ * opens a handle, and one thread closes it; no other thread has it then.
  *
- * A database under construction holds a file "creating". The control file, written last, makes it a
- * database; what a crash leaves behind before that is swept away by the next open. Without that
- * file nothing is ever removed: a directory that has no control file but other contents is refused.
- * So nothing needs to be durable, or in any order, before the control file's contents are written,
- * and syncs are put off until then (io/device_deferred.c, ll_control_write).
+ * A database under construction has a file "creating". The control file is written last and makes
+ * it a database; until then the next open removes what a crash has left. Without the file
+ * "creating" nothing is ever removed: a directory with other contents and no control file is
+ * refused. So nothing needs to be durable, or ordered, before the control file is written, and
+ * syncs are deferred until then (io/device_deferred.c, ll_control_write).
  *
  *   lock ► control ► log, buffer ► catalogue ► extensions attach ► recovery ► extensions recovered
  *        ► background work ► (after an unclean stop) checkpoint */
@@ -31,9 +32,9 @@
 #define DEFAULT_SEGMENT_MAX (64ull << 20)
 #define DEFAULT_LOG_LIMIT (4ull << 30)
 #define DEFAULT_CHECKPOINT (64ull << 20)
-/* If nobody has said how often (docs/decisions/checkpoints-by-dirty-pages.md). */
+/* Default limit of checkpoint_bytes (docs/decisions/checkpoints-by-dirty-pages.md). */
 #define CHECKPOINT_MOST (512ull << 20)
-/* Log set aside for commits nobody has made durable, before somebody must. */
+/* Log reserved for commits that are not durable yet, before a commit must wait for a sync. */
 #define PENDING_MIN (4ull << 20)
 #define PENDING_MOST (64ull << 20)
 #define FLAGS_KNOWN \
@@ -88,7 +89,7 @@ static int check_options(const struct lladd_options *in, struct lladd_options *o
         o->log_segment_max > (1ull << 31))
         return ll_fail(err, LLADD_BAD_ARGUMENT,
                        "log segments: powers of two from 4096 to 2^31, min no larger than max");
-    /* How much it must be is known together with page size and operations: ll_extensions_fit. */
+    /* The lower bound depends on page size and operations: ll_extensions_fit. */
     if (!power_of_two(o->log_ring_bytes) || o->log_ring_bytes > LL_LOG_RING_MAX)
         return ll_fail(err, LLADD_BAD_ARGUMENT, "log_ring_bytes: a power of two, at most 2^30");
     if (o->cache_bytes < CACHE_MIN / 8)
@@ -134,7 +135,7 @@ static bool is_lost(void *ctx, lladd_lsn lsn)
 static void on_poison(void *ctx, const struct lladd_error *why)
 {
     int code = ll_core_poison(ctx, why);
-    (void)code; /* whoever failed reports it */
+    (void)code; /* the call that failed reports it */
 }
 
 static void on_log_pressure(void *ctx)
@@ -276,9 +277,9 @@ static int init_core(struct lladd_db *db, const struct lladd_options *o, struct 
     return rc ? ll_fail(err, LLADD_NO_MEMORY, "out of memory") : 0;
 }
 
-/* Puts the word that says "healthy" where the kernel clears it in a forked child. A handle without
- * threads is meant to be cheap to open: there the calls that matter look at the process id. Before
- * any other thread knows the handle. */
+/* Puts the word "healthy" into memory that the kernel clears in a forked child. A handle without
+ * threads is cheap to open: it compares process ids instead. Called before another thread knows the
+ * handle. */
 static void watch_fork(struct lladd_db *db)
 {
     if (!db->core.env.threads)
@@ -320,7 +321,7 @@ static void release(struct lladd_db *db)
     int late = core->control_file ? ll_io_close(dev, core->control_file) : 0;
     if (db->lock)
         late = ll_io_close(dev, db->lock);
-    (void)late; /* everything that matters was synced before */
+    (void)late; /* everything that must be durable was synced before */
     if (db->alive)
         munmap(db->alive, (size_t)sysconf(_SC_PAGESIZE));
     lladd_cond_destroy(&db->wake);
@@ -330,7 +331,7 @@ static void release(struct lladd_db *db)
     lladd_mutex_destroy(&core->witness_mutex);
     lladd_mutex_destroy(&core->control_mutex);
     lladd_mutex_destroy(&core->poison_mutex);
-    dev = ll_io_deferred_free(dev); /* before its allocator's copy goes */
+    dev = ll_io_deferred_free(dev); /* before the copy of its allocator is freed */
     db->magic = 0;
     core->db = NULL;
     ll_free(&env, db);
@@ -383,7 +384,7 @@ static int remove_if_there(struct lladd_device *dev, const char *name, struct ll
     return rc && rc != -ENOENT ? ll_fail_io(err, rc, true, "remove", name) : 0;
 }
 
-/* What an interrupted creation left. */
+/* Removes the files of an interrupted creation. */
 static int sweep(struct lladd_db *db, struct lladd_error *err)
 {
     struct lladd_device *dev = db->core.dev;
@@ -452,7 +453,7 @@ static int make_database(struct lladd_db *db, const struct lladd_options *o,
     rc = ll_io_open(core->dev, FILE_CONTROL, LLADD_OPEN_CREATE, &core->control_file);
     if (rc)
         return ll_fail_io(err, rc, true, "create", FILE_CONTROL);
-    /* Later it is only overwritten; then a full disk cannot be the reason why that fails. */
+    /* Allocates the file now: later it is only overwritten, which does not fail on a full disk. */
     static const unsigned char nothing[LL_CONTROL_FILE_BYTES];
     rc = ll_io_pwrite(core->dev, core->control_file, nothing, sizeof nothing, 0);
     if (rc)
@@ -460,7 +461,7 @@ static int make_database(struct lladd_db *db, const struct lladd_options *o,
     rc = ll_io_sync_dir(core->dev, "");
     if (rc)
         return ll_fail_io(err, rc, true, "sync", "the directory");
-    core->marked = 1; /* nobody can take it for a clean one: it does not exist yet */
+    core->marked = 1; /* as if marked unclean: there is no control block yet */
     rc = ll_extensions_attach(db, reg, err);
     if (!rc)
         rc = ll_extensions_create(db, err);
@@ -491,7 +492,7 @@ static int open_database(struct lladd_db *db, const struct lladd_options *o,
     return rc;
 }
 
-/* Reads the control block, or decides that there is none and one may be made. */
+/* Reads the control block, or finds that there is none and a database may be created. */
 static int look(struct lladd_db *db, const struct lladd_options *o, bool *create,
                 struct lladd_error *err)
 {
@@ -515,18 +516,18 @@ static int look(struct lladd_db *db, const struct lladd_options *o, bool *create
     if (io < 0)
         return ll_fail_io(err, io, false, "list", "the directory");
     if (rc == 0 && l.creating) {
-        /* Whole as far as one can see; it is to be so on the device before the marker goes. After a
-         * sync that failed, what is read may be in the system's cache alone, and a second sync says
-         * nothing (LOG-4): it is written anew. */
+        /* The control block is whole as read. It must be durable before "creating" is removed.
+         * After a failed sync the bytes read may be in the system's cache only, and a second sync
+         * proves nothing (LOG-4), so it is written again. */
         rc = ll_control_write(&core->env, dev, core->control_file, &core->control, err);
         return rc ? rc : remove_marker(dev, err);
     }
     if (rc == 0)
         return 0;
-    /* Half-made, control may be torn; whatever else is wrong with it is no sign of that. */
+    /* A torn control block is a sign of an interrupted creation; any other error is not. */
     bool torn = rc == LLADD_CORRUPT_CONTROL || rc == LLADD_NOT_A_DATABASE;
     if (rc != LLADD_NOT_FOUND && !(l.creating && torn))
-        return rc; /* ll_control_read has said why */
+        return rc; /* ll_control_read has set the error */
     if (!l.creating && (l.ours || l.others))
         return l.ours ? ll_fail(err, LLADD_MISSING_FILE,
                                 "\"control\" is missing; \"log\" or \"pages\" "
@@ -556,9 +557,9 @@ static int take_lock(struct lladd_db *db, struct lladd_error *err)
     return rc ? ll_fail_io(err, rc, true, "lock", FILE_LOCK) : 0;
 }
 
-/* So that the next crash does not repeat this recovery: in the background, for it writes back all
- * that was redone, and nobody has to wait for that. What instant recovery has left for later is
- * done first. */
+/* Takes a checkpoint, so that the next recovery does not repeat this one. It writes back every page
+ * that was redone, so the background does it if there are threads, after the pending redo of an
+ * instant recovery. */
 static int checkpoint_recovery(struct lladd_db *db, struct lladd_error *err)
 {
     if (db->core.recover_instantly || db->core.env.threads) {
@@ -567,7 +568,7 @@ static int checkpoint_recovery(struct lladd_db *db, struct lladd_error *err)
             ll_background_want(&db->core);
         return 0; /* or lladd_maintain */
     }
-    /* A full disk is no reason to refuse service; poison is. */
+    /* A full disk does not fail the open; poison does. */
     struct lladd_error why = LLADD_ERROR_INIT;
     int rc = ll_checkpoint(&db->core, true, &why);
     if (lladd_code_root(rc) != LLADD_ROOT_POISONED)
@@ -658,7 +659,7 @@ int lladd_open(const char *dir, const struct lladd_options *options, struct llad
     struct lladd_error why = LLADD_ERROR_INIT;
     int rc = open_db(dir, options, out, &why);
     if (rc && err)
-        *err = why; /* recovery also writes of what it has got over: no error of the call's */
+        *err = why; /* recovery may have set it for an error that it handled */
     return rc;
 }
 
@@ -691,8 +692,8 @@ static int write_clean(struct ll_core *core, lladd_lsn end)
     return rc;
 }
 
-/* Makes durable what has committed, tells those that asked for it, and takes a checkpoint of
- * everything. */
+/* Makes every commit durable, calls the participants that wait for that, and takes a full
+ * checkpoint. */
 static int close_round(struct lladd_db *db, struct lladd_error *err)
 {
     struct ll_core *core = &db->core;
@@ -701,14 +702,14 @@ static int close_round(struct lladd_db *db, struct lladd_error *err)
     if (!rc)
         ll_txns_drain(core);
     if (!rc)
-        rc = abort_all(db); /* what was begun by those that were told */
+        rc = abort_all(db); /* aborts transactions that those participants began */
     (void)ll_txns_release_credit(core);
     core->closing = true;
     return rc ? rc : ll_checkpoint(core, true, err);
 }
 
-/* Those that are told may write. What they write after the last checkpoint is left to the next
- * open, as after a crash: a clean stop says that there is nothing to redo. */
+/* Participants may write when they are called, so rounds repeat. What they write after the last
+ * round is left to the next open, as after a crash: only a clean stop promises an empty redo. */
 enum { CLOSE_ROUNDS = 16 };
 
 static int close_clean(struct lladd_db *db)
@@ -725,13 +726,13 @@ static int close_clean(struct lladd_db *db)
     if (!rc)
         rc = abort_all(db);
     if (rc || !lladd_atomic_load32(&core->marked))
-        return rc; /* nothing was written: the control block still says clean */
+        return rc; /* nothing was written: the control block is still clean */
     for (unsigned i = 0; !rc && !settled && i < CLOSE_ROUNDS; i++) {
         rc = close_round(db, &err);
         settled = ll_core_settled(core);
     }
     /* There is no space for a checkpoint that would free nothing, or for what a class writes in
-     * one. All that was committed is made durable, and the next open redoes it. */
+     * one. All commits are made durable, and the next open redoes them. */
     if (rc == LLADD_NO_SPACE && core->closing) {
         rc = ll_core_check(core, &err);
         settled = false;
@@ -749,7 +750,7 @@ int lladd_close(struct lladd_db *db)
         return LLADD_FORKED;
     if (ll_held_pages(db))
         return LLADD_BAD_STATE;
-    ll_extensions_stop(db); /* what its threads have begun may wait for the background */
+    ll_extensions_stop(db); /* extensions' threads may still need the background threads */
     ll_background_stop(db);
     int rc = close_clean(db);
     release(db);
@@ -767,7 +768,7 @@ void lladd_db_kill(struct lladd_db *db)
 int ll_db_enter(const struct lladd_db *db, struct lladd_error *err)
 {
     if (!db || db->magic != LL_DB_MAGIC) {
-        /* While it is being opened, extensions call in before the handle is public. */
+        /* During the open, extensions call before the handle is public. */
         if (!db || !db->core.db)
             return ll_fail(err, LLADD_CLOSED, "the database handle is closed");
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Registration: descriptors are checked here, once, so that everybody behind can rely on them. */
+/* Registration: checks each descriptor once, so that all later code can rely on it. Registration is
+ * not thread-safe: the options belong to one thread. */
 #include "recovery/registry.h"
 #include "db/db_private.h"
 
@@ -40,14 +41,14 @@ void ll_registry_put(struct lladd_registry *reg, uint8_t kind, const void *desc)
     reg->items[reg->n++] = (struct ll_registered){.kind = kind, .desc = desc};
 }
 
-/* Every descriptor begins alike. */
+/* Every descriptor begins with the same members. */
 static bool same_name(const void *a, const void *b)
 {
     const struct lladd_page_type *x = a, *y = b;
     return x->version == y->version && (x->name == y->name || strcmp(x->name, y->name) == 0);
 }
 
-/* What the extension has under the name of `desc`; NULL: nothing of that kind. */
+/* The extension's descriptor with the name of `desc`; NULL if it has none of that kind. */
 static const void *in_extension(const struct lladd_extension *e, uint8_t kind, const void *desc)
 {
     for (size_t i = 0; kind == LL_NAME_PAGE_TYPE && e->page_types && e->page_types[i]; i++)
@@ -204,7 +205,7 @@ int lladd_register_page_type(struct lladd_options *o, const struct lladd_page_ty
 int lladd_register_class(struct lladd_options *o, const struct lladd_object_class *c,
                          struct lladd_error *err)
 {
-    size_t oldest = offsetof(struct lladd_object_class, pins); /* optional from there on */
+    size_t oldest = offsetof(struct lladd_object_class, pins); /* members from here on are optional */
     if (c && c->struct_size >= oldest && !c->redo && (!c->durable_lsn || c->undo))
         return ll_fail(err, LLADD_BAD_REGISTRATION,
                        "class: redo is missing; one that reads the log itself has a durable_lsn "
@@ -215,7 +216,7 @@ int lladd_register_class(struct lladd_options *o, const struct lladd_object_clas
 int lladd_register_participant(struct lladd_options *o, const struct lladd_participant *p,
                                struct lladd_error *err)
 {
-    size_t oldest = offsetof(struct lladd_participant, undone); /* optional from there on */
+    size_t oldest = offsetof(struct lladd_participant, undone); /* members from here on are optional */
     return add(o, LL_NAME_PARTICIPANT, "participant", p, oldest, err);
 }
 
@@ -252,7 +253,7 @@ static int check_structures(const struct lladd_extension *e, struct lladd_error 
 int lladd_register_extension(struct lladd_options *o, const struct lladd_extension *e,
                              struct lladd_error *err)
 {
-    size_t oldest = offsetof(struct lladd_extension, structures); /* optional from there on */
+    size_t oldest = offsetof(struct lladd_extension, structures); /* members from here on are optional */
     size_t before = o && o->registry ? o->registry->n : 0;
     struct ll_payloads payloads = {0};
     int rc = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sinks, and printing bytes by their field layout. */
+/* Text sinks, and printing stored bytes by their field layout. */
 #include "util/env.h"
 
 #include <lladd/bytes.h>
@@ -30,7 +30,7 @@ int lladd_error_set_at(struct lladd_error *err, const char *source, int line, in
     return code;
 }
 
-/* The function behind the macro's name: not expanded, as no parenthesis follows it. */
+/* The parentheses keep the macro of the same name from expanding. */
 int(lladd_error_set)(struct lladd_error *err, int code, const char *fmt, ...)
 {
     va_list ap;
@@ -79,7 +79,7 @@ static void print_text(const unsigned char *p, size_t len, struct lladd_sink *si
     lladd_sink_write(sink, "\"", 1);
 }
 
-/* Bytes the field takes; SIZE_MAX if they are not there. */
+/* Length of the field in bytes; SIZE_MAX if the bytes end before it does. */
 static size_t field_size(enum lladd_field_type type, const unsigned char *p, size_t left)
 {
     size_t want = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Statistics: one struct, and the same by name. */
+/* Statistics of a handle, as a struct and by name. Any thread may ask; counters are read without a
+ * lock, so they need not agree with each other. */
 #include "db/db_private.h"
 
 #include <stdio.h>
@@ -19,7 +20,7 @@ static void fill(struct lladd_db *db, struct lladd_stats *s)
     ll_txns_count(core, &s->begun, &s->active, &s->in_doubt);
     s->aborted = lladd_atomic_load64(&t->aborted);
     s->prepared = lladd_atomic_load64(&t->prepared);
-    uint64_t redo = ll_core_redo(core).v; /* before the tail, which is never below it */
+    uint64_t redo = ll_core_redo(core).v; /* read before the tail, so it is never above it */
     s->log_tail = ll_log_tail(core->log).v;
     s->redo_bytes = s->log_tail - redo;
     s->log_durable = ll_log_durable(core->log).v;

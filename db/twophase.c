@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Prepared transactions (paper, section 4.2): a record that tells undo to leave them alone.
+/* Two-phase commit (paper, section 4.2): a prepared transaction survives a restart, and recovery
+ * does not roll it back.
  *
- * Before the prepare record stand the blobs of the participants, each cut into records
- * {u32 total, u32 offset, bytes} numbered by the participant's catalogue entry; recovery walks back
- * over them and gives each participant its blob. The global id is taken under the table's mutex
- * before anything is logged, so two transactions cannot prepare under one. */
+ * The participants' blobs are logged before the prepare record, each cut into records {u32 total,
+ * u32 offset, bytes} with the number of the participant's catalogue entry; recovery reads them
+ * backwards and gives each participant its blob. The global id is claimed under the table's mutex
+ * before anything is logged, so two transactions cannot prepare with the same id. */
 #include "db/db_private.h"
 #include "recovery/analysis.h"
 #include "util/vec.h"
@@ -82,7 +83,7 @@ static int log_blobs(struct lladd_txn *txn)
     return rc;
 }
 
-/* Takes the id, so that nobody else can. */
+/* Claims the global id. */
 static int take_gid(struct lladd_txn *txn, const struct lladd_gid *gid)
 {
     struct ll_core *core = txn->core;
@@ -106,7 +107,7 @@ static int take_gid(struct lladd_txn *txn, const struct lladd_gid *gid)
         return 0;
     ll_free(&core->env, p);
     return ll_fail(&txn->err, LLADD_EXISTS,
-                   ended ? "the global id stands for a heuristic outcome that nobody has forgotten"
+                   ended ? "the global id stands for a heuristic outcome that is still remembered"
                          : "the global id is in use");
 }
 
@@ -120,7 +121,7 @@ static void drop_gid(struct lladd_txn *txn)
     ll_free(&txn->core->env, p);
 }
 
-/* All but the waiting. */
+/* Logs the prepare record; the caller waits for it. */
 static int log_prepare(struct lladd_txn *txn, const struct lladd_gid *gid, lladd_lsn *out)
 {
     int rc = ll_txn_enter_unlatched(txn, "a prepare");
@@ -149,8 +150,8 @@ static int log_prepare(struct lladd_txn *txn, const struct lladd_gid *gid, lladd
     }
     struct ll_record rec = {
         .kind = LL_REC_PREPARE, .page = LLADD_NO_PAGE, .redo = lladd_span_of(bytes, len)};
-    /* A checkpoint that sees the state must find the record's LSN; one that runs before the record
-     * is published does not look yet. */
+    /* State and LSN change together: a checkpoint that sees the state PREPARED must find the
+     * LSN. */
     lladd_mutex_lock(&txn->core->txns.mutex);
     ll_txn_append(txn, &rec, NULL);
     txn->prepared->lsn = rec.lsn;
@@ -182,7 +183,8 @@ int lladd_prepare(struct lladd_txn *txn, const struct lladd_gid *gid)
     return 0;
 }
 
-/* Participants are not told when it is durable: what they could let go then, they keep. */
+/* Participants are not told when the record is durable, so they keep what they could release
+ * then. */
 int lladd_prepare_async(struct lladd_txn *txn, const struct lladd_gid *gid, lladd_lsn *out)
 {
     LL_USE(txn);

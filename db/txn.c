@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Transactions as the public sees them: begin, commit, abort, savepoints, joining. */
+/* The public calls on transactions: begin, commit, abort, savepoints, participants. One thread at a
+ * time uses a transaction (db/guard.c for the exception). */
 #include "db/db_private.h"
 
 #include <stddef.h>
@@ -94,7 +95,8 @@ void ll_txn_tell_committed(struct lladd_txn *txn, lladd_lsn commit)
     }
 }
 
-/* A transaction that wrote nothing: what it has seen must last (TXN-1). */
+/* Commits a transaction that wrote nothing: the commits that it has read must be durable
+ * (TXN-1). */
 static int commit_nothing(struct lladd_txn *txn, bool wait, lladd_lsn *out)
 {
     struct ll_core *core = txn->core;
@@ -117,8 +119,8 @@ static int commit_nothing(struct lladd_txn *txn, bool wait, lladd_lsn *out)
     return 0;
 }
 
-/* The commit is logged: waits for it as far as the transaction's durability says, or because
- * so much is set aside for commits that are not durable (`drain`). */
+/* Waits for a logged commit as the transaction's durability asks; with `drain` until it is durable,
+ * because too much log is reserved for commits that are not. */
 static int see_through(struct ll_core *core, lladd_lsn lsn, bool wait, bool drain,
                        unsigned durability, bool system)
 {
@@ -158,8 +160,8 @@ static int commit(struct lladd_txn *txn, bool wait, lladd_lsn *out)
     }
     if (txn->id.v == 0)
         return commit_nothing(txn, wait, out);
-    /* Out of what is set aside for the end of its rollback, which is not to come: committing needs
-     * no space, and what is prepared can be committed on a full disk. */
+    /* The commit record uses the space reserved for the end of the rollback, so a commit needs no
+     * free space: a prepared transaction can be committed on a full disk. */
     rc = lladd_atomic_load32(&txn->state) == LL_TXN_ACTIVE ? ll_txn_tell_committing(txn) : 0;
     if (!rc)
         rc = ll_core_mark(core, &txn->err);
@@ -221,7 +223,7 @@ int lladd_abort(struct lladd_txn *txn)
         return rc;
     rc = ll_core_check(txn->core, &txn->err);
     if (rc) {
-        ll_txn_release(txn); /* the next open takes its effects back */
+        ll_txn_release(txn); /* the next open rolls it back */
         return rc;
     }
     return ll_txn_abort(txn);

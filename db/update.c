@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Updates and top actions: the paper's Tupdate (section 2.2.2) and what surrounds it. */
+/* Updates and nested top actions: the paper's Tupdate (section 2.2.2), fixing pages, and records
+ * without a page. An update checks, then logs, then changes the page, under one exclusive latch
+ * (OP-3). */
 #include "db/db_private.h"
 
 #include "operations/operations.h"
@@ -146,7 +148,7 @@ int ll_db_refuse_asked(struct lladd_error *err, const char *call)
                    "%s by a class that is asked at a checkpoint: it would wait for itself", call);
 }
 
-/* What most of everything comes through: no call of its own. */
+/* The hot path: inlined into each caller. */
 static inline __attribute__((always_inline)) int update(struct lladd_txn *txn, lladd_op_id id,
                                                         lladd_pageno page, struct lladd_span args,
                                                         enum ll_apply_how how)
@@ -180,8 +182,9 @@ int lladd_log_redo_only(struct lladd_txn *txn, lladd_op_id op, lladd_pageno page
     return update(txn, op, page, lladd_span_of(args, len), LL_APPLY_REDO_ONLY);
 }
 
-/* Where log space is scarce it is as in the smallest log_ring_bytes that lladd_open accepts: there
- * is space for credit_max records, and a program that asks for more has not said so. */
+/* In the simulator's scarce mode the log buffer has space for credit_max records only, as the
+ * smallest one that lladd_open accepts: a caller that asks for more than its operation declares
+ * fails. */
 static int check_credit_max(struct lladd_txn *txn, const struct ll_name *name, unsigned count)
 {
     const struct lladd_op *op = name->desc;
@@ -268,8 +271,9 @@ int lladd_update_page(struct lladd_txn *txn, lladd_op_id id, struct lladd_page *
 
 /* ---- records without a page -------------------------------------------------------------- */
 
-/* Space for one record with spans of these lengths and its undo; `name` may be NULL. While the
- * thread holds a page only what was taken before: nothing waits under a latch. */
+/* Gets credit for one record with spans of these lengths and for its undo; `name` may be NULL.
+ * While the thread holds a page, only credit taken before is used: no thread waits under a
+ * latch. */
 static int want_record(struct lladd_txn *txn, struct ll_name *name, size_t redo, size_t undo)
 {
     const struct lladd_op *op = name ? name->desc : NULL;
@@ -289,12 +293,12 @@ static int want_record(struct lladd_txn *txn, struct ll_name *name, size_t redo,
     return ll_core_reserve_plain(txn, ll_record_bound(redo, undo), 0);
 }
 
-/* Debug builds: undo bytes that no `prepare` has built are what the operation's fields say. */
+/* Debug builds: undo bytes that `prepare` has not built must fit the operation's undo fields. */
 static int check_undo_fields(struct lladd_txn *txn, const struct lladd_op *op,
                              struct lladd_span undo)
 {
 #ifdef LLADD_DEBUG
-    struct lladd_sink nowhere = {.failed = LLADD_NO_SPACE}; /* swallows everything */
+    struct lladd_sink nowhere = {.failed = LLADD_NO_SPACE}; /* discards the text */
     if (op->undo_fields && !lladd_fields_print(op->undo_fields, undo, &nowhere))
         return ll_fail(&txn->err, LLADD_BUG,
                        "operation \"%s\": undo_fields do not describe the %zu undo bytes exactly",
@@ -371,7 +375,7 @@ int lladd_nta_begin(struct lladd_txn *txn, struct lladd_action *out)
         return rc;
     if (!out)
         return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "out is NULL");
-    /* A compensation uses what was set aside for it before it asks for more. */
+    /* A compensation uses its reserved space before it asks for more. */
     if (!txn->rolling_back || txn->n_actions == txn->cap_actions)
         rc = ll_core_want_nesting(txn);
     if (rc)
@@ -420,7 +424,7 @@ int lladd_nta_end(struct lladd_txn *txn, struct lladd_action *action, lladd_op_i
         return rc;
     struct ll_action a = txn->actions[txn->n_actions - 1];
     if (!name && a.undo_next.v == txn->undo_next.v) {
-        pop_action(txn); /* nothing in it can be undone: nothing to close */
+        pop_action(txn); /* it has logged nothing: no record is needed */
         return 0;
     }
     rc = want_record(txn, name, LL_ACTION_END_BYTES, len);
@@ -436,7 +440,7 @@ int lladd_nta_end(struct lladd_txn *txn, struct lladd_action *action, lladd_op_i
                             .redo = lladd_span_of(needed, sizeof needed),
                             .undo = lladd_span_of(undo, len)};
     pop_action(txn);
-    /* The physical undo of what happened inside is not needed any more once this is logged. */
+    /* Once this is logged, the physical undo of the records inside is not needed any more. */
     uint64_t inside =
         txn->undo_used - (a.undo_used < txn->undo_used ? a.undo_used : txn->undo_used);
     if (name)

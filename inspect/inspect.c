@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * inspect: a database looked at from outside.
+ * Inspection: reads a database's files without opening it and without the application. One thread
+ * at a time uses a view.
  *
- *   inspect.c             the view: control block, files, who has it open; info and lists
- *   log.c         the log: one pass from the checkpoint on, as analysis makes it, but which
- *                         takes what it gets; every record with its fields
- *   page.c        pages: what one says, what the allocation map says about it
- *   verify.c      everything, and a finding for each place that is wrong
+ *   inspect.c             the view: control block, files, which process has it open; info and lists
+ *   log.c         the log: one pass from the checkpoint on, as analysis makes it, that
+ *                         goes on after damage; every record with its fields
+ *   page.c        pages: a page's header, and what the allocation map says about it
+ *   verify.c      checks everything, with a finding for each damaged place
  *   verify_log.c  the same for the log
- *   part.c        pages of the log, as many at a time as there is memory for
- *   open.c        what the next open would refuse, told by the code with which it does
+ *   part.c        bounds the memory for the log's pages: one part at a time
+ *   open.c        what the next open would refuse, found by the open's own code
  *
- * A view has the log open for reading, and of the core the parts that need no running database: the
- * control block, the catalogue, fences and pins. Nothing here is a promise of recovery; where both
- * read the same bytes they use the same decoders (control block, records, catalogue, prepare
- * records, page images), so that they cannot disagree about what is good.
+ * A view has the log open for reading, and the parts of the core that need no running database: the
+ * control block, the catalogue, redo barriers and pins. Inspection and recovery use the same
+ * decoders (control block, records, catalogue, prepare records, page images), so they agree about
+ * what is damaged.
  *
- * Files change under a view of a database that is in use. What was read half old, half new looks
- * damaged; so what looks damaged is read again, and is believed when nobody has the database open,
- * or when it looks the same several times.
+ * The files of a database in use change while a view reads them, and a mix of old and new bytes
+ * looks like damage. So damage is read again, and is believed if no process has the database open,
+ * or if several reads find the same.
  *
- * Stored bytes are checked, never asserted (ERR-1): this is where damaged ones are expected.
+ * Stored bytes are checked, never asserted (ERR-1).
  */
 #include "inspect/inspect_private.h"
 
@@ -40,9 +41,8 @@
 #define DIR_LOG "log"
 #define DIR_FILES "files"
 
-/* How often a view of a database in use is taken before damage is believed, while its control block
- * stays as it is and the damage where it is; and at most, while checkpoints go on or the log grows
- * under the eyes of who reads it. */
+/* How often a view of a database in use is taken before damage is believed: LOOKS times while
+ * neither the control block nor the place of the damage changes, LOOKS_MAX times in all. */
 enum { LOOKS = 4, LOOKS_MAX = 32 };
 /* The longest record is a quarter of the ring; nothing is appended, so there will be no ring. */
 #define RING_BYTES (64ull << 20)
@@ -102,7 +102,7 @@ static int read_control(struct lladd_inspect *v, struct lladd_error *err)
     return 0;
 }
 
-/* The control block as it is by now; false if it cannot be read. */
+/* Reads the control block again; false if it cannot be read. */
 static bool control_now(const struct lladd_inspect *v, struct ll_control *now)
 {
     struct lladd_file *file;
@@ -153,7 +153,7 @@ static char *join(const struct ll_env *env, const char *dir, const char *name)
     return path;
 }
 
-/* Two folders have anything of ours in them: log/, and files/ with one folder for each class. */
+/* The library's files are in log/, and in files/ with one folder for each class. */
 static bool descends(const struct listing *l, const char *path)
 {
     if (l->depth == 0)
@@ -161,7 +161,7 @@ static bool descends(const struct listing *l, const char *path)
     return l->depth == 1 && strncmp(path, DIR_FILES "/", 6) == 0;
 }
 
-/* What else lies in the directory is none of our business; to open it might even mean to wait. */
+/* Other files in the directory are not opened: opening one, for example a FIFO, could block. */
 static bool is_ours(const struct listing *l, const char *path)
 {
     static const char *const names[] = {FILE_CONTROL, FILE_CREATING, FILE_LOCK, FILE_PAGES,
@@ -213,7 +213,7 @@ static int list_dir(struct lladd_inspect *v, const char *dir, unsigned depth)
 {
     struct listing l = {v, dir, depth};
     int rc = v->core.dev->ops->list(v->core.dev, dir, see_file, &l);
-    return rc == -ENOENT && depth ? 0 : rc; /* gone meanwhile */
+    return rc == -ENOENT && depth ? 0 : rc; /* removed meanwhile */
 }
 
 static int by_name(const void *a, const void *b)
@@ -244,7 +244,7 @@ static void free_files(struct lladd_inspect *v)
 int lladd_inspect_files(struct lladd_inspect *v, lladd_inspect_file_fn *fn, void *ctx,
                         struct lladd_error *err)
 {
-    int rc = v && fn ? 0 : ll_fail(err, LLADD_BAD_ARGUMENT, "no view, or nobody to tell");
+    int rc = v && fn ? 0 : ll_fail(err, LLADD_BAD_ARGUMENT, "no view, or no callback");
     for (size_t i = 0; !rc && i < v->files.len; i++) {
         const struct ll_inspect_file *f = ll_vec_at(&v->files, i);
         rc = fn(ctx, f->name, f->bytes);
@@ -282,7 +282,7 @@ int ll_inspect_open_log(struct lladd_inspect *v, const struct ll_control *c, boo
     return ll_log_open(&cfg, &start, out, err);
 }
 
-/* The log as far as it can be opened; that it cannot is noted, not an error. */
+/* Opens as much of the log as possible; a failure is noted in the view, and is no error. */
 static int open_log(struct lladd_inspect *v, struct lladd_error *err)
 {
     int rc = ll_inspect_open_log(v, &v->core.control, true, &v->log, &v->log_error);
@@ -371,7 +371,7 @@ static void forget(struct lladd_inspect *v)
         lladd_mutex_destroy(&core->misc);
 }
 
-/* One look; device, environment and registry are there. */
+/* Takes the view once; device, environment and registry are set. */
 static int look(struct lladd_inspect *v, struct lladd_error *err)
 {
     int rc = init(v, err);
@@ -390,7 +390,7 @@ static int look(struct lladd_inspect *v, struct lladd_error *err)
     return rc ? rc : ll_inspect_survey(v, err);
 }
 
-/* Back to where look begins. */
+/* Resets the view to the state in which `look` begins. */
 static void start_over(struct lladd_inspect *v)
 {
     struct ll_env env = v->core.env;
@@ -409,7 +409,7 @@ static void start_over(struct lladd_inspect *v)
     v->progress_ctx = kept.progress_ctx;
 }
 
-/* Looks until what is seen fits together, or can be believed not to. */
+/* Takes the view until it is consistent, or until its damage can be believed. */
 static int look_well(struct lladd_inspect *v, struct lladd_error *err)
 {
     uint64_t place = 0; /* of the damage that the last look saw */
@@ -629,7 +629,7 @@ static int put_pinner(struct lladd_inspect *v, struct ll_vec *rows, const char *
     return 0;
 }
 
-/* format:gtrid:bqual, the latter two in hexadecimal, as far as there is room. */
+/* format:gtrid:bqual, the latter two in hexadecimal, cut to the buffer's size. */
 static void gid_text(const struct lladd_gid *g, char *out, size_t size)
 {
     int n = snprintf(out, size, "%lld:", (long long)g->format);
@@ -670,7 +670,7 @@ static int gather_pinners(struct lladd_inspect *v, struct ll_vec *rows)
 int lladd_inspect_heuristics(struct lladd_inspect *v, lladd_heuristic_fn *fn, void *ctx)
 {
     int rc = 0;
-    for (size_t i = 0; !rc && i < v->core.n_heuristics; i++) { /* a view does not change */
+    for (size_t i = 0; !rc && i < v->core.n_heuristics; i++) { /* a view's lists do not change */
         struct lladd_heuristic_info info;
         ll_heuristic_describe(&v->core.heuristics[i], &info);
         rc = fn(ctx, &info);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LLADD_INSPECT_PRIVATE_H
 #define LLADD_INSPECT_PRIVATE_H
-/* What the files of inspection share. inspect.c tells how they work together. */
+/* What the files of inspection share; inspect.c says how they work together. */
 #include "recovery/analysis.h"
 #include "recovery/core.h"
 #include "recovery/registry.h"
@@ -10,12 +10,12 @@
 
 #include <lladd/inspect.h>
 
-/* A transaction that has not ended, while the log is read and after. */
+/* A transaction that has not ended, as far as the log has been read. */
 struct ll_inspect_txn {
     struct lladd_inspect_txn seen;
-    bool row;           /* a checkpoint has told about it */
+    bool row;           /* a checkpoint has a row of it */
     bool doubt_known;   /* its prepare record was read */
-    uint64_t log_bytes; /* that it wrote, as far as seen */
+    uint64_t log_bytes; /* bytes of log that it wrote, as far as read */
 };
 
 struct ll_inspect_file {
@@ -29,17 +29,18 @@ struct ll_inspect_map {
     bool bad; /* damaged in the file, and not rebuilt by redo; bytes are zeros */
 };
 
-/* Pages that a pass over the log regards: from `first` on, below `end`. */
+/* The pages of one pass over the log: from `first` on, below `end`. */
 struct ll_inspect_part {
     struct ll_hashmap pages;
-    uint64_t first, end; /* UINT64_MAX: there is no next part, as far as is known */
-    size_t most;         /* pages that have room */
+    uint64_t first, end; /* UINT64_MAX: no next part is known */
+    size_t most;         /* most pages that fit */
 };
 
 struct lladd_inspect {
-    struct ll_core core; /* never opened: env, device, control block, catalogue, fences, pins */
+    struct ll_core core; /* never opened: env, device, control block, catalogue, redo barriers,
+                          * pins */
     bool own_device;
-    uint64_t memory; /* for what the log tells of pages */
+    uint64_t memory; /* bytes for what the log says about pages */
     lladd_progress_fn *opening; /* of the options; nullable */
     void *opening_ctx;
     lladd_inspect_progress_fn *progress; /* nullable */
@@ -61,26 +62,27 @@ struct lladd_inspect {
     struct ll_vec txns;  /* struct ll_inspect_txn, oldest first */
     struct ll_hashmap maps;  /* page number of an allocation map -> struct ll_inspect_map * */
     bool maps_redone;
-    unsigned char *page; /* the one that was asked for last */
+    unsigned char *page; /* the page that was read last */
 };
 
 /* inspect.c */
-/* Takes the view anew. After an error it can only be closed. */
+/* Takes the view again. After an error it can only be closed. */
 int ll_inspect_again(struct lladd_inspect *, struct lladd_error *);
-/* Of a database in use: the oldest LSN that its log has by now; 0 if that cannot be told. */
+/* For a database in use: the oldest LSN that its log has now; 0 if that is unknown. */
 lladd_lsn ll_inspect_oldest_now(struct lladd_inspect *);
 /* The registered or learned layout of a name's bytes; NULL: none. */
 const struct lladd_field *ll_inspect_fields(const struct ll_name *, bool undo);
 /* The name of the page type that an operation wants, registered or learned; NULL: none. */
 const char *ll_inspect_page_type(struct lladd_inspect *, const struct ll_name *);
 
-/* The log that a control block tells of, for reading. `lenient`: as much of it as there is; if not,
- * what recovery would refuse is refused. */
+/* Opens the log of a control block for reading. `lenient`: opens as much of it as there is;
+ * otherwise it refuses what recovery would refuse. */
 int ll_inspect_open_log(struct lladd_inspect *, const struct ll_control *, bool lenient,
                         struct ll_log **out, struct lladd_error *);
 
 /* part.c */
-/* So many pages that all of them take at most `memory` bytes, with `each` bytes besides the map. */
+/* Sets the part's size: its pages take at most `memory` bytes, `each` bytes per page besides the
+ * map. */
 void ll_part_init(struct ll_inspect_part *, const struct ll_env *, uint64_t memory, size_t each);
 void ll_part_free(struct ll_inspect_part *);
 static inline bool ll_part_has(const struct ll_inspect_part *p, uint64_t page)
@@ -88,21 +90,22 @@ static inline bool ll_part_has(const struct ll_inspect_part *p, uint64_t page)
     return page >= p->first && page < p->end;
 }
 typedef void ll_part_dropped(void *ctx, uint64_t value);
-/* Before a page is put into the map: if that is full, gives up its upper pages, each of which is
- * passed to fn (nullable). False: the page is one of these now. */
+/* Call it before a page is put into the map. If the map is full, drops its upper pages, and passes
+ * each to fn (nullable). False: the page is among the dropped ones. */
 bool ll_part_make_room(struct ll_inspect_part *, uint64_t page, ll_part_dropped *, void *ctx);
-/* Goes on after the part, with an empty map. False: nothing follows it. */
+/* Begins the next part, with an empty map. False: there is none. */
 bool ll_part_next(struct ll_inspect_part *);
 
 /* open.c */
-/* Would the next open refuse this? 0 or why; LLADD_NO_MEMORY. Of a database that is not in use. */
+/* 0, or the error with which the next open would fail; LLADD_NO_MEMORY. For a database that is not
+ * in use. */
 int ll_inspect_try_open(struct lladd_inspect *, struct lladd_error *);
 
 /* log.c */
-/* Reads the log from the checkpoint to its end: catalogue, transactions, fences, pins; and what
- * redo would have to do. Damage is noted in the view; only a lack of memory is an error. */
+/* Reads the log from the checkpoint to its end: catalogue, transactions, redo barriers, pins, and
+ * the work of redo. Damage is noted in the view; only a lack of memory is an error. */
 int ll_inspect_survey(struct lladd_inspect *, struct lladd_error *);
-/* Passes every record from the first at or behind `from` on to fn; 0 at the end of the log. */
+/* Passes every record from the first one at or after `from` to fn; 0 at the end of the log. */
 typedef int ll_inspect_visit(void *ctx, const struct ll_record *);
 int ll_inspect_walk(struct lladd_inspect *, lladd_lsn from, ll_inspect_visit *, void *ctx,
                     struct lladd_error *);
@@ -113,21 +116,21 @@ const struct ll_inspect_txn *ll_inspect_txn_of(const struct lladd_inspect *, lla
 /* Reads page n into bytes: 0, LLADD_OUT_OF_RANGE or LLADD_READ_FAILED. */
 int ll_inspect_read_page(struct lladd_inspect *, uint64_t n, unsigned char *bytes,
                          struct lladd_error *);
-/* 0 or what is wrong with the page, as far as the page itself, the catalogue and the log's end
- * tell. */
+/* 0, or what is wrong with the page, judged by the page, the catalogue and the log's end. */
 int ll_inspect_judge_page(struct lladd_inspect *, lladd_pageno, const unsigned char *bytes,
                           struct lladd_error *);
-/* What the page is used for; false if its map cannot be read. Fails only for want of memory. */
+/* What the page is used for; *known is false if its map cannot be read. The only error is
+ * LLADD_NO_MEMORY. */
 int ll_inspect_use(struct lladd_inspect *, lladd_pageno, enum lladd_page_use *, bool *known,
                    struct lladd_error *);
 void ll_inspect_free_maps(struct lladd_inspect *);
-/* Is the record about the contents of a page? */
+/* True if the record changes the contents of a page. */
 static inline bool ll_inspect_about_page(const struct ll_record *rec)
 {
     return rec->page != LLADD_NO_PAGE &&
            (rec->kind == LL_REC_UPDATE || rec->kind == LL_REC_CLR || rec->kind == LL_REC_IMAGE);
 }
-/* Does redo begin with it, whatever was on the page? */
+/* True if redo can begin with the record, whatever is on the page. */
 static inline bool ll_inspect_is_base(const struct ll_record *rec)
 {
     return rec->kind == LL_REC_IMAGE || (rec->flags & LL_REC_FORMATS);
@@ -141,11 +144,12 @@ static inline bool ll_inspect_is_base(const struct ll_record *rec)
 struct ll_verify_history {
     uint64_t base;  /* LSN of the newest image or format record; 0: none in the log */
     uint64_t last;  /* LSN of the newest record */
-    uint64_t first; /* of the first one that redo reads; 0: none */
+    uint64_t first; /* LSN of the first record that redo reads; 0: none */
     uint64_t first_prev;
     bool first_is_base;
-    bool given_up;        /* after `last` it was freed: what is on the disk may be older */
-    bool given_up_before; /* the same, if the newest `lladd.map.free` about it is undone */
+    bool given_up;        /* it was freed after `last`: the page on disk may be older */
+    bool given_up_before; /* the value of given_up if the newest `lladd.map.free` about it is
+                           * undone */
 };
 
 struct ll_verify_barrier {
@@ -160,20 +164,20 @@ struct ll_verify {
     struct lladd_error *err;
     struct ll_inspect_part part; /* page -> index into histories */
     struct ll_vec histories;
-    struct ll_vec unused;  /* size_t: of these, that were given up */
-    unsigned pass;         /* 0: the first one, which does all that is not about single pages */
-    bool log_whole_before; /* as log_whole was when the first pass over the records began */
+    struct ll_vec unused;  /* size_t: free entries of `histories` */
+    unsigned pass;         /* 0: the first pass, which also checks what is not about single pages */
+    bool log_whole_before; /* log_whole when the first pass over the records began */
     uint64_t seen;         /* records of this pass */
-    struct ll_hashmap told;   /* LSNs of records that do not follow the one before about their page:
-                              a page that was given up comes again */
+    struct ll_hashmap told;   /* LSNs of records that do not follow the page's previous record and
+                              were reported: a page that was dropped from a part comes again */
     struct ll_hashmap txns;   /* id -> LSN of its last record */
-    struct ll_vec fences; /* all that the log tells of, oldest first */
-    unsigned char *dwb;   /* first page of the double-write area; NULL: none to be had */
+    struct ll_vec fences; /* all redo barriers of the log, oldest first */
+    unsigned char *dwb;   /* first page of the double-write area; NULL: it cannot be read */
     uint32_t dwb_copies;
     struct ll_log_cursor *cursor; /* for single records */
-    bool log_whole;               /* no damage was met in the log */
+    bool log_whole;               /* the log has no damage so far */
     uint64_t log_begins;          /* LSN of the first record that can be read; 0: none yet */
-    uint64_t hidden;              /* one before it that something names; 0: none */
+    uint64_t hidden;              /* the oldest lost LSN before it that a record names; 0: none */
 };
 
 /* Pass a finding on. Not 0: stop with that. */
@@ -183,17 +187,17 @@ int ll_verify_tell_file(struct ll_verify *, enum lladd_finding_kind, int code, c
 int ll_verify_tell_lsn(struct ll_verify *, enum lladd_finding_kind, int code, uint64_t lsn,
                        const char *message);
 int ll_verify_no_memory(struct ll_verify *);
-/* Looks at the whole log. */
+/* Checks the whole log. */
 int ll_verify_log(struct ll_verify *);
-/* Once more, for the next part of the pages. */
+/* Reads the log again for the next part of the pages. */
 int ll_verify_log_again(struct ll_verify *);
-/* Says how far it is. */
+/* Reports progress. */
 void ll_verify_progress(const struct ll_verify *, const char *what, uint64_t done, uint64_t all);
-/* Looks at one record. */
+/* Checks one record. */
 int ll_verify_record(struct ll_verify *, const struct ll_record *);
 /* What the log says about a page; NULL: nothing. */
 struct ll_verify_history *ll_verify_history_of(const struct ll_verify *, uint64_t page);
-/* The newest fence around a page, at or below `to`; NULL: none. */
+/* The newest redo barrier that covers a page, at or below `to`; NULL: none. */
 const struct ll_verify_barrier *ll_verify_barrier_of(const struct ll_verify *, uint64_t page,
                                                  uint64_t to);
 

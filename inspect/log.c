@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * inspect, the log: who did what, told without the application.
+ * Inspection of the log: transactions, records and their fields, without the application's code.
  *
- * The survey goes the way of analysis (recovery/analysis.c), with two differences: nothing makes it
- * stop, and no operation need be registered. What it cannot decode it leaves out; verify.c
- * says so. Everything else goes record by record through a cursor.
+ * The survey does what analysis does (recovery/analysis.c), but it never stops at an error, and no
+ * operation need be registered. It skips what it cannot decode; verify.c reports that. All other
+ * functions read record by record with a cursor.
  *
- * The library's own records have layouts like everybody's, given here; three kinds are too varied
- * for one and are described in words: checkpoint data, catalogue entries, prepare records.
+ * The library's own records have field layouts here, as operations do. Three kinds vary too much
+ * for a layout and have functions that print them: checkpoint data, catalogue entries, prepare
+ * records.
  */
 #include "inspect/inspect_private.h"
 
@@ -24,10 +25,10 @@
 #define FENCE_ROW 24u
 #define NAME_HEAD 12u
 
-/* How often the opening of a view says how far it is, in records. */
+/* Opening a view reports progress after this many records. */
 enum { TELL_EVERY = 0x1000 };
 
-/* The end may be unknown: 0. */
+/* An unknown end is 0. */
 static void tell_opening(const struct lladd_inspect *v, lladd_lsn at, uint64_t end)
 {
     uint64_t from = v->core.control.redo.v < v->core.control.checkpoint.v
@@ -43,12 +44,12 @@ static void tell_opening(const struct lladd_inspect *v, lladd_lsn at, uint64_t e
 struct survey {
     struct lladd_inspect *v;
     struct ll_hashmap txns;  /* id -> struct ll_inspect_txn *, owned */
-    struct ll_hashmap ended; /* before the checkpoint's data came */
-    bool early;          /* before the checkpoint's BEGIN: only names are of interest */
+    struct ll_hashmap ended; /* transactions that ended before the checkpoint's data */
+    bool early;          /* before the checkpoint's BEGIN: only catalogue entries are read */
     uint64_t begins;
     bool data_seen;
-    uint64_t end; /* LSN behind the last record */
-    int rc;       /* the only thing that stops it: no memory */
+    uint64_t end; /* end of the last record */
+    int rc;       /* 0 or LLADD_NO_MEMORY, which alone stops the survey */
 };
 
 static struct ll_inspect_txn *want_txn(struct survey *s, uint64_t id)
@@ -100,7 +101,7 @@ static void see_txn_record(struct survey *s, const struct ll_record *rec)
     t->seen.system = rec->flags & LL_REC_SYSTEM;
     t->seen.records++;
     t->log_bytes += rec->size;
-    t->seen.prepared = false; /* whatever follows a prepare record belongs to an abort */
+    t->seen.prepared = false; /* a record after a prepare record belongs to an abort */
     if (rec->kind == LL_REC_PREPARE)
         see_prepare(t, rec);
 }
@@ -157,7 +158,7 @@ static void take_name(struct survey *s, struct lladd_span payload, lladd_lsn lsn
         s->rc = LLADD_NO_MEMORY;
 }
 
-/* One part of checkpoint data after the other; false where they stop making sense. */
+/* Takes the next part of the checkpoint data; false if it is malformed. */
 static bool next_part(const unsigned char **p, size_t *left, unsigned *kind,
                       const unsigned char **bytes, size_t *len)
 {
@@ -239,8 +240,8 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* The first record at or behind `at`. Where a record is known to begin, damage at that place is
- * told; elsewhere the first good record counts. */
+/* The first record at or after `at`. If a record is known to begin there, damage there is an error;
+ * otherwise the first good record is taken. */
 static int first_record(struct lladd_inspect *v, struct ll_log_cursor *cursor, lladd_lsn at,
                         struct ll_record *rec, struct lladd_error *err)
 {
@@ -250,25 +251,26 @@ static int first_record(struct lladd_inspect *v, struct ll_log_cursor *cursor, l
     return rc == LLADD_OUT_OF_RANGE ? ll_log_cursor_seek(cursor, at, rec, err) : rc;
 }
 
-/* How often a database in use is asked whether a place that cannot be read was truncated, while it
- * says no: its files may be read in the moment in which they change. */
+/* How often to ask a database in use whether a place that cannot be read has been truncated: its
+ * files may change while they are read. */
 enum { ASKED = 4 };
 
-/* Nothing from here on belongs to the view. It is not read: a log in use grows there meanwhile. */
+/* True at or after the view's end of the log. A log in use grows there; it is not read. */
 static bool is_end(const struct lladd_inspect *v, lladd_lsn at)
 {
     return v->scanned && at.v >= v->info.log_end.v;
 }
 
-/* Log from `at` to `to` was truncated, and its files used again, before it could be read. */
+/* Notes that log from `at` to `to` was truncated, and its files recycled, before it could be
+ * read. */
 static void note_recycled(struct lladd_inspect *v, uint64_t at, uint64_t to)
 {
     v->info.recycled_bytes += to - at;
     v->info.recycled_to = lladd_lsn_of(to);
 }
 
-/* A walk that was to begin at `at` found `rec` there or behind, or nothing (LLADD_END). If the
- * database in use has truncated `at` since the view was taken, what lies between is missing. */
+/* A walk from `at` found `rec` at or after it, or nothing (LLADD_END). If the database in use has
+ * truncated `at` since the view was taken, notes the log in between as missing. */
 static void note_late_start(struct lladd_inspect *v, lladd_lsn at, int rc,
                             const struct ll_record *rec)
 {
@@ -278,10 +280,10 @@ static void note_late_start(struct lladd_inspect *v, lladd_lsn at, int rc,
         note_recycled(v, at.v, to);
 }
 
-/* The record at `at`, where the log went on, cannot be read (`why`). If the database in use has
- * truncated it meanwhile, and used its file again, the oldest record that is still there: 0. That
- * may be gone by the time it is read; but each time the log has moved on, and it need not be
- * followed beyond the end that the view knows. Otherwise `why` is the truth. */
+/* The record at `at` cannot be read (`why`). If the database in use has truncated it meanwhile and
+ * recycled its file, finds the oldest record that is left and returns 0. That record may be
+ * recycled before it is read, too; but each time the oldest LSN has grown, and the loop ends at the
+ * view's end. Otherwise returns `why`. */
 static int pass_over(struct lladd_inspect *v, struct ll_log_cursor *cursor, lladd_lsn at, int why,
                      struct ll_record *rec, struct lladd_error *err)
 {
@@ -309,8 +311,8 @@ static int pass_over(struct lladd_inspect *v, struct ll_log_cursor *cursor, llad
     return rc;
 }
 
-/* The error at `at`: the end that the view knows is no error, an end before it is none of the
- * log's. */
+/* Judges the code of a walk that stopped at `at`: an end before the end that the view knows is an
+ * error. */
 static int judge_stop(struct lladd_inspect *v, lladd_lsn at, int rc, struct lladd_error *err)
 {
     if (rc != LLADD_END || !v->scanned || is_end(v, at))
@@ -334,8 +336,8 @@ int ll_inspect_walk(struct lladd_inspect *v, lladd_lsn from, ll_inspect_visit *f
     int rc = ll_log_cursor_open(v->log, &cursor);
     if (rc)
         return ll_fail(err, rc, "out of memory for a cursor");
-    bool told = false; /* fn has stopped it */
-    bool exact = from.v <= v->info.log_oldest.v; /* something is known to be at `at` */
+    bool told = false; /* fn has stopped the walk */
+    bool exact = from.v <= v->info.log_oldest.v; /* a record is known to begin at `at` */
     lladd_lsn at = from.v > v->info.log_oldest.v ? from : v->info.log_oldest;
     rc = is_end(v, at) ? LLADD_END : first_record(v, cursor, at, &rec, &what);
     if (rc == 0 || (rc == LLADD_END && !exact))
@@ -367,7 +369,7 @@ int ll_inspect_walk(struct lladd_inspect *v, lladd_lsn from, ll_inspect_visit *f
 struct tally {
     struct lladd_inspect *v;
     struct ll_inspect_part part;
-    bool again; /* the rest of the pages */
+    bool again; /* there are further parts of the pages */
     uint64_t seen;
     int rc;
 };
@@ -392,7 +394,7 @@ static int count_redo(void *ctx, const struct ll_record *rec)
     return 0;
 }
 
-/* What redo would read; after a clean close it reads nothing. */
+/* Counts what redo would read; nothing after a clean close. */
 static int count_work(struct lladd_inspect *v, struct lladd_error *err)
 {
     struct tally t = {.v = v};
@@ -422,7 +424,7 @@ static int by_id(const void *a, const void *b)
     return x->seen.id.v < y->seen.id.v ? -1 : x->seen.id.v > y->seen.id.v;
 }
 
-/* From the map to a row in order. */
+/* Moves the transactions from the map to a sorted list. */
 static void keep_txns(struct survey *s)
 {
     struct lladd_inspect *v = s->v;
@@ -444,7 +446,7 @@ static void keep_txns(struct survey *s)
     }
 }
 
-/* Prepare records that lie before the checkpoint. */
+/* Reads the prepare records that precede the checkpoint. */
 static int read_prepares(struct lladd_inspect *v)
 {
     struct ll_log_cursor *cursor = NULL;
@@ -476,8 +478,8 @@ static void put_place(struct lladd_inspect *v, uint64_t lsn, char *out, size_t s
         snprintf(out, size, "LSN %llu", (unsigned long long)lsn);
 }
 
-/* Does something stand at the end that once began to be a record? It is no good one: the scan has
- * stopped there. */
+/* True if the bytes at the log's end are the start of a record. The scan stopped there, so it is
+ * incomplete. */
 static bool is_torn(struct lladd_inspect *v)
 {
     unsigned char head[64];
@@ -493,7 +495,7 @@ static bool is_torn(struct lladd_inspect *v)
     return n > 0 && ll_record_decode(head, (size_t)n, end, 0, &rec, NULL) == LLADD_CORRUPT_LOG;
 }
 
-/* Says how the log ends. */
+/* Finds how the log ends. */
 static void judge_end(struct lladd_inspect *v, uint64_t end)
 {
     struct lladd_inspect_info *i = &v->info;
@@ -570,7 +572,7 @@ bool lladd_inspect_place(struct lladd_inspect *v, lladd_lsn lsn, char name[32], 
     return true;
 }
 
-/* ---- records for everybody ------------------------------------------------------------------ */
+/* ---- the public functions ------------------------------------------------------------------- */
 
 static const struct lladd_field seal_fields[] = {{"durable", LLADD_FIELD_LSN},
                                                  {NULL, LLADD_FIELD_END}};
@@ -661,7 +663,7 @@ int lladd_inspect_log(struct lladd_inspect *v, lladd_lsn from, lladd_inspect_rec
                       void *ctx, struct lladd_error *err)
 {
     if (!v || !fn)
-        return ll_fail(err, LLADD_BAD_ARGUMENT, "no view, or nobody to tell");
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "no view, or no callback");
     struct forward f = {v, fn, ctx};
     v->info.recycled_bytes = 0;
     v->info.recycled_to = lladd_lsn_of(0);
@@ -763,12 +765,12 @@ static void describe_data(const struct ll_record *rec, struct lladd_sink *sink)
         lladd_sink_printf(sink, "%sparts that make no sense", first ? "" : ", ");
 }
 
-/* The layout, then what the operation itself has to add. */
+/* The fields by the layout, then the operation's own text. */
 static void describe_span(const struct lladd_op *op, const struct lladd_field *fields,
                           enum lladd_span_kind kind, struct lladd_span s, struct lladd_sink *sink)
 {
     if (fields) {
-        /* Said once more if the layout ends before the bytes do. */
+        /* The bytes that the layout does not cover. */
         if (!lladd_fields_print(fields, s, sink))
             lladd_sink_printf(sink, "%s", " (does not fit its layout)");
     } else if (s.len && !(op && op->describe)) {

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * inspect, open: what the next open would refuse.
+ * Inspection: what the next open would refuse.
  *
- * An open reads the control block, lists the log, goes through it from the last checkpoint on, and
- * refuses before it has changed anything. These first steps are taken here on a core of their own,
- * by the functions with which lladd_open takes them: the two cannot be of different opinions.
- * Operations that are not registered with the view are no fault of the files. Then redo and undo
- * must find the log that they read. What comes after is about single pages, and verify.c
- * looks at each.
+ * An open reads the control block, lists the log, reads it from the last checkpoint on, and refuses
+ * before it has changed anything. This file takes the same steps on a core of its own with the
+ * functions of lladd_open, so both decide alike. Operations that the view does not know are no
+ * error. Then it checks that redo and undo find the log that they read. verify.c checks the pages.
  */
 #include "inspect/inspect_private.h"
 
-/* The log as it was opened begins above the highest hole, and has been verified from there on. What
- * is needed from below must be there, too: redo goes on from its start, through the hole. */
+/* The opened log begins above the highest hole, and has been verified from there on. If redo starts
+ * below the hole, the log that redo needs is missing. */
 static int try_redo(struct ll_core *core, struct ll_log_cursor *cursor, struct lladd_error *err)
 {
     uint64_t oldest = ll_log_oldest(core->log).v;
@@ -27,7 +25,7 @@ static int try_redo(struct ll_core *core, struct ll_log_cursor *cursor, struct l
     return rc == LLADD_END ? 0 : rc;
 }
 
-/* And undo follows the records of each transaction that is not over. */
+/* Undo reads the records of each transaction that has not ended. */
 static int try_undo(struct ll_core *core, struct ll_log_cursor *cursor, struct lladd_error *err)
 {
     uint64_t oldest = ll_log_oldest(core->log).v;
@@ -38,7 +36,7 @@ static int try_undo(struct ll_core *core, struct ll_log_cursor *cursor, struct l
             if (rc)
                 return rc;
             if (rec.prev.v >= at.v)
-                break; /* verify_log.c says what is wrong with it */
+                break; /* verify_log.c reports it */
         }
     }
     return 0;

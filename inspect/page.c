@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * inspect, pages: what a page says of itself, and what it is used for.
+ * Inspection of pages: what a page's header says, and what the page is used for.
  *
- * Whether a page has to be right at all is for the allocation map to say: pages of a raw extent
- * have neither header nor checksum, free ones hold what they like. The map on disk may be older
- * than the log. So the maps that the log changes are taken through redo here, in memory, by the
- * code that recovery uses; what is allocated is then what recovery would find before it takes
- * losers back.
+ * The allocation map says whether a page must be valid: pages of a raw extent have neither header
+ * nor checksum, and free pages may hold anything. The map on disk may be older than the log, so the
+ * maps that the log changes are redone here in memory, with recovery's code. They then say what
+ * recovery would find before undo.
  */
 #include "inspect/inspect_private.h"
 
@@ -18,7 +17,7 @@
 #include <string.h>
 
 #define MAP_TYPE "lladd.map"
-/* How often a database in use is looked at before a page is called damaged. */
+/* How often a page of a database in use is read before it is reported as damaged. */
 enum { LOOKS = 4 };
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -71,7 +70,8 @@ static int fail_header(struct lladd_inspect *v, lladd_pageno page, const unsigne
         return ll_fail_page(err, LLADD_CORRUPT_PAGE, page,
                             "page %llu has base LSN %llu, which is above its page LSN %llu", n,
                             base, lsn);
-    if (v->known_end && lsn >= v->known_end && v->info.in_use != 1) /* else it has gone on */
+    if (v->known_end && lsn >= v->known_end && v->info.in_use != 1) /* otherwise the log has grown
+                                                                     * since the view was taken */
         return ll_fail_page(err, LLADD_CORRUPT_PAGE, page,
                             "page %llu has page LSN %llu, but the log ends at %llu", n, lsn,
                             (unsigned long long)v->known_end);
@@ -117,7 +117,7 @@ void ll_inspect_free_maps(struct lladd_inspect *v)
     ll_hashmap_free(&v->maps);
 }
 
-/* The map as it stands in the file, or zeros if it is no good: then redo may still rebuild it. */
+/* The map from the file, or zeros if it is damaged: redo may still rebuild it. */
 static struct ll_inspect_map *want_map(struct lladd_inspect *v, uint64_t page)
 {
     struct ll_inspect_map *m = ll_hashmap_get_ptr(&v->maps, page);
@@ -138,7 +138,8 @@ static struct ll_inspect_map *want_map(struct lladd_inspect *v, uint64_t page)
                             NULL);
     if (rc)
         memset(m->bytes, 0, v->core.page_size);
-    m->bad = rc && rc != LLADD_OUT_OF_RANGE; /* beyond the end: not there yet */
+    m->bad = rc && rc != LLADD_OUT_OF_RANGE; /* a map beyond the end of the file does not exist
+                                              * yet */
     return m;
 }
 
@@ -147,7 +148,7 @@ struct redo_maps {
     int rc;
 };
 
-/* Redo of the records about maps. One that cannot be applied leaves its map as it is. */
+/* Redoes the records about maps. A record that cannot be applied leaves its map unchanged. */
 static int redo_map(void *ctx, const struct ll_record *rec)
 {
     struct redo_maps *r = ctx;
@@ -175,7 +176,7 @@ static int redo_all_maps(struct lladd_inspect *v, struct lladd_error *err)
     int rc = v->log ? ll_inspect_walk(v, v->core.control.redo, redo_map, &r, &damage) : 0;
     if (r.rc || rc == LLADD_NO_MEMORY)
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
-    v->maps_redone = true; /* as far as the log can be read */
+    v->maps_redone = true; /* as far as the log is readable */
     return 0;
 }
 
@@ -196,7 +197,8 @@ int ll_inspect_use(struct lladd_inspect *v, lladd_pageno page, enum lladd_page_u
     const struct lladd_page_type *type = n ? n->desc : NULL;
     struct lladd_view view = {m->bytes, size, ll_page_type(m->bytes), map};
     if (is_zero(m->bytes, size)) {
-        /* A group whose map was never formatted has nothing allocated; the first one always has. */
+        /* A group whose map was never formatted has no allocated page; the first group's map is
+         * formatted at creation. */
         *known = map.v > 1 && !m->bad;
         return 0;
     }
@@ -207,9 +209,9 @@ int ll_inspect_use(struct lladd_inspect *v, lladd_pageno page, enum lladd_page_u
     return 0;
 }
 
-/* ---- for everybody -------------------------------------------------------------------------- */
+/* ---- the public functions ------------------------------------------------------------------- */
 
-/* v->page has been read; `why` says what is wrong with it. */
+/* Fills *out from v->page; `why` says what is wrong with the page. */
 static int describe(struct lladd_inspect *v, lladd_pageno page, const struct lladd_error *why,
                     struct lladd_inspect_page *out, struct lladd_error *err)
 {
@@ -232,8 +234,8 @@ static int describe(struct lladd_inspect *v, lladd_pageno page, const struct lla
     return ll_inspect_use(v, page, &out->use, &out->use_known, err);
 }
 
-/* v->page, read from a database in use, is no good. It may be newer than what we know of the log:
- * then it is right by what we know after. Or it was being written: then it is read again. */
+/* v->page, read from a database in use, looks damaged. It may be newer than the view: then it is
+ * valid after the view has been taken again. Or it was being written: then it is read again. */
 static int judge_again(struct lladd_inspect *v, lladd_pageno page, int *bad,
                        struct lladd_error *why, struct lladd_error *err)
 {
@@ -279,7 +281,7 @@ bool lladd_inspect_describe_page(struct lladd_inspect *v, const struct lladd_ins
 {
     const struct ll_name *n = type_of(v, p->view.bytes);
     const struct lladd_page_type *type = n ? n->desc : NULL;
-    /* A describe callback may rely on what check has looked at. */
+    /* A describe callback relies on what check has checked. */
     if (!type || !type->describe || p->code)
         return false;
     type->describe(type->ctx, sink, p->view);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * inspect, parts: pages of which the log tells, as many at a time as there is memory for.
+ * Inspection in parts: bounds the memory for the pages that the log changes.
  *
- * A log of a gigabyte can be about ten million pages. So what is kept of each has a bound: once it
- * is full, the part gives up its upper pages, and takes no more of those. They are the next part,
- * in another pass over the log. Each part but the last holds at least a quarter of what fits, so
- * there are few, whatever the page numbers are.
+ * A log of a gigabyte can change ten million pages. A part keeps what the log says about a bounded
+ * number of pages. Once it is full, it drops its upper pages and takes no more of them; they are
+ * the next part, in another pass over the log. Each part but the last holds at least a quarter of
+ * what fits, so there are few parts whatever the page numbers are.
  */
 #include "inspect/inspect_private.h"
 
-/* Of a slot in the map: three quarters of the slots are used at most, half of that after it has
- * grown, and while it grows the old ones are there, too. */
+/* Bytes of map for each page: at most three quarters of the slots are used, half of that after the
+ * map has grown, and while it grows the old slots exist, too. */
 enum { SLOT = sizeof(struct ll_hashmap_slot), SLOTS_EACH = 4, LEAST = 4 };
 
 void ll_part_init(struct ll_inspect_part *p, const struct ll_env *env, uint64_t memory, size_t each)
@@ -45,7 +45,7 @@ static size_t count_below(const struct ll_inspect_part *p, uint64_t end)
     return n;
 }
 
-/* A page number with a quarter to three quarters of the pages below. */
+/* A page number that a quarter to three quarters of the pages are below. */
 static uint64_t middle(const struct ll_inspect_part *p)
 {
     size_t all = p->pages.count, cursor = 0;

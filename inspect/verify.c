@@ -1,26 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * inspect, verify: looks at everything, and says of each place that is wrong what will become of
- * it.
+ * Verification: checks everything, and reports what each damaged place will lead to.
  *
- * Three verdicts. *Damage*: something is lost, or will make an open fail. *Repair*: damaged, and
- * the library puts it right by itself (the other copy of the control block; a page that the log or
- * the double-write area can rebuild). *Note*: no fault, as a torn tail after a crash.
+ * Three verdicts. *Damage*: data is lost, or an open will fail. *Repair*: the library repairs it by
+ * itself (the other copy of the control block; a page that the log or the double-write area can
+ * rebuild). *Note*: no fault, like a torn tail after a crash.
  *
- * The log is read first, all of it, across damage; if it is about more pages than there is memory
- * for, once more for each further part of them (part.c). It tells of every page: where its
- * newest base is, which record changed it last, and what the first record that redo will read
- * expects to find. Against that the pages are held:
+ * The whole log is read first, across damage; again for each further part of the pages if there are
+ * more than fit in memory (part.c). For each page it gives the newest base, the last record, and
+ * what the first record that redo reads expects to find. The checks of a page:
  *   - a page that is older than the last record about it, after a clean close: a write was lost,
  *     unless it was freed after that record
- *   - a page whose LSN is no record about it: it is from elsewhere
- *   - a page that redo will not find as its first record left it: recovery will refuse it, unless
+ *   - a page whose LSN is no record about it: its contents belong to another page or database
+ *   - a page that redo will not find as the first record expects: recovery will refuse it, unless
  *     the log has a base of it
  *
- * While somebody has the database open, files change under the reader: pages are being written,
- * log is truncated and its files used again. There a page is read again before it is called
- * damaged, and after that everything is looked at anew, several times: told is what each look has
- * found in the same place.
+ * The files of a database in use change while they are read: pages are written, log is truncated
+ * and its files recycled. So a page is read again before it is reported, and the whole check is
+ * repeated several times: only what each round finds in the same place is reported.
  */
 #include "inspect/inspect_private.h"
 
@@ -33,8 +30,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How often a database in use is looked at before damage is believed; and how often a damaged page
- * is read in each look. */
+/* Rounds of checks of a database in use before damage is believed, and reads of a damaged page in
+ * each round. */
 enum { LOOKS = 4, READS = 16 };
 #define CHUNK 65536u
 
@@ -96,19 +93,20 @@ int ll_verify_no_memory(struct ll_verify *c)
 
 /* ---- control -------------------------------------------------------------------------------- */
 
-/* Bytes of a file that should be zero, and are not. */
+/* Reports bytes of a file that should be zero and are not. */
 static int check_zeros(struct ll_verify *c, const char *file, uint64_t from, uint64_t to,
                        const unsigned char *bytes)
 {
     for (uint64_t i = from; i < to; i++)
         if (bytes[i])
             return ll_verify_tell_file(c, LLADD_FINDING_REPAIR, LLADD_CORRUPT_CONTROL, file, i,
-                                       "a byte that nobody uses is not zero");
+                                       "an unused byte is not zero");
     return 0;
 }
 
-/* Does the log go as far as pages that were written have seen it? (What is unclean, and was scanned
- * without an error. In a database that is in use both move on between the two looks.) */
+/* Checks that the log is at least as long as it was when pages were last written. Only after an
+ * unclean stop, with a log that was scanned without an error; in a database in use both grow
+ * between the two reads. */
 static int verify_witness(struct ll_verify *c)
 {
     struct lladd_inspect *v = c->v;
@@ -127,13 +125,13 @@ static int verify_witness(struct ll_verify *c)
               : 0;
 }
 
-/* bytes[0..have) are the control file: is what stands behind the copies whole? */
+/* bytes[0..have) are the control file: checks the witness after its two copies. */
 static int verify_witness_bytes(struct ll_verify *c, const unsigned char *bytes, uint64_t have)
 {
     static const unsigned char nothing[LL_WITNESS_BYTES];
     struct ll_witness w;
     if (have == LL_CONTROL_COPY + LL_CONTROL_BYTES)
-        return 0; /* made by an older version */
+        return 0; /* created by an older version */
     bool whole = have >= LL_CONTROL_FILE_BYTES;
     if (whole && (memcmp(bytes + 2 * LL_CONTROL_COPY, nothing, sizeof nothing) == 0 ||
                   ll_witness_decode(bytes + 2 * LL_CONTROL_COPY, c->v->core.salt, &w)))
@@ -144,7 +142,7 @@ static int verify_witness_bytes(struct ll_verify *c, const unsigned char *bytes,
                                      : "it is cut off: what pages have seen of the log is missing");
 }
 
-/* What lies between and after the copies of the control file, of which `have` bytes are there. */
+/* Checks the unused bytes between and after the control file's copies; it has `have` bytes. */
 static int verify_control_rest(struct ll_verify *c, const unsigned char *bytes, uint64_t have)
 {
     int rc = 0;
@@ -223,7 +221,7 @@ static int verify_dwb(struct ll_verify *c)
     return 0;
 }
 
-/* Has the area a good copy of the page? */
+/* True if the double-write area has a good copy of the page. */
 static bool dwb_has(struct ll_verify *c, uint64_t page, unsigned char *scratch)
 {
     struct lladd_inspect *v = c->v;
@@ -243,8 +241,8 @@ static bool dwb_has(struct ll_verify *c, uint64_t page, unsigned char *scratch)
 
 /* ---- pages ---------------------------------------------------------------------------------- */
 
-/* Why contents that are older than the log say are wrong; NULL: they are not. *rebuilt: recovery
- * will put them right. */
+/* Why contents that are older than the log are wrong; NULL if they are not. *rebuilt: recovery will
+ * repair them. */
 static const char *is_behind(struct ll_verify *c, uint64_t page, const unsigned char *bytes,
                              const struct ll_verify_barrier *f, uint64_t *lsn, bool *rebuilt)
 {
@@ -260,19 +258,20 @@ static const char *is_behind(struct ll_verify *c, uint64_t page, const unsigned 
     if (!c->v->info.clean && h->first && at < h->first && !h->first_is_base &&
         h->first_prev != at && h->first >= fence && (at || !h->base)) {
         *lsn = h->first;
-        *rebuilt = h->base && h->base >= fence; /* from older log, as one that is torn */
+        *rebuilt = h->base && h->base >= fence; /* from older log, like a torn page */
         return "a write was lost: redo will not find it as the record expects";
     }
-    /* What lies before redo was on the disk when its checkpoint was taken; nothing will redo it. */
+    /* Changes before redo's start were on disk when its checkpoint was taken; redo does not repeat
+     * them. */
     if (!c->v->info.clean && !h->first && at < h->last) {
         *lsn = h->last;
-        return "a write was lost: the log has a newer record about it, and redo begins behind that";
+        return "a write was lost: the log has a newer record about it, and redo begins after that";
     }
     return NULL;
 }
 
-/* Is the record at the page's LSN one about this page? *by is the operation that logged it, if it
- * is registered. */
+/* True if the record at the page's LSN is not about this page. *by: the operation that logged it,
+ * if it is registered. */
 static bool is_foreign(struct ll_verify *c, uint64_t page, const unsigned char *bytes,
                        const struct lladd_op **by)
 {
@@ -281,10 +280,10 @@ static bool is_foreign(struct ll_verify *c, uint64_t page, const unsigned char *
     if (!c->cursor || !c->log_whole || at.v < c->v->info.log_oldest.v)
         return false;
     if (c->v->info.in_use == 1 && at.v >= c->v->known_end)
-        return false; /* the log has gone on since it was read */
+        return false; /* the log has grown since it was read */
     int rc = ll_log_cursor_read(c->cursor, at, &rec, NULL);
     if (rc == LLADD_OUT_OF_RANGE && at.v < c->v->core.control.checkpoint.v)
-        return false; /* in the part of the oldest segment that is given up */
+        return false; /* in the truncated part of the oldest segment */
     if (rc)
         return true;
     if (rec.kind == LL_REC_REDO_BARRIER && rec.redo.len == 16)
@@ -295,7 +294,7 @@ static bool is_foreign(struct ll_verify *c, uint64_t page, const unsigned char *
     return !ll_inspect_about_page(&rec) || rec.page != page;
 }
 
-/* A page that is no good: what will become of it? */
+/* Reports a damaged page and what will happen to it. */
 static int tell_damaged(struct ll_verify *c, uint64_t page, const struct lladd_error *why,
                         const struct ll_verify_barrier *f)
 {
@@ -328,7 +327,7 @@ static int tell_damaged(struct ll_verify *c, uint64_t page, const struct lladd_e
     return tell_page(c, LLADD_FINDING_DAMAGE, why->code, page, 0, text);
 }
 
-/* Reads the page until it is good or can be believed not to be. */
+/* Reads the page until it is good, or until its damage can be believed. */
 static int read_well(struct ll_verify *c, uint64_t page, struct lladd_error *why)
 {
     struct lladd_inspect *v = c->v;
@@ -349,7 +348,7 @@ static bool wrong_root(struct ll_verify *c, uint64_t page)
     if (page > 1 || (!c->v->info.clean && ll_page_type(c->v->page) == 0))
         return false;
     if (!n && (!c->log_whole || c->v->log_error.code))
-        return false; /* its name may stand in what cannot be read */
+        return false; /* its name may be in the part of the log that cannot be read */
     return !n || strcmp(n->name, page == 0 ? "lladd.root" : "lladd.map") != 0;
 }
 
@@ -389,8 +388,8 @@ static int check_contents(struct ll_verify *c, uint64_t page, const struct ll_ve
     return 0;
 }
 
-/* What stands in a free page is nobody's. But no page is written before the log is durable up to
- * its LSN: one that is newer than the whole log proves that the log had gone on. */
+/* A free page may hold anything. But no page is written before the log is durable up to its LSN
+ * (BUF-1), so a page newer than the whole log proves that the log has lost its end. */
 static int check_free(struct ll_verify *c, uint64_t page)
 {
     const struct lladd_inspect *v = c->v;
@@ -420,12 +419,12 @@ static int verify_page(struct ll_verify *c, uint64_t page)
         c->out->raw_pages++;
         return 0;
     }
-    /* Maps are nobody's to free: one that is missing is a lost write if the log knows of it. */
+    /* Maps are never freed: a missing one that the log changes is a lost write. */
     bool is_map = ll_operations_bitmap_of(v->core.page_size, lladd_page_of(page)).v == page;
     bool is_free = known && !is_map && (use == LLADD_USE_NONE || use == LLADD_USE_FREED);
     rc = read_well(c, page, &why);
     if (rc == LLADD_OUT_OF_RANGE && v->info.in_use)
-        return 0; /* the file has become shorter; whoever did that is responsible */
+        return 0; /* a process that has the database open has shortened the file */
     if (is_free) {
         c->out->free_pages++;
         return rc == LLADD_READ_FAILED || rc == LLADD_OUT_OF_RANGE ? 0 : check_free(c, page);
@@ -439,7 +438,7 @@ static int verify_page(struct ll_verify *c, uint64_t page)
     return tell_damaged(c, page, &why, f);
 }
 
-/* Allocated pages that the file does not have (any more). */
+/* Reports allocated pages beyond the end of the file. */
 static int check_length(struct ll_verify *c)
 {
     struct lladd_inspect *v = c->v;
@@ -463,7 +462,7 @@ static int check_length(struct ll_verify *c)
     return rc;
 }
 
-/* Those of the part that the log was read for. */
+/* Verifies the pages of the part that the log was read for. */
 static int verify_pages(struct ll_verify *c)
 {
     struct lladd_inspect *v = c->v;
@@ -479,7 +478,7 @@ static int verify_pages(struct ll_verify *c)
     return rc;
 }
 
-/* Pages, and log for the further parts of them. */
+/* Verifies all pages, and reads the log for each further part. */
 static int verify_parts(struct ll_verify *c)
 {
     struct lladd_inspect *v = c->v;
@@ -503,8 +502,8 @@ void ll_verify_progress(const struct ll_verify *c, const char *what, uint64_t do
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-/* What is well may still not be enough for an open: a file may be missing of which nothing else
- * tells. What could only not be read has been told with the rest. */
+/* An open can fail although no check has found damage: a file may be missing that nothing else
+ * names. Read errors have been reported before. */
 static int verify_open(struct ll_verify *c)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
@@ -554,10 +553,10 @@ static int verify_all(struct lladd_inspect *v, lladd_finding_fn *fn, void *ctx,
     return rc;
 }
 
-/* A finding that is kept: what is in it is owned. */
+/* A kept finding; it owns its strings. */
 struct kept {
     struct lladd_finding f;
-    bool again; /* the look before had it, too */
+    bool again; /* the previous round had it, too */
 };
 
 struct keeper {
@@ -576,7 +575,7 @@ static void free_kept(struct keeper *k, struct ll_vec *list)
     ll_vec_truncate(list, 0);
 }
 
-/* The same place, that is: what is said about it may change. */
+/* Compares places, not texts: the text of a finding may change between rounds. */
 static bool same_place(const struct lladd_finding *a, const struct lladd_finding *b)
 {
     return strcmp(a->file, b->file) == 0 && a->page.v == b->page.v &&
@@ -608,7 +607,7 @@ static size_t count_again(const struct ll_vec *list)
     return n;
 }
 
-/* Of a database in use: what every one of several looks has found in the same place. */
+/* For a database in use: repeats the check, and keeps what every round finds in the same place. */
 static int look_again(struct lladd_inspect *v, struct keeper *k, struct lladd_verified *out,
                       struct lladd_error *err)
 {
@@ -630,7 +629,7 @@ static int look_again(struct lladd_inspect *v, struct keeper *k, struct lladd_ve
     return rc;
 }
 
-/* Passes on what is left. */
+/* Reports the findings that are left. */
 static int report(const struct ll_vec *list, lladd_finding_fn *fn, void *ctx,
                   struct lladd_verified *out)
 {
@@ -655,7 +654,7 @@ int lladd_inspect_verify(struct lladd_inspect *v, lladd_finding_fn *fn, void *ct
     int rc;
     if (!v || !fn || (out && (out->struct_size < sizeof(size_t) || out->struct_size > sizeof *out)))
         return ll_fail(err, LLADD_BAD_ARGUMENT,
-                       "no view, nobody to tell, or a result without a size");
+                       "no view, no callback, or a result without a size");
     if (!v->page)
         return ll_fail(err, LLADD_BAD_STATE, "the view could not be taken anew");
     if (v->info.in_use == 1) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * inspect, verify, the log: every record that can be read, also behind damage, and what is learned
- * on the way about pages and transactions (verify.c).
+ * Verification of the log: checks every record that can be read, also after damage, and collects
+ * what verify.c needs about pages and transactions.
  *
- * A record with a good checksum can still be wrong: its contents may not be what its kind has, its
- * number may be in no catalogue, it may name another record before it than the one there is.
+ * A record with a good checksum can still be wrong: its contents may not fit its kind, its number
+ * may be in no catalogue, its link to the previous record may be wrong.
  */
 #include "inspect/inspect_private.h"
 
@@ -81,7 +81,7 @@ static bool payload_fits(const struct ll_record *rec)
     }
 }
 
-/* Catalogue entries of the whole log; contradictory ones are damage. */
+/* Learns the catalogue entries of the log; contradictory entries are damage. */
 static int learn(struct ll_verify *c, struct lladd_span payload, lladd_lsn lsn)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
@@ -95,7 +95,7 @@ static int learn_data(struct ll_verify *c, const struct ll_record *rec)
 {
     const unsigned char *p = rec->redo.data, *end = p + rec->redo.len;
     int rc = 0;
-    for (; !rc && p < end; p += 5 + lladd_get32(p + 1)) /* data_fit has looked */
+    for (; !rc && p < end; p += 5 + lladd_get32(p + 1)) /* data_fit has checked the lengths */
         if (p[0] == LL_CKPT_NAME)
             rc = learn(c, lladd_span_of(p + 5, lladd_get32(p + 1)), rec->lsn);
     return rc;
@@ -121,7 +121,7 @@ static int check_name(struct ll_verify *c, const struct ll_record *rec)
     if (n && name_fits(rec, n))
         return 0;
     if (!n && !c->log_whole)
-        return 0; /* its entry may be what was damaged */
+        return 0; /* its entry may be in the damaged part */
     if (n)
         snprintf(text, sizeof text, "a record of kind %s names %s \"%s\"",
                  ll_record_kind_name(rec->kind),
@@ -131,9 +131,9 @@ static int check_name(struct ll_verify *c, const struct ll_record *rec)
     return ll_verify_tell_lsn(c, LLADD_FINDING_DAMAGE, LLADD_CORRUPT_LOG, rec->lsn.v, text);
 }
 
-/* Where the oldest segment goes on with the end of a record that is gone, nobody says where the
- * next one begins. That one before the first good record was lost is known only from those that
- * name it: no record of the files that are gone has its beginning in this one. */
+/* If the oldest segment begins inside a truncated record, nothing says where the next record
+ * begins. A loss before the first good record shows only in later records that name a lost LSN of
+ * this segment. */
 static void note_named(struct ll_verify *c, uint64_t lsn)
 {
     if (lsn >= c->v->info.log_oldest.v && lsn < c->log_begins &&
@@ -218,7 +218,6 @@ static int want_history(struct ll_verify *c, uint64_t page, struct ll_verify_his
     return 0;
 }
 
-/* The newest fence around a page, at or below `to`; NULL. */
 const struct ll_verify_barrier *ll_verify_barrier_of(const struct ll_verify *c, uint64_t page,
                                                  uint64_t to)
 {
@@ -230,10 +229,10 @@ const struct ll_verify_barrier *ll_verify_barrier_of(const struct ll_verify *c, 
     return NULL;
 }
 
-/* Pages that are given up are dropped from the cache, unwritten, once that is durable, and may be
- * taken again without being formatted at once: what is in their place on the disk proves nothing
- * before the next record about them (BUF-6). A free that is undone gives nothing up: its pages wait
- * in the cache for the commit. */
+/* Freed pages are dropped from the cache, unwritten, once the free is durable, and may be allocated
+ * again without being formatted at once. So their bytes on disk prove nothing until the next record
+ * about them (BUF-6). An undone free drops nothing: its pages stay in the cache until the
+ * commit. */
 static void note_given_up(struct ll_verify *c, const struct ll_record *rec)
 {
     const struct ll_name *n = ll_op_catalog_by_number(&c->v->core, rec->op);
@@ -360,7 +359,8 @@ static int see_segment(void *ctx, const struct ll_log_file *f)
                                                     .message = f->why});
 }
 
-/* Goes on behind a place that cannot be read. 0: *rec is the next good record; LLADD_END. */
+/* Reports a place that cannot be read, and goes on after it. 0: *rec is the next good record;
+ * LLADD_END. */
 static int pass_damage(struct ll_verify *c, struct ll_log_cursor *cursor,
                        const struct lladd_error *first, uint64_t at, struct ll_record *rec,
                        int code)
@@ -380,7 +380,7 @@ static int pass_damage(struct ll_verify *c, struct ll_log_cursor *cursor,
             return ll_verify_no_memory(c);
         if (code == 0)
             return rec->lsn.v > lsn ? 0 : LLADD_END;
-        if (code == LLADD_END || what.lsn.v <= lsn) /* it does not say what lies further on */
+        if (code == LLADD_END || what.lsn.v <= lsn) /* nothing further on can be read */
             return LLADD_END;
         lsn = what.lsn.v;
     }
@@ -391,20 +391,20 @@ static bool is_beyond(const struct lladd_inspect *v, const struct ll_record *rec
     return v->info.clean && rec->lsn.v >= v->core.control.end.v;
 }
 
-/* Every record that can be read, also behind damage. */
+/* Checks every record that can be read, also after damage. */
 static int walk_log(struct ll_verify *c, struct ll_log_cursor *cursor)
 {
     struct lladd_inspect *v = c->v;
     struct lladd_error what = LLADD_ERROR_INIT;
     struct ll_record rec;
     uint64_t at = v->info.log_oldest.v;
-    /* Where the oldest segment goes on with the end of a record that is gone, the first good one is
-     * where the log begins. */
+    /* If the oldest segment begins inside a truncated record, the log begins at the first good
+     * record. */
     int rc = ll_log_begins_at_record(v->log)
                  ? ll_log_cursor_read(cursor, v->info.log_oldest, &rec, &what)
                  : ll_log_cursor_seek(cursor, v->info.log_oldest, &rec, &what);
     if (rc == LLADD_OUT_OF_RANGE && v->known_end <= at)
-        rc = LLADD_END; /* there is nothing in it */
+        rc = LLADD_END; /* the log is empty */
     for (;;) {
         bool told = false;
         if (rc == LLADD_NO_MEMORY)
@@ -427,7 +427,7 @@ static int walk_log(struct ll_verify *c, struct ll_log_cursor *cursor)
     }
 }
 
-/* A record that recovery will look for under its LSN. */
+/* Checks a record that recovery will read by its LSN. */
 static int need_record(struct ll_verify *c, struct ll_log_cursor *cursor, uint64_t lsn,
                        const char *why)
 {
@@ -446,7 +446,7 @@ static int need_record(struct ll_verify *c, struct ll_log_cursor *cursor, uint64
                               rc == LLADD_OUT_OF_RANGE ? LLADD_MISSING_FILE : rc, lsn, text);
 }
 
-/* What is pinned was never truncated. */
+/* Checks that the pinned log has not been truncated. */
 static int check_pins(struct ll_verify *c)
 {
     const struct ll_core *core = &c->v->core;
