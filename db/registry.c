@@ -205,7 +205,7 @@ int lladd_register_page_type(struct lladd_options *o, const struct lladd_page_ty
 int lladd_register_class(struct lladd_options *o, const struct lladd_object_class *c,
                          struct lladd_error *err)
 {
-    size_t oldest = offsetof(struct lladd_object_class, pins); /* members from here on are optional */
+    size_t oldest = offsetof(struct lladd_object_class, pins); /* optional from here on */
     if (c && c->struct_size >= oldest && !c->redo && (!c->durable_lsn || c->undo))
         return ll_fail(err, LLADD_BAD_REGISTRATION,
                        "class: redo is missing; one that reads the log itself has a durable_lsn "
@@ -216,7 +216,7 @@ int lladd_register_class(struct lladd_options *o, const struct lladd_object_clas
 int lladd_register_participant(struct lladd_options *o, const struct lladd_participant *p,
                                struct lladd_error *err)
 {
-    size_t oldest = offsetof(struct lladd_participant, undone); /* members from here on are optional */
+    size_t oldest = offsetof(struct lladd_participant, undone); /* optional from here on */
     return add(o, LL_NAME_PARTICIPANT, "participant", p, oldest, err);
 }
 
@@ -253,7 +253,7 @@ static int check_structures(const struct lladd_extension *e, struct lladd_error 
 int lladd_register_extension(struct lladd_options *o, const struct lladd_extension *e,
                              struct lladd_error *err)
 {
-    size_t oldest = offsetof(struct lladd_extension, structures); /* members from here on are optional */
+    size_t oldest = offsetof(struct lladd_extension, structures); /* optional from here on */
     size_t before = o && o->registry ? o->registry->n : 0;
     struct ll_payloads payloads = {0};
     int rc = 0;

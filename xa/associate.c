@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* xa_start and xa_end: T0, T1 and T2 of table 6-3, S0, S1, S2 and S4 of table 6-4.
  *
- * A transaction is used by one thread at a time, so tightly coupled threads take turns: who joins
- * or resumes while another thread is active waits for its xa_end (C193 allows a resource manager
- * to serialise them so), with TMNOWAIT gets XA_RETRY, and after the `wait` of the open string gets
- * XAER_RMERR rather than wait for ever.
+ * One thread at a time uses a transaction, so tightly coupled threads take turns (C193 allows
+ * that). A thread that joins or resumes while another one is active waits for its xa_end; with
+ * TMNOWAIT it gets XA_RETRY, and after the `wait` of the open string XAER_RMERR.
  *
- * Where one open is for all threads (`threads=any`), any thread may end and resume the association
- * of any other, as the manager's thread does when a transaction takes too long. The thread that
- * worked in it may be in a call then. That call ends first; with TMFAIL a wait for a lock ends with
- * an error. The transaction's handle, which that thread may still name, refuses from then on, and
- * is kept until the thread starts or resumes another branch, or ends. */
+ * With `threads=any` any thread may end and resume another thread's association, as a manager's
+ * thread does when a transaction takes too long. The working thread may be in a call then: that
+ * call ends first, and with TMFAIL its wait for a lock ends with an error. From then on that
+ * thread's transaction handle refuses every call; it is kept until the thread starts or resumes
+ * another branch, or ends. */
 #include "xa/xa_private.h"
 
 static int rolled_back_only(struct ll_xa__rm *rm)
@@ -35,12 +34,12 @@ static int begin(struct ll_xa__rm *rm, const struct lladd_gid *gid)
         return ll_xa__say_error(rm, XAER_RMERR, &err);
     }
     b->state = LL_XA__ACTIVE;
-    (void)lladd_txn_take(b->txn, false, 0); /* no other thread knows it */
+    (void)lladd_txn_take(b->txn, false, 0); /* cannot fail: no other thread knows it */
     return XA_OK;
 }
 
-/* Waits until no thread is active in the branch and nobody is ending it. The branch may be another
- * one afterwards: *b is looked up again. */
+/* Waits until no thread is active in the branch or ends it. *b is looked up again, because the
+ * branch may have been replaced meanwhile. */
 static int wait_turn(struct ll_xa__rm *rm, const struct lladd_gid *gid, bool nowait,
                      struct ll_xa__branch **b)
 {
@@ -75,7 +74,7 @@ static int resume(struct ll_xa__rm *rm, const struct lladd_gid *gid, bool nowait
     struct ll_xa__assoc *mine = rc || !b ? NULL : ll_xa__resumable(b, rm);
     if (rc)
         return rc;
-    if (!mine) /* it could migrate, and another thread was faster */
+    if (!mine) /* another thread has resumed it meanwhile */
         return ll_xa__say(rm, XAER_PROTO, LLADD_BAD_STATE, "another thread has resumed it");
     if (b->state == LL_XA__ROLLBACK_ONLY) {
         ll_xa__assoc_remove(mine);
@@ -124,7 +123,7 @@ static int start(struct ll_xa__rm *rm, const XID *xid, unsigned long flags)
                           "this thread is associated with a branch already");
     if (!ll_xa__thread_mark())
         return ll_xa__say(rm, XAER_RMERR, LLADD_NO_MEMORY, "out of memory for a thread's mark");
-    ll_xa__let_go(rm, lladd_thread_self()); /* it is about to get another transaction */
+    ll_xa__let_go(rm, lladd_thread_self()); /* the thread is about to get another transaction */
     struct lladd_gid gid = ll_xa__gid(xid);
     struct ll_xa__branch *b = ll_xa__branch_find(rm->store, &gid);
     if (!how && b)
@@ -145,8 +144,8 @@ int ll_xa__start(XID *xid, int rmid, long flags)
 
 /* ---- xa_end ---------------------------------------------------------------------------------- */
 
-/* The association that the call is about: the caller's own, or where one open is for all threads
- * another's, the active one first. NULL: T0. */
+/* The association that xa_end ends: the caller's own, or with `threads=any` another thread's, the
+ * active one first. NULL: T0. */
 static struct ll_xa__assoc *to_end(const struct ll_xa__branch *b, const struct ll_xa__rm *rm,
                                    unsigned long how)
 {
@@ -159,8 +158,8 @@ static struct ll_xa__assoc *to_end(const struct ll_xa__branch *b, const struct l
     return how == TMSUSPEND ? NULL : ll_xa__resumable(b, rm);
 }
 
-/* Takes the branch's transaction from the thread that is active in it, and ends the association.
- * The thread may end meanwhile, and leave none. */
+/* Takes the branch's transaction from the active thread, and ends its association, unless that
+ * thread has ended meanwhile. */
 static int take_away(struct ll_xa__rm *rm, struct ll_xa__branch *b, bool stop)
 {
     struct ll_xa__store *s = rm->store;
@@ -182,7 +181,7 @@ static int take_away(struct ll_xa__rm *rm, struct ll_xa__branch *b, bool stop)
     return XA_OK;
 }
 
-/* Another thread's association ends, or is suspended in its name. */
+/* Ends or suspends another thread's association. */
 static int end_theirs(struct ll_xa__rm *rm, struct ll_xa__branch *b, uint64_t thread,
                       unsigned long flags)
 {
@@ -200,18 +199,18 @@ static int end_theirs(struct ll_xa__rm *rm, struct ll_xa__branch *b, uint64_t th
     while (there && there != rest)
         there = there->next;
     if (there && (rc || b->state != LL_XA__ACTIVE || ll_xa__healthy(rm) != XA_OK))
-        ll_xa__assoc_remove(rest); /* a thread that has ended meanwhile has taken it along */
+        ll_xa__assoc_remove(rest); /* not removed by the end of its thread meanwhile */
     return rc;
 }
 
-/* The calling thread's own, or one that is suspended. */
+/* Ends or suspends the calling thread's own association, or ends a suspended one. */
 static void end_own(struct ll_xa__branch *b, struct ll_xa__assoc *a, unsigned long flags,
                     bool stays)
 {
     if (!a->suspended)
-        (void)lladd_txn_give(b->txn); /* it was not taken: the branch is not busy */
+        (void)lladd_txn_give(b->txn); /* true: the branch is not busy, so no thread has taken it */
     if (!stays) {
-        ll_xa__assoc_remove(a); /* on a failed handle, too: so that it can be opened again */
+        ll_xa__assoc_remove(a); /* on a failed handle, too: a reopen waits for that */
         return;
     }
     a->suspended = true;
@@ -259,7 +258,7 @@ int ll_xa__end(XID *xid, int rmid, long flags)
     return rc ? rc : ll_xa__leave(rm, end(rm, xid, (unsigned long)flags));
 }
 
-/* ---- a branch whose thread does not come back ------------------------------------------------ */
+/* ---- a branch that its thread has abandoned ------------------------------------------------ */
 
 static int abandon(struct ll_xa__rm *rm, const XID *xid)
 {
@@ -276,7 +275,7 @@ static int abandon(struct ll_xa__rm *rm, const XID *xid)
         return ll_xa__say(rm, XAER_PROTO, LLADD_BAD_STATE,
                           "no thread is associated with the branch");
     b->state = LL_XA__ROLLBACK_ONLY;
-    if (ll_xa__active(b)) /* under whichever rmid */
+    if (ll_xa__active(b)) /* under any rmid */
         rc = take_away(rm, b, true);
     while (!rc && b->assocs)
         ll_xa__assoc_remove(b->assocs);

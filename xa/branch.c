@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The branches of a store, by their ids, and who is associated with them. */
+/* The branches of a store by their ids, and the associations of threads with them. Under the
+ * mutex. */
 #include "xa/xa_private.h"
 
 #include <string.h>
@@ -9,11 +10,12 @@ static size_t hash(const struct lladd_gid *g)
     uint64_t h = UINT64_C(0xcbf29ce484222325) ^ (uint64_t)g->format;
     size_t n = (size_t)g->gtrid_length + g->bqual_length;
     for (size_t i = 0; i < n; i++)
-        h = (h ^ g->data[i]) * UINT64_C(0x100000001b3); /* FNV-1a: ids are not an enemy's */
+        h = (h ^ g->data[i]) * UINT64_C(0x100000001b3); /* FNV-1a: the ids come from a trusted
+                                                         * manager */
     return (size_t)(h ^ h >> 32);
 }
 
-/* Ids are made by ll_xa__gid and by the library: what is behind the data is zeros in both. */
+/* Compares whole ids: ll_xa__gid and the library both fill the unused bytes with zeros. */
 static bool same(const struct lladd_gid *a, const struct lladd_gid *b)
 {
     return a->format == b->format && a->gtrid_length == b->gtrid_length &&
@@ -37,7 +39,7 @@ static bool grow(struct ll_xa__store *s)
     const struct lladd_allocator *mem = s->options.allocator;
     struct ll_xa__branch **wider = ll_xa__new(mem, n, sizeof(struct ll_xa__branch *));
     if (!wider)
-        return s->n_buckets != 0; /* longer chains will do */
+        return s->n_buckets != 0; /* without memory the chains grow longer */
     for (size_t i = 0; i < s->n_buckets; i++)
         for (struct ll_xa__branch *b = s->buckets[i], *next; b; b = next) {
             next = b->next;
@@ -93,7 +95,7 @@ int ll_xa__branch_idle(struct ll_xa__rm *rm, const struct lladd_gid *gid, bool n
 {
     struct ll_xa__store *s = rm->store;
     struct ll_xa__branch *b = ll_xa__branch_find(s, gid);
-    while (b && b->busy && !nowait) { /* until calls that are in progress have ended */
+    while (b && b->busy && !nowait) { /* until the calls in progress have ended */
         lladd_cond_wait(&s->changed, &ll_xa__all.mutex);
         if (s->opening || !s->db)
             return ll_xa__say(rm, XAER_RMFAIL, LLADD_CLOSED, "the database has failed");
@@ -149,7 +151,7 @@ struct ll_xa__assoc *ll_xa__assoc_add(struct ll_xa__branch *b, struct ll_xa__rm 
     return a;
 }
 
-/* Out of both lists it is in; its memory is the caller's. */
+/* Removes it from both of its lists; the caller frees it. */
 static void unlink_assoc(struct ll_xa__assoc *a)
 {
     struct ll_xa__assoc **place = &a->branch->assocs;

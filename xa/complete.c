@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* xa_prepare, xa_commit, xa_rollback, xa_forget: how branches end (table 6-4).
  *
- * Nothing is known of a branch that has ended: its XID is XAER_NOTA then, and a transaction manager
- * that recovers presumes it aborted. */
+ * A branch that has ended is forgotten: its XID gives XAER_NOTA, and a transaction manager that
+ * recovers presumes abort. */
 #include "xa/xa_private.h"
 
-/* What a step has to work with. */
+/* The input and result of a step. */
 struct work {
     struct lladd_db *db;
     struct lladd_txn *txn;
     const struct lladd_gid *gid;
     enum lladd_outcome outcome;
-    bool read_only; /* there was nothing to prepare: it is committed */
+    bool read_only; /* nothing to prepare: it is committed */
     struct lladd_error err;
 };
 
 #define ANY_STATE 0xffu
 #define IN(state) (1u << (state))
 
-/* The branch, not busy, in one of the states, with nobody associated; XAER_NOTA, XAER_PROTO, or
- * XA_RETRY. The states that `allowed` has not are XAER_PROTO. */
+/* Finds the branch: not busy, without associations, in a state of `allowed`. XAER_NOTA; XAER_PROTO
+ * for another state or an association; XA_RETRY. */
 static int find(struct ll_xa__rm *rm, const XID *xid, unsigned allowed, bool nowait,
                 struct ll_xa__branch **out)
 {
@@ -32,7 +32,7 @@ static int find(struct ll_xa__rm *rm, const XID *xid, unsigned allowed, bool now
     struct ll_xa__branch *b = NULL;
     rc = ll_xa__branch_idle(rm, &gid, nowait, &b);
     if (!rc)
-        rc = ll_xa__healthy(rm); /* it may have failed meanwhile */
+        rc = ll_xa__healthy(rm); /* the handle may have failed meanwhile */
     if (rc)
         return rc;
     if (!b)
@@ -47,7 +47,7 @@ static int find(struct ll_xa__rm *rm, const XID *xid, unsigned allowed, bool now
     return XA_OK;
 }
 
-/* The transaction of a branch that has been in doubt since the database was opened. */
+/* Claims the transaction of a branch that has been in doubt since the open. */
 static int claim(struct ll_xa__rm *rm, struct ll_xa__branch *b)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -57,19 +57,19 @@ static int claim(struct ll_xa__rm *rm, struct ll_xa__branch *b)
     if (!rc)
         return XA_OK;
     b->txn = NULL;
-    if (rc == LLADD_HEUR_COMMITTED || rc == LLADD_HEUR_ABORTED) { /* past us, too */
+    if (rc == LLADD_HEUR_COMMITTED || rc == LLADD_HEUR_ABORTED) { /* a direct call, too */
         b->state = LL_XA__HEURISTIC;
         b->heuristic = rc == LLADD_HEUR_COMMITTED ? XA_HEURCOM : XA_HEURRB;
         return ll_xa__say_error(rm, b->heuristic, &err);
     }
-    if (rc == LLADD_NOT_FOUND) { /* somebody has claimed and ended it past us */
+    if (rc == LLADD_NOT_FOUND) { /* it was claimed and ended by a direct call of the library */
         ll_xa__branch_remove(rm->store, b);
         return ll_xa__say_error(rm, XAER_NOTA, &err);
     }
     return ll_xa__say_error(rm, rc == LLADD_BUSY ? XA_RETRY : XAER_RMERR, &err);
 }
 
-/* Runs a step that takes time without the mutex. The branch is busy until done() or failed(). */
+/* Runs a long step without the mutex. The branch is busy until done() or failed(). */
 static int step(struct ll_xa__rm *rm, struct ll_xa__branch *b, int (*what)(struct work *),
                 struct work *work)
 {
@@ -78,7 +78,8 @@ static int step(struct ll_xa__rm *rm, struct ll_xa__branch *b, int (*what)(struc
     work->gid = &b->gid;
     b->busy = true;
     lladd_mutex_unlock(&ll_xa__all.mutex);
-    /* The thread that worked in it has given it back, or it was taken from that thread. */
+    /* Does not wait long: the working thread has given it back, or it was taken from that
+     * thread. */
     int rc = work->txn ? lladd_txn_take(work->txn, true, UINT64_MAX) : 0;
     if (!rc)
         rc = what(work);
@@ -118,12 +119,12 @@ static void done(struct ll_xa__rm *rm, struct ll_xa__branch *b, bool gone)
     if (gone)
         ll_xa__branch_remove(rm->store, b);
     else if (b->txn)
-        (void)lladd_txn_give(b->txn); /* no other thread has taken it meanwhile: it was busy */
+        (void)lladd_txn_give(b->txn); /* true: the branch was busy, so no thread has taken it */
     lladd_cond_broadcast(&rm->store->changed);
 }
 
-/* The step has failed. A poisoned handle has taken the transaction with it; what becomes of the
- * branch, recovery decides. */
+/* The step has failed. If the handle is poisoned the transaction is gone, and recovery decides the
+ * branch's outcome. */
 static int failed(struct ll_xa__rm *rm, struct ll_xa__branch *b, int xa_code)
 {
     int rc = ll_xa__healthy(rm);
@@ -137,7 +138,7 @@ static int failed(struct ll_xa__rm *rm, struct ll_xa__branch *b, int xa_code)
 
 /* ---- phase one ------------------------------------------------------------------------------- */
 
-/* What has written nothing needs no second phase. */
+/* A branch that has written nothing needs no second phase. */
 static int prepare(struct ll_xa__rm *rm, const XID *xid)
 {
     struct work work = {.txn = NULL};
@@ -161,7 +162,7 @@ int ll_xa__prepare(XID *xid, int rmid, long flags)
 
 /* ---- phase two ------------------------------------------------------------------------------- */
 
-/* The work could not be committed in one phase: it is rolled back, as C193 has it. */
+/* A one-phase commit has failed: rolls the branch back, as C193 demands. */
 static int give_up(struct ll_xa__rm *rm, struct ll_xa__branch *b)
 {
     const struct lladd_error why = *lladd_txn_error(b->txn);
@@ -217,7 +218,7 @@ static int rollback(struct ll_xa__rm *rm, const XID *xid)
         return b->heuristic;
     rc = claim(rm, b);
     if (rc)
-        return rc == XA_RETRY ? XAER_RMERR : rc; /* which xa_rollback has not */
+        return rc == XA_RETRY ? XAER_RMERR : rc; /* xa_rollback may not return XA_RETRY */
     if (step(rm, b, do_abort, &work))
         return failed(rm, b, XAER_RMERR);
     done(rm, b, true);
@@ -239,7 +240,7 @@ static int forget(struct ll_xa__rm *rm, const XID *xid)
     if (rc)
         return rc;
     rc = step(rm, b, do_forget, &work);
-    done(rm, b, !rc || rc == LLADD_NOT_FOUND); /* an administrator may have been faster */
+    done(rm, b, !rc || rc == LLADD_NOT_FOUND); /* an administrator may have forgotten it */
     if (ll_xa__healthy(rm))
         return XAER_RMFAIL;
     if (!rc)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory of the resource manager: from the allocator of who opened the database, so that what a
- * program has given bounds (and a test has made fail) holds here, too. */
+/* Memory of the resource manager: from the allocator of the database's options, so that an
+ * allocator's limits (and a test's failures) apply here, too. */
 #include "xa/xa_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* lladd_open refuses an allocator of which a part is missing; until then it is not used. */
+/* lladd_open refuses an incomplete allocator; until then it must not be used. */
 static bool usable(const struct lladd_allocator *mem)
 {
     return mem && mem->alloc && mem->release;

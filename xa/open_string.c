@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Open strings: `key=value` pairs separated by `;`, a backslash before what is meant as it is
- * (lladd/xa.h). Nothing is guessed: what is unknown, said twice, or empty is refused by name. */
+/* Open strings: `key=value` pairs separated by `;`, with a backslash as the escape character
+ * (lladd/xa.h). An unknown, repeated or empty key is refused by name. */
 #include "xa/xa_private.h"
 
 #include <lladd/op.h>
@@ -9,15 +9,15 @@
 
 #define REFUSE(...) return lladd_error_set(err, LLADD_BAD_ARGUMENT, __VA_ARGS__)
 
-/* Takes one word up to an unescaped `stop` or ';'; *at is left on what ended it. */
+/* Takes one word up to an unescaped `stop` or ';'; leaves *at on the byte that ended it. */
 static int word(const char **at, char stop, char out[MAXINFOSIZE], struct lladd_error *err)
 {
     size_t n = 0;
     const char *p = *at;
     while (*p && *p != stop && *p != ';') {
         if (*p == '\\' && *++p == 0)
-            REFUSE("the open string ends behind a backslash");
-        out[n++] = *p++; /* never longer than the string, whose length was looked at */
+            REFUSE("the open string ends after a backslash");
+        out[n++] = *p++; /* in bounds: the string's length was checked */
     }
     out[n] = 0;
     *at = p;

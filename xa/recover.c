@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* xa_recover: a scan over what is prepared or heuristically completed. What the scan goes over is
- * how things stood at TMSTARTRSCAN; it belongs to the thread and the rmid. */
+/* xa_recover: a scan over the branches that are prepared or heuristically completed. The scan has a
+ * copy of their XIDs from TMSTARTRSCAN on; it belongs to one thread and rmid. */
 #include "xa/xa_private.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The resource manager instances of the process, who has opened them, and what failed last. */
+/* The resource manager instances of the process, the threads that have opened them, and each
+ * thread's last error. */
 #include "xa/xa_private.h"
 
 #include <lladd/op.h>
@@ -7,14 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The one variable of the process: XA names an instance by a number alone. The mutex needs no
- * making, so the first call may come from any thread. */
+/* The process's only variable: XA names an instance by a number alone. The mutex needs no
+ * initialisation, so the first call may come from any thread. */
 struct ll_xa__all ll_xa__all = {
     .mutex = {.m = PTHREAD_MUTEX_INITIALIZER, .name = "xa", .rank = LLADD_RANK_EXTENSION},
     .opened = {.c = PTHREAD_COND_INITIALIZER},
 };
 
-/* What the calling thread's last call came to: other threads may be in calls beside it. */
+/* The error of the calling thread's last call. */
 static _Thread_local struct {
     bool known;
     int rmid;
@@ -108,7 +109,7 @@ int ll_xa__enter(int rmid, long flags, unsigned long allowed, struct ll_xa__rm *
     *out = NULL;
     lladd_mutex_lock(&ll_xa__all.mutex);
     struct ll_xa__rm *rm = ll_xa__rm_find(rmid);
-    while (rm && rm->store && rm->store->opening) { /* again, after a failure */
+    while (rm && rm->store && rm->store->opening) { /* being opened again after a failure */
         lladd_cond_wait(&ll_xa__all.opened, &ll_xa__all.mutex);
         rm = ll_xa__rm_find(rmid);
     }

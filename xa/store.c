@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Databases, one handle for all the instances whose open strings name the same.
+/* Stores: one database handle for all instances whose open strings name the same directory.
  *
- * A store is in the list from the moment somebody begins to open it; `opening` tells the others to
- * wait. What is in doubt then, or was completed heuristically and not forgotten, becomes branches
- * before anybody gets in. */
+ * A store is in the list from the moment a thread begins to open it; `opening` makes the other
+ * threads wait. Transactions in doubt and remembered heuristic outcomes become branches before any
+ * thread uses the store. */
 #include "xa/xa_private.h"
 
 #include <lladd/inspect.h>
@@ -15,8 +15,9 @@
 
 /* ---- plug-ins -------------------------------------------------------------------------------- */
 
-/* A plug-in is not linked with the library but finds it in the program (lladd/inspect.h). We may
- * have been loaded where nobody can see what we brought along, so that is made visible first. */
+/* A plug-in is not linked with the library: it resolves the library's symbols in the program
+ * (lladd/inspect.h). If this library was loaded with local visibility, its symbols are made global
+ * first. */
 static void show_library(void)
 {
     Dl_info info;
@@ -105,18 +106,18 @@ static int open_db(struct ll_xa__store *s, struct lladd_error *err)
         lladd_error_set(err, rc, "out of memory for what is in doubt");
     if (rc) {
         ll_xa__branches_free(s);
-        (void)lladd_close(s->db); /* nothing was done with it */
+        (void)lladd_close(s->db); /* it was not used yet */
         s->db = NULL;
     }
     return rc;
 }
 
-/* Without the mutex: the store is `opening`, or in no list. */
+/* Called without the mutex: the store is `opening`, or in no list. */
 static void close_db(struct ll_xa__store *s)
 {
     ll_xa__branches_free(s);
     if (s->db)
-        (void)lladd_close(s->db); /* what it could not write, the next open recovers */
+        (void)lladd_close(s->db); /* the next open recovers what a failed close has not written */
     s->db = NULL;
 }
 
@@ -125,7 +126,7 @@ static void destroy(struct ll_xa__store *s)
     close_db(s);
     const struct lladd_allocator *mem = s->options.allocator;
     if (!s->given || !s->given->registry)
-        lladd_options_release(&s->options); /* else it is the caller's */
+        lladd_options_release(&s->options); /* otherwise the caller owns the registry */
     for (unsigned i = 0; i < s->n_plugins; i++)
         (void)dlclose(s->plugins[i]);
     lladd_cond_destroy(&s->changed);
@@ -182,7 +183,7 @@ static int failed(struct ll_xa__rm *rm, const struct lladd_error *err)
     return ll_xa__say_error(rm, ours ? XAER_INVAL : XAER_RMERR, err);
 }
 
-/* Nobody else opens or closes it from here to end_opening, which is called with the mutex again. */
+/* No other thread opens or closes it until end_opening, which is called with the mutex again. */
 static void begin_opening(struct ll_xa__store *s)
 {
     s->opening = true;
@@ -215,7 +216,7 @@ static struct ll_xa__store *find(const struct ll_xa__spec *spec, const struct ll
             s = s->next;
         } else if (s->opening) {
             lladd_cond_wait(&ll_xa__all.opened, &ll_xa__all.mutex);
-            s = ll_xa__all.stores; /* it may be gone, or there again */
+            s = ll_xa__all.stores; /* the list may have changed meanwhile */
         } else {
             break;
         }
@@ -272,14 +273,14 @@ int ll_xa__store_reopen(struct ll_xa__rm *rm)
     while (s->opening)
         lladd_cond_wait(&ll_xa__all.opened, &ll_xa__all.mutex);
     if (ll_xa__healthy(rm) == XA_OK)
-        return XA_OK; /* somebody else has done it */
+        return XA_OK; /* another thread has reopened it */
     if (in_use(s))
         return ll_xa__say(rm, XAER_RMFAIL, LLADD_BUSY,
                           "threads are still associated with branches of the failed handle");
     for (struct ll_xa__rm *other = ll_xa__all.rms; other; other = other->next)
         if (other->store == s)
             ll_xa__let_go(other, 0);
-    ll_xa__branches_free(s); /* associations are in lists that the mutex guards */
+    ll_xa__branches_free(s); /* the mutex guards the lists of associations */
     begin_opening(s);
     close_db(s);
     int rc = open_db(s, &err);

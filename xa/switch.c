@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The switch that a transaction manager is given. */
+/* The xa_switch_t that a transaction manager uses. */
 #include "xa/xa_private.h"
 
-/* Nothing is ever outstanding, so there is no handle that would fit. */
+/* The manager has no asynchronous calls, so no handle is valid. */
 static int complete(int *handle, int *retval, int rmid, long flags)
 {
     struct ll_xa__rm *rm;

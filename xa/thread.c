@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Threads of control that end without xa_end or xa_close.
  *
- * The standard has no call for that, and says of nobody that he would notice. But the number of a
- * thread is given to a new one when it has ended, and what hangs on a number must not be found by
- * its next bearer. So each thread that opens an instance or starts a branch leaves a mark with the
- * system, which calls us when the thread ends: what it was associated with can only be rolled back,
- * since nobody knows how far its work has come (an xa_end with TMFAIL), and what it had opened it
- * has closed. An association that it had suspended for others to resume is not its any more. */
+ * XA has no notification of a thread's end. But the system reuses thread numbers, and a new thread
+ * must not find the state of an old one. So each thread that opens an instance or starts a branch
+ * sets a thread-specific value whose destructor runs at the thread's end. It ends the thread's
+ * associations as xa_end with TMFAIL does, because how far the work has come is unknown, so these
+ * branches can only be rolled back. It closes what the thread had opened. An association that the
+ * thread suspended for migration stays, without an owner. */
 #include "xa/xa_private.h"
 
-/* Under the mutex. Waits while somebody opens the database again; the rm is looked up anew then. */
+/* Under the mutex. Waits while another thread reopens the database, and then looks the rm up
+ * again. */
 static struct ll_xa__rm *left_by(uint64_t thread)
 {
     struct ll_xa__rm *rm = ll_xa__all.rms;
@@ -35,7 +36,8 @@ static void leave_pending(struct ll_xa__rm *rm, uint64_t thread)
             a->branch->state = LL_XA__ROLLBACK_ONLY;
         ll_xa__assoc_remove(a);
         if (txn && !lladd_txn_give(txn))
-            lladd_txn_drop(txn); /* another thread has just taken it, and finds no association */
+            lladd_txn_drop(txn); /* another thread has just taken it, and will find no
+                                  * association */
     }
     ll_xa__disown(rm, thread);
     ll_xa__let_go(rm, thread);
@@ -68,7 +70,7 @@ bool ll_xa__thread_mark(void)
     return all->marks && tss_set(all->mark, all) == thrd_success;
 }
 
-/* We may be unloaded while threads go on. */
+/* The library may be unloaded while threads run on. */
 __attribute__((destructor)) static void unmark(void)
 {
     if (ll_xa__all.marks)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The interface between a transaction manager and a resource manager, as X/Open defines it
- * (CAE Specification C193, December 1991, chapters 3 to 5): names, values and shapes are the
- * standard's, so that a program that was compiled with another edition of <xa.h> fits. The guard is
- * the standard's too: who includes a transaction manager's own edition first gets that one.
+ * The interface between a transaction manager and a resource manager, as X/Open defines it (CAE
+ * Specification C193, December 1991, chapters 3 to 5). Names, values and layouts are the
+ * standard's, so programs compiled with another edition of <xa.h> are compatible. The include guard
+ * is the standard's, too: if a transaction manager's own <xa.h> comes first, that one is used.
  */
 #ifndef XA_H
 #define XA_H
@@ -95,11 +95,11 @@ struct xa_switch_t {
 #define XA_HEURHAZ 8   /* may have been completed heuristically */
 #define XA_HEURCOM 7   /* has been committed heuristically */
 #define XA_HEURRB 6    /* has been rolled back heuristically */
-#define XA_HEURMIX 5   /* partly this, partly that */
-#define XA_RETRY 4     /* had no effect, may be called again */
+#define XA_HEURMIX 5   /* partly committed and partly rolled back */
+#define XA_RETRY 4     /* the call had no effect and may be repeated */
 #define XA_RDONLY 3    /* read only, and committed */
 #define XA_OK 0
-#define XAER_ASYNC -2   /* asynchronous work is outstanding, or is not offered */
+#define XAER_ASYNC -2   /* asynchronous work is outstanding, or not supported */
 #define XAER_RMERR -3   /* the resource manager has met an error in the branch */
 #define XAER_NOTA -4    /* no such XID */
 #define XAER_INVAL -5   /* wrong arguments */

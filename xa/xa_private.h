@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_XA_PRIVATE_H
 #define LL_XA_PRIVATE_H
-/* The resource manager: what it keeps between the calls of a transaction manager.
+/* The resource manager's state between the calls of a transaction manager.
  *
- *   rm      one resource manager instance: an rmid, its open string, who has opened it
+ *   rm      one resource manager instance: an rmid, its open string, its openings
  *   opening one thread's R1 state under an rmid, and its recovery scan
  *   store   one database, shared by the rmids whose open strings name it
  *   branch  a transaction branch that the store knows: states S1 to S5 (C193, table 6-4)
  *   assoc   an association of a thread with a branch: T1, or T2 if suspended (table 6-3); one that
  *           another thread has ended stays in the rm's list `taken`, for its transaction's handle
  *
- * XA's calls are given no handle but a number, so all of this hangs on one variable of the process,
- * `ll_xa__all` (docs/decisions/xa-registry.md). Its mutex guards everything below, and is held for
- * a few steps at a time: never while a database is opened, or a branch is prepared, ended or taken
- * from the thread that works in it. The thread that does that marks the branch busy, or the store
- * opening, and wakes the others after it.
+ * XA's calls have a number in place of a handle, so the state is in one variable of the process,
+ * `ll_xa__all` (docs/decisions/xa-registry.md). Its mutex guards everything below and is held for
+ * short steps: never while a database is opened, or a branch is prepared, ended or taken from its
+ * thread. A thread that does one of these marks the branch busy, or the store opening, and wakes
+ * the waiting threads afterwards.
  *
  * XA-1  A call that does not return XA_OK, XA_RDONLY, XA_RB*, XA_HEUR* has changed no state.
  * XA-2  At most one association of a branch is active: a transaction is used by one at a time.
@@ -35,13 +35,13 @@ enum ll_xa__state {
     LL_XA__PREPARED,     /* S3 */
     LL_XA__ROLLBACK_ONLY /* S4 */,
     LL_XA__HEURISTIC, /* S5 */
-    LL_XA__ENDED      /* S0: about to be freed by who made it so */
+    LL_XA__ENDED      /* S0: the thread that ended it is about to free it */
 };
 
 struct ll_xa__assoc {
     struct ll_xa__rm *rm;
     struct ll_xa__branch *branch;
-    uint64_t thread; /* 0: of none, it has ended or closed: T2 that may migrate */
+    uint64_t thread; /* 0: its thread has ended or closed the rm: T2 that may migrate */
     bool suspended;
     bool migrates;         /* suspended, and may be resumed by any thread */
     struct lladd_txn *txn; /* in `taken`: the handle that the thread may still name */
@@ -71,7 +71,7 @@ struct ll_xa__spec {
 
 struct ll_xa__store {
     struct ll_xa__spec spec;
-    const struct lladd_options *given; /* lladd_xa_options of who opened it first */
+    const struct lladd_options *given; /* lladd_xa_options of the first opening */
     struct lladd_db *db;
     struct lladd_options options;
     void *plugins[LL_XA__PLUGINS];
@@ -95,7 +95,7 @@ struct ll_xa__opening {
 struct ll_xa__rm {
     int rmid;
     char info[MAXINFOSIZE];
-    struct ll_xa__store *store; /* NULL: open by nobody */
+    struct ll_xa__store *store; /* NULL: NULL: not open */
     struct ll_xa__opening *openings;
     struct ll_xa__assoc *assocs;
     struct ll_xa__assoc *taken; /* of threads from which a transaction was taken */
@@ -108,9 +108,9 @@ struct ll_xa__rm {
 struct ll_xa__all {
     struct lladd_mutex mutex;
     struct lladd_cond opened;
-    const struct lladd_allocator *memory; /* of the rms, which outlive databases; NULL: malloc */
-    tss_t mark; /* of threads whose end we want to hear of */
-    bool marks; /* it has been made */
+    const struct lladd_allocator *memory; /* for the rms, which outlive databases; NULL: malloc */
+    tss_t mark; /* thread-specific key; its destructor runs at a thread's end */
+    bool marks; /* `mark` has been created */
     struct ll_xa__rm *rms;
     struct ll_xa__store *stores;
 };
@@ -118,34 +118,34 @@ extern struct ll_xa__all ll_xa__all;
 
 /* ---- open_string.c ---- */
 
-/* LLADD_BAD_ARGUMENT with a message that names the place. */
+/* Parses an open string. LLADD_BAD_ARGUMENT with a message that names the place. */
 int ll_xa__parse(const char *text, struct ll_xa__spec *out, struct lladd_error *err);
 
 /* ---- memory.c ---- */
 
-/* Zeros. NULL: out of memory. `mem` may be NULL. */
+/* Zeroed memory; NULL: out of memory. `mem` is nullable. */
 void *ll_xa__new(const struct lladd_allocator *mem, size_t n, size_t size);
 void ll_xa__delete(const struct lladd_allocator *mem, void *);
 
 /* ---- registry.c: under the mutex, all of them ---- */
 
 struct ll_xa__rm *ll_xa__rm_find(int rmid);
-/* Made if it is not there; NULL: out of memory. */
+/* The rm, created if it does not exist; NULL: out of memory. */
 struct ll_xa__rm *ll_xa__rm_of(int rmid);
-/* One call more, of which nothing is to be said yet. */
+/* Counts a call under the rm, and clears the thread's last error. */
 void ll_xa__begin(struct ll_xa__rm *);
-/* One call less; frees it if nothing is left that it is for. */
+/* Counts the end of a call, and frees the rm if it is not used any more. */
 void ll_xa__rm_settle(struct ll_xa__rm *);
-/* Of the calling thread, or of any if the open string says so; NULL: R0. */
+/* The calling thread's opening, or any with `threads=any`; NULL: R0. */
 struct ll_xa__opening *ll_xa__opening_of(struct ll_xa__rm *);
-/* Notes why a call failed, and returns the standard's code. */
+/* Stores why a call failed, and returns the XA code. */
 int ll_xa__say(struct ll_xa__rm *, int xa_code, int code, const char *fmt, ...) LLADD_PRINTF(4, 5);
 /* The same for an error of the library. */
 int ll_xa__say_error(struct ll_xa__rm *, int xa_code, const struct lladd_error *);
-/* Takes the mutex and finds the rm: XA_OK with *out and the mutex held; or without it XAER_PROTO in
- * R0, XAER_ASYNC, XAER_INVAL for a flag that is not in `allowed`. */
+/* Takes the mutex and finds the rm: XA_OK with *out and the mutex held. Otherwise, without the
+ * mutex: XAER_PROTO in R0, XAER_ASYNC, XAER_INVAL for a flag that is not in `allowed`. */
 int ll_xa__enter(int rmid, long flags, unsigned long allowed, struct ll_xa__rm **out);
-/* Lets the mutex go and returns rc. */
+/* Releases the mutex and returns rc. */
 int ll_xa__leave(struct ll_xa__rm *, int rc);
 /* XAER_RMFAIL if the handle is poisoned. */
 int ll_xa__healthy(struct ll_xa__rm *);
@@ -154,17 +154,17 @@ struct lladd_gid ll_xa__gid(const struct xid_t *);
 
 /* ---- store.c ---- */
 
-/* Finds or opens what the spec names; one more reference. Lets the mutex go in between. */
+/* Finds or opens the spec's store, and adds a reference. Releases the mutex meanwhile. */
 int ll_xa__store_open(struct ll_xa__rm *, const struct ll_xa__spec *, struct ll_xa__store **out);
 void ll_xa__store_release(struct ll_xa__store *);
-/* Closes and opens again what is poisoned, if nobody is in it. */
+/* Closes and reopens a poisoned store if no thread is associated with its branches. */
 int ll_xa__store_reopen(struct ll_xa__rm *);
 
 /* ---- open.c, thread.c: under the mutex ---- */
 
-/* R1 to R0. The mutex is let go if that closes the database. */
+/* R1 to R0. Releases the mutex meanwhile if that closes the database. */
 void ll_xa__opening_end(struct ll_xa__rm *, struct ll_xa__opening *);
-/* What the calling thread leaves behind will be cleared away. False: out of memory. */
+/* Arranges the cleanup at the calling thread's end. False: out of memory. */
 bool ll_xa__thread_mark(void);
 
 /* ---- branch.c: under the mutex ---- */
@@ -173,32 +173,32 @@ struct ll_xa__branch *ll_xa__branch_find(struct ll_xa__store *, const struct lla
 struct ll_xa__branch *ll_xa__branch_add(struct ll_xa__store *, const struct lladd_gid *);
 void ll_xa__branch_remove(struct ll_xa__store *, struct ll_xa__branch *);
 void ll_xa__branches_free(struct ll_xa__store *);
-/* The active association of a branch, whoever's; NULL: none. */
+/* The active association of a branch, of any thread; NULL: none. */
 struct ll_xa__assoc *ll_xa__active(const struct ll_xa__branch *);
-/* The branch when no thread is ending it: waits for that. XA_OK and *out NULL: there is none.
+/* Finds the branch, and waits while a thread ends it. XA_OK and *out NULL: there is none.
  * XAER_RMFAIL; with `nowait` XA_RETRY. */
 int ll_xa__branch_idle(struct ll_xa__rm *, const struct lladd_gid *, bool nowait,
                        struct ll_xa__branch **out);
 /* The calling thread's association with this branch under this rm; NULL: T0. */
 struct ll_xa__assoc *ll_xa__mine(const struct ll_xa__branch *, const struct ll_xa__rm *);
-/* The one that the calling thread may resume: its own, or one that migrates, or where one open is
- * for all threads any that is suspended. NULL: none. */
+/* The association that the calling thread may resume: its own, one that migrates, or with
+ * `threads=any` any suspended one. NULL: none. */
 struct ll_xa__assoc *ll_xa__resumable(const struct ll_xa__branch *, const struct ll_xa__rm *);
-/* Active, of the calling thread. NULL: out of memory. */
+/* Adds an active association of the calling thread. NULL: out of memory. */
 struct ll_xa__assoc *ll_xa__assoc_add(struct ll_xa__branch *, struct ll_xa__rm *);
 void ll_xa__assoc_remove(struct ll_xa__assoc *);
-/* The same for an association whose transaction was taken from its thread. */
+/* Moves an association to `taken`: its transaction was taken from its thread. */
 void ll_xa__assoc_taken(struct ll_xa__assoc *);
-/* The thread (0: any) will not name what was taken from it under this rm any more. */
+/* Frees the entries of `taken` of the thread (0: of all threads) under this rm. */
 void ll_xa__let_go(struct ll_xa__rm *, uint64_t thread);
 /* The calling thread's active association under this rm; NULL: none. */
 struct ll_xa__assoc *ll_xa__current(const struct ll_xa__rm *);
-/* The first association under this rm, active or suspended for itself, of the thread; 0: any of
- * any. NULL: none. */
+/* The thread's first association under this rm that cannot migrate, active or suspended; thread 0:
+ * any thread's, of any kind. NULL: none. */
 struct ll_xa__assoc *ll_xa__tied(const struct ll_xa__rm *, uint64_t thread);
-/* Does anything under this rm carry the thread's number? */
+/* True if anything under this rm has the thread's number. */
 bool ll_xa__knows(const struct ll_xa__rm *, uint64_t thread);
-/* What the thread has suspended for others is theirs alone now. */
+/* Takes the thread's number off the associations that it has suspended for migration. */
 void ll_xa__disown(struct ll_xa__rm *, uint64_t thread);
 
 /* ---- the calls of the standard ---- */
