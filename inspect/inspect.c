@@ -603,7 +603,7 @@ int lladd_inspect_names(struct lladd_inspect *v, lladd_inspect_name_fn *fn, void
     return rc;
 }
 
-/* ---- who keeps the log ---------------------------------------------------------------------- */
+/* ---- what keeps the log --------------------------------------------------------------------- */
 
 static int by_need(const void *a, const void *b)
 {

@@ -197,7 +197,7 @@ int ll_inspect_use(struct lladd_inspect *v, lladd_pageno page, enum lladd_page_u
     const struct lladd_page_type *type = n ? n->desc : NULL;
     struct lladd_view view = {m->bytes, size, ll_page_type(m->bytes), map};
     if (is_zero(m->bytes, size)) {
-        /* A group whose map was never formatted has no allocated page; the first group's map is
+        /* A group without a formatted map has no allocated page; the first group's map is
          * formatted at creation. */
         *known = map.v > 1 && !m->bad;
         return 0;

@@ -11,7 +11,7 @@
  * what the first record that redo reads expects to find. The checks of a page:
  *   - a page that is older than the last record about it, after a clean close: a write was lost,
  *     unless it was freed after that record
- *   - a page whose LSN is no record about it: its contents belong to another page or database
+ *   - a page with the LSN of no record about it: its contents belong to another page or database
  *   - a page that redo will not find as the first record expects: recovery will refuse it, unless
  *     the log has a base of it
  *
@@ -243,8 +243,8 @@ static bool dwb_has(struct ll_verify *c, uint64_t page, unsigned char *scratch)
 
 /* Why contents that are older than the log are wrong; NULL if they are not. *rebuilt: recovery will
  * repair them. */
-static const char *is_behind(struct ll_verify *c, uint64_t page, const unsigned char *bytes,
-                             const struct ll_verify_barrier *f, uint64_t *lsn, bool *rebuilt)
+static const char *why_outdated(struct ll_verify *c, uint64_t page, const unsigned char *bytes,
+                                const struct ll_verify_barrier *f, uint64_t *lsn, bool *rebuilt)
 {
     const struct ll_verify_history *h = ll_verify_history_of(c, page);
     uint64_t at = ll_page_lsn(bytes).v, fence = f ? f->lsn : 0;
@@ -359,7 +359,7 @@ static int check_contents(struct ll_verify *c, uint64_t page, const struct ll_ve
     uint64_t lsn = 0, at = ll_page_lsn(v->page).v;
     const struct lladd_op *by = NULL;
     bool rebuilt;
-    const char *wrong = is_behind(c, page, v->page, f, &lsn, &rebuilt);
+    const char *wrong = why_outdated(c, page, v->page, f, &lsn, &rebuilt);
     if (wrong) {
         snprintf(text, sizeof text, "page %llu has page LSN %llu: %s (LSN %llu)%s",
                  (unsigned long long)page, (unsigned long long)at, wrong, (unsigned long long)lsn,
@@ -455,8 +455,8 @@ static int check_length(struct ll_verify *c)
                                  have * v->core.page_size, text);
     }
     struct lladd_error why = LLADD_ERROR_INIT;
-    if (!rc && ll_analysis_check_pages(have + (bytes % v->core.page_size != 0), v->checkpoint_pages,
-                                       &why))
+    if (!rc &&
+        ll_analysis_check_pages(have + (bytes % v->core.page_size != 0), v->checkpoint_pages, &why))
         rc = ll_verify_tell_file(c, LLADD_FINDING_DAMAGE, why.code, "pages",
                                  have * v->core.page_size, why.message);
     return rc;
@@ -482,10 +482,10 @@ static int verify_pages(struct ll_verify *c)
 static int verify_parts(struct ll_verify *c)
 {
     struct lladd_inspect *v = c->v;
-    int rc = v->page_file ? verify_pages(c)
-                          : ll_verify_tell_file(c, LLADD_FINDING_DAMAGE, v->page_error.code,
-                                                "pages", LL_VERIFY_NO_OFFSET,
-                                                v->page_error.message);
+    int rc = v->page_file
+                 ? verify_pages(c)
+                 : ll_verify_tell_file(c, LLADD_FINDING_DAMAGE, v->page_error.code, "pages",
+                                       LL_VERIFY_NO_OFFSET, v->page_error.message);
     while (!rc && ll_part_next(&c->part)) {
         rc = ll_verify_log_again(c);
         if (!rc && v->page_file)
@@ -653,8 +653,7 @@ int lladd_inspect_verify(struct lladd_inspect *v, lladd_finding_fn *fn, void *ct
     struct lladd_verified count = {.struct_size = sizeof count};
     int rc;
     if (!v || !fn || (out && (out->struct_size < sizeof(size_t) || out->struct_size > sizeof *out)))
-        return ll_fail(err, LLADD_BAD_ARGUMENT,
-                       "no view, no callback, or a result without a size");
+        return ll_fail(err, LLADD_BAD_ARGUMENT, "no view, no callback, or a result without a size");
     if (!v->page)
         return ll_fail(err, LLADD_BAD_STATE, "the view could not be taken anew");
     if (v->info.in_use == 1) {

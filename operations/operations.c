@@ -2,14 +2,14 @@
 /* The built-in operations. Every database has them; they come in extensions, as a user's own
  * operations do. The first extension, on which the others are built:
  *
- *   page 0      lladd.root      named roots                       root.c, root_index.c
- *   page 1, ... lladd.map       which pages are in use            map.c, alloc.c
- *               lladd.bytes     plain bytes, counters             set.c, counter.c
- *               lladd.slotted   records of any length             slotted_page.c, slotted.c
- *               lladd.fixed     records of one length             fixed.c
- *               lladd.heap      many slotted pages                heap_page.c, heap_space.c, heap.c
- *               lladd.blob      large objects                     blob_page.c, blob_map.c, blob.c
- *               lladd.list      items in an order, in heaps       list_page.c, list.c
+ *   page 0      lladd.root      named roots                       pages/root.c, root_index.c
+ *   page 1, ... lladd.map       which pages are in use            pages/alloc_bitmap.c, alloc.c
+ *               lladd.bytes     plain bytes, counters             pages/bytes.c, counter.c
+ *               lladd.slotted   records of any length             records/slotted_page.c, slotted.c
+ *               lladd.fixed     records of one length             records/fixed.c
+ *               lladd.heap      many slotted pages                heap/
+ *               lladd.blob      large objects                     blob/
+ *               lladd.list      items in an order, in heaps       list/
  *
  * This folder includes nothing of the library but <lladd/...>, so a user's extension can do all
  * that it does. It has one privilege: its first extension is registered first, so the ids of its

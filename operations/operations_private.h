@@ -73,8 +73,8 @@ struct ll_bitmap_group; /* alloc.c */
 struct ll_page_owner;
 
 struct ll_allocator {
-    struct ll_reservations holds;    /* on pages freed by transactions that are not durable yet */
-    struct lladd_mutex mutex; /* a leaf; protects the members between it and `grow` */
+    struct ll_reservations holds; /* on pages freed by transactions that are not durable yet */
+    struct lladd_mutex mutex;     /* a leaf; protects the members between it and `grow` */
     struct ll_bitmap_group *groups;
     uint64_t n_groups, cap_groups;
     uint64_t current;                             /* the group that single pages are taken from */
@@ -83,10 +83,10 @@ struct ll_allocator {
     lladd_lsn newest;                             /* latest commit record of any of them so far */
     uint64_t asked;             /* the log thread has been asked to sync up to here */
     uint64_t dropping, dropped; /* being released now; released so far */
-    struct lladd_mutex grow; /* held over I/O while a thread grows the file or formats a map */
+    struct lladd_mutex grow;    /* held over I/O while a thread grows the file or formats a map */
 };
 
-struct ll_heap; /* heap_space.c */
+struct ll_heap; /* heap/space.c */
 
 struct ll_heaps {
     struct lladd_mutex mutex; /* a leaf; protects the table and every heap's pool */

@@ -240,13 +240,13 @@ static void check_pure(const struct trial *t)
     (void)same(t, LLADD_SIM_C_PURE, "undo on a copy of the page");
 }
 
-static bool header_kept(const struct trial *t, const char *who)
+static bool header_kept(const struct trial *t, const char *callback)
 {
     for (uint32_t i = 0; i < LLADD_PAGE_HEADER; i++) {
         if (t->b->slot[0][i] == t->b->slot[1][i])
             continue;
         ll_sim__broken(t->k, LLADD_SIM_C_HEADER, "sample %zu: %s changes byte %u of the header",
-                       t->index, who, i);
+                       t->index, callback, i);
         return false;
     }
     return true;
@@ -754,7 +754,7 @@ static uint64_t now(void)
 }
 
 int lladd_sim_contract_check(const struct lladd_sim_contract *given,
-                       struct lladd_sim_contract_report **out, struct lladd_error *err)
+                             struct lladd_sim_contract_report **out, struct lladd_error *err)
 {
     struct lladd_sim_contract in;
     uint64_t started = now();

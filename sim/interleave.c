@@ -338,16 +338,15 @@ static int push(struct ll_sim_crossing *x, uint32_t value)
 /* Stores the schedule that was run at the beginning of a row. */
 static int push_schedule(struct ll_sim_crossing *x)
 {
-    uint32_t behind = 0;
+    uint32_t from = 0;
     x->sim->choices.count = x->sim->choices.pos = 0;
     if (x->how == RANDOM && x->n_answers > ANSWERS_TOLD)
         return push(x, 1) || push(x, x->number + 1) || push(x, x->bound) ? LLADD_NO_MEMORY : 0;
     uint32_t n = x->n_answers < ANSWERS_MAX ? x->n_answers : ANSWERS_MAX;
     int rc = push(x, n + 2);
     for (uint32_t i = 0; !rc && i < n; i++) {
-        rc = push(x, x->answer[i].turn - behind) || push(x, x->answer[i].value) ? LLADD_NO_MEMORY
-                                                                                : 0;
-        behind = x->answer[i].turn + 1;
+        rc = push(x, x->answer[i].turn - from) || push(x, x->answer[i].value) ? LLADD_NO_MEMORY : 0;
+        from = x->answer[i].turn + 1;
     }
     return rc;
 }

@@ -53,9 +53,9 @@ static void touched(int signal, siginfo_t *info, void *context)
 
 static void install_begin(void)
 {
-    uint32_t nobody = 0;
-    while (!lladd_atomic_cas32(&installing, &nobody, 1)) {
-        nobody = 0;
+    uint32_t none = 0;
+    while (!lladd_atomic_cas32(&installing, &none, 1)) {
+        none = 0;
         lladd_cpu_relax(); /* the latch is held for a few system calls only */
     }
 }

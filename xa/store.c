@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Stores: one database handle for all instances whose open strings name the same directory.
+/* Stores: one database handle for all instances with open strings for the same directory.
  *
  * A store is in the list from the moment a thread begins to open it; `opening` makes the other
  * threads wait. Transactions in doubt and remembered heuristic outcomes become branches before any
@@ -162,8 +162,8 @@ static bool same_spec(const struct ll_xa__spec *a, const struct ll_xa__spec *b)
     bool same = a->n_plugins == b->n_plugins && a->create == b->create &&
                 a->any_thread == b->any_thread && a->cache_bytes == b->cache_bytes &&
                 a->log_limit_bytes == b->log_limit_bytes && a->wait_ns == b->wait_ns &&
-                a->file_mode == b->file_mode &&
-                strcmp(a->dir, b->dir) == 0 && strcmp(a->owner, b->owner) == 0;
+                a->file_mode == b->file_mode && strcmp(a->dir, b->dir) == 0 &&
+                strcmp(a->owner, b->owner) == 0;
     for (unsigned i = 0; same && i < a->n_plugins; i++)
         same = strcmp(a->plugins[i], b->plugins[i]) == 0;
     return same;

@@ -3,8 +3,8 @@
  *
  * XA has no notification of a thread's end. But the system reuses thread numbers, and a new thread
  * must not find the state of an old one. So each thread that opens an instance or starts a branch
- * sets a thread-specific value whose destructor runs at the thread's end. It ends the thread's
- * associations as xa_end with TMFAIL does, because how far the work has come is unknown, so these
+ * sets a thread-specific value; its destructor runs at the thread's end. The destructor ends the
+ * thread's associations as xa_end with TMFAIL does: how far the work has come is unknown, so these
  * branches can only be rolled back. It closes what the thread had opened. An association that the
  * thread suspended for migration stays, without an owner. */
 #include "xa/xa_private.h"

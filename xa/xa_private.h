@@ -5,7 +5,7 @@
  *
  *   rm      one resource manager instance: an rmid, its open string, its openings
  *   opening one thread's R1 state under an rmid, and its recovery scan
- *   store   one database, shared by the rmids whose open strings name it
+ *   store   one database, shared by the rmids with open strings that name it
  *   branch  a transaction branch that the store knows: states S1 to S5 (C193, table 6-4)
  *   assoc   an association of a thread with a branch: T1, or T2 if suspended (table 6-3); one that
  *           another thread has ended stays in the rm's list `taken`, for its transaction's handle
@@ -31,8 +31,8 @@
 #define LL_XA__PLUGINS 8 /* more do not fit in an open string */
 
 enum ll_xa__state {
-    LL_XA__ACTIVE = 1,   /* S1 with an active association, S2 without */
-    LL_XA__PREPARED,     /* S3 */
+    LL_XA__ACTIVE = 1, /* S1 with an active association, S2 without */
+    LL_XA__PREPARED,   /* S3 */
     LL_XA__ROLLBACK_ONLY /* S4 */,
     LL_XA__HEURISTIC, /* S5 */
     LL_XA__ENDED      /* S0: the thread that ended it is about to free it */
@@ -43,8 +43,8 @@ struct ll_xa__assoc {
     struct ll_xa__branch *branch;
     uint64_t thread; /* 0: its thread has ended or closed the rm: T2 that may migrate */
     bool suspended;
-    bool migrates;         /* suspended, and may be resumed by any thread */
-    struct lladd_txn *txn; /* in `taken`: the handle that the thread may still name */
+    bool migrates;                   /* suspended, and may be resumed by any thread */
+    struct lladd_txn *txn;           /* in `taken`: the handle that the thread may still name */
     struct ll_xa__assoc *next;       /* of the branch */
     struct ll_xa__assoc *next_of_rm; /* of the rm */
 };
@@ -78,8 +78,8 @@ struct ll_xa__store {
     unsigned n_plugins;
     struct ll_xa__branch **buckets;
     size_t n_buckets, n_branches;
-    size_t refs;  /* openings */
-    bool opening; /* a thread opens or closes it; the others wait for `opened` */
+    size_t refs;               /* openings */
+    bool opening;              /* a thread opens or closes it; the others wait for `opened` */
     struct lladd_cond changed; /* a branch is no longer busy, or an association has ended */
     struct ll_xa__store *next;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Expandable arrays (lladd/array.h; paper, sections 4.1 and 5): a run of pages of plain bytes.
  *
- * The root page (page.c) has the length, the number of formatted pages, and the run (run.h).
+ * The root page (page.c) has the length, the number of formatted pages, and the run (extents.h).
  *
  * Elements are stored next to each other on pages of type "lladd.bytes" and never cross a page:
  * element i is on page i / n of the run, where n is the number of elements that fit a page's body.
@@ -9,7 +9,7 @@
  *
  * (A1) Pages below `formatted` are formatted. Pages at or above it have no contents and read as
  * zeros. A write there formats the pages up to its own and a few more, in nested top actions. (In
- * the transaction that creates the array, as part of it; see run.h.)
+ * the transaction that creates the array, as part of it; see extents.h.)
  *
  * (A2) Elements at or above the length may have any contents: shrinking changes only the length, so
  * its undo is one word. Extending writes zeros there, logged, with undo.
@@ -44,8 +44,8 @@ static int put(struct lladd_txn *txn, struct lladd_array *a, uint8_t field, uint
 
 /* ---- the place of an element ----------------------------------------------------------------- */
 
-static int behind(struct lladd_error *err, const struct lladd_array *a, uint64_t index, uint64_t n,
-                  uint64_t length)
+static int beyond_end(struct lladd_error *err, const struct lladd_array *a, uint64_t index,
+                      uint64_t n, uint64_t length)
 {
     return ll_operations__on(
         err, a->run.root,
@@ -64,7 +64,7 @@ static inline int inside(struct lladd_array *a, uint64_t first, uint64_t n, stru
     int rc = ll_operations__array_look(a, &root, err);
     if (rc || (first <= root.length && n <= root.length - first))
         return rc;
-    return behind(err, a, first, n, root.length);
+    return beyond_end(err, a, first, n, root.length);
 }
 
 static int other_database(struct lladd_txn *txn, const struct lladd_array *a)
@@ -166,7 +166,7 @@ static int write_element(struct lladd_txn *txn, struct lladd_array *a, uint64_t 
     if (rc)
         return rc;
     return lladd_bytes_set(txn, ll_operations__extents_page(&a->run, page),
-                     (uint32_t)(index - page * a->per_page) * a->size + offset, bytes, len);
+                           (uint32_t)(index - page * a->per_page) * a->size + offset, bytes, len);
 }
 
 int lladd_array_set(struct lladd_txn *txn, struct lladd_array *a, uint64_t index, const void *bytes)
@@ -377,7 +377,7 @@ static int shrink(struct lladd_txn *txn, struct lladd_array *a, uint64_t n)
     struct lladd_error *err = lladd_txn_error_out(txn);
     int rc = ll_operations__array_look(a, &root, err);
     if (!rc && n > root.length)
-        return behind(err, a, 0, n, root.length);
+        return beyond_end(err, a, 0, n, root.length);
     if (!rc)
         rc = ll_operations__array_note(txn, a, &noted);
     if (!rc)

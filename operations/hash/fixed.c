@@ -6,8 +6,8 @@
  * The 15 bits of the hash in an entry's tag select its home slot. The entry is there, or in the
  * first slot after it (with wrap-around) that was free when it was stored. No slot between its home
  * and the entry is ever empty, so a search ends at the first empty slot, after one or two cache
- * lines. A removed entry leaves a ghost, which keeps the path intact. Ghosts without a hold are
- * reused by new entries, or dropped; then the entries after them move up (drop). All of this
+ * lines. A removed entry leaves a ghost, which keeps the path intact. Ghosts without a reservation
+ * are reused by new entries, or dropped; then the entries after them move up (drop). All of this
  * depends on the page alone, because the tags give the homes: redo needs no hash function. */
 #include "operations/hash/page.h"
 

@@ -26,7 +26,7 @@
 
 #define SPLIT_NUM 4 /* a page more than 4/5 in use asks for a split */
 #define SPLIT_DEN 5
-#define MERGE_DEN 4 /* a page less than 1/4 in use asks for a merge */
+#define MERGE_DEN 4   /* a page less than 1/4 in use asks for a merge */
 #define SHORTEN_NUM 1 /* a page of a chain less than 1/2 in use asks for a shorter chain */
 #define SHORTEN_DEN 2
 #define TOUCHED 128u /* bytes of slots to prefetch */
@@ -105,7 +105,7 @@ static inline void touch(struct ll_hash_table *t, lladd_pageno page, uint16_t ta
         lladd_prefetch_line(t->db, page, 0);
     else
         lladd_prefetch_lines(t->db, page, at + ll_hash__fixed_home(tag, t->fixed_slots) * size,
-                         2 * size > TOUCHED ? 2 * size : TOUCHED);
+                             2 * size > TOUCHED ? 2 * size : TOUCHED);
 }
 
 static int not_found(struct lladd_error *err)
@@ -180,9 +180,8 @@ static int copy_out(struct ll_hash_reader *r, const struct hb_entry *e, struct l
 static int get_latched(struct ll_hash_table *t, const struct hb_key *k, uint64_t hash, void *buf,
                        size_t size, size_t *len, struct lladd_error *err)
 {
-    struct getter g = {.reader = {.table = t, .key = k, .hash = hash, .see = copy_out},
-                       .buf = buf,
-                       .size = size};
+    struct getter g = {
+        .reader = {.table = t, .key = k, .hash = hash, .see = copy_out}, .buf = buf, .size = size};
     int rc = ll_hash__read(&g.reader, err);
     if (len && !rc)
         *len = g.len;
@@ -441,8 +440,7 @@ enum how { HOW_INSERT, HOW_PUT };
 
 /* Finds the key's bucket and prefetches its page, to overlap the miss with the work before the
  * lookup. */
-static inline int aim(struct hb_change *c, const void *key, size_t key_len,
-                      struct lladd_error *err)
+static inline int aim(struct hb_change *c, const void *key, size_t key_len, struct lladd_error *err)
 {
     uint64_t n;
     int rc = ll_hash__buckets(c->table, &n, err);
@@ -525,8 +523,8 @@ static int drop_gone(struct hb_change *c)
     return rc || !c->gone_value.v ? rc : lladd_blob_destroy(c->txn, c->gone_value);
 }
 
-/* Makes room. First drops ghosts without holds; if the page is full of elements, tries a split;
- * then makes a chain. */
+/* Makes room. First drops ghosts without reservations; if the page is full of elements, tries a
+ * split; then makes a chain. */
 static int want_room(struct hb_change *c, bool physical, unsigned tried)
 {
     struct ll_hash_table *t = c->table;
@@ -716,7 +714,7 @@ int lladd_hash_put(struct lladd_txn *txn, struct lladd_hash *h, const void *key,
 }
 
 int lladd_hash_put_report(struct lladd_txn *txn, struct lladd_hash *h, const void *key,
-                        size_t key_len, const void *value, size_t value_len, bool *replaced)
+                          size_t key_len, const void *value, size_t value_len, bool *replaced)
 {
     LLADD_USE(txn);
     struct hb_change c;

@@ -200,10 +200,10 @@ struct hb_change {
     lladd_pageno page;      /* the bucket's page, on that assumption */
     const unsigned char *value;
     uint16_t value_len;
-    bool chain;  /* the whole chain has been searched: this page's answer is final */
-    bool revive; /* replace: a ghost may be replaced too */
+    bool chain;    /* the whole chain has been searched: this page's answer is final */
+    bool revive;   /* replace: a ghost may be replaced too */
     bool inserted; /* out, of a put: the key was not there */
-    bool brief;  /* replace: refuse values that are not short */
+    bool brief;    /* replace: refuse values that are not short */
     /* out */
     /* The part of the page that elements take after the change, in slots (fixed) or bytes, and the
      * part that was free. The rest is ghosts and slack, which can be freed without a split. */
@@ -215,7 +215,7 @@ struct hb_change {
         HB_CHAINED, /* there are overflow pages to search */
         HB_FULL,    /* no room */
         HB_PRESENT, /* insert: the key is there */
-        HB_REVIVE,  /* insert: it is there, as a ghost with a hold */
+        HB_REVIVE,  /* insert: it is there, as a ghost with a reservation */
         HB_ABSENT   /* replace, remove: the key is not there */
     } answer;
     lladd_pageno gone_key, gone_value; /* blobs without an entry after the change, or 0 */

@@ -60,13 +60,13 @@ static inline struct slots look(const struct ll_hash_table *t, const unsigned ch
         s.taken = 2 * s.taken + ((tag & (HB_GHOST - 1)) != 0);
         s.ghosts = 2 * s.ghosts + (tag >> 15);
     }
-    s.moves = t->key_size == 8 ? moving(t, p, n, size, 8, bit)
-                               : moving(t, p, n, size, t->key_size, bit);
+    s.moves =
+        t->key_size == 8 ? moving(t, p, n, size, 8, bit) : moving(t, p, n, size, t->key_size, bit);
     s.moves &= s.taken;
     return s;
 }
 
-/* The ghosts without a hold. */
+/* The ghosts without a reservation. */
 static uint64_t forgotten(const struct ll_hash_table *t, const unsigned char *p, uint64_t ghosts)
 {
     const bool any_held = ll_hash__any_held(t);

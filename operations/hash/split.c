@@ -12,9 +12,9 @@
  *            that the split has happened (table.c).
  *
  * A merge of the last bucket into its parent is likewise: `narrow` (the parent drops ghosts without
- * holds), `widen` (it gets the entries and the lower level: now the merge has happened), `narrow`
- * (the last page is closed), `buckets`. So both stay even if the transaction rolls back. This costs
- * about a hundred bytes of log besides the entries moved.
+ * reservations), `widen` (it gets the entries and the lower level: now the merge has happened),
+ * `narrow` (the last page is closed), `buckets`. So both stay even if the transaction rolls back.
+ * This costs about a hundred bytes of log besides the entries moved.
  *
  * With physical undo a split logs `bytes` instead of `narrow` and `buckets`, and there are no
  * merges (ll_hash__merge says why).
@@ -25,10 +25,10 @@
  * repeated. With logical undo this is a nested top action that is closed before the latches are
  * released; with physical undo it is part of the transaction.
  *
- * Ghosts move too, except those without a hold (table.c). One thread at a time splits, merges or
- * rebuilds (`shape`); a thread that does not get this latch for a split or merge leaves the table
- * as it is. Page latches are taken in the order lower bucket, higher bucket, its chain, root
- * page. */
+ * Ghosts move too, except those without a reservation (table.c). One thread at a time splits,
+ * merges or rebuilds (`shape`); a thread that does not get this latch for a split or merge leaves
+ * the table as it is. Page latches are taken in the order lower bucket, higher bucket, its chain,
+ * root page. */
 #include "operations/hash/table.h"
 
 #include <string.h>
@@ -137,8 +137,7 @@ static int split_records(struct lladd_txn *txn, struct ll_hash_table *t, struct 
         return rc;
     ll_hash__set_buckets(t, n + 1);
     lladd_atomic_add64(&t->splits, 1);
-    return physical ? count_bytes(txn, t, root, n + 1, s->image)
-                    : write_count(txn, t, root, n + 1);
+    return physical ? count_bytes(txn, t, root, n + 1, s->image) : write_count(txn, t, root, n + 1);
 }
 
 static int split_held(struct lladd_txn *txn, struct ll_hash_table *t, struct lladd_page *old,
@@ -808,8 +807,8 @@ int ll_hash__merge(struct lladd_txn *txn, struct ll_hash_table *t, bool physical
     return settle(t, merge_step(txn, t));
 }
 
-/* Drops ghosts and slack without holds. *freed: how many ghosts, and entries that lost slack. With
- * logical undo. */
+/* Drops ghosts and slack without reservations. *freed: how many ghosts, and entries that lost
+ * slack. With logical undo. */
 static int clear(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash, uint32_t *freed)
 {
     struct lladd_error *err = lladd_txn_error_out(txn);

@@ -159,7 +159,8 @@ static inline uint64_t ll_hash__of(const struct ll_hash_table *t, const unsigned
     return len & HB_BLOB ? lladd_get64(key) : ll_siphash(&t->seed, key, len);
 }
 
-/* Is there a hold on any key? On the key with this hash? May the ghost in a slot be dropped? */
+/* True if any key is reserved; if the key with this hash is; if the ghost in a slot may be
+ * dropped. */
 bool ll_hash__any_held(const struct ll_hash_table *);
 bool ll_hash__held(const struct ll_hash_table *, uint64_t hash);
 bool ll_hash__may_forget(const struct ll_hash_table *, const struct hb_entry *);
@@ -357,8 +358,8 @@ struct hb_sorted {
 
 /* NULL: out of memory. The caller frees it with lladd_mem_free. */
 struct hb_sorted *ll_hash__sorted_new(struct ll_hash_table *, uint32_t page_size);
-/* Sorts the entries of a page: those with `bit` set in their hash move. Checks holds under the
- * page's latch: a transaction takes its hold on a key before it latches the page. */
+/* Sorts the entries of a page: those with `bit` set in their hash move. Checks reservations under
+ * the page's latch: a transaction reserves a key before it latches the page. */
 int ll_hash__sort(struct ll_hash_table *, struct lladd_view, uint64_t bit, struct hb_sorted *,
                   struct lladd_error *);
 
@@ -368,7 +369,7 @@ int ll_hash__sort(struct ll_hash_table *, struct lladd_view, uint64_t bit, struc
  * shape. */
 int ll_hash__split(struct lladd_txn *, struct ll_hash_table *, bool physical);
 int ll_hash__merge(struct lladd_txn *, struct ll_hash_table *, bool physical);
-/* Drops ghosts without holds from the head page of a key's bucket. */
+/* Drops ghosts without reservations from the head page of a key's bucket. */
 int ll_hash__clear(struct lladd_txn *, struct ll_hash_table *, uint64_t hash, bool physical);
 /* Makes room in a key's bucket for the change: drops ghosts, or creates, lengthens or packs its
  * chain. */

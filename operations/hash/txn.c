@@ -64,13 +64,14 @@ static int write_word(struct lladd_sink *sink, uint64_t word)
     return lladd_sink_write(sink, bytes, sizeof bytes);
 }
 
-/* A table whose root page belongs to another structure by now: its creation was rolled back. */
+/* A table that has lost its root page to another structure: its creation was rolled back. */
 static bool is_gone(const struct ll_hash_table *t)
 {
     return t->root.v == LLADD_NO_PAGE;
 }
 
-/* Writes the roots of the tables it has alone and of those it has changed, then its holds. */
+/* Writes the roots of the tables it has alone and of those it has changed, then its
+ * reservations. */
 static int owner_prepare(void *ctx, void *state, struct lladd_txn *txn, struct lladd_sink *sink)
 {
     struct ll_hash_owner *o = state;

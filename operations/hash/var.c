@@ -8,7 +8,7 @@
  *              the entry is
  *
  * A value that gets shorter keeps the length of its entry, so that undo finds the room again. The
- * slack is freed when there is no hold on it (drop). Entries dropped in the middle of the area are
+ * slack is freed when nothing reserves it (drop). Entries dropped in the middle of the area are
  * compacted when room is needed. The bytes between entries and directory are always zero, so that a
  * page's bytes do not depend on earlier contents. */
 #include "operations/hash/page.h"

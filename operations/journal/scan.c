@@ -152,7 +152,7 @@ static int room(struct ll_journal_scan *s, struct ll_journal_list *l, size_t n)
 }
 
 /* Index of the first item with a later commit. */
-static size_t behind(const struct ll_journal_list *l, uint64_t commit)
+static size_t first_after(const struct ll_journal_list *l, uint64_t commit)
 {
     size_t low = 0, high = l->n;
     while (low < high) {
@@ -186,8 +186,8 @@ static int roll_over(struct ll_journal_scan *s, const struct ll_journal_record *
     if (!from || !to)
         return LLADD_NO_MEMORY;
     for (int own = 0; own < 2; own++) {
-        size_t begin = behind(from, own ? commit - 1 : r->from);
-        size_t end = behind(from, own ? commit : r->upto);
+        size_t begin = first_after(from, own ? commit - 1 : r->from);
+        size_t end = first_after(from, own ? commit : r->upto);
         if (room(s, to, end - begin))
             return LLADD_NO_MEMORY;
         for (size_t i = begin; i < end; i++) {
@@ -215,8 +215,8 @@ static int clean(struct ll_journal_scan *s, const struct ll_journal_open *o, siz
            o->records[o->steps[*i + 1 + n].more - 1].kind == LL_JOURNAL_AGAIN &&
            o->steps[*i + 1 + n].tag == r->tag)
         n++;
-    size_t at = behind(l, r->from);
-    cut(l, at, behind(l, r->upto));
+    size_t at = first_after(l, r->from);
+    cut(l, at, first_after(l, r->upto));
     if (room(s, l, n))
         return LLADD_NO_MEMORY;
     shift(l, at, at + n);
@@ -273,12 +273,11 @@ static int carry_out(struct ll_journal_scan *s, const struct ll_journal_open *o,
         struct ll_journal_list *l = list_of(s, step->tag);
         rc = l ? room(s, l, 1) : LLADD_NO_MEMORY;
         if (!rc)
-            l->items[l->n++] = (struct ll_journal_item){
-                .commit = e->lsn.v,
-                .lsn = step->lsn,
-                .begin = step->lsn,
-                .placed = e->lsn.v,
-                .len = step->len};
+            l->items[l->n++] = (struct ll_journal_item){.commit = e->lsn.v,
+                                                        .lsn = step->lsn,
+                                                        .begin = step->lsn,
+                                                        .placed = e->lsn.v,
+                                                        .len = step->len};
     }
     return rc ? no_memory(err) : 0;
 }
@@ -335,8 +334,7 @@ int ll_operations__journal_scan(struct lladd_db *db, uint64_t from, uint64_t to,
     while (!rc && (rc = lladd_log_next(c, &e, err)) == 0 && e.lsn.v <= to) {
         if (e.kind == k.commit || e.kind == k.end)
             rc = see_end(s, &e, e.kind == k.commit, err);
-        else if (e.kind == k.object && e.op &&
-                 strcmp(e.op, ll_operations__journal_class.name) == 0)
+        else if (e.kind == k.object && e.op && strcmp(e.op, ll_operations__journal_class.name) == 0)
             rc = see_record(s, &e, err);
     }
     lladd_log_close(c);
@@ -363,8 +361,8 @@ struct ll_journal_item *ll_operations__journal_items(const struct ll_journal_sca
 {
     const struct ll_journal_list *l =
         (const struct ll_journal_list *)ll_operations__journal_map_find(&s->lists, tag);
-    size_t begin = l ? behind(l, from) : 0;
-    *n = l && upto > from ? behind(l, upto) - begin : 0;
+    size_t begin = l ? first_after(l, from) : 0;
+    *n = l && upto > from ? first_after(l, upto) - begin : 0;
     return *n ? &l->items[begin] : NULL;
 }
 

@@ -16,9 +16,9 @@
  * A *removal* changes one byte: it marks the item, which stays in the chain until the transaction
  * has ended. So undo needs no room, whatever other transactions have changed around the item, and
  * transactions that remove neighbours do not conflict. A later change of the list near a marked
- * item *sweeps* it if there is no hold on it (hold.c): in a nested top action of its own it unlinks
- * the item with two log records and frees its record. Undo of an insertion leaves a marked item
- * too.
+ * item *sweeps* it if nothing reserves it (reservation.c): in a nested top action of its own it
+ * unlinks the item with two log records and frees its record. Undo of an insertion leaves a marked
+ * item too.
  *
  * A transaction that creates or splices a list has it alone until it ends. An insertion by that
  * transaction is plain updates, which undo restores one by one, because the links must not outlive
@@ -108,7 +108,7 @@ static int close_action(struct lladd_txn *txn, struct lladd_action *action, int 
 
 /* ---- sweeping -------------------------------------------------------------------------------- */
 
-/* May the item be swept: is it marked, without a hold? *out: the item. */
+/* May the item be swept: is it marked, without a reservation? *out: the item. */
 static int may_sweep(struct lladd_db *db, struct lladd_item item, bool *may,
                      struct ll_list_look *out, struct lladd_error *err)
 {

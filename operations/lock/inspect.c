@@ -18,7 +18,8 @@ struct rows {
     bool lost; /* memory ran out */
 };
 
-static struct row *add_row(struct rows *to, const struct ll_lock *lock, const struct ll_locker *who)
+static struct row *add_row(struct rows *to, const struct ll_lock *lock,
+                           const struct ll_locker *locker)
 {
     struct lladd_db *db = to->all->db;
     if (to->n == to->cap && !to->lost) {
@@ -40,9 +41,9 @@ static struct row *add_row(struct rows *to, const struct ll_lock *lock, const st
     memset(row, 0, sizeof *row);
     row->name = name;
     row->name_len = lock->len;
-    row->info.number = lladd_atomic_load64(&who->number);
-    row->info.txn = lladd_lsn_of(lladd_atomic_load64(&who->txn));
-    row->info.prepared = lladd_atomic_load32(&who->state) == LL_LOCKER_PREPARED;
+    row->info.number = lladd_atomic_load64(&locker->number);
+    row->info.txn = lladd_lsn_of(lladd_atomic_load64(&locker->txn));
+    row->info.prepared = lladd_atomic_load32(&locker->state) == LL_LOCKER_PREPARED;
     return row;
 }
 
@@ -124,15 +125,15 @@ struct blockers {
     const struct ll_lock *lock;
 };
 
-static bool add_blocker(void *ctx, struct ll_locker *who, unsigned mode)
+static bool add_blocker(void *ctx, struct ll_locker *locker, unsigned mode)
 {
     struct blockers *b = ctx;
-    bool waits = lladd_atomic_load32(&who->waits) && who->hold->lock == b->lock;
-    if (waits && (!who->hold->mode || mode == who->want)) {
-        add_waiter(b->to, who);
+    bool waits = lladd_atomic_load32(&locker->waits) && locker->hold->lock == b->lock;
+    if (waits && (!locker->hold->mode || mode == locker->want)) {
+        add_waiter(b->to, locker);
         return true;
     }
-    struct row *row = add_row(b->to, b->lock, who);
+    struct row *row = add_row(b->to, b->lock, locker);
     if (row)
         row->info.held = (enum lladd_lock_mode)mode;
     return true;

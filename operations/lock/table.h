@@ -29,10 +29,10 @@
 enum {
     LL_LOCK_MODES = 7,
     LL_LOCK_PARTITIONS = 64,
-    LL_LOCK_BUCKETS = 16,     /* initial size of a locker's table */
-    LL_LOCK_SMALL_NAME = 32,  /* locks with room for such a name are kept for reuse */
-    LL_LOCK_SPARE_LOCKS = 64, /* how many of these a partition keeps */
-    LL_LOCK_SPARE_HOLDS = 64, /* how many holds a locker in the pool keeps */
+    LL_LOCK_BUCKETS = 16,                 /* initial size of a locker's table */
+    LL_LOCK_SMALL_NAME = 32,              /* locks with room for such a name are kept for reuse */
+    LL_LOCK_SPARE_LOCKS = 64,             /* how many of these a partition keeps */
+    LL_LOCK_SPARE_HOLDS = 64,             /* how many holds a locker in the pool keeps */
     LL_LOCK_RANK = LLADD_RANK_LEAF + 100, /* of partition 0; the others follow */
     LL_LOCK_RANK_HISTORY = LL_LOCK_RANK + LL_LOCK_PARTITIONS
 };
@@ -57,16 +57,16 @@ struct ll_reservation {
     struct ll_lock *lock;
     struct ll_locker *by;
     struct ll_reservation *next, **at; /* among the lock's holders; under the partition's mutex */
-    struct ll_reservation *chain;          /* in the locker's table */
-    struct ll_reservation *older, *newer;  /* in the locker's list, ordered by first grant */
-    struct ll_reservation *parent;         /* hold on the name without its last component */
-    uint64_t children;              /* holds of the same locker of which this is the parent */
-    lladd_savepoint_id since;       /* lladd_txn_now_get at the first grant */
-    lladd_savepoint_id changed;     /* ... and at the last upgrade */
-    uint64_t call;                  /* the locker's last call that changed it ... */
-    uint8_t before;                 /* ... and its mode before that call */
-    uint8_t mode;                   /* under the partition's mutex */
-    uint32_t replaced;              /* number of entries in `replaced` that refer to it */
+    struct ll_reservation *chain;      /* in the locker's table */
+    struct ll_reservation *older, *newer; /* in the locker's list, ordered by first grant */
+    struct ll_reservation *parent;        /* hold on the name without its last component */
+    uint64_t children;                    /* holds of the same locker of which this is the parent */
+    lladd_savepoint_id since;             /* lladd_txn_now_get at the first grant */
+    lladd_savepoint_id changed;           /* ... and at the last upgrade */
+    uint64_t call;                        /* the locker's last call that changed it ... */
+    uint8_t before;                       /* ... and its mode before that call */
+    uint8_t mode;                         /* under the partition's mutex */
+    uint32_t replaced;                    /* number of entries in `replaced` that refer to it */
 };
 
 /* The state of a hold before an upgrade, for rollback to a savepoint. */
@@ -81,12 +81,12 @@ enum ll_locker_state { LL_LOCKER_RESTS = 0, LL_LOCKER_ACTIVE = 1, LL_LOCKER_PREP
 
 struct ll_locker {
     struct ll_locks *all;
-    struct ll_locker *next_all;  /* of its pool; under the pool's mutex, set once */
+    struct ll_locker *next_all; /* of its pool; under the pool's mutex, set once */
     struct ll_locker *next_free;
     uint32_t pool;
-    uint32_t state;              /* atomic */
-    uint64_t number;             /* atomic; a higher number is younger */
-    uint64_t txn;                /* atomic: the transaction's LSN, or 0 */
+    uint32_t state;  /* atomic */
+    uint64_t number; /* atomic; a higher number is younger */
+    uint64_t txn;    /* atomic: the transaction's LSN, or 0 */
     bool serialisable;
     uint64_t calls;
     /* Its holds. */
@@ -102,17 +102,17 @@ struct ll_locker {
     size_t name_size;
     struct ll_reservation *near; /* the last name's parent; NULL when that is released */
     /* Its wait; under the mutex of the lock's partition. */
-    uint32_t waits;             /* atomic */
-    uint32_t word;              /* atomic; 1: the verdict is final, the waker is done */
-    bool decided;               /* the verdict has been set */
-    int verdict;                /* 0: granted */
+    uint32_t waits; /* atomic */
+    uint32_t word;  /* atomic; 1: the verdict is final, the waker is done */
+    bool decided;   /* the verdict has been set */
+    int verdict;    /* 0: granted */
     bool upgrading;
     uint8_t want;
-    struct ll_reservation *hold;       /* the hold to be granted or upgraded */
+    struct ll_reservation *hold; /* the hold to be granted or upgraded */
     struct ll_locker *next_waiter, **at_waiter;
     struct ll_locker *next_woken;
-    uint64_t waits_since;       /* atomic */
-    char *story;                /* description of its deadlock, if it is the victim; the locker
+    uint64_t waits_since; /* atomic */
+    char *story;          /* description of its deadlock, if it is the victim; the locker
                                  * frees it */
     /* For deadlock detection, with all partitions stopped. */
     uint64_t seen;
@@ -143,7 +143,7 @@ struct ll_lock_past {
 struct ll_locks {
     struct lladd_db *db;
     struct ll_siphash_key key;
-    uint64_t hash_mask;   /* atomic, as the options are */
+    uint64_t hash_mask; /* atomic, as the options are */
     uint64_t timeout_ns;
     uint32_t serialisable;
     uint64_t numbers; /* atomic: the last number assigned */
@@ -199,7 +199,7 @@ void ll_operations__locker_rest(struct ll_locker *);
 /* Frees the locker and its holds; does not touch the locks. */
 void ll_operations__locker_free(struct ll_locker *);
 struct ll_reservation *ll_operations__reserve_find(const struct ll_locker *, uint64_t hash,
-                                         const unsigned char *name, size_t len);
+                                                   const unsigned char *name, size_t len);
 struct ll_reservation *ll_operations__reserve_new(struct ll_locker *);
 /* A granted hold becomes the newest. */
 void ll_operations__reserve_add(struct ll_locker *, struct ll_reservation *,
@@ -245,7 +245,7 @@ void ll_operations__lock_leave_queue(struct ll_locker *);
 /* Wakes these lockers; under no mutex. */
 void ll_operations__lock_wake(struct ll_locker *woken);
 /* Calls fn for each locker that blocks the waiting one, until it returns false. */
-typedef bool ll_lock_blocker_fn(void *ctx, struct ll_locker *who, unsigned mode);
+typedef bool ll_lock_blocker_fn(void *ctx, struct ll_locker *locker, unsigned mode);
 void ll_operations__lock_each_blocker(const struct ll_locker *, ll_lock_blocker_fn *, void *ctx);
 
 /* ---- wait.c ---------------------------------------------------------------------------------- */
@@ -253,7 +253,7 @@ void ll_operations__lock_each_blocker(const struct ll_locker *, ll_lock_blocker_
 /* Waits until the request that `by` has in a queue is decided. Unlocks the partition's mutex. */
 int ll_operations__lock_wait(const struct ll_lock_request *, struct ll_lock_partition *);
 /* Fills in the event's members about the blockers of a waiting locker. */
-void ll_operations__lock_who(const struct ll_locker *, struct lladd_lock_event *);
+void ll_operations__lock_event_fill(const struct ll_locker *, struct lladd_lock_event *);
 void ll_operations__lock_stop(struct ll_locks *);
 void ll_operations__lock_go(struct ll_locks *);
 

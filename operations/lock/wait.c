@@ -32,19 +32,19 @@
 
 /* ---- errors and events ----------------------------------------------------------------------- */
 
-static bool note_blocker(void *ctx, struct ll_locker *who, unsigned mode)
+static bool note_blocker(void *ctx, struct ll_locker *locker, unsigned mode)
 {
     struct lladd_lock_event *e = ctx;
     if (e->blockers++ == 0) {
-        e->blocker = lladd_atomic_load64(&who->number);
-        e->blocker_txn = lladd_lsn_of(lladd_atomic_load64(&who->txn));
+        e->blocker = lladd_atomic_load64(&locker->number);
+        e->blocker_txn = lladd_lsn_of(lladd_atomic_load64(&locker->txn));
         e->blocker_mode = mode;
-        e->blocker_prepared = lladd_atomic_load32(&who->state) == LL_LOCKER_PREPARED;
+        e->blocker_prepared = lladd_atomic_load32(&locker->state) == LL_LOCKER_PREPARED;
     }
     return true;
 }
 
-void ll_operations__lock_who(const struct ll_locker *l, struct lladd_lock_event *e)
+void ll_operations__lock_event_fill(const struct ll_locker *l, struct lladd_lock_event *e)
 {
     memset(e, 0, sizeof *e);
     ll_operations__lock_each_blocker(l, note_blocker, e);
@@ -63,15 +63,15 @@ static void name_locker(char *out, size_t size, uint64_t number, lladd_lsn txn, 
 
 static int refuse(const struct ll_lock_request *r, const struct lladd_lock_event *e, int code)
 {
-    char name[TEXT_NAME], who[80], more[32] = "", time[40] = "";
+    char name[TEXT_NAME], blocker[80], more[32] = "", time[40] = "";
     ll_operations__lock_text(r->name, r->len, name, sizeof name);
-    name_locker(who, sizeof who, e->blocker, e->blocker_txn, e->blocker_prepared);
+    name_locker(blocker, sizeof blocker, e->blocker, e->blocker_txn, e->blocker_prepared);
     if (e->blockers > 1)
         snprintf(more, sizeof more, " and %u more", e->blockers - 1);
     if (code == LLADD_TIMEOUT)
         snprintf(time, sizeof time, " for %llu us", (unsigned long long)(e->waited_ns / 1000));
     return lladd_error_set(r->err, code, "%s on %s: in the way%s is transaction %s with %s%s",
-                           lladd_lock_mode_name(r->want), name, time, who,
+                           lladd_lock_mode_name(r->want), name, time, blocker,
                            lladd_lock_mode_name(e->blocker_mode), more);
 }
 
@@ -107,14 +107,14 @@ static void tell(struct story *s, const char *fmt, ...)
 
 /* Finds the mode in which one locker blocks another. */
 struct in_the_way {
-    const struct ll_locker *who;
+    const struct ll_locker *locker;
     unsigned mode;
 };
 
-static bool find_mode(void *ctx, struct ll_locker *who, unsigned mode)
+static bool find_mode(void *ctx, struct ll_locker *locker, unsigned mode)
 {
     struct in_the_way *w = ctx;
-    if (who != w->who)
+    if (locker != w->locker)
         return true;
     w->mode = mode;
     return false;
@@ -135,7 +135,7 @@ static char *tell_cycle(struct ll_locks *all, struct ll_locker **cycle, size_t n
             tell(&s, "deadlock of %zu: ", n);
         tell(&s, "#%llu waits for %s on %s, blocked by #%llu with %s%s",
              (unsigned long long)l->number, lladd_lock_mode_name(l->want), name,
-             (unsigned long long)next.who->number, lladd_lock_mode_name(next.mode),
+             (unsigned long long)next.locker->number, lladd_lock_mode_name(next.mode),
              i + 1 < n ? "; " : "");
     }
     if (!s.lost)
@@ -164,21 +164,21 @@ struct search {
     bool closed;
 };
 
-static bool visit(void *ctx, struct ll_locker *who, unsigned mode)
+static bool visit(void *ctx, struct ll_locker *locker, unsigned mode)
 {
     struct search *s = ctx;
     (void)mode;
-    if (who == s->start) {
+    if (locker == s->start) {
         s->closed = true;
         return false;
     }
-    if (who->seen == s->start->seen || !lladd_atomic_load32(&who->waits))
+    if (locker->seen == s->start->seen || !lladd_atomic_load32(&locker->waits))
         return true;
-    who->seen = s->start->seen;
-    who->from = s->at;
-    who->next_seen = NULL;
-    *s->end = who;
-    s->end = &who->next_seen;
+    locker->seen = s->start->seen;
+    locker->from = s->at;
+    locker->next_seen = NULL;
+    *s->end = locker;
+    s->end = &locker->next_seen;
     return true;
 }
 
@@ -251,23 +251,23 @@ static void look_for_cycles(struct ll_locker *start)
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-static bool is_waiting(void *ctx, struct ll_locker *who, unsigned mode)
+static bool is_waiting(void *ctx, struct ll_locker *locker, unsigned mode)
 {
     bool *waits = ctx;
     (void)mode;
-    *waits = lladd_atomic_load32(&who->waits) != 0;
+    *waits = lladd_atomic_load32(&locker->waits) != 0;
     return !*waits;
 }
 
 /* Ends the wait with `code`, unless a verdict has been set already. */
 static void give_up(struct ll_locker *l, struct ll_lock_partition *part, int code,
-                    struct lladd_lock_event *who)
+                    struct lladd_lock_event *event)
 {
     struct ll_locker *woken = NULL;
     lladd_mutex_lock(&part->mutex);
     if (!l->decided) {
         struct ll_lock *lock = l->hold->lock;
-        ll_operations__lock_who(l, who);
+        ll_operations__lock_event_fill(l, event);
         ll_operations__lock_leave_queue(l);
         l->decided = true;
         l->verdict = code;
@@ -279,7 +279,7 @@ static void give_up(struct ll_locker *l, struct ll_lock_partition *part, int cod
 }
 
 static void sleep_until_decided(const struct ll_lock_request *r, struct ll_lock_partition *part,
-                                struct lladd_lock_event *who)
+                                struct lladd_lock_event *event)
 {
     struct ll_locker *l = r->by;
     struct lladd_db *db = l->all->db;
@@ -293,14 +293,14 @@ static void sleep_until_decided(const struct ll_lock_request *r, struct ll_lock_
         if (!rc && LLADD_ALONE())
             rc = LLADD_BUSY; /* only this thread runs: no other can release the lock */
         if (rc)
-            give_up(l, part, rc, who);
+            give_up(l, part, rc, event);
         else if (r->deadline - now < ns)
             ns = r->deadline - now;
         lladd_word_wait_as("lock", &l->word, 0, UINT32_MAX, ns);
     }
 }
 
-static int report(const struct ll_lock_request *r, struct lladd_lock_event *who)
+static int report(const struct ll_lock_request *r, struct lladd_lock_event *event)
 {
     struct ll_locker *l = r->by;
     int rc = l->verdict;
@@ -308,10 +308,11 @@ static int report(const struct ll_lock_request *r, struct lladd_lock_event *who)
         return lladd_error_set(r->err, rc, "%s",
                                l->story ? l->story : "deadlock (no memory to tell the cycle)");
     if (rc == LLADD_TAKEN)
-        return lladd_error_set(r->err, rc, "another thread takes the transaction over: the wait "
-                                           "for a lock has ended");
+        return lladd_error_set(r->err, rc,
+                               "another thread takes the transaction over: the wait "
+                               "for a lock has ended");
     if (rc == LLADD_BUSY || rc == LLADD_TIMEOUT)
-        return refuse(r, who, rc);
+        return refuse(r, event, rc);
     return rc ? lladd_db_error(l->all->db, r->err) : 0;
 }
 
@@ -328,14 +329,14 @@ static void count(struct ll_lock_partition *part, int rc, uint64_t ns)
 int ll_operations__lock_wait(const struct ll_lock_request *r, struct ll_lock_partition *part)
 {
     struct ll_locker *l = r->by;
-    struct lladd_lock_event who;
+    struct lladd_lock_event event;
     bool look = false;
-    ll_operations__lock_who(l, &who);
+    ll_operations__lock_event_fill(l, &event);
     if (r->deadline == 0) {
         part->busy++;
         ll_operations__lock_leave_queue(l);
         lladd_mutex_unlock(&part->mutex);
-        return refuse(r, &who, LLADD_BUSY);
+        return refuse(r, &event, LLADD_BUSY);
     }
     unsigned want = l->want;
     uint64_t since = lladd_now_ns(l->all->db);
@@ -345,21 +346,21 @@ int ll_operations__lock_wait(const struct ll_lock_request *r, struct ll_lock_par
     lladd_mutex_unlock(&part->mutex);
     if (look)
         look_for_cycles(l);
-    sleep_until_decided(r, part, &who);
-    who.at_ns = lladd_now_ns(l->all->db);
-    who.waited_ns = who.at_ns - since;
-    int rc = report(r, &who);
+    sleep_until_decided(r, part, &event);
+    event.at_ns = lladd_now_ns(l->all->db);
+    event.waited_ns = event.at_ns - since;
+    int rc = report(r, &event);
     if (rc == LLADD_BUSY && LLADD_ALONE())
         LLADD_STUCK(r->err->message);
-    count(part, rc, who.waited_ns);
-    who.outcome = rc;
-    who.number = l->number;
-    who.txn = lladd_lsn_of(l->txn);
-    who.wanted = want;
-    ll_operations__lock_remember(l->all, &who, r->name, r->len,
-                                 rc == 0                          ? ""
+    count(part, rc, event.waited_ns);
+    event.outcome = rc;
+    event.number = l->number;
+    event.txn = lladd_lsn_of(l->txn);
+    event.wanted = want;
+    ll_operations__lock_remember(l->all, &event, r->name, r->len,
+                                 rc == 0                            ? ""
                                  : rc == LLADD_DEADLOCK && l->story ? l->story
-                                                                  : r->err->message);
+                                                                    : r->err->message);
     lladd_mem_free(l->all->db, l->story);
     l->story = NULL;
     return rc;

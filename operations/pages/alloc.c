@@ -11,7 +11,7 @@
  *   current   the group that gives single pages now: after open the last one, later the lowest that
  *             may have any. So single pages fill the front of the file, and allocation is O(1)
  *             while there is room where the last page was found.
- *   holds     what transactions have freed and may need for undo (hold.c).
+ *   reserved  what transactions have freed and may need for undo (reservation.c).
  *
  * If no group has room, the page file grows: to four times its size while it is smaller than a MiB,
  * then to twice its size, by at least 16 pages and at most 64 MiB (more if the request needs it).
@@ -21,8 +21,8 @@
  *
  * A transaction that freed pages waits in the queue `pending` until its commit is durable. Each
  * allocation looks at the oldest one. If it is durable, the call drops the pages' cached copies
- * (BUF-6), and only then releases the holds. It checks the map first: the transaction may have
- * rolled a free back to a savepoint, and then the page is still in use.
+ * (BUF-6), and only then releases the reservations. It checks the map first: the transaction may
+ * have rolled a free back to a savepoint, and then the page is still in use.
  *
  * With relaxed durability, perhaps nothing else ever makes such a commit durable. So before the
  * file grows, the allocator looks at all pending transactions. If they have freed many pages
@@ -55,7 +55,7 @@ struct ll_page_owner {
     struct ll_page_owner *next_pending;
     lladd_lsn commit; /* its commit record; 0: it has not logged one */
     uint64_t n_pages; /* pending: the number of pages it freed, or slightly more */
-    bool pending;     /* its holds are not released; like `told`, under the mutex */
+    bool pending;     /* its reservations are not released; like `told`, under the mutex */
     bool told;        /* `durable` has been called: the release frees this struct */
     uint64_t *groups; /* groups that may get free pages when it ends */
     size_t n_groups, cap_groups;
@@ -264,7 +264,7 @@ static int owner_of(struct lladd_txn *txn, struct ll_operations *ops, uint64_t g
               : 0;
 }
 
-/* The transaction has ended or released its holds: the groups may have more free pages. */
+/* The transaction has ended or released its reservations: the groups may have more free pages. */
 static void touched(struct ll_page_owner *o)
 {
     struct ll_allocator *a = &o->ops->alloc;
@@ -334,8 +334,8 @@ static void pages_logged(void *ctx, void *state, lladd_lsn commit)
     lladd_mutex_unlock(&a->mutex);
 }
 
-/* May come long after the log is durable, or before the allocator has released the holds. (The
- * callback `committed` comes promptly, but would cost memory at each commit, which could then
+/* May come long after the log is durable, or before the allocator has released the reservations.
+ * (The callback `committed` comes promptly, but would cost memory at each commit, which could then
  * fail.) */
 static void pages_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
 {
@@ -377,7 +377,7 @@ const struct lladd_participant ll_operations__pages_participant = {
 
 /* ---- dropping freed pages -------------------------------------------------------------------- */
 
-/* The pages of a node that are FREED and on which no other transaction has a hold. */
+/* The pages of a node that are FREED and on which no other transaction has a reservation. */
 static int node_freed(struct ll_operations *ops, const struct ll_reservation_node *node,
                       uint64_t out[LL_RESERVATION_WORDS], struct lladd_error *err)
 {
@@ -754,13 +754,13 @@ static int use_of(struct ll_operations *ops, lladd_pageno page, enum lladd_page_
 }
 
 int lladd_page_use_get(struct lladd_db *db, lladd_pageno page, enum lladd_page_use *out,
-                   struct lladd_error *err)
+                       struct lladd_error *err)
 {
     return use_of(ll_operations_of(db), page, out, NULL, err);
 }
 
 /* Asked when a page has no base copy: is it missing (BUF-5)? A raw page needs no base. A freed page
- * does as long as a transaction has a hold on it. */
+ * does as long as a transaction has a reservation of it. */
 int ll_operations__is_allocated(struct ll_operations *ops, lladd_pageno page, bool *out,
                                 struct lladd_error *err)
 {

@@ -13,7 +13,7 @@
  *     0   0    NONE    free
  *     0   1    RAW     allocated, without page header
  *     1   0    PAGED   allocated
- *     1   1    FREED   freed by a transaction; free as soon as no hold is on it (hold.c)
+ *     1   1    FREED   freed by a transaction; free as soon as nothing reserves it (reservation.c)
  *
  * Taking a page changes NONE or FREED to RAW or PAGED; undo changes it to NONE. Freeing changes it
  * to FREED; undo restores the old state, which the undo bytes contain. No transaction takes a FREED

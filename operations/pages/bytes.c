@@ -3,7 +3,7 @@
  *
  * The whole body is the caller's. An update logs the changed bytes, before and after: `prepare`
  * compares the new bytes with the page and leaves out equal ones at both ends (lladd.set) or
- * everywhere (lladd.set_range: byte_runs.h). Undo does not restore bytes left out, because they
+ * everywhere (lladd.set_range: page_diff.h). Undo does not restore bytes left out, because they
  * were not changed; isolation keeps other transactions from writing the bytes in the meantime.
  *
  *   lladd.set, lladd.set.long   u16 offset, bytes                     redo and undo alike
@@ -209,7 +209,7 @@ static int set_as(struct lladd_txn *txn, lladd_op_id op, lladd_pageno page, uint
 }
 
 int lladd_bytes_set(struct lladd_txn *txn, lladd_pageno page, uint32_t offset, const void *bytes,
-              size_t len)
+                    size_t len)
 {
     LLADD_USE(txn);
     return set_as(txn, len <= SHORT ? LL_OP_SET : LL_OP_SET_LONG, page, offset, bytes, len);
@@ -223,7 +223,7 @@ int lladd_bytes_set_range(struct lladd_txn *txn, lladd_pageno page, uint32_t off
 }
 
 int lladd_bytes_get(struct lladd_db *db, lladd_pageno page, uint32_t offset, void *out, size_t len,
-              struct lladd_error *err)
+                    struct lladd_error *err)
 {
     struct lladd_page *p;
     uint32_t body = lladd_body_size(lladd_page_size(db));

@@ -7,8 +7,8 @@
  *      the records, one after the other
  *
  * As on slotted pages, freeing only marks a record: its bytes stay for undo, and its slot is reused
- * when no transaction has a hold on it (hold.c). An alloc that reuses a freed slot needs no purge;
- * its undo leaves the slot free.
+ * when no transaction has reserved it (reservation.c). An alloc that reuses a freed slot
+ * needs no purge; its undo leaves the slot free.
  *
  *   lladd.fixed.alloc  redo u16 slot, bytes (none: zeros)             undo u16 slot
  *   lladd.fixed.free   redo u16 slot                                  undo u16 slot
@@ -157,7 +157,7 @@ const struct lladd_op ll_operations__fixed_format = {
 
 /* ---- alloc ----------------------------------------------------------------------------------- */
 
-/* A slot that is unused, or freed and without a hold. */
+/* A slot that is unused, or freed and without a reservation. */
 static bool find_slot(struct ll_operations *ops, struct lladd_view v, uint32_t *slot)
 {
     uint32_t slots = get(v.bytes, FIXED_SLOTS);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Slotted pages, the calls: they purge, take holds, and cut long records into pieces.
+/* Slotted pages, the calls: they purge, reserve, and cut long records into pieces.
  *
  * The common case is one lladd_update. If that is not enough, the operation returns:
  *
- *   LLADD_BUSY, wants_hold   The record shrinks: take a hold on its bytes for undo, try again.
- *   LLADD_PAGE_FULL, idle    There are ghosts and slack: latch the page, purge those without a
- *                            hold, try again. The latch is kept between the check for holds and
- *                            the purge, so that no transaction can come to need the slack.
+ *   LLADD_BUSY, wants_hold   The record shrinks: reserve its bytes for undo, try again.
+ *   LLADD_PAGE_FULL, idle    There are ghosts and slack: latch the page, purge those that are not
+ *                            reserved, try again. The latch is kept between the check for
+ *                            reservations and the purge, so that no transaction can come to need
+ *                            the slack.
  *
  * On pages of more than 4 KiB a record may take several log records. The record belongs to the
  * transaction, so other transactions do not depend on its state between two of them. If a step

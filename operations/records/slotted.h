@@ -90,12 +90,12 @@ struct ll_slotted_alloc {
 /* Replaces contents [from, from + cut) by `bytes`; the rest of the contents moves up or down. */
 struct ll_slotted_set {
     struct ll_reservation_txn *owner; /* the transaction's; NULL: the record may not shrink */
-    const unsigned char *bytes;  /* NULL: zeros */
+    const unsigned char *bytes;       /* NULL: zeros */
     uint32_t slot;
     uint32_t from, cut, len;
     uint32_t new_tag;              /* SLOT_NONE: keeps the old one */
     bool whole;                    /* replaces all contents: `from` and `cut` are ignored */
-    bool wants_hold;               /* out, with LLADD_BUSY: the record shrinks, take a hold first */
+    bool wants_hold;               /* out, with LLADD_BUSY: the record shrinks, reserve first */
     uint32_t short_of;             /* out, as above */
     struct ll_slotted_state state; /* out: at present */
 };

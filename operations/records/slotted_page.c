@@ -17,8 +17,8 @@
  *     outgrows its bytes moves to a larger place; undo writes the old contents there and frees the
  *     rest.
  *   - Only `purge` frees ghosts and slack. It is never undone, and it is used only on what no
- *     transaction that may still roll back holds (hold.c, slotted.c). While recovery rolls losers
- *     back there is no purge.
+ *     transaction that may still roll back has reserved. While recovery rolls losers back there
+ *     is no purge.
  *
  * So no other transaction can use the slot numbers or the space of an unfinished one, and log
  * records name a record by slot and contents ("physiological" logging), never by its place on the

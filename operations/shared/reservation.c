@@ -1,34 +1,33 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Holds: reservations of what transactions have freed, so that they can roll back.
+/* Reservations of what transactions have freed, so that they can roll back.
  *
  * A transaction that frees a page, a slot or a record's bytes may still roll back, and then needs
  * them again (REC-3). Therefore freeing destroys nothing. The page marks the space as freed, in a
  * form from which undo restores the old state without needing room. Other transactions may reuse
  * the space only
  *
- *     when every transaction that may still roll back has no hold on it.
+ *     when every transaction that may still roll back has released its reservation.
  *
- * Holds are not stored on the page. They are kept here, in memory, one table per database:
+ * Reservations are not stored on the page. They are kept here, in memory, one table per database:
  *
- *   - Before its update is logged, a transaction takes a hold on what it frees
- *     (ll_operations__reserve).
+ *   - Before its update is logged, a transaction reserves what it frees (ll_operations__reserve).
  *   - A thread that looks for room on a page does so under the page's latch, and skips space that
- *     is freed and held. A hold is taken before the freed mark becomes visible, because the page
- *     latch orders the two. So if the thread sees the mark and no hold, the transaction that freed
- *     the space has ended.
- *   - The holds of a transaction end with it. Holds on records end as soon as the commit record has
- *     its LSN: a transaction that reuses the space logs at a higher LSN, so if the reuse survives a
- *     crash, so does the commit. Holds on pages end when the commit is durable, because a page can
- *     be written without logging; alloc.c waits for that. The end of a rollback releases both
- *     kinds.
+ *     is freed and reserved. A reservation is made before the freed mark becomes visible, because
+ *     the page latch orders the two. So if the thread sees the mark and no reservation, the
+ *     transaction that freed the space has ended.
+ *   - The reservations of a transaction end with it. Reservations on records end as soon as the
+ *     commit record has its LSN: a transaction that reuses the space logs at a higher LSN, so if
+ *     the reuse survives a crash, so does the commit. Reservations on pages end when the commit is
+ *     durable, because a page can be written without logging; alloc.c waits for that. The end of a
+ *     rollback releases both kinds.
  *
  * After a crash the table is empty. That is correct: recovery rolls losers back, and the prepare
- * record of a transaction in doubt contains its holds. Until every loser is rolled back, no freed
- * space is reused at all (`recovering` in struct ll_operations). This also holds if open returns
- * before the rollbacks are finished (lladd_losers_left).
+ * record of a transaction in doubt contains its reservations. Until every loser is rolled back, no
+ * freed space is reused at all (`recovering` in struct ll_operations). That is also true if open
+ * returns before the rollbacks are finished (lladd_losers_left).
  *
- * A hold may remain after its reason is gone (a rollback to a savepoint, a refused update). It then
- * delays reuse until the transaction ends, and does no other harm.
+ * A reservation may remain after its reason is gone (a rollback to a savepoint, a refused update).
+ * It then delays reuse until the transaction ends, and does no other harm.
  *
  * One node covers up to 256 items of one page for one owner: a transaction that deletes a million
  * records needs about 2 MiB. Threads: any number; each transaction is used by one thread at a
@@ -146,7 +145,7 @@ static void spread(struct ll_reservations *h)
 }
 
 static struct ll_reservation_node *find(struct ll_reservations *h, uint64_t key,
-                                 const struct ll_reservation_txn *owner)
+                                        const struct ll_reservation_txn *owner)
 {
     if (!h->n_buckets)
         return NULL;
@@ -270,7 +269,7 @@ int ll_operations__reserve_write(struct ll_reservation_txn *owner, struct lladd_
 }
 
 int ll_operations__reserve_restore(struct ll_reservation_txn *owner, struct lladd_span blob,
-                                struct lladd_error *err)
+                                   struct lladd_error *err)
 {
     struct ll_reservations *h = owner->holds;
     const unsigned char *p = blob.data;

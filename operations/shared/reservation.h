@@ -18,7 +18,7 @@ struct ll_reservation_node {
     uint64_t bits[LL_RESERVATION_WORDS];
 };
 
-/* All holds of one kind in one database. */
+/* All reservations of one kind in one database. */
 struct ll_reservations {
     struct lladd_db *db;
     struct lladd_mutex mutex; /* a leaf: may be taken under page latches */
@@ -28,7 +28,7 @@ struct ll_reservations {
     struct ll_reservation_txn *owners;
 };
 
-/* The holds of one transaction. May be the first member of a larger struct. */
+/* The reservations of one transaction. May be the first member of a larger struct. */
 struct ll_reservation_txn {
     struct ll_reservations *holds;
     struct ll_reservation_txn *next, *before;
@@ -40,19 +40,19 @@ int ll_operations__reservations_init(struct ll_reservations *, struct lladd_db *
 void ll_operations__reservations_free(struct ll_reservations *);
 
 void ll_operations__reserve_begin(struct ll_reservations *, struct ll_reservation_txn *);
-/* Releases all its holds, and unlinks the owner. */
+/* Releases all its reservations, and unlinks the owner. */
 void ll_operations__reserve_end(struct ll_reservation_txn *);
-/* Releases all its holds; the owner stays. */
+/* Releases all its reservations; the owner stays. */
 void ll_operations__reserve_release(struct ll_reservation_txn *);
 
-/* Adds a hold on items first ... first + n - 1 of the page. Call it before the update that frees
- * them is logged. LLADD_NO_MEMORY: some of the holds may have been added, which does no harm. */
+/* Reserves items first ... first + n - 1 of the page. Call it before the update that frees them is
+ * logged. LLADD_NO_MEMORY: some of the reservations may have been added, which does no harm. */
 int ll_operations__reserve(struct ll_reservation_txn *, lladd_pageno, uint32_t first, uint32_t n);
 bool ll_operations__reservations_own(struct ll_reservation_txn *, lladd_pageno, uint32_t index);
 /* The number of items the owner holds. One thread at a time, like all calls for one owner. */
 uint64_t ll_operations__reserve_count(const struct ll_reservation_txn *);
-/* The items of a chunk on which there are holds, except those of `except` (may be NULL). Under the
- * page's latch the answer covers every update of the page that the caller can see. */
+/* The items of a chunk on which there are reservations, except those of `except` (may be NULL).
+ * Under the page's latch the answer covers every update of the page that the caller can see. */
 void ll_operations__held(struct ll_reservations *, lladd_pageno, uint32_t chunk,
                          const struct ll_reservation_txn *except,
                          uint64_t out[LL_RESERVATION_WORDS]);
@@ -61,7 +61,7 @@ static inline bool ll_operations__nothing_held(struct ll_reservations *h)
     return lladd_atomic_load64(&h->n_nodes) == 0;
 }
 
-/* Writes the holds into the prepare record, and restores them from it. */
+/* Writes the reservations into the prepare record, and restores them from it. */
 int ll_operations__reserve_write(struct ll_reservation_txn *, struct lladd_sink *);
 int ll_operations__reserve_restore(struct ll_reservation_txn *, struct lladd_span,
                                    struct lladd_error *);

@@ -9,7 +9,7 @@
  * skipping of tombstones for callers that did not ask for them. */
 #include "operations/dtables/core/dtable.h"
 
-enum end { BEFORE, AT_ROW, BEHIND };
+enum end { BEFORE, AT_ROW, AFTER };
 
 struct lladd_dtable_cursor {
     const struct lladd_dtable *t;
@@ -25,8 +25,8 @@ struct lladd_dtable_cursor {
      * to which its rows are the ones to show, and the word that must not have changed. */
     struct lladd_dtable_lead lead;
     uint64_t word_was;
-    bool lead_forward; /* a change of direction ends the lead: other tables may have new rows */
-    unsigned steps;    /* since a leader was last asked for */
+    bool lead_forward;     /* a change of direction ends the lead: other tables may have new rows */
+    unsigned steps;        /* since a leader was last asked for */
     const uint32_t *alive; /* lladd_db_alive */
 };
 
@@ -248,7 +248,7 @@ static inline int arrived(struct lladd_dtable_cursor *c, int rc, bool forward,
 {
     if (!rc && !(c->flags & LLADD_DTABLE_TOMBSTONES))
         rc = pass_tombstones(c, forward, err);
-    c->end = rc == 0 ? AT_ROW : rc == LLADD_END && forward ? BEHIND : BEFORE;
+    c->end = rc == 0 ? AT_ROW : rc == LLADD_END && forward ? AFTER : BEFORE;
     if (rc == LLADD_END)
         return lladd_error_set(err, LLADD_END, "no more rows");
     return rc;
@@ -348,7 +348,7 @@ static inline int move(struct lladd_dtable_cursor *c, bool forward, struct lladd
         c->lead.cursor = NULL;
     if (c->lead.cursor && follow(c, forward, &rc, err))
         return rc;
-    if (c->end == (forward ? BEFORE : BEHIND))
+    if (c->end == (forward ? BEFORE : AFTER))
         return forward ? lladd_dtable_first(c, err) : lladd_dtable_last(c, err);
     rc = arrived(c, c->end == AT_ROW ? step(c, forward, err) : LLADD_END, forward, err);
     if (c->own && !rc && c->t->kind->cursor_lead && ++c->steps == STEPS)

@@ -9,11 +9,11 @@ enum { HEAD = 72, DESCRIPTOR_MAX = 1 << 30 };
 
 uint32_t ll_dtable__block_seed(uint64_t run, uint32_t stream, uint64_t block)
 {
-    unsigned char whose[20];
-    lladd_put64(whose, run);
-    lladd_put32(whose + 8, stream);
-    lladd_put64(whose + 12, block);
-    return lladd_crc32c(0, whose, sizeof whose);
+    unsigned char id[20];
+    lladd_put64(id, run);
+    lladd_put32(id + 8, stream);
+    lladd_put64(id + 12, block);
+    return lladd_crc32c(0, id, sizeof id);
 }
 
 /* ---- written --------------------------------------------------------------------------------- */

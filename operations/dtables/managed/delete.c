@@ -75,8 +75,8 @@ static int unchanged(struct lladd_txn *txn, struct ll_use *u, const struct ll_ve
 
 /* ---- claiming -------------------------------------------------------------------------------- */
 
-/* Conflicts if another transaction has written in the range. `now` is the view that was current at
- * the claim. */
+/* Conflicts if another transaction has written in the range. `now` is the version that was current
+ * at the claim. */
 static int may_have(struct lladd_txn *txn, struct ll_use *u, const struct ll_version *now,
                     const struct lladd_dtable_key *from, const struct lladd_dtable_key *to)
 {
@@ -138,7 +138,8 @@ static int check(struct lladd_txn *txn, const struct lladd_managed *t,
 }
 
 int lladd_managed_delete_range(struct lladd_txn *txn, struct lladd_managed *t,
-                            const struct lladd_dtable_key *from, const struct lladd_dtable_key *to)
+                               const struct lladd_dtable_key *from,
+                               const struct lladd_dtable_key *to)
 {
     LLADD_USE(txn);
     struct lladd_txn_now now;

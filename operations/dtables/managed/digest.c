@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Digests, combines, and freeing runs that are no longer read. Each is a system transaction that
- * ends with a new manifest and, if it commits, a new view. (In LSM terms, a digest is a flush of
+ * ends with a new manifest and, if it commits, a new version. (In LSM terms, a digest is a flush of
  * memtables into a sorted run, and a combine is a compaction.)
  *
  *   DIG-1  The cutoff C is a visible commit, read before the memtable that is written to is
@@ -8,15 +8,15 @@
  *          versions up to C in the older memtables no longer change.
  *   DIG-2  One transaction builds the run, discards the journal's entries up to C and stores the
  *          manifest: after a crash either the entries are there or the run is.
- *   DIG-3  A memtable leaves the view when no transaction writes to it and all of it was committed
+ *   DIG-3  A memtable leaves the version when no transaction writes to it and all was committed
  *          up to C.
  *   DIG-4  Inputs of a combine are neighbours in age. Tombstones and ranges are dropped if and only
  *          if the inputs include the oldest run.
- *   DIG-5  A replaced run is listed in the manifest as doomed (obsolete), and is freed when no view
+ *   DIG-5  A replaced run is listed in the manifest as obsolete, and is freed when no version
  *          has it any more. So a crash loses no pages.
  *
  * Everything that can fail is done before the commit: when the transaction commits, the new run is
- * open and the memory for the view is allocated. */
+ * open and the memory for the version is allocated. */
 #include "operations/dtables/managed/managed.h"
 
 /* A change of a table in progress. */
@@ -25,10 +25,10 @@ struct change {
     struct lladd_txn *txn;
     struct ll_manifest next;
     struct ll_version *view;
-    struct ll_extents *made;   /* NULL: there was nothing to store */
-    struct ll_version *from;  /* held: the input */
-    uint32_t first, inputs; /* of a combine: from->runs[first...] */
-    bool ended;             /* the transaction has ended */
+    struct ll_extents *made; /* NULL: there was nothing to store */
+    struct ll_version *from; /* held: the input */
+    uint32_t first, inputs;  /* of a combine: from->runs[first...] */
+    bool ended;              /* the transaction has ended */
     lladd_lsn commit;
     struct lladd_error why; /* code not 0: it was aborted */
 };
@@ -235,7 +235,7 @@ static void add_mem(struct ll_version *v, struct ll_memtable *m)
     v->mems[v->n_mems++] = m;
 }
 
-/* Fills the next view: the current one without the digested memtables, with replaced runs
+/* Fills the next version: the current one without the digested memtables, with replaced runs
  * exchanged. Under `swap` and the mutex. */
 static void fill(struct change *c, bool digest)
 {
@@ -266,7 +266,7 @@ static void fill(struct change *c, bool digest)
     }
 }
 
-/* Allocates the view, and copies the manifest to start from. Under `swap`. */
+/* Allocates the version, and copies the manifest to start from. Under `swap`. */
 static int prepare(struct change *c, uint32_t obsolete)
 {
     struct lladd_managed *t = c->t;
@@ -289,7 +289,7 @@ static void install(struct change *c, bool digest)
     lladd_mutex_unlock(&t->mutex);
     ll_managed__version_release(t, gone);
     if (c->made)
-        ll_managed__run_drop(c->made); /* the view holds it */
+        ll_managed__run_drop(c->made); /* the version holds it */
 }
 
 /* ---- digests --------------------------------------------------------------------------------- */
@@ -298,7 +298,7 @@ static void install(struct change *c, bool digest)
  * more. */
 enum { MEMTABLES = 8 };
 
-/* Starts a digest (DIG-1): afterwards, what the view has up to *cutoff is to be digested. */
+/* Starts a digest (DIG-1): afterwards, what the version has up to *cutoff is to be digested. */
 static int freeze(struct change *c, uint64_t *cutoff, struct lladd_error *err)
 {
     struct lladd_managed *t = c->t;
@@ -340,8 +340,7 @@ static int freeze(struct change *c, uint64_t *cutoff, struct lladd_error *err)
 static int discard(struct change *c, uint64_t cutoff)
 {
     lladd_lsn newest;
-    int rc = lladd_journal_newest(c->t->db, c->t->tag, &newest,
-                                  lladd_txn_error_out(c->txn));
+    int rc = lladd_journal_newest(c->t->db, c->t->tag, &newest, lladd_txn_error_out(c->txn));
     if (rc || newest.v == 0)
         return rc;
     return lladd_journal_discard(c->txn, c->t->tag,
@@ -400,8 +399,8 @@ int ll_managed__digest_now(struct lladd_managed *t, struct lladd_error *err)
     uint64_t cutoff, bytes = lladd_atomic_load64(&t->pending_bytes),
                      rows = lladd_atomic_load64(&t->pending_rows);
     lladd_mutex_lock(&t->mutex);
-    bool any = lladd_atomic_load64(&t->newest) > t->view->cutoff ||
-               bytes >= t->manifest.memory_bytes;
+    bool any =
+        lladd_atomic_load64(&t->newest) > t->view->cutoff || bytes >= t->manifest.memory_bytes;
     lladd_mutex_unlock(&t->mutex);
     uint32_t asked = lladd_atomic_load32(&t->asked);
     lladd_atomic_store32(&t->asked, 0);
@@ -444,10 +443,10 @@ static int place(const struct change *c, uint32_t *out)
     while (k < c->inputs && i + k < m->n_runs &&
            m->runs[i + k].generation == c->from->runs[c->first + k]->info.generation)
         k++;
-    return k == c->inputs ? 0
-                          : lladd_error_set(lladd_txn_error_out(c->txn), LLADD_BAD_RECORD,
-                                            "table \"%s\": two runs have one generation",
-                                            c->t->name);
+    return k == c->inputs
+               ? 0
+               : lladd_error_set(lladd_txn_error_out(c->txn), LLADD_BAD_RECORD,
+                                 "table \"%s\": two runs have one generation", c->t->name);
 }
 
 static int swap_combine(struct change *c, uint32_t fresh)

@@ -13,7 +13,7 @@
 enum {
     LL_MANAGED_VERSION = 1,
     LL_MANAGED_RANK_CREATE = LLADD_RANK_EXTENSION - 120, /* held while the catalogue is created */
-    LL_MANAGED_RANK_SWAP = LLADD_RANK_EXTENSION - 90, /* held while a list of runs is changed */
+    LL_MANAGED_RANK_SWAP = LLADD_RANK_EXTENSION - 90,    /* held while a list of runs is changed */
     LL_MANAGED_RANK = LLADD_RANK_LEAF + 80,
     LL_MANAGED_RANK_TABLE = LLADD_RANK_LEAF + 81
 };
@@ -50,14 +50,14 @@ struct ll_mem_filter;
 struct ll_memtable {
     struct lladd_db *db;
     struct lladd_dtable_order order;
-    uint64_t refs;    /* atomic */
-    uint64_t writers; /* atomic: parts of transactions that have not ended */
-    uint64_t newest;  /* atomic: newest commit */
-    uint64_t bytes;   /* atomic: used bytes of its chunks */
+    uint64_t refs;                       /* atomic */
+    uint64_t writers;                    /* atomic: parts of transactions that have not ended */
+    uint64_t newest;                     /* atomic: newest commit */
+    uint64_t bytes;                      /* atomic: used bytes of its chunks */
     struct lladd_dtable_key_range fence; /* of rows, not of ranges */
-    uint32_t has_ranges; /* atomic; in the cache line that every lookup reads */
+    uint32_t has_ranges;                 /* atomic; in the cache line that every lookup reads */
     struct ll_mem_list rows;
-    struct ll_mem_list endpoints; /* endpoints of deleted ranges: memrange.c */
+    struct ll_mem_list endpoints;  /* endpoints of deleted ranges: memrange.c */
     uint32_t n_chunks, fill, room; /* of the last chunk, in units of four bytes */
     unsigned char *chunks[LL_MEM_CHUNKS];
     uint32_t n_filters, unfiltered; /* atomic */
@@ -65,7 +65,7 @@ struct ll_memtable {
 };
 
 struct ll_mem_part {
-    uint64_t commit; /* atomic; 0: in progress; LL_MANAGED_TAKEN_BACK: rolled back */
+    uint64_t commit;      /* atomic; 0: in progress; LL_MANAGED_TAKEN_BACK: rolled back */
     uint64_t bytes, rows; /* a range is one row; bytes: all it took, even if rolled back */
     uint64_t ranges;      /* ranges ever deleted in it */
     struct ll_memtable *m;
@@ -111,7 +111,7 @@ uint32_t ll_managed__mem_find(const struct ll_memtable *, const struct lladd_dta
 uint32_t ll_managed__mem_not_before(const struct ll_memtable *, const struct lladd_dtable_key *);
 /* The last node at or before the key (`at`), or before it; without a key, the last. */
 uint32_t ll_managed__mem_not_after(const struct ll_memtable *, const struct lladd_dtable_key *,
-                                    bool at);
+                                   bool at);
 uint32_t ll_managed__mem_first(const struct ll_memtable *);
 uint32_t ll_managed__mem_next(const struct ll_memtable *, uint32_t node);
 /* Prefetches the next node. */
@@ -134,20 +134,20 @@ bool ll_managed__mem_ask_own(const struct ll_mem_part *, const struct lladd_dtab
  * ranges committed in (after, upto], or by the part's own. There must be ranges: of that part, or
  * any. */
 void ll_managed__mem_interval(const struct ll_memtable *, const struct lladd_dtable_key *,
-                             uint64_t after, uint64_t upto, const struct ll_mem_part *own,
-                             struct lladd_dtable_interval *out);
-/* The writer of the newest version that counts: LL_MEM_NOBODY: there is none; LL_MEM_MINE: the
+                              uint64_t after, uint64_t upto, const struct ll_mem_part *own,
+                              struct lladd_dtable_interval *out);
+/* The writer of the newest version that counts: LL_MEM_NO_WRITER: there is none; LL_MEM_MINE: the
  * part; LL_MEM_OTHER: another transaction in progress; LL_MEM_COMMITTED: a committed one, at
  * *commit. */
-enum { LL_MEM_NOBODY, LL_MEM_MINE, LL_MEM_OTHER, LL_MEM_COMMITTED };
-int ll_managed__mem_whose(const struct ll_memtable *, uint32_t node, const struct ll_mem_part *,
-                          uint64_t *commit);
+enum { LL_MEM_NO_WRITER, LL_MEM_MINE, LL_MEM_OTHER, LL_MEM_COMMITTED };
+int ll_managed__mem_writer(const struct ll_memtable *, uint32_t node, const struct ll_mem_part *,
+                           uint64_t *commit);
 /* The same for the newest range that contains the key. */
-int ll_managed__mem_whose_range(const struct ll_memtable *, const struct lladd_dtable_key *,
-                                const struct ll_mem_part *, uint64_t *commit);
+int ll_managed__mem_range_writer(const struct ll_memtable *, const struct lladd_dtable_key *,
+                                 const struct ll_mem_part *, uint64_t *commit);
 /* The part has deleted a range, and its transaction has this snapshot. LL_MEM_OTHER or
- * LL_MEM_COMMITTED: another transaction has written in the range, in conflict; LL_MEM_NOBODY: none
- * has. */
+ * LL_MEM_COMMITTED: another transaction has written in the range, in conflict;
+ * LL_MEM_NO_WRITER: none has. */
 int ll_managed__mem_others(const struct ll_memtable *, const struct ll_mem_part *,
                            const struct lladd_dtable_key *from, const struct lladd_dtable_key *to,
                            uint64_t snapshot);
@@ -166,7 +166,8 @@ struct ll_snapshot_iter {
 void ll_managed__snapshot_iter(struct ll_snapshot_iter *, struct lladd_managed *,
                                struct ll_memtable *, uint64_t after, uint64_t upto);
 void ll_managed__snapshot_iter_own(struct ll_snapshot_iter *, struct ll_use *);
-/* What a snapshot sees of a view and, newer than that, what a use (nullable) has written itself. */
+/* What a snapshot sees of a version and, newer than that, what a use (nullable) has written
+ * itself. */
 struct ll_layers {
     struct ll_snapshot_iter *slices; /* the first one is the use's own */
     struct lladd_dtable **tables;
@@ -207,26 +208,26 @@ void ll_managed__manifest_free(struct ll_manifest *);
 
 struct ll_extents {
     struct lladd_managed *t;
-    uint64_t refs; /* atomic */
+    uint64_t refs;              /* atomic */
     struct lladd_dtable *table; /* NULL: not open, only to be freed */
     struct lladd_managed_run info;
-    bool obsolete;         /* obsolete; under the table's mutex */
+    bool obsolete;           /* obsolete; under the table's mutex */
     struct ll_extents *next; /* in the list of runs to be freed */
 };
 
-/* A view: the memtables and runs of a table at one time (a "version" in LevelDB). Immutable. The
- * runs have the newest versions up to `cutoff`; of the memtables, only later commits count. */
+/* A version: the memtables and runs of a table at one time, as in LevelDB. Immutable. The runs have
+ * the newest versions up to `cutoff`; of the memtables, only later commits count. */
 struct ll_version {
     uint64_t refs; /* atomic */
     uint64_t cutoff;
-    uint64_t until;       /* of a retired view: for snapshots before this */
+    uint64_t until;          /* of a retired version: for snapshots before this */
     struct ll_version *next; /* retired before this one */
     uint32_t n_mems, n_runs;
     struct ll_memtable **mems; /* the newest first; the first one is written to */
     struct ll_extents **runs;
 };
-/* True if a memtable certainly has nothing for the key in this view. A snapshot sees only earlier
- * commits; if all of the memtable's commits are in the runs, there is nothing. */
+/* True if a memtable certainly has nothing for the key in this version. A snapshot sees only
+ * earlier commits; if all of the memtable's commits are in the runs, there is nothing. */
 static inline bool ll_managed__version_skips(const struct ll_version *v,
                                              const struct ll_memtable *m,
                                              const struct lladd_dtable_key *key)
@@ -237,18 +238,19 @@ static inline bool ll_managed__version_skips(const struct ll_version *v,
 struct ll_version *ll_managed__version_new(struct lladd_db *, uint32_t mems, uint32_t runs);
 void ll_managed__version_retain(struct ll_version *);
 void ll_managed__version_release(struct lladd_managed *, struct ll_version *);
-/* The view for a snapshot, held; NULL: it is no longer kept. Under the table's mutex. */
+/* The version for a snapshot, held; NULL: it is no longer kept. Under the table's mutex. */
 struct ll_version *ll_managed__version_for(struct lladd_managed *, uint64_t snapshot);
-/* Makes it the current view. Under the table's mutex; the caller drops *gone after releasing it. */
+/* Makes it the current version. Under the table's mutex; the caller drops *gone after releasing
+ * it. */
 void ll_managed__version_set(struct lladd_managed *, struct ll_version *, struct ll_version **gone);
-/* Releases retired views that no snapshot needs. */
+/* Releases retired versions that no snapshot needs. */
 void ll_managed__retire(struct lladd_managed *);
 /* The same for all tables: a snapshot has ended. */
 void ll_managed__retire_all(struct ll_managed *);
 int ll_managed__run_open(struct lladd_managed *, const struct lladd_managed_run *,
                          struct ll_extents **out, struct lladd_error *);
 void ll_managed__run_drop(struct ll_extents *);
-/* Looks a key up in a view, as a snapshot sees it. The key has been checked. */
+/* Looks a key up in a version, as a snapshot sees it. The key has been checked. */
 int ll_managed__version_get(const struct ll_version *, uint64_t snapshot,
                             const struct lladd_dtable_key *, struct lladd_dtable_pin *,
                             struct lladd_dtable_value *, struct lladd_error *);
@@ -260,36 +262,36 @@ struct lladd_managed {
     struct lladd_db *db;
     struct lladd_managed *next; /* under the handle's mutex, as are the next six members */
     uint32_t opens;
-    uint32_t workers; /* threads that work on it */
+    uint32_t workers;  /* threads that work on it */
     uint64_t retry_ns; /* not to be worked on before this time, after a failure */
     uint64_t served;   /* value of all->served when a thread last worked on it */
     bool opening;
     void *companion; /* memory of a layer above (cTables), freed with the table */
     char *name;
-    uint64_t tag; /* as in the manifest, never changes */
+    uint64_t tag;                    /* as in the manifest, never changes */
     uint64_t memory_bytes, max_rows; /* atomic; as in the manifest, as are the next two */
     uint32_t every, schedule;
     struct lladd_dtable_order order;
     /* For digests and for combines. Read under the mutex, or by the thread that digests or
      * combines. */
     struct lladd_dtable_config *config[2];
-    struct lladd_mutex swap;     /* changes of the manifest and of the view */
+    struct lladd_mutex swap;     /* changes of the manifest and of the version */
     struct ll_manifest manifest; /* as committed; under `swap` */
     struct lladd_mutex mutex;    /* a leaf: protects the members below, and adding to memtables */
     struct lladd_cond changed;   /* with the mutex: work has ended */
     struct ll_version *view, *retired;
     struct ll_extents *ready; /* to be freed */
-    uint64_t users;       /* uses of the table */
+    uint64_t users;           /* uses of the table */
     bool digesting, combining, freeing, closing;
     bool free_failed; /* the last attempt failed: other tables have their turn first */
     struct ll_use *free_uses;
-    struct ll_mem_part *replayed; /* during open: of the last entry */
-    uint64_t newest; /* atomic: newest commit of a row */
+    struct ll_mem_part *replayed;         /* during open: of the last entry */
+    uint64_t newest;                      /* atomic: newest commit of a row */
     uint64_t pending_bytes, pending_rows; /* atomic; bytes: aborted transactions' too */
-    uint64_t conflicts, waits, failures;         /* atomic */
-    uint64_t fresh;  /* atomic: runs made by digests that no combine has read */
-    uint32_t hurry;  /* atomic: it is being closed */
-    uint32_t asked;  /* atomic: the journal wants a digest */
+    uint64_t conflicts, waits, failures;  /* atomic */
+    uint64_t fresh;       /* atomic: runs made by digests that no combine has read */
+    uint32_t hurry;       /* atomic: it is being closed */
+    uint32_t asked;       /* atomic: the journal wants a digest */
     uint32_t has_retired; /* atomic */
     int last_failure;
     uint64_t digested_ns; /* under the mutex */
@@ -323,12 +325,12 @@ struct ll_managed {
     struct lladd_db *db;
     struct lladd_mutex mutex; /* a leaf */
     struct lladd_mutex create;
-    struct lladd_cond wake; /* with the mutex: something is due */
-    struct lladd_cond idle; /* likewise: a thread has finished with a table */
+    struct lladd_cond wake;       /* with the mutex: something is due */
+    struct lladd_cond idle;       /* likewise: a thread has finished with a table */
     struct lladd_hash *catalogue; /* atomic; NULL: not created yet */
     struct lladd_managed *tables;
     struct ll_managed_txn *txns, *free_txns;
-    uint64_t retired; /* atomic: tables with views that are kept for old snapshots */
+    uint64_t retired; /* atomic: tables with versions that are kept for old snapshots */
     unsigned joining; /* transactions that are about to take their snapshot */
     struct lladd_thread *threads;
     unsigned n_threads;
@@ -394,8 +396,7 @@ struct ll_entry {
     struct lladd_dtable_key key, to; /* key: also where a range begins */
     struct lladd_dtable_value value;
 };
-bool ll_managed__entry_get(const struct lladd_dtable_order *, struct lladd_span,
-                           struct ll_entry *);
+bool ll_managed__entry_get(const struct lladd_dtable_order *, struct lladd_span, struct ll_entry *);
 /* Puts a replayed or pending entry into the memtable. */
 int ll_managed__restore(struct lladd_managed *, struct ll_mem_part *,
                         const struct lladd_journal_entry *, struct lladd_error *);
@@ -426,7 +427,7 @@ int ll_managed__digest_now(struct lladd_managed *, struct lladd_error *);
 int ll_managed__combine_now(struct lladd_managed *, uint32_t first, uint32_t n,
                             struct lladd_error *);
 int ll_managed__free_now(struct lladd_managed *, struct lladd_error *);
-/* Changes the manifest, but not the view, in a transaction: `edit` gets a copy of the manifest.
+/* Changes the manifest, but not the version, in a transaction: `edit` gets a copy of the manifest.
  * *commit (nullable): the commit. */
 int ll_managed__manifest_edit(struct lladd_managed *,
                               int (*edit)(void *ctx, struct lladd_txn *, struct ll_manifest *),

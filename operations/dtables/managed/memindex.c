@@ -32,8 +32,8 @@
 enum { SLOTS = 32, NEAR = 128 / LL_MEM_UNIT }; /* two cache lines */
 
 struct block {
-    uint32_t n;     /* atomic */
-    uint32_t level; /* 0: a leaf */
+    uint32_t n;             /* atomic */
+    uint32_t level;         /* 0: a leaf */
     uint64_t prefix[SLOTS]; /* atomic, as are the members below */
     uint32_t node[SLOTS];
     uint32_t below[]; /* SLOTS children; none in a leaf */
@@ -129,7 +129,7 @@ uint32_t ll_managed__list_not_before(const struct ll_memtable *m, const struct l
 }
 
 uint32_t ll_managed__list_not_after(const struct ll_memtable *m, const struct ll_mem_list *l,
-                                     const struct lladd_dtable_key *key, bool here)
+                                    const struct lladd_dtable_key *key, bool here)
 {
     uint32_t at = come_near(m, l, key, here);
     for (;;) {
@@ -217,8 +217,8 @@ static bool raise(struct ll_memtable *m, struct ll_mem_list *l)
 
 struct place {
     struct block *leaf;
-    uint32_t slot;   /* number of the leaf's slots at or before the key */
-    uint32_t behind; /* the node of the next slot, maybe in the next leaf; 0: none */
+    uint32_t slot;  /* number of the leaf's slots at or before the key */
+    uint32_t after; /* the node of the next slot, maybe in the next leaf; 0: none */
 };
 
 /* Finds the place for a key, in a leaf with room; splits full blocks on the way. False: no
@@ -229,23 +229,23 @@ static bool descend(struct ll_memtable *m, struct ll_mem_list *l,
     if (!raise(m, l))
         return false;
     struct block *b = enter(m, l->root);
-    p->behind = 0; /* so far there is no slot after it */
+    p->after = 0; /* so far there is no slot after it */
     while (b->level) {
         uint32_t i = slots_upto(m, b, 1, key, prefix, true);
         struct block *below = enter(m, b->below[i - 1]);
-        uint32_t behind = i < b->n ? b->node[i] : p->behind;
+        uint32_t after = i < b->n ? b->node[i] : p->after;
         if (below->n == SLOTS) {
-            bool at_end = !behind && slots_upto(m, below, 0, key, prefix, true) == SLOTS;
+            bool at_end = !after && slots_upto(m, below, 0, key, prefix, true) == SLOTS;
             if (!split(m, b, i - 1, at_end))
                 return false;
             continue; /* the key may belong to the new block */
         }
-        p->behind = behind;
+        p->after = after;
         b = below;
     }
     p->leaf = b;
     p->slot = slots_upto(m, b, 0, key, prefix, true);
-    p->behind = p->slot < b->n ? b->node[p->slot] : p->behind;
+    p->after = p->slot < b->n ? b->node[p->slot] : p->after;
     return true;
 }
 
@@ -257,7 +257,7 @@ static uint32_t look_around(const struct ll_memtable *m, const struct place *p,
     if (p->slot && p->leaf->prefix[p->slot - 1] == prefix &&
         ll_managed__mem_compare(m, node_at(m, *before), key) == 0)
         return *before;
-    for (uint32_t i; (i = node_at(m, *before)->next) != p->behind; *before = i) {
+    for (uint32_t i; (i = node_at(m, *before)->next) != p->after; *before = i) {
         int c = ll_managed__mem_compare(m, node_at(m, i), key);
         if (c >= 0)
             return c ? 0 : i;

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Versions of deleted ranges (range tombstones) in memory.
  *
- * A second list has *borders*: the endpoints of ranges. Each border has a chain of versions, as a
- * row has. A version deletes the keys from its border up to the next one. The list's first node
- * stands for the keys before all borders. To delete a range, the transaction adds borders at its
- * ends, unless they exist; a new border gets the versions of the border before it, as it splits an
- * interval that is deleted as before. Then all borders from the range's beginning up to its end get
- * a version.
+ * A second list has the *endpoints* of ranges. Each endpoint has a chain of versions, as a row has.
+ * A version deletes the keys from its endpoint up to the next one. The list's first node stands for
+ * the keys before all endpoints. To delete a range, the transaction adds endpoints at its ends,
+ * unless they exist; a new endpoint gets the versions of the endpoint before it, as it splits an
+ * interval that is deleted as before. Then all endpoints from the range's beginning up to its end
+ * get a version.
  *
- * So a range takes two nodes, and a version per border inside it: its cost depends on the number of
- * ranges in memory that overlap it, not on the number of rows. Borders stay until the memtable is
- * freed, because some reader may see one side of a border deleted and not the other. So many ranges
- * that all begin at the first key take more and more memory. That memory counts towards the digest
- * trigger, and a digest merges the ranges into one. A lookup searches one border, whatever the
- * number of ranges, and sees the newest version of its chain first.
+ * So a range takes two nodes, and a version per endpoint inside it: its cost depends on the number
+ * of ranges in memory that overlap it, not on the number of rows. Endpoints stay until the memtable
+ * is freed, because some reader may see one side of an endpoint deleted and not the other. So many
+ * ranges that all begin at the first key take more and more memory. That memory counts towards the
+ * digest trigger, and a digest merges the ranges into one. A lookup searches one endpoint, whatever
+ * the number of ranges, and sees the newest version of its chain first.
  *
  *   RNG-1  A range has a segment of its own: a transaction that is refused the range marks the
  *          segment as rolled back.
  *   RNG-2  Offsets grow: of two versions of one transaction, the later one has the larger offset.
  *   RNG-3  A transaction that has written a key, or deleted a range that contains it, keeps its
  *          claim on the key when another transaction tries to delete the key and is refused
- *          (mem_whose). */
+ *          (mem_writer). */
 #include "operations/dtables/managed/memtable.h"
 
 static struct ll_mem_node *node_at(const struct ll_memtable *m, uint32_t offset)
@@ -28,7 +28,7 @@ static struct ll_mem_node *node_at(const struct ll_memtable *m, uint32_t offset)
     return ll_managed__mem_at(m, offset);
 }
 
-/* The last border at or before the key. There must be borders. */
+/* The last endpoint at or before the key. There must be endpoints. */
 static uint32_t endpoint_of(const struct ll_memtable *m, const struct lladd_dtable_key *key)
 {
     uint32_t found = key ? ll_managed__list_not_after(m, &m->endpoints, key, true) : 0;
@@ -78,25 +78,25 @@ void ll_managed__mem_undelete(struct ll_mem_part *p)
 
 /* ---- conflicts ------------------------------------------------------------------------------- */
 
-/* Whether the newest version of a node that another transaction wrote is in conflict. For borders
- * in the part's own memtable only versions older than its own count (`behind_mine`): the writer of
- * a newer one sees this range, and withdraws. */
+/* Whether the newest version of a node that another transaction wrote is in conflict. For endpoints
+ * in the part's own memtable only versions older than its own count (`older_than_mine`): the
+ * writer of a newer one sees this range, and withdraws. */
 static int foreign(const struct ll_memtable *m, uint32_t node, const struct ll_mem_part *p,
-                   bool behind_mine, uint64_t snapshot)
+                   bool older_than_mine, uint64_t snapshot)
 {
     const struct ll_mem_version *v;
-    bool mine = !behind_mine;
+    bool mine = !older_than_mine;
     for (uint32_t i = lladd_atomic_load32(&node_at(m, node)->newest); i; i = v->older) {
         bool counts;
         v = ll_managed__mem_at(m, i);
-        const struct ll_mem_part *whose = ll_managed__mem_part_of(m, v, &counts);
-        uint64_t commit = lladd_atomic_load64(&whose->commit);
-        mine = mine || whose == p;
-        if (!counts || whose == p || !mine || commit == LL_MANAGED_TAKEN_BACK)
+        const struct ll_mem_part *part = ll_managed__mem_part_of(m, v, &counts);
+        uint64_t commit = lladd_atomic_load64(&part->commit);
+        mine = mine || part == p;
+        if (!counts || part == p || !mine || commit == LL_MANAGED_TAKEN_BACK)
             continue;
-        return !commit ? LL_MEM_OTHER : commit > snapshot ? LL_MEM_COMMITTED : LL_MEM_NOBODY;
+        return !commit ? LL_MEM_OTHER : commit > snapshot ? LL_MEM_COMMITTED : LL_MEM_NO_WRITER;
     }
-    return LL_MEM_NOBODY;
+    return LL_MEM_NO_WRITER;
 }
 
 static bool is_before(const struct ll_memtable *m, uint32_t node, const struct lladd_dtable_key *to)
@@ -113,27 +113,27 @@ int ll_managed__mem_others(const struct ll_memtable *m, const struct ll_mem_part
     /* Usually no transaction writes to it and nothing in it is newer than the snapshot. The order
      * of the loads matters: an ending transaction sets `newest` before it decrements `writers`. */
     if (lladd_atomic_load64(&m->writers) == own && lladd_atomic_load64(&m->newest) <= snapshot)
-        return LL_MEM_NOBODY;
-    int found = LL_MEM_NOBODY;
+        return LL_MEM_NO_WRITER;
+    int found = LL_MEM_NO_WRITER;
     uint32_t i = from ? ll_managed__mem_not_before(m, from) : ll_managed__mem_first(m);
-    for (; i && found == LL_MEM_NOBODY && is_before(m, i, to); i = ll_managed__mem_next(m, i))
+    for (; i && found == LL_MEM_NO_WRITER && is_before(m, i, to); i = ll_managed__mem_next(m, i))
         found = foreign(m, i, p, false, snapshot);
-    if (found != LL_MEM_NOBODY || !lladd_atomic_load32(&m->has_ranges))
+    if (found != LL_MEM_NO_WRITER || !lladd_atomic_load32(&m->has_ranges))
         return found;
     i = endpoint_of(m, from);
     do {
         found = foreign(m, i, p, own, snapshot);
         i = ll_managed__mem_next(m, i);
-    } while (i && found == LL_MEM_NOBODY && is_before(m, i, to));
+    } while (i && found == LL_MEM_NO_WRITER && is_before(m, i, to));
     return found;
 }
 
-int ll_managed__mem_whose_range(const struct ll_memtable *m, const struct lladd_dtable_key *key,
-                                const struct ll_mem_part *p, uint64_t *commit)
+int ll_managed__mem_range_writer(const struct ll_memtable *m, const struct lladd_dtable_key *key,
+                                 const struct ll_mem_part *p, uint64_t *commit)
 {
     return lladd_atomic_load32(&m->has_ranges)
-               ? ll_managed__mem_whose(m, endpoint_of(m, key), p, commit)
-               : LL_MEM_NOBODY;
+               ? ll_managed__mem_writer(m, endpoint_of(m, key), p, commit)
+               : LL_MEM_NO_WRITER;
 }
 
 /* ---- lookups --------------------------------------------------------------------------------- */
@@ -149,21 +149,20 @@ uint32_t ll_managed__mem_gone_mine(const struct ll_mem_part *p, const struct lla
     return p->ranges ? ll_managed__mem_mine(p, endpoint_of(p->m, key)) : 0;
 }
 
-static bool is_behind(const struct ll_memtable *m, uint32_t node,
-                      const struct lladd_dtable_key *key)
+static bool is_after(const struct ll_memtable *m, uint32_t node, const struct lladd_dtable_key *key)
 {
     struct lladd_dtable_key own = ll_managed__mem_key(m, node);
     return lladd_dtable_compare(&m->order, &own, key) > 0;
 }
 
 void ll_managed__mem_interval(const struct ll_memtable *m, const struct lladd_dtable_key *key,
-                             uint64_t after, uint64_t upto, const struct ll_mem_part *own,
-                             struct lladd_dtable_interval *out)
+                              uint64_t after, uint64_t upto, const struct ll_mem_part *own,
+                              struct lladd_dtable_interval *out)
 {
     uint64_t commit;
     uint32_t i = endpoint_of(m, key), next = ll_managed__mem_next(m, i);
-    /* Borders may have been added between them since the search. */
-    while (next && key && !is_behind(m, next, key)) {
+    /* Endpoints may have been added between them since the search. */
+    while (next && key && !is_after(m, next, key)) {
         i = next;
         next = ll_managed__mem_next(m, i);
     }

@@ -153,7 +153,7 @@ uint32_t ll_managed__mem_find(const struct ll_memtable *m, const struct lladd_dt
 }
 
 uint32_t ll_managed__mem_not_after(const struct ll_memtable *m, const struct lladd_dtable_key *key,
-                                    bool here)
+                                   bool here)
 {
     return ll_managed__list_not_after(m, &m->rows, key, here);
 }
@@ -181,7 +181,7 @@ uint32_t ll_managed__mem_new_node(struct ll_memtable *m, const struct ll_mem_lis
                                   const struct lladd_dtable_key *key)
 {
     bool bytes = m->order.type >= LLADD_DTABLE_STRING;
-    size_t len = bytes                                ? sizeof(uint32_t) + key->bytes.len
+    size_t len = bytes                               ? sizeof(uint32_t) + key->bytes.len
                  : m->order.type == LLADD_DTABLE_U32 ? sizeof(uint32_t)
                                                      : sizeof(uint64_t);
     uint32_t offset = ll_managed__mem_take(m, sizeof(struct ll_mem_node) + len, false);
@@ -426,20 +426,20 @@ bool ll_managed__mem_ask_own(const struct ll_mem_part *p, const struct lladd_dta
     return true;
 }
 
-int ll_managed__mem_whose(const struct ll_memtable *m, uint32_t node, const struct ll_mem_part *p,
-                          uint64_t *commit)
+int ll_managed__mem_writer(const struct ll_memtable *m, uint32_t node, const struct ll_mem_part *p,
+                           uint64_t *commit)
 {
     const struct ll_mem_node *n = at(m, node);
     const struct ll_mem_version *v;
-    int found = LL_MEM_NOBODY;
+    int found = LL_MEM_NO_WRITER;
     for (uint32_t i = lladd_atomic_load32(&n->newest); i; i = v->older) {
         bool counts;
         v = at(m, i);
-        const struct ll_mem_part *whose = part_of(m, v, &counts);
-        uint64_t when = lladd_atomic_load64(&whose->commit);
+        const struct ll_mem_part *part = part_of(m, v, &counts);
+        uint64_t when = lladd_atomic_load64(&part->commit);
         if (!counts || when == LL_MANAGED_TAKEN_BACK)
             continue;
-        if (whose == p)
+        if (part == p)
             return LL_MEM_MINE;
         if (when) {
             *commit = when;

@@ -103,7 +103,7 @@ void ll_managed__take_triggers(struct lladd_managed *t, const struct ll_manifest
     lladd_atomic_store32(&t->schedule, (uint32_t)m->schedule);
 }
 
-/* The first view: the table's runs, and an empty memtable in front of them. */
+/* The first version: the table's runs, and an empty memtable in front of them. */
 static int first_view(struct lladd_managed *t, struct lladd_error *err)
 {
     const struct ll_manifest *m = &t->manifest;

@@ -40,8 +40,8 @@ static struct lladd_managed *choose(struct ll_managed *all, uint64_t now, int *d
         uint64_t again = ll_managed__interval_left(t, now);
         int what = now >= t->retry_ns ? ll_managed__due(t, now) : 0;
         bool asked = what == LL_DIGEST && lladd_atomic_load32(&t->asked);
-        if (what && (!best || asked > best_asked ||
-                     (asked == best_asked && t->served < best->served))) {
+        if (what &&
+            (!best || asked > best_asked || (asked == best_asked && t->served < best->served))) {
             best = t;
             best_asked = asked;
             *due = what;
@@ -132,8 +132,8 @@ int lladd_managed_threads(struct lladd_db *db, unsigned n, struct lladd_error *e
     for (unsigned i = 0; !rc && i < n; i++) {
         memset(&all->threads[i], 0, sizeof all->threads[i]);
         if (lladd_thread_start(&all->threads[i], work, all))
-            rc = lladd_error_set(err, LLADD_NO_THREAD, "thread %u of %u could not be started", i,
-                                 n);
+            rc =
+                lladd_error_set(err, LLADD_NO_THREAD, "thread %u of %u could not be started", i, n);
         else
             all->n_threads++;
     }
@@ -148,11 +148,11 @@ int lladd_managed_threads(struct lladd_db *db, unsigned n, struct lladd_error *e
  * to 10 ms. */
 void ll_managed__stall(struct lladd_managed *t)
 {
-    enum { BEHIND = 2, ROUNDS = 4, LONGEST = 10 };
+    enum { LAG = 2, ROUNDS = 4, LONGEST = 10 };
     if (!lladd_atomic_load32(&t->all->running))
         return;
     uint64_t memory = lladd_atomic_load64(&t->memory_bytes);
-    uint64_t bytes = lladd_atomic_load64(&t->pending_bytes), most = BEHIND * memory;
+    uint64_t bytes = lladd_atomic_load64(&t->pending_bytes), most = LAG * memory;
     uint32_t every = lladd_atomic_load32(&t->every);
     uint64_t runs = lladd_atomic_load64(&t->fresh), many = (uint64_t)ROUNDS * every, wait = 0;
     if (bytes > most)

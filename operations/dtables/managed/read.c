@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A table as a transaction sees it: its own writes in front of its snapshot's view. A cursor is a
- * cursor of an overlay over slices of memtables and runs. The transaction's own rows may change
+/* A table as a transaction sees it: its own writes in front of its snapshot's version. A cursor is
+ * a cursor of an overlay over slices of memtables and runs. The transaction's own rows may change
  * while the cursor is open, so after a write the cursor searches for its position again before it
  * moves. */
 #include "operations/dtables/managed/managed.h"
@@ -11,11 +11,9 @@ static struct ll_use *use_of(const struct lladd_dtable *t)
 }
 
 /* Not inlined: a transaction that only reads then need not save registers. */
-static __attribute__((noinline)) int lookup_own(const struct ll_use *u,
-                                                const struct lladd_dtable_key *key,
-                                                struct lladd_dtable_pin *pin,
-                                                struct lladd_dtable_value *out,
-                                                struct lladd_error *err)
+static __attribute__((noinline)) int
+lookup_own(const struct ll_use *u, const struct lladd_dtable_key *key, struct lladd_dtable_pin *pin,
+           struct lladd_dtable_value *out, struct lladd_error *err)
 {
     if (ll_managed__mem_ask_own(u->part, key, out))
         return 0;
@@ -56,8 +54,8 @@ static int lookup_columns(const struct lladd_dtable *t, const struct lladd_dtabl
 /* Used if this table is part of another overlay, which is rare. The result stays valid after the
  * layers are gone: the overlay copies endpoints into the pins. */
 static int interval(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
-                   struct lladd_dtable_pin pins[2], struct lladd_dtable_interval *out,
-                   struct lladd_error *err)
+                    struct lladd_dtable_pin pins[2], struct lladd_dtable_interval *out,
+                    struct lladd_error *err)
 {
     struct ll_use *u = use_of(t);
     struct ll_layers layers;

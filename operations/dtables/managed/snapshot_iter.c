@@ -39,8 +39,8 @@ static int lookup(const struct lladd_dtable *t, const struct lladd_dtable_key *k
 }
 
 static int interval(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
-                   struct lladd_dtable_pin pins[2], struct lladd_dtable_interval *out,
-                   struct lladd_error *err)
+                    struct lladd_dtable_pin pins[2], struct lladd_dtable_interval *out,
+                    struct lladd_error *err)
 {
     const struct ll_snapshot_iter *s = (const struct ll_snapshot_iter *)t;
     (void)pins; /* keys stay where they are */
@@ -131,9 +131,9 @@ void ll_managed__snapshot_iter(struct ll_snapshot_iter *s, struct lladd_managed 
                                struct ll_memtable *m, uint64_t after, uint64_t upto)
 {
     *s = (struct ll_snapshot_iter){.base = {.kind = &slice_class, .db = t->db, .order = t->order},
-                           .m = m,
-                           .after = after,
-                           .upto = upto};
+                                   .m = m,
+                                   .after = after,
+                                   .upto = upto};
     s->base.ranges = m && lladd_atomic_load32(&m->has_ranges);
 }
 
@@ -149,7 +149,7 @@ void ll_managed__snapshot_iter_again(struct ll_snapshot_iter *s)
     s->base.ranges = s->own->part ? s->own->part->ranges : 0;
 }
 
-/* ---- the layers of a view -------------------------------------------------------------------- */
+/* ---- the layers of a version ----------------------------------------------------------------- */
 
 int ll_managed__layers(struct lladd_managed *t, const struct ll_version *v, uint64_t snapshot,
                        struct ll_use *own, struct ll_layers *l, struct lladd_error *err)

@@ -2,12 +2,12 @@
 /* Managed tables and transactions.
  *
  * A transaction's first call on any table takes a snapshot: the newest visible commit, held by the
- * core. For each table it then has a *use*: the view that it reads and, once it writes, its part of
- * the memtable that was written to at that moment. Its versions point to the part. They become
+ * core. For each table it then has a *use*: the version that it reads and, once it writes, its part
+ * of the memtable that was written to at that moment. Its versions point to the part. They become
  * visible when the part has a commit that a snapshot includes; the `logged` callback does nothing
  * but store that commit.
  *
- *   USE-1  A memtable with a part of a transaction that has not ended is in the current view.
+ *   USE-1  A memtable with a part of a transaction that has not ended is in the current version.
  *   USE-2  A thread that ends a part does not access it afterwards; a use holds the memtable. */
 #include "operations/dtables/managed/managed.h"
 
@@ -54,18 +54,17 @@ static int new_use(struct lladd_txn *txn, struct ll_managed_txn *x, struct lladd
             memset(u, 0, sizeof *u);
     }
     if (view && u) {
-        *u = (struct ll_use){
-            .base = {.kind = &ll_managed__table_class,
-                     .db = t->db,
-                     .order = t->order,
-                     .ranges = 1}, /* not 0: there may be ranges */
-            .t = t,
-            .next = x->uses,
-            .refs = 1,
-            .snapshot = x->snapshot,
-            .view = view,
-            .scratch = u->scratch,
-            .cap_scratch = u->cap_scratch};
+        *u = (struct ll_use){.base = {.kind = &ll_managed__table_class,
+                                      .db = t->db,
+                                      .order = t->order,
+                                      .ranges = 1}, /* not 0: there may be ranges */
+                             .t = t,
+                             .next = x->uses,
+                             .refs = 1,
+                             .snapshot = x->snapshot,
+                             .view = view,
+                             .scratch = u->scratch,
+                             .cap_scratch = u->cap_scratch};
         *out = x->uses = u;
         return 0;
     }
@@ -86,7 +85,7 @@ static int new_use(struct lladd_txn *txn, struct ll_managed_txn *x, struct lladd
 }
 
 /* A transaction is about to take a snapshot, and which one is not known yet: until end_joining no
- * view is released. Returns reused memory for its state, or NULL. */
+ * version is released. Returns reused memory for its state, or NULL. */
 static struct ll_managed_txn *begin_joining(struct ll_managed *all)
 {
     lladd_mutex_lock(&all->mutex);
@@ -110,7 +109,7 @@ static void end_joining(struct ll_managed *all, struct ll_managed_txn *x)
     lladd_mutex_unlock(&all->mutex);
 }
 
-/* The transaction did not get a snapshot: releases the views that were kept meanwhile. */
+/* The transaction did not get a snapshot: releases the versions that were kept meanwhile. */
 static void give_up_joining(struct ll_managed *all)
 {
     lladd_mutex_lock(&all->mutex);
@@ -183,7 +182,7 @@ void ll_managed__txn_forget(struct ll_managed *all, struct ll_managed_txn *x)
     x->next = all->free_txns;
     all->free_txns = x;
     lladd_mutex_unlock(&all->mutex);
-    /* Its snapshot kept views of all tables, also of those it has not used, which may never be
+    /* Its snapshot kept versions of all tables, also of those it has not used, which may never be
      * touched again. */
     ll_managed__retire_all(all);
 }

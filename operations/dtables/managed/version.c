@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Views: which memtables and runs a table consists of (LevelDB calls this a version).
+/* Versions: the memtables and runs that a table consists of at one time, as in LevelDB.
  *
- * A view is immutable. A digest or a combine makes the next one; a reader holds the one it began
- * with. The last view before a digest is retired, and kept while there is a snapshot older than
+ * A version is immutable. A digest or a combine makes the next one; a reader holds the one it began
+ * with. The last version before a digest is retired, and kept while there is a snapshot older than
  * what the digest has put into a run: the run has only one version of each key. */
 #include "operations/dtables/managed/managed.h"
 
@@ -66,7 +66,7 @@ void ll_managed__version_set(struct lladd_managed *t, struct ll_version *v,
     *gone = NULL;
 }
 
-/* True if a transaction in progress may need the view. Under the mutex of all tables. */
+/* True if a transaction in progress may need the version. Under the mutex of all tables. */
 static bool is_wanted(const struct ll_managed *all, const struct ll_version *v)
 {
     if (all->joining)
@@ -77,7 +77,7 @@ static bool is_wanted(const struct ll_managed *all, const struct ll_version *v)
     return false;
 }
 
-/* An old snapshot keeps only its own view, not all the views that were retired later. */
+/* An old snapshot keeps only its own version, not all the versions that were retired later. */
 void ll_managed__retire(struct lladd_managed *t)
 {
     struct ll_version *gone = NULL, *v;
@@ -136,8 +136,10 @@ int ll_managed__run_open(struct lladd_managed *t, const struct lladd_managed_run
     int rc = lladd_dtable_run_open(t->db, info->root, &r->table, err);
     if (!rc && (r->table->order.type != t->order.type ||
                 r->table->order.comparator != t->order.comparator)) {
-        rc = lladd_error_set(err, LLADD_CORRUPT_RUN, "table \"%s\": the run of page %llu has other "
-                             "keys", t->name, (unsigned long long)info->root.v);
+        rc = lladd_error_set(err, LLADD_CORRUPT_RUN,
+                             "table \"%s\": the run of page %llu has other "
+                             "keys",
+                             t->name, (unsigned long long)info->root.v);
         lladd_dtable_close(r->table);
     }
     if (rc) {
@@ -179,8 +181,7 @@ static bool run_may_have(const struct ll_extents *r, const struct lladd_dtable_k
 /* Asks the memtables, then the runs, from number `i` on. Not inlined: a lookup that only the last
  * run can answer then need not save registers. */
 static __attribute__((noinline)) int ask_from(const struct ll_version *v, uint32_t i,
-                                              uint64_t snapshot,
-                                              const struct lladd_dtable_key *key,
+                                              uint64_t snapshot, const struct lladd_dtable_key *key,
                                               struct lladd_dtable_pin *pin,
                                               struct lladd_dtable_value *out,
                                               struct lladd_error *err)
@@ -198,8 +199,8 @@ static __attribute__((noinline)) int ask_from(const struct ll_version *v, uint32
 }
 
 int ll_managed__version_get(const struct ll_version *v, uint64_t snapshot,
-                         const struct lladd_dtable_key *key, struct lladd_dtable_pin *pin,
-                         struct lladd_dtable_value *out, struct lladd_error *err)
+                            const struct lladd_dtable_key *key, struct lladd_dtable_pin *pin,
+                            struct lladd_dtable_value *out, struct lladd_error *err)
 {
     uint32_t i = 0;
     while (i < v->n_mems && ll_managed__version_skips(v, v->mems[i], key))

@@ -28,7 +28,7 @@ bool ll_managed__same(const struct lladd_dtable_value *a, const struct lladd_dta
            (a->bytes.len == 0 || memcmp(a->bytes.data, b->bytes.data, a->bytes.len) == 0);
 }
 
-/* Conflicts unless the row in this view is what the snapshot sees. */
+/* Conflicts unless the row in this version is what the snapshot sees. */
 static int unchanged(struct lladd_txn *txn, struct ll_use *u, const struct ll_version *now,
                      const struct lladd_dtable_key *key)
 {
@@ -55,19 +55,19 @@ static int may_write(struct lladd_txn *txn, struct ll_use *u, const struct lladd
         const struct ll_memtable *m = v->mems[i];
         uint64_t commit = 0;
         uint32_t node = ll_managed__mem_find(m, key);
-        int whose = node ? ll_managed__mem_whose(m, node, u->part, &commit) : LL_MEM_NOBODY;
-        if (whose == LL_MEM_MINE)
+        int writer = node ? ll_managed__mem_writer(m, node, u->part, &commit) : LL_MEM_NO_WRITER;
+        if (writer == LL_MEM_MINE)
             return 0;
         /* If this version may be overwritten, so may older ones, except by a range deleted
          * since. */
-        bool last = whose == LL_MEM_COMMITTED && commit <= u->snapshot;
-        if (whose == LL_MEM_NOBODY || last)
-            whose = ll_managed__mem_whose_range(m, key, u->part, &commit);
-        if (whose == LL_MEM_OTHER)
+        bool last = writer == LL_MEM_COMMITTED && commit <= u->snapshot;
+        if (writer == LL_MEM_NO_WRITER || last)
+            writer = ll_managed__mem_range_writer(m, key, u->part, &commit);
+        if (writer == LL_MEM_OTHER)
             return ll_managed__conflict(txn, u->t, "is writing the key");
-        if (whose == LL_MEM_COMMITTED && commit > u->snapshot)
+        if (writer == LL_MEM_COMMITTED && commit > u->snapshot)
             return ll_managed__conflict(txn, u->t, "has changed the key");
-        if (whose != LL_MEM_NOBODY || last)
+        if (writer != LL_MEM_NO_WRITER || last)
             return 0;
     }
     return 0;
@@ -101,8 +101,7 @@ static int claim(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dta
     int rc = may_write(txn, u, key);
     if (rc)
         return rc;
-    if (!ll_managed__mem_segment_is(u->part, c->next) &&
-        !ll_managed__mem_segment(u->part, c->next))
+    if (!ll_managed__mem_segment_is(u->part, c->next) && !ll_managed__mem_segment(u->part, c->next))
         return ll_managed__no_memory(err);
     c->node = ll_managed__mem_node(u->part, key);
     if (!c->node || ll_managed__mem_push(u->part, c->node, key, v, &c->before))
