@@ -26,6 +26,7 @@ static uint64_t hit_rounds = 20000000;
 static uint64_t miss_rounds = 400000;
 static uint64_t open_rounds = 200000;
 static struct ll_env env;
+static struct ll_poison poison = {.healthy = 1};
 
 static lladd_lsn gate_durable(void *ctx)
 {
@@ -45,6 +46,7 @@ static struct ll_buffer_config config(struct lladd_device *dev, enum ll_frames f
     struct ll_buffer_config c;
     memset(&c, 0, sizeof c);
     c.env = &env;
+    c.poison = &poison;
     c.dev = dev;
     c.name = "pages";
     c.page_size = PAGE;

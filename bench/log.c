@@ -25,6 +25,7 @@ enum { PAYLOAD = 100, SLICE_NS = 100000000 };
 
 struct subject {
     struct ll_env env;
+    struct ll_poison poison;
     struct ll_log_config cfg;
     struct lladd_device *dev;
     struct ll_log *log;
@@ -40,7 +41,9 @@ static void subject_init(struct subject *s, const char *dir, uint64_t ring)
         bench_must(lladd_device_posix(dir, true, &s->dev, &err), "device");
     else
         bench_must(lladd_device_memory(&s->dev), "device");
+    ll_poison_init(&s->poison);
     s->cfg = (struct ll_log_config){.env = &s->env,
+                                    .poison = &s->poison,
                                     .dev = s->dev,
                                     .uuid = "a benched log",
                                     .incarnation = 1,

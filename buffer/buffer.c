@@ -31,8 +31,8 @@
  *          The dirty page table shows every page that is dirty or in flight at any moment: a page
  *          moves from one state to the other under the latch that guards the table (dirty.c).
  *   BUF-5  Each of the two has a base; redo may start at the smallest (with no_images: recLSN).
- *   LOG-4  The first write or sync that fails poisons the buffer: every later call fails with that
- *          error, and cfg.poisoned is called once.
+ *   LOG-4  The first write or sync that fails poisons the database: every later call fails with
+ *          that error.
  *   API-1  A call that fails for lack of memory, frames or space has changed nothing.
  *
  * On disk. Page n of the file is the bytes from n * page_size on; page_format.h has the header and
@@ -55,41 +55,11 @@
 
 /* ---- poison, events ---- */
 
-int ll_buffer__check(struct ll_buffer *b, struct lladd_error *err)
-{
-    uint32_t state = lladd_atomic_load32(&b->poison);
-    if (LL_LIKELY(state == 0))
-        return 0;
-    while (state == 1) { /* only while another thread copies the error */
-        lladd_cpu_relax();
-        state = lladd_atomic_load32(&b->poison);
-    }
-    if (err)
-        *err = b->error;
-    return b->error.code;
-}
-
 int ll_buffer__poison(struct ll_buffer *b, int rc, const char *what, const char *name,
                       struct lladd_error *err)
 {
-    uint32_t clean = 0;
-    if (!lladd_atomic_cas32(&b->poison, &clean, 1))
-        return ll_buffer__check(b, err);
-    /* Whatever the cause, the handle is unusable from now on; ll_fail_io might call it a lack of
-     * space. */
-    (void)ll_fail_io(&b->error, rc, true, what, name);
-    b->error.code = LLADD_WRITE_FAILED;
-    lladd_atomic_store32(&b->untold, 1);
-    lladd_atomic_store32(&b->poison, 2);
+    rc = ll_poison_set_io(b->poison, rc, what, name, err);
     ll_buffer__event(b);
-    return ll_buffer__check(b, err);
-}
-
-int ll_buffer__leave(struct ll_buffer *b, int rc)
-{
-    if (rc != 0 && lladd_atomic_load32(&b->untold) != 0 &&
-        lladd_atomic_exchange32(&b->untold, 0) != 0 && b->cfg.poisoned)
-        b->cfg.poisoned(b->cfg.ctx, &b->error);
     return rc;
 }
 
@@ -117,7 +87,8 @@ uint64_t ll_buffer__page_limit(const struct ll_buffer *b)
 
 static int check_config(const struct ll_buffer_config *cfg, struct lladd_error *err)
 {
-    if (!cfg->env || !cfg->dev || !cfg->name || !cfg->gate.durable_lsn || !cfg->gate.force)
+    if (!cfg->env || !cfg->dev || !cfg->poison || !cfg->name || !cfg->gate.durable_lsn ||
+        !cfg->gate.force)
         return ll_fail(err, LLADD_BAD_ARGUMENT, "buffer: incomplete configuration");
     if (cfg->page_size < LL_PAGE_SIZE_MIN || cfg->page_size > LL_PAGE_SIZE_MAX ||
         (cfg->page_size & (cfg->page_size - 1)) != 0)
@@ -278,6 +249,7 @@ static struct ll_buffer *new_buffer(const struct ll_buffer_config *cfg)
     char *names = (char *)(b + 1);
     b->cfg = *cfg;
     b->env = cfg->env;
+    b->poison = cfg->poison;
     b->page_size = cfg->page_size;
     b->page_shift = (uint8_t)__builtin_ctz(cfg->page_size);
     b->cfg.name = memcpy(names, cfg->name, name_len);
@@ -386,7 +358,7 @@ int ll_buffer_fix(struct ll_buffer *b, lladd_pageno n, unsigned how, struct ll_f
 {
     struct ll_frame *f = ll_buffer__find(b, n.v);
     bool got = false;
-    if (LL_LIKELY(f != NULL) && !ll_buffer__poisoned(b)) {
+    if (LL_LIKELY(f != NULL) && !ll_poisoned(b->poison)) {
         if (how == LL_FIX_SHARED)
             got = latch_try_shared(&f->latch);
         else if ((how & ~(unsigned)(LL_FIX_REDO | LL_FIX_BASE)) == LL_FIX_EXCLUSIVE)
@@ -418,7 +390,7 @@ void ll_buffer_expect(const struct ll_buffer *b, lladd_pageno n)
 bool ll_buffer_read_begin(const struct ll_buffer *b, lladd_pageno n, struct lladd_read *out)
 {
     const struct ll_frame *f = ll_buffer__find(b, n.v);
-    if (LL_UNLIKELY(f == NULL) || ll_buffer__poisoned(b))
+    if (LL_UNLIKELY(f == NULL) || ll_poisoned(b->poison))
         return false;
     out->evictions_ = &b->evictions;
     out->departed_ = lladd_atomic_load64(&b->evictions);

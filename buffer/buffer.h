@@ -7,7 +7,7 @@
 #include <lladd/optimistic.h>
 
 #include "buffer/page_format.h"
-#include "util/env.h"
+#include "util/poison.h"
 
 struct ll_buffer;
 
@@ -52,6 +52,7 @@ enum ll_redo_index_how {
 struct ll_buffer_config {
     const struct ll_env *env;
     struct lladd_device *dev;
+    struct ll_poison *poison; /* set when a write or sync fails (LOG-4) */
     const char *name;         /* name of the page file, "pages" */
     const char *dwb_name;     /* name of the double-write area, "dwb"; NULL: none */
     uint32_t page_size;
@@ -90,8 +91,6 @@ struct ll_buffer_config {
     int (*loaded)(void *ctx, struct ll_frame *, struct lladd_error *);
     void (*flushed)(void *ctx, struct lladd_page *copy, void *private_);
     void (*evicted)(void *ctx, struct ll_frame *);
-    /* A write or sync of the page file failed; the buffer is poisoned (LOG-4). */
-    void (*poisoned)(void *ctx, const struct lladd_error *);
 };
 
 int ll_buffer_open(const struct ll_buffer_config *, struct ll_buffer **out, struct lladd_error *);

@@ -114,8 +114,8 @@ struct ll_buffer__directory {
 
 struct ll_buffer {
     /* Read by every hit, rarely written. */
-    uint32_t poison; /* 0; 1 while the error is being stored; 2 */
-    bool reserved;   /* frame provider: reserved address space, else heap */
+    struct ll_poison *poison;
+    bool reserved; /* frame provider: reserved address space, else heap */
     uint8_t page_shift, chunk_shift;
     uint64_t chunk_mask;   /* pages in a chunk - 1 */
     uint64_t first_frames; /* struct ll_frame * of page 0, reserved */
@@ -129,8 +129,6 @@ struct ll_buffer {
     const struct ll_env *env;
     struct lladd_file *file;
     unsigned batch_capacity;      /* pages */
-    struct lladd_error error; /* cause of the poison */
-    uint32_t untold;          /* cfg.poisoned must still be called */
 
     /* Slots. */
     struct lladd_mutex slots_latch;
@@ -203,24 +201,19 @@ struct ll_buffer {
 
 /* ---- buffer.c ---- */
 
-/* The poison, or 0. */
-int ll_buffer__check(struct ll_buffer *, struct lladd_error *);
-/* Poisons the buffer after a write or sync failed with the negative errno rc: from now on every
- * call fails (LOG-4). The public function must return through ll_buffer__leave. */
+/* Poisons after a write or sync failed with the negative errno rc (LOG-4). */
 int ll_buffer__poison(struct ll_buffer *, int rc, const char *what, const char *name,
                       struct lladd_error *);
-/* Every public function that may have met a failure returns through this: it calls cfg.poisoned
- * once, with no latch of this layer held. Returns rc. */
-int ll_buffer__leave(struct ll_buffer *, int rc);
 /* Wakes the sleepers on `events`. */
 void ll_buffer__event(struct ll_buffer *);
 void ll_buffer__await_event(struct ll_buffer *, uint32_t seen);
 /* Page numbers are below this. */
 uint64_t ll_buffer__page_limit(const struct ll_buffer *);
 
-static inline bool ll_buffer__poisoned(const struct ll_buffer *b)
+/* The poison, or 0. */
+static inline int ll_buffer__check(const struct ll_buffer *b, struct lladd_error *err)
 {
-    return LL_UNLIKELY(lladd_atomic_load32(&b->poison) != 0);
+    return ll_poison_check(b->poison, err);
 }
 
 /* ---- slots.c ---- */
@@ -431,8 +424,6 @@ size_t ll_buffer__batch_bytes(const struct ll_buffer *);
 /* ---- flush.c ---- */
 
 void ll_buffer__sort_by_page(struct ll_buffer__todo *, unsigned n);
-/* ll_buffer_sync for internal callers, which may hold latches. */
-int ll_buffer__sync(struct ll_buffer *, struct lladd_error *);
 /* Wakes the background writer: eviction met dirty pages. */
 void ll_buffer__wake_writer(struct ll_buffer *);
 void ll_buffer__stop_writer(struct ll_buffer *);

@@ -337,7 +337,7 @@ int ll_buffer__in_flight_reserve(struct ll_buffer *b, unsigned n, struct lladd_e
     if (rc == 0)
         return 0;
     /* A sync frees entries without memory. */
-    rc = ll_buffer__sync(b, err);
+    rc = ll_buffer_sync(b, err);
     if (rc != 0)
         return rc;
     lladd_mutex_lock(&b->dirty_latch);

@@ -270,7 +270,7 @@ static int restore(struct ll_buffer *b, uint64_t *restored, struct lladd_error *
     for (uint32_t i = 0; rc == 0 && i < count; i++)
         rc = restore_one(b, i, restored, err);
     if (rc == 0)
-        rc = ll_buffer__sync(b, err);
+        rc = ll_buffer_sync(b, err);
     if (rc == 0)
         rc = clear(b, err);
     if (rc == 0)
@@ -304,7 +304,7 @@ int ll_buffer_double_write_restore(struct ll_buffer *b, uint64_t *restored, stru
         rc = restore_once(b, &n, err);
     if (restored)
         *restored = n;
-    return ll_buffer__leave(b, rc);
+    return rc;
 }
 
 /* ---- writing ---- */
@@ -351,7 +351,7 @@ static int write_through(struct ll_buffer *b, struct ll_buffer__copy *const *cop
     if (rc != 0)
         return rc;
     ll_buffer__in_flight_done(b, copies, n);
-    rc = ll_buffer__sync(b, err);
+    rc = ll_buffer_sync(b, err);
     return rc == 0 ? clear(b, err) : rc;
 }
 

@@ -206,7 +206,7 @@ int ll_buffer_bulk_write(struct ll_buffer *b, lladd_pageno first, uint64_t n, un
     if (rc == 0 && paged)
         rc = seal_all(b, first.v, n, bytes, err);
     if (rc != 0 || n == 0)
-        return ll_buffer__leave(b, rc);
+        return rc;
     struct lladd_iovec piece = {bytes, (size_t)n * b->page_size};
     rc = ll_buffer__write_at(b, &piece, 1, first.v, n);
     if (rc == 0) {
@@ -217,7 +217,7 @@ int ll_buffer_bulk_write(struct ll_buffer *b, lladd_pageno first, uint64_t n, un
     }
     if (ll_io_code(rc, true) == LLADD_NO_SPACE)
         return ll_fail_io(err, rc, true, "write to", b->cfg.name);
-    return ll_buffer__leave(b, ll_buffer__poison(b, rc, "write to", b->cfg.name, err));
+    return ll_buffer__poison(b, rc, "write to", b->cfg.name, err);
 }
 
 static int refuse_unwritten(struct ll_buffer *b, struct ll_frame *f, uint64_t first, uint64_t n,
@@ -301,7 +301,7 @@ int ll_buffer_extend(struct ll_buffer *b, uint64_t pages, struct lladd_error *er
         if (rc != 0) {
             if (lladd_code_root(ll_io_code(rc, true)) == LLADD_ROOT_RESOURCE)
                 return ll_fail_io(err, rc, true, "extend", b->cfg.name);
-            return ll_buffer__leave(b, ll_buffer__poison(b, rc, "extend", b->cfg.name, err));
+            return ll_buffer__poison(b, rc, "extend", b->cfg.name, err);
         }
         ll_buffer__note_write(b);
         rc = ll_buffer_sync(b, err);
@@ -328,7 +328,7 @@ int ll_buffer_confirm_end(struct ll_buffer *b, uint64_t pages, struct lladd_erro
             rc = ll_buffer__poison(b, io, "write to", b->cfg.name, err);
     }
     ll_free(b->env, bytes);
-    return ll_buffer__leave(b, rc);
+    return rc;
 }
 
 /* ---- prefetching ---- */
@@ -342,7 +342,7 @@ static bool is_cached(struct ll_buffer *b, uint64_t n)
 void ll_buffer_prefetch(struct ll_buffer *b, lladd_pageno first, uint64_t n)
 {
     uint64_t end = lladd_atomic_load64(&b->page_count);
-    if (first.v >= end || !b->cfg.dev->ops->prefetch || ll_buffer__poisoned(b))
+    if (first.v >= end || !b->cfg.dev->ops->prefetch || ll_poisoned(b->poison))
         return;
     if (n < end - first.v)
         end = first.v + n;

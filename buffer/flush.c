@@ -19,7 +19,7 @@
 
 /* ---- sync ---- */
 
-int ll_buffer__sync(struct ll_buffer *b, struct lladd_error *err)
+int ll_buffer_sync(struct ll_buffer *b, struct lladd_error *err)
 {
     uint64_t number;
     int rc = ll_buffer__check(b, err);
@@ -42,11 +42,6 @@ int ll_buffer__sync(struct ll_buffer *b, struct lladd_error *err)
         ll_buffer__sync_end(b, number);
     }
     return rc;
-}
-
-int ll_buffer_sync(struct ll_buffer *b, struct lladd_error *err)
-{
-    return ll_buffer__leave(b, ll_buffer__sync(b, err));
 }
 
 int ll_buffer_sync_bulk(struct ll_buffer *b, struct lladd_error *err)
@@ -139,8 +134,8 @@ int ll_buffer_flush(struct ll_buffer *b, lladd_lsn rec_below, lladd_lsn base_bel
 {
     int rc = write_all_older(b, rec_below, base_below, err);
     if (rc == 0)
-        rc = ll_buffer__sync(b, err);
-    return ll_buffer__leave(b, rc);
+        rc = ll_buffer_sync(b, err);
+    return rc;
 }
 
 /* While the pages are written redo still starts where it did, so their bases protect them. A page
@@ -154,8 +149,8 @@ int ll_buffer_flush_below(struct ll_buffer *b, lladd_lsn horizon, struct lladd_e
         rc = LLADD_PLANTED(LLADD_BUG_IN_FLIGHT) ? 0 : await_writes(b, err);
     }
     if (rc == 0)
-        rc = ll_buffer__sync(b, err);
-    return ll_buffer__leave(b, rc);
+        rc = ll_buffer_sync(b, err);
+    return rc;
 }
 
 /* ---- background writing ---- */
@@ -207,7 +202,7 @@ int ll_buffer_step(struct ll_buffer *b, bool *more, struct lladd_error *err)
     if (n > 0)
         rc = ll_buffer__write_back(b, todo, n, false, &written, err);
     *more = rc == 0 && written > 0 && should_write(b);
-    return ll_buffer__leave(b, rc);
+    return rc;
 }
 
 /* A failure here recurs, and is reported, in a call that needs the room or makes a checkpoint. */

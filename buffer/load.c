@@ -393,5 +393,5 @@ int ll_buffer__fix_slow(struct ll_buffer *b, uint64_t n, unsigned how, struct ll
             rc = miss(b, n, how, out, err);
         }
     } while (rc > 0);
-    return ll_buffer__leave(b, rc);
+    return rc;
 }

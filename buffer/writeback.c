@@ -398,7 +398,7 @@ int ll_buffer__write_back(struct ll_buffer *b, struct ll_buffer__todo *todo, uns
                           unsigned *written, struct lladd_error *err)
 {
     *written = 0;
-    int rc = ll_buffer__in_flight_full(b) ? ll_buffer__sync(b, err) : 0;
+    int rc = ll_buffer__in_flight_full(b) ? ll_buffer_sync(b, err) : 0;
     if (rc == 0)
         rc = ll_buffer__in_flight_reserve(b, n, err);
     if (rc != 0)

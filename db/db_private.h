@@ -20,7 +20,8 @@ struct lladd_db {
     uint32_t magic;
     bool own_device, commits_trigger;
     struct lladd_file *lock;
-    uint32_t *alive; /* the core's `healthy`, wiped in a forked child; NULL: compare process ids */
+    uint32_t *alive; /* the poison's `healthy`, if it is wiped in a forked child; else NULL:
+                      * compare process ids */
     uint32_t durability; /* default of transactions */
     uint64_t log_limit_bytes;
     struct ll_extension_state *extensions;
@@ -45,7 +46,7 @@ int ll_txn_enter_slow(struct lladd_txn *);
 static inline int ll_txn_enter(struct lladd_txn *txn)
 {
     if (LL_LIKELY(txn && txn->magic == LL_TXN_MAGIC &&
-                  lladd_atomic_load32(txn->core->healthy) &&
+                  lladd_atomic_load32(&txn->core->poison->healthy) &&
                   lladd_atomic_load32(&txn->state) == LL_TXN_ACTIVE && !txn->read_only))
         return 0;
     return ll_txn_enter_slow(txn);

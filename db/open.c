@@ -132,12 +132,6 @@ static bool is_lost(void *ctx, lladd_lsn lsn)
     return core->log && ll_log_lost(core->log, lsn);
 }
 
-static void on_poison(void *ctx, const struct lladd_error *why)
-{
-    int code = ll_core_poison(ctx, why);
-    (void)code; /* the call that failed reports it */
-}
-
 static void on_log_pressure(void *ctx)
 {
     ll_background_pressed(ctx);
@@ -184,7 +178,7 @@ static int open_log(struct lladd_db *db, const struct lladd_options *o, bool cre
                               .ring_bytes = o->log_ring_bytes,
                               .limit_bytes =
                                   o->log_limit_bytes == UINT64_MAX ? 0 : o->log_limit_bytes,
-                              .poisoned = on_poison,
+                              .poison = core->poison,
                               .wants_checkpoint = on_log_pressure,
                               .ctx = core};
     memcpy(c.uuid, core->control.uuid, 16);
@@ -208,6 +202,7 @@ static int open_buffer(struct lladd_db *db, const struct lladd_options *o, bool 
     struct ll_core *core = &db->core;
     struct ll_buffer_config c = {.env = &core->env,
                                  .dev = core->dev,
+                                 .poison = core->poison,
                                  .name = FILE_PAGES,
                                  .dwb_name = FILE_DWB,
                                  .page_size = core->page_size,
@@ -225,8 +220,7 @@ static int open_buffer(struct lladd_db *db, const struct lladd_options *o, bool 
                                  .lost = is_lost,
                                  .loaded = on_loaded,
                                  .flushed = on_flushed,
-                                 .evicted = on_evicted,
-                                 .poisoned = on_poison};
+                                 .evicted = on_evicted};
     return ll_buffer_open(&c, &core->buffer, err);
 }
 
@@ -257,11 +251,9 @@ static int init_core(struct lladd_db *db, const struct lladd_options *o, struct 
     db->durability = o->durability;
     db->log_limit_bytes = o->log_limit_bytes;
     core->pid = (uint64_t)getpid();
-    core->healthy = &core->healthy_word;
-    core->healthy_word = 1;
-    int rc = lladd_mutex_init(&core->poison_mutex, LLADD_RANK_LEAF, "poison");
-    if (!rc)
-        rc = lladd_mutex_init(&core->control_mutex, LLADD_RANK_CATALOGUE + 60, "control block");
+    core->poison = &core->own_poison;
+    ll_poison_init(core->poison);
+    int rc = lladd_mutex_init(&core->control_mutex, LLADD_RANK_CATALOGUE + 60, "control block");
     if (!rc)
         rc = lladd_mutex_init(&core->witness_mutex, LLADD_RANK_LOG - 20, "witness");
     if (!rc)
@@ -277,9 +269,9 @@ static int init_core(struct lladd_db *db, const struct lladd_options *o, struct 
     return rc ? ll_fail(err, LLADD_NO_MEMORY, "out of memory") : 0;
 }
 
-/* Puts the word "healthy" into memory that the kernel clears in a forked child. A handle without
- * threads is cheap to open: it compares process ids instead. Called before another thread knows the
- * handle. */
+/* Puts the poison into memory that the kernel clears in a forked child, where it is then not healthy.
+ * A handle without threads is cheap to open: it compares process ids instead. Called before another
+ * thread knows the handle. */
 static void watch_fork(struct lladd_db *db)
 {
     if (!db->core.env.threads)
@@ -292,9 +284,9 @@ static void watch_fork(struct lladd_db *db)
         munmap(p, size);
         return;
     }
-    db->alive = p;
-    *db->alive = lladd_atomic_load32(db->core.healthy);
-    db->core.healthy = db->alive;
+    db->core.poison = p;
+    ll_poison_init(db->core.poison);
+    db->alive = &db->core.poison->healthy;
 }
 
 static void release(struct lladd_db *db)
@@ -323,14 +315,13 @@ static void release(struct lladd_db *db)
         late = ll_io_close(dev, db->lock);
     (void)late; /* everything that must be durable was synced before */
     if (db->alive)
-        munmap(db->alive, (size_t)sysconf(_SC_PAGESIZE));
+        munmap(core->poison, (size_t)sysconf(_SC_PAGESIZE));
     lladd_cond_destroy(&db->wake);
     lladd_mutex_destroy(&db->wake_mutex);
     lladd_mutex_destroy(&core->checkpointing);
     lladd_mutex_destroy(&core->misc);
     lladd_mutex_destroy(&core->witness_mutex);
     lladd_mutex_destroy(&core->control_mutex);
-    lladd_mutex_destroy(&core->poison_mutex);
     dev = ll_io_deferred_free(dev); /* before the copy of its allocator is freed */
     db->magic = 0;
     core->db = NULL;

@@ -112,7 +112,7 @@ void lladd_prefetch_lines(struct lladd_db *db, lladd_pageno page, uint32_t offse
 
 bool lladd_read_begin(struct lladd_db *db, lladd_pageno page, struct lladd_read *out)
 {
-    return LL_LIKELY(lladd_atomic_load32(db->core.healthy)) &&
+    return LL_LIKELY(lladd_atomic_load32(&db->core.poison->healthy)) &&
            ll_buffer_read_begin(db->core.buffer, page, out);
 }
 

@@ -38,10 +38,14 @@ static const unsigned char uuid[16] = "a fuzzed log";
             abort(); \
     } while (0)
 
+static struct ll_poison poison;
+
 static void configure(struct ll_log_config *c, const struct ll_env *env, struct lladd_device *dev)
 {
     memset(c, 0, sizeof *c);
     c->env = env;
+    ll_poison_init(&poison);
+    c->poison = &poison;
     c->dev = dev;
     memcpy(c->uuid, uuid, sizeof uuid);
     c->incarnation = 1;

@@ -175,8 +175,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     make_area(dev, data + 4, header, flags & FIX_AREA);
     make_pages(dev, data + 4 + header, size - 4 - header, flags);
 
+    struct ll_poison poison;
+    ll_poison_init(&poison);
     struct ll_buffer_config cfg = {
         .env = &env,
+        .poison = &poison,
         .dev = dev,
         .name = "pages",
         .dwb_name = "dwb",

@@ -266,6 +266,7 @@ int ll_inspect_open_log(struct lladd_inspect *v, const struct ll_control *c, boo
 {
     struct ll_log_config cfg = {.env = &v->core.env,
                                 .dev = v->core.dev,
+                                .poison = v->core.poison,
                                 .incarnation = c->incarnation,
                                 .segment_min = 4096,
                                 .segment_max = 4096,
@@ -340,6 +341,8 @@ static void fill_info(struct lladd_inspect *v)
 
 static int init(struct lladd_inspect *v, struct lladd_error *err)
 {
+    v->core.poison = &v->core.own_poison;
+    ll_poison_init(v->core.poison);
     ll_vec_init(&v->files, &v->core.env, sizeof(struct ll_inspect_file));
     ll_vec_init(&v->txns, &v->core.env, sizeof(struct ll_inspect_txn));
     ll_hashmap_init(&v->maps, &v->core.env);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * group: group commit by leaders and followers, and the poison.
+ * group: group commit by leaders and followers.
  *
  * A thread that needs a record durable becomes the *leader* if there is none, and syncs for all. So
  * a commit depends on no thread of the log, and a program with one thread pays no context switch.
@@ -27,8 +27,8 @@
  * reserved when the group is closed: its end is the cut, so everything reserved before it belongs
  * to the group.
  *
- * LOG-4. A failed write or sync poisons the log. The error is kept, and every waiter and every
- * later caller gets it. Nothing becomes durable any more, and no write is retried: a thread that
+ * LOG-4. A failed write or sync poisons the database (util/poison.h). Every waiter and every later
+ * caller gets the error. Nothing becomes durable any more, and no write is retried: a thread that
  * takes the pen checks for the poison first. Records published after that stay in memory.
  */
 #include "log/log_private.h"
@@ -59,41 +59,19 @@ static inline uint32_t parity_bit(uint32_t group)
 
 /* ---- poison ------------------------------------------------------------------------------ */
 
-int ll_log__check(struct ll_log *log, struct lladd_error *err)
-{
-    if (LL_LIKELY(lladd_atomic_load32(&log->poisoned) == 0))
-        return 0;
-    if (err)
-        *err = log->poison;
-    return log->poison.code;
-}
-
-/* True for the first failure. */
-static bool note_poison(struct ll_log *log, const struct lladd_error *why)
-{
-    lladd_mutex_lock(&log->ring_mutex);
-    bool first = log->poisoned == 0;
-    if (first) {
-        log->poison = *why;
-        lladd_atomic_store32(&log->poisoned, 1);
-    }
-    lladd_mutex_unlock(&log->ring_mutex);
-    return first;
-}
-
-/* Wakes all waiters; then calls the upper layer, which may take latches that the waiters held. */
-static void wake_all_waiters(struct ll_log *log, bool first)
+/* Another layer that poisons does not come here. Its poison ends every wait all the same: a leader
+ * ends its group, and a wait for space has a time limit. */
+static void wake_all_waiters(struct ll_log *log)
 {
     lladd_word_wake(&log->word, INT_MAX, WAKE_ALL);
     lladd_atomic_add32(&log->space_word, 1);
     lladd_word_wake(&log->space_word, INT_MAX, UINT32_MAX);
-    if (first && log->cfg.poisoned)
-        log->cfg.poisoned(log->cfg.ctx, &log->poison);
 }
 
 void ll_log__poison(struct ll_log *log, const struct lladd_error *why)
 {
-    wake_all_waiters(log, note_poison(log, why));
+    (void)ll_poison_set(log->cfg.poison, LLADD_WRITE_FAILED, why, NULL);
+    wake_all_waiters(log);
 }
 
 /* ---- sleeping and waking ----------------------------------------------------------------- */
@@ -124,7 +102,7 @@ static void set_word(struct ll_log *log, uint32_t group, uint32_t phase)
 static void leave(struct ll_log *log, uint32_t group)
 {
     set_word(log, group, LL_LOG__FREE);
-    if (LL_UNLIKELY(lladd_atomic_look32(&log->poisoned) != 0)) {
+    if (ll_log__poisoned(log)) {
         lladd_word_wake(&log->word, INT_MAX, WAKE_ALL);
         return;
     }
@@ -155,7 +133,7 @@ static int write_published(struct ll_log *log, uint64_t lsn, uint64_t end, uint6
         int rc = ll_log__walk(log, end - before < portion ? end : before + portion, err);
         if (!rc && log->writer.walked > before)
             rc = ll_log__write_walked(log, portion == UINT64_MAX, err);
-        if (rc || lladd_atomic_load32(&log->poisoned) != 0)
+        if (rc || ll_log__poisoned(log))
             return rc;
         if (log->written == before && before > lsn)
             return 0;
@@ -166,27 +144,14 @@ static int write_published(struct ll_log *log, uint64_t lsn, uint64_t end, uint6
     return 0;
 }
 
-/* Whatever the reason, bytes did not reach the device (LOG-4). True for the first failure. */
-static bool note_failure(struct ll_log *log, struct lladd_error *why)
-{
-    if (lladd_code_root(why->code) != LLADD_ROOT_POISONED)
-        why->code = LLADD_WRITE_FAILED;
-    return note_poison(log, why);
-}
-
 /* Writes until `written` has passed lsn (0: all that is published), and releases the pen. */
 static int write_locked(struct ll_log *log, uint64_t lsn, struct lladd_error *err)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
-    int rc = 0;
-    bool first = false;
-    if ((lsn == 0 || log->written <= lsn) && ll_log__check(log, NULL) == 0)
-        rc = write_published(log, lsn, lladd_atomic_load64(&log->tail), PORTION, &why);
-    if (rc)
-        first = note_failure(log, &why);
+    if ((lsn == 0 || log->written <= lsn) && ll_log__check(log, NULL) == 0 &&
+        write_published(log, lsn, lladd_atomic_load64(&log->tail), PORTION, &why) != 0)
+        ll_log__poison(log, &why);
     lladd_mutex_unlock(&log->write_mutex);
-    if (rc)
-        wake_all_waiters(log, first);
     return ll_log__check(log, err);
 }
 
@@ -213,10 +178,10 @@ int ll_log__make_room(struct ll_log *log, bool *progress, struct lladd_error *er
 /* ---- leading ----------------------------------------------------------------------------- */
 
 /* Ends the leadership after a failure; no thread waits any longer. */
-static int leave_poisoned(struct ll_log *log, uint32_t group, bool first, struct lladd_error *err)
+static int leave_poisoned(struct ll_log *log, uint32_t group, struct lladd_error *err)
 {
     set_word(log, group + 1, LL_LOG__FREE);
-    wake_all_waiters(log, first);
+    wake_all_waiters(log);
     return ll_log__check(log, err);
 }
 
@@ -239,20 +204,17 @@ static uint64_t close_group(struct ll_log *log, uint32_t group)
     return cut;
 }
 
-/* Writes the group to the files. *first: the write failed, as the first failure. */
-static int write_group(struct ll_log *log, uint64_t cut, bool *first)
+/* Writes the group to the files. */
+static int write_group(struct ll_log *log, uint64_t cut, struct lladd_error *err)
 {
-    struct lladd_error why = LLADD_ERROR_INIT;
     lladd_mutex_lock(&log->write_mutex);
-    int rc = ll_log__check(log, &why);
+    int rc = ll_log__check(log, err);
     if (!rc)
-        rc = write_published(log, cut - 1, cut, UINT64_MAX, &why);
-    if (!rc)
-        rc = ll_log__check(log, &why);
-    if (rc)
-        *first = note_failure(log, &why);
+        rc = write_published(log, cut - 1, cut, UINT64_MAX, err);
+    if (rc) /* before another thread takes the pen */
+        ll_log__poison(log, err);
     lladd_mutex_unlock(&log->write_mutex);
-    return rc;
+    return rc ? rc : ll_log__check(log, err);
 }
 
 static int sync_group(struct ll_log *log, uint64_t cut, struct lladd_error *err)
@@ -272,17 +234,16 @@ static int sync_group(struct ll_log *log, uint64_t cut, struct lladd_error *err)
 static int lead_group(struct ll_log *log, uint32_t group, struct lladd_error *err)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
-    bool first = false;
     ll_log__commit_delay(log);
     ll_log__commit_delay_close(log);
     uint64_t cut = close_group(log, group);
-    int rc = write_group(log, cut, &first);
+    int rc = write_group(log, cut, &why);
     if (!rc && (rc = sync_group(log, cut, &why)) != 0)
-        first = note_failure(log, &why);
+        ll_log__poison(log, &why);
     if (!rc)
-        rc = ll_log__check(log, NULL); /* another thread's write failed meanwhile */
+        rc = ll_log__check(log, NULL); /* another thread has poisoned meanwhile */
     if (rc)
-        return leave_poisoned(log, group, first, err);
+        return leave_poisoned(log, group, err);
     lladd_atomic_count64(&log->groups, 1);
     if (LLADD_PLANTED(LLADD_BUG_GROUP_LATE))
         cut = lladd_atomic_load64(&log->tail);

@@ -23,7 +23,7 @@
  *   LOG-2  All records of a segment have one incarnation, which salts their checksums. When the
  *          incarnation changes a new segment begins; its header says where the log before it ends.
  *   LOG-3  The last record of a synced group is a seal (group.c); scan.c says what proves damage.
- *   LOG-4  The poison (group.c).
+ *   LOG-4  A failed write or sync poisons (group.c).
  *   REC-3  The undo reserve (space.c).
  *   REC-4  ll_log_start rewrites and syncs what the scan accepted above the newest watermark: a
  *          record that could be read need not be on the disk.

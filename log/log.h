@@ -8,7 +8,7 @@
  * "Durable up to D" means that every byte with an LSN below D is on the device. D is always a
  * record boundary, so a record at L is durable iff D > L. */
 #include "log/record.h"
-#include "util/env.h"
+#include "util/poison.h"
 
 struct ll_log;
 
@@ -27,8 +27,7 @@ struct ll_log_config {
     bool read_only;          /* inspection: nothing is written, created or locked */
     bool lenient;            /* inspection: open succeeds even if log that recovery needs is
                               * missing */
-    /* Called once, from any thread, after a write or sync failed (LOG-4). */
-    void (*poisoned)(void *ctx, const struct lladd_error *);
+    struct ll_poison *poison; /* set when a write or sync fails; then nothing is written (LOG-4) */
     /* Requests a checkpoint. Called when an append ran into limit_bytes, or when more than half of
      * limit_bytes is in use. Must return at once. Nullable. */
     void (*wants_checkpoint)(void *ctx);

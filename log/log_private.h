@@ -155,7 +155,6 @@ struct ll_log {
     uint32_t scarce;     /* more than half of the byte limit is in use */
 
     _Alignas(64) uint32_t word; /* futex: the group's number and the phase of its leader */
-    uint32_t poisoned;
     uint64_t durable;
     uint64_t written;
     uint64_t cut;     /* end of the group in flight: it will be durable up to here */
@@ -171,7 +170,6 @@ struct ll_log {
     struct lladd_mutex
         write_mutex; /* the write mutex: held while writing, not while syncing (group.c) */
     struct ll_log__writer writer; /* guarded by the pen */
-    struct lladd_error poison; /* constant after `poisoned` is set */
     uint64_t records, groups, syncs, writes, bytes_written, waits, unsealed, first_lsn;
     struct ll_log__segments *segs;
 };
@@ -226,11 +224,19 @@ bool ll_log__ring_read(struct ll_log *, uint64_t lsn, void *out, size_t len);
 /* Does the ring hold a published record at lsn? */
 bool ll_log__ring_published(struct ll_log *, uint64_t lsn, uint32_t *size);
 
-/* group.c */
-/* Poisons the log. Not for the leader. */
-void ll_log__poison(struct ll_log *, const struct lladd_error *);
+static inline bool ll_log__poisoned(const struct ll_log *log)
+{
+    return ll_poisoned(log->cfg.poison);
+}
 /* 0 or the poison. */
-int ll_log__check(struct ll_log *, struct lladd_error *);
+static inline int ll_log__check(const struct ll_log *log, struct lladd_error *err)
+{
+    return ll_poison_check(log->cfg.poison, err);
+}
+
+/* group.c */
+/* Poisons (LOG-4) and wakes all threads that wait in the log. */
+void ll_log__poison(struct ll_log *, const struct lladd_error *);
 /* Writes everything published to the device; waits for the pen if another thread is writing. After
  * 0 the caller checks again for space. *progress: ring space may have become free. */
 int ll_log__make_room(struct ll_log *, bool *progress, struct lladd_error *);

@@ -478,7 +478,7 @@ void ll_log_reserve(struct ll_log *log, struct ll_credit *c, struct ll_record *r
 void ll_log_publish(struct ll_log *log, const struct ll_record *rec)
 {
     unsigned char *p = ll_log__ring_at(log, rec->lsn.v);
-    if (LL_UNLIKELY(lladd_atomic_load32(&log->poisoned) != 0))
+    if (ll_log__poisoned(log))
         return; /* LOG-4: nothing is written any more, least of all the record that caused the
                  * poison */
     ll_log__record_encode(rec, ll_log__salt(log, rec->lsn.v), p);
@@ -550,7 +550,7 @@ lladd_lsn ll_log_append_update(struct ll_log *log, struct ll_credit *c, const st
     chain_moves(chain, lsn, lsn);
     if (LL_UNLIKELY(lsn - now > NEAR))
         poison_out_of_reach(log, lsn);
-    if (LL_UNLIKELY(lladd_atomic_load32(&log->poisoned) != 0))
+    if (ll_log__poisoned(log))
         return lladd_lsn_of(lsn); /* LOG-4, as in ll_log_publish */
     uint64_t word[3] = {
         ll_encode__first_word(u->flags, form, u->op, prev ? back(lsn, prev) : 0),
@@ -578,7 +578,7 @@ void ll_log_wait_published(struct ll_log *log, lladd_lsn up_to)
             lladd_mutex_unlock(&log->ring_mutex);
             lladd_atomic_max64(&log->visible, at);
         }
-        if (at >= goal || lladd_atomic_load32(&log->poisoned) != 0)
+        if (at >= goal || ll_log__poisoned(log))
             return;
         lladd_yield();
     }

@@ -9,31 +9,6 @@
 
 #include "util/crc32c.h"
 
-int ll_core_poison(struct ll_core *core, const struct lladd_error *why)
-{
-    lladd_mutex_lock(&core->poison_mutex);
-    if (!lladd_atomic_load32(&core->poisoned)) {
-        core->poison = *why;
-        if (lladd_code_root(why->code) != LLADD_ROOT_POISONED) {
-            /* A cause of another root (a page that could not be read in a rollback) keeps its
-             * message; what the caller should do has changed. */
-            core->poison.code = LLADD_UNDO_FAILED;
-        }
-        lladd_atomic_store32(&core->poisoned, 1);
-        lladd_atomic_store32(core->healthy, 0);
-    }
-    int code = core->poison.code;
-    lladd_mutex_unlock(&core->poison_mutex);
-    return code;
-}
-
-int ll_core_poison_write(struct ll_core *core, struct lladd_error *why)
-{
-    if (lladd_code_root(why->code) != LLADD_ROOT_POISONED)
-        why->code = LLADD_WRITE_FAILED;
-    return ll_core_poison(core, why);
-}
-
 int ll_core_forked(const struct ll_core *core, struct lladd_error *err)
 {
     return ll_fail(err, LLADD_FORKED, "the handle belongs to the parent process %llu",
@@ -44,11 +19,7 @@ int ll_core_check_slow(struct ll_core *core, struct lladd_error *err)
 {
     if (core->pid != (uint64_t)getpid())
         return ll_core_forked(core, err);
-    if (!lladd_atomic_load32(&core->poisoned))
-        return 0;
-    if (err)
-        *err = core->poison;
-    return core->poison.code;
+    return ll_poison_check(core->poison, err);
 }
 
 int ll_core_put_control(struct ll_core *core, struct ll_control *c, struct lladd_error *err)
@@ -56,14 +27,10 @@ int ll_core_put_control(struct ll_core *core, struct ll_control *c, struct lladd
     struct lladd_error why = LLADD_ERROR_INIT;
     LL_ASSERT(lladd_mutex_mine(&core->control_mutex));
     int rc = ll_control_write(&core->env, core->dev, core->control_file, c, &why);
-    if (rc) {
-        rc = ll_core_poison_write(core, &why);
-        if (err)
-            *err = why;
-    } else {
-        core->control = *c;
-    }
-    return rc;
+    if (rc) /* final for whatever reason, also on a full disk */
+        return ll_poison_set(core->poison, LLADD_WRITE_FAILED, &why, err);
+    core->control = *c;
+    return 0;
 }
 
 int ll_core_mark_slow(struct ll_core *core, struct lladd_error *err)
@@ -107,14 +74,7 @@ int ll_core_witness(struct ll_core *core, lladd_pageno page, lladd_lsn lsn,
             lladd_atomic_store64(&core->witnessed, w.durable.v);
     }
     lladd_mutex_unlock(&core->witness_mutex);
-    if (!rc)
-        return 0;
-    struct lladd_error why = LLADD_ERROR_INIT;
-    (void)ll_fail_io(&why, rc, true, "write to", "control");
-    rc = ll_core_poison_write(core, &why);
-    if (err)
-        *err = why;
-    return rc;
+    return rc ? ll_poison_set_io(core->poison, rc, "write to", "control", err) : 0;
 }
 
 int ll_core_hear_witness(struct ll_core *core, lladd_lsn end, struct lladd_error *err)

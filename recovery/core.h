@@ -332,14 +332,9 @@ struct ll_core {
     bool tore_unprotected; /* pages may have been written without images since redo's start */
     bool log_full_error;
     uint32_t marked;   /* atomic: the control block says "in use" */
-    uint32_t poisoned; /* atomic */
-    /* What every call looks at, atomic: 1, until the handle is poisoned. The assembly puts the word
-     * where the kernel clears it in a forked child. */
-    uint32_t *healthy;
-    uint32_t healthy_word;
+    struct ll_poison *poison;    /* in `own_poison`, or where a forked child finds it cleared */
+    struct ll_poison own_poison;
     uint64_t pid;
-    struct lladd_mutex poison_mutex;
-    struct lladd_error poison; /* first cause; under poison_mutex until poisoned is set */
     uint64_t image_horizon;    /* atomic: a page whose base is below is imaged at its next change */
     struct ll_op_catalog cat;
     struct ll_txn_table txns;
@@ -401,17 +396,14 @@ struct ll_core {
     uint64_t recovery_ns, analysis_ns, redo_ns;
 };
 
-/* Every later call fails with the first cause (LOG-4, REC-3). Returns the poison's code. */
-int ll_core_poison(struct ll_core *, const struct lladd_error *);
-/* The same for a write that failed for whatever reason: it is final, also on a full disk. */
-int ll_core_poison_write(struct ll_core *, struct lladd_error *why);
 /* LLADD_FORKED. */
 int ll_core_forked(const struct ll_core *, struct lladd_error *);
 /* 0, or the poison copied into *err, or LLADD_FORKED. */
 int ll_core_check_slow(struct ll_core *, struct lladd_error *);
 static inline int ll_core_check(struct ll_core *core, struct lladd_error *err)
 {
-    return LL_LIKELY(lladd_atomic_load32(core->healthy)) ? 0 : ll_core_check_slow(core, err);
+    return LL_LIKELY(lladd_atomic_load32(&core->poison->healthy)) ? 0
+                                                                  : ll_core_check_slow(core, err);
 }
 /* Once the control block is known: page size, uuid, salt. */
 void ll_core_identify(struct ll_core *);

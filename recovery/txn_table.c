@@ -539,9 +539,8 @@ int ll_txn_abort(struct lladd_txn *txn)
         if (!rc)
             rc = ll_log_credit_reserved(core->log, &txn->credit, ll_record_bound(0, 0), &txn->err);
         if (rc) {
-            /* Poisoned (or the log is): the handle of the transaction goes, its effects are taken
-             * back by the next open. */
-            rc = ll_core_poison(core, &txn->err);
+            /* The handle of the transaction goes; the next open takes its effects back. */
+            rc = ll_poison_set(core->poison, LLADD_UNDO_FAILED, &txn->err, NULL);
             ll_txn_release(txn);
             return rc;
         }

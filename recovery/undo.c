@@ -56,7 +56,7 @@ static int undo_failed(struct lladd_txn *txn, const struct ll_record *rec, int r
                 n ? n->name : "unknown", guilty, reason);
     txn->err.page = why.page;
     txn->err.sys_errno = why.sys_errno;
-    return ll_core_poison(txn->core, &txn->err);
+    return ll_poison_set(txn->core->poison, LLADD_UNDO_FAILED, &txn->err, NULL);
 }
 
 /* Space of the step's compensation becomes usable; it was set aside when the record was logged. */

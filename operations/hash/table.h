@@ -214,7 +214,7 @@ bool ll_hash__recovering(struct ll_hashes *);
 /* Is another transaction in doubt whose prepare record, of an earlier version, does not say which
  * tables it has changed? */
 bool ll_hash__untold(struct lladd_txn *, struct ll_hashes *);
-/* Takes a hold before the transaction removes the key with this hash. */
+/* Makes a reservation before the transaction removes the key with this hash. */
 int ll_hash__reserve(struct lladd_txn *, struct ll_hash_table *, uint64_t hash);
 
 int ll_hash__corrupt(struct lladd_error *, lladd_pageno, const char *what);

@@ -162,23 +162,19 @@ static void checker_init(struct rig_checker *c, struct lladd_device *below, stru
 
 /* ---- life ---- */
 
-static void note_poison(void *ctx, const struct lladd_error *err)
-{
-    struct rig *r = ctx;
-    if (err->code == LLADD_WRITE_FAILED)
-        __atomic_fetch_add(&r->poisoned, 1, __ATOMIC_RELAXED);
-}
-
 /* Found by trying budgets, so that no test depends on the size of a frame. */
 uint64_t rig_budget(unsigned pages, uint32_t page_size)
 {
     struct ll_env env;
     struct lladd_device *dev;
     struct rig_gate gate = {.tail = 0};
+    struct ll_poison poison;
+    ll_poison_init(&poison);
     ll_env_init(&env, NULL, NULL, false);
     ck_assert_int_eq(lladd_device_memory(&dev), 0);
     struct ll_buffer_config cfg = {
         .env = &env,
+        .poison = &poison,
         .dev = dev,
         .name = "pages",
         .page_size = page_size,
@@ -220,8 +216,10 @@ void rig_init(struct rig *r, int kind, unsigned pages)
     bool heap = kind == RIG_HEAP || kind == RIG_HEAP_FILES || !LL_TEST_CAN_RESERVE;
     /* Frames that are charged by the operating system's page need some more. */
     enum { MORE = 160 << 10 };
+    ll_poison_init(&r->poison);
     r->cfg = (struct ll_buffer_config){
         .env = &r->env,
+        .poison = &r->poison,
         .dev = &r->checker.dev,
         .name = "pages",
         .page_size = RIG_PAGE,
@@ -230,8 +228,6 @@ void rig_init(struct rig *r, int kind, unsigned pages)
         .frames = heap ? LL_FRAMES_HEAP : LL_FRAMES_RESERVED,
         .gate = {.ctx = &r->gate, .durable_lsn = gate_durable, .force = gate_force},
         .create = true,
-        .ctx = r,
-        .poisoned = note_poison,
     };
 }
 
@@ -252,6 +248,7 @@ void rig_reopen(struct rig *r)
 {
     ll_buffer_close(r->b);
     r->cfg.create = false;
+    ll_poison_init(&r->poison);
     ck_assert_int_eq(ll_buffer_open(&r->cfg, &r->b, &r->err), 0);
 }
 

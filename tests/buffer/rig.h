@@ -62,7 +62,7 @@ struct rig {
     struct ll_buffer_config cfg;
     struct ll_buffer *b;
     struct lladd_error err;
-    uint64_t poisoned; /* calls of cfg.poisoned */
+    struct ll_poison poison;
 };
 
 /* A new, empty page file, cached within a budget for at least `pages` pages (exactly that many in

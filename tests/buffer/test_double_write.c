@@ -177,6 +177,7 @@ static bool crash_once(int kind, uint64_t call, uint64_t seed, uint64_t *restore
     fault_device_power_cycle(r.fault, &(struct fault_crash){FAULT_SUBSET, seed, true});
 
     uint64_t here = 0;
+    ll_poison_init(&r.poison);
     ck_assert_int_eq(ll_buffer_open(&r.cfg, &r.b, &r.err), 0);
     rc = ll_buffer_double_write_restore(r.b, &here, &r.err);
     ck_assert_msg(rc == 0, "%s", r.err.message);
@@ -222,6 +223,7 @@ START_TEST(the_power_goes_during_restore)
         ck_assert_int_eq(ll_buffer_flush(r.b, all, all, &r.err), LLADD_WRITE_FAILED);
         ll_buffer_close(r.b);
         fault_device_power_cycle(r.fault, &(struct fault_crash){FAULT_SUBSET, ++seed, true});
+        ll_poison_init(&r.poison);
         ck_assert_int_eq(ll_buffer_open(&r.cfg, &r.b, &r.err), 0);
         fault_device_crash_at(r.fault, call);
         (void)ll_buffer_double_write_restore(r.b, NULL, &r.err);
@@ -229,6 +231,7 @@ START_TEST(the_power_goes_during_restore)
         ll_buffer_close(r.b);
         fault_device_power_cycle(r.fault, &(struct fault_crash){FAULT_SUBSET, ++seed, true});
         uint64_t here;
+        ll_poison_init(&r.poison);
         ck_assert_int_eq(ll_buffer_open(&r.cfg, &r.b, &r.err), 0);
         ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &here, &r.err), 0);
         restored += here;
@@ -360,7 +363,7 @@ static void check_refused(struct rig *r, int code)
     ck_assert_int_eq(ll_buffer_flush(r->b, all, all, &r->err), code);
     ck_assert_uint_eq(r->checker.page_writes, writes);
     ck_assert_uint_eq(rig_stats(r).dirty, 1);
-    ck_assert_uint_eq(r->poisoned, 0);
+    ck_assert(!ll_poisoned(&r->poison));
 }
 
 START_TEST(an_area_that_is_wrong)

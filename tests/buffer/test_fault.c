@@ -192,6 +192,7 @@ static void look_back(struct work *w)
         ll_buffer_close(r->b);
     r->b = NULL;
     r->cfg.create = false;
+    ll_poison_init(&r->poison);
     int rc = ll_buffer_open(&r->cfg, &r->b, &r->err);
     if (!w->created) {
         /* The file was removed, unless the device could not even do that. */
@@ -226,11 +227,10 @@ START_TEST(every_device_call_fails)
         int rc = run(&w);
         fired = fault_device_fired(r.fault);
         ck_assert_int_eq(rc != 0, fired > 0);
-        ck_assert_uint_le(r.poisoned, 1);
         if (rc != 0) {
             enum lladd_root root = lladd_code_root(rc);
             ck_assert(root == LLADD_ROOT_POISONED || root == LLADD_ROOT_DATA);
-            if (r.b && root == LLADD_ROOT_POISONED && r.poisoned)
+            if (r.b && root == LLADD_ROOT_POISONED && ll_poisoned(&r.poison))
                 ck_assert_int_eq(rig_try(&r, 0, LL_FIX_SHARED), rc);
         }
         fault_device_fail(r.fault, 0, FAULT_ANY, 0, false);
@@ -257,6 +257,7 @@ START_TEST(the_power_goes_at_every_call)
         if (r.b)
             ll_buffer_close(r.b);
         r.b = NULL;
+        ll_poison_init(&r.poison);
         fault_device_power_cycle(r.fault, &(struct fault_crash){FAULT_SUBSET, n, true});
         rc = ll_buffer_open(&r.cfg, &r.b, &r.err);
         if (rc == 0 && w.flushed[0] != 0) {
@@ -290,7 +291,7 @@ START_TEST(every_allocation_fails)
         fired = fault_alloc_fired(&r.mem);
         ck_assert(rc == 0 || rc == LLADD_NO_MEMORY);
         ck_assert(rc == 0 || forever); /* one failure is no reason to give up */
-        ck_assert_uint_eq(r.poisoned, 0);
+        ck_assert(!ll_poisoned(&r.poison));
         survived += rc == 0;
         fault_alloc_fail(&r.mem, 0, false);
         if (rc != 0 && r.b) { /* it can go on as if there had been no failure */

@@ -94,7 +94,7 @@ START_TEST(no_space_to_extend)
     ck_assert_ptr_nonnull(strstr(r.err.message, "extend \"pages\""));
     ck_assert_uint_eq(ll_buffer_page_count(r.b), 1);
     ck_assert_uint_eq(file_size(&r), RIG_PAGE);
-    ck_assert_uint_eq(r.poisoned, 0);
+    ck_assert(!ll_poisoned(&r.poison));
     ck_assert_int_eq(ll_buffer_extend(r.b, 300, &r.err), 0);
     ck_assert_int_eq(ll_buffer_extend(r.b, UINT64_MAX / 2, &r.err), LLADD_OUT_OF_RANGE);
     ck_assert_uint_eq(rig_get(&r, 0), 5);
@@ -108,7 +108,7 @@ START_TEST(extending_fails_for_good)
     rig_open(&r, _i, PAGES);
     fault_device_fail(r.fault, 1, FAULT_PWRITEV, EIO, false);
     ck_assert_int_eq(ll_buffer_extend(r.b, 10, &r.err), LLADD_WRITE_FAILED);
-    ck_assert_uint_eq(r.poisoned, 1);
+    ck_assert(ll_poisoned(&r.poison));
     rig_close(&r);
 }
 END_TEST
@@ -297,7 +297,7 @@ START_TEST(bulk_access_refuses)
     lladd_pageno far = lladd_page_of(50);
     ck_assert_int_eq(ll_buffer_bulk_write(r.b, far, 2, bytes, true, &r.err), LLADD_NO_SPACE);
     ck_assert_uint_eq(ll_buffer_page_count(r.b), count);
-    ck_assert_uint_eq(r.poisoned, 0);
+    ck_assert(!ll_poisoned(&r.poison));
     fault_device_capacity(r.fault, UINT64_MAX);
     r.gate.fails = LLADD_NO_SPACE;
     make_extent(bytes, 50, 2, 9000);
@@ -307,7 +307,7 @@ START_TEST(bulk_access_refuses)
     ck_assert_int_eq(ll_buffer_bulk_read(r.b, three, 2, bytes, true, &r.err), LLADD_READ_FAILED);
     fault_device_fail(r.fault, 1, FAULT_PWRITEV, EIO, false);
     ck_assert_int_eq(ll_buffer_bulk_write(r.b, far, 2, bytes, true, &r.err), LLADD_WRITE_FAILED);
-    ck_assert_uint_eq(r.poisoned, 1);
+    ck_assert(ll_poisoned(&r.poison));
     rig_close(&r);
 }
 END_TEST

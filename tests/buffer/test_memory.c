@@ -27,6 +27,7 @@ struct place {
     char *dir;
     struct ll_env env;
     struct lladd_device *dev;
+    struct ll_poison poison;
     struct ll_buffer_config cfg;
     struct ll_buffer *b;
     uint64_t before, most; /* bytes of this process: at the start, and the maximum since */
@@ -80,8 +81,10 @@ static void open_place(struct place *p, int kind, uint64_t pages)
     ck_assert_int_eq(p->dev->ops->open(p->dev, "pages", LLADD_OPEN_CREATE, &file), 0);
     ck_assert_int_eq(p->dev->ops->truncate(p->dev, file, pages * PAGE), 0);
     ck_assert_int_eq(p->dev->ops->close(p->dev, file), 0);
+    ll_poison_init(&p->poison);
     p->cfg = (struct ll_buffer_config){
         .env = &p->env,
+        .poison = &p->poison,
         .dev = p->dev,
         .name = "pages",
         .page_size = PAGE,

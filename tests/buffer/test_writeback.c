@@ -284,7 +284,7 @@ START_TEST(a_gate_that_fails)
     ck_assert_int_eq(flush(&r, UINT64_MAX, UINT64_MAX), LLADD_NO_SPACE);
     ck_assert_uint_eq(r.err.lsn.v, 1040);
     ck_assert_uint_eq(r.checker.page_writes, 0);
-    ck_assert_uint_eq(r.poisoned, 0);
+    ck_assert(!ll_poisoned(&r.poison));
     rig_dirty(&r, &after);
     ck_assert_uint_eq(after.n, 5);
     for (unsigned i = 0; i < 5; i++) {
@@ -471,7 +471,7 @@ static void check_poisoned(struct rig *r)
     lladd_lsn all = lladd_lsn_of(UINT64_MAX);
     unsigned char page[RIG_PAGE];
     memset(page, 0, sizeof page);
-    ck_assert_uint_eq(r->poisoned, 1);
+    ck_assert(ll_poisoned(&r->poison));
     ck_assert_int_eq(rig_try(r, 0, LL_FIX_SHARED), LLADD_WRITE_FAILED);
     ck_assert_int_eq(r->err.sys_errno, EIO);
     ck_assert_int_eq(rig_try(r, 0, LL_FIX_EXCLUSIVE), LLADD_WRITE_FAILED);
@@ -486,7 +486,7 @@ static void check_poisoned(struct rig *r)
                      LLADD_WRITE_FAILED);
     ck_assert_int_eq(ll_buffer_double_write_restore(r->b, NULL, &r->err), LLADD_WRITE_FAILED);
     ll_buffer_prefetch(r->b, lladd_page_of(0), 1);
-    ck_assert_uint_eq(r->poisoned, 1);
+    ck_assert(ll_poisoned(&r->poison));
 }
 
 /* _i / RIG_KINDS: what fails. */
@@ -520,7 +520,7 @@ START_TEST(no_space_for_a_page_is_the_end)
     fault_device_capacity(r.fault, fault_device_bytes(r.fault));
     ck_assert_int_eq(flush(&r, UINT64_MAX, UINT64_MAX), LLADD_WRITE_FAILED);
     ck_assert_int_eq(r.err.sys_errno, ENOSPC);
-    ck_assert_uint_eq(r.poisoned, 1);
+    ck_assert(ll_poisoned(&r.poison));
     rig_close(&r);
 }
 END_TEST

@@ -5,13 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void on_poison(void *ctx, const struct lladd_error *err)
-{
-    struct fixture *f = ctx;
-    ck_assert_int_ne(err->code, 0);
-    __atomic_fetch_add(&f->poisoned_calls, 1, __ATOMIC_SEQ_CST);
-}
-
 static void on_checkpoint(void *ctx)
 {
     struct fixture *f = ctx;
@@ -26,6 +19,7 @@ void fixture_init(struct fixture *f)
     fault_alloc_init(&f->fa);
     test_world_init(&f->world, 1);
     ll_env_init(&f->env, &f->fa.mem, &f->world.world, false);
+    ll_poison_init(&f->poison);
     f->cfg = (struct ll_log_config){
         .env = &f->env,
         .dev = fault_device_dev(f->fd),
@@ -34,7 +28,7 @@ void fixture_init(struct fixture *f)
         .segment_min = 4096,
         .segment_max = 16384,
         .ring_bytes = 16384,
-        .poisoned = on_poison,
+        .poison = &f->poison,
         .wants_checkpoint = on_checkpoint,
         .ctx = f,
     };
@@ -206,6 +200,7 @@ int reopen(struct fixture *f)
     while (seen.count < f->count && f->list[seen.count].rec.lsn.v < f->start.from.v)
         seen.count++;
     f->cfg.incarnation++;
+    ll_poison_init(&f->poison);
     int rc = ll_log_open(&f->cfg, &f->start, &f->log, &f->err);
     if (!rc)
         rc = ll_log_scan(f->log, on_scan, &seen, &f->err);

@@ -42,7 +42,8 @@ struct fixture {
     struct appended *list;
     size_t count, capacity;
     uint64_t durable_count; /* records of the list that are known to be durable */
-    unsigned poisoned_calls, checkpoint_calls;
+    struct ll_poison poison;
+    unsigned checkpoint_calls;
     enum { GOES_ON_IN_ANOTHER, GOES_ON_HERE } goes_on; /* what reopen does, if it can */
 };
 

@@ -43,7 +43,9 @@ void forge_open(struct forge *f, struct rig *r)
     ck_assert_int_eq(ll_io_open(f->dev, "control", 0, &f->control_file), 0);
     ck_assert_int_eq(ll_control_read(f->dev, f->control_file, &f->control, &err), 0);
     ck_assert(f->control.clean);
+    ll_poison_init(&f->poison);
     struct ll_log_config c = {.env = &f->env,
+                              .poison = &f->poison,
                               .dev = f->dev,
                               .incarnation = f->control.incarnation,
                               .segment_min = r->options.log_segment_min,

@@ -21,6 +21,7 @@ struct forge {
     struct lladd_device *dev;
     struct lladd_file *control_file;
     struct ll_control control;
+    struct ll_poison poison;
     struct ll_log *log;
     struct {
         char name[64];

@@ -7,7 +7,7 @@
 #include "support/fault_alloc.h"
 #include "support/fixtures.h"
 #include "support/test_world.h"
-#include "util/env.h"
+#include "util/poison.h"
 
 #include <check.h>
 #include <errno.h>
@@ -15,6 +15,36 @@
 #include <string.h>
 
 /* ---- errors ---- */
+
+START_TEST(the_first_error_is_the_poison)
+{
+    struct ll_poison p;
+    struct lladd_error why = LLADD_ERROR_INIT, err = LLADD_ERROR_INIT;
+    ll_poison_init(&p);
+    ck_assert(!ll_poisoned(&p));
+    ck_assert_int_eq(ll_poison_check(&p, &err), 0);
+    ck_assert_int_eq(err.code, 0);
+    ll_fail(&why, LLADD_CORRUPT_PAGE, "no rollback");
+    ck_assert_int_eq(ll_poison_set(&p, LLADD_UNDO_FAILED, &why, NULL), LLADD_UNDO_FAILED);
+    ck_assert(ll_poisoned(&p));
+    ck_assert_int_eq(ll_poison_set_io(&p, -EIO, "sync", "log", &err), LLADD_UNDO_FAILED);
+    ck_assert_str_eq(err.message, "no rollback");
+    ck_assert_int_eq(ll_poison_check(&p, NULL), LLADD_UNDO_FAILED);
+
+    ll_poison_init(&p);
+    ck_assert_int_eq(ll_poison_set_io(&p, -ENOSPC, "write to", "log", &err), LLADD_WRITE_FAILED);
+    ck_assert_int_eq(err.sys_errno, ENOSPC);
+
+    ll_poison_init(&p);
+    ll_fail(&why, LLADD_BUG, "a code of the poisoned root");
+    ck_assert_int_eq(ll_poison_set(&p, LLADD_WRITE_FAILED, &why, &why), LLADD_BUG);
+
+    /* What a forked child finds: not healthy, and no error. */
+    memset(&p, 0, sizeof p);
+    ck_assert(!ll_poisoned(&p));
+    ck_assert_int_eq(ll_poison_check(&p, NULL), 0);
+}
+END_TEST
 
 START_TEST(fail_fills_everything)
 {
@@ -298,6 +328,7 @@ int main(void)
                         sizeof io_codes / sizeof *io_codes);
     tcase_add_loop_test(errors, codes_belong_to_their_root, 0, CODES);
     tcase_add_test(errors, codes_that_are_none);
+    tcase_add_test(errors, the_first_error_is_the_poison);
     suite_add_tcase(suite, errors);
     TCase *world = tcase_create("memory and world");
     tcase_add_test(world, system_memory);
