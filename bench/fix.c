@@ -28,15 +28,11 @@ static uint64_t open_rounds = 200000;
 static struct ll_env env;
 static struct ll_poison poison = {.healthy = 1};
 
-static lladd_lsn gate_durable(void *ctx)
+static int may_write(void *ctx, lladd_pageno n, lladd_lsn lsn, lladd_lsn *durable,
+                     struct lladd_error *err)
 {
-    (void)ctx;
-    return lladd_lsn_of(UINT64_MAX);
-}
-
-static int gate_force(void *ctx, lladd_lsn lsn, struct lladd_error *err)
-{
-    (void)ctx, (void)lsn, (void)err;
+    (void)ctx, (void)n, (void)lsn, (void)err;
+    durable->v = UINT64_MAX;
     return 0;
 }
 
@@ -53,8 +49,7 @@ static struct ll_buffer_config config(struct lladd_device *dev, enum ll_frames f
     c.budget = budget;
     c.salt = 1;
     c.frames = frames;
-    c.gate.durable_lsn = gate_durable;
-    c.gate.force = gate_force;
+    c.recovery.may_write = may_write;
     c.create = create;
     return c;
 }

@@ -4,7 +4,7 @@
  *
  * Purpose. Every reader and writer of a page fixes it here. A page that is not held may be written
  * at any time, committed or not (STEAL), and need not be written at commit (NO-FORCE). The log
- * makes that safe; this layer knows it only as the functions of the gate.
+ * makes that safe; this layer knows log and recovery only as the functions of ll_page_recovery.
  *
  * Definitions.
  *   frame     descriptor of a cached page: its address, a state word (latch.h), its dirty state.
@@ -21,7 +21,7 @@
  *             table. All other code is the same for both, and the same tests run on both.
  *
  * Invariants.
- *   BUF-1  No page is written while its page LSN is not below the gate's durable LSN. The bytes
+ *   BUF-1  No page is written while its page LSN is not below the log's durable LSN. The bytes
  *          written are a copy, taken under a shared latch, checksummed and written unlatched
  *          (writeback.c).
  *   BUF-2  No caller sees a page from the disk that was not verified (verify.c, load.c).
@@ -87,8 +87,7 @@ uint64_t ll_buffer__page_limit(const struct ll_buffer *b)
 
 static int check_config(const struct ll_buffer_config *cfg, struct lladd_error *err)
 {
-    if (!cfg->env || !cfg->dev || !cfg->poison || !cfg->name || !cfg->gate.durable_lsn ||
-        !cfg->gate.force)
+    if (!cfg->env || !cfg->dev || !cfg->poison || !cfg->name || !cfg->recovery.may_write)
         return ll_fail(err, LLADD_BAD_ARGUMENT, "buffer: incomplete configuration");
     if (cfg->page_size < LL_PAGE_SIZE_MIN || cfg->page_size > LL_PAGE_SIZE_MAX ||
         (cfg->page_size & (cfg->page_size - 1)) != 0)

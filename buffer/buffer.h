@@ -2,8 +2,7 @@
 #ifndef LL_BUFFER_H
 #define LL_BUFFER_H
 /* Interface of the buffer manager: the pages of one file, cached within a byte budget.
- * STEAL/NO-FORCE, protected by a write-ahead-log gate. It knows the log only as the functions of
- * the gate (BUF-1). */
+ * STEAL/NO-FORCE. It knows log and recovery only as the four functions of ll_page_recovery. */
 #include <lladd/optimistic.h>
 
 #include "buffer/page_format.h"
@@ -11,14 +10,46 @@
 
 struct ll_buffer;
 
-/* The write-ahead-log gate: the functions a dirty page must pass before it is written. */
-struct ll_gate {
+/* How far the fetch of a page is. */
+enum ll_fetch_state {
+    LL_FETCH_UNREAD,  /* the page was not read yet; the bytes are undefined */
+    LL_FETCH_READ,    /* it was read and is intact, but redo may be pending */
+    LL_FETCH_DAMAGED, /* it failed verification */
+    LL_FETCH_DONE     /* the bytes are the page */
+};
+
+struct ll_fetch {
+    lladd_pageno page;
+    unsigned char *bytes; /* page_size; recovery writes no checksum */
+    enum ll_fetch_state state;
+    lladd_lsn dirty_since; /* out, with DONE; 0: the page is on the device as it is */
+    bool rebuilt;          /* out: from all the log there is, because the stored page is damaged */
+    struct lladd_error damage; /* what is wrong with the stored page */
+};
+
+/* What the buffer manager asks recovery, which knows the log.
+ *
+ *     a miss      fetch(UNREAD) ► read ► verify, lost ► fetch(READ or DAMAGED) ► fetched
+ *     write-back  copy ► may_write ► write
+ *
+ * fetch and fetched are called with no latch but the frame's own (exclusive; other threads do not
+ * see the frame yet). fetch, fetched and lost are nullable. */
+struct ll_page_recovery {
     void *ctx;
-    lladd_lsn (*durable_lsn)(void *ctx); /* a page with page LSN >= this must not be written */
-    int (*force)(void *ctx, lladd_lsn lsn,
-                 struct lladd_error *); /* makes the record at lsn durable */
-    /* Nullable. Called before a page with this page LSN, which is durable, is written. */
-    int (*passes)(void *ctx, lladd_pageno, lladd_lsn, struct lladd_error *);
+    /* Brings the page up to date: applies pending redo, rebuilds a damaged page (BUF-2). In state
+     * UNREAD it leaves the page as it is, to be read, unless the log holds all its contents. In the
+     * other states it sets DONE or fails. After an error pending redo is still pending. */
+    int (*fetch)(void *ctx, struct ll_fetch *, struct lladd_error *);
+    /* Redo of the page is no longer pending: the page is about to become visible, or it is
+     * formatted. */
+    void (*fetched)(void *ctx, lladd_pageno);
+    /* Is the LSN in a part of the log that recovery did not find? A page with this LSN is newer
+     * than its log: LLADD_LOG_LOST. Also called in redo and for bulk reads. */
+    bool (*lost)(void *ctx, lladd_lsn);
+    /* Makes the log durable up to the record at this LSN (0: none), so that the page, which has
+     * this page LSN, and pages with lower ones may be written (BUF-1). *durable: how far the log is
+     * durable. */
+    int (*may_write)(void *ctx, lladd_pageno, lladd_lsn, lladd_lsn *durable, struct lladd_error *);
 };
 
 enum ll_frames { LL_FRAMES_AUTO, LL_FRAMES_RESERVED, LL_FRAMES_HEAP };
@@ -43,12 +74,6 @@ enum {
                            * (BUF-5) */
 };
 
-enum ll_redo_index_how {
-    LL_NOT_PENDING,
-    LL_PENDING,
-    LL_PENDING_WITH_BASE /* the pending redo rewrites the whole page: it need not be read */
-};
-
 struct ll_buffer_config {
     const struct ll_env *env;
     struct lladd_device *dev;
@@ -59,35 +84,14 @@ struct ll_buffer_config {
     uint64_t budget;          /* bytes, page tables and state words included */
     uint32_t salt;            /* checksum salt, derived from the database uuid */
     enum ll_frames frames;
-    struct ll_gate gate;
+    struct ll_page_recovery recovery;
     bool create;              /* create the files (durable when open returns) */
     bool no_images; /* pages reach the disk atomically: redo starts at recLSN, not baseLSN, and no
                        page needs the double-write area */
-    void *ctx;                /* for the functions below; all of them are nullable */
-    /* A page failed verification outside redo. Rebuilds it into bytes (page_size; checksum not
-     * needed) and sets the LSN from which it is dirty; 0, or the error that the fixing caller gets.
-     * Called with no latch but the frame's own (exclusive, not yet visible to other threads). */
-    int (*repair)(void *ctx, lladd_pageno, unsigned char *bytes, lladd_lsn *rec_lsn,
-                  struct lladd_error *why_and_result);
-    /* Redo when a page is fetched. The first function returns whether redo is pending for the page.
-     * - catch_up: applies the pending redo to the bytes. On entry *baseless says that the bytes are
-     *   zeros, because the page failed verification or need not be read. If it is still set on
-     *   return, the page counts as one that failed verification. The page is dirty from *rec_lsn.
-     * - caught_up: the page is about to become visible to other threads, or it is formatted and its
-     *   pending redo is obsolete.
-     *
-     * All are called under the frame's own latch, as above. After an error the page still has
-     * pending redo. */
-    enum ll_redo_index_how (*behind)(void *ctx, lladd_pageno);
-    int (*catch_up)(void *ctx, lladd_pageno, unsigned char *bytes, bool *baseless,
-                    lladd_lsn *rec_lsn, struct lladd_error *);
-    void (*caught_up)(void *ctx, lladd_pageno);
-    /* Is the LSN in a part of the log that a recovery did not find? Such a page is newer than its
-     * log: LLADD_LOG_LOST. */
-    bool (*lost)(void *ctx, lladd_lsn);
-    /* Page type callbacks (DESIGN 2a). loaded: after verification, before other threads see the
-     * frame. flushed: on the writer's private copy, before the checksum, with no core latch held.
-     * evicted: before the frame is released; must free private_. */
+    /* Page type callbacks, nullable, with their ctx (DESIGN 2a). loaded: after verification, before
+     * other threads see the frame. flushed: on the writer's private copy, before the checksum, with
+     * no core latch held. evicted: before the frame is released; must free private_. */
+    void *ctx;
     int (*loaded)(void *ctx, struct ll_frame *, struct lladd_error *);
     void (*flushed)(void *ctx, struct lladd_page *copy, void *private_);
     void (*evicted)(void *ctx, struct ll_frame *);

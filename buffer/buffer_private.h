@@ -410,7 +410,8 @@ int ll_buffer__write_back(struct ll_buffer *, struct ll_buffer__todo *, unsigned
                           unsigned *written, struct lladd_error *);
 /* Makes the log durable up to the record at lsn (0: none needed), so that page n, which has that
  * LSN, and pages with older LSNs may be written. */
-int ll_buffer__pass_gate(struct ll_buffer *, uint64_t n, uint64_t lsn, struct lladd_error *);
+int ll_buffer__force_log(struct ll_buffer *, uint64_t n, uint64_t lsn, lladd_lsn *durable,
+                         struct lladd_error *);
 /* Writes n pages from `first` on to the file; each piece is whole pages. A negative errno on
  * failure. */
 int ll_buffer__write_at(struct ll_buffer *, const struct lladd_iovec *, int pieces, uint64_t first,

@@ -172,6 +172,7 @@ static int seal_all(struct ll_buffer *b, uint64_t first, uint64_t n, unsigned ch
                     struct lladd_error *err)
 {
     uint64_t newest = 0, which = first;
+    lladd_lsn durable;
     for (uint64_t i = 0; i < n; i++) {
         unsigned char *page = bytes + i * b->page_size;
         uint64_t lsn = ll_page_lsn(page).v;
@@ -179,7 +180,7 @@ static int seal_all(struct ll_buffer *b, uint64_t first, uint64_t n, unsigned ch
         newest = lsn > newest ? lsn : newest;
         ll_buffer__seal(b, first + i, page);
     }
-    return ll_buffer__pass_gate(b, which, newest, err);
+    return ll_buffer__force_log(b, which, newest, &durable, err);
 }
 
 static void remember_bulk(struct ll_buffer *b, uint64_t first, uint64_t n,

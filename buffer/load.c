@@ -3,8 +3,8 @@
  * load: fixes that are not immediate hits; eviction; reading.
  *
  * A miss takes a slot and claims the page's frame with it (LOADING, so that other threads that want
- * the page wait for this read and do not start their own). It reads with no latch held but the
- * frame's, verifies (BUF-2), and returns the frame.
+ * the page wait for this read and do not start their own). With no latch held but the frame's, it
+ * reads, verifies (BUF-2) and asks recovery to bring the page up to date, and returns the frame.
  *
  * Eviction. The clock's hand goes over the slots. A frame used since the last pass loses its mark
  * and stays; an idle clean frame is evicted; dirty ones are collected. When a batch of them is
@@ -136,8 +136,8 @@ static int make_room(struct ll_buffer *b, struct lladd_error *err)
 /* ---- misses ---- */
 
 /* Fails if the rebuilt page is older than its last write. */
-static int repaired_enough(const struct ll_buffer *b, uint64_t n, lladd_lsn lsn,
-                           struct lladd_error *err)
+static int check_rebuilt(const struct ll_buffer *b, uint64_t n, lladd_lsn lsn,
+                         struct lladd_error *err)
 {
     uint64_t written = ll_buffer__history_last(b, n);
     if (lsn.v >= written)
@@ -149,33 +149,6 @@ static int repaired_enough(const struct ll_buffer *b, uint64_t n, lladd_lsn lsn,
                         (unsigned long long)lsn.v);
 }
 
-/* Marks the frame dirty since an LSN, although it was not changed here. */
-static void dirty_since(struct ll_buffer *b, struct ll_frame *f, lladd_lsn since)
-{
-    lladd_atomic_store64_relaxed(&f->base_lsn, ll_page_base(f->page.bytes).v);
-    ll_buffer__enter(b, f, since.v);
-}
-
-/* Repairs a page; *why says what is wrong with it. */
-static int repair(struct ll_buffer *b, struct ll_frame *f, uint64_t n, struct lladd_error *why,
-                  struct lladd_error *err)
-{
-    lladd_lsn since = {0};
-    int rc = why->code;
-    if (b->cfg.repair)
-        rc = b->cfg.repair(b->cfg.ctx, lladd_page_of(n), f->page.bytes, &since, why);
-    if (rc == 0)
-        rc = repaired_enough(b, n, ll_page_lsn(f->page.bytes), why);
-    if (rc != 0) {
-        if (err)
-            *err = *why;
-        return rc;
-    }
-    lladd_atomic_count64(&b->count.repairs, 1);
-    dirty_since(b, f, since);
-    return 0;
-}
-
 /* The page has no contents until it is redone. */
 static void without_base(struct ll_buffer *b, struct ll_frame *f)
 {
@@ -183,65 +156,53 @@ static void without_base(struct ll_buffer *b, struct ll_frame *f)
     f->flags |= LL_FRAME_BASELESS;
 }
 
-/* Applies the pending redo of a page. *baseless: on entry, the page is zeros; on return, redo has
- * not given it a base. */
-static int catch_up(struct ll_buffer *b, struct ll_frame *f, uint64_t n, bool *baseless,
-                    struct lladd_error *err)
+/* Asks recovery for the page. What it has changed makes the frame dirty. */
+static int ask_recovery(struct ll_buffer *b, struct ll_frame *f, struct ll_fetch *fetch,
+                        struct lladd_error *err)
 {
-    lladd_lsn since = {0};
-    if (*baseless)
-        memset(f->page.bytes, 0, b->page_size);
-    int rc = b->cfg.catch_up(b->cfg.ctx, lladd_page_of(n), f->page.bytes, baseless, &since, err);
-    if (rc == 0 && !*baseless && since.v && !LLADD_PLANTED(LLADD_BUG_CAUGHT_UP))
-        dirty_since(b, f, since);
-    return rc;
-}
-
-/* `verified` is the result of its verification. */
-static int catch_up_read(struct ll_buffer *b, struct ll_frame *f, uint64_t n, int verified,
-                         struct lladd_error *why, struct lladd_error *err)
-{
-    bool baseless = verified != 0;
-    int rc = catch_up(b, f, n, &baseless, err);
-    if (rc != 0 || !baseless)
+    if (!b->cfg.recovery.fetch) {
+        if (fetch->state == LL_FETCH_DAMAGED && err)
+            *err = fetch->damage;
+        return fetch->damage.code;
+    }
+    int rc = b->cfg.recovery.fetch(b->cfg.recovery.ctx, fetch, err);
+    if (rc == 0 && fetch->rebuilt)
+        rc = check_rebuilt(b, fetch->page.v, ll_page_lsn(f->page.bytes), err);
+    if (rc != 0 || fetch->state != LL_FETCH_DONE)
         return rc;
-    if (!verified)
-        (void)ll_fail_page(why, LLADD_CORRUPT_PAGE, lladd_page_of(n),
-                           "\"%s\": page %llu is zeros, but the log has changes of it", b->cfg.name,
-                           (unsigned long long)n);
-    return repair(b, f, n, why, err);
+    if (fetch->rebuilt)
+        lladd_atomic_count64(&b->count.repairs, 1);
+    else if (fetch->dirty_since.v == 0 || LLADD_PLANTED(LLADD_BUG_CAUGHT_UP))
+        return 0;
+    lladd_atomic_store64_relaxed(&f->base_lsn, ll_page_base(f->page.bytes).v);
+    ll_buffer__enter(b, f, fetch->dirty_since.v);
+    return 0;
 }
 
 static int read_and_verify(struct ll_buffer *b, struct ll_frame *f, uint64_t n, bool redo,
                            struct lladd_error *err)
 {
-    enum ll_redo_index_how how =
-        !redo && b->cfg.behind ? b->cfg.behind(b->cfg.ctx, lladd_page_of(n)) : LL_NOT_PENDING;
-    struct lladd_error why = LLADD_ERROR_INIT;
-    bool baseless = true;
-    int rc = how == LL_PENDING_WITH_BASE ? catch_up(b, f, n, &baseless, err) : 0;
-    if (rc != 0 || !baseless)
+    struct ll_fetch fetch = {
+        .page = lladd_page_of(n), .bytes = f->page.bytes, .damage = LLADD_ERROR_INIT};
+    int rc = redo ? 0 : ask_recovery(b, f, &fetch, err);
+    if (rc != 0 || fetch.state == LL_FETCH_DONE)
         return rc;
-    /* The record with the base may belong to an earlier use of the page that has ended since: then
-     * the page is read after all. */
     rc = ll_buffer__read_pages(b, n, 1, f->page.bytes, err);
     if (rc != 0)
         return rc;
-    rc = ll_buffer__verify(b, n, f->page.bytes, &why);
+    rc = ll_buffer__verify(b, n, f->page.bytes, &fetch.damage);
     if (rc == LLADD_LOG_LOST) { /* redo would hide that */
         if (err)
-            *err = why;
+            *err = fetch.damage;
         return rc;
     }
-    if (how != LL_NOT_PENDING)
-        return catch_up_read(b, f, n, rc, &why, err);
-    if (rc == 0)
-        return 0;
     if (redo) {
-        without_base(b, f);
+        if (rc != 0)
+            without_base(b, f);
         return 0;
     }
-    return repair(b, f, n, &why, err);
+    fetch.state = rc == 0 ? LL_FETCH_READ : LL_FETCH_DAMAGED;
+    return ask_recovery(b, f, &fetch, err);
 }
 
 /* Fills a claimed frame. */
@@ -260,8 +221,8 @@ static int fill(struct ll_buffer *b, struct ll_frame *f, uint64_t n, unsigned ho
         if (rc != 0)
             ll_buffer__forget_dirty(b, f);
     }
-    if (rc == 0 && b->cfg.caught_up)
-        b->cfg.caught_up(b->cfg.ctx, lladd_page_of(n));
+    if (rc == 0 && b->cfg.recovery.fetched)
+        b->cfg.recovery.fetched(b->cfg.recovery.ctx, lladd_page_of(n));
     return rc;
 }
 

@@ -74,7 +74,8 @@ int ll_buffer__verify(struct ll_buffer *b, uint64_t n, const unsigned char *byte
     lladd_lsn lsn = ll_page_lsn(bytes);
     if (rc == 0)
         rc = verify_age(b, n, lsn, err);
-    if (rc || lsn.v == 0 || !b->cfg.lost || !b->cfg.lost(b->cfg.ctx, lsn))
+    if (rc || lsn.v == 0 || !b->cfg.recovery.lost ||
+        !b->cfg.recovery.lost(b->cfg.recovery.ctx, lsn))
         return rc;
     return ll_fail_page(err, LLADD_LOG_LOST, lladd_page_of(n),
                         "the log has lost its end: page %llu of \"%s\" has page LSN %llu, and "

@@ -8,8 +8,7 @@
  *             whether the copy goes through the double-write area: by its base and the start of
  *             redo, not by anything that a crash could forget.
  *   seal      the page type's `flushed` may change the copy; add page number and checksum.
- *   gate      force the log up to the newest page LSN among the copies, and tell the gate that
- *             pages up to it will be written.
+ *   force     make the log durable up to the newest page LSN among the copies.
  *   write     neighbouring pages in one call; first those for the double-write area.
  *   done      record the page LSNs (write_history.c), mark the entries in flight as written, clear
  *   the
@@ -26,9 +25,9 @@
  * next; if there are none it takes the oldest dirty ones, in recLSN order. It works when the cache
  * is full and an eighth of it is dirty.
  *
- * Failure. If the gate fails nothing was written: the pages become dirty again as they were. If a
- * write or sync fails the buffer is poisoned (LOG-4); the entries stay in flight forever, so that
- * the log they need is not truncated.
+ * Failure. If the log cannot be forced nothing was written: the pages become dirty again as they
+ * were. A write or sync that fails poisons (LOG-4); the entries stay in flight forever, so that the
+ * log they need is not truncated.
  */
 #include "buffer/buffer_private.h"
 
@@ -164,19 +163,15 @@ static enum copied copy_page(struct ll_buffer *b, struct ll_buffer__batch *batch
     return COPIED;
 }
 
-/* ---- gate, write ---- */
+/* ---- force, write ---- */
 
-int ll_buffer__pass_gate(struct ll_buffer *b, uint64_t n, uint64_t lsn, struct lladd_error *err)
+int ll_buffer__force_log(struct ll_buffer *b, uint64_t n, uint64_t lsn, lladd_lsn *durable,
+                         struct lladd_error *err)
 {
-    const struct ll_gate *gate = &b->cfg.gate;
-    int rc = 0;
-    if (lsn == 0 || LLADD_PLANTED(LLADD_BUG_WAL_GATE))
-        return 0;
-    if (lsn >= gate->durable_lsn(gate->ctx).v)
-        rc = gate->force(gate->ctx, lladd_lsn_of(lsn), err);
-    if (rc == 0 && gate->passes)
-        rc = gate->passes(gate->ctx, lladd_page_of(n), lladd_lsn_of(lsn), err);
-    return rc;
+    const struct ll_page_recovery *r = &b->cfg.recovery;
+    if (LLADD_PLANTED(LLADD_BUG_WAL_GATE))
+        lsn = 0;
+    return r->may_write(r->ctx, lladd_page_of(n), lladd_lsn_of(lsn), durable, err);
 }
 
 int ll_buffer__write_at(struct ll_buffer *b, const struct lladd_iovec *pieces, int count,
@@ -232,13 +227,14 @@ static void seal(struct ll_buffer *b, struct ll_buffer__batch *batch)
     }
 }
 
-/* Reports the writes to the simulator, with the durable LSN that the gate states. */
-static void observe_writes(const struct ll_buffer *b, const struct ll_buffer__batch *batch)
+/* Reports the writes to the simulator. */
+static void observe_writes(const struct ll_buffer__batch *batch, lladd_lsn durable)
 {
+    (void)durable;
     for (unsigned i = 0; i < batch->n; i++)
         LLADD_OBSERVE(.what = LLADD_DST_PAGE_WRITE, .page = batch->copies[i].page,
                       .lsn = ll_page_lsn(batch->copies[i].bytes),
-                      .durable = b->cfg.gate.durable_lsn(b->cfg.gate.ctx));
+                      .durable = durable);
 }
 
 /* Writes the copies for the double-write area, at most as many at once as it holds. */
@@ -319,11 +315,13 @@ static int finish_batch(struct ll_buffer *b, struct ll_buffer__batch *batch,
     int rc = ll_buffer__check(b, err);
     if (rc == 0)
         rc = ll_buffer__double_write_ready(b, err);
+    lladd_lsn durable = {0};
+    const struct ll_buffer__copy *last = newest(batch);
     if (rc == 0)
-        rc = ll_buffer__pass_gate(b, newest(batch)->page, ll_page_lsn(newest(batch)->bytes).v, err);
+        rc = ll_buffer__force_log(b, last->page, ll_page_lsn(last->bytes).v, &durable, err);
     bool untouched = rc != 0;
     if (rc == 0)
-        observe_writes(b, batch);
+        observe_writes(batch, durable);
     if (rc == 0)
         rc = write_protected(b, batch, err);
     if (rc == 0)

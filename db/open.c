@@ -107,30 +107,7 @@ static int check_options(const struct lladd_options *in, struct lladd_options *o
     return 0;
 }
 
-/* ---- the gate and the other way round ---------------------------------------------------- */
-
-static lladd_lsn gate_durable(void *ctx)
-{
-    struct ll_core *core = ctx;
-    return ll_log_durable(core->log);
-}
-
-static int gate_force(void *ctx, lladd_lsn lsn, struct lladd_error *err)
-{
-    struct ll_core *core = ctx;
-    return ll_log_force(core->log, lsn, err);
-}
-
-static int gate_passes(void *ctx, lladd_pageno page, lladd_lsn lsn, struct lladd_error *err)
-{
-    return ll_core_witness(ctx, page, lsn, err);
-}
-
-static bool is_lost(void *ctx, lladd_lsn lsn)
-{
-    struct ll_core *core = ctx;
-    return core->log && ll_log_lost(core->log, lsn);
-}
+/* ---- what log and buffer manager ask ----------------------------------------------------- */
 
 static void on_log_pressure(void *ctx)
 {
@@ -209,15 +186,10 @@ static int open_buffer(struct lladd_db *db, const struct lladd_options *o, bool 
                                  .budget = o->cache_bytes,
                                  .salt = core->salt,
                                  .frames = (enum ll_frames)o->frames,
-                                 .gate = {core, gate_durable, gate_force, gate_passes},
+                                 .recovery = ll_page_recovery(core),
                                  .create = create,
                                  .no_images = core->no_images,
                                  .ctx = core,
-                                 .repair = ll_repair_page,
-                                 .behind = ll_instant_pending_how,
-                                 .catch_up = ll_instant_redo_page,
-                                 .caught_up = ll_instant_redone,
-                                 .lost = is_lost,
                                  .loaded = on_loaded,
                                  .flushed = on_flushed,
                                  .evicted = on_evicted};

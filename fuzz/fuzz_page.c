@@ -26,15 +26,11 @@ enum { FIX_PAGES = 1, FIX_AREA = 2, RESERVED = 4, SHORTER = 8 };
             abort(); \
     } while (0)
 
-static lladd_lsn gate_durable(void *ctx)
+static int may_write(void *ctx, lladd_pageno n, lladd_lsn lsn, lladd_lsn *durable,
+                     struct lladd_error *err)
 {
-    (void)ctx;
-    return lladd_lsn_of(UINT64_MAX);
-}
-
-static int gate_force(void *ctx, lladd_lsn lsn, struct lladd_error *err)
-{
-    (void)ctx, (void)lsn, (void)err;
+    (void)ctx, (void)n, (void)lsn, (void)err;
+    durable->v = UINT64_MAX;
     return 0;
 }
 
@@ -188,7 +184,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .salt = SALT,
         .frames = flags & RESERVED && sizeof(void *) >= 8 ? LL_FRAMES_RESERVED
                                                             : LL_FRAMES_HEAP,
-        .gate = {.durable_lsn = gate_durable, .force = gate_force},
+        .recovery = {.may_write = may_write},
     };
     MUST(ll_buffer_open(&cfg, &b, &err) == 0);
     uint64_t restored;

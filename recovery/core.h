@@ -749,11 +749,14 @@ void ll_instant_forget(struct ll_core *, lladd_pageno first, uint64_t n);
 /* The pages are about to be read or written past the cache: those that are behind are brought up
  * to date, and written back. */
 int ll_instant_settle(struct ll_core *, lladd_pageno first, uint64_t n, struct lladd_error *);
-/* ll_buffer_config.behind, .catch_up and .caught_up. */
-enum ll_redo_index_how ll_instant_pending_how(void *core, lladd_pageno);
-int ll_instant_redo_page(void *core, lladd_pageno, unsigned char *bytes, bool *baseless,
-                        lladd_lsn *rec_lsn, struct lladd_error *);
-void ll_instant_redone(void *core, lladd_pageno);
+/* Is redo of the page pending? *base: it rewrites the whole page, which need not be read. */
+bool ll_instant_is_pending(struct ll_core *, lladd_pageno, bool *base);
+/* Applies the pending redo of a page, if there is any. *baseless: on entry, the bytes are zeros; on
+ * return, redo has not given the page a base. The page is dirty from *since, unless that is 0. */
+int ll_instant_redo_page(struct ll_core *, lladd_pageno, unsigned char *bytes, bool *baseless,
+                         lladd_lsn *since, struct lladd_error *);
+/* Redo of the page is not pending any more. */
+void ll_instant_redone(struct ll_core *, lladd_pageno);
 void ll_instant_free(struct ll_core *);
 
 /* ---- deferred_undo.c ------------------------------------------------------------------------- */
@@ -804,8 +807,12 @@ void ll_heuristic_describe(const struct ll_heuristic *, struct lladd_heuristic_i
  * that may be missing; 0: nothing may. */
 int ll_redo_record(struct ll_core *, const struct ll_record *, struct lladd_page *, bool baseless,
                    lladd_lsn start, struct lladd_error *);
-/* ll_buffer_config.repair: rebuilds a page from the log. */
-int ll_repair_page(void *core, lladd_pageno, unsigned char *bytes, lladd_lsn *rec_lsn,
-                   struct lladd_error *);
+/* Rebuilds a damaged page from the log. */
+int ll_rebuild_page(struct ll_core *, struct ll_fetch *, struct lladd_error *);
+
+/* ---- page_recovery.c --------------------------------------------------------------------- */
+
+/* What the buffer manager asks. */
+struct ll_page_recovery ll_page_recovery(struct ll_core *);
 
 #endif

@@ -173,13 +173,11 @@ int ll_redo_rebuild(struct ll_core *core, struct ll_redo *redo, struct lladd_err
 
 /* ---- one page, online (BUF-2) ------------------------------------------------------------ */
 
-int ll_repair_page(void *ctx, lladd_pageno number, unsigned char *bytes, lladd_lsn *rec_lsn,
-                   struct lladd_error *err)
+int ll_rebuild_page(struct ll_core *core, struct ll_fetch *f, struct lladd_error *err)
 {
-    struct ll_core *core = ctx;
-    struct lladd_page page = {bytes, core->page_size, 0, number};
-    struct lladd_error why = err ? *err : (struct lladd_error)LLADD_ERROR_INIT;
-    struct lladd_error mine = LLADD_ERROR_INIT;
+    struct lladd_page page = {f->bytes, core->page_size, 0, f->page};
+    struct lladd_error why = LLADD_ERROR_INIT;
+    uint64_t number = f->page.v;
     struct ll_log_cursor *cursor;
     struct ll_record rec;
     uint64_t first, n;
@@ -187,29 +185,28 @@ int ll_repair_page(void *ctx, lladd_pageno number, unsigned char *bytes, lladd_l
     int rc = ll_log_cursor_open(core->log, &cursor);
     if (rc)
         return ll_fail(err, rc, "out of memory for a repair");
-    memset(bytes, 0, core->page_size);
-    for (rc = ll_log_cursor_seek(cursor, ll_log_oldest(core->log), &rec, &mine); !rc;
-         rc = ll_log_cursor_next(cursor, &rec, &mine)) {
+    memset(f->bytes, 0, core->page_size);
+    for (rc = ll_log_cursor_seek(cursor, ll_log_oldest(core->log), &rec, &why); !rc;
+         rc = ll_log_cursor_next(cursor, &rec, &why)) {
         bool had = !baseless;
-        if (fence_of(&rec, &first, &n) && number.v >= first && number.v - first < n) {
-            memset(bytes, 0, core->page_size);
+        if (fence_of(&rec, &first, &n) && number >= first && number - first < n) {
+            memset(f->bytes, 0, core->page_size);
             baseless = true;
-        } else if (ll_redo_index_counts(&rec) && rec.page == number.v) {
-            rc = rebuild_step(core, &rec, &page, &baseless, &mine);
+        } else if (ll_redo_index_counts(&rec) && rec.page == number) {
+            rc = rebuild_step(core, &rec, &page, &baseless, &why);
             if (!baseless && !had)
-                *rec_lsn = rec.lsn;
+                f->dirty_since = rec.lsn;
             if (rc)
                 break;
         }
     }
     ll_log_cursor_close(cursor);
-    if (rc != LLADD_END || baseless) {
-        if (rc == LLADD_END || rc == 0)
-            return ll_fail_page(err, LLADD_CORRUPT_PAGE, number,
-                                "%.150s; the log holds no image to rebuild it from", why.message);
-        if (err)
-            *err = mine;
-        return rc;
-    }
-    return 0;
+    if (rc == LLADD_END && !baseless)
+        return 0;
+    if (rc == LLADD_END)
+        return ll_fail_page(err, LLADD_CORRUPT_PAGE, f->page,
+                            "%.150s; the log holds no image to rebuild it from", f->damage.message);
+    if (err)
+        *err = why;
+    return rc;
 }

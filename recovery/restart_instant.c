@@ -301,25 +301,21 @@ static void end_walk(struct ll_instant *in, struct ll_log_cursor *cursor, bool a
     lladd_mutex_unlock(&in->mutex);
 }
 
-enum ll_redo_index_how ll_instant_pending_how(void *ctx, lladd_pageno page)
+bool ll_instant_is_pending(struct ll_core *core, lladd_pageno page, bool *base)
 {
-    struct ll_core *core = ctx;
     struct ll_redo_index_walk w;
     if (LL_LIKELY(ll_instant_left(core) == 0))
-        return LL_NOT_PENDING;
+        return false;
     lladd_mutex_lock(&core->instant->mutex);
     bool is = ll_redo_index_find(&core->instant->behind, page.v, &w);
     lladd_mutex_unlock(&core->instant->mutex);
-    if (!is)
-        return LL_NOT_PENDING;
-    /* Most begin with an image. A later one is found when the page is brought up to date. */
-    bool base = w.base && w.lsn.v >= ll_redo_barrier_of_locked(core, page.v).v;
-    return base ? LL_PENDING_WITH_BASE : LL_PENDING;
+    /* Most begin with an image. A later one is found when the page is redone. */
+    *base = is && w.base && w.lsn.v >= ll_redo_barrier_of_locked(core, page.v).v;
+    return is;
 }
 
-void ll_instant_redone(void *ctx, lladd_pageno page)
+void ll_instant_redone(struct ll_core *core, lladd_pageno page)
 {
-    struct ll_core *core = ctx;
     if (LL_LIKELY(ll_instant_left(core) == 0))
         return;
     lladd_mutex_lock(&core->instant->mutex);
@@ -423,10 +419,9 @@ static int read_record(const struct ll_log_prefetch *ahead, struct ll_log_cursor
                        (unsigned long long)lsn.v, (unsigned long long)page.v);
 }
 
-int ll_instant_redo_page(void *ctx, lladd_pageno number, unsigned char *bytes, bool *baseless,
-                        lladd_lsn *since, struct lladd_error *err)
+int ll_instant_redo_page(struct ll_core *core, lladd_pageno number, unsigned char *bytes,
+                         bool *baseless, lladd_lsn *since, struct lladd_error *err)
 {
-    struct ll_core *core = ctx;
     struct ll_instant *in = core->instant;
     struct lladd_page page = {bytes, core->page_size, 0, number};
     lladd_lsn fence = ll_redo_barrier_of_locked(core, number.v);
@@ -514,7 +509,7 @@ static int refuse(struct ll_instant *in, uint64_t page, int rc, const struct lla
                   struct lladd_error *err)
 {
     struct ll_core *core = in->core;
-    bool used = true;
+    bool used = true, base;
     if (rc == LLADD_CORRUPT_PAGE && core->is_allocated) {
         int asked = core->is_allocated(core, lladd_page_of(page), &used, err);
         if (asked)
@@ -522,7 +517,7 @@ static int refuse(struct ll_instant *in, uint64_t page, int rc, const struct lla
     }
     if (!used)
         ll_instant_redone(core, lladd_page_of(page));
-    else if (in->refused.code == 0 && ll_instant_pending_how(core, lladd_page_of(page)))
+    else if (in->refused.code == 0 && ll_instant_is_pending(core, lladd_page_of(page), &base))
         in->refused = *why;
     return 0;
 }

@@ -9,15 +9,8 @@
 
 /* ---- gate ---- */
 
-static lladd_lsn gate_durable(void *ctx)
+static int force(struct rig_gate *g, lladd_lsn lsn, struct lladd_error *err)
 {
-    struct rig_gate *g = ctx;
-    return lladd_lsn_of(__atomic_load_n(&g->durable, __ATOMIC_ACQUIRE));
-}
-
-static int gate_force(void *ctx, lladd_lsn lsn, struct lladd_error *err)
-{
-    struct rig_gate *g = ctx;
     __atomic_fetch_add(&g->forces, 1, __ATOMIC_RELAXED);
     if (g->during)
         g->during(g->arg);
@@ -29,6 +22,17 @@ static int gate_force(void *ctx, lladd_lsn lsn, struct lladd_error *err)
                                                         __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
     }
     return 0;
+}
+
+static int may_write(void *ctx, lladd_pageno n, lladd_lsn lsn, lladd_lsn *durable,
+                     struct lladd_error *err)
+{
+    struct rig_gate *g = ctx;
+    (void)n;
+    uint64_t now = __atomic_load_n(&g->durable, __ATOMIC_ACQUIRE);
+    int rc = lsn.v && lsn.v >= now ? force(g, lsn, err) : 0;
+    durable->v = __atomic_load_n(&g->durable, __ATOMIC_ACQUIRE);
+    return rc;
 }
 
 /* ---- checker ---- */
@@ -179,7 +183,7 @@ uint64_t rig_budget(unsigned pages, uint32_t page_size)
         .name = "pages",
         .page_size = page_size,
         .frames = LL_FRAMES_HEAP,
-        .gate = {.ctx = &gate, .durable_lsn = gate_durable, .force = gate_force},
+        .recovery = {.ctx = &gate, .may_write = may_write},
         .create = true,
     };
     for (cfg.budget = pages * (uint64_t)page_size;; cfg.budget += 64) {
@@ -226,7 +230,7 @@ void rig_init(struct rig *r, int kind, unsigned pages)
         .budget = rig_budget(pages, RIG_PAGE) + (heap ? 0 : MORE),
         .salt = RIG_SALT,
         .frames = heap ? LL_FRAMES_HEAP : LL_FRAMES_RESERVED,
-        .gate = {.ctx = &r->gate, .durable_lsn = gate_durable, .force = gate_force},
+        .recovery = {.ctx = &r->gate, .may_write = may_write},
         .create = true,
     };
 }

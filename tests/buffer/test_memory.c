@@ -33,15 +33,11 @@ struct place {
     uint64_t before, most; /* bytes of this process: at the start, and the maximum since */
 };
 
-static lladd_lsn gate_durable(void *ctx)
+static int may_write(void *ctx, lladd_pageno n, lladd_lsn lsn, lladd_lsn *durable,
+                     struct lladd_error *err)
 {
-    (void)ctx;
-    return lladd_lsn_of(UINT64_MAX);
-}
-
-static int gate_force(void *ctx, lladd_lsn lsn, struct lladd_error *err)
-{
-    (void)ctx, (void)lsn, (void)err;
+    (void)ctx, (void)n, (void)lsn, (void)err;
+    durable->v = UINT64_MAX;
     return 0;
 }
 
@@ -90,7 +86,7 @@ static void open_place(struct place *p, int kind, uint64_t pages)
         .page_size = PAGE,
         .budget = BUDGET,
         .frames = kind && LL_TEST_CAN_RESERVE ? LL_FRAMES_RESERVED : LL_FRAMES_HEAP,
-        .gate = {.durable_lsn = gate_durable, .force = gate_force},
+        .recovery = {.may_write = may_write},
     };
     p->before = memory_now();
     ck_assert_int_eq(ll_buffer_open(&p->cfg, &p->b, NULL), 0);

@@ -219,19 +219,24 @@ static struct {
     uint64_t since;
 } mechanic;
 
-static int repair(void *ctx, lladd_pageno n, unsigned char *bytes, lladd_lsn *rec,
-                  struct lladd_error *err)
+static int repair(void *ctx, struct ll_fetch *fetch, struct lladd_error *err)
 {
     (void)ctx;
+    if (fetch->state == LL_FETCH_READ)
+        fetch->state = LL_FETCH_DONE;
+    if (fetch->state != LL_FETCH_DAMAGED)
+        return 0;
     mechanic.calls++;
-    ck_assert_int_eq(err->code, LLADD_CORRUPT_PAGE);
-    ck_assert_uint_eq(err->page.v, n.v);
+    ck_assert_int_eq(fetch->damage.code, LLADD_CORRUPT_PAGE);
+    ck_assert_uint_eq(fetch->damage.page.v, fetch->page.v);
     if (mechanic.rc != 0)
-        return ll_fail_page(err, mechanic.rc, n, "beyond repair");
-    memset(bytes, 0, RIG_PAGE);
-    rig_stamp(bytes, RIG_PAGE, n.v, 990, 99);
-    ll_page_set_base(bytes, lladd_lsn_of(900));
-    rec->v = mechanic.since;
+        return ll_fail_page(err, mechanic.rc, fetch->page, "beyond repair");
+    memset(fetch->bytes, 0, RIG_PAGE);
+    rig_stamp(fetch->bytes, RIG_PAGE, fetch->page.v, 990, 99);
+    ll_page_set_base(fetch->bytes, lladd_lsn_of(900));
+    fetch->dirty_since.v = mechanic.since;
+    fetch->rebuilt = true;
+    fetch->state = LL_FETCH_DONE;
     return 0;
 }
 
@@ -241,7 +246,7 @@ START_TEST(damaged_pages_are_repaired)
     memset(&mechanic, 0, sizeof mechanic);
     mechanic.since = 950;
     rig_init(&r, _i, PAGES);
-    r.cfg.repair = repair;
+    r.cfg.recovery.fetch = repair;
     rig_create(&r);
     rig_put(&r, 1, 5);
     rig_flush(&r);
@@ -286,7 +291,7 @@ START_TEST(a_page_that_is_newer_than_its_log)
     memset(&mechanic, 0, sizeof mechanic);
     mechanic.since = 950;
     rig_init(&r, _i, PAGES);
-    r.cfg.lost = from_1000_on;
+    r.cfg.recovery.lost = from_1000_on;
     rig_create(&r);
     rig_put(&r, 1, 5);
     rig_put(&r, 3, 5);
@@ -301,7 +306,7 @@ START_TEST(a_page_that_is_newer_than_its_log)
     ck_assert_ptr_nonnull(strstr(r.err.message, "page 3 of \"pages\" has page LSN 1000"));
     ck_assert_int_eq(ll_buffer_bulk_read(r.b, lladd_page_of(3), 1, page, true, &r.err),
                      LLADD_LOG_LOST);
-    r.cfg.repair = repair;
+    r.cfg.recovery.fetch = repair;
     rig_reopen(&r);
     ck_assert_int_eq(rig_try(&r, 3, LL_FIX_SHARED), LLADD_LOG_LOST); /* the evidence is kept */
     ck_assert_int_eq(rig_try(&r, 3, LL_FIX_EXCLUSIVE | LL_FIX_REDO), LLADD_LOG_LOST);
@@ -323,7 +328,7 @@ START_TEST(repaired_in_vain)
     struct rig r;
     memset(&mechanic, 0, sizeof mechanic);
     rig_init(&r, _i, PAGES);
-    r.cfg.repair = repair;
+    r.cfg.recovery.fetch = repair;
     r.cfg.loaded = refuse;
     rig_create(&r);
     rig_poke(&r, 700, "x", 1);

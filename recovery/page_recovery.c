@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the buffer manager asks recovery (struct ll_page_recovery).
+ *
+ * A page that is fetched takes one of four ways:
+ *
+ *   pending redo   the stored page is      result
+ *   none           intact                  as it was read
+ *   yes            intact, or not read     redone (restart_instant.c); not read if its records
+ *                  because of the base     begin with an image or format record
+ *   yes            damaged                 redone, if one of its records is a base; else rebuilt
+ *   none           damaged                 rebuilt from all the log there is (rebuild.c)
+ */
+#include "recovery/redo.h"
+
+#include <string.h>
+
+/* Redo from a base alone, or of a page that was read. Sets DONE if the page has all its contents.
+ */
+static int redo_pending(struct ll_core *core, struct ll_fetch *f, struct lladd_error *err)
+{
+    bool baseless = f->state != LL_FETCH_READ;
+    if (baseless)
+        memset(f->bytes, 0, core->page_size);
+    int rc = ll_instant_redo_page(core, f->page, f->bytes, &baseless, &f->dirty_since, err);
+    if (rc == 0 && !baseless)
+        f->state = LL_FETCH_DONE;
+    else if (rc == 0 && f->state == LL_FETCH_READ)
+        (void)ll_fail_page(&f->damage, LLADD_CORRUPT_PAGE, f->page,
+                           "\"pages\": page %llu is zeros, but the log has changes of it",
+                           (unsigned long long)f->page.v);
+    return rc;
+}
+
+static int fetch(void *ctx, struct ll_fetch *f, struct lladd_error *err)
+{
+    struct ll_core *core = ctx;
+    bool base, pending = ll_instant_is_pending(core, f->page, &base);
+    int rc = 0;
+    f->dirty_since.v = 0;
+    /* The record with the base may belong to an earlier use of the page that has ended since: then
+     * the page is read after all. */
+    if (pending && (base || f->state != LL_FETCH_UNREAD))
+        rc = redo_pending(core, f, err);
+    else if (f->state == LL_FETCH_READ)
+        f->state = LL_FETCH_DONE;
+    if (rc != 0 || f->state == LL_FETCH_DONE || f->state == LL_FETCH_UNREAD)
+        return rc;
+    rc = ll_rebuild_page(core, f, err);
+    f->rebuilt = rc == 0;
+    f->state = rc == 0 ? LL_FETCH_DONE : f->state;
+    return rc;
+}
+
+static void fetched(void *ctx, lladd_pageno page)
+{
+    ll_instant_redone(ctx, page);
+}
+
+static bool lost(void *ctx, lladd_lsn lsn)
+{
+    struct ll_core *core = ctx;
+    return core->log && ll_log_lost(core->log, lsn);
+}
+
+static int may_write(void *ctx, lladd_pageno page, lladd_lsn lsn, lladd_lsn *durable,
+                     struct lladd_error *err)
+{
+    struct ll_core *core = ctx;
+    int rc = 0;
+    if (lsn.v >= ll_log_durable(core->log).v)
+        rc = ll_log_force(core->log, lsn, err);
+    if (rc == 0 && lsn.v)
+        rc = ll_core_witness(core, page, lsn, err);
+    *durable = ll_log_durable(core->log);
+    return rc;
+}
+
+struct ll_page_recovery ll_page_recovery(struct ll_core *core)
+{
+    return (struct ll_page_recovery){core, fetch, fetched, lost, may_write};
+}
