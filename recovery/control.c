@@ -15,11 +15,11 @@
  * 108 u32 reserved                112 i64 created            120 u64, clean: first LSN of the
  * 128 u64 and its size            136..255 zero                  segment that holds the end
  *
- * Behind them, at 2 * LL_CONTROL_COPY, stands what pages say about the log: a page is written only
- * when the log is durable behind its LSN (BUF-1), so the log must go on at least so far when it is
- * opened again. It is written before the page, not synced, and only where the page's LSN lies
- * behind what stands there already; so after the death of a process it is there, and after a loss
- * of power it may be an older one, which says less. A torn one says nothing.
+ * After them, at 2 * LL_CONTROL_COPY, is the witness. A page is written only when the log is
+ * durable beyond its LSN (BUF-1), so the log must reach at least that far when it is opened again.
+ * The witness is written before the page, not synced, and only if the page's LSN is beyond what the
+ * last one covers. After the death of a process it is there; after a loss of power an older one may
+ * be there, which says less. A torn one says nothing.
  *   0 u32 CRC-32C of bytes 4..63, seeded with the page salt     4 u32 magic "LLDW"
  *   8 u64 the log is durable up to here    16 u64 number of the page    24 u64 its page LSN
  *  32..63 zero */
@@ -29,6 +29,7 @@
 
 #include <errno.h>
 #include <lladd/bytes.h>
+#include <string.h>
 
 #define CONTROL_MAGIC 0x42444c4cu /* "LLDB" */
 #define WITNESS_MAGIC 0x57444c4cu /* "LLDW" */
@@ -228,5 +229,104 @@ int ll_witness_check(const struct ll_witness *w, lladd_lsn end, struct lladd_err
                           (unsigned long long)w->durable.v, (unsigned long long)end.v);
     if (err)
         err->lsn = end;
+    return rc;
+}
+
+/* ---- of a handle ------------------------------------------------------------------------- */
+
+int ll_core_put_control(struct ll_core *core, struct ll_control *c, struct lladd_error *err)
+{
+    struct lladd_error why = LLADD_ERROR_INIT;
+    LL_ASSERT(lladd_mutex_mine(&core->control_mutex));
+    int rc = ll_control_write(&core->env, core->dev, core->control_file, c, &why);
+    if (rc) /* final for whatever reason, also on a full disk */
+        return ll_poison_set(core->poison, LLADD_WRITE_FAILED, &why, err);
+    core->control = *c;
+    return 0;
+}
+
+int ll_core_mark_slow(struct ll_core *core, struct lladd_error *err)
+{
+    lladd_mutex_lock(&core->control_mutex);
+    int rc = 0;
+    if (!lladd_atomic_load32(&core->marked)) {
+        struct ll_control c = core->control;
+        c.clean = false;
+        c.atomic_pages = core->no_images;
+        c.segment = lladd_lsn_of(c.segment_bytes = 0);
+        rc = ll_core_put_control(core, &c, err);
+        if (!rc)
+            lladd_atomic_store32(&core->marked, 1);
+    }
+    lladd_mutex_unlock(&core->control_mutex);
+    return rc;
+}
+
+void ll_core_identify(struct ll_core *core)
+{
+    core->page_size = core->control.page_size;
+    core->salt = ll_crc32c(0, core->control.uuid, sizeof core->control.uuid);
+    memcpy(core->uuid, core->control.uuid, sizeof core->uuid);
+}
+
+int ll_core_witness(struct ll_core *core, lladd_pageno page, lladd_lsn lsn,
+                    struct lladd_error *err)
+{
+    if (LL_LIKELY(lsn.v < lladd_atomic_load64(&core->witnessed)))
+        return 0;
+    int rc = 0;
+    lladd_mutex_lock(&core->witness_mutex);
+    if (lsn.v >= lladd_atomic_load64(&core->witnessed)) {
+        struct ll_witness w = {.durable = ll_log_durable(core->log), .page = page, .page_lsn = lsn};
+        /* After a cut the log begins empty, and the next crash may lose where that was. */
+        if (w.durable.v <= core->began)
+            w.durable.v = core->accepted;
+        rc = ll_witness_write(&core->env, core->dev, core->control_file, core->salt, &w);
+        if (!rc)
+            lladd_atomic_store64(&core->witnessed, w.durable.v);
+    }
+    lladd_mutex_unlock(&core->witness_mutex);
+    return rc ? ll_poison_set_io(core->poison, rc, "write to", "control", err) : 0;
+}
+
+int ll_core_hear_witness(struct ll_core *core, lladd_lsn end, struct lladd_error *err)
+{
+    struct ll_witness w;
+    int rc = ll_witness_read(core->dev, core->control_file, core->salt, &w, err);
+    if (!rc && !core->control.clean)
+        rc = ll_witness_check(&w, end, err);
+    if (rc)
+        return rc;
+    lladd_atomic_store64(&core->witnessed, w.durable.v);
+    if (w.room)
+        return 0;
+    /* An older version made the file. On a full disk this run writes no witness. */
+    struct ll_witness none = {.room = true};
+    int io = ll_witness_write(&core->env, core->dev, core->control_file, core->salt, &none);
+    if (io && lladd_code_root(ll_io_code(io, true)) != LLADD_ROOT_RESOURCE)
+        return ll_fail_io(err, io, true, "write to", "control");
+    if (io)
+        lladd_atomic_store64(&core->witnessed, UINT64_MAX);
+    return 0;
+}
+
+lladd_lsn ll_core_redo(struct ll_core *core)
+{
+    lladd_mutex_lock(&core->control_mutex);
+    lladd_lsn redo = core->control.redo;
+    lladd_mutex_unlock(&core->control_mutex);
+    return redo;
+}
+
+int ll_core_feature(struct ll_core *core, uint64_t feature, struct lladd_error *err)
+{
+    int rc = 0;
+    lladd_mutex_lock(&core->control_mutex);
+    if (!(core->control.incompatible & feature)) {
+        struct ll_control c = core->control;
+        c.incompatible |= feature;
+        rc = ll_core_put_control(core, &c, err);
+    }
+    lladd_mutex_unlock(&core->control_mutex);
     return rc;
 }

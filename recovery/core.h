@@ -17,7 +17,7 @@
  *     has raised the horizon finds every page that was not imaged because of it (BUF-5). */
 #include "buffer/buffer.h"
 #include "log/log.h"
-#include "util/env.h"
+#include "recovery/control.h"
 
 #include <lladd/dst.h>
 #include <lladd/lladd.h>
@@ -248,68 +248,6 @@ struct ll_snapshot {
     uint64_t count;
 };
 
-/* ---- control block ----------------------------------------------------------------------- */
-
-#define LL_CONTROL_COPY 4096u /* distance of the two copies in the file */
-#define LL_CONTROL_BYTES 256u
-#define LL_FORMAT_VERSION 1u
-/* Features that nobody may ignore. */
-#define LL_FEATURE_HEURISTIC 1ull /* heuristic outcomes are, or were, in log and checkpoints */
-#define LL_FEATURES_KNOWN LL_FEATURE_HEURISTIC
-/* Features that readers may ignore, and who writes may not: there is none yet. */
-#define LL_FEATURES_KNOWN_TO_WRITE 0ull
-
-struct ll_control {
-    uint32_t format;
-    uint32_t page_size;
-    uint64_t compatible, read_only_compatible, incompatible; /* feature bits */
-    unsigned char uuid[16];
-    uint64_t seq;
-    uint64_t incarnation;
-    lladd_lsn checkpoint; /* of the last complete one's begin record */
-    lladd_lsn redo;       /* where its redo starts */
-    lladd_lsn watermark;  /* log durable up to here when the block was written */
-    lladd_lsn end;        /* end of the log, if clean */
-    lladd_lsn segment;    /* if clean: the segment that holds `end`, and its size */
-    uint64_t segment_bytes;
-    bool clean;
-    bool atomic_pages; /* LLADD_OPT_ATOMIC_PAGES was used since the checkpoint, or by it */
-    int64_t created_us;
-};
-
-/* 0 or the root's errors; writes both copies, each synced. */
-int ll_control_write(const struct ll_env *, struct lladd_device *, struct lladd_file *,
-                     struct ll_control *, struct lladd_error *);
-/* The newer good copy. LLADD_NOT_A_DATABASE, LLADD_NEWER_FORMAT, LLADD_CORRUPT_CONTROL. */
-int ll_control_read(struct lladd_device *, struct lladd_file *, struct ll_control *,
-                    struct lladd_error *);
-/* LLADD_NEWER_FORMAT: there is a feature that who writes must know, and we do not. */
-int ll_control_may_write(const struct ll_control *, struct lladd_error *);
-void ll_control_encode(const struct ll_control *, unsigned char out[LL_CONTROL_BYTES]);
-int ll_control_decode(const unsigned char in[LL_CONTROL_BYTES], struct ll_control *,
-                      struct lladd_error *);
-
-/* What pages that were written say about the log. All 0: nothing. */
-struct ll_witness {
-    lladd_lsn durable; /* everything below was durable ... */
-    lladd_pageno page; /* ... when this page was written ... */
-    lladd_lsn page_lsn;
-    bool room; /* the file is long enough to say so */
-};
-
-#define LL_WITNESS_BYTES 64u
-#define LL_CONTROL_FILE_BYTES (2u * LL_CONTROL_COPY + LL_WITNESS_BYTES)
-/* False: it is damaged, or none. */
-bool ll_witness_decode(const unsigned char in[LL_WITNESS_BYTES], uint32_t salt,
-                       struct ll_witness *);
-int ll_witness_read(struct lladd_device *, struct lladd_file *, uint32_t salt, struct ll_witness *,
-                    struct lladd_error *);
-/* Not synced. 0 or a negative errno. */
-int ll_witness_write(const struct ll_env *, struct lladd_device *, struct lladd_file *,
-                     uint32_t salt, const struct ll_witness *);
-/* LLADD_LOG_LOST if the log, which ends there, has lost something that was durable. */
-int ll_witness_check(const struct ll_witness *, lladd_lsn end, struct lladd_error *);
-
 /* ---- the core ---------------------------------------------------------------------------- */
 
 struct ll_core {
@@ -396,6 +334,8 @@ struct ll_core {
     uint64_t recovery_ns, analysis_ns, redo_ns;
 };
 
+/* ---- handle.c ------------------------------------------------------------------------------ */
+
 /* LLADD_FORKED. */
 int ll_core_forked(const struct ll_core *, struct lladd_error *);
 /* 0, or the poison copied into *err, or LLADD_FORKED. */
@@ -405,11 +345,18 @@ static inline int ll_core_check(struct ll_core *core, struct lladd_error *err)
     return LL_LIKELY(lladd_atomic_load32(&core->poison->healthy)) ? 0
                                                                   : ll_core_check_slow(core, err);
 }
-/* Once the control block is known: page size, uuid, salt. */
+/* A line for the application's trace. */
+void ll_core_trace(struct ll_core *, const char *fmt, ...) LLADD_PRINTF(2, 3);
+/* Recovery goes on: often enough in each phase that may be long. */
+void ll_core_progress(struct ll_core *, enum lladd_phase, lladd_lsn at, unsigned percent);
+
+/* ---- control.c ----------------------------------------------------------------------------- */
+
+/* Copies page size, uuid and salt out of the control block. */
 void ll_core_identify(struct ll_core *);
 /* Where the next recovery would begin. */
 lladd_lsn ll_core_redo(struct ll_core *);
-/* Writes the control block; the handle is poisoned if that fails. Under control_mutex. */
+/* Writes the control block; poisons if that fails. Under control_mutex. */
 int ll_core_put_control(struct ll_core *, struct ll_control *, struct lladd_error *);
 /* The control block says "in use" before the first byte of log is written after a clean stop. */
 int ll_core_mark_slow(struct ll_core *, struct lladd_error *);
@@ -417,13 +364,16 @@ static inline int ll_core_mark(struct ll_core *core, struct lladd_error *err)
 {
     return LL_LIKELY(lladd_atomic_load32(&core->marked)) ? 0 : ll_core_mark_slow(core, err);
 }
-/* A page with this LSN, which is durable, is about to be written: says so, unless that was said.
- * The handle is poisoned if that fails. */
+/* Call before a page with this page LSN, which is durable, is written: writes a witness, unless one
+ * covers the LSN already. Poisons if that fails. */
 int ll_core_witness(struct ll_core *, lladd_pageno, lladd_lsn, struct lladd_error *);
-/* What was said before this handle was opened; the log ends at `end`. */
+/* Reads the witness of earlier runs and checks it: the log ends at `end`. */
 int ll_core_hear_witness(struct ll_core *, lladd_lsn end, struct lladd_error *);
 /* Says durably that the feature is used. */
 int ll_core_feature(struct ll_core *, uint64_t feature, struct lladd_error *);
+
+/* ---- log_space.c, checkpoint.c: log space -------------------------------------------------- */
+
 /* Is the calling thread one that takes a checkpoint and has called a class for it? */
 static inline bool ll_core_asks_class(const struct ll_core *core)
 {
@@ -465,9 +415,6 @@ int ll_core_append(struct ll_core *, struct ll_record *, struct lladd_error *);
 int ll_core_append_aside(struct ll_core *, struct ll_record *, struct lladd_error *);
 /* The oldest log that recovery from the checkpoint in force, a transaction, class or pin needs. */
 lladd_lsn ll_core_needed(struct ll_core *);
-void ll_core_trace(struct ll_core *, const char *fmt, ...) LLADD_PRINTF(2, 3);
-/* Recovery goes on: often enough in each phase that may be long. */
-void ll_core_progress(struct ll_core *, enum lladd_phase, lladd_lsn at, unsigned percent);
 
 /* ---- op_catalog.c ------------------------------------------------------------------------- */
 

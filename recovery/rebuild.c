@@ -44,7 +44,7 @@ struct rebuild {
     struct lladd_error *err;
 };
 
-/* Nobody shall find anything on the page: it has no base, or none any more. */
+/* Clears a page that has no base, or none any more. */
 static int empty(struct rebuild *r, uint64_t page)
 {
     struct ll_frame *f;
@@ -120,8 +120,8 @@ static int read_all(struct rebuild *r, struct ll_log_cursor *cursor, lladd_lsn f
     return rc ? rc : read;
 }
 
-/* Is there a page among them that matters? Which free pages will be taken back by who has freed
- * them is known when undo is over. */
+/* Is there a page among them that matters? Until undo is over a free page may still come back: the
+ * transaction that has freed it may be undone. */
 static bool is_worth_it(struct ll_core *core, const struct ll_hashmap *lost)
 {
     size_t at = 0;
@@ -153,7 +153,7 @@ int ll_redo_rebuild(struct ll_core *core, struct ll_redo *redo, struct lladd_err
     ll_hashmap_init(&r.bases, &core->env);
     rc = read_all(&r, cursor, oldest);
     ll_log_cursor_close(cursor);
-    /* If older log is damaged, what was rebuilt so far lacks what comes behind. */
+    /* If older log is damaged, what was rebuilt so far lacks the records after the damage. */
     bool whole = rc == LLADD_END;
     rc = whole || lladd_code_root(rc) == LLADD_ROOT_DATA ? 0 : rc;
     while (!rc && ll_hashmap_next(&r.bases, &at, &page, &lsn)) {
