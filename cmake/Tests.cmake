@@ -6,7 +6,7 @@
 # Defines a Check program, which is <folder>/<name> in ctest. It is linked with the objects of
 # LAYERS only (with LIBRARY: with the whole static library; with DST: with the instrumented one). It
 # may include the headers of those layers and of SEES, the public headers, "support/...", and the
-# headers of the folders FIXTURES, whose fixtures it is linked with (ll_fixtures).
+# headers of the folders FIXTURES, and is linked with their fixtures (ll_fixtures).
 #
 # Labels (default: quick): quick (takes a second or two; `runtests --quick` runs these), slow,
 # nightly (not run by default), threads (also run under TSan), release and asan (run in those builds

@@ -241,9 +241,9 @@ static int init_core(struct lladd_db *db, const struct lladd_options *o, struct 
     return rc ? ll_fail(err, LLADD_NO_MEMORY, "out of memory") : 0;
 }
 
-/* Puts the poison into memory that the kernel clears in a forked child, where it is then not healthy.
- * A handle without threads is cheap to open: it compares process ids instead. Called before another
- * thread knows the handle. */
+/* Puts the poison into memory that the kernel clears in a forked child: there the handle is not
+ * healthy. A handle without threads is cheap to open: it compares process ids instead. Called
+ * before another thread knows the handle. */
 static void watch_fork(struct lladd_db *db)
 {
     if (!db->core.env.threads)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The regions of README.md and docs/getting-started.md that claim to be compiled and run are compiled
-and run here, against an installed library, with exactly the commands of the pages. So are the lines
-of docs/getting-started.md that begin with "lladd".
+"""The regions of README.md and docs/getting-started.md that claim to be compiled and run are
+compiled and run here, against an installed library, with exactly the commands of the pages. So are
+the lines of docs/getting-started.md that begin with "lladd".
 
 programs.py <root> <build folder> <cmake> <c compiler>"""
 import os
