@@ -14,7 +14,7 @@ import sys
 
 import summary
 
-# What stands for a family in a chart.
+# The engine that represents a family in a chart.
 SHOWN = ["lladd-hash", "lladd-hash-physical", "lladd-array", "bdb-hash", "lmdb", "sqlite",
          "wiredtiger", "rocksdb-batch", "leveldb", "kyotocabinet-hash", "tdb"]
 COLOURS = ["#c00000", "#e07030", "#d0a000", "#1060b0", "#20a050", "#8040a0", "#606060", "#40b0c0",
@@ -172,7 +172,7 @@ def ratios(rows, path):
 
 
 def draw(rows, folder):
-    """Draws what there are rows for: [(name, text)]."""
+    """Draws the charts that have rows: [(name, text)]."""
     if not shutil.which("gnuplot"):
         print("no gnuplot: no charts (bench/install-peers installs it)", file=sys.stderr)
         return []

@@ -260,7 +260,7 @@ static void bench_async(void)
     rig_open(&r);
     for (int run = 0; run < BENCH_RUNS; run++) {
         uint64_t t0 = bench_now_ns();
-        lladd_lsn behind = {0}; /* end of the previous half window */
+        lladd_lsn previous = {0}; /* end of the previous half window */
         for (int i = 0; i < N; i++) {
             unsigned char value[VALUE];
             struct lladd_txn *txn;
@@ -273,11 +273,11 @@ static void bench_async(void)
                 "set");
             bench_must(lladd_commit_async(txn, &lsn), "commit_async");
             if (i % (WINDOW / 2) == WINDOW / 2 - 1) {
-                bench_must(lladd_wait_durable(r.db, behind, NULL), "wait");
-                behind = lsn;
+                bench_must(lladd_wait_durable(r.db, previous, NULL), "wait");
+                previous = lsn;
             }
         }
-        bench_must(lladd_wait_durable(r.db, behind, NULL), "wait");
+        bench_must(lladd_wait_durable(r.db, previous, NULL), "wait");
         bench_add(&rate, N * 1e9 / (double)(bench_now_ns() - t0));
     }
     bench_print(BENCH, "durable, one thread, asynchronous commit, at most 1000 in flight", "1/s",

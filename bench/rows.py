@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Rows of lladd-bench: reading them, and asking for the best of some."""
+"""Rows of lladd-bench: reads them, and selects the best."""
 import json
 import statistics
 
@@ -7,13 +7,13 @@ import statistics
 WEAKER = {"leveldb": "no isolation", "rocksdb-batch": "no isolation",
           "kyotocabinet-hash": "others see changes before the commit",
           "kyotocabinet-tree": "others see changes before the commit"}
-# Not with default options: shows the cost of a default, and is compared with no other engine.
+# Not with default options: shows the cost of a default, and is not compared with other engines.
 ASIDE = {"lladd-records-atomic": "no page images: for devices that never tear a page"}
 NO_LOG = "no log: nothing to replay"
 NO_UNDO = "the database is as it was before the commit: nothing to undo"
 WEAKER_IN = {("W6", "lmdb"): NO_LOG, ("W6", "tdb"): NO_LOG, ("W9", "lmdb"): NO_UNDO,
              ("W9", "sqlite"): NO_UNDO, ("W9", "rocksdb-txn"): NO_UNDO, ("W9", "tdb"): NO_UNDO}
-# Sizes of keys and values, as the rows have them.
+# Sizes of keys and values, in the form of the rows.
 INTS = {"key_size": 4, "value_size": 4}
 LONGS = {"value_size": 8, "key_size": 8}
 BIG = {"value_size": 100}
@@ -34,8 +34,8 @@ def family(engine):
 
 
 def query(workload, case, engine, n=None, threads=1, filesystem="disk", **fields):
-    """What a target speaks of. Engine: a name or a family, several of them, or None: any peer;
-    fields: others of the row, which must be equal."""
+    """The rows that a target is about. Engine: a name or a family, several of them, or None: any
+    peer; fields: others of the row, which must be equal."""
     return {"workload": workload, "case": case, "engine": engine, "n": n, "threads": threads,
             "filesystem": filesystem, "fields": fields}
 
@@ -55,7 +55,7 @@ def is_meant(q, row):
 
 
 def best_for(rows, q, field="ops_per_s", better=max):
-    """(median, engine) of the best engine that is meant."""
+    """(median, engine) of the best of these engines."""
     found = {}
     for row in rows:
         if is_meant(q, row) and row.get(field) is not None:

@@ -9,7 +9,7 @@ HASH = "lladd-hash"
 ARRAY = ("lladd-array", "lladd-records")
 
 
-# Text for people, and what is measured: always by the structure a user would take for it.
+# Text for readers, and the measurement: always of the structure that a user would choose for it.
 LINES = [
     ("a million inserts, from creation to close",
      query("W1", "insert", HASH, MILLION, **INTS)),
@@ -44,7 +44,7 @@ FEW = ("a million inserts, from creation to close", "durable transactions, 64 th
 
 
 def compared(rows):
-    """[(text, our rate, the best peer's rate, peer)] of what was measured on both sides."""
+    """[(text, our rate, the best peer's rate, peer)] of the workloads measured on both sides."""
     found = []
     for text, mine in LINES:
         peers = [r for r in rows if (mine["workload"], r.get("engine")) not in WEAKER_IN]

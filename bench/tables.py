@@ -45,7 +45,7 @@ class Cell:
 
 
 def by_time(row):
-    """Of cases with a length in seconds the number of operations is a result."""
+    """For cases with a length in seconds the number of operations is a result."""
     return row["workload"] in ("W3", "W4", "W8")
 
 
@@ -101,7 +101,7 @@ def one_table(group, engines):
     columns = sorted({c for cells in engines.values() for c in cells})
     names = {c: heading(c, columns) for c in columns}
     best = {c: best_of(engines, c, lambda e: True) for c in columns}
-    # Details are those of the column that most engines have, the last one of these.
+    # Details are from the column that most engines have, or the last one of several.
     last = max(columns, key=lambda c: (sum(c in cells for cells in engines.values()), c))
     used = [d for d in DETAILS
             if any(cells[last].median(d[0]) for cells in engines.values() if last in cells)]
@@ -215,7 +215,7 @@ def own(path):
 
 
 def write(path, name, text):
-    """Replaces what is between the markers of that name."""
+    """Replaces the text between the markers of that name."""
     begin, end = f"<!-- bench/run: {name} -->", f"<!-- bench/run: end of {name} -->"
     with open(path, encoding="utf-8") as f:
         old = f.read()

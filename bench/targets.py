@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the project has set itself against its peers, and whether the rows reach it."""
+"""The project's targets in comparison with its peers, and whether the rows reach them."""
 import report
 from rows import BIG, INTS, LONGS, best_for, instructions_of, peer_of, query
 
@@ -20,8 +20,8 @@ def w11(case, n):
     return query("W11", case, "lladd-dtable", n)
 
 
-# Text, what is measured, and what it should be: at least so many a second; (factor, peer): at least
-# so many times that peer (None: the best); (factor, other): so many times that other measurement.
+# Text, measurement, and target: at least so many a second; (factor, peer): at least so many times
+# that peer (None: the best); (factor, other): so many times that other measurement.
 AT_LEAST = [
     ("W1, 1 million", w1("lladd-hash", MILLION), 4e6),
     ("W1, 1 million", w1("lladd-hash", MILLION), (8, ("bdb-hash",))),
@@ -69,7 +69,7 @@ AT_LEAST = [
     ("W11, 10 million lookups", w11("lookup", 10 * MILLION), (1, None)),
     ("W11, scans of 100", w11("scan", 100000), (1, None)),
 ]
-# Text, what is measured, which field, and the most it should be.
+# Text, measurement, field, and the maximum.
 AT_MOST = [
     ("W1, log bytes an insert", w1("lladd-hash", MILLION), "log_bytes_per_op", 90),
     ("W6, log bytes a 100-byte overwrite", query("W6", "recovery-warm", "lladd", 200000),
@@ -82,7 +82,7 @@ AT_MOST = [
 
 
 def wanted_rate(rows, measured, target):
-    """(rate, text) it should reach; None if what it is compared with was not measured."""
+    """(rate, text) it should reach; None if the other side was not measured."""
     if not isinstance(target, tuple):
         return target, f"{number(target)}/s"
     factor, other = target

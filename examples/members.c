@@ -198,16 +198,16 @@ static int build_once(struct lladd_db *db, struct lladd_root_value *root, struct
 
 static int show(const struct lladd_dtable *t, struct lladd_error *err)
 {
-    static const uint32_t whom[] = {7, 8, 7000};
+    static const uint32_t ids[] = {7, 8, 7000};
     struct lladd_dtable_run_info info = {.struct_size = sizeof info};
     for (int i = 0; i < 3; i++) {
         char note[32];
         size_t len = 0;
-        struct lladd_dtable_key key = lladd_dtable_u32(whom[i]);
+        struct lladd_dtable_key key = lladd_dtable_u32(ids[i]);
         int rc = lladd_dtable_get(t, &key, note, sizeof note, &len, err);
         if (rc && rc != LLADD_NOT_FOUND)
             return rc;
-        printf("%u is %s%s%.*s\n", whom[i], rc ? "no member" : "a member", len ? ", " : "",
+        printf("%u is %s%s%.*s\n", ids[i], rc ? "no member" : "a member", len ? ", " : "",
                (int)len, note);
     }
     TRY(lladd_dtable_run_check(t, err));

@@ -33,9 +33,9 @@ static int draw_number(struct lladd_txn *txn, lladd_pageno page, int64_t *number
 }
 /* [/action] */
 
-static int balance(struct lladd_txn *txn, lladd_pageno page, uint32_t who, int64_t *out)
+static int balance(struct lladd_txn *txn, lladd_pageno page, uint32_t account, int64_t *out)
 {
-    return lladd_counter_get(lladd_txn_db(txn), page, who, out, lladd_txn_error_out(txn));
+    return lladd_counter_get(lladd_txn_db(txn), page, account, out, lladd_txn_error_out(txn));
 }
 
 /* [savepoint] The fee is charged if Alice can pay it; otherwise the transfer goes on without it. */

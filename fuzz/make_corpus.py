@@ -39,7 +39,7 @@ def control_seeds(bases):
         yield kind + "-first-only", bytes([0]) + first
         yield kind + "-first-torn", bytes([0]) + first[:100] + bytes(156) + second
         yield kind + "-second-torn", bytes([0]) + first + second[:100] + bytes(156)
-        # A field at a time has a strange value, and the checksum is right.
+        # One field at a time has an unusual value, and the checksum is right.
         for at, size, value in ((8, 4, 2), (8, 4, 0), (12, 4, 5000), (12, 4, 65536), (16, 8, 1),
                                 (32, 8, 1), (56, 8, 2**64 - 1), (72, 8, 0), (80, 8, 2**63),
                                 (104, 4, 3), (120, 8, 7), (136, 8, 1)):
@@ -62,7 +62,7 @@ def log_seeds():
         yield f"torn-{flags}", bytes([flags]) + change(4096 + 1500, zeros, 200)
         yield f"hole-{flags}", bytes([flags]) + change(800, zeros, 255)
         yield f"bit-{flags}", bytes([flags]) + change(700, flip, 4)
-    for segment in range(2):  # each byte of a header, its checksum made good again
+    for segment in range(2):  # each byte of a header, with a corrected checksum
         for at in range(8, 64, 8):
             yield (f"header-{segment}-{at}",
                    bytes([headers]) + change(segment * 4096 + at, flip, 1 << at % 7))
@@ -84,7 +84,7 @@ def page_seeds(bases):
                 head = dwb[:200] if flags & area else b""
                 yield (f"{kind}-{n}-{flags}",
                        bytes([flags, 37 * (n + 1), len(head), 0]) + head + some)
-    copies = bytearray(200)  # an area that says how many copies it has, and of which pages
+    copies = bytearray(200)  # an area with the number of its copies, and their pages
     for count in (1, 2, 15, 200):
         for at in (4, 8, 16, 24):
             copies[:] = dwb[:200]
@@ -136,7 +136,7 @@ def dump_seeds():
 def structure_seeds():
     commit, physical, destroy, reverse, bulk = 1, 2, 4, 8, 16
     dice = random.Random(3)
-    head = 64  # in the third byte: where a page says what it is
+    head = 64  # in the third byte: the type of a page
     for flags in (0, commit, physical, commit | destroy, physical | destroy | reverse,
                   commit | bulk | destroy):
         yield f"unchanged-{flags}", bytes([flags])
@@ -269,7 +269,7 @@ def dtable_seeds():
     cells = struct.pack("<QQIIQ", 1, 16, 1, 1, 9)
     filled = piece(cells) + bytes(2) + piece(b"\2a\0\0\1b\2c" * 4)
     yield "array", b"\2\2" + filled + bytes(4)
-    # One layer below: that one's pieces come first, eleven streams and a footer.
+    # One layer below: the pieces of that layer come first, eleven streams and a footer.
     words = struct.pack("<QQ", 3, 16)
     ends = struct.pack("<QIII", 0, 1, 0, 7) + bytes(13 * 4)
     numbers = struct.pack("<QQIBBH", 0, 5, 3, 1, 1, 0) + bytes([0, 2, 1, 4, 2, 6])
@@ -284,7 +284,7 @@ def dtable_seeds():
     yield "tombstones", b"\2\12" + filled + bytes(8) + piece(foot) + piece(padded(rows))
     yield "ranges", (b"\2\13" + piece(foot) + piece(padded(rows)) + piece(b"abcdefgh" * 2) +
                      bytes(9) + filled)
-    # Of a ranges_dtable the footer comes last: so it has as many bytes as it should.
+    # The footer of a ranges_dtable comes last, so that it has the right length.
     begins = struct.pack("<QQIBBH", 0, 20, 3, 1, 1, 0) + bytes([0, 5, 4, 10, 8, 15])
     ends = b"".join(struct.pack("<BI", there, end) for there, end in ((1, 22), (1, 26), (0, 0)))
     both = (piece(foot) + piece(padded(rows)) + piece(b"abcdefgh" * 2) + bytes(9) +
@@ -315,7 +315,7 @@ def dtable_seeds():
     yield "columns", b"\2\16" + piece(footer) + bytes(3) + base + bytes(1) + base
     packed = {"row": b"\1\3\0\5\2\2\4abcd", "none": b"\1\0\0",
               "long": b"\x11\1\0\1\0\1" + b"x" * 256,
-              "ends": b"\1\2\0\3\4\2abcd", "behind": b"\1\1\0\1\xff", "newer": b"\2\0\0"}
+              "ends": b"\1\2\0\3\4\2abcd", "trailing": b"\1\1\0\1\xff", "newer": b"\2\0\0"}
     for name, row in packed.items():
         yield "packed-" + name, b"\3" + row
 

@@ -90,7 +90,7 @@ struct ll_log__writer {
     struct ll_log__seg *ahead; /* segment of `next_block`; counted as a user; may be NULL */
     uint64_t next_block;     /* LSN of the first block that has no header yet */
     uint64_t walked;         /* end of the published prefix found so far */
-    uint64_t behind;         /* the device was asked to start writeback up to here */
+    uint64_t writeback;      /* the device was asked to start writeback up to here */
     struct ll_log__header *headers; /* headers of the blocks begun since `written` */
     uint32_t header_count, header_capacity;
     uint32_t header_used;

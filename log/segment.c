@@ -207,15 +207,15 @@ uint64_t ll_log__seg_stop(struct ll_log *log, const struct ll_log__seg *seg)
 /* A file is named after its first LSN, which is the end of the segment before it. */
 int ll_log__fail_missing(const struct ll_log__segments *segs, uint64_t lsn, struct lladd_error *err)
 {
-    const struct ll_log__seg *before = NULL, *behind = NULL;
+    const struct ll_log__seg *before = NULL, *after = NULL;
     char missing[LL_LOG_NAME_SIZE], other[LL_LOG_NAME_SIZE];
     unsigned long long at = lsn;
-    for (size_t i = 0; i < segs->live.len && !behind; i++) {
+    for (size_t i = 0; i < segs->live.len && !after; i++) {
         const struct ll_log__seg *seg = ll_log__at(&segs->live, i);
         if (seg->first <= lsn)
             before = seg;
         else
-            behind = seg;
+            after = seg;
     }
     if (before && before->state == LL_LOG__LIVE) {
         ll_log__segment_name(before->end, missing);
@@ -225,14 +225,14 @@ int ll_log__fail_missing(const struct ll_log__segments *segs, uint64_t lsn, stru
                            "\"%s\", which ends at %llu",
                            at, missing, other, (unsigned long long)before->end);
     }
-    if (!behind)
+    if (!after)
         return ll_fail_lsn(err, LLADD_MISSING_FILE, lladd_lsn_of(lsn),
                            "the log segment that holds LSN %llu is missing", at);
-    ll_log__segment_name(behind->name, other);
+    ll_log__segment_name(after->name, other);
     return ll_fail_lsn(err, LLADD_MISSING_FILE, lladd_lsn_of(lsn),
                        "the log segment that holds LSN %llu is missing: the log begins at %llu, "
                        "with \"%s\"",
-                       at, (unsigned long long)behind->first, other);
+                       at, (unsigned long long)after->first, other);
 }
 
 /* ---- queries ---- */

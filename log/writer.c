@@ -15,7 +15,7 @@
 enum { PIECES_MOST = 512, PIECES_PER_BLOCK = 3 };
 /* The number of bytes for which the device is asked to start writeback at a time. Each such request
  * goes to the disk and takes longer than many small writes into the operating system's memory. */
-enum { BEHIND = 1 << 20 };
+enum { WRITEBACK = 1 << 20 };
 
 int ll_log__writer_alloc(struct ll_log *log)
 {
@@ -47,7 +47,7 @@ void ll_log__writer_init(struct ll_log *log, struct ll_log__seg *seg, uint64_t l
     LL_ASSERT(lsn >= seg->first && lsn <= seg->end);
     uint64_t into = (lsn - seg->first) % seg->room;
     w->walked = lsn;
-    w->behind = lsn;
+    w->writeback = lsn;
     w->next_block = into == 0 ? lsn : lsn - into + seg->room;
     w->seg = NULL;
     w->ahead = NULL;
@@ -202,15 +202,15 @@ static void start_writeback(struct ll_log *log, uint64_t lsn)
 {
     struct ll_log__writer *w = &log->writer;
     uint64_t from = lladd_atomic_load64(&log->durable);
-    if (from < w->behind)
-        from = w->behind;
-    if (lsn - from < BEHIND)
+    if (from < w->writeback)
+        from = w->writeback;
+    if (lsn - from < WRITEBACK)
         return;
     if (from < w->seg->first)
         from = w->seg->first;
     uint64_t off = place_of(w->seg, from);
     ll_io_start_writeback(log->dev, w->seg->file, off, place_of(w->seg, lsn) - off);
-    w->behind = lsn;
+    w->writeback = lsn;
 }
 
 int ll_log__write_walked(struct ll_log *log, bool sync_comes, struct lladd_error *err)

@@ -21,13 +21,13 @@ static bool cell(const void *ctx, uint32_t number, struct lladd_span *out)
     return true;
 }
 
-static void fill(unsigned char *times, unsigned char *who, uint32_t n)
+static void fill(unsigned char *times, unsigned char *customers, uint32_t n)
 {
     uint32_t now = 1000000000;
     for (uint32_t i = 0; i < n; i++) {
         now += (uint32_t)(i % WAVE == 0 ? drawn(i, 8) % (2 * PAUSE) : drawn(i, 8) % 30);
         lladd_put32(times + (size_t)i * CELL, now);
-        lladd_put32(who + (size_t)i * CELL, (uint32_t)(drawn(i, 9) % CUSTOMERS));
+        lladd_put32(customers + (size_t)i * CELL, (uint32_t)(drawn(i, 9) % CUSTOMERS));
     }
 }
 
@@ -51,7 +51,7 @@ static const struct configuration times_tried[] = {
     {"time: differences, large ones beside (figure 9)", FIGURE_9},
     {"time: automatic", "class(dt) auto_dtable"},
 };
-static const struct configuration who_tried[] = {
+static const struct configuration customer_tried[] = {
     {"customer: array", ARRAY},
     {"customer: automatic", "class(dt) auto_dtable"},
 };
@@ -71,7 +71,7 @@ static const struct configuration times_managed[] = {
     {"time: differences, large ones beside (figure 9)", FIGURE_9},
     {"time: automatic", "class(dt) auto_dtable"},
 };
-static const struct configuration who_managed[] = {
+static const struct configuration customer_managed[] = {
     {"customer: array", DELETED(ARRAY_OF_FOUR)},
     {"customer: automatic", "class(dt) auto_dtable"},
 };
@@ -96,18 +96,18 @@ static int try_all(struct lladd_db *db, const struct rows *rows, const struct co
     return 0;
 }
 
-static int all_of(struct lladd_db *db, const struct rows *time_of, const struct rows *who_did,
+static int all_of(struct lladd_db *db, const struct rows *time_of, const struct rows *customer_of,
                   struct lladd_error *err)
 {
     enum { TIMES = sizeof times_tried / sizeof *times_tried,
-           WHO = sizeof who_tried / sizeof *who_tried };
-    struct table table = {{who_did, time_of}, {"customer", "time"}, 2};
+           CUSTOMER = sizeof customer_tried / sizeof *customer_tried };
+    struct table table = {{customer_of, time_of}, {"customer", "time"}, 2};
     printf("moves, %llu of them\n", (unsigned long long)time_of->n);
     TRY(try_all(db, time_of, times_tried, TIMES, trial, err));
-    TRY(try_all(db, who_did, who_tried, WHO, trial, err));
+    TRY(try_all(db, customer_of, customer_tried, CUSTOMER, trial, err));
     printf("in managed tables\n");
     TRY(try_all(db, time_of, times_managed, TIMES, trial_managed, err));
-    TRY(try_all(db, who_did, who_managed, WHO, trial_managed, err));
+    TRY(try_all(db, customer_of, customer_managed, CUSTOMER, trial_managed, err));
     printf("in cTables\n");
     for (size_t i = 0; i < sizeof stores / sizeof stores[0]; i++)
         TRY(trial_ctable(db, &table, &stores[i], err));
@@ -116,15 +116,15 @@ static int all_of(struct lladd_db *db, const struct rows *time_of, const struct 
 
 int moves(struct lladd_db *db, uint32_t keys, struct lladd_error *err)
 {
-    unsigned char *times = malloc((size_t)keys * CELL), *who = malloc((size_t)keys * CELL);
+    unsigned char *times = malloc((size_t)keys * CELL), *customers = malloc((size_t)keys * CELL);
     struct rows time_of = {.keys = keys, .n = keys, .ctx = times, .value = cell};
-    struct rows who_did = {.keys = keys, .n = keys, .ctx = who, .value = cell};
-    int rc = times && who ? 0 : lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
+    struct rows customer_of = {.keys = keys, .n = keys, .ctx = customers, .value = cell};
+    int rc = times && customers ? 0 : lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
     if (!rc) {
-        fill(times, who, keys);
-        rc = all_of(db, &time_of, &who_did, err);
+        fill(times, customers, keys);
+        rc = all_of(db, &time_of, &customer_of, err);
     }
     free(times);
-    free(who);
+    free(customers);
     return rc;
 }

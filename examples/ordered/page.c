@@ -45,13 +45,13 @@ static void exchange(struct lladd_page *page, unsigned at, unsigned drop, unsign
                      const unsigned char *bytes)
 {
     unsigned char *body = lladd_page_body(page), *place = body + HEAD + (size_t)at * ENTRY;
-    unsigned behind = entries(body) - at - drop;
-    memmove(place + (size_t)n * ENTRY, place + (size_t)drop * ENTRY, (size_t)behind * ENTRY);
+    unsigned after = entries(body) - at - drop;
+    memmove(place + (size_t)n * ENTRY, place + (size_t)drop * ENTRY, (size_t)after * ENTRY);
     if (n)
         memcpy(place, bytes, (size_t)n * ENTRY);
     if (n < drop) /* bytes after the entries are 0, so that equal contents are equal pages */
-        memset(place + (size_t)(n + behind) * ENTRY, 0, (size_t)(drop - n) * ENTRY);
-    lladd_put16(body, (uint16_t)(at + n + behind));
+        memset(place + (size_t)(n + after) * ENTRY, 0, (size_t)(drop - n) * ENTRY);
+    lladd_put16(body, (uint16_t)(at + n + after));
 }
 
 /* ---- format: an empty page for `room` entries --------------------------------------------- */
