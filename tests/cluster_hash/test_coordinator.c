@@ -4,7 +4,7 @@
  * disappear or fall silent, a copied coordinator, another server in the place of one, a cluster of
  * another shape. No client waits for ever.
  */
-#include "bank.h"
+#include "clients.h"
 #include "support/fixtures.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
  *
  *     test_schedules [first seed] [how many]       one of them again: test_schedules 4711 1
  */
-#include "bank.h"
+#include "clients.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static struct {
         astray, inquiries, read_only, one_phase;
 } total;
 
-static void add(const struct world *w, const struct bank *b)
+static void add(const struct world *w, const struct clients *b)
 {
     total.transfers += b->transfers;
     total.audits += b->audits;
@@ -55,7 +55,7 @@ static void draw_faults(struct world *w)
         *faults[i] = rates[world_below(w, sizeof rates / sizeof *rates)];
 }
 
-static void crash_somebody(struct world *w, struct bank *b)
+static void crash_somebody(struct world *w, struct clients *b)
 {
     size_t all = w->options.servers + w->options.coordinators, at = world_below(w, all);
     struct node *n =
@@ -66,7 +66,7 @@ static void crash_somebody(struct world *w, struct bank *b)
     }
     world_crash(w, n);
     if (!n->is_server)
-        bank_lose(b, n->index);
+        clients_lose(b, n->index);
     if (world_below(w, 2))
         world_restart(w, n);
 }
@@ -74,17 +74,17 @@ static void crash_somebody(struct world *w, struct bank *b)
 static void run(uint64_t seed)
 {
     struct world w;
-    struct bank b;
+    struct clients b;
     world_init(&w, &(struct world_options){.seed = seed,
                                            .servers = 3,
                                            .coordinators = 1 + seed % 2,
                                            .replicas = 1 + seed / 2 % 2});
-    bank_init(&b, &w);
+    clients_init(&b, &w);
     draw_faults(&w);
     unsigned crashes = seed % 4 ? 40 + (unsigned)world_below(&w, 400) : 0;
     for (unsigned i = 0; i < 2000; i++) {
         world_step(&w);
-        bank_step(&b);
+        clients_step(&b);
         if (crashes && world_below(&w, crashes) == 0)
             crash_somebody(&w, &b);
     }
@@ -92,9 +92,9 @@ static void run(uint64_t seed)
     for (size_t i = 0; i < w.options.coordinators; i++)
         if (!w.coordinators[i].db)
             world_restart(&w, &w.coordinators[i]);
-    bank_finish(&b);
+    clients_finish(&b);
     world_settle(&w);
-    bank_check(&b);
+    clients_check(&b);
     add(&w, &b);
     world_free(&w);
 }

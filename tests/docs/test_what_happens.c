@@ -4,7 +4,7 @@
  * and for each line the code and the words that the page promises. test_wrong_bytes.c has more of
  * them; other tests prove the others. pages.py checks that every line names a test.
  */
-#include "scene.h"
+#include "fixture.h"
 
 #include <lladd/bytes.h>
 #include <lladd/records.h>
@@ -364,7 +364,7 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("docs/what happens");
     TCase *tc = tcase_create("lines");
-    tcase_add_checked_fixture(tc, scene_set, scene_strike);
+    tcase_add_checked_fixture(tc, fixture_init, fixture_finish);
     tcase_add_test(tc, a_process_that_is_killed);
     tcase_add_test(tc, an_operation_is_missing);
     tcase_add_test(tc, registrations_that_contradict);

@@ -3,7 +3,7 @@
  * docs/what-happens-when.md, "Stored bytes are wrong", from an application's view: real files are
  * damaged, and each time the result has the code and the words that the page promises.
  */
-#include "scene.h"
+#include "fixture.h"
 #include "support/fixtures.h"
 #include "util/crc32c.h"
 
@@ -277,8 +277,8 @@ START_TEST(files_that_are_missing)
         kill_db();
         file_remove(files[i].name);
         refused(LLADD_MISSING_FILE, files[i].words);
-        scene_strike();
-        scene_set();
+        fixture_finish();
+        fixture_init();
     }
 }
 END_TEST
@@ -334,8 +334,8 @@ START_TEST(files_of_another_database)
     close_db();
     file_read(first_segment, segment, SEGMENT, 0);
     file_read("pages", pages, PAGE, (off_t)page.v * PAGE);
-    scene_strike();
-    scene_set();
+    fixture_finish();
+    fixture_init();
     lladd_pageno other;
     page = forgotten_page(&other);
     file_write("pages", pages, PAGE, (off_t)page.v * PAGE);
@@ -402,7 +402,7 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("docs/wrong bytes");
     TCase *tc = tcase_create("lines");
-    tcase_add_checked_fixture(tc, scene_set, scene_strike);
+    tcase_add_checked_fixture(tc, fixture_init, fixture_finish);
     tcase_add_test(tc, a_flipped_bit_is_put_right_from_the_log);
     tcase_add_test(tc, a_flipped_bit_that_nothing_puts_right);
     tcase_add_test(tc, a_page_in_the_place_of_another);

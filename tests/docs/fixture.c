@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "scene.h"
+#include "fixture.h"
 
 #include "support/fixtures.h"
 
@@ -80,7 +80,7 @@ const struct lladd_op logical_add = {
 };
 /* ---- fixture --------------------------------------------------------------------------------- */
 
-void scene_set(void)
+void fixture_init(void)
 {
     dir = temp_dir_new();
     db = NULL;
@@ -95,7 +95,7 @@ void scene_set(void)
     OK(lladd_register_op(&options, &logical_add, &err));
 }
 
-void scene_strike(void)
+void fixture_finish(void)
 {
     if (db)
         lladd_db_kill(db);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* See bank.h. */
-#include "bank.h"
+/* See clients.h. */
+#include "clients.h"
 
 #include <lladd/bytes.h>
 #include <stdio.h>
 
-size_t bank_key(unsigned account, unsigned char key[8])
+size_t clients_key(unsigned account, unsigned char key[8])
 {
     return (size_t)snprintf((char *)key, 8, "acc%u", account);
 }
 
 static struct coordinator *coordinator_of(struct client *c)
 {
-    return world_coordinator(c->bank->world, c->coordinator);
+    return world_coordinator(c->all->world, c->coordinator);
 }
 
 static void got(struct call *call)
@@ -33,19 +33,19 @@ static void ended(struct call *call)
 
 static void choose(struct client *c)
 {
-    struct world *w = c->bank->world;
+    struct world *w = c->all->world;
     static const unsigned likely[] = {ERRAND_TRANSFER, ERRAND_TRANSFER, ERRAND_TRANSFER,
                                       ERRAND_TRANSFER, ERRAND_AUDIT,    ERRAND_ONE,
                                       ERRAND_BLIND,    ERRAND_GIVE_UP};
     c->errand = likely[world_below(w, sizeof likely / sizeof *likely)];
-    c->n = c->errand == ERRAND_AUDIT   ? BANK_ACCOUNTS
+    c->n = c->errand == ERRAND_AUDIT   ? CLIENTS_ACCOUNTS
            : c->errand == ERRAND_ONE   ? 1
            : c->errand == ERRAND_BLIND ? 2
                                        : 2 + (unsigned)world_below(w, 2);
-    for (unsigned i = 0; i < BANK_ACCOUNTS; i++)
+    for (unsigned i = 0; i < CLIENTS_ACCOUNTS; i++)
         c->account[i] = i;
     for (unsigned i = 0; i < c->n && c->errand != ERRAND_AUDIT; i++) {
-        unsigned k = i + (unsigned)world_below(w, BANK_ACCOUNTS - i), other = c->account[k];
+        unsigned k = i + (unsigned)world_below(w, CLIENTS_ACCOUNTS - i), other = c->account[k];
         c->account[k] = c->account[i];
         c->account[i] = other;
     }
@@ -69,7 +69,7 @@ static void begin(struct client *c)
     if (!c->txn)
         return;
     choose(c);
-    if (world_below(c->bank->world, 4))
+    if (world_below(c->all->world, 4))
         sort(c);
     c->state = CLIENT_READING;
     c->waiting = c->errand == ERRAND_BLIND ? 0 : c->n;
@@ -77,7 +77,7 @@ static void begin(struct client *c)
         return;
     for (unsigned i = 0; i < c->n; i++) {
         unsigned char key[8];
-        size_t len = bank_key(c->account[i], key);
+        size_t len = clients_key(c->account[i], key);
         c->call[i] = (struct call){.buf = c->value[i], .size = 16, .done = got, .ctx = c};
         coordinator_get(coordinator, c->txn, &c->call[i], key, len, c->errand != ERRAND_AUDIT);
     }
@@ -94,7 +94,7 @@ static int readings(const struct client *c)
 
 static void write_back(struct client *c)
 {
-    int64_t moved = 1 + (int64_t)world_below(c->bank->world, 50);
+    int64_t moved = 1 + (int64_t)world_below(c->all->world, 50);
     for (unsigned i = 0; i < c->n; i++) {
         unsigned char key[8], *value = c->value[i];
         int64_t share = i + 1 < c->n ? moved : -moved * (int64_t)(c->n - 1);
@@ -103,7 +103,7 @@ static void write_back(struct client *c)
         ck_assert_uint_eq(c->call[i].len, 16);
         lladd_put64(value, (uint64_t)((int64_t)lladd_get64(value) + share));
         lladd_put64(value + 8, lladd_get64(value + 8) + 1);
-        size_t len = bank_key(c->account[i], key);
+        size_t len = clients_key(c->account[i], key);
         (void)coordinator_put(coordinator_of(c), c->txn, key, len, value, 16);
     }
 }
@@ -112,7 +112,7 @@ static void add(struct client *c)
 {
     for (unsigned i = 0; i < 2; i++) {
         unsigned char key[8];
-        size_t len = bank_key(c->account[i], key);
+        size_t len = clients_key(c->account[i], key);
         (void)coordinator_add(coordinator_of(c), c->txn, key, len, i ? 5 : -5);
         c->call[i].code = 0;
     }
@@ -141,18 +141,18 @@ static void end(struct client *c)
 static void check_audit(const struct client *c)
 {
     int64_t sum = 0;
-    for (unsigned i = 0; i < BANK_ACCOUNTS; i++) {
-        uint64_t changes = lladd_get64(c->value[i] + 8), *seen = &c->bank->seen[i];
+    for (unsigned i = 0; i < CLIENTS_ACCOUNTS; i++) {
+        uint64_t changes = lladd_get64(c->value[i] + 8), *seen = &c->all->seen[i];
         sum += (int64_t)lladd_get64(c->value[i]);
         *seen = changes > *seen ? changes : *seen;
     }
-    ck_assert_msg(sum == BANK_ACCOUNTS * BANK_EACH, "seed %llu: an audit has seen %lld",
-                  (unsigned long long)c->bank->world->options.seed, (long long)sum);
+    ck_assert_msg(sum == CLIENTS_ACCOUNTS * CLIENTS_EACH, "seed %llu: an audit has seen %lld",
+                  (unsigned long long)c->all->world->options.seed, (long long)sum);
 }
 
 static void note(struct client *c, int code)
 {
-    struct bank *b = c->bank;
+    struct clients *b = c->all;
     bool writes = c->errand == ERRAND_TRANSFER || c->errand == ERRAND_ONE;
     for (unsigned i = 0; i < c->n && writes; i++) {
         b->least[c->account[i]] += code == 0;
@@ -178,14 +178,14 @@ static void step(struct client *c)
         note(c, c->end.code);
 }
 
-void bank_step(struct bank *b)
+void clients_step(struct clients *b)
 {
-    step(&b->clients[world_below(b->world, BANK_CLIENTS)]);
+    step(&b->clients[world_below(b->world, CLIENTS_COUNT)]);
 }
 
-void bank_lose(struct bank *b, size_t coordinator)
+void clients_lose(struct clients *b, size_t coordinator)
 {
-    for (unsigned i = 0; i < BANK_CLIENTS; i++) {
+    for (unsigned i = 0; i < CLIENTS_COUNT; i++) {
         struct client *c = &b->clients[i];
         if (c->coordinator != coordinator)
             continue;
@@ -197,22 +197,22 @@ void bank_lose(struct bank *b, size_t coordinator)
 
 /* ---- the beginning and the end ------------------------------------------------------------ */
 
-void bank_init(struct bank *b, struct world *w)
+void clients_init(struct clients *b, struct world *w)
 {
     memset(b, 0, sizeof *b);
     b->world = w;
-    for (unsigned i = 0; i < BANK_CLIENTS; i++) {
-        b->clients[i].bank = b;
+    for (unsigned i = 0; i < CLIENTS_COUNT; i++) {
+        b->clients[i].all = b;
         b->clients[i].coordinator = i % w->options.coordinators;
     }
     world_settle(w);
     struct client *c = &b->clients[0];
     c->txn = coordinator_begin(coordinator_of(c));
     ck_assert_ptr_nonnull(c->txn);
-    for (unsigned i = 0; i < BANK_ACCOUNTS; i++) {
+    for (unsigned i = 0; i < CLIENTS_ACCOUNTS; i++) {
         unsigned char key[8], value[16] = {0};
-        size_t len = bank_key(i, key);
-        lladd_put64(value, BANK_EACH);
+        size_t len = clients_key(i, key);
+        lladd_put64(value, CLIENTS_EACH);
         ck_assert_int_eq(coordinator_put(coordinator_of(c), c->txn, key, len, value, 16), 0);
     }
     c->end = (struct call){.done = ended, .ctx = c};
@@ -223,10 +223,10 @@ void bank_init(struct bank *b, struct world *w)
     world_settle(w);
 }
 
-void bank_finish(struct bank *b)
+void clients_finish(struct clients *b)
 {
     uint64_t limit = b->world->now_ms + 60000;
-    for (unsigned i = 0; i < BANK_CLIENTS; i++)
+    for (unsigned i = 0; i < CLIENTS_COUNT; i++)
         while (b->clients[i].state != CLIENT_IDLE) {
             ck_assert_msg(b->world->now_ms < limit, "seed %llu: a client waits for ever",
                           (unsigned long long)b->world->options.seed);
@@ -236,9 +236,9 @@ void bank_finish(struct bank *b)
 }
 
 struct found {
-    int64_t amount[WORLD_SERVERS_MAX][BANK_ACCOUNTS];
-    uint64_t changes[WORLD_SERVERS_MAX][BANK_ACCOUNTS];
-    unsigned copies[BANK_ACCOUNTS];
+    int64_t amount[WORLD_SERVERS_MAX][CLIENTS_ACCOUNTS];
+    uint64_t changes[WORLD_SERVERS_MAX][CLIENTS_ACCOUNTS];
+    unsigned copies[CLIENTS_ACCOUNTS];
     size_t server;
 };
 
@@ -250,7 +250,7 @@ static int look(void *ctx, struct lladd_span key, struct lladd_span value)
     ck_assert_uint_le(key.len, 8);
     memcpy(text, key.data, key.len);
     ck_assert_int_eq(sscanf(text, "acc%u", &account), 1);
-    ck_assert_uint_lt(account, BANK_ACCOUNTS);
+    ck_assert_uint_lt(account, CLIENTS_ACCOUNTS);
     ck_assert_uint_eq(value.len, 16);
     f->amount[f->server][account] = (int64_t)lladd_get64(value.data);
     f->changes[f->server][account] = lladd_get64((const unsigned char *)value.data + 8);
@@ -258,7 +258,7 @@ static int look(void *ctx, struct lladd_span key, struct lladd_span value)
     return 0;
 }
 
-void bank_check(struct bank *b)
+void clients_check(struct clients *b)
 {
     struct found f = {.server = 0};
     struct world *w = b->world;
@@ -266,9 +266,9 @@ void bank_check(struct bank *b)
     int64_t sum = 0;
     for (; f.server < w->options.servers; f.server++)
         ck_assert_int_eq(participant_table_each(w->servers[f.server].db, look, &f, NULL), 0);
-    for (unsigned i = 0; i < BANK_ACCOUNTS; i++) {
+    for (unsigned i = 0; i < CLIENTS_ACCOUNTS; i++) {
         unsigned char key[8];
-        size_t len = bank_key(i, key);
+        size_t len = clients_key(i, key);
         size_t first = coordinator_place(w->options.servers, key, len, 0);
         ck_assert_uint_eq(f.copies[i], w->options.replicas);
         for (size_t r = 1; r < w->options.replicas; r++) {
@@ -286,6 +286,6 @@ void bank_check(struct bank *b)
                       "seed %llu: what an audit has seen of account %u is gone", seed, i);
         sum += f.amount[first][i];
     }
-    ck_assert_msg(sum == BANK_ACCOUNTS * BANK_EACH, "seed %llu: the sum is %lld", seed,
+    ck_assert_msg(sum == CLIENTS_ACCOUNTS * CLIENTS_EACH, "seed %llu: the sum is %lld", seed,
                   (long long)sum);
 }

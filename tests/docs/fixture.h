@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef TESTS_DOCS_SCENE_H
-#define TESTS_DOCS_SCENE_H
+#ifndef TESTS_DOCS_FIXTURE_H
+#define TESTS_DOCS_FIXTURE_H
 /*
  * The fixture of the tests of docs/what-happens-when.md: a small database in real files, with
  * counters and with operations that can be made to misbehave; and the files themselves, to be
@@ -21,8 +21,8 @@ extern struct lladd_error err;
 #define OK(call) ck_assert_msg((call) == 0, "%s: %s", #call, err.message)
 #define TXN_OK(call) ck_assert_msg((call) == 0, "%s: %s", #call, lladd_txn_error(txn)->message)
 
-void scene_set(void); /* the fixture of every case */
-void scene_strike(void);
+void fixture_init(void);   /* before every case */
+void fixture_finish(void); /* after it */
 
 /* How the operations below misbehave. */
 struct bad {
