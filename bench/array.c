@@ -7,8 +7,8 @@
 #include "common.h"
 
 #include <lladd/array.h>
+#include <lladd/device.h>
 #include <lladd/lladd.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

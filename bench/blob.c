@@ -9,8 +9,9 @@
 #include "common.h"
 
 #include <lladd/blob.h>
+#include <lladd/device.h>
 #include <lladd/lladd.h>
-
+#include <lladd/stats.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -9,12 +9,13 @@
  * thread, and by 64 that share forces of the log. */
 #include "common.h"
 
+#include <fcntl.h>
 #include <lladd/lladd.h>
 #include <lladd/pages.h>
 #include <lladd/records.h>
+#include <lladd/stats.h>
 #include <lladd/sync.h>
-
-#include <fcntl.h>
+#include <lladd/twophase.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

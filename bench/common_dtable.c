@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "common_dtable.h"
 
+#include <lladd/device.h>
+
 void bench_dtable_open(struct lladd_device **dev, struct lladd_db **db)
 {
     struct lladd_options o = LLADD_OPTIONS_INIT;

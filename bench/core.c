@@ -6,12 +6,15 @@
  *   bench-core [case]...   cases: set begin redo reopen crash large; none: all */
 #include "common.h"
 
+#include <errno.h>
+#include <lladd/device.h>
 #include <lladd/lladd.h>
 #include <lladd/lock.h>
+#include <lladd/log_read.h>
+#include <lladd/op.h>
 #include <lladd/pages.h>
 #include <lladd/records.h>
-
-#include <errno.h>
+#include <lladd/stats.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

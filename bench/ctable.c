@@ -10,7 +10,7 @@
 
 #include <lladd/bytes.h>
 #include <lladd/ctable.h>
-
+#include <lladd/device.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -9,8 +9,8 @@
  * measured. */
 #include "common_dtable.h"
 
+#include <lladd/device.h>
 #include <lladd/dtable.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

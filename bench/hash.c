@@ -5,9 +5,10 @@
  *   bench-hash [case]...   cases: insert create physical many threads log space; none: all */
 #include "common.h"
 
+#include <lladd/device.h>
 #include <lladd/hash.h>
+#include <lladd/stats.h>
 #include <lladd/sync.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

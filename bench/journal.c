@@ -5,8 +5,9 @@
  *   bench-journal [case]...   cases: append single replay; none: all */
 #include "common.h"
 
+#include <lladd/device.h>
 #include <lladd/journal.h>
-
+#include <lladd/stats.h>
 #include <stdio.h>
 #include <string.h>
 

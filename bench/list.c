@@ -7,9 +7,10 @@
  * bytes. */
 #include "common.h"
 
+#include <lladd/device.h>
 #include <lladd/list.h>
 #include <lladd/lladd.h>
-
+#include <lladd/stats.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,10 +5,10 @@
  *   bench-lock [case]...   cases: pair rows threads contended; none: all */
 #include "common.h"
 
+#include <lladd/device.h>
 #include <lladd/lock.h>
 #include <lladd/records.h>
 #include <lladd/sync.h>
-
 #include <stdio.h>
 #include <string.h>
 

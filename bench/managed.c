@@ -7,6 +7,7 @@
  * Four million keys from 0 up, values of five bytes, in memory. */
 #include "common_dtable.h"
 
+#include <lladd/device.h>
 #include <stdio.h>
 #include <string.h>
 

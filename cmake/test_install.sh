@@ -29,12 +29,17 @@ mkdir "$work/src"
 cp "$source/examples/counter.c" "$work/src/c_program.c"
 # The C++ program uses structs without the word "struct", and the functions that fill them.
 cat > "$work/src/cxx_program.cc" << 'END'
+#include <lladd/ctable.h>
+#include <lladd/device.h>
 #include <lladd/dtable_managed.h>
+#include <lladd/extension.h>
 #include <lladd/hash.h>
 #include <lladd/inspect.h>
 #include <lladd/lladd.h>
 #include <lladd/pages.h>
 #include <lladd/records.h>
+#include <lladd/sim_contract.h>
+#include <lladd/stats.h>
 #include <cstring>
 static int put(lladd_db *db, lladd_error *error)
 {
@@ -86,9 +91,26 @@ static int look(const lladd_options *options, lladd_error *error)
     lladd_inspect_close(view);
     return info.clean && info.pages && !page.code ? 0 : 2;
 }
+// Every option struct is initialised by its macro, with no warning.
+static bool inits()
+{
+    lladd_txn_options txn = LLADD_TXN_OPTIONS_INIT;
+    lladd_hash_options hash = LLADD_HASH_OPTIONS_INIT;
+    lladd_lock_options lock = LLADD_LOCK_OPTIONS_INIT;
+    lladd_dtable_run_options run = LLADD_DTABLE_RUN_OPTIONS_INIT;
+    lladd_ctable_options table = LLADD_CTABLE_OPTIONS_INIT;
+    lladd_sim_contract contract = LLADD_SIM_CONTRACT_INIT;
+    lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
+    return txn.struct_size == sizeof txn && hash.struct_size == sizeof hash && !txn.read_only &&
+           lock.struct_size == sizeof lock && run.struct_size == sizeof run &&
+           table.struct_size == sizeof table && contract.struct_size == sizeof contract &&
+           table.managed.struct_size == sizeof table.managed && pin.db_ == nullptr;
+}
 int main()
 {
     lladd_device *device = nullptr;
+    if (!inits())
+        return 7;
     if (lladd_device_memory(&device) != 0)
         return 1;
     lladd_options options = LLADD_OPTIONS_INIT;
@@ -135,6 +157,8 @@ END
 # Mistakes of an operation's author. Their effect depends on the library
 # (docs/writing-an-operation.md).
 cat > "$work/src/misuse.c" << 'END'
+#include <lladd/device.h>
+#include <lladd/extension.h>
 #include <lladd/pages.h>
 #include <lladd/records.h>
 #include <lladd/sync.h>
@@ -229,6 +253,7 @@ const struct lladd_sim_subject *const *lladd_sim_plugin(void)
 END
 # A program that is its own transaction manager, with the standard's header.
 cat > "$work/src/xa_program.c" << 'END'
+#include <lladd/device.h>
 #include <lladd/pages.h>
 #include <lladd/xa.h>
 #include <xa.h>
@@ -307,7 +332,7 @@ static=$(pkg-config --cflags --static --libs lladd | sed 's/-llladd/-l:liblladd.
 # Unquoted: a list of flags.
 cc -std=gnu11 -o "$work/pc/c_lladd" "$work/src/c_program.c" $flags
 cc -std=gnu11 -o "$work/pc/c_static" "$work/src/c_program.c" $static
-c++ -std=c++17 -o "$work/pc/cxx_lladd" "$work/src/cxx_program.cc" $flags
+c++ -std=c++17 -Wall -Wextra -Werror -o "$work/pc/cxx_lladd" "$work/src/cxx_program.cc" $flags
 c++ -std=c++17 -o "$work/pc/cxx_static" "$work/src/cxx_program.cc" $static
 
 if test -f "$libdir/liblladd_sim.a"; then

@@ -2,7 +2,9 @@
 /* What extensions need beyond pages (DESIGN 2a): object records, snapshots, pins, bulk writing. */
 #include "db/db_private.h"
 
+#include <lladd/bulk.h>
 #include <lladd/bytes.h>
+#include <lladd/snapshot.h>
 #include <string.h>
 
 /* An object's number is stored in the record's page field; all ones mean none. */

@@ -3,6 +3,7 @@
  * lock, so they need not agree with each other. */
 #include "db/db_private.h"
 
+#include <lladd/stats.h>
 #include <stdio.h>
 #include <string.h>
 

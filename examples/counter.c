@@ -6,9 +6,9 @@
  * Subtracting twice would be wrong, and so would adding twice after a crash. The library ensures
  * that each happens exactly once. docs/writing-an-operation.md walks through this file. */
 #include <lladd/bytes.h>
+#include <lladd/extension.h>
 #include <lladd/lladd.h>
 #include <lladd/pages.h>
-
 #include <stdio.h>
 
 /* [prepare] Checks the arguments, and builds the log record. The page may be read, not changed. */

@@ -5,8 +5,8 @@
  * change in one top action, and are undone together. One transaction reserves seats; another one
  * reserves seats of the same flight and commits; then the first is rolled back. */
 #include <lladd/bytes.h>
+#include <lladd/extension.h>
 #include <lladd/records.h>
-
 #include <stdio.h>
 
 enum { UNDO = 8 + 8 + 2 + 2, RECORD = 2 * 10 + 128, SEATS = 10, AT = 0 };

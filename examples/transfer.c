@@ -5,8 +5,8 @@
  * savepoint and rolled back if the account cannot pay it. Every transfer also gets a number that is
  * never used twice, even if the transfer is rolled back: a top action draws the number, and its
  * changes stay once it is closed. */
+#include <lladd/extension.h>
 #include <lladd/records.h>
-
 #include <stdio.h>
 
 enum { ALICE = 0, BOB = 8, BANK = 16, NUMBERS = 24, AUDIT = 32 }; /* offsets on one page of bytes */

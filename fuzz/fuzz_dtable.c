@@ -12,7 +12,7 @@
 
 #include <lladd/blob.h>
 #include <lladd/bytes.h>
-
+#include <lladd/device.h>
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -8,6 +8,7 @@
  */
 #include "operations/journal/table.h"
 
+#include <lladd/device.h>
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -9,6 +9,7 @@
  */
 #include "operations/lock/table.h"
 
+#include <lladd/device.h>
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

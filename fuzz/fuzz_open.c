@@ -22,6 +22,7 @@
 #include "util/vec.h"
 
 #include <errno.h>
+#include <lladd/bulk.h>
 #include <lladd/bytes.h>
 #include <lladd/inspect.h>
 #include <lladd/pages.h>

@@ -47,6 +47,7 @@ LLADD_API int lladd_array_open(struct lladd_db *, lladd_pageno root, struct llad
  *  nevertheless. After an error there is neither array nor handle. */
 LLADD_API int lladd_array_create_open(struct lladd_txn *, uint32_t size, uint64_t length,
                                       lladd_pageno *root, struct lladd_array **out);
+/** Closes the handle; NULL does nothing. No other thread may be using it. */
 LLADD_API void lladd_array_close(struct lladd_array *);
 
 /** Bytes of an element. */

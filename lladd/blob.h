@@ -39,6 +39,7 @@ LLADD_API int lladd_blob_destroy(struct lladd_txn *, lladd_pageno root);
  *  offset is beyond the end. */
 LLADD_API int lladd_blob_write(struct lladd_txn *, lladd_pageno root, uint64_t offset,
                                const void *bytes, uint64_t len);
+/** Appends bytes at the end. LLADD_TOO_LARGE beyond LLADD_BLOB_MAX. */
 LLADD_API int lladd_blob_append(struct lladd_txn *, lladd_pageno root, const void *bytes,
                                 uint64_t len);
 /** Sets the length to `len`: truncates, or appends zeros. */
@@ -46,6 +47,7 @@ LLADD_API int lladd_blob_truncate(struct lladd_txn *, lladd_pageno root, uint64_
 /** Replaces the whole contents. */
 LLADD_API int lladd_blob_replace(struct lladd_txn *, lladd_pageno root, const void *bytes,
                                  uint64_t len);
+/** The blob's length in bytes, in *out. Any thread. */
 LLADD_API int lladd_blob_length(struct lladd_db *, lladd_pageno root, uint64_t *out,
                                 struct lladd_error *);
 /** Copies bytes [offset, offset + len) out; *got is the number copied, less at the end. If `got` is

@@ -24,43 +24,51 @@ extern "C" {
 #define LLADD_LE64(v) (v)
 #endif
 
+/** Reads a little-endian u16 at any address. */
 static inline uint16_t lladd_get16(const void *p)
 {
     uint16_t v;
     memcpy(&v, p, sizeof v);
     return LLADD_LE16(v);
 }
+/** Reads a little-endian u32 at any address. */
 static inline uint32_t lladd_get32(const void *p)
 {
     uint32_t v;
     memcpy(&v, p, sizeof v);
     return LLADD_LE32(v);
 }
+/** Reads a little-endian u64 at any address. */
 static inline uint64_t lladd_get64(const void *p)
 {
     uint64_t v;
     memcpy(&v, p, sizeof v);
     return LLADD_LE64(v);
 }
+/** Reads a little-endian integer of 6 bytes at any address. */
 static inline uint64_t lladd_get48(const void *p)
 {
     return (uint64_t)lladd_get32(p) | ((uint64_t)lladd_get16((const unsigned char *)p + 4) << 32);
 }
+/** Writes a little-endian u16 at any address. */
 static inline void lladd_put16(void *p, uint16_t v)
 {
     v = LLADD_LE16(v);
     memcpy(p, &v, sizeof v);
 }
+/** Writes a little-endian u32 at any address. */
 static inline void lladd_put32(void *p, uint32_t v)
 {
     v = LLADD_LE32(v);
     memcpy(p, &v, sizeof v);
 }
+/** Writes a little-endian u64 at any address. */
 static inline void lladd_put64(void *p, uint64_t v)
 {
     v = LLADD_LE64(v);
     memcpy(p, &v, sizeof v);
 }
+/** Writes the low 48 bits of v, little-endian, in 6 bytes at any address. */
 static inline void lladd_put48(void *p, uint64_t v)
 {
     lladd_put32(p, (uint32_t)v);

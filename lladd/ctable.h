@@ -63,17 +63,19 @@ struct lladd_ctable_options {
 };
 #define LLADD_CTABLE_OPTIONS_INIT_SIZE sizeof(struct lladd_ctable_options)
 #ifdef __cplusplus
-#define LLADD_CTABLE_OPTIONS_INIT \
-    lladd_ctable_options \
-    { \
-        sizeof(struct lladd_ctable_options), nullptr, 0, LLADD_MANAGED_OPTIONS_INIT, \
-            nullptr, 0, nullptr \
-    }
+#define LLADD_CTABLE_OPTIONS_INIT lladd_ctable_options_init()
+/** @cond */
+inline lladd_ctable_options lladd_ctable_options_init()
+{
+    lladd_ctable_options o = LLADD_SIZED_INIT(lladd_ctable_options);
+    o.managed = LLADD_MANAGED_OPTIONS_INIT;
+    return o;
+}
+/** @endcond */
 #else
 #define LLADD_CTABLE_OPTIONS_INIT \
     { \
-        .struct_size = sizeof(struct lladd_ctable_options), \
-        .managed = LLADD_MANAGED_OPTIONS_INIT \
+        .struct_size = sizeof(struct lladd_ctable_options), .managed = LLADD_MANAGED_OPTIONS_INIT \
     }
 #endif
 
@@ -153,6 +155,7 @@ struct lladd_ctable_row {
 LLADD_API int lladd_ctable_lookup(struct lladd_txn *, struct lladd_ctable *,
                                   const struct lladd_dtable_key *, const uint32_t *columns,
                                   size_t n, struct lladd_ctable_row *);
+/** Frees the memory of a row; it may be used again afterwards. */
 LLADD_API void lladd_ctable_row_free(struct lladd_ctable_row *);
 /** One column of a row: *len (nullable) gets its length, `buf` as much as `size` allows.
  *  LLADD_NOT_FOUND if there is no row, or it has no value there. */
@@ -170,21 +173,27 @@ struct lladd_ctable_cursor;
 LLADD_API int lladd_ctable_cursor_open(struct lladd_txn *, struct lladd_ctable *,
                                        const uint32_t *columns, size_t n,
                                        struct lladd_ctable_cursor **out);
+/** Closes the cursor; NULL does nothing. Close it before the transaction ends. */
 LLADD_API void lladd_ctable_cursor_close(struct lladd_ctable_cursor *);
-/* As the functions of the same names in dtable.h. */
+/** Moves to the first row: as lladd_dtable_first. */
 LLADD_API int lladd_ctable_first(struct lladd_ctable_cursor *, struct lladd_error *);
+/** Moves to the last row: as lladd_dtable_last. */
 LLADD_API int lladd_ctable_last(struct lladd_ctable_cursor *, struct lladd_error *);
+/** Moves to the next row: as lladd_dtable_next. */
 LLADD_API int lladd_ctable_next(struct lladd_ctable_cursor *, struct lladd_error *);
+/** Moves to the previous row: as lladd_dtable_prev. */
 LLADD_API int lladd_ctable_prev(struct lladd_ctable_cursor *, struct lladd_error *);
+/** Moves to the row of the key, or the next one after it: as lladd_dtable_seek. */
 LLADD_API int lladd_ctable_seek(struct lladd_ctable_cursor *, const struct lladd_dtable_key *,
                                 struct lladd_error *);
+/** Moves to the row of the key, or the last one before it: as lladd_dtable_seek_for_prev. */
 LLADD_API int lladd_ctable_seek_for_prev(struct lladd_ctable_cursor *,
                                          const struct lladd_dtable_key *, struct lladd_error *);
 /** The row at the cursor: its key, and the values of the cursor's columns in their order; both
  *  nullable. They live until the cursor moves or this is called again. LLADD_BAD_STATE if the
  *  cursor is at no row. */
 LLADD_API int lladd_ctable_row_read(struct lladd_ctable_cursor *, struct lladd_dtable_key *key,
-                               const struct lladd_dtable_value **values, struct lladd_error *);
+                                    const struct lladd_dtable_value **values, struct lladd_error *);
 
 /* ---- many rows ------------------------------------------------------------------------------- */
 
@@ -215,6 +224,7 @@ struct lladd_ctable_batch {
  *  tombstones, layers that support it copy their columns block by block. */
 LLADD_API int lladd_ctable_next_n(struct lladd_ctable_cursor *, size_t max, unsigned flags,
                                   struct lladd_ctable_batch *, struct lladd_error *);
+/** Frees the memory of a batch; it may be used again afterwards. */
 LLADD_API void lladd_ctable_batch_free(struct lladd_ctable_batch *);
 
 #ifdef __cplusplus

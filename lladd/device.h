@@ -119,6 +119,8 @@ LLADD_API int lladd_device_overlay(struct lladd_device *below, struct lladd_devi
  *  LLADD_BAD_ARGUMENT. */
 LLADD_API int lladd_device_overlay_bounded(struct lladd_device *below, uint64_t memory_bytes,
                                            const char *spill_dir, struct lladd_device **out);
+/** Closes a device of one of the functions above, and frees it; NULL does nothing. No database may
+ *  have it open. */
 LLADD_API void lladd_device_close(struct lladd_device *);
 
 /** The allocator; NULL in the options means malloc. `resize` moves like realloc. */

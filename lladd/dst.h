@@ -16,8 +16,8 @@
  *
  * lladd_dst_run makes the interleaving of threads deterministic: it runs them as fibers of one
  * thread, and asks the caller which fiber runs next whenever one of them locks, waits, wakes
- * another, reads or writes.
- * thread, and asks who is next wherever one of them locks, waits, wakes, reads or writes.
+ * another, reads or writes. thread, and asks which fiber is next wherever one of them locks, waits,
+ * wakes, reads or writes.
  * @ingroup sim
  */
 #include <lladd/op.h>
@@ -60,7 +60,7 @@ enum lladd_dst_what {
     /** A page was read into the cache (page, detail: the address of its bytes, valid until another
      *  page takes the frame). */
     LLADD_DST_CACHED,
-    LLADD_DST_PREPARE,  /**< a prepare record has its LSN (lsn, txn) */
+    LLADD_DST_PREPARE,   /**< a prepare record has its LSN (lsn, txn) */
     LLADD_DST_HEURISTIC, /**< the record of a heuristic abort has its LSN (lsn, txn) */
     /** A logical undo that has just ended logged more than its operation's undo_log_max (op, lsn:
      *  of the undone record, txn, depth, detail: bytes, page: undo_log_max). */
@@ -224,6 +224,7 @@ struct lladd_dst_run_stats {
 /** 0 or LLADD_NO_MEMORY. */
 LLADD_API int lladd_dst_fibers_new(const struct lladd_dst_schedule *,
                                    struct lladd_dst_fibers **out);
+/** Frees the fibers' stacks; NULL does nothing. None may be running. */
 LLADD_API void lladd_dst_fibers_free(struct lladd_dst_fibers *);
 /** Runs fn(arg), and all threads that it starts, as fibers of the calling thread, which enters
  *  `dst` for that time. Returns 0 when all have ended. LLADD_DEADLOCK: none of them can ever
@@ -250,11 +251,11 @@ LLADD_API uint64_t lladd_dst_now_ns(void);
  *  repair. */
 struct lladd_dst_change {
     const struct lladd_op *op;
-    bool undo;                /**< call `undo`, not `redo` */
-    struct lladd_page *page;  /**< before the change; it has the page LSN of before */
-    struct lladd_span bytes;  /**< for that call */
-    lladd_lsn lsn;            /**< of the record */
-    bool undoable;            /**< for an update: `undo` may have to undo it later */
+    bool undo;                    /**< call `undo`, not `redo` */
+    struct lladd_page *page;      /**< before the change; it has the page LSN of before */
+    struct lladd_span bytes;      /**< for that call */
+    lladd_lsn lsn;                /**< of the record */
+    bool undoable;                /**< for an update: `undo` may have to undo it later */
     struct lladd_span undo_bytes; /**< with these bytes */
 };
 
@@ -286,7 +287,7 @@ struct lladd_dst {
     const char *callback, *op;
     uint64_t page;
     bool calling;
-    uint64_t calls; /**< number of calls so far */
+    uint64_t calls;           /**< number of calls so far */
     uint32_t held, held_most; /**< set by the library: pages fixed now, and the most at a time */
     uint64_t device_calls;    /**< set by the simulator's device: number of calls */
 };

@@ -28,6 +28,8 @@
 extern "C" {
 #endif
 
+struct lladd_sink;
+
 /* ---- keys ------------------------------------------------------------------------------------ */
 
 enum lladd_dtable_type {
@@ -46,16 +48,19 @@ struct lladd_dtable_key {
     struct lladd_span bytes;
 };
 
+/** A key of type LLADD_DTABLE_U32. */
 static inline struct lladd_dtable_key lladd_dtable_u32(uint32_t v)
 {
     struct lladd_dtable_key k = {LLADD_DTABLE_U32, v, {NULL, 0}};
     return k;
 }
+/** A key of type LLADD_DTABLE_U64. */
 static inline struct lladd_dtable_key lladd_dtable_u64(uint64_t v)
 {
     struct lladd_dtable_key k = {LLADD_DTABLE_U64, v, {NULL, 0}};
     return k;
 }
+/** A key of type LLADD_DTABLE_BYTES; it refers to the caller's bytes. */
 static inline struct lladd_dtable_key lladd_dtable_bytes(const void *bytes, size_t len)
 {
     struct lladd_dtable_key k = {LLADD_DTABLE_BYTES, 0, {bytes, len}};
@@ -98,11 +103,13 @@ struct lladd_dtable_value {
     enum lladd_dtable_state state;
     struct lladd_span bytes; /**< if the state is FOUND */
 };
+/** A value in the state FOUND; it refers to the caller's bytes. */
 static inline struct lladd_dtable_value lladd_dtable_value_of(const void *bytes, size_t len)
 {
     struct lladd_dtable_value v = {LLADD_DTABLE_FOUND, {bytes, len}};
     return v;
 }
+/** A tombstone. */
 static inline struct lladd_dtable_value lladd_dtable_tombstone(void)
 {
     struct lladd_dtable_value v = {LLADD_DTABLE_TOMBSTONE, {NULL, 0}};
@@ -134,6 +141,7 @@ struct lladd_dtable_pin {
         .db_ = NULL \
     }
 #endif
+/** Releases what the pin holds, and its memory; the pin may be used again. */
 LLADD_API void lladd_dtable_unpin(struct lladd_dtable_pin *);
 
 /** An interval of keys, from <= key < to, in which older tables' rows are all deleted, or none. */
@@ -163,8 +171,9 @@ LLADD_API int lladd_dtable_get(const struct lladd_dtable *, const struct lladd_d
  *  it ends. It may be part of a longer deleted range. The endpoints' bytes live until the two pins
  *  are used again or released. */
 LLADD_API int lladd_dtable_interval_at(const struct lladd_dtable *, const struct lladd_dtable_key *,
-                                      struct lladd_dtable_pin pins[2],
-                                      struct lladd_dtable_interval *out, struct lladd_error *);
+                                       struct lladd_dtable_pin pins[2],
+                                       struct lladd_dtable_interval *out, struct lladd_error *);
+/** The type of the table's keys. Any thread. */
 LLADD_API enum lladd_dtable_type lladd_dtable_key_type(const struct lladd_dtable *);
 /** Access by position, if all layers support it (lladd_dtable_places): rows have places from 0 up
  *  in the order of their keys. A place may be empty: its state is ABSENT. `key` and `value` may be
@@ -190,6 +199,7 @@ struct lladd_dtable_cursor;
 /** Opens a cursor, before the first row. */
 LLADD_API int lladd_dtable_cursor_open(const struct lladd_dtable *, unsigned flags,
                                        struct lladd_dtable_cursor **out, struct lladd_error *);
+/** Closes the cursor; NULL does nothing. The rows that it has returned are no longer valid. */
 LLADD_API void lladd_dtable_cursor_close(struct lladd_dtable_cursor *);
 /* Each of these moves the cursor. 0: it is at a row now. LLADD_END: it has left the table, and is
  * before the first row (prev, seek_for_prev, last) or after the last (the others); from there next
@@ -197,8 +207,11 @@ LLADD_API void lladd_dtable_cursor_close(struct lladd_dtable_cursor *);
  * row. */
 /** Moves to the first row. */
 LLADD_API int lladd_dtable_first(struct lladd_dtable_cursor *, struct lladd_error *);
+/** Moves to the last row. */
 LLADD_API int lladd_dtable_last(struct lladd_dtable_cursor *, struct lladd_error *);
+/** Moves to the next row; from before the first row, to the first. */
 LLADD_API int lladd_dtable_next(struct lladd_dtable_cursor *, struct lladd_error *);
+/** Moves to the previous row; from after the last row, to the last. */
 LLADD_API int lladd_dtable_prev(struct lladd_dtable_cursor *, struct lladd_error *);
 /** Moves to the row of the key, or the next one after it. */
 LLADD_API int lladd_dtable_seek(struct lladd_dtable_cursor *, const struct lladd_dtable_key *,
@@ -227,6 +240,7 @@ struct lladd_dtable_batch {
  *  0, if there are none. */
 LLADD_API int lladd_dtable_next_n(struct lladd_dtable_cursor *, size_t max,
                                   struct lladd_dtable_batch *, struct lladd_error *);
+/** Frees the memory of a batch; it may be used again afterwards. */
 LLADD_API void lladd_dtable_batch_free(struct lladd_dtable_batch *);
 
 /* ---- configurations -------------------------------------------------------------------------- */
@@ -249,10 +263,14 @@ LLADD_API int lladd_dtable_config_parse(struct lladd_db *, const char *text,
  *  lladd_dtable_config_check. */
 LLADD_API int lladd_dtable_config_new(struct lladd_db *, const char *class_name,
                                       struct lladd_dtable_config **out, struct lladd_error *);
+/** Sets a parameter that is a boolean. LLADD_BAD_CONFIG if the class has no such parameter of that
+ *  type. */
 LLADD_API int lladd_dtable_config_set_bool(struct lladd_dtable_config *, const char *name, bool,
                                            struct lladd_error *);
+/** Sets a parameter that is an integer; errors as above. */
 LLADD_API int lladd_dtable_config_set_int(struct lladd_dtable_config *, const char *name, int64_t,
                                           struct lladd_error *);
+/** Sets a parameter that is a string or bytes, which are copied; errors as above. */
 LLADD_API int lladd_dtable_config_set_bytes(struct lladd_dtable_config *, const char *name,
                                             struct lladd_span, struct lladd_error *);
 /** Appends a word to a parameter that is a list of words. */
@@ -277,6 +295,8 @@ LLADD_API int lladd_dtable_config_print(const struct lladd_dtable_config *, stru
 /** The same as a string; free it with lladd_mem_free. */
 LLADD_API int lladd_dtable_config_text(const struct lladd_dtable_config *, char **out,
                                        struct lladd_error *);
+/** Frees a configuration with its children; NULL does nothing. One that was set as a child is freed
+ *  with its parent. */
 LLADD_API void lladd_dtable_config_free(struct lladd_dtable_config *);
 
 /* ---- runs ------------------------------------------------------------------------------------ */
@@ -284,8 +304,8 @@ LLADD_API void lladd_dtable_config_free(struct lladd_dtable_config *);
 /** Options of a new run. Zero means the default, for every member. */
 struct lladd_dtable_run_options {
     size_t struct_size;
-    enum lladd_dtable_type type; /**< of its keys; must be given */
-    const char *comparator;      /**< for LLADD_DTABLE_BYTES; NULL: the usual order */
+    enum lladd_dtable_type type;              /**< of its keys; must be given */
+    const char *comparator;                   /**< for LLADD_DTABLE_BYTES; NULL: the usual order */
     const struct lladd_dtable_config *config; /**< or, if NULL: */
     const char *text;                         /**< default: a linear_dtable */
     uint32_t block_bytes; /**< unit of reading, verification and caching, at most 1 MiB; rounded to
@@ -293,18 +313,7 @@ struct lladd_dtable_run_options {
     const char *name;     /**< for messages, at most 63 bytes */
 };
 #define LLADD_DTABLE_RUN_OPTIONS_INIT_SIZE sizeof(struct lladd_dtable_run_options)
-#ifdef __cplusplus
-#define LLADD_DTABLE_RUN_OPTIONS_INIT \
-    lladd_dtable_run_options \
-    { \
-        sizeof(struct lladd_dtable_run_options) \
-    }
-#else
-#define LLADD_DTABLE_RUN_OPTIONS_INIT \
-    { \
-        .struct_size = sizeof(struct lladd_dtable_run_options) \
-    }
-#endif
+#define LLADD_DTABLE_RUN_OPTIONS_INIT LLADD_SIZED_INIT(lladd_dtable_run_options)
 
 struct lladd_dtable_run_builder;
 
@@ -356,15 +365,15 @@ struct lladd_dtable_run_info {
     uint32_t block_size; /**< bytes of contents in a block */
     uint32_t version;
     enum lladd_dtable_type type;
-    const char *comparator; /**< NULL: none; lives as long as the table */
-    const char *config;     /**< resolved; likewise */
-    const char *name;       /**< likewise */
+    const char *comparator;           /**< NULL: none; lives as long as the table */
+    const char *config;               /**< resolved; likewise */
+    const char *name;                 /**< likewise */
     struct lladd_dtable_key min, max; /**< if there are rows; likewise */
-    uint64_t ranges; /**< number of deleted ranges */
+    uint64_t ranges;                  /**< number of deleted ranges */
 };
 /** Information on an open run. LLADD_WRONG_TYPE if the table is not a run. */
 LLADD_API int lladd_dtable_run_info_get(const struct lladd_dtable *, struct lladd_dtable_run_info *,
-                                    struct lladd_error *);
+                                        struct lladd_error *);
 /** Calls fn for each page of a run, the descriptor's included; not 0 stops. */
 LLADD_API int lladd_dtable_run_pages(struct lladd_db *, lladd_pageno root,
                                      int (*fn)(void *ctx, lladd_pageno), void *ctx,

@@ -3,26 +3,25 @@
 #define LLADD_DTABLE_CLASS_H
 /**
  * @file
- * @brief For authors of dTables: what a layer of a run is asked for, and what it may use.
+ * @brief For authors of dTable classes: the callbacks of a layer, and what they may call.
  *
- * A class says what it can do (capabilities), how a row is added to it (a builder), and how it is
- * found again (a reader). Everything else is done for it: parsing and checking its configuration,
- * cursors, blocks and their checksums, the cache, extents, the run's descriptor.
+ * A class declares what it can do (capabilities), how a row is added (a builder), and how it is
+ * found (a reader). The library does the rest: parsing and checking of configurations, cursors,
+ * blocks and their checksums, the cache, extents, the run's descriptor.
  *
- * There are three ways to be read, from the simplest on; a class fills in one of them:
+ * A class implements one of three ways of reading, the simplest first:
  *
- *  - a *transforming* class has `encode` and `decode` and one child, "base": a smaller form of what
- *    its base stores. It needs nothing else.
+ *  - a *transforming* class has `encode` and `decode` and one child, "base", that stores the
+ *    encoded values. It needs nothing else.
  *  - a *storing* class has `find` and `at`: rows have places, 0, 1, 2 ... in the order of their
  * keys;
  *    find gives the place of a key or of its successor, at gives what is at a place.
  *  - any other class has `cursor_size` and the functions below it, and a `lookup`; with a `find` or
  *    an `at` besides, its rows have places all the same.
  *
- * A class with a child "base" that leaves all of it out is passed through to the base; `lookup`
- * alone makes an index or a filter. Whatever a lookup needs beyond the reader, which other threads
- * are using at the same moment, is on the stack, in the pin, or in the cursor (trap 26 of the
- * prototype).
+ * A class with a child "base" and none of these passes every call to the base; a `lookup` alone
+ * makes an index or a filter. Threads share a reader, so the state of a lookup is on the stack, in
+ * the pin, or in the cursor (trap 26 of the prototype).
  *
  * All classes of the library are written with this header alone: operations/dtables/class/ and
  * operations/dtables/pack/.
@@ -36,9 +35,9 @@
 extern "C" {
 #endif
 
-/** What `add`, `encode` and `accepts` return, besides 0 and errors: this layer cannot store the
- *  value, and has changed nothing. The nearest layer that can do something about it does; if there
- *  is none, the caller gets LLADD_REJECTED. */
+/** A result of `add`, `encode` and `accepts`, besides 0 and errors: this layer cannot store the
+ *  value, and has changed nothing. The nearest layer above that can handle it does; if there is
+ *  none, the caller gets LLADD_REJECTED. */
 #define LLADD_DTABLE_REJECT 1
 
 #define LLADD_DTABLE_ANY_SIZE UINT64_MAX
@@ -85,17 +84,21 @@ struct lladd_dtable_param {
     const char *about; /**< one line */
 };
 
-/** What was configured, or is so otherwise. The name must be one of the class's parameters. */
+/** The configured boolean, or the parameter's default. The name must be one of the class's
+ *  parameters, here and below. */
 LLADD_API bool lladd_dtable_param_bool(const struct lladd_dtable_config *, const char *name);
+/** The configured integer, or the parameter's default. */
 LLADD_API int64_t lladd_dtable_param_int(const struct lladd_dtable_config *, const char *name);
-/** False: not given. The bytes live as long as the configuration. */
+/** The configured bytes; false if they were not given. They live as long as the configuration. */
 LLADD_API bool lladd_dtable_param_bytes(const struct lladd_dtable_config *, const char *name,
                                         struct lladd_span *out);
+/** The number of words in a parameter that is a list; 0 if it was not given. */
 LLADD_API size_t lladd_dtable_param_words(const struct lladd_dtable_config *, const char *name);
+/** The i-th word of a list. The bytes live as long as the configuration. */
 LLADD_API struct lladd_span lladd_dtable_param_word(const struct lladd_dtable_config *,
                                                     const char *name, size_t i);
-/** Settles a number that was left open, so that the resolved configuration says it. For `configure`
- *  and `accepts`. */
+/** Sets a number that was not given, so that the printed configuration has it. For `configure` and
+ *  `accepts`. */
 LLADD_API void lladd_dtable_settle_int(struct lladd_dtable_config *, const char *name, int64_t);
 /** The layer below, NULL if the parameter was not given. */
 LLADD_API struct lladd_dtable_config *lladd_dtable_param_child(const struct lladd_dtable_config *,
@@ -107,12 +110,13 @@ LLADD_API struct lladd_dtable_config *lladd_dtable_param_layer(const struct llad
 LLADD_API const struct lladd_dtable_caps *lladd_dtable_caps_get(const struct lladd_dtable_config *);
 /** What `configure` has put there, freed with lladd_mem_free when the configuration is. */
 LLADD_API void lladd_dtable_config_state_set(struct lladd_dtable_config *, void *state);
+/** The state set with lladd_dtable_config_state_set; NULL: none. */
 LLADD_API void *lladd_dtable_config_state(const struct lladd_dtable_config *);
-/** All of the configuration was checked, and is shared from now on: nothing is settled or kept with
- *  it any more. */
+/** True once the whole configuration has been checked: threads share it from then on, and it must
+ *  not change. */
 LLADD_API bool lladd_dtable_config_done(const struct lladd_dtable_config *);
-/** Could the layer, and what is below it, store the value (0 or LLADD_DTABLE_REJECT)? How a
- *  placeholder is tried out at configuration (trap 9). */
+/** 0 if the layer and those below could store the value, else LLADD_DTABLE_REJECT. For trying a
+ *  placeholder at configuration (trap 9). */
 LLADD_API int lladd_dtable_accepts(struct lladd_dtable_config *, const struct lladd_dtable_value *,
                                    struct lladd_error *);
 /** Memory for a configuration's state. */
@@ -130,13 +134,14 @@ struct lladd_dtable_order {
 LLADD_API int lladd_dtable_order_of(struct lladd_db *, enum lladd_dtable_type,
                                     const char *comparator, struct lladd_dtable_order *out,
                                     struct lladd_error *);
-/** Can it be a key of a table with this order? LLADD_WRONG_TYPE, LLADD_BAD_ARGUMENT or
- *  LLADD_TOO_LARGE, if not. */
+/** 0 if it can be a key of a table with this order; else LLADD_WRONG_TYPE, LLADD_BAD_ARGUMENT or
+ *  LLADD_TOO_LARGE. */
 LLADD_API int lladd_dtable_check_key(const struct lladd_dtable_order *,
                                      const struct lladd_dtable_key *, struct lladd_error *);
-/** Below 0, 0, above 0. Keys are of the order's type. */
+/** Compares the bytes of two keys of the order's type: below 0, 0, above 0. */
 LLADD_API int lladd_dtable_compare_bytes(const struct lladd_dtable_order *, struct lladd_span,
                                          struct lladd_span);
+/** Compares two keys of the order's type: below 0, 0, above 0. */
 static inline int lladd_dtable_compare(const struct lladd_dtable_order *o,
                                        const struct lladd_dtable_key *a,
                                        const struct lladd_dtable_key *b)
@@ -145,7 +150,7 @@ static inline int lladd_dtable_compare(const struct lladd_dtable_order *o,
         return lladd_dtable_compare_bytes(o, a->bytes, b->bytes);
     return a->number < b->number ? -1 : a->number > b->number;
 }
-/** The beginning of a key as a number: that of a key is never less than that of one before it. */
+/** The first bytes of a key as a number; prefixes ascend with the keys. */
 static inline uint64_t lladd_dtable_prefix(const struct lladd_dtable_order *o,
                                            const struct lladd_dtable_key *key)
 {
@@ -157,25 +162,25 @@ static inline uint64_t lladd_dtable_prefix(const struct lladd_dtable_order *o,
     return __builtin_bswap64(len < sizeof(uint64_t) ? lladd_get_few(key->bytes.data, len)
                                                     : lladd_get64(key->bytes.data));
 }
-/** Between which prefixes all keys of a table are, those of its tombstones included: who asks one
- *  table after the other, as overlays and managed tables do, does not ask one for keys that are
- *  not. Zeros: anywhere. The fields are atomic; `over` is how far the highest is below
- *  UINT64_MAX. */
+/** The smallest and the largest prefix of a table's keys, tombstones included. Overlays and managed
+ *  tables skip a table if the key is outside. Zeros: unknown. The fields are atomic; `over` is
+ *  UINT64_MAX minus the largest. */
 struct lladd_dtable_key_range {
     uint64_t low, over;
 };
-/** Of a table that has no keys. */
+/** The key range of a table without keys. */
 #define LLADD_DTABLE_KEY_RANGE_EMPTY \
     { \
         UINT64_MAX, UINT64_MAX \
     }
+/** False if no key of the table has the prefix. Any thread. */
 static inline bool lladd_dtable_key_range_has(const struct lladd_dtable_key_range *f,
                                               uint64_t prefix)
 {
     uint64_t low = lladd_atomic_load64(&f->low);
     return prefix - low <= UINT64_MAX - lladd_atomic_load64(&f->over) - low;
 }
-/** Before a key is put in, by one thread at a time. */
+/** Includes the prefix in the range; call it before the key is inserted. One thread at a time. */
 static inline void lladd_dtable_key_range_widen(struct lladd_dtable_key_range *f, uint64_t prefix)
 {
     if (prefix < lladd_atomic_load64(&f->low))
@@ -198,7 +203,7 @@ struct lladd_dtable_builder {
     struct lladd_dtable_order order;
     uint64_t place;                    /**< of the row just added, if the layer has places; `add`
                                             changes it where it is not just one more */
-    uint64_t mark; /**< likewise, if the class has `at_mark` */
+    uint64_t mark;                     /**< likewise, if the class has `at_mark` */
     struct lladd_dtable_builder *base; /**< child "base", NULL if there is none */
     struct lladd_dtable_run_builder *run_;
     struct lladd_dtable_builder *parent_, *next_;
@@ -213,21 +218,21 @@ struct lladd_dtable_builder {
 /** The builder of a layer below. */
 LLADD_API struct lladd_dtable_builder *lladd_dtable_builder_child(struct lladd_dtable_builder *,
                                                                   const char *name);
-/** Of the i-th one of a list. */
+/** The builder of the i-th layer of a list. */
 LLADD_API struct lladd_dtable_builder *lladd_dtable_builder_layer(struct lladd_dtable_builder *,
                                                                   const char *name, size_t i);
 /** Adds a row to a layer below: 0, LLADD_DTABLE_REJECT or an error. */
 LLADD_API int lladd_dtable_add(struct lladd_dtable_builder *, const struct lladd_dtable_key *,
                                const struct lladd_dtable_value *);
 
-/** Bytes on their way to disk: one of a layer's streams. */
+/** Writes one of a layer's streams. */
 struct lladd_dtable_writer;
-/** A stream of the layer, known by its name; at most 31 bytes. It is finished with the layer. */
+/** Begins a stream of the layer with this name, at most 31 bytes. It is finished with the layer. */
 LLADD_API int lladd_dtable_stream(struct lladd_dtable_builder *, const char *name,
                                   struct lladd_dtable_writer **out);
 /** Bytes of contents in a block. */
 LLADD_API uint32_t lladd_dtable_block_size(const struct lladd_dtable_builder *);
-/** Bytes written so far, padding included: where the next one goes. */
+/** Bytes written so far, padding included: the offset of the next one. */
 LLADD_API uint64_t lladd_dtable_written(const struct lladd_dtable_writer *);
 /** Appends bytes. */
 LLADD_API int lladd_dtable_write(struct lladd_dtable_writer *, const void *bytes, size_t len);
@@ -236,7 +241,7 @@ LLADD_API int lladd_dtable_pad(struct lladd_dtable_writer *);
 /** Appends a cell, of at most a block and always of the same length, that does not go over the end
  *  of a block: how lladd_dtable_cell finds it again. */
 LLADD_API int lladd_dtable_write_cell(struct lladd_dtable_writer *, const void *bytes, size_t len);
-/** A few bytes that the reader has in memory (at most 64 KiB); in `finish`. */
+/** Sets the bytes (at most 64 KiB) that the reader has in memory. In `finish`. */
 LLADD_API int lladd_dtable_footer(struct lladd_dtable_builder *, const void *bytes, size_t len);
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -249,8 +254,8 @@ struct lladd_dtable {
     struct lladd_dtable_order order;
     bool has_places;
     uint64_t places; /**< set by `open` of a storing class; else the base's */
-    uint64_t ranges; /**< that are deleted, likewise; 0: nobody is asked for a stretch */
-    struct lladd_dtable_key_range fence; /**< of a whole run, or what its maker knows of a table */
+    uint64_t ranges; /**< deleted intervals, likewise; 0: `interval` is not called */
+    struct lladd_dtable_key_range fence; /**< of the whole run; of other tables as far as known */
     uint32_t version; /**< of the class that has written it: the class's own, or an older one */
     struct lladd_span footer;
     struct lladd_dtable *base; /**< child "base", NULL if there is none */
@@ -268,22 +273,25 @@ LLADD_API struct lladd_dtable *lladd_dtable_child(const struct lladd_dtable *, c
 LLADD_API struct lladd_dtable *lladd_dtable_layer(const struct lladd_dtable *, const char *name,
                                                   size_t i);
 
-/** A stream as it was written. */
+/** A stream, for reading. */
 struct lladd_dtable_source;
 /** The layer's stream of that name; LLADD_CORRUPT_RUN if there is none. In `open`. */
 LLADD_API int lladd_dtable_source_open(const struct lladd_dtable *, const char *name,
-                                  const struct lladd_dtable_source **out, struct lladd_error *);
+                                       const struct lladd_dtable_source **out,
+                                       struct lladd_error *);
+/** Bytes of the stream. */
 LLADD_API uint64_t lladd_dtable_source_size(const struct lladd_dtable_source *);
-/** Contents in a block, and how many blocks there are. */
+/** Bytes of the stream in one block, without the block's header. */
 LLADD_API uint32_t lladd_dtable_source_block(const struct lladd_dtable_source *);
+/** The number of blocks of the stream. */
 LLADD_API uint64_t lladd_dtable_source_blocks(const struct lladd_dtable_source *);
-/** Holds a block in memory, without a copy: all its bytes, and eight behind them may be read. A pin
- *  holds two (`which` is 0 or 1), each until it is asked for another. */
+/** Pins a block in memory, without a copy: all its bytes, and eight after them, may be read. A pin
+ *  holds two blocks (`which` is 0 or 1), each until the next call with the same `which`. */
 LLADD_API int lladd_dtable_block(struct lladd_dtable_pin *, int which,
                                  const struct lladd_dtable_source *, uint64_t block,
                                  const unsigned char **out, uint32_t *len, struct lladd_error *);
-/** Holds bytes in memory, copied only if they go over the end of a block. LLADD_CORRUPT_RUN if
- *  there are not so many. */
+/** Pins bytes in memory, copied only if they cross the end of a block. LLADD_CORRUPT_RUN if the
+ *  stream is shorter. */
 LLADD_API int lladd_dtable_read(struct lladd_dtable_pin *, int which,
                                 const struct lladd_dtable_source *, uint64_t at, size_t len,
                                 const unsigned char **out, struct lladd_error *);
@@ -301,21 +309,21 @@ static inline int lladd_dtable_cell(struct lladd_dtable_pin *pin, int which,
     *out = rc ? NULL : bytes + (i - block * per) * cell;
     return rc;
 }
-/** Cells of one length in a stream; worked out once, a cell is found without a division. */
+/** Cells of one length in a stream, prepared so that a cell is found without a division. */
 struct lladd_dtable_cells {
     const struct lladd_dtable_source *in;
     uint32_t cell, per; /**< bytes of one, how many in a block */
     uint64_t inverse;   /**< of `per`, times 2^64, rounded up */
 };
-/** For cells of 1 byte to a block. */
+/** For cells of 1 byte up to a block. */
 static inline struct lladd_dtable_cells lladd_dtable_cells_of(const struct lladd_dtable_source *in,
-                                                           uint32_t cell)
+                                                              uint32_t cell)
 {
     uint32_t per = lladd_dtable_source_block(in) / cell;
     struct lladd_dtable_cells c = {in, cell, per, UINT64_MAX / per + 1};
     return c;
 }
-/** The i-th one: as lladd_dtable_cell. */
+/** The i-th cell: as lladd_dtable_cell. */
 static inline int lladd_dtable_cells_at(struct lladd_dtable_pin *pin, int which,
                                         const struct lladd_dtable_cells *c, uint64_t i,
                                         const unsigned char **out, struct lladd_error *err)
@@ -333,8 +341,8 @@ static inline int lladd_dtable_cells_at(struct lladd_dtable_pin *pin, int which,
     *out = rc ? NULL : bytes + (i - block * c->per) * c->cell;
     return rc;
 }
-/** All of a stream, next to each other, for as long as the table is open: for small ones that
- *  every lookup needs. Eight bytes behind it may be read. In `open`. */
+/** Loads a whole stream into memory until the table is closed: for small streams that every lookup
+ *  needs. Eight bytes after it may be read. In `open`. */
 LLADD_API int lladd_dtable_load(struct lladd_dtable *, const struct lladd_dtable_source *,
                                 const unsigned char **out, struct lladd_error *);
 /** Memory for as long as the table is open, for what a class makes of a stream; counted as the
@@ -346,48 +354,49 @@ LLADD_API void *lladd_dtable_room(struct lladd_db *, struct lladd_dtable_pin *, 
 /** Reports that stored bytes make no sense: LLADD_CORRUPT_RUN with the run and the layer. */
 LLADD_API int lladd_dtable_corrupt(const struct lladd_dtable *, struct lladd_error *,
                                    const char *what);
-/** Looks up in a layer below. The key has been checked. */
+/** Looks up in a layer below: by the class's lookup, or as lladd_dtable_ask_anyhow. The key has
+ *  been checked. The value lives as long as the pin holds it. */
 static inline int lladd_dtable_ask(const struct lladd_dtable *, const struct lladd_dtable_key *,
                                    struct lladd_dtable_pin *, struct lladd_dtable_value *,
                                    struct lladd_error *);
 
-/** Copies values, as a class's `copy`; places behind the last one do not count. */
+/** Copies values, as a class's `copy`; places after the last one are ignored. */
 LLADD_API int lladd_dtable_copy(const struct lladd_dtable *, uint64_t place, size_t n,
                                 unsigned char *out, size_t room, size_t *width, size_t *got,
                                 struct lladd_error *);
-/** The first place of a table, which has places, whose key is not before this one, as a class's
- *  `find`. For who has a base with places, and looks around where a key is (lladd_dtable_at). */
+/** The first place with a key that is not before this one, as a class's `find`. For a class that
+ *  has a base with places and reads around a key (lladd_dtable_at). */
 LLADD_API int lladd_dtable_find(const struct lladd_dtable *, const struct lladd_dtable_key *,
                                 struct lladd_dtable_pin *, uint64_t *place, bool *exact,
                                 struct lladd_error *);
 
-/** Where a cursor goes. */
+/** The target of a cursor's move. */
 enum lladd_dtable_where {
     LLADD_DTABLE_FIRST = 0,
     LLADD_DTABLE_LAST = 1,
-    LLADD_DTABLE_NOT_BEFORE = 2, /**< to the key or the next one behind it */
-    LLADD_DTABLE_NOT_AFTER = 3  /**< to the key or the next one before it */
+    LLADD_DTABLE_NOT_BEFORE = 2, /**< to the key or the next one after it */
+    LLADD_DTABLE_NOT_AFTER = 3   /**< to the key or the next one before it */
 };
-/** The cursor of another table goes there: for a class whose cursor has cursors of its own. */
+/** Moves the cursor of another table: for a class with cursors of other tables in its own. */
 LLADD_API int lladd_dtable_go(struct lladd_dtable_cursor *, enum lladd_dtable_where,
                               const struct lladd_dtable_key *, struct lladd_error *);
 
-/** A cursor that is moved in another one's stead, in either direction: from where it is to rows at
- *  the places from `from` on and below `to`, as long as *word does not change. */
+/** A cursor that may be moved in place of another one, in either direction: over the rows at places
+ *  from `from` on and below `to`, as long as *word does not change. */
 struct lladd_dtable_lead {
     struct lladd_dtable_cursor *cursor;
     uint64_t from, to;
     const uint64_t *word;
 };
-/** What a class's `cursor_lead` says of the cursor of another table: that one leads, if it goes by
- *  place, or whoever leads it. False: nobody does. */
+/** Asks `cursor_lead` for the cursor of another table: the result is that cursor, if it moves by
+ *  place, or the one that leads it. False: none leads. */
 LLADD_API bool lladd_dtable_cursor_lead(struct lladd_dtable_cursor *, struct lladd_dtable_lead *);
-/** Narrows it to the places from where its cursor is in this direction, and not as far as a row of
- *  this key, or what is beyond it; NULL: to the end. False: that cannot be said. */
+/** Narrows the lead to the places from its cursor on in this direction, and before the first row of
+ *  this key or beyond it; NULL: to the end. False: the limit is unknown. */
 LLADD_API bool lladd_dtable_cursor_lead_to(struct lladd_dtable_lead *, bool forward,
                                            const struct lladd_dtable_key *);
 
-/** A class. Everything is nullable but name and version, and what its way of being read needs. */
+/** A class. All members are nullable except name, version and what its way of reading needs. */
 struct lladd_dtable_class {
     size_t struct_size;
     const char *name; /**< "array_dtable"; at most 63 bytes of [a-z0-9_.-] */
@@ -396,26 +405,26 @@ struct lladd_dtable_class {
     const struct lladd_dtable_param *params;
     bool packs; /**< what the layers below write is compressed, block by block */
 
-    /** Are the parameters, and the layers below, as they should be? *caps has what a class that
-     *  passes everything on has (the base's), or, without a base, everything; changes what is
-     *  otherwise. */
+    /** Checks the parameters and the layers below. *caps has the base's capabilities, or all if
+     *  there is no base; the callback changes those that differ. */
     int (*configure)(struct lladd_dtable_config *, struct lladd_dtable_caps *caps,
                      struct lladd_error *);
-    /** Could the value be stored? Default: by the capabilities, `encode`, and the base. */
+    /** 0 if the value could be stored, else LLADD_DTABLE_REJECT. Default: by the capabilities,
+     *  `encode`, and the base. */
     int (*accepts)(struct lladd_dtable_config *, const struct lladd_dtable_value *,
                    struct lladd_error *);
 
     size_t builder_size; /**< of a struct that begins with struct lladd_dtable_builder; zeroed. 0:
                               nothing but that */
     int (*begin)(struct lladd_dtable_builder *);
-    /** A row, keys ascending. The value is FOUND or a TOMBSTONE. Default: `encode`, and the base.
+    /** Adds a row; keys ascend. The value is FOUND or a TOMBSTONE. Default: `encode`, and the base.
      *  */
     int (*add)(struct lladd_dtable_builder *, const struct lladd_dtable_key *,
                const struct lladd_dtable_value *);
-    /** A range that is deleted, an end that is NULL being open; they ascend and do not touch. */
+    /** Adds a deleted range; NULL is an open end. Ranges ascend and do not touch. */
     int (*add_range)(struct lladd_dtable_builder *, const struct lladd_dtable_key *from,
                      const struct lladd_dtable_key *to);
-    int (*finish)(struct lladd_dtable_builder *); /**< the layers below have finished */
+    int (*finish)(struct lladd_dtable_builder *);   /**< the layers below have finished */
     void (*discard)(struct lladd_dtable_builder *); /**< frees what begin and add took; always
                                                          called, after finish as well */
 
@@ -424,43 +433,44 @@ struct lladd_dtable_class {
     int (*open)(struct lladd_dtable *, struct lladd_error *); /**< the layers below are open */
     void (*close)(struct lladd_dtable *);
 
-    /** A value as the base is to store it; spans may be in `room` (16 bytes), or the
-     *  configuration's. */
+    /** Encodes a value for the base; the result may be in `room` (16 bytes), or in the
+     *  configuration. */
     int (*encode)(const struct lladd_dtable_config *, struct lladd_span in, unsigned char *room,
                   struct lladd_span *out);
-    /** A value as it was, of what the base has; states other than FOUND do not come here. May
-     *  change the state. What cannot be decoded is an error, never an absence (trap 4). */
+    /** Decodes a value of the base in the state FOUND. May change the state. Bytes that cannot be
+     *  decoded are an error, never an absence (trap 4). */
     int (*decode)(const struct lladd_dtable *, const struct lladd_dtable_key *,
                   struct lladd_dtable_pin *, struct lladd_dtable_value *inout,
                   struct lladd_error *);
 
-    /** The first place whose key is not before this one, `places` if there is none. *exact: it is
-     *  this one. */
+    /** The first place with a key that is not before this one, `places` if there is none. *exact:
+     *  the keys are equal. */
     int (*find)(const struct lladd_dtable *, const struct lladd_dtable_key *,
                 struct lladd_dtable_pin *, uint64_t *place, bool *exact, struct lladd_error *);
-    /** What is at a place below `places`. key and value are each nullable. */
+    /** The row at a place below `places`. key and value are each nullable. */
     int (*at)(const struct lladd_dtable *, uint64_t place, struct lladd_dtable_pin *,
               struct lladd_dtable_key *key, struct lladd_dtable_value *value, struct lladd_error *);
-    /** A shorter way to the value at a place, for an index that has kept the row's mark: what
-     *  `add` has left in the builder's `mark`, twice a number that does not fall from row to row,
-     *  plus 0 or 1. `before` is that of the row before it, with or without the 1; of the first
-     *  row, 0. Default: there is none, and an index keeps places. */
+    /** The value at a place, found by the row's mark that an index has stored: `add` left it in the
+     *  builder's `mark`, twice a number that never decreases from row to row, plus 0 or 1. `before`
+     *  is the previous row's mark, with or without the 1; 0 for the first row. Default: none, and
+     *  an index stores places. */
     int (*at_mark)(const struct lladd_dtable *, uint64_t place, uint64_t before, uint64_t mark,
                    struct lladd_dtable_pin *, struct lladd_dtable_value *value,
                    struct lladd_error *);
 
-    /** *out is ABSENT when it is called. Default: by find and at, or the base and decode. */
+    /** Looks a key up; *out is ABSENT at the call. Default: by find and at, or the base and
+     *  decode. */
     int (*lookup)(const struct lladd_dtable *, const struct lladd_dtable_key *,
                   struct lladd_dtable_pin *, struct lladd_dtable_value *out, struct lladd_error *);
 
     /** As lladd_dtable_interval_at, for a table that has ranges. The key has been checked. */
     int (*interval)(const struct lladd_dtable *, const struct lladd_dtable_key *,
-                   struct lladd_dtable_pin pins[2], struct lladd_dtable_interval *out,
-                   struct lladd_error *);
+                    struct lladd_dtable_pin pins[2], struct lladd_dtable_interval *out,
+                    struct lladd_error *);
 
-    /** Some columns of values that are packed rows, for a class that knows a shorter way than to
-     *  unpack them: at a place, of a key, of the row that its own cursor is at. *state gets the
-     *  row's. With columns_at, a cursor does not ask for values that nobody wants. */
+    /** Reads some columns of packed rows, for a class that need not unpack them: at a place, by
+     *  key, at its own cursor. *state gets the row's state. With columns_at, a cursor reads only
+     *  the columns asked for. */
     int (*columns_at)(const struct lladd_dtable *, uint64_t place,
                       const struct lladd_dtable_columns *, enum lladd_dtable_state *state,
                       struct lladd_error *);
@@ -471,50 +481,51 @@ struct lladd_dtable_class {
                           const struct lladd_dtable_columns *, enum lladd_dtable_state *state,
                           struct lladd_error *);
 
-    /** Values of rows from a place on, n at most, one after the other, for a class that has them
-     *  so: all of *width bytes, as many as fit into `room`. *got is how many; it ends at a row that
-     *  has no value, or one of another size. Default: none. */
+    /** Copies the values of at most n rows from a place on, for a class that stores them next to
+     *  each other: all of *width bytes, as many as fit into `room`. *got is how many; the copy ends
+     *  at a row without a value, or with one of another size. Default: none. */
     int (*copy)(const struct lladd_dtable *, uint64_t place, size_t n, unsigned char *out,
                 size_t room, size_t *width, size_t *got, struct lladd_error *);
-    /** The same of one column, of values that are packed rows. */
+    /** The same for one column of packed rows. */
     int (*copy_column)(const struct lladd_dtable *, uint32_t column, uint64_t place, size_t n,
                        unsigned char *out, size_t room, size_t *width, size_t *got,
                        struct lladd_error *);
-    /** The one table that has all rows of this one, as they are now; NULL: there are several. */
+    /** The only table that this one shows rows of at present; NULL: there are several. */
     const struct lladd_dtable *(*only)(const struct lladd_dtable *);
 
     size_t cursor_size; /**< of the class's own part of a cursor; zeroed */
     int (*cursor_open)(const struct lladd_dtable *, void *cursor, struct lladd_error *);
     void (*cursor_close)(const struct lladd_dtable *, void *cursor);
-    /** Goes there: 0 or LLADD_END. */
+    /** Moves the cursor to the target: 0 or LLADD_END. */
     int (*cursor_seek)(const struct lladd_dtable *, void *cursor, enum lladd_dtable_where,
                        const struct lladd_dtable_key *, struct lladd_error *);
-    /** From a row to the next or the previous one: 0 or LLADD_END. */
+    /** Moves the cursor to the next or previous row: 0 or LLADD_END. */
     int (*cursor_step)(const struct lladd_dtable *, void *cursor, bool forward,
                        struct lladd_error *);
-    /** The row it is at; key and value are each nullable. */
+    /** The row at the cursor; key and value are each nullable. */
     int (*cursor_row)(const struct lladd_dtable *, void *cursor, struct lladd_dtable_key *key,
                       struct lladd_dtable_value *value, struct lladd_error *);
 
-    /** May the key be there, as far as this layer knows by itself? A filter's `lookup` asks the
-     *  layers below only then; statistics count how often. NULL: it is no filter. */
+    /** False if this layer knows that the key is absent. A filter's `lookup` then does not ask the
+     *  layers below; statistics count that. NULL: no filter. */
     bool (*may_have)(const struct lladd_dtable *, const struct lladd_dtable_key *);
-    /** For a class that shows rows of other tables: the cursor whose rows around where it is are
-     *  this one's as they are, and no others are between them. It is moved in this one's stead, and
-     *  whatever this one is asked for next, it is where that one is by then. False: it wants to be
-     *  asked for each row. Default: that. */
+    /** For a class that shows rows of other tables: the cursor of another table if this one's rows
+     *  around the position are exactly that table's. The caller may then move that cursor in place
+     *  of this one; at the next call this cursor's position is that one's. False, the default: ask
+     *  for each row. */
     bool (*cursor_lead)(const struct lladd_dtable *, void *cursor, struct lladd_dtable_lead *out);
 };
 
-/** Makes a class known to the handle; it must outlive it. LLADD_EXISTS if another one has the name,
- *  LLADD_BAD_REGISTRATION if it is incomplete. */
+/** Registers a class with the handle; the class must outlive it. LLADD_EXISTS if another class has
+ *  the name, LLADD_BAD_REGISTRATION if it is incomplete. */
 LLADD_API int lladd_dtable_class_add(struct lladd_db *, const struct lladd_dtable_class *,
                                      struct lladd_error *);
 
-/** What lladd_dtable_ask does where a class has no lookup of its own. */
+/** lladd_dtable_ask for a class without a `lookup`. */
 LLADD_API int lladd_dtable_ask_anyhow(const struct lladd_dtable *, const struct lladd_dtable_key *,
                                       struct lladd_dtable_pin *, struct lladd_dtable_value *,
                                       struct lladd_error *);
+/** Declared above, where classes begin. */
 static inline int lladd_dtable_ask(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
                                    struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
                                    struct lladd_error *err)

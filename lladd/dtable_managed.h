@@ -79,18 +79,7 @@ struct lladd_managed_options {
                                 something to digest. Default: no such limit */
 };
 #define LLADD_MANAGED_OPTIONS_INIT_SIZE sizeof(struct lladd_managed_options)
-#ifdef __cplusplus
-#define LLADD_MANAGED_OPTIONS_INIT \
-    lladd_managed_options \
-    { \
-        sizeof(struct lladd_managed_options) \
-    }
-#else
-#define LLADD_MANAGED_OPTIONS_INIT \
-    { \
-        .struct_size = sizeof(struct lladd_managed_options) \
-    }
-#endif
+#define LLADD_MANAGED_OPTIONS_INIT LLADD_SIZED_INIT(lladd_managed_options)
 
 /** Makes an empty table, in the transaction; it can be opened after the commit. LLADD_EXISTS if the
  *  name is taken, LLADD_BUSY while another transaction makes or drops a table of that name. */
@@ -160,8 +149,8 @@ LLADD_API int lladd_managed_put(struct lladd_txn *, struct lladd_managed *,
  *  empty range (from == to) is 0; LLADD_BAD_ARGUMENT if `to` comes before `from`. May wait like
  *  lladd_managed_put. */
 LLADD_API int lladd_managed_delete_range(struct lladd_txn *, struct lladd_managed *,
-                                      const struct lladd_dtable_key *from,
-                                      const struct lladd_dtable_key *to);
+                                         const struct lladd_dtable_key *from,
+                                         const struct lladd_dtable_key *to);
 /** What the transaction sees of a key. The bytes live until the pin is used again or released, at
  *  most until the transaction ends; release the pin before that. */
 LLADD_API int lladd_managed_lookup(struct lladd_txn *, struct lladd_managed *,
@@ -214,20 +203,21 @@ struct lladd_managed_run {
 };
 struct lladd_managed_stats {
     size_t struct_size;
-    uint64_t memory_bytes; /**< of the data in memory, including old versions still being read */
+    uint64_t memory_bytes;  /**< of the data in memory, including old versions still being read */
     uint64_t pending_bytes; /**< used by transactions that have ended, and not digested */
     uint64_t pending_rows;  /**< committed and not digested */
     uint64_t memtables, runs, run_rows, run_tombstones, run_bytes, run_pages;
-    uint64_t obsolete; /**< obsolete runs, freed when no reader uses them any more */
+    uint64_t obsolete;          /**< obsolete runs, freed when no reader uses them any more */
     uint64_t digests, combines; /**< since the table was made */
     uint64_t conflicts, waits, failures; /**< since it was opened; failures: of background work */
     int last_failure;                    /**< the code of the latest failure */
-    uint64_t run_ranges; /**< deleted ranges in all runs */
+    uint64_t run_ranges;                 /**< deleted ranges in all runs */
 };
 /** Fills as much as out->struct_size says. `runs` (nullable) gets the newest `n` runs, newest
  *  first. */
 LLADD_API int lladd_managed_stats_get(struct lladd_managed *, struct lladd_managed_stats *out,
-                                  struct lladd_managed_run *runs, size_t n, struct lladd_error *);
+                                      struct lladd_managed_run *runs, size_t n,
+                                      struct lladd_error *);
 /** Calls fn for each page of the catalogue and of all tables' runs, obsolete ones included; not 0
  *  stops. No thread may be changing any of them. */
 LLADD_API int lladd_managed_pages(struct lladd_db *, int (*fn)(void *ctx, lladd_pageno), void *ctx,

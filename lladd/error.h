@@ -37,6 +37,7 @@ struct lladd_error {
     char message[256]; /**< one line, names file, page or LSN */
 };
 
+/** An error struct without an error. */
 #define LLADD_ERROR_INIT \
     { \
         0, 0, NULL, 0, {0}, {LLADD_NO_PAGE}, \
@@ -44,6 +45,16 @@ struct lladd_error {
             0 \
         } \
     }
+
+/** Fills *err (nullable) and returns code. The macro records the file and line it is used in. The
+ *  function of the same name, for callers that cannot use a macro, records none ("extension", line
+ *  0). Any thread; the struct is the caller's. */
+LLADD_API int lladd_error_set(struct lladd_error *err, int code, const char *fmt, ...)
+    LLADD_PRINTF(3, 4);
+/** The macro calls this. `source` must live as long as the error is read, as __FILE__ does. */
+LLADD_API int lladd_error_set_at(struct lladd_error *err, const char *source, int line, int code,
+                                 const char *fmt, ...) LLADD_PRINTF(5, 6);
+#define lladd_error_set(err, ...) lladd_error_set_at(err, __FILE__, __LINE__, __VA_ARGS__)
 
 /** "LLADD_NO_SPACE" for -402; "LLADD_OK" for 0; NULL for a number that is not a code. */
 LLADD_API const char *lladd_code_name(int code);

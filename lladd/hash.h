@@ -38,6 +38,7 @@
 extern "C" {
 #endif
 
+struct lladd_log_entry;
 struct lladd_hash;
 
 /** Options of a new table. Zero means the default, for every member. */
@@ -48,18 +49,7 @@ struct lladd_hash_options {
     uint64_t expected;   /**< the buckets for this many elements are made at once; a hint */
 };
 #define LLADD_HASH_OPTIONS_INIT_SIZE sizeof(struct lladd_hash_options)
-#ifdef __cplusplus
-#define LLADD_HASH_OPTIONS_INIT \
-    lladd_hash_options \
-    { \
-        sizeof(struct lladd_hash_options) \
-    }
-#else
-#define LLADD_HASH_OPTIONS_INIT \
-    { \
-        .struct_size = sizeof(struct lladd_hash_options) \
-    }
-#endif
+#define LLADD_HASH_OPTIONS_INIT LLADD_SIZED_INIT(lladd_hash_options)
 
 enum {
     LLADD_HASH_LOGICAL = 0,
@@ -107,8 +97,11 @@ LLADD_API int lladd_hash_open(struct lladd_db *, lladd_pageno root, unsigned fla
  *  nevertheless. After an error there is neither table nor handle. */
 LLADD_API int lladd_hash_create_open(struct lladd_txn *, const struct lladd_hash_options *,
                                      unsigned flags, lladd_pageno *root, struct lladd_hash **out);
+/** Closes the handle; NULL does nothing. No other thread may be using it. */
 LLADD_API void lladd_hash_close(struct lladd_hash *);
+/** Bytes of every key; 0: keys of any length. */
 LLADD_API uint32_t lladd_hash_key_size(const struct lladd_hash *);
+/** Bytes of every value; 0: values of any length. */
 LLADD_API uint32_t lladd_hash_value_size(const struct lladd_hash *);
 
 /* In a table with fixed lengths, keys and values must have them: LLADD_KEY_SIZE. Otherwise keys may
@@ -135,8 +128,8 @@ LLADD_API int lladd_hash_put(struct lladd_txn *, struct lladd_hash *, const void
                              size_t key_len, const void *value, size_t value_len);
 /** As lladd_hash_put; *replaced tells whether the key had a value. */
 LLADD_API int lladd_hash_put_report(struct lladd_txn *, struct lladd_hash *, const void *key,
-                                  size_t key_len, const void *value, size_t value_len,
-                                  bool *replaced);
+                                    size_t key_len, const void *value, size_t value_len,
+                                    bool *replaced);
 /** Inserts a key if it is not there; *inserted tells. If it is there, its value is copied as by
  *  lladd_hash_get, under the same latch. */
 LLADD_API int lladd_hash_insert_if_absent(struct lladd_txn *, struct lladd_hash *, const void *key,
@@ -152,12 +145,13 @@ LLADD_API int lladd_hash_delete(struct lladd_txn *, struct lladd_hash *, const v
  *  LLADD_NOT_FOUND. */
 LLADD_API int lladd_hash_get(struct lladd_hash *, const void *key, size_t key_len, void *buf,
                              size_t size, size_t *len, struct lladd_error *);
-/** Looks up without a copy: calls fn with the value's bytes while the page is latched shared. The
- *  call returns what fn returns, if it is not 0. fn must be short and must not call the library. A
- *  value in a blob is read into memory first. */
+/** Gets a value; must be short and must not call the library. The bytes are valid during the
+ *  call. */
 typedef int lladd_hash_value_fn(void *ctx, struct lladd_span value);
+/** Looks up without a copy: calls fn with the value's bytes while the page is latched shared, and
+ *  returns what fn returns, if it is not 0. A value in a blob is read into memory first. */
 LLADD_API int lladd_hash_get_in_place(struct lladd_hash *, const void *key, size_t key_len,
-                              lladd_hash_value_fn *fn, void *ctx, struct lladd_error *);
+                                      lladd_hash_value_fn *fn, void *ctx, struct lladd_error *);
 /** One of several keys to be looked up together. */
 struct lladd_hash_query {
     const void *key;
@@ -200,7 +194,8 @@ LLADD_API int lladd_hash_cursor_next(struct lladd_hash *, struct lladd_hash_curs
  *  next element. For programs that salvage data; it cannot know how many elements it skips. After
  *  an error the walk is where it was. */
 LLADD_API int lladd_hash_cursor_skip(struct lladd_hash *, struct lladd_hash_cursor *,
-                                   struct lladd_error *);
+                                     struct lladd_error *);
+/** Ends the walk and frees what it holds. Needed after each walk, also after an error. */
 LLADD_API void lladd_hash_cursor_close(struct lladd_hash *, struct lladd_hash_cursor *);
 
 /** What a table consists of; approximate if other threads change it meanwhile. */
@@ -212,7 +207,7 @@ struct lladd_hash_stats {
 };
 /** Fills as much as out->struct_size says. Reads every bucket. */
 LLADD_API int lladd_hash_stats_get(struct lladd_hash *, struct lladd_hash_stats *,
-                               struct lladd_error *);
+                                   struct lladd_error *);
 /** Calls fn for each page of the table, blobs included; if fn does not return 0, stops and returns
  *  that value. No thread may be changing the table. */
 LLADD_API int lladd_hash_pages(struct lladd_hash *, int (*fn)(void *ctx, lladd_pageno), void *ctx,

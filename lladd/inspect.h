@@ -3,38 +3,43 @@
 #define LLADD_INSPECT_H
 /**
  * @file
- * @brief Looking into a database from outside: what the `lladd` command stands on.
+ * @brief Reading a database without opening it: what the `lladd` command is built on.
  *
- * Takes no lock, runs no recovery, writes and creates nothing; works while another process has the
- * database open, after a crash, and on damaged files, and without the application's operations:
- * names and layouts come from the catalogue in the log. What is damaged is told, not fatal: only a
- * directory without a control block that can be read is refused.
+ * Takes no lock, runs no recovery, and writes and creates nothing. It works while another process
+ * has the database open, after a crash, on damaged files, and without the application's operations:
+ * names and layouts come from the catalogue in the log. Damage is reported, not fatal: only a
+ * directory without a readable control block is refused.
  *
- * A view is of one moment, that of lladd_inspect_open; of a database that is in use it grows old.
- * Threads: a view is used by one thread at a time. Errors: the roots data and resource of error.h,
- * and LLADD_NOT_A_DATABASE, LLADD_NEWER_FORMAT, LLADD_BAD_ARGUMENT.
+ * A view shows the database as it was at lladd_inspect_open. Threads: one thread at a time uses a
+ * view. Errors: the roots data and resource of error.h, and LLADD_NOT_A_DATABASE,
+ * LLADD_NEWER_FORMAT, LLADD_BAD_ARGUMENT.
  * @ingroup lladd
  */
 #include <lladd/lladd.h>
+#include <lladd/log_read.h>
 #include <lladd/pages.h>
+#include <lladd/twophase.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+struct lladd_sink;
+struct lladd_structure;
 struct lladd_inspect;
 
 /** Reads the control block, the catalogue and the log from the last checkpoint on. Of `options`
  *  (nullable) device, allocator, world and registry are used; registered page types and operations
- *  are described and checked, all others by what the log says of them. `progress` is called in the
- *  phase LLADD_PHASE_ANALYSIS.
+ *  are described and checked by their callbacks, all others by the layouts in the log. `progress`
+ *  is called in the phase LLADD_PHASE_ANALYSIS.
  *
- *  `recovery_bytes` (default 32 MiB) bounds the memory for what the log tells of pages: if it is
- *  about more of them, it is read more often. Besides, a view takes memory for each transaction
- *  that is open at the same time, each name and each fence of the log, a page for each allocation
- *  map of the page file, and a few hundred KiB. */
+ *  `recovery_bytes` (default 32 MiB) bounds the memory for what the log says about pages: if it
+ *  changes more pages, it is read several times. In addition a view takes memory for each
+ *  transaction that is open at the same time, each name and each redo barrier of the log, a page
+ *  for each allocation map of the page file, and a few hundred KiB. */
 LLADD_API int lladd_inspect_open(const char *dir, const struct lladd_options *options,
-                            struct lladd_inspect **out, struct lladd_error *err);
+                                 struct lladd_inspect **out, struct lladd_error *err);
+/** Closes the view; NULL does nothing. */
 LLADD_API void lladd_inspect_close(struct lladd_inspect *);
 
 /* ---- the whole ------------------------------------------------------------------------------ */
@@ -43,7 +48,7 @@ LLADD_API void lladd_inspect_close(struct lladd_inspect *);
 enum lladd_log_end {
     LLADD_LOG_END_UNKNOWN = 0, /**< it cannot be read at all */
     LLADD_LOG_END_CLEAN = 1,   /**< where a clean close left it */
-    LLADD_LOG_END_OPEN = 2,    /**< behind a whole record: in use, or a crash */
+    LLADD_LOG_END_OPEN = 2,    /**< after a whole record: in use, or a crash */
     LLADD_LOG_END_TORN = 3,    /**< in a record that was cut short: normal after a crash */
     LLADD_LOG_END_DAMAGED = 4  /**< at a bad place in what is known to have been durable */
 };
@@ -68,7 +73,7 @@ struct lladd_inspect_info {
     lladd_lsn watermark;  /**< everything below was durable when the control block was written */
     /* the log */
     lladd_lsn log_oldest; /**< first LSN that can still be read */
-    lladd_lsn log_end;    /**< LSN behind the last good record */
+    lladd_lsn log_end;    /**< end of the last good record */
     enum lladd_log_end log_end_kind;
     uint64_t log_segments; /**< files that hold log, or are ready to */
     uint64_t log_file_bytes;
@@ -89,14 +94,16 @@ struct lladd_inspect_info {
                                   be read: records that it passed over */
     lladd_lsn recycled_to;   /**< where it went on after the last such place; 0: none */
 };
-/** `out->struct_size` must be set. */
+/** Fills as much as out->struct_size says. */
 LLADD_API int lladd_inspect_info_get(const struct lladd_inspect *, struct lladd_inspect_info *out);
 
-/** Where the log ends, in words: "" if there is nothing to say. Names file, byte and LSN. */
+/** Why the log ends where it does, as text with file, byte and LSN; "" after a clean close. Lives
+ *  as long as the view. */
 LLADD_API const char *lladd_inspect_log_end(const struct lladd_inspect *);
 
-/** Every file of the database; not 0 stops and is what the call returns, here and below. */
+/** Gets each file. Not 0 stops, and is returned by the call, here and below. */
 typedef int lladd_inspect_file_fn(void *ctx, const char *name, uint64_t bytes);
+/** Calls fn for every file of the database, with its size. */
 LLADD_API int lladd_inspect_files(struct lladd_inspect *, lladd_inspect_file_fn *, void *ctx,
                                   struct lladd_error *);
 
@@ -109,17 +116,17 @@ struct lladd_inspect_txn {
     struct lladd_in_doubt_info doubt; /**< of a prepared one */
 };
 typedef int lladd_inspect_txn_fn(void *ctx, const struct lladd_inspect_txn *);
-/** Oldest first. */
+/** Calls fn for every transaction that has not ended, oldest first. */
 LLADD_API int lladd_inspect_txns(struct lladd_inspect *, lladd_inspect_txn_fn *, void *ctx);
 
-/** Calls fn for every heuristic outcome that nobody has forgotten (lladd_heuristic_end), as far as
- * the
- *  log can be read. */
+/** Calls fn for every remembered heuristic outcome (lladd_heuristic_end), as far as the log can
+ *  be read. */
 LLADD_API int lladd_inspect_heuristics(struct lladd_inspect *, lladd_heuristic_fn *, void *ctx);
-/** What keeps the log from being truncated, the strongest first. A prepared transaction's name is
- *  its global id, format:gtrid:bqual in hexadecimal, as far as there is room. An object class knows
- *  only in the running application what it needs: it is listed with lsn 0 and age 0. */
+/** Gets what keeps the log from being truncated. A prepared transaction's name is its global id,
+ *  format:gtrid:bqual in hexadecimal, cut to the buffer. What an object class needs is known in the
+ *  running application only: it is listed with lsn 0 and age 0. */
 typedef int lladd_inspect_pinner_fn(void *ctx, const struct lladd_pinner *);
+/** Calls fn for everything that keeps the log, the strongest first. */
 LLADD_API int lladd_inspect_pinners(struct lladd_inspect *, lladd_inspect_pinner_fn *, void *ctx);
 
 /** What a name in the catalogue stands for. */
@@ -135,13 +142,14 @@ struct lladd_inspect_name {
     uint32_t number, version;
     const char *name;
     bool registered;    /**< with this view: built in, or in the options */
-    lladd_lsn recorded; /**< of the record that told its number */
+    lladd_lsn recorded; /**< of the record that defined its number */
     const struct lladd_field *redo_fields, *undo_fields; /**< NULL: unstructured */
     const char *page_type; /**< of an operation that wants one; NULL */
 };
 typedef int lladd_inspect_name_fn(void *ctx, const struct lladd_inspect_name *);
-/** By number. */
+/** Calls fn for every name of the catalogue, by number. */
 LLADD_API int lladd_inspect_names(struct lladd_inspect *, lladd_inspect_name_fn *, void *ctx);
+/** The kind as text ("operation"), a static string. */
 LLADD_API const char *lladd_name_kind_text(enum lladd_name_kind);
 
 /* ---- the log -------------------------------------------------------------------------------- */
@@ -165,18 +173,19 @@ struct lladd_inspect_record {
     const struct lladd_field *redo_fields, *undo_fields;
 };
 typedef int lladd_inspect_record_fn(void *ctx, const struct lladd_inspect_record *);
-/** Every record from the first one at or behind `from` (0: the oldest) to the end, once. 0 at the
+/** Every record from the first one at or after `from` (0: the oldest) to the end, once. 0 at the
  *  end; an error names the first place that cannot be read. The end is where it was when the view
- *  was taken. What a database in use truncates meanwhile, before it could be read, is passed over:
- *  it goes on at the oldest record that is still there, and info.recycled_bytes says how much is
- *  missing; of a `from` that was truncated since the view was taken, too. */
+ *  was taken. Log that a database in use truncates before it could be read is skipped: the walk
+ *  goes on at the oldest record that is left, and info.recycled_bytes says how much is missing,
+ *  also if `from` itself has been truncated since the view was taken. */
 LLADD_API int lladd_inspect_log(struct lladd_inspect *, lladd_lsn from, lladd_inspect_record_fn *,
                                 void *ctx, struct lladd_error *);
-/** What the record says, in one line without newline. For want of memory `failed` of the sink is
- *  set. */
+/** Writes the record's contents as one line without newline. Without memory, `failed` of the sink
+ *  is set. */
 LLADD_API void lladd_inspect_describe(struct lladd_inspect *, const struct lladd_inspect_record *,
                                       struct lladd_sink *);
-/** A file and a byte in it; false if no file holds the LSN. `name` gets at most 31 characters. */
+/** The file and the byte in it that hold the LSN; false if no file does. `name` gets at most 31
+ *  characters. */
 LLADD_API bool lladd_inspect_place(struct lladd_inspect *, lladd_lsn, char name[32],
                                    uint64_t *offset);
 
@@ -188,29 +197,30 @@ struct lladd_inspect_page {
     uint64_t offset;             /**< in the page file */
     struct lladd_view view;      /**< lives until the next call on the view */
     bool zero;                   /**< never formatted */
-    int code;                    /**< 0: nothing wrong that can be told from the page itself */
+    int code;                    /**< 0: no damage that the page itself shows */
     char message[256];           /**< what is wrong */
     uint32_t checksum, computed; /**< as stored; as it should be */
     uint64_t stored_number;
     lladd_lsn lsn, base;
     const char *type; /**< NULL: not in the catalogue */
     uint32_t type_version;
-    enum lladd_page_use use; /**< as the allocation map says, redo regarded */
+    enum lladd_page_use use; /**< by the allocation map after redo */
     bool use_known;          /**< false: the map cannot be read */
 };
-/** LLADD_OUT_OF_RANGE beyond the end of the file. A damaged page is no error: out->code says it.
- *  Of a database in use the view may be taken anew before a page is called damaged. */
+/** Reads a page. LLADD_OUT_OF_RANGE beyond the end of the file. A damaged page is no error:
+ *  out->code has it. For a database in use the view may be taken again before a page is reported as
+ *  damaged. */
 LLADD_API int lladd_inspect_page_read(struct lladd_inspect *, lladd_pageno,
-                                 struct lladd_inspect_page *out, struct lladd_error *);
-/** What its type's describe callback says; false if there is none. */
+                                      struct lladd_inspect_page *out, struct lladd_error *);
+/** Writes what the type's describe callback says; false if there is none. */
 LLADD_API bool lladd_inspect_describe_page(struct lladd_inspect *,
                                            const struct lladd_inspect_page *, struct lladd_sink *);
 
 /* ---- checking everything -------------------------------------------------------------------- */
 
 enum lladd_finding_kind {
-    LLADD_FINDING_DAMAGE = 1, /**< something is lost, or will make an open fail */
-    LLADD_FINDING_REPAIR = 2, /**< damaged, and the library will put it right by itself */
+    LLADD_FINDING_DAMAGE = 1, /**< data is lost, or an open will fail */
+    LLADD_FINDING_REPAIR = 2, /**< damaged, and the library will repair it by itself */
     LLADD_FINDING_NOTE = 3    /**< no fault, worth knowing */
 };
 struct lladd_finding {
@@ -223,32 +233,32 @@ struct lladd_finding {
     const char *message; /**< one line */
 };
 typedef int lladd_finding_fn(void *ctx, const struct lladd_finding *);
-/** `done` of `all` units of `what` ("log", "pages") have been looked at; it begins anew for each,
- *  and may do so more than once. */
+/** Progress: `done` of `all` units of `what` ("log", "pages") have been checked. It starts from 0
+ *  for each, and may do so more than once. */
 typedef void lladd_inspect_progress_fn(void *ctx, const char *what, uint64_t done, uint64_t all);
-/** Lets lladd_inspect_verify say now and then how far it is. NULL: no more. */
+/** Sets the progress callback of lladd_inspect_verify; NULL: none. */
 LLADD_API void lladd_inspect_progress(struct lladd_inspect *, lladd_inspect_progress_fn *,
                                       void *ctx);
-/** What was looked at. */
+/** What lladd_inspect_verify has checked. */
 struct lladd_verified {
     size_t struct_size;
     uint64_t pages, zero_pages, raw_pages, free_pages, records, segments;
     uint64_t damage, repair, notes;
 };
-/** Looks at every copy of the control block, every record of the log, every page, the double-write
- *  area. If that shows no damage, it takes the steps with which lladd_open begins, without changing
- *  anything: what an open would refuse is damage. Not looked at are operations that are not
- *  registered, and what extensions do when they are opened. 0 also if there are findings; an error
- *  only if it could not go on (no memory). Of a database in use the view may be taken anew, several
- *  times: what an earlier look found is believed when the later ones find it, too. */
+/** Checks both copies of the control block, every record of the log, every page and the
+ *  double-write area. If that finds no damage, it takes the first steps of lladd_open without
+ *  changing anything: what an open would refuse is damage. It does not check operations that are
+ *  not registered, or what extensions do at an open. Returns 0 also with findings; an error only if
+ *  it cannot go on (no memory). For a database in use the view is taken several times, and only
+ *  what every check finds is reported. */
 LLADD_API int lladd_inspect_verify(struct lladd_inspect *, lladd_finding_fn *, void *ctx,
                                    struct lladd_verified *out, struct lladd_error *);
 
 /* ---- structures of extensions --------------------------------------------------------------- */
 
-/** The kind of structure that a root leads to, of those that the extensions of this handle have
- *  registered (struct lladd_extension); *out NULL: none. An error if the root's page cannot be read
- *  and a kind is told by it. Holds a page shared meanwhile. */
+/** The kind of structure under a root, among those that this handle's extensions have registered
+ *  (struct lladd_extension); *out NULL: none. An error if the root's page is needed and cannot be
+ *  read. Latches a page shared meanwhile. */
 LLADD_API int lladd_structure_find(struct lladd_db *, const char *root, struct lladd_root_value,
                                    const struct lladd_structure **out, struct lladd_error *);
 

@@ -38,8 +38,8 @@
 extern "C" {
 #endif
 
-#define LLADD_JOURNAL_NAME_MAX 255u  /**< bytes of a tag's name */
-#define LLADD_JOURNAL_OWNER_MAX 63u  /**< bytes of its owner's name */
+#define LLADD_JOURNAL_NAME_MAX 255u /**< bytes of a tag's name */
+#define LLADD_JOURNAL_OWNER_MAX 63u /**< bytes of its owner's name */
 /** Bytes of a record besides the entry: an entry may be this much shorter than
  *  lladd_log_object_max. */
 #define LLADD_JOURNAL_HEAD_MAX 21u
@@ -172,6 +172,8 @@ struct lladd_journal_info {
 };
 /** Calls fn for every tag, under no lock; not 0 stops. */
 typedef int lladd_journal_info_fn(void *ctx, const struct lladd_journal_info *);
+/** Calls fn for every tag, under no latch; the result of fn that is not 0 stops and is returned.
+ *  Any thread. */
 LLADD_API int lladd_journal_each(struct lladd_db *, lladd_journal_info_fn *fn, void *ctx,
                                  struct lladd_error *);
 

@@ -38,9 +38,12 @@ struct lladd_item {
 
 /** Longest item. */
 LLADD_API uint32_t lladd_list_item_max(const struct lladd_db *);
+/** Makes an empty list, in the transaction; *root is its root page. */
 LLADD_API int lladd_list_create(struct lladd_txn *, lladd_pageno *root);
 /** Frees all its pages, in the transaction; see lladd_array_destroy. */
 LLADD_API int lladd_list_destroy(struct lladd_txn *, lladd_pageno root);
+/** Opens a handle; close it before the database. LLADD_WRONG_TYPE if the page is not a list's root,
+ *  LLADD_DESTROYED if it was one. */
 LLADD_API int lladd_list_open(struct lladd_db *, lladd_pageno root, struct lladd_list **out,
                               struct lladd_error *);
 /** lladd_list_create and lladd_list_open in one: *root is the root page, *out a handle. If the
@@ -49,6 +52,7 @@ LLADD_API int lladd_list_open(struct lladd_db *, lladd_pageno root, struct lladd
  *  neither list nor handle. */
 LLADD_API int lladd_list_create_open(struct lladd_txn *, lladd_pageno *root,
                                      struct lladd_list **out);
+/** Closes the handle; NULL does nothing. No other thread may be using it. */
 LLADD_API void lladd_list_close(struct lladd_list *);
 
 /** Inserts an item after `after` (LLADD_ITEM_NONE: at the front). LLADD_OUT_OF_RANGE if there is no
@@ -58,6 +62,7 @@ LLADD_API int lladd_list_insert(struct lladd_txn *, struct lladd_list *, struct 
 /** Appends an item at the end. */
 LLADD_API int lladd_list_append(struct lladd_txn *, struct lladd_list *, const void *bytes,
                                 size_t len, struct lladd_item *out);
+/** Deletes an item. LLADD_OUT_OF_RANGE if there is no such item in this list. */
 LLADD_API int lladd_list_delete(struct lladd_txn *, struct lladd_list *, struct lladd_item);
 /** Replaces `len` bytes of an item at `offset`. */
 LLADD_API int lladd_list_write(struct lladd_txn *, struct lladd_list *, struct lladd_item,

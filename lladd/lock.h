@@ -44,6 +44,7 @@ struct lladd_lock_part {
     size_t len;
     uint64_t id;
 };
+/** A component that is a number. */
 static inline struct lladd_lock_part lladd_lock_id(uint64_t id)
 {
     struct lladd_lock_part p = {NULL, 0, id};
@@ -96,18 +97,7 @@ struct lladd_lock_options {
                               tests. Default 64; only while nothing is locked (LLADD_BAD_STATE) */
 };
 #define LLADD_LOCK_OPTIONS_INIT_SIZE sizeof(struct lladd_lock_options)
-#ifdef __cplusplus
-#define LLADD_LOCK_OPTIONS_INIT \
-    lladd_lock_options \
-    { \
-        sizeof(struct lladd_lock_options) \
-    }
-#else
-#define LLADD_LOCK_OPTIONS_INIT \
-    { \
-        .struct_size = sizeof(struct lladd_lock_options) \
-    }
-#endif
+#define LLADD_LOCK_OPTIONS_INIT LLADD_SIZED_INIT(lladd_lock_options)
 /** Sets the options; they are not stored. Without this call the defaults hold. */
 LLADD_API int lladd_lock_configure(struct lladd_db *, const struct lladd_lock_options *,
                                    struct lladd_error *);
@@ -132,7 +122,7 @@ LLADD_API int lladd_lock_configure(struct lladd_db *, const struct lladd_lock_op
  *  Read-only transactions may lock. While a transaction is rolled back (in `compensate`), the call
  *  takes no locks and returns 0: what its undo changes is locked already. */
 LLADD_API int lladd_lock_acquire(struct lladd_txn *, struct lladd_lock_name, enum lladd_lock_mode,
-                         uint64_t timeout_ns);
+                                 uint64_t timeout_ns);
 /** Releases a lock in mode IS, S or U before the transaction ends, for isolation levels below
  *  repeatable read. The intention locks on ancestors stay. Changed data stays locked:
  *  LLADD_BAD_STATE for other modes, for a name below which something is locked, and in a
@@ -159,12 +149,12 @@ LLADD_API uint64_t lladd_lock_number(const struct lladd_txn *);
 /** A transaction and a name. Valid while the callback runs. */
 struct lladd_lock_info {
     struct lladd_lock_name name;
-    uint64_t number;              /**< lladd_lock_number */
-    lladd_lsn txn;                /**< lladd_txn_id, as of its last lock; also of in-doubt ones */
-    bool prepared;                /**< waits for its coordinator */
-    enum lladd_lock_mode held;    /**< NONE: it only waits for the lock */
-    enum lladd_lock_mode wanted;  /**< NONE: it does not wait for the lock */
-    uint64_t waited_ns;           /**< how long it has been waiting */
+    uint64_t number;             /**< lladd_lock_number */
+    lladd_lsn txn;               /**< lladd_txn_id, as of its last lock; also of in-doubt ones */
+    bool prepared;               /**< waits for its coordinator */
+    enum lladd_lock_mode held;   /**< NONE: it only waits for the lock */
+    enum lladd_lock_mode wanted; /**< NONE: it does not wait for the lock */
+    uint64_t waited_ns;          /**< how long it has been waiting */
 };
 typedef int lladd_lock_info_fn(void *ctx, const struct lladd_lock_info *);
 /** Calls fn for every lock held or waited for; the locks of one name are of one moment. fn may take
@@ -178,9 +168,9 @@ LLADD_API int lladd_lock_blockers(struct lladd_db *, uint64_t number, lladd_lock
 
 /** The end of a wait. Valid while the callback runs. */
 struct lladd_lock_event {
-    uint64_t at_ns;               /**< lladd_now_ns when it ended */
+    uint64_t at_ns; /**< lladd_now_ns when it ended */
     uint64_t waited_ns;
-    int outcome;                  /**< 0: granted; else what lladd_lock_acquire returned */
+    int outcome; /**< 0: granted; else what lladd_lock_acquire returned */
     struct lladd_lock_name name;
     uint64_t number;
     lladd_lsn txn;

@@ -82,16 +82,6 @@ static inline void *lladd_draft_undo(struct lladd_draft *d, size_t len)
     return d->bytes + d->redo_len;
 }
 
-/** Fills *err (nullable) and returns code: callbacks and extensions report errors with it. The
- *  macro records the file and line it is used in. The function of the same name, for callers that
- *  cannot use a macro, records none ("extension", line 0). */
-LLADD_API int lladd_error_set(struct lladd_error *err, int code, const char *fmt, ...)
-    LLADD_PRINTF(3, 4);
-/** The macro calls this. `source` must live as long as the error is read, as __FILE__ does. */
-LLADD_API int lladd_error_set_at(struct lladd_error *err, const char *source, int line, int code,
-                                 const char *fmt, ...) LLADD_PRINTF(5, 6);
-#define lladd_error_set(err, ...) lladd_error_set_at(err, __FILE__, __LINE__, __VA_ARGS__)
-
 /** An operation: the unit of logging, redo and undo (paper, sections 2.1 to 2.4). */
 struct lladd_op {
     size_t struct_size; /**< sizeof(struct lladd_op) */
@@ -340,40 +330,6 @@ struct lladd_extension {
     void (*stop)(void *ctx, struct lladd_db *, void *state);
 };
 
-/** 0, or LLADD_FORKED in a process that did not open the handle. For calls of an extension that
- *  neither use a transaction nor read a page: they check it before they take a mutex. Any
- *  thread. */
-LLADD_API int lladd_check_process(const struct lladd_db *, struct lladd_error *);
-/** A word that is 1 while the handle is healthy and this process opened it; while it is 1,
- *  lladd_check_process need not be called. Read it with lladd_atomic_load32. NULL if there is no
- *  such word, as for handles without threads. It lives as long as the handle. */
-LLADD_API const uint32_t *lladd_db_alive(const struct lladd_db *);
-
-/** @cond */
-struct lladd_use {
-    struct lladd_txn *txn;
-};
-/** @endcond */
-/** The body of LLADD_USE: returns 0 or LLADD_TAKEN; 0 for NULL and for unguarded transactions. */
-LLADD_API int lladd_use_begin(struct lladd_txn *, struct lladd_use *);
-LLADD_API void lladd_use_end(struct lladd_use *);
-/** The first statement of a function that returns a code, and that makes more than one call on a
- *  transaction or uses the result of lladd_txn_joined. Until the function returns, no other thread
- *  can
- *  take the transaction over (lladd_txn_take). If one already has, the function returns
- *  LLADD_TAKEN.
- *  Uses nest. */
-#define LLADD_USE(transaction) \
-    struct lladd_use lladd_use_ __attribute__((cleanup(lladd_use_end))) = {0}; \
-    do { \
-        int lladd_use_rc_ = lladd_use_begin((transaction), &lladd_use_); \
-        if (lladd_use_rc_) \
-            return lladd_use_rc_; \
-    } while (0)
-/** Is a thread waiting in lladd_txn_take with `stop` set? A call that waits for another transaction
- *  checks it now and then. */
-LLADD_API bool lladd_txn_stopped(const struct lladd_txn *);
-
 /** Destination of the bytes that describe and prepare callbacks write. */
 struct lladd_sink {
     void *ctx;
@@ -381,7 +337,9 @@ struct lladd_sink {
     int (*write)(void *ctx, const void *bytes, size_t len);
     int failed;
 };
+/** Writes bytes to the sink. 0 or the sink's error, also one of an earlier write. */
 LLADD_API int lladd_sink_write(struct lladd_sink *, const void *bytes, size_t len);
+/** Writes formatted text to the sink, as lladd_sink_write. */
 LLADD_API int lladd_sink_printf(struct lladd_sink *, const char *fmt, ...) LLADD_PRINTF(2, 3);
 
 /** Prints bytes in a field layout ("delta=3 key=\"a\""); false if they do not fit the layout. */

@@ -53,7 +53,7 @@ LLADD_API bool lladd_read_validate(const struct lladd_read *);
  *  Offset and words must be inside the page. Another thread may be writing there at this moment;
  *  lladd_read_validate finds that out. */
 static inline void lladd_read_copy(const struct lladd_read *g, uint32_t offset, uint64_t *into,
-                                     uint32_t n)
+                                   uint32_t n)
 {
     lladd_atomic_copy64((const uint64_t *)(const void *)(g->bytes + offset), into, n);
 }

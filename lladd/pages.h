@@ -49,7 +49,7 @@ LLADD_API int lladd_page_free(struct lladd_txn *, lladd_pageno);
 LLADD_API int lladd_page_format(struct lladd_txn *, lladd_pageno, const char *page_type);
 /** What the allocation map says now, changes of active transactions included. */
 LLADD_API int lladd_page_use_get(struct lladd_db *, lladd_pageno, enum lladd_page_use *out,
-                             struct lladd_error *);
+                                 struct lladd_error *);
 
 /* ---- extents --------------------------------------------------------------------------------- */
 

@@ -8,9 +8,9 @@
  * Everything here is ordinary use of <lladd/op.h>: read the sources in operations/ as examples.
  *
  * Records are named by {page, slot, size} (paper, section 2.2). Space and slots that a transaction
- * gives up stay reserved until it has ended: rolling back never needs room that somebody else has
- * taken (REC-3). Which transaction may touch which record is the caller's affair (paper, section
- * 2.1); transactions that work on different records of one page never disturb each other.
+ * gives up stay reserved until it has ended: rolling back never needs room that another transaction
+ * has taken (REC-3). Which transaction may touch which record is the caller's affair (paper,
+ * section 2.1); transactions that work on different records of one page never disturb each other.
  *
  * Calls with a transaction report into lladd_txn_error. Those with `held` in their names work on a
  * page that the caller holds latched exclusively, and need log space taken before the latch was:
@@ -24,6 +24,8 @@
 extern "C" {
 #endif
 
+struct lladd_log_entry;
+
 /* ---- plain bytes: page type "lladd.bytes" ---------------------------------------------------- */
 
 /** An empty page of bytes: offsets 0 to lladd_body_size(page size) - 1, all zero. */
@@ -32,7 +34,7 @@ LLADD_API int lladd_bytes_format(struct lladd_txn *, lladd_pageno);
  *  last one that changes, before and after: at most 2 + len each. LLADD_OUT_OF_RANGE beyond the
  *  body. */
 LLADD_API int lladd_bytes_set(struct lladd_txn *, lladd_pageno, uint32_t offset, const void *bytes,
-                        size_t len);
+                              size_t len);
 /** The same, for a long range of which little changes: every run of changed bytes is logged by
  *  itself, and what lies between is not. */
 LLADD_API int lladd_bytes_set_range(struct lladd_txn *, lladd_pageno, uint32_t offset,
@@ -44,6 +46,7 @@ LLADD_API int lladd_bytes_get(struct lladd_db *, lladd_pageno, uint32_t offset, 
  *  transactions that add to one counter do not disturb each other. The sum is kept modulo 2^64; a
  *  call whose own addition overflows is LLADD_BAD_ARGUMENT. */
 LLADD_API int lladd_counter_add(struct lladd_txn *, lladd_pageno, uint32_t offset, int64_t delta);
+/** Reads the integer that lladd_counter_add changes, with additions of open transactions. */
 LLADD_API int lladd_counter_get(struct lladd_db *, lladd_pageno, uint32_t offset, int64_t *out,
                                 struct lladd_error *);
 
@@ -70,7 +73,7 @@ struct lladd_record {
  *  to. */
 LLADD_API int lladd_slotted_format(struct lladd_txn *, lladd_pageno, uint64_t owner);
 /** Stores a record on the page. `bytes` NULL: zeros. LLADD_PAGE_FULL if there is no room that is
- *  not reserved for somebody's undo. LLADD_TOO_LARGE beyond lladd_slotted_max. */
+ *  not reserved for another transaction's undo. LLADD_TOO_LARGE beyond lladd_slotted_max. */
 LLADD_API int lladd_slotted_alloc(struct lladd_txn *, lladd_pageno, const void *bytes, size_t len,
                                   unsigned tag, struct lladd_rid *out);
 /** LLADD_OUT_OF_RANGE if there is no such record; so for all that follow. */
@@ -102,6 +105,7 @@ LLADD_API uint32_t lladd_slotted_slots(struct lladd_view);
 LLADD_API bool lladd_slotted_record(struct lladd_view, uint32_t slot, struct lladd_record *out);
 /** Longest record that could be stored now; with `reserved`, if all transactions had ended. */
 LLADD_API uint32_t lladd_slotted_room(struct lladd_view, bool reserved);
+/** The number that the page was formatted with (lladd_slotted_format). */
 LLADD_API uint64_t lladd_slotted_owner(struct lladd_view);
 
 /** Log space for `count` of the calls below; before the page is latched (BUF-3). */
@@ -111,7 +115,9 @@ LLADD_API int lladd_slotted_credit(struct lladd_txn *, unsigned count);
 LLADD_API int lladd_slotted_alloc_held(struct lladd_txn *, struct lladd_page *held,
                                        const void *bytes, size_t len, unsigned tag,
                                        struct lladd_rid *out);
+/** Frees a record of a latched page: lladd_slotted_free. */
 LLADD_API int lladd_slotted_free_held(struct lladd_txn *, struct lladd_page *held, uint32_t slot);
+/** Replaces a record of a latched page: lladd_slotted_set. At most LLADD_SLOTTED_PIECE bytes. */
 LLADD_API int lladd_slotted_set_held(struct lladd_txn *, struct lladd_page *held, uint32_t slot,
                                      const void *bytes, size_t len, unsigned tag);
 /** Most bytes of a record that one log record carries. Longer ones (on pages of more than 4 KiB)
@@ -128,6 +134,7 @@ LLADD_API int lladd_fixed_format(struct lladd_txn *, lladd_pageno, uint32_t size
 /** Stores a record; `bytes` NULL: zeros. LLADD_PAGE_FULL. */
 LLADD_API int lladd_fixed_alloc(struct lladd_txn *, lladd_pageno, const void *bytes,
                                 struct lladd_rid *out);
+/** Frees a record. LLADD_OUT_OF_RANGE if there is none. */
 LLADD_API int lladd_fixed_free(struct lladd_txn *, struct lladd_rid);
 /** Replaces bytes [offset, offset + len) of a record; logs what differs. */
 LLADD_API int lladd_fixed_set(struct lladd_txn *, struct lladd_rid, uint32_t offset,
@@ -137,17 +144,19 @@ LLADD_API int lladd_fixed_add(struct lladd_txn *, struct lladd_rid, uint32_t off
 /** Copies the whole record: as many bytes as the page was formatted for. */
 LLADD_API int lladd_fixed_read(struct lladd_db *, struct lladd_rid, void *out, size_t size,
                                struct lladd_error *);
+/** Bytes of each record of the page. */
 LLADD_API uint32_t lladd_fixed_size(struct lladd_view);
 /** Records the page has room for; slot numbers are below this. */
 LLADD_API uint32_t lladd_fixed_slots(struct lladd_view);
+/** The record in the slot, false if there is none; *out refers to the page's bytes. */
 LLADD_API bool lladd_fixed_record(struct lladd_view, uint32_t slot, struct lladd_record *out);
 
 /* ---- heaps: any number of records, in any number of slotted pages ---------------------------- */
 
 /** Makes an empty heap; its id is its first page. Remember it, for instance with lladd_root_set. */
 LLADD_API int lladd_heap_create(struct lladd_txn *, lladd_pageno *heap);
-/** Frees all pages of a heap that nobody else uses any more. No other transaction that has changed
- *  its records may be open or in doubt; nothing checks that (docs/locks.md). */
+/** Frees all pages of a heap, in the transaction. No other transaction that has changed its records
+ *  may be open or in doubt; nothing checks that (docs/locks.md). */
 LLADD_API int lladd_heap_destroy(struct lladd_txn *, lladd_pageno heap);
 /** Longest record a heap stores: 4024 bytes with pages of 4 KiB. */
 LLADD_API uint32_t lladd_heap_max(uint32_t page_size);
@@ -165,6 +174,7 @@ LLADD_API int lladd_heap_write(struct lladd_txn *, lladd_pageno heap, struct lla
 /** Adds to a 64-bit integer in a record, where that is by now: see lladd_slotted_add. */
 LLADD_API int lladd_heap_add(struct lladd_txn *, lladd_pageno heap, struct lladd_rid,
                              uint32_t offset, int64_t delta);
+/** Deletes a record of the heap. LLADD_OUT_OF_RANGE if there is none. */
 LLADD_API int lladd_heap_delete(struct lladd_txn *, lladd_pageno heap, struct lladd_rid);
 /** Copies a record out: *len gets its length, `buf` as much of it as `size` allows. */
 LLADD_API int lladd_heap_get(struct lladd_db *, lladd_pageno heap, struct lladd_rid, void *buf,
@@ -196,9 +206,10 @@ struct lladd_heap_cursor {
 };
 /** Cannot fail; nothing is read yet. */
 LLADD_API void lladd_heap_open(struct lladd_db *, lladd_pageno heap, struct lladd_heap_cursor *);
-/** The next record; its bytes live until the cursor's next call. LLADD_END behind the last. */
+/** The next record; its bytes live until the cursor's next call. LLADD_END after the last. */
 LLADD_API int lladd_heap_next(struct lladd_heap_cursor *, struct lladd_rid *, struct lladd_record *,
                               struct lladd_error *);
+/** Ends the walk and frees the cursor's buffer. */
 LLADD_API void lladd_heap_close(struct lladd_heap_cursor *);
 
 #ifdef __cplusplus

@@ -20,6 +20,7 @@
  */
 #include <lladd/lladd.h>
 #include <lladd/sim_contract.h>
+#include <lladd/twophase.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -104,8 +105,8 @@ struct lladd_sim_subject {
     bool repeats;
     /** A workload of 2 to THREADS_MAX threads, for lladd_sim_interleave: each calls run_thread with
      *  a number of its own, from 0. They wait for each other with <lladd/sync.h> only, and prepare
-     *  nothing. `run` may then be NULL: who has only one thread calls it with one number after the
-     *  other. */
+     *  nothing. `run` may then be NULL: a simulation with one thread calls run_thread with one
+     *  number after the other. */
     uint32_t threads;
     int (*run_thread)(void *ctx, struct lladd_sim *, struct lladd_db *, unsigned thread,
                       struct lladd_error *);
@@ -116,8 +117,8 @@ struct lladd_sim_subject {
      *  every recovered database, before they are finished; changes nothing. Any complaint is a
      *  failure (oracle O9). Nullable */
     int (*in_doubt)(void *ctx, struct lladd_db *, struct lladd_error *);
-    /** Where recovery is instant: done in a recovered database while its pages are behind the log,
-     *  and crashed like the recovery. Must leave the contents as they were. Nullable: a page is
+    /** With instant recovery: runs in a recovered database while pages have pending redo, and is
+     *  crashed like the recovery. Must leave the contents as they were. Nullable: a page is
      *  allocated, written and freed. */
     int (*meanwhile)(void *ctx, struct lladd_db *, struct lladd_error *);
     /** The disk has room for so many bytes more than what `setup` has made; then what makes a file
@@ -127,19 +128,29 @@ struct lladd_sim_subject {
 
 /* ---- what a workload calls --------------------------------------------------------------- */
 
-/** These do what their namesakes in lladd.h do, and tell the simulator. */
+/** lladd_begin, recorded: this call and the following ones do what the library's calls do, and
+ *  record the promises for the simulator. */
 LLADD_API int lladd_sim_begin(struct lladd_sim *, struct lladd_db *,
                               const struct lladd_txn_options *, struct lladd_txn **out,
                               struct lladd_error *);
+/** lladd_commit, recorded. */
 LLADD_API int lladd_sim_commit(struct lladd_sim *, struct lladd_txn *);
+/** lladd_commit_async, recorded. */
 LLADD_API int lladd_sim_commit_async(struct lladd_sim *, struct lladd_txn *, lladd_lsn *out);
+/** lladd_wait_durable, recorded. */
 LLADD_API int lladd_sim_wait_durable(struct lladd_sim *, struct lladd_db *, lladd_lsn,
-                             struct lladd_error *);
+                                     struct lladd_error *);
+/** lladd_abort, recorded. */
 LLADD_API int lladd_sim_abort(struct lladd_sim *, struct lladd_txn *);
+/** lladd_savepoint, recorded. */
 LLADD_API int lladd_sim_savepoint(struct lladd_sim *, struct lladd_txn *, lladd_savepoint_id *out);
+/** lladd_rollback_to, recorded. */
 LLADD_API int lladd_sim_rollback_to(struct lladd_sim *, struct lladd_txn *, lladd_savepoint_id);
+/** lladd_prepare, recorded. */
 LLADD_API int lladd_sim_prepare(struct lladd_sim *, struct lladd_txn *, const struct lladd_gid *);
+/** lladd_heuristic_end, recorded. */
 LLADD_API int lladd_sim_heuristic_end(struct lladd_sim *, struct lladd_txn *, enum lladd_outcome);
+/** lladd_heuristic_forget, recorded. */
 LLADD_API int lladd_sim_heuristic_forget(struct lladd_sim *, struct lladd_db *,
                                          const struct lladd_gid *, struct lladd_error *);
 /** The transaction has done something: `bytes`, which are copied, are what model_apply gets if it
@@ -155,7 +166,7 @@ enum {
     LLADD_SIM_NO_POWER = 2, /**< leave out power loss */
     LLADD_SIM_NO_KILL = 4,  /**< leave out the death of the process, which loses nothing written */
     LLADD_SIM_ATOMIC_PAGES =
-        8,                     /**< a device that never tears a page, and a database that is told */
+        8, /**< a device that never tears a page, and a database that is told */
     LLADD_SIM_NO_COVERAGE = 16, /**< paths that are not reached are no failure */
     /** lladd_sim_interleave: schedules by randomised priorities, instead of all of them, with
      *  accesses to shared words as points besides. */
@@ -184,7 +195,7 @@ struct lladd_sim_bounds {
     uint32_t calls_max;    /**< device calls of one run; more is called a loop. Default 100,000 */
     uint64_t planted;      /**< bugs of the library to switch on: bits of enum lladd_bug (dst.h) */
     /* Of lladd_sim_errors: */
-    uint32_t points;  /**< crashes in whose recovery errors happen. Default 4 */
+    uint32_t points;  /**< crashes with errors in their recovery. Default 4 */
     uint32_t samples; /**< crash states drawn at random after each error, besides the simple ones.
                            Default 1; UINT32_MAX: none */
     uint32_t every;   /**< let only each so-many-th call fail. Default 1 */
@@ -193,20 +204,9 @@ struct lladd_sim_bounds {
     uint64_t schedules;   /**< stop after so many. Default: none; 1000 if they are random */
 };
 #define LLADD_SIM_BOUNDS_INIT_SIZE sizeof(struct lladd_sim_bounds)
-#ifdef __cplusplus
-#define LLADD_SIM_BOUNDS_INIT \
-    lladd_sim_bounds \
-    { \
-        sizeof(struct lladd_sim_bounds) \
-    }
-#else
-#define LLADD_SIM_BOUNDS_INIT \
-    { \
-        .struct_size = sizeof(struct lladd_sim_bounds) \
-    }
-#endif
+#define LLADD_SIM_BOUNDS_INIT LLADD_SIZED_INIT(lladd_sim_bounds)
 
-/** Who objected; the numbers are those of sim/README.md. */
+/** The oracle that has reported a violation; the numbers are those of sim/README.md. */
 enum lladd_sim_oracle {
     LLADD_SIM_O_NONE = 0,
     LLADD_SIM_O_LOST = 1,         /**< O1: an acknowledged commit is not there */
@@ -292,9 +292,11 @@ LLADD_API int lladd_sim_explore(const struct lladd_sim_subject *, const struct l
 LLADD_API int lladd_sim_replay(const struct lladd_sim_subject *, const struct lladd_sim_bounds *,
                                const char *token, struct lladd_sink *history,
                                struct lladd_sim_report **out, struct lladd_error *);
+/** Frees a report; NULL does nothing. */
 LLADD_API void lladd_sim_report_free(struct lladd_sim_report *);
 /** Writes the report for people, and as one JSON object in one line. Returns what the sink does. */
 LLADD_API int lladd_sim_report_text(const struct lladd_sim_report *, struct lladd_sink *);
+/** Writes the report as one JSON object in one line. Returns what the sink returns. */
 LLADD_API int lladd_sim_report_json(const struct lladd_sim_report *, struct lladd_sink *);
 
 /* ---- several threads ----------------------------------------------------------------------- */
@@ -312,8 +314,8 @@ LLADD_API int lladd_sim_interleave(const struct lladd_sim_subject *,
 
 /* ---- errors -------------------------------------------------------------------------------- */
 
-/** What can go wrong in a call that says so (in the two cases that end with "lies", says so to
- *  somebody else). X(name, "text", "what"). */
+/** What can go wrong in a call that says so (the two cases that end with "lies" are reported
+ *  to another call). X(name, "text", "what"). */
 #define LLADD_SIM_FAULT_LIST(X) \
     X(OPEN, "open", "EIO: opening a file that is there") \
     X(CREATE, "create", "EIO: creating one") \
@@ -328,7 +330,7 @@ LLADD_API int lladd_sim_interleave(const struct lladd_sim_subject *,
     X(SYNC_LOST, "sync-lost", "EIO: a sync; nothing arrives, the cache has it and calls it clean") \
     X(SYNC_REVERTED, "sync-reverted", "EIO: a sync; nothing arrives, the cache has the old bytes") \
     X(SYNC_LATE, "sync-lies-late", "a sync loses everything and returns 0, the file's next fails") \
-    X(SYNC_ELSEWHERE, "sync-lies", "a sync loses everything and returns 0; somebody else is told") \
+    X(SYNC_ELSEWHERE, "sync-lies", "a sync loses everything and returns 0; another call is told") \
     X(TRUNCATE, "truncate", "EIO: setting a size") \
     X(RENAME, "rename", "EIO: renaming") \
     X(UNLINK, "unlink", "EIO: removing") \
@@ -397,8 +399,11 @@ struct lladd_sim_errors_report {
  *  Otherwise as lladd_sim_explore; tokens are for lladd_sim_replay. */
 LLADD_API int lladd_sim_errors(const struct lladd_sim_subject *, const struct lladd_sim_bounds *,
                                struct lladd_sim_errors_report **out, struct lladd_error *);
+/** Frees a report; NULL does nothing. */
 LLADD_API void lladd_sim_errors_free(struct lladd_sim_errors_report *);
+/** Writes the report as text. Returns what the sink returns. */
 LLADD_API int lladd_sim_errors_text(const struct lladd_sim_errors_report *, struct lladd_sink *);
+/** Writes the report as one JSON object in one line. Returns what the sink returns. */
 LLADD_API int lladd_sim_errors_json(const struct lladd_sim_errors_report *, struct lladd_sink *);
 
 /* ---- silent damage --------------------------------------------------------------------------- */
@@ -427,9 +432,9 @@ LLADD_API const char *lladd_sim_damage_name(enum lladd_sim_damage_kind);
 enum lladd_sim_damage_end {
     LLADD_SIM_REPAIRED = 0,     /**< the contents are right, and the damage is gone */
     LLADD_SIM_DETECTED = 1,     /**< open, a read or inspection has named it */
-    LLADD_SIM_HARMLESS = 2,     /**< of bytes that mean nothing: nobody need notice */
+    LLADD_SIM_HARMLESS = 2,     /**< to bytes without meaning: need not be noticed */
     LLADD_SIM_UNDETECTABLE = 3, /**< nothing that is left could tell; sim/README.md lists why */
-    LLADD_SIM_WRONG = 4,        /**< wrong contents, or damage that nobody noticed: a failure */
+    LLADD_SIM_WRONG = 4,        /**< wrong contents, or damage that was not noticed: a failure */
     LLADD_SIM_DAMAGE_ENDS = 5
 };
 /** "repaired" and so on. */
@@ -438,11 +443,11 @@ LLADD_API const char *lladd_sim_damage_end_name(enum lladd_sim_damage_end);
 /** Why damage may go unnoticed. X(name, "text"). */
 #define LLADD_SIM_REASON_LIST(X) \
     X(UNUSED_LOG, "log space that holds no record") \
-    X(UNNAMED, "the first records behind what was truncated, if nothing that is left names them") \
+    X(UNNAMED, "the first records after what was truncated, if nothing that is left names them") \
     X(TAIL, "beyond the newest stated watermark after an unclean stop: as a torn tail (LOG-3)") \
     X(FREE, "a page that is free, or was never used") \
     X(RAW, "a page of a raw extent: its bytes and checksums are its owner's") \
-    X(CONTROL_GAP, "between and behind the two copies in control") \
+    X(CONTROL_GAP, "between and after the two copies in control") \
     X(DWB, "the double-write area when no page needs it") \
     X(UNPROVED, "a lost write to a page: no record that is retained tells of it") \
     X(BULK, "a lost write in bulk: the log has neither the contents nor any change since") \
@@ -454,6 +459,7 @@ enum lladd_sim_reason {
 #undef LLADD_SIM_REASON_ENUM
         LLADD_SIM_REASONS
 };
+/** The reason as text, a static string. */
 LLADD_API const char *lladd_sim_reason_text(enum lladd_sim_reason);
 
 struct lladd_sim_damage_report {
@@ -464,7 +470,7 @@ struct lladd_sim_damage_report {
     uint64_t possible; /**< damages there are, in all situations */
     uint64_t done;     /**< of these, tried */
     uint64_t counts[LLADD_SIM_DAMAGE_KINDS][LLADD_SIM_DAMAGE_ENDS];
-    uint64_t by_open, by_read, by_inspection; /**< who detected it: the first of these */
+    uint64_t by_open, by_read, by_inspection; /**< what detected it first */
     uint64_t reasons[LLADD_SIM_REASONS];      /**< of the harmless and the undetectable */
     uint64_t nanoseconds;
     uint32_t n_failures;
@@ -477,8 +483,11 @@ struct lladd_sim_damage_report {
  *  Tokens are for lladd_sim_replay. Otherwise as lladd_sim_explore. */
 LLADD_API int lladd_sim_damage(const struct lladd_sim_subject *, const struct lladd_sim_bounds *,
                                struct lladd_sim_damage_report **out, struct lladd_error *);
+/** Frees a report; NULL does nothing. */
 LLADD_API void lladd_sim_damage_free(struct lladd_sim_damage_report *);
+/** Writes the report as text. Returns what the sink returns. */
 LLADD_API int lladd_sim_damage_text(const struct lladd_sim_damage_report *, struct lladd_sink *);
+/** Writes the report as one JSON object in one line. Returns what the sink returns. */
 LLADD_API int lladd_sim_damage_json(const struct lladd_sim_damage_report *, struct lladd_sink *);
 
 /* ---- at random ------------------------------------------------------------------------------- */
@@ -520,8 +529,11 @@ struct lladd_sim_random_report {
  *  Otherwise as lladd_sim_explore. */
 LLADD_API int lladd_sim_random(const struct lladd_sim_subject *, const struct lladd_sim_bounds *,
                                struct lladd_sim_random_report **out, struct lladd_error *);
+/** Frees a report; NULL does nothing. */
 LLADD_API void lladd_sim_random_free(struct lladd_sim_random_report *);
+/** Writes the report as text. Returns what the sink returns. */
 LLADD_API int lladd_sim_random_text(const struct lladd_sim_random_report *, struct lladd_sink *);
+/** Writes the report as one JSON object in one line. Returns what the sink returns. */
 LLADD_API int lladd_sim_random_json(const struct lladd_sim_random_report *, struct lladd_sink *);
 
 /* ---- the subjects that come with it ---------------------------------------------------------- */

@@ -7,11 +7,12 @@
  *
  * They need no workload and no crash, only samples: a page, and an update of it. Each operation is
  * run on copies of the pages that stand alone between forbidden pages, in a child process with a
- * time limit, so that one that crashes, loops or writes where it should not is reported by name
- * and harms nobody. sim/README.md says which crash each promise is needed for.
+ * time limit, so that one that crashes, loops or writes where it should not is reported by name and
+ * does no harm. sim/README.md says which crash each promise is needed for.
  * @ingroup sim
  */
 #include <lladd/lladd.h>
+#include <lladd/op.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -55,7 +56,7 @@ struct lladd_sim_sample {
      *  before has left it. Transactions with different owners (not 0) may be rolled back in any
      *  order, as long as none has ended. */
     uint64_t owner;
-    size_t ended; /**< index of the first sample behind the owner's end; 0: it has not ended */
+    size_t ended; /**< index of the first sample after the owner's end; 0: it has not ended */
 };
 
 /** A logical undo, for `absent` and `twice` (undo-only records: lladd_log_undo_only). */
@@ -66,7 +67,7 @@ struct lladd_sim_undo {
     int (*effect)(void *ctx, struct lladd_txn *);
 };
 
-/** What is put to the test. Use LLADD_SIM_CONTRACT_INIT; zero means default. */
+/** What to check. Use LLADD_SIM_CONTRACT_INIT; zero means default. */
 struct lladd_sim_contract {
     size_t struct_size;
     uint32_t page_size; /**< default 4096 */
@@ -85,18 +86,7 @@ struct lladd_sim_contract {
     int (*dump)(void *ctx, struct lladd_db *, struct lladd_sink *, struct lladd_error *);
 };
 #define LLADD_SIM_CONTRACT_INIT_SIZE sizeof(struct lladd_sim_contract)
-#ifdef __cplusplus
-#define LLADD_SIM_CONTRACT_INIT \
-    lladd_sim_contract_check \
-    { \
-        sizeof(struct lladd_sim_contract) \
-    }
-#else
-#define LLADD_SIM_CONTRACT_INIT \
-    { \
-        .struct_size = sizeof(struct lladd_sim_contract) \
-    }
-#endif
+#define LLADD_SIM_CONTRACT_INIT LLADD_SIZED_INIT(lladd_sim_contract)
 
 enum lladd_sim_result {
     LLADD_SIM_NOT_APPLICABLE =
@@ -122,31 +112,34 @@ struct lladd_sim_contract_report {
     const struct lladd_sim_kept *verdicts;
 };
 
-/** Checks every operation of which there is a sample. 0 if it could be done, whatever was found:
- *  look at (*out)->broken. An error (and *out NULL): the input is no good, or there is no memory or
- *  no process. Forks; nothing that the callbacks do to memory is seen by the caller. */
+/** Checks every operation that has a sample. Returns 0 if the checks could be made; (*out)->broken
+ *  says what they found. An error, and *out NULL: bad input, or no memory or process. Forks;
+ *  nothing that the callbacks do to memory is seen by the caller. */
 LLADD_API int lladd_sim_contract_check(const struct lladd_sim_contract *,
-                                 struct lladd_sim_contract_report **out, struct lladd_error *);
+                                       struct lladd_sim_contract_report **out,
+                                       struct lladd_error *);
+/** Frees a report; NULL does nothing. */
 LLADD_API void lladd_sim_contract_free(struct lladd_sim_contract_report *);
-/** For people, and as one JSON object in one line. Return what the sink does. */
+/** Writes the report as text. Returns what the sink returns. */
 LLADD_API int lladd_sim_contract_text(const struct lladd_sim_contract_report *,
                                       struct lladd_sink *);
+/** Writes the report as one JSON object in one line. Returns what the sink returns. */
 LLADD_API int lladd_sim_contract_json(const struct lladd_sim_contract_report *,
                                       struct lladd_sink *);
 
-/** Samples out of the log of a database: every update that its transactions have logged, as far as
- *  it is durable, with the page as it was. */
+/** Samples from the log of a database: every durable update, with the page before it. */
 struct lladd_sim_samples {
     struct lladd_sim_sample *at;
     size_t count;
     void *private_;
 };
-/** The log must begin with the database: collect from a young one, made with
- *  LLADD_OPT_ATOMIC_PAGES and with the log pinned (lladd_pin_set) where checkpoints are taken. A
- *  page gives no samples from its first image on until it is formatted again. Released with
+/** Makes samples. The log must reach back to the creation of the database: use a new one, created
+ *  with LLADD_OPT_ATOMIC_PAGES, with a pin (lladd_pin_set) if checkpoints are taken. A page gives
+ *  no samples from its first image on until it is formatted again. Free the samples with
  *  lladd_sim_samples_free. */
 LLADD_API int lladd_sim_collect(struct lladd_db *, struct lladd_sim_samples *out,
                                 struct lladd_error *);
+/** Frees samples of lladd_sim_collect. */
 LLADD_API void lladd_sim_samples_free(struct lladd_sim_samples *);
 
 struct lladd_sim_subject;

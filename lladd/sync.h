@@ -58,48 +58,56 @@ struct lladd_thread {
 
 /** 0 or LLADD_NO_MEMORY. `name` must live as long as the mutex. */
 LLADD_API int lladd_mutex_init(struct lladd_mutex *, uint32_t rank, const char *name);
+/** Destroys a mutex that no thread holds. */
 LLADD_API void lladd_mutex_destroy(struct lladd_mutex *);
+/** Locks. Debug builds stop a thread that holds a mutex of the same or a higher rank (THR-1). */
 LLADD_API void lladd_mutex_lock(struct lladd_mutex *);
-/** Any rank will do, since it never waits. */
+/** Locks if no thread holds the mutex. Any rank is allowed, because it never waits. */
 LLADD_API bool lladd_mutex_trylock(struct lladd_mutex *);
+/** Unlocks; the calling thread must hold it. */
 LLADD_API void lladd_mutex_unlock(struct lladd_mutex *);
-/** Debug builds: does the calling thread hold it? Release builds: true. */
+/** Debug builds: true if the calling thread holds it. Release builds: always true. */
 LLADD_API bool lladd_mutex_mine(const struct lladd_mutex *);
 
 /** 0 or LLADD_NO_MEMORY. */
 LLADD_API int lladd_cond_init(struct lladd_cond *);
+/** Destroys a condition variable on which no thread waits. */
 LLADD_API void lladd_cond_destroy(struct lladd_cond *);
-/** The mutex must be the one of highest rank that the thread holds. May return for no reason. */
+/** Waits for a signal. The mutex must be the one of highest rank that the thread holds. May return
+ *  without a signal. */
 LLADD_API void lladd_cond_wait(struct lladd_cond *, struct lladd_mutex *);
-/** False if `ns` nanoseconds passed without a signal. */
+/** The same with a time limit: false if `ns` nanoseconds passed without a signal. */
 LLADD_API bool lladd_cond_wait_for(struct lladd_cond *, struct lladd_mutex *, uint64_t ns);
+/** Wakes one waiting thread, if there is one. */
 LLADD_API void lladd_cond_signal(struct lladd_cond *);
+/** Wakes all waiting threads. */
 LLADD_API void lladd_cond_broadcast(struct lladd_cond *);
 
-/** 0 or LLADD_NO_THREAD. The new thread takes no signals: they are for the program's threads. */
+/** Starts a thread, which blocks all signals. 0 or LLADD_NO_THREAD. */
 LLADD_API int lladd_thread_start(struct lladd_thread *, void *(*fn)(void *), void *arg);
-/** Waits for its end; does nothing for one that was not started or was joined. */
+/** Waits for the thread's end; does nothing if it was not started or has been joined. */
 LLADD_API void lladd_thread_join(struct lladd_thread *);
 /** A number, not 0, that no other thread has as long as the calling one lives. */
 LLADD_API uint64_t lladd_thread_self(void);
+/** Lets another thread run. */
 LLADD_API void lladd_yield(void);
 
-/** Sleeps while *word == expected, until woken with a matching bit, or `ns` (0: for ever) passed.
- *  May return early for no reason; the caller looks again. */
+/** Sleeps while *word == expected, until woken with a matching bit, or `ns` (0: no limit) passed.
+ *  May return early; the caller checks the word again. */
 LLADD_API void lladd_word_wait(const uint32_t *word, uint32_t expected, uint32_t bits, uint64_t ns);
-/** The same; `what` (lives for ever) says in reports of deadlocks what is awaited. */
+/** The same; `what`, a static string, names the wait in reports of deadlocks. */
 LLADD_API void lladd_word_wait_as(const char *what, const uint32_t *word, uint32_t expected,
                                   uint32_t bits, uint64_t ns);
-/** The same where `ns` only makes up for a wake-up that is lost because the waker looks for
- *  sleepers without a barrier. A schedule (lladd/dst.h) loses none and waits for ever: what only
- *  the time limit would end is a deadlock there. */
+/** The same, where `ns` is only a safety net for a wake-up that is lost because the waker checks
+ *  for sleepers without a barrier. A schedule (lladd/dst.h) loses none and ignores the limit: a
+ *  wait that only the limit would end is a deadlock there. */
 LLADD_API void lladd_word_wait_net(const char *what, const uint32_t *word, uint32_t expected,
                                    uint32_t bits, uint64_t ns);
-/** Wakes up to n sleepers whose bits meet `bits`. */
+/** Wakes up to n sleepers that have a bit of `bits`. */
 LLADD_API void lladd_word_wake(const uint32_t *word, int n, uint32_t bits);
 
-/* In a schedule that says so, another fiber may go first. */
 #ifdef LLADD_DST
+/** A scheduling point of the simulator, if its schedule switches at atomic accesses. */
 static inline void lladd_atomic_point_(void)
 {
     if (lladd_dst_entered && lladd_dst_entered->atomics)
@@ -109,31 +117,37 @@ static inline void lladd_atomic_point_(void)
 #define lladd_atomic_point_() ((void)0)
 #endif
 
+/** Loads with acquire order. */
 static inline uint32_t lladd_atomic_load32(const uint32_t *p)
 {
     lladd_atomic_point_();
     return __atomic_load_n(p, __ATOMIC_ACQUIRE);
 }
+/** Stores with release order. */
 static inline void lladd_atomic_store32(uint32_t *p, uint32_t v)
 {
     lladd_atomic_point_();
     __atomic_store_n(p, v, __ATOMIC_RELEASE);
 }
+/** Loads with acquire order. */
 static inline uint64_t lladd_atomic_load64(const uint64_t *p)
 {
     lladd_atomic_point_();
     return __atomic_load_n(p, __ATOMIC_ACQUIRE);
 }
+/** Stores with release order. */
 static inline void lladd_atomic_store64(uint64_t *p, uint64_t v)
 {
     lladd_atomic_point_();
     __atomic_store_n(p, v, __ATOMIC_RELEASE);
 }
+/** Loads without order. */
 static inline uint64_t lladd_atomic_load64_relaxed(const uint64_t *p)
 {
     lladd_atomic_point_();
     return __atomic_load_n(p, __ATOMIC_RELAXED);
 }
+/** Stores without order. */
 static inline void lladd_atomic_store64_relaxed(uint64_t *p, uint64_t v)
 {
     lladd_atomic_point_();
@@ -145,11 +159,13 @@ static inline uint64_t lladd_atomic_add64(uint64_t *p, uint64_t v)
     lladd_atomic_point_();
     return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST);
 }
+/** Sequentially consistent; returns the value before. */
 static inline uint64_t lladd_atomic_sub64(uint64_t *p, uint64_t v)
 {
     lladd_atomic_point_();
     return __atomic_fetch_sub(p, v, __ATOMIC_SEQ_CST);
 }
+/** Sequentially consistent; returns the value before. */
 static inline uint32_t lladd_atomic_add32(uint32_t *p, uint32_t v)
 {
     lladd_atomic_point_();
@@ -161,20 +177,21 @@ static inline uint32_t lladd_atomic_exchange32(uint32_t *p, uint32_t v)
     lladd_atomic_point_();
     return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);
 }
+/** Sequentially consistent; returns the value before. */
 static inline uint64_t lladd_atomic_exchange64(uint64_t *p, uint64_t v)
 {
     lladd_atomic_point_();
     return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);
 }
-/** Sequentially consistent: not before an exchange, addition or the like of the same thread. For
- *  the look for sleepers after the word that they sleep on was changed; an acquiring load may come
- *  before the change on processors with weak order, and miss a sleeper that misses the change. */
+/** Sequentially consistent: not before an exchange, addition or the like of the same thread. To
+ *  check for sleepers after the word that they sleep on has changed: on processors with weak order
+ *  an acquire load may come before the change, and miss a sleeper that misses the change. */
 static inline uint32_t lladd_atomic_look32(const uint32_t *p)
 {
     lladd_atomic_point_();
     return __atomic_load_n(p, __ATOMIC_SEQ_CST);
 }
-/** For counters that are only looked at: orders nothing. */
+/** Adds to a statistics counter, without order. */
 static inline void lladd_atomic_count64(uint64_t *p, uint64_t v)
 {
     __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
@@ -189,6 +206,7 @@ static inline bool lladd_atomic_cas64(uint64_t *p, uint64_t *expected, uint64_t 
     lladd_atomic_point_();
     return __atomic_compare_exchange_n(p, expected, v, false, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE);
 }
+/** Sequentially consistent; *expected gets the value that was there. */
 static inline bool lladd_atomic_cas32(uint32_t *p, uint32_t *expected, uint32_t v)
 {
     lladd_atomic_point_();
@@ -201,13 +219,14 @@ static inline void lladd_atomic_max64(uint64_t *p, uint64_t v)
     while (old < v && !lladd_atomic_cas64(p, &old, v)) {
     }
 }
+/** A sequentially consistent fence. */
 static inline void lladd_atomic_fence(void)
 {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
-/** Plain writes behind it are not seen before the atomic ones before it: for versions that are read
- *  without a latch. Nothing at all on processors that keep the order of writes. (ThreadSanitizer
- *  knows no fences, and nothing that needs this one.) */
+/** Plain writes after this call become visible after the atomic writes before it: for versions that
+ *  are read without a latch. No instruction on processors that keep the order of writes.
+ *  (ThreadSanitizer does not support fences, and nothing it checks needs this one.) */
 static inline void lladd_atomic_writes_follow(void)
 {
 #ifndef __SANITIZE_THREAD__
@@ -224,15 +243,15 @@ static inline void lladd_atomic_writes_follow(void)
 #ifndef LLADD_UNSEEN_
 #define LLADD_UNSEEN_ static inline
 #endif
-/** Copies n words that somebody may be writing, plainly, at this moment; what is behind it is
- *  loaded after them. The caller finds out whether he may believe what he got, by a version;
- *  ThreadSanitizer, which knows no such thing, does not look. */
+/** Copies n words that another thread may be writing with plain stores; later loads come after
+ *  these. The caller validates the copy with a version. ThreadSanitizer cannot know that, so this
+ *  function is hidden from it. */
 LLADD_UNSEEN_ void lladd_atomic_copy64(const uint64_t *from, uint64_t *into, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         into[i] = __atomic_load_n(from + i, __ATOMIC_ACQUIRE);
 }
-/** In a loop that waits for another thread, if it will not be long. */
+/** For a loop that waits for another thread for a short time. */
 static inline void lladd_cpu_relax(void)
 {
 #ifdef LLADD_DST

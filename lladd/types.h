@@ -10,6 +10,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/** Initialises a struct of options: struct_size is set, all other members are zero. */
+#ifdef __cplusplus
+#define LLADD_SIZED_INIT(type) lladd_sized_init<type>()
+/** @cond */
+template <typename T> inline T lladd_sized_init()
+{
+    T all_zero = {};
+    all_zero.struct_size = sizeof(T);
+    return all_zero;
+}
+/** @endcond */
+#else
+#define LLADD_SIZED_INIT(type) \
+    { \
+        .struct_size = sizeof(struct type) \
+    }
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -42,6 +60,7 @@ typedef uint32_t lladd_op_id;
 /** Identifies a savepoint within its transaction. */
 typedef uint64_t lladd_savepoint_id;
 
+/** An LSN from its number. */
 static inline lladd_lsn lladd_lsn_of(uint64_t v)
 {
     lladd_lsn lsn;
@@ -49,6 +68,7 @@ static inline lladd_lsn lladd_lsn_of(uint64_t v)
     return lsn;
 }
 
+/** A page number from its number. */
 static inline lladd_pageno lladd_page_of(uint64_t v)
 {
     lladd_pageno page;
@@ -65,6 +85,7 @@ struct lladd_span {
     size_t len;
 };
 
+/** A span of the caller's bytes. */
 static inline struct lladd_span lladd_span_of(const void *data, size_t len)
 {
     struct lladd_span s;
@@ -99,10 +120,12 @@ static inline unsigned char *lladd_page_body(struct lladd_page *p)
 {
     return p->bytes + LLADD_PAGE_HEADER;
 }
+/** The first byte of a view that belongs to the page type. */
 static inline const unsigned char *lladd_view_body(struct lladd_view v)
 {
     return v.bytes + LLADD_PAGE_HEADER;
 }
+/** Bytes of a page that belong to the page type. */
 static inline uint32_t lladd_body_size(uint32_t page_size)
 {
     return page_size - LLADD_PAGE_HEADER;

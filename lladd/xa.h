@@ -29,6 +29,7 @@
  * of control belong to the process; so does the state that this library keeps of them.
  */
 #include <lladd/lladd.h>
+#include <lladd/twophase.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -9,6 +9,7 @@
 
 #include <lladd/bytes.h>
 #include <lladd/dst.h>
+#include <lladd/extension.h>
 #include <lladd/lladd.h>
 #include <lladd/pages.h>
 #include <lladd/records.h>

@@ -19,9 +19,13 @@
 #include "log/log.h"
 #include "recovery/control.h"
 
+#include <lladd/device.h>
 #include <lladd/dst.h>
+#include <lladd/extension.h>
 #include <lladd/lladd.h>
+#include <lladd/log_read.h>
 #include <lladd/sync.h>
+#include <lladd/twophase.h>
 
 struct ll_core;
 struct ll_instant; /* restart_instant.c */

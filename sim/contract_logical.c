@@ -10,6 +10,7 @@
 #include "sim/contract_private.h"
 
 #include <lladd/device.h>
+#include <lladd/extension.h>
 #include <stdlib.h>
 
 enum { TIMES = 3 };

@@ -8,8 +8,9 @@
  * the page yields no samples until it is formatted again.
  */
 #include <lladd/bytes.h>
+#include <lladd/extension.h>
+#include <lladd/log_read.h>
 #include <lladd/sim_contract.h>
-
 #include <stdlib.h>
 #include <string.h>
 

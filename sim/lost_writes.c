@@ -15,6 +15,9 @@
  */
 #include "sim/errors.h"
 
+#include <lladd/bulk.h>
+#include <lladd/stats.h>
+
 /* Does the code say that stored bytes are wrong? */
 static bool is_told(int code)
 {

@@ -24,10 +24,11 @@
  * an *objection* is a violation that one of them reports.
  */
 #include <lladd/bytes.h>
+#include <lladd/device.h>
 #include <lladd/dst.h>
+#include <lladd/extension.h>
 #include <lladd/inspect.h>
 #include <lladd/sim.h>
-
 #include <string.h>
 
 #define LL_SIM_BLOCK 4096u /* files are kept in blocks of this many bytes */

@@ -6,6 +6,7 @@
 #include "csv.h"
 
 #include <errno.h>
+#include <lladd/device.h>
 #include <lladd/dtable_class.h>
 #include <stdlib.h>
 #include <string.h>

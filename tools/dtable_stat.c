@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <lladd/dtable_class.h>
+#include <lladd/extension.h>
 #include <stdlib.h>
 #include <string.h>
 

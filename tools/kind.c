@@ -6,9 +6,9 @@
 #include <lladd/array.h>
 #include <lladd/blob.h>
 #include <lladd/dtable.h>
+#include <lladd/extension.h>
 #include <lladd/hash.h>
 #include <lladd/list.h>
-
 #include <string.h>
 
 static int array_check(struct lladd_db *db, lladd_pageno root, struct lladd_error *err)

@@ -11,6 +11,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <lladd/device.h>
+#include <lladd/stats.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,6 +6,7 @@
 #include "util/vec.h"
 
 #include <inttypes.h>
+#include <lladd/stats.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -9,6 +9,8 @@
 #include <inttypes.h>
 #include <lladd/bytes.h>
 #include <lladd/dtable_managed.h>
+#include <lladd/extension.h>
+#include <lladd/stats.h>
 #include <stdlib.h>
 #include <string.h>
 

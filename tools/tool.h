@@ -3,10 +3,10 @@
 #define TOOLS_TOOL_H
 /* Shared by the verbs of the lladd command: the common options, output as text and as JSON, and the
  * exit codes. */
-#include <lladd/inspect.h>
-
 #include <getopt.h>
 #include <jansson.h>
+#include <lladd/inspect.h>
+#include <lladd/op.h>
 #include <stdio.h>
 
 enum tool_exit {

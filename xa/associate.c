@@ -12,6 +12,8 @@
  * another branch, or ends. */
 #include "xa/xa_private.h"
 
+#include <lladd/extension.h>
+
 static int rolled_back_only(struct ll_xa__rm *rm)
 {
     return ll_xa__say(rm, XA_RBROLLBACK, LLADD_BAD_STATE, "the branch can only be rolled back");

@@ -3,6 +3,7 @@
  * allocator's limits (and a test's failures) apply here, too. */
 #include "xa/xa_private.h"
 
+#include <lladd/device.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,11 +6,11 @@
  * thread uses the store. */
 #include "xa/xa_private.h"
 
-#include <lladd/inspect.h>
-#include <lladd/op.h>
-
 #include <dlfcn.h>
 #include <limits.h>
+#include <lladd/device.h>
+#include <lladd/inspect.h>
+#include <lladd/op.h>
 #include <string.h>
 
 /* ---- plug-ins -------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "lladd.h"
 
+#include <lladd/stats.h>
 #include <stdlib.h>
 
 int bench_lladd_failed(const char *what, int rc, const struct lladd_error *err)

@@ -3,9 +3,9 @@
  * follows from its number. The roots "bench.0", "bench.1" ... lead to the extents. */
 #include "lladd.h"
 
+#include <lladd/extension.h>
 #include <lladd/pages.h>
 #include <lladd/records.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -14,6 +14,7 @@
 #include "shell.h"
 
 #include <arpa/inet.h>
+#include <lladd/extension.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -8,6 +8,7 @@
 #include "coordinator_private.h"
 
 #include <lladd/bytes.h>
+#include <lladd/extension.h>
 #include <lladd/pages.h>
 #include <stdlib.h>
 

@@ -20,6 +20,7 @@
 #include "participant_private.h"
 
 #include <lladd/bytes.h>
+#include <lladd/twophase.h>
 #include <search.h>
 #include <stdlib.h>
 

@@ -15,6 +15,9 @@
 #include "participant_private.h"
 
 #include <lladd/bytes.h>
+#include <lladd/extension.h>
+#include <lladd/log_read.h>
+#include <lladd/twophase.h>
 #include <stdlib.h>
 
 #define TABLE_ROOT "cluster.table"

@@ -5,6 +5,7 @@
 
 #include "page.h"
 
+#include <lladd/extension.h>
 #include <lladd/lock.h>
 #include <lladd/pages.h>
 

@@ -4,6 +4,7 @@
 /* A small ordered structure: an index page and sorted leaves, with 64-bit keys and values. Several
  * transactions may change it concurrently. docs/logical-undo.md walks through it. */
 #include <lladd/lladd.h>
+#include <lladd/op.h>
 
 /* Registers the operations and the lock manager. Call it before lladd_open. */
 int ordered_register(struct lladd_options *, struct lladd_error *);

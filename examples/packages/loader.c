@@ -16,10 +16,10 @@
 
 #include "store.h"
 
-#include <lladd/sync.h>
-
 #include <errno.h>
 #include <limits.h>
+#include <lladd/log_read.h>
+#include <lladd/sync.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -25,6 +25,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <lladd/stats.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>

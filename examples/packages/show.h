@@ -4,6 +4,8 @@
 #define PACKAGES_SHOW_H
 #include "verify.h"
 
+#include <lladd/stats.h>
+
 /** A number for display: "200,000". */
 struct number {
     char text[28];

@@ -3,6 +3,8 @@
  * so that neither ever exists alone. */
 #include "store.h"
 
+#include <lladd/extension.h>
+
 #define TABLE_ROOT "packages"
 #define TALLY_ROOT "packages.tally"
 #define CACHE_BYTES (UINT64_C(512) << 20)

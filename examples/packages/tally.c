@@ -21,6 +21,7 @@
 #include "tally.h"
 
 #include <lladd/bytes.h>
+#include <lladd/extension.h>
 
 #define CELL_BYTES 16u
 #define COUNT_BYTES (4u + CELL_BYTES)

@@ -5,10 +5,10 @@
  * so loses what other transactions have added since. docs/simulator.md walks through this file and
  * the simulator's output. */
 #include <lladd/bytes.h>
+#include <lladd/extension.h>
 #include <lladd/pages.h>
 #include <lladd/records.h>
 #include <lladd/sim.h>
-
 #include <stdio.h>
 #include <string.h>
 

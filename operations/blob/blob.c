@@ -22,6 +22,7 @@
  * Bytes of the root page are always logged: they are few. */
 #include "operations/blob/blob.h"
 
+#include <lladd/bulk.h>
 #include <string.h>
 
 #define BULK_FROM (1u << 20) /* measurements: docs/structures-blob.md */

@@ -28,6 +28,7 @@
  * Why mark, restore, narrow and widen need no undo: see hash.c and split.c. */
 #include "operations/hash/table.h"
 
+#include <lladd/log_read.h>
 #include <string.h>
 
 /* The longest entry in a record, and sizes of records. */

@@ -15,6 +15,9 @@
  * asked to do that first. */
 #include "operations/journal/table.h"
 
+#include <lladd/log_read.h>
+#include <lladd/stats.h>
+
 enum {
     WORTH = 16,   /* bytes of log freed for each byte copied */
     WORTH_NOW = 2, /* the same if it is urgent; with less it would be useless */

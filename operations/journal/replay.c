@@ -2,6 +2,8 @@
 /* Replays entries, to a caller's function and to owners that attach themselves. */
 #include "operations/journal/table.h"
 
+#include <lladd/log_read.h>
+
 /* The range of the log to read for some tags, determined under the mutex in one step. */
 struct range {
     uint64_t first, read_to; /* UINT64_MAX, 0: nothing */

@@ -12,6 +12,8 @@
  * commit. */
 #include "operations/journal/table.h"
 
+#include <lladd/log_read.h>
+
 static int no_memory(struct lladd_error *err)
 {
     return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory to read the journal");

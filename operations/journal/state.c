@@ -2,6 +2,8 @@
 /* The journal of a handle: loading, the log it needs, and the mark where reading begins. */
 #include "operations/journal/table.h"
 
+#include <lladd/log_read.h>
+#include <lladd/stats.h>
 #include <stdio.h>
 
 int ll_operations__journal_of(struct lladd_db *db, struct ll_journal **out, struct lladd_error *err)

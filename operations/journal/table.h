@@ -19,8 +19,10 @@
  *          with gaps between them, so reading must not begin earlier.
  *   JRN-5  A bucket can be read by reading the log between its `first` and its `read_to`. */
 #include <lladd/bytes.h>
+#include <lladd/extension.h>
 #include <lladd/hash.h>
 #include <lladd/journal.h>
+#include <lladd/log_read.h>
 #include <lladd/sync.h>
 #include <string.h>
 

@@ -22,6 +22,7 @@
 #include "operations/hash/siphash.h"
 
 #include <lladd/bytes.h>
+#include <lladd/extension.h>
 #include <lladd/lock.h>
 #include <lladd/sync.h>
 #include <string.h>

@@ -34,6 +34,9 @@
  * do not take it. */
 #include "operations/pages/alloc_bitmap.h"
 
+#include <lladd/bulk.h>
+#include <lladd/log_read.h>
+
 #define RUN_UNKNOWN UINT32_MAX
 #define GROW_PAGES_MIN 16u
 #define GROW_BYTES_SOON (1u << 20)

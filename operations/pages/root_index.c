@@ -11,6 +11,7 @@
 
 #include "operations/hash/siphash.h"
 
+#include <lladd/extension.h>
 #include <string.h>
 
 int ll_operations__root_index_init(struct ll_root_index *x, struct lladd_db *db)

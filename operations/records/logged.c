@@ -3,6 +3,7 @@
  * (lladd_participant.protect). The answer is read from the undo bytes; the page is not needed. */
 #include "operations/operations_private.h"
 
+#include <lladd/log_read.h>
 #include <string.h>
 
 #define OFFSET_BYTES 2u

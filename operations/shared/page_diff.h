@@ -4,6 +4,7 @@
 /* The bytes in which two versions of a page differ, as redo and undo: { u16 offset in the body, u16
  * n, n bytes } ... For operations that need undo to restore a page byte by byte. */
 #include <lladd/lladd.h>
+#include <lladd/op.h>
 #include <lladd/pages.h>
 
 /* At least eight equal bytes separate two runs, so the runs' heads take no more room than the bytes

@@ -35,6 +35,7 @@
 #include "operations/shared/reservation.h"
 
 #include <lladd/bytes.h>
+#include <lladd/extension.h>
 
 #define NODE_BYTES (8u + 8u * LL_RESERVATION_WORDS) /* in a prepare record */
 

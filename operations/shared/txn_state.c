@@ -2,6 +2,7 @@
 /* See txn_state.h. */
 #include "operations/shared/txn_state.h"
 
+#include <lladd/extension.h>
 #include <string.h>
 
 int ll_operations__owner_of(struct lladd_txn *txn, const struct lladd_participant *participant,

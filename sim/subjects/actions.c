@@ -16,7 +16,7 @@
 #include "sim/subjects/amounts.h"
 
 #include <lladd/bytes.h>
-
+#include <lladd/extension.h>
 #include <string.h>
 
 enum { PAGES = 2, COUNTERS = 6, PLACE_BYTES = 10, SHARED = 4 /* counters below it are */ };

@@ -2,6 +2,7 @@
 /* See cells.h. */
 #include "sim/subjects/cells.h"
 
+#include <lladd/extension.h>
 #include <string.h>
 
 /* What a transaction does to a cell. */

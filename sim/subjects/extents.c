@@ -10,6 +10,8 @@
  */
 #include "sim/subjects/cells.h"
 
+#include <lladd/bulk.h>
+#include <lladd/extension.h>
 #include <string.h>
 
 enum { CELLS = 9, AT = 64, LEN = 700, LONG = 2 /* pages */ };

@@ -8,6 +8,7 @@
  */
 #include "sim/subjects/cells.h"
 
+#include <lladd/extension.h>
 #include <string.h>
 
 enum { CELLS = 10, TYPES = 4 };

@@ -11,6 +11,7 @@
 #include "sim/subjects/cells.h"
 
 #include <lladd/bytes.h>
+#include <lladd/stats.h>
 #include <string.h>
 
 enum { PAGES = 16, CELLS = 7, NOISE = 3000, AT = 3200, LEN = 100, PIECE = 600 };

@@ -9,6 +9,7 @@
  */
 #include "sim/subjects/cells.h"
 
+#include <lladd/bulk.h>
 #include <string.h>
 
 enum { CELLS = 3, TAKEN = 16100 /* of 16128 */, EXTENT = 40, LEN = 60 };

@@ -7,7 +7,7 @@
 #include "sim/subjects/cells.h"
 
 #include <lladd/bytes.h>
-
+#include <lladd/extension.h>
 #include <string.h>
 
 enum { LONGEST = 3500, HEAPS = 3 };

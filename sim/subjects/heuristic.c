@@ -7,6 +7,7 @@
  */
 #include "sim/subjects/amounts.h"
 
+#include <lladd/extension.h>
 #include <string.h>
 
 enum { COUNTERS = 4 };

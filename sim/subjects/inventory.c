@@ -6,6 +6,7 @@
  */
 #include "sim/subjects/cells.h"
 
+#include <lladd/extension.h>
 #include <string.h>
 
 enum { LEN = 4000 /* one record per page */, ENTRIES = 505 /* on an inventory page */ };

@@ -9,8 +9,8 @@
 #include "sim/subjects/subjects.h"
 
 #include <lladd/bytes.h>
+#include <lladd/extension.h>
 #include <lladd/journal.h>
-
 #include <string.h>
 
 enum { TAGS = 3, ENTRIES = 24 };

@@ -10,6 +10,8 @@
  */
 #include "sim/subjects/amounts.h"
 
+#include <lladd/extension.h>
+
 enum { SEGMENT = 4 << 10, SEGMENTS = 32, MOST = 400, FILLER = 700 };
 
 static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err)

@@ -9,8 +9,8 @@
  */
 #include "sim/subjects/subjects.h"
 
+#include <lladd/extension.h>
 #include <lladd/lock.h>
-
 #include <string.h>
 
 enum { ROWS = 6, OPEN_TO_ALL = ROWS - 1, ROW_AT = 16, ROW_BYTES = 600 };

@@ -12,8 +12,8 @@
 
 #include <lladd/bytes.h>
 #include <lladd/dtable_managed.h>
+#include <lladd/extension.h>
 #include <lladd/sync.h>
-
 #include <string.h>
 
 enum { KEYS = 12 };

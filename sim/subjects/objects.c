@@ -10,7 +10,7 @@
 #include "sim/subjects/subjects.h"
 
 #include <lladd/bytes.h>
-
+#include <lladd/extension.h>
 #include <string.h>
 
 enum { ACCOUNTS = 3, SAVED = 8 + 8 * ACCOUNTS };

@@ -8,6 +8,8 @@
  */
 #include "sim/subjects/cells.h"
 
+#include <lladd/extension.h>
+#include <lladd/log_read.h>
 #include <string.h>
 
 enum { CELLS = 8, LEN = 30, STRIDE = 500 };

@@ -8,7 +8,7 @@
 #include "sim/subjects/cells.h"
 
 #include <lladd/bytes.h>
-
+#include <lladd/extension.h>
 #include <string.h>
 
 enum { CELLS = 10, FILLERS = 46 }; /* 50 names fit on a page */

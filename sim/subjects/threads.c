@@ -15,8 +15,8 @@
  */
 #include "sim/subjects/cells.h"
 
+#include <lladd/extension.h>
 #include <lladd/records.h>
-
 #include <string.h>
 
 enum { CELLS = 8, LEN = 40, AT = 200 };

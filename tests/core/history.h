@@ -25,6 +25,8 @@
 #include "testops.h"
 
 #include <check.h>
+#include <lladd/extension.h>
+#include <lladd/twophase.h>
 
 enum { H_CELLS = 4, H_PREPARED = 4, H_MARKS = 4 };
 

@@ -18,8 +18,11 @@
 #include "testops.h"
 
 #include <check.h>
+#include <lladd/extension.h>
 #include <lladd/lladd.h>
 #include <lladd/pages.h>
+#include <lladd/stats.h>
+#include <lladd/twophase.h>
 
 enum {
     RIG_FILES = 1,    /* real files in a temporary directory; no fault device */

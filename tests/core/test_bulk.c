@@ -7,6 +7,7 @@
 
 #include "support/holder.h"
 
+#include <lladd/bulk.h>
 #include <lladd/bytes.h>
 #include <stdio.h>
 #include <stdlib.h>

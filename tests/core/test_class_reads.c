@@ -6,6 +6,7 @@
  */
 #include "rig.h"
 
+#include <lladd/log_read.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>

@@ -8,6 +8,7 @@
 
 #include <lladd/bytes.h>
 #include <lladd/inspect.h>
+#include <lladd/snapshot.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,6 +5,7 @@
  */
 #include "rig.h"
 
+#include <lladd/log_read.h>
 #include <stdlib.h>
 
 static struct rig r;

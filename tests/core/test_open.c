@@ -9,6 +9,8 @@
 #include "support/fixtures.h"
 
 #include <errno.h>
+#include <lladd/log_read.h>
+#include <lladd/snapshot.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>

@@ -9,14 +9,14 @@
 #include "support/fixtures.h"
 
 #include <errno.h>
+#include <lladd/log_read.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <stddef.h>
 #include <string.h>
 
 static struct rig r;
 static lladd_pageno page;
-
 static void begin_case(int kind)
 {
     rig_init(&r, (unsigned)kind);

@@ -8,6 +8,8 @@
 #include "support/fixtures.h"
 
 #include <errno.h>
+#include <lladd/log_read.h>
+#include <lladd/snapshot.h>
 #include <lladd/sync.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,6 +8,7 @@
 #include "rig.h"
 
 #include <errno.h>
+#include <lladd/log_read.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,6 +4,7 @@
 
 #include <check.h>
 #include <lladd/bytes.h>
+#include <lladd/extension.h>
 #include <string.h>
 
 int test_transfer_fails;

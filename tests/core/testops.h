@@ -19,6 +19,7 @@
  *   test.wide      test.put with filling: long records
  */
 #include <lladd/lladd.h>
+#include <lladd/op.h>
 
 enum { CELLS = 64, CELL_STRIDE = 56 };
 

@@ -8,6 +8,7 @@
 #include <lladd/lock.h>
 #include <lladd/pages.h>
 #include <lladd/records.h>
+#include <lladd/stats.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,8 +5,10 @@
 
 #include <lladd/blob.h>
 #include <lladd/bytes.h>
+#include <lladd/extension.h>
 #include <lladd/journal.h>
 #include <lladd/lock.h>
+#include <lladd/log_read.h>
 #include <lladd/records.h>
 #include <lladd/sync.h>
 #include <stdlib.h>

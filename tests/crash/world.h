@@ -19,7 +19,7 @@
 #include <lladd/dtable_managed.h>
 #include <lladd/hash.h>
 #include <lladd/lladd.h>
-
+#include <lladd/twophase.h>
 #include <stdatomic.h>
 #include <stdio.h>
 

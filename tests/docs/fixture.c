@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <lladd/bytes.h>
+#include <lladd/extension.h>
 #include <lladd/pages.h>
 #include <lladd/records.h>
 #include <stdlib.h>

@@ -8,6 +8,7 @@
  */
 #include <check.h>
 #include <lladd/lladd.h>
+#include <lladd/op.h>
 #include <sys/types.h>
 
 enum { PAGE = 4096, SEGMENT = 16384, CONTROL_COPY = 4096, CONTROL_BYTES = 256 };

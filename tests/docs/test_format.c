@@ -10,9 +10,13 @@
 
 #include <check.h>
 #include <fcntl.h>
+#include <lladd/bulk.h>
+#include <lladd/extension.h>
 #include <lladd/lladd.h>
+#include <lladd/log_read.h>
 #include <lladd/pages.h>
 #include <lladd/records.h>
+#include <lladd/twophase.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

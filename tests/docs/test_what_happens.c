@@ -7,7 +7,11 @@
 #include "fixture.h"
 
 #include <lladd/bytes.h>
+#include <lladd/extension.h>
+#include <lladd/log_read.h>
 #include <lladd/records.h>
+#include <lladd/stats.h>
+#include <lladd/twophase.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

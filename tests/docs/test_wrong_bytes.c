@@ -8,7 +8,10 @@
 #include "util/crc32c.h"
 
 #include <lladd/bytes.h>
+#include <lladd/extension.h>
+#include <lladd/log_read.h>
 #include <lladd/records.h>
+#include <lladd/stats.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,6 +7,7 @@
 #include "support/test_world.h"
 
 #include <lladd/dtable_class.h>
+#include <lladd/stats.h>
 #include <stdio.h>
 
 static struct bed b;

@@ -8,6 +8,7 @@
 #include "bed.h"
 
 #include <lladd/journal.h>
+#include <lladd/stats.h>
 
 /* A database in memory, small segments, the journal registered. */
 void shelf_init(struct bed *);

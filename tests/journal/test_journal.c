@@ -5,6 +5,7 @@
  */
 #include "shelf.h"
 
+#include <lladd/log_read.h>
 #include <stdio.h>
 
 static struct bed b;

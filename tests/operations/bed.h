@@ -16,6 +16,7 @@
 #include "support/fixtures.h"
 
 #include <check.h>
+#include <lladd/twophase.h>
 #include <stdlib.h>
 #include <string.h>
 

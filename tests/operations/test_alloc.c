@@ -9,6 +9,7 @@
 #include "support/holder.h"
 
 #include <lladd/blob.h>
+#include <lladd/bulk.h>
 
 static struct bed b;
 

@@ -9,6 +9,8 @@
 
 #include "operations/array/array.h"
 
+#include <lladd/bulk.h>
+
 static struct bed b;
 
 static void setup(void)

@@ -10,6 +10,7 @@
 #include "support/holder.h"
 
 #include <errno.h>
+#include <lladd/stats.h>
 
 static struct bed b;
 

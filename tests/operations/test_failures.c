@@ -8,6 +8,7 @@
 #include "bed.h"
 
 #include <errno.h>
+#include <lladd/bulk.h>
 #include <stdio.h>
 
 static struct bed b;

@@ -5,10 +5,10 @@
  * device, walks under change, an allocation failure at every place.
  */
 #include "bed.h"
-
 #include "operations/hash/table.h"
 
 #include <errno.h>
+#include <lladd/stats.h>
 #include <stdio.h>
 
 static struct bed b;

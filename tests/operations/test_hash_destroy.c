@@ -5,7 +5,9 @@
 #include "operations/hash/table.h"
 
 #include <lladd/blob.h>
+#include <lladd/bulk.h>
 #include <lladd/hash.h>
+#include <lladd/stats.h>
 
 enum { KEYS = 3000 };
 

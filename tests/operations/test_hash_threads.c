@@ -8,8 +8,8 @@
 #include "bed.h"
 #include "operations/hash/table.h"
 
+#include <lladd/bulk.h>
 #include <lladd/hash.h>
-
 #include <stdio.h>
 
 enum { MOST = 64, STAY = 2000 };

@@ -11,7 +11,7 @@
 #include <lladd/hash.h>
 #include <lladd/pages.h>
 #include <lladd/records.h>
-
+#include <lladd/stats.h>
 #include <stdio.h>
 
 static struct bed b;

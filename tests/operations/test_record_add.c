@@ -3,6 +3,8 @@
  * where the record is at home and where it has moved to another page. */
 #include "bed.h"
 
+#include <lladd/log_read.h>
+
 enum kind { SLOTTED, FIXED, AT_HOME, MOVED, KINDS };
 enum { LEN = 40, FIELD = 12, OTHER = 20 };
 

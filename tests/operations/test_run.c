@@ -8,6 +8,8 @@
 
 #include "operations/shared/extents.h"
 
+#include <lladd/bulk.h>
+
 enum { AT = 100 };
 
 static struct bed b;

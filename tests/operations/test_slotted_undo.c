@@ -10,6 +10,8 @@
 
 #include "operations/records/slotted.h"
 
+#include <lladd/stats.h>
+
 static struct bed b;
 static lladd_pageno page;
 

@@ -8,6 +8,7 @@
 #include "verify.h"
 
 #include <check.h>
+#include <lladd/extension.h>
 #include <lladd/sync.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,10 @@
 #include "util/crc32c.h"
 
 #include <errno.h>
+#include <lladd/bulk.h>
 #include <lladd/bytes.h>
+#include <lladd/log_read.h>
+#include <lladd/snapshot.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

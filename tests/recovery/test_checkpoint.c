@@ -9,7 +9,10 @@
 #include "support/fixtures.h"
 
 #include <errno.h>
+#include <lladd/bulk.h>
 #include <lladd/bytes.h>
+#include <lladd/log_read.h>
+#include <lladd/snapshot.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -13,6 +13,7 @@
 #include <lladd/bytes.h>
 #include <lladd/hash.h>
 #include <lladd/lock.h>
+#include <lladd/log_read.h>
 #include <lladd/records.h>
 #include <pthread.h>
 #include <stdio.h>

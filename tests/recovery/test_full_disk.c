@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <lladd/bytes.h>
+#include <lladd/log_read.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

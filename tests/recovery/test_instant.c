@@ -7,6 +7,7 @@
  */
 #include "rig.h"
 
+#include <lladd/bulk.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

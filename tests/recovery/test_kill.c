@@ -14,6 +14,7 @@
 #include <check.h>
 #include <errno.h>
 #include <lladd/pages.h>
+#include <lladd/stats.h>
 #include <lladd/sync.h>
 #include <signal.h>
 #include <stdio.h>

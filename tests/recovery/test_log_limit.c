@@ -10,6 +10,7 @@
 
 #include <lladd/dtable_managed.h>
 #include <lladd/journal.h>
+#include <lladd/log_read.h>
 #include <lladd/sync.h>
 #include <string.h>
 

@@ -7,7 +7,9 @@
  */
 #include "rig.h"
 
+#include <lladd/bulk.h>
 #include <lladd/bytes.h>
+#include <lladd/log_read.h>
 #include <lladd/records.h>
 #include <stdlib.h>
 #include <string.h>

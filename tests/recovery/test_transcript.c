@@ -10,6 +10,7 @@
 #include "rig.h"
 
 #include <ctype.h>
+#include <lladd/log_read.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

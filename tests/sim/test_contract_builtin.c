@@ -8,6 +8,8 @@
 
 #include <check.h>
 #include <lladd/array.h>
+#include <lladd/device.h>
+#include <lladd/extension.h>
 #include <lladd/pages.h>
 #include <lladd/records.h>
 #include <lladd/sim.h>

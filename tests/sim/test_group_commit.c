@@ -14,6 +14,7 @@
 #include <lladd/dst.h>
 #include <lladd/lladd.h>
 #include <lladd/pages.h>
+#include <lladd/stats.h>
 #include <lladd/sync.h>
 #include <sim/schedule.h>
 #include <string.h>

@@ -7,10 +7,10 @@
  */
 #include "toy.h"
 
-#include <lladd/bytes.h>
-#include <lladd/records.h>
-
 #include <check.h>
+#include <lladd/bytes.h>
+#include <lladd/extension.h>
+#include <lladd/records.h>
 #include <stdlib.h>
 #include <string.h>
 

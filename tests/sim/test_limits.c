@@ -8,6 +8,7 @@
 
 #include <check.h>
 #include <lladd/bytes.h>
+#include <lladd/extension.h>
 #include <lladd/lock.h>
 #include <lladd/pages.h>
 #include <lladd/records.h>

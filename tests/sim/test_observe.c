@@ -7,6 +7,7 @@
 #include "seen.h"
 
 #include <lladd/bytes.h>
+#include <lladd/log_read.h>
 
 static struct rig r;
 static struct seen seen;

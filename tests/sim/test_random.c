@@ -10,6 +10,7 @@
 #include <check.h>
 #include <lladd/bytes.h>
 #include <lladd/dst.h>
+#include <lladd/extension.h>
 #include <lladd/pages.h>
 #include <stdlib.h>
 #include <string.h>

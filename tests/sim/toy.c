@@ -3,10 +3,10 @@
 #include "toy.h"
 
 #include <lladd/bytes.h>
+#include <lladd/extension.h>
 #include <lladd/lock.h>
 #include <lladd/pages.h>
 #include <lladd/records.h>
-
 #include <sched.h>
 #include <signal.h>
 

@@ -3,6 +3,7 @@
 #define TESTS_SUPPORT_HOLDER_H
 /* A thread that holds a page, so that the library does not refuse what the test's own thread does
  * meanwhile. */
+#include <lladd/extension.h>
 #include <lladd/lladd.h>
 #include <lladd/sync.h>
 

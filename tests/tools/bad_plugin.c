@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A plug-in with a check of the root "ordered" that makes the mistake named by LLADD_TEST_MISTAKE.
  */
+#include <lladd/extension.h>
 #include <lladd/inspect.h>
 #include <lladd/pages.h>
 #include <stdlib.h>

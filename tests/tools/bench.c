@@ -4,6 +4,7 @@
 
 #include <check.h>
 #include <lladd/bytes.h>
+#include <lladd/device.h>
 #include <lladd/records.h>
 #include <stdio.h>
 #include <stdlib.h>

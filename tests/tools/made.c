@@ -2,9 +2,13 @@
 /* See made.h. */
 #include "made.h"
 
+#include <lladd/bulk.h>
 #include <lladd/bytes.h>
+#include <lladd/device.h>
+#include <lladd/extension.h>
+#include <lladd/log_read.h>
 #include <lladd/records.h>
-
+#include <lladd/twophase.h>
 #include <string.h>
 
 const char *const made_names[MADE_KINDS] = {"clean", "crashed", "prepared", "pinned", "long"};

@@ -12,6 +12,7 @@
  *  MADE_LONG     closed; the log was truncated several times
  */
 #include <lladd/lladd.h>
+#include <lladd/op.h>
 #include <lladd/pages.h>
 
 enum made_kind { MADE_CLEAN, MADE_CRASHED, MADE_PREPARED, MADE_PINNED, MADE_LONG, MADE_KINDS };

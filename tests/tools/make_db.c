@@ -21,7 +21,8 @@
 #include <lladd/hash.h>
 #include <lladd/journal.h>
 #include <lladd/records.h>
-
+#include <lladd/stats.h>
+#include <lladd/twophase.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>

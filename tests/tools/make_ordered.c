@@ -7,6 +7,7 @@
 #include "examples/ordered/ordered.h"
 #include "examples/ordered/page.h"
 
+#include <lladd/extension.h>
 #include <lladd/hash.h>
 #include <lladd/pages.h>
 #include <stdio.h>

@@ -6,7 +6,9 @@
 #include "bench.h"
 
 #include <check.h>
+#include <lladd/device.h>
 #include <lladd/records.h>
+#include <lladd/stats.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -19,6 +19,7 @@
 #include <check.h>
 #include <errno.h>
 #include <lladd/bytes.h>
+#include <lladd/extension.h>
 #include <lladd/records.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,9 @@
 #include <check.h>
 #include <errno.h>
 #include <lladd/bytes.h>
+#include <lladd/device.h>
 #include <lladd/records.h>
+#include <lladd/stats.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,6 +6,8 @@
 #include "bench.h"
 
 #include <check.h>
+#include <lladd/device.h>
+#include <lladd/extension.h>
 #include <lladd/records.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,6 +8,7 @@
 #include <check.h>
 #include <errno.h>
 #include <limits.h>
+#include <lladd/device.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

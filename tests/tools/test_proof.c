@@ -11,6 +11,7 @@
 #include <check.h>
 #include <lladd/bytes.h>
 #include <lladd/records.h>
+#include <lladd/stats.h>
 #include <string.h>
 
 static struct findings verify(struct lladd_device *dev)

@@ -3,6 +3,7 @@
 #include "bench.h"
 
 #include <check.h>
+#include <lladd/device.h>
 #include <stdlib.h>
 #include <string.h>
 

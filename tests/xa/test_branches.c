@@ -6,6 +6,7 @@
  */
 #include "bed.h"
 
+#include <lladd/stats.h>
 #include <lladd/sync.h>
 
 static struct bed b;

@@ -6,6 +6,7 @@
  */
 #include "bed.h"
 
+#include <lladd/extension.h>
 #include <lladd/lock.h>
 #include <lladd/op.h>
 #include <lladd/pages.h>

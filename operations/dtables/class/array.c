@@ -12,6 +12,8 @@
  * than "holes_per_row" for each row, the row is refused with an error (trap 32). */
 #include "operations/dtables/class/classes.h"
 
+#include <lladd/extension.h>
+
 enum { HOLE = 0, TOMBSTONE = 1, VALUE = 2, FREE_HOLES = 65536, FOOTER = 32 };
 
 struct builder {

@@ -12,6 +12,7 @@
  * nothing. */
 #include "operations/dtables/class/classes.h"
 
+#include <lladd/extension.h>
 #include <lladd/sync.h>
 
 enum { LINE = 64, PROBES_MAX = 12, FOUND_MAX = 8, COUNTED = 16 };

@@ -23,6 +23,8 @@
  * below. Keys are numbers. */
 #include "operations/dtables/class/classes.h"
 
+#include <lladd/extension.h>
+
 enum { LINE = 64, HEAD = 24, ROOM = LINE - HEAD, ROWS_MAX = 255 };
 enum { FAN = 32, AROUND = 16, LEVELS_MAX = 16, FOOTER = 32, OLDEST = 2, VERSION = 3 };
 #define NUMBER_MAX ((UINT64_C(1) << 48) - 1)

@@ -11,6 +11,7 @@
  * never while the base is asked. Cursors and accesses by place do not use the cache. */
 #include "operations/dtables/class/classes.h"
 
+#include <lladd/extension.h>
 #include <lladd/sync.h>
 
 enum { PARTS = 16, ROWS_IN_PART = 16, RANK = LLADD_RANK_EXTENSION + 70 };

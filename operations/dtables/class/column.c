@@ -17,6 +17,8 @@
  * makes the run fail. */
 #include "operations/dtables/class/classes.h"
 
+#include <lladd/extension.h>
+
 enum { FOOTER = 16 };
 
 /* The parsed words, made by `configure`. */

@@ -8,6 +8,8 @@
  * and must differ from all numbers. Other values are rejected. */
 #include "operations/dtables/class/classes.h"
 
+#include <lladd/extension.h>
+
 /* The states, the federal district and Puerto Rico, in the order of their abbreviations. */
 static const char states[] = "AKALARAZCACOCTDCDEFLGAHIIAIDILINKSKYLAMAMDMEMIMNMOMSMTNCNDNENHNJNM"
                              "NVNYOHOKORPAPRRISCSDTNTXUTVAVTWAWIWVWY";

@@ -27,6 +27,8 @@
  * heads of the index are kept in memory as numbers. */
 #include "operations/dtables/class/keys.h"
 
+#include <lladd/extension.h>
+
 /* EVEN_MAX: the most rows of a block if they take no bytes; they are in memory while it is
  * built. */
 enum { HEAD = 24, FOOTER = 32, INDEX_IN_FOOTER = 4096, EVEN_MAX = 1 << 17, STEP_MAX = 65535 };

@@ -12,6 +12,8 @@
  * u8 1 and its value; otherwise u64 ranges, u8 0. */
 #include "operations/dtables/class/classes.h"
 
+#include <lladd/extension.h>
+
 enum { END_MAX = 1 + LLADD_DTABLE_KEY_MAX, HEAD = 9 };
 
 struct builder {

@@ -5,6 +5,7 @@
 #include "operations/dtables/core/build.h"
 
 #include <lladd/blob.h>
+#include <lladd/bulk.h>
 
 #define BLOCK_BYTES (8u << 10)
 

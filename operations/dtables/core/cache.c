@@ -19,6 +19,8 @@
  * since the hand last passed (USED) is spared once. No thread does I/O while it holds the mutex. */
 #include "operations/dtables/core/dtable.h"
 
+#include <lladd/bulk.h>
+
 #define RESIDENT (1u << 31)
 #define LOADING (1u << 30)
 #define USED (1u << 29)

@@ -5,6 +5,7 @@
 #include <lladd/bytes.h>
 #include <lladd/dtable_class.h>
 #include <lladd/dtable_row.h>
+#include <lladd/extension.h>
 #include <lladd/sync.h>
 
 struct ll_dtables;

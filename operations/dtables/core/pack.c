@@ -15,6 +15,7 @@
  * right one (CACHE-3). */
 #include "operations/dtables/core/build.h"
 
+#include <lladd/bulk.h>
 #include <lz4.h>
 
 enum { ENTRY = 8, TAIL = 8 };

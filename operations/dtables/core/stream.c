@@ -15,6 +15,8 @@
  * freed in the end. */
 #include "operations/dtables/core/build.h"
 
+#include <lladd/bulk.h>
+
 #define STAGE_BYTES (256u << 10)
 #define EXTENT_BYTES (8u << 20)
 

@@ -8,6 +8,7 @@
 #include "operations/dtables/ctable/ctable.h"
 
 #include <lladd/dtable_class.h>
+#include <lladd/extension.h>
 
 /* A growing buffer of values, and where each row's value ends. */
 struct list {

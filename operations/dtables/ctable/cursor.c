@@ -4,6 +4,8 @@
  * columns come from one row, whatever stores them (trap 27). */
 #include "operations/dtables/ctable/ctable.h"
 
+#include <lladd/extension.h>
+
 int lladd_ctable_cursor_open(struct lladd_txn *txn, struct lladd_ctable *t,
                              const uint32_t *columns, size_t n, struct lladd_ctable_cursor **out)
 {

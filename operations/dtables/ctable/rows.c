@@ -4,6 +4,8 @@
  * the same row is a conflict. */
 #include "operations/dtables/ctable/ctable.h"
 
+#include <lladd/extension.h>
+
 /* ---- written --------------------------------------------------------------------------------- */
 
 static int put(struct lladd_txn *txn, struct lladd_ctable *t, const struct lladd_dtable_key *key,

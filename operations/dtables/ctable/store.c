@@ -2,6 +2,7 @@
 /* Builds the configuration of a column store: a column_dtable, with a layer for each group. */
 #include "operations/dtables/ctable/ctable.h"
 
+#include <lladd/extension.h>
 #include <stdio.h>
 
 enum { NUMBER = 12 }; /* most bytes of a column's number, with the space before it */

@@ -6,8 +6,10 @@
 #include <lladd/bytes.h>
 #include <lladd/dtable_class.h>
 #include <lladd/dtable_managed.h>
+#include <lladd/extension.h>
 #include <lladd/hash.h>
 #include <lladd/journal.h>
+#include <lladd/snapshot.h>
 #include <lladd/sync.h>
 
 enum {

@@ -13,6 +13,8 @@
 #include "operations/dtables/class/keys.h"
 #include "operations/dtables/pack/auto.h"
 
+#include <lladd/extension.h>
+
 enum { WAITING = 64 << 10, ENTRY = 16 };
 
 struct builder {

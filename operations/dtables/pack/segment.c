@@ -4,6 +4,8 @@
  * read. Differences must save a tenth, because reading has to add them up. */
 #include "operations/dtables/pack/auto.h"
 
+#include <lladd/extension.h>
+
 enum { NONE = 0xffff };
 
 /* A form under consideration. */

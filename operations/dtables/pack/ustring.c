@@ -16,6 +16,8 @@
  * at configuration get the first numbers, before there are any rows. */
 #include "operations/dtables/class/classes.h"
 
+#include <lladd/extension.h>
+
 enum { GROUP = 16, CELL = 8 + 4 * GROUP };
 
 /* A remembered value. The newest is the last of the queue. */

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LLADD_LOG_READ_H
+#define LLADD_LOG_READ_H
+/**
+ * @file
+ * @brief Reading the log, for extensions, backups and standbys; pins, which keep log from being
+ * truncated.
+ * @ingroup lladd
+ */
+#include <lladd/error.h>
+#include <lladd/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct lladd_db;
+
+/** The end of the durable log: the LSN of the first record that a crash may still lose. Any
+ *  thread. */
+LLADD_API lladd_lsn lladd_durable_lsn(struct lladd_db *);
+
+/** A record as readers of the log see it. Its spans are valid until the cursor's next call. */
+struct lladd_log_entry {
+    lladd_lsn lsn, prev, txn, undo_next;
+    uint64_t page; /**< LLADD_NO_PAGE if none */
+    lladd_lsn page_prev;
+    unsigned kind; /**< see lladd_log_kind_name */
+    uint32_t depth;
+    const char *op; /**< operation or class name; NULL if none */
+    uint32_t op_version;
+    struct lladd_span redo, undo;
+};
+/** A reading position in the log. One thread at a time uses it. */
+struct lladd_log_cursor;
+/** Opens a cursor on the log from the first record at or after `from` (0: the oldest). With `name`
+ *  (nullable) it returns only records of this operation, class or note tag. A cursor does not keep
+ *  the log from being truncated: pin what must stay (lladd_pin_set). Close the cursor before the
+ *  database. */
+LLADD_API int lladd_log_open(struct lladd_db *, lladd_lsn from, const char *name,
+                             struct lladd_log_cursor **out, struct lladd_error *);
+/** The next record; LLADD_END after the last durable one. LLADD_CORRUPT_LOG or LLADD_MISSING_FILE,
+ *  with the LSN, where damage may hide a record at or after `from`. */
+LLADD_API int lladd_log_next(struct lladd_log_cursor *, struct lladd_log_entry *,
+                             struct lladd_error *);
+/** Reads the record at exactly this LSN, whatever its name; lladd_log_next goes on after it.
+ *  LLADD_OUT_OF_RANGE: no record is there, or it has been truncated. */
+LLADD_API int lladd_log_read(struct lladd_log_cursor *, lladd_lsn, struct lladd_log_entry *,
+                             struct lladd_error *);
+/** Closes the cursor; NULL does nothing. */
+LLADD_API void lladd_log_close(struct lladd_log_cursor *);
+/** The name of a record's kind (docs/disk-format.md), a static string. */
+LLADD_API const char *lladd_log_kind_name(unsigned kind);
+
+/** Keeps the log from `lsn` on under a name (1 to 63 bytes) until lladd_pin_clear; the pin is
+ *  durable when the call returns 0, and survives a restart. Setting a name again moves its pin.
+ *  LLADD_OUT_OF_RANGE if that part of the log is gone. Takes part in checkpoints, so the thread
+ *  must hold no page (LLADD_BAD_STATE). */
+LLADD_API int lladd_pin_set(struct lladd_db *, const char *name, lladd_lsn lsn,
+                            struct lladd_error *);
+/** Removes a pin, durably when the call returns 0; the next checkpoint may truncate the log.
+ *  LLADD_NOT_FOUND: there is no such pin. Hold no page, as above. */
+LLADD_API int lladd_pin_clear(struct lladd_db *, const char *name, struct lladd_error *);
+
+/** What keeps the log from being truncated further. */
+struct lladd_pinner {
+    /** "page", "transaction", "prepared", "class", "pin", "checkpoint"; or "undo": the log space
+     *  reserved for rolling back active transactions exceeds the log that is needed */
+    const char *kind;
+    lladd_lsn lsn;      /**< the log is needed from here on */
+    uint64_t age_bytes; /**< of log from `lsn` to the end */
+    lladd_lsn txn; /**< "transaction", "prepared"; "undo": the one with the largest reservation */
+    uint64_t page;
+    char name[64]; /**< gid in hex, class or pin name; "undo": how much, for how many */
+};
+/** What needs the oldest log. The text in *out is owned by the caller; `kind` is static. Any
+ *  thread. */
+LLADD_API int lladd_log_pinner(struct lladd_db *, struct lladd_pinner *, struct lladd_error *);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
