@@ -7,7 +7,7 @@
  *          and each row put is checked against the configurations that the next run may have.
  *
  * Rows in memory may have been accepted by the old configurations. A new one that refuses them does
- * not stop digests (digest.c). */
+ * not stop digests (run_build.c). */
 #include "operations/dtables/managed/managed.h"
 
 struct alteration {

@@ -414,7 +414,7 @@ int ll_managed__add_ranges(struct lladd_dtable_run_builder *, const struct lladd
 int ll_managed__around(struct lladd_managed *, const struct lladd_dtable_config *base,
                        struct lladd_dtable_config **out, struct lladd_error *);
 
-/* ---- digest.c, schedule.c, pool.c ------------------------------------------------------------ */
+/* ---- flush.c, compact.c, reclaim.c, change.c, schedule.c, pool.c ----------------------------- */
 
 enum ll_managed_work { LL_DIGEST = 1, LL_COMBINE = 2, LL_FREE = 3 };
 /* Claims a kind of work for this thread; LLADD_BUSY if another thread is doing it. */
@@ -425,10 +425,10 @@ int ll_managed__work_stop(struct lladd_managed *, struct lladd_error *);
 void ll_managed__work_go_on(struct lladd_managed *);
 void ll_managed__work_end(struct lladd_managed *, enum ll_managed_work);
 /* Called between work_begin and work_end. */
-int ll_managed__digest_now(struct lladd_managed *, struct lladd_error *);
-int ll_managed__combine_now(struct lladd_managed *, uint32_t first, uint32_t n,
+int ll_managed__flush_now(struct lladd_managed *, struct lladd_error *);
+int ll_managed__compact_now(struct lladd_managed *, uint32_t first, uint32_t n,
                             struct lladd_error *);
-int ll_managed__free_now(struct lladd_managed *, struct lladd_error *);
+int ll_managed__reclaim_now(struct lladd_managed *, struct lladd_error *);
 /* Changes the manifest, but not the version, in a transaction: `edit` gets a copy of the manifest.
  * *commit (nullable): the commit. */
 int ll_managed__manifest_edit(struct lladd_managed *,

@@ -141,14 +141,14 @@ int ll_managed__step(struct lladd_managed *t, int due, struct lladd_error *err)
     if (rc)
         return rc;
     if (due == LL_DIGEST) {
-        rc = ll_managed__digest_now(t, err);
+        rc = ll_managed__flush_now(t, err);
     } else if (due == LL_FREE) {
-        rc = ll_managed__free_now(t, err);
+        rc = ll_managed__reclaim_now(t, err);
     } else {
         lladd_mutex_lock(&t->mutex);
         uint32_t n = combine_due(t);
         lladd_mutex_unlock(&t->mutex);
-        rc = ll_managed__combine_now(t, 0, n, err);
+        rc = ll_managed__compact_now(t, 0, n, err);
     }
     ll_managed__work_end(t, (enum ll_managed_work)due);
     return rc;
@@ -176,7 +176,7 @@ int lladd_managed_digest(struct lladd_managed *t, struct lladd_error *err)
         rc = ll_managed__work_begin(t, LL_DIGEST, err);
     if (rc)
         return rc;
-    rc = ll_managed__digest_now(t, err);
+    rc = ll_managed__flush_now(t, err);
     ll_managed__work_end(t, LL_DIGEST);
     ll_managed__wake(t->all); /* a combine may be due now */
     return rc;
@@ -189,7 +189,7 @@ int lladd_managed_combine(struct lladd_managed *t, uint32_t runs, struct lladd_e
         rc = ll_managed__work_begin(t, LL_COMBINE, err);
     if (rc)
         return rc;
-    rc = ll_managed__combine_now(t, 0, runs ? runs : UINT32_MAX, err);
+    rc = ll_managed__compact_now(t, 0, runs ? runs : UINT32_MAX, err);
     ll_managed__work_end(t, LL_COMBINE);
     ll_managed__wake(t->all); /* another combine may be due, and runs to be freed */
     return rc;
@@ -220,7 +220,7 @@ static uint64_t memory_of(const struct lladd_managed *t, uint64_t *memtables)
 }
 
 int lladd_managed_stats_get(struct lladd_managed *t, struct lladd_managed_stats *out,
-                        struct lladd_managed_run *runs, size_t n, struct lladd_error *err)
+                            struct lladd_managed_run *runs, size_t n, struct lladd_error *err)
 {
     int rc = lladd_check_process(t->db, err);
     if (!rc && out->struct_size < sizeof out->struct_size)

@@ -10,7 +10,9 @@
  *   entry.c                   the format of journal entries
  *   version.c                    the memtables and runs of a table
  *   txn.c, write.c, delete.c, read.c    transactions
- *   digest.c                  digests, combines, freeing
+ *   flush.c, compact.c        memtables to a run, runs to one run
+ *   reclaim.c                 freeing replaced runs
+ *   change.c, run_build.c     what these three share
  *   schedule.c, pool.c        when maintenance is due, and its threads
  *   alter.c                   changing a table's settings
  *

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* From one manifest to the next: see change.h.
+ *
+ *   DIG-3  A memtable leaves the version when no transaction writes to it and all was committed
+ *          up to the cutoff (fill).
+ *
+ * Threads: `swap` is held while a manifest is stored and committed and the version is replaced, so
+ * changes of a table follow each other; `mutex` is a leaf for what readers see. */
+#include "operations/dtables/managed/change.h"
+
+int ll_managed__change_begin(struct ll_managed_change *c, bool frees_log, struct lladd_error *err)
+{
+    struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
+    o.system = true;
+    o.frees_log = frees_log;
+    o.durability = LLADD_DURABLE_LATER; /* the next commit makes both durable */
+    return lladd_begin(c->t->db, &o, &c->txn, err);
+}
+
+/* Rolls the change back. The new run goes first: it must not be open when its pages are freed. */
+static int give_up(struct ll_managed_change *c, int rc)
+{
+    struct lladd_managed *t = c->t;
+    if (c->made) {
+        lladd_dtable_close(c->made->table);
+        lladd_mem_free(t->db, c->made);
+        c->made = NULL;
+    }
+    if (c->ended)
+        return lladd_db_error(t->db, &c->why); /* poisoned */
+    c->why = *lladd_txn_error(c->txn);
+    c->ended = true;
+    return lladd_abort(c->txn) ? lladd_db_error(t->db, &c->why) : rc;
+}
+
+int ll_managed__change_end(struct ll_managed_change *c, int rc, struct lladd_error *err)
+{
+    struct lladd_managed *t = c->t;
+    if (rc && !c->why.code)
+        rc = give_up(c, rc);
+    if (rc && err)
+        *err = c->why;
+    ll_managed__version_release(t, c->from);
+    if (rc)
+        ll_managed__version_release(t, c->view);
+    ll_managed__manifest_free(&c->next);
+    return rc;
+}
+
+int ll_managed__change_store(struct ll_managed_change *c)
+{
+    struct lladd_managed *t = c->t;
+    int rc = ll_managed__row_write(c->txn, t->all, t->name, &c->next);
+    if (!rc)
+        rc = lladd_commit_async(c->txn, &c->commit);
+    c->ended = rc == 0 || lladd_code_root(rc) == LLADD_ROOT_POISONED;
+    if (rc)
+        return give_up(c, rc);
+    struct ll_manifest old = t->manifest;
+    lladd_mutex_lock(&t->mutex); /* statistics read it */
+    t->manifest = c->next;
+    lladd_mutex_unlock(&t->mutex);
+    lladd_atomic_store64(&t->fresh, c->next.fresh);
+    c->next = old;
+    return 0;
+}
+
+void ll_managed__version_add_run(struct ll_version *v, struct ll_extents *r)
+{
+    lladd_atomic_add64(&r->refs, 1);
+    v->runs[v->n_runs++] = r;
+}
+
+void ll_managed__version_add_mem(struct ll_version *v, struct ll_memtable *m)
+{
+    lladd_atomic_add64(&m->refs, 1);
+    v->mems[v->n_mems++] = m;
+}
+
+/* Fills the next version: the current one without the flushed memtables, with replaced runs
+ * exchanged. Under `swap` and the mutex. */
+static void fill(struct ll_managed_change *c, bool flush)
+{
+    const struct ll_version *now = c->t->view;
+    struct ll_version *v = c->view;
+    uint32_t skipped = 0;
+    v->cutoff = c->t->manifest.cutoff;
+    for (uint32_t i = 0; i < now->n_mems; i++) {
+        struct ll_memtable *m = now->mems[i];
+        if (i == 0 || !flush || lladd_atomic_load64(&m->writers) ||
+            lladd_atomic_load64(&m->newest) > v->cutoff)
+            ll_managed__version_add_mem(v, m);
+    }
+    if (c->made && flush)
+        ll_managed__version_add_run(v, c->made);
+    for (uint32_t i = 0; i < now->n_runs; i++) {
+        struct ll_extents *r = now->runs[i];
+        bool input = false;
+        for (uint32_t k = 0; k < c->inputs; k++)
+            input = input || c->from->runs[c->first + k] == r;
+        if (!input) {
+            ll_managed__version_add_run(v, r);
+            continue;
+        }
+        r->obsolete = true;
+        if (skipped++ == 0 && c->made)
+            ll_managed__version_add_run(v, c->made);
+    }
+}
+
+int ll_managed__change_prepare(struct ll_managed_change *c, uint32_t obsolete)
+{
+    struct lladd_managed *t = c->t;
+    c->view = ll_managed__version_new(t->db, t->view->n_mems + 1, t->view->n_runs + 1);
+    if (!c->view || ll_managed__manifest_copy(&t->manifest, obsolete, &c->next))
+        return ll_managed__no_memory(lladd_txn_error_out(c->txn));
+    c->next.generation += c->made != NULL;
+    if (c->made)
+        c->made->info.generation = t->manifest.generation;
+    return 0;
+}
+
+void ll_managed__change_install(struct ll_managed_change *c, bool flush)
+{
+    struct lladd_managed *t = c->t;
+    struct ll_version *gone;
+    lladd_mutex_lock(&t->mutex);
+    fill(c, flush);
+    ll_managed__version_set(t, c->view, &gone);
+    lladd_mutex_unlock(&t->mutex);
+    ll_managed__version_release(t, gone);
+    if (c->made)
+        ll_managed__run_drop(c->made); /* the version holds it */
+}
+
+/* ---- changing only the manifest -------------------------------------------------------------- */
+
+int ll_managed__manifest_edit(struct lladd_managed *t,
+                              int (*edit)(void *ctx, struct lladd_txn *, struct ll_manifest *),
+                              void *ctx, lladd_lsn *commit, struct lladd_error *err)
+{
+    struct ll_managed_change c = {.t = t, .next.db = t->db};
+    int rc = ll_managed__change_begin(&c, false, err);
+    if (rc)
+        return rc;
+    lladd_mutex_lock(&t->swap);
+    if (ll_managed__manifest_copy(&t->manifest, 0, &c.next))
+        rc = ll_managed__no_memory(lladd_txn_error_out(c.txn));
+    if (!rc)
+        rc = edit(ctx, c.txn, &c.next);
+    if (!rc)
+        rc = ll_managed__change_store(&c);
+    lladd_mutex_unlock(&t->swap);
+    if (commit)
+        *commit = c.commit;
+    return ll_managed__change_end(&c, rc, err);
+}

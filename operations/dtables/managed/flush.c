@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Flushes (Anvil: digests): memtables become a sorted run.
+ *
+ *   DIG-1  The cutoff C is a visible commit, read before the memtable that is written to is
+ *          replaced. So transactions that write to the new memtable commit after C, and the
+ *          versions up to C in the older memtables no longer change.
+ *   DIG-2  One transaction builds the run, discards the journal's entries up to C and stores the
+ *          manifest: after a crash either the entries are there or the run is. */
+#include "operations/dtables/managed/change.h"
+
+/* With this many memtables no new one is begun, so that a flush that keeps failing makes no
+ * more. */
+enum { MEMTABLES = 8 };
+
+/* Starts a flush (DIG-1): the version has what is to be flushed, up to *cutoff. */
+static int freeze(struct ll_managed_change *c, uint64_t *cutoff, struct lladd_error *err)
+{
+    struct lladd_managed *t = c->t;
+    struct ll_memtable *m = NULL;
+    struct ll_version *v = NULL, *gone = NULL;
+    lladd_lsn now;
+    int rc = lladd_snapshot_acquire(t->db, &now, err);
+    if (rc)
+        return rc;
+    (void)lladd_snapshot_release(t->db, now); /* cannot fail: the snapshot was just acquired */
+    *cutoff = now.v;
+    lladd_mutex_lock(&t->swap);
+    if (t->view->n_mems < MEMTABLES) {
+        v = ll_managed__version_new(t->db, t->view->n_mems + 1, t->view->n_runs);
+        rc = v ? ll_managed__mem_new(t->db, &t->order, &m) : LLADD_NO_MEMORY;
+    }
+    lladd_mutex_lock(&t->mutex);
+    if (m) {
+        v->cutoff = t->view->cutoff;
+        v->mems[v->n_mems++] = m;
+        for (uint32_t i = 0; i < t->view->n_mems; i++)
+            ll_managed__version_add_mem(v, t->view->mems[i]);
+        for (uint32_t i = 0; i < t->view->n_runs; i++)
+            ll_managed__version_add_run(v, t->view->runs[i]);
+        ll_managed__version_set(t, v, &gone);
+        v = NULL;
+    }
+    c->from = t->view;
+    ll_managed__version_retain(c->from);
+    lladd_mutex_unlock(&t->mutex);
+    lladd_mutex_unlock(&t->swap);
+    ll_managed__version_release(t, gone);
+    ll_managed__version_release(t, v);
+    return rc ? ll_managed__no_memory(err) : 0;
+}
+
+/* Discards the journal's entries first: if another transaction is changing the tag, this fails
+ * before a run is built in vain. */
+static int discard(struct ll_managed_change *c, uint64_t cutoff)
+{
+    lladd_lsn newest;
+    int rc = lladd_journal_newest(c->t->db, c->t->tag, &newest, lladd_txn_error_out(c->txn));
+    if (rc || newest.v == 0)
+        return rc;
+    return lladd_journal_discard(c->txn, c->t->tag,
+                                 lladd_lsn_of(newest.v < cutoff ? newest.v : cutoff));
+}
+
+static int build_flush(struct ll_managed_change *c, uint64_t cutoff)
+{
+    struct lladd_managed *t = c->t;
+    const struct ll_version *v = c->from;
+    struct ll_snapshot_iter *slices = lladd_mem_alloc(t->db, v->n_mems * sizeof *slices);
+    struct lladd_dtable **tables = lladd_mem_alloc(t->db, v->n_mems * sizeof *tables);
+    int rc = slices && tables ? 0 : ll_managed__no_memory(lladd_txn_error_out(c->txn));
+    for (uint32_t i = 0; !rc && i < v->n_mems; i++) {
+        ll_managed__snapshot_iter(&slices[i], t, v->mems[i], v->cutoff, cutoff);
+        tables[i] = &slices[i].base;
+    }
+    if (!rc)
+        rc = ll_managed__build(c, tables, v->n_mems, t->config[0], v->n_runs == 0);
+    lladd_mem_free(t->db, slices);
+    lladd_mem_free(t->db, tables);
+    return rc;
+}
+
+static int swap_flush(struct ll_managed_change *c, uint64_t cutoff)
+{
+    struct lladd_managed *t = c->t;
+    lladd_mutex_lock(&t->swap);
+    int rc = ll_managed__change_prepare(c, 0);
+    if (!rc) {
+        if (c->made) {
+            memmove(c->next.runs + 1, c->next.runs, c->next.n_runs++ * sizeof *c->next.runs);
+            c->next.runs[0] = c->made->info;
+            c->next.fresh++;
+        }
+        c->next.cutoff = cutoff;
+        c->next.digests++;
+        rc = ll_managed__change_store(c);
+    }
+    if (!rc)
+        ll_managed__change_install(c, true);
+    lladd_mutex_unlock(&t->swap);
+    return rc;
+}
+
+/* The journal asks only once, so a failed flush sets the request again. */
+static void ask_again(struct lladd_managed *t, uint32_t asked)
+{
+    if (asked)
+        lladd_atomic_store32(&t->asked, 1);
+}
+
+int ll_managed__flush_now(struct lladd_managed *t, struct lladd_error *err)
+{
+    struct ll_managed_change c = {.t = t, .next.db = t->db};
+    uint64_t cutoff, bytes = lladd_atomic_load64(&t->pending_bytes),
+                     rows = lladd_atomic_load64(&t->pending_rows);
+    lladd_mutex_lock(&t->mutex);
+    bool any =
+        lladd_atomic_load64(&t->newest) > t->view->cutoff || bytes >= t->manifest.memory_bytes;
+    lladd_mutex_unlock(&t->mutex);
+    uint32_t asked = lladd_atomic_load32(&t->asked);
+    lladd_atomic_store32(&t->asked, 0);
+    if (!any)
+        return 0;
+    int rc = freeze(&c, &cutoff, err);
+    if (!rc)
+        rc = ll_managed__change_begin(&c, true, err); /* it lets the journal release log space */
+    if (rc) {
+        ll_managed__version_release(t, c.from);
+        ask_again(t, asked);
+        return rc;
+    }
+    rc = discard(&c, cutoff);
+    if (!rc)
+        rc = build_flush(&c, cutoff);
+    if (!rc)
+        rc = swap_flush(&c, cutoff);
+    rc = ll_managed__change_end(&c, rc, err);
+    if (rc) {
+        ask_again(t, asked);
+        return rc;
+    }
+    lladd_atomic_sub64(&t->pending_bytes, bytes);
+    lladd_atomic_sub64(&t->pending_rows, rows);
+    ll_managed__retire(t);
+    return 0;
+}

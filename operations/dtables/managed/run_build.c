@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Builds a run from other tables, for flushes and compactions, in the transaction of the change.
+ * Used by one maintenance thread at a time for a table; no latch is held. */
+#include "operations/dtables/managed/change.h"
+
+static int add_rows(struct lladd_managed *t, struct lladd_dtable_run_builder *b,
+                    struct lladd_dtable_cursor *c, bool drop, uint64_t *rows,
+                    struct lladd_error *err)
+{
+    struct lladd_dtable_key key;
+    struct lladd_dtable_value v;
+    int rc = lladd_dtable_first(c, err);
+    for (; !rc; rc = lladd_dtable_next(c, err)) {
+        rc = lladd_dtable_row(c, &key, &v, err);
+        if (rc)
+            return rc;
+        if (drop && v.state == LLADD_DTABLE_TOMBSTONE)
+            continue;
+        rc = lladd_dtable_run_add(b, &key, &v);
+        if (rc)
+            return rc;
+        /* Every 1024 rows: closing the table need not wait for the whole run. */
+        if ((++*rows & 1023) == 0 && lladd_atomic_load32(&t->hurry))
+            return lladd_error_set(err, LLADD_BUSY, "table \"%s\" is being closed", t->name);
+    }
+    return rc == LLADD_END ? 0 : rc;
+}
+
+static int begin_run(struct ll_managed_change *c, const struct lladd_dtable_config *config,
+                     struct lladd_dtable_run_builder **out)
+{
+    struct lladd_managed *t = c->t;
+    struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
+    char name[64] = {0};
+    size_t len = strlen(t->name);
+    memcpy(name, t->name, len < sizeof name ? len : sizeof name - 1);
+    o.type = t->order.type;
+    o.comparator = t->order.comparator ? t->order.comparator->name : NULL;
+    o.config = config;
+    o.name = name;
+    return lladd_dtable_run_begin(c->txn, &o, out);
+}
+
+/* Builds a run of all rows, and of all ranges if there are any. */
+static int build_as(struct ll_managed_change *c, const struct lladd_dtable *from,
+                    const struct lladd_dtable_config *config, bool drop, lladd_pageno *root)
+{
+    struct lladd_error *err = lladd_txn_error_out(c->txn);
+    struct lladd_dtable_run_builder *b;
+    struct lladd_dtable_cursor *rows;
+    uint64_t n = 0;
+    root->v = LLADD_NO_PAGE;
+    int rc = lladd_dtable_cursor_open(from, LLADD_DTABLE_TOMBSTONES, &rows, err);
+    if (rc)
+        return rc;
+    rc = begin_run(c, config, &b);
+    if (!rc) {
+        rc = add_rows(c->t, b, rows, drop, &n, err);
+        if (!rc && !drop)
+            rc = ll_managed__add_ranges(b, from, &n, err);
+        if (!rc && n)
+            rc = lladd_dtable_run_finish(b, root);
+        if (rc || !n) {
+            struct lladd_error why = *lladd_txn_error(c->txn);
+            int discarded = lladd_dtable_run_discard(b);
+            if (rc && !discarded)
+                *err = why;
+            rc = discarded ? discarded : rc; /* its pages are not free: this may not commit */
+        }
+    }
+    lladd_dtable_cursor_close(rows);
+    return rc;
+}
+
+/* Builds with the given configuration or, if there are ranges to store, with a ranges_dtable around
+ * it. */
+static int build_in(struct ll_managed_change *c, const struct lladd_dtable *from,
+                    const struct lladd_dtable_config *config, bool drop, lladd_pageno *root)
+{
+    struct lladd_error *err = lladd_txn_error_out(c->txn);
+    struct lladd_dtable_config *around = NULL;
+    bool ranges = false;
+    int rc = drop ? 0 : ll_managed__any_ranges(from, &ranges, err);
+    if (!rc && ranges && !(config && lladd_dtable_caps_get(config)->ranges))
+        rc = ll_managed__around(c->t, config, &around, err);
+    if (!rc)
+        rc = build_as(c, from, around ? around : config, drop, root);
+    lladd_dtable_config_free(around);
+    return rc;
+}
+
+/* True if the error is about the rows, not the table: the configuration rejects a value, keys are
+ * too far apart, a placeholder does not fit. Or the configuration is so large or so deep that no
+ * ranges_dtable fits around it. */
+static bool is_refusal(int rc)
+{
+    return rc == LLADD_REJECTED || rc == LLADD_OUT_OF_RANGE || rc == LLADD_BAD_STATE ||
+           rc == LLADD_BAD_CONFIG;
+}
+
+/* A configuration that refuses rows, although it was asked when they were put, does not stop
+ * digests: the run is then built as a linear_dtable, which accepts everything, also within a
+ * ranges_dtable. */
+int ll_managed__build(struct ll_managed_change *c, struct lladd_dtable *const *tables, size_t n,
+                      const struct lladd_dtable_config *config, bool drop)
+{
+    struct lladd_managed *t = c->t;
+    struct lladd_error *err = lladd_txn_error_out(c->txn);
+    struct lladd_dtable_run_info info = {.struct_size = sizeof info};
+    struct lladd_managed_run run = {.generation = 0};
+    struct lladd_dtable *from;
+    int rc = lladd_dtable_overlay(t->db, tables, n, &from, err);
+    if (rc)
+        return rc;
+    rc = build_in(c, from, config, drop, &run.root);
+    if (is_refusal(rc) && config)
+        rc = build_in(c, from, NULL, drop, &run.root);
+    lladd_dtable_close(from);
+    if (rc || run.root.v == LLADD_NO_PAGE)
+        return rc;
+    rc = ll_managed__run_open(t, &run, &c->made, err);
+    if (!rc)
+        rc = lladd_dtable_run_info_get(c->made->table, &info, err);
+    if (rc)
+        return rc;
+    c->made->info.rows = info.rows;
+    c->made->info.tombstones = info.tombstones;
+    c->made->info.bytes = info.bytes;
+    c->made->info.pages = info.pages;
+    return 0;
+}
