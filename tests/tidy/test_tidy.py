@@ -55,6 +55,19 @@ class Rules(unittest.TestCase):
         self.assertIn("public-only",
                       self.found("operations/hash/a.c", '#include "recovery/core.h"\n'))
 
+    def test_docstring(self):
+        a, b = "LLADD_API int lladd_a(void);\n", "LLADD_API int lladd_b(void);\n"
+        body = "{\n    return 0;\n}\n"
+        good = "/** Does a. */\n" + a + "/** Does b,\n *  and more. */\n" + b
+        self.assertEqual(self.found("lladd/a.h", good), set())
+        self.assertEqual(self.found("lladd/a.h", "/** @cond */\ninline int lladd_a()\n" + body +
+                                    "/** @endcond */\n"), set())
+        self.assertEqual(self.found("log/a.h", a), set())
+        for bad in (a, "/** Do a and b. */\n" + a + b, "/** Does a. */\n\n" + a, "/* why */\n" + a,
+                    "/**\n * @file\n */\n" + a, "static inline int lladd_a(void)\n" + body,
+                    "/** Does a. */\n#ifdef A\n" + a + "#endif\n"):
+            self.assertIn("docstring", self.found("lladd/a.h", bad))
+
     def test_address(self):
         self.assertIn("address", self.found("bench/install-peers", "curl https:" + "//a.b/c\n",
                                             "# SPDX-License-" + "Identifier: BSD-2-Clause\n"))

@@ -18,6 +18,8 @@ fails if there is any. test_tidy.py tests every rule.
                      word that they sleep on: with lladd_atomic_look32, not lladd_atomic_load32
     use              a public function that returns a code and takes a transaction begins with
                      LLADD_USE (or LL_USE), so that no other thread uses the transaction meanwhile
+    docstring        every function of a public header has its own docstring, directly above it; one
+                     above a group of functions counts for the first of them
     sleep            nothing sleeps to wait for something else
     limit            no test has a time limit of its own: ll_test_properties has one for all; what a
                      test waits for ends, if at all, after ten minutes or more
@@ -65,6 +67,10 @@ LOOK = re.compile(LOAD + r"[^;{}]*?\b\w*(?:sleepers|asleep|starving|takers)\b|"
                   r"\bif\s*\([^;{}]*?" + LOAD + r"[^;{}]*\)\s*(?:\{[^{}]*?|return;[^{}]*?)?"
                   r"\blladd_word_wake\s*\(")
 FUNCTION = re.compile(r"^[a-z][^\n;]*?\b(\w+)\(", re.M)
+DECLARED = re.compile(r"^(?:LLADD_API|(?:static )?inline|LLADD_UNSEEN_)\s[^;{=]*?"
+                      r"\b(lladd_\w+)\(", re.M)
+DOCSTRING = re.compile(r"/\*\*(?!/)(?:(?!\*/)(?!@file|@cond|@endcond).)+\*/\n\Z", re.S)
+HIDDEN = re.compile(r"/\*\* @cond \*/.*?/\*\* @endcond \*/", re.S)
 SLEEP = re.compile(r"(?<![\w.>])(sleep|usleep|nanosleep|clock_nanosleep)\s*\(")
 LIMIT = re.compile(r"\btcase_set_timeout\s*\(|\bTIMEOUT\s+\d")
 # A limit of one wait, with its number: in seconds, and in milliseconds.
@@ -139,6 +145,18 @@ def check_use(path, text):
     for match in USE.finditer(text):
         if not re.fullmatch(r" +(LL|LLADD)_USE\(" + match.group(3) + r"\);", match.group(4)):
             yield text.count("\n", 0, match.start()) + 1, "use", f"{match.group(1)}()"
+
+
+def check_docstring(path, text):
+    if not re.fullmatch(r"lladd/\w+\.h", path):
+        return
+    hidden = [match.span() for match in HIDDEN.finditer(text)]
+    for match in DECLARED.finditer(text):
+        start = match.start()
+        if any(begin < start < end for begin, end in hidden):
+            continue
+        if not DOCSTRING.search(text[max(0, start - 4000):start]):
+            yield text.count("\n", 0, start) + 1, "docstring", f"{match.group(1)}()"
 
 
 def check_look(path, text):
@@ -225,6 +243,7 @@ def check_file(root, path):
         yield from check_c(path, text)
         yield from check_look(path, text)
         yield from check_use(path, text)
+        yield from check_docstring(path, text)
 
 
 def main(root):
