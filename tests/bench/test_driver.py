@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""lladd-bench as its users call it: every workload, tiny, with every engine there is."""
+"""lladd-bench, the command: every workload, with tiny sizes, with every engine."""
 import json
 import os
 import subprocess
@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 BENCH = ""
-# What waits for a disk waits long, here for nothing.
+# A directory in memory: waiting for a disk would take long and test nothing here.
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 FIELDS = {
     "workload", "case", "engine", "version", "settings", "level", "n", "ops", "records", "threads",
@@ -20,7 +20,7 @@ FIELDS = {
 OURS = ["lladd-hash", "lladd-hash-physical", "lladd-array", "lladd-array-bulk", "lladd-records",
         "lladd-records-atomic", "lladd-dtable"]
 WORKLOADS = [f"W{i}" for i in range(1, 10)] + ["W11"]
-# What each of our engines has to give in each workload: nothing is left out unnoticed.
+# The figures that each of our engines must report in each workload, so that none is missed.
 CASES = {
     "lladd-hash": {"insert", "durable", "async", "os", "process", "lookup", "lookup-64",
                    "recovery-warm", "recovery-cold", "update", "peak", "half-load",

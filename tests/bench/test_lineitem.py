@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The made-up lineitem has the distributions of TPC-H's specification, and the figures that are
-measured with it can be made of a small one."""
+"""The generated lineitem has the distributions of TPC-H's specification, and its benchmark runs
+with a small one."""
 import collections
 import csv
 import datetime

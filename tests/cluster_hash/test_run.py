@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The cluster hash table as a user meets it: real processes, real sockets.
+"""The cluster hash table with real processes and real sockets.
 
     test_run.py story|copies|sockets|resolve <run> <folder of the programs> [<lladd tool>]
 """

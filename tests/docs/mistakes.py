@@ -20,7 +20,7 @@ ORDERED = ("ordered.c", "page.c", "subject.c")
 EXPLORE, CONTRACT = ":ring --depth 2", ":ring --contract"
 PASSES = (EXPLORE, CONTRACT, ":ring.threads --interleave --preemptions 1 --depth 1")
 
-# What the table calls the mistake: file, text, what stands there instead, how it is simulated.
+# The table's name of the mistake: file, text, its replacement, options of the simulator.
 MISTAKES = {
     "an undo does not take back all of its redo":
         ("page.c", "lladd_get64(body + at) - lladd_get64((const char *)undo.data + at));",

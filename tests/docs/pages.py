@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """What the pages at the top and in docs/ say about the source tree is true. pages.py <root> prints
-one line for each place that is not, and fails if there is any. test_pages.py shows for every rule
-that it can be broken.
+one line for each place that is not, and fails if there is any. test_pages.py shows that every rule
+refuses a violation.
 
     link        a link inside the tree leads to a file, and to a heading that is there
     path        a file or folder in backticks exists
@@ -30,7 +30,7 @@ import os
 import re
 import sys
 
-# Lists names that are no more.
+# Lists names that do not exist any more.
 OLD_NAMES = os.path.join("docs", "api-changes.md")
 LAYERS = ["util", "io", "log", "buffer", "recovery", "operations", "db", "inspect", "xa",
           "lladd"]
@@ -134,13 +134,13 @@ def check_words(tree, page, prose, names):
     for number, line in enumerate(prose, 1):
         for word in BACKTICK.findall(line):
             if PATH.match(word) and "..." not in word and not tree.has(word):
-                # Files of a database are no files of the tree, nor are those that are built.
+                # Files of a database, and built files, are not files of the tree.
                 if not word.startswith(("files/", "build/")) and not word.endswith(".tmp"):
                     yield number, "path", f"{word} does not exist"
             for pattern, known, where in ((PUBLIC, public, "the public headers"),
                                           (INTERNAL, internal, "the sources")):
                 for name in pattern.findall(word):
-                    # `lladd_pin_*` stands for all that begin so.
+                    # `lladd_pin_*` stands for all names with this beginning.
                     if word.find(name.rstrip("*") + "<") >= 0:
                         continue
                     fine = (any(k.startswith(name[:-1]) for k in known) if name.endswith("*")

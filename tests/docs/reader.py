@@ -139,7 +139,7 @@ class Segment:
         if index == 0:
             self.incarnation, self.first, self.cut = inc, first, cut
         elif (inc, first) != (self.incarnation, self.first):
-            return None  # of an earlier life of the file
+            return None  # of an earlier use of the file
         need(lsn == self.first + index * self.room and block == self.block and number == index
              and size == len(self.data) and uuid == control.uuid_hash()
              and self.cut <= self.first, f"fields of block header {index}")

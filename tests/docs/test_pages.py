@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Every rule of pages.py can be broken: a small tree in which all is well, and then one thing is
-not."""
+"""Every rule of pages.py refuses a violation: a small tree without any, and then with one."""
 import os
 import sys
 import tempfile
@@ -39,7 +38,7 @@ GOOD = {
     "tests/log/test_log.c": "START_TEST(it_does)\n",
 }
 
-# What is done to one file, and the rule that must notice.
+# The change of one file, and the rule that must refuse it.
 BAD = [
     ("README.md", "docs/threads.md", "docs/thread.md", "link"),
     ("README.md", "#op-1-no", "#op-2", "link"),

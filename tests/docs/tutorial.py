@@ -16,7 +16,7 @@ from programs import relocate, run
 
 PAGE = os.path.join("docs", "logical-undo.md")
 
-# What the table calls the mistake: file, text, what stands there instead, how it is simulated.
+# The table's name of the mistake: file, text, its replacement, options of the simulator.
 EXPLORE, INTERLEAVE = ":ordered --depth 2", ":ordered.threads --interleave --depth 1 " \
     "--random-schedules --schedules 3000"
 MISTAKES = {

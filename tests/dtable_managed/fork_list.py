@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""fork_list.py <folder of headers> <test_fork.c>: each call of dTables, managed tables and cTables
-that returns a code is asked by the test of a forked process."""
+"""fork_list.py <folder of headers> <test_fork.c>: the test of a forked process makes each call
+of dTables, managed tables and cTables that returns a code."""
 import os
 import re
 import sys
 
 HEADERS = ("dtable.h", "dtable_managed.h", "ctable.h", "dtable_row.h")
-# These have no handle: memory of the caller's alone, or options before there is one.
+# These have no handle: they use only the caller's memory, or options before open.
 WITHOUT = {"lladd_dtable_row_size", "lladd_dtable_row_unpack", "lladd_managed_register"}
 
 
@@ -31,7 +31,7 @@ def main(folder, path):
     absent, n = missing(folder, test)
     for name in absent:
         print(f"{name} is not in {os.path.basename(path)}")
-    # And the check can fail.
+    # The check can fail.
     blind, _ = missing(folder, test.replace("FORKED(lladd_dtable_get(", ""))
     return 1 if absent or n < 80 or blind != ["lladd_dtable_get"] else 0
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The example programs do what they say, the first time and the next one.
+"""The example programs print the expected text, in the first run and in the next.
 
 test_examples.py <folder of the programs>"""
 import os

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The demonstration as a user meets it: it loads while being killed, its figures add up, and wrong
-input gets a sentence and exit status 2.
+"""The demonstration, run as a command: it loads while being killed, its figures add up, and wrong
+input gets a message and exit status 2.
 
     test_quickstart.py load|input|script <packages program> <quickstart script> [<lladd tool>]
 """

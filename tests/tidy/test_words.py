@@ -22,6 +22,7 @@ PROSE = (
     ("bench/a.py", "x = 1  # {}\n"),
     ("bench/a.py", '"""A program.\n\nof {}"""\n'),
     ("bench/a.py", "print(f'{{x}} {}')\n"),
+    ("bench/a.py", "if x:\n        a()\n    {}()\n"),
     ("runtests", "x=1 # {}\n"),
     ("cmake/a.sh", "echo '{}'\n"),
     ("log/CMakeLists.txt", "# {}\n"),

@@ -48,7 +48,12 @@ def c_prose(text):
 def python_prose(text):
     """(line, text) of each comment and each string of Python."""
     names = {"COMMENT", "STRING", "FSTRING_MIDDLE"}
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    except (tokenize.TokenError, SyntaxError):
+        yield 1, text  # no Python
+        return
+    for token in tokens:
         if tokenize.tok_name[token.type] in names:
             yield token.start[0], ESCAPE.sub("  ", token.string)
 
