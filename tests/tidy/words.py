@@ -16,12 +16,12 @@ import re
 import tokenize
 
 # Not yet: a folder, or a file of the root, leaves this list when it is clean.
-NOT_YET = {"README.md", "db", "docs", "inspect", "lladd", "operations", "recovery", "sim", "tools",
-           "xa"}
+NOT_YET = {"docs", "lladd", "recovery"}
 EXEMPT = {"tests/tidy/words.py", "tests/tidy/test_words.py"}
 # Text that stays as it is, such as the title of a paper: (path, text).
 ALLOWED = {("bench/common_lineitem.c", "before,behind,beneath"),  # the text of TPC-H
-           ("bench/charts.py", "graph 1 behind fillcolor")}  # a keyword of gnuplot
+           ("bench/charts.py", "graph 1 behind fillcolor"),  # a keyword of gnuplot
+           ("docs/dump-format.md", '"he said \\"no\\""')}  # a value
 
 WORDS = ("who", "whose", "whom", "whoever", "somebody", "nobody", "anybody", "someone", "anyone",
          "he", "him", "his", "behind")
