@@ -43,8 +43,8 @@ LLADD_API int lladd_bytes_set_range(struct lladd_txn *, lladd_pageno, uint32_t o
 LLADD_API int lladd_bytes_get(struct lladd_db *, lladd_pageno, uint32_t offset, void *out,
                               size_t len, struct lladd_error *);
 /** Adds to the little-endian 64-bit integer at `offset` of a page of bytes. Undo subtracts, so
- *  transactions that add to one counter do not disturb each other. The sum is kept modulo 2^64; a
- *  call whose own addition overflows is LLADD_BAD_ARGUMENT. */
+ *  transactions that add to one counter do not disturb each other. The sum is kept modulo 2^64.
+ *  LLADD_BAD_ARGUMENT if the additions of one call overflow. */
 LLADD_API int lladd_counter_add(struct lladd_txn *, lladd_pageno, uint32_t offset, int64_t delta);
 /** Reads the integer that lladd_counter_add changes, with additions of open transactions. */
 LLADD_API int lladd_counter_get(struct lladd_db *, lladd_pageno, uint32_t offset, int64_t *out,
@@ -87,8 +87,8 @@ LLADD_API int lladd_slotted_write(struct lladd_txn *, struct lladd_rid, uint32_t
 /** Adds to the little-endian 64-bit integer in bytes [offset, offset + 8) of a record, which must
  *  lie within it. Undo subtracts: transactions that add to one field do not disturb each other, nor
  *  do those that write other bytes of the record (lladd_slotted_write); one that sets all of it, or
- *  its length, does. As with lladd_counter_add, the sum is kept modulo 2^64, and a call whose own
- *  addition overflows is LLADD_BAD_ARGUMENT. */
+ *  its length, does. As with lladd_counter_add, the sum is kept modulo 2^64;
+ *  LLADD_BAD_ARGUMENT if the additions of one call overflow. */
 LLADD_API int lladd_slotted_add(struct lladd_txn *, struct lladd_rid, uint32_t offset,
                                 int64_t delta);
 /** Cuts the record off, or appends zeros. */

@@ -95,9 +95,9 @@ struct lladd_sim_subject {
      *  returns. Nullable: not looked at */
     int (*pages)(void *ctx, struct lladd_db *, int (*fn)(void *arg, lladd_pageno), void *arg,
                  struct lladd_error *);
-    /** Operations whose paths must all be reached, names in an array that ends with NULL. NULL: all
-     *  that the workload runs, but for the library's own ("lladd."). Paths that an operation cannot
-     *  take, as the undo of one with LLADD_UNDO_NONE, need no excuse. */
+    /** Names of the operations of which all paths must be reached; the array ends with NULL. NULL:
+     *  all that the workload runs, but for the library's own ("lladd."). Paths that an operation
+     *  cannot take, as the undo of one with LLADD_UNDO_NONE, need no excuse. */
     const char *const *operations;
     const struct lladd_sim_excuse *excuses; /**< nullable */
     /** `run` may be called again, on what it has left before (transactions it has left open are

@@ -106,7 +106,7 @@ static struct ll_instant *new_instant(struct ll_core *core)
     struct ll_instant *in = ll_alloc_zero(&core->env, sizeof *in);
     if (!in)
         return NULL;
-    if (lladd_mutex_init(&in->mutex, INSTANT_RANK_INDEX, "pages behind the log") ||
+    if (lladd_mutex_init(&in->mutex, INSTANT_RANK_INDEX, "pages with pending redo") ||
         lladd_mutex_init(&in->steps, INSTANT_RANK_STEPS, "redo in steps") ||
         lladd_cond_init(&in->changed)) {
         ll_free(&core->env, in);
