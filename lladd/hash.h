@@ -64,8 +64,8 @@ LLADD_API int lladd_hash_create(struct lladd_txn *, const struct lladd_hash_opti
  *  LLADD_DESTROYED (until the transaction is rolled back, if it is). No other thread may use the
  *  table. LLADD_BUSY while another transaction that is open or in doubt has changed the table: its
  *  rollback needs it; also while lladd_losers_left is not 0. Reads every bucket;
- *  lladd_hash_destroy_some
- *  destroys a large table in parts, and this call can finish what it began. */
+ *  lladd_hash_destroy_some destroys a large table in parts, and this call can finish what it
+ *  began. */
 LLADD_API int lladd_hash_destroy(struct lladd_txn *, lladd_pageno root);
 /** Frees about `pages` of its pages (1 or more; else LLADD_BAD_ARGUMENT), in the transaction. A
  *  program calls it in one transaction after the other, until *left is 0 and the table is gone.
@@ -189,10 +189,9 @@ LLADD_API int lladd_hash_cursor_next(struct lladd_hash *, struct lladd_hash_curs
                                      struct lladd_span *key, struct lladd_span *value,
                                      struct lladd_error *);
 /** After lladd_hash_cursor_next has failed: moves the walk past what could not be read. After a
- * damaged
- *  page the rest of its bucket comes next, then the following bucket; after a damaged blob, the
- *  next element. For programs that salvage data; it cannot know how many elements it skips. After
- *  an error the walk is where it was. */
+ *  damaged page the rest of its bucket comes next, then the following bucket; after a damaged blob,
+ *  the next element. For programs that salvage data; it cannot know how many elements it skips.
+ *  After an error the walk is where it was. */
 LLADD_API int lladd_hash_cursor_skip(struct lladd_hash *, struct lladd_hash_cursor *,
                                      struct lladd_error *);
 /** Ends the walk and frees what it holds. Needed after each walk, also after an error. */

@@ -153,9 +153,8 @@ LLADD_API int lladd_journal_state(struct lladd_txn *, uint64_t tag, void ***stat
  *  the older log can be truncated: the oldest commits first, about a megabyte at a time, in a
  *  system transaction. *more (nullable): there are more to write. Order and commits stay the same.
  *  tag 0: the tag that holds the oldest log. Pass lladd_object_applied_lsn as `below` for all
- *  present
- *  entries. Checkpoints do the same by themselves when it pays, and when half of the log's limit is
- *  reached. LLADD_BUSY while the tag is being changed. */
+ *  present entries. Checkpoints do the same by themselves when it pays, and when half of the log's
+ *  limit is reached. LLADD_BUSY while the tag is being changed. */
 LLADD_API int lladd_journal_clean(struct lladd_db *, uint64_t tag, lladd_lsn below, bool *more,
                                   struct lladd_error *);
 

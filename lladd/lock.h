@@ -135,8 +135,7 @@ LLADD_API int lladd_lock_release(struct lladd_txn *, struct lladd_lock_name);
 LLADD_API enum lladd_lock_mode lladd_lock_held(const struct lladd_txn *, struct lladd_lock_name);
 /** Makes the transaction serialisable for the rest of its life: everything it has read stays as it
  *  was until it ends. Then lladd_lock_release is refused, prepare keeps S and IS, and a rollback to
- *  a
- *  savepoint keeps the reading part of each lock (docs/locks.md). LLADD_BAD_STATE once it is
+ *  a savepoint keeps the reading part of each lock (docs/locks.md). LLADD_BAD_STATE once it is
  *  prepared. */
 LLADD_API int lladd_lock_serialisable(struct lladd_txn *, bool on);
 /** The number by which errors and statistics identify the transaction. Transactions of a handle are

@@ -192,8 +192,7 @@ struct lladd_object_class {
      *  checkpoint while they hold the latches that these need. Meanwhile the thread runs no
      *  `durable` callback (THR-2), and calls that take part in a checkpoint (lladd_checkpoint,
      *  lladd_maintain, lladd_pin_set, lladd_pin_clear, lladd_heuristic_end, lladd_heuristic_forget)
-     *  return
-     *  LLADD_BAD_STATE. Nullable */
+     *  return LLADD_BAD_STATE. Nullable */
     int (*checkpoint)(void *ctx, struct lladd_db *);
     /** Asks the class to make everything older than lsn durable, now or later. It runs in the
      *  thread that takes a checkpoint; transactions it begins there are treated as having
@@ -253,16 +252,15 @@ struct lladd_participant {
     /** Recovery with LLADD_RECOVER_INSTANT: may this change of a loser transaction be undone after
      *  lladd_open has returned? 0 means yes: the participant has now protected the changed data for
      *  `txn` until it is rolled back (lladd_lock_acquire with LLADD_LOCK_TRY, in the mode and under
-     *  the
-     *  name of the original change), and every reader or writer of the data asks for the same
+     *  the name of the original change), and every reader or writer of the data asks for the same
      *  protection. Any other value means no, and the whole transaction is undone before lladd_open
      *  returns. Called once for each record that is to be undone, newest first. The record's bytes
      *  are as logged and valid during the call; `page` is the page it changed. The callback logs
-     *  and changes nothing. If several participants have it, one that answers 0 is enough.
-     *  Do not answer 0 for a change of an allocation map (lladd.map.*). Until it is undone a page
-     *  that the loser has freed counts as free after a crash, so if its copy is damaged and the log
-     *  has no base for it, nothing reports that, and undo brings it back without contents.
-     *  Nullable; descriptors of an older struct_size lack it. */
+     *  and changes nothing. If several participants have it, one that answers 0 is enough. Do not
+     *  answer 0 for a change of an allocation map (lladd.map.*). Until it is undone a page that the
+     *  loser has freed counts as free after a crash, so if its copy is damaged and the log has no
+     *  base for it, nothing reports that, and undo brings it back without contents. Nullable;
+     *  descriptors of an older struct_size lack it. */
     int (*protect)(void *ctx, struct lladd_txn *, const struct lladd_log_entry *);
 };
 
@@ -311,8 +309,7 @@ struct lladd_extension {
     /** Called once, in the transaction that creates the database. Nullable */
     int (*create)(void *ctx, struct lladd_txn *, void *state);
     /** Recovery is over, except for the losers that lladd_losers_left counts; the in-doubt
-     * transactions
-     *  are known. May run transactions. Nullable */
+     *  transactions are known. May run transactions. Nullable */
     int (*recovered)(void *ctx, struct lladd_db *, void *state, struct lladd_error *);
     /** The handle is being closed; all transactions have ended, and pages can no longer be used.
      *  Nullable */

@@ -62,8 +62,7 @@ enum {
 
 /** Allocates `n` contiguous pages, 1 to lladd_extent_max; *first gets the first one's number. With
  *  LLADD_EXTENT_BULK or LLADD_EXTENT_RAW it also calls lladd_redo_barrier for the pages, so that
- *  they can
- *  be written in bulk and no old copy of them is cached. An extent allocated in a system
+ *  they can be written in bulk and no old copy of them is cached. An extent allocated in a system
  *  transaction survives the user transaction it was allocated for. LLADD_BAD_ARGUMENT for a length
  *  of 0 or beyond the maximum; LLADD_BUSY if a thread still has an old copy of a page fixed. */
 LLADD_API int lladd_extent_alloc(struct lladd_txn *, uint64_t n, unsigned flags,

@@ -73,10 +73,9 @@ LLADD_API int lladd_xa_error(int rmid, struct lladd_error *out);
 LLADD_API int lladd_xa_abandon(int rmid, const struct xid_t *);
 
 /** Ends a prepared branch by an administrator's decision (lladd_heuristic_end). The transaction
- * manager
- *  gets that outcome for the branch until it calls xa_forget. XA_OK, or what xa_rollback returns in
- *  this state; XAER_PROTO if the branch is not prepared. `lladd resolve --heuristic` does the same
- *  from outside. */
+ *  manager gets that outcome for the branch until it calls xa_forget. XA_OK, or what xa_rollback
+ *  returns in this state; XAER_PROTO if the branch is not prepared. `lladd resolve --heuristic`
+ *  does the same from outside. */
 LLADD_API int lladd_xa_heuristic(int rmid, const struct xid_t *, enum lladd_outcome);
 
 #ifdef __cplusplus
