@@ -29,7 +29,15 @@ static void leave(struct lladd_txn *txn)
 int lladd_use_begin(struct lladd_txn *txn, struct lladd_use *use)
 {
     use->txn = NULL;
-    if (!txn || LL_LIKELY(!lladd_atomic_load64(&txn->user)))
+    if (!txn)
+        return 0;
+    /* A structure takes mutexes before the core sees the call. */
+    if (LL_UNLIKELY(!lladd_atomic_load32(&txn->core->poison->healthy))) {
+        int rc = lladd_check_process(ll_db_of(txn->core), &txn->err);
+        if (rc)
+            return rc;
+    }
+    if (LL_LIKELY(!lladd_atomic_load64(&txn->user)))
         return 0;
     uint64_t self = lladd_thread_self(), none = 0;
     if (lladd_atomic_load64(&txn->inside) == self) {

@@ -64,7 +64,8 @@ struct lladd_use {
     struct lladd_txn *txn;
 };
 /** @endcond */
-/** The body of LLADD_USE: returns 0 or LLADD_TAKEN; 0 for NULL and for unguarded transactions. */
+/** The body of LLADD_USE. LLADD_TAKEN, or LLADD_FORKED in a process that did not open the handle;
+ *  0 for NULL. */
 LLADD_API int lladd_use_begin(struct lladd_txn *, struct lladd_use *);
 /** Ends the use; LLADD_USE calls it when the function returns. */
 LLADD_API void lladd_use_end(struct lladd_use *);

@@ -9,7 +9,7 @@
 int ll_operations__journal_of(struct lladd_db *db, struct ll_journal **out, struct lladd_error *err)
 {
     *out = lladd_extension_state(db, &ll_operations__journal_extension);
-    return *out ? 0
+    return *out ? lladd_check_process(db, err)
                 : lladd_error_set(err, LLADD_BAD_STATE,
                                   "the database was opened without lladd_journal_register");
 }

@@ -94,7 +94,7 @@ int lladd_lock_register(struct lladd_options *o, struct lladd_error *err)
 int ll_operations__locks_of(struct lladd_db *db, struct ll_locks **out, struct lladd_error *err)
 {
     *out = lladd_extension_state(db, &ll_operations__lock_extension);
-    return *out ? 0
+    return *out ? lladd_check_process(db, err)
                 : lladd_error_set(err, LLADD_BAD_STATE,
                                   "the database was opened without lladd_lock_register");
 }

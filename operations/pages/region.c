@@ -26,12 +26,6 @@
 /* Taken before every latch that creating the catalogue takes. */
 enum { LL_REGION_RANK_CREATE = LLADD_RANK_EXTENSION - 130 };
 
-struct ll_regions {
-    struct lladd_db *db;
-    struct lladd_mutex create;
-    struct lladd_hash *catalogue; /* atomic; NULL: not looked up yet, or it does not exist */
-};
-
 /* ---- the catalogue --------------------------------------------------------------------------- */
 
 static int open_catalogue(struct ll_regions *r, struct lladd_root_value root,
@@ -111,6 +105,9 @@ static int catalogue(struct lladd_db *db, bool make, struct lladd_hash **out,
     *out = lladd_atomic_load_ptr(&r->catalogue);
     if (*out)
         return 0;
+    rc = lladd_check_process(db, err);
+    if (rc)
+        return rc;
     lladd_mutex_lock(&r->create);
     *out = lladd_atomic_load_ptr(&r->catalogue);
     if (!*out)
