@@ -53,7 +53,7 @@ int tool_peek(struct tool *t, struct tool_peek *p, struct lladd_error *err)
     rc = lladd_device_overlay_bounded(p->disk, t->memory / 4, dir && *dir ? dir : "/var/tmp",
                                       &p->overlay);
     if (rc) {
-        lladd_error_set(err, rc, "out of memory");
+        lladd_error_set(err, rc, "no overlay of the files: %s", lladd_code_text(rc));
     } else {
         struct lladd_options o = t->options;
         o.cache_bytes = t->memory / 4;
