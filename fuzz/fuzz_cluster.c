@@ -8,6 +8,7 @@
  * pieces as its next frames. It must not crash or leak, every caller must get an answer, and the
  * server's table must contain only committed values.
  */
+#include "fuzz.h"
 #include "coordinator.h"
 #include "participant.h"
 
@@ -15,15 +16,7 @@
 #include <lladd/device.h>
 #include <stdlib.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 enum { TO_SERVER = 1, TO_COORDINATOR = 2, DURABLE = 4 };
-
-#define MUST(condition) \
-    do { \
-        if (!(condition)) \
-            abort(); \
-    } while (0)
 
 /* ---- as bytes -------------------------------------------------------------------------------- */
 

@@ -8,6 +8,7 @@
  * must stay the same when it is encoded and decoded again; of two good copies the newer one must
  * win.
  */
+#include "fuzz.h"
 #include "io/io.h"
 #include "recovery/core.h"
 #include "util/crc32c.h"
@@ -16,15 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 enum { FIX = 1, FILE_MAX = 2 * LL_CONTROL_COPY };
-
-#define MUST(condition) \
-    do { \
-        if (!(condition)) \
-            abort(); \
-    } while (0)
 
 static bool power_of_two(uint32_t v)
 {

@@ -3,20 +3,13 @@
  * The comma-separated values that `lladd dtable put --csv` reads. A refusal must give a line number
  * and a reason; accepted values must be the same after being written and read again.
  */
+#include "fuzz.h"
 #include "csv.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 enum { FIELD_MAX = 100 };
-
-#define MUST(condition) \
-    do { \
-        if (!(condition)) \
-            abort(); \
-    } while (0)
 
 static FILE *open_bytes(const void *bytes, size_t size)
 {

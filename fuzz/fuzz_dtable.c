@@ -8,20 +8,12 @@
  * any contents and good checksums are read as one of several tables: the result may be nonsense or
  * LLADD_CORRUPT_RUN, but no access is out of bounds and every walk ends.
  */
+#include "fuzz.h"
 #include "operations/dtables/core/dtable.h"
 
 #include <lladd/blob.h>
 #include <lladd/bytes.h>
-#include <lladd/device.h>
 #include <stdlib.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(condition) \
-    do { \
-        if (!(condition)) \
-            abort(); \
-    } while (0)
 
 static struct lladd_db *db; /* one per process: inputs leave nothing in it */
 
@@ -104,15 +96,9 @@ static const struct lladd_dtable_class raw = {
 
 static void open_once(void)
 {
-    struct lladd_options o = LLADD_OPTIONS_INIT;
-    struct lladd_device *dev;
     if (db)
         return;
-    MUST(lladd_device_memory(&dev) == 0);
-    o.device = dev;
-    o.flags = LLADD_OPT_NO_THREADS;
-    o.log_limit_bytes = UINT64_MAX;
-    MUST(lladd_open(NULL, &o, &db, NULL) == 0);
+    db = fuzz_database(NULL);
     MUST(lladd_dtable_class_add(db, &raw, NULL) == 0);
 }
 

@@ -6,6 +6,7 @@
  * The reader must not crash or report data that are not in the text; a refusal must give a line
  * number and a reason, and accepted text must be the same after being written and read again.
  */
+#include "fuzz.h"
 #include "dump_text.h"
 
 #include "util/crc32c.h"
@@ -13,15 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 enum { FIX = 1 };
-
-#define MUST(condition) \
-    do { \
-        if (!(condition)) \
-            abort(); \
-    } while (0)
 
 /* What was read: a checksum of it and, if `out` is not NULL, the same text written again. */
 struct heard {

@@ -6,33 +6,18 @@
  * Accepted bytes must be the same when written again, except for an entry's own bytes, which may be
  * anything. A refusal must be a data error or "newer version".
  */
+#include "fuzz.h"
 #include "operations/journal/table.h"
 
-#include <lladd/device.h>
 #include <stdlib.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(condition) \
-    do { \
-        if (!(condition)) \
-            abort(); \
-    } while (0)
 
 static struct lladd_db *db; /* one per process: inputs leave nothing in it */
 
 static void open_once(void)
 {
-    struct lladd_options o = LLADD_OPTIONS_INIT;
-    struct lladd_device *dev;
     if (db)
         return;
-    MUST(lladd_device_memory(&dev) == 0);
-    o.device = dev;
-    o.flags = LLADD_OPT_NO_THREADS;
-    MUST(lladd_journal_register(&o, NULL) == 0);
-    MUST(lladd_open(NULL, &o, &db, NULL) == 0);
-    lladd_options_release(&o);
+    db = fuzz_database(lladd_journal_register);
 }
 
 static void record(struct lladd_span s)

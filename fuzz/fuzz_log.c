@@ -9,6 +9,7 @@
  * scanned, started and appended to, as recovery would do it. There must be no crash, hang or access
  * out of bounds, and a log that open accepts must be usable.
  */
+#include "fuzz.h"
 #include "io/io.h"
 #include "log/log.h"
 #include "log/log_format.h"
@@ -17,8 +18,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum {
     SEGMENT = 4096,
@@ -31,12 +30,6 @@ enum {
 };
 
 static const unsigned char uuid[16] = "a fuzzed log";
-
-#define MUST(call) \
-    do { \
-        if (call) \
-            abort(); \
-    } while (0)
 
 static struct ll_poison poison;
 
@@ -61,7 +54,7 @@ static lladd_lsn append(struct ll_log *log, unsigned kind, size_t len)
     struct ll_record rec = {.kind = (uint8_t)kind, .page = 3, .redo = {bytes, len}};
     if (kind == LL_REC_CLR)
         rec.undo_next.v = 8;
-    MUST(ll_log_credit(log, &credit, ll_record_bound(len, 0), NULL));
+    MUST(ll_log_credit(log, &credit, ll_record_bound(len, 0), NULL) == 0);
     ll_log_reserve(log, &credit, &rec, true);
     ll_log_publish(log, &rec);
     ll_log_credit_return(log, &credit);
@@ -73,13 +66,13 @@ static void build(const struct ll_log_config *cfg, lladd_lsn *end)
 {
     struct ll_log *log;
     lladd_lsn lsn = {0};
-    MUST(ll_log_create(cfg, &log, NULL));
+    MUST(ll_log_create(cfg, &log, NULL) == 0);
     for (unsigned i = 0; lsn.v < 6500; i++) {
         lsn = append(log, 1 + i % (LL_REC_KINDS - 1), i % 7 == 6 ? 1500 : i * 37 % 300);
         if (i % 3 == 2)
-            MUST(ll_log_force(log, lsn, NULL));
+            MUST(ll_log_force(log, lsn, NULL) == 0);
     }
-    MUST(ll_log_finish(log, end, NULL));
+    MUST(ll_log_finish(log, end, NULL) == 0);
     ll_log_close(log);
 }
 
@@ -100,12 +93,12 @@ static void load(struct lladd_device *dev, unsigned char files[SEGMENTS][SEGMENT
         char name[32];
         struct lladd_file *file;
         name_of(i, name);
-        MUST(ll_io_open(dev, name, 0, &file));
+        MUST(ll_io_open(dev, name, 0, &file) == 0);
         if (writing)
-            MUST(ll_io_pwrite(dev, file, files[i], SEGMENT, 0));
+            MUST(ll_io_pwrite(dev, file, files[i], SEGMENT, 0) == 0);
         else
-            MUST(ll_io_read_full(dev, file, files[i], SEGMENT, 0));
-        MUST(ll_io_close(dev, file));
+            MUST(ll_io_read_full(dev, file, files[i], SEGMENT, 0) == 0);
+        MUST(ll_io_close(dev, file) == 0);
     }
 }
 
@@ -190,11 +183,11 @@ static void inspect(struct ll_log_config cfg, const struct ll_log_start *start)
     cfg.read_only = cfg.lenient = true;
     if (ll_log_open(&cfg, start, &log, &err))
         return;
-    MUST(ll_log_cursor_open(log, &c));
+    MUST(ll_log_cursor_open(log, &c) == 0);
     int rc = ll_log_cursor_seek(c, ll_log_oldest(log), &rec, &err);
     for (unsigned damaged = 0; damaged < 50;) {
         if (rc == 0) {
-            MUST(visit(&last, &rec, NULL));
+            MUST(visit(&last, &rec, NULL) == 0);
             rc = ll_log_cursor_next(c, &rec, &err);
         } else if (rc == LLADD_END) {
             break;
@@ -227,14 +220,14 @@ static void recover(struct ll_log_config cfg, const struct ll_log_start *start)
     lladd_lsn lsn = append(log, LL_REC_NOTE, 100), end;
     if (lsn.v <= last)
         abort();
-    MUST(ll_log_force(log, lsn, NULL));
-    MUST(ll_log_finish(log, &end, NULL));
+    MUST(ll_log_force(log, lsn, NULL) == 0);
+    MUST(ll_log_finish(log, &end, NULL) == 0);
     ll_log_close(log);
     again.clean = false;
     again.watermark = end;
     last = 0;
-    MUST(ll_log_open(&cfg, &again, &log, NULL));
-    MUST(ll_log_scan(log, visit, &last, NULL));
+    MUST(ll_log_open(&cfg, &again, &log, NULL) == 0);
+    MUST(ll_log_scan(log, visit, &last, NULL) == 0);
     if (last < lsn.v)
         abort();
     ll_log_close(log);
@@ -261,7 +254,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
 
     ll_env_init(&env, NULL, NULL, false);
-    MUST(lladd_device_memory(&dev));
+    MUST(lladd_device_memory(&dev) == 0);
     configure(&cfg, &env, dev);
     build(&cfg, &end);
     load(dev, files, 0);

@@ -6,18 +6,10 @@
  * Accepted bytes must be the same when written again; a refusal must be a data error or "newer
  * version".
  */
+#include "fuzz.h"
 #include "operations/dtables/managed/managed.h"
 
-#include <lladd/device.h>
 #include <stdlib.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(condition) \
-    do { \
-        if (!(condition)) \
-            abort(); \
-    } while (0)
 
 static struct lladd_db *db; /* one per process: inputs leave nothing in it */
 static struct lladd_managed table;
@@ -25,16 +17,9 @@ static struct ll_use use;
 
 static void open_once(void)
 {
-    struct lladd_options o = LLADD_OPTIONS_INIT;
-    struct lladd_device *dev;
     if (db)
         return;
-    MUST(lladd_device_memory(&dev) == 0);
-    o.device = dev;
-    o.flags = LLADD_OPT_NO_THREADS;
-    MUST(lladd_managed_register(&o, NULL) == 0);
-    MUST(lladd_open(NULL, &o, &db, NULL) == 0);
-    lladd_options_release(&o);
+    db = fuzz_database(lladd_managed_register);
     table.db = db;
     use.t = &table;
 }

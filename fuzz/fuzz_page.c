@@ -8,6 +8,7 @@
  * the right number and checksum; an invalid page that is requested for redo is returned as zeros; a
  * refusal is a data error. After all pages have been changed and flushed, each one verifies.
  */
+#include "fuzz.h"
 #include "buffer/buffer.h"
 #include "io/io.h"
 #include "util/crc32c.h"
@@ -15,16 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 enum { PAGE = 4096, PAGES_MAX = 6, SALT = 7, DWB_PAGES = 16 };
 enum { FIX_PAGES = 1, FIX_AREA = 2, RESERVED = 4, SHORTER = 8 };
-
-#define MUST(condition) \
-    do { \
-        if (!(condition)) \
-            abort(); \
-    } while (0)
 
 static int may_write(void *ctx, lladd_pageno n, lladd_lsn lsn, lladd_lsn *durable,
                      struct lladd_error *err)

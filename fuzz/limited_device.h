@@ -3,17 +3,12 @@
 #define FUZZ_LIMITED_DEVICE_H
 /* Files in memory with a limited size: a forged page number must not make the device as large as
  * the number says. One at a time, as fuzzers have one thread. */
+#include "fuzz.h"
 #include "io/io.h"
 
 #include <stdlib.h>
 
 enum { DEVICE_MAX = 64 << 20 };
-
-#define MUST(condition) \
-    do { \
-        if (!(condition)) \
-            abort(); \
-    } while (0)
 
 struct file {
     char name[64];
