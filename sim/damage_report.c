@@ -65,10 +65,7 @@ int lladd_sim_damage_text(const struct lladd_sim_damage_report *r, struct lladd_
             (void)lladd_sink_printf(s, "  need not be noticed: %llu, %s\n",
                                     (unsigned long long)r->reasons[i],
                                     lladd_sim_reason_text((enum lladd_sim_reason)i));
-    for (uint32_t i = 0; i < r->n_failures; i++)
-        (void)lladd_sink_printf(s, "  %s objects: %s\n    token %s\n",
-                                lladd_sim_oracle_name(r->failures[i].oracle),
-                                r->failures[i].message, r->failures[i].token);
+    ll_sim_text_failures(r->n_failures, r->failures, s);
     return s->failed;
 }
 

@@ -46,33 +46,22 @@ int lladd_sim_errors_text(const struct lladd_sim_errors_report *r, struct lladd_
         if (!r->faults[k].chances && !r->faults[k].once)
             (void)lladd_sink_printf(s, " %s", lladd_sim_fault_name((enum lladd_sim_fault)k));
     (void)lladd_sink_printf(s, "\n");
-    for (uint32_t i = 0; i < r->n_failures; i++) {
-        const struct lladd_sim_failure *f = &r->failures[i];
-        (void)lladd_sink_printf(s, "  %s objects: %s\n", lladd_sim_oracle_name(f->oracle),
-                                f->message);
-        if (f->token[0])
-            (void)lladd_sink_printf(s, "    token %s\n", f->token);
-    }
+    ll_sim_text_failures(r->n_failures, r->failures, s);
     return s->failed;
-}
-
-static void number(const char *key, uint64_t value, struct lladd_sink *s)
-{
-    (void)lladd_sink_printf(s, ",\"%s\":%llu", key, ull(value));
 }
 
 static void json_fault(const struct lladd_sim_fault_counts *c, const char *name,
                        struct lladd_sink *s)
 {
     (void)lladd_sink_printf(s, "{\"fault\":\"%s\"", name);
-    number("chances", c->chances, s);
-    number("once", c->once, s);
-    number("for_ever", c->for_ever, s);
-    number("recovery", c->recovery, s);
-    number("close", c->close, s);
-    number("returned", c->returned, s);
-    number("absorbed", c->absorbed, s);
-    number("poisoned", c->poisoned, s);
+    ll_sim_json_number("chances", c->chances, s);
+    ll_sim_json_number("once", c->once, s);
+    ll_sim_json_number("for_ever", c->for_ever, s);
+    ll_sim_json_number("recovery", c->recovery, s);
+    ll_sim_json_number("close", c->close, s);
+    ll_sim_json_number("returned", c->returned, s);
+    ll_sim_json_number("absorbed", c->absorbed, s);
+    ll_sim_json_number("poisoned", c->poisoned, s);
     (void)lladd_sink_printf(s, ",\"hole\":%s}", c->hole ? "true" : "false");
 }
 
@@ -80,13 +69,13 @@ int lladd_sim_errors_json(const struct lladd_sim_errors_report *r, struct lladd_
 {
     (void)lladd_sink_printf(s, "{\"mode\":\"errors\",\"subject\":");
     ll_sim_json_string(r->subject, s);
-    number("seed", r->seed, s);
+    ll_sim_json_number("seed", r->seed, s);
     (void)lladd_sink_printf(s, ",\"complete\":%s", r->complete ? "true" : "false");
-    number("points", r->points, s);
-    number("runs", r->runs, s);
-    number("states", r->states, s);
-    number("full_refused", r->full_refused, s);
-    number("nanoseconds", r->nanoseconds, s);
+    ll_sim_json_number("points", r->points, s);
+    ll_sim_json_number("runs", r->runs, s);
+    ll_sim_json_number("states", r->states, s);
+    ll_sim_json_number("full_refused", r->full_refused, s);
+    ll_sim_json_number("nanoseconds", r->nanoseconds, s);
     (void)lladd_sink_printf(s, ",\"faults\":[");
     for (unsigned k = 0; k < LLADD_SIM_FAULTS; k++) {
         (void)lladd_sink_printf(s, "%s", k ? "," : "");

@@ -31,13 +31,7 @@ int lladd_sim_random_text(const struct lladd_sim_random_report *r, struct lladd_
                                     (unsigned long long)r->fired[i].fired,
                                     (unsigned long long)r->fired[i].offered,
                                     r->fired[i].fired ? "" : " !");
-    for (uint32_t i = 0; i < r->n_failures; i++) {
-        (void)lladd_sink_printf(s, "  %s objects: %s\n",
-                                lladd_sim_oracle_name(r->failures[i].oracle),
-                                r->failures[i].message);
-        if (r->failures[i].token[0])
-            (void)lladd_sink_printf(s, "    token %s\n", r->failures[i].token);
-    }
+    ll_sim_text_failures(r->n_failures, r->failures, s);
     return s->failed;
 }
 

@@ -16,11 +16,11 @@ const char *lladd_sim_path_name(enum lladd_sim_path path)
 const char *lladd_sim_oracle_name(enum lladd_sim_oracle oracle)
 {
     static const char *const names[LLADD_SIM_ORACLES] = {
-        "none",         "O1 lost",      "O2 contents", "O3 check",  "O4 wal",
-        "O5 again",     "O6 go on",     "O7 rebuild",  "O8 errors", "O9 in doubt",
-        "O10 leak",     "O11 open",     "O12 memory",  "O13 loop",  "O14 determinism",
-        "O15 coverage", "O16 workload", "O17 deadlock",
-        "O18 one page", "O19 undo max", "O20 inspection"};
+        "none",          "O1 lost",      "O2 contents",  "O3 check",     "O4 wal",
+        "O5 again",      "O6 go on",     "O7 rebuild",   "O8 errors",    "O9 in doubt",
+        "O10 leak",      "O11 open",     "O12 memory",   "O13 loop",     "O14 determinism",
+        "O15 coverage",  "O16 workload", "O17 deadlock", "O18 one page", "O19 undo max",
+        "O20 inspection"};
     return (unsigned)oracle < LLADD_SIM_ORACLES ? names[oracle] : "?";
 }
 
@@ -60,6 +60,18 @@ static void text_coverage(const struct lladd_sim_report *r, struct lladd_sink *s
 
 /* The sink remembers its first failure and ignores later output, so one check at the end is enough.
  */
+void ll_sim_text_failures(uint32_t n, const struct lladd_sim_failure *failures,
+                          struct lladd_sink *s)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const struct lladd_sim_failure *f = &failures[i];
+        (void)lladd_sink_printf(s, "  %s objects: %s\n", lladd_sim_oracle_name(f->oracle),
+                                f->message);
+        if (f->token[0])
+            (void)lladd_sink_printf(s, "    token %s\n", f->token);
+    }
+}
+
 int lladd_sim_report_text(const struct lladd_sim_report *r, struct lladd_sink *s)
 {
     (void)lladd_sink_printf(s, "subject %s: %s\n", r->subject,
@@ -88,13 +100,7 @@ int lladd_sim_report_text(const struct lladd_sim_report *r, struct lladd_sink *s
                             r->complete ? "everything within the bounds" : "NOT everything",
                             (double)r->nanoseconds / 1e9, per_second(r));
     text_coverage(r, s);
-    for (uint32_t i = 0; i < r->n_failures; i++) {
-        const struct lladd_sim_failure *f = &r->failures[i];
-        (void)lladd_sink_printf(s, "  %s objects: %s\n", lladd_sim_oracle_name(f->oracle),
-                                f->message);
-        if (f->token[0])
-            (void)lladd_sink_printf(s, "    token %s\n", f->token);
-    }
+    ll_sim_text_failures(r->n_failures, r->failures, s);
     return s->failed;
 }
 
@@ -114,7 +120,7 @@ void ll_sim_json_string(const char *text, struct lladd_sink *s)
     (void)lladd_sink_write(s, "\"", 1);
 }
 
-static void json_number(const char *key, uint64_t value, struct lladd_sink *s)
+void ll_sim_json_number(const char *key, uint64_t value, struct lladd_sink *s)
 {
     (void)lladd_sink_printf(s, ",\"%s\":%llu", key, (unsigned long long)value);
 }
@@ -126,10 +132,10 @@ static void json_coverage(const struct lladd_sim_report *r, struct lladd_sink *s
         const struct lladd_sim_coverage *c = &r->coverage[i];
         (void)lladd_sink_printf(s, "%s{\"op\":", i ? "," : "");
         ll_sim_json_string(c->op, s);
-        json_number("version", c->version, s);
-        json_number("runs", c->runs, s);
+        ll_sim_json_number("version", c->version, s);
+        ll_sim_json_number("runs", c->runs, s);
         for (unsigned p = 0; p < LLADD_SIM_PATHS; p++)
-            json_number(lladd_sim_path_name((enum lladd_sim_path)p), c->paths[p], s);
+            ll_sim_json_number(lladd_sim_path_name((enum lladd_sim_path)p), c->paths[p], s);
         (void)lladd_sink_printf(s, ",\"missing\":[");
         for (unsigned p = 0, n = 0; p < LLADD_SIM_PATHS; p++)
             if (c->missing >> p & 1)
@@ -148,7 +154,7 @@ void ll_sim_json_failures(uint32_t n, const struct lladd_sim_failure *failures,
         const struct lladd_sim_failure *f = &failures[i];
         (void)lladd_sink_printf(s, "%s{\"oracle\":\"%s\"", i ? "," : "",
                                 lladd_sim_oracle_name(f->oracle));
-        json_number("depth", f->depth, s);
+        ll_sim_json_number("depth", f->depth, s);
         (void)lladd_sink_printf(s, ",\"token\":\"%s\",\"message\":", f->token);
         ll_sim_json_string(f->message, s);
         (void)lladd_sink_printf(s, "}");
@@ -160,30 +166,30 @@ int lladd_sim_report_json(const struct lladd_sim_report *r, struct lladd_sink *s
 {
     (void)lladd_sink_printf(s, "{\"subject\":");
     ll_sim_json_string(r->subject, s);
-    json_number("flags", r->flags, s);
-    json_number("depth", r->depth, s);
-    json_number("seed", r->seed, s);
+    ll_sim_json_number("flags", r->flags, s);
+    ll_sim_json_number("depth", r->depth, s);
+    ll_sim_json_number("seed", r->seed, s);
     (void)lladd_sink_printf(s, ",\"complete\":%s", r->complete ? "true" : "false");
-    json_number("calls", r->calls, s);
-    json_number("acks", r->acks, s);
+    ll_sim_json_number("calls", r->calls, s);
+    ll_sim_json_number("acks", r->acks, s);
     if (r->schedules) {
-        json_number("schedules", r->schedules, s);
-        json_number("recordings", r->recordings, s);
-        json_number("turns", r->turns, s);
-        json_number("preemptions", r->preemptions, s);
+        ll_sim_json_number("schedules", r->schedules, s);
+        ll_sim_json_number("recordings", r->recordings, s);
+        ll_sim_json_number("turns", r->turns, s);
+        ll_sim_json_number("preemptions", r->preemptions, s);
     }
-    json_number("states", r->states, s);
-    json_number("kill_states", r->kill_states, s);
+    ll_sim_json_number("states", r->states, s);
+    ll_sim_json_number("kill_states", r->kill_states, s);
     (void)lladd_sink_printf(s, ",\"depth_states\":[");
     for (uint32_t d = 1; d <= r->depth && d <= LLADD_SIM_DEPTH_MAX; d++)
         (void)lladd_sink_printf(s, "%s%llu", d > 1 ? "," : "",
                                 (unsigned long long)r->depth_states[d]);
     (void)lladd_sink_printf(s, "]");
-    json_number("worlds_seen", r->worlds_seen, s);
-    json_number("endings", r->endings, s);
-    json_number("choices", r->choices, s);
-    json_number("nanoseconds", r->nanoseconds, s);
-    json_number("states_per_second", per_second(r), s);
+    ll_sim_json_number("worlds_seen", r->worlds_seen, s);
+    ll_sim_json_number("endings", r->endings, s);
+    ll_sim_json_number("choices", r->choices, s);
+    ll_sim_json_number("nanoseconds", r->nanoseconds, s);
+    ll_sim_json_number("states_per_second", per_second(r), s);
     json_coverage(r, s);
     ll_sim_json_failures(r->n_failures, r->failures, s);
     (void)lladd_sink_printf(s, "}\n");

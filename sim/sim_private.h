@@ -746,6 +746,10 @@ int ll_sim_shrink(struct lladd_sim *, struct ll_sim_vector *, struct ll_sim_verd
 void ll_sim_json_string(const char *text, struct lladd_sink *);
 /* ,"failures":[...] */
 void ll_sim_json_failures(uint32_t n, const struct lladd_sim_failure *, struct lladd_sink *);
+/* ,"key":value */
+void ll_sim_json_number(const char *key, uint64_t value, struct lladd_sink *);
+/* The failures as text, with their tokens. */
+void ll_sim_text_failures(uint32_t n, const struct lladd_sim_failure *, struct lladd_sink *);
 
 /* damage.c, random.c */
 
