@@ -184,4 +184,18 @@ int ll_operations__all_or_nothing(struct lladd_txn *, lladd_savepoint_id before,
 size_t ll_operations__differ(const unsigned char *a, const unsigned char *b, size_t n,
                              size_t *skip);
 
+/* The id of the n-th operation of an extension; the ids are consecutive. The first one is looked up
+ * when needed, because most databases do not use every structure; *first keeps it (atomic). */
+static inline lladd_op_id ll_operations__nth_op(struct lladd_db *db, uint32_t *first,
+                                                const struct lladd_op *first_op, unsigned n)
+{
+    lladd_op_id id = lladd_atomic_load32(first);
+    if (id == 0) {
+        if (lladd_op_lookup(db, first_op->name, first_op->version, &id))
+            return LLADD_NO_OP;
+        lladd_atomic_store32(first, id);
+    }
+    return id + n;
+}
+
 #endif

@@ -316,17 +316,12 @@ int ll_operations__array_note(struct lladd_txn *txn, struct lladd_array *a,
 static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_error *err)
 {
     (void)ctx;
-    struct ll_arrays *all = lladd_mem_alloc(db, sizeof *all);
-    if (!all)
-        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
-    *all = (struct ll_arrays){.db = db, .owners = {db, &all->mutex, NULL}};
-    int rc = lladd_mutex_init(&all->mutex, LLADD_RANK_LEAF, "arrays");
-    if (rc) {
-        lladd_mem_free(db, all);
-        return lladd_error_set(err, rc, "out of memory");
-    }
-    *state = all;
-    return 0;
+    int rc =
+        ll_operations__state_new(db, sizeof(struct ll_arrays), offsetof(struct ll_arrays, mutex),
+                                 offsetof(struct ll_arrays, owners), "arrays", state, err);
+    if (!rc)
+        ((struct ll_arrays *)*state)->db = db;
+    return rc;
 }
 
 static void detach(void *ctx, struct lladd_db *db, void *state)
@@ -342,8 +337,7 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
         }
     }
     lladd_mem_free(db, all->buckets);
-    lladd_mutex_destroy(&all->mutex);
-    lladd_mem_free(db, all);
+    ll_operations__state_free(db, all, offsetof(struct ll_arrays, mutex));
 }
 
 static const struct lladd_op *const ops[] = {&ll_operations__array_format,

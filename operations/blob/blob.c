@@ -75,18 +75,9 @@ static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_err
     return 0;
 }
 
-/* The ids of an extension's operations are consecutive. The first one is looked up when needed,
- * because most databases have no blobs. */
 lladd_op_id ll_operations__blob_op(struct lladd_db *db, enum ll_blob_op op)
 {
-    struct ll_blobs *b = ll_blobs_of(db);
-    lladd_op_id first = lladd_atomic_load32(&b->first_op);
-    if (first == 0) {
-        if (lladd_op_lookup(db, ops[0]->name, ops[0]->version, &first))
-            return LLADD_NO_OP;
-        lladd_atomic_store32(&b->first_op, first);
-    }
-    return first + (lladd_op_id)op;
+    return ll_operations__nth_op(db, &ll_blobs_of(db)->first_op, ops[0], (unsigned)op);
 }
 
 static void detach(void *ctx, struct lladd_db *db, void *state)

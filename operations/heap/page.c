@@ -16,6 +16,7 @@
  * Undo of an append removes the last entries. That is correct because each heap has one append at a
  * time, in a nested top action or in the transaction that creates the heap (space.c). */
 #include "operations/heap/heap.h"
+#include "operations/shared/link.h"
 
 #include <string.h>
 
@@ -157,43 +158,19 @@ const struct lladd_op ll_operations__heap_append = {
 
 /* ---- link ------------------------------------------------------------------------------------ */
 
-static int link_prepare(void *ctx, struct lladd_view page, struct lladd_span args,
-                        struct lladd_draft *draft)
-{
-    (void)ctx;
-    memcpy(lladd_draft_redo(draft, 8), args.data, 8);
-    memcpy(lladd_draft_undo(draft, 8), lladd_view_body(page), 8);
-    return 0;
-}
-
-static bool link_validate(struct lladd_view page, enum lladd_span_kind kind, struct lladd_span s)
-{
-    (void)page;
-    (void)kind;
-    return s.len == 8;
-}
-
-static void link_apply(struct lladd_page *page, struct lladd_span bytes)
-{
-    memcpy(lladd_page_body(page), bytes.data, 8);
-}
-
-static const struct lladd_field link_fields[] = {{"next", LLADD_FIELD_PAGE},
-                                                 {NULL, LLADD_FIELD_END}};
-
 const struct lladd_op ll_operations__heap_link = {
     .struct_size = sizeof(struct lladd_op),
     .name = "lladd.heap.link",
     .version = 1,
     .page_type = "lladd.heap",
-    .redo_fields = link_fields,
-    .undo_fields = link_fields,
+    .redo_fields = ll_operations__link_fields,
+    .undo_fields = ll_operations__link_fields,
     .record_max = 16,
     .undo_kind = LLADD_UNDO_PAGE,
-    .prepare = link_prepare,
-    .validate = link_validate,
-    .redo = link_apply,
-    .undo = link_apply,
+    .prepare = ll_operations__link_prepare,
+    .validate = ll_operations__link_validate,
+    .redo = ll_operations__link_apply,
+    .undo = ll_operations__link_apply,
 };
 
 /* ---- hint ------------------------------------------------------------------------------------ */

@@ -181,32 +181,19 @@ static const struct lladd_page_type *const page_types[] = {&ll_operations__list_
 static const struct lladd_participant *const participants[] = {&ll_operations__list_participant,
                                                                NULL};
 
-/* Looked up when first needed, because most databases have no lists. */
 lladd_op_id ll_operations__list_id(struct ll_lists *ls, enum ll_list_op op)
 {
-    lladd_op_id first = lladd_atomic_load32(&ls->first_op);
-    if (first == 0) {
-        if (lladd_op_lookup(ls->db, ops[0]->name, ops[0]->version, &first))
-            return LLADD_NO_OP;
-        lladd_atomic_store32(&ls->first_op, first);
-    }
-    return first + (lladd_op_id)op;
+    return ll_operations__nth_op(ls->db, &ls->first_op, ops[0], (unsigned)op);
 }
 
 static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_error *err)
 {
     (void)ctx;
-    struct ll_lists *ls = lladd_mem_alloc(db, sizeof *ls);
-    if (!ls)
-        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
-    *ls = (struct ll_lists){.db = db, .changers = {db, &ls->mutex, NULL}};
-    int rc = lladd_mutex_init(&ls->mutex, LLADD_RANK_LEAF, "lists");
-    if (rc) {
-        lladd_mem_free(db, ls);
-        return lladd_error_set(err, rc, "out of memory");
-    }
-    *state = ls;
-    return 0;
+    int rc = ll_operations__state_new(db, sizeof(struct ll_lists), offsetof(struct ll_lists, mutex),
+                                      offsetof(struct ll_lists, changers), "lists", state, err);
+    if (!rc)
+        ((struct ll_lists *)*state)->db = db;
+    return rc;
 }
 
 static void detach(void *ctx, struct lladd_db *db, void *state)
@@ -217,8 +204,7 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
         changer_free((struct ll_list_changer *)ls->changers.first);
     while (ls->first)
         ll_operations__list_drop(ls, ls->first);
-    lladd_mutex_destroy(&ls->mutex);
-    lladd_mem_free(db, ls);
+    ll_operations__state_free(db, ls, offsetof(struct ll_lists, mutex));
 }
 
 const struct lladd_extension ll_operations__list_extension = {

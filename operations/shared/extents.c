@@ -670,7 +670,7 @@ static int free_one(void *ctx, lladd_pageno first, uint64_t n)
 }
 
 int ll_operations__extents_free_pages(struct lladd_txn *txn, struct ll_extents *r, uint64_t from,
-                                  uint64_t to)
+                                      uint64_t to)
 {
     int rc = 0;
     while (to > from && !rc) {
@@ -704,17 +704,12 @@ int ll_operations__extents_free(struct lladd_txn *txn, struct ll_extents *r)
 static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_error *err)
 {
     (void)ctx;
-    struct ll_extents_all *runs = lladd_mem_alloc(db, sizeof *runs);
-    if (!runs)
-        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
-    *runs = (struct ll_extents_all){.db = db, .makers = {db, &runs->mutex, NULL}};
-    int rc = lladd_mutex_init(&runs->mutex, LLADD_RANK_LEAF, "runs made");
-    if (rc) {
-        lladd_mem_free(db, runs);
-        return lladd_error_set(err, rc, "out of memory");
-    }
-    *state = runs;
-    return 0;
+    int rc = ll_operations__state_new(
+        db, sizeof(struct ll_extents_all), offsetof(struct ll_extents_all, mutex),
+        offsetof(struct ll_extents_all, makers), "runs made", state, err);
+    if (!rc)
+        ((struct ll_extents_all *)*state)->db = db;
+    return rc;
 }
 
 static void detach(void *ctx, struct lladd_db *db, void *state)
@@ -723,8 +718,7 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
     struct ll_extents_all *runs = state;
     while (runs->makers.first) /* transactions that are still open */
         maker_free((struct ll_extents_maker *)runs->makers.first);
-    lladd_mutex_destroy(&runs->mutex);
-    lladd_mem_free(db, runs);
+    ll_operations__state_free(db, runs, offsetof(struct ll_extents_all, mutex));
 }
 
 static const struct lladd_op *const ops[] = {&run_format, &run_put, &run_link, NULL};

@@ -46,7 +46,7 @@ struct ll_extents {
     uint64_t n_extents;      /* atomic; extents below it can be read */
     uint64_t *level[48];     /* atomic pointers; level l has 64 << l first pages */
     struct lladd_mutex grow; /* held over I/O by a thread that changes the number of extents */
-    bool stale; /* under `grow` and the extension's mutex: read the root page again */
+    bool stale;              /* under `grow` and the extension's mutex: read the root page again */
     struct ll_extents_maker *maker; /* the open transaction that created it and has grown it */
     struct ll_extents *next_made;
 };
@@ -155,7 +155,7 @@ int ll_operations__extents_step_end(struct lladd_txn *, struct ll_extents_step *
 /* Calls fn for each extent and each page of the chain until fn returns a value other than 0. The
  * second function: only for pages of the chain. */
 int ll_operations__extents_each(struct ll_extents *, int (*fn)(void *ctx, lladd_pageno, uint64_t n),
-                            void *ctx, struct lladd_error *);
+                                void *ctx, struct lladd_error *);
 int ll_operations__extents_each_link(struct ll_extents *,
                                      int (*fn)(void *ctx, lladd_pageno, uint64_t n), void *ctx,
                                      struct lladd_error *);

@@ -5,6 +5,31 @@
 #include <lladd/extension.h>
 #include <string.h>
 
+int ll_operations__state_new(struct lladd_db *db, size_t size, size_t mutex_at, size_t parts_at,
+                             const char *name, void **state, struct lladd_error *err)
+{
+    unsigned char *all = lladd_mem_alloc(db, size);
+    if (!all)
+        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory");
+    memset(all, 0, size);
+    struct lladd_mutex *mutex = (void *)(all + mutex_at);
+    struct ll_txn_parts *parts = (void *)(all + parts_at);
+    int rc = lladd_mutex_init(mutex, LLADD_RANK_LEAF, name);
+    if (rc) {
+        lladd_mem_free(db, all);
+        return lladd_error_set(err, rc, "out of memory");
+    }
+    *parts = (struct ll_txn_parts){db, mutex, NULL};
+    *state = all;
+    return 0;
+}
+
+void ll_operations__state_free(struct lladd_db *db, void *state, size_t mutex_at)
+{
+    lladd_mutex_destroy((void *)((unsigned char *)state + mutex_at));
+    lladd_mem_free(db, state);
+}
+
 int ll_operations__owner_of(struct lladd_txn *txn, const struct lladd_participant *participant,
                             struct ll_txn_parts *all, size_t size, const char *what,
                             struct ll_txn_part **out)

@@ -13,6 +13,13 @@ struct ll_txn_parts {
     struct ll_txn_part *first;
 };
 
+/* Allocates an extension's state, `size` bytes of zeros, and makes its mutex, a leaf, and its list
+ * of transactions' states, which are at these offsets. For `attach`. */
+int ll_operations__state_new(struct lladd_db *, size_t size, size_t mutex_at, size_t parts_at,
+                             const char *name, void **state, struct lladd_error *);
+/* Destroys the mutex and frees the state. For `detach`. */
+void ll_operations__state_free(struct lladd_db *, void *state, size_t mutex_at);
+
 /* The first member of the extension's own struct. */
 struct ll_txn_part {
     struct ll_txn_parts *all;

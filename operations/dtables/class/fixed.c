@@ -16,8 +16,7 @@ struct builder {
 };
 
 struct reader {
-    struct lladd_dtable base;
-    struct ll_keys keys;
+    struct ll_keys_reader head;
     const struct lladd_dtable_source *values;
     struct lladd_dtable_cells cells; /* unless values have no bytes */
     uint32_t size;
@@ -102,7 +101,7 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
 {
     struct reader *r = (struct reader *)base;
     struct lladd_span more;
-    int rc = ll_keys_open(&r->keys, base, &more, err);
+    int rc = ll_keys_open(&r->head.keys, base, &more, err);
     if (!rc)
         rc = lladd_dtable_source_open(base, "values", &r->values, err);
     if (rc)
@@ -113,13 +112,6 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     if (r->size)
         r->cells = lladd_dtable_cells_of(r->values, r->size);
     return 0;
-}
-
-static int find(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
-                struct lladd_dtable_pin *pin, uint64_t *place, bool *exact,
-                struct lladd_error *err)
-{
-    return ll_keys_find(&((const struct reader *)base)->keys, key, pin, place, exact, err);
 }
 
 /* The rows' marks are those of the key column. */
@@ -143,26 +135,6 @@ static int at_mark(const struct lladd_dtable *base, uint64_t place, uint64_t bef
     return rc;
 }
 
-static int at(const struct lladd_dtable *base, uint64_t place, struct lladd_dtable_pin *pin,
-              struct lladd_dtable_key *key, struct lladd_dtable_value *value,
-              struct lladd_error *err)
-{
-    uint64_t before, mark;
-    int rc = ll_keys_at(&((const struct reader *)base)->keys, place, pin, key, &before, &mark, err);
-    return rc || !value ? rc : at_mark(base, place, before, mark, pin, value, err);
-}
-
-static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
-                  struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
-                  struct lladd_error *err)
-{
-    uint64_t place = 0, before = 0, mark = 0;
-    bool exact;
-    int rc = ll_keys_ask(&((const struct reader *)base)->keys, key, pin, &exact, &place, &before,
-                         &mark, err);
-    return rc || !exact ? rc : at_mark(base, place, before, mark, pin, out, err);
-}
-
 /* Copies consecutive cells, of rows without a tombstone among them. */
 static int copy(const struct lladd_dtable *base, uint64_t place, size_t n, unsigned char *out,
                 size_t room, size_t *width, size_t *got, struct lladd_error *err)
@@ -173,9 +145,9 @@ static int copy(const struct lladd_dtable *base, uint64_t place, size_t n, unsig
     if (r->size == 0 || room / r->size == 0)
         return 0;
     n = n < room / r->size ? n : room / r->size;
-    int rc = ll_keys_at(&r->keys, place + n - 1, &pin, NULL, &before, &last, err);
+    int rc = ll_keys_at(&r->head.keys, place + n - 1, &pin, NULL, &before, &last, err);
     if (!rc)
-        rc = ll_keys_at(&r->keys, place, &pin, NULL, &before, &mark, err);
+        rc = ll_keys_at(&r->head.keys, place, &pin, NULL, &before, &mark, err);
     if (!rc && before / 2 > place)
         rc = lladd_dtable_corrupt(base, err, "more tombstones than rows");
     *width = r->size;
@@ -207,9 +179,9 @@ const struct lladd_dtable_class ll_dtable_class_fixed = {
     .discard = discard,
     .reader_size = sizeof(struct reader),
     .open = open,
-    .find = find,
-    .at = at,
+    .find = ll_keys_class_find,
+    .at = ll_keys_class_at,
     .at_mark = at_mark,
-    .lookup = lookup,
+    .lookup = ll_keys_class_lookup,
     .copy = copy,
 };

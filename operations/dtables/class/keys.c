@@ -199,8 +199,7 @@ int ll_keys_add(struct ll_keys_builder *k, const struct lladd_dtable_key *key, u
     if (rc)
         return rc;
     if (!grow_pair(k->owner->db, &k->key, &k->mark, k->n, &k->cap) ||
-        (!k->numbers &&
-         !append(k->owner->db, &k->bytes, &k->bytes_len, &k->bytes_cap, key->bytes)))
+        (!k->numbers && !append(k->owner->db, &k->bytes, &k->bytes_len, &k->bytes_cap, key->bytes)))
         return no_memory(k);
     k->even = stays_even(k, last);
     k->marked = stays_marked(k, mark);
@@ -459,8 +458,8 @@ struct probe {
 static struct probe probe_of(const struct ll_keys *k, struct lladd_span key, struct lladd_span one,
                              size_t common)
 {
-    bool shares = k->heads && key.len >= common &&
-                  (common == 0 || memcmp(key.data, one.data, common) == 0);
+    bool shares =
+        k->heads && key.len >= common && (common == 0 || memcmp(key.data, one.data, common) == 0);
     return (struct probe){key, common, shares ? head_of(k, key, common) : 0, shares};
 }
 
@@ -602,9 +601,8 @@ static int search(const struct ll_keys *k, const struct lladd_dtable_key *key,
         f->exact = !before && f->i < f->b.n && key_at(&f->b, f->i) == distance;
     } else {
         f->i = row_for_bytes(k, f->block, &f->b, key->bytes);
-        f->exact = f->i < f->b.n && lladd_dtable_compare_bytes(&k->owner->order,
-                                                               span_at(&f->b, f->i),
-                                                               key->bytes) == 0;
+        f->exact = f->i < f->b.n && lladd_dtable_compare_bytes(
+                                        &k->owner->order, span_at(&f->b, f->i), key->bytes) == 0;
     }
     return 0;
 }
@@ -685,4 +683,37 @@ int ll_keys_at(const struct ll_keys *k, uint64_t place, struct lladd_dtable_pin 
         key->bytes = k->numbers ? lladd_span_of(NULL, 0) : span_at(&b, i);
     }
     return marks_at(k, &b, i, before, mark, err);
+}
+
+/* ---- for classes ----------------------------------------------------------------------------- */
+
+static const struct ll_keys *keys_of(const struct lladd_dtable *base)
+{
+    return &((const struct ll_keys_reader *)base)->keys;
+}
+
+int ll_keys_class_find(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
+                       struct lladd_dtable_pin *pin, uint64_t *place, bool *exact,
+                       struct lladd_error *err)
+{
+    return ll_keys_find(keys_of(base), key, pin, place, exact, err);
+}
+
+int ll_keys_class_at(const struct lladd_dtable *base, uint64_t place, struct lladd_dtable_pin *pin,
+                     struct lladd_dtable_key *key, struct lladd_dtable_value *value,
+                     struct lladd_error *err)
+{
+    uint64_t before, mark;
+    int rc = ll_keys_at(keys_of(base), place, pin, key, &before, &mark, err);
+    return rc || !value ? rc : base->kind->at_mark(base, place, before, mark, pin, value, err);
+}
+
+int ll_keys_class_lookup(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
+                         struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
+                         struct lladd_error *err)
+{
+    uint64_t place = 0, before = 0, mark = 0;
+    bool exact;
+    int rc = ll_keys_ask(keys_of(base), key, pin, &exact, &place, &before, &mark, err);
+    return rc || !exact ? rc : base->kind->at_mark(base, place, before, mark, pin, out, err);
 }

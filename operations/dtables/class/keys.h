@@ -47,6 +47,22 @@ struct ll_keys {
     size_t common;
     bool numbers;
 };
+/* The start of a reader that has its keys in a column: struct reader of its class begins with
+ * it. */
+struct ll_keys_reader {
+    struct lladd_dtable base;
+    struct ll_keys keys;
+};
+/* The `find`, `at` and `lookup` of such a class; values by its `at_mark`, with the column's
+ * marks. */
+int ll_keys_class_find(const struct lladd_dtable *, const struct lladd_dtable_key *,
+                       struct lladd_dtable_pin *, uint64_t *place, bool *exact,
+                       struct lladd_error *);
+int ll_keys_class_at(const struct lladd_dtable *, uint64_t place, struct lladd_dtable_pin *,
+                     struct lladd_dtable_key *, struct lladd_dtable_value *, struct lladd_error *);
+int ll_keys_class_lookup(const struct lladd_dtable *, const struct lladd_dtable_key *,
+                         struct lladd_dtable_pin *, struct lladd_dtable_value *,
+                         struct lladd_error *);
 /* Called in a class's `open`. *more is what ll_keys_finish was given. */
 int ll_keys_open(struct ll_keys *, struct lladd_dtable *owner, struct lladd_span *more,
                  struct lladd_error *);

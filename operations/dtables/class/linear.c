@@ -13,8 +13,7 @@ struct builder {
 };
 
 struct reader {
-    struct lladd_dtable base;
-    struct ll_keys keys;
+    struct ll_keys_reader head;
     const struct lladd_dtable_source *values;
 };
 
@@ -60,15 +59,8 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
 {
     struct reader *r = (struct reader *)base;
     struct lladd_span more;
-    int rc = ll_keys_open(&r->keys, base, &more, err);
+    int rc = ll_keys_open(&r->head.keys, base, &more, err);
     return rc ? rc : lladd_dtable_source_open(base, "values", &r->values, err);
-}
-
-static int find(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
-                struct lladd_dtable_pin *pin, uint64_t *place, bool *exact,
-                struct lladd_error *err)
-{
-    return ll_keys_find(&((const struct reader *)base)->keys, key, pin, place, exact, err);
 }
 
 /* The rows' marks are those of the key column. */
@@ -91,26 +83,6 @@ static int at_mark(const struct lladd_dtable *base, uint64_t place, uint64_t bef
     return rc;
 }
 
-static int at(const struct lladd_dtable *base, uint64_t place, struct lladd_dtable_pin *pin,
-              struct lladd_dtable_key *key, struct lladd_dtable_value *value,
-              struct lladd_error *err)
-{
-    uint64_t before, mark;
-    int rc = ll_keys_at(&((const struct reader *)base)->keys, place, pin, key, &before, &mark, err);
-    return rc || !value ? rc : at_mark(base, place, before, mark, pin, value, err);
-}
-
-static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
-                  struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
-                  struct lladd_error *err)
-{
-    uint64_t place = 0, before = 0, mark = 0;
-    bool exact;
-    int rc = ll_keys_ask(&((const struct reader *)base)->keys, key, pin, &exact, &place, &before,
-                         &mark, err);
-    return rc || !exact ? rc : at_mark(base, place, before, mark, pin, out, err);
-}
-
 const struct lladd_dtable_class ll_dtable_class_linear = {
     .struct_size = sizeof(struct lladd_dtable_class),
     .name = "linear_dtable",
@@ -124,8 +96,8 @@ const struct lladd_dtable_class ll_dtable_class_linear = {
     .discard = discard,
     .reader_size = sizeof(struct reader),
     .open = open,
-    .find = find,
-    .at = at,
+    .find = ll_keys_class_find,
+    .at = ll_keys_class_at,
     .at_mark = at_mark,
-    .lookup = lookup,
+    .lookup = ll_keys_class_lookup,
 };
