@@ -17,8 +17,8 @@ set(LL_LAYERS_DIR ${CMAKE_BINARY_DIR}/layers)
 include(CheckSymbolExists)
 check_symbol_exists(__GLIBC__ features.h ll_have_glibc)
 set(ll_dst ${LLADD_STATIC})
-if(NOT ll_have_glibc OR CMAKE_SIZEOF_VOID_P EQUAL 4 OR "${LLADD_SANITIZE}" MATCHES "thread"
-   OR LLADD_LIBFUZZER OR LLADD_COVERAGE)
+if(NOT LLADD_SIMULATOR OR NOT ll_have_glibc OR CMAKE_SIZEOF_VOID_P EQUAL 4
+   OR "${LLADD_SANITIZE}" MATCHES "thread" OR LLADD_LIBFUZZER OR LLADD_COVERAGE)
     set(ll_dst OFF)
 endif()
 
