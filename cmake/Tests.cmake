@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # ll_test(NAME test_x SOURCES test_x.c... [LAYERS util io...] [LIBRARY | DST] [SEES log...]
-#         [FIXTURES core...] [LIBS ...] [LABELS slow...] [ARGS ...])
+#         [FIXTURES core...] [LIBS ...] [LABELS slow...] [ARGS ...] [TSAN_CASE threads])
 #
 # Defines a Check program, which is <folder>/<name> in ctest. It is linked with the objects of
 # LAYERS only (with LIBRARY: with the whole static library; with DST: with the instrumented one). It
@@ -9,8 +9,9 @@
 # headers of the folders FIXTURES, and is linked with their fixtures (ll_fixtures).
 #
 # Labels (default: quick): quick (takes a second or two; `runtests --quick` runs these), slow,
-# nightly (not run by default), threads (also run under TSan), release and asan (run in those builds
-# in addition to the quick tests).
+# nightly (not run by default), threads (also run under TSan), asan (run in that build in addition
+# to the quick tests). TSAN_CASE names the only test case that starts threads: the others would show
+# TSan nothing.
 #
 # When cross-compiling, only the program that does not need Check is built: crash/.
 if(NOT CMAKE_CROSSCOMPILING)
@@ -58,7 +59,7 @@ function(ll_fixtures)
 endfunction()
 
 function(ll_test)
-    cmake_parse_arguments(T "LIBRARY;DST" "NAME"
+    cmake_parse_arguments(T "LIBRARY;DST" "NAME;TSAN_CASE"
         "SOURCES;LAYERS;SEES;FIXTURES;LIBS;LABELS;ARGS" ${ARGN})
     get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
     set(target ${folder}-${T_NAME})
@@ -106,6 +107,10 @@ function(ll_test)
 
     add_test(NAME ${folder}/${T_NAME} COMMAND ${target} ${T_ARGS})
     ll_test_properties(${folder}/${T_NAME} "${T_LABELS}")
+    if(T_TSAN_CASE AND "${LLADD_SANITIZE}" MATCHES "thread")
+        set_property(TEST ${folder}/${T_NAME} APPEND PROPERTY ENVIRONMENT
+            CK_RUN_CASE=${T_TSAN_CASE})
+    endif()
     if("threads" IN_LIST T_LABELS)
         add_dependencies(thread_tests ${target})
     endif()

@@ -628,6 +628,8 @@ static Suite *suite(void)
     tcase_add_test(c, an_allocation_fails);
     tcase_add_loop_test(c, a_torn_page_is_rebuilt_when_it_is_fetched, 0, RIG_THREADS);
     tcase_add_loop_test(c, a_page_without_a_base_matters_only_if_it_is_in_use, 0, RIG_THREADS);
+    suite_add_tcase(s, c);
+    c = tcase_create("threads");
     tcase_add_loop_test(c, threads_fetch_pages_while_they_are_redone, 0, RIG_KINDS);
     tcase_add_loop_test(c, the_background_comes_to_an_end, 0, 2);
     tcase_add_loop_test(c, a_handle_is_asked_while_recovery_is_checkpointed, 0, 2);
