@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """check_syntax.py <build folder> <jobs>: checks every file of a configured build with the build's
-compiler and flags, without generating code. Warnings are errors. The last line of the output is the
-number of files."""
+compiler and flags, without generating code, and each file once, with the flags of the first target
+that compiles it. Warnings are errors. The last line of the output is the number of files."""
 import concurrent.futures
 import json
 import os
@@ -26,7 +26,7 @@ def check(entry):
 def main():
     """The status for the shell."""
     with open(os.path.join(sys.argv[1], "compile_commands.json"), encoding="utf-8") as f:
-        entries = json.load(f)
+        entries = list({entry["file"]: entry for entry in reversed(json.load(f))}.values())
     with concurrent.futures.ThreadPoolExecutor(int(sys.argv[2])) as pool:
         bad = sum(1 for rc in pool.map(check, entries) if rc)
     print(f"{len(entries)} files read, {bad} of them not in order")

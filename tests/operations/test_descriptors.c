@@ -10,6 +10,11 @@
 #include "recovery/registry.h"
 #include "support/text.h"
 
+#ifdef LL_TEST_INSTRUMENTED
+enum { PAGES = 6 };
+#else
+enum { PAGES = 10 };
+#endif
 enum { MANY = 200, RECORD_MAX = 1 << 17 };
 
 static const struct lladd_op *ops_of_all[MANY];
@@ -247,7 +252,7 @@ START_TEST(hostile_records_on_good_pages)
     struct random r = {(uint64_t)_i + 1};
     for (size_t t = 0; types[t]; t++) {
         uint64_t applied = 0;
-        for (int round = 0; round < 10; round++) {
+        for (int round = 0; round < PAGES; round++) {
             struct scratch s;
             make_page(&r, &s, sizes[_i], types[t]);
             for (int i = 0; i < 1000; i++)
@@ -267,7 +272,7 @@ START_TEST(hostile_records_on_hostile_pages)
     struct random r = {(uint64_t)_i + 100};
     uint64_t applied = 0;
     for (size_t t = 0; types[t]; t++) {
-        for (int round = 0; round < 30; round++) {
+        for (int round = 0; round < 3 * PAGES; round++) {
             struct scratch s;
             make_page(&r, &s, sizes[_i], types[t]);
             for (int i = 0; i < 100; i++)

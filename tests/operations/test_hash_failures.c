@@ -337,11 +337,17 @@ START_TEST(without_failures)
 }
 END_TEST
 
+#ifdef LL_TEST_INSTRUMENTED
+enum { EACH_TO = 4 };
+#else
+enum { EACH_TO = 8 };
+#endif
+
 static void every_nth(int kind, enum what what)
 {
     set_up(kind);
     fault.what = what;
-    for (uint64_t n = 1; n < 6000; n += n < 8 ? 1 : n / 2) {
+    for (uint64_t n = 1; n < 6000; n += n < EACH_TO ? 1 : n * 4 / EACH_TO) {
         fault.every = n;
         fault.looks = 0;
         (void)run();

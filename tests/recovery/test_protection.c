@@ -28,6 +28,11 @@ static void begin_case(int i)
 
 /* ---- torn pages that no image in reach protects -------------------------------------------- */
 
+#ifdef LL_TEST_INSTRUMENTED
+enum { SEEDS = 2 };
+#else
+enum { SEEDS = 4 };
+#endif
 enum { VICTIMS = 4, FILLERS = 40, NOISE = 3000, SPOTS = 6 };
 static lladd_pageno victim[VICTIMS], filler[FILLERS], counter;
 
@@ -141,7 +146,6 @@ static bool recovery_is_cut_off(uint64_t n, uint64_t seed)
  * crash is lost. */
 START_TEST(a_rollback_without_images_is_protected_after_the_next_crash)
 {
-    enum { SEEDS = 3 };
     bool crashed = true;
     for (uint64_t n = 1; crashed; n++) {
         crashed = false;
@@ -163,7 +167,6 @@ END_TEST
  * and back. */
 START_TEST(images_and_no_images_take_turns)
 {
-    enum { SEEDS = 4 };
     bool crashed = true;
     for (uint64_t n = 1; crashed; n++) {
         crashed = false;
