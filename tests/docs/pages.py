@@ -279,6 +279,7 @@ def check_latches(tree, page, prose):
     text = tree.all_text(set(LAYERS), ".c")
     there = set(re.findall(r'lladd_mutex_init\([^;]*?"([^"]+)"\)', text, re.S))
     there |= set(re.findall(r'reservations_init\([^;]*?"([^"]+)"\)', text, re.S))
+    there |= set(re.findall(r'state_new\([^;]*?"([^"]+)"', text, re.S))
     told, inside = set(), False
     for line in prose:
         inside = line.startswith("| Rank |") or (inside and line.startswith("|"))
