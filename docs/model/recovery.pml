@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The recovery protocol, small enough for Spin to try everything: docs/model/README.md says what is
- * modelled, what each part stands for in the library, and how to run it. In short:
+/* The recovery protocol, small enough for Spin to try every history. docs/model/README.md says what
+ * is modelled, what each part stands for in the library, and how to run it. In short:
  *
- *   - two pages, in memory and on disk; a page may be written at any time (STEAL), or never
- *     (NO-FORCE), so after a crash each is found, separately, in any version from the one known to
- *     be durable to the newest whose log record is durable; which one is chosen when it matters:
- *     at the crash
- *   - a log of which any prefix beyond the synced part may survive
- *   - three transactions that share the pages: T0 adds to one (or both); T1 changes both in a nested top
- *     action with physical undo inside and a logical undo, two changes of its own, once it is
- *     closed; T2 adds, prepares, and is decided later
+ *   - two pages, in memory and on disk. A page may be written at any time (STEAL) or never
+ *     (NO-FORCE). So a crash chooses a version of each page: any from the one that must be durable
+ *     to the newest with a durable log record
+ *   - a log; any prefix that includes the synced part may survive a crash
+ *   - three transactions that share the pages. T0 adds to one page or both. T1 changes both pages
+ *     in a nested top action; undo is physical inside it, and logical (two changes) once it is
+ *     closed. T2 adds, prepares, and is decided later
  *   - undo of an addition is a subtraction: done twice, or not at all, it leaves a wrong sum
  *   - fuzzy checkpoints that truncate the log
- *   - crashes (power failures and process kills) before every step, those of redo, undo and
- *     checkpoints included, CRASHES times in one run; whatever happens, everybody can come to an
- *     end (otherwise Spin reports an invalid end state)
+ *   - up to CRASHES crashes (power failures and process kills) before any step, including those of
+ *     redo, undo and checkpoints. Every transaction can still end after them; if one cannot, Spin
+ *     reports an invalid end state
  *
- * Each transaction's effect is a bit of its own in each page, so that a page's value says who is in
- * it: the oracle compares it with who should be. */
+ * Each transaction adds its own power of two to each page that it changes, so a page's value says
+ * which transactions' effects it holds. The oracle compares it with the expected value. */
 
 #ifndef CRASHES
 #define CRASHES 2
@@ -44,20 +43,20 @@
 #define HAS_T2 1
 #endif
 
-/* ---- switches: one rule broken each, and Spin must find out ---- */
+/* ---- switches: each breaks one rule, and Spin must find an error ---- */
 
 /* NO_WAL          a page may be written before its log (BUF-1)
- * NO_CLR          undo walks into compensation records instead of over what they undid (OP-5)
+ * NO_CLR          undo ignores undo_next, and undoes again what a compensation undid (OP-5)
  * NO_LSN          redo does not compare page LSNs (OP-2, OP-5)
  * NO_DIRTY_FIRST  a page enters the dirty-page table after its record is logged (BUF-4)
- * NO_FLUSH        a checkpoint gives up log although older pages are not durable (BUF-5)
- * ACTION_UNDO     a closed top action is taken back physically (OP-5, OP-6)
- * TRUNCATE_UNDO   truncation forgets what undo still needs
- * TRUNCATE_FIRST  truncation before the control block names the new checkpoint
- * TRUNCATE_LATE   truncation asks who needs the log when the checkpoint is already durable
+ * NO_FLUSH        a checkpoint moves redo's start past changes that are not durable (BUF-5)
+ * ACTION_UNDO     a closed top action is undone physically (OP-5, OP-6)
+ * TRUNCATE_UNDO   truncation drops log that undo still needs
+ * TRUNCATE_FIRST  truncation comes before the control block names the new checkpoint
+ * TRUNCATE_LATE   the log that transactions need is computed after the table is forced
  * FORGET_PREPARED a checkpoint leaves out transactions in doubt (REC-1)
  * ACK_EARLY       a commit is acknowledged before its record is durable
- * TRUST_LOG       after a process kill, what can be read counts as durable (REC-4) */
+ * TRUST_LOG       after a process kill, all log that can be read counts as durable (REC-4) */
 
 #define PAGES 2
 #define TXNS 3
@@ -65,11 +64,11 @@
 #define LOG_MAX 32
 #endif
 
-/* Records. Depth 1, inside a top action or a compensation, is where SET is. */
+/* Records. SET has depth 1: inside a top action or a compensation. Others have depth 0. */
 #define NONE 0
 #define ADD 1     /* page += arg; undo: page -= arg */
 #define SET 2     /* page = arg; undo: page = old */
-#define ACTION 3  /* a top action is closed; its undo is logical; undo_next jumps over it */
+#define ACTION 3  /* a top action closes; its undo is logical; undo_next skips its records */
 #define CLR_ADD 4 /* page += arg; never undone: undo_next */
 #define CLR_SET 5 /* page = arg; never undone: undo_next */
 #define CLR_END 6 /* a logical undo is complete: undo_next */
@@ -82,15 +81,15 @@ typedef record {
 };
 record log[LOG_MAX]; /* the LSN is the index, from 1 */
 byte tail = 1;       /* the next LSN */
-byte synced = 1;     /* all below is durable */
-byte claimed = 1;    /* all below is believed to be: the same, but for TRUST_LOG */
-byte oldest = 1;     /* all below is truncated */
+byte synced = 1;     /* all records below are durable */
+byte claimed = 1;    /* the library takes all below as durable; equals synced unless TRUST_LOG */
+byte oldest = 1;     /* all records below are truncated */
 
 typedef version {
     byte value, lsn
 };
 version memory[PAGES], durable[PAGES];
-byte latched[PAGES]; /* the record that is logged and not applied yet: the page is latched */
+byte latched[PAGES]; /* the record that is logged and not applied yet; 0: no latch is held */
 byte locked[PAGES];  /* txn + 1: inside an open action or compensation */
 
 #define IDLE 0
@@ -105,14 +104,14 @@ typedef transaction {
 };
 transaction txn[TXNS];
 
-/* What the outside was told: the oracle's memory, which no crash touches. */
+/* What the application was told. The oracle uses it; a crash does not change it. */
 #define NOTHING 0
 #define IS_PREPARED 1
 #define IS_COMMITTED 2
-#define IS_DECIDED 3 /* to be aborted after all */
+#define IS_DECIDED 3 /* was prepared, and is to be aborted */
 byte told[TXNS];
 
-/* The control block and the checkpoint it names; and the one being taken. */
+/* control: the control block, with the checkpoint that it names. next: the one being taken. */
 typedef row {
     byte state, first, last, undo_next
 };
@@ -160,7 +159,8 @@ inline apply_to(where, at)
     where.lsn = at
 }
 
-/* Log, and then, with the page still latched, apply. In recovery nobody can come between. */
+/* Logs a change, then applies it while the page is still latched. Only a checkpoint can come
+ * between the two; without checkpoints, and in recovery, they are one step. */
 inline change(t, what, where, to, from, jump)
 {
     append(t, what, where, to, from, jump);
@@ -188,8 +188,8 @@ inline unlock(t)
     fi
 }
 
-/* Everything logged becomes durable, and whoever waited for it is told. That it happens earlier is
- * what a crash may choose; this is where it must. */
+/* Makes the whole log durable and tells the transactions that wait for it. The log may have become
+ * durable earlier: the crash chooses. Here it must be. */
 inline force()
 {
     synced = tail;
@@ -217,8 +217,8 @@ inline tell()
 
 #define there(t) (txn[t].state == COMMITTED || txn[t].state == PREPARED)
 
-/* Nobody is under way: the pages hold the effects of who has committed or is in doubt, all of them
- * and nothing else (REC-1; oracles O1, O2). */
+/* When no transaction is under way, the pages hold all effects of the transactions that have
+ * committed or are in doubt, and nothing else (REC-1; oracles O1, O2). */
 inline check()
 {
     expected = (there(0) -> 1 : 0) + (there(1) -> 4 : 0);
@@ -238,7 +238,7 @@ inline check_if_quiet()
     fi
 }
 
-/* ---- taking back ---- */
+/* ---- undo ---- */
 
 inline finish(t, what, state_then)
 {
@@ -254,7 +254,7 @@ inline finish(t, what, state_then)
     check_if_quiet()
 }
 
-/* Over what needs no undo, to what does. */
+/* Moves undo_next to the next record that needs undo. */
 inline peek(t)
 {
     do
@@ -279,7 +279,7 @@ inline peek(t)
       (txn[t].compensating == 2 || free_for(t, txn[t].compensating))) || \
      (target(t).kind != ACTION && free_for(t, target(t).page))))
 
-/* One step of rolling back, of a transaction or at restart. */
+/* One step of a rollback, in normal operation or at restart. */
 inline undo_one(t)
 {
     assert(txn[t].undo_next == 0 || txn[t].undo_next >= oldest);
@@ -305,7 +305,8 @@ inline undo_one(t)
 #else
         if
         :: txn[t].compensating < 2 ->
-            /* An ordinary change, with a physical undo of its own until CLR_END closes it. */
+            /* An ordinary change. It is undone physically until CLR_END closes the
+             * compensation. */
             n = txn[t].compensating;
             locked[n] = t + 1;
             change(t, SET, n, memory[n].value - 4, memory[n].value, 0);
@@ -334,7 +335,8 @@ inline begin_abort(t)
 
 /* ---- crash and restart ---- */
 
-/* Which version of a page is found: any that may have been written since the durable one. */
+/* Chooses the version of a page that restart finds: the durable one, or any later one that may
+ * have been written. */
 inline find(where)
 {
     i = durable[where].lsn + 1;
@@ -353,7 +355,7 @@ inline find(where)
 
 inline lose_memory()
 {
-    /* How far the log had come; pages can have been written up to there. */
+    /* Chooses how much of the log survives; pages may have been written up to there. */
     i = tail;
     do
     :: i > synced -> i--
@@ -368,11 +370,11 @@ inline lose_memory()
     find(0);
     find(1);
     if
-    :: true -> /* power: what is found is durable, and nothing else is */
+    :: true -> /* power failure: exactly what restart finds is durable */
         durable[0].value = memory[0].value; durable[0].lsn = memory[0].lsn;
         durable[1].value = memory[1].value; durable[1].lsn = memory[1].lsn;
         synced = cut
-    :: true /* a process kill: what is found may still be lost later */
+    :: true /* process kill: a later power failure may lose what restart finds */
     fi;
     d_step {
         do
@@ -383,7 +385,7 @@ inline lose_memory()
         od;
         claimed = cut;
 #ifndef TRUST_LOG
-        synced = cut; /* rewritten and forced */
+        synced = cut; /* recovery rewrites and forces the log */
 #endif
         cut = 0;
         found = 0;
@@ -405,7 +407,7 @@ inline see(at)
     :: log[at].kind == PREPARE -> txn[n].state = PREPARED
     :: log[at].kind == COMMIT -> txn[n].state = COMMITTED
     :: log[at].kind == END -> txn[n].state = ABORTED
-    :: else -> txn[n].state = ROLLING /* a loser, in doubt no more */
+    :: else -> txn[n].state = ROLLING /* a loser, even if it was prepared before */
     fi;
     n = 0
 }
@@ -435,7 +437,7 @@ inline analyse()
     i = 0;
     do
     :: i < TXNS ->
-        /* One that had begun and left no trace is gone; its program does not begin again. */
+        /* A transaction that began and left no record is aborted, and does not begin again. */
         if
         :: txn[i].state == COMMITTED || txn[i].state == ABORTED ||
            (txn[i].state == IDLE && txn[i].step > 0) ->
@@ -450,7 +452,7 @@ inline analyse()
         :: txn[i].state == ROLLING -> txn[i].step = 9; peek(i)
         :: else
         fi;
-        /* Nobody who was told something is contradicted. */
+        /* Recovery contradicts nothing that the application was told. */
         assert(told[i] != IS_COMMITTED || txn[i].state == COMMITTED);
         assert(told[i] != IS_PREPARED || there(i));
         i++
@@ -488,7 +490,8 @@ inline redo_one()
     redo_at++
 }
 
-/* Deepest first, then newest; a compensation that has begun is not left. */
+/* Undo order: the deepest record first, then the newest (REC-5). A compensation that has begun is
+ * finished before anything else is undone. */
 #define depth(t) (target(t).kind == SET -> 1 : 0)
 #define rank(t) (txn[t].state != ROLLING -> 0 : \
                  (txn[t].compensating > 0 -> 255 : \
@@ -540,8 +543,8 @@ inline smallest_need()
 #endif
 }
 
-/* The table of transactions, as it is some time after `start`. Who has ended is in it for the
- * oracle only. */
+/* Copies the transaction table, some time after `start`. It includes ended transactions only for
+ * the oracle. */
 inline copy_table()
 {
     i = 0;
@@ -608,15 +611,16 @@ inline write_control()
     forget_next()
 }
 
-/* Pages changed before next.redo are written and synced; who waits for a latch does so because the
- * page entered the dirty-page table before its change was logged. */
+/* The checkpoint writes and syncs the pages changed before next.redo, and waits for their latches.
+ * It knows that it must wait for a latched page because the page enters the dirty-page table before
+ * its change is logged (BUF-4). */
 #ifdef NO_DIRTY_FIRST
 #define flushed(page) true
 #else
 #define flushed(page) (latched[page] == 0 || latched[page] >= next.redo)
 #endif
 
-/* The least that is durable now; that it is more is what a crash may choose. */
+/* Makes the page's changes before next.redo durable. A crash may find later ones durable, too. */
 inline flush(where)
 {
 #ifndef NO_FLUSH
@@ -637,7 +641,7 @@ inline flush(where)
 #endif
 }
 
-/* ---- everything that can happen ---- */
+/* ---- all steps ---- */
 
 #define running(t, s) (phase == NORMAL && txn[t].step == s && !busy(t) && \
                        (txn[t].state == IDLE || txn[t].state == ACTIVE))
@@ -682,7 +686,7 @@ active proctype everything()
         force();
         txn[2].undo_next = txn[2].last; begin_abort(2) }
 
-    /* whoever has begun may abort instead */
+    /* a transaction that has begun may abort instead */
     :: d_step { phase == NORMAL && T0_ABORTS && txn[0].state == ACTIVE && !busy(0) ->
         txn[0].undo_next = txn[0].last; begin_abort(0) }
     :: d_step { phase == NORMAL && T1_ABORTS && txn[1].state == ACTIVE && !busy(1) ->
@@ -691,7 +695,7 @@ active proctype everything()
     :: d_step { phase == NORMAL && txn[1].state == ROLLING && can_undo(1) -> undo_one(1) }
     :: d_step { phase == NORMAL && txn[2].state == ROLLING && can_undo(2) -> undo_one(2) }
 
-    /* a latched page gets its change */
+    /* the change of a latched page is applied */
     :: d_step { latched[0] != 0 -> apply_to(memory[0], latched[0]); latched[0] = 0 }
     :: d_step { latched[1] != 0 -> apply_to(memory[1], latched[1]); latched[1] = 0 }
 
@@ -699,7 +703,7 @@ active proctype everything()
     :: atomic { phase == NORMAL && stage == 0 && taken < CHECKPOINTS && tail > 1 ->
         taken++; stage = 1;
         if
-        :: next.redo = tail /* everything is flushed */
+        :: next.redo = tail /* all dirty pages are flushed */
         :: control.start < tail && control.start > control.redo -> next.redo = control.start
         fi }
     :: d_step { stage == 1 && flushed(0) && flushed(1) ->

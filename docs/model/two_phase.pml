@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Two-phase commit with presumed abort, small enough for Spin to try everything:
+/* Two-phase commit with presumed abort, small enough for Spin to try every history.
  * docs/model/README.md says what is modelled and how to run it. In short:
  *
- *   - one transaction, a coordinator, N participants; each participant changes something or only
- *     reads, votes as it likes, and may give up by itself as long as it has not voted yes
- *   - records are written and then forced; what is written and not forced, a crash may keep or lose
- *   - messages are lost, come twice, overtake each other, and wait in the network while somebody
- *     crashes; who waits in vain sends again, also too early (FAULTS in all)
- *   - coordinator and participants crash between any two steps (CRASHES in all) and find in their
- *     logs what is there, and nothing else
- *   - who has no record of a transaction answers for it nevertheless: a coordinator *abort*, a
- *     participant *no* to a question for its vote, *done* to an order to commit
- *   - when the crashes and faults are used up everybody comes to an end: nobody waits for ever
- *     (otherwise Spin reports an invalid end state), and nobody goes round in circles (Spin's
- *     search for cycles; no step here needs fairness)
+ *   - one transaction, a coordinator, N participants. Each participant changes something or only
+ *     reads, votes yes or no, and may give up alone as long as it has not voted yes
+ *   - a record is written, then forced; a crash may keep or lose a record that is not forced
+ *   - the network loses, repeats and reorders messages, and may keep them while a process crashes.
+ *     A process that waits for an answer sends again after a timeout, which may be too early.
+ *     Losses, repetitions and early timeouts are faults: FAULTS in all
+ *   - the coordinator and the participants crash between any two steps, CRASHES times in all; after
+ *     a restart each knows only what its log holds
+ *   - a process without a record of the transaction still answers: the coordinator *abort*, a
+ *     participant *no* to a request for its vote and *done* to an order to commit
+ *   - when the crashes and faults are used up, every process comes to an end. No process waits for
+ *     ever (otherwise Spin reports an invalid end state), and no history goes round in circles
+ *     (Spin's search for non-progress cycles; no step here needs fairness)
  *
- * What each participant really did is in outcome[], which no crash touches; the oracle looks there. */
+ * outcome[] holds what each participant really did, for the oracle. A crash does not change it. */
 
 #ifndef N
 #define N 2
@@ -27,22 +28,22 @@
 #define FAULTS 1
 #endif
 
-/* ---- switches: one rule broken each, and Spin must find out ---- */
+/* ---- switches: each breaks one rule, and Spin must find an error ---- */
 
 /* VOTE_FIRST      a participant votes yes before its prepare record is durable
- * SEND_FIRST      the coordinator sends its decision before that is durable
- * ACK_FIRST       a participant acknowledges a commit before its record is durable
- * FORGET_EARLY    the coordinator forgets a commit before everybody has acknowledged it
- * NO_LIST         the record of the decision does not say who has to learn of it
+ * SEND_FIRST      the coordinator sends its decision before the decision is durable
+ * ACK_FIRST       a participant acknowledges a commit before its commit record is durable
+ * FORGET_EARLY    the coordinator forgets a commit before all have acknowledged it
+ * NO_LIST         the commit record does not list the participants that must learn of it
  * PRESUME_COMMIT  a coordinator that knows nothing says commit
- * VOTE_UNKNOWN    a participant asked about a transaction it lost has nothing to write: read-only
- * ONE_FOR_ALL     the one-phase commit where there is more than one participant
- * IMPATIENT       a participant that waits too long for the decision aborts by itself
+ * VOTE_UNKNOWN    a participant that does not know the transaction votes read-only
+ * ONE_FOR_ALL     one-phase commit with more than one participant
+ * IMPATIENT       a participant in doubt aborts before it has the decision
  * NEVER_ASK       a participant in doubt waits for the decision and does not ask for it
  * SILENT          a participant that has forgotten a transaction does not answer
- * CALM            not broken: no timeouts and no votes against; then it must be committed */
+ * CALM            breaks no rule: no process gives up or votes no, so it must commit */
 
-/* Messages: to the participant, from it. Each is in the network or not. */
+/* Messages to a participant, then those from it. The network holds each at most once. */
 #define PREPARE 1
 #define COMMIT 2
 #define ABORT 4
@@ -51,19 +52,19 @@
 #define NO 32
 #define READ_ONLY 64
 #define ASK 128
-#define ACK 256   /* committed, or not known here */
+#define ACK 256   /* committed, or the transaction is not known here */
 #define DONE 512  /* committed in one phase */
-#define GONE 1024 /* the one-phase commit of a transaction that is not known here */
+#define GONE 1024 /* a one-phase commit, but the transaction is not known here */
 #define TO_PARTICIPANT (PREPARE | COMMIT | ABORT | ONE_PHASE)
 #define MESSAGES 11
 short net[N];
 
-/* The coordinator. Its log has the decision, and later that all is done. */
+/* The coordinator. Its log holds the decision, later that all have acknowledged it. */
 #define IDLE 0
 #define COLLECTING 1
-#define SINGLE 2     /* one participant, which decides */
+#define SINGLE 2     /* one participant, and it decides */
 #define DECIDED 3    /* to commit; the record is written */
-#define COMMITTING 4 /* and durable */
+#define COMMITTING 4 /* to commit; the record is durable */
 #define FORGOTTEN 5  /* nothing to do, nothing known */
 byte state = IDLE;
 byte yes, readers, acked; /* a bit for each participant */
@@ -71,30 +72,31 @@ byte yes, readers, acked; /* a bit for each participant */
 #define NONE 0
 #define COMMIT_RECORD 1
 #define END_RECORD 2
-byte written, forced, list; /* list: whom the decision concerns, part of its record */
+/* list: the participants that must commit; part of the commit record. */
+byte written, forced, list;
 
-/* The participants. A log has the newest record only; a later one says what an earlier one did. */
+/* The participants. Only the newest record of a log matters: it makes the earlier ones obsolete. */
 #define WORKING 0
 #define PREPARED 1
 #define COMMITTED 2
 #define UNKNOWN 3
 typedef participant {
     byte state, written, forced;
-    short owes /* the answer that it gives as soon as its record is durable */
+    short owes /* the answer to send once the record is durable */
 };
 participant part[N];
 
 #define PREPARE_RECORD 1
 #define COMMITTED_RECORD 2
-#define ABORTED_RECORD 3 /* never forced: without it the answer is the same */
-#define CLEAN 4          /* the log is truncated: nothing is known, and nothing is lost */
+#define ABORTED_RECORD 3 /* never forced: if it is lost, the answer is *abort* again */
+#define CLEAN 4          /* truncated after a durable commit: the transaction is forgotten */
 
-/* The oracle's memory. */
+/* What the oracle knows. A crash does not change it. */
 #define NOTHING 0
 #define HAS_COMMITTED 1
 #define HAS_ABORTED 2
 #define HAS_READ 3
-#define HAZARD 4 /* the application was told that nobody knows */
+#define HAZARD 4 /* the application was told that the outcome is unknown */
 byte outcome[N], told;
 
 byte crashes, faults, i;
@@ -107,7 +109,7 @@ inline agree()
     i = 0;
     do
     :: i < N ->
-        /* Nobody commits what somebody aborts, and the application knows the truth. */
+        /* No participant commits if another aborts. */
         assert(outcome[p] != HAS_COMMITTED || outcome[i] != HAS_ABORTED);
         assert(outcome[p] != HAS_ABORTED || outcome[i] != HAS_COMMITTED);
         i++
@@ -120,7 +122,7 @@ inline agree()
 
 inline decide(what)
 {
-    /* Who has decided stays with it. */
+    /* A participant never reverses its outcome. */
     assert(outcome[p] == NOTHING || outcome[p] == what);
     outcome[p] = what;
     agree()
@@ -144,7 +146,7 @@ inline tell(what)
 
 inline send(what) { net[p] = net[p] | what }
 
-/* What arrives may arrive again. */
+/* Receives a message. It may arrive again, which is a fault. */
 inline take(what)
 {
     if
@@ -165,8 +167,8 @@ inline lose_one()
     i = 0
 }
 
-/* Whose turn is it? Nothing is under way between the two, nor going to be, so somebody has to say
- * something again. To do so earlier is possible as well, but not for ever. */
+/* quiet: no message is under way between the two, and the participant owes none, so one of the two
+ * must send again. early: a timeout may come before that, which is a fault. */
 #define quiet (net[p] == 0 && part[p].owes == 0)
 #define early (faults < FAULTS)
 
@@ -195,7 +197,7 @@ inline say(what, in_time)
 #define one_phase false
 #endif
 
-/* Nothing is logged, and nobody has to acknowledge it: whoever asks later gets the same answer. */
+/* Needs no record and no acknowledgement: a participant that asks later is told *abort*, too. */
 inline abort_all()
 {
     tell(HAS_ABORTED);
@@ -203,7 +205,7 @@ inline abort_all()
     i = 0;
     do
     :: i < N && !(readers & (1 << i)) -> net[i] = net[i] | ABORT; i++
-    :: i < N -> i++ /* it may ask */
+    :: i < N -> i++ /* not sent: the participant may ask */
     :: i == N -> break
     od;
     i = 0
@@ -227,11 +229,11 @@ inline answer()
 #else
     :: state == FORGOTTEN -> send(ABORT)
 #endif
-    :: else /* it asks before there is anything to say */
+    :: else /* nothing is decided yet */
     fi
 }
 
-/* What is written may have come to the disk, forced or not. */
+/* A record that was written and not forced may be durable or lost. */
 inline restart_coordinator()
 {
     crashes++;
@@ -247,7 +249,7 @@ inline restart_coordinator()
 #endif
     state = (forced == COMMIT_RECORD -> COMMITTING : FORGOTTEN);
     if
-    :: true /* what is under way arrives later */
+    :: true /* messages to the coordinator arrive later, or are lost */
     :: i = 0;
         do
         :: i < N -> net[i] = net[i] & TO_PARTICIPANT; i++
@@ -290,7 +292,7 @@ end:
 
 /* ---- the participants' part ---- */
 
-/* Its record is durable; now it may be heard. */
+/* Forces the participant's record, then sends the answer that waits for it. */
 inline force_and_speak()
 {
     part[p].forced = part[p].written;
@@ -327,7 +329,7 @@ inline commit(say_then)
     part[p].owes = say_then;
     if
     :: say_then == ACK -> decide(HAS_COMMITTED)
-    :: else /* in one phase it is the record that decides */
+    :: else /* one phase: committed once the record is durable */
     fi;
 #ifdef ACK_FIRST
     send(ACK)
@@ -344,7 +346,7 @@ inline abort_prepared()
     decide(HAS_ABORTED)
 }
 
-/* What the log has is what is known. */
+/* A restarted participant knows only what its log holds. */
 inline restart_participant()
 {
     crashes++;
@@ -367,7 +369,7 @@ inline restart_participant()
 
 #define settled(q) (part[q].state == UNKNOWN || (part[q].state == COMMITTED && !part[q].owes))
 
-/* A participant, and what the coordinator has to do with it. */
+/* A participant, and the coordinator's messages to and from it. */
 proctype pair(byte p)
 {
 end:
@@ -406,7 +408,7 @@ end:
 #ifdef VOTE_FIRST
             commit(ACK)
 #else
-            assert(false) /* nobody can have decided without its vote */
+            assert(false) /* no commit without its vote */
 #endif
         :: part[p].state == COMMITTED && !part[p].owes -> send(ACK)
         :: part[p].state == COMMITTED && part[p].owes
@@ -434,7 +436,7 @@ end:
         :: part[p].state == UNKNOWN -> send(GONE)
         fi }
 
-    /* and acts */
+    /* the participant acts */
     :: atomic { part[p].owes -> force_and_speak() }
     :: atomic { gives_up && part[p].state == WORKING -> give_up() }
     :: atomic { part[p].state == WORKING && state == FORGOTTEN -> give_up() }
@@ -493,7 +495,7 @@ end:
 #define all_settled (settled(0) && settled(1) && settled(2))
 #endif
 
-/* The only process that must come to its end. */
+/* The only process that must terminate. */
 init
 {
     atomic {
