@@ -229,7 +229,7 @@ static int init_core(struct lladd_db *db, const struct lladd_options *o, struct 
     if (!rc)
         rc = lladd_mutex_init(&core->witness_mutex, LLADD_RANK_LOG - 20, "witness");
     if (!rc)
-        rc = lladd_mutex_init(&core->misc, LLADD_RANK_LEAF, "fences and pins");
+        rc = lladd_mutex_init(&core->misc, LLADD_RANK_LEAF, "redo barriers and pins");
     if (!rc)
         rc = lladd_mutex_init(&core->checkpointing, LLADD_RANK_CHECKPOINT, "checkpoint");
     if (!rc)
@@ -278,7 +278,7 @@ static void release(struct lladd_db *db)
     if (core->log)
         ll_log_close(core->log);
     ll_op_catalog_free(core);
-    ll_free(&env, core->fences);
+    ll_free(&env, core->barriers);
     ll_free(&env, core->pins);
     ll_free(&env, core->snapshots);
     ll_free(&env, core->heuristics);

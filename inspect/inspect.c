@@ -346,7 +346,7 @@ static int init(struct lladd_inspect *v, struct lladd_error *err)
     ll_vec_init(&v->files, &v->core.env, sizeof(struct ll_inspect_file));
     ll_vec_init(&v->txns, &v->core.env, sizeof(struct ll_inspect_txn));
     ll_hashmap_init(&v->maps, &v->core.env);
-    int rc = lladd_mutex_init(&v->core.misc, LLADD_RANK_LEAF, "fences and pins");
+    int rc = lladd_mutex_init(&v->core.misc, LLADD_RANK_LEAF, "redo barriers and pins");
     if (rc)
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory");
     v->mutexes = true;
@@ -366,7 +366,7 @@ static void forget(struct lladd_inspect *v)
         ll_log_close(v->log);
     if (v->catalogue)
         ll_op_catalog_free(core);
-    ll_free(&core->env, core->fences);
+    ll_free(&core->env, core->barriers);
     ll_free(&core->env, core->pins);
     ll_free(&core->env, core->heuristics);
     ll_free(&core->env, v->page);

@@ -53,7 +53,7 @@ static int try_core(struct lladd_inspect *v, struct ll_core *core, struct lladd_
     if (rc)
         return rc;
     rc = ll_analysis(core, bytes / size + (bytes % size != 0), &a, err);
-    ll_redo_index_free(&a.behind);
+    ll_redo_index_free(&a.pending);
     struct ll_log_cursor *cursor = NULL;
     if (!rc && ll_log_cursor_open(core->log, &cursor))
         rc = ll_fail(err, LLADD_NO_MEMORY, "out of memory");
@@ -79,7 +79,7 @@ int ll_inspect_try_open(struct lladd_inspect *v, struct lladd_error *err)
     core->progress = v->opening;
     core->callback_ctx = v->opening_ctx;
     ll_core_identify(core);
-    int rc = lladd_mutex_init(&core->misc, LLADD_RANK_LEAF, "fences and pins");
+    int rc = lladd_mutex_init(&core->misc, LLADD_RANK_LEAF, "redo barriers and pins");
     if (!rc)
         rc = ll_txns_init(core);
     rc = rc ? ll_fail(err, LLADD_NO_MEMORY, "out of memory") : try_core(v, core, err);
@@ -87,7 +87,7 @@ int ll_inspect_try_open(struct lladd_inspect *v, struct lladd_error *err)
     if (core->log)
         ll_log_close(core->log);
     ll_op_catalog_free(core);
-    ll_free(&env, core->fences);
+    ll_free(&env, core->barriers);
     ll_free(&env, core->pins);
     ll_free(&env, core->heuristics);
     lladd_mutex_destroy(&core->misc);

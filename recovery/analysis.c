@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Analysis: reads the log once from the last checkpoint's begin record to its end and rebuilds what
- * the crash took: the table of transactions with where their undo goes on, the catalogue, fences
- * and pins. Touches no page. Whatever would make recovery impossible (an operation that is not
- * registered) is found here, so a refused open has changed nothing.
+/* Analysis reads the log once, from the last checkpoint's begin record to its end, and rebuilds the
+ * transaction table with the undo_next of each transaction, the catalogue, redo barriers and pins.
+ * It touches no page. It finds whatever makes recovery impossible, such as an operation that is not
+ * registered, so a refused open has changed nothing.
  *
- * Checkpoint data stand behind the records that were written while they were gathered. A row about
- * a transaction that has ended by then is dropped; one that was met already only brings what the
- * scan could not see: what its older records have set aside for undo. Data of a later checkpoint
- * that was never completed are skipped. */
+ * Updates go on while a checkpoint collects its data, so other records precede the data. The row of
+ * a transaction that ended before is dropped. If the scan has met the transaction, its row only
+ * adds the undo reserve of its older records. Data of a later checkpoint without an end are
+ * skipped. */
 #include "recovery/analysis.h"
 
 #include <lladd/bytes.h>
 #include <string.h>
 
-/* More log than a rollback can need: what says so is no record of ours. */
+/* More log than a rollback can need: a record that states more is not valid. */
 #define UNDO_MAX (UINT64_C(1) << 44)
 
 static struct lladd_txn *txn_of(struct ll_analysis *a, uint64_t id)
@@ -29,13 +29,13 @@ static int new_txn(struct ll_analysis *a, lladd_lsn id, struct lladd_txn **out,
         return rc;
     (*out)->id = id;
     (*out)->undo_used = ll_undo_need_base();
-    (*out)->durability = LLADD_DURABLE; /* of who claims it */
+    (*out)->durability = LLADD_DURABLE; /* until it is claimed */
     if (ll_hashmap_put_ptr(&a->txns, id.v, *out))
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory in analysis");
     return 0;
 }
 
-/* By how much the record changes what its transaction has set aside for undo. */
+/* How the record changes its transaction's undo reserve. */
 static int64_t undo_change(const struct ll_core *core, const struct ll_record *rec)
 {
     uint64_t gone = 0;
@@ -43,7 +43,7 @@ static int64_t undo_change(const struct ll_core *core, const struct ll_record *r
         gone = ll_record_bound(0, rec->undo.len);
     if (rec->kind == LL_REC_CLR_END) {
         struct ll_name *n = ll_op_catalog_by_number((struct ll_core *)(uintptr_t)core, rec->op);
-        /* Of an earlier version; the first ones do not say how long the undo bytes were. */
+        /* Written by an earlier version; the first ones do not state the length. */
         size_t undo_len =
             rec->redo.len == LL_CLR_END_BYTES_BEFORE ? lladd_get32(rec->redo.data) : 0;
         gone = n && n->desc ? ll_undo_need_op(n->desc, undo_len) : 0;
@@ -51,14 +51,14 @@ static int64_t undo_change(const struct ll_core *core, const struct ll_record *r
     return (int64_t)ll_undo_need(core, rec) - (int64_t)gone;
 }
 
-/* Less than nothing is not set aside. */
 static uint64_t changed_by(uint64_t used, int64_t change)
 {
     return change < 0 && used < (uint64_t)-change ? 0 : used + (uint64_t)change;
 }
 
-/* These records state what is set aside: the end of a top action what was when it began, the end of
- * a compensation what is after it. What was logged in between is never undone, whatever it adds. */
+/* These records state the undo reserve: the end of a top action that at its begin, the end of a
+ * compensation that after it. Records in between are never undone, whatever they add to the
+ * reserve. */
 static bool states_undo_used(const struct ll_record *rec)
 {
     return rec->kind == LL_REC_ACTION_END ||
@@ -99,7 +99,7 @@ static int see_prepare(struct lladd_txn *txn, const struct ll_record *rec, struc
     return 0;
 }
 
-/* Somebody has decided to abort it, and part of it may be gone: a loser like others. */
+/* Its rollback has begun, so it is a loser. */
 static void forget_prepare(struct lladd_txn *txn)
 {
     ll_free(&txn->core->env, txn->prepared);
@@ -113,7 +113,7 @@ static int see_txn_record(struct ll_analysis *a, const struct ll_record *rec,
     struct lladd_txn *txn = txn_of(a, rec->txn.v);
     if (rec->kind == LL_REC_COMMIT || rec->kind == LL_REC_END) {
         if (txn) {
-            txn->undo_used = 0; /* nothing is reserved yet */
+            txn->undo_used = 0; /* the log has reserved nothing yet */
             ll_txn_release(txn);
             ll_hashmap_remove(&a->txns, rec->txn.v);
         }
@@ -131,7 +131,7 @@ static int see_txn_record(struct ll_analysis *a, const struct ll_record *rec,
     txn->last = rec->lsn;
     txn->system = (rec->flags & LL_REC_SYSTEM) != 0;
     if (txn->prepared)
-        forget_prepare(txn); /* whatever follows the prepare record, belongs to an abort */
+        forget_prepare(txn); /* records after the prepare record belong to a rollback */
     switch (rec->kind) {
     case LL_REC_CLR:
     case LL_REC_CLR_END:
@@ -153,17 +153,16 @@ static int see_txn_record(struct ll_analysis *a, const struct ll_record *rec,
     return rc;
 }
 
-/* The row was read at some moment behind BEGIN, when `last` was the transaction's newest record; so
- * it counts the records up to that one, and those that came after it are read again: few, if any.
- * What is counted twice cannot be set aside where just enough is left (REC-3); at most one record
- * is (ll_txn_values). */
+/* The checkpoint read the row after BEGIN, when `last` was the transaction's newest record. So the
+ * row counts records up to `last`, and the few newer ones are read again. No record may be counted
+ * twice, since the log may have just enough space (REC-3); ll_txn_values can count one too many. */
 static int take_undo_used(struct ll_analysis *a, struct lladd_txn *txn, uint64_t last,
                           uint64_t used, struct lladd_error *err)
 {
     struct ll_log_cursor *cursor = NULL;
     struct ll_record rec;
     if (ll_hashmap_find(&a->known, txn->id.v))
-        return 0; /* a record has stated it */
+        return 0; /* a record has stated its reserve */
     if (last < txn->last.v && ll_log_cursor_open(a->core->log, &cursor))
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory in analysis");
     int64_t since = 0;
@@ -174,7 +173,7 @@ static int take_undo_used(struct ll_analysis *a, struct lladd_txn *txn, uint64_t
             break;
         since += undo_change(a->core, &rec);
         if (rec.prev.v >= at)
-            break; /* undo will say what is wrong with it */
+            break; /* undo reports the bad record */
     }
     if (cursor)
         ll_log_cursor_close(cursor);
@@ -211,7 +210,7 @@ static int see_txn_row(struct ll_analysis *a, const unsigned char *b, size_t len
     txn->prepared = ll_alloc_zero(&a->core->env, sizeof *txn->prepared);
     if (!txn->prepared)
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory in analysis");
-    txn->prepared->lsn = prepare; /* its contents are read when the scan is over */
+    txn->prepared->lsn = prepare; /* the record is read after the scan */
     ll_txn_set_state(txn, LL_TXN_PREPARED);
     return 0;
 }
@@ -248,7 +247,7 @@ static int see_part(struct ll_analysis *a, unsigned kind, const unsigned char *b
     }
 }
 
-/* What makes no sense is reported with the LSN where it stands. */
+/* Adds the record's LSN to a report of bad contents. */
 static int at_lsn(const struct ll_record *rec, int rc, struct lladd_error *err)
 {
     if (rc != LLADD_BAD_RECORD || !err || err->lsn.v)
@@ -306,7 +305,7 @@ int ll_analysis_check_op(struct ll_core *core, const struct ll_record *rec, stru
                        (unsigned long long)n->first_used.v);
 }
 
-/* Is the record needed only if the control file names the checkpoint it belongs to? */
+/* Is the record needed only if the control block names its checkpoint? */
 static bool says_what_is_known(unsigned kind)
 {
     return kind == LL_REC_SEAL || kind == LL_REC_CHECKPOINT_DATA ||
@@ -320,13 +319,13 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
         a->early = rec->kind == LL_REC_CHECKPOINT_DATA;
     a->end = lladd_lsn_of(rec->lsn.v + rec->size);
     a->matters |= !says_what_is_known(rec->kind);
-    ll_redo_index_add(&a->behind, rec, false);
+    ll_redo_index_add(&a->pending, rec, false);
     int rc = a->early ? 0 : ll_analysis_check_op(a->core, rec, err);
     if (rc)
         return rc;
     switch (rec->kind) {
     case LL_REC_CHECKPOINT_BEGIN:
-        if (a->begins++ == 0) { /* what was committed before is visible, looked at or not */
+        if (a->begins++ == 0) { /* commits before it are visible, scanned or not */
             a->begin = rec->lsn;
             lladd_atomic_max64(&a->core->txns.visible, rec->lsn.v);
         }
@@ -341,7 +340,8 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
         return at_lsn(rec, ll_op_catalog_learn(a->core, rec->redo, rec->lsn, err), err);
     case LL_REC_REDO_BARRIER:
         if (rec->redo.len != 16)
-            return ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn, "LSN %llu: a fence makes no sense",
+            return ll_fail_lsn(err, LLADD_BAD_RECORD, rec->lsn,
+                               "LSN %llu: a redo barrier makes no sense",
                                (unsigned long long)rec->lsn.v);
         rc = ll_redo_barrier_add(a->core, lladd_get64(rec->redo.data),
                           lladd_get64((const unsigned char *)rec->redo.data + 8), rec->lsn, err);
@@ -374,7 +374,7 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
     return rc;
 }
 
-/* Prepared transactions whose prepare record lies before the checkpoint. */
+/* Reads the prepare records that precede the checkpoint. */
 static int read_prepares(struct ll_analysis *a, struct lladd_error *err)
 {
     struct ll_core *core = a->core;
@@ -403,7 +403,7 @@ static int read_prepares(struct ll_analysis *a, struct lladd_error *err)
     return rc;
 }
 
-/* Is a name of this kind in the catalogue that is not registered? */
+/* Has the catalogue a name of this kind that is not registered? */
 static bool lacks(const struct ll_core *core, unsigned kind)
 {
     for (size_t i = core->cat.n_registered; i < core->cat.n_all; i++)
@@ -412,8 +412,8 @@ static bool lacks(const struct ll_core *core, unsigned kind)
     return false;
 }
 
-/* Records between the start of redo and where the scan began; and object records as old as the log
- * is, for nobody can say what a class that is not there still needs. */
+/* Checks the records between the start of redo and the begin of the scan; and all object records in
+ * the log, since what an unregistered class needs is not known. */
 static int check_older(struct ll_analysis *a, struct ll_log_cursor *cursor, struct lladd_error *err)
 {
     struct ll_core *core = a->core;
@@ -439,13 +439,13 @@ static int check_blob(const struct ll_core *core, const struct ll_record *rec,
 {
     struct ll_name *n = ll_op_catalog_by_number((struct ll_core *)(uintptr_t)core, rec->op);
     if (!n || n->desc)
-        return 0; /* what has no name is found to make no sense later */
+        return 0; /* give_blob reports an unknown name */
     return ll_fail_lsn(err, LLADD_NO_OPERATION, rec->lsn,
                        "a transaction in doubt needs participant \"%s\" version %u, not registered",
                        n->name, n->version);
 }
 
-/* Everything a transaction has logged that may have to be taken back, or is in doubt. */
+/* Checks all records of a transaction that may be undone, or is in doubt. */
 static int check_chain(struct ll_core *core, const struct lladd_txn *txn,
                        struct ll_log_cursor *cursor, struct lladd_error *err)
 {
@@ -459,13 +459,13 @@ static int check_chain(struct ll_core *core, const struct lladd_txn *txn,
         if (rc)
             return rc;
         if (rec.prev.v >= at.v)
-            break; /* undo will say what is wrong with it */
+            break; /* undo reports the bad record */
     }
     return 0;
 }
 
-/* Only when some name of the catalogue is not registered: do the records that redo and undo will
- * read, and the scan has not seen, need it? */
+/* If a name of the catalogue is not registered: checks the records that redo and undo will read and
+ * the scan has not met. */
 static int check_unseen(struct ll_analysis *a, struct lladd_error *err)
 {
     struct ll_core *core = a->core;
@@ -503,8 +503,8 @@ int ll_analysis(struct ll_core *core, uint64_t file_pages, struct ll_analysis *a
     ll_hashmap_init(&a->txns, &core->env);
     ll_hashmap_init(&a->ended, &core->env);
     ll_hashmap_init(&a->known, &core->env);
-    ll_redo_index_init(&a->behind, &core->env, core->control.redo, core->recovery_bytes / 2);
-    a->behind.lost = !core->recover_instantly || core->control.clean;
+    ll_redo_index_init(&a->pending, &core->env, core->control.redo, core->recovery_bytes / 2);
+    a->pending.lost = !core->recover_instantly || core->control.clean;
     int rc = ll_log_scan(core->log, see, a, err);
     if (!rc)
         rc = ll_analysis_check_pages(file_pages, a->pages, err);

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Fuzzy checkpoints: what bounds recovery and lets the log be truncated.
+/* Fuzzy checkpoints: they bound recovery and allow truncation of the log.
  *
- *   0. bring up to date what instant recovery has left behind: all below assumes it
- *   1. raise the image horizon to H: from now on a page whose base is older is imaged before it
+ *   0. finish the pending redo of instant recovery: all steps below assume that
+ *   1. raise the image horizon to H: from now on a page with an older base is imaged before it
  *      changes (BUF-5)
- *   2. write back and sync every page whose base (or recLSN) is older than H; afterwards no page on
- *      disk can need a record below H, torn or not: so redo starts at H. Behind it, a page that
- *      still has an older base goes through the double-write area
- *   3. append an empty record at A and behind it the catalogue: whoever begins to read at A knows
- * all names before the first record that uses one, though updates go on
+ *   2. write back and sync each page with a base (or recLSN) older than H. Afterwards no page on
+ *      disk, torn or not, needs a record below H, so redo starts at H. A page that still has an
+ *      older base after this goes through the double-write area
+ *   3. append an empty record at A, then the catalogue: a reader that starts at A knows each name
+ *      before the first record that uses it, though updates go on
  *   4. append BEGIN at B and wait until everything below B is published: the transaction table is
  *      now at least as far as B
- *   5. append the table, the fences from H on, the pins, heuristic outcomes; append END; force
- *   6. the control block names A and H; both copies are durable
- *   7. truncate below what redo, undo, classes and pins need: undo as of 5, for who commits later
- *      may lose its commit record to a crash
+ *   5. append the transaction table, the redo barriers from H on, the pins, heuristic outcomes;
+ *      append END; force
+ *   6. write A and H to the control block; both copies are durable
+ *   7. truncate below what redo, undo, classes and pins need. For undo that is the state at 5: the
+ *      commit record of a transaction that commits later may be lost in a crash
  *
- * H is the A of the previous checkpoint, or the log's tail when everything is flushed; it lies
- * before A. Updates go on throughout, so other records lie between A and END. Analysis reads from
- * A, but follows transactions from B on. Where pages cannot tear (no images) redo starts at the
- * smallest recLSN instead.
- */
+ * H is A of the previous checkpoint, or the log's tail if all pages are flushed; it precedes A.
+ * Updates go on, so other records lie between A and END. Analysis reads from A, and follows
+ * transactions from B on. Where pages cannot tear (no images) redo starts at the smallest recLSN
+ * instead. */
 #include "recovery/analysis.h"
 
 #include "util/vec.h"
@@ -37,7 +37,7 @@ struct writer {
     struct ll_core *core;
     struct ll_vec buf;
     size_t batch;
-    uint64_t pages; /* that the page file has for good */
+    uint64_t pages; /* durable size of the page file */
     struct lladd_error *err;
 };
 
@@ -106,7 +106,7 @@ static int put_names(struct writer *w)
     return rc;
 }
 
-/* A part that is appended later, with its length in front. */
+/* Stores a part, with its length, that is appended later. */
 static int keep(struct ll_vec *parts, unsigned kind, const void *bytes, size_t len)
 {
     unsigned char head[PART_HEAD];
@@ -123,11 +123,11 @@ static int keep_misc(struct ll_core *core, lladd_lsn redo, struct ll_vec *parts)
     lladd_mutex_lock(&core->misc);
     for (size_t i = 0; !rc && i < core->n_barriers && !LLADD_PLANTED(LLADD_BUG_FENCE); i++) {
         unsigned char b[24];
-        if (core->fences[i].lsn.v < redo.v)
+        if (core->barriers[i].lsn.v < redo.v)
             continue;
-        lladd_put64(b, core->fences[i].first);
-        lladd_put64(b + 8, core->fences[i].n);
-        lladd_put64(b + 16, core->fences[i].lsn.v);
+        lladd_put64(b, core->barriers[i].first);
+        lladd_put64(b + 8, core->barriers[i].n);
+        lladd_put64(b + 16, core->barriers[i].lsn.v);
         rc = keep(parts, LL_CKPT_REDO_BARRIER, b, sizeof b);
     }
     for (size_t i = 0; !rc && i < core->n_pins; i++) {
@@ -146,8 +146,8 @@ static int keep_misc(struct ll_core *core, lladd_lsn redo, struct ll_vec *parts)
     return rc;
 }
 
-/* Gathered under the mutex and appended after it: a thread that waits for the mutex may have log
- * credit, which appending may have to wait for. */
+/* Collects the parts under the mutex and appends them after it: a thread that waits for the mutex
+ * may hold log credit, and appending may have to wait for credit. */
 static int put_misc(struct writer *w, lladd_lsn redo)
 {
     struct ll_vec parts;
@@ -171,7 +171,7 @@ static int put_txns(struct writer *w)
 {
     struct ll_txn_table *t = &w->core->txns;
     int rc = 0;
-    /* Parts are gathered under the mutex and appended after it: appending may have to wait. */
+    /* Collected under the mutex and appended after it: appending may have to wait. */
     struct ll_vec rows;
     ll_vec_init(&rows, &w->core->env, 44);
     lladd_mutex_lock(&t->mutex);
@@ -183,7 +183,7 @@ static int put_txns(struct writer *w)
             continue;
         if (now.state == LL_TXN_PREPARED && LLADD_PLANTED(LLADD_BUG_PREPARED))
             continue;
-        /* One that is being aborted already is not in doubt any more. */
+        /* A transaction that is already rolling back is not in doubt. */
         if (now.state == LL_TXN_PREPARED && txn->prepared && now.last == txn->prepared->lsn.v)
             prepare = now.last;
         unsigned char *b = ll_vec_push(&rows);
@@ -221,7 +221,7 @@ static int each_class(struct ll_core *core, bool ask_checkpoint, lladd_lsn advan
     return rc;
 }
 
-/* The class's name and, where it says that, what it is in it. */
+/* The class's name, and what in it needs the log if the class can tell. */
 static void name_class(struct ll_core *core, const struct lladd_object_class *c, char out[64])
 {
     int n = snprintf(out, 64, "%s", c->name);
@@ -235,38 +235,39 @@ static void name_class(struct ll_core *core, const struct lladd_object_class *c,
         out[n] = 0;
 }
 
-static lladd_lsn needed_by_pins(struct ll_core *core, lladd_lsn low, struct lladd_pinner *who)
+static lladd_lsn needed_by_pins(struct ll_core *core, lladd_lsn low, struct lladd_pinner *pinner)
 {
     lladd_mutex_lock(&core->misc);
     for (size_t i = 0; i < core->n_pins; i++) {
         if (core->pins[i].lsn.v >= low.v)
             continue;
         low = core->pins[i].lsn;
-        if (who) {
-            who->kind = "pin";
-            memcpy(who->name, core->pins[i].name, sizeof who->name);
+        if (pinner) {
+            pinner->kind = "pin";
+            memcpy(pinner->name, core->pins[i].name, sizeof pinner->name);
         }
     }
     lladd_mutex_unlock(&core->misc);
     return low;
 }
 
-/* What recovery and the others still need; *who (nullable) says who needs the least. */
-static lladd_lsn needed(struct ll_core *core, lladd_lsn redo, struct lladd_pinner *who)
+/* The oldest LSN that recovery, transactions, classes and pins need; *pinner (nullable): which of
+ * them. */
+static lladd_lsn needed(struct ll_core *core, lladd_lsn redo, struct lladd_pinner *pinner)
 {
     struct lladd_pinner txn = {0};
     lladd_lsn low = redo;
-    if (who) {
-        memset(who, 0, sizeof *who);
-        who->kind = "checkpoint";
-        who->page = LLADD_NO_PAGE;
+    if (pinner) {
+        memset(pinner, 0, sizeof *pinner);
+        pinner->kind = "checkpoint";
+        pinner->page = LLADD_NO_PAGE;
     }
     lladd_lsn oldest = ll_txns_oldest(core, &txn);
     if (oldest.v < low.v) {
         low = oldest;
-        if (who) {
-            *who = txn;
-            who->page = LLADD_NO_PAGE;
+        if (pinner) {
+            *pinner = txn;
+            pinner->page = LLADD_NO_PAGE;
         }
     }
     for (size_t i = 0; i < core->cat.n_classes; i++) {
@@ -277,15 +278,15 @@ static lladd_lsn needed(struct ll_core *core, lladd_lsn redo, struct lladd_pinne
         lladd_lsn need = c->durable_lsn(c->ctx, core->db);
         if (need.v < low.v) {
             low = need;
-            if (who) {
-                who->kind = "class";
-                name_class(core, c, who->name);
+            if (pinner) {
+                pinner->kind = "class";
+                name_class(core, c, pinner->name);
             }
         }
     }
-    low = needed_by_pins(core, low, who);
-    if (who)
-        who->lsn = low;
+    low = needed_by_pins(core, low, pinner);
+    if (pinner)
+        pinner->lsn = low;
     return low;
 }
 
@@ -294,7 +295,7 @@ lladd_lsn ll_core_needed(struct ll_core *core)
     return needed(core, ll_core_redo(core), NULL);
 }
 
-/* More is set aside for rollbacks than the log holds that is needed: then that is what fills it. */
+/* Names the undo reserve as what fills the log if it is larger than the log that is needed. */
 static void name_undo(struct ll_core *core, struct lladd_pinner *out)
 {
     struct ll_log_stats s;
@@ -309,7 +310,8 @@ static void name_undo(struct ll_core *core, struct lladd_pinner *out)
              (unsigned long long)s.undo_reserved, (unsigned)n);
 }
 
-/* Where a checkpoint would give up nothing, what it waits for is not what holds the log. */
+/* If a checkpoint would free nothing, the last checkpoint is not what holds the log: it is not
+ * named. */
 int ll_core_pinner(struct ll_core *core, struct lladd_pinner *out, struct lladd_error *err)
 {
     int rc = ll_core_check(core, err);
@@ -319,7 +321,7 @@ int ll_core_pinner(struct ll_core *core, struct lladd_pinner *out, struct lladd_
     bool held = ll_log_would_free(core->log, tail) && !ll_checkpoint_frees(core);
     needed(core, held ? tail : ll_core_redo(core), out);
     if (strcmp(out->kind, "checkpoint") == 0) {
-        /* The checkpoint is what it is because of the dirty pages; name the oldest need. */
+        /* Dirty pages hold the checkpoint back: name the oldest page. */
         lladd_lsn rec, base;
         ll_buffer_dirty_min(core->buffer, &rec, &base);
         if (base.v != UINT64_MAX)
@@ -332,8 +334,9 @@ int ll_core_pinner(struct ll_core *core, struct lladd_pinner *out, struct lladd_
 
 /* ---- at the byte limit ------------------------------------------------------------------- */
 
-/* A class that needs the log asks others at one checkpoint to need it no more, and does it itself
- * at the next; the one after gives the log up. What did not pay may pay when it holds more. */
+/* Checkpoints until a class gives up log that it needs: at the first the class asks others to
+ * release it, at the second the class does so itself, and the third truncates the log. After as
+ * many in vain, a checkpoint may help again when the log has grown. */
 enum { CLASS_NEEDS = 3 };
 
 bool ll_core_settled(struct ll_core *core)
@@ -344,8 +347,8 @@ bool ll_core_settled(struct ll_core *core)
 
 bool ll_checkpoint_frees(struct ll_core *core)
 {
-    /* Where the next one would begin redo; but one that would say the same as the last leaves that
-     * where it is. */
+    /* Where redo would start after the next checkpoint. If that would say the same as the last one,
+     * the start of redo stays. */
     lladd_lsn tail = ll_log_tail(core->log);
     lladd_lsn redo = ll_core_settled(core) ? ll_core_redo(core) : tail;
     lladd_lsn low = needed(core, redo, NULL);
@@ -359,28 +362,28 @@ bool ll_checkpoint_frees(struct ll_core *core)
             tail.v - lladd_atomic_load64(&core->in_vain_since) >= core->log_growth);
 }
 
-/* What the log's own message cannot say: what it is full of. */
+/* Completes the log's message by what fills the log. */
 static int fail_full(struct ll_core *core, struct lladd_error *err)
 {
-    struct lladd_pinner who;
+    struct lladd_pinner pinner;
     struct ll_log_stats s;
     char by[160];
-    if (!err || err->code != LLADD_LOG_FULL || ll_core_pinner(core, &who, NULL))
+    if (!err || err->code != LLADD_LOG_FULL || ll_core_pinner(core, &pinner, NULL))
         return LLADD_LOG_FULL;
     struct lladd_error log = *err;
     ll_log_stats(core->log, &s);
-    int n = snprintf(by, sizeof by, "%s%s%.63s", who.kind, *who.name ? " " : "", who.name);
-    if (who.txn.v && n > 0)
+    int n = snprintf(by, sizeof by, "%s%s%.63s", pinner.kind, *pinner.name ? " " : "", pinner.name);
+    if (pinner.txn.v && n > 0)
         snprintf(by + n, sizeof by - (size_t)n, ", transaction %llu",
-                 (unsigned long long)who.txn.v);
-    return ll_fail_lsn(err, LLADD_LOG_FULL, who.lsn,
+                 (unsigned long long)pinner.txn.v);
+    return ll_fail_lsn(err, LLADD_LOG_FULL, pinner.lsn,
                        "%.100s; for undo %llu; what holds most, from LSN %llu on: %s", log.message,
-                       (unsigned long long)s.undo_reserved, (unsigned long long)who.lsn.v, by);
+                       (unsigned long long)s.undo_reserved, (unsigned long long)pinner.lsn.v, by);
 }
 
 static int take_checkpoint(struct ll_core *, bool flush_all, struct lladd_error *);
 
-/* Runs no `durable` callback: the caller may have mutexes that they want. */
+/* Runs no `durable` callback: the caller may hold mutexes that callbacks want. */
 int ll_core_relieve_log(struct ll_core *core, uint64_t *oldest, struct lladd_error *err)
 {
     uint64_t seen = *oldest;
@@ -409,11 +412,12 @@ int ll_core_relieve_log(struct ll_core *core, uint64_t *oldest, struct lladd_err
     return ll_log_oldest(core->log).v != seen ? 0 : fail_full(core, err);
 }
 
-/* What the records of a checkpoint say. */
+/* What the records of a checkpoint state. */
 struct marks {
     lladd_lsn start; /* A, where analysis begins */
     lladd_lsn redo;
-    lladd_lsn undo; /* of who may have to be rolled back if this checkpoint is all that survives */
+    /* oldest transaction that may be a loser if the log ends with this checkpoint */
+    lladd_lsn undo;
     lladd_lsn end;
 };
 
@@ -444,15 +448,16 @@ static int write_records(struct ll_core *core, lladd_lsn horizon, uint64_t pages
         lladd_lsn low, base;
         ll_buffer_dirty_min(core->buffer, &low, &base);
         *redo = low.v < start->v ? low : *start;
-        /* Never back, to where fences are forgotten: a page that was found damaged and rebuilt is
-         * rebuilt again. */
+        /* The start of redo never goes back, to where redo barriers are forgotten. A damaged page
+         * that was rebuilt, and is older, is rebuilt again after a crash. */
         low = ll_core_redo(core);
         if (redo->v < low.v)
             *redo = low;
     }
-    /* Now, and not when the log is truncated: who ends after END is forced is a loser if we crash
-     * before its last record is durable. Who has ended by now, has ended before END; and who has
-     * begun below BEGIN can be seen, for that is published. */
+    /* Read here, not at the truncation: a transaction that ends after the force of END is a loser
+     * if the system crashes before its last record is durable. Transactions that ended before this
+     * point have LSN < END. Those that began below BEGIN are in the table, because that part is
+     * published. */
     marks->undo = ll_txns_oldest(core, NULL);
     rc = put_txns(&w);
     if (!rc)
@@ -486,21 +491,21 @@ static int write_control(struct ll_core *core, const struct marks *m, struct lla
     return rc;
 }
 
-/* The next recovery begins behind them. Not before that is certain: one that began earlier would
- * meet what they fence off. */
+/* Forgets redo barriers below the start of redo. Only after the control block is durable: a
+ * recovery that started earlier would redo records that the barriers exclude. */
 static void forget_barriers(struct ll_core *core, lladd_lsn redo)
 {
     lladd_mutex_lock(&core->misc);
     size_t kept = 0;
     for (size_t i = 0; i < core->n_barriers; i++)
-        if (core->fences[i].lsn.v >= redo.v)
-            core->fences[kept++] = core->fences[i];
+        if (core->barriers[i].lsn.v >= redo.v)
+            core->barriers[kept++] = core->barriers[i];
     core->n_barriers = kept;
     lladd_mutex_unlock(&core->misc);
 }
 
-/* A page that was found damaged since the flush, and rebuilt, has an older base: it is written
- * before that goes; and *low does not pass one that comes even later. */
+/* A damaged page that was rebuilt after the flush has an older base: it is written before the log
+ * with its base is truncated. *low stays below a page that was rebuilt even later. */
 static int write_rebuilt(struct ll_core *core, lladd_lsn *low, struct lladd_error *err)
 {
     lladd_lsn rec, base;
@@ -514,8 +519,8 @@ static int write_rebuilt(struct ll_core *core, lladd_lsn *low, struct lladd_erro
     return rc;
 }
 
-/* Did the checkpoint give up some of the log, or is there hope that the next one will? `seen` is
- * in_vain as it was before: a commit that has reset it since gives hope. */
+/* Counts checkpoints that free nothing. `seen` is in_vain as it was before: if a commit has reset
+ * it since, it stays reset. */
 static void note_vain(struct ll_core *core, uint64_t before, uint64_t need, uint32_t seen)
 {
     uint64_t tail = ll_log_tail(core->log).v;
@@ -527,7 +532,7 @@ static void note_vain(struct ll_core *core, uint64_t before, uint64_t need, uint
         lladd_atomic_store64(&core->in_vain_since, tail);
 }
 
-/* From what this checkpoint says on, and further back for what must be there besides. */
+/* Truncates below the start of redo of this checkpoint, and below what others need. */
 static int truncate_log(struct ll_core *core, const struct marks *m, struct lladd_error *err)
 {
     lladd_lsn low = needed(core, m->redo, NULL);
@@ -537,7 +542,7 @@ static int truncate_log(struct ll_core *core, const struct marks *m, struct llad
     int rc = 0;
     if (low.v < m->redo.v && !core->closing) {
         rc = each_class(core, false, m->redo, err);
-        low = needed(core, m->redo, NULL); /* they may have done it at once */
+        low = needed(core, m->redo, NULL); /* the classes may have done it at once */
     }
     if (m->undo.v < low.v && !LLADD_PLANTED(LLADD_BUG_UNDO_LATE))
         low = m->undo;
@@ -549,9 +554,8 @@ static int truncate_log(struct ll_core *core, const struct marks *m, struct llad
     return rc;
 }
 
-/* Nothing was logged since the last one that is not durable, nor is a page dirty: another would say
- * the same. But a page that was written since then may be in no more than the system's cache, and a
- * clean close says that it is durable. */
+/* The checkpoint would say the same as the last. But a page written since then may be only in the
+ * system's cache, and a clean close states that it is durable. */
 static int checkpoint_again(struct ll_core *core, const struct marks *same,
                             struct lladd_error *err)
 {
@@ -560,8 +564,8 @@ static int checkpoint_again(struct ll_core *core, const struct marks *same,
     return rc ? rc : truncate_log(core, same, err);
 }
 
-/* Before anything else is logged. A checkpoint that frees no log leaves the space of one that does,
- * and of the clearing of pins: if there is no other space, it is refused. */
+/* Called before anything is logged. A checkpoint that frees no log must leave the space for one
+ * that does, and for records that clear pins: it is refused if there is no other space. */
 static int want_space(struct ll_core *core, struct lladd_error *err)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
@@ -580,20 +584,21 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
         rc = ll_core_mark(core, err);
     if (!rc)
         rc = want_space(core, err);
-    /* What redo has left for later needs the log from its start on. */
+    /* Pending redo needs the log from the start of redo. */
     if (!rc && !LLADD_PLANTED(LLADD_BUG_BEHIND))
         rc = ll_instant_finish(core, err);
-    /* What a commit lets go is needed until that is durable: so commits that nothing has forced
-     * come before classes are asked. */
+    /* A class needs log until the commits that release it are durable: so commits are forced before
+     * classes are asked. */
     if (!rc)
         rc = ll_log_force(core->log, lladd_lsn_of(lladd_atomic_load64(&core->txns.visible)), err);
-    /* Before the horizon: closing flushes what classes write with the rest. */
+    /* Before the horizon: a close then flushes what classes write with the rest. */
     if (!rc)
         rc = each_class(core, true, lladd_lsn_of(0), err);
     if (rc)
         return rc;
     lladd_atomic_store32(&core->pressed, 0);
-    /* Before the tail is read: a transaction that ends after this has logged its end. */
+    /* Before ll_core_settled reads the tail: a transaction that was not seen here has logged its
+     * end. */
     struct marks same = {{0}, ll_core_redo(core), ll_txns_oldest(core, NULL), {0}};
     if (ll_core_settled(core))
         return checkpoint_again(core, &same, err);
@@ -604,7 +609,7 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     lladd_atomic_store64_relaxed(&core->images_before,
                                  lladd_atomic_load64_relaxed(&core->images));
     lladd_atomic_fence();
-    uint64_t pages = ll_buffer_file_pages(core->buffer); /* the flush makes them durable */
+    uint64_t pages = ll_buffer_file_pages(core->buffer); /* the flush makes this size durable */
     rc = ll_point(&core->env, "checkpoint.before_flush")
              ? ll_fail(err, LLADD_BUSY, "stopped at a named point")
              : 0;
@@ -616,8 +621,8 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
         rc = ll_log_force(core->log, m.end, err);
     if (!rc && ll_point(&core->env, "checkpoint.before_control"))
         rc = ll_fail(err, LLADD_BUSY, "stopped at a named point");
-    /* Who could not be rolled back is in no record above, if he went before it was written; and the
-     * handle was poisoned before he went. */
+    /* A transaction that failed to roll back may have left the table before its row was written,
+     * but then it has poisoned the handle before. */
     if (!rc)
         rc = ll_core_check(core, err);
     if (!rc)
@@ -631,8 +636,8 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     lladd_atomic_store64(&core->last_checkpoint, m.start.v);
     lladd_atomic_count64(&core->checkpoints, 1);
     forget_barriers(core, m.redo);
-    /* Not the tail: the records below say of a transaction that has committed since that it is
-     * open, and its commit record may not be durable yet. */
+    /* Not the tail: the checkpoint lists a transaction that has committed since as open, and its
+     * commit record may not be durable yet. */
     lladd_atomic_store64(&core->settled_tail, ll_log_durable(core->log).v);
     return truncate_log(core, &m, err);
 }
@@ -643,7 +648,7 @@ static int take_checkpoint(struct ll_core *core, bool flush_all, struct lladd_er
     lladd_mutex_lock(&core->checkpointing);
     int rc = checkpoint(core, flush_all, err ? err : &local);
     if (!rc) {
-        /* For the next one. If the disk is full, whoever wants to write next is told. */
+        /* For the next checkpoint. If the disk is full, the next writer reports it. */
         struct lladd_error ignored = LLADD_ERROR_INIT;
         (void)ll_core_set_aside(core, true, &ignored);
     }

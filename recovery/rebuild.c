@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Rebuilding pages from all the log there is (BUF-2): one that is found damaged while the database
- * is in use, or, in one pass, those that redo has left without a base. Redo begins where the last
- * checkpoint says; pins, old transactions and the size of segments keep more log than that, and a
- * base of the page may be in it. From there on nothing is missing: each record must find the page
- * as the one before has left it. A fence begins a new life of a page, whose contents are not in the
- * log.
+/* Rebuilds pages from all the log there is (BUF-2): a page that is found damaged while the database
+ * is in use, or, in one pass, the pages that redo has left without a base. Redo starts where the
+ * last checkpoint states; pins, old transactions and the size of segments keep more log than that,
+ * and it may contain a base of the page. From the base on the log is complete: each record must
+ * find the page as the record before left it. A redo barrier starts new contents of a page, which
+ * are not in the log.
  *
- * What instant recovery rebuilds when it is fetched, and what full recovery rebuilds here, is the
- * same. */
+ * Instant recovery rebuilds the same pages, at their fetch, as full recovery here. */
 #include "recovery/redo.h"
 #include "recovery/redo_index.h"
 
 #include <lladd/bytes.h>
 #include <string.h>
 
-/* The pages that a fence is about; false: the record is none. */
-static bool fence_of(const struct ll_record *rec, uint64_t *first, uint64_t *n)
+/* Decodes a redo barrier; false: the record is none. */
+static bool barrier_of(const struct ll_record *rec, uint64_t *first, uint64_t *n)
 {
     if (rec->kind != LL_REC_REDO_BARRIER || rec->redo.len != 16)
         return false;
@@ -25,7 +24,7 @@ static bool fence_of(const struct ll_record *rec, uint64_t *first, uint64_t *n)
     return true;
 }
 
-/* The page's next record. *baseless: it has no base yet; a record that is none leaves it so. */
+/* Applies the page's next record. *baseless: the page has no base yet. */
 static int rebuild_step(struct ll_core *core, const struct ll_record *rec, struct lladd_page *page,
                         bool *baseless, struct lladd_error *err)
 {
@@ -35,16 +34,16 @@ static int rebuild_step(struct ll_core *core, const struct ll_record *rec, struc
     return rc == LLADD_EXISTS || rc == LLADD_NOT_FOUND ? 0 : rc;
 }
 
-/* ---- all that redo has left without a base ----------------------------------------------- */
+/* ---- all pages that redo left without a base ----------------------------------------------- */
 
 struct rebuild {
     struct ll_core *core;
-    struct ll_hashmap *lost;  /* page -> LSN of the record that redo has skipped first */
-    struct ll_hashmap bases;  /* those of them that have a base now -> its LSN */
+    struct ll_hashmap *lost;  /* page -> LSN of the first record that redo skipped */
+    struct ll_hashmap bases;  /* those that have a base now -> LSN of the base */
     struct lladd_error *err;
 };
 
-/* Clears a page that has no base, or none any more. */
+/* Clears a page that has no base, or lost it. */
 static int empty(struct rebuild *r, uint64_t page)
 {
     struct ll_frame *f;
@@ -69,7 +68,7 @@ static int end_lives(struct rebuild *r, uint64_t first, uint64_t n)
     return rc;
 }
 
-/* Damage that one page cannot be rebuilt for is that page's affair; want of memory is not. */
+/* Does the error concern only this page, so that the others can be rebuilt? */
 static bool is_of_the_page(int rc)
 {
     return lladd_code_root(rc) == LLADD_ROOT_DATA || rc == LLADD_NO_OPERATION;
@@ -112,7 +111,7 @@ static int read_all(struct rebuild *r, struct ll_log_cursor *cursor, lladd_lsn f
     uint64_t first, n;
     int rc = 0, read = ll_log_cursor_seek(cursor, from, &rec, r->err);
     for (; !read && !rc; read = rc ? 0 : ll_log_cursor_next(cursor, &rec, r->err)) {
-        if (fence_of(&rec, &first, &n))
+        if (barrier_of(&rec, &first, &n))
             rc = end_lives(r, first, n);
         else if (ll_redo_index_counts(&rec) && ll_hashmap_find(r->lost, rec.page))
             rc = rebuild_record(r, &rec);
@@ -120,7 +119,7 @@ static int read_all(struct rebuild *r, struct ll_log_cursor *cursor, lladd_lsn f
     return rc ? rc : read;
 }
 
-/* Is there a page among them that matters? Until undo is over a free page may still come back: the
+/* Is one of the pages in use? If there are transactions to undo, also a free page may matter: the
  * transaction that has freed it may be undone. */
 static bool is_worth_it(struct ll_core *core, const struct ll_hashmap *lost)
 {
@@ -133,7 +132,7 @@ static bool is_worth_it(struct ll_core *core, const struct ll_hashmap *lost)
         struct lladd_error ignored = LLADD_ERROR_INIT;
         bool used = true;
         int rc = core->is_allocated(core, lladd_page_of(page), &used, &ignored);
-        wanted = rc || used; /* a map that cannot be read may be one of them */
+        wanted = rc || used; /* an allocation map that cannot be read may be one of the pages */
     }
     return wanted;
 }
@@ -153,7 +152,7 @@ int ll_redo_rebuild(struct ll_core *core, struct ll_redo *redo, struct lladd_err
     ll_hashmap_init(&r.bases, &core->env);
     rc = read_all(&r, cursor, oldest);
     ll_log_cursor_close(cursor);
-    /* If older log is damaged, what was rebuilt so far lacks the records after the damage. */
+    /* If the older log is damaged, the pages lack the records after the damage. */
     bool whole = rc == LLADD_END;
     rc = whole || lladd_code_root(rc) == LLADD_ROOT_DATA ? 0 : rc;
     while (!rc && ll_hashmap_next(&r.bases, &at, &page, &lsn)) {
@@ -189,7 +188,7 @@ int ll_rebuild_page(struct ll_core *core, struct ll_fetch *f, struct lladd_error
     for (rc = ll_log_cursor_seek(cursor, ll_log_oldest(core->log), &rec, &why); !rc;
          rc = ll_log_cursor_next(cursor, &rec, &why)) {
         bool had = !baseless;
-        if (fence_of(&rec, &first, &n) && number >= first && number - first < n) {
+        if (barrier_of(&rec, &first, &n) && number >= first && number - first < n) {
             memset(f->bytes, 0, core->page_size);
             baseless = true;
         } else if (ll_redo_index_counts(&rec) && rec.page == number) {

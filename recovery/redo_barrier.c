@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Fences (BUF-6): page ranges that were written past the log, and from which LSN on records count
- * for them again. Disjoint, sorted by first page; a newer fence cuts what it covers out of older
- * ones. And named pins. Both under core->misc. */
+/* Redo barriers (BUF-6): ranges of pages that were written past the log, and the LSN from which
+ * records count for them again. Disjoint, sorted by first page; a newer barrier cuts its range out
+ * of older ones. And named pins. Threads: both under core->misc. */
 #include "recovery/core.h"
 
 #include <string.h>
@@ -15,45 +15,45 @@ static int want_barriers(struct ll_core *core, size_t n)
     size_t cap = core->cap_barriers ? core->cap_barriers * 2 : 16;
     while (cap < n)
         cap *= 2;
-    struct ll_redo_barrier *p = ll_resize(&core->env, core->fences, cap * sizeof *p);
+    struct ll_redo_barrier *p = ll_resize(&core->env, core->barriers, cap * sizeof *p);
     if (!p)
         return LLADD_NO_MEMORY;
-    core->fences = p;
+    core->barriers = p;
     core->cap_barriers = cap;
     return 0;
 }
 
 static void insert(struct ll_core *core, size_t at, uint64_t first, uint64_t n, lladd_lsn lsn)
 {
-    memmove(core->fences + at + 1, core->fences + at,
-            (core->n_barriers - at) * sizeof *core->fences);
-    core->fences[at].first = first;
-    core->fences[at].n = n;
-    core->fences[at].lsn = lsn;
+    memmove(core->barriers + at + 1, core->barriers + at,
+            (core->n_barriers - at) * sizeof *core->barriers);
+    core->barriers[at].first = first;
+    core->barriers[at].n = n;
+    core->barriers[at].lsn = lsn;
     core->n_barriers++;
 }
 
 int ll_redo_barrier_room(struct ll_core *core, uint64_t first, uint64_t n, struct lladd_error *err)
 {
     if (n == 0 || first >= PAGES_MAX || n > PAGES_MAX - first)
-        return ll_fail(err, LLADD_BAD_RECORD, "a fence of %llu pages from page %llu on",
+        return ll_fail(err, LLADD_BAD_RECORD, "a redo barrier of %llu pages from page %llu on",
                        (unsigned long long)n, (unsigned long long)first);
     size_t pieces = 0;
     for (size_t i = 0; i < core->n_barriers; i++) {
-        const struct ll_redo_barrier *f = &core->fences[i];
+        const struct ll_redo_barrier *f = &core->barriers[i];
         pieces += f->first < first + n && first < f->first + f->n;
     }
     return want_barriers(core, core->n_barriers + pieces + 3)
-               ? ll_fail(err, LLADD_NO_MEMORY, "out of memory for a fence")
+               ? ll_fail(err, LLADD_NO_MEMORY, "out of memory for a redo barrier")
                : 0;
 }
 
-/* Cuts the range out of older fences. */
+/* Cuts the range out of older barriers. */
 static void cut_older(struct ll_core *core, uint64_t first, uint64_t end, lladd_lsn lsn)
 {
     size_t i = 0;
     while (i < core->n_barriers) {
-        struct ll_redo_barrier *f = &core->fences[i], old = *f;
+        struct ll_redo_barrier *f = &core->barriers[i], old = *f;
         uint64_t old_end = old.first + old.n;
         if (old_end <= first || old.first >= end || old.lsn.v >= lsn.v) {
             i++;
@@ -68,19 +68,19 @@ static void cut_older(struct ll_core *core, uint64_t first, uint64_t end, lladd_
     }
 }
 
-/* What newer fences cover stays theirs: analysis meets them in any order. */
+/* Leaves out what newer barriers cover: analysis meets barriers in any order. */
 void ll_redo_barrier_put(struct ll_core *core, uint64_t first, uint64_t n, lladd_lsn lsn)
 {
     uint64_t end = first + n;
     cut_older(core, first, end, lsn);
     for (size_t i = 0; first < end; i++) {
-        bool last = i == core->n_barriers || core->fences[i].first >= end;
-        uint64_t next = last ? end : core->fences[i].first;
-        if (!last && next + core->fences[i].n <= first)
+        bool last = i == core->n_barriers || core->barriers[i].first >= end;
+        uint64_t next = last ? end : core->barriers[i].first;
+        if (!last && next + core->barriers[i].n <= first)
             continue;
         if (next > first)
             insert(core, i++, first, next - first, lsn);
-        first = last ? end : next + core->fences[i].n;
+        first = last ? end : next + core->barriers[i].n;
     }
 }
 
@@ -95,20 +95,20 @@ int ll_redo_barrier_add(struct ll_core *core, uint64_t first, uint64_t n, lladd_
     return rc;
 }
 
-/* During redo nobody changes the fences, so no mutex. */
+/* During redo no thread changes the barriers, so there is no mutex. */
 lladd_lsn ll_redo_barrier_of(const struct ll_core *core, uint64_t page)
 {
     size_t low = 0, high = core->n_barriers;
     while (low < high) {
         size_t mid = (low + high) / 2;
-        if (core->fences[mid].first <= page)
+        if (core->barriers[mid].first <= page)
             low = mid + 1;
         else
             high = mid;
     }
-    if (low == 0 || page - core->fences[low - 1].first >= core->fences[low - 1].n)
+    if (low == 0 || page - core->barriers[low - 1].first >= core->barriers[low - 1].n)
         return lladd_lsn_of(0);
-    return core->fences[low - 1].lsn;
+    return core->barriers[low - 1].lsn;
 }
 
 lladd_lsn ll_redo_barrier_of_locked(struct ll_core *core, uint64_t page)

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Recovery as a whole (REC-1, REC-4; DESIGN 7; paper, section 2.3).
  *
- *   analysis   what was going on; refuses before anything is changed
- *   log start  accepted log is rewritten and forced, a new segment names the cut (LOG-2), or on a
- *              full disk the log goes on where it ended; what rollbacks can need is set aside
- *   redo       history of the pages repeated, or made ready to be when they are fetched
- *   (restart_instant.c)
- *   rebuild    pages that redo has left without a base: once more, from the oldest log (rebuild.c)
- *   objects    history of what is not a page repeated, in LSN order
+ *   analysis   the state at the crash; refuses before anything is changed
+ *   log start  the accepted log is rewritten and forced; a new segment names the cut (LOG-2), or
+ *              on a full disk the log goes on where it ended; the undo reserve is set aside
+ *   redo       repeats the history of the pages, or prepares redo at their fetch
+ *              (restart_instant.c)
+ *   rebuild    pages that redo has left without a base: from the oldest log (rebuild.c)
+ *   objects    repeats the history of objects, in LSN order
  *   in doubt   participants of prepared transactions get their blobs back
- *   undo       losers, deepest level first (REC-5), each closed with END; where redo comes later,
- *              what is protected of some stays for later, too (deferred_undo.c)
+ *   undo       losers, deepest level first (REC-5), each closed with END; with instant recovery,
+ *              protected losers are rolled back later (deferred_undo.c)
  *   check      no page in use is left without contents
  *
- * After a clean stop there is nothing to redo and nobody to undo; the scan brings the catalogue,
- * the pins and the transactions in doubt. */
+ * After a clean stop there is nothing to redo or undo; the scan brings the catalogue, the pins and
+ * the transactions in doubt. */
 #include "recovery/redo.h"
 #include "recovery/restart_instant.h"
 
@@ -28,9 +28,9 @@ static void enter(enum lladd_dst_phase phase)
     LLADD_OBSERVE(.what = LLADD_DST_PHASE, .detail = phase);
 }
 
-/* What rollbacks can need is set aside again; without it nothing is undone (REC-3). So is the space
- * of the next checkpoint, before a rollback can use it for page images; but recovery goes on
- * without that if it must. `roomy`: it must not, and a segment is left besides. */
+/* Sets the undo reserve of the losers aside again; without it nothing is undone (REC-3). Then the
+ * space of the next checkpoint, before a rollback can use it for page images; recovery goes on
+ * without that space unless `roomy`, which also demands that a segment is left. */
 static int set_aside(struct ll_core *core, uint64_t undo, bool roomy, struct lladd_error *err)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
@@ -47,9 +47,9 @@ static int set_aside(struct ll_core *core, uint64_t undo, bool roomy, struct lla
     return rc;
 }
 
-/* The log goes on in a segment of its own, so that no LSN is used twice. But if that leaves no
- * segment beside what is set aside, the disk is full, and the log goes on where it ended: there a
- * crash costs no more than the compensation that it interrupts. */
+/* The log goes on in a new segment, so that no LSN is used twice. If that leaves no segment besides
+ * what is set aside, the disk is full, and the log goes on where it ended: there a crash costs at
+ * most the compensation that it interrupts. */
 static int start_or_go_on(struct ll_core *core, struct lladd_error *err)
 {
     uint64_t undo = 0;
@@ -68,8 +68,8 @@ static int start_or_go_on(struct ll_core *core, struct lladd_error *err)
         if (!rc)
             rc = set_aside(core, undo, false, err);
     }
-    /* Rollbacks mostly need less than what may be needed at most. One that finds no space fails;
-     * then what was undone so far is durable or is undone again by the next open. */
+    /* Rollbacks mostly need less than the undo reserve. One that finds no space fails; what was
+     * undone by then is durable, or the next open undoes it again. */
     core->undo_short = rc == LLADD_NO_SPACE && here;
     if (core->undo_short) {
         ll_core_trace(core, "undo: less log space than it may need");
@@ -84,8 +84,8 @@ static int start_or_go_on(struct ll_core *core, struct lladd_error *err)
     return rc;
 }
 
-/* The longest compensation that the transaction can need of a class; its chain is read for that.
- * What is wrong with the chain undo will say. */
+/* Finds the longest compensation that an object record of the transaction can need; reads its
+ * records. Undo reports what is wrong with them. */
 static int longest_object(struct ll_core *core, const struct lladd_txn *txn, size_t *longest,
                           struct lladd_error *err)
 {
@@ -104,9 +104,10 @@ static int longest_object(struct ll_core *core, const struct lladd_txn *txn, siz
     return 0;
 }
 
-/* What has an operation fits into the ring, or open has refused that. What a class has logged may
- * be as long as a larger ring, of an earlier run, allowed; so is what takes it back. No record
- * needs more than its transaction has set aside, so few chains are read. */
+/* Enlarges the ring for compensations of object records. Records of operations fit, or open is
+ * refused. A class may have logged longer records in an earlier run with a larger ring, and their
+ * compensations are as long. No record needs more than its transaction's undo reserve, so few
+ * transactions are read. */
 static int want_ring(struct ll_core *core, struct lladd_error *err)
 {
     size_t longest = 0;
@@ -128,10 +129,10 @@ static int put_control(struct ll_core *core, struct ll_control *c, struct lladd_
     return rc;
 }
 
-/* After an unclean stop two things are put on record. The new incarnation, before it is used: the
- * next open would give it away again (LOG-2). And where the log goes on, before that can be told as
- * the log's end: until then the next open may go back to before an empty segment (REC-3),
- * afterwards it may not. */
+/* After an unclean stop the control block records two things. The new incarnation, before it is
+ * used, since the next open would use it again (LOG-2). And where the log goes on, before any
+ * caller can take that for the log's end: until then the next open may go back to before an empty
+ * segment (REC-3), afterwards it may not. */
 static int start_log(struct ll_core *core, struct lladd_error *err)
 {
     if (core->control.clean)
@@ -160,10 +161,10 @@ static lladd_lsn class_start(struct ll_core *core)
         const struct lladd_object_class *c = n->desc;
         if (!lladd_atomic_load32(&n->number))
             continue;
-        uint64_t from = UINT64_MAX; /* it reads the log itself */
+        uint64_t from = UINT64_MAX; /* a class without redo reads the log itself */
         if (c->redo)
             from = c->durable_lsn ? c->durable_lsn(c->ctx, core->db).v : 0;
-        n->count = from; /* kept for the pass over the log; statistics start after it */
+        n->count = from; /* kept during the pass over the log; statistics start after it */
         low = from < low ? from : low;
     }
     return lladd_lsn_of(low);
@@ -261,20 +262,22 @@ static int give_blob(struct lladd_txn *txn, const struct ll_record *rec, struct 
     memcpy(b->bytes + at, p + BLOB_HEAD, len);
     if (at != 0)
         return 0;
-    const struct lladd_participant *who = n->desc;
+    const struct lladd_participant *participant = n->desc;
     int rc = 0;
-    if (!who)
+    if (!participant)
         rc = ll_fail_lsn(
             err, LLADD_NO_OPERATION, rec->lsn,
             "a transaction in doubt needs participant \"%s\" version %u, not registered", n->name,
             n->version);
-    else if (who->in_doubt) {
+    else if (participant->in_doubt) {
         txn->err.code = 0;
-        rc = who->in_doubt(who->ctx, txn, lladd_span_of(b->bytes, total));
+        rc = participant->in_doubt(participant->ctx, txn, lladd_span_of(b->bytes, total));
         if (rc && txn->err.code == rc)
-            ll_fail_lsn(err, rc, rec->lsn, "participant \"%s\": %s", who->name, txn->err.message);
+            ll_fail_lsn(err, rc, rec->lsn, "participant \"%s\": %s", participant->name,
+                        txn->err.message);
         else if (rc)
-            ll_fail_lsn(err, rc, rec->lsn, "participant \"%s\" refused its blob", who->name);
+            ll_fail_lsn(err, rc, rec->lsn, "participant \"%s\" refused its blob",
+                        participant->name);
     }
     ll_free(&txn->core->env, b->bytes);
     b->bytes = NULL;
@@ -321,7 +324,7 @@ static int restore_in_doubt(struct ll_core *core, struct lladd_error *err)
 struct loser {
     struct lladd_txn *txn;
     uint32_t depth;
-    bool stays; /* when it comes to depth 0 */
+    bool stays; /* is left for later at depth 0 */
     uint64_t lsn;
 };
 
@@ -362,8 +365,8 @@ static void describe_step(struct ll_core *core, const struct lladd_txn *txn,
                            rec->depth, n ? n->name : "?", (unsigned long long)rec->page);
 }
 
-/* Peeks at the loser's next record; finishes the loser when there is none. One that stays is left
- * as it is when there is nothing above depth 0. */
+/* Reads the loser's next record; ends the loser if there is none. A loser that stays is left for
+ * later when it has nothing above depth 0. */
 static int advance(struct ll_core *core, struct loser *l, bool *gone, struct lladd_error *err)
 {
     struct ll_record rec;
@@ -388,7 +391,7 @@ static int advance(struct ll_core *core, struct loser *l, bool *gone, struct lla
     return 0;
 }
 
-/* How far undo has come, in log bytes that it may have to write. */
+/* Progress of undo, in log bytes that it may have to write. */
 struct undone {
     uint64_t all, left;
     uint64_t steps;
@@ -451,7 +454,7 @@ static int undo_all(struct ll_core *core, struct loser *heap, size_t n, struct l
     return rc;
 }
 
-/* All losers; those that can be undone behind open are asked for. */
+/* Collects the losers, and protects those that can be undone after open. */
 static void gather(struct ll_core *core, struct loser *heap, size_t n)
 {
     size_t i = 0;
@@ -464,8 +467,8 @@ static void gather(struct ll_core *core, struct loser *heap, size_t n)
     }
 }
 
-/* Undo fetches the pages of these losers one by one, and while they are behind the log, each costs
- * as many reads of it as it lacks records. */
+/* Undo fetches the pages of these losers one by one, and redo of each would read the log once for
+ * each pending record. */
 static int redo_for_undo(struct ll_core *core, const struct loser *heap, size_t n,
                          struct ll_redo *r, struct lladd_error *err)
 {
@@ -486,7 +489,7 @@ static int undo(struct ll_core *core, struct ll_redo *r, struct lladd_error *err
         n += !txn->prepared;
     if (n == 0)
         return 0;
-    /* After a clean close, too, if it left a transaction open, as earlier versions could. */
+    /* Also after a clean close by an earlier version, which could leave a transaction open. */
     int rc = ll_core_mark(core, err);
     if (rc)
         return rc;
@@ -502,7 +505,7 @@ static int undo(struct ll_core *core, struct ll_redo *r, struct lladd_error *err
         struct lladd_error why = LLADD_ERROR_INIT;
         rc = undo_all(core, heap, n, &why);
         if (rc && core->undo_short && ll_io_code(-why.sys_errno, true) == LLADD_NO_SPACE)
-            rc = why.code = LLADD_NO_SPACE; /* not damage: with more space the open succeeds */
+            rc = why.code = LLADD_NO_SPACE; /* no damage: with more space the open succeeds */
         if (rc && err)
             *err = why;
     }
@@ -511,7 +514,7 @@ static int undo(struct ll_core *core, struct ll_redo *r, struct lladd_error *err
     return rc;
 }
 
-/* ---- all of it --------------------------------------------------------------------------- */
+/* ---- the whole recovery ------------------------------------------------------------------- */
 
 static int before_redo(struct ll_core *core, uint64_t pages, struct lladd_error *err)
 {
@@ -524,7 +527,7 @@ static int before_redo(struct ll_core *core, uint64_t pages, struct lladd_error 
     return rc ? rc : ll_buffer_confirm_end(core->buffer, pages, err);
 }
 
-/* All pages, or, if that is wanted and can be had, what lets each be redone when it is fetched. */
+/* Redoes all pages; or, with instant recovery if possible, prepares redo of each at its fetch. */
 static int redo(struct ll_core *core, struct ll_analysis *a, struct ll_redo *r,
                 struct lladd_error *err)
 {
@@ -566,9 +569,9 @@ static int redo_and_undo(struct ll_core *core, struct ll_analysis *a, struct lla
     return rc;
 }
 
-/* Nothing was logged since the checkpoint in force but others: one more would say the same, and on
- * a full disk cost a segment for each crash. What the log makes at its first credit is made here: a
- * rollback must not need memory for it (REC-3). */
+/* Only checkpoints were logged since the last complete one: another would say the same, and on a
+ * full disk each crash would cost a segment. Allocates the log's buffer, which the first credit
+ * would allocate: a rollback must not need memory for it (REC-3). */
 static int settle(struct ll_core *core, struct lladd_error *err)
 {
     lladd_atomic_store64(&core->settled_tail, core->began);
@@ -593,21 +596,21 @@ int ll_restart(struct ll_core *core, struct lladd_error *err)
     if (!rc)
         rc = start_log(core, err);
     if (rc) {
-        ll_redo_index_free(&a.behind);
+        ll_redo_index_free(&a.pending);
         return rc;
     }
     core->accepted = core->control.clean ? core->control.end.v : ll_log_scan_end(core->log).v;
     core->began = ll_log_tail(core->log).v;
     lladd_atomic_store64(&core->last_checkpoint, core->control.checkpoint.v);
-    /* Pages whose base is older may not rely on it any more: redo starts there, and so will the
-     * next one at the earliest. */
+    /* Redo starts here, and the next one will not start earlier: a page with an older base must be
+     * imaged. */
     lladd_atomic_max64(&core->image_horizon, core->control.redo.v);
     if (!LLADD_PLANTED(LLADD_BUG_PROTECTION))
         ll_buffer_protect(core->buffer, core->control.redo);
     rc = redo_and_undo(core, &a, err);
     if (!rc && !core->control.clean && !a.matters)
         rc = settle(core, err);
-    ll_redo_index_free(&a.behind);
+    ll_redo_index_free(&a.pending);
     core->recovery_ns = ll_now_ns(&core->env) - start;
     if (!rc) {
         ll_core_progress(core, LLADD_PHASE_DONE, ll_log_tail(core->log), 100);

@@ -1,32 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Instant recovery (docs/decisions/instant-recovery.md).
+/* Instant recovery (docs/decisions/instant-recovery.md): the database opens after analysis, and
+ * pages are redone when they are first fetched, or in steps in the background.
  *
- * Between analysis and the end of redo there is nothing that the pages at rest have to do with. So
- * the database opens with an index in the place of redo (redo_index.h): which pages are behind the
- * log, and by which records. The buffer manager asks for each page it has read whether it is, and
- * the page is brought up to date before anybody sees its frame: what is in the cache has always
- * been redone, so hits and glances know nothing of all this. Steps in the background fetch what
- * nobody has asked for.
+ * Instead of redo, recovery builds an index of the records that each page needs (redo_index.h). The
+ * buffer manager asks for pending redo of each page it reads, and the page is redone before its
+ * frame becomes visible. So pages in the cache have no pending redo, and hits and optimistic reads
+ * do not check for it.
  *
- *   open          index ► objects ► in doubt ► undo: their pages redone as they are fetched
- *   fix, a miss   read ► verify ► records of the page ► dirty ► off the index ► seen by others;
+ *   open          index ► objects ► in doubt ► undo: their pages are redone as they are fetched
+ *   fix, a miss   read ► verify ► records of the page ► dirty ► off the index ► visible;
  *                 not read if the records begin with an image
- *   step          the next page of the index is fixed and let go; the records of some pages
- *                 that come next are read together, in the log's order (log_prefetch.h)
- *   checkpoint    first all steps that are left; so the log that they need is not truncated, and
- *                 a crash before begins from the same start of redo
+ *   step          the next page of the index is fixed and unfixed; the records of the pages that
+ *                 follow are read together, in the log's order (log_prefetch.h)
+ *   checkpoint    first all remaining steps; so the log that they need is not truncated, and
+ *                 after a crash before that, redo starts where it did
  *
- * The index and what is read ahead have `recovery_bytes`. What has no room there is redone before
- * open goes on, in a pass over the log; and so are the pages that undo will fetch, if they lack
- * many records.
+ * The index and the prefetched records share `recovery_bytes`. Pages without room in the index are
+ * redone before open goes on, in a pass over the log; so are the pages that undo will fetch, if
+ * they lack many records.
  *
- * A page goes off the index when its frame becomes visible, or when it begins a new life: it is
- * formatted, dropped, or fenced for writing in bulk. Whatever fails before leaves it there, and the
- * next who fetches it tries again.
+ * A page leaves the index when its frame becomes visible, or when it gets new contents: it is
+ * formatted, dropped, or gets a redo barrier. After a failure it stays there, and the next fetch
+ * tries again.
  *
- * `mutex` guards the index and is held for a lookup. Who brings a page up to date holds its frame
- * and one of a few cursors, whose memory was asked for at open: a rollback that fetches a page
- * needs none (REC-3). The index is given back when it is empty and nobody walks over it. */
+ * Threads: `mutex` guards the index and is held for a lookup. A thread that redoes a page holds its
+ * frame and one of a few cursors. Their memory is allocated at open: a rollback that fetches a page
+ * needs none (REC-3). The index is freed when it is empty and no thread walks over it. */
 #include "recovery/restart_instant.h"
 
 #include "recovery/log_prefetch.h"
@@ -37,9 +36,10 @@
 #include <string.h>
 
 enum {
-    CURSORS = 3, /* pages brought up to date at a time */
-    RANDOM_READ = 16 << 10, /* bytes of log that go by while one record is read out of order */
-    PASS_LEAST = 1 << 20,   /* bytes of log that go by while a pass over it is set up */
+    CURSORS = 3, /* pages redone at a time */
+    /* reading a record out of order takes as long as scanning these bytes */
+    RANDOM_READ = 16 << 10,
+    PASS_LEAST = 1 << 20,   /* setting up a pass takes as long as scanning these bytes */
     INSTANT_RANK_STEPS = LLADD_RANK_CHECKPOINT + 10,
     INSTANT_RANK_INDEX = LLADD_RANK_LOG - 10 /* cursors are closed under it */
 };
@@ -48,37 +48,37 @@ struct ll_instant {
     struct ll_core *core;
     uint64_t left; /* atomic: pages in the index; changed under `mutex` */
     struct lladd_mutex mutex;
-    struct lladd_cond changed; /* a cursor is free, or a step is done with its page */
-    struct ll_redo_index behind;
-    uint32_t walkers; /* who is in the index beyond a lookup */
+    struct lladd_cond changed; /* signals a free cursor, or the end of a step */
+    struct ll_redo_index index;
+    uint32_t walkers; /* threads in the index beyond a lookup; they keep it */
     struct ll_log_cursor *cursors[CURSORS];
     unsigned free_cursors;
-    uint64_t stepping; /* the page a step is about, or LLADD_NO_PAGE */
-    bool filling; /* `ahead` is being changed: who begins to walk now does without */
-    uint32_t readers; /* who walks with it */
-    struct ll_log_prefetch ahead; /* changed by a step that is filling, and nobody reads it */
+    uint64_t stepping; /* the page of the current step, or LLADD_NO_PAGE */
+    bool filling; /* a step changes `prefetch`: new walkers do without it */
+    uint32_t readers; /* walkers that use `prefetch` */
+    struct ll_log_prefetch prefetch; /* changed only while `filling` and without readers */
     struct lladd_mutex steps; /* one step at a time; guards what follows */
-    struct ll_log_cursor *ahead_cursor; /* NULL: no memory for it */
-    size_t ahead_end; /* in `order`: behind the last page whose records were read ahead */
-    struct ll_vec order;      /* pages of the index as it was made, ascending; freed under both */
+    struct ll_log_cursor *prefetch_cursor; /* NULL: no memory for it */
+    size_t prefetch_end; /* in `order`: end of the pages with prefetched records */
+    struct ll_vec order; /* all pages of the first index, ascending; freed under both mutexes */
     size_t next;
-    struct lladd_error refused; /* why a page stays behind, of this round */
+    struct lladd_error refused; /* the first error of this round */
 };
 
 /* ---- life -------------------------------------------------------------------------------- */
 
-/* Under the mutex, or while no other thread is at work. */
+/* Under the mutex, or without other threads. */
 static void count_memory(struct ll_instant *in)
 {
     struct ll_core *core = in->core;
-    uint64_t bytes = ll_redo_index_bytes(&in->behind) + ll_log_prefetch_bytes(&in->ahead);
+    uint64_t bytes = ll_redo_index_bytes(&in->index) + ll_log_prefetch_bytes(&in->prefetch);
     lladd_atomic_store64(&core->recovery_memory, bytes);
     lladd_atomic_max64(&core->recovery_memory_most, bytes);
 }
 
 static void free_index(struct ll_instant *in)
 {
-    ll_redo_index_free(&in->behind);
+    ll_redo_index_free(&in->index);
     count_memory(in);
     for (unsigned i = 0; i < in->free_cursors; i++)
         ll_log_cursor_close(in->cursors[i]);
@@ -93,8 +93,8 @@ void ll_instant_free(struct ll_core *core)
     core->instant = NULL;
     free_index(in);
     ll_vec_free(&in->order);
-    ll_log_prefetch_free(&in->ahead);
-    ll_log_cursor_close(in->ahead_cursor);
+    ll_log_prefetch_free(&in->prefetch);
+    ll_log_cursor_close(in->prefetch_cursor);
     lladd_cond_destroy(&in->changed);
     lladd_mutex_destroy(&in->steps);
     lladd_mutex_destroy(&in->mutex);
@@ -106,7 +106,7 @@ static struct ll_instant *new_instant(struct ll_core *core)
     struct ll_instant *in = ll_alloc_zero(&core->env, sizeof *in);
     if (!in)
         return NULL;
-    if (lladd_mutex_init(&in->mutex, INSTANT_RANK_INDEX, "pages with pending redo") ||
+    if (lladd_mutex_init(&in->mutex, INSTANT_RANK_INDEX, "redo index") ||
         lladd_mutex_init(&in->steps, INSTANT_RANK_STEPS, "redo in steps") ||
         lladd_cond_init(&in->changed)) {
         ll_free(&core->env, in);
@@ -114,13 +114,13 @@ static struct ll_instant *new_instant(struct ll_core *core)
     }
     in->core = core;
     in->stepping = LLADD_NO_PAGE;
-    ll_redo_index_init(&in->behind, &core->env, core->control.redo, 0);
+    ll_redo_index_init(&in->index, &core->env, core->control.redo, 0);
     ll_vec_init(&in->order, &core->env, sizeof(uint64_t));
-    ll_log_prefetch_init(&in->ahead, &core->env);
+    ll_log_prefetch_init(&in->prefetch, &core->env);
     return in;
 }
 
-/* The part of the log that redo needs and analysis has not read. */
+/* Adds the part of the log that redo needs and analysis has not read. */
 static int read_older(struct ll_core *core, struct ll_redo_index *b, struct lladd_error *err)
 {
     lladd_lsn from = core->control.redo, to = core->control.checkpoint;
@@ -131,7 +131,7 @@ static int read_older(struct ll_core *core, struct ll_redo_index *b, struct llad
     int rc = ll_log_cursor_open(core->log, &cursor);
     if (rc)
         return ll_fail(err, rc, "out of memory in recovery");
-    /* Exactly there: a search would pass over a damaged record (redo.c). */
+    /* Exactly there: a search would skip a damaged record (redo.c). */
     rc = ll_log_cursor_read(cursor, from, &rec, err);
     if (rc == LLADD_OUT_OF_RANGE)
         rc = ll_log_cursor_seek(cursor, from, &rec, err);
@@ -151,22 +151,22 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The pages in order, without those that have been written past the log since. False: no memory. */
+/* Sorts the pages, without those written past the log since their last record. False: no memory. */
 static bool put_in_order(struct ll_instant *in)
 {
     struct ll_core *core = in->core;
     size_t at = 0, kept = 0;
     uint64_t page, ends;
-    if (ll_vec_reserve(&in->order, in->behind.pages.count))
+    if (ll_vec_reserve(&in->order, in->index.pages.count))
         return false;
-    while (ll_hashmap_next(&in->behind.pages, &at, &page, &ends))
+    while (ll_hashmap_next(&in->index.pages, &at, &page, &ends))
         if (ll_vec_append(&in->order, &page, 1))
             return false;
     uint64_t *pages = in->order.data;
     for (size_t i = 0; i < in->order.len; i++) {
         page = pages[i];
-        if (ll_redo_index_newest(&in->behind, page).v < ll_redo_barrier_of_locked(core, page).v)
-            (void)ll_hashmap_remove(&in->behind.pages, page);
+        if (ll_redo_index_newest(&in->index, page).v < ll_redo_barrier_of_locked(core, page).v)
+            (void)ll_hashmap_remove(&in->index.pages, page);
         else
             pages[kept++] = page;
     }
@@ -183,15 +183,15 @@ static bool get_cursors(struct ll_instant *in)
         if (ll_log_cursor_open(in->core->log, c))
             return false;
         in->free_cursors++;
-        if (ll_log_cursor_prepare(*c, in->behind.record_max))
+        if (ll_log_cursor_prepare(*c, in->index.record_max))
             return false;
     }
     return true;
 }
 
-/* Redoes all pages, or those that ll_redo_index_in_pass says. Meanwhile no fix brings any up to
- * date by itself. The caller sets `left` again before ll_redo_rebuild: that reads the allocation
- * map, whose pages may still be behind the log. */
+/* Redoes all pages, or those of ll_redo_index_in_pass. Meanwhile fixes do not redo pages. The
+ * caller sets `left` again before ll_redo_rebuild: that reads the allocation map, which may have
+ * pending redo. */
 static int redo_now(struct ll_instant *in, bool all, struct ll_redo *r, struct lladd_error *err)
 {
     struct ll_core *core = in->core;
@@ -199,7 +199,7 @@ static int redo_now(struct ll_instant *in, bool all, struct ll_redo *r, struct l
     if (LLADD_PLANTED(LLADD_BUG_EARLY))
         return 0;
     lladd_atomic_store64(&in->left, 0);
-    r->part = all ? NULL : &in->behind;
+    r->part = all ? NULL : &in->index;
     int rc = ll_redo(core, r, err);
     r->part = NULL;
     core->recovered_early += r->redone - before;
@@ -207,12 +207,12 @@ static int redo_now(struct ll_instant *in, bool all, struct ll_redo *r, struct l
     return rc;
 }
 
-/* What the index has left of the budget is for reading ahead. */
+/* Gives the log prefetch what the index has left of the budget. */
 static void share_memory(struct ll_instant *in)
 {
-    uint64_t budget = in->core->recovery_bytes, used = ll_redo_index_bytes(&in->behind);
-    in->ahead.most = used < budget ? budget - used : 0;
-    in->ahead.payload = in->behind.seen ? in->behind.payload / in->behind.seen + 1 : 0;
+    uint64_t budget = in->core->recovery_bytes, used = ll_redo_index_bytes(&in->index);
+    in->prefetch.most = used < budget ? budget - used : 0;
+    in->prefetch.payload = in->index.seen ? in->index.payload / in->index.seen + 1 : 0;
     count_memory(in);
 }
 
@@ -222,22 +222,22 @@ int ll_instant_begin(struct ll_core *core, struct ll_analysis *a, struct ll_redo
     struct ll_buffer_stats cached;
     *begun = false;
     ll_buffer_stats(core->buffer, &cached);
-    struct ll_instant *in = a->behind.lost || cached.frames_used ? NULL : new_instant(core);
+    struct ll_instant *in = a->pending.lost || cached.frames_used ? NULL : new_instant(core);
     if (!in)
         return 0;
     core->instant = in;
-    in->behind = a->behind;
-    ll_redo_index_init(&a->behind, &core->env, core->control.redo, 0);
-    int rc = read_older(core, &in->behind, err);
-    ll_redo_index_join(&in->behind);
-    bool ready = !rc && !in->behind.lost && put_in_order(in);
+    in->index = a->pending;
+    ll_redo_index_init(&a->pending, &core->env, core->control.redo, 0);
+    int rc = read_older(core, &in->index, err);
+    ll_redo_index_join(&in->index);
+    bool ready = !rc && !in->index.lost && put_in_order(in);
     if (ready && in->order.len)
-        ready = get_cursors(in) && ll_buffer_include(core->buffer, in->behind.page_max);
+        ready = get_cursors(in) && ll_buffer_include(core->buffer, in->index.page_max);
     if (!ready) {
         ll_instant_free(core);
         return rc == LLADD_NO_MEMORY ? 0 : rc;
     }
-    core->recovered_records = in->behind.seen;
+    core->recovered_records = in->index.seen;
     share_memory(in);
     *begun = true;
     ll_core_trace(core,
@@ -245,8 +245,8 @@ int ll_instant_begin(struct ll_core *core, struct ll_analysis *a, struct ll_redo
                        (unsigned long long)core->control.redo.v,
                        (unsigned long long)core->recovered_records,
                        (unsigned long long)in->order.len,
-                       ll_redo_index_is_part(&in->behind) ? ", others now for lack of memory" : "");
-    rc = ll_redo_index_is_part(&in->behind) ? redo_now(in, false, r, err) : 0;
+                       ll_redo_index_is_part(&in->index) ? ", others now for lack of memory" : "");
+    rc = ll_redo_index_is_part(&in->index) ? redo_now(in, false, r, err) : 0;
     lladd_atomic_store64(&in->left, in->order.len);
     if (!in->order.len)
         free_index(in);
@@ -263,39 +263,39 @@ uint64_t ll_instant_left(const struct ll_core *core)
 /* Under the mutex. */
 static void take_off(struct ll_instant *in, uint64_t page)
 {
-    if (!ll_hashmap_remove(&in->behind.pages, page))
+    if (!ll_hashmap_remove(&in->index.pages, page))
         return;
-    lladd_atomic_store64(&in->left, in->behind.pages.count);
-    if (in->behind.pages.count == 0 && in->walkers == 0)
+    lladd_atomic_store64(&in->left, in->index.pages.count);
+    if (in->index.pages.count == 0 && in->walkers == 0)
         free_index(in);
 }
 
-/* Somebody begins to walk over the page's records: the cursor he reads with, or NULL if the page is
- * not behind. *ahead: what was read ahead holds still for him. */
+/* Starts a walk over the page's records: gives a cursor, or NULL if no redo is pending.
+ * *prefetched: the walk may use `prefetch`. */
 static struct ll_log_cursor *begin_walk(struct ll_instant *in, uint64_t page,
-                                        struct ll_redo_index_walk *w, bool *ahead)
+                                        struct ll_redo_index_walk *w, bool *prefetched)
 {
     struct ll_log_cursor *cursor = NULL;
     lladd_mutex_lock(&in->mutex);
-    while (ll_redo_index_find(&in->behind, page, w) && in->free_cursors == 0)
+    while (ll_redo_index_find(&in->index, page, w) && in->free_cursors == 0)
         lladd_cond_wait(&in->changed, &in->mutex);
-    if (ll_redo_index_find(&in->behind, page, w)) {
+    if (ll_redo_index_find(&in->index, page, w)) {
         cursor = in->cursors[--in->free_cursors];
         in->walkers++;
-        *ahead = !in->filling;
-        in->readers += *ahead;
+        *prefetched = !in->filling;
+        in->readers += *prefetched;
     }
     lladd_mutex_unlock(&in->mutex);
     return cursor;
 }
 
-static void end_walk(struct ll_instant *in, struct ll_log_cursor *cursor, bool ahead)
+static void end_walk(struct ll_instant *in, struct ll_log_cursor *cursor, bool prefetched)
 {
     lladd_mutex_lock(&in->mutex);
     in->cursors[in->free_cursors++] = cursor;
     in->walkers--;
-    in->readers -= ahead;
-    if (in->behind.pages.count == 0 && in->walkers == 0)
+    in->readers -= prefetched;
+    if (in->index.pages.count == 0 && in->walkers == 0)
         free_index(in);
     lladd_cond_broadcast(&in->changed);
     lladd_mutex_unlock(&in->mutex);
@@ -307,9 +307,9 @@ bool ll_instant_is_pending(struct ll_core *core, lladd_pageno page, bool *base)
     if (LL_LIKELY(ll_instant_left(core) == 0))
         return false;
     lladd_mutex_lock(&core->instant->mutex);
-    bool is = ll_redo_index_find(&core->instant->behind, page.v, &w);
+    bool is = ll_redo_index_find(&core->instant->index, page.v, &w);
     lladd_mutex_unlock(&core->instant->mutex);
-    /* Most begin with an image. A later one is found when the page is redone. */
+    /* Usually the first record is the base. A later base is found by redo of the page. */
     *base = is && w.base && w.lsn.v >= ll_redo_barrier_of_locked(core, page.v).v;
     return is;
 }
@@ -325,8 +325,8 @@ void ll_instant_redone(struct ll_core *core, lladd_pageno page)
 
 /* ---- pages that undo will fetch ---------------------------------------------------------- */
 
-/* Not what is taken back already, but what a top action did that is taken back as a whole: it will
- * be much the same pages. What is wrong with a record undo says. */
+/* Skips what is undone already. Includes the records of a top action that is undone logically: the
+ * compensation will fetch much the same pages. Undo reports what is wrong with a record. */
 void ll_instant_expect(struct ll_core *core, struct ll_log_cursor *cursor,
                        const struct lladd_txn *txn)
 {
@@ -338,7 +338,7 @@ void ll_instant_expect(struct ll_core *core, struct ll_log_cursor *cursor,
             rec.prev.v >= at.v || rec.undo_next.v >= at.v)
             return;
         if (ll_redo_index_counts(&rec))
-            (void)ll_redo_index_mark(&in->behind, rec.page);
+            (void)ll_redo_index_mark(&in->index, rec.page);
         if (n % 0x1000 == 0)
             ll_core_progress(core, LLADD_PHASE_UNDO, at, 0);
         bool over = rec.kind != LL_REC_ACTION_END && ll_rollback_passes_over(&rec);
@@ -346,20 +346,19 @@ void ll_instant_expect(struct ll_core *core, struct ll_log_cursor *cursor,
     }
 }
 
-/* Do the marked pages lack so many records that it takes longer to read each by itself than all of
- * the log? */
+/* Do the marked pages lack so many records that a pass over the log is faster than reading each? */
 static bool is_worth_a_pass(const struct ll_instant *in)
 {
     struct ll_core *core = in->core;
     uint64_t bytes = ll_log_tail(core->log).v - core->control.redo.v + PASS_LEAST;
     uint64_t enough = bytes / RANDOM_READ, n = 0;
     struct ll_redo_index_walk w;
-    for (size_t i = 0; in->behind.marked && i < in->order.len && n <= enough; i++) {
+    for (size_t i = 0; in->index.marked && i < in->order.len && n <= enough; i++) {
         uint64_t page = *(const uint64_t *)ll_vec_at(&in->order, i);
         bool more =
-            ll_redo_index_in_pass(&in->behind, page) && ll_redo_index_find(&in->behind, page, &w);
+            ll_redo_index_in_pass(&in->index, page) && ll_redo_index_find(&in->index, page, &w);
         for (; more && n <= enough; n++)
-            more = ll_redo_index_next(&in->behind, &w);
+            more = ll_redo_index_next(&in->index, &w);
     }
     return n > enough;
 }
@@ -370,33 +369,33 @@ int ll_instant_redo_expected(struct ll_core *core, struct ll_redo *r, struct lla
     if (!is_worth_a_pass(in))
         return 0;
     ll_core_trace(core, "redo: %llu pages that undo needs",
-                       (unsigned long long)in->behind.marked);
-    /* To look each up costs more than to redo the few that are left. */
-    uint64_t pages = in->behind.pages.count;
-    bool all = !ll_redo_index_is_part(&in->behind) && in->behind.marked >= pages - pages / 8;
+                       (unsigned long long)in->index.marked);
+    /* Redo of the few other pages costs less than a lookup of each page. */
+    uint64_t pages = in->index.pages.count;
+    bool all = !ll_redo_index_is_part(&in->index) && in->index.marked >= pages - pages / 8;
     int rc = redo_now(in, all, r, err);
     lladd_mutex_lock(&in->mutex);
     for (size_t i = 0; i < in->order.len; i++) {
         uint64_t page = *(const uint64_t *)ll_vec_at(&in->order, i);
-        if (all || ll_redo_index_in_pass(&in->behind, page))
+        if (all || ll_redo_index_in_pass(&in->index, page))
             take_off(in, page);
     }
-    lladd_atomic_store64(&in->left, in->behind.pages.count);
+    lladd_atomic_store64(&in->left, in->index.pages.count);
     lladd_mutex_unlock(&in->mutex);
     return rc ? rc : ll_redo_rebuild(core, r, err);
 }
 
 /* ---- one page ---------------------------------------------------------------------------- */
 
-/* Where to begin: behind what the page has already, or, if it has nothing, anywhere; but at the
- * newest image or format record, if there is one. False: it has everything. */
-static bool skip_known(const struct ll_redo_index *b, lladd_lsn fence, lladd_lsn at, bool baseless,
-                       struct ll_redo_index_walk *w)
+/* Skips the records that the page has, and all before its newest image or format record. False: the
+ * page has everything. */
+static bool skip_known(const struct ll_redo_index *b, lladd_lsn barrier, lladd_lsn at,
+                       bool baseless, struct ll_redo_index_walk *w)
 {
     struct ll_redo_index_walk i = *w;
     bool found = false;
     do {
-        if (i.lsn.v < fence.v || (!baseless && i.lsn.v <= at.v))
+        if (i.lsn.v < barrier.v || (!baseless && i.lsn.v <= at.v))
             continue;
         if (!found || i.base)
             *w = i;
@@ -405,12 +404,12 @@ static bool skip_known(const struct ll_redo_index *b, lladd_lsn fence, lladd_lsn
     return found;
 }
 
-/* The record at an LSN of the index. `ahead` is nullable. */
-static int read_record(const struct ll_log_prefetch *ahead, struct ll_log_cursor *cursor,
+/* The record at an LSN of the index. `prefetch` is nullable. */
+static int read_record(const struct ll_log_prefetch *prefetch, struct ll_log_cursor *cursor,
                        lladd_lsn lsn, lladd_pageno page, struct ll_record *rec,
                        struct lladd_error *err)
 {
-    int rc = ahead && ll_log_prefetch_find(ahead, page.v, lsn, rec)
+    int rc = prefetch && ll_log_prefetch_find(prefetch, page.v, lsn, rec)
                  ? 0
                  : ll_log_cursor_need(cursor, lsn, rec, err);
     if (rc || (ll_redo_index_counts(rec) && rec->page == page.v))
@@ -424,62 +423,63 @@ int ll_instant_redo_page(struct ll_core *core, lladd_pageno number, unsigned cha
 {
     struct ll_instant *in = core->instant;
     struct lladd_page page = {bytes, core->page_size, 0, number};
-    lladd_lsn fence = ll_redo_barrier_of_locked(core, number.v);
+    lladd_lsn barrier = ll_redo_barrier_of_locked(core, number.v);
     struct ll_redo_index_walk w;
     struct ll_record rec;
     uint64_t applied = 0;
-    bool ahead = false;
+    bool prefetched = false;
     int rc = 0;
-    struct ll_log_cursor *cursor = begin_walk(in, number.v, &w, &ahead);
+    struct ll_log_cursor *cursor = begin_walk(in, number.v, &w, &prefetched);
     if (!cursor)
         return 0;
     *since = w.lsn;
-    bool more = skip_known(&in->behind, fence, ll_page_lsn(bytes), *baseless, &w);
+    bool more = skip_known(&in->index, barrier, ll_page_lsn(bytes), *baseless, &w);
     while (!rc && more) {
-        rc = read_record(ahead ? &in->ahead : NULL, cursor, w.lsn, number, &rec, err);
+        rc = read_record(prefetched ? &in->prefetch : NULL, cursor, w.lsn, number, &rec, err);
         if (!rc) {
             rc = ll_redo_record(core, &rec, &page, *baseless,
                                 lladd_lsn_of(core->redo_start), err);
             ll_observe_redo(core, &rec, rc);
         }
         applied += rc == 0;
-        /* What finds no base is passed over, until one comes (BUF-5). */
+        /* A record without a base is skipped until a base comes (BUF-5). */
         *baseless = rc == LLADD_NOT_FOUND || (rc && *baseless);
         if (rc == LLADD_NOT_FOUND || rc == LLADD_EXISTS)
             rc = 0;
-        more = ll_redo_index_next(&in->behind, &w);
+        more = ll_redo_index_next(&in->index, &w);
     }
-    end_walk(in, cursor, ahead);
+    end_walk(in, cursor, prefetched);
     if (applied == 0 && ll_redo_is_durable(core, bytes))
         *since = lladd_lsn_of(0); /* as in full redo (redo.c) */
     (void)lladd_atomic_add64(&core->recovered_redone, applied);
     return rc;
 }
 
-/* ---- all of them ------------------------------------------------------------------------- */
+/* ---- all pages ---------------------------------------------------------------------------- */
 
-/* The records of a page, from its newest image or format record on. False: no room for all. */
+/* Asks for the records of a page from its newest image or format record on. False: no room for
+ * all. */
 static bool want_page(struct ll_instant *in, uint64_t page)
 {
     struct ll_redo_index_walk w, first;
     lladd_mutex_lock(&in->mutex);
-    bool is = ll_redo_index_find(&in->behind, page, &w);
+    bool is = ll_redo_index_find(&in->index, page, &w);
     lladd_mutex_unlock(&in->mutex);
     if (!is)
         return true;
     first = w;
-    while (ll_redo_index_next(&in->behind, &w))
+    while (ll_redo_index_next(&in->index, &w))
         first = w.base ? w : first;
     do {
-        if (!ll_log_prefetch_want(&in->ahead, page, first.lsn))
+        if (!ll_log_prefetch_want(&in->prefetch, page, first.lsn))
             return false;
-    } while (ll_redo_index_next(&in->behind, &first));
+    } while (ll_redo_index_next(&in->index, &first));
     return true;
 }
 
-/* Reads the records of the pages that come next, as many as there is room for. One alone gains
+/* Reads the records of the next pages, as many as there is room for; one page alone would gain
  * nothing. */
-static void read_ahead(struct ll_instant *in)
+static void read_prefetch(struct ll_instant *in)
 {
     lladd_mutex_lock(&in->mutex);
     in->filling = true;
@@ -487,24 +487,23 @@ static void read_ahead(struct ll_instant *in)
         lladd_cond_wait(&in->changed, &in->mutex);
     in->walkers++; /* the index stays */
     lladd_mutex_unlock(&in->mutex);
-    ll_log_prefetch_clear(&in->ahead);
-    in->ahead_end = in->next;
-    bool room = in->ahead_cursor || !ll_log_cursor_open(in->core->log, &in->ahead_cursor);
-    while (room && in->ahead_end < in->order.len)
-        room = want_page(in, *(const uint64_t *)ll_vec_at(&in->order, in->ahead_end++));
-    if (in->ahead_cursor)
-        ll_log_prefetch_read(&in->ahead, in->ahead_cursor);
+    ll_log_prefetch_clear(&in->prefetch);
+    in->prefetch_end = in->next;
+    bool room = in->prefetch_cursor || !ll_log_cursor_open(in->core->log, &in->prefetch_cursor);
+    while (room && in->prefetch_end < in->order.len)
+        room = want_page(in, *(const uint64_t *)ll_vec_at(&in->order, in->prefetch_end++));
+    if (in->prefetch_cursor)
+        ll_log_prefetch_read(&in->prefetch, in->prefetch_cursor);
     lladd_mutex_lock(&in->mutex);
     count_memory(in);
     in->filling = false;
     in->walkers--;
-    if (in->behind.pages.count == 0 && in->walkers == 0)
+    if (in->index.pages.count == 0 && in->walkers == 0)
         free_index(in);
     lladd_mutex_unlock(&in->mutex);
 }
 
-/* A page that cannot be brought up to date: nobody misses it if it is free, or has begun a new
- * life. */
+/* Handles a page that cannot be redone: no error if it is free, or has new contents. */
 static int refuse(struct ll_instant *in, uint64_t page, int rc, const struct lladd_error *why,
                   struct lladd_error *err)
 {
@@ -531,13 +530,13 @@ static int step_page(struct ll_instant *in, uint64_t page, struct lladd_error *e
     if (ll_point(&core->env, "recovery.step"))
         return ll_fail(err, LLADD_BUSY, "stopped at a named point");
     lladd_mutex_lock(&in->mutex);
-    bool is = ll_redo_index_find(&in->behind, page, &w);
+    bool is = ll_redo_index_find(&in->index, page, &w);
     in->stepping = is ? page : LLADD_NO_PAGE;
     lladd_mutex_unlock(&in->mutex);
     if (!is)
         return 0;
-    /* Who has it latched already has seen to it, or is about to. Waiting for him might be waiting
-     * for one who waits for us to let go of the page (ll_instant_forget). */
+    /* A thread that has the page latched has redone it, or is about to. This step must not wait for
+     * it: it may wait for this step to unfix the page (ll_instant_forget). */
     int rc = ll_buffer_fix(core->buffer, lladd_page_of(page), LL_FIX_SHARED | LL_FIX_TRY, &f, &why);
     if (!rc)
         ll_buffer_unfix(core->buffer, f, LL_FIX_SHARED);
@@ -554,7 +553,7 @@ static int step_page(struct ll_instant *in, uint64_t page, struct lladd_error *e
     return rc;
 }
 
-/* Up to `most` pages; 0 when all is done that can be done now. */
+/* Redoes up to `most` pages. */
 static int steps(struct ll_instant *in, uint64_t most, bool *more, struct lladd_error *err)
 {
     int rc = 0;
@@ -562,27 +561,27 @@ static int steps(struct ll_instant *in, uint64_t most, bool *more, struct lladd_
         const uint64_t *page = ll_vec_at(&in->order, in->next);
         if (lladd_atomic_load32(&in->core->instant_stop))
             return ll_fail(err, LLADD_BUSY, "recovery was told to stop");
-        if (in->next >= in->ahead_end)
-            read_ahead(in);
+        if (in->next >= in->prefetch_end)
+            read_prefetch(in);
         rc = step_page(in, *page, err);
         in->next += !rc;
     }
     *more = in->next < in->order.len;
     if (rc || *more)
         return rc;
-    in->next = in->ahead_end = 0;
+    in->next = in->prefetch_end = 0;
     if (ll_instant_left(in->core) == 0) {
-        lladd_mutex_lock(&in->mutex); /* who forgets pages looks them up there */
+        lladd_mutex_lock(&in->mutex); /* ll_instant_forget looks pages up there */
         ll_vec_free(&in->order);
         if (in->readers == 0)
-            ll_log_prefetch_free(&in->ahead);
+            ll_log_prefetch_free(&in->prefetch);
         count_memory(in);
         lladd_mutex_unlock(&in->mutex);
         return 0;
     }
     struct lladd_error why = in->refused;
     in->refused.code = 0;
-    *more = why.code == 0; /* somebody was at work on those that are left */
+    *more = why.code == 0; /* other threads have the remaining pages latched */
     if (*more)
         lladd_yield();
     if (why.code && err)
@@ -613,7 +612,7 @@ int ll_instant_finish(struct ll_core *core, struct lladd_error *err)
 
 /* ---- ranges of pages --------------------------------------------------------------------- */
 
-/* The first page at or behind `from` that was in the index once. */
+/* Index in `order` of the first page from `from` on. */
 static size_t lower_bound(const struct ll_instant *in, uint64_t from)
 {
     const uint64_t *pages = in->order.data;
@@ -645,8 +644,8 @@ void ll_instant_forget(struct ll_core *core, lladd_pageno first, uint64_t n)
     lladd_mutex_unlock(&in->mutex);
 }
 
-/* The first of n pages that is behind, or LLADD_NO_PAGE. */
-static uint64_t first_behind(struct ll_instant *in, uint64_t from, uint64_t n)
+/* The first of n pages with pending redo, or LLADD_NO_PAGE. */
+static uint64_t first_pending(struct ll_instant *in, uint64_t from, uint64_t n)
 {
     struct ll_redo_index_walk w;
     uint64_t found = LLADD_NO_PAGE;
@@ -655,7 +654,7 @@ static uint64_t first_behind(struct ll_instant *in, uint64_t from, uint64_t n)
         uint64_t page = *(const uint64_t *)ll_vec_at(&in->order, i);
         if (page - from >= n)
             break;
-        if (ll_redo_index_find(&in->behind, page, &w))
+        if (ll_redo_index_find(&in->index, page, &w))
             found = page;
     }
     lladd_mutex_unlock(&in->mutex);
@@ -671,7 +670,7 @@ int ll_instant_settle(struct ll_core *core, lladd_pageno first, uint64_t n,
         return 0;
     for (;; page++) {
         struct ll_frame *f;
-        page = first_behind(core->instant, page, n - (page - first.v));
+        page = first_pending(core->instant, page, n - (page - first.v));
         if (page == LLADD_NO_PAGE)
             break;
         int rc = ll_buffer_fix(core->buffer, lladd_page_of(page), LL_FIX_SHARED, &f, err);
