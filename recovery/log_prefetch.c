@@ -46,7 +46,7 @@ uint64_t ll_log_prefetch_bytes(const struct ll_log_prefetch *a)
            held(&a->bytes);
 }
 
-/* Is there room for `more` elements? What grows has its memory twice meanwhile. */
+/* Is there room for `more` elements? An array that grows takes its memory twice for a moment. */
 static bool has_room(const struct ll_log_prefetch *a, const struct ll_vec *v, size_t more)
 {
     size_t capacity = v->capacity ? v->capacity : 8;
@@ -65,7 +65,8 @@ static size_t padded(size_t len)
     return (len + 7) & ~(size_t)7;
 }
 
-/* As many as there will be room for, if they are as long as others; what grows is half full. */
+/* Accepts as many as will fit if records have the estimated length and a grown array is half
+ * full. */
 bool ll_log_prefetch_want(struct ll_log_prefetch *a, uint64_t page, lladd_lsn lsn)
 {
     const size_t each = sizeof(struct ll_log_prefetch_page) + 2 * sizeof(uint64_t) +
@@ -87,7 +88,7 @@ static int ascending(const void *a, const void *b)
     return x->lsn < y->lsn ? -1 : x->lsn > y->lsn;
 }
 
-/* Where the record begins now; NOWHERE: no room. */
+/* Offset of the record; NOWHERE: no room. */
 static uint64_t keep(struct ll_log_prefetch *a, const struct ll_record *rec)
 {
     static const unsigned char zeros[8];
@@ -110,7 +111,7 @@ static uint64_t keep(struct ll_log_prefetch *a, const struct ll_record *rec)
     return at;
 }
 
-/* The LSNs in the order of the log. False: no room. */
+/* Sorts the LSNs into the order of the log. False: no room. */
 static bool sort(struct ll_log_prefetch *a)
 {
     const uint64_t *lsns = a->lsns.data;
@@ -140,7 +141,7 @@ void ll_log_prefetch_read_by(struct ll_log_prefetch *a, ll_log_prefetch_get *get
             continue;
         uint64_t at = keep(a, &rec);
         if (at == NOWHERE) {
-            a->payload += a->payload / 2 + 64; /* longer than others: fewer the next time */
+            a->payload += a->payload / 2 + 64; /* longer than estimated: take fewer next time */
             break;
         }
         places[sorted[i].at] = at;
@@ -158,7 +159,7 @@ void ll_log_prefetch_read(struct ll_log_prefetch *a, struct ll_log_cursor *curso
     ll_log_cursor_rest(cursor);
 }
 
-/* The page's LSNs: *first up to, and without, what is returned. */
+/* The page's LSNs begin at *first and end before the result. */
 static size_t lsns_of(const struct ll_log_prefetch *a, uint64_t page, size_t *first)
 {
     const struct ll_log_prefetch_page *pages = a->pages.data;
@@ -189,7 +190,7 @@ bool ll_log_prefetch_find(const struct ll_log_prefetch *a, uint64_t page, lladd_
         else
             high = mid;
     }
-    /* Where there was no room for all places, there is none. */
+    /* `places` is empty if there was no room for all of them. */
     if (low == end || lsns[low] != lsn.v || low >= a->places.len || places[low] == NOWHERE)
         return false;
     const struct ll_log_prefetch_record *r = ll_vec_at(&a->bytes, (size_t)places[low]);

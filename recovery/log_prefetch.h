@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef LL_RECOVERY_AHEAD_H
-#define LL_RECOVERY_AHEAD_H
-/* What redo needs of records that will be wanted soon, page by page, while the log has them in
- * another order: what lies close together there is read once.
+#ifndef LL_RECOVERY_LOG_PREFETCH_H
+#define LL_RECOVERY_LOG_PREFETCH_H
+/* Log prefetch: reads the records that redo of some pages will need, in the order of the log,
+ * because reading them page by page reads blocks of the log several times.
  *
- *     ll_log_prefetch_want ... ll_log_prefetch_want, ll_log_prefetch_read, ll_log_prefetch_find ...
- *     , ll_log_prefetch_clear
+ *     ll_log_prefetch_want ..., ll_log_prefetch_read, ll_log_prefetch_find ...,
+ *     ll_log_prefetch_clear
  *
- * Nothing depends on it: what could not be read, or had no room, is not there, and has to be read
- * by itself. Threads: none of its own. */
+ * It is only an optimisation: a record that could not be read, or had no room, is not found, and
+ * redo reads it by itself. Threads: the caller synchronises. */
 #include "recovery/redo_index.h"
 
 struct ll_log_prefetch {
     uint64_t most;        /* bytes */
-    uint64_t payload;     /* bytes of a record, about */
+    uint64_t payload;     /* estimated bytes of a record */
     struct ll_vec pages;  /* struct ll_log_prefetch_page, ascending */
-    struct ll_vec lsns;   /* uint64_t: what is wanted, ascending within a page */
-    struct ll_vec places; /* uint64_t: where the record of each begins in `bytes`, or UINT64_MAX */
-    struct ll_vec sorted; /* struct ll_log_prefetch_lsn: while they are read */
+    struct ll_vec lsns;   /* uint64_t: the wanted records, ascending within a page */
+    struct ll_vec places; /* uint64_t, per LSN: offset of the record in `bytes`, or UINT64_MAX */
+    struct ll_vec sorted; /* struct ll_log_prefetch_lsn: during the read */
     struct ll_vec bytes;  /* struct ll_log_prefetch_record and its payload, padded */
 };
 
@@ -38,20 +38,21 @@ struct ll_log_prefetch_record {
     uint8_t kind, flags;
 };
 
-/* There is no room until `most` and `payload` are set. */
+/* The caller sets `most` and `payload`. */
 void ll_log_prefetch_init(struct ll_log_prefetch *, const struct ll_env *);
 uint64_t ll_log_prefetch_bytes(const struct ll_log_prefetch *);
 void ll_log_prefetch_free(struct ll_log_prefetch *); /* can be used again */
 void ll_log_prefetch_clear(struct ll_log_prefetch *); /* keeps the memory */
 
-/* Pages ascending, and the LSNs of a page. False: there is no room for more; it is not wanted. */
+/* Called with ascending pages, and ascending LSNs of a page. False: no room; the record is not
+ * read. */
 bool ll_log_prefetch_want(struct ll_log_prefetch *, uint64_t page, lladd_lsn) LLADD_MUST_CHECK;
 void ll_log_prefetch_read(struct ll_log_prefetch *, struct ll_log_cursor *);
-/* The same with a function in the place of a cursor: 0, or the record is not there. */
+/* The same with a function that reads a record: 0, or the record is not there. */
 typedef int ll_log_prefetch_get(void *ctx, lladd_lsn, struct ll_record *);
 void ll_log_prefetch_read_by(struct ll_log_prefetch *, ll_log_prefetch_get *, void *ctx);
-/* False: it was not read. Of the rest of the record nothing is there. The span is good until the
- * next clear, want, read or free. */
+/* False: it was not read. Sets only what redo needs of the record. The span is valid until the next
+ * clear, want, read or free. */
 bool ll_log_prefetch_find(const struct ll_log_prefetch *, uint64_t page, lladd_lsn,
                           struct ll_record *);
 

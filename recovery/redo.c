@@ -1,41 +1,41 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Redo: repeats history, page by page.
  *
- * Redo of one page depends on nothing but that page and the log (OP-4), so the pages are dealt out
- * to workers by a hash of their number, each with a cursor of its own over the same log: no queue,
- * no order to keep between workers. Each verifies the records of its pages and steps over the
- * others by their length. A record is applied iff the page is exactly where the record found it
- * (page LSN = page_prev, BUF-6); a page that is further on has it already; anything else is damage
- * and said so.
+ * Redo of a page depends only on that page and the log (OP-4). So workers share the pages by a hash
+ * of their number, and each reads the whole log with its own cursor: no queue, no order among
+ * workers. A worker verifies the records of its pages and skips the others by their length. It
+ * applies a record iff the page LSN equals page_prev (BUF-6). A page with a higher LSN has the
+ * record already; anything else is reported as damage.
  *
- * A worker takes a batch of records, lets the processor fetch what they need, latches their pages,
- * applies the records, and gives the pages back. What is next to the record then comes from memory
- * while the one before is applied; and no latch, which would have to wait until the page's bytes
- * have arrived where they were written to, stands between one record and the next.
+ * A worker takes a batch of records, prefetches what they need, latches their pages, applies the
+ * records, and unlatches the pages. So memory for the next record arrives while the worker applies
+ * the current one; and no latch comes between two records, which would stall until the stores to
+ * the page have completed.
  *
- * A worker that fails says at which LSN, and the others go on as far as that: the lowest LSN, which
- * is what recovery reports, does not depend on how many there are and who was first.
+ * If workers fail, redo reports the failure with the lowest LSN. A worker that fails publishes its
+ * LSN, and the others go on that far, so the report does not depend on the number of workers and
+ * their timing.
  *
- * A page that fails verification here is torn or rotten: it has no base, its records are skipped
- * until an image or a format record gives it one (BUF-5). The same goes for one that lacks what
- * stands before redo's start, because it was freed and never written. Pages that are left without a
- * base at the end are redone once more, from the oldest log (rebuild.c), before anything is undone;
- * what that does not help matters only if the allocator says the page is in use.
+ * A page that fails verification is torn or damaged. It has no base: its records are skipped until
+ * an image or a format record (BUF-5). So are those of a page that lacks changes before the start
+ * of redo, because it was freed and never written. At the end, before undo, rebuild.c tries the
+ * pages without a base again, from the oldest log. What then has no base matters only if the
+ * allocator says that the page is in use.
  *
- * Pages visited are marked dirty even if nothing was applied (REC-4): what was read may be in no
- * more than a system's cache. Not so where the base lies before redo's start: such a page was
- * written through the double-write area, or synced before redo's start moved, and so is on the
- * device as it was read (BUF-5). Of a run without images that cannot be said. */
+ * Redo marks each page it visits dirty, even if it applied nothing (REC-4): what it read may be
+ * only in the system's cache. The exception is a page with a base before the start of redo: it went
+ * through the double-write area, or was synced before the start of redo moved, so it is durable as
+ * it was read (BUF-5). That does not hold for a run without images. */
 #include "recovery/redo.h"
 
 #include <lladd/bytes.h>
 #include <string.h>
 #include <unistd.h>
 
-#define TIME_ONE_IN 64u /* of so many batches one is timed */
+#define TIME_ONE_IN 64u /* one batch in so many is timed */
 
-/* `view` is that of the page, and made a good while ago: handing it over copies it in pieces that
- * span several stores, and such a read waits until these are done. */
+/* `view` is the page's view, made some time before. Passing it copies it in pieces that span
+ * several stores; such a load waits until the stores have completed. */
 static int apply_bytes(struct ll_core *core, const struct ll_record *rec, struct lladd_page *page,
                        struct lladd_view *view, struct lladd_error *err)
 {
@@ -112,9 +112,9 @@ static int redo_record(struct ll_core *core, const struct ll_record *rec, struct
     if (!base) {
         if (baseless || (never_formatted(page->bytes) && rec->page_prev.v != 0))
             return LLADD_NOT_FOUND;
-        /* What made it what the record found lies before redo's start, and was not written: a page
-         * that has been freed is let go of as it is (or the write was lost). Like one that cannot
-         * be read, it has no base, which matters only if it is in use. */
+        /* The change that the record found lies before the start of redo, and was not written: a
+         * freed page is dropped without a write (or a write was lost). Like a page that cannot be
+         * read, it has no base, which matters only if it is in use. */
         if (at.v < rec->page_prev.v && rec->page_prev.v < start)
             return LLADD_NOT_FOUND;
         if (LL_UNLIKELY(at.v != rec->page_prev.v) && !LLADD_PLANTED(LLADD_BUG_REDO_TWICE)) {
@@ -146,7 +146,7 @@ struct held_page {
     struct lladd_view view;
 };
 
-/* Pages that are held, found by number: twice as many places as records, a power of two. */
+/* A hash table of the latched pages, twice as large as a batch; a power of two. */
 #define HELD_PLACES 64u
 _Static_assert(HELD_PLACES >= 2 * LL_LOG_BATCH, "the search for a frame must end");
 
@@ -156,7 +156,7 @@ struct held {
     uint8_t place[HELD_PLACES]; /* index + 1 */
 };
 
-/* The place of page n, or the empty one where it goes. */
+/* The slot of page n, or the empty slot for it. */
 static uint8_t *held_place(struct held *h, uint64_t n)
 {
     uint64_t i = n * 0x9e3779b97f4a7c15ull >> 58;
@@ -165,8 +165,8 @@ static uint8_t *held_place(struct held *h, uint64_t n)
     return &h->place[i];
 }
 
-/* The record's page; fixed, unless an earlier record of the batch is of the same. One that begins
- * with an image is not read: whatever there is on disk, the log has all that came later. */
+/* Fixes the record's page, unless an earlier record of the batch did. A page that begins with an
+ * image is not read: whatever is on disk, the log has all that followed. */
 static int hold(struct ll_redo_worker *w, struct held *h, const struct ll_record *rec,
                 struct held_page **out)
 {
@@ -186,7 +186,7 @@ static int hold(struct ll_redo_worker *w, struct held *h, const struct ll_record
     return 0;
 }
 
-/* The page is of no use to anybody until it gets a base: undo shall find nothing on it either. */
+/* The page is useless until it gets a base. It is cleared, so undo finds nothing on it either. */
 static int give_up_base(struct ll_redo_worker *w, const struct ll_record *rec, struct ll_frame *f)
 {
     int rc = ll_hashmap_put(&w->baseless, rec->page, rec->lsn.v);
@@ -236,7 +236,7 @@ static int timed_redo_held(struct ll_redo_worker *w, const struct ll_record *rec
     return rc;
 }
 
-/* Is there a page to be redone by the record, in this pass? */
+/* Does the record change a page of this pass? */
 static bool counts(const struct ll_redo_worker *w, const struct ll_record *rec)
 {
     const struct ll_core *core = w->core;
@@ -249,8 +249,8 @@ static bool counts(const struct ll_redo_worker *w, const struct ll_record *rec)
     return core->n_barriers == 0 || ll_redo_barrier_of(core, rec->page).v <= rec->lsn.v;
 }
 
-/* Applies records[0..n) in order; w->at says how far it came. Pages are fixed before any record is
- * applied: if one cannot be had, those before it are redone all the same. */
+/* Applies records[0..n) in order; w->at is the last one. It fixes all pages before it applies a
+ * record: if a page cannot be fixed, the records before are applied all the same. */
 static int redo_some(struct ll_redo_worker *w, const struct ll_record *records, unsigned n,
                      bool timed)
 {
@@ -308,8 +308,8 @@ static void report(const struct ll_redo_worker *w, lladd_lsn at)
                      to > from ? (unsigned)((at.v - from) * 100 / (to - from)) : 100);
 }
 
-/* Exactly at the redo point: a search would pass over a damaged record. Only a cut tail has no
- * record there. */
+/* Reads the record exactly at the start of redo, because a search would skip a damaged one. There
+ * is no record only if the tail was cut there. */
 static int first_batch(struct ll_redo_worker *w, struct ll_log_cursor *cursor,
                        struct ll_log_batch *batch)
 {
@@ -370,7 +370,7 @@ static void *worker(void *arg)
     return NULL;
 }
 
-/* How many pages a worker may hold at once: all of them together half of the cache. */
+/* Pages that a worker may latch at once: all workers together half of the cache. */
 static unsigned most_together(const struct ll_core *core, unsigned workers)
 {
     struct ll_buffer_stats s;
@@ -395,7 +395,7 @@ static int run(struct ll_core *core, struct ll_redo_worker *workers, unsigned n,
     }
     for (unsigned i = LLADD_PLANTED(LLADD_BUG_SHARE) ? 2 : 1; i < n; i++)
         if (!core->env.threads || lladd_thread_start(&workers[i].thread, worker, &workers[i]))
-            worker(&workers[i]); /* no thread to be had: its share is done here */
+            worker(&workers[i]); /* no thread: this one does its share */
     worker(&workers[0]);
     const struct ll_redo_worker *first = NULL;
     for (unsigned i = 0; i < n; i++) {
@@ -410,8 +410,8 @@ static int run(struct ll_core *core, struct ll_redo_worker *workers, unsigned n,
     return first ? first->rc : 0;
 }
 
-/* Into how many the pages are shared out. A thread costs more than a short log, and to ask the
- * system how many processors there are more than opening a small database. */
+/* Number of workers. A thread costs more than redo of a short log; asking the system for the number
+ * of processors costs more than opening a small database. */
 static unsigned shares(const struct ll_core *core)
 {
     enum { SHORT = 4 << 20, MOST = 8 };
@@ -452,7 +452,7 @@ int ll_redo(struct ll_core *core, struct ll_redo *out, struct lladd_error *err)
     return rc;
 }
 
-/* After undo: a page without a base matters if it is in use. */
+/* After undo: fails if a page without a base is in use. */
 int ll_redo_baseless(struct ll_core *core, const struct ll_redo *r, struct lladd_error *err)
 {
     size_t at = 0;

@@ -1,47 +1,46 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_RECOVERY_REDO_H
 #define LL_RECOVERY_REDO_H
-/* The second phase of recovery. */
+/* Redo, the second phase of recovery. */
 #include "recovery/analysis.h"
 
 struct ll_redo_worker {
     struct ll_core *core;
     struct lladd_thread thread;
     struct ll_log_share share;
-    uint64_t *stop;    /* atomic, of all: the lowest LSN at which one of them failed */
-    const struct ll_redo_index *part; /* as in struct ll_redo */
-    unsigned together; /* records of which the pages are held at once */
+    uint64_t *stop;    /* atomic, shared: the lowest LSN at which a worker failed */
+    const struct ll_redo_index *part; /* see struct ll_redo */
+    unsigned together; /* records with pages latched at the same time */
     int rc;
-    uint64_t at; /* LSN of the record last looked at: where it failed, if it did */
+    uint64_t at; /* LSN of the last record read, or where it failed */
     uint64_t seen, redone;
     struct ll_hashmap baseless; /* page -> LSN of the first record that was skipped */
     struct lladd_error err;
 };
 
 struct ll_redo {
-    const struct ll_redo_index
-        *part; /* pages that ll_redo_index_in_pass says, or NULL: all of them */
+    const struct ll_redo_index *part; /* redo the pages of ll_redo_index_in_pass; NULL: all */
     uint64_t seen, redone;
     struct ll_hashmap baseless;
 };
 
-/* `out->baseless` is initialised and freed by the caller. */
+/* The caller initialises and frees `out->baseless`. */
 int ll_redo(struct ll_core *, struct ll_redo *out, struct lladd_error *);
-/* Pages that this has left without a base are redone once more, from the oldest record there is;
- * those that have one then are `baseless` no longer. Before undo. */
+/* Rebuilds the `baseless` pages from the oldest log, and removes those that have a base then.
+ * Before undo. */
 int ll_redo_rebuild(struct ll_core *, struct ll_redo *, struct lladd_error *);
 int ll_redo_baseless(struct ll_core *, const struct ll_redo *, struct lladd_error *);
 
-/* Does the record give its page all its contents? */
+/* Does the record state the page's whole contents? */
 static inline bool ll_redo_is_base(const struct ll_record *rec)
 {
     return rec->kind == LL_REC_IMAGE || (rec->flags & LL_REC_FORMATS);
 }
 
-/* Is the page, read from the file and not changed by redo, known to be on the device like that? */
+/* Is the page, as it was read from the file, known to be durable? */
 bool ll_redo_is_durable(const struct ll_core *, const unsigned char *page);
 
-/* The record has met its page, and ll_redo_record has answered rc. */
+/* Reports to the simulator that ll_redo_record returned rc. */
 static inline void ll_observe_redo(struct ll_core *core, const struct ll_record *rec, int rc)
 {
 #ifdef LLADD_DST

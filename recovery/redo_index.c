@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* See redo_index.h. The records of a page are a list through `links`, oldest first, so that whoever
- * redoes the page reads each record once, forward, and of those that it has already none. */
+/* See redo_index.h. The records of a page are a list through `links`, oldest first, so redo reads
+ * each record once, in order, and none that the page has. */
 #include "recovery/redo_index.h"
 
 #include <string.h>
@@ -8,13 +8,13 @@
 #define RECORD_ALIGN 8u /* of LSNs: docs/disk-format.md */
 #define LINK_BASE (1u << 31)
 #define LINKS_MAX (LINK_BASE - 2)
-#define PAGE_MARKED (1u << 31) /* beside the number of a page's first link */
+#define PAGE_MARKED (1u << 31) /* a flag in the number of a page's first link */
 #define SHARE_ALL (UINT64_C(1) << 32)
-#define PAGE_BYTES 16u /* at most, of a page in a list of them */
+#define PAGE_BYTES 16u /* at most, of a page in a list of pages */
 
 struct link {
     uint32_t at;   /* (LSN - origin) / 8 */
-    uint32_t next; /* the page's next link + 1, or 0; LINK_BASE beside it */
+    uint32_t next; /* the page's next link + 1, or 0; flag LINK_BASE */
 };
 
 static uint32_t first_of(uint64_t ends)
@@ -68,7 +68,7 @@ bool ll_redo_index_counts(const struct ll_record *rec)
            rec->page != LLADD_NO_PAGE;
 }
 
-/* ---- what it may take -------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------ */
 
 uint64_t ll_redo_index_bytes(const struct ll_redo_index *b)
 {
@@ -82,14 +82,14 @@ bool ll_redo_index_is_part(const struct ll_redo_index *b)
     return b->share < SHARE_ALL;
 }
 
-/* Redo's workers are dealt pages by another hash (log/cursor.c): what is given up is spread over
- * all of them. */
+/* Redo's workers share pages by another hash (log/cursor.c), so each gets a part of the pages that
+ * are given up. */
 static bool has_share(const struct ll_redo_index *b, uint64_t page)
 {
     return ((page ^ page >> 17) * UINT64_C(0xbf58476d1ce4e5b9)) >> 32 < b->share;
 }
 
-/* What it costs to put so many pages more there. What grows has its memory twice meanwhile. */
+/* Bytes needed for `more` pages. A map that grows takes its memory twice for a moment. */
 static uint64_t cost(const struct ll_hashmap *pages, size_t more)
 {
     size_t capacity = pages->capacity ? pages->capacity : 16;
@@ -99,7 +99,7 @@ static uint64_t cost(const struct ll_hashmap *pages, size_t more)
            (capacity == pages->capacity ? 0 : capacity * sizeof(struct ll_hashmap_slot));
 }
 
-/* Can one more page be put there, and one more link? */
+/* Is there room for one more page and one more link? */
 static bool has_room(const struct ll_redo_index *b, const struct ll_hashmap *pages)
 {
     uint64_t more = cost(pages, 1);
@@ -108,7 +108,7 @@ static bool has_room(const struct ll_redo_index *b, const struct ll_hashmap *pag
     return ll_redo_index_bytes(b) + more <= b->budget;
 }
 
-/* The links of a page that is given up are used again. */
+/* Puts the links of a page that is given up into the free list. */
 static bool keep_page(void *ctx, uint64_t page, uint64_t ends)
 {
     struct ll_redo_index *b = ctx;
@@ -142,9 +142,9 @@ static uint32_t new_link(struct ll_redo_index *b)
     return (uint32_t)b->links.len;
 }
 
-/* ---- making it --------------------------------------------------------------------------- */
+/* ---- building ---------------------------------------------------------------------------- */
 
-/* Behind the page's last one. */
+/* Appends the link to the page's list. */
 static void append(struct ll_redo_index *b, struct ll_hashmap *pages, uint64_t page,
                    uint32_t number)
 {
@@ -204,7 +204,7 @@ void ll_redo_index_join(struct ll_redo_index *b)
     ll_hashmap_free(&b->older);
 }
 
-/* ---- using it ---------------------------------------------------------------------------- */
+/* ---- use --------------------------------------------------------------------------------- */
 
 bool ll_redo_index_mark(struct ll_redo_index *b, uint64_t page)
 {
