@@ -1,40 +1,40 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Losers that are rolled back while new transactions run (docs/decisions/instant-recovery.md).
+/* Deferred undo: losers that are rolled back after open, while new transactions run
+ * (docs/decisions/instant-recovery.md).
  *
- * The core isolates nobody from anybody, so by itself it has to undo all of them before open
- * returns. Some participants can do better: for a change that is to be taken back they get what
- * keeps others away from it, as it was before the crash. If that goes well for every change of a
- * loser, it is what it was before the crash: a transaction that has changed something, and has it
- * locked. All that is left to do is what its owner might do at any time, which is to abort it.
+ * The core does not isolate transactions, so by itself it undoes all losers before open returns.
+ * Some participants can protect a change that will be undone: they get what kept other transactions
+ * away from it before the crash, such as a lock. A loser with all changes protected is in the state
+ * it had before the crash: a transaction that has changed something and has it locked. All that
+ * remains is to abort it, which can be done at any time.
  *
- *   - Only what is at depth 0: what a top action or a compensation has left half-done is structure,
- *     which nobody locks, and goes before (REC-5). It is newer than all the rest, or the loser does
- *     not qualify.
- *   - What else a transaction may be to an extension is known from the log in some cases, and
- *     here in none. So objects, notes, fences, what was prepared, and what belongs to a structure
- *     (system transactions) are undone before.
- *   - What losers had given up, they may want back: extensions keep it (lladd_losers_left) until
- *   the
- *     last one is gone.
+ *   - Only changes at depth 0 can wait. What an unfinished top action or compensation has changed
+ *     is structure, which is not locked; it is undone before open returns (REC-5). If it is not
+ *     newer than all the rest, the loser cannot wait.
+ *   - For objects, notes, redo barriers, prepared transactions and system transactions, the log
+ *     does not tell what they mean to an extension. Losers with these are undone before open
+ *     returns.
+ *   - Losers may want back what they had freed: extensions keep it until the last loser is gone
+ *     (lladd_losers_left).
  *
- * From open on a loser is an active transaction in every respect: its undo space is set aside, it
- * stands in checkpoints and keeps the log it needs, and after another crash it is a loser again.
- * Its only owner is who takes a step, one at a time. */
+ * From open on a loser is an ordinary active transaction: its undo reserve is set aside,
+ * checkpoints list it, it holds the log it needs, and after another crash it is a loser again.
+ * Threads: one thread at a time takes a step, and only that thread uses the loser. */
 #include "recovery/core.h"
 
 #include <stddef.h>
 #include <string.h>
 
-#define LONG (8u << 20) /* so many log bytes a rollback may need */
+#define LONG (8u << 20) /* a rollback that may need so many log bytes is long */
 
 struct ll_deferred {
     struct ll_core *core;
-    struct ll_log_cursor *cursor; /* while open asks */
-    const struct lladd_participant **who;
-    size_t n_who;
-    struct lladd_txn **left; /* n of them; only who takes a step */
+    struct ll_log_cursor *cursor; /* during open */
+    const struct lladd_participant **protectors;
+    size_t n_protectors;
+    struct lladd_txn **left; /* n of them; used by the thread that takes a step */
     uint64_t n;              /* atomic */
-    uint32_t stepping;       /* atomic: somebody takes a step */
+    uint32_t stepping;       /* atomic: a thread takes a step */
 };
 
 static const struct lladd_participant *protector(const struct ll_name *name)
@@ -47,33 +47,33 @@ static void drop(struct ll_deferred *l)
 {
     struct ll_env env = l->core->env;
     ll_log_cursor_close(l->cursor);
-    ll_free(&env, l->who);
+    ll_free(&env, l->protectors);
     ll_free(&env, l->left);
     ll_free(&env, l);
 }
 
 struct ll_deferred *ll_deferred_new(struct ll_core *core, size_t n)
 {
-    size_t n_who = 0;
+    size_t n_protectors = 0;
     for (size_t i = 0; i < core->cat.n_registered; i++)
-        n_who += protector(core->cat.all[i]) != NULL;
-    struct ll_deferred *l = n_who ? ll_alloc_zero(&core->env, sizeof *l) : NULL;
+        n_protectors += protector(core->cat.all[i]) != NULL;
+    struct ll_deferred *l = n_protectors ? ll_alloc_zero(&core->env, sizeof *l) : NULL;
     if (!l)
         return NULL;
     l->core = core;
-    l->who = ll_alloc(&core->env, n_who * sizeof *l->who);
+    l->protectors = ll_alloc(&core->env, n_protectors * sizeof *l->protectors);
     l->left = ll_alloc(&core->env, n * sizeof *l->left);
-    if (!l->who || !l->left || ll_log_cursor_open(core->log, &l->cursor)) {
+    if (!l->protectors || !l->left || ll_log_cursor_open(core->log, &l->cursor)) {
         drop(l);
         return NULL;
     }
     for (size_t i = 0; i < core->cat.n_registered; i++)
         if (protector(core->cat.all[i]))
-            l->who[l->n_who++] = protector(core->cat.all[i]);
+            l->protectors[l->n_protectors++] = protector(core->cat.all[i]);
     return l;
 }
 
-/* ---- which ones -------------------------------------------------------------------------- */
+/* ---- protection --------------------------------------------------------------------------- */
 
 static bool ask(struct ll_deferred *l, struct lladd_txn *txn, const struct ll_record *rec)
 {
@@ -91,13 +91,13 @@ static bool ask(struct ll_deferred *l, struct lladd_txn *txn, const struct ll_re
                                 .undo = rec->undo};
     if (LLADD_PLANTED(LLADD_BUG_UNPROTECTED))
         return true;
-    for (size_t i = 0; name && i < l->n_who; i++)
-        if (l->who[i]->protect(l->who[i]->ctx, txn, &e) == 0)
+    for (size_t i = 0; name && i < l->n_protectors; i++)
+        if (l->protectors[i]->protect(l->protectors[i]->ctx, txn, &e) == 0)
             return true;
     return false;
 }
 
-/* Is it of a kind of which all that matters can be said here? */
+/* Does a record of this kind mean nothing to an extension beyond the change it states? */
 static bool is_plain(const struct ll_record *rec)
 {
     switch (rec->kind) {
@@ -113,7 +113,7 @@ static bool is_plain(const struct ll_record *rec)
     }
 }
 
-/* Goes through all that it has logged. What undo will skip only has to be plain. */
+/* Reads all records of the loser. Those that undo skips only have to be plain. */
 static bool ask_for_all(struct ll_deferred *l, struct lladd_txn *txn)
 {
     struct ll_record rec;
@@ -138,7 +138,7 @@ static bool ask_for_all(struct ll_deferred *l, struct lladd_txn *txn)
     return true;
 }
 
-/* What its rollback needs of memory is had before: with the first credit the log's buffer, too. */
+/* Allocates first the memory for its rollback; the first credit allocates the log's buffer. */
 bool ll_deferred_protect(struct ll_deferred *l, struct lladd_txn *txn)
 {
     bool ready =
@@ -152,7 +152,7 @@ void ll_deferred_leave(struct ll_deferred *l, struct lladd_txn *txn)
 {
     txn->n_actions = 0;
     txn->depth = 0;
-    ll_core_trace(l->core, "undo: transaction %llu, from LSN %llu on, behind open",
+    ll_core_trace(l->core, "undo: transaction %llu, from LSN %llu on, after open",
                        (unsigned long long)txn->id.v, (unsigned long long)txn->undo_next.v);
     l->left[l->n] = txn;
     lladd_atomic_store64(&l->n, l->n + 1);
@@ -169,14 +169,14 @@ void ll_deferred_asked(struct ll_core *core)
     }
 }
 
-/* ---- behind open ------------------------------------------------------------------------- */
+/* ---- after open --------------------------------------------------------------------------- */
 
 uint64_t ll_deferred_left(const struct ll_core *core)
 {
     return core->losers ? lladd_atomic_load64(&core->losers->n) : 0;
 }
 
-/* A long undo fetches most pages anyway, and they are redone several times as fast in order. */
+/* A long undo fetches most pages anyway, and redo in order is several times as fast. */
 void ll_deferred_expect(struct ll_core *core)
 {
     struct lladd_error ignored = LLADD_ERROR_INIT;
@@ -184,10 +184,10 @@ void ll_deferred_expect(struct ll_core *core)
     for (uint64_t i = 0; i < n; i++)
         bytes += core->losers->left[i]->undo_used;
     if (bytes > LONG)
-        (void)ll_instant_finish(core, &ignored); /* who misses a page will hear of it */
+        (void)ll_instant_finish(core, &ignored); /* a fetch of the page reports the error */
 }
 
-/* A part of one, or its end. */
+/* Rolls back a part of one loser, or ends it. */
 static int step(struct ll_deferred *l, uint64_t bytes, struct lladd_error *err)
 {
     struct ll_core *core = l->core;
@@ -210,12 +210,12 @@ static int step(struct ll_deferred *l, uint64_t bytes, struct lladd_error *err)
 int ll_deferred_step(struct ll_core *core, uint64_t bytes, bool *more, struct lladd_error *err)
 {
     struct ll_deferred *l = core->losers;
-    uint32_t nobody = 0;
+    uint32_t none = 0;
     int rc = 0;
     *more = ll_deferred_left(core) != 0;
     if (!*more)
         return 0;
-    if (lladd_atomic_cas32(&l->stepping, &nobody, 1)) {
+    if (lladd_atomic_cas32(&l->stepping, &none, 1)) {
         rc = l->n ? step(l, bytes, err) : 0;
         lladd_atomic_store32(&l->stepping, 0);
     } else {

@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The table of transactions, and their ends.
+/* The transaction table, commit and abort.
  *
- * Every transaction there ever was is in one list (mutex), with its buffers, to be used again. To
- * begin and to end one takes no mutex in the common case: who ends one parks it, if the place is
- * free, and who begins one takes it from there; the others wait in a free list. What is parked
- * keeps some log space, so that the next one need not ask for it, and gives it back when space is
- * short. Who goes through the list skips what is FREE, and looks at the rest with ll_txn_values: a
- * life may end and another one begin meanwhile.
+ * All transactions ever allocated are in one list (`mutex`), and are reused with their buffers. In
+ * the common case begin and end take no mutex: a transaction that ends is parked if the place is
+ * free, and begin takes it from there; the others go into a free list. A parked transaction keeps
+ * some log space, so that the next one need not ask for it, and releases it when space is short. A
+ * reader of the list skips FREE transactions and reads the others with ll_txn_values, because a
+ * transaction may end and another begin in the same memory meanwhile.
  *
- * Commit records get their LSNs under the commit mutex, and `logged` runs
- * there, so participants see commits in LSN order and `visible` never skips one (DESIGN 2a).
+ * Commit records get their LSNs under the mutex `commit`, and `logged` runs there, so participants
+ * see commits in LSN order and `visible` never skips one (DESIGN 2a).
  *
- * What must wait for durability (durable callbacks, the undo reserve: a commit that is lost will be
- * rolled back and needs it, REC-3) stands in a queue in commit order. The thread that finds the
- * first durable drains the queue, if callbacks may run there (THR-2): after a commit, a wait, a
- * checkpoint, in lladd_maintain. One drains at a time, outside the mutex, so callbacks also run in
- * commit order. The undo reserve does not wait for that: the first thread that finds a commit
- * durable gives it back. */
+ * What must wait until a commit is durable is queued in commit order: durable callbacks, and the
+ * undo reserve, because a commit that is lost will be rolled back (REC-3). A thread that finds the
+ * first entry durable drains the queue if callbacks may run there (THR-2): after a commit, a wait,
+ * a checkpoint, in lladd_maintain. One thread drains at a time, outside the mutex, so callbacks run
+ * in commit order, too. The undo reserve does not wait for callbacks: the first thread that finds a
+ * commit durable releases it. */
 #include "recovery/core.h"
 #include "util/held.h"
 
 #include <string.h>
 
-/* If this part of the log that may be set aside for commits nobody has made durable is, the log's
- * thread makes them so. */
+/* If commits that are not durable hold more than this part of pending_undo_max, the log's thread is
+ * asked to sync. */
 #define SOON 8
-/* What a parked transaction keeps set aside at most: as much as most operations ask for at once. */
+/* The largest undo reserve that a parked transaction keeps: as much as most operations ask for. */
 #define UNDO_KEPT 32768u
-/* Commits within so much log stand in the queue as one, so that it stays short where nobody waits
- * for durability. */
+/* Commits within so much log share an entry of the queue, so that it stays short if no transaction
+ * waits for durability. */
 #define TOGETHER 65536u
 
 int ll_txns_init(struct ll_core *core)
@@ -42,7 +42,7 @@ int ll_txns_init(struct ll_core *core)
     return rc;
 }
 
-/* Made when the first transaction writes, while there is memory. */
+/* Called when the first transaction writes, while there is memory. */
 int ll_txns_spare(struct ll_core *core, struct lladd_error *err)
 {
     struct ll_txn_table *t = &core->txns;
@@ -99,8 +99,7 @@ void ll_txns_free(struct ll_core *core)
 
 /* ---- begin and end ----------------------------------------------------------------------- */
 
-/* A used transaction keeps its buffers and what it has of log space; everything else starts from
- * nothing. */
+/* Resets all but the buffers and the log space. */
 static void reset(struct lladd_txn *txn)
 {
     const lladd_lsn none = {0};
@@ -127,7 +126,7 @@ static struct lladd_txn *unpark(struct ll_txn_table *t)
     return (struct lladd_txn *)(uintptr_t)at;
 }
 
-/* One that waits in the free list, or a new one. */
+/* A transaction from the free list, or a new one. */
 static struct lladd_txn *free_one(struct ll_core *core)
 {
     struct ll_txn_table *t = &core->txns;
@@ -160,7 +159,7 @@ int ll_txn_new(struct ll_core *core, struct lladd_txn **out, struct lladd_error 
         txn = free_one(core);
     if (!txn)
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory for a transaction");
-    /* First the number of the life, then what it begins with, then the state (ll_txn_values). */
+    /* The order matters to ll_txn_values: the number of the life, the fields, the state. */
     lladd_atomic_store64(&txn->lives, txn->lives + 1);
     lladd_atomic_count64(&core->txns.begun, 1);
     lladd_atomic_writes_follow();
@@ -180,9 +179,8 @@ void ll_txn_set_state(struct lladd_txn *txn, uint32_t state)
     lladd_atomic_store32(&txn->state, state);
 }
 
-/* A cursor has buffers for blocks and records: with one for each transaction that was ever open,
- * most of an abort would be asking for memory. One waits for the next rollback; more are made where
- * several roll back at a time. */
+/* A cursor has large buffers: with one for each transaction, allocating them would be most of an
+ * abort. One cursor waits for the next rollback; concurrent rollbacks open more. */
 int ll_txn_want_cursor(struct lladd_txn *txn)
 {
     struct ll_txn_table *t = &txn->core->txns;
@@ -200,7 +198,7 @@ static void drop_cursor(struct lladd_txn *txn)
     struct ll_log_cursor *cursor = txn->cursor;
     uint64_t none = 0;
     txn->cursor = NULL;
-    ll_log_cursor_rest(cursor); /* the next rollback is of something else */
+    ll_log_cursor_rest(cursor); /* the next rollback reads other records */
     if (!lladd_atomic_cas64(&txn->core->txns.idle_cursor, &none, (uintptr_t)cursor))
         ll_log_cursor_close(cursor);
 }
@@ -222,7 +220,7 @@ static void put_free(struct ll_txn_table *t, struct lladd_txn *txn)
     lladd_mutex_unlock(&t->mutex);
 }
 
-/* Others look at it under the mutex. */
+/* Other threads read `prepared` under the mutex. */
 static void drop_prepared(struct lladd_txn *txn)
 {
     struct ll_txn_table *t = &txn->core->txns;
@@ -237,7 +235,7 @@ static void drop_prepared(struct lladd_txn *txn)
 static bool may_park(struct lladd_txn *txn)
 {
     struct ll_core *core = txn->core;
-    /* Who has space for undo does not ask for the spare cursor: only once that is there. */
+    /* A transaction with undo reserve does not make the spare cursor, so that must exist. */
     return txn->undo_spare <= UNDO_KEPT && ll_log_credit_may_rest(core->log, &txn->credit) &&
            (txn->undo_spare == 0 || lladd_atomic_load_ptr(&core->txns.spare_cursor));
 }
@@ -314,7 +312,7 @@ static int want_pending(struct ll_core *core)
     return 0;
 }
 
-/* There is room for one more. */
+/* The queue has room. */
 static void enqueue(struct ll_txn_table *t, lladd_lsn commit, uint64_t undo_used,
                     struct ll_joined *joined, size_t n_joined)
 {
@@ -331,8 +329,8 @@ static void enqueue(struct ll_txn_table *t, lladd_lsn commit, uint64_t undo_used
         (struct ll_pending){commit.v, commit, undo_used, joined, n_joined};
 }
 
-/* What the queue gets to know of: those that want to hear of durability. The transaction's own
- * list goes there as it is, unless somebody on it wants to hear of the commit before that. */
+/* Selects the participants with a durable callback for the queue. The queue takes the transaction's
+ * own list, unless a participant on it also has a committed callback. */
 static int split_joined(struct lladd_txn *txn, struct ll_joined **later, size_t *n)
 {
     bool keeps = false;
@@ -353,7 +351,7 @@ static int split_joined(struct lladd_txn *txn, struct ll_joined **later, size_t 
     return 0;
 }
 
-/* Puts the commit in the queue; there is room. `later` is what split_joined gave. */
+/* Queues the commit; there is room. `later` comes from split_joined. */
 static void enqueue_txn(struct lladd_txn *txn, lladd_lsn commit, struct ll_joined *later,
                         size_t n_later)
 {
@@ -375,7 +373,7 @@ int ll_txn_end_unlogged(struct lladd_txn *txn, lladd_lsn *out, bool *tells)
     size_t n_later;
     int rc = split_joined(txn, &later, &n_later);
     *tells = !rc && n_later;
-    if (!rc && !n_later) { /* most: they take no mutex */
+    if (!rc && !n_later) { /* the common case: no mutex */
         *out = lladd_lsn_of(lladd_atomic_load64(&t->visible));
         return 0;
     }
@@ -421,7 +419,7 @@ int ll_txn_log_commit(struct lladd_txn *txn, struct lladd_span outcome, lladd_ls
             p->logged(p->ctx, txn->joined[i].state, rec.lsn);
     }
     enqueue_txn(txn, rec.lsn, later, n_later);
-    /* A class may now give up log that it needed at the last checkpoints. */
+    /* A class may now release log that it needed at the last checkpoints. */
     if (LL_UNLIKELY(txn->frees_log && !txn->system) && !ll_core_asks_class(core))
         lladd_atomic_store32(&core->in_vain, 0);
     lladd_atomic_store64(&t->visible, rec.lsn.v);
@@ -431,8 +429,8 @@ int ll_txn_log_commit(struct lladd_txn *txn, struct lladd_span outcome, lladd_ls
     return 0;
 }
 
-/* Gives back what is set aside for commits that are durable now. It does not wait for their
- * callbacks: one of these may need the space itself. Under `commit`. */
+/* Releases the undo reserves of commits that are durable now. It does not wait for their callbacks:
+ * a callback may need the space. Under `commit`. */
 static void release_undo(struct ll_core *core)
 {
     struct ll_txn_table *t = &core->txns;
@@ -457,7 +455,7 @@ void ll_txns_release_undo(struct ll_core *core)
     lladd_mutex_unlock(&core->txns.commit);
 }
 
-/* Debug builds: where callbacks may run, whether one is due or not. */
+/* Debug builds: checks that callbacks may run here, even if none is due. */
 static void check_callbacks(const struct ll_core *core, bool none)
 {
     if (!none && !ll_core_asks_class(core))
@@ -485,9 +483,9 @@ void ll_txns_drain(struct ll_core *core)
             continue;
         lladd_mutex_unlock(&t->commit);
         for (size_t i = 0; i < p.n_joined; i++) {
-            const struct lladd_participant *who = p.joined[i].participant;
-            if (who->durable)
-                who->durable(who->ctx, p.joined[i].state, core->db, p.commit);
+            const struct lladd_participant *participant = p.joined[i].participant;
+            if (participant->durable)
+                participant->durable(participant->ctx, p.joined[i].state, core->db, p.commit);
         }
         ll_free(&core->env, p.joined);
         lladd_mutex_lock(&t->commit);
@@ -513,12 +511,12 @@ bool ll_txns_relieve(struct ll_core *core, bool system)
         ll_txns_ended(core, system);
     if (LL_LIKELY(lladd_atomic_load64_relaxed(&t->pending_undo) <= t->pending_undo_max / SOON))
         return true;
-    /* Is what was asked for still on its way? */
+    /* Has the last requested sync completed? */
     if (ll_log_durable(core->log).v >= lladd_atomic_load64_relaxed(&t->asked)) {
         ll_txns_ended(core, system);
         if (lladd_atomic_load64_relaxed(&t->pending_undo) <= t->pending_undo_max / SOON)
             return true;
-        /* Without a thread the limit will do it. */
+        /* Without the log's thread, pending_undo_max forces the log. */
         lladd_atomic_store64_relaxed(&t->asked, ll_log_tail(core->log).v);
         (void)ll_log_force_soon(core->log);
     }
@@ -533,13 +531,14 @@ int ll_txn_abort(struct lladd_txn *txn)
     if (txn->id.v) {
         txn->n_actions = 0;
         txn->depth = 0;
-        int rc = ll_core_mark(core, &txn->err); /* one in doubt may be the first to write */
+        /* a transaction in doubt may be the first to write */
+        int rc = ll_core_mark(core, &txn->err);
         if (!rc && !LLADD_PLANTED(LLADD_BUG_END_FIRST))
             rc = ll_rollback(txn, lladd_lsn_of(0));
         if (!rc)
             rc = ll_log_credit_reserved(core->log, &txn->credit, ll_record_bound(0, 0), &txn->err);
         if (rc) {
-            /* The handle of the transaction goes; the next open takes its effects back. */
+            /* The transaction is released; the next open undoes it. */
             rc = ll_poison_set(core->poison, LLADD_UNDO_FAILED, &txn->err, NULL);
             ll_txn_release(txn);
             return rc;
@@ -566,7 +565,7 @@ int ll_txn_abort(struct lladd_txn *txn)
     return 0;
 }
 
-/* ---- what the table knows ---------------------------------------------------------------- */
+/* ---- queries ------------------------------------------------------------------------------ */
 
 static struct lladd_txn *in_use(struct lladd_txn *txn)
 {
@@ -585,9 +584,9 @@ struct lladd_txn *ll_txns_next(const struct lladd_txn *txn)
     return in_use(txn->next);
 }
 
-/* Each load comes before the next one. A life that has begun is FREE until all else is set. */
-/* What is set aside for undo was so while `last` was the newest record, or counts one record more:
- * it grows before a record is appended, and shrinks after one was. */
+/* The loads are ordered. A new life is FREE until all its fields are set. */
+/* undo_used is that of `last`, or counts one record more: it grows before a record is appended, and
+ * shrinks after one. */
 void ll_txn_values(const struct lladd_txn *txn, struct ll_txn_values *out)
 {
     uint64_t life;
@@ -611,7 +610,7 @@ void ll_txns_count(struct ll_core *core, uint64_t *begun, uint64_t *active, uint
     lladd_mutex_unlock(&t->mutex);
     idle += (lladd_atomic_load64(&t->parked) != 0) + lladd_atomic_load64(&t->lingering);
     *begun = lladd_atomic_load64(&t->begun);
-    *active = made > idle ? made - idle : 0; /* some may begin and end meanwhile */
+    *active = made > idle ? made - idle : 0; /* transactions may begin and end meanwhile */
     *in_doubt = lladd_atomic_load64(&t->in_doubt);
 }
 
@@ -630,27 +629,27 @@ void ll_txns_counted(struct ll_core *core, const struct ll_name *name, uint64_t 
     lladd_mutex_unlock(&t->mutex);
 }
 
-lladd_lsn ll_txns_oldest(struct ll_core *core, struct lladd_pinner *who)
+lladd_lsn ll_txns_oldest(struct ll_core *core, struct lladd_pinner *pinner)
 {
     struct ll_txn_table *t = &core->txns;
     uint64_t oldest = UINT64_MAX;
     lladd_mutex_lock(&t->mutex);
     for (struct lladd_txn *txn = ll_txns_first(t); txn; txn = ll_txns_next(txn)) {
-        /* id is stored between reserve and publish; one that is not visible yet is younger than the
-         * tail the caller read before. */
+        /* id is stored between reserve and publish: an id that is not visible yet is above the tail
+         * that the caller read before. */
         struct ll_txn_values now;
         ll_txn_values(txn, &now);
         if (now.id == 0 || now.id >= oldest || now.state == LL_TXN_ENDED ||
             now.state == LL_TXN_FREE)
             continue;
         oldest = now.id;
-        if (who) {
+        if (pinner) {
             bool prepared = now.state == LL_TXN_PREPARED;
-            who->txn = lladd_lsn_of(now.id);
-            who->kind = prepared ? "prepared" : "transaction";
-            who->name[0] = 0;
+            pinner->txn = lladd_lsn_of(now.id);
+            pinner->kind = prepared ? "prepared" : "transaction";
+            pinner->name[0] = 0;
             if (prepared && txn->prepared)
-                memcpy(who->name, txn->prepared->owner, sizeof who->name);
+                memcpy(pinner->name, txn->prepared->owner, sizeof pinner->name);
         }
     }
     lladd_mutex_unlock(&t->mutex);
@@ -682,7 +681,7 @@ lladd_lsn ll_txns_most_undo(struct ll_core *core, uint64_t *n)
 lladd_lsn ll_txns_applied(struct ll_core *core)
 {
     struct ll_txn_table *t = &core->txns;
-    uint64_t low = ll_log_tail(core->log).v; /* before the table: what is newer counts as later */
+    uint64_t low = ll_log_tail(core->log).v; /* before the table: newer records are above it */
     lladd_atomic_fence();
     lladd_mutex_lock(&t->mutex);
     for (const struct lladd_txn *txn = t->first; txn; txn = txn->next) {
@@ -691,8 +690,8 @@ lladd_lsn ll_txns_applied(struct ll_core *core)
             low = busy;
     }
     lladd_mutex_unlock(&t->mutex);
-    /* A bound once true stays true; a transaction in the middle of its first record only gives a
-     * worse one for a moment. */
+    /* A bound once true stays true. A transaction that is logging its first record lowers the
+     * result only for a moment. */
     lladd_atomic_max64(&t->applied, low);
     return lladd_lsn_of(lladd_atomic_load64(&t->applied));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Taking back: one record at a time, newest first, each step closed by a compensation record.
+/* Undo: one record at a time, newest first, each step closed by a compensation record.
  *
  *   UPDATE, page undo      CLR: the undo bytes applied to the page; undo goes on at `prev`
  *   UPDATE, logical undo   compensate: ordinary calls one level deeper, closed by CLR_END
@@ -10,12 +10,12 @@
  *   CLR, CLR_END, OBJECT_CLR  nothing: go on at undo_next (never undo an undo, OP-5)
  *   redo-only and the rest    nothing: go on at `prev`
  *
- * What a crash leaves of an open compensation lies one level deeper and is taken back physically
- * first; then the compensation runs again (OP-5). ll_rollback does one transaction; recovery runs
- * the same steps for all losers at once, deepest level first (REC-5).
+ * The records of a compensation that a crash interrupted are one level deeper. They are undone
+ * physically first; then the compensation runs again (OP-5). ll_rollback rolls back one
+ * transaction; recovery runs the same steps for all losers at once, deepest level first (REC-5).
  *
- * A step that cannot be carried out leaves a half-rolled-back transaction, so it poisons the handle
- * (REC-3); opening again repeats the step. */
+ * A step that fails leaves a transaction half rolled back, so it poisons the handle (REC-3); the
+ * next open repeats the step. */
 #include "recovery/core.h"
 
 #include <lladd/bytes.h>
@@ -24,8 +24,9 @@
 
 #define FRAME_TRIES 100000
 
-/* A compensation that writes more log than its operation declares takes it from what is set aside
- * for others. So the one that finds nothing left need not be to blame: names the one that is. */
+/* A compensation that writes more log than its operation declares takes it from the undo reserve of
+ * others. So the one that finds no space need not be the culprit: adds the name of the one that
+ * is. */
 static void name_overdrawn(const struct ll_core *core, char *out, size_t size)
 {
     *out = '\0';
@@ -48,7 +49,7 @@ static int undo_failed(struct lladd_txn *txn, const struct ll_record *rec, int r
         return rc;
     char guilty[160];
     name_overdrawn(txn->core, guilty, sizeof guilty);
-    /* A callback may have returned a code and no message; what stands there is then older. */
+    /* A callback may return a code without a message: then the message is an older one. */
     const char *reason = why.code == rc && why.message[0] ? why.message : lladd_code_text(rc);
     ll_fail_lsn(&txn->err, LLADD_UNDO_FAILED, rec->lsn,
                 "transaction %llu cannot be rolled back: LSN %llu, operation \"%s\"%s: %.120s",
@@ -59,13 +60,14 @@ static int undo_failed(struct lladd_txn *txn, const struct ll_record *rec, int r
     return ll_poison_set(txn->core->poison, LLADD_UNDO_FAILED, &txn->err, NULL);
 }
 
-/* Space of the step's compensation becomes usable; it was set aside when the record was logged. */
+/* Makes the space of the step's compensation usable; it was set aside when the record was
+ * logged. */
 static int step_credit(struct lladd_txn *txn, size_t bytes)
 {
     return ll_log_credit_reserved(txn->core->log, &txn->credit, bytes, &txn->err);
 }
 
-/* What was set aside for the undo of the record. */
+/* The undo reserve of the record. */
 static uint64_t no_longer_needed(const struct lladd_txn *txn, const struct ll_record *rec)
 {
     uint64_t need = ll_undo_need(txn->core, rec);
@@ -75,7 +77,7 @@ static uint64_t no_longer_needed(const struct lladd_txn *txn, const struct ll_re
 static void step_done(struct lladd_txn *txn, const struct ll_record *rec)
 {
     uint64_t need = no_longer_needed(txn, rec);
-    /* After the compensation was appended, also for who has a look (ll_txn_values). */
+    /* After the append of the compensation, also as other threads see it (ll_txn_values). */
     lladd_atomic_store64(&txn->undo_used, txn->undo_used - need);
     ll_log_undo_release(txn->core->log, need);
 }
@@ -86,7 +88,7 @@ static int fix_for_undo(struct lladd_txn *txn, uint64_t page, struct ll_frame **
     for (int i = 0; i < FRAME_TRIES && rc == LLADD_NO_FRAME; i++) {
         rc = ll_buffer_fix(txn->core->buffer, lladd_page_of(page), LL_FIX_EXCLUSIVE, f, &txn->err);
         if (rc == LLADD_NO_FRAME)
-            lladd_yield(); /* others hold every frame for a moment */
+            lladd_yield(); /* other threads have every frame fixed */
     }
     return rc;
 }
@@ -98,7 +100,7 @@ static int undo_page(struct lladd_txn *txn, struct ll_name *name, const struct l
     int rc = ll_core_credit_rolling(txn, bytes, bytes + ll_image_bound(txn->core));
     if (rc)
         return rc;
-    (void)ll_core_want_scratch(txn, 0); /* for the image; ll_core_apply_undo looks */
+    (void)ll_core_want_scratch(txn, 0); /* for the image; ll_core_apply_undo checks it */
     struct ll_frame *f;
     rc = fix_for_undo(txn, rec->page, &f);
     if (rc)
@@ -118,7 +120,7 @@ static int undo_page(struct lladd_txn *txn, struct ll_name *name, const struct l
     return rc;
 }
 
-/* What the compensation has used is held against what its operation declares. */
+/* Reports to the simulator that the compensation has used more than its operation declares. */
 #ifdef LLADD_DST
 #define TELL_USED(kind, used, most) \
     LLADD_OBSERVE(.what = (kind), .op = op->name, .op_version = op->version, .lsn = rec->lsn, \
@@ -134,7 +136,7 @@ static void held_begin(uint32_t *before)
     }
 }
 
-/* How many there were at a time; 0 if that is not known. */
+/* The most pages fixed at a time; 0 if not known. */
 static uint32_t held_end(uint32_t before)
 {
     struct lladd_dst *d = lladd_dst_current();
@@ -157,7 +159,7 @@ static uint32_t held_end(uint32_t before)
 }
 #endif
 
-/* Runs compensate one level deeper, from which the step returns with a CLR_END. */
+/* Runs compensate one level deeper; the caller closes it with a CLR_END. */
 static int run_compensate(struct lladd_txn *txn, struct ll_name *name, const struct ll_record *rec)
 {
     const struct lladd_op *op = name->desc;
@@ -189,14 +191,14 @@ static unsigned char *free_copy(struct lladd_txn *txn)
     return txn->undo_copy ? txn->undo_copy + txn->undo_copy_used : NULL;
 }
 
-/* `inside`: another compensation calls for this undo. What is set aside for that one stays set
- * aside until it ends. */
+/* `inside`: the rollback is part of another compensation, which keeps its undo reserve until it
+ * ends. */
 static int undo_logical(struct lladd_txn *txn, struct ll_name *name, const struct ll_record *rec,
                         bool inside, lladd_lsn undo_next)
 {
     const struct lladd_op *op = name->desc;
     struct ll_core *core = txn->core;
-    struct ll_record redo_bytes = *rec; /* the spans die with the cursor's next read */
+    struct ll_record redo_bytes = *rec; /* the spans are valid until the cursor's next read */
     size_t len = rec->undo.len;
     bool own = txn->undo_copy_size - txn->undo_copy_used < len;
     unsigned char *copy = own ? ll_alloc(&core->env, len) : free_copy(txn);
@@ -276,7 +278,7 @@ bool ll_rollback_needs(const struct ll_record *rec)
            rec->kind == LL_REC_OBJECT;
 }
 
-/* What lies between was taken back already, or goes with it. */
+/* Records in between are undone already, or with this one. */
 bool ll_rollback_passes_over(const struct ll_record *rec)
 {
     return (is_compensation(rec->kind) && !LLADD_PLANTED(LLADD_BUG_UNDO_NEXT)) ||
@@ -286,7 +288,7 @@ bool ll_rollback_passes_over(const struct ll_record *rec)
 int ll_rollback_peek(struct lladd_txn *txn, lladd_lsn stop, struct ll_record *rec,
                      struct lladd_error *err)
 {
-    /* Before the first record there is no spare cursor, and need be none. */
+    /* A transaction without records needs no cursor; there may be no spare cursor yet. */
     int rc = txn->undo_next.v > stop.v ? ll_txn_want_cursor(txn) : 0;
     while (!rc && txn->undo_next.v > stop.v) {
         lladd_lsn at = txn->undo_next;
@@ -332,19 +334,19 @@ int ll_rollback_step(struct lladd_txn *txn, const struct ll_record *rec)
         txn->depth = depth;
         txn->rolling_back = was;
     }
-    /* The next step may be another transaction's, or wait for anything. */
+    /* The next step may belong to another transaction, or may wait. */
     ll_log_credit_trim(txn->core->log, &txn->credit);
     if (rc)
         return undo_failed(txn, &r, rc);
-    /* Inside a compensation nothing was set aside for its own records: they are covered by what the
-     * operation declared. */
+    /* A compensation's own records have no undo reserve: what the operation declares covers
+     * them. */
     if (!was)
         step_done(txn, &r);
     return 0;
 }
 
-/* Without memory a rollback goes on with the one cursor that was made in time. The step is taken
- * without it: a compensation may wait for latches whose owners need it, too. */
+/* Without memory a rollback reads its next record with the spare cursor. It releases the cursor
+ * before the step: a compensation may wait for latches of threads that need the cursor, too. */
 static int peek_with_spare(struct lladd_txn *txn, lladd_lsn stop, struct ll_record *rec)
 {
     struct ll_txn_table *t = &txn->core->txns;
@@ -363,31 +365,31 @@ static int peek_with_spare(struct lladd_txn *txn, lladd_lsn stop, struct ll_reco
     return rc;
 }
 
-/* ---- looking ahead ---- */
+/* ---- prefetch of pages -------------------------------------------------------------------- */
 
-/* A long rollback goes over pages that the processor's caches lost long ago, and one record after
- * the other waits for its page. So the pages of the next few are sent for. Short ones change what
- * is still at hand. */
-#define LOOK_AFTER 16u
-#define LOOK_AHEAD 8u
+/* A long rollback changes pages that are no longer in the processor's caches, and each record would
+ * wait for its page. So the pages of the next records are prefetched. Short rollbacks need no
+ * prefetch. */
+#define PREFETCH_AFTER 16u
+#define PREFETCH_MOST 8u
 
-struct ahead {
-    lladd_lsn next;      /* the first record not looked at */
-    unsigned done, seen; /* records taken back; those, and what was looked at beyond them */
+struct prefetch {
+    lladd_lsn next;      /* the first record that was not read */
+    unsigned done, seen; /* records undone; those and the records read ahead */
 };
 
-/* Only a hint: a record that cannot be read is complained of when its turn comes. */
-static void look_ahead(struct lladd_txn *txn, lladd_lsn stop, struct ahead *a)
+/* Only a hint: the undo of a record reports that it cannot be read. */
+static void prefetch_pages(struct lladd_txn *txn, lladd_lsn stop, struct prefetch *a)
 {
-    if (a->done++ < LOOK_AFTER || !txn->cursor)
+    if (a->done++ < PREFETCH_AFTER || !txn->cursor)
         return;
     if (a->seen < a->done || a->next.v > txn->undo_next.v) {
         a->seen = a->done;
         a->next = txn->undo_next;
     }
     struct ll_record rec;
-    /* Two at a time, so that the distance grows until it is what it should be. */
-    for (int i = 0; i < 2 && a->seen - a->done < LOOK_AHEAD && a->next.v > stop.v; i++) {
+    /* Two records for each one undone, so that the distance grows to PREFETCH_MOST. */
+    for (int i = 0; i < 2 && a->seen - a->done < PREFETCH_MOST && a->next.v > stop.v; i++) {
         if (ll_log_cursor_read(txn->cursor, a->next, &rec, NULL) != 0 || rec.prev.v >= rec.lsn.v ||
             rec.undo_next.v >= rec.lsn.v)
             return;
@@ -401,10 +403,10 @@ static void look_ahead(struct lladd_txn *txn, lladd_lsn stop, struct ahead *a)
 int ll_rollback(struct lladd_txn *txn, lladd_lsn stop)
 {
     struct ll_record rec = {0};
-    struct ahead ahead = {{0}, 0, 0};
+    struct prefetch prefetch = {{0}, 0, 0};
     int rc;
     do {
-        look_ahead(txn, stop, &ahead);
+        prefetch_pages(txn, stop, &prefetch);
         rc = ll_rollback_peek(txn, stop, &rec, &txn->err);
         if (rc == LLADD_NO_MEMORY)
             rc = peek_with_spare(txn, stop, &rec);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The write path: check, then log, then change (OP-3), in one order for everybody (OP-2).
+/* The write path: check, then log, then change (OP-3), in the same order for all operations (OP-2).
  *
  *   before the latch   credit, undo reserve, memory, catalogue number      ll_core_reserve_for
  *   under the latch    prepare: may fail, has changed nothing              prepare
@@ -8,27 +8,27 @@
  *                      reserve an LSN, publish the record
  *                      redo, the page LSN
  *
- * A frame enters the dirty-page table before the horizon is read: a checkpoint raises the horizon,
- * then looks for dirty pages whose base is older, and either sees this frame there or is seen here.
+ * A frame enters the dirty-page table before the thread reads the horizon. A checkpoint raises the
+ * horizon, then looks for dirty pages with an older base. So either the checkpoint finds this
+ * frame, or this thread sees the new horizon.
  *
  * A page image: u16 page type, u16 page flags, u32 first byte of the hole, u32 bytes in it, then
- * the body before and behind the hole; these bytes LZ4-compressed if that saves an eighth. */
+ * the body before and after the hole; these bytes LZ4-compressed if that saves an eighth. */
 #include "recovery/core.h"
 
 #include <lladd/bytes.h>
 #include <lz4.h>
 #include <string.h>
 
-/* What the shortest path consists of is one function in the end: its steps are too many and
- * too small for calls. */
+/* The hot path becomes one function: it has many small steps, too small for calls. */
 #define INLINE inline __attribute__((always_inline))
 
 #define IMAGE_HEAD 12u
 #define UNDO_CHUNK 4096u
-/* How far LZ4 jumps where it finds nothing: a third of the time for pages that are half random, and
- * the same size to a hundredth. */
+/* LZ4's acceleration: takes a third of the time for pages that are half random, and the result is
+ * at most a hundredth larger. */
 #define LZ4_HASTE 4
-#define NESTING 8u /* top actions and savepoints that compensations can have open without memory */
+#define NESTING 8u /* top actions and savepoints that compensations can open without allocating */
 
 size_t ll_image_bound(const struct ll_core *core)
 {
@@ -113,8 +113,8 @@ int ll_core_want_scratch(struct lladd_txn *txn, size_t record_max)
     return want_scratch_bytes(txn, scratch_for(txn->core, record_max));
 }
 
-/* While rolling back the memory stays where it is: compensations that run have their undo bytes in
- * it, and what they need besides was set aside when their records were logged. */
+/* The memory must not move during a rollback: running compensations have their undo bytes in it.
+ * What they need besides was allocated when their records were logged. */
 int ll_core_want_copy(struct lladd_txn *txn, size_t size)
 {
     if (txn->undo_copy_size >= size || txn->rolling_back)
@@ -127,7 +127,6 @@ int ll_core_want_copy(struct lladd_txn *txn, size_t size)
     return 0;
 }
 
-/* Room for the top actions and savepoints of a compensation. */
 int ll_core_want_nesting(struct lladd_txn *txn)
 {
     const struct ll_env *env = &txn->core->env;
@@ -157,8 +156,7 @@ static int reserve_undo(struct lladd_txn *txn, uint64_t bytes)
                           : ll_log_undo_reserve(log, bytes, &txn->err);
 }
 
-/* Sets aside log space for taking back what is about to be logged (REC-3). *bytes: as for
- * ll_core_put_down. */
+/* Sets log space aside to undo what is about to be logged (REC-3). *bytes: see ll_core_put_down. */
 static int want_undo(struct lladd_txn *txn, uint64_t need, size_t *bytes)
 {
     if (txn->id.v == 0)
@@ -198,14 +196,14 @@ void ll_core_needs(const struct ll_core *core, struct ll_name *name)
     size_t most = name->record_max = ll_op_record_max(op, core->page_size);
     name->need_credit = ll_op_credit(op, core->page_size);
     name->need_undo = ll_undo_need_op(op, most);
-    /* A compensation must find all it needs in place, so what it may log counts too (REC-3). */
+    /* A compensation must not allocate, so what it may log counts, too (REC-3). */
     size_t inside = op->undo_kind == LLADD_UNDO_LOGICAL ? op->undo_log_max : 0;
     name->need_scratch = scratch_for(core, inside > most ? inside : most);
     name->need_copy = op->undo_kind == LLADD_UNDO_NONE ? 0 : most + inside;
     name->need_nesting = op->undo_kind == LLADD_UNDO_LOGICAL ? NESTING : 0;
 }
 
-/* What its records need is not known without reading them all again. */
+/* What the transaction's own records need would be known only after reading them again. */
 int ll_core_want_rollback(struct lladd_txn *txn)
 {
     struct ll_core *core = txn->core;
@@ -239,16 +237,17 @@ int ll_core_credit_rolling(struct lladd_txn *txn, size_t bytes, size_t with_imag
             return rc;
         }
     }
-    /* After the attempt: one that fails gives back what was there. */
+    /* After the attempt, because a failed attempt returns the credit it found. */
     int rc = ll_log_credit_reserved(core->log, &txn->credit, bytes, &txn->err);
-    /* Without an image the first change of a page that was written past the log relies on that. */
+    /* Without an image, the first change of a page that was written past the log relies on that
+     * sync. */
     if (!rc && txn->credit.bytes < with_image)
         rc = ll_buffer_sync_bulk(core->buffer, &txn->err);
     return rc;
 }
 
-/* A transaction that begins to write makes sure of the next checkpoint, too, whatever it has
- * kept. */
+/* A transaction that begins to write also ensures the space of the next checkpoint, even if it has
+ * credit. */
 static int want_credit(struct lladd_txn *txn, size_t bytes)
 {
     struct ll_core *core = txn->core;
@@ -259,7 +258,7 @@ static int want_credit(struct lladd_txn *txn, size_t bytes)
                                : ll_core_credit(core, &txn->credit, bytes, &txn->err);
 }
 
-/* Memory for a record of the operation and for taking it back, and the operation's number. */
+/* Memory for a record of the operation and for its undo, and the operation's number. */
 static int memory_for(struct lladd_txn *txn, struct ll_name *name)
 {
     struct ll_core *core = txn->core;
@@ -319,7 +318,7 @@ int ll_core_reserve_plain(struct lladd_txn *txn, size_t bytes, uint64_t undo)
 void ll_core_use_undo(struct lladd_txn *txn, uint64_t need)
 {
     if (txn->rolling_back)
-        return; /* covered by what the compensated record had set aside */
+        return; /* covered by the undo reserve of the record that is undone */
     LL_ASSERT(txn->undo_spare >= need);
     ll_txn_set_undo_used(txn, txn->undo_used + need);
     txn->undo_spare -= need;
@@ -349,15 +348,15 @@ static int refused(struct lladd_txn *txn, const struct lladd_op *op, int rc)
                    text ? text : "unknown code");
 }
 
-/* What a page of zeros needs before an operation formats it. */
+/* Sets the header of a page of zeros before an operation formats it. */
 static void blank_header(unsigned char *page, const struct ll_name *name, lladd_pageno number)
 {
     ll_page_set_number(page, number.v);
     ll_page_set_type(page, name->page_type ? (uint16_t)name->page_type->number : 0);
 }
 
-/* Will recovery accept these bytes? A page that is formatted is by then one of zeros; such a one is
- * made behind the draft, where there is room for a page image. */
+/* Will recovery accept these bytes? It formats a page of zeros, so this builds one in the scratch
+ * memory after the draft, where there is room for a page image. */
 static bool fits(const struct lladd_txn *txn, const struct ll_name *name, struct lladd_view view,
                  struct lladd_span redo)
 {
@@ -374,7 +373,7 @@ static bool fits(const struct lladd_txn *txn, const struct ll_name *name, struct
     return op->validate(view, LLADD_SPAN_REDO, redo);
 }
 
-/* For an operation without `prepare`: its arguments are what is logged. */
+/* For an operation without `prepare`: logs its arguments. */
 static int prepare_plain(struct lladd_txn *txn, const struct ll_name *name, struct lladd_view view,
                          struct lladd_span args, struct lladd_draft *d)
 {
@@ -397,8 +396,8 @@ static int prepare_plain(struct lladd_txn *txn, const struct ll_name *name, stru
     return 0;
 }
 
-/* Runs prepare into the transaction's scratch: check, OP-3. A page that will be formatted is not
- * looked at. */
+/* Runs prepare into the transaction's scratch memory (the check of OP-3). A page that will be
+ * formatted is not read. */
 static INLINE int prepare(struct lladd_txn *txn, const struct ll_name *name,
                           struct lladd_view view, struct lladd_span args, struct lladd_draft *d)
 {
@@ -419,7 +418,7 @@ static INLINE int prepare(struct lladd_txn *txn, const struct ll_name *name,
     return LL_LIKELY(!rc) ? 0 : refused(txn, op, rc);
 }
 
-/* A transaction's first record: rolling it back takes an END record. */
+/* A transaction's first record: its rollback needs an END record. */
 static inline void begin_chain(struct lladd_txn *txn)
 {
     if (LL_UNLIKELY(txn->id.v == 0))
@@ -443,7 +442,7 @@ static struct ll_name *type_by_number(struct ll_core *core, uint16_t number)
     return n && n->kind == LL_NAME_PAGE_TYPE ? n : NULL;
 }
 
-/* Where the zeros begin that the page ends with. */
+/* Offset of the zeros at the end of the page. */
 static uint32_t zeros_from(const unsigned char *page, uint32_t size)
 {
     while (size > LLADD_PAGE_HEADER + 8 && lladd_get64(page + size - 8) == 0)
@@ -451,8 +450,8 @@ static uint32_t zeros_from(const unsigned char *page, uint32_t size)
     return size;
 }
 
-/* Where images do not become smaller, to find that out again each time is half of what they cost:
- * after some of them one in so many is tried. (Threads may miscount; nothing depends on it.) */
+/* If images do not become smaller, trying costs half of their time: after some in vain only one in
+ * so many is tried. Threads may miscount, which does no harm. */
 static bool may_shrink(const struct ll_core *core)
 {
     enum { IN_VAIN = 16, TRIED = 16 };
@@ -468,9 +467,9 @@ static void note_shrunk(struct ll_core *core, bool shrunk)
         lladd_atomic_store32(&core->images_in_vain, now);
 }
 
-/* How many bytes LZ4 makes of an image, or 0 if that does not save an eighth. Its 16 KiB of state
- * are memory of ours: an application's threads may have stacks of no more than that. Without memory
- * the image stays as long as it is, for which there is always credit (OP-3). */
+/* Compresses an image; returns its size, or 0 if that does not save an eighth. LZ4's state of 16
+ * KiB is allocated, because an application's threads may have stacks as small as that. Without
+ * memory the image is logged uncompressed, for which there is always credit (OP-3). */
 static int pack_image(struct ll_core *core, const unsigned char *raw, uint32_t len,
                       unsigned char *out)
 {
@@ -484,7 +483,7 @@ static int pack_image(struct ll_core *core, const unsigned char *raw, uint32_t l
     return packed;
 }
 
-/* Builds the image of a page behind the draft in the scratch memory. */
+/* Builds the image of a page in the scratch memory after the draft. */
 static struct lladd_span build_image(struct lladd_txn *txn, const struct ll_frame *f,
                                      uint8_t *flags)
 {
@@ -498,7 +497,7 @@ static struct lladd_span build_image(struct lladd_txn *txn, const struct ll_fram
         if (begin < LLADD_PAGE_HEADER || begin > end || end > size)
             begin = end = size;
     }
-    if (begin == end) { /* LZ4 takes a microsecond for a page of zeros, each way */
+    if (begin == end) { /* LZ4 takes a microsecond each way for a page of zeros */
         begin = zeros_from(page, size);
         end = size;
     }
@@ -534,8 +533,8 @@ static void log_image(struct lladd_txn *txn, struct ll_frame *f)
     lladd_atomic_count64(&txn->core->images, 1);
 }
 
-/* A rollback has nothing set aside for images: if credit or memory is short, the page keeps its old
- * base, and so is written through the double-write area (REC-3). */
+/* A rollback has no reserve for images: if credit or memory is short, the page keeps its old base,
+ * and so is written through the double-write area (REC-3). */
 static void image_if_room(struct lladd_txn *txn, struct ll_frame *f, size_t record)
 {
     bool room = txn->credit.bytes >= ll_record_bound(record, 0) + ll_image_bound(txn->core) &&
@@ -577,7 +576,8 @@ int ll_image_apply(const struct ll_core *core, const struct ll_record *rec, unsi
     return 0;
 }
 
-/* Into the dirty-page table, then: does the page need an image before it changes? */
+/* Enters the frame into the dirty-page table; then: does the page need an image before it
+ * changes? */
 static INLINE bool dirty_and_old(struct ll_core *core, struct ll_frame *f)
 {
     if (lladd_atomic_load64_relaxed(&f->rec_lsn) == 0 && !LLADD_PLANTED(LLADD_BUG_DIRTY_ENTRY)) {
@@ -585,8 +585,8 @@ static INLINE bool dirty_and_old(struct ll_core *core, struct ll_frame *f)
         lladd_atomic_fence(); /* the entry before the horizon (BUF-5) */
     }
     uint64_t base = ll_page_base(f->page.bytes).v;
-    /* What was written past the log may be nowhere yet, torn or not: its first logged change makes
-     * it a base of its own. */
+    /* A page that was written past the log may not be durable: its first logged change needs an
+     * image. */
     if (LL_UNLIKELY(base == 0))
         return true;
     return base < lladd_atomic_load64(&core->image_horizon) && !core->no_images &&
@@ -621,15 +621,15 @@ static inline void count(struct lladd_txn *txn, struct ll_name *name, uint64_t b
     lladd_atomic_store64_relaxed(&txn->counted_bytes, txn->counted_bytes + bytes);
 }
 
-/* A page is about to be formatted: as if nothing had been there. (One that is fixed for that has
- * been made so by the buffer manager.) */
+/* Clears a page that is about to be formatted. (With LL_FIX_FRESH the buffer manager does that.) */
 static void make_zeros(struct lladd_txn *txn, struct ll_frame *f)
 {
     forget_private(txn->core, f);
     memset(f->page.bytes, 0, f->page.size);
 }
 
-/* Log, redo, stamp on a frame held exclusively. From here on nothing can fail. */
+/* Logs, redoes, sets the page LSN, on a frame latched exclusively. From here on nothing can
+ * fail. */
 static INLINE void log_apply(struct lladd_txn *txn, struct ll_name *name, struct ll_frame *f,
                              const struct lladd_draft *d, enum ll_apply_how how)
 {
@@ -686,9 +686,8 @@ static INLINE void log_apply(struct lladd_txn *txn, struct ll_name *name, struct
     count(txn, name, size);
 }
 
-/* As ll_view_of, for who passes it on at once: in two words, since the copy that the call makes
- * reads the first 16 bytes at once and would have to wait until narrower stores have left the
- * processor's store buffer. */
+/* As ll_view_of, for a view that is passed on at once. It is stored in whole words: the call copies
+ * the first 16 bytes with one load, which would stall on narrower stores in the store buffer. */
 static INLINE struct lladd_view view_of(const struct lladd_page *page)
 {
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && \
@@ -707,7 +706,7 @@ static INLINE struct lladd_view view_of(const struct lladd_page *page)
 #endif
 }
 
-/* Check, on a latched page; in debug builds also whether the operation keeps its promises. */
+/* The check of OP-3, on a latched page; in debug builds with the contract checks. */
 static INLINE int check(struct lladd_txn *txn, const struct ll_name *name, struct ll_frame *f,
                         struct lladd_span args, struct lladd_draft *d)
 {
@@ -719,7 +718,7 @@ static INLINE int check(struct lladd_txn *txn, const struct ll_name *name, struc
     return rc;
 }
 
-/* A page about to be formatted is not looked at: what can fail fails before its frame is taken. */
+/* A page to be formatted is not read, so all that can fail fails before its frame is fixed. */
 static int format(struct lladd_txn *txn, struct ll_name *name, lladd_pageno page,
                   struct lladd_span args, enum ll_apply_how how)
 {
