@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Contract checks (debug builds): before an update is logged, its operation must keep on scratch
- * copies what it promises to recovery.
+/* Contract checks (debug builds): before an update is logged, they run its operation on scratch
+ * copies of the page.
  *
- *   - validate accepts the redo bytes on the page as it is, the undo bytes on the page as it will
- * be
+ *   - validate accepts the redo bytes on the page before redo, the undo bytes on the page after
+ *     redo
  *   - redo is pure: two copies of the page, with different bytes in the hole and at different
- *     addresses, end up equal (after the mask), so nothing but page and arguments counts
- *   - redo and undo leave the page header alone
+ *     addresses, are equal afterwards (after the mask), so only page and arguments count
+ *   - redo and undo do not change the page header
  *   - check holds before and after
- *   - undo takes redo back (after the mask)
+ *   - undo reverses redo (after the mask)
  *
- * A broken promise is LLADD_BUG, reported before anything has changed. Where there is no memory for
- * a check it is left out: what needs none without the checks must not fail with them. */
+ * A broken contract is LLADD_BUG, reported before anything has changed. If there is no memory for a
+ * check it is left out: an update that needs no memory without the checks must not fail with
+ * them. */
 #include "recovery/core.h"
 
 #include <stdio.h>

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The control block: what must be known before the log can be read.
+/* The control block: what recovery must know before it can read the log.
  *
- * Two copies, LL_CONTROL_COPY bytes apart, so that no sector holds both. They are written one after
- * the other, each synced before the next is touched: whatever a crash tears, one good copy is left,
- * and nothing that depends on the new contents is done before both are there. The reader takes the
- * good copy with the higher sequence number. The first time there is no older copy to keep: both
- * are written, and one sync does.
+ * Two copies, LL_CONTROL_COPY bytes apart, so that no sector holds both. The first copy is written
+ * and synced before the second is written, so a crash leaves at least one valid copy. Nothing that
+ * depends on the new contents is done before both are durable. The reader takes the valid copy with
+ * the higher sequence number. The first write of a new file has no older copy to keep: one sync
+ * does for both.
  *
  *   0 u32 CRC-32C of bytes 4..255    4 u32 magic "LLDB"        8 u32 format version
- *  12 u32 page size                 16 u64 compatible         24 u64 read-only-compatible
- *  32 u64 incompatible features     40 u8[16] uuid            56 u64 sequence number
- *  64 u64 incarnation               72 u64 checkpoint LSN     80 u64 redo start
- *  88 u64 durable watermark         96 u64 end of log (clean) 104 u32 flags (FLAG_*)
- * 108 u32 reserved                112 i64 created            120 u64, clean: first LSN of the
- * 128 u64 and its size            136..255 zero                  segment that holds the end
+ * 12 u32 page size                 16 u64 compatible         24 u64 read-only-compatible 32 u64
+ * incompatible features     40 u8[16] uuid            56 u64 sequence number 64 u64 incarnation
+ * 72 u64 checkpoint LSN     80 u64 redo start 88 u64 durable watermark         96 u64 end of log
+ * (clean) 104 u32 flags (FLAG_*) 108 u32 reserved                112 i64 created            120
+ * u64, clean: first LSN of the 128 u64 and its size            136..255 zero
+ * segment that holds the end
  *
- * After them, at 2 * LL_CONTROL_COPY, is the witness. A page is written only when the log is
- * durable beyond its LSN (BUF-1), so the log must reach at least that far when it is opened again.
- * The witness is written before the page, not synced, and only if the page's LSN is beyond what the
- * last one covers. After the death of a process it is there; after a loss of power an older one may
- * be there, which says less. A torn one says nothing.
+ * The witness follows at 2 * LL_CONTROL_COPY. A page is written only when the log is durable beyond
+ * its LSN (BUF-1), so at the next open the log must reach at least that far. The witness is written
+ * before such a page, unless the last witness covers the page's LSN; it is not synced. After the
+ * death of the process the newest witness is there. After a power failure there may be an older
+ * one, which covers less, or a torn one, which covers nothing.
+ *
  *   0 u32 CRC-32C of bytes 4..63, seeded with the page salt     4 u32 magic "LLDW"
  *   8 u64 the log is durable up to here    16 u64 number of the page    24 u64 its page LSN
- *  32..63 zero */
+ * 32..63 zero */
 #include "io/io.h"
 #include "recovery/core.h"
 #include "util/crc32c.h"
@@ -117,8 +118,8 @@ int ll_control_read(struct lladd_device *dev, struct lladd_file *file, struct ll
         else
             rc[i] = ll_control_decode(bytes, &copy[i], &why[i]);
     }
-    /* A newer format is an answer, not damage. Garbage in one copy is damage; in both, a file that
-     * was never ours cannot be told from one that was, unless the magic says so. */
+    /* A newer format is reported as such, not as damage. If one copy is bad, the other is used. If
+     * both are bad, the file is a damaged control file only if one has the magic. */
     for (int i = 0; i < 2; i++) {
         if (rc[i] == LLADD_NEWER_FORMAT) {
             if (err)
@@ -141,7 +142,7 @@ int ll_control_may_write(const struct ll_control *c, struct lladd_error *err)
     uint64_t unknown = c->read_only_compatible & ~LL_FEATURES_KNOWN_TO_WRITE;
     if (unknown)
         return ll_fail(err, LLADD_NEWER_FORMAT,
-                       "uses unknown features 0x%llx: it can be looked at, not opened",
+                       "uses unknown features 0x%llx: it can be inspected, not opened",
                        (unsigned long long)unknown);
     return 0;
 }
@@ -152,7 +153,7 @@ int ll_control_write(const struct ll_env *env, struct lladd_device *dev, struct 
     unsigned char bytes[LL_CONTROL_BYTES];
     bool first = c->seq++ == 0;
     ll_control_encode(c, bytes);
-    /* What it says is durable is so, also while the database is made. */
+    /* What the block states as durable must be so, also when the database is created. */
     int rc = ll_io_settle(dev);
     if (rc)
         return ll_fail_io(err, rc, true, "sync", "what belongs to \"control\"");
@@ -168,7 +169,7 @@ int ll_control_write(const struct ll_env *env, struct lladd_device *dev, struct 
     return 0;
 }
 
-/* ---- what pages say about the log --------------------------------------------------------- */
+/* ---- the witness -------------------------------------------------------------------------- */
 
 static void encode_witness(const struct ll_witness *w, uint32_t salt,
                            unsigned char out[LL_WITNESS_BYTES])
@@ -204,7 +205,7 @@ int ll_witness_read(struct lladd_device *dev, struct lladd_file *file, uint32_t 
     out->room = rc == 0;
     if (rc)
         return ll_fail_io(err, rc, false, "read", "control");
-    (void)ll_witness_decode(in, salt, out); /* one that is damaged says nothing */
+    (void)ll_witness_decode(in, salt, out); /* a damaged witness covers nothing */
     return 0;
 }
 
@@ -232,14 +233,14 @@ int ll_witness_check(const struct ll_witness *w, lladd_lsn end, struct lladd_err
     return rc;
 }
 
-/* ---- of a handle ------------------------------------------------------------------------- */
+/* ---- the control block of a handle -------------------------------------------------------- */
 
 int ll_core_put_control(struct ll_core *core, struct ll_control *c, struct lladd_error *err)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
     LL_ASSERT(lladd_mutex_mine(&core->control_mutex));
     int rc = ll_control_write(&core->env, core->dev, core->control_file, c, &why);
-    if (rc) /* final for whatever reason, also on a full disk */
+    if (rc) /* every failure poisons, also a full disk */
         return ll_poison_set(core->poison, LLADD_WRITE_FAILED, &why, err);
     core->control = *c;
     return 0;
@@ -278,7 +279,8 @@ int ll_core_witness(struct ll_core *core, lladd_pageno page, lladd_lsn lsn,
     lladd_mutex_lock(&core->witness_mutex);
     if (lsn.v >= lladd_atomic_load64(&core->witnessed)) {
         struct ll_witness w = {.durable = ll_log_durable(core->log), .page = page, .page_lsn = lsn};
-        /* After a cut the log begins empty, and the next crash may lose where that was. */
+        /* Recovery has cut the log's end off: the log goes on empty in a new segment, and a crash
+         * may lose that segment. */
         if (w.durable.v <= core->began)
             w.durable.v = core->accepted;
         rc = ll_witness_write(&core->env, core->dev, core->control_file, core->salt, &w);
@@ -300,7 +302,7 @@ int ll_core_hear_witness(struct ll_core *core, lladd_lsn end, struct lladd_error
     lladd_atomic_store64(&core->witnessed, w.durable.v);
     if (w.room)
         return 0;
-    /* An older version made the file. On a full disk this run writes no witness. */
+    /* An older version made the file. If the disk is full, this handle writes no witnesses. */
     struct ll_witness none = {.room = true};
     int io = ll_witness_write(&core->env, core->dev, core->control_file, core->salt, &none);
     if (io && lladd_code_root(ll_io_code(io, true)) != LLADD_ROOT_RESOURCE)

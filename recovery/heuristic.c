@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Outcomes that an administrator has decided, kept until somebody forgets them
- * (docs/decisions/heuristic-outcomes.md). Under core->misc; what changes the list also holds
- * core->checkpointing, so a checkpoint has either the record or the entry. */
+/* Outcomes that an administrator has decided, kept until they are forgotten
+ * (docs/decisions/heuristic-outcomes.md). Threads: the list is under core->misc. A change of the
+ * list also holds core->checkpointing, so a checkpoint has either the record or the entry. */
 #include "recovery/analysis.h"
 
 #include <lladd/bytes.h>
@@ -105,7 +105,7 @@ int ll_heuristic_see(struct ll_core *core, struct lladd_span payload, lladd_lsn 
                            (unsigned long long)lsn.v);
     if (h.outcome)
         return ll_heuristic_put(core, &h, err);
-    (void)ll_heuristic_remove(core, &h.what.gid); /* a later checkpoint may not have it any more */
+    (void)ll_heuristic_remove(core, &h.what.gid); /* the checkpoint may not list it */
     return 0;
 }
 

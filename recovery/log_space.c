@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Log space: what is set aside for the next checkpoint, and credit. */
+/* Log space: credit, and what is set aside for the next checkpoints. */
 #include "recovery/core.h"
 
 #define TXN_ROW 49u        /* in checkpoint data */
 #define PIN_ROW 76u        /* the same, at most */
-#define PIN_BYTES 71u      /* of its record, which is logged again when it goes */
+#define PIN_BYTES 71u      /* of its record, logged again when the pin is cleared */
 #define HEURISTIC_ROW 235u
-/* One that frees no log, and after it one that does. */
+/* One that frees no log, then one that does. */
 #define CHECKPOINTS 2u
 
 uint64_t ll_core_aside_least(uint64_t names)
@@ -22,7 +22,7 @@ static uint64_t checkpoint_bytes(const struct ll_core *core)
            HEURISTIC_ROW * lladd_atomic_load64(&core->n_heuristics);
 }
 
-/* What is missing of the space for so many checkpoints, and for a record that clears each pin. */
+/* The space missing for so many checkpoints, and for a record that clears each pin. */
 static uint64_t lacking(const struct ll_core *core, unsigned checkpoints)
 {
     uint64_t want = checkpoints * checkpoint_bytes(core) +
@@ -36,8 +36,8 @@ bool ll_core_lacks_aside(const struct ll_core *core)
     return lacking(core, CHECKPOINTS) != 0;
 }
 
-/* Two at a time set aside more than is needed; no harm. Some more, so as not to come here for every
- * new transaction. */
+/* Adds a little, so that not every new transaction comes here. Two threads at a time may set aside
+ * more than is needed, which does no harm. */
 static uint64_t some_more(uint64_t lacks)
 {
     return lacks + LL_CHECKPOINT_RESERVE / 8;

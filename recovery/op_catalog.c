@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The catalogue: names and versions get numbers, and the log says so.
+/* The catalogue: names with versions get numbers, and the log records them.
  *
- * A name's first use appends a catalogue record before the first record that uses the number, and
- * every checkpoint repeats all of them; so whoever reads the log from a checkpoint on can name
- * every operation in it, with the layout of its bytes, without the application. Numbers are one
- * dense sequence for all kinds, from 1; they are never reused.
+ * The first use of a name appends a catalogue record, before the first record with the number, and
+ * each checkpoint repeats all of them. So a reader that starts at a checkpoint knows the name of
+ * each operation in the log and the layout of its bytes, without the application. All kinds share
+ * one sequence of numbers, from 1 without gaps; a number is never reused.
  *
  * Payload of a catalogue record: u32 number, u32 version, u8 kind, u8 name length, u8 redo fields,
- * u8 undo fields, name, then per field u8 type, u8 name length, name. An operation that wants a
- * page type ends with u32 the type's number.
+ * u8 undo fields, name, then per field u8 type, u8 name length, name; at the end u32, the number of
+ * the page type that the operation needs, or 0.
  *
- * Threads: numbers are given under cat.mutex; lookups by number are lock-free (the array is
- * replaced, never changed in place beyond its published length). */
+ * Threads: cat.mutex guards the catalogue. Lookups by number take no mutex: the array is replaced,
+ * and below its published length it never changes. */
 #include "recovery/core.h"
 #include "recovery/registry.h"
 
@@ -20,7 +20,7 @@
 
 #define NAME_MAX_LEN 63u
 #define NUMBER_MAX 65535u /* 16 bits in a record */
-#define HEAD 12u          /* of a payload: what stands before the name */
+#define HEAD 12u          /* bytes of a payload before the name */
 #define TAIL 4u
 #define TAG_PAYLOAD (HEAD + NAME_MAX_LEN + TAIL)
 
@@ -28,7 +28,7 @@ struct retired {
     struct retired *next;
 };
 
-/* Part of the slab, not a piece of memory of its own? */
+/* Is the array part of the slab? */
 static bool in_slab(const struct ll_op_catalog *cat, const void *p)
 {
     return (uintptr_t)p - (uintptr_t)cat->slab < cat->slab_bytes;
@@ -81,14 +81,14 @@ static int grow_numbers(struct ll_core *core, uint32_t number)
     return 0;
 }
 
-/* No byte of name is 0. */
+/* `name` has no byte 0. */
 static bool is_called(const struct ll_name *n, const char *name, size_t len)
 {
     return n->name == name || (strncmp(n->name, name, len) == 0 && n->name[len] == 0);
 }
 
-/* Begins behind the one found last: a log repeats the names in the order in which they were
- * registered, and whoever asks for one name often asks for it again. */
+/* Starts after the name that was found last: the log has the names in the order of their
+ * registration. */
 static struct ll_name *find(struct ll_core *core, unsigned kind, const char *name, size_t len,
                             uint32_t version)
 {
@@ -104,9 +104,9 @@ static struct ll_name *find(struct ll_core *core, unsigned kind, const char *nam
     return NULL;
 }
 
-/* The page type that an operation wants, beginning with the one at `hint`: operations of one type
- * are registered together. The linker makes one of equal names in one program, so a look at where
- * they stand does for nearly all. */
+/* Finds the page type of an operation, from `hint` on: operations of one type are registered
+ * together. In one program the linker usually merges equal names, so comparing addresses finds
+ * nearly all. */
 static struct ll_name *type_called(const struct ll_op_catalog *cat, const char *name, size_t *hint)
 {
     for (size_t i = 0, at = *hint; i < cat->n_types; i++, at++) {
@@ -122,15 +122,14 @@ static struct ll_name *type_called(const struct ll_op_catalog *cat, const char *
     return NULL;
 }
 
-/* The slab and what lies in it. Any registered name's record can be written without memory and
- * without other log space than what is set aside: a compensation may be the first to use a name
- * (REC-3). */
+/* Allocates the slab. Any registered name's record can then be written without memory, and with the
+ * log space that is set aside: a compensation may be the first to use a name (REC-3). */
 static int allocate(struct ll_core *core, const struct lladd_registry *reg)
 {
     struct ll_op_catalog *cat = &core->cat;
     size_t n = reg->payloads.names ? reg->payloads.names : 1;
     size_t names = n * sizeof *cat->slab, array = n * sizeof(struct ll_name *);
-    size_t more = 8 * sizeof(struct ll_name *); /* names that nobody registered, in `all` */
+    size_t more = 8 * sizeof(struct ll_name *); /* room in `all` for names from the log */
     size_t longest = reg->payloads.longest > TAG_PAYLOAD ? reg->payloads.longest : TAG_PAYLOAD;
     size_t bytes = names + 5 * array + more + longest;
     unsigned char *p = ll_alloc(&core->env, bytes);
@@ -148,17 +147,17 @@ static int allocate(struct ll_core *core, const struct lladd_registry *reg)
     cat->cap_all = n + 8;
     cat->buf_size = longest;
     memset(cat->numbers, 0, array);
-    /* 8 more bytes of each, which is rounded up. */
+    /* 8 more bytes for each, because records are rounded up. */
     cat->log_bytes = reg->payloads.names * ll_record_bound(8, 0) + reg->payloads.bytes;
     return 0;
 }
 
-/* What is registered takes the next name of the slab. */
+/* Fills a name of the slab from its descriptor. */
 static struct ll_name *fill(struct ll_name *name, uint8_t kind, const void *desc)
 {
     static const struct ll_name nothing;
-    const struct lladd_page_type *head = desc; /* every descriptor begins alike */
-    memcpy(name, &nothing, sizeof *name); /* an assignment clears word by word, which is slower */
+    const struct lladd_page_type *head = desc; /* all descriptors begin with name and version */
+    memcpy(name, &nothing, sizeof *name); /* an assignment is slower */
     name->kind = kind;
     name->name = head->name;
     name->version = head->version;
@@ -205,14 +204,15 @@ static void add_registered(struct ll_op_catalog *cat, const struct lladd_registr
     for (size_t i = 0; i < reg->n; i++)
         next = add_item(cat, next, &reg->items[i]);
     cat->n_registered = cat->n_all = (size_t)(next - cat->slab);
-    LL_ASSERT(cat->n_registered <= cat->cap_numbers); /* ll_extensions_builtin is right */
+    /* ll_extensions_builtin has the right counts */
+    LL_ASSERT(cat->n_registered <= cat->cap_numbers);
     struct ll_name **all = cat->all;
     for (struct ll_name *name = cat->slab; name < next; name++)
         *all++ = name;
 }
 
-/* What an operation needs, and its page type. Operations of one type are registered together: it is
- * looked for when another one is wanted. */
+/* Sets each operation's needs and page type. Operations of one type are registered together, so the
+ * type is looked up when it changes. */
 static int prepare_ops(struct ll_core *core, struct lladd_error *err)
 {
     struct ll_op_catalog *cat = &core->cat;
@@ -301,7 +301,7 @@ struct ll_name *ll_op_catalog_by_desc(struct ll_core *core, unsigned kind, const
     struct ll_name **before = &core->cat.by_desc[((uintptr_t)desc >> 5) % LL_CATALOGUE_FOUND];
     struct ll_name *found = lladd_atomic_load_ptr(before);
     if (found && found->desc == desc && found->kind == kind)
-        return found; /* what is registered stays so, and a transaction asks for each participant */
+        return found; /* registered names stay; called for each participant of a transaction */
     found = NULL;
     lladd_mutex_lock(&core->cat.mutex);
     for (size_t i = 0; i < core->cat.n_all && !found; i++) {
@@ -429,7 +429,7 @@ static int get_fields(const struct ll_env *env, const unsigned char **at, const 
     return 0;
 }
 
-/* The fixed part, checked; nothing allocated. */
+/* Checks and decodes the fixed part; allocates nothing. */
 static int peek(struct lladd_span s, struct ll_name *out, size_t *name_len)
 {
     const unsigned char *p = s.data;
@@ -480,8 +480,8 @@ int ll_op_catalog_decode(const struct ll_env *env, struct lladd_span s, struct l
     return 0;
 }
 
-/* Does a row of fields in a catalogue record lay bytes out like the registered one? A side that has
- * no fields says nothing of the layout. *wrong: the first field, from 1, that differs. */
+/* Compares the fields in a catalogue record with the registered ones. If one side has no fields,
+ * they match. *wrong: the first field, from 1, that differs. */
 static int compare_fields(const unsigned char **at, const unsigned char *end, size_t n,
                           const struct lladd_field *f, size_t *wrong)
 {
@@ -503,8 +503,7 @@ static int compare_fields(const unsigned char **at, const unsigned char *end, si
     return 0;
 }
 
-/* Recovery gives the bytes of the log to what is registered under the name: with other fields it
- * would read them as something else. */
+/* The registered operation will read the log's bytes: with other fields it would misread them. */
 static int check_layout(const struct lladd_op *op, struct lladd_span s, lladd_lsn lsn,
                         struct lladd_error *err)
 {
@@ -617,7 +616,8 @@ int ll_op_catalog_number_slow(struct ll_core *core, struct ll_name *n, struct ll
     if (rc)
         return rc;
     /* The mutex is held over the append: a number must not be used before its record has an LSN,
-     * and two names must not get one number. It is taken a few times in a database's life. */
+     * and two names must not get the same number. This is rare: once for a name in a database's
+     * life. */
     lladd_mutex_lock(&core->cat.mutex);
     if (!n->number)
         rc = give_number(core, n, err);

@@ -8,14 +8,13 @@
  *   yes            intact, or not read     redone (restart_instant.c); not read if its records
  *                  because of the base     begin with an image or format record
  *   yes            damaged                 redone, if one of its records is a base; else rebuilt
- *   none           damaged                 rebuilt from all the log there is (rebuild.c)
- */
+ *   none           damaged                 rebuilt from all the log there is (rebuild.c) */
 #include "recovery/redo.h"
 
 #include <string.h>
 
-/* Redo from a base alone, or of a page that was read. Sets DONE if the page has all its contents.
- */
+/* Applies the pending redo, to the page as read or from a base. Sets DONE if the page is
+ * complete. */
 static int redo_pending(struct ll_core *core, struct ll_fetch *f, struct lladd_error *err)
 {
     bool baseless = f->state != LL_FETCH_READ;
@@ -37,8 +36,7 @@ static int fetch(void *ctx, struct ll_fetch *f, struct lladd_error *err)
     bool base, pending = ll_instant_is_pending(core, f->page, &base);
     int rc = 0;
     f->dirty_since.v = 0;
-    /* The record with the base may belong to an earlier use of the page that has ended since: then
-     * the page is read after all. */
+    /* A redo barrier may have made the base obsolete meanwhile: then the page is read after all. */
     if (pending && (base || f->state != LL_FETCH_UNREAD))
         rc = redo_pending(core, f, err);
     else if (f->state == LL_FETCH_READ)
