@@ -211,8 +211,8 @@ void ll_hash__set_destroyed(struct lladd_txn *, struct ll_hash_table *, lladd_sa
 int ll_hash__how(struct lladd_txn *, struct ll_hash_table *, bool *physical);
 /* Are losers still to be rolled back? */
 bool ll_hash__recovering(struct ll_hashes *);
-/* Is another transaction in doubt with a prepare record of an earlier version, which does not say
- * which tables it has changed? */
+/* Is another transaction in doubt, with a prepare record of an earlier version that does not name
+ * the tables it has changed? */
 bool ll_hash__untold(struct lladd_txn *, struct ll_hashes *);
 /* Makes a reservation before the transaction removes the key with this hash. */
 int ll_hash__reserve(struct lladd_txn *, struct ll_hash_table *, uint64_t hash);
