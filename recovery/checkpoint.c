@@ -585,7 +585,7 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     if (!rc)
         rc = want_space(core, err);
     /* Pending redo needs the log from the start of redo. */
-    if (!rc && !LLADD_PLANTED(LLADD_BUG_BEHIND))
+    if (!rc && !LLADD_PLANTED(LLADD_BUG_REDO_LEFT))
         rc = ll_instant_finish(core, err);
     /* A class needs log until the commits that release it are durable: so commits are forced before
      * classes are asked. */

@@ -92,7 +92,7 @@ static const struct row rows[] = {
      LONG},
     {LLADD_BUG_CREDIT_HELD, INTERLEAVE, "threads.credit", LLADD_SIM_O_DEADLOCK, 1, AT_RANDOM, 0, 0},
     {LLADD_BUG_SHARE, EXPLORE, "redo.shares", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
-    {LLADD_BUG_BEHIND, EXPLORE, "instant", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
+    {LLADD_BUG_REDO_LEFT, EXPLORE, "instant", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
     {LLADD_BUG_CAUGHT_UP, EXPLORE, "instant", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
     {LLADD_BUG_EARLY, EXPLORE, "instant.tight", LLADD_SIM_O_CONTENTS, 2, 0, 0, 0},
     {LLADD_BUG_EARLY, EXPLORE, "instant.long", LLADD_SIM_O_CONTENTS, 1, 0, 0, 0},
