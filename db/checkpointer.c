@@ -183,14 +183,19 @@ int lladd_maintain(struct lladd_db *db, bool *more, struct lladd_error *err)
         rc = ll_db_may_checkpoint(db, err, "lladd_maintain");
     if (more)
         *more = false;
-    /* A page that cannot be redone is reported after the other maintenance work is done. */
+    /* A page that cannot be redone, or a checkpoint without space, is reported after the other
+     * maintenance work is done. */
     bool alone = !lladd_atomic_load32(&db->checkpoints_on);
     int pending_rc = !rc && alone ? recover_some(&db->core, &redo_more, err) : 0;
-    if (pending_rc && lladd_code_root(pending_rc) != LLADD_ROOT_DATA)
+    if (lladd_code_root(pending_rc) == LLADD_ROOT_POISONED)
         rc = pending_rc;
     if (!rc && !pending_rc && !lladd_atomic_load32(&db->signalled)) {
         bool near = alone && pressed(&db->core);
-        rc = near || due(&db->core) ? ll_checkpoint(&db->core, near, err) : 0;
+        int taken = near || due(&db->core) ? ll_checkpoint(&db->core, near, err) : 0;
+        if (lladd_code_root(taken) == LLADD_ROOT_RESOURCE)
+            pending_rc = taken;
+        else
+            rc = taken;
     }
     if (!rc)
         rc = ll_log_maintain(db->core.log, &log_more, err);

@@ -120,9 +120,9 @@ void ll_background_pressed(struct ll_core *);
 
 /* extensions.c */
 /* LLADD_BAD_ARGUMENT, with the size needed, if the log buffer or the log within its limit is too
- * small for what a registered operation needs at once. */
+ * small for what a registered operation needs at once. *ample: the limit is twice that. */
 int ll_extensions_fit(const struct lladd_registry *, uint32_t page_size,
-                      const struct lladd_options *, struct lladd_error *);
+                      const struct lladd_options *, bool *ample, struct lladd_error *);
 int ll_extensions_attach(struct lladd_db *, const struct lladd_registry *, struct lladd_error *);
 int ll_extensions_create(struct lladd_db *, struct lladd_error *);
 int ll_extensions_recovered(struct lladd_db *, struct lladd_error *);

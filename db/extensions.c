@@ -80,7 +80,7 @@ static int too_small(const struct fit *f, const char *option, uint64_t is, uint6
 }
 
 int ll_extensions_fit(const struct lladd_registry *reg, uint32_t page_size,
-                      const struct lladd_options *o, struct lladd_error *err)
+                      const struct lladd_options *o, bool *ample, struct lladd_error *err)
 {
     struct fit f = {.o = o, .page_size = page_size};
     f.ring = ll_log_ring_for(ll_record_bound(reg->payloads.longest, 0), 0);
@@ -100,6 +100,7 @@ int ll_extensions_fit(const struct lladd_registry *reg, uint32_t page_size,
         return too_small(&f, "log_ring_bytes", o->log_ring_bytes, f.ring, f.ring_for, err);
     if (o->log_limit_bytes < f.limit)
         return too_small(&f, "log_limit_bytes", o->log_limit_bytes, f.limit, f.limit_for, err);
+    *ample = o->log_limit_bytes / 2 >= f.limit;
     return 0;
 }
 

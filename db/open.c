@@ -544,7 +544,7 @@ static int checkpoint_recovery(struct lladd_db *db, struct lladd_error *err)
 static int assemble(struct lladd_db *db, const struct lladd_options *o, struct lladd_error *err)
 {
     struct lladd_registry reg = {0};
-    bool create = false;
+    bool create = false, ample = false;
     int rc = init_core(db, o, err);
     if (rc)
         return rc;
@@ -559,7 +559,8 @@ static int assemble(struct lladd_db *db, const struct lladd_options *o, struct l
     if (!rc && create)
         db->core.control.page_size = o->page_size ? o->page_size : LL_PAGE_SIZE_MIN;
     if (!rc)
-        rc = ll_extensions_fit(&reg, db->core.control.page_size, o, err);
+        rc = ll_extensions_fit(&reg, db->core.control.page_size, o, &ample, err);
+    db->core.checkpoints_aside = ample ? 2 : 1;
     if (!rc)
         rc = create ? make_database(db, o, &reg, err) : open_database(db, o, &reg, err);
     ll_free(&db->core.env, reg.items);

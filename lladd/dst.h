@@ -150,7 +150,7 @@ struct lladd_dst_event {
     X(GROUP_LATE, "group-late", "O1", "a committer that misses a group commit is told: durable") \
     X(UNDO_LATE, "undo-late", "O11", "a checkpoint omits transactions that commit meanwhile") \
     X(IN_FLIGHT, "in-flight", "O2", "a checkpoint does not wait for pages that others write") \
-    X(REDO_LEFT, "redo-left", "O2", "a checkpoint does not wait for what instant recovery has left") \
+    X(REDO_LEFT, "redo-left", "O2", "a checkpoint does not wait for what instant redo has left") \
     X(SHARE, "share", "O2", "one of the shares of redo is left out") \
     X(CAUGHT_UP, "caught-up", "O2", "a page that was redone when it was fetched is not dirty") \
     X(UNPROTECTED, "unprotected", "O2", "a loser is undone after the open without protection") \

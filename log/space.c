@@ -148,8 +148,7 @@ static int enter_next(struct ll_log *log, struct ll_log__seg *next, bool reserve
             return 0;
         lladd_atomic_sub64(&log->undo_left, eighths);
     }
-    if (reserved)
-        set_floor(log);
+    set_floor(log);
     next->users++;
     segs->granted->users--; /* the writer is still its user, or has written it */
     grant_from(log, next);

@@ -564,15 +564,27 @@ static int checkpoint_again(struct ll_core *core, const struct marks *same,
     return rc ? rc : truncate_log(core, same, err);
 }
 
-/* Called before anything is logged. A checkpoint that frees no log must leave the space for one
- * that does, and for records that clear pins: it is refused if there is no other space. */
+/* Would log be freed, without the hope that classes will need less of it? */
+static bool frees_certainly(struct ll_core *core)
+{
+    return ll_log_would_free(core->log, needed(core, ll_log_tail(core->log), NULL));
+}
+
+/* Called after the classes were asked, before a record of the checkpoint is logged. A checkpoint
+ * that frees no log must leave the space for one that does, and for records that clear pins: it is
+ * refused if there is no other space. */
 static int want_space(struct ll_core *core, struct lladd_error *err)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
     int rc = ll_core_set_aside_again(core, &why);
-    if (rc != LLADD_NO_SPACE || ll_core_settled(core) || ll_checkpoint_frees(core))
+    if (rc != LLADD_NO_SPACE || frees_certainly(core))
         return 0;
-    return ll_fail(err, rc,
+    if (!core->closing) { /* no checkpoint tells classes to advance, then */
+        rc = each_class(core, false, ll_core_redo(core), err);
+        if (rc || frees_certainly(core))
+            return rc;
+    }
+    return ll_fail(err, LLADD_NO_SPACE,
                    "%.150s; this checkpoint would free no log, and the space that is set aside is "
                    "for one that does", why.message);
 }
@@ -582,8 +594,10 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     int rc = ll_core_check(core, err);
     if (!rc)
         rc = ll_core_mark(core, err);
+    /* Before anything else is logged; want_space tells if there is too little. */
+    struct lladd_error ignored = LLADD_ERROR_INIT;
     if (!rc)
-        rc = want_space(core, err);
+        (void)ll_core_set_aside_again(core, &ignored);
     /* Pending redo needs the log from the start of redo. */
     if (!rc && !LLADD_PLANTED(LLADD_BUG_REDO_LEFT))
         rc = ll_instant_finish(core, err);
@@ -602,6 +616,9 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     struct marks same = {{0}, ll_core_redo(core), ll_txns_oldest(core, NULL), {0}};
     if (ll_core_settled(core))
         return checkpoint_again(core, &same, err);
+    rc = want_space(core, err);
+    if (rc)
+        return rc;
     lladd_lsn horizon = flush_all ? ll_log_tail(core->log)
                                   : lladd_lsn_of(lladd_atomic_load64(&core->last_checkpoint));
     struct marks m = {{0}, {0}, {0}, {0}};

@@ -305,6 +305,7 @@ struct ll_core {
     /* Atomic: log bytes reserved for the next checkpoint, and for catalogue records that a rollback
      * may have to write. */
     uint64_t set_aside;
+    unsigned checkpoints_aside; /* constant: for so many of them, 1 or 2 */
     /* Atomic: the thread that calls a class for a checkpoint, 0: none. The class writes what bounds
      * its redo. */
     uint64_t asking_class;
@@ -654,7 +655,7 @@ bool ll_txns_relieve(struct ll_core *, bool system);
 
 /* Log space for a checkpoint, without what the catalogue, the transactions, pins and heuristic
  * outcomes take. Space for two checkpoints is set aside: close takes one that may free no log, and
- * the way out of a full log needs one that does. */
+ * the way out of a full log needs one that does. Under a narrow byte limit it is space for one. */
 #define LL_CHECKPOINT_RESERVE 8192u
 /* What is set aside with one transaction and so many bytes of names in the catalogue. */
 uint64_t ll_core_aside_least(uint64_t names);

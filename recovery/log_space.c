@@ -6,12 +6,10 @@
 #define PIN_ROW 76u        /* the same, at most */
 #define PIN_BYTES 71u      /* of its record, logged again when the pin is cleared */
 #define HEURISTIC_ROW 235u
-/* One that frees no log, then one that does. */
-#define CHECKPOINTS 2u
 
 uint64_t ll_core_aside_least(uint64_t names)
 {
-    return CHECKPOINTS * (LL_CHECKPOINT_RESERVE + names + TXN_ROW) + LL_CHECKPOINT_RESERVE / 8;
+    return LL_CHECKPOINT_RESERVE + LL_CHECKPOINT_RESERVE / 8 + names + TXN_ROW;
 }
 
 static uint64_t checkpoint_bytes(const struct ll_core *core)
@@ -33,7 +31,7 @@ static uint64_t lacking(const struct ll_core *core, unsigned checkpoints)
 
 bool ll_core_lacks_aside(const struct ll_core *core)
 {
-    return lacking(core, CHECKPOINTS) != 0;
+    return lacking(core, core->checkpoints_aside) != 0;
 }
 
 /* Adds a little, so that not every new transaction comes here. Two threads at a time may set aside
@@ -45,7 +43,7 @@ static uint64_t some_more(uint64_t lacks)
 
 int ll_core_set_aside(struct ll_core *core, bool owed, struct lladd_error *err)
 {
-    uint64_t more = lacking(core, CHECKPOINTS);
+    uint64_t more = lacking(core, core->checkpoints_aside);
     if (LL_LIKELY(more == 0))
         return 0;
     more = some_more(more);
@@ -60,7 +58,7 @@ int ll_core_set_aside_again(struct ll_core *core, struct lladd_error *err)
 {
     struct lladd_error *why = err;
     int rc = 0;
-    for (unsigned checkpoints = CHECKPOINTS; checkpoints > 0; checkpoints--) {
+    for (unsigned checkpoints = core->checkpoints_aside; checkpoints > 0; checkpoints--) {
         uint64_t more = lacking(core, checkpoints);
         if (more == 0)
             break;
@@ -90,9 +88,11 @@ int ll_core_credit_aside(struct ll_core *core, struct ll_credit *credit, size_t 
                          struct lladd_error *err)
 {
     struct lladd_error ignored = LLADD_ERROR_INIT;
-    if (!take_aside(core, bytes) &&
-        (ll_core_set_aside_again(core, &ignored) || !take_aside(core, bytes)))
-        return ll_log_credit_owed(core->log, credit, bytes, err);
+    if (!take_aside(core, bytes)) {
+        (void)ll_core_set_aside_again(core, &ignored); /* for one checkpoint is enough */
+        if (!take_aside(core, bytes))
+            return ll_log_credit_owed(core->log, credit, bytes, err);
+    }
     int rc = ll_log_credit_reserved(core->log, credit, bytes, err);
     if (rc)
         lladd_atomic_add64(&core->set_aside, bytes);

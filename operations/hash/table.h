@@ -76,7 +76,9 @@ struct ll_hash_owner {
     /* Tables of which it may undo changes by key, the one used last first. */
     struct ll_hash_table **changed, *one;
     size_t n_changed, cap_changed; /* cap_changed 0: `changed` is NULL or has the room of `one` */
-    bool untold; /* in doubt, and its prepare record does not say which tables it has changed */
+    /* NULL, or ll_hashes.untold, which counts it: it is in doubt, and its prepare record does not
+     * say which tables it has changed. */
+    uint64_t *untold;
 };
 
 /* The state of a database. */

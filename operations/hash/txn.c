@@ -17,8 +17,8 @@ static void owner_release(struct ll_hash_owner *o)
         (void)lladd_atomic_sub64(&o->changed[i]->changers, 1);
     o->n_changed = 0;
     if (o->untold)
-        (void)lladd_atomic_sub64(&ll_hashes_of(o->owner.all->db)->untold, 1);
-    o->untold = false;
+        (void)lladd_atomic_sub64(o->untold, 1);
+    o->untold = NULL;
 }
 
 /* What the transaction did to tables of its own after this savepoint is undone: forgets the copies
@@ -165,9 +165,10 @@ static int owner_in_doubt(void *ctx, struct lladd_txn *txn, struct lladd_span bl
     }
     if (rc)
         return rc;
-    o->untold = !p.tells_changed;
-    if (o->untold)
-        (void)lladd_atomic_add64(&h->untold, 1);
+    if (!p.tells_changed) {
+        o->untold = &h->untold;
+        (void)lladd_atomic_add64(o->untold, 1);
+    }
     if (!o->hold.holds)
         ll_operations__reserve_begin(&h->holds, &o->hold);
     return ll_operations__reserve_restore(&o->hold, p.holds, err);
@@ -306,7 +307,7 @@ static int note_change(struct lladd_txn *txn, struct ll_hash_owner *o, struct ll
 bool ll_hash__untold(struct lladd_txn *txn, struct ll_hashes *h)
 {
     const struct ll_hash_owner *o = lladd_txn_joined(txn, &ll_hash__participant);
-    return lladd_atomic_load64(&h->untold) != (o && o->untold);
+    return lladd_atomic_load64(&h->untold) != (o && o->untold != NULL);
 }
 
 int ll_hash__claim(struct lladd_txn *txn, struct ll_hash_table *t)

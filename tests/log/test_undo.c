@@ -344,6 +344,25 @@ START_TEST(a_spare_segment_at_the_limit)
 }
 END_TEST
 
+/* An owed record that enters a segment leaves users no more than before: not the slack. */
+START_TEST(owed_credit_leaves_the_slack)
+{
+    struct ll_credit credit = {0};
+    lladd_lsn lsn;
+    f.cfg.segment_max = 4096;
+    fixture_create(&f);
+    fault_device_capacity(f.fd, 5 * 4096);
+    while (ll_log_undo_reserve(f.log, CLR, &f.err) == 0) {
+    }
+    fill_disk();
+    ll_log_credit_return(f.log, &f.credit);
+    must(&f, ll_log_credit_owed(f.log, &credit, CLR, &f.err));
+    ll_log_credit_return(f.log, &credit);
+    ck_assert_int_eq(try_put(&f, 100, &lsn), LLADD_NO_SPACE);
+    ll_log_credit_return(f.log, &f.credit);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("undo");
@@ -359,6 +378,7 @@ int main(void)
     tcase_add_loop_test(t, users_leave_some_beside_the_reserve, 0, 3);
     tcase_add_test(t, a_rollback_leaves_some_beside_the_reserve);
     tcase_add_loop_test(t, a_spare_segment_at_the_limit, 0, 2);
+    tcase_add_test(t, owed_credit_leaves_the_slack);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);
     srunner_run_all(sr, CK_NORMAL);

@@ -632,6 +632,18 @@ START_TEST(an_older_prepare_record_and_a_table_that_it_does_not_name)
 }
 END_TEST
 
+/* The handle goes while such a transaction is in doubt, as it mostly does. */
+START_TEST(an_older_prepare_record_when_the_handle_goes)
+{
+    const struct lladd_participant *p = ll_hash__extension.participants[0];
+    const unsigned char blob[8] = {0};
+    struct lladd_txn *txn = bed_begin(&b);
+    ok(txn, p->in_doubt(p->ctx, txn, lladd_span_of(blob, sizeof blob)));
+    bed_kill(&b);
+    bed_open(&b);
+}
+END_TEST
+
 /* ---- failures -------------------------------------------------------------------------------- */
 
 /* The n-th allocation fails: the step has changed nothing, and the next one goes on. */
@@ -680,6 +692,7 @@ int main(void)
     tcase_add_test(t, an_older_prepare_record);
     tcase_add_loop_test(t, an_older_prepare_record_and_a_table_that_it_does_not_name, 0, 2);
     tcase_add_test(t, a_rollback_to_a_savepoint_gives_the_table_back);
+    tcase_add_test(t, an_older_prepare_record_when_the_handle_goes);
     tcase_add_test(t, a_step_that_fails_has_changed_nothing);
     suite_add_tcase(s, t);
     return bed_run(s);

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <lladd/bytes.h>
+#include <lladd/extension.h>
 #include <lladd/log_read.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -446,6 +447,91 @@ START_TEST(checkpoints_that_free_nothing_leave_space)
 }
 END_TEST
 
+static bool holds;
+
+static lladd_lsn holder_durable_lsn(void *ctx, struct lladd_db *db)
+{
+    (void)ctx;
+    (void)db;
+    return lladd_lsn_of(holds ? 1 : UINT64_MAX);
+}
+
+static const struct lladd_object_class holder_class = {
+    .struct_size = sizeof holder_class,
+    .name = "test.holder",
+    .version = 1,
+    .durable_lsn = holder_durable_lsn,
+};
+
+/* The same when a class holds the log: each open hopes anew that a checkpoint lets it advance. */
+START_TEST(hope_does_not_use_up_the_space)
+{
+    enum { PINS = 40, ROUNDS = 30 };
+    struct lladd_token token;
+    lladd_lsn lsn;
+    const struct lladd_span none = {NULL, 0};
+    rig_init(&r, 0);
+    r.options.log_segment_min = 4096;
+    r.options.log_segment_max = 16u << 10;
+    r.options.recovery = _i & 1 ? LLADD_RECOVER_INSTANT : LLADD_RECOVER_FULL;
+    ok_db(&r, lladd_register_class(&r.options, &holder_class, &r.err));
+    holds = true;
+    rig_open(&r);
+    rig_pages(&r, pages, PAGES);
+    struct lladd_txn *txn = rig_begin(&r);
+    ok(txn, lladd_log_object(txn, &holder_class, 1, none, none, &token, &lsn));
+    lladd_object_applied(txn, &token);
+    done(lladd_commit(txn));
+    for (unsigned i = 0; i < 60; i++)
+        rig_set(&r, cell_of(pages[i % PAGES], 3), i);
+    set_pins(PINS);
+    fault_device_capacity(r.fd, fault_device_bytes(r.fd));
+    use_up_log();
+    unsigned refused = 0;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        if (_i & 2)
+            rig_crash(&r, &fault_kill);
+        else
+            rig_close(&r);
+        rig_open(&r);
+        refused += checkpoint_or_no_space() != 0;
+    }
+    ck_assert(refused > 0 || _i & 2); /* after a kill there may be nothing to say */
+    clear_pins(PINS);
+    holds = false;
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    rig_set(&r, cell_of(pages[0], 0), 1);
+    rig_close(&r);
+    rig_free(&r);
+}
+END_TEST
+
+/* Maintenance goes on when its checkpoint is refused. */
+START_TEST(maintenance_goes_on_without_its_checkpoint)
+{
+    load(true, 0);
+    fault_device_capacity(r.fd, UINT64_MAX);
+    rig_open(&r);
+    set_pins(200);
+    fault_device_capacity(r.fd, fault_device_bytes(r.fd));
+    use_up_log();
+    for (unsigned i = 0; i < 8; i++) {
+        rig_crash(&r, &fault_kill);
+        rig_open(&r);
+        bool more = true;
+        for (unsigned n = 0; n < 1000 && more; n++) {
+            int rc = lladd_maintain(r.db, &more, &r.err);
+            ck_assert_msg(rc == 0 || rc == LLADD_NO_SPACE, "%s", r.err.message);
+        }
+        ck_assert(!more);
+    }
+    clear_pins(200);
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    rig_close(&r);
+    rig_free(&r);
+}
+END_TEST
+
 /* ---- many rollbacks that one kill interrupts ------------------------------------------------- */
 
 enum { ROLLBACKS = 80, PARTS = 15, PART = 400, DECLARED = 48 << 10 };
@@ -545,6 +631,8 @@ int main(void)
     t = tcase_create("aside");
     tcase_add_loop_test(t, what_was_set_aside_is_there_after_a_kill, 0, 12);
     tcase_add_loop_test(t, checkpoints_that_free_nothing_leave_space, 0, 6);
+    tcase_add_loop_test(t, hope_does_not_use_up_the_space, 0, 4);
+    tcase_add_test(t, maintenance_goes_on_without_its_checkpoint);
     tcase_add_loop_test(t, one_kill_interrupts_many_rollbacks, 0, 2);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
