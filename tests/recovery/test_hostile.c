@@ -313,7 +313,7 @@ START_TEST(checkpoint_data_that_make_no_sense)
     expect_part(LL_CKPT_TXN, 1000, LLADD_BAD_RECORD, "checkpoint data");
     expect_part(LL_CKPT_NAME, 5, LLADD_BAD_RECORD, "catalogue");
     expect_part(LL_CKPT_REDO_BARRIER, 23, LLADD_BAD_RECORD, "checkpoint data");
-    expect_part(LL_CKPT_REDO_BARRIER, 24, LLADD_BAD_RECORD, "fence");
+    expect_part(LL_CKPT_REDO_BARRIER, 24, LLADD_BAD_RECORD, "redo barrier");
     expect_part(LL_CKPT_PIN, 8, LLADD_BAD_RECORD, "checkpoint data");
     expect_part(LL_CKPT_HEURISTIC, 8, LLADD_BAD_RECORD, "heuristic outcome");
     expect_part(LL_CKPT_HEURISTIC, 50, LLADD_BAD_RECORD, "heuristic outcome");
@@ -322,18 +322,18 @@ START_TEST(checkpoint_data_that_make_no_sense)
 }
 END_TEST
 
-START_TEST(fences_pins_and_prepares_that_make_no_sense)
+START_TEST(barriers_pins_and_prepares_that_make_no_sense)
 {
     unsigned char b[64] = {0};
     begin_case();
     expect_record((struct ll_record){.kind = LL_REC_REDO_BARRIER, .redo = bytes_of("fence")},
-                  LLADD_BAD_RECORD, "fence");
+                  LLADD_BAD_RECORD, "redo barrier");
     lladd_put64(b, UINT64_C(1) << 60);
     lladd_put64(b + 8, UINT64_MAX);
     begin_case();
     struct ll_record rec = {.kind = LL_REC_REDO_BARRIER, .redo = lladd_span_of(b, 16)};
     (void)forge_append(&f, &rec, true);
-    expect_refusal(LLADD_BAD_RECORD, lladd_lsn_of(0), "fence");
+    expect_refusal(LLADD_BAD_RECORD, lladd_lsn_of(0), "redo barrier");
     begin_case();
     expect_record((struct ll_record){.kind = LL_REC_PIN, .redo = bytes_of("pin")}, LLADD_BAD_RECORD,
                   "pin");
@@ -672,7 +672,7 @@ int main(void)
     tcase_add_test(tc, page_images_that_make_no_sense);
     tcase_add_test(tc, catalogue_records_that_make_no_sense);
     tcase_add_test(tc, checkpoint_data_that_make_no_sense);
-    tcase_add_test(tc, fences_pins_and_prepares_that_make_no_sense);
+    tcase_add_test(tc, barriers_pins_and_prepares_that_make_no_sense);
     tcase_add_test(tc, a_prepare_record_without_its_blobs);
     tcase_add_test(tc, undo_bytes_that_validate_refuses);
     tcase_add_test(tc, chains_that_lead_nowhere);
