@@ -660,7 +660,7 @@ bool ll_txns_relieve(struct ll_core *, bool system);
 /* What is set aside with one transaction and so many bytes of names in the catalogue. */
 uint64_t ll_core_aside_least(uint64_t names);
 /* Sets aside what is missing; no transaction begins to write without it. `owed`: the log's limit
- * does not refuse it. */
+ * does not refuse it, and on a full disk the space of one checkpoint is enough. */
 int ll_core_set_aside(struct ll_core *, bool owed, struct lladd_error *);
 /* The same for a handle that has set nothing aside since open: free space in the current segment
  * counts, too, as in a recovery. If that is not enough, sets aside the space of one checkpoint if

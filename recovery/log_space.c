@@ -47,10 +47,15 @@ int ll_core_set_aside(struct ll_core *core, bool owed, struct lladd_error *err)
     if (LL_LIKELY(more == 0))
         return 0;
     more = some_more(more);
-    int rc = owed ? ll_log_undo_reserve_owed(core->log, more, err)
-                  : ll_log_undo_reserve(core->log, more, err);
+    struct lladd_error why = LLADD_ERROR_INIT;
+    int rc = owed ? ll_log_undo_reserve_owed(core->log, more, &why)
+                  : ll_log_undo_reserve(core->log, more, &why);
     if (!rc)
         lladd_atomic_add64(&core->set_aside, more);
+    if (!rc || (owed && rc == LLADD_NO_SPACE && lacking(core, 1) == 0))
+        return 0; /* what is owed may free log: that takes one checkpoint */
+    if (err)
+        *err = why;
     return rc;
 }
 

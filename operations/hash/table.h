@@ -214,7 +214,7 @@ int ll_hash__how(struct lladd_txn *, struct ll_hash_table *, bool *physical);
 /* Are losers still to be rolled back? */
 bool ll_hash__recovering(struct ll_hashes *);
 /* Is another transaction in doubt, with a prepare record of an earlier version that does not name
- * the tables it has changed? */
+ * the tables it has changed? One that only inserted left no such record there, and is not seen. */
 bool ll_hash__untold(struct lladd_txn *, struct ll_hashes *);
 /* Makes a reservation before the transaction removes the key with this hash. */
 int ll_hash__reserve(struct lladd_txn *, struct ll_hash_table *, uint64_t hash);

@@ -447,6 +447,34 @@ START_TEST(checkpoints_that_free_nothing_leave_space)
 }
 END_TEST
 
+/* After checkpoints that freed nothing there is the space of one: enough for a transaction that
+ * frees log to begin. */
+START_TEST(what_frees_log_may_begin)
+{
+    enum { PINS = 60 };
+    struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
+    char name[64];
+    o.frees_log = true;
+    load(false, 0);
+    fault_device_capacity(r.fd, UINT64_MAX);
+    rig_open(&r);
+    set_pins(PINS);
+    fault_device_capacity(r.fd, fault_device_bytes(r.fd));
+    use_up_log();
+    for (unsigned i = 0; i < 20; i++) {
+        snprintf(name, sizeof name, "%063u", i);
+        ok_db(&r, lladd_pin_clear(r.db, name, &r.err));
+        if (checkpoint_or_no_space())
+            break;
+    }
+    struct lladd_txn *txn = rig_begin_with(&r, &o);
+    ok(txn, cell_put(txn, cell_of(pages[0], 1), 7));
+    done(lladd_abort(txn));
+    rig_close(&r);
+    rig_free(&r);
+}
+END_TEST
+
 static bool holds;
 
 static lladd_lsn holder_durable_lsn(void *ctx, struct lladd_db *db)
@@ -633,6 +661,7 @@ int main(void)
     tcase_add_loop_test(t, checkpoints_that_free_nothing_leave_space, 0, 6);
     tcase_add_loop_test(t, hope_does_not_use_up_the_space, 0, 4);
     tcase_add_test(t, maintenance_goes_on_without_its_checkpoint);
+    tcase_add_test(t, what_frees_log_may_begin);
     tcase_add_loop_test(t, one_kill_interrupts_many_rollbacks, 0, 2);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
