@@ -145,8 +145,9 @@ function(ll_test_properties test labels)
     math(EXPR half "${timeout} / 2")
     set(environment LLADD_TEST_BUILD=${CMAKE_BINARY_DIR} CK_DEFAULT_TIMEOUT=${half})
     if(LLADD_SANITIZE)
+        set(supp ${CMAKE_SOURCE_DIR}/tests/tsan.supp)
         list(APPEND environment CK_FORK=no
-            "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1"
+            "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=${supp}"
             "ASAN_OPTIONS=detect_stack_use_after_return=1:allocator_may_return_null=1"
             "UBSAN_OPTIONS=print_stacktrace=1")
     endif()

@@ -252,23 +252,13 @@ static uint64_t dumps_without_failure(uint64_t states)
     return 0;
 }
 
-/* The time is used up by a reduction. There are few after it, and the token is good. */
-START_TEST(reductions_end_in_time)
+/* Lets a dump use up all the time, a quarter of the way from `found` to `all` dumps, with more and
+ * more time until the failure is found and the dump is reached. Returns the number of dumps. */
+static uint64_t slow_reduction(uint64_t found, uint64_t all)
 {
     struct lladd_sim_random_report *r;
-    toy_init(&slow.toy, TOY_UNDO_WRITES_OLD);
-    slow.dump = slow.toy.subject.dump;
-    slow.toy.subject.dump = slow_dump;
-    uint64_t all = 0, found = 0;
-    for (slow.seed = 1; !found; slow.seed += !found) {
-        ck_assert_uint_lt(slow.seed, 100);
-        all = slow_run(300, 0, 0, &r);
-        uint64_t states = r->n_failures ? r->states : 1;
-        lladd_sim_random_free(r);
-        found = dumps_without_failure(states);
-    }
-    uint64_t slow_after = found + (all - found) / 4, dumps;
-    bool in_time = false; /* was the failure found, and a reduction slow? */
+    uint64_t slow_after = found + (all - found) / 4, dumps = 0;
+    bool in_time = false;
     for (uint64_t milliseconds = 500; !in_time; milliseconds *= 2) {
         dumps = slow_run(300, milliseconds, slow_after, &r);
         in_time = r->n_failures && dumps >= slow_after;
@@ -276,7 +266,27 @@ START_TEST(reductions_end_in_time)
             expect_told(&slow.toy.subject, NULL, r->failures);
         lladd_sim_random_free(r);
     }
-    ck_assert_uint_lt(dumps, slow_after + (all - found) / 4);
+    return dumps;
+}
+
+/* The time is used up by a reduction. There are few after it, and the token is good. With some
+ * seeds the slow dump is one of the search: then the reductions have all their time. */
+START_TEST(reductions_end_in_time)
+{
+    struct lladd_sim_random_report *r;
+    toy_init(&slow.toy, TOY_UNDO_WRITES_OLD);
+    slow.dump = slow.toy.subject.dump;
+    slow.toy.subject.dump = slow_dump;
+    uint64_t all = 0, found = 0, dumps = 0;
+    for (slow.seed = 1; dumps == all; slow.seed++) {
+        ck_assert_uint_lt(slow.seed, 100);
+        all = slow_run(300, 0, 0, &r);
+        uint64_t states = r->n_failures ? r->states : 1;
+        lladd_sim_random_free(r);
+        found = dumps_without_failure(states);
+        dumps = found ? slow_reduction(found, all) : all;
+    }
+    ck_assert_uint_lt(dumps, found + (all - found) / 2);
 }
 END_TEST
 
@@ -302,7 +312,7 @@ START_TEST(a_failure_is_made_smaller)
 END_TEST
 
 /* Their failures have an error in a recovery; which seeds do depends on the layout of the log. */
-static const uint64_t seeds_with_errors[] = {4, 9, 16};
+static const uint64_t seeds_with_errors[] = {7, 9, 11};
 
 /* An error in recovery is no choice; then the token contains the numbers from which everything was
  * drawn. */
