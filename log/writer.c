@@ -12,7 +12,9 @@
  */
 #include "log/log_private.h"
 
-enum { PIECES_MOST = 512, PIECES_PER_BLOCK = 3 };
+enum { HEADERS = 256, PIECES_PER_BLOCK = 3 };
+/* Payload bytes of a block of the greatest size. Segments with smaller blocks have one block. */
+enum { ROOM = LL_LOG_BLOCK_MAX - LL_LOG_BLOCK_HEADER };
 /* The number of bytes for which the device is asked to start writeback at a time. Each such request
  * goes to the disk and takes longer than many small writes into the operating system's memory. */
 enum { WRITEBACK = 1 << 20 };
@@ -22,7 +24,9 @@ int ll_log__writer_alloc(struct ll_log *log)
     struct ll_log__writer *w = &log->writer;
     uint64_t room = ll_log__block_size((uint32_t)log->cfg.segment_min) - LL_LOG_BLOCK_HEADER;
     uint64_t blocks = log->ring_size / room + 2;
-    w->header_capacity = blocks < PIECES_MOST / 2 ? (uint32_t)blocks : PIECES_MOST / 2;
+    uint64_t most = log->record_max / ROOM + 2; /* any record's headers fit (begin_blocks) */
+    most = most < HEADERS ? HEADERS : most;
+    w->header_capacity = (uint32_t)(blocks < most ? blocks : most);
     w->piece_capacity = w->header_capacity * 2 + PIECES_PER_BLOCK;
     w->headers = ll_alloc(log->env, w->header_capacity * sizeof *w->headers);
     w->pieces = ll_alloc(log->env, w->piece_capacity * sizeof *w->pieces);
@@ -75,21 +79,26 @@ static int move_to(struct ll_log *log, struct ll_log__seg **seg, uint64_t lsn,
 
 /* ---- walking ---- */
 
-/* Builds the headers of the blocks that the record [at, next) begins or crosses. *room is false if
- * earlier headers must be written first. */
+/* Builds the headers of the blocks that the record [at, next) begins or crosses: all of them, or
+ * none, since a walk ends at a record boundary. *room is false if earlier headers must be written
+ * first. Without earlier headers there is always room. */
 static int begin_blocks(struct ll_log *log, uint64_t at, uint64_t next, bool *room,
                         struct lladd_error *err)
 {
     struct ll_log__writer *w = &log->writer;
+    uint64_t blocks = (next - w->next_block + ROOM - 1) / ROOM;
+    *room = w->header_count == 0 || blocks <= w->header_capacity - w->header_count;
+    if (!*room)
+        return 0;
     while (w->next_block < next) {
         uint64_t lsn = w->next_block;
-        *room = w->header_count < w->header_capacity;
         int rc = move_to(log, &w->ahead, lsn, err);
-        if (rc || !*room)
+        if (rc)
             return rc;
         const struct ll_log__seg *seg = w->ahead;
         uint32_t index = (uint32_t)((lsn - seg->first) / seg->room);
         if (index > 0) {
+            LL_ASSERT(w->header_count < w->header_capacity);
             struct ll_log__header *h = &w->headers[w->header_count++];
             uint64_t first = at == lsn ? 0 : next - lsn;
             struct ll_log__block b = {

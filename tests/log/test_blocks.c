@@ -334,6 +334,40 @@ START_TEST(stop_around_block_ends)
 }
 END_TEST
 
+static void begin_with_ring(uint64_t bytes)
+{
+    fixture_free(&f);
+    fixture_init(&f);
+    f.cfg.segment_min = f.cfg.segment_max = 1u << 27;
+    f.cfg.ring_bytes = bytes;
+    fixture_create(&f);
+}
+
+/* More headers than the writer's buffer has entries: the longest record needs them alone (0), or
+ * long records together do, and the last of them needs more than are left (1). */
+START_TEST(headers_of_long_records)
+{
+    begin_with_ring(_i == 0 ? 1u << 26 : 1u << 25);
+    put(&f, 100);
+    force(&f);
+    if (_i == 0) {
+        while ((ll_log_tail(f.log).v - 8) % ROOM < ROOM - 6000)
+            put(&f, 3000);
+        force(&f);
+        put(&f, ll_log_record_max(f.log) - ll_record_bound(0, 0));
+    } else {
+        for (int i = 0; i < 15; i++)
+            put(&f, 1 << 20);
+        put(&f, 5 << 20);
+    }
+    force(&f);
+    size_t n = f.count;
+    crash_and_reopen(&f, FAULT_POWER);
+    ck_assert_uint_eq(f.count, n);
+    check_records(&f, 0, f.count);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("blocks");
@@ -347,6 +381,7 @@ int main(void)
     tcase_add_test(t, read_after_damage);
     tcase_add_test(t, wrong_files);
     tcase_add_test(t, stop_around_block_ends);
+    tcase_add_loop_test(t, headers_of_long_records, 0, 2);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);
     srunner_run_all(sr, CK_NORMAL);
