@@ -85,10 +85,11 @@ static int try_seize(struct ll_buffer *b, struct ll_frame *f)
 
 static int let_go(struct ll_buffer *b, struct ll_frame *f, uint64_t first, uint64_t n, void *ctx)
 {
-    (void)b, (void)first, (void)n, (void)ctx;
+    (void)first, (void)n, (void)ctx;
     if (is_seized(f)) {
         uint64_t w = lladd_atomic_load64(&f->latch);
         (void)latch_become(f, (w & ~(LATCH_STATE | LATCH_WAITERS)) | LATCH_RESIDENT);
+        ll_buffer__event(b); /* a search for a frame counts on this one (load.c) */
     }
     return 0;
 }

@@ -14,7 +14,7 @@
  *
  * LLADD_NO_FRAME is the result if every frame is held. It is not if some frames are only being
  * copied for writing, or belong to a page that is being evicted or claimed: such a frame becomes
- * free, or turns out to hold the requested page, without further action. So the thread waits for
+ * free, or idle again, or turns out to hold the requested page, without further action. So the thread waits for
  * `events` and retries. The threads that cause events hold no latch that this thread could hold, so
  * there is no deadlock.
  */
@@ -42,6 +42,7 @@ static bool evict(struct ll_buffer *b, struct ll_frame *f, uint64_t word)
         return false;
     if (lladd_atomic_load64(&f->rec_lsn) != 0) {
         (void)latch_become(f, word);
+        ll_buffer__event(b);
         return false;
     }
     if (b->cfg.evicted)

@@ -4,6 +4,7 @@
  * ahead so that later writes need no space; pages can be dropped, all or none; extents are written
  * and read in bulk; pages can be prefetched.
  */
+#include "buffer/buffer_private.h"
 #include "rig.h"
 #include "support/fixtures.h"
 
@@ -196,7 +197,10 @@ START_TEST(held_pages_cannot_be_dropped)
     for (unsigned k = 0; k < 4; k++) {
         unsigned how = k & 1;
         struct ll_frame *f = rig_fix(&r, 3, how);
+        uint32_t events = lladd_atomic_load32(&r.b->events);
         ck_assert_int_eq(ll_buffer_drop(r.b, lladd_page_of(0), lengths[k / 2]), LLADD_BUSY);
+        /* A search for a frame that saw one of them seized waits for an event. */
+        ck_assert_uint_ne(lladd_atomic_load32(&r.b->events), events);
         rig_unfix(&r, f, how);
         ck_assert_uint_eq(rig_stats(&r).frames_used, 5);
         ck_assert_uint_eq(rig_stats(&r).dirty, 5);
