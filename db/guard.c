@@ -3,7 +3,8 @@
  *
  * `inside` is a lock. The using thread takes it at its outermost call and keeps it until that call
  * has returned and no top action is open, so a structure is never rolled back in the middle of a
- * change. Only the thread that has `inside` changes `user`. A taker either finds `inside` free or
+ * change. On a poisoned handle nothing is rolled back, and no top action ends: there the thread
+ * gives it up when the call returns, and a taker does not wait. Only the thread that has `inside` changes `user`. A taker either finds `inside` free or
  * counts itself in `takers` first, so that the end of the next call wakes it. The handle is
  * reference-counted: a thread that the transaction was taken from can still call with it, and gets
  * LLADD_TAKEN or LLADD_CLOSED. */
@@ -72,7 +73,9 @@ bool ll_txn_seen(const struct lladd_txn *txn)
 void lladd_use_end(struct lladd_use *use)
 {
     struct lladd_txn *txn = use->txn;
-    if (!txn || --txn->calls || txn->n_actions)
+    if (!txn || --txn->calls)
+        return;
+    if (txn->n_actions && ll_core_check(txn->core, NULL) == 0)
         return;
     leave(txn);
     ll_txn_unref(txn);
@@ -85,21 +88,27 @@ bool lladd_txn_stopped(const struct lladd_txn *txn)
 
 /* ---- handing over ---------------------------------------------------------------------------- */
 
-/* Waits for `inside`. */
+/* How long a taker sleeps before it looks for the poison, which wakes no taker. */
+#define POLL_NS UINT64_C(100000000)
+
+/* Waits for `inside`. Returns the poison, if there is one, rather than wait long. */
 static int get_inside(struct lladd_txn *txn, uint64_t self, uint64_t wait_ns)
 {
     struct lladd_db *db = txn->core->db;
     uint64_t now = lladd_now_ns(db);
     uint64_t end = wait_ns < UINT64_MAX - now ? now + wait_ns : UINT64_MAX;
-    for (;;) {
+    for (bool waited = false;; waited = true) {
         uint64_t none = 0;
         uint32_t left = look32(&txn->left);
         if (lladd_atomic_cas64(&txn->inside, &none, self))
             return 0;
-        now = end == UINT64_MAX ? 0 : lladd_now_ns(db);
+        int rc = waited ? ll_core_check(txn->core, NULL) : 0;
+        if (rc)
+            return rc;
+        now = lladd_now_ns(db);
         if (now >= end)
             return LLADD_TIMEOUT;
-        lladd_word_wait(&txn->left, left, UINT32_MAX, end == UINT64_MAX ? 0 : end - now);
+        lladd_word_wait(&txn->left, left, UINT32_MAX, end - now < POLL_NS ? end - now : POLL_NS);
     }
 }
 
@@ -109,18 +118,19 @@ static int take(struct lladd_txn *txn, uint64_t self, bool stop, uint64_t wait_n
     if (stop)
         lladd_atomic_add32(&txn->stops, 1);
     int rc = get_inside(txn, self, wait_ns);
-    if (!rc && txn->magic == LL_TXN_MAGIC) {
+    bool inside = !rc;
+    if (inside && txn->magic == LL_TXN_MAGIC) {
         uint64_t user = lladd_atomic_load64(&txn->user);
         if (user != self && user != LL_NO_USER)
             lladd_atomic_add32(&txn->refs, 1); /* for the thread it is taken from */
         lladd_atomic_store64(&txn->user, self);
-    } else if (!rc) {
+    } else if (inside) {
         rc = LLADD_CLOSED;
     }
     if (stop)
         lladd_atomic_add32(&txn->stops, UINT32_MAX);
     lladd_atomic_add32(&txn->takers, UINT32_MAX);
-    if (rc != LLADD_TIMEOUT)
+    if (inside)
         leave(txn);
     return rc;
 }
@@ -149,9 +159,14 @@ bool lladd_txn_give(struct lladd_txn *txn)
     uint64_t self = lladd_thread_self();
     bool in = lladd_atomic_load64(&txn->inside) == self;
     if (!in) {
+        int rc;
         lladd_atomic_add32(&txn->takers, 1);
-        (void)get_inside(txn, self, UINT64_MAX); /* without a time limit it always succeeds */
+        do
+            rc = get_inside(txn, self, UINT64_MAX);
+        while (rc && lladd_atomic_load64(&txn->user) == self); /* poisoned, and being taken over */
         lladd_atomic_add32(&txn->takers, UINT32_MAX);
+        if (rc)
+            return false;
     }
     bool mine = lladd_atomic_load64(&txn->user) == self;
     if (mine)

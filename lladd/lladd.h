@@ -273,7 +273,8 @@ LLADD_API lladd_lsn lladd_txn_id(const struct lladd_txn *);
  *  action, runs to its end first. With `stop`, no further call begins meanwhile, and a wait for a
  *  lock ends with LLADD_TAKEN within a tenth of a second. LLADD_TIMEOUT if the call has not ended
  *  after `wait_ns` (UINT64_MAX: no limit); nothing has changed then. LLADD_CLOSED: the transaction
- *  has ended. Do not call it with a page held.
+ *  has ended. On a poisoned handle it does not wait for an open nested top action, which cannot
+ *  end; if the call itself does not end it returns the poison. Do not call it with a page held.
  *
  *  The handle of a guarded transaction stays valid after the end for the threads it was taken from:
  *  each call returns LLADD_TAKEN or LLADD_CLOSED, until lladd_txn_drop has been called once for

@@ -174,9 +174,13 @@ static int take_away(struct ll_xa__rm *rm, struct ll_xa__branch *b, bool stop)
     lladd_mutex_lock(&ll_xa__all.mutex);
     b->busy = false;
     lladd_cond_broadcast(&s->changed);
-    if (rc)
-        return ll_xa__say(rm, XAER_RMERR, rc,
-                          "the thread that works on the branch has been in a call for too long");
+    if (rc) {
+        int ill = ll_xa__healthy(rm);
+        return ill ? ill
+                   : ll_xa__say(rm, XAER_RMERR, rc,
+                                "the thread that works on the branch has been in a call for too "
+                                "long");
+    }
     struct ll_xa__assoc *a = ll_xa__active(b);
     if (a)
         ll_xa__assoc_taken(a);

@@ -78,8 +78,8 @@ static int step(struct ll_xa__rm *rm, struct ll_xa__branch *b, int (*what)(struc
     work->gid = &b->gid;
     b->busy = true;
     lladd_mutex_unlock(&ll_xa__all.mutex);
-    /* Does not wait long: the working thread has given it back, or it was taken from that
-     * thread. */
+    /* Does not wait long: the working thread has given it back, or it was taken from that thread,
+     * or the handle is poisoned. */
     int rc = work->txn ? lladd_txn_take(work->txn, true, UINT64_MAX) : 0;
     if (!rc)
         rc = what(work);

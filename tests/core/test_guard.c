@@ -10,6 +10,8 @@
 #include <lladd/records.h>
 #include <lladd/sync.h>
 
+#include <errno.h>
+
 static struct rig r;
 static lladd_pageno page;
 
@@ -144,6 +146,41 @@ START_TEST(a_call_and_an_open_action_are_waited_for)
 }
 END_TEST
 
+static void *takes_what_is_poisoned(void *arg)
+{
+    struct lladd_txn *t = *(struct lladd_txn **)arg;
+    int rc = lladd_txn_take(t, true, UINT64_MAX);
+    if (rc == 0) {
+        rc = lladd_abort(t);
+        lladd_txn_drop(t);
+    }
+    ck_assert_int_eq(rc, lladd_db_error(r.db, NULL));
+    return NULL;
+}
+
+/* No top action ends on a poisoned handle. The thread that has one open cannot end it (0), or makes
+ * no further call (1); neither stops a taker. */
+START_TEST(no_taker_waits_for_an_action_on_a_poisoned_handle)
+{
+    opened();
+    struct lladd_txn *t = guarded(), *other;
+    struct lladd_action action;
+    ck_assert_int_eq(lladd_nta_begin(t, &action), 0);
+    ok_db(&r, lladd_begin(r.db, NULL, &other, &r.err));
+    ck_assert_int_eq(lladd_counter_add(other, page, 128, 1), 0);
+    fault_device_fail(r.fd, 1, FAULT_SYNC, EIO, true);
+    ck_assert_int_ne(lladd_commit(other), 0);
+    fault_device_fail(r.fd, 0, FAULT_SYNC, 0, false);
+    int poison = lladd_db_error(r.db, NULL);
+    ck_assert_int_ne(poison, 0);
+    if (_i == 0)
+        ck_assert_int_eq(lladd_nta_abort(t, &action), poison);
+    in_a_thread(takes_what_is_poisoned, &t);
+    rig_crash(&r, &fault_kill);
+    rig_free(&r);
+}
+END_TEST
+
 START_TEST(others_are_not_guarded)
 {
     struct lladd_use use = {0};
@@ -167,6 +204,7 @@ int main(void)
     tcase_add_test(tc, one_thread_uses_it_until_another_takes_it);
     tcase_add_test(tc, what_is_given_back_needs_no_drop);
     tcase_add_test(tc, a_call_and_an_open_action_are_waited_for);
+    tcase_add_loop_test(tc, no_taker_waits_for_an_action_on_a_poisoned_handle, 0, 2);
     tcase_add_test(tc, others_are_not_guarded);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
