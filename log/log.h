@@ -202,10 +202,6 @@ void ll_log_publish(struct ll_log *, const struct ll_record *rec);
 void ll_log_append(struct ll_log *, struct ll_credit *, struct ll_record *rec, struct ll_chain *,
                    const lladd_lsn *undo_next);
 
-/* ll_log_append for an update: returns its LSN, and in *size the bytes of LSN space it took. */
-lladd_lsn ll_log_append_update(struct ll_log *, struct ll_credit *, const struct ll_update *,
-                               struct ll_chain *, uint32_t *size);
-
 /* ---- positions and forcing ---- */
 
 lladd_lsn ll_log_tail(const struct ll_log *);     /* next LSN to be handed out */

@@ -210,6 +210,11 @@ static inline uint64_t *ll_log__ring_lsn(const struct ll_log *log, uint64_t lsn)
 /* undo_left is counted in eighths of a byte: a free byte adds 8, a reserved byte takes 9. */
 enum { LL_LOG__FREE_BYTE = 8, LL_LOG__UNDO_BYTE = 9 };
 
+/* record.c */
+/* Encodes a record, all bytes but its LSN: the caller writes the LSN last, because the writer polls
+ * it. rec->lsn and rec->size are set; the size says which form is meant. */
+void ll_log__record_encode(const struct ll_record *, uint32_t salt, unsigned char *out);
+
 /* reserve.c */
 /* Reserves a seal after everything reserved so far; false if there is no space for one. */
 bool ll_log__seal_reserve(struct ll_log *, struct ll_record *seal);

@@ -2,17 +2,33 @@
 /*
  * record: encodes and decodes records (log_format.h).
  *
- * encode.h encodes short updates and describes the two forms.
+ * A record is written in the narrow form unless a field does not fit: a distance of 32 GiB or more
+ * to the previous record of the transaction, to its first, or to the page's previous one; a nesting
+ * depth above 7; a redo span of 64 KiB or more. Both forms hold the same information. Only this
+ * file and reserve.c distinguish them.
+ *
+ * Header fields are stored as words of eight bytes: the checksum reads them back at once, and a
+ * load that spans several recent smaller stores would stall.
  *
  * The decoder checks before it trusts (ERR-1): the record's own LSN, the length against the bytes
  * available, the checksum over the whole record, and finally the consistency of the fields, because
  * a right checksum does not prove that a log wrote the record.
  */
-#include "log/encode.h"
 #include "log/log_private.h"
 #include "util/crc32c.h"
 
 #include <string.h>
+
+enum {
+    FORM_WIDE = LL_RECORD_FORM_WIDE,
+    FORM_PADDING_SHIFT = 1,
+    FORM_PADDING_MASK = 7,
+    FORM_UNDO_NEXT = 16,
+    FORM_DEPTH_SHIFT = 5
+};
+
+#define NARROW_NO_TXN UINT32_MAX
+#define NARROW_NO_PAGE ((UINT64_C(1) << 48) - 1)
 
 size_t ll_record_bound(size_t redo_len, size_t undo_len)
 {
@@ -59,13 +75,26 @@ const char *ll_record_kind_name(unsigned kind)
 
 /* ---- writing ---- */
 
+static uint64_t first_word(const struct ll_record *rec, unsigned form, uint32_t high)
+{
+    return rec->flags | form << 8 | rec->op << 16 | (uint64_t)high << 32;
+}
+
+/* A distance back in the log, as the narrow form stores it; `none` encodes "no LSN". */
+static uint32_t back(const struct ll_record *rec, lladd_lsn to, uint32_t none)
+{
+    return to.v ? (uint32_t)((rec->lsn.v - to.v) / LL_RECORD_ALIGN) : none;
+}
+
 static unsigned char *put_narrow(const struct ll_record *rec, unsigned padding, unsigned char *out)
 {
-    uint64_t word[3];
-    ll_encode__narrow_words(rec, padding, word);
-    lladd_put64(out + 16, word[0]);
-    lladd_put64(out + 24, word[1]);
-    lladd_put64(out + 32, word[2]);
+    unsigned form = padding << FORM_PADDING_SHIFT | (rec->undo_next.v ? FORM_UNDO_NEXT : 0u) |
+                    rec->depth << FORM_DEPTH_SHIFT;
+    lladd_put64(out + 16, first_word(rec, form, back(rec, rec->prev, 0)));
+    lladd_put64(out + 24, back(rec, rec->txn, NARROW_NO_TXN) |
+                              (uint64_t)back(rec, rec->page_prev, 0) << 32);
+    /* LLADD_NO_PAGE becomes all ones. */
+    lladd_put64(out + 32, (rec->page & NARROW_NO_PAGE) | (uint64_t)rec->redo.len << 48);
     if (!rec->undo_next.v)
         return out + LL_RECORD_NARROW;
     lladd_put64(out + LL_RECORD_NARROW, rec->undo_next.v);
@@ -75,7 +104,7 @@ static unsigned char *put_narrow(const struct ll_record *rec, unsigned padding, 
 static unsigned char *put_wide(const struct ll_record *rec, unsigned padding, unsigned char *out)
 {
     unsigned form = FORM_WIDE | padding << FORM_PADDING_SHIFT;
-    lladd_put64(out + 16, ll_encode__first_word(rec->flags, form, rec->op, rec->depth));
+    lladd_put64(out + 16, first_word(rec, form, rec->depth));
     lladd_put64(out + 24, rec->prev.v);
     lladd_put64(out + 32, rec->txn.v);
     lladd_put64(out + 40, rec->page_prev.v);
@@ -92,7 +121,7 @@ void ll_log__record_encode(const struct ll_record *rec, uint32_t salt, unsigned 
     unsigned padding = rec->size - ll_log__raw_size(rec, wide);
     LL_ASSERT(padding < LL_RECORD_ALIGN);
 
-    uint32_t head = ll_encode__size_and_kind(rec->size, rec->kind);
+    uint32_t head = rec->size | (uint32_t)rec->kind << 24;
     lladd_put32(out + 4, head);
     /* The padding is in the last eight bytes; the payload overwrites the rest of them. */
     lladd_put64(out + rec->size - 8, 0);

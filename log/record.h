@@ -61,17 +61,6 @@ struct ll_record {
     struct lladd_span undo;
 };
 
-/* The short form of the most common record: a transaction changes a page. The redo bytes and then
- * the undo bytes are contiguous. */
-struct ll_update {
-    uint64_t page;
-    lladd_lsn page_prev;
-    const unsigned char *bytes;
-    uint32_t redo_len, undo_len;
-    uint32_t op, depth;
-    uint8_t flags;
-};
-
 /* The chain of records of one transaction; each record refers to the one before it. ll_log_append
  * updates the chain after the record has its LSN and before the record is published, by relaxed
  * atomic stores: a thread that sees the record sees the chain at least that far (checkpoints rely

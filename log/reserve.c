@@ -8,8 +8,8 @@
  * there. So a record in memory is contiguous for its writer and its readers.
  *
  * Four LSNs; tail <= granted <= limit:
- *   tail     next LSN. An append is one fetch_add on it, and writes no other shared
- *            variable.
+ *   tail     next LSN. An append is one compare-and-swap on it, and writes no other
+ *            shared variable. The record's form depends on its LSN, and its size on its form.
  *   granted  tail plus all credit granted and not used. Before it is raised, ring and disk must
  *            have the space; so an append with credit cannot fail and does not wait.
  *   limit    up to here the ring is zeroed and its former contents were written.
@@ -39,7 +39,6 @@
  *
  * Undo reserve (REC-3): space.c says what undo_left counts.
  */
-#include "log/encode.h"
 #include "log/log_private.h"
 #include "util/held.h"
 
@@ -50,10 +49,8 @@
 /* Extra credit granted, so that the next appends need no call: one page of log. */
 enum { CHUNK = 4096 };
 
-/* The longest distance, in LSNs, that a narrow record can hold (record.c). Up to half of it appends
- * need no exact check. */
+/* The longest distance, in LSNs, that a narrow record can hold (record.c). */
 #define REACH ((uint64_t)(UINT32_MAX - 1) * 8)
-#define NEAR (REACH / 2)
 
 void ll_log__reserve_init(struct ll_log *log, uint64_t tail)
 {
@@ -415,29 +412,10 @@ static uint64_t farthest(const struct ll_record *rec, uint64_t none)
     return far;
 }
 
-static bool shape_is_narrow(const struct ll_record *rec)
+static bool fits_narrow(const struct ll_record *rec)
 {
     return rec->depth <= 7 && rec->redo.len <= UINT16_MAX &&
            (rec->prev.v | rec->txn.v | rec->page_prev.v) % LL_RECORD_ALIGN == 0;
-}
-
-/* Takes the space and decides the record's form for exactly that LSN. */
-static uint64_t reserve_exactly(struct ll_log *log, struct ll_record *rec, uint64_t far)
-{
-    uint64_t lsn = lladd_atomic_load64(&log->tail);
-    do {
-        bool narrow = shape_is_narrow(rec) && lsn - far <= REACH;
-        rec->size = narrow ? ll_log__narrow_size(rec) : ll_log__wide_size(rec);
-    } while (!lladd_atomic_cas64(&log->tail, &lsn, lsn + rec->size));
-    return lsn;
-}
-
-/* The chosen form cannot hold the record's references: the record must never be read. */
-static void poison_out_of_reach(struct ll_log *log, uint64_t lsn)
-{
-    struct lladd_error why = LLADD_ERROR_INIT;
-    (void)ll_fail_lsn(&why, LLADD_BUG, lladd_lsn_of(lsn), "the log moved 16 GiB under an append");
-    ll_log__poison(log, &why);
 }
 
 /* Publishes the record at p by storing its LSN; the other bytes are complete. */
@@ -456,18 +434,11 @@ static inline void finish(struct ll_log *log, unsigned char *p, uint64_t lsn, ui
 
 void ll_log_reserve(struct ll_log *log, struct ll_credit *c, struct ll_record *rec, bool starts)
 {
-    uint64_t now = lladd_atomic_load64_relaxed(&log->tail);
-    uint64_t far = farthest(rec, now), lsn;
-    if (LL_LIKELY(shape_is_narrow(rec) && now - far < NEAR)) {
-        /* The LSN may be higher than `now`, but not by 16 GiB: other threads would have to log that
-         * much between these two lines. */
-        rec->size = ll_log__narrow_size(rec);
-        lsn = lladd_atomic_add64(&log->tail, rec->size);
-        if (LL_UNLIKELY(lsn - far > REACH))
-            poison_out_of_reach(log, lsn);
-    } else {
-        lsn = reserve_exactly(log, rec, far);
-    }
+    uint64_t lsn = lladd_atomic_load64_relaxed(&log->tail), far = farthest(rec, lsn);
+    bool fits = fits_narrow(rec);
+    do
+        rec->size = fits && lsn - far <= REACH ? ll_log__narrow_size(rec) : ll_log__wide_size(rec);
+    while (!lladd_atomic_cas64(&log->tail, &lsn, lsn + rec->size));
     LL_ASSERT(c->bytes >= rec->size);
     c->bytes -= rec->size;
     rec->lsn.v = lsn;
@@ -501,66 +472,6 @@ void ll_log_append(struct ll_log *log, struct ll_credit *c, struct ll_record *re
         lladd_atomic_store64_relaxed(&chain->id.v, rec->lsn.v);
     chain_moves(chain, rec->lsn.v, undo_next ? undo_next->v : rec->lsn.v);
     ll_log_publish(log, rec);
-}
-
-static lladd_lsn append_update_slowly(struct ll_log *log, struct ll_credit *c,
-                                      const struct ll_update *u, struct ll_chain *chain,
-                                      uint32_t *size)
-{
-    struct ll_record rec = {.kind = LL_REC_UPDATE,
-                            .flags = u->flags,
-                            .op = u->op,
-                            .depth = u->depth,
-                            .page = u->page,
-                            .page_prev = u->page_prev,
-                            .redo = lladd_span_of(u->bytes, u->redo_len),
-                            .undo = lladd_span_of(u->bytes + u->redo_len, u->undo_len)};
-    ll_log_append(log, c, &rec, chain, NULL);
-    *size = rec.size;
-    return rec.lsn;
-}
-
-/* A distance in the narrow form; a transaction's first record refers to itself with 0. */
-static inline uint32_t back(uint64_t lsn, uint64_t to)
-{
-    return (uint32_t)((lsn - to) / LL_RECORD_ALIGN);
-}
-
-/* ll_log_append for a narrow update, with each step done once and in registers: the shortest path
- * of an update to the log. */
-lladd_lsn ll_log_append_update(struct ll_log *log, struct ll_credit *c, const struct ll_update *u,
-                               struct ll_chain *chain, uint32_t *size)
-{
-    uint64_t id = chain->id.v, prev = chain->last.v, page_prev = u->page_prev.v;
-    uint64_t now = lladd_atomic_load64_relaxed(&log->tail);
-    uint32_t n = u->redo_len + u->undo_len;
-    if (LL_UNLIKELY(n > UINT16_MAX || u->depth > 7 || page_prev == 0 ||
-                    page_prev % LL_RECORD_ALIGN != 0 || now - page_prev >= NEAR ||
-                    (id != 0 && now - id >= NEAR)))
-        return append_update_slowly(log, c, u, chain, size);
-    uint32_t bytes = (uint32_t)ll_log__align(LL_RECORD_NARROW + n);
-    unsigned form = (bytes - LL_RECORD_NARROW - n) << FORM_PADDING_SHIFT |
-                    u->depth << FORM_DEPTH_SHIFT;
-    uint64_t lsn = lladd_atomic_add64(&log->tail, bytes);
-    LL_ASSERT(c->bytes >= bytes);
-    c->bytes -= bytes;
-    *size = bytes;
-    if (id == 0)
-        lladd_atomic_store64_relaxed(&chain->id.v, lsn);
-    chain_moves(chain, lsn, lsn);
-    if (LL_UNLIKELY(lsn - now > NEAR))
-        poison_out_of_reach(log, lsn);
-    if (ll_log__poisoned(log))
-        return lladd_lsn_of(lsn); /* LOG-4, as in ll_log_publish */
-    uint64_t word[3] = {
-        ll_encode__first_word(u->flags, form, u->op, prev ? back(lsn, prev) : 0),
-        (id ? back(lsn, id) : 0) | (uint64_t)back(lsn, page_prev) << 32,
-        (u->page & NARROW_NO_PAGE) | (uint64_t)u->redo_len << 48};
-    unsigned char *p = ll_log__ring_at(log, lsn);
-    ll_log__encode_words(ll_log__salt(log, lsn), ll_encode__size_and_kind(bytes, LL_REC_UPDATE),
-                         lsn, word, u->bytes, n, p);
-    finish(log, p, lsn, bytes);
-    return lladd_lsn_of(lsn);
 }
 
 void ll_log_wait_published(struct ll_log *log, lladd_lsn up_to)

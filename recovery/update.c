@@ -654,36 +654,32 @@ static INLINE void log_apply(struct lladd_txn *txn, struct ll_name *name, struct
             image_if_room(txn, f, d->redo_len + undo_len);
         page_prev = ll_page_lsn(page);
     }
-    struct ll_update u = {.page = f->page.number.v,
-                          .page_prev = page_prev,
-                          .bytes = d->bytes,
-                          .redo_len = (uint32_t)d->redo_len,
-                          .undo_len = undo_len,
-                          .op = name->number,
-                          .depth = txn->depth,
-                          .flags = flags};
-    uint32_t size;
-    lladd_lsn lsn =
-        ll_log_append_update(txn->core->log, &txn->credit, &u, &txn->chain, &size);
+    struct ll_record rec = {.kind = LL_REC_UPDATE,
+                            .flags = flags,
+                            .op = name->number,
+                            .depth = txn->depth,
+                            .page = f->page.number.v,
+                            .page_prev = page_prev,
+                            .redo = lladd_span_of(d->bytes, d->redo_len),
+                            .undo = lladd_span_of(d->bytes + d->redo_len, undo_len)};
+    ll_log_append(txn->core->log, &txn->credit, &rec, &txn->chain, NULL);
     if (LL_UNLIKELY(txn->rolling_back))
         txn->rolled += ll_record_bound(d->redo_len, undo_len);
     if (LLADD_PLANTED(LLADD_BUG_DIRTY_ENTRY))
         ll_buffer_dirty(txn->core->buffer, f, ll_log_tail(txn->core->log));
-    LLADD_CALLING("redo", op->name, u.page);
-    if (!LLADD_CHANGED(.op = op, .page = &f->page, .lsn = lsn,
-                       .bytes = lladd_span_of(d->bytes, d->redo_len),
-                       .undoable = (u.flags & LL_REC_UNDO_PAGE) != 0,
-                       .undo_bytes = lladd_span_of(d->bytes + d->redo_len, u.undo_len)))
-        op->redo(&f->page, lladd_span_of(d->bytes, d->redo_len));
+    LLADD_CALLING("redo", op->name, rec.page);
+    if (!LLADD_CHANGED(.op = op, .page = &f->page, .lsn = rec.lsn, .bytes = rec.redo,
+                       .undoable = (flags & LL_REC_UNDO_PAGE) != 0, .undo_bytes = rec.undo))
+        op->redo(&f->page, rec.redo);
     LLADD_CALLED();
     if (!LLADD_PLANTED(LLADD_BUG_LSN_STAMP))
-        ll_page_set_lsn(page, lsn);
+        ll_page_set_lsn(page, rec.lsn);
     if (LL_UNLIKELY(op->formats))
-        ll_page_set_base(page, lsn);
-    LLADD_OBSERVE(.what = LLADD_DST_APPLY, .op = op->name, .op_version = name->version, .lsn = lsn,
-                  .txn = txn->id, .page = u.page, .depth = u.depth);
+        ll_page_set_base(page, rec.lsn);
+    LLADD_OBSERVE(.what = LLADD_DST_APPLY, .op = op->name, .op_version = name->version,
+                  .lsn = rec.lsn, .txn = txn->id, .page = rec.page, .depth = rec.depth);
     lladd_atomic_store64(&txn->busy, UINT64_MAX);
-    count(txn, name, size);
+    count(txn, name, rec.size);
 }
 
 /* As ll_view_of, for a view that is passed on at once. It is stored in whole words: the call copies

@@ -19,25 +19,4 @@ uint32_t ll_crc32c_split(uint32_t seed, uint32_t word, uint64_t next, const void
 /* Does ll_crc32c use special instructions here? (For reports and tests.) */
 int ll_crc32c_is_hardware(void);
 
-/* For a caller that has the words in registers: if ll_crc32c_steps() is true, the checksum of some
- * words is ~step(step(~seed, w0), w1)... */
-#if defined(__x86_64__)
-#define LL_CRC32C_STEPS 1
-static inline int ll_crc32c_steps(void)
-{
-    return __builtin_cpu_supports("sse4.2");
-}
-static inline uint64_t ll_crc32c_step64(uint64_t crc, uint64_t word)
-{
-    __asm__("crc32q %1, %0" : "+r"(crc) : "rm"(word));
-    return crc;
-}
-static inline uint64_t ll_crc32c_step32(uint64_t crc, uint32_t word)
-{
-    uint32_t low = (uint32_t)crc;
-    __asm__("crc32l %1, %0" : "+r"(low) : "rm"(word));
-    return low;
-}
-#endif
-
 #endif

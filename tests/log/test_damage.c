@@ -5,7 +5,7 @@
  * the file, and truncates nothing. Only beyond the newest watermark it is a tail. A reader for
  * inspection goes on after the damage.
  */
-#include "log/encode.h"
+#include "log/log_private.h"
 #include "log_fixture.h"
 
 #include <string.h>

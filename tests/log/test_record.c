@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "log/encode.h"
+#include "log/log_private.h"
 #include "util/crc32c.h"
 
 static const unsigned char uuid[16] = "record test";
