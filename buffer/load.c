@@ -14,9 +14,9 @@
  *
  * LLADD_NO_FRAME is the result if every frame is held. It is not if some frames are only being
  * copied for writing, or belong to a page that is being evicted or claimed: such a frame becomes
- * free, or idle again, or turns out to hold the requested page, without further action. So the thread waits for
- * `events` and retries. The threads that cause events hold no latch that this thread could hold, so
- * there is no deadlock.
+ * free, or idle again, or turns out to hold the requested page, without further action. So the
+ * thread waits for `events` and retries. The threads that cause events hold no latch that this
+ * thread could hold, so there is no deadlock.
  */
 #include "buffer/buffer_private.h"
 

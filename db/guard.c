@@ -4,10 +4,10 @@
  * `inside` is a lock. The using thread takes it at its outermost call and keeps it until that call
  * has returned and no top action is open, so a structure is never rolled back in the middle of a
  * change. On a poisoned handle nothing is rolled back, and no top action ends: there the thread
- * gives it up when the call returns, and a taker does not wait. Only the thread that has `inside` changes `user`. A taker either finds `inside` free or
- * counts itself in `takers` first, so that the end of the next call wakes it. The handle is
- * reference-counted: a thread that the transaction was taken from can still call with it, and gets
- * LLADD_TAKEN or LLADD_CLOSED. */
+ * gives it up when the call returns, and a taker does not wait. Only the thread that has `inside`
+ * changes `user`. A taker either finds `inside` free or counts itself in `takers` first, so that
+ * the end of the next call wakes it. The handle is reference-counted: a thread that the transaction
+ * was taken from can still call with it, and gets LLADD_TAKEN or LLADD_CLOSED. */
 #include "db/db_private.h"
 
 #include <limits.h>
