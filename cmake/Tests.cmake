@@ -39,7 +39,7 @@ if(LLADD_SANITIZE OR LLADD_COVERAGE)
     set(ll_test_definitions LL_TEST_INSTRUMENTED=1)
 endif()
 
-# ll_fixtures(SOURCES rig.c... [LIBRARY] [SEES log...] [FIXTURES core...]): an archive of the
+# ll_fixtures(SOURCES db_fixture.c... [LIBRARY] [SEES log...] [FIXTURES core...]): an archive of the
 # sources that several tests of this folder or of others share, so that they are compiled once.
 # With LIBRARY they call the library. Tests with DST compile what they share with other tests.
 function(ll_fixtures)

@@ -4,23 +4,23 @@
  * action closes, its logical undo afterwards, whatever other transactions have changed in between;
  * undo-only followed by redo-only records; and all of it with a crash in between.
  */
-#include "rig.h"
+#include "db_fixture.h"
 
 #include <string.h>
 
-static struct rig r;
+static struct fixture r;
 static lladd_pageno page[3];
 
 static void begin_case(int kind)
 {
-    rig_init(&r, (unsigned)kind);
-    rig_open(&r);
-    rig_pages(&r, page, 3);
+    fixture_init(&r, (unsigned)kind);
+    fixture_open(&r);
+    fixture_pages(&r, page, 3);
 }
 
 static void end_case(void)
 {
-    rig_free(&r);
+    fixture_free(&r);
 }
 
 static struct cell at(unsigned i)
@@ -40,17 +40,17 @@ static struct cell on(unsigned p, unsigned i)
 START_TEST(a_closed_action_is_taken_back_logically_after_others_have_worked_there)
 {
     begin_case(_i);
-    struct lladd_txn *txn = rig_begin(&r), *other = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r), *other = fixture_begin(&r);
     ok(txn, cells_transfer(txn, on(0, 0), on(1, 0), 20));
     ok(other, cell_add(other, on(0, 0), 100));
     ok(other, cells_transfer(other, on(1, 0), on(2, 0), 5));
     done(lladd_commit(other));
     done(lladd_abort(txn));
-    rig_expect(&r, on(0, 0), 100);
-    rig_expect(&r, on(1, 0), (uint64_t)-5);
-    rig_expect(&r, on(2, 0), 5);
-    rig_reopen(&r);
-    rig_expect(&r, on(0, 0), 100);
+    fixture_expect(&r, on(0, 0), 100);
+    fixture_expect(&r, on(1, 0), (uint64_t)-5);
+    fixture_expect(&r, on(2, 0), 5);
+    fixture_reopen(&r);
+    fixture_expect(&r, on(0, 0), 100);
     end_case();
 }
 END_TEST
@@ -58,14 +58,14 @@ END_TEST
 START_TEST(a_closed_action_survives_a_crash_and_is_taken_back_logically)
 {
     begin_case(_i);
-    struct lladd_txn *txn = rig_begin(&r), *other = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r), *other = fixture_begin(&r);
     ok(txn, cells_transfer(txn, on(0, 0), on(1, 0), 20));
     ok(other, cell_add(other, on(0, 0), 100));
     done(lladd_commit(other));
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
-    rig_expect(&r, on(0, 0), 100);
-    rig_expect(&r, on(1, 0), 0);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    fixture_expect(&r, on(0, 0), 100);
+    fixture_expect(&r, on(1, 0), 0);
     end_case();
 }
 END_TEST
@@ -73,7 +73,7 @@ END_TEST
 START_TEST(an_action_without_undo_stays_when_its_transaction_aborts)
 {
     begin_case(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     struct lladd_action action;
     ok(txn, cell_put(txn, at(0), 1));
     ok(txn, lladd_nta_begin(txn, &action));
@@ -81,9 +81,9 @@ START_TEST(an_action_without_undo_stays_when_its_transaction_aborts)
     ok(txn, lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0));
     ok(txn, cell_put(txn, at(2), 3));
     done(lladd_abort(txn));
-    rig_expect(&r, at(0), 0);
-    rig_expect(&r, at(1), 2);
-    rig_expect(&r, at(2), 0);
+    fixture_expect(&r, at(0), 0);
+    fixture_expect(&r, at(1), 2);
+    fixture_expect(&r, at(2), 0);
     end_case();
 }
 END_TEST
@@ -92,7 +92,7 @@ END_TEST
 START_TEST(a_closed_action_inside_a_closed_one_is_covered_by_the_outer_undo)
 {
     begin_case(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     struct lladd_action outer;
     unsigned char undo[TRANSFER_BYTES];
     ok(txn, lladd_nta_begin(txn, &outer));
@@ -100,11 +100,11 @@ START_TEST(a_closed_action_inside_a_closed_one_is_covered_by_the_outer_undo)
     ok(txn, cells_transfer(txn, at(1), at(2), 4));
     transfer_encode(undo, at(0), at(2), 4);
     ok(txn, lladd_nta_end(txn, &outer, r.ids.transfer, undo, sizeof undo));
-    rig_expect(&r, at(1), 0);
-    rig_expect(&r, at(2), 4);
+    fixture_expect(&r, at(1), 0);
+    fixture_expect(&r, at(2), 4);
     done(lladd_abort(txn));
     for (unsigned i = 0; i < 3; i++)
-        rig_expect(&r, at(i), 0);
+        fixture_expect(&r, at(i), 0);
     end_case();
 }
 END_TEST
@@ -112,7 +112,7 @@ END_TEST
 START_TEST(a_closed_action_inside_one_taken_back_goes_by_its_logical_undo)
 {
     begin_case(_i);
-    struct lladd_txn *txn = rig_begin(&r), *other = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r), *other = fixture_begin(&r);
     struct lladd_action outer;
     ok(txn, lladd_nta_begin(txn, &outer));
     ok(txn, cell_put(txn, at(5), 9));
@@ -120,12 +120,12 @@ START_TEST(a_closed_action_inside_one_taken_back_goes_by_its_logical_undo)
     ok(other, cell_add(other, at(0), 50));
     done(lladd_commit(other));
     ok(txn, lladd_nta_abort(txn, &outer));
-    rig_expect(&r, at(0), 50);
-    rig_expect(&r, at(1), 0);
-    rig_expect(&r, at(5), 0);
+    fixture_expect(&r, at(0), 50);
+    fixture_expect(&r, at(1), 0);
+    fixture_expect(&r, at(5), 0);
     ok(txn, cell_put(txn, at(6), 1));
     done(lladd_commit(txn));
-    rig_expect(&r, at(6), 1);
+    fixture_expect(&r, at(6), 1);
     end_case();
 }
 END_TEST
@@ -133,7 +133,7 @@ END_TEST
 START_TEST(aborting_a_transaction_takes_back_its_open_actions)
 {
     begin_case(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     struct lladd_action a, b, c;
     ok(txn, cell_add(txn, at(0), 1));
     ok(txn, lladd_nta_begin(txn, &a));
@@ -144,7 +144,7 @@ START_TEST(aborting_a_transaction_takes_back_its_open_actions)
     ok(txn, lladd_nta_begin(txn, &c));
     done(lladd_abort(txn));
     for (unsigned i = 0; i < 3; i++)
-        rig_expect(&r, at(i), 0);
+        fixture_expect(&r, at(i), 0);
     end_case();
 }
 END_TEST
@@ -153,7 +153,7 @@ END_TEST
 START_TEST(empty_actions_cost_nothing)
 {
     begin_case(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     struct lladd_action a, b;
     ok(txn, lladd_nta_begin(txn, &a));
     ok(txn, lladd_nta_begin(txn, &b));
@@ -162,14 +162,14 @@ START_TEST(empty_actions_cost_nothing)
     ck_assert_uint_eq(lladd_txn_id(txn).v, 0);
     done(lladd_commit(txn));
     /* But an empty one with an undo writes it: another form of the undo-only mechanism. */
-    txn = rig_begin(&r);
+    txn = fixture_begin(&r);
     unsigned char undo[TRANSFER_BYTES];
     transfer_encode(undo, at(0), at(1), 3);
     ok(txn, lladd_nta_begin(txn, &a));
     ok(txn, lladd_nta_end(txn, &a, r.ids.transfer, undo, sizeof undo));
     done(lladd_abort(txn));
-    rig_expect(&r, at(0), 3);
-    rig_expect(&r, at(1), (uint64_t)-3);
+    fixture_expect(&r, at(0), 3);
+    fixture_expect(&r, at(1), (uint64_t)-3);
     end_case();
 }
 END_TEST
@@ -179,7 +179,7 @@ END_TEST
 START_TEST(commit_and_prepare_inside_an_open_action_are_refused)
 {
     begin_case(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     struct lladd_action action;
     struct lladd_gid gid = gid_of("g");
     lladd_lsn lsn;
@@ -191,8 +191,8 @@ START_TEST(commit_and_prepare_inside_an_open_action_are_refused)
     refused(txn, LLADD_OPEN_ACTION, lladd_prepare(txn, &gid));
     ok(txn, lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0));
     done(lladd_commit(txn));
-    rig_expect(&r, at(0), 1);
-    rig_expect(&r, at(1), 1);
+    fixture_expect(&r, at(0), 1);
+    fixture_expect(&r, at(1), 1);
     end_case();
 }
 END_TEST
@@ -200,7 +200,7 @@ END_TEST
 START_TEST(only_the_innermost_open_action_can_be_ended)
 {
     begin_case(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     struct lladd_action a, b, never = {{0}};
     ok(txn, lladd_nta_begin(txn, &a));
     ok(txn, lladd_nta_begin(txn, &b));
@@ -219,7 +219,7 @@ END_TEST
 START_TEST(wrong_undo_for_an_action_is_refused_and_the_action_stays_open)
 {
     begin_case(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     struct lladd_action action;
     unsigned char undo[1000] = {0};
     ok(txn, lladd_nta_begin(txn, &action));
@@ -230,7 +230,7 @@ START_TEST(wrong_undo_for_an_action_is_refused_and_the_action_stays_open)
     refused(txn, LLADD_TOO_LARGE,
             lladd_nta_end(txn, &action, r.ids.transfer, undo, TRANSFER_BYTES + 1));
     ok(txn, lladd_nta_abort(txn, &action));
-    rig_expect(&r, at(0), 0);
+    fixture_expect(&r, at(0), 0);
     done(lladd_commit(txn));
     end_case();
 }
@@ -248,14 +248,14 @@ static void undo_only(struct lladd_txn *txn, struct cell c, uint64_t value)
 START_TEST(an_undo_only_record_takes_back_redo_only_ones)
 {
     begin_case(_i);
-    rig_set(&r, at(0), 5);
-    struct lladd_txn *txn = rig_begin(&r);
+    fixture_set(&r, at(0), 5);
+    struct lladd_txn *txn = fixture_begin(&r);
     undo_only(txn, at(0), 5);
     ok(txn, cell_poke(txn, at(0), 6));
     ok(txn, cell_poke(txn, at(0), 7));
-    rig_expect(&r, at(0), 7);
+    fixture_expect(&r, at(0), 7);
     done(lladd_abort(txn));
-    rig_expect(&r, at(0), 5);
+    fixture_expect(&r, at(0), 5);
     end_case();
 }
 END_TEST
@@ -265,15 +265,15 @@ START_TEST(an_undo_only_record_works_after_any_prefix_of_what_follows_it)
 {
     for (unsigned prefix = 0; prefix < 3; prefix++) {
         begin_case(_i);
-        rig_set(&r, at(0), 5);
-        struct lladd_txn *txn = rig_begin(&r);
+        fixture_set(&r, at(0), 5);
+        struct lladd_txn *txn = fixture_begin(&r);
         undo_only(txn, at(0), 5);
         for (unsigned i = 0; i < prefix; i++)
             ok(txn, cell_poke(txn, at(0), 6 + i));
-        rig_set(&r, at(1), 1); /* forces the log */
-        rig_crash(&r, &fault_power);
-        rig_open(&r);
-        rig_expect(&r, at(0), 5);
+        fixture_set(&r, at(1), 1); /* forces the log */
+        fixture_crash(&r, &fault_power);
+        fixture_open(&r);
+        fixture_expect(&r, at(0), 5);
         end_case();
     }
 }
@@ -282,7 +282,7 @@ END_TEST
 START_TEST(undo_only_records_are_rolled_back_to_a_savepoint_like_others)
 {
     begin_case(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     lladd_savepoint_id sp;
     undo_only(txn, at(0), 0);
     ok(txn, cell_poke(txn, at(0), 1));
@@ -292,11 +292,11 @@ START_TEST(undo_only_records_are_rolled_back_to_a_savepoint_like_others)
     undo_only(txn, at(1), 0);
     ok(txn, cell_poke(txn, at(1), 2));
     ok(txn, lladd_rollback_to(txn, sp));
-    rig_expect(&r, at(0), 1);
-    rig_expect(&r, at(1), 0);
+    fixture_expect(&r, at(0), 1);
+    fixture_expect(&r, at(1), 0);
     done(lladd_commit(txn));
-    rig_reopen(&r);
-    rig_expect(&r, at(0), 1);
+    fixture_reopen(&r);
+    fixture_expect(&r, at(0), 1);
     end_case();
 }
 END_TEST
@@ -306,13 +306,13 @@ END_TEST
 START_TEST(a_logical_undo_commutes_with_what_others_did)
 {
     begin_case(_i);
-    struct lladd_txn *a = rig_begin(&r), *b = rig_begin(&r);
+    struct lladd_txn *a = fixture_begin(&r), *b = fixture_begin(&r);
     ok(a, cell_bump(a, at(0), 7));
     ok(b, cell_bump(b, at(0), 30));
     ok(a, cell_bump(a, at(0), 9));
     done(lladd_commit(b));
     done(lladd_abort(a));
-    rig_expect(&r, at(0), 30);
+    fixture_expect(&r, at(0), 30);
     end_case();
 }
 END_TEST
@@ -322,7 +322,7 @@ END_TEST
 START_TEST(compensations_leave_the_transaction_as_it_was_at_the_savepoint)
 {
     begin_case(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     struct lladd_action action;
     lladd_savepoint_id sp;
     ok(txn, lladd_nta_begin(txn, &action));
@@ -333,14 +333,14 @@ START_TEST(compensations_leave_the_transaction_as_it_was_at_the_savepoint)
             ok(txn, cell_bump(txn, at(i), 3));
         ok(txn, cells_transfer(txn, on(1, 0), on(2, 0), 1));
         ok(txn, lladd_rollback_to(txn, sp));
-        rig_expect(&r, at(0), 1);
-        rig_expect(&r, at(4), 0);
-        rig_expect(&r, on(1, 0), 0);
+        fixture_expect(&r, at(0), 1);
+        fixture_expect(&r, at(4), 0);
+        fixture_expect(&r, on(1, 0), 0);
     }
     ok(txn, lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0)); /* still the innermost */
     done(lladd_commit(txn));
-    ck_assert_uint_lt(rig_stats(&r).undo_reserved, 64u << 10); /* no actions are left open */
-    rig_expect(&r, at(0), 1);
+    ck_assert_uint_lt(fixture_stats(&r).undo_reserved, 64u << 10); /* no actions are left open */
+    fixture_expect(&r, at(0), 1);
     end_case();
 }
 END_TEST
@@ -389,18 +389,18 @@ static void run_odd_compensation(int kind,
                           .undo_log_max = 256,
                           .undo_pages_max = 1};
     lladd_op_id id = LLADD_NO_OP;
-    rig_init(&r, (unsigned)kind);
+    fixture_init(&r, (unsigned)kind);
     ok_db(&r, lladd_register_op(&r.options, &op, &r.err));
-    rig_open(&r);
+    fixture_open(&r);
     ck_assert_int_eq(lladd_op_lookup(r.db, "test.odd", 0, &id), 0);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, lladd_log_undo_only(txn, id, "", 0));
     ck_assert_int_eq(lladd_abort(txn), expected);
     if (expected) {
         lladd_db_kill(r.db);
         r.db = NULL;
     }
-    rig_free(&r);
+    fixture_free(&r);
 }
 
 START_TEST(a_compensation_cannot_end_its_transaction)
@@ -422,7 +422,7 @@ int main(void)
 {
     Suite *s = suite_create("actions");
     TCase *tc = tcase_create("all");
-#define LOOP(test) tcase_add_loop_test(tc, test, 0, RIG_KINDS)
+#define LOOP(test) tcase_add_loop_test(tc, test, 0, FIXTURE_KINDS)
     LOOP(a_closed_action_is_taken_back_logically_after_others_have_worked_there);
     LOOP(a_closed_action_survives_a_crash_and_is_taken_back_logically);
     LOOP(an_action_without_undo_stays_when_its_transaction_aborts);

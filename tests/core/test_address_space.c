@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A process with less address space than a file has pages, as on any 32-bit processor. */
-#include "rig.h"
+#include "db_fixture.h"
 #include "support/fixtures.h"
 
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-static struct rig r;
+static struct fixture r;
 
 /* Bytes of address space that the process uses. */
 static rlim_t address_space(void)
@@ -25,7 +25,7 @@ static rlim_t address_space(void)
 START_TEST(without_address_space_pages_are_in_the_heap)
 {
     struct rlimit was, less;
-    rig_init(&r, 0);
+    fixture_init(&r, 0);
     r.options.cache_bytes = 64u << 20;
     r.options.frames = LLADD_FRAMES_RESERVED;
     ck_assert_int_eq(getrlimit(RLIMIT_AS, &was), 0);
@@ -33,21 +33,21 @@ START_TEST(without_address_space_pages_are_in_the_heap)
     if (LL_TEST_CAN_RESERVE) /* half of what is reserved at a time */
         less.rlim_cur = address_space() + (512u << 20);
     ck_assert_int_eq(setrlimit(RLIMIT_AS, &less), 0);
-    int rc = rig_try_open(&r);
+    int rc = fixture_try_open(&r);
     r.options.frames = LLADD_FRAMES_AUTO;
-    int heap = rig_try_open(&r);
+    int heap = fixture_try_open(&r);
     ck_assert_int_eq(setrlimit(RLIMIT_AS, &was), 0);
     ck_assert_int_eq(rc, LLADD_NO_MEMORY);
     ck_assert_msg(heap == 0, "%s", r.err.message);
     lladd_pageno pages[20];
-    rig_pages(&r, pages, 20);
+    fixture_pages(&r, pages, 20);
     for (unsigned i = 0; i < 20; i++)
-        rig_set(&r, cell_of(pages[i], 3), i + 1);
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
+        fixture_set(&r, cell_of(pages[i], 3), i + 1);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
     for (unsigned i = 0; i < 20; i++)
-        rig_expect(&r, cell_of(pages[i], 3), i + 1);
-    rig_free(&r);
+        fixture_expect(&r, cell_of(pages[i], 3), i + 1);
+    fixture_free(&r);
 }
 END_TEST
 

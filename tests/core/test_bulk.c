@@ -3,7 +3,7 @@
  * Pages that extensions write themselves (DESIGN 2a and 9): redo barriers and bulk writing,
  * page-type callbacks.
  */
-#include "rig.h"
+#include "db_fixture.h"
 
 #include "support/holder.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct rig r;
+static struct fixture r;
 static lladd_pageno page;
 
 static struct cell at(unsigned i)
@@ -38,7 +38,7 @@ static unsigned char *bulk_bytes(unsigned value)
 static void earlier_life(void)
 {
     for (unsigned p = 0; p < BULK_N; p++) {
-        struct lladd_txn *txn = rig_begin(&r);
+        struct lladd_txn *txn = fixture_begin(&r);
         ok(txn, cells_format(txn, lladd_page_of(BULK + p)));
         ok(txn, cell_put(txn, cell_of(lladd_page_of(BULK + p), 5), 666));
         done(lladd_commit(txn));
@@ -47,7 +47,7 @@ static void earlier_life(void)
 
 static struct lladd_txn *bulk_write(unsigned value)
 {
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     unsigned char *bytes = bulk_bytes(value);
     ok(txn, lladd_redo_barrier(txn, lladd_page_of(BULK), BULK_N));
     ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK), BULK_N, "test.cells", bytes));
@@ -59,14 +59,14 @@ static struct lladd_txn *bulk_write(unsigned value)
 static void expect_bulk(unsigned value)
 {
     for (unsigned p = 0; p < BULK_N; p++)
-        rig_expect(&r, cell_of(lladd_page_of(BULK + p), 5), value + p);
+        fixture_expect(&r, cell_of(lladd_page_of(BULK + p), 5), value + p);
 }
 
 static void begin_bulk(int kind)
 {
-    rig_init(&r, (unsigned)kind);
-    rig_open(&r);
-    page = rig_page(&r);
+    fixture_init(&r, (unsigned)kind);
+    fixture_open(&r);
+    page = fixture_page(&r);
     ok_db(&r, lladd_pages_extend(r.db, BULK + BULK_N, &r.err));
 }
 
@@ -79,24 +79,24 @@ START_TEST(redo_of_an_earlier_life_never_touches_bulk_written_pages)
     for (unsigned round = 0; round < 4; round++) {
         if (round == 2)
             ok_db(&r, lladd_checkpoint(r.db, &r.err)); /* carries the redo barrier */
-        rig_crash(&r, &fault_power);
-        rig_open(&r);
+        fixture_crash(&r, &fault_power);
+        fixture_open(&r);
         expect_bulk(1000);
     }
     /* A second bulk write over the first, and part of a third over the second. */
     done(lladd_commit(bulk_write(2000)));
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     unsigned char *bytes = bulk_bytes(3000);
     ok(txn, lladd_redo_barrier(txn, lladd_page_of(BULK), 1));
     ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK), 1, "test.cells", bytes));
     ok(txn, lladd_bulk_sync(txn));
     free(bytes);
     done(lladd_commit(txn));
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
-    rig_expect(&r, cell_of(lladd_page_of(BULK), 5), 3000);
-    rig_expect(&r, cell_of(lladd_page_of(BULK + 1), 5), 2001);
-    rig_free(&r);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    fixture_expect(&r, cell_of(lladd_page_of(BULK), 5), 3000);
+    fixture_expect(&r, cell_of(lladd_page_of(BULK + 1), 5), 2001);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -106,20 +106,20 @@ START_TEST(bulk_written_pages_can_be_updated_like_others)
     earlier_life();
     done(lladd_commit(bulk_write(1000)));
     struct cell c = cell_of(lladd_page_of(BULK + 1), 7);
-    rig_set(&r, c, 5);
-    struct lladd_txn *txn = rig_begin(&r);
+    fixture_set(&r, c, 5);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cell_put(txn, c, 6));
-    rig_set(&r, at(0), 1);
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
-    rig_expect(&r, c, 5);
-    rig_expect(&r, cell_of(c.page, 5), 1001);
+    fixture_set(&r, at(0), 1);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    fixture_expect(&r, c, 5);
+    fixture_expect(&r, cell_of(c.page, 5), 1001);
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    rig_set(&r, c, 7);
-    rig_crash(&r, &fault_kill);
-    rig_open(&r);
-    rig_expect(&r, c, 7);
-    rig_free(&r);
+    fixture_set(&r, c, 7);
+    fixture_crash(&r, &fault_kill);
+    fixture_open(&r);
+    fixture_expect(&r, c, 7);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -129,7 +129,7 @@ START_TEST(bulk_writing_goes_on_after_checkpoints)
     unsigned char *bytes = bulk_bytes(1000);
     begin_bulk(_i);
     earlier_life();
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, lladd_redo_barrier(txn, lladd_page_of(BULK), BULK_N));
     for (unsigned i = 0; i < BULK_N; i++) {
         ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK + i), 1, "test.cells", bytes + i * 4096));
@@ -138,10 +138,10 @@ START_TEST(bulk_writing_goes_on_after_checkpoints)
     ok(txn, lladd_bulk_sync(txn));
     done(lladd_commit(txn));
     free(bytes);
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
     expect_bulk(1000);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -151,20 +151,20 @@ START_TEST(a_crash_before_the_publishing_commit_is_harmless)
     begin_bulk(_i);
     earlier_life();
     (void)bulk_write(1000);
-    rig_set(&r, at(0), 1); /* makes the redo barrier durable */
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
-    rig_expect(&r, at(0), 1);
+    fixture_set(&r, at(0), 1); /* makes the redo barrier durable */
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    fixture_expect(&r, at(0), 1);
     done(lladd_commit(bulk_write(5000))); /* used again */
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
     expect_bulk(5000);
     /* Ordinary pages do not hinder it, either. */
     earlier_life();
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
-    rig_expect(&r, cell_of(lladd_page_of(BULK + 2), 5), 666);
-    rig_free(&r);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    fixture_expect(&r, cell_of(lladd_page_of(BULK + 2), 5), 666);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -175,7 +175,7 @@ START_TEST(raw_extents_hold_any_bytes)
         bytes[i] = (unsigned char)(i * 7 + i / 4096);
     begin_bulk(_i);
     earlier_life();
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, lladd_redo_barrier(txn, lladd_page_of(BULK), BULK_N));
     ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK), BULK_N, NULL, bytes));
     ok(txn, lladd_bulk_sync(txn));
@@ -183,14 +183,14 @@ START_TEST(raw_extents_hold_any_bytes)
     for (unsigned round = 0; round < 2; round++) {
         ok_db(&r, lladd_bulk_read(r.db, lladd_page_of(BULK), BULK_N, true, back, &r.err));
         ck_assert_mem_eq(bytes, back, BULK_N * 4096);
-        rig_crash(&r, &fault_power);
-        rig_open(&r);
+        fixture_crash(&r, &fault_power);
+        fixture_open(&r);
     }
     ck_assert_int_eq(lladd_bulk_read(r.db, lladd_page_of(BULK), 1, false, back, &r.err),
                      LLADD_CORRUPT_PAGE);
     free(bytes);
     free(back);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -198,7 +198,7 @@ START_TEST(wrong_bulk_calls_are_refused)
 {
     unsigned char *bytes = bulk_bytes(1);
     begin_bulk(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     lladd_pageno first = lladd_page_of(BULK);
     refused(txn, LLADD_OUT_OF_RANGE, lladd_redo_barrier(txn, first, 0));
     refused(txn, LLADD_OUT_OF_RANGE, lladd_redo_barrier(txn, lladd_page_of(0), 1));
@@ -214,7 +214,7 @@ START_TEST(wrong_bulk_calls_are_refused)
     ok(txn, lladd_bulk_write(txn, first, BULK_N, "test.cells", bytes));
     done(lladd_abort(txn));
     free(bytes);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -222,10 +222,10 @@ static void rot(lladd_pageno number)
 {
     unsigned char *bytes, flipped;
     size_t len, at = number.v * 4096 + 1000;
-    bytes = rig_file(&r, "pages", &len);
+    bytes = fixture_file(&r, "pages", &len);
     ck_assert_uint_gt(len, at);
     flipped = bytes[at] ^ 1;
-    rig_file_write(&r, "pages", &flipped, 1, at);
+    fixture_file_write(&r, "pages", &flipped, 1, at);
     free(bytes);
 }
 
@@ -234,7 +234,7 @@ static void expect_unreadable(lladd_pageno number)
     struct lladd_page *held;
     ck_assert_int_eq(lladd_page_fix(r.db, number, LLADD_LATCH_SHARED, &held, &r.err),
                      LLADD_CORRUPT_PAGE);
-    ck_assert_uint_eq(rig_stats(&r).repairs, 0);
+    ck_assert_uint_eq(fixture_stats(&r).repairs, 0);
 }
 
 /* BUF-2. The redo barrier is dropped after a checkpoint, but the log still has all of the earlier
@@ -253,23 +253,23 @@ START_TEST(an_earlier_life_is_no_repair_of_bulk_written_pages)
         ok(txn, lladd_bulk_sync(txn));
         done(lladd_commit(txn));
         ok_db(&r, lladd_checkpoint(r.db, &r.err));
-        rig_set(&r, at(0), 1);
+        fixture_set(&r, at(0), 1);
         ok_db(&r, lladd_checkpoint(r.db, &r.err));
-        rig_close(&r);
+        fixture_close(&r);
         rot(lladd_page_of(BULK));
-        rig_open(&r);
+        fixture_open(&r);
         expect_unreadable(lladd_page_of(BULK));
         expect_unreadable(lladd_page_of(BULK + 3));
-        rig_expect(&r, cell_of(lladd_page_of(BULK + 1), 5), 1001);
+        fixture_expect(&r, cell_of(lladd_page_of(BULK + 1), 5), 1001);
         /* The next record brings a base with it: an image. */
-        rig_set(&r, cell_of(lladd_page_of(BULK + 1), 7), 5);
-        rig_close(&r);
+        fixture_set(&r, cell_of(lladd_page_of(BULK + 1), 7), 5);
+        fixture_close(&r);
         rot(lladd_page_of(BULK + 1));
-        rig_open(&r);
-        rig_expect(&r, cell_of(lladd_page_of(BULK + 1), 7), 5);
-        rig_expect(&r, cell_of(lladd_page_of(BULK + 1), 5), 1001);
-        ck_assert_uint_eq(rig_stats(&r).repairs, 1);
-        rig_free(&r);
+        fixture_open(&r);
+        fixture_expect(&r, cell_of(lladd_page_of(BULK + 1), 7), 5);
+        fixture_expect(&r, cell_of(lladd_page_of(BULK + 1), 5), 1001);
+        ck_assert_uint_eq(fixture_stats(&r).repairs, 1);
+        fixture_free(&r);
     }
 }
 END_TEST
@@ -312,7 +312,7 @@ START_TEST(page_types_hear_of_loading_flushing_and_eviction)
     struct lladd_page_type watched = test_cells;
     lladd_pageno pages[PAGES];
     loaded = flushed = evicted = bad_private = 0;
-    rig_init(&r, (unsigned)_i);
+    fixture_init(&r, (unsigned)_i);
     lladd_options_release(&r.options);
     watched.loaded = on_loaded;
     watched.flushed = on_flushed;
@@ -320,18 +320,18 @@ START_TEST(page_types_hear_of_loading_flushing_and_eviction)
     ok_db(&r, lladd_register_page_type(&r.options, &watched, &r.err));
     for (unsigned i = 0; test_extension.ops[i]; i++)
         ok_db(&r, lladd_register_op(&r.options, test_extension.ops[i], &r.err));
-    r.options.cache_bytes = rig_small_cache((unsigned)_i); /* less than the pages */
-    rig_open(&r);
-    rig_pages(&r, pages, PAGES);
+    r.options.cache_bytes = fixture_small_cache((unsigned)_i); /* less than the pages */
+    fixture_open(&r);
+    fixture_pages(&r, pages, PAGES);
     for (unsigned round = 0; round < 3; round++)
         for (unsigned i = 0; i < PAGES; i++)
-            rig_set(&r, cell_of(pages[i], 0), round);
-    rig_close(&r);
+            fixture_set(&r, cell_of(pages[i], 0), round);
+    fixture_close(&r);
     ck_assert_uint_gt(loaded, PAGES);
     ck_assert_uint_gt(flushed, PAGES);
     ck_assert_uint_eq(loaded, evicted); /* every private pointer was released */
     ck_assert_uint_eq(bad_private, 0);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -347,23 +347,23 @@ START_TEST(a_page_type_may_refuse_to_load_a_page)
 {
     struct lladd_page_type watched = test_cells;
     uint64_t value;
-    rig_init(&r, (unsigned)_i);
-    rig_open(&r);
-    page = rig_page(&r);
-    rig_set(&r, at(0), 5);
-    rig_close(&r);
+    fixture_init(&r, (unsigned)_i);
+    fixture_open(&r);
+    page = fixture_page(&r);
+    fixture_set(&r, at(0), 5);
+    fixture_close(&r);
     lladd_options_release(&r.options);
     watched.loaded = refuse_loading;
     ok_db(&r, lladd_register_page_type(&r.options, &watched, &r.err));
     for (unsigned i = 0; test_extension.ops[i]; i++)
         ok_db(&r, lladd_register_op(&r.options, test_extension.ops[i], &r.err));
-    rig_open(&r);
+    fixture_open(&r);
     ck_assert_int_eq(cell_read(r.db, at(0), &value, &r.err), LLADD_NO_MEMORY);
     ck_contains(r.err.message, "no memory for its index");
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     refused(txn, LLADD_NO_MEMORY, cell_put(txn, at(0), 6));
     done(lladd_commit(txn));
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -371,7 +371,7 @@ int main(void)
 {
     Suite *s = suite_create("bulk");
     TCase *tc = tcase_create("all");
-#define LOOP(test) tcase_add_loop_test(tc, test, 0, RIG_KINDS)
+#define LOOP(test) tcase_add_loop_test(tc, test, 0, FIXTURE_KINDS)
     LOOP(redo_of_an_earlier_life_never_touches_bulk_written_pages);
     LOOP(bulk_written_pages_can_be_updated_like_others);
     LOOP(bulk_writing_goes_on_after_checkpoints);

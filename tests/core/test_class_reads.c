@@ -4,14 +4,14 @@
  * that it needs stay in the log, with the class's name and description as the reason; and when a
  * checkpoint asks for them and the class gives some up, that checkpoint truncates them.
  */
-#include "rig.h"
+#include "db_fixture.h"
 
 #include <lladd/log_read.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-static struct rig r;
+static struct fixture r;
 static lladd_pageno page;
 
 static struct cell at(unsigned i)
@@ -73,7 +73,7 @@ static const struct lladd_object_class diary_class = {
 
 static lladd_lsn write_down(const char *text)
 {
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     struct lladd_token token;
     lladd_lsn lsn = {0};
     struct lladd_span none = {NULL, 0};
@@ -87,7 +87,7 @@ static lladd_lsn write_down(const char *text)
 static void fill_log(void)
 {
     for (unsigned i = 0; i < 20; i++) {
-        struct lladd_txn *txn = rig_begin(&r);
+        struct lladd_txn *txn = fixture_begin(&r);
         ok(txn, cell_put_wide(txn, at(1), i, 2000));
         done(lladd_commit(txn));
     }
@@ -109,31 +109,31 @@ START_TEST(a_class_without_redo_holds_the_log_and_reads_it_itself)
 {
     struct lladd_pinner who;
     diary = (struct diary){.why = "Monday"};
-    rig_init(&r, (unsigned)_i);
+    fixture_init(&r, (unsigned)_i);
     ok_db(&r, lladd_register_class(&r.options, &diary_class, &r.err));
-    rig_open(&r);
-    ck_assert_uint_eq(rig_stats(&r).log_limit_bytes,
+    fixture_open(&r);
+    ck_assert_uint_eq(fixture_stats(&r).log_limit_bytes,
                       r.options.log_limit_bytes ? r.options.log_limit_bytes : 4ull << 30);
-    page = rig_page(&r);
+    page = fixture_page(&r);
     lladd_lsn monday = write_down("it rains");
     diary.need = monday;
     fill_log();
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    ck_assert_uint_le(rig_stats(&r).log_oldest, monday.v);
+    ck_assert_uint_le(fixture_stats(&r).log_oldest, monday.v);
     ck_assert_uint_gt(diary.asked, 0);
     ok_db(&r, lladd_log_pinner(r.db, &who, &r.err));
     ck_assert_str_eq(who.kind, "class");
     ck_assert_str_eq(who.name, "test.diary Monday");
     ck_assert_uint_eq(who.lsn.v, monday.v);
-    rig_crash(&r, &fault_power);
-    rig_open(&r); /* repeats none of its records, and loses none */
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r); /* repeats none of its records, and loses none */
     expect_diary(monday, "it rains");
     /* The checkpoint that asks also truncates the records that are given up at once. */
     diary.digests = true;
     fill_log();
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    ck_assert_uint_gt(rig_stats(&r).log_oldest, monday.v);
+    ck_assert_uint_gt(fixture_stats(&r).log_oldest, monday.v);
     /* Without a description, or with one that is too long, as much of the name as fits. */
     diary = (struct diary){.why = ""};
     ok_db(&r, lladd_log_pinner(r.db, &who, &r.err));
@@ -142,7 +142,7 @@ START_TEST(a_class_without_redo_holds_the_log_and_reads_it_itself)
     ok_db(&r, lladd_log_pinner(r.db, &who, &r.err));
     ck_assert_uint_eq(strlen(who.name), sizeof who.name - 1);
     diary.need = lladd_lsn_of(UINT64_MAX);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -150,26 +150,26 @@ END_TEST
 START_TEST(what_has_no_undo_reserves_none)
 {
     diary = (struct diary){.need = {UINT64_MAX}};
-    rig_init(&r, (unsigned)_i);
+    fixture_init(&r, (unsigned)_i);
     ok_db(&r, lladd_register_class(&r.options, &diary_class, &r.err));
-    rig_open(&r);
-    page = rig_page(&r);
+    fixture_open(&r);
+    page = fixture_page(&r);
     struct lladd_token token;
     struct lladd_span none = {NULL, 0};
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cell_put_wide(txn, at(1), 1, 100));
-    uint64_t before = rig_stats(&r).undo_reserved;
+    uint64_t before = fixture_stats(&r).undo_reserved;
     for (unsigned i = 0; i < 1000; i++) {
         ok(txn, lladd_log_object(txn, &diary_class, i, lladd_span_of("x", 1), none, &token, NULL));
         lladd_object_applied(txn, &token);
     }
-    ck_assert_uint_le(rig_stats(&r).undo_reserved, before);
+    ck_assert_uint_le(fixture_stats(&r).undo_reserved, before);
     /* A crash, and the rollback of all of it. */
     ok_db(&r, lladd_wait_durable(r.db, lladd_txn_id(txn), &r.err));
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
-    rig_expect(&r, at(1), 0);
-    rig_free(&r);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    fixture_expect(&r, at(1), 0);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -177,36 +177,36 @@ END_TEST
 START_TEST(a_reader_may_begin_where_the_log_ends)
 {
     diary = (struct diary){.need = {UINT64_MAX}};
-    rig_init(&r, (unsigned)_i);
+    fixture_init(&r, (unsigned)_i);
     ok_db(&r, lladd_register_class(&r.options, &diary_class, &r.err));
     r.options.log_segment_min = 4096;
     r.options.log_segment_max = 4096;
-    rig_open(&r);
-    page = rig_page(&r);
+    fixture_open(&r);
+    page = fixture_page(&r);
     for (unsigned i = 0; i < 12; i++) {
         struct lladd_log_cursor *c;
         struct lladd_log_entry e;
         for (unsigned k = 0; k < 3; k++) {
-            uint64_t from = rig_stats(&r).log_tail + k * 4096ull;
+            uint64_t from = fixture_stats(&r).log_tail + k * 4096ull;
             ok_db(&r, lladd_log_open(r.db, lladd_lsn_of(from), NULL, &c, &r.err));
             ck_assert_int_eq(lladd_log_next(c, &e, &r.err), LLADD_END);
             lladd_log_close(c);
         }
-        ok_db(&r, lladd_log_open(r.db, lladd_lsn_of(rig_stats(&r).log_tail), NULL, &c, &r.err));
-        rig_set(&r, at(3), i);
+        ok_db(&r, lladd_log_open(r.db, lladd_lsn_of(fixture_stats(&r).log_tail), NULL, &c, &r.err));
+        fixture_set(&r, at(3), i);
         ok_db(&r, lladd_log_next(c, &e, &r.err)); /* there is a record now */
         lladd_log_close(c);
         fill_log();
-        rig_reopen(&r);
+        fixture_reopen(&r);
     }
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
 START_TEST(a_class_without_redo_needs_a_durable_lsn_and_has_no_undo)
 {
     struct lladd_object_class c = diary_class;
-    rig_init(&r, (unsigned)_i);
+    fixture_init(&r, (unsigned)_i);
     c.durable_lsn = NULL;
     ck_assert_int_eq(lladd_register_class(&r.options, &c, &r.err), LLADD_BAD_REGISTRATION);
     c = diary_class;
@@ -218,10 +218,10 @@ START_TEST(a_class_without_redo_needs_a_durable_lsn_and_has_no_undo)
     c.struct_size = offsetof(struct lladd_object_class, pins); /* an older one */
     ok_db(&r, lladd_register_class(&r.options, &c, &r.err));
     diary = (struct diary){.why = "not to be asked for"};
-    rig_open(&r);
-    page = rig_page(&r);
+    fixture_open(&r);
+    page = fixture_page(&r);
     struct lladd_pinner who;
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     struct lladd_token token;
     struct lladd_span none = {NULL, 0};
     ok(txn, lladd_log_object(txn, &c, 0, lladd_span_of("x", 1), none, &token, NULL));
@@ -229,7 +229,7 @@ START_TEST(a_class_without_redo_needs_a_durable_lsn_and_has_no_undo)
     done(lladd_commit(txn));
     ok_db(&r, lladd_log_pinner(r.db, &who, &r.err));
     ck_assert_str_eq(who.name, "test.diary");
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -237,7 +237,7 @@ int main(void)
 {
     Suite *s = suite_create("class without redo");
     TCase *tc = tcase_create("all");
-#define LOOP(test) tcase_add_loop_test(tc, test, 0, RIG_KINDS)
+#define LOOP(test) tcase_add_loop_test(tc, test, 0, FIXTURE_KINDS)
     LOOP(a_class_without_redo_holds_the_log_and_reads_it_itself);
     LOOP(what_has_no_undo_reserves_none);
     LOOP(a_reader_may_begin_where_the_log_ends);

@@ -1,35 +1,35 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A failure while a database is created: the next open completes the creation, and whatever that
  * acknowledges stays, also if the power fails then. */
-#include "rig.h"
+#include "db_fixture.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-static struct rig r;
+static struct fixture r;
 
 /* The n-th call of these kinds fails during creation. False: there are fewer. */
 static bool made_in_spite_of(uint64_t n, unsigned kinds, bool power_fails_first)
 {
-    rig_init(&r, 0);
+    fixture_init(&r, 0);
     fault_device_fail(r.fd, n, kinds, EIO, false);
-    bool failed = rig_try_open(&r) != 0;
+    bool failed = fixture_try_open(&r) != 0;
     bool fired = fault_device_fired(r.fd) != 0;
     fault_device_fail(r.fd, 0, 0, 0, false);
     if (!failed)
-        rig_close(&r);
-    rig_open(&r);
+        fixture_close(&r);
+    fixture_open(&r);
     if (power_fails_first) { /* before anything was written: it is a database nevertheless */
-        rig_crash(&r, &fault_power);
+        fixture_crash(&r, &fault_power);
         r.options.flags |= LLADD_OPT_MUST_EXIST;
-        rig_open(&r);
+        fixture_open(&r);
     }
-    struct cell c = cell_of(rig_page(&r), 3);
-    rig_set(&r, c, 4711);
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
-    rig_expect(&r, c, 4711);
-    rig_free(&r);
+    struct cell c = cell_of(fixture_page(&r), 3);
+    fixture_set(&r, c, 4711);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    fixture_expect(&r, c, 4711);
+    fixture_free(&r);
     return fired;
 }
 
@@ -37,26 +37,26 @@ static bool made_in_spite_of(uint64_t n, unsigned kinds, bool power_fails_first)
  * fewer. */
 static bool made_after(uint64_t n, uint64_t k, bool *fired)
 {
-    rig_init(&r, 0);
+    fixture_init(&r, 0);
     fault_device_fail(r.fd, n, FAULT_SYNC, EIO, false);
-    int rc = rig_try_open(&r);
+    int rc = fixture_try_open(&r);
     *fired = fault_device_fired(r.fd) != 0;
     fault_device_fail(r.fd, 0, 0, 0, false);
     if (rc == 0)
-        rig_close(&r);
+        fixture_close(&r);
     fault_device_crash_at(r.fd, k);
-    if (rig_try_open(&r) == 0)
+    if (fixture_try_open(&r) == 0)
         lladd_db_kill(r.db);
     r.db = NULL;
     bool crashed = fault_device_crashed(r.fd);
     fault_device_power_cycle(r.fd, &fault_power);
-    rig_open(&r);
-    struct cell c = cell_of(rig_page(&r), 3);
-    rig_set(&r, c, 4711);
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
-    rig_expect(&r, c, 4711);
-    rig_free(&r);
+    fixture_open(&r);
+    struct cell c = cell_of(fixture_page(&r), 3);
+    fixture_set(&r, c, 4711);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    fixture_expect(&r, c, 4711);
+    fixture_free(&r);
     return crashed;
 }
 

@@ -4,7 +4,7 @@
  * phase two, checkpoints and crashes between all steps, ids that are used again, and the cost in
  * forces.
  */
-#include "rig.h"
+#include "db_fixture.h"
 #include "support/fixtures.h"
 
 #include <errno.h>
@@ -12,14 +12,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct rig r;
+static struct fixture r;
 static lladd_pageno page;
 
 static void begin_case(int kind)
 {
-    rig_init(&r, (unsigned)kind);
-    rig_open(&r);
-    page = rig_page(&r);
+    fixture_init(&r, (unsigned)kind);
+    fixture_open(&r);
+    page = fixture_page(&r);
 }
 
 static struct cell at(unsigned i)
@@ -34,7 +34,7 @@ static struct lladd_txn *intricate(void)
 {
     struct lladd_action outer;
     lladd_savepoint_id kept, dropped;
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cell_put(txn, at(0), 1));
     ok(txn, lladd_savepoint(txn, &kept));
     ok(txn, cell_put(txn, at(1), 2));
@@ -53,15 +53,15 @@ static struct lladd_txn *intricate(void)
 
 static void expect_intricate(bool there)
 {
-    rig_expect(&r, at(0), there ? 1 : 0);
-    rig_expect(&r, at(1), there ? 2 : 0);
-    rig_expect(&r, at(2), 0);
-    rig_expect(&r, at(3), there ? (uint64_t)-9 : 0);
-    rig_expect(&r, at(4), there ? 9 : 0);
-    rig_expect(&r, at(5), 0);
-    rig_expect(&r, at(6), 0);
-    rig_expect(&r, at(7), 0);
-    rig_expect(&r, at(8), there ? 10 : 0);
+    fixture_expect(&r, at(0), there ? 1 : 0);
+    fixture_expect(&r, at(1), there ? 2 : 0);
+    fixture_expect(&r, at(2), 0);
+    fixture_expect(&r, at(3), there ? (uint64_t)-9 : 0);
+    fixture_expect(&r, at(4), there ? 9 : 0);
+    fixture_expect(&r, at(5), 0);
+    fixture_expect(&r, at(6), 0);
+    fixture_expect(&r, at(7), 0);
+    fixture_expect(&r, at(8), there ? 10 : 0);
 }
 
 START_TEST(savepoints_and_top_actions_inside_survive)
@@ -71,18 +71,18 @@ START_TEST(savepoints_and_top_actions_inside_survive)
         begin_case(_i);
         struct lladd_txn *txn = intricate();
         ok(txn, lladd_prepare(txn, &gid));
-        rig_crash(&r, &fault_power);
-        rig_open(&r);
+        fixture_crash(&r, &fault_power);
+        fixture_open(&r);
         expect_intricate(true);
         ok_db(&r, lladd_checkpoint(r.db, &r.err));
-        rig_crash(&r, &fault_power);
-        rig_open(&r);
-        txn = rig_claim(&r, "a");
+        fixture_crash(&r, &fault_power);
+        fixture_open(&r);
+        txn = fixture_claim(&r, "a");
         done(commit ? lladd_commit(txn) : lladd_abort(txn));
         expect_intricate(commit);
-        rig_reopen(&r);
+        fixture_reopen(&r);
         expect_intricate(commit);
-        rig_free(&r);
+        fixture_free(&r);
     }
 }
 END_TEST
@@ -94,36 +94,36 @@ START_TEST(what_is_finished_read_only_or_poisoned_is_not_prepared)
     struct lladd_gid gid = gid_of("a");
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
     struct lladd_action action;
-    begin_case(_i & RIG_RESERVED);
+    begin_case(_i & FIXTURE_RESERVED);
     ck_assert_int_eq(lladd_prepare(NULL, &gid), LLADD_CLOSED);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     done(lladd_commit(txn));
     ck_assert_int_eq(lladd_prepare(txn, &gid), LLADD_CLOSED);
-    txn = rig_begin(&r);
+    txn = fixture_begin(&r);
     done(lladd_abort(txn));
     ck_assert_int_eq(lladd_prepare(txn, &gid), LLADD_CLOSED);
     o.read_only = true;
-    txn = rig_begin_with(&r, &o);
+    txn = fixture_begin_with(&r, &o);
     refused(txn, LLADD_READ_ONLY, lladd_prepare(txn, &gid));
     done(lladd_commit(txn));
-    txn = rig_begin(&r);
+    txn = fixture_begin(&r);
     ok(txn, lladd_nta_begin(txn, &action));
     refused(txn, LLADD_OPEN_ACTION, lladd_prepare(txn, &gid));
     ok(txn, lladd_nta_abort(txn, &action));
-    ck_assert_uint_eq(rig_in_doubt(&r).n, 0);
+    ck_assert_uint_eq(fixture_in_doubt(&r).n, 0);
     ok(txn, cell_put(txn, at(0), 1));
-    struct lladd_txn *other = rig_begin(&r);
+    struct lladd_txn *other = fixture_begin(&r);
     ok(other, cell_put(other, at(1), 1));
     fault_device_fail(r.fd, 1, FAULT_WRITES, EIO, true);
     ck_assert_int_eq(lladd_prepare(txn, &gid), LLADD_WRITE_FAILED);
     gid = gid_of("b");
     ck_assert_int_eq(lladd_prepare(other, &gid), LLADD_WRITE_FAILED);
     fault_device_fail(r.fd, 0, 0, 0, false);
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
-    ck_assert_uint_eq(rig_in_doubt(&r).n, 0);
-    rig_expect(&r, at(0), 0);
-    rig_free(&r);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    ck_assert_uint_eq(fixture_in_doubt(&r).n, 0);
+    fixture_expect(&r, at(0), 0);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -134,23 +134,23 @@ START_TEST(phase_two_can_be_tried_again)
 {
     bool fired = true;
     for (uint64_t n = 1; fired; n++) {
-        begin_case(_i & (RIG_RESERVED | RIG_FILES));
-        struct lladd_txn *txn = rig_prepared(&r, "a", at(0), 1);
+        begin_case(_i & (FIXTURE_RESERVED | FIXTURE_FILES));
+        struct lladd_txn *txn = fixture_prepared(&r, "a", at(0), 1);
         fault_alloc_fail(&r.mem, n, false);
         int rc = lladd_commit(txn);
         fired = fault_alloc_fired(&r.mem) > 0;
         fault_alloc_fail(&r.mem, 0, false);
         if (rc) {
             ck_assert_int_eq(rc, LLADD_NO_MEMORY);
-            ck_assert_uint_eq(rig_in_doubt(&r).n, 1);
+            ck_assert_uint_eq(fixture_in_doubt(&r).n, 1);
             done(lladd_commit(txn));
         }
-        ck_assert_uint_eq(rig_in_doubt(&r).n, 0);
-        rig_crash(&r, &fault_power);
-        rig_open(&r);
-        ck_assert_uint_eq(rig_in_doubt(&r).n, 0);
-        rig_expect(&r, at(0), 1);
-        rig_free(&r);
+        ck_assert_uint_eq(fixture_in_doubt(&r).n, 0);
+        fixture_crash(&r, &fault_power);
+        fixture_open(&r);
+        ck_assert_uint_eq(fixture_in_doubt(&r).n, 0);
+        fixture_expect(&r, at(0), 1);
+        fixture_free(&r);
     }
 }
 END_TEST
@@ -161,23 +161,23 @@ START_TEST(what_was_in_doubt_is_rolled_back_without_memory)
 {
     for (int checkpoint = 0; checkpoint < 2; checkpoint++) {
         struct lladd_gid gid = gid_of("a");
-        begin_case(_i & (RIG_RESERVED | RIG_FILES));
+        begin_case(_i & (FIXTURE_RESERVED | FIXTURE_FILES));
         struct lladd_txn *txn = intricate();
         ok(txn, lladd_prepare(txn, &gid));
         if (checkpoint)
             ok_db(&r, lladd_checkpoint(r.db, &r.err));
-        rig_crash(&r, &fault_power);
-        rig_open(&r);
+        fixture_crash(&r, &fault_power);
+        fixture_open(&r);
         expect_intricate(true); /* so the cache has the page */
-        txn = rig_claim(&r, "a");
+        txn = fixture_claim(&r, "a");
         fault_alloc_fail(&r.mem, 1, true);
         int rc = lladd_abort(txn);
         fault_alloc_fail(&r.mem, 0, false);
         ck_assert_int_eq(rc, 0);
         expect_intricate(false);
-        rig_reopen(&r);
+        fixture_reopen(&r);
         expect_intricate(false);
-        rig_free(&r);
+        fixture_free(&r);
     }
 }
 END_TEST
@@ -189,21 +189,21 @@ START_TEST(after_an_error_of_the_device_it_is_decided_or_in_doubt)
     unsigned doubtful = 0;
     for (uint64_t n = 1; fired; n++) {
         begin_case(0);
-        struct lladd_txn *txn = rig_prepared(&r, "a", at(0), 1);
+        struct lladd_txn *txn = fixture_prepared(&r, "a", at(0), 1);
         fault_device_fail(r.fd, n, FAULT_WRITES, EIO, true);
         int rc = _i ? lladd_commit(txn) : lladd_abort(txn);
         fired = fault_device_fired(r.fd) > 0;
         fault_device_fail(r.fd, 0, 0, 0, false);
         ck_assert(rc == 0 || fired);
-        rig_crash(&r, &fault_power);
-        rig_open(&r);
-        unsigned still = rig_in_doubt(&r).n;
+        fixture_crash(&r, &fault_power);
+        fixture_open(&r);
+        unsigned still = fixture_in_doubt(&r).n;
         doubtful += still;
         ck_assert(!(_i && rc == 0 && still)); /* an acknowledged commit stays committed */
         if (still)
-            done(_i ? lladd_commit(rig_claim(&r, "a")) : lladd_abort(rig_claim(&r, "a")));
-        rig_expect(&r, at(0), _i ? 1 : 0);
-        rig_free(&r);
+            done(_i ? lladd_commit(fixture_claim(&r, "a")) : lladd_abort(fixture_claim(&r, "a")));
+        fixture_expect(&r, at(0), _i ? 1 : 0);
+        fixture_free(&r);
     }
     ck_assert_uint_gt(doubtful, 0);
 }
@@ -221,8 +221,8 @@ static bool crashed_here(void)
         ok_db(&r, lladd_checkpoint(r.db, &r.err));
     if (step != crash_at)
         return false;
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
     return true;
 }
 
@@ -230,7 +230,7 @@ static bool crashed_here(void)
 static int live(bool commit)
 {
     struct lladd_gid gid = gid_of("a");
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     if (crashed_here())
         return 0;
     ok(txn, cell_put(txn, at(0), 1));
@@ -242,11 +242,11 @@ static int live(bool commit)
     ok(txn, lladd_prepare(txn, &gid));
     if (crashed_here())
         return 1;
-    rig_set(&r, at(9), 4); /* another one, forced */
+    fixture_set(&r, at(9), 4); /* another one, forced */
     if (crashed_here())
         return 1;
     done(commit ? lladd_commit(txn) : lladd_abort(txn));
-    rig_set(&r, at(9), 5); /* an abort is not forced: makes its end durable */
+    fixture_set(&r, at(9), 5); /* an abort is not forced: makes its end durable */
     return crashed_here() ? 2 : 3;
 }
 
@@ -255,24 +255,24 @@ START_TEST(checkpoints_and_crashes_may_come_between_all_steps)
     bool commit = _i & 1;
     for (checkpoint_at = 0; checkpoint_at <= 6; checkpoint_at++)
         for (crash_at = 1; crash_at <= 6; crash_at++) {
-            begin_case(_i & RIG_RESERVED ? RIG_RESERVED : 0);
+            begin_case(_i & FIXTURE_RESERVED ? FIXTURE_RESERVED : 0);
             step = 0;
             int state = live(commit);
-            ck_assert_uint_eq(rig_in_doubt(&r).n, state == 1);
+            ck_assert_uint_eq(fixture_in_doubt(&r).n, state == 1);
             if (state == 1 && commit)
-                done(lladd_commit(rig_claim(&r, "a")));
+                done(lladd_commit(fixture_claim(&r, "a")));
             else if (state == 1)
-                done(lladd_abort(rig_claim(&r, "a")));
-            rig_set(&r, at(9), 6);
+                done(lladd_abort(fixture_claim(&r, "a")));
+            fixture_set(&r, at(9), 6);
             uint64_t want = state && commit;
-            rig_expect(&r, at(0), want);
-            rig_expect(&r, at(2), want * 3);
-            rig_crash(&r, &fault_kill);
-            rig_open(&r);
-            ck_assert_uint_eq(rig_in_doubt(&r).n, 0); /* it does not come back */
-            rig_expect(&r, at(0), want);
-            rig_expect(&r, at(1), (uint64_t)0 - want * 3);
-            rig_free(&r);
+            fixture_expect(&r, at(0), want);
+            fixture_expect(&r, at(2), want * 3);
+            fixture_crash(&r, &fault_kill);
+            fixture_open(&r);
+            ck_assert_uint_eq(fixture_in_doubt(&r).n, 0); /* it does not come back */
+            fixture_expect(&r, at(0), want);
+            fixture_expect(&r, at(1), (uint64_t)0 - want * 3);
+            fixture_free(&r);
         }
 }
 END_TEST
@@ -312,13 +312,13 @@ START_TEST(a_checkpoint_while_it_is_rolled_back_does_not_revive_it)
     bool first_undone = _i & 1;
     struct lladd_gid gid = gid_of("a");
     lladd_op_id op;
-    rig_init(&r, _i & 2 ? RIG_RESERVED : 0);
+    fixture_init(&r, _i & 2 ? FIXTURE_RESERVED : 0);
     ck_assert_int_eq(lladd_register_op(&r.options, &checkpointing, &r.err), 0);
-    rig_open(&r);
-    page = rig_page(&r);
+    fixture_open(&r);
+    page = fixture_page(&r);
     ck_assert_int_eq(lladd_op_lookup(r.db, checkpointing.name, 1, &op), 0);
     checkpoints = 0;
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cell_put(txn, at(0), 1));
     if (!first_undone)
         ok(txn, lladd_log_undo_only(txn, op, "x", 1));
@@ -328,19 +328,19 @@ START_TEST(a_checkpoint_while_it_is_rolled_back_does_not_revive_it)
     ok(txn, lladd_prepare(txn, &gid));
     (void)lladd_abort(txn); /* the device fails during it */
     ck_assert_uint_eq(checkpoints, 1);
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
-    ck_assert_uint_eq(rig_in_doubt(&r).n, first_undone);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    ck_assert_uint_eq(fixture_in_doubt(&r).n, first_undone);
     if (first_undone)
-        done(lladd_abort(rig_claim(&r, "a")));
+        done(lladd_abort(fixture_claim(&r, "a")));
     for (int life = 0; life < 2; life++) {
         for (unsigned i = 0; i < 3; i++)
-            rig_expect(&r, at(i), 0);
-        ck_assert_uint_eq(rig_in_doubt(&r).n, 0);
-        rig_reopen(&r);
+            fixture_expect(&r, at(i), 0);
+        ck_assert_uint_eq(fixture_in_doubt(&r).n, 0);
+        fixture_reopen(&r);
     }
     ck_assert_uint_eq(checkpoints, 2); /* undone once more, once */
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -352,25 +352,25 @@ START_TEST(an_id_can_be_used_again_after_a_restart)
     begin_case(_i);
     for (unsigned round = 1; round <= 5; round++) {
         struct lladd_gid gid = gid_of("a");
-        struct lladd_txn *txn = rig_prepared(&r, "a", at(round), round), *second;
+        struct lladd_txn *txn = fixture_prepared(&r, "a", at(round), round), *second;
         lladd_lsn id = lladd_txn_id(txn);
         if (round % 2) {
-            rig_crash(&r, &fault_power);
-            rig_open(&r);
-            txn = rig_claim(&r, "a");
+            fixture_crash(&r, &fault_power);
+            fixture_open(&r);
+            txn = fixture_claim(&r, "a");
             ck_assert_uint_eq(lladd_txn_id(txn).v, id.v);
         }
-        second = rig_begin(&r);
+        second = fixture_begin(&r);
         ok(second, cell_put(second, at(20), round));
         refused(second, LLADD_EXISTS, lladd_prepare(second, &gid));
         done(lladd_abort(second));
         done(round == 3 ? lladd_abort(txn) : lladd_commit(txn));
         if (round % 2 == 0)
-            rig_reopen(&r);
+            fixture_reopen(&r);
     }
     for (unsigned round = 1; round <= 5; round++)
-        rig_expect(&r, at(round), round == 3 ? 0 : round);
-    rig_free(&r);
+        fixture_expect(&r, at(round), round == 3 ? 0 : round);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -379,20 +379,20 @@ END_TEST
 /* A force for the prepare, a force for the commit; an abort needs none. */
 START_TEST(prepare_and_commit_cost_two_forces_and_no_more)
 {
-    begin_case(_i & ~RIG_THREADS);
-    rig_set(&r, at(0), 1);
-    uint64_t before = rig_stats(&r).log_syncs;
+    begin_case(_i & ~FIXTURE_THREADS);
+    fixture_set(&r, at(0), 1);
+    uint64_t before = fixture_stats(&r).log_syncs;
     for (unsigned i = 1; i <= 10; i++) {
-        struct lladd_txn *txn = rig_prepared(&r, "a", at(0), i);
-        ck_assert_uint_eq(rig_stats(&r).log_syncs, before + 1);
+        struct lladd_txn *txn = fixture_prepared(&r, "a", at(0), i);
+        ck_assert_uint_eq(fixture_stats(&r).log_syncs, before + 1);
         done(lladd_commit(txn));
-        ck_assert_uint_eq(rig_stats(&r).log_syncs, before + 2);
+        ck_assert_uint_eq(fixture_stats(&r).log_syncs, before + 2);
         before += 2;
     }
-    struct lladd_txn *txn = rig_prepared(&r, "a", at(0), 99);
+    struct lladd_txn *txn = fixture_prepared(&r, "a", at(0), 99);
     done(lladd_abort(txn));
-    ck_assert_uint_eq(rig_stats(&r).log_syncs, before + 1);
-    rig_free(&r);
+    ck_assert_uint_eq(fixture_stats(&r).log_syncs, before + 1);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -400,15 +400,15 @@ int main(void)
 {
     Suite *s = suite_create("doubt");
     TCase *tc = tcase_create("all");
-    tcase_add_loop_test(tc, savepoints_and_top_actions_inside_survive, 0, RIG_KINDS);
+    tcase_add_loop_test(tc, savepoints_and_top_actions_inside_survive, 0, FIXTURE_KINDS);
     tcase_add_loop_test(tc, what_is_finished_read_only_or_poisoned_is_not_prepared, 0, 4);
     tcase_add_loop_test(tc, phase_two_can_be_tried_again, 0, 4);
     tcase_add_loop_test(tc, what_was_in_doubt_is_rolled_back_without_memory, 0, 4);
     tcase_add_loop_test(tc, after_an_error_of_the_device_it_is_decided_or_in_doubt, 0, 2);
     tcase_add_loop_test(tc, checkpoints_and_crashes_may_come_between_all_steps, 0, 4);
     tcase_add_loop_test(tc, a_checkpoint_while_it_is_rolled_back_does_not_revive_it, 0, 4);
-    tcase_add_loop_test(tc, an_id_can_be_used_again_after_a_restart, 0, RIG_KINDS);
-    tcase_add_loop_test(tc, prepare_and_commit_cost_two_forces_and_no_more, 0, RIG_KINDS);
+    tcase_add_loop_test(tc, an_id_can_be_used_again_after_a_restart, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(tc, prepare_and_commit_cost_two_forces_and_no_more, 0, FIXTURE_KINDS);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);

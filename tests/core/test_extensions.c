@@ -4,7 +4,7 @@
  * extension: object classes, snapshots, pins, the public log cursor and notes, and the lifetime of
  * an extension's state. Bulk writing and page types: test_bulk.c.
  */
-#include "rig.h"
+#include "db_fixture.h"
 
 #include <lladd/bytes.h>
 #include <lladd/inspect.h>
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct rig r;
+static struct fixture r;
 static lladd_pageno page;
 
 static struct cell at(unsigned i)
@@ -153,7 +153,7 @@ static void ledger_save(void)
     for (unsigned i = 0; i < ACCOUNTS; i++)
         lladd_put64(bytes + 8 + 8 * (size_t)i, (uint64_t)ledger.account[i]);
     ck_assert_int_eq(lladd_op_lookup(r.db, save_op.name, 1, &id), 0);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, lladd_update(txn, id, ledger.page, bytes, sizeof bytes));
     done(lladd_commit(txn));
     ledger.saved = applied;
@@ -162,11 +162,11 @@ static void ledger_save(void)
 static void ledger_begin(int kind)
 {
     memset(&ledger, 0, sizeof ledger);
-    rig_init(&r, (unsigned)kind);
+    fixture_init(&r, (unsigned)kind);
     ok_db(&r, lladd_register_class(&r.options, &ledger_class, &r.err));
     ok_db(&r, lladd_register_op(&r.options, &save_op, &r.err));
-    rig_open(&r);
-    page = rig_page(&r);
+    fixture_open(&r);
+    page = fixture_page(&r);
 }
 
 static void post(struct lladd_txn *txn, unsigned account, int64_t amount)
@@ -188,19 +188,20 @@ static void ledger_restart(const struct fault_crash *how)
 {
     lladd_pageno where = ledger.page;
     if (how)
-        rig_crash(&r, how);
+        fixture_crash(&r, how);
     else
-        rig_close(&r);
+        fixture_close(&r);
     memset(&ledger, 0, sizeof ledger);
     ledger.page = where;
     ledger.restarted = true;
-    rig_open(&r);
+    fixture_open(&r);
 }
 
 START_TEST(objects_are_redone_and_undone_like_pages)
 {
     ledger_begin(_i);
-    struct lladd_txn *winner = rig_begin(&r), *aborted = rig_begin(&r), *loser = rig_begin(&r);
+    struct lladd_txn *winner = fixture_begin(&r), *aborted = fixture_begin(&r),
+                     *loser = fixture_begin(&r);
     post(winner, 0, 5);
     post(aborted, 0, 10);
     post(loser, 0, 100);
@@ -223,7 +224,7 @@ START_TEST(objects_are_redone_and_undone_like_pages)
     ledger_restart(NULL);                /* a clean stop does not make memory durable */
     ck_assert_int_eq(ledger.account[0], 5);
     ck_assert_int_eq(ledger.account[3], 1);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -231,18 +232,18 @@ START_TEST(the_log_is_kept_for_a_class_and_it_is_named_until_it_has_saved)
 {
     struct lladd_pinner who;
     ledger_begin(_i);
-    ledger.page = rig_page(&r);
-    struct lladd_txn *txn = rig_begin(&r);
+    ledger.page = fixture_page(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     post(txn, 0, 5);
     done(lladd_commit(txn));
     for (unsigned i = 0; i < 20; i++) {
-        txn = rig_begin(&r);
+        txn = fixture_begin(&r);
         ok(txn, cell_put_wide(txn, at(1), i, 2000));
         done(lladd_commit(txn));
     }
-    uint64_t oldest = rig_stats(&r).log_oldest;
+    uint64_t oldest = fixture_stats(&r).log_oldest;
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    ck_assert_uint_eq(rig_stats(&r).log_oldest, oldest);
+    ck_assert_uint_eq(fixture_stats(&r).log_oldest, oldest);
     ok_db(&r, lladd_log_pinner(r.db, &who, &r.err));
     ck_assert_str_eq(who.kind, "class");
     ck_assert_str_eq(who.name, "test.ledger");
@@ -251,14 +252,14 @@ START_TEST(the_log_is_kept_for_a_class_and_it_is_named_until_it_has_saved)
     ck_assert_uint_gt(ledger.asked_for.v, 0);
     ledger_save();
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    ck_assert_uint_gt(rig_stats(&r).log_oldest, oldest + 20 * 2000);
-    txn = rig_begin(&r);
+    ck_assert_uint_gt(fixture_stats(&r).log_oldest, oldest + 20 * 2000);
+    txn = fixture_begin(&r);
     post(txn, 0, 6);
     done(lladd_commit(txn));
     ledger_restart(&fault_power);
     ck_assert_int_eq(ledger.account[0], 11);
     ck_assert_uint_eq(ledger.redone, 1); /* the older one is in the page */
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -267,25 +268,25 @@ END_TEST
 START_TEST(a_missing_class_is_named_though_its_records_are_older_than_the_checkpoint)
 {
     ledger_begin(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     post(txn, 0, 5);
     done(lladd_commit(txn));
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    if (_i & RIG_RESERVED)
-        rig_crash(&r, &fault_kill);
+    if (_i & FIXTURE_RESERVED)
+        fixture_crash(&r, &fault_kill);
     else
-        rig_close(&r);
+        fixture_close(&r);
     lladd_options_release(&r.options);
     ok_db(&r, lladd_register_extension(&r.options, &test_extension, &r.err));
-    ck_assert_int_eq(rig_try_open(&r), LLADD_NO_OPERATION);
+    ck_assert_int_eq(fixture_try_open(&r), LLADD_NO_OPERATION);
     ck_contains(r.err.message, "test.ledger");
     ok_db(&r, lladd_register_class(&r.options, &ledger_class, &r.err));
     ok_db(&r, lladd_register_op(&r.options, &save_op, &r.err));
     memset(&ledger, 0, sizeof ledger);
-    rig_open(&r);
+    fixture_open(&r);
     ck_assert_int_eq(ledger.account[0], 5);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -301,11 +302,11 @@ START_TEST(wrong_object_records_are_refused)
     struct lladd_token token;
     struct lladd_span s = lladd_span_of("12345678", 8), none = {NULL, 0};
     memset(&ledger, 0, sizeof ledger);
-    rig_init(&r, (unsigned)_i);
+    fixture_init(&r, (unsigned)_i);
     ok_db(&r, lladd_register_class(&r.options, &ledger_class, &r.err));
     ok_db(&r, lladd_register_class(&r.options, &no_undo, &r.err));
-    rig_open(&r);
-    struct lladd_txn *txn = rig_begin(&r);
+    fixture_open(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     refused(txn, LLADD_BAD_ARGUMENT, lladd_log_object(txn, &unknown, 0, s, s, &token, NULL));
     refused(txn, LLADD_BAD_ARGUMENT, lladd_log_object(txn, &ledger_class, 0, s, s, NULL, NULL));
     refused(txn, LLADD_BAD_ARGUMENT,
@@ -322,7 +323,7 @@ START_TEST(wrong_object_records_are_refused)
     lladd_object_applied(txn, &token);
     done(lladd_abort(txn));
     ck_assert_int_eq(ledger.account[3], 1);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -331,17 +332,17 @@ START_TEST(a_class_that_cannot_redo_stops_recovery_with_its_name)
 {
     struct lladd_token token;
     ledger_begin(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     struct lladd_span s = lladd_span_of("short", 5), none = {NULL, 0};
     lladd_lsn lsn;
     ok(txn, lladd_log_object(txn, &ledger_class, 0, s, none, &token, &lsn));
     lladd_object_applied(txn, &token);
     done(lladd_commit(txn));
-    rig_crash(&r, &fault_power);
-    ck_assert_int_eq(rig_try_open(&r), LLADD_BAD_RECORD);
+    fixture_crash(&r, &fault_power);
+    ck_assert_int_eq(fixture_try_open(&r), LLADD_BAD_RECORD);
     ck_contains(r.err.message, "test.ledger");
     ck_assert_uint_eq(r.err.lsn.v, lsn.v);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -350,13 +351,13 @@ END_TEST
 START_TEST(snapshots_are_commit_lsns_and_the_oldest_is_known)
 {
     lladd_lsn a, b, c, commit;
-    rig_init(&r, (unsigned)_i);
-    rig_open(&r);
-    page = rig_page(&r);
+    fixture_init(&r, (unsigned)_i);
+    fixture_open(&r);
+    page = fixture_page(&r);
     ok_db(&r, lladd_snapshot_acquire(r.db, &a, &r.err));
     ok_db(&r, lladd_snapshot_acquire(r.db, &b, &r.err));
     ck_assert_uint_eq(a.v, b.v);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cell_put(txn, at(0), 1));
     ok_db(&r, lladd_snapshot_acquire(r.db, &c, &r.err));
     ck_assert_uint_eq(c.v, a.v); /* an open transaction is not in it */
@@ -371,13 +372,13 @@ START_TEST(snapshots_are_commit_lsns_and_the_oldest_is_known)
     ck_assert_uint_eq(lladd_snapshot_oldest(r.db).v, c.v);
     ck_assert_int_eq(lladd_snapshot_release(r.db, a), LLADD_BAD_ARGUMENT);
     ck_assert_int_eq(lladd_snapshot_release(r.db, c), 0);
-    rig_set(&r, at(0), 2);
+    fixture_set(&r, at(0), 2);
     ck_assert_uint_gt(lladd_snapshot_oldest(r.db).v, c.v); /* none is held: the newest commit */
     for (unsigned i = 0; i < 40; i++) {                    /* any number */
-        rig_set(&r, at(0), i);
+        fixture_set(&r, at(0), i);
         ok_db(&r, lladd_snapshot_acquire(r.db, &b, &r.err));
     }
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -386,7 +387,7 @@ END_TEST
 static void much_log(void)
 {
     for (unsigned i = 0; i < 20; i++) {
-        struct lladd_txn *txn = rig_begin(&r);
+        struct lladd_txn *txn = fixture_begin(&r);
         ok(txn, cell_put_wide(txn, at(1), i, 2000));
         done(lladd_commit(txn));
     }
@@ -396,37 +397,37 @@ static void much_log(void)
 START_TEST(a_pin_holds_the_log_over_restarts_until_it_is_cleared)
 {
     struct lladd_pinner who;
-    rig_init(&r, (unsigned)_i);
-    rig_open(&r);
-    page = rig_page(&r);
-    lladd_lsn here = lladd_lsn_of(rig_stats(&r).log_tail);
+    fixture_init(&r, (unsigned)_i);
+    fixture_open(&r);
+    page = fixture_page(&r);
+    lladd_lsn here = lladd_lsn_of(fixture_stats(&r).log_tail);
     ok_db(&r, lladd_pin_set(r.db, "archive", here, &r.err));
     ok_db(&r, lladd_pin_set(r.db, "standby", here, &r.err));
-    rig_crash(&r, &fault_power); /* it was durable when it returned */
-    rig_open(&r);
+    fixture_crash(&r, &fault_power); /* it was durable when it returned */
+    fixture_open(&r);
     much_log();
-    ck_assert_uint_le(rig_stats(&r).log_oldest, here.v);
-    rig_reopen(&r);
+    ck_assert_uint_le(fixture_stats(&r).log_oldest, here.v);
+    fixture_reopen(&r);
     ok_db(&r, lladd_log_pinner(r.db, &who, &r.err));
     ck_assert_str_eq(who.kind, "pin");
     ck_assert_uint_eq(who.lsn.v, here.v);
     ck_assert(strcmp(who.name, "archive") == 0 || strcmp(who.name, "standby") == 0);
     ck_assert_uint_gt(who.age_bytes, 40000);
     /* Setting it again moves it. */
-    lladd_lsn later = lladd_lsn_of(rig_stats(&r).log_tail);
+    lladd_lsn later = lladd_lsn_of(fixture_stats(&r).log_tail);
     ok_db(&r, lladd_pin_set(r.db, "archive", later, &r.err));
     much_log();
-    ck_assert_uint_le(rig_stats(&r).log_oldest, here.v); /* the other one still holds the log */
+    ck_assert_uint_le(fixture_stats(&r).log_oldest, here.v); /* the other one still holds the log */
     ok_db(&r, lladd_pin_clear(r.db, "standby", &r.err));
     much_log();
-    ck_assert_uint_gt(rig_stats(&r).log_oldest, here.v);
-    ck_assert_uint_le(rig_stats(&r).log_oldest, later.v);
+    ck_assert_uint_gt(fixture_stats(&r).log_oldest, here.v);
+    ck_assert_uint_le(fixture_stats(&r).log_oldest, later.v);
     ok_db(&r, lladd_pin_clear(r.db, "archive", &r.err));
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
     much_log();
-    ck_assert_uint_gt(rig_stats(&r).log_oldest, later.v);
-    rig_free(&r);
+    ck_assert_uint_gt(fixture_stats(&r).log_oldest, later.v);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -459,17 +460,17 @@ START_TEST(damage_to_pinned_log_is_told)
     char name[32];
     uint64_t offset;
     lladd_lsn lsn;
-    rig_init(&r, 0);
+    fixture_init(&r, 0);
     r.options.log_segment_min = r.options.log_segment_max = 8192;
-    rig_open(&r);
-    page = rig_page(&r);
-    struct lladd_txn *txn = rig_begin(&r);
+    fixture_open(&r);
+    page = fixture_page(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, lladd_log_note(txn, "test.note", lladd_span_of("here", 4), &lsn));
     ok_db(&r, lladd_pin_set(r.db, "reader", lsn, &r.err));
     done(lladd_commit(txn));
     much_log();
     ck_assert_int_eq(first_at(lsn), 0);
-    rig_close(&r);
+    fixture_close(&r);
     ok_db(&r, lladd_inspect_open(NULL, &r.options, &view, &r.err));
     ck_assert(lladd_inspect_place(view, lsn, name, &offset));
     lladd_inspect_close(view);
@@ -477,25 +478,25 @@ START_TEST(damage_to_pinned_log_is_told)
     if (_i == 2)
         ck_assert_int_eq(r.base->ops->unlink(r.base, name), 0);
     else
-        rig_file_write(&r, name, bytes, _i ? sizeof bytes : 4, _i ? offset - 128 : offset + 24);
+        fixture_file_write(&r, name, bytes, _i ? sizeof bytes : 4, _i ? offset - 128 : offset + 24);
     ok_db(&r, lladd_inspect_open(NULL, &r.options, &view, &r.err));
     ok_db(&r, lladd_inspect_verify(view, ignore_finding, NULL, &verified, &r.err));
     ck_assert_uint_gt(verified.damage, 0);
     lladd_inspect_close(view);
-    rig_open(&r);
+    fixture_open(&r);
     ck_assert_int_eq(first_at(lsn), told[_i]);
     ck_assert(r.err.lsn.v != 0 && r.err.lsn.v <= lsn.v);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
 START_TEST(wrong_pins_are_refused)
 {
     char name[65];
-    rig_init(&r, (unsigned)_i);
-    rig_open(&r);
-    page = rig_page(&r);
-    lladd_lsn here = lladd_lsn_of(rig_stats(&r).log_tail);
+    fixture_init(&r, (unsigned)_i);
+    fixture_open(&r);
+    page = fixture_page(&r);
+    lladd_lsn here = lladd_lsn_of(fixture_stats(&r).log_tail);
     memset(name, 'p', 64);
     name[64] = 0;
     ck_assert_int_eq(lladd_pin_set(r.db, name, here, &r.err), LLADD_BAD_ARGUMENT);
@@ -508,7 +509,7 @@ START_TEST(wrong_pins_are_refused)
     much_log();
     ck_assert_int_eq(lladd_pin_set(r.db, "past", here, &r.err), LLADD_OUT_OF_RANGE);
     ck_assert_int_eq(lladd_pin_set(r.db, "none", lladd_lsn_of(0), &r.err), LLADD_OUT_OF_RANGE);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -518,10 +519,10 @@ START_TEST(a_pin_that_cannot_be_logged_has_changed_nothing)
 {
     struct lladd_pinner pinner;
     int rc;
-    rig_init(&r, 0);
-    rig_open(&r);
-    page = rig_page(&r);
-    lladd_lsn here = lladd_lsn_of(rig_stats(&r).log_tail);
+    fixture_init(&r, 0);
+    fixture_open(&r);
+    page = fixture_page(&r);
+    lladd_lsn here = lladd_lsn_of(fixture_stats(&r).log_tail);
     ok_db(&r, lladd_pin_set(r.db, "cleared", here, &r.err));
     ok_db(&r, lladd_pin_set(r.db, "stays", here, &r.err));
     fault_device_capacity(r.fd, fault_device_bytes(r.fd));
@@ -532,7 +533,7 @@ START_TEST(a_pin_that_cannot_be_logged_has_changed_nothing)
     ck_assert_uint_gt(sets, 10);
     ck_assert_int_eq(lladd_pin_set(r.db, "another", here, &r.err), LLADD_NO_SPACE);
     ck_assert_int_eq(lladd_pin_clear(r.db, "another", &r.err), LLADD_NOT_FOUND);
-    lladd_lsn later = lladd_lsn_of(rig_stats(&r).log_tail);
+    lladd_lsn later = lladd_lsn_of(fixture_stats(&r).log_tail);
     ck_assert_int_eq(lladd_pin_set(r.db, "stays", later, &r.err), LLADD_NO_SPACE);
     ok_db(&r, lladd_pin_clear(r.db, "cleared", &r.err));
     ck_assert_int_eq(lladd_pin_clear(r.db, "cleared", &r.err), LLADD_NOT_FOUND);
@@ -541,7 +542,7 @@ START_TEST(a_pin_that_cannot_be_logged_has_changed_nothing)
     ok_db(&r, lladd_log_pinner(r.db, &pinner, &r.err));
     ck_assert_str_eq(pinner.name, "stays");
     ck_assert_uint_eq(pinner.lsn.v, here.v);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -551,10 +552,10 @@ START_TEST(the_log_can_be_read_with_names_and_fields)
 {
     struct lladd_log_cursor *cursor;
     struct lladd_log_entry e;
-    rig_init(&r, (unsigned)_i);
-    rig_open(&r);
-    page = rig_page(&r);
-    struct lladd_txn *txn = rig_begin(&r);
+    fixture_init(&r, (unsigned)_i);
+    fixture_open(&r);
+    page = fixture_page(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cell_put(txn, at(3), 1));
     ok(txn, cell_put(txn, at(3), 2));
     ok(txn, cell_add(txn, at(3), 1));
@@ -586,7 +587,7 @@ START_TEST(the_log_can_be_read_with_names_and_fields)
     lladd_log_close(cursor);
     lladd_log_close(NULL);
     ck_assert_str_ne(lladd_log_kind_name(9999), "");
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -596,13 +597,13 @@ START_TEST(a_reader_sees_durable_records_of_its_name_and_waits_at_the_end)
     struct lladd_log_cursor *cursor;
     struct lladd_log_entry e;
     lladd_lsn lsn, note;
-    rig_init(&r, (unsigned)_i & ~(unsigned)RIG_THREADS);
-    rig_open(&r);
-    page = rig_page(&r);
+    fixture_init(&r, (unsigned)_i & ~(unsigned)FIXTURE_THREADS);
+    fixture_open(&r);
+    page = fixture_page(&r);
     ok_db(&r, lladd_log_open(r.db, lladd_lsn_of(0), "test.journal", &cursor, &r.err));
     ck_assert_int_eq(lladd_log_next(cursor, &e, &r.err), LLADD_END);
     for (unsigned i = 0; i < 5; i++) {
-        struct lladd_txn *txn = rig_begin(&r);
+        struct lladd_txn *txn = fixture_begin(&r);
         ok(txn, cell_put(txn, at(0), i));
         ok(txn, lladd_log_note(txn, "test.journal", lladd_span_of(&i, sizeof i), &note));
         ok(txn, lladd_log_note(txn, "test.other", lladd_span_of("x", 1), NULL));
@@ -618,7 +619,7 @@ START_TEST(a_reader_sees_durable_records_of_its_name_and_waits_at_the_end)
         ck_assert_int_eq(lladd_log_next(cursor, &e, &r.err), LLADD_END);
     }
     lladd_log_close(cursor);
-    rig_reopen(&r);
+    fixture_reopen(&r);
     unsigned n = 0; /* the tag is known to the next session too */
     ok_db(&r, lladd_log_open(r.db, lladd_lsn_of(0), "test.journal", &cursor, &r.err));
     while (lladd_log_next(cursor, &e, &r.err) == 0)
@@ -631,7 +632,7 @@ START_TEST(a_reader_sees_durable_records_of_its_name_and_waits_at_the_end)
     ck_assert_int_eq(lladd_log_open(r.db, lladd_lsn_of(0), name, &cursor, &r.err),
                      LLADD_BAD_ARGUMENT);
     ck_assert_int_eq(lladd_log_open(r.db, lladd_lsn_of(0), NULL, NULL, &r.err), LLADD_BAD_ARGUMENT);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -643,18 +644,18 @@ START_TEST(tags_are_names_like_others)
     char long_tag[65];
     memset(long_tag, 't', 64);
     long_tag[64] = 0;
-    rig_init(&r, (unsigned)_i);
-    rig_open(&r);
-    struct lladd_txn *txn = rig_begin(&r);
+    fixture_init(&r, (unsigned)_i);
+    fixture_open(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++)
         refused(txn, LLADD_BAD_ARGUMENT, lladd_log_note(txn, bad[i], lladd_span_of("", 0), NULL));
     refused(txn, LLADD_BAD_ARGUMENT, lladd_log_note(txn, long_tag, lladd_span_of("", 0), NULL));
     refused(txn, LLADD_BAD_ARGUMENT, lladd_log_note(txn, NULL, lladd_span_of("", 0), NULL));
     ok(txn, lladd_log_note(txn, long_tag + 1, lladd_span_of("", 0), NULL));
     done(lladd_commit(txn));
-    rig_crash(&r, &fault_kill);
-    rig_open(&r);
-    rig_free(&r);
+    fixture_crash(&r, &fault_kill);
+    fixture_open(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -738,23 +739,23 @@ static const struct lladd_extension life_extension = {
 START_TEST(an_extension_is_attached_created_recovered_and_detached)
 {
     memset(&life, 0, sizeof life);
-    rig_init(&r, (unsigned)_i);
+    fixture_init(&r, (unsigned)_i);
     ok_db(&r, lladd_register_extension(&r.options, &life_extension, &r.err));
-    rig_open(&r);
+    fixture_open(&r);
     ck_assert_str_eq(life.said, "acr");
     ck_assert_ptr_eq(lladd_extension_state(r.db, &life_extension), &life);
     static const struct lladd_extension stranger = {.struct_size = sizeof stranger};
     ck_assert_ptr_null(lladd_extension_state(r.db, &stranger));
-    rig_reopen(&r);
+    fixture_reopen(&r);
     ck_assert_str_eq(life.said, "acrsdar");
     life.crashed = true;
-    rig_crash(&r, &fault_kill);
+    fixture_crash(&r, &fault_kill);
     life.crashed = false;
     ck_assert_str_eq(life.said, "acrsdarsd");
-    rig_open(&r);
-    rig_close(&r);
+    fixture_open(&r);
+    fixture_close(&r);
     ck_assert_str_eq(life.said, "acrsdarsdarsd");
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -765,20 +766,20 @@ START_TEST(an_extension_that_fails_stops_the_open_and_nothing_leaks)
         const char *says;
     } cases[] = {{'a', "attach was told"}, {'c', "create was told"}, {'r', "recovered was told"}};
     memset(&life, 0, sizeof life);
-    rig_init(&r, (unsigned)_i);
+    fixture_init(&r, (unsigned)_i);
     ok_db(&r, lladd_register_extension(&r.options, &life_extension, &r.err));
     for (unsigned i = 0; i < 3; i++) {
         life.n = 0;
         life.fails_at = cases[i].fails_at;
-        ck_assert_int_eq(rig_try_open(&r), LLADD_NOT_FOUND);
+        ck_assert_int_eq(fixture_try_open(&r), LLADD_NOT_FOUND);
         ck_contains(r.err.message, cases[i].says);
         ck_assert((life.said[life.n - 1] == 'd') == (life.fails_at != 'a'));
     }
     life.fails_at = 0;
     life.n = 0;
-    rig_open(&r);
-    rig_expect(&r, cell_of(life.page, 0), 77);
-    rig_free(&r);
+    fixture_open(&r);
+    fixture_expect(&r, cell_of(life.page, 0), 77);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -786,7 +787,7 @@ int main(void)
 {
     Suite *s = suite_create("extensions");
     TCase *tc = tcase_create("all");
-#define LOOP(test) tcase_add_loop_test(tc, test, 0, RIG_KINDS)
+#define LOOP(test) tcase_add_loop_test(tc, test, 0, FIXTURE_KINDS)
     LOOP(objects_are_redone_and_undone_like_pages);
     LOOP(the_log_is_kept_for_a_class_and_it_is_named_until_it_has_saved);
     LOOP(a_missing_class_is_named_though_its_records_are_older_than_the_checkpoint);

@@ -4,7 +4,7 @@
  * first thread's handle are then refused, whatever has become of the transaction. (With lock waits
  * and actions, through XA: xa/test_takeover.c.)
  */
-#include "rig.h"
+#include "db_fixture.h"
 
 #include <lladd/op.h>
 #include <lladd/records.h>
@@ -12,13 +12,13 @@
 
 #include <errno.h>
 
-static struct rig r;
+static struct fixture r;
 static lladd_pageno page;
 
 static void opened(void)
 {
-    rig_init(&r, 0);
-    rig_open(&r);
+    fixture_init(&r, 0);
+    fixture_open(&r);
     struct lladd_txn *t;
     ok_db(&r, lladd_begin(r.db, NULL, &t, &r.err));
     ck_assert_int_eq(lladd_page_alloc(t, &page), 0);
@@ -88,7 +88,7 @@ START_TEST(one_thread_uses_it_until_another_takes_it)
     }
     lladd_txn_drop(t);
     ck_assert_int_eq(counted(), 4);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -112,7 +112,7 @@ START_TEST(what_is_given_back_needs_no_drop)
     ok_db(&r, lladd_begin(r.db, NULL, &next, &r.err));
     ck_assert_ptr_eq(next, t); /* used again, and not guarded */
     in_a_thread(takes_and_commits, next);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -142,7 +142,7 @@ START_TEST(a_call_and_an_open_action_are_waited_for)
     in_a_thread(takes_and_commits, t);
     ck_assert_int_eq(counted(), 2);
     lladd_txn_drop(t);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -176,8 +176,8 @@ START_TEST(no_taker_waits_for_an_action_on_a_poisoned_handle)
     if (_i == 0)
         ck_assert_int_eq(lladd_nta_abort(t, &action), poison);
     in_a_thread(takes_what_is_poisoned, &t);
-    rig_crash(&r, &fault_kill);
-    rig_free(&r);
+    fixture_crash(&r, &fault_kill);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -193,7 +193,7 @@ START_TEST(others_are_not_guarded)
     ck_assert(!lladd_txn_stopped(t) && !lladd_txn_stopped(NULL));
     ck_assert_int_eq(lladd_txn_take(NULL, false, 0), LLADD_CLOSED);
     in_a_thread(takes_and_commits, t);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 

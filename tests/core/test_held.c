@@ -3,24 +3,24 @@
  * Calls of a thread that holds a page: a call that may wait is refused, in every build, and several
  * pages change together without any wait.
  */
-#include "rig.h"
+#include "db_fixture.h"
 
 #include <lladd/log_read.h>
 #include <stdlib.h>
 
-static struct rig r;
+static struct fixture r;
 static lladd_pageno page;
 
 static void begin_case(int kind)
 {
-    rig_init(&r, (unsigned)kind);
-    rig_open(&r);
-    page = rig_page(&r);
+    fixture_init(&r, (unsigned)kind);
+    fixture_open(&r);
+    page = fixture_page(&r);
 }
 
 static void end_case(void)
 {
-    rig_free(&r);
+    fixture_free(&r);
 }
 
 static struct cell at(unsigned i)
@@ -39,10 +39,10 @@ START_TEST(what_may_wait_is_refused_while_a_page_is_held)
     struct lladd_action action;
     lladd_savepoint_id sp;
     begin_case(_i);
-    lladd_pageno second = rig_page(&r);
+    lladd_pageno second = fixture_page(&r);
     struct cell far = cell_of(second, 1);
     needs[0].op = r.ids.put;
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cell_put(txn, at(0), 7)); /* there is credit left */
     ok(txn, lladd_savepoint(txn, &sp));
     ok(txn, lladd_nta_begin(txn, &action));
@@ -69,13 +69,13 @@ START_TEST(what_may_wait_is_refused_while_a_page_is_held)
     ck_assert_int_eq(lladd_close(r.db), LLADD_BAD_STATE);
     ok(txn, lladd_log_credit(txn, r.ids.put, 0));
     lladd_page_unfix(r.db, held, latch);
-    rig_expect(&r, far, 0);
+    fixture_expect(&r, far, 0);
     ok(txn, lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0));
     ok(txn, cell_put(txn, far, 1));
     done(lladd_commit(txn));
-    rig_expect(&r, at(0), 7);
-    rig_expect(&r, at(1), 8);
-    rig_expect(&r, far, 1);
+    fixture_expect(&r, at(0), 7);
+    fixture_expect(&r, at(1), 8);
+    fixture_expect(&r, far, 1);
     end_case();
 }
 END_TEST
@@ -92,9 +92,9 @@ START_TEST(pages_change_together_with_the_end_of_an_action)
     struct lladd_page *held[2];
     struct lladd_action action;
     begin_case(_i);
-    lladd_pageno second = rig_page(&r);
+    lladd_pageno second = fixture_page(&r);
     needs[0].op = r.ids.put;
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     refused(txn, LLADD_TOO_LARGE, lladd_log_credit_all(txn, needs, LLADD_LOG_NEEDS_MAX + 1));
     ok(txn, lladd_nta_begin(txn, &action));
     ok(txn, lladd_log_credit_all(txn, needs, 2));
@@ -107,8 +107,8 @@ START_TEST(pages_change_together_with_the_end_of_an_action)
     lladd_page_unfix(r.db, held[0], LLADD_LATCH_EXCLUSIVE);
     ok(txn, lladd_log_credit(txn, r.ids.put, 0));
     done(lladd_abort(txn));
-    rig_expect(&r, at(3), 77);
-    rig_expect(&r, cell_of(second, 3), 77);
+    fixture_expect(&r, at(3), 77);
+    fixture_expect(&r, cell_of(second, 3), 77);
     end_case();
 }
 END_TEST
@@ -126,17 +126,17 @@ START_TEST(pages_change_together_at_the_log_limit)
     } args = {3, 0, 600};
     struct lladd_page *held[2];
     struct lladd_log_need need = {0, 2};
-    rig_init(&r, (unsigned)_i);
+    fixture_init(&r, (unsigned)_i);
     r.options.log_ring_bytes = 128u << 10;
     r.options.log_segment_min = r.options.log_segment_max = 16384;
     r.options.log_limit_bytes = LIMIT;
     r.options.durability = LLADD_DURABLE_LATER;
-    rig_open(&r);
-    page = rig_page(&r);
-    lladd_pageno second = rig_page(&r);
+    fixture_open(&r);
+    page = fixture_page(&r);
+    lladd_pageno second = fixture_page(&r);
     need.op = r.ids.wide;
     for (unsigned i = 0; i < ROUNDS; i++) {
-        struct lladd_txn *txn = rig_begin(&r);
+        struct lladd_txn *txn = fixture_begin(&r);
         ok(txn, cell_put(txn, at(0), i));
         ok_db(&r, lladd_page_fix(r.db, page, LLADD_LATCH_EXCLUSIVE, &held[0], &r.err));
         refused(txn, LLADD_BAD_STATE, cell_put(txn, cell_of(second, 0), i));
@@ -153,12 +153,12 @@ START_TEST(pages_change_together_at_the_log_limit)
         done(lladd_commit(txn));
     }
     ck_assert_uint_gt(lladd_durable_lsn(r.db).v, 2 * LIMIT);
-    ck_assert_uint_le(rig_stats(&r).log_disk_bytes, LIMIT);
-    rig_expect(&r, at(0), ROUNDS - 1);
-    rig_expect(&r, at(3), ROUNDS - 1);
-    rig_expect(&r, cell_of(second, 3), ROUNDS - 1);
-    rig_expect(&r, cell_of(second, 0), 0);
-    rig_free(&r);
+    ck_assert_uint_le(fixture_stats(&r).log_disk_bytes, LIMIT);
+    fixture_expect(&r, at(0), ROUNDS - 1);
+    fixture_expect(&r, at(3), ROUNDS - 1);
+    fixture_expect(&r, cell_of(second, 3), ROUNDS - 1);
+    fixture_expect(&r, cell_of(second, 0), 0);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -166,9 +166,9 @@ int main(void)
 {
     Suite *s = suite_create("held pages");
     TCase *tc = tcase_create("all");
-    tcase_add_loop_test(tc, what_may_wait_is_refused_while_a_page_is_held, 0, RIG_KINDS);
-    tcase_add_loop_test(tc, pages_change_together_with_the_end_of_an_action, 0, RIG_KINDS);
-    tcase_add_loop_test(tc, pages_change_together_at_the_log_limit, 0, RIG_KINDS);
+    tcase_add_loop_test(tc, what_may_wait_is_refused_while_a_page_is_held, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(tc, pages_change_together_with_the_end_of_an_action, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(tc, pages_change_together_at_the_log_limit, 0, FIXTURE_KINDS);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);

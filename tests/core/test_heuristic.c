@@ -4,7 +4,7 @@
  * stops, checkpoints and the truncation of the log, until it is forgotten; until then its
  * coordinator gets it, and the id stays in use.
  */
-#include "rig.h"
+#include "db_fixture.h"
 #include "support/fixtures.h"
 
 #include <errno.h>
@@ -12,14 +12,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct rig r;
+static struct fixture r;
 static lladd_pageno page;
 
 static void begin_case(int kind)
 {
-    rig_init(&r, (unsigned)kind);
-    rig_open(&r);
-    page = rig_page(&r);
+    fixture_init(&r, (unsigned)kind);
+    fixture_open(&r);
+    page = fixture_page(&r);
 }
 
 static struct cell at(unsigned i)
@@ -64,41 +64,41 @@ static void check_both(const struct lladd_heuristic_info *before)
 {
     struct list l = remembered();
     ck_assert_uint_eq(l.n, 2);
-    ck_assert_uint_eq(rig_in_doubt(&r).n, 0);
+    ck_assert_uint_eq(fixture_in_doubt(&r).n, 0);
     for (unsigned i = 0; i < 2; i++) {
         unsigned k = memcmp(&l.info[i].gid, &before[0].gid, sizeof l.info[i].gid) ? 1 : 0;
         ck_assert_mem_eq(&l.info[i], &before[k], sizeof l.info[i]);
     }
     ck_assert_int_eq(claim_fails("kept"), LLADD_HEUR_COMMITTED);
     ck_assert_int_eq(claim_fails("gone"), LLADD_HEUR_ABORTED);
-    rig_expect(&r, at(0), 1);
-    rig_expect(&r, at(1), 0);
+    fixture_expect(&r, at(0), 1);
+    fixture_expect(&r, at(1), 0);
 }
 
 /* Enough log that the segments with the decisions are gone. */
 static void push_log(void)
 {
-    lladd_lsn from = lladd_lsn_of(rig_stats(&r).log_tail);
+    lladd_lsn from = lladd_lsn_of(fixture_stats(&r).log_tail);
     for (unsigned i = 0; i < 60; i++) {
-        struct lladd_txn *other = rig_begin(&r);
+        struct lladd_txn *other = fixture_begin(&r);
         ok(other, cell_put_wide(other, at(9), i, 2000));
         done(lladd_commit(other));
     }
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    ck_assert_uint_gt(rig_stats(&r).log_oldest, from.v);
+    ck_assert_uint_gt(fixture_stats(&r).log_oldest, from.v);
 }
 
 START_TEST(outcomes_are_remembered_until_they_are_forgotten)
 {
     struct lladd_gid gid = gid_of("kept");
     begin_case(_i);
-    (void)rig_prepared(&r, "kept", at(0), 1);
-    (void)rig_prepared(&r, "gone", at(1), 2);
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
-    done(lladd_heuristic_end(rig_claim(&r, "kept"), LLADD_OUTCOME_COMMIT));
-    done(lladd_heuristic_end(rig_claim(&r, "gone"), LLADD_OUTCOME_ABORT));
+    (void)fixture_prepared(&r, "kept", at(0), 1);
+    (void)fixture_prepared(&r, "gone", at(1), 2);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    done(lladd_heuristic_end(fixture_claim(&r, "kept"), LLADD_OUTCOME_COMMIT));
+    done(lladd_heuristic_end(fixture_claim(&r, "gone"), LLADD_OUTCOME_ABORT));
     struct list l = remembered();
     ck_assert_uint_eq(l.n, 2);
     ck_assert_int_eq(l.info[0].outcome, LLADD_OUTCOME_COMMIT);
@@ -107,16 +107,16 @@ START_TEST(outcomes_are_remembered_until_they_are_forgotten)
     ck_assert_int_gt(l.info[0].decided_us, 0);
     for (unsigned round = 0; round < 6; round++) {
         if (round % 3 == 0)
-            rig_crash(&r, &fault_power);
+            fixture_crash(&r, &fault_power);
         else if (round % 3 == 1)
-            rig_close(&r);
+            fixture_close(&r);
         if (round % 3 == 2)
             push_log();
         else
-            rig_open(&r);
+            fixture_open(&r);
         check_both(l.info);
     }
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cell_put(txn, at(3), 3));
     refused(txn, LLADD_EXISTS, lladd_prepare(txn, &gid)); /* the id is in use */
     ck_contains(lladd_txn_error(txn)->message, "heuristic");
@@ -125,14 +125,14 @@ START_TEST(outcomes_are_remembered_until_they_are_forgotten)
     ck_assert_int_eq(claim_fails("kept"), LLADD_NOT_FOUND);
     ok(txn, lladd_prepare(txn, &gid));
     done(lladd_commit(txn));
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
     ck_assert_uint_eq(remembered().n, 1);
     forget("gone", 0);
     push_log();
-    rig_reopen(&r);
+    fixture_reopen(&r);
     ck_assert_uint_eq(remembered().n, 0);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -141,7 +141,7 @@ START_TEST(only_what_is_prepared_is_decided_upon)
     struct lladd_gid bad = gid_of("x"), unknown = gid_of("unknown");
     bad.format = -1;
     begin_case(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cell_put(txn, at(0), 1));
     refused(txn, LLADD_BAD_STATE, lladd_heuristic_end(txn, LLADD_OUTCOME_COMMIT));
     ok(txn, lladd_prepare(txn, &unknown));
@@ -153,7 +153,7 @@ START_TEST(only_what_is_prepared_is_decided_upon)
     ck_assert_int_eq(lladd_heuristic_forget(r.db, NULL, &r.err), LLADD_BAD_ARGUMENT);
     ck_assert_int_eq(lladd_heuristic_forget(r.db, &unknown, &r.err), LLADD_NOT_FOUND);
     ck_assert_uint_eq(remembered().n, 0);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -162,16 +162,16 @@ END_TEST
 static void expect_one_of_two(bool commit, bool acknowledged)
 {
     struct list l = remembered();
-    ck_assert_uint_eq(l.n + rig_in_doubt(&r).n, 1);
+    ck_assert_uint_eq(l.n + fixture_in_doubt(&r).n, 1);
     ck_assert(!acknowledged || l.n == 1);
-    rig_expect(&r, at(0), l.n && !commit ? 0 : 1);
+    fixture_expect(&r, at(0), l.n && !commit ? 0 : 1);
     enum lladd_outcome outcome = commit ? LLADD_OUTCOME_COMMIT : LLADD_OUTCOME_ABORT;
     if (l.n)
         ck_assert_int_eq(l.info[0].outcome, outcome);
     if (l.n == 0)
-        done(lladd_heuristic_end(rig_claim(&r, "a"), outcome));
+        done(lladd_heuristic_end(fixture_claim(&r, "a"), outcome));
     forget("a", 0);
-    rig_expect(&r, at(0), commit);
+    fixture_expect(&r, at(0), commit);
 }
 
 START_TEST(a_crash_at_any_step_leaves_all_or_nothing)
@@ -181,19 +181,19 @@ START_TEST(a_crash_at_any_step_leaves_all_or_nothing)
     bool crashed = true;
     for (uint64_t n = 1; crashed; n++) {
         begin_case(0);
-        (void)rig_prepared(&r, "a", at(0), 1);
-        rig_crash(&r, &fault_power);
-        rig_open(&r);
-        struct lladd_txn *txn = rig_claim(&r, "a");
+        (void)fixture_prepared(&r, "a", at(0), 1);
+        fixture_crash(&r, &fault_power);
+        fixture_open(&r);
+        struct lladd_txn *txn = fixture_claim(&r, "a");
         fault_device_crash_at(r.fd, n);
         int rc = lladd_heuristic_end(txn, outcome);
         if (rc == 0)
             (void)lladd_checkpoint(r.db, NULL); /* it may crash */
         crashed = fault_device_crashed(r.fd);
-        rig_crash(&r, &how);
-        rig_open(&r);
+        fixture_crash(&r, &how);
+        fixture_open(&r);
         expect_one_of_two(outcome == LLADD_OUTCOME_COMMIT, rc == 0);
-        rig_free(&r);
+        fixture_free(&r);
     }
 }
 END_TEST
@@ -205,18 +205,18 @@ START_TEST(a_crash_while_forgetting_leaves_it_remembered_or_forgotten)
     for (uint64_t n = 1; crashed; n++) {
         struct lladd_gid gid = gid_of("a");
         begin_case(0);
-        done(lladd_heuristic_end(rig_prepared(&r, "a", at(0), 1), LLADD_OUTCOME_COMMIT));
+        done(lladd_heuristic_end(fixture_prepared(&r, "a", at(0), 1), LLADD_OUTCOME_COMMIT));
         ok_db(&r, lladd_checkpoint(r.db, &r.err));
         fault_device_crash_at(r.fd, n);
         int rc = lladd_heuristic_forget(r.db, &gid, NULL);
         if (rc == 0)
             (void)lladd_checkpoint(r.db, NULL);
         crashed = fault_device_crashed(r.fd);
-        rig_crash(&r, &fault_power);
-        rig_open(&r);
+        fixture_crash(&r, &fault_power);
+        fixture_open(&r);
         ck_assert(rc != 0 || remembered().n == 0);
-        rig_expect(&r, at(0), 1);
-        rig_free(&r);
+        fixture_expect(&r, at(0), 1);
+        fixture_free(&r);
     }
 }
 END_TEST
@@ -225,20 +225,20 @@ END_TEST
 START_TEST(without_memory_it_stays_in_doubt)
 {
     for (uint64_t n = 1;; n++) {
-        begin_case(_i & RIG_RESERVED);
-        struct lladd_txn *txn = rig_prepared(&r, "a", at(0), 1);
+        begin_case(_i & FIXTURE_RESERVED);
+        struct lladd_txn *txn = fixture_prepared(&r, "a", at(0), 1);
         fault_alloc_fail(&r.mem, n, false);
         int rc = lladd_heuristic_end(txn, _i & 1 ? LLADD_OUTCOME_COMMIT : LLADD_OUTCOME_ABORT);
         uint64_t fired = fault_alloc_fired(&r.mem);
         fault_alloc_fail(&r.mem, 0, false);
         if (rc) {
             ck_assert_int_eq(rc, LLADD_NO_MEMORY);
-            ck_assert_uint_eq(rig_in_doubt(&r).n, 1);
+            ck_assert_uint_eq(fixture_in_doubt(&r).n, 1);
             ck_assert_uint_eq(remembered().n, 0);
             done(lladd_heuristic_end(txn, LLADD_OUTCOME_COMMIT));
         }
         ck_assert_uint_eq(remembered().n, 1);
-        rig_free(&r);
+        fixture_free(&r);
         if (!fired)
             break;
     }
@@ -252,14 +252,14 @@ START_TEST(the_database_says_that_it_has_them)
     struct lladd_inspect *view;
     struct list l = {0};
     begin_case(_i);
-    rig_close(&r);
+    fixture_close(&r);
     ok_db(&r, lladd_inspect_open(r.dir, &r.options, &view, &r.err));
     ck_assert_int_eq(lladd_inspect_info_get(view, &info), 0);
     ck_assert_uint_eq(info.incompatible, 0);
     lladd_inspect_close(view);
-    rig_open(&r);
-    done(lladd_heuristic_end(rig_prepared(&r, "a", at(0), 1), LLADD_OUTCOME_ABORT));
-    rig_crash(&r, &fault_kill);
+    fixture_open(&r);
+    done(lladd_heuristic_end(fixture_prepared(&r, "a", at(0), 1), LLADD_OUTCOME_ABORT));
+    fixture_crash(&r, &fault_kill);
     ok_db(&r, lladd_inspect_open(r.dir, &r.options, &view, &r.err));
     ck_assert_int_eq(lladd_inspect_info_get(view, &info), 0);
     ck_assert_uint_eq(info.incompatible, 1);
@@ -267,8 +267,8 @@ START_TEST(the_database_says_that_it_has_them)
     ck_assert_uint_eq(l.n, 1);
     ck_assert_int_eq(l.info[0].outcome, LLADD_OUTCOME_ABORT);
     lladd_inspect_close(view);
-    rig_open(&r);
-    rig_free(&r);
+    fixture_open(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -276,12 +276,12 @@ int main(void)
 {
     Suite *s = suite_create("heuristic");
     TCase *tc = tcase_create("all");
-    tcase_add_loop_test(tc, outcomes_are_remembered_until_they_are_forgotten, 0, RIG_KINDS);
-    tcase_add_loop_test(tc, only_what_is_prepared_is_decided_upon, 0, RIG_KINDS);
+    tcase_add_loop_test(tc, outcomes_are_remembered_until_they_are_forgotten, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(tc, only_what_is_prepared_is_decided_upon, 0, FIXTURE_KINDS);
     tcase_add_loop_test(tc, a_crash_at_any_step_leaves_all_or_nothing, 0, 4);
     tcase_add_test(tc, a_crash_while_forgetting_leaves_it_remembered_or_forgotten);
     tcase_add_loop_test(tc, without_memory_it_stays_in_doubt, 0, 4);
-    tcase_add_loop_test(tc, the_database_says_that_it_has_them, 0, RIG_KINDS);
+    tcase_add_loop_test(tc, the_database_says_that_it_has_them, 0, FIXTURE_KINDS);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);

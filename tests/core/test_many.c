@@ -3,21 +3,21 @@
  * Many open transactions: the total cost does not grow with each of them (TXN-1), and statistics
  * count all without visiting them. On every device, frame provider and thread mode.
  */
-#include "rig.h"
+#include "db_fixture.h"
 
-static struct rig r;
+static struct fixture r;
 static lladd_pageno page;
 
 static void begin_case(int kind)
 {
-    rig_init(&r, (unsigned)kind);
-    rig_open(&r);
-    page = rig_page(&r);
+    fixture_init(&r, (unsigned)kind);
+    fixture_open(&r);
+    page = fixture_page(&r);
 }
 
 static void end_case(void)
 {
-    rig_free(&r);
+    fixture_free(&r);
 }
 
 static struct cell at(unsigned i)
@@ -33,7 +33,7 @@ START_TEST(aborts_take_turns_with_one_cursor)
     struct lladd_txn *txn[MANY];
     begin_case(_i);
     for (unsigned i = 0; i < MANY; i++) {
-        txn[i] = rig_begin(&r);
+        txn[i] = fixture_begin(&r);
         ok(txn[i], cell_add(txn[i], at(i % CELLS), 1));
         lladd_savepoint_id before; /* by now a transaction's own memory is allocated */
         ok(txn[i], lladd_savepoint(txn[i], &before));
@@ -53,32 +53,32 @@ START_TEST(statistics_know_what_is_open_and_in_doubt)
     enum { OPEN = 20, PREPARED = 7, GUARDED = 3 };
     struct lladd_txn *txn[OPEN];
     begin_case(_i);
-    uint64_t begun = rig_stats(&r).begun;
+    uint64_t begun = fixture_stats(&r).begun;
     for (unsigned i = 0; i < OPEN; i++) {
-        txn[i] = rig_begin(&r);
+        txn[i] = fixture_begin(&r);
         ok(txn[i], cell_add(txn[i], at(i % CELLS), 1));
-        ck_assert_uint_eq(rig_stats(&r).active, i + 1);
-        ck_assert_uint_eq(rig_stats(&r).begun, begun + i + 1);
+        ck_assert_uint_eq(fixture_stats(&r).active, i + 1);
+        ck_assert_uint_eq(fixture_stats(&r).begun, begun + i + 1);
     }
     for (unsigned i = 0; i < PREPARED; i++) {
         struct lladd_gid gid = {.format = 1, .gtrid_length = 1, .data = {(unsigned char)i}};
         ok(txn[i], lladd_prepare(txn[i], &gid));
-        ck_assert_uint_eq(rig_stats(&r).in_doubt, i + 1);
+        ck_assert_uint_eq(fixture_stats(&r).in_doubt, i + 1);
     }
     for (unsigned i = 0; i < PREPARED; i++) {
         done(i % 2 ? lladd_commit(txn[i]) : lladd_abort(txn[i]));
-        ck_assert_uint_eq(rig_stats(&r).in_doubt, PREPARED - i - 1);
-        ck_assert_uint_eq(rig_stats(&r).active, OPEN - i - 1);
+        ck_assert_uint_eq(fixture_stats(&r).in_doubt, PREPARED - i - 1);
+        ck_assert_uint_eq(fixture_stats(&r).active, OPEN - i - 1);
     }
     for (unsigned i = PREPARED; i < OPEN; i++) {
         if (i < PREPARED + GUARDED) /* has ended, and may be named until it is dropped */
             ck_assert_int_eq(lladd_txn_take(txn[i], false, 0), 0);
         done(lladd_abort(txn[i]));
-        ck_assert_uint_eq(rig_stats(&r).active, OPEN - i - 1);
+        ck_assert_uint_eq(fixture_stats(&r).active, OPEN - i - 1);
     }
     for (unsigned i = PREPARED; i < PREPARED + GUARDED; i++)
         lladd_txn_drop(txn[i]);
-    struct lladd_stats s = rig_stats(&r);
+    struct lladd_stats s = fixture_stats(&r);
     ck_assert_uint_eq(s.active, 0);
     ck_assert_uint_eq(s.in_doubt, 0);
     ck_assert_uint_eq(s.begun, begun + OPEN);
@@ -90,8 +90,8 @@ int main(void)
 {
     Suite *s = suite_create("many transactions");
     TCase *tc = tcase_create("many");
-    tcase_add_loop_test(tc, aborts_take_turns_with_one_cursor, 0, RIG_KINDS);
-    tcase_add_loop_test(tc, statistics_know_what_is_open_and_in_doubt, 0, RIG_KINDS);
+    tcase_add_loop_test(tc, aborts_take_turns_with_one_cursor, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(tc, statistics_know_what_is_open_and_in_doubt, 0, FIXTURE_KINDS);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);

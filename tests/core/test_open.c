@@ -5,7 +5,7 @@
  * directories that are not databases, a second opener, a forked child, a handle used after it was
  * closed.
  */
-#include "rig.h"
+#include "db_fixture.h"
 #include "support/fixtures.h"
 
 #include <errno.h>
@@ -20,27 +20,27 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static struct rig r;
+static struct fixture r;
 
 /* ---- opening and creating ---------------------------------------------------------------- */
 
 START_TEST(a_new_database_is_empty_and_stays_the_same_one)
 {
     unsigned char uuid[16], again[16];
-    rig_init(&r, (unsigned)_i);
-    rig_open(&r);
+    fixture_init(&r, (unsigned)_i);
+    fixture_open(&r);
     ck_assert_uint_eq(lladd_page_size(r.db), 4096);
     ck_assert_uint_ge(lladd_page_count(r.db), 1);
     lladd_db_uuid(r.db, uuid);
-    rig_reopen(&r);
+    fixture_reopen(&r);
     lladd_db_uuid(r.db, again);
     ck_assert_mem_eq(uuid, again, 16);
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
     lladd_db_uuid(r.db, again);
     ck_assert_mem_eq(uuid, again, 16);
     ck_assert_int_eq(lladd_db_error(r.db, &r.err), 0);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -50,7 +50,7 @@ START_TEST(an_open_that_succeeds_leaves_the_error_alone)
 {
     struct lladd_error before = LLADD_ERROR_INIT, err;
     lladd_error_set(&before, LLADD_TIMEOUT, "of another call");
-    rig_init(&r, (unsigned)_i);
+    fixture_init(&r, (unsigned)_i);
     for (int round = 0; round < 4; round++) {
         err = before;
         ck_assert_int_eq(lladd_open(r.dir ? r.dir : "db", &r.options, &r.db, &err), 0);
@@ -58,35 +58,35 @@ START_TEST(an_open_that_succeeds_leaves_the_error_alone)
         ck_assert_str_eq(err.message, before.message);
         ck_assert_int_eq(err.line, before.line);
         if (round == 1)
-            rig_close(&r);
+            fixture_close(&r);
         else if (round < 3) {
-            rig_set(&r, (struct cell){rig_page(&r), 0}, 1);
-            rig_crash(&r, round ? &fault_kill : &fault_power);
+            fixture_set(&r, (struct cell){fixture_page(&r), 0}, 1);
+            fixture_crash(&r, round ? &fault_kill : &fault_power);
         }
     }
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
 START_TEST(options_say_whether_a_database_must_exist)
 {
-    rig_init(&r, (unsigned)_i);
+    fixture_init(&r, (unsigned)_i);
     uint32_t flags = r.options.flags;
     r.options.flags = flags | LLADD_OPT_MUST_EXIST;
-    ck_assert_int_eq(rig_try_open(&r), LLADD_NOT_A_DATABASE);
+    ck_assert_int_eq(fixture_try_open(&r), LLADD_NOT_A_DATABASE);
     r.options.flags = flags | LLADD_OPT_MUST_NOT_EXIST;
-    rig_open(&r);
-    rig_close(&r);
-    ck_assert_int_eq(rig_try_open(&r), LLADD_EXISTS);
+    fixture_open(&r);
+    fixture_close(&r);
+    ck_assert_int_eq(fixture_try_open(&r), LLADD_EXISTS);
     r.options.flags = flags | LLADD_OPT_MUST_EXIST;
-    rig_open(&r);
-    rig_free(&r);
+    fixture_open(&r);
+    fixture_free(&r);
 }
 END_TEST
 
 START_TEST(a_missing_directory_is_made_or_refused)
 {
-    rig_init(&r, RIG_FILES);
+    fixture_init(&r, FIXTURE_FILES);
     char *sub = temp_dir_path(r.dir, "new"), *deep = temp_dir_path(r.dir, "a/b");
     struct lladd_db *db;
     r.options.flags |= LLADD_OPT_MUST_EXIST;
@@ -100,31 +100,31 @@ START_TEST(a_missing_directory_is_made_or_refused)
     ck_assert_str_ne(r.err.message, "");
     free(sub);
     free(deep);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
 START_TEST(page_sizes_from_4_to_64_KiB_work)
 {
     for (uint32_t size = 4096; size <= 65536; size *= 2) {
-        rig_init(&r, (unsigned)_i);
+        fixture_init(&r, (unsigned)_i);
         r.options.page_size = size;
         r.options.log_ring_bytes = 32 * (uint64_t)size;
         r.options.cache_bytes = 64 * (uint64_t)size;
-        rig_open(&r);
+        fixture_open(&r);
         ck_assert_uint_eq(lladd_page_size(r.db), size);
-        struct cell c = cell_of(rig_page(&r), 5);
-        rig_set(&r, c, size);
+        struct cell c = cell_of(fixture_page(&r), 5);
+        fixture_set(&r, c, size);
         ok_db(&r, lladd_checkpoint(r.db, &r.err));
-        rig_set(&r, c, size + 1); /* with a page image */
-        rig_crash(&r, &fault_power);
+        fixture_set(&r, c, size + 1); /* with a page image */
+        fixture_crash(&r, &fault_power);
         r.options.page_size = 0; /* as it was created */
-        rig_open(&r);
-        rig_expect(&r, c, size + 1);
-        rig_close(&r);
+        fixture_open(&r);
+        fixture_expect(&r, c, size + 1);
+        fixture_close(&r);
         r.options.page_size = size == 4096 ? 8192 : 4096;
-        ck_assert_int_eq(rig_try_open(&r), LLADD_BAD_ARGUMENT);
-        rig_free(&r);
+        ck_assert_int_eq(fixture_try_open(&r), LLADD_BAD_ARGUMENT);
+        fixture_free(&r);
     }
 }
 END_TEST
@@ -132,30 +132,30 @@ END_TEST
 /* The smallest value of every option that check_options accepts must work. */
 START_TEST(the_smallest_options_work)
 {
-    rig_init(&r, (unsigned)_i & ~(unsigned)RIG_THREADS);
+    fixture_init(&r, (unsigned)_i & ~(unsigned)FIXTURE_THREADS);
     r.options.log_ring_bytes = 32 * 4096;
     r.options.log_segment_min = r.options.log_segment_max = 4096;
-    r.options.cache_bytes = rig_small_cache((unsigned)_i);
+    r.options.cache_bytes = fixture_small_cache((unsigned)_i);
     r.options.checkpoint_bytes = 1;
-    rig_open(&r);
+    fixture_open(&r);
     lladd_pageno pages[20];
-    rig_pages(&r, pages, 20);
+    fixture_pages(&r, pages, 20);
     for (unsigned round = 0; round < 10; round++) {
         for (unsigned i = 0; i < 20; i++)
-            rig_set(&r, cell_of(pages[i], round), i + 1);
-        rig_maintain(&r);
+            fixture_set(&r, cell_of(pages[i], round), i + 1);
+        fixture_maintain(&r);
     }
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
     for (unsigned i = 0; i < 20; i++)
-        rig_expect(&r, cell_of(pages[i], 9), i + 1);
-    rig_free(&r);
+        fixture_expect(&r, cell_of(pages[i], 9), i + 1);
+    fixture_free(&r);
 }
 END_TEST
 
 START_TEST(options_out_of_range_are_refused)
 {
-    rig_init(&r, (unsigned)_i);
+    fixture_init(&r, (unsigned)_i);
     struct lladd_options good = r.options;
     struct {
         const char *what;
@@ -182,29 +182,29 @@ START_TEST(options_out_of_range_are_refused)
     bad[15].o.flags |= 1u << 30;
     for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
         r.options = bad[i].o;
-        int rc = rig_try_open(&r);
+        int rc = fixture_try_open(&r);
         ck_assert_msg(rc == LLADD_BAD_ARGUMENT, "case %u (%s): %d", i, bad[i].what, rc);
         ck_contains(r.err.message, bad[i].what);
     }
     r.options = good;
     ck_assert_int_eq(lladd_open(NULL, NULL, &r.db, &r.err), LLADD_BAD_ARGUMENT);
     ck_assert_int_eq(lladd_open("x", NULL, NULL, &r.err), LLADD_BAD_ARGUMENT);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
 /* An allocator without one of its functions is refused instead of being called. */
 START_TEST(an_allocator_that_is_not_whole_is_refused)
 {
-    rig_init(&r, 0);
+    fixture_init(&r, 0);
     struct lladd_allocator half = r.mem.mem;
     half.resize = NULL;
     const struct lladd_allocator *whole = r.options.allocator;
     r.options.allocator = &half;
-    ck_assert_int_eq(rig_try_open(&r), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(fixture_try_open(&r), LLADD_BAD_ARGUMENT);
     r.options.allocator = whole;
-    rig_open(&r);
-    rig_free(&r);
+    fixture_open(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -212,17 +212,17 @@ END_TEST
 
 START_TEST(a_directory_with_other_things_is_refused_and_left_alone)
 {
-    rig_init(&r, (unsigned)_i);
-    rig_file_write(&r, "letters.txt", "dear", 4, 0);
-    ck_assert_int_eq(rig_try_open(&r), LLADD_NOT_A_DATABASE);
+    fixture_init(&r, (unsigned)_i);
+    fixture_file_write(&r, "letters.txt", "dear", 4, 0);
+    ck_assert_int_eq(fixture_try_open(&r), LLADD_NOT_A_DATABASE);
     size_t len;
-    unsigned char *bytes = rig_file(&r, "letters.txt", &len);
+    unsigned char *bytes = fixture_file(&r, "letters.txt", &len);
     ck_assert_uint_eq(len, 4);
     ck_assert_mem_eq(bytes, "dear", 4);
     free(bytes);
-    bytes = rig_file(&r, "pages", &len);
+    bytes = fixture_file(&r, "pages", &len);
     ck_assert_ptr_null(bytes);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -230,18 +230,18 @@ START_TEST(a_foreign_control_file_is_refused)
 {
     char text[9000];
     memset(text, 'x', sizeof text);
-    rig_init(&r, (unsigned)_i);
-    rig_file_write(&r, "control", text, sizeof text, 0);
-    ck_assert_int_eq(rig_try_open(&r), LLADD_NOT_A_DATABASE);
-    rig_free(&r);
+    fixture_init(&r, (unsigned)_i);
+    fixture_file_write(&r, "control", text, sizeof text, 0);
+    ck_assert_int_eq(fixture_try_open(&r), LLADD_NOT_A_DATABASE);
+    fixture_free(&r);
 }
 END_TEST
 
 START_TEST(a_database_without_its_control_file_is_refused_and_not_made_anew)
 {
-    rig_init(&r, (unsigned)_i & RIG_FILES);
-    rig_open(&r);
-    rig_close(&r);
+    fixture_init(&r, (unsigned)_i & FIXTURE_FILES);
+    fixture_open(&r);
+    fixture_close(&r);
     if (r.dir) {
         char *path = temp_dir_path(r.dir, "control");
         ck_assert_int_eq(unlink(path), 0);
@@ -253,12 +253,12 @@ START_TEST(a_database_without_its_control_file_is_refused_and_not_made_anew)
         r.options.device = fault_device_dev(r.fd);
     }
     size_t before, after;
-    free(rig_file(&r, "pages", &before));
-    ck_assert_int_eq(rig_try_open(&r), LLADD_MISSING_FILE);
+    free(fixture_file(&r, "pages", &before));
+    ck_assert_int_eq(fixture_try_open(&r), LLADD_MISSING_FILE);
     ck_contains(r.err.message, "control");
-    free(rig_file(&r, "pages", &after));
+    free(fixture_file(&r, "pages", &after));
     ck_assert_uint_eq(before, after);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -267,22 +267,22 @@ END_TEST
  */
 START_TEST(the_rest_of_an_interrupted_creation_is_swept_away)
 {
-    rig_init(&r, (unsigned)_i);
-    rig_open(&r);
-    rig_set(&r, cell_of(rig_page(&r), 0), 1);
-    rig_close(&r);
+    fixture_init(&r, (unsigned)_i);
+    fixture_open(&r);
+    fixture_set(&r, cell_of(fixture_page(&r), 0), 1);
+    fixture_close(&r);
     unsigned char zero[8192] = {0};
-    rig_file_write(&r, "control", zero, sizeof zero, 0); /* was not written yet */
-    ck_assert_int_ne(rig_try_open(&r), 0);
-    rig_file_write(&r, "creating", "", 0, 0);
-    rig_open(&r);
-    ck_assert_uint_eq(rig_stats(&r).committed, 1); /* the one that created it */
-    rig_set(&r, cell_of(rig_page(&r), 0), 2);
-    rig_reopen(&r);
+    fixture_file_write(&r, "control", zero, sizeof zero, 0); /* was not written yet */
+    ck_assert_int_ne(fixture_try_open(&r), 0);
+    fixture_file_write(&r, "creating", "", 0, 0);
+    fixture_open(&r);
+    ck_assert_uint_eq(fixture_stats(&r).committed, 1); /* the one that created it */
+    fixture_set(&r, cell_of(fixture_page(&r), 0), 2);
+    fixture_reopen(&r);
     size_t len;
-    unsigned char *marker = rig_file(&r, "creating", &len);
+    unsigned char *marker = fixture_file(&r, "creating", &len);
     ck_assert_ptr_null(marker);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -384,14 +384,14 @@ END_TEST
 
 START_TEST(one_name_has_one_descriptor_and_versions_live_side_by_side)
 {
-    rig_init(&r, (unsigned)_i);
+    fixture_init(&r, (unsigned)_i);
     struct lladd_op copy = test_put, newer = test_put;
     ok_db(&r, lladd_register_op(&r.options, &test_put, &r.err)); /* again: fine */
     ck_assert_int_eq(lladd_register_op(&r.options, &copy, &r.err), LLADD_BAD_REGISTRATION);
     ck_contains(r.err.message, "test.put");
     newer.version = 2;
     ok_db(&r, lladd_register_op(&r.options, &newer, &r.err));
-    rig_open(&r);
+    fixture_open(&r);
     lladd_op_id one, two, any;
     ck_assert_int_eq(lladd_op_lookup(r.db, "test.put", 1, &one), 0);
     ck_assert_int_eq(lladd_op_lookup(r.db, "test.put", 2, &two), 0);
@@ -399,33 +399,33 @@ START_TEST(one_name_has_one_descriptor_and_versions_live_side_by_side)
     ck_assert_uint_ne(one, two);
     ck_assert_int_eq(lladd_op_lookup(r.db, "test.put", 3, &any), LLADD_NOT_FOUND);
     ck_assert_int_eq(lladd_op_lookup(r.db, "test.pu", 1, &any), LLADD_NOT_FOUND);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
 /* The application's own registrations must not contradict the built-in ones. */
 START_TEST(a_built_in_name_cannot_be_taken)
 {
-    rig_init(&r, (unsigned)_i);
+    fixture_init(&r, (unsigned)_i);
     struct lladd_op op = test_put;
     op.name = "lladd.set";
     ok_db(&r, lladd_register_op(&r.options, &op, &r.err));
-    ck_assert_int_eq(rig_try_open(&r), LLADD_BAD_REGISTRATION);
+    ck_assert_int_eq(fixture_try_open(&r), LLADD_BAD_REGISTRATION);
     ck_contains(r.err.message, "lladd.set");
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
 START_TEST(an_operation_for_a_page_type_that_is_not_registered_is_refused_at_open)
 {
-    rig_init(&r, (unsigned)_i);
+    fixture_init(&r, (unsigned)_i);
     struct lladd_op op = test_put;
     op.name = "test.lost";
     op.page_type = "test.nowhere";
     ok_db(&r, lladd_register_op(&r.options, &op, &r.err));
-    ck_assert_int_eq(rig_try_open(&r), LLADD_BAD_REGISTRATION);
+    ck_assert_int_eq(fixture_try_open(&r), LLADD_BAD_REGISTRATION);
     ck_contains(r.err.message, "test.nowhere");
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -440,14 +440,14 @@ struct before {
 static struct before remember(void)
 {
     struct before b;
-    b.bytes = rig_file(&r, "pages", &b.len);
+    b.bytes = fixture_file(&r, "pages", &b.len);
     return b;
 }
 
 static void expect_untouched(struct before b)
 {
     size_t len;
-    unsigned char *now = rig_file(&r, "pages", &len);
+    unsigned char *now = fixture_file(&r, "pages", &len);
     ck_assert_uint_eq(len, b.len);
     ck_assert_mem_eq(now, b.bytes, len);
     free(now);
@@ -472,7 +472,7 @@ static void remember_all(void)
 static void expect_missing(const char *name)
 {
     struct before b = remember();
-    ck_assert_int_eq(rig_try_open(&r), LLADD_NO_OPERATION);
+    ck_assert_int_eq(fixture_try_open(&r), LLADD_NO_OPERATION);
     ck_contains(r.err.message, name);
     ck_contains(r.err.message, "version 1");
     ck_contains(r.err.message, "not registered");
@@ -482,89 +482,89 @@ static void expect_missing(const char *name)
 
 START_TEST(a_missing_operation_is_named_before_any_page_is_touched)
 {
-    rig_init(&r, (unsigned)_i);
-    rig_open(&r);
-    struct cell c = cell_of(rig_page(&r), 0);
-    rig_set(&r, c, 5);
-    rig_crash(&r, &fault_kill);
+    fixture_init(&r, (unsigned)_i);
+    fixture_open(&r);
+    struct cell c = cell_of(fixture_page(&r), 0);
+    fixture_set(&r, c, 5);
+    fixture_crash(&r, &fault_kill);
     forget_most();
     expect_missing("test.put");
     expect_missing("test.put"); /* and again: refusing has changed nothing */
     remember_all();
-    rig_open(&r);
-    rig_expect(&r, c, 5);
-    rig_free(&r);
+    fixture_open(&r);
+    fixture_expect(&r, c, 5);
+    fixture_free(&r);
 }
 END_TEST
 
 /* The record that undo needs is older than all that analysis and redo read. */
 START_TEST(a_missing_operation_of_a_loser_s_older_records_is_named_too)
 {
-    rig_init(&r, (unsigned)_i);
-    rig_open(&r);
-    struct cell c = cell_of(rig_page(&r), 0);
-    struct lladd_txn *loser = rig_begin(&r);
+    fixture_init(&r, (unsigned)_i);
+    fixture_open(&r);
+    struct cell c = cell_of(fixture_page(&r), 0);
+    struct lladd_txn *loser = fixture_begin(&r);
     ok(loser, cell_put(loser, c, 5));
     ok(loser, cells_transfer(loser, cell_of(c.page, 1), cell_of(c.page, 2), 1));
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     ok(loser, cell_add(loser, c, 1));
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    rig_crash(&r, &fault_kill);
+    fixture_crash(&r, &fault_kill);
     forget_most();
     struct before b = remember();
-    ck_assert_int_eq(rig_try_open(&r), LLADD_NO_OPERATION);
+    ck_assert_int_eq(fixture_try_open(&r), LLADD_NO_OPERATION);
     expect_untouched(b);
     remember_all();
-    rig_open(&r);
-    rig_expect(&r, c, 0);
-    rig_free(&r);
+    fixture_open(&r);
+    fixture_expect(&r, c, 0);
+    fixture_free(&r);
 }
 END_TEST
 
 START_TEST(a_missing_operation_of_a_prepared_transaction_is_named_too)
 {
-    rig_init(&r, (unsigned)_i);
-    rig_open(&r);
-    struct cell c = cell_of(rig_page(&r), 0);
+    fixture_init(&r, (unsigned)_i);
+    fixture_open(&r);
+    struct cell c = cell_of(fixture_page(&r), 0);
     struct lladd_gid gid = gid_of("g");
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cell_put(txn, c, 5));
     ok(txn, lladd_prepare(txn, &gid));
-    rig_close(&r); /* cleanly: still in doubt */
+    fixture_close(&r); /* cleanly: still in doubt */
     forget_most();
     struct before b = remember();
-    ck_assert_int_eq(rig_try_open(&r), LLADD_NO_OPERATION);
+    ck_assert_int_eq(fixture_try_open(&r), LLADD_NO_OPERATION);
     expect_untouched(b);
     remember_all();
-    rig_open(&r);
+    fixture_open(&r);
     ok_db(&r, lladd_in_doubt_claim(r.db, &gid, &txn, &r.err));
     done(lladd_abort(txn));
-    rig_expect(&r, c, 0);
-    rig_free(&r);
+    fixture_expect(&r, c, 0);
+    fixture_free(&r);
 }
 END_TEST
 
 START_TEST(a_closed_database_opens_without_operations_that_nothing_needs_any_more)
 {
-    rig_init(&r, (unsigned)_i);
-    rig_open(&r);
-    struct cell c = cell_of(rig_page(&r), 0);
-    rig_set(&r, c, 5);
-    rig_close(&r);
+    fixture_init(&r, (unsigned)_i);
+    fixture_open(&r);
+    struct cell c = cell_of(fixture_page(&r), 0);
+    fixture_set(&r, c, 5);
+    fixture_close(&r);
     forget_most();
     struct lladd_error err = LLADD_ERROR_INIT;
     ok_db(&r, lladd_open(r.dir, &r.options, &r.db, &err));
-    rig_expect(&r, c, 5);
-    struct lladd_txn *txn = rig_begin(&r);
+    fixture_expect(&r, c, 5);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cell_add(txn, c, 1));
     done(lladd_commit(txn));
-    rig_close(&r);
+    fixture_close(&r);
     remember_all();
-    rig_open(&r);
-    rig_expect(&r, c, 6);
-    rig_set(&r, c, 7);
-    rig_free(&r);
+    fixture_open(&r);
+    fixture_expect(&r, c, 6);
+    fixture_set(&r, c, 7);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -573,8 +573,8 @@ END_TEST
 START_TEST(a_second_opener_in_this_process_is_refused)
 {
     struct lladd_db *second = NULL;
-    rig_init(&r, (unsigned)_i);
-    rig_open(&r);
+    fixture_init(&r, (unsigned)_i);
+    fixture_open(&r);
     ck_assert_int_eq(lladd_open(r.dir, &r.options, &second, &r.err), LLADD_LOCKED);
     ck_assert_ptr_null(second);
     if (r.dir) {
@@ -582,16 +582,16 @@ START_TEST(a_second_opener_in_this_process_is_refused)
         snprintf(pid, sizeof pid, "%ld", (long)getpid());
         ck_contains(r.err.message, pid);
     }
-    rig_close(&r);
-    rig_open(&r);
-    rig_free(&r);
+    fixture_close(&r);
+    fixture_open(&r);
+    fixture_free(&r);
 }
 END_TEST
 
 START_TEST(a_second_opener_in_another_process_is_refused_and_told_the_first)
 {
-    rig_init(&r, RIG_FILES | (unsigned)_i);
-    rig_open(&r);
+    fixture_init(&r, FIXTURE_FILES | (unsigned)_i);
+    fixture_open(&r);
     pid_t child = fork();
     if (child == 0) {
         struct lladd_db *second;
@@ -605,17 +605,18 @@ START_TEST(a_second_opener_in_another_process_is_refused_and_told_the_first)
     int status;
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
 /* The child has a copy of the handle, and must not use it. */
 START_TEST(a_forked_child_cannot_use_the_handle)
 {
-    rig_init(&r, RIG_FILES | (unsigned)_i);
-    rig_open(&r);
-    struct cell c = cell_of(rig_page(&r), 0);
-    struct lladd_txn *txn = rig_begin(&r), *second = rig_begin(&r), *third = rig_begin(&r);
+    fixture_init(&r, FIXTURE_FILES | (unsigned)_i);
+    fixture_open(&r);
+    struct cell c = cell_of(fixture_page(&r), 0);
+    struct lladd_txn *txn = fixture_begin(&r), *second = fixture_begin(&r),
+                     *third = fixture_begin(&r);
     ok(txn, cell_put(txn, c, 1));
     ok(third, cell_put(third, cell_of(c.page, 1), 1));
     pid_t child = fork();
@@ -633,7 +634,7 @@ START_TEST(a_forked_child_cannot_use_the_handle)
         wrong |= (lladd_commit_async(third, &lsn) != LLADD_FORKED) << 5;
         wrong |= (lladd_prepare(third, &gid) != LLADD_FORKED) << 6;
         wrong |= (lladd_maintain(r.db, NULL, &err) != LLADD_FORKED) << 7;
-        if (_i & RIG_THREADS) /* without threads, updates do not make a system call each for the
+        if (_i & FIXTURE_THREADS) /* without threads, updates do not make a system call each for the
                                * check */
             wrong |= (cell_put(third, c, 2) != LLADD_FORKED) << 8;
         wrong |= (lladd_close(r.db) != LLADD_FORKED) << 9;
@@ -647,10 +648,10 @@ START_TEST(a_forked_child_cannot_use_the_handle)
     done(lladd_commit(txn)); /* the parent is not affected */
     done(lladd_abort(second));
     done(lladd_abort(third));
-    rig_expect(&r, c, 1);
-    rig_reopen(&r);
-    rig_expect(&r, c, 1);
-    rig_free(&r);
+    fixture_expect(&r, c, 1);
+    fixture_reopen(&r);
+    fixture_expect(&r, c, 1);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -712,18 +713,18 @@ START_TEST(a_handle_that_was_closed_is_recognised)
     bool more;
     struct lladd_stats s = {.struct_size = sizeof s};
     lladd_lsn lsn = {0};
-    rig_init(&r, (unsigned)_i);
+    fixture_init(&r, (unsigned)_i);
     r.options.allocator = &keeping;
-    rig_open(&r);
-    struct cell c = cell_of(rig_page(&r), 0);
-    ended = rig_begin(&r);
+    fixture_open(&r);
+    struct cell c = cell_of(fixture_page(&r), 0);
+    ended = fixture_begin(&r);
     ok(ended, cell_put(ended, c, 1));
     done(lladd_commit(ended));
     ck_assert_int_eq(lladd_commit(ended), LLADD_CLOSED);
     ck_assert_int_eq(lladd_abort(ended), LLADD_CLOSED);
     ck_assert_int_eq(lladd_update(ended, 0, c.page, NULL, 0), LLADD_CLOSED);
     struct lladd_db *db = r.db;
-    rig_close(&r);
+    fixture_close(&r);
     struct lladd_error err = LLADD_ERROR_INIT;
     ck_assert_int_eq(lladd_begin(db, NULL, &txn, &err), LLADD_CLOSED);
     ck_assert_str_ne(err.message, "");
@@ -771,33 +772,33 @@ static void see_phase(void *ctx, enum lladd_phase phase, lladd_lsn at, unsigned 
 START_TEST(recovery_reports_its_progress)
 {
     struct phases p = {{0}, 0};
-    rig_init(&r, (unsigned)_i);
-    rig_open(&r);
-    lladd_pageno page = rig_page(&r);
-    struct lladd_txn *loser = rig_begin(&r);
+    fixture_init(&r, (unsigned)_i);
+    fixture_open(&r);
+    lladd_pageno page = fixture_page(&r);
+    struct lladd_txn *loser = fixture_begin(&r);
     ok(loser, cell_put(loser, cell_of(page, 1), 1));
     for (unsigned i = 0; i < 3000; i++) {
-        struct lladd_txn *txn = rig_begin(&r);
+        struct lladd_txn *txn = fixture_begin(&r);
         ok(txn, cell_add(txn, cell_of(page, 0), 1));
         done(lladd_commit_async(txn, NULL));
     }
-    rig_set(&r, cell_of(page, 2), 1);
-    rig_crash(&r, &fault_power);
+    fixture_set(&r, cell_of(page, 2), 1);
+    fixture_crash(&r, &fault_power);
     r.options.progress = see_phase;
     r.options.callback_ctx = &p;
-    rig_open(&r);
+    fixture_open(&r);
     ck_assert_uint_gt(p.seen[LLADD_PHASE_ANALYSIS], 1);
     ck_assert_uint_ge(p.seen[LLADD_PHASE_UNDO], 1);
     ck_assert_uint_eq(p.seen[LLADD_PHASE_DONE], 1);
-    rig_expect(&r, cell_of(page, 0), 3000);
-    rig_free(&r);
+    fixture_expect(&r, cell_of(page, 0), 3000);
+    fixture_free(&r);
 }
 END_TEST
 
 START_TEST(extensions_get_memory_and_time_from_the_handle)
 {
-    rig_init(&r, 0);
-    rig_open(&r);
+    fixture_init(&r, 0);
+    fixture_open(&r);
     uint64_t live = fault_alloc_live(&r.mem);
     void *p = lladd_mem_alloc(r.db, 10);
     p = lladd_mem_resize(r.db, p, 1000);
@@ -810,7 +811,7 @@ START_TEST(extensions_get_memory_and_time_from_the_handle)
     snprintf(version, sizeof version, "%d.%d.%d", LLADD_VERSION_MAJOR, LLADD_VERSION_MINOR,
              LLADD_VERSION_PATCH);
     ck_assert_str_eq(lladd_version(), version);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -818,19 +819,19 @@ END_TEST
 START_TEST(many_databases_live_in_one_process)
 {
     enum { MANY = 200 };
-    struct rig *many = calloc(MANY, sizeof *many);
+    struct fixture *many = calloc(MANY, sizeof *many);
     struct cell c[MANY];
     for (unsigned i = 0; i < MANY; i++) {
-        rig_init(&many[i], 0);
-        many[i].options.cache_bytes = rig_small_cache(0);
-        rig_open(&many[i]);
-        c[i] = cell_of(rig_page(&many[i]), 0);
+        fixture_init(&many[i], 0);
+        many[i].options.cache_bytes = fixture_small_cache(0);
+        fixture_open(&many[i]);
+        c[i] = cell_of(fixture_page(&many[i]), 0);
     }
     for (unsigned i = 0; i < MANY; i++)
-        rig_set(&many[i], c[i], i + 1);
+        fixture_set(&many[i], c[i], i + 1);
     for (unsigned i = 0; i < MANY; i++) {
-        rig_expect(&many[i], c[i], i + 1);
-        rig_free(&many[i]);
+        fixture_expect(&many[i], c[i], i + 1);
+        fixture_free(&many[i]);
     }
     free(many);
 }
@@ -840,7 +841,7 @@ int main(void)
 {
     Suite *s = suite_create("open");
     TCase *tc = tcase_create("all");
-#define LOOP(test) tcase_add_loop_test(tc, test, 0, RIG_KINDS)
+#define LOOP(test) tcase_add_loop_test(tc, test, 0, FIXTURE_KINDS)
     LOOP(a_new_database_is_empty_and_stays_the_same_one);
     LOOP(an_open_that_succeeds_leaves_the_error_alone);
     LOOP(options_say_whether_a_database_must_exist);
@@ -864,8 +865,8 @@ int main(void)
     LOOP(a_closed_database_opens_without_operations_that_nothing_needs_any_more);
     LOOP(a_second_opener_in_this_process_is_refused);
     tcase_add_loop_test(tc, a_second_opener_in_another_process_is_refused_and_told_the_first, 0,
-                        RIG_KINDS);
-    tcase_add_loop_test(tc, a_forked_child_cannot_use_the_handle, 0, RIG_KINDS);
+                        FIXTURE_KINDS);
+    tcase_add_loop_test(tc, a_forked_child_cannot_use_the_handle, 0, FIXTURE_KINDS);
     LOOP(a_handle_that_was_closed_is_recognised);
     LOOP(recovery_reports_its_progress);
     tcase_add_test(tc, extensions_get_memory_and_time_from_the_handle);

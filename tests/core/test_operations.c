@@ -4,7 +4,7 @@
  * debug builds check before logging, page images of every kind, stored bytes that validate does not
  * accept any more, and how records are printed.
  */
-#include "rig.h"
+#include "db_fixture.h"
 #include "support/fixtures.h"
 
 #include <lladd/bytes.h>
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct rig r;
+static struct fixture r;
 static lladd_pageno page;
 
 static struct cell at(unsigned i)
@@ -22,11 +22,11 @@ static struct cell at(unsigned i)
 
 static void begin_with(const struct lladd_op *op, unsigned kind)
 {
-    rig_init(&r, kind);
+    fixture_init(&r, kind);
     if (op)
         ok_db(&r, lladd_register_op(&r.options, op, &r.err));
-    rig_open(&r);
-    page = rig_page(&r);
+    fixture_open(&r);
+    page = fixture_page(&r);
 }
 
 static lladd_op_id id_of(const char *name)
@@ -47,21 +47,21 @@ START_TEST(update_page_is_refused_on_a_page_held_shared)
     } args = {3, 77, 0};
     struct lladd_page *held;
     begin_with(NULL, (unsigned)_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, lladd_log_credit(txn, r.ids.put, 1));
     ok_db(&r, lladd_page_fix(r.db, page, LLADD_LATCH_SHARED, &held, &r.err));
     refused(txn, LLADD_BAD_STATE, lladd_update_page(txn, r.ids.put, held, &args, sizeof args));
     ck_assert_ptr_nonnull(strstr(lladd_txn_error(txn)->message, "held shared"));
     ck_assert_ptr_nonnull(strstr(lladd_txn_error(txn)->message, "LLADD_LATCH_EXCLUSIVE"));
     lladd_page_unfix(r.db, held, LLADD_LATCH_SHARED);
-    rig_expect(&r, at(3), 0);
+    fixture_expect(&r, at(3), 0);
     /* Nothing was damaged: on a page that is held as required it works. */
     ok_db(&r, lladd_page_fix(r.db, page, LLADD_LATCH_EXCLUSIVE, &held, &r.err));
     ok(txn, lladd_update_page(txn, r.ids.put, held, &args, sizeof args));
     lladd_page_unfix(r.db, held, LLADD_LATCH_EXCLUSIVE);
     done(lladd_commit(txn));
-    rig_expect(&r, at(3), 77);
-    rig_free(&r);
+    fixture_expect(&r, at(3), 77);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -100,16 +100,16 @@ START_TEST(an_operation_may_do_without_prepare)
     begin_with(&xor_op, (unsigned)_i);
     lladd_put16(args, 3);
     lladd_put64(args + 2, 0xff);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, lladd_update(txn, id_of("test.xor"), page, args, 10));
-    rig_expect(&r, at(3), 0xff);
+    fixture_expect(&r, at(3), 0xff);
     refused(txn, LLADD_TOO_LARGE, lladd_update(txn, id_of("test.xor"), page, args, 12));
     refused(txn, LLADD_BAD_ARGUMENT, lladd_update(txn, id_of("test.xor"), page, args, 9));
     lladd_put16(args, CELLS);
     refused(txn, LLADD_BAD_ARGUMENT, lladd_update(txn, id_of("test.xor"), page, args, 10));
     done(lladd_abort(txn));
-    rig_expect(&r, at(3), 0);
-    rig_free(&r);
+    fixture_expect(&r, at(3), 0);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -142,18 +142,18 @@ static const struct lladd_op mark_op = {
 START_TEST(a_page_is_not_formatted_with_bytes_that_recovery_would_refuse)
 {
     begin_with(&mark_op, (unsigned)_i);
-    rig_set(&r, at(0), 7);
-    struct lladd_txn *txn = rig_begin(&r);
+    fixture_set(&r, at(0), 7);
+    struct lladd_txn *txn = fixture_begin(&r);
     refused(txn, LLADD_BAD_ARGUMENT, lladd_update(txn, id_of("test.mark"), page, "\3", 1));
     refused(txn, LLADD_BAD_ARGUMENT, lladd_update(txn, id_of("test.mark"), page, "\2\2", 2));
-    rig_expect(&r, at(0), 7);
+    fixture_expect(&r, at(0), 7);
     ok(txn, lladd_update(txn, id_of("test.mark"), page, "\2", 1));
     done(lladd_commit(txn));
-    rig_expect(&r, at(0), 2);
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
-    rig_expect(&r, at(0), 2);
-    rig_free(&r);
+    fixture_expect(&r, at(0), 2);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    fixture_expect(&r, at(0), 2);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -173,11 +173,11 @@ START_TEST(a_prepare_that_says_nothing_is_given_a_message)
     struct lladd_op op = xor_op;
     op.prepare = dumb_prepare;
     begin_with(&op, (unsigned)_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     refused(txn, LLADD_NOT_FOUND, lladd_update(txn, id_of("test.xor"), page, "", 0));
     ck_contains(lladd_txn_error(txn)->message, "test.xor");
     done(lladd_commit(txn));
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -268,11 +268,11 @@ static void expect_noise(lladd_pageno where, uint64_t seed)
 
 static void open_noisy(unsigned kind)
 {
-    rig_init(&r, kind);
+    fixture_init(&r, kind);
     ok_db(&r, lladd_register_page_type(&r.options, &noise_page, &r.err));
     ok_db(&r, lladd_register_op(&r.options, &noise_format, &r.err));
     ok_db(&r, lladd_register_op(&r.options, &noise_change, &r.err));
-    rig_open(&r);
+    fixture_open(&r);
 }
 
 START_TEST(a_page_that_cannot_be_packed_is_imaged_as_it_is)
@@ -280,31 +280,31 @@ START_TEST(a_page_that_cannot_be_packed_is_imaged_as_it_is)
     unsigned char seed[8];
     lladd_pageno where = lladd_page_of(9);
     open_noisy((unsigned)_i);
-    page = rig_page(&r);
-    struct lladd_txn *txn = rig_begin(&r);
+    page = fixture_page(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     lladd_put64(seed, 1);
     ok(txn, lladd_update(txn, id_of("test.noise.format"), where, seed, 8));
     done(lladd_commit(txn));
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    uint64_t images = rig_stats(&r).page_images, tail = rig_stats(&r).log_tail;
-    txn = rig_begin(&r);
+    uint64_t images = fixture_stats(&r).page_images, tail = fixture_stats(&r).log_tail;
+    txn = fixture_begin(&r);
     lladd_put64(seed, 2);
     ok(txn, lladd_update(txn, id_of("test.noise.change"), where, seed, 8));
     done(lladd_commit(txn));
-    ck_assert_uint_eq(rig_stats(&r).page_images, images + 1);
-    ck_assert_uint_gt(rig_stats(&r).log_tail - tail, 4000);
+    ck_assert_uint_eq(fixture_stats(&r).page_images, images + 1);
+    ck_assert_uint_gt(fixture_stats(&r).log_tail - tail, 4000);
     expect_noise(where, 2);
-    rig_crash(&r, &fault_power);
+    fixture_crash(&r, &fault_power);
     if (!r.dir) { /* torn as well */
         size_t len;
-        unsigned char *bytes = rig_file(&r, "pages", &len);
+        unsigned char *bytes = fixture_file(&r, "pages", &len);
         memset(bytes + where.v * 4096 + 1000, 0, 500);
-        rig_file_write(&r, "pages", bytes, len, 0);
+        fixture_file_write(&r, "pages", bytes, len, 0);
         free(bytes);
     }
-    rig_open(&r);
+    fixture_open(&r);
     expect_noise(where, 2);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -314,7 +314,7 @@ static void fill_pages(const char *op, uint64_t first, unsigned n, uint64_t seed
     unsigned char bytes[8];
     lladd_put64(bytes, seed);
     for (unsigned i = 0; i < n; i++) {
-        struct lladd_txn *txn = rig_begin(&r);
+        struct lladd_txn *txn = fixture_begin(&r);
         ok(txn, lladd_update(txn, id_of(op), lladd_page_of(first + i), bytes, 8));
         done(lladd_commit(txn));
     }
@@ -326,25 +326,25 @@ START_TEST(pages_that_cannot_be_packed_are_tried_now_and_then)
     enum { NOISY = 40, SILENT = 48, TRIED = 16 };
     const uint64_t noisy = 100, silent = 200;
     open_noisy((unsigned)_i);
-    page = rig_page(&r);
+    page = fixture_page(&r);
     fill_pages("test.noise.format", noisy, NOISY, 1);
     fill_pages("test.noise.format", silent, SILENT, SILENCE);
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    uint64_t images = rig_stats(&r).page_images, tail = rig_stats(&r).log_tail;
+    uint64_t images = fixture_stats(&r).page_images, tail = fixture_stats(&r).log_tail;
     fill_pages("test.noise.change", noisy, NOISY, 2);
-    ck_assert_uint_eq(rig_stats(&r).page_images, images + NOISY);
-    ck_assert_uint_gt(rig_stats(&r).log_tail - tail, (uint64_t)NOISY * 4000);
-    tail = rig_stats(&r).log_tail;
+    ck_assert_uint_eq(fixture_stats(&r).page_images, images + NOISY);
+    ck_assert_uint_gt(fixture_stats(&r).log_tail - tail, (uint64_t)NOISY * 4000);
+    tail = fixture_stats(&r).log_tail;
     fill_pages("test.noise.change", silent, SILENT, SILENCE);
-    ck_assert_uint_eq(rig_stats(&r).page_images, images + NOISY + SILENT);
-    ck_assert_uint_lt(rig_stats(&r).log_tail - tail, (uint64_t)(TRIED + SILENT / 4) * 4096);
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
+    ck_assert_uint_eq(fixture_stats(&r).page_images, images + NOISY + SILENT);
+    ck_assert_uint_lt(fixture_stats(&r).log_tail - tail, (uint64_t)(TRIED + SILENT / 4) * 4096);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
     for (unsigned i = 0; i < NOISY; i++)
         expect_noise(lladd_page_of(noisy + i), 2);
     for (unsigned i = 0; i < SILENT; i++)
         expect_noise(lladd_page_of(silent + i), SILENCE);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -407,17 +407,17 @@ static void broken_promise(struct lladd_op op, const char *what)
     lladd_put64(args + 2, UINT64_C(0x123456789));
     validations = 0;
     begin_with(&op, 0);
-    uint64_t tail = rig_stats(&r).log_tail;
-    struct lladd_txn *txn = rig_begin(&r);
+    uint64_t tail = fixture_stats(&r).log_tail;
+    struct lladd_txn *txn = fixture_begin(&r);
     refused(txn, LLADD_BUG, lladd_update(txn, id_of("test.xor"), page, args, 10));
     ck_contains(lladd_txn_error(txn)->message, what);
     ck_contains(lladd_txn_error(txn)->message, "test.xor");
-    rig_expect(&r, at(3), 0);
-    ck_assert_uint_le(rig_stats(&r).log_tail, tail + 128); /* its name, and no more */
+    fixture_expect(&r, at(3), 0);
+    ck_assert_uint_le(fixture_stats(&r).log_tail, tail + 128); /* its name, and no more */
     ok(txn, cell_put(txn, at(3), 1));
     done(lladd_commit(txn));
-    rig_expect(&r, at(3), 1);
-    rig_free(&r);
+    fixture_expect(&r, at(3), 1);
+    fixture_free(&r);
 }
 
 START_TEST(broken_promises_are_found_before_anything_is_logged)
@@ -469,10 +469,10 @@ START_TEST(masked_bytes_may_differ)
     op.redo = stamping_redo;
     op.mask = mask_stamp;
     begin_with(&op, (unsigned)_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, lladd_update(txn, id_of("test.xor"), page, args, 10));
     done(lladd_commit(txn));
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 #endif
@@ -492,16 +492,16 @@ START_TEST(bytes_that_validate_no_longer_accepts_are_a_data_error)
     begin_with(&xor_op, (unsigned)_i);
     lladd_put16(args, 3);
     lladd_put64(args + 2, 0xbad);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, lladd_update(txn, id_of("test.xor"), page, args, 10));
     done(lladd_commit(txn));
-    rig_crash(&r, &fault_power);
+    fixture_crash(&r, &fault_power);
     picky.validate = picky_now;
     lladd_options_release(&r.options);
     ok_db(&r, lladd_register_extension(&r.options, &test_extension, &r.err));
     ok_db(&r, lladd_register_op(&r.options, &picky, &r.err));
     for (int again = 0; again < 2; again++) {
-        ck_assert_int_eq(rig_try_open(&r), LLADD_BAD_RECORD);
+        ck_assert_int_eq(fixture_try_open(&r), LLADD_BAD_RECORD);
         ck_contains(r.err.message, "test.xor");
         ck_contains(r.err.message, "LSN");
         ck_assert_uint_eq(r.err.page.v, page.v);
@@ -510,9 +510,9 @@ START_TEST(bytes_that_validate_no_longer_accepts_are_a_data_error)
     lladd_options_release(&r.options);
     ok_db(&r, lladd_register_extension(&r.options, &test_extension, &r.err));
     ok_db(&r, lladd_register_op(&r.options, &xor_op, &r.err));
-    rig_open(&r);
-    rig_expect(&r, at(3), 0xbad);
-    rig_free(&r);
+    fixture_open(&r);
+    fixture_expect(&r, at(3), 0xbad);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -534,7 +534,7 @@ static void expect_other_layout(const struct lladd_op *put, const char *says)
 {
     register_again(put);
     for (int again = 0; again < 2; again++) {
-        ck_assert_int_eq(rig_try_open(&r), LLADD_BAD_REGISTRATION);
+        ck_assert_int_eq(fixture_try_open(&r), LLADD_BAD_REGISTRATION);
         ck_contains(r.err.message, "\"test.put\" version 1");
         ck_contains(r.err.message, says);
         ck_assert_uint_ne(r.err.lsn.v, 0);
@@ -556,12 +556,12 @@ START_TEST(other_fields_under_the_same_version_are_refused_at_open)
     static const struct lladd_field less[] = {{"cell", LLADD_FIELD_U16}, {NULL, LLADD_FIELD_END}};
     struct lladd_op put = test_put;
     begin_with(NULL, (unsigned)_i);
-    rig_set(&r, at(3), 5);
+    fixture_set(&r, at(3), 5);
     for (int closed = 0; closed < 2; closed++) {
         if (closed)
-            rig_close(&r);
+            fixture_close(&r);
         else
-            rig_crash(&r, &fault_kill);
+            fixture_crash(&r, &fault_kill);
         put.undo_fields = test_put.undo_fields;
         put.redo_fields = types;
         expect_other_layout(&put, "redo field 1 ");
@@ -575,10 +575,10 @@ START_TEST(other_fields_under_the_same_version_are_refused_at_open)
         put.undo_fields = names;
         expect_other_layout(&put, "undo field 2 ");
         register_again(&test_put);
-        rig_open(&r);
-        rig_expect(&r, at(3), 5);
+        fixture_open(&r);
+        fixture_expect(&r, at(3), 5);
     }
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -595,7 +595,7 @@ START_TEST(undo_fields_that_do_not_describe_the_undo_are_a_bug)
     restore.undo_fields = fields;
     begin_with(&restore, (unsigned)_i);
     restore_encode(undo, at(3), 0);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, lladd_nta_begin(txn, &action));
     ok(txn, cell_put(txn, at(3), 7));
     lladd_op_id id = id_of("test.fields");
@@ -605,8 +605,8 @@ START_TEST(undo_fields_that_do_not_describe_the_undo_are_a_bug)
     refused(txn, LLADD_BUG, lladd_log_undo_only(txn, id, undo, 9));
     ok(txn, lladd_nta_abort(txn, &action));
     done(lladd_commit(txn));
-    rig_expect(&r, at(3), 0);
-    rig_free(&r);
+    fixture_expect(&r, at(3), 0);
+    fixture_free(&r);
 }
 END_TEST
 #endif
@@ -617,16 +617,16 @@ START_TEST(fields_may_be_described_later)
     struct lladd_op silent = test_put;
     silent.redo_fields = silent.undo_fields = NULL;
     begin_with(NULL, (unsigned)_i);
-    rig_set(&r, at(3), 5);
-    rig_crash(&r, &fault_kill);
+    fixture_set(&r, at(3), 5);
+    fixture_crash(&r, &fault_kill);
     register_again(&silent);
-    rig_open(&r);
-    rig_expect(&r, at(3), 5);
-    rig_close(&r);
+    fixture_open(&r);
+    fixture_expect(&r, at(3), 5);
+    fixture_close(&r);
     register_again(&test_put);
-    rig_open(&r);
-    rig_set(&r, at(3), 6);
-    rig_free(&r);
+    fixture_open(&r);
+    fixture_set(&r, at(3), 6);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -730,7 +730,7 @@ END_TEST
 START_TEST(birthplace)
 {
     begin_with(NULL, 0);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     struct cell nowhere = {page, CELLS};
     refused(txn, LLADD_BAD_ARGUMENT, cell_add(txn, nowhere, 1));
     const struct lladd_error *err = lladd_txn_error(txn);
@@ -738,7 +738,7 @@ START_TEST(birthplace)
     ck_assert_ptr_nonnull(strstr(err->source, "testops.c"));
     ck_assert_int_gt(err->line, 0);
     ok(txn, lladd_abort(txn));
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -746,7 +746,7 @@ int main(void)
 {
     Suite *s = suite_create("operations");
     TCase *tc = tcase_create("all");
-#define LOOP(test) tcase_add_loop_test(tc, test, 0, RIG_KINDS)
+#define LOOP(test) tcase_add_loop_test(tc, test, 0, FIXTURE_KINDS)
     LOOP(update_page_is_refused_on_a_page_held_shared);
     LOOP(an_operation_may_do_without_prepare);
     LOOP(a_page_is_not_formatted_with_bytes_that_recovery_would_refuse);

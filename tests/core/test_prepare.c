@@ -5,7 +5,7 @@
  * once. And participants: which callbacks they get, in which order, and that their blobs are
  * returned whole.
  */
-#include "rig.h"
+#include "db_fixture.h"
 #include "support/fixtures.h"
 
 #include <errno.h>
@@ -15,13 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct rig r;
+static struct fixture r;
 static lladd_pageno page;
 static void begin_case(int kind)
 {
-    rig_init(&r, (unsigned)kind);
-    rig_open(&r);
-    page = rig_page(&r);
+    fixture_init(&r, (unsigned)kind);
+    fixture_open(&r);
+    page = fixture_page(&r);
 }
 
 static struct cell at(unsigned i)
@@ -34,18 +34,19 @@ static struct cell at(unsigned i)
 START_TEST(a_prepared_transaction_can_be_committed_or_aborted_at_once)
 {
     begin_case(_i);
-    struct lladd_txn *a = rig_prepared(&r, "a", at(0), 1), *b = rig_prepared(&r, "b", at(1), 2);
-    ck_assert_uint_eq(rig_in_doubt(&r).n, 2);
-    ck_assert(rig_in_doubt(&r).info[0].claimed); /* their handles are in use */
+    struct lladd_txn *a = fixture_prepared(&r, "a", at(0), 1),
+                     *b = fixture_prepared(&r, "b", at(1), 2);
+    ck_assert_uint_eq(fixture_in_doubt(&r).n, 2);
+    ck_assert(fixture_in_doubt(&r).info[0].claimed); /* their handles are in use */
     done(lladd_commit(a));
     done(lladd_abort(b));
-    ck_assert_uint_eq(rig_in_doubt(&r).n, 0);
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
-    rig_expect(&r, at(0), 1);
+    ck_assert_uint_eq(fixture_in_doubt(&r).n, 0);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    fixture_expect(&r, at(0), 1);
     /* An abort is not forced: b may be in doubt again, and then has its value. */
-    ck_assert_uint_eq(cell_get(r.db, at(1)), rig_in_doubt(&r).n ? 2 : 0);
-    rig_free(&r);
+    ck_assert_uint_eq(cell_get(r.db, at(1)), fixture_in_doubt(&r).n ? 2 : 0);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -56,7 +57,7 @@ START_TEST(a_promise_that_is_not_waited_for_holds_once_the_log_is_durable)
     lladd_lsn lsn[3];
     begin_case(_i);
     for (unsigned i = 0; i < 3; i++) {
-        txn[i] = rig_begin(&r);
+        txn[i] = fixture_begin(&r);
         ok(txn[i], cell_put(txn[i], at(i), i + 1));
         if (i)
             refused(txn[i], LLADD_EXISTS, lladd_prepare_async(txn[i], &gid[i - 1], &lsn[i]));
@@ -65,13 +66,13 @@ START_TEST(a_promise_that_is_not_waited_for_holds_once_the_log_is_durable)
         if (i == 1)
             ok_db(&r, lladd_wait_durable(r.db, lsn[1], &r.err));
     }
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
-    ck_assert_uint_eq(rig_in_doubt(&r).n, 2); /* the forced one, and those before it */
-    done(lladd_commit(rig_claim(&r, "a")));
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    ck_assert_uint_eq(fixture_in_doubt(&r).n, 2); /* the forced one, and those before it */
+    done(lladd_commit(fixture_claim(&r, "a")));
     for (unsigned i = 0; i < 3; i += 2)
-        rig_expect(&r, at(i), i == 0);
-    rig_free(&r);
+        fixture_expect(&r, at(i), i == 0);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -81,7 +82,7 @@ START_TEST(after_prepare_only_commit_and_abort_are_legal)
     struct lladd_action action;
     lladd_savepoint_id sp, dead;
     begin_case(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, lladd_savepoint(txn, &dead));
     ok(txn, cell_put(txn, at(0), 1));
     struct lladd_gid first = gid_of("a");
@@ -92,9 +93,9 @@ START_TEST(after_prepare_only_commit_and_abort_are_legal)
     refused(txn, LLADD_BAD_STATE, lladd_savepoint(txn, &sp));
     refused(txn, LLADD_BAD_STATE, lladd_rollback_to(txn, dead));
     refused(txn, LLADD_BAD_STATE, lladd_log_note(txn, "n", lladd_span_of("", 0), NULL));
-    rig_expect(&r, at(0), 1);
+    fixture_expect(&r, at(0), 1);
     done(lladd_commit(txn));
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -106,72 +107,72 @@ START_TEST(it_is_in_doubt_again_after_every_restart_with_its_exact_id)
     seeded_fill(5, gid.data, sizeof gid.data);
     begin_case(_i);
     o.owner = "the coordinator of Tuesday";
-    struct lladd_txn *txn = rig_begin_with(&r, &o);
+    struct lladd_txn *txn = fixture_begin_with(&r, &o);
     ok(txn, cell_put(txn, at(0), 1));
     ok(txn, cells_transfer(txn, at(1), at(2), 5));
     lladd_lsn id = lladd_txn_id(txn);
     ok(txn, lladd_prepare(txn, &gid));
-    int64_t when = rig_in_doubt(&r).info[0].prepared_us;
+    int64_t when = fixture_in_doubt(&r).info[0].prepared_us;
     for (unsigned round = 0; round < 6; round++) {
         switch (round % 3) {
         case 0:
-            rig_crash(&r, &fault_power);
+            fixture_crash(&r, &fault_power);
             break;
         case 1:
-            rig_close(&r);
+            fixture_close(&r);
             break;
         default:
             ok_db(&r, lladd_checkpoint(r.db, &r.err));
-            rig_crash(&r, &fault_kill);
+            fixture_crash(&r, &fault_kill);
         }
-        rig_open(&r);
-        struct rig_doubts l = rig_in_doubt(&r);
+        fixture_open(&r);
+        struct fixture_doubts l = fixture_in_doubt(&r);
         ck_assert_uint_eq(l.n, 1);
         ck_assert_mem_eq(&l.info[0].gid, &gid, sizeof gid);
         ck_assert_uint_eq(l.info[0].txn.v, id.v);
         ck_assert_int_eq(l.info[0].prepared_us, when);
         ck_assert_str_eq(l.info[0].owner, o.owner);
         ck_assert(!l.info[0].claimed);
-        rig_expect(&r, at(0), 1);
-        rig_expect(&r, at(2), 5);
-        rig_set(&r, at(9), round); /* others go on */
+        fixture_expect(&r, at(0), 1);
+        fixture_expect(&r, at(2), 5);
+        fixture_set(&r, at(9), round); /* others go on */
     }
     ok_db(&r, lladd_in_doubt_claim(r.db, &gid, &txn, &r.err));
-    ck_assert(rig_in_doubt(&r).info[0].claimed);
+    ck_assert(fixture_in_doubt(&r).info[0].claimed);
     struct lladd_txn *twice;
     ck_assert_int_eq(lladd_in_doubt_claim(r.db, &gid, &twice, &r.err), LLADD_BUSY);
-    if (_i & RIG_RESERVED)
+    if (_i & FIXTURE_RESERVED)
         done(lladd_commit(txn));
     else
         done(lladd_abort(txn));
     ck_assert_int_eq(lladd_in_doubt_claim(r.db, &gid, &twice, &r.err), LLADD_NOT_FOUND);
-    rig_reopen(&r);
-    ck_assert_uint_eq(rig_in_doubt(&r).n, 0);
-    rig_expect(&r, at(0), _i & RIG_RESERVED ? 1 : 0);
-    rig_expect(&r, at(1), _i & RIG_RESERVED ? (uint64_t)-5 : 0);
-    rig_expect(&r, at(2), _i & RIG_RESERVED ? 5 : 0);
-    rig_free(&r);
+    fixture_reopen(&r);
+    ck_assert_uint_eq(fixture_in_doubt(&r).n, 0);
+    fixture_expect(&r, at(0), _i & FIXTURE_RESERVED ? 1 : 0);
+    fixture_expect(&r, at(1), _i & FIXTURE_RESERVED ? (uint64_t)-5 : 0);
+    fixture_expect(&r, at(2), _i & FIXTURE_RESERVED ? 5 : 0);
+    fixture_free(&r);
 }
 END_TEST
 
 START_TEST(a_claimed_transaction_that_is_not_ended_is_in_doubt_again)
 {
     begin_case(_i);
-    (void)rig_prepared(&r, "a", at(0), 1);
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
-    (void)rig_claim(&r, "a");
-    rig_close(&r);
-    rig_open(&r);
-    ck_assert_uint_eq(rig_in_doubt(&r).n, 1);
-    ck_assert(!rig_in_doubt(&r).info[0].claimed);
-    struct lladd_txn *txn = rig_claim(&r, "a");
+    (void)fixture_prepared(&r, "a", at(0), 1);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    (void)fixture_claim(&r, "a");
+    fixture_close(&r);
+    fixture_open(&r);
+    ck_assert_uint_eq(fixture_in_doubt(&r).n, 1);
+    ck_assert(!fixture_in_doubt(&r).info[0].claimed);
+    struct lladd_txn *txn = fixture_claim(&r, "a");
     done(lladd_commit(txn));
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
-    ck_assert_uint_eq(rig_in_doubt(&r).n, 0);
-    rig_expect(&r, at(0), 1);
-    rig_free(&r);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    ck_assert_uint_eq(fixture_in_doubt(&r).n, 0);
+    fixture_expect(&r, at(0), 1);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -179,20 +180,20 @@ START_TEST(a_global_id_is_used_once_at_a_time)
 {
     struct lladd_gid gid = gid_of("a");
     begin_case(_i);
-    struct lladd_txn *first = rig_prepared(&r, "a", at(0), 1), *second = rig_begin(&r);
+    struct lladd_txn *first = fixture_prepared(&r, "a", at(0), 1), *second = fixture_begin(&r);
     ok(second, cell_put(second, at(1), 1));
     refused(second, LLADD_EXISTS, lladd_prepare(second, &gid));
     ok(second, cell_put(second, at(2), 1)); /* it was not changed */
     done(lladd_commit(first));
     ok(second, lladd_prepare(second, &gid)); /* free again */
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
-    struct lladd_txn *third = rig_begin(&r);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    struct lladd_txn *third = fixture_begin(&r);
     refused(third, LLADD_EXISTS, lladd_prepare(third, &gid)); /* also found by recovery */
     done(lladd_abort(third));
-    done(lladd_commit(rig_claim(&r, "a")));
-    rig_expect(&r, at(1), 1);
-    rig_free(&r);
+    done(lladd_commit(fixture_claim(&r, "a")));
+    fixture_expect(&r, at(1), 1);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -200,7 +201,7 @@ START_TEST(wrong_global_ids_are_refused)
 {
     begin_case(_i);
     struct lladd_gid gid[5];
-    struct lladd_txn *txn = rig_begin(&r), *out;
+    struct lladd_txn *txn = fixture_begin(&r), *out;
     for (unsigned i = 0; i < 5; i++)
         gid[i] = gid_of("a");
     gid[0].format = -1;
@@ -216,7 +217,7 @@ START_TEST(wrong_global_ids_are_refused)
     ck_assert_int_eq(lladd_in_doubt_claim(r.db, &gid[4], &out, &r.err), LLADD_NOT_FOUND);
     ok(txn, cell_put(txn, at(0), 2));
     done(lladd_commit(txn));
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -225,14 +226,14 @@ START_TEST(an_empty_transaction_can_be_prepared)
 {
     struct lladd_gid gid = gid_of("empty");
     begin_case(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, lladd_prepare(txn, &gid));
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
-    ck_assert_uint_eq(rig_in_doubt(&r).n, 1);
-    done(lladd_commit(rig_claim(&r, "empty")));
-    ck_assert_uint_eq(rig_in_doubt(&r).n, 0);
-    rig_free(&r);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    ck_assert_uint_eq(fixture_in_doubt(&r).n, 1);
+    done(lladd_commit(fixture_claim(&r, "empty")));
+    ck_assert_uint_eq(fixture_in_doubt(&r).n, 0);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -243,29 +244,29 @@ static void holds_the_log(int kind, bool restart)
     struct lladd_gid gid = gid_of("holder");
     begin_case(kind);
     o.owner = "a slow reader";
-    struct lladd_txn *txn = rig_begin_with(&r, &o);
+    struct lladd_txn *txn = fixture_begin_with(&r, &o);
     ok(txn, cell_put(txn, at(0), 1));
     lladd_lsn id = lladd_txn_id(txn);
     ok(txn, lladd_prepare(txn, &gid));
     for (unsigned i = 0; i < 20; i++) {
-        struct lladd_txn *other = rig_begin(&r);
+        struct lladd_txn *other = fixture_begin(&r);
         ok(other, cell_put_wide(other, at(1), i, 2000));
         done(lladd_commit(other));
     }
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     if (restart)
-        rig_reopen(&r);
+        fixture_reopen(&r);
     ok_db(&r, lladd_log_pinner(r.db, &who, &r.err));
     ck_assert_str_eq(who.kind, "prepared");
     ck_assert_uint_eq(who.lsn.v, id.v);
     ck_assert_uint_eq(who.txn.v, id.v);
     ck_assert_uint_gt(who.age_bytes, 20 * 2000);
     ck_assert_str_ne(who.name, "");
-    ck_assert_uint_le(rig_stats(&r).log_oldest, id.v);
-    done(lladd_commit(restart ? rig_claim(&r, "holder") : txn));
+    ck_assert_uint_le(fixture_stats(&r).log_oldest, id.v);
+    done(lladd_commit(restart ? fixture_claim(&r, "holder") : txn));
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    ck_assert_uint_gt(rig_stats(&r).log_oldest, id.v);
-    rig_free(&r);
+    ck_assert_uint_gt(fixture_stats(&r).log_oldest, id.v);
+    fixture_free(&r);
 }
 
 /* It holds the log, also over restarts, and statistics show it. Its end releases the log. */
@@ -279,20 +280,20 @@ END_TEST
 START_TEST(a_visitor_may_claim_and_stop)
 {
     begin_case(_i);
-    (void)rig_prepared(&r, "a", at(0), 1);
-    (void)rig_prepared(&r, "b", at(1), 1);
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
-    struct rig_doubts l = rig_in_doubt(&r);
+    (void)fixture_prepared(&r, "a", at(0), 1);
+    (void)fixture_prepared(&r, "b", at(1), 1);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    struct fixture_doubts l = fixture_in_doubt(&r);
     ck_assert_uint_eq(l.n, 2);
     for (unsigned i = 0; i < l.n; i++) {
         struct lladd_txn *txn;
         ok_db(&r, lladd_in_doubt_claim(r.db, &l.info[i].gid, &txn, &r.err));
         done(lladd_commit(txn));
     }
-    rig_expect(&r, at(0), 1);
-    rig_expect(&r, at(1), 1);
-    rig_free(&r);
+    fixture_expect(&r, at(0), 1);
+    fixture_expect(&r, at(1), 1);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -411,15 +412,15 @@ static void begin_watched(int kind)
     blobs_back = 0;
     blob_len = 0;
     seeded_fill(3, blob, sizeof blob);
-    rig_init(&r, (unsigned)kind);
+    fixture_init(&r, (unsigned)kind);
     ok_db(&r, lladd_register_participant(&r.options, &watcher, &r.err));
-    rig_open(&r);
-    page = rig_page(&r);
+    fixture_open(&r);
+    page = fixture_page(&r);
 }
 
 static struct lladd_txn *joined(void)
 {
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, lladd_txn_join(txn, &watcher, &blob));
     ok(txn, cell_put(txn, at(0), 1));
     return txn;
@@ -443,7 +444,7 @@ START_TEST(participants_hear_of_commit_abort_and_partial_rollback_in_order)
     ck_assert_str_eq(said, "RTL"); /* not durable yet, as far as is known */
     ok_db(&r, lladd_wait_durable(r.db, lsn, &r.err));
     ck_assert_str_eq(said, "RTLD");
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -453,17 +454,17 @@ START_TEST(a_commit_of_nothing_is_durable_in_its_turn)
     lladd_lsn lsn;
     begin_watched(_i);
     done(lladd_commit_async(joined(), NULL));
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, lladd_txn_join(txn, &watcher, &blob));
     done(lladd_commit_async(txn, &lsn));
     ck_assert_str_eq(said, "L");
     ok_db(&r, lladd_wait_durable(r.db, lsn, &r.err));
     ck_assert_str_eq(said, "LDD");
-    txn = rig_begin(&r); /* all is durable */
+    txn = fixture_begin(&r); /* all is durable */
     ok(txn, lladd_txn_join(txn, &watcher, &blob));
     done(lladd_commit_async(txn, &lsn));
     ck_assert_str_eq(said, "LDDD");
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -496,11 +497,11 @@ START_TEST(participants_are_asked_before_the_commit_is_logged)
     forget_said();
     last_logged = last_durable = 0;
     committing_fails = 0;
-    rig_init(&r, (unsigned)_i);
+    fixture_init(&r, (unsigned)_i);
     ok_db(&r, lladd_register_participant(&r.options, &forcing, &r.err));
-    rig_open(&r);
-    page = rig_page(&r);
-    struct lladd_txn *txn = rig_begin(&r);
+    fixture_open(&r);
+    page = fixture_page(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, lladd_txn_join(txn, &forcing, &blob));
     ok(txn, cell_put(txn, at(0), 1));
     committing_fails = LLADD_NO_SPACE;
@@ -512,7 +513,7 @@ START_TEST(participants_are_asked_before_the_commit_is_logged)
     done(lladd_commit(txn));
     ck_assert_str_eq(said, "CCCLD");
     forget_said();
-    txn = rig_begin(&r);
+    txn = fixture_begin(&r);
     ok(txn, lladd_txn_join(txn, &forcing, &blob));
     ok(txn, cell_put(txn, at(0), 3));
     ok(txn, lladd_prepare(txn, &gid));
@@ -520,7 +521,7 @@ START_TEST(participants_are_asked_before_the_commit_is_logged)
     committing_fails = LLADD_NO_SPACE; /* it has promised: it is not asked again */
     done(lladd_commit(txn));
     ck_assert_str_eq(said, "CLD");
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -530,7 +531,7 @@ START_TEST(participants_hear_what_is_taken_back)
     struct lladd_action action, inner;
     lladd_savepoint_id sp;
     begin_watched(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, lladd_txn_join(txn, &watcher, &blob));
     ok(txn, lladd_nta_begin(txn, &action));
     ok(txn, cell_put(txn, at(0), 1));
@@ -558,7 +559,7 @@ START_TEST(participants_hear_what_is_taken_back)
     ok(txn, lladd_savepoint_release(txn, sp));
     ck_assert_str_eq(said, "RT"); /* nothing was undone */
     done(lladd_commit(txn));
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -569,11 +570,11 @@ START_TEST(participants_of_an_older_version_are_not_asked)
     struct lladd_action action;
     older.struct_size = offsetof(struct lladd_participant, undone);
     forget_said();
-    rig_init(&r, (unsigned)_i);
+    fixture_init(&r, (unsigned)_i);
     ok_db(&r, lladd_register_participant(&r.options, &older, &r.err));
-    rig_open(&r);
-    page = rig_page(&r);
-    struct lladd_txn *txn = rig_begin(&r);
+    fixture_open(&r);
+    page = fixture_page(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, lladd_txn_join(txn, &older, &blob));
     ok(txn, lladd_nta_begin(txn, &action));
     ok(txn, cell_put(txn, at(0), 1));
@@ -581,12 +582,12 @@ START_TEST(participants_of_an_older_version_are_not_asked)
     ck_assert_str_eq(said, "");
     done(lladd_abort(txn));
     ck_assert_str_eq(said, "A");
-    rig_close(&r);
+    fixture_close(&r);
     older.struct_size--;
     ck_assert_int_eq(lladd_register_participant(&r.options, &older, &r.err),
                      LLADD_BAD_REGISTRATION);
     older.struct_size++;
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -630,10 +631,10 @@ START_TEST(participants_can_hear_of_a_commit_before_it_is_durable)
 {
     struct lladd_gid gid = gid_of("early");
     lladd_lsn lsn;
-    begin_watched(_i & ~RIG_THREADS);
-    rig_close(&r);
+    begin_watched(_i & ~FIXTURE_THREADS);
+    fixture_close(&r);
     ok_db(&r, lladd_register_participant(&r.options, &early, &r.err));
-    rig_open(&r);
+    fixture_open(&r);
     forget_said();
     done(lladd_commit_async(both_joined(), &lsn));
     ck_assert_str_eq(said, "Lc"); /* the log was not asked yet */
@@ -651,17 +652,17 @@ START_TEST(participants_can_hear_of_a_commit_before_it_is_durable)
     done(lladd_commit(txn));
     ck_assert_str_eq(said, "LcD");
     forget_said();
-    txn = rig_begin(&r);
+    txn = fixture_begin(&r);
     ok(txn, lladd_txn_join(txn, &early, &blob));
     done(lladd_commit(txn));
     ck_assert_str_eq(said, "c"); /* it wrote nothing */
     forget_said();
-    txn = rig_begin(&r);
+    txn = fixture_begin(&r);
     ok(txn, cell_put(txn, at(0), 2));
     ok(txn, lladd_txn_join(txn, &early, &blob));
     done(lladd_commit(txn)); /* and no participant wants to hear of durability */
     ck_assert_str_eq(said, "c");
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -670,7 +671,7 @@ START_TEST(a_transaction_tells_which_savepoint_comes_next)
     struct lladd_txn_now now;
     lladd_savepoint_id one, two;
     begin_watched(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     for (int i = 0; i < 3; i++) {
         ok(txn, lladd_txn_now_get(txn, &now));
         ck_assert(!now.rolling_back);
@@ -699,30 +700,30 @@ START_TEST(a_transaction_tells_which_savepoint_comes_next)
     ok(txn, lladd_txn_now_get(txn, &now));
     done(lladd_commit(txn));
     ck_assert_int_eq(lladd_txn_now_get(NULL, &now), LLADD_CLOSED);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
 START_TEST(participants_of_transactions_that_wrote_nothing_hear_of_the_end)
 {
     begin_watched(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, lladd_txn_join(txn, &watcher, &blob));
     done(lladd_commit(txn));
     ck_assert_str_eq(said, "D");
     forget_said();
-    txn = rig_begin(&r);
+    txn = fixture_begin(&r);
     ok(txn, lladd_txn_join(txn, &watcher, &blob));
     done(lladd_abort(txn));
     ck_assert_str_eq(said, "A");
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
 START_TEST(commits_in_flight_become_durable_in_order_and_each_once)
 {
     lladd_lsn lsn = {0};
-    begin_watched(_i & ~RIG_THREADS);
+    begin_watched(_i & ~FIXTURE_THREADS);
     for (unsigned i = 0; i < 10; i++)
         done(lladd_commit_async(joined(), &lsn));
     ck_assert_str_eq(said, "LLLLLLLLLL");
@@ -732,9 +733,9 @@ START_TEST(commits_in_flight_become_durable_in_order_and_each_once)
     ck_assert_uint_eq(last_durable, lsn.v);
     forget_said();
     done(lladd_commit_async(joined(), &lsn));
-    rig_close(&r); /* makes the rest durable */
+    fixture_close(&r); /* makes the rest durable */
     ck_assert_str_eq(said, "LD");
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -748,7 +749,7 @@ START_TEST(joining_twice_or_unregistered_is_refused)
     ck_assert_ptr_null(lladd_txn_joined(txn, &second_watcher));
     done(lladd_abort(txn));
     ck_assert_int_eq(lladd_txn_join(NULL, &watcher, &blob), LLADD_CLOSED);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -766,15 +767,15 @@ START_TEST(blobs_come_back_whole)
         for (unsigned round = 0; round < 3; round++) {
             forget_said();
             if (round == 1)
-                rig_close(&r);
+                fixture_close(&r);
             else
-                rig_crash(&r, &fault_power);
-            rig_open(&r);
+                fixture_crash(&r, &fault_power);
+            fixture_open(&r);
             ck_assert_str_eq(said, "I");
         }
         ck_assert_uint_eq(blobs_back, 3);
         forget_said();
-        txn = rig_claim(&r, "blob");
+        txn = fixture_claim(&r, "blob");
         ck_assert_ptr_eq(lladd_txn_joined(txn, &watcher), &blob);
         if (i % 2) {
             done(lladd_commit(txn));
@@ -783,8 +784,8 @@ START_TEST(blobs_come_back_whole)
             done(lladd_abort(txn));
             ck_assert_str_eq(said, "A");
         }
-        rig_expect(&r, at(0), i % 2);
-        rig_free(&r);
+        fixture_expect(&r, at(0), i % 2);
+        fixture_free(&r);
     }
 }
 END_TEST
@@ -798,16 +799,16 @@ START_TEST(a_participant_may_refuse_to_prepare)
     prepare_fails = LLADD_BUSY;
     refused(txn, LLADD_BUSY, lladd_prepare(txn, &gid));
     ck_contains(lladd_txn_error(txn)->message, "not yet");
-    ck_assert_uint_eq(rig_in_doubt(&r).n, 0);
+    ck_assert_uint_eq(fixture_in_doubt(&r).n, 0);
     ok(txn, cell_put(txn, at(1), 2)); /* it is as it was */
     prepare_fails = 0;
     ok(txn, lladd_prepare(txn, &gid));
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
     ck_assert_uint_eq(blobs_back, 1);
-    done(lladd_commit(rig_claim(&r, "g")));
-    rig_expect(&r, at(1), 2);
-    rig_free(&r);
+    done(lladd_commit(fixture_claim(&r, "g")));
+    fixture_expect(&r, at(1), 2);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -815,35 +816,35 @@ START_TEST(a_missing_participant_is_named_before_anything_is_touched)
 {
     struct lladd_gid gid = gid_of("g");
     size_t len, again;
-    begin_watched(_i & (RIG_FILES | RIG_RESERVED));
+    begin_watched(_i & (FIXTURE_FILES | FIXTURE_RESERVED));
     blob_len = 3000;
     struct lladd_txn *txn = joined();
     ok(txn, lladd_prepare(txn, &gid));
-    if (_i & RIG_THREADS)
+    if (_i & FIXTURE_THREADS)
         ok_db(&r, lladd_checkpoint(r.db, &r.err)); /* the blob is older than the checkpoint */
-    rig_crash(&r, &fault_power);
+    fixture_crash(&r, &fault_power);
     lladd_options_release(&r.options);
     ok_db(&r, lladd_register_extension(&r.options, &test_extension, &r.err));
-    unsigned char *before = rig_file(&r, "control", &len);
-    ck_assert_int_eq(rig_try_open(&r), LLADD_NO_OPERATION);
+    unsigned char *before = fixture_file(&r, "control", &len);
+    ck_assert_int_eq(fixture_try_open(&r), LLADD_NO_OPERATION);
     ck_contains(r.err.message, "test.watcher");
-    unsigned char *after = rig_file(&r, "control", &again);
+    unsigned char *after = fixture_file(&r, "control", &again);
     ck_assert_uint_eq(len, again);
     ck_assert_mem_eq(before, after, len);
     free(before);
     free(after);
     ok_db(&r, lladd_register_participant(&r.options, &watcher, &r.err));
-    rig_open(&r);
-    done(lladd_abort(rig_claim(&r, "g")));
-    rig_expect(&r, at(0), 0);
-    rig_free(&r);
+    fixture_open(&r);
+    done(lladd_abort(fixture_claim(&r, "g")));
+    fixture_expect(&r, at(0), 0);
+    fixture_free(&r);
 }
 END_TEST
 
 /* Neither callback would be true: nothing is rolled back, and the commit's fate is unknown. */
 START_TEST(participants_hear_neither_end_on_a_poisoned_handle)
 {
-    begin_watched(_i & RIG_RESERVED);
+    begin_watched(_i & FIXTURE_RESERVED);
     struct lladd_txn *committing = joined(), *aborting = joined(), *open = joined();
     lladd_lsn lsn;
     (void)open;
@@ -857,7 +858,7 @@ START_TEST(participants_hear_neither_end_on_a_poisoned_handle)
     ck_assert_int_eq(lladd_close(db), LLADD_WRITE_FAILED);
     ck_assert_str_eq(said, "L");
     fault_device_fail(r.fd, 0, 0, 0, false);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -865,7 +866,7 @@ int main(void)
 {
     Suite *s = suite_create("prepare");
     TCase *tc = tcase_create("all");
-#define LOOP(test) tcase_add_loop_test(tc, test, 0, RIG_KINDS)
+#define LOOP(test) tcase_add_loop_test(tc, test, 0, FIXTURE_KINDS)
     LOOP(a_prepared_transaction_can_be_committed_or_aborted_at_once);
     LOOP(a_promise_that_is_not_waited_for_holds_once_the_log_is_durable);
     LOOP(after_prepare_only_commit_and_abort_are_legal);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The structures that extensions register for tools: which root belongs to which, and which are
  * refused. tools/test_extensions.py has what lladd verify does with them. */
-#include "rig.h"
+#include "db_fixture.h"
 
 #include <lladd/inspect.h>
 #include <lladd/records.h>
 
-static struct rig r;
+static struct fixture r;
 
 static int no_check(void *ctx, struct lladd_db *db, struct lladd_root_value root,
                     struct lladd_error *err)
@@ -48,9 +48,9 @@ START_TEST(a_structure_is_found_by_its_root)
 {
     struct lladd_txn *txn;
     lladd_pageno bytes, plain;
-    rig_init(&r, (unsigned)_i);
+    fixture_init(&r, (unsigned)_i);
     ok_db(&r, lladd_register_extension(&r.options, &structured, &r.err));
-    rig_open(&r);
+    fixture_open(&r);
     ok_db(&r, lladd_begin(r.db, NULL, &txn, &r.err));
     ok(txn, lladd_page_alloc(txn, &bytes));
     ok(txn, lladd_bytes_format(txn, bytes));
@@ -66,7 +66,7 @@ START_TEST(a_structure_is_found_by_its_root)
     const struct lladd_structure *s;
     ck_assert_int_eq(lladd_structure_find(r.db, NULL, (struct lladd_root_value){0, 0}, &s, &r.err),
                      LLADD_BAD_ARGUMENT);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -119,7 +119,7 @@ int main(void)
 {
     Suite *s = suite_create("structures");
     TCase *tc = tcase_create("all");
-    tcase_add_loop_test(tc, a_structure_is_found_by_its_root, 0, RIG_KINDS);
+    tcase_add_loop_test(tc, a_structure_is_found_by_its_root, 0, FIXTURE_KINDS);
     tcase_add_test(tc, wrong_structures_are_refused);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);

@@ -4,7 +4,7 @@
  * aborts, savepoints, evictions, checkpoints, a log at its limit, readers of pages and of the log.
  * Exactly the committed changes are there, also after a crash. Also run under TSan.
  */
-#include "rig.h"
+#include "db_fixture.h"
 #include "support/fixtures.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 
 enum { THREADS = 4, PAGES = 48 };
 
-static struct rig r;
+static struct fixture r;
 static lladd_pageno pages[PAGES];
 static uint32_t stop; /* atomic */
 
@@ -51,11 +51,11 @@ static void join(struct worker *w)
 
 static void begin_case(unsigned kind)
 {
-    rig_init(&r, kind | RIG_THREADS);
-    r.options.cache_bytes = rig_small_cache(kind);
+    fixture_init(&r, kind | FIXTURE_THREADS);
+    r.options.cache_bytes = fixture_small_cache(kind);
     r.options.checkpoint_bytes = 24u << 10;
-    rig_open(&r);
-    rig_pages(&r, pages, PAGES);
+    fixture_open(&r);
+    fixture_pages(&r, pages, PAGES);
     lladd_atomic_store32(&stop, 0);
 }
 
@@ -143,7 +143,7 @@ static void expect_sums(const struct worker *w)
         int64_t sum = 0;
         for (unsigned i = 0; i < THREADS; i++)
             sum += w[i].sums[p];
-        rig_expect(&r, cell_of(pages[p], 0), (uint64_t)sum);
+        fixture_expect(&r, cell_of(pages[p], 0), (uint64_t)sum);
     }
 }
 
@@ -154,15 +154,15 @@ START_TEST(what_threads_commit_is_there_and_survives)
     start(w, work, 150);
     join(w);
     expect_sums(w);
-    struct lladd_stats s = rig_stats(&r);
+    struct lladd_stats s = fixture_stats(&r);
     ck_assert_uint_eq(s.active, 0);
     ck_assert_uint_gt(s.evictions, 0);
     ck_assert_uint_gt(s.checkpoints, 1);
     ck_assert_uint_gt(w[0].aborts, 0);
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
     expect_sums(w);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -187,7 +187,7 @@ START_TEST(a_crash_among_threads_leaves_whole_transactions)
     for (unsigned k = 0; k < 6; k++) {
         struct worker w[THREADS];
         struct catcher c = {.at = 200 + 173 * k};
-        begin_case(_i ? RIG_RESERVED : 0);
+        begin_case(_i ? FIXTURE_RESERVED : 0);
         ck_assert_int_eq(lladd_device_memory(&c.caught), 0);
         uint64_t calls = fault_device_calls(r.fd, FAULT_ANY | FAULT_CLOSE);
         c.at += calls;
@@ -203,7 +203,7 @@ START_TEST(a_crash_among_threads_leaves_whole_transactions)
             r.base = c.caught;
             r.fd = fault_device_new(r.base);
             r.options.device = fault_device_dev(r.fd);
-            rig_open(&r);
+            fixture_open(&r);
             /* Transfers keep the sum; cell 0 has between none and all of the other additions. */
             int64_t least = 0, most = 0, sum = 0;
             for (unsigned p = 0; p < PAGES; p++) {
@@ -213,11 +213,11 @@ START_TEST(a_crash_among_threads_leaves_whole_transactions)
             }
             ck_assert_int_ge(sum, least);
             ck_assert_int_le(sum, most);
-            rig_set(&r, cell_of(pages[0], 30), 1);
+            fixture_set(&r, cell_of(pages[0], 30), 1);
         } else {
             lladd_device_close(c.caught);
         }
-        rig_free(&r);
+        fixture_free(&r);
     }
 }
 END_TEST
@@ -343,10 +343,10 @@ START_TEST(readers_and_checkpoints_do_not_hinder_writers)
         lladd_thread_join(&others[i].thread);
     ck_assert_uint_gt(others[0].commits, 0);
     ck_assert_uint_gt(others[1].commits, 0);
-    rig_reopen(&r);
+    fixture_reopen(&r);
     for (unsigned p = 0; p < PAGES; p++)
         ck_assert_uint_eq(cell_get(r.db, cell_of(pages[p], 20)) % K, 0);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -405,18 +405,18 @@ START_TEST(participants_see_the_commits_of_all_threads_in_lsn_order)
     struct worker w[THREADS];
     last_logged = n_logged = badly_logged = 0;
     last_durable = n_durable = badly_durable = 0;
-    rig_init(&r, (unsigned)_i | RIG_THREADS);
+    fixture_init(&r, (unsigned)_i | FIXTURE_THREADS);
     ok_db(&r, lladd_register_participant(&r.options, &watcher, &r.err));
-    rig_open(&r);
-    rig_pages(&r, pages, PAGES);
+    fixture_open(&r);
+    fixture_pages(&r, pages, PAGES);
     start(w, commit_watched, 300);
     join(w);
-    rig_close(&r);
+    fixture_close(&r);
     ck_assert_uint_eq(n_logged, THREADS * 300);
     ck_assert_uint_eq(n_durable, THREADS * 300);
     ck_assert_uint_eq(badly_logged, 0);
     ck_assert_uint_eq(badly_durable, 0);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -446,30 +446,30 @@ static void *fill_log(void *arg)
 START_TEST(at_the_log_s_limit_writers_wait_for_a_checkpoint)
 {
     struct worker w[THREADS];
-    rig_init(&r, (unsigned)_i | RIG_THREADS);
+    fixture_init(&r, (unsigned)_i | FIXTURE_THREADS);
     r.options.log_limit_bytes = 384u << 10;
     r.options.log_segment_max = 16u << 10;
     r.options.checkpoint_bytes = 128u << 10;
-    rig_open(&r);
-    rig_pages(&r, pages, PAGES);
+    fixture_open(&r);
+    fixture_pages(&r, pages, PAGES);
     start(w, fill_log, 150);
     join(w);
-    ck_assert_uint_le(rig_stats(&r).log_disk_bytes, 384u << 10);
-    rig_reopen(&r);
-    rig_free(&r);
+    ck_assert_uint_le(fixture_stats(&r).log_disk_bytes, 384u << 10);
+    fixture_reopen(&r);
+    fixture_free(&r);
 }
 END_TEST
 
 START_TEST(at_the_log_s_limit_an_option_gives_an_error_instead)
 {
-    rig_init(&r, (unsigned)_i);
+    fixture_init(&r, (unsigned)_i);
     r.options.flags |= LLADD_OPT_LOG_FULL_ERROR;
     r.options.log_limit_bytes = 256u << 10;
     r.options.log_segment_max = 16u << 10;
     r.options.checkpoint_bytes = 1u << 30;
-    rig_open(&r);
-    rig_pages(&r, pages, PAGES);
-    struct lladd_txn *txn = rig_begin(&r);
+    fixture_open(&r);
+    fixture_pages(&r, pages, PAGES);
+    struct lladd_txn *txn = fixture_begin(&r);
     int rc = 0;
     unsigned n = 0;
     for (; rc == 0 && n < 1000; n++)
@@ -479,10 +479,10 @@ START_TEST(at_the_log_s_limit_an_option_gives_an_error_instead)
     ck_assert_int_eq(lladd_code_root(rc), LLADD_ROOT_RETRY);
     done(lladd_abort(txn)); /* has room */
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    rig_set(&r, cell_of(pages[0], 0), 7);
-    rig_reopen(&r);
-    rig_expect(&r, cell_of(pages[0], 0), 7);
-    rig_free(&r);
+    fixture_set(&r, cell_of(pages[0], 0), 7);
+    fixture_reopen(&r);
+    fixture_expect(&r, cell_of(pages[0], 0), 7);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -490,19 +490,19 @@ END_TEST
  */
 START_TEST(a_transaction_longer_than_the_log_s_limit_gets_an_error)
 {
-    rig_init(&r, (unsigned)_i);
+    fixture_init(&r, (unsigned)_i);
     r.options.log_limit_bytes = 256u << 10;
     r.options.log_segment_max = 16u << 10;
-    rig_open(&r);
-    rig_pages(&r, pages, PAGES);
-    struct lladd_txn *txn = rig_begin(&r);
+    fixture_open(&r);
+    fixture_pages(&r, pages, PAGES);
+    struct lladd_txn *txn = fixture_begin(&r);
     int rc = 0;
     for (unsigned n = 0; rc == 0 && n < 1000; n++)
         rc = cell_put_wide(txn, cell_of(pages[0], n % 8), n, 1500);
     ck_assert_int_eq(rc, LLADD_LOG_FULL);
     done(lladd_abort(txn));
-    rig_set(&r, cell_of(pages[0], 0), 7);
-    rig_free(&r);
+    fixture_set(&r, cell_of(pages[0], 0), 7);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -535,8 +535,8 @@ START_TEST(one_global_id_belongs_to_one_thread_at_a_time)
     start(w, prepare_same, 100);
     join(w);
     for (unsigned i = 0; i < THREADS; i++)
-        rig_expect(&r, cell_of(pages[i], 0), w[i].commits);
-    rig_free(&r);
+        fixture_expect(&r, cell_of(pages[i], 0), w[i].commits);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -551,14 +551,14 @@ START_TEST(a_transaction_may_move_between_threads)
 {
     struct lladd_thread t = {0};
     begin_case((unsigned)_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cell_add(txn, cell_of(pages[0], 0), 1));
     ck_assert_int_eq(lladd_thread_start(&t, go_on_with, txn), 0);
     lladd_thread_join(&t);
     ok(txn, cell_add(txn, cell_of(pages[0], 0), 100));
     done(lladd_commit(txn));
-    rig_expect(&r, cell_of(pages[0], 0), 111);
-    rig_free(&r);
+    fixture_expect(&r, cell_of(pages[0], 0), 111);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -586,7 +586,7 @@ START_TEST(a_device_that_fails_reaches_every_thread)
 {
     for (unsigned k = 0; k < 5; k++) {
         struct worker w[THREADS];
-        begin_case(_i ? RIG_RESERVED : 0);
+        begin_case(_i ? FIXTURE_RESERVED : 0);
         fault_device_fail(r.fd, 20 + 31 * k, FAULT_SYNC, EIO, true);
         start(w, work_until_poisoned, 0);
         join(w);
@@ -595,7 +595,7 @@ START_TEST(a_device_that_fails_reaches_every_thread)
         r.db = NULL;
         ck_assert_int_eq(lladd_close(db), LLADD_WRITE_FAILED);
         fault_device_power_cycle(r.fd, &fault_power);
-        rig_open(&r);
+        fixture_open(&r);
         uint64_t acked = 0, there = 0;
         for (unsigned i = 0; i < THREADS; i++)
             acked += w[i].commits;
@@ -603,7 +603,7 @@ START_TEST(a_device_that_fails_reaches_every_thread)
             there += cell_get(r.db, cell_of(pages[p], 0));
         ck_assert_uint_ge(there, acked);
         ck_assert_uint_le(there, acked + THREADS);
-        rig_free(&r);
+        fixture_free(&r);
     }
 }
 END_TEST
@@ -618,8 +618,8 @@ int main(void)
     LOOP(readers_and_checkpoints_do_not_hinder_writers, 4);
     LOOP(participants_see_the_commits_of_all_threads_in_lsn_order, 2);
     LOOP(at_the_log_s_limit_writers_wait_for_a_checkpoint, 4);
-    LOOP(at_the_log_s_limit_an_option_gives_an_error_instead, RIG_KINDS);
-    LOOP(a_transaction_longer_than_the_log_s_limit_gets_an_error, RIG_KINDS);
+    LOOP(at_the_log_s_limit_an_option_gives_an_error_instead, FIXTURE_KINDS);
+    LOOP(a_transaction_longer_than_the_log_s_limit_gets_an_error, FIXTURE_KINDS);
     LOOP(one_global_id_belongs_to_one_thread_at_a_time, 4);
     LOOP(a_transaction_may_move_between_threads, 4);
     LOOP(a_device_that_fails_reaches_every_thread, 2);

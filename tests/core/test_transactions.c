@@ -5,26 +5,26 @@
  * each durability mode loses what it may lose and no more. On every device, frame provider and
  * thread mode.
  */
-#include "rig.h"
+#include "db_fixture.h"
 
 #include <errno.h>
 #include <lladd/log_read.h>
 #include <stdlib.h>
 #include <string.h>
 
-static struct rig r;
+static struct fixture r;
 static lladd_pageno page;
 
 static void begin_case(int kind)
 {
-    rig_init(&r, (unsigned)kind);
-    rig_open(&r);
-    page = rig_page(&r);
+    fixture_init(&r, (unsigned)kind);
+    fixture_open(&r);
+    page = fixture_page(&r);
 }
 
 static void end_case(void)
 {
-    rig_free(&r);
+    fixture_free(&r);
 }
 
 static struct cell at(unsigned i)
@@ -37,13 +37,13 @@ static struct cell at(unsigned i)
 START_TEST(committed_updates_are_there_and_survive_closing)
 {
     begin_case(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cell_put(txn, at(0), 7));
     ok(txn, cell_add(txn, at(0), 5));
     done(lladd_commit(txn));
-    rig_expect(&r, at(0), 12);
-    rig_reopen(&r);
-    rig_expect(&r, at(0), 12);
+    fixture_expect(&r, at(0), 12);
+    fixture_reopen(&r);
+    fixture_expect(&r, at(0), 12);
     end_case();
 }
 END_TEST
@@ -51,14 +51,14 @@ END_TEST
 START_TEST(committed_updates_survive_a_crash)
 {
     begin_case(_i);
-    rig_set(&r, at(0), 7);
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
-    rig_expect(&r, at(0), 7);
-    rig_set(&r, at(0), 8);
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
-    rig_expect(&r, at(0), 8);
+    fixture_set(&r, at(0), 7);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    fixture_expect(&r, at(0), 7);
+    fixture_set(&r, at(0), 8);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    fixture_expect(&r, at(0), 8);
     end_case();
 }
 END_TEST
@@ -66,21 +66,21 @@ END_TEST
 START_TEST(an_abort_takes_everything_back)
 {
     begin_case(_i);
-    rig_set(&r, at(0), 7);
-    struct lladd_txn *txn = rig_begin(&r);
+    fixture_set(&r, at(0), 7);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cell_put(txn, at(0), 1));
     ok(txn, cell_put(txn, at(0), 2));
     ok(txn, cell_add(txn, at(1), 3));
     ok(txn, cell_bump(txn, at(2), 9));
-    rig_expect(&r, at(0), 2);
+    fixture_expect(&r, at(0), 2);
     done(lladd_abort(txn));
-    rig_expect(&r, at(0), 7);
-    rig_expect(&r, at(1), 0);
-    rig_expect(&r, at(2), 0);
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
-    rig_expect(&r, at(0), 7);
-    rig_expect(&r, at(2), 0);
+    fixture_expect(&r, at(0), 7);
+    fixture_expect(&r, at(1), 0);
+    fixture_expect(&r, at(2), 0);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    fixture_expect(&r, at(0), 7);
+    fixture_expect(&r, at(2), 0);
     end_case();
 }
 END_TEST
@@ -88,17 +88,17 @@ END_TEST
 START_TEST(an_unfinished_transaction_is_undone_by_the_next_open)
 {
     begin_case(_i);
-    rig_set(&r, at(0), 7);
-    struct lladd_txn *loser = rig_begin(&r);
+    fixture_set(&r, at(0), 7);
+    struct lladd_txn *loser = fixture_begin(&r);
     ok(loser, cell_put(loser, at(0), 1));
     ok(loser, cell_bump(loser, at(1), 4));
-    rig_set(&r, at(2), 5); /* forces the loser's records, too */
-    rig_crash(&r, &fault_kill);
-    rig_open(&r);
-    rig_expect(&r, at(0), 7);
-    rig_expect(&r, at(1), 0);
-    rig_expect(&r, at(2), 5);
-    ck_assert_uint_eq(rig_stats(&r).recovered_undone_txns, 1);
+    fixture_set(&r, at(2), 5); /* forces the loser's records, too */
+    fixture_crash(&r, &fault_kill);
+    fixture_open(&r);
+    fixture_expect(&r, at(0), 7);
+    fixture_expect(&r, at(1), 0);
+    fixture_expect(&r, at(2), 5);
+    ck_assert_uint_eq(fixture_stats(&r).recovered_undone_txns, 1);
     end_case();
 }
 END_TEST
@@ -106,16 +106,16 @@ END_TEST
 START_TEST(closing_aborts_what_is_open)
 {
     begin_case(_i);
-    rig_set(&r, at(0), 7);
-    struct lladd_txn *txn = rig_begin(&r);
+    fixture_set(&r, at(0), 7);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cell_put(txn, at(0), 1));
     struct lladd_action action;
     ok(txn, lladd_nta_begin(txn, &action));
     ok(txn, cell_put(txn, at(1), 1));
-    rig_reopen(&r);
-    rig_expect(&r, at(0), 7);
-    rig_expect(&r, at(1), 0);
-    ck_assert_uint_eq(rig_stats(&r).recovered_undone_txns, 0);
+    fixture_reopen(&r);
+    fixture_expect(&r, at(0), 7);
+    fixture_expect(&r, at(1), 0);
+    ck_assert_uint_eq(fixture_stats(&r).recovered_undone_txns, 0);
     end_case();
 }
 END_TEST
@@ -123,7 +123,7 @@ END_TEST
 START_TEST(transactions_that_touch_one_page_end_independently)
 {
     begin_case(_i);
-    struct lladd_txn *a = rig_begin(&r), *b = rig_begin(&r), *c = rig_begin(&r);
+    struct lladd_txn *a = fixture_begin(&r), *b = fixture_begin(&r), *c = fixture_begin(&r);
     ok(a, cell_add(a, at(0), 1));
     ok(b, cell_add(b, at(0), 10));
     ok(c, cell_add(c, at(0), 100));
@@ -131,13 +131,13 @@ START_TEST(transactions_that_touch_one_page_end_independently)
     ok(b, cell_put(b, at(2), 6));
     done(lladd_abort(b));
     done(lladd_commit(a));
-    rig_expect(&r, at(0), 101);
+    fixture_expect(&r, at(0), 101);
     done(lladd_abort(c));
-    rig_expect(&r, at(0), 1);
-    rig_expect(&r, at(1), 5);
-    rig_expect(&r, at(2), 0);
-    rig_reopen(&r);
-    rig_expect(&r, at(0), 1);
+    fixture_expect(&r, at(0), 1);
+    fixture_expect(&r, at(1), 5);
+    fixture_expect(&r, at(2), 0);
+    fixture_reopen(&r);
+    fixture_expect(&r, at(0), 1);
     end_case();
 }
 END_TEST
@@ -150,10 +150,10 @@ START_TEST(any_number_of_transactions_can_be_open)
     struct lladd_txn **txn = calloc(MANY, sizeof(struct lladd_txn *));
     uint64_t left = 0;
     for (unsigned i = 0; i < MANY; i++) {
-        txn[i] = rig_begin(&r);
+        txn[i] = fixture_begin(&r);
         ok(txn[i], cell_add(txn[i], at(i % CELLS), 1));
     }
-    ck_assert_uint_eq(rig_stats(&r).active, MANY);
+    ck_assert_uint_eq(fixture_stats(&r).active, MANY);
     for (unsigned i = 0; i < MANY; i++) {
         if (i % 3 == 0) {
             done(lladd_abort(txn[i]));
@@ -227,7 +227,7 @@ START_TEST(open_transactions_do_not_keep_log_space)
         struct lladd_txn *txn[MANY];
         begin_case(_i);
         for (unsigned i = 0; i < MANY; i++) {
-            txn[i] = rig_begin(&r);
+            txn[i] = fixture_begin(&r);
             ways[way](txn[i], i);
         }
         ok_db(&r, lladd_checkpoint(r.db, &r.err));
@@ -243,27 +243,27 @@ END_TEST
 START_TEST(a_transaction_may_be_larger_than_the_cache)
 {
     enum { PAGES = 640 }; /* of 4 KiB; the cache has 256 KiB */
-    rig_init(&r, (unsigned)_i);
+    fixture_init(&r, (unsigned)_i);
     r.options.cache_bytes = 256u << 10;
     r.options.checkpoint_bytes = 256u << 10;
-    rig_open(&r);
+    fixture_open(&r);
     lladd_pageno *pages = calloc(PAGES, sizeof *pages);
     for (unsigned i = 0; i < PAGES; i += 64)
-        rig_pages(&r, pages + i, 64);
-    struct lladd_txn *txn = rig_begin(&r);
+        fixture_pages(&r, pages + i, 64);
+    struct lladd_txn *txn = fixture_begin(&r);
     for (unsigned i = 0; i < PAGES; i++)
         ok(txn, cell_put(txn, cell_of(pages[i], 3), i + 1));
-    if (_i & RIG_THREADS)
+    if (_i & FIXTURE_THREADS)
         done(lladd_abort(txn));
     else
         done(lladd_commit(txn));
-    ck_assert_uint_gt(rig_stats(&r).evictions, PAGES / 2);
+    ck_assert_uint_gt(fixture_stats(&r).evictions, PAGES / 2);
     /* Several threads that write need a batch of copies each. */
-    ck_assert_uint_le(rig_stats(&r).cache_bytes, (_i & RIG_THREADS ? 384u : 256u) << 10);
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
+    ck_assert_uint_le(fixture_stats(&r).cache_bytes, (_i & FIXTURE_THREADS ? 384u : 256u) << 10);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
     for (unsigned i = 0; i < PAGES; i++)
-        rig_expect(&r, cell_of(pages[i], 3), _i & RIG_THREADS ? 0 : i + 1);
+        fixture_expect(&r, cell_of(pages[i], 3), _i & FIXTURE_THREADS ? 0 : i + 1);
     free(pages);
     end_case();
 }
@@ -272,9 +272,9 @@ END_TEST
 START_TEST(a_transaction_s_id_is_the_lsn_of_its_first_record)
 {
     begin_case(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ck_assert_uint_eq(lladd_txn_id(txn).v, 0);
-    lladd_lsn tail = lladd_lsn_of(rig_stats(&r).log_tail);
+    lladd_lsn tail = lladd_lsn_of(fixture_stats(&r).log_tail);
     ok(txn, cell_put(txn, at(0), 1));
     ck_assert_uint_ge(lladd_txn_id(txn).v, tail.v);
     ck_assert_ptr_eq(lladd_txn_db(txn), r.db);
@@ -291,7 +291,7 @@ END_TEST
 START_TEST(a_savepoint_takes_back_what_came_after_it_as_often_as_one_likes)
 {
     begin_case(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     lladd_savepoint_id start, sp;
     ok(txn, lladd_savepoint(txn, &start));
     ok(txn, cell_put(txn, at(0), 1));
@@ -299,21 +299,21 @@ START_TEST(a_savepoint_takes_back_what_came_after_it_as_often_as_one_likes)
     ok(txn, cell_put(txn, at(0), 2));
     ok(txn, cell_bump(txn, at(1), 2));
     ok(txn, lladd_rollback_to(txn, sp));
-    rig_expect(&r, at(0), 1);
-    rig_expect(&r, at(1), 0);
+    fixture_expect(&r, at(0), 1);
+    fixture_expect(&r, at(1), 0);
     ok(txn, cell_put(txn, at(0), 3));
     ok(txn, cell_add(txn, at(1), 3));
     ok(txn, lladd_rollback_to(txn, sp));
     ok(txn, lladd_rollback_to(txn, sp)); /* nothing is left to be undone */
-    rig_expect(&r, at(0), 1);
-    rig_expect(&r, at(1), 0);
+    fixture_expect(&r, at(0), 1);
+    fixture_expect(&r, at(1), 0);
     ok(txn, cell_put(txn, at(2), 4));
     done(lladd_commit(txn));
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
-    rig_expect(&r, at(0), 1);
-    rig_expect(&r, at(1), 0);
-    rig_expect(&r, at(2), 4);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    fixture_expect(&r, at(0), 1);
+    fixture_expect(&r, at(1), 0);
+    fixture_expect(&r, at(2), 4);
     end_case();
 }
 END_TEST
@@ -321,20 +321,20 @@ END_TEST
 START_TEST(savepoints_nest_and_rolling_back_to_an_older_one_kills_the_newer)
 {
     begin_case(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     lladd_savepoint_id sp[3];
     for (unsigned i = 0; i < 3; i++) {
         ok(txn, lladd_savepoint(txn, &sp[i]));
         ok(txn, cell_put(txn, at(i), 1));
     }
     ok(txn, lladd_rollback_to(txn, sp[1]));
-    rig_expect(&r, at(0), 1);
-    rig_expect(&r, at(1), 0);
-    rig_expect(&r, at(2), 0);
+    fixture_expect(&r, at(0), 1);
+    fixture_expect(&r, at(1), 0);
+    fixture_expect(&r, at(2), 0);
     refused(txn, LLADD_DEAD_SAVEPOINT, lladd_rollback_to(txn, sp[2]));
     refused(txn, LLADD_DEAD_SAVEPOINT, lladd_rollback_to(txn, 4711));
     ok(txn, lladd_rollback_to(txn, sp[0]));
-    rig_expect(&r, at(0), 0);
+    fixture_expect(&r, at(0), 0);
     done(lladd_abort(txn));
     end_case();
 }
@@ -343,7 +343,7 @@ END_TEST
 START_TEST(an_abort_after_a_partial_rollback_takes_back_the_rest_only)
 {
     begin_case(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     lladd_savepoint_id sp;
     ok(txn, cell_add(txn, at(0), 1));
     ok(txn, lladd_savepoint(txn, &sp));
@@ -351,7 +351,7 @@ START_TEST(an_abort_after_a_partial_rollback_takes_back_the_rest_only)
     ok(txn, lladd_rollback_to(txn, sp));
     ok(txn, cell_add(txn, at(0), 100));
     done(lladd_abort(txn));
-    rig_expect(&r, at(0), 0); /* adding is not idempotent: each undo ran exactly once */
+    fixture_expect(&r, at(0), 0); /* adding is not idempotent: each undo ran exactly once */
     end_case();
 }
 END_TEST
@@ -359,7 +359,7 @@ END_TEST
 START_TEST(a_crash_after_a_partial_rollback_undoes_the_rest_only)
 {
     begin_case(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     lladd_savepoint_id sp;
     ok(txn, cell_add(txn, at(0), 1));
     ok(txn, lladd_savepoint(txn, &sp));
@@ -367,11 +367,11 @@ START_TEST(a_crash_after_a_partial_rollback_undoes_the_rest_only)
     ok(txn, cell_bump(txn, at(1), 10));
     ok(txn, lladd_rollback_to(txn, sp));
     ok(txn, cell_add(txn, at(0), 100));
-    rig_set(&r, at(5), 1);
-    rig_crash(&r, &fault_kill);
-    rig_open(&r);
-    rig_expect(&r, at(0), 0);
-    rig_expect(&r, at(1), 0);
+    fixture_set(&r, at(5), 1);
+    fixture_crash(&r, &fault_kill);
+    fixture_open(&r);
+    fixture_expect(&r, at(0), 0);
+    fixture_expect(&r, at(1), 0);
     end_case();
 }
 END_TEST
@@ -380,7 +380,7 @@ END_TEST
 START_TEST(a_savepoint_dies_when_its_top_action_closes_or_is_taken_back)
 {
     begin_case(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     struct lladd_action action;
     lladd_savepoint_id before, inside;
     ok(txn, lladd_savepoint(txn, &before));
@@ -389,7 +389,7 @@ START_TEST(a_savepoint_dies_when_its_top_action_closes_or_is_taken_back)
     ok(txn, lladd_savepoint(txn, &inside));
     ok(txn, cell_put(txn, at(0), 2));
     ok(txn, lladd_rollback_to(txn, inside));
-    rig_expect(&r, at(0), 1);
+    fixture_expect(&r, at(0), 1);
     ok(txn, lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0));
     refused(txn, LLADD_DEAD_SAVEPOINT, lladd_rollback_to(txn, inside));
     ok(txn, lladd_nta_begin(txn, &action));
@@ -397,7 +397,7 @@ START_TEST(a_savepoint_dies_when_its_top_action_closes_or_is_taken_back)
     ok(txn, lladd_nta_abort(txn, &action));
     refused(txn, LLADD_DEAD_SAVEPOINT, lladd_rollback_to(txn, inside));
     ok(txn, lladd_rollback_to(txn, before));
-    rig_expect(&r, at(0), 1); /* the closed action has no undo */
+    fixture_expect(&r, at(0), 1); /* the closed action has no undo */
     done(lladd_commit(txn));
     end_case();
 }
@@ -406,7 +406,7 @@ END_TEST
 START_TEST(a_released_savepoint_and_later_ones_are_gone)
 {
     begin_case(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     struct lladd_action action;
     lladd_savepoint_id sp[4], inside;
     for (unsigned i = 0; i < 4; i++) {
@@ -414,14 +414,14 @@ START_TEST(a_released_savepoint_and_later_ones_are_gone)
         ok(txn, cell_put(txn, at(0), i + 1));
     }
     ok(txn, lladd_savepoint_release(txn, sp[2]));
-    rig_expect(&r, at(0), 4); /* nothing is undone */
+    fixture_expect(&r, at(0), 4); /* nothing is undone */
     for (unsigned i = 2; i < 4; i++) {
         refused(txn, LLADD_DEAD_SAVEPOINT, lladd_savepoint_release(txn, sp[i]));
         refused(txn, LLADD_DEAD_SAVEPOINT, lladd_rollback_to(txn, sp[i]));
     }
     refused(txn, LLADD_DEAD_SAVEPOINT, lladd_savepoint_release(txn, 0));
     ok(txn, lladd_rollback_to(txn, sp[1]));
-    rig_expect(&r, at(0), 1);
+    fixture_expect(&r, at(0), 1);
     /* Inside a top action, a savepoint made before it can be released, too. */
     ok(txn, lladd_nta_begin(txn, &action));
     ok(txn, lladd_savepoint(txn, &inside));
@@ -430,8 +430,8 @@ START_TEST(a_released_savepoint_and_later_ones_are_gone)
     refused(txn, LLADD_DEAD_SAVEPOINT, lladd_rollback_to(txn, inside));
     ok(txn, lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0));
     ok(txn, lladd_rollback_to(txn, sp[0]));
-    rig_expect(&r, at(0), 0);
-    rig_expect(&r, at(1), 7); /* the closed action has no undo */
+    fixture_expect(&r, at(0), 0);
+    fixture_expect(&r, at(1), 7); /* the closed action has no undo */
     ok(txn, lladd_savepoint_release(txn, sp[0]));
     done(lladd_commit(txn));
     end_case();
@@ -443,7 +443,7 @@ START_TEST(savepoints_that_are_released_take_no_memory)
 {
     lladd_savepoint_id sp = 0, last;
     begin_case(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, lladd_savepoint(txn, &sp));
     ok(txn, lladd_savepoint_release(txn, sp));
     uint64_t allocations = fault_alloc_calls(&r.mem);
@@ -453,7 +453,7 @@ START_TEST(savepoints_that_are_released_take_no_memory)
         ck_assert_uint_gt(sp, last);
         ok(txn, lladd_savepoint_release(txn, sp));
     }
-    if (!(r.kind & RIG_THREADS)) /* no other thread allocates */
+    if (!(r.kind & FIXTURE_THREADS)) /* no other thread allocates */
         ck_assert_uint_eq(fault_alloc_calls(&r.mem), allocations);
     done(lladd_commit(txn));
     end_case();
@@ -464,7 +464,7 @@ END_TEST
 START_TEST(rolling_back_past_an_open_action_takes_the_action_back)
 {
     begin_case(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     struct lladd_action outer, inner;
     lladd_savepoint_id sp;
     ok(txn, cell_put(txn, at(0), 1));
@@ -474,11 +474,11 @@ START_TEST(rolling_back_past_an_open_action_takes_the_action_back)
     ok(txn, lladd_nta_begin(txn, &inner));
     ok(txn, cell_put(txn, at(1), 3));
     ok(txn, lladd_rollback_to(txn, sp));
-    rig_expect(&r, at(0), 1);
-    rig_expect(&r, at(1), 0);
+    fixture_expect(&r, at(0), 1);
+    fixture_expect(&r, at(1), 0);
     refused(txn, LLADD_BAD_STATE, lladd_nta_end(txn, &outer, LLADD_NO_OP, NULL, 0));
     done(lladd_commit(txn)); /* no action is open any more */
-    rig_expect(&r, at(0), 1);
+    fixture_expect(&r, at(0), 1);
     end_case();
 }
 END_TEST
@@ -492,10 +492,10 @@ START_TEST(a_read_only_transaction_refuses_to_write_and_writes_nothing)
     lladd_savepoint_id sp;
     lladd_lsn lsn;
     begin_case(_i);
-    rig_reopen(&r);
-    uint64_t tail = rig_stats(&r).log_tail;
+    fixture_reopen(&r);
+    uint64_t tail = fixture_stats(&r).log_tail;
     o.read_only = true;
-    struct lladd_txn *txn = rig_begin_with(&r, &o);
+    struct lladd_txn *txn = fixture_begin_with(&r, &o);
     refused(txn, LLADD_READ_ONLY, cell_put(txn, at(0), 1));
     refused(txn, LLADD_READ_ONLY, cell_poke(txn, at(0), 1));
     refused(txn, LLADD_READ_ONLY, lladd_nta_begin(txn, &action));
@@ -503,9 +503,9 @@ START_TEST(a_read_only_transaction_refuses_to_write_and_writes_nothing)
     refused(txn, LLADD_READ_ONLY, lladd_log_note(txn, "note", lladd_span_of("x", 1), &lsn));
     struct lladd_gid gid = gid_of("g");
     refused(txn, LLADD_READ_ONLY, lladd_prepare(txn, &gid));
-    rig_expect(&r, at(0), 0);
+    fixture_expect(&r, at(0), 0);
     done(lladd_commit(txn));
-    ck_assert_uint_eq(rig_stats(&r).log_tail, tail);
+    ck_assert_uint_eq(fixture_stats(&r).log_tail, tail);
     end_case();
 }
 END_TEST
@@ -518,19 +518,19 @@ START_TEST(committing_a_reader_makes_durable_what_it_may_have_seen)
     begin_case(_i);
     later.durability = LLADD_DURABLE_LATER;
     reader.read_only = true;
-    struct lladd_txn *writer = rig_begin_with(&r, &later);
+    struct lladd_txn *writer = fixture_begin_with(&r, &later);
     ok(writer, cell_put(writer, at(0), 9));
     done(lladd_commit_async(writer, &lsn));
-    struct lladd_txn *early = rig_begin_with(&r, &reader);
-    rig_expect(&r, at(0), 9);
+    struct lladd_txn *early = fixture_begin_with(&r, &reader);
+    fixture_expect(&r, at(0), 9);
     done(lladd_commit_async(early, &seen));
     ck_assert_uint_eq(seen.v, lsn.v);
-    struct lladd_txn *txn = rig_begin_with(&r, &reader);
+    struct lladd_txn *txn = fixture_begin_with(&r, &reader);
     done(lladd_commit(txn));
     ck_assert_uint_gt(lladd_durable_lsn(r.db).v, lsn.v);
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
-    rig_expect(&r, at(0), 9);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    fixture_expect(&r, at(0), 9);
     end_case();
 }
 END_TEST
@@ -541,18 +541,18 @@ START_TEST(an_asynchronous_commit_is_durable_when_waited_for)
     lladd_lsn lsn[N];
     begin_case(_i);
     for (unsigned i = 0; i < N; i++) {
-        struct lladd_txn *txn = rig_begin(&r);
+        struct lladd_txn *txn = fixture_begin(&r);
         ok(txn, cell_put(txn, at(i), i + 1));
         done(lladd_commit_async(txn, &lsn[i]));
         ck_assert(i == 0 || lsn[i].v > lsn[i - 1].v);
     }
-    rig_expect(&r, at(N - 1), N); /* visible at once */
+    fixture_expect(&r, at(N - 1), N); /* visible at once */
     ok_db(&r, lladd_wait_durable(r.db, lsn[N / 2], &r.err));
     ck_assert_uint_gt(lladd_durable_lsn(r.db).v, lsn[N / 2].v);
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
     for (unsigned i = 0; i <= N / 2; i++)
-        rig_expect(&r, at(i), i + 1);
+        fixture_expect(&r, at(i), i + 1);
     for (unsigned i = N / 2 + 1, gone = 0; i < N; i++) { /* at most a suffix is lost */
         uint64_t v = cell_get(r.db, at(i));
         ck_assert(v == 0 || (v == i + 1 && !gone));
@@ -566,9 +566,9 @@ START_TEST(waiting_beyond_the_log_is_refused_and_for_nothing_returns_at_once)
 {
     begin_case(_i);
     ok_db(&r, lladd_wait_durable(r.db, lladd_lsn_of(0), &r.err));
-    lladd_lsn far = lladd_lsn_of(rig_stats(&r).log_tail + 1000);
+    lladd_lsn far = lladd_lsn_of(fixture_stats(&r).log_tail + 1000);
     ck_assert_int_eq(lladd_wait_durable(r.db, far, &r.err), LLADD_BAD_ARGUMENT);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     done(lladd_commit_async(txn, NULL));
     end_case();
 }
@@ -582,17 +582,17 @@ START_TEST(durability_modes_keep_what_they_promise)
     for (unsigned m = 0; m < 3; m++) {
         for (unsigned power = 0; power < 2; power++) {
             struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
-            begin_case(_i & ~RIG_THREADS);
+            begin_case(_i & ~FIXTURE_THREADS);
             o.durability = modes[m];
-            struct lladd_txn *txn = rig_begin_with(&r, &o);
+            struct lladd_txn *txn = fixture_begin_with(&r, &o);
             ok(txn, cell_put(txn, at(0), 5));
             done(lladd_commit(txn));
-            rig_crash(&r, power ? &fault_power : &fault_kill);
-            rig_open(&r);
+            fixture_crash(&r, power ? &fault_power : &fault_kill);
+            fixture_open(&r);
             uint64_t v = cell_get(r.db, at(0));
             bool promised = m == 0 || (m == 1 && !power);
             ck_assert(v == 5 || (v == 0 && !promised));
-            if (m == 2 && !(_i & RIG_FILES))
+            if (m == 2 && !(_i & FIXTURE_FILES))
                 ck_assert_uint_eq(v, 0); /* not written: the test can tell the modes apart */
             end_case();
         }
@@ -602,19 +602,19 @@ END_TEST
 
 START_TEST(the_database_s_default_durability_is_the_transaction_s)
 {
-    rig_init(&r, (unsigned)_i & ~(unsigned)(RIG_THREADS | RIG_FILES));
+    fixture_init(&r, (unsigned)_i & ~(unsigned)(FIXTURE_THREADS | FIXTURE_FILES));
     r.options.durability = LLADD_DURABLE_LATER;
-    rig_open(&r);
-    page = rig_page(&r);
-    uint64_t syncs = rig_stats(&r).log_syncs;
-    rig_set(&r, at(0), 1);
-    ck_assert_uint_eq(rig_stats(&r).log_syncs, syncs);
+    fixture_open(&r);
+    page = fixture_page(&r);
+    uint64_t syncs = fixture_stats(&r).log_syncs;
+    fixture_set(&r, at(0), 1);
+    ck_assert_uint_eq(fixture_stats(&r).log_syncs, syncs);
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
     o.durability = LLADD_DURABLE;
-    struct lladd_txn *txn = rig_begin_with(&r, &o);
+    struct lladd_txn *txn = fixture_begin_with(&r, &o);
     ok(txn, cell_put(txn, at(0), 2));
     done(lladd_commit(txn));
-    ck_assert_uint_eq(rig_stats(&r).log_syncs, syncs + 1);
+    ck_assert_uint_eq(fixture_stats(&r).log_syncs, syncs + 1);
     end_case();
 }
 END_TEST
@@ -622,14 +622,14 @@ END_TEST
 /* One write and one sync for a lone durable commit; none for a transaction that wrote nothing. */
 START_TEST(a_durable_commit_costs_one_write_and_one_sync)
 {
-    begin_case(_i & RIG_RESERVED);
-    rig_set(&r, at(0), 1);
+    begin_case(_i & FIXTURE_RESERVED);
+    fixture_set(&r, at(0), 1);
     fault_device_reset_calls(r.fd);
-    rig_set(&r, at(0), 2);
+    fixture_set(&r, at(0), 2);
     ck_assert_uint_eq(fault_device_calls(r.fd, FAULT_SYNC), 1);
     ck_assert_uint_eq(fault_device_calls(r.fd, FAULT_PWRITEV), 1);
     ck_assert_uint_eq(fault_device_calls(r.fd, FAULT_ANY), 2);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     done(lladd_commit(txn));
     ck_assert_uint_eq(fault_device_calls(r.fd, FAULT_ANY), 2);
     end_case();
@@ -647,11 +647,11 @@ START_TEST(update_page_works_on_a_held_page_with_credit_and_is_refused_without)
     } args = {3, 77, 0};
     struct lladd_page *held;
     begin_case(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok_db(&r, lladd_page_fix(r.db, page, LLADD_LATCH_EXCLUSIVE, &held, &r.err));
     refused(txn, LLADD_BAD_STATE, lladd_update_page(txn, r.ids.put, held, &args, sizeof args));
     lladd_page_unfix(r.db, held, LLADD_LATCH_EXCLUSIVE);
-    rig_expect(&r, at(3), 0);
+    fixture_expect(&r, at(3), 0);
 
     ok(txn, lladd_log_credit(txn, r.ids.put, 3));
     ok_db(&r, lladd_page_fix(r.db, page, LLADD_LATCH_EXCLUSIVE, &held, &r.err));
@@ -661,9 +661,9 @@ START_TEST(update_page_works_on_a_held_page_with_credit_and_is_refused_without)
     args.index = CELLS; /* prepare refuses; the page is as it was */
     refused(txn, LLADD_BAD_ARGUMENT, lladd_update_page(txn, r.ids.put, held, &args, sizeof args));
     lladd_page_unfix(r.db, held, LLADD_LATCH_EXCLUSIVE);
-    rig_expect(&r, at(3), 78);
+    fixture_expect(&r, at(3), 78);
     done(lladd_abort(txn));
-    rig_expect(&r, at(3), 0);
+    fixture_expect(&r, at(3), 0);
     end_case();
 }
 END_TEST
@@ -676,19 +676,19 @@ START_TEST(redo_only_updates_are_never_undone)
         size_t filling;
     } args = {3, 77, 0};
     begin_case(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cell_poke(txn, at(0), 1));
     ok(txn, lladd_log_redo_only(txn, r.ids.put, page, &args, sizeof args));
     ok(txn, cell_put(txn, at(1), 1));
     done(lladd_abort(txn));
-    rig_expect(&r, at(0), 1);
-    rig_expect(&r, at(3), 77);
-    rig_expect(&r, at(1), 0);
-    rig_set(&r, at(5), 1); /* aborts are not forced: this makes the one before durable */
-    rig_crash(&r, &fault_kill);
-    rig_open(&r);
-    rig_expect(&r, at(0), 1);
-    rig_expect(&r, at(3), 77);
+    fixture_expect(&r, at(0), 1);
+    fixture_expect(&r, at(3), 77);
+    fixture_expect(&r, at(1), 0);
+    fixture_set(&r, at(5), 1); /* aborts are not forced: this makes the one before durable */
+    fixture_crash(&r, &fault_kill);
+    fixture_open(&r);
+    fixture_expect(&r, at(0), 1);
+    fixture_expect(&r, at(3), 77);
     end_case();
 }
 END_TEST
@@ -703,7 +703,7 @@ START_TEST(wrong_updates_are_refused_and_change_nothing)
         size_t filling;
     } args = {3, 77, 0};
     begin_case(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     refused(txn, LLADD_BAD_ARGUMENT, lladd_update(txn, 100000, page, &args, sizeof args));
     refused(txn, LLADD_BAD_ARGUMENT, lladd_update(txn, LLADD_NO_OP, page, &args, sizeof args));
     refused(txn, LLADD_BAD_ARGUMENT, cell_put(txn, at(CELLS), 1));
@@ -722,7 +722,7 @@ START_TEST(wrong_updates_are_refused_and_change_nothing)
     ck_assert_uint_eq(lladd_txn_id(txn).v, 0); /* nothing has been logged */
     done(lladd_commit(txn));
     for (unsigned i = 0; i < CELLS; i++)
-        rig_expect(&r, at(i), 0);
+        fixture_expect(&r, at(i), 0);
     end_case();
 }
 END_TEST
@@ -730,14 +730,14 @@ END_TEST
 START_TEST(a_record_longer_than_the_log_takes_is_refused)
 {
     begin_case(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     refused(txn, LLADD_TOO_LARGE, cell_put_wide(txn, at(0), 1, WIDE_MAX + 1));
     void *big = calloc(1, 32u << 10); /* more than a quarter of the ring */
     refused(txn, LLADD_TOO_LARGE, lladd_log_note(txn, "big", lladd_span_of(big, 32u << 10), NULL));
     free(big);
     ok(txn, cell_put(txn, at(0), 1));
     done(lladd_commit(txn));
-    rig_expect(&r, at(0), 1);
+    fixture_expect(&r, at(0), 1);
     end_case();
 }
 END_TEST
@@ -761,7 +761,7 @@ START_TEST(wrong_transaction_options_are_refused)
     ck_assert_int_eq(lladd_begin(r.db, &o, &txn, &r.err), LLADD_BAD_ARGUMENT);
     ck_assert_int_eq(lladd_begin(NULL, NULL, &txn, &r.err), LLADD_CLOSED);
     ck_assert_ptr_null(txn);
-    ck_assert_uint_eq(rig_stats(&r).active, 0);
+    ck_assert_uint_eq(fixture_stats(&r).active, 0);
     end_case();
 }
 END_TEST
@@ -804,16 +804,16 @@ static int stop_at_once(void *ctx, const char *name, uint64_t value)
 START_TEST(statistics_count_and_have_names)
 {
     begin_case(_i);
-    struct lladd_stats before = rig_stats(&r);
+    struct lladd_stats before = fixture_stats(&r);
     uint64_t adds = 0;
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     for (unsigned i = 0; i < 5; i++, adds++)
         ok(txn, cell_add(txn, at(0), 1));
     done(lladd_commit(txn));
-    txn = rig_begin(&r);
+    txn = fixture_begin(&r);
     ok(txn, cell_put(txn, at(0), 1));
     done(lladd_abort(txn));
-    struct lladd_stats after = rig_stats(&r);
+    struct lladd_stats after = fixture_stats(&r);
     ck_assert_uint_eq(after.begun, before.begun + 2);
     ck_assert_uint_eq(after.committed, before.committed + 1);
     ck_assert_uint_eq(after.aborted, before.aborted + 1);
@@ -854,7 +854,7 @@ int main(void)
 {
     Suite *s = suite_create("transactions");
     TCase *tc = tcase_create("all");
-#define LOOP(test) tcase_add_loop_test(tc, test, 0, RIG_KINDS)
+#define LOOP(test) tcase_add_loop_test(tc, test, 0, FIXTURE_KINDS)
     LOOP(committed_updates_are_there_and_survive_closing);
     LOOP(committed_updates_survive_a_crash);
     LOOP(an_abort_takes_everything_back);

@@ -9,7 +9,7 @@ enum { STEPS = 32, CELLS_ALL = W_PAGES * H_CELLS };
 
 /* The transactions of a run; open ones are dropped at its end. */
 struct run {
-    struct rig *r;
+    struct fixture *r;
     struct history *h;
     struct step *t[STEPS];
     unsigned n;
@@ -22,19 +22,19 @@ static size_t at(unsigned p, unsigned c)
     return p * H_CELLS + c;
 }
 
-void workload_options(struct rig *r)
+void workload_options(struct fixture *r)
 {
-    r->options.cache_bytes = rig_small_cache(r->kind);
+    r->options.cache_bytes = fixture_small_cache(r->kind);
     r->options.log_ring_bytes = 128u << 10;
     r->options.log_segment_min = 4096;
     r->options.log_segment_max = 4096;
     r->options.checkpoint_bytes = 12u << 10;
 }
 
-void workload_prepare(struct rig *r, struct history *h)
+void workload_prepare(struct fixture *r, struct history *h)
 {
     lladd_pageno pages[W_PAGES];
-    rig_pages(r, pages, W_PAGES);
+    fixture_pages(r, pages, W_PAGES);
     history_init(h, pages, W_PAGES);
 }
 
@@ -247,7 +247,7 @@ static int play(struct run *w)
     return add_and_commit(w, 6, 8);
 }
 
-int workload_run(struct rig *r, struct history *h, struct lladd_error *err)
+int workload_run(struct fixture *r, struct history *h, struct lladd_error *err)
 {
     struct run w = {.r = r, .h = h};
     int rc = play(&w);

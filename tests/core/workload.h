@@ -7,18 +7,18 @@
  * eviction of uncommitted pages, page images, prepare, commit and abort of what was prepared,
  * asynchronous commits. At its end transactions, a top action and a prepared transaction are open.
  *
- * It is deterministic on a rig without threads.
+ * It is deterministic on a fixture without threads.
  */
 #include "history.h"
-#include "rig.h"
+#include "db_fixture.h"
 
 enum { W_PAGES = 24 };
 
-/* Options for it: the smallest segments, ring and cache. Before rig_open. */
-void workload_options(struct rig *);
+/* Options for it: the smallest segments, ring and cache. Before fixture_open. */
+void workload_options(struct fixture *);
 /* Formats the pages of a new database and makes the model; asserts. */
-void workload_prepare(struct rig *, struct history *);
+void workload_prepare(struct fixture *, struct history *);
 /* Runs it. Stops at the first call that fails and returns its code; *err says more. */
-int workload_run(struct rig *, struct history *, struct lladd_error *err);
+int workload_run(struct fixture *, struct history *, struct lladd_error *err);
 
 #endif

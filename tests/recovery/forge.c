@@ -33,7 +33,7 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
     return 0;
 }
 
-void forge_open(struct forge *f, struct rig *r)
+void forge_open(struct forge *f, struct fixture *r)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     memset(f, 0, sizeof *f);
@@ -120,7 +120,7 @@ uint32_t forge_number(const struct forge *f, const char *name)
 lladd_lsn forge_page_lsn(const struct forge *f, lladd_pageno page)
 {
     size_t len;
-    unsigned char *bytes = rig_file(f->r, "pages", &len);
+    unsigned char *bytes = fixture_file(f->r, "pages", &len);
     ck_assert_uint_ge(len, (page.v + 1) * 4096);
     lladd_lsn lsn = ll_page_lsn(bytes + page.v * 4096);
     free(bytes);

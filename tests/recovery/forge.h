@@ -5,18 +5,18 @@
  * Appends any record to the log of a closed database, with good checksums, as if a process had
  * logged it and then died. The test then opens the database.
  *
- *     rig_close(&r);
+ *     fixture_close(&r);
  *     forge_open(&f, &r);
  *     struct ll_record rec = {...};
  *     lladd_lsn lsn = forge_append(&f, &rec);
  *     forge_close(&f);
- *     ... rig_try_open(&r) ...
+ *     ... fixture_try_open(&r) ...
  */
 #include "recovery/core.h"
-#include "rig.h"
+#include "db_fixture.h"
 
 struct forge {
-    struct rig *r;
+    struct fixture *r;
     struct ll_env env;
     struct lladd_device *dev;
     struct lladd_file *control_file;
@@ -33,7 +33,7 @@ struct forge {
 };
 
 /* Clean databases only. Asserts. */
-void forge_open(struct forge *, struct rig *);
+void forge_open(struct forge *, struct fixture *);
 lladd_lsn forge_tail(const struct forge *); /* LSN of the next record */
 /* `starts`: the first record of a transaction; its txn becomes its LSN. */
 lladd_lsn forge_append(struct forge *, struct ll_record *, bool starts);

@@ -14,7 +14,7 @@
 
 enum { BEFORE = 20000 }; /* bytes of log that the transaction had reserved before */
 
-static struct rig r;
+static struct fixture r;
 static struct forge f;
 static struct ll_record last; /* of the transaction */
 
@@ -22,13 +22,13 @@ static struct ll_record last; /* of the transaction */
 
 static void begin_case(void)
 {
-    rig_init(&r, 0);
-    rig_open(&r);
-    lladd_pageno page = rig_page(&r);
-    struct lladd_txn *txn = rig_begin(&r); /* so that the operation has a number */
+    fixture_init(&r, 0);
+    fixture_open(&r);
+    lladd_pageno page = fixture_page(&r);
+    struct lladd_txn *txn = fixture_begin(&r); /* so that the operation has a number */
     ok(txn, cells_transfer(txn, cell_of(page, 2), cell_of(page, 3), 5));
     done(lladd_commit(txn));
-    rig_close(&r);
+    fixture_close(&r);
     forge_open(&f, &r);
     (void)forge_checkpoint(&f);
     memset(&last, 0, sizeof last);
@@ -93,15 +93,15 @@ static void row(const struct ll_record *as_of, uint64_t undo_used)
 static void expect_set_aside(uint64_t bytes)
 {
     forge_close(&f);
-    rig_open(&r);
-    ck_assert_uint_eq(rig_stats(&r).in_doubt, 1);
-    uint64_t before = rig_stats(&r).undo_reserved; /* with the reservation for a checkpoint */
+    fixture_open(&r);
+    ck_assert_uint_eq(fixture_stats(&r).in_doubt, 1);
+    uint64_t before = fixture_stats(&r).undo_reserved; /* with the reservation for a checkpoint */
     struct lladd_gid gid = gid_of("t");
     struct lladd_txn *txn;
     ok_db(&r, lladd_in_doubt_claim(r.db, &gid, &txn, &r.err));
     done(lladd_commit(txn));
-    ck_assert_uint_eq(before - rig_stats(&r).undo_reserved, bytes);
-    rig_free(&r);
+    ck_assert_uint_eq(before - fixture_stats(&r).undo_reserved, bytes);
+    fixture_free(&r);
 }
 
 /* ---- cases ------------------------------------------------------------------------------- */
@@ -206,10 +206,10 @@ END_TEST
  * and each change has undo bytes. Returns the space that recovery reserves for the rest. */
 static uint64_t set_aside_for(unsigned transfers, unsigned rolled_back)
 {
-    rig_init(&r, 0);
-    rig_open(&r);
-    lladd_pageno page = rig_page(&r);
-    struct lladd_txn *txn = rig_begin(&r);
+    fixture_init(&r, 0);
+    fixture_open(&r);
+    lladd_pageno page = fixture_page(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     lladd_savepoint_id sp;
     for (unsigned i = 0; i < transfers; i++)
         ok(txn, cells_transfer(txn, cell_of(page, 1), cell_of(page, 2), 1));
@@ -219,13 +219,13 @@ static uint64_t set_aside_for(unsigned transfers, unsigned rolled_back)
     ok(txn, lladd_rollback_to(txn, sp));
     struct lladd_gid gid = gid_of("t");
     ok(txn, lladd_prepare(txn, &gid));
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
-    uint64_t before = rig_stats(&r).undo_reserved;
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    uint64_t before = fixture_stats(&r).undo_reserved;
     ok_db(&r, lladd_in_doubt_claim(r.db, &gid, &txn, &r.err));
     done(lladd_commit(txn));
-    uint64_t after = rig_stats(&r).undo_reserved;
-    rig_free(&r);
+    uint64_t after = fixture_stats(&r).undo_reserved;
+    fixture_free(&r);
     return before - after;
 }
 
@@ -245,7 +245,7 @@ static void count_inner_ends(void)
 {
     struct lladd_log_cursor *log;
     struct lladd_log_entry e;
-    ok_db(&r, lladd_log_force(r.db, lladd_lsn_of(rig_stats(&r).log_tail - 1), &r.err));
+    ok_db(&r, lladd_log_force(r.db, lladd_lsn_of(fixture_stats(&r).log_tail - 1), &r.err));
     ok_db(&r, lladd_log_open(r.db, lladd_lsn_of(0), "test.bump", &log, &r.err));
     while (lladd_log_next(log, &e, &r.err) == 0) {
         if (e.kind != LL_REC_CLR_END)
@@ -288,20 +288,20 @@ static const struct lladd_op rolling = {
  * more: a crash between the two ends has the outer one run again. */
 START_TEST(the_end_of_an_inner_compensation_keeps_what_the_outer_one_needs)
 {
-    rig_init(&r, 0);
+    fixture_init(&r, 0);
     ok_db(&r, lladd_register_op(&r.options, &rolling, &r.err));
-    rig_open(&r);
-    lladd_pageno page = rig_page(&r);
+    fixture_open(&r);
+    lladd_pageno page = fixture_page(&r);
     lladd_op_id id;
     unsigned char undo[8];
     lladd_put64(undo, page.v);
     ok_db(&r, lladd_op_lookup(r.db, rolling.name, rolling.version, &id));
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, lladd_log_undo_only(txn, id, undo, sizeof undo));
     ck_assert_int_eq(lladd_abort(txn), LLADD_UNDO_FAILED);
     ck_assert_uint_eq(inner_ends, 1);
-    rig_crash(&r, &fault_power);
-    rig_free(&r);
+    fixture_crash(&r, &fault_power);
+    fixture_free(&r);
 }
 END_TEST
 

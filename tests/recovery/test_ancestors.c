@@ -5,7 +5,7 @@
  * have larger tests elsewhere; here is only the defect itself.
  */
 #include "buffer/buffer.h"
-#include "rig.h"
+#include "db_fixture.h"
 #include "support/fixtures.h"
 #include "util/crc32c.h"
 
@@ -19,14 +19,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static struct rig r;
+static struct fixture r;
 static lladd_pageno page;
 
 static void begin_case(int kind)
 {
-    rig_init(&r, (unsigned)kind);
-    rig_open(&r);
-    page = rig_page(&r);
+    fixture_init(&r, (unsigned)kind);
+    fixture_open(&r);
+    page = fixture_page(&r);
 }
 
 static struct cell at(unsigned i)
@@ -38,7 +38,7 @@ static void soft_commit(unsigned cell, uint64_t value)
 {
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
     o.durability = LLADD_DURABLE_LATER;
-    struct lladd_txn *txn = rig_begin_with(&r, &o);
+    struct lladd_txn *txn = fixture_begin_with(&r, &o);
     ok(txn, cell_put(txn, at(cell), value));
     done(lladd_commit(txn));
 }
@@ -53,11 +53,11 @@ START_TEST(ancestor_1_forcing_makes_soft_commits_durable)
     lladd_lsn newest;
     ok_db(&r, lladd_snapshot_acquire(r.db, &newest, &r.err));
     ok_db(&r, lladd_wait_durable(r.db, newest, &r.err));
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
     for (unsigned i = 0; i < CELLS; i++)
-        rig_expect(&r, at(i), i + 1);
-    rig_free(&r);
+        fixture_expect(&r, at(i), i + 1);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -65,40 +65,41 @@ END_TEST
 START_TEST(ancestor_2_a_crash_after_a_log_chunk_was_recycled_can_be_recovered)
 {
     for (unsigned alignment = 0; alignment < 24; alignment++) {
-        rig_init(&r, 0);
+        fixture_init(&r, 0);
         r.options.log_segment_min = r.options.log_segment_max = 4096;
-        rig_open(&r);
-        page = rig_page(&r);
+        fixture_open(&r);
+        page = fixture_page(&r);
         for (unsigned i = 0; i < 30; i++) {
-            struct lladd_txn *txn = rig_begin(&r);
+            struct lladd_txn *txn = fixture_begin(&r);
             ok(txn, cell_put_wide(txn, at(1), i, 500 + 8 * alignment));
             done(lladd_commit(txn));
             if (i % 10 == 9)
                 ok_db(&r, lladd_checkpoint(r.db, &r.err));
-            rig_maintain(&r);
+            fixture_maintain(&r);
         }
-        ck_assert_uint_gt(rig_stats(&r).log_oldest, 4 * 4096); /* there was a segment to recycle */
+        ck_assert_uint_gt(fixture_stats(&r).log_oldest,
+                          4 * 4096); /* there was a segment to recycle */
         for (unsigned i = 0; i < 3 + alignment % 5; i++)
-            rig_set(&r, at(2), 100 + i);
-        rig_crash(&r, alignment % 2 ? &fault_kill : &fault_power);
-        rig_open(&r);
-        rig_expect(&r, at(1), 29);
-        rig_expect(&r, at(2), 100 + 2 + alignment % 5);
-        rig_free(&r);
+            fixture_set(&r, at(2), 100 + i);
+        fixture_crash(&r, alignment % 2 ? &fault_kill : &fault_power);
+        fixture_open(&r);
+        fixture_expect(&r, at(1), 29);
+        fixture_expect(&r, at(2), 100 + 2 + alignment % 5);
+        fixture_free(&r);
     }
 }
 END_TEST
 
 START_TEST(ancestor_4_closing_does_not_hang)
 {
-    rig_init(&r, RIG_THREADS | ((unsigned)_i ? RIG_RESERVED : 0));
+    fixture_init(&r, FIXTURE_THREADS | ((unsigned)_i ? FIXTURE_RESERVED : 0));
     for (unsigned i = 0; i < 300; i++) {
-        rig_open(&r);
+        fixture_open(&r);
         if (i % 3 == 0)
-            (void)rig_page(&r);
-        rig_close(&r);
+            (void)fixture_page(&r);
+        fixture_close(&r);
     }
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -111,7 +112,7 @@ START_TEST(ancestor_3_and_5_bulk_writes_of_whole_pages_lose_none)
     ok_db(&r, lladd_pages_extend(r.db, 64, &r.err));
     for (unsigned n = 1; n <= MOST; n++) {
         seeded_fill(n, bytes, n * 4096);
-        struct lladd_txn *txn = rig_begin(&r);
+        struct lladd_txn *txn = fixture_begin(&r);
         ok(txn, lladd_redo_barrier(txn, lladd_page_of(40), n));
         ok(txn, lladd_bulk_write(txn, lladd_page_of(40), n, NULL, bytes));
         ok(txn, lladd_bulk_sync(txn));
@@ -122,7 +123,7 @@ START_TEST(ancestor_3_and_5_bulk_writes_of_whole_pages_lose_none)
     }
     free(bytes);
     free(back);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -130,16 +131,16 @@ START_TEST(ancestor_6_flipped_bytes_in_the_page_file_do_not_survive_in_silence)
 {
     size_t len;
     begin_case(0);
-    rig_set(&r, at(0), 5);
-    rig_close(&r);
-    unsigned char *bytes = rig_file(&r, "pages", &len);
+    fixture_set(&r, at(0), 5);
+    fixture_close(&r);
+    unsigned char *bytes = fixture_file(&r, "pages", &len);
     bytes[page.v * 4096 + LLADD_PAGE_HEADER] ^= 0x10; /* 5 becomes 21 */
-    rig_file_write(&r, "pages", bytes, len, 0);
+    fixture_file_write(&r, "pages", bytes, len, 0);
     free(bytes);
-    rig_open(&r);
-    rig_expect(&r, at(0), 5); /* the log still has the records that this needs */
-    ck_assert_uint_eq(rig_stats(&r).repairs, 1);
-    rig_free(&r);
+    fixture_open(&r);
+    fixture_expect(&r, at(0), 5); /* the log still has the records that this needs */
+    ck_assert_uint_eq(fixture_stats(&r).repairs, 1);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -148,18 +149,18 @@ START_TEST(ancestor_7_after_a_clean_stop_nothing_is_replayed_whatever_the_log_ho
 {
     uint64_t reads[2], segments = 0;
     for (unsigned round = 0; round < 2; round++) {
-        begin_case(_i & RIG_RESERVED);
-        ok_db(&r, lladd_pin_set(r.db, "all", lladd_lsn_of(rig_stats(&r).log_oldest), &r.err));
+        begin_case(_i & FIXTURE_RESERVED);
+        ok_db(&r, lladd_pin_set(r.db, "all", lladd_lsn_of(fixture_stats(&r).log_oldest), &r.err));
         for (unsigned i = 0; i < (round ? 3000u : 30u); i++)
             soft_commit(1, i);
-        rig_close(&r);
+        fixture_close(&r);
         fault_device_reset_calls(r.fd);
-        rig_open(&r);
+        fixture_open(&r);
         reads[round] = fault_device_calls(r.fd, FAULT_PREAD);
-        ck_assert_uint_eq(rig_stats(&r).recovered_redone, 0);
-        ck_assert_uint_eq(rig_stats(&r).recovered_records, 0);
-        segments = rig_stats(&r).log_segments;
-        rig_free(&r);
+        ck_assert_uint_eq(fixture_stats(&r).recovered_redone, 0);
+        ck_assert_uint_eq(fixture_stats(&r).recovered_records, 0);
+        segments = fixture_stats(&r).log_segments;
+        fixture_free(&r);
     }
     ck_assert_uint_le(reads[1], reads[0] + 2 * segments); /* their headers */
 }
@@ -167,34 +168,34 @@ END_TEST
 
 START_TEST(ancestor_8_a_bounded_log_is_truncated_instead_of_aborting)
 {
-    rig_init(&r, (unsigned)_i);
+    fixture_init(&r, (unsigned)_i);
     r.options.log_limit_bytes = 256u << 10;
     r.options.log_segment_max = 16u << 10;
     r.options.checkpoint_bytes = 1u << 30; /* only a need makes a checkpoint */
-    rig_open(&r);
-    page = rig_page(&r);
-    uint64_t first = rig_stats(&r).log_tail;
-    while (rig_stats(&r).log_tail < first + 10 * (256u << 10)) {
-        struct lladd_txn *txn = rig_begin(&r);
+    fixture_open(&r);
+    page = fixture_page(&r);
+    uint64_t first = fixture_stats(&r).log_tail;
+    while (fixture_stats(&r).log_tail < first + 10 * (256u << 10)) {
+        struct lladd_txn *txn = fixture_begin(&r);
         ok(txn, cell_put_wide(txn, at(1), 1, 2000));
         done(lladd_commit_async(txn, NULL));
-        ck_assert_uint_le(rig_stats(&r).log_disk_bytes, 256u << 10);
+        ck_assert_uint_le(fixture_stats(&r).log_disk_bytes, 256u << 10);
     }
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
 START_TEST(ancestor_10_using_a_transaction_that_has_ended_is_an_error)
 {
     begin_case(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cell_put(txn, at(0), 1));
     done(lladd_commit(txn));
     ck_assert_int_eq(cell_put(txn, at(0), 2) == 0, false);
     ck_assert_int_eq(lladd_commit(txn), LLADD_CLOSED);
     ck_assert_int_eq(lladd_abort(txn), LLADD_CLOSED);
-    rig_expect(&r, at(0), 1);
-    rig_free(&r);
+    fixture_expect(&r, at(0), 1);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -204,15 +205,15 @@ START_TEST(ancestor_11_one_thread_does_not_hang_when_all_pages_are_dirty)
     enum { PAGES = 200 };
     lladd_pageno pages[PAGES];
     begin_case(_i);
-    rig_pages(&r, pages, PAGES); /* 800 KiB of a cache of 1 MiB */
-    struct lladd_txn *txn = rig_begin(&r);
+    fixture_pages(&r, pages, PAGES); /* 800 KiB of a cache of 1 MiB */
+    struct lladd_txn *txn = fixture_begin(&r);
     for (unsigned round = 0; round < 5; round++)
         for (unsigned i = 0; i < PAGES; i++)
             ok(txn, cell_add(txn, cell_of(pages[i], 0), 1));
     done(lladd_commit(txn));
     for (unsigned i = 0; i < PAGES; i++)
-        rig_expect(&r, cell_of(pages[i], 0), 5);
-    rig_free(&r);
+        fixture_expect(&r, cell_of(pages[i], 0), 5);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -221,14 +222,14 @@ END_TEST
 START_TEST(ancestor_2_2_a_commit_with_a_failed_log_write_is_not_acknowledged)
 {
     for (unsigned kind = 0; kind < 2; kind++) {
-        rig_init(&r, _i ? RIG_RESERVED : 0);
+        fixture_init(&r, _i ? FIXTURE_RESERVED : 0);
         r.options.log_segment_min = 64u << 10; /* none has to be made when the write fails */
-        rig_open(&r);
-        page = rig_page(&r);
-        rig_set(&r, at(0), 1);
+        fixture_open(&r);
+        page = fixture_page(&r);
+        fixture_set(&r, at(0), 1);
         fault_device_only(r.fd, "log/");
         fault_device_fail(r.fd, 1, kind ? FAULT_SYNC : FAULT_PWRITEV, EIO, false);
-        struct lladd_txn *txn = rig_begin(&r), *waiting = rig_begin(&r);
+        struct lladd_txn *txn = fixture_begin(&r), *waiting = fixture_begin(&r);
         ok(waiting, cell_put(waiting, at(2), 2));
         ok(txn, cell_put(txn, at(0), 2));
         ck_assert_int_eq(lladd_commit(txn), LLADD_WRITE_FAILED);
@@ -244,18 +245,18 @@ START_TEST(ancestor_2_2_a_commit_with_a_failed_log_write_is_not_acknowledged)
         ck_assert_uint_eq(fault_device_calls(r.fd, FAULT_SYNC | FAULT_PWRITEV), 0);
         fault_device_only(r.fd, NULL);
         fault_device_power_cycle(r.fd, &fault_power);
-        rig_open(&r);
-        rig_expect(&r, at(0), 1);
-        rig_expect(&r, at(2), 0);
-        rig_free(&r);
+        fixture_open(&r);
+        fixture_expect(&r, at(0), 1);
+        fixture_expect(&r, at(2), 0);
+        fixture_free(&r);
     }
 }
 END_TEST
 
 START_TEST(ancestor_2_2_a_failed_sync_of_the_page_file_is_final)
 {
-    begin_case(_i ? RIG_RESERVED : 0);
-    rig_set(&r, at(0), 1);
+    begin_case(_i ? FIXTURE_RESERVED : 0);
+    fixture_set(&r, at(0), 1);
     fault_device_only(r.fd, "pages");
     fault_device_fail(r.fd, 1, FAULT_SYNC, EIO, false);
     ck_assert_int_eq(lladd_checkpoint(r.db, &r.err), LLADD_WRITE_FAILED);
@@ -266,9 +267,9 @@ START_TEST(ancestor_2_2_a_failed_sync_of_the_page_file_is_final)
     ck_assert_int_eq(lladd_close(db), LLADD_WRITE_FAILED);
     fault_device_only(r.fd, NULL);
     fault_device_power_cycle(r.fd, &fault_power); /* the pages that were marked clean are lost */
-    rig_open(&r);
-    rig_expect(&r, at(0), 1);
-    rig_free(&r);
+    fixture_open(&r);
+    fixture_expect(&r, at(0), 1);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -277,7 +278,7 @@ START_TEST(ancestor_2_2_files_and_directories_have_sensible_permissions)
 {
     static const char *const names[] = {"", "log", "control", "pages", "lock"};
     mode_t mask = umask(022);
-    begin_case(RIG_FILES);
+    begin_case(FIXTURE_FILES);
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
         char *path = temp_dir_path(r.dir, names[i]);
         struct stat st;
@@ -287,7 +288,7 @@ START_TEST(ancestor_2_2_files_and_directories_have_sensible_permissions)
         free(path);
     }
     umask(mask);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -300,7 +301,7 @@ START_TEST(ancestor_2_2_there_may_be_a_thousand_operations_and_page_types)
     struct lladd_op *ops = calloc(MANY, sizeof *ops);
     struct lladd_page_type *types = calloc(MANY, sizeof *types);
     char(*names)[2][24] = calloc(MANY, sizeof *names);
-    rig_init(&r, (unsigned)_i);
+    fixture_init(&r, (unsigned)_i);
     r.options.log_segment_max = 256u << 10;
     for (unsigned i = 0; i < MANY; i++) {
         snprintf(names[i][0], sizeof names[i][0], "many.op%u", i);
@@ -314,12 +315,12 @@ START_TEST(ancestor_2_2_there_may_be_a_thousand_operations_and_page_types)
         ok_db(&r, lladd_register_op(&r.options, &ops[i], &r.err));
     }
     for (unsigned round = 0; round < 2; round++) {
-        rig_open(&r);
+        fixture_open(&r);
         for (unsigned i = round; i < MANY; i += 7) {
             lladd_op_id id = LLADD_NO_OP;
             struct lladd_page *p;
             ck_assert_int_eq(lladd_op_lookup(r.db, names[i][0], 1, &id), 0);
-            struct lladd_txn *txn = rig_begin(&r);
+            struct lladd_txn *txn = fixture_begin(&r);
             ok(txn, lladd_update(txn, id, lladd_page_of(20), NULL, 0));
             done(lladd_commit_async(txn, NULL));
             const uint16_t type = lladd_page_type_number(r.db, names[i][1]);
@@ -329,10 +330,10 @@ START_TEST(ancestor_2_2_there_may_be_a_thousand_operations_and_page_types)
             lladd_page_unfix(r.db, p, LLADD_LATCH_SHARED);
         }
         ok_db(&r, lladd_wait_durable(r.db, lladd_snapshot_oldest(r.db), &r.err));
-        rig_crash(&r, round ? &fault_power : &fault_kill);
+        fixture_crash(&r, round ? &fault_power : &fault_kill);
     }
-    rig_open(&r);
-    rig_free(&r);
+    fixture_open(&r);
+    fixture_free(&r);
     free(ops);
     free(types);
     free(names);
@@ -345,36 +346,36 @@ START_TEST(ancestor_2_2_a_page_of_an_unknown_type_is_refused)
     size_t len;
     unsigned char uuid[16];
     begin_case(0);
-    rig_set(&r, at(0), 5);
+    fixture_set(&r, at(0), 5);
     lladd_db_uuid(r.db, uuid);
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    rig_close(&r);
-    unsigned char *bytes = rig_file(&r, "pages", &len), *p = bytes + page.v * 4096;
+    fixture_close(&r);
+    unsigned char *bytes = fixture_file(&r, "pages", &len), *p = bytes + page.v * 4096;
     ll_page_set_type(p, 54321);
     uint32_t salt = ll_crc32c(0, uuid, sizeof uuid);
     lladd_put32(p, ll_page_crc(salt, page, p, 4096)); /* as if it had been written so */
-    rig_file_write(&r, "pages", bytes, len, 0);
+    fixture_file_write(&r, "pages", bytes, len, 0);
     free(bytes);
-    rig_open(&r);
+    fixture_open(&r);
     struct lladd_page *fixed;
     ok_db(&r, lladd_page_fix(r.db, page, LLADD_LATCH_SHARED, &fixed, &r.err));
     ck_assert(!lladd_page_is(r.db, lladd_page_view(fixed), "test.cells"));
     lladd_page_unfix(r.db, fixed, LLADD_LATCH_SHARED);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     refused(txn, LLADD_WRONG_TYPE, cell_put(txn, at(0), 1));
     done(lladd_commit(txn));
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
 /* A fresh store wrote 128 MB of zeros. */
 START_TEST(ancestor_2_2_a_new_database_is_small)
 {
-    rig_init(&r, 0);
+    fixture_init(&r, 0);
     r.options.log_segment_min = r.options.log_segment_max = 0; /* the defaults */
-    rig_open(&r);
+    fixture_open(&r);
     ck_assert_uint_lt(fault_device_bytes(r.fd), 5u << 20);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -382,23 +383,23 @@ END_TEST
 
 START_TEST(ancestor_2_2_recovery_is_bounded_by_checkpoints)
 {
-    rig_init(&r, _i ? RIG_RESERVED : 0);
+    fixture_init(&r, _i ? FIXTURE_RESERVED : 0);
     r.options.checkpoint_bytes = 32u << 10;
-    rig_open(&r);
-    page = rig_page(&r);
+    fixture_open(&r);
+    page = fixture_page(&r);
     for (unsigned i = 0; i < 4000; i++) {
         soft_commit(i % CELLS, i);
         if (i % 16 == 0)
             ok_db(&r, lladd_maintain(r.db, NULL, &r.err));
     }
-    ck_assert_uint_gt(rig_stats(&r).log_tail, 300u << 10);
-    rig_set(&r, at(0), 1);
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
+    ck_assert_uint_gt(fixture_stats(&r).log_tail, 300u << 10);
+    fixture_set(&r, at(0), 1);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
     /* Two intervals at most, at some 100 bytes a transaction. */
-    ck_assert_uint_lt(rig_stats(&r).recovered_records, 2500);
-    ck_assert_uint_gt(rig_stats(&r).recovered_records, 0);
-    rig_free(&r);
+    ck_assert_uint_lt(fixture_stats(&r).recovered_records, 2500);
+    ck_assert_uint_gt(fixture_stats(&r).recovered_records, 0);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -408,15 +409,15 @@ START_TEST(ancestor_2_2_opening_reads_as_little_of_a_large_database_as_of_a_smal
     uint64_t reads[2], segments = 0;
     for (unsigned round = 0; round < 2; round++) {
         lladd_pageno pages[50];
-        begin_case(_i ? RIG_RESERVED : 0);
+        begin_case(_i ? FIXTURE_RESERVED : 0);
         for (unsigned i = 0; i < (round ? 20u : 1u); i++)
-            rig_pages(&r, pages, 50);
-        rig_close(&r);
+            fixture_pages(&r, pages, 50);
+        fixture_close(&r);
         fault_device_reset_calls(r.fd);
-        rig_open(&r);
+        fixture_open(&r);
         reads[round] = fault_device_calls(r.fd, FAULT_PREAD);
-        segments = rig_stats(&r).log_segments;
-        rig_free(&r);
+        segments = fixture_stats(&r).log_segments;
+        fixture_free(&r);
     }
     ck_assert_uint_le(reads[1], reads[0] + 2 * segments);
 }
@@ -425,31 +426,31 @@ END_TEST
 /* Every abort forced the log and read it back from the file. */
 START_TEST(ancestor_2_2_an_abort_neither_forces_nor_reads_the_log)
 {
-    begin_case(_i ? RIG_RESERVED : 0);
-    rig_set(&r, at(0), 1);
-    struct lladd_txn *txn = rig_begin(&r);
+    begin_case(_i ? FIXTURE_RESERVED : 0);
+    fixture_set(&r, at(0), 1);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cell_put(txn, at(0), 2));
     ok(txn, cell_bump(txn, at(1), 2));
     ok(txn, cells_transfer(txn, at(2), at(3), 2));
     fault_device_reset_calls(r.fd);
     done(lladd_abort(txn));
     ck_assert_uint_eq(fault_device_calls(r.fd, FAULT_ANY), 0);
-    rig_expect(&r, at(0), 1);
-    rig_free(&r);
+    fixture_expect(&r, at(0), 1);
+    fixture_free(&r);
 }
 END_TEST
 
 START_TEST(ancestor_2_2_a_small_update_takes_few_log_bytes)
 {
     begin_case(0);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cell_add(txn, at(0), 1));
-    uint64_t before = rig_stats(&r).log_tail;
+    uint64_t before = fixture_stats(&r).log_tail;
     for (unsigned i = 0; i < 100; i++)
         ok(txn, cell_add(txn, at(0), 1)); /* ten bytes of redo, ten of undo */
-    ck_assert_uint_le(rig_stats(&r).log_tail - before, 100 * 64);
+    ck_assert_uint_le(fixture_stats(&r).log_tail - before, 100 * 64);
     done(lladd_commit(txn));
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -462,12 +463,12 @@ START_TEST(ancestor_2_2_dying_writes_nothing)
     lladd_db_kill(r.db);
     r.db = NULL;
     if (r.fd) {
-        if (!(_i & RIG_THREADS)) /* else a background thread may have written */
+        if (!(_i & FIXTURE_THREADS)) /* else a background thread may have written */
             ck_assert_uint_eq(fault_device_calls(r.fd, FAULT_WRITES), calls);
         fault_device_power_cycle(r.fd, &fault_power);
     }
-    rig_open(&r);
-    rig_free(&r);
+    fixture_open(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -476,15 +477,15 @@ int main(void)
     Suite *s = suite_create("ancestors");
     TCase *tc = tcase_create("all");
 #define LOOP(test, n) tcase_add_loop_test(tc, test, 0, n)
-    LOOP(ancestor_1_forcing_makes_soft_commits_durable, RIG_KINDS);
+    LOOP(ancestor_1_forcing_makes_soft_commits_durable, FIXTURE_KINDS);
     LOOP(ancestor_2_a_crash_after_a_log_chunk_was_recycled_can_be_recovered, 1);
     LOOP(ancestor_4_closing_does_not_hang, 2);
-    LOOP(ancestor_3_and_5_bulk_writes_of_whole_pages_lose_none, RIG_KINDS);
+    LOOP(ancestor_3_and_5_bulk_writes_of_whole_pages_lose_none, FIXTURE_KINDS);
     LOOP(ancestor_6_flipped_bytes_in_the_page_file_do_not_survive_in_silence, 1);
     LOOP(ancestor_7_after_a_clean_stop_nothing_is_replayed_whatever_the_log_holds, 4);
-    LOOP(ancestor_8_a_bounded_log_is_truncated_instead_of_aborting, RIG_KINDS);
-    LOOP(ancestor_10_using_a_transaction_that_has_ended_is_an_error, RIG_KINDS);
-    LOOP(ancestor_11_one_thread_does_not_hang_when_all_pages_are_dirty, RIG_KINDS);
+    LOOP(ancestor_8_a_bounded_log_is_truncated_instead_of_aborting, FIXTURE_KINDS);
+    LOOP(ancestor_10_using_a_transaction_that_has_ended_is_an_error, FIXTURE_KINDS);
+    LOOP(ancestor_11_one_thread_does_not_hang_when_all_pages_are_dirty, FIXTURE_KINDS);
     LOOP(ancestor_2_2_a_commit_with_a_failed_log_write_is_not_acknowledged, 2);
     LOOP(ancestor_2_2_a_failed_sync_of_the_page_file_is_final, 2);
     LOOP(ancestor_2_2_files_and_directories_have_sensible_permissions, 1);
@@ -495,7 +496,7 @@ int main(void)
     LOOP(ancestor_2_2_opening_reads_as_little_of_a_large_database_as_of_a_small_one, 2);
     LOOP(ancestor_2_2_an_abort_neither_forces_nor_reads_the_log, 2);
     LOOP(ancestor_2_2_a_small_update_takes_few_log_bytes, 1);
-    LOOP(ancestor_2_2_dying_writes_nothing, RIG_KINDS);
+    LOOP(ancestor_2_2_dying_writes_nothing, FIXTURE_KINDS);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);

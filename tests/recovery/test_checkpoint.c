@@ -5,7 +5,7 @@
  * log's limit, redo by several threads, pages that were never allocated, commits that pile up
  * without being durable.
  */
-#include "rig.h"
+#include "db_fixture.h"
 #include "support/fixtures.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct rig r;
+static struct fixture r;
 static lladd_pageno page;
 
 static struct cell at(unsigned i)
@@ -28,18 +28,18 @@ static struct cell at(unsigned i)
 
 static void begin_case(unsigned kind)
 {
-    rig_init(&r, kind);
+    fixture_init(&r, kind);
     r.options.checkpoint_bytes = 16u << 10;
-    rig_open(&r);
-    page = rig_page(&r);
+    fixture_open(&r);
+    page = fixture_page(&r);
 }
 
 /* So much log that lladd_maintain takes a fuzzy checkpoint. */
 static void fuzzy_checkpoint(void)
 {
-    uint64_t before = rig_stats(&r).checkpoints;
-    for (unsigned i = 0; rig_stats(&r).checkpoints == before; i++) {
-        struct lladd_txn *txn = rig_begin(&r);
+    uint64_t before = fixture_stats(&r).checkpoints;
+    for (unsigned i = 0; fixture_stats(&r).checkpoints == before; i++) {
+        struct lladd_txn *txn = fixture_begin(&r);
         ok(txn, cell_put_wide(txn, at(40), i, 1500));
         done(lladd_commit_async(txn, NULL));
         ok_db(&r, lladd_maintain(r.db, NULL, &r.err));
@@ -59,8 +59,9 @@ START_TEST(a_fuzzy_checkpoint_carries_transactions_fences_pins_and_names)
     begin_case((unsigned)_i);
     o.system = true;
     ok_db(&r, lladd_pages_extend(r.db, 60, &r.err));
-    struct lladd_txn *loser = rig_begin(&r), *system = rig_begin_with(&r, &o),
-                     *doubt = rig_begin(&r), *half = rig_begin(&r), *bulk = rig_begin(&r);
+    struct lladd_txn *loser = fixture_begin(&r), *system = fixture_begin_with(&r, &o),
+                     *doubt = fixture_begin(&r), *half = fixture_begin(&r),
+                     *bulk = fixture_begin(&r);
     lladd_savepoint_id sp;
     ok(loser, cell_put(loser, at(0), 1));
     ok(loser, cells_transfer(loser, at(1), at(2), 5));
@@ -71,10 +72,10 @@ START_TEST(a_fuzzy_checkpoint_carries_transactions_fences_pins_and_names)
     ok(half, lladd_savepoint(half, &sp));
     ok(half, cell_add(half, at(5), 10));
     ok(half, lladd_rollback_to(half, sp));
-    ok_db(&r, lladd_pin_set(r.db, "carried", lladd_lsn_of(rig_stats(&r).log_tail), &r.err));
+    ok_db(&r, lladd_pin_set(r.db, "carried", lladd_lsn_of(fixture_stats(&r).log_tail), &r.err));
     fuzzy_checkpoint();
     /* An earlier life of page 50; redo will still meet its records. */
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cells_format(txn, lladd_page_of(50)));
     ok(txn, cell_put(txn, cell_of(lladd_page_of(50), 0), 666));
     done(lladd_commit(txn));
@@ -83,25 +84,25 @@ START_TEST(a_fuzzy_checkpoint_carries_transactions_fences_pins_and_names)
     ok(bulk, lladd_bulk_sync(bulk));
     done(lladd_commit(bulk));
     fuzzy_checkpoint();
-    if (_i & RIG_RESERVED)
+    if (_i & FIXTURE_RESERVED)
         fuzzy_checkpoint();
     ok(half, cell_add(half, at(5), 100));
-    rig_set(&r, at(6), 1);
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
+    fixture_set(&r, at(6), 1);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
     for (unsigned i = 0; i < 4; i++)
-        rig_expect(&r, at(i), 0);
-    rig_expect(&r, at(5), 0);
-    rig_expect(&r, at(6), 1);
-    rig_expect(&r, cell_of(lladd_page_of(50), 0), 0);
-    ck_assert_uint_eq(rig_stats(&r).recovered_undone_txns, 3);
+        fixture_expect(&r, at(i), 0);
+    fixture_expect(&r, at(5), 0);
+    fixture_expect(&r, at(6), 1);
+    fixture_expect(&r, cell_of(lladd_page_of(50), 0), 0);
+    ck_assert_uint_eq(fixture_stats(&r).recovered_undone_txns, 3);
     ok_db(&r, lladd_in_doubt_claim(r.db, &gid, &doubt, &r.err));
     done(lladd_commit(doubt));
-    rig_expect(&r, at(4), 1);
+    fixture_expect(&r, at(4), 1);
     ok_db(&r, lladd_log_pinner(r.db, &who, &r.err));
     ck_assert_str_eq(who.name, "carried");
     free(bytes);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -109,19 +110,19 @@ END_TEST
 START_TEST(a_checkpoint_carries_any_number_of_transactions)
 {
     enum { MANY = 2000 };
-    begin_case((unsigned)_i & ~(unsigned)RIG_THREADS);
+    begin_case((unsigned)_i & ~(unsigned)FIXTURE_THREADS);
     for (unsigned i = 0; i < MANY; i++) {
-        struct lladd_txn *txn = rig_begin(&r);
+        struct lladd_txn *txn = fixture_begin(&r);
         ok(txn, cell_add(txn, at(i % 30), 1));
     }
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
-    ck_assert_uint_eq(rig_stats(&r).recovered_undone_txns, MANY);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    ck_assert_uint_eq(fixture_stats(&r).recovered_undone_txns, MANY);
     for (unsigned i = 0; i < 30; i++)
-        rig_expect(&r, at(i), 0);
-    rig_free(&r);
+        fixture_expect(&r, at(i), 0);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -132,33 +133,33 @@ START_TEST(a_page_that_was_freed_unwritten_is_no_damage)
     unsigned fuzzy_before = (unsigned)_i & 3, fuzzy_after = (unsigned)_i >> 2 & 3;
     bool again = _i & 16, instant = _i & 32;
     begin_case((unsigned)_i >> 6 << 1); /* both providers of frames */
-    lladd_pageno freed = rig_page(&r), next;
-    rig_set(&r, cell_of(freed, 0), 1);
+    lladd_pageno freed = fixture_page(&r), next;
+    fixture_set(&r, cell_of(freed, 0), 1);
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    rig_set(&r, cell_of(freed, 0), 2);
+    fixture_set(&r, cell_of(freed, 0), 2);
     for (unsigned i = 0; i < fuzzy_before; i++)
         fuzzy_checkpoint();
-    rig_set(&r, cell_of(freed, 0), 3);
-    rig_set(&r, cell_of(freed, 1), 4);
-    struct lladd_txn *txn = rig_begin(&r);
+    fixture_set(&r, cell_of(freed, 0), 3);
+    fixture_set(&r, cell_of(freed, 1), 4);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, lladd_page_free(txn, freed));
     done(lladd_commit(txn));
-    txn = rig_begin(&r);
+    txn = fixture_begin(&r);
     ok(txn, lladd_page_alloc(txn, &next));
     ok(txn, cells_format(txn, next));
     ok(txn, cell_put(txn, cell_of(next, 0), 5));
     done(again ? lladd_commit(txn) : lladd_abort(txn));
     for (unsigned i = 0; i < fuzzy_after; i++)
         fuzzy_checkpoint();
-    rig_set(&r, at(0), 6);
-    rig_crash(&r, &fault_power);
+    fixture_set(&r, at(0), 6);
+    fixture_crash(&r, &fault_power);
     r.options.recovery = instant ? LLADD_RECOVER_INSTANT : LLADD_RECOVER_FULL;
-    rig_open(&r);
-    rig_expect(&r, at(0), 6);
+    fixture_open(&r);
+    fixture_expect(&r, at(0), 6);
     if (again)
-        rig_expect(&r, cell_of(next, 0), 5);
+        fixture_expect(&r, cell_of(next, 0), 5);
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -198,10 +199,10 @@ static void commit_during_a_checkpoint(unsigned kind)
 {
     struct late late = {.rc = LLADD_BUSY, .then = commit_late};
     begin_case(kind);
-    late.txn = rig_begin(&r);
+    late.txn = fixture_begin(&r);
     ok(late.txn, cell_put(late.txn, at(1), 7));
     for (unsigned i = 0; i < 100; i++) {
-        struct lladd_txn *txn = rig_begin(&r);
+        struct lladd_txn *txn = fixture_begin(&r);
         ok(txn, cell_put_wide(txn, at(40), i, 1500));
         done(lladd_commit(txn));
     }
@@ -216,12 +217,12 @@ static void commit_during_a_checkpoint(unsigned kind)
  * truncate-late.) */
 START_TEST(a_commit_during_a_checkpoint_does_not_let_go_of_the_log_too_early)
 {
-    commit_during_a_checkpoint(_i ? RIG_RESERVED : 0);
-    rig_maintain(&r); /* what is truncated is given back */
-    rig_crash(&r, &fault_kill);
-    rig_open(&r);
-    rig_expect(&r, at(1), 0);
-    rig_free(&r);
+    commit_during_a_checkpoint(_i ? FIXTURE_RESERVED : 0);
+    fixture_maintain(&r); /* what is truncated is given back */
+    fixture_crash(&r, &fault_kill);
+    fixture_open(&r);
+    fixture_expect(&r, at(1), 0);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -229,13 +230,13 @@ END_TEST
  * next one must not take it for ended on the strength of a commit record that is not durable. */
 START_TEST(a_commit_during_a_checkpoint_keeps_its_log_at_the_next_one)
 {
-    commit_during_a_checkpoint(_i ? RIG_RESERVED : 0);
+    commit_during_a_checkpoint(_i ? FIXTURE_RESERVED : 0);
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    rig_maintain(&r); /* what is truncated is given back */
-    rig_crash(&r, &fault_kill);
-    rig_open(&r);
-    rig_expect(&r, at(1), 7);
-    rig_free(&r);
+    fixture_maintain(&r); /* what is truncated is given back */
+    fixture_crash(&r, &fault_kill);
+    fixture_open(&r);
+    fixture_expect(&r, at(1), 7);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -244,14 +245,14 @@ START_TEST(a_checkpoint_that_stops_halfway_has_forgotten_no_fence)
 {
     const lladd_pageno bulk = lladd_page_of(50);
     unsigned char *bytes = calloc(1, 4096);
-    begin_case((unsigned)_i & ~(unsigned)RIG_THREADS);
+    begin_case((unsigned)_i & ~(unsigned)FIXTURE_THREADS);
     ok_db(&r, lladd_pages_extend(r.db, 60, &r.err));
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cells_format(txn, bulk));
     ok(txn, cell_put(txn, cell_of(bulk, 0), 666));
     done(lladd_commit(txn));
-    txn = rig_begin(&r);
+    txn = fixture_begin(&r);
     ok(txn, lladd_redo_barrier(txn, bulk, 1));
     ok(txn, lladd_bulk_write(txn, bulk, 1, "test.cells", bytes));
     ok(txn, lladd_bulk_sync(txn));
@@ -260,10 +261,10 @@ START_TEST(a_checkpoint_that_stops_halfway_has_forgotten_no_fence)
     test_world_fail_at(&r.world, "checkpoint.before_control", 1, EINTR);
     ck_assert_int_eq(lladd_checkpoint(r.db, &r.err), LLADD_BUSY);
     fuzzy_checkpoint();
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
-    rig_expect(&r, cell_of(bulk, 0), 0);
-    rig_free(&r);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    fixture_expect(&r, cell_of(bulk, 0), 0);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -273,24 +274,24 @@ START_TEST(a_page_written_since_the_last_checkpoint_is_durable_at_close)
 {
     enum { OTHERS = 64 };
     lladd_pageno others[OTHERS];
-    rig_init(&r, 0);
+    fixture_init(&r, 0);
     r.options.checkpoint_bytes = 16u << 10;
-    r.options.cache_bytes = rig_small_cache(r.kind);
-    rig_open(&r);
-    page = rig_page(&r);
-    rig_pages(&r, others, OTHERS);
+    r.options.cache_bytes = fixture_small_cache(r.kind);
+    fixture_open(&r);
+    page = fixture_page(&r);
+    fixture_pages(&r, others, OTHERS);
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    rig_set(&r, at(3), 77);
+    fixture_set(&r, at(3), 77);
     fuzzy_checkpoint();
-    uint64_t tail = rig_stats(&r).log_tail;
+    uint64_t tail = fixture_stats(&r).log_tail;
     for (unsigned i = 0; i < OTHERS; i++) /* the cache does not hold them all */
-        rig_expect(&r, cell_of(others[i], 0), 0);
-    ck_assert_uint_eq(rig_stats(&r).log_tail, tail);
-    rig_close(&r);
+        fixture_expect(&r, cell_of(others[i], 0), 0);
+    ck_assert_uint_eq(fixture_stats(&r).log_tail, tail);
+    fixture_close(&r);
     fault_device_power_cycle(r.fd, &fault_power);
-    rig_open(&r);
-    rig_expect(&r, at(3), 77);
-    rig_free(&r);
+    fixture_open(&r);
+    fixture_expect(&r, at(3), 77);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -308,8 +309,8 @@ START_TEST(a_checkpoint_during_which_the_handle_is_poisoned_loses_no_loser)
     pthread_t thread;
     int rc = LLADD_BUSY;
     begin_case((unsigned)_i);
-    rig_set(&r, at(0), 50);
-    struct lladd_txn *failing = rig_begin(&r), *other = rig_begin(&r);
+    fixture_set(&r, at(0), 50);
+    struct lladd_txn *failing = fixture_begin(&r), *other = fixture_begin(&r);
     ok(failing, cells_transfer(failing, at(0), at(1), 20));
     ok(other, cell_put(other, at(2), 1));
     test_world_stop_at(&r.world, "checkpoint.before_flush");
@@ -322,12 +323,12 @@ START_TEST(a_checkpoint_during_which_the_handle_is_poisoned_loses_no_loser)
     test_world_release(&r.world, "checkpoint.before_flush");
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     ck_assert_int_eq(rc, LLADD_UNDO_FAILED);
-    rig_crash(&r, &fault_kill);
-    rig_open(&r);
-    rig_expect(&r, at(0), 50);
-    rig_expect(&r, at(1), 0);
-    rig_expect(&r, at(2), 0);
-    rig_free(&r);
+    fixture_crash(&r, &fault_kill);
+    fixture_open(&r);
+    fixture_expect(&r, at(0), 50);
+    fixture_expect(&r, at(1), 0);
+    fixture_expect(&r, at(2), 0);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -342,17 +343,17 @@ START_TEST(a_snapshot_sees_what_was_committed_while_a_checkpoint_began)
     test_world_stop_at(&r.world, "checkpoint.before_begin");
     ck_assert_int_eq(pthread_create(&thread, NULL, take_checkpoint, &rc), 0);
     ck_assert(test_world_await(&r.world, "checkpoint.before_begin", 1));
-    rig_set(&r, at(3), 7);
+    fixture_set(&r, at(3), 7);
     ok_db(&r, lladd_snapshot_acquire(r.db, &before, &r.err));
     test_world_release(&r.world, "checkpoint.before_begin");
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     ck_assert_int_eq(rc, 0);
-    rig_crash(&r, &fault_kill);
-    rig_open(&r);
+    fixture_crash(&r, &fault_kill);
+    fixture_open(&r);
     ok_db(&r, lladd_snapshot_acquire(r.db, &after, &r.err));
     ck_assert_uint_ge(after.v, before.v);
-    rig_expect(&r, at(3), 7);
-    rig_free(&r);
+    fixture_expect(&r, at(3), 7);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -373,19 +374,19 @@ START_TEST(a_page_rebuilt_during_a_checkpoint_is_written_before_its_base_goes)
     struct late late = {.rc = LLADD_BUSY, .then = read_late};
     unsigned char noise[512];
     memset(noise, 0xee, sizeof noise);
-    rig_init(&r, _i ? RIG_RESERVED : 0);
+    fixture_init(&r, _i ? FIXTURE_RESERVED : 0);
     r.options.checkpoint_bytes = 1u << 30;
     r.options.log_segment_max = 1u << 20;
-    rig_open(&r);
+    fixture_open(&r);
     lladd_pageno two[2];
-    rig_pages(&r, two, 2);
+    fixture_pages(&r, two, 2);
     page = two[0];
-    rig_set(&r, at(0), 5);
-    rig_close(&r);
-    rig_file_write(&r, "pages", noise, sizeof noise, page.v * 4096 + 512);
-    rig_open(&r);
+    fixture_set(&r, at(0), 5);
+    fixture_close(&r);
+    fixture_file_write(&r, "pages", noise, sizeof noise, page.v * 4096 + 512);
+    fixture_open(&r);
     for (unsigned i = 0; i < 2500; i++) {
-        struct lladd_txn *txn = rig_begin(&r);
+        struct lladd_txn *txn = fixture_begin(&r);
         ok(txn, cell_put_wide(txn, cell_of(two[1], 40), i, 1500));
         done(lladd_commit_async(txn, NULL));
     }
@@ -393,13 +394,13 @@ START_TEST(a_page_rebuilt_during_a_checkpoint_is_written_before_its_base_goes)
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     fault_device_hook(r.fd, NULL, NULL);
     ck_assert_int_eq(late.rc, 0);
-    ck_assert_uint_eq(rig_stats(&r).repairs, 1);
-    rig_maintain(&r);
-    rig_crash(&r, &fault_kill);
-    rig_open(&r);
-    rig_expect(&r, at(0), 5);
-    ck_assert_uint_eq(rig_stats(&r).repairs, 0);
-    rig_free(&r);
+    ck_assert_uint_eq(fixture_stats(&r).repairs, 1);
+    fixture_maintain(&r);
+    fixture_crash(&r, &fault_kill);
+    fixture_open(&r);
+    fixture_expect(&r, at(0), 5);
+    ck_assert_uint_eq(fixture_stats(&r).repairs, 0);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -408,20 +409,20 @@ START_TEST(a_checkpoint_that_stops_halfway_has_changed_nothing)
     static const char *const points[] = {"checkpoint.before_flush", "checkpoint.before_control"};
     for (unsigned p = 0; p < 2; p++) {
         begin_case((unsigned)_i);
-        rig_set(&r, at(0), 1);
-        struct lladd_stats before = rig_stats(&r);
+        fixture_set(&r, at(0), 1);
+        struct lladd_stats before = fixture_stats(&r);
         test_world_fail_at(&r.world, points[p], 1, EINTR);
         ck_assert_int_eq(lladd_checkpoint(r.db, &r.err), LLADD_BUSY);
-        ck_assert_uint_eq(rig_stats(&r).checkpoint_lsn, before.checkpoint_lsn);
-        rig_set(&r, at(0), 2);
-        rig_crash(&r, &fault_power);
-        rig_open(&r);
-        rig_expect(&r, at(0), 2);
-        rig_set(&r, at(0), 3);
+        ck_assert_uint_eq(fixture_stats(&r).checkpoint_lsn, before.checkpoint_lsn);
+        fixture_set(&r, at(0), 2);
+        fixture_crash(&r, &fault_power);
+        fixture_open(&r);
+        fixture_expect(&r, at(0), 2);
+        fixture_set(&r, at(0), 3);
         ok_db(&r, lladd_checkpoint(r.db, &r.err));
-        rig_reopen(&r);
-        rig_expect(&r, at(0), 3);
-        rig_free(&r);
+        fixture_reopen(&r);
+        fixture_expect(&r, at(0), 3);
+        fixture_free(&r);
     }
 }
 END_TEST
@@ -430,7 +431,7 @@ START_TEST(a_control_block_that_cannot_be_written_poisons)
 {
     for (uint64_t n = 1; n <= 2; n++) {
         begin_case((unsigned)_i);
-        rig_set(&r, at(0), 1);
+        fixture_set(&r, at(0), 1);
         test_world_fail_at(&r.world, "control.write", n, EIO);
         ck_assert_int_eq(lladd_checkpoint(r.db, &r.err), LLADD_WRITE_FAILED);
         ck_contains(r.err.message, "control");
@@ -438,9 +439,9 @@ START_TEST(a_control_block_that_cannot_be_written_poisons)
         struct lladd_db *db = r.db;
         r.db = NULL;
         ck_assert_int_eq(lladd_close(db), LLADD_WRITE_FAILED);
-        rig_open(&r);
-        rig_expect(&r, at(0), 1);
-        rig_free(&r);
+        fixture_open(&r);
+        fixture_expect(&r, at(0), 1);
+        fixture_free(&r);
     }
 }
 END_TEST
@@ -449,26 +450,26 @@ END_TEST
 START_TEST(a_mark_that_cannot_be_written_poisons_before_anything_is_logged)
 {
     begin_case((unsigned)_i);
-    rig_set(&r, at(0), 1);
-    rig_reopen(&r);
-    uint64_t tail = rig_stats(&r).log_tail;
+    fixture_set(&r, at(0), 1);
+    fixture_reopen(&r);
+    uint64_t tail = fixture_stats(&r).log_tail;
     test_world_fail_at(&r.world, "control.write", 1, EIO);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ck_assert_int_eq(cell_put(txn, at(0), 2), LLADD_WRITE_FAILED);
-    ck_assert_uint_eq(rig_stats(&r).log_tail, tail);
+    ck_assert_uint_eq(fixture_stats(&r).log_tail, tail);
     ck_assert_int_eq(lladd_abort(txn), LLADD_WRITE_FAILED);
     lladd_db_kill(r.db);
     r.db = NULL;
-    rig_open(&r);
-    rig_expect(&r, at(0), 1);
-    rig_free(&r);
+    fixture_open(&r);
+    fixture_expect(&r, at(0), 1);
+    fixture_free(&r);
 }
 END_TEST
 
 /* ---- classes --------------------------------------------------------------------------------- */
 
 static struct {
-    struct rig *r;
+    struct fixture *r;
     int fails;
     bool writes, waits, holds;
     unsigned asked;
@@ -536,13 +537,13 @@ static const struct lladd_object_class writer_class = {
 static void begin_with_class(unsigned kind)
 {
     memset(&owner, 0, sizeof owner);
-    rig_init(&r, kind);
+    fixture_init(&r, kind);
     ok_db(&r, lladd_register_class(&r.options, &writer_class, &r.err));
     r.options.log_limit_bytes = 256u << 10;
     r.options.log_segment_max = 16u << 10;
     r.options.checkpoint_bytes = 1u << 30;
-    rig_open(&r);
-    page = rig_page(&r);
+    fixture_open(&r);
+    page = fixture_page(&r);
 }
 
 START_TEST(a_class_that_cannot_write_stops_the_checkpoint_and_is_named)
@@ -554,7 +555,7 @@ START_TEST(a_class_that_cannot_write_stops_the_checkpoint_and_is_named)
     owner.fails = 0;
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     ck_assert_uint_ge(owner.asked, 2);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -565,7 +566,7 @@ START_TEST(a_class_that_is_asked_may_not_wait_for_that_checkpoint)
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     ck_assert_uint_ge(owner.asked, 1);
     owner.waits = false;
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -578,20 +579,20 @@ START_TEST(a_class_that_commits_in_its_checkpoint_gives_no_hope)
     struct lladd_token token;
     lladd_lsn lsn;
     const struct lladd_span none = {NULL, 0};
-    struct lladd_txn *first = rig_begin(&r); /* the class is used now */
+    struct lladd_txn *first = fixture_begin(&r); /* the class is used now */
     ok(first, lladd_log_object(first, &writer_class, 1, none, none, &token, &lsn));
     lladd_object_applied(first, &token);
     done(lladd_commit(first));
     int rc = 0;
     for (unsigned i = 0; i < 400 && rc == 0; i++) {
-        struct lladd_txn *txn = rig_begin(&r);
+        struct lladd_txn *txn = fixture_begin(&r);
         rc = cell_put_wide(txn, at(1), i, 1500);
         done(rc ? lladd_abort(txn) : lladd_commit(txn));
     }
     ck_assert_int_eq(rc, LLADD_LOG_FULL);
     ck_assert_uint_lt(owner.asked, 20);
     memset(&owner, 0, sizeof owner);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -603,7 +604,7 @@ START_TEST(a_class_that_writes_at_the_log_s_limit_does_not_hang)
     owner.writes = true;
     int rc = 0;
     for (unsigned i = 0; i < 400 && rc == 0; i++) {
-        struct lladd_txn *txn = rig_begin(&r);
+        struct lladd_txn *txn = fixture_begin(&r);
         rc = cell_put_wide(txn, at(1), i, 1500);
         if (rc)
             done(lladd_abort(txn));
@@ -613,7 +614,7 @@ START_TEST(a_class_that_writes_at_the_log_s_limit_does_not_hang)
     ck_assert_msg(rc == 0, "%d", rc);
     ck_assert_uint_gt(owner.asked, 1);
     owner.writes = false;
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -624,34 +625,34 @@ START_TEST(redo_by_several_threads_repeats_the_same_history)
 {
     enum { PAGES = 60, ROUNDS = 20 };
     lladd_pageno pages[PAGES];
-    rig_init(&r, RIG_THREADS | (unsigned)_i);
+    fixture_init(&r, FIXTURE_THREADS | (unsigned)_i);
     r.options.checkpoint_bytes = 1u << 30;
     r.options.log_ring_bytes = 1u << 20;
     r.options.log_segment_max = 1u << 20;
     r.options.redo_threads = 4;
-    rig_open(&r);
-    rig_pages(&r, pages, PAGES);
+    fixture_open(&r);
+    fixture_pages(&r, pages, PAGES);
     for (unsigned round = 0; round < ROUNDS; round++) {
         for (unsigned i = 0; i < PAGES; i++) {
-            struct lladd_txn *txn = rig_begin(&r);
+            struct lladd_txn *txn = fixture_begin(&r);
             ok(txn, cell_add(txn, cell_of(pages[i], 0), i));
             ok(txn, cell_put_wide(txn, cell_of(pages[i], 1), round, 1800));
             done(lladd_commit_async(txn, NULL));
         }
     }
-    struct lladd_txn *loser = rig_begin(&r);
+    struct lladd_txn *loser = fixture_begin(&r);
     ok(loser, cell_put_wide(loser, cell_of(pages[3], 2), 7, 1000));
-    rig_set(&r, cell_of(pages[0], 5), 1);
-    ck_assert_uint_gt(rig_stats(&r).log_tail, 4u << 20);
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
-    ck_assert_uint_gt(rig_stats(&r).recovered_redone, PAGES * ROUNDS);
+    fixture_set(&r, cell_of(pages[0], 5), 1);
+    ck_assert_uint_gt(fixture_stats(&r).log_tail, 4u << 20);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
+    ck_assert_uint_gt(fixture_stats(&r).recovered_redone, PAGES * ROUNDS);
     for (unsigned i = 0; i < PAGES; i++) {
-        rig_expect(&r, cell_of(pages[i], 0), (uint64_t)i * ROUNDS);
-        rig_expect(&r, cell_of(pages[i], 1), ROUNDS - 1);
+        fixture_expect(&r, cell_of(pages[i], 0), (uint64_t)i * ROUNDS);
+        fixture_expect(&r, cell_of(pages[i], 1), ROUNDS - 1);
     }
-    rig_expect(&r, cell_of(pages[3], 2), 0);
-    rig_free(&r);
+    fixture_expect(&r, cell_of(pages[3], 2), 0);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -659,35 +660,35 @@ END_TEST
 START_TEST(a_torn_page_without_a_base_is_an_error_only_if_it_is_in_use)
 {
     for (unsigned freed = 0; freed < 2; freed++) {
-        rig_init(&r, _i ? RIG_RESERVED : 0);
+        fixture_init(&r, _i ? FIXTURE_RESERVED : 0);
         r.options.flags |= LLADD_OPT_ATOMIC_PAGES; /* the device promised not to, so no images */
-        rig_open(&r);
+        fixture_open(&r);
         lladd_pageno pages[2];
-        rig_pages(&r, pages, 2);
-        rig_forget_log(&r, pages[1]); /* or that would rebuild it */
-        rig_set(&r, cell_of(pages[0], 0), 5);
+        fixture_pages(&r, pages, 2);
+        fixture_forget_log(&r, pages[1]); /* or that would rebuild it */
+        fixture_set(&r, cell_of(pages[0], 0), 5);
         if (freed) {
-            struct lladd_txn *txn = rig_begin(&r);
+            struct lladd_txn *txn = fixture_begin(&r);
             ok(txn, lladd_page_free(txn, pages[0]));
             done(lladd_commit(txn));
         }
-        rig_crash(&r, &fault_power);
+        fixture_crash(&r, &fault_power);
         size_t len;
-        unsigned char *bytes = rig_file(&r, "pages", &len);
+        unsigned char *bytes = fixture_file(&r, "pages", &len);
         memset(bytes + pages[0].v * 4096 + 512, 0xee, 512);
-        rig_file_write(&r, "pages", bytes, len, 0);
+        fixture_file_write(&r, "pages", bytes, len, 0);
         free(bytes);
         if (freed) {
-            rig_open(&r);
-            rig_expect(&r, cell_of(pages[1], 0), 0);
+            fixture_open(&r);
+            fixture_expect(&r, cell_of(pages[1], 0), 0);
         } else {
             char text[40];
             snprintf(text, sizeof text, "page %llu", (unsigned long long)pages[0].v);
-            ck_assert_int_eq(rig_try_open(&r), LLADD_CORRUPT_PAGE);
+            ck_assert_int_eq(fixture_try_open(&r), LLADD_CORRUPT_PAGE);
             ck_contains(r.err.message, text);
             ck_contains(r.err.message, "pages");
         }
-        rig_free(&r);
+        fixture_free(&r);
     }
 }
 END_TEST
@@ -700,29 +701,29 @@ START_TEST(asynchronous_commits_reserve_no_log_without_bounds)
 {
     struct lladd_txn_options later = LLADD_TXN_OPTIONS_INIT;
     later.durability = LLADD_DURABLE_LATER;
-    rig_init(&r, (unsigned)_i); /* with threads, the log's own does it before the limit */
+    fixture_init(&r, (unsigned)_i); /* with threads, the log's own does it before the limit */
     r.options.log_limit_bytes = 256u << 20;
     r.options.log_ring_bytes = 256u << 10;
     r.options.log_segment_max = 1u << 20;
     r.options.checkpoint_bytes = 1u << 30;
-    rig_open(&r);
-    page = rig_page(&r);
+    fixture_open(&r);
+    page = fixture_page(&r);
     uint64_t most = 0;
     for (unsigned i = 0; i < 1000; i++) {
-        struct lladd_txn *txn = rig_begin_with(&r, &later);
+        struct lladd_txn *txn = fixture_begin_with(&r, &later);
         ok(txn, cell_put_wide(txn, at(0), i, WIDE_MAX));
         if (i % 2)
             done(lladd_commit(txn));
         else
             done(lladd_commit_async(txn, NULL));
-        uint64_t now = rig_stats(&r).undo_reserved;
+        uint64_t now = fixture_stats(&r).undo_reserved;
         most = now > most ? now : most;
     }
     ck_assert_uint_gt(most, 100u << 10); /* something did pile up */
     ck_assert_uint_lt(most, 6u << 20);
-    rig_reopen(&r);
-    rig_expect(&r, at(0), 999);
-    rig_free(&r);
+    fixture_reopen(&r);
+    fixture_expect(&r, at(0), 999);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -731,9 +732,9 @@ END_TEST
 /* So much log in dirty pages. */
 static void log_so_much(uint64_t bytes, const lladd_pageno *pages, unsigned n)
 {
-    uint64_t end = rig_stats(&r).log_tail + bytes;
-    for (unsigned i = 0; rig_stats(&r).log_tail < end;) {
-        struct lladd_txn *txn = rig_begin(&r);
+    uint64_t end = fixture_stats(&r).log_tail + bytes;
+    for (unsigned i = 0; fixture_stats(&r).log_tail < end;) {
+        struct lladd_txn *txn = fixture_begin(&r);
         for (unsigned k = 0; k < 64; k++, i++)
             ok(txn, cell_put_wide(txn, cell_of(pages[i % n], 40), i, 1500));
         done(lladd_commit_async(txn, NULL));
@@ -753,27 +754,27 @@ START_TEST(a_checkpoint_comes_later_if_many_pages_are_dirty)
                  {0, 4u << 20, PAGES, 0, 1},
                  {64u << 20, 64u << 20, PAGES, 1, 1},
                  {0, 64u << 20, FEW, 1, 1}};
-    rig_init(&r, 0);
+    fixture_init(&r, 0);
     r.options.page_size = 4096;
     r.options.cache_bytes = cases[_i].cache;
     r.options.log_ring_bytes = 8u << 20;
     r.options.log_segment_max = 8u << 20;
     r.options.log_limit_bytes = 0;
     r.options.checkpoint_bytes = cases[_i].option;
-    rig_open(&r);
+    fixture_open(&r);
     lladd_pageno *pages = calloc(PAGES, sizeof *pages);
     for (unsigned i = 0; i < cases[_i].pages; i += 64)
-        rig_pages(&r, pages + i, 64);
+        fixture_pages(&r, pages + i, 64);
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    uint64_t before = rig_stats(&r).checkpoints;
+    uint64_t before = fixture_stats(&r).checkpoints;
     log_so_much(68u << 20, pages, cases[_i].pages);
-    rig_maintain(&r);
-    ck_assert_uint_eq(rig_stats(&r).checkpoints - before, cases[_i].after_68_mib);
+    fixture_maintain(&r);
+    ck_assert_uint_eq(fixture_stats(&r).checkpoints - before, cases[_i].after_68_mib);
     log_so_much(24u << 20, pages, cases[_i].pages);
-    rig_maintain(&r);
-    ck_assert_uint_eq(rig_stats(&r).checkpoints - before, cases[_i].after_92_mib);
+    fixture_maintain(&r);
+    ck_assert_uint_eq(fixture_stats(&r).checkpoints - before, cases[_i].after_92_mib);
     free(pages);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -785,24 +786,24 @@ int main(void)
     LOOP(a_fuzzy_checkpoint_carries_transactions_fences_pins_and_names, 4);
     LOOP(a_checkpoint_comes_later_if_many_pages_are_dirty, 4);
     LOOP(a_page_that_was_freed_unwritten_is_no_damage, 128);
-    LOOP(a_checkpoint_carries_any_number_of_transactions, RIG_KINDS);
+    LOOP(a_checkpoint_carries_any_number_of_transactions, FIXTURE_KINDS);
     LOOP(a_commit_during_a_checkpoint_does_not_let_go_of_the_log_too_early, 2);
     LOOP(a_commit_during_a_checkpoint_keeps_its_log_at_the_next_one, 2);
     tcase_add_test(tc, a_page_written_since_the_last_checkpoint_is_durable_at_close);
     LOOP(a_checkpoint_that_stops_halfway_has_forgotten_no_fence, 2);
-    LOOP(a_checkpoint_during_which_the_handle_is_poisoned_loses_no_loser, RIG_KINDS);
-    LOOP(a_snapshot_sees_what_was_committed_while_a_checkpoint_began, RIG_KINDS);
+    LOOP(a_checkpoint_during_which_the_handle_is_poisoned_loses_no_loser, FIXTURE_KINDS);
+    LOOP(a_snapshot_sees_what_was_committed_while_a_checkpoint_began, FIXTURE_KINDS);
     LOOP(a_page_rebuilt_during_a_checkpoint_is_written_before_its_base_goes, 2);
-    LOOP(a_checkpoint_that_stops_halfway_has_changed_nothing, RIG_KINDS);
-    LOOP(a_control_block_that_cannot_be_written_poisons, RIG_KINDS);
-    LOOP(a_mark_that_cannot_be_written_poisons_before_anything_is_logged, RIG_KINDS);
-    LOOP(a_class_that_cannot_write_stops_the_checkpoint_and_is_named, RIG_KINDS);
-    LOOP(a_class_that_is_asked_may_not_wait_for_that_checkpoint, RIG_KINDS);
-    LOOP(a_class_that_writes_at_the_log_s_limit_does_not_hang, RIG_KINDS);
-    LOOP(a_class_that_commits_in_its_checkpoint_gives_no_hope, RIG_KINDS);
+    LOOP(a_checkpoint_that_stops_halfway_has_changed_nothing, FIXTURE_KINDS);
+    LOOP(a_control_block_that_cannot_be_written_poisons, FIXTURE_KINDS);
+    LOOP(a_mark_that_cannot_be_written_poisons_before_anything_is_logged, FIXTURE_KINDS);
+    LOOP(a_class_that_cannot_write_stops_the_checkpoint_and_is_named, FIXTURE_KINDS);
+    LOOP(a_class_that_is_asked_may_not_wait_for_that_checkpoint, FIXTURE_KINDS);
+    LOOP(a_class_that_writes_at_the_log_s_limit_does_not_hang, FIXTURE_KINDS);
+    LOOP(a_class_that_commits_in_its_checkpoint_gives_no_hope, FIXTURE_KINDS);
     LOOP(redo_by_several_threads_repeats_the_same_history, 4);
     LOOP(a_torn_page_without_a_base_is_an_error_only_if_it_is_in_use, 2);
-    LOOP(asynchronous_commits_reserve_no_log_without_bounds, RIG_KINDS);
+    LOOP(asynchronous_commits_reserve_no_log_without_bounds, FIXTURE_KINDS);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);

@@ -3,7 +3,7 @@
  * Closing a handle with `durable` callbacks that write: lladd_close, too, calls them, for commits
  * that became durable only then.
  */
-#include "rig.h"
+#include "db_fixture.h"
 #include "support/fixtures.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 enum { PAGES = 60 };
 
-static struct rig r;
+static struct fixture r;
 static lladd_pageno pages[PAGES];
 static bool class_is_full; /* a checkpoint in it would have no space */
 static bool leaves_open;   /* the callback does not end its transaction */
@@ -73,12 +73,12 @@ static const struct lladd_participant teller = {
 /* Closes a database in which one commit is not durable. */
 static void close_with_callback(bool full)
 {
-    rig_init(&r, 0);
+    fixture_init(&r, 0);
     r.options.cache_bytes = 80u << 10;
     ok_db(&r, lladd_register_class(&r.options, &full_class, &r.err));
     ok_db(&r, lladd_register_participant(&r.options, &teller, &r.err));
-    rig_open(&r);
-    rig_pages(&r, pages, PAGES);
+    fixture_open(&r);
+    fixture_pages(&r, pages, PAGES);
     calls = 0;
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     struct lladd_txn *txn = begin_relaxed(r.db);
@@ -86,16 +86,16 @@ static void close_with_callback(bool full)
     ok(txn, cell_put(txn, cell_of(pages[0], 0), 1));
     done(lladd_commit(txn));
     class_is_full = full;
-    rig_close(&r);
+    fixture_close(&r);
     ck_assert_uint_eq(calls, 1);
     class_is_full = false;
 }
 
 static void expect(uint64_t more)
 {
-    rig_expect(&r, cell_of(pages[0], 0), 1);
+    fixture_expect(&r, cell_of(pages[0], 0), 1);
     for (unsigned i = 1; i < PAGES; i++)
-        rig_expect(&r, cell_of(pages[i], 0), more);
+        fixture_expect(&r, cell_of(pages[i], 0), more);
 }
 
 /* The same if the last checkpoint is left to the next open, for lack of space. */
@@ -103,10 +103,10 @@ START_TEST(what_a_callback_commits_lasts)
 {
     leaves_open = false;
     close_with_callback(_i);
-    rig_open(&r);
+    fixture_open(&r);
     expect(2);
-    rig_close(&r);
-    rig_free(&r);
+    fixture_close(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -118,16 +118,16 @@ START_TEST(what_a_callback_leaves_open_is_taken_back)
     for (uint64_t n = 1; crashed; n++) {
         close_with_callback(_i);
         fault_device_crash_at(r.fd, n);
-        int rc = rig_try_open(&r);
+        int rc = fixture_try_open(&r);
         crashed = fault_device_crashed(r.fd);
         ck_assert_msg(crashed || rc == 0, "call %llu: %s: %s", (unsigned long long)n,
                       lladd_code_name(rc), r.err.message);
         fault_device_crash_at(r.fd, 0);
-        rig_crash(&r, &fault_kill);
-        rig_open(&r);
+        fixture_crash(&r, &fault_kill);
+        fixture_open(&r);
         expect(0);
-        rig_close(&r);
-        rig_free(&r);
+        fixture_close(&r);
+        fixture_free(&r);
     }
 }
 END_TEST
@@ -137,11 +137,11 @@ START_TEST(a_clean_close_leaves_nothing_to_take_back)
 {
     leaves_open = true;
     close_with_callback(false);
-    rig_want_trace(&r);
-    rig_open(&r);
+    fixture_want_trace(&r);
+    fixture_open(&r);
     ck_contains(r.trace, " 0 losers");
-    rig_close(&r);
-    rig_free(&r);
+    fixture_close(&r);
+    fixture_free(&r);
 }
 END_TEST
 

@@ -33,12 +33,12 @@ struct plan {
     bool kill;                     /* also the state in which all writes survive */
     bool full;                     /* the disk is full when the database is opened again */
     /* The workload; workload_run if NULL. */
-    int (*play)(struct rig *, struct history *, struct lladd_error *);
+    int (*play)(struct fixture *, struct history *, struct lladd_error *);
 };
 
 struct explorer {
     struct plan plan;
-    struct rig r; /* its fault device is replaced for each state */
+    struct fixture r; /* its fault device is replaced for each state */
     struct crash *todo;
     uint64_t *seen;
     size_t n_seen, cap_seen;
@@ -203,16 +203,16 @@ static void recover(struct explorer *e, struct crash *c)
         fault_device_capacity(e->r.fd, fault_device_bytes(e->r.fd));
     if (c->depth < e->plan.depth)
         fault_device_hook(e->r.fd, before_call, e);
-    int rc = rig_try_open(&e->r);
+    int rc = fixture_try_open(&e->r);
     ck_assert_msg(rc == 0, "%s: open: %s: %s", c->where, lladd_code_name(rc), e->r.err.message);
     fault_device_hook(e->r.fd, NULL, NULL);
     history_check(&c->h, e->r.db);
     fault_device_capacity(e->r.fd, UINT64_MAX);
     history_go_on(&c->h, e->r.db);
     if (e->recovered++ % 4 == 0) { /* the next open finds nothing to do */
-        rig_reopen(&e->r);
-        ck_assert_uint_eq(rig_stats(&e->r).recovered_undone_txns, 0);
-        ck_assert_uint_eq(rig_stats(&e->r).recovered_redone, 0);
+        fixture_reopen(&e->r);
+        ck_assert_uint_eq(fixture_stats(&e->r).recovered_undone_txns, 0);
+        ck_assert_uint_eq(fixture_stats(&e->r).recovered_redone, 0);
         history_check(&c->h, e->r.db);
     }
     lladd_db_kill(e->r.db);
@@ -224,7 +224,7 @@ static void recover(struct explorer *e, struct crash *c)
 /* The workload has used all mechanisms that it is meant to use. */
 static void expect_everything_covered(struct explorer *e, uint32_t open_flags)
 {
-    struct lladd_stats s = rig_stats(&e->r);
+    struct lladd_stats s = fixture_stats(&e->r);
     ck_assert_uint_gt(s.evictions, W_PAGES);
     ck_assert_uint_gt(s.checkpoints, 3);
     ck_assert(open_flags ? s.page_images == 0 : s.page_images > 10);
@@ -232,17 +232,17 @@ static void expect_everything_covered(struct explorer *e, uint32_t open_flags)
     ck_assert_uint_gt(s.log_tail, s.log_oldest + 4096);
 }
 
-static void explore_with(struct explorer *e, const struct plan *plan, unsigned rig_flags,
+static void explore_with(struct explorer *e, const struct plan *plan, unsigned fixture_flags,
                          uint32_t open_flags)
 {
     struct history h;
     memset(e, 0, sizeof *e);
     e->plan = *plan;
     e->seed = 1;
-    rig_init(&e->r, rig_flags);
+    fixture_init(&e->r, fixture_flags);
     workload_options(&e->r);
     e->r.options.flags |= open_flags;
-    rig_open(&e->r);
+    fixture_open(&e->r);
     workload_prepare(&e->r, &h);
     e->h = &h;
     e->where = "w";
@@ -252,7 +252,7 @@ static void explore_with(struct explorer *e, const struct plan *plan, unsigned r
     ck_assert_msg(rc == 0, "the workload itself: %d %s", rc, err.message);
     if (!plan->play)
         expect_everything_covered(e, open_flags);
-    rig_close(&e->r);
+    fixture_close(&e->r);
     history_free(&h);
     while (e->todo) {
         struct crash *c = e->todo;
@@ -261,12 +261,12 @@ static void explore_with(struct explorer *e, const struct plan *plan, unsigned r
     }
     fprintf(stderr, "%u crash states, %u of them equal to others\n", e->states + e->same, e->same);
     free(e->seen);
-    rig_free(&e->r);
+    fixture_free(&e->r);
 }
 
-static void explore(struct explorer *e, const struct plan *plan, unsigned rig_flags)
+static void explore(struct explorer *e, const struct plan *plan, unsigned fixture_flags)
 {
-    explore_with(e, plan, rig_flags, 0);
+    explore_with(e, plan, fixture_flags, 0);
 }
 
 static bool nightly(void)
@@ -280,15 +280,15 @@ static bool workload_until(struct explorer *e, struct history *h, uint64_t n, un
                            const struct fault_crash *how)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
-    rig_init(&e->r, flags);
+    fixture_init(&e->r, flags);
     workload_options(&e->r);
-    rig_open(&e->r);
+    fixture_open(&e->r);
     workload_prepare(&e->r, h);
     fault_device_crash_at(e->r.fd, n);
     int rc = workload_run(&e->r, h, &err);
     bool crashed = fault_device_crashed(e->r.fd);
     ck_assert_msg(crashed == (rc != 0), "call %llu: %d %s", (unsigned long long)n, rc, err.message);
-    rig_crash(&e->r, how);
+    fixture_crash(&e->r, how);
     return crashed;
 }
 
@@ -306,7 +306,7 @@ START_TEST(power_fails_at_every_call)
 {
     struct explorer e;
     struct plan plan = {.depth = 1, .kill = true, .subsets = nightly() ? 40 : 4};
-    explore(&e, &plan, _i ? RIG_RESERVED : 0);
+    explore(&e, &plan, _i ? FIXTURE_RESERVED : 0);
     ck_assert_uint_gt(e.recovered, 200);
 }
 END_TEST
@@ -315,7 +315,7 @@ START_TEST(power_fails_at_every_call_of_recovery_too)
 {
     struct explorer e;
     struct plan plan = {.depth = 2, .first_one_in = ONE_IN};
-    explore(&e, &plan, _i ? RIG_RESERVED : 0);
+    explore(&e, &plan, _i ? FIXTURE_RESERVED : 0);
     ck_assert_uint_gt(e.recovered, 500 / ONE_IN);
 }
 END_TEST
@@ -341,20 +341,20 @@ START_TEST(power_fails_after_the_process_was_killed)
     for (uint64_t n = 1;; n += by) {
         struct explorer e = {.plan = {.depth = 1}, .seed = n, .where = "killed"};
         struct history h, kept;
-        bool crashed = workload_until(&e, &h, n, runs % 2 ? RIG_RESERVED : 0, &fault_kill);
+        bool crashed = workload_until(&e, &h, n, runs % 2 ? FIXTURE_RESERVED : 0, &fault_kill);
         history_copy(&kept, &h);
         e.h = &kept;
         e.synced = true;
         h.where = kept.where = "killed";
         fault_device_hook(e.r.fd, before_call, &e);
-        rig_open(&e.r);
+        fixture_open(&e.r);
         fault_device_hook(e.r.fd, NULL, NULL);
         history_check(&h, e.r.db); /* the state that it has shown must stay */
-        rig_crash(&e.r, &fault_power);
-        rig_open(&e.r);
+        fixture_crash(&e.r, &fault_power);
+        fixture_open(&e.r);
         history_check(&h, e.r.db);
         history_go_on(&h, e.r.db);
-        rig_close(&e.r);
+        fixture_close(&e.r);
         while (e.todo) {
             struct crash *c = e.todo;
             e.todo = c->next;
@@ -363,7 +363,7 @@ START_TEST(power_fails_after_the_process_was_killed)
         history_free(&h);
         history_free(&kept);
         free(e.seen);
-        rig_free(&e.r);
+        fixture_free(&e.r);
         runs++;
         if (!crashed)
             break;
@@ -384,7 +384,7 @@ END_TEST
 
 /* A rollback on a full disk, of pages with bases that a checkpoint has truncated: there is no room
  * for their images, so the double-write area has to protect them (REC-3). */
-static int play_full_disk(struct rig *r, struct history *h, struct lladd_error *err)
+static int play_full_disk(struct fixture *r, struct history *h, struct lladd_error *err)
 {
     struct step *t, *glutton, *kept;
     char noise[600] = {0};
@@ -412,9 +412,9 @@ static int play_full_disk(struct rig *r, struct history *h, struct lladd_error *
         } while (!rc);
         ck_assert_int_eq(rc, LLADD_NO_SPACE);
     }
-    uint64_t images = rig_stats(r).page_images;
+    uint64_t images = fixture_stats(r).page_images;
     ck_assert_int_eq(step_abort(t), 0);
-    ck_assert_uint_lt(rig_stats(r).page_images, images + W_PAGES * 3 / 4);
+    ck_assert_uint_lt(fixture_stats(r).page_images, images + W_PAGES * 3 / 4);
     ck_assert_int_eq(step_abort(glutton), 0);
     ck_assert_int_eq(lladd_checkpoint(r->db, err), 0);
     fault_device_capacity(r->fd, UINT64_MAX);
@@ -426,7 +426,7 @@ START_TEST(power_fails_while_a_full_disk_allows_no_page_images)
     struct explorer e;
     struct plan plan = {.depth = 1, .kill = true, .subsets = 8 / ONE_IN, .play = play_full_disk};
     plan.full = _i & 2;
-    explore(&e, &plan, _i & 1 ? RIG_RESERVED : 0);
+    explore(&e, &plan, _i & 1 ? FIXTURE_RESERVED : 0);
     ck_assert_uint_gt(e.recovered, 50);
 }
 END_TEST
@@ -442,11 +442,11 @@ START_TEST(power_fails_while_the_database_is_made)
     unsigned refused = 0;
     for (unsigned m = 0; m < sizeof modes / sizeof *modes; m++) {
         for (uint64_t n = 1;; n++) {
-            struct rig r;
-            rig_init(&r, 0);
+            struct fixture r;
+            fixture_init(&r, 0);
             r.options.log_segment_min = r.options.log_segment_max = 4096;
             fault_device_crash_at(r.fd, n);
-            int rc = rig_try_open(&r);
+            int rc = fixture_try_open(&r);
             bool crashed = fault_device_crashed(r.fd);
             ck_assert(crashed || rc == 0);
             refused += rc != 0;
@@ -456,20 +456,20 @@ START_TEST(power_fails_while_the_database_is_made)
             fault_device_power_cycle(r.fd, &modes[m]);
             if (n % 3 == 0) { /* and once more */
                 fault_device_crash_at(r.fd, n / 3);
-                if (rig_try_open(&r) == 0) {
+                if (fixture_try_open(&r) == 0) {
                     lladd_db_kill(r.db);
                     r.db = NULL;
                 }
                 fault_device_power_cycle(r.fd, &modes[m]);
             }
-            rc = rig_try_open(&r);
+            rc = fixture_try_open(&r);
             ck_assert_msg(rc == 0, "mode %u, call %llu: %s", m, (unsigned long long)n,
                           r.err.message);
-            struct cell c = cell_of(rig_page(&r), 0);
-            rig_set(&r, c, 5);
-            rig_reopen(&r);
-            rig_expect(&r, c, 5);
-            rig_free(&r);
+            struct cell c = cell_of(fixture_page(&r), 0);
+            fixture_set(&r, c, 5);
+            fixture_reopen(&r);
+            fixture_expect(&r, c, 5);
+            fixture_free(&r);
             if (!crashed)
                 break;
         }

@@ -34,7 +34,7 @@ static struct {
     bool used[256]; /* pages in use */
 } shelf;
 
-static struct rig r;
+static struct fixture r;
 static bool other_uuid;
 
 /* ---- making it --------------------------------------------------------------------------- */
@@ -55,7 +55,7 @@ static void put_on_shelf(void)
     ck_assert_int_eq(r.base->ops->list(r.base, "", add_name, (void *)(uintptr_t) ""), 0);
     ck_assert_int_eq(r.base->ops->list(r.base, "log", add_name, (void *)(uintptr_t) "log/"), 0);
     for (unsigned i = 0; i < shelf.n_files; i++) {
-        shelf.files[i].bytes = rig_file(&r, shelf.files[i].name, &shelf.files[i].len);
+        shelf.files[i].bytes = fixture_file(&r, shelf.files[i].name, &shelf.files[i].len);
         ck_assert_ptr_nonnull(shelf.files[i].bytes);
     }
 }
@@ -87,18 +87,18 @@ static void make(bool clean)
     lladd_pageno pages[D_PAGES], freed;
     memset(&shelf, 0, sizeof shelf);
     shelf.clean = clean;
-    rig_init(&r, 0);
+    fixture_init(&r, 0);
     r.world.random += other_uuid;
     r.options.log_segment_min = r.options.log_segment_max = 8192;
-    rig_open(&r);
-    rig_pages(&r, pages, D_PAGES);
+    fixture_open(&r);
+    fixture_pages(&r, pages, D_PAGES);
     history_init(&shelf.h, pages, D_PAGES);
     for (unsigned i = 0; i < 20; i++)
         commit_one(i % D_CELLS, 100 + i);
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     /* A page that was used and is free again. */
-    freed = rig_page(&r);
-    struct lladd_txn *txn = rig_begin(&r);
+    freed = fixture_page(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, lladd_page_free(txn, freed));
     done(lladd_commit(txn));
     for (unsigned i = 0; i < 10; i++)
@@ -116,9 +116,9 @@ static void make(bool clean)
         shelf.used[p] = use == LLADD_USE_PAGED || use == LLADD_USE_SYSTEM;
     }
     if (clean)
-        rig_close(&r);
+        fixture_close(&r);
     else
-        rig_crash(&r, &fault_kill);
+        fixture_crash(&r, &fault_kill);
     step_drop(loser);
     look_at_log_end();
     put_on_shelf();
@@ -129,7 +129,7 @@ static void throw_away(void)
     for (unsigned i = 0; i < shelf.n_files; i++)
         free(shelf.files[i].bytes);
     history_free(&shelf.h);
-    rig_free(&r);
+    fixture_free(&r);
 }
 
 /* ---- damaging it ------------------------------------------------------------------------- */
@@ -244,7 +244,7 @@ static struct verdict try(unsigned i, const char *what)
     struct verdict v = {.complete = true};
     const char *name = shelf.files[i].name;
     verify(name, &v);
-    int rc = rig_try_open(&r);
+    int rc = fixture_try_open(&r);
     if (rc) {
         check_error(rc, &r.err, name, what, &v);
         return v;
@@ -398,7 +398,7 @@ static void found_by_writing(const char *what)
 {
     struct lladd_txn *txn;
     lladd_pageno page;
-    ck_assert_int_eq(rig_try_open(&r), 0);
+    ck_assert_int_eq(fixture_try_open(&r), 0);
     ck_assert_int_eq(lladd_begin(r.db, NULL, &txn, NULL), 0);
     int rc = lladd_page_alloc(txn, &page);
     ck_assert_msg(rc == LLADD_FOREIGN_FILE, "%s: it was written to", what);
@@ -415,7 +415,7 @@ START_TEST(a_foreign_file_is_named)
     unsigned n = shelf.n_files;
     struct history h = shelf.h;
     memcpy(mine, shelf.files, sizeof mine);
-    rig_free(&r);
+    fixture_free(&r);
     other_uuid = true;
     make(true);
     other_uuid = false;
@@ -462,7 +462,7 @@ START_TEST(a_damaged_page_is_rebuilt_online)
 {
     make(true);
     unsigned i = file_index("pages");
-    rig_want_trace(&r);
+    fixture_want_trace(&r);
     struct file *f = &shelf.files[i];
     unsigned char *bytes = malloc(f->len);
     for (unsigned p = 0; p < D_PAGES; p++) {
@@ -471,19 +471,19 @@ START_TEST(a_damaged_page_is_rebuilt_online)
         bytes[at] ^= 1;
         memset(bytes + shelf.h.pages[p].v * 4096 + 2048, 0xa5, 1000);
         mount(i, bytes, f->len);
-        rig_open(&r);
+        fixture_open(&r);
         for (size_t c = 0; c < D_CELLS; c++)
             ck_assert_uint_eq(cell_get(r.db, history_cell(&shelf.h, c)),
                               history_value(&shelf.h, c));
-        ck_assert_uint_eq(rig_stats(&r).repairs, 1);
-        rig_set(&r, cell_of(shelf.h.pages[p], 9), 4711);
-        rig_close(&r);
-        rig_open(&r);
-        ck_assert_uint_eq(rig_stats(&r).repairs, 0); /* it has been written again */
-        rig_expect(&r, cell_of(shelf.h.pages[p], 9), 4711);
+        ck_assert_uint_eq(fixture_stats(&r).repairs, 1);
+        fixture_set(&r, cell_of(shelf.h.pages[p], 9), 4711);
+        fixture_close(&r);
+        fixture_open(&r);
+        ck_assert_uint_eq(fixture_stats(&r).repairs, 0); /* it has been written again */
+        fixture_expect(&r, cell_of(shelf.h.pages[p], 9), 4711);
         ck_assert_uint_eq(cell_get(r.db, history_cell(&shelf.h, p * H_CELLS)),
                           history_value(&shelf.h, p * H_CELLS));
-        rig_close(&r);
+        fixture_close(&r);
     }
     free(bytes);
     throw_away();
@@ -496,22 +496,22 @@ END_TEST
 START_TEST(a_page_that_cannot_be_rebuilt_is_an_error_and_the_others_work)
 {
     make(true);
-    rig_open(&r);
+    fixture_open(&r);
     for (unsigned k = 0; k < 3; k++) { /* checkpoints truncate the log that held the bases */
-        struct lladd_txn *txn = rig_begin(&r);
+        struct lladd_txn *txn = fixture_begin(&r);
         for (unsigned n = 0; n < 12; n++)
             ok(txn, cell_put_wide(txn, cell_of(shelf.h.pages[1], 9), n, 1000));
         done(lladd_commit(txn));
         ok_db(&r, lladd_checkpoint(r.db, &r.err));
     }
-    rig_close(&r);
+    fixture_close(&r);
     uint64_t value;
     size_t len;
-    unsigned char *bytes = rig_file(&r, "pages", &len);
+    unsigned char *bytes = fixture_file(&r, "pages", &len);
     bytes[shelf.h.pages[0].v * 4096 + 100] ^= 4;
-    rig_file_write(&r, "pages", bytes, len, 0);
+    fixture_file_write(&r, "pages", bytes, len, 0);
     free(bytes);
-    rig_open(&r);
+    fixture_open(&r);
     char page[40];
     snprintf(page, sizeof page, "page %llu", (unsigned long long)shelf.h.pages[0].v);
     for (int again = 0; again < 2; again++) {
@@ -521,16 +521,16 @@ START_TEST(a_page_that_cannot_be_rebuilt_is_an_error_and_the_others_work)
         ck_contains(r.err.message, "pages");
         ck_assert_uint_eq(r.err.page.v, shelf.h.pages[0].v);
     }
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     refused(txn, LLADD_CORRUPT_PAGE, cell_put(txn, cell_of(shelf.h.pages[0], 0), 1));
     ok(txn, cell_put(txn, cell_of(shelf.h.pages[2], 9), 1)); /* the transaction goes on */
     done(lladd_commit(txn));
     ck_assert_int_eq(lladd_db_error(r.db, &r.err), 0);
     /* Formatting it anew makes it whole again. */
-    txn = rig_begin(&r);
+    txn = fixture_begin(&r);
     ok(txn, cells_format(txn, shelf.h.pages[0]));
     done(lladd_commit(txn));
-    rig_expect(&r, cell_of(shelf.h.pages[0], 0), 0);
+    fixture_expect(&r, cell_of(shelf.h.pages[0], 0), 0);
     throw_away();
 }
 END_TEST
@@ -547,7 +547,7 @@ START_TEST(torn_pages_are_rebuilt_in_recovery)
     for (unsigned p = 0; p < D_PAGES; p++)
         memset(bytes + shelf.h.pages[p].v * 4096 + 512, 0xee, 1024); /* two sectors of garbage */
     mount(i, bytes, f->len);
-    rig_open(&r);
+    fixture_open(&r);
     history_check(&shelf.h, r.db);
     history_go_on(&shelf.h, r.db);
     free(bytes);

@@ -8,7 +8,7 @@
  * A cell is locked as {page, cell}, up to cell FENCED; the cells after it have no locks. A key of a
  * hash table is locked as {root, key}, a record as {page, slot}.
  */
-#include "rig.h"
+#include "db_fixture.h"
 
 #include <lladd/bytes.h>
 #include <lladd/hash.h>
@@ -22,7 +22,7 @@
 
 enum { PAGES = 8, FENCED = 50, ROUNDS = 60, LOST = 1000 };
 
-static struct rig r;
+static struct fixture r;
 static lladd_pageno pages[PAGES];
 
 /* ---- locking ---- */
@@ -90,12 +90,12 @@ static void add(struct lladd_txn *txn, struct cell c, int64_t delta)
 /* Nothing is undone yet: the page's value, read without its lock. */
 static void expect_now(struct cell c, uint64_t value)
 {
-    rig_expect(&r, c, value);
+    fixture_expect(&r, c, value);
 }
 
 static int try_lock(struct cell c, enum lladd_lock_mode mode, uint64_t ns)
 {
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     int rc = lock_cell(txn, c, mode, ns);
     done(lladd_abort(txn));
     return rc;
@@ -103,15 +103,15 @@ static int try_lock(struct cell c, enum lladd_lock_mode mode, uint64_t ns)
 
 static void begin_case(unsigned kind)
 {
-    rig_init(&r, kind);
+    fixture_init(&r, kind);
     r.options.recovery = LLADD_RECOVER_INSTANT;
     r.options.checkpoint_bytes = 1u << 30;
     r.options.log_ring_bytes = 256u << 10;
     ok_db(&r, lladd_lock_register(&r.options, &r.err));
     ok_db(&r, lladd_register_participant(&r.options, &protector, &r.err));
     asked = 0;
-    rig_open(&r);
-    rig_pages(&r, pages, PAGES);
+    fixture_open(&r);
+    fixture_pages(&r, pages, PAGES);
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
 }
 
@@ -119,7 +119,7 @@ static void begin_case(unsigned kind)
  * and transferred twice. */
 static void write_loser(void)
 {
-    struct lladd_txn *loser = rig_begin(&r), *txn = rig_begin(&r);
+    struct lladd_txn *loser = fixture_begin(&r), *txn = fixture_begin(&r);
     for (unsigned i = 0; i < ROUNDS; i++)
         add(loser, cell_of(pages[i % PAGES], 1), LOST);
     ok(loser, lock_cell(loser, cell_of(pages[0], 2), LLADD_LOCK_X, LLADD_LOCK_TRY));
@@ -143,9 +143,9 @@ static void expect_undone(void)
 
 static void crash_and_open(void)
 {
-    rig_crash(&r, &fault_kill);
+    fixture_crash(&r, &fault_kill);
     asked = 0;
-    rig_open(&r);
+    fixture_open(&r);
 }
 
 static void begin_deferred(unsigned kind)
@@ -161,8 +161,8 @@ START_TEST(a_protected_loser_is_there_when_open_returns)
 {
     begin_deferred((unsigned)_i);
     ck_assert_uint_eq(lladd_losers_left(r.db), 1);
-    ck_assert_uint_eq(rig_stats(&r).losers_left, 1);
-    ck_assert_uint_eq(rig_stats(&r).recovered_undone_txns, 0);
+    ck_assert_uint_eq(fixture_stats(&r).losers_left, 1);
+    ck_assert_uint_eq(fixture_stats(&r).recovered_undone_txns, 0);
     ck_assert_uint_eq(asked, ROUNDS + 2);
     expect_now(cell_of(pages[1], 1), (uint64_t)(ROUNDS + PAGES - 2) / PAGES * LOST);
     for (unsigned i = 0; i < PAGES; i++) {
@@ -172,13 +172,13 @@ START_TEST(a_protected_loser_is_there_when_open_returns)
         ck_assert_int_eq(try_lock(cell_of(pages[i], 0), LLADD_LOCK_X, LLADD_LOCK_TRY), 0);
     }
     ck_assert_int_eq(try_lock(cell_of(pages[0], 2), LLADD_LOCK_S, LLADD_LOCK_TRY), LLADD_BUSY);
-    rig_maintain(&r);
-    ck_assert_uint_eq(rig_stats(&r).losers_left, 0);
-    ck_assert_uint_eq(rig_stats(&r).recovered_undone_txns, 1);
+    fixture_maintain(&r);
+    ck_assert_uint_eq(fixture_stats(&r).losers_left, 0);
+    ck_assert_uint_eq(fixture_stats(&r).recovered_undone_txns, 1);
     expect_undone();
-    rig_reopen(&r);
+    fixture_reopen(&r);
     expect_undone();
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -189,7 +189,7 @@ START_TEST(transactions_run_while_undo_is_pending)
     bool more = true;
     unsigned n = 0;
     for (; more; n++) {
-        struct lladd_txn *txn = rig_begin(&r), *other = rig_begin(&r);
+        struct lladd_txn *txn = fixture_begin(&r), *other = fixture_begin(&r);
         add(txn, cell_of(pages[n % PAGES], 3), 1);
         add(other, cell_of(pages[n % PAGES], 4), 1);
         ok_db(&r, lladd_maintain(r.db, &more, &r.err));
@@ -204,7 +204,7 @@ START_TEST(transactions_run_while_undo_is_pending)
         expect_now(cell_of(pages[i], 4), 0);
     }
     ck_assert_uint_eq(sum, n);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -216,18 +216,18 @@ static void begin_unprotected(enum why why)
 {
     struct lladd_txn_options system = LLADD_TXN_OPTIONS_INIT;
     system.system = why == SYSTEM;
-    struct lladd_txn *loser = rig_begin_with(&r, &system);
+    struct lladd_txn *loser = fixture_begin_with(&r, &system);
     if (why == A_CELL)
         add(loser, cell_of(pages[2], FENCED), LOST);
     if (why == NOTE)
         ok(loser, lladd_log_note(loser, "test.note", lladd_span_of("x", 1), NULL));
     add(loser, cell_of(pages[2], 5), LOST);
     if (why == TAKEN) { /* two that have changed one cell: one of them cannot have it locked */
-        struct lladd_txn *another = rig_begin(&r);
+        struct lladd_txn *another = fixture_begin(&r);
         ok(another, cell_add(another, cell_of(pages[2], 5), LOST));
     }
     /* Makes all of that durable. */
-    rig_set(&r, cell_of(pages[6], 0), 6);
+    fixture_set(&r, cell_of(pages[6], 0), 6);
 }
 
 START_TEST(unprotected_changes_are_undone_before)
@@ -235,25 +235,25 @@ START_TEST(unprotected_changes_are_undone_before)
     for (enum why why = FULL; why < WHYS; why++) {
         begin_case((unsigned)_i);
         begin_unprotected(why);
-        rig_crash(&r, &fault_kill);
+        fixture_crash(&r, &fault_kill);
         if (why == FULL)
             r.options.recovery = LLADD_RECOVER_FULL;
         if (why == NO_PARTICIPANT) {
             lladd_options_release(&r.options);
             ok_db(&r, lladd_register_extension(&r.options, &test_extension, &r.err));
         }
-        rig_open(&r);
+        fixture_open(&r);
         ck_assert_uint_eq(lladd_losers_left(r.db), why == TAKEN);
-        ck_assert_uint_eq(rig_stats(&r).recovered_undone_txns, 1);
+        ck_assert_uint_eq(fixture_stats(&r).recovered_undone_txns, 1);
         expect_now(cell_of(pages[2], 5), why == TAKEN ? LOST : 0);
         expect_now(cell_of(pages[2], FENCED), 0);
         if (why == TAKEN)
             ck_assert_int_eq(try_lock(cell_of(pages[2], 5), LLADD_LOCK_S, LLADD_LOCK_TRY),
                              LLADD_BUSY);
-        rig_maintain(&r);
+        fixture_maintain(&r);
         expect_now(cell_of(pages[2], 5), 0);
         expect_now(cell_of(pages[6], 0), 6);
-        rig_free(&r);
+        fixture_free(&r);
     }
 }
 END_TEST
@@ -262,22 +262,22 @@ END_TEST
 START_TEST(what_is_half_done_is_undone_before)
 {
     begin_case((unsigned)_i);
-    struct lladd_txn *loser = rig_begin(&r);
+    struct lladd_txn *loser = fixture_begin(&r);
     struct lladd_action action;
     add(loser, cell_of(pages[3], 1), LOST);
     ok(loser, lladd_nta_begin(loser, &action));
     ok(loser, cell_add(loser, cell_of(pages[3], FENCED), LOST));
     ok(loser, cell_add(loser, cell_of(pages[4], FENCED + 1), LOST));
-    rig_set(&r, cell_of(pages[6], 0), 6);
+    fixture_set(&r, cell_of(pages[6], 0), 6);
     crash_and_open();
     ck_assert_uint_eq(lladd_losers_left(r.db), 1);
     ck_assert_uint_eq(asked, 1);
     expect_now(cell_of(pages[3], FENCED), 0);
     expect_now(cell_of(pages[4], FENCED + 1), 0);
     expect_now(cell_of(pages[3], 1), LOST);
-    rig_maintain(&r);
+    fixture_maintain(&r);
     expect_now(cell_of(pages[3], 1), 0);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -285,22 +285,22 @@ END_TEST
 START_TEST(what_was_taken_back_already_is_not_locked)
 {
     begin_case((unsigned)_i);
-    struct lladd_txn *loser = rig_begin(&r);
+    struct lladd_txn *loser = fixture_begin(&r);
     lladd_savepoint_id sp;
     add(loser, cell_of(pages[3], 1), LOST);
     ok(loser, lladd_savepoint(loser, &sp));
     add(loser, cell_of(pages[4], FENCED), LOST);
     ok(loser, lladd_rollback_to(loser, sp));
     add(loser, cell_of(pages[5], 1), LOST);
-    rig_set(&r, cell_of(pages[6], 0), 6);
+    fixture_set(&r, cell_of(pages[6], 0), 6);
     crash_and_open();
     ck_assert_uint_eq(lladd_losers_left(r.db), 1);
     ck_assert_uint_eq(asked, 2);
-    rig_maintain(&r);
+    fixture_maintain(&r);
     expect_now(cell_of(pages[3], 1), 0);
     expect_now(cell_of(pages[4], FENCED), 0);
     expect_now(cell_of(pages[5], 1), 0);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -316,12 +316,12 @@ START_TEST(crashes_while_undo_is_pending)
         for (unsigned c = 0; c < CRASHES; c++) {
             bool more;
             ck_assert_uint_ge(lladd_losers_left(r.db), 1);
-            struct lladd_txn *another = rig_begin(&r);
+            struct lladd_txn *another = fixture_begin(&r);
             add(another, cell_of(pages[c], 6), LOST);
             ok_db(&r, lladd_maintain(r.db, &more, &r.err));
             if (c % 2)
                 ok_db(&r, lladd_checkpoint(r.db, &r.err));
-            struct lladd_txn *txn = rig_begin(&r);
+            struct lladd_txn *txn = fixture_begin(&r);
             add(txn, cell_of(pages[7], 7), 1);
             done(lladd_commit(txn));
             if (full && c == CRASHES - 1)
@@ -329,12 +329,12 @@ START_TEST(crashes_while_undo_is_pending)
             crash_and_open();
         }
         ck_assert(full ? lladd_losers_left(r.db) == 0 : lladd_losers_left(r.db) > 0);
-        rig_maintain(&r);
+        fixture_maintain(&r);
         expect_undone();
         for (unsigned c = 0; c < CRASHES; c++)
             expect_now(cell_of(pages[c], 6), 0);
         expect_now(cell_of(pages[7], 7), CRASHES);
-        rig_free(&r);
+        fixture_free(&r);
     }
 }
 END_TEST
@@ -344,21 +344,21 @@ START_TEST(checkpoints_list_it_and_close_waits)
 {
     struct lladd_pinner who;
     begin_deferred((unsigned)_i);
-    uint64_t from = rig_stats(&r).checkpoint_lsn;
+    uint64_t from = fixture_stats(&r).checkpoint_lsn;
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    ck_assert_uint_gt(rig_stats(&r).checkpoint_lsn, from);
+    ck_assert_uint_gt(fixture_stats(&r).checkpoint_lsn, from);
     ck_assert_uint_eq(lladd_losers_left(r.db), 1);
     ok_db(&r, lladd_log_pinner(r.db, &who, &r.err));
     ck_assert_str_eq(who.kind, "transaction");
-    ck_assert_uint_lt(who.lsn.v, rig_stats(&r).checkpoint_lsn);
+    ck_assert_uint_lt(who.lsn.v, fixture_stats(&r).checkpoint_lsn);
     crash_and_open();
     ck_assert_uint_eq(lladd_losers_left(r.db), 1);
     ck_assert_int_eq(try_lock(cell_of(pages[1], 1), LLADD_LOCK_S, LLADD_LOCK_TRY), LLADD_BUSY);
-    rig_close(&r);
-    rig_open(&r);
-    ck_assert_uint_eq(rig_stats(&r).recovered_records, 0);
+    fixture_close(&r);
+    fixture_open(&r);
+    ck_assert_uint_eq(fixture_stats(&r).recovered_records, 0);
     expect_undone();
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -367,21 +367,21 @@ END_TEST
 START_TEST(one_is_in_doubt_beside)
 {
     begin_case((unsigned)_i);
-    struct lladd_txn *half = rig_begin(&r);
+    struct lladd_txn *half = fixture_begin(&r);
     struct lladd_gid gid = gid_of("half");
     add(half, cell_of(pages[1], 8), 33);
     ok(half, lladd_prepare(half, &gid));
     write_loser();
     crash_and_open();
     ck_assert_uint_eq(lladd_losers_left(r.db), 1);
-    ck_assert_uint_eq(rig_in_doubt(&r).n, 1);
+    ck_assert_uint_eq(fixture_in_doubt(&r).n, 1);
     ck_assert_int_eq(try_lock(cell_of(pages[1], 8), LLADD_LOCK_S, LLADD_LOCK_TRY), LLADD_BUSY);
-    done(lladd_commit(rig_claim(&r, "half")));
+    done(lladd_commit(fixture_claim(&r, "half")));
     ck_assert_int_eq(try_lock(cell_of(pages[1], 8), LLADD_LOCK_S, LLADD_LOCK_TRY), 0);
-    rig_maintain(&r);
+    fixture_maintain(&r);
     expect_undone();
     expect_now(cell_of(pages[1], 8), 33);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -432,7 +432,7 @@ static void make_structures(void)
 {
     char bytes[RECORD], key[16];
     struct lladd_rid rid;
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, lladd_hash_create(txn, NULL, &table_root));
     ok(txn, lladd_page_alloc(txn, &records));
     ok(txn, lladd_slotted_format(txn, records, 0));
@@ -443,7 +443,7 @@ static void make_structures(void)
     }
     done(lladd_commit(txn));
     struct lladd_hash *h = open_table();
-    txn = rig_begin(&r);
+    txn = fixture_begin(&r);
     for (int i = 0; i < KEYS; i++) {
         snprintf(key, sizeof key, "key %d", i);
         put(txn, h, key, "a value of some length");
@@ -457,7 +457,7 @@ static void make_structures(void)
 static void give_up(void)
 {
     struct lladd_hash *h = open_table();
-    struct lladd_txn *loser = rig_begin(&r);
+    struct lladd_txn *loser = fixture_begin(&r);
     for (int i = 0; i < KEYS / 2; i++) {
         char key[16];
         snprintf(key, sizeof key, "key %d", i);
@@ -481,7 +481,7 @@ static unsigned take_room(const char *prefix, unsigned n, bool there_is_room)
 {
     char bytes[RECORD] = {0}, key[32];
     struct lladd_hash *h = open_table();
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     struct lladd_rid rid;
     for (unsigned i = 0; i < n; i++) {
         snprintf(key, sizeof key, "%s %u", prefix, i);
@@ -516,15 +516,15 @@ static void expect_structures(void)
 
 START_TEST(what_a_loser_has_given_up_stays_there_for_it)
 {
-    begin_case((unsigned)_i & ~(unsigned)RIG_FILES);
+    begin_case((unsigned)_i & ~(unsigned)FIXTURE_FILES);
     make_structures();
     give_up();
-    rig_set(&r, cell_of(pages[6], 0), 6);
+    fixture_set(&r, cell_of(pages[6], 0), 6);
     crash_and_open();
     ck_assert_uint_eq(lladd_losers_left(r.db), 1);
     unsigned n = take_room("meanwhile", 300, false);
     ck_assert_uint_eq(lladd_losers_left(r.db), 1);
-    rig_maintain(&r);
+    fixture_maintain(&r);
     ck_assert_uint_eq(lladd_losers_left(r.db), 0);
     expect_structures();
     struct lladd_hash *h = open_table();
@@ -532,27 +532,27 @@ START_TEST(what_a_loser_has_given_up_stays_there_for_it)
     ok_db(&r, lladd_hash_count(h, &count, &r.err));
     ck_assert_uint_eq(count, KEYS + n);
     lladd_hash_close(h);
-    rig_reopen(&r);
+    fixture_reopen(&r);
     expect_structures();
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
 /* Once it is rolled back, space that others free can be used again. */
 START_TEST(room_is_used_again_when_losers_are_gone)
 {
-    begin_case((unsigned)_i & ~(unsigned)RIG_FILES);
+    begin_case((unsigned)_i & ~(unsigned)FIXTURE_FILES);
     make_structures();
     write_loser();
     crash_and_open();
     ck_assert_uint_eq(lladd_losers_left(r.db), 1);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, lladd_slotted_free(txn, record_of(0)));
     done(lladd_commit(txn));
     (void)take_room("kept", 1, false);
-    rig_maintain(&r);
+    fixture_maintain(&r);
     (void)take_room("used", 1, true);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -573,9 +573,9 @@ START_TEST(a_compensation_fails_after_open)
     ck_assert_uint_eq(lladd_losers_left(r.db), 1);
     crash_and_open();
     ck_assert_uint_eq(lladd_losers_left(r.db), 1);
-    rig_maintain(&r);
+    fixture_maintain(&r);
     expect_undone();
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -586,21 +586,21 @@ START_TEST(an_allocation_fails)
     for (uint64_t n = 1;; n++) {
         begin_case(0);
         write_loser();
-        rig_crash(&r, &fault_kill);
+        fixture_crash(&r, &fault_kill);
         fault_alloc_fail(&r.mem, n, false);
-        int rc = rig_try_open(&r);
+        int rc = fixture_try_open(&r);
         bool fired = fault_alloc_fired(&r.mem) != 0;
         fault_alloc_fail(&r.mem, 0, false);
         if (rc) {
             ck_assert(rc == LLADD_NO_MEMORY || rc == LLADD_UNDO_FAILED);
-            rig_open(&r);
+            fixture_open(&r);
         } else {
             before += fired && lladd_losers_left(r.db) == 0;
             after += fired && lladd_losers_left(r.db) > 0;
         }
-        rig_maintain(&r);
+        fixture_maintain(&r);
         expect_undone();
-        rig_free(&r);
+        fixture_free(&r);
         if (!fired)
             break;
     }
@@ -622,7 +622,7 @@ START_TEST(there_is_no_memory_after_open)
     fault_alloc_fail(&r.mem, 0, false);
     ok_db(&r, lladd_db_error(r.db, &r.err));
     expect_undone();
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -654,11 +654,11 @@ START_TEST(threads_wait_for_losers_in_the_background)
 {
     pthread_t thread[THREADS];
     unsigned who[THREADS];
-    begin_case(RIG_THREADS | (_i ? RIG_RESERVED : 0));
+    begin_case(FIXTURE_THREADS | (_i ? FIXTURE_RESERVED : 0));
     write_loser();
-    rig_crash(&r, &fault_kill);
+    fixture_crash(&r, &fault_kill);
     test_world_stop_at(&r.world, "recovery.undo");
-    rig_open(&r);
+    fixture_open(&r);
     ck_assert(test_world_await(&r.world, "recovery.undo", 1));
     ck_assert_uint_eq(lladd_losers_left(r.db), 1);
     ck_assert_int_eq(try_lock(cell_of(pages[0], 1), LLADD_LOCK_S, LLADD_LOCK_TRY), LLADD_BUSY);
@@ -672,27 +672,27 @@ START_TEST(threads_wait_for_losers_in_the_background)
     for (unsigned i = 0; i < PAGES; i++)
         for (unsigned t = 0; t < THREADS; t++)
             expect_now(cell_of(pages[i], 20 + t), 1);
-    rig_reopen(&r);
+    fixture_reopen(&r);
     expect_undone();
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
 /* The process dies, or closes, before the background has done much. */
 START_TEST(the_handle_ends_while_undo_is_pending)
 {
-    begin_case(RIG_THREADS | (_i & 1 ? RIG_RESERVED : 0));
+    begin_case(FIXTURE_THREADS | (_i & 1 ? FIXTURE_RESERVED : 0));
     write_loser();
     crash_and_open();
     if (_i & 2)
-        rig_crash(&r, &fault_power);
+        fixture_crash(&r, &fault_power);
     else
-        rig_close(&r);
-    rig_open(&r);
-    rig_close(&r);
-    rig_open(&r);
+        fixture_close(&r);
+    fixture_open(&r);
+    fixture_close(&r);
+    fixture_open(&r);
     expect_undone();
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -700,17 +700,17 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("deferred undo");
     TCase *c = tcase_create("all");
-    tcase_add_loop_test(c, a_protected_loser_is_there_when_open_returns, 0, RIG_THREADS);
-    tcase_add_loop_test(c, transactions_run_while_undo_is_pending, 0, RIG_THREADS);
-    tcase_add_loop_test(c, unprotected_changes_are_undone_before, 0, RIG_THREADS);
-    tcase_add_loop_test(c, what_is_half_done_is_undone_before, 0, RIG_THREADS);
-    tcase_add_loop_test(c, what_was_taken_back_already_is_not_locked, 0, RIG_THREADS);
-    tcase_add_loop_test(c, crashes_while_undo_is_pending, 0, RIG_THREADS);
-    tcase_add_loop_test(c, checkpoints_list_it_and_close_waits, 0, RIG_THREADS);
-    tcase_add_loop_test(c, one_is_in_doubt_beside, 0, RIG_THREADS);
-    tcase_add_loop_test(c, what_a_loser_has_given_up_stays_there_for_it, 0, RIG_THREADS);
-    tcase_add_loop_test(c, room_is_used_again_when_losers_are_gone, 0, RIG_THREADS);
-    tcase_add_loop_test(c, a_compensation_fails_after_open, 0, RIG_THREADS);
+    tcase_add_loop_test(c, a_protected_loser_is_there_when_open_returns, 0, FIXTURE_THREADS);
+    tcase_add_loop_test(c, transactions_run_while_undo_is_pending, 0, FIXTURE_THREADS);
+    tcase_add_loop_test(c, unprotected_changes_are_undone_before, 0, FIXTURE_THREADS);
+    tcase_add_loop_test(c, what_is_half_done_is_undone_before, 0, FIXTURE_THREADS);
+    tcase_add_loop_test(c, what_was_taken_back_already_is_not_locked, 0, FIXTURE_THREADS);
+    tcase_add_loop_test(c, crashes_while_undo_is_pending, 0, FIXTURE_THREADS);
+    tcase_add_loop_test(c, checkpoints_list_it_and_close_waits, 0, FIXTURE_THREADS);
+    tcase_add_loop_test(c, one_is_in_doubt_beside, 0, FIXTURE_THREADS);
+    tcase_add_loop_test(c, what_a_loser_has_given_up_stays_there_for_it, 0, FIXTURE_THREADS);
+    tcase_add_loop_test(c, room_is_used_again_when_losers_are_gone, 0, FIXTURE_THREADS);
+    tcase_add_loop_test(c, a_compensation_fails_after_open, 0, FIXTURE_THREADS);
     tcase_add_test(c, an_allocation_fails);
     tcase_add_test(c, there_is_no_memory_after_open);
     tcase_add_loop_test(c, threads_wait_for_losers_in_the_background, 0, 2);

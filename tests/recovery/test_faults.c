@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct rig r;
+static struct fixture r;
 static struct history h;
 
 static bool nightly(void)
@@ -33,9 +33,9 @@ static uint64_t next_n(uint64_t n, unsigned one_in)
 
 static void make(unsigned flags)
 {
-    rig_init(&r, flags);
+    fixture_init(&r, flags);
     workload_options(&r);
-    rig_open(&r);
+    fixture_open(&r);
     workload_prepare(&r, &h);
 }
 
@@ -76,7 +76,7 @@ static void recover(const char *what, const struct fault_crash *how)
     h.where = what;
     if (how)
         fault_device_power_cycle(r.fd, how);
-    rig_open(&r);
+    fixture_open(&r);
     history_check(&h, r.db);
     history_go_on(&h, r.db);
 }
@@ -90,7 +90,7 @@ static bool run_with_failing_call(uint64_t n, unsigned kinds, int err, bool fore
     struct lladd_error why = LLADD_ERROR_INIT;
     snprintf(what, sizeof what, "call %llu of kinds 0x%x, errno %d%s", (unsigned long long)n, kinds,
              err, forever ? ", for ever" : "");
-    make(n % 2 ? RIG_RESERVED : 0);
+    make(n % 2 ? FIXTURE_RESERVED : 0);
     fault_device_fail(r.fd, n, kinds, err, forever);
     int rc = workload_run(&r, &h, &why);
     if (rc)
@@ -106,7 +106,7 @@ static bool run_with_failing_call(uint64_t n, unsigned kinds, int err, bool fore
     fault_device_fail(r.fd, 0, 0, 0, false);
     recover(what, n % 3 ? &fault_power : &fault_kill);
     history_free(&h);
-    rig_free(&r);
+    fixture_free(&r);
     return fired;
 }
 
@@ -149,14 +149,14 @@ static bool open_with_failing_call(uint64_t n, int err, bool forever, bool crash
     struct lladd_error why = LLADD_ERROR_INIT;
     snprintf(what, sizeof what, "open, call %llu, errno %d%s%s", (unsigned long long)n, err,
              forever ? ", for ever" : "", crashed ? ", after a crash" : "");
-    make(n % 2 ? RIG_RESERVED : 0);
+    make(n % 2 ? FIXTURE_RESERVED : 0);
     ck_assert_int_eq(workload_run(&r, &h, &why), 0);
     if (crashed)
-        rig_crash(&r, n % 3 ? &fault_power : &fault_kill);
+        fixture_crash(&r, n % 3 ? &fault_power : &fault_kill);
     else
-        rig_close(&r);
+        fixture_close(&r);
     fault_device_fail(r.fd, n, FAULT_ANY, err, forever);
-    int rc = rig_try_open(&r);
+    int rc = fixture_try_open(&r);
     bool fired = fault_device_fired(r.fd) > 0;
     if (rc) {
         check_code(rc, &r.err, what);
@@ -169,7 +169,7 @@ static bool open_with_failing_call(uint64_t n, int err, bool forever, bool crash
     fault_device_fail(r.fd, 0, 0, 0, false);
     recover(what, &fault_power);
     history_free(&h);
-    rig_free(&r);
+    fixture_free(&r);
     return fired;
 }
 
@@ -195,25 +195,25 @@ START_TEST(a_call_fails_while_the_database_is_made)
 {
     bool fired = true;
     for (uint64_t n = 1; fired; n++) {
-        rig_init(&r, 0);
+        fixture_init(&r, 0);
         r.options.log_segment_min = r.options.log_segment_max = 4096;
         fault_device_fail(r.fd, n, FAULT_ANY, _i & 1 ? EIO : ENOSPC, _i & 2);
-        int rc = rig_try_open(&r);
+        int rc = fixture_try_open(&r);
         fired = fault_device_fired(r.fd) > 0;
         if (rc) {
             check_code(rc, &r.err, "create");
             ck_assert_uint_eq(fault_device_open_files(r.fd), 0);
             fault_device_fail(r.fd, 0, 0, 0, false);
-            rig_open(&r);
+            fixture_open(&r);
         }
         fault_device_fail(r.fd, 0, 0, 0, false);
         if (lladd_db_error(r.db, NULL)) {
             lladd_db_kill(r.db);
             r.db = NULL;
-            rig_open(&r);
+            fixture_open(&r);
         }
-        rig_set(&r, cell_of(rig_page(&r), 0), 5);
-        rig_free(&r);
+        fixture_set(&r, cell_of(fixture_page(&r), 0), 5);
+        fixture_free(&r);
     }
 }
 END_TEST
@@ -227,7 +227,7 @@ static bool run_with_failing_allocation(uint64_t n, bool forever)
     struct lladd_error why = LLADD_ERROR_INIT;
     snprintf(what, sizeof what, "allocation %llu%s", (unsigned long long)n,
              forever ? " and all after it" : "");
-    make(n % 2 ? RIG_RESERVED : 0);
+    make(n % 2 ? FIXTURE_RESERVED : 0);
     fault_alloc_fail(&r.mem, n, forever);
     int rc = workload_run(&r, &h, &why);
     bool fired = fault_alloc_fired(&r.mem) > 0;
@@ -246,7 +246,7 @@ static bool run_with_failing_allocation(uint64_t n, bool forever)
     ck_assert_uint_eq(fault_device_open_files(r.fd), 0);
     recover(what, n % 3 ? NULL : &fault_power);
     history_free(&h);
-    rig_free(&r);
+    fixture_free(&r);
     return fired;
 }
 
@@ -262,15 +262,15 @@ END_TEST
 static bool open_with_failing_allocation(uint64_t n, bool forever, bool crashed)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
-    make(n % 2 ? RIG_RESERVED : 0);
+    make(n % 2 ? FIXTURE_RESERVED : 0);
     ck_assert_int_eq(workload_run(&r, &h, &why), 0);
     if (crashed)
-        rig_crash(&r, &fault_power);
+        fixture_crash(&r, &fault_power);
     else
-        rig_close(&r);
+        fixture_close(&r);
     uint64_t live = fault_alloc_live(&r.mem);
     fault_alloc_fail(&r.mem, n, forever);
-    int rc = rig_try_open(&r);
+    int rc = fixture_try_open(&r);
     bool fired = fault_alloc_fired(&r.mem) > 0;
     fault_alloc_fail(&r.mem, 0, false);
     if (rc) {
@@ -285,7 +285,7 @@ static bool open_with_failing_allocation(uint64_t n, bool forever, bool crashed)
     }
     recover("an allocation failed in open", &fault_power);
     history_free(&h);
-    rig_free(&r);
+    fixture_free(&r);
     return fired;
 }
 
@@ -302,19 +302,19 @@ START_TEST(an_allocation_fails_while_the_database_is_made)
 {
     bool fired = true;
     for (uint64_t n = 1; fired; n++) {
-        rig_init(&r, n % 2 ? RIG_RESERVED : 0);
+        fixture_init(&r, n % 2 ? FIXTURE_RESERVED : 0);
         uint64_t live = fault_alloc_live(&r.mem);
         fault_alloc_fail(&r.mem, n, _i);
-        int rc = rig_try_open(&r);
+        int rc = fixture_try_open(&r);
         fired = fault_alloc_fired(&r.mem) > 0;
         fault_alloc_fail(&r.mem, 0, false);
         if (rc) {
             ck_assert_int_eq(rc, LLADD_NO_MEMORY);
             ck_assert_uint_eq(fault_alloc_live(&r.mem), live);
-            rig_open(&r);
+            fixture_open(&r);
         }
-        rig_set(&r, cell_of(rig_page(&r), 0), 5);
-        rig_free(&r);
+        fixture_set(&r, cell_of(fixture_page(&r), 0), 5);
+        fixture_free(&r);
     }
 }
 END_TEST
@@ -350,27 +350,27 @@ static bool run_on_full_disk(uint64_t room, bool crash)
     struct lladd_error why = LLADD_ERROR_INIT;
     snprintf(what, sizeof what, "%llu bytes left%s", (unsigned long long)room,
              crash ? ", then a crash" : "");
-    make(room % 8192 ? RIG_RESERVED : 0);
+    make(room % 8192 ? FIXTURE_RESERVED : 0);
     fault_device_capacity(r.fd, fault_device_bytes(r.fd) + room);
     int rc = workload_run(&r, &h, &why);
     ck_assert_msg(rc == 0 || rc == LLADD_NO_SPACE, "%s: %s: %s", what, lladd_code_name(rc),
                   why.message);
     ck_assert(rc == 0 || !poisoned(rc, what));
     if (crash)
-        rig_crash(&r, &fault_power);
+        fixture_crash(&r, &fault_power);
     else
-        rig_close(&r); /* aborts open transactions */
+        fixture_close(&r); /* aborts open transactions */
     /* The disk is still full. */
     h.where = what;
-    rig_open(&r);
+    fixture_open(&r);
     history_check(&h, r.db);
-    rig_close(&r);
+    fixture_close(&r);
     fault_device_capacity(r.fd, UINT64_MAX);
-    rig_open(&r);
+    fixture_open(&r);
     history_check(&h, r.db);
     history_go_on(&h, r.db);
     history_free(&h);
-    rig_free(&r);
+    fixture_free(&r);
     return rc != 0;
 }
 

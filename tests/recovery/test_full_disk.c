@@ -4,7 +4,7 @@
  * exist. The next recovery uses again what the one before has logged in vain, and log that the last
  * checkpoint does not need: however many die, the next one opens.
  */
-#include "rig.h"
+#include "db_fixture.h"
 #include "support/fixtures.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ enum { PAGES = 40, IN_A_ROW = 6 };
 #define ROWS 100
 #endif
 
-static struct rig r;
+static struct fixture r;
 static lladd_pageno pages[PAGES];
 static struct fault_crash how;
 
@@ -31,20 +31,20 @@ static struct fault_crash how;
 static void load_with(bool instant, unsigned loses, uint64_t segment_max)
 {
     how.seed = 1;
-    rig_init(&r, 0);
+    fixture_init(&r, 0);
     r.options.log_segment_min = 4096;
     r.options.log_segment_max = segment_max;
     r.options.cache_bytes = 80u << 10;
     r.options.recovery = instant ? LLADD_RECOVER_INSTANT : LLADD_RECOVER_FULL;
-    rig_open(&r);
-    rig_pages(&r, pages, PAGES);
+    fixture_open(&r);
+    fixture_pages(&r, pages, PAGES);
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    struct lladd_txn *loser = loses ? rig_begin(&r) : NULL;
+    struct lladd_txn *loser = loses ? fixture_begin(&r) : NULL;
     for (unsigned i = 0; i < loses; i++)
         ok(loser, cell_put(loser, cell_of(pages[i % PAGES], 1 + i / PAGES % 30), 666 + i));
     for (unsigned i = 0; i < PAGES; i++)
-        rig_set(&r, cell_of(pages[i], 0), 1 + i);
-    rig_crash(&r, &fault_kill);
+        fixture_set(&r, cell_of(pages[i], 0), 1 + i);
+    fixture_crash(&r, &fault_kill);
     fault_device_capacity(r.fd, fault_device_bytes(r.fd));
 }
 
@@ -58,7 +58,7 @@ static void load(bool instant, unsigned loses)
 static bool recovery_dies(uint64_t n, bool may_refuse)
 {
     fault_device_crash_at(r.fd, n);
-    int rc = rig_try_open(&r);
+    int rc = fixture_try_open(&r);
     if (!rc)
         rc = lladd_checkpoint(r.db, &r.err);
     bool crashed = fault_device_crashed(r.fd);
@@ -67,7 +67,7 @@ static bool recovery_dies(uint64_t n, bool may_refuse)
     fault_device_crash_at(r.fd, 0);
     how.seed += n;
     if (r.db)
-        rig_crash(&r, &how);
+        fixture_crash(&r, &how);
     else
         fault_device_power_cycle(r.fd, &how);
     return crashed;
@@ -76,9 +76,9 @@ static bool recovery_dies(uint64_t n, bool may_refuse)
 static void expect_commits(void)
 {
     for (unsigned i = 0; i < PAGES; i++) {
-        rig_expect(&r, cell_of(pages[i], 0), 1 + i);
+        fixture_expect(&r, cell_of(pages[i], 0), 1 + i);
         for (unsigned k = 1; k <= 30; k++)
-            rig_expect(&r, cell_of(pages[i], k), 0);
+            fixture_expect(&r, cell_of(pages[i], k), 0);
     }
 }
 
@@ -95,12 +95,12 @@ START_TEST(however_many_recoveries_die)
         crashed = false;
         for (unsigned k = 0; k < IN_A_ROW; k++)
             crashed |= recovery_dies(n + (_i & 2 ? k : 0), false);
-        int rc = rig_try_open(&r);
+        int rc = fixture_try_open(&r);
         ck_assert_msg(rc == 0, "after calls %llu: %s: %s", (unsigned long long)n,
                       lladd_code_name(rc), r.err.message);
         expect_commits();
-        rig_close(&r);
-        rig_free(&r);
+        fixture_close(&r);
+        fixture_free(&r);
         tried++;
     }
     ck_assert_uint_gt(tried, 20);
@@ -132,7 +132,7 @@ static void log_object(void)
 {
     struct lladd_token token;
     lladd_lsn lsn;
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     const struct lladd_span none = {NULL, 0};
     ok(txn, lladd_log_object(txn, &state_class, 1, none, none, &token, &lsn));
     lladd_object_applied(txn, &token);
@@ -144,7 +144,7 @@ static void use_up_log(void)
 {
     int rc = 0;
     for (unsigned i = 0; !rc; i++) {
-        struct lladd_txn *txn = rig_begin(&r);
+        struct lladd_txn *txn = fixture_begin(&r);
         rc = cell_put_wide(txn, cell_of(pages[1], 1), i, 1500);
         done(rc ? lladd_abort(txn) : lladd_commit(txn));
     }
@@ -158,29 +158,29 @@ START_TEST(a_class_is_not_asked_before_its_pages_are_redone)
     bool crashed = true;
     for (uint64_t n = 1; crashed; n++) {
         how = (struct fault_crash){.mode = FAULT_KILL};
-        rig_init(&r, 0);
+        fixture_init(&r, 0);
         r.options.log_segment_min = 4096;
         r.options.log_segment_max = 16u << 10;
         r.options.recovery = _i ? LLADD_RECOVER_INSTANT : LLADD_RECOVER_FULL;
         ok_db(&r, lladd_register_class(&r.options, &state_class, &r.err));
-        rig_want_trace(&r);
-        rig_open(&r);
-        rig_pages(&r, pages, PAGES);
+        fixture_want_trace(&r);
+        fixture_open(&r);
+        fixture_pages(&r, pages, PAGES);
         log_object();
         ok_db(&r, lladd_checkpoint(r.db, &r.err));
-        rig_set(&r, cell_of(pages[0], 0), 1);
+        fixture_set(&r, cell_of(pages[0], 0), 1);
         fault_device_capacity(r.fd, fault_device_bytes(r.fd));
         use_up_log();
-        rig_crash(&r, &fault_kill);
+        fixture_crash(&r, &fault_kill);
         early = crashed = false;
         for (unsigned k = 0; k < IN_A_ROW; k++)
             crashed |= recovery_dies(n, true);
         ck_assert_msg(!early, "call %llu", (unsigned long long)n);
         fault_device_capacity(r.fd, UINT64_MAX);
-        rig_open(&r);
-        rig_expect(&r, cell_of(pages[0], 0), 1);
-        rig_close(&r);
-        rig_free(&r);
+        fixture_open(&r);
+        fixture_expect(&r, cell_of(pages[0], 0), 1);
+        fixture_close(&r);
+        fixture_free(&r);
     }
 }
 END_TEST
@@ -192,23 +192,23 @@ START_TEST(however_many_recoveries_end)
     struct lladd_gid gid = gid_of("doubt");
     load(_i & 1, 0);
     fault_device_capacity(r.fd, UINT64_MAX);
-    rig_open(&r);
-    struct lladd_txn *txn = rig_begin(&r);
+    fixture_open(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cell_put(txn, cell_of(pages[1], 7), 7));
     done(lladd_prepare(txn, &gid));
-    rig_crash(&r, &fault_kill);
+    fixture_crash(&r, &fault_kill);
     fault_device_capacity(r.fd, fault_device_bytes(r.fd));
     for (unsigned k = 0; k < 4 * IN_A_ROW; k++) {
-        int rc = rig_try_open(&r);
+        int rc = fixture_try_open(&r);
         ck_assert_msg(rc == 0, "open %u: %s: %s", k, lladd_code_name(rc), r.err.message);
         ok_db(&r, lladd_checkpoint(r.db, &r.err));
-        rig_crash(&r, &fault_kill);
+        fixture_crash(&r, &fault_kill);
     }
-    rig_open(&r);
-    done(lladd_abort(rig_claim(&r, "doubt")));
+    fixture_open(&r);
+    done(lladd_abort(fixture_claim(&r, "doubt")));
     expect_commits();
-    rig_close(&r);
-    rig_free(&r);
+    fixture_close(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -225,10 +225,10 @@ START_TEST(an_undo_that_is_cut_short_goes_on)
         crashed = false;
         for (unsigned k = 0; k < 2 * IN_A_ROW; k++)
             crashed |= recovery_dies(n, false);
-        rig_open(&r);
+        fixture_open(&r);
         expect_commits();
-        rig_close(&r);
-        rig_free(&r);
+        fixture_close(&r);
+        fixture_free(&r);
         tried++;
         n += n / 7;
     }
@@ -248,12 +248,12 @@ START_TEST(recoveries_that_die_anywhere)
             how.mode = modes[seeded_next(&seed) % 3];
             (void)recovery_dies(1 + seeded_next(&seed) % (k % 3 == 1 ? 400 : 40), false);
         }
-        int rc = rig_try_open(&r);
+        int rc = fixture_try_open(&r);
         ck_assert_msg(rc == 0, "row %u: %s: %s", row, lladd_code_name(rc), r.err.message);
         expect_commits();
         fault_device_capacity(r.fd, UINT64_MAX);
-        rig_close(&r);
-        rig_free(&r);
+        fixture_close(&r);
+        fixture_free(&r);
     }
 }
 END_TEST
@@ -264,28 +264,28 @@ START_TEST(the_end_that_a_close_named_stays)
 {
     load(_i & 1, 0);
     fault_device_capacity(r.fd, UINT64_MAX);
-    rig_open(&r);
+    fixture_open(&r);
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    rig_crash(&r, &fault_kill);
-    rig_open(&r);
+    fixture_crash(&r, &fault_kill);
+    fixture_open(&r);
     lladd_lsn told = lladd_durable_lsn(r.db);
-    rig_close(&r);
-    rig_open(&r);
-    struct lladd_txn *loser = rig_begin(&r);
+    fixture_close(&r);
+    fixture_open(&r);
+    struct lladd_txn *loser = fixture_begin(&r);
     ok(loser, cell_put(loser, cell_of(pages[1], 7), 7));
-    rig_crash(&r, &fault_power);
+    fixture_crash(&r, &fault_power);
     fault_device_only(r.fd, "log/");
     fault_device_fail(r.fd, 1, FAULT_RENAME, ENOSPC, false);
-    int rc = rig_try_open(&r);
+    int rc = fixture_try_open(&r);
     ck_assert(rc == 0 || rc == LLADD_NO_SPACE);
     fault_device_fail(r.fd, 0, FAULT_RENAME, ENOSPC, false);
     if (!rc)
-        rig_crash(&r, &fault_kill);
-    rig_open(&r);
+        fixture_crash(&r, &fault_kill);
+    fixture_open(&r);
     ck_assert_uint_ge(lladd_durable_lsn(r.db).v, told.v);
     expect_commits();
-    rig_close(&r);
-    rig_free(&r);
+    fixture_close(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -304,7 +304,7 @@ START_TEST(pins_leave_space_for_a_checkpoint)
     char name[64];
     load(false, 0);
     fault_device_capacity(r.fd, UINT64_MAX);
-    rig_open(&r);
+    fixture_open(&r);
     for (unsigned i = 0; i < PINS; i++) {
         snprintf(name, sizeof name, "%063u", i);
         ok_db(&r, lladd_pin_set(r.db, name, lladd_durable_lsn(r.db), &r.err));
@@ -313,15 +313,15 @@ START_TEST(pins_leave_space_for_a_checkpoint)
     use_up_log();
     if (_i)
         checkpoint_or_no_space();
-    rig_close(&r);
-    rig_open(&r);
+    fixture_close(&r);
+    fixture_open(&r);
     fault_device_capacity(r.fd, UINT64_MAX);
     for (unsigned i = 0; i < PINS; i++) {
         snprintf(name, sizeof name, "%063u", i);
         ok_db(&r, lladd_pin_clear(r.db, name, &r.err));
     }
-    rig_close(&r);
-    rig_free(&r);
+    fixture_close(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -332,7 +332,7 @@ START_TEST(pins_go_on_a_full_disk)
     char name[64];
     load(false, 0);
     fault_device_capacity(r.fd, UINT64_MAX);
-    rig_open(&r);
+    fixture_open(&r);
     for (unsigned i = 0; i < PINS; i++) {
         snprintf(name, sizeof name, "%063u", i);
         ok_db(&r, lladd_pin_set(r.db, name, lladd_durable_lsn(r.db), &r.err));
@@ -342,17 +342,17 @@ START_TEST(pins_go_on_a_full_disk)
     if (_i & 1)
         checkpoint_or_no_space();
     if (_i & 2) {
-        rig_close(&r);
-        rig_open(&r);
+        fixture_close(&r);
+        fixture_open(&r);
     }
     for (unsigned i = 0; i < PINS; i++) {
         snprintf(name, sizeof name, "%063u", i);
         ok_db(&r, lladd_pin_clear(r.db, name, &r.err));
     }
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    rig_set(&r, cell_of(pages[0], 0), 1);
-    rig_close(&r);
-    rig_free(&r);
+    fixture_set(&r, cell_of(pages[0], 0), 1);
+    fixture_close(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -383,30 +383,30 @@ START_TEST(what_was_set_aside_is_there_after_a_kill)
     for (unsigned pins = 4; pins < 100; pins += 5) {
         load_with(_i & 1, 0, 64u << 10);
         fault_device_capacity(r.fd, UINT64_MAX);
-        rig_open(&r);
+        fixture_open(&r);
         set_pins(pins);
-        struct lladd_txn *loser = rig_begin(&r);
+        struct lladd_txn *loser = fixture_begin(&r);
         ok(loser, cell_put(loser, cell_of(pages[2], 5), 666));
         fault_device_capacity(r.fd, fault_device_bytes(r.fd));
         use_up_log();
-        rig_crash(&r, &fault_kill);
-        rig_open(&r);
+        fixture_crash(&r, &fault_kill);
+        fixture_open(&r);
         if (_i & 2) {
-            rig_crash(&r, &fault_power);
-            rig_open(&r);
+            fixture_crash(&r, &fault_power);
+            fixture_open(&r);
         }
         if (_i / 4 == 0)
             ok_db(&r, lladd_checkpoint(r.db, &r.err));
         if (_i / 4 == 1)
             clear_pins(pins);
-        rig_close(&r);
-        rig_open(&r);
+        fixture_close(&r);
+        fixture_open(&r);
         if (_i / 4 == 2)
             clear_pins(pins);
         ok_db(&r, lladd_checkpoint(r.db, &r.err));
-        rig_expect(&r, cell_of(pages[2], 5), 0);
-        rig_close(&r);
-        rig_free(&r);
+        fixture_expect(&r, cell_of(pages[2], 5), 0);
+        fixture_close(&r);
+        fixture_free(&r);
     }
 }
 END_TEST
@@ -421,7 +421,7 @@ START_TEST(checkpoints_that_free_nothing_leave_space)
     char name[64];
     load(_i & 1, 0);
     fault_device_capacity(r.fd, UINT64_MAX);
-    rig_open(&r);
+    fixture_open(&r);
     set_pins(PINS);
     fault_device_capacity(r.fd, fault_device_bytes(r.fd));
     use_up_log();
@@ -433,17 +433,17 @@ START_TEST(checkpoints_that_free_nothing_leave_space)
             continue;
         refused += checkpoint_or_no_space() != 0;
         if (_i / 2 == 1)
-            rig_close(&r);
+            fixture_close(&r);
         if (_i / 2 == 2)
-            rig_crash(&r, &fault_kill);
+            fixture_crash(&r, &fault_kill);
         if (_i / 2)
-            rig_open(&r);
+            fixture_open(&r);
     }
     ck_assert_uint_gt(refused, 0);
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    rig_set(&r, cell_of(pages[0], 0), 1);
-    rig_close(&r);
-    rig_free(&r);
+    fixture_set(&r, cell_of(pages[0], 0), 1);
+    fixture_close(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -457,7 +457,7 @@ START_TEST(what_frees_log_may_begin)
     o.frees_log = true;
     load(false, 0);
     fault_device_capacity(r.fd, UINT64_MAX);
-    rig_open(&r);
+    fixture_open(&r);
     set_pins(PINS);
     fault_device_capacity(r.fd, fault_device_bytes(r.fd));
     use_up_log();
@@ -467,11 +467,11 @@ START_TEST(what_frees_log_may_begin)
         if (checkpoint_or_no_space())
             break;
     }
-    struct lladd_txn *txn = rig_begin_with(&r, &o);
+    struct lladd_txn *txn = fixture_begin_with(&r, &o);
     ok(txn, cell_put(txn, cell_of(pages[0], 1), 7));
     done(lladd_abort(txn));
-    rig_close(&r);
-    rig_free(&r);
+    fixture_close(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -498,39 +498,39 @@ START_TEST(hope_does_not_use_up_the_space)
     struct lladd_token token;
     lladd_lsn lsn;
     const struct lladd_span none = {NULL, 0};
-    rig_init(&r, 0);
+    fixture_init(&r, 0);
     r.options.log_segment_min = 4096;
     r.options.log_segment_max = 16u << 10;
     r.options.recovery = _i & 1 ? LLADD_RECOVER_INSTANT : LLADD_RECOVER_FULL;
     ok_db(&r, lladd_register_class(&r.options, &holder_class, &r.err));
     holds = true;
-    rig_open(&r);
-    rig_pages(&r, pages, PAGES);
-    struct lladd_txn *txn = rig_begin(&r);
+    fixture_open(&r);
+    fixture_pages(&r, pages, PAGES);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, lladd_log_object(txn, &holder_class, 1, none, none, &token, &lsn));
     lladd_object_applied(txn, &token);
     done(lladd_commit(txn));
     for (unsigned i = 0; i < 60; i++)
-        rig_set(&r, cell_of(pages[i % PAGES], 3), i);
+        fixture_set(&r, cell_of(pages[i % PAGES], 3), i);
     set_pins(PINS);
     fault_device_capacity(r.fd, fault_device_bytes(r.fd));
     use_up_log();
     unsigned refused = 0;
     for (unsigned i = 0; i < ROUNDS; i++) {
         if (_i & 2)
-            rig_crash(&r, &fault_kill);
+            fixture_crash(&r, &fault_kill);
         else
-            rig_close(&r);
-        rig_open(&r);
+            fixture_close(&r);
+        fixture_open(&r);
         refused += checkpoint_or_no_space() != 0;
     }
     ck_assert(refused > 0 || _i & 2); /* after a kill there may be nothing to say */
     clear_pins(PINS);
     holds = false;
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    rig_set(&r, cell_of(pages[0], 0), 1);
-    rig_close(&r);
-    rig_free(&r);
+    fixture_set(&r, cell_of(pages[0], 0), 1);
+    fixture_close(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -539,13 +539,13 @@ START_TEST(maintenance_goes_on_without_its_checkpoint)
 {
     load(true, 0);
     fault_device_capacity(r.fd, UINT64_MAX);
-    rig_open(&r);
+    fixture_open(&r);
     set_pins(200);
     fault_device_capacity(r.fd, fault_device_bytes(r.fd));
     use_up_log();
     for (unsigned i = 0; i < 8; i++) {
-        rig_crash(&r, &fault_kill);
-        rig_open(&r);
+        fixture_crash(&r, &fault_kill);
+        fixture_open(&r);
         bool more = true;
         for (unsigned n = 0; n < 1000 && more; n++) {
             int rc = lladd_maintain(r.db, &more, &r.err);
@@ -555,8 +555,8 @@ START_TEST(maintenance_goes_on_without_its_checkpoint)
     }
     clear_pins(200);
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    rig_close(&r);
-    rig_free(&r);
+    fixture_close(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -585,7 +585,7 @@ static int half_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span u
     if (!rc && stop_half_way) {
         if (++in_progress < n_rolling)
             return lladd_abort(rolling[in_progress]);
-        rc = lladd_log_force(r.db, lladd_lsn_of(rig_stats(&r).log_tail - 1), &r.err);
+        rc = lladd_log_force(r.db, lladd_lsn_of(fixture_stats(&r).log_tail - 1), &r.err);
         return rc ? rc : LLADD_BUSY;
     }
     return rc ? rc : log_parts(txn, where, 0);
@@ -607,23 +607,23 @@ static const struct lladd_op half = {
 START_TEST(one_kill_interrupts_many_rollbacks)
 {
     how.seed = 1;
-    rig_init(&r, 0);
+    fixture_init(&r, 0);
     r.options.log_segment_min = 4096;
     r.options.log_segment_max = 16u << 10;
     r.options.recovery = _i & 1 ? LLADD_RECOVER_INSTANT : LLADD_RECOVER_FULL;
     ok_db(&r, lladd_register_op(&r.options, &half, &r.err));
-    rig_want_trace(&r);
-    rig_open(&r);
-    rig_pages(&r, pages, PAGES);
+    fixture_want_trace(&r);
+    fixture_open(&r);
+    fixture_pages(&r, pages, PAGES);
     for (unsigned i = 0; i < PAGES; i++)
-        rig_set(&r, cell_of(pages[i], 0), 1 + i);
+        fixture_set(&r, cell_of(pages[i], 0), 1 + i);
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     lladd_op_id id;
     ok_db(&r, lladd_op_lookup(r.db, half.name, half.version, &id));
     for (n_rolling = 0; n_rolling < ROLLBACKS; n_rolling++) {
         unsigned char undo[8];
         lladd_put64(undo, pages[n_rolling % PAGES].v);
-        rolling[n_rolling] = rig_begin(&r);
+        rolling[n_rolling] = fixture_begin(&r);
         ok(rolling[n_rolling], lladd_log_undo_only(rolling[n_rolling], id, undo, sizeof undo));
     }
     fault_device_capacity(r.fd, fault_device_bytes(r.fd));
@@ -633,13 +633,13 @@ START_TEST(one_kill_interrupts_many_rollbacks)
     ck_assert_int_eq(lladd_abort(rolling[0]), LLADD_UNDO_FAILED);
     stop_half_way = false;
     ck_assert_uint_eq(in_progress, n_rolling);
-    rig_crash(&r, &fault_kill);
-    int rc = rig_try_open(&r);
+    fixture_crash(&r, &fault_kill);
+    int rc = fixture_try_open(&r);
     ck_assert_msg(rc == 0, "%s: %s", lladd_code_name(rc), r.err.message);
     ck_contains(r.trace, "undo: less log space");
     expect_commits();
-    rig_close(&r);
-    rig_free(&r);
+    fixture_close(&r);
+    fixture_free(&r);
 }
 END_TEST
 

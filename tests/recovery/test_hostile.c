@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct rig r;
+static struct fixture r;
 static struct forge f;
 static lladd_pageno page;
 static uint32_t put, add, format, transfer, cells_type, cls;
@@ -43,11 +43,11 @@ static const struct lladd_object_class object_class = {
 static void begin_case(void)
 {
     struct lladd_token token;
-    rig_init(&r, 0);
+    fixture_init(&r, 0);
     ok_db(&r, lladd_register_class(&r.options, &object_class, &r.err));
-    rig_open(&r);
-    page = rig_page(&r);
-    struct lladd_txn *txn = rig_begin(&r);
+    fixture_open(&r);
+    page = fixture_page(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cell_put(txn, cell_of(page, 0), 5));
     ok(txn, cell_add(txn, cell_of(page, 1), 5));
     ok(txn, cells_transfer(txn, cell_of(page, 2), cell_of(page, 3), 5));
@@ -55,7 +55,7 @@ static void begin_case(void)
                              &token, NULL));
     lladd_object_applied(txn, &token);
     done(lladd_commit(txn));
-    rig_close(&r);
+    fixture_close(&r);
     forge_open(&f, &r);
     put = forge_number(&f, "test.put");
     add = forge_number(&f, "test.add");
@@ -73,14 +73,14 @@ static void expect_refusal(int code, lladd_lsn lsn, const char *what)
     forge_close(&f);
     snprintf(text, sizeof text, "LSN %llu", (unsigned long long)lsn.v);
     for (int again = 0; again < 2; again++) {
-        int rc = rig_try_open(&r);
+        int rc = fixture_try_open(&r);
         ck_assert_msg(rc == code, "%s: %s: %s", what, rc ? lladd_code_name(rc) : "it was opened",
                       r.err.message);
         if (lsn.v)
             ck_contains(r.err.message, text);
         ck_contains(r.err.message, what);
     }
-    rig_free(&r);
+    fixture_free(&r);
 }
 
 /* One record, and the expected error. */
@@ -207,17 +207,17 @@ START_TEST(a_page_with_a_hole_in_its_chain_is_not_repaired)
     (void)forge_append(&f, &pin, false);
     forge_close(&f);
     at = page.v * 4096 + 2000;
-    unsigned char *bytes = rig_file(&r, "pages", &len);
+    unsigned char *bytes = fixture_file(&r, "pages", &len);
     ck_assert_uint_gt(len, at);
     bytes[at] ^= 1;
-    rig_file_write(&r, "pages", bytes + at, 1, at);
+    fixture_file_write(&r, "pages", bytes + at, 1, at);
     free(bytes);
-    rig_open(&r);
+    fixture_open(&r);
     ck_assert_int_eq(lladd_page_fix(r.db, page, LLADD_LATCH_SHARED, &held, &r.err),
                      LLADD_CORRUPT_PAGE);
     ck_assert_uint_eq(r.err.lsn.v, lsn.v);
-    ck_assert_uint_eq(rig_stats(&r).repairs, 0);
-    rig_free(&r);
+    ck_assert_uint_eq(fixture_stats(&r).repairs, 0);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -366,11 +366,11 @@ START_TEST(a_prepare_record_without_its_blobs)
     struct ll_record rec = {.kind = LL_REC_PREPARE, .redo = lladd_span_of(b, sizeof b)};
     (void)forge_append(&f, &rec, true);
     forge_close(&f);
-    int rc = rig_try_open(&r);
+    int rc = fixture_try_open(&r);
     ck_assert_int_eq(lladd_code_root(rc), LLADD_ROOT_MISUSE == lladd_code_root(rc)
                                               ? LLADD_ROOT_MISUSE
                                               : LLADD_ROOT_DATA);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -416,11 +416,11 @@ START_TEST(chains_that_lead_nowhere)
         second.undo_next = lladd_lsn_of(forge_tail(&f).v + (uint64_t)offsets[i]);
         (void)forge_append(&f, &second, false);
         forge_close(&f);
-        int rc = rig_try_open(&r);
+        int rc = fixture_try_open(&r);
         ck_assert_msg(rc && (lladd_code_root(rc) == LLADD_ROOT_DATA || rc == LLADD_OUT_OF_RANGE ||
                              rc == LLADD_UNDO_FAILED),
                       "offset %lld: %d %s", (long long)offsets[i], rc, r.err.message);
-        rig_free(&r);
+        fixture_free(&r);
     }
 }
 END_TEST
@@ -504,7 +504,7 @@ START_TEST(records_of_any_sort_in_any_order_are_survived)
         for (uint64_t k = 1 + any(4); k > 0; k--)
             append_anything(&txn, &last);
         forge_close(&f);
-        int rc = rig_try_open(&r);
+        int rc = fixture_try_open(&r);
         if (rc == 0) {
             opened++;
             struct lladd_db *db = r.db;
@@ -519,7 +519,7 @@ START_TEST(records_of_any_sort_in_any_order_are_survived)
                           "seed %llu: %s: %s", (unsigned long long)i, lladd_code_name(rc),
                           r.err.message);
         }
-        rig_free(&r);
+        fixture_free(&r);
     }
     ck_assert_uint_gt(opened, n / 20);
     ck_assert_uint_gt(refused_, n / 20);
@@ -536,16 +536,16 @@ static void write_control(void (*change)(struct ll_control *))
     struct ll_control c = f.control;
     change(&c);
     ll_control_encode(&c, b);
-    rig_file_write(&r, "control", b, sizeof b, 0);
-    rig_file_write(&r, "control", b, sizeof b, LL_CONTROL_COPY);
+    fixture_file_write(&r, "control", b, sizeof b, 0);
+    fixture_file_write(&r, "control", b, sizeof b, LL_CONTROL_COPY);
 }
 
 static void expect_control(void (*change)(struct ll_control *), int code, const char *what)
 {
     write_control(change);
-    ck_assert_int_eq(rig_try_open(&r), code);
+    ck_assert_int_eq(fixture_try_open(&r), code);
     ck_contains(r.err.message, what);
-    rig_free(&r);
+    fixture_free(&r);
 }
 
 static void newer(struct ll_control *c)
@@ -608,7 +608,7 @@ START_TEST(features_that_some_may_ignore)
     expect_control(unknown_feature_of_writers, LLADD_NEWER_FORMAT, "0x40000000");
     write_control(unknown_feature_of_writers);
     uint64_t seq = f.control.seq;
-    ck_assert_int_eq(rig_try_open(&r), LLADD_NEWER_FORMAT);
+    ck_assert_int_eq(fixture_try_open(&r), LLADD_NEWER_FORMAT);
     ok_db(&r, lladd_inspect_open(r.dir, &r.options, &view, &r.err));
     ck_assert_int_eq(lladd_inspect_info_get(view, &info), 0);
     ck_assert_uint_eq(info.read_only_compatible, 1u << 30);
@@ -617,11 +617,11 @@ START_TEST(features_that_some_may_ignore)
     ck_assert_int_eq(ll_control_read(r.options.device, file, &after, &r.err), 0);
     ck_assert_int_eq(ll_io_close(r.options.device, file), 0);
     ck_assert_uint_eq(after.seq, seq);
-    rig_free(&r);
+    fixture_free(&r);
     write_control(unknown_features_that_may_be_ignored);
-    rig_open(&r);
-    rig_expect(&r, cell_of(page, 0), 5);
-    rig_free(&r);
+    fixture_open(&r);
+    fixture_expect(&r, cell_of(page, 0), 5);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -633,10 +633,10 @@ START_TEST(one_good_copy_of_the_control_block_is_enough)
     for (unsigned copy = 0; copy < 2; copy++) {
         begin_case();
         forge_close(&f);
-        rig_file_write(&r, "control", rot, sizeof rot, copy * LL_CONTROL_COPY);
-        rig_open(&r);
-        rig_expect(&r, cell_of(page, 0), 5);
-        rig_free(&r);
+        fixture_file_write(&r, "control", rot, sizeof rot, copy * LL_CONTROL_COPY);
+        fixture_open(&r);
+        fixture_expect(&r, cell_of(page, 0), 5);
+        fixture_free(&r);
         /* The other one is from an earlier write. */
         begin_case();
         forge_close(&f);
@@ -644,20 +644,20 @@ START_TEST(one_good_copy_of_the_control_block_is_enough)
         c.seq -= 1;
         c.checkpoint = lladd_lsn_of(UINT64_C(1) << 50);
         ll_control_encode(&c, rot);
-        rig_file_write(&r, "control", rot, sizeof rot, copy * LL_CONTROL_COPY);
-        rig_open(&r);
-        rig_expect(&r, cell_of(page, 0), 5);
-        rig_free(&r);
+        fixture_file_write(&r, "control", rot, sizeof rot, copy * LL_CONTROL_COPY);
+        fixture_open(&r);
+        fixture_expect(&r, cell_of(page, 0), 5);
+        fixture_free(&r);
     }
     begin_case();
     forge_close(&f);
     memset(rot, 0x5a, sizeof rot);
     lladd_put32(rot + 4, 0x42444c4c); /* ours by its magic */
-    rig_file_write(&r, "control", rot, sizeof rot, 0);
-    rig_file_write(&r, "control", rot, sizeof rot, LL_CONTROL_COPY);
-    ck_assert_int_ne(rig_try_open(&r), 0);
+    fixture_file_write(&r, "control", rot, sizeof rot, 0);
+    fixture_file_write(&r, "control", rot, sizeof rot, LL_CONTROL_COPY);
+    ck_assert_int_ne(fixture_try_open(&r), 0);
     ck_contains(r.err.message, "control");
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 

@@ -5,7 +5,7 @@
  * transactions, background steps, pages that are freed and used again, failing reads, lack of
  * memory, another crash. No log is truncated before the last page is redone.
  */
-#include "rig.h"
+#include "db_fixture.h"
 
 #include <lladd/bulk.h>
 #include <pthread.h>
@@ -14,14 +14,14 @@
 
 enum { PAGES = 40, ROUNDS = 5, BLOCK = 4096 };
 
-static struct rig r;
+static struct fixture r;
 static lladd_pageno pages[PAGES];
 
 /* ---- helpers ---- */
 
 static uint64_t pages_pending(void)
 {
-    return rig_stats(&r).pages_behind;
+    return fixture_stats(&r).pages_behind;
 }
 
 static void add_everywhere(struct lladd_txn *txn, unsigned index, uint64_t delta)
@@ -33,7 +33,7 @@ static void add_everywhere(struct lladd_txn *txn, unsigned index, uint64_t delta
 /* Log between one round and the next: more than a cursor caches. */
 static void write_filler(void)
 {
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     for (unsigned i = 0; i < 4000; i++)
         ok(txn, cell_add(txn, cell_of(pages[0], 2), 1));
     done(lladd_commit(txn));
@@ -42,13 +42,13 @@ static void write_filler(void)
 /* When this is recovered, cell 0 of each page has ROUNDS * (10 + its index), cell 1 nothing. */
 static void write_history(bool far_apart)
 {
-    rig_pages(&r, pages, PAGES);
+    fixture_pages(&r, pages, PAGES);
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    struct lladd_txn *loser = rig_begin(&r);
+    struct lladd_txn *loser = fixture_begin(&r);
     ok(loser, cell_add(loser, cell_of(pages[0], 1), 1000));
     ok(loser, cell_add(loser, cell_of(pages[1], 1), 1000));
     for (unsigned round = 0; round < ROUNDS; round++) {
-        struct lladd_txn *txn = rig_begin(&r);
+        struct lladd_txn *txn = fixture_begin(&r);
         add_everywhere(txn, 0, 10);
         done(lladd_commit(txn));
         if (far_apart)
@@ -59,18 +59,18 @@ static void write_history(bool far_apart)
 static void expect_history(void)
 {
     for (unsigned i = 0; i < PAGES; i++) {
-        rig_expect(&r, cell_of(pages[i], 0), (uint64_t)ROUNDS * (10 + i));
-        rig_expect(&r, cell_of(pages[i], 1), 0);
+        fixture_expect(&r, cell_of(pages[i], 0), (uint64_t)ROUNDS * (10 + i));
+        fixture_expect(&r, cell_of(pages[i], 1), 0);
     }
 }
 
 static void begin_history(unsigned kind, bool far_apart)
 {
-    rig_init(&r, kind);
+    fixture_init(&r, kind);
     r.options.recovery = LLADD_RECOVER_INSTANT;
     r.options.checkpoint_bytes = 1u << 30;
     r.options.log_segment_max = 1u << 20;
-    rig_open(&r);
+    fixture_open(&r);
     write_history(far_apart);
 }
 
@@ -82,90 +82,90 @@ static void begin_case(unsigned kind)
 /* A history, a crash, and the database opened by instant recovery. */
 static void begin_pending(unsigned kind)
 {
-    begin_case(kind & ~(unsigned)RIG_FILES);
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
+    begin_case(kind & ~(unsigned)FIXTURE_FILES);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
 }
 
 static void damage_page(unsigned i)
 {
     unsigned char noise[512];
     memset(noise, 0xee, sizeof noise);
-    rig_file_write(&r, "pages", noise, sizeof noise, pages[i].v * BLOCK + 512);
+    fixture_file_write(&r, "pages", noise, sizeof noise, pages[i].v * BLOCK + 512);
 }
 
 /* ---- reads ---- */
 
 START_TEST(a_page_is_redone_when_it_is_fetched)
 {
-    begin_pending((unsigned)_i & ~(unsigned)RIG_THREADS);
+    begin_pending((unsigned)_i & ~(unsigned)FIXTURE_THREADS);
     uint64_t left = pages_pending();
     ck_assert_uint_ge(left, PAGES - 2); /* undo has fetched the loser's */
     ck_assert_uint_lt(left, PAGES + 4);
     for (unsigned i = 2; i < PAGES; i++) {
-        rig_expect(&r, cell_of(pages[i], 0), (uint64_t)ROUNDS * (10 + i));
+        fixture_expect(&r, cell_of(pages[i], 0), (uint64_t)ROUNDS * (10 + i));
         ck_assert_uint_eq(pages_pending(), --left);
     }
     expect_history();
-    ck_assert_uint_ge(rig_stats(&r).recovered_redone, ROUNDS * PAGES);
-    rig_free(&r);
+    ck_assert_uint_ge(fixture_stats(&r).recovered_redone, ROUNDS * PAGES);
+    fixture_free(&r);
 }
 END_TEST
 
 /* REC-1. Undo is complete when open returns; it has fetched only the pages that it needs. */
 START_TEST(losers_are_gone_when_open_returns)
 {
-    begin_case((unsigned)_i & ~(unsigned)RIG_THREADS);
-    rig_crash(&r, &fault_kill);
-    rig_want_trace(&r);
-    rig_open(&r);
+    begin_case((unsigned)_i & ~(unsigned)FIXTURE_THREADS);
+    fixture_crash(&r, &fault_kill);
+    fixture_want_trace(&r);
+    fixture_open(&r);
     ck_contains(r.trace, "when pages are fetched");
     ck_contains(r.trace, "undone: transaction");
-    ck_assert_uint_eq(rig_stats(&r).recovered_undone_txns, 1);
+    ck_assert_uint_eq(fixture_stats(&r).recovered_undone_txns, 1);
     ck_assert_uint_gt(pages_pending(), 0);
-    rig_expect(&r, cell_of(pages[1], 1), 0);
+    fixture_expect(&r, cell_of(pages[1], 1), 0);
     expect_history();
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
 START_TEST(steps_redo_the_rest_and_take_a_checkpoint)
 {
-    begin_pending((unsigned)_i & ~(unsigned)RIG_THREADS);
-    uint64_t from = rig_stats(&r).checkpoint_lsn;
+    begin_pending((unsigned)_i & ~(unsigned)FIXTURE_THREADS);
+    uint64_t from = fixture_stats(&r).checkpoint_lsn;
     ck_assert_uint_gt(pages_pending(), 0);
-    ck_assert_uint_gt(rig_stats(&r).redo_bytes, 0);
-    rig_maintain(&r);
+    ck_assert_uint_gt(fixture_stats(&r).redo_bytes, 0);
+    fixture_maintain(&r);
     ck_assert_uint_eq(pages_pending(), 0);
-    ck_assert_uint_gt(rig_stats(&r).checkpoint_lsn, from);
+    ck_assert_uint_gt(fixture_stats(&r).checkpoint_lsn, from);
     expect_history();
-    rig_crash(&r, &fault_power); /* no redo is pending */
-    rig_open(&r);
+    fixture_crash(&r, &fault_power); /* no redo is pending */
+    fixture_open(&r);
     ck_assert_uint_eq(pages_pending(), 0);
     expect_history();
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
 /* The same if other threads fetched the last of them. */
 START_TEST(a_checkpoint_is_owed_when_users_have_redone_all)
 {
-    begin_pending((unsigned)_i & ~(unsigned)RIG_THREADS);
-    uint64_t from = rig_stats(&r).checkpoint_lsn;
+    begin_pending((unsigned)_i & ~(unsigned)FIXTURE_THREADS);
+    uint64_t from = fixture_stats(&r).checkpoint_lsn;
     for (uint64_t n = 0; pages_pending(); n++) {
         struct lladd_page *p;
         if (lladd_page_fix(r.db, lladd_page_of(n), LLADD_LATCH_SHARED, &p, &r.err) == 0)
             lladd_page_unfix(r.db, p, LLADD_LATCH_SHARED);
         ck_assert_uint_lt(n, 10000);
     }
-    ck_assert_uint_eq(rig_stats(&r).checkpoint_lsn, from);
-    rig_maintain(&r);
-    ck_assert_uint_gt(rig_stats(&r).checkpoint_lsn, from);
+    ck_assert_uint_eq(fixture_stats(&r).checkpoint_lsn, from);
+    fixture_maintain(&r);
+    ck_assert_uint_gt(fixture_stats(&r).checkpoint_lsn, from);
     expect_history();
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
     ck_assert_uint_eq(pages_pending(), 0);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -173,24 +173,24 @@ END_TEST
  * afterwards. */
 START_TEST(a_checkpoint_and_close_wait_for_redo)
 {
-    begin_pending((unsigned)_i & ~(unsigned)RIG_THREADS);
+    begin_pending((unsigned)_i & ~(unsigned)FIXTURE_THREADS);
     ck_assert_uint_gt(pages_pending(), 0);
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     ck_assert_uint_eq(pages_pending(), 0);
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
     expect_history();
-    rig_set(&r, cell_of(pages[3], 5), 8);
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
+    fixture_set(&r, cell_of(pages[3], 5), 8);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
     ck_assert_uint_gt(pages_pending(), 0);
-    rig_close(&r); /* REC-2 */
-    rig_open(&r);
+    fixture_close(&r); /* REC-2 */
+    fixture_open(&r);
     ck_assert_uint_eq(pages_pending(), 0);
-    ck_assert_uint_eq(rig_stats(&r).recovered_records, 0);
+    ck_assert_uint_eq(fixture_stats(&r).recovered_records, 0);
     expect_history();
-    rig_expect(&r, cell_of(pages[3], 5), 8);
-    rig_free(&r);
+    fixture_expect(&r, cell_of(pages[3], 5), 8);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -198,7 +198,7 @@ END_TEST
 
 static void work_meanwhile(unsigned round)
 {
-    struct lladd_txn *txn = rig_begin(&r), *other = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r), *other = fixture_begin(&r);
     ok(txn, cell_add(txn, cell_of(pages[4 + round], 2), 1));
     ok(other, cell_add(other, cell_of(pages[5], 1), 77));
     ok(txn, cell_add(txn, cell_of(pages[20], 2), 1));
@@ -213,24 +213,24 @@ START_TEST(crashes_while_redo_is_pending)
 {
     enum { CRASHES = 4 };
     for (unsigned full = 0; full < 2; full++) {
-        begin_pending((unsigned)_i & ~(unsigned)RIG_THREADS);
+        begin_pending((unsigned)_i & ~(unsigned)FIXTURE_THREADS);
         for (unsigned c = 0; c < CRASHES; c++) {
             ck_assert_uint_gt(pages_pending(), PAGES / 2);
             work_meanwhile(c);
-            struct lladd_txn *loser = rig_begin(&r);
+            struct lladd_txn *loser = fixture_begin(&r);
             ok(loser, cell_add(loser, cell_of(pages[8], 1), 5));
             ok(loser, cell_add(loser, cell_of(pages[31], 1), 5));
-            rig_crash(&r, c % 2 ? &fault_kill : &fault_power);
+            fixture_crash(&r, c % 2 ? &fault_kill : &fault_power);
             if (full && c == CRASHES - 1)
                 r.options.recovery = LLADD_RECOVER_FULL;
-            rig_open(&r);
+            fixture_open(&r);
         }
         ck_assert(full ? pages_pending() == 0 : pages_pending() > PAGES / 2);
         expect_history();
-        rig_expect(&r, cell_of(pages[20], 2), CRASHES);
+        fixture_expect(&r, cell_of(pages[20], 2), CRASHES);
         for (unsigned c = 0; c < CRASHES; c++)
-            rig_expect(&r, cell_of(pages[4 + c], 2), 1);
-        rig_free(&r);
+            fixture_expect(&r, cell_of(pages[4 + c], 2), 1);
+        fixture_free(&r);
     }
 }
 END_TEST
@@ -238,20 +238,20 @@ END_TEST
 /* A cache that holds few of the pages: redone pages are written back, and read again. */
 START_TEST(pages_come_and_go_in_a_small_cache)
 {
-    unsigned kind = (unsigned)_i & ~(unsigned)(RIG_THREADS | RIG_FILES);
+    unsigned kind = (unsigned)_i & ~(unsigned)(FIXTURE_THREADS | FIXTURE_FILES);
     begin_case(kind);
-    rig_crash(&r, &fault_power);
-    r.options.cache_bytes = rig_small_cache(kind);
-    rig_open(&r);
+    fixture_crash(&r, &fault_power);
+    r.options.cache_bytes = fixture_small_cache(kind);
+    fixture_open(&r);
     for (unsigned i = 0; i < PAGES; i += 3)
-        rig_set(&r, cell_of(pages[i], 6), i);
+        fixture_set(&r, cell_of(pages[i], 6), i);
     expect_history();
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
     expect_history();
     for (unsigned i = 0; i < PAGES; i += 3)
-        rig_expect(&r, cell_of(pages[i], 6), i);
-    rig_free(&r);
+        fixture_expect(&r, cell_of(pages[i], 6), i);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -259,16 +259,16 @@ END_TEST
 START_TEST(a_transaction_in_doubt_is_decided_while_redo_is_pending)
 {
     for (unsigned commits = 0; commits < 2; commits++) {
-        begin_case((unsigned)_i & ~(unsigned)(RIG_THREADS | RIG_FILES));
-        (void)rig_prepared(&r, "half", cell_of(pages[9], 3), 33);
-        rig_crash(&r, &fault_power);
-        rig_open(&r);
-        ck_assert_uint_eq(rig_in_doubt(&r).n, 1);
-        struct lladd_txn *txn = rig_claim(&r, "half");
+        begin_case((unsigned)_i & ~(unsigned)(FIXTURE_THREADS | FIXTURE_FILES));
+        (void)fixture_prepared(&r, "half", cell_of(pages[9], 3), 33);
+        fixture_crash(&r, &fault_power);
+        fixture_open(&r);
+        ck_assert_uint_eq(fixture_in_doubt(&r).n, 1);
+        struct lladd_txn *txn = fixture_claim(&r, "half");
         done(commits ? lladd_commit(txn) : lladd_abort(txn));
-        rig_expect(&r, cell_of(pages[9], 3), commits ? 33 : 0);
+        fixture_expect(&r, cell_of(pages[9], 3), commits ? 33 : 0);
         expect_history();
-        rig_free(&r);
+        fixture_free(&r);
     }
 }
 END_TEST
@@ -279,49 +279,49 @@ END_TEST
  * formatted. */
 START_TEST(a_page_with_pending_redo_is_freed_and_used_again)
 {
-    begin_pending((unsigned)_i & ~(unsigned)RIG_THREADS);
-    struct lladd_txn *txn = rig_begin(&r);
+    begin_pending((unsigned)_i & ~(unsigned)FIXTURE_THREADS);
+    struct lladd_txn *txn = fixture_begin(&r);
     for (unsigned i = 10; i < 20; i++)
         ok(txn, lladd_page_free(txn, pages[i]));
     done(lladd_commit(txn));
     lladd_pageno again[10];
-    rig_pages(&r, again, 10);
+    fixture_pages(&r, again, 10);
     unsigned same = 0;
     for (unsigned i = 0; i < 10; i++) {
-        rig_set(&r, cell_of(again[i], 0), 100 + i);
+        fixture_set(&r, cell_of(again[i], 0), 100 + i);
         same += again[i].v >= pages[10].v && again[i].v <= pages[19].v;
     }
     ck_assert_uint_gt(same, 0);
-    rig_maintain(&r);
+    fixture_maintain(&r);
     ck_assert_uint_eq(pages_pending(), 0);
     for (unsigned round = 0; round < 2; round++) {
         for (unsigned i = 0; i < 10; i++)
-            rig_expect(&r, cell_of(again[i], 0), 100 + i);
-        rig_expect(&r, cell_of(pages[25], 0), (uint64_t)ROUNDS * 35);
-        rig_crash(&r, &fault_power);
-        rig_open(&r);
+            fixture_expect(&r, cell_of(again[i], 0), 100 + i);
+        fixture_expect(&r, cell_of(pages[25], 0), (uint64_t)ROUNDS * 35);
+        fixture_crash(&r, &fault_power);
+        fixture_open(&r);
     }
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
 /* The same for pages that are bulk-written. */
 START_TEST(a_page_with_pending_redo_becomes_one_of_a_raw_extent)
 {
-    begin_case((unsigned)_i & ~(unsigned)(RIG_THREADS | RIG_FILES));
-    struct lladd_txn *txn = rig_begin(&r);
+    begin_case((unsigned)_i & ~(unsigned)(FIXTURE_THREADS | FIXTURE_FILES));
+    struct lladd_txn *txn = fixture_begin(&r);
     for (unsigned i = 10; i < 30; i++)
         ok(txn, lladd_page_free(txn, pages[i]));
     done(lladd_commit(txn));
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
     ck_assert_uint_gt(pages_pending(), 0);
 
     enum { RAW = 8 };
     unsigned char bytes[RAW * BLOCK], found[RAW * BLOCK];
     lladd_pageno first;
     memset(bytes, 0x5a, sizeof bytes);
-    txn = rig_begin(&r);
+    txn = fixture_begin(&r);
     ok(txn, lladd_extent_alloc(txn, RAW, LLADD_EXTENT_RAW, &first));
     ck_assert_uint_ge(first.v, pages[10].v);
     ck_assert_uint_le(first.v + RAW, pages[29].v + 1);
@@ -332,24 +332,24 @@ START_TEST(a_page_with_pending_redo_becomes_one_of_a_raw_extent)
         ok_db(&r, lladd_bulk_read(r.db, first, RAW, true, found, &r.err));
         ck_assert_mem_eq(bytes, found, sizeof bytes);
         if (round == 0)
-            rig_maintain(&r); /* does not overwrite them */
+            fixture_maintain(&r); /* does not overwrite them */
         else
-            rig_crash(&r, &fault_power), rig_open(&r);
+            fixture_crash(&r, &fault_power), fixture_open(&r);
     }
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
 /* Bulk reads, too, return the contents as of the log's end. */
 START_TEST(pages_with_pending_redo_are_read_in_bulk)
 {
-    begin_pending((unsigned)_i & ~(unsigned)RIG_THREADS);
+    begin_pending((unsigned)_i & ~(unsigned)FIXTURE_THREADS);
     unsigned char found[BLOCK], *page = found + LLADD_PAGE_HEADER;
     uint64_t left = pages_pending();
     ok_db(&r, lladd_bulk_read(r.db, pages[7], 1, false, found, &r.err));
     ck_assert_uint_eq(page[cell_offset(0)], ROUNDS * 17);
     ck_assert_uint_eq(pages_pending(), left - 1);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -361,9 +361,9 @@ START_TEST(a_read_fails_while_a_page_is_redone)
 {
     unsigned refused = 0;
     for (uint64_t n = 1;; n++) {
-        begin_history((unsigned)_i & ~(unsigned)(RIG_THREADS | RIG_FILES), true);
-        rig_crash(&r, &fault_power);
-        rig_open(&r);
+        begin_history((unsigned)_i & ~(unsigned)(FIXTURE_THREADS | FIXTURE_FILES), true);
+        fixture_crash(&r, &fault_power);
+        fixture_open(&r);
         uint64_t left = pages_pending(), value = 0;
         fault_device_fail(r.fd, n, FAULT_PREAD, 5, false);
         int rc = cell_read(r.db, cell_of(pages[12], 0), &value, &r.err);
@@ -375,7 +375,7 @@ START_TEST(a_read_fails_while_a_page_is_redone)
         }
         ck_assert_int_eq(lladd_db_error(r.db, &r.err), 0);
         expect_history();
-        rig_free(&r);
+        fixture_free(&r);
         if (!fired)
             break;
         refused++;
@@ -391,10 +391,10 @@ START_TEST(a_read_fails_in_a_step)
 {
     unsigned refused = 0;
     for (uint64_t n = 1; n < 200; n += 7) {
-        begin_history((unsigned)_i & ~(unsigned)(RIG_THREADS | RIG_FILES), true);
-        rig_crash(&r, &fault_power);
-        rig_open(&r);
-        uint64_t from = rig_stats(&r).checkpoint_lsn;
+        begin_history((unsigned)_i & ~(unsigned)(FIXTURE_THREADS | FIXTURE_FILES), true);
+        fixture_crash(&r, &fault_power);
+        fixture_open(&r);
+        uint64_t from = fixture_stats(&r).checkpoint_lsn;
         fault_device_fail(r.fd, n, FAULT_PREAD, 5, true);
         int rc = lladd_checkpoint(r.db, &r.err);
         uint64_t fired = fault_device_fired(r.fd);
@@ -403,15 +403,15 @@ START_TEST(a_read_fails_in_a_step)
             ck_assert_int_eq(rc, LLADD_READ_FAILED);
             ck_assert_uint_gt(fired, 0);
             ck_assert_uint_gt(pages_pending(), 0);
-            ck_assert_uint_eq(rig_stats(&r).checkpoint_lsn, from);
+            ck_assert_uint_eq(fixture_stats(&r).checkpoint_lsn, from);
             refused++;
         } else {
             ck_assert_uint_eq(pages_pending(), 0);
         }
-        rig_maintain(&r);
+        fixture_maintain(&r);
         ck_assert_uint_eq(pages_pending(), 0);
         expect_history();
-        rig_free(&r);
+        fixture_free(&r);
         if (!fired)
             break;
     }
@@ -425,20 +425,20 @@ START_TEST(an_allocation_fails)
     unsigned instantly = 0, fully = 0;
     for (uint64_t n = 1;; n++) {
         begin_case(0);
-        rig_crash(&r, &fault_power);
+        fixture_crash(&r, &fault_power);
         fault_alloc_fail(&r.mem, n, false);
-        int rc = rig_try_open(&r);
+        int rc = fixture_try_open(&r);
         bool fired = fault_alloc_fired(&r.mem) != 0;
         fault_alloc_fail(&r.mem, 0, false);
         if (rc) { /* nothing was undone, or opening again completes it (REC-3) */
             ck_assert(rc == LLADD_NO_MEMORY || rc == LLADD_UNDO_FAILED);
-            rig_open(&r);
+            fixture_open(&r);
         } else {
             instantly += pages_pending() > 0;
             fully += pages_pending() == 0;
         }
         expect_history();
-        rig_free(&r);
+        fixture_free(&r);
         if (!fired)
             break;
     }
@@ -450,12 +450,12 @@ END_TEST
 /* BUF-2, BUF-5. A torn page is rebuilt from its image when it is fetched. */
 START_TEST(a_torn_page_is_rebuilt_when_it_is_fetched)
 {
-    begin_case((unsigned)_i & ~(unsigned)(RIG_THREADS | RIG_FILES));
-    rig_crash(&r, &fault_power);
+    begin_case((unsigned)_i & ~(unsigned)(FIXTURE_THREADS | FIXTURE_FILES));
+    fixture_crash(&r, &fault_power);
     damage_page(15);
-    rig_open(&r);
+    fixture_open(&r);
     expect_history();
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -464,32 +464,32 @@ END_TEST
 START_TEST(a_page_without_a_base_matters_only_if_it_is_in_use)
 {
     for (unsigned freed = 0; freed < 2; freed++) {
-        rig_init(&r, (unsigned)_i & ~(unsigned)(RIG_THREADS | RIG_FILES));
+        fixture_init(&r, (unsigned)_i & ~(unsigned)(FIXTURE_THREADS | FIXTURE_FILES));
         r.options.recovery = LLADD_RECOVER_INSTANT;
         r.options.flags |= LLADD_OPT_ATOMIC_PAGES; /* the device promised not to, so no images */
-        rig_open(&r);
-        rig_pages(&r, pages, 2);
+        fixture_open(&r);
+        fixture_pages(&r, pages, 2);
         for (unsigned i = 1; i <= 300; i++) { /* the log with the format record is truncated */
-            struct lladd_txn *txn = rig_begin(&r);
+            struct lladd_txn *txn = fixture_begin(&r);
             ok(txn, cell_put_wide(txn, cell_of(pages[1], 2), i, WIDE_MAX / 2));
             done(lladd_commit(txn));
             if (i % 100 == 0) /* and its file is used again, or removed */
                 ok_db(&r, lladd_checkpoint(r.db, &r.err));
         }
-        rig_maintain(&r);
-        rig_set(&r, cell_of(pages[0], 0), 5);
-        rig_set(&r, cell_of(pages[1], 0), 6);
+        fixture_maintain(&r);
+        fixture_set(&r, cell_of(pages[0], 0), 5);
+        fixture_set(&r, cell_of(pages[1], 0), 6);
         if (freed) {
-            struct lladd_txn *txn = rig_begin(&r);
+            struct lladd_txn *txn = fixture_begin(&r);
             ok(txn, lladd_page_free(txn, pages[0]));
             done(lladd_commit(txn));
         }
-        rig_crash(&r, &fault_power);
+        fixture_crash(&r, &fault_power);
         damage_page(0);
-        rig_open(&r);
-        rig_expect(&r, cell_of(pages[1], 0), 6);
+        fixture_open(&r);
+        fixture_expect(&r, cell_of(pages[1], 0), 6);
         if (freed) {
-            rig_maintain(&r);
+            fixture_maintain(&r);
             ck_assert_uint_eq(pages_pending(), 0);
         } else {
             uint64_t value;
@@ -500,14 +500,14 @@ START_TEST(a_page_without_a_base_matters_only_if_it_is_in_use)
                 ck_assert_int_eq(lladd_checkpoint(r.db, &r.err), LLADD_CORRUPT_PAGE);
             }
             ck_assert_uint_eq(pages_pending(), 1);
-            rig_set(&r, cell_of(pages[1], 1), 7);
+            fixture_set(&r, cell_of(pages[1], 1), 7);
             struct lladd_db *db = r.db;
             r.db = NULL;
             ck_assert_int_eq(lladd_close(db), LLADD_CORRUPT_PAGE);
             r.options.recovery = LLADD_RECOVER_FULL;
-            ck_assert_int_eq(rig_try_open(&r), LLADD_CORRUPT_PAGE);
+            ck_assert_int_eq(fixture_try_open(&r), LLADD_CORRUPT_PAGE);
         }
-        rig_free(&r);
+        fixture_free(&r);
     }
 }
 END_TEST
@@ -537,12 +537,12 @@ START_TEST(threads_fetch_pages_while_they_are_redone)
 {
     pthread_t thread[READERS];
     unsigned who[READERS];
-    begin_case((unsigned)_i & ~(unsigned)RIG_FILES);
-    rig_crash(&r, &fault_power);
-    bool held = _i & RIG_THREADS && _i & RIG_RESERVED;
+    begin_case((unsigned)_i & ~(unsigned)FIXTURE_FILES);
+    fixture_crash(&r, &fault_power);
+    bool held = _i & FIXTURE_THREADS && _i & FIXTURE_RESERVED;
     if (held)
         test_world_stop_at(&r.world, "recovery.step");
-    rig_open(&r);
+    fixture_open(&r);
     if (held) /* before the readers: the pages that they have fetched leave it nothing to do */
         ck_assert(test_world_await(&r.world, "recovery.step", 1));
     for (unsigned i = 0; i < READERS; i++) {
@@ -559,24 +559,24 @@ START_TEST(threads_fetch_pages_while_they_are_redone)
             sum += cell_get(r.db, cell_of(pages[i], 3));
         ck_assert_uint_eq(sum, READERS * (PAGES - PAGES / 4));
         expect_history();
-        rig_reopen(&r);
+        fixture_reopen(&r);
     }
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
 /* The background takes the checkpoint after which a crash does not need this recovery again. */
 START_TEST(the_background_comes_to_an_end)
 {
-    begin_case(RIG_THREADS | (_i ? RIG_RESERVED : 0));
-    rig_crash(&r, &fault_power);
+    begin_case(FIXTURE_THREADS | (_i ? FIXTURE_RESERVED : 0));
+    fixture_crash(&r, &fault_power);
     test_world_stop_at(&r.world, "checkpoint.before_flush");
-    rig_open(&r);
+    fixture_open(&r);
     ck_assert(test_world_await(&r.world, "checkpoint.before_flush", 1));
     ck_assert_uint_eq(pages_pending(), 0);
     test_world_release(&r.world, "checkpoint.before_flush");
     expect_history();
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -585,14 +585,14 @@ START_TEST(a_handle_is_asked_while_recovery_is_checkpointed)
 {
     enum { TIMES = 20 };
     unsigned char uuid[16], again[16];
-    rig_init(&r, RIG_THREADS | (_i ? RIG_RESERVED : 0));
+    fixture_init(&r, FIXTURE_THREADS | (_i ? FIXTURE_RESERVED : 0));
     r.options.checkpoint_bytes = 1u << 30;
-    rig_open(&r);
+    fixture_open(&r);
     lladd_db_uuid(r.db, uuid);
     write_history(false);
-    rig_crash(&r, &fault_power);
+    fixture_crash(&r, &fault_power);
     test_world_stop_at(&r.world, "checkpoint.before_control");
-    rig_open(&r);
+    fixture_open(&r);
     ck_assert(test_world_await(&r.world, "checkpoint.before_control", 1));
     test_world_release(&r.world, "checkpoint.before_control");
     for (unsigned i = 0; i < TIMES; i++) {
@@ -601,10 +601,10 @@ START_TEST(a_handle_is_asked_while_recovery_is_checkpointed)
         ck_assert_uint_eq(lladd_page_size(r.db), BLOCK);
         ck_assert_uint_gt(lladd_page_count(r.db), PAGES);
         ck_assert_int_eq(lladd_db_error(r.db, &r.err), 0);
-        ck_assert_uint_lt(rig_stats(&r).redo_bytes, 1u << 30);
+        ck_assert_uint_lt(fixture_stats(&r).redo_bytes, 1u << 30);
     }
     expect_history();
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -612,25 +612,27 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("instant recovery");
     TCase *c = tcase_create("all");
-    tcase_add_loop_test(c, a_page_is_redone_when_it_is_fetched, 0, RIG_THREADS);
-    tcase_add_loop_test(c, losers_are_gone_when_open_returns, 0, RIG_THREADS);
-    tcase_add_loop_test(c, steps_redo_the_rest_and_take_a_checkpoint, 0, RIG_THREADS);
-    tcase_add_loop_test(c, a_checkpoint_is_owed_when_users_have_redone_all, 0, RIG_THREADS);
-    tcase_add_loop_test(c, a_checkpoint_and_close_wait_for_redo, 0, RIG_THREADS);
-    tcase_add_loop_test(c, crashes_while_redo_is_pending, 0, RIG_THREADS);
-    tcase_add_loop_test(c, pages_come_and_go_in_a_small_cache, 0, RIG_THREADS);
-    tcase_add_loop_test(c, a_transaction_in_doubt_is_decided_while_redo_is_pending, 0, RIG_THREADS);
-    tcase_add_loop_test(c, a_page_with_pending_redo_is_freed_and_used_again, 0, RIG_THREADS);
-    tcase_add_loop_test(c, a_page_with_pending_redo_becomes_one_of_a_raw_extent, 0, RIG_THREADS);
-    tcase_add_loop_test(c, pages_with_pending_redo_are_read_in_bulk, 0, RIG_THREADS);
-    tcase_add_loop_test(c, a_read_fails_while_a_page_is_redone, 0, RIG_THREADS);
-    tcase_add_loop_test(c, a_read_fails_in_a_step, 0, RIG_THREADS);
+    tcase_add_loop_test(c, a_page_is_redone_when_it_is_fetched, 0, FIXTURE_THREADS);
+    tcase_add_loop_test(c, losers_are_gone_when_open_returns, 0, FIXTURE_THREADS);
+    tcase_add_loop_test(c, steps_redo_the_rest_and_take_a_checkpoint, 0, FIXTURE_THREADS);
+    tcase_add_loop_test(c, a_checkpoint_is_owed_when_users_have_redone_all, 0, FIXTURE_THREADS);
+    tcase_add_loop_test(c, a_checkpoint_and_close_wait_for_redo, 0, FIXTURE_THREADS);
+    tcase_add_loop_test(c, crashes_while_redo_is_pending, 0, FIXTURE_THREADS);
+    tcase_add_loop_test(c, pages_come_and_go_in_a_small_cache, 0, FIXTURE_THREADS);
+    tcase_add_loop_test(c, a_transaction_in_doubt_is_decided_while_redo_is_pending, 0,
+                        FIXTURE_THREADS);
+    tcase_add_loop_test(c, a_page_with_pending_redo_is_freed_and_used_again, 0, FIXTURE_THREADS);
+    tcase_add_loop_test(c, a_page_with_pending_redo_becomes_one_of_a_raw_extent, 0,
+                        FIXTURE_THREADS);
+    tcase_add_loop_test(c, pages_with_pending_redo_are_read_in_bulk, 0, FIXTURE_THREADS);
+    tcase_add_loop_test(c, a_read_fails_while_a_page_is_redone, 0, FIXTURE_THREADS);
+    tcase_add_loop_test(c, a_read_fails_in_a_step, 0, FIXTURE_THREADS);
     tcase_add_test(c, an_allocation_fails);
-    tcase_add_loop_test(c, a_torn_page_is_rebuilt_when_it_is_fetched, 0, RIG_THREADS);
-    tcase_add_loop_test(c, a_page_without_a_base_matters_only_if_it_is_in_use, 0, RIG_THREADS);
+    tcase_add_loop_test(c, a_torn_page_is_rebuilt_when_it_is_fetched, 0, FIXTURE_THREADS);
+    tcase_add_loop_test(c, a_page_without_a_base_matters_only_if_it_is_in_use, 0, FIXTURE_THREADS);
     suite_add_tcase(s, c);
     c = tcase_create("threads");
-    tcase_add_loop_test(c, threads_fetch_pages_while_they_are_redone, 0, RIG_KINDS);
+    tcase_add_loop_test(c, threads_fetch_pages_while_they_are_redone, 0, FIXTURE_KINDS);
     tcase_add_loop_test(c, the_background_comes_to_an_end, 0, 2);
     tcase_add_loop_test(c, a_handle_is_asked_while_recovery_is_checkpointed, 0, 2);
     suite_add_tcase(s, c);

@@ -4,14 +4,14 @@
  * them. It reads the log about as often as full recovery, reports its progress in every phase, and
  * takes no more memory than its budget; a crash anywhere in it loses nothing.
  */
-#include "rig.h"
+#include "db_fixture.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { MOST = 300, SMALL = 40 };
 
-static struct rig r;
+static struct fixture r;
 static lladd_pageno pages[MOST];
 static unsigned n_pages, n_updates;
 
@@ -27,22 +27,22 @@ static struct cell nth(unsigned i)
  * one that is committed. */
 static void begin_long(unsigned kind, unsigned of_pages, unsigned updates, bool commits)
 {
-    rig_init(&r, kind);
+    fixture_init(&r, kind);
     r.options.recovery = LLADD_RECOVER_INSTANT;
     r.options.checkpoint_bytes = 1u << 30;
     r.options.log_segment_max = 1u << 20;
     r.options.cache_bytes = 8u << 20;
-    rig_open(&r);
+    fixture_open(&r);
     n_pages = of_pages;
     n_updates = updates;
-    rig_pages(&r, pages, n_pages);
+    fixture_pages(&r, pages, n_pages);
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     for (unsigned i = 0; i < n_updates; i++)
         ok(txn, cell_add(txn, nth(i), 1 + i));
     if (commits)
         done(lladd_commit(txn));
-    rig_set(&r, cell_of(pages[0], 5), 99);
+    fixture_set(&r, cell_of(pages[0], 5), 99);
 }
 
 /* Each cell is the sum of its additions, or 0 if these were undone. */
@@ -54,8 +54,8 @@ static void expect_long(bool committed)
         sum[i * 89u % n_pages][i % 3] += 1 + i;
     for (unsigned p = 0; p < n_pages; p++)
         for (unsigned c = 0; c < 3; c++)
-            rig_expect(&r, cell_of(pages[p], c), sum[p][c]);
-    rig_expect(&r, cell_of(pages[0], 5), 99);
+            fixture_expect(&r, cell_of(pages[p], c), sum[p][c]);
+    fixture_expect(&r, cell_of(pages[0], 5), 99);
 }
 
 struct cost {
@@ -68,12 +68,12 @@ static struct cost recover(enum lladd_recovery how)
     r.options.recovery = how;
     fault_device_only(r.fd, "log/");
     fault_device_reset_calls(r.fd);
-    rig_open(&r);
-    uint64_t pending = rig_stats(&r).pages_behind;
-    rig_maintain(&r);
-    struct cost c = {fault_device_calls(r.fd, FAULT_PREAD), rig_stats(&r).cache_misses,
-                     rig_stats(&r).recovered_early, pending};
-    ck_assert_uint_eq(rig_stats(&r).pages_behind, 0);
+    fixture_open(&r);
+    uint64_t pending = fixture_stats(&r).pages_behind;
+    fixture_maintain(&r);
+    struct cost c = {fault_device_calls(r.fd, FAULT_PREAD), fixture_stats(&r).cache_misses,
+                     fixture_stats(&r).recovered_early, pending};
+    ck_assert_uint_eq(fixture_stats(&r).pages_behind, 0);
     fault_device_only(r.fd, NULL);
     return c;
 }
@@ -82,14 +82,14 @@ static struct cost recover_anew(enum lladd_recovery how, unsigned kind, bool com
                                 uint64_t recovery_bytes)
 {
     begin_long(kind, MOST, 12000, commits);
-    rig_crash(&r, &fault_kill);
+    fixture_crash(&r, &fault_kill);
     r.options.recovery_bytes = recovery_bytes;
     struct cost c = recover(how);
     if (how == LLADD_RECOVER_INSTANT)
-        ck_assert_uint_le(rig_stats(&r).recovery_memory_most,
+        ck_assert_uint_le(fixture_stats(&r).recovery_memory_most,
                           recovery_bytes ? recovery_bytes : 32u << 20);
     expect_long(commits);
-    rig_free(&r);
+    fixture_free(&r);
     return c;
 }
 
@@ -98,8 +98,8 @@ static struct cost recover_anew(enum lladd_recovery how, unsigned kind, bool com
 /* An undo that fetches pages one by one reads their records one by one, unless there are many. */
 START_TEST(a_long_undo_reads_the_log_a_few_times)
 {
-    struct cost full = recover_anew(LLADD_RECOVER_FULL, _i ? RIG_RESERVED : 0, false, 0);
-    struct cost instant = recover_anew(LLADD_RECOVER_INSTANT, _i ? RIG_RESERVED : 0, false, 0);
+    struct cost full = recover_anew(LLADD_RECOVER_FULL, _i ? FIXTURE_RESERVED : 0, false, 0);
+    struct cost instant = recover_anew(LLADD_RECOVER_INSTANT, _i ? FIXTURE_RESERVED : 0, false, 0);
     ck_assert_uint_gt(full.log_reads, 0);
     ck_assert_uint_le(instant.log_reads, full.log_reads + full.log_reads / 2); /* 115, 100 */
     ck_assert_uint_le(instant.misses, full.misses + full.misses / 2);          /* 300, 300 */
@@ -111,38 +111,38 @@ END_TEST
 /* Few records are found one by one: the other pages stay for later. */
 START_TEST(a_short_undo_leaves_pages_for_later)
 {
-    begin_long(_i ? RIG_RESERVED : 0, MOST, 12000, true);
-    struct lladd_txn *loser = rig_begin(&r);
+    begin_long(_i ? FIXTURE_RESERVED : 0, MOST, 12000, true);
+    struct lladd_txn *loser = fixture_begin(&r);
     ok(loser, cell_add(loser, cell_of(pages[3], 6), 7));
     ok(loser, cell_add(loser, cell_of(pages[4], 6), 7));
-    rig_set(&r, cell_of(pages[0], 5), 99);
-    rig_crash(&r, &fault_kill);
-    rig_open(&r);
-    ck_assert_uint_eq(rig_stats(&r).recovered_early, 0);
-    ck_assert_uint_ge(rig_stats(&r).pages_behind, MOST - 3);
-    rig_expect(&r, cell_of(pages[3], 6), 0);
+    fixture_set(&r, cell_of(pages[0], 5), 99);
+    fixture_crash(&r, &fault_kill);
+    fixture_open(&r);
+    ck_assert_uint_eq(fixture_stats(&r).recovered_early, 0);
+    ck_assert_uint_ge(fixture_stats(&r).pages_behind, MOST - 3);
+    fixture_expect(&r, cell_of(pages[3], 6), 0);
     expect_long(true);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
 /* Only the pages that a long undo needs are redone before. */
 START_TEST(a_long_undo_of_few_pages_leaves_the_others)
 {
-    begin_long(_i ? RIG_RESERVED : 0, MOST, 6000, true);
-    struct lladd_txn *loser = rig_begin(&r);
+    begin_long(_i ? FIXTURE_RESERVED : 0, MOST, 6000, true);
+    struct lladd_txn *loser = fixture_begin(&r);
     for (unsigned i = 0; i < 2000; i++)
         ok(loser, cell_add(loser, cell_of(pages[i % 20], 6), 7));
-    rig_set(&r, cell_of(pages[0], 5), 99);
-    rig_crash(&r, &fault_kill);
-    rig_open(&r);
-    ck_assert_uint_ge(rig_stats(&r).recovered_early, 2000);
-    ck_assert_uint_lt(rig_stats(&r).recovered_early, 4000);
-    ck_assert_uint_ge(rig_stats(&r).pages_behind, MOST - 25);
+    fixture_set(&r, cell_of(pages[0], 5), 99);
+    fixture_crash(&r, &fault_kill);
+    fixture_open(&r);
+    ck_assert_uint_ge(fixture_stats(&r).recovered_early, 2000);
+    ck_assert_uint_lt(fixture_stats(&r).recovered_early, 4000);
+    ck_assert_uint_ge(fixture_stats(&r).pages_behind, MOST - 25);
     for (unsigned p = 0; p < 20; p++)
-        rig_expect(&r, cell_of(pages[p], 6), 0);
+        fixture_expect(&r, cell_of(pages[p], 6), 0);
     expect_long(true);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -151,7 +151,8 @@ END_TEST
 START_TEST(memory_is_bounded_and_pages_without_room_are_redone_before)
 {
     enum { BYTES = 128 << 10 };
-    struct cost instant = recover_anew(LLADD_RECOVER_INSTANT, _i ? RIG_RESERVED : 0, true, BYTES);
+    struct cost instant =
+        recover_anew(LLADD_RECOVER_INSTANT, _i ? FIXTURE_RESERVED : 0, true, BYTES);
     ck_assert_uint_gt(instant.early, 0);
     ck_assert_uint_lt(instant.early, 12000);
     ck_assert_uint_gt(instant.pending, 0);
@@ -163,7 +164,7 @@ END_TEST
  * is, the fewer records fit in a round. The pages that have no room in the index take none. */
 START_TEST(little_memory_reads_the_log_again)
 {
-    unsigned kind = _i ? RIG_RESERVED : 0;
+    unsigned kind = _i ? FIXTURE_RESERVED : 0;
     uint64_t full = recover_anew(LLADD_RECOVER_FULL, kind, true, 0).log_reads;
     uint64_t enough = recover_anew(LLADD_RECOVER_INSTANT, kind, true, 0).log_reads, most = 0;
     for (uint64_t bytes = 16 << 10; bytes <= 1 << 20; bytes *= 2) {
@@ -183,15 +184,15 @@ START_TEST(opening_reads_the_log_from_the_checkpoint_on)
 {
     uint64_t reads[3];
     for (unsigned n = 0; n < 3; n++) {
-        begin_long(_i ? RIG_RESERVED : 0, MOST, 6000u << n, true);
-        rig_crash(&r, &fault_kill);
+        begin_long(_i ? FIXTURE_RESERVED : 0, MOST, 6000u << n, true);
+        fixture_crash(&r, &fault_kill);
         fault_device_only(r.fd, "log/");
         fault_device_reset_calls(r.fd);
-        rig_open(&r);
+        fixture_open(&r);
         reads[n] = fault_device_calls(r.fd, FAULT_PREAD);
-        ck_assert_uint_ge(rig_stats(&r).pages_behind, MOST - 3);
+        ck_assert_uint_ge(fixture_stats(&r).pages_behind, MOST - 3);
         fault_device_only(r.fd, NULL);
-        rig_free(&r);
+        fixture_free(&r);
     }
     /* Twice the records after the checkpoint cause twice as many additional reads. */
     ck_assert_uint_gt(reads[1], reads[0]);
@@ -203,7 +204,7 @@ END_TEST
 /* No room for any: then all pages are redone before. */
 START_TEST(without_room_all_pages_are_redone_before)
 {
-    struct cost c = recover_anew(LLADD_RECOVER_INSTANT, _i ? RIG_RESERVED : 0, true, 64);
+    struct cost c = recover_anew(LLADD_RECOVER_INSTANT, _i ? FIXTURE_RESERVED : 0, true, 64);
     ck_assert_uint_eq(c.pending, 0);
     ck_assert_uint_ge(c.early, 12000);
 }
@@ -231,17 +232,17 @@ static void tell(void *ctx, enum lladd_phase phase, lladd_lsn at, unsigned perce
 START_TEST(a_long_undo_tells_how_far_it_has_come)
 {
     for (unsigned how = LLADD_RECOVER_FULL; how <= LLADD_RECOVER_INSTANT; how++) {
-        begin_long(_i ? RIG_RESERVED : 0, MOST, 12000, false);
-        rig_crash(&r, &fault_kill);
+        begin_long(_i ? FIXTURE_RESERVED : 0, MOST, 12000, false);
+        fixture_crash(&r, &fault_kill);
         r.options.recovery = how;
         r.options.progress = tell;
         memset(&told, 0, sizeof told);
-        rig_open(&r);
+        fixture_open(&r);
         ck_assert_uint_ge(told.calls[LLADD_PHASE_UNDO], 10);
         ck_assert(!told.backwards);
         ck_assert_uint_ge(told.percent, 90);
         expect_long(false);
-        rig_free(&r);
+        fixture_free(&r);
     }
 }
 END_TEST
@@ -255,26 +256,26 @@ START_TEST(crashes_in_a_long_instant_recovery)
     bool committed = _i & 1;
     uint64_t tried = 0, early = 0;
     for (uint64_t n = 1;; n++) {
-        begin_long(_i & 2 ? RIG_RESERVED : 0, SMALL, UPDATES, committed);
-        rig_crash(&r, &fault_kill);
+        begin_long(_i & 2 ? FIXTURE_RESERVED : 0, SMALL, UPDATES, committed);
+        fixture_crash(&r, &fault_kill);
         r.options.recovery_bytes = committed ? BYTES : 0;
-        r.options.cache_bytes = rig_small_cache(r.kind);
+        r.options.cache_bytes = fixture_small_cache(r.kind);
         fault_device_crash_at(r.fd, n);
-        int rc = rig_try_open(&r);
+        int rc = fixture_try_open(&r);
         if (rc == 0) {
-            early += rig_stats(&r).recovered_early;
+            early += fixture_stats(&r).recovered_early;
             rc = lladd_checkpoint(r.db, &r.err);
         }
         bool crashed = fault_device_crashed(r.fd);
         ck_assert_int_eq(rc != 0, crashed);
         tried += crashed;
         if (r.db)
-            rig_crash(&r, n % 2 ? &fault_power : &fault_kill);
+            fixture_crash(&r, n % 2 ? &fault_power : &fault_kill);
         else
             fault_device_power_cycle(r.fd, n % 2 ? &fault_power : &fault_kill);
-        rig_open(&r);
+        fixture_open(&r);
         expect_long(committed);
-        rig_free(&r);
+        fixture_free(&r);
         if (!crashed)
             break;
         n += n / 8; /* closer together where recovery begins */

@@ -5,7 +5,7 @@
  * there. With the options it had, the database opens each time, rolls back, takes checkpoints,
  * digests and closes; and when what held the log is gone, it has room again.
  */
-#include "rig.h"
+#include "db_fixture.h"
 #include "support/fixtures.h"
 
 #include <lladd/dtable_managed.h>
@@ -20,7 +20,7 @@ enum { LIMIT = 256 << 10, SEGMENT = 4 << 10, PAGES = 40, ENTRY = 1500 };
 enum holder { NOBODY, PIN, PREPARED, LONG, JOURNAL, MANAGED, HOLDERS };
 
 static struct bench {
-    struct rig r;
+    struct fixture r;
     enum holder holder;
     lladd_pageno page[PAGES];
     uint64_t value[PAGES]; /* of cell 0, committed */
@@ -54,7 +54,7 @@ static void write_on(void *ctx, void *state, struct lladd_db *db, lladd_lsn comm
     (void)state;
     (void)db;
     (void)commit;
-    struct lladd_txn *txn = rig_begin(&b.r);
+    struct lladd_txn *txn = fixture_begin(&b.r);
     int rc = 0;
     after.calls++;
     for (unsigned i = 0; rc == 0 && i < 4000; i++) {
@@ -134,7 +134,7 @@ static void make_in_callback(void *ctx, void *state, struct lladd_db *db, lladd_
     (void)db;
     (void)commit;
     ck_assert_msg(!after.forbidden, "called in a thread that makes the catalogue");
-    struct lladd_txn *txn = rig_begin(&b.r);
+    struct lladd_txn *txn = fixture_begin(&b.r);
     after.calls++;
     o.type = LLADD_DTABLE_U64;
     if (b.holder == MANAGED)
@@ -156,7 +156,7 @@ static void begin_with(enum holder holder, uint32_t flags, uint64_t limit)
     memset(&b, 0, sizeof b);
     memset(&after, 0, sizeof after);
     b.holder = holder;
-    rig_init(&b.r, 0);
+    fixture_init(&b.r, 0);
     ok_db(&b.r, lladd_journal_register(&b.r.options, &b.r.err));
     ok_db(&b.r, lladd_managed_register(&b.r.options, &b.r.err));
     ok_db(&b.r, lladd_register_participant(&b.r.options, &writes_on, &b.r.err));
@@ -167,8 +167,8 @@ static void begin_with(enum holder holder, uint32_t flags, uint64_t limit)
     b.r.options.log_segment_max = 16 << 10;
     b.r.options.log_limit_bytes = limit;
     b.r.options.flags |= flags;
-    rig_open(&b.r);
-    rig_pages(&b.r, b.page, PAGES);
+    fixture_open(&b.r);
+    fixture_pages(&b.r, b.page, PAGES);
 }
 
 static void begin(enum holder holder, uint32_t flags)
@@ -207,19 +207,19 @@ static void hold(void)
         ok_db(&b.r, lladd_pin_set(b.r.db, "p", lladd_durable_lsn(b.r.db), &b.r.err));
         break;
     case PREPARED:
-        (void)rig_prepared(&b.r, "g", cell_of(b.page[0], CELLS - 1), 1);
+        (void)fixture_prepared(&b.r, "g", cell_of(b.page[0], CELLS - 1), 1);
         break;
     case LONG:
-        txn = rig_begin(&b.r);
+        txn = fixture_begin(&b.r);
         ok(txn, cell_put(txn, cell_of(b.page[0], CELLS - 1), 1));
         break;
     case JOURNAL:
-        txn = rig_begin(&b.r);
+        txn = fixture_begin(&b.r);
         ok(txn, lladd_journal_acquire(txn, "tag", "test", &b.tag));
         done(lladd_commit(txn));
         break;
     case MANAGED:
-        txn = rig_begin(&b.r);
+        txn = fixture_begin(&b.r);
         o.type = LLADD_DTABLE_U64;
         o.memory_bytes = 64 << 20; /* nothing is due before the log is full */
         ok(txn, lladd_managed_create(txn, "t", &o));
@@ -235,7 +235,7 @@ static void hold(void)
 static int work(unsigned i)
 {
     static char entry[ENTRY];
-    struct lladd_txn *txn = rig_begin(&b.r);
+    struct lladd_txn *txn = fixture_begin(&b.r);
     int rc = cell_put_wide(txn, cell(i), b.value[i % PAGES] + 1, 200);
     if (!rc && b.holder == JOURNAL)
         rc = lladd_journal_append(txn, b.tag, lladd_span_of(entry, sizeof entry), NULL);
@@ -260,7 +260,7 @@ static void fill(unsigned seed)
     struct lladd_txn *open[OPEN];
     bool full = false;
     for (unsigned i = 0; i < OPEN; i++) {
-        open[i] = rig_begin(&b.r);
+        open[i] = fixture_begin(&b.r);
         ok(open[i], cell_bump(open[i], other(i), 1));
     }
     for (unsigned i = 0; i < 4000 && !full; i++) {
@@ -268,7 +268,7 @@ static void fill(unsigned seed)
         int rc = who < OPEN ? cell_bump(open[who], other(i), 1) : work(i);
         ck_assert(rc == 0 || rc == LLADD_LOG_FULL);
         full = rc != 0;
-        ck_assert_uint_le(rig_stats(&b.r).log_disk_bytes, LIMIT);
+        ck_assert_uint_le(fixture_stats(&b.r).log_disk_bytes, LIMIT);
     }
     ck_assert(full); /* the open ones hold the log, whatever else does */
 }
@@ -307,7 +307,7 @@ static void recover(unsigned seed)
     for (unsigned i = 0; i < CRASHES; i++) {
         struct fault_crash how = plan_crash(&stream, most);
         uint64_t before = calls();
-        int rc = rig_try_open(&b.r);
+        int rc = fixture_try_open(&b.r);
         bool crashed = fault_device_crashed(b.r.fd);
         ck_assert_msg(rc == 0 || crashed, "seed %u, crash %u: open: %s: %s", seed, b.crashes,
                       lladd_code_name(rc), b.r.err.message);
@@ -317,20 +317,20 @@ static void recover(unsigned seed)
         b.crashes++;
         fault_device_crash_at(b.r.fd, 0);
         if (rc == 0)
-            rig_crash(&b.r, &how);
+            fixture_crash(&b.r, &how);
         else
             fault_device_power_cycle(b.r.fd, &how);
     }
     ck_assert_uint_ge(within, CRASHES / 2);
-    rig_open(&b.r);
+    fixture_open(&b.r);
 }
 
 static void expect(void)
 {
     for (unsigned i = 0; i < PAGES; i++) {
-        rig_expect(&b.r, cell(i), b.value[i]);
+        fixture_expect(&b.r, cell(i), b.value[i]);
         for (unsigned k = 1; k < 5; k++)
-            rig_expect(&b.r, cell_of(b.page[i], k), 0);
+            fixture_expect(&b.r, cell_of(b.page[i], k), 0);
     }
 }
 
@@ -343,12 +343,12 @@ static void let_go(void)
         ok_db(&b.r, lladd_pin_clear(b.r.db, "p", &b.r.err));
         break;
     case PREPARED:
-        done(lladd_abort(rig_claim(&b.r, "g")));
+        done(lladd_abort(fixture_claim(&b.r, "g")));
         break;
     case JOURNAL: {
         struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
         o.frees_log = true;
-        txn = rig_begin_with(&b.r, &o);
+        txn = fixture_begin_with(&b.r, &o);
         ok(txn, lladd_journal_discard(txn, b.tag, lladd_lsn_of(0)));
         done(lladd_commit(txn));
         break;
@@ -367,7 +367,7 @@ static void check_rows(void)
     for (uint64_t i = 0; i < b.rows; i++) {
         char text[200];
         size_t len;
-        struct lladd_txn *txn = rig_begin(&b.r);
+        struct lladd_txn *txn = fixture_begin(&b.r);
         struct lladd_dtable_key key = lladd_dtable_u64(i);
         ok(txn, lladd_managed_get(txn, b.table, &key, text, sizeof text, &len));
         ck_assert_uint_eq(len, sizeof text);
@@ -384,18 +384,19 @@ static void at_the_limit(enum holder holder, uint32_t flags, unsigned seed)
         ck_assert_int_eq(seed % 3 == 0 ? lladd_managed_digest(b.table, &b.r.err) : 0, 0);
         b.table = NULL;
     }
-    rig_crash(&b.r, &fault_kill);
+    fixture_crash(&b.r, &fault_kill);
     for (unsigned round = 0; round < 3; round++) {
         recover(seed + round);
         expect();
         /* Each crash may have cost a small segment, and what was in it. */
-        ck_assert_uint_le(rig_stats(&b.r).log_disk_bytes, LIMIT + (b.crashes + round) * SEGMENT);
+        ck_assert_uint_le(fixture_stats(&b.r).log_disk_bytes,
+                          LIMIT + (b.crashes + round) * SEGMENT);
         if (round == 1) {
             ok_db(&b.r, lladd_checkpoint(b.r.db, &b.r.err));
-            rig_reopen(&b.r);
+            fixture_reopen(&b.r);
         }
         if (round < 2)
-            rig_crash(&b.r, &fault_kill);
+            fixture_crash(&b.r, &fault_kill);
     }
     let_go();
     ok_db(&b.r, lladd_checkpoint(b.r.db, &b.r.err));
@@ -404,9 +405,9 @@ static void at_the_limit(enum holder holder, uint32_t flags, unsigned seed)
     check_rows();
     expect();
     close_table();
-    rig_maintain(&b.r);
-    ck_assert_uint_le(rig_stats(&b.r).log_disk_bytes, LIMIT);
-    rig_free(&b.r);
+    fixture_maintain(&b.r);
+    ck_assert_uint_le(fixture_stats(&b.r).log_disk_bytes, LIMIT);
+    fixture_free(&b.r);
 }
 
 enum { SEEDS = 8 };
@@ -431,22 +432,22 @@ START_TEST(what_cannot_free_log_is_not_tried_again)
     unsigned n = 0;
     while (work(n) == 0)
         ck_assert_uint_lt(n++, 4000);
-    uint64_t before = rig_stats(&b.r).checkpoints;
+    uint64_t before = fixture_stats(&b.r).checkpoints;
     for (unsigned i = 0; i < 100; i++) {
-        struct lladd_txn *txn = rig_begin(&b.r);
+        struct lladd_txn *txn = fixture_begin(&b.r);
         ck_assert_int_eq(cell_put_wide(txn, cell(i), 1, 2000), LLADD_LOG_FULL);
         ck_contains(lladd_txn_error(txn)->message, "transaction");
         done(lladd_abort(txn));
-        rig_maintain(&b.r);
+        fixture_maintain(&b.r);
     }
-    ck_assert_uint_le(rig_stats(&b.r).checkpoints, before + 3);
+    ck_assert_uint_le(fixture_stats(&b.r).checkpoints, before + 3);
     /* A user's own checkpoints find nothing to write either. */
     ok_db(&b.r, lladd_checkpoint(b.r.db, &b.r.err));
-    uint64_t tail = rig_stats(&b.r).log_tail;
+    uint64_t tail = fixture_stats(&b.r).log_tail;
     for (unsigned i = 0; i < 100; i++)
         ok_db(&b.r, lladd_checkpoint(b.r.db, &b.r.err));
-    ck_assert_uint_eq(rig_stats(&b.r).log_tail, tail);
-    rig_free(&b.r);
+    ck_assert_uint_eq(fixture_stats(&b.r).log_tail, tail);
+    fixture_free(&b.r);
 }
 END_TEST
 
@@ -457,7 +458,7 @@ START_TEST(undo_that_fills_the_log_is_named)
     int rc = 0;
     begin(NOBODY, 0);
     for (unsigned i = 0; rc == 0 && i < 4000; i++) {
-        txn = rig_begin(&b.r);
+        txn = fixture_begin(&b.r);
         rc = cell_put(txn, other(i), 1);
     }
     ck_assert_int_eq(rc, LLADD_LOG_FULL);
@@ -466,7 +467,7 @@ START_TEST(undo_that_fills_the_log_is_named)
     ck_assert_str_eq(who.kind, "undo");
     ck_contains(who.name, "transactions");
     ck_assert_uint_ne(who.txn.v, 0);
-    rig_free(&b.r);
+    fixture_free(&b.r);
 }
 END_TEST
 
@@ -477,12 +478,12 @@ START_TEST(a_callback_of_a_durable_commit_is_refused_at_the_limit)
     struct lladd_txn *first, *second, *holds;
     lladd_lsn lsn;
     begin(NOBODY, 0);
-    first = rig_begin(&b.r);
+    first = fixture_begin(&b.r);
     ok(first, lladd_txn_join(first, &writes_on, &b));
     ok(first, cell_put(first, cell(0), 1));
-    second = rig_begin(&b.r);
+    second = fixture_begin(&b.r);
     ok(second, cell_put(second, cell(1), 1));
-    holds = rig_begin(&b.r);
+    holds = fixture_begin(&b.r);
     unsigned n = 0;
     while (cell_bump(holds, other(n), 1) == 0)
         ck_assert_uint_lt(n++, 4000);
@@ -493,10 +494,10 @@ START_TEST(a_callback_of_a_durable_commit_is_refused_at_the_limit)
     ck_assert_uint_eq(after.calls, 1);
     ck_assert_int_eq(after.refused, LLADD_LOG_FULL);
     done(lladd_abort(holds));
-    rig_expect(&b.r, cell(0), 1);
-    rig_expect(&b.r, cell(1), 1);
-    rig_reopen(&b.r);
-    rig_free(&b.r);
+    fixture_expect(&b.r, cell(0), 1);
+    fixture_expect(&b.r, cell(1), 1);
+    fixture_reopen(&b.r);
+    fixture_free(&b.r);
 }
 END_TEST
 
@@ -508,16 +509,16 @@ START_TEST(a_writer_with_a_mutex_runs_no_callback_at_the_limit)
     begin(_i ? LONG : NOBODY, 0);
     hold();
     ck_assert_int_eq(lladd_mutex_init(&latch, LLADD_RANK_EXTENSION, "test"), 0);
-    first = rig_begin(&b.r);
+    first = fixture_begin(&b.r);
     ok(first, lladd_txn_join(first, &latches, &b));
     ok(first, cell_put(first, cell(0), 1));
     done(lladd_commit_async(first, NULL));
-    uint64_t before = rig_stats(&b.r).checkpoints;
+    uint64_t before = fixture_stats(&b.r).checkpoints;
     int rc = 0;
     lladd_mutex_lock(&latch);
     after.forbidden = true;
-    for (unsigned n = 0; rc == 0 && n < 4000 && rig_stats(&b.r).checkpoints < before + 2; n++) {
-        txn = txn ? txn : rig_begin(&b.r);
+    for (unsigned n = 0; rc == 0 && n < 4000 && fixture_stats(&b.r).checkpoints < before + 2; n++) {
+        txn = txn ? txn : fixture_begin(&b.r);
         rc = cell_bump(txn, cell(n), 1);
         if (rc == 0 && n % 16 == 0 && _i == 0) {
             done(lladd_abort(txn));
@@ -532,7 +533,7 @@ START_TEST(a_writer_with_a_mutex_runs_no_callback_at_the_limit)
         done(lladd_abort(txn));
     ok_db(&b.r, lladd_checkpoint(b.r.db, &b.r.err));
     ck_assert_uint_eq(after.calls, 1);
-    rig_free(&b.r);
+    fixture_free(&b.r);
     lladd_mutex_destroy(&latch);
 }
 END_TEST
@@ -541,16 +542,16 @@ END_TEST
  * clean the journal: they wait for log to be durable, and commit. Nothing else does. */
 static void press(struct lladd_txn **txn, unsigned checkpoints)
 {
-    uint64_t before = rig_stats(&b.r).checkpoints;
-    for (unsigned n = 0; n < 40000 && rig_stats(&b.r).checkpoints < before + checkpoints; n++) {
-        *txn = *txn ? *txn : rig_begin(&b.r);
+    uint64_t before = fixture_stats(&b.r).checkpoints;
+    for (unsigned n = 0; n < 40000 && fixture_stats(&b.r).checkpoints < before + checkpoints; n++) {
+        *txn = *txn ? *txn : fixture_begin(&b.r);
         ok(*txn, cell_bump(*txn, other(n), 1));
         if (n % 16 == 0) {
             done(lladd_abort(*txn));
             *txn = NULL;
         }
     }
-    ck_assert_uint_ge(rig_stats(&b.r).checkpoints, before + checkpoints);
+    ck_assert_uint_ge(fixture_stats(&b.r).checkpoints, before + checkpoints);
 }
 
 /* A commit that nothing has waited for, and entries that hold the log. */
@@ -560,7 +561,7 @@ static void pend_and_hold(const struct lladd_participant *participant)
     hold();
     for (unsigned i = 0; i < 10; i++)
         ck_assert_int_eq(work(i), 0);
-    struct lladd_txn *first = rig_begin(&b.r);
+    struct lladd_txn *first = fixture_begin(&b.r);
     ok(first, lladd_txn_join(first, participant, &b));
     ok(first, cell_put(first, cell(PAGES - 1), 1));
     done(lladd_commit_async(first, NULL));
@@ -581,7 +582,7 @@ START_TEST(a_class_that_commits_at_the_limit_runs_no_callback)
         done(lladd_abort(txn));
     ok_db(&b.r, lladd_checkpoint(b.r.db, &b.r.err));
     ck_assert_uint_eq(after.calls, 1);
-    rig_free(&b.r);
+    fixture_free(&b.r);
     lladd_mutex_destroy(&latch);
 }
 END_TEST
@@ -597,8 +598,8 @@ START_TEST(a_callback_of_a_commit_that_a_class_found_durable_is_refused_at_the_l
     ok_db(&b.r, lladd_checkpoint(b.r.db, &b.r.err));
     ck_assert_uint_eq(after.calls, 1);
     ck_assert_int_eq(after.refused, LLADD_LOG_FULL);
-    ck_assert_uint_le(rig_stats(&b.r).log_disk_bytes, LIMIT);
-    rig_free(&b.r);
+    ck_assert_uint_le(fixture_stats(&b.r).log_disk_bytes, LIMIT);
+    fixture_free(&b.r);
 }
 END_TEST
 
@@ -611,14 +612,14 @@ START_TEST(a_system_commit_runs_no_callback)
     lladd_lsn lsn;
     uint64_t tag;
     begin_with(_i ? MANAGED : JOURNAL, 0, 16 << 20);
-    first = rig_begin(&b.r);
+    first = fixture_begin(&b.r);
     ok(first, lladd_txn_join(first, &makes, &b));
     for (unsigned i = 0; i < 900; i++)
         ok(first, cell_put_wide(first, cell(i), 1, 1000));
     done(lladd_commit_async(first, &lsn));
     ok_db(&b.r, lladd_log_force(b.r.db, lsn, &b.r.err));
     after.forbidden = true;
-    txn = rig_begin(&b.r);
+    txn = fixture_begin(&b.r);
     o.type = LLADD_DTABLE_U64;
     if (_i)
         ok(txn, lladd_managed_create(txn, "ours", &o));
@@ -628,7 +629,7 @@ START_TEST(a_system_commit_runs_no_callback)
     ck_assert_uint_eq(after.calls, 0);
     done(lladd_commit(txn));
     ck_assert_uint_eq(after.calls, 1);
-    rig_free(&b.r);
+    fixture_free(&b.r);
 }
 END_TEST
 
@@ -639,25 +640,25 @@ START_TEST(a_log_that_is_pressed_during_a_checkpoint_gets_another)
     static const char end[] = "checkpoint.before_control";
     unsigned n = 0;
     memset(&b, 0, sizeof b);
-    rig_init(&b.r, RIG_THREADS);
+    fixture_init(&b.r, FIXTURE_THREADS);
     b.r.options.log_segment_min = SEGMENT;
     b.r.options.log_segment_max = SEGMENT;
     b.r.options.log_limit_bytes = LIMIT;
     b.r.options.checkpoint_bytes = 1 << 30;
-    rig_open(&b.r);
-    rig_pages(&b.r, b.page, PAGES);
-    uint64_t before = rig_stats(&b.r).checkpoints;
+    fixture_open(&b.r);
+    fixture_pages(&b.r, b.page, PAGES);
+    uint64_t before = fixture_stats(&b.r).checkpoints;
     test_world_stop_at(&b.r.world, end);
-    while (rig_stats(&b.r).log_disk_bytes <= LIMIT / 2 + SEGMENT)
+    while (fixture_stats(&b.r).log_disk_bytes <= LIMIT / 2 + SEGMENT)
         ck_assert_int_eq(work(n++), 0);
     ck_assert(test_world_await(&b.r.world, end, 1));
-    uint64_t tail = rig_stats(&b.r).log_tail;
-    while (rig_stats(&b.r).log_tail < tail + 4 * SEGMENT)
+    uint64_t tail = fixture_stats(&b.r).log_tail;
+    while (fixture_stats(&b.r).log_tail < tail + 4 * SEGMENT)
         ck_assert_int_eq(work(n++), 0);
     test_world_release(&b.r.world, end);
-    while (rig_stats(&b.r).checkpoints < before + 2)
+    while (fixture_stats(&b.r).checkpoints < before + 2)
         lladd_yield();
-    rig_free(&b.r);
+    fixture_free(&b.r);
 }
 END_TEST
 
@@ -665,10 +666,10 @@ static void *write_to_the_limit(void *unused)
 {
     (void)unused;
     unsigned n = 0;
-    uint64_t first = rig_stats(&b.r).log_tail;
-    while (rig_stats(&b.r).log_tail < first + 2 * LIMIT && work(n) == 0)
+    uint64_t first = fixture_stats(&b.r).log_tail;
+    while (fixture_stats(&b.r).log_tail < first + 2 * LIMIT && work(n) == 0)
         n++;
-    ck_assert_uint_ge(rig_stats(&b.r).log_tail, first + 2 * LIMIT);
+    ck_assert_uint_ge(fixture_stats(&b.r).log_tail, first + 2 * LIMIT);
     return NULL;
 }
 
@@ -679,20 +680,20 @@ START_TEST(a_checkpoint_of_another_thread_is_enough_for_a_writer_at_the_limit)
     static const char full[] = "log_limit.before_checkpoint";
     struct lladd_thread writer = {0};
     memset(&b, 0, sizeof b);
-    rig_init(&b.r, 0);
+    fixture_init(&b.r, 0);
     b.r.options.log_segment_min = SEGMENT;
     b.r.options.log_segment_max = SEGMENT;
     b.r.options.log_limit_bytes = LIMIT;
     b.r.options.checkpoint_bytes = 1 << 30;
-    rig_open(&b.r);
-    rig_pages(&b.r, b.page, PAGES);
+    fixture_open(&b.r);
+    fixture_pages(&b.r, b.page, PAGES);
     test_world_stop_at(&b.r.world, full);
     ck_assert_int_eq(lladd_thread_start(&writer, write_to_the_limit, NULL), 0);
     ck_assert(test_world_await(&b.r.world, full, 1));
     ok_db(&b.r, lladd_checkpoint(b.r.db, &b.r.err));
     test_world_release(&b.r.world, full);
     lladd_thread_join(&writer);
-    rig_free(&b.r);
+    fixture_free(&b.r);
 }
 END_TEST
 
@@ -704,19 +705,19 @@ START_TEST(a_checkpoint_that_would_say_the_same_gives_up_nothing)
     unsigned n = 0;
     begin(NOBODY, 0);
     for (unsigned k = 0; k < 30; k++) {
-        rig_set(&b.r, cell(k), 7 + k);
+        fixture_set(&b.r, cell(k), 7 + k);
         for (unsigned i = 0; i < 3 + k % 5; i++)
             ck_assert_int_eq(work(n++), 0);
         ok_db(&b.r, lladd_checkpoint(b.r.db, &b.r.err));
         if (_i) {
-            rig_crash(&b.r, &fault_kill);
-            rig_open(&b.r);
+            fixture_crash(&b.r, &fault_kill);
+            fixture_open(&b.r);
         }
-        struct lladd_txn *txn = rig_begin(&b.r);
+        struct lladd_txn *txn = fixture_begin(&b.r);
         ck_assert_int_eq(lladd_log_credit(txn, b.r.ids.put, 100000), LLADD_LOG_FULL);
         done(lladd_abort(txn));
     }
-    rig_free(&b.r);
+    fixture_free(&b.r);
 }
 END_TEST
 
@@ -730,8 +731,8 @@ START_TEST(what_a_callback_commits_at_close_is_kept)
     told.most = most[_i / 2];
     begin(NOBODY, 0);
     for (unsigned i = 1; i <= told.most; i++)
-        rig_set(&b.r, cell(i), 1);
-    first = rig_begin(&b.r);
+        fixture_set(&b.r, cell(i), 1);
+    first = fixture_begin(&b.r);
     ok(first, lladd_txn_join(first, &writes_again, &b));
     ok(first, cell_put(first, cell(0), 20));
     done(lladd_commit_async(first, NULL));
@@ -741,10 +742,10 @@ START_TEST(what_a_callback_commits_at_close_is_kept)
     told.most = 0;
     if (_i & 1)
         fault_device_power_cycle(b.r.fd, &fault_power);
-    rig_open(&b.r);
+    fixture_open(&b.r);
     for (unsigned i = 0; i <= calls; i++)
-        rig_expect(&b.r, cell(i), 20 + i);
-    rig_free(&b.r);
+        fixture_expect(&b.r, cell(i), 20 + i);
+    fixture_free(&b.r);
 }
 END_TEST
 

@@ -18,7 +18,7 @@
 enum { OPEN_MAX_TXNS = 6, M_PAGES = 8, M_CELLS = M_PAGES * H_CELLS };
 
 struct model {
-    struct rig r;
+    struct fixture r;
     struct history h;
     struct step *open[OPEN_MAX_TXNS];
     size_t n_open;
@@ -176,20 +176,20 @@ static void restart(struct model *m)
     switch (pick(m, 5)) {
     case 0:
         history_all_acked(&m->h); /* closing makes every commit durable */
-        rig_close(&m->r);
+        fixture_close(&m->r);
         break;
     case 1:
-        rig_crash(&m->r, &fault_kill);
+        fixture_crash(&m->r, &fault_kill);
         break;
     case 2:
-        rig_crash(&m->r, &fault_power);
+        fixture_crash(&m->r, &fault_power);
         break;
     default: {
         struct fault_crash some = {FAULT_SUBSET, seeded_next(&m->seed), pick(m, 2)};
-        rig_crash(&m->r, &some);
+        fixture_crash(&m->r, &some);
     }
     }
-    int rc = rig_try_open(&m->r);
+    int rc = fixture_try_open(&m->r);
     ck_assert_msg(rc == 0, "%s: open: %s", m->where, m->r.err.message);
     history_check(&m->h, m->r.db);
 }
@@ -211,7 +211,7 @@ static void one_step(struct model *m)
     else if (what < 93)
         ok_db(&m->r, lladd_checkpoint(m->r.db, &m->r.err));
     else if (what < 95)
-        rig_maintain(&m->r);
+        fixture_maintain(&m->r);
     else if (what < 97) {
         ok_db(&m->r, lladd_wait_durable(m->r.db, m->newest_async, &m->r.err));
         if (m->newest_async.v)
@@ -227,10 +227,10 @@ static void run_history(uint64_t seed, unsigned steps)
 {
     struct model m = {.seed = seed};
     lladd_pageno pages[M_PAGES];
-    rig_init(&m.r, seed % 2 ? RIG_RESERVED : 0);
+    fixture_init(&m.r, seed % 2 ? FIXTURE_RESERVED : 0);
     workload_options(&m.r);
-    rig_open(&m.r);
-    rig_pages(&m.r, pages, M_PAGES);
+    fixture_open(&m.r);
+    fixture_pages(&m.r, pages, M_PAGES);
     history_init(&m.h, pages, M_PAGES);
     snprintf(m.where, sizeof m.where, "history %llu", (unsigned long long)seed);
     m.h.where = m.where;
@@ -238,9 +238,9 @@ static void run_history(uint64_t seed, unsigned steps)
         one_step(&m);
     restart(&m);
     history_go_on(&m.h, m.r.db);
-    rig_close(&m.r);
+    fixture_close(&m.r);
     history_free(&m.h);
-    rig_free(&m.r);
+    fixture_free(&m.r);
 }
 
 START_TEST(random_histories_agree_with_the_model)

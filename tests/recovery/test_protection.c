@@ -5,7 +5,7 @@
  * of a bulk-written page; and log that is older than redo's start. And pages that prove that the
  * log has lost its end.
  */
-#include "rig.h"
+#include "db_fixture.h"
 
 #include <lladd/bulk.h>
 #include <lladd/bytes.h>
@@ -14,13 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct rig r;
+static struct fixture r;
 
 enum { RESERVED = 1, INSTANT = 2, NO_IMAGES = 4, NO_INDEX = 8 }; /* of _i */
 
 static void begin_case(int i)
 {
-    rig_init(&r, i & RESERVED ? RIG_RESERVED : 0);
+    fixture_init(&r, i & RESERVED ? FIXTURE_RESERVED : 0);
     r.options.flags |= i & NO_IMAGES ? LLADD_OPT_ATOMIC_PAGES : 0;
     r.options.recovery = i & INSTANT ? LLADD_RECOVER_INSTANT : LLADD_RECOVER_FULL;
     r.options.recovery_bytes = i & NO_INDEX ? 64 : 0; /* a pass over the log redoes the pages */
@@ -50,7 +50,7 @@ static void make_pages(void)
 {
     unsigned char noise[NOISE];
     make_noise(noise);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     for (unsigned v = 0; v < VICTIMS; v++) {
         ok(txn, lladd_page_alloc(txn, &victim[v]));
         ok(txn, lladd_bytes_format(txn, victim[v]));
@@ -59,7 +59,7 @@ static void make_pages(void)
     ok(txn, lladd_page_alloc(txn, &counter));
     ok(txn, lladd_bytes_format(txn, counter));
     done(lladd_commit(txn));
-    rig_pages(&r, filler, FILLERS);
+    fixture_pages(&r, filler, FILLERS);
 }
 
 /* In every sector but the first of each victim. */
@@ -84,13 +84,13 @@ static void expect_victims(bool changed)
 
 static void wait_for_all(void)
 {
-    ok_db(&r, lladd_wait_durable(r.db, lladd_lsn_of(rig_stats(&r).log_tail - 1), &r.err));
+    ok_db(&r, lladd_wait_durable(r.db, lladd_lsn_of(fixture_stats(&r).log_tail - 1), &r.err));
 }
 
 /* Fills the log to its limit, with a transaction that stays open. */
 static void fill_log(void)
 {
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     int rc = 0;
     for (unsigned i = 0; !rc; i++)
         rc = cell_put_wide(txn, cell_of(filler[i % FILLERS], i / FILLERS % 50), i, 600);
@@ -111,16 +111,16 @@ static void roll_back_without_images(int i)
     r.options.log_ring_bytes = 128u << 10;
     r.options.log_segment_min = r.options.log_segment_max = 16u << 10;
     r.options.log_limit_bytes = 24u * (16u << 10);
-    rig_open(&r);
+    fixture_open(&r);
     make_pages();
-    rig_forget_log(&r, filler[0]);
-    struct lladd_txn *early = rig_begin(&r);
+    fixture_forget_log(&r, filler[0]);
+    struct lladd_txn *early = fixture_begin(&r);
     change_victims(early);
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     fill_log();
-    uint64_t images = rig_stats(&r).page_images;
+    uint64_t images = fixture_stats(&r).page_images;
     done(lladd_abort(early));
-    ck_assert_uint_lt(rig_stats(&r).page_images - images, VICTIMS);
+    ck_assert_uint_lt(fixture_stats(&r).page_images - images, VICTIMS);
     wait_for_all();
 }
 
@@ -129,7 +129,7 @@ static void roll_back_without_images(int i)
 static bool recovery_is_cut_off(uint64_t n, uint64_t seed)
 {
     fault_device_crash_at(r.fd, n);
-    int rc = rig_try_open(&r);
+    int rc = fixture_try_open(&r);
     bool more = true;
     while (!rc && more)
         rc = lladd_maintain(r.db, &more, &r.err);
@@ -138,7 +138,7 @@ static bool recovery_is_cut_off(uint64_t n, uint64_t seed)
     bool crashed = fault_device_crashed(r.fd);
     ck_assert_msg(rc == 0 || crashed, "%s", r.err.message);
     fault_device_crash_at(r.fd, 0);
-    rig_crash(&r, &(struct fault_crash){FAULT_SUBSET, seed, true});
+    fixture_crash(&r, &(struct fault_crash){FAULT_SUBSET, seed, true});
     return crashed;
 }
 
@@ -151,12 +151,12 @@ START_TEST(a_rollback_without_images_is_protected_after_the_next_crash)
         crashed = false;
         for (uint64_t seed = 1; seed <= SEEDS; seed++) {
             roll_back_without_images(_i);
-            rig_crash(&r, &fault_kill);
+            fixture_crash(&r, &fault_kill);
             crashed |= recovery_is_cut_off(n, seed * 1000003 + n);
-            rig_open(&r);
+            fixture_open(&r);
             expect_victims(false);
-            rig_close(&r);
-            rig_free(&r);
+            fixture_close(&r);
+            fixture_free(&r);
         }
         ck_assert_uint_lt(n, 1000);
     }
@@ -173,27 +173,27 @@ START_TEST(images_and_no_images_take_turns)
         for (uint64_t seed = 1; seed <= SEEDS; seed++) {
             begin_case(_i);
             r.options.flags |= LLADD_OPT_ATOMIC_PAGES;
-            rig_open(&r);
+            fixture_open(&r);
             make_pages();
-            rig_forget_log(&r, filler[0]);
-            struct lladd_txn *txn = rig_begin(&r);
+            fixture_forget_log(&r, filler[0]);
+            struct lladd_txn *txn = fixture_begin(&r);
             change_victims(txn);
             done(lladd_commit(txn));
-            rig_crash(&r, &fault_kill);
+            fixture_crash(&r, &fault_kill);
             r.options.flags &= ~(uint32_t)LLADD_OPT_ATOMIC_PAGES;
             crashed |= recovery_is_cut_off(n, seed * 1000003 + n);
             if (seed % 2) { /* a device that does not, once more */
                 r.options.flags |= LLADD_OPT_ATOMIC_PAGES;
-                rig_open(&r);
+                fixture_open(&r);
                 expect_victims(true);
-                rig_crash(&r, &fault_kill);
+                fixture_crash(&r, &fault_kill);
                 r.options.flags &= ~(uint32_t)LLADD_OPT_ATOMIC_PAGES;
                 (void)recovery_is_cut_off(n, seed * 1000033 + n);
             }
-            rig_open(&r);
+            fixture_open(&r);
             expect_victims(true);
-            rig_close(&r);
-            rig_free(&r);
+            fixture_close(&r);
+            fixture_free(&r);
         }
         ck_assert_uint_lt(n, 1000);
     }
@@ -211,22 +211,22 @@ START_TEST(a_bulk_page_that_changes_before_its_sync)
         lladd_pageno page;
         begin_case(_i);
         r.options.flags |= atomic ? LLADD_OPT_ATOMIC_PAGES : 0;
-        rig_open(&r);
-        rig_pages(&r, &page, 1);
+        fixture_open(&r);
+        fixture_pages(&r, &page, 1);
         ok_db(&r, lladd_pages_extend(r.db, BULK + 1, &r.err));
-        struct lladd_txn *txn = rig_begin(&r);
+        struct lladd_txn *txn = fixture_begin(&r);
         unsigned char *bytes = calloc(1, 4096);
         ok(txn, lladd_redo_barrier(txn, lladd_page_of(BULK), 1));
         ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK), 1, "test.cells", bytes));
         free(bytes);
         ok(txn, cell_put(txn, cell_of(lladd_page_of(BULK), 3), 9));
-        rig_set(&r, cell_of(page, 0), 1); /* takes all of the log with it */
-        rig_crash(&r, &fault_power);
-        rig_open(&r);
-        rig_expect(&r, cell_of(page, 0), 1);
-        rig_expect(&r, cell_of(lladd_page_of(BULK), 3), 0);
-        rig_close(&r);
-        rig_free(&r);
+        fixture_set(&r, cell_of(page, 0), 1); /* takes all of the log with it */
+        fixture_crash(&r, &fault_power);
+        fixture_open(&r);
+        fixture_expect(&r, cell_of(page, 0), 1);
+        fixture_expect(&r, cell_of(lladd_page_of(BULK), 3), 0);
+        fixture_close(&r);
+        fixture_free(&r);
     }
 }
 END_TEST
@@ -237,15 +237,15 @@ static void damage(lladd_pageno page)
 {
     unsigned char bytes[64];
     memset(bytes, 0xee, sizeof bytes);
-    rig_file_write(&r, "pages", bytes, sizeof bytes, page.v * 4096 + 1024);
+    fixture_file_write(&r, "pages", bytes, sizeof bytes, page.v * 4096 + 1024);
 }
 
 /* So much log that lladd_maintain takes a checkpoint, which writes back older pages. */
 static void fuzzy_checkpoint(lladd_pageno scratch)
 {
-    uint64_t before = rig_stats(&r).checkpoints;
-    for (unsigned i = 0; rig_stats(&r).checkpoints == before; i++) {
-        struct lladd_txn *txn = rig_begin(&r);
+    uint64_t before = fixture_stats(&r).checkpoints;
+    for (unsigned i = 0; fixture_stats(&r).checkpoints == before; i++) {
+        struct lladd_txn *txn = fixture_begin(&r);
         ok(txn, cell_put_wide(txn, cell_of(scratch, 40), i, 1500));
         done(lladd_commit_async(txn, NULL));
         ok_db(&r, lladd_maintain(r.db, NULL, &r.err));
@@ -266,46 +266,47 @@ START_TEST(a_rotten_page_is_rebuilt_from_older_log)
         lladd_pageno page[MANY], scratch;
         begin_case(older_log_cases[_i]);
         r.options.checkpoint_bytes = 16u << 10;
-        r.options.cache_bytes = rig_small_cache(r.kind);
-        rig_open(&r);
-        rig_pages(&r, &scratch, 1);
+        r.options.cache_bytes = fixture_small_cache(r.kind);
+        fixture_open(&r);
+        fixture_pages(&r, &scratch, 1);
         if (kept)
-            ok_db(&r, lladd_pin_set(r.db, "kept", lladd_lsn_of(rig_stats(&r).log_tail), &r.err));
-        rig_pages(&r, page, MANY);
+            ok_db(&r,
+                  lladd_pin_set(r.db, "kept", lladd_lsn_of(fixture_stats(&r).log_tail), &r.err));
+        fixture_pages(&r, page, MANY);
         fuzzy_checkpoint(scratch);
         for (unsigned i = 0; i < MANY; i++)
-            rig_set(&r, cell_of(page[i], 1), i + 1);
+            fixture_set(&r, cell_of(page[i], 1), i + 1);
         if (!kept)
-            rig_forget_log(&r, scratch);
+            fixture_forget_log(&r, scratch);
         fuzzy_checkpoint(scratch);
         r.options.flags |= LLADD_OPT_ATOMIC_PAGES; /* the last change must not bring a base */
-        rig_reopen(&r);
-        struct lladd_txn *loser = rig_begin(&r);
+        fixture_reopen(&r);
+        struct lladd_txn *loser = fixture_begin(&r);
         for (unsigned i = 0; i < MANY; i++) {
             for (unsigned k = 0; k < PUTS; k++) /* undo asks for a pass over the log */
                 ok(loser, cell_put(loser, cell_of(page[i], 3), 666 + k));
-            rig_set(&r, cell_of(page[i], 2), i + 2);
+            fixture_set(&r, cell_of(page[i], 2), i + 2);
         }
-        rig_crash(&r, &fault_kill);
+        fixture_crash(&r, &fault_kill);
         for (unsigned i = 0; i < MANY; i += 2)
             damage(page[i]);
-        int rc = rig_try_open(&r);
+        int rc = fixture_try_open(&r);
         if (kept) {
             ck_assert_msg(rc == 0, "%s", r.err.message);
             for (unsigned i = 0; i < MANY; i++) {
-                rig_expect(&r, cell_of(page[i], 1), i + 1);
-                rig_expect(&r, cell_of(page[i], 2), i + 2);
-                rig_expect(&r, cell_of(page[i], 3), 0);
+                fixture_expect(&r, cell_of(page[i], 1), i + 1);
+                fixture_expect(&r, cell_of(page[i], 2), i + 2);
+                fixture_expect(&r, cell_of(page[i], 3), 0);
             }
-            rig_reopen(&r);
+            fixture_reopen(&r);
             for (unsigned i = 0; i < MANY; i++)
-                rig_expect(&r, cell_of(page[i], 2), i + 2);
-            rig_close(&r);
+                fixture_expect(&r, cell_of(page[i], 2), i + 2);
+            fixture_close(&r);
         } else {
             ck_assert_int_ne(rc, 0);
             ck_contains(r.err.message, "page");
         }
-        rig_free(&r);
+        fixture_free(&r);
     }
 }
 END_TEST
@@ -317,35 +318,35 @@ START_TEST(what_an_older_life_left_is_no_base)
     lladd_pageno scratch, page;
     begin_case(_i);
     r.options.checkpoint_bytes = 16u << 10;
-    rig_open(&r);
-    rig_pages(&r, &scratch, 1);
-    rig_pages(&r, &page, 1);
-    ok_db(&r, lladd_pin_set(r.db, "kept", lladd_lsn_of(rig_stats(&r).log_tail), &r.err));
-    struct lladd_txn *txn = rig_begin(&r);
+    fixture_open(&r);
+    fixture_pages(&r, &scratch, 1);
+    fixture_pages(&r, &page, 1);
+    ok_db(&r, lladd_pin_set(r.db, "kept", lladd_lsn_of(fixture_stats(&r).log_tail), &r.err));
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cells_format(txn, page));
     ok(txn, cell_put(txn, cell_of(page, 0), 666));
     done(lladd_commit(txn));
     unsigned char *bytes = calloc(1, 4096);
-    txn = rig_begin(&r);
+    txn = fixture_begin(&r);
     ok(txn, lladd_redo_barrier(txn, page, 1));
     ok(txn, lladd_bulk_write(txn, page, 1, "test.cells", bytes));
     ok(txn, lladd_bulk_sync(txn));
     done(lladd_commit(txn));
     free(bytes);
-    rig_set(&r, cell_of(page, 1), 5); /* with an image */
+    fixture_set(&r, cell_of(page, 1), 5); /* with an image */
     fuzzy_checkpoint(scratch);
     fuzzy_checkpoint(scratch);
     r.options.flags |= LLADD_OPT_ATOMIC_PAGES;
-    rig_reopen(&r);
-    rig_set(&r, cell_of(page, 2), 6);
-    rig_crash(&r, &fault_kill);
+    fixture_reopen(&r);
+    fixture_set(&r, cell_of(page, 2), 6);
+    fixture_crash(&r, &fault_kill);
     damage(page);
-    rig_open(&r);
-    rig_expect(&r, cell_of(page, 0), 0);
-    rig_expect(&r, cell_of(page, 1), 5);
-    rig_expect(&r, cell_of(page, 2), 6);
-    rig_close(&r);
-    rig_free(&r);
+    fixture_open(&r);
+    fixture_expect(&r, cell_of(page, 0), 0);
+    fixture_expect(&r, cell_of(page, 1), 5);
+    fixture_expect(&r, cell_of(page, 2), 6);
+    fixture_close(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -362,7 +363,7 @@ struct paid {
 static bool is_written(lladd_pageno page, lladd_lsn lsn)
 {
     size_t len;
-    unsigned char *bytes = rig_file(&r, "pages", &len);
+    unsigned char *bytes = fixture_file(&r, "pages", &len);
     bool is = len >= (page.v + 1) * 4096 && lladd_get64(bytes + page.v * 4096 + 8) == lsn.v;
     free(bytes);
     return is;
@@ -376,27 +377,27 @@ static struct paid pay(int i)
     lladd_pageno other[OTHERS];
     begin_case(i);
     r.options.log_segment_min = r.options.log_segment_max = 1u << 20;
-    r.options.cache_bytes = rig_small_cache(r.kind);
-    rig_open(&r);
-    rig_pages(&r, &p.page, 1);
-    rig_pages(&r, other, OTHERS);
+    r.options.cache_bytes = fixture_small_cache(r.kind);
+    fixture_open(&r);
+    fixture_pages(&r, &p.page, 1);
+    fixture_pages(&r, other, OTHERS);
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cell_put(txn, cell_of(p.page, 2), 1)); /* logs an image, if there are any */
     for (unsigned k = 0; k < OTHERS; k++)
         ok(txn, cell_put(txn, cell_of(other[k], 3), 1));
     done(lladd_commit(txn));
-    txn = rig_begin(&r);
-    p.update = lladd_lsn_of(rig_stats(&r).log_tail);
+    txn = fixture_begin(&r);
+    p.update = lladd_lsn_of(fixture_stats(&r).log_tail);
     ok(txn, cell_put(txn, cell_of(p.page, 2), 2));
-    p.commit = lladd_lsn_of(rig_stats(&r).log_tail);
+    p.commit = lladd_lsn_of(fixture_stats(&r).log_tail);
     done(lladd_commit(txn));
     for (unsigned k = 0; !is_written(p.page, p.update); k++) {
-        rig_expect(&r, cell_of(other[k % OTHERS], 0), 0);
+        fixture_expect(&r, cell_of(other[k % OTHERS], 0), 0);
         ok_db(&r, lladd_maintain(r.db, NULL, &r.err));
         ck_assert_uint_lt(k, 100 * OTHERS);
     }
-    rig_crash(&r, &fault_kill);
+    fixture_crash(&r, &fault_kill);
     return p;
 }
 
@@ -404,14 +405,14 @@ static struct paid pay(int i)
 static void rot(lladd_lsn lsn)
 {
     size_t len;
-    unsigned char *bytes = rig_file(&r, SEGMENT, &len);
+    unsigned char *bytes = fixture_file(&r, SEGMENT, &len);
     ck_assert_ptr_nonnull(bytes);
     size_t at = 64;
     while (at + 8 <= len && lladd_get64(bytes + at) != lsn.v)
         at += 8;
     ck_assert_uint_lt(at + 8, len);
     bytes[at - 8] ^= 0x5a;
-    rig_file_write(&r, SEGMENT, bytes + at - 8, 1, at - 8);
+    fixture_file_write(&r, SEGMENT, bytes + at - 8, 1, at - 8);
     free(bytes);
 }
 
@@ -424,15 +425,15 @@ START_TEST(a_page_that_is_newer_than_the_log_is_found_at_open)
         lladd_lsn gone = which ? p.commit : p.update;
         rot(gone);
         for (unsigned again = 0; again < 2; again++) {
-            ck_assert_int_eq(rig_try_open(&r), LLADD_LOG_LOST);
+            ck_assert_int_eq(fixture_try_open(&r), LLADD_LOG_LOST);
             ck_contains(r.err.message, "the log has lost its end");
             ck_assert_uint_eq(r.err.lsn.v, gone.v);
         }
         rot(gone); /* no byte was changed */
-        rig_open(&r);
-        rig_expect(&r, cell_of(p.page, 2), 2);
-        rig_close(&r);
-        rig_free(&r);
+        fixture_open(&r);
+        fixture_expect(&r, cell_of(p.page, 2), 2);
+        fixture_close(&r);
+        fixture_free(&r);
     }
 }
 END_TEST
@@ -443,9 +444,9 @@ START_TEST(a_page_that_is_newer_than_the_log_is_found_when_it_is_read)
 {
     static const unsigned char nothing[WITNESS_BYTES];
     struct paid p = pay(_i | NO_IMAGES);
-    rig_file_write(&r, "control", nothing, sizeof nothing, WITNESS_AT);
+    fixture_file_write(&r, "control", nothing, sizeof nothing, WITNESS_AT);
     rot(p.update);
-    int rc = rig_try_open(&r);
+    int rc = fixture_try_open(&r);
     if (_i & INSTANT) {
         uint64_t value;
         ck_assert_msg(rc == 0, "%s", r.err.message);
@@ -453,8 +454,8 @@ START_TEST(a_page_that_is_newer_than_the_log_is_found_when_it_is_read)
     }
     ck_assert_int_eq(rc, LLADD_LOG_LOST);
     ck_assert_uint_eq(r.err.page.v, p.page.v);
-    rig_crash(&r, &fault_kill);
-    rig_free(&r);
+    fixture_crash(&r, &fault_kill);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -462,21 +463,21 @@ END_TEST
 START_TEST(a_log_that_ends_above_all_pages_has_lost_nothing)
 {
     struct paid p = pay(_i);
-    rig_open(&r);
-    struct lladd_txn *txn = rig_begin(&r);
-    lladd_lsn last = lladd_lsn_of(rig_stats(&r).log_tail);
+    fixture_open(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
+    lladd_lsn last = lladd_lsn_of(fixture_stats(&r).log_tail);
     ok(txn, cell_put(txn, cell_of(p.page, 2), 3));
     done(lladd_commit(txn));
-    rig_crash(&r, &fault_kill);
+    fixture_crash(&r, &fault_kill);
     size_t len;
-    unsigned char *control = rig_file(&r, "control", &len);
+    unsigned char *control = fixture_file(&r, "control", &len);
     ck_assert_uint_eq(len, WITNESS_AT + WITNESS_BYTES);
     ck_assert_uint_le(lladd_get64(control + WITNESS_AT + 8), last.v);
     free(control);
-    rig_open(&r);
-    rig_expect(&r, cell_of(p.page, 2), 3);
-    rig_close(&r);
-    rig_free(&r);
+    fixture_open(&r);
+    fixture_expect(&r, cell_of(p.page, 2), 3);
+    fixture_close(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -490,24 +491,24 @@ START_TEST(a_control_file_without_room_for_it)
         ck_assert_int_eq(r.base->ops->open(r.base, "control", 0, &file), 0);
         ck_assert_int_eq(r.base->ops->truncate(r.base, file, 4096 + 256), 0);
         ck_assert_int_eq(r.base->ops->close(r.base, file), 0);
-        rig_file_write(&r, "control", "", 0, 0);
+        fixture_file_write(&r, "control", "", 0, 0);
         if (full)
             fault_device_capacity(r.fd, fault_device_bytes(r.fd));
-        int rc = rig_try_open(&r);
+        int rc = fixture_try_open(&r);
         ck_assert_msg(rc == 0 || (full && lladd_code_root(rc) == LLADD_ROOT_RESOURCE), "%s",
                       r.err.message);
         fault_device_capacity(r.fd, UINT64_MAX);
         if (rc == 0) {
-            rig_expect(&r, cell_of(p.page, 2), 2);
-            rig_close(&r);
+            fixture_expect(&r, cell_of(p.page, 2), 2);
+            fixture_close(&r);
         }
-        rig_open(&r);
-        rig_expect(&r, cell_of(p.page, 2), 2);
+        fixture_open(&r);
+        fixture_expect(&r, cell_of(p.page, 2), 2);
         size_t len;
-        free(rig_file(&r, "control", &len));
+        free(fixture_file(&r, "control", &len));
         ck_assert_uint_eq(len, WITNESS_AT + WITNESS_BYTES);
-        rig_close(&r);
-        rig_free(&r);
+        fixture_close(&r);
+        fixture_free(&r);
     }
 }
 END_TEST

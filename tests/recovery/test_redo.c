@@ -4,7 +4,7 @@
  * pages as well as in one that holds them all, and where no thread can be created; and the same
  * error, the one at the lowest LSN, whichever thread meets which first.
  */
-#include "rig.h"
+#include "db_fixture.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -13,19 +13,19 @@
 
 enum { PAGES = 200, ROUNDS = 8 };
 
-static struct rig r;
+static struct fixture r;
 static lladd_pageno pages[PAGES];
 
 /* ---- helpers ---- */
 
 static void begin_case(unsigned kind)
 {
-    rig_init(&r, kind);
+    fixture_init(&r, kind);
     r.options.checkpoint_bytes = 1u << 30;
     r.options.log_ring_bytes = 1u << 20;
     r.options.log_segment_max = 1u << 20;
-    rig_open(&r);
-    rig_pages(&r, pages, PAGES);
+    fixture_open(&r);
+    fixture_pages(&r, pages, PAGES);
 }
 
 /* More log than the four MiB from which on several threads divide the pages; adjacent records are
@@ -34,7 +34,7 @@ static void write_history(void)
 {
     for (unsigned round = 0; round < ROUNDS; round++) {
         for (unsigned i = 0; i < PAGES; i++) {
-            struct lladd_txn *txn = rig_begin(&r);
+            struct lladd_txn *txn = fixture_begin(&r);
             ok(txn, cell_add(txn, cell_of(pages[i], 0), i));
             ok(txn, cell_add(txn, cell_of(pages[i], 0), 1));
             ok(txn, cell_add(txn, cell_of(pages[0], 4), 1));
@@ -42,18 +42,18 @@ static void write_history(void)
             done(lladd_commit_async(txn, NULL));
         }
     }
-    rig_set(&r, cell_of(pages[0], 5), 1);
-    ck_assert_uint_gt(rig_stats(&r).redo_bytes, 4u << 20);
+    fixture_set(&r, cell_of(pages[0], 5), 1);
+    ck_assert_uint_gt(fixture_stats(&r).redo_bytes, 4u << 20);
 }
 
 static void expect_history(void)
 {
     for (unsigned i = 0; i < PAGES; i++) {
-        rig_expect(&r, cell_of(pages[i], 0), (uint64_t)(i + 1) * ROUNDS);
-        rig_expect(&r, cell_of(pages[i], 1), ROUNDS - 1);
+        fixture_expect(&r, cell_of(pages[i], 0), (uint64_t)(i + 1) * ROUNDS);
+        fixture_expect(&r, cell_of(pages[i], 1), ROUNDS - 1);
     }
-    rig_expect(&r, cell_of(pages[0], 4), (uint64_t)PAGES * ROUNDS);
-    rig_expect(&r, cell_of(pages[0], 5), 1);
+    fixture_expect(&r, cell_of(pages[0], 4), (uint64_t)PAGES * ROUNDS);
+    fixture_expect(&r, cell_of(pages[0], 5), 1);
 }
 
 /* ---- cases ---- */
@@ -65,16 +65,16 @@ START_TEST(redo_in_a_cache_of_any_size_repeats_the_same_history)
     static const uint32_t threads[] = {1, 8};
     for (unsigned small = 0; small < 2; small++) {
         for (unsigned t = 0; t < 2; t++) {
-            begin_case(RIG_THREADS | (_i ? RIG_RESERVED : 0));
+            begin_case(FIXTURE_THREADS | (_i ? FIXTURE_RESERVED : 0));
             write_history();
-            rig_crash(&r, &fault_power);
+            fixture_crash(&r, &fault_power);
             r.options.redo_threads = threads[t];
-            r.options.cache_bytes = small ? rig_small_cache(r.kind) : 4u << 20;
-            rig_open(&r);
-            ck_assert_uint_ge(rig_stats(&r).recovered_redone, 4u * PAGES * ROUNDS);
-            ck_assert_uint_le(rig_stats(&r).recovery_redo_ns, rig_stats(&r).recovery_ns);
+            r.options.cache_bytes = small ? fixture_small_cache(r.kind) : 4u << 20;
+            fixture_open(&r);
+            ck_assert_uint_ge(fixture_stats(&r).recovered_redone, 4u * PAGES * ROUNDS);
+            ck_assert_uint_le(fixture_stats(&r).recovery_redo_ns, fixture_stats(&r).recovery_ns);
             expect_history();
-            rig_free(&r);
+            fixture_free(&r);
         }
     }
 }
@@ -87,22 +87,22 @@ START_TEST(the_error_at_the_lowest_lsn_is_reported)
     static const uint32_t threads[] = {1, 4};
     struct lladd_error first = LLADD_ERROR_INIT;
     size_t len;
-    begin_case(RIG_THREADS | (_i ? RIG_RESERVED : 0));
+    begin_case(FIXTURE_THREADS | (_i ? FIXTURE_RESERVED : 0));
     r.options.flags |= LLADD_OPT_ATOMIC_PAGES; /* no images, which would repair them */
-    rig_reopen(&r);
-    unsigned char *old = rig_file(&r, "pages", &len);
+    fixture_reopen(&r);
+    unsigned char *old = fixture_file(&r, "pages", &len);
     ck_assert_ptr_nonnull(old);
     for (unsigned i = 0; i < PAGES; i++)
-        rig_set(&r, cell_of(pages[i], 2), i);
-    rig_forget_log(&r, pages[0]); /* or that would rebuild them */
+        fixture_set(&r, cell_of(pages[i], 2), i);
+    fixture_forget_log(&r, pages[0]); /* or that would rebuild them */
     write_history();
-    rig_crash(&r, &fault_power);
+    fixture_crash(&r, &fault_power);
     for (unsigned i = 150; i < PAGES; i += 7)
-        rig_file_write(&r, "pages", old + pages[i].v * 4096, 4096, pages[i].v * 4096);
+        fixture_file_write(&r, "pages", old + pages[i].v * 4096, 4096, pages[i].v * 4096);
     free(old);
     for (unsigned t = 0; t < 2; t++) {
         r.options.redo_threads = threads[t];
-        ck_assert_int_eq(rig_try_open(&r), LLADD_CORRUPT_PAGE);
+        ck_assert_int_eq(fixture_try_open(&r), LLADD_CORRUPT_PAGE);
         ck_contains(r.err.message, "a write was lost");
         ck_assert_uint_eq(r.err.page.v, pages[150].v);
         if (t == 0)
@@ -110,7 +110,7 @@ START_TEST(the_error_at_the_lowest_lsn_is_reported)
         ck_assert_uint_eq(r.err.lsn.v, first.lsn.v);
         ck_assert_str_eq(r.err.message, first.message);
     }
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -120,25 +120,25 @@ END_TEST
 START_TEST(without_a_thread_one_does_the_work_of_all)
 {
     pthread_attr_t attr, before;
-    begin_case(RIG_THREADS);
+    begin_case(FIXTURE_THREADS);
     write_history();
-    rig_crash(&r, &fault_power);
+    fixture_crash(&r, &fault_power);
     r.options.redo_threads = 4;
-    rig_want_trace(&r);
+    fixture_want_trace(&r);
     ck_assert_int_eq(pthread_getattr_default_np(&before), 0);
     ck_assert_int_eq(pthread_attr_init(&attr), 0);
     ck_assert_int_eq(pthread_attr_setstacksize(&attr, SIZE_MAX / 16 * 15 & ~(size_t)0xffff), 0);
     ck_assert_int_eq(pthread_setattr_default_np(&attr), 0);
     /* Redo is done by then; the background threads cannot be started. */
-    ck_assert_int_eq(rig_try_open(&r), LLADD_NO_THREAD);
+    ck_assert_int_eq(fixture_try_open(&r), LLADD_NO_THREAD);
     ck_contains(r.trace, "redo: from");
     ck_contains(r.trace, " 0 pages without a base");
     ck_assert_int_eq(pthread_setattr_default_np(&before), 0);
     (void)pthread_attr_destroy(&attr);
     (void)pthread_attr_destroy(&before);
-    rig_open(&r);
+    fixture_open(&r);
     expect_history();
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 #endif

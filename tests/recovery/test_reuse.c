@@ -6,7 +6,7 @@
  * close lies between the two. log/test_reuse examines the files of the log alone; this test opens
  * the whole database.
  */
-#include "rig.h"
+#include "db_fixture.h"
 #include "support/fixtures.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@
 enum { PAGES = 4, LOSES = 60 };
 
 struct state {
-    struct rig r;
+    struct fixture r;
     lladd_pageno pages[PAGES];
     struct fault_crash how;
 };
@@ -26,60 +26,60 @@ static void load(struct state *s, bool in_doubt)
 {
     struct lladd_txn *loser, *doubt, *txn;
     struct lladd_gid gid = gid_of("doubt");
-    rig_init(&s->r, 0);
+    fixture_init(&s->r, 0);
     s->r.options.log_segment_min = 4096;
     s->r.options.log_segment_max = 16u << 10;
-    rig_open(&s->r);
-    rig_pages(&s->r, s->pages, PAGES);
-    rig_set(&s->r, cell_of(s->pages[3], 0), 1);
+    fixture_open(&s->r);
+    fixture_pages(&s->r, s->pages, PAGES);
+    fixture_set(&s->r, cell_of(s->pages[3], 0), 1);
     ok_db(&s->r, lladd_checkpoint(s->r.db, &s->r.err));
-    loser = rig_begin(&s->r);
+    loser = fixture_begin(&s->r);
     for (unsigned i = 0; i < LOSES; i++)
         ok(loser, cell_put(loser, cell_of(s->pages[i % 2], i / 2), 100 + i));
     if (in_doubt) {
-        doubt = rig_begin(&s->r);
+        doubt = fixture_begin(&s->r);
         for (unsigned i = 0; i < LOSES / 2; i++)
             ok(doubt, cell_put(doubt, cell_of(s->pages[2], i), 1000 + i));
         done(lladd_prepare(doubt, &gid));
     }
-    txn = rig_begin(&s->r);
+    txn = fixture_begin(&s->r);
     ok(txn, cell_put(txn, cell_of(s->pages[3], 0), 2));
     done(lladd_commit(txn));
-    rig_crash(&s->r, &fault_kill);
+    fixture_crash(&s->r, &fault_kill);
 }
 
 /* Opens, with a power failure at the n-th call; false: it has no such call. */
 static bool recover(struct state *s, uint64_t n)
 {
     fault_device_crash_at(s->r.fd, n);
-    int rc = rig_try_open(&s->r);
+    int rc = fixture_try_open(&s->r);
     bool crashed = fault_device_crashed(s->r.fd);
     ck_assert_msg(crashed || rc == 0, "call %llu: %s: %s", (unsigned long long)n,
                   lladd_code_name(rc), s->r.err.message);
     s->how.seed += n;
-    rig_crash(&s->r, &s->how);
+    fixture_crash(&s->r, &s->how);
     fault_device_crash_at(s->r.fd, 0);
     return crashed;
 }
 
 static void check(struct state *s, bool in_doubt)
 {
-    int rc = rig_try_open(&s->r);
+    int rc = fixture_try_open(&s->r);
     ck_assert_msg(rc == 0, "%s: %s", lladd_code_name(rc), s->r.err.message);
-    rig_expect(&s->r, cell_of(s->pages[3], 0), 2);
+    fixture_expect(&s->r, cell_of(s->pages[3], 0), 2);
     for (unsigned i = 0; i < LOSES; i++)
-        rig_expect(&s->r, cell_of(s->pages[i % 2], i / 2), 0);
-    ck_assert_uint_eq(rig_in_doubt(&s->r).n, in_doubt);
+        fixture_expect(&s->r, cell_of(s->pages[i % 2], i / 2), 0);
+    ck_assert_uint_eq(fixture_in_doubt(&s->r).n, in_doubt);
     if (in_doubt) {
-        struct lladd_txn *txn = rig_claim(&s->r, "doubt");
+        struct lladd_txn *txn = fixture_claim(&s->r, "doubt");
         done(lladd_commit(txn));
         for (unsigned i = 0; i < LOSES / 2; i++)
-            rig_expect(&s->r, cell_of(s->pages[2], i), 1000 + i);
+            fixture_expect(&s->r, cell_of(s->pages[2], i), 1000 + i);
     }
-    rig_set(&s->r, cell_of(s->pages[3], 1), 3);
-    rig_reopen(&s->r);
-    rig_expect(&s->r, cell_of(s->pages[3], 1), 3);
-    rig_free(&s->r);
+    fixture_set(&s->r, cell_of(s->pages[3], 1), 3);
+    fixture_reopen(&s->r);
+    fixture_expect(&s->r, cell_of(s->pages[3], 1), 3);
+    fixture_free(&s->r);
 }
 
 /* _i: bit 0, a transaction is in doubt; the rest, what a crash leaves. */
@@ -108,16 +108,16 @@ END_TEST
  * for its cut, and then logged nothing. There is no other segment above that cut. */
 static void end_in_an_empty_segment(struct state *s)
 {
-    rig_init(&s->r, 0);
+    fixture_init(&s->r, 0);
     s->r.options.log_segment_min = s->r.options.log_segment_max = 64u << 10;
-    rig_open(&s->r);
-    rig_pages(&s->r, s->pages, PAGES);
-    rig_set(&s->r, cell_of(s->pages[3], 0), 2);
+    fixture_open(&s->r);
+    fixture_pages(&s->r, s->pages, PAGES);
+    fixture_set(&s->r, cell_of(s->pages[3], 0), 2);
     ok_db(&s->r, lladd_checkpoint(s->r.db, &s->r.err));
     fault_device_capacity(s->r.fd, fault_device_bytes(s->r.fd));
-    rig_crash(&s->r, &fault_kill);
-    rig_open(&s->r);
-    rig_close(&s->r);
+    fixture_crash(&s->r, &fault_kill);
+    fixture_open(&s->r);
+    fixture_close(&s->r);
     fault_device_capacity(s->r.fd, UINT64_MAX);
 }
 
@@ -132,18 +132,18 @@ START_TEST(the_end_that_a_close_named_is_used_again)
         for (uint64_t n = 1; crashed; n++) {
             struct state s = {.how = {modes[_i], 1, true}};
             end_in_an_empty_segment(&s);
-            rig_open(&s.r);
+            fixture_open(&s.r);
             fault_device_crash_at(s.r.fd, in_use);
             (void)lladd_checkpoint(s.r.db, &s.r.err);
             fault_device_crash_at(s.r.fd, 0);
-            rig_crash(&s.r, &fault_power);
+            fixture_crash(&s.r, &fault_power);
             crashed = recover(&s, n);
-            rig_open(&s.r);
-            rig_expect(&s.r, cell_of(s.pages[3], 0), 2);
-            rig_set(&s.r, cell_of(s.pages[3], 1), 3);
-            rig_reopen(&s.r);
-            rig_expect(&s.r, cell_of(s.pages[3], 1), 3);
-            rig_free(&s.r);
+            fixture_open(&s.r);
+            fixture_expect(&s.r, cell_of(s.pages[3], 0), 2);
+            fixture_set(&s.r, cell_of(s.pages[3], 1), 3);
+            fixture_reopen(&s.r);
+            fixture_expect(&s.r, cell_of(s.pages[3], 1), 3);
+            fixture_free(&s.r);
             tried++;
         }
     }

@@ -4,7 +4,7 @@
  * that use operations that are new to the database or that are larger than the change they undo;
  * and a compensation that cannot be carried out.
  */
-#include "rig.h"
+#include "db_fixture.h"
 
 #include <errno.h>
 #include <lladd/bytes.h>
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct rig r;
+static struct fixture r;
 static lladd_pageno page;
 
 /* ---- an operation with a compensation that needs more than it did itself ----------------- */
@@ -90,7 +90,7 @@ static int silent_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span
 
 static void begin_case(int kind)
 {
-    rig_init(&r, (unsigned)kind);
+    fixture_init(&r, (unsigned)kind);
     late = test_wide;
     late.name = "test.late";
     late.record_max = 2048;
@@ -105,8 +105,8 @@ static void begin_case(int kind)
     silent.name = "test.silent";
     silent.compensate = silent_compensate;
     ok_db(&r, lladd_register_op(&r.options, &silent, &r.err));
-    rig_open(&r);
-    page = rig_page(&r);
+    fixture_open(&r);
+    page = fixture_page(&r);
 }
 
 static struct cell at(unsigned i)
@@ -138,14 +138,14 @@ START_TEST(a_compensation_may_use_what_is_larger_than_what_it_takes_back)
 {
     begin_case(_i);
     filling = 900; /* the records of the compensation are longer than any before */
-    rig_set(&r, at(0), 5);
-    struct lladd_txn *txn = rig_begin(&r);
+    fixture_set(&r, at(0), 5);
+    struct lladd_txn *txn = fixture_begin(&r);
     needy_put(txn, at(0), 6);
     needy_put(txn, at(1), 7);
     done(lladd_abort(txn));
-    rig_expect(&r, at(0), 5);
-    rig_expect(&r, at(1), 0);
-    rig_free(&r);
+    fixture_expect(&r, at(0), 5);
+    fixture_expect(&r, at(1), 0);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -154,8 +154,8 @@ START_TEST(an_abort_needs_no_memory)
     enum { PAGES = 40, ROUNDS = 12 };
     lladd_pageno pages[PAGES];
     begin_case(_i);
-    rig_pages(&r, pages, PAGES);
-    struct lladd_txn *txn = rig_begin(&r);
+    fixture_pages(&r, pages, PAGES);
+    struct lladd_txn *txn = fixture_begin(&r);
     /* More log than the ring holds: the rollback reads files. */
     for (unsigned i = 0; i < PAGES * ROUNDS; i++)
         ok(txn, cell_put_wide(txn, cell_of(pages[i % PAGES], i / PAGES), i + 1, 300));
@@ -169,20 +169,20 @@ START_TEST(an_abort_needs_no_memory)
     ck_assert_uint_gt(fault_alloc_fired(&r.mem), 0); /* it did ask, and went on without */
     fault_alloc_fail(&r.mem, 0, false);
     for (unsigned i = 0; i < PAGES * ROUNDS; i++)
-        rig_expect(&r, cell_of(pages[i % PAGES], i / PAGES), 0);
+        fixture_expect(&r, cell_of(pages[i % PAGES], i / PAGES), 0);
     for (unsigned i = 0; i < 6; i++)
-        rig_expect(&r, at(i), 0);
-    rig_reopen(&r);
+        fixture_expect(&r, at(i), 0);
+    fixture_reopen(&r);
     for (unsigned i = 0; i < PAGES * ROUNDS; i++)
-        rig_expect(&r, cell_of(pages[i % PAGES], i / PAGES), 0);
-    rig_free(&r);
+        fixture_expect(&r, cell_of(pages[i % PAGES], i / PAGES), 0);
+    fixture_free(&r);
 }
 END_TEST
 
 START_TEST(a_partial_rollback_needs_no_memory)
 {
     begin_case(_i);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     lladd_savepoint_id sp;
     struct lladd_action action;
     ok(txn, cell_put(txn, at(0), 1));
@@ -192,13 +192,13 @@ START_TEST(a_partial_rollback_needs_no_memory)
     needy_put(txn, at(2), 6);
     fault_alloc_fail(&r.mem, 1, true);
     ok(txn, lladd_nta_abort(txn, &action));
-    rig_expect(&r, at(1), 0);
-    rig_expect(&r, at(2), 0);
+    fixture_expect(&r, at(1), 0);
+    fixture_expect(&r, at(2), 0);
     ok(txn, lladd_rollback_to(txn, sp));
     fault_alloc_fail(&r.mem, 0, false);
     done(lladd_commit(txn));
-    rig_expect(&r, at(0), 1);
-    rig_free(&r);
+    fixture_expect(&r, at(0), 1);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -208,8 +208,8 @@ END_TEST
 START_TEST(taking_nothing_back_needs_no_memory)
 {
     begin_case(_i);
-    rig_reopen(&r);
-    struct lladd_txn *txn = rig_begin(&r);
+    fixture_reopen(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     lladd_savepoint_id sp;
     struct lladd_action action;
     ok(txn, lladd_savepoint(txn, &sp));
@@ -221,8 +221,8 @@ START_TEST(taking_nothing_back_needs_no_memory)
     fault_alloc_fail(&r.mem, 0, false);
     ok(txn, cell_put(txn, at(0), 2));
     done(lladd_commit(txn));
-    rig_expect(&r, at(0), 2);
-    rig_free(&r);
+    fixture_expect(&r, at(0), 2);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -236,11 +236,11 @@ static void abort_on_full_disk(unsigned kind, bool reopened, bool closing)
     begin_case((int)kind);
     r.options.log_limit_bytes = UINT64_MAX;
     if (reopened)
-        rig_reopen(&r);
+        fixture_reopen(&r);
     unsigned n = 0;
     fault_device_capacity(r.fd, fault_device_bytes(r.fd) + (400u << 10));
     for (bool full = false; n < TXNS && !full; n++) {
-        txn[n] = rig_begin(&r);
+        txn[n] = fixture_begin(&r);
         int rc = 0;
         for (unsigned i = 0; !rc && i < 40; i++) {
             rc = cell_put_wide(txn[n], at(n), i + 1, 60);
@@ -257,32 +257,32 @@ static void abort_on_full_disk(unsigned kind, bool reopened, bool closing)
     if (!closing)
         while (n)
             done(lladd_abort(txn[--n]));
-    rig_close(&r);
-    rig_open(&r); /* on the disk as it is */
+    fixture_close(&r);
+    fixture_open(&r); /* on the disk as it is */
     for (unsigned i = 0; i < TXNS; i++)
-        rig_expect(&r, at(i), 0);
-    rig_close(&r);
+        fixture_expect(&r, at(i), 0);
+    fixture_close(&r);
     fault_device_capacity(r.fd, UINT64_MAX);
-    rig_open(&r);
-    rig_set(&r, at(0), 1);
-    rig_free(&r);
+    fixture_open(&r);
+    fixture_set(&r, at(0), 1);
+    fixture_free(&r);
 }
 
 START_TEST(aborts_and_close_succeed_on_a_full_disk)
 {
-    abort_on_full_disk(_i & 4 ? RIG_RESERVED : 0, _i & 1, _i & 2);
+    abort_on_full_disk(_i & 4 ? FIXTURE_RESERVED : 0, _i & 1, _i & 2);
 }
 END_TEST
 
 START_TEST(a_compensation_may_use_an_operation_for_the_first_time_on_a_full_disk)
 {
-    begin_case(_i ? RIG_RESERVED : 0);
-    rig_reopen(&r);
-    struct lladd_txn *txn = rig_begin(&r);
+    begin_case(_i ? FIXTURE_RESERVED : 0);
+    fixture_reopen(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     needy_put(txn, at(0), 6);
     /* No file can grow any more, and the existing space is used up. */
     fault_device_capacity(r.fd, fault_device_bytes(r.fd));
-    struct lladd_txn *glutton = rig_begin(&r);
+    struct lladd_txn *glutton = fixture_begin(&r);
     int rc = 0;
     while (!rc)
         rc = cell_put_wide(glutton, at(1), 1, 1000);
@@ -292,12 +292,12 @@ START_TEST(a_compensation_may_use_an_operation_for_the_first_time_on_a_full_disk
     ck_assert_int_eq(rc, LLADD_NO_SPACE);
     done(lladd_abort(txn));
     done(lladd_abort(glutton));
-    rig_expect(&r, at(0), 0);
-    rig_expect(&r, at(1), 0);
-    rig_close(&r);
-    rig_open(&r);
-    rig_expect(&r, at(0), 0);
-    rig_free(&r);
+    fixture_expect(&r, at(0), 0);
+    fixture_expect(&r, at(1), 0);
+    fixture_close(&r);
+    fixture_open(&r);
+    fixture_expect(&r, at(0), 0);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -307,13 +307,13 @@ START_TEST(an_undo_log_max_that_was_too_small_is_named_when_space_runs_out)
 {
     enum { CELLS_USED = 8, ROUNDS = 100 };
     struct lladd_error err = LLADD_ERROR_INIT;
-    begin_case(_i ? RIG_RESERVED : 0);
+    begin_case(_i ? FIXTURE_RESERVED : 0);
     filling = 900;
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     for (unsigned i = 0; i < ROUNDS; i++)
         put_undone_by("test.stingy", txn, at(i % CELLS_USED), i + 1);
     fault_device_capacity(r.fd, fault_device_bytes(r.fd));
-    struct lladd_txn *glutton = rig_begin(&r);
+    struct lladd_txn *glutton = fixture_begin(&r);
     int rc = 0;
     while (!rc)
         rc = cell_put_wide(glutton, at(CELLS_USED), 1, 1000);
@@ -328,11 +328,11 @@ START_TEST(an_undo_log_max_that_was_too_small_is_named_when_space_runs_out)
     r.db = NULL;
     ck_assert_int_eq(lladd_close(db), LLADD_UNDO_FAILED);
     fault_device_capacity(r.fd, UINT64_MAX);
-    rig_open(&r);
+    fixture_open(&r);
     for (unsigned i = 0; i <= CELLS_USED; i++)
-        rig_expect(&r, at(i), 0);
-    rig_set(&r, at(0), 1);
-    rig_free(&r);
+        fixture_expect(&r, at(i), 0);
+    fixture_set(&r, at(0), 1);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -342,7 +342,7 @@ START_TEST(a_compensate_that_says_nothing)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     begin_case(0);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     put_undone_by("test.silent", txn, at(0), 5);
     ck_assert_int_ne(lladd_update(txn, 60000, at(0).page, NULL, 0), 0);
     ck_assert_str_ne(lladd_txn_error(txn)->message, "");
@@ -355,30 +355,30 @@ START_TEST(a_compensate_that_says_nothing)
     struct lladd_db *db = r.db;
     r.db = NULL;
     ck_assert_int_eq(lladd_close(db), LLADD_UNDO_FAILED);
-    rig_open(&r);
-    rig_expect(&r, at(0), 0);
-    rig_free(&r);
+    fixture_open(&r);
+    fixture_expect(&r, at(0), 0);
+    fixture_free(&r);
 }
 END_TEST
 
 /* The guarantee of prepare: commit or abort, whatever happens. */
 START_TEST(what_is_prepared_can_be_ended_on_a_full_disk)
 {
-    begin_case(_i & 2 ? RIG_RESERVED : 0);
+    begin_case(_i & 2 ? FIXTURE_RESERVED : 0);
     struct lladd_gid gid = gid_of("full"), other = gid_of("other");
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cell_put(txn, at(0), 6));
     ok(txn, lladd_prepare(txn, &gid));
-    struct lladd_txn *second = rig_begin(&r);
+    struct lladd_txn *second = fixture_begin(&r);
     ok(second, cell_bump(second, at(2), 6));
     ok(second, lladd_prepare(second, &other));
     if (_i & 1) {
-        rig_reopen(&r);
+        fixture_reopen(&r);
         ok_db(&r, lladd_in_doubt_claim(r.db, &gid, &txn, &r.err));
         ok_db(&r, lladd_in_doubt_claim(r.db, &other, &second, &r.err));
     }
     fault_device_capacity(r.fd, fault_device_bytes(r.fd));
-    struct lladd_txn *glutton = rig_begin(&r);
+    struct lladd_txn *glutton = fixture_begin(&r);
     int rc;
     while ((rc = cell_put_wide(glutton, at(1), 1, 1000)) == 0) {
     }
@@ -388,21 +388,21 @@ START_TEST(what_is_prepared_can_be_ended_on_a_full_disk)
     ck_assert_int_eq(rc, LLADD_NO_SPACE);
     done(lladd_commit(txn));
     done(lladd_abort(second));
-    rig_close(&r);
-    rig_open(&r);
-    rig_expect(&r, at(0), 6);
-    rig_expect(&r, at(1), 0);
-    rig_expect(&r, at(2), 0);
-    rig_free(&r);
+    fixture_close(&r);
+    fixture_open(&r);
+    fixture_expect(&r, at(0), 6);
+    fixture_expect(&r, at(1), 0);
+    fixture_expect(&r, at(2), 0);
+    fixture_free(&r);
 }
 END_TEST
 
 /* A transaction that has met the full disk can still commit its earlier changes. */
 START_TEST(a_commit_succeeds_on_a_full_disk)
 {
-    begin_case(_i ? RIG_RESERVED : 0);
+    begin_case(_i ? FIXTURE_RESERVED : 0);
     fault_device_capacity(r.fd, fault_device_bytes(r.fd));
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cell_put(txn, at(0), 6));
     int rc;
     while ((rc = cell_put_wide(txn, at(1), 1, 1000)) == 0) {
@@ -411,10 +411,10 @@ START_TEST(a_commit_succeeds_on_a_full_disk)
     while ((rc = cell_put(txn, at(1), 2)) == 0) {
     }
     done(lladd_commit(txn));
-    rig_close(&r);
-    rig_open(&r);
-    rig_expect(&r, at(0), 6);
-    rig_free(&r);
+    fixture_close(&r);
+    fixture_open(&r);
+    fixture_expect(&r, at(0), 6);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -424,8 +424,8 @@ START_TEST(a_compensation_that_fails_poisons_and_opening_again_repeats_it)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     begin_case(_i);
-    rig_set(&r, at(0), 50);
-    struct lladd_txn *txn = rig_begin(&r), *other = rig_begin(&r);
+    fixture_set(&r, at(0), 50);
+    struct lladd_txn *txn = fixture_begin(&r), *other = fixture_begin(&r);
     ok(txn, cells_transfer(txn, at(0), at(1), 20));
     ok(other, cell_put(other, at(2), 1));
     lladd_lsn id = lladd_txn_id(txn);
@@ -450,7 +450,7 @@ START_TEST(a_compensation_that_fails_poisons_and_opening_again_repeats_it)
     /* At open: the error names transaction and LSN, and trying again is safe. */
     bool needs_undo = true;
     for (int i = 0; i < 3 && needs_undo; i++) {
-        int rc = rig_try_open(&r);
+        int rc = fixture_try_open(&r);
         if (rc == 0) { /* the transfer was not made durable: there is nothing to undo */
             needs_undo = false;
             continue;
@@ -461,37 +461,37 @@ START_TEST(a_compensation_that_fails_poisons_and_opening_again_repeats_it)
     }
     test_transfer_fails = 0;
     if (!r.db)
-        rig_open(&r);
-    rig_expect(&r, at(0), 50);
-    rig_expect(&r, at(1), 0);
-    rig_expect(&r, at(2), 0);
-    rig_free(&r);
+        fixture_open(&r);
+    fixture_expect(&r, at(0), 50);
+    fixture_expect(&r, at(1), 0);
+    fixture_expect(&r, at(2), 0);
+    fixture_free(&r);
 }
 END_TEST
 
 START_TEST(a_compensation_that_fails_at_open_names_its_transaction)
 {
     begin_case(_i);
-    rig_set(&r, at(0), 50);
-    struct lladd_txn *txn = rig_begin(&r);
+    fixture_set(&r, at(0), 50);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cells_transfer(txn, at(0), at(1), 20));
     ok(txn, cell_put(txn, at(3), 3));
     char text[40];
     snprintf(text, sizeof text, "transaction %llu", (unsigned long long)lladd_txn_id(txn).v);
-    rig_set(&r, at(2), 1); /* forces the log */
-    rig_crash(&r, &fault_kill);
+    fixture_set(&r, at(2), 1); /* forces the log */
+    fixture_crash(&r, &fault_kill);
     test_transfer_fails = LLADD_BUSY;
     for (int i = 0; i < 3; i++) {
-        ck_assert_int_eq(rig_try_open(&r), LLADD_UNDO_FAILED);
+        ck_assert_int_eq(fixture_try_open(&r), LLADD_UNDO_FAILED);
         ck_contains(r.err.message, text);
     }
     test_transfer_fails = 0;
-    rig_open(&r);
-    rig_expect(&r, at(0), 50);
-    rig_expect(&r, at(1), 0);
-    rig_expect(&r, at(2), 1);
-    rig_expect(&r, at(3), 0);
-    rig_free(&r);
+    fixture_open(&r);
+    fixture_expect(&r, at(0), 50);
+    fixture_expect(&r, at(1), 0);
+    fixture_expect(&r, at(2), 1);
+    fixture_expect(&r, at(3), 0);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -508,7 +508,7 @@ static void long_bytes(unsigned i, unsigned char *out)
 
 static void long_pages(lladd_pageno *pages)
 {
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     for (unsigned i = 0; i < LONG_PAGES; i++) {
         ok(txn, lladd_page_alloc(txn, &pages[i]));
         ok(txn, lladd_bytes_format(txn, pages[i]));
@@ -535,10 +535,10 @@ START_TEST(a_read_that_fails_in_a_long_rollback_loses_nothing)
     bool fired = true;
     for (uint64_t n = 1; fired; n++) {
         lladd_pageno pages[LONG_PAGES];
-        rig_init(&r, (unsigned)_i);
-        rig_open(&r);
+        fixture_init(&r, (unsigned)_i);
+        fixture_open(&r);
         long_pages(pages);
-        struct lladd_txn *txn = rig_begin(&r);
+        struct lladd_txn *txn = fixture_begin(&r);
         for (unsigned i = 0; i < LONG_UPDATES; i++) {
             long_bytes(i, bytes);
             ok(txn,
@@ -551,14 +551,14 @@ START_TEST(a_read_that_fails_in_a_long_rollback_loses_nothing)
         fault_device_fail(r.fd, 0, 0, 0, false);
         if (rc) {
             ck_assert_int_eq(rc, LLADD_UNDO_FAILED);
-            rig_crash(&r, &fault_kill);
-            rig_open(&r);
+            fixture_crash(&r, &fault_kill);
+            fixture_open(&r);
             gave_up++;
         } else {
             went_on += fired;
         }
         long_check(pages);
-        rig_free(&r);
+        fixture_free(&r);
     }
     ck_assert_uint_gt(went_on, 0);
     ck_assert_uint_gt(went_on + gave_up, 2);
@@ -596,12 +596,12 @@ START_TEST(a_place_beyond_the_page_is_only_a_hint_that_is_wrong)
 {
     lladd_pageno pages[LONG_PAGES];
     lladd_op_id id;
-    rig_init(&r, (unsigned)_i);
+    fixture_init(&r, (unsigned)_i);
     ok_db(&r, lladd_register_op(&r.options, &wild, &r.err));
-    rig_open(&r);
+    fixture_open(&r);
     long_pages(pages);
     ok_db(&r, lladd_op_lookup(r.db, wild.name, 1, &id));
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     for (unsigned i = 0; i < 200; i++) {
         unsigned char args[10];
         lladd_put16(args, (uint16_t)(UINT16_MAX - 77 * i));
@@ -610,7 +610,7 @@ START_TEST(a_place_beyond_the_page_is_only_a_hint_that_is_wrong)
     }
     done(lladd_abort(txn));
     long_check(pages);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -621,25 +621,25 @@ START_TEST(more_losers_than_the_log_buffer_has_credits)
     enum { LOSERS = 400 };
     static struct lladd_txn *losers[LOSERS];
     lladd_pageno pages[LOSERS];
-    rig_init(&r, (unsigned)_i);
+    fixture_init(&r, (unsigned)_i);
     r.options.log_ring_bytes = 128u << 10;
-    rig_open(&r);
-    rig_pages(&r, pages, LOSERS);
+    fixture_open(&r);
+    fixture_pages(&r, pages, LOSERS);
     for (unsigned i = 0; i < LOSERS; i++) {
-        losers[i] = rig_begin(&r);
+        losers[i] = fixture_begin(&r);
         ok(losers[i], cell_put(losers[i], cell_of(pages[i], 1), i + 1));
     }
     for (unsigned i = 0; i < LOSERS; i++) /* so each has a step left when all have made one */
         ok(losers[i], cell_put(losers[i], cell_of(pages[i], 2), i + 1));
-    rig_set(&r, cell_of(pages[0], 0), 5); /* durable, and so are the earlier records */
-    rig_crash(&r, &fault_kill);
-    rig_open(&r);
-    rig_expect(&r, cell_of(pages[0], 0), 5);
+    fixture_set(&r, cell_of(pages[0], 0), 5); /* durable, and so are the earlier records */
+    fixture_crash(&r, &fault_kill);
+    fixture_open(&r);
+    fixture_expect(&r, cell_of(pages[0], 0), 5);
     for (unsigned i = 0; i < LOSERS; i++) {
-        rig_expect(&r, cell_of(pages[i], 1), 0);
-        rig_expect(&r, cell_of(pages[i], 2), 0);
+        fixture_expect(&r, cell_of(pages[i], 1), 0);
+        fixture_expect(&r, cell_of(pages[i], 2), 0);
     }
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -689,11 +689,11 @@ START_TEST(a_long_undo_and_a_smaller_ring)
     struct lladd_token token;
     lladd_lsn lsn;
     unsigned char *bytes = calloc(1, LONG);
-    rig_init(&r, 0);
+    fixture_init(&r, 0);
     r.options.log_ring_bytes = 4u << 20;
     ok_db(&r, lladd_register_class(&r.options, &long_class, &r.err));
-    rig_open(&r);
-    struct lladd_txn *txn = rig_begin(&r);
+    fixture_open(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, lladd_log_object(txn, &long_class, 1, lladd_span_of(NULL, 0),
                              lladd_span_of(bytes, LONG), &token, &lsn));
     lladd_object_applied(txn, &token);
@@ -702,15 +702,15 @@ START_TEST(a_long_undo_and_a_smaller_ring)
         done(lladd_prepare(txn, &gid));
     else
         ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    rig_crash(&r, &fault_kill);
+    fixture_crash(&r, &fault_kill);
     r.options.log_ring_bytes = _i & 2 ? 1u << 20 : 256u << 10;
     objects_undone = 0;
-    rig_open(&r);
+    fixture_open(&r);
     if (_i & 1)
-        done(lladd_abort(rig_claim(&r, "doubt")));
+        done(lladd_abort(fixture_claim(&r, "doubt")));
     ck_assert_uint_gt(objects_undone, 0);
-    rig_close(&r);
-    rig_free(&r);
+    fixture_close(&r);
+    fixture_free(&r);
 }
 END_TEST
 
@@ -718,12 +718,12 @@ int main(void)
 {
     Suite *s = suite_create("rollback");
     TCase *tc = tcase_create("all");
-    tcase_add_loop_test(tc, more_losers_than_the_log_buffer_has_credits, 0, RIG_KINDS);
+    tcase_add_loop_test(tc, more_losers_than_the_log_buffer_has_credits, 0, FIXTURE_KINDS);
     tcase_add_loop_test(tc, a_compensation_may_use_what_is_larger_than_what_it_takes_back, 0,
-                        RIG_KINDS);
-    tcase_add_loop_test(tc, an_abort_needs_no_memory, 0, RIG_KINDS);
-    tcase_add_loop_test(tc, a_partial_rollback_needs_no_memory, 0, RIG_KINDS);
-    tcase_add_loop_test(tc, taking_nothing_back_needs_no_memory, 0, RIG_KINDS);
+                        FIXTURE_KINDS);
+    tcase_add_loop_test(tc, an_abort_needs_no_memory, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(tc, a_partial_rollback_needs_no_memory, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(tc, taking_nothing_back_needs_no_memory, 0, FIXTURE_KINDS);
     tcase_add_loop_test(tc, aborts_and_close_succeed_on_a_full_disk, 0, 8);
     tcase_add_loop_test(tc, a_compensation_may_use_an_operation_for_the_first_time_on_a_full_disk,
                         0, 2);
@@ -733,11 +733,12 @@ int main(void)
     tcase_add_loop_test(tc, what_is_prepared_can_be_ended_on_a_full_disk, 0, 4);
     tcase_add_loop_test(tc, a_commit_succeeds_on_a_full_disk, 0, 2);
     tcase_add_loop_test(tc, a_compensation_that_fails_poisons_and_opening_again_repeats_it, 0,
-                        RIG_KINDS);
-    tcase_add_loop_test(tc, a_compensation_that_fails_at_open_names_its_transaction, 0, RIG_KINDS);
-    tcase_add_loop_test(tc, a_read_that_fails_in_a_long_rollback_loses_nothing, RIG_RESERVED,
-                        RIG_RESERVED + 1);
-    tcase_add_loop_test(tc, a_place_beyond_the_page_is_only_a_hint_that_is_wrong, 0, RIG_KINDS);
+                        FIXTURE_KINDS);
+    tcase_add_loop_test(tc, a_compensation_that_fails_at_open_names_its_transaction, 0,
+                        FIXTURE_KINDS);
+    tcase_add_loop_test(tc, a_read_that_fails_in_a_long_rollback_loses_nothing, FIXTURE_RESERVED,
+                        FIXTURE_RESERVED + 1);
+    tcase_add_loop_test(tc, a_place_beyond_the_page_is_only_a_hint_that_is_wrong, 0, FIXTURE_KINDS);
     suite_add_tcase(s, tc);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_ENV);

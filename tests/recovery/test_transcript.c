@@ -7,7 +7,7 @@
  * instead: a transaction is T1, T2, ... and a record r1, r2, ... in the order in which the test has
  * registered them with txn_is() and here(); an unknown number is shown as "?".
  */
-#include "rig.h"
+#include "db_fixture.h"
 
 #include <ctype.h>
 #include <lladd/log_read.h>
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct rig r;
+static struct fixture r;
 static lladd_pageno page;
 
 /* The names of numbers. */
@@ -41,7 +41,7 @@ static void txn_is(const struct lladd_txn *txn, unsigned number)
 /* The next record logged will be r<number>. */
 static void here(unsigned number)
 {
-    call(rig_stats(&r).log_tail, 'r', number);
+    call(fixture_stats(&r).log_tail, 'r', number);
 }
 
 /* A text with every number that follows "LSN " or "transaction " replaced by its name. */
@@ -117,7 +117,7 @@ static int stop_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span u
         return 0;
     struct lladd_db *db = lladd_txn_db(txn);
     struct lladd_error *err = lladd_txn_error_out(txn);
-    int rc = lladd_pin_set(db, "force", lladd_lsn_of(rig_stats(&r).log_oldest), err);
+    int rc = lladd_pin_set(db, "force", lladd_lsn_of(fixture_stats(&r).log_oldest), err);
     return rc ? rc : lladd_error_set(err, LLADD_BUSY, "stopped by the test");
 }
 
@@ -152,21 +152,21 @@ static void abort_halfway(struct lladd_txn *txn)
     stops = true;
     ck_assert_int_eq(lladd_abort(txn), LLADD_UNDO_FAILED);
     stops = false;
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
 }
 
 /* Every operation is used once: later no name has to be logged, and no image of the page. */
 static void begin_case(void)
 {
     n_names = 0;
-    rig_init(&r, 0);
-    rig_want_trace(&r);
+    fixture_init(&r, 0);
+    fixture_want_trace(&r);
     ok_db(&r, lladd_register_op(&r.options, &test_stop, &r.err));
-    rig_open(&r);
-    page = rig_page(&r);
+    fixture_open(&r);
+    page = fixture_page(&r);
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cell_put(txn, at(9), 1));
     ok(txn, cell_add(txn, at(9), 1));
     ok(txn, cell_bump(txn, at(9), 1));
@@ -178,9 +178,9 @@ static void begin_case(void)
 /* The records are durable, and then the process dies. */
 static void crash(void)
 {
-    ok_db(&r, lladd_pin_set(r.db, "force", lladd_lsn_of(rig_stats(&r).log_oldest), &r.err));
-    rig_crash(&r, &fault_power);
-    rig_open(&r);
+    ok_db(&r, lladd_pin_set(r.db, "force", lladd_lsn_of(fixture_stats(&r).log_oldest), &r.err));
+    fixture_crash(&r, &fault_power);
+    fixture_open(&r);
 }
 
 /* The numbers of a line "analysis: ... 12 records, 3 commits, 1 losers, 0 in doubt". */
@@ -195,7 +195,7 @@ static unsigned number_before(const char *what)
 
 static void end_case(void)
 {
-    rig_free(&r);
+    fixture_free(&r);
 }
 
 /* ---- cases ------------------------------------------------------------------------------- */
@@ -203,8 +203,8 @@ static void end_case(void)
 START_TEST(after_a_clean_stop_nothing_is_decided)
 {
     begin_case();
-    rig_set(&r, at(0), 1);
-    rig_reopen(&r);
+    fixture_set(&r, at(0), 1);
+    fixture_reopen(&r);
     ck_assert_uint_eq(number_before(" losers"), 0);
     ck_assert_uint_eq(number_before(" commits"), 0);
     expect_lines("redo|undo|undone|in doubt|double", "");
@@ -215,7 +215,7 @@ END_TEST
 START_TEST(winners_are_redone_and_losers_undone_newest_record_first)
 {
     begin_case();
-    struct lladd_txn *winner = rig_begin(&r), *a = rig_begin(&r), *b = rig_begin(&r);
+    struct lladd_txn *winner = fixture_begin(&r), *a = fixture_begin(&r), *b = fixture_begin(&r);
     here(1);
     ok(a, cell_add(a, at(0), 1));
     ok(winner, cell_add(winner, at(0), 10));
@@ -234,7 +234,7 @@ START_TEST(winners_are_redone_and_losers_undone_newest_record_first)
                 "undone: transaction T2\n"
                 "undo: transaction T1, LSN r1, depth 0, test.add, page 2\n"
                 "undone: transaction T1\n");
-    rig_expect(&r, at(0), 10);
+    fixture_expect(&r, at(0), 10);
     end_case();
 }
 END_TEST
@@ -243,7 +243,7 @@ START_TEST(what_a_rollback_has_taken_back_is_not_taken_back_again)
 {
     lladd_savepoint_id sp;
     begin_case();
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     here(1);
     ok(txn, cell_add(txn, at(0), 1));
     ok(txn, lladd_savepoint(txn, &sp));
@@ -259,7 +259,7 @@ START_TEST(what_a_rollback_has_taken_back_is_not_taken_back_again)
     expect_undo("undo: transaction T1, LSN r4, depth 0, test.add, page 2\n"
                 "undo: transaction T1, LSN r1, depth 0, test.add, page 2\n"
                 "undone: transaction T1\n");
-    rig_expect(&r, at(0), 0);
+    fixture_expect(&r, at(0), 0);
     end_case();
 }
 END_TEST
@@ -268,7 +268,7 @@ END_TEST
 START_TEST(a_rollback_that_a_crash_interrupted_goes_on_where_it_was)
 {
     begin_case();
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     here(1);
     ok(txn, cell_add(txn, at(0), 1));
     here(2);
@@ -280,7 +280,7 @@ START_TEST(a_rollback_that_a_crash_interrupted_goes_on_where_it_was)
     expect_undo("undo: transaction T1, LSN r2, depth 0, test.stop\n"
                 "undo: transaction T1, LSN r1, depth 0, test.add, page 2\n"
                 "undone: transaction T1\n");
-    rig_expect(&r, at(0), 0);
+    fixture_expect(&r, at(0), 0);
     end_case();
 }
 END_TEST
@@ -289,7 +289,7 @@ START_TEST(an_open_action_goes_physically_and_a_closed_one_logically)
 {
     struct lladd_action open;
     begin_case();
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     here(1);
     ok(txn, cell_put(txn, at(0), 1));
     ok(txn, cells_transfer(txn, at(1), at(2), 3));
@@ -307,7 +307,7 @@ START_TEST(an_open_action_goes_physically_and_a_closed_one_logically)
                 "undo: transaction T1, LSN r1, depth 0, test.put, page 2\n"
                 "undone: transaction T1\n");
     for (unsigned i = 0; i < 5; i++)
-        rig_expect(&r, at(i), 0);
+        fixture_expect(&r, at(i), 0);
     end_case();
 }
 END_TEST
@@ -316,7 +316,7 @@ START_TEST(a_closed_action_inside_an_open_one_goes_by_its_logical_undo)
 {
     struct lladd_action open;
     begin_case();
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, lladd_nta_begin(txn, &open));
     here(1);
     ok(txn, cell_put(txn, at(0), 1));
@@ -339,7 +339,7 @@ START_TEST(the_deepest_level_goes_first_across_transactions)
 {
     struct lladd_action a_outer, a_inner, b_outer;
     begin_case();
-    struct lladd_txn *a = rig_begin(&r), *b = rig_begin(&r), *c = rig_begin(&r);
+    struct lladd_txn *a = fixture_begin(&r), *b = fixture_begin(&r), *c = fixture_begin(&r);
     here(1);
     ok(a, cell_put(a, at(0), 1));
     ok(a, lladd_nta_begin(a, &a_outer));
@@ -369,7 +369,7 @@ START_TEST(the_deepest_level_goes_first_across_transactions)
                 "undo: transaction T1, LSN r1, depth 0, test.put, page 2\n"
                 "undone: transaction T1\n");
     for (unsigned i = 0; i < 6; i++)
-        rig_expect(&r, at(i), 0);
+        fixture_expect(&r, at(i), 0);
     end_case();
 }
 END_TEST
@@ -378,7 +378,7 @@ START_TEST(what_is_in_doubt_is_left_alone)
 {
     struct lladd_gid gid = gid_of("x");
     begin_case();
-    struct lladd_txn *doubt = rig_begin(&r), *loser = rig_begin(&r), *txn;
+    struct lladd_txn *doubt = fixture_begin(&r), *loser = fixture_begin(&r), *txn;
     here(1);
     ok(doubt, cell_put(doubt, at(0), 1));
     here(2);
@@ -392,10 +392,10 @@ START_TEST(what_is_in_doubt_is_left_alone)
     expect_undo("in doubt: transaction T1\n"
                 "undo: transaction T2, LSN r2, depth 0, test.put, page 2\n"
                 "undone: transaction T2\n");
-    rig_expect(&r, at(0), 1);
+    fixture_expect(&r, at(0), 1);
     ok_db(&r, lladd_in_doubt_claim(r.db, &gid, &txn, &r.err));
     done(lladd_abort(txn));
-    rig_expect(&r, at(0), 0);
+    fixture_expect(&r, at(0), 0);
     end_case();
 }
 END_TEST
@@ -407,7 +407,7 @@ START_TEST(an_interrupted_abort_of_a_prepared_transaction_is_finished)
     for (int checkpoint = 0; checkpoint < 2; checkpoint++) {
         struct lladd_txn *claimed;
         begin_case();
-        struct lladd_txn *txn = rig_begin(&r);
+        struct lladd_txn *txn = fixture_begin(&r);
         here(1);
         ok(txn, cell_put(txn, at(0), 1));
         here(2);
@@ -423,8 +423,8 @@ START_TEST(an_interrupted_abort_of_a_prepared_transaction_is_finished)
                     "undo: transaction T1, LSN r1, depth 0, test.put, page 2\n"
                     "undone: transaction T1\n");
         ck_assert_int_eq(lladd_in_doubt_claim(r.db, &gid, &claimed, &r.err), LLADD_NOT_FOUND);
-        rig_expect(&r, at(0), 0);
-        rig_expect(&r, at(1), 0);
+        fixture_expect(&r, at(0), 0);
+        fixture_expect(&r, at(1), 0);
         end_case();
     }
 }

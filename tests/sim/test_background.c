@@ -4,7 +4,7 @@
  * the checkpointer and the page writer take part. Every schedule ends and loses nothing, and the
  * same seed gives the same schedule.
  */
-#include "rig.h"
+#include "db_fixture.h"
 
 #include <lladd/dst.h>
 #include <lladd/sync.h>
@@ -13,7 +13,7 @@
 
 enum { WRITERS = 2, TXNS = 12, PAGES = 8, CELLS_USED = 4 };
 
-static struct rig r;
+static struct fixture r;
 static struct lladd_dst dst;
 static struct lladd_error err;
 
@@ -47,7 +47,7 @@ static void one_transaction(struct work *w, uint64_t *state, unsigned i)
     lladd_mutex_lock(&w->rows[low]);
     if (high != low)
         lladd_mutex_lock(&w->rows[high]);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cell_add(txn, cell_of(w->pages[low], cell), 1));
     ok(txn, cell_put_wide(txn, cell_of(w->pages[high], CELLS_USED), i, 1000));
     ok(txn, cell_bump(txn, cell_of(w->pages[high], cell), 2));
@@ -86,8 +86,8 @@ static void *live(void *arg)
 {
     struct work *w = arg;
     struct writer writers[WRITERS];
-    rig_open(&r);
-    rig_pages(&r, w->pages, PAGES);
+    fixture_open(&r);
+    fixture_pages(&r, w->pages, PAGES);
     for (unsigned i = 0; i < PAGES; i++)
         ck_assert_int_eq(lladd_mutex_init(&w->rows[i], LLADD_RANK_EXTENSION + i, "row"), 0);
     for (unsigned i = 0; i < WRITERS; i++) {
@@ -97,13 +97,13 @@ static void *live(void *arg)
     for (unsigned i = 0; i < WRITERS; i++)
         lladd_thread_join(&writers[i].thread);
     expect_sums(w);
-    struct lladd_stats stats = rig_stats(&r);
+    struct lladd_stats stats = fixture_stats(&r);
     w->groups = stats.log_groups;
     w->checkpoints = stats.checkpoints;
     w->written = stats.pages_written;
-    rig_reopen(&r);
+    fixture_reopen(&r);
     expect_sums(w);
-    rig_close(&r);
+    fixture_close(&r);
     for (unsigned i = 0; i < PAGES; i++)
         lladd_mutex_destroy(&w->rows[i]);
     return NULL;
@@ -112,9 +112,9 @@ static void *live(void *arg)
 /* A small configuration, so that every background thread has work. */
 static void set_up(unsigned kind)
 {
-    rig_init(&r, kind | RIG_THREADS);
+    fixture_init(&r, kind | FIXTURE_THREADS);
     r.options.device = r.base; /* the outer device has locks that are not scheduled */
-    r.options.cache_bytes = rig_small_cache(kind);
+    r.options.cache_bytes = fixture_small_cache(kind);
     r.options.log_segment_min = 4096;
     r.options.log_segment_max = 16384;
     r.options.log_ring_bytes = 131072;
@@ -130,7 +130,7 @@ static int run(uint64_t seed, enum ll_schedule_policy how, uint32_t points, stru
     memset(w, 0, sizeof *w);
     memset(&dst, 0, sizeof dst);
     w->seed = seed;
-    set_up(seed % 2 ? RIG_RESERVED : 0);
+    set_up(seed % 2 ? FIXTURE_RESERVED : 0);
     ll_schedule_init(&policy, how, how == LL_SCHEDULE_PCT ? 4 : UINT32_MAX, 20000,
                      ll_seeded_choices_choose, &seeded);
     struct lladd_dst_schedule cfg = {.ctx = &policy, .turn = ll_schedule_turn, .points = points};
@@ -138,7 +138,7 @@ static int run(uint64_t seed, enum ll_schedule_policy how, uint32_t points, stru
     int rc = lladd_dst_run(fibers, &dst, live, w, &err);
     lladd_dst_run_stats_get(fibers, stats);
     lladd_dst_fibers_free(fibers);
-    rig_free(&r);
+    fixture_free(&r);
     return rc;
 }
 

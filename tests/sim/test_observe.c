@@ -3,29 +3,29 @@
  * The events of the instrumented library: each step once, with its LSN, page and operation; none
  * for a thread that does not observe.
  */
-#include "rig.h"
+#include "db_fixture.h"
 #include "seen.h"
 
 #include <lladd/bytes.h>
 #include <lladd/log_read.h>
 
-static struct rig r;
+static struct fixture r;
 static struct seen seen;
 static lladd_pageno page[2];
 
 /* A database with two committed pages of cells, observed from then on. */
 static void begin_case(void)
 {
-    rig_init(&r, 0);
-    rig_open(&r);
-    rig_pages(&r, page, 2);
+    fixture_init(&r, 0);
+    fixture_open(&r);
+    fixture_pages(&r, page, 2);
     seen_begin(&seen);
 }
 
 static void end_case(void)
 {
     lladd_dst_enter(NULL);
-    rig_free(&r);
+    fixture_free(&r);
 }
 
 static const struct lladd_dst_event *find(enum lladd_dst_what what)
@@ -43,10 +43,10 @@ START_TEST(a_thread_that_does_not_observe_gets_no_events)
     ck_assert_ptr_eq(lladd_dst_current(), &seen.dst);
     ck_assert_ptr_eq(lladd_dst_enter(NULL), &seen.dst);
     ck_assert_ptr_null(lladd_dst_current());
-    rig_set(&r, cell_of(page[0], 0), 5);
-    rig_crash(&r, &fault_kill);
-    rig_open(&r);
-    rig_expect(&r, cell_of(page[0], 0), 5);
+    fixture_set(&r, cell_of(page[0], 0), 5);
+    fixture_crash(&r, &fault_kill);
+    fixture_open(&r);
+    fixture_expect(&r, cell_of(page[0], 0), 5);
     ck_assert_uint_eq(seen.n, 0);
     end_case();
 }
@@ -55,7 +55,7 @@ END_TEST
 START_TEST(a_commit_is_an_update_a_record_and_an_acknowledgement)
 {
     begin_case();
-    rig_set(&r, cell_of(page[1], 3), 5);
+    fixture_set(&r, cell_of(page[1], 3), 5);
     ck_assert_uint_eq(seen_count(&seen, LLADD_DST_APPLY, "test.put", 0), 1);
     const struct lladd_dst_event *apply = find(LLADD_DST_APPLY);
     ck_assert_uint_eq(apply->page, page[1].v);
@@ -75,7 +75,7 @@ END_TEST
 START_TEST(a_page_write_comes_with_what_is_durable)
 {
     begin_case();
-    rig_set(&r, cell_of(page[0], 0), 5);
+    fixture_set(&r, cell_of(page[0], 0), 5);
     uint64_t put = find(LLADD_DST_APPLY)->lsn.v;
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
     unsigned writes = 0;
@@ -96,7 +96,7 @@ END_TEST
 START_TEST(a_rollback_tells_each_step)
 {
     begin_case();
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     struct lladd_action open;
     ok(txn, cells_transfer(txn, cell_of(page[0], 0), cell_of(page[1], 0), 7));
     ok(txn, lladd_nta_begin(txn, &open));
@@ -121,13 +121,13 @@ START_TEST(recovery_tells_its_phases_and_what_it_finds)
 {
     begin_case();
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
-    rig_set(&r, cell_of(page[0], 0), 5);
-    struct lladd_txn *loser = rig_begin(&r);
+    fixture_set(&r, cell_of(page[0], 0), 5);
+    struct lladd_txn *loser = fixture_begin(&r);
     ok(loser, cell_add(loser, cell_of(page[0], 0), 1));
-    rig_set(&r, cell_of(page[1], 0), 6);
-    rig_crash(&r, &fault_power);
+    fixture_set(&r, cell_of(page[1], 0), 6);
+    fixture_crash(&r, &fault_power);
     seen.n = 0;
-    rig_open(&r);
+    fixture_open(&r);
     uint64_t before = 0;
     for (unsigned i = 0; i < seen.n; i++) {
         if (seen.events[i].what != LLADD_DST_PHASE)
@@ -150,13 +150,13 @@ END_TEST
 START_TEST(redo_tells_of_compensations)
 {
     begin_case();
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cell_add(txn, cell_of(page[0], 0), 1));
     done(lladd_abort(txn));
-    rig_set(&r, cell_of(page[1], 0), 7); /* its commit makes the CLR durable */
-    rig_crash(&r, &fault_power);
+    fixture_set(&r, cell_of(page[1], 0), 7); /* its commit makes the CLR durable */
+    fixture_crash(&r, &fault_power);
     seen.n = 0;
-    rig_open(&r);
+    fixture_open(&r);
     ck_assert_uint_eq(seen_count(&seen, LLADD_DST_REDO_CLR, "test.add", LLADD_DST_STALE), 1);
     ck_assert_uint_eq(seen_count(&seen, LLADD_DST_PHASE, NULL, LLADD_DST_UNDO_LOSERS), 0);
     end_case();
@@ -169,14 +169,14 @@ START_TEST(redo_tells_of_pages_that_need_nothing)
 {
     begin_case();
     r.options.flags |= LLADD_OPT_ATOMIC_PAGES;
-    r.options.cache_bytes = rig_small_cache(0);
-    rig_reopen(&r);
-    rig_set(&r, cell_of(page[0], 0), 5);
+    r.options.cache_bytes = fixture_small_cache(0);
+    fixture_reopen(&r);
+    fixture_set(&r, cell_of(page[0], 0), 5);
     lladd_pageno others[64];
-    rig_pages(&r, others, 64); /* more than the cache holds */
-    rig_crash(&r, &fault_kill);
+    fixture_pages(&r, others, 64); /* more than the cache holds */
+    fixture_crash(&r, &fault_kill);
     seen.n = 0;
-    rig_open(&r);
+    fixture_open(&r);
     ck_assert_uint_eq(seen_count(&seen, LLADD_DST_REDO, "test.put", LLADD_DST_PRESENT), 1);
     ck_assert_uint_eq(seen_count(&seen, LLADD_DST_REDO, "test.put", LLADD_DST_STALE), 0);
     end_case();
@@ -187,7 +187,7 @@ START_TEST(a_prepared_transaction_is_promised_when_it_is_durable)
 {
     begin_case();
     struct lladd_gid gid = gid_of("g");
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     ok(txn, cell_add(txn, cell_of(page[0], 0), 1));
     ok(txn, lladd_prepare(txn, &gid));
     ck_assert_uint_gt(find(LLADD_DST_ACKNOWLEDGE)->durable.v, find(LLADD_DST_ACKNOWLEDGE)->lsn.v);
@@ -252,31 +252,31 @@ static void total_add(struct lladd_txn *txn, uint64_t amount)
 
 static void crash_and_recover(bool saved)
 {
-    rig_crash(&r, &fault_kill);
+    fixture_crash(&r, &fault_kill);
     total_is_saved = saved;
     total = saved ? total : 0;
     seen.n = 0;
-    rig_open(&r);
+    fixture_open(&r);
 }
 
 START_TEST(object_records_are_told_like_updates)
 {
-    rig_init(&r, 0);
+    fixture_init(&r, 0);
     total = 0;
     total_is_saved = false;
     ok_db(&r, lladd_register_class(&r.options, &total_class, &r.err));
-    rig_open(&r);
+    fixture_open(&r);
     seen_begin(&seen);
-    struct lladd_txn *txn = rig_begin(&r);
+    struct lladd_txn *txn = fixture_begin(&r);
     total_add(txn, 5);
     ck_assert_uint_eq(find(LLADD_DST_APPLY)->page, 7);
     ck_assert_str_eq(find(LLADD_DST_APPLY)->op, "test.total");
     done(lladd_abort(txn));
     ck_assert_uint_eq(seen_count(&seen, LLADD_DST_UNDO, "test.total", 0), 1);
-    txn = rig_begin(&r);
+    txn = fixture_begin(&r);
     total_add(txn, 6);
     done(lladd_commit(txn));
-    txn = rig_begin(&r);
+    txn = fixture_begin(&r);
     total_add(txn, 70);
     crash_and_recover(false);
     ck_assert_int_eq(total, 6);

@@ -3,14 +3,14 @@
  * What statistics cost. The scheduler counts the locks and the accesses to shared words:
  * lladd_stats_get needs as many of them with many open transactions as with one.
  */
-#include "rig.h"
+#include "db_fixture.h"
 
 #include <lladd/dst.h>
 #include <string.h>
 
 enum { MANY = 100 };
 
-static struct rig r;
+static struct fixture r;
 static struct lladd_dst_fibers *fibers;
 
 static uint64_t steps(void)
@@ -46,10 +46,10 @@ static void *open_many(void *arg)
     struct lladd_txn *txn[MANY];
     struct cost one, many;
     (void)arg;
-    rig_open(&r);
-    lladd_pageno page = rig_page(&r);
+    fixture_open(&r);
+    lladd_pageno page = fixture_page(&r);
     for (unsigned i = 0; i < MANY; i++) {
-        txn[i] = rig_begin(&r);
+        txn[i] = fixture_begin(&r);
         ok(txn[i], cell_add(txn[i], cell_of(page, i % CELLS), 1));
         if (i == 0)
             one = cost_now();
@@ -57,7 +57,7 @@ static void *open_many(void *arg)
     many = cost_now();
     for (unsigned i = 0; i < MANY; i++)
         done(lladd_abort(txn[i]));
-    rig_close(&r);
+    fixture_close(&r);
     ck_assert_uint_ge(many.walk, one.walk + MANY - 1); /* a visit to a transaction counts */
     ck_assert_uint_gt(one.stats, 0);
     ck_assert_uint_eq(many.stats, one.stats);
@@ -69,13 +69,13 @@ START_TEST(statistics_cost_the_same_however_many_are_open)
     static struct lladd_dst dst;
     struct lladd_dst_schedule cfg = {.points = UINT32_MAX};
     struct lladd_error err = LLADD_ERROR_INIT;
-    rig_init(&r, 0);
+    fixture_init(&r, 0);
     r.options.device = r.base; /* the outer device has locks that are not scheduled */
     ck_assert_int_eq(lladd_dst_fibers_new(&cfg, &fibers), 0);
     int rc = lladd_dst_run(fibers, &dst, open_many, NULL, &err);
     ck_assert_msg(rc == 0, "%s", err.message);
     lladd_dst_fibers_free(fibers);
-    rig_free(&r);
+    fixture_free(&r);
 }
 END_TEST
 

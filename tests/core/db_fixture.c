@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* See rig.h. */
-#include "rig.h"
+/* See db_fixture.h. */
+#include "db_fixture.h"
 
 #include "support/fixtures.h"
 
@@ -11,11 +11,11 @@
 const struct fault_crash fault_power = {FAULT_POWER, 0, false};
 const struct fault_crash fault_kill = {FAULT_KILL, 0, false};
 
-void rig_init(struct rig *r, unsigned kind)
+void fixture_init(struct fixture *r, unsigned kind)
 {
     memset(r, 0, sizeof *r);
     r->kind = kind;
-    if (kind & RIG_FILES) {
+    if (kind & FIXTURE_FILES) {
         r->dir = temp_dir_new();
     } else {
         ck_assert_int_eq(lladd_device_memory(&r->base), 0);
@@ -27,9 +27,9 @@ void rig_init(struct rig *r, unsigned kind)
     r->options.device = r->fd ? fault_device_dev(r->fd) : NULL;
     r->options.allocator = &r->mem.mem;
     r->options.world = &r->world.world;
-    r->options.flags = kind & RIG_THREADS ? 0 : LLADD_OPT_NO_THREADS;
+    r->options.flags = kind & FIXTURE_THREADS ? 0 : LLADD_OPT_NO_THREADS;
     r->options.frames =
-        kind & RIG_RESERVED && LL_TEST_CAN_RESERVE ? LLADD_FRAMES_RESERVED : LLADD_FRAMES_HEAP;
+        kind & FIXTURE_RESERVED && LL_TEST_CAN_RESERVE ? LLADD_FRAMES_RESERVED : LLADD_FRAMES_HEAP;
     r->options.cache_bytes = 1u << 20;
     r->options.log_ring_bytes = 128u << 10;
     r->options.log_segment_min = 16u << 10;
@@ -37,10 +37,10 @@ void rig_init(struct rig *r, unsigned kind)
     ck_assert_int_eq(lladd_register_extension(&r->options, &test_extension, &r->err), 0);
 }
 
-void rig_free(struct rig *r)
+void fixture_free(struct fixture *r)
 {
     if (r->db)
-        rig_close(r);
+        fixture_close(r);
     lladd_options_release(&r->options);
     if (r->fd) {
         ck_assert_uint_eq(fault_device_open_files(r->fd), 0);
@@ -56,7 +56,7 @@ void rig_free(struct rig *r)
 
 static void add_line(void *ctx, const char *line)
 {
-    struct rig *r = ctx;
+    struct fixture *r = ctx;
     size_t len = strlen(line);
     if (r->trace_len + len + 2 > r->trace_cap) {
         r->trace_cap = 2 * (r->trace_len + len + 2);
@@ -68,13 +68,13 @@ static void add_line(void *ctx, const char *line)
     memcpy(r->trace + r->trace_len++, "\n", 2);
 }
 
-void rig_want_trace(struct rig *r)
+void fixture_want_trace(struct fixture *r)
 {
     r->options.trace = add_line;
     r->options.callback_ctx = r;
 }
 
-int rig_try_open(struct rig *r)
+int fixture_try_open(struct fixture *r)
 {
     ck_assert_ptr_null(r->db);
     r->trace_len = 0;
@@ -93,12 +93,12 @@ int rig_try_open(struct rig *r)
     return 0;
 }
 
-void rig_open(struct rig *r)
+void fixture_open(struct fixture *r)
 {
-    ok_db(r, rig_try_open(r));
+    ok_db(r, fixture_try_open(r));
 }
 
-void rig_close(struct rig *r)
+void fixture_close(struct fixture *r)
 {
     struct lladd_db *db = r->db;
     r->db = NULL;
@@ -108,7 +108,7 @@ void rig_close(struct rig *r)
         fault_device_power_cycle(r->fd, &fault_power);
 }
 
-void rig_crash(struct rig *r, const struct fault_crash *how)
+void fixture_crash(struct fixture *r, const struct fault_crash *how)
 {
     struct lladd_db *db = r->db;
     r->db = NULL;
@@ -117,27 +117,27 @@ void rig_crash(struct rig *r, const struct fault_crash *how)
         fault_device_power_cycle(r->fd, how);
 }
 
-void rig_reopen(struct rig *r)
+void fixture_reopen(struct fixture *r)
 {
-    rig_close(r);
-    rig_open(r);
+    fixture_close(r);
+    fixture_open(r);
 }
 
-struct lladd_txn *rig_begin_with(struct rig *r, const struct lladd_txn_options *o)
+struct lladd_txn *fixture_begin_with(struct fixture *r, const struct lladd_txn_options *o)
 {
     struct lladd_txn *txn = NULL;
     ok_db(r, lladd_begin(r->db, o, &txn, &r->err));
     return txn;
 }
 
-struct lladd_txn *rig_begin(struct rig *r)
+struct lladd_txn *fixture_begin(struct fixture *r)
 {
-    return rig_begin_with(r, NULL);
+    return fixture_begin_with(r, NULL);
 }
 
-void rig_pages(struct rig *r, lladd_pageno *out, size_t n)
+void fixture_pages(struct fixture *r, lladd_pageno *out, size_t n)
 {
-    struct lladd_txn *txn = rig_begin(r);
+    struct lladd_txn *txn = fixture_begin(r);
     for (size_t i = 0; i < n; i++) {
         ok(txn, lladd_page_alloc(txn, &out[i]));
         ok(txn, cells_format(txn, out[i]));
@@ -145,48 +145,48 @@ void rig_pages(struct rig *r, lladd_pageno *out, size_t n)
     done(lladd_commit(txn));
 }
 
-lladd_pageno rig_page(struct rig *r)
+lladd_pageno fixture_page(struct fixture *r)
 {
     lladd_pageno page;
-    rig_pages(r, &page, 1);
+    fixture_pages(r, &page, 1);
     return page;
 }
 
-void rig_set(struct rig *r, struct cell c, uint64_t value)
+void fixture_set(struct fixture *r, struct cell c, uint64_t value)
 {
-    struct lladd_txn *txn = rig_begin(r);
+    struct lladd_txn *txn = fixture_begin(r);
     ok(txn, cell_put(txn, c, value));
     done(lladd_commit(txn));
 }
 
-void rig_expect(struct rig *r, struct cell c, uint64_t value)
+void fixture_expect(struct fixture *r, struct cell c, uint64_t value)
 {
     ck_assert_uint_eq(cell_get(r->db, c), value);
 }
 
-void rig_forget_log(struct rig *r, lladd_pageno scratch)
+void fixture_forget_log(struct fixture *r, lladd_pageno scratch)
 {
-    uint64_t end = rig_stats(r).log_tail;
+    uint64_t end = fixture_stats(r).log_tail;
     do {
         for (unsigned i = 0; i < 10; i++) {
-            struct lladd_txn *txn = rig_begin(r);
+            struct lladd_txn *txn = fixture_begin(r);
             ok(txn, cell_put_wide(txn, cell_of(scratch, 1), i, WIDE_MAX));
             done(lladd_commit(txn));
             ok_db(r, lladd_checkpoint(r->db, &r->err));
         }
-        rig_reopen(r);
-    } while (rig_stats(r).log_oldest < end);
+        fixture_reopen(r);
+    } while (fixture_stats(r).log_oldest < end);
 }
 
-struct lladd_stats rig_stats(struct rig *r)
+struct lladd_stats fixture_stats(struct fixture *r)
 {
     struct lladd_stats s = {.struct_size = sizeof s};
     ck_assert_int_eq(lladd_stats_get(r->db, &s), 0);
     return s;
 }
 
-/* The device below all that the database uses; RIG_FILES gets one of its own. */
-static struct lladd_device *device_of(struct rig *r, struct lladd_device **own)
+/* The device below all that the database uses; FIXTURE_FILES gets one of its own. */
+static struct lladd_device *device_of(struct fixture *r, struct lladd_device **own)
 {
     *own = NULL;
     if (r->base)
@@ -195,7 +195,7 @@ static struct lladd_device *device_of(struct rig *r, struct lladd_device **own)
     return *own;
 }
 
-unsigned char *rig_file(struct rig *r, const char *name, size_t *len)
+unsigned char *fixture_file(struct fixture *r, const char *name, size_t *len)
 {
     struct lladd_device *own, *dev = device_of(r, &own);
     struct lladd_file *f;
@@ -214,7 +214,8 @@ unsigned char *rig_file(struct rig *r, const char *name, size_t *len)
     return bytes;
 }
 
-void rig_file_write(struct rig *r, const char *name, const void *bytes, size_t len, uint64_t off)
+void fixture_file_write(struct fixture *r, const char *name, const void *bytes, size_t len,
+                        uint64_t off)
 {
     struct lladd_device *own, *dev = device_of(r, &own);
     struct lladd_file *f;
@@ -239,7 +240,7 @@ struct lladd_gid gid_of(const char *text)
     return gid;
 }
 
-void rig_maintain(struct rig *r)
+void fixture_maintain(struct fixture *r)
 {
     bool more = true;
     for (int i = 0; more && i < 10000; i++)
@@ -249,16 +250,17 @@ void rig_maintain(struct rig *r)
 
 /* ---- two-phase commit ---- */
 
-struct lladd_txn *rig_prepared(struct rig *r, const char *name, struct cell cell, uint64_t value)
+struct lladd_txn *fixture_prepared(struct fixture *r, const char *name, struct cell cell,
+                                   uint64_t value)
 {
     struct lladd_gid gid = gid_of(name);
-    struct lladd_txn *txn = rig_begin(r);
+    struct lladd_txn *txn = fixture_begin(r);
     ok(txn, cell_put(txn, cell, value));
     ok(txn, lladd_prepare(txn, &gid));
     return txn;
 }
 
-struct lladd_txn *rig_claim(struct rig *r, const char *name)
+struct lladd_txn *fixture_claim(struct fixture *r, const char *name)
 {
     struct lladd_gid gid = gid_of(name);
     struct lladd_txn *txn = NULL;
@@ -268,15 +270,15 @@ struct lladd_txn *rig_claim(struct rig *r, const char *name)
 
 static int add_doubt(void *ctx, const struct lladd_in_doubt_info *info)
 {
-    struct rig_doubts *d = ctx;
+    struct fixture_doubts *d = ctx;
     ck_assert_uint_lt(d->n, sizeof d->info / sizeof d->info[0]);
     d->info[d->n++] = *info;
     return 0;
 }
 
-struct rig_doubts rig_in_doubt(struct rig *r)
+struct fixture_doubts fixture_in_doubt(struct fixture *r)
 {
-    struct rig_doubts d = {.n = 0};
+    struct fixture_doubts d = {.n = 0};
     ok_db(r, lladd_in_doubt_each(r->db, add_doubt, &d, &r->err));
     return d;
 }
