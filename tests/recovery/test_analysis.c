@@ -5,7 +5,7 @@
  * so it may include all of these records, a part, or none. The space reserved for the rollback must
  * be the same as before the crash: more might not be there (REC-3).
  */
-#include "forge.h"
+#include "forged_log.h"
 
 #include "recovery/analysis.h"
 
@@ -15,7 +15,7 @@
 enum { BEFORE = 20000 }; /* bytes of log that the transaction had reserved before */
 
 static struct fixture r;
-static struct forge f;
+static struct forged_log f;
 static struct ll_record last; /* of the transaction */
 
 /* ---- helpers ----------------------------------------------------------------------------- */
@@ -29,15 +29,15 @@ static void begin_case(void)
     ok(txn, cells_transfer(txn, cell_of(page, 2), cell_of(page, 3), 5));
     done(lladd_commit(txn));
     fixture_close(&r);
-    forge_open(&f, &r);
-    (void)forge_checkpoint(&f);
+    forged_open(&f, &r);
+    (void)forged_checkpoint(&f);
     memset(&last, 0, sizeof last);
 }
 
 static void checkpoint_record(uint8_t kind)
 {
     struct ll_record rec = {.kind = kind, .page = LLADD_NO_PAGE};
-    (void)forge_append(&f, &rec, false);
+    (void)forged_append(&f, &rec, false);
 }
 
 /* One more record of the transaction. */
@@ -46,7 +46,7 @@ static void its(struct ll_record rec)
     rec.page = LLADD_NO_PAGE;
     rec.txn = last.txn;
     rec.prev = last.lsn;
-    (void)forge_append(&f, &rec, last.lsn.v == 0);
+    (void)forged_append(&f, &rec, last.lsn.v == 0);
     last = rec;
 }
 
@@ -55,7 +55,7 @@ static uint64_t its_undo_only(void)
 {
     its((struct ll_record){.kind = LL_REC_UNDO_ONLY,
                            .flags = LL_REC_UNDO_LOGICAL,
-                           .op = forge_number(&f, "test.transfer")});
+                           .op = forged_number(&f, "test.transfer")});
     return 512 + ll_record_bound(LL_CLR_END_BYTES, 0);
 }
 
@@ -86,13 +86,13 @@ static void row(const struct ll_record *as_of, uint64_t undo_used)
     lladd_put64(b + 29, undo_used);
     struct ll_record rec = {
         .kind = LL_REC_CHECKPOINT_DATA, .page = LLADD_NO_PAGE, .redo = lladd_span_of(b, sizeof b)};
-    (void)forge_append(&f, &rec, false);
+    (void)forged_append(&f, &rec, false);
     checkpoint_record(LL_REC_CHECKPOINT_END);
 }
 
 static void expect_set_aside(uint64_t bytes)
 {
-    forge_close(&f);
+    forged_close(&f);
     fixture_open(&r);
     ck_assert_uint_eq(fixture_stats(&r).in_doubt, 1);
     uint64_t before = fixture_stats(&r).undo_reserved; /* with the reservation for a checkpoint */
@@ -194,7 +194,7 @@ START_TEST(the_end_of_a_compensation_states_what_is_set_aside)
     unsigned char b[LL_CLR_END_BYTES];
     lladd_put64(b, BEFORE + one);
     its((struct ll_record){.kind = LL_REC_CLR_END,
-                           .op = forge_number(&f, "test.transfer"),
+                           .op = forged_number(&f, "test.transfer"),
                            .undo_next = next,
                            .redo = lladd_span_of(b, sizeof b)});
     its_prepare();

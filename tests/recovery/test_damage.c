@@ -32,7 +32,7 @@ static struct {
     char end_file[64];      /* where that is */
     uint64_t end_offset;
     bool used[256]; /* pages in use */
-} shelf;
+} saved;
 
 static struct fixture r;
 static bool other_uuid;
@@ -42,10 +42,10 @@ static bool other_uuid;
 static int add_name(void *ctx, const char *name)
 {
     const char *dir = ctx;
-    ck_assert_uint_lt(shelf.n_files, FILES_MAX);
+    ck_assert_uint_lt(saved.n_files, FILES_MAX);
     if (strcmp(name, "lock") == 0 || strcmp(name, "log") == 0 || strcmp(name, "files") == 0)
         return 0;
-    struct file *f = &shelf.files[shelf.n_files++];
+    struct file *f = &saved.files[saved.n_files++];
     snprintf(f->name, sizeof f->name, "%s%s", dir, name);
     return 0;
 }
@@ -54,9 +54,9 @@ static void put_on_shelf(void)
 {
     ck_assert_int_eq(r.base->ops->list(r.base, "", add_name, (void *)(uintptr_t) ""), 0);
     ck_assert_int_eq(r.base->ops->list(r.base, "log", add_name, (void *)(uintptr_t) "log/"), 0);
-    for (unsigned i = 0; i < shelf.n_files; i++) {
-        shelf.files[i].bytes = fixture_file(&r, shelf.files[i].name, &shelf.files[i].len);
-        ck_assert_ptr_nonnull(shelf.files[i].bytes);
+    for (unsigned i = 0; i < saved.n_files; i++) {
+        saved.files[i].bytes = fixture_file(&r, saved.files[i].name, &saved.files[i].len);
+        ck_assert_ptr_nonnull(saved.files[i].bytes);
     }
 }
 
@@ -67,17 +67,17 @@ static void look_at_log_end(void)
     char name[32];
     ok_db(&r, lladd_inspect_open(NULL, &r.options, &view, &r.err));
     ck_assert_int_eq(lladd_inspect_info_get(view, &info), 0);
-    shelf.log_end = info.log_end.v;
-    shelf.redo = info.redo.v;
-    ck_assert(lladd_inspect_place(view, lladd_lsn_of(info.log_end.v - 8), name, &shelf.end_offset));
-    snprintf(shelf.end_file, sizeof shelf.end_file, "%s", name);
+    saved.log_end = info.log_end.v;
+    saved.redo = info.redo.v;
+    ck_assert(lladd_inspect_place(view, lladd_lsn_of(info.log_end.v - 8), name, &saved.end_offset));
+    snprintf(saved.end_file, sizeof saved.end_file, "%s", name);
     lladd_inspect_close(view);
 }
 
 static void commit_one(size_t cell, int64_t delta)
 {
     struct step *t;
-    ck_assert_int_eq(step_begin(&shelf.h, r.db, NULL, &t), 0);
+    ck_assert_int_eq(step_begin(&saved.h, r.db, NULL, &t), 0);
     ck_assert_int_eq(step_add(t, cell, delta), 0);
     ck_assert_int_eq(step_commit(t), 0);
 }
@@ -85,14 +85,14 @@ static void commit_one(size_t cell, int64_t delta)
 static void make(bool clean)
 {
     lladd_pageno pages[D_PAGES], freed;
-    memset(&shelf, 0, sizeof shelf);
-    shelf.clean = clean;
+    memset(&saved, 0, sizeof saved);
+    saved.clean = clean;
     fixture_init(&r, 0);
     r.world.random += other_uuid;
     r.options.log_segment_min = r.options.log_segment_max = 8192;
     fixture_open(&r);
     fixture_pages(&r, pages, D_PAGES);
-    history_init(&shelf.h, pages, D_PAGES);
+    history_init(&saved.h, pages, D_PAGES);
     for (unsigned i = 0; i < 20; i++)
         commit_one(i % D_CELLS, 100 + i);
     ok_db(&r, lladd_checkpoint(r.db, &r.err));
@@ -105,7 +105,7 @@ static void make(bool clean)
         commit_one(3 * i % D_CELLS, 7);
     struct step *loser = NULL;
     if (!clean) {
-        ck_assert_int_eq(step_begin(&shelf.h, r.db, NULL, &loser), 0);
+        ck_assert_int_eq(step_begin(&saved.h, r.db, NULL, &loser), 0);
         ck_assert_int_eq(step_bump(loser, 2, 1000), 0);
         commit_one(5, 1);
         commit_one(6, 1);
@@ -113,7 +113,7 @@ static void make(bool clean)
     for (uint64_t p = 0; p < lladd_page_count(r.db) && p < 256; p++) {
         enum lladd_page_use use;
         ok_db(&r, lladd_page_use_get(r.db, lladd_page_of(p), &use, &r.err));
-        shelf.used[p] = use == LLADD_USE_PAGED || use == LLADD_USE_SYSTEM;
+        saved.used[p] = use == LLADD_USE_PAGED || use == LLADD_USE_SYSTEM;
     }
     if (clean)
         fixture_close(&r);
@@ -126,9 +126,9 @@ static void make(bool clean)
 
 static void throw_away(void)
 {
-    for (unsigned i = 0; i < shelf.n_files; i++)
-        free(shelf.files[i].bytes);
-    history_free(&shelf.h);
+    for (unsigned i = 0; i < saved.n_files; i++)
+        free(saved.files[i].bytes);
+    history_free(&saved.h);
     fixture_free(&r);
 }
 
@@ -141,13 +141,13 @@ static void mount(unsigned i, const unsigned char *bytes, size_t len)
     struct lladd_file *f;
     ck_assert_int_eq(lladd_device_memory(&dev), 0);
     ck_assert_int_eq(dev->ops->mkdir(dev, "log"), 0);
-    for (unsigned k = 0; k < shelf.n_files; k++) {
-        struct lladd_iovec piece = {shelf.files[k].bytes, shelf.files[k].len};
+    for (unsigned k = 0; k < saved.n_files; k++) {
+        struct lladd_iovec piece = {saved.files[k].bytes, saved.files[k].len};
         if (k == i && !bytes)
             continue;
         if (k == i)
             piece = (struct lladd_iovec){bytes, len};
-        ck_assert_int_eq(dev->ops->open(dev, shelf.files[k].name, LLADD_OPEN_CREATE, &f), 0);
+        ck_assert_int_eq(dev->ops->open(dev, saved.files[k].name, LLADD_OPEN_CREATE, &f), 0);
         if (piece.len)
             ck_assert_int_eq(dev->ops->pwritev(dev, f, &piece, 1, 0), 0);
         ck_assert_int_eq(dev->ops->close(dev, f), 0);
@@ -223,7 +223,7 @@ static void read_everything(const char *name, const char *what, struct verdict *
     uint64_t actual[D_CELLS];
     bool all = true;
     for (size_t i = 0; i < D_CELLS; i++) {
-        int rc = cell_read(r.db, history_cell(&shelf.h, i), &actual[i], &err);
+        int rc = cell_read(r.db, history_cell(&saved.h, i), &actual[i], &err);
         if (rc) {
             check_error(rc, &err, name, what, v);
             all = false;
@@ -231,8 +231,8 @@ static void read_everything(const char *name, const char *what, struct verdict *
     }
     if (!all)
         return;
-    size_t newest = shelf.h.n_states - 1, j = newest + 1;
-    while (j > 0 && memcmp(shelf.h.states[j - 1], actual, sizeof actual) != 0)
+    size_t newest = saved.h.n_states - 1, j = newest + 1;
+    while (j > 0 && memcmp(saved.h.states[j - 1], actual, sizeof actual) != 0)
         j--;
     ck_assert_msg(j > 0, "%s: wrong data", what);
     ck_assert_msg(j > newest - 1, "%s: %zu commits are lost", what, newest + 1 - j);
@@ -242,7 +242,7 @@ static void read_everything(const char *name, const char *what, struct verdict *
 static struct verdict try(unsigned i, const char *what)
 {
     struct verdict v = {.complete = true};
-    const char *name = shelf.files[i].name;
+    const char *name = saved.files[i].name;
     verify(name, &v);
     int rc = fixture_try_open(&r);
     if (rc) {
@@ -266,16 +266,16 @@ static bool is_log(const struct file *f)
  * The same for log space that was never written, or was written by segments that are free again. */
 static bool unused_log(const struct file *f, size_t at)
 {
-    if (strcmp(short_name(f->name), short_name(shelf.end_file)) == 0)
-        return at >= shelf.end_offset + 8;
+    if (strcmp(short_name(f->name), short_name(saved.end_file)) == 0)
+        return at >= saved.end_offset + 8;
     /* A segment ahead of the end, prepared for later. */
-    return strcmp(short_name(f->name), short_name(shelf.end_file)) > 0;
+    return strcmp(short_name(f->name), short_name(saved.end_file)) > 0;
 }
 
 static bool need_not_be_found(const struct file *f, size_t at)
 {
     if (strcmp(f->name, "pages") == 0)
-        return at / 4096 < 256 && !shelf.used[at / 4096];
+        return at / 4096 < 256 && !saved.used[at / 4096];
     return (is_log(f) && unused_log(f, at)) || strcmp(f->name, "dwb") == 0;
 }
 
@@ -283,22 +283,22 @@ static bool need_not_be_found(const struct file *f, size_t at)
 static bool newest_group(const struct file *f, size_t at)
 {
     enum { GROUP = 400 }; /* bytes: an update, a commit, a seal, and the page's image */
-    return !shelf.clean && is_log(f) &&
-           strcmp(short_name(f->name), short_name(shelf.end_file)) == 0 &&
-           at + GROUP >= shelf.end_offset;
+    return !saved.clean && is_log(f) &&
+           strcmp(short_name(f->name), short_name(saved.end_file)) == 0 &&
+           at + GROUP >= saved.end_offset;
 }
 
 /* Recovery does not need it: only the repair of a page could have used it. */
 static bool old_log(unsigned i)
 {
     const char *next = NULL; /* the segment after this one */
-    for (unsigned k = 0; k < shelf.n_files; k++) {
-        const char *name = shelf.files[k].name;
-        if (is_log(&shelf.files[k]) && strcmp(name, shelf.files[i].name) > 0 &&
+    for (unsigned k = 0; k < saved.n_files; k++) {
+        const char *name = saved.files[k].name;
+        if (is_log(&saved.files[k]) && strcmp(name, saved.files[i].name) > 0 &&
             (!next || strcmp(name, next) < 0))
             next = name;
     }
-    return next && strtoull(short_name(next), NULL, 16) <= shelf.redo;
+    return next && strtoull(short_name(next), NULL, 16) <= saved.redo;
 }
 
 /* ---- cases ------------------------------------------------------------------------------- */
@@ -316,8 +316,8 @@ START_TEST(a_flipped_bit_is_named_or_put_right)
 {
     unsigned flips = 0, named = 0, put_right = 0, harmless = 0, lost = 0;
     make(_i);
-    for (unsigned i = 0; i < shelf.n_files; i++) {
-        struct file *f = &shelf.files[i];
+    for (unsigned i = 0; i < saved.n_files; i++) {
+        struct file *f = &saved.files[i];
         unsigned char *bytes = malloc(f->len + 1);
         memcpy(bytes, f->bytes, f->len);
         for (size_t at = 0; at < f->len; at = next_offset(at, f->len)) {
@@ -357,8 +357,8 @@ END_TEST
 START_TEST(a_truncated_file_is_named)
 {
     make(_i);
-    for (unsigned i = 0; i < shelf.n_files; i++) {
-        struct file *f = &shelf.files[i];
+    for (unsigned i = 0; i < saved.n_files; i++) {
+        struct file *f = &saved.files[i];
         for (unsigned part = 0; part < 8; part++) {
             char what[128];
             size_t len = f->len * part / 8;
@@ -368,7 +368,7 @@ START_TEST(a_truncated_file_is_named)
             bool nothing_there = true;
             for (size_t at = len; at < f->len; at++)
                 nothing_there = nothing_there && need_not_be_found(f, at);
-            ck_assert_msg(v.complete || (!shelf.clean && is_log(f)), "%s: a commit is lost", what);
+            ck_assert_msg(v.complete || (!saved.clean && is_log(f)), "%s: a commit is lost", what);
             ck_assert_msg(v.named || nothing_there || !v.complete, "%s: not noticed; %s", what,
                           v.said);
         }
@@ -380,8 +380,8 @@ END_TEST
 START_TEST(a_missing_file_is_named)
 {
     make(_i);
-    for (unsigned i = 0; i < shelf.n_files; i++) {
-        struct file *f = &shelf.files[i];
+    for (unsigned i = 0; i < saved.n_files; i++) {
+        struct file *f = &saved.files[i];
         char what[128];
         snprintf(what, sizeof what, "%s is missing", f->name);
         mount(i, NULL, 0);
@@ -412,30 +412,30 @@ START_TEST(a_foreign_file_is_named)
 {
     struct file mine[FILES_MAX];
     make(true);
-    unsigned n = shelf.n_files;
-    struct history h = shelf.h;
-    memcpy(mine, shelf.files, sizeof mine);
+    unsigned n = saved.n_files;
+    struct history h = saved.h;
+    memcpy(mine, saved.files, sizeof mine);
     fixture_free(&r);
     other_uuid = true;
     make(true);
     other_uuid = false;
-    ck_assert_uint_eq(shelf.n_files, n);
+    ck_assert_uint_eq(saved.n_files, n);
     for (unsigned i = 0; i < n; i++) {
         char what[128];
         unsigned k = 0;
-        while (k < n && strcmp(shelf.files[k].name, mine[i].name) != 0)
+        while (k < n && strcmp(saved.files[k].name, mine[i].name) != 0)
             k++;
         ck_assert_uint_lt(k, n);
-        snprintf(what, sizeof what, "foreign %s", shelf.files[k].name);
+        snprintf(what, sizeof what, "foreign %s", saved.files[k].name);
         mount(k, mine[i].bytes, mine[i].len);
         struct verdict v = try(k, what);
-        bool unused = need_not_be_found(&shelf.files[k], 0);
-        if (!v.named && !unused && is_log(&shelf.files[k]) && old_log(k)) {
+        bool unused = need_not_be_found(&saved.files[k], 0);
+        if (!v.named && !unused && is_log(&saved.files[k]) && old_log(k)) {
             found_by_writing(what);
             unused = true;
         }
         /* With a foreign control file the others are the foreign ones. */
-        ck_assert_msg(v.named || unused || strcmp(shelf.files[k].name, "control") == 0,
+        ck_assert_msg(v.named || unused || strcmp(saved.files[k].name, "control") == 0,
                       "%s: not noticed; %s", what, v.said);
         ck_assert_msg(v.said[0] || v.named || unused, "%s: it was opened", what);
         free(mine[i].bytes);
@@ -449,8 +449,8 @@ END_TEST
 
 static unsigned file_index(const char *name)
 {
-    for (unsigned i = 0; i < shelf.n_files; i++)
-        if (strcmp(shelf.files[i].name, name) == 0)
+    for (unsigned i = 0; i < saved.n_files; i++)
+        if (strcmp(saved.files[i].name, name) == 0)
             return i;
     ck_abort_msg("there is no file %s", name);
     return 0;
@@ -463,26 +463,26 @@ START_TEST(a_damaged_page_is_rebuilt_online)
     make(true);
     unsigned i = file_index("pages");
     fixture_want_trace(&r);
-    struct file *f = &shelf.files[i];
+    struct file *f = &saved.files[i];
     unsigned char *bytes = malloc(f->len);
     for (unsigned p = 0; p < D_PAGES; p++) {
-        size_t at = shelf.h.pages[p].v * 4096 + 40 + 8 * p;
+        size_t at = saved.h.pages[p].v * 4096 + 40 + 8 * p;
         memcpy(bytes, f->bytes, f->len);
         bytes[at] ^= 1;
-        memset(bytes + shelf.h.pages[p].v * 4096 + 2048, 0xa5, 1000);
+        memset(bytes + saved.h.pages[p].v * 4096 + 2048, 0xa5, 1000);
         mount(i, bytes, f->len);
         fixture_open(&r);
         for (size_t c = 0; c < D_CELLS; c++)
-            ck_assert_uint_eq(cell_get(r.db, history_cell(&shelf.h, c)),
-                              history_value(&shelf.h, c));
+            ck_assert_uint_eq(cell_get(r.db, history_cell(&saved.h, c)),
+                              history_value(&saved.h, c));
         ck_assert_uint_eq(fixture_stats(&r).repairs, 1);
-        fixture_set(&r, cell_of(shelf.h.pages[p], 9), 4711);
+        fixture_set(&r, cell_of(saved.h.pages[p], 9), 4711);
         fixture_close(&r);
         fixture_open(&r);
         ck_assert_uint_eq(fixture_stats(&r).repairs, 0); /* it has been written again */
-        fixture_expect(&r, cell_of(shelf.h.pages[p], 9), 4711);
-        ck_assert_uint_eq(cell_get(r.db, history_cell(&shelf.h, p * H_CELLS)),
-                          history_value(&shelf.h, p * H_CELLS));
+        fixture_expect(&r, cell_of(saved.h.pages[p], 9), 4711);
+        ck_assert_uint_eq(cell_get(r.db, history_cell(&saved.h, p * H_CELLS)),
+                          history_value(&saved.h, p * H_CELLS));
         fixture_close(&r);
     }
     free(bytes);
@@ -500,7 +500,7 @@ START_TEST(a_page_that_cannot_be_rebuilt_is_an_error_and_the_others_work)
     for (unsigned k = 0; k < 3; k++) { /* checkpoints truncate the log that held the bases */
         struct lladd_txn *txn = fixture_begin(&r);
         for (unsigned n = 0; n < 12; n++)
-            ok(txn, cell_put_wide(txn, cell_of(shelf.h.pages[1], 9), n, 1000));
+            ok(txn, cell_put_wide(txn, cell_of(saved.h.pages[1], 9), n, 1000));
         done(lladd_commit(txn));
         ok_db(&r, lladd_checkpoint(r.db, &r.err));
     }
@@ -508,29 +508,29 @@ START_TEST(a_page_that_cannot_be_rebuilt_is_an_error_and_the_others_work)
     uint64_t value;
     size_t len;
     unsigned char *bytes = fixture_file(&r, "pages", &len);
-    bytes[shelf.h.pages[0].v * 4096 + 100] ^= 4;
+    bytes[saved.h.pages[0].v * 4096 + 100] ^= 4;
     fixture_file_write(&r, "pages", bytes, len, 0);
     free(bytes);
     fixture_open(&r);
     char page[40];
-    snprintf(page, sizeof page, "page %llu", (unsigned long long)shelf.h.pages[0].v);
+    snprintf(page, sizeof page, "page %llu", (unsigned long long)saved.h.pages[0].v);
     for (int again = 0; again < 2; again++) {
-        ck_assert_int_eq(cell_read(r.db, cell_of(shelf.h.pages[0], 0), &value, &r.err),
+        ck_assert_int_eq(cell_read(r.db, cell_of(saved.h.pages[0], 0), &value, &r.err),
                          LLADD_CORRUPT_PAGE);
         ck_contains(r.err.message, page);
         ck_contains(r.err.message, "pages");
-        ck_assert_uint_eq(r.err.page.v, shelf.h.pages[0].v);
+        ck_assert_uint_eq(r.err.page.v, saved.h.pages[0].v);
     }
     struct lladd_txn *txn = fixture_begin(&r);
-    refused(txn, LLADD_CORRUPT_PAGE, cell_put(txn, cell_of(shelf.h.pages[0], 0), 1));
-    ok(txn, cell_put(txn, cell_of(shelf.h.pages[2], 9), 1)); /* the transaction goes on */
+    refused(txn, LLADD_CORRUPT_PAGE, cell_put(txn, cell_of(saved.h.pages[0], 0), 1));
+    ok(txn, cell_put(txn, cell_of(saved.h.pages[2], 9), 1)); /* the transaction goes on */
     done(lladd_commit(txn));
     ck_assert_int_eq(lladd_db_error(r.db, &r.err), 0);
     /* Formatting it anew makes it whole again. */
     txn = fixture_begin(&r);
-    ok(txn, cells_format(txn, shelf.h.pages[0]));
+    ok(txn, cells_format(txn, saved.h.pages[0]));
     done(lladd_commit(txn));
-    fixture_expect(&r, cell_of(shelf.h.pages[0], 0), 0);
+    fixture_expect(&r, cell_of(saved.h.pages[0], 0), 0);
     throw_away();
 }
 END_TEST
@@ -541,15 +541,15 @@ START_TEST(torn_pages_are_rebuilt_in_recovery)
 {
     make(false);
     unsigned i = file_index("pages");
-    struct file *f = &shelf.files[i];
+    struct file *f = &saved.files[i];
     unsigned char *bytes = malloc(f->len);
     memcpy(bytes, f->bytes, f->len);
     for (unsigned p = 0; p < D_PAGES; p++)
-        memset(bytes + shelf.h.pages[p].v * 4096 + 512, 0xee, 1024); /* two sectors of garbage */
+        memset(bytes + saved.h.pages[p].v * 4096 + 512, 0xee, 1024); /* two sectors of garbage */
     mount(i, bytes, f->len);
     fixture_open(&r);
-    history_check(&shelf.h, r.db);
-    history_go_on(&shelf.h, r.db);
+    history_check(&saved.h, r.db);
+    history_go_on(&saved.h, r.db);
     free(bytes);
     throw_away();
 }

@@ -5,7 +5,7 @@
  * older records. Each is a data error that names the LSN, the page or the file; nothing crashes,
  * and opening again returns the same error.
  */
-#include "forge.h"
+#include "forged_log.h"
 #include "support/fixtures.h"
 
 #include "io/io.h"
@@ -17,7 +17,7 @@
 #include <string.h>
 
 static struct fixture r;
-static struct forge f;
+static struct forged_log f;
 static lladd_pageno page;
 static uint32_t put, add, format, transfer, cells_type, cls;
 static lladd_lsn page_lsn;
@@ -56,21 +56,21 @@ static void begin_case(void)
     lladd_object_applied(txn, &token);
     done(lladd_commit(txn));
     fixture_close(&r);
-    forge_open(&f, &r);
-    put = forge_number(&f, "test.put");
-    add = forge_number(&f, "test.add");
-    format = forge_number(&f, "test.cells.format");
-    transfer = forge_number(&f, "test.transfer");
-    cells_type = forge_number(&f, "test.cells");
-    cls = forge_number(&f, "test.class");
-    page_lsn = forge_page_lsn(&f, page);
+    forged_open(&f, &r);
+    put = forged_number(&f, "test.put");
+    add = forged_number(&f, "test.add");
+    format = forged_number(&f, "test.cells.format");
+    transfer = forged_number(&f, "test.transfer");
+    cells_type = forged_number(&f, "test.cells");
+    cls = forged_number(&f, "test.class");
+    page_lsn = forged_page_lsn(&f, page);
 }
 
 /* Opens twice: the same error, which names `what` ("LSN %" stands for the LSN). */
 static void expect_refusal(int code, lladd_lsn lsn, const char *what)
 {
     char text[64];
-    forge_close(&f);
+    forged_close(&f);
     snprintf(text, sizeof text, "LSN %llu", (unsigned long long)lsn.v);
     for (int again = 0; again < 2; again++) {
         int rc = fixture_try_open(&r);
@@ -86,7 +86,7 @@ static void expect_refusal(int code, lladd_lsn lsn, const char *what)
 /* One record, and the expected error. */
 static void expect_record(struct ll_record rec, int code, const char *what)
 {
-    expect_refusal(code, forge_append(&f, &rec, true), what);
+    expect_refusal(code, forged_append(&f, &rec, true), what);
 }
 
 static struct lladd_span bytes_of(const char *text)
@@ -149,7 +149,7 @@ START_TEST(redo_bytes_that_validate_refuses)
     expect_record((struct ll_record){.kind = LL_REC_UPDATE,
                                      .op = put,
                                      .page = 0,
-                                     .page_prev = forge_page_lsn(&f, lladd_page_of(0)),
+                                     .page_prev = forged_page_lsn(&f, lladd_page_of(0)),
                                      .redo = cell_bytes(0)},
                   LLADD_BAD_RECORD, "do not fit page 0");
     begin_case(); /* an operation without redo */
@@ -187,14 +187,14 @@ START_TEST(a_page_with_a_hole_in_its_chain_is_not_repaired)
     begin_case();
     struct ll_record base = {
         .kind = LL_REC_UPDATE, .flags = LL_REC_FORMATS, .op = format, .page = page.v};
-    lladd_lsn missing = lladd_lsn_of(forge_append(&f, &base, true).v + 8);
+    lladd_lsn missing = lladd_lsn_of(forged_append(&f, &base, true).v + 8);
     struct ll_record hole = {.kind = LL_REC_UPDATE,
                              .op = put,
                              .page = page.v,
                              .page_prev = missing,
                              .redo = cell_bytes(0)};
-    lladd_lsn lsn = forge_append(&f, &hole, true);
-    (void)forge_checkpoint(&f);
+    lladd_lsn lsn = forged_append(&f, &hole, true);
+    (void)forged_checkpoint(&f);
     struct ll_record begin = {.kind = LL_REC_CHECKPOINT_BEGIN, .page = LLADD_NO_PAGE};
     struct ll_record end = {.kind = LL_REC_CHECKPOINT_END, .page = LLADD_NO_PAGE};
     unsigned char keep[12];
@@ -202,10 +202,10 @@ START_TEST(a_page_with_a_hole_in_its_chain_is_not_repaired)
     memcpy(keep + 8, "keep", 4);
     struct ll_record pin = {
         .kind = LL_REC_PIN, .page = LLADD_NO_PAGE, .redo = lladd_span_of(keep, sizeof keep)};
-    (void)forge_append(&f, &begin, false);
-    (void)forge_append(&f, &end, false);
-    (void)forge_append(&f, &pin, false);
-    forge_close(&f);
+    (void)forged_append(&f, &begin, false);
+    (void)forged_append(&f, &end, false);
+    (void)forged_append(&f, &pin, false);
+    forged_close(&f);
     at = page.v * 4096 + 2000;
     unsigned char *bytes = fixture_file(&r, "pages", &len);
     ck_assert_uint_gt(len, at);
@@ -302,7 +302,7 @@ static void expect_part(unsigned kind, size_t len, int code, const char *what)
     begin_case();
     struct ll_record rec = {.kind = LL_REC_CHECKPOINT_DATA,
                             .redo = lladd_span_of(b, 5 + (len < 60 ? len : 60))};
-    lladd_lsn lsn = forge_append(&f, &rec, false);
+    lladd_lsn lsn = forged_append(&f, &rec, false);
     expect_refusal(code, code == LLADD_BAD_RECORD ? lsn : lladd_lsn_of(0), what);
 }
 
@@ -332,7 +332,7 @@ START_TEST(barriers_pins_and_prepares_that_make_no_sense)
     lladd_put64(b + 8, UINT64_MAX);
     begin_case();
     struct ll_record rec = {.kind = LL_REC_REDO_BARRIER, .redo = lladd_span_of(b, 16)};
-    (void)forge_append(&f, &rec, true);
+    (void)forged_append(&f, &rec, true);
     expect_refusal(LLADD_BAD_RECORD, lladd_lsn_of(0), "redo barrier");
     begin_case();
     expect_record((struct ll_record){.kind = LL_REC_PIN, .redo = bytes_of("pin")}, LLADD_BAD_RECORD,
@@ -364,8 +364,8 @@ START_TEST(a_prepare_record_without_its_blobs)
     b[29] = 'g';
     begin_case();
     struct ll_record rec = {.kind = LL_REC_PREPARE, .redo = lladd_span_of(b, sizeof b)};
-    (void)forge_append(&f, &rec, true);
-    forge_close(&f);
+    (void)forged_append(&f, &rec, true);
+    forged_close(&f);
     int rc = fixture_try_open(&r);
     ck_assert_int_eq(lladd_code_root(rc), LLADD_ROOT_MISUSE == lladd_code_root(rc)
                                               ? LLADD_ROOT_MISUSE
@@ -407,15 +407,15 @@ START_TEST(chains_that_lead_nowhere)
     for (unsigned i = 0; i < sizeof offsets / sizeof *offsets; i++) {
         begin_case();
         struct ll_record first = {.kind = LL_REC_NOTE, .page = LLADD_NO_PAGE};
-        lladd_lsn start = forge_append(&f, &first, true);
+        lladd_lsn start = forged_append(&f, &first, true);
         struct ll_record second = {.kind = LL_REC_CLR_END,
                                    .op = transfer,
                                    .page = LLADD_NO_PAGE,
                                    .txn = start,
                                    .prev = start};
-        second.undo_next = lladd_lsn_of(forge_tail(&f).v + (uint64_t)offsets[i]);
-        (void)forge_append(&f, &second, false);
-        forge_close(&f);
+        second.undo_next = lladd_lsn_of(forged_tail(&f).v + (uint64_t)offsets[i]);
+        (void)forged_append(&f, &second, false);
+        forged_close(&f);
         int rc = fixture_try_open(&r);
         ck_assert_msg(rc && (lladd_code_root(rc) == LLADD_ROOT_DATA || rc == LLADD_OUT_OF_RANGE ||
                              rc == LLADD_UNDO_FAILED),
@@ -472,7 +472,7 @@ static void append_anything(lladd_lsn *txn, lladd_lsn *last)
 {
     static unsigned char redo[2048], undo[2048];
     uint32_t ops[] = {put, add, format, transfer, cells_type, cls, 60000, 0};
-    lladd_lsn tail = forge_tail(&f);
+    lladd_lsn tail = forged_tail(&f);
     struct ll_record rec = {.kind = (uint8_t)(1 + any(LL_REC_KINDS - 1)),
                             .flags = (uint8_t)any(32),
                             .op = ops[any(8)],
@@ -488,7 +488,7 @@ static void append_anything(lladd_lsn *txn, lladd_lsn *last)
     rec.undo_next = any(2) ? *last : any_lsn(tail);
     rec.redo = any_bytes(redo, sizeof redo);
     rec.undo = any_bytes(undo, sizeof undo);
-    *last = forge_append(&f, &rec, any(2));
+    *last = forged_append(&f, &rec, any(2));
     if (rec.txn.v == rec.lsn.v)
         *txn = rec.lsn;
 }
@@ -503,7 +503,7 @@ START_TEST(records_of_any_sort_in_any_order_are_survived)
         begin_case();
         for (uint64_t k = 1 + any(4); k > 0; k--)
             append_anything(&txn, &last);
-        forge_close(&f);
+        forged_close(&f);
         int rc = fixture_try_open(&r);
         if (rc == 0) {
             opened++;
@@ -532,7 +532,7 @@ static void write_control(void (*change)(struct ll_control *))
 {
     unsigned char b[LL_CONTROL_BYTES];
     begin_case();
-    forge_close(&f);
+    forged_close(&f);
     struct ll_control c = f.control;
     change(&c);
     ll_control_encode(&c, b);
@@ -632,14 +632,14 @@ START_TEST(one_good_copy_of_the_control_block_is_enough)
     memset(rot, 0x5a, sizeof rot);
     for (unsigned copy = 0; copy < 2; copy++) {
         begin_case();
-        forge_close(&f);
+        forged_close(&f);
         fixture_file_write(&r, "control", rot, sizeof rot, copy * LL_CONTROL_COPY);
         fixture_open(&r);
         fixture_expect(&r, cell_of(page, 0), 5);
         fixture_free(&r);
         /* The other one is from an earlier write. */
         begin_case();
-        forge_close(&f);
+        forged_close(&f);
         struct ll_control c = f.control;
         c.seq -= 1;
         c.checkpoint = lladd_lsn_of(UINT64_C(1) << 50);
@@ -650,7 +650,7 @@ START_TEST(one_good_copy_of_the_control_block_is_enough)
         fixture_free(&r);
     }
     begin_case();
-    forge_close(&f);
+    forged_close(&f);
     memset(rot, 0x5a, sizeof rot);
     lladd_put32(rot + 4, 0x42444c4c); /* ours by its magic */
     fixture_file_write(&r, "control", rot, sizeof rot, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* See forge.h. */
-#include "forge.h"
+/* See forged_log.h. */
+#include "forged_log.h"
 
 #include "io/io.h"
 
@@ -12,7 +12,7 @@
 /* Remembers the names in checkpoint data and catalogue records. */
 static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
 {
-    struct forge *f = ctx;
+    struct forged_log *f = ctx;
     const unsigned char *p = rec->redo.data;
     size_t left = rec->kind == LL_REC_CHECKPOINT_DATA ? rec->redo.len : 0;
     (void)err;
@@ -33,7 +33,7 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
     return 0;
 }
 
-void forge_open(struct forge *f, struct fixture *r)
+void forged_open(struct forged_log *f, struct fixture *r)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     memset(f, 0, sizeof *f);
@@ -66,12 +66,12 @@ void forge_open(struct forge *f, struct fixture *r)
     ck_assert_msg(rc == 0, "%s", err.message);
 }
 
-lladd_lsn forge_tail(const struct forge *f)
+lladd_lsn forged_tail(const struct forged_log *f)
 {
     return ll_log_tail(f->log);
 }
 
-lladd_lsn forge_append(struct forge *f, struct ll_record *rec, bool starts)
+lladd_lsn forged_append(struct forged_log *f, struct ll_record *rec, bool starts)
 {
     struct ll_credit credit = {0};
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -83,16 +83,16 @@ lladd_lsn forge_append(struct forge *f, struct ll_record *rec, bool starts)
     return rec->lsn;
 }
 
-lladd_lsn forge_checkpoint(struct forge *f)
+lladd_lsn forged_checkpoint(struct forged_log *f)
 {
     struct ll_record names = {.kind = LL_REC_CHECKPOINT_DATA,
                               .page = LLADD_NO_PAGE,
                               .redo = lladd_span_of(f->parts, f->parts_len)};
-    f->control.checkpoint = f->control.redo = forge_append(f, &names, false);
+    f->control.checkpoint = f->control.redo = forged_append(f, &names, false);
     return f->control.checkpoint;
 }
 
-void forge_close(struct forge *f)
+void forged_close(struct forged_log *f)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
     lladd_lsn end;
@@ -108,7 +108,7 @@ void forge_close(struct forge *f)
     f->parts = NULL;
 }
 
-uint32_t forge_number(const struct forge *f, const char *name)
+uint32_t forged_number(const struct forged_log *f, const char *name)
 {
     for (unsigned i = 0; i < f->n_names; i++)
         if (strcmp(f->names[i].name, name) == 0)
@@ -117,7 +117,7 @@ uint32_t forge_number(const struct forge *f, const char *name)
     return 0;
 }
 
-lladd_lsn forge_page_lsn(const struct forge *f, lladd_pageno page)
+lladd_lsn forged_page_lsn(const struct forged_log *f, lladd_pageno page)
 {
     size_t len;
     unsigned char *bytes = fixture_file(f->r, "pages", &len);

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef TESTS_RECOVERY_FORGE_H
-#define TESTS_RECOVERY_FORGE_H
+#ifndef TESTS_RECOVERY_FORGED_LOG_H
+#define TESTS_RECOVERY_FORGED_LOG_H
 /*
  * Appends any record to the log of a closed database, with good checksums, as if a process had
  * logged it and then died. The test then opens the database.
  *
  *     fixture_close(&r);
- *     forge_open(&f, &r);
+ *     forged_open(&f, &r);
  *     struct ll_record rec = {...};
- *     lladd_lsn lsn = forge_append(&f, &rec);
- *     forge_close(&f);
+ *     lladd_lsn lsn = forged_append(&f, &rec);
+ *     forged_close(&f);
  *     ... fixture_try_open(&r) ...
  */
 #include "recovery/core.h"
 #include "db_fixture.h"
 
-struct forge {
+struct forged_log {
     struct fixture *r;
     struct ll_env env;
     struct lladd_device *dev;
@@ -33,18 +33,18 @@ struct forge {
 };
 
 /* Clean databases only. Asserts. */
-void forge_open(struct forge *, struct fixture *);
-lladd_lsn forge_tail(const struct forge *); /* LSN of the next record */
+void forged_open(struct forged_log *, struct fixture *);
+lladd_lsn forged_tail(const struct forged_log *); /* LSN of the next record */
 /* `starts`: the first record of a transaction; its txn becomes its LSN. */
-lladd_lsn forge_append(struct forge *, struct ll_record *, bool starts);
+lladd_lsn forged_append(struct forged_log *, struct ll_record *, bool starts);
 /* Appends the data record at the beginning of a checkpoint: the catalogue. Recovery will begin
  * here. */
-lladd_lsn forge_checkpoint(struct forge *);
+lladd_lsn forged_checkpoint(struct forged_log *);
 /* Makes it durable; the control block says "in use". */
-void forge_close(struct forge *);
+void forged_close(struct forged_log *);
 /* The catalogue number of an operation, class or page type; asserts that it has one. */
-uint32_t forge_number(const struct forge *, const char *name);
+uint32_t forged_number(const struct forged_log *, const char *name);
 /* The page's LSN in the page file. */
-lladd_lsn forge_page_lsn(const struct forge *, lladd_pageno);
+lladd_lsn forged_page_lsn(const struct forged_log *, lladd_pageno);
 
 #endif
