@@ -4,7 +4,7 @@
  * the power fails; an old copy never replaces a newer page; the area is verified when it is read;
  * writing through it needs no space.
  */
-#include "rig.h"
+#include "buffer_fixture.h"
 #include "support/fixtures.h"
 #include "util/crc32c.h"
 
@@ -14,21 +14,21 @@
 
 enum { PAGES = 64, DWB_PAGES = 16 };
 
-static void open_rig(struct rig *r, int kind)
+static void open_rig(struct fixture *r, int kind)
 {
-    rig_init(r, kind, PAGES);
+    fixture_init(r, kind, PAGES);
     r->cfg.dwb_name = "dwb";
-    rig_create(r);
+    fixture_create(r);
 }
 
 /* A change that no image protects: redo begins above the base. */
-static uint64_t put_unprotected(struct rig *r, uint64_t n, uint64_t value)
+static uint64_t put_unprotected(struct fixture *r, uint64_t n, uint64_t value)
 {
     ll_buffer_protect(r->b, lladd_lsn_of(r->gate.tail));
-    return rig_put(r, n, value);
+    return fixture_put(r, n, value);
 }
 
-static void area_io(struct rig *r, bool write, uint64_t off, void *bytes, size_t len)
+static void area_io(struct fixture *r, bool write, uint64_t off, void *bytes, size_t len)
 {
     struct lladd_device *dev = r->base;
     struct lladd_iovec piece = {bytes, len};
@@ -41,11 +41,11 @@ static void area_io(struct rig *r, bool write, uint64_t off, void *bytes, size_t
     ck_assert_int_eq(dev->ops->close(dev, file), 0);
 }
 
-static bool area_is_empty(struct rig *r)
+static bool area_is_empty(struct fixture *r)
 {
-    unsigned char header[RIG_PAGE];
-    area_io(r, false, 0, header, RIG_PAGE);
-    for (unsigned i = 0; i < RIG_PAGE; i++) {
+    unsigned char header[FIXTURE_PAGE];
+    area_io(r, false, 0, header, FIXTURE_PAGE);
+    for (unsigned i = 0; i < FIXTURE_PAGE; i++) {
         if (header[i] != 0)
             return false;
     }
@@ -76,79 +76,79 @@ static void note_call(void *ctx, uint64_t number, unsigned kind, const char *nam
 
 START_TEST(copies_go_first)
 {
-    struct rig r;
+    struct fixture r;
     struct trace t;
     lladd_lsn rec, base;
     open_rig(&r, _i);
     ck_assert_int_eq(ll_buffer_extend(r.b, 10, &r.err), 0);
-    rig_format(&r, 3, 1);
-    rig_format(&r, 4, 1);
-    rig_flush(&r);
+    fixture_format(&r, 3, 1);
+    fixture_format(&r, 4, 1);
+    fixture_flush(&r);
     uint64_t first = put_unprotected(&r, 3, 2);
     put_unprotected(&r, 4, 3);
-    rig_format(&r, 5, 4);
+    fixture_format(&r, 5, 4);
     ll_buffer_dirty_min(r.b, &rec, &base);
     ck_assert_uint_eq(rec.v, first);
     ck_assert_uint_eq(base.v, first); /* needs no base: the page is never torn on the disk */
     memset(&t, 0, sizeof t);
     fault_device_hook(r.fault, note_call, &t);
-    rig_flush(&r);
+    fixture_flush(&r);
     fault_device_hook(r.fault, NULL, NULL);
     ck_assert_str_eq(t.calls, "wsWWSwsWS");
     for (uint64_t n = 3; n < 6; n++)
-        ck_assert_uint_eq(rig_stored(&r, n), n - 1);
+        ck_assert_uint_eq(fixture_stored(&r, n), n - 1);
     ck_assert(area_is_empty(&r));
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
 /* More pages than the area holds. */
 START_TEST(many_unprotected_pages)
 {
-    struct rig r;
+    struct fixture r;
     open_rig(&r, _i);
     for (uint64_t n = 0; n < 3 * PAGES; n++)
         put_unprotected(&r, n, n + 1);
-    rig_flush(&r);
+    fixture_flush(&r);
     for (uint64_t n = 0; n < 3 * PAGES; n++)
-        ck_assert_uint_eq(rig_stored(&r, n), n + 1);
-    ck_assert_uint_eq(rig_stats(&r).in_flight, 0);
-    rig_close(&r);
+        ck_assert_uint_eq(fixture_stored(&r, n), n + 1);
+    ck_assert_uint_eq(fixture_stats(&r).in_flight, 0);
+    fixture_close(&r);
 }
 END_TEST
 
 START_TEST(works_on_a_full_disk)
 {
-    struct rig r;
+    struct fixture r;
     open_rig(&r, _i);
     ck_assert_int_eq(ll_buffer_extend(r.b, 8, &r.err), 0);
     fault_device_capacity(r.fault, fault_device_bytes(r.fault));
     for (uint64_t n = 0; n < 8; n++)
         put_unprotected(&r, n, n + 1);
-    rig_flush(&r);
+    fixture_flush(&r);
     for (uint64_t n = 0; n < 8; n++)
-        ck_assert_uint_eq(rig_stored(&r, n), n + 1);
-    rig_close(&r);
+        ck_assert_uint_eq(fixture_stored(&r, n), n + 1);
+    fixture_close(&r);
 }
 END_TEST
 
 /* Without an area such pages are written in place, like others. */
 START_TEST(no_area)
 {
-    struct rig r;
+    struct fixture r;
     uint64_t restored = 7;
-    rig_open(&r, _i, PAGES);
-    uint64_t format = rig_format(&r, 0, 1);
-    rig_flush(&r);
+    fixture_open(&r, _i, PAGES);
+    uint64_t format = fixture_format(&r, 0, 1);
+    fixture_flush(&r);
     put_unprotected(&r, 0, 5);
     lladd_lsn rec, base;
     ll_buffer_dirty_min(r.b, &rec, &base);
     ck_assert_uint_eq(base.v, format); /* it can be torn then */
-    rig_flush(&r);
-    ck_assert_uint_eq(rig_stored(&r, 0), 5);
+    fixture_flush(&r);
+    ck_assert_uint_eq(fixture_stored(&r, 0), 5);
     ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), 0);
     ck_assert_uint_eq(restored, 0);
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -161,11 +161,11 @@ enum { CRASH_PAGES = 4 };
  * reached. Every page must be whole afterwards, old or new. */
 static bool crash_once(int kind, uint64_t call, uint64_t seed, uint64_t *restored)
 {
-    struct rig r;
+    struct fixture r;
     open_rig(&r, kind);
     for (uint64_t n = 0; n < CRASH_PAGES; n++)
-        rig_format(&r, n, 1);
-    rig_flush(&r);
+        fixture_format(&r, n, 1);
+    fixture_flush(&r);
     for (uint64_t n = 0; n < CRASH_PAGES; n++)
         put_unprotected(&r, n, 2);
     fault_device_crash_at(r.fault, call);
@@ -183,12 +183,12 @@ static bool crash_once(int kind, uint64_t call, uint64_t seed, uint64_t *restore
     ck_assert_msg(rc == 0, "%s", r.err.message);
     ck_assert(area_is_empty(&r) || here == 0);
     for (uint64_t n = 0; n < CRASH_PAGES; n++) {
-        uint64_t value = rig_get(&r, n);
+        uint64_t value = fixture_get(&r, n);
         ck_assert(value == 1 || value == 2);
         ck_assert(crashed || value == 2);
     }
     *restored += here;
-    rig_close(&r);
+    fixture_close(&r);
     return crashed;
 }
 
@@ -209,13 +209,13 @@ END_TEST
 /* Restoring is itself interrupted, and repeated. */
 START_TEST(the_power_goes_during_restore)
 {
-    struct rig r;
+    struct fixture r;
     uint64_t seed = 0, call = 1, restored = 0;
     for (bool crashed = true; crashed; call++) {
         open_rig(&r, _i);
         for (uint64_t n = 0; n < CRASH_PAGES; n++)
-            rig_format(&r, n, 1);
-        rig_flush(&r);
+            fixture_format(&r, n, 1);
+        fixture_flush(&r);
         for (uint64_t n = 0; n < CRASH_PAGES; n++)
             put_unprotected(&r, n, 2);
         fault_device_crash_at(r.fault, 2 + CRASH_PAGES + 1); /* the pages' sync */
@@ -236,10 +236,10 @@ START_TEST(the_power_goes_during_restore)
         ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &here, &r.err), 0);
         restored += here;
         for (uint64_t n = 0; n < CRASH_PAGES; n++) {
-            uint64_t value = rig_get(&r, n);
+            uint64_t value = fixture_get(&r, n);
             ck_assert(value == 1 || value == 2);
         }
-        rig_close(&r);
+        fixture_close(&r);
     }
     ck_assert_uint_gt(call, 4);
     ck_assert_uint_gt(restored, 0);
@@ -250,51 +250,51 @@ END_TEST
 
 /* Puts a valid copy of the page, as a batch interrupted before its end would have left it, in the
  * area. */
-static void leave_copy(struct rig *r, uint64_t n, uint64_t value, uint32_t salt, uint32_t version,
-                       uint32_t count)
+static void leave_copy(struct fixture *r, uint64_t n, uint64_t value, uint32_t salt,
+                       uint32_t version, uint32_t count)
 {
-    unsigned char header[RIG_PAGE], page[RIG_PAGE];
+    unsigned char header[FIXTURE_PAGE], page[FIXTURE_PAGE];
     memset(page, 0, sizeof page);
-    rig_stamp(page, RIG_PAGE, n, 500, value);
-    lladd_put32(page, ll_page_crc(RIG_SALT, lladd_page_of(n), page, RIG_PAGE));
+    fixture_stamp(page, FIXTURE_PAGE, n, 500, value);
+    lladd_put32(page, ll_page_crc(FIXTURE_SALT, lladd_page_of(n), page, FIXTURE_PAGE));
     memset(header, 0, sizeof header);
     memcpy(header, "LLADDdwb", 8);
     lladd_put32(header + 8, version);
     lladd_put32(header + 12, salt);
-    lladd_put32(header + 16, RIG_PAGE);
+    lladd_put32(header + 16, FIXTURE_PAGE);
     lladd_put32(header + 20, count);
     lladd_put64(header + 24, n);
     lladd_put32(header + 32, ll_page_checksum(page));
-    lladd_put32(header + RIG_PAGE - 4, ll_crc32c(0, header, RIG_PAGE - 4));
-    area_io(r, true, 0, header, RIG_PAGE);
-    area_io(r, true, RIG_PAGE, page, RIG_PAGE);
+    lladd_put32(header + FIXTURE_PAGE - 4, ll_crc32c(0, header, FIXTURE_PAGE - 4));
+    area_io(r, true, 0, header, FIXTURE_PAGE);
+    area_io(r, true, FIXTURE_PAGE, page, FIXTURE_PAGE);
 }
 
 START_TEST(a_page_is_restored)
 {
-    struct rig r;
+    struct fixture r;
     uint64_t restored;
     open_rig(&r, _i);
-    rig_put(&r, 0, 1);
-    rig_put(&r, 1, 1);
-    rig_flush(&r);
-    leave_copy(&r, 1, 9, RIG_SALT, 1, 1);
-    rig_reopen(&r);
+    fixture_put(&r, 0, 1);
+    fixture_put(&r, 1, 1);
+    fixture_flush(&r);
+    leave_copy(&r, 1, 9, FIXTURE_SALT, 1, 1);
+    fixture_reopen(&r);
     ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), 0);
     ck_assert_uint_eq(restored, 0); /* the page is valid: the copy is not needed */
     ck_assert(area_is_empty(&r));
-    ck_assert_uint_eq(rig_get(&r, 1), 1);
+    ck_assert_uint_eq(fixture_get(&r, 1), 1);
 
-    leave_copy(&r, 1, 9, RIG_SALT, 1, 1);
-    rig_poke(&r, RIG_PAGE + 512, "torn", 4);
-    rig_reopen(&r);
+    leave_copy(&r, 1, 9, FIXTURE_SALT, 1, 1);
+    fixture_poke(&r, FIXTURE_PAGE + 512, "torn", 4);
+    fixture_reopen(&r);
     ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), 0);
     ck_assert_uint_eq(restored, 1);
     ck_assert(area_is_empty(&r));
-    ck_assert_uint_eq(rig_get(&r, 1), 9);
+    ck_assert_uint_eq(fixture_get(&r, 1), 9);
     ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), 0); /* once */
     ck_assert_uint_eq(restored, 0);
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -302,83 +302,83 @@ END_TEST
  * one day replace a page that was torn later. */
 START_TEST(copies_do_not_outlive_the_first_write)
 {
-    struct rig r;
+    struct fixture r;
     open_rig(&r, _i);
-    rig_put(&r, 0, 1);
-    rig_put(&r, 1, 1);
-    rig_flush(&r);
-    leave_copy(&r, 1, 9, RIG_SALT, 1, 1);
-    rig_reopen(&r);
-    ck_assert_uint_eq(rig_get(&r, 0), 1); /* reading changes nothing */
+    fixture_put(&r, 0, 1);
+    fixture_put(&r, 1, 1);
+    fixture_flush(&r);
+    leave_copy(&r, 1, 9, FIXTURE_SALT, 1, 1);
+    fixture_reopen(&r);
+    ck_assert_uint_eq(fixture_get(&r, 0), 1); /* reading changes nothing */
     ck_assert(!area_is_empty(&r));
-    rig_put(&r, 0, 2);
-    rig_flush(&r);
+    fixture_put(&r, 0, 2);
+    fixture_flush(&r);
     ck_assert(area_is_empty(&r));
-    leave_copy(&r, 1, 9, RIG_SALT, 1, 1);
-    rig_reopen(&r);
-    unsigned char page[RIG_PAGE];
+    leave_copy(&r, 1, 9, FIXTURE_SALT, 1, 1);
+    fixture_reopen(&r);
+    unsigned char page[FIXTURE_PAGE];
     memset(page, 0, sizeof page);
     ck_assert_int_eq(ll_buffer_bulk_write(r.b, lladd_page_of(5), 1, page, true, &r.err), 0);
     ck_assert(area_is_empty(&r));
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
 /* A copy that the header does not list (left from an earlier batch) is ignored. */
 START_TEST(a_copy_must_be_the_one_meant)
 {
-    struct rig r;
+    struct fixture r;
     uint64_t restored;
-    unsigned char header[RIG_PAGE];
+    unsigned char header[FIXTURE_PAGE];
     open_rig(&r, _i);
-    rig_put(&r, 0, 1);
-    rig_put(&r, 1, 1);
-    rig_flush(&r);
-    leave_copy(&r, 1, 9, RIG_SALT, 1, 1);
-    area_io(&r, false, 0, header, RIG_PAGE);
-    leave_copy(&r, 1, 8, RIG_SALT, 1, 1);
-    area_io(&r, true, 0, header, RIG_PAGE);
-    rig_poke(&r, RIG_PAGE + 512, "torn", 4);
-    rig_reopen(&r);
+    fixture_put(&r, 0, 1);
+    fixture_put(&r, 1, 1);
+    fixture_flush(&r);
+    leave_copy(&r, 1, 9, FIXTURE_SALT, 1, 1);
+    area_io(&r, false, 0, header, FIXTURE_PAGE);
+    leave_copy(&r, 1, 8, FIXTURE_SALT, 1, 1);
+    area_io(&r, true, 0, header, FIXTURE_PAGE);
+    fixture_poke(&r, FIXTURE_PAGE + 512, "torn", 4);
+    fixture_reopen(&r);
     ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), 0);
     ck_assert_uint_eq(restored, 0);
-    ck_assert_int_eq(rig_try(&r, 1, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
-    rig_close(&r);
+    ck_assert_int_eq(fixture_try(&r, 1, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
+    fixture_close(&r);
 }
 END_TEST
 
 /* ---- a damaged area ---- */
 
 /* What opening with a damaged area returns, and that nothing is written then. */
-static void check_refused(struct rig *r, int code)
+static void check_refused(struct fixture *r, int code)
 {
     uint64_t restored;
-    rig_reopen(r);
+    fixture_reopen(r);
     ck_assert_int_eq(ll_buffer_double_write_restore(r->b, &restored, &r->err), code);
     ck_assert_uint_eq(restored, 0);
     ck_assert_ptr_nonnull(strstr(r->err.message, "\"dwb\""));
     uint64_t writes = r->checker.page_writes;
-    rig_put(r, 0, 5);
+    fixture_put(r, 0, 5);
     lladd_lsn all = lladd_lsn_of(UINT64_MAX);
     ck_assert_int_eq(ll_buffer_flush(r->b, all, all, &r->err), code);
     ck_assert_uint_eq(r->checker.page_writes, writes);
-    ck_assert_uint_eq(rig_stats(r).dirty, 1);
+    ck_assert_uint_eq(fixture_stats(r).dirty, 1);
     ck_assert(!ll_poisoned(&r->poison));
 }
 
 START_TEST(an_area_that_is_wrong)
 {
-    struct rig r;
+    struct fixture r;
     open_rig(&r, _i);
-    rig_put(&r, 0, 1);
-    rig_flush(&r);
-    leave_copy(&r, 0, 9, RIG_SALT + 1, 1, 1);
+    fixture_put(&r, 0, 1);
+    fixture_flush(&r);
+    leave_copy(&r, 0, 9, FIXTURE_SALT + 1, 1, 1);
     check_refused(&r, LLADD_FOREIGN_FILE);
-    leave_copy(&r, 0, 9, RIG_SALT, 2, 1);
+    leave_copy(&r, 0, 9, FIXTURE_SALT, 2, 1);
     check_refused(&r, LLADD_NEWER_FORMAT);
-    leave_copy(&r, 0, 9, RIG_SALT, 1, DWB_PAGES + 1);
+    leave_copy(&r, 0, 9, FIXTURE_SALT, 1, DWB_PAGES + 1);
     check_refused(&r, LLADD_CORRUPT_PAGE);
-    leave_copy(&r, UINT64_MAX / RIG_PAGE, 9, RIG_SALT, 1, 1);
+    leave_copy(&r, UINT64_MAX / FIXTURE_PAGE, 9, FIXTURE_SALT, 1, 1);
     check_refused(&r, LLADD_CORRUPT_PAGE);
     struct lladd_file *file;
     ck_assert_int_eq(r.base->ops->open(r.base, "dwb", 0, &file), 0);
@@ -387,7 +387,7 @@ START_TEST(an_area_that_is_wrong)
     check_refused(&r, LLADD_MISSING_FILE);
     ck_assert_int_eq(r.base->ops->unlink(r.base, "dwb"), 0);
     check_refused(&r, LLADD_MISSING_FILE);
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -395,20 +395,20 @@ END_TEST
  * clean stop a torn header would be damage. */
 START_TEST(any_bit_of_the_header)
 {
-    struct rig r;
+    struct fixture r;
     open_rig(&r, _i);
-    rig_put(&r, 0, 1);
-    rig_put(&r, 1, 1);
-    rig_flush(&r);
-    rig_poke(&r, RIG_PAGE + 512, "torn", 4);
+    fixture_put(&r, 0, 1);
+    fixture_put(&r, 1, 1);
+    fixture_flush(&r);
+    fixture_poke(&r, FIXTURE_PAGE + 512, "torn", 4);
     unsigned char byte;
     for (unsigned bit = 0; bit < 8 * 40; bit++) {
         uint64_t restored;
-        leave_copy(&r, 1, 9, RIG_SALT, 1, 1);
+        leave_copy(&r, 1, 9, FIXTURE_SALT, 1, 1);
         area_io(&r, false, bit / 8, &byte, 1);
         byte ^= (unsigned char)(1 << bit % 8);
         area_io(&r, true, bit / 8, &byte, 1);
-        rig_reopen(&r);
+        fixture_reopen(&r);
         ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), 0);
         ck_assert_uint_eq(restored, 0);
         for (unsigned i = 0; i < 40; i++) {
@@ -416,22 +416,22 @@ START_TEST(any_bit_of_the_header)
             ck_assert_uint_eq(byte, 0);
         }
     }
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
 /* The area ends within the copy, or cannot be read. */
 START_TEST(copies_that_are_not_there)
 {
-    struct rig r;
+    struct fixture r;
     uint64_t restored;
     open_rig(&r, _i);
-    rig_put(&r, 0, 1);
-    rig_flush(&r);
-    rig_poke(&r, 512, "torn", 4);
-    leave_copy(&r, 0, 9, RIG_SALT, 1, 1);
+    fixture_put(&r, 0, 1);
+    fixture_flush(&r);
+    fixture_poke(&r, 512, "torn", 4);
+    leave_copy(&r, 0, 9, FIXTURE_SALT, 1, 1);
     for (uint64_t n = 1; n <= 3; n++) { /* header, page, copy */
-        rig_reopen(&r);
+        fixture_reopen(&r);
         fault_device_fail(r.fault, n, FAULT_PREAD, EIO, false);
         ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), LLADD_READ_FAILED);
         ck_assert_uint_eq(restored, 0);
@@ -439,42 +439,44 @@ START_TEST(copies_that_are_not_there)
     }
     struct lladd_file *file;
     ck_assert_int_eq(r.base->ops->open(r.base, "dwb", 0, &file), 0);
-    ck_assert_int_eq(r.base->ops->truncate(r.base, file, RIG_PAGE + 100), 0);
+    ck_assert_int_eq(r.base->ops->truncate(r.base, file, FIXTURE_PAGE + 100), 0);
     ck_assert_int_eq(r.base->ops->close(r.base, file), 0);
-    rig_reopen(&r);
+    fixture_reopen(&r);
     ck_assert_int_eq(ll_buffer_double_write_restore(r.b, &restored, &r.err), 0);
     ck_assert_uint_eq(restored, 0);
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
 /* What tools see of it. */
 START_TEST(looking_into_an_area)
 {
-    struct rig r;
+    struct fixture r;
     struct lladd_error err;
-    unsigned char header[RIG_PAGE];
+    unsigned char header[FIXTURE_PAGE];
     uint32_t count;
     open_rig(&r, _i);
-    area_io(&r, false, 0, header, RIG_PAGE);
-    ck_assert_int_eq(ll_double_write_look(header, RIG_PAGE, RIG_SALT, &count, &err), LLADD_END);
-    leave_copy(&r, 77, 9, RIG_SALT, 1, 1);
-    area_io(&r, false, 0, header, RIG_PAGE);
-    ck_assert_int_eq(ll_double_write_look(header, RIG_PAGE, RIG_SALT, &count, &err), 0);
+    area_io(&r, false, 0, header, FIXTURE_PAGE);
+    ck_assert_int_eq(ll_double_write_look(header, FIXTURE_PAGE, FIXTURE_SALT, &count, &err),
+                     LLADD_END);
+    leave_copy(&r, 77, 9, FIXTURE_SALT, 1, 1);
+    area_io(&r, false, 0, header, FIXTURE_PAGE);
+    ck_assert_int_eq(ll_double_write_look(header, FIXTURE_PAGE, FIXTURE_SALT, &count, &err), 0);
     ck_assert_uint_eq(count, 1);
     ck_assert_uint_eq(ll_double_write_page(header, 0).v, 77);
-    ck_assert_int_eq(ll_double_write_look(header, RIG_PAGE, 1, &count, &err), LLADD_FOREIGN_FILE);
+    ck_assert_int_eq(ll_double_write_look(header, FIXTURE_PAGE, 1, &count, &err),
+                     LLADD_FOREIGN_FILE);
     ck_assert_uint_eq(count, 0);
     header[100] ^= 1;
-    ck_assert_int_eq(ll_double_write_look(header, RIG_PAGE, RIG_SALT, &count, &err),
+    ck_assert_int_eq(ll_double_write_look(header, FIXTURE_PAGE, FIXTURE_SALT, &count, &err),
                      LLADD_CORRUPT_PAGE);
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
 START_TEST(create_refuses_what_exists)
 {
-    struct rig r;
+    struct fixture r;
     open_rig(&r, _i);
     struct ll_buffer_config cfg = r.cfg;
     struct ll_buffer *b;
@@ -487,7 +489,7 @@ START_TEST(create_refuses_what_exists)
     ck_assert_int_eq(r.base->ops->open(r.base, "dwb", 0, &file), 0);         /* not ours to
                                                                               * remove */
     ck_assert_int_eq(r.base->ops->close(r.base, file), 0);
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -495,22 +497,22 @@ int main(void)
 {
     Suite *s = suite_create("buffer: double-write area");
     TCase *t = tcase_create("both providers, both devices");
-    tcase_add_loop_test(t, copies_go_first, 0, RIG_KINDS);
-    tcase_add_loop_test(t, many_unprotected_pages, 0, RIG_KINDS);
-    tcase_add_loop_test(t, works_on_a_full_disk, 0, RIG_KINDS);
-    tcase_add_loop_test(t, no_area, 0, RIG_KINDS);
-    tcase_add_loop_test(t, a_page_is_restored, 0, RIG_KINDS);
-    tcase_add_loop_test(t, copies_do_not_outlive_the_first_write, 0, RIG_KINDS);
-    tcase_add_loop_test(t, a_copy_must_be_the_one_meant, 0, RIG_KINDS);
-    tcase_add_loop_test(t, an_area_that_is_wrong, 0, RIG_KINDS);
-    tcase_add_loop_test(t, any_bit_of_the_header, 0, RIG_HEAP_FILES);
-    tcase_add_loop_test(t, copies_that_are_not_there, 0, RIG_KINDS);
-    tcase_add_loop_test(t, looking_into_an_area, 0, RIG_KINDS);
-    tcase_add_loop_test(t, create_refuses_what_exists, 0, RIG_KINDS);
+    tcase_add_loop_test(t, copies_go_first, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, many_unprotected_pages, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, works_on_a_full_disk, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, no_area, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, a_page_is_restored, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, copies_do_not_outlive_the_first_write, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, a_copy_must_be_the_one_meant, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, an_area_that_is_wrong, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, any_bit_of_the_header, 0, FIXTURE_HEAP_FILES);
+    tcase_add_loop_test(t, copies_that_are_not_there, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, looking_into_an_area, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, create_refuses_what_exists, 0, FIXTURE_KINDS);
     suite_add_tcase(s, t);
     t = tcase_create("in memory");
-    tcase_add_loop_test(t, the_power_goes_at_every_call, 0, RIG_HEAP_FILES);
-    tcase_add_loop_test(t, the_power_goes_during_restore, 0, RIG_HEAP_FILES);
+    tcase_add_loop_test(t, the_power_goes_at_every_call, 0, FIXTURE_HEAP_FILES);
+    tcase_add_loop_test(t, the_power_goes_during_restore, 0, FIXTURE_HEAP_FILES);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);

@@ -6,7 +6,7 @@
  * repeated, and flushed pages are there when the file is opened again. In memory, with both
  * providers.
  */
-#include "rig.h"
+#include "buffer_fixture.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 enum { PAGES = 16, ALL = 60 };
 
 struct work {
-    struct rig *r;
+    struct fixture *r;
     uint64_t value[ALL];   /* what each page holds now */
     uint64_t flushed[ALL]; /* what it held when last known to be durable */
     uint64_t next;
@@ -39,17 +39,17 @@ static int bad(struct work *w, int rc)
 
 static int change(struct work *w, uint64_t n)
 {
-    struct rig *r = w->r;
+    struct fixture *r = w->r;
     struct ll_frame *f;
     bool fresh = n >= ll_buffer_page_count(r->b);
     unsigned how = LL_FIX_EXCLUSIVE | (fresh ? LL_FIX_FRESH : 0);
     int rc = ll_buffer_fix(r->b, lladd_page_of(n), how, &f, &r->err);
     if (rc != 0)
         return bad(w, rc);
-    ck_assert_uint_eq(rig_value(f->page.bytes, RIG_PAGE), w->value[n]);
+    ck_assert_uint_eq(fixture_value(f->page.bytes, FIXTURE_PAGE), w->value[n]);
     w->value[n] = ++w->next;
     ll_buffer_protect(r->b, lladd_lsn_of(2)); /* from a base that is older than that */
-    uint64_t lsn = rig_change(r, f, w->value[n]);
+    uint64_t lsn = fixture_change(r, f, w->value[n]);
     ll_page_set_base(f->page.bytes, lladd_lsn_of(n % 3 == 0 ? 1 : lsn));
     ll_buffer_unfix(r->b, f, LL_FIX_EXCLUSIVE);
     return 0;
@@ -57,12 +57,12 @@ static int change(struct work *w, uint64_t n)
 
 static int look(struct work *w, uint64_t n)
 {
-    struct rig *r = w->r;
+    struct fixture *r = w->r;
     struct ll_frame *f;
     int rc = ll_buffer_fix(r->b, lladd_page_of(n), LL_FIX_SHARED, &f, &r->err);
     if (rc != 0)
         return bad(w, rc);
-    ck_assert_uint_eq(rig_value(f->page.bytes, RIG_PAGE), w->value[n]);
+    ck_assert_uint_eq(fixture_value(f->page.bytes, FIXTURE_PAGE), w->value[n]);
     ll_buffer_unfix(r->b, f, LL_FIX_SHARED);
     return 0;
 }
@@ -78,7 +78,7 @@ static int flush(struct work *w)
 
 static int extend(struct work *w)
 {
-    struct rig *r = w->r;
+    struct fixture *r = w->r;
     return bad(w, ll_buffer_extend(r->b, ll_buffer_page_count(r->b) + 20, &r->err));
 }
 
@@ -96,11 +96,11 @@ static int list(struct work *w)
 static int bulk(struct work *w, bool write)
 {
     enum { FIRST = 40, N = 4 };
-    struct rig *r = w->r;
-    unsigned char bytes[N * RIG_PAGE];
+    struct fixture *r = w->r;
+    unsigned char bytes[N * FIXTURE_PAGE];
     memset(bytes, 0, sizeof bytes);
     for (uint64_t i = 0; i < N; i++)
-        rig_stamp(bytes + i * RIG_PAGE, RIG_PAGE, FIRST + i, 1, w->value[FIRST + i]);
+        fixture_stamp(bytes + i * FIXTURE_PAGE, FIXTURE_PAGE, FIRST + i, 1, w->value[FIRST + i]);
     lladd_pageno first = lladd_page_of(FIRST);
     return bad(w, write ? ll_buffer_bulk_write(r->b, first, N, bytes, true, &r->err)
                         : ll_buffer_bulk_read(r->b, first, N, bytes, true, &r->err));
@@ -113,7 +113,7 @@ static int restore(struct work *w)
 
 static int reopen(struct work *w)
 {
-    struct rig *r = w->r;
+    struct fixture *r = w->r;
     if (r->b)
         ll_buffer_close(r->b);
     r->b = NULL;
@@ -123,7 +123,7 @@ static int reopen(struct work *w)
 
 static int create(struct work *w)
 {
-    struct rig *r = w->r;
+    struct fixture *r = w->r;
     r->cfg.create = true;
     int rc = bad(w, ll_buffer_open(&r->cfg, &r->b, &r->err));
     r->cfg.create = false;
@@ -176,18 +176,18 @@ static int run(struct work *w)
     return 0;
 }
 
-static void begin(struct work *w, struct rig *r, int kind)
+static void begin(struct work *w, struct fixture *r, int kind)
 {
     memset(w, 0, sizeof *w);
     w->r = r;
-    rig_init(r, kind, PAGES);
+    fixture_init(r, kind, PAGES);
     r->cfg.dwb_name = "dwb";
 }
 
 /* With all failures over, each page has what it was last known to have, or something newer. */
 static void look_back(struct work *w)
 {
-    struct rig *r = w->r;
+    struct fixture *r = w->r;
     if (r->b)
         ll_buffer_close(r->b);
     r->b = NULL;
@@ -201,14 +201,14 @@ static void look_back(struct work *w)
             ll_buffer_close(r->b);
         (void)r->base->ops->unlink(r->base, "pages");
         (void)r->base->ops->unlink(r->base, "dwb");
-        rig_create(r);
+        fixture_create(r);
         rc = 0;
     }
     ck_assert_int_eq(rc, 0);
     ck_assert_int_eq(ll_buffer_double_write_restore(r->b, NULL, &r->err), 0);
     for (uint64_t n = 0; n < ll_buffer_page_count(r->b) && n < ALL; n++)
-        ck_assert_uint_ge(rig_get(r, n), w->flushed[n]);
-    rig_close(r);
+        ck_assert_uint_ge(fixture_get(r, n), w->flushed[n]);
+    fixture_close(r);
 }
 
 /* ---- device calls ---- */
@@ -219,7 +219,7 @@ START_TEST(every_device_call_fails)
     bool forever = _i >= 2;
     uint64_t n = 1, fired = 1;
     for (; fired > 0; n++) {
-        struct rig r;
+        struct fixture r;
         struct work w;
         begin(&w, &r, kind);
         w.forever = forever;
@@ -231,7 +231,7 @@ START_TEST(every_device_call_fails)
             enum lladd_root root = lladd_code_root(rc);
             ck_assert(root == LLADD_ROOT_POISONED || root == LLADD_ROOT_DATA);
             if (r.b && root == LLADD_ROOT_POISONED && ll_poisoned(&r.poison))
-                ck_assert_int_eq(rig_try(&r, 0, LL_FIX_SHARED), rc);
+                ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_SHARED), rc);
         }
         fault_device_fail(r.fault, 0, FAULT_ANY, 0, false);
         look_back(&w);
@@ -247,7 +247,7 @@ START_TEST(the_power_goes_at_every_call)
     bool crashed = true;
     uint64_t n = 1;
     for (; crashed; n++) {
-        struct rig r;
+        struct fixture r;
         struct work w;
         begin(&w, &r, _i);
         fault_device_crash_at(r.fault, n);
@@ -263,11 +263,11 @@ START_TEST(the_power_goes_at_every_call)
         if (rc == 0 && w.flushed[0] != 0) {
             ck_assert_int_eq(ll_buffer_double_write_restore(r.b, NULL, &r.err), 0);
             for (uint64_t p = 0; p < ll_buffer_page_count(r.b); p += 3)
-                ck_assert_uint_ge(rig_get(&r, p), p < ALL ? w.flushed[p] : 0);
+                ck_assert_uint_ge(fixture_get(&r, p), p < ALL ? w.flushed[p] : 0);
         } else if (rc != 0) {
             ck_assert_uint_eq(w.flushed[0], 0);
         }
-        rig_close(&r);
+        fixture_close(&r);
     }
     ck_assert_uint_gt(n, 150);
 }
@@ -281,7 +281,7 @@ START_TEST(every_allocation_fails)
     bool forever = _i >= 2;
     uint64_t n = 1, fired = 1, survived = 0;
     for (; fired > 0; n++) {
-        struct rig r;
+        struct fixture r;
         struct work w;
         begin(&w, &r, kind);
         w.patient = !forever;
@@ -311,7 +311,7 @@ int main(void)
     Suite *s = suite_create("buffer: faults");
     TCase *t = tcase_create("every n");
     tcase_add_loop_test(t, every_device_call_fails, 0, 4);
-    tcase_add_loop_test(t, the_power_goes_at_every_call, 0, RIG_HEAP_FILES);
+    tcase_add_loop_test(t, the_power_goes_at_every_call, 0, FIXTURE_HEAP_FILES);
     tcase_add_loop_test(t, every_allocation_fails, 0, 4);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);

@@ -5,7 +5,7 @@
  * and read in bulk; pages can be prefetched.
  */
 #include "buffer/buffer_private.h"
-#include "rig.h"
+#include "buffer_fixture.h"
 #include "support/fixtures.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 enum { PAGES = 16 };
 
-static uint64_t file_size(struct rig *r)
+static uint64_t file_size(struct fixture *r)
 {
     struct lladd_file *file;
     uint64_t size;
@@ -28,102 +28,102 @@ static uint64_t file_size(struct rig *r)
 
 START_TEST(the_file_grows_when_pages_are_written)
 {
-    struct rig r;
-    rig_open(&r, _i, PAGES);
-    rig_put(&r, 9, 1);
+    struct fixture r;
+    fixture_open(&r, _i, PAGES);
+    fixture_put(&r, 9, 1);
     ck_assert_uint_eq(ll_buffer_page_count(r.b), 10);
     ck_assert_uint_eq(file_size(&r), 0);
-    ck_assert_uint_eq(rig_get(&r, 4), 0); /* between the two ends are zeros */
-    rig_flush(&r);
-    ck_assert_uint_eq(file_size(&r), 10 * RIG_PAGE);
-    rig_reopen(&r);
+    ck_assert_uint_eq(fixture_get(&r, 4), 0); /* between the two ends are zeros */
+    fixture_flush(&r);
+    ck_assert_uint_eq(file_size(&r), 10 * FIXTURE_PAGE);
+    fixture_reopen(&r);
     ck_assert_uint_eq(ll_buffer_page_count(r.b), 10);
-    ck_assert_uint_eq(rig_get(&r, 4), 0);
-    ck_assert_uint_eq(rig_get(&r, 9), 1);
-    rig_close(&r);
+    ck_assert_uint_eq(fixture_get(&r, 4), 0);
+    ck_assert_uint_eq(fixture_get(&r, 9), 1);
+    fixture_close(&r);
 }
 END_TEST
 
 START_TEST(extending_needs_the_space_now)
 {
-    struct rig r;
-    rig_open(&r, _i, PAGES);
-    rig_put(&r, 1, 5);
-    rig_flush(&r);
+    struct fixture r;
+    fixture_open(&r, _i, PAGES);
+    fixture_put(&r, 1, 5);
+    fixture_flush(&r);
     ck_assert_int_eq(ll_buffer_extend(r.b, 200, &r.err), 0);
     ck_assert_uint_eq(ll_buffer_page_count(r.b), 200);
-    ck_assert_uint_eq(file_size(&r), 200 * RIG_PAGE);
-    ck_assert_uint_eq(rig_get(&r, 1), 5);
-    ck_assert_uint_eq(rig_get(&r, 199), 0);
-    uint64_t syncs = rig_stats(&r).syncs;
+    ck_assert_uint_eq(file_size(&r), 200 * FIXTURE_PAGE);
+    ck_assert_uint_eq(fixture_get(&r, 1), 5);
+    ck_assert_uint_eq(fixture_get(&r, 199), 0);
+    uint64_t syncs = fixture_stats(&r).syncs;
     ck_assert_int_eq(ll_buffer_extend(r.b, 100, &r.err), 0); /* it was extended */
-    ck_assert_uint_eq(rig_stats(&r).syncs, syncs);
+    ck_assert_uint_eq(fixture_stats(&r).syncs, syncs);
 
     /* From now on there is no space, and none is needed. */
     fault_device_capacity(r.fault, fault_device_bytes(r.fault));
     for (uint64_t n = 2; n < 200; n++)
-        rig_put(&r, n, n);
-    rig_flush(&r);
+        fixture_put(&r, n, n);
+    fixture_flush(&r);
     for (uint64_t n = 2; n < 200; n++)
-        ck_assert_uint_eq(rig_stored(&r, n), n);
-    rig_close(&r);
+        ck_assert_uint_eq(fixture_stored(&r, n), n);
+    fixture_close(&r);
 }
 END_TEST
 
 START_TEST(extending_survives_power_loss)
 {
-    struct rig r;
-    rig_open(&r, _i, PAGES);
+    struct fixture r;
+    fixture_open(&r, _i, PAGES);
     ck_assert_int_eq(ll_buffer_extend(r.b, 50, &r.err), 0);
     ll_buffer_close(r.b);
     fault_device_power_cycle(r.fault, &(struct fault_crash){FAULT_POWER, 0, false});
     ck_assert_int_eq(ll_buffer_open(&r.cfg, &r.b, &r.err), 0);
     ck_assert_uint_eq(ll_buffer_page_count(r.b), 50);
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
 /* A lack of space is a resource error that changes nothing: pages added before it are released. */
 START_TEST(no_space_to_extend)
 {
-    struct rig r;
-    rig_open(&r, _i, PAGES);
-    rig_put(&r, 0, 5);
-    rig_flush(&r);
-    fault_device_capacity(r.fault, fault_device_bytes(r.fault) + 300 * RIG_PAGE);
+    struct fixture r;
+    fixture_open(&r, _i, PAGES);
+    fixture_put(&r, 0, 5);
+    fixture_flush(&r);
+    fault_device_capacity(r.fault, fault_device_bytes(r.fault) + 300 * FIXTURE_PAGE);
     ck_assert_int_eq(ll_buffer_extend(r.b, 1000, &r.err), LLADD_NO_SPACE);
     ck_assert_ptr_nonnull(strstr(r.err.message, "extend \"pages\""));
     ck_assert_uint_eq(ll_buffer_page_count(r.b), 1);
-    ck_assert_uint_eq(file_size(&r), RIG_PAGE);
+    ck_assert_uint_eq(file_size(&r), FIXTURE_PAGE);
     ck_assert(!ll_poisoned(&r.poison));
     ck_assert_int_eq(ll_buffer_extend(r.b, 300, &r.err), 0);
     ck_assert_int_eq(ll_buffer_extend(r.b, UINT64_MAX / 2, &r.err), LLADD_OUT_OF_RANGE);
-    ck_assert_uint_eq(rig_get(&r, 0), 5);
-    rig_close(&r);
+    ck_assert_uint_eq(fixture_get(&r, 0), 5);
+    fixture_close(&r);
 }
 END_TEST
 
 START_TEST(extending_fails_for_good)
 {
-    struct rig r;
-    rig_open(&r, _i, PAGES);
+    struct fixture r;
+    fixture_open(&r, _i, PAGES);
     fault_device_fail(r.fault, 1, FAULT_PWRITEV, EIO, false);
     ck_assert_int_eq(ll_buffer_extend(r.b, 10, &r.err), LLADD_WRITE_FAILED);
     ck_assert(ll_poisoned(&r.poison));
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
 /* Zeros never overwrite a page that was written beyond the former end. */
 START_TEST(extending_spares_what_is_there)
 {
-    struct rig r;
-    rig_open(&r, _i, PAGES);
-    rig_put(&r, 20, 5);
-    rig_flush(&r);
+    struct fixture r;
+    fixture_open(&r, _i, PAGES);
+    fixture_put(&r, 20, 5);
+    fixture_flush(&r);
     ck_assert_int_eq(ll_buffer_extend(r.b, 40, &r.err), 0);
-    ck_assert_uint_eq(rig_stored(&r, 20), 5);
-    rig_close(&r);
+    ck_assert_uint_eq(fixture_stored(&r, 20), 5);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -140,75 +140,75 @@ static void count_evicted(void *ctx, struct ll_frame *f)
 
 START_TEST(dropped_pages_are_forgotten)
 {
-    struct rig r;
-    struct rig_dirty d;
+    struct fixture r;
+    struct fixture_dirty d;
     given_up = 0;
-    rig_init(&r, _i, 3 * PAGES);
+    fixture_init(&r, _i, 3 * PAGES);
     r.cfg.evicted = count_evicted;
-    rig_create(&r);
+    fixture_create(&r);
     for (uint64_t n = 0; n < 10; n++)
-        rig_put(&r, n, 1);
-    rig_flush(&r);
+        fixture_put(&r, n, 1);
+    fixture_flush(&r);
     for (uint64_t n = 0; n < 10; n++)
-        rig_put(&r, n, 2);
+        fixture_put(&r, n, 2);
     ck_assert_int_eq(ll_buffer_drop(r.b, lladd_page_of(2), 6), 0);
     ck_assert_uint_eq(given_up, 6);
-    ck_assert_uint_eq(rig_stats(&r).frames_used, 4);
-    ck_assert_uint_eq(rig_stats(&r).dirty, 4);
-    rig_dirty(&r, &d);
+    ck_assert_uint_eq(fixture_stats(&r).frames_used, 4);
+    ck_assert_uint_eq(fixture_stats(&r).dirty, 4);
+    fixture_dirty(&r, &d);
     ck_assert_uint_eq(d.n, 4);
     for (uint64_t n = 0; n < 10; n++)
-        ck_assert_uint_eq(rig_get(&r, n), n >= 2 && n < 8 ? 1 : 2);
+        ck_assert_uint_eq(fixture_get(&r, n), n >= 2 && n < 8 ? 1 : 2);
     /* By slot rather than by page: a range longer than the cache. */
     ck_assert_int_eq(ll_buffer_drop(r.b, lladd_page_of(1), UINT64_MAX - 1), 0);
-    ck_assert_uint_eq(rig_stats(&r).frames_used, 1);
-    ck_assert_uint_eq(rig_get(&r, 0), 2);
-    ck_assert_uint_eq(rig_get(&r, 9), 1);
-    rig_close(&r);
+    ck_assert_uint_eq(fixture_stats(&r).frames_used, 1);
+    ck_assert_uint_eq(fixture_get(&r, 0), 2);
+    ck_assert_uint_eq(fixture_get(&r, 9), 1);
+    fixture_close(&r);
 }
 END_TEST
 
 START_TEST(a_page_in_flight_is_forgotten_too)
 {
-    struct rig r;
-    rig_open(&r, _i, PAGES);
+    struct fixture r;
+    fixture_open(&r, _i, PAGES);
     uint64_t n = 0;
-    while (rig_stats(&r).in_flight == 0 && n < 8 * PAGES)
-        rig_put(&r, n, n), n++;
-    ck_assert_uint_gt(rig_stats(&r).in_flight, 0);
+    while (fixture_stats(&r).in_flight == 0 && n < 8 * PAGES)
+        fixture_put(&r, n, n), n++;
+    ck_assert_uint_gt(fixture_stats(&r).in_flight, 0);
     ck_assert_int_eq(ll_buffer_drop(r.b, lladd_page_of(0), n), 0);
     lladd_lsn rec, base;
     ll_buffer_dirty_min(r.b, &rec, &base);
     ck_assert_uint_eq(rec.v, UINT64_MAX);
     ck_assert_uint_eq(base.v, UINT64_MAX);
-    ck_assert_uint_eq(rig_stats(&r).frames_used, 0);
-    rig_close(&r);
+    ck_assert_uint_eq(fixture_stats(&r).frames_used, 0);
+    fixture_close(&r);
 }
 END_TEST
 
 /* All or none, whichever way the range is scanned. */
 START_TEST(held_pages_cannot_be_dropped)
 {
-    struct rig r;
-    rig_open(&r, _i, PAGES);
+    struct fixture r;
+    fixture_open(&r, _i, PAGES);
     for (uint64_t n = 0; n < 5; n++)
-        rig_put(&r, n, n + 1);
+        fixture_put(&r, n, n + 1);
     static const uint64_t lengths[] = {5, 1000};
     for (unsigned k = 0; k < 4; k++) {
         unsigned how = k & 1;
-        struct ll_frame *f = rig_fix(&r, 3, how);
+        struct ll_frame *f = fixture_fix(&r, 3, how);
         uint32_t events = lladd_atomic_load32(&r.b->events);
         ck_assert_int_eq(ll_buffer_drop(r.b, lladd_page_of(0), lengths[k / 2]), LLADD_BUSY);
         /* A search for a frame that saw one of them seized waits for an event. */
         ck_assert_uint_ne(lladd_atomic_load32(&r.b->events), events);
-        rig_unfix(&r, f, how);
-        ck_assert_uint_eq(rig_stats(&r).frames_used, 5);
-        ck_assert_uint_eq(rig_stats(&r).dirty, 5);
+        fixture_unfix(&r, f, how);
+        ck_assert_uint_eq(fixture_stats(&r).frames_used, 5);
+        ck_assert_uint_eq(fixture_stats(&r).dirty, 5);
         for (uint64_t n = 0; n < 5; n++)
-            ck_assert_uint_eq(rig_get(&r, n), n + 1);
+            ck_assert_uint_eq(fixture_get(&r, n), n + 1);
     }
     ck_assert_int_eq(ll_buffer_drop(r.b, lladd_page_of(0), 5), 0);
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -216,78 +216,78 @@ END_TEST
 
 static void make_extent(unsigned char *bytes, uint64_t first, uint64_t n, uint64_t lsn)
 {
-    memset(bytes, 0, n * RIG_PAGE);
+    memset(bytes, 0, n * FIXTURE_PAGE);
     for (uint64_t i = 0; i < n; i++)
-        rig_stamp(bytes + i * RIG_PAGE, RIG_PAGE, first + i, lsn, 100 + i);
+        fixture_stamp(bytes + i * FIXTURE_PAGE, FIXTURE_PAGE, first + i, lsn, 100 + i);
 }
 
 START_TEST(bulk_writes_and_reads)
 {
     enum { N = 20 };
-    struct rig r;
-    unsigned char *bytes = malloc(N * RIG_PAGE), *back = malloc(N * RIG_PAGE);
+    struct fixture r;
+    unsigned char *bytes = malloc(N * FIXTURE_PAGE), *back = malloc(N * FIXTURE_PAGE);
     ck_assert(bytes && back);
-    rig_open(&r, _i, PAGES);
-    rig_put(&r, 5, 1);
-    rig_put(&r, 0, 1);
-    rig_flush(&r);
+    fixture_open(&r, _i, PAGES);
+    fixture_put(&r, 5, 1);
+    fixture_put(&r, 0, 1);
+    fixture_flush(&r);
     make_extent(bytes, 4, N, 1500);
     ck_assert_int_eq(ll_buffer_bulk_write(r.b, lladd_page_of(4), N, bytes, true, &r.err), 0);
     ck_assert_uint_eq(r.gate.durable, 1501);     /* BUF-1 holds here as well */
     ck_assert_uint_eq(r.checker.page_writes, 3); /* and it is one write */
     ck_assert_uint_eq(ll_buffer_page_count(r.b), 4 + N);
-    ck_assert_uint_eq(rig_get(&r, 5), 101); /* the copy in the cache was dropped */
-    ck_assert_uint_eq(rig_get(&r, 0), 1);
+    ck_assert_uint_eq(fixture_get(&r, 5), 101); /* the copy in the cache was dropped */
+    ck_assert_uint_eq(fixture_get(&r, 0), 1);
     ck_assert_int_eq(ll_buffer_bulk_read(r.b, lladd_page_of(4), N, back, true, &r.err), 0);
-    ck_assert_mem_eq(bytes, back, N * RIG_PAGE);
-    uint64_t syncs = rig_stats(&r).syncs;
+    ck_assert_mem_eq(bytes, back, N * FIXTURE_PAGE);
+    uint64_t syncs = fixture_stats(&r).syncs;
     ck_assert_int_eq(ll_buffer_sync(r.b, &r.err), 0); /* only now is it durable */
-    ck_assert_uint_eq(rig_stats(&r).syncs, syncs + 1);
+    ck_assert_uint_eq(fixture_stats(&r).syncs, syncs + 1);
 
-    rig_poke(&r, 7 * RIG_PAGE + 100, "x", 1);
+    fixture_poke(&r, 7 * FIXTURE_PAGE + 100, "x", 1);
     ck_assert_int_eq(ll_buffer_bulk_read(r.b, lladd_page_of(4), N, back, true, &r.err),
                      LLADD_CORRUPT_PAGE);
     ck_assert_uint_eq(r.err.page.v, 7);
     ck_assert_int_eq(ll_buffer_bulk_read(r.b, lladd_page_of(4), N, back, false, &r.err), 0);
     free(bytes);
     free(back);
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
 START_TEST(raw_bytes_stay_as_they_are)
 {
-    struct rig r;
-    unsigned char bytes[2 * RIG_PAGE], back[2 * RIG_PAGE];
-    rig_open(&r, _i, PAGES);
+    struct fixture r;
+    unsigned char bytes[2 * FIXTURE_PAGE], back[2 * FIXTURE_PAGE];
+    fixture_open(&r, _i, PAGES);
     r.checker.raw = true;
     seeded_fill(1, bytes, sizeof bytes);
     ck_assert_int_eq(ll_buffer_bulk_write(r.b, lladd_page_of(3), 2, bytes, false, &r.err), 0);
     ck_assert_int_eq(ll_buffer_bulk_read(r.b, lladd_page_of(3), 2, back, false, &r.err), 0);
     ck_assert_mem_eq(bytes, back, sizeof bytes);
     ck_assert_uint_eq(r.gate.forces, 0);
-    ck_assert_int_eq(rig_try(&r, 3, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
-    rig_close(&r);
+    ck_assert_int_eq(fixture_try(&r, 3, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
+    fixture_close(&r);
 }
 END_TEST
 
 START_TEST(bulk_access_refuses)
 {
-    struct rig r;
-    unsigned char bytes[2 * RIG_PAGE];
+    struct fixture r;
+    unsigned char bytes[2 * FIXTURE_PAGE];
     lladd_pageno three = lladd_page_of(3);
-    rig_open(&r, _i, PAGES);
+    fixture_open(&r, _i, PAGES);
     make_extent(bytes, 3, 2, 1);
-    rig_put(&r, 4, 1);
+    fixture_put(&r, 4, 1);
     ck_assert_int_eq(ll_buffer_bulk_write(r.b, three, 2, bytes, true, &r.err), LLADD_BAD_STATE);
     ck_assert_uint_eq(r.err.page.v, 4);
     ck_assert_int_eq(ll_buffer_bulk_read(r.b, three, 2, bytes, true, &r.err), LLADD_BAD_STATE);
-    ck_assert_uint_eq(rig_get(&r, 4), 1); /* still there, still dirty */
-    ck_assert_uint_eq(rig_stats(&r).dirty, 1);
-    rig_flush(&r);
-    struct ll_frame *f = rig_fix(&r, 4, LL_FIX_SHARED);
+    ck_assert_uint_eq(fixture_get(&r, 4), 1); /* still there, still dirty */
+    ck_assert_uint_eq(fixture_stats(&r).dirty, 1);
+    fixture_flush(&r);
+    struct ll_frame *f = fixture_fix(&r, 4, LL_FIX_SHARED);
     ck_assert_int_eq(ll_buffer_bulk_write(r.b, three, 2, bytes, true, &r.err), LLADD_BUSY);
-    rig_unfix(&r, f, LL_FIX_SHARED);
+    fixture_unfix(&r, f, LL_FIX_SHARED);
     ck_assert_int_eq(ll_buffer_bulk_read(r.b, three, 3, bytes, true, &r.err), LLADD_OUT_OF_RANGE);
     ck_assert_int_eq(ll_buffer_bulk_read(r.b, three, UINT64_MAX, bytes, true, &r.err),
                      LLADD_OUT_OF_RANGE);
@@ -312,7 +312,7 @@ START_TEST(bulk_access_refuses)
     fault_device_fail(r.fault, 1, FAULT_PWRITEV, EIO, false);
     ck_assert_int_eq(ll_buffer_bulk_write(r.b, far, 2, bytes, true, &r.err), LLADD_WRITE_FAILED);
     ck_assert(ll_poisoned(&r.poison));
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -320,14 +320,14 @@ END_TEST
 
 START_TEST(what_is_cached_is_not_asked_for)
 {
-    struct rig r;
-    rig_open(&r, _i, PAGES);
+    struct fixture r;
+    fixture_open(&r, _i, PAGES);
     for (uint64_t n = 0; n < 10; n++)
-        rig_put(&r, n, n);
-    rig_flush(&r);
-    rig_reopen(&r);
-    ck_assert_uint_eq(rig_get(&r, 3), 3);
-    ck_assert_uint_eq(rig_get(&r, 4), 4);
+        fixture_put(&r, n, n);
+    fixture_flush(&r);
+    fixture_reopen(&r);
+    ck_assert_uint_eq(fixture_get(&r, 3), 3);
+    ck_assert_uint_eq(fixture_get(&r, 4), 4);
     ll_buffer_prefetch(r.b, lladd_page_of(1), 6);
     ck_assert_uint_eq(r.checker.prefetched, 4); /* 1 2, 5 6 */
     for (uint64_t n = 0; n < 12; n += 11) {     /* a hint for the processor, which causes no read */
@@ -347,7 +347,7 @@ START_TEST(what_is_cached_is_not_asked_for)
     r.checker.ops.prefetch = NULL; /* a device may lack the call */
     ll_buffer_prefetch(r.b, lladd_page_of(0), 10);
     ck_assert_uint_eq(r.checker.prefetched, 6);
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -355,19 +355,19 @@ int main(void)
 {
     Suite *s = suite_create("buffer: the page file");
     TCase *t = tcase_create("both providers, both devices");
-    tcase_add_loop_test(t, the_file_grows_when_pages_are_written, 0, RIG_KINDS);
-    tcase_add_loop_test(t, extending_needs_the_space_now, 0, RIG_KINDS);
-    tcase_add_loop_test(t, extending_survives_power_loss, 0, RIG_KINDS);
-    tcase_add_loop_test(t, no_space_to_extend, 0, RIG_KINDS);
-    tcase_add_loop_test(t, extending_fails_for_good, 0, RIG_KINDS);
-    tcase_add_loop_test(t, extending_spares_what_is_there, 0, RIG_KINDS);
-    tcase_add_loop_test(t, dropped_pages_are_forgotten, 0, RIG_KINDS);
-    tcase_add_loop_test(t, a_page_in_flight_is_forgotten_too, 0, RIG_KINDS);
-    tcase_add_loop_test(t, held_pages_cannot_be_dropped, 0, RIG_KINDS);
-    tcase_add_loop_test(t, bulk_writes_and_reads, 0, RIG_KINDS);
-    tcase_add_loop_test(t, raw_bytes_stay_as_they_are, 0, RIG_KINDS);
-    tcase_add_loop_test(t, bulk_access_refuses, 0, RIG_KINDS);
-    tcase_add_loop_test(t, what_is_cached_is_not_asked_for, 0, RIG_KINDS);
+    tcase_add_loop_test(t, the_file_grows_when_pages_are_written, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, extending_needs_the_space_now, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, extending_survives_power_loss, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, no_space_to_extend, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, extending_fails_for_good, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, extending_spares_what_is_there, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, dropped_pages_are_forgotten, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, a_page_in_flight_is_forgotten_too, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, held_pages_cannot_be_dropped, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, bulk_writes_and_reads, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, raw_bytes_stay_as_they_are, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, bulk_access_refuses, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, what_is_cached_is_not_asked_for, 0, FIXTURE_KINDS);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);

@@ -5,7 +5,7 @@
  * reason and has changed nothing. With both frame providers, on files and in memory (_i).
  */
 #include "buffer/latch.h"
-#include "rig.h"
+#include "buffer_fixture.h"
 #include "support/fixtures.h"
 
 #include <errno.h>
@@ -18,18 +18,18 @@ enum { PAGES = 8 };
 
 START_TEST(a_page_keeps_what_it_is_given)
 {
-    struct rig r;
-    rig_open(&r, _i, PAGES);
+    struct fixture r;
+    fixture_open(&r, _i, PAGES);
     for (uint64_t n = 0; n < 5; n++)
-        rig_put(&r, n, 100 + n);
+        fixture_put(&r, n, 100 + n);
     for (uint64_t n = 0; n < 5; n++)
-        ck_assert_uint_eq(rig_get(&r, n), 100 + n);
-    rig_flush(&r);
-    rig_reopen(&r);
+        ck_assert_uint_eq(fixture_get(&r, n), 100 + n);
+    fixture_flush(&r);
+    fixture_reopen(&r);
     ck_assert_uint_eq(ll_buffer_page_count(r.b), 5);
     for (uint64_t n = 0; n < 5; n++)
-        ck_assert_uint_eq(rig_get(&r, n), 100 + n);
-    rig_close(&r);
+        ck_assert_uint_eq(fixture_get(&r, n), 100 + n);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -37,26 +37,26 @@ END_TEST
 START_TEST(a_small_cache_shows_all_of_a_large_file)
 {
     enum { ALL = 100 * PAGES };
-    struct rig r;
-    rig_open(&r, _i, PAGES);
+    struct fixture r;
+    fixture_open(&r, _i, PAGES);
     uint64_t seed = 1, value[ALL] = {0};
     for (uint64_t n = 0; n < ALL; n++)
-        rig_put(&r, n, 0);
+        fixture_put(&r, n, 0);
     for (unsigned i = 0; i < 2 * ALL; i++) {
         uint64_t n = seeded_next(&seed) % ALL;
-        ck_assert_uint_eq(rig_get(&r, n), value[n]);
+        ck_assert_uint_eq(fixture_get(&r, n), value[n]);
         value[n] = i + 1;
-        rig_put(&r, n, value[n]);
+        fixture_put(&r, n, value[n]);
     }
-    struct ll_buffer_stats s = rig_stats(&r);
+    struct ll_buffer_stats s = fixture_stats(&r);
     ck_assert_uint_gt(s.evictions, ALL);
     ck_assert_uint_le(s.frames_used, s.frames);
     ck_assert_uint_le(s.bytes, r.cfg.budget);
-    rig_flush(&r);
-    rig_reopen(&r);
+    fixture_flush(&r);
+    fixture_reopen(&r);
     for (uint64_t n = 0; n < ALL; n++)
-        ck_assert_uint_eq(rig_get(&r, n), value[n]);
-    rig_close(&r);
+        ck_assert_uint_eq(fixture_get(&r, n), value[n]);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -64,16 +64,16 @@ END_TEST
 START_TEST(every_page_size)
 {
     for (uint32_t size = LL_PAGE_SIZE_MIN; size <= LL_PAGE_SIZE_MAX; size *= 2) {
-        struct rig r;
-        rig_init(&r, _i, PAGES);
+        struct fixture r;
+        fixture_init(&r, _i, PAGES);
         r.cfg.page_size = r.checker.page_size = size;
         r.cfg.budget = 20 * (uint64_t)size + (256 << 10);
-        rig_create(&r);
+        fixture_create(&r);
         for (uint64_t n = 0; n < 120; n++)
-            rig_put(&r, n, n + 1);
+            fixture_put(&r, n, n + 1);
         for (uint64_t n = 0; n < 120; n++)
-            ck_assert_uint_eq(rig_get(&r, n), n + 1);
-        rig_close(&r);
+            ck_assert_uint_eq(fixture_get(&r, n), n + 1);
+        fixture_close(&r);
     }
 }
 END_TEST
@@ -82,17 +82,17 @@ END_TEST
 START_TEST(a_sparse_file)
 {
     enum { STEPS = 12 };
-    struct rig r;
-    rig_open(&r, _i, PAGES);
+    struct fixture r;
+    fixture_open(&r, _i, PAGES);
     for (uint64_t k = 0; k < STEPS; k++)
-        rig_put(&r, (UINT64_C(1) << k) * 1000, k + 1);
+        fixture_put(&r, (UINT64_C(1) << k) * 1000, k + 1);
     for (uint64_t round = 0; round < 3; round++) {
         for (uint64_t k = 0; k < STEPS; k++)
-            ck_assert_uint_eq(rig_get(&r, (UINT64_C(1) << k) * 1000), k + 1);
+            ck_assert_uint_eq(fixture_get(&r, (UINT64_C(1) << k) * 1000), k + 1);
     }
-    ck_assert_uint_eq(rig_get(&r, 999), 0); /* never written: a page of zeros */
-    ck_assert_uint_le(rig_stats(&r).bytes, r.cfg.budget);
-    rig_close(&r);
+    ck_assert_uint_eq(fixture_get(&r, 999), 0); /* never written: a page of zeros */
+    ck_assert_uint_le(fixture_stats(&r).bytes, r.cfg.budget);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -100,53 +100,54 @@ END_TEST
 
 START_TEST(beyond_the_end)
 {
-    struct rig r;
-    rig_open(&r, _i, PAGES);
+    struct fixture r;
+    fixture_open(&r, _i, PAGES);
     ck_assert_uint_eq(ll_buffer_page_count(r.b), 0);
-    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_SHARED), LLADD_OUT_OF_RANGE);
+    ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_SHARED), LLADD_OUT_OF_RANGE);
     ck_assert_uint_eq(r.err.page.v, 0);
-    rig_put(&r, 3, 1);
+    fixture_put(&r, 3, 1);
     ck_assert_uint_eq(ll_buffer_page_count(r.b), 4);
-    ck_assert_int_eq(rig_try(&r, 2, LL_FIX_SHARED), 0);
-    ck_assert_int_eq(rig_try(&r, 4, LL_FIX_EXCLUSIVE), LLADD_OUT_OF_RANGE);
+    ck_assert_int_eq(fixture_try(&r, 2, LL_FIX_SHARED), 0);
+    ck_assert_int_eq(fixture_try(&r, 4, LL_FIX_EXCLUSIVE), LLADD_OUT_OF_RANGE);
     ck_assert_ptr_nonnull(strstr(r.err.message, "no page 4: 4 pages"));
-    ck_assert_int_eq(rig_try(&r, UINT64_MAX, LL_FIX_SHARED), LLADD_OUT_OF_RANGE);
-    ck_assert_int_eq(rig_try(&r, UINT64_MAX, LL_FIX_EXCLUSIVE | LL_FIX_FRESH), LLADD_OUT_OF_RANGE);
-    ck_assert_int_eq(rig_try(&r, INT64_MAX / RIG_PAGE, LL_FIX_EXCLUSIVE | LL_FIX_REDO),
+    ck_assert_int_eq(fixture_try(&r, UINT64_MAX, LL_FIX_SHARED), LLADD_OUT_OF_RANGE);
+    ck_assert_int_eq(fixture_try(&r, UINT64_MAX, LL_FIX_EXCLUSIVE | LL_FIX_FRESH),
+                     LLADD_OUT_OF_RANGE);
+    ck_assert_int_eq(fixture_try(&r, INT64_MAX / FIXTURE_PAGE, LL_FIX_EXCLUSIVE | LL_FIX_REDO),
                      LLADD_OUT_OF_RANGE);
     ck_assert_uint_eq(ll_buffer_page_count(r.b), 4);
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
 START_TEST(fresh_makes_zeros_of_anything)
 {
-    struct rig r;
-    rig_open(&r, _i, PAGES);
-    rig_put(&r, 0, 77);
-    struct ll_frame *f = rig_fix(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_FRESH);
-    for (unsigned i = 0; i < RIG_PAGE; i++)
+    struct fixture r;
+    fixture_open(&r, _i, PAGES);
+    fixture_put(&r, 0, 77);
+    struct ll_frame *f = fixture_fix(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_FRESH);
+    for (unsigned i = 0; i < FIXTURE_PAGE; i++)
         ck_assert_uint_eq(f->page.bytes[i], 0);
     ck_assert_uint_ne(f->rec_lsn, 0); /* the earlier change is still to be written */
-    rig_unfix(&r, f, LL_FIX_EXCLUSIVE);
-    rig_close(&r);
+    fixture_unfix(&r, f, LL_FIX_EXCLUSIVE);
+    fixture_close(&r);
 }
 END_TEST
 
 START_TEST(what_a_fix_may_ask_for)
 {
-    struct rig r;
-    rig_open(&r, _i, PAGES);
-    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_FRESH), LLADD_BAD_ARGUMENT);
-    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_REDO), LLADD_BAD_ARGUMENT);
-    ck_assert_int_eq(rig_try(&r, 0, 1 << 10), LLADD_BAD_ARGUMENT);
-    ck_assert_uint_eq(rig_stats(&r).frames_used, 0);
-    rig_put(&r, 0, 1); /* and no less when the page is cached */
-    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_FRESH), LLADD_BAD_ARGUMENT);
-    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_REDO), LLADD_BAD_ARGUMENT);
-    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_REDO), 0);
-    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_TRY), 0);
-    rig_close(&r);
+    struct fixture r;
+    fixture_open(&r, _i, PAGES);
+    ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_FRESH), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_REDO), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(fixture_try(&r, 0, 1 << 10), LLADD_BAD_ARGUMENT);
+    ck_assert_uint_eq(fixture_stats(&r).frames_used, 0);
+    fixture_put(&r, 0, 1); /* and no less when the page is cached */
+    ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_FRESH), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_REDO), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_REDO), 0);
+    ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_TRY), 0);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -154,25 +155,25 @@ END_TEST
 
 START_TEST(latches_exclude_and_share)
 {
-    struct rig r;
-    rig_open(&r, _i, PAGES);
-    rig_put(&r, 0, 1);
-    struct ll_frame *a = rig_fix(&r, 0, LL_FIX_SHARED);
+    struct fixture r;
+    fixture_open(&r, _i, PAGES);
+    fixture_put(&r, 0, 1);
+    struct ll_frame *a = fixture_fix(&r, 0, LL_FIX_SHARED);
     ck_assert(!ll_frame_exclusive(a));
-    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_SHARED | LL_FIX_TRY), 0);
-    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_TRY), LLADD_BUSY);
-    struct ll_frame *b = rig_fix(&r, 0, LL_FIX_SHARED);
+    ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_SHARED | LL_FIX_TRY), 0);
+    ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_TRY), LLADD_BUSY);
+    struct ll_frame *b = fixture_fix(&r, 0, LL_FIX_SHARED);
     ck_assert_ptr_eq(a, b);
-    rig_unfix(&r, a, LL_FIX_SHARED);
-    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_TRY), LLADD_BUSY);
-    rig_unfix(&r, b, LL_FIX_SHARED);
-    a = rig_fix(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_TRY);
+    fixture_unfix(&r, a, LL_FIX_SHARED);
+    ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_TRY), LLADD_BUSY);
+    fixture_unfix(&r, b, LL_FIX_SHARED);
+    a = fixture_fix(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_TRY);
     ck_assert(ll_frame_exclusive(a));
-    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_SHARED | LL_FIX_TRY), LLADD_BUSY);
-    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_TRY), LLADD_BUSY);
-    rig_unfix(&r, a, LL_FIX_EXCLUSIVE);
-    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_TRY), 0);
-    rig_close(&r);
+    ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_SHARED | LL_FIX_TRY), LLADD_BUSY);
+    ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_TRY), LLADD_BUSY);
+    fixture_unfix(&r, a, LL_FIX_EXCLUSIVE);
+    ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_TRY), 0);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -180,20 +181,20 @@ END_TEST
  * place. */
 START_TEST(the_count_of_hits_does_not_run_over)
 {
-    struct rig r;
-    rig_open(&r, _i, PAGES);
-    rig_put(&r, 0, 1);
-    struct ll_frame *f = rig_fix(&r, 0, LL_FIX_SHARED);
-    rig_unfix(&r, f, LL_FIX_SHARED);
+    struct fixture r;
+    fixture_open(&r, _i, PAGES);
+    fixture_put(&r, 0, 1);
+    struct ll_frame *f = fixture_fix(&r, 0, LL_FIX_SHARED);
+    fixture_unfix(&r, f, LL_FIX_SHARED);
     f->latch |= UINT64_C(0xfffffffe) << 32;
-    uint64_t before = rig_stats(&r).hits;
+    uint64_t before = fixture_stats(&r).hits;
     for (int i = 0; i < 4; i++) {
         unsigned how = i & 1;
-        f = rig_fix(&r, 0, how);
-        rig_unfix(&r, f, how);
-        ck_assert_uint_eq(rig_stats(&r).hits, before + (unsigned)i + 1);
+        f = fixture_fix(&r, 0, how);
+        fixture_unfix(&r, f, how);
+        ck_assert_uint_eq(fixture_stats(&r).hits, before + (unsigned)i + 1);
     }
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -204,66 +205,66 @@ END_TEST
 START_TEST(optimistic_reads_validate)
 {
     enum { AWAY = 64 * PAGES }; /* more pages than any of the caches holds */
-    struct rig r;
+    struct fixture r;
     struct lladd_read g, h;
     uint64_t word = 0, seen;
-    rig_open(&r, _i, PAGES);
+    fixture_open(&r, _i, PAGES);
     ck_assert(!ll_buffer_read_begin(r.b, lladd_page_of(1), &g));
-    rig_put(&r, 0, 10);
-    rig_put(&r, 1, 11);
+    fixture_put(&r, 0, 10);
+    fixture_put(&r, 1, 11);
     ck_assert(!ll_buffer_read_begin(r.b, lladd_page_of(1), &g)); /* the clock has seen no use yet */
-    ck_assert_uint_eq(rig_get(&r, 1), 11);
+    ck_assert_uint_eq(fixture_get(&r, 1), 11);
     ck_assert(ll_buffer_read_begin(r.b, lladd_page_of(1), &g));
-    ck_assert_uint_eq(g.size, RIG_PAGE);
-    lladd_read_copy(&g, RIG_PAGE - 8, &word, 1);
+    ck_assert_uint_eq(g.size, FIXTURE_PAGE);
+    lladd_read_copy(&g, FIXTURE_PAGE - 8, &word, 1);
     ck_assert(ll_buffer_read_valid(&g));
-    struct ll_frame *f = rig_fix(&r, 1, LL_FIX_SHARED);
-    memcpy(&seen, f->page.bytes + RIG_PAGE - 8, 8);
+    struct ll_frame *f = fixture_fix(&r, 1, LL_FIX_SHARED);
+    memcpy(&seen, f->page.bytes + FIXTURE_PAGE - 8, 8);
     ck_assert_uint_eq(word, seen);
     ck_assert(ll_buffer_read_begin(r.b, lladd_page_of(1), &h)); /* in parallel with a shared fix */
-    rig_unfix(&r, f, LL_FIX_SHARED);
+    fixture_unfix(&r, f, LL_FIX_SHARED);
     ck_assert(ll_buffer_read_valid(&h));
     /* A change invalidates it. */
     ck_assert(ll_buffer_read_begin(r.b, lladd_page_of(1), &g));
-    f = rig_fix(&r, 1, LL_FIX_EXCLUSIVE);
+    f = fixture_fix(&r, 1, LL_FIX_EXCLUSIVE);
     ck_assert(!ll_buffer_read_valid(&g));
     ck_assert(!ll_buffer_read_begin(r.b, lladd_page_of(1), &h));
-    rig_unfix(&r, f, LL_FIX_EXCLUSIVE);
+    fixture_unfix(&r, f, LL_FIX_EXCLUSIVE);
     ck_assert(!ll_buffer_read_valid(&g));
     /* Evicted and read again, with the same count of fixes as before. */
-    rig_flush(&r);
+    fixture_flush(&r);
     for (uint64_t n = 0; n < AWAY; n++)
-        rig_put(&r, 2 + n, n);
-    rig_flush(&r);
-    ck_assert_uint_eq(rig_get(&r, 1), 11);
+        fixture_put(&r, 2 + n, n);
+    fixture_flush(&r);
+    ck_assert_uint_eq(fixture_get(&r, 1), 11);
     for (int i = 0; i < 100; i++)
-        ck_assert_uint_eq(rig_get(&r, 1), 11);
+        ck_assert_uint_eq(fixture_get(&r, 1), 11);
     ck_assert(ll_buffer_read_begin(r.b, lladd_page_of(1), &g));
     uint64_t was = *g.version_, same = 0;
-    rig_put(&r, 1, 12);
-    rig_flush(&r);
+    fixture_put(&r, 1, 12);
+    fixture_flush(&r);
     for (uint64_t n = 0; n < AWAY; n++)
-        (void)rig_get(&r, 2 + n);
-    ck_assert_uint_gt(rig_stats(&r).evictions, AWAY);
+        (void)fixture_get(&r, 2 + n);
+    ck_assert_uint_gt(fixture_stats(&r).evictions, AWAY);
     for (int i = 0; i < 200 && !same; i++) {
-        ck_assert_uint_eq(rig_get(&r, 1), 12);
+        ck_assert_uint_eq(fixture_get(&r, 1), 12);
         same = ((*g.version_ ^ was) & LATCH_VERSION) == 0;
     }
     /* In the heap the page gets another frame. */
-    ck_assert(same || _i == RIG_HEAP || _i == RIG_HEAP_FILES || !LL_TEST_CAN_RESERVE);
+    ck_assert(same || _i == FIXTURE_HEAP || _i == FIXTURE_HEAP_FILES || !LL_TEST_CAN_RESERVE);
     ck_assert(!ll_buffer_read_valid(&g));
     ck_assert(!ll_buffer_read_begin(r.b, lladd_page_of(UINT64_MAX >> 13), &g));
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
 START_TEST(all_frames_held)
 {
-    struct rig r;
+    struct fixture r;
     struct ll_frame *held[12 * PAGES];
-    rig_open(&r, _i, PAGES);
+    fixture_open(&r, _i, PAGES);
     for (uint64_t n = 0; n < 12 * PAGES; n++)
-        rig_put(&r, n, n);
+        fixture_put(&r, n, n);
     unsigned count = 0;
     while (count < 12 * PAGES &&
            ll_buffer_fix(r.b, lladd_page_of(count), LL_FIX_SHARED, &held[count], &r.err) == 0)
@@ -271,45 +272,45 @@ START_TEST(all_frames_held)
     ck_assert_uint_ge(count, PAGES);
     ck_assert_uint_lt(count, 12 * PAGES);
     ck_assert_int_eq(r.err.code, LLADD_NO_FRAME);
-    ck_assert_int_eq(rig_try(&r, 12 * PAGES, LL_FIX_EXCLUSIVE | LL_FIX_FRESH), LLADD_NO_FRAME);
+    ck_assert_int_eq(fixture_try(&r, 12 * PAGES, LL_FIX_EXCLUSIVE | LL_FIX_FRESH), LLADD_NO_FRAME);
     ck_assert_uint_eq(ll_buffer_page_count(r.b), 12 * PAGES); /* no fix has changed anything */
-    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_SHARED), 0);       /* hits go on */
+    ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_SHARED), 0);   /* hits go on */
 
-    rig_unfix(&r, held[--count], LL_FIX_SHARED);
-    ck_assert_int_eq(rig_try(&r, 12 * PAGES - 1, LL_FIX_SHARED), 0);
+    fixture_unfix(&r, held[--count], LL_FIX_SHARED);
+    ck_assert_int_eq(fixture_try(&r, 12 * PAGES - 1, LL_FIX_SHARED), 0);
     while (count > 0)
-        rig_unfix(&r, held[--count], LL_FIX_SHARED);
+        fixture_unfix(&r, held[--count], LL_FIX_SHARED);
     for (uint64_t n = 0; n < 12 * PAGES; n++)
-        ck_assert_uint_eq(rig_get(&r, n), n);
-    rig_close(&r);
+        ck_assert_uint_eq(fixture_get(&r, n), n);
+    fixture_close(&r);
 }
 END_TEST
 
 START_TEST(a_budget_too_small)
 {
-    struct rig r;
-    rig_open(&r, _i, PAGES);
+    struct fixture r;
+    fixture_open(&r, _i, PAGES);
     struct ll_buffer_config cfg = r.cfg;
     struct ll_buffer *b;
-    cfg.budget = 3 * RIG_PAGE;
+    cfg.budget = 3 * FIXTURE_PAGE;
     ck_assert_int_eq(ll_buffer_open(&cfg, &b, &r.err), LLADD_BAD_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(r.err.message, "12288 bytes"));
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
 START_TEST(eviction_can_be_forbidden)
 {
-    struct rig r;
-    rig_open(&r, _i, PAGES);
+    struct fixture r;
+    fixture_open(&r, _i, PAGES);
     for (uint64_t n = 0; n < 12 * PAGES; n++)
-        rig_put(&r, n, n);
+        fixture_put(&r, n, n);
     test_world_fail_at(&r.world, "buffer.evict", 1, EAGAIN);
     int rc = 0;
     for (uint64_t n = 0; n < 12 * PAGES && rc == 0; n++)
-        rc = rig_try(&r, n, LL_FIX_SHARED);
+        rc = fixture_try(&r, n, LL_FIX_SHARED);
     ck_assert_int_eq(rc, LLADD_NO_FRAME);
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -317,8 +318,8 @@ END_TEST
 
 START_TEST(opening)
 {
-    struct rig r;
-    rig_open(&r, _i, PAGES);
+    struct fixture r;
+    fixture_open(&r, _i, PAGES);
     struct ll_buffer_config cfg = r.cfg;
     struct ll_buffer *b;
     cfg.create = true;
@@ -339,7 +340,7 @@ START_TEST(opening)
     cfg = r.cfg;
     cfg.name = NULL;
     ck_assert_int_eq(ll_buffer_open(&cfg, &b, NULL), LLADD_BAD_ARGUMENT);
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -349,46 +350,46 @@ enum { RESERVED_FROM = 256 << 20 };
 /* Address space is reserved at open, when the heap can still be chosen instead. */
 START_TEST(no_address_space)
 {
-    struct rig r;
-    rig_init(&r, RIG_RESERVED, PAGES);
+    struct fixture r;
+    fixture_init(&r, FIXTURE_RESERVED, PAGES);
     test_world_fail_at(&r.world, "buffer.map", 1, ENOMEM);
     ck_assert_int_eq(ll_buffer_open(&r.cfg, &r.b, &r.err), LLADD_NO_MEMORY);
     r.cfg.frames = LL_FRAMES_AUTO;
     r.cfg.budget = RESERVED_FROM;
     test_world_fail_at(&r.world, "buffer.map", 1, ENOMEM);
-    rig_create(&r);
+    fixture_create(&r);
     ck_assert_uint_eq(test_world_passed(&r.world, "buffer.map"), 2);
-    rig_put(&r, 0, 5);
-    ck_assert_uint_eq(rig_get(&r, 0), 5);
-    rig_flush(&r);
-    rig_reopen(&r); /* now it can be reserved */
+    fixture_put(&r, 0, 5);
+    ck_assert_uint_eq(fixture_get(&r, 0), 5);
+    fixture_flush(&r);
+    fixture_reopen(&r); /* now it can be reserved */
     ck_assert_uint_eq(test_world_passed(&r.world, "buffer.map"), 3);
-    ck_assert_uint_eq(rig_get(&r, 0), 5);
+    ck_assert_uint_eq(fixture_get(&r, 0), 5);
     /* Later, only a fix that needs more of it gets an error. */
     test_world_fail_at(&r.world, "buffer.map", 1, ENOMEM);
-    uint64_t far = (UINT64_C(3) << 30) / RIG_PAGE;
-    ck_assert_int_eq(rig_try(&r, far, LL_FIX_EXCLUSIVE | LL_FIX_FRESH), LLADD_NO_MEMORY);
+    uint64_t far = (UINT64_C(3) << 30) / FIXTURE_PAGE;
+    ck_assert_int_eq(fixture_try(&r, far, LL_FIX_EXCLUSIVE | LL_FIX_FRESH), LLADD_NO_MEMORY);
     ck_assert_uint_eq(ll_buffer_page_count(r.b), 1);
-    ck_assert_uint_eq(rig_get(&r, 0), 5);
-    ck_assert_int_eq(rig_try(&r, far, LL_FIX_EXCLUSIVE | LL_FIX_FRESH), 0);
-    rig_close(&r);
+    ck_assert_uint_eq(fixture_get(&r, 0), 5);
+    ck_assert_int_eq(fixture_try(&r, far, LL_FIX_EXCLUSIVE | LL_FIX_FRESH), 0);
+    fixture_close(&r);
 }
 END_TEST
 
 START_TEST(small_budgets_choose_the_heap)
 {
-    struct rig r;
-    rig_init(&r, RIG_HEAP, PAGES);
+    struct fixture r;
+    fixture_init(&r, FIXTURE_HEAP, PAGES);
     r.cfg.frames = LL_FRAMES_AUTO;
-    rig_create(&r);
-    rig_put(&r, 0, 5);
+    fixture_create(&r);
+    fixture_put(&r, 0, 5);
     ck_assert_uint_eq(test_world_passed(&r.world, "buffer.map"), 0);
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
 /* A hole is enough: no test reads it. */
-static void lengthen(const struct rig *r, uint64_t size)
+static void lengthen(const struct fixture *r, uint64_t size)
 {
     struct lladd_file *file;
     ck_assert_int_eq(r->base->ops->open(r->base, r->cfg.name, 0, &file), 0);
@@ -399,32 +400,32 @@ static void lengthen(const struct rig *r, uint64_t size)
 /* Where many misses are expected: reserved address space makes hits faster, not misses. */
 START_TEST(a_file_larger_than_the_cache_chooses_the_heap)
 {
-    struct rig r;
-    rig_init(&r, RIG_RESERVED_FILES, PAGES);
+    struct fixture r;
+    fixture_init(&r, FIXTURE_RESERVED_FILES, PAGES);
     r.cfg.frames = LL_FRAMES_AUTO;
     r.cfg.budget = RESERVED_FROM;
-    rig_create(&r);
+    fixture_create(&r);
     ck_assert_uint_eq(test_world_passed(&r.world, "buffer.map"), 1);
     lengthen(&r, RESERVED_FROM);
-    rig_reopen(&r);
+    fixture_reopen(&r);
     ck_assert_uint_eq(test_world_passed(&r.world, "buffer.map"), 2);
-    lengthen(&r, RESERVED_FROM + RIG_PAGE);
-    rig_reopen(&r);
+    lengthen(&r, RESERVED_FROM + FIXTURE_PAGE);
+    fixture_reopen(&r);
     ck_assert_uint_eq(test_world_passed(&r.world, "buffer.map"), 2);
-    rig_put(&r, 0, 5);
-    ck_assert_uint_eq(rig_get(&r, 0), 5);
-    rig_close(&r);
+    fixture_put(&r, 0, 5);
+    ck_assert_uint_eq(fixture_get(&r, 0), 5);
+    fixture_close(&r);
 }
 END_TEST
 
 /* The simulator opens databases by the thousand. */
 START_TEST(an_unused_heap_is_one_allocation)
 {
-    struct rig r;
-    rig_open(&r, RIG_HEAP, 1000);
+    struct fixture r;
+    fixture_open(&r, FIXTURE_HEAP, 1000);
     ck_assert_uint_eq(fault_alloc_live(&r.mem), 1);
     ck_assert_uint_lt(fault_alloc_bytes(&r.mem), 4096);
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -460,7 +461,7 @@ static int half_of_them(void *ctx, struct ll_fetch *fetch, struct lladd_error *e
     if (fetch->state == LL_FETCH_READ) {
         fetch->state = LL_FETCH_DONE;
     } else if (fetch->page.v % 2 == 0) {
-        memset(fetch->bytes, 0, RIG_PAGE);
+        memset(fetch->bytes, 0, FIXTURE_PAGE);
         fetch->state = LL_FETCH_DONE;
     }
     return 0;
@@ -468,51 +469,51 @@ static int half_of_them(void *ctx, struct ll_fetch *fetch, struct lladd_error *e
 
 START_TEST(a_page_that_the_log_does_not_hold_is_read)
 {
-    struct rig r;
-    rig_init(&r, _i, PAGES);
-    rig_create(&r);
+    struct fixture r;
+    fixture_init(&r, _i, PAGES);
+    fixture_create(&r);
     for (uint64_t n = 0; n < 2 * PAGES; n++)
-        rig_put(&r, n, 7 + n);
-    rig_flush(&r);
+        fixture_put(&r, n, 7 + n);
+    fixture_flush(&r);
     r.cfg.recovery.fetch = half_of_them;
-    rig_reopen(&r);
+    fixture_reopen(&r);
     for (uint64_t n = 0; n < 2 * PAGES; n++)
-        ck_assert_uint_eq(rig_get(&r, n), n % 2 ? 7 + n : 0);
-    rig_close(&r);
+        ck_assert_uint_eq(fixture_get(&r, n), n % 2 ? 7 + n : 0);
+    fixture_close(&r);
 }
 END_TEST
 
 START_TEST(callbacks_come_in_pairs)
 {
-    struct rig r;
+    struct fixture r;
     memset(&seen, 0, sizeof seen);
-    rig_init(&r, _i, PAGES);
+    fixture_init(&r, _i, PAGES);
     r.cfg.loaded = count_loaded;
     r.cfg.evicted = count_evicted;
-    rig_create(&r);
+    fixture_create(&r);
     for (uint64_t n = 0; n < 12 * PAGES; n++)
-        rig_put(&r, n, n);
+        fixture_put(&r, n, n);
     ck_assert_uint_eq(seen.loaded, 0); /* they were created */
     uint64_t fresh = seen.evicted;
     for (uint64_t n = 0; n < 12 * PAGES; n++)
-        (void)rig_get(&r, n);
+        (void)fixture_get(&r, n);
     ck_assert_uint_ge(seen.loaded, PAGES);
     ck_assert_uint_gt(seen.evicted, fresh);
 
     seen.loaded_rc = LLADD_WRONG_TYPE;
     int rc = 0;
     for (uint64_t n = 0; n < 12 * PAGES && rc == 0; n++)
-        rc = rig_try(&r, n, LL_FIX_SHARED);
+        rc = fixture_try(&r, n, LL_FIX_SHARED);
     ck_assert_int_eq(rc, LLADD_WRONG_TYPE);
     ck_assert_str_eq(r.err.message, "not this one");
     seen.loaded_rc = 0;
     for (uint64_t n = 0; n < 12 * PAGES; n++)
-        ck_assert_uint_eq(rig_get(&r, n), n);
+        ck_assert_uint_eq(fixture_get(&r, n), n);
     /* A page that is created anew loses its type's private data. */
     uint64_t before = seen.evicted;
-    ck_assert_int_eq(rig_try(&r, 12 * PAGES - 1, LL_FIX_EXCLUSIVE | LL_FIX_FRESH), 0);
+    ck_assert_int_eq(fixture_try(&r, 12 * PAGES - 1, LL_FIX_EXCLUSIVE | LL_FIX_FRESH), 0);
     ck_assert_uint_eq(seen.evicted, before + 1);
-    rig_close(&r); /* the leak checker finds what close does not report */
+    fixture_close(&r); /* the leak checker finds what close does not report */
 }
 END_TEST
 
@@ -521,50 +522,50 @@ END_TEST
 START_TEST(statistics)
 {
     enum { CACHE = 32 };
-    struct rig r;
-    rig_open(&r, _i, CACHE);
-    rig_put(&r, 0, 1);
-    rig_put(&r, 0, 2);
-    rig_put(&r, 1, 3);
-    struct ll_buffer_stats s = rig_stats(&r);
+    struct fixture r;
+    fixture_open(&r, _i, CACHE);
+    fixture_put(&r, 0, 1);
+    fixture_put(&r, 0, 2);
+    fixture_put(&r, 1, 3);
+    struct ll_buffer_stats s = fixture_stats(&r);
     ck_assert_uint_eq(s.misses, 2);
     ck_assert_uint_eq(s.hits, 1);
     ck_assert_uint_eq(s.dirty, 2);
     ck_assert_uint_eq(s.frames_used, 2);
     ck_assert_uint_eq(s.reads, 0);
     ck_assert_uint_eq(s.writes, 0);
-    rig_flush(&r);
-    s = rig_stats(&r);
+    fixture_flush(&r);
+    s = fixture_stats(&r);
     ck_assert_uint_eq(s.dirty, 0);
     ck_assert_uint_eq(s.in_flight, 0);
     ck_assert_uint_eq(s.writes, 1); /* neighbours are written together */
     ck_assert_uint_eq(s.pages_written, 2);
     ck_assert_uint_eq(s.syncs, 1);
     for (uint64_t n = 2; n < 4 * CACHE; n++)
-        rig_put(&r, n, n);
-    s = rig_stats(&r);
+        fixture_put(&r, n, n);
+    s = fixture_stats(&r);
     ck_assert_uint_eq(s.misses, 4 * CACHE);
     ck_assert_uint_eq(s.hits, 1);
     ck_assert_uint_gt(s.evictions, 0);
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
 #ifdef LLADD_DEBUG
 static void dirty_without_latch(void *arg)
 {
-    struct rig *r = arg;
-    struct ll_frame *f = rig_fix(r, 0, LL_FIX_SHARED);
+    struct fixture *r = arg;
+    struct ll_frame *f = fixture_fix(r, 0, LL_FIX_SHARED);
     ll_buffer_dirty(r->b, f, lladd_lsn_of(1));
 }
 
 START_TEST(debug_builds_know_the_holder_of_a_latch)
 {
-    struct rig r;
-    rig_open(&r, RIG_HEAP, PAGES);
-    rig_put(&r, 0, 1);
+    struct fixture r;
+    fixture_open(&r, FIXTURE_HEAP, PAGES);
+    fixture_put(&r, 0, 1);
     ck_assert(dies_saying(dirty_without_latch, &r, "ll_frame_exclusive"));
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 #endif
@@ -573,23 +574,23 @@ int main(void)
 {
     Suite *s = suite_create("buffer: fixing");
     TCase *t = tcase_create("both providers, both devices");
-    tcase_add_loop_test(t, a_page_keeps_what_it_is_given, 0, RIG_KINDS);
-    tcase_add_loop_test(t, a_small_cache_shows_all_of_a_large_file, 0, RIG_KINDS);
-    tcase_add_loop_test(t, every_page_size, 0, RIG_KINDS);
-    tcase_add_loop_test(t, a_sparse_file, RIG_HEAP_FILES, RIG_KINDS);
-    tcase_add_loop_test(t, beyond_the_end, 0, RIG_KINDS);
-    tcase_add_loop_test(t, fresh_makes_zeros_of_anything, 0, RIG_KINDS);
-    tcase_add_loop_test(t, what_a_fix_may_ask_for, 0, RIG_KINDS);
-    tcase_add_loop_test(t, latches_exclude_and_share, 0, RIG_KINDS);
-    tcase_add_loop_test(t, the_count_of_hits_does_not_run_over, 0, RIG_KINDS);
-    tcase_add_loop_test(t, optimistic_reads_validate, 0, RIG_KINDS);
-    tcase_add_loop_test(t, all_frames_held, 0, RIG_KINDS);
-    tcase_add_loop_test(t, a_budget_too_small, 0, RIG_KINDS);
-    tcase_add_loop_test(t, eviction_can_be_forbidden, 0, RIG_KINDS);
-    tcase_add_loop_test(t, opening, 0, RIG_KINDS);
-    tcase_add_loop_test(t, a_page_that_the_log_does_not_hold_is_read, 0, RIG_KINDS);
-    tcase_add_loop_test(t, callbacks_come_in_pairs, 0, RIG_KINDS);
-    tcase_add_loop_test(t, statistics, 0, RIG_KINDS);
+    tcase_add_loop_test(t, a_page_keeps_what_it_is_given, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, a_small_cache_shows_all_of_a_large_file, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, every_page_size, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, a_sparse_file, FIXTURE_HEAP_FILES, FIXTURE_KINDS);
+    tcase_add_loop_test(t, beyond_the_end, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, fresh_makes_zeros_of_anything, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, what_a_fix_may_ask_for, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, latches_exclude_and_share, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, the_count_of_hits_does_not_run_over, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, optimistic_reads_validate, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, all_frames_held, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, a_budget_too_small, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, eviction_can_be_forbidden, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, opening, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, a_page_that_the_log_does_not_hold_is_read, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, callbacks_come_in_pairs, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, statistics, 0, FIXTURE_KINDS);
     suite_add_tcase(s, t);
     t = tcase_create("one provider");
     if (LL_TEST_CAN_RESERVE)

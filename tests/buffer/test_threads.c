@@ -9,7 +9,7 @@
 #include <lladd/sync.h>
 
 #include "buffer/latch.h"
-#include "rig.h"
+#include "buffer_fixture.h"
 #include "support/fixtures.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ static void wrong(uint64_t *count, bool is)
 
 /* One call in a thread of its own. */
 struct call {
-    struct rig *r;
+    struct fixture *r;
     struct lladd_thread thread;
     int (*fn)(struct call *);
     uint64_t page;
@@ -44,7 +44,7 @@ static void *run_call(void *arg)
     return NULL;
 }
 
-static void start(struct call *c, struct rig *r, int (*fn)(struct call *), uint64_t page,
+static void start(struct call *c, struct fixture *r, int (*fn)(struct call *), uint64_t page,
                   unsigned how)
 {
     memset(c, 0, sizeof *c);
@@ -86,42 +86,42 @@ static int call_drop(struct call *c)
 START_TEST(a_page_is_read_once)
 {
     enum { THREADS = 4 };
-    struct rig r;
+    struct fixture r;
     struct call c[THREADS];
-    rig_open(&r, _i, PAGES);
-    rig_put(&r, 0, 5);
-    rig_put(&r, 1, 6);
-    rig_flush(&r);
-    rig_reopen(&r);
-    (void)rig_get(&r, 1);
+    fixture_open(&r, _i, PAGES);
+    fixture_put(&r, 0, 5);
+    fixture_put(&r, 1, 6);
+    fixture_flush(&r);
+    fixture_reopen(&r);
+    (void)fixture_get(&r, 1);
     test_world_stop_at(&r.world, "buffer.load");
     for (unsigned i = 0; i < THREADS; i++)
         start(&c[i], &r, call_fix, 0, i & 1 ? LL_FIX_EXCLUSIVE : LL_FIX_SHARED);
     ck_assert(test_world_await(&r.world, "buffer.load", 1));
     /* During that read other threads hit, and change, cached pages. */
-    ck_assert_uint_eq(rig_get(&r, 1), 6);
-    rig_put(&r, 1, 7);
-    rig_put(&r, 2, 8);
-    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_SHARED | LL_FIX_TRY), LLADD_BUSY);
-    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_TRY), LLADD_BUSY);
+    ck_assert_uint_eq(fixture_get(&r, 1), 6);
+    fixture_put(&r, 1, 7);
+    fixture_put(&r, 2, 8);
+    ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_SHARED | LL_FIX_TRY), LLADD_BUSY);
+    ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_TRY), LLADD_BUSY);
     ck_assert_int_eq(ll_buffer_drop(r.b, lladd_page_of(0), 1), LLADD_BUSY);
     test_world_release(&r.world, "buffer.load");
     for (unsigned i = 0; i < THREADS; i++)
         ck_assert_int_eq(finish(&c[i]), 0);
-    ck_assert_uint_eq(rig_stats(&r).reads, 2);
-    rig_close(&r);
+    ck_assert_uint_eq(fixture_stats(&r).reads, 2);
+    fixture_close(&r);
 }
 END_TEST
 
 /* If the read fails, each thread that wanted the page tries again. */
 START_TEST(a_read_that_fails_is_not_shared)
 {
-    struct rig r;
+    struct fixture r;
     struct call a, b;
-    rig_open(&r, _i, PAGES);
-    rig_put(&r, 0, 5);
-    rig_flush(&r);
-    rig_reopen(&r);
+    fixture_open(&r, _i, PAGES);
+    fixture_put(&r, 0, 5);
+    fixture_flush(&r);
+    fixture_reopen(&r);
     fault_device_fail(r.fault, 1, FAULT_PREAD, EIO, false);
     test_world_stop_at(&r.world, "buffer.load");
     start(&a, &r, call_fix, 0, LL_FIX_SHARED);
@@ -131,7 +131,7 @@ START_TEST(a_read_that_fails_is_not_shared)
     int rc = finish(&a), other = finish(&b);
     ck_assert(rc == LLADD_READ_FAILED || other == LLADD_READ_FAILED);
     ck_assert(rc == 0 || other == 0);
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -139,96 +139,96 @@ END_TEST
  * once more; and it is written once more, with its newest contents, after that. */
 START_TEST(changing_a_page_that_is_being_written)
 {
-    struct rig r;
+    struct fixture r;
     struct call c;
-    struct rig_dirty d;
-    rig_open(&r, _i, PAGES);
-    uint64_t first = rig_put(&r, 0, 1);
+    struct fixture_dirty d;
+    fixture_open(&r, _i, PAGES);
+    uint64_t first = fixture_put(&r, 0, 1);
     test_world_stop_at(&r.world, "buffer.write.before");
     start(&c, &r, call_flush, 0, 0);
     ck_assert(test_world_await(&r.world, "buffer.write.before", 1));
-    ck_assert_uint_eq(rig_get(&r, 0), 1);
-    uint64_t second = rig_put(&r, 0, 2);
-    rig_dirty(&r, &d);
+    ck_assert_uint_eq(fixture_get(&r, 0), 1);
+    uint64_t second = fixture_put(&r, 0, 2);
+    fixture_dirty(&r, &d);
     ck_assert_uint_eq(d.n, 2);
     ck_assert_uint_eq(d.at[0].rec, second);
     ck_assert_uint_eq(d.at[1].rec, first);
     test_world_release(&r.world, "buffer.write.before");
     ck_assert_int_eq(finish(&c), 0);
-    ck_assert_uint_eq(rig_stored(&r, 0), 1); /* the change came after the flush began */
-    rig_dirty(&r, &d);
+    ck_assert_uint_eq(fixture_stored(&r, 0), 1); /* the change came after the flush began */
+    fixture_dirty(&r, &d);
     ck_assert_uint_eq(d.n, 1);
     ck_assert_uint_eq(d.at[0].rec, second);
-    rig_flush(&r);
-    ck_assert_uint_eq(rig_stored(&r, 0), 2);
-    rig_close(&r);
+    fixture_flush(&r);
+    ck_assert_uint_eq(fixture_stored(&r, 0), 2);
+    fixture_close(&r);
 }
 END_TEST
 
 /* Two flushes: the second needs a page that the first is writing a copy of, and waits for that. */
 START_TEST(a_page_is_not_written_twice_at_once)
 {
-    struct rig r;
+    struct fixture r;
     struct call a, b;
-    rig_open(&r, _i, PAGES);
-    rig_put(&r, 0, 1);
+    fixture_open(&r, _i, PAGES);
+    fixture_put(&r, 0, 1);
     test_world_stop_at(&r.world, "buffer.write.before");
     start(&a, &r, call_flush, 0, 0);
     ck_assert(test_world_await(&r.world, "buffer.write.before", 1));
-    rig_put(&r, 0, 2);
+    fixture_put(&r, 0, 2);
     start(&b, &r, call_flush, 0, 0);
     test_world_release(&r.world, "buffer.write.before");
     ck_assert_int_eq(finish(&a), 0);
     ck_assert_int_eq(finish(&b), 0);
-    ck_assert_uint_eq(rig_stored(&r, 0), 2);
-    ck_assert_uint_eq(rig_stats(&r).dirty, 0);
-    rig_close(&r);
+    ck_assert_uint_eq(fixture_stored(&r, 0), 2);
+    ck_assert_uint_eq(fixture_stats(&r).dirty, 0);
+    fixture_close(&r);
 }
 END_TEST
 
 START_TEST(hits_go_on_during_a_sync)
 {
-    struct rig r;
+    struct fixture r;
     struct call c;
-    struct rig_dirty d;
-    rig_open(&r, _i, PAGES);
-    rig_put(&r, 0, 1);
+    struct fixture_dirty d;
+    fixture_open(&r, _i, PAGES);
+    fixture_put(&r, 0, 1);
     test_world_stop_at(&r.world, "buffer.sync.before");
     start(&c, &r, call_flush, 0, 0);
     ck_assert(test_world_await(&r.world, "buffer.sync.before", 1));
-    rig_put(&r, 0, 2);
-    rig_put(&r, 1, 3);
-    rig_dirty(&r, &d);
+    fixture_put(&r, 0, 2);
+    fixture_put(&r, 1, 3);
+    fixture_dirty(&r, &d);
     ck_assert_uint_eq(d.n, 3); /* two changes, and a copy not known to be durable */
     test_world_release(&r.world, "buffer.sync.before");
     ck_assert_int_eq(finish(&c), 0);
-    rig_dirty(&r, &d);
+    fixture_dirty(&r, &d);
     ck_assert_uint_eq(d.n, 2);
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
 /* What is written while a sync runs is not covered by it. */
 START_TEST(a_sync_covers_what_was_written_before)
 {
-    struct rig r;
+    struct fixture r;
     struct call c;
-    rig_open(&r, _i, PAGES);
+    fixture_open(&r, _i, PAGES);
     uint64_t far = 100;
-    rig_put(&r, 0, 1);
+    fixture_put(&r, 0, 1);
     test_world_stop_at(&r.world, "buffer.sync.before");
     start(&c, &r, call_flush, 0, 0);
     ck_assert(test_world_await(&r.world, "buffer.sync.before", 1));
-    uint64_t rec = rig_put(&r, far, 1);
-    for (uint64_t n = 1; rig_stats(&r).in_flight < 3; n++) /* until eviction has written some */
-        rig_put(&r, far + n, n);
+    uint64_t rec = fixture_put(&r, far, 1);
+    for (uint64_t n = 1; fixture_stats(&r).in_flight < 3; n++) /* until eviction has written some */
+        fixture_put(&r, far + n, n);
     test_world_release(&r.world, "buffer.sync.before");
     ck_assert_int_eq(finish(&c), 0);
-    ck_assert_uint_ge(rig_stats(&r).in_flight, 2);
+    ck_assert_uint_ge(fixture_stats(&r).in_flight, 2);
     lladd_lsn min, base;
     ll_buffer_dirty_min(r.b, &min, &base);
     ck_assert_uint_eq(min.v, rec);
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -236,28 +236,28 @@ END_TEST
  * what was in flight when it began, so the oldest does not stay for as long as others write. */
 START_TEST(a_sync_covers_what_was_summed_up_before)
 {
-    struct rig r;
+    struct fixture r;
     struct call c;
     enum { MANY = 20 * PAGES };
-    rig_open(&r, _i, PAGES);
+    fixture_open(&r, _i, PAGES);
     for (unsigned round = 0; round < 3; round++) {
         for (uint64_t n = 0; n < MANY; n++)
-            rig_put(&r, n, round);
-        ck_assert_uint_ge(rig_stats(&r).in_flight, MANY / 2);
+            fixture_put(&r, n, round);
+        ck_assert_uint_ge(fixture_stats(&r).in_flight, MANY / 2);
         test_world_stop_at(&r.world, "buffer.sync.before");
         start(&c, &r, call_flush, 0, 0);
         ck_assert(test_world_await(&r.world, "buffer.sync.before", 1));
-        uint64_t rec = rig_put(&r, MANY, round);
+        uint64_t rec = fixture_put(&r, MANY, round);
         for (uint64_t n = 0; n < MANY; n++)
-            rig_put(&r, MANY + 1 + n, round);
+            fixture_put(&r, MANY + 1 + n, round);
         test_world_release(&r.world, "buffer.sync.before");
         ck_assert_int_eq(finish(&c), 0);
-        ck_assert_uint_ge(rig_stats(&r).in_flight, MANY / 2);
+        ck_assert_uint_ge(fixture_stats(&r).in_flight, MANY / 2);
         lladd_lsn min, base;
         ll_buffer_dirty_min(r.b, &min, &base);
         ck_assert_uint_eq(min.v, rec);
     }
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -267,20 +267,20 @@ END_TEST
  * NO_FRAME. */
 START_TEST(room_that_is_about_to_be)
 {
-    struct rig r;
+    struct fixture r;
     struct call writer, wanting;
     struct ll_frame *held[8 * PAGES];
     unsigned n = 0;
-    rig_open(&r, _i, PAGES);
-    rig_put(&r, 0, 1);
-    while (rig_try(&r, 1000 + n, LL_FIX_EXCLUSIVE | LL_FIX_FRESH) == 0 &&
-           rig_stats(&r).evictions == 0) {
-        held[n] = rig_fix(&r, 1000 + n, LL_FIX_SHARED);
+    fixture_open(&r, _i, PAGES);
+    fixture_put(&r, 0, 1);
+    while (fixture_try(&r, 1000 + n, LL_FIX_EXCLUSIVE | LL_FIX_FRESH) == 0 &&
+           fixture_stats(&r).evictions == 0) {
+        held[n] = fixture_fix(&r, 1000 + n, LL_FIX_SHARED);
         n++;
     }
     ck_assert_uint_ge(n, PAGES - 1);
-    (void)rig_get(&r, 0); /* page 0 may have been evicted */
-    rig_put(&r, 0, 2);
+    (void)fixture_get(&r, 0); /* page 0 may have been evicted */
+    fixture_put(&r, 0, 2);
     test_world_stop_at(&r.world, "buffer.write.before");
     start(&writer, &r, call_flush, 0, 0);
     ck_assert(test_world_await(&r.world, "buffer.write.before", 1));
@@ -289,83 +289,83 @@ START_TEST(room_that_is_about_to_be)
     ck_assert_int_eq(finish(&writer), 0);
     ck_assert_int_eq(finish(&wanting), 0);
     while (n > 0)
-        rig_unfix(&r, held[--n], LL_FIX_SHARED);
-    ck_assert_uint_eq(rig_get(&r, 0), 2);
-    rig_close(&r);
+        fixture_unfix(&r, held[--n], LL_FIX_SHARED);
+    ck_assert_uint_eq(fixture_get(&r, 0), 2);
+    fixture_close(&r);
 }
 END_TEST
 
 /* The same, and the write fails: the thread that waits for the frame gets the error. */
 START_TEST(room_that_will_never_be)
 {
-    struct rig r;
+    struct fixture r;
     struct call writer, wanting;
-    rig_open(&r, _i, PAGES);
-    rig_put(&r, 0, 1);
+    fixture_open(&r, _i, PAGES);
+    fixture_put(&r, 0, 1);
     test_world_stop_at(&r.world, "buffer.write.before");
     start(&writer, &r, call_flush, 0, 0);
     ck_assert(test_world_await(&r.world, "buffer.write.before", 1));
-    rig_put(&r, 0, 2);
+    fixture_put(&r, 0, 2);
     start(&wanting, &r, call_flush, 0, 0); /* waits for the copy to be written */
     fault_device_fail(r.fault, 1, FAULT_PWRITEV, EIO, true);
     test_world_release(&r.world, "buffer.write.before");
     ck_assert_int_eq(finish(&writer), LLADD_WRITE_FAILED);
     ck_assert_int_eq(finish(&wanting), LLADD_WRITE_FAILED);
     ck_assert(ll_poisoned(&r.poison));
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
 /* A flush that waits for a held page holds no other. */
 START_TEST(flush_waits_for_a_held_page)
 {
-    struct rig r;
+    struct fixture r;
     struct call c;
-    rig_open(&r, _i, PAGES);
+    fixture_open(&r, _i, PAGES);
     for (uint64_t n = 0; n < 4; n++)
-        rig_put(&r, n, 1);
-    struct ll_frame *f = rig_fix(&r, 1, LL_FIX_EXCLUSIVE);
+        fixture_put(&r, n, 1);
+    struct ll_frame *f = fixture_fix(&r, 1, LL_FIX_EXCLUSIVE);
     start(&c, &r, call_flush, 0, 0);
-    while (rig_stats(&r).pages_written == 0)
+    while (fixture_stats(&r).pages_written == 0)
         lladd_yield();
     ck_assert_uint_eq(lladd_atomic_load32(&c.done), 0);
     for (uint64_t n = 2; n < 4; n++) /* the others can be changed in the meantime */
-        rig_put(&r, n, 2);
-    rig_change(&r, f, 3);
-    rig_unfix(&r, f, LL_FIX_EXCLUSIVE);
+        fixture_put(&r, n, 2);
+    fixture_change(&r, f, 3);
+    fixture_unfix(&r, f, LL_FIX_EXCLUSIVE);
     ck_assert_int_eq(finish(&c), 0);
-    ck_assert_uint_eq(rig_stored(&r, 0), 1);
-    ck_assert_uint_eq(rig_stored(&r, 1), 3);
-    rig_close(&r);
+    ck_assert_uint_eq(fixture_stored(&r, 0), 1);
+    ck_assert_uint_eq(fixture_stored(&r, 1), 3);
+    fixture_close(&r);
 }
 END_TEST
 
 /* A drop that finds a page it may not take releases, dirty, the pages that it has seized. */
 START_TEST(flush_waits_for_a_page_that_may_be_dropped)
 {
-    struct rig r;
+    struct fixture r;
     struct call c;
-    rig_open(&r, _i, PAGES);
-    rig_put(&r, 0, 1);
-    rig_put(&r, 1, 1);
-    struct ll_frame *f = rig_fix(&r, 1, LL_FIX_SHARED);
-    rig_unfix(&r, f, LL_FIX_SHARED);
+    fixture_open(&r, _i, PAGES);
+    fixture_put(&r, 0, 1);
+    fixture_put(&r, 1, 1);
+    struct ll_frame *f = fixture_fix(&r, 1, LL_FIX_SHARED);
+    fixture_unfix(&r, f, LL_FIX_SHARED);
     uint64_t word = lladd_atomic_load64(&f->latch);
     (void)latch_become(f, (word & ~LATCH_STATE) | LATCH_EVICTING);
     start(&c, &r, call_flush, 0, 0);
-    while (rig_stats(&r).pages_written == 0)
+    while (fixture_stats(&r).pages_written == 0)
         lladd_yield();
     (void)latch_become(f, word);
     ck_assert_int_eq(finish(&c), 0);
-    ck_assert_uint_eq(rig_stats(&r).dirty, 0);
-    ck_assert_uint_eq(rig_stored(&r, 1), 1);
-    rig_close(&r);
+    ck_assert_uint_eq(fixture_stats(&r).dirty, 0);
+    ck_assert_uint_eq(fixture_stored(&r, 1), 1);
+    fixture_close(&r);
 }
 END_TEST
 
 /* Both threads stop in the gate, and the first to come fails. */
 struct turn {
-    struct rig_gate *gate;
+    struct fixture_gate *gate;
     uint32_t came, go;
 };
 
@@ -385,7 +385,7 @@ static int call_change_many(struct call *c)
         struct ll_frame *f;
         rc = ll_buffer_fix(c->r->b, lladd_page_of(n), LL_FIX_EXCLUSIVE | LL_FIX_FRESH, &f, &c->err);
         if (rc == 0) {
-            rig_change(c->r, f, n);
+            fixture_change(c->r, f, n);
             ll_buffer_unfix(c->r->b, f, LL_FIX_EXCLUSIVE);
         }
     }
@@ -395,51 +395,51 @@ static int call_change_many(struct call *c)
 /* A page that another thread was to write, but did not, is dirty again, and the flush writes it. */
 START_TEST(flush_writes_what_another_has_given_up)
 {
-    struct rig r;
+    struct fixture r;
     struct call writer, flusher;
     lladd_lsn rec, base;
-    rig_open(&r, _i, PAGES);
+    fixture_open(&r, _i, PAGES);
     struct turn t = {.gate = &r.gate};
     r.gate.arg = &t;
     r.gate.during = in_turn;
-    rig_put(&r, 0, 1);
-    struct ll_frame *f = rig_fix(&r, 0, LL_FIX_SHARED); /* a held page is not evicted */
+    fixture_put(&r, 0, 1);
+    struct ll_frame *f = fixture_fix(&r, 0, LL_FIX_SHARED); /* a held page is not evicted */
     start(&writer, &r, call_change_many, 0, 0);
     while (lladd_atomic_load32(&t.came) == 0)
         lladd_yield();
-    ck_assert_uint_gt(rig_stats(&r).in_flight, 0);
-    rig_unfix(&r, f, LL_FIX_SHARED);
+    ck_assert_uint_gt(fixture_stats(&r).in_flight, 0);
+    fixture_unfix(&r, f, LL_FIX_SHARED);
     start(&flusher, &r, call_flush, 0, 0);
-    while (rig_stats(&r).pages_written == 0)
+    while (fixture_stats(&r).pages_written == 0)
         lladd_yield();
     lladd_atomic_store32(&t.go, 1);
     ck_assert_int_eq(finish(&writer), LLADD_NO_MEMORY);
     ck_assert_int_eq(finish(&flusher), 0);
     ll_buffer_dirty_min(r.b, &rec, &base);
     ck_assert_uint_eq(rec.v, UINT64_MAX);
-    ck_assert_uint_eq(rig_stats(&r).dirty, 0);
-    rig_close(&r);
+    ck_assert_uint_eq(fixture_stats(&r).dirty, 0);
+    fixture_close(&r);
 }
 END_TEST
 
 /* REC-3. There is memory for the copies of one thread: the other waits for it. */
 START_TEST(writing_waits_for_the_memory_that_another_writes_with)
 {
-    struct rig r;
+    struct fixture r;
     struct call writer, flusher;
-    rig_open(&r, _i, PAGES);
+    fixture_open(&r, _i, PAGES);
     for (uint64_t n = 0; n < 8 * PAGES; n++) /* now the list of pages in flight is long enough */
-        rig_put(&r, n, n);
-    rig_flush(&r);
+        fixture_put(&r, n, n);
+    fixture_flush(&r);
     struct turn t = {.gate = &r.gate};
     r.gate.arg = &t;
     r.gate.during = in_turn;
-    rig_put(&r, 0, 1);
-    struct ll_frame *f = rig_fix(&r, 0, LL_FIX_SHARED);
+    fixture_put(&r, 0, 1);
+    struct ll_frame *f = fixture_fix(&r, 0, LL_FIX_SHARED);
     start(&writer, &r, call_change_many, 0, 0);
     while (lladd_atomic_load32(&t.came) == 0)
         lladd_yield();
-    rig_unfix(&r, f, LL_FIX_SHARED);
+    fixture_unfix(&r, f, LL_FIX_SHARED);
     fault_alloc_fail(&r.mem, 1, true);
     start(&flusher, &r, call_flush, 0, 0);
     while (fault_alloc_fired(&r.mem) < 2) /* a batch, a small one */
@@ -448,40 +448,40 @@ START_TEST(writing_waits_for_the_memory_that_another_writes_with)
     ck_assert_int_eq(finish(&writer), LLADD_NO_MEMORY);
     ck_assert_int_eq(finish(&flusher), 0);
     fault_alloc_fail(&r.mem, 0, false);
-    ck_assert_uint_eq(rig_stats(&r).dirty, 0);
-    ck_assert_uint_eq(rig_stored(&r, 0), 1);
-    rig_close(&r);
+    ck_assert_uint_eq(fixture_stats(&r).dirty, 0);
+    ck_assert_uint_eq(fixture_stored(&r, 0), 1);
+    fixture_close(&r);
 }
 END_TEST
 
 /* The thread that holds the page a flush waits for may need a frame that only writing frees. */
 START_TEST(needing_room_while_a_flush_waits)
 {
-    struct rig r;
+    struct fixture r;
     struct call c;
-    rig_open(&r, _i, PAGES);
-    rig_put(&r, 0, 1);
-    rig_put(&r, 1, 1);
-    struct ll_frame *f = rig_fix(&r, 1, LL_FIX_EXCLUSIVE);
+    fixture_open(&r, _i, PAGES);
+    fixture_put(&r, 0, 1);
+    fixture_put(&r, 1, 1);
+    struct ll_frame *f = fixture_fix(&r, 1, LL_FIX_EXCLUSIVE);
     start(&c, &r, call_flush, 0, 0);
-    while (rig_stats(&r).pages_written == 0)
+    while (fixture_stats(&r).pages_written == 0)
         lladd_yield();
     for (uint64_t n = 10; n < 10 + 10 * PAGES; n++)
-        rig_put(&r, n, n);
-    rig_unfix(&r, f, LL_FIX_EXCLUSIVE);
+        fixture_put(&r, n, n);
+    fixture_unfix(&r, f, LL_FIX_EXCLUSIVE);
     ck_assert_int_eq(finish(&c), 0);
     for (uint64_t n = 10; n < 10 + 10 * PAGES; n++)
-        ck_assert_uint_eq(rig_get(&r, n), n);
-    rig_close(&r);
+        ck_assert_uint_eq(fixture_get(&r, n), n);
+    fixture_close(&r);
 }
 END_TEST
 
 START_TEST(drop_waits_for_a_copy_under_way)
 {
-    struct rig r;
+    struct fixture r;
     struct call writer, dropper;
-    rig_open(&r, _i, PAGES);
-    rig_put(&r, 0, 1);
+    fixture_open(&r, _i, PAGES);
+    fixture_put(&r, 0, 1);
     test_world_stop_at(&r.world, "buffer.write.before");
     start(&writer, &r, call_flush, 0, 0);
     ck_assert(test_world_await(&r.world, "buffer.write.before", 1));
@@ -491,29 +491,29 @@ START_TEST(drop_waits_for_a_copy_under_way)
     test_world_release(&r.world, "buffer.write.before");
     ck_assert_int_eq(finish(&writer), 0);
     ck_assert_int_eq(finish(&dropper), 0);
-    ck_assert_uint_eq(rig_stats(&r).frames_used, 0);
-    rig_close(&r);
+    ck_assert_uint_eq(fixture_stats(&r).frames_used, 0);
+    fixture_close(&r);
 }
 END_TEST
 
 /* A reader may fix again a page that it holds, though a writer waits for it. */
 START_TEST(readers_pass_a_waiting_writer_in_the_end)
 {
-    struct rig r;
+    struct fixture r;
     struct call c;
-    rig_open(&r, _i, PAGES);
-    rig_put(&r, 0, 1);
-    struct ll_frame *f = rig_fix(&r, 0, LL_FIX_SHARED);
+    fixture_open(&r, _i, PAGES);
+    fixture_put(&r, 0, 1);
+    struct ll_frame *f = fixture_fix(&r, 0, LL_FIX_SHARED);
     start(&c, &r, call_fix, 0, LL_FIX_EXCLUSIVE);
     while (!(lladd_atomic_load64(&f->latch) & LATCH_WRITER_WAITS))
         lladd_yield();
-    struct ll_frame *again = rig_fix(&r, 0, LL_FIX_SHARED);
-    rig_unfix(&r, again, LL_FIX_SHARED);
-    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_SHARED | LL_FIX_TRY), 0);
+    struct ll_frame *again = fixture_fix(&r, 0, LL_FIX_SHARED);
+    fixture_unfix(&r, again, LL_FIX_SHARED);
+    ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_SHARED | LL_FIX_TRY), 0);
     ck_assert_uint_eq(lladd_atomic_load32(&c.done), 0);
-    rig_unfix(&r, f, LL_FIX_SHARED);
+    fixture_unfix(&r, f, LL_FIX_SHARED);
     ck_assert_int_eq(finish(&c), 0);
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -526,7 +526,7 @@ enum { CROWD = 4, ROUNDS = 6000 };
 #endif
 
 struct member {
-    struct rig *r;
+    struct fixture *r;
     struct lladd_thread thread;
     uint64_t seed, rounds, wrong, optimistic_reads_validate;
 };
@@ -535,7 +535,7 @@ struct crowd {
     struct member m[CROWD];
 };
 
-static void run_crowd(struct crowd *c, struct rig *r, void *(*fn)(void *), uint64_t rounds)
+static void run_crowd(struct crowd *c, struct fixture *r, void *(*fn)(void *), uint64_t rounds)
 {
     memset(c, 0, sizeof *c);
     for (unsigned i = 0; i < CROWD; i++) {
@@ -594,19 +594,19 @@ static void *count_up(void *arg)
 START_TEST(latches_exclude)
 {
     enum { UPS = 3 * (ROUNDS / 2) };
-    struct rig r;
+    struct fixture r;
     struct crowd c;
-    rig_open(&r, _i, PAGES);
-    rig_put(&r, 0, 0);
+    fixture_open(&r, _i, PAGES);
+    fixture_put(&r, 0, 0);
     run_crowd(&c, &r, count_up, UPS);
-    struct ll_frame *f = rig_fix(&r, 0, LL_FIX_SHARED);
+    struct ll_frame *f = fixture_fix(&r, 0, LL_FIX_SHARED);
     ck_assert_uint_eq(lladd_get64(f->page.bytes + 64), CROWD * (UPS / 3) * 2);
     uint64_t optimistic_reads_validate = 0;
     for (unsigned i = 0; i < CROWD; i++)
         optimistic_reads_validate += c.m[i].optimistic_reads_validate;
     ck_assert_uint_gt(optimistic_reads_validate, CROWD);
-    rig_unfix(&r, f, LL_FIX_SHARED);
-    rig_close(&r);
+    fixture_unfix(&r, f, LL_FIX_SHARED);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -623,14 +623,14 @@ static void change_or_look(struct member *m, uint64_t n, bool change)
     if (rc != 0)
         return;
     wrong(&m->wrong, f->page.number.v != n);
-    wrong(&m->wrong, !rig_is_whole(f->page.bytes, RIG_PAGE));
+    wrong(&m->wrong, !fixture_is_whole(f->page.bytes, FIXTURE_PAGE));
     /* The last few pages are dropped now and then and may be older than the model says. */
     uint64_t value = lladd_get64(f->page.bytes + LLADD_PAGE_HEADER);
     uint64_t expected = __atomic_load_n(&model[n], __ATOMIC_RELAXED);
     wrong(&m->wrong, n < ALL - LOST ? value != expected : value > expected);
     if (change) {
         __atomic_store_n(&model[n], expected + 1, __ATOMIC_RELAXED);
-        rig_change(m->r, f, expected + 1);
+        fixture_change(m->r, f, expected + 1);
         bool old = seeded_next(&m->seed) % 16 == 0; /* to the double-write area */
         ll_page_set_base(f->page.bytes, lladd_lsn_of(old ? 1 : 2));
     }
@@ -650,7 +650,7 @@ static void *mill_about(void *arg)
         lladd_lsn rec, base, some = lladd_lsn_of(lladd_atomic_load64(&m->r->gate.durable));
         bool more;
         if (what < 250) {
-            static const uint32_t ends[] = {LLADD_PAGE_HEADER, RIG_PAGE - 8};
+            static const uint32_t ends[] = {LLADD_PAGE_HEADER, FIXTURE_PAGE - 8};
             read_at(m, n, ends, 2);
             change_or_look(m, n, what < 120);
         } else if (what == 250) {
@@ -676,29 +676,29 @@ static void *mill_about(void *arg)
 
 START_TEST(everything_at_once)
 {
-    struct rig r;
+    struct fixture r;
     struct crowd c;
-    rig_init(&r, _i % 2, PAGES);
+    fixture_init(&r, _i % 2, PAGES);
     r.env.threads = _i >= 2; /* with a background writer */
     r.cfg.dwb_name = "dwb";
-    rig_create(&r);
+    fixture_create(&r);
     memset(model, 0, sizeof model);
     for (uint64_t n = 0; n < ALL; n++)
-        rig_put(&r, n, 0);
+        fixture_put(&r, n, 0);
     ll_buffer_protect(r.b, lladd_lsn_of(2));
     ck_assert_int_eq(ll_buffer_start(r.b, &r.err), 0);
     ck_assert_int_eq(ll_buffer_start(r.b, &r.err), 0); /* once is enough */
     run_crowd(&c, &r, mill_about, ROUNDS);
-    rig_flush(&r);
-    struct ll_buffer_stats s = rig_stats(&r);
+    fixture_flush(&r);
+    struct ll_buffer_stats s = fixture_stats(&r);
     ck_assert_uint_eq(s.dirty, 0);
     ck_assert_uint_eq(s.in_flight, 0);
     ck_assert_uint_gt(s.evictions, ROUNDS / 4);
     for (uint64_t n = 0; n < ALL - LOST; n++) {
-        ck_assert_uint_eq(rig_stored(&r, n), model[n]);
-        ck_assert_uint_eq(rig_get(&r, n), model[n]);
+        ck_assert_uint_eq(fixture_stored(&r, n), model[n]);
+        ck_assert_uint_eq(fixture_get(&r, n), model[n]);
     }
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -714,14 +714,14 @@ static void *hold_one(void *arg)
 
 START_TEST(as_many_frames_as_threads)
 {
-    struct rig r;
+    struct fixture r;
     struct crowd c;
-    rig_open(&r, _i, CROWD);
+    fixture_open(&r, _i, CROWD);
     memset(model, 0, sizeof model);
     for (uint64_t n = 0; n < ALL; n++)
-        rig_put(&r, n, 0);
+        fixture_put(&r, n, 0);
     run_crowd(&c, &r, hold_one, ROUNDS / 2);
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 

@@ -4,38 +4,38 @@
  * bit, not a torn one, not another page or another database's page; but a page of zeros is one that
  * was never formatted. A page that does not verify is repaired, or named.
  */
-#include "rig.h"
+#include "buffer_fixture.h"
 #include "support/fixtures.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGES = 8, SECTOR = 512, SECTORS = RIG_PAGE / SECTOR };
+enum { PAGES = 8, SECTOR = 512, SECTORS = FIXTURE_PAGE / SECTOR };
 
 /* ---- the function ---- */
 
 static void make_page(unsigned char *page, uint64_t n, uint64_t lsn, uint64_t value)
 {
-    memset(page, 0, RIG_PAGE);
-    rig_stamp(page, RIG_PAGE, n, lsn, value);
-    lladd_put32(page, ll_page_crc(RIG_SALT, lladd_page_of(n), page, RIG_PAGE));
+    memset(page, 0, FIXTURE_PAGE);
+    fixture_stamp(page, FIXTURE_PAGE, n, lsn, value);
+    lladd_put32(page, ll_page_crc(FIXTURE_SALT, lladd_page_of(n), page, FIXTURE_PAGE));
 }
 
 static int verify(uint32_t salt, uint64_t n, const unsigned char *page, struct lladd_error *err)
 {
-    return ll_page_verify(salt, lladd_page_of(n), page, RIG_PAGE, "pages", err);
+    return ll_page_verify(salt, lladd_page_of(n), page, FIXTURE_PAGE, "pages", err);
 }
 
 START_TEST(every_bit_counts)
 {
-    unsigned char page[RIG_PAGE];
+    unsigned char page[FIXTURE_PAGE];
     struct lladd_error err;
     make_page(page, 42, 1000, 7);
-    ck_assert_int_eq(verify(RIG_SALT, 42, page, &err), 0);
-    for (unsigned bit = 0; bit < 8 * RIG_PAGE; bit++) {
+    ck_assert_int_eq(verify(FIXTURE_SALT, 42, page, &err), 0);
+    for (unsigned bit = 0; bit < 8 * FIXTURE_PAGE; bit++) {
         page[bit / 8] ^= (unsigned char)(1 << bit % 8);
-        ck_assert_int_eq(verify(RIG_SALT, 42, page, &err), LLADD_CORRUPT_PAGE);
+        ck_assert_int_eq(verify(FIXTURE_SALT, 42, page, &err), LLADD_CORRUPT_PAGE);
         page[bit / 8] ^= (unsigned char)(1 << bit % 8);
     }
     ck_assert_uint_eq(err.page.v, 42);
@@ -45,26 +45,26 @@ END_TEST
 
 START_TEST(identity_counts)
 {
-    unsigned char page[RIG_PAGE];
+    unsigned char page[FIXTURE_PAGE];
     struct lladd_error err;
     make_page(page, 42, 1000, 7);
-    ck_assert_int_eq(verify(RIG_SALT, 43, page, &err), LLADD_CORRUPT_PAGE);
+    ck_assert_int_eq(verify(FIXTURE_SALT, 43, page, &err), LLADD_CORRUPT_PAGE);
     ck_assert_ptr_nonnull(strstr(err.message, "in the place of page 43 stands page 42"));
-    ck_assert_int_eq(verify(RIG_SALT + 1, 42, page, &err), LLADD_CORRUPT_PAGE);
+    ck_assert_int_eq(verify(FIXTURE_SALT + 1, 42, page, &err), LLADD_CORRUPT_PAGE);
     /* A checksum made for the right place does not help a page that has another number. */
-    lladd_put32(page, ll_page_crc(RIG_SALT, lladd_page_of(43), page, RIG_PAGE));
-    ck_assert_int_eq(verify(RIG_SALT, 43, page, &err), LLADD_CORRUPT_PAGE);
+    lladd_put32(page, ll_page_crc(FIXTURE_SALT, lladd_page_of(43), page, FIXTURE_PAGE));
+    ck_assert_int_eq(verify(FIXTURE_SALT, 43, page, &err), LLADD_CORRUPT_PAGE);
 }
 END_TEST
 
 START_TEST(zeros_are_a_page)
 {
-    unsigned char page[RIG_PAGE];
+    unsigned char page[FIXTURE_PAGE];
     memset(page, 0, sizeof page);
-    ck_assert_int_eq(verify(RIG_SALT, 0, page, NULL), 0);
-    ck_assert_int_eq(verify(RIG_SALT, 99, page, NULL), 0);
-    page[RIG_PAGE - 1] = 1;
-    ck_assert_int_eq(verify(RIG_SALT, 99, page, NULL), LLADD_CORRUPT_PAGE);
+    ck_assert_int_eq(verify(FIXTURE_SALT, 0, page, NULL), 0);
+    ck_assert_int_eq(verify(FIXTURE_SALT, 99, page, NULL), 0);
+    page[FIXTURE_PAGE - 1] = 1;
+    ck_assert_int_eq(verify(FIXTURE_SALT, 99, page, NULL), LLADD_CORRUPT_PAGE);
 }
 END_TEST
 
@@ -73,104 +73,105 @@ END_TEST
 /* Every mix of old and new sectors, except for the two that are whole. */
 START_TEST(a_page_torn_anywhere)
 {
-    struct rig r;
-    unsigned char old[RIG_PAGE], new[RIG_PAGE], torn[RIG_PAGE];
-    rig_open(&r, _i, PAGES);
-    rig_put(&r, 3, 1);
-    rig_flush(&r);
+    struct fixture r;
+    unsigned char old[FIXTURE_PAGE], new[FIXTURE_PAGE], torn[FIXTURE_PAGE];
+    fixture_open(&r, _i, PAGES);
+    fixture_put(&r, 3, 1);
+    fixture_flush(&r);
     make_page(old, 3, 1000, 1);
     make_page(new, 3, 1010, 2);
     for (unsigned mask = 1; mask < (1u << SECTORS) - 1; mask++) {
         for (unsigned i = 0; i < SECTORS; i++)
             memcpy(torn + i * SECTOR, (mask >> i & 1 ? new : old) + i * SECTOR, SECTOR);
-        rig_poke(&r, 3 * RIG_PAGE, torn, RIG_PAGE);
+        fixture_poke(&r, 3 * FIXTURE_PAGE, torn, FIXTURE_PAGE);
         ck_assert_int_eq(ll_buffer_drop(r.b, lladd_page_of(3), 1), 0);
-        ck_assert_int_eq(rig_try(&r, 3, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
+        ck_assert_int_eq(fixture_try(&r, 3, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
         ck_assert_uint_eq(r.err.page.v, 3);
     }
-    ck_assert_uint_eq(rig_stats(&r).frames_used, 0); /* nothing is kept of a page that failed */
-    rig_poke(&r, 3 * RIG_PAGE, new, RIG_PAGE);
-    ck_assert_uint_eq(rig_get(&r, 3), 2);
-    rig_close(&r);
+    ck_assert_uint_eq(fixture_stats(&r).frames_used, 0); /* nothing is kept of a page that failed */
+    fixture_poke(&r, 3 * FIXTURE_PAGE, new, FIXTURE_PAGE);
+    ck_assert_uint_eq(fixture_get(&r, 3), 2);
+    fixture_close(&r);
 }
 END_TEST
 
 START_TEST(a_page_in_the_wrong_place)
 {
-    struct rig r;
-    unsigned char page[RIG_PAGE];
-    rig_open(&r, _i, PAGES);
-    rig_put(&r, 1, 11);
-    rig_put(&r, 2, 22);
-    rig_flush(&r);
-    rig_peek(&r, 1 * RIG_PAGE, page, RIG_PAGE);
-    rig_poke(&r, 2 * RIG_PAGE, page, RIG_PAGE);
-    rig_reopen(&r);
-    ck_assert_uint_eq(rig_get(&r, 1), 11);
-    ck_assert_int_eq(rig_try(&r, 2, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
+    struct fixture r;
+    unsigned char page[FIXTURE_PAGE];
+    fixture_open(&r, _i, PAGES);
+    fixture_put(&r, 1, 11);
+    fixture_put(&r, 2, 22);
+    fixture_flush(&r);
+    fixture_peek(&r, 1 * FIXTURE_PAGE, page, FIXTURE_PAGE);
+    fixture_poke(&r, 2 * FIXTURE_PAGE, page, FIXTURE_PAGE);
+    fixture_reopen(&r);
+    ck_assert_uint_eq(fixture_get(&r, 1), 11);
+    ck_assert_int_eq(fixture_try(&r, 2, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
     ck_assert_ptr_nonnull(strstr(r.err.message, "stands page 1"));
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
 START_TEST(another_databases_file)
 {
-    struct rig r;
-    rig_open(&r, _i, PAGES);
-    rig_put(&r, 0, 11);
-    rig_flush(&r);
+    struct fixture r;
+    fixture_open(&r, _i, PAGES);
+    fixture_put(&r, 0, 11);
+    fixture_flush(&r);
     r.cfg.salt ^= 1;
-    rig_reopen(&r);
-    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
-    rig_close(&r);
+    fixture_reopen(&r);
+    ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
+    fixture_close(&r);
 }
 END_TEST
 
 /* The file ends in the middle of a page: that page exists, and is damaged, unless it is zeros. */
 START_TEST(a_file_cut_short)
 {
-    struct rig r;
-    rig_open(&r, _i, PAGES);
+    struct fixture r;
+    fixture_open(&r, _i, PAGES);
     for (uint64_t n = 0; n < 3; n++)
-        rig_put(&r, n, n + 1);
-    rig_flush(&r);
+        fixture_put(&r, n, n + 1);
+    fixture_flush(&r);
     struct lladd_file *file;
     ck_assert_int_eq(r.base->ops->open(r.base, "pages", 0, &file), 0);
-    ck_assert_int_eq(r.base->ops->truncate(r.base, file, 2 * RIG_PAGE + 100), 0);
-    rig_reopen(&r);
+    ck_assert_int_eq(r.base->ops->truncate(r.base, file, 2 * FIXTURE_PAGE + 100), 0);
+    fixture_reopen(&r);
     ck_assert_uint_eq(ll_buffer_page_count(r.b), 3);
-    ck_assert_uint_eq(rig_get(&r, 1), 2);
-    ck_assert_int_eq(rig_try(&r, 2, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
+    ck_assert_uint_eq(fixture_get(&r, 1), 2);
+    ck_assert_int_eq(fixture_try(&r, 2, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
     /* Growing must not fill the damaged rest with zeros, which would be valid. */
     ck_assert_int_eq(ll_buffer_extend(r.b, 5, &r.err), 0);
-    ck_assert_int_eq(rig_try(&r, 2, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
-    ck_assert_uint_eq(rig_get(&r, 4), 0);
-    ck_assert_int_eq(r.base->ops->truncate(r.base, file, RIG_PAGE), 0);
+    ck_assert_int_eq(fixture_try(&r, 2, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
+    ck_assert_uint_eq(fixture_get(&r, 4), 0);
+    ck_assert_int_eq(r.base->ops->truncate(r.base, file, FIXTURE_PAGE), 0);
     ck_assert_int_eq(r.base->ops->close(r.base, file), 0);
-    rig_reopen(&r);
-    ck_assert_int_eq(rig_try(&r, 1, LL_FIX_SHARED), LLADD_OUT_OF_RANGE);
-    rig_close(&r);
+    fixture_reopen(&r);
+    ck_assert_int_eq(fixture_try(&r, 1, LL_FIX_SHARED), LLADD_OUT_OF_RANGE);
+    fixture_close(&r);
 }
 END_TEST
 
 START_TEST(a_device_that_cannot_read)
 {
-    struct rig r;
-    rig_open(&r, _i, PAGES);
-    rig_put(&r, 0, 5);
-    rig_flush(&r);
-    rig_reopen(&r);
+    struct fixture r;
+    fixture_open(&r, _i, PAGES);
+    fixture_put(&r, 0, 5);
+    fixture_flush(&r);
+    fixture_reopen(&r);
     fault_device_fail(r.fault, 1, FAULT_PREAD, EIO, false);
-    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_SHARED), LLADD_READ_FAILED);
+    ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_SHARED), LLADD_READ_FAILED);
     ck_assert_int_eq(r.err.sys_errno, EIO);
     ck_assert_uint_eq(r.err.page.v, 0);
     ck_assert_ptr_nonnull(strstr(r.err.message, "read page 0 of \"pages\""));
     test_world_fail_at(&r.world, "buffer.load", 1, EIO);
-    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_REDO), LLADD_READ_FAILED);
-    ck_assert_uint_eq(rig_stats(&r).frames_used, 0);
-    ck_assert_uint_eq(rig_get(&r, 0), 5); /* the frame was released, the page can be read later */
+    ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_REDO), LLADD_READ_FAILED);
+    ck_assert_uint_eq(fixture_stats(&r).frames_used, 0);
+    ck_assert_uint_eq(fixture_get(&r, 0),
+                      5); /* the frame was released, the page can be read later */
     ck_assert(!ll_poisoned(&r.poison));
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -178,36 +179,36 @@ END_TEST
 
 START_TEST(redo_gets_damaged_pages_as_zeros)
 {
-    struct rig r;
-    rig_open(&r, _i, PAGES);
-    rig_put(&r, 0, 5);
-    rig_put(&r, 1, 6);
-    rig_flush(&r);
-    rig_poke(&r, 700, "x", 1);
-    rig_reopen(&r);
+    struct fixture r;
+    fixture_open(&r, _i, PAGES);
+    fixture_put(&r, 0, 5);
+    fixture_put(&r, 1, 6);
+    fixture_flush(&r);
+    fixture_poke(&r, 700, "x", 1);
+    fixture_reopen(&r);
     unsigned how = LL_FIX_EXCLUSIVE | LL_FIX_REDO;
-    struct ll_frame *f = rig_fix(&r, 0, how);
+    struct ll_frame *f = fixture_fix(&r, 0, how);
     ck_assert_uint_eq(f->flags, LL_FRAME_BASELESS);
-    ck_assert_uint_eq(rig_value(f->page.bytes, RIG_PAGE), 0);
+    ck_assert_uint_eq(fixture_value(f->page.bytes, FIXTURE_PAGE), 0);
     ck_assert_uint_eq(ll_page_lsn(f->page.bytes).v, 0);
-    rig_unfix(&r, f, how);
-    f = rig_fix(&r, 1, how);
+    fixture_unfix(&r, f, how);
+    f = fixture_fix(&r, 1, how);
     ck_assert_uint_eq(f->flags, 0);
-    ck_assert_uint_eq(rig_value(f->page.bytes, RIG_PAGE), 6);
-    rig_unfix(&r, f, how);
-    f = rig_fix(&r, 9, how); /* beyond the end */
+    ck_assert_uint_eq(fixture_value(f->page.bytes, FIXTURE_PAGE), 6);
+    fixture_unfix(&r, f, how);
+    f = fixture_fix(&r, 9, how); /* beyond the end */
     ck_assert_uint_eq(f->flags, 0);
-    ck_assert_uint_eq(rig_value(f->page.bytes, RIG_PAGE), 0);
-    rig_unfix(&r, f, how);
+    ck_assert_uint_eq(fixture_value(f->page.bytes, FIXTURE_PAGE), 0);
+    fixture_unfix(&r, f, how);
     ck_assert_uint_eq(ll_buffer_page_count(r.b), 10);
     /* The mark stays until the page gets a base, or is created anew. */
-    f = rig_fix(&r, 0, how);
+    f = fixture_fix(&r, 0, how);
     ck_assert_uint_eq(f->flags, LL_FRAME_BASELESS);
-    rig_unfix(&r, f, how);
-    f = rig_fix(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_FRESH);
+    fixture_unfix(&r, f, how);
+    f = fixture_fix(&r, 0, LL_FIX_EXCLUSIVE | LL_FIX_FRESH);
     ck_assert_uint_eq(f->flags, 0);
-    rig_unfix(&r, f, how);
-    rig_close(&r);
+    fixture_unfix(&r, f, how);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -231,8 +232,8 @@ static int repair(void *ctx, struct ll_fetch *fetch, struct lladd_error *err)
     ck_assert_uint_eq(fetch->damage.page.v, fetch->page.v);
     if (mechanic.rc != 0)
         return ll_fail_page(err, mechanic.rc, fetch->page, "beyond repair");
-    memset(fetch->bytes, 0, RIG_PAGE);
-    rig_stamp(fetch->bytes, RIG_PAGE, fetch->page.v, 990, 99);
+    memset(fetch->bytes, 0, FIXTURE_PAGE);
+    fixture_stamp(fetch->bytes, FIXTURE_PAGE, fetch->page.v, 990, 99);
     ll_page_set_base(fetch->bytes, lladd_lsn_of(900));
     fetch->dirty_since.v = mechanic.since;
     fetch->rebuilt = true;
@@ -242,37 +243,37 @@ static int repair(void *ctx, struct ll_fetch *fetch, struct lladd_error *err)
 
 START_TEST(damaged_pages_are_repaired)
 {
-    struct rig r;
+    struct fixture r;
     memset(&mechanic, 0, sizeof mechanic);
     mechanic.since = 950;
-    rig_init(&r, _i, PAGES);
+    fixture_init(&r, _i, PAGES);
     r.cfg.recovery.fetch = repair;
-    rig_create(&r);
-    rig_put(&r, 1, 5);
-    rig_flush(&r);
-    rig_poke(&r, RIG_PAGE + 700, "x", 1);
-    rig_reopen(&r);
+    fixture_create(&r);
+    fixture_put(&r, 1, 5);
+    fixture_flush(&r);
+    fixture_poke(&r, FIXTURE_PAGE + 700, "x", 1);
+    fixture_reopen(&r);
     mechanic.rc = LLADD_CORRUPT_PAGE;
-    ck_assert_int_eq(rig_try(&r, 1, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
+    ck_assert_int_eq(fixture_try(&r, 1, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
     ck_assert_str_eq(r.err.message, "beyond repair");
-    ck_assert_uint_eq(rig_stats(&r).dirty, 0);
+    ck_assert_uint_eq(fixture_stats(&r).dirty, 0);
     mechanic.rc = 0;
-    ck_assert_uint_eq(rig_get(&r, 1), 99);
+    ck_assert_uint_eq(fixture_get(&r, 1), 99);
     ck_assert_uint_eq(mechanic.calls, 2);
-    ck_assert_uint_eq(rig_stats(&r).repairs, 1);
+    ck_assert_uint_eq(fixture_stats(&r).repairs, 1);
     /* It is dirty from the LSN that the repair returned, and has the base that it found. */
-    struct rig_dirty d;
-    rig_dirty(&r, &d);
+    struct fixture_dirty d;
+    fixture_dirty(&r, &d);
     ck_assert_uint_eq(d.n, 1);
     ck_assert_uint_eq(d.at[0].page, 1);
     ck_assert_uint_eq(d.at[0].rec, 950);
     ck_assert_uint_eq(d.at[0].base, 900);
-    rig_flush(&r);
-    ck_assert_uint_eq(rig_stored(&r, 1), 99);
-    rig_reopen(&r);
-    ck_assert_uint_eq(rig_get(&r, 1), 99);
+    fixture_flush(&r);
+    ck_assert_uint_eq(fixture_stored(&r, 1), 99);
+    fixture_reopen(&r);
+    ck_assert_uint_eq(fixture_get(&r, 1), 99);
     ck_assert_uint_eq(mechanic.calls, 2);
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -286,32 +287,32 @@ static bool from_1000_on(void *ctx, lladd_lsn lsn)
  * be neither redone nor undone. */
 START_TEST(a_page_that_is_newer_than_its_log)
 {
-    struct rig r;
-    unsigned char page[RIG_PAGE];
+    struct fixture r;
+    unsigned char page[FIXTURE_PAGE];
     memset(&mechanic, 0, sizeof mechanic);
     mechanic.since = 950;
-    rig_init(&r, _i, PAGES);
+    fixture_init(&r, _i, PAGES);
     r.cfg.recovery.lost = from_1000_on;
-    rig_create(&r);
-    rig_put(&r, 1, 5);
-    rig_put(&r, 3, 5);
-    rig_flush(&r);
+    fixture_create(&r);
+    fixture_put(&r, 1, 5);
+    fixture_put(&r, 3, 5);
+    fixture_flush(&r);
     make_page(page, 1, 992, 6);
-    rig_poke(&r, RIG_PAGE, page, RIG_PAGE);
+    fixture_poke(&r, FIXTURE_PAGE, page, FIXTURE_PAGE);
     make_page(page, 3, 1000, 7);
-    rig_poke(&r, 3 * RIG_PAGE, page, RIG_PAGE);
-    rig_reopen(&r);
-    ck_assert_uint_eq(rig_get(&r, 1), 6);
-    ck_assert_int_eq(rig_try(&r, 3, LL_FIX_SHARED), LLADD_LOG_LOST);
+    fixture_poke(&r, 3 * FIXTURE_PAGE, page, FIXTURE_PAGE);
+    fixture_reopen(&r);
+    ck_assert_uint_eq(fixture_get(&r, 1), 6);
+    ck_assert_int_eq(fixture_try(&r, 3, LL_FIX_SHARED), LLADD_LOG_LOST);
     ck_assert_ptr_nonnull(strstr(r.err.message, "page 3 of \"pages\" has page LSN 1000"));
     ck_assert_int_eq(ll_buffer_bulk_read(r.b, lladd_page_of(3), 1, page, true, &r.err),
                      LLADD_LOG_LOST);
     r.cfg.recovery.fetch = repair;
-    rig_reopen(&r);
-    ck_assert_int_eq(rig_try(&r, 3, LL_FIX_SHARED), LLADD_LOG_LOST); /* the evidence is kept */
-    ck_assert_int_eq(rig_try(&r, 3, LL_FIX_EXCLUSIVE | LL_FIX_REDO), LLADD_LOG_LOST);
+    fixture_reopen(&r);
+    ck_assert_int_eq(fixture_try(&r, 3, LL_FIX_SHARED), LLADD_LOG_LOST); /* the evidence is kept */
+    ck_assert_int_eq(fixture_try(&r, 3, LL_FIX_EXCLUSIVE | LL_FIX_REDO), LLADD_LOG_LOST);
     ck_assert_uint_eq(mechanic.calls, 0);
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -325,20 +326,20 @@ static int refuse(void *ctx, struct ll_frame *f, struct lladd_error *err)
 /* A page that is repaired, and then refused by its type, leaves no dirty frame. */
 START_TEST(repaired_in_vain)
 {
-    struct rig r;
+    struct fixture r;
     memset(&mechanic, 0, sizeof mechanic);
-    rig_init(&r, _i, PAGES);
+    fixture_init(&r, _i, PAGES);
     r.cfg.recovery.fetch = repair;
     r.cfg.loaded = refuse;
-    rig_create(&r);
-    rig_poke(&r, 700, "x", 1);
-    rig_reopen(&r);
-    ck_assert_int_eq(rig_try(&r, 0, LL_FIX_SHARED), LLADD_WRONG_TYPE);
-    ck_assert_uint_eq(rig_stats(&r).dirty, 0);
-    struct rig_dirty d;
-    rig_dirty(&r, &d);
+    fixture_create(&r);
+    fixture_poke(&r, 700, "x", 1);
+    fixture_reopen(&r);
+    ck_assert_int_eq(fixture_try(&r, 0, LL_FIX_SHARED), LLADD_WRONG_TYPE);
+    ck_assert_uint_eq(fixture_stats(&r).dirty, 0);
+    struct fixture_dirty d;
+    fixture_dirty(&r, &d);
     ck_assert_uint_eq(d.n, 0);
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -351,15 +352,15 @@ int main(void)
     tcase_add_test(t, zeros_are_a_page);
     suite_add_tcase(s, t);
     t = tcase_create("reading");
-    tcase_add_loop_test(t, a_page_torn_anywhere, 0, RIG_KINDS);
-    tcase_add_loop_test(t, a_page_in_the_wrong_place, 0, RIG_KINDS);
-    tcase_add_loop_test(t, another_databases_file, 0, RIG_KINDS);
-    tcase_add_loop_test(t, a_file_cut_short, 0, RIG_KINDS);
-    tcase_add_loop_test(t, a_device_that_cannot_read, 0, RIG_KINDS);
-    tcase_add_loop_test(t, redo_gets_damaged_pages_as_zeros, 0, RIG_KINDS);
-    tcase_add_loop_test(t, damaged_pages_are_repaired, 0, RIG_KINDS);
-    tcase_add_loop_test(t, a_page_that_is_newer_than_its_log, 0, RIG_KINDS);
-    tcase_add_loop_test(t, repaired_in_vain, 0, RIG_KINDS);
+    tcase_add_loop_test(t, a_page_torn_anywhere, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, a_page_in_the_wrong_place, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, another_databases_file, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, a_file_cut_short, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, a_device_that_cannot_read, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, redo_gets_damaged_pages_as_zeros, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, damaged_pages_are_repaired, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, a_page_that_is_newer_than_its_log, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, repaired_in_vain, 0, FIXTURE_KINDS);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);

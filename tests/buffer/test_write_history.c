@@ -7,7 +7,7 @@
  */
 #include <lladd/sync.h>
 
-#include "rig.h"
+#include "buffer_fixture.h"
 #include "support/fixtures.h"
 
 #include <stdio.h>
@@ -17,99 +17,99 @@
 enum { FRAMES = 16, PAGES = 6 * FRAMES };
 
 /* Reads other pages until page n is no longer cached. */
-static void push_out(struct rig *r, uint64_t n)
+static void push_out(struct fixture *r, uint64_t n)
 {
-    uint64_t reads = rig_stats(r).reads;
-    for (uint64_t i = 0; rig_stats(r).reads < reads + 4 * FRAMES; i++)
+    uint64_t reads = fixture_stats(r).reads;
+    for (uint64_t i = 0; fixture_stats(r).reads < reads + 4 * FRAMES; i++)
         if (i % PAGES != n)
-            (void)rig_get(r, i % PAGES);
+            (void)fixture_get(r, i % PAGES);
 }
 
 /* A file of pages that hold 1; *r has a cache for a sixth of them. */
-static void open_full(struct rig *r, int kind)
+static void open_full(struct fixture *r, int kind)
 {
-    rig_init(r, kind, FRAMES);
-    if (kind == RIG_RESERVED || kind == RIG_RESERVED_FILES)
+    fixture_init(r, kind, FRAMES);
+    if (kind == FIXTURE_RESERVED || kind == FIXTURE_RESERVED_FILES)
         r->cfg.budget -= 120 << 10; /* without it the fixture's extra budget would hold all of
                                      * them */
-    rig_create(r);
+    fixture_create(r);
     for (uint64_t n = 0; n < PAGES; n++)
-        rig_format(r, n, 1);
-    rig_flush(r);
+        fixture_format(r, n, 1);
+    fixture_flush(r);
 }
 
 /* Writes the page as `value`, while the disk keeps its old contents. Returns the LSN that it should
  * have.
  */
-static uint64_t lose(struct rig *r, uint64_t n, uint64_t value)
+static uint64_t lose(struct fixture *r, uint64_t n, uint64_t value)
 {
-    unsigned char old[RIG_PAGE];
-    uint64_t lsn = rig_put(r, n, value);
-    rig_peek(r, n * RIG_PAGE, old, RIG_PAGE);
-    rig_flush(r);
-    rig_poke(r, n * RIG_PAGE, old, RIG_PAGE);
+    unsigned char old[FIXTURE_PAGE];
+    uint64_t lsn = fixture_put(r, n, value);
+    fixture_peek(r, n * FIXTURE_PAGE, old, FIXTURE_PAGE);
+    fixture_flush(r);
+    fixture_poke(r, n * FIXTURE_PAGE, old, FIXTURE_PAGE);
     push_out(r, n);
     return lsn;
 }
 
 START_TEST(a_lost_write_is_refused)
 {
-    struct rig r;
+    struct fixture r;
     char lsns[100];
     open_full(&r, _i);
-    uint64_t before = rig_put(&r, 5, 2);
-    rig_flush(&r);
+    uint64_t before = fixture_put(&r, 5, 2);
+    fixture_flush(&r);
     uint64_t lsn = lose(&r, 5, 3);
     (void)snprintf(lsns, sizeof lsns, "page 5 has page LSN %llu, but was written with %llu",
                    (unsigned long long)before, (unsigned long long)lsn);
-    ck_assert_int_eq(rig_try(&r, 5, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
+    ck_assert_int_eq(fixture_try(&r, 5, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
     ck_assert_msg(strstr(r.err.message, lsns) != NULL, "%s", r.err.message);
     ck_assert_uint_eq(r.err.page.v, 5);
-    ck_assert_int_eq(rig_try(&r, 5, LL_FIX_EXCLUSIVE), LLADD_CORRUPT_PAGE);
-    ck_assert_uint_eq(rig_stats(&r).lost_writes, 2);
+    ck_assert_int_eq(fixture_try(&r, 5, LL_FIX_EXCLUSIVE), LLADD_CORRUPT_PAGE);
+    ck_assert_uint_eq(fixture_stats(&r).lost_writes, 2);
     for (uint64_t n = 0; n < PAGES; n++)
-        ck_assert(n == 5 || rig_get(&r, n) == 1);
+        ck_assert(n == 5 || fixture_get(&r, n) == 1);
     /* A page that is created anew does not need the lost contents. */
-    rig_format(&r, 5, 4);
-    rig_flush(&r);
+    fixture_format(&r, 5, 4);
+    fixture_flush(&r);
     push_out(&r, 5);
-    ck_assert_uint_eq(rig_get(&r, 5), 4);
+    ck_assert_uint_eq(fixture_get(&r, 5), 4);
     /* Only this run knows of the write. */
     (void)lose(&r, 5, 6);
-    rig_reopen(&r);
-    ck_assert_uint_eq(rig_get(&r, 5), 4);
-    rig_close(&r);
+    fixture_reopen(&r);
+    ck_assert_uint_eq(fixture_get(&r, 5), 4);
+    fixture_close(&r);
 }
 END_TEST
 
 /* Beyond the former end of the file zeros are read, which would be a page that was never used. */
 START_TEST(a_lost_write_that_leaves_zeros)
 {
-    struct rig r;
-    unsigned char zeros[RIG_PAGE] = {0};
+    struct fixture r;
+    unsigned char zeros[FIXTURE_PAGE] = {0};
     open_full(&r, _i);
-    rig_format(&r, PAGES, 2);
-    rig_format(&r, PAGES + 1, 3);
-    rig_flush(&r);
-    rig_poke(&r, (uint64_t)PAGES * RIG_PAGE, zeros, RIG_PAGE);
+    fixture_format(&r, PAGES, 2);
+    fixture_format(&r, PAGES + 1, 3);
+    fixture_flush(&r);
+    fixture_poke(&r, (uint64_t)PAGES * FIXTURE_PAGE, zeros, FIXTURE_PAGE);
     push_out(&r, PAGES);
-    ck_assert_int_eq(rig_try(&r, PAGES, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
-    ck_assert_uint_eq(rig_get(&r, PAGES + 1), 3);
-    rig_close(&r);
+    ck_assert_int_eq(fixture_try(&r, PAGES, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
+    ck_assert_uint_eq(fixture_get(&r, PAGES + 1), 3);
+    fixture_close(&r);
 }
 END_TEST
 
 /* Redo gets it like any other damaged page. */
 START_TEST(redo_gets_zeros)
 {
-    struct rig r;
+    struct fixture r;
     open_full(&r, _i);
     (void)lose(&r, 5, 3);
-    struct ll_frame *f = rig_fix(&r, 5, LL_FIX_EXCLUSIVE | LL_FIX_REDO);
+    struct ll_frame *f = fixture_fix(&r, 5, LL_FIX_EXCLUSIVE | LL_FIX_REDO);
     ck_assert(f->flags & LL_FRAME_BASELESS);
-    ck_assert_uint_eq(rig_value(f->page.bytes, RIG_PAGE), 0);
-    rig_unfix(&r, f, LL_FIX_EXCLUSIVE);
-    rig_close(&r);
+    ck_assert_uint_eq(fixture_value(f->page.bytes, FIXTURE_PAGE), 0);
+    fixture_unfix(&r, f, LL_FIX_EXCLUSIVE);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -122,8 +122,8 @@ static int repair(void *ctx, struct ll_fetch *fetch, struct lladd_error *err)
     (void)ctx, (void)err;
     if (fetch->state == LL_FETCH_DAMAGED) {
         ck_assert_int_eq(fetch->damage.code, LLADD_CORRUPT_PAGE);
-        memset(fetch->bytes, 0, RIG_PAGE);
-        rig_stamp(fetch->bytes, RIG_PAGE, fetch->page.v, rebuilt_lsn, 99);
+        memset(fetch->bytes, 0, FIXTURE_PAGE);
+        fixture_stamp(fetch->bytes, FIXTURE_PAGE, fetch->page.v, rebuilt_lsn, 99);
         fetch->dirty_since.v = 900;
         fetch->rebuilt = true;
     }
@@ -134,7 +134,7 @@ static int repair(void *ctx, struct ll_fetch *fetch, struct lladd_error *err)
 
 START_TEST(a_lost_write_is_repaired)
 {
-    struct rig r;
+    struct fixture r;
     char text[100];
     open_full(&r, _i);
     ll_buffer_close(r.b);
@@ -143,21 +143,21 @@ START_TEST(a_lost_write_is_repaired)
     uint64_t lsn = lose(&r, 5, 3);
     /* A log that ends before the write does not help. */
     rebuilt_lsn = lsn - 1;
-    ck_assert_int_eq(rig_try(&r, 5, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
+    ck_assert_int_eq(fixture_try(&r, 5, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
     (void)snprintf(text, sizeof text, "written with page LSN %llu, and the log rebuilds it only",
                    (unsigned long long)lsn);
     ck_assert_msg(strstr(r.err.message, text) != NULL, "%s", r.err.message);
-    ck_assert_uint_eq(rig_stats(&r).repairs, 0);
-    ck_assert_uint_eq(rig_stats(&r).dirty, 0);
+    ck_assert_uint_eq(fixture_stats(&r).repairs, 0);
+    ck_assert_uint_eq(fixture_stats(&r).dirty, 0);
     rebuilt_lsn = lsn;
-    ck_assert_uint_eq(rig_get(&r, 5), 99);
-    ck_assert_uint_eq(rig_stats(&r).repairs, 1);
-    ck_assert_uint_eq(rig_stats(&r).lost_writes, 2);
-    rig_flush(&r);
-    ck_assert_uint_eq(rig_stored(&r, 5), 99);
+    ck_assert_uint_eq(fixture_get(&r, 5), 99);
+    ck_assert_uint_eq(fixture_stats(&r).repairs, 1);
+    ck_assert_uint_eq(fixture_stats(&r).lost_writes, 2);
+    fixture_flush(&r);
+    ck_assert_uint_eq(fixture_stored(&r, 5), 99);
     push_out(&r, 5);
-    ck_assert_uint_eq(rig_get(&r, 5), 99);
-    rig_close(&r);
+    ck_assert_uint_eq(fixture_get(&r, 5), 99);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -165,29 +165,29 @@ END_TEST
 
 START_TEST(bulk_writes)
 {
-    struct rig r;
-    unsigned char old[RIG_PAGE], bytes[2 * RIG_PAGE] = {0};
+    struct fixture r;
+    unsigned char old[FIXTURE_PAGE], bytes[2 * FIXTURE_PAGE] = {0};
     open_full(&r, _i);
-    rig_peek(&r, 5 * RIG_PAGE, old, RIG_PAGE);
-    uint64_t lsn = rig_put(&r, 4, 2);
-    rig_flush(&r);
-    rig_stamp(bytes, RIG_PAGE, 5, lsn + 1, 7);
+    fixture_peek(&r, 5 * FIXTURE_PAGE, old, FIXTURE_PAGE);
+    uint64_t lsn = fixture_put(&r, 4, 2);
+    fixture_flush(&r);
+    fixture_stamp(bytes, FIXTURE_PAGE, 5, lsn + 1, 7);
     r.gate.tail = r.gate.durable = lsn + 2;
     ck_assert_int_eq(ll_buffer_bulk_write(r.b, lladd_page_of(5), 1, bytes, true, &r.err), 0);
     ck_assert_int_eq(ll_buffer_bulk_read(r.b, lladd_page_of(5), 1, bytes, true, &r.err), 0);
-    ck_assert_uint_eq(rig_get(&r, 5), 7);
-    rig_poke(&r, 5 * RIG_PAGE, old, RIG_PAGE);
+    ck_assert_uint_eq(fixture_get(&r, 5), 7);
+    fixture_poke(&r, 5 * FIXTURE_PAGE, old, FIXTURE_PAGE);
     ck_assert_int_eq(ll_buffer_bulk_read(r.b, lladd_page_of(5), 1, bytes, true, &r.err),
                      LLADD_CORRUPT_PAGE);
     push_out(&r, 5);
-    ck_assert_int_eq(rig_try(&r, 5, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
+    ck_assert_int_eq(fixture_try(&r, 5, LL_FIX_SHARED), LLADD_CORRUPT_PAGE);
     /* Bytes that are not a page have no LSN. */
     r.checker.raw = true;
     ck_assert_int_eq(ll_buffer_bulk_write(r.b, lladd_page_of(4), 2, bytes, false, &r.err), 0);
     ck_assert_int_eq(ll_buffer_bulk_read(r.b, lladd_page_of(4), 2, bytes, false, &r.err), 0);
-    rig_poke(&r, 5 * RIG_PAGE, old, RIG_PAGE);
-    ck_assert_uint_eq(rig_get(&r, 5), 1);
-    rig_close(&r);
+    fixture_poke(&r, 5 * FIXTURE_PAGE, old, FIXTURE_PAGE);
+    ck_assert_uint_eq(fixture_get(&r, 5), 1);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -198,24 +198,24 @@ END_TEST
 START_TEST(what_is_forgotten)
 {
     enum { MANY = 40 * FRAMES };
-    struct rig r;
-    open_full(&r, RIG_HEAP);
+    struct fixture r;
+    open_full(&r, FIXTURE_HEAP);
     for (uint64_t n = PAGES; n < MANY; n++)
-        rig_format(&r, n, 1);
-    rig_flush(&r);
-    unsigned char *old = malloc((size_t)MANY * RIG_PAGE);
+        fixture_format(&r, n, 1);
+    fixture_flush(&r);
+    unsigned char *old = malloc((size_t)MANY * FIXTURE_PAGE);
     ck_assert_ptr_nonnull(old);
-    rig_peek(&r, 0, old, (size_t)MANY * RIG_PAGE);
+    fixture_peek(&r, 0, old, (size_t)MANY * FIXTURE_PAGE);
     for (uint64_t n = 0; n < MANY; n++)
-        rig_put(&r, n, 2);
-    rig_flush(&r);
+        fixture_put(&r, n, 2);
+    fixture_flush(&r);
     for (uint64_t n = 0; n < MANY; n++)
-        ck_assert_uint_eq(rig_get(&r, n), 2);
-    rig_poke(&r, 0, old, (size_t)MANY * RIG_PAGE);
+        ck_assert_uint_eq(fixture_get(&r, n), 2);
+    fixture_poke(&r, 0, old, (size_t)MANY * FIXTURE_PAGE);
     unsigned noticed = 0, newest = 0;
     for (uint64_t n = 0; n < MANY; n++) {
-        int rc = rig_try(&r, n, LL_FIX_SHARED);
-        ck_assert(rc == LLADD_CORRUPT_PAGE || rig_get(&r, n) == 1);
+        int rc = fixture_try(&r, n, LL_FIX_SHARED);
+        ck_assert(rc == LLADD_CORRUPT_PAGE || fixture_get(&r, n) == 1);
         noticed += rc != 0;
         newest += rc != 0 && n >= MANY - FRAMES;
     }
@@ -223,7 +223,7 @@ START_TEST(what_is_forgotten)
     ck_assert_uint_le(noticed, 6 * FRAMES);
     ck_assert_uint_eq(newest, FRAMES);
     free(old);
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -232,7 +232,7 @@ END_TEST
 enum { CROWD = 8, OWN = 4 };
 
 struct worker {
-    struct rig *r;
+    struct fixture *r;
     struct lladd_thread thread;
     uint64_t first; /* of its own pages */
     uint64_t rounds;
@@ -246,7 +246,7 @@ static void change(struct worker *w, uint64_t n, uint64_t *value)
     struct lladd_error err = LLADD_ERROR_INIT;
     int rc = ll_buffer_fix(w->r->b, lladd_page_of(n), LL_FIX_EXCLUSIVE, &f, &err);
     if (rc == 0) {
-        bool whole = rig_is_whole(f->page.bytes, RIG_PAGE);
+        bool whole = fixture_is_whole(f->page.bytes, FIXTURE_PAGE);
         w->wrong += !whole || lladd_get64(f->page.bytes + LLADD_PAGE_HEADER) != *value;
         w->right++;
     } else {
@@ -258,7 +258,7 @@ static void change(struct worker *w, uint64_t n, uint64_t *value)
         w->wrong++;
         return;
     }
-    (void)rig_change(w->r, f, ++*value);
+    (void)fixture_change(w->r, f, ++*value);
     ll_buffer_unfix(w->r->b, f, LL_FIX_EXCLUSIVE);
 }
 
@@ -297,8 +297,8 @@ START_TEST(a_crowd_on_a_disk_that_loses_writes)
     static const unsigned crowd[] = {2, CROWD};
     unsigned n = crowd[_i % 2];
     struct worker w[CROWD] = {0};
-    struct rig r;
-    open_full(&r, _i / 2 ? RIG_RESERVED : RIG_HEAP);
+    struct fixture r;
+    open_full(&r, _i / 2 ? FIXTURE_RESERVED : FIXTURE_HEAP);
     r.checker.lose_every = 8;
     for (unsigned i = 0; i < n; i++) {
         w[i] = (struct worker){.r = &r, .first = (uint64_t)i * OWN, .rounds = 4000 / n};
@@ -312,9 +312,9 @@ START_TEST(a_crowd_on_a_disk_that_loses_writes)
         right += w[i].right;
     }
     ck_assert_uint_gt(right, 0);
-    ck_assert_uint_ge(rig_stats(&r).lost_writes, refused);
+    ck_assert_uint_ge(fixture_stats(&r).lost_writes, refused);
     ck_assert_uint_gt(refused, 0);
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -322,11 +322,11 @@ int main(void)
 {
     Suite *s = suite_create("buffer: what was written");
     TCase *t = tcase_create("both providers");
-    tcase_add_loop_test(t, a_lost_write_is_refused, 0, RIG_KINDS);
-    tcase_add_loop_test(t, a_lost_write_that_leaves_zeros, 0, RIG_KINDS);
-    tcase_add_loop_test(t, redo_gets_zeros, 0, RIG_KINDS);
-    tcase_add_loop_test(t, a_lost_write_is_repaired, 0, RIG_KINDS);
-    tcase_add_loop_test(t, bulk_writes, 0, RIG_KINDS);
+    tcase_add_loop_test(t, a_lost_write_is_refused, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, a_lost_write_that_leaves_zeros, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, redo_gets_zeros, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, a_lost_write_is_repaired, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, bulk_writes, 0, FIXTURE_KINDS);
     tcase_add_test(t, what_is_forgotten);
     tcase_add_loop_test(t, a_crowd_on_a_disk_that_loses_writes, 0, 4);
     suite_add_tcase(s, t);

@@ -5,14 +5,14 @@
  * that at every moment lists every page that a crash could lose (BUF-4, BUF-5). A failed page write
  * poisons; a failed force of the log does not.
  */
-#include "rig.h"
+#include "buffer_fixture.h"
 
 #include <errno.h>
 #include <string.h>
 
 enum { PAGES = 64 };
 
-static void check_min(struct rig *r, uint64_t rec, uint64_t base)
+static void check_min(struct fixture *r, uint64_t rec, uint64_t base)
 {
     lladd_lsn a, b;
     ll_buffer_dirty_min(r->b, &a, &b);
@@ -20,7 +20,7 @@ static void check_min(struct rig *r, uint64_t rec, uint64_t base)
     ck_assert_uint_eq(b.v, base);
 }
 
-static int flush(struct rig *r, uint64_t rec_below, uint64_t base_below)
+static int flush(struct fixture *r, uint64_t rec_below, uint64_t base_below)
 {
     return ll_buffer_flush(r->b, lladd_lsn_of(rec_below), lladd_lsn_of(base_below), &r->err);
 }
@@ -29,51 +29,51 @@ static int flush(struct rig *r, uint64_t rec_below, uint64_t base_below)
 
 START_TEST(a_page_is_dirty_from_its_first_change)
 {
-    struct rig r;
-    struct rig_dirty d;
-    rig_open(&r, _i, PAGES);
-    rig_dirty(&r, &d);
+    struct fixture r;
+    struct fixture_dirty d;
+    fixture_open(&r, _i, PAGES);
+    fixture_dirty(&r, &d);
     ck_assert_uint_eq(d.n, 0);
     check_min(&r, UINT64_MAX, UINT64_MAX);
-    uint64_t first = rig_put(&r, 5, 1);
-    rig_put(&r, 5, 2);
-    uint64_t other = rig_put(&r, 3, 1);
-    rig_dirty(&r, &d);
+    uint64_t first = fixture_put(&r, 5, 1);
+    fixture_put(&r, 5, 2);
+    uint64_t other = fixture_put(&r, 3, 1);
+    fixture_dirty(&r, &d);
     ck_assert_uint_eq(d.n, 2);
     ck_assert_uint_eq(d.at[0].page, 5);
     ck_assert_uint_eq(d.at[0].rec, first);
     ck_assert_uint_eq(d.at[0].base, first); /* it has no base yet */
     ck_assert_uint_eq(d.at[1].rec, other);
     check_min(&r, first, first);
-    rig_flush(&r);
+    fixture_flush(&r);
     check_min(&r, UINT64_MAX, UINT64_MAX);
-    uint64_t again = rig_put(&r, 5, 3);
+    uint64_t again = fixture_put(&r, 5, 3);
     check_min(&r, again, again);
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
 /* BUF-5: the base is the one in the header; for pages that are never torn, recLSN. */
 START_TEST(the_base_is_in_the_header)
 {
-    struct rig r;
-    struct rig_dirty d;
-    rig_open(&r, _i, PAGES);
-    uint64_t base = rig_format(&r, 0, 1);
-    rig_flush(&r);
-    uint64_t rec = rig_put(&r, 0, 2);
+    struct fixture r;
+    struct fixture_dirty d;
+    fixture_open(&r, _i, PAGES);
+    uint64_t base = fixture_format(&r, 0, 1);
+    fixture_flush(&r);
+    uint64_t rec = fixture_put(&r, 0, 2);
     check_min(&r, rec, base);
-    uint64_t image = rig_format(&r, 0, 3); /* a new base, for a page that is dirty already */
+    uint64_t image = fixture_format(&r, 0, 3); /* a new base, for a page that is dirty already */
     check_min(&r, rec, image);
-    rig_dirty(&r, &d);
+    fixture_dirty(&r, &d);
     ck_assert_uint_eq(d.n, 1);
     ck_assert_uint_eq(d.at[0].base, image);
-    rig_flush(&r);
+    fixture_flush(&r);
     r.cfg.no_images = true;
-    rig_reopen(&r);
-    rec = rig_put(&r, 0, 4);
+    fixture_reopen(&r);
+    rec = fixture_put(&r, 0, 4);
     check_min(&r, rec, rec);
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -85,44 +85,44 @@ static int stop_at_two(void *ctx, lladd_pageno n, lladd_lsn rec, lladd_lsn base)
 
 START_TEST(listing_stops_when_told)
 {
-    struct rig r;
-    rig_open(&r, _i, PAGES);
+    struct fixture r;
+    fixture_open(&r, _i, PAGES);
     for (uint64_t n = 0; n < 5; n++)
-        rig_put(&r, n, n);
+        fixture_put(&r, n, n);
     int calls = 0;
     ck_assert_int_eq(ll_buffer_dirty_each(r.b, stop_at_two, &calls, &r.err), LLADD_END);
     ck_assert_int_eq(calls, 2);
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
 /* Written is not durable: pages written by eviction stay in the table until a sync. */
 START_TEST(in_flight_until_synced)
 {
-    struct rig r;
-    struct rig_dirty d;
-    rig_open(&r, _i, PAGES);
-    uint64_t base = rig_format(&r, 0, 1);
-    rig_flush(&r);
-    uint64_t first = rig_put(&r, 0, 2);
-    uint64_t syncs = rig_stats(&r).syncs;
+    struct fixture r;
+    struct fixture_dirty d;
+    fixture_open(&r, _i, PAGES);
+    uint64_t base = fixture_format(&r, 0, 1);
+    fixture_flush(&r);
+    uint64_t first = fixture_put(&r, 0, 2);
+    uint64_t syncs = fixture_stats(&r).syncs;
     struct ll_frame *held[4 * PAGES]; /* all others, so that this page must be evicted */
     unsigned n = 0;
-    while (rig_stats(&r).in_flight == 0 && n < 4 * PAGES) {
-        held[n] = rig_fix(&r, n + 1, LL_FIX_EXCLUSIVE | LL_FIX_FRESH);
+    while (fixture_stats(&r).in_flight == 0 && n < 4 * PAGES) {
+        held[n] = fixture_fix(&r, n + 1, LL_FIX_EXCLUSIVE | LL_FIX_FRESH);
         n++;
     }
     while (n > 0)
-        rig_unfix(&r, held[--n], LL_FIX_EXCLUSIVE);
-    ck_assert_uint_eq(rig_stats(&r).in_flight, 1);
-    ck_assert_uint_eq(rig_stats(&r).dirty, 0);
-    ck_assert_uint_eq(rig_stored(&r, 0), 2);
-    ck_assert_uint_eq(rig_stats(&r).syncs, syncs);
+        fixture_unfix(&r, held[--n], LL_FIX_EXCLUSIVE);
+    ck_assert_uint_eq(fixture_stats(&r).in_flight, 1);
+    ck_assert_uint_eq(fixture_stats(&r).dirty, 0);
+    ck_assert_uint_eq(fixture_stored(&r, 0), 2);
+    ck_assert_uint_eq(fixture_stats(&r).syncs, syncs);
     check_min(&r, first, base);
 
     /* Changed once more, it is listed twice. */
-    uint64_t second = rig_put(&r, 0, 3);
-    rig_dirty(&r, &d);
+    uint64_t second = fixture_put(&r, 0, 3);
+    fixture_dirty(&r, &d);
     ck_assert_uint_eq(d.n, 2);
     ck_assert_uint_eq(d.at[0].page, 0);
     ck_assert_uint_eq(d.at[0].rec, second);
@@ -131,28 +131,28 @@ START_TEST(in_flight_until_synced)
     check_min(&r, first, base);
 
     ck_assert_int_eq(ll_buffer_sync(r.b, &r.err), 0);
-    ck_assert_uint_eq(rig_stats(&r).in_flight, 0);
-    ck_assert_uint_eq(rig_stats(&r).syncs, syncs + 1);
+    ck_assert_uint_eq(fixture_stats(&r).in_flight, 0);
+    ck_assert_uint_eq(fixture_stats(&r).syncs, syncs + 1);
     check_min(&r, second, base);
     ck_assert_int_eq(ll_buffer_sync(r.b, &r.err), 0); /* nothing was written since */
-    ck_assert_uint_eq(rig_stats(&r).syncs, syncs + 1);
-    rig_close(&r);
+    ck_assert_uint_eq(fixture_stats(&r).syncs, syncs + 1);
+    fixture_close(&r);
 }
 END_TEST
 
 /* Pages that an earlier process wrote and did not sync are synced with the first flush. */
 START_TEST(the_first_sync_is_never_skipped)
 {
-    struct rig r;
-    rig_open(&r, _i, PAGES);
-    rig_put(&r, 0, 1);
-    rig_flush(&r);
-    rig_reopen(&r);
-    rig_flush(&r);
-    ck_assert_uint_eq(rig_stats(&r).syncs, 1);
-    rig_flush(&r);
-    ck_assert_uint_eq(rig_stats(&r).syncs, 1);
-    rig_close(&r);
+    struct fixture r;
+    fixture_open(&r, _i, PAGES);
+    fixture_put(&r, 0, 1);
+    fixture_flush(&r);
+    fixture_reopen(&r);
+    fixture_flush(&r);
+    ck_assert_uint_eq(fixture_stats(&r).syncs, 1);
+    fixture_flush(&r);
+    ck_assert_uint_eq(fixture_stats(&r).syncs, 1);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -160,26 +160,26 @@ END_TEST
  * from where on redo needs the log. */
 START_TEST(what_waits_for_a_sync_is_summed_up)
 {
-    struct rig r;
-    struct rig_dirty d;
-    rig_open(&r, _i, PAGES);
-    uint64_t base = rig_format(&r, 0, 1);
-    rig_flush(&r);
-    uint64_t first = rig_put(&r, 0, 2), syncs = rig_stats(&r).syncs;
+    struct fixture r;
+    struct fixture_dirty d;
+    fixture_open(&r, _i, PAGES);
+    uint64_t base = fixture_format(&r, 0, 1);
+    fixture_flush(&r);
+    uint64_t first = fixture_put(&r, 0, 2), syncs = fixture_stats(&r).syncs;
     for (uint64_t n = 1; n < 20 * PAGES; n++)
-        rig_put(&r, n, n);
-    struct ll_buffer_stats s = rig_stats(&r);
+        fixture_put(&r, n, n);
+    struct ll_buffer_stats s = fixture_stats(&r);
     ck_assert_uint_eq(s.syncs, syncs);
     ck_assert_uint_ge(s.in_flight + s.dirty, 20 * PAGES);
-    rig_dirty(&r, &d);
+    fixture_dirty(&r, &d);
     ck_assert_uint_lt(d.n, 2 * PAGES);
     check_min(&r, first, base);
     ck_assert_int_eq(ll_buffer_sync(r.b, &r.err), 0);
-    ck_assert_uint_eq(rig_stats(&r).in_flight, 0);
+    ck_assert_uint_eq(fixture_stats(&r).in_flight, 0);
     lladd_lsn rec, after;
     ll_buffer_dirty_min(r.b, &rec, &after);
     ck_assert_uint_gt(rec.v, first);
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -187,45 +187,45 @@ END_TEST
 
 START_TEST(flush_writes_what_matches)
 {
-    struct rig r;
-    struct rig_dirty d;
-    rig_open(&r, _i, PAGES);
-    uint64_t base = rig_format(&r, 7, 1);
-    rig_flush(&r);
-    uint64_t a = rig_put(&r, 1, 11);
-    uint64_t b = rig_put(&r, 2, 22);
-    rig_put(&r, 7, 77);
+    struct fixture r;
+    struct fixture_dirty d;
+    fixture_open(&r, _i, PAGES);
+    uint64_t base = fixture_format(&r, 7, 1);
+    fixture_flush(&r);
+    uint64_t a = fixture_put(&r, 1, 11);
+    uint64_t b = fixture_put(&r, 2, 22);
+    fixture_put(&r, 7, 77);
     ck_assert_int_eq(flush(&r, a, base), 0); /* nothing is that old */
-    ck_assert_uint_eq(rig_stats(&r).dirty, 3);
+    ck_assert_uint_eq(fixture_stats(&r).dirty, 3);
     ck_assert_int_eq(flush(&r, b, 0), 0);
-    rig_dirty(&r, &d);
+    fixture_dirty(&r, &d);
     ck_assert_uint_eq(d.n, 2);
-    ck_assert_uint_eq(rig_stored(&r, 1), 11);
-    ck_assert_uint_eq(rig_stored(&r, 2), 0);
+    ck_assert_uint_eq(fixture_stored(&r, 1), 11);
+    ck_assert_uint_eq(fixture_stored(&r, 2), 0);
     ck_assert_int_eq(flush(&r, 0, base + 1), 0); /* by the age of its base */
-    rig_dirty(&r, &d);
+    fixture_dirty(&r, &d);
     ck_assert_uint_eq(d.n, 1);
     ck_assert_uint_eq(d.at[0].page, 2);
-    ck_assert_uint_eq(rig_stored(&r, 7), 77);
-    rig_close(&r);
+    ck_assert_uint_eq(fixture_stored(&r, 7), 77);
+    fixture_close(&r);
 }
 END_TEST
 
 START_TEST(neighbours_go_out_together)
 {
-    struct rig r;
-    rig_open(&r, _i, 8 * PAGES); /* so that a batch is as long as possible */
+    struct fixture r;
+    fixture_open(&r, _i, 8 * PAGES); /* so that a batch is as long as possible */
     static const uint64_t pages[] = {9, 3, 1, 8, 2, 20, 10};
     for (size_t i = 0; i < sizeof pages / sizeof *pages; i++)
-        rig_put(&r, pages[i], pages[i] + 1);
-    rig_flush(&r);
-    struct ll_buffer_stats s = rig_stats(&r);
+        fixture_put(&r, pages[i], pages[i] + 1);
+    fixture_flush(&r);
+    struct ll_buffer_stats s = fixture_stats(&r);
     ck_assert_uint_eq(s.pages_written, 7);
     ck_assert_uint_eq(s.writes, 3); /* 1 2 3, 8 9 10, 20 */
     ck_assert_uint_eq(r.checker.page_writes, 3);
     for (size_t i = 0; i < sizeof pages / sizeof *pages; i++)
-        ck_assert_uint_eq(rig_stored(&r, pages[i]), pages[i] + 1);
-    rig_close(&r);
+        ck_assert_uint_eq(fixture_stored(&r, pages[i]), pages[i] + 1);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -233,19 +233,19 @@ END_TEST
 START_TEST(flush_of_many_pages)
 {
     enum { MANY = 5000 };
-    struct rig r;
-    rig_open(&r, _i, MANY + 100);
+    struct fixture r;
+    fixture_open(&r, _i, MANY + 100);
     for (uint64_t n = 0; n < MANY; n++)
-        rig_put(&r, (n * 1237) % MANY, n + 1);
-    ck_assert_uint_eq(rig_stats(&r).dirty, MANY);
-    rig_flush(&r);
-    struct ll_buffer_stats s = rig_stats(&r);
+        fixture_put(&r, (n * 1237) % MANY, n + 1);
+    ck_assert_uint_eq(fixture_stats(&r).dirty, MANY);
+    fixture_flush(&r);
+    struct ll_buffer_stats s = fixture_stats(&r);
     ck_assert_uint_eq(s.dirty, 0);
     ck_assert_uint_eq(s.in_flight, 0);
     ck_assert_uint_eq(s.pages_written, MANY);
     for (uint64_t n = 0; n < MANY; n++)
-        ck_assert_uint_eq(rig_stored(&r, (n * 1237) % MANY), n + 1);
-    rig_close(&r);
+        ck_assert_uint_eq(fixture_stored(&r, (n * 1237) % MANY), n + 1);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -253,39 +253,39 @@ END_TEST
 
 START_TEST(the_log_is_forced_first)
 {
-    struct rig r;
-    rig_open(&r, _i, PAGES);
+    struct fixture r;
+    fixture_open(&r, _i, PAGES);
     uint64_t last = 0;
     for (uint64_t n = 0; n < 5; n++)
-        last = rig_put(&r, n, n);
+        last = fixture_put(&r, n, n);
     ck_assert_uint_eq(r.gate.durable, 0);
-    rig_flush(&r);
+    fixture_flush(&r);
     ck_assert_uint_eq(r.gate.durable, last + 1); /* up to here and no further */
     ck_assert_uint_eq(r.gate.forces, 1);
     r.gate.durable = r.gate.tail = 5000;
-    rig_put(&r, 0, 9);
+    fixture_put(&r, 0, 9);
     r.gate.durable = r.gate.tail;
-    rig_flush(&r);
+    fixture_flush(&r);
     ck_assert_uint_eq(r.gate.forces, 1); /* it was durable */
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
 /* If the log cannot be forced, no page is written, and none is forgotten. */
 START_TEST(a_gate_that_fails)
 {
-    struct rig r;
-    struct rig_dirty before, after;
-    rig_open(&r, _i, PAGES);
+    struct fixture r;
+    struct fixture_dirty before, after;
+    fixture_open(&r, _i, PAGES);
     for (uint64_t n = 0; n < 5; n++)
-        rig_put(&r, n, n + 1);
-    rig_dirty(&r, &before);
+        fixture_put(&r, n, n + 1);
+    fixture_dirty(&r, &before);
     r.gate.fails = LLADD_NO_SPACE;
     ck_assert_int_eq(flush(&r, UINT64_MAX, UINT64_MAX), LLADD_NO_SPACE);
     ck_assert_uint_eq(r.err.lsn.v, 1040);
     ck_assert_uint_eq(r.checker.page_writes, 0);
     ck_assert(!ll_poisoned(&r.poison));
-    rig_dirty(&r, &after);
+    fixture_dirty(&r, &after);
     ck_assert_uint_eq(after.n, 5);
     for (unsigned i = 0; i < 5; i++) {
         for (unsigned k = 0; k < 5; k++) {
@@ -294,53 +294,53 @@ START_TEST(a_gate_that_fails)
         }
     }
     for (uint64_t n = 0; n < 5; n++)
-        ck_assert_uint_eq(rig_get(&r, n), n + 1);
+        ck_assert_uint_eq(fixture_get(&r, n), n + 1);
     r.gate.fails = 0;
-    rig_flush(&r);
+    fixture_flush(&r);
     for (uint64_t n = 0; n < 5; n++)
-        ck_assert_uint_eq(rig_stored(&r, n), n + 1);
-    rig_close(&r);
+        ck_assert_uint_eq(fixture_stored(&r, n), n + 1);
+    fixture_close(&r);
 }
 END_TEST
 
 static void change_both(void *arg)
 {
-    struct rig *r = arg;
-    rig_put(r, 0, 11);
-    rig_put(r, 1, 12);
+    struct fixture *r = arg;
+    fixture_put(r, 0, 11);
+    fixture_put(r, 1, 12);
 }
 
 /* The pages are changed while their copies wait at the gate, which then fails: the earlier change
  * still counts. */
 START_TEST(a_gate_that_fails_too_late)
 {
-    struct rig r;
-    struct rig_dirty d;
-    rig_open(&r, _i, 8 * PAGES); /* so that both pages are in one batch */
-    uint64_t first = rig_put(&r, 0, 1), second = rig_put(&r, 1, 2);
+    struct fixture r;
+    struct fixture_dirty d;
+    fixture_open(&r, _i, 8 * PAGES); /* so that both pages are in one batch */
+    uint64_t first = fixture_put(&r, 0, 1), second = fixture_put(&r, 1, 2);
     r.gate.during = change_both;
     r.gate.arg = &r;
     r.gate.fails = LLADD_NO_SPACE;
     ck_assert_int_eq(flush(&r, UINT64_MAX, UINT64_MAX), LLADD_NO_SPACE);
     r.gate.during = NULL;
     r.gate.fails = 0;
-    rig_dirty(&r, &d);
+    fixture_dirty(&r, &d);
     ck_assert_uint_eq(d.n, 2);
     for (unsigned i = 0; i < 2; i++)
         ck_assert_uint_eq(d.at[i].rec, d.at[i].page == 0 ? first : second);
-    ck_assert_uint_eq(rig_stats(&r).dirty, 2);
-    rig_flush(&r);
-    ck_assert_uint_eq(rig_stored(&r, 0), 11);
-    ck_assert_uint_eq(rig_stored(&r, 1), 12);
-    rig_close(&r);
+    ck_assert_uint_eq(fixture_stats(&r).dirty, 2);
+    fixture_flush(&r);
+    ck_assert_uint_eq(fixture_stored(&r, 0), 11);
+    ck_assert_uint_eq(fixture_stored(&r, 1), 12);
+    fixture_close(&r);
 }
 END_TEST
 
 /* A cache full of pages that may not be written accepts no more. */
 START_TEST(a_gate_that_fails_eviction)
 {
-    struct rig r;
-    rig_open(&r, _i, PAGES);
+    struct fixture r;
+    fixture_open(&r, _i, PAGES);
     r.gate.fails = LLADD_NO_SPACE;
     uint64_t n = 0;
     int rc = 0;
@@ -348,21 +348,21 @@ START_TEST(a_gate_that_fails_eviction)
         struct ll_frame *f;
         rc = ll_buffer_fix(r.b, lladd_page_of(n), LL_FIX_EXCLUSIVE | LL_FIX_FRESH, &f, &r.err);
         if (rc == 0) {
-            rig_change(&r, f, n + 1);
-            rig_unfix(&r, f, LL_FIX_EXCLUSIVE);
+            fixture_change(&r, f, n + 1);
+            fixture_unfix(&r, f, LL_FIX_EXCLUSIVE);
             n++;
         }
     }
     ck_assert_int_eq(rc, LLADD_NO_SPACE);
     ck_assert_uint_eq(ll_buffer_page_count(r.b), n);
     for (uint64_t i = 0; i < n; i++)
-        ck_assert_uint_eq(rig_get(&r, i), i + 1);
+        ck_assert_uint_eq(fixture_get(&r, i), i + 1);
     r.gate.fails = 0;
     for (; n < 4 * PAGES; n++)
-        rig_put(&r, n, n + 1);
+        fixture_put(&r, n, n + 1);
     for (uint64_t i = 0; i < n; i++)
-        ck_assert_uint_eq(rig_get(&r, i), i + 1);
-    rig_close(&r);
+        ck_assert_uint_eq(fixture_get(&r, i), i + 1);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -390,24 +390,24 @@ static void keep_private(void *ctx, struct ll_frame *f)
 /* `flushed` may change the written copy, not the cached page; the checksum is made afterwards. */
 START_TEST(the_page_type_sees_the_copy)
 {
-    struct rig r;
+    struct fixture r;
     struct flushed seen = {0};
-    rig_init(&r, _i, PAGES);
+    fixture_init(&r, _i, PAGES);
     r.cfg.flushed = on_flushed;
     r.cfg.evicted = keep_private;
-    rig_create(&r);
-    rig_put(&r, 0, 5);
-    struct ll_frame *f = rig_fix(&r, 0, LL_FIX_EXCLUSIVE);
+    fixture_create(&r);
+    fixture_put(&r, 0, 5);
+    struct ll_frame *f = fixture_fix(&r, 0, LL_FIX_EXCLUSIVE);
     f->private_ = &seen;
     lladd_put64(f->page.bytes + LLADD_PAGE_HEADER, 6);
-    rig_unfix(&r, f, LL_FIX_EXCLUSIVE);
-    rig_flush(&r);
+    fixture_unfix(&r, f, LL_FIX_EXCLUSIVE);
+    fixture_flush(&r);
     ck_assert_uint_eq(seen.calls, 1);
-    ck_assert_uint_eq(rig_stored(&r, 0), 5);
-    f = rig_fix(&r, 0, LL_FIX_SHARED);
+    ck_assert_uint_eq(fixture_stored(&r, 0), 5);
+    f = fixture_fix(&r, 0, LL_FIX_SHARED);
     ck_assert_uint_eq(lladd_get64(f->page.bytes + LLADD_PAGE_HEADER), 6);
-    rig_unfix(&r, f, LL_FIX_SHARED);
-    rig_close(&r);
+    fixture_unfix(&r, f, LL_FIX_SHARED);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -415,20 +415,20 @@ END_TEST
  * well. */
 START_TEST(zeros_stay_zeros)
 {
-    struct rig r;
-    unsigned char page[RIG_PAGE];
-    rig_open(&r, _i, PAGES);
-    struct ll_frame *f = rig_fix(&r, 3, LL_FIX_EXCLUSIVE | LL_FIX_FRESH);
+    struct fixture r;
+    unsigned char page[FIXTURE_PAGE];
+    fixture_open(&r, _i, PAGES);
+    struct ll_frame *f = fixture_fix(&r, 3, LL_FIX_EXCLUSIVE | LL_FIX_FRESH);
     ll_buffer_dirty(r.b, f, lladd_lsn_of(0)); /* a frontier with no entries is at the maximum */
-    rig_unfix(&r, f, LL_FIX_EXCLUSIVE);
+    fixture_unfix(&r, f, LL_FIX_EXCLUSIVE);
     check_min(&r, 1, 1);
-    rig_flush(&r);
-    rig_peek(&r, 3 * RIG_PAGE, page, RIG_PAGE);
-    for (unsigned i = 0; i < RIG_PAGE; i++)
+    fixture_flush(&r);
+    fixture_peek(&r, 3 * FIXTURE_PAGE, page, FIXTURE_PAGE);
+    for (unsigned i = 0; i < FIXTURE_PAGE; i++)
         ck_assert_uint_eq(page[i], 0);
-    rig_reopen(&r);
-    ck_assert_uint_eq(rig_get(&r, 3), 0);
-    rig_close(&r);
+    fixture_reopen(&r);
+    ck_assert_uint_eq(fixture_get(&r, 3), 0);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -436,45 +436,45 @@ END_TEST
 
 START_TEST(steps_keep_clean_pages_ahead)
 {
-    struct rig r;
-    rig_open(&r, _i, 8 * PAGES);
+    struct fixture r;
+    fixture_open(&r, _i, 8 * PAGES);
     bool more = true;
-    rig_put(&r, 0, 0);
+    fixture_put(&r, 0, 0);
     ck_assert_int_eq(ll_buffer_step(r.b, &more, &r.err), 0);
     ck_assert(!more); /* a cache with room needs no writing (NO-FORCE) */
-    ck_assert_uint_eq(rig_stats(&r).writes, 0);
+    ck_assert_uint_eq(fixture_stats(&r).writes, 0);
     uint64_t n = 1;
-    for (; rig_stats(&r).evictions == 0; n++)
-        rig_put(&r, n, n);
+    for (; fixture_stats(&r).evictions == 0; n++)
+        fixture_put(&r, n, n);
     for (int pass = 0; pass < 20; pass++, n++) { /* fix new pages: the marks wear off */
-        rig_put(&r, n, n);
+        fixture_put(&r, n, n);
         more = true;
         for (int i = 0; more && i < 1000; i++)
             ck_assert_int_eq(ll_buffer_step(r.b, &more, &r.err), 0);
         ck_assert(!more);
     }
-    struct ll_buffer_stats s = rig_stats(&r);
+    struct ll_buffer_stats s = fixture_stats(&r);
     ck_assert_uint_le(s.dirty * 8, s.frames_used + 8);
     uint64_t written = s.writes;
     for (int i = 0; i < PAGES / 2; i++)
-        rig_try(&r, (uint64_t)i, LL_FIX_SHARED); /* finds clean frames: a miss does not write */
-    ck_assert_uint_eq(rig_stats(&r).writes, written);
-    rig_close(&r);
+        fixture_try(&r, (uint64_t)i, LL_FIX_SHARED); /* finds clean frames: a miss does not write */
+    ck_assert_uint_eq(fixture_stats(&r).writes, written);
+    fixture_close(&r);
 }
 END_TEST
 
 /* ---- poison ---- */
 
-static void check_poisoned(struct rig *r)
+static void check_poisoned(struct fixture *r)
 {
     bool more;
     lladd_lsn all = lladd_lsn_of(UINT64_MAX);
-    unsigned char page[RIG_PAGE];
+    unsigned char page[FIXTURE_PAGE];
     memset(page, 0, sizeof page);
     ck_assert(ll_poisoned(&r->poison));
-    ck_assert_int_eq(rig_try(r, 0, LL_FIX_SHARED), LLADD_WRITE_FAILED);
+    ck_assert_int_eq(fixture_try(r, 0, LL_FIX_SHARED), LLADD_WRITE_FAILED);
     ck_assert_int_eq(r->err.sys_errno, EIO);
-    ck_assert_int_eq(rig_try(r, 0, LL_FIX_EXCLUSIVE), LLADD_WRITE_FAILED);
+    ck_assert_int_eq(fixture_try(r, 0, LL_FIX_EXCLUSIVE), LLADD_WRITE_FAILED);
     ck_assert_int_eq(ll_buffer_flush(r->b, all, all, &r->err), LLADD_WRITE_FAILED);
     ck_assert_int_eq(ll_buffer_sync(r->b, &r->err), LLADD_WRITE_FAILED);
     ck_assert_int_eq(ll_buffer_step(r->b, &more, &r->err), LLADD_WRITE_FAILED);
@@ -489,16 +489,16 @@ static void check_poisoned(struct rig *r)
     ck_assert(ll_poisoned(&r->poison));
 }
 
-/* _i / RIG_KINDS: what fails. */
+/* _i / FIXTURE_KINDS: what fails. */
 START_TEST(a_failed_write_or_sync_is_the_end)
 {
     static const unsigned kinds[] = {FAULT_PWRITEV, FAULT_SYNC};
     static const char *const points[] = {"buffer.write.before", "buffer.write.after",
                                          "buffer.sync.before"};
-    struct rig r;
-    int what = _i / RIG_KINDS;
-    rig_open(&r, _i % RIG_KINDS, PAGES);
-    uint64_t rec = rig_put(&r, 0, 1);
+    struct fixture r;
+    int what = _i / FIXTURE_KINDS;
+    fixture_open(&r, _i % FIXTURE_KINDS, PAGES);
+    uint64_t rec = fixture_put(&r, 0, 1);
     if (what < 2)
         fault_device_fail(r.fault, 1, kinds[what], EIO, false);
     else
@@ -507,21 +507,21 @@ START_TEST(a_failed_write_or_sync_is_the_end)
     ck_assert_ptr_nonnull(strstr(r.err.message, "\"pages\""));
     check_poisoned(&r);
     check_min(&r, rec, rec); /* every later call reports that the page is not safe */
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
 /* A full disk is no different: the page would have to be written. */
 START_TEST(no_space_for_a_page_is_the_end)
 {
-    struct rig r;
-    rig_open(&r, _i, PAGES);
-    rig_put(&r, 0, 1);
+    struct fixture r;
+    fixture_open(&r, _i, PAGES);
+    fixture_put(&r, 0, 1);
     fault_device_capacity(r.fault, fault_device_bytes(r.fault));
     ck_assert_int_eq(flush(&r, UINT64_MAX, UINT64_MAX), LLADD_WRITE_FAILED);
     ck_assert_int_eq(r.err.sys_errno, ENOSPC);
     ck_assert(ll_poisoned(&r.poison));
-    rig_close(&r);
+    fixture_close(&r);
 }
 END_TEST
 
@@ -529,24 +529,24 @@ int main(void)
 {
     Suite *s = suite_create("buffer: writing back");
     TCase *t = tcase_create("both providers, both devices");
-    tcase_add_loop_test(t, a_page_is_dirty_from_its_first_change, 0, RIG_KINDS);
-    tcase_add_loop_test(t, the_base_is_in_the_header, 0, RIG_KINDS);
-    tcase_add_loop_test(t, listing_stops_when_told, 0, RIG_KINDS);
-    tcase_add_loop_test(t, in_flight_until_synced, 0, RIG_KINDS);
-    tcase_add_loop_test(t, the_first_sync_is_never_skipped, 0, RIG_KINDS);
-    tcase_add_loop_test(t, what_waits_for_a_sync_is_summed_up, 0, RIG_KINDS);
-    tcase_add_loop_test(t, flush_writes_what_matches, 0, RIG_KINDS);
-    tcase_add_loop_test(t, neighbours_go_out_together, 0, RIG_KINDS);
-    tcase_add_loop_test(t, flush_of_many_pages, 0, RIG_HEAP_FILES);
-    tcase_add_loop_test(t, the_log_is_forced_first, 0, RIG_KINDS);
-    tcase_add_loop_test(t, a_gate_that_fails, 0, RIG_KINDS);
-    tcase_add_loop_test(t, a_gate_that_fails_too_late, 0, RIG_KINDS);
-    tcase_add_loop_test(t, a_gate_that_fails_eviction, 0, RIG_KINDS);
-    tcase_add_loop_test(t, the_page_type_sees_the_copy, 0, RIG_KINDS);
-    tcase_add_loop_test(t, zeros_stay_zeros, 0, RIG_KINDS);
-    tcase_add_loop_test(t, steps_keep_clean_pages_ahead, 0, RIG_KINDS);
-    tcase_add_loop_test(t, a_failed_write_or_sync_is_the_end, 0, 5 * RIG_KINDS);
-    tcase_add_loop_test(t, no_space_for_a_page_is_the_end, 0, RIG_KINDS);
+    tcase_add_loop_test(t, a_page_is_dirty_from_its_first_change, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, the_base_is_in_the_header, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, listing_stops_when_told, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, in_flight_until_synced, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, the_first_sync_is_never_skipped, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, what_waits_for_a_sync_is_summed_up, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, flush_writes_what_matches, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, neighbours_go_out_together, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, flush_of_many_pages, 0, FIXTURE_HEAP_FILES);
+    tcase_add_loop_test(t, the_log_is_forced_first, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, a_gate_that_fails, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, a_gate_that_fails_too_late, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, a_gate_that_fails_eviction, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, the_page_type_sees_the_copy, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, zeros_stay_zeros, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, steps_keep_clean_pages_ahead, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, a_failed_write_or_sync_is_the_end, 0, 5 * FIXTURE_KINDS);
+    tcase_add_loop_test(t, no_space_for_a_page_is_the_end, 0, FIXTURE_KINDS);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* See rig.h. */
-#include "rig.h"
+/* See buffer_fixture.h. */
+#include "buffer_fixture.h"
 
 #include "support/fixtures.h"
 
@@ -9,7 +9,7 @@
 
 /* ---- gate ---- */
 
-static int force(struct rig_gate *g, lladd_lsn lsn, struct lladd_error *err)
+static int force(struct fixture_gate *g, lladd_lsn lsn, struct lladd_error *err)
 {
     __atomic_fetch_add(&g->forces, 1, __ATOMIC_RELAXED);
     if (g->during)
@@ -27,7 +27,7 @@ static int force(struct rig_gate *g, lladd_lsn lsn, struct lladd_error *err)
 static int may_write(void *ctx, lladd_pageno n, lladd_lsn lsn, lladd_lsn *durable,
                      struct lladd_error *err)
 {
-    struct rig_gate *g = ctx;
+    struct fixture_gate *g = ctx;
     (void)n;
     uint64_t now = __atomic_load_n(&g->durable, __ATOMIC_ACQUIRE);
     int rc = lsn.v && lsn.v >= now ? force(g, lsn, err) : 0;
@@ -37,9 +37,9 @@ static int may_write(void *ctx, lladd_pageno n, lladd_lsn lsn, lladd_lsn *durabl
 
 /* ---- checker ---- */
 
-static struct rig_checker *checker_of(struct lladd_device *dev)
+static struct fixture_checker *checker_of(struct lladd_device *dev)
 {
-    return (struct rig_checker *)dev;
+    return (struct fixture_checker *)dev;
 }
 
 static void count(uint64_t *p, uint64_t n)
@@ -47,7 +47,7 @@ static void count(uint64_t *p, uint64_t n)
     __atomic_fetch_add(p, n, __ATOMIC_RELAXED);
 }
 
-static void check_page(struct rig_checker *c, uint64_t n, const unsigned char *bytes)
+static void check_page(struct fixture_checker *c, uint64_t n, const unsigned char *bytes)
 {
     uint64_t lsn = ll_page_lsn(bytes).v;
     if (lsn != 0 && lsn >= __atomic_load_n(&c->gate->durable, __ATOMIC_ACQUIRE))
@@ -59,7 +59,7 @@ static void check_page(struct rig_checker *c, uint64_t n, const unsigned char *b
 static int checker_open(struct lladd_device *dev, const char *name, unsigned flags,
                         struct lladd_file **out)
 {
-    struct rig_checker *c = checker_of(dev);
+    struct fixture_checker *c = checker_of(dev);
     int rc = c->below->ops->open(c->below, name, flags, out);
     if (rc == 0 && strcmp(name, "pages") == 0)
         c->pages = *out;
@@ -68,7 +68,7 @@ static int checker_open(struct lladd_device *dev, const char *name, unsigned fla
 
 static int checker_close(struct lladd_device *dev, struct lladd_file *file)
 {
-    struct rig_checker *c = checker_of(dev);
+    struct fixture_checker *c = checker_of(dev);
     if (file == c->pages)
         c->pages = NULL;
     return c->below->ops->close(c->below, file);
@@ -77,14 +77,14 @@ static int checker_close(struct lladd_device *dev, struct lladd_file *file)
 static int64_t checker_pread(struct lladd_device *dev, struct lladd_file *file, void *buf,
                              size_t len, uint64_t off)
 {
-    struct rig_checker *c = checker_of(dev);
+    struct fixture_checker *c = checker_of(dev);
     return c->below->ops->pread(c->below, file, buf, len, off);
 }
 
 static int checker_pwritev(struct lladd_device *dev, struct lladd_file *file,
                            const struct lladd_iovec *pieces, int n, uint64_t off)
 {
-    struct rig_checker *c = checker_of(dev);
+    struct fixture_checker *c = checker_of(dev);
     bool lost = false;
     if (file == c->pages && !c->raw) {
         uint64_t number = __atomic_add_fetch(&c->page_writes, 1, __ATOMIC_RELAXED);
@@ -103,51 +103,52 @@ static int checker_pwritev(struct lladd_device *dev, struct lladd_file *file,
 
 static int checker_sync(struct lladd_device *dev, struct lladd_file *file)
 {
-    struct rig_checker *c = checker_of(dev);
+    struct fixture_checker *c = checker_of(dev);
     return c->below->ops->sync(c->below, file);
 }
 
 static int checker_truncate(struct lladd_device *dev, struct lladd_file *file, uint64_t size)
 {
-    struct rig_checker *c = checker_of(dev);
+    struct fixture_checker *c = checker_of(dev);
     return c->below->ops->truncate(c->below, file, size);
 }
 
 static int checker_size(struct lladd_device *dev, struct lladd_file *file, uint64_t *out)
 {
-    struct rig_checker *c = checker_of(dev);
+    struct fixture_checker *c = checker_of(dev);
     return c->below->ops->size(c->below, file, out);
 }
 
 static int checker_unlink(struct lladd_device *dev, const char *name)
 {
-    struct rig_checker *c = checker_of(dev);
+    struct fixture_checker *c = checker_of(dev);
     return c->below->ops->unlink(c->below, name);
 }
 
 static int checker_sync_dir(struct lladd_device *dev, const char *name)
 {
-    struct rig_checker *c = checker_of(dev);
+    struct fixture_checker *c = checker_of(dev);
     return c->below->ops->sync_dir(c->below, name);
 }
 
 static void checker_prefetch(struct lladd_device *dev, struct lladd_file *file, uint64_t off,
                              uint64_t len)
 {
-    struct rig_checker *c = checker_of(dev);
+    struct fixture_checker *c = checker_of(dev);
     (void)file;
     if (off % c->page_size != 0 || len % c->page_size != 0)
         count(&c->wrong, 1);
     count(&c->prefetched, len / c->page_size);
 }
 
-static void checker_init(struct rig_checker *c, struct lladd_device *below, struct rig_gate *gate)
+static void checker_init(struct fixture_checker *c, struct lladd_device *below,
+                         struct fixture_gate *gate)
 {
     memset(c, 0, sizeof *c);
     c->below = below;
     c->gate = gate;
-    c->page_size = RIG_PAGE;
-    c->salt = RIG_SALT;
+    c->page_size = FIXTURE_PAGE;
+    c->salt = FIXTURE_SALT;
     c->ops = (struct lladd_device_ops){
         .struct_size = sizeof c->ops,
         .open = checker_open,
@@ -167,11 +168,11 @@ static void checker_init(struct rig_checker *c, struct lladd_device *below, stru
 /* ---- life ---- */
 
 /* Found by trying budgets, so that no test depends on the size of a frame. */
-uint64_t rig_budget(unsigned pages, uint32_t page_size)
+uint64_t fixture_budget(unsigned pages, uint32_t page_size)
 {
     struct ll_env env;
     struct lladd_device *dev;
-    struct rig_gate gate = {.tail = 0};
+    struct fixture_gate gate = {.tail = 0};
     struct ll_poison poison;
     ll_poison_init(&poison);
     ll_env_init(&env, NULL, NULL, false);
@@ -201,14 +202,14 @@ uint64_t rig_budget(unsigned pages, uint32_t page_size)
     return cfg.budget;
 }
 
-void rig_init(struct rig *r, int kind, unsigned pages)
+void fixture_init(struct fixture *r, int kind, unsigned pages)
 {
     memset(r, 0, sizeof *r);
     r->gate.tail = 1000;
     fault_alloc_init(&r->mem);
     test_world_init(&r->world, 1);
     ll_env_init(&r->env, &r->mem.mem, &r->world.world, false);
-    bool files = kind >= RIG_HEAP_FILES;
+    bool files = kind >= FIXTURE_HEAP_FILES;
     if (files) {
         r->dir = temp_dir_new();
         ck_assert_int_eq(lladd_device_posix(r->dir, true, &r->base, NULL), 0);
@@ -217,7 +218,7 @@ void rig_init(struct rig *r, int kind, unsigned pages)
     }
     r->fault = fault_device_new(r->base);
     checker_init(&r->checker, fault_device_dev(r->fault), &r->gate);
-    bool heap = kind == RIG_HEAP || kind == RIG_HEAP_FILES || !LL_TEST_CAN_RESERVE;
+    bool heap = kind == FIXTURE_HEAP || kind == FIXTURE_HEAP_FILES || !LL_TEST_CAN_RESERVE;
     /* Frames that are charged by the operating system's page need some more. */
     enum { MORE = 160 << 10 };
     ll_poison_init(&r->poison);
@@ -226,29 +227,29 @@ void rig_init(struct rig *r, int kind, unsigned pages)
         .poison = &r->poison,
         .dev = &r->checker.dev,
         .name = "pages",
-        .page_size = RIG_PAGE,
-        .budget = rig_budget(pages, RIG_PAGE) + (heap ? 0 : MORE),
-        .salt = RIG_SALT,
+        .page_size = FIXTURE_PAGE,
+        .budget = fixture_budget(pages, FIXTURE_PAGE) + (heap ? 0 : MORE),
+        .salt = FIXTURE_SALT,
         .frames = heap ? LL_FRAMES_HEAP : LL_FRAMES_RESERVED,
         .recovery = {.ctx = &r->gate, .may_write = may_write},
         .create = true,
     };
 }
 
-void rig_create(struct rig *r)
+void fixture_create(struct fixture *r)
 {
     r->cfg.create = true;
     ck_assert_int_eq(ll_buffer_open(&r->cfg, &r->b, &r->err), 0);
     r->cfg.create = false;
 }
 
-void rig_open(struct rig *r, int kind, unsigned pages)
+void fixture_open(struct fixture *r, int kind, unsigned pages)
 {
-    rig_init(r, kind, pages);
-    rig_create(r);
+    fixture_init(r, kind, pages);
+    fixture_create(r);
 }
 
-void rig_reopen(struct rig *r)
+void fixture_reopen(struct fixture *r)
 {
     ll_buffer_close(r->b);
     r->cfg.create = false;
@@ -256,7 +257,7 @@ void rig_reopen(struct rig *r)
     ck_assert_int_eq(ll_buffer_open(&r->cfg, &r->b, &r->err), 0);
 }
 
-void rig_close(struct rig *r)
+void fixture_close(struct fixture *r)
 {
     ll_buffer_close(r->b);
     r->b = NULL;
@@ -272,7 +273,7 @@ void rig_close(struct rig *r)
 
 /* ---- pages ---- */
 
-struct ll_frame *rig_fix(struct rig *r, uint64_t n, unsigned how)
+struct ll_frame *fixture_fix(struct fixture *r, uint64_t n, unsigned how)
 {
     struct ll_frame *f = NULL;
     int rc = ll_buffer_fix(r->b, lladd_page_of(n), how, &f, &r->err);
@@ -282,12 +283,12 @@ struct ll_frame *rig_fix(struct rig *r, uint64_t n, unsigned how)
     return f;
 }
 
-void rig_unfix(struct rig *r, struct ll_frame *f, unsigned how)
+void fixture_unfix(struct fixture *r, struct ll_frame *f, unsigned how)
 {
     ll_buffer_unfix(r->b, f, how);
 }
 
-int rig_try(struct rig *r, uint64_t n, unsigned how)
+int fixture_try(struct fixture *r, uint64_t n, unsigned how)
 {
     struct ll_frame *f;
     int rc = ll_buffer_fix(r->b, lladd_page_of(n), how, &f, &r->err);
@@ -296,7 +297,8 @@ int rig_try(struct rig *r, uint64_t n, unsigned how)
     return rc;
 }
 
-void rig_stamp(unsigned char *page, uint32_t page_size, uint64_t n, uint64_t lsn, uint64_t value)
+void fixture_stamp(unsigned char *page, uint32_t page_size, uint64_t n, uint64_t lsn,
+                   uint64_t value)
 {
     ll_page_set_type(page, 7);
     ll_page_set_lsn(page, lladd_lsn_of(lsn));
@@ -305,33 +307,33 @@ void rig_stamp(unsigned char *page, uint32_t page_size, uint64_t n, uint64_t lsn
         lladd_put64(page + i, value);
 }
 
-uint64_t rig_change(struct rig *r, struct ll_frame *f, uint64_t value)
+uint64_t fixture_change(struct fixture *r, struct ll_frame *f, uint64_t value)
 {
     uint64_t lsn = __atomic_fetch_add(&r->gate.tail, 10, __ATOMIC_ACQ_REL);
     ll_buffer_dirty(r->b, f, lladd_lsn_of(lsn));
-    rig_stamp(f->page.bytes, r->cfg.page_size, f->page.number.v, lsn, value);
+    fixture_stamp(f->page.bytes, r->cfg.page_size, f->page.number.v, lsn, value);
     return lsn;
 }
 
-uint64_t rig_put(struct rig *r, uint64_t n, uint64_t value)
+uint64_t fixture_put(struct fixture *r, uint64_t n, uint64_t value)
 {
     bool fresh = n >= ll_buffer_page_count(r->b);
-    struct ll_frame *f = rig_fix(r, n, LL_FIX_EXCLUSIVE | (fresh ? LL_FIX_FRESH : 0));
-    uint64_t lsn = rig_change(r, f, value);
-    rig_unfix(r, f, LL_FIX_EXCLUSIVE);
+    struct ll_frame *f = fixture_fix(r, n, LL_FIX_EXCLUSIVE | (fresh ? LL_FIX_FRESH : 0));
+    uint64_t lsn = fixture_change(r, f, value);
+    fixture_unfix(r, f, LL_FIX_EXCLUSIVE);
     return lsn;
 }
 
-uint64_t rig_format(struct rig *r, uint64_t n, uint64_t value)
+uint64_t fixture_format(struct fixture *r, uint64_t n, uint64_t value)
 {
-    struct ll_frame *f = rig_fix(r, n, LL_FIX_EXCLUSIVE | LL_FIX_FRESH);
-    uint64_t lsn = rig_change(r, f, value);
+    struct ll_frame *f = fixture_fix(r, n, LL_FIX_EXCLUSIVE | LL_FIX_FRESH);
+    uint64_t lsn = fixture_change(r, f, value);
     ll_page_set_base(f->page.bytes, lladd_lsn_of(lsn));
-    rig_unfix(r, f, LL_FIX_EXCLUSIVE);
+    fixture_unfix(r, f, LL_FIX_EXCLUSIVE);
     return lsn;
 }
 
-bool rig_is_whole(const unsigned char *page, uint32_t page_size)
+bool fixture_is_whole(const unsigned char *page, uint32_t page_size)
 {
     uint64_t value = lladd_get64(page + LLADD_PAGE_HEADER);
     for (uint32_t i = LLADD_PAGE_HEADER; i < page_size; i += 8) {
@@ -341,21 +343,21 @@ bool rig_is_whole(const unsigned char *page, uint32_t page_size)
     return true;
 }
 
-uint64_t rig_value(const unsigned char *page, uint32_t page_size)
+uint64_t fixture_value(const unsigned char *page, uint32_t page_size)
 {
-    ck_assert(rig_is_whole(page, page_size));
+    ck_assert(fixture_is_whole(page, page_size));
     return lladd_get64(page + LLADD_PAGE_HEADER);
 }
 
-uint64_t rig_get(struct rig *r, uint64_t n)
+uint64_t fixture_get(struct fixture *r, uint64_t n)
 {
-    struct ll_frame *f = rig_fix(r, n, LL_FIX_SHARED);
-    uint64_t value = rig_value(f->page.bytes, r->cfg.page_size);
-    rig_unfix(r, f, LL_FIX_SHARED);
+    struct ll_frame *f = fixture_fix(r, n, LL_FIX_SHARED);
+    uint64_t value = fixture_value(f->page.bytes, r->cfg.page_size);
+    fixture_unfix(r, f, LL_FIX_SHARED);
     return value;
 }
 
-void rig_peek(struct rig *r, uint64_t off, void *bytes, size_t len)
+void fixture_peek(struct fixture *r, uint64_t off, void *bytes, size_t len)
 {
     struct lladd_device *dev = r->base;
     struct lladd_file *file;
@@ -366,7 +368,7 @@ void rig_peek(struct rig *r, uint64_t off, void *bytes, size_t len)
     ck_assert_int_eq(dev->ops->close(dev, file), 0);
 }
 
-void rig_poke(struct rig *r, uint64_t off, const void *bytes, size_t len)
+void fixture_poke(struct fixture *r, uint64_t off, const void *bytes, size_t len)
 {
     struct lladd_device *dev = r->base;
     struct lladd_iovec piece = {bytes, len};
@@ -376,27 +378,27 @@ void rig_poke(struct rig *r, uint64_t off, const void *bytes, size_t len)
     ck_assert_int_eq(dev->ops->close(dev, file), 0);
 }
 
-uint64_t rig_stored(struct rig *r, uint64_t n)
+uint64_t fixture_stored(struct fixture *r, uint64_t n)
 {
     unsigned char *page = malloc(r->cfg.page_size);
     ck_assert_ptr_nonnull(page);
-    rig_peek(r, n * r->cfg.page_size, page, r->cfg.page_size);
+    fixture_peek(r, n * r->cfg.page_size, page, r->cfg.page_size);
     int rc =
         ll_page_verify(r->cfg.salt, lladd_page_of(n), page, r->cfg.page_size, "pages", &r->err);
     ck_assert_msg(rc == 0, "%s", r->err.message);
-    uint64_t value = rig_value(page, r->cfg.page_size);
+    uint64_t value = fixture_value(page, r->cfg.page_size);
     free(page);
     return value;
 }
 
-void rig_flush(struct rig *r)
+void fixture_flush(struct fixture *r)
 {
     lladd_lsn all = lladd_lsn_of(UINT64_MAX);
     int rc = ll_buffer_flush(r->b, all, all, &r->err);
     ck_assert_msg(rc == 0, "%s", r->err.message);
 }
 
-struct ll_buffer_stats rig_stats(struct rig *r)
+struct ll_buffer_stats fixture_stats(struct fixture *r)
 {
     struct ll_buffer_stats s;
     ll_buffer_stats(r->b, &s);
@@ -405,7 +407,7 @@ struct ll_buffer_stats rig_stats(struct rig *r)
 
 static int note_dirty(void *ctx, lladd_pageno n, lladd_lsn rec, lladd_lsn base)
 {
-    struct rig_dirty *d = ctx;
+    struct fixture_dirty *d = ctx;
     ck_assert_uint_lt(d->n, sizeof d->at / sizeof d->at[0]);
     d->at[d->n].page = n.v;
     d->at[d->n].rec = rec.v;
@@ -413,7 +415,7 @@ static int note_dirty(void *ctx, lladd_pageno n, lladd_lsn rec, lladd_lsn base)
     return 0;
 }
 
-void rig_dirty(struct rig *r, struct rig_dirty *d)
+void fixture_dirty(struct fixture *r, struct fixture_dirty *d)
 {
     d->n = 0;
     ck_assert_int_eq(ll_buffer_dirty_each(r->b, note_dirty, d, &r->err), 0);
