@@ -10,7 +10,7 @@
 #include <lladd/dtable_class.h>
 #include <stdio.h>
 
-static struct bed b;
+static struct fixture b;
 static struct lladd_dtable_run_builder *run;
 static struct lladd_txn *txn;
 static unsigned char packed[256];
@@ -46,7 +46,7 @@ static void begin_run(const char *config)
     struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
     o.type = LLADD_DTABLE_U32;
     o.text = config;
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_dtable_run_begin(txn, &o, &run));
 }
 
@@ -116,12 +116,12 @@ static void has(const struct lladd_dtable *t, uint32_t k, const char *want)
 static void setup(void)
 {
     shop_init(&b);
-    bed_open(&b);
+    fixture_open(&b);
 }
 
 static void teardown(void)
 {
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 #define LINEAR "class(dt) linear_dtable"
@@ -256,7 +256,7 @@ static const char *const names[] = {"number", "text"};
 static struct lladd_ctable *table(const struct lladd_ctable_options *o)
 {
     struct lladd_ctable *t;
-    struct lladd_txn *x = bed_begin(&b);
+    struct lladd_txn *x = fixture_begin(&b);
     ok(x, lladd_ctable_create(x, "rows", o));
     commit(x);
     ok_db(&b, lladd_ctable_open(b.db, "rows", &t, &b.err));
@@ -299,7 +299,7 @@ START_TEST(projection_reads_its_layers)
     o.groups = numbers;
     o.n_groups = 1;
     struct lladd_ctable *t = table(&o);
-    struct lladd_txn *x = bed_begin(&b);
+    struct lladd_txn *x = fixture_begin(&b);
     for (uint32_t i = 0; i < ROWS; i++) {
         key = lladd_dtable_u32(i);
         lladd_put32(number, 7 * i);
@@ -315,7 +315,7 @@ START_TEST(projection_reads_its_layers)
     ok_db(&b, lladd_dtable_run_info_get(bare, &info, &b.err));
     ck_assert_ptr_nonnull(strstr(info.config, "column_dtable"));
     lladd_dtable_close(bare);
-    x = bed_begin(&b);
+    x = fixture_begin(&b);
     ok(x, lladd_ctable_cursor_open(x, t, &column, 1, &c));
     uint64_t before = reads();
     for (uint32_t i = 0; i < ROWS; i++) {
@@ -356,7 +356,7 @@ static unsigned scan(struct lladd_ctable *t, uint32_t column, size_t max, uint32
 {
     struct lladd_ctable_batch got = {.n = 0};
     struct lladd_ctable_cursor *c;
-    struct lladd_txn *x = bed_begin(&b);
+    struct lladd_txn *x = fixture_begin(&b);
     unsigned wide = 0;
     uint32_t i = 0;
     int rc;
@@ -415,7 +415,7 @@ START_TEST(copies)
         o.groups = &g;
         o.n_groups = 1;
         struct lladd_ctable *t = table(&o);
-        struct lladd_txn *x = bed_begin(&b);
+        struct lladd_txn *x = fixture_begin(&b);
         for (uint32_t k = 0; k < MANY; k++) {
             struct lladd_dtable_key key = lladd_dtable_u32(k);
             unsigned char bytes[4];
@@ -431,7 +431,7 @@ START_TEST(copies)
         ck_assert_uint_ge(scan(t, 0, 4097, hole), hole == UINT32_MAX ? 3 : 2);
         scan(t, 0, MANY + 1, hole);
         ok_db(&b, lladd_ctable_close(t, &b.err));
-        x = bed_begin(&b);
+        x = fixture_begin(&b);
         ok(x, lladd_ctable_destroy(x, "rows"));
         commit(x);
     }
@@ -440,7 +440,7 @@ END_TEST
 
 static void not_made(int want, const struct lladd_ctable_options *o)
 {
-    struct lladd_txn *x = bed_begin(&b);
+    struct lladd_txn *x = fixture_begin(&b);
     refuses(x, want, lladd_ctable_create(x, "rows", o));
     commit(x);
 }
@@ -478,7 +478,7 @@ START_TEST(groups)
     o.managed.combine_config = NULL;
     o.groups = numbers;
     struct lladd_ctable *t = table(&o);
-    struct lladd_txn *x = bed_begin(&b);
+    struct lladd_txn *x = fixture_begin(&b);
     refuses(x, LLADD_REJECTED, lladd_ctable_update(x, t, &key, &change, 1));
     change.value.bytes.len = 4;
     ok(x, lladd_ctable_update(x, t, &key, &change, 1));
@@ -499,5 +499,5 @@ int main(void)
     tcase_add_test(tc, copies);
     tcase_add_test(tc, groups);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

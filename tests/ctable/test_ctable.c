@@ -10,7 +10,7 @@
 #include <lladd/ctable.h>
 #include <lladd/hash.h>
 
-static struct bed b;
+static struct fixture b;
 static struct lladd_ctable *t;
 static const char *const names[] = {"first", "second", "third"};
 
@@ -25,7 +25,7 @@ static struct lladd_ctable_options plain(void)
 
 static void make(const char *name, const struct lladd_ctable_options *o)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_ctable_create(txn, name, o));
     commit(txn);
 }
@@ -34,7 +34,7 @@ static void begin(void)
 {
     struct lladd_ctable_options o = plain();
     shop_init(&b);
-    bed_open(&b);
+    fixture_open(&b);
     make("rows", &o);
     ok_db(&b, lladd_ctable_open(b.db, "rows", &t, &b.err));
 }
@@ -43,17 +43,17 @@ static void begin(void)
 static void no_leaks(void)
 {
     struct lladd_root_value root;
-    uint64_t n = 0, all = bed_pages_used(&b);
+    uint64_t n = 0, all = fixture_pages_used(&b);
     struct lladd_hash *journal;
     static const char *const tables[] = {"rows", "other"};
     for (int i = 0; i < 2; i++) {
-        int rc = lladd_ctable_pages(b.db, tables[i], bed_count_page, &n, &b.err);
+        int rc = lladd_ctable_pages(b.db, tables[i], fixture_count_page, &n, &b.err);
         ck_assert(rc == 0 || rc == LLADD_NOT_FOUND);
     }
-    ok_db(&b, lladd_managed_pages(b.db, bed_count_page, &n, &b.err));
+    ok_db(&b, lladd_managed_pages(b.db, fixture_count_page, &n, &b.err));
     ok_db(&b, lladd_root_get(b.db, "journal", &root, &b.err));
     ok_db(&b, lladd_hash_open(b.db, lladd_page_of(root.a), 0, &journal, &b.err));
-    ok_db(&b, lladd_hash_pages(journal, bed_count_page, &n, &b.err));
+    ok_db(&b, lladd_hash_pages(journal, fixture_count_page, &n, &b.err));
     lladd_hash_close(journal);
     ck_assert_uint_eq(n, all);
 }
@@ -62,7 +62,7 @@ static void done(void)
 {
     ok_db(&b, lladd_ctable_close(t, &b.err));
     no_leaks();
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 static struct lladd_dtable_value text(const char *s)
@@ -98,14 +98,14 @@ START_TEST(rows_stay)
     uint32_t columns[3] = {9, 9, 9};
     begin();
     struct lladd_ctable *again;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     put(txn, 1, "a", "", NULL);
     put(txn, 2, NULL, NULL, NULL);
     commit(txn);
     ok_db(&b, lladd_ctable_open(b.db, "rows", &again, &b.err));
     ck_assert_ptr_eq(again, t);
     ok_db(&b, lladd_ctable_close(again, &b.err));
-    bed_crash(&b);
+    fixture_crash(&b);
     ok_db(&b, lladd_ctable_open(b.db, "rows", &t, &b.err));
     ck_assert_uint_eq(lladd_ctable_columns(t), 3);
     ck_assert_str_eq(lladd_ctable_column_name(t, 1), "second");
@@ -113,7 +113,7 @@ START_TEST(rows_stay)
     ok_db(&b, lladd_ctable_named(t, (const char *const[]){"third", "first"}, 2, columns, &b.err));
     ck_assert_uint_eq(columns[0], 2);
     ck_assert_uint_eq(columns[1], 0);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     has(txn, 1, 0, "a");
     has(txn, 1, 1, "");
     has(txn, 1, 2, NULL);
@@ -137,21 +137,21 @@ START_TEST(trap_28_updates)
     struct lladd_dtable_key key = lladd_dtable_u32(1), other = lladd_dtable_u32(7);
     struct lladd_managed_stats s = {.struct_size = sizeof s};
     begin();
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     put(txn, 1, "a", "b", "c");
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_ctable_update(txn, t, &key, two, 3));
     ok(txn, lladd_ctable_update(txn, t, &other, two, 3));
     has(txn, 1, 2, "zz");
-    struct lladd_txn *late = bed_begin(&b);
+    struct lladd_txn *late = fixture_begin(&b);
     has(late, 1, 2, "c");
     ck_assert_int_eq(lladd_ctable_update(late, t, &key, two, 1), LLADD_CONFLICT);
     commit(txn);
     has(late, 1, 0, "a");
     ck_assert_int_eq(lladd_ctable_delete(late, t, &key), LLADD_CONFLICT);
     abort_txn(late);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     has(txn, 1, 0, NULL);
     has(txn, 1, 1, "b");
     has(txn, 7, 2, "zz");
@@ -179,7 +179,7 @@ START_TEST(misuse)
                                         (uint32_t[2]){0}, &b.err),
                      LLADD_NOT_FOUND);
     ck_assert_ptr_nonnull(strstr(b.err.message, "fourth"));
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     refuses(txn, LLADD_NOT_FOUND, lladd_ctable_update(txn, t, &key, &bad, 1));
     refuses(txn, LLADD_NOT_FOUND, lladd_ctable_lookup(txn, t, &key, &column, 1, &r));
     refuses(txn, LLADD_NOT_FOUND, lladd_ctable_cursor_open(txn, t, &column, 1, &c));
@@ -202,7 +202,7 @@ END_TEST
 static void not_made(int want, const char *name, const char *const *columns, size_t n)
 {
     struct lladd_ctable_options o = plain();
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     o.columns = columns;
     o.n_columns = n;
     refuses(txn, want, lladd_ctable_create(txn, name, &o));
@@ -231,7 +231,7 @@ START_TEST(made_and_dropped)
     not_made(LLADD_BAD_ARGUMENT, "", names, 3);
     not_made(LLADD_BAD_ARGUMENT, long_name, names, 3);
     not_made(LLADD_EXISTS, "rows", names, 3);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     refuses(txn, LLADD_BAD_ARGUMENT, lladd_ctable_create(txn, "other", NULL));
     refuses(txn, LLADD_BUSY, lladd_ctable_destroy(txn, "rows"));
     refuses(txn, LLADD_NOT_FOUND, lladd_ctable_destroy(txn, "other"));
@@ -242,7 +242,7 @@ START_TEST(made_and_dropped)
     shop_close(&b, shop_table(&b, "bare", NULL));
     ck_assert_int_eq(lladd_ctable_open(b.db, "bare", &other, &b.err), LLADD_WRONG_TYPE);
     ck_assert_int_eq(lladd_ctable_open(b.db, "no", &other, &b.err), LLADD_NOT_FOUND);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     refuses(txn, LLADD_NOT_FOUND, lladd_ctable_destroy(txn, "bare"));
     ok(txn, lladd_managed_destroy(txn, "bare"));
     ok(txn, lladd_ctable_destroy(txn, "other"));
@@ -270,7 +270,7 @@ START_TEST(made_and_opened)
     ck_assert_int_eq(lladd_ctable_create_open(b.db, "third", &o, &other, &b.err),
                      LLADD_BAD_ARGUMENT);
     ck_assert_ptr_null(other);
-    bed_crash(&b);
+    fixture_crash(&b);
     ok_db(&b, lladd_ctable_open(b.db, "other", &other, &b.err));
     ok_db(&b, lladd_ctable_close(other, &b.err));
     ok_db(&b, lladd_ctable_open(b.db, "rows", &t, &b.err));
@@ -288,14 +288,14 @@ START_TEST(dropped_below)
     begin();
     make("other", &o);
     ok_db(&b, lladd_ctable_open(b.db, "other", &other, &b.err));
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     const struct lladd_dtable_value values[] = {text("a"), text("b"), text(NULL)};
     struct lladd_dtable_key key = lladd_dtable_u32(1);
     ok(txn, lladd_ctable_put(txn, other, &key, values));
     commit(txn);
     ok_db(&b, lladd_managed_digest(lladd_ctable_managed(other), &b.err));
     ok_db(&b, lladd_ctable_close(other, &b.err));
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_savepoint(txn, &sp));
     ok(txn, lladd_managed_destroy(txn, "other"));
     ok(txn, lladd_rollback_to(txn, sp));
@@ -304,7 +304,7 @@ START_TEST(dropped_below)
     ok_db(&b, lladd_ctable_open(b.db, "other", &other, &b.err));
     ok_db(&b, lladd_ctable_close(other, &b.err));
     no_leaks();
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_managed_destroy(txn, "other"));
     commit(txn);
     ck_assert_int_eq(lladd_root_get(b.db, "ctable:other", &root, &b.err), LLADD_NOT_FOUND);
@@ -328,7 +328,7 @@ START_TEST(damage)
     uint64_t len;
     uint32_t column = 0;
     begin();
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_managed_put(txn, lladd_ctable_managed(t), &key, &junk));
     refuses(txn, LLADD_BAD_RECORD, lladd_ctable_get(txn, t, &key, 0, NULL, 0, NULL));
     refuses(txn, LLADD_BAD_RECORD, lladd_ctable_update(txn, t, &key, &change, 1));
@@ -348,7 +348,7 @@ START_TEST(damage)
         memcpy(bytes, was, len);
         if (cut < len)
             bytes[cut] = cut == 0 ? 0 : 250;
-        txn = bed_begin(&b);
+        txn = fixture_begin(&b);
         ok(txn, lladd_blob_replace(txn, lladd_page_of(root.a), bytes, cut == 1 ? 0 : len));
         commit(txn);
         int rc = lladd_ctable_open(b.db, "rows", &t, &b.err);
@@ -359,11 +359,11 @@ START_TEST(damage)
         ck_assert(rc == 0 || cut < len);
     }
     bytes[0] = 2;
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_blob_replace(txn, lladd_page_of(root.a), bytes, len));
     commit(txn);
     ck_assert_int_eq(lladd_ctable_open(b.db, "rows", &t, &b.err), LLADD_NEWER_FORMAT);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -379,5 +379,5 @@ int main(void)
     tcase_add_test(tc, dropped_below);
     tcase_add_test(tc, damage);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

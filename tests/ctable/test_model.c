@@ -26,7 +26,7 @@ struct model {
     struct row rows[KEYS];
 };
 
-static struct bed b;
+static struct fixture b;
 static struct lladd_ctable *t;
 static struct model now, mine; /* as committed, and as the transaction sees it */
 static struct lladd_txn *txn;
@@ -76,7 +76,7 @@ static void begins(void)
 {
     if (txn)
         return;
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     mine = now;
     struct lladd_dtable_key key = key_of(0);
     struct lladd_ctable_row r = {.n = 0};
@@ -317,7 +317,7 @@ static void reader_ends(void)
 static void reader_begins(void)
 {
     reader_ends();
-    reader.txn = bed_begin(&b);
+    reader.txn = fixture_begin(&b);
     reader.n = some_columns(reader.columns);
     reader.sees = now;
     ok(reader.txn,
@@ -352,12 +352,12 @@ static void restarts(void)
             txn = NULL;
         }
         ok_db(&b, lladd_ctable_close(t, &b.err));
-        bed_crash(&b);
+        fixture_crash(&b);
     } else {
         ends(false);
         ok_db(&b, lladd_ctable_close(t, &b.err));
-        bed_close(&b);
-        bed_open(&b);
+        fixture_close(&b);
+        fixture_open(&b);
     }
     ok_db(&b, lladd_ctable_open(b.db, "rows", &t, &b.err));
 }
@@ -424,10 +424,10 @@ static void history(uint64_t number, struct lladd_ctable_options *o)
     txn = NULL;
     text_keys = o->managed.type == LLADD_DTABLE_STRING;
     shop_init(&b);
-    bed_open(&b);
+    fixture_open(&b);
     o->columns = names;
     o->n_columns = COLUMNS;
-    struct lladd_txn *first = bed_begin(&b);
+    struct lladd_txn *first = fixture_begin(&b);
     ok(first, lladd_ctable_create(first, "rows", o));
     commit(first);
     ok_db(&b, lladd_ctable_open(b.db, "rows", &t, &b.err));
@@ -448,7 +448,7 @@ static void history(uint64_t number, struct lladd_ctable_options *o)
         scans(txn, &mine);
     ends(true);
     ok_db(&b, lladd_ctable_close(t, &b.err));
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 START_TEST(row_store)
@@ -516,5 +516,5 @@ int main(void)
     tcase_add_test(tc, row_store);
     tcase_add_test(tc, column_store);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -3,7 +3,7 @@
  * Packed rows: every column is found again; and no bytes, however wrong, lead a reader outside of
  * them.
  */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include <lladd/bytes.h>
 #include <lladd/dtable_row.h>
@@ -168,5 +168,5 @@ int main(void)
     tcase_add_test(tc, refused);
     tcase_add_test(tc, wrong_bytes);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -183,12 +183,12 @@ struct lladd_dtable_value shape_value(const struct shape *s, uint64_t *random, u
     return s->packed ? packed_value(random, room) : plain_value(random, room);
 }
 
-struct lladd_dtable *rows_run(struct bed *b, struct model *m, const char *config,
+struct lladd_dtable *rows_run(struct fixture *b, struct model *m, const char *config,
                               const struct shape *s, uint64_t seed, lladd_pageno *root)
 {
     struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
     struct lladd_dtable_run_builder *run;
-    struct lladd_txn *txn = bed_begin(b);
+    struct lladd_txn *txn = fixture_begin(b);
     uint64_t random = seed, number = s->first;
     o.type = s->type;
     o.text = config;

@@ -2,7 +2,7 @@
 #ifndef TESTS_DTABLE_MODEL_H
 #define TESTS_DTABLE_MODEL_H
 /* The expected contents of a table, sorted, in memory; and comparisons of a table with it. */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include <lladd/dtable_class.h>
 #include <lladd/dtable_row.h>
@@ -52,7 +52,7 @@ struct lladd_dtable_value shape_value(const struct shape *, uint64_t *random, un
 
 /* Builds a run of drawn rows, and commits it. Rows that it rejects are not in the model. NULL if
  * the configuration has no keys of the type. */
-struct lladd_dtable *rows_run(struct bed *, struct model *, const char *config,
+struct lladd_dtable *rows_run(struct fixture *, struct model *, const char *config,
                               const struct shape *, uint64_t seed, lladd_pageno *root);
 
 /* All queries of a table, at every row, between all of them and outside; `steps` random moves of a

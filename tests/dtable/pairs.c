@@ -39,7 +39,7 @@ struct shape shape_for(const struct composition *c, enum lladd_dtable_type type,
 
 /* ---- compositions ---------------------------------------------------------------------------- */
 
-bool pairs_admit(struct bed *b, const struct composition *c, bool open, unsigned *types)
+bool pairs_admit(struct fixture *b, const struct composition *c, bool open, unsigned *types)
 {
     struct lladd_dtable_config *config;
     char text[COMPOSE_MAX];
@@ -58,7 +58,7 @@ bool pairs_admit(struct bed *b, const struct composition *c, bool open, unsigned
     return good;
 }
 
-struct compositions pairs_all(struct bed *b, unsigned depth, bool open)
+struct compositions pairs_all(struct fixture *b, unsigned depth, bool open)
 {
     struct compositions below = {NULL, 0, 0}, all = {NULL, 0, 0};
     unsigned types;
@@ -192,7 +192,7 @@ static void pairs_end(struct pairs *p, struct trials *t)
     free(p->kinds);
 }
 
-struct trials pairs_select(struct bed *b, const struct compositions *below, bool open,
+struct trials pairs_select(struct fixture *b, const struct compositions *below, bool open,
                            unsigned patience)
 {
     enum { STRIDE = 1000003 }; /* a prime number: all are visited */
@@ -227,7 +227,7 @@ void pairs_free(struct trials *t)
     t->all = NULL;
 }
 
-bool pairs_draw(struct bed *b, const struct composition *c, bool open, uint64_t *random,
+bool pairs_draw(struct fixture *b, const struct composition *c, bool open, uint64_t *random,
                 struct trial *out)
 {
     unsigned types = 0, at = (unsigned)(seeded_next(random) % (SHAPE_TYPES * SHAPE_KINDS));

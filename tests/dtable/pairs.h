@@ -30,16 +30,16 @@ struct shape shape_for(const struct composition *, enum lladd_dtable_type, unsig
 /* Is the configuration valid? *types gets the possible types of keys: 1u << LLADD_DTABLE_U32 ...
  * Not `open`: all sizes of values must be known, and there is room for tombstones, as managed
  * tables want it. */
-bool pairs_admit(struct bed *, const struct composition *, bool open, unsigned *types);
+bool pairs_admit(struct fixture *, const struct composition *, bool open, unsigned *types);
 /* All valid compositions of a depth, smaller ones first in *below (nullable). */
-struct compositions pairs_all(struct bed *, unsigned depth, bool open);
+struct compositions pairs_all(struct fixture *, unsigned depth, bool open);
 /* The selection of those that are one layer above `below`. A pair is given up when this many
  * compositions with it were refused; 0: never. */
-struct trials pairs_select(struct bed *, const struct compositions *below, bool open,
+struct trials pairs_select(struct fixture *, const struct compositions *below, bool open,
                            unsigned patience);
 void pairs_free(struct trials *);
 /* One composition, with drawn data; false: it is invalid, or has no keys. */
-bool pairs_draw(struct bed *, const struct composition *, bool open, uint64_t *random,
+bool pairs_draw(struct fixture *, const struct composition *, bool open, uint64_t *random,
                 struct trial *out);
 
 #endif

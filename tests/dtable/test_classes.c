@@ -10,17 +10,17 @@
 #include <lladd/bytes.h>
 #include <stdio.h>
 
-static struct bed b;
+static struct fixture b;
 
 static void setup(void)
 {
-    bed_init(&b, 4096);
-    bed_open(&b);
+    fixture_init(&b, 4096);
+    fixture_open(&b);
 }
 
 static void teardown(void)
 {
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 static uint64_t bytes_of(const struct lladd_dtable *t)
@@ -35,7 +35,7 @@ static uint64_t bytes_of(const struct lladd_dtable *t)
 static struct lladd_dtable *made(const char *config, uint32_t n, uint32_t stop,
                                  uint32_t (*make)(uint32_t i, unsigned char *room))
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_U32, config);
     lladd_pageno root;
     for (uint32_t i = 0; i < n; i++) {
@@ -426,7 +426,7 @@ END_TEST
 START_TEST(even_keys)
 {
     enum { N = 20000 };
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_dtable_run_builder *run =
         begin_run(txn, LLADD_DTABLE_U64, "class(dt) fixed_dtable config [ \"value_size\" int 0 ]");
     struct lladd_dtable_value v = lladd_dtable_value_of("", 0);
@@ -783,7 +783,7 @@ START_TEST(ranges)
         "class(dt) keydiv_dtable config [ \"below\" class(dt) array_dtable \"divider\" int 100 "
         "\"from\" class(dt) keydiv_dtable \"from_config\" config [ \"below\" class(dt) "
         "linear_dtable \"from\" class(dt) array_dtable \"divider\" int 200 ] ]";
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_U32, three);
     lladd_pageno root;
     uint64_t places;
@@ -834,5 +834,5 @@ int main(void)
     tcase_add_test(tc, trap_7_tombstones_elsewhere);
     tcase_add_test(tc, ranges);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

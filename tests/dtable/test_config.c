@@ -8,17 +8,17 @@
 
 #include <stdio.h>
 
-static struct bed b;
+static struct fixture b;
 
 static void setup(void)
 {
-    bed_init(&b, 4096);
-    bed_open(&b);
+    fixture_init(&b, 4096);
+    fixture_open(&b);
 }
 
 static void teardown(void)
 {
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 struct said {
@@ -211,7 +211,7 @@ START_TEST(all_layers_have_a_limit)
     if (_i) {
         ck_assert_str_eq(b.err.message, "line 1, column 11: more than 1024 layers");
     } else {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         lladd_pageno root;
         o.type = LLADD_DTABLE_U32;
         o.config = c;
@@ -361,5 +361,5 @@ int main(void)
     tcase_add_test(tc, memory_runs_out);
     tcase_add_loop_test(tc, memory_and_overlays, 0, 3);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -15,18 +15,18 @@
 
 #include <stdio.h>
 
-static struct bed b;
+static struct fixture b;
 
 static void setup(void)
 {
-    bed_init(&b, 4096);
+    fixture_init(&b, 4096);
     b.options.cache_bytes = 1u << 20;
-    bed_open(&b);
+    fixture_open(&b);
 }
 
 static void teardown(void)
 {
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 static uint64_t one(const char *config, const struct shape *s, uint64_t seed, unsigned steps,
@@ -43,7 +43,7 @@ static uint64_t one(const char *config, const struct shape *s, uint64_t seed, un
         ok_db(&b, lladd_dtable_run_info_get(t, &info, &b.err));
         ck_assert_uint_eq(info.rows, m.n);
         lladd_dtable_close(t);
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         ok(txn, lladd_dtable_run_free(txn, root));
         commit(txn);
     }
@@ -268,5 +268,5 @@ int main(int argc, char **argv)
         tcase_add_test(tc, depth_4);
     }
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

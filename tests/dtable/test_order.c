@@ -6,17 +6,17 @@
 #include "model.h"
 #include "texts.h"
 
-static struct bed b;
+static struct fixture b;
 
 static void setup(void)
 {
-    bed_init(&b, 4096);
-    bed_open(&b);
+    fixture_init(&b, 4096);
+    fixture_open(&b);
 }
 
 static void teardown(void)
 {
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 static int backwards(void *ctx, struct lladd_span x, struct lladd_span y)
@@ -54,7 +54,7 @@ static const struct lladd_dtable_comparator no_case = {sizeof no_case, "no-case"
  * filter, too. */
 START_TEST(trap_29_comparators)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
     struct lladd_dtable_run_builder *run;
     lladd_pageno roots[2];
@@ -80,8 +80,8 @@ START_TEST(trap_29_comparators)
         ok(txn, lladd_dtable_run_finish(run, &roots[i]));
     }
     commit(txn);
-    bed_close(&b);
-    bed_open(&b);
+    fixture_close(&b);
+    fixture_open(&b);
     struct lladd_dtable *t;
     ck_assert_int_eq(lladd_dtable_run_open(b.db, roots[0], &t, &b.err), LLADD_NO_COMPARATOR);
     ck_assert_ptr_nonnull(strstr(b.err.message, "reverse"));
@@ -131,7 +131,7 @@ START_TEST(a_changed_comparator)
     struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
     lladd_pageno roots[4];
     ok_db(&b, lladd_dtable_comparator_add(b.db, &reverse, &b.err));
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     o.type = LLADD_DTABLE_BYTES;
     o.comparator = "reverse";
     o.name = "names";
@@ -147,8 +147,8 @@ START_TEST(a_changed_comparator)
     }
     commit(txn);
     for (int i = 0; i <= RIGHT; i++) {
-        bed_close(&b);
-        bed_open(&b);
+        fixture_close(&b);
+        fixture_open(&b);
         now.compare = i == RIGHT ? backwards : changed[i];
         ok_db(&b, lladd_dtable_comparator_add(b.db, &now, &b.err));
         for (int n = 0; n < 4; n++) {
@@ -175,5 +175,5 @@ int main(void)
     tcase_add_test(tc, trap_29_comparators);
     tcase_add_test(tc, a_changed_comparator);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -24,7 +24,7 @@ enum { SEEDS = 60, MOVES = 400 };
 #define BASE(class_name, config) class_name " \"base_config\" config [ " config " ]"
 #define AND_RANGES(class_name, config) class_name " \"ranges_config\" config [ " config " ]"
 
-static struct bed b;
+static struct fixture b;
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
@@ -158,7 +158,7 @@ static void build(struct stack *s, unsigned i)
     struct layer *l = &s->layers[i];
     struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
     struct lladd_dtable_run_builder *run;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     unsigned more = draw(s, 5);
     bool first = draw(s, 2);
     o.type = s->kind->type;
@@ -349,7 +349,7 @@ static void check_stack(const struct kind *kind, uint64_t seed)
     lladd_dtable_close(outer);
     lladd_dtable_close(inner[0]);
     lladd_dtable_close(inner[1]);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (unsigned i = 0; i < LAYERS; i++) {
         lladd_dtable_close(tables[i]);
         ok(txn, lladd_dtable_run_free(txn, s.layers[i].root));
@@ -359,22 +359,22 @@ static void check_stack(const struct kind *kind, uint64_t seed)
 
 static void setup(void)
 {
-    bed_init(&b, 4096);
-    bed_open(&b);
+    fixture_init(&b, 4096);
+    fixture_open(&b);
     ok_db(&b, lladd_dtable_comparator_add(b.db, &reversed, &b.err));
 }
 
 static void teardown(void)
 {
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 START_TEST(tables_in_front_of_each_other)
 {
-    uint64_t before = bed_pages_used(&b);
+    uint64_t before = fixture_pages_used(&b);
     for (uint64_t seed = 1; seed <= SEEDS; seed++)
         check_stack(&kinds[_i], seed);
-    ck_assert_uint_eq(bed_pages_used(&b), before);
+    ck_assert_uint_eq(fixture_pages_used(&b), before);
 }
 END_TEST
 
@@ -390,7 +390,7 @@ static int add_range(struct lladd_dtable_run_builder *run, int64_t from, int64_t
 START_TEST(ranges_ascend_and_do_not_touch)
 {
     struct lladd_dtable_key wrong = lladd_dtable_u64(7);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_U32, OVER(LINEAR, LINEAR));
     ck_assert_int_eq(add_range(run, 5, 5), LLADD_BAD_ARGUMENT);
     ck_assert_int_eq(add_range(run, 5, 4), LLADD_BAD_ARGUMENT);
@@ -417,7 +417,7 @@ END_TEST
 
 START_TEST(only_a_ranges_dtable_takes_them)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_U32, LINEAR);
     ck_assert_int_eq(add_range(run, 1, 5), LLADD_REJECTED);
     ok(txn, add_text(run, 3, "c"));
@@ -462,7 +462,7 @@ END_TEST
 /* Damage in stored ranges is reported with run and layer. */
 START_TEST(damage_has_a_name)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_U32, OVER(LINEAR, LINEAR));
     /* The row of the child that says where a range ends: here it has the bytes of another one. */
     for (uint32_t i = 0; i < 3000; i++)
@@ -493,5 +493,5 @@ int main(void)
     tcase_add_test(tc, stands_at_the_top);
     tcase_add_test(tc, damage_has_a_name);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

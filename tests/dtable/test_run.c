@@ -13,7 +13,7 @@
 #include <lladd/bytes.h>
 #include <stdio.h>
 
-static struct bed b;
+static struct fixture b;
 static const char two_layers[] =
     "config [ \"base\" class(dt) exception_dtable \"base_config\" config [ "
     "\"base\" class(dt) array_dtable \"base_config\" config [ \"value_size\" int 5 ] "
@@ -27,13 +27,13 @@ static const struct shape plain = {LLADD_DTABLE_U32, 400, 10, 3, 6, false};
 
 static void setup(void)
 {
-    bed_init(&b, 4096);
-    bed_open(&b);
+    fixture_init(&b, 4096);
+    fixture_open(&b);
 }
 
 static void teardown(void)
 {
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 /* ---- commit and abort ------------------------------------------------------------------------ */
@@ -46,10 +46,10 @@ START_TEST(lasts)
     lladd_dtable_close(rows_run(&b, &m, two_layers, &plain, 5, &root));
     for (int how = 0; how < 3; how++) {
         if (how == 0) {
-            bed_close(&b);
-            bed_open(&b);
+            fixture_close(&b);
+            fixture_open(&b);
         } else {
-            bed_crash(&b);
+            fixture_crash(&b);
         }
         struct lladd_dtable *t = open_run(&b, root);
         rows_check(&m, t, 1, 300);
@@ -73,11 +73,11 @@ static void build_some(struct lladd_txn *txn, struct lladd_dtable_run_builder **
 /* Long enough for several extents of each stream. */
 START_TEST(nothing_is_left_of_what_was_given_up)
 {
-    uint64_t before = bed_pages_used(&b);
+    uint64_t before = fixture_pages_used(&b);
     struct lladd_dtable_run_builder *run;
     lladd_pageno root;
     for (int how = 0; how < 4; how++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         build_some(txn, &run, 60000);
         if (how == 0) {
             ck_assert_int_eq(lladd_dtable_run_discard(run), 0);
@@ -87,15 +87,15 @@ START_TEST(nothing_is_left_of_what_was_given_up)
             if (how == 1) {
                 abort_txn(txn);
             } else if (how == 2) {
-                bed_crash(&b);
+                fixture_crash(&b);
             } else {
                 commit(txn);
-                txn = bed_begin(&b);
+                txn = fixture_begin(&b);
                 ok(txn, lladd_dtable_run_free(txn, root));
                 commit(txn);
             }
         }
-        ck_assert_uint_eq(bed_pages_used(&b), before);
+        ck_assert_uint_eq(fixture_pages_used(&b), before);
     }
 }
 END_TEST
@@ -109,15 +109,15 @@ static int note_page(void *ctx, lladd_pageno page)
 
 START_TEST(takes_just_the_pages_it_needs)
 {
-    uint64_t before = bed_pages_used(&b), pages = 0;
+    uint64_t before = fixture_pages_used(&b), pages = 0;
     struct lladd_dtable_run_builder *run;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_pageno root;
     build_some(txn, &run, 60000);
     ok(txn, lladd_dtable_run_finish(run, &root));
     commit(txn);
     ok_db(&b, lladd_dtable_run_pages(b.db, root, note_page, &pages, &b.err));
-    ck_assert_uint_eq(bed_pages_used(&b) - before, pages);
+    ck_assert_uint_eq(fixture_pages_used(&b) - before, pages);
     struct lladd_dtable *t = open_run(&b, root);
     struct lladd_dtable_run_info info = {.struct_size = sizeof info};
     ok_db(&b, lladd_dtable_run_info_get(t, &info, &b.err));
@@ -134,7 +134,7 @@ START_TEST(open_runs_are_not_freed)
     lladd_pageno root;
     rows_init(&m, plain.type);
     struct lladd_dtable *t = rows_run(&b, &m, two_layers, &plain, 5, &root);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     refuses(txn, LLADD_BUSY, lladd_dtable_run_free(txn, root));
     lladd_dtable_close(t);
     ok(txn, lladd_dtable_run_free(txn, root));
@@ -149,7 +149,7 @@ END_TEST
 
 START_TEST(keys_that_are_none)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_DOUBLE, NULL);
     struct lladd_dtable_value v = lladd_dtable_value_of("x", 1);
     struct lladd_dtable_key k = lladd_dtable_u32(1);
@@ -185,7 +185,7 @@ END_TEST
 
 START_TEST(strings_and_bytes_that_are_none)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_STRING, NULL);
     struct lladd_dtable_value v = lladd_dtable_value_of("x", 1);
     static char large[LLADD_DTABLE_KEY_MAX + 2];
@@ -209,7 +209,7 @@ END_TEST
 START_TEST(long_keys_and_values)
 {
     enum { N = 20, LEN = 100000 };
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_BYTES, NULL);
     static unsigned char key[LLADD_DTABLE_KEY_MAX], value[LEN];
     lladd_pageno root;
@@ -282,7 +282,7 @@ START_TEST(trap_6_7_reserved_values)
         "config [ \"tag_byte\" bool false \"hole_value\" string \"--\" ] "
         "\"alt\" class(dt) linear_dtable \"reject_value\" string \"??\" ]";
     static const char *const values[] = {"ab", "--", "(none)", "(gone)", "??", "cde", NULL};
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_U32, array);
     ok(txn, add_text(run, 1, "ab"));
     refuses(txn, LLADD_REJECTED, add_text(run, 2, "--"));
@@ -353,7 +353,7 @@ END_TEST
 /* Trap 32: an array that consists almost only of holes is refused. */
 START_TEST(trap_32_sparse_arrays)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_dtable_run_builder *run =
         begin_run(txn, LLADD_DTABLE_U32, "class(dt) array_dtable");
     ok(txn, add_text(run, 0, "a"));
@@ -371,7 +371,7 @@ START_TEST(trap_30_filters)
 {
     uint64_t bytes[2];
     for (int i = 0; i < 2; i++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         struct lladd_dtable_run_builder *run =
             begin_run(txn, LLADD_DTABLE_U32,
                       "class(dt) bloom_dtable config [ \"base\" class(dt) linear_dtable ]");
@@ -476,7 +476,7 @@ static int whole_life(const char *text, bool *built)
 
 START_TEST(memory_runs_out)
 {
-    uint64_t before = bed_pages_used(&b), refused = 0;
+    uint64_t before = fixture_pages_used(&b), refused = 0;
     for (uint64_t n = 1;; n++) {
         bool built = false;
         fault_alloc_fail(&b.mem, n, false);
@@ -486,8 +486,8 @@ START_TEST(memory_runs_out)
         ck_assert(rc == 0 || rc == LLADD_NO_MEMORY);
         refused += rc != 0;
         if (!built)
-            ck_assert_uint_eq(bed_pages_used(&b), before);
-        before = bed_pages_used(&b);
+            ck_assert_uint_eq(fixture_pages_used(&b), before);
+        before = fixture_pages_used(&b);
         if (fired == 0)
             break;
     }
@@ -504,8 +504,8 @@ START_TEST(reads_fail)
     lladd_dtable_close(rows_run(&b, &m, either[_i], &plain, 5, &root));
     for (uint64_t n = 1;; n++) {
         struct lladd_dtable *t = NULL;
-        bed_close(&b);
-        bed_open(&b);
+        fixture_close(&b);
+        fixture_open(&b);
         fault_device_fail(b.fd, n, FAULT_PREAD, EIO, false);
         int rc = lladd_dtable_run_open(b.db, root, &t, &b.err);
         if (!rc)
@@ -550,7 +550,7 @@ START_TEST(damage_is_named)
     ok_db(&b, lladd_dtable_run_pages(b.db, root, note_first, pages, &b.err));
     ok_db(&b, lladd_dtable_run_pages(b.db, second, note_first, others, &b.err));
     ck_assert_uint_ge(pages[0].v, 3);
-    bed_close(&b);
+    fixture_close(&b);
     struct lladd_file *file;
     ck_assert_int_eq(b.base->ops->open(b.base, "pages", 0, &file), 0);
     for (uint64_t i = 1; i < pages[0].v; i++) {
@@ -568,7 +568,7 @@ START_TEST(damage_is_named)
                     sizeof now);
             piece.data = now;
             ck_assert_int_eq(b.base->ops->pwritev(b.base, file, &piece, 1, at), 0);
-            bed_open(&b);
+            fixture_open(&b);
             struct lladd_dtable *t;
             int rc = lladd_dtable_run_open(b.db, root, &t, &b.err);
             if (!rc) {
@@ -580,13 +580,13 @@ START_TEST(damage_is_named)
             ck_assert_ptr_nonnull(strstr(b.err.message, "run \"model\""));
             ck_assert_ptr_nonnull(strstr(b.err.message, ", block "));
             ck_assert_uint_eq(b.err.page.v, pages[i].v);
-            bed_close(&b);
+            fixture_close(&b);
         }
         piece.data = was;
         ck_assert_int_eq(b.base->ops->pwritev(b.base, file, &piece, 1, at), 0);
     }
     ck_assert_int_eq(b.base->ops->close(b.base, file), 0);
-    bed_open(&b);
+    fixture_open(&b);
     rows_free(&m);
     rows_free(&other);
 }
@@ -757,5 +757,5 @@ int main(void)
     tcase_add_test(tc, tables_that_are_not_asked);
     tcase_add_test(tc, memory_tables_that_are_not_asked);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

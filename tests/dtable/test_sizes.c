@@ -8,17 +8,17 @@
 
 #include <stdio.h>
 
-static struct bed b;
+static struct fixture b;
 
 static void setup(void)
 {
-    bed_init(&b, 4096);
-    bed_open(&b);
+    fixture_init(&b, 4096);
+    fixture_open(&b);
 }
 
 static void teardown(void)
 {
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 /* ---- settled by a layer above --------------------------------------------------------------- */
@@ -152,7 +152,7 @@ START_TEST(a_learned_size_has_a_limit)
     static unsigned char bytes[4001];
     struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
     struct lladd_dtable_run_builder *run;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     char text[100];
     lladd_pageno root;
     (void)snprintf(text, sizeof text, "class(dt) %s", sized[_i % 2]);
@@ -194,5 +194,5 @@ int main(void)
     tcase_add_test(tc, types_of_keys_are_a_layers);
     tcase_add_loop_test(tc, a_learned_size_has_a_limit, 0, 6);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-static struct bed b;
+static struct fixture b;
 
 enum { GROUPS = 16, LONG = 1200 };
 
@@ -102,11 +102,11 @@ START_TEST(syncs_are_of_a_run_and_not_of_its_streams)
     char text[GROUPS * 40 + 300];
     lladd_pageno root;
     config_of(text, sizeof text, runs[_i].around);
-    bed_init(&b, 4096);
-    bed_open(&b);
+    fixture_init(&b, 4096);
+    fixture_open(&b);
     lladd_dtable_cache_limit(b.db, 1u << 20);
-    uint64_t before = bed_pages_used(&b);
-    struct lladd_txn *txn = bed_begin(&b);
+    uint64_t before = fixture_pages_used(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     fault_device_reset_calls(b.fd);
     struct lladd_dtable_run_builder *run = build(txn, text, runs[_i].rows);
     ok(txn, lladd_dtable_run_finish(run, &root));
@@ -114,13 +114,13 @@ START_TEST(syncs_are_of_a_run_and_not_of_its_streams)
     ck_assert_uint_le(fault_device_calls(b.fd, FAULT_SYNC), runs[_i].syncs);
     commit(txn);
     has_rows(root, runs[_i].rows);
-    bed_crash(&b);
+    fixture_crash(&b);
     has_rows(root, runs[_i].rows);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_dtable_run_free(txn, root));
     commit(txn);
-    ck_assert_uint_eq(bed_pages_used(&b), before);
-    bed_free(&b);
+    ck_assert_uint_eq(fixture_pages_used(&b), before);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -129,16 +129,16 @@ START_TEST(a_discarded_run_leaves_nothing)
 {
     char text[GROUPS * 40 + 300];
     config_of(text, sizeof text, "");
-    bed_init(&b, 4096);
-    bed_open(&b);
-    uint64_t before = bed_pages_used(&b);
+    fixture_init(&b, 4096);
+    fixture_open(&b);
+    uint64_t before = fixture_pages_used(&b);
     for (uint32_t rows = 0; rows <= 40000; rows = rows * 4 + 2500) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         ok(txn, lladd_dtable_run_discard(build(txn, text, rows)));
         commit(txn);
-        ck_assert_uint_eq(bed_pages_used(&b), before);
+        ck_assert_uint_eq(fixture_pages_used(&b), before);
     }
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -148,9 +148,9 @@ START_TEST(a_small_disk_has_small_extents)
     char text[GROUPS * 40 + 300];
     lladd_pageno root;
     config_of(text, sizeof text, "");
-    bed_init(&b, 4096);
-    bed_open(&b);
-    struct lladd_txn *txn = bed_begin(&b);
+    fixture_init(&b, 4096);
+    fixture_open(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_dtable_run_builder *run = build(txn, text, LONG);
     ok(txn, lladd_dtable_run_finish(run, &root));
     commit(txn);
@@ -164,7 +164,7 @@ START_TEST(a_small_disk_has_small_extents)
         struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
         unsigned char packed[GROUPS * 40];
         lladd_pageno next;
-        txn = bed_begin(&b);
+        txn = fixture_begin(&b);
         o.type = LLADD_DTABLE_U32;
         o.text = text;
         ok(txn, lladd_dtable_run_begin(txn, &o, &run));
@@ -186,8 +186,8 @@ START_TEST(a_small_disk_has_small_extents)
     ck_assert_uint_lt(built, 100);
     fault_device_capacity(b.fd, UINT64_MAX);
     has_rows(root, LONG);
-    bed_check(&b);
-    bed_free(&b);
+    fixture_check(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -200,5 +200,5 @@ int main(void)
     tcase_add_test(tc, a_discarded_run_leaves_nothing);
     tcase_add_test(tc, a_small_disk_has_small_extents);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -11,17 +11,17 @@
 
 enum { ROWS = 3000, LONGEST = 40 };
 
-static struct bed b;
+static struct fixture b;
 
 static void setup(void)
 {
-    bed_init(&b, 4096);
-    bed_open(&b);
+    fixture_init(&b, 4096);
+    fixture_open(&b);
 }
 
 static void teardown(void)
 {
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 /* The prefix of all keys, and the maximum number of bytes that follow. */
@@ -42,7 +42,7 @@ static struct lladd_dtable_key draw(uint64_t *random, unsigned kind, unsigned ch
 
 static struct lladd_dtable *run_of_model(const struct model *m, const char *config)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_BYTES, config);
     lladd_pageno root;
     for (size_t i = 0; i < m->n; i++) {
@@ -192,5 +192,5 @@ int main(void)
     tcase_add_loop_test(tc, found_by_what_tells_them_apart, 0, 8);
     tcase_add_loop_test(tc, keys_of_one_length_have_no_ends, 0, sizeof lengths / sizeof lengths[0]);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

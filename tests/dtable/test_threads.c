@@ -9,7 +9,7 @@
 
 #include <lladd/sync.h>
 
-static struct bed b;
+static struct fixture b;
 enum { THREADS = 8, LOOKUPS = 3000, WRITES = 400, MIDDLE = 100000 };
 
 struct job {
@@ -147,8 +147,8 @@ START_TEST(threads)
     lladd_pageno root;
     struct lladd_dtable_cache_stats s = {.struct_size = sizeof s};
     struct lladd_dtable *memory, *over;
-    bed_init_threads(&b);
-    bed_open(&b);
+    fixture_init_threads(&b);
+    fixture_open(&b);
     rows_init(&m, shape.type);
     struct lladd_dtable *t = rows_run(&b, &m, configs[_i], &shape, 3, &root);
     ok_db(&b, lladd_dtable_memory(b.db, LLADD_DTABLE_U32, NULL, &memory, &b.err));
@@ -175,7 +175,7 @@ START_TEST(threads)
     lladd_dtable_close(t);
     lladd_dtable_close(memory);
     rows_free(&m);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -185,5 +185,5 @@ int main(void)
     TCase *tc = tcase_create("threads");
     tcase_add_loop_test(tc, threads, 0, sizeof configs / sizeof configs[0]);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

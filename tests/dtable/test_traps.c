@@ -10,7 +10,7 @@
 #include <lladd/bytes.h>
 #include <lladd/records.h>
 
-static struct bed b;
+static struct fixture b;
 
 #define EXCEPTION \
     "class(dt) exception_dtable config [ \"base\" class(dt) array_dtable \"base_config\" config " \
@@ -42,19 +42,19 @@ enum { KINDS = sizeof kinds / sizeof kinds[0], ROWS = 9 };
 
 static void setup(void)
 {
-    bed_init(&b, 4096);
-    bed_open(&b);
+    fixture_init(&b, 4096);
+    fixture_open(&b);
 }
 
 static void teardown(void)
 {
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 /* Keys 10, 20, ... 90 with the values a, b, ... i. */
 static struct lladd_dtable *tens(const char *config, lladd_pageno *root)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_U32, config);
     for (uint32_t i = 1; i <= ROWS; i++) {
         const char value[2] = {(char)('a' + i - 1), 0};
@@ -408,7 +408,7 @@ static void forge_pages(const char *what)
 START_TEST(trap_8_11_placeholders_are_no_answer_to_damage)
 {
     lladd_pageno root;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_U32, EXCEPTION);
     char got[64];
     size_t len;
@@ -424,18 +424,18 @@ START_TEST(trap_8_11_placeholders_are_no_answer_to_damage)
     expect(t, 3, "what is too long for the array");
     expect(t, 4, "");
     lladd_dtable_close(t);
-    bed_close(&b);
+    fixture_close(&b);
     forge_pages("what is too long");
-    bed_open(&b);
+    fixture_open(&b);
     t = open_run(&b, root);
     expect(t, 1, "x");
     struct lladd_dtable_key key = lladd_dtable_u32(3);
     ck_assert_int_eq(lladd_dtable_get(t, &key, got, sizeof got, &len, &b.err), LLADD_CORRUPT_RUN);
     ck_assert_ptr_nonnull(strstr(b.err.message, "linear_dtable"));
     lladd_dtable_close(t);
-    bed_close(&b);
+    fixture_close(&b);
     forge_pages("vhat is too long"); /* as it was */
-    bed_open(&b);
+    fixture_open(&b);
 }
 END_TEST
 
@@ -450,14 +450,14 @@ START_TEST(trap_21_redo_leaves_the_new_life_of_a_page_alone)
     lladd_pageno first, root;
     unsigned char noise[500];
     memset(noise, 0xa5, sizeof noise);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_extent_alloc(txn, PAGES, LLADD_EXTENT_PAGED, &first));
     for (uint64_t i = 0; i < PAGES; i++) {
         ok(txn, lladd_bytes_format(txn, lladd_page_of(first.v + i)));
         ok(txn, lladd_bytes_set(txn, lladd_page_of(first.v + i), 100, noise, sizeof noise));
     }
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_extent_free(txn, first, PAGES));
     commit(txn);
     rows_init(&m, many.type);
@@ -474,7 +474,7 @@ START_TEST(trap_21_redo_leaves_the_new_life_of_a_page_alone)
         reused = use == LLADD_USE_PAGED || use == LLADD_USE_RAW;
     }
     ck_assert(reused);
-    bed_crash(&b);
+    fixture_crash(&b);
     t = open_run(&b, root);
     ok_db(&b, lladd_dtable_run_check(t, &b.err));
     rows_check(&m, t, 1, 100);
@@ -513,5 +513,5 @@ int main(void)
     tcase_add_test(tc, trap_21_redo_leaves_the_new_life_of_a_page_alone);
     tcase_add_test(tc, trap_33_bytes_are_those_of_the_format);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

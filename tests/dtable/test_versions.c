@@ -11,17 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct bed b;
+static struct fixture b;
 
 static void setup(void)
 {
-    bed_init(&b, 4096);
-    bed_open(&b);
+    fixture_init(&b, 4096);
+    fixture_open(&b);
 }
 
 static void teardown(void)
 {
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 /* A run's descriptor, to be changed. */
@@ -43,7 +43,7 @@ static struct descriptor descriptor_of(lladd_pageno root)
 
 static void store(struct descriptor *d)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_put32(d->bytes + d->len - 4, lladd_crc32c(0, d->bytes, d->len - 4));
     ok(txn, lladd_blob_write(txn, d->root, 0, d->bytes, d->len));
     commit(txn);
@@ -117,7 +117,7 @@ END_TEST
 START_TEST(version_of_the_format)
 {
     static const char *const values[] = {"here", "there", NULL};
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_dtable_run_builder *run =
         begin_run(txn, LLADD_DTABLE_U32, "class(dt) linear_dtable");
     lladd_pageno root;
@@ -148,5 +148,5 @@ int main(void)
     tcase_add_test(tc, versions_of_classes);
     tcase_add_test(tc, version_of_the_format);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

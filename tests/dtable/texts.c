@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-struct lladd_dtable *open_run(struct bed *b, lladd_pageno root)
+struct lladd_dtable *open_run(struct fixture *b, lladd_pageno root)
 {
     struct lladd_dtable *t;
     ok_db(b, lladd_dtable_run_open(b->db, root, &t, &b->err));
@@ -31,10 +31,10 @@ int add_text(struct lladd_dtable_run_builder *run, uint32_t key, const char *val
     return lladd_dtable_run_add(run, &k, &v);
 }
 
-struct lladd_dtable *run_of(struct bed *b, const char *config, uint32_t first,
+struct lladd_dtable *run_of(struct fixture *b, const char *config, uint32_t first,
                             const char *const *values)
 {
-    struct lladd_txn *txn = bed_begin(b);
+    struct lladd_txn *txn = fixture_begin(b);
     struct lladd_dtable_run_builder *run = begin_run(txn, LLADD_DTABLE_U32, config);
     lladd_pageno root;
     for (uint32_t i = 0; values[i]; i++)
@@ -45,7 +45,7 @@ struct lladd_dtable *run_of(struct bed *b, const char *config, uint32_t first,
     return open_run(b, root);
 }
 
-enum lladd_dtable_state state_of(struct bed *b, const struct lladd_dtable *t, uint32_t key,
+enum lladd_dtable_state state_of(struct fixture *b, const struct lladd_dtable *t, uint32_t key,
                                  char *text)
 {
     struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;

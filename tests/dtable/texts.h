@@ -2,21 +2,21 @@
 #ifndef TESTS_DTABLE_TEXTS_H
 #define TESTS_DTABLE_TEXTS_H
 /* Small runs as text: u32 keys, values that are texts. */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include <lladd/dtable_class.h>
 
-struct lladd_dtable *open_run(struct bed *, lladd_pageno root);
+struct lladd_dtable *open_run(struct fixture *, lladd_pageno root);
 /* With the smallest blocks. */
 struct lladd_dtable_run_builder *begin_run(struct lladd_txn *, enum lladd_dtable_type,
                                            const char *config);
 /* NULL: a tombstone. */
 int add_text(struct lladd_dtable_run_builder *, uint32_t key, const char *value);
 /* Keys from `first` on; "(gone)" is a tombstone, at "(none)" there is no key; NULL ends them. */
-struct lladd_dtable *run_of(struct bed *, const char *config, uint32_t first,
+struct lladd_dtable *run_of(struct fixture *, const char *config, uint32_t first,
                             const char *const *values);
 /* The text of a value goes to `text` (nullable). */
-enum lladd_dtable_state state_of(struct bed *, const struct lladd_dtable *, uint32_t key,
+enum lladd_dtable_state state_of(struct fixture *, const struct lladd_dtable *, uint32_t key,
                                  char *text);
 
 #endif

@@ -6,23 +6,24 @@
 #include <lladd/pages.h>
 #include <stdio.h>
 
-void shop_init(struct bed *b)
+void shop_init(struct fixture *b)
 {
-    bed_init(b, 4096);
+    fixture_init(b, 4096);
     ok_db(b, lladd_managed_register(&b->options, &b->err));
 }
 
-struct lladd_managed *shop_open(struct bed *b, const char *name)
+struct lladd_managed *shop_open(struct fixture *b, const char *name)
 {
     struct lladd_managed *t = NULL;
     ok_db(b, lladd_managed_open(b->db, name, &t, &b->err));
     return t;
 }
 
-struct lladd_managed *shop_table(struct bed *b, const char *name, struct lladd_managed_options *o)
+struct lladd_managed *shop_table(struct fixture *b, const char *name,
+                                 struct lladd_managed_options *o)
 {
     struct lladd_managed_options plain = LLADD_MANAGED_OPTIONS_INIT;
-    struct lladd_txn *txn = bed_begin(b);
+    struct lladd_txn *txn = fixture_begin(b);
     o = o ? o : &plain;
     if (!o->type)
         o->type = LLADD_DTABLE_U32;
@@ -31,7 +32,7 @@ struct lladd_managed *shop_table(struct bed *b, const char *name, struct lladd_m
     return shop_open(b, name);
 }
 
-void shop_close(struct bed *b, struct lladd_managed *t)
+void shop_close(struct fixture *b, struct lladd_managed *t)
 {
     ok_db(b, lladd_managed_close(t, &b->err));
 }
@@ -61,9 +62,9 @@ void shop_fill_in(struct lladd_txn *txn, struct lladd_managed *t, const char *ro
     free(copy);
 }
 
-void shop_fill(struct bed *b, struct lladd_managed *t, const char *rows)
+void shop_fill(struct fixture *b, struct lladd_managed *t, const char *rows)
 {
-    struct lladd_txn *txn = bed_begin(b);
+    struct lladd_txn *txn = fixture_begin(b);
     shop_fill_in(txn, t, rows);
     commit(txn);
 }
@@ -141,21 +142,21 @@ void shop_sees(struct lladd_txn *txn, struct lladd_managed *t, const char *rows)
     free(text);
 }
 
-void shop_expect(struct bed *b, struct lladd_managed *t, const char *rows)
+void shop_expect(struct fixture *b, struct lladd_managed *t, const char *rows)
 {
-    struct lladd_txn *txn = bed_begin(b);
+    struct lladd_txn *txn = fixture_begin(b);
     shop_sees(txn, t, rows);
     commit(txn);
 }
 
-struct lladd_managed_stats shop_stats(struct bed *b, struct lladd_managed *t)
+struct lladd_managed_stats shop_stats(struct fixture *b, struct lladd_managed *t)
 {
     struct lladd_managed_stats s = {.struct_size = sizeof s};
     ok_db(b, lladd_managed_stats_get(t, &s, NULL, 0, &b->err));
     return s;
 }
 
-void shop_tidy(struct bed *b, struct lladd_managed *t)
+void shop_tidy(struct fixture *b, struct lladd_managed *t)
 {
     bool more = true;
     while (more)
@@ -163,35 +164,35 @@ void shop_tidy(struct bed *b, struct lladd_managed *t)
     ok_db(b, lladd_managed_maintain(t, &more, &b->err));
 }
 
-void shop_no_leaks(struct bed *b)
+void shop_no_leaks(struct fixture *b)
 {
     struct lladd_root_value root;
     struct lladd_hash *journal;
     uint64_t n = 0;
-    ok_db(b, lladd_managed_pages(b->db, bed_count_page, &n, &b->err));
+    ok_db(b, lladd_managed_pages(b->db, fixture_count_page, &n, &b->err));
     ok_db(b, lladd_root_get(b->db, "journal", &root, &b->err));
     ok_db(b, lladd_hash_open(b->db, lladd_page_of(root.a), 0, &journal, &b->err));
-    ok_db(b, lladd_hash_pages(journal, bed_count_page, &n, &b->err));
+    ok_db(b, lladd_hash_pages(journal, fixture_count_page, &n, &b->err));
     lladd_hash_close(journal);
-    ck_assert_uint_eq(n, bed_pages_used(b));
+    ck_assert_uint_eq(n, fixture_pages_used(b));
 }
 
-struct lladd_managed *shop_begin(struct bed *b, struct lladd_managed_options *o)
+struct lladd_managed *shop_begin(struct fixture *b, struct lladd_managed_options *o)
 {
     shop_init(b);
-    bed_open(b);
+    fixture_open(b);
     return shop_table(b, "rows", o);
 }
 
-struct lladd_managed *shop_restart(struct bed *b)
+struct lladd_managed *shop_restart(struct fixture *b)
 {
-    bed_crash(b);
+    fixture_crash(b);
     return shop_open(b, "rows");
 }
 
-void shop_done(struct bed *b, struct lladd_managed *t)
+void shop_done(struct fixture *b, struct lladd_managed *t)
 {
     shop_close(b, t);
     shop_no_leaks(b);
-    bed_free(b);
+    fixture_free(b);
 }

@@ -5,36 +5,37 @@
  * The fixture of tests/operations with managed tables, and functions for rows: keys are u32, values
  * short texts, and the rows that a transaction sees are written as one text, "1=a 2=bb".
  */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include <lladd/dtable_managed.h>
 
-void shop_init(struct bed *);
+void shop_init(struct fixture *);
 /* In one call: a database, and the table "rows" in it; the same after a power failure; closed, and
  * no memory is lost. */
-struct lladd_managed *shop_begin(struct bed *, struct lladd_managed_options *);
-struct lladd_managed *shop_restart(struct bed *);
-void shop_done(struct bed *, struct lladd_managed *);
+struct lladd_managed *shop_begin(struct fixture *, struct lladd_managed_options *);
+struct lladd_managed *shop_restart(struct fixture *);
+void shop_done(struct fixture *, struct lladd_managed *);
 /* A table with u32 keys; options may be NULL. Created and opened. */
-struct lladd_managed *shop_table(struct bed *, const char *name, struct lladd_managed_options *);
-struct lladd_managed *shop_open(struct bed *, const char *name);
-void shop_close(struct bed *, struct lladd_managed *);
+struct lladd_managed *shop_table(struct fixture *, const char *name,
+                                 struct lladd_managed_options *);
+struct lladd_managed *shop_open(struct fixture *, const char *name);
+void shop_close(struct fixture *, struct lladd_managed *);
 /* One row, in a transaction; text NULL: a tombstone. */
 int shop_try(struct lladd_txn *, struct lladd_managed *, uint32_t key, const char *text);
 void shop_put(struct lladd_txn *, struct lladd_managed *, uint32_t key, const char *text);
 /* "1=a 2=b 3": 3 is deleted. In a transaction of its own, which commits. */
-void shop_fill(struct bed *, struct lladd_managed *, const char *rows);
+void shop_fill(struct fixture *, struct lladd_managed *, const char *rows);
 void shop_fill_in(struct lladd_txn *, struct lladd_managed *, const char *rows);
 /* The rows that the transaction sees, by a cursor forward, backward, and by lookups; the caller
  * frees the text. */
 char *shop_text(struct lladd_txn *, struct lladd_managed *);
 void shop_sees(struct lladd_txn *, struct lladd_managed *, const char *rows);
 /* The same in a transaction of its own. */
-void shop_expect(struct bed *, struct lladd_managed *, const char *rows);
-struct lladd_managed_stats shop_stats(struct bed *, struct lladd_managed *);
+void shop_expect(struct fixture *, struct lladd_managed *, const char *rows);
+struct lladd_managed_stats shop_stats(struct fixture *, struct lladd_managed *);
 /* Does background work until none is due. */
-void shop_tidy(struct bed *, struct lladd_managed *);
+void shop_tidy(struct fixture *, struct lladd_managed *);
 /* Every allocated page has an owner: no page is lost. */
-void shop_no_leaks(struct bed *);
+void shop_no_leaks(struct fixture *);
 
 #endif

@@ -19,7 +19,7 @@ enum { EVERY = 8 };
 enum { EVERY = 1 };
 #endif
 
-static struct bed b;
+static struct fixture b;
 
 /* A transaction that began earlier, and sees the rows of that time. */
 struct reader {
@@ -39,13 +39,13 @@ struct shelf {
 static void setup(void)
 {
     shop_init(&b);
-    bed_open(&b);
+    fixture_open(&b);
 }
 
 static void teardown(void)
 {
     shop_no_leaks(&b);
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 /* ---- readers --------------------------------------------------------------------------------- */
@@ -66,7 +66,7 @@ static void comes(struct shelf *s, struct reader *r)
     const struct lladd_dtable *t;
     leaves(s, r);
     rows_copy(&r->sees, &s->now);
-    r->txn = bed_begin(&b);
+    r->txn = fixture_begin(&b);
     ok(r->txn, lladd_managed_table(r->txn, s->table, &t));
     walk_open(&r->walk, &r->sees, t);
     walk_moves(&r->walk, &s->random, 5);
@@ -85,7 +85,7 @@ static void read_on(struct shelf *s)
 static void write_some(struct shelf *s)
 {
     const struct shape *shape = &s->trial->shape;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     uint64_t keys = 7, number = shape->first;
     for (size_t i = 0; i < shape->rows; i++) {
         unsigned char key_room[64], room[SHAPE_ROOM];
@@ -110,7 +110,7 @@ static void write_some(struct shelf *s)
 
 static void look_at_all(struct shelf *s, unsigned steps)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     const struct lladd_dtable *t;
     ok(txn, lladd_managed_table(txn, s->table, &t));
     rows_check_found(&s->now, t, s->random, steps);
@@ -163,7 +163,7 @@ static uint64_t try_one(const struct trial *trial, uint64_t seed, uint64_t *rows
     s.compared += s.now.compared;
     rows_free(&s.now);
     shop_close(&b, s.table);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_managed_destroy(txn, "shelf"));
     commit(txn);
     return s.compared;
@@ -224,5 +224,5 @@ int main(void)
     if (night)
         tcase_add_loop_test(tc, everything, 3, COMPOSE_DEPTH + 1);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -8,7 +8,7 @@
 
 #include <errno.h>
 
-static struct bed b;
+static struct fixture b;
 static struct lladd_managed *t;
 
 /* The rows before each step, and those that may be there if it was in progress. */
@@ -89,7 +89,7 @@ static int step(int i)
 static void setup(void)
 {
     shop_init(&b);
-    bed_open(&b);
+    fixture_open(&b);
     t = shop_table(&b, "rows", NULL);
     shop_fill(&b, t, "1=a 2=a");
     ok_db(&b, lladd_managed_digest(t, &b.err));
@@ -97,13 +97,13 @@ static void setup(void)
 
 static void restart(void)
 {
-    bed_crash(&b);
+    fixture_crash(&b);
     t = shop_open(&b, "rows");
 }
 
 static void expect_one_of(const struct promise *p)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     char *text = shop_text(txn, t);
     ck_assert_msg(strcmp(text, p->before) == 0 || strcmp(text, p->after) == 0,
                   "\"%s\" is neither \"%s\" nor \"%s\"", text, p->before, p->after);
@@ -124,7 +124,7 @@ static void done(const char *expected)
         shop_expect(&b, t, expected);
     shop_close(&b, t);
     shop_no_leaks(&b);
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 START_TEST(every_allocation_fails_once)
@@ -160,7 +160,7 @@ END_TEST
 /* Opening, with rows to be replayed, one in doubt, a run, and one that is to be freed. */
 START_TEST(every_allocation_of_an_open_fails_once)
 {
-    struct lladd_gid g = bed_gid("x");
+    struct lladd_gid g = fixture_gid("x");
     uint64_t fired = 1;
     unsigned failures = 0;
     setup();
@@ -168,10 +168,10 @@ START_TEST(every_allocation_of_an_open_fails_once)
     ok_db(&b, lladd_managed_digest(t, &b.err));
     ok_db(&b, lladd_managed_combine(t, 0, &b.err));
     shop_fill(&b, t, "1 4=d");
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     shop_fill_in(txn, t, "2 5=e");
     ok(txn, lladd_prepare(txn, &g));
-    bed_crash(&b);
+    fixture_crash(&b);
     for (uint64_t n = 1; fired; n++) {
         fault_alloc_fail(&b.mem, n, false);
         int rc = lladd_managed_open(b.db, "rows", &t, &b.err);
@@ -182,8 +182,8 @@ START_TEST(every_allocation_of_an_open_fails_once)
             failures++;
         } else if (fired) { /* the failed part was optional: again; the table is closed with the
                              * database */
-            bed_close(&b);
-            bed_open(&b);
+            fixture_close(&b);
+            fixture_open(&b);
         }
     }
     ck_assert_uint_gt(failures, 20);
@@ -204,8 +204,8 @@ START_TEST(every_allocation_of_a_new_one_fails_once)
     o.config = "class(dt) bloom_dtable config [ \"base\" class(dt) linear_dtable ]";
     for (uint64_t n = 1; fired; n++) {
         shop_init(&b);
-        bed_open(&b);
-        struct lladd_txn *txn = bed_begin(&b);
+        fixture_open(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         fault_alloc_fail(&b.mem, n, false);
         int rc = lladd_managed_create(txn, "rows", &o);
         fired = fault_alloc_fired(&b.mem);
@@ -300,7 +300,7 @@ START_TEST(trap_17_22_power_fails)
         lladd_db_kill(b.db);
         b.db = NULL;
         fault_device_power_cycle(b.fd, &power);
-        bed_open(&b);
+        fixture_open(&b);
         t = shop_open(&b, "rows");
         if (i < STEPS)
             expect_one_of(&promises[i]);
@@ -318,7 +318,7 @@ START_TEST(trap_24_space_runs_out)
     memset(value, 'v', sizeof value - 1);
     value[sizeof value - 1] = 0;
     setup();
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (uint32_t i = 10; i < 700; i++)
         shop_put(txn, t, i, value);
     for (uint32_t i = 1000; i < 4000; i += 10) {
@@ -357,7 +357,7 @@ START_TEST(every_allocation_of_a_refused_run_fails_once)
     o.config = "class(dt) array_dtable config [ \"value_size\" int 200 ]";
     for (uint64_t n = 1; fired; n++) {
         t = shop_begin(&b, &o);
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         for (uint32_t i = 1; i <= 1500; i++) /* more than is staged: the run has pages */
             shop_put(txn, t, i, value);
         shop_put(txn, t, 4000000000, value); /* is rejected */
@@ -392,5 +392,5 @@ int main(void)
     tcase_add_test(tc, trap_17_22_power_fails);
     tcase_add_test(tc, trap_24_space_runs_out);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

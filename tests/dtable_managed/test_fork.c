@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static struct bed b;
+static struct fixture b;
 static unsigned wrong;
 
 /* The parent's state at the fork. */
@@ -230,7 +230,7 @@ static void prepare(void)
     struct lladd_dtable_key key = lladd_dtable_u32(1);
     struct lladd_dtable_value v = lladd_dtable_value_of("v", 1);
     uint32_t column = 0;
-    bed_open(&b);
+    fixture_open(&b);
     p = (struct parent){.rows = shop_table(&b, "rows", NULL)};
     shop_close(&b, shop_table(&b, "closed", NULL));
     for (int i = 0; i < 2; i++) {
@@ -240,7 +240,7 @@ static void prepare(void)
     o.columns = names;
     o.n_columns = 1;
     o.managed.type = r.type = LLADD_DTABLE_U32;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_ctable_create(txn, "people", &o));
     ok(txn, lladd_dtable_run_begin(txn, &r, &p.builder));
     ok(txn, lladd_dtable_run_add(p.builder, &key, &v));
@@ -252,7 +252,7 @@ static void prepare(void)
     ok_db(&b, lladd_dtable_config_new(b.db, "array_dtable", &p.config, &b.err));
     ok_db(&b, lladd_dtable_cursor_open(p.run, 0, &p.of_run, &b.err));
     ok_db(&b, lladd_dtable_first(p.of_run, &b.err));
-    p.txn = bed_begin(&b);
+    p.txn = fixture_begin(&b);
     ok(p.txn, lladd_ctable_put(p.txn, p.people, &key, &v));
     ok(p.txn, lladd_managed_put(p.txn, p.rows, &key, &v));
     ok(p.txn, lladd_managed_table(p.txn, p.rows, &p.seen));
@@ -283,14 +283,14 @@ static void finish(void)
     ok_db(&b, lladd_managed_combine(p.rows, 0, &b.err));
     shop_expect(&b, p.rows, "1=v 2=b");
     shop_close(&b, p.rows);
-    bed_check(&b);
+    fixture_check(&b);
 }
 
 /* With threads there is a word that the kernel clears; without, process ids are compared. */
 START_TEST(a_child_is_refused_everywhere)
 {
     int status = -1;
-    (_i ? bed_init_threads : shop_init)(&b);
+    (_i ? fixture_init_threads : shop_init)(&b);
     if (_i)
         ok_db(&b, lladd_managed_register(&b.options, &b.err));
     ok_db(&b, lladd_lock_register(&b.options, &b.err));
@@ -310,7 +310,7 @@ START_TEST(a_child_is_refused_everywhere)
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%#x", (unsigned)status);
     finish();
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -320,5 +320,5 @@ int main(void)
     TCase *tc = tcase_create("all");
     tcase_add_loop_test(tc, a_child_is_refused_everywhere, 0, 2);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -10,7 +10,7 @@
 #include <lladd/stats.h>
 #include <stdio.h>
 
-static struct bed b;
+static struct fixture b;
 static struct lladd_managed *t;
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -27,10 +27,10 @@ START_TEST(rows_stay)
     t = shop_restart(&b);
     shop_expect(&b, t, "2= 3=drei 5=five");
     shop_close(&b, t);
-    bed_close(&b);
-    bed_open(&b);
+    fixture_close(&b);
+    fixture_open(&b);
     t = shop_open(&b, "rows");
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_dtable_key key = lladd_dtable_u32(5);
     ok(txn, lladd_managed_get(txn, t, &key, buf, 2, &len));
     ck_assert_uint_eq(len, 4);
@@ -49,14 +49,14 @@ START_TEST(aborts)
 {
     t = shop_begin(&b, NULL);
     shop_fill(&b, t, "1=one 2=two");
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     shop_fill_in(txn, t, "1 3=three 2=zwei");
     shop_sees(txn, t, "2=zwei 3=three");
     shop_expect(&b, t, "1=one 2=two");
     abort_txn(txn);
     shop_expect(&b, t, "1=one 2=two");
     shop_fill(&b, t, "3=drei");
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     shop_put(txn, t, 9, "lost");
     t = shop_restart(&b);
     shop_expect(&b, t, "1=one 2=two 3=drei");
@@ -70,7 +70,7 @@ START_TEST(savepoints)
     lladd_savepoint_id one, two;
     struct lladd_action action;
     t = shop_begin(&b, NULL);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     shop_fill_in(txn, t, "1=a 2=a");
     ok(txn, lladd_savepoint(txn, &one));
     shop_fill_in(txn, t, "1=b 3=b");
@@ -109,9 +109,9 @@ START_TEST(snapshots)
     struct lladd_managed *other = shop_table(&b, "other", NULL);
     shop_fill(&b, t, "1=a");
     shop_fill(&b, other, "1=a");
-    struct lladd_txn *reader = bed_begin(&b);
+    struct lladd_txn *reader = fixture_begin(&b);
     shop_sees(reader, t, "1=a");
-    struct lladd_txn *writer = bed_begin(&b);
+    struct lladd_txn *writer = fixture_begin(&b);
     shop_fill_in(writer, t, "1=b 2=b");
     shop_fill_in(writer, other, "1=b 2=b");
     commit(writer);
@@ -141,7 +141,7 @@ START_TEST(late_table)
     t = shop_begin(&b, NULL);
     struct lladd_managed *other = shop_table(&b, "other", NULL);
     shop_fill(&b, other, "1=a");
-    struct lladd_txn *reader = bed_begin(&b);
+    struct lladd_txn *reader = fixture_begin(&b);
     shop_sees(reader, t, "");
     shop_fill(&b, other, "1=b");
     ok_db(&b, lladd_managed_digest(other, &b.err));
@@ -152,7 +152,7 @@ START_TEST(late_table)
     shop_expect(&b, other, "1=c");
     shop_close(&b, other);
     /* One that is opened later has no older snapshot. */
-    reader = bed_begin(&b);
+    reader = fixture_begin(&b);
     shop_sees(reader, t, "");
     other = shop_table(&b, "third", NULL);
     shop_fill(&b, other, "1=z");
@@ -171,7 +171,7 @@ START_TEST(conflicts)
 {
     t = shop_begin(&b, NULL);
     shop_fill(&b, t, "1=a 2=a");
-    struct lladd_txn *one = bed_begin(&b), *two = bed_begin(&b), *three = bed_begin(&b);
+    struct lladd_txn *one = fixture_begin(&b), *two = fixture_begin(&b), *three = fixture_begin(&b);
     shop_sees(one, t, "1=a 2=a");
     shop_sees(two, t, "1=a 2=a");
     shop_sees(three, t, "1=a 2=a");
@@ -197,7 +197,7 @@ START_TEST(conflicts_digested)
 {
     t = shop_begin(&b, NULL);
     shop_fill(&b, t, "1=a 2=a 3=a");
-    struct lladd_txn *one = bed_begin(&b);
+    struct lladd_txn *one = fixture_begin(&b);
     shop_sees(one, t, "1=a 2=a 3=a");
     shop_fill(&b, t, "1=b 2 4=b");
     ok_db(&b, lladd_managed_digest(t, &b.err));
@@ -232,7 +232,7 @@ START_TEST(cursor_and_own_writes)
     shop_fill(&b, t, "2=a 4=a 6=a 8=a");
     ok_db(&b, lladd_managed_digest(t, &b.err));
     shop_fill(&b, t, "6=b");
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_managed_table(txn, t, &table));
     ok(txn, lladd_dtable_cursor_open(table, 0, &c, &b.err));
     key = lladd_dtable_u32(3);
@@ -264,7 +264,7 @@ START_TEST(trap_15_23_digest_beside_writers)
 {
     t = shop_begin(&b, NULL);
     shop_fill(&b, t, "1=a 2=a");
-    struct lladd_txn *slow = bed_begin(&b), *gone = bed_begin(&b);
+    struct lladd_txn *slow = fixture_begin(&b), *gone = fixture_begin(&b);
     shop_put(slow, t, 3, "slow");
     shop_put(gone, t, 4, "gone");
     ok_db(&b, lladd_managed_digest(t, &b.err));
@@ -291,17 +291,17 @@ END_TEST
 /* In doubt over restarts, digests around it: then committed, then aborted. */
 START_TEST(in_doubt)
 {
-    struct lladd_gid one = bed_gid("one"), two = bed_gid("two");
+    struct lladd_gid one = fixture_gid("one"), two = fixture_gid("two");
     t = shop_begin(&b, NULL);
     shop_fill(&b, t, "1=a 2=a");
-    struct lladd_txn *first = bed_begin(&b), *second = bed_begin(&b);
+    struct lladd_txn *first = fixture_begin(&b), *second = fixture_begin(&b);
     shop_fill_in(first, t, "1=first 3=first");
     shop_fill_in(second, t, "2=second");
     ok(first, lladd_prepare(first, &one));
     ok(second, lladd_prepare(second, &two));
     t = shop_restart(&b);
     shop_expect(&b, t, "1=a 2=a");
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     refuses(txn, LLADD_CONFLICT, shop_try(txn, t, 3, "x"));
     shop_put(txn, t, 5, "x");
     commit(txn);
@@ -364,14 +364,14 @@ START_TEST(obsolete)
     ok_db(&b, lladd_managed_digest(t, &b.err));
     shop_fill(&b, t, "2=b");
     ok_db(&b, lladd_managed_digest(t, &b.err));
-    struct lladd_txn *reader = bed_begin(&b);
+    struct lladd_txn *reader = fixture_begin(&b);
     shop_sees(reader, t, "1=a 2=b");
     ok_db(&b, lladd_managed_combine(t, 0, &b.err));
     shop_tidy(&b, t);
     ck_assert_uint_eq(shop_stats(&b, t).obsolete, 2);
     shop_no_leaks(&b);
     shop_sees(reader, t, "1=a 2=b");
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     shop_put(txn, t, 3, "c");
     commit(txn); /* the combine is durable before it */
     t = shop_restart(&b);
@@ -406,10 +406,10 @@ START_TEST(trap_20_close_aborts)
 {
     t = shop_begin(&b, NULL);
     shop_fill(&b, t, "1=a");
-    struct lladd_txn *open = bed_begin(&b);
+    struct lladd_txn *open = fixture_begin(&b);
     shop_put(open, t, 2, "never");
-    bed_close(&b);
-    bed_open(&b);
+    fixture_close(&b);
+    fixture_open(&b);
     t = shop_open(&b, "rows");
     shop_expect(&b, t, "1=a");
     shop_done(&b, t);
@@ -447,7 +447,7 @@ START_TEST(tiered)
     o.every = 3;
     o.schedule = LLADD_MANAGED_TIERED;
     t = shop_begin(&b, &o);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (uint32_t i = 0; i < 5000; i++)
         shop_put(txn, t, i, "x");
     commit(txn);
@@ -482,7 +482,7 @@ START_TEST(made_and_dropped)
     unsigned n = 0;
     t = shop_begin(&b, NULL);
     o.type = LLADD_DTABLE_U32;
-    struct lladd_txn *txn = bed_begin(&b), *second = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b), *second = fixture_begin(&b);
     ok(txn, lladd_managed_create(txn, "second", &o));
     refuses(txn, LLADD_EXISTS, lladd_managed_create(txn, "second", &o));
     refuses(txn, LLADD_EXISTS, lladd_managed_create(txn, "rows", &o));
@@ -498,7 +498,7 @@ START_TEST(made_and_dropped)
     ok_db(&b, lladd_managed_open(b.db, "second", &again, &b.err));
     ck_assert_ptr_eq(again, other);
     shop_close(&b, again);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     refuses(txn, LLADD_BUSY, lladd_managed_destroy(txn, "second"));
     shop_close(&b, other);
     ok(txn, lladd_managed_destroy(txn, "second"));
@@ -506,12 +506,12 @@ START_TEST(made_and_dropped)
     other = shop_open(&b, "second");
     shop_expect(&b, other, "1=a 2=b");
     shop_close(&b, other);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_managed_destroy(txn, "second"));
     commit(txn);
     ok_db(&b, lladd_managed_each(b.db, count, &n, &b.err));
     ck_assert_uint_eq(n, 1);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     refuses(txn, LLADD_NOT_FOUND, lladd_managed_destroy(txn, "second"));
     commit(txn);
     shop_done(&b, t);
@@ -534,7 +534,7 @@ START_TEST(made_and_opened)
     ck_assert_int_eq(lladd_managed_create_open(b.db, "", &o, &other, &b.err), LLADD_BAD_ARGUMENT);
     ck_assert_int_eq(lladd_managed_create_open(b.db, "third", NULL, &other, NULL),
                      LLADD_BAD_ARGUMENT);
-    struct lladd_txn *txn = bed_begin(&b); /* another transaction is creating it */
+    struct lladd_txn *txn = fixture_begin(&b); /* another transaction is creating it */
     ok(txn, lladd_managed_create(txn, "fourth", &o));
     ck_assert_int_eq(lladd_managed_create_open(b.db, "fourth", &o, &other, &b.err), LLADD_BUSY);
     abort_txn(txn);
@@ -557,7 +557,7 @@ START_TEST(rejected)
     o.type = LLADD_DTABLE_U32;
     o.config = "class(dt) fixed_dtable config [ \"value_size\" int 2 ]";
     t = shop_begin(&b, &o);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     shop_put(txn, t, 1, "ab");
     refuses(txn, LLADD_REJECTED, shop_try(txn, t, 2, "abc"));
     shop_put(txn, t, 3, NULL);
@@ -602,13 +602,13 @@ START_TEST(own_order)
     static const char *const words[] = {"a", "abc", "", "b"};
     static const char *const sorted[] = {"b", "abc", "a", ""};
     shop_init(&b);
-    bed_open(&b);
+    fixture_open(&b);
     ok_db(&b, lladd_dtable_comparator_add(b.db, &comparator, &b.err));
     o.type = LLADD_DTABLE_BYTES;
     o.comparator = "backwards";
     t = shop_table(&b, "rows", &o);
     for (unsigned i = 0; i < 4; i++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         key = lladd_dtable_bytes(words[i], strlen(words[i]));
         ok(txn, lladd_managed_put(txn, t, &key, &v));
         commit(txn);
@@ -616,17 +616,17 @@ START_TEST(own_order)
             ok_db(&b, lladd_managed_digest(t, &b.err));
     }
     shop_close(&b, t);
-    bed_crash(&b);
+    fixture_crash(&b);
     ck_assert_int_eq(lladd_managed_open(b.db, "rows", &t, &b.err), LLADD_NO_COMPARATOR);
     static struct lladd_dtable_comparator forwards;
     forwards = comparator;
     forwards.compare = onwards;
     ok_db(&b, lladd_dtable_comparator_add(b.db, &forwards, &b.err));
     ck_assert_int_eq(lladd_managed_open(b.db, "rows", &t, &b.err), LLADD_OTHER_ORDER);
-    bed_crash(&b);
+    fixture_crash(&b);
     ok_db(&b, lladd_dtable_comparator_add(b.db, &comparator, &b.err));
     t = shop_open(&b, "rows");
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_managed_table(txn, t, &table));
     ok(txn, lladd_dtable_cursor_open(table, 0, &c, &b.err));
     for (unsigned i = 0; i < 4; i++) {
@@ -649,7 +649,7 @@ START_TEST(cursor_outlives)
     struct lladd_dtable_cursor *c = NULL;
     t = shop_begin(&b, NULL);
     shop_fill(&b, t, "1=a 2=a");
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_managed_table(txn, t, &table));
     ok(txn, lladd_dtable_cursor_open(table, 0, &c, &b.err));
     commit(txn);
@@ -670,7 +670,7 @@ START_TEST(wrong_transactions)
 {
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
     struct lladd_txn *txn = NULL;
-    struct bed other;
+    struct fixture other;
     t = shop_begin(&b, NULL);
     shop_fill(&b, t, "1=a");
     o.read_only = true;
@@ -680,11 +680,11 @@ START_TEST(wrong_transactions)
     shop_sees(txn, t, "1=a");
     commit(txn);
     shop_init(&other);
-    bed_open(&other);
-    txn = bed_begin(&other);
+    fixture_open(&other);
+    txn = fixture_begin(&other);
     refuses(txn, LLADD_OTHER_DATABASE, shop_try(txn, t, 2, "b"));
     commit(txn);
-    bed_free(&other);
+    fixture_free(&other);
     shop_expect(&b, t, "1=a");
     shop_done(&b, t);
 }
@@ -695,7 +695,7 @@ START_TEST(log_goes)
 {
     struct lladd_stats before = {.struct_size = sizeof before}, after = before;
     t = shop_begin(&b, NULL);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (uint32_t i = 0; i < 3000; i++)
         shop_put(txn, t, i, "some value or other");
     commit(txn);
@@ -720,12 +720,12 @@ START_TEST(journal_asks)
     shop_init(&b);
     b.options.log_limit_bytes = 2u << 20;
     b.options.checkpoint_bytes = 256u << 10;
-    bed_open(&b);
+    fixture_open(&b);
     t = shop_table(&b, "rows", NULL);
     struct lladd_managed *other = shop_table(&b, "other", NULL);
     shop_fill(&b, t, "1=a");
     for (unsigned i = 0; i < 60 && shop_stats(&b, t).digests == 0; i++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         for (uint32_t k = 0; k < 500; k++)
             shop_put(txn, other, k, "whatever it may be, it takes its room in the log");
         commit(txn);
@@ -752,7 +752,7 @@ START_TEST(trap_34_interval)
     test_world_init(&w, 42);
     shop_init(&b);
     b.options.world = &w.world;
-    bed_open(&b);
+    fixture_open(&b);
     o.interval_ns = 1000000;
     t = shop_table(&b, "rows", &o);
     test_world_advance(&w, 5000000);
@@ -792,7 +792,7 @@ START_TEST(refused_later)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     shop_init(&b);
-    bed_open(&b);
+    fixture_open(&b);
     ok_db(&b, lladd_dtable_class_add(b.db, &fickle, &b.err));
     o.config = "class(dt) fickle_dtable config [ \"base\" class(dt) linear_dtable ]";
     t = shop_table(&b, "rows", &o);
@@ -839,5 +839,5 @@ int main(void)
     tcase_add_test(tc, trap_34_interval);
     tcase_add_test(tc, refused_later);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

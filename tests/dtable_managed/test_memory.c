@@ -7,7 +7,7 @@
 
 enum { ROWS = 100000, ROW = 32, FILTER = 2, OWN = 10000 };
 
-static struct bed b;
+static struct fixture b;
 static struct lladd_managed *t;
 
 /* ---- orders ---------------------------------------------------------------------------------- */
@@ -50,7 +50,7 @@ enum { ORDERS = sizeof orders / sizeof *orders };
 static void put_all(uint32_t (*key)(uint32_t), uint32_t a_transaction)
 {
     for (uint32_t i = 0; i < ROWS;) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         for (uint32_t n = 0; n < a_transaction && i < ROWS; n++)
             shop_put(txn, t, key(i++), "aoife");
         commit(txn);
@@ -81,7 +81,7 @@ START_TEST(all_are_found)
     struct lladd_dtable_key key;
     t = shop_begin(&b, NULL);
     put_all(orders[_i].key, 1000);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_managed_table(txn, t, &table));
     ok(txn, lladd_dtable_cursor_open(table, 0, &c, &b.err));
     for (uint32_t i = 0; i < ROWS; i++) {
@@ -113,7 +113,7 @@ START_TEST(counts_what_it_takes)
 {
     t = shop_begin(&b, NULL);
     put_all(orders[_i].key, _i ? 1000 : 1);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (uint32_t i = 0; i < 1000; i++)
         shop_put(txn, t, ROWS / 2 + 7 * i, i % 3 ? "a longer one than was there" : NULL);
     abort_txn(txn);
@@ -136,5 +136,5 @@ int main(void)
     tcase_add_loop_test(tc, all_are_found, 0, ORDERS);
     tcase_add_loop_test(tc, counts_what_it_takes, 0, ORDERS);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -41,7 +41,7 @@ struct buyer {
     unsigned at[TABLES];
 };
 
-static struct bed b;
+static struct fixture b;
 static struct lladd_managed *tables[TABLES];
 static struct buyer buyers[TXNS];
 static struct rows now;
@@ -328,7 +328,7 @@ static void prepares(struct buyer *y)
 {
     char name[24];
     snprintf(name, sizeof name, "%llu", (unsigned long long)++gids);
-    y->gid = bed_gid(name);
+    y->gid = fixture_gid(name);
     let_go(y);
     ok(y->txn, lladd_prepare(y->txn, &y->gid));
     y->prepared = true;
@@ -357,7 +357,7 @@ static void crash(void)
     for (struct buyer *y = buyers; y < buyers + TXNS; y++)
         if (y->txn)
             let_go(y);
-    bed_crash(&b);
+    fixture_crash(&b);
     seen.crashes++;
     open_tables();
     for (struct buyer *y = buyers; y < buyers + TXNS; y++) {
@@ -412,7 +412,7 @@ static void step(void)
     } else if (what == 92) {
         reopen();
     } else if (!y->txn) {
-        y->txn = bed_begin(&b);
+        y->txn = fixture_begin(&b);
     } else if (y->prepared) {
         if (what < 20)
             ends(y);
@@ -444,7 +444,7 @@ static void history(uint64_t number)
     memset(&now, 0, sizeof now);
     memset(changed, 0, sizeof changed);
     shop_init(&b);
-    bed_open(&b);
+    fixture_open(&b);
     o.type = LLADD_DTABLE_U32;
     o.rows = 10;
     o.every = 2;
@@ -465,7 +465,7 @@ static void history(uint64_t number)
         if (y->txn)
             ends(y);
     }
-    buyers[0].txn = bed_begin(&b);
+    buyers[0].txn = fixture_begin(&b);
     look_at_all(&buyers[0]);
     commit(buyers[0].txn);
     shop_tidy(&b, tables[0]);
@@ -473,7 +473,7 @@ static void history(uint64_t number)
     shop_close(&b, tables[0]);
     shop_close(&b, tables[1]);
     shop_no_leaks(&b);
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 START_TEST(histories)
@@ -517,7 +517,7 @@ static void put_long(struct long_table *l, struct lladd_txn *txn, unsigned i, un
 static void fill_long(struct long_table *l)
 {
     for (int layer = 0; layer < 3; layer++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         for (unsigned i = layer ? draw(MANY / 2) : 0; i < MANY; i += layer ? 100 + draw(200) : 1)
             put_long(l, txn, i, draw(8) ? 1 + draw(VALUES) : 0);
         commit(txn);
@@ -530,7 +530,7 @@ static void fill_long(struct long_table *l)
 static void begin_long(struct long_table *l)
 {
     const struct lladd_dtable *t = NULL;
-    l->txn = bed_begin(&b);
+    l->txn = fixture_begin(&b);
     ok(l->txn, lladd_savepoint(l->txn, &l->savepoint));
     memcpy(l->value, l->committed, sizeof l->value);
     memcpy(l->saved, l->committed, sizeof l->value);
@@ -580,7 +580,7 @@ START_TEST(long_ways)
     bool forward = true;
     seed = 4711 + (uint64_t)_i;
     shop_init(&b);
-    bed_open(&b);
+    fixture_open(&b);
     o.type = LLADD_DTABLE_U32;
     o.config = _i ? NULL
                   : "class(dt) exception_dtable config [ \"base\" class(dt) array_dtable "
@@ -616,5 +616,5 @@ int main(void)
     tcase_add_test(tc, histories);
     tcase_add_loop_test(tc, long_ways, 0, 2);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

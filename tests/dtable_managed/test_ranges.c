@@ -6,7 +6,7 @@
 #include "operations/dtables/managed/managed.h"
 #include "shop.h"
 
-static struct bed b;
+static struct fixture b;
 static struct lladd_managed *t;
 
 static void setup(void)
@@ -37,7 +37,7 @@ static int try_range(struct lladd_txn *txn, int64_t from, int64_t to)
 
 static void del(int64_t from, int64_t to)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, try_range(txn, from, to));
     commit(txn);
 }
@@ -120,7 +120,7 @@ START_TEST(what_is_put_later_is_there)
 {
     shop_fill(&b, t, "1=a 2=b 3=c");
     digest();
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     shop_put(txn, t, 2, "old");
     ok(txn, try_range(txn, 0, 10));
     shop_sees(txn, t, "");
@@ -155,7 +155,7 @@ START_TEST(is_undone)
 {
     lladd_savepoint_id here;
     shop_fill(&b, t, "1=a 2=b 3=c");
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, try_range(txn, 1, 2));
     ok(txn, lladd_savepoint(txn, &here));
     ok(txn, try_range(txn, 0, 10));
@@ -166,7 +166,7 @@ START_TEST(is_undone)
     shop_put(txn, t, 1, "A");
     shop_sees(txn, t, "1=A 2=b 3=c");
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, try_range(txn, -1, -1));
     shop_sees(txn, t, "");
     abort_txn(txn);
@@ -176,9 +176,9 @@ END_TEST
 
 START_TEST(comes_back_when_it_was_in_doubt)
 {
-    struct lladd_gid g = bed_gid("x");
+    struct lladd_gid g = fixture_gid("x");
     shop_fill(&b, t, "1=a 2=b 3=c");
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     shop_put(txn, t, 2, "B");
     ok(txn, try_range(txn, 1, 3));
     shop_put(txn, t, 1, "A");
@@ -186,7 +186,7 @@ START_TEST(comes_back_when_it_was_in_doubt)
     t = shop_restart(&b);
     shop_expect(&b, t, "1=a 2=b 3=c");
     digest();
-    struct lladd_txn *other = bed_begin(&b);
+    struct lladd_txn *other = fixture_begin(&b);
     ck_assert_int_eq(shop_try(other, t, 2, "x"), LLADD_CONFLICT);
     ck_assert_int_eq(try_range(other, 0, 2), LLADD_CONFLICT);
     abort_txn(other);
@@ -200,7 +200,7 @@ START_TEST(of_nothing_or_backwards)
 {
     struct lladd_dtable_key key = lladd_dtable_u64(3);
     shop_fill(&b, t, "1=a 2=b 3=c");
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, try_range(txn, 2, 2));
     ck_assert_int_eq(try_range(txn, 3, 2), LLADD_BAD_ARGUMENT);
     ck_assert_int_eq(lladd_managed_delete_range(txn, t, &key, NULL), LLADD_WRONG_TYPE);
@@ -218,7 +218,7 @@ START_TEST(snapshots_before_it_still_see_the_rows)
     shop_fill(&b, t, "1=a 2=b 3=c");
     if (_i % 2)
         digest();
-    struct lladd_txn *old = bed_begin(&b);
+    struct lladd_txn *old = fixture_begin(&b);
     shop_sees(old, t, "1=a 2=b 3=c");
     del(1, 3);
     shop_fill(&b, t, "2=B");
@@ -233,7 +233,7 @@ END_TEST
 START_TEST(a_put_before_it_is_in_the_way)
 {
     shop_fill(&b, t, "1=a 5=e");
-    struct lladd_txn *one = bed_begin(&b), *two = bed_begin(&b);
+    struct lladd_txn *one = fixture_begin(&b), *two = fixture_begin(&b);
     shop_sees(two, t, "1=a 5=e");
     shop_put(one, t, 2, "b");
     ck_assert_int_eq(try_range(two, 1, 4), LLADD_CONFLICT);
@@ -256,7 +256,7 @@ END_TEST
 START_TEST(a_put_after_it_is_refused)
 {
     shop_fill(&b, t, "1=a 5=e");
-    struct lladd_txn *one = bed_begin(&b), *two = bed_begin(&b);
+    struct lladd_txn *one = fixture_begin(&b), *two = fixture_begin(&b);
     shop_sees(two, t, "1=a 5=e");
     ok(one, try_range(one, 1, 4));
     ck_assert_int_eq(shop_try(two, t, 1, "A"), LLADD_CONFLICT);
@@ -265,7 +265,7 @@ START_TEST(a_put_after_it_is_refused)
     commit(one);
     ck_assert_int_eq(shop_try(two, t, 1, "A"), LLADD_CONFLICT);
     ck_assert_int_eq(shop_try(two, t, 3, "c"), LLADD_CONFLICT);
-    struct lladd_txn *three = bed_begin(&b);
+    struct lladd_txn *three = fixture_begin(&b);
     if (_i)
         digest();
     ck_assert_int_eq(shop_try(two, t, 1, "A"), LLADD_CONFLICT);
@@ -283,7 +283,7 @@ START_TEST(what_was_digested_since)
     shop_fill(&b, t, "1=a 3=c 5=e 7=g");
     if (_i)
         digest();
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     shop_sees(txn, t, "1=a 3=c 5=e 7=g");
     shop_fill(&b, t, "2=b 3=C 5=x 8=h");
     shop_fill(&b, t, "5=e 8");
@@ -306,7 +306,7 @@ END_TEST
 START_TEST(a_put_after_it_was_digested)
 {
     shop_fill(&b, t, "1=a 5=e");
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     shop_sees(txn, t, "1=a 5=e");
     del(1, 4);
     digest();
@@ -321,7 +321,7 @@ END_TEST
 START_TEST(two_that_overlap)
 {
     shop_fill(&b, t, "1=a 5=e 9=i");
-    struct lladd_txn *one = bed_begin(&b), *two = bed_begin(&b);
+    struct lladd_txn *one = fixture_begin(&b), *two = fixture_begin(&b);
     shop_sees(two, t, "1=a 5=e 9=i");
     ok(one, try_range(one, 0, 5));
     ok(one, try_range(one, 2, 3));
@@ -340,7 +340,7 @@ END_TEST
 START_TEST(in_a_memtable_that_stays)
 {
     shop_fill(&b, t, "1=a 2=b 3=c");
-    struct lladd_txn *slow = bed_begin(&b);
+    struct lladd_txn *slow = fixture_begin(&b);
     shop_put(slow, t, 7, "g");
     shop_fill(&b, t, "2=B");
     digest();
@@ -365,7 +365,7 @@ START_TEST(cursors_see_it_when_they_move)
     shop_fill(&b, t, "1=a 2=b 3=c 4=d 5=e 6=f");
     if (_i)
         digest();
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_managed_table(txn, t, &table));
     ok(txn, lladd_dtable_cursor_open(table, 0, &c, &b.err));
     ok(txn, lladd_dtable_first(c, &b.err));
@@ -446,7 +446,7 @@ END_TEST
 START_TEST(takes_no_memory_for_rows)
 {
     enum { ROWS = 20000 };
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (uint32_t i = 0; i < ROWS; i++)
         shop_put(txn, t, i, "v");
     commit(txn);
@@ -500,14 +500,14 @@ END_TEST
 /* A refused transaction has used the memory all the same, whether it commits then or not. */
 START_TEST(counts_what_was_refused)
 {
-    struct lladd_txn *one = bed_begin(&b);
+    struct lladd_txn *one = fixture_begin(&b);
     shop_put(one, t, 3, "c");
     commit(one);
     digest();
-    one = bed_begin(&b);
+    one = fixture_begin(&b);
     shop_put(one, t, 2, "b");
     for (uint32_t i = 0; shop_stats(&b, t).pending_bytes < SMALL; i++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         for (uint32_t k = 1; k < 10; k++)
             ck_assert_int_eq(try_range(txn, k % 3, 4), LLADD_CONFLICT);
         if (_i)
@@ -528,7 +528,7 @@ START_TEST(counts_what_was_given_up)
     memset(value, 'v', sizeof value - 1);
     value[sizeof value - 1] = 0;
     for (uint32_t i = 0; shop_stats(&b, t).pending_bytes < SMALL; i++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         for (uint32_t k = 1; k < 10; k++)
             shop_put(txn, t, k, value);
         abort_txn(txn);
@@ -576,7 +576,7 @@ START_TEST(around_what_is_as_deep_as_can_be)
     ok_db(&b, lladd_managed_combine(t, 0, &b.err));
     shop_expect(&b, t, "1=a 3=c 4=d");
     shop_close(&b, t);
-    bed_crash(&b);
+    fixture_crash(&b);
     t = shop_open(&b, "deep");
     shop_expect(&b, t, "1=a 3=c 4=d");
 }
@@ -596,7 +596,7 @@ START_TEST(what_is_deleted_is_not_read)
     char value[101];
     memset(value, 'v', sizeof value - 1);
     value[sizeof value - 1] = 0;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (uint32_t i = 0; i < ROWS; i++)
         shop_put(txn, t, i, value);
     commit(txn);
@@ -606,7 +606,7 @@ START_TEST(what_is_deleted_is_not_read)
         digest();
     t = shop_restart(&b);
     uint64_t before = blocks_read();
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     char *text = shop_text(txn, t);
     ck_assert_uint_eq(strlen(text), 6 * 100 + strlen("0= 1= 2= 19997= 19998= 19999="));
     free(text);
@@ -629,7 +629,7 @@ START_TEST(hides_what_is_below_the_table)
     shop_fill(&b, t, "3=c");
     if (_i)
         digest();
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, try_range(txn, 6, 8));
     ok_db(&b, lladd_dtable_memory(b.db, LLADD_DTABLE_U32, NULL, &memory, &b.err));
     for (uint32_t i = 1; i < 8; i++) {
@@ -721,5 +721,5 @@ int main(void)
     tcase_add_loop_test(tc, counts_what_was_refused, 0, 2);
     tcase_add_test(tc, counts_what_was_given_up);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -18,14 +18,14 @@ enum { ROUNDS = 150 };
 enum { ROUNDS = 600 };
 #endif
 
-static struct bed b;
+static struct fixture b;
 static struct lladd_managed *t;
 
 static struct lladd_managed *begin(struct lladd_managed_options *o)
 {
     shop_init(&b);
     ok_db(&b, lladd_lock_register(&b.options, &b.err));
-    bed_open(&b);
+    fixture_open(&b);
     return shop_table(&b, "rows", o);
 }
 
@@ -56,7 +56,7 @@ START_TEST(write_skew_without_locks)
 {
     t = begin(NULL);
     shop_fill(&b, t, "1=on 2=on");
-    struct lladd_txn *x = bed_begin(&b), *y = bed_begin(&b);
+    struct lladd_txn *x = fixture_begin(&b), *y = fixture_begin(&b);
     ck_assert(has(x, 1, "on") && has(x, 2, "on"));
     ck_assert(has(y, 1, "on") && has(y, 2, "on"));
     shop_put(x, t, 1, "off");
@@ -72,7 +72,7 @@ START_TEST(write_skew_with_locks)
 {
     t = begin(NULL);
     shop_fill(&b, t, "1=on 2=on");
-    struct lladd_txn *x = bed_begin(&b), *y = bed_begin(&b);
+    struct lladd_txn *x = fixture_begin(&b), *y = fixture_begin(&b);
     for (uint32_t i = 1; i <= 2; i++) {
         ok(x, lock(x, i, LLADD_LOCK_S));
         ok(y, lock(y, i, LLADD_LOCK_S));
@@ -83,7 +83,7 @@ START_TEST(write_skew_with_locks)
     ok(x, lock(x, 1, LLADD_LOCK_X));
     shop_put(x, t, 1, "off");
     commit(x);
-    y = bed_begin(&b);
+    y = fixture_begin(&b);
     ok(y, lock(y, 1, LLADD_LOCK_S));
     ck_assert(has(y, 1, "off"));
     commit(y);
@@ -98,7 +98,7 @@ START_TEST(snapshot_is_older)
 {
     t = begin(NULL);
     shop_fill(&b, t, "1=a 2=b 3=c");
-    struct lladd_txn *x = bed_begin(&b);
+    struct lladd_txn *x = fixture_begin(&b);
     ck_assert(has(x, 3, "c"));
     shop_fill(&b, t, "1=new 2=b");
     for (int digested = 0; digested < 2; digested++) {
@@ -117,7 +117,7 @@ START_TEST(snapshot_is_older)
     }
     ck_assert_uint_ge(shop_stats(&b, t).conflicts, 7);
     abort_txn(x);
-    x = bed_begin(&b);
+    x = fixture_begin(&b);
     ok(x, lock_all(x, LLADD_LOCK_S));
     ck_assert(has(x, 1, "new"));
     commit(x);
@@ -130,7 +130,7 @@ START_TEST(phantoms)
 {
     t = begin(NULL);
     shop_fill(&b, t, "1=a 9=z");
-    struct lladd_txn *x = bed_begin(&b), *y = bed_begin(&b);
+    struct lladd_txn *x = fixture_begin(&b), *y = fixture_begin(&b);
     ok(x, lock(x, 5, LLADD_LOCK_S));
     refuses(y, LLADD_BUSY, lock(y, 5, LLADD_LOCK_X));
     ok(x, lock_all(x, LLADD_LOCK_S));
@@ -141,7 +141,7 @@ START_TEST(phantoms)
     ok(y, lock(y, 6, LLADD_LOCK_X));
     shop_put(y, t, 6, "new");
     ok(y, lock(y, 6, LLADD_LOCK_X)); /* its own changes are no conflict */
-    x = bed_begin(&b);
+    x = fixture_begin(&b);
     refuses(x, LLADD_BUSY, lock_all(x, LLADD_LOCK_S));
     commit(y);
     ok(x, lock_all(x, LLADD_LOCK_S)); /* it has read nothing before: its snapshot is new */
@@ -159,7 +159,7 @@ START_TEST(ranges_are_locked_with_the_table)
     struct lladd_dtable_key one = lladd_dtable_u32(1), nine = lladd_dtable_u32(9);
     t = begin(NULL);
     shop_fill(&b, t, "1=a 5=e 9=z");
-    struct lladd_txn *reads = bed_begin(&b), *deletes = bed_begin(&b);
+    struct lladd_txn *reads = fixture_begin(&b), *deletes = fixture_begin(&b);
     ok(reads, lock(reads, 5, LLADD_LOCK_S));
     ck_assert(has(reads, 5, "e"));
     refuses(deletes, LLADD_BUSY, lock_all(deletes, LLADD_LOCK_X));
@@ -169,7 +169,7 @@ START_TEST(ranges_are_locked_with_the_table)
     ok(deletes, lock_all(deletes, LLADD_LOCK_X)); /* and is serialised after it */
     shop_sees(deletes, t, "1=a 5=e 9=z 12=e");
     ok(deletes, lladd_managed_delete_range(deletes, t, &one, &nine));
-    reads = bed_begin(&b);
+    reads = fixture_begin(&b);
     refuses(reads, LLADD_BUSY, lock(reads, 5, LLADD_LOCK_S));
     refuses(reads, LLADD_BUSY, lock(reads, 7, LLADD_LOCK_X));
     commit(deletes);
@@ -185,7 +185,7 @@ START_TEST(others_without_locks)
 {
     t = begin(NULL);
     shop_fill(&b, t, "1=a");
-    struct lladd_txn *x = bed_begin(&b), *y = bed_begin(&b);
+    struct lladd_txn *x = fixture_begin(&b), *y = fixture_begin(&b);
     shop_put(y, t, 1, "b");
     refuses(x, LLADD_CONFLICT, lock(x, 1, LLADD_LOCK_S));
     abort_txn(y);
@@ -195,9 +195,9 @@ START_TEST(others_without_locks)
     commit(x);
     shop_done(&b, t);
     shop_init(&b);
-    bed_open(&b);
+    fixture_open(&b);
     t = shop_table(&b, "rows", NULL);
-    x = bed_begin(&b);
+    x = fixture_begin(&b);
     refuses(x, LLADD_BAD_STATE, lock(x, 1, LLADD_LOCK_S));
     abort_txn(x);
     shop_done(&b, t);
@@ -235,13 +235,13 @@ START_TEST(keys_that_are_equal)
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     shop_init(&b);
     ok_db(&b, lladd_lock_register(&b.options, &b.err));
-    bed_open(&b);
+    fixture_open(&b);
     ok_db(&b, lladd_dtable_comparator_add(b.db, &comparator, &b.err));
     o.type = LLADD_DTABLE_BYTES;
     t = shop_table(&b, "plain", &o);
     o.comparator = "no_case";
     struct lladd_managed *other = shop_table(&b, "folded", &o);
-    struct lladd_txn *x = bed_begin(&b), *y = bed_begin(&b);
+    struct lladd_txn *x = fixture_begin(&b), *y = fixture_begin(&b);
     struct lladd_dtable_key low = lladd_dtable_bytes("abc", 3), high = lladd_dtable_bytes("ABC", 3);
     ok(x, lladd_managed_lock(x, t, &low, LLADD_LOCK_X, LLADD_LOCK_TRY));
     ok(y, lladd_managed_lock(y, t, &high, LLADD_LOCK_X, LLADD_LOCK_TRY));
@@ -358,11 +358,11 @@ static void *work(void *arg)
 START_TEST(one_is_always_on_call)
 {
     uint64_t left = 0, came = 0, looked = 0;
-    bed_init_threads(&b);
+    fixture_init_threads(&b);
     ok_db(&b, lladd_managed_register(&b.options, &b.err));
     ok_db(&b, lladd_lock_register(&b.options, &b.err));
     b.options.durability = LLADD_DURABLE_LATER;
-    bed_open(&b);
+    fixture_open(&b);
     t = shop_table(&b, "rows", NULL);
     shop_fill(&b, t, "0=on 1=on 2=on");
     for (uint32_t i = 0; i < THREADS; i++) {
@@ -395,5 +395,5 @@ int main(void)
     tcase_add_test(tc, keys_that_are_equal);
     tcase_add_test(tc, one_is_always_on_call);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

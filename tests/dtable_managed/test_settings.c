@@ -9,7 +9,7 @@
 #include <lladd/ctable.h>
 #include <stdio.h>
 
-static struct bed b;
+static struct fixture b;
 static struct lladd_managed *t;
 
 /* A table in which rows can be put must be able to delete them: by digests, and by combines that
@@ -48,13 +48,14 @@ START_TEST(what_cannot_be_deleted_is_refused)
     o.type = LLADD_DTABLE_U32;
     o.config = _i % 2 ? NULL : config;
     o.combine_config = _i % 2 ? config : NULL;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     if (says) {
         refuses(txn, LLADD_BAD_CONFIG, lladd_managed_create(txn, "other", &o));
         ck_assert_msg(strstr(lladd_txn_error(txn)->message, says) != NULL, "%s",
                       lladd_txn_error(txn)->message);
         commit(txn);
-        ck_assert_int_eq(lladd_managed_destroy((txn = bed_begin(&b)), "other"), LLADD_NOT_FOUND);
+        ck_assert_int_eq(lladd_managed_destroy((txn = fixture_begin(&b)), "other"),
+                         LLADD_NOT_FOUND);
         commit(txn);
     } else {
         ok(txn, lladd_managed_create(txn, "other", &o));
@@ -79,9 +80,9 @@ START_TEST(refused_tables_leave_nothing)
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     struct lladd_root_value root;
     shop_init(&b);
-    bed_open(&b);
-    uint64_t pages = bed_pages_used(&b);
-    struct lladd_txn *txn = bed_begin(&b);
+    fixture_open(&b);
+    uint64_t pages = fixture_pages_used(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     o.type = LLADD_DTABLE_U32;
     o.config = "class(dt) fixed_dtable";
     refuses(txn, LLADD_BAD_CONFIG, lladd_managed_create(txn, "bad", &o));
@@ -90,8 +91,8 @@ START_TEST(refused_tables_leave_nothing)
     refuses(txn, LLADD_BAD_ARGUMENT, lladd_managed_create(txn, "bad", &o));
     commit(txn);
     ck_assert_int_eq(lladd_root_get(b.db, "managed", &root, &b.err), LLADD_NOT_FOUND);
-    ck_assert_uint_eq(bed_pages_used(&b), pages);
-    bed_free(&b);
+    ck_assert_uint_eq(fixture_pages_used(&b), pages);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -224,7 +225,7 @@ START_TEST(runs_are_built_anew)
     shop_fill(&b, t, "3=ccc");
     ok_db(&b, lladd_managed_digest(t, &b.err));
     ck_assert(run_has(0, "bloom_dtable") && !run_has(1, "bloom_dtable"));
-    struct lladd_txn *old = bed_begin(&b); /* it has a snapshot, and goes on */
+    struct lladd_txn *old = fixture_begin(&b); /* it has a snapshot, and goes on */
     shop_sees(old, t, "1=a 2=b 3=ccc");
     shop_put(old, t, 4, "dddd");
     shop_fill(&b, t, "5=eeeee");
@@ -287,11 +288,11 @@ START_TEST(columns_are_grouped_anew)
                                           lladd_dtable_value_of("zzz", 3)};
     struct lladd_ctable *ct;
     shop_init(&b);
-    bed_open(&b);
+    fixture_open(&b);
     o.columns = names;
     o.n_columns = 3;
     o.managed.type = LLADD_DTABLE_U32;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_ctable_create(txn, "people", &o));
     commit(txn);
     for (uint32_t i = 0; i < 4; i++) {
@@ -305,7 +306,7 @@ START_TEST(columns_are_grouped_anew)
             o.n_groups = i == 3 ? 0 : i;
             ok_db(&b, lladd_ctable_alter(ct, 0, &o, &b.err));
         }
-        txn = bed_begin(&b);
+        txn = fixture_begin(&b);
         struct lladd_dtable_key key = lladd_dtable_u32(i);
         ok(txn, lladd_ctable_put(txn, ct, &key, values));
         values[0] = lladd_dtable_value_of("xx", 2);
@@ -323,9 +324,9 @@ START_TEST(columns_are_grouped_anew)
         ck_assert_int_eq(lladd_ctable_alter(ct, 0, &o, &b.err), LLADD_BAD_CONFIG);
         ck_assert_ptr_nonnull(strstr(b.err.message, "group \"a\": line 2, column 1"));
         groups[1].config = ONE_BYTE;
-        bed_crash(&b);
+        fixture_crash(&b);
         ok_db(&b, lladd_ctable_open(b.db, "people", &ct, &b.err));
-        txn = bed_begin(&b);
+        txn = fixture_begin(&b);
         for (key.number = 0; key.number <= i; key.number++)
             for (uint32_t c = 0; c < 3; c++) {
                 char bytes[8];
@@ -336,11 +337,11 @@ START_TEST(columns_are_grouped_anew)
         commit(txn);
         ok_db(&b, lladd_ctable_close(ct, &b.err));
     }
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_ctable_destroy(txn, "people"));
     commit(txn);
     shop_no_leaks(&b);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -357,5 +358,5 @@ int main(void)
     tcase_add_loop_test(tc, digests_are_due_anew, 0, 3);
     tcase_add_test(tc, columns_are_grouped_anew);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

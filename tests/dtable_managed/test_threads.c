@@ -19,7 +19,7 @@ enum { ROUNDS = 200 };
 enum { ROUNDS = 1000 };
 #endif
 
-static struct bed b;
+static struct fixture b;
 static struct lladd_managed *tables[TABLES];
 
 struct worker {
@@ -180,18 +180,18 @@ static void run(unsigned n, unsigned background)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     uint64_t conflicts = 0, moved = 0, gathered = 0, digests = 0, combines = 0;
-    bed_init_threads(&b);
+    fixture_init_threads(&b);
     ok_db(&b, lladd_managed_register(&b.options, &b.err));
     b.options.durability = LLADD_DURABLE_LATER;
     b.options.checkpoint_bytes = 256u << 10;
-    bed_open(&b);
+    fixture_open(&b);
     o.type = LLADD_DTABLE_U32;
     o.rows = 50;
     o.every = 2;
     tables[0] = shop_table(&b, "one", &o);
     o.schedule = LLADD_MANAGED_TIERED;
     tables[1] = shop_table(&b, "two", &o);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (unsigned i = 0; i < TABLES; i++)
         for (uint32_t k = 0; k < ACCOUNTS; k++)
             ok(txn, put(txn, i, k, AMOUNT));
@@ -220,8 +220,8 @@ static void run(unsigned n, unsigned background)
     ck_assert_uint_gt(combines, 2);
     shop_close(&b, tables[0]);
     ok_db(&b, lladd_managed_threads(b.db, 0, &b.err));
-    bed_close(&b); /* with a table that is open */
-    bed_open(&b);
+    fixture_close(&b); /* with a table that is open */
+    fixture_open(&b);
     tables[0] = shop_open(&b, "one");
     tables[1] = shop_open(&b, "two");
     add_up(&workers[0]);
@@ -231,7 +231,7 @@ static void run(unsigned n, unsigned background)
     shop_close(&b, tables[0]);
     shop_close(&b, tables[1]);
     shop_no_leaks(&b);
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 START_TEST(two_threads)
@@ -250,16 +250,16 @@ END_TEST
 START_TEST(slowed_down)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
-    bed_init_threads(&b);
+    fixture_init_threads(&b);
     ok_db(&b, lladd_managed_register(&b.options, &b.err));
     b.options.durability = LLADD_DURABLE_LATER;
-    bed_open(&b);
+    fixture_open(&b);
     o.type = LLADD_DTABLE_U32;
     o.memory_bytes = 1000;
     tables[0] = shop_table(&b, "one", &o);
     ok_db(&b, lladd_managed_threads(b.db, 1, &b.err));
     for (uint32_t i = 0; i < 3000; i++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         lladd_lsn at;
         ok(txn, put(txn, 0, i, i + 1));
         ck_assert_int_eq(lladd_commit_async(txn, &at), 0);
@@ -268,13 +268,13 @@ START_TEST(slowed_down)
     ck_assert_uint_gt(s.digests, 0);
     ck_assert_uint_gt(s.waits, 0);
     ck_assert_uint_eq(s.failures, 0);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (uint32_t i = 0; i < 3000; i++)
         ck_assert_uint_eq(get(txn, 0, i), i + 1);
     commit(txn);
     shop_close(&b, tables[0]);
     ok_db(&b, lladd_managed_threads(b.db, 0, &b.err));
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -283,9 +283,9 @@ END_TEST
 START_TEST(let_go_in_the_end)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
-    bed_init_threads(&b);
+    fixture_init_threads(&b);
     ok_db(&b, lladd_managed_register(&b.options, &b.err));
-    bed_open(&b);
+    fixture_open(&b);
     o.schedule = LLADD_MANAGED_NEVER;
     tables[0] = shop_table(&b, "one", &o);
     tables[1] = shop_table(&b, "two", NULL);
@@ -293,7 +293,7 @@ START_TEST(let_go_in_the_end)
     for (unsigned i = 0; i < TABLES; i++) {
         shop_fill(&b, tables[0], "1=a");
         ok_db(&b, lladd_managed_digest(tables[0], &b.err));
-        struct lladd_txn *reader = bed_begin(&b);
+        struct lladd_txn *reader = fixture_begin(&b);
         ck_assert_uint_eq(get(reader, i, 7), 0);
         shop_fill(&b, tables[0], "2=b");
         ok_db(&b, lladd_managed_digest(tables[0], &b.err));
@@ -307,7 +307,7 @@ START_TEST(let_go_in_the_end)
     shop_close(&b, tables[0]);
     shop_close(&b, tables[1]);
     ok_db(&b, lladd_managed_threads(b.db, 0, &b.err));
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -334,9 +334,9 @@ static const struct lladd_dtable_comparator watcher = {
 START_TEST(one_after_the_other)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT, bytes = LLADD_MANAGED_OPTIONS_INIT;
-    bed_init_threads(&b);
+    fixture_init_threads(&b);
     ok_db(&b, lladd_managed_register(&b.options, &b.err));
-    bed_open(&b);
+    fixture_open(&b);
     ok_db(&b, lladd_dtable_comparator_add(b.db, &watcher, &b.err));
     bytes.type = LLADD_DTABLE_BYTES;
     bytes.comparator = watcher.name;
@@ -349,7 +349,7 @@ START_TEST(one_after_the_other)
         ok_db(&b, lladd_managed_digest(tables[0], &b.err));
     }
     ok_db(&b, lladd_managed_combine(tables[0], 0, &b.err));
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_dtable_key x = lladd_dtable_bytes("x", 1), y = lladd_dtable_bytes("y", 1);
     struct lladd_dtable_value v = lladd_dtable_value_of("v", 1);
     ok(txn, lladd_managed_put(txn, tables[1], &x, &v));
@@ -364,7 +364,7 @@ START_TEST(one_after_the_other)
     shop_close(&b, tables[0]);
     shop_close(&b, tables[1]);
     ok_db(&b, lladd_managed_threads(b.db, 0, &b.err));
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -372,9 +372,9 @@ END_TEST
 START_TEST(told_of_a_digest)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
-    bed_init_threads(&b);
+    fixture_init_threads(&b);
     ok_db(&b, lladd_managed_register(&b.options, &b.err));
-    bed_open(&b);
+    fixture_open(&b);
     o.every = 2;
     tables[0] = shop_table(&b, "one", &o);
     ok_db(&b, lladd_managed_threads(b.db, 1, &b.err));
@@ -387,7 +387,7 @@ START_TEST(told_of_a_digest)
     ck_assert_uint_eq(shop_stats(&b, tables[0]).runs, 1);
     shop_close(&b, tables[0]);
     ok_db(&b, lladd_managed_threads(b.db, 0, &b.err));
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -397,31 +397,31 @@ START_TEST(closed_or_killed_at_work)
 {
     enum { TIMES = 20, PUTS = 200 };
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
-    bed_init_threads(&b);
+    fixture_init_threads(&b);
     ok_db(&b, lladd_managed_register(&b.options, &b.err));
-    bed_open(&b);
+    fixture_open(&b);
     o.rows = 8;
     tables[0] = shop_table(&b, "one", &o);
     for (uint32_t i = 0; i < TIMES; i++) {
         ok_db(&b, lladd_managed_threads(b.db, 2, &b.err));
         for (uint32_t k = 0; k < PUTS; k++) {
-            struct lladd_txn *txn = bed_begin(&b);
+            struct lladd_txn *txn = fixture_begin(&b);
             ok(txn, put(txn, 0, k, i + 1));
             commit(txn);
         }
         if (i % 2) {
-            bed_close(&b);
-            bed_open(&b);
+            fixture_close(&b);
+            fixture_open(&b);
         } else {
-            bed_crash(&b);
+            fixture_crash(&b);
         }
         tables[0] = shop_open(&b, "one");
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         ck_assert_uint_eq(get(txn, 0, PUTS - 1), i + 1);
         commit(txn);
     }
     shop_close(&b, tables[0]);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -437,5 +437,5 @@ int main(void)
     tcase_add_test(tc, told_of_a_digest);
     tcase_add_test(tc, closed_or_killed_at_work);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

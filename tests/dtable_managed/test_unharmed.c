@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-static struct bed b;
+static struct fixture b;
 static struct lladd_managed *t;
 
 /* The numbers of strings belong to a run: rows put meanwhile, or before a restart, do not use them;
@@ -22,7 +22,7 @@ START_TEST(unique_strings)
     o.schedule = LLADD_MANAGED_NEVER;
     t = shop_begin(&b, &o);
     for (uint32_t round = 0; round < 3; round++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         for (uint32_t i = 0; i < 150; i++) {
             snprintf(text, sizeof text, "value-%u", (round * 100 + i) * 7 % 400);
             shop_put(txn, t, round * 100 + i, text);
@@ -33,7 +33,7 @@ START_TEST(unique_strings)
     }
     shop_fill(&b, t, "1000=before");
     ok_db(&b, lladd_managed_combine(t, 0, &b.err));
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (uint32_t i = 0; i < 350; i++) {
         char got[32];
         size_t len;
@@ -67,11 +67,11 @@ START_TEST(idle_snapshot)
 {
     t = shop_begin(&b, NULL);
     shop_fill(&b, t, "1=old");
-    struct lladd_txn *idle = bed_begin(&b);
+    struct lladd_txn *idle = fixture_begin(&b);
     shop_sees(idle, t, "1=old");
     uint64_t few = 0;
     for (int i = 0; i < 40; i++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         for (uint32_t k = 1; k < 200; k++)
             shop_put(txn, t, k, i % 2 ? "some value" : "another one");
         commit(txn);
@@ -94,7 +94,7 @@ START_TEST(idle_snapshot_ends)
         t = shop_begin(&b, NULL);
         struct lladd_managed *other = shop_table(&b, "other", NULL);
         shop_fill(&b, t, "1=old");
-        struct lladd_txn *idle = bed_begin(&b);
+        struct lladd_txn *idle = fixture_begin(&b);
         shop_sees(idle, i ? other : t, i ? "" : "1=old");
         shop_fill(&b, t, "1=new");
         ok_db(&b, lladd_managed_digest(t, &b.err));
@@ -162,7 +162,7 @@ static void sees_word(struct lladd_txn *txn, const char *word)
 
 static void expect_word(const char *word)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     sees_word(txn, word);
     commit(txn);
 }
@@ -175,16 +175,16 @@ START_TEST(equal_keys)
         struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
         lladd_savepoint_id sp;
         shop_init(&b);
-        bed_open(&b);
+        fixture_open(&b);
         ok_db(&b, lladd_dtable_comparator_add(b.db, &no_case, &b.err));
         o.type = LLADD_DTABLE_BYTES;
         o.comparator = no_case.name;
         t = shop_table(&b, "rows", &o);
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         put_word(txn, "ABC");
         sees_word(txn, "ABC");
         abort_txn(txn);
-        txn = bed_begin(&b);
+        txn = fixture_begin(&b);
         ok(txn, lladd_savepoint(txn, &sp));
         put_word(txn, "ABc");
         ok(txn, lladd_rollback_to(txn, sp));
@@ -192,27 +192,27 @@ START_TEST(equal_keys)
         sees_word(txn, "abc");
         commit(txn);
         expect_word("abc");
-        struct lladd_txn *old = bed_begin(&b);
+        struct lladd_txn *old = fixture_begin(&b);
         sees_word(old, "abc");
         if (i) {
-            txn = bed_begin(&b);
+            txn = fixture_begin(&b);
             put_word(txn, "ABC");
             commit(txn);
             sees_word(old, "abc");
             expect_word("ABC");
         }
         commit(old);
-        bed_crash(&b);
+        fixture_crash(&b);
         ok_db(&b, lladd_dtable_comparator_add(b.db, &no_case, &b.err));
         t = shop_open(&b, "rows");
         expect_word(i ? "ABC" : "abc");
-        txn = bed_begin(&b);
+        txn = fixture_begin(&b);
         put_word(txn, "aBc");
         abort_txn(txn);
         expect_word(i ? "ABC" : "abc");
         ok_db(&b, lladd_managed_digest(t, &b.err));
         expect_word(i ? "ABC" : "abc");
-        txn = bed_begin(&b);
+        txn = fixture_begin(&b);
         put_word(txn, "abC");
         sees_word(txn, "abC");
         commit(txn);
@@ -256,7 +256,7 @@ START_TEST(opened_while_dropped)
         if (i)
             ok_db(&b, lladd_managed_digest(t, &b.err));
         shop_close(&b, t);
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         ok(txn, lladd_managed_destroy(txn, "rows"));
         ck_assert_int_eq(lladd_managed_open(b.db, "rows", &t, &b.err), LLADD_BUSY);
         ck_assert_int_eq(b.err.code, LLADD_BUSY);
@@ -264,11 +264,11 @@ START_TEST(opened_while_dropped)
         t = shop_open(&b, "rows");
         shop_expect(&b, t, "1=a");
         shop_close(&b, t);
-        txn = bed_begin(&b);
+        txn = fixture_begin(&b);
         ok(txn, lladd_managed_destroy(txn, "rows"));
         commit(txn);
         ck_assert_int_eq(lladd_managed_open(b.db, "rows", &t, &b.err), LLADD_NOT_FOUND);
-        bed_free(&b);
+        fixture_free(&b);
     }
 }
 END_TEST
@@ -282,7 +282,7 @@ START_TEST(refused_often)
     t = shop_begin(&b, NULL);
     shop_fill(&b, t, "2=b");
     uint64_t before = shop_stats(&b, t).memory_bytes;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (int i = 0; i < 300; i++)
         refuses(txn, LLADD_TOO_LARGE, lladd_managed_put(txn, t, &key, &v));
     shop_put(txn, t, 3, "c");
@@ -310,7 +310,7 @@ START_TEST(a_free_that_fails)
     shop_fill(&b, t, "2=b");
     ok_db(&b, lladd_managed_digest(t, &b.err));
     ok_db(&b, lladd_managed_combine(t, 0, &b.err));
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     shop_put(txn, t, 3, "c");
     commit(txn); /* the combine is durable before it */
     bool refused = false;
@@ -343,5 +343,5 @@ int main(void)
     tcase_add_test(tc, refused_often);
     tcase_add_test(tc, a_free_that_fails);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -5,15 +5,15 @@
 #include <lladd/pages.h>
 #include <lladd/records.h>
 
-void shelf_init(struct bed *b)
+void shelf_init(struct fixture *b)
 {
-    bed_init(b, 4096);
+    fixture_init(b, 4096);
     ok_db(b, lladd_journal_register(&b->options, &b->err));
 }
 
-uint64_t shelf_tag(struct bed *b, const char *name)
+uint64_t shelf_tag(struct fixture *b, const char *name)
 {
-    struct lladd_txn *txn = bed_begin(b);
+    struct lladd_txn *txn = fixture_begin(b);
     uint64_t tag = 0;
     ok(txn, lladd_journal_acquire(txn, name, "test", &tag));
     commit(txn);
@@ -28,9 +28,9 @@ void shelf_append(struct lladd_txn *txn, uint64_t tag, const char *text)
     ck_assert_uint_ne(lsn.v, 0);
 }
 
-lladd_lsn shelf_put(struct bed *b, uint64_t tag, const char *words)
+lladd_lsn shelf_put(struct fixture *b, uint64_t tag, const char *words)
 {
-    struct lladd_txn *txn = bed_begin(b);
+    struct lladd_txn *txn = fixture_begin(b);
     char *copy = strdup(words), *rest = copy;
     lladd_lsn newest = {0};
     for (char *word; (word = strtok_r(rest, " ", &rest)) != NULL;)
@@ -61,7 +61,7 @@ int text_add(void *ctx, const struct lladd_journal_entry *e, struct lladd_error 
     return 0;
 }
 
-char *shelf_text(struct bed *b, uint64_t tag)
+char *shelf_text(struct fixture *b, uint64_t tag)
 {
     struct text_of t = {.bytes = calloc(1, 1), .cap = 1};
     struct lladd_journal_info info;
@@ -72,7 +72,7 @@ char *shelf_text(struct bed *b, uint64_t tag)
     return t.bytes;
 }
 
-void shelf_expect(struct bed *b, uint64_t tag, const char *words)
+void shelf_expect(struct fixture *b, uint64_t tag, const char *words)
 {
     char *text = shelf_text(b, tag);
     ck_assert_str_eq(text, words);
@@ -94,34 +94,34 @@ static int find_info(void *ctx, const struct lladd_journal_info *info)
     return LLADD_EXISTS;
 }
 
-int shelf_info(struct bed *b, uint64_t tag, struct lladd_journal_info *out)
+int shelf_info(struct fixture *b, uint64_t tag, struct lladd_journal_info *out)
 {
     struct wanted w = {tag, out};
     int rc = lladd_journal_each(b->db, find_info, &w, &b->err);
     return rc == LLADD_EXISTS ? 0 : rc ? rc : LLADD_NOT_FOUND;
 }
 
-void shelf_grow_log(struct bed *b, uint64_t bytes)
+void shelf_grow_log(struct fixture *b, uint64_t bytes)
 {
     unsigned char fill[2000];
     lladd_pageno page;
     uint64_t until = shelf_stats(b).log_tail + bytes;
-    struct lladd_txn *txn = bed_begin(b);
+    struct lladd_txn *txn = fixture_begin(b);
     ok(txn, lladd_page_alloc(txn, &page));
     ok(txn, lladd_bytes_format(txn, page));
     commit(txn);
     for (unsigned i = 0; shelf_stats(b).log_tail < until; i++) {
-        txn = bed_begin(b);
+        txn = fixture_begin(b);
         memset(fill, (int)i, sizeof fill);
         ok(txn, lladd_bytes_set(txn, page, 0, fill, sizeof fill));
         commit(txn);
     }
-    txn = bed_begin(b);
+    txn = fixture_begin(b);
     ok(txn, lladd_page_free(txn, page));
     commit(txn);
 }
 
-struct lladd_stats shelf_stats(struct bed *b)
+struct lladd_stats shelf_stats(struct fixture *b)
 {
     struct lladd_stats s = {.struct_size = sizeof s};
     ck_assert_int_eq(lladd_stats_get(b->db, &s), 0);

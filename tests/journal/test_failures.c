@@ -9,7 +9,7 @@
 
 #include <errno.h>
 
-static struct bed b;
+static struct fixture b;
 static uint64_t tag, other;
 
 /* What must be there, and what may be there in addition because its commit was in progress. */
@@ -89,7 +89,7 @@ static int step(int i)
 static void setup(void)
 {
     shelf_init(&b);
-    bed_open(&b);
+    fixture_open(&b);
     tag = shelf_tag(&b, "t");
     other = shelf_tag(&b, "u");
     shelf_put(&b, tag, "a b");
@@ -127,9 +127,9 @@ START_TEST(every_allocation_fails_once)
         fired = stopped || fault_alloc_fired(&b.mem);
         fault_alloc_fail(&b.mem, 0, false);
         shelf_expect(&b, tag, "e f g");
-        bed_crash(&b);
+        fixture_crash(&b);
         shelf_expect(&b, tag, "e f g");
-        bed_free(&b);
+        fixture_free(&b);
     }
     ck_assert_uint_gt(failures, 10);
 }
@@ -141,23 +141,23 @@ START_TEST(every_allocation_of_an_open_fails_once)
     uint64_t fired = 1;
     unsigned failures = 0;
     setup();
-    struct lladd_gid g = bed_gid("x");
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_gid g = fixture_gid("x");
+    struct lladd_txn *txn = fixture_begin(&b);
     shelf_append(txn, tag, "doubt");
     ok(txn, lladd_journal_discard(txn, other, lladd_lsn_of(0)));
     uint64_t made;
     ok(txn, lladd_journal_acquire(txn, "made", "test", &made));
     ok(txn, lladd_prepare(txn, &g));
     for (uint64_t n = 1; fired; n++) {
-        bed_close(&b); /* a transaction in doubt stays so */
+        fixture_close(&b); /* a transaction in doubt stays so */
         fault_alloc_fail(&b.mem, n, false);
-        int rc = bed_try_open(&b);
+        int rc = fixture_try_open(&b);
         fired = fault_alloc_fired(&b.mem);
         fault_alloc_fail(&b.mem, 0, false);
         if (rc) {
             ck_assert_int_eq(rc, LLADD_NO_MEMORY);
             failures++;
-            bed_open(&b);
+            fixture_open(&b);
         }
         shelf_expect(&b, tag, "a b");
     }
@@ -165,7 +165,7 @@ START_TEST(every_allocation_of_an_open_fails_once)
     ok_db(&b, lladd_in_doubt_claim(b.db, &g, &txn, &b.err));
     commit(txn);
     shelf_expect(&b, tag, "a b doubt");
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -185,12 +185,12 @@ START_TEST(every_write_fails)
         fault_device_fail(b.fd, 0, FAULT_ANY, 0, false);
         if (rc) {
             failures++;
-            bed_crash(&b);
+            fixture_crash(&b);
             expect_one_of(&promises[i]);
         } else {
             shelf_expect(&b, tag, "e f g");
         }
-        bed_free(&b);
+        fixture_free(&b);
     }
     ck_assert_uint_gt(failures, 5);
 }
@@ -205,10 +205,10 @@ START_TEST(every_allocation_of_the_catalogue_fails_once)
     unsigned failures = 0;
     for (uint64_t n = 1; fired; n++) {
         shelf_init(&b);
-        bed_open(&b);
-        bed_close(&b);
-        bed_open(&b); /* the first commit marks it as in use, which needs memory */
-        struct lladd_txn *txn = bed_begin(&b);
+        fixture_open(&b);
+        fixture_close(&b);
+        fixture_open(&b); /* the first commit marks it as in use, which needs memory */
+        struct lladd_txn *txn = fixture_begin(&b);
         fault_alloc_fail(&b.mem, n, false);
         int rc = lladd_journal_acquire(txn, "t", "test", &made);
         fired = fault_alloc_fired(&b.mem);
@@ -221,9 +221,9 @@ START_TEST(every_allocation_of_the_catalogue_fails_once)
             ok(txn, lladd_journal_acquire(txn, "t", "test", &made));
         }
         commit(txn);
-        bed_crash(&b);
+        fixture_crash(&b);
         ok_db(&b, lladd_journal_find(b.db, "t", &made, &b.err));
-        bed_free(&b);
+        fixture_free(&b);
     }
     ck_assert_uint_gt(failures, 5);
 }
@@ -236,7 +236,7 @@ enum { TIMES = 2000 };
 /* One entry of each round stays; at commit a record lists the ranges that were rolled back. */
 static struct lladd_txn *takes_back_often(void)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_savepoint_id sp;
     for (unsigned i = 0; i < TIMES; i++) {
         shelf_append(txn, tag, "k");
@@ -271,9 +271,9 @@ static void expect_kept(unsigned entries)
 static void setup_small(void)
 {
     setup();
-    bed_close(&b);
+    fixture_close(&b);
     b.options.log_segment_min = b.options.log_segment_max = 16u << 10;
-    bed_open(&b);
+    fixture_open(&b);
 }
 
 /* Ranges that were listed already are not listed again: an earlier version that did so wrote a log
@@ -286,9 +286,9 @@ START_TEST(what_was_refused_halfway_commits_later)
     is_refused(txn, NULL);
     commit(txn);
     expect_kept(2 + TIMES);
-    bed_crash(&b);
+    fixture_crash(&b);
     expect_kept(2 + TIMES);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -309,9 +309,9 @@ START_TEST(what_was_refused_halfway_goes_on)
     ok(txn, lladd_rollback_to(txn, sp));
     commit(txn);
     expect_kept(3 + TIMES);
-    bed_crash(&b);
+    fixture_crash(&b);
     expect_kept(3 + TIMES);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -321,7 +321,7 @@ START_TEST(what_was_refused_halfway_takes_back_more)
     struct lladd_txn *txn;
     lladd_savepoint_id sp;
     setup_small();
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     shelf_append(txn, tag, "stays");
     ok(txn, lladd_savepoint(txn, &sp));
     for (unsigned i = 0; i < TIMES; i++) {
@@ -335,28 +335,28 @@ START_TEST(what_was_refused_halfway_takes_back_more)
     ok(txn, lladd_rollback_to(txn, sp));
     commit(txn);
     expect_kept(3);
-    bed_crash(&b);
+    fixture_crash(&b);
     expect_kept(3);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
 START_TEST(what_was_refused_halfway_is_prepared_later)
 {
-    struct lladd_gid g = bed_gid("x");
+    struct lladd_gid g = fixture_gid("x");
     struct lladd_txn *txn;
     setup_small();
     txn = takes_back_often();
     is_refused(txn, &g);
     ok(txn, lladd_prepare(txn, &g));
-    bed_crash(&b);
+    fixture_crash(&b);
     expect_kept(2);
     ok_db(&b, lladd_in_doubt_claim(b.db, &g, &txn, &b.err));
     commit(txn);
     expect_kept(2 + TIMES);
-    bed_crash(&b);
+    fixture_crash(&b);
     expect_kept(2 + TIMES);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -368,9 +368,9 @@ START_TEST(what_was_refused_halfway_is_aborted)
     is_refused(txn, NULL);
     abort_txn(txn);
     expect_kept(2);
-    bed_crash(&b);
+    fixture_crash(&b);
     expect_kept(2);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -391,9 +391,9 @@ START_TEST(what_was_said_twice_is_read)
     }
     commit(txn); /* again, and the first one, which precedes all of them, for the first time */
     expect_kept(2 + TIMES);
-    bed_crash(&b);
+    fixture_crash(&b);
     expect_kept(2 + TIMES);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -405,7 +405,7 @@ static void put_much(void)
 {
     char entry[LONG];
     memset(entry, 'm', sizeof entry);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (unsigned i = 0; i < MANY; i++)
         ok(txn, lladd_journal_append(txn, tag, lladd_span_of(entry, sizeof entry), NULL));
     commit(txn);
@@ -421,7 +421,7 @@ START_TEST(cleaning_is_left_halfway)
     for (uint64_t n = 1; fired; n++) {
         setup();
         put_much();
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         struct lladd_journal_attachment a = {tag, &idle, NULL};
         const struct ll_journal *j = lladd_extension_state(b.db, &ll_operations__journal_extension);
         const struct ll_journal_tag *t = ll_operations__journal_tag(j, tag);
@@ -436,11 +436,11 @@ START_TEST(cleaning_is_left_halfway)
             ck_assert_int_eq(b.err.code, rc);
         }
         fault_device_fail(b.fd, 0, FAULT_ANY, 0, false);
-        bed_crash(&b);
+        fixture_crash(&b);
         struct lladd_journal_info info;
         ck_assert_int_eq(shelf_info(&b, tag, &info), 0);
         ck_assert_uint_eq(info.entries, 2 + MANY);
-        bed_free(&b);
+        fixture_free(&b);
     }
     ck_assert_uint_gt(left, 0);
 }
@@ -462,5 +462,5 @@ int main(void)
     tcase_add_test(tc, what_was_refused_halfway_is_aborted);
     tcase_add_test(tc, cleaning_is_left_halfway);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

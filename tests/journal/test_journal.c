@@ -8,22 +8,22 @@
 #include <lladd/log_read.h>
 #include <stdio.h>
 
-static struct bed b;
+static struct fixture b;
 
 static void begin(void)
 {
     shelf_init(&b);
-    bed_open(&b);
+    fixture_open(&b);
 }
 
 /* Now, and after a crash, and after a clean close. */
 static void expect_for_good(uint64_t tag, const char *words)
 {
     shelf_expect(&b, tag, words);
-    bed_crash(&b);
+    fixture_crash(&b);
     shelf_expect(&b, tag, words);
-    bed_close(&b);
-    bed_open(&b);
+    fixture_close(&b);
+    fixture_open(&b);
     shelf_expect(&b, tag, words);
 }
 
@@ -37,13 +37,13 @@ START_TEST(a_tag_is_found_again_by_its_name)
     tag = shelf_tag(&b, "orders");
     ck_assert_uint_ne(shelf_tag(&b, "returns"), tag);
     ck_assert_uint_eq(shelf_tag(&b, "orders"), tag);
-    bed_crash(&b);
+    fixture_crash(&b);
     ok_db(&b, lladd_journal_find(b.db, "orders", &again, &b.err));
     ck_assert_uint_eq(again, tag);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     refuses(txn, LLADD_EXISTS, lladd_journal_acquire(txn, "orders", "another owner", &again));
     abort_txn(txn);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -51,7 +51,7 @@ START_TEST(a_tag_goes_with_the_transaction_that_made_it)
 {
     uint64_t tag, other;
     begin();
-    struct lladd_txn *txn = bed_begin(&b), *second = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b), *second = fixture_begin(&b);
     ok(txn, lladd_journal_acquire(txn, "orders", "test", &tag));
     ok(txn, lladd_journal_acquire(txn, "orders", "test", &other));
     ck_assert_uint_eq(tag, other);
@@ -66,7 +66,7 @@ START_TEST(a_tag_goes_with_the_transaction_that_made_it)
     shelf_append(second, other, "b");
     commit(second);
     expect_for_good(other, "b");
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -75,7 +75,7 @@ START_TEST(a_tag_that_a_savepoint_takes_back_is_gone)
     uint64_t tag, other;
     lladd_savepoint_id sp;
     begin();
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_savepoint(txn, &sp));
     ok(txn, lladd_journal_acquire(txn, "orders", "test", &tag));
     shelf_append(txn, tag, "a");
@@ -86,7 +86,7 @@ START_TEST(a_tag_that_a_savepoint_takes_back_is_gone)
     commit(txn);
     ck_assert_int_eq(lladd_journal_newest(b.db, tag, &(lladd_lsn){0}, &b.err), LLADD_NOT_FOUND);
     expect_for_good(other, "b");
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -97,7 +97,7 @@ START_TEST(a_released_tag_is_gone_with_its_entries)
     begin();
     uint64_t tag = shelf_tag(&b, "orders");
     shelf_put(&b, tag, "a b");
-    struct lladd_txn *txn = bed_begin(&b), *other = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b), *other = fixture_begin(&b);
     shelf_append(txn, tag, "c");
     ok(txn, lladd_journal_release(txn, tag));
     refuses(txn, LLADD_NOT_FOUND, lladd_journal_append(txn, tag, lladd_span_of("x", 1), NULL));
@@ -105,7 +105,7 @@ START_TEST(a_released_tag_is_gone_with_its_entries)
     refuses(other, LLADD_BUSY, lladd_journal_acquire(other, "orders", "test", &again));
     abort_txn(txn);
     shelf_expect(&b, tag, "a b");
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     refuses(txn, LLADD_NOT_FOUND, lladd_journal_release(txn, tag + 1));
     shelf_append(other, tag, "d");
     refuses(txn, LLADD_BUSY, lladd_journal_release(txn, tag));
@@ -113,7 +113,7 @@ START_TEST(a_released_tag_is_gone_with_its_entries)
     commit(other);
     shelf_expect(&b, tag, "a b d");
     /* Released and created again in one transaction: it is another tag. */
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_journal_release(txn, tag));
     ok(txn, lladd_journal_acquire(txn, "orders", "test", &again));
     ck_assert_uint_ne(again, tag);
@@ -122,7 +122,7 @@ START_TEST(a_released_tag_is_gone_with_its_entries)
     ck_assert_int_eq(shelf_info(&b, tag, &info), LLADD_NOT_FOUND);
     expect_for_good(again, "new");
     ck_assert_int_eq(shelf_info(&b, tag, &info), LLADD_NOT_FOUND);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -132,7 +132,7 @@ START_TEST(entries_come_in_the_order_of_commits)
 {
     begin();
     uint64_t tag = shelf_tag(&b, "t"), other = shelf_tag(&b, "u");
-    struct lladd_txn *one = bed_begin(&b), *two = bed_begin(&b), *three = bed_begin(&b);
+    struct lladd_txn *one = fixture_begin(&b), *two = fixture_begin(&b), *three = fixture_begin(&b);
     shelf_append(one, tag, "a1");
     shelf_append(two, tag, "b1");
     shelf_append(two, other, "x");
@@ -147,7 +147,7 @@ START_TEST(entries_come_in_the_order_of_commits)
     shelf_expect(&b, other, "x");
     expect_for_good(tag, "b1 b2 a1 a2");
     shelf_expect(&b, other, "x");
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -155,14 +155,14 @@ START_TEST(what_was_not_committed_at_a_crash_never_appears)
 {
     begin();
     uint64_t tag = shelf_tag(&b, "t");
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     shelf_append(txn, tag, "never");
     shelf_put(&b, tag, "a"); /* makes the other one's record durable */
-    bed_crash(&b);
+    fixture_crash(&b);
     shelf_expect(&b, tag, "a");
     shelf_put(&b, tag, "b");
     expect_for_good(tag, "a b");
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -170,7 +170,7 @@ START_TEST(empty_and_long_entries_are_entries)
 {
     begin();
     uint64_t tag = shelf_tag(&b, "t");
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     size_t max = 50000; /* spans blocks */
     char *big = malloc(max + 1);
     memset(big, 'x', max);
@@ -189,10 +189,10 @@ START_TEST(empty_and_long_entries_are_entries)
         ck_assert_uint_eq(t.entries, 3);
         ck_assert_uint_eq(t.len, max + 4); /* the empty entry leaves nothing in the text */
         free(t.bytes);
-        bed_crash(&b);
+        fixture_crash(&b);
     }
     free(big);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -201,7 +201,7 @@ START_TEST(savepoints_take_entries_back)
     lladd_savepoint_id sp, inner;
     begin();
     uint64_t tag = shelf_tag(&b, "t"), other = shelf_tag(&b, "u");
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     shelf_append(txn, tag, "a");
     ok(txn, lladd_savepoint(txn, &sp));
     shelf_append(txn, tag, "never1");
@@ -222,7 +222,7 @@ START_TEST(savepoints_take_entries_back)
     shelf_expect(&b, other, "");
     expect_for_good(tag, "a c d");
     shelf_expect(&b, other, "");
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -232,7 +232,7 @@ START_TEST(top_actions_make_no_difference_unless_they_are_aborted)
     lladd_savepoint_id sp;
     begin();
     uint64_t tag = shelf_tag(&b, "t");
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_nta_begin(txn, &action));
     shelf_append(txn, tag, "a");
     ok(txn, lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0));
@@ -248,13 +248,13 @@ START_TEST(top_actions_make_no_difference_unless_they_are_aborted)
     shelf_append(txn, tag, "b");
     ok(txn, lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0));
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_nta_begin(txn, &action));
     shelf_append(txn, tag, "never");
     ok(txn, lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0));
     abort_txn(txn);
     expect_for_good(tag, "a b");
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -266,10 +266,10 @@ START_TEST(tags_are_not_changed_in_top_actions)
     uint64_t other;
     begin();
     uint64_t tag = shelf_tag(&b, "t"), spare = shelf_tag(&b, "spare");
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     shelf_append(txn, tag, "a");
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_nta_begin(txn, &action));
     ck_assert_int_eq(lladd_journal_discard(txn, tag, lladd_lsn_of(0)), LLADD_BAD_STATE);
     ck_assert_int_eq(lladd_journal_rollover(txn, tag, spare), LLADD_BAD_STATE);
@@ -281,7 +281,7 @@ START_TEST(tags_are_not_changed_in_top_actions)
     ok(txn, lladd_journal_release(txn, spare));
     commit(txn);
     expect_for_good(tag, "a b");
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -294,12 +294,12 @@ START_TEST(what_is_discarded_is_gone_if_that_commits)
     shelf_put(&b, tag, "a b");
     lladd_lsn upto = shelf_put(&b, tag, "c");
     lladd_lsn later = shelf_put(&b, tag, "d");
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_journal_discard(txn, tag, upto));
     shelf_append(txn, tag, "never");
     abort_txn(txn);
     shelf_expect(&b, tag, "a b c d");
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     shelf_append(txn, tag, "e"); /* its own entries stay */
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_journal_discard(txn, tag, lladd_lsn_of(later.v + 1)));
     ok(txn, lladd_journal_discard(txn, tag, upto));
@@ -307,13 +307,13 @@ START_TEST(what_is_discarded_is_gone_if_that_commits)
     shelf_expect(&b, tag, "a b c d"); /* not yet */
     commit(txn);
     expect_for_good(tag, "d e");
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_journal_discard(txn, tag, upto)); /* it is already */
     ok(txn, lladd_journal_discard(txn, tag, lladd_lsn_of(0)));
     shelf_append(txn, tag, "f");
     commit(txn);
     expect_for_good(tag, "f");
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -322,15 +322,15 @@ START_TEST(a_crash_takes_a_discard_back)
     begin();
     uint64_t tag = shelf_tag(&b, "t"), other = shelf_tag(&b, "u");
     shelf_put(&b, tag, "a b");
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_journal_discard(txn, tag, lladd_lsn_of(0)));
     shelf_put(&b, other, "x");
     ok_db(&b, lladd_checkpoint(b.db, &b.err)); /* the row is in the page file */
     shelf_grow_log(&b, 300u << 10);
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
-    bed_crash(&b);
+    fixture_crash(&b);
     expect_for_good(tag, "a b");
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -341,7 +341,7 @@ START_TEST(a_savepoint_takes_a_discard_back)
     uint64_t tag = shelf_tag(&b, "t");
     lladd_lsn first = shelf_put(&b, tag, "a");
     shelf_put(&b, tag, "b");
-    struct lladd_txn *txn = bed_begin(&b), *other = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b), *other = fixture_begin(&b);
     ok(txn, lladd_journal_discard(txn, tag, first));
     ok(txn, lladd_savepoint(txn, &sp));
     ok(txn, lladd_journal_discard(txn, tag, lladd_lsn_of(0)));
@@ -350,7 +350,7 @@ START_TEST(a_savepoint_takes_a_discard_back)
     abort_txn(other);
     commit(txn);
     expect_for_good(tag, "b");
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -375,23 +375,23 @@ START_TEST(live_entries_hold_the_log_and_their_tag_is_named)
     ck_assert_str_eq(who.kind, "class");
     ck_assert_str_eq(who.name, "journal tag \"orders\" of \"test\"");
     ck_assert_uint_le(who.lsn.v, info.oldest.v);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_journal_discard(txn, tag, lladd_lsn_of(0)));
     commit(txn);
     ok_db(&b, lladd_log_pinner(b.db, &who, &b.err));
     ck_assert_str_eq(who.name, "journal tag \"young\" of \"test\"");
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_journal_discard(txn, young, lladd_lsn_of(0)));
     commit(txn);
     shelf_grow_log(&b, 200u << 10);
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
     ck_assert_uint_gt(shelf_stats(&b).log_oldest, oldest);
-    bed_crash(&b);
+    fixture_crash(&b);
     shelf_put(&b, tag, "b");
     expect_for_good(tag, "b");
     shelf_expect(&b, young, "");
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -400,7 +400,7 @@ END_TEST
 static void more_roots(unsigned n)
 {
     char name[32];
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (unsigned i = 0; i < n; i++) {
         snprintf(name, sizeof name, "root %u", i);
         ok(txn, lladd_root_set(txn, name, (struct lladd_root_value){i, 0}));
@@ -413,7 +413,7 @@ static void expect_mark_moves(uint64_t tag)
     struct lladd_root_value mark;
     for (int i = 0; i < 2; i++) {
         shelf_put(&b, tag, "a");
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         ok(txn, lladd_journal_discard(txn, tag, lladd_lsn_of(0)));
         commit(txn);
         shelf_grow_log(&b, 100u << 10);
@@ -430,7 +430,7 @@ START_TEST(checkpoints_make_no_room_for_names)
     begin();
     more_roots((unsigned)_i);
     expect_mark_moves(shelf_tag(&b, "orders"));
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -439,14 +439,14 @@ START_TEST(a_journal_without_a_mark_gets_one_when_it_is_opened)
 {
     begin();
     uint64_t tag = shelf_tag(&b, "orders");
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_root_delete(txn, "journal.mark"));
     commit(txn);
     more_roots((unsigned)_i);
-    bed_close(&b);
-    bed_open(&b);
+    fixture_close(&b);
+    fixture_open(&b);
     expect_mark_moves(tag);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -473,16 +473,16 @@ START_TEST(the_oldest_files_of_the_log_are_missed)
     shelf_grow_log(&b, 200u << 10); /* too little for cleaning to pay */
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
-    bed_kill(&b);
+    fixture_kill(&b);
     for (int i = 0; i < 2; i++) { /* the second one has the mark */
         char name[64] = "", path[80];
         ck_assert_int_eq(b.base->ops->list(b.base, "log", first_name, name), 0);
         snprintf(path, sizeof path, "log/%s", name);
         ck_assert_int_eq(b.base->ops->unlink(b.base, path), 0);
     }
-    ck_assert_int_eq(bed_try_open(&b), LLADD_MISSING_FILE);
+    ck_assert_int_eq(fixture_try_open(&b), LLADD_MISSING_FILE);
     ck_assert_ptr_nonnull(strstr(b.err.message, "the journal needs the log from LSN"));
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -506,10 +506,10 @@ START_TEST(what_a_lost_discard_dropped_is_in_the_log)
     ok_db(&b, lladd_log_pinner(b.db, &who, &b.err));
     ck_assert_str_eq(who.kind, "class"); /* held until the discard is durable */
     ck_assert_uint_eq(shelf_stats(&b).log_oldest, oldest);
-    bed_crash(&b);
+    fixture_crash(&b);
     shelf_expect(&b, tag, "a b");
     ok_db(&b, lladd_journal_newest(b.db, tag, &at, &b.err));
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -517,14 +517,14 @@ START_TEST(entries_of_a_transaction_under_way_hold_the_log)
 {
     begin();
     uint64_t tag = shelf_tag(&b, "t");
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     shelf_append(txn, tag, "a");
     shelf_grow_log(&b, 500u << 10);
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
     commit(txn);
     expect_for_good(tag, "a");
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -535,7 +535,7 @@ START_TEST(wrong_arguments_are_refused)
     begin();
     memset(name, 'n', sizeof name - 1);
     name[sizeof name - 1] = 0;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_span x = lladd_span_of("x", 1);
     refuses(txn, LLADD_BAD_ARGUMENT, lladd_journal_acquire(txn, "", "o", &tag));
     refuses(txn, LLADD_BAD_ARGUMENT, lladd_journal_acquire(txn, NULL, "o", &tag));
@@ -566,32 +566,32 @@ START_TEST(wrong_arguments_are_refused)
     ok_db(&b, lladd_begin(b.db, &ro, &txn, &b.err));
     ck_assert_int_eq(lladd_journal_append(txn, tag, x, NULL), LLADD_READ_ONLY);
     commit(txn);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
 START_TEST(a_database_without_a_journal_says_so_and_one_with_it_is_not_opened_without)
 {
     uint64_t tag;
-    bed_init(&b, 4096);
-    bed_open(&b);
-    struct lladd_txn *txn = bed_begin(&b);
+    fixture_init(&b, 4096);
+    fixture_open(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     refuses(txn, LLADD_BAD_STATE, lladd_journal_acquire(txn, "t", "o", &tag));
     abort_txn(txn);
     ck_assert_int_eq(lladd_journal_each(b.db, NULL, NULL, &b.err), LLADD_BAD_STATE);
-    bed_close(&b);
+    fixture_close(&b);
     ok_db(&b, lladd_journal_register(&b.options, &b.err)); /* an older database gets one */
-    bed_open(&b);
+    fixture_open(&b);
     tag = shelf_tag(&b, "t");
     shelf_put(&b, tag, "a");
-    bed_close(&b);
+    fixture_close(&b);
     lladd_options_release(&b.options);
-    ck_assert_int_eq(bed_try_open(&b), LLADD_NO_OPERATION);
+    ck_assert_int_eq(fixture_try_open(&b), LLADD_NO_OPERATION);
     ck_assert_ptr_nonnull(strstr(b.err.message, "journal"));
     ok_db(&b, lladd_journal_register(&b.options, &b.err));
-    bed_open(&b);
+    fixture_open(&b);
     shelf_expect(&b, tag, "a");
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -601,14 +601,14 @@ START_TEST(a_newer_journal_is_refused)
     begin();
     shelf_tag(&b, "t");
     ok_db(&b, lladd_root_get(b.db, "journal", &root, &b.err));
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     root.b++;
     ok(txn, lladd_root_set(txn, "journal", root));
     commit(txn);
-    bed_close(&b);
-    ck_assert_int_eq(bed_try_open(&b), LLADD_NEWER_FORMAT);
+    fixture_close(&b);
+    ck_assert_int_eq(fixture_try_open(&b), LLADD_NEWER_FORMAT);
     ck_assert_ptr_nonnull(strstr(b.err.message, "journal"));
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -639,5 +639,5 @@ int main(void)
     tcase_add_test(tc, a_database_without_a_journal_says_so_and_one_with_it_is_not_opened_without);
     tcase_add_test(tc, a_newer_journal_is_refused);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

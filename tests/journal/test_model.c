@@ -46,7 +46,7 @@ struct model_tag {
     int changing; /* transaction, or -1 */
 };
 
-static struct bed b;
+static struct fixture b;
 static struct model_tag tags[TAGS];
 static struct txn txns[TXNS];
 static uint64_t numbers, commits, state;
@@ -264,7 +264,7 @@ static void prepare(int i)
     char text[32];
     struct txn *t = &txns[i];
     snprintf(text, sizeof text, "%llu", (unsigned long long)++numbers);
-    t->gid = bed_gid(text);
+    t->gid = fixture_gid(text);
     if (rolls(t)) {
         refuses(t->txn, LLADD_BAD_STATE, lladd_prepare(t->txn, &t->gid));
         return;
@@ -334,10 +334,10 @@ static void restart(bool clean)
         if (txns[i].txn && !txns[i].prepared && clean)
             end(i, false);
     if (clean) {
-        bed_close(&b);
-        bed_open(&b);
+        fixture_close(&b);
+        fixture_open(&b);
     } else {
-        bed_crash(&b);
+        fixture_crash(&b);
     }
     compare_all();
     claim_all();
@@ -373,7 +373,7 @@ static void step(void)
     else if (what < 9)
         compare_all();
     else if (!t->txn)
-        t->txn = bed_begin(&b);
+        t->txn = fixture_begin(&b);
     else if (what < 25 || t->prepared)
         end(i, draw(3) != 0);
     else if (what < 30)
@@ -396,7 +396,7 @@ static void run(uint64_t seed)
     b.options.log_segment_min = 16u << 10;
     b.options.log_limit_bytes = 8u << 20;
     b.options.checkpoint_bytes = 64u << 10;
-    bed_open(&b);
+    fixture_open(&b);
     lsn_of = calloc(16, sizeof *lsn_of);
     cap_lsn = 16;
     numbers = commits = 0;
@@ -419,7 +419,7 @@ static void run(uint64_t seed)
     for (int i = 0; i < TAGS; i++)
         free(tags[i].list);
     free(lsn_of);
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 START_TEST(random_histories)
@@ -438,5 +438,5 @@ int main(void)
     tcase_add_loop_test(tc, random_histories, 0, 40);
 #endif
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -8,7 +8,7 @@
 #include <lladd/log_read.h>
 #include <stdio.h>
 
-static struct bed b;
+static struct fixture b;
 
 /* ---- an owner: a list of texts, and one for each transaction --------------------------------- */
 
@@ -137,7 +137,7 @@ static void forget(struct owner *o)
 static void begin(void)
 {
     shelf_init(&b);
-    bed_open(&b);
+    fixture_open(&b);
 }
 
 /* ---- following ------------------------------------------------------------------------------- */
@@ -151,7 +151,7 @@ START_TEST(an_owner_has_what_the_journal_would_replay)
     shelf_put(&b, tag, "a b");
     attach(tag, &o);
     expect_owner(&o, "a b");
-    struct lladd_txn *one = bed_begin(&b), *two = bed_begin(&b), *three = bed_begin(&b);
+    struct lladd_txn *one = fixture_begin(&b), *two = fixture_begin(&b), *three = fixture_begin(&b);
     owner_append(one, tag, "c");
     owner_append(two, tag, "d");
     ok(one, lladd_savepoint(one, &sp));
@@ -169,7 +169,7 @@ START_TEST(an_owner_has_what_the_journal_would_replay)
     ck_assert_uint_eq(o.aborted, 1);
     ck_assert_uint_eq(o.undone, 1);
     shelf_expect(&b, tag, "a b d c e");
-    bed_crash(&b);
+    fixture_crash(&b);
     attach(tag, &again);
     expect_owner(&again, "a b d c e");
     ck_assert_int_eq(try_attach(tag, &o), LLADD_BUSY);
@@ -179,7 +179,7 @@ START_TEST(an_owner_has_what_the_journal_would_replay)
     expect_owner(&again, "a b d c e");
     forget(&o);
     forget(&again);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -195,7 +195,7 @@ START_TEST(attaching_is_all_or_nothing)
     ck_assert_str_eq(b.err.message, "as it was told");
     forget(&o);
     p.fail = 0;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     shelf_append(txn, other, "y");
     ck_assert_int_eq(lladd_journal_attach(b.db, a, 2, &b.err), LLADD_BUSY);
     ck_assert_int_eq(lladd_journal_detach(b.db, other, &b.err), LLADD_BUSY);
@@ -211,12 +211,12 @@ START_TEST(attaching_is_all_or_nothing)
     ok_db(&b, lladd_journal_attach(b.db, a, 2, &b.err));
     expect_owner(&o, "a");
     expect_owner(&p, "x");
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     refuses(txn, LLADD_BUSY, lladd_journal_release(txn, tag));
     abort_txn(txn);
     forget(&o);
     forget(&p);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -225,19 +225,19 @@ END_TEST
 START_TEST(what_is_discarded_is_not_replayed_beside_a_doubt)
 {
     struct owner o = {.logged = 0};
-    struct lladd_gid g = bed_gid("x");
+    struct lladd_gid g = fixture_gid("x");
     shelf_init(&b);
-    bed_open(&b);
+    fixture_open(&b);
     uint64_t tag = shelf_tag(&b, "t");
-    struct lladd_txn *txn = bed_begin(&b), *other;
+    struct lladd_txn *txn = fixture_begin(&b), *other;
     shelf_append(txn, tag, "dou");
     shelf_put(&b, tag, "a b");
     shelf_append(txn, tag, "bt");
     ok(txn, lladd_prepare(txn, &g));
-    other = bed_begin(&b);
+    other = fixture_begin(&b);
     ok(other, lladd_journal_discard(other, tag, lladd_lsn_of(0)));
     commit(other);
-    bed_crash(&b);
+    fixture_crash(&b);
     struct lladd_journal_attachment a = {tag, &calls, &o};
     ok_db(&b, lladd_journal_attach(b.db, &a, 1, &b.err));
     ck_assert_uint_eq(o.text.entries, 0);
@@ -245,7 +245,7 @@ START_TEST(what_is_discarded_is_not_replayed_beside_a_doubt)
     commit(txn);
     ck_assert_str_eq(o.text.bytes, "dou bt");
     free(o.text.bytes);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -253,7 +253,7 @@ END_TEST
 
 static struct lladd_txn *claim(const char *gid)
 {
-    struct lladd_gid g = bed_gid(gid);
+    struct lladd_gid g = fixture_gid(gid);
     struct lladd_txn *txn;
     ok_db(&b, lladd_in_doubt_claim(b.db, &g, &txn, &b.err));
     return txn;
@@ -262,11 +262,11 @@ static struct lladd_txn *claim(const char *gid)
 START_TEST(entries_in_doubt_appear_when_they_are_committed)
 {
     struct owner o = {.fail = 0};
-    struct lladd_gid g = bed_gid("x"), h = bed_gid("y");
+    struct lladd_gid g = fixture_gid("x"), h = fixture_gid("y");
     lladd_savepoint_id sp;
     begin();
     uint64_t tag = shelf_tag(&b, "t");
-    struct lladd_txn *txn = bed_begin(&b), *other = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b), *other = fixture_begin(&b);
     shelf_append(txn, tag, "c");
     ok(txn, lladd_savepoint(txn, &sp));
     shelf_append(txn, tag, "never");
@@ -276,7 +276,7 @@ START_TEST(entries_in_doubt_appear_when_they_are_committed)
     ok(txn, lladd_prepare(txn, &g));
     ok(other, lladd_prepare(other, &h));
     shelf_put(&b, tag, "a b");
-    bed_crash(&b);
+    fixture_crash(&b);
     shelf_expect(&b, tag, "a b");
     if (_i)
         attach(tag, &o);
@@ -287,37 +287,37 @@ START_TEST(entries_in_doubt_appear_when_they_are_committed)
         attach(tag, &o);
     expect_owner(&o, "a b c d");
     ck_assert_uint_eq(o.aborted, (unsigned)_i);
-    bed_crash(&b);
+    fixture_crash(&b);
     shelf_expect(&b, tag, "a b c d");
     forget(&o);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
 START_TEST(changes_in_doubt_are_made_when_they_are_committed)
 {
-    struct lladd_gid g = bed_gid("x");
+    struct lladd_gid g = fixture_gid("x");
     uint64_t made, found;
     struct lladd_journal_info info;
     begin();
     uint64_t tag = shelf_tag(&b, "t"), gone = shelf_tag(&b, "gone");
     shelf_put(&b, tag, "a b");
     shelf_put(&b, gone, "x");
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_journal_discard(txn, tag, lladd_lsn_of(0)));
     shelf_append(txn, tag, "c");
     ok(txn, lladd_journal_acquire(txn, "made", "test", &made));
     shelf_append(txn, made, "m");
     ok(txn, lladd_journal_release(txn, gone));
     ok(txn, lladd_prepare(txn, &g));
-    bed_crash(&b);
-    bed_close(&b);
-    bed_open(&b);
+    fixture_crash(&b);
+    fixture_close(&b);
+    fixture_open(&b);
     shelf_expect(&b, tag, "a b");
     shelf_expect(&b, gone, "x");
     ck_assert_int_eq(lladd_journal_find(b.db, "made", &found, &b.err), LLADD_BUSY);
     ck_assert_int_eq(lladd_journal_find(b.db, "gone", &found, &b.err), LLADD_BUSY);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     refuses(txn, LLADD_BUSY, lladd_journal_discard(txn, tag, lladd_lsn_of(0)));
     abort_txn(txn);
     txn = claim("x");
@@ -326,7 +326,7 @@ START_TEST(changes_in_doubt_are_made_when_they_are_committed)
         shelf_expect(&b, tag, "c");
         shelf_expect(&b, made, "m");
         ck_assert_int_eq(shelf_info(&b, gone, &info), LLADD_NOT_FOUND);
-        bed_crash(&b);
+        fixture_crash(&b);
         shelf_expect(&b, tag, "c");
         shelf_expect(&b, made, "m");
     } else {
@@ -336,20 +336,20 @@ START_TEST(changes_in_doubt_are_made_when_they_are_committed)
         ck_assert_int_eq(shelf_info(&b, made, &info), LLADD_NOT_FOUND);
         ck_assert_int_eq(lladd_journal_find(b.db, "made", &found, &b.err), LLADD_NOT_FOUND);
     }
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
 /* The tag is gone with the entries appended to it: opening the database does not ask for it. */
 START_TEST(a_tag_that_is_taken_back_is_in_no_doubt)
 {
-    struct lladd_gid g = bed_gid("x");
+    struct lladd_gid g = fixture_gid("x");
     struct lladd_journal_info info;
     lladd_savepoint_id sp;
     uint64_t made;
     begin();
     uint64_t tag = shelf_tag(&b, "t");
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     if (_i)
         shelf_append(txn, tag, "a");
     ok(txn, lladd_savepoint(txn, &sp));
@@ -358,15 +358,15 @@ START_TEST(a_tag_that_is_taken_back_is_in_no_doubt)
     shelf_append(txn, tag, "never");
     ok(txn, lladd_rollback_to(txn, sp));
     ok(txn, lladd_prepare(txn, &g));
-    bed_crash(&b);
+    fixture_crash(&b);
     ck_assert_int_eq(shelf_info(&b, made, &info), LLADD_NOT_FOUND);
     commit(claim("x"));
     for (int i = 0; i < 2; i++) {
         shelf_expect(&b, tag, _i ? "a" : "");
         ck_assert_int_eq(shelf_info(&b, made, &info), LLADD_NOT_FOUND);
-        bed_crash(&b);
+        fixture_crash(&b);
     }
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -378,7 +378,7 @@ START_TEST(trap_18_and_19_a_rollover_has_the_place_of_its_commit)
     begin();
     uint64_t from = shelf_tag(&b, "from"), to = shelf_tag(&b, "to");
     shelf_put(&b, from, "a b");
-    struct lladd_txn *txn = bed_begin(&b), *late = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b), *late = fixture_begin(&b);
     shelf_append(late, from, "stays");
     shelf_append(txn, from, "own");
     ok(txn, lladd_journal_rollover(txn, from, to));
@@ -391,19 +391,19 @@ START_TEST(trap_18_and_19_a_rollover_has_the_place_of_its_commit)
     for (int i = 0; i < 2; i++) {
         shelf_expect(&b, to, "earlier a b own after later");
         shelf_expect(&b, from, "stays left");
-        bed_crash(&b);
+        fixture_crash(&b);
     }
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_journal_release(txn, from)); /* the entries given away stay */
     commit(txn);
-    bed_crash(&b);
+    fixture_crash(&b);
     shelf_expect(&b, to, "earlier a b own after later");
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_journal_discard(txn, to, lladd_lsn_of(0)));
     commit(txn);
-    bed_crash(&b);
+    fixture_crash(&b);
     shelf_expect(&b, to, "");
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -413,7 +413,7 @@ START_TEST(a_rollover_that_is_taken_back_has_not_happened)
     begin();
     uint64_t from = shelf_tag(&b, "from"), to = shelf_tag(&b, "to");
     shelf_put(&b, from, "a b");
-    struct lladd_txn *txn = bed_begin(&b), *other = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b), *other = fixture_begin(&b);
     shelf_append(txn, from, "c");
     ok(txn, lladd_savepoint(txn, &sp));
     ok(txn, lladd_journal_rollover(txn, from, to));
@@ -426,10 +426,10 @@ START_TEST(a_rollover_that_is_taken_back_has_not_happened)
     shelf_expect(&b, from, "a b c");
     ok(other, lladd_journal_rollover(other, from, to));
     abort_txn(other);
-    bed_crash(&b);
+    fixture_crash(&b);
     shelf_expect(&b, from, "a b c");
     shelf_expect(&b, to, "");
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -439,11 +439,12 @@ START_TEST(a_refused_change_leaves_the_tag_free)
     begin();
     uint64_t from = shelf_tag(&b, "from"), to = shelf_tag(&b, "to"), gone = shelf_tag(&b, "gone");
     lladd_lsn newest = shelf_put(&b, to, "a b");
-    struct lladd_txn *txn = bed_begin(&b), *other = bed_begin(&b), *third = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b), *other = fixture_begin(&b),
+                     *third = fixture_begin(&b);
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_journal_discard(txn, to, lladd_lsn_of(newest.v + 1)));
     ok(other, lladd_journal_discard(other, to, lladd_lsn_of(0)));
     commit(other);
-    other = bed_begin(&b);
+    other = fixture_begin(&b);
     ok(txn, lladd_journal_rollover(txn, from, to));
     refuses(txn, LLADD_BAD_STATE, lladd_journal_rollover(txn, to, gone));
     ok(other, lladd_journal_discard(other, to, lladd_lsn_of(0)));
@@ -459,9 +460,9 @@ START_TEST(a_refused_change_leaves_the_tag_free)
     for (int i = 0; i < 2; i++) {
         shelf_expect(&b, to, "");
         shelf_expect(&b, gone, "x");
-        bed_crash(&b);
+        fixture_crash(&b);
     }
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -485,7 +486,7 @@ START_TEST(cleaning_changes_nothing_but_the_place)
     uint64_t tag = shelf_tag(&b, "t"), from = shelf_tag(&b, "from");
     lladd_lsn first = shelf_put(&b, tag, "a b");
     shelf_put(&b, from, "x");
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_journal_rollover(txn, from, tag));
     commit(txn);
     lladd_lsn newest = shelf_put(&b, tag, "c");
@@ -498,21 +499,21 @@ START_TEST(cleaning_changes_nothing_but_the_place)
         shelf_expect(&b, tag, "a b x c");
         expect_owner(&o, "a b x c");
     }
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_journal_discard(txn, tag, first));
     ck_assert_int_eq(lladd_journal_clean(b.db, tag, lladd_object_applied_lsn(b.db), NULL, &b.err),
                      LLADD_BUSY);
     commit(txn);
     shelf_expect(&b, tag, "x c");
-    bed_crash(&b);
+    fixture_crash(&b);
     shelf_expect(&b, tag, "x c");
     clean_all(tag);
     shelf_put(&b, tag, "d");
-    bed_crash(&b);
+    fixture_crash(&b);
     shelf_expect(&b, tag, "x c d");
     ok_db(&b, lladd_journal_clean(b.db, 0, lladd_lsn_of(1), NULL, &b.err)); /* nothing so old */
     forget(&o);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -524,7 +525,7 @@ START_TEST(the_longest_entry_can_be_cleaned)
     size_t most = lladd_log_object_max(b.db) - LLADD_JOURNAL_HEAD_MAX;
     char *bytes = malloc(most + 1);
     memset(bytes, 'x', most + 1);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     refuses(txn, LLADD_TOO_LARGE,
             lladd_journal_append(txn, tag, lladd_span_of(bytes, most + 1), NULL));
     refuses(txn, LLADD_TOO_LARGE,
@@ -533,11 +534,11 @@ START_TEST(the_longest_entry_can_be_cleaned)
     commit(txn);
     free(bytes);
     clean_all(tag);
-    bed_crash(&b);
+    fixture_crash(&b);
     ok_db(&b, lladd_journal_replay(b.db, tag, text_add, &t, &b.err));
     ck_assert_uint_eq(t.len, most);
     free(t.bytes);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -568,7 +569,7 @@ START_TEST(an_owner_is_asked_once_before_each_cleaning)
         ck_assert_uint_gt(info.oldest.v, was.oldest.v);
     }
     shelf_expect(&b, tag, "a b c");
-    bed_free(&b);
+    fixture_free(&b);
     forget(&o);
 }
 END_TEST
@@ -604,7 +605,7 @@ START_TEST(owners_are_asked_together)
     ck_assert_uint_gt(p.lsn.v, tail - (100u << 10));
     for (int i = 0; i < 3; i++)
         shelf_expect(&b, tags[i], "a b");
-    bed_free(&b);
+    fixture_free(&b);
     for (int i = 0; i < 3; i++)
         forget(&o[i]);
 }
@@ -618,22 +619,22 @@ START_TEST(an_owner_is_asked_for_what_is_too_much_to_clean)
     shelf_init(&b);
     b.options.log_limit_bytes = 2u << 20;
     b.options.checkpoint_bytes = 1u << 20;
-    bed_open(&b);
+    fixture_open(&b);
     uint64_t tag = shelf_tag(&b, "t");
     attach(tag, &o);
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = 0;
     for (int i = 0; i < 1200; i++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         shelf_append(txn, tag, text);
         commit(txn);
     }
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
     ck_assert_uint_eq(o.asked, 1);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_journal_discard(txn, tag, lladd_lsn_of(0)));
     commit(txn);
-    bed_free(&b);
+    fixture_free(&b);
     forget(&o);
 }
 END_TEST
@@ -643,10 +644,10 @@ START_TEST(a_cold_tag_does_not_fill_the_log)
 {
     struct owner o = {.leaves = true};
     begin();
-    bed_close(&b);
+    fixture_close(&b);
     b.options.log_limit_bytes = 2u << 20;
     b.options.checkpoint_bytes = 256u << 10;
-    bed_open(&b);
+    fixture_open(&b);
     uint64_t tag = shelf_tag(&b, "cold");
     shelf_put(&b, tag, "a b c");
     if (_i)
@@ -662,10 +663,10 @@ START_TEST(a_cold_tag_does_not_fill_the_log)
     if (_i)
         ok_db(&b, lladd_journal_detach(b.db, tag, &b.err));
     shelf_expect(&b, tag, "a b c");
-    bed_crash(&b);
+    fixture_crash(&b);
     shelf_expect(&b, tag, "a b c");
     forget(&o);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -680,13 +681,13 @@ START_TEST(much_that_is_live_does_not_fill_the_log)
     b.options.log_limit_bytes = LIMIT;
     b.options.log_segment_min = 4u << 10;
     b.options.log_segment_max = 16u << 10;
-    bed_open(&b);
+    fixture_open(&b);
     for (unsigned i = 0; i < TAGS; i++)
         tag[i] = shelf_tag(&b, (char[2]){(char)('a' + i), 0});
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = 0;
     for (unsigned i = 0; i < TAGS * ENTRIES; i++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         shelf_append(txn, tag[i % TAGS], text);
         commit(txn);
     }
@@ -696,13 +697,13 @@ START_TEST(much_that_is_live_does_not_fill_the_log)
             ok_db(&b, lladd_maintain(b.db, NULL, &b.err));
         ck_assert_uint_le(shelf_stats(&b).log_disk_bytes, LIMIT + (_i ? 0 : LIMIT / 4));
     }
-    bed_crash(&b);
+    fixture_crash(&b);
     for (unsigned i = 0; i < TAGS; i++) {
         struct lladd_journal_info info;
         ck_assert_int_eq(shelf_info(&b, tag[i], &info), 0);
         ck_assert_uint_eq(info.entries, ENTRIES);
     }
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -734,7 +735,7 @@ START_TEST(a_log_full_of_entries_is_free_when_they_are_discarded)
     b.options.log_segment_max = 16u << 10;
     if (_i)
         b.options.flags |= LLADD_OPT_LOG_FULL_ERROR;
-    bed_open(&b);
+    fixture_open(&b);
     uint64_t tag = shelf_tag(&b, "t");
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = 0;
@@ -754,7 +755,7 @@ START_TEST(a_log_full_of_entries_is_free_when_they_are_discarded)
             ok_db(&b, lladd_checkpoint(b.db, &b.err));
         ck_assert_int_eq(append_later(tag, text), 0);
     }
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -775,7 +776,7 @@ START_TEST(many_buckets_become_fewer_and_nothing_is_lost)
         shelf_append(txn, tag, "e");
         ok(txn, lladd_commit_async(txn, &at[i]));
     }
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_journal_discard(txn, tag, at[1000]));
     commit(txn);
     ok_db(&b, lladd_journal_replay(b.db, tag, text_add, &t, &b.err));
@@ -786,11 +787,11 @@ START_TEST(many_buckets_become_fewer_and_nothing_is_lost)
     clean_all(tag);
     ck_assert_int_eq(shelf_info(&b, tag, &info), 0);
     ck_assert_uint_eq(info.entries, t.entries); /* known again */
-    bed_crash(&b);
+    fixture_crash(&b);
     ck_assert_int_eq(shelf_info(&b, tag, &info), 0);
     ck_assert_uint_eq(info.entries, t.entries);
     free(t.bytes);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -817,5 +818,5 @@ int main(void)
     tcase_add_loop_test(tc, much_that_is_live_does_not_fill_the_log, 0, 2);
     tcase_add_test(tc, many_buckets_become_fewer_and_nothing_is_lost);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -19,7 +19,7 @@ enum { ROUNDS = 150 };
 enum { ROUNDS = 600 };
 #endif
 
-static struct bed b;
+static struct fixture b;
 static uint64_t shared[SHARED], own[MOST];
 
 struct worker {
@@ -168,11 +168,11 @@ static void run(unsigned n)
 {
     char name[16];
     struct order o = {0, 0}, again = {0, 0};
-    bed_init_threads(&b);
+    fixture_init_threads(&b);
     ok_db(&b, lladd_journal_register(&b.options, &b.err));
     b.options.durability = LLADD_DURABLE_LATER;
     b.options.checkpoint_bytes = 256u << 10;
-    bed_open(&b);
+    fixture_open(&b);
     memset(&follower, 0, sizeof follower);
     for (unsigned i = 0; i < SHARED + n; i++) {
         snprintf(name, sizeof name, "%u", i);
@@ -190,11 +190,11 @@ static void run(unsigned n)
     ck_assert_uint_eq(o.entries, follower.entries);
     ck_assert_uint_gt(o.entries, 0);
     ck_assert_uint_gt(follower.atomic_aborted, 0);
-    bed_close(&b);
-    bed_open(&b);
+    fixture_close(&b);
+    fixture_open(&b);
     ok_db(&b, lladd_journal_replay(b.db, shared[0], in_order, &again, &b.err));
     ck_assert_uint_eq(again.entries, follower.entries);
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 START_TEST(two_threads)
@@ -233,9 +233,9 @@ START_TEST(attach_waits_for_cleaning)
 {
     static const struct lladd_journal_owner idle = {.struct_size = sizeof idle};
     struct lladd_thread thread = {0};
-    bed_init_threads(&b);
+    fixture_init_threads(&b);
     ok_db(&b, lladd_journal_register(&b.options, &b.err));
-    bed_open(&b);
+    fixture_open(&b);
     memset(&cleaner, 0, sizeof cleaner);
     cleaner.tag = shelf_tag(&b, "cold");
     shelf_put(&b, cleaner.tag, "a b c d e f");
@@ -248,7 +248,7 @@ START_TEST(attach_waits_for_cleaning)
     lladd_atomic_store32(&cleaner.over, 1);
     lladd_thread_join(&thread);
     shelf_expect(&b, cleaner.tag, "a b c d e f");
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -295,11 +295,11 @@ static void begin_halfway(struct lladd_thread *thread, bool fails)
     char entry[LONG];
     memset(entry, 'm', sizeof entry);
     shelf_init(&b);
-    bed_open(&b);
+    fixture_open(&b);
     memset(&halfway, 0, sizeof halfway);
     halfway.tag = shelf_tag(&b, "cold");
     halfway.fails = fails;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (unsigned i = 0; i < MANY; i++)
         ok(txn, lladd_journal_append(txn, halfway.tag, lladd_span_of(entry, sizeof entry), NULL));
     commit(txn);
@@ -318,8 +318,8 @@ static void end_halfway(struct lladd_thread *thread, int rc)
     ck_assert_int_eq(rc, halfway.rc);
     ck_assert_int_eq(rc, lladd_db_error(b.db, &b.err));
     ck_assert_int_eq(lladd_code_root(rc), halfway.fails ? LLADD_ROOT_POISONED : 0);
-    bed_crash(&b);
-    bed_free(&b);
+    fixture_crash(&b);
+    fixture_free(&b);
 }
 
 START_TEST(attach_during_cleaning)
@@ -338,7 +338,7 @@ START_TEST(change_during_cleaning)
 {
     struct lladd_thread thread;
     begin_halfway(&thread, _i % 2);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_atomic_store32(&halfway.asked, 1);
     int rc = _i / 2 ? lladd_journal_release(txn, halfway.tag)
                     : lladd_journal_discard(txn, halfway.tag, lladd_lsn_of(0));
@@ -358,5 +358,5 @@ int main(void)
     tcase_add_loop_test(tc, attach_during_cleaning, 0, 2);
     tcase_add_loop_test(tc, change_during_cleaning, 0, 4);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

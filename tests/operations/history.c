@@ -37,22 +37,22 @@ static void end(struct history *h, int t, bool keep)
     ended(h, t, keep);
 }
 
-static void crash(struct history *h, struct bed *b)
+static void crash(struct history *h, struct fixture *b)
 {
-    bed_crash(b);
+    fixture_crash(b);
     for (int t = 0; t < h->txns; t++)
         ended(h, t, false);
     h->expect(h);
 }
 
-static void write_as(struct history *h, struct bed *b, int t, uint64_t random)
+static void write_as(struct history *h, struct fixture *b, int t, uint64_t random)
 {
     if (!h->txn[t])
-        h->txn[t] = bed_begin(b);
+        h->txn[t] = fixture_begin(b);
     h->write(h, t, random);
 }
 
-void history_run(struct history *h, struct bed *b, uint64_t seed)
+void history_run(struct history *h, struct fixture *b, uint64_t seed)
 {
     ck_assert_uint_le(h->records, HISTORY_RECORDS);
     ck_assert_int_le(h->txns, HISTORY_TXNS);

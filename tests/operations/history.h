@@ -4,7 +4,7 @@
 /* Random histories: interleaved transactions that write records, commit, roll back, and are open at
  * crashes, against a model of every record. Only one transaction at a time uses a record. The test
  * defines what a record is and where it is stored. */
-#include "bed.h"
+#include "op_fixture.h"
 
 enum { HISTORY_RECORDS = 500, HISTORY_TXNS = 4 };
 
@@ -33,6 +33,6 @@ struct history {
 void history_wrote(struct history *, int t, uint32_t record, struct version);
 /* No other transaction uses the record. */
 bool history_may_write(const struct history *, int t, uint32_t record);
-void history_run(struct history *, struct bed *, uint64_t seed);
+void history_run(struct history *, struct fixture *, uint64_t seed);
 
 #endif

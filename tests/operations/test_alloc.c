@@ -3,7 +3,7 @@
  * Pages and extents: allocation is part of the transaction, freed pages are reused when that is
  * safe and not before, no page has two owners, and wrong calls are refused and change nothing.
  */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include "operations/pages/alloc_bitmap.h"
 #include "support/holder.h"
@@ -11,16 +11,16 @@
 #include <lladd/blob.h>
 #include <lladd/bulk.h>
 
-static struct bed b;
+static struct fixture b;
 
 static void setup(void)
 {
-    bed_init(&b, 4096);
-    bed_open(&b);
+    fixture_init(&b, 4096);
+    fixture_open(&b);
 }
 static void teardown(void)
 {
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 static enum lladd_page_use use_of(lladd_pageno page)
@@ -48,7 +48,7 @@ static lladd_pageno extent(struct lladd_txn *txn, uint64_t n, unsigned flags)
 
 START_TEST(a_new_database_has_nothing_allocated)
 {
-    ck_assert_uint_eq(bed_pages_used(&b), 0);
+    ck_assert_uint_eq(fixture_pages_used(&b), 0);
     ck_assert_int_eq(use_of(lladd_page_of(0)), LLADD_USE_SYSTEM);
     ck_assert_int_eq(use_of(lladd_page_of(1)), LLADD_USE_SYSTEM);
     ck_assert_int_eq(use_of(lladd_page_of(2)), LLADD_USE_NONE);
@@ -59,30 +59,30 @@ END_TEST
 
 START_TEST(committed_allocations_stay_and_aborted_ones_go)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_pageno kept = alloc(txn);
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     lladd_pageno gone = alloc(txn);
     ck_assert_uint_ne(gone.v, kept.v);
     abort_txn(txn);
     ck_assert_int_eq(use_of(kept), LLADD_USE_PAGED);
     ck_assert_int_eq(use_of(gone), LLADD_USE_NONE);
-    bed_crash(&b);
+    fixture_crash(&b);
     ck_assert_int_eq(use_of(kept), LLADD_USE_PAGED);
     ck_assert_int_eq(use_of(gone), LLADD_USE_NONE);
-    ck_assert_uint_eq(bed_pages_used(&b), 1);
+    ck_assert_uint_eq(fixture_pages_used(&b), 1);
 }
 END_TEST
 
 START_TEST(a_crash_takes_back_what_was_not_committed)
 {
-    struct lladd_txn *txn = bed_begin(&b), *other = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b), *other = fixture_begin(&b);
     lladd_pageno kept = alloc(txn), gone = alloc(other);
     lladd_pageno run = extent(other, 7, LLADD_EXTENT_PAGED);
     commit(txn);
     ck_assert_int_eq(use_of(gone), LLADD_USE_PAGED);
-    bed_crash(&b);
+    fixture_crash(&b);
     ck_assert_int_eq(use_of(kept), LLADD_USE_PAGED);
     ck_assert_int_eq(use_of(gone), LLADD_USE_NONE);
     for (uint64_t i = 0; i < 7; i++)
@@ -92,7 +92,7 @@ END_TEST
 
 START_TEST(rollback_to_a_savepoint_frees_what_came_after)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_savepoint_id sp;
     lladd_pageno first = alloc(txn);
     ok(txn, lladd_savepoint(txn, &sp));
@@ -104,7 +104,7 @@ START_TEST(rollback_to_a_savepoint_frees_what_came_after)
     commit(txn);
     ck_assert_int_eq(use_of(first), LLADD_USE_PAGED);
     /* After its free was rolled back, the page is not given out, however many are wanted. */
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     for (int i = 0; i < 200; i++)
         ck_assert_uint_ne(alloc(txn).v, first.v);
     abort_txn(txn);
@@ -115,21 +115,21 @@ END_TEST
 
 START_TEST(freed_pages_come_back_after_the_commit_and_not_before)
 {
-    struct lladd_txn *txn = bed_begin(&b), *other;
+    struct lladd_txn *txn = fixture_begin(&b), *other;
     lladd_pageno page = alloc(txn);
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_page_free(txn, page));
     ck_assert_int_eq(use_of(page), LLADD_USE_FREED);
     for (int i = 0; i < 100; i++) { /* neither others nor this transaction get it now */
-        other = bed_begin(&b);
+        other = fixture_begin(&b);
         ck_assert_uint_ne(alloc(other).v, page.v);
         commit(other);
         ck_assert_uint_ne(alloc(txn).v, page.v);
     }
     commit(txn);
     uint64_t pages = lladd_page_count(b.db);
-    other = bed_begin(&b);
+    other = fixture_begin(&b);
     bool again = false;
     while (!again && lladd_page_count(b.db) == pages)
         again = alloc(other).v == page.v;
@@ -141,17 +141,17 @@ END_TEST
 
 START_TEST(a_commit_that_is_not_durable_frees_nothing_yet)
 {
-    struct lladd_txn *txn = bed_begin(&b), *other;
+    struct lladd_txn *txn = fixture_begin(&b), *other;
     lladd_pageno page = alloc(txn);
     lladd_lsn lsn;
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_page_free(txn, page));
     ck_assert_int_eq(lladd_commit_async(txn, &lsn), 0);
-    other = bed_begin(&b);
+    other = fixture_begin(&b);
     for (int i = 0; i < 100; i++)
         ck_assert_uint_ne(alloc(other).v, page.v);
-    bed_crash(&b); /* the commit is lost */
+    fixture_crash(&b); /* the commit is lost */
     ck_assert_int_eq(use_of(page), LLADD_USE_PAGED);
 }
 END_TEST
@@ -181,9 +181,9 @@ START_TEST(relaxed_commits_give_extents_back)
 {
     lladd_pageno live = {0};
     if (_i >= 2) { /* with the log's thread */
-        bed_free(&b);
-        bed_init_threads(&b);
-        bed_open(&b);
+        fixture_free(&b);
+        fixture_init_threads(&b);
+        fixture_open(&b);
     }
     for (int i = 0; i < 60; i++) {
         struct lladd_txn *txn = begin_relaxed();
@@ -291,25 +291,25 @@ END_TEST
 
 START_TEST(an_aborted_free_gives_the_page_back_with_its_contents)
 {
-    lladd_pageno page = bed_page(&b, "lladd.bytes");
+    lladd_pageno page = fixture_page(&b, "lladd.bytes");
     char got[6] = "";
-    struct lladd_txn *txn = bed_begin(&b), *other;
+    struct lladd_txn *txn = fixture_begin(&b), *other;
     ok(txn, lladd_bytes_set(txn, page, 0, "alive", 6));
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_page_free(txn, page));
-    other = bed_begin(&b);
+    other = fixture_begin(&b);
     for (int i = 0; i < 50; i++)
         ok(other, lladd_bytes_format(other, alloc(other)));
     commit(other);
     if (_i)
         abort_txn(txn);
     else
-        bed_crash(&b);
+        fixture_crash(&b);
     ck_assert_int_eq(use_of(page), LLADD_USE_PAGED);
     ok_db(&b, lladd_bytes_get(b.db, page, 0, got, 6, &b.err));
     ck_assert_str_eq(got, "alive");
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_page_free(txn, page));
     commit(txn);
 }
@@ -318,23 +318,23 @@ END_TEST
 /* A durable commit drops from the cache the pages that it freed, and no more. */
 START_TEST(a_free_that_was_rolled_back_drops_no_page)
 {
-    lladd_pageno page = bed_page(&b, "lladd.bytes"), gone = bed_page(&b, "lladd.bytes");
+    lladd_pageno page = fixture_page(&b, "lladd.bytes"), gone = fixture_page(&b, "lladd.bytes");
     lladd_savepoint_id sp;
     char got[6] = "";
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_bytes_set(txn, page, 0, "dirty", 6));
     ok(txn, lladd_savepoint(txn, &sp));
     ok(txn, lladd_page_free(txn, page));
     ok(txn, lladd_rollback_to(txn, sp));
     ok(txn, lladd_page_free(txn, gone));
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     alloc(txn);
     commit(txn);
     for (int round = 0; round < 2; round++) {
         ok_db(&b, lladd_bytes_get(b.db, page, 0, got, 6, &b.err));
         ck_assert_str_eq(got, "dirty");
-        bed_crash(&b);
+        fixture_crash(&b);
     }
 }
 END_TEST
@@ -342,18 +342,18 @@ END_TEST
 /* T1 frees and rolls that back; T2 frees the page for good; T1 ends first. */
 START_TEST(a_stale_hold_does_not_give_away_another_ones_page)
 {
-    struct lladd_txn *txn = bed_begin(&b), *other, *third;
+    struct lladd_txn *txn = fixture_begin(&b), *other, *third;
     lladd_savepoint_id sp;
     lladd_pageno page = alloc(txn);
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_savepoint(txn, &sp));
     ok(txn, lladd_page_free(txn, page));
     ok(txn, lladd_rollback_to(txn, sp));
-    other = bed_begin(&b);
+    other = fixture_begin(&b);
     ok(other, lladd_page_free(other, page));
     commit(txn);
-    third = bed_begin(&b);
+    third = fixture_begin(&b);
     for (int i = 0; i < 100; i++)
         ck_assert_uint_ne(alloc(third).v, page.v);
     commit(third);
@@ -364,16 +364,16 @@ END_TEST
 
 START_TEST(in_doubt_frees_are_still_held_after_a_crash)
 {
-    struct lladd_txn *txn = bed_begin(&b);
-    struct lladd_gid gid = bed_gid("frees");
+    struct lladd_txn *txn = fixture_begin(&b);
+    struct lladd_gid gid = fixture_gid("frees");
     lladd_pageno page = alloc(txn), run = extent(txn, 300, LLADD_EXTENT_PAGED);
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_page_free(txn, page));
     ok(txn, lladd_extent_free(txn, run, 300));
     ok(txn, lladd_prepare(txn, &gid));
-    bed_crash(&b);
-    txn = bed_begin(&b);
+    fixture_crash(&b);
+    txn = fixture_begin(&b);
     for (int i = 0; i < 700; i++) {
         lladd_pageno got = alloc(txn);
         ck_assert(got.v != page.v && (got.v < run.v || got.v >= run.v + 300));
@@ -390,7 +390,7 @@ START_TEST(in_doubt_frees_are_still_held_after_a_crash)
     ok_db(&b, lladd_wait_durable(b.db, lladd_lsn_of(0), &b.err)); /* durable, and known to be */
     uint64_t pages = lladd_page_count(b.db);
     bool again = false;
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     while (!again && lladd_page_count(b.db) == pages)
         again = alloc(txn).v == page.v;
     ck_assert(again);
@@ -429,21 +429,21 @@ static const struct lladd_op greedy = {
 START_TEST(undo_in_recovery_does_not_take_a_losers_pages)
 {
     lladd_op_id op;
-    bed_close(&b);
+    fixture_close(&b);
     ck_assert_int_eq(lladd_register_op(&b.options, &greedy, &b.err), 0);
-    bed_open(&b);
+    fixture_open(&b);
     ck_assert_int_eq(lladd_op_lookup(b.db, greedy.name, 1, &op), 0);
-    struct lladd_txn *owner = bed_begin(&b), *frees, *undoes, *last;
+    struct lladd_txn *owner = fixture_begin(&b), *frees, *undoes, *last;
     lladd_pageno run = extent(owner, 30, LLADD_EXTENT_PAGED);
     commit(owner);
-    frees = bed_begin(&b);
+    frees = fixture_begin(&b);
     ok(frees, lladd_extent_free(frees, run, 30));
-    undoes = bed_begin(&b);
+    undoes = fixture_begin(&b);
     ok(undoes, lladd_log_undo_only(undoes, op, "x", 1));
-    last = bed_begin(&b); /* makes both losers' records durable */
+    last = fixture_begin(&b); /* makes both losers' records durable */
     alloc(last);
     commit(last);
-    bed_crash(&b);
+    fixture_crash(&b);
     ck_assert_int_eq(n_taken, 40);
     for (int i = 0; i < n_taken; i++)
         ck_assert(taken_in_recovery[i].v < run.v || taken_in_recovery[i].v >= run.v + 30);
@@ -459,7 +459,7 @@ START_TEST(extents_are_contiguous_and_disjoint)
     enum { N = 40 };
     lladd_pageno first[N];
     uint64_t len[N], seed = 5;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (int i = 0; i < N; i++) {
         len[i] = 1 + seeded_next(&seed) % (i % 5 ? 20 : 400);
         first[i] = extent(txn, len[i], i % 3 ? LLADD_EXTENT_PAGED : LLADD_EXTENT_RAW);
@@ -470,14 +470,14 @@ START_TEST(extents_are_contiguous_and_disjoint)
             ck_assert(first[k].v + len[k] <= first[i].v || first[i].v + len[i] <= first[k].v);
     }
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     for (int i = 0; i < N; i++)
         ok(txn, lladd_extent_free(txn, first[i], len[i]));
     commit(txn);
-    ck_assert_uint_eq(bed_pages_used(&b), 0);
+    ck_assert_uint_eq(fixture_pages_used(&b), 0);
     /* All of it is one run again. */
     uint64_t pages = lladd_page_count(b.db);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     extent(txn, pages / 2, LLADD_EXTENT_PAGED);
     commit(txn);
     ck_assert_uint_eq(lladd_page_count(b.db), pages);
@@ -486,7 +486,7 @@ END_TEST
 
 START_TEST(the_longest_extent_and_beyond)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     uint64_t max = lladd_extent_max(b.db);
     lladd_pageno first;
     refuses(txn, LLADD_BAD_ARGUMENT, lladd_extent_alloc(txn, 0, 0, &first));
@@ -500,10 +500,10 @@ START_TEST(the_longest_extent_and_beyond)
     ck_assert(small.v < a.v || small.v >= a.v + max);
     ck_assert(small.v < c.v || small.v >= c.v + max);
     commit(txn);
-    bed_crash(&b);
+    fixture_crash(&b);
     ck_assert_int_eq(use_of(a), LLADD_USE_PAGED);
     ck_assert_int_eq(use_of(lladd_page_of(c.v + max - 1)), LLADD_USE_RAW);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_extent_free(txn, a, max));
     abort_txn(txn);
     ck_assert_int_eq(use_of(lladd_page_of(a.v + max - 1)), LLADD_USE_PAGED);
@@ -512,7 +512,7 @@ END_TEST
 
 START_TEST(part_of_an_extent_can_be_freed)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_pageno run = extent(txn, 10, LLADD_EXTENT_PAGED);
     ok(txn, lladd_extent_free(txn, lladd_page_of(run.v + 3), 4));
     commit(txn);
@@ -526,7 +526,7 @@ START_TEST(bulk_extents_keep_what_was_written_past_the_log)
 {
     static unsigned char bytes[5][4096], got[5][4096];
     struct lladd_txn_options system = {.struct_size = sizeof system, .system = true};
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_pageno run = extent(txn, 5, LLADD_EXTENT_PAGED);
     for (uint64_t i = 0; i < 5; i++) { /* an earlier use, dirty in the cache */
         ok(txn, lladd_bytes_format(txn, lladd_page_of(run.v + i)));
@@ -537,7 +537,7 @@ START_TEST(bulk_extents_keep_what_was_written_past_the_log)
     else
         abort_txn(txn);
     if (_i) {
-        txn = bed_begin(&b);
+        txn = fixture_begin(&b);
         ok(txn, lladd_extent_free(txn, run, 5));
         commit(txn);
     }
@@ -551,7 +551,7 @@ START_TEST(bulk_extents_keep_what_was_written_past_the_log)
     for (int round = 0; round < 3; round++) {
         ok_db(&b, lladd_bulk_read(b.db, again, 5, true, got, &b.err));
         ck_assert_mem_eq(got, bytes, sizeof bytes);
-        bed_crash(&b);
+        fixture_crash(&b);
     }
     ck_assert_int_eq(use_of(again), LLADD_USE_RAW);
     bool asked = true;
@@ -567,23 +567,23 @@ START_TEST(raw_bytes_are_not_written_before_the_log_gives_the_page_up)
     static unsigned char bytes[4096];
     struct lladd_action action;
     char got[4];
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_pageno page = extent(txn, 1, LLADD_EXTENT_PAGED);
     ok(txn, lladd_bytes_format(txn, page));
     ok(txn, lladd_bytes_set(txn, page, 0, "old", 4));
     commit(txn);
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_nta_begin(txn, &action));
     ok(txn, lladd_page_free(txn, page));
     ok(txn, lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0));
     abort_txn(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ck_assert_uint_eq(extent(txn, 1, LLADD_EXTENT_RAW).v, page.v);
     memset(bytes, _i ? 0xaa : 0, sizeof bytes);
     ok(txn, lladd_bulk_write(txn, page, 1, NULL, bytes));
     ok(txn, lladd_bulk_sync(txn));
-    bed_crash(&b);
+    fixture_crash(&b);
     if (use_of(page) == LLADD_USE_PAGED) {
         ok_db(&b, lladd_bytes_get(b.db, page, 0, got, 4, &b.err));
         ck_assert_str_eq(got, "old");
@@ -593,13 +593,13 @@ END_TEST
 
 START_TEST(a_bulk_extent_waits_for_readers_of_its_earlier_use)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct holder looks;
     lladd_pageno run = extent(txn, 3, LLADD_EXTENT_PAGED), got;
     ok(txn, lladd_bytes_format(txn, lladd_page_of(run.v + 1)));
     abort_txn(txn);
     ck_assert_int_eq(holder_begin(&looks, b.db, lladd_page_of(run.v + 1), LLADD_LATCH_SHARED), 0);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     refuses(txn, LLADD_BUSY, lladd_extent_alloc(txn, 3, LLADD_EXTENT_BULK, &got));
     for (uint64_t i = 0; i < 3; i++)
         ck_assert_int_eq(use_of(lladd_page_of(run.v + i)), LLADD_USE_NONE);
@@ -613,12 +613,12 @@ END_TEST
 
 START_TEST(wrong_frees_are_refused_and_change_nothing)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_pageno page = alloc(txn), raw = extent(txn, 4, LLADD_EXTENT_RAW);
     uint64_t count = lladd_page_count(b.db), used;
     commit(txn);
-    used = bed_pages_used(&b);
-    txn = bed_begin(&b);
+    used = fixture_pages_used(&b);
+    txn = fixture_begin(&b);
     refuses(txn, LLADD_WRONG_TYPE, lladd_page_free(txn, lladd_page_of(0)));
     refuses(txn, LLADD_WRONG_TYPE, lladd_page_free(txn, lladd_page_of(1)));
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_page_free(txn, lladd_page_of(count - 1)));
@@ -630,11 +630,11 @@ START_TEST(wrong_frees_are_refused_and_change_nothing)
     refuses(txn, LLADD_BAD_ARGUMENT, lladd_extent_free(txn, raw, 0));
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_extent_free(txn, raw, UINT64_MAX));
     ck_assert_uint_eq(lladd_txn_id(txn).v, 0);
-    ck_assert_uint_eq(bed_pages_used(&b), used);
+    ck_assert_uint_eq(fixture_pages_used(&b), used);
     ok(txn, lladd_page_free(txn, page));
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_page_free(txn, page)); /* twice */
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_page_free(txn, page));
     commit(txn);
     struct lladd_txn_options reader = {.struct_size = sizeof reader, .read_only = true};
@@ -648,25 +648,25 @@ END_TEST
 /* It would be logged, and recovery would not have its operation. */
 START_TEST(a_map_is_made_nowhere_but_in_its_place)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_pageno page;
     ok(txn, lladd_page_alloc(txn, &page));
     ck_assert_int_eq(lladd_page_format(txn, page, "lladd.map"), LLADD_BAD_ARGUMENT);
     ck_assert_uint_eq(lladd_txn_error(txn)->page.v, page.v);
     ok(txn, lladd_page_format(txn, page, "lladd.bytes"));
     commit(txn);
-    bed_crash(&b);
+    fixture_crash(&b);
     ck_assert_int_eq(use_of(page), LLADD_USE_PAGED);
 }
 END_TEST
 
 START_TEST(mixed_ranges_are_refused)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_pageno run = extent(txn, 8, LLADD_EXTENT_PAGED);
     ok(txn, lladd_extent_free(txn, lladd_page_of(run.v + 4), 4));
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     lladd_pageno raw = extent(txn, 4, LLADD_EXTENT_RAW);
     ck_assert_uint_eq(raw.v, run.v + 4);
     refuses(txn, LLADD_WRONG_TYPE, lladd_extent_free(txn, run, 8));
@@ -680,29 +680,29 @@ END_TEST
 
 START_TEST(pages_of_many_groups)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     uint64_t span = ll_bitmap_span(4096);
     lladd_pageno big[3];
     for (int i = 0; i < 3; i++)
         big[i] = extent(txn, span - 1, LLADD_EXTENT_PAGED);
     commit(txn);
-    bed_crash(&b);
+    fixture_crash(&b);
     for (int i = 0; i < 3; i++)
         ck_assert_int_eq(use_of(lladd_page_of(big[i].v + span - 2)), LLADD_USE_PAGED);
     for (uint64_t g = 0; g * span < lladd_page_count(b.db); g++) {
         lladd_pageno map = ll_bitmap_page(4096, g);
         ck_assert_int_eq(use_of(map), LLADD_USE_SYSTEM);
-        txn = bed_begin(&b);
+        txn = fixture_begin(&b);
         refuses(txn, LLADD_WRONG_TYPE, lladd_page_free(txn, map));
         commit(txn);
     }
     /* A range that contains a map is refused as well; the error names the map. */
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     refuses(txn, LLADD_WRONG_TYPE, lladd_extent_free(txn, lladd_page_of(2 * span - 1), 3));
     ck_assert_uint_eq(lladd_txn_error(txn)->page.v, 2 * span);
     ok(txn, lladd_extent_free(txn, big[1], span - 1));
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ck_assert_uint_eq(extent(txn, span - 1, LLADD_EXTENT_PAGED).v, big[1].v);
     commit(txn);
 }
@@ -713,7 +713,7 @@ START_TEST(a_group_without_a_map_is_empty)
 {
     uint64_t span = ll_bitmap_span(4096);
     ok_db(&b, lladd_pages_extend(b.db, span + 100, &b.err));
-    bed_crash(&b);
+    fixture_crash(&b);
     ck_assert_uint_ge(lladd_page_count(b.db), span + 100);
     ck_assert_int_eq(use_of(lladd_page_of(span)), LLADD_USE_SYSTEM);
     ck_assert_int_eq(use_of(lladd_page_of(span + 5)), LLADD_USE_NONE);
@@ -721,12 +721,12 @@ START_TEST(a_group_without_a_map_is_empty)
     ok_db(&b, ll_operations__is_allocated(ll_operations_of(b.db), lladd_page_of(span + 5), &in_use,
                                           &b.err));
     ck_assert(!in_use);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_page_free(txn, lladd_page_of(span + 5)));
     lladd_pageno first = extent(txn, 90, LLADD_EXTENT_PAGED);
     commit(txn);
     ck_assert(first.v > span && first.v < span + 10);
-    bed_crash(&b);
+    fixture_crash(&b);
     ck_assert_int_eq(use_of(first), LLADD_USE_PAGED);
 }
 END_TEST
@@ -769,7 +769,7 @@ static void model_step(struct model *m, uint64_t r)
 {
     int t = (int)(r % MODEL_TXNS);
     if (!m->txn[t])
-        m->txn[t] = bed_begin(&b);
+        m->txn[t] = fixture_begin(&b);
     if (r >> 8 & 1) {
         uint64_t n = r >> 9 & 1 ? 1 : 1 + (r >> 16) % 30;
         lladd_pageno first = n == 1 ? alloc(m->txn[t]) : extent(m->txn[t], n, LLADD_EXTENT_PAGED);
@@ -806,7 +806,7 @@ START_TEST(random_histories)
                 abort_txn(m.txn[t]);
             model_end(&m, t, keep);
         } else if ((r >> 44) % 300 == 0) {
-            bed_crash(&b);
+            fixture_crash(&b);
             for (int k = 0; k < MODEL_TXNS; k++)
                 model_end(&m, k, false);
             model_compare(&m);
@@ -828,25 +828,25 @@ START_TEST(a_first_map_of_zeros_is_damage)
     struct lladd_file *file;
     enum lladd_page_use use;
     lladd_pageno page;
-    struct bed bed; /* not the fixture's database: without threads */
-    bed_init(&bed, 4096);
-    bed.options.flags |= LLADD_OPT_NO_THREADS;
-    bed_open(&bed);
-    struct lladd_txn *txn = bed_begin(&bed);
+    struct fixture fixture; /* not the fixture's database: without threads */
+    fixture_init(&fixture, 4096);
+    fixture.options.flags |= LLADD_OPT_NO_THREADS;
+    fixture_open(&fixture);
+    struct lladd_txn *txn = fixture_begin(&fixture);
     ok(txn, lladd_page_alloc(txn, &page));
     ok(txn, lladd_commit(txn));
-    bed_close(&bed);
-    ck_assert_int_eq(bed.base->ops->open(bed.base, "pages", 0, &file), 0);
-    ck_assert_int_eq(bed.base->ops->pwritev(bed.base, file, &piece, 1, sizeof zeros), 0);
-    ck_assert_int_eq(bed.base->ops->close(bed.base, file), 0);
-    bed_open(&bed);
-    ck_assert_int_eq(lladd_page_use_get(bed.db, page, &use, &bed.err), LLADD_CORRUPT_PAGE);
-    ck_assert_uint_eq(bed.err.page.v, 1);
-    txn = bed_begin(&bed);
+    fixture_close(&fixture);
+    ck_assert_int_eq(fixture.base->ops->open(fixture.base, "pages", 0, &file), 0);
+    ck_assert_int_eq(fixture.base->ops->pwritev(fixture.base, file, &piece, 1, sizeof zeros), 0);
+    ck_assert_int_eq(fixture.base->ops->close(fixture.base, file), 0);
+    fixture_open(&fixture);
+    ck_assert_int_eq(lladd_page_use_get(fixture.db, page, &use, &fixture.err), LLADD_CORRUPT_PAGE);
+    ck_assert_uint_eq(fixture.err.page.v, 1);
+    txn = fixture_begin(&fixture);
     refuses(txn, LLADD_CORRUPT_PAGE, lladd_page_alloc(txn, &page));
     ok(txn, lladd_abort(txn));
-    bed_kill(&bed); /* the fixture would check its pages */
-    bed_free(&bed);
+    fixture_kill(&fixture); /* the fixture would check its pages */
+    fixture_free(&fixture);
 }
 END_TEST
 
@@ -885,5 +885,5 @@ int main(void)
     tcase_add_test(c, a_first_map_of_zeros_is_damage);
     tcase_add_loop_test(c, random_histories, 0, 6);
     suite_add_tcase(s, c);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -5,29 +5,29 @@
  * transactions that roll back, wrong calls with their codes and no effect, an allocation failure at
  * every place, and everything at once against an array in memory.
  */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include "operations/array/array.h"
 
 #include <lladd/bulk.h>
 
-static struct bed b;
+static struct fixture b;
 
 static void setup(void)
 {
-    bed_init(&b, 4096);
-    bed_open(&b);
+    fixture_init(&b, 4096);
+    fixture_open(&b);
 }
 
 static void teardown(void)
 {
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 static lladd_pageno create(uint32_t size, uint64_t length)
 {
     lladd_pageno root = {0};
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_array_create(txn, size, length, &root));
     commit(txn);
     return root;
@@ -43,7 +43,7 @@ static struct lladd_array *open_array(lladd_pageno root)
 static void crash(struct lladd_array **a, lladd_pageno root)
 {
     lladd_array_close(*a);
-    bed_crash(&b);
+    fixture_crash(&b);
     *a = open_array(root);
 }
 
@@ -71,8 +71,8 @@ static void check_whole(struct lladd_array *a)
 {
     uint64_t pages = 0;
     ok_db(&b, lladd_array_check(a, &b.err));
-    ok_db(&b, lladd_array_pages(a, bed_count_page, &pages, &b.err));
-    ck_assert_uint_eq(pages, bed_pages_used(&b));
+    ok_db(&b, lladd_array_pages(a, fixture_count_page, &pages, &b.err));
+    ck_assert_uint_eq(pages, fixture_pages_used(&b));
 }
 
 /* ---- a hostile page -------------------------------------------------------------------------- */
@@ -83,9 +83,9 @@ START_TEST(formatted_pages_that_are_not_there_are_noticed)
     lladd_pageno root = create(8, 100000);
     struct lladd_array *a = NULL;
     unsigned char formatted[8] = {0, 1};
-    bed_forge(&b, root, LLADD_PAGE_HEADER + 8 * LL_ARRAY_FORMATTED, formatted, 8);
+    fixture_forge(&b, root, LLADD_PAGE_HEADER + 8 * LL_ARRAY_FORMATTED, formatted, 8);
     ck_assert_int_eq(lladd_array_open(b.db, root, &a, &b.err), LLADD_CORRUPT_PAGE);
-    bed_forge(&b, root, LLADD_PAGE_HEADER + 8 * LL_ARRAY_FORMATTED, formatted, 8);
+    fixture_forge(&b, root, LLADD_PAGE_HEADER + 8 * LL_ARRAY_FORMATTED, formatted, 8);
     a = open_array(root);
     ck_assert_uint_eq(get8(a, 99999), 0);
     lladd_array_close(a);
@@ -107,7 +107,7 @@ START_TEST(unwritten_elements_are_zeros_and_take_no_pages)
     ok_db(&b, lladd_array_get_range(a, 77777, 1000, bytes, &b.err));
     for (size_t i = 0; i < sizeof bytes; i++)
         ck_assert_uint_eq(bytes[i], 0);
-    ck_assert_uint_eq(bed_pages_used(&b), 1);
+    ck_assert_uint_eq(fixture_pages_used(&b), 1);
     check_whole(a);
     lladd_array_close(a);
 }
@@ -129,7 +129,7 @@ START_TEST(elements_at_the_ends_of_pages)
     lladd_pageno root = create(size, at[5] + 1);
     struct lladd_array *a = open_array(root);
     for (size_t i = 0; i < 6; i++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         seeded_fill(at[i] + 1, bytes, size);
         ok(txn, lladd_array_set(txn, a, at[i], bytes));
         commit(txn);
@@ -157,7 +157,7 @@ START_TEST(part_of_an_element)
     lladd_pageno root = create(10, 3);
     struct lladd_array *a = open_array(root);
     char got[11] = "";
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_array_set(txn, a, 1, "0123456789"));
     ok(txn, lladd_array_write(txn, a, 1, 3, "abc", 3));
     ok(txn, lladd_array_write(txn, a, 1, 10, "", 0));
@@ -179,7 +179,7 @@ START_TEST(ranges_over_pages)
     struct lladd_array *a = open_array(root);
     for (uint64_t i = 0; i < N; i++)
         in[i] = i * 77 + 1;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_array_set_range(txn, a, 10, N, in));
     ok(txn, lladd_array_set_range(txn, a, N + 20, 0, in));
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_array_set_range(txn, a, 21, N, in));
@@ -192,7 +192,7 @@ START_TEST(ranges_over_pages)
     ck_assert_uint_eq(get8(a, 9), 0);
     ck_assert_uint_eq(get8(a, N + 10), 0);
     ck_assert_int_eq(lladd_array_get_range(a, 21, N, out, &b.err), LLADD_OUT_OF_RANGE);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     uint64_t zeros[600] = {0};
     ok(txn, lladd_array_set_range(txn, a, 700, 600, zeros));
     abort_txn(txn);
@@ -208,7 +208,7 @@ START_TEST(pages_outlive_the_transaction_that_needed_them)
 {
     lladd_pageno root = create(8, 5000);
     struct lladd_array *a = open_array(root);
-    struct lladd_txn *txn = bed_begin(&b), *other = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b), *other = fixture_begin(&b);
     set8(txn, a, 4000, 4);
     set8(other, a, 4001, 5);
     abort_txn(txn);
@@ -229,7 +229,7 @@ START_TEST(an_array_grows_and_shrinks_with_its_transaction)
 {
     lladd_pageno root = create(8, 0);
     struct lladd_array *a = open_array(root);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_savepoint_id sp;
     uint64_t first = 99, v = 7;
     ck_assert_uint_eq(length(a), 0);
@@ -247,7 +247,7 @@ START_TEST(an_array_grows_and_shrinks_with_its_transaction)
     ok(txn, lladd_array_extend(txn, a, 600, NULL));
     ck_assert_uint_eq(get8(a, 609), 0);
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_array_shrink(txn, a, 611));
     refuses(txn, LLADD_TOO_LARGE, lladd_array_extend(txn, a, UINT64_C(1) << 45, NULL));
     refuses(txn, LLADD_TOO_LARGE, lladd_array_extend(txn, a, UINT64_MAX, NULL));
@@ -269,7 +269,7 @@ END_TEST
 
 static void fill(struct lladd_array *a, uint64_t n, uint64_t add)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (uint64_t i = 0; i < n; i++)
         set8(txn, a, i, i + add);
     commit(txn);
@@ -282,13 +282,13 @@ START_TEST(what_was_cut_off_is_zeros_when_it_comes_again)
     lladd_pageno root = create(8, N);
     struct lladd_array *a = open_array(root);
     fill(a, N, 1);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_array_shrink(txn, a, N - LEFT));
     if (_i >= 2) {
         commit(txn);
         if (_i == 3)
             crash(&a, root);
-        txn = bed_begin(&b);
+        txn = fixture_begin(&b);
     }
     ok(txn, lladd_array_extend(txn, a, N - LEFT, NULL));
     for (uint64_t i = 0; i < N; i++)
@@ -315,27 +315,27 @@ START_TEST(pages_are_freed_when_the_shrinking_commit_is_durable)
     lladd_pageno root = create(8, N);
     struct lladd_array *a = open_array(root);
     fill(a, N, 1);
-    uint64_t full = bed_pages_used(&b);
+    uint64_t full = fixture_pages_used(&b);
     ck_assert_uint_gt(full, 100);
-    struct lladd_txn *txn = bed_begin(&b), *other;
+    struct lladd_txn *txn = fixture_begin(&b), *other;
     ok(txn, lladd_array_shrink(txn, a, N - 508));
     commit(txn);
-    ck_assert_uint_eq(bed_pages_used(&b), full);
+    ck_assert_uint_eq(fixture_pages_used(&b), full);
     if (_i == 1) { /* no longer listed; none is lost */
         crash(&a, root);
-        txn = bed_begin(&b);
+        txn = fixture_begin(&b);
         ok(txn, lladd_array_shrink(txn, a, 0));
         commit(txn);
         check_whole(a);
     }
-    other = bed_begin(&b);
+    other = fixture_begin(&b);
     ok(other, lladd_array_shrink(other, a, 0));
-    ck_assert_uint_lt(bed_pages_used(&b), 10);
+    ck_assert_uint_lt(fixture_pages_used(&b), 10);
     abort_txn(other); /* they are freed all the same */
-    ck_assert_uint_lt(bed_pages_used(&b), 10);
+    ck_assert_uint_lt(fixture_pages_used(&b), 10);
     check_whole(a);
     ck_assert_uint_eq(get8(a, 507), 508);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_array_extend(txn, a, N - 508, NULL));
     commit(txn);
     ck_assert_uint_eq(get8(a, N - 1), 0);
@@ -356,16 +356,16 @@ START_TEST(a_late_commit_gives_back_nothing_that_is_in_use)
     lladd_pageno root = create(8, N);
     struct lladd_array *a = open_array(root);
     fill(a, N, 1);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_lsn lsn;
     ok(txn, lladd_array_shrink(txn, a, N - 500));
     ck_assert_int_eq(lladd_commit_async(txn, &lsn), 0);
-    struct lladd_txn *second = bed_begin(&b);
+    struct lladd_txn *second = fixture_begin(&b);
     ok(second, lladd_array_extend(second, a, N - 500, NULL));
     set8(second, a, N - 1, 17);
     commit(second);
     ok_db(&b, lladd_wait_durable(b.db, lsn, &b.err));
-    struct lladd_txn *third = bed_begin(&b);
+    struct lladd_txn *third = fixture_begin(&b);
     ok(third, lladd_array_shrink(third, a, N - 600));
     ok(third, lladd_array_extend(third, a, 50, NULL));
     abort_txn(third);
@@ -382,7 +382,7 @@ END_TEST
 
 START_TEST(an_array_is_gone_with_the_transaction_that_made_it)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_savepoint_id sp;
     lladd_pageno root = {0}, again = {0};
     uint64_t v = 3;
@@ -404,12 +404,12 @@ START_TEST(an_array_is_gone_with_the_transaction_that_made_it)
     ck_assert_int_eq(lladd_array_get(a, 0, &v, &b.err), LLADD_DESTROYED);
     ck_assert_int_eq(lladd_array_length(a, &v, &b.err), LLADD_DESTROYED);
     ck_assert_int_eq(lladd_array_check(a, &b.err), LLADD_DESTROYED);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     refuses(txn, LLADD_DESTROYED, lladd_array_set(txn, a, 0, &v));
     refuses(txn, LLADD_DESTROYED, lladd_array_extend(txn, a, 1, NULL));
     commit(txn);
     ck_assert_int_eq(lladd_array_open(b.db, root, &other, &b.err), LLADD_WRONG_TYPE);
-    ck_assert_uint_eq(bed_pages_used(&b), 0);
+    ck_assert_uint_eq(fixture_pages_used(&b), 0);
     lladd_array_close(a);
 }
 END_TEST
@@ -418,7 +418,7 @@ END_TEST
  * between. */
 START_TEST(its_maker_may_do_anything_with_it)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_savepoint_id sp;
     lladd_pageno root = {0};
     ok(txn, lladd_array_create(txn, 8, 1000, &root));
@@ -455,8 +455,8 @@ START_TEST(a_destroyed_array_is_no_more_unless_that_is_rolled_back)
     struct lladd_array *a = open_array(root), *other;
     uint64_t v = 1;
     fill(a, 3000, 1);
-    uint64_t used = bed_pages_used(&b);
-    struct lladd_txn *txn = bed_begin(&b);
+    uint64_t used = fixture_pages_used(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_array_destroy(txn, root));
     refuses(txn, LLADD_DESTROYED, lladd_array_set(txn, a, 0, &v));
     refuses(txn, LLADD_DESTROYED, lladd_array_destroy(txn, root));
@@ -467,12 +467,12 @@ START_TEST(a_destroyed_array_is_no_more_unless_that_is_rolled_back)
     else
         crash(&a, root);
     ck_assert_uint_eq(get8(a, 2999), 3000);
-    ck_assert_uint_eq(bed_pages_used(&b), used);
+    ck_assert_uint_eq(fixture_pages_used(&b), used);
     check_whole(a);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_array_destroy(txn, root));
     commit(txn);
-    ck_assert_uint_eq(bed_pages_used(&b), 0);
+    ck_assert_uint_eq(fixture_pages_used(&b), 0);
     /* Other transactions get its pages; calls with an old handle are refused, whatever is there
      * now. */
     for (int i = 0; i < 40; i++) {
@@ -492,7 +492,7 @@ START_TEST(a_rollback_to_a_later_savepoint_leaves_it_destroyed)
     struct lladd_array *a = open_array(root);
     lladd_savepoint_id sp;
     uint64_t n;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_array_destroy(txn, root));
     ok(txn, lladd_savepoint(txn, &sp));
     ok(txn, lladd_rollback_to(txn, sp));
@@ -502,7 +502,7 @@ START_TEST(a_rollback_to_a_later_savepoint_leaves_it_destroyed)
     for (int i = 0; i < 5000 && got.v != root.v; i++) {
         unsigned char bytes[4096]; /* that are not pages */
         memset(bytes, 0xa5, sizeof bytes);
-        txn = bed_begin(&b);
+        txn = fixture_begin(&b);
         ok(txn, lladd_extent_alloc(txn, 1, LLADD_EXTENT_RAW, &got));
         ok(txn, lladd_bulk_write(txn, got, 1, NULL, bytes));
         commit(txn);
@@ -517,7 +517,7 @@ START_TEST(two_handles_are_one_array)
 {
     lladd_pageno root = create(8, 10);
     struct lladd_array *a = open_array(root), *c = open_array(root);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_array_extend(txn, a, 5000, NULL));
     set8(txn, c, 5009, 9);
     lladd_array_close(c);
@@ -533,7 +533,7 @@ END_TEST
 
 START_TEST(wrong_calls_change_nothing)
 {
-    struct lladd_txn *txn = bed_begin(&b), *foreign;
+    struct lladd_txn *txn = fixture_begin(&b), *foreign;
     struct lladd_array *a;
     lladd_pageno root = {7}, bytes = {0};
     uint64_t v = 1;
@@ -544,23 +544,23 @@ START_TEST(wrong_calls_change_nothing)
     ck_assert_uint_eq(root.v, 7);
     ck_assert_uint_eq(lladd_txn_id(txn).v, 0);
     commit(txn);
-    bytes = bed_page(&b, "lladd.bytes");
+    bytes = fixture_page(&b, "lladd.bytes");
     ck_assert_int_eq(lladd_array_open(b.db, bytes, &a, &b.err), LLADD_WRONG_TYPE);
     ck_assert_int_eq(lladd_array_open(b.db, lladd_page_of(0), &a, &b.err), LLADD_WRONG_TYPE);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     refuses(txn, LLADD_WRONG_TYPE, lladd_array_destroy(txn, bytes));
     commit(txn);
     a = open_array(create(8, 5));
-    struct bed second;
-    bed_init(&second, 4096);
-    bed_open(&second);
-    foreign = bed_begin(&second);
+    struct fixture second;
+    fixture_init(&second, 4096);
+    fixture_open(&second);
+    foreign = fixture_begin(&second);
     refuses(foreign, LLADD_OTHER_DATABASE, lladd_array_set(foreign, a, 0, &v));
     refuses(foreign, LLADD_OTHER_DATABASE, lladd_array_set_range(foreign, a, 0, 1, &v));
     refuses(foreign, LLADD_OTHER_DATABASE, lladd_array_extend(foreign, a, 1, NULL));
     refuses(foreign, LLADD_OTHER_DATABASE, lladd_array_shrink(foreign, a, 1));
     commit(foreign);
-    bed_free(&second);
+    fixture_free(&second);
     ck_assert_uint_eq(length(a), 5);
     ck_assert_uint_eq(get8(a, 0), 0);
     lladd_array_close(a);
@@ -581,8 +581,8 @@ START_TEST(without_memory_nothing_changes)
         for (uint64_t n = 1;; n++) {
             lladd_pageno root = call ? create(8, 2000) : lladd_page_of(0);
             struct lladd_array *a = call ? open_array(root) : NULL;
-            uint64_t used = bed_pages_used(&b), before = call ? length(a) : 0;
-            struct lladd_txn *txn = bed_begin(&b);
+            uint64_t used = fixture_pages_used(&b), before = call ? length(a) : 0;
+            struct lladd_txn *txn = fixture_begin(&b);
             fault_alloc_fail(&b.mem, n, false);
             int rc = call == 0   ? lladd_array_create(txn, 8, 2000, &root)
                      : call == 1 ? lladd_array_set_range(txn, a, 0, 2000, values)
@@ -597,7 +597,7 @@ START_TEST(without_memory_nothing_changes)
             if (rc) {
                 ck_assert_int_eq(rc, LLADD_NO_MEMORY);
                 ck_assert(call == 0 || length(a) == before);
-                ck_assert(call == 1 || bed_pages_used(&b) == used);
+                ck_assert(call == 1 || fixture_pages_used(&b) == used);
                 ck_assert(call == 0 || get8(a, 1999) == 0);
             }
             abort_txn(txn);
@@ -606,11 +606,11 @@ START_TEST(without_memory_nothing_changes)
             ck_assert(call == 0 || get8(a, 1999) == 0);
             lladd_array_close(call ? a : NULL);
             if (call) {
-                txn = bed_begin(&b);
+                txn = fixture_begin(&b);
                 ok(txn, lladd_array_destroy(txn, root));
                 commit(txn);
             }
-            ck_assert_uint_eq(bed_pages_used(&b), 0);
+            ck_assert_uint_eq(fixture_pages_used(&b), 0);
             if (!fired)
                 break;
         }
@@ -626,7 +626,7 @@ START_TEST(without_space_nothing_changes)
     uint64_t v = 3, values[2000] = {1};
     fill(a, 600, 1);
     fault_device_capacity(b.fd, fault_device_bytes(b.fd));
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     set8(txn, a, 1, 77);
     refuses(txn, LLADD_NO_SPACE, lladd_array_set(txn, a, N - 1, &v));
     refuses(txn, LLADD_NO_SPACE, lladd_array_set_range(txn, a, N - 2000, 2000, values));
@@ -640,7 +640,7 @@ START_TEST(without_space_nothing_changes)
     ck_assert_uint_eq(get8(a, 1), _i ? 2 : 77);
     check_whole(a);
     fault_device_capacity(b.fd, UINT64_MAX);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     set8(txn, a, N - 1, 3);
     commit(txn);
     crash(&a, root);
@@ -706,7 +706,7 @@ START_TEST(anything_at_all)
     struct lladd_array *a = open_array(root);
     memset(&now, 0, sizeof now);
     for (int round = 0; round < 60; round++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         lladd_savepoint_id sp;
         committed = now;
         for (uint64_t i = seeded_next(&seed) % 12; i > 0; i--)
@@ -740,11 +740,11 @@ START_TEST(anything_at_all)
         if (round % 10 == 9)
             check_whole(a);
     }
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_array_destroy(txn, root));
     commit(txn);
     lladd_array_close(a);
-    ck_assert_uint_eq(bed_pages_used(&b), 0);
+    ck_assert_uint_eq(fixture_pages_used(&b), 0);
 }
 END_TEST
 
@@ -773,5 +773,5 @@ int main(void)
     tcase_add_loop_test(c, without_space_nothing_changes, 0, 2);
     tcase_add_loop_test(c, anything_at_all, 0, 12);
     suite_add_tcase(s, c);
-    return bed_run(s);
+    return fixture_run(s);
 }

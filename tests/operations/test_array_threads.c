@@ -4,13 +4,13 @@
  * roll back, while one thread extends the array, others read it, and the first writer of a page
  * formats it. Runs under TSan.
  */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include <lladd/array.h>
 
 enum { MOST = 64, EACH = 40, LAST = 3000 };
 
-static struct bed b;
+static struct fixture b;
 static struct lladd_array *array;
 
 struct worker {
@@ -24,9 +24,9 @@ static struct worker workers[MOST];
 static void setup(void)
 {
     lladd_pageno root = {0};
-    bed_init_threads(&b);
-    bed_open(&b);
-    struct lladd_txn *txn = bed_begin(&b);
+    fixture_init_threads(&b);
+    fixture_open(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_array_create(txn, 8, EACH * MOST, &root));
     commit(txn);
     ok_db(&b, lladd_array_open(b.db, root, &array, &b.err));
@@ -36,7 +36,7 @@ static void teardown(void)
 {
     ok_db(&b, lladd_array_check(array, &b.err));
     lladd_array_close(array);
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 /* Every n-th element is its own, so that neighbours belong to different threads. */
@@ -44,7 +44,7 @@ static void *write_own(void *arg)
 {
     struct worker *w = arg;
     for (int round = 0; round < 12; round++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         bool stays = seeded_next(&w->seed) % 3 != 0;
         for (int i = 0; i < 10; i++) {
             uint64_t r = seeded_next(&w->seed), k = (r >> 8) % EACH;
@@ -76,7 +76,7 @@ static void *extend(void *arg)
     struct worker *w = arg;
     uint64_t length = EACH * MOST;
     for (int round = 0; round < 40; round++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         uint64_t first = 0, v = 1;
         ok(txn, lladd_array_extend(txn, array, LAST, &first));
         ck_assert_uint_eq(first, length);
@@ -88,7 +88,7 @@ static void *extend(void *arg)
             abort_txn(txn);
         } else {
             commit(txn);
-            txn = bed_begin(&b);
+            txn = fixture_begin(&b);
             ok(txn, lladd_array_shrink(txn, array, LAST));
             commit(txn);
         }
@@ -149,7 +149,7 @@ static void *open_and_close(void *arg)
     for (int round = 0; round < 100; round++) {
         struct lladd_error err = LLADD_ERROR_INIT;
         struct lladd_array *a = NULL;
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         ck_assert_int_eq(lladd_array_open(b.db, lladd_page_of(w->n), &a, &err), 0);
         uint64_t v = seeded_next(&w->seed);
         ok(txn, lladd_array_set(txn, a, w->id, &v));
@@ -197,5 +197,5 @@ int main(void)
     tcase_add_loop_test(c, neighbours_do_not_disturb_each_other, 0, 3);
     tcase_add_test(c, everybody_opens_it);
     suite_add_tcase(s, c);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -4,7 +4,7 @@
  * logged or not, the blob is the same. Rollback, savepoints and crashes leave the old contents or
  * the new ones; every page is freed; a call that fails has changed nothing.
  */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include "operations/blob/blob.h"
 #include "support/holder.h"
@@ -12,13 +12,13 @@
 #include <errno.h>
 #include <lladd/stats.h>
 
-static struct bed b;
+static struct fixture b;
 
 static void setup_sized(uint32_t page_size)
 {
-    bed_init(&b, page_size);
+    fixture_init(&b, page_size);
     b.options.cache_bytes = 4u << 20;
-    bed_open(&b);
+    fixture_open(&b);
 }
 
 /* ---- contents -------------------------------------------------------------------------------- */
@@ -66,7 +66,7 @@ static void is_made(lladd_pageno root, uint64_t seed, size_t len)
 static uint64_t pages_of(lladd_pageno root)
 {
     uint64_t n = 0;
-    ok_db(&b, lladd_blob_pages(b.db, root, bed_count_page, &n, &b.err));
+    ok_db(&b, lladd_blob_pages(b.db, root, fixture_count_page, &n, &b.err));
     return n;
 }
 
@@ -94,19 +94,19 @@ static void one_size(uint32_t page_size, size_t len, uint64_t bulk_from)
     uint64_t data = ll_blob_pages_for(page_size, len), fan = ll_blob_fan(page_size);
     uint64_t index = data <= BLOB_DIRECT ? 0 : data <= BLOB_DIRECT + fan ? 1 : 3;
     lladd_blob_bulk_from(b.db, bulk_from);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_pageno root = create(txn, len, len);
     is_made(root, len, len);
     commit(txn);
     ck_assert_uint_eq(pages_of(root), 1 + data + index);
-    ck_assert_uint_eq(bed_pages_used(&b), 1 + data + index);
-    bed_crash(&b);
+    ck_assert_uint_eq(fixture_pages_used(&b), 1 + data + index);
+    fixture_crash(&b);
     is_made(root, len, len);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_blob_destroy(txn, root));
     refuses(txn, LLADD_DESTROYED, lladd_blob_append(txn, root, "x", 1));
     commit(txn);
-    ck_assert_uint_eq(bed_pages_used(&b), 0);
+    ck_assert_uint_eq(fixture_pages_used(&b), 0);
 }
 
 START_TEST(every_size)
@@ -116,7 +116,7 @@ START_TEST(every_size)
     one_size(4096, len, 1);
     one_size(4096, len, UINT64_MAX);
     one_size(4096, len, 0);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -126,21 +126,21 @@ START_TEST(large_pages)
     setup_sized(page_size);
     for (int i = 0; i < 24; i++)
         one_size(page_size, size_at(page_size, i), i % 2 ? 0 : i % 4 ? 1 : UINT64_MAX);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
 START_TEST(waste)
 {
     setup_sized(4096);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (size_t len = 20000; len < 3u << 20; len += len / 3 + 1111) {
         lladd_pageno root = create(txn, len, len);
         ck_assert_uint_le(pages_of(root) * 4096, len + len / 4);
         ok(txn, lladd_blob_destroy(txn, root));
     }
     abort_txn(txn);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -152,7 +152,7 @@ START_TEST(replaces_and_reads_ranges)
     setup_sized(4096);
     lladd_blob_bulk_from(b.db, _i ? 1 : UINT64_MAX);
     unsigned char *want = made(1, LEN), *more = made(2, LEN), got[5000];
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_pageno root = create(txn, 1, LEN);
     static const struct {
         size_t at, len;
@@ -179,11 +179,11 @@ START_TEST(replaces_and_reads_ranges)
         ck_assert_uint_eq(n, len - at < sizeof got ? len - at : sizeof got);
         ck_assert_mem_eq(got, want + at, n);
     }
-    bed_crash(&b);
+    fixture_crash(&b);
     is(root, want, len);
     free(want);
     free(more);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -193,12 +193,12 @@ START_TEST(appends)
     setup_sized(4096);
     struct lladd_stats before = {.struct_size = sizeof before}, after = before;
     unsigned char *want = made(3, 200000);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_pageno root;
     ok(txn, lladd_blob_create(txn, NULL, 0, &root));
     commit(txn);
     ok_db(&b, lladd_stats_get(b.db, &before));
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     for (size_t len = 0; len < 200000; len += 1000)
         ok(txn, lladd_blob_append(txn, root, want + len, 1000));
     commit(txn);
@@ -207,7 +207,7 @@ START_TEST(appends)
     ck_assert_uint_lt(after.log_bytes - before.log_bytes, 2 * 200000 + 200 * 220);
     is(root, want, 200000);
     free(want);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -220,7 +220,7 @@ START_TEST(large_values_are_not_logged)
     lladd_pageno root;
     for (int round = 0; round < 2; round++) {
         ok_db(&b, lladd_stats_get(b.db, &before));
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         if (round)
             ok(txn, lladd_blob_replace(txn, root, p + 1, LEN - 1));
         else
@@ -228,12 +228,12 @@ START_TEST(large_values_are_not_logged)
         commit(txn);
         ok_db(&b, lladd_stats_get(b.db, &after));
         ck_assert_uint_lt(after.log_bytes - before.log_bytes, 20000);
-        bed_crash(&b);
+        fixture_crash(&b);
         is(root, p + round, LEN - (size_t)round);
     }
-    ck_assert_uint_eq(bed_pages_used(&b), pages_of(root));
+    ck_assert_uint_eq(fixture_pages_used(&b), pages_of(root));
     free(p);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -245,8 +245,8 @@ START_TEST(commit_forces_once)
     lladd_blob_bulk_from(b.db, 20000);
     struct lladd_stats before = {.struct_size = sizeof before}, after = before;
     lladd_pageno root[5];
-    struct lladd_gid gid = bed_gid("blobs");
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_gid gid = fixture_gid("blobs");
+    struct lladd_txn *txn = fixture_begin(&b);
     for (int i = 0; i < 5; i++)
         root[i] = create(txn, (uint64_t)i, 100000);
     ok_db(&b, lladd_stats_get(b.db, &before));
@@ -257,14 +257,14 @@ START_TEST(commit_forces_once)
     }
     ok_db(&b, lladd_stats_get(b.db, &after));
     ck_assert_uint_eq(after.page_syncs - before.page_syncs, 1);
-    bed_crash(&b);
+    fixture_crash(&b);
     if (_i) {
         ok_db(&b, lladd_in_doubt_claim(b.db, &gid, &txn, &b.err));
         commit(txn);
     }
     for (int i = 0; i < 5; i++)
         is_made(root[i], (uint64_t)i, 100000);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -273,19 +273,19 @@ START_TEST(commit_fails_with_the_sync)
 {
     setup_sized(4096);
     lladd_blob_bulk_from(b.db, 20000);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_pageno root = create(txn, 1, 100);
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     unsigned char *p = made(2, 100000);
     ok(txn, lladd_blob_replace(txn, root, p, 100000));
     fault_device_fail(b.fd, 1, FAULT_SYNC, EIO, false);
     ck_assert_int_eq(lladd_commit(txn), LLADD_WRITE_FAILED);
     ck_assert_int_eq(lladd_db_error(b.db, &b.err), LLADD_WRITE_FAILED);
-    bed_crash(&b);
+    fixture_crash(&b);
     is_made(root, 1, 100);
     free(p);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -297,7 +297,7 @@ START_TEST(cut_off_and_grown_again)
                                   7888,    3841,    3840,    3839,   1,      0};
     setup_sized(4096);
     unsigned char *want = made(1, 3000000);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_pageno root = create(txn, 1, 3000000);
     size_t len = 3000000;
     for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
@@ -311,11 +311,11 @@ START_TEST(cut_off_and_grown_again)
         ck_assert_uint_le(pages_of(root), 1 + kept + (kept > BLOB_DIRECT ? 3 : 0));
     }
     commit(txn);
-    bed_crash(&b);
+    fixture_crash(&b);
     is(root, want, len);
-    ck_assert_uint_eq(bed_pages_used(&b), 1);
+    ck_assert_uint_eq(fixture_pages_used(&b), 1);
     free(want);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -325,7 +325,7 @@ START_TEST(near_the_limit)
     static const uint64_t lens[] = {LLADD_BLOB_MAX, LLADD_BLOB_MAX - 1, UINT64_C(1) << 47,
                                     (UINT64_C(1) << 40) + 12345, UINT64_C(1) << 31};
     setup_sized(_i ? 65536 : 4096);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (size_t i = 0; i < sizeof lens / sizeof lens[0]; i++) {
         uint64_t len = lens[i], n;
         lladd_pageno root;
@@ -356,9 +356,9 @@ START_TEST(near_the_limit)
         ok(txn, lladd_blob_destroy(txn, root));
     }
     commit(txn);
-    ck_assert_uint_eq(bed_pages_used(&b), 0);
+    ck_assert_uint_eq(fixture_pages_used(&b), 0);
     free(p);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -369,12 +369,12 @@ START_TEST(wrong_arguments)
     setup_sized(4096);
     unsigned char byte = 1;
     uint64_t n;
-    lladd_pageno other = bed_page(&b, "lladd.bytes"), root;
-    struct lladd_txn *txn = bed_begin(&b);
+    lladd_pageno other = fixture_page(&b, "lladd.bytes"), root;
+    struct lladd_txn *txn = fixture_begin(&b);
     root = create(txn, 1, 10);
     commit(txn);
-    uint64_t used = bed_pages_used(&b);
-    txn = bed_begin(&b);
+    uint64_t used = fixture_pages_used(&b);
+    txn = fixture_begin(&b);
     refuses(txn, LLADD_TOO_LARGE, lladd_blob_create(txn, NULL, LLADD_BLOB_MAX + 1, &other));
     refuses(txn, LLADD_TOO_LARGE, lladd_blob_create(txn, &byte, UINT64_MAX, &other));
     refuses(txn, LLADD_WRONG_TYPE, lladd_blob_append(txn, other, &byte, 1));
@@ -389,7 +389,7 @@ START_TEST(wrong_arguments)
     ok(txn, lladd_blob_append(txn, root, NULL, 0));
     commit(txn);
     is_made(root, 1, 10);
-    ck_assert_uint_eq(bed_pages_used(&b), used);
+    ck_assert_uint_eq(fixture_pages_used(&b), used);
     ck_assert_int_eq(lladd_blob_read(b.db, root, 5, &byte, 6, NULL, &b.err), LLADD_OUT_OF_RANGE);
     ck_assert_int_eq(lladd_blob_read(b.db, root, 11, &byte, 1, NULL, &b.err), LLADD_OUT_OF_RANGE);
     ok_db(&b, lladd_blob_read(b.db, root, 11, &byte, 1, &n, &b.err));
@@ -397,7 +397,7 @@ START_TEST(wrong_arguments)
     ck_assert_int_eq(lladd_blob_length(b.db, other, &n, &b.err), LLADD_WRONG_TYPE);
     ck_assert_int_eq(lladd_blob_length(b.db, lladd_page_of(UINT64_MAX), &n, &b.err),
                      LLADD_OUT_OF_RANGE);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -405,10 +405,10 @@ START_TEST(destroyed_ones_are_gone)
 {
     setup_sized(4096);
     uint64_t n;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_pageno root = create(txn, 1, 20000);
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_blob_destroy(txn, root));
     refuses(txn, LLADD_DESTROYED, lladd_blob_destroy(txn, root));
     refuses(txn, LLADD_DESTROYED, lladd_blob_truncate(txn, root, 0));
@@ -416,15 +416,15 @@ START_TEST(destroyed_ones_are_gone)
     ck_assert_int_eq(lladd_blob_check(b.db, root, &b.err), LLADD_DESTROYED);
     abort_txn(txn);
     is_made(root, 1, 20000);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_blob_destroy(txn, root));
     commit(txn);
     ck_assert_int_eq(lladd_blob_length(b.db, root, &n, &b.err), LLADD_DESTROYED);
-    lladd_pageno page = bed_page(&b, "lladd.bytes"); /* takes the first free one */
+    lladd_pageno page = fixture_page(&b, "lladd.bytes"); /* takes the first free one */
     (void)page;
     int rc = lladd_blob_length(b.db, root, &n, &b.err);
     ck_assert(rc == LLADD_DESTROYED || rc == LLADD_WRONG_TYPE);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -434,7 +434,7 @@ START_TEST(a_foreign_page_is_noticed)
     setup_sized(4096);
     unsigned char got[20000];
     struct ll_blob_run r;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_pageno root = create(txn, 1, 20000);
     ok_db(&b, ll_operations__blob_find(b.db, root, 2, 1, &r, &b.err));
     if (_i)
@@ -446,7 +446,7 @@ START_TEST(a_foreign_page_is_noticed)
         ck_assert_int_eq(lladd_blob_read(b.db, root, 0, got, sizeof got, NULL, &b.err),
                          LLADD_CORRUPT_PAGE);
     abort_txn(txn);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -457,12 +457,12 @@ START_TEST(rolled_back)
     setup_sized(4096);
     lladd_blob_bulk_from(b.db, _i % 2 ? 1 : UINT64_MAX);
     unsigned char *p = made(2, 3000000);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_pageno root = create(txn, 1, 400000), other;
     commit(txn);
-    uint64_t used = bed_pages_used(&b);
+    uint64_t used = fixture_pages_used(&b);
     lladd_savepoint_id sp;
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_savepoint(txn, &sp));
     for (int round = 0; round < 2; round++) {
         ok(txn, lladd_blob_write(txn, root, 1000, p, 300000));
@@ -476,17 +476,17 @@ START_TEST(rolled_back)
         if (round == 0) {
             ok(txn, lladd_rollback_to(txn, sp));
             is_made(root, 1, 400000);
-            ck_assert_uint_eq(bed_pages_used(&b), used);
+            ck_assert_uint_eq(fixture_pages_used(&b), used);
         }
     }
     if (_i / 2)
-        bed_crash(&b);
+        fixture_crash(&b);
     else
         abort_txn(txn);
     is_made(root, 1, 400000);
-    ck_assert_uint_eq(bed_pages_used(&b), used);
+    ck_assert_uint_eq(fixture_pages_used(&b), used);
     free(p);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -562,12 +562,12 @@ static void compare_all(const struct model *m)
         is(m[i].root, m[i].bytes, m[i].len);
         pages += pages_of(m[i].root);
     }
-    ck_assert_uint_eq(bed_pages_used(&b), pages);
+    ck_assert_uint_eq(fixture_pages_used(&b), pages);
 }
 
 static void some_transaction(uint64_t *seed, const unsigned char *p)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_savepoint_id sp = 0;
     bool has_sp = false;
     uint64_t steps = 1 + seeded_next(seed) % 8;
@@ -588,17 +588,17 @@ static void some_transaction(uint64_t *seed, const unsigned char *p)
         abort_txn(txn);
         memcpy(now, committed, sizeof now);
     } else if (r % 16 == 1) {
-        bed_crash(&b);
+        fixture_crash(&b);
         memcpy(now, committed, sizeof now);
     } else {
         commit(txn);
         memcpy(committed, now, sizeof now);
     }
     if (r % 16 == 2)
-        bed_crash(&b);
+        fixture_crash(&b);
     if (r % 16 == 3) {
-        bed_close(&b);
-        bed_open(&b);
+        fixture_close(&b);
+        fixture_open(&b);
     }
 }
 
@@ -618,7 +618,7 @@ START_TEST(like_a_model)
     }
     compare_all(now);
     free(p);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -652,11 +652,11 @@ static int work(struct lladd_txn *txn, struct model *m, const unsigned char *p)
 
 static void prepare_failure(const unsigned char *p)
 {
-    bed_init(&b, 4096);
+    fixture_init(&b, 4096);
     b.options.cache_bytes = 1u << 20;
-    bed_open(&b);
+    fixture_open(&b);
     lladd_blob_bulk_from(b.db, 20000);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     memcpy(now[0].bytes, p, 20000);
     now[0].len = 20000;
     ok(txn, lladd_blob_create(txn, p, 20000, &now[0].root));
@@ -688,11 +688,11 @@ static int failing_run(const unsigned char *p, bool *met)
 static void after_failure(void)
 {
     is(now[0].root, now[0].bytes, now[0].len);
-    ck_assert_uint_eq(bed_pages_used(&b), pages_of(now[0].root));
-    bed_crash(&b);
+    ck_assert_uint_eq(fixture_pages_used(&b), pages_of(now[0].root));
+    fixture_crash(&b);
     is(now[0].root, now[0].bytes, now[0].len);
-    ck_assert_uint_eq(bed_pages_used(&b), pages_of(now[0].root));
-    bed_free(&b);
+    ck_assert_uint_eq(fixture_pages_used(&b), pages_of(now[0].root));
+    fixture_free(&b);
 }
 
 START_TEST(without_memory)
@@ -747,29 +747,29 @@ START_TEST(a_looked_at_page_makes_it_busy)
     unsigned char *p = made(1, 300000);
     struct ll_blob_run r;
     struct holder looks;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_pageno root = create(txn, 1, 300000), again;
     commit(txn);
     ok_db(&b, ll_operations__blob_find(b.db, root, 3, 1, &r, &b.err));
     ck_assert_int_eq(holder_begin(&looks, b.db, r.first, LLADD_LATCH_SHARED), 0);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_blob_destroy(txn, root));
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     uint64_t used = 0;
     int rc = 0;
     while (rc == 0 && used < 1000) { /* until it is its turn */
         rc = lladd_blob_create(txn, p, 70000, &again);
-        used = rc ? used : bed_pages_used(&b);
+        used = rc ? used : fixture_pages_used(&b);
     }
     ck_assert_int_eq(rc, LLADD_BUSY);
-    ck_assert_uint_eq(bed_pages_used(&b), used);
+    ck_assert_uint_eq(fixture_pages_used(&b), used);
     holder_end(&looks);
     ok(txn, lladd_blob_create(txn, p, 70000, &again));
     commit(txn);
     is(again, p, 70000);
     free(p);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -796,5 +796,5 @@ int main(void)
     tcase_add_test(c, without_space);
     tcase_add_test(c, a_looked_at_page_makes_it_busy);
     suite_add_tcase(s, c);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -4,13 +4,13 @@
  * readers of one blob that a writer replaces, truncates and extends: all that they read of a page
  * is of one moment. Runs under TSan.
  */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include "operations/blob/blob.h"
 
 enum { MOST = 64, PIECE = 4048 /* contents of a data page */ };
 
-static struct bed b;
+static struct fixture b;
 
 struct worker {
     struct lladd_thread thread;
@@ -27,13 +27,13 @@ static uint32_t writing;
 
 static void setup(void)
 {
-    bed_init_threads(&b);
-    bed_open(&b);
+    fixture_init_threads(&b);
+    fixture_open(&b);
 }
 
 static void teardown(void)
 {
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 static void run(int n, void *(*fn)(void *))
@@ -78,7 +78,7 @@ static void *write_own(void *arg)
     struct worker *w = arg;
     static _Thread_local unsigned char bytes[120000];
     for (int round = 0; round < w->rounds; round++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         uint64_t r = seeded_next(&w->seed);
         size_t len = (r >> 8) % (r % 3 ? 9000 : sizeof bytes);
         unsigned char letter = (unsigned char)(w->id * 16 + round + 1);
@@ -109,13 +109,13 @@ START_TEST(everybody_has_a_blob)
 {
     uint64_t used = 0;
     run(counts[_i], write_own);
-    bed_crash(&b);
+    fixture_crash(&b);
     for (int i = 0; i < counts[_i]; i++) {
         if (!workers[i].root.v)
             continue;
         filled_with(workers[i].root, workers[i].len, workers[i].letter);
         ok_db(&b, lladd_blob_check(b.db, workers[i].root, &b.err));
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         ok(txn, lladd_blob_destroy(txn, workers[i].root));
         commit(txn);
     }
@@ -133,7 +133,7 @@ static void change_shared(struct worker *w)
 {
     static unsigned char bytes[150000];
     for (int round = 0; round < 25; round++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         uint64_t r = seeded_next(&w->seed);
         memset(bytes, 'a' + round % 26, sizeof bytes);
         if (r % 4 == 0)
@@ -174,7 +174,7 @@ static void *read_shared(void *arg)
 
 START_TEST(readers_of_what_is_replaced)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_blob_create(txn, NULL, 150000, &shared));
     commit(txn);
     lladd_atomic_store32(&writing, 1);
@@ -191,5 +191,5 @@ int main(void)
     tcase_add_loop_test(c, everybody_has_a_blob, 0, 3);
     tcase_add_loop_test(c, readers_of_what_is_replaced, 0, 2);
     suite_add_tcase(s, c);
-    return bed_run(s);
+    return fixture_run(s);
 }

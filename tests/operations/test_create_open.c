@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Calls that create a structure and return a handle of it. */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include <lladd/array.h>
 #include <lladd/hash.h>
 #include <lladd/list.h>
 
-static struct bed b;
+static struct fixture b;
 
 static void setup(void)
 {
-    bed_init(&b, 4096);
-    bed_open(&b);
+    fixture_init(&b, 4096);
+    fixture_open(&b);
 }
 
 static void teardown(void)
 {
-    bed_check(&b);
-    bed_free(&b);
+    fixture_check(&b);
+    fixture_free(&b);
 }
 
 /* ---- three structures, one by one ------------------------------------------------------------ */
@@ -106,14 +106,14 @@ START_TEST(what_is_made_can_be_used_at_once)
 {
     enum kind kind = (enum kind)_i;
     lladd_pageno root = {0};
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, make(txn, kind, &root));
     ok(txn, put(txn, kind, 17));
     ok_db(&b, has(kind, 17));
     commit(txn);
     ok_db(&b, has(kind, 17));
     close_all();
-    bed_crash(&b);
+    fixture_crash(&b);
     ok_db(&b, reopen(kind, root));
     ok_db(&b, has(kind, 17));
     close_all();
@@ -124,11 +124,11 @@ END_TEST
 START_TEST(what_is_rolled_back_is_destroyed)
 {
     enum kind kind = (enum kind)_i;
-    const uint64_t used = bed_pages_used(&b);
+    const uint64_t used = fixture_pages_used(&b);
     lladd_pageno root, other;
     lladd_savepoint_id sp;
     for (int partly = 0; partly < 2; partly++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         ok(txn, lladd_savepoint(txn, &sp));
         ok(txn, make(txn, kind, &root));
         for (uint64_t i = 0; i < 500; i++)
@@ -142,13 +142,13 @@ START_TEST(what_is_rolled_back_is_destroyed)
             abort_txn(txn);
         }
         ck_assert_int_eq(has(kind, 1), LLADD_DESTROYED);
-        txn = bed_begin(&b);
+        txn = fixture_begin(&b);
         refuses(txn, LLADD_DESTROYED, put(txn, kind, 1));
         abort_txn(txn);
         close_all();
-        ck_assert_uint_eq(bed_pages_used(&b), used);
+        ck_assert_uint_eq(fixture_pages_used(&b), used);
     }
-    struct lladd_txn *txn = bed_begin(&b); /* its pages are reused */
+    struct lladd_txn *txn = fixture_begin(&b); /* its pages are reused */
     ok(txn, make(txn, kind, &other));
     ok(txn, put(txn, kind, 5));
     commit(txn);
@@ -162,10 +162,10 @@ START_TEST(a_handle_of_what_was_rolled_back_is_not_misled)
 {
     enum kind kind = (enum kind)_i;
     lladd_pageno root, page;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, make(txn, kind, &root));
     abort_txn(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     for (unsigned i = 0; i < 100; i++) {
         ok(txn, lladd_page_alloc(txn, &page));
         ok(txn, lladd_bytes_format(txn, page));
@@ -186,16 +186,16 @@ START_TEST(without_memory_there_is_neither)
     enum kind kind = (enum kind)_i;
     uint64_t failures = 0;
     for (uint64_t nth = 1; nth < 40; nth++) {
-        const uint64_t used = bed_pages_used(&b);
+        const uint64_t used = fixture_pages_used(&b);
         lladd_pageno root = {99};
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         fault_alloc_fail(&b.mem, nth, false);
         int rc = make(txn, kind, &root);
         fault_alloc_fail(&b.mem, 0, false);
         ck_assert_msg(rc == 0 || rc == LLADD_NO_MEMORY, "%s", lladd_code_name(rc));
         ck_assert(!rc || (!hash && !array && !list && root.v == 99));
         if (rc)
-            ck_assert_uint_eq(bed_pages_used(&b), used);
+            ck_assert_uint_eq(fixture_pages_used(&b), used);
         else
             ok(txn, put(txn, kind, nth));
         failures += rc != 0;
@@ -210,15 +210,15 @@ START_TEST(wrong_arguments_make_nothing)
 {
     struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
     lladd_pageno root = {99};
-    struct lladd_txn *txn = bed_begin(&b);
-    const uint64_t used = bed_pages_used(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
+    const uint64_t used = fixture_pages_used(&b);
     refuses(txn, LLADD_BAD_ARGUMENT, lladd_hash_create_open(txn, &o, 2, &root, &hash));
     o.key_size = 5000;
     refuses(txn, LLADD_KEY_SIZE, lladd_hash_create_open(txn, &o, 0, &root, &hash));
     refuses(txn, LLADD_BAD_ARGUMENT, lladd_array_create_open(txn, 0, 1, &root, &array));
     commit(txn);
     ck_assert(!hash && !array && root.v == 99);
-    ck_assert_uint_eq(bed_pages_used(&b), used);
+    ck_assert_uint_eq(fixture_pages_used(&b), used);
 }
 END_TEST
 
@@ -233,5 +233,5 @@ int main(void)
     tcase_add_loop_test(t, without_memory_there_is_neither, 0, KINDS);
     tcase_add_test(t, wrong_arguments_make_nothing);
     suite_add_tcase(s, t);
-    return bed_run(s);
+    return fixture_run(s);
 }

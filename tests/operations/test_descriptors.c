@@ -4,7 +4,7 @@
  * their records, and whatever bytes a log or a page may hold, validate either refuses them (OP-7)
  * or redo and undo stay on the page, leave its header alone, and keep the page type's invariant.
  */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include "operations/operations.h"
 #include "recovery/registry.h"
@@ -99,15 +99,15 @@ END_TEST
 
 START_TEST(ids_are_what_the_wrappers_believe)
 {
-    struct bed b;
-    bed_init(&b, 4096);
-    bed_open(&b);
+    struct fixture b;
+    fixture_init(&b, 4096);
+    fixture_open(&b);
     for (size_t i = 0; all_ops()[i]; i++) {
         lladd_op_id id = LLADD_NO_OP;
         ck_assert_int_eq(lladd_op_lookup(b.db, all_ops()[i]->name, all_ops()[i]->version, &id), 0);
         ck_assert_uint_eq(id, i);
     }
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -359,5 +359,5 @@ int main(void)
     tcase_add_test(c, records_print_as_their_fields_say);
     tcase_add_test(c, pages_describe_themselves);
     suite_add_tcase(s, c);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -5,13 +5,13 @@
  * size: each call succeeds, or returns the reason and has changed nothing (API-1), every rollback
  * succeeds (REC-3), exactly the committed changes are there, no page is lost.
  */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include <errno.h>
 #include <lladd/bulk.h>
 #include <stdio.h>
 
-static struct bed b;
+static struct fixture b;
 static lladd_pageno heap, slotted, fixed, bytes;
 
 enum { ROUNDS = 12 };
@@ -20,15 +20,15 @@ static bool committed[ROUNDS], unknown[ROUNDS];
 
 static void setup(void)
 {
-    bed_init(&b, 4096);
+    fixture_init(&b, 4096);
     b.options.cache_bytes = 1u << 19;
     b.options.log_ring_bytes = 64u << 10;
     b.options.log_segment_min = 16u << 10;
     b.options.log_segment_max = 16u << 10;
-    bed_open(&b);
-    slotted = bed_page(&b, "lladd.slotted");
-    bytes = bed_page(&b, "lladd.bytes");
-    struct lladd_txn *txn = bed_begin(&b);
+    fixture_open(&b);
+    slotted = fixture_page(&b, "lladd.slotted");
+    bytes = fixture_page(&b, "lladd.bytes");
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_heap_create(txn, &heap));
     ok(txn, lladd_page_alloc(txn, &fixed));
     ok(txn, lladd_fixed_format(txn, fixed, 32));
@@ -166,10 +166,10 @@ static void compare(void)
 /* No page is lost: without the heap there are the three of setup. */
 static void count_pages(void)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_heap_destroy(txn, heap));
     commit(txn);
-    ck_assert_uint_eq(bed_pages_used(&b), 3);
+    ck_assert_uint_eq(fixture_pages_used(&b), 3);
 }
 
 START_TEST(without_failures)
@@ -177,10 +177,10 @@ START_TEST(without_failures)
     setup();
     ck_assert(run_all(false));
     compare();
-    bed_crash(&b);
+    fixture_crash(&b);
     compare();
     count_pages();
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -198,10 +198,10 @@ START_TEST(allocations_fail)
         refused += count_refused();
         compare();
         if (n % 3 == 0)
-            bed_crash(&b);
+            fixture_crash(&b);
         compare();
         count_pages();
-        bed_free(&b);
+        fixture_free(&b);
     }
     ck_assert_int_gt(runs, 20);
     ck_assert_int_gt(refused, 20);
@@ -220,10 +220,10 @@ START_TEST(device_calls_fail)
         more = fault_device_fired(b.fd) > 0;
         fault_device_fail(b.fd, 0, 0, 0, false);
         refused += count_refused();
-        bed_crash(&b);
+        fixture_crash(&b);
         compare();
         count_pages();
-        bed_free(&b);
+        fixture_free(&b);
     }
     ck_assert_int_gt(runs, 20);
     ck_assert_int_gt(refused, 20);
@@ -236,7 +236,7 @@ START_TEST(the_device_is_full)
     uint64_t at_start = fault_device_bytes(b.fd);
     ck_assert(run_all(false));
     uint64_t at_end = fault_device_bytes(b.fd);
-    bed_free(&b);
+    fixture_free(&b);
     ck_assert_uint_gt(at_end, at_start);
     int refused = 0;
     for (uint64_t size = at_start; size <= at_end; size += (at_end - at_start) / 40 + 1) {
@@ -245,11 +245,11 @@ START_TEST(the_device_is_full)
         ck_assert(run_all(false)); /* nothing is poisoned, every rollback succeeds */
         compare();
         refused += count_refused();
-        bed_crash(&b); /* recovers on the full device */
+        fixture_crash(&b); /* recovers on the full device */
         compare();
         fault_device_capacity(b.fd, UINT64_MAX);
         count_pages();
-        bed_free(&b);
+        fixture_free(&b);
     }
     ck_assert_int_gt(refused, 0);
 }
@@ -264,5 +264,5 @@ int main(void)
     tcase_add_loop_test(c, device_calls_fail, 0, 4);
     tcase_add_test(c, the_device_is_full);
     suite_add_tcase(s, c);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -5,22 +5,22 @@
  */
 #include "history.h"
 
-static struct bed b;
+static struct fixture b;
 static lladd_pageno page;
 
 static void setup(void)
 {
-    bed_init(&b, 4096);
-    bed_open(&b);
+    fixture_init(&b, 4096);
+    fixture_open(&b);
 }
 static void teardown(void)
 {
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 static void make_page(uint32_t size)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_page_alloc(txn, &page));
     ok(txn, lladd_fixed_format(txn, page, size));
     commit(txn);
@@ -62,7 +62,7 @@ START_TEST(any_size_fills_the_page_and_no_more)
         uint32_t n = slots_of(sizes[i]);
         /* Two bits a record, in words, and sixteen bytes of header: no other overhead. */
         ck_assert_uint_ge((n + 1) * sizes[i] + (n + 1) / 4 + 16 + 16, 4096 - 32 - 16);
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         struct lladd_rid rid, more;
         for (uint32_t k = 0; k < n; k++) {
             memset(bytes, (int)k, sizes[i]);
@@ -84,13 +84,13 @@ END_TEST
 START_TEST(set_free_abort_crash)
 {
     make_page(10);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_rid a, z;
     ok(txn, lladd_fixed_alloc(txn, page, "0123456789", &a));
     ok(txn, lladd_fixed_alloc(txn, page, NULL, &z));
     commit(txn);
     expect(z, "\0\0\0\0\0\0\0\0\0\0", 10);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_fixed_set(txn, a, 3, "xyz", 3));
     expect(a, "012xyz6789", 10);
     ok(txn, lladd_fixed_free(txn, a));
@@ -98,13 +98,13 @@ START_TEST(set_free_abort_crash)
     if (_i)
         abort_txn(txn);
     else
-        bed_crash(&b);
+        fixture_crash(&b);
     expect(a, "0123456789", 10);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_fixed_set(txn, a, 9, "!", 1));
     ok(txn, lladd_fixed_free(txn, z));
     commit(txn);
-    bed_crash(&b);
+    fixture_crash(&b);
     expect(a, "012345678!", 10);
     ck_assert(!there(z));
 }
@@ -114,29 +114,29 @@ START_TEST(a_freed_slot_is_taken_when_its_transaction_has_ended)
 {
     make_page(1000);
     uint32_t n = slots_of(1000);
-    struct lladd_txn *txn = bed_begin(&b), *other;
+    struct lladd_txn *txn = fixture_begin(&b), *other;
     struct lladd_rid r[8], more;
     for (uint32_t i = 0; i < n; i++)
         ok(txn, lladd_fixed_alloc(txn, page, NULL, &r[i]));
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_fixed_set(txn, r[1], 0, "keep", 4));
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_fixed_free(txn, r[1]));
-    other = bed_begin(&b);
+    other = fixture_begin(&b);
     refuses(other, LLADD_PAGE_FULL, lladd_fixed_alloc(other, page, NULL, &more));
     refuses(txn, LLADD_PAGE_FULL, lladd_fixed_alloc(txn, page, NULL, &more));
     abort_txn(txn);
     expect(r[1], "keep", 4);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_fixed_free(txn, r[1]));
     commit(txn);
     ok(other, lladd_fixed_alloc(other, page, NULL, &more));
     ck_assert_uint_eq(more.slot, r[1].slot);
     abort_txn(other);
     ck_assert(!there(r[1]));
-    other = bed_begin(&b);
+    other = fixture_begin(&b);
     ok(other, lladd_fixed_alloc(other, page, NULL, &more));
     ck_assert_uint_eq(more.slot, r[1].slot);
     commit(other);
@@ -147,18 +147,18 @@ START_TEST(what_is_in_doubt_stays_held)
 {
     make_page(2000);
     uint32_t n = slots_of(2000);
-    struct lladd_gid gid = bed_gid("fixed");
-    struct lladd_txn *txn = bed_begin(&b), *other;
+    struct lladd_gid gid = fixture_gid("fixed");
+    struct lladd_txn *txn = fixture_begin(&b), *other;
     struct lladd_rid r[2], more;
     ck_assert_uint_eq(n, 2);
     for (uint32_t i = 0; i < n; i++)
         ok(txn, lladd_fixed_alloc(txn, page, NULL, &r[i]));
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_fixed_free(txn, r[0]));
     ok(txn, lladd_prepare(txn, &gid));
-    bed_crash(&b);
-    other = bed_begin(&b);
+    fixture_crash(&b);
+    other = fixture_begin(&b);
     refuses(other, LLADD_PAGE_FULL, lladd_fixed_alloc(other, page, NULL, &more));
     commit(other);
     ok_db(&b, lladd_in_doubt_claim(b.db, &gid, &txn, &b.err));
@@ -173,7 +173,7 @@ END_TEST
 START_TEST(wrong_calls_are_refused)
 {
     static unsigned char bytes[5000];
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_pageno fresh;
     ok(txn, lladd_page_alloc(txn, &fresh));
     refuses(txn, LLADD_BAD_ARGUMENT, lladd_fixed_format(txn, fresh, 0));
@@ -187,11 +187,11 @@ START_TEST(wrong_calls_are_refused)
                 txn, fresh, "a.name.that.is.longer.than.the.name.of.any.page.type.could.ever.be"));
     commit(txn);
     make_page(10);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     struct lladd_rid r;
     ok(txn, lladd_fixed_alloc(txn, page, NULL, &r));
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_fixed_set(txn, r, 8, bytes, 3));
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_fixed_set(txn, r, 11, bytes, 0));
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_fixed_set(txn, r, UINT32_MAX, bytes, 1));
@@ -280,5 +280,5 @@ int main(void)
     tcase_add_test(c, wrong_calls_are_refused);
     tcase_add_loop_test(c, random_interleavings, 0, 4);
     suite_add_tcase(s, c);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -5,7 +5,7 @@
  * The parent holds the mutex here while it forks, so a call that takes it stops (debug builds) or
  * never returns. dTables have their own test (tests/dtable_managed/test_fork.c).
  */
-#include "bed.h"
+#include "op_fixture.h"
 #include "operations/array/array.h"
 #include "operations/journal/table.h"
 #include "operations/list/list.h"
@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static struct bed b;
+static struct fixture b;
 static struct lladd_txn *txn;
 static struct lladd_array *array;
 static struct lladd_list *list;
@@ -27,8 +27,7 @@ static int wrong; /* in the child */
     do { \
         int forked_rc = (call); \
         if (forked_rc != LLADD_FORKED) { \
-            fprintf(stderr, "%s: %s\n", #call, \
-                    forked_rc ? lladd_code_name(forked_rc) : "done"); \
+            fprintf(stderr, "%s: %s\n", #call, forked_rc ? lladd_code_name(forked_rc) : "done"); \
             wrong++; \
         } \
     } while (0)
@@ -36,15 +35,15 @@ static int wrong; /* in the child */
 static void setup(void)
 {
     lladd_pageno root;
-    bed_init_threads(&b);
+    fixture_init_threads(&b);
     ck_assert_int_eq(lladd_lock_register(&b.options, &b.err), 0);
     ck_assert_int_eq(lladd_journal_register(&b.options, &b.err), 0);
-    bed_open(&b);
-    txn = bed_begin(&b);
+    fixture_open(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_array_create_open(txn, 8, 10, &root, &array));
     ok(txn, lladd_list_create_open(txn, &root, &list));
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
 }
 
 static void teardown(void)
@@ -52,7 +51,7 @@ static void teardown(void)
     abort_txn(txn);
     lladd_array_close(array);
     lladd_list_close(list);
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 /* Makes the calls in a forked process, while this thread holds the mutex. */
@@ -206,5 +205,5 @@ int main(void)
     tcase_add_test(tc, locks_refuse);
     tcase_add_test(tc, journal_refuses);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -4,14 +4,14 @@
  * tables, equal hashes, rollback after another transaction's splits and merges, rollback on a full
  * device, walks under change, an allocation failure at every place.
  */
-#include "bed.h"
+#include "op_fixture.h"
 #include "operations/hash/table.h"
 
 #include <errno.h>
 #include <lladd/stats.h>
 #include <stdio.h>
 
-static struct bed b;
+static struct fixture b;
 static lladd_pageno root;
 static struct lladd_hash *hash;
 
@@ -20,7 +20,7 @@ static void make_as(uint32_t key_size, uint32_t value_size, unsigned flags)
     struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
     o.key_size = key_size;
     o.value_size = value_size;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_hash_create(txn, &o, &root));
     commit(txn);
     ok_db(&b, lladd_hash_open(b.db, root, flags, &hash, &b.err));
@@ -33,8 +33,8 @@ static void make(uint32_t key_size, uint32_t value_size)
 
 static void setup(void)
 {
-    bed_init(&b, 4096);
-    bed_open(&b);
+    fixture_init(&b, 4096);
+    fixture_open(&b);
 }
 
 static void teardown(void)
@@ -43,7 +43,7 @@ static void teardown(void)
         ok_db(&b, lladd_hash_check(hash, &b.err));
     lladd_hash_close(hash);
     hash = NULL;
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 static int insert(struct lladd_txn *txn, uint64_t key, uint64_t value)
@@ -213,14 +213,14 @@ START_TEST(a_page_with_too_many_slots_is_noticed)
     unsigned char slots[2] = {0xff, 0xff};
     uint64_t n = 0;
     make(_i ? 8 : 0, 8);
-    bed_forge(&b, head_page(0), HB_SLOTS, slots, 2);
+    fixture_forge(&b, head_page(0), HB_SLOTS, slots, 2);
     ck_assert_int_eq(lladd_hash_stats_get(hash, &s, &b.err), LLADD_CORRUPT_PAGE);
-    ck_assert_int_eq(lladd_hash_pages(hash, bed_count_page, &n, &b.err), LLADD_CORRUPT_PAGE);
+    ck_assert_int_eq(lladd_hash_pages(hash, fixture_count_page, &n, &b.err), LLADD_CORRUPT_PAGE);
     ck_assert_int_eq(lladd_hash_check(hash, &b.err), LLADD_CORRUPT_PAGE);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     refuses(txn, LLADD_CORRUPT_PAGE, lladd_hash_destroy(txn, root));
     abort_txn(txn);
-    bed_forge(&b, head_page(0), HB_SLOTS, slots, 2);
+    fixture_forge(&b, head_page(0), HB_SLOTS, slots, 2);
 }
 END_TEST
 
@@ -229,16 +229,16 @@ START_TEST(a_bucket_that_makes_no_sense_is_not_split)
 {
     unsigned char length[2] = {0, 4};
     make(0, 0);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (uint64_t k = 0; k < 40; k++)
         ok(txn, insert(txn, k, k));
     commit(txn);
     ck_assert_uint_eq(stats().buckets, 1);
-    bed_forge(&b, head_page(0), HB_ENTRIES + 2, length, 2);
-    txn = bed_begin(&b);
+    fixture_forge(&b, head_page(0), HB_ENTRIES + 2, length, 2);
+    txn = fixture_begin(&b);
     refuses(txn, LLADD_CORRUPT_PAGE, ll_hash__split(txn, hash->table, _i));
     abort_txn(txn);
-    bed_forge(&b, head_page(0), HB_ENTRIES + 2, length, 2);
+    fixture_forge(&b, head_page(0), HB_ENTRIES + 2, length, 2);
     ck_assert_uint_eq(stats().buckets, 1);
     ck_assert_uint_eq(count(), 40);
 }
@@ -252,7 +252,7 @@ START_TEST(wrong_arguments_change_nothing)
     struct lladd_hash *h = NULL;
     lladd_pageno page;
     uint64_t k = 1;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     o.key_size = 1001;
     refuses(txn, LLADD_KEY_SIZE, lladd_hash_create(txn, &o, &page));
     o.key_size = 8;
@@ -260,7 +260,7 @@ START_TEST(wrong_arguments_change_nothing)
     refuses(txn, LLADD_KEY_SIZE, lladd_hash_create(txn, &o, &page));
     commit(txn);
     make(8, 8);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     refuses(txn, LLADD_KEY_SIZE, lladd_hash_insert(txn, hash, &k, 7, &k, 8));
     refuses(txn, LLADD_KEY_SIZE, lladd_hash_insert(txn, hash, &k, 8, &k, 7));
     refuses(txn, LLADD_KEY_SIZE, lladd_hash_put(txn, hash, &k, 0, &k, 8));
@@ -283,15 +283,15 @@ END_TEST
 
 START_TEST(a_transaction_of_another_database_is_refused)
 {
-    struct bed other;
+    struct fixture other;
     make(8, 8);
-    bed_init(&other, 4096);
-    bed_open(&other);
-    struct lladd_txn *txn = bed_begin(&other);
+    fixture_init(&other, 4096);
+    fixture_open(&other);
+    struct lladd_txn *txn = fixture_begin(&other);
     refuses(txn, LLADD_OTHER_DATABASE, insert(txn, 1, 1));
     refuses(txn, LLADD_OTHER_DATABASE, take(txn, 1));
     abort_txn(txn);
-    bed_free(&other);
+    fixture_free(&other);
     ck_assert_uint_eq(count(), 0);
 }
 END_TEST
@@ -302,7 +302,7 @@ START_TEST(keys_and_values_of_every_length)
     size_t len = 0;
     make(0, 0);
     seeded_fill(7, bytes, sizeof bytes);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (size_t n = 0; n <= 1000; n += n < 20 || n > 980 ? 1 : 37) {
         ok(txn, lladd_hash_insert(txn, hash, bytes, n, bytes, 1000 - n));
         refuses(txn, LLADD_EXISTS, lladd_hash_insert(txn, hash, bytes, n, bytes, 1));
@@ -345,7 +345,7 @@ START_TEST(long_keys_and_values_are_blobs)
     seeded_fill(9, bytes, sizeof bytes);
     for (size_t i = 0; i < 5; i++) {
         size_t n = lengths[i];
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         ok(txn, lladd_hash_insert(txn, hash, bytes, n, bytes, n));
         refuses(txn, LLADD_EXISTS, lladd_hash_insert(txn, hash, bytes, n, bytes, n));
         ok(txn, lladd_hash_insert_if_absent(txn, hash, bytes, n, bytes, 7, &inserted, got,
@@ -362,7 +362,7 @@ START_TEST(long_keys_and_values_are_blobs)
     }
     ck_assert_uint_eq(stats().blobs, 6);
     ok_db(&b, lladd_hash_check(hash, &b.err));
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (size_t i = 0; i < 5; i++)
         ok(txn, lladd_hash_delete(txn, hash, bytes, lengths[i]));
     ck_assert_uint_eq(stats().blobs, 0);
@@ -376,17 +376,17 @@ END_TEST
 START_TEST(a_destroyed_table_says_so)
 {
     make(8, 8);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, insert(txn, 1, 1));
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_hash_destroy(txn, root));
     refuses(txn, LLADD_DESTROYED, insert(txn, 2, 2));
     uint64_t k = 1;
     ck_assert_int_eq(lladd_hash_get(hash, &k, 8, &k, 8, NULL, &b.err), LLADD_DESTROYED);
     abort_txn(txn);
     ck_assert(has(1, 1));
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_hash_destroy(txn, root));
     commit(txn);
     ck_assert_int_eq(lladd_hash_get(hash, &k, 8, &k, 8, NULL, &b.err), LLADD_DESTROYED);
@@ -400,11 +400,11 @@ START_TEST(expected_elements_get_their_buckets_at_once)
     struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
     o.key_size = o.value_size = 8;
     o.expected = 5000;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_hash_create(txn, &o, &root));
     commit(txn);
     ok_db(&b, lladd_hash_open(b.db, root, 0, &hash, &b.err));
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     for (uint64_t i = 0; i < 5000; i++)
         ok(txn, insert(txn, i, i));
     commit(txn);
@@ -432,13 +432,13 @@ START_TEST(equal_hashes_make_chains)
     static uint64_t keys[900];
     make(8, 8);
     size_t n = equal_keys(keys, 900);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (size_t i = 0; i < n; i++)
         ok(txn, insert(txn, keys[i], i));
     ck_assert_uint_ge(stats().longest_chain, 3);
     ok_db(&b, lladd_hash_check(hash, &b.err));
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     for (size_t i = 0; i < n; i++)
         ck_assert(has(keys[i], i));
     for (size_t i = 0; i < n; i += 2)
@@ -448,13 +448,13 @@ START_TEST(equal_hashes_make_chains)
     for (size_t i = 0; i < n; i++)
         ck_assert(has(keys[i], i));
     for (int round = 0; round < 2; round++) {
-        txn = bed_begin(&b);
+        txn = fixture_begin(&b);
         for (size_t i = (size_t)round; i < n; i += 2)
             ok(txn, take(txn, keys[i]));
         commit(txn);
     }
     ck_assert_uint_eq(count(), 0);
-    txn = bed_begin(&b); /* the ghosts have no owner: the chain is freed by a split or merge */
+    txn = fixture_begin(&b); /* the ghosts have no owner: the chain is freed by a split or merge */
     for (size_t i = 0; i < 10; i++)
         ok(txn, insert(txn, keys[i], i));
     commit(txn);
@@ -466,24 +466,24 @@ END_TEST
 START_TEST(undo_finds_keys_that_others_have_moved)
 {
     make(8, 8);
-    struct lladd_txn *mine = bed_begin(&b), *other;
+    struct lladd_txn *mine = fixture_begin(&b), *other;
     for (uint64_t i = 0; i < 100; i++)
         ok(mine, insert(mine, i, i));
-    other = bed_begin(&b);
+    other = fixture_begin(&b);
     for (uint64_t i = 1000; i < 9000; i++)
         ok(other, insert(other, i, i));
     commit(other);
     ck_assert_uint_gt(stats().buckets, 16);
     abort_txn(mine);
     ck_assert_uint_eq(count(), 8000);
-    mine = bed_begin(&b);
+    mine = fixture_begin(&b);
     for (uint64_t i = 1000; i < 1100; i++)
         ok(mine, take(mine, i));
-    other = bed_begin(&b);
+    other = fixture_begin(&b);
     for (uint64_t i = 1100; i < 9000; i++)
         ok(other, take(other, i));
     commit(other);
-    other = bed_begin(&b); /* now that their ghosts have no owner, buckets merge */
+    other = fixture_begin(&b); /* now that their ghosts have no owner, buckets merge */
     for (uint64_t i = 20000; i < 22000; i++) {
         ok(other, insert(other, i, i));
         ok(other, take(other, i));
@@ -501,10 +501,10 @@ START_TEST(a_key_removed_and_put_back_with_savepoints)
 {
     lladd_savepoint_id sp[4];
     make(8, 8);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, insert(txn, 5, 50));
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_savepoint(txn, &sp[0]));
     ok(txn, take(txn, 5));
     ok(txn, lladd_savepoint(txn, &sp[1]));
@@ -534,7 +534,7 @@ END_TEST
 START_TEST(transactions_interleave)
 {
     make(8, 8);
-    struct lladd_txn *one = bed_begin(&b), *two = bed_begin(&b), *all = bed_begin(&b);
+    struct lladd_txn *one = fixture_begin(&b), *two = fixture_begin(&b), *all = fixture_begin(&b);
     for (uint64_t i = 0; i < 500; i++)
         ok(all, insert(all, i, i));
     commit(all);
@@ -556,15 +556,15 @@ START_TEST(a_removal_of_everything_is_taken_back_on_a_full_device)
 {
     make(8, 100);
     unsigned char value[100] = {1};
-    struct lladd_txn *txn = bed_begin(&b), *other;
+    struct lladd_txn *txn = fixture_begin(&b), *other;
     for (uint64_t i = 0; i < 3000; i++)
         ok(txn, lladd_hash_insert(txn, hash, &i, 8, value, 100));
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     for (uint64_t i = 0; i < 3000; i++)
         ok(txn, take(txn, i));
     ck_assert_uint_eq(count(), 0);
-    other = bed_begin(&b);
+    other = fixture_begin(&b);
     fault_device_capacity(b.fd, fault_device_bytes(b.fd));
     int rc = 0;
     uint64_t put = 0;
@@ -591,16 +591,16 @@ START_TEST(what_is_set_aside_is_what_a_rollback_writes)
     uint32_t len = lengths[_i / 2];
     unsigned char value[900] = {0};
     struct lladd_stats before = {.struct_size = sizeof before}, full = before, after = before;
-    bed_close(&b);
+    fixture_close(&b);
     b.options.flags |= LLADD_OPT_ATOMIC_PAGES; /* an image is not part of it */
-    bed_open(&b);
+    fixture_open(&b);
     make(_i % 2 ? 8 : 0, _i % 2 ? len : 0);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (uint64_t i = 0; i < KEYS; i++)
         ok(txn, lladd_hash_put(txn, hash, &i, 8, value, len));
     commit(txn);
     ok_db(&b, lladd_stats_get(b.db, &before));
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     for (unsigned i = 0; i < KEYS * ROUNDS; i++) {
         uint64_t key = i % KEYS;
         value[0] = (unsigned char)i;
@@ -622,7 +622,7 @@ START_TEST(one_transaction_at_a_time_with_physical_undo)
     make(8, 8);
     lladd_hash_close(hash);
     ok_db(&b, lladd_hash_open(b.db, root, LLADD_HASH_PHYSICAL, &hash, &b.err));
-    struct lladd_txn *one = bed_begin(&b), *two = bed_begin(&b);
+    struct lladd_txn *one = fixture_begin(&b), *two = fixture_begin(&b);
     for (uint64_t i = 0; i < 2000; i++)
         ok(one, insert(one, i, i));
     ck_assert_uint_gt(stats().splits, 4);
@@ -639,21 +639,21 @@ END_TEST
 
 START_TEST(what_is_in_doubt_keeps_what_it_removed)
 {
-    struct lladd_gid gid = bed_gid("doubt");
+    struct lladd_gid gid = fixture_gid("doubt");
     make(8, 8);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (uint64_t i = 0; i < 200; i++)
         ok(txn, insert(txn, i, i));
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     for (uint64_t i = 0; i < 100; i++)
         ok(txn, take(txn, i));
     ok(txn, lladd_prepare(txn, &gid));
     lladd_hash_close(hash);
     hash = NULL;
-    bed_crash(&b);
+    fixture_crash(&b);
     ok_db(&b, lladd_hash_open(b.db, root, 0, &hash, &b.err));
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     for (uint64_t i = 1000; i < 4000; i++)
         ok(txn, insert(txn, i, i));
     commit(txn);
@@ -681,7 +681,7 @@ START_TEST(many_at_a_time)
     static uint64_t key[N], value[N];
     uint64_t seen = 0;
     make(8, 8);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (uint64_t i = 0; i < N; i++) {
         key[i] = i;
         q[i] = (struct lladd_hash_query){.key = &key[i], .key_len = 8, .buf = &value[i], .size = 8};
@@ -714,7 +714,7 @@ static void insert_many_into(uint32_t key_size, unsigned flags)
     static unsigned char key[N][16], value[N][8];
     size_t done = 99;
     make_as(key_size, key_size ? 8 : 0, flags);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (uint64_t i = 0; i < N; i++) {
         lladd_put64(key[i], i);
         lladd_put64(value[i], i ^ 5);
@@ -750,13 +750,13 @@ static void insert_many_into(uint32_t key_size, unsigned flags)
         ck_assert_int_eq(rc, 0);
         ck_assert_mem_eq(got, e[i].value, 8);
     }
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     lladd_put64(key[0], N);
     ok(txn, lladd_hash_insert_many(txn, hash, e, 1, NULL));
     abort_txn(txn);
     ck_assert_int_eq(lladd_hash_get(hash, e[0].key, e[0].key_len, NULL, 0, NULL, &b.err),
                      LLADD_NOT_FOUND);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     done = 99;
     ck_assert_int_eq(lladd_hash_insert_many(txn, NULL, e, N, &done), LLADD_BAD_ARGUMENT);
     ck_assert_uint_eq(done, 0);
@@ -793,7 +793,7 @@ START_TEST(a_walk_meets_what_stays_exactly_once)
     int rc;
     make(8, 8);
     memset(met, 0, sizeof met);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (uint64_t i = 0; i < STAY; i++)
         ok(txn, insert(txn, i, i));
     while ((rc = lladd_hash_cursor_next(hash, &w, &key, &value, &b.err)) == 0) {
@@ -808,7 +808,7 @@ START_TEST(a_walk_meets_what_stays_exactly_once)
                 ok(txn, take(txn, gone));
             next = 100000;
             commit(txn);
-            txn = bed_begin(&b);
+            txn = fixture_begin(&b);
             for (uint64_t i = 50000; i < 51000; i++) {
                 ok(txn, insert(txn, i, i));
                 ok(txn, take(txn, i));
@@ -835,7 +835,7 @@ START_TEST(memory_runs_out_anywhere)
     make(0, 0);
     unsigned char value[400] = {1};
     for (uint64_t nth = 1; nth < 60; nth++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         uint64_t before = count(), done = 0;
         fault_alloc_fail(&b.mem, nth, false);
         for (uint64_t i = 0; i < 40; i++) {
@@ -896,5 +896,5 @@ int main(void)
     tcase_add_test(t, a_walk_meets_what_stays_exactly_once);
     tcase_add_test(t, memory_runs_out_anywhere);
     suite_add_tcase(s, t);
-    return bed_run(s);
+    return fixture_run(s);
 }

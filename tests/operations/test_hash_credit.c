@@ -6,7 +6,7 @@
  * while it waited for the latch would wait for a thread that waits for credit. The test ends if
  * none does. TSan runs it.
  */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include <lladd/hash.h>
 
@@ -21,7 +21,7 @@ static const struct {
     unsigned threads, keys;
 } cases[] = {{128u << 10, 4096, 32, 600}, {0, 65536, MOST, 200}};
 
-static struct bed b;
+static struct fixture b;
 static struct lladd_hash *hash;
 static unsigned keys;
 
@@ -45,7 +45,7 @@ static void *fill(void *arg)
     for (unsigned i = 0; i < keys; i++) {
         char key[32];
         size_t len = (size_t)snprintf(key, sizeof key, "key%u-%u", w->id, i);
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         int rc = lladd_hash_put(txn, hash, key, len, key, len);
         sure(rc == 0, lladd_txn_error(txn)->message);
         sure(lladd_commit(txn) == 0, "commit");
@@ -63,13 +63,13 @@ START_TEST(threads_fill_a_table_with_a_small_log_buffer)
 #ifdef LL_TEST_INSTRUMENTED
     keys /= 10; /* they would deadlock at the first split */
 #endif
-    bed_init(&b, cases[_i].page_size);
+    fixture_init(&b, cases[_i].page_size);
     b.options.flags = 0;
     b.options.cache_bytes = 64u << 20;
     b.options.log_ring_bytes = cases[_i].ring;
     b.options.durability = LLADD_DURABLE_LATER;
-    bed_open(&b);
-    struct lladd_txn *txn = bed_begin(&b);
+    fixture_open(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_hash_create(txn, NULL, &root));
     commit(txn);
     ok_db(&b, lladd_hash_open(b.db, root, 0, &hash, &b.err));
@@ -83,7 +83,7 @@ START_TEST(threads_fill_a_table_with_a_small_log_buffer)
     ok_db(&b, lladd_hash_count(hash, &count, &b.err));
     ck_assert_uint_eq(count, (uint64_t)n * keys);
     lladd_hash_close(hash);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -94,5 +94,5 @@ int main(void)
     tcase_add_loop_test(t, threads_fill_a_table_with_a_small_log_buffer, 0,
                         (int)(sizeof cases / sizeof cases[0]));
     suite_add_tcase(s, t);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Hash tables that are destroyed in steps. */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include "operations/hash/table.h"
 
@@ -11,21 +11,21 @@
 
 enum { KEYS = 3000 };
 
-static struct bed b;
+static struct fixture b;
 static lladd_pageno root;
 static uint64_t before; /* pages used before there was a table */
 
 static void setup(void)
 {
-    bed_init(&b, 4096);
-    bed_open(&b);
-    before = bed_pages_used(&b);
+    fixture_init(&b, 4096);
+    fixture_open(&b);
+    before = fixture_pages_used(&b);
 }
 
 static void teardown(void)
 {
-    bed_check(&b);
-    bed_free(&b);
+    fixture_check(&b);
+    fixture_free(&b);
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -52,11 +52,11 @@ static struct lladd_hash *make(enum kind kind)
     struct lladd_hash *h;
     o.key_size = 8;
     o.value_size = kind == ANY ? 0 : 8;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_hash_create(txn, &o, &root));
     commit(txn);
     ok_db(&b, lladd_hash_open(b.db, root, kind == PHYSICAL, &h, &b.err));
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     fill(txn, kind, h);
     commit(txn);
     struct lladd_hash_stats s = {.struct_size = sizeof s};
@@ -68,7 +68,7 @@ static struct lladd_hash *make(enum kind kind)
 static uint64_t step(uint64_t pages)
 {
     uint64_t left = 99;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_hash_destroy_some(txn, root, pages, &left));
     commit(txn);
     return left;
@@ -76,7 +76,7 @@ static uint64_t step(uint64_t pages)
 
 static uint64_t used(void)
 {
-    return bed_pages_used(&b) - before;
+    return fixture_pages_used(&b) - before;
 }
 
 static int must_be_used(void *ctx, lladd_pageno page)
@@ -84,7 +84,7 @@ static int must_be_used(void *ctx, lladd_pageno page)
     enum lladd_page_use use;
     ok_db(&b, lladd_page_use_get(b.db, page, &use, &b.err));
     ck_assert_int_eq(use, LLADD_USE_PAGED);
-    return bed_count_page(ctx, page);
+    return fixture_count_page(ctx, page);
 }
 
 /* It can be destroyed, and every other call is refused; its statistics can be read. */
@@ -101,11 +101,11 @@ static void all_gone(void)
 {
     uint64_t left;
     ck_assert_uint_eq(used(), 0);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     refuses(txn, LLADD_DESTROYED, lladd_hash_destroy_some(txn, root, 1, &left));
     refuses(txn, LLADD_DESTROYED, lladd_hash_destroy(txn, root));
     abort_txn(txn);
-    ck_assert_int_eq(lladd_hash_destroy_pages(b.db, root, bed_count_page, &left, &b.err),
+    ck_assert_int_eq(lladd_hash_destroy_pages(b.db, root, fixture_count_page, &left, &b.err),
                      LLADD_DESTROYED);
 }
 
@@ -144,15 +144,15 @@ START_TEST(what_is_left_is_destroyed_after_a_crash)
     for (uint64_t n = 0, left = 1; left; n++) {
         left = step(9);
         if (n % 3 == 1) {
-            bed_crash(&b);
+            fixture_crash(&b);
         } else if (n % 3 == 2) {
-            bed_close(&b);
-            bed_open(&b);
+            fixture_close(&b);
+            fixture_open(&b);
         }
         if (left)
             only_destroyed();
     }
-    bed_crash(&b);
+    fixture_crash(&b);
     ck_assert_uint_eq(used(), 0);
 }
 END_TEST
@@ -171,14 +171,14 @@ START_TEST(a_step_that_is_rolled_back_has_freed_nothing)
     const uint64_t all = used();
     uint64_t left;
     lladd_savepoint_id sp;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_hash_destroy_some(txn, root, 10, &left));
     ok(txn, lladd_hash_destroy_some(txn, root, 10, &left)); /* two in one transaction */
     ck_assert_uint_lt(used(), all - 10);
     abort_txn(txn);
     ck_assert_uint_eq(used(), all);
     has_all(h);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_savepoint(txn, &sp));
     ok(txn, lladd_hash_destroy_some(txn, root, 10, &left));
     ok(txn, lladd_rollback_to(txn, sp));
@@ -188,13 +188,13 @@ START_TEST(a_step_that_is_rolled_back_has_freed_nothing)
     step(10);
     const uint64_t some = used();
     for (int crash = 0; crash < 2; crash++) {
-        txn = bed_begin(&b);
+        txn = fixture_begin(&b);
         ok(txn, lladd_hash_destroy_some(txn, root, 10, &left));
         ck_assert_uint_lt(used(), some);
         if (crash) {
             lladd_lsn lsn = {0};
             ok_db(&b, lladd_log_force(b.db, lsn, &b.err));
-            bed_crash(&b);
+            fixture_crash(&b);
         } else {
             abort_txn(txn);
         }
@@ -211,12 +211,12 @@ START_TEST(the_whole_call_ends_what_steps_began)
 {
     lladd_hash_close(make((enum kind)(_i % KINDS)));
     step(25);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_hash_destroy(txn, root));
     ck_assert_uint_eq(used(), 0);
     abort_txn(txn);
     only_destroyed();
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_hash_destroy(txn, root));
     commit(txn);
     all_gone();
@@ -234,13 +234,13 @@ START_TEST(a_long_value_goes_in_steps_too)
     struct lladd_hash *h;
     unsigned char *value = calloc(LONG, 1);
     ck_assert_ptr_nonnull(value);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     if (_i) /* many small extents, and not one large one */
         lladd_blob_bulk_from(b.db, UINT64_MAX);
     ok(txn, lladd_hash_create(txn, &o, &root));
     commit(txn);
     ok_db(&b, lladd_hash_open(b.db, root, 0, &h, &b.err));
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     for (unsigned i = 0; i < 3; i++)
         ok(txn, lladd_hash_insert(txn, h, &i, sizeof i, value, LONG));
     ok(txn, lladd_hash_insert(txn, h, value, 2000, value, 100)); /* and a long key */
@@ -260,7 +260,7 @@ START_TEST(a_long_value_goes_in_steps_too)
         ck_assert_uint_lt(used(), had);
         steps++;
         if (left && steps % 10 == 0)
-            bed_crash(&b);
+            fixture_crash(&b);
         if (left)
             only_destroyed();
     }
@@ -285,11 +285,11 @@ START_TEST(a_step_smaller_than_its_bucket)
     struct lladd_hash *h;
     unsigned char *value = calloc(LONG, 1);
     ck_assert_ptr_nonnull(value);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_hash_create(txn, &o, &root));
     commit(txn);
     ok_db(&b, lladd_hash_open(b.db, root, 0, &h, &b.err));
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     for (unsigned i = 0; i < values; i++)
         ok(txn, lladd_hash_insert(txn, h, &i, sizeof i, value, LONG));
     commit(txn);
@@ -312,11 +312,11 @@ START_TEST(wrong_calls_change_nothing)
 {
     struct lladd_hash *h = make(FIXED);
     uint64_t left = 99;
-    struct lladd_txn *txn = bed_begin(&b), *other = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b), *other = fixture_begin(&b);
     refuses(txn, LLADD_BAD_ARGUMENT, lladd_hash_destroy_some(txn, root, 0, &left));
     refuses(txn, LLADD_WRONG_TYPE, lladd_hash_destroy_some(txn, lladd_page_of(1), 5, &left));
     ck_assert_int_eq(
-        lladd_hash_destroy_pages(b.db, lladd_page_of(1), bed_count_page, &left, &b.err),
+        lladd_hash_destroy_pages(b.db, lladd_page_of(1), fixture_count_page, &left, &b.err),
         LLADD_WRONG_TYPE);
     ck_assert_uint_eq(left, 99);
     has_all(h);
@@ -335,20 +335,20 @@ END_TEST
 /* Rollback needs the table: until then no other transaction destroys it. */
 START_TEST(a_table_that_another_transaction_may_roll_back)
 {
-    struct lladd_gid gid = bed_gid("changes");
+    struct lladd_gid gid = fixture_gid("changes");
     struct lladd_hash *h = make(_i % 2 ? ANY : FIXED);
     const bool doubt = _i / 2 % 2, by_commit = _i / 4;
     uint64_t left, n = 0, key = 1, fresh = KEYS + 1;
-    struct lladd_txn *other = bed_begin(&b), *txn;
+    struct lladd_txn *other = fixture_begin(&b), *txn;
     ok(other, lladd_hash_insert(other, h, &fresh, 8, &key, 8));
     ok(other, lladd_hash_delete(other, h, &key, 8));
     if (doubt) {
         ok(other, lladd_prepare(other, &gid));
         lladd_hash_close(h);
-        bed_crash(&b);
+        fixture_crash(&b);
         ok_db(&b, lladd_hash_open(b.db, root, 0, &h, &b.err));
     }
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     refuses(txn, LLADD_BUSY, lladd_hash_destroy(txn, root));
     refuses(txn, LLADD_BUSY, lladd_hash_destroy_some(txn, root, 5, &left));
     key = 2; /* and it has not been claimed */
@@ -384,16 +384,16 @@ static void create_in_vain(struct lladd_txn *txn, unsigned times)
 START_TEST(created_in_doubt)
 {
     struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
-    struct lladd_gid gid[2] = {bed_gid("first"), bed_gid("second")};
+    struct lladd_gid gid[2] = {fixture_gid("first"), fixture_gid("second")};
     lladd_pageno made = {LLADD_NO_PAGE};
     for (unsigned k = 0; k < 2; k++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         create_in_vain(txn, (unsigned)_i + (k == 0));
         if (k == 1 || _i > 1)
             ok(txn, lladd_hash_create(txn, &o, &made));
         ok(txn, lladd_prepare(txn, &gid[k]));
     }
-    bed_crash(&b);
+    fixture_crash(&b);
     for (unsigned k = 0; k < 2; k++) {
         struct lladd_txn *txn;
         ok_db(&b, lladd_in_doubt_claim(b.db, &gid[k], &txn, &b.err));
@@ -417,7 +417,7 @@ START_TEST(a_transaction_destroys_what_it_has_changed)
     struct lladd_hash *h = make(_i % 2 ? ANY : FIXED);
     uint64_t key = 2, left;
     lladd_savepoint_id sp;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_savepoint(txn, &sp));
     ok(txn, lladd_hash_delete(txn, h, &key, 8));
     if (_i < 2)
@@ -440,12 +440,12 @@ START_TEST(a_transaction_that_has_changed_many_tables)
     struct lladd_hash *h[TABLES];
     lladd_pageno roots[TABLES];
     uint64_t key = 7;
-    struct lladd_txn *txn = bed_begin(&b), *other;
+    struct lladd_txn *txn = fixture_begin(&b), *other;
     for (unsigned i = 0; i < TABLES; i++)
         ok(txn, lladd_hash_create(txn, NULL, &roots[i]));
     commit(txn);
-    txn = bed_begin(&b);
-    other = bed_begin(&b);
+    txn = fixture_begin(&b);
+    other = fixture_begin(&b);
     for (unsigned i = 0; i < TABLES; i++) {
         ok_db(&b, lladd_hash_open(b.db, roots[i], 0, &h[i], &b.err));
         ok(txn, lladd_hash_put(txn, h[i], &key, 8, &key, 8));
@@ -472,7 +472,7 @@ START_TEST(a_table_that_the_transaction_has_made)
     struct lladd_hash *h;
     uint64_t left = 1, n = 0;
     lladd_savepoint_id sp;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     o.key_size = o.value_size = 8;
     ok(txn, lladd_hash_create(txn, &o, &root));
     ok_db(&b, lladd_hash_open(b.db, root, 0, &h, &b.err));
@@ -498,7 +498,7 @@ static void reuse(lladd_pageno page)
 {
     for (int i = 0; i < 5000; i++) {
         lladd_pageno got;
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         unsigned char bytes[4096];
         memset(bytes, 0xa5, sizeof bytes);
         ok(txn, lladd_extent_alloc(txn, 1, LLADD_EXTENT_RAW, &got));
@@ -518,7 +518,7 @@ START_TEST(a_table_stays_destroyed_after_a_rollback_to_a_later_savepoint)
     struct lladd_hash *h = make(FIXED);
     uint64_t key = 1, left = 1;
     lladd_savepoint_id first, second;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_savepoint(txn, &first));
     ok(txn, lladd_hash_destroy_some(txn, root, 10, &left));
     ok(txn, lladd_rollback_to(txn, first));
@@ -544,7 +544,7 @@ START_TEST(a_rollback_to_a_savepoint_gives_the_table_back)
     struct lladd_hash *h = make(FIXED);
     uint64_t key = KEYS + 1, left;
     lladd_savepoint_id first, second;
-    struct lladd_txn *txn = bed_begin(&b), *other = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b), *other = fixture_begin(&b);
     ok(txn, lladd_savepoint(txn, &first));
     ok(txn, lladd_hash_destroy_some(txn, root, 5, &left));
     ok(txn, lladd_savepoint(txn, &second));
@@ -569,7 +569,7 @@ START_TEST(a_prepare_record_that_makes_no_sense)
 {
     const struct lladd_participant *p = ll_hash__extension.participants[0];
     for (size_t len = 0; len <= 20; len++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         unsigned char bytes[20] = {len < 16 ? 1 : 0};
         unsigned char *blob = exact(bytes, len);
         refuses(txn, LLADD_BAD_RECORD, p->in_doubt(p->ctx, txn, lladd_span_of(blob, len)));
@@ -577,7 +577,7 @@ START_TEST(a_prepare_record_that_makes_no_sense)
         abort_txn(txn);
     }
     for (size_t len = 8; len < 48; len++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         unsigned char bytes[48] = {0};
         lladd_put64(bytes, UINT64_MAX);
         lladd_put64(bytes + 8, 1);
@@ -599,7 +599,7 @@ START_TEST(an_older_prepare_record)
     uint64_t key = KEYS + 1;
     lladd_put64(blob, 1);
     lladd_put64(blob + 8, root.v);
-    struct lladd_txn *txn = bed_begin(&b), *other = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b), *other = fixture_begin(&b);
     ok(txn, p->in_doubt(p->ctx, txn, lladd_span_of(blob, sizeof blob)));
     refuses(other, LLADD_BUSY, lladd_hash_insert(other, h, &key, 8, &key, 8));
     abort_txn(txn);
@@ -616,7 +616,7 @@ START_TEST(an_older_prepare_record_and_a_table_that_it_does_not_name)
     const unsigned char blob[8] = {0};
     struct lladd_hash *h = make(FIXED);
     uint64_t key = KEYS + 1, left;
-    struct lladd_txn *txn = bed_begin(&b), *other = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b), *other = fixture_begin(&b);
     ok(txn, p->in_doubt(p->ctx, txn, lladd_span_of(blob, sizeof blob)));
     refuses(other, LLADD_BUSY, lladd_hash_destroy(other, root));
     refuses(other, LLADD_BUSY, lladd_hash_destroy_some(other, root, 5, &left));
@@ -637,10 +637,10 @@ START_TEST(an_older_prepare_record_when_the_handle_goes)
 {
     const struct lladd_participant *p = ll_hash__extension.participants[0];
     const unsigned char blob[8] = {0};
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, p->in_doubt(p->ctx, txn, lladd_span_of(blob, sizeof blob)));
-    bed_kill(&b);
-    bed_open(&b);
+    fixture_kill(&b);
+    fixture_open(&b);
 }
 END_TEST
 
@@ -653,7 +653,7 @@ START_TEST(a_step_that_fails_has_changed_nothing)
     uint64_t failures = 0, left = 1;
     for (uint64_t nth = 1; left; nth++) {
         uint64_t had = used();
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         fault_alloc_fail(&b.mem, nth % 40 + 1, false);
         int rc = lladd_hash_destroy_some(txn, root, 5, &left);
         fault_alloc_fail(&b.mem, 0, false);
@@ -695,5 +695,5 @@ int main(void)
     tcase_add_test(t, an_older_prepare_record_when_the_handle_goes);
     tcase_add_test(t, a_step_that_fails_has_changed_nothing);
     suite_add_tcase(s, t);
-    return bed_run(s);
+    return fixture_run(s);
 }

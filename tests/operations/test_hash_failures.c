@@ -5,7 +5,7 @@
  * rollback succeeds (REC-3); the table is valid after each failure and after a crash; exactly the
  * committed changes are there; no page is lost.
  */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include <lladd/hash.h>
 
@@ -13,7 +13,7 @@
 
 enum { KEYS = 400, LONGEST = 3000, FULL_LOOKS = 10 };
 
-static struct bed b;
+static struct fixture b;
 static lladd_pageno root;
 static struct lladd_hash *hash;
 static struct lladd_hash_options options;
@@ -245,7 +245,7 @@ static bool round_of(size_t i)
 
 static void destroyed_and_back(void)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     bool gone = false;
     for (int i = 0; i < 30 && !gone; i++) {
         faults(true);
@@ -273,16 +273,16 @@ static struct lladd_hash_stats run(void)
 {
     struct lladd_hash_stats s = {.struct_size = sizeof s};
     bool useful = true;
-    bed_init(&b, 4096);
+    fixture_init(&b, 4096);
     b.options.cache_bytes = 1u << 16;
     b.options.world = &world;
-    bed_open(&b);
-    uint64_t pages = bed_pages_used(&b);
+    fixture_open(&b);
+    uint64_t pages = fixture_pages_used(&b);
     memset(&committed, 0, sizeof committed);
     memset(&now, 0, sizeof now);
     next_version = 0;
     unknown = false;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_hash_create(txn, &options, &root));
     commit(txn);
     open_hash();
@@ -297,7 +297,7 @@ static struct lladd_hash_stats run(void)
             destroyed_and_back();
     }
     lladd_hash_close(hash);
-    bed_crash(&b);
+    fixture_crash(&b);
     open_hash();
     unsigned char key[LONGEST], got[LONGEST];
     if (unknown) /* the last commit may or may not have reached the device: the table shows it */
@@ -309,11 +309,11 @@ static struct lladd_hash_stats run(void)
         }
     compare(&committed);
     lladd_hash_close(hash);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_hash_destroy(txn, root));
     commit(txn);
-    ck_assert_uint_eq(bed_pages_used(&b), pages);
-    bed_free(&b);
+    ck_assert_uint_eq(fixture_pages_used(&b), pages);
+    fixture_free(&b);
     return s;
 }
 
@@ -383,5 +383,5 @@ int main(void)
     tcase_add_loop_test(c, reads_fail, 0, 4);
     tcase_add_loop_test(c, device_calls_fail, 0, 4);
     suite_add_tcase(s, c);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -4,7 +4,7 @@
  * that commit, roll back, roll back to savepoints, crash; over splits, merges and chains, of both
  * layouts, with both kinds of undo.
  */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include <lladd/hash.h>
 
@@ -12,7 +12,7 @@
 
 enum { KEYS = 400, LONGEST = 9000 };
 
-static struct bed b;
+static struct fixture b;
 static lladd_pageno root;
 static struct lladd_hash *hash;
 static struct lladd_hash_options options;
@@ -155,7 +155,7 @@ static void wave(struct lladd_txn *txn, bool up, uint64_t *seed)
 
 static void round_of(uint64_t *seed, int i)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct model saved;
     lladd_savepoint_id sp = 0;
     int steps = 1 + (int)(seeded_next(seed) % 60), save = (int)(seeded_next(seed) % 60);
@@ -180,7 +180,7 @@ static void round_of(uint64_t *seed, int i)
     case 1:
         ok_db(&b, lladd_checkpoint(b.db, &b.err)); /* it is durable, and will be rolled back */
         lladd_hash_close(hash);
-        bed_crash(&b);
+        fixture_crash(&b);
         open_hash();
         now = committed;
         break;
@@ -194,11 +194,11 @@ static void model(uint32_t page_size, uint32_t key_size, uint32_t value_size, un
                   uint64_t seed, bool in_one)
 {
     struct lladd_hash_stats stats = {.struct_size = sizeof stats};
-    bed_init(&b, page_size);
+    fixture_init(&b, page_size);
     if (page_size > 4096)
         b.options.log_ring_bytes = 4u << 20;
-    bed_open(&b);
-    uint64_t pages = bed_pages_used(&b);
+    fixture_open(&b);
+    uint64_t pages = fixture_pages_used(&b);
     options = (struct lladd_hash_options)LLADD_HASH_OPTIONS_INIT;
     options.key_size = key_size;
     options.value_size = value_size;
@@ -206,7 +206,7 @@ static void model(uint32_t page_size, uint32_t key_size, uint32_t value_size, un
     memset(&committed, 0, sizeof committed);
     memset(&now, 0, sizeof now);
     next_version = 0;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_hash_create(txn, &options, &root));
     open_hash();
     if (in_one) { /* changes of a table by the transaction that creates it */
@@ -238,27 +238,27 @@ static void model(uint32_t page_size, uint32_t key_size, uint32_t value_size, un
     compare();
     ok_db(&b, lladd_hash_stats_get(hash, &stats, &b.err));
     lladd_hash_close(hash);
-    bed_close(&b);
-    bed_open(&b);
+    fixture_close(&b);
+    fixture_open(&b);
     open_hash();
     compare();
     lladd_hash_close(hash);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_hash_destroy(txn, root));
     abort_txn(txn);
     open_hash();
     compare();
     lladd_hash_close(hash);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_hash_destroy(txn, root));
     commit(txn);
     /* Dropped pages become free when the next page is allocated. */
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     lladd_pageno page;
     ok(txn, lladd_page_alloc(txn, &page));
     abort_txn(txn);
-    ck_assert_uint_eq(bed_pages_used(&b), pages);
-    bed_free(&b);
+    ck_assert_uint_eq(fixture_pages_used(&b), pages);
+    fixture_free(&b);
 }
 
 START_TEST(fixed_small)
@@ -311,5 +311,5 @@ int main(void)
     tcase_add_loop_test(t, any_length_physical, 0, 4);
     tcase_add_loop_test(t, large_pages, 0, 2);
     suite_add_tcase(s, t);
-    return bed_run(s);
+    return fixture_run(s);
 }

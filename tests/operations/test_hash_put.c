@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Hash tables: the old value that a put returns. */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include <lladd/hash.h>
 
-static struct bed b;
+static struct fixture b;
 static struct lladd_hash *hash;
 
 static void make_as(uint32_t value_size, unsigned flags)
@@ -13,7 +13,7 @@ static void make_as(uint32_t value_size, unsigned flags)
     lladd_pageno root;
     o.key_size = 8;
     o.value_size = value_size;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_hash_create(txn, &o, &root));
     commit(txn);
     ok_db(&b, lladd_hash_open(b.db, root, flags, &hash, &b.err));
@@ -21,8 +21,8 @@ static void make_as(uint32_t value_size, unsigned flags)
 
 static void setup(void)
 {
-    bed_init(&b, 4096);
-    bed_open(&b);
+    fixture_init(&b, 4096);
+    fixture_open(&b);
 }
 
 static void teardown(void)
@@ -30,7 +30,7 @@ static void teardown(void)
     ok_db(&b, lladd_hash_check(hash, &b.err));
     lladd_hash_close(hash);
     hash = NULL;
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 static void take(struct lladd_txn *txn, uint64_t key)
@@ -52,7 +52,7 @@ START_TEST(put_tells_whether_there_was_a_value)
     const size_t len = _i == 1 ? sizeof big : 8;
     bool replaced = true;
     make_as(_i == 1 ? 0 : 8, _i == 2 ? LLADD_HASH_PHYSICAL : LLADD_HASH_LOGICAL);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (uint64_t key = 0; key < 500; key++) /* with splits in between */
         ck_assert(!replaces(txn, key, big, _i == 1 && key % 50 ? 8 : len));
     for (uint64_t key = 0; key < 500; key += 7)
@@ -66,11 +66,11 @@ START_TEST(put_tells_whether_there_was_a_value)
     ck_assert(!replaced);
     take(txn, 9);
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ck_assert(!replaces(txn, 9, big, len)); /* nor is one that a committed transaction has
                                              * removed */
     abort_txn(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ck_assert(!replaces(txn, 9, big, len));
     commit(txn);
     uint64_t n = 0;
@@ -86,5 +86,5 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_loop_test(t, put_tells_whether_there_was_a_value, 0, 3);
     suite_add_tcase(s, t);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -9,7 +9,7 @@
  * for it would wait for the reader that loads one.) In `threads` no thread is stopped. Runs under
  * TSan.
  */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include <lladd/hash.h>
 
@@ -17,7 +17,7 @@
 
 enum { KEYS = 3, KEY_MAX = 2000, VALUE_MAX = 150000 };
 
-static struct bed b;
+static struct fixture b;
 static lladd_pageno root;
 static struct lladd_hash *hash;
 
@@ -186,7 +186,7 @@ static void if_absent(unsigned i)
     static unsigned char got[VALUE_MAX];
     size_t len = 0, n = key_of(i, key);
     bool inserted = true;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn,
        lladd_hash_insert_if_absent(txn, hash, key, n, "x", 1, &inserted, got, sizeof got, &len));
     ck_assert(!inserted && is_value(i, got, len));
@@ -222,7 +222,7 @@ static void (*const readers[READERS])(unsigned) = {
 
 static void make_table(void)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_hash_create(txn, NULL, &root));
     commit(txn);
     ok_db(&b, lladd_hash_open(b.db, root, LLADD_HASH_LOGICAL, &hash, &b.err));
@@ -230,15 +230,15 @@ static void make_table(void)
 
 static void setup(void)
 {
-    bed_init(&b, 4096);
-    bed_open(&b);
+    fixture_init(&b, 4096);
+    fixture_open(&b);
     make_table();
 }
 
 static void setup_threads(void)
 {
-    bed_init_threads(&b);
-    bed_open(&b);
+    fixture_init_threads(&b);
+    fixture_open(&b);
     make_table();
 }
 
@@ -246,22 +246,22 @@ static void teardown(void)
 {
     ok_db(&b, lladd_hash_check(hash, &b.err));
     lladd_hash_close(hash);
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 /* All is as before, and only the table's pages and the root pages of blobs are cached. */
 static void begin_anew(void)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (unsigned i = 0; i < KEYS; i++)
         ok(txn, put(txn, i, 'a', i == stop.key ? LONG : OTHER));
     commit(txn);
     lladd_hash_close(hash);
-    bed_close(&b);
-    bed_open(&b);
+    fixture_close(&b);
+    fixture_open(&b);
     ok_db(&b, lladd_hash_open(b.db, root, LLADD_HASH_LOGICAL, &hash, &b.err));
     uint64_t pages = 0;
-    ok_db(&b, lladd_hash_pages(hash, bed_count_page, &pages, &b.err));
+    ok_db(&b, lladd_hash_pages(hash, fixture_count_page, &pages, &b.err));
 }
 
 START_TEST(stopped_before_each_page)
@@ -366,7 +366,7 @@ static void *read_values(void *arg)
 START_TEST(no_thread_is_stopped)
 {
     struct lladd_thread threads[READING + 1];
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lengths = _i ? 300 : 0;
     for (unsigned i = 0; i < KEYS; i++)
         ok(txn, put(txn, i, 1, 6000 + lengths));
@@ -390,5 +390,5 @@ int main(void)
     tcase_add_checked_fixture(t, setup_threads, teardown);
     tcase_add_loop_test(t, no_thread_is_stopped, 0, 2);
     suite_add_tcase(s, t);
-    return bed_run(s);
+    return fixture_run(s);
 }

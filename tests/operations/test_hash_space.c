@@ -4,7 +4,7 @@
  * same number of pages, at most twice those of a table into which the same elements are put once,
  * however often they are put, removed and made longer and shorter. Nor does the file grow.
  */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include <lladd/hash.h>
 #include <lladd/pages.h>
@@ -12,18 +12,18 @@
 #define KEYS 6000u
 #define ROUNDS 10u
 
-static struct bed b;
+static struct fixture b;
 static unsigned char bytes[4000];
 
 static void setup(void)
 {
-    bed_init(&b, 4096);
+    fixture_init(&b, 4096);
     b.options.cache_bytes = 16u << 20;
-    bed_open(&b);
+    fixture_open(&b);
 }
 static void teardown(void)
 {
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 /* What is stored, and how. */
@@ -77,11 +77,11 @@ static void change(struct load *l, struct lladd_txn *txn, struct lladd_hash *h)
 
 static void change_many(struct load *l, struct lladd_hash *h, unsigned n)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (unsigned i = 0; i < n; i++) {
         if (i && i % l->per_txn == 0) {
             commit(txn);
-            txn = bed_begin(&b);
+            txn = fixture_begin(&b);
         }
         change(l, txn, h);
     }
@@ -99,15 +99,15 @@ static struct lladd_hash_stats stats_of(struct lladd_hash *h)
 static uint64_t fresh_pages(const struct load *l)
 {
     lladd_pageno root;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_hash *h = new_table(l, txn, &root);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     for (uint64_t key = 0; key < KEYS; key++)
         if (l->length[key])
             ok(txn, lladd_hash_put(txn, h, &key, sizeof key, bytes, l->length[key] - 1));
     commit(txn);
     uint64_t pages = stats_of(h).pages;
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_hash_destroy(txn, root));
     commit(txn);
     lladd_hash_close(h);
@@ -129,9 +129,9 @@ static uint64_t pages_in_use(void)
 static void churn(struct load *l)
 {
     lladd_pageno root;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_hash *h = new_table(l, txn, &root);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     for (uint64_t key = 0; key < KEYS; key += 2)
         put(l, txn, h, key);
     commit(txn);
@@ -202,5 +202,5 @@ int main(void)
     tcase_add_test(tc, few_elements_a_page);
     tcase_add_test(tc, one_length);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -5,7 +5,7 @@
  * look up and walk meanwhile and find every element that stays, walks exactly once. Runs under
  * TSan.
  */
-#include "bed.h"
+#include "op_fixture.h"
 #include "operations/hash/table.h"
 
 #include <lladd/bulk.h>
@@ -14,7 +14,7 @@
 
 enum { MOST = 64, STAY = 2000 };
 
-static struct bed b;
+static struct fixture b;
 static lladd_pageno root;
 static struct lladd_hash *hash;
 static uint32_t working;
@@ -34,13 +34,13 @@ static uint64_t key_of(uint64_t id, uint64_t i)
 static void setup(void)
 {
     struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
-    bed_init_threads(&b);
+    fixture_init_threads(&b);
     b.options.cache_bytes = 8u << 20;
     b.options.log_ring_bytes = 4u << 20;
-    bed_open(&b);
+    fixture_open(&b);
     o.key_size = 8;
     o.value_size = 64; /* some fifty elements a page: many splits */
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_hash_create(txn, &o, &root));
     commit(txn);
     ok_db(&b, lladd_hash_open(b.db, root, LLADD_HASH_LOGICAL, &hash, &b.err));
@@ -49,7 +49,7 @@ static void setup(void)
 static void teardown(void)
 {
     lladd_hash_close(hash);
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 /* So many threads do not use Check's assertions, which record each one: these only report
@@ -92,7 +92,7 @@ static void *work(void *arg)
     struct worker *w = arg;
     enum { BATCH = 40 };
     for (uint64_t round = 0; round < w->rounds; round++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         bool keep = seeded_next(&w->seed) % 4 != 0, drop = round % 3 == 2;
         for (uint64_t i = 0; i < BATCH; i++)
             put_in(txn, key_of(w->id, round * BATCH + i), i % 5 == 0);
@@ -106,7 +106,7 @@ static void *work(void *arg)
         look(key_of(w->id, round * BATCH), keep);
         if (!keep || !drop)
             continue;
-        txn = bed_begin(&b);
+        txn = fixture_begin(&b);
         for (uint64_t i = 0; i < BATCH; i++) {
             uint64_t key = key_of(w->id, round * BATCH + i);
             sure(lladd_hash_delete(txn, hash, &key, 8) == 0, lladd_txn_error(txn)->message);
@@ -157,7 +157,7 @@ static void *look_up(void *arg)
 static void threads(unsigned n, uint64_t rounds)
 {
     uint64_t count = 0, want = STAY;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (uint64_t i = 0; i < STAY; i++)
         put_in(txn, i, false);
     commit(txn);
@@ -254,11 +254,11 @@ static void make_four(uint64_t *key)
     o.key_size = 8;
     o.value_size = 64;
     lladd_hash_close(hash);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_hash_create(txn, &o, &root));
     commit(txn);
     ok_db(&b, lladd_hash_open(b.db, root, LLADD_HASH_PHYSICAL, &hash, &b.err));
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     put_in(txn, (*key)++, false);
     for (; lladd_atomic_load64(&hash->table->buckets) < 4; ++*key)
         put_in(txn, *key, false);
@@ -298,7 +298,7 @@ START_TEST(a_number_of_buckets_that_is_out_of_date_is_read_again)
     lladd_savepoint_id now;
     uint64_t key = 0;
     make_four(&key);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     uint64_t first = key, next = key;
     split_to(txn, 5, 0, &next);
     split_to(txn, 6, 1, &next);
@@ -308,7 +308,7 @@ START_TEST(a_number_of_buckets_that_is_out_of_date_is_read_again)
     ck_assert_int_eq(
         lladd_pages_discard(b.db, ll_operations__extents_page(&hash->table->run, 2), 1), 0);
     abort_meanwhile(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     for (key = next; (ll_siphash(&hash->table->seed, &key, 8) & 7) != 4;)
         key++; /* for the fifth bucket, if there were one */
     put_in(txn, key, false);
@@ -333,5 +333,5 @@ int main(void)
     tcase_add_test(t, sixty_four);
     tcase_add_loop_test(t, a_number_of_buckets_that_is_out_of_date_is_read_again, 0, 2);
     suite_add_tcase(s, t);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -8,14 +8,14 @@
 
 #include "operations/heap/heap.h"
 
-static struct bed b;
+static struct fixture b;
 static lladd_pageno heap;
 
 static void setup_size(uint32_t size)
 {
-    bed_init(&b, size);
-    bed_open(&b);
-    struct lladd_txn *txn = bed_begin(&b);
+    fixture_init(&b, size);
+    fixture_open(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_heap_create(txn, &heap));
     commit(txn);
 }
@@ -25,7 +25,7 @@ static void setup(void)
 }
 static void teardown(void)
 {
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 static struct lladd_rid insert(struct lladd_txn *txn, char fill, size_t len)
@@ -91,23 +91,23 @@ static unsigned home_tag(struct lladd_rid rid)
 
 START_TEST(insert_get_set_delete)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_rid a = insert(txn, 'a', 10), z = insert(txn, 'z', 0);
     expect(a, 'a', 10);
     expect(z, 'z', 0);
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     set(txn, a, 'A', 2000);
     ok(txn, lladd_heap_delete(txn, heap, z));
     expect_none(z);
     abort_txn(txn);
     expect(a, 'a', 10);
     expect(z, 'z', 0);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     set(txn, a, 'A', 2000);
     ok(txn, lladd_heap_delete(txn, heap, z));
     commit(txn);
-    bed_crash(&b);
+    fixture_crash(&b);
     expect(a, 'A', 2000);
     expect_none(z);
     ck_assert_uint_eq(walk_count(), 1);
@@ -121,7 +121,7 @@ START_TEST(records_of_every_size_on_every_page_size)
     uint32_t max = lladd_heap_max(sizes[_i]);
     struct lladd_rid r[64];
     uint32_t n = 0;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (uint32_t len = max; len > 0 && n < 60; len = len * 3 / 4, n++)
         r[n] = insert(txn, (char)('a' + n % 26), len);
     lladd_savepoint_id sp;
@@ -130,19 +130,19 @@ START_TEST(records_of_every_size_on_every_page_size)
     refuses(txn, LLADD_TOO_LARGE, lladd_heap_insert(txn, heap, "", max + 1, &more));
     refuses(txn, LLADD_TOO_LARGE, lladd_heap_set(txn, heap, r[0], "", max + 1));
     commit(txn);
-    bed_crash(&b);
+    fixture_crash(&b);
     uint32_t len = max;
     for (uint32_t i = 0; i < n; i++, len = len * 3 / 4)
         expect(r[i], (char)('a' + i % 26), len);
     /* All records become as long as possible: all but one of each page have to move. */
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     for (uint32_t i = 0; i < n; i++)
         set(txn, r[i], 'M', max);
     commit(txn);
     for (uint32_t i = 0; i < n; i++)
         expect(r[i], 'M', max);
     ck_assert_uint_eq(walk_count(), n);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -150,12 +150,12 @@ END_TEST
 
 START_TEST(a_record_that_outgrows_its_page_keeps_its_id)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_rid r = insert(txn, 'r', 100), n1 = insert(txn, '1', 1900),
                      n2 = insert(txn, '2', 1900);
     ck_assert_uint_eq(r.page.v, n2.page.v);
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     set(txn, r, 'R', 3000);
     ck_assert_uint_eq(home_tag(r), 1);
     expect(r, 'R', 3000);
@@ -163,12 +163,12 @@ START_TEST(a_record_that_outgrows_its_page_keeps_its_id)
     abort_txn(txn);
     ck_assert_uint_eq(home_tag(r), 0);
     expect(r, 'r', 100);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     set(txn, r, 'R', 3000);
     commit(txn);
-    bed_crash(&b);
+    fixture_crash(&b);
     expect(r, 'R', 3000);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     set(txn, r, 'S', 3500); /* in place, on the other page */
     expect(r, 'S', 3500);
     set(txn, r, 's', 5);
@@ -176,14 +176,14 @@ START_TEST(a_record_that_outgrows_its_page_keeps_its_id)
     ck_assert_uint_eq(home_tag(r), 1);
     commit(txn);
     /* When there is no room on the other page and some at home, it moves home. */
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     struct lladd_rid beside = {{0}, 0, 0};
     unsigned char stub[8];
     ok_db(&b, lladd_slotted_read(b.db, r, stub, 8, NULL, NULL, &b.err));
     ok(txn, lladd_slotted_alloc(txn, lladd_page_of(lladd_get48(stub)), NULL, 3400, 0, &beside));
     ok(txn, lladd_heap_delete(txn, heap, n1));
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     set(txn, r, 'h', 1500);
     ck_assert_uint_eq(home_tag(r), 0);
     expect(r, 'h', 1500);
@@ -193,12 +193,12 @@ START_TEST(a_record_that_outgrows_its_page_keeps_its_id)
     expect(r, 's', 5);
     ck_assert_uint_eq(home_tag(r), 1);
     /* Else to a third page; and deleting it frees both. */
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     set(txn, r, 't', 3900);
     ck_assert_uint_eq(home_tag(r), 1);
     expect(r, 't', 3900);
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_heap_delete(txn, heap, r));
     expect_none(r);
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_heap_delete(txn, heap, r));
@@ -212,7 +212,7 @@ END_TEST
 START_TEST(a_part_is_written_and_read)
 {
     unsigned char want[3000], got[3000];
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_rid r = insert(txn, 'r', 100);
     (void)insert(txn, '1', 1900);
     (void)insert(txn, '2', 1900);
@@ -220,12 +220,12 @@ START_TEST(a_part_is_written_and_read)
     set(txn, r, 'R', len);
     commit(txn);
     ck_assert_uint_eq(home_tag(r), _i ? 1 : 0);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_heap_write(txn, heap, r, 40, "part", 4));
     ok(txn, lladd_heap_write(txn, heap, r, len, NULL, 0));
     abort_txn(txn);
     expect(r, 'R', len);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_heap_write(txn, heap, r, 0, "first", 5));
     ok(txn, lladd_heap_write(txn, heap, r, len - 4, "last", 4));
     static const struct {
@@ -238,7 +238,7 @@ START_TEST(a_part_is_written_and_read)
         ck_assert_ptr_nonnull(strstr(lladd_txn_error(txn)->message, "are not in the record"));
     }
     commit(txn);
-    bed_crash(&b);
+    fixture_crash(&b);
     memset(want, 'R', len);
     memcpy(want, "first", 5);
     memcpy(want + len - 4, "last", 4);
@@ -257,7 +257,7 @@ END_TEST
 
 START_TEST(moved_contents_have_no_id_of_their_own)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_rid r = insert(txn, 'r', 100), n = insert(txn, 'n', 3800), at;
     unsigned char stub[8];
     size_t len;
@@ -268,7 +268,7 @@ START_TEST(moved_contents_have_no_id_of_their_own)
     ck_assert_uint_eq(len, 8);
     at = (struct lladd_rid){lladd_page_of(lladd_get48(stub)), lladd_get16(stub + 6), 0};
     expect_none(at);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_heap_delete(txn, heap, at));
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_heap_set(txn, heap, at, "x", 1));
     commit(txn);
@@ -278,7 +278,7 @@ END_TEST
 
 START_TEST(a_stub_that_leads_nowhere_is_damage)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_rid r = insert(txn, 'r', 100);
     unsigned char stub[8];
     lladd_put48(stub, r.page.v);
@@ -300,12 +300,12 @@ START_TEST(an_inventory_that_does_not_end_is_noticed)
     struct lladd_heap_cursor c;
     struct lladd_rid rid;
     struct lladd_record r;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     unsigned char byte = 1;
     if (_i)
         insert(txn, 'r', 100);
     lladd_put64(next, heap.v);
-    bed_forge(&b, heap, LLADD_PAGE_HEADER, next, sizeof next);
+    fixture_forge(&b, heap, LLADD_PAGE_HEADER, next, sizeof next);
     int rc = 0;
     lladd_heap_open(b.db, heap, &c);
     for (unsigned i = 0; i < 10000 && !rc; i++)
@@ -314,7 +314,7 @@ START_TEST(an_inventory_that_does_not_end_is_noticed)
     ck_assert_int_eq(rc, LLADD_CORRUPT_PAGE);
     if (!_i)
         refuses(txn, LLADD_CORRUPT_PAGE, lladd_heap_insert(txn, heap, &byte, 1, &rid));
-    bed_forge(&b, heap, LLADD_PAGE_HEADER, next, sizeof next);
+    fixture_forge(&b, heap, LLADD_PAGE_HEADER, next, sizeof next);
     commit(txn);
     ck_assert_uint_eq(walk_count(), (unsigned)_i);
 }
@@ -324,51 +324,51 @@ END_TEST
 
 START_TEST(pages_stay_and_records_go_when_an_insert_is_rolled_back)
 {
-    struct lladd_txn *txn = bed_begin(&b), *other = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b), *other = fixture_begin(&b);
     for (int i = 0; i < 200; i++)
         insert(txn, 't', 500);
     struct lladd_rid o = insert(other, 'o', 500);
     commit(other);
-    uint64_t pages = bed_pages_used(&b);
+    uint64_t pages = fixture_pages_used(&b);
     if (_i)
         abort_txn(txn);
     else
-        bed_crash(&b);
-    ck_assert_uint_eq(bed_pages_used(&b), pages);
+        fixture_crash(&b);
+    ck_assert_uint_eq(fixture_pages_used(&b), pages);
     expect(o, 'o', 500);
     ck_assert_uint_eq(walk_count(), 1);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     for (int i = 0; i < 190; i++)
         insert(txn, 'n', 500);
     commit(txn);
-    ck_assert_uint_le(bed_pages_used(&b), pages + pages / 4);
+    ck_assert_uint_le(fixture_pages_used(&b), pages + pages / 4);
     ck_assert_uint_eq(walk_count(), 191);
 }
 END_TEST
 
 START_TEST(a_heap_that_was_never_committed_leaves_nothing)
 {
-    uint64_t pages = bed_pages_used(&b);
+    uint64_t pages = fixture_pages_used(&b);
     lladd_pageno before = heap;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_savepoint_id sp;
     ok(txn, lladd_savepoint(txn, &sp));
     ok(txn, lladd_heap_create(txn, &heap));
     for (int i = 0; i < 100; i++)
         insert(txn, 'x', 1000);
     ck_assert_uint_eq(walk_count(), 100);
-    ck_assert_uint_gt(bed_pages_used(&b), pages + 20);
+    ck_assert_uint_gt(fixture_pages_used(&b), pages + 20);
     if (_i == 0)
         abort_txn(txn);
     else if (_i == 1)
-        bed_crash(&b);
+        fixture_crash(&b);
     else {
         ok(txn, lladd_rollback_to(txn, sp));
         commit(txn);
     }
-    ck_assert_uint_eq(bed_pages_used(&b), pages);
+    ck_assert_uint_eq(fixture_pages_used(&b), pages);
     /* The same pages may become another heap; no state of the first is left. */
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_heap_create(txn, &heap));
     insert(txn, 'y', 1000);
     ck_assert_uint_eq(walk_count(), 1);
@@ -383,7 +383,7 @@ END_TEST
  * memory lists them. */
 START_TEST(a_new_heap_grown_and_rolled_back_to_a_savepoint)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_savepoint_id sp;
     ok(txn, lladd_heap_create(txn, &heap));
     struct lladd_rid first = insert(txn, '1', 1000);
@@ -393,7 +393,7 @@ START_TEST(a_new_heap_grown_and_rolled_back_to_a_savepoint)
             insert(txn, 'x', 1000);
         ok(txn, lladd_rollback_to(txn, sp));
         lladd_pageno taken; /* another transaction gets the pages */
-        struct lladd_txn *other = bed_begin(&b);
+        struct lladd_txn *other = fixture_begin(&b);
         for (int i = 0; i < 5; i++) {
             ok(other, lladd_page_alloc(other, &taken));
             ok(other, lladd_bytes_format(other, taken));
@@ -404,11 +404,11 @@ START_TEST(a_new_heap_grown_and_rolled_back_to_a_savepoint)
     }
     commit(txn);
     ck_assert_uint_eq(walk_count(), 21);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     for (int i = 0; i < 10; i++)
         insert(txn, 'l', 1000);
     commit(txn);
-    bed_crash(&b);
+    fixture_crash(&b);
     ck_assert_uint_eq(walk_count(), 31);
     expect(first, '1', 1000);
 }
@@ -418,32 +418,32 @@ START_TEST(more_pages_than_an_inventory_page_lists)
 {
     uint64_t n = ll_inventory_max(4096) * 2 + 50, seed = 9;
     struct lladd_rid some[20];
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (uint64_t i = 0; i < n; i++) {
         struct lladd_rid r = insert(txn, (char)('a' + i % 26), 3000);
         if (i % (n / 19) == 0)
             some[i / (n / 19)] = r;
         if (i % 100 == 99) {
             commit(txn);
-            txn = bed_begin(&b);
+            txn = fixture_begin(&b);
         }
     }
     commit(txn);
-    bed_crash(&b);
+    fixture_crash(&b);
     ck_assert_uint_eq(walk_count(), n);
     for (uint64_t i = 0; i < 19; i++)
         expect(some[i], (char)('a' + i * (n / 19) % 26), 3000);
     /* After opening, room is found without allocating more pages. */
-    uint64_t pages = bed_pages_used(&b);
-    txn = bed_begin(&b);
+    uint64_t pages = fixture_pages_used(&b);
+    txn = fixture_begin(&b);
     for (uint64_t i = 0; i < n / 2; i++)
         insert(txn, 's', 100 + seeded_next(&seed) % 700);
     commit(txn);
-    ck_assert_uint_eq(bed_pages_used(&b), pages);
-    txn = bed_begin(&b);
+    ck_assert_uint_eq(fixture_pages_used(&b), pages);
+    txn = fixture_begin(&b);
     ok(txn, lladd_heap_destroy(txn, heap));
     commit(txn);
-    ck_assert_uint_eq(bed_pages_used(&b), 0);
+    ck_assert_uint_eq(fixture_pages_used(&b), 0);
 }
 END_TEST
 
@@ -453,19 +453,19 @@ START_TEST(room_that_was_given_up_is_used_again)
     struct lladd_txn *txn;
     uint64_t pages = 0;
     for (int round = 0; round < 8; round++) {
-        txn = bed_begin(&b);
+        txn = fixture_begin(&b);
         for (int i = 0; i < 2000; i++)
             r[i] = insert(txn, 'x', (size_t)(50 + (round * 37 + i) % 300));
         commit(txn);
         if (round == 0)
-            pages = bed_pages_used(&b);
-        ck_assert_uint_le(bed_pages_used(&b), pages * 5 / 4);
-        txn = bed_begin(&b);
+            pages = fixture_pages_used(&b);
+        ck_assert_uint_le(fixture_pages_used(&b), pages * 5 / 4);
+        txn = fixture_begin(&b);
         for (int i = 0; i < 2000; i++)
             ok(txn, lladd_heap_delete(txn, heap, r[i]));
         commit(txn);
         if (round % 3 == 2)
-            bed_crash(&b);
+            fixture_crash(&b);
     }
     ck_assert_uint_eq(walk_count(), 0);
 }
@@ -475,33 +475,33 @@ END_TEST
 
 START_TEST(destroy_frees_everything_or_nothing)
 {
-    uint64_t none = bed_pages_used(&b) - 1;
-    struct lladd_txn *txn = bed_begin(&b);
+    uint64_t none = fixture_pages_used(&b) - 1;
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_rid r = insert(txn, 'r', 100);
     for (int i = 0; i < 300; i++)
         insert(txn, 'x', 900);
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_heap_destroy(txn, heap));
     if (_i)
         abort_txn(txn);
     else
-        bed_crash(&b);
+        fixture_crash(&b);
     expect(r, 'r', 100);
     ck_assert_uint_eq(walk_count(), 301);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     insert(txn, 'y', 900);
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_heap_destroy(txn, heap));
     commit(txn);
-    ck_assert_uint_eq(bed_pages_used(&b), none);
+    ck_assert_uint_eq(fixture_pages_used(&b), none);
 }
 END_TEST
 
 START_TEST(wrong_calls_are_refused)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_pageno other_heap, mine = heap;
     struct lladd_rid r = insert(txn, 'r', 10), o, none = {lladd_page_of(0), 0, 0};
     ok(txn, lladd_heap_create(txn, &other_heap));
@@ -509,7 +509,7 @@ START_TEST(wrong_calls_are_refused)
     o = insert(txn, 'o', 10);
     heap = mine;
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_heap_delete(txn, heap, o)); /* of another heap */
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_heap_set(txn, heap, o, "x", 1));
     expect_none(o);
@@ -539,7 +539,7 @@ START_TEST(a_walk_sees_every_lasting_record_once)
     struct lladd_rid r[N], rid;
     unsigned char seen[N] = {0};
     uint64_t seed = 4;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (int i = 0; i < N; i++)
         r[i] = insert(txn, (char)('a' + i % 26), 100);
     commit(txn);
@@ -547,7 +547,7 @@ START_TEST(a_walk_sees_every_lasting_record_once)
     struct lladd_record rec;
     int rc, lasting = 0;
     lladd_heap_open(b.db, heap, &c);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     while ((rc = lladd_heap_next(&c, &rid, &rec, &b.err)) == 0) {
         for (int i = 0; i < N; i += 2) { /* even ones stay, however often they move */
             if (r[i].page.v == rid.page.v && r[i].slot == rid.slot) {
@@ -660,5 +660,5 @@ int main(void)
     c = tcase_create("sizes");
     tcase_add_loop_test(c, records_of_every_size_on_every_page_size, 0, 5);
     suite_add_tcase(s, c);
-    return bed_run(s);
+    return fixture_run(s);
 }

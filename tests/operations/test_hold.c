@@ -3,15 +3,15 @@
  * Holds: a resource that an owner has given up is held until that owner releases it, whichever
  * others hold it too; a prepare record's holds can be read back; and a lack of memory loses none.
  */
-#include "bed.h"
+#include "op_fixture.h"
 
-static struct bed b;
+static struct fixture b;
 static struct ll_reservations holds;
 
 static void setup(void)
 {
-    bed_init(&b, 4096);
-    bed_open(&b);
+    fixture_init(&b, 4096);
+    fixture_open(&b);
     ck_assert_int_eq(ll_operations__reservations_init(&holds, b.db, "test"), 0);
 }
 
@@ -19,7 +19,7 @@ static void teardown(void)
 {
     ck_assert(ll_operations__nothing_held(&holds));
     ll_operations__reservations_free(&holds);
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 static lladd_pageno page(uint64_t n)
@@ -209,5 +209,5 @@ int main(void)
     tcase_add_test(c, a_sink_that_fails_is_reported);
     tcase_add_test(c, without_memory);
     suite_add_tcase(s, c);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -4,7 +4,7 @@
  * each operation that is registered, as often as it is run: no transaction that does nothing else
  * gets LLADD_LOG_FULL for ever. For every page size and segments of many sizes.
  */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include "operations/operations.h"
 
@@ -14,12 +14,12 @@
 #include <lladd/stats.h>
 #include <stdio.h>
 
-static struct bed b;
+static struct fixture b;
 static unsigned char bytes[1u << 16];
 
 static void init(uint32_t page_size, uint64_t least, uint64_t most, uint64_t limit)
 {
-    bed_init(&b, page_size);
+    fixture_init(&b, page_size);
     b.options.log_segment_min = least;
     b.options.log_segment_max = most;
     b.options.log_limit_bytes = limit;
@@ -36,7 +36,7 @@ static struct lladd_stats stats(void)
 static uint64_t refused(void)
 {
     unsigned long long need = 0;
-    ck_assert_int_eq(bed_try_open(&b), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(fixture_try_open(&b), LLADD_BAD_ARGUMENT);
     const char *at = strstr(b.err.message, "log_limit_bytes: ");
     ck_assert_msg(at && sscanf(at, "log_limit_bytes: %llu are needed", &need) == 1, "%s",
                   b.err.message);
@@ -52,7 +52,7 @@ static void ask_for_each(void)
     for (; *list; list++) {
         for (size_t i = 0; (*list)->ops && (*list)->ops[i]; i++, n++) {
             const struct lladd_op *op = (*list)->ops[i];
-            struct lladd_txn *txn = bed_begin(&b);
+            struct lladd_txn *txn = fixture_begin(&b);
             lladd_op_id id;
             ok_db(&b, lladd_op_lookup(b.db, op->name, op->version, &id));
             ok(txn, lladd_log_credit(txn, id, op->credit_max ? op->credit_max : 1));
@@ -67,9 +67,9 @@ static void ask_for_each(void)
 static void write_large(uint32_t size, uint64_t limit)
 {
     struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
-    lladd_pageno page = bed_page(&b, "lladd.bytes"), root;
+    lladd_pageno page = fixture_page(&b, "lladd.bytes"), root;
     struct lladd_hash *h;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     o.key_size = 300;
     o.value_size = 900;
     ok(txn, lladd_hash_create(txn, &o, &root));
@@ -77,19 +77,19 @@ static void write_large(uint32_t size, uint64_t limit)
     ok_db(&b, lladd_hash_open(b.db, root, LLADD_HASH_PHYSICAL, &h, &b.err));
     uint64_t begin = stats().log_tail;
     for (unsigned i = 0; stats().log_tail < begin + 3 * limit; i++) {
-        txn = bed_begin(&b);
+        txn = fixture_begin(&b);
         memset(bytes, (int)(i & 0xff), sizeof bytes);
         ok(txn, lladd_bytes_set(txn, page, 0, bytes, size - LLADD_PAGE_HEADER));
         if (i % 3 == 0)
             abort_txn(txn);
         else
             commit(txn);
-        txn = bed_begin(&b);
+        txn = fixture_begin(&b);
         memcpy(bytes, &i, sizeof i);
         ok(txn, lladd_hash_put(txn, h, bytes, 300, bytes, 900)); /* splits, by and by */
         commit(txn);
         for (unsigned k = 0; k < i % 5; k++) {
-            txn = bed_begin(&b);
+            txn = fixture_begin(&b);
             ok(txn, lladd_counter_add(txn, page, 0, 1));
             commit(txn);
         }
@@ -117,13 +117,13 @@ START_TEST(a_limit_is_refused_at_open_or_enough_for_each_operation)
     b.options.log_limit_bytes = need - 1;
     ck_assert_uint_eq(refused(), need);
     b.options.log_limit_bytes = need;
-    bed_open(&b);
+    fixture_open(&b);
     write_large(size, need);
-    bed_crash(&b);
+    fixture_crash(&b);
     write_large(size, need); /* with other segments, and recovery's checkpoint */
     ck_assert_uint_le(stats().log_disk_bytes, need);
-    bed_close(&b);
-    bed_free(&b);
+    fixture_close(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -134,13 +134,13 @@ START_TEST(a_larger_limit_is_never_refused)
     uint64_t need = refused();
     for (uint64_t limit = need; limit < 1u << 30; limit += limit / 16) {
         b.options.log_limit_bytes = limit;
-        bed_open(&b);
-        bed_close(&b);
+        fixture_open(&b);
+        fixture_close(&b);
     }
     b.options.log_limit_bytes = UINT64_MAX;
-    bed_open(&b);
-    bed_close(&b);
-    bed_free(&b);
+    fixture_open(&b);
+    fixture_close(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -182,27 +182,27 @@ START_TEST(an_operation_registered_later_asks_for_its_limit)
 {
     lladd_op_id id;
     init(4096, 4096, 4096, 1u << 18);
-    bed_open(&b);
-    lladd_pageno page = bed_page(&b, "lladd.bytes");
-    bed_kill(&b);
+    fixture_open(&b);
+    lladd_pageno page = fixture_page(&b, "lladd.bytes");
+    fixture_kill(&b);
     ok_db(&b, lladd_register_op(&b.options, &large, &b.err));
     uint64_t need = refused();
     ck_assert_ptr_nonnull(strstr(b.err.message, "operation \"test.large\""));
     ck_assert_uint_gt(need, 300000);
     ck_assert_uint_lt(need, 600000);
     b.options.log_limit_bytes = need;
-    bed_open(&b);
+    fixture_open(&b);
     ok_db(&b, lladd_op_lookup(b.db, "test.large", 1, &id));
     for (unsigned i = 0; i < 300; i++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         ok(txn, lladd_update(txn, id, page, bytes, 4000));
         if (i % 2)
             commit(txn);
         else
             abort_txn(txn);
     }
-    bed_close(&b);
-    bed_free(&b);
+    fixture_close(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -213,8 +213,8 @@ START_TEST(a_refusal_leaves_an_empty_directory_empty)
     (void)refused();
     b.options.log_limit_bytes = 0;
     b.options.flags |= LLADD_OPT_MUST_EXIST;
-    ck_assert_int_eq(bed_try_open(&b), LLADD_NOT_A_DATABASE);
-    bed_free(&b);
+    ck_assert_int_eq(fixture_try_open(&b), LLADD_NOT_A_DATABASE);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -228,5 +228,5 @@ int main(void)
     tcase_add_test(tc, an_operation_registered_later_asks_for_its_limit);
     tcase_add_test(tc, a_refusal_leaves_an_empty_directory_empty);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -4,20 +4,20 @@
  * during changes. Whatever happens, the chain is whole in both directions and every stored item is
  * in it; every page is freed; a call that fails has changed nothing.
  */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include "operations/list/list.h"
 
-static struct bed b;
+static struct fixture b;
 static lladd_pageno root;
 static struct lladd_list *list;
 
 static void setup_sized(uint32_t page_size)
 {
-    bed_init(&b, page_size);
+    fixture_init(&b, page_size);
     b.options.cache_bytes = 4u << 20;
-    bed_open(&b);
-    struct lladd_txn *txn = bed_begin(&b);
+    fixture_open(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_list_create(txn, &root));
     commit(txn);
     ok_db(&b, lladd_list_open(b.db, root, &list, &b.err));
@@ -31,13 +31,13 @@ static void setup(void)
 static void teardown(void)
 {
     lladd_list_close(list);
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 static void crash(void)
 {
     lladd_list_close(list);
-    bed_crash(&b);
+    fixture_crash(&b);
     ok_db(&b, lladd_list_open(b.db, root, &list, &b.err));
 }
 
@@ -85,7 +85,7 @@ static void is(const char *want)
 static uint64_t pages_of(struct lladd_list *l)
 {
     uint64_t n = 0;
-    ok_db(&b, lladd_list_pages(l, bed_count_page, &n, &b.err));
+    ok_db(&b, lladd_list_pages(l, fixture_count_page, &n, &b.err));
     return n;
 }
 
@@ -118,7 +118,7 @@ static bool is_z(void *ctx, struct lladd_span item)
 START_TEST(a_ring_is_noticed)
 {
     uint64_t n;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     append(txn, "a");
     struct lladd_item second = append(txn, "b"), found = NONE;
     for (int i = 0; i < 300 * _i; i++)
@@ -161,7 +161,7 @@ END_TEST
 
 START_TEST(keeps_the_order)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     is("");
     struct lladd_item c = put(txn, NONE, "c"), a = put(txn, NONE, "a"), e = append(txn, "e");
     struct lladd_item x = put(txn, a, "b"), d = put(txn, c, "d");
@@ -170,7 +170,7 @@ START_TEST(keeps_the_order)
     commit(txn);
     crash();
     is("abcdef");
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_list_delete(txn, list, a));
     ok(txn, lladd_list_delete(txn, list, d));
     is("bcef");
@@ -180,7 +180,7 @@ START_TEST(keeps_the_order)
     is("bcef");
     crash();
     is("bcef");
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_list_write(txn, list, x, 0, "X", 1));
     is("Xcef");
     abort_txn(txn);
@@ -197,7 +197,7 @@ START_TEST(items_of_every_length)
     size_t len;
     ck_assert(bytes && got);
     seeded_fill(1, bytes, max);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (int i = 0; i < 8; i++)
         ok(txn, lladd_list_append(txn, list, bytes, lens[i], &items[i]));
     refuses(txn, LLADD_TOO_LARGE, lladd_list_append(txn, list, bytes, max + 1, &at));
@@ -213,7 +213,7 @@ START_TEST(items_of_every_length)
     }
     ok_db(&b, lladd_list_get(list, items[7], got, 5, &len, &b.err));
     ck_assert_uint_eq(len, max);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_list_write(txn, list, items[7], 10, bytes + 50, max - 50));
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_list_write(txn, list, items[7], max, bytes, 1));
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_list_write(txn, list, items[7], max + 1, bytes, 0));
@@ -235,7 +235,7 @@ static bool is_letter(void *ctx, struct lladd_span item)
 
 START_TEST(finds)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_item got;
     append(txn, "a");
     struct lladd_item y = append(txn, "b");
@@ -258,11 +258,11 @@ END_TEST
 
 START_TEST(neighbours_do_not_disturb_each_other)
 {
-    struct lladd_txn *first = bed_begin(&b), *second;
+    struct lladd_txn *first = fixture_begin(&b), *second;
     struct lladd_item x = append(first, "x"), y = append(first, "y"), z = append(first, "z");
     commit(first);
-    first = bed_begin(&b);
-    second = bed_begin(&b);
+    first = fixture_begin(&b);
+    second = fixture_begin(&b);
     struct lladd_item a = put(first, x, "a"), c = put(second, a, "c");
     put(first, c, "d");
     is("xacdyz");
@@ -284,7 +284,7 @@ START_TEST(neighbours_do_not_disturb_each_other)
     if (_i & 4)
         crash();
     is(want[_i & 3]);
-    struct lladd_txn *txn = bed_begin(&b); /* sweeps */
+    struct lladd_txn *txn = fixture_begin(&b); /* sweeps */
     append(txn, "k");
     put(txn, x, "l");
     commit(txn);
@@ -295,11 +295,11 @@ END_TEST
 /* Losers of a crash are undone next to committed items between theirs. */
 START_TEST(crash_between)
 {
-    struct lladd_txn *loser = bed_begin(&b), *winner = bed_begin(&b);
+    struct lladd_txn *loser = fixture_begin(&b), *winner = fixture_begin(&b);
     struct lladd_item x = append(winner, "x");
     commit(winner);
     struct lladd_item a = put(loser, x, "a"), c = put(loser, a, "c");
-    winner = bed_begin(&b);
+    winner = fixture_begin(&b);
     put(winner, a, "b");
     put(winner, c, "d");
     ok(loser, lladd_list_delete(loser, list, x));
@@ -307,7 +307,7 @@ START_TEST(crash_between)
     commit(winner);
     crash();
     is("xbd");
-    winner = bed_begin(&b);
+    winner = fixture_begin(&b);
     put(winner, x, "m");
     commit(winner);
     is("xmbd");
@@ -317,11 +317,11 @@ END_TEST
 
 START_TEST(savepoints)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_item x = append(txn, "x"), y = append(txn, "y");
     lladd_savepoint_id sp;
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     struct lladd_item a = put(txn, x, "a");
     ok(txn, lladd_savepoint(txn, &sp));
     put(txn, a, "b");
@@ -343,16 +343,16 @@ END_TEST
 /* In doubt: the items that it has removed are held. */
 START_TEST(prepared)
 {
-    struct lladd_gid gid = bed_gid("list");
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_gid gid = fixture_gid("list");
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_item x = append(txn, "x"), y = append(txn, "y"), z = append(txn, "z");
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_list_delete(txn, list, y));
     put(txn, x, "a");
     ok(txn, lladd_prepare(txn, &gid));
     crash();
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_list_delete(txn, list, z));
     put(txn, x, "b");
     commit(txn);
@@ -372,22 +372,22 @@ START_TEST(a_queue_stays_small)
 {
     char item[50] = "queue";
     struct lladd_item at, tail;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (int i = 0; i < 1000; i++)
         ok(txn, lladd_list_append(txn, list, item, sizeof item, &tail));
     commit(txn);
-    uint64_t pages = bed_pages_used(&b);
+    uint64_t pages = fixture_pages_used(&b);
     for (int i = 0; i < 3000; i++) {
-        txn = bed_begin(&b);
+        txn = fixture_begin(&b);
         ok_db(&b, lladd_list_next(list, NONE, &at, NULL, 0, NULL, &b.err));
         ok(txn, lladd_list_delete(txn, list, at));
         ok(txn, lladd_list_append(txn, list, item, sizeof item, &tail));
         commit(txn);
     }
     ck_assert_uint_le(stored(), 1010);
-    ck_assert_uint_le(bed_pages_used(&b), pages + pages / 2);
+    ck_assert_uint_le(fixture_pages_used(&b), pages + pages / 2);
     ok_db(&b, lladd_list_check(list, &b.err));
-    ck_assert_uint_eq(bed_pages_used(&b), pages_of(list));
+    ck_assert_uint_eq(fixture_pages_used(&b), pages_of(list));
 }
 END_TEST
 
@@ -395,11 +395,11 @@ START_TEST(everything_goes)
 {
     struct lladd_item at = NONE;
     char item[100] = "x";
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (int i = 0; i < 300; i++)
         ok(txn, lladd_list_append(txn, list, item, sizeof item, &at));
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     while (lladd_list_next(list, NONE, &at, NULL, 0, NULL, &b.err) == 0)
         ok(txn, lladd_list_delete(txn, list, at));
     ck_assert_uint_eq(stored(), 300); /* it may need them again */
@@ -411,7 +411,7 @@ START_TEST(everything_goes)
     ok_db(&b, lladd_list_count(list, &n, &b.err));
     ck_assert_uint_eq(n, _i ? 300 : 0);
     for (int i = 0; i < 100; i++) {
-        txn = bed_begin(&b);
+        txn = fixture_begin(&b);
         ok(txn, lladd_list_append(txn, list, item, sizeof item, &at));
         ok(txn, lladd_list_delete(txn, list, at));
         commit(txn);
@@ -425,8 +425,8 @@ END_TEST
 
 START_TEST(made_and_rolled_back)
 {
-    uint64_t used = bed_pages_used(&b);
-    struct lladd_txn *txn = bed_begin(&b);
+    uint64_t used = fixture_pages_used(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_list *other;
     lladd_pageno page;
     struct lladd_item at;
@@ -454,28 +454,28 @@ START_TEST(made_and_rolled_back)
         commit(txn);
         ok_db(&b, lladd_list_open(b.db, page, &other, &b.err));
         ok_db(&b, lladd_list_check(other, &b.err));
-        ck_assert_uint_eq(bed_pages_used(&b), used + pages_of(other));
-        txn = bed_begin(&b);
+        ck_assert_uint_eq(fixture_pages_used(&b), used + pages_of(other));
+        txn = fixture_begin(&b);
         ok(txn, lladd_list_destroy(txn, page));
         refuses(txn, LLADD_DESTROYED, lladd_list_append(txn, other, item, 1, &at));
         refuses(txn, LLADD_DESTROYED, lladd_list_destroy(txn, page));
         ck_assert_int_eq(lladd_list_next(other, NONE, &at, NULL, 0, NULL, &b.err), LLADD_DESTROYED);
         abort_txn(txn);
         ok_db(&b, lladd_list_check(other, &b.err));
-        txn = bed_begin(&b);
+        txn = fixture_begin(&b);
         ok(txn, lladd_list_destroy(txn, page));
         commit(txn);
         ck_assert_int_eq(lladd_list_count(other, &n, &b.err), LLADD_DESTROYED);
         lladd_list_close(other);
     }
-    ck_assert_uint_eq(bed_pages_used(&b), used);
+    ck_assert_uint_eq(fixture_pages_used(&b), used);
     is("");
 }
 END_TEST
 
 START_TEST(spliced)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_list *other;
     lladd_pageno page;
     append(txn, "a");
@@ -483,12 +483,12 @@ START_TEST(spliced)
     ok(txn, lladd_list_create(txn, &page));
     commit(txn);
     ok_db(&b, lladd_list_open(b.db, page, &other, &b.err));
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     struct lladd_item c, d;
     ok(txn, lladd_list_append(txn, other, "c", 1, &c));
     ok(txn, lladd_list_append(txn, other, "d", 1, &d));
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     refuses(txn, LLADD_BAD_ARGUMENT, lladd_list_splice(txn, list, list));
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_list_delete(txn, list, c));
     ok(txn, lladd_list_splice(txn, list, other));
@@ -504,7 +504,7 @@ START_TEST(spliced)
         commit(txn);
         is("abcfe");
         in_order(other, "g");
-        txn = bed_begin(&b);
+        txn = fixture_begin(&b);
         ok(txn, lladd_list_splice(txn, other, list));
         put(txn, LLADD_ITEM_NONE, "h");
         commit(txn);
@@ -516,18 +516,18 @@ START_TEST(spliced)
         } else {
             lladd_list_close(list);
             lladd_list_close(other);
-            bed_crash(&b);
+            fixture_crash(&b);
             ok_db(&b, lladd_list_open(b.db, root, &list, &b.err));
             ok_db(&b, lladd_list_open(b.db, page, &other, &b.err));
         }
         is("ab");
         in_order(other, "cd");
-        txn = bed_begin(&b);
+        txn = fixture_begin(&b);
         put(txn, last, "z");
         commit(txn);
         is("abz");
     }
-    ck_assert_uint_eq(bed_pages_used(&b), pages_of(list) + pages_of(other));
+    ck_assert_uint_eq(fixture_pages_used(&b), pages_of(list) + pages_of(other));
     lladd_list_close(other);
 }
 END_TEST
@@ -537,7 +537,7 @@ START_TEST(spliced_too_often)
     struct lladd_list *other;
     struct lladd_item at;
     lladd_pageno page;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_list_create(txn, &page));
     ok_db(&b, lladd_list_open(b.db, page, &other, &b.err));
     ok(txn, lladd_list_splice(txn, list, other)); /* empty: nothing */
@@ -553,23 +553,23 @@ START_TEST(spliced_too_often)
     in_order(other, "y");
     ok_db(&b, lladd_list_check(list, &b.err));
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_list_destroy(txn, root));
     ok(txn, lladd_list_destroy(txn, page));
     commit(txn);
-    ck_assert_uint_eq(bed_pages_used(&b), 0);
+    ck_assert_uint_eq(fixture_pages_used(&b), 0);
     lladd_list_close(other);
 }
 END_TEST
 
 START_TEST(wrong_arguments)
 {
-    struct bed other;
+    struct fixture other;
     struct lladd_item at = {{12345}, 1}, got;
     size_t len;
     struct lladd_list *l = NULL;
-    lladd_pageno page = bed_page(&b, "lladd.slotted");
-    struct lladd_txn *txn = bed_begin(&b);
+    lladd_pageno page = fixture_page(&b, "lladd.slotted");
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_rid rid;
     ok(txn, lladd_slotted_alloc(txn, page, NULL, 100, 0, &rid));
     struct lladd_item x = append(txn, "x"), stale = x;
@@ -588,14 +588,14 @@ START_TEST(wrong_arguments)
     ck_assert_int_eq(lladd_list_open(b.db, page, &l, &b.err), LLADD_WRONG_TYPE);
     is("x");
     commit(txn);
-    bed_init(&other, 4096);
-    bed_open(&other);
-    txn = bed_begin(&other);
+    fixture_init(&other, 4096);
+    fixture_open(&other);
+    txn = fixture_begin(&other);
     refuses(txn, LLADD_OTHER_DATABASE, lladd_list_append(txn, list, "y", 1, &got));
     refuses(txn, LLADD_OTHER_DATABASE, lladd_list_delete(txn, list, x));
     refuses(txn, LLADD_OTHER_DATABASE, lladd_list_write(txn, list, x, 0, "y", 1));
     abort_txn(txn);
-    bed_free(&other);
+    fixture_free(&other);
     is("x");
 }
 END_TEST
@@ -639,7 +639,7 @@ static void compare(const struct model *m)
     }
     ck_assert_int_eq(lladd_list_next(list, at, &at, NULL, 0, NULL, &b.err), LLADD_END);
     ok_db(&b, lladd_list_check(list, &b.err));
-    ck_assert_uint_eq(bed_pages_used(&b), pages_of(list));
+    ck_assert_uint_eq(fixture_pages_used(&b), pages_of(list));
 }
 
 static void change_one(struct lladd_txn *txn, uint64_t r, uint64_t r2)
@@ -673,7 +673,7 @@ static void change_one(struct lladd_txn *txn, uint64_t r, uint64_t r2)
 
 static void some_transaction(uint64_t *seed)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_savepoint_id sp = 0;
     bool has_sp = false;
     uint64_t steps = 1 + seeded_next(seed) % 20;
@@ -751,7 +751,7 @@ static void prepare_failure(void)
     uint64_t seed = 5;
     now.n = 0;
     for (int i = 0; i < 3; i++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         for (int k = 0; k < 10; k++) {
             uint64_t r2 = seeded_next(&seed);
             change_one(txn, seeded_next(&seed), r2);
@@ -835,7 +835,7 @@ START_TEST(the_transaction_goes_on)
 {
     prepare_failure();
     for (uint64_t n = 1; n < 60; n++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         fault_alloc_fail(&b.mem, n, false);
         int rc = failing_work(txn);
         fault_alloc_fail(&b.mem, 0, false);
@@ -844,7 +844,7 @@ START_TEST(the_transaction_goes_on)
         commit(txn);
         compare(&now);
         while (now.n > 40) {
-            txn = bed_begin(&b);
+            txn = fixture_begin(&b);
             ok(txn, lladd_list_delete(txn, list, now.item[now.n / 2]));
             model_remove(&now, now.n / 2);
             commit(txn);
@@ -881,5 +881,5 @@ int main(void)
     tcase_add_test(own, without_space);
     tcase_add_test(own, the_transaction_goes_on);
     suite_add_tcase(s, own);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -4,13 +4,13 @@
  * items of the others, while all walk. No items are lost, and each comes exactly once in every walk
  * of its owner, in the order of its owner's insertions. Runs under TSan.
  */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include "operations/list/list.h"
 
 enum { MOST = 64, MINE = 200 };
 
-static struct bed b;
+static struct fixture b;
 static lladd_pageno root;
 static struct lladd_list *list;
 
@@ -27,9 +27,9 @@ static const struct lladd_item NONE = {{UINT64_MAX}, 0};
 
 static void setup(void)
 {
-    bed_init_threads(&b);
-    bed_open(&b);
-    struct lladd_txn *txn = bed_begin(&b);
+    fixture_init_threads(&b);
+    fixture_open(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_list_create(txn, &root));
     commit(txn);
     ok_db(&b, lladd_list_open(b.db, root, &list, &b.err));
@@ -38,7 +38,7 @@ static void setup(void)
 static void teardown(void)
 {
     lladd_list_close(list);
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 /* Inserts after one of its own: between this one and the next there may be items of others. */
@@ -98,7 +98,7 @@ static void *work(void *arg)
         size_t n = w->n;
         uint64_t count;
         memcpy(saved, w->item, sizeof saved);
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         for (int i = 0; i < 5; i++)
             change(w, txn);
         if (round % 4 == 3) {
@@ -142,7 +142,7 @@ START_TEST(everybody_uses_one_list)
         ck_assert_uint_eq(count, all);
         ok_db(&b, lladd_list_check(list, &b.err));
         lladd_list_close(list);
-        bed_crash(&b);
+        fixture_crash(&b);
         ok_db(&b, lladd_list_open(b.db, root, &list, &b.err));
     }
 }
@@ -155,5 +155,5 @@ int main(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_loop_test(c, everybody_uses_one_list, 0, 3);
     suite_add_tcase(s, c);
-    return bed_run(s);
+    return fixture_run(s);
 }

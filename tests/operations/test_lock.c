@@ -4,7 +4,7 @@
  * ancestors; savepoints; the locks of a prepared transaction, over a restart; every n-th allocation
  * fails.
  */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include <lladd/lock.h>
 
@@ -12,18 +12,18 @@
 
 enum { MODES = 7 };
 
-static struct bed b;
+static struct fixture b;
 
 static void setup(void)
 {
-    bed_init(&b, 4096);
+    fixture_init(&b, 4096);
     ok_db(&b, lladd_lock_register(&b.options, &b.err));
-    bed_open(&b);
+    fixture_open(&b);
 }
 
 static void teardown(void)
 {
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 #define ID(...) LLADD_LOCK_NAME(__VA_ARGS__)
@@ -47,7 +47,7 @@ static void take(struct lladd_txn *txn, struct lladd_lock_name name, enum lladd_
 /* Could another transaction get it in this mode right now? */
 static bool is_free(struct lladd_lock_name name, enum lladd_lock_mode mode)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     int rc = try_lock(txn, name, mode);
     ck_assert(rc == 0 || rc == LLADD_BUSY);
     abort_txn(txn);
@@ -93,7 +93,7 @@ static void write_something(struct lladd_txn *txn)
 START_TEST(every_pair_of_modes)
 {
     for (int held = 1; held < MODES; held++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         take(txn, TABLE(1), (enum lladd_lock_mode)held);
         kept(TABLE(1), (enum lladd_lock_mode)held);
         ck_assert_int_eq(lladd_lock_held(txn, TABLE(1)), held);
@@ -110,7 +110,7 @@ START_TEST(every_upgrade)
         {4, 4, 4, 4, 4, 4, 6}, {5, 5, 4, 5, 4, 5, 6}, {6, 6, 6, 6, 6, 6, 6}};
     for (int held = 1; held < MODES; held++) {
         for (int want = 1; want < MODES; want++) {
-            struct lladd_txn *txn = bed_begin(&b);
+            struct lladd_txn *txn = fixture_begin(&b);
             take(txn, TABLE(1), (enum lladd_lock_mode)held);
             take(txn, TABLE(1), (enum lladd_lock_mode)want);
             ck_assert_int_eq(lladd_lock_held(txn, TABLE(1)), sum[held][want]);
@@ -126,7 +126,7 @@ END_TEST
 /* The combination is the weakest mode that conflicts with all that both conflict with. */
 START_TEST(an_upgrade_is_refused_by_what_others_hold)
 {
-    struct lladd_txn *one = bed_begin(&b), *two = bed_begin(&b);
+    struct lladd_txn *one = fixture_begin(&b), *two = fixture_begin(&b);
     take(one, TABLE(1), S);
     take(two, TABLE(1), S);
     refuses(one, LLADD_BUSY, try_lock(one, TABLE(1), X));
@@ -142,7 +142,7 @@ END_TEST
 
 START_TEST(the_error_names_the_holder_in_the_way)
 {
-    struct lladd_txn *one = bed_begin(&b), *two = bed_begin(&b);
+    struct lladd_txn *one = fixture_begin(&b), *two = fixture_begin(&b);
     char text[64];
     take(one, ID(lladd_lock_id(7), lladd_lock_bytes("k\"\1", 3)), X);
     write_something(one);
@@ -166,7 +166,7 @@ START_TEST(parts_announce_themselves)
     static const enum lladd_lock_mode intent[MODES] = {NONE, IS, IX, IS, IX, IX, IX};
     static const enum lladd_lock_mode all[MODES] = {NONE, IS, IX, S, SIX, U, X};
     for (int m = 1; m < MODES; m++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         struct lladd_lock_name deep =
             ID(lladd_lock_id(1), lladd_lock_id(2), lladd_lock_bytes("three", 5));
         take(txn, deep, all[m]);
@@ -182,7 +182,7 @@ END_TEST
 
 START_TEST(what_an_ancestor_includes_is_not_locked_again)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     take(txn, TABLE(1), S);
     take(txn, ROW(1, 5), S);
     ck_assert_uint_eq(stats().holds, 1);
@@ -203,14 +203,14 @@ END_TEST
 
 START_TEST(tables_and_rows_conflict)
 {
-    struct lladd_txn *one = bed_begin(&b);
+    struct lladd_txn *one = fixture_begin(&b);
     take(one, ROW(1, 5), X);
     ck_assert(!is_free(TABLE(1), S));
     ck_assert(!is_free(ROW(1, 5), S));
     ck_assert(is_free(ROW(1, 6), X));
     ck_assert(is_free(TABLE(2), X));
     commit(one);
-    one = bed_begin(&b);
+    one = fixture_begin(&b);
     take(one, TABLE(1), S);
     ck_assert(is_free(ROW(1, 5), S));
     ck_assert(!is_free(ROW(1, 5), X));
@@ -223,8 +223,8 @@ END_TEST
  * taken. */
 START_TEST(a_lock_is_refused_while_a_page_is_held)
 {
-    lladd_pageno page = bed_page(&b, "lladd.bytes");
-    struct lladd_txn *txn = bed_begin(&b);
+    lladd_pageno page = fixture_page(&b, "lladd.bytes");
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_page *held;
     take(txn, TABLE(1), S);
     for (int latch = 0; latch < 2; latch++) {
@@ -246,7 +246,7 @@ END_TEST
 /* The intention locks that a refused call has taken are released. */
 START_TEST(a_refused_call_changes_nothing)
 {
-    struct lladd_txn *one = bed_begin(&b), *two = bed_begin(&b);
+    struct lladd_txn *one = fixture_begin(&b), *two = fixture_begin(&b);
     take(one, ROW(1, 5), X);
     refuses(two, LLADD_BUSY, try_lock(two, ROW(1, 5), X));
     ck_assert_int_eq(lladd_lock_held(two, TABLE(1)), NONE);
@@ -271,7 +271,7 @@ START_TEST(names_are_all_their_bytes)
 {
     static unsigned char bytes[65536 + 1];
     size_t lens[] = {0, 1, 7, 8, 9, 31, 32, 33, 255, 4096, 65535, 65536};
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (size_t i = 0; i < sizeof lens / sizeof lens[0]; i++)
         take(txn, ID(lladd_lock_bytes(bytes, lens[i])), X);
     for (size_t i = 0; i < sizeof lens / sizeof lens[0]; i++) {
@@ -293,7 +293,7 @@ END_TEST
 
 START_TEST(bad_names_and_modes)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_lock_name none = {NULL, 0};
     unsigned char *huge = calloc(1, LLADD_LOCK_NAME_MAX);
     ck_assert_ptr_nonnull(huge);
@@ -319,7 +319,7 @@ START_TEST(equal_hashes)
     enum { NAMES = 300 };
     o.hash_bits = 1;
     ok_db(&b, lladd_lock_configure(b.db, &o, &b.err));
-    struct lladd_txn *one = bed_begin(&b), *two = bed_begin(&b);
+    struct lladd_txn *one = fixture_begin(&b), *two = fixture_begin(&b);
     for (uint64_t i = 0; i < NAMES; i++)
         take(i % 2 ? one : two, ROW(i % 7, i), X);
     for (uint64_t i = 0; i < NAMES; i++) {
@@ -339,7 +339,7 @@ END_TEST
 START_TEST(many_locks)
 {
     enum { ROWS = 20000 };
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (uint64_t i = 0; i < ROWS; i++)
         take(txn, ROW(i % 3, i), i % 2 ? X : S);
     ck_assert_uint_eq(stats().holds, ROWS + 3);
@@ -356,7 +356,7 @@ END_TEST
 
 START_TEST(reading_locks_can_go_early)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     take(txn, ROW(1, 5), S);
     refuses(txn, LLADD_BAD_STATE, lladd_lock_release(txn, TABLE(1))); /* a part is locked */
     ok(txn, lladd_lock_release(txn, ROW(1, 5)));
@@ -381,7 +381,7 @@ END_TEST
 
 START_TEST(rollback_gives_up_what_is_newer)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_savepoint_id one, two;
     take(txn, ROW(1, 1), S);
     take(txn, ROW(1, 2), X);
@@ -412,7 +412,7 @@ END_TEST
 
 START_TEST(serialisable_rollback_keeps_what_was_read)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_savepoint_id sp;
     ok(txn, lladd_lock_serialisable(txn, true));
     take(txn, ROW(1, 1), S);
@@ -437,7 +437,7 @@ END_TEST
 /* A released lock is in no list of upgrades. */
 START_TEST(unlocked_after_an_upgrade)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_savepoint_id sp, later;
     take(txn, TABLE(1), S);
     ok(txn, lladd_savepoint(txn, &sp));
@@ -453,7 +453,7 @@ END_TEST
 
 START_TEST(top_actions_keep_their_locks)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_action action;
     ok(txn, lladd_nta_begin(txn, &action));
     take(txn, TABLE(1), X);
@@ -468,7 +468,7 @@ END_TEST
 
 START_TEST(locks_go_when_the_commit_is_logged)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_lsn lsn;
     take(txn, TABLE(1), X);
     write_something(txn);
@@ -494,10 +494,10 @@ END_TEST
 
 START_TEST(not_registered)
 {
-    bed_close(&b);
+    fixture_close(&b);
     lladd_options_release(&b.options);
-    bed_open(&b);
-    struct lladd_txn *txn = bed_begin(&b);
+    fixture_open(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_lock_stats s = {.struct_size = sizeof s};
     refuses(txn, LLADD_BAD_STATE, try_lock(txn, TABLE(1), S));
     ck_assert_int_eq(lladd_lock_stats_get(b.db, &s, &b.err), LLADD_BAD_STATE);
@@ -511,8 +511,8 @@ END_TEST
 /* One of each kind, prepared. */
 static struct lladd_txn *prepare_one(const char *gid, uint64_t table, bool serialisable)
 {
-    struct lladd_gid id = bed_gid(gid);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_gid id = fixture_gid(gid);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_savepoint_id sp;
     write_something(txn);
     ok(txn, lladd_lock_serialisable(txn, serialisable));
@@ -545,7 +545,7 @@ START_TEST(prepared_transactions_keep_their_locks)
 {
     bool serialisable = _i != 0;
     struct lladd_txn *txn = prepare_one("a", 10, serialisable);
-    struct lladd_gid a = bed_gid("a"), c = bed_gid("c");
+    struct lladd_gid a = fixture_gid("a"), c = fixture_gid("c");
     prepare_one("c", 20, !serialisable);
     prepared_ones_are_kept(10, serialisable);
     prepared_ones_are_kept(20, !serialisable);
@@ -554,11 +554,11 @@ START_TEST(prepared_transactions_keep_their_locks)
     refuses(txn, LLADD_BAD_STATE, lladd_lock_serialisable(txn, true));
     lladd_lsn id = lladd_txn_id(txn);
     for (int i = 0; i < 2; i++) {
-        bed_crash(&b);
+        fixture_crash(&b);
         prepared_ones_are_kept(10, serialisable);
         prepared_ones_are_kept(20, !serialisable);
     }
-    struct lladd_txn *other = bed_begin(&b);
+    struct lladd_txn *other = fixture_begin(&b);
     char who[64];
     refuses(other, LLADD_BUSY, try_lock(other, ROW(10, 1), S));
     (void)snprintf(who, sizeof who, "(LSN %llu, prepared) with X", (unsigned long long)id.v);
@@ -570,8 +570,8 @@ START_TEST(prepared_transactions_keep_their_locks)
     commit(txn);
     kept(ROW(10, 1), NONE);
     prepared_ones_are_kept(20, !serialisable);
-    bed_close(&b);
-    bed_open(&b);
+    fixture_close(&b);
+    fixture_open(&b);
     prepared_ones_are_kept(20, !serialisable);
     ok_db(&b, lladd_in_doubt_claim(b.db, &c, &txn, &b.err));
     abort_txn(txn);
@@ -581,14 +581,14 @@ END_TEST
 
 START_TEST(what_an_administrator_decides_releases)
 {
-    struct lladd_gid a = bed_gid("a");
+    struct lladd_gid a = fixture_gid("a");
     enum lladd_outcome outcome = _i ? LLADD_OUTCOME_COMMIT : LLADD_OUTCOME_ABORT;
     struct lladd_txn *txn = prepare_one("a", 10, false);
     ck_assert_int_eq(lladd_heuristic_end(txn, outcome), 0);
     nothing_is_locked();
     prepare_one("c", 10, false);
-    bed_crash(&b);
-    struct lladd_gid c = bed_gid("c");
+    fixture_crash(&b);
+    struct lladd_gid c = fixture_gid("c");
     prepared_ones_are_kept(10, false);
     ok_db(&b, lladd_in_doubt_claim(b.db, &c, &txn, &b.err));
     ck_assert_int_eq(lladd_heuristic_end(txn, outcome), 0);
@@ -601,12 +601,12 @@ END_TEST
 START_TEST(a_database_with_locks_in_doubt_needs_the_lock_manager)
 {
     prepare_one("a", 10, false);
-    bed_kill(&b);
+    fixture_kill(&b);
     lladd_options_release(&b.options);
-    ck_assert_int_eq(bed_try_open(&b), LLADD_NO_OPERATION);
+    ck_assert_int_eq(fixture_try_open(&b), LLADD_NO_OPERATION);
     ck_assert_msg(strstr(b.err.message, "\"lock\""), "%s", b.err.message);
     ok_db(&b, lladd_lock_register(&b.options, &b.err));
-    bed_open(&b);
+    fixture_open(&b);
     prepared_ones_are_kept(10, false);
 }
 END_TEST
@@ -616,8 +616,8 @@ START_TEST(many_locks_in_doubt)
 {
     enum { ROWS = 5000, LONG = 65536 };
     static unsigned char bytes[LONG];
-    struct lladd_gid gid = bed_gid("many");
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_gid gid = fixture_gid("many");
+    struct lladd_txn *txn = fixture_begin(&b);
     write_something(txn);
     for (uint64_t i = 0; i < ROWS; i++)
         take(txn, ROW(1, i), X);
@@ -626,7 +626,7 @@ START_TEST(many_locks_in_doubt)
         take(txn, ID(lladd_lock_id(2), lladd_lock_bytes(bytes, LONG)), X);
     }
     ok(txn, lladd_prepare(txn, &gid));
-    bed_crash(&b);
+    fixture_crash(&b);
     ck_assert_uint_eq(stats().holds, ROWS + 40 + 2);
     for (uint64_t i = 0; i < ROWS; i += 101)
         kept(ROW(1, i), X);
@@ -643,8 +643,8 @@ END_TEST
 /* A prepare that is refused leaves all locks with the transaction. */
 START_TEST(a_refused_prepare_changes_nothing)
 {
-    struct lladd_txn *txn = bed_begin(&b);
-    struct lladd_gid gid = bed_gid("again");
+    struct lladd_txn *txn = fixture_begin(&b);
+    struct lladd_gid gid = fixture_gid("again");
     prepare_one("again", 30, false);
     write_something(txn);
     take(txn, ROW(1, 1), S);
@@ -675,7 +675,7 @@ static int see(void *ctx, const struct lladd_lock_info *i)
 START_TEST(everything_held_is_told)
 {
     struct seen s = {.n = 0};
-    struct lladd_txn *one = bed_begin(&b), *two = bed_begin(&b);
+    struct lladd_txn *one = fixture_begin(&b), *two = fixture_begin(&b);
     prepare_one("a", 10, false);
     take(one, ROW(1, 1), S);
     take(two, ROW(1, 1), S);
@@ -708,7 +708,7 @@ END_TEST
 static void without_memory(uint64_t every)
 {
     static const char longer[] = "a name that needs room of its own, more than there is";
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     uint64_t holds = 0;
     lladd_savepoint_id sp;
     for (uint64_t i = 0; i < 60; i++) {
@@ -750,21 +750,21 @@ END_TEST
 START_TEST(no_memory_for_locks_in_doubt)
 {
     prepare_one("a", 10, true);
-    bed_kill(&b);
+    fixture_kill(&b);
     bool fired = true;
     for (uint64_t n = 1; fired; n += 1 + n / 16) {
         fault_alloc_fail(&b.mem, n, false);
-        int rc = bed_try_open(&b);
+        int rc = fixture_try_open(&b);
         fired = fault_alloc_fired(&b.mem) != 0;
         fault_alloc_fail(&b.mem, 0, false);
         if (rc) {
             ck_assert_int_eq(rc, LLADD_NO_MEMORY);
         } else {
             prepared_ones_are_kept(10, true);
-            bed_kill(&b);
+            fixture_kill(&b);
         }
     }
-    bed_open(&b);
+    fixture_open(&b);
 }
 END_TEST
 
@@ -809,5 +809,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    return bed_run(suite());
+    return fixture_run(suite());
 }

@@ -4,7 +4,7 @@
  * open accounts and close them, roll back, go back to savepoints, and are victims of deadlocks;
  * other threads add up the whole table meanwhile and always get the same sum. Runs under TSan.
  */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include <lladd/hash.h>
 #include <lladd/lock.h>
@@ -13,7 +13,7 @@
 
 enum { MOST = 64, ACCOUNTS = 24, START = 1000 };
 
-static struct bed b;
+static struct fixture b;
 static lladd_pageno root;
 static struct lladd_hash *hash;
 
@@ -36,15 +36,15 @@ static void sure(bool condition, const char *what)
 static void setup(void)
 {
     struct lladd_hash_options o = LLADD_HASH_OPTIONS_INIT;
-    bed_init_threads(&b);
+    fixture_init_threads(&b);
     ok_db(&b, lladd_lock_register(&b.options, &b.err));
-    bed_open(&b);
+    fixture_open(&b);
     o.key_size = o.value_size = 8;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_hash_create(txn, &o, &root));
     commit(txn);
     ok_db(&b, lladd_hash_open(b.db, root, LLADD_HASH_LOGICAL, &hash, &b.err));
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     for (uint64_t key = 0; key < ACCOUNTS; key++) {
         uint64_t money = START;
         ok(txn, lladd_hash_put(txn, hash, &key, 8, &money, 8));
@@ -55,7 +55,7 @@ static void setup(void)
 static void teardown(void)
 {
     lladd_hash_close(hash);
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 static int lock(struct lladd_txn *txn, uint64_t key, enum lladd_lock_mode mode)
@@ -116,7 +116,7 @@ static int move_twice(struct lladd_txn *txn, uint64_t seed)
 static void work_once(struct worker *w)
 {
     uint64_t seed = seeded_next(&w->seed);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     int rc = seed % 4 ? move(txn, seed / 4 % ACCOUNTS, seed / 400 % ACCOUNTS, seed / 1000)
                       : move_twice(txn, seed / 4);
     if (!rc && seed % 5) {
@@ -224,5 +224,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    return bed_run(suite());
+    return fixture_run(suite());
 }

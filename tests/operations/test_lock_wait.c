@@ -4,25 +4,25 @@
  * which cycles are found, the choice of the victim and its error; which transaction blocks which,
  * now and afterwards. No thread sleeps: a test goes on when the statistics report a waiter.
  */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include <lladd/lock.h>
 
 #include <errno.h>
 #include <stdio.h>
 
-static struct bed b;
+static struct fixture b;
 
 static void setup(void)
 {
-    bed_init_threads(&b);
+    fixture_init_threads(&b);
     ok_db(&b, lladd_lock_register(&b.options, &b.err));
-    bed_open(&b);
+    fixture_open(&b);
 }
 
 static void teardown(void)
 {
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 #define NAME(i) LLADD_LOCK_NAME(lladd_lock_id(i))
@@ -38,7 +38,7 @@ static void take(struct lladd_txn *txn, struct lladd_lock_name name, enum lladd_
 
 static struct lladd_txn *holder(struct lladd_lock_name name, enum lladd_lock_mode mode)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     take(txn, name, mode);
     return txn;
 }
@@ -90,7 +90,7 @@ static void start(struct waiter *w, struct lladd_txn *txn, struct lladd_lock_nam
 static void start_new(struct waiter *w, struct lladd_lock_name name, enum lladd_lock_mode mode,
                       uint64_t waiting)
 {
-    start(w, bed_begin(&b), name, mode, LLADD_LOCK_FOREVER, waiting);
+    start(w, fixture_begin(&b), name, mode, LLADD_LOCK_FOREVER, waiting);
 }
 
 static bool waits(struct waiter *w)
@@ -115,7 +115,7 @@ static void got_it(struct waiter *w)
 START_TEST(readers_do_not_overtake_a_writer)
 {
     struct waiter writer, reader;
-    struct lladd_txn *one = holder(NAME(1), S), *two = bed_begin(&b);
+    struct lladd_txn *one = holder(NAME(1), S), *two = fixture_begin(&b);
     start_new(&writer, NAME(1), X, 1);
     ck_assert_int_eq(lladd_lock_acquire(two, NAME(1), S, LLADD_LOCK_TRY), LLADD_BUSY);
     start_new(&reader, NAME(1), S, 2);
@@ -220,7 +220,7 @@ END_TEST
 START_TEST(a_wait_ends_after_its_time)
 {
     struct lladd_lock_options o = LLADD_LOCK_OPTIONS_INIT;
-    struct lladd_txn *one = holder(ROW(1, 1), X), *two = bed_begin(&b);
+    struct lladd_txn *one = holder(ROW(1, 1), X), *two = fixture_begin(&b);
     uint64_t before = lladd_now_ns(b.db);
     refuses(two, LLADD_TIMEOUT, lladd_lock_acquire(two, ROW(1, 1), S, 3000000));
     ck_assert_uint_ge(lladd_now_ns(b.db), before + 3000000);
@@ -259,7 +259,7 @@ START_TEST(giving_up_makes_room)
     bool both = false; /* did the reader wait before the writer timed out? */
     for (uint64_t timeout = 10000000; !both; timeout *= 2) {
         uint64_t timeouts = stats().timeouts;
-        start(&writer, bed_begin(&b), NAME(1), X, timeout, 0);
+        start(&writer, fixture_begin(&b), NAME(1), X, timeout, 0);
         (void)waits_in_time(1, timeouts);
         start_new(&reader, NAME(1), S, 0);
         both = waits_in_time(2, timeouts);
@@ -275,7 +275,7 @@ END_TEST
 START_TEST(poison_ends_every_wait)
 {
     struct waiter w;
-    struct lladd_txn *one = holder(NAME(1), X), *other = bed_begin(&b);
+    struct lladd_txn *one = holder(NAME(1), X), *other = fixture_begin(&b);
     lladd_pageno page;
     start_new(&w, NAME(1), X, 1);
     ok(other, lladd_page_alloc(other, &page));
@@ -286,7 +286,7 @@ START_TEST(poison_ends_every_wait)
                      LLADD_ROOT_POISONED);
     fault_device_fail(b.fd, 0, 0, 0, false);
     lladd_db_kill(b.db);
-    bed_open(&b);
+    fixture_open(&b);
     ck_assert_uint_eq(stats().names, 0);
 }
 END_TEST
@@ -524,7 +524,8 @@ START_TEST(waits_are_remembered)
     struct lladd_lock_options o = LLADD_LOCK_OPTIONS_INIT;
     struct history h = {.n = 0};
     struct waiter w;
-    struct lladd_txn *one = holder(NAME(1), S), *two = holder(NAME(1), S), *late = bed_begin(&b);
+    struct lladd_txn *one = holder(NAME(1), S), *two = holder(NAME(1), S),
+                     *late = fixture_begin(&b);
     start_new(&w, NAME(1), X, 1);
     commit(one);
     commit(two);
@@ -603,11 +604,11 @@ START_TEST(undo_takes_no_locks_and_gives_none_up)
 {
     lladd_op_id op;
     lladd_savepoint_id start;
-    bed_close(&b);
+    fixture_close(&b);
     ck_assert_int_eq(lladd_register_op(&b.options, &locking, &b.err), 0);
-    bed_open(&b);
+    fixture_open(&b);
     ck_assert_int_eq(lladd_op_lookup(b.db, locking.name, 1, &op), 0);
-    struct lladd_txn *other = holder(NAME(1), X), *txn = bed_begin(&b);
+    struct lladd_txn *other = holder(NAME(1), X), *txn = fixture_begin(&b);
     memset(&undone, 0, sizeof undone);
     take(txn, NAME(2), S);
     ok(txn, lladd_savepoint(txn, &start));
@@ -619,11 +620,11 @@ START_TEST(undo_takes_no_locks_and_gives_none_up)
     abort_txn(txn);
     undo_has_run(2);
     ck_assert_uint_eq(stats().waits, 0);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_log_undo_only(txn, op, "x", 1));
     ok(other, lladd_log_undo_only(other, op, "x", 1));
     commit(other); /* which makes both records durable */
-    bed_crash(&b);
+    fixture_crash(&b);
     undo_has_run(3);
     ck_assert_uint_eq(stats().holds, 0);
 }
@@ -658,5 +659,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    return bed_run(suite());
+    return fixture_run(suite());
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Increments of fields of records: on slotted pages, on pages of fixed-length records, in heaps,
  * where the record is at home and where it has moved to another page. */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include <lladd/log_read.h>
 
 enum kind { SLOTTED, FIXED, AT_HOME, MOVED, KINDS };
 enum { LEN = 40, FIELD = 12, OTHER = 20 };
 
-static struct bed b;
+static struct fixture b;
 static enum kind kind;
 static lladd_pageno heap;
 static struct lladd_rid rid;
@@ -84,7 +84,7 @@ static void make(void)
     unsigned char bytes[LEN];
     lladd_pageno page;
     memset(bytes, 0, sizeof bytes);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     if (kind == SLOTTED || kind == FIXED)
         ok(txn, lladd_page_alloc(txn, &page));
     else
@@ -109,14 +109,14 @@ static void make(void)
 
 static void setup(void)
 {
-    bed_init(&b, 4096);
-    bed_open(&b);
+    fixture_init(&b, 4096);
+    fixture_open(&b);
 }
 
 static void teardown(void)
 {
-    bed_check(&b);
-    bed_free(&b);
+    fixture_check(&b);
+    fixture_free(&b);
 }
 
 /* ---- concurrent transactions --------------------------------------------------------------- */
@@ -131,7 +131,7 @@ START_TEST(each_takes_back_its_own)
         struct lladd_txn *txn[3];
         int64_t want = sum();
         for (unsigned i = 0; i < 3; i++)
-            txn[i] = bed_begin(&b);
+            txn[i] = fixture_begin(&b);
         for (unsigned round = 0; round < 2; round++)
             for (unsigned i = 0; i < 3; i++)
                 ok(txn[i], add(txn[i], delta[i]));
@@ -157,14 +157,14 @@ START_TEST(a_crash_takes_back_the_loser_only)
     make();
     for (unsigned i = 0; i < 4; i++) {
         int64_t was = sum();
-        struct lladd_txn *loser = bed_begin(&b), *winner = bed_begin(&b);
+        struct lladd_txn *loser = fixture_begin(&b), *winner = fixture_begin(&b);
         ok(loser, add(loser, 1000));
         ok(winner, add(winner, 3));
         ok(loser, add(loser, 20000));
         if (i % 2)
             ok_db(&b, lladd_checkpoint(b.db, &b.err));
         commit(winner);
-        bed_crash(&b);
+        fixture_crash(&b);
         ck_assert_int_eq(sum(), was + 3);
     }
 }
@@ -175,7 +175,7 @@ START_TEST(rollback_to_a_savepoint_undoes_later_additions)
     lladd_savepoint_id sp;
     kind = (enum kind)(_i % KINDS);
     make();
-    struct lladd_txn *txn = bed_begin(&b), *other = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b), *other = fixture_begin(&b);
     ok(txn, add(txn, 1));
     ok(txn, lladd_savepoint(txn, &sp));
     ok(txn, add(txn, 10));
@@ -194,7 +194,7 @@ START_TEST(other_bytes_are_others)
     unsigned char bytes[LEN];
     kind = (enum kind)(_i % KINDS);
     make();
-    struct lladd_txn *one = bed_begin(&b), *two = bed_begin(&b);
+    struct lladd_txn *one = fixture_begin(&b), *two = fixture_begin(&b);
     ok(one, add(one, -1)); /* all bits of it change */
     ok(two, write_part(two, 0, "before it...", FIELD));
     ok(two, write_part(two, OTHER + 8, "beyond it", 9));
@@ -221,7 +221,7 @@ START_TEST(a_record_that_was_moved_about)
     static const unsigned char bytes[900];
     struct lladd_rid hole, others[8];
     kind = SLOTTED;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_pageno page;
     ok(txn, lladd_page_alloc(txn, &page));
     ok(txn, lladd_slotted_format(txn, page, 0));
@@ -229,10 +229,10 @@ START_TEST(a_record_that_was_moved_about)
     ok(txn, lladd_slotted_alloc(txn, page, bytes, LEN, 0, &rid));
     ok(txn, lladd_slotted_alloc(txn, page, bytes, sizeof bytes, 0, &others[0]));
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_slotted_free(txn, hole));
     commit(txn);
-    struct lladd_txn *adds = bed_begin(&b), *moves = bed_begin(&b);
+    struct lladd_txn *adds = fixture_begin(&b), *moves = fixture_begin(&b);
     ok(adds, add(adds, 77));
     unsigned n = 1;
     while (n < 8 && lladd_slotted_alloc(moves, page, bytes, 600, 0, &others[n]) == 0)
@@ -251,7 +251,7 @@ START_TEST(wrong_additions_change_nothing)
 {
     kind = (enum kind)(_i % KINDS);
     make();
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, add_at(txn, 0, 1));
     ok(txn, add_at(txn, LEN - 8, 1)); /* the last one that fits; not a multiple of 8 */
     static const uint32_t beyond[] = {LEN - 7, LEN, LEN + 1, 60000, 65536 + FIELD, UINT32_MAX};
@@ -276,12 +276,12 @@ START_TEST(sums_are_modulo_2_to_the_64)
 {
     kind = (enum kind)(_i % KINDS);
     make();
-    struct lladd_txn *one = bed_begin(&b), *two = bed_begin(&b);
+    struct lladd_txn *one = fixture_begin(&b), *two = fixture_begin(&b);
     ok(one, add(one, INT64_MIN));
     ok(two, add(two, INT64_MAX));
     abort_txn(one); /* -1 - INT64_MIN */
     ck_assert_int_eq(sum(), INT64_MAX);
-    one = bed_begin(&b);
+    one = fixture_begin(&b);
     ok(one, add(one, -5));
     commit(one);
     ok(two, add(two, -3));
@@ -294,7 +294,7 @@ START_TEST(a_record_that_was_freed)
 {
     kind = (enum kind)(_i % KINDS);
     make();
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, add(txn, 9));
     ok(txn, kind == SLOTTED ? lladd_slotted_free(txn, rid)
             : kind == FIXED ? lladd_fixed_free(txn, rid)
@@ -338,5 +338,5 @@ int main(void)
     tcase_add_loop_test(t, a_record_that_was_freed, 0, KINDS);
     tcase_add_test(t, the_log_tells_the_slot);
     suite_add_tcase(s, t);
-    return bed_run(s);
+    return fixture_run(s);
 }

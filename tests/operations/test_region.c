@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Regions: extents that can be looked up, and enumerated. */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include <lladd/hash.h>
 #include <lladd/sync.h>
 
-static struct bed b;
+static struct fixture b;
 
 static void setup(void)
 {
-    bed_init(&b, 4096);
-    bed_open(&b);
+    fixture_init(&b, 4096);
+    fixture_open(&b);
 }
 
 static void teardown(void)
 {
-    bed_check(&b);
-    bed_free(&b);
+    fixture_check(&b);
+    fixture_free(&b);
 }
 
 static lladd_pageno make(uint64_t pages, unsigned kind, uint64_t tag)
 {
     lladd_pageno first;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_region_create(txn, pages, kind, tag, &first));
     commit(txn);
     return first;
@@ -78,10 +78,10 @@ START_TEST(a_region_says_its_size_as_long_as_it_lives)
     lladd_pageno first[3];
     ck_assert_uint_eq(all().n, 0); /* and a lookup creates nothing */
     is_none(lladd_page_of(5));
-    const uint64_t none = bed_pages_used(&b);
+    const uint64_t none = fixture_pages_used(&b);
     for (unsigned i = 0; i < 3; i++)
         first[i] = make(10 + i, kinds[i], UINT64_MAX - i);
-    const uint64_t used = bed_pages_used(&b);
+    const uint64_t used = fixture_pages_used(&b);
     ck_assert_uint_ge(used, none + 33);
     for (unsigned round = 0; round < 3; round++) {
         for (unsigned i = 0; i < 3; i++) {
@@ -91,22 +91,22 @@ START_TEST(a_region_says_its_size_as_long_as_it_lives)
         ck_assert_uint_eq(all().n, 3);
         ck_assert_uint_eq(all().pages, 33);
         if (round == 0) {
-            bed_close(&b);
-            bed_open(&b);
+            fixture_close(&b);
+            fixture_open(&b);
         } else {
-            bed_crash(&b);
+            fixture_crash(&b);
         }
     }
     struct sums s = {0, 0, 0, 2};
     ck_assert_int_eq(lladd_region_each(b.db, add_up, &s, &b.err), -5);
     ck_assert_uint_eq(s.n, 2);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_region_destroy(txn, first[1]));
     refuses(txn, LLADD_NOT_FOUND, lladd_region_destroy(txn, first[1]));
     refuses(txn, LLADD_NOT_FOUND, lladd_region_destroy(txn, lladd_page_of(first[0].v + 1)));
     commit(txn);
     is_none(first[1]);
-    ck_assert_uint_eq(bed_pages_used(&b), used - 11);
+    ck_assert_uint_eq(fixture_pages_used(&b), used - 11);
     ck_assert_uint_eq(all().pages, 22);
 }
 END_TEST
@@ -115,9 +115,9 @@ START_TEST(what_is_rolled_back_was_no_region)
 {
     lladd_savepoint_id sp;
     lladd_pageno old = make(7, LLADD_EXTENT_PAGED, 1), inner, outer;
-    const uint64_t used = bed_pages_used(&b);
+    const uint64_t used = fixture_pages_used(&b);
     for (int crash = 0; crash < 2; crash++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         ok(txn, lladd_region_create(txn, 3, LLADD_EXTENT_RAW, 2, &outer));
         ok(txn, lladd_savepoint(txn, &sp));
         ok(txn, lladd_region_create(txn, 4, LLADD_EXTENT_PAGED, 3, &inner));
@@ -130,14 +130,14 @@ START_TEST(what_is_rolled_back_was_no_region)
         ok(txn, lladd_region_destroy(txn, old));
         if (crash) {
             ok_db(&b, lladd_log_force(b.db, lladd_lsn_of(0), &b.err));
-            bed_crash(&b);
+            fixture_crash(&b);
         } else {
             abort_txn(txn);
         }
         is_none(outer);
         is_there(old, 7, LLADD_EXTENT_PAGED, 1);
         ck_assert_uint_eq(all().n, 1);
-        ck_assert_uint_eq(bed_pages_used(&b), used);
+        ck_assert_uint_eq(fixture_pages_used(&b), used);
     }
 }
 END_TEST
@@ -146,7 +146,7 @@ END_TEST
 START_TEST(transactions_side_by_side)
 {
     lladd_pageno old = make(5, LLADD_EXTENT_PAGED, 1), mine, yours;
-    struct lladd_txn *one = bed_begin(&b), *two = bed_begin(&b);
+    struct lladd_txn *one = fixture_begin(&b), *two = fixture_begin(&b);
     ok(one, lladd_region_destroy(one, old));
     ok(one, lladd_region_create(one, 5, LLADD_EXTENT_PAGED, 2, &mine));
     ok(two, lladd_region_create(two, 5, LLADD_EXTENT_PAGED, 3, &yours));
@@ -165,13 +165,13 @@ END_TEST
 START_TEST(the_first_region_is_rolled_back)
 {
     lladd_pageno mine, yours;
-    struct lladd_txn *one = bed_begin(&b), *two = bed_begin(&b);
+    struct lladd_txn *one = fixture_begin(&b), *two = fixture_begin(&b);
     ok(one, lladd_region_create(one, 2, LLADD_EXTENT_PAGED, 1, &mine));
     ok(two, lladd_region_create(two, 3, LLADD_EXTENT_PAGED, 2, &yours));
     abort_txn(one);
     commit(two);
     is_none(mine);
-    bed_crash(&b);
+    fixture_crash(&b);
     is_there(yours, 3, LLADD_EXTENT_PAGED, 2);
     ck_assert_uint_eq(all().n, 1);
 }
@@ -182,7 +182,7 @@ START_TEST(many_regions)
     enum { N = 700 };
     static lladd_pageno first[N];
     uint64_t pages = 0;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (unsigned i = 0; i < N; i++) {
         ok(txn, lladd_region_create(txn, 1 + i % 9, LLADD_EXTENT_PAGED, i, &first[i]));
         pages += 1 + i % 9;
@@ -191,7 +191,7 @@ START_TEST(many_regions)
     ck_assert_uint_eq(all().n, N);
     ck_assert_uint_eq(all().pages, pages);
     ck_assert_uint_eq(all().tags, N * (N - 1) / 2);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     for (unsigned i = 0; i < N; i += 2)
         ok(txn, lladd_region_destroy(txn, first[i]));
     commit(txn);
@@ -207,8 +207,8 @@ START_TEST(wrong_calls_change_nothing)
 {
     lladd_pageno first = {77};
     make(1, LLADD_EXTENT_PAGED, 0);
-    const uint64_t used = bed_pages_used(&b);
-    struct lladd_txn *txn = bed_begin(&b);
+    const uint64_t used = fixture_pages_used(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     refuses(txn, LLADD_BAD_ARGUMENT, lladd_region_create(txn, 0, 0, 1, &first));
     refuses(txn, LLADD_BAD_ARGUMENT, lladd_region_create(txn, 1, 3, 1, &first));
     refuses(txn, LLADD_BAD_ARGUMENT,
@@ -216,7 +216,7 @@ START_TEST(wrong_calls_change_nothing)
     refuses(txn, LLADD_NOT_FOUND, lladd_region_destroy(txn, lladd_page_of(UINT64_MAX)));
     commit(txn);
     ck_assert_uint_eq(first.v, 77);
-    ck_assert_uint_eq(bed_pages_used(&b), used);
+    ck_assert_uint_eq(fixture_pages_used(&b), used);
     ck_assert_uint_eq(all().n, 1);
 }
 END_TEST
@@ -227,7 +227,7 @@ START_TEST(memory_runs_out_anywhere)
     uint64_t made = 0, failures = 0;
     for (uint64_t nth = 1; nth < 80; nth++) {
         lladd_pageno first;
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         fault_alloc_fail(&b.mem, nth % 12 + 1, false);
         int rc = lladd_region_create(txn, 2, LLADD_EXTENT_PAGED, nth, &first);
         fault_alloc_fail(&b.mem, 0, false);
@@ -239,7 +239,7 @@ START_TEST(memory_runs_out_anywhere)
     }
     ck_assert_uint_gt(made, 10);
     ck_assert_uint_gt(failures, 10);
-    bed_crash(&b);
+    fixture_crash(&b);
     ck_assert_uint_eq(all().n, made);
 }
 END_TEST
@@ -251,26 +251,26 @@ START_TEST(a_catalogue_that_is_none)
     struct lladd_region r;
     lladd_pageno first = make(4, LLADD_EXTENT_PAGED, 9), other;
     ok_db(&b, lladd_root_get(b.db, LLADD_REGIONS_ROOT, &was, &b.err));
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_hash_create(txn, NULL, &other));
     const struct lladd_root_value wrong[] = {{was.a, 2}, {first.v, 1}, {other.v, 1}};
     static const int codes[] = {LLADD_NEWER_FORMAT, 0, LLADD_CORRUPT_PAGE};
     commit(txn);
     for (unsigned i = 0; i < 3; i++) {
         struct sums s = {0, 0, 0, 0};
-        txn = bed_begin(&b);
+        txn = fixture_begin(&b);
         ok(txn, lladd_root_set(txn, LLADD_REGIONS_ROOT, wrong[i]));
         commit(txn);
-        bed_close(&b);
-        bed_open(&b);
+        fixture_close(&b);
+        fixture_open(&b);
         int rc = lladd_region_get(b.db, first, &r, &b.err);
         ck_assert_msg(codes[i] ? rc == codes[i] : rc != 0, "%s", lladd_code_name(rc));
         ck_assert_int_eq(lladd_region_each(b.db, add_up, &s, &b.err), rc);
-        txn = bed_begin(&b);
+        txn = fixture_begin(&b);
         refuses(txn, rc, lladd_region_create(txn, 1, 0, 0, &other));
         abort_txn(txn);
     }
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_root_set(txn, LLADD_REGIONS_ROOT, was));
     struct lladd_hash *h;
     unsigned char key[8], row[24] = {0};
@@ -282,7 +282,7 @@ START_TEST(a_catalogue_that_is_none)
     lladd_hash_close(h);
     ck_assert_int_eq(lladd_region_get(b.db, first, &r, &b.err), LLADD_CORRUPT_PAGE);
     ck_assert_uint_eq(b.err.page.v, first.v);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     refuses(txn, LLADD_CORRUPT_PAGE, lladd_region_destroy(txn, first));
     abort_txn(txn);
 }
@@ -297,7 +297,7 @@ static void *makes_some(void *arg)
     uint64_t tag = *(uint64_t *)arg;
     for (unsigned i = 0; i < EACH; i++) {
         lladd_pageno first;
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         ok(txn, lladd_region_create(txn, 2, LLADD_EXTENT_PAGED, tag, &first));
         if (i % 2)
             commit(txn);
@@ -320,15 +320,15 @@ START_TEST(threads_make_the_first_regions)
         lladd_thread_join(&thread[i]);
     ck_assert_uint_eq(all().n, THREADS * EACH / 2);
     ck_assert_uint_eq(all().tags, EACH / 2 * THREADS * (THREADS + 1) / 2);
-    bed_crash(&b);
+    fixture_crash(&b);
     ck_assert_uint_eq(all().n, THREADS * EACH / 2);
 }
 END_TEST
 
 static void setup_threads(void)
 {
-    bed_init_threads(&b);
-    bed_open(&b);
+    fixture_init_threads(&b);
+    fixture_open(&b);
 }
 
 int main(void)
@@ -349,5 +349,5 @@ int main(void)
     tcase_add_checked_fixture(t, setup_threads, teardown);
     tcase_add_test(t, threads_make_the_first_regions);
     suite_add_tcase(s, t);
-    return bed_run(s);
+    return fixture_run(s);
 }

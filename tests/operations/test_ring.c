@@ -4,7 +4,7 @@
  * that the library's own structures do: no call of theirs gets LLADD_TOO_LARGE later. For every
  * page size and every power of two; and also for operations that are registered later.
  */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include <lladd/array.h>
 #include <lladd/blob.h>
@@ -18,7 +18,7 @@
 
 #include <stdio.h>
 
-static struct bed b;
+static struct fixture b;
 static unsigned char bytes[1u << 16];
 
 static void register_all(void)
@@ -30,7 +30,7 @@ static void register_all(void)
 
 static void init(uint32_t page_size, uint64_t ring)
 {
-    bed_init(&b, page_size);
+    fixture_init(&b, page_size);
     b.options.log_ring_bytes = ring;
     register_all();
 }
@@ -39,7 +39,7 @@ static void init(uint32_t page_size, uint64_t ring)
 static uint64_t refused(void)
 {
     unsigned long long need = 0;
-    ck_assert_int_eq(bed_try_open(&b), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(fixture_try_open(&b), LLADD_BAD_ARGUMENT);
     const char *at = strstr(b.err.message, "log_ring_bytes: ");
     ck_assert_msg(at && sscanf(at, "log_ring_bytes: %llu are needed", &need) == 1, "%s",
                   b.err.message);
@@ -164,14 +164,14 @@ static void journal_and_rows(void)
 {
     struct lladd_managed_options m = LLADD_MANAGED_OPTIONS_INIT;
     struct lladd_managed *rows;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     uint64_t tag;
     m.type = LLADD_DTABLE_U32;
     ok(txn, lladd_journal_acquire(txn, "log", "test", &tag));
     ok(txn, lladd_managed_create(txn, "rows", &m));
     commit(txn);
     ok_db(&b, lladd_managed_open(b.db, "rows", &rows, &b.err));
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     for (uint32_t i = 0; i < 50; i++) {
         struct lladd_dtable_key k = lladd_dtable_u32(i);
         struct lladd_dtable_value v = lladd_dtable_value_of(bytes, 1000);
@@ -180,7 +180,7 @@ static void journal_and_rows(void)
     }
     commit(txn);
     ok_db(&b, lladd_managed_digest(rows, &b.err));
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_journal_discard(txn, tag, lladd_lsn_of(0)));
     commit(txn);
     ok_db(&b, lladd_managed_close(rows, &b.err));
@@ -190,7 +190,7 @@ static void everything(uint32_t size)
 {
     unsigned n = 60 * (size / 4096 < 8 ? size / 4096 : 8);
     for (unsigned i = 0; i < 2; i++) { /* committed, and rolled back */
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         pages(txn, size);
         heap_array_list_blob(txn, size);
         for (unsigned flags = LLADD_HASH_LOGICAL; flags <= LLADD_HASH_PHYSICAL; flags++) {
@@ -200,7 +200,7 @@ static void everything(uint32_t size)
         for (uint64_t k = 0; k < 20; k++)
             ok(txn, lladd_lock_acquire(txn, LLADD_LOCK_NAME(lladd_lock_id(k)), LLADD_LOCK_X,
                                        LLADD_LOCK_TRY));
-        struct lladd_gid gid = bed_gid(i ? "no" : "yes");
+        struct lladd_gid gid = fixture_gid(i ? "no" : "yes");
         ok(txn, lladd_prepare(txn, &gid));
         if (i)
             abort_txn(txn);
@@ -208,11 +208,11 @@ static void everything(uint32_t size)
             commit(txn);
     }
     journal_and_rows();
-    struct lladd_txn *loser = bed_begin(&b);
+    struct lladd_txn *loser = fixture_begin(&b);
     hash(loser, LLADD_HASH_PHYSICAL, 300, 900, n);
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
-    bed_crash(&b);
-    bed_close(&b);
+    fixture_crash(&b);
+    fixture_close(&b);
 }
 
 /* ---- tests ----------------------------------------------------------------------------------- */
@@ -224,13 +224,13 @@ START_TEST(a_ring_is_refused_at_open_or_enough_for_everything)
     uint64_t need = 0;
     for (uint64_t ring = 1024; worked < 3 && ring <= 1u << 30; ring *= 2) {
         init(size, ring);
-        if (bed_try_open(&b) != 0) {
+        if (fixture_try_open(&b) != 0) {
             uint64_t names = refused();
             ck_assert_msg(need == 0 || names == need, "with %llu it is %llu",
                           (unsigned long long)ring, (unsigned long long)names);
             need = names;
             refusals++;
-            bed_free(&b);
+            fixture_free(&b);
             continue;
         }
         ck_assert_msg(ring >= need, "%llu is taken, and %llu was asked for",
@@ -240,7 +240,7 @@ START_TEST(a_ring_is_refused_at_open_or_enough_for_everything)
                       (unsigned long long)need);
         everything(size);
         worked++;
-        bed_free(&b);
+        fixture_free(&b);
     }
     ck_assert_uint_eq(need, 16 * (uint64_t)size); /* as lladd.h says */
 }
@@ -285,9 +285,9 @@ START_TEST(an_operation_registered_later_asks_for_its_ring)
     lladd_op_id id;
     lladd_pageno page;
     init(4096, 64u << 10);
-    bed_open(&b);
-    page = bed_page(&b, "lladd.bytes");
-    bed_kill(&b);
+    fixture_open(&b);
+    page = fixture_page(&b, "lladd.bytes");
+    fixture_kill(&b);
     ok_db(&b, lladd_register_op(&b.options, &large, &b.err));
     uint64_t need = refused();
     ck_assert_ptr_nonnull(strstr(b.err.message, "test.large"));
@@ -295,9 +295,9 @@ START_TEST(an_operation_registered_later_asks_for_its_ring)
     b.options.log_ring_bytes = need / 2;
     ck_assert_uint_eq(refused(), need);
     b.options.log_ring_bytes = need;
-    bed_open(&b);
+    fixture_open(&b);
     ok_db(&b, lladd_op_lookup(b.db, "test.large", 1, &id));
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_log_credit(txn, id, 4));
     refuses(txn, LLADD_TOO_LARGE, lladd_log_credit(txn, id, 8));
     ck_assert_ptr_nonnull(strstr(lladd_txn_error(txn)->message, "five eighths"));
@@ -305,9 +305,9 @@ START_TEST(an_operation_registered_later_asks_for_its_ring)
     memset(bytes, 1, sizeof bytes);
     ok(txn, lladd_update(txn, id, page, bytes, 60000));
     commit(txn);
-    bed_crash(&b);
-    bed_close(&b);
-    bed_free(&b);
+    fixture_crash(&b);
+    fixture_close(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -315,9 +315,9 @@ START_TEST(what_no_ring_can_hold_is_a_wrong_registration)
 {
     init(4096, 1u << 20);
     ok_db(&b, lladd_register_op(&b.options, &endless, &b.err));
-    ck_assert_int_eq(bed_try_open(&b), LLADD_BAD_REGISTRATION);
+    ck_assert_int_eq(fixture_try_open(&b), LLADD_BAD_REGISTRATION);
     ck_assert_ptr_nonnull(strstr(b.err.message, "test.endless"));
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -328,11 +328,11 @@ START_TEST(a_refusal_leaves_an_empty_directory_empty)
     (void)refused();
     b.options.log_ring_bytes = 64u << 10;
     b.options.flags |= LLADD_OPT_MUST_EXIST;
-    ck_assert_int_eq(bed_try_open(&b), LLADD_NOT_A_DATABASE);
+    ck_assert_int_eq(fixture_try_open(&b), LLADD_NOT_A_DATABASE);
     struct lladd_file *f;
     struct lladd_device *dev = b.options.device;
     ck_assert_int_ne(dev->ops->open(dev, "creating", LLADD_OPEN_READ_ONLY, &f), 0);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -345,5 +345,5 @@ int main(void)
     tcase_add_test(tc, what_no_ring_can_hold_is_a_wrong_registration);
     tcase_add_test(tc, a_refusal_leaves_an_empty_directory_empty);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

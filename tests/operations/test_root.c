@@ -4,21 +4,21 @@
  * concurrent transactions with different names do not disturb each other, and bad names are
  * refused.
  */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include <lladd/stats.h>
 #include <stdio.h>
 
-static struct bed b;
+static struct fixture b;
 
 static void setup(void)
 {
-    bed_init(&b, 4096);
-    bed_open(&b);
+    fixture_init(&b, 4096);
+    fixture_open(&b);
 }
 static void teardown(void)
 {
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 static struct lladd_root_value value(uint64_t a, uint64_t c)
@@ -44,32 +44,32 @@ static void expect_none(const char *name)
 
 START_TEST(set_get_remove)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     expect_none("heap");
     ok(txn, lladd_root_set(txn, "heap", value(7, UINT64_MAX)));
     expect("heap", 7, UINT64_MAX);
     commit(txn);
-    bed_crash(&b);
+    fixture_crash(&b);
     expect("heap", 7, UINT64_MAX);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_root_set(txn, "heap", value(8, 0)));
     ok(txn, lladd_root_set(txn, "heap", value(9, 1)));
     expect("heap", 9, 1);
     abort_txn(txn);
     expect("heap", 7, UINT64_MAX);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_root_delete(txn, "heap"));
     expect_none("heap");
     refuses(txn, LLADD_NOT_FOUND, lladd_root_delete(txn, "heap"));
     refuses(txn, LLADD_NOT_FOUND, lladd_root_delete(txn, "never"));
     abort_txn(txn);
     expect("heap", 7, UINT64_MAX);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_root_delete(txn, "heap"));
     commit(txn);
-    bed_crash(&b);
+    fixture_crash(&b);
     expect_none("heap");
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_root_set(txn, "heap", value(1, 2)));
     commit(txn);
     expect("heap", 1, 2);
@@ -79,12 +79,12 @@ END_TEST
 /* One removes, another adds: if an entry changed owners, the abort would destroy the added one. */
 START_TEST(an_abort_leaves_other_names_alone)
 {
-    struct lladd_txn *txn = bed_begin(&b), *other;
+    struct lladd_txn *txn = fixture_begin(&b), *other;
     ok(txn, lladd_root_set(txn, "old", value(1, 1)));
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_root_delete(txn, "old"));
-    other = bed_begin(&b);
+    other = fixture_begin(&b);
     ok(other, lladd_root_set(other, "new", value(2, 2)));
     ok(txn, lladd_root_set(txn, "mine", value(3, 3)));
     ok(other, lladd_root_set(other, "newer", value(4, 4)));
@@ -94,7 +94,7 @@ START_TEST(an_abort_leaves_other_names_alone)
     expect("new", 2, 2);
     expect("newer", 4, 4);
     expect_none("mine");
-    bed_crash(&b);
+    fixture_crash(&b);
     expect("old", 1, 1);
     expect("new", 2, 2);
     expect("newer", 4, 4);
@@ -121,7 +121,7 @@ START_TEST(more_names_than_a_page_holds)
 {
     static struct seen seen;
     char name[32];
-    struct lladd_txn *txn = bed_begin(&b), *other = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b), *other = fixture_begin(&b);
     for (unsigned i = 0; i < 300; i++) {
         snprintf(name, sizeof name, "name %u", i);
         ok(txn, lladd_root_set(txn, name, value(i, 0)));
@@ -131,7 +131,7 @@ START_TEST(more_names_than_a_page_holds)
     }
     commit(txn);
     abort_txn(other); /* the pages it added to the chain stay: others use them */
-    bed_crash(&b);
+    fixture_crash(&b);
     for (unsigned i = 0; i < 300; i++) {
         snprintf(name, sizeof name, "name %u", i);
         expect(name, i, 0);
@@ -153,7 +153,7 @@ START_TEST(more_names_than_a_page_holds)
         if (round)
             ck_assert_uint_eq(n, used);
         used = n;
-        txn = bed_begin(&b);
+        txn = fixture_begin(&b);
         for (unsigned i = 300; i < 390 && !round; i++) {
             snprintf(name, sizeof name, "name %u", i);
             ok(txn, lladd_root_set(txn, name, value(i, 0)));
@@ -174,7 +174,7 @@ static uint64_t pages_fixed(void)
 static void set_names(const char *prefix, unsigned from, unsigned to, bool commits)
 {
     char name[32];
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (unsigned i = from; i < to; i++) {
         snprintf(name, sizeof name, "%s %u", prefix, i);
         ok(txn, lladd_root_set(txn, name, value(i, 7)));
@@ -192,7 +192,7 @@ START_TEST(names_are_found_without_a_search)
     enum { NAMES = 3000, SOME = 100 };
     char name[32];
     set_names("name", 0, NAMES, true);
-    bed_crash(&b);
+    fixture_crash(&b);
     expect("name 5", 5, 7); /* the first call reads all */
     uint64_t before = pages_fixed();
     for (unsigned i = 0; i < SOME; i++) {
@@ -210,7 +210,7 @@ START_TEST(names_are_found_without_a_search)
     set_names("more", 0, NAMES, true);
     ck_assert_uint_le(pages_fixed() - before, 16 * NAMES);
     expect("more 2999", 2999, 7);
-    bed_crash(&b);
+    fixture_crash(&b);
     expect("more 2999", 2999, 7);
     expect("name 2999", 2999, 7);
     expect_none("none 1");
@@ -222,12 +222,12 @@ START_TEST(rolled_back_names_take_no_room)
 {
     set_names("stays", 0, 500, true);
     set_names("gone", 0, 1000, false);
-    uint64_t used = bed_pages_used(&b);
+    uint64_t used = fixture_pages_used(&b);
     for (unsigned round = 1; round < 20; round++) {
         set_names("gone", round * 1000, round * 1000 + 1000, false);
         set_names("gone", 0, 10, false);
     }
-    ck_assert_uint_le(bed_pages_used(&b), used + used / 2);
+    ck_assert_uint_le(fixture_pages_used(&b), used + used / 2);
     expect_none("gone 1");
     expect_none("gone 1500");
     set_names("gone", 1, 2, true);
@@ -237,7 +237,7 @@ START_TEST(rolled_back_names_take_no_room)
         snprintf(name, sizeof name, "stays %u", i);
         expect(name, i, 7);
     }
-    bed_crash(&b);
+    fixture_crash(&b);
     expect("gone 1", 1, 7);
     expect_none("gone 2");
 }
@@ -247,12 +247,12 @@ END_TEST
 START_TEST(names_are_found_without_memory)
 {
     set_names("name", 0, 200, true);
-    bed_crash(&b);
-    struct lladd_txn *txn = bed_begin(&b);
+    fixture_crash(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_root_set(txn, "name 7", value(8, 8)));
     commit(txn);
-    bed_crash(&b);
-    txn = bed_begin(&b);
+    fixture_crash(&b);
+    txn = fixture_begin(&b);
     fault_alloc_fail(&b.mem, 1, true);
     struct lladd_root_value v = {0, 0};
     int rc = lladd_root_get(b.db, "name 199", &v, &b.err);
@@ -273,7 +273,7 @@ END_TEST
 START_TEST(each_stops_when_told)
 {
     static struct seen seen;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_root_set(txn, "name 1", value(1, 2)));
     ok(txn, lladd_root_set(txn, "name 2", value(2, 2)));
     ok(txn, lladd_root_set(txn, "name 3", value(3, 2)));
@@ -292,7 +292,7 @@ START_TEST(names_have_1_to_63_bytes)
     memset(beyond, 'n', 64);
     beyond[64] = 0;
     struct lladd_root_value v;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_root_set(txn, longest, value(1, 2)));
     refuses(txn, LLADD_BAD_ARGUMENT, lladd_root_set(txn, "", value(1, 2)));
     refuses(txn, LLADD_BAD_ARGUMENT, lladd_root_set(txn, beyond, value(1, 2)));
@@ -300,7 +300,7 @@ START_TEST(names_have_1_to_63_bytes)
     ck_assert_int_eq(lladd_root_get(b.db, "", &v, &b.err), LLADD_BAD_ARGUMENT);
     ck_assert_int_eq(lladd_root_get(b.db, beyond, &v, &b.err), LLADD_BAD_ARGUMENT);
     commit(txn);
-    bed_crash(&b);
+    fixture_crash(&b);
     expect(longest, 1, 2);
     longest[62] = 0;
     expect_none(longest);
@@ -338,12 +338,12 @@ static const struct lladd_object_class asks = {
 START_TEST(a_checkpoint_may_be_the_first_to_ask_for_a_name)
 {
     asked = 0;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_root_set(txn, "mark", value(5, 0)));
     commit(txn);
-    bed_close(&b);
+    fixture_close(&b);
     ok_db(&b, lladd_register_class(&b.options, &asks, &b.err));
-    bed_open(&b);
+    fixture_open(&b);
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
     ck_assert_uint_gt(asked, 0);
     expect("mark", 5, 0);
@@ -365,5 +365,5 @@ int main(void)
     tcase_add_test(c, names_have_1_to_63_bytes);
     tcase_add_test(c, a_checkpoint_may_be_the_first_to_ask_for_a_name);
     suite_add_tcase(s, c);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -4,7 +4,7 @@
  * transaction, which stay if that rolls back; a run that is created by a transaction that rolls
  * back; the chain of pages after the root page; lack of memory and space; and damage.
  */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include "operations/shared/extents.h"
 
@@ -12,7 +12,7 @@
 
 enum { AT = 100 };
 
-static struct bed b;
+static struct fixture b;
 static lladd_pageno root;
 static struct ll_extents run;
 
@@ -31,9 +31,9 @@ static void make(struct lladd_txn *txn)
 
 static void setup(void)
 {
-    bed_init(&b, 4096);
-    bed_open(&b);
-    struct lladd_txn *txn = bed_begin(&b);
+    fixture_init(&b, 4096);
+    fixture_open(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     make(txn);
     commit(txn);
     open_run();
@@ -42,14 +42,14 @@ static void setup(void)
 static void teardown(void)
 {
     ll_operations__extents_close(&run);
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 /* Changes that are not durable are lost. */
 static void crash(void)
 {
     ll_operations__extents_close(&run);
-    bed_crash(&b);
+    fixture_crash(&b);
     open_run();
 }
 
@@ -75,12 +75,12 @@ static void check_whole(void)
 {
     struct sum s = {0, 0};
     ok_db(&b, ll_operations__extents_each(&run, add_up, &s, &b.err));
-    ck_assert_uint_eq(s.pages + 1, bed_pages_used(&b));
+    ck_assert_uint_eq(s.pages + 1, fixture_pages_used(&b));
 }
 
 static void grow(uint64_t n)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, ll_operations__extents_grow(txn, &run, n));
     commit(txn);
 }
@@ -115,7 +115,7 @@ START_TEST(an_empty_run_has_no_pages)
     check_whole();
     crash();
     ck_assert_uint_eq(ll_operations__extents_size(&run), 0);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, ll_operations__extents_grow(txn, &run, 0));
     ok(txn, ll_operations__extents_shrink(txn, &run, 0));
     ck_assert_uint_eq(lladd_txn_id(txn).v, 0); /* nothing was logged */
@@ -147,7 +147,7 @@ END_TEST
 
 START_TEST(growth_survives_the_rollback_of_its_transaction)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_savepoint_id before;
     ok(txn, lladd_savepoint(txn, &before));
     ok(txn, ll_operations__extents_grow(txn, &run, 9));
@@ -159,7 +159,7 @@ START_TEST(growth_survives_the_rollback_of_its_transaction)
     ck_assert_uint_eq(ll_operations__extents_size(&run), size);
     check_whole();
     grow(9); /* makes all of that durable: there is nothing to do */
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_bytes_set(txn, root, 0, "x", 1));
     commit(txn);
     crash();
@@ -173,27 +173,27 @@ END_TEST
 
 START_TEST(a_run_is_gone_with_the_transaction_that_made_it)
 {
-    uint64_t used = bed_pages_used(&b);
+    uint64_t used = fixture_pages_used(&b);
     ll_operations__extents_close(&run);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     lladd_pageno before = root;
     make(txn);
     open_run();
     ck_assert(ll_extents_made_by(&run, txn));
     ok(txn, ll_operations__extents_grow(txn, &run, 50));
-    ck_assert_uint_gt(bed_pages_used(&b), used + 50);
+    ck_assert_uint_gt(fixture_pages_used(&b), used + 50);
     if (_i == 1)
         ll_operations__extents_close(&run); /* before it ends: it is not told then */
     if (_i == 2) {
         ll_operations__extents_close(&run);
-        struct lladd_txn *other = bed_begin(&b); /* makes the loser's records durable */
+        struct lladd_txn *other = fixture_begin(&b); /* makes the loser's records durable */
         ok(other, lladd_bytes_set(other, before, 0, "x", 1));
         commit(other);
-        bed_crash(&b);
+        fixture_crash(&b);
     } else {
         abort_txn(txn);
     }
-    ck_assert_uint_eq(bed_pages_used(&b), used);
+    ck_assert_uint_eq(fixture_pages_used(&b), used);
     if (_i == 0) {
         ck_assert_uint_eq(ll_operations__extents_size(&run), 0);
         ll_operations__extents_close(&run);
@@ -207,7 +207,7 @@ END_TEST
 START_TEST(what_the_maker_takes_back_is_taken_back_in_memory_too)
 {
     ll_operations__extents_close(&run);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_action action;
     lladd_savepoint_id early, late;
     lladd_pageno first = root;
@@ -231,9 +231,9 @@ START_TEST(what_the_maker_takes_back_is_taken_back_in_memory_too)
     ok(txn, ll_operations__extents_grow(txn, &run, 4));
     ck_assert_uint_eq(ll_operations__extents_size(&run), 4);
     commit(txn);
-    ck_assert_uint_eq(bed_pages_used(&b), 2 + 4);
+    ck_assert_uint_eq(fixture_pages_used(&b), 2 + 4);
     /* From now on it is like any other run. */
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ck_assert(!ll_extents_made_by(&run, txn));
     ok(txn, ll_operations__extents_grow(txn, &run, 6));
     abort_txn(txn);
@@ -252,8 +252,8 @@ END_TEST
 START_TEST(extents_that_are_given_back_serve_others_when_the_transaction_has_ended)
 {
     grow(100);
-    uint64_t had = bed_pages_used(&b);
-    struct lladd_txn *txn = bed_begin(&b), *other = bed_begin(&b);
+    uint64_t had = fixture_pages_used(&b);
+    struct lladd_txn *txn = fixture_begin(&b), *other = fixture_begin(&b);
     lladd_pageno last = ll_operations__extents_page(&run, 99), taken;
     ok(txn, ll_operations__extents_shrink(txn, &run, 50));
     ck_assert_uint_ge(ll_operations__extents_size(&run), 50);
@@ -269,8 +269,8 @@ START_TEST(extents_that_are_given_back_serve_others_when_the_transaction_has_end
     else
         commit(txn);
     check_whole();
-    ck_assert_uint_lt(bed_pages_used(&b), had);
-    other = bed_begin(&b);
+    ck_assert_uint_lt(fixture_pages_used(&b), had);
+    other = fixture_begin(&b);
     bool again = false;
     for (uint64_t pages = lladd_page_count(b.db); !again && lladd_page_count(b.db) == pages;) {
         ok(other, lladd_page_alloc(other, &taken));
@@ -288,22 +288,22 @@ END_TEST
 START_TEST(a_run_that_is_freed_is_there_again_when_that_is_rolled_back)
 {
     grow(30);
-    uint64_t used = bed_pages_used(&b), page = ll_operations__extents_page(&run, 29).v;
-    struct lladd_txn *txn = bed_begin(&b);
+    uint64_t used = fixture_pages_used(&b), page = ll_operations__extents_page(&run, 29).v;
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, ll_operations__extents_free(txn, &run));
-    ck_assert_uint_eq(bed_pages_used(&b), 1);
+    ck_assert_uint_eq(fixture_pages_used(&b), 1);
     abort_txn(txn);
-    ck_assert_uint_eq(bed_pages_used(&b), used);
+    ck_assert_uint_eq(fixture_pages_used(&b), used);
     ck_assert_uint_eq(ll_operations__extents_page(&run, 29).v, page);
     check_whole();
     crash();
     check_whole();
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, ll_operations__extents_free(txn, &run));
     ok(txn, lladd_page_free(txn, root));
     commit(txn);
-    ck_assert_uint_eq(bed_pages_used(&b), 0);
-    txn = bed_begin(&b);
+    ck_assert_uint_eq(fixture_pages_used(&b), 0);
+    txn = fixture_begin(&b);
     ll_operations__extents_close(&run);
     make(txn);
     commit(txn);
@@ -327,7 +327,7 @@ static void list_by_hand(uint64_t first, uint64_t n, uint64_t chain_pages)
     } args;
     lladd_pageno page = root, next;
     unsigned char bytes[8];
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok_db(&b, lladd_op_lookup(b.db, "lladd.run.put", 1, &ops.put));
     ok_db(&b, lladd_op_lookup(b.db, "lladd.run.link", 1, &ops.link));
     ok_db(&b, lladd_op_lookup(b.db, "lladd.run.format", 1, &ops.format));
@@ -373,11 +373,11 @@ START_TEST(a_long_list_goes_on_in_a_chain_of_pages)
     crash();
     ck_assert_uint_eq(run.n_extents, N + 1);
     ck_assert_uint_eq(ll_operations__extents_page(&run, ll_operations__extents_pages(N)).v, page);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, ll_operations__extents_shrink(txn, &run, ll_operations__extents_pages(N)));
     commit(txn);
     ck_assert_uint_eq(run.n_extents, N);
-    uint64_t used = bed_pages_used(&b);
+    uint64_t used = fixture_pages_used(&b);
     ck_assert_uint_eq(used, 2 + 2);
     /* Damage is found. */
     ll_operations__extents_close(&run);
@@ -397,17 +397,17 @@ START_TEST(the_chain_gets_longer_when_it_has_to)
     ok_db(&b, lladd_pages_extend(b.db, 8192 + 64, &b.err));
     list_by_hand(ll_operations__extents_page(&run, 0).v, n, _i ? 1 : 0);
     crash();
-    uint64_t used = bed_pages_used(&b);
-    struct lladd_txn *txn = bed_begin(&b);
+    uint64_t used = fixture_pages_used(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, ll_operations__extents_grow(txn, &run, ll_operations__extents_pages(n) + 1));
     abort_txn(txn);
-    ck_assert_uint_eq(bed_pages_used(&b), used + 1 + length);
+    ck_assert_uint_eq(fixture_pages_used(&b), used + 1 + length);
     crash(); /* not durable: as if it had not happened */
-    ck_assert_uint_eq(bed_pages_used(&b), used);
+    ck_assert_uint_eq(fixture_pages_used(&b), used);
     ck_assert_uint_eq(run.n_extents, n);
     grow(ll_operations__extents_pages(n) + 1);
     crash();
-    ck_assert_uint_eq(bed_pages_used(&b), used + 1 + length);
+    ck_assert_uint_eq(fixture_pages_used(&b), used + 1 + length);
     ck_assert_uint_eq(run.n_extents, n + 1);
 }
 END_TEST
@@ -422,7 +422,7 @@ START_TEST(lists_that_cannot_be_are_refused)
     lladd_op_id op;
     grow(2);
     ok_db(&b, lladd_op_lookup(b.db, "lladd.run.put", 1, &op));
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_update(txn, op, root, &args, sizeof args));
     struct ll_extents other;
     ck_assert_int_eq(ll_operations__extents_open(&other, b.db, root, AT, &b.err),
@@ -441,7 +441,7 @@ END_TEST
 START_TEST(without_memory_nothing_changes)
 {
     for (uint64_t n = 1;; n++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         uint64_t size = ll_operations__extents_size(&run);
         fault_alloc_fail(&b.mem, n, false);
         int rc = ll_operations__extents_grow(txn, &run, size + 1);
@@ -480,5 +480,5 @@ int main(void)
     tcase_add_loop_test(c, lists_that_cannot_be_are_refused, 0, 3);
     tcase_add_test(c, without_memory_nothing_changes);
     suite_add_tcase(s, c);
-    return bed_run(s);
+    return fixture_run(s);
 }

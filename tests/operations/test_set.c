@@ -5,16 +5,16 @@
  * and logged both images whole); counters of concurrent transactions commute; and no offset leads
  * outside the page.
  */
-#include "bed.h"
+#include "op_fixture.h"
 
-static struct bed b;
+static struct fixture b;
 static lladd_pageno page;
 
 static void setup_size(uint32_t size)
 {
-    bed_init(&b, size);
-    bed_open(&b);
-    page = bed_page(&b, "lladd.bytes");
+    fixture_init(&b, size);
+    fixture_open(&b);
+    page = fixture_page(&b, "lladd.bytes");
 }
 static void setup(void)
 {
@@ -22,7 +22,7 @@ static void setup(void)
 }
 static void teardown(void)
 {
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 static void expect(uint32_t offset, const void *bytes, size_t len)
@@ -175,27 +175,27 @@ END_TEST
 
 START_TEST(set_commit_abort_crash)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_bytes_set(txn, page, 0, "first", 5));
     ok(txn, lladd_bytes_set(txn, page, 4064 - 4, "last", 4));
     commit(txn);
-    bed_crash(&b);
+    fixture_crash(&b);
     expect(0, "first", 5);
     expect(4060, "last", 4);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_bytes_set(txn, page, 0, "FIRST", 5));
     ok(txn, lladd_bytes_set_range(txn, page, 2, "range of bytes", 14));
     expect(0, "FIrange of bytes", 16);
     abort_txn(txn);
     expect(0, "first\0\0\0\0\0\0\0\0\0\0\0", 16);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_bytes_set(txn, page, 0, "FIRST", 5));
     lladd_lsn lsn;
-    struct lladd_txn *other = bed_begin(&b);
+    struct lladd_txn *other = fixture_begin(&b);
     ok(other, lladd_bytes_set(other, page, 100, "other", 5));
     ck_assert_int_eq(lladd_commit_async(other, &lsn), 0);
     ok_db(&b, lladd_wait_durable(b.db, lsn, &b.err));
-    bed_crash(&b); /* txn was in progress */
+    fixture_crash(&b); /* txn was in progress */
     expect(0, "first", 5);
     expect(100, "other", 5);
 }
@@ -209,27 +209,27 @@ START_TEST(long_ranges_on_every_page_size)
     unsigned char *bytes = malloc(body);
     ck_assert_ptr_nonnull(bytes);
     seeded_fill(1, bytes, body);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_bytes_set(txn, page, 0, bytes, body));
     commit(txn);
     expect(0, bytes, body);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     unsigned char *zeros = calloc(1, body);
     ok(txn, lladd_bytes_set_range(txn, page, 1, zeros, body - 2));
     abort_txn(txn);
     expect(0, bytes, body);
-    bed_crash(&b);
+    fixture_crash(&b);
     expect(0, bytes, body);
     free(zeros);
     free(bytes);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
 START_TEST(bytes_outside_the_page)
 {
     unsigned char byte[9000] = {1};
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_bytes_set(txn, page, 4064, byte, 1));
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_bytes_set(txn, page, 4065, byte, 0));
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_bytes_set(txn, page, 4063, byte, 2));
@@ -262,7 +262,7 @@ START_TEST(increments_commute)
 {
     for (int order = 0; order < 16; order++) {
         int64_t before = counter(8);
-        struct lladd_txn *t[2] = {bed_begin(&b), bed_begin(&b)};
+        struct lladd_txn *t[2] = {fixture_begin(&b), fixture_begin(&b)};
         int first = order & 1;
         ok(t[first], lladd_counter_add(t[first], page, 8, 5));
         ok(t[!first], lladd_counter_add(t[!first], page, 8, 100));
@@ -279,7 +279,7 @@ START_TEST(increments_commute)
             want += keep ? (who == first ? 3 : 100) : 0;
         }
         ck_assert_int_eq(counter(8), want);
-        bed_crash(&b);
+        fixture_crash(&b);
         ck_assert_int_eq(counter(8), want);
     }
 }
@@ -287,19 +287,19 @@ END_TEST
 
 START_TEST(overflow_is_refused_and_undo_is_not)
 {
-    struct lladd_txn *txn = bed_begin(&b), *other;
+    struct lladd_txn *txn = fixture_begin(&b), *other;
     ok(txn, lladd_counter_add(txn, page, 0, INT64_MAX - 10));
     refuses(txn, LLADD_BAD_ARGUMENT, lladd_counter_add(txn, page, 0, 11));
     ok(txn, lladd_counter_add(txn, page, 0, 10));
     ck_assert_int_eq(counter(0), INT64_MAX);
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_counter_add(txn, page, 0, -20));
-    other = bed_begin(&b);
+    other = fixture_begin(&b);
     ok(other, lladd_counter_add(other, page, 0, 15));
     commit(other);
     abort_txn(txn); /* beyond the maximum and back: the bits are still right */
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_counter_add(txn, page, 0, 1)); /* from INT64_MIN + 14 */
     commit(txn);
     ck_assert_int_eq(counter(0), INT64_MIN + 15);
@@ -308,7 +308,7 @@ END_TEST
 
 START_TEST(counters_at_any_offset_of_the_page)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_counter_add(txn, page, 4056, -1));
     ok(txn, lladd_counter_add(txn, page, 13, 7));
     ck_assert_int_eq(counter(4056), -1);
@@ -340,5 +340,5 @@ int main(void)
     tcase_add_test(c, overflow_is_refused_and_undo_is_not);
     tcase_add_test(c, counters_at_any_offset_of_the_page);
     suite_add_tcase(s, c);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -4,18 +4,18 @@
  * their contents are compared with an array of records; compaction is a function of the page; and
  * wrong calls are refused.
  */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include "operations/records/slotted.h"
 
-static struct bed b;
+static struct fixture b;
 static lladd_pageno page;
 
 static void setup_size(uint32_t size)
 {
-    bed_init(&b, size);
-    bed_open(&b);
-    page = bed_page(&b, "lladd.slotted");
+    fixture_init(&b, size);
+    fixture_open(&b);
+    page = fixture_page(&b, "lladd.slotted");
 }
 static void setup(void)
 {
@@ -23,7 +23,7 @@ static void setup(void)
 }
 static void teardown(void)
 {
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 static struct lladd_rid rid_of(uint32_t slot)
@@ -64,7 +64,7 @@ static struct lladd_rid store(struct lladd_txn *txn, const void *bytes, size_t l
 
 START_TEST(the_life_of_a_record)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_rid a = store(txn, "alpha", 5, 1), z = store(txn, "", 0, 0);
     expect(a, "alpha", 5, 1);
     expect(z, "", 0, 0);
@@ -81,7 +81,7 @@ START_TEST(the_life_of_a_record)
     ok(txn, lladd_slotted_free(txn, a));
     expect_none(a);
     commit(txn);
-    bed_crash(&b);
+    fixture_crash(&b);
     expect_none(a);
     expect(z, "", 0, 0);
 }
@@ -90,7 +90,7 @@ END_TEST
 START_TEST(wrong_calls_are_refused)
 {
     static unsigned char big[70000];
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     uint32_t max = lladd_slotted_max(4096);
     struct lladd_rid a = store(txn, "alpha", 5, 1), r;
     lladd_lsn before = lladd_txn_id(txn);
@@ -126,7 +126,7 @@ END_TEST
 
 START_TEST(the_owners_word_and_iteration)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_page *held;
     struct lladd_record r;
     ok(txn, lladd_slotted_format(txn, page, 0x0123456789abcdef));
@@ -157,15 +157,15 @@ START_TEST(a_page_can_be_filled_to_the_last_byte)
     unsigned char *bytes = malloc(max);
     ck_assert_ptr_nonnull(bytes);
     seeded_fill(1, bytes, max);
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_rid r = store(txn, bytes, max, 0), other;
     expect(r, bytes, max, 0);
     refuses(txn, LLADD_PAGE_FULL, lladd_slotted_alloc(txn, page, "", 0, 0, &other));
     commit(txn);
-    bed_crash(&b);
+    fixture_crash(&b);
     expect(r, bytes, max, 0);
     /* Long records in place, shrinking, growing, and back. */
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     unsigned char *bytes2 = malloc(max);
     ck_assert_ptr_nonnull(bytes2);
     seeded_fill(2, bytes2, max);
@@ -183,7 +183,7 @@ START_TEST(a_page_can_be_filled_to_the_last_byte)
     expect(r, bytes, max, 0);
     free(bytes2);
     free(bytes);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -193,17 +193,17 @@ START_TEST(holes_are_gathered_when_they_are_needed)
 {
     unsigned char bytes[600], all[1200];
     struct lladd_rid r[6];
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (unsigned i = 0; i < 6; i++) {
         memset(bytes, 'a' + (int)i, sizeof bytes);
         r[i] = store(txn, bytes, sizeof bytes, 0);
     }
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_slotted_free(txn, r[1]));
     ok(txn, lladd_slotted_free(txn, r[3]));
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     memset(all, 'X', sizeof all);
     struct lladd_rid big = store(txn, all, sizeof all, 0); /* no hole is so large */
     expect(big, all, sizeof all, 0);
@@ -214,11 +214,11 @@ START_TEST(holes_are_gathered_when_they_are_needed)
     }
     commit(txn);
     /* The same by growing: the record's own bytes are part of the room. */
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_slotted_free(txn, r[0]));
     ok(txn, lladd_slotted_free(txn, r[4]));
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     unsigned char *grown = malloc(2300);
     ck_assert_ptr_nonnull(grown);
     memset(grown, 'X', 2300);
@@ -231,7 +231,7 @@ START_TEST(holes_are_gathered_when_they_are_needed)
     expect(r[5], bytes, sizeof bytes, 0);
     abort_txn(txn);
     expect(big, all, sizeof all, 0);
-    bed_crash(&b);
+    fixture_crash(&b);
     expect(big, all, sizeof all, 0);
     free(grown);
 }
@@ -382,7 +382,7 @@ START_TEST(random_histories_of_one_transaction_at_a_time)
     uint64_t seed = (uint64_t)_i + 77;
     memset(&m, 0, sizeof m);
     for (int t = 0; t < 60; t++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         saved = m;
         for (int step = 0; step < 30; step++) {
             uint64_t r = seeded_next(&seed);
@@ -405,7 +405,7 @@ START_TEST(random_histories_of_one_transaction_at_a_time)
         } else if (end < 7) {
             commit(txn);
         } else {
-            bed_crash(&b);
+            fixture_crash(&b);
             saved.full = m.full;
             saved.done = m.done;
             m = saved;
@@ -421,7 +421,7 @@ END_TEST
 
 START_TEST(records_of_a_held_page)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_page *held;
     struct lladd_rid r, other;
     static unsigned char bytes[5000];
@@ -437,7 +437,7 @@ START_TEST(records_of_a_held_page)
     expect_none(other);
     commit(txn);
     /* A slot without an owner is purged under the same latch. */
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_slotted_credit(txn, 2));
     ok_db(&b, lladd_page_fix(b.db, page, LLADD_LATCH_EXCLUSIVE, &held, &b.err));
     ok(txn, lladd_slotted_alloc_held(txn, held, bytes, 3900, 0, &other));
@@ -466,5 +466,5 @@ int main(void)
     tcase_add_loop_test(c, a_page_can_be_filled_to_the_last_byte, 0, 5);
     tcase_add_test(c, history_repeated_gives_the_same_bytes);
     suite_add_tcase(s, c);
-    return bed_run(s);
+    return fixture_run(s);
 }

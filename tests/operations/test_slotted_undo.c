@@ -12,18 +12,18 @@
 
 #include <lladd/stats.h>
 
-static struct bed b;
+static struct fixture b;
 static lladd_pageno page;
 
 static void setup(void)
 {
-    bed_init(&b, 4096);
-    bed_open(&b);
-    page = bed_page(&b, "lladd.slotted");
+    fixture_init(&b, 4096);
+    fixture_open(&b);
+    page = fixture_page(&b, "lladd.slotted");
 }
 static void teardown(void)
 {
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 static struct lladd_rid store(struct lladd_txn *txn, char fill, size_t len)
@@ -84,13 +84,13 @@ enum { ENDS = 4 };
 
 static void undo_changes(struct lladd_txn *txn, lladd_savepoint_id sp, int how)
 {
-    struct lladd_gid gid = bed_gid("take back");
+    struct lladd_gid gid = fixture_gid("take back");
     switch (how) {
     case 0:
         abort_txn(txn);
         break;
     case 1:
-        bed_crash(&b);
+        fixture_crash(&b);
         break;
     case 2:
         ok(txn, lladd_rollback_to(txn, sp));
@@ -98,9 +98,9 @@ static void undo_changes(struct lladd_txn *txn, lladd_savepoint_id sp, int how)
         break;
     default:
         ok(txn, lladd_prepare(txn, &gid));
-        bed_crash(&b);
+        fixture_crash(&b);
         ok_db(&b, lladd_in_doubt_claim(b.db, &gid, &txn, &b.err));
-        struct lladd_txn *other = bed_begin(&b);
+        struct lladd_txn *other = fixture_begin(&b);
         fill_page(other, 8); /* the space of a transaction in doubt is still held */
         commit(other);
         abort_txn(txn);
@@ -110,15 +110,15 @@ static void undo_changes(struct lladd_txn *txn, lladd_savepoint_id sp, int how)
 
 START_TEST(a_freed_record_comes_back_to_a_full_page)
 {
-    struct lladd_txn *txn = bed_begin(&b), *other;
+    struct lladd_txn *txn = fixture_begin(&b), *other;
     lladd_savepoint_id sp;
     struct lladd_rid r = store(txn, 'r', 1000), s = store(txn, 's', 300);
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_savepoint(txn, &sp));
     ok(txn, lladd_slotted_free(txn, r));
     ok(txn, lladd_slotted_free(txn, s));
-    other = bed_begin(&b);
+    other = fixture_begin(&b);
     unsigned n = fill_page(other, 100) + fill_page(other, 1);
     commit(other);
     undo_changes(txn, sp, _i);
@@ -130,14 +130,14 @@ END_TEST
 
 START_TEST(a_shrunk_record_comes_back_to_a_full_page)
 {
-    struct lladd_txn *txn = bed_begin(&b), *other;
+    struct lladd_txn *txn = fixture_begin(&b), *other;
     lladd_savepoint_id sp;
     struct lladd_rid r = store(txn, 'r', 2000);
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_savepoint(txn, &sp));
     ok(txn, lladd_slotted_set(txn, r, "x", 1, 0));
-    other = bed_begin(&b);
+    other = fixture_begin(&b);
     fill_page(other, 50);
     ok(txn, lladd_slotted_resize(txn, r, 700)); /* its own bytes are available to itself */
     ok(txn, lladd_slotted_resize(txn, r, 3));
@@ -150,21 +150,21 @@ END_TEST
 
 START_TEST(a_grown_record_shrinks_on_a_full_page)
 {
-    struct lladd_txn *txn = bed_begin(&b), *other;
+    struct lladd_txn *txn = fixture_begin(&b), *other;
     lladd_savepoint_id sp;
     unsigned char bytes[4096];
     memset(bytes, 'R', sizeof bytes);
     struct lladd_rid r = store(txn, 'r', 100);
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_savepoint(txn, &sp));
     ok(txn, lladd_slotted_set(txn, r, bytes, 1500, 1));
-    other = bed_begin(&b);
+    other = fixture_begin(&b);
     unsigned before = fill_page(other, 100);
     commit(other);
     undo_changes(txn, sp, _i);
     expect(r, 'r', 100);
-    other = bed_begin(&b);
+    other = fixture_begin(&b);
     ck_assert_uint_ge(fill_page(other, 100), 1400 / 110); /* its space is available to all again */
     commit(other);
     ck_assert_uint_gt(before, 0);
@@ -173,18 +173,18 @@ END_TEST
 
 START_TEST(an_allocated_record_goes_and_its_slot_with_it)
 {
-    struct lladd_txn *txn = bed_begin(&b), *other;
+    struct lladd_txn *txn = fixture_begin(&b), *other;
     lladd_savepoint_id sp;
     ok(txn, lladd_savepoint(txn, &sp));
     struct lladd_rid r = store(txn, 'r', 1000);
-    other = bed_begin(&b);
+    other = fixture_begin(&b);
     struct lladd_rid o = store(other, 'o', 1000);
     fill_page(other, 64);
     commit(other);
     undo_changes(txn, sp, _i);
     expect_none(r);
     expect(o, 'o', 1000);
-    other = bed_begin(&b);
+    other = fixture_begin(&b);
     struct lladd_rid again = store(other, 'n', 900);
     ck_assert_uint_eq(again.slot, r.slot);
     commit(other);
@@ -196,12 +196,12 @@ END_TEST
 
 START_TEST(a_slot_is_not_reused_before_its_transaction_has_ended)
 {
-    struct lladd_txn *txn = bed_begin(&b), *other;
+    struct lladd_txn *txn = fixture_begin(&b), *other;
     struct lladd_rid r = store(txn, 'r', 10);
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_slotted_free(txn, r));
-    other = bed_begin(&b);
+    other = fixture_begin(&b);
     ck_assert_uint_ne(store(other, 'o', 10).slot, r.slot);
     ck_assert_uint_ne(store(txn, 't', 10).slot, r.slot); /* not even for itself */
     commit(txn);
@@ -214,32 +214,32 @@ END_TEST
 /* Later records may use the space: if they survive, so does the commit. */
 START_TEST(space_is_free_when_the_commit_has_its_place_in_the_log)
 {
-    struct lladd_txn *txn = bed_begin(&b), *other;
+    struct lladd_txn *txn = fixture_begin(&b), *other;
     lladd_lsn lsn;
     struct lladd_rid r = store(txn, 'r', 3000), o;
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_slotted_free(txn, r));
-    other = bed_begin(&b);
+    other = fixture_begin(&b);
     refuses(other, LLADD_PAGE_FULL, lladd_slotted_alloc(other, page, NULL, 2000, 0, &o));
     ck_assert_int_eq(lladd_commit_async(txn, &lsn), 0);
     o = store(other, 'o', 2000);
     commit(other);
-    bed_crash(&b);
+    fixture_crash(&b);
     expect(o, 'o', 2000);
 }
 END_TEST
 
 START_TEST(after_a_crash_nothing_of_the_dead_is_reserved)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_rid r = store(txn, 'r', 3000);
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_slotted_free(txn, r));
     commit(txn);
-    bed_crash(&b);
-    txn = bed_begin(&b);
+    fixture_crash(&b);
+    txn = fixture_begin(&b);
     store(txn, 'o', 3000);
     commit(txn);
 }
@@ -251,15 +251,15 @@ START_TEST(compaction_is_not_logged)
     struct lladd_rid r[7];
     struct lladd_stats before = {.struct_size = sizeof before},
                        after = {.struct_size = sizeof after};
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     for (int i = 0; i < 7; i++)
         r[i] = store(txn, (char)('a' + i), 500);
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     for (int i = 0; i < 7; i += 2)
         ok(txn, lladd_slotted_free(txn, r[i]));
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok_db(&b, lladd_stats_get(b.db, &before));
     struct lladd_rid big;
     ok(txn, lladd_slotted_alloc(txn, page, NULL, 2000, 0, &big));
@@ -300,23 +300,23 @@ static const struct lladd_op hungry = {
 START_TEST(undo_in_recovery_does_not_purge_a_losers_records)
 {
     lladd_op_id op;
-    bed_close(&b);
+    fixture_close(&b);
     ck_assert_int_eq(lladd_register_op(&b.options, &hungry, &b.err), 0);
-    bed_open(&b);
+    fixture_open(&b);
     ck_assert_int_eq(lladd_op_lookup(b.db, hungry.name, 1, &op), 0);
-    struct lladd_txn *txn = bed_begin(&b), *undoes, *last;
+    struct lladd_txn *txn = fixture_begin(&b), *undoes, *last;
     struct lladd_rid r = store(txn, 'r', 3500);
     commit(txn);
-    txn = bed_begin(&b);
+    txn = fixture_begin(&b);
     ok(txn, lladd_slotted_free(txn, r));
-    undoes = bed_begin(&b);
+    undoes = fixture_begin(&b);
     ok(undoes, lladd_log_undo_only(undoes, op, "x", 1));
-    last = bed_begin(&b);
+    last = fixture_begin(&b);
     store(last, 'l', 8);
     commit(last);
     hungry_page = page;
     hungry_rc = 1;
-    bed_crash(&b);
+    fixture_crash(&b);
     ck_assert_int_eq(hungry_rc, LLADD_PAGE_FULL);
     expect(r, 'r', 3500);
 }
@@ -405,5 +405,5 @@ int main(void)
     tcase_add_test(c, undo_in_recovery_does_not_purge_a_losers_records);
     tcase_add_loop_test(c, random_interleavings, 0, 8);
     suite_add_tcase(s, c);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -3,7 +3,7 @@
  * An application's threads may have stacks of PTHREAD_STACK_MIN, which is 16 KiB: all calls that
  * store, change, compress, roll back and recover work on such a stack.
  */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include <lladd/array.h>
 #include <lladd/blob.h>
@@ -21,12 +21,12 @@
 #endif
 #define BIG 300000u
 
-static struct bed b;
+static struct fixture b;
 static unsigned char *big;
 
 static void setup(void)
 {
-    bed_init(&b, 4096);
+    fixture_init(&b, 4096);
     big = malloc(BIG);
     ck_assert_ptr_nonnull(big);
     /* Half of it can be compressed, and half of it cannot. */
@@ -162,10 +162,10 @@ static int all(struct task *t)
 
 START_TEST(everything_on_16_kib)
 {
-    bed_open(&b);
+    fixture_open(&b);
     on_short_stack(all);
-    bed_check(&b);
-    bed_free(&b);
+    fixture_check(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -190,12 +190,12 @@ static int to_be_recovered(struct task *t)
 
 START_TEST(recovery_on_16_kib)
 {
-    bed_open(&b);
+    fixture_open(&b);
     on_short_stack(to_be_recovered);
-    bed_kill(&b);
+    fixture_kill(&b);
     on_short_stack(open_again);
-    bed_check(&b);
-    bed_free(&b);
+    fixture_check(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -207,5 +207,5 @@ int main(void)
     tcase_add_test(tc, everything_on_16_kib);
     tcase_add_test(tc, recovery_on_16_kib);
     suite_add_tcase(s, tc);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -4,13 +4,13 @@
  * and rolling back. No page or slot has two owners, nothing is lost, and inserters do not queue at
  * one page. Runs under TSan.
  */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include "operations/heap/heap.h"
 
 enum { THREADS = 4 };
 
-static struct bed b;
+static struct fixture b;
 static lladd_pageno heap, page;
 static struct lladd_mutex model_mutex;
 
@@ -28,10 +28,10 @@ static struct worker workers[THREADS];
 
 static void setup(void)
 {
-    bed_init_threads(&b);
-    bed_open(&b);
-    page = bed_page(&b, "lladd.bytes");
-    struct lladd_txn *txn = bed_begin(&b);
+    fixture_init_threads(&b);
+    fixture_open(&b);
+    page = fixture_page(&b, "lladd.bytes");
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_heap_create(txn, &heap));
     commit(txn);
     ck_assert_int_eq(lladd_mutex_init(&model_mutex, LLADD_RANK_LEAF, "model"), 0);
@@ -40,7 +40,7 @@ static void setup(void)
 static void teardown(void)
 {
     lladd_mutex_destroy(&model_mutex);
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 static void run(void *(*fn)(void *))
@@ -83,7 +83,7 @@ static void *allocate(void *arg)
 {
     struct worker *w = arg;
     for (int round = 0; round < 60; round++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         lladd_pageno got[12];
         uint64_t n[12];
         int count = 2 + (int)(seeded_next(&w->seed) % 10);
@@ -99,12 +99,12 @@ static void *allocate(void *arg)
             continue;
         }
         commit(txn);
-        txn = bed_begin(&b);
+        txn = fixture_begin(&b);
         for (int i = 0; i < count; i++)
             ok(txn, lladd_extent_free(txn, got[i], n[i]));
         if (round % 3 == 1) {
             abort_txn(txn);
-            txn = bed_begin(&b);
+            txn = fixture_begin(&b);
             for (int i = 0; i < count; i++)
                 ok(txn, lladd_extent_free(txn, got[i], n[i]));
         }
@@ -166,7 +166,7 @@ static void *count(void *arg)
 {
     struct worker *w = arg;
     for (int round = 0; round < 200; round++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         int64_t delta = (int64_t)(seeded_next(&w->seed) % 100) - 50;
         for (int i = 0; i < 5; i++)
             ok(txn, lladd_counter_add(txn, page, 0, delta));
@@ -189,7 +189,7 @@ START_TEST(everybody_adds_to_one_counter)
     for (int round = 0; round < 2; round++) {
         ok_db(&b, lladd_counter_get(b.db, page, 0, &sum, &b.err));
         ck_assert_int_eq(sum, want);
-        bed_crash(&b);
+        fixture_crash(&b);
     }
 }
 END_TEST
@@ -236,7 +236,7 @@ static void *use_heap(void *arg)
     struct worker *w = arg;
     static _Thread_local struct lladd_rid saved[sizeof w->mine / sizeof w->mine[0]];
     for (int round = 0; round < 40; round++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         unsigned n = w->n_mine;
         memcpy(saved, w->mine, sizeof saved);
         change(w, txn, 20);
@@ -265,7 +265,7 @@ START_TEST(everybody_uses_one_heap)
                 ck_assert_int_eq(c, 'a' + workers[i].id);
             }
         }
-        bed_crash(&b);
+        fixture_crash(&b);
     }
 }
 END_TEST
@@ -276,7 +276,7 @@ static uint32_t finished;
 static void *insert_one(void *arg)
 {
     struct worker *w = arg;
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_heap_insert(txn, heap, "b", 1, &w->mine[0]));
     commit(txn);
     lladd_atomic_add32(&finished, 1);
@@ -286,7 +286,7 @@ static void *insert_one(void *arg)
 
 START_TEST(inserters_use_different_pages)
 {
-    struct lladd_txn *txn = bed_begin(&b);
+    struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_rid r;
     struct lladd_page *held;
     ok(txn, lladd_heap_insert(txn, heap, "a", 1, &r));
@@ -311,7 +311,7 @@ static void *use_page(void *arg)
 {
     struct worker *w = arg;
     for (int round = 0; round < 80; round++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         struct lladd_rid r[8];
         unsigned char bytes[400], got[400];
         unsigned n = 0;
@@ -336,12 +336,12 @@ static void *use_page(void *arg)
             continue;
         }
         commit(txn);
-        txn = bed_begin(&b);
+        txn = fixture_begin(&b);
         for (unsigned i = 0; i < n; i++)
             ok(txn, lladd_slotted_free(txn, r[i]));
         if (round % 4 == 0) {
             abort_txn(txn);
-            txn = bed_begin(&b);
+            txn = fixture_begin(&b);
             for (unsigned i = 0; i < n; i++)
                 ok(txn, lladd_slotted_free(txn, r[i]));
         }
@@ -352,7 +352,7 @@ static void *use_page(void *arg)
 
 START_TEST(everybody_uses_one_slotted_page)
 {
-    page = bed_page(&b, "lladd.slotted");
+    page = fixture_page(&b, "lladd.slotted");
     run(use_page);
     struct lladd_page *held;
     struct lladd_record r;
@@ -370,7 +370,7 @@ static void *use_roots(void *arg)
 {
     struct worker *w = arg;
     for (int i = 0; i < 60; i++) {
-        struct lladd_txn *txn = bed_begin(&b);
+        struct lladd_txn *txn = fixture_begin(&b);
         char name[] = "worker A name 00";
         name[7] = (char)('A' + w->id);
         name[14] = (char)('0' + i / 10);
@@ -414,5 +414,5 @@ int main(void)
     tcase_add_test(c, everybody_uses_one_slotted_page);
     tcase_add_test(c, everybody_names_roots);
     suite_add_tcase(s, c);
-    return bed_run(s);
+    return fixture_run(s);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A page of zeros that is in use is damage: every structure reports it for every page that it
  * has. */
-#include "bed.h"
+#include "op_fixture.h"
 
 #include <lladd/array.h>
 #include <lladd/blob.h>
@@ -14,7 +14,7 @@
 enum { ELEMENTS = 900, BLOB = 60000 };
 
 struct structure {
-    struct bed bed;
+    struct fixture fixture;
     lladd_pageno root;
     struct lladd_rid rid[ELEMENTS];
 };
@@ -44,7 +44,7 @@ static void make_hash(struct structure *s, struct lladd_txn *txn, bool fixed)
     o.key_size = fixed ? 4 : 0;
     o.value_size = fixed ? sizeof value : 0;
     ok(txn, lladd_hash_create(txn, &o, &s->root));
-    ok_db(&s->bed, lladd_hash_open(s->bed.db, s->root, 0, &h, &s->bed.err));
+    ok_db(&s->fixture, lladd_hash_open(s->fixture.db, s->root, 0, &h, &s->fixture.err));
     for (uint32_t i = 0; i < ELEMENTS; i++) {
         fill(value, sizeof value, i);
         ok(txn, lladd_hash_insert(txn, h, &i, sizeof i, value, sizeof value));
@@ -68,13 +68,13 @@ static int read_hash(struct structure *s)
     unsigned char value[40];
     size_t len;
     uint64_t n;
-    int rc = lladd_hash_open(s->bed.db, s->root, 0, &h, &s->bed.err);
+    int rc = lladd_hash_open(s->fixture.db, s->root, 0, &h, &s->fixture.err);
     if (rc)
         return rc;
     for (uint32_t i = 0; i < ELEMENTS && !rc; i++)
-        rc = lladd_hash_get(h, &i, sizeof i, value, sizeof value, &len, &s->bed.err);
-    int counted = lladd_hash_count(h, &n, &s->bed.err);
-    int checked = lladd_hash_check(h, &s->bed.err);
+        rc = lladd_hash_get(h, &i, sizeof i, value, sizeof value, &len, &s->fixture.err);
+    int counted = lladd_hash_count(h, &n, &s->fixture.err);
+    int checked = lladd_hash_check(h, &s->fixture.err);
     ck_assert_int_eq(counted, rc);
     ck_assert_int_eq(checked, rc);
     lladd_hash_close(h);
@@ -85,7 +85,7 @@ static int change_hash(struct structure *s, struct lladd_txn *txn)
 {
     struct lladd_hash *h;
     unsigned char value[40] = {0};
-    int rc = lladd_hash_open(s->bed.db, s->root, 0, &h, &s->bed.err);
+    int rc = lladd_hash_open(s->fixture.db, s->root, 0, &h, &s->fixture.err);
     if (rc)
         return rc;
     for (uint32_t i = 0; i < ELEMENTS && !rc; i++)
@@ -112,15 +112,15 @@ static int read_heap(struct structure *s)
     size_t len;
     int rc = 0;
     for (uint32_t i = 0; i < ELEMENTS && !rc; i++)
-        rc =
-            lladd_heap_get(s->bed.db, s->root, s->rid[i], record, sizeof record, &len, &s->bed.err);
+        rc = lladd_heap_get(s->fixture.db, s->root, s->rid[i], record, sizeof record, &len,
+                            &s->fixture.err);
     struct lladd_heap_cursor c;
     struct lladd_rid rid;
     struct lladd_record r;
     int walked = 0;
-    lladd_heap_open(s->bed.db, s->root, &c);
+    lladd_heap_open(s->fixture.db, s->root, &c);
     while (!walked)
-        walked = lladd_heap_next(&c, &rid, &r, &s->bed.err);
+        walked = lladd_heap_next(&c, &rid, &r, &s->fixture.err);
     lladd_heap_close(&c);
     ck_assert_int_eq(walked, rc ? rc : LLADD_END);
     return rc;
@@ -140,7 +140,7 @@ static void make_list(struct structure *s, struct lladd_txn *txn)
     struct lladd_item at;
     struct lladd_list *l;
     ok(txn, lladd_list_create(txn, &s->root));
-    ok_db(&s->bed, lladd_list_open(s->bed.db, s->root, &l, &s->bed.err));
+    ok_db(&s->fixture, lladd_list_open(s->fixture.db, s->root, &l, &s->fixture.err));
     for (uint32_t i = 0; i < ELEMENTS; i++) {
         fill(item, sizeof item, i);
         ok(txn, lladd_list_append(txn, l, item, sizeof item, &at));
@@ -152,11 +152,11 @@ static int read_list(struct structure *s)
 {
     struct lladd_list *l;
     uint64_t n;
-    int rc = lladd_list_open(s->bed.db, s->root, &l, &s->bed.err);
+    int rc = lladd_list_open(s->fixture.db, s->root, &l, &s->fixture.err);
     if (rc)
         return rc;
-    rc = lladd_list_check(l, &s->bed.err);
-    int counted = lladd_list_count(l, &n, &s->bed.err); /* sees the pages that have items */
+    rc = lladd_list_check(l, &s->fixture.err);
+    int counted = lladd_list_count(l, &n, &s->fixture.err); /* sees the pages that have items */
     ck_assert(counted == 0 || counted == rc);
     lladd_list_close(l);
     return rc;
@@ -166,11 +166,11 @@ static int change_list(struct structure *s, struct lladd_txn *txn)
 {
     struct lladd_list *l;
     struct lladd_item at = LLADD_ITEM_NONE;
-    int rc = lladd_list_open(s->bed.db, s->root, &l, &s->bed.err);
+    int rc = lladd_list_open(s->fixture.db, s->root, &l, &s->fixture.err);
     if (rc)
         return rc;
     for (uint32_t i = 0; i < ELEMENTS && !rc; i++) {
-        rc = lladd_list_next(l, at, &at, NULL, 0, NULL, &s->bed.err);
+        rc = lladd_list_next(l, at, &at, NULL, 0, NULL, &s->fixture.err);
         if (!rc)
             rc = lladd_list_write(txn, l, at, 0, "other", 5);
     }
@@ -185,7 +185,7 @@ static void make_array(struct structure *s, struct lladd_txn *txn)
     struct lladd_array *a;
     uint64_t element = 7;
     ok(txn, lladd_array_create(txn, sizeof element, 9 * ELEMENTS, &s->root));
-    ok_db(&s->bed, lladd_array_open(s->bed.db, s->root, &a, &s->bed.err));
+    ok_db(&s->fixture, lladd_array_open(s->fixture.db, s->root, &a, &s->fixture.err));
     for (uint64_t i = 0; i < 9 * ELEMENTS; i++)
         ok(txn, lladd_array_set(txn, a, i, &element));
     lladd_array_close(a);
@@ -195,12 +195,12 @@ static int read_array(struct structure *s)
 {
     struct lladd_array *a;
     uint64_t element;
-    int rc = lladd_array_open(s->bed.db, s->root, &a, &s->bed.err);
+    int rc = lladd_array_open(s->fixture.db, s->root, &a, &s->fixture.err);
     if (rc)
         return rc;
     for (uint64_t i = 0; i < 9 * ELEMENTS && !rc; i++)
-        rc = lladd_array_get(a, i, &element, &s->bed.err);
-    ck_assert_int_eq(lladd_array_check(a, &s->bed.err), rc);
+        rc = lladd_array_get(a, i, &element, &s->fixture.err);
+    ck_assert_int_eq(lladd_array_check(a, &s->fixture.err), rc);
     lladd_array_close(a);
     return rc;
 }
@@ -209,7 +209,7 @@ static int change_array(struct structure *s, struct lladd_txn *txn)
 {
     struct lladd_array *a;
     uint64_t element = 9;
-    int rc = lladd_array_open(s->bed.db, s->root, &a, &s->bed.err);
+    int rc = lladd_array_open(s->fixture.db, s->root, &a, &s->fixture.err);
     if (rc)
         return rc;
     for (uint64_t i = 0; i < 9 * ELEMENTS && !rc; i++)
@@ -231,9 +231,9 @@ static int read_blob(struct structure *s)
 {
     unsigned char *bytes = malloc(BLOB);
     ck_assert_ptr_nonnull(bytes);
-    int rc = lladd_blob_read(s->bed.db, s->root, 0, bytes, BLOB, NULL, &s->bed.err);
+    int rc = lladd_blob_read(s->fixture.db, s->root, 0, bytes, BLOB, NULL, &s->fixture.err);
     free(bytes);
-    ck_assert_int_eq(lladd_blob_check(s->bed.db, s->root, &s->bed.err), rc);
+    ck_assert_int_eq(lladd_blob_check(s->fixture.db, s->root, &s->fixture.err), rc);
     return rc;
 }
 
@@ -265,7 +265,7 @@ static int read_names(struct structure *s)
     char name[32];
     int rc = 0;
     for (uint32_t i = 0; i < ELEMENTS && !rc; i++)
-        rc = lladd_root_get(s->bed.db, name_of(i, name), &v, &s->bed.err);
+        rc = lladd_root_get(s->fixture.db, name_of(i, name), &v, &s->fixture.err);
     return rc;
 }
 
@@ -288,7 +288,7 @@ static void make_bytes(struct structure *s, struct lladd_txn *txn)
 static int read_bytes(struct structure *s)
 {
     unsigned char byte;
-    return lladd_bytes_get(s->bed.db, s->root, 0, &byte, 1, &s->bed.err);
+    return lladd_bytes_get(s->fixture.db, s->root, 0, &byte, 1, &s->fixture.err);
 }
 
 static int change_bytes(struct structure *s, struct lladd_txn *txn)
@@ -313,27 +313,27 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 static void begin(struct structure *s, const struct kind *k)
 {
     memset(s, 0, sizeof *s);
-    bed_init(&s->bed, 4096);
-    bed_open(&s->bed);
-    struct lladd_txn *txn = bed_begin(&s->bed);
+    fixture_init(&s->fixture, 4096);
+    fixture_open(&s->fixture);
+    struct lladd_txn *txn = fixture_begin(&s->fixture);
     k->make(s, txn);
     commit(txn);
 }
 
 static void end(struct structure *s)
 {
-    lladd_db_kill(s->bed.db);
-    s->bed.db = NULL;
-    bed_free(&s->bed);
+    lladd_db_kill(s->fixture.db);
+    s->fixture.db = NULL;
+    fixture_free(&s->fixture);
 }
 
 /* The database is closed; a page of its file becomes zeros. */
 static void zero(struct structure *s, uint64_t page)
 {
     static const unsigned char zeros[4096];
-    struct lladd_device *dev = s->bed.base;
+    struct lladd_device *dev = s->fixture.base;
     struct lladd_file *file;
-    bed_close(&s->bed);
+    fixture_close(&s->fixture);
     ck_assert_int_eq(dev->ops->open(dev, "pages", 0, &file), 0);
     const struct lladd_iovec bytes = {zeros, sizeof zeros};
     ck_assert_int_eq(dev->ops->pwritev(dev, file, &bytes, 1, page * sizeof zeros), 0);
@@ -345,13 +345,14 @@ static bool counts(struct structure *s, uint64_t page)
 {
     enum lladd_page_use use;
     struct lladd_page *p;
-    ok_db(&s->bed, lladd_page_use_get(s->bed.db, lladd_page_of(page), &use, &s->bed.err));
+    ok_db(&s->fixture,
+          lladd_page_use_get(s->fixture.db, lladd_page_of(page), &use, &s->fixture.err));
     if (use != LLADD_USE_PAGED)
         return false;
-    ok_db(&s->bed,
-          lladd_page_fix(s->bed.db, lladd_page_of(page), LLADD_LATCH_SHARED, &p, &s->bed.err));
+    ok_db(&s->fixture, lladd_page_fix(s->fixture.db, lladd_page_of(page), LLADD_LATCH_SHARED, &p,
+                                      &s->fixture.err));
     bool formatted = lladd_page_view(p).type != 0;
-    lladd_page_unfix(s->bed.db, p, LLADD_LATCH_SHARED);
+    lladd_page_unfix(s->fixture.db, p, LLADD_LATCH_SHARED);
     return formatted;
 }
 
@@ -370,12 +371,12 @@ START_TEST(zeros_in_use_are_damage)
     uint64_t page = 2;
     for (bool more = true; more; page++) {
         begin(&s, k);
-        more = page + 1 < lladd_page_count(s.bed.db);
-        if (page < lladd_page_count(s.bed.db) && counts(&s, page)) {
+        more = page + 1 < lladd_page_count(s.fixture.db);
+        if (page < lladd_page_count(s.fixture.db) && counts(&s, page)) {
             zero(&s, page);
-            bed_open(&s.bed);
-            is_damage(k, "reading", page, k->read(&s), &s.bed.err);
-            struct lladd_txn *txn = bed_begin(&s.bed);
+            fixture_open(&s.fixture);
+            is_damage(k, "reading", page, k->read(&s), &s.fixture.err);
+            struct lladd_txn *txn = fixture_begin(&s.fixture);
             int rc = k->change(&s, txn);
             if (rc) /* not every page is needed for every change */
                 is_damage(k, "changing", page, rc, lladd_txn_error(txn));
@@ -393,13 +394,14 @@ START_TEST(zeros_that_are_free_are_misuse)
     struct structure s;
     unsigned char byte;
     begin(&s, &kinds[KINDS - 1]);
-    struct lladd_txn *txn = bed_begin(&s.bed);
+    struct lladd_txn *txn = fixture_begin(&s.fixture);
     ok(txn, lladd_page_free(txn, s.root));
     commit(txn);
     lladd_pageno root = s.root;
     zero(&s, root.v);
-    bed_open(&s.bed);
-    ck_assert_int_eq(lladd_bytes_get(s.bed.db, root, 0, &byte, 1, &s.bed.err), LLADD_WRONG_TYPE);
+    fixture_open(&s.fixture);
+    ck_assert_int_eq(lladd_bytes_get(s.fixture.db, root, 0, &byte, 1, &s.fixture.err),
+                     LLADD_WRONG_TYPE);
     end(&s);
 }
 END_TEST
@@ -411,5 +413,5 @@ int main(void)
     tcase_add_loop_test(tc, zeros_in_use_are_damage, 0, KINDS);
     tcase_add_test(tc, zeros_that_are_free_are_misuse);
     suite_add_tcase(suite, tc);
-    return bed_run(suite);
+    return fixture_run(suite);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* See bed.h. */
-#include "bed.h"
+/* See op_fixture.h. */
+#include "op_fixture.h"
 
 #include "operations/operations.h"
 
-void bed_init(struct bed *b, uint32_t page_size)
+void fixture_init(struct fixture *b, uint32_t page_size)
 {
     memset(b, 0, sizeof *b);
     ck_assert_int_eq(lladd_device_memory(&b->base), 0);
@@ -22,34 +22,34 @@ void bed_init(struct bed *b, uint32_t page_size)
     b->options.log_segment_max = 1u << 20;
 }
 
-void bed_init_threads(struct bed *b)
+void fixture_init_threads(struct fixture *b)
 {
-    bed_init(b, 4096);
+    fixture_init(b, 4096);
     b->options.flags = 0;
     b->options.cache_bytes = 4u << 20;
     b->options.log_ring_bytes = 1u << 20;
     b->options.frames = LLADD_FRAMES_AUTO;
 }
 
-int bed_try_open(struct bed *b)
+int fixture_try_open(struct fixture *b)
 {
     b->err = (struct lladd_error)LLADD_ERROR_INIT;
     return lladd_open(NULL, &b->options, &b->db, &b->err);
 }
 
-void bed_open(struct bed *b)
+void fixture_open(struct fixture *b)
 {
-    ok_db(b, bed_try_open(b));
+    ok_db(b, fixture_try_open(b));
 }
 
-void bed_close(struct bed *b)
+void fixture_close(struct fixture *b)
 {
     struct lladd_db *db = b->db;
     b->db = NULL;
     ck_assert_int_eq(lladd_close(db), 0);
 }
 
-void bed_kill(struct bed *b)
+void fixture_kill(struct fixture *b)
 {
     static const struct fault_crash power = {FAULT_POWER, 0, false};
     lladd_db_kill(b->db);
@@ -57,17 +57,17 @@ void bed_kill(struct bed *b)
     fault_device_power_cycle(b->fd, &power);
 }
 
-void bed_crash(struct bed *b)
+void fixture_crash(struct fixture *b)
 {
-    bed_kill(b);
-    bed_open(b);
+    fixture_kill(b);
+    fixture_open(b);
 }
 
-void bed_free(struct bed *b)
+void fixture_free(struct fixture *b)
 {
     if (b->db) {
-        bed_check(b);
-        bed_close(b);
+        fixture_check(b);
+        fixture_close(b);
     }
     lladd_options_release(&b->options);
     ck_assert_uint_eq(fault_device_open_files(b->fd), 0);
@@ -76,7 +76,7 @@ void bed_free(struct bed *b)
     ck_assert_uint_eq(fault_alloc_live(&b->mem), 0);
 }
 
-struct lladd_txn *bed_begin(struct bed *b)
+struct lladd_txn *fixture_begin(struct fixture *b)
 {
     struct lladd_txn *txn = NULL;
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -85,16 +85,16 @@ struct lladd_txn *bed_begin(struct bed *b)
     return txn;
 }
 
-struct lladd_gid bed_gid(const char *text)
+struct lladd_gid fixture_gid(const char *text)
 {
     struct lladd_gid gid = {.format = 1, .gtrid_length = (uint32_t)strlen(text)};
     memcpy(gid.data, text, gid.gtrid_length);
     return gid;
 }
 
-lladd_pageno bed_page(struct bed *b, const char *type)
+lladd_pageno fixture_page(struct fixture *b, const char *type)
 {
-    struct lladd_txn *txn = bed_begin(b);
+    struct lladd_txn *txn = fixture_begin(b);
     lladd_pageno page;
     ok(txn, lladd_page_alloc(txn, &page));
     ok(txn, lladd_page_format(txn, page, type));
@@ -102,7 +102,7 @@ lladd_pageno bed_page(struct bed *b, const char *type)
     return page;
 }
 
-static void check_types(struct bed *b, struct lladd_view v,
+static void check_types(struct fixture *b, struct lladd_view v,
                         const struct lladd_page_type *const *types)
 {
     for (size_t i = 0; types && types[i]; i++)
@@ -111,7 +111,7 @@ static void check_types(struct bed *b, struct lladd_view v,
                           (unsigned long long)v.number.v, types[i]->name);
 }
 
-void bed_check(struct bed *b)
+void fixture_check(struct fixture *b)
 {
     for (uint64_t n = 0; n < lladd_page_count(b->db); n++) {
         struct lladd_page *page;
@@ -127,7 +127,7 @@ void bed_check(struct bed *b)
     }
 }
 
-void bed_forge(struct bed *b, lladd_pageno number, uint32_t offset, void *bytes, size_t len)
+void fixture_forge(struct fixture *b, lladd_pageno number, uint32_t offset, void *bytes, size_t len)
 {
     struct lladd_page *page;
     unsigned char *was = exact(bytes, len);
@@ -139,7 +139,7 @@ void bed_forge(struct bed *b, lladd_pageno number, uint32_t offset, void *bytes,
     free(was);
 }
 
-uint64_t bed_pages_used(struct bed *b)
+uint64_t fixture_pages_used(struct fixture *b)
 {
     enum lladd_page_use use;
     uint64_t used = 0;
@@ -150,14 +150,14 @@ uint64_t bed_pages_used(struct bed *b)
     return used;
 }
 
-int bed_count_page(void *ctx, lladd_pageno page)
+int fixture_count_page(void *ctx, lladd_pageno page)
 {
     (void)page;
     ++*(uint64_t *)ctx;
     return 0;
 }
 
-int bed_run(Suite *s)
+int fixture_run(Suite *s)
 {
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef TESTS_OPERATIONS_BED_H
-#define TESTS_OPERATIONS_BED_H
+#ifndef TESTS_OPERATIONS_OP_FIXTURE_H
+#define TESTS_OPERATIONS_OP_FIXTURE_H
 /*
  * The fixture of the tests of operations/: a database in memory that can be crashed and reopened,
  * and single pages without a database.
  *
- *     struct bed b; bed_init(&b, 4096); page size; options may be changed now bed_open(&b); struct
- *     lladd_txn *txn = bed_begin(&b); ok(txn, lladd_page_alloc(txn, &page)); commit(txn);
- *     bed_crash(&b); unsynced changes are lost; opens again bed_free(&b); closes; asserts that no
- *     memory is lost
+ *     struct fixture b;
+ *     fixture_init(&b, 4096);               page size; options may be changed now
+ *     fixture_open(&b);
+ *     struct lladd_txn *txn = fixture_begin(&b);
+ *     ok(txn, lladd_page_alloc(txn, &page));
+ *     commit(txn);
+ *     fixture_crash(&b);                    unsynced changes are lost; opens again
+ *     fixture_free(&b);                     closes; asserts that no memory is lost
  */
 #include "operations/operations_private.h"
 #include "support/fault_alloc.h"
@@ -20,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct bed {
+struct fixture {
     struct lladd_device *base;
     struct fault_device *fd;
     struct fault_alloc mem;
@@ -29,32 +33,32 @@ struct bed {
     struct lladd_error err;
 };
 
-void bed_init(struct bed *, uint32_t page_size);
+void fixture_init(struct fixture *, uint32_t page_size);
 /* For many threads: with the library's own threads, and room for all. */
-void bed_init_threads(struct bed *);
-void bed_free(struct bed *);
-void bed_open(struct bed *);
-int bed_try_open(struct bed *);
-void bed_close(struct bed *);
+void fixture_init_threads(struct fixture *);
+void fixture_free(struct fixture *);
+void fixture_open(struct fixture *);
+int fixture_try_open(struct fixture *);
+void fixture_close(struct fixture *);
 /* A power failure; the database is not open afterwards. */
-void bed_kill(struct bed *);
+void fixture_kill(struct fixture *);
 /* Opens again: recovery has run. */
-void bed_crash(struct bed *);
+void fixture_crash(struct fixture *);
 /* May be called by any thread. */
-struct lladd_txn *bed_begin(struct bed *);
-struct lladd_gid bed_gid(const char *text);
+struct lladd_txn *fixture_begin(struct fixture *);
+struct lladd_gid fixture_gid(const char *text);
 
 /* A new page, formatted with lladd_page_format, committed. */
-lladd_pageno bed_page(struct bed *, const char *type);
+lladd_pageno fixture_page(struct fixture *, const char *type);
 /* Every page of the database passes its type's check. */
-void bed_check(struct bed *);
+void fixture_check(struct fixture *);
 /* Writes bytes to a page in the file while the database is open, and the old ones into `bytes`: a
  * second call restores the page. */
-void bed_forge(struct bed *, lladd_pageno, uint32_t offset, void *bytes, size_t len);
+void fixture_forge(struct fixture *, lladd_pageno, uint32_t offset, void *bytes, size_t len);
 /* The number of allocated pages. */
-uint64_t bed_pages_used(struct bed *);
+uint64_t fixture_pages_used(struct fixture *);
 /* For lladd_..._pages: adds one to the uint64_t that is ctx. */
-int bed_count_page(void *ctx, lladd_pageno);
+int fixture_count_page(void *ctx, lladd_pageno);
 
 #define ok(txn, call) \
     do { \
@@ -62,11 +66,11 @@ int bed_count_page(void *ctx, lladd_pageno);
         ck_assert_msg(ok_rc == 0, "%s: %s: %s", #call, lladd_code_name(ok_rc), \
                       lladd_txn_error(txn)->message); \
     } while (0)
-#define ok_db(bed, call) \
+#define ok_db(fixture, call) \
     do { \
         int ok_rc = (call); \
         ck_assert_msg(ok_rc == 0, "%s: %s: %s", #call, lladd_code_name(ok_rc), \
-                      (bed)->err.message); \
+                      (fixture)->err.message); \
     } while (0)
 /* Asserts that rc is this code, with a message. */
 #define refuses(txn, want, call) \
@@ -79,7 +83,7 @@ int bed_count_page(void *ctx, lladd_pageno);
 #define abort_txn(txn) ck_assert_int_eq(lladd_abort(txn), 0)
 
 /* Runs the suite; returns the result for main. */
-int bed_run(Suite *);
+int fixture_run(Suite *);
 
 /* ---- a page without a database --------------------------------------------------------------- */
 
