@@ -5,7 +5,7 @@
  * lost.
  */
 #include "operations/journal/table.h"
-#include "shelf.h"
+#include "journal_fixture.h"
 
 #include <errno.h>
 
@@ -88,16 +88,16 @@ static int step(int i)
 
 static void setup(void)
 {
-    shelf_init(&b);
+    journal_init(&b);
     fixture_open(&b);
-    tag = shelf_tag(&b, "t");
-    other = shelf_tag(&b, "u");
-    shelf_put(&b, tag, "a b");
+    tag = journal_tag(&b, "t");
+    other = journal_tag(&b, "u");
+    journal_put(&b, tag, "a b");
 }
 
 static void expect_one_of(const struct promise *p)
 {
-    char *text = shelf_text(&b, tag);
+    char *text = journal_text(&b, tag);
     ck_assert_msg(strcmp(text, p->before) == 0 || strcmp(text, p->after) == 0,
                   "\"%s\" is neither \"%s\" nor \"%s\"", text, p->before, p->after);
     free(text);
@@ -120,15 +120,15 @@ START_TEST(every_allocation_fails_once)
                 stopped = true;
                 fault_alloc_fail(&b.mem, 0, false);
                 ck_assert_int_eq(lladd_db_error(b.db, &b.err), 0);
-                shelf_expect(&b, tag, promises[i].before);
+                journal_expect(&b, tag, promises[i].before);
                 ck_assert_int_eq(step(i), 0);
             }
         }
         fired = stopped || fault_alloc_fired(&b.mem);
         fault_alloc_fail(&b.mem, 0, false);
-        shelf_expect(&b, tag, "e f g");
+        journal_expect(&b, tag, "e f g");
         fixture_crash(&b);
-        shelf_expect(&b, tag, "e f g");
+        journal_expect(&b, tag, "e f g");
         fixture_free(&b);
     }
     ck_assert_uint_gt(failures, 10);
@@ -143,7 +143,7 @@ START_TEST(every_allocation_of_an_open_fails_once)
     setup();
     struct lladd_gid g = fixture_gid("x");
     struct lladd_txn *txn = fixture_begin(&b);
-    shelf_append(txn, tag, "doubt");
+    journal_append(txn, tag, "doubt");
     ok(txn, lladd_journal_discard(txn, other, lladd_lsn_of(0)));
     uint64_t made;
     ok(txn, lladd_journal_acquire(txn, "made", "test", &made));
@@ -159,12 +159,12 @@ START_TEST(every_allocation_of_an_open_fails_once)
             failures++;
             fixture_open(&b);
         }
-        shelf_expect(&b, tag, "a b");
+        journal_expect(&b, tag, "a b");
     }
     ck_assert_uint_gt(failures, 10);
     ok_db(&b, lladd_in_doubt_claim(b.db, &g, &txn, &b.err));
     commit(txn);
-    shelf_expect(&b, tag, "a b doubt");
+    journal_expect(&b, tag, "a b doubt");
     fixture_free(&b);
 }
 END_TEST
@@ -188,7 +188,7 @@ START_TEST(every_write_fails)
             fixture_crash(&b);
             expect_one_of(&promises[i]);
         } else {
-            shelf_expect(&b, tag, "e f g");
+            journal_expect(&b, tag, "e f g");
         }
         fixture_free(&b);
     }
@@ -204,7 +204,7 @@ START_TEST(every_allocation_of_the_catalogue_fails_once)
     uint64_t fired = 1, made;
     unsigned failures = 0;
     for (uint64_t n = 1; fired; n++) {
-        shelf_init(&b);
+        journal_init(&b);
         fixture_open(&b);
         fixture_close(&b);
         fixture_open(&b); /* the first commit marks it as in use, which needs memory */
@@ -217,7 +217,7 @@ START_TEST(every_allocation_of_the_catalogue_fails_once)
             failures++;
             ck_assert_int_eq(rc, LLADD_NO_MEMORY);
             ck_assert_int_eq(lladd_txn_error(txn)->code, rc);
-            ck_assert_uint_eq(shelf_stats(&b).active, 1);
+            ck_assert_uint_eq(journal_stats(&b).active, 1);
             ok(txn, lladd_journal_acquire(txn, "t", "test", &made));
         }
         commit(txn);
@@ -239,9 +239,9 @@ static struct lladd_txn *takes_back_often(void)
     struct lladd_txn *txn = fixture_begin(&b);
     lladd_savepoint_id sp;
     for (unsigned i = 0; i < TIMES; i++) {
-        shelf_append(txn, tag, "k");
+        journal_append(txn, tag, "k");
         ok(txn, lladd_savepoint(txn, &sp));
-        shelf_append(txn, tag, "never");
+        journal_append(txn, tag, "never");
         ok(txn, lladd_rollback_to(txn, sp));
     }
     return txn;
@@ -250,10 +250,10 @@ static struct lladd_txn *takes_back_often(void)
 /* Commits, or prepares, while the log has room for some of these records, and not for all. */
 static void is_refused(struct lladd_txn *txn, const struct lladd_gid *g)
 {
-    uint64_t tail = shelf_stats(&b).log_tail;
+    uint64_t tail = journal_stats(&b).log_tail;
     fault_device_capacity(b.fd, fault_device_bytes(b.fd));
     refuses(txn, LLADD_NO_SPACE, g ? lladd_prepare(txn, g) : lladd_commit(txn));
-    ck_assert_uint_gt(shelf_stats(&b).log_tail, tail + 200);
+    ck_assert_uint_gt(journal_stats(&b).log_tail, tail + 200);
     fault_device_capacity(b.fd, UINT64_MAX);
     ck_assert_int_eq(lladd_db_error(b.db, &b.err), 0);
 }
@@ -261,10 +261,10 @@ static void is_refused(struct lladd_txn *txn, const struct lladd_gid *g)
 static void expect_kept(unsigned entries)
 {
     struct lladd_journal_info info;
-    char *text = shelf_text(&b, tag);
+    char *text = journal_text(&b, tag);
     ck_assert_ptr_null(strstr(text, "never"));
     free(text);
-    ck_assert_int_eq(shelf_info(&b, tag, &info), 0);
+    ck_assert_int_eq(journal_info(&b, tag, &info), 0);
     ck_assert_uint_eq(info.entries, entries);
 }
 
@@ -303,9 +303,9 @@ START_TEST(what_was_refused_halfway_goes_on)
     fault_device_capacity(b.fd, fault_device_bytes(b.fd));
     refuses(txn, LLADD_NO_SPACE, lladd_commit(txn)); /* at the same record */
     fault_device_capacity(b.fd, UINT64_MAX);
-    shelf_append(txn, tag, "more");
+    journal_append(txn, tag, "more");
     ok(txn, lladd_savepoint(txn, &sp));
-    shelf_append(txn, tag, "never");
+    journal_append(txn, tag, "never");
     ok(txn, lladd_rollback_to(txn, sp));
     commit(txn);
     expect_kept(3 + TIMES);
@@ -322,13 +322,13 @@ START_TEST(what_was_refused_halfway_takes_back_more)
     lladd_savepoint_id sp;
     setup_small();
     txn = fixture_begin(&b);
-    shelf_append(txn, tag, "stays");
+    journal_append(txn, tag, "stays");
     ok(txn, lladd_savepoint(txn, &sp));
     for (unsigned i = 0; i < TIMES; i++) {
         lladd_savepoint_id inner;
-        shelf_append(txn, tag, "never");
+        journal_append(txn, tag, "never");
         ok(txn, lladd_savepoint(txn, &inner));
-        shelf_append(txn, tag, "never");
+        journal_append(txn, tag, "never");
         ok(txn, lladd_rollback_to(txn, inner));
     }
     is_refused(txn, NULL);
@@ -438,7 +438,7 @@ START_TEST(cleaning_is_left_halfway)
         fault_device_fail(b.fd, 0, FAULT_ANY, 0, false);
         fixture_crash(&b);
         struct lladd_journal_info info;
-        ck_assert_int_eq(shelf_info(&b, tag, &info), 0);
+        ck_assert_int_eq(journal_info(&b, tag, &info), 0);
         ck_assert_uint_eq(info.entries, 2 + MANY);
         fixture_free(&b);
     }

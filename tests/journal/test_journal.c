@@ -3,7 +3,7 @@
  * The journal: committed entries that were not discarded are replayed, in the order of commits; no
  * others are. Each case is checked in memory and again after a power failure.
  */
-#include "shelf.h"
+#include "journal_fixture.h"
 
 #include <lladd/log_read.h>
 #include <stdio.h>
@@ -12,19 +12,19 @@ static struct fixture b;
 
 static void begin(void)
 {
-    shelf_init(&b);
+    journal_init(&b);
     fixture_open(&b);
 }
 
 /* Now, and after a crash, and after a clean close. */
 static void expect_for_good(uint64_t tag, const char *words)
 {
-    shelf_expect(&b, tag, words);
+    journal_expect(&b, tag, words);
     fixture_crash(&b);
-    shelf_expect(&b, tag, words);
+    journal_expect(&b, tag, words);
     fixture_close(&b);
     fixture_open(&b);
-    shelf_expect(&b, tag, words);
+    journal_expect(&b, tag, words);
 }
 
 /* ---- tags ------------------------------------------------------------------------------------ */
@@ -34,9 +34,9 @@ START_TEST(a_tag_is_found_again_by_its_name)
     uint64_t tag, again;
     begin();
     ck_assert_int_eq(lladd_journal_find(b.db, "orders", &tag, &b.err), LLADD_NOT_FOUND);
-    tag = shelf_tag(&b, "orders");
-    ck_assert_uint_ne(shelf_tag(&b, "returns"), tag);
-    ck_assert_uint_eq(shelf_tag(&b, "orders"), tag);
+    tag = journal_tag(&b, "orders");
+    ck_assert_uint_ne(journal_tag(&b, "returns"), tag);
+    ck_assert_uint_eq(journal_tag(&b, "orders"), tag);
     fixture_crash(&b);
     ok_db(&b, lladd_journal_find(b.db, "orders", &again, &b.err));
     ck_assert_uint_eq(again, tag);
@@ -55,7 +55,7 @@ START_TEST(a_tag_goes_with_the_transaction_that_made_it)
     ok(txn, lladd_journal_acquire(txn, "orders", "test", &tag));
     ok(txn, lladd_journal_acquire(txn, "orders", "test", &other));
     ck_assert_uint_eq(tag, other);
-    shelf_append(txn, tag, "a");
+    journal_append(txn, tag, "a");
     refuses(second, LLADD_BUSY, lladd_journal_acquire(second, "orders", "test", &other));
     refuses(second, LLADD_BUSY, lladd_journal_append(second, tag, lladd_span_of("x", 1), NULL));
     abort_txn(txn);
@@ -63,7 +63,7 @@ START_TEST(a_tag_goes_with_the_transaction_that_made_it)
             lladd_journal_append(second, tag, lladd_span_of("x", 1), NULL));
     ok(second, lladd_journal_acquire(second, "orders", "test", &other));
     ck_assert_uint_ne(other, tag);
-    shelf_append(second, other, "b");
+    journal_append(second, other, "b");
     commit(second);
     expect_for_good(other, "b");
     fixture_free(&b);
@@ -78,11 +78,11 @@ START_TEST(a_tag_that_a_savepoint_takes_back_is_gone)
     struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_savepoint(txn, &sp));
     ok(txn, lladd_journal_acquire(txn, "orders", "test", &tag));
-    shelf_append(txn, tag, "a");
+    journal_append(txn, tag, "a");
     ok(txn, lladd_rollback_to(txn, sp));
     refuses(txn, LLADD_NOT_FOUND, lladd_journal_append(txn, tag, lladd_span_of("x", 1), NULL));
     ok(txn, lladd_journal_acquire(txn, "orders", "test", &other));
-    shelf_append(txn, other, "b");
+    journal_append(txn, other, "b");
     commit(txn);
     ck_assert_int_eq(lladd_journal_newest(b.db, tag, &(lladd_lsn){0}, &b.err), LLADD_NOT_FOUND);
     expect_for_good(other, "b");
@@ -95,33 +95,33 @@ START_TEST(a_released_tag_is_gone_with_its_entries)
     struct lladd_journal_info info;
     uint64_t again;
     begin();
-    uint64_t tag = shelf_tag(&b, "orders");
-    shelf_put(&b, tag, "a b");
+    uint64_t tag = journal_tag(&b, "orders");
+    journal_put(&b, tag, "a b");
     struct lladd_txn *txn = fixture_begin(&b), *other = fixture_begin(&b);
-    shelf_append(txn, tag, "c");
+    journal_append(txn, tag, "c");
     ok(txn, lladd_journal_release(txn, tag));
     refuses(txn, LLADD_NOT_FOUND, lladd_journal_append(txn, tag, lladd_span_of("x", 1), NULL));
     refuses(other, LLADD_BUSY, lladd_journal_append(other, tag, lladd_span_of("x", 1), NULL));
     refuses(other, LLADD_BUSY, lladd_journal_acquire(other, "orders", "test", &again));
     abort_txn(txn);
-    shelf_expect(&b, tag, "a b");
+    journal_expect(&b, tag, "a b");
     txn = fixture_begin(&b);
     refuses(txn, LLADD_NOT_FOUND, lladd_journal_release(txn, tag + 1));
-    shelf_append(other, tag, "d");
+    journal_append(other, tag, "d");
     refuses(txn, LLADD_BUSY, lladd_journal_release(txn, tag));
     abort_txn(txn);
     commit(other);
-    shelf_expect(&b, tag, "a b d");
+    journal_expect(&b, tag, "a b d");
     /* Released and created again in one transaction: it is another tag. */
     txn = fixture_begin(&b);
     ok(txn, lladd_journal_release(txn, tag));
     ok(txn, lladd_journal_acquire(txn, "orders", "test", &again));
     ck_assert_uint_ne(again, tag);
-    shelf_append(txn, again, "new");
+    journal_append(txn, again, "new");
     commit(txn);
-    ck_assert_int_eq(shelf_info(&b, tag, &info), LLADD_NOT_FOUND);
+    ck_assert_int_eq(journal_info(&b, tag, &info), LLADD_NOT_FOUND);
     expect_for_good(again, "new");
-    ck_assert_int_eq(shelf_info(&b, tag, &info), LLADD_NOT_FOUND);
+    ck_assert_int_eq(journal_info(&b, tag, &info), LLADD_NOT_FOUND);
     fixture_free(&b);
 }
 END_TEST
@@ -131,22 +131,22 @@ END_TEST
 START_TEST(entries_come_in_the_order_of_commits)
 {
     begin();
-    uint64_t tag = shelf_tag(&b, "t"), other = shelf_tag(&b, "u");
+    uint64_t tag = journal_tag(&b, "t"), other = journal_tag(&b, "u");
     struct lladd_txn *one = fixture_begin(&b), *two = fixture_begin(&b), *three = fixture_begin(&b);
-    shelf_append(one, tag, "a1");
-    shelf_append(two, tag, "b1");
-    shelf_append(two, other, "x");
-    shelf_append(one, tag, "a2");
-    shelf_append(three, tag, "never");
-    shelf_append(two, tag, "b2");
-    shelf_expect(&b, tag, "");
+    journal_append(one, tag, "a1");
+    journal_append(two, tag, "b1");
+    journal_append(two, other, "x");
+    journal_append(one, tag, "a2");
+    journal_append(three, tag, "never");
+    journal_append(two, tag, "b2");
+    journal_expect(&b, tag, "");
     commit(two);
-    shelf_expect(&b, tag, "b1 b2");
+    journal_expect(&b, tag, "b1 b2");
     commit(one);
     abort_txn(three);
-    shelf_expect(&b, other, "x");
+    journal_expect(&b, other, "x");
     expect_for_good(tag, "b1 b2 a1 a2");
-    shelf_expect(&b, other, "x");
+    journal_expect(&b, other, "x");
     fixture_free(&b);
 }
 END_TEST
@@ -154,13 +154,13 @@ END_TEST
 START_TEST(what_was_not_committed_at_a_crash_never_appears)
 {
     begin();
-    uint64_t tag = shelf_tag(&b, "t");
+    uint64_t tag = journal_tag(&b, "t");
     struct lladd_txn *txn = fixture_begin(&b);
-    shelf_append(txn, tag, "never");
-    shelf_put(&b, tag, "a"); /* makes the other one's record durable */
+    journal_append(txn, tag, "never");
+    journal_put(&b, tag, "a"); /* makes the other one's record durable */
     fixture_crash(&b);
-    shelf_expect(&b, tag, "a");
-    shelf_put(&b, tag, "b");
+    journal_expect(&b, tag, "a");
+    journal_put(&b, tag, "b");
     expect_for_good(tag, "a b");
     fixture_free(&b);
 }
@@ -169,19 +169,19 @@ END_TEST
 START_TEST(empty_and_long_entries_are_entries)
 {
     begin();
-    uint64_t tag = shelf_tag(&b, "t");
+    uint64_t tag = journal_tag(&b, "t");
     struct lladd_txn *txn = fixture_begin(&b);
     size_t max = 50000; /* spans blocks */
     char *big = malloc(max + 1);
     memset(big, 'x', max);
     big[max] = 0;
     ok(txn, lladd_journal_append(txn, tag, lladd_span_of(NULL, 0), NULL));
-    shelf_append(txn, tag, big);
+    journal_append(txn, tag, big);
     char *huge = calloc(1, 1u << 20);
     refuses(txn, LLADD_TOO_LARGE,
             lladd_journal_append(txn, tag, lladd_span_of(huge, 1u << 20), NULL));
     free(huge);
-    shelf_append(txn, tag, "end");
+    journal_append(txn, tag, "end");
     commit(txn);
     for (int i = 0; i < 2; i++) {
         struct text_of t = {.bytes = NULL};
@@ -200,28 +200,28 @@ START_TEST(savepoints_take_entries_back)
 {
     lladd_savepoint_id sp, inner;
     begin();
-    uint64_t tag = shelf_tag(&b, "t"), other = shelf_tag(&b, "u");
+    uint64_t tag = journal_tag(&b, "t"), other = journal_tag(&b, "u");
     struct lladd_txn *txn = fixture_begin(&b);
-    shelf_append(txn, tag, "a");
+    journal_append(txn, tag, "a");
     ok(txn, lladd_savepoint(txn, &sp));
-    shelf_append(txn, tag, "never1");
-    shelf_append(txn, other, "never2");
+    journal_append(txn, tag, "never1");
+    journal_append(txn, other, "never2");
     ok(txn, lladd_savepoint(txn, &inner));
-    shelf_append(txn, tag, "never3");
+    journal_append(txn, tag, "never3");
     ok(txn, lladd_rollback_to(txn, inner));
-    shelf_append(txn, tag, "never4");
+    journal_append(txn, tag, "never4");
     ok(txn, lladd_rollback_to(txn, sp));
     ok(txn, lladd_rollback_to(txn, sp));
-    shelf_append(txn, tag, "b");
+    journal_append(txn, tag, "b");
     ok(txn, lladd_rollback_to(txn, sp));
-    shelf_append(txn, tag, "c");
+    journal_append(txn, tag, "c");
     ok(txn, lladd_savepoint(txn, &inner));
-    shelf_append(txn, tag, "d");
+    journal_append(txn, tag, "d");
     ok(txn, lladd_savepoint_release(txn, inner));
     commit(txn);
-    shelf_expect(&b, other, "");
+    journal_expect(&b, other, "");
     expect_for_good(tag, "a c d");
-    shelf_expect(&b, other, "");
+    journal_expect(&b, other, "");
     fixture_free(&b);
 }
 END_TEST
@@ -231,26 +231,26 @@ START_TEST(top_actions_make_no_difference_unless_they_are_aborted)
     struct lladd_action action;
     lladd_savepoint_id sp;
     begin();
-    uint64_t tag = shelf_tag(&b, "t");
+    uint64_t tag = journal_tag(&b, "t");
     struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_nta_begin(txn, &action));
-    shelf_append(txn, tag, "a");
+    journal_append(txn, tag, "a");
     ok(txn, lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0));
     ok(txn, lladd_nta_begin(txn, &action));
-    shelf_append(txn, tag, "never");
+    journal_append(txn, tag, "never");
     ok(txn, lladd_nta_abort(txn, &action));
     ok(txn, lladd_savepoint(txn, &sp));
     ok(txn, lladd_nta_begin(txn, &action));
-    shelf_append(txn, tag, "never");
+    journal_append(txn, tag, "never");
     ok(txn, lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0));
     ok(txn, lladd_rollback_to(txn, sp));
     ok(txn, lladd_nta_begin(txn, &action));
-    shelf_append(txn, tag, "b");
+    journal_append(txn, tag, "b");
     ok(txn, lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0));
     commit(txn);
     txn = fixture_begin(&b);
     ok(txn, lladd_nta_begin(txn, &action));
-    shelf_append(txn, tag, "never");
+    journal_append(txn, tag, "never");
     ok(txn, lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0));
     abort_txn(txn);
     expect_for_good(tag, "a b");
@@ -265,9 +265,9 @@ START_TEST(tags_are_not_changed_in_top_actions)
     struct lladd_action action;
     uint64_t other;
     begin();
-    uint64_t tag = shelf_tag(&b, "t"), spare = shelf_tag(&b, "spare");
+    uint64_t tag = journal_tag(&b, "t"), spare = journal_tag(&b, "spare");
     struct lladd_txn *txn = fixture_begin(&b);
-    shelf_append(txn, tag, "a");
+    journal_append(txn, tag, "a");
     commit(txn);
     txn = fixture_begin(&b);
     ok(txn, lladd_nta_begin(txn, &action));
@@ -276,7 +276,7 @@ START_TEST(tags_are_not_changed_in_top_actions)
     ck_assert_int_eq(lladd_journal_release(txn, spare), LLADD_BAD_STATE);
     ck_assert_int_eq(lladd_journal_acquire(txn, "new", "test", &other), LLADD_BAD_STATE);
     ck_assert_ptr_nonnull(strstr(lladd_txn_error(txn)->message, "in a top action"));
-    shelf_append(txn, tag, "b");
+    journal_append(txn, tag, "b");
     ok(txn, lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0));
     ok(txn, lladd_journal_release(txn, spare));
     commit(txn);
@@ -290,27 +290,27 @@ END_TEST
 START_TEST(what_is_discarded_is_gone_if_that_commits)
 {
     begin();
-    uint64_t tag = shelf_tag(&b, "t");
-    shelf_put(&b, tag, "a b");
-    lladd_lsn upto = shelf_put(&b, tag, "c");
-    lladd_lsn later = shelf_put(&b, tag, "d");
+    uint64_t tag = journal_tag(&b, "t");
+    journal_put(&b, tag, "a b");
+    lladd_lsn upto = journal_put(&b, tag, "c");
+    lladd_lsn later = journal_put(&b, tag, "d");
     struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_journal_discard(txn, tag, upto));
-    shelf_append(txn, tag, "never");
+    journal_append(txn, tag, "never");
     abort_txn(txn);
-    shelf_expect(&b, tag, "a b c d");
+    journal_expect(&b, tag, "a b c d");
     txn = fixture_begin(&b);
-    shelf_append(txn, tag, "e"); /* its own entries stay */
+    journal_append(txn, tag, "e"); /* its own entries stay */
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_journal_discard(txn, tag, lladd_lsn_of(later.v + 1)));
     ok(txn, lladd_journal_discard(txn, tag, upto));
     ok(txn, lladd_journal_discard(txn, tag, upto));
-    shelf_expect(&b, tag, "a b c d"); /* not yet */
+    journal_expect(&b, tag, "a b c d"); /* not yet */
     commit(txn);
     expect_for_good(tag, "d e");
     txn = fixture_begin(&b);
     ok(txn, lladd_journal_discard(txn, tag, upto)); /* it is already */
     ok(txn, lladd_journal_discard(txn, tag, lladd_lsn_of(0)));
-    shelf_append(txn, tag, "f");
+    journal_append(txn, tag, "f");
     commit(txn);
     expect_for_good(tag, "f");
     fixture_free(&b);
@@ -320,13 +320,13 @@ END_TEST
 START_TEST(a_crash_takes_a_discard_back)
 {
     begin();
-    uint64_t tag = shelf_tag(&b, "t"), other = shelf_tag(&b, "u");
-    shelf_put(&b, tag, "a b");
+    uint64_t tag = journal_tag(&b, "t"), other = journal_tag(&b, "u");
+    journal_put(&b, tag, "a b");
     struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_journal_discard(txn, tag, lladd_lsn_of(0)));
-    shelf_put(&b, other, "x");
+    journal_put(&b, other, "x");
     ok_db(&b, lladd_checkpoint(b.db, &b.err)); /* the row is in the page file */
-    shelf_grow_log(&b, 300u << 10);
+    journal_grow_log(&b, 300u << 10);
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
     fixture_crash(&b);
     expect_for_good(tag, "a b");
@@ -338,9 +338,9 @@ START_TEST(a_savepoint_takes_a_discard_back)
 {
     lladd_savepoint_id sp;
     begin();
-    uint64_t tag = shelf_tag(&b, "t");
-    lladd_lsn first = shelf_put(&b, tag, "a");
-    shelf_put(&b, tag, "b");
+    uint64_t tag = journal_tag(&b, "t");
+    lladd_lsn first = journal_put(&b, tag, "a");
+    journal_put(&b, tag, "b");
     struct lladd_txn *txn = fixture_begin(&b), *other = fixture_begin(&b);
     ok(txn, lladd_journal_discard(txn, tag, first));
     ok(txn, lladd_savepoint(txn, &sp));
@@ -360,17 +360,17 @@ START_TEST(live_entries_hold_the_log_and_their_tag_is_named)
 {
     struct lladd_pinner who;
     begin();
-    uint64_t tag = shelf_tag(&b, "orders"), young = shelf_tag(&b, "young");
-    shelf_put(&b, tag, "a");
-    uint64_t oldest = shelf_stats(&b).log_oldest;
+    uint64_t tag = journal_tag(&b, "orders"), young = journal_tag(&b, "young");
+    journal_put(&b, tag, "a");
+    uint64_t oldest = journal_stats(&b).log_oldest;
     struct lladd_journal_info info;
-    ck_assert_int_eq(shelf_info(&b, tag, &info), 0);
+    ck_assert_int_eq(journal_info(&b, tag, &info), 0);
     for (int i = 0; i < 3; i++) { /* too little for cleaning to pay */
-        shelf_put(&b, young, "y");
-        shelf_grow_log(&b, 10000);
+        journal_put(&b, young, "y");
+        journal_grow_log(&b, 10000);
         ok_db(&b, lladd_checkpoint(b.db, &b.err));
     }
-    ck_assert_uint_eq(shelf_stats(&b).log_oldest, oldest);
+    ck_assert_uint_eq(journal_stats(&b).log_oldest, oldest);
     ok_db(&b, lladd_log_pinner(b.db, &who, &b.err));
     ck_assert_str_eq(who.kind, "class");
     ck_assert_str_eq(who.name, "journal tag \"orders\" of \"test\"");
@@ -383,14 +383,14 @@ START_TEST(live_entries_hold_the_log_and_their_tag_is_named)
     txn = fixture_begin(&b);
     ok(txn, lladd_journal_discard(txn, young, lladd_lsn_of(0)));
     commit(txn);
-    shelf_grow_log(&b, 200u << 10);
+    journal_grow_log(&b, 200u << 10);
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
-    ck_assert_uint_gt(shelf_stats(&b).log_oldest, oldest);
+    ck_assert_uint_gt(journal_stats(&b).log_oldest, oldest);
     fixture_crash(&b);
-    shelf_put(&b, tag, "b");
+    journal_put(&b, tag, "b");
     expect_for_good(tag, "b");
-    shelf_expect(&b, young, "");
+    journal_expect(&b, young, "");
     fixture_free(&b);
 }
 END_TEST
@@ -412,11 +412,11 @@ static void expect_mark_moves(uint64_t tag)
 {
     struct lladd_root_value mark;
     for (int i = 0; i < 2; i++) {
-        shelf_put(&b, tag, "a");
+        journal_put(&b, tag, "a");
         struct lladd_txn *txn = fixture_begin(&b);
         ok(txn, lladd_journal_discard(txn, tag, lladd_lsn_of(0)));
         commit(txn);
-        shelf_grow_log(&b, 100u << 10);
+        journal_grow_log(&b, 100u << 10);
         ok_db(&b, lladd_checkpoint(b.db, &b.err));
     }
     ok_db(&b, lladd_root_get(b.db, "journal.mark", &mark, &b.err));
@@ -429,7 +429,7 @@ START_TEST(checkpoints_make_no_room_for_names)
 {
     begin();
     more_roots((unsigned)_i);
-    expect_mark_moves(shelf_tag(&b, "orders"));
+    expect_mark_moves(journal_tag(&b, "orders"));
     fixture_free(&b);
 }
 END_TEST
@@ -438,7 +438,7 @@ END_TEST
 START_TEST(a_journal_without_a_mark_gets_one_when_it_is_opened)
 {
     begin();
-    uint64_t tag = shelf_tag(&b, "orders");
+    uint64_t tag = journal_tag(&b, "orders");
     struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_root_delete(txn, "journal.mark"));
     commit(txn);
@@ -463,14 +463,14 @@ START_TEST(the_oldest_files_of_the_log_are_missed)
 {
     char entry[20001];
     begin();
-    uint64_t tag = shelf_tag(&b, "t");
-    shelf_grow_log(&b, 100u << 10);
+    uint64_t tag = journal_tag(&b, "t");
+    journal_grow_log(&b, 100u << 10);
     ok_db(&b, lladd_checkpoint(b.db, &b.err)); /* moves the mark from the log's beginning */
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
     memset(entry, 'a', sizeof entry - 1);
     entry[sizeof entry - 1] = 0;
-    shelf_put(&b, tag, entry);
-    shelf_grow_log(&b, 200u << 10); /* too little for cleaning to pay */
+    journal_put(&b, tag, entry);
+    journal_grow_log(&b, 200u << 10); /* too little for cleaning to pay */
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
     fixture_kill(&b);
@@ -490,9 +490,9 @@ END_TEST
 START_TEST(what_a_lost_discard_dropped_is_in_the_log)
 {
     begin();
-    uint64_t tag = shelf_tag(&b, "t");
-    shelf_put(&b, tag, "a b");
-    shelf_grow_log(&b, 20000); /* too little for cleaning to pay */
+    uint64_t tag = journal_tag(&b, "t");
+    journal_put(&b, tag, "a b");
+    journal_grow_log(&b, 20000); /* too little for cleaning to pay */
     struct lladd_txn_options later = LLADD_TXN_OPTIONS_INIT;
     later.durability = LLADD_DURABLE_LATER;
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
@@ -500,14 +500,14 @@ START_TEST(what_a_lost_discard_dropped_is_in_the_log)
     ok_db(&b, lladd_begin(b.db, &later, &txn, &b.err));
     ok(txn, lladd_journal_discard(txn, tag, lladd_lsn_of(0)));
     lladd_lsn at;
-    uint64_t oldest = shelf_stats(&b).log_oldest;
+    uint64_t oldest = journal_stats(&b).log_oldest;
     ok(txn, lladd_commit(txn));
     struct lladd_pinner who;
     ok_db(&b, lladd_log_pinner(b.db, &who, &b.err));
     ck_assert_str_eq(who.kind, "class"); /* held until the discard is durable */
-    ck_assert_uint_eq(shelf_stats(&b).log_oldest, oldest);
+    ck_assert_uint_eq(journal_stats(&b).log_oldest, oldest);
     fixture_crash(&b);
-    shelf_expect(&b, tag, "a b");
+    journal_expect(&b, tag, "a b");
     ok_db(&b, lladd_journal_newest(b.db, tag, &at, &b.err));
     fixture_free(&b);
 }
@@ -516,10 +516,10 @@ END_TEST
 START_TEST(entries_of_a_transaction_under_way_hold_the_log)
 {
     begin();
-    uint64_t tag = shelf_tag(&b, "t");
+    uint64_t tag = journal_tag(&b, "t");
     struct lladd_txn *txn = fixture_begin(&b);
-    shelf_append(txn, tag, "a");
-    shelf_grow_log(&b, 500u << 10);
+    journal_append(txn, tag, "a");
+    journal_grow_log(&b, 500u << 10);
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
     commit(txn);
@@ -560,7 +560,7 @@ START_TEST(wrong_arguments_are_refused)
     ck_assert_int_eq(lladd_journal_detach(b.db, 17, &b.err), LLADD_NOT_FOUND);
     ck_assert_int_eq(lladd_journal_find(b.db, name, &tag, &b.err), LLADD_BAD_ARGUMENT);
     name[LLADD_JOURNAL_NAME_MAX] = 0;
-    tag = shelf_tag(&b, name);
+    tag = journal_tag(&b, name);
     struct lladd_txn_options ro = LLADD_TXN_OPTIONS_INIT;
     ro.read_only = true;
     ok_db(&b, lladd_begin(b.db, &ro, &txn, &b.err));
@@ -582,15 +582,15 @@ START_TEST(a_database_without_a_journal_says_so_and_one_with_it_is_not_opened_wi
     fixture_close(&b);
     ok_db(&b, lladd_journal_register(&b.options, &b.err)); /* an older database gets one */
     fixture_open(&b);
-    tag = shelf_tag(&b, "t");
-    shelf_put(&b, tag, "a");
+    tag = journal_tag(&b, "t");
+    journal_put(&b, tag, "a");
     fixture_close(&b);
     lladd_options_release(&b.options);
     ck_assert_int_eq(fixture_try_open(&b), LLADD_NO_OPERATION);
     ck_assert_ptr_nonnull(strstr(b.err.message, "journal"));
     ok_db(&b, lladd_journal_register(&b.options, &b.err));
     fixture_open(&b);
-    shelf_expect(&b, tag, "a");
+    journal_expect(&b, tag, "a");
     fixture_free(&b);
 }
 END_TEST
@@ -599,7 +599,7 @@ START_TEST(a_newer_journal_is_refused)
 {
     struct lladd_root_value root;
     begin();
-    shelf_tag(&b, "t");
+    journal_tag(&b, "t");
     ok_db(&b, lladd_root_get(b.db, "journal", &root, &b.err));
     struct lladd_txn *txn = fixture_begin(&b);
     root.b++;

@@ -7,7 +7,7 @@
  * The model keeps for each tag the list of live entries, and for each transaction the list of its
  * changes. At a crash the transactions that are not prepared are gone.
  */
-#include "shelf.h"
+#include "journal_fixture.h"
 
 #include <stdio.h>
 
@@ -174,7 +174,7 @@ static void compare_all(void)
         struct lladd_journal_info info;
         ok_db(&b, lladd_journal_replay(b.db, tags[i].tag, compare_entry, &c, &b.err));
         ck_assert_uint_eq(c.at, tags[i].n);
-        ck_assert_int_eq(shelf_info(&b, tags[i].tag, &info), 0);
+        ck_assert_int_eq(journal_info(&b, tags[i].tag, &info), 0);
         ck_assert_uint_eq(info.entries, c.at);
         ck_assert_uint_eq(info.bytes, c.bytes);
         ck_assert_int_eq(info.oldest.v != 0, c.at != 0);
@@ -354,7 +354,7 @@ static void clean_some(void)
     }
     if (tags[tag].changing == -1) {
         struct lladd_journal_info info;
-        ck_assert_int_eq(shelf_info(&b, tags[tag].tag, &info), 0);
+        ck_assert_int_eq(journal_info(&b, tags[tag].tag, &info), 0);
         ck_assert(info.oldest.v == 0 || info.oldest.v >= below.v);
     }
 }
@@ -392,7 +392,7 @@ static void run(uint64_t seed)
 {
     char name[16];
     state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
-    shelf_init(&b);
+    journal_init(&b);
     b.options.log_segment_min = 16u << 10;
     b.options.log_limit_bytes = 8u << 20;
     b.options.checkpoint_bytes = 64u << 10;
@@ -402,7 +402,7 @@ static void run(uint64_t seed)
     numbers = commits = 0;
     for (int i = 0; i < TAGS; i++) {
         snprintf(name, sizeof name, "tag %d", i);
-        tags[i] = (struct model_tag){.tag = shelf_tag(&b, name), .changing = -1};
+        tags[i] = (struct model_tag){.tag = journal_tag(&b, name), .changing = -1};
     }
     for (int k = 0; k < STEPS; k++)
         step();
@@ -415,7 +415,7 @@ static void run(uint64_t seed)
         txns[i] = (struct txn){.txn = NULL};
     }
     compare_all();
-    ck_assert_uint_le(shelf_stats(&b).log_disk_bytes, b.options.log_limit_bytes);
+    ck_assert_uint_le(journal_stats(&b).log_disk_bytes, b.options.log_limit_bytes);
     for (int i = 0; i < TAGS; i++)
         free(tags[i].list);
     free(lsn_of);

@@ -3,7 +3,7 @@
  * Owners that follow their tags, transactions in doubt, rollovers and cleaning: the owner's state
  * in memory is the one that the journal would replay.
  */
-#include "shelf.h"
+#include "journal_fixture.h"
 
 #include <lladd/log_read.h>
 #include <stdio.h>
@@ -136,7 +136,7 @@ static void forget(struct owner *o)
 
 static void begin(void)
 {
-    shelf_init(&b);
+    journal_init(&b);
     fixture_open(&b);
 }
 
@@ -147,8 +147,8 @@ START_TEST(an_owner_has_what_the_journal_would_replay)
     struct owner o = {.fail = 0}, again = {.fail = 0};
     lladd_savepoint_id sp;
     begin();
-    uint64_t tag = shelf_tag(&b, "t");
-    shelf_put(&b, tag, "a b");
+    uint64_t tag = journal_tag(&b, "t");
+    journal_put(&b, tag, "a b");
     attach(tag, &o);
     expect_owner(&o, "a b");
     struct lladd_txn *one = fixture_begin(&b), *two = fixture_begin(&b), *three = fixture_begin(&b);
@@ -168,7 +168,7 @@ START_TEST(an_owner_has_what_the_journal_would_replay)
     ck_assert_uint_eq(o.logged, 2);
     ck_assert_uint_eq(o.aborted, 1);
     ck_assert_uint_eq(o.undone, 1);
-    shelf_expect(&b, tag, "a b d c e");
+    journal_expect(&b, tag, "a b d c e");
     fixture_crash(&b);
     attach(tag, &again);
     expect_owner(&again, "a b d c e");
@@ -187,16 +187,16 @@ START_TEST(attaching_is_all_or_nothing)
 {
     struct owner o = {.fail = 0}, p = {.fail = LLADD_BAD_RECORD};
     begin();
-    uint64_t tag = shelf_tag(&b, "t"), other = shelf_tag(&b, "u");
-    shelf_put(&b, tag, "a");
-    shelf_put(&b, other, "x");
+    uint64_t tag = journal_tag(&b, "t"), other = journal_tag(&b, "u");
+    journal_put(&b, tag, "a");
+    journal_put(&b, other, "x");
     struct lladd_journal_attachment a[] = {{tag, &calls, &o}, {other, &calls, &p}};
     ck_assert_int_eq(lladd_journal_attach(b.db, a, 2, &b.err), LLADD_BAD_RECORD);
     ck_assert_str_eq(b.err.message, "as it was told");
     forget(&o);
     p.fail = 0;
     struct lladd_txn *txn = fixture_begin(&b);
-    shelf_append(txn, other, "y");
+    journal_append(txn, other, "y");
     ck_assert_int_eq(lladd_journal_attach(b.db, a, 2, &b.err), LLADD_BUSY);
     ck_assert_int_eq(lladd_journal_detach(b.db, other, &b.err), LLADD_BUSY);
     abort_txn(txn);
@@ -226,13 +226,13 @@ START_TEST(what_is_discarded_is_not_replayed_beside_a_doubt)
 {
     struct owner o = {.logged = 0};
     struct lladd_gid g = fixture_gid("x");
-    shelf_init(&b);
+    journal_init(&b);
     fixture_open(&b);
-    uint64_t tag = shelf_tag(&b, "t");
+    uint64_t tag = journal_tag(&b, "t");
     struct lladd_txn *txn = fixture_begin(&b), *other;
-    shelf_append(txn, tag, "dou");
-    shelf_put(&b, tag, "a b");
-    shelf_append(txn, tag, "bt");
+    journal_append(txn, tag, "dou");
+    journal_put(&b, tag, "a b");
+    journal_append(txn, tag, "bt");
     ok(txn, lladd_prepare(txn, &g));
     other = fixture_begin(&b);
     ok(other, lladd_journal_discard(other, tag, lladd_lsn_of(0)));
@@ -265,30 +265,30 @@ START_TEST(entries_in_doubt_appear_when_they_are_committed)
     struct lladd_gid g = fixture_gid("x"), h = fixture_gid("y");
     lladd_savepoint_id sp;
     begin();
-    uint64_t tag = shelf_tag(&b, "t");
+    uint64_t tag = journal_tag(&b, "t");
     struct lladd_txn *txn = fixture_begin(&b), *other = fixture_begin(&b);
-    shelf_append(txn, tag, "c");
+    journal_append(txn, tag, "c");
     ok(txn, lladd_savepoint(txn, &sp));
-    shelf_append(txn, tag, "never");
+    journal_append(txn, tag, "never");
     ok(txn, lladd_rollback_to(txn, sp));
-    shelf_append(txn, tag, "d");
-    shelf_append(other, tag, "never");
+    journal_append(txn, tag, "d");
+    journal_append(other, tag, "never");
     ok(txn, lladd_prepare(txn, &g));
     ok(other, lladd_prepare(other, &h));
-    shelf_put(&b, tag, "a b");
+    journal_put(&b, tag, "a b");
     fixture_crash(&b);
-    shelf_expect(&b, tag, "a b");
+    journal_expect(&b, tag, "a b");
     if (_i)
         attach(tag, &o);
     commit(claim("x"));
     abort_txn(claim("y"));
-    shelf_expect(&b, tag, "a b c d");
+    journal_expect(&b, tag, "a b c d");
     if (_i == 0)
         attach(tag, &o);
     expect_owner(&o, "a b c d");
     ck_assert_uint_eq(o.aborted, (unsigned)_i);
     fixture_crash(&b);
-    shelf_expect(&b, tag, "a b c d");
+    journal_expect(&b, tag, "a b c d");
     forget(&o);
     fixture_free(&b);
 }
@@ -300,21 +300,21 @@ START_TEST(changes_in_doubt_are_made_when_they_are_committed)
     uint64_t made, found;
     struct lladd_journal_info info;
     begin();
-    uint64_t tag = shelf_tag(&b, "t"), gone = shelf_tag(&b, "gone");
-    shelf_put(&b, tag, "a b");
-    shelf_put(&b, gone, "x");
+    uint64_t tag = journal_tag(&b, "t"), gone = journal_tag(&b, "gone");
+    journal_put(&b, tag, "a b");
+    journal_put(&b, gone, "x");
     struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_journal_discard(txn, tag, lladd_lsn_of(0)));
-    shelf_append(txn, tag, "c");
+    journal_append(txn, tag, "c");
     ok(txn, lladd_journal_acquire(txn, "made", "test", &made));
-    shelf_append(txn, made, "m");
+    journal_append(txn, made, "m");
     ok(txn, lladd_journal_release(txn, gone));
     ok(txn, lladd_prepare(txn, &g));
     fixture_crash(&b);
     fixture_close(&b);
     fixture_open(&b);
-    shelf_expect(&b, tag, "a b");
-    shelf_expect(&b, gone, "x");
+    journal_expect(&b, tag, "a b");
+    journal_expect(&b, gone, "x");
     ck_assert_int_eq(lladd_journal_find(b.db, "made", &found, &b.err), LLADD_BUSY);
     ck_assert_int_eq(lladd_journal_find(b.db, "gone", &found, &b.err), LLADD_BUSY);
     txn = fixture_begin(&b);
@@ -323,17 +323,17 @@ START_TEST(changes_in_doubt_are_made_when_they_are_committed)
     txn = claim("x");
     if (_i) {
         commit(txn);
-        shelf_expect(&b, tag, "c");
-        shelf_expect(&b, made, "m");
-        ck_assert_int_eq(shelf_info(&b, gone, &info), LLADD_NOT_FOUND);
+        journal_expect(&b, tag, "c");
+        journal_expect(&b, made, "m");
+        ck_assert_int_eq(journal_info(&b, gone, &info), LLADD_NOT_FOUND);
         fixture_crash(&b);
-        shelf_expect(&b, tag, "c");
-        shelf_expect(&b, made, "m");
+        journal_expect(&b, tag, "c");
+        journal_expect(&b, made, "m");
     } else {
         abort_txn(txn);
-        shelf_expect(&b, tag, "a b");
-        shelf_expect(&b, gone, "x");
-        ck_assert_int_eq(shelf_info(&b, made, &info), LLADD_NOT_FOUND);
+        journal_expect(&b, tag, "a b");
+        journal_expect(&b, gone, "x");
+        ck_assert_int_eq(journal_info(&b, made, &info), LLADD_NOT_FOUND);
         ck_assert_int_eq(lladd_journal_find(b.db, "made", &found, &b.err), LLADD_NOT_FOUND);
     }
     fixture_free(&b);
@@ -348,22 +348,22 @@ START_TEST(a_tag_that_is_taken_back_is_in_no_doubt)
     lladd_savepoint_id sp;
     uint64_t made;
     begin();
-    uint64_t tag = shelf_tag(&b, "t");
+    uint64_t tag = journal_tag(&b, "t");
     struct lladd_txn *txn = fixture_begin(&b);
     if (_i)
-        shelf_append(txn, tag, "a");
+        journal_append(txn, tag, "a");
     ok(txn, lladd_savepoint(txn, &sp));
     ok(txn, lladd_journal_acquire(txn, "made", "test", &made));
-    shelf_append(txn, made, "never");
-    shelf_append(txn, tag, "never");
+    journal_append(txn, made, "never");
+    journal_append(txn, tag, "never");
     ok(txn, lladd_rollback_to(txn, sp));
     ok(txn, lladd_prepare(txn, &g));
     fixture_crash(&b);
-    ck_assert_int_eq(shelf_info(&b, made, &info), LLADD_NOT_FOUND);
+    ck_assert_int_eq(journal_info(&b, made, &info), LLADD_NOT_FOUND);
     commit(claim("x"));
     for (int i = 0; i < 2; i++) {
-        shelf_expect(&b, tag, _i ? "a" : "");
-        ck_assert_int_eq(shelf_info(&b, made, &info), LLADD_NOT_FOUND);
+        journal_expect(&b, tag, _i ? "a" : "");
+        ck_assert_int_eq(journal_info(&b, made, &info), LLADD_NOT_FOUND);
         fixture_crash(&b);
     }
     fixture_free(&b);
@@ -376,33 +376,33 @@ END_TEST
 START_TEST(trap_18_and_19_a_rollover_has_the_place_of_its_commit)
 {
     begin();
-    uint64_t from = shelf_tag(&b, "from"), to = shelf_tag(&b, "to");
-    shelf_put(&b, from, "a b");
+    uint64_t from = journal_tag(&b, "from"), to = journal_tag(&b, "to");
+    journal_put(&b, from, "a b");
     struct lladd_txn *txn = fixture_begin(&b), *late = fixture_begin(&b);
-    shelf_append(late, from, "stays");
-    shelf_append(txn, from, "own");
+    journal_append(late, from, "stays");
+    journal_append(txn, from, "own");
     ok(txn, lladd_journal_rollover(txn, from, to));
-    shelf_append(txn, to, "after");
-    shelf_append(txn, from, "left");
-    shelf_put(&b, to, "earlier");
+    journal_append(txn, to, "after");
+    journal_append(txn, from, "left");
+    journal_put(&b, to, "earlier");
     commit(late); /* before the rollover commits; it was not there */
     commit(txn);
-    shelf_put(&b, to, "later");
+    journal_put(&b, to, "later");
     for (int i = 0; i < 2; i++) {
-        shelf_expect(&b, to, "earlier a b own after later");
-        shelf_expect(&b, from, "stays left");
+        journal_expect(&b, to, "earlier a b own after later");
+        journal_expect(&b, from, "stays left");
         fixture_crash(&b);
     }
     txn = fixture_begin(&b);
     ok(txn, lladd_journal_release(txn, from)); /* the entries given away stay */
     commit(txn);
     fixture_crash(&b);
-    shelf_expect(&b, to, "earlier a b own after later");
+    journal_expect(&b, to, "earlier a b own after later");
     txn = fixture_begin(&b);
     ok(txn, lladd_journal_discard(txn, to, lladd_lsn_of(0)));
     commit(txn);
     fixture_crash(&b);
-    shelf_expect(&b, to, "");
+    journal_expect(&b, to, "");
     fixture_free(&b);
 }
 END_TEST
@@ -411,10 +411,10 @@ START_TEST(a_rollover_that_is_taken_back_has_not_happened)
 {
     lladd_savepoint_id sp;
     begin();
-    uint64_t from = shelf_tag(&b, "from"), to = shelf_tag(&b, "to");
-    shelf_put(&b, from, "a b");
+    uint64_t from = journal_tag(&b, "from"), to = journal_tag(&b, "to");
+    journal_put(&b, from, "a b");
     struct lladd_txn *txn = fixture_begin(&b), *other = fixture_begin(&b);
-    shelf_append(txn, from, "c");
+    journal_append(txn, from, "c");
     ok(txn, lladd_savepoint(txn, &sp));
     ok(txn, lladd_journal_rollover(txn, from, to));
     refuses(txn, LLADD_BAD_STATE, lladd_journal_rollover(txn, to, from));
@@ -423,12 +423,12 @@ START_TEST(a_rollover_that_is_taken_back_has_not_happened)
     refuses(other, LLADD_BUSY, lladd_journal_rollover(other, from, to));
     ok(txn, lladd_rollback_to(txn, sp));
     commit(txn);
-    shelf_expect(&b, from, "a b c");
+    journal_expect(&b, from, "a b c");
     ok(other, lladd_journal_rollover(other, from, to));
     abort_txn(other);
     fixture_crash(&b);
-    shelf_expect(&b, from, "a b c");
-    shelf_expect(&b, to, "");
+    journal_expect(&b, from, "a b c");
+    journal_expect(&b, to, "");
     fixture_free(&b);
 }
 END_TEST
@@ -437,8 +437,9 @@ END_TEST
 START_TEST(a_refused_change_leaves_the_tag_free)
 {
     begin();
-    uint64_t from = shelf_tag(&b, "from"), to = shelf_tag(&b, "to"), gone = shelf_tag(&b, "gone");
-    lladd_lsn newest = shelf_put(&b, to, "a b");
+    uint64_t from = journal_tag(&b, "from"), to = journal_tag(&b, "to"),
+             gone = journal_tag(&b, "gone");
+    lladd_lsn newest = journal_put(&b, to, "a b");
     struct lladd_txn *txn = fixture_begin(&b), *other = fixture_begin(&b),
                      *third = fixture_begin(&b);
     refuses(txn, LLADD_OUT_OF_RANGE, lladd_journal_discard(txn, to, lladd_lsn_of(newest.v + 1)));
@@ -448,7 +449,7 @@ START_TEST(a_refused_change_leaves_the_tag_free)
     ok(txn, lladd_journal_rollover(txn, from, to));
     refuses(txn, LLADD_BAD_STATE, lladd_journal_rollover(txn, to, gone));
     ok(other, lladd_journal_discard(other, to, lladd_lsn_of(0)));
-    shelf_append(third, gone, "x");
+    journal_append(third, gone, "x");
     refuses(other, LLADD_BUSY, lladd_journal_release(other, gone));
     ok(third, lladd_journal_discard(third, gone, lladd_lsn_of(0)));
     refuses(third, LLADD_OUT_OF_RANGE,
@@ -458,8 +459,8 @@ START_TEST(a_refused_change_leaves_the_tag_free)
     commit(other);
     commit(txn);
     for (int i = 0; i < 2; i++) {
-        shelf_expect(&b, to, "");
-        shelf_expect(&b, gone, "x");
+        journal_expect(&b, to, "");
+        journal_expect(&b, gone, "x");
         fixture_crash(&b);
     }
     fixture_free(&b);
@@ -475,7 +476,7 @@ static void clean_all(uint64_t tag)
     while (more)
         ok_db(&b, lladd_journal_clean(b.db, tag, below, &more, &b.err));
     struct lladd_journal_info info;
-    ck_assert_int_eq(shelf_info(&b, tag, &info), 0);
+    ck_assert_int_eq(journal_info(&b, tag, &info), 0);
     ck_assert_uint_ge(info.oldest.v, below.v);
 }
 
@@ -483,20 +484,20 @@ START_TEST(cleaning_changes_nothing_but_the_place)
 {
     struct owner o = {.fail = 0};
     begin();
-    uint64_t tag = shelf_tag(&b, "t"), from = shelf_tag(&b, "from");
-    lladd_lsn first = shelf_put(&b, tag, "a b");
-    shelf_put(&b, from, "x");
+    uint64_t tag = journal_tag(&b, "t"), from = journal_tag(&b, "from");
+    lladd_lsn first = journal_put(&b, tag, "a b");
+    journal_put(&b, from, "x");
     struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_journal_rollover(txn, from, tag));
     commit(txn);
-    lladd_lsn newest = shelf_put(&b, tag, "c");
+    lladd_lsn newest = journal_put(&b, tag, "c");
     attach(tag, &o);
     for (int i = 0; i < 3; i++) {
         clean_all(tag);
         lladd_lsn at;
         ok_db(&b, lladd_journal_newest(b.db, tag, &at, &b.err));
         ck_assert_uint_eq(at.v, newest.v);
-        shelf_expect(&b, tag, "a b x c");
+        journal_expect(&b, tag, "a b x c");
         expect_owner(&o, "a b x c");
     }
     txn = fixture_begin(&b);
@@ -504,13 +505,13 @@ START_TEST(cleaning_changes_nothing_but_the_place)
     ck_assert_int_eq(lladd_journal_clean(b.db, tag, lladd_object_applied_lsn(b.db), NULL, &b.err),
                      LLADD_BUSY);
     commit(txn);
-    shelf_expect(&b, tag, "x c");
+    journal_expect(&b, tag, "x c");
     fixture_crash(&b);
-    shelf_expect(&b, tag, "x c");
+    journal_expect(&b, tag, "x c");
     clean_all(tag);
-    shelf_put(&b, tag, "d");
+    journal_put(&b, tag, "d");
     fixture_crash(&b);
-    shelf_expect(&b, tag, "x c d");
+    journal_expect(&b, tag, "x c d");
     ok_db(&b, lladd_journal_clean(b.db, 0, lladd_lsn_of(1), NULL, &b.err)); /* nothing so old */
     forget(&o);
     fixture_free(&b);
@@ -521,7 +522,7 @@ START_TEST(the_longest_entry_can_be_cleaned)
 {
     struct text_of t = {.bytes = NULL};
     begin();
-    uint64_t tag = shelf_tag(&b, "t");
+    uint64_t tag = journal_tag(&b, "t");
     size_t most = lladd_log_object_max(b.db) - LLADD_JOURNAL_HEAD_MAX;
     char *bytes = malloc(most + 1);
     memset(bytes, 'x', most + 1);
@@ -548,27 +549,27 @@ START_TEST(an_owner_is_asked_once_before_each_cleaning)
     struct owner o = {.fail = 0};
     struct lladd_journal_info was, info;
     begin();
-    uint64_t tag = shelf_tag(&b, "t");
-    shelf_put(&b, tag, "a b c");
+    uint64_t tag = journal_tag(&b, "t");
+    journal_put(&b, tag, "a b c");
     attach(tag, &o);
     for (int i = 0; i < 3; i++) {
-        shelf_grow_log(&b, 10000); /* too little for cleaning to pay */
+        journal_grow_log(&b, 10000); /* too little for cleaning to pay */
         ok_db(&b, lladd_checkpoint(b.db, &b.err));
     }
     ck_assert_uint_eq(o.asked, 0);
     for (unsigned i = 1; i < 4; i++) {
-        ck_assert_int_eq(shelf_info(&b, tag, &was), 0);
-        shelf_grow_log(&b, 200u << 10);
+        ck_assert_int_eq(journal_info(&b, tag, &was), 0);
+        journal_grow_log(&b, 200u << 10);
         ok_db(&b, lladd_checkpoint(b.db, &b.err));
         ck_assert_uint_eq(o.asked, i);
-        ck_assert_int_eq(shelf_info(&b, tag, &info), 0);
+        ck_assert_int_eq(journal_info(&b, tag, &info), 0);
         ck_assert_uint_eq(info.oldest.v, was.oldest.v); /* it is the owner's turn */
         ok_db(&b, lladd_checkpoint(b.db, &b.err));
         ck_assert_uint_eq(o.asked, i);
-        ck_assert_int_eq(shelf_info(&b, tag, &info), 0);
+        ck_assert_int_eq(journal_info(&b, tag, &info), 0);
         ck_assert_uint_gt(info.oldest.v, was.oldest.v);
     }
-    shelf_expect(&b, tag, "a b c");
+    journal_expect(&b, tag, "a b c");
     fixture_free(&b);
     forget(&o);
 }
@@ -583,19 +584,19 @@ START_TEST(owners_are_asked_together)
     static const char *const names[] = {"s", "t", "u"};
     begin();
     for (int i = 0; i < 3; i++) {
-        tags[i] = shelf_tag(&b, names[i]);
-        shelf_put(&b, tags[i], "a b");
+        tags[i] = journal_tag(&b, names[i]);
+        journal_put(&b, tags[i], "a b");
         attach(tags[i], &o[i]);
     }
-    shelf_grow_log(&b, 600u << 10);
+    journal_grow_log(&b, 600u << 10);
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
     for (int i = 0; i < 3; i++)
         ck_assert_uint_eq(o[i].asked, 1);
-    uint64_t before = shelf_stats(&b).log_oldest, tail = shelf_stats(&b).log_tail;
+    uint64_t before = journal_stats(&b).log_oldest, tail = journal_stats(&b).log_tail;
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
     for (int i = 0; i < 3; i++) {
         struct lladd_journal_info info;
-        ck_assert_int_eq(shelf_info(&b, tags[i], &info), 0);
+        ck_assert_int_eq(journal_info(&b, tags[i], &info), 0);
         ck_assert_uint_ge(info.oldest.v, tail);
         ck_assert_uint_eq(o[i].asked, 1);
     }
@@ -604,7 +605,7 @@ START_TEST(owners_are_asked_together)
     ck_assert_uint_ge(p.lsn.v, before);
     ck_assert_uint_gt(p.lsn.v, tail - (100u << 10));
     for (int i = 0; i < 3; i++)
-        shelf_expect(&b, tags[i], "a b");
+        journal_expect(&b, tags[i], "a b");
     fixture_free(&b);
     for (int i = 0; i < 3; i++)
         forget(&o[i]);
@@ -616,17 +617,17 @@ START_TEST(an_owner_is_asked_for_what_is_too_much_to_clean)
 {
     struct owner o = {.fail = 0};
     char text[1001];
-    shelf_init(&b);
+    journal_init(&b);
     b.options.log_limit_bytes = 2u << 20;
     b.options.checkpoint_bytes = 1u << 20;
     fixture_open(&b);
-    uint64_t tag = shelf_tag(&b, "t");
+    uint64_t tag = journal_tag(&b, "t");
     attach(tag, &o);
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = 0;
     for (int i = 0; i < 1200; i++) {
         struct lladd_txn *txn = fixture_begin(&b);
-        shelf_append(txn, tag, text);
+        journal_append(txn, tag, text);
         commit(txn);
     }
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
@@ -648,23 +649,23 @@ START_TEST(a_cold_tag_does_not_fill_the_log)
     b.options.log_limit_bytes = 2u << 20;
     b.options.checkpoint_bytes = 256u << 10;
     fixture_open(&b);
-    uint64_t tag = shelf_tag(&b, "cold");
-    shelf_put(&b, tag, "a b c");
+    uint64_t tag = journal_tag(&b, "cold");
+    journal_put(&b, tag, "a b c");
     if (_i)
         attach(tag, &o);
-    uint64_t before = shelf_stats(&b).log_oldest;
+    uint64_t before = journal_stats(&b).log_oldest;
     for (int i = 0; i < 40; i++) {
-        shelf_grow_log(&b, 200u << 10);
+        journal_grow_log(&b, 200u << 10);
         ok_db(&b, lladd_maintain(b.db, NULL, &b.err));
-        ck_assert_uint_le(shelf_stats(&b).log_disk_bytes, b.options.log_limit_bytes);
+        ck_assert_uint_le(journal_stats(&b).log_disk_bytes, b.options.log_limit_bytes);
     }
-    ck_assert_uint_gt(shelf_stats(&b).log_oldest, before);
+    ck_assert_uint_gt(journal_stats(&b).log_oldest, before);
     ck_assert_int_eq(o.asked != 0, _i);
     if (_i)
         ok_db(&b, lladd_journal_detach(b.db, tag, &b.err));
-    shelf_expect(&b, tag, "a b c");
+    journal_expect(&b, tag, "a b c");
     fixture_crash(&b);
-    shelf_expect(&b, tag, "a b c");
+    journal_expect(&b, tag, "a b c");
     forget(&o);
     fixture_free(&b);
 }
@@ -677,30 +678,30 @@ START_TEST(much_that_is_live_does_not_fill_the_log)
     enum { TAGS = 8, ENTRIES = 8, LIMIT = 1 << 20 };
     uint64_t tag[TAGS];
     char text[5001];
-    shelf_init(&b);
+    journal_init(&b);
     b.options.log_limit_bytes = LIMIT;
     b.options.log_segment_min = 4u << 10;
     b.options.log_segment_max = 16u << 10;
     fixture_open(&b);
     for (unsigned i = 0; i < TAGS; i++)
-        tag[i] = shelf_tag(&b, (char[2]){(char)('a' + i), 0});
+        tag[i] = journal_tag(&b, (char[2]){(char)('a' + i), 0});
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = 0;
     for (unsigned i = 0; i < TAGS * ENTRIES; i++) {
         struct lladd_txn *txn = fixture_begin(&b);
-        shelf_append(txn, tag[i % TAGS], text);
+        journal_append(txn, tag[i % TAGS], text);
         commit(txn);
     }
     for (int i = 0; i < 200; i++) {
-        shelf_grow_log(&b, 30u << 10); /* asserts that it is not refused */
+        journal_grow_log(&b, 30u << 10); /* asserts that it is not refused */
         if (_i)
             ok_db(&b, lladd_maintain(b.db, NULL, &b.err));
-        ck_assert_uint_le(shelf_stats(&b).log_disk_bytes, LIMIT + (_i ? 0 : LIMIT / 4));
+        ck_assert_uint_le(journal_stats(&b).log_disk_bytes, LIMIT + (_i ? 0 : LIMIT / 4));
     }
     fixture_crash(&b);
     for (unsigned i = 0; i < TAGS; i++) {
         struct lladd_journal_info info;
-        ck_assert_int_eq(shelf_info(&b, tag[i], &info), 0);
+        ck_assert_int_eq(journal_info(&b, tag[i], &info), 0);
         ck_assert_uint_eq(info.entries, ENTRIES);
     }
     fixture_free(&b);
@@ -729,14 +730,14 @@ START_TEST(a_log_full_of_entries_is_free_when_they_are_discarded)
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
     struct lladd_txn *txn;
     char text[5001];
-    shelf_init(&b);
+    journal_init(&b);
     b.options.log_limit_bytes = 1u << 20;
     b.options.log_segment_min = 4u << 10;
     b.options.log_segment_max = 16u << 10;
     if (_i)
         b.options.flags |= LLADD_OPT_LOG_FULL_ERROR;
     fixture_open(&b);
-    uint64_t tag = shelf_tag(&b, "t");
+    uint64_t tag = journal_tag(&b, "t");
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = 0;
     o.frees_log = true;
@@ -767,13 +768,13 @@ START_TEST(many_buckets_become_fewer_and_nothing_is_lost)
     struct text_of t = {.bytes = NULL};
     lladd_lsn at[COMMITS];
     begin();
-    uint64_t tag = shelf_tag(&b, "t");
+    uint64_t tag = journal_tag(&b, "t");
     struct lladd_txn_options later = LLADD_TXN_OPTIONS_INIT;
     later.durability = LLADD_DURABLE_LATER;
     for (unsigned i = 0; i < COMMITS; i++) {
         struct lladd_txn *txn;
         ok_db(&b, lladd_begin(b.db, &later, &txn, &b.err));
-        shelf_append(txn, tag, "e");
+        journal_append(txn, tag, "e");
         ok(txn, lladd_commit_async(txn, &at[i]));
     }
     struct lladd_txn *txn = fixture_begin(&b);
@@ -781,14 +782,14 @@ START_TEST(many_buckets_become_fewer_and_nothing_is_lost)
     commit(txn);
     ok_db(&b, lladd_journal_replay(b.db, tag, text_add, &t, &b.err));
     ck_assert_uint_eq(t.entries, COMMITS - 1001);
-    ck_assert_int_eq(shelf_info(&b, tag, &info), 0);
+    ck_assert_int_eq(journal_info(&b, tag, &info), 0);
     ck_assert_uint_ge(info.entries, t.entries);
     ck_assert_uint_le(info.entries, t.entries + COMMITS / 250);
     clean_all(tag);
-    ck_assert_int_eq(shelf_info(&b, tag, &info), 0);
+    ck_assert_int_eq(journal_info(&b, tag, &info), 0);
     ck_assert_uint_eq(info.entries, t.entries); /* known again */
     fixture_crash(&b);
-    ck_assert_int_eq(shelf_info(&b, tag, &info), 0);
+    ck_assert_int_eq(journal_info(&b, tag, &info), 0);
     ck_assert_uint_eq(info.entries, t.entries);
     free(t.bytes);
     fixture_free(&b);

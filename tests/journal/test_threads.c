@@ -5,7 +5,7 @@
  * owner that follows a tag sees the commits in order, and its final state is the replayed one. Runs
  * under TSan.
  */
-#include "shelf.h"
+#include "journal_fixture.h"
 
 #include <errno.h>
 #include <lladd/sync.h>
@@ -176,7 +176,7 @@ static void run(unsigned n)
     memset(&follower, 0, sizeof follower);
     for (unsigned i = 0; i < SHARED + n; i++) {
         snprintf(name, sizeof name, "%u", i);
-        *(i < SHARED ? &shared[i] : &own[i - SHARED]) = shelf_tag(&b, name);
+        *(i < SHARED ? &shared[i] : &own[i - SHARED]) = journal_tag(&b, name);
     }
     struct lladd_journal_attachment a = {shared[0], &calls, NULL};
     ok_db(&b, lladd_journal_attach(b.db, &a, 1, &b.err));
@@ -237,8 +237,8 @@ START_TEST(attach_waits_for_cleaning)
     ok_db(&b, lladd_journal_register(&b.options, &b.err));
     fixture_open(&b);
     memset(&cleaner, 0, sizeof cleaner);
-    cleaner.tag = shelf_tag(&b, "cold");
-    shelf_put(&b, cleaner.tag, "a b c d e f");
+    cleaner.tag = journal_tag(&b, "cold");
+    journal_put(&b, cleaner.tag, "a b c d e f");
     ck_assert_int_eq(lladd_thread_start(&thread, clean_on, NULL), 0);
     struct lladd_journal_attachment a = {cleaner.tag, &idle, NULL};
     for (unsigned i = 0; i < ROUNDS || lladd_atomic_load32(&cleaner.cleaned) < 20; i++) {
@@ -247,7 +247,7 @@ START_TEST(attach_waits_for_cleaning)
     }
     lladd_atomic_store32(&cleaner.over, 1);
     lladd_thread_join(&thread);
-    shelf_expect(&b, cleaner.tag, "a b c d e f");
+    journal_expect(&b, cleaner.tag, "a b c d e f");
     fixture_free(&b);
 }
 END_TEST
@@ -294,10 +294,10 @@ static void begin_halfway(struct lladd_thread *thread, bool fails)
     enum { LONG = 1000, MANY = 700 }; /* more of it than the log keeps in memory */
     char entry[LONG];
     memset(entry, 'm', sizeof entry);
-    shelf_init(&b);
+    journal_init(&b);
     fixture_open(&b);
     memset(&halfway, 0, sizeof halfway);
-    halfway.tag = shelf_tag(&b, "cold");
+    halfway.tag = journal_tag(&b, "cold");
     halfway.fails = fails;
     struct lladd_txn *txn = fixture_begin(&b);
     for (unsigned i = 0; i < MANY; i++)
