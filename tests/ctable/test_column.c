@@ -3,7 +3,7 @@
  * column_dtable: rows are split and assembled again, with layers of any abilities; some columns are
  * read without the others; a row that a layer rejects is rejected as a whole.
  */
-#include "shop.h"
+#include "managed_fixture.h"
 
 #include <lladd/bytes.h>
 #include <lladd/ctable.h>
@@ -115,7 +115,7 @@ static void has(const struct lladd_dtable *t, uint32_t k, const char *want)
 
 static void setup(void)
 {
-    shop_init(&b);
+    managed_init(&b);
     fixture_open(&b);
 }
 

@@ -3,7 +3,7 @@
  * cTables: created, opened, dropped; rows and columns by their names; which calls are refused, and
  * why.
  */
-#include "shop.h"
+#include "managed_fixture.h"
 
 #include <lladd/blob.h>
 #include <lladd/bytes.h>
@@ -33,7 +33,7 @@ static void make(const char *name, const struct lladd_ctable_options *o)
 static void begin(void)
 {
     struct lladd_ctable_options o = plain();
-    shop_init(&b);
+    managed_init(&b);
     fixture_open(&b);
     make("rows", &o);
     ok_db(&b, lladd_ctable_open(b.db, "rows", &t, &b.err));
@@ -239,7 +239,7 @@ START_TEST(made_and_dropped)
     abort_txn(txn);
     ck_assert_int_eq(lladd_root_get(b.db, "ctable:other", &root, &b.err), LLADD_NOT_FOUND);
     make("other", &o);
-    shop_close(&b, shop_table(&b, "bare", NULL));
+    managed_close(&b, managed_table(&b, "bare", NULL));
     ck_assert_int_eq(lladd_ctable_open(b.db, "bare", &other, &b.err), LLADD_WRONG_TYPE);
     ck_assert_int_eq(lladd_ctable_open(b.db, "no", &other, &b.err), LLADD_NOT_FOUND);
     txn = fixture_begin(&b);
@@ -309,7 +309,7 @@ START_TEST(dropped_below)
     commit(txn);
     ck_assert_int_eq(lladd_root_get(b.db, "ctable:other", &root, &b.err), LLADD_NOT_FOUND);
     no_leaks();
-    shop_close(&b, shop_table(&b, "other", NULL)); /* another one, which has no columns */
+    managed_close(&b, managed_table(&b, "other", NULL)); /* another one, which has no columns */
     ck_assert_int_eq(lladd_ctable_open(b.db, "other", &other, &b.err), LLADD_WRONG_TYPE);
     done();
 }

@@ -4,7 +4,7 @@
  * and deleted, with digests, combines and crashes; a snapshot stays the same throughout, and
  * projections return the same values as whole rows.
  */
-#include "shop.h"
+#include "managed_fixture.h"
 
 #include <lladd/ctable.h>
 #include <stdio.h>
@@ -423,7 +423,7 @@ static void history(uint64_t number, struct lladd_ctable_options *o)
     memset(&now, 0, sizeof now);
     txn = NULL;
     text_keys = o->managed.type == LLADD_DTABLE_STRING;
-    shop_init(&b);
+    managed_init(&b);
     fixture_open(&b);
     o->columns = names;
     o->n_columns = COLUMNS;

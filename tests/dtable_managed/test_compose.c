@@ -7,7 +7,7 @@
  * (tests/dtable/pairs.h). LLADD_NIGHTLY: all of three layers, and one in forty of four.
  */
 #include "pairs.h"
-#include "shop.h"
+#include "managed_fixture.h"
 
 #include <stdio.h>
 
@@ -28,7 +28,7 @@ struct reader {
     struct walk walk;
 };
 
-struct shelf {
+struct scenario {
     const struct trial *trial;
     struct lladd_managed *table;
     struct model now;
@@ -38,19 +38,19 @@ struct shelf {
 
 static void setup(void)
 {
-    shop_init(&b);
+    managed_init(&b);
     fixture_open(&b);
 }
 
 static void teardown(void)
 {
-    shop_no_leaks(&b);
+    managed_no_leaks(&b);
     fixture_free(&b);
 }
 
 /* ---- readers --------------------------------------------------------------------------------- */
 
-static void leaves(struct shelf *s, struct reader *r)
+static void leaves(struct scenario *s, struct reader *r)
 {
     if (!r->txn)
         return;
@@ -61,7 +61,7 @@ static void leaves(struct shelf *s, struct reader *r)
     r->txn = NULL;
 }
 
-static void comes(struct shelf *s, struct reader *r)
+static void comes(struct scenario *s, struct reader *r)
 {
     const struct lladd_dtable *t;
     leaves(s, r);
@@ -72,7 +72,7 @@ static void comes(struct shelf *s, struct reader *r)
     walk_moves(&r->walk, &s->random, 5);
 }
 
-static void read_on(struct shelf *s)
+static void read_on(struct scenario *s)
 {
     for (int i = 0; i < READERS; i++)
         if (s->readers[i].txn)
@@ -82,7 +82,7 @@ static void read_on(struct shelf *s)
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 /* Some of the shape's rows; the keys are the same in every round, the values are not. */
-static void write_some(struct shelf *s)
+static void write_some(struct scenario *s)
 {
     const struct shape *shape = &s->trial->shape;
     struct lladd_txn *txn = fixture_begin(&b);
@@ -108,7 +108,7 @@ static void write_some(struct shelf *s)
     commit(txn);
 }
 
-static void look_at_all(struct shelf *s, unsigned steps)
+static void look_at_all(struct scenario *s, unsigned steps)
 {
     struct lladd_txn *txn = fixture_begin(&b);
     const struct lladd_dtable *t;
@@ -118,7 +118,7 @@ static void look_at_all(struct shelf *s, unsigned steps)
 }
 
 /* Rows in memory, in a run, in several, in one; with readers of earlier snapshots. */
-static void live(struct shelf *s)
+static void live(struct scenario *s)
 {
     for (int round = 0; round < ROUNDS; round++) {
         write_some(s);
@@ -143,13 +143,13 @@ static void live(struct shelf *s)
 static uint64_t try_one(const struct trial *trial, uint64_t seed, uint64_t *rows)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
-    struct shelf s = {.trial = trial, .random = seed};
+    struct scenario s = {.trial = trial, .random = seed};
     char text[COMPOSE_MAX];
     compose_text(&trial->what, text);
     o.type = trial->shape.type;
     o.config = text;
     o.schedule = LLADD_MANAGED_NEVER;
-    s.table = shop_table(&b, "shelf", &o);
+    s.table = managed_table(&b, "table", &o);
     rows_init(&s.now, o.type);
     s.now.packed = trial->shape.packed;
     s.now.vague = true;
@@ -162,9 +162,9 @@ static uint64_t try_one(const struct trial *trial, uint64_t seed, uint64_t *rows
     *rows += s.rows;
     s.compared += s.now.compared;
     rows_free(&s.now);
-    shop_close(&b, s.table);
+    managed_close(&b, s.table);
     struct lladd_txn *txn = fixture_begin(&b);
-    ok(txn, lladd_managed_destroy(txn, "shelf"));
+    ok(txn, lladd_managed_destroy(txn, "table"));
     commit(txn);
     return s.compared;
 }

@@ -4,7 +4,7 @@
  * space, a power failure at every call; writing, digesting, combining, freeing, opening. A failed
  * call has changed nothing and is repeated; no row, no page and no memory is lost.
  */
-#include "shop.h"
+#include "managed_fixture.h"
 
 #include <errno.h>
 
@@ -34,7 +34,7 @@ static int rows(const char *const *row)
                                 to = lladd_dtable_u32((uint32_t)((*row)[1] - '0'));
         bool range = (*row)[1] >= '0' && (*row)[1] <= '9'; /* "25": from 2 to before 5 */
         rc = range ? lladd_managed_delete_range(txn, t, &from, &to)
-                   : shop_try(txn, t, (uint32_t)from.number, (*row)[1] ? *row + 1 : NULL);
+                   : managed_try(txn, t, (uint32_t)from.number, (*row)[1] ? *row + 1 : NULL);
     }
     if (!rc)
         rc = lladd_commit(txn);
@@ -88,23 +88,23 @@ static int step(int i)
 
 static void setup(void)
 {
-    shop_init(&b);
+    managed_init(&b);
     fixture_open(&b);
-    t = shop_table(&b, "rows", NULL);
-    shop_fill(&b, t, "1=a 2=a");
+    t = managed_table(&b, "rows", NULL);
+    managed_fill(&b, t, "1=a 2=a");
     ok_db(&b, lladd_managed_digest(t, &b.err));
 }
 
 static void restart(void)
 {
     fixture_crash(&b);
-    t = shop_open(&b, "rows");
+    t = managed_open(&b, "rows");
 }
 
 static void expect_one_of(const struct promise *p)
 {
     struct lladd_txn *txn = fixture_begin(&b);
-    char *text = shop_text(txn, t);
+    char *text = managed_text(txn, t);
     ck_assert_msg(strcmp(text, p->before) == 0 || strcmp(text, p->after) == 0,
                   "\"%s\" is neither \"%s\" nor \"%s\"", text, p->before, p->after);
     free(text);
@@ -115,15 +115,15 @@ static void expect_one_of(const struct promise *p)
 static void done(const char *expected)
 {
     if (expected)
-        shop_expect(&b, t, expected);
+        managed_expect(&b, t, expected);
     ok_db(&b, lladd_managed_digest(t, &b.err));
     ok_db(&b, lladd_managed_combine(t, 0, &b.err));
-    shop_tidy(&b, t);
-    ck_assert_uint_eq(shop_stats(&b, t).obsolete, 0);
+    managed_tidy(&b, t);
+    ck_assert_uint_eq(managed_stats(&b, t).obsolete, 0);
     if (expected)
-        shop_expect(&b, t, expected);
-    shop_close(&b, t);
-    shop_no_leaks(&b);
+        managed_expect(&b, t, expected);
+    managed_close(&b, t);
+    managed_no_leaks(&b);
     fixture_free(&b);
 }
 
@@ -144,7 +144,7 @@ START_TEST(every_allocation_fails_once)
             stopped = true;
             fault_alloc_fail(&b.mem, 0, false);
             ck_assert_int_eq(lladd_db_error(b.db, &b.err), 0);
-            shop_expect(&b, t, promises[i].before);
+            managed_expect(&b, t, promises[i].before);
             ck_assert_int_eq(step(i), 0);
         }
         fired = stopped || fault_alloc_fired(&b.mem);
@@ -164,12 +164,12 @@ START_TEST(every_allocation_of_an_open_fails_once)
     uint64_t fired = 1;
     unsigned failures = 0;
     setup();
-    shop_fill(&b, t, "3=c");
+    managed_fill(&b, t, "3=c");
     ok_db(&b, lladd_managed_digest(t, &b.err));
     ok_db(&b, lladd_managed_combine(t, 0, &b.err));
-    shop_fill(&b, t, "1 4=d");
+    managed_fill(&b, t, "1 4=d");
     struct lladd_txn *txn = fixture_begin(&b);
-    shop_fill_in(txn, t, "2 5=e");
+    managed_fill_in(txn, t, "2 5=e");
     ok(txn, lladd_prepare(txn, &g));
     fixture_crash(&b);
     for (uint64_t n = 1; fired; n++) {
@@ -187,7 +187,7 @@ START_TEST(every_allocation_of_an_open_fails_once)
         }
     }
     ck_assert_uint_gt(failures, 20);
-    shop_expect(&b, t, "2=a 3=c 4=d");
+    managed_expect(&b, t, "2=a 3=c 4=d");
     ok_db(&b, lladd_in_doubt_claim(b.db, &g, &txn, &b.err));
     commit(txn);
     done("3=c 4=d 5=e");
@@ -203,7 +203,7 @@ START_TEST(every_allocation_of_a_new_one_fails_once)
     o.type = LLADD_DTABLE_U32;
     o.config = "class(dt) bloom_dtable config [ \"base\" class(dt) linear_dtable ]";
     for (uint64_t n = 1; fired; n++) {
-        shop_init(&b);
+        managed_init(&b);
         fixture_open(&b);
         struct lladd_txn *txn = fixture_begin(&b);
         fault_alloc_fail(&b.mem, n, false);
@@ -217,8 +217,8 @@ START_TEST(every_allocation_of_a_new_one_fails_once)
             ok(txn, lladd_managed_create(txn, "rows", &o));
         }
         commit(txn);
-        t = shop_open(&b, "rows");
-        shop_fill(&b, t, "1=a");
+        t = managed_open(&b, "rows");
+        managed_fill(&b, t, "1=a");
         done("1=a");
     }
     ck_assert_uint_gt(failures, 20);
@@ -301,7 +301,7 @@ START_TEST(trap_17_22_power_fails)
         b.db = NULL;
         fault_device_power_cycle(b.fd, &power);
         fixture_open(&b);
-        t = shop_open(&b, "rows");
+        t = managed_open(&b, "rows");
         if (i < STEPS)
             expect_one_of(&promises[i]);
         done(NULL);
@@ -320,7 +320,7 @@ START_TEST(trap_24_space_runs_out)
     setup();
     struct lladd_txn *txn = fixture_begin(&b);
     for (uint32_t i = 10; i < 700; i++)
-        shop_put(txn, t, i, value);
+        managed_put(txn, t, i, value);
     for (uint32_t i = 1000; i < 4000; i += 10) {
         struct lladd_dtable_key from = lladd_dtable_u32(i), to = lladd_dtable_u32(i + 5);
         ok(txn, lladd_managed_delete_range(txn, t, &from, &to));
@@ -331,15 +331,15 @@ START_TEST(trap_24_space_runs_out)
     for (int i = 0; i < 12 && rc; i++, failures++) {
         ck_assert_int_eq(rc, LLADD_NO_SPACE);
         ck_assert_int_eq(lladd_db_error(b.db, &b.err), 0);
-        ck_assert_uint_le(shop_stats(&b, t).memtables, 9);
+        ck_assert_uint_le(managed_stats(&b, t).memtables, 9);
         rc = lladd_managed_digest(t, &b.err);
     }
     ck_assert_uint_eq(failures, 12);
     fault_device_capacity(b.fd, UINT64_MAX);
     ck_assert_int_eq(lladd_managed_digest(t, &b.err), 0);
-    ck_assert_uint_eq(shop_stats(&b, t).memtables, 1);
-    ck_assert_uint_eq(shop_stats(&b, t).run_rows, 692);
-    ck_assert_uint_eq(shop_stats(&b, t).run_ranges, 300);
+    ck_assert_uint_eq(managed_stats(&b, t).memtables, 1);
+    ck_assert_uint_eq(managed_stats(&b, t).run_rows, 692);
+    ck_assert_uint_eq(managed_stats(&b, t).run_ranges, 300);
     done(NULL);
 }
 END_TEST
@@ -356,11 +356,11 @@ START_TEST(every_allocation_of_a_refused_run_fails_once)
     value[sizeof value - 1] = 0;
     o.config = "class(dt) array_dtable config [ \"value_size\" int 200 ]";
     for (uint64_t n = 1; fired; n++) {
-        t = shop_begin(&b, &o);
+        t = managed_begin(&b, &o);
         struct lladd_txn *txn = fixture_begin(&b);
         for (uint32_t i = 1; i <= 1500; i++) /* more than is staged: the run has pages */
-            shop_put(txn, t, i, value);
-        shop_put(txn, t, 4000000000, value); /* is rejected */
+            managed_put(txn, t, i, value);
+        managed_put(txn, t, 4000000000, value); /* is rejected */
         commit(txn);
         fault_alloc_fail(&b.mem, n, false);
         int rc = lladd_managed_digest(t, &b.err);
@@ -372,8 +372,8 @@ START_TEST(every_allocation_of_a_refused_run_fails_once)
             failures++;
             ok_db(&b, lladd_managed_digest(t, &b.err));
         }
-        ck_assert_uint_eq(shop_stats(&b, t).run_rows, 1501);
-        shop_done(&b, t);
+        ck_assert_uint_eq(managed_stats(&b, t).run_rows, 1501);
+        managed_done(&b, t);
     }
     ck_assert_uint_gt(failures, 40);
 }

@@ -5,7 +5,7 @@
  * the parent may have held, and the parent is not affected. fork_list.py checks that every call is
  * in this test.
  */
-#include "shop.h"
+#include "managed_fixture.h"
 
 #include <lladd/ctable.h>
 #include <lladd/dtable_class.h>
@@ -231,10 +231,10 @@ static void prepare(void)
     struct lladd_dtable_value v = lladd_dtable_value_of("v", 1);
     uint32_t column = 0;
     fixture_open(&b);
-    p = (struct parent){.rows = shop_table(&b, "rows", NULL)};
-    shop_close(&b, shop_table(&b, "closed", NULL));
+    p = (struct parent){.rows = managed_table(&b, "rows", NULL)};
+    managed_close(&b, managed_table(&b, "closed", NULL));
     for (int i = 0; i < 2; i++) {
-        shop_fill(&b, p.rows, i ? "2=b" : "1=a");
+        managed_fill(&b, p.rows, i ? "2=b" : "1=a");
         ok_db(&b, lladd_managed_digest(p.rows, &b.err));
     }
     o.columns = names;
@@ -274,15 +274,15 @@ static void finish(void)
     lladd_dtable_cursor_close(p.cursor);
     lladd_dtable_cursor_close(p.of_run);
     lladd_ctable_cursor_close(p.of_people);
-    shop_sees(p.txn, p.rows, "1=v 2=b");
+    managed_sees(p.txn, p.rows, "1=v 2=b");
     commit(p.txn);
     lladd_dtable_close(p.run);
     lladd_dtable_close(p.memory);
     lladd_dtable_config_free(p.config);
     ok_db(&b, lladd_ctable_close(p.people, &b.err));
     ok_db(&b, lladd_managed_combine(p.rows, 0, &b.err));
-    shop_expect(&b, p.rows, "1=v 2=b");
-    shop_close(&b, p.rows);
+    managed_expect(&b, p.rows, "1=v 2=b");
+    managed_close(&b, p.rows);
     fixture_check(&b);
 }
 
@@ -290,7 +290,7 @@ static void finish(void)
 START_TEST(a_child_is_refused_everywhere)
 {
     int status = -1;
-    (_i ? fixture_init_threads : shop_init)(&b);
+    (_i ? fixture_init_threads : managed_init)(&b);
     if (_i)
         ok_db(&b, lladd_managed_register(&b.options, &b.err));
     ok_db(&b, lladd_lock_register(&b.options, &b.err));

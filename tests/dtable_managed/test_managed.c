@@ -3,7 +3,7 @@
  * Managed dTables: rows that transactions write, what other transactions see of them, and that they
  * are there after a restart; digests, combines, and the freeing of runs and pages.
  */
-#include "shop.h"
+#include "managed_fixture.h"
 #include "support/test_world.h"
 
 #include <lladd/dtable_class.h>
@@ -20,16 +20,16 @@ START_TEST(rows_stay)
 {
     char buf[8];
     size_t len = 0;
-    t = shop_begin(&b, NULL);
-    shop_fill(&b, t, "5=five 1=one 3=three 2=");
-    shop_fill(&b, t, "3=drei 1");
-    shop_expect(&b, t, "2= 3=drei 5=five");
-    t = shop_restart(&b);
-    shop_expect(&b, t, "2= 3=drei 5=five");
-    shop_close(&b, t);
+    t = managed_begin(&b, NULL);
+    managed_fill(&b, t, "5=five 1=one 3=three 2=");
+    managed_fill(&b, t, "3=drei 1");
+    managed_expect(&b, t, "2= 3=drei 5=five");
+    t = managed_restart(&b);
+    managed_expect(&b, t, "2= 3=drei 5=five");
+    managed_close(&b, t);
     fixture_close(&b);
     fixture_open(&b);
-    t = shop_open(&b, "rows");
+    t = managed_open(&b, "rows");
     struct lladd_txn *txn = fixture_begin(&b);
     struct lladd_dtable_key key = lladd_dtable_u32(5);
     ok(txn, lladd_managed_get(txn, t, &key, buf, 2, &len));
@@ -40,27 +40,27 @@ START_TEST(rows_stay)
     key = lladd_dtable_u64(1);
     refuses(txn, LLADD_WRONG_TYPE, lladd_managed_get(txn, t, &key, buf, 2, &len));
     commit(txn);
-    shop_done(&b, t);
+    managed_done(&b, t);
 }
 END_TEST
 
 /* Uncommitted rows are visible only to their transaction, and end with it. */
 START_TEST(aborts)
 {
-    t = shop_begin(&b, NULL);
-    shop_fill(&b, t, "1=one 2=two");
+    t = managed_begin(&b, NULL);
+    managed_fill(&b, t, "1=one 2=two");
     struct lladd_txn *txn = fixture_begin(&b);
-    shop_fill_in(txn, t, "1 3=three 2=zwei");
-    shop_sees(txn, t, "2=zwei 3=three");
-    shop_expect(&b, t, "1=one 2=two");
+    managed_fill_in(txn, t, "1 3=three 2=zwei");
+    managed_sees(txn, t, "2=zwei 3=three");
+    managed_expect(&b, t, "1=one 2=two");
     abort_txn(txn);
-    shop_expect(&b, t, "1=one 2=two");
-    shop_fill(&b, t, "3=drei");
+    managed_expect(&b, t, "1=one 2=two");
+    managed_fill(&b, t, "3=drei");
     txn = fixture_begin(&b);
-    shop_put(txn, t, 9, "lost");
-    t = shop_restart(&b);
-    shop_expect(&b, t, "1=one 2=two 3=drei");
-    shop_done(&b, t);
+    managed_put(txn, t, 9, "lost");
+    t = managed_restart(&b);
+    managed_expect(&b, t, "1=one 2=two 3=drei");
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -69,34 +69,34 @@ START_TEST(savepoints)
 {
     lladd_savepoint_id one, two;
     struct lladd_action action;
-    t = shop_begin(&b, NULL);
+    t = managed_begin(&b, NULL);
     struct lladd_txn *txn = fixture_begin(&b);
-    shop_fill_in(txn, t, "1=a 2=a");
+    managed_fill_in(txn, t, "1=a 2=a");
     ok(txn, lladd_savepoint(txn, &one));
-    shop_fill_in(txn, t, "1=b 3=b");
+    managed_fill_in(txn, t, "1=b 3=b");
     ok(txn, lladd_savepoint(txn, &two));
-    shop_fill_in(txn, t, "1=c 2 3=c");
-    shop_sees(txn, t, "1=c 3=c");
+    managed_fill_in(txn, t, "1=c 2 3=c");
+    managed_sees(txn, t, "1=c 3=c");
     ok(txn, lladd_rollback_to(txn, two));
-    shop_sees(txn, t, "1=b 2=a 3=b");
-    shop_fill_in(txn, t, "4=d");
+    managed_sees(txn, t, "1=b 2=a 3=b");
+    managed_fill_in(txn, t, "4=d");
     ok(txn, lladd_rollback_to(txn, one));
-    shop_sees(txn, t, "1=a 2=a");
-    shop_fill_in(txn, t, "3=e");
+    managed_sees(txn, t, "1=a 2=a");
+    managed_fill_in(txn, t, "3=e");
     ok(txn, lladd_rollback_to(txn, one));
     ok(txn, lladd_nta_begin(txn, &action));
-    shop_fill_in(txn, t, "2=x 7=x");
+    managed_fill_in(txn, t, "2=x 7=x");
     ok(txn, lladd_nta_abort(txn, &action));
     ok(txn, lladd_nta_begin(txn, &action));
-    shop_fill_in(txn, t, "8=y");
+    managed_fill_in(txn, t, "8=y");
     ok(txn, lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0));
-    shop_fill_in(txn, t, "2=f");
-    shop_sees(txn, t, "1=a 2=f 8=y");
+    managed_fill_in(txn, t, "2=f");
+    managed_sees(txn, t, "1=a 2=f 8=y");
     commit(txn);
-    shop_expect(&b, t, "1=a 2=f 8=y");
-    t = shop_restart(&b);
-    shop_expect(&b, t, "1=a 2=f 8=y");
-    shop_done(&b, t);
+    managed_expect(&b, t, "1=a 2=f 8=y");
+    t = managed_restart(&b);
+    managed_expect(&b, t, "1=a 2=f 8=y");
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -105,32 +105,32 @@ END_TEST
 /* A snapshot is taken at the first use, and is one for all tables. */
 START_TEST(snapshots)
 {
-    t = shop_begin(&b, NULL);
-    struct lladd_managed *other = shop_table(&b, "other", NULL);
-    shop_fill(&b, t, "1=a");
-    shop_fill(&b, other, "1=a");
+    t = managed_begin(&b, NULL);
+    struct lladd_managed *other = managed_table(&b, "other", NULL);
+    managed_fill(&b, t, "1=a");
+    managed_fill(&b, other, "1=a");
     struct lladd_txn *reader = fixture_begin(&b);
-    shop_sees(reader, t, "1=a");
+    managed_sees(reader, t, "1=a");
     struct lladd_txn *writer = fixture_begin(&b);
-    shop_fill_in(writer, t, "1=b 2=b");
-    shop_fill_in(writer, other, "1=b 2=b");
+    managed_fill_in(writer, t, "1=b 2=b");
+    managed_fill_in(writer, other, "1=b 2=b");
     commit(writer);
-    shop_sees(reader, t, "1=a");
-    shop_sees(reader, other, "1=a");
+    managed_sees(reader, t, "1=a");
+    managed_sees(reader, other, "1=a");
     ok_db(&b, lladd_managed_digest(other, &b.err));
     ok_db(&b, lladd_managed_digest(t, &b.err));
-    shop_fill(&b, t, "3=c");
+    managed_fill(&b, t, "3=c");
     ok_db(&b, lladd_managed_digest(t, &b.err));
     ok_db(&b, lladd_managed_combine(t, 0, &b.err));
-    shop_tidy(&b, t);
-    shop_sees(reader, t, "1=a");
-    shop_sees(reader, other, "1=a");
+    managed_tidy(&b, t);
+    managed_sees(reader, t, "1=a");
+    managed_sees(reader, other, "1=a");
     commit(reader);
-    shop_expect(&b, t, "1=b 2=b 3=c");
-    shop_tidy(&b, t);
-    ck_assert_uint_eq(shop_stats(&b, t).obsolete, 0);
-    shop_close(&b, other);
-    shop_done(&b, t);
+    managed_expect(&b, t, "1=b 2=b 3=c");
+    managed_tidy(&b, t);
+    ck_assert_uint_eq(managed_stats(&b, t).obsolete, 0);
+    managed_close(&b, other);
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -138,86 +138,86 @@ END_TEST
  * taken before its digest. */
 START_TEST(late_table)
 {
-    t = shop_begin(&b, NULL);
-    struct lladd_managed *other = shop_table(&b, "other", NULL);
-    shop_fill(&b, other, "1=a");
+    t = managed_begin(&b, NULL);
+    struct lladd_managed *other = managed_table(&b, "other", NULL);
+    managed_fill(&b, other, "1=a");
     struct lladd_txn *reader = fixture_begin(&b);
-    shop_sees(reader, t, "");
-    shop_fill(&b, other, "1=b");
+    managed_sees(reader, t, "");
+    managed_fill(&b, other, "1=b");
     ok_db(&b, lladd_managed_digest(other, &b.err));
-    shop_fill(&b, other, "1=c");
+    managed_fill(&b, other, "1=c");
     ok_db(&b, lladd_managed_digest(other, &b.err));
-    shop_sees(reader, other, "1=a");
+    managed_sees(reader, other, "1=a");
     commit(reader);
-    shop_expect(&b, other, "1=c");
-    shop_close(&b, other);
+    managed_expect(&b, other, "1=c");
+    managed_close(&b, other);
     /* One that is opened later has no older snapshot. */
     reader = fixture_begin(&b);
-    shop_sees(reader, t, "");
-    other = shop_table(&b, "third", NULL);
-    shop_fill(&b, other, "1=z");
+    managed_sees(reader, t, "");
+    other = managed_table(&b, "third", NULL);
+    managed_fill(&b, other, "1=z");
     ok_db(&b, lladd_managed_digest(other, &b.err));
-    shop_close(&b, other);
-    other = shop_open(&b, "third");
-    refuses(reader, LLADD_CONFLICT, shop_try(reader, other, 1, "y"));
+    managed_close(&b, other);
+    other = managed_open(&b, "third");
+    refuses(reader, LLADD_CONFLICT, managed_try(reader, other, 1, "y"));
     commit(reader);
-    shop_close(&b, other);
-    shop_done(&b, t);
+    managed_close(&b, other);
+    managed_done(&b, t);
 }
 END_TEST
 
 /* The first writer has the key; another gets it when the first has aborted. */
 START_TEST(conflicts)
 {
-    t = shop_begin(&b, NULL);
-    shop_fill(&b, t, "1=a 2=a");
+    t = managed_begin(&b, NULL);
+    managed_fill(&b, t, "1=a 2=a");
     struct lladd_txn *one = fixture_begin(&b), *two = fixture_begin(&b), *three = fixture_begin(&b);
-    shop_sees(one, t, "1=a 2=a");
-    shop_sees(two, t, "1=a 2=a");
-    shop_sees(three, t, "1=a 2=a");
-    shop_put(one, t, 1, "b");
-    refuses(two, LLADD_CONFLICT, shop_try(two, t, 1, "c"));
-    refuses(two, LLADD_CONFLICT, shop_try(two, t, 1, NULL));
-    shop_put(two, t, 2, "c");
-    shop_put(one, t, 1, "bb");
+    managed_sees(one, t, "1=a 2=a");
+    managed_sees(two, t, "1=a 2=a");
+    managed_sees(three, t, "1=a 2=a");
+    managed_put(one, t, 1, "b");
+    refuses(two, LLADD_CONFLICT, managed_try(two, t, 1, "c"));
+    refuses(two, LLADD_CONFLICT, managed_try(two, t, 1, NULL));
+    managed_put(two, t, 2, "c");
+    managed_put(one, t, 1, "bb");
     commit(one);
-    refuses(three, LLADD_CONFLICT, shop_try(three, t, 1, "d"));
+    refuses(three, LLADD_CONFLICT, managed_try(three, t, 1, "d"));
     abort_txn(two);
-    shop_put(three, t, 2, "d");
-    shop_sees(three, t, "1=a 2=d");
+    managed_put(three, t, 2, "d");
+    managed_sees(three, t, "1=a 2=d");
     commit(three);
-    shop_expect(&b, t, "1=bb 2=d");
-    ck_assert_uint_eq(shop_stats(&b, t).conflicts, 3);
-    shop_done(&b, t);
+    managed_expect(&b, t, "1=bb 2=d");
+    ck_assert_uint_eq(managed_stats(&b, t).conflicts, 3);
+    managed_done(&b, t);
 }
 END_TEST
 
 /* The same when the other one's commit was digested meanwhile, and combined. */
 START_TEST(conflicts_digested)
 {
-    t = shop_begin(&b, NULL);
-    shop_fill(&b, t, "1=a 2=a 3=a");
+    t = managed_begin(&b, NULL);
+    managed_fill(&b, t, "1=a 2=a 3=a");
     struct lladd_txn *one = fixture_begin(&b);
-    shop_sees(one, t, "1=a 2=a 3=a");
-    shop_fill(&b, t, "1=b 2 4=b");
+    managed_sees(one, t, "1=a 2=a 3=a");
+    managed_fill(&b, t, "1=b 2 4=b");
     ok_db(&b, lladd_managed_digest(t, &b.err));
-    shop_fill(&b, t, "5=b");
+    managed_fill(&b, t, "5=b");
     ok_db(&b, lladd_managed_digest(t, &b.err));
     ok_db(&b, lladd_managed_combine(t, 0, &b.err));
-    refuses(one, LLADD_CONFLICT, shop_try(one, t, 1, "x"));
-    refuses(one, LLADD_CONFLICT, shop_try(one, t, 2, "x"));
-    refuses(one, LLADD_CONFLICT, shop_try(one, t, 4, "x"));
-    shop_put(one, t, 3, "x");
-    shop_put(one, t, 6, "x");
-    shop_put(one, t, 3, "y");
-    shop_sees(one, t, "1=a 2=a 3=y 6=x");
+    refuses(one, LLADD_CONFLICT, managed_try(one, t, 1, "x"));
+    refuses(one, LLADD_CONFLICT, managed_try(one, t, 2, "x"));
+    refuses(one, LLADD_CONFLICT, managed_try(one, t, 4, "x"));
+    managed_put(one, t, 3, "x");
+    managed_put(one, t, 6, "x");
+    managed_put(one, t, 3, "y");
+    managed_sees(one, t, "1=a 2=a 3=y 6=x");
     commit(one);
-    shop_expect(&b, t, "1=b 3=y 4=b 5=b 6=x");
+    managed_expect(&b, t, "1=b 3=y 4=b 5=b 6=x");
     ok_db(&b, lladd_managed_digest(t, &b.err));
-    shop_expect(&b, t, "1=b 3=y 4=b 5=b 6=x");
-    t = shop_restart(&b);
-    shop_expect(&b, t, "1=b 3=y 4=b 5=b 6=x");
-    shop_done(&b, t);
+    managed_expect(&b, t, "1=b 3=y 4=b 5=b 6=x");
+    t = managed_restart(&b);
+    managed_expect(&b, t, "1=b 3=y 4=b 5=b 6=x");
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -228,16 +228,16 @@ START_TEST(cursor_and_own_writes)
     struct lladd_dtable_cursor *c = NULL;
     struct lladd_dtable_key key;
     struct lladd_dtable_value v;
-    t = shop_begin(&b, NULL);
-    shop_fill(&b, t, "2=a 4=a 6=a 8=a");
+    t = managed_begin(&b, NULL);
+    managed_fill(&b, t, "2=a 4=a 6=a 8=a");
     ok_db(&b, lladd_managed_digest(t, &b.err));
-    shop_fill(&b, t, "6=b");
+    managed_fill(&b, t, "6=b");
     struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_managed_table(txn, t, &table));
     ok(txn, lladd_dtable_cursor_open(table, 0, &c, &b.err));
     key = lladd_dtable_u32(3);
     ok(txn, lladd_dtable_seek(c, &key, &b.err));
-    shop_fill_in(txn, t, "4 5=x 6 7=x 3=x");
+    managed_fill_in(txn, t, "4 5=x 6 7=x 3=x");
     ok(txn, lladd_dtable_next(c, &b.err));
     ok(txn, lladd_dtable_row(c, &key, &v, &b.err));
     ck_assert_uint_eq(key.number, 5);
@@ -245,46 +245,46 @@ START_TEST(cursor_and_own_writes)
     ok(txn, lladd_dtable_row(c, &key, &v, &b.err));
     ck_assert_uint_eq(key.number, 7);
     ok(txn, lladd_dtable_prev(c, &b.err));
-    shop_fill_in(txn, t, "3 2=y");
+    managed_fill_in(txn, t, "3 2=y");
     ok(txn, lladd_dtable_prev(c, &b.err));
     ok(txn, lladd_dtable_row(c, &key, &v, &b.err));
     ck_assert_uint_eq(key.number, 2);
     ck_assert_int_eq(memcmp(v.bytes.data, "y", 1), 0);
     ck_assert_int_eq(lladd_dtable_prev(c, &b.err), LLADD_END);
     lladd_dtable_cursor_close(c);
-    shop_sees(txn, t, "2=y 5=x 7=x 8=a");
+    managed_sees(txn, t, "2=y 5=x 7=x 8=a");
     abort_txn(txn);
-    shop_expect(&b, t, "2=a 4=a 6=b 8=a");
-    shop_done(&b, t);
+    managed_expect(&b, t, "2=a 4=a 6=b 8=a");
+    managed_done(&b, t);
 }
 END_TEST
 
 /* A digest omits rows of open transactions, and later ones: a later digest takes them. */
 START_TEST(trap_15_23_digest_beside_writers)
 {
-    t = shop_begin(&b, NULL);
-    shop_fill(&b, t, "1=a 2=a");
+    t = managed_begin(&b, NULL);
+    managed_fill(&b, t, "1=a 2=a");
     struct lladd_txn *slow = fixture_begin(&b), *gone = fixture_begin(&b);
-    shop_put(slow, t, 3, "slow");
-    shop_put(gone, t, 4, "gone");
+    managed_put(slow, t, 3, "slow");
+    managed_put(gone, t, 4, "gone");
     ok_db(&b, lladd_managed_digest(t, &b.err));
-    ck_assert_uint_eq(shop_stats(&b, t).run_rows, 2);
-    shop_fill(&b, t, "1=b 5=b");
-    shop_put(slow, t, 6, "slow");
-    shop_sees(slow, t, "1=a 2=a 3=slow 6=slow");
+    ck_assert_uint_eq(managed_stats(&b, t).run_rows, 2);
+    managed_fill(&b, t, "1=b 5=b");
+    managed_put(slow, t, 6, "slow");
+    managed_sees(slow, t, "1=a 2=a 3=slow 6=slow");
     ok_db(&b, lladd_managed_digest(t, &b.err));
-    shop_expect(&b, t, "1=b 2=a 5=b");
+    managed_expect(&b, t, "1=b 2=a 5=b");
     ok_db(&b, lladd_managed_combine(t, 0, &b.err));
     abort_txn(gone);
     commit(slow);
-    shop_expect(&b, t, "1=b 2=a 3=slow 5=b 6=slow");
-    t = shop_restart(&b);
-    shop_expect(&b, t, "1=b 2=a 3=slow 5=b 6=slow");
+    managed_expect(&b, t, "1=b 2=a 3=slow 5=b 6=slow");
+    t = managed_restart(&b);
+    managed_expect(&b, t, "1=b 2=a 3=slow 5=b 6=slow");
     ok_db(&b, lladd_managed_digest(t, &b.err));
-    ck_assert_uint_eq(shop_stats(&b, t).memtables, 1);
-    ck_assert_uint_eq(shop_stats(&b, t).pending_rows, 0);
-    shop_expect(&b, t, "1=b 2=a 3=slow 5=b 6=slow");
-    shop_done(&b, t);
+    ck_assert_uint_eq(managed_stats(&b, t).memtables, 1);
+    ck_assert_uint_eq(managed_stats(&b, t).pending_rows, 0);
+    managed_expect(&b, t, "1=b 2=a 3=slow 5=b 6=slow");
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -292,30 +292,30 @@ END_TEST
 START_TEST(in_doubt)
 {
     struct lladd_gid one = fixture_gid("one"), two = fixture_gid("two");
-    t = shop_begin(&b, NULL);
-    shop_fill(&b, t, "1=a 2=a");
+    t = managed_begin(&b, NULL);
+    managed_fill(&b, t, "1=a 2=a");
     struct lladd_txn *first = fixture_begin(&b), *second = fixture_begin(&b);
-    shop_fill_in(first, t, "1=first 3=first");
-    shop_fill_in(second, t, "2=second");
+    managed_fill_in(first, t, "1=first 3=first");
+    managed_fill_in(second, t, "2=second");
     ok(first, lladd_prepare(first, &one));
     ok(second, lladd_prepare(second, &two));
-    t = shop_restart(&b);
-    shop_expect(&b, t, "1=a 2=a");
+    t = managed_restart(&b);
+    managed_expect(&b, t, "1=a 2=a");
     struct lladd_txn *txn = fixture_begin(&b);
-    refuses(txn, LLADD_CONFLICT, shop_try(txn, t, 3, "x"));
-    shop_put(txn, t, 5, "x");
+    refuses(txn, LLADD_CONFLICT, managed_try(txn, t, 3, "x"));
+    managed_put(txn, t, 5, "x");
     commit(txn);
     ck_assert_int_eq(lladd_managed_close(t, &b.err), LLADD_BUSY);
     ok_db(&b, lladd_managed_digest(t, &b.err));
     ok_db(&b, lladd_in_doubt_claim(b.db, &one, &first, &b.err));
     commit(first);
-    shop_expect(&b, t, "1=first 2=a 3=first 5=x");
+    managed_expect(&b, t, "1=first 2=a 3=first 5=x");
     ok_db(&b, lladd_managed_digest(t, &b.err));
-    t = shop_restart(&b);
+    t = managed_restart(&b);
     ok_db(&b, lladd_in_doubt_claim(b.db, &two, &second, &b.err));
     abort_txn(second);
-    shop_expect(&b, t, "1=first 2=a 3=first 5=x");
-    shop_done(&b, t);
+    managed_expect(&b, t, "1=first 2=a 3=first 5=x");
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -324,63 +324,63 @@ END_TEST
 /* Tombstones stay as long as there is an older run, and go with the oldest; runs are freed. */
 START_TEST(trap_1_2_tombstones)
 {
-    t = shop_begin(&b, NULL);
-    shop_fill(&b, t, "1 2=a 3=a");
+    t = managed_begin(&b, NULL);
+    managed_fill(&b, t, "1 2=a 3=a");
     ok_db(&b, lladd_managed_digest(t, &b.err));
-    ck_assert_uint_eq(shop_stats(&b, t).run_tombstones, 0);
-    shop_fill(&b, t, "2 3=b 7");
+    ck_assert_uint_eq(managed_stats(&b, t).run_tombstones, 0);
+    managed_fill(&b, t, "2 3=b 7");
     ok_db(&b, lladd_managed_digest(t, &b.err));
-    ck_assert_uint_eq(shop_stats(&b, t).run_tombstones, 2);
-    shop_fill(&b, t, "3 4=c");
+    ck_assert_uint_eq(managed_stats(&b, t).run_tombstones, 2);
+    managed_fill(&b, t, "3 4=c");
     ok_db(&b, lladd_managed_digest(t, &b.err));
-    shop_expect(&b, t, "4=c");
+    managed_expect(&b, t, "4=c");
     ok_db(&b, lladd_managed_combine(t, 2, &b.err));
-    ck_assert_uint_eq(shop_stats(&b, t).runs, 2);
-    ck_assert_uint_eq(shop_stats(&b, t).run_tombstones, 3);
-    shop_expect(&b, t, "4=c");
+    ck_assert_uint_eq(managed_stats(&b, t).runs, 2);
+    ck_assert_uint_eq(managed_stats(&b, t).run_tombstones, 3);
+    managed_expect(&b, t, "4=c");
     ok_db(&b, lladd_managed_combine(t, 0, &b.err));
-    ck_assert_uint_eq(shop_stats(&b, t).runs, 1);
-    ck_assert_uint_eq(shop_stats(&b, t).run_tombstones, 0);
-    ck_assert_uint_eq(shop_stats(&b, t).run_rows, 1);
-    ck_assert_uint_eq(shop_stats(&b, t).obsolete, 4);
-    shop_tidy(&b, t);
-    ck_assert_uint_eq(shop_stats(&b, t).obsolete, 0);
-    shop_fill(&b, t, "4");
+    ck_assert_uint_eq(managed_stats(&b, t).runs, 1);
+    ck_assert_uint_eq(managed_stats(&b, t).run_tombstones, 0);
+    ck_assert_uint_eq(managed_stats(&b, t).run_rows, 1);
+    ck_assert_uint_eq(managed_stats(&b, t).obsolete, 4);
+    managed_tidy(&b, t);
+    ck_assert_uint_eq(managed_stats(&b, t).obsolete, 0);
+    managed_fill(&b, t, "4");
     ok_db(&b, lladd_managed_digest(t, &b.err));
     ok_db(&b, lladd_managed_combine(t, 0, &b.err));
-    ck_assert_uint_eq(shop_stats(&b, t).runs, 0);
-    shop_expect(&b, t, "");
-    t = shop_restart(&b);
-    shop_expect(&b, t, "");
-    shop_done(&b, t);
+    ck_assert_uint_eq(managed_stats(&b, t).runs, 0);
+    managed_expect(&b, t, "");
+    t = managed_restart(&b);
+    managed_expect(&b, t, "");
+    managed_done(&b, t);
 }
 END_TEST
 
 /* A run that was being read when a combine replaced it is freed later: after a crash, too. */
 START_TEST(obsolete)
 {
-    t = shop_begin(&b, NULL);
-    shop_fill(&b, t, "1=a");
+    t = managed_begin(&b, NULL);
+    managed_fill(&b, t, "1=a");
     ok_db(&b, lladd_managed_digest(t, &b.err));
-    shop_fill(&b, t, "2=b");
+    managed_fill(&b, t, "2=b");
     ok_db(&b, lladd_managed_digest(t, &b.err));
     struct lladd_txn *reader = fixture_begin(&b);
-    shop_sees(reader, t, "1=a 2=b");
+    managed_sees(reader, t, "1=a 2=b");
     ok_db(&b, lladd_managed_combine(t, 0, &b.err));
-    shop_tidy(&b, t);
-    ck_assert_uint_eq(shop_stats(&b, t).obsolete, 2);
-    shop_no_leaks(&b);
-    shop_sees(reader, t, "1=a 2=b");
+    managed_tidy(&b, t);
+    ck_assert_uint_eq(managed_stats(&b, t).obsolete, 2);
+    managed_no_leaks(&b);
+    managed_sees(reader, t, "1=a 2=b");
     struct lladd_txn *txn = fixture_begin(&b);
-    shop_put(txn, t, 3, "c");
+    managed_put(txn, t, 3, "c");
     commit(txn); /* the combine is durable before it */
-    t = shop_restart(&b);
-    shop_no_leaks(&b);
-    ck_assert_uint_eq(shop_stats(&b, t).obsolete, 2);
-    shop_tidy(&b, t);
-    ck_assert_uint_eq(shop_stats(&b, t).obsolete, 0);
-    shop_expect(&b, t, "1=a 2=b 3=c");
-    shop_done(&b, t);
+    t = managed_restart(&b);
+    managed_no_leaks(&b);
+    ck_assert_uint_eq(managed_stats(&b, t).obsolete, 2);
+    managed_tidy(&b, t);
+    ck_assert_uint_eq(managed_stats(&b, t).obsolete, 0);
+    managed_expect(&b, t, "1=a 2=b 3=c");
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -390,29 +390,29 @@ START_TEST(trap_31_puts_do_not_digest)
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     bool more = false;
     o.rows = 1;
-    t = shop_begin(&b, &o);
+    t = managed_begin(&b, &o);
     for (int i = 0; i < 20; i++)
-        shop_fill(&b, t, "1=a 2=b 3=c");
-    ck_assert_uint_eq(shop_stats(&b, t).digests, 0);
+        managed_fill(&b, t, "1=a 2=b 3=c");
+    ck_assert_uint_eq(managed_stats(&b, t).digests, 0);
     ok_db(&b, lladd_managed_maintain(t, &more, &b.err));
-    ck_assert_uint_eq(shop_stats(&b, t).digests, 1);
-    shop_expect(&b, t, "1=a 2=b 3=c");
-    shop_done(&b, t);
+    ck_assert_uint_eq(managed_stats(&b, t).digests, 1);
+    managed_expect(&b, t, "1=a 2=b 3=c");
+    managed_done(&b, t);
 }
 END_TEST
 
 /* Close does not commit an open transaction. */
 START_TEST(trap_20_close_aborts)
 {
-    t = shop_begin(&b, NULL);
-    shop_fill(&b, t, "1=a");
+    t = managed_begin(&b, NULL);
+    managed_fill(&b, t, "1=a");
     struct lladd_txn *open = fixture_begin(&b);
-    shop_put(open, t, 2, "never");
+    managed_put(open, t, 2, "never");
     fixture_close(&b);
     fixture_open(&b);
-    t = shop_open(&b, "rows");
-    shop_expect(&b, t, "1=a");
-    shop_done(&b, t);
+    t = managed_open(&b, "rows");
+    managed_expect(&b, t, "1=a");
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -425,17 +425,17 @@ START_TEST(ruler)
     char row[32];
     o.every = 2;
     o.rows = 1;
-    t = shop_begin(&b, &o);
+    t = managed_begin(&b, &o);
     for (unsigned i = 0; i < 8; i++) {
         snprintf(row, sizeof row, "%u=x", i);
-        shop_fill(&b, t, row);
-        shop_tidy(&b, t);
-        ck_assert_uint_eq(shop_stats(&b, t).digests, i + 1);
-        ck_assert_uint_eq(shop_stats(&b, t).runs, runs[i]);
+        managed_fill(&b, t, row);
+        managed_tidy(&b, t);
+        ck_assert_uint_eq(managed_stats(&b, t).digests, i + 1);
+        ck_assert_uint_eq(managed_stats(&b, t).runs, runs[i]);
     }
-    ck_assert_uint_eq(shop_stats(&b, t).combines, 4);
-    shop_expect(&b, t, "0=x 1=x 2=x 3=x 4=x 5=x 6=x 7=x");
-    shop_done(&b, t);
+    ck_assert_uint_eq(managed_stats(&b, t).combines, 4);
+    managed_expect(&b, t, "0=x 1=x 2=x 3=x 4=x 5=x 6=x 7=x");
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -446,22 +446,22 @@ START_TEST(tiered)
     char row[32];
     o.every = 3;
     o.schedule = LLADD_MANAGED_TIERED;
-    t = shop_begin(&b, &o);
+    t = managed_begin(&b, &o);
     struct lladd_txn *txn = fixture_begin(&b);
     for (uint32_t i = 0; i < 5000; i++)
-        shop_put(txn, t, i, "x");
+        managed_put(txn, t, i, "x");
     commit(txn);
     ok_db(&b, lladd_managed_digest(t, &b.err));
     for (unsigned i = 0; i < 3; i++) {
         snprintf(row, sizeof row, "%u=y", 9000 + i);
-        shop_fill(&b, t, row);
+        managed_fill(&b, t, row);
         ok_db(&b, lladd_managed_digest(t, &b.err));
     }
-    ck_assert_uint_eq(shop_stats(&b, t).runs, 4);
-    shop_tidy(&b, t);
-    ck_assert_uint_eq(shop_stats(&b, t).runs, 2);
-    ck_assert_uint_eq(shop_stats(&b, t).run_rows, 5003);
-    shop_done(&b, t);
+    ck_assert_uint_eq(managed_stats(&b, t).runs, 4);
+    managed_tidy(&b, t);
+    ck_assert_uint_eq(managed_stats(&b, t).runs, 2);
+    ck_assert_uint_eq(managed_stats(&b, t).run_rows, 5003);
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -480,7 +480,7 @@ START_TEST(made_and_dropped)
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     struct lladd_managed *other = NULL, *again = NULL;
     unsigned n = 0;
-    t = shop_begin(&b, NULL);
+    t = managed_begin(&b, NULL);
     o.type = LLADD_DTABLE_U32;
     struct lladd_txn *txn = fixture_begin(&b), *second = fixture_begin(&b);
     ok(txn, lladd_managed_create(txn, "second", &o));
@@ -491,21 +491,21 @@ START_TEST(made_and_dropped)
     abort_txn(second);
     abort_txn(txn);
     ck_assert_int_eq(lladd_managed_open(b.db, "second", &other, &b.err), LLADD_NOT_FOUND);
-    other = shop_table(&b, "second", &o);
-    shop_fill(&b, other, "1=a");
+    other = managed_table(&b, "second", &o);
+    managed_fill(&b, other, "1=a");
     ok_db(&b, lladd_managed_digest(other, &b.err));
-    shop_fill(&b, other, "2=b");
+    managed_fill(&b, other, "2=b");
     ok_db(&b, lladd_managed_open(b.db, "second", &again, &b.err));
     ck_assert_ptr_eq(again, other);
-    shop_close(&b, again);
+    managed_close(&b, again);
     txn = fixture_begin(&b);
     refuses(txn, LLADD_BUSY, lladd_managed_destroy(txn, "second"));
-    shop_close(&b, other);
+    managed_close(&b, other);
     ok(txn, lladd_managed_destroy(txn, "second"));
     abort_txn(txn);
-    other = shop_open(&b, "second");
-    shop_expect(&b, other, "1=a 2=b");
-    shop_close(&b, other);
+    other = managed_open(&b, "second");
+    managed_expect(&b, other, "1=a 2=b");
+    managed_close(&b, other);
     txn = fixture_begin(&b);
     ok(txn, lladd_managed_destroy(txn, "second"));
     commit(txn);
@@ -514,7 +514,7 @@ START_TEST(made_and_dropped)
     txn = fixture_begin(&b);
     refuses(txn, LLADD_NOT_FOUND, lladd_managed_destroy(txn, "second"));
     commit(txn);
-    shop_done(&b, t);
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -524,11 +524,11 @@ START_TEST(made_and_opened)
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     struct lladd_managed *other = NULL;
     o.type = LLADD_DTABLE_U32;
-    t = shop_begin(&b, NULL);
+    t = managed_begin(&b, NULL);
     ok_db(&b, lladd_managed_create_open(b.db, "other", &o, &other, &b.err));
-    shop_fill(&b, other, "1=one");
-    shop_expect(&b, other, "1=one");
-    shop_close(&b, other);
+    managed_fill(&b, other, "1=one");
+    managed_expect(&b, other, "1=one");
+    managed_close(&b, other);
     other = NULL;
     ck_assert_int_eq(lladd_managed_create_open(b.db, "other", &o, &other, &b.err), LLADD_EXISTS);
     ck_assert_int_eq(lladd_managed_create_open(b.db, "", &o, &other, &b.err), LLADD_BAD_ARGUMENT);
@@ -539,13 +539,13 @@ START_TEST(made_and_opened)
     ck_assert_int_eq(lladd_managed_create_open(b.db, "fourth", &o, &other, &b.err), LLADD_BUSY);
     abort_txn(txn);
     ck_assert_ptr_null(other);
-    t = shop_restart(&b);
+    t = managed_restart(&b);
     ok_db(&b, lladd_managed_open(b.db, "other", &other, &b.err));
-    shop_expect(&b, other, "1=one");
-    shop_close(&b, other);
+    managed_expect(&b, other, "1=one");
+    managed_close(&b, other);
     ok_db(&b, lladd_managed_create_open(b.db, "fourth", &o, &other, &b.err));
-    shop_close(&b, other);
-    shop_done(&b, t);
+    managed_close(&b, other);
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -556,11 +556,11 @@ START_TEST(rejected)
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     o.type = LLADD_DTABLE_U32;
     o.config = "class(dt) fixed_dtable config [ \"value_size\" int 2 ]";
-    t = shop_begin(&b, &o);
+    t = managed_begin(&b, &o);
     struct lladd_txn *txn = fixture_begin(&b);
-    shop_put(txn, t, 1, "ab");
-    refuses(txn, LLADD_REJECTED, shop_try(txn, t, 2, "abc"));
-    shop_put(txn, t, 3, NULL);
+    managed_put(txn, t, 1, "ab");
+    refuses(txn, LLADD_REJECTED, managed_try(txn, t, 2, "abc"));
+    managed_put(txn, t, 3, NULL);
     o.config = "class(dt) fixed_dtable";
     refuses(txn, LLADD_BAD_CONFIG, lladd_managed_create(txn, "bad", &o));
     o.config = "class(dt) no_such_dtable";
@@ -570,8 +570,8 @@ START_TEST(rejected)
     refuses(txn, LLADD_BAD_ARGUMENT, lladd_managed_create(txn, "bad", &o));
     commit(txn);
     ok_db(&b, lladd_managed_digest(t, &b.err));
-    shop_expect(&b, t, "1=ab");
-    shop_done(&b, t);
+    managed_expect(&b, t, "1=ab");
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -601,12 +601,12 @@ START_TEST(own_order)
     struct lladd_dtable_value v = lladd_dtable_value_of("v", 1);
     static const char *const words[] = {"a", "abc", "", "b"};
     static const char *const sorted[] = {"b", "abc", "a", ""};
-    shop_init(&b);
+    managed_init(&b);
     fixture_open(&b);
     ok_db(&b, lladd_dtable_comparator_add(b.db, &comparator, &b.err));
     o.type = LLADD_DTABLE_BYTES;
     o.comparator = "backwards";
-    t = shop_table(&b, "rows", &o);
+    t = managed_table(&b, "rows", &o);
     for (unsigned i = 0; i < 4; i++) {
         struct lladd_txn *txn = fixture_begin(&b);
         key = lladd_dtable_bytes(words[i], strlen(words[i]));
@@ -615,7 +615,7 @@ START_TEST(own_order)
         if (i == 1)
             ok_db(&b, lladd_managed_digest(t, &b.err));
     }
-    shop_close(&b, t);
+    managed_close(&b, t);
     fixture_crash(&b);
     ck_assert_int_eq(lladd_managed_open(b.db, "rows", &t, &b.err), LLADD_NO_COMPARATOR);
     static struct lladd_dtable_comparator forwards;
@@ -625,7 +625,7 @@ START_TEST(own_order)
     ck_assert_int_eq(lladd_managed_open(b.db, "rows", &t, &b.err), LLADD_OTHER_ORDER);
     fixture_crash(&b);
     ok_db(&b, lladd_dtable_comparator_add(b.db, &comparator, &b.err));
-    t = shop_open(&b, "rows");
+    t = managed_open(&b, "rows");
     struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_managed_table(txn, t, &table));
     ok(txn, lladd_dtable_cursor_open(table, 0, &c, &b.err));
@@ -638,7 +638,7 @@ START_TEST(own_order)
     ck_assert_int_eq(lladd_dtable_next(c, &b.err), LLADD_END);
     lladd_dtable_cursor_close(c);
     commit(txn);
-    shop_done(&b, t);
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -647,21 +647,21 @@ START_TEST(cursor_outlives)
 {
     const struct lladd_dtable *table = NULL;
     struct lladd_dtable_cursor *c = NULL;
-    t = shop_begin(&b, NULL);
-    shop_fill(&b, t, "1=a 2=a");
+    t = managed_begin(&b, NULL);
+    managed_fill(&b, t, "1=a 2=a");
     struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_managed_table(txn, t, &table));
     ok(txn, lladd_dtable_cursor_open(table, 0, &c, &b.err));
     commit(txn);
-    shop_fill(&b, t, "1 2=b");
+    managed_fill(&b, t, "1 2=b");
     ok_db(&b, lladd_managed_digest(t, &b.err));
     ck_assert_int_eq(lladd_managed_close(t, &b.err), LLADD_BUSY);
     ok_db(&b, lladd_dtable_next(c, &b.err));
     ok_db(&b, lladd_dtable_next(c, &b.err));
     ck_assert_int_eq(lladd_dtable_next(c, &b.err), LLADD_END);
     lladd_dtable_cursor_close(c);
-    shop_expect(&b, t, "2=b");
-    shop_done(&b, t);
+    managed_expect(&b, t, "2=b");
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -671,22 +671,22 @@ START_TEST(wrong_transactions)
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
     struct lladd_txn *txn = NULL;
     struct fixture other;
-    t = shop_begin(&b, NULL);
-    shop_fill(&b, t, "1=a");
+    t = managed_begin(&b, NULL);
+    managed_fill(&b, t, "1=a");
     o.read_only = true;
     ok_db(&b, lladd_begin(b.db, &o, &txn, &b.err));
-    shop_sees(txn, t, "1=a");
-    refuses(txn, LLADD_READ_ONLY, shop_try(txn, t, 2, "b"));
-    shop_sees(txn, t, "1=a");
+    managed_sees(txn, t, "1=a");
+    refuses(txn, LLADD_READ_ONLY, managed_try(txn, t, 2, "b"));
+    managed_sees(txn, t, "1=a");
     commit(txn);
-    shop_init(&other);
+    managed_init(&other);
     fixture_open(&other);
     txn = fixture_begin(&other);
-    refuses(txn, LLADD_OTHER_DATABASE, shop_try(txn, t, 2, "b"));
+    refuses(txn, LLADD_OTHER_DATABASE, managed_try(txn, t, 2, "b"));
     commit(txn);
     fixture_free(&other);
-    shop_expect(&b, t, "1=a");
-    shop_done(&b, t);
+    managed_expect(&b, t, "1=a");
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -694,52 +694,52 @@ END_TEST
 START_TEST(log_goes)
 {
     struct lladd_stats before = {.struct_size = sizeof before}, after = before;
-    t = shop_begin(&b, NULL);
+    t = managed_begin(&b, NULL);
     struct lladd_txn *txn = fixture_begin(&b);
     for (uint32_t i = 0; i < 3000; i++)
-        shop_put(txn, t, i, "some value or other");
+        managed_put(txn, t, i, "some value or other");
     commit(txn);
     ok_db(&b, lladd_checkpoint(b.db, &b.err));
     ck_assert_int_eq(lladd_stats_get(b.db, &before), 0);
     ok_db(&b, lladd_managed_digest(t, &b.err));
     for (int i = 0; i < 3; i++) {
-        shop_fill(&b, t, "1=x");
+        managed_fill(&b, t, "1=x");
         ok_db(&b, lladd_managed_digest(t, &b.err));
         ok_db(&b, lladd_checkpoint(b.db, &b.err));
     }
     ck_assert_int_eq(lladd_stats_get(b.db, &after), 0);
     ck_assert_uint_gt(after.log_oldest, before.log_oldest);
     ck_assert_uint_gt(after.log_oldest, before.log_tail - 100000);
-    shop_done(&b, t);
+    managed_done(&b, t);
 }
 END_TEST
 
 /* A row that keeps the log is digested when the journal asks for it. */
 START_TEST(journal_asks)
 {
-    shop_init(&b);
+    managed_init(&b);
     b.options.log_limit_bytes = 2u << 20;
     b.options.checkpoint_bytes = 256u << 10;
     fixture_open(&b);
-    t = shop_table(&b, "rows", NULL);
-    struct lladd_managed *other = shop_table(&b, "other", NULL);
-    shop_fill(&b, t, "1=a");
-    for (unsigned i = 0; i < 60 && shop_stats(&b, t).digests == 0; i++) {
+    t = managed_table(&b, "rows", NULL);
+    struct lladd_managed *other = managed_table(&b, "other", NULL);
+    managed_fill(&b, t, "1=a");
+    for (unsigned i = 0; i < 60 && managed_stats(&b, t).digests == 0; i++) {
         struct lladd_txn *txn = fixture_begin(&b);
         for (uint32_t k = 0; k < 500; k++)
-            shop_put(txn, other, k, "whatever it may be, it takes its room in the log");
+            managed_put(txn, other, k, "whatever it may be, it takes its room in the log");
         commit(txn);
         ok_db(&b, lladd_managed_digest(other, &b.err));
         ok_db(&b, lladd_managed_combine(other, 0, &b.err));
-        shop_tidy(&b, other);
+        managed_tidy(&b, other);
         ok_db(&b, lladd_checkpoint(b.db, &b.err));
-        shop_tidy(&b, t);
+        managed_tidy(&b, t);
     }
-    ck_assert_uint_eq(shop_stats(&b, t).digests, 1);
-    ck_assert_uint_eq(shop_stats(&b, t).run_rows, 1);
-    shop_expect(&b, t, "1=a");
-    shop_close(&b, other);
-    shop_done(&b, t);
+    ck_assert_uint_eq(managed_stats(&b, t).digests, 1);
+    ck_assert_uint_eq(managed_stats(&b, t).run_rows, 1);
+    managed_expect(&b, t, "1=a");
+    managed_close(&b, other);
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -750,24 +750,24 @@ START_TEST(trap_34_interval)
     struct test_world w;
     bool more = true;
     test_world_init(&w, 42);
-    shop_init(&b);
+    managed_init(&b);
     b.options.world = &w.world;
     fixture_open(&b);
     o.interval_ns = 1000000;
-    t = shop_table(&b, "rows", &o);
+    t = managed_table(&b, "rows", &o);
     test_world_advance(&w, 5000000);
     ok_db(&b, lladd_managed_maintain(t, &more, &b.err));
     ck_assert(!more);
-    shop_fill(&b, t, "1=a");
+    managed_fill(&b, t, "1=a");
     ok_db(&b, lladd_managed_maintain(t, NULL, &b.err));
-    ck_assert_uint_eq(shop_stats(&b, t).digests, 1);
-    shop_fill(&b, t, "2=a");
-    shop_tidy(&b, t);
-    ck_assert_uint_eq(shop_stats(&b, t).digests, 1);
+    ck_assert_uint_eq(managed_stats(&b, t).digests, 1);
+    managed_fill(&b, t, "2=a");
+    managed_tidy(&b, t);
+    ck_assert_uint_eq(managed_stats(&b, t).digests, 1);
     test_world_advance(&w, 1000000);
-    shop_tidy(&b, t);
-    ck_assert_uint_eq(shop_stats(&b, t).digests, 2);
-    shop_done(&b, t);
+    managed_tidy(&b, t);
+    ck_assert_uint_eq(managed_stats(&b, t).digests, 2);
+    managed_done(&b, t);
     test_world_free(&w);
 }
 END_TEST
@@ -791,20 +791,20 @@ static const struct lladd_dtable_class fickle = {.struct_size = sizeof fickle,
 START_TEST(refused_later)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
-    shop_init(&b);
+    managed_init(&b);
     fixture_open(&b);
     ok_db(&b, lladd_dtable_class_add(b.db, &fickle, &b.err));
     o.config = "class(dt) fickle_dtable config [ \"base\" class(dt) linear_dtable ]";
-    t = shop_table(&b, "rows", &o);
-    shop_fill(&b, t, "1=a 2=a");
+    t = managed_table(&b, "rows", &o);
+    managed_fill(&b, t, "1=a 2=a");
     ok_db(&b, lladd_managed_digest(t, &b.err));
-    shop_fill(&b, t, "2=b 7=b");
+    managed_fill(&b, t, "2=b 7=b");
     ok_db(&b, lladd_managed_digest(t, &b.err));
-    shop_expect(&b, t, "1=a 2=b 7=b");
+    managed_expect(&b, t, "1=a 2=b 7=b");
     ok_db(&b, lladd_managed_combine(t, 0, &b.err));
-    shop_tidy(&b, t);
-    shop_expect(&b, t, "1=a 2=b 7=b");
-    shop_done(&b, t);
+    managed_tidy(&b, t);
+    managed_expect(&b, t, "1=a 2=b 7=b");
+    managed_done(&b, t);
 }
 END_TEST
 

@@ -3,7 +3,7 @@
  * The memory that rows take, in every order of insertion, and its accounting: the size by which
  * digests become due is the allocated one.
  */
-#include "shop.h"
+#include "managed_fixture.h"
 
 enum { ROWS = 100000, ROW = 32, FILTER = 2, OWN = 10000 };
 
@@ -52,7 +52,7 @@ static void put_all(uint32_t (*key)(uint32_t), uint32_t a_transaction)
     for (uint32_t i = 0; i < ROWS;) {
         struct lladd_txn *txn = fixture_begin(&b);
         for (uint32_t n = 0; n < a_transaction && i < ROWS; n++)
-            shop_put(txn, t, key(i++), "aoife");
+            managed_put(txn, t, key(i++), "aoife");
         commit(txn);
     }
 }
@@ -62,13 +62,13 @@ static void put_all(uint32_t (*key)(uint32_t), uint32_t a_transaction)
 /* A row of four bytes and five is 32 bytes, and two of filters; the rest is the index. */
 START_TEST(takes_little)
 {
-    t = shop_begin(&b, NULL);
+    t = managed_begin(&b, NULL);
     put_all(orders[_i].key, ROWS);
-    struct lladd_managed_stats s = shop_stats(&b, t);
+    struct lladd_managed_stats s = managed_stats(&b, t);
     ck_assert_uint_eq(s.pending_rows, ROWS);
     ck_assert_uint_ge(s.memory_bytes, ROWS * ROW);
     ck_assert_uint_le(s.memory_bytes, ROWS * (ROW + FILTER + orders[_i].index));
-    shop_done(&b, t);
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -79,7 +79,7 @@ START_TEST(all_are_found)
     const struct lladd_dtable *table;
     struct lladd_dtable_cursor *c;
     struct lladd_dtable_key key;
-    t = shop_begin(&b, NULL);
+    t = managed_begin(&b, NULL);
     put_all(orders[_i].key, 1000);
     struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, lladd_managed_table(txn, t, &table));
@@ -103,7 +103,7 @@ START_TEST(all_are_found)
     lladd_dtable_cursor_close(c);
     lladd_dtable_unpin(&pin);
     commit(txn);
-    shop_done(&b, t);
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -111,20 +111,20 @@ END_TEST
  * back. */
 START_TEST(counts_what_it_takes)
 {
-    t = shop_begin(&b, NULL);
+    t = managed_begin(&b, NULL);
     put_all(orders[_i].key, _i ? 1000 : 1);
     struct lladd_txn *txn = fixture_begin(&b);
     for (uint32_t i = 0; i < 1000; i++)
-        shop_put(txn, t, ROWS / 2 + 7 * i, i % 3 ? "a longer one than was there" : NULL);
+        managed_put(txn, t, ROWS / 2 + 7 * i, i % 3 ? "a longer one than was there" : NULL);
     abort_txn(txn);
-    struct lladd_managed_stats s = shop_stats(&b, t);
+    struct lladd_managed_stats s = managed_stats(&b, t);
     ck_assert_uint_le(s.pending_bytes, s.memory_bytes);
     ck_assert_uint_le(s.memory_bytes, s.pending_bytes + OWN);
     ok_db(&b, lladd_managed_digest(t, &b.err));
-    s = shop_stats(&b, t);
+    s = managed_stats(&b, t);
     ck_assert_uint_eq(s.pending_bytes, 0);
     ck_assert_uint_lt(s.memory_bytes, OWN);
-    shop_done(&b, t);
+    managed_done(&b, t);
 }
 END_TEST
 

@@ -6,7 +6,7 @@
  * a read: a row, a move of a cursor, all of a table. And one transaction in a longer table, where
  * one table below leads its cursor.
  */
-#include "shop.h"
+#include "managed_fixture.h"
 
 #include <stdio.h>
 
@@ -339,8 +339,8 @@ static void prepares(struct buyer *y)
 
 static void open_tables(void)
 {
-    tables[0] = shop_open(&b, "one");
-    tables[1] = shop_open(&b, "two");
+    tables[0] = managed_open(&b, "one");
+    tables[1] = managed_open(&b, "two");
 }
 
 static bool wrote(const struct buyer *y)
@@ -373,9 +373,9 @@ static void reopen(void)
     for (struct buyer *y = buyers; y < buyers + TXNS; y++)
         if (y->txn)
             return;
-    shop_close(&b, tables[0]);
-    shop_close(&b, tables[1]);
-    shop_no_leaks(&b);
+    managed_close(&b, tables[0]);
+    managed_close(&b, tables[1]);
+    managed_no_leaks(&b);
     open_tables();
 }
 
@@ -443,19 +443,19 @@ static void history(uint64_t number)
     memset(buyers, 0, sizeof buyers);
     memset(&now, 0, sizeof now);
     memset(changed, 0, sizeof changed);
-    shop_init(&b);
+    managed_init(&b);
     fixture_open(&b);
     o.type = LLADD_DTABLE_U32;
     o.rows = 10;
     o.every = 2;
-    shop_close(&b, shop_table(&b, "one", &o));
+    managed_close(&b, managed_table(&b, "one", &o));
     o.type = LLADD_DTABLE_STRING;
     o.schedule = LLADD_MANAGED_TIERED;
     o.config = "class(dt) exception_dtable config [ \"base\" class(dt) fixed_dtable "
                "\"base_config\" config [ \"value_size\" int 5 ] "
                "\"alt\" class(dt) linear_dtable \"reject_value\" string \"_____\" ]";
     o.combine_config = "class(dt) bloom_dtable config [ \"base\" class(dt) linear_dtable ]";
-    shop_close(&b, shop_table(&b, "two", &o));
+    managed_close(&b, managed_table(&b, "two", &o));
     open_tables();
     for (unsigned i = 0; i < STEPS; i++)
         step();
@@ -468,11 +468,11 @@ static void history(uint64_t number)
     buyers[0].txn = fixture_begin(&b);
     look_at_all(&buyers[0]);
     commit(buyers[0].txn);
-    shop_tidy(&b, tables[0]);
-    shop_tidy(&b, tables[1]);
-    shop_close(&b, tables[0]);
-    shop_close(&b, tables[1]);
-    shop_no_leaks(&b);
+    managed_tidy(&b, tables[0]);
+    managed_tidy(&b, tables[1]);
+    managed_close(&b, tables[0]);
+    managed_close(&b, tables[1]);
+    managed_no_leaks(&b);
     fixture_free(&b);
 }
 
@@ -579,14 +579,14 @@ START_TEST(long_ways)
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     bool forward = true;
     seed = 4711 + (uint64_t)_i;
-    shop_init(&b);
+    managed_init(&b);
     fixture_open(&b);
     o.type = LLADD_DTABLE_U32;
     o.config = _i ? NULL
                   : "class(dt) exception_dtable config [ \"base\" class(dt) array_dtable "
                     "\"base_config\" config [ \"value_size\" int 5 ] "
                     "\"alt\" class(dt) linear_dtable \"reject_value\" string \"_____\" ]";
-    l.t = shop_table(&b, "long", &o);
+    l.t = managed_table(&b, "long", &o);
     fill_long(&l);
     begin_long(&l);
     for (unsigned i = 1; i <= WAYS; i++) {
@@ -605,7 +605,7 @@ START_TEST(long_ways)
     }
     ck_assert_uint_gt(l.looked, WAYS * 10);
     ck_assert_uint_gt(l.wrote, WAYS / 8);
-    shop_done(&b, l.t);
+    managed_done(&b, l.t);
 }
 END_TEST
 

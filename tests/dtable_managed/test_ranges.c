@@ -4,14 +4,14 @@
  * in memory, in the journal and in runs, and when they are dropped.
  */
 #include "operations/dtables/managed/managed.h"
-#include "shop.h"
+#include "managed_fixture.h"
 
 static struct fixture b;
 static struct lladd_managed *t;
 
 static void setup(void)
 {
-    t = shop_begin(&b, NULL);
+    t = managed_begin(&b, NULL);
 }
 
 enum { SMALL = 100000 };
@@ -19,12 +19,12 @@ static void setup_small(void)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     o.memory_bytes = SMALL;
-    t = shop_begin(&b, &o);
+    t = managed_begin(&b, &o);
 }
 
 static void teardown(void)
 {
-    shop_done(&b, t);
+    managed_done(&b, t);
 }
 
 /* -1: that end is open. */
@@ -67,25 +67,25 @@ static void check_runs(void)
 #define EVERYWHERE 5
 static void settle(int how, const char *rows)
 {
-    shop_expect(&b, t, rows);
+    managed_expect(&b, t, rows);
     if (how == 1)
-        t = shop_restart(&b);
+        t = managed_restart(&b);
     if (how >= 2)
         digest();
     if (how == 3)
         ok_db(&b, lladd_managed_combine(t, 0, &b.err));
     if (how == 4)
-        t = shop_restart(&b);
-    shop_expect(&b, t, rows);
+        t = managed_restart(&b);
+    managed_expect(&b, t, rows);
     check_runs();
-    shop_tidy(&b, t);
+    managed_tidy(&b, t);
 }
 
 /* ---- one transaction ------------------------------------------------------------------------- */
 
 START_TEST(deletes_from_its_begin_to_before_its_end)
 {
-    shop_fill(&b, t, "1=a 2=b 3=c 4=d 5=e");
+    managed_fill(&b, t, "1=a 2=b 3=c 4=d 5=e");
     del(2, 4);
     settle(_i, "1=a 4=d 5=e");
 }
@@ -93,9 +93,9 @@ END_TEST
 
 START_TEST(deletes_what_older_runs_have)
 {
-    shop_fill(&b, t, "1=a 2=b 3=c 4=d 5=e");
+    managed_fill(&b, t, "1=a 2=b 3=c 4=d 5=e");
     digest();
-    shop_fill(&b, t, "3=cc 9=z");
+    managed_fill(&b, t, "3=cc 9=z");
     digest();
     del(2, 4);
     settle(_i, "1=a 4=d 5=e 9=z");
@@ -104,32 +104,32 @@ END_TEST
 
 START_TEST(ends_may_be_open)
 {
-    shop_fill(&b, t, "0=z 1=a 2=b 3=c 4=d 4294967295=m");
+    managed_fill(&b, t, "0=z 1=a 2=b 3=c 4=d 4294967295=m");
     digest();
     del(-1, 2);
-    shop_expect(&b, t, "2=b 3=c 4=d 4294967295=m");
+    managed_expect(&b, t, "2=b 3=c 4=d 4294967295=m");
     del(4, -1);
     settle(_i, "2=b 3=c");
     del(-1, -1);
-    shop_fill(&b, t, "7=n");
+    managed_fill(&b, t, "7=n");
     settle(_i, "7=n");
 }
 END_TEST
 
 START_TEST(what_is_put_later_is_there)
 {
-    shop_fill(&b, t, "1=a 2=b 3=c");
+    managed_fill(&b, t, "1=a 2=b 3=c");
     digest();
     struct lladd_txn *txn = fixture_begin(&b);
-    shop_put(txn, t, 2, "old");
+    managed_put(txn, t, 2, "old");
     ok(txn, try_range(txn, 0, 10));
-    shop_sees(txn, t, "");
-    shop_put(txn, t, 3, "new");
-    shop_sees(txn, t, "3=new");
-    shop_put(txn, t, 4, "x");
+    managed_sees(txn, t, "");
+    managed_put(txn, t, 3, "new");
+    managed_sees(txn, t, "3=new");
+    managed_put(txn, t, 4, "x");
     ok(txn, try_range(txn, 4, 6));
-    shop_put(txn, t, 5, "y");
-    shop_sees(txn, t, "3=new 5=y");
+    managed_put(txn, t, 5, "y");
+    managed_sees(txn, t, "3=new 5=y");
     commit(txn);
     settle(_i, "3=new 5=y");
 }
@@ -137,38 +137,38 @@ END_TEST
 
 START_TEST(they_overlap_and_touch)
 {
-    shop_fill(&b, t, "1=a 2=b 3=c 4=d 5=e 6=f 7=g 8=h 9=i");
+    managed_fill(&b, t, "1=a 2=b 3=c 4=d 5=e 6=f 7=g 8=h 9=i");
     digest();
     del(2, 4);
     del(4, 5);
     del(3, 7);
-    shop_fill(&b, t, "4=D 6=F");
+    managed_fill(&b, t, "4=D 6=F");
     del(6, 8);
     del(6, 8);
     settle(_i, "1=a 4=D 8=h 9=i");
     if (_i == 2)
-        ck_assert_uint_eq(shop_stats(&b, t).run_ranges, 1);
+        ck_assert_uint_eq(managed_stats(&b, t).run_ranges, 1);
 }
 END_TEST
 
 START_TEST(is_undone)
 {
     lladd_savepoint_id here;
-    shop_fill(&b, t, "1=a 2=b 3=c");
+    managed_fill(&b, t, "1=a 2=b 3=c");
     struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, try_range(txn, 1, 2));
     ok(txn, lladd_savepoint(txn, &here));
     ok(txn, try_range(txn, 0, 10));
-    shop_put(txn, t, 5, "e");
-    shop_sees(txn, t, "5=e");
+    managed_put(txn, t, 5, "e");
+    managed_sees(txn, t, "5=e");
     ok(txn, lladd_rollback_to(txn, here));
-    shop_sees(txn, t, "2=b 3=c");
-    shop_put(txn, t, 1, "A");
-    shop_sees(txn, t, "1=A 2=b 3=c");
+    managed_sees(txn, t, "2=b 3=c");
+    managed_put(txn, t, 1, "A");
+    managed_sees(txn, t, "1=A 2=b 3=c");
     commit(txn);
     txn = fixture_begin(&b);
     ok(txn, try_range(txn, -1, -1));
-    shop_sees(txn, t, "");
+    managed_sees(txn, t, "");
     abort_txn(txn);
     settle(_i, "1=A 2=b 3=c");
 }
@@ -177,17 +177,17 @@ END_TEST
 START_TEST(comes_back_when_it_was_in_doubt)
 {
     struct lladd_gid g = fixture_gid("x");
-    shop_fill(&b, t, "1=a 2=b 3=c");
+    managed_fill(&b, t, "1=a 2=b 3=c");
     struct lladd_txn *txn = fixture_begin(&b);
-    shop_put(txn, t, 2, "B");
+    managed_put(txn, t, 2, "B");
     ok(txn, try_range(txn, 1, 3));
-    shop_put(txn, t, 1, "A");
+    managed_put(txn, t, 1, "A");
     ok(txn, lladd_prepare(txn, &g));
-    t = shop_restart(&b);
-    shop_expect(&b, t, "1=a 2=b 3=c");
+    t = managed_restart(&b);
+    managed_expect(&b, t, "1=a 2=b 3=c");
     digest();
     struct lladd_txn *other = fixture_begin(&b);
-    ck_assert_int_eq(shop_try(other, t, 2, "x"), LLADD_CONFLICT);
+    ck_assert_int_eq(managed_try(other, t, 2, "x"), LLADD_CONFLICT);
     ck_assert_int_eq(try_range(other, 0, 2), LLADD_CONFLICT);
     abort_txn(other);
     ok_db(&b, lladd_in_doubt_claim(b.db, &g, &txn, &b.err));
@@ -199,15 +199,15 @@ END_TEST
 START_TEST(of_nothing_or_backwards)
 {
     struct lladd_dtable_key key = lladd_dtable_u64(3);
-    shop_fill(&b, t, "1=a 2=b 3=c");
+    managed_fill(&b, t, "1=a 2=b 3=c");
     struct lladd_txn *txn = fixture_begin(&b);
     ok(txn, try_range(txn, 2, 2));
     ck_assert_int_eq(try_range(txn, 3, 2), LLADD_BAD_ARGUMENT);
     ck_assert_int_eq(lladd_managed_delete_range(txn, t, &key, NULL), LLADD_WRONG_TYPE);
     ck_assert_int_eq(lladd_managed_delete_range(txn, t, NULL, &key), LLADD_WRONG_TYPE);
-    shop_sees(txn, t, "1=a 2=b 3=c");
+    managed_sees(txn, t, "1=a 2=b 3=c");
     commit(txn);
-    ck_assert_uint_eq(shop_stats(&b, t).pending_rows, 3);
+    ck_assert_uint_eq(managed_stats(&b, t).pending_rows, 3);
 }
 END_TEST
 
@@ -215,78 +215,78 @@ END_TEST
 
 START_TEST(snapshots_before_it_still_see_the_rows)
 {
-    shop_fill(&b, t, "1=a 2=b 3=c");
+    managed_fill(&b, t, "1=a 2=b 3=c");
     if (_i % 2)
         digest();
     struct lladd_txn *old = fixture_begin(&b);
-    shop_sees(old, t, "1=a 2=b 3=c");
+    managed_sees(old, t, "1=a 2=b 3=c");
     del(1, 3);
-    shop_fill(&b, t, "2=B");
+    managed_fill(&b, t, "2=B");
     if (_i / 2)
         digest();
-    shop_sees(old, t, "1=a 2=b 3=c");
-    shop_expect(&b, t, "2=B 3=c");
+    managed_sees(old, t, "1=a 2=b 3=c");
+    managed_expect(&b, t, "2=B 3=c");
     commit(old);
 }
 END_TEST
 
 START_TEST(a_put_before_it_is_in_the_way)
 {
-    shop_fill(&b, t, "1=a 5=e");
+    managed_fill(&b, t, "1=a 5=e");
     struct lladd_txn *one = fixture_begin(&b), *two = fixture_begin(&b);
-    shop_sees(two, t, "1=a 5=e");
-    shop_put(one, t, 2, "b");
+    managed_sees(two, t, "1=a 5=e");
+    managed_put(one, t, 2, "b");
     ck_assert_int_eq(try_range(two, 1, 4), LLADD_CONFLICT);
     ok(two, try_range(two, 3, 9));
-    shop_sees(two, t, "1=a");
-    shop_put(one, t, 1, "A"); /* a refused transaction blocks no other */
+    managed_sees(two, t, "1=a");
+    managed_put(one, t, 1, "A"); /* a refused transaction blocks no other */
     commit(one);
     ck_assert_int_eq(try_range(two, 1, 4), LLADD_CONFLICT);
-    shop_sees(two, t, "1=a");
+    managed_sees(two, t, "1=a");
     if (_i)
         digest(); /* also when it is in a run */
     ck_assert_int_eq(try_range(two, -1, 4), LLADD_CONFLICT);
     ck_assert_str_ne(lladd_txn_error(two)->message, "");
     ok(two, try_range(two, 3, 4));
     commit(two);
-    shop_expect(&b, t, "1=A 2=b");
+    managed_expect(&b, t, "1=A 2=b");
 }
 END_TEST
 
 START_TEST(a_put_after_it_is_refused)
 {
-    shop_fill(&b, t, "1=a 5=e");
+    managed_fill(&b, t, "1=a 5=e");
     struct lladd_txn *one = fixture_begin(&b), *two = fixture_begin(&b);
-    shop_sees(two, t, "1=a 5=e");
+    managed_sees(two, t, "1=a 5=e");
     ok(one, try_range(one, 1, 4));
-    ck_assert_int_eq(shop_try(two, t, 1, "A"), LLADD_CONFLICT);
-    ck_assert_int_eq(shop_try(two, t, 3, "c"), LLADD_CONFLICT);
-    shop_put(two, t, 4, "d");
+    ck_assert_int_eq(managed_try(two, t, 1, "A"), LLADD_CONFLICT);
+    ck_assert_int_eq(managed_try(two, t, 3, "c"), LLADD_CONFLICT);
+    managed_put(two, t, 4, "d");
     commit(one);
-    ck_assert_int_eq(shop_try(two, t, 1, "A"), LLADD_CONFLICT);
-    ck_assert_int_eq(shop_try(two, t, 3, "c"), LLADD_CONFLICT);
+    ck_assert_int_eq(managed_try(two, t, 1, "A"), LLADD_CONFLICT);
+    ck_assert_int_eq(managed_try(two, t, 3, "c"), LLADD_CONFLICT);
     struct lladd_txn *three = fixture_begin(&b);
     if (_i)
         digest();
-    ck_assert_int_eq(shop_try(two, t, 1, "A"), LLADD_CONFLICT);
-    shop_put(three, t, 1, "A"); /* its snapshot is later */
-    shop_sees(two, t, "1=a 4=d 5=e");
+    ck_assert_int_eq(managed_try(two, t, 1, "A"), LLADD_CONFLICT);
+    managed_put(three, t, 1, "A"); /* its snapshot is later */
+    managed_sees(two, t, "1=a 4=d 5=e");
     commit(two);
     commit(three);
-    shop_expect(&b, t, "1=A 4=d 5=e");
+    managed_expect(&b, t, "1=A 4=d 5=e");
 }
 END_TEST
 
 /* Of rows that are only in runs, the contents are compared. */
 START_TEST(what_was_digested_since)
 {
-    shop_fill(&b, t, "1=a 3=c 5=e 7=g");
+    managed_fill(&b, t, "1=a 3=c 5=e 7=g");
     if (_i)
         digest();
     struct lladd_txn *txn = fixture_begin(&b);
-    shop_sees(txn, t, "1=a 3=c 5=e 7=g");
-    shop_fill(&b, t, "2=b 3=C 5=x 8=h");
-    shop_fill(&b, t, "5=e 8");
+    managed_sees(txn, t, "1=a 3=c 5=e 7=g");
+    managed_fill(&b, t, "2=b 3=C 5=x 8=h");
+    managed_fill(&b, t, "5=e 8");
     del(7, 8);
     digest();
     ck_assert_int_eq(try_range(txn, 2, 3), LLADD_CONFLICT);
@@ -296,33 +296,33 @@ START_TEST(what_was_digested_since)
     ok(txn, try_range(txn, -1, 2));
     ok(txn, try_range(txn, 4, 7)); /* changed, and changed back */
     ok(txn, try_range(txn, 8, -1));
-    shop_sees(txn, t, "3=c 7=g");
+    managed_sees(txn, t, "3=c 7=g");
     commit(txn);
-    shop_expect(&b, t, "2=b 3=C");
+    managed_expect(&b, t, "2=b 3=C");
 }
 END_TEST
 
 /* The same when the memtable that had it is gone. */
 START_TEST(a_put_after_it_was_digested)
 {
-    shop_fill(&b, t, "1=a 5=e");
+    managed_fill(&b, t, "1=a 5=e");
     struct lladd_txn *txn = fixture_begin(&b);
-    shop_sees(txn, t, "1=a 5=e");
+    managed_sees(txn, t, "1=a 5=e");
     del(1, 4);
     digest();
-    ck_assert_int_eq(shop_try(txn, t, 1, "A"), LLADD_CONFLICT);
-    shop_put(txn, t, 3, "c"); /* it was not there before, and is not */
-    shop_sees(txn, t, "1=a 3=c 5=e");
+    ck_assert_int_eq(managed_try(txn, t, 1, "A"), LLADD_CONFLICT);
+    managed_put(txn, t, 3, "c"); /* it was not there before, and is not */
+    managed_sees(txn, t, "1=a 3=c 5=e");
     commit(txn);
-    shop_expect(&b, t, "3=c 5=e");
+    managed_expect(&b, t, "3=c 5=e");
 }
 END_TEST
 
 START_TEST(two_that_overlap)
 {
-    shop_fill(&b, t, "1=a 5=e 9=i");
+    managed_fill(&b, t, "1=a 5=e 9=i");
     struct lladd_txn *one = fixture_begin(&b), *two = fixture_begin(&b);
-    shop_sees(two, t, "1=a 5=e 9=i");
+    managed_sees(two, t, "1=a 5=e 9=i");
     ok(one, try_range(one, 0, 5));
     ok(one, try_range(one, 2, 3));
     ck_assert_int_eq(try_range(two, 4, 8), LLADD_CONFLICT);
@@ -330,25 +330,25 @@ START_TEST(two_that_overlap)
     ok(two, try_range(two, 6, 8));
     abort_txn(one);
     ok(two, try_range(two, 4, 8)); /* nor does an aborted one */
-    shop_sees(two, t, "1=a 9=i");
+    managed_sees(two, t, "1=a 9=i");
     commit(two);
-    shop_expect(&b, t, "1=a 9=i");
+    managed_expect(&b, t, "1=a 9=i");
 }
 END_TEST
 
 /* A transaction that writes to an older memtable, after a newer one was digested. */
 START_TEST(in_a_memtable_that_stays)
 {
-    shop_fill(&b, t, "1=a 2=b 3=c");
+    managed_fill(&b, t, "1=a 2=b 3=c");
     struct lladd_txn *slow = fixture_begin(&b);
-    shop_put(slow, t, 7, "g");
-    shop_fill(&b, t, "2=B");
+    managed_put(slow, t, 7, "g");
+    managed_fill(&b, t, "2=B");
     digest();
     ok(slow, try_range(slow, 3, 9));
     ck_assert_int_eq(try_range(slow, 1, 3), LLADD_CONFLICT);
-    shop_put(slow, t, 4, "d");
-    shop_sees(slow, t, "1=a 2=b 4=d");
-    shop_fill(&b, t, "1=A");
+    managed_put(slow, t, 4, "d");
+    managed_sees(slow, t, "1=a 2=b 4=d");
+    managed_fill(&b, t, "1=A");
     digest();
     commit(slow);
     settle(_i, "1=A 2=B 4=d");
@@ -362,7 +362,7 @@ START_TEST(cursors_see_it_when_they_move)
     const struct lladd_dtable *table = NULL;
     struct lladd_dtable_cursor *c;
     struct lladd_dtable_key key = lladd_dtable_u32(4);
-    shop_fill(&b, t, "1=a 2=b 3=c 4=d 5=e 6=f");
+    managed_fill(&b, t, "1=a 2=b 3=c 4=d 5=e 6=f");
     if (_i)
         digest();
     struct lladd_txn *txn = fixture_begin(&b);
@@ -378,7 +378,7 @@ START_TEST(cursors_see_it_when_they_move)
     ok(txn, lladd_dtable_seek(c, &key, &b.err));
     ok(txn, lladd_dtable_row(c, &key, NULL, &b.err));
     ck_assert_uint_eq(key.number, 5);
-    shop_put(txn, t, 3, "C");
+    managed_put(txn, t, 3, "C");
     ok(txn, lladd_dtable_prev(c, &b.err));
     ok(txn, lladd_dtable_row(c, &key, NULL, &b.err));
     ck_assert_uint_eq(key.number, 3);
@@ -448,20 +448,20 @@ START_TEST(takes_no_memory_for_rows)
     enum { ROWS = 20000 };
     struct lladd_txn *txn = fixture_begin(&b);
     for (uint32_t i = 0; i < ROWS; i++)
-        shop_put(txn, t, i, "v");
+        managed_put(txn, t, i, "v");
     commit(txn);
     digest();
-    uint64_t memory = shop_stats(&b, t).memory_bytes, pending;
+    uint64_t memory = managed_stats(&b, t).memory_bytes, pending;
     del(10, ROWS - 10);
-    pending = shop_stats(&b, t).pending_bytes;
+    pending = managed_stats(&b, t).pending_bytes;
     ck_assert_uint_lt(pending, 1000);
-    ck_assert_uint_lt(shop_stats(&b, t).memory_bytes, memory + 1000);
+    ck_assert_uint_lt(managed_stats(&b, t).memory_bytes, memory + 1000);
     digest();
-    ck_assert_uint_eq(shop_stats(&b, t).run_ranges, 1);
-    ck_assert_uint_eq(shop_stats(&b, t).run_tombstones, 0);
+    ck_assert_uint_eq(managed_stats(&b, t).run_ranges, 1);
+    ck_assert_uint_eq(managed_stats(&b, t).run_tombstones, 0);
     ok_db(&b, lladd_managed_combine(t, 0, &b.err));
-    ck_assert_uint_eq(shop_stats(&b, t).run_ranges, 0);
-    ck_assert_uint_eq(shop_stats(&b, t).run_rows, 20);
+    ck_assert_uint_eq(managed_stats(&b, t).run_ranges, 0);
+    ck_assert_uint_eq(managed_stats(&b, t).run_rows, 20);
 }
 END_TEST
 
@@ -469,27 +469,27 @@ END_TEST
  * frees it. */
 static void digested_when_full(const char *rows)
 {
-    struct lladd_managed_stats s = shop_stats(&b, t);
+    struct lladd_managed_stats s = managed_stats(&b, t);
     ck_assert_uint_lt(s.memory_bytes, s.pending_bytes + SMALL / 5);
     ck_assert_uint_ge(s.pending_bytes, SMALL);
     ck_assert_uint_lt(s.pending_bytes, SMALL + SMALL / 10);
     uint64_t digests = s.digests;
     ok_db(&b, lladd_managed_maintain(t, NULL, &b.err));
-    s = shop_stats(&b, t);
+    s = managed_stats(&b, t);
     ck_assert_uint_eq(s.digests, digests + 1);
     ck_assert_uint_lt(s.memory_bytes, SMALL / 10);
     ck_assert_uint_eq(s.pending_bytes, 0);
     ck_assert_uint_eq(s.pending_rows, 0);
-    shop_expect(&b, t, rows);
+    managed_expect(&b, t, rows);
     ok_db(&b, lladd_managed_maintain(t, NULL, &b.err));
-    ck_assert_uint_eq(shop_stats(&b, t).digests, digests + 1);
+    ck_assert_uint_eq(managed_stats(&b, t).digests, digests + 1);
 }
 
 /* Each goes over all borders before its own. */
 START_TEST(counts_what_it_goes_over)
 {
     uint32_t i = 1;
-    while (shop_stats(&b, t).pending_bytes < SMALL) {
+    while (managed_stats(&b, t).pending_bytes < SMALL) {
         del(-1, i++);
         ck_assert_uint_lt(i, 1000);
     }
@@ -501,12 +501,12 @@ END_TEST
 START_TEST(counts_what_was_refused)
 {
     struct lladd_txn *one = fixture_begin(&b);
-    shop_put(one, t, 3, "c");
+    managed_put(one, t, 3, "c");
     commit(one);
     digest();
     one = fixture_begin(&b);
-    shop_put(one, t, 2, "b");
-    for (uint32_t i = 0; shop_stats(&b, t).pending_bytes < SMALL; i++) {
+    managed_put(one, t, 2, "b");
+    for (uint32_t i = 0; managed_stats(&b, t).pending_bytes < SMALL; i++) {
         struct lladd_txn *txn = fixture_begin(&b);
         for (uint32_t k = 1; k < 10; k++)
             ck_assert_int_eq(try_range(txn, k % 3, 4), LLADD_CONFLICT);
@@ -527,21 +527,21 @@ START_TEST(counts_what_was_given_up)
     char value[101];
     memset(value, 'v', sizeof value - 1);
     value[sizeof value - 1] = 0;
-    for (uint32_t i = 0; shop_stats(&b, t).pending_bytes < SMALL; i++) {
+    for (uint32_t i = 0; managed_stats(&b, t).pending_bytes < SMALL; i++) {
         struct lladd_txn *txn = fixture_begin(&b);
         for (uint32_t k = 1; k < 10; k++)
-            shop_put(txn, t, k, value);
+            managed_put(txn, t, k, value);
         abort_txn(txn);
         ck_assert_uint_lt(i, 1000);
     }
-    ck_assert_uint_eq(shop_stats(&b, t).pending_rows, 0);
+    ck_assert_uint_eq(managed_stats(&b, t).pending_rows, 0);
     ok_db(&b, lladd_managed_maintain(t, NULL, &b.err));
-    ck_assert_uint_eq(shop_stats(&b, t).digests, 1);
-    ck_assert_uint_lt(shop_stats(&b, t).memory_bytes, SMALL / 10);
-    shop_fill(&b, t, "1=a");
+    ck_assert_uint_eq(managed_stats(&b, t).digests, 1);
+    ck_assert_uint_lt(managed_stats(&b, t).memory_bytes, SMALL / 10);
+    managed_fill(&b, t, "1=a");
     digest();
-    t = shop_restart(&b);
-    shop_expect(&b, t, "1=a");
+    t = managed_restart(&b);
+    managed_expect(&b, t, "1=a");
 }
 END_TEST
 
@@ -558,27 +558,27 @@ START_TEST(around_what_is_as_deep_as_can_be)
     for (int i = 1; i < DEPTH; i++)
         strcat(text, " ]");
     *(_i ? &o.combine_config : &o.config) = text;
-    shop_close(&b, t);
-    t = shop_table(&b, "deep", &o);
-    shop_fill(&b, t, "1=a 2=b 3=c");
+    managed_close(&b, t);
+    t = managed_table(&b, "deep", &o);
+    managed_fill(&b, t, "1=a 2=b 3=c");
     digest();
     for (int i = 0; i < 2; i++) {
         del(2, 3);
-        shop_fill(&b, t, "4=d");
+        managed_fill(&b, t, "4=d");
         digest();
     }
-    ck_assert_uint_eq(shop_stats(&b, t).run_ranges, 2);
-    shop_expect(&b, t, "1=a 3=c 4=d");
+    ck_assert_uint_eq(managed_stats(&b, t).run_ranges, 2);
+    managed_expect(&b, t, "1=a 3=c 4=d");
     ok_db(&b, lladd_managed_combine(t, 2, &b.err));
-    ck_assert_uint_eq(shop_stats(&b, t).run_ranges, 1);
+    ck_assert_uint_eq(managed_stats(&b, t).run_ranges, 1);
     check_runs();
-    shop_expect(&b, t, "1=a 3=c 4=d");
+    managed_expect(&b, t, "1=a 3=c 4=d");
     ok_db(&b, lladd_managed_combine(t, 0, &b.err));
-    shop_expect(&b, t, "1=a 3=c 4=d");
-    shop_close(&b, t);
+    managed_expect(&b, t, "1=a 3=c 4=d");
+    managed_close(&b, t);
     fixture_crash(&b);
-    t = shop_open(&b, "deep");
-    shop_expect(&b, t, "1=a 3=c 4=d");
+    t = managed_open(&b, "deep");
+    managed_expect(&b, t, "1=a 3=c 4=d");
 }
 END_TEST
 
@@ -598,16 +598,16 @@ START_TEST(what_is_deleted_is_not_read)
     value[sizeof value - 1] = 0;
     struct lladd_txn *txn = fixture_begin(&b);
     for (uint32_t i = 0; i < ROWS; i++)
-        shop_put(txn, t, i, value);
+        managed_put(txn, t, i, value);
     commit(txn);
     digest();
     del(3, ROWS - 3);
     if (_i)
         digest();
-    t = shop_restart(&b);
+    t = managed_restart(&b);
     uint64_t before = blocks_read();
     txn = fixture_begin(&b);
-    char *text = shop_text(txn, t);
+    char *text = managed_text(txn, t);
     ck_assert_uint_eq(strlen(text), 6 * 100 + strlen("0= 1= 2= 19997= 19998= 19999="));
     free(text);
     commit(txn);
@@ -623,10 +623,10 @@ START_TEST(hides_what_is_below_the_table)
     struct lladd_dtable_cursor *c;
     struct lladd_dtable_value v = lladd_dtable_value_of("m", 1);
     static const uint32_t left[] = {1, 3, 4, 5, 9};
-    shop_fill(&b, t, "2=b 9=i");
+    managed_fill(&b, t, "2=b 9=i");
     digest();
     del(2, 4);
-    shop_fill(&b, t, "3=c");
+    managed_fill(&b, t, "3=c");
     if (_i)
         digest();
     struct lladd_txn *txn = fixture_begin(&b);
@@ -664,26 +664,26 @@ END_TEST
 /* They are kept while older rows may exist. */
 START_TEST(is_dropped_with_the_oldest_run)
 {
-    shop_fill(&b, t, "1=a 2=b 3=c");
+    managed_fill(&b, t, "1=a 2=b 3=c");
     del(5, 6);
     digest();
-    ck_assert_uint_eq(shop_stats(&b, t).run_ranges, 0);
+    ck_assert_uint_eq(managed_stats(&b, t).run_ranges, 0);
     del(2, 3);
     digest();
-    shop_fill(&b, t, "7=g");
+    managed_fill(&b, t, "7=g");
     digest();
     ok_db(&b, lladd_managed_combine(t, 2, &b.err));
-    ck_assert_uint_eq(shop_stats(&b, t).runs, 2);
-    ck_assert_uint_eq(shop_stats(&b, t).run_ranges, 1);
-    shop_expect(&b, t, "1=a 3=c 7=g");
+    ck_assert_uint_eq(managed_stats(&b, t).runs, 2);
+    ck_assert_uint_eq(managed_stats(&b, t).run_ranges, 1);
+    managed_expect(&b, t, "1=a 3=c 7=g");
     ok_db(&b, lladd_managed_combine(t, 0, &b.err));
-    ck_assert_uint_eq(shop_stats(&b, t).run_ranges, 0);
-    shop_expect(&b, t, "1=a 3=c 7=g");
+    ck_assert_uint_eq(managed_stats(&b, t).run_ranges, 0);
+    managed_expect(&b, t, "1=a 3=c 7=g");
     del(-1, -1);
     digest();
     ok_db(&b, lladd_managed_combine(t, 0, &b.err));
-    ck_assert_uint_eq(shop_stats(&b, t).runs, 0);
-    shop_expect(&b, t, "");
+    ck_assert_uint_eq(managed_stats(&b, t).runs, 0);
+    managed_expect(&b, t, "");
 }
 END_TEST
 

@@ -4,7 +4,7 @@
  * keys and tables that prevent them, also where a snapshot is older than a lock, changes have been
  * digested meanwhile, and with threads. Runs under TSan.
  */
-#include "shop.h"
+#include "managed_fixture.h"
 
 #include <lladd/lock.h>
 #include <lladd/sync.h>
@@ -23,10 +23,10 @@ static struct lladd_managed *t;
 
 static struct lladd_managed *begin(struct lladd_managed_options *o)
 {
-    shop_init(&b);
+    managed_init(&b);
     ok_db(&b, lladd_lock_register(&b.options, &b.err));
     fixture_open(&b);
-    return shop_table(&b, "rows", o);
+    return managed_table(&b, "rows", o);
 }
 
 static int lock(struct lladd_txn *txn, uint32_t key, enum lladd_lock_mode mode)
@@ -55,23 +55,23 @@ static bool has(struct lladd_txn *txn, uint32_t key, const char *text)
 START_TEST(write_skew_without_locks)
 {
     t = begin(NULL);
-    shop_fill(&b, t, "1=on 2=on");
+    managed_fill(&b, t, "1=on 2=on");
     struct lladd_txn *x = fixture_begin(&b), *y = fixture_begin(&b);
     ck_assert(has(x, 1, "on") && has(x, 2, "on"));
     ck_assert(has(y, 1, "on") && has(y, 2, "on"));
-    shop_put(x, t, 1, "off");
-    shop_put(y, t, 2, "off");
+    managed_put(x, t, 1, "off");
+    managed_put(y, t, 2, "off");
     commit(x);
     commit(y);
-    shop_expect(&b, t, "1=off 2=off");
-    shop_done(&b, t);
+    managed_expect(&b, t, "1=off 2=off");
+    managed_done(&b, t);
 }
 END_TEST
 
 START_TEST(write_skew_with_locks)
 {
     t = begin(NULL);
-    shop_fill(&b, t, "1=on 2=on");
+    managed_fill(&b, t, "1=on 2=on");
     struct lladd_txn *x = fixture_begin(&b), *y = fixture_begin(&b);
     for (uint32_t i = 1; i <= 2; i++) {
         ok(x, lock(x, i, LLADD_LOCK_S));
@@ -81,14 +81,14 @@ START_TEST(write_skew_with_locks)
     refuses(x, LLADD_BUSY, lock(x, 1, LLADD_LOCK_X)); /* the other transaction has read it */
     abort_txn(y);
     ok(x, lock(x, 1, LLADD_LOCK_X));
-    shop_put(x, t, 1, "off");
+    managed_put(x, t, 1, "off");
     commit(x);
     y = fixture_begin(&b);
     ok(y, lock(y, 1, LLADD_LOCK_S));
     ck_assert(has(y, 1, "off"));
     commit(y);
-    shop_expect(&b, t, "1=off 2=on");
-    shop_done(&b, t);
+    managed_expect(&b, t, "1=off 2=on");
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -97,10 +97,10 @@ END_TEST
 START_TEST(snapshot_is_older)
 {
     t = begin(NULL);
-    shop_fill(&b, t, "1=a 2=b 3=c");
+    managed_fill(&b, t, "1=a 2=b 3=c");
     struct lladd_txn *x = fixture_begin(&b);
     ck_assert(has(x, 3, "c"));
-    shop_fill(&b, t, "1=new 2=b");
+    managed_fill(&b, t, "1=new 2=b");
     for (int digested = 0; digested < 2; digested++) {
         refuses(x, LLADD_CONFLICT, lock(x, 1, LLADD_LOCK_S));
         refuses(x, LLADD_CONFLICT, lock(x, 1, LLADD_LOCK_X));
@@ -115,13 +115,13 @@ START_TEST(snapshot_is_older)
         ck_assert(has(x, 1, "a"));
         ok_db(&b, lladd_managed_digest(t, &b.err));
     }
-    ck_assert_uint_ge(shop_stats(&b, t).conflicts, 7);
+    ck_assert_uint_ge(managed_stats(&b, t).conflicts, 7);
     abort_txn(x);
     x = fixture_begin(&b);
     ok(x, lock_all(x, LLADD_LOCK_S));
     ck_assert(has(x, 1, "new"));
     commit(x);
-    shop_done(&b, t);
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -129,26 +129,26 @@ END_TEST
 START_TEST(phantoms)
 {
     t = begin(NULL);
-    shop_fill(&b, t, "1=a 9=z");
+    managed_fill(&b, t, "1=a 9=z");
     struct lladd_txn *x = fixture_begin(&b), *y = fixture_begin(&b);
     ok(x, lock(x, 5, LLADD_LOCK_S));
     refuses(y, LLADD_BUSY, lock(y, 5, LLADD_LOCK_X));
     ok(x, lock_all(x, LLADD_LOCK_S));
-    shop_sees(x, t, "1=a 9=z");
+    managed_sees(x, t, "1=a 9=z");
     refuses(y, LLADD_BUSY, lock(y, 6, LLADD_LOCK_X));
     ok(y, lock(y, 9, LLADD_LOCK_S));
     commit(x);
     ok(y, lock(y, 6, LLADD_LOCK_X));
-    shop_put(y, t, 6, "new");
+    managed_put(y, t, 6, "new");
     ok(y, lock(y, 6, LLADD_LOCK_X)); /* its own changes are no conflict */
     x = fixture_begin(&b);
     refuses(x, LLADD_BUSY, lock_all(x, LLADD_LOCK_S));
     commit(y);
     ok(x, lock_all(x, LLADD_LOCK_S)); /* it has read nothing before: its snapshot is new */
-    shop_sees(x, t, "1=a 6=new 9=z");
+    managed_sees(x, t, "1=a 6=new 9=z");
     commit(x);
-    shop_expect(&b, t, "1=a 6=new 9=z");
-    shop_done(&b, t);
+    managed_expect(&b, t, "1=a 6=new 9=z");
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -158,25 +158,25 @@ START_TEST(ranges_are_locked_with_the_table)
 {
     struct lladd_dtable_key one = lladd_dtable_u32(1), nine = lladd_dtable_u32(9);
     t = begin(NULL);
-    shop_fill(&b, t, "1=a 5=e 9=z");
+    managed_fill(&b, t, "1=a 5=e 9=z");
     struct lladd_txn *reads = fixture_begin(&b), *deletes = fixture_begin(&b);
     ok(reads, lock(reads, 5, LLADD_LOCK_S));
     ck_assert(has(reads, 5, "e"));
     refuses(deletes, LLADD_BUSY, lock_all(deletes, LLADD_LOCK_X));
     ok(reads, lock(reads, 12, LLADD_LOCK_X));
-    shop_put(reads, t, 12, "e");
+    managed_put(reads, t, 12, "e");
     commit(reads);
     ok(deletes, lock_all(deletes, LLADD_LOCK_X)); /* and is serialised after it */
-    shop_sees(deletes, t, "1=a 5=e 9=z 12=e");
+    managed_sees(deletes, t, "1=a 5=e 9=z 12=e");
     ok(deletes, lladd_managed_delete_range(deletes, t, &one, &nine));
     reads = fixture_begin(&b);
     refuses(reads, LLADD_BUSY, lock(reads, 5, LLADD_LOCK_S));
     refuses(reads, LLADD_BUSY, lock(reads, 7, LLADD_LOCK_X));
     commit(deletes);
     ok(reads, lock(reads, 5, LLADD_LOCK_S));
-    shop_sees(reads, t, "9=z 12=e");
+    managed_sees(reads, t, "9=z 12=e");
     commit(reads);
-    shop_done(&b, t);
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -184,23 +184,23 @@ END_TEST
 START_TEST(others_without_locks)
 {
     t = begin(NULL);
-    shop_fill(&b, t, "1=a");
+    managed_fill(&b, t, "1=a");
     struct lladd_txn *x = fixture_begin(&b), *y = fixture_begin(&b);
-    shop_put(y, t, 1, "b");
+    managed_put(y, t, 1, "b");
     refuses(x, LLADD_CONFLICT, lock(x, 1, LLADD_LOCK_S));
     abort_txn(y);
     ok(x, lock(x, 1, LLADD_LOCK_S));
     struct lladd_dtable_key wrong = lladd_dtable_string("x");
     refuses(x, LLADD_WRONG_TYPE, lladd_managed_lock(x, t, &wrong, LLADD_LOCK_S, LLADD_LOCK_TRY));
     commit(x);
-    shop_done(&b, t);
-    shop_init(&b);
+    managed_done(&b, t);
+    managed_init(&b);
     fixture_open(&b);
-    t = shop_table(&b, "rows", NULL);
+    t = managed_table(&b, "rows", NULL);
     x = fixture_begin(&b);
     refuses(x, LLADD_BAD_STATE, lock(x, 1, LLADD_LOCK_S));
     abort_txn(x);
-    shop_done(&b, t);
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -233,14 +233,14 @@ START_TEST(keys_that_are_equal)
                                                               .compare = no_case,
                                                               .hash = no_case_hash};
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
-    shop_init(&b);
+    managed_init(&b);
     ok_db(&b, lladd_lock_register(&b.options, &b.err));
     fixture_open(&b);
     ok_db(&b, lladd_dtable_comparator_add(b.db, &comparator, &b.err));
     o.type = LLADD_DTABLE_BYTES;
-    t = shop_table(&b, "plain", &o);
+    t = managed_table(&b, "plain", &o);
     o.comparator = "no_case";
-    struct lladd_managed *other = shop_table(&b, "folded", &o);
+    struct lladd_managed *other = managed_table(&b, "folded", &o);
     struct lladd_txn *x = fixture_begin(&b), *y = fixture_begin(&b);
     struct lladd_dtable_key low = lladd_dtable_bytes("abc", 3), high = lladd_dtable_bytes("ABC", 3);
     ok(x, lladd_managed_lock(x, t, &low, LLADD_LOCK_X, LLADD_LOCK_TRY));
@@ -249,8 +249,8 @@ START_TEST(keys_that_are_equal)
     refuses(x, LLADD_BUSY, lladd_managed_lock(x, other, &low, LLADD_LOCK_S, LLADD_LOCK_TRY));
     commit(x);
     commit(y);
-    shop_close(&b, other);
-    shop_done(&b, t);
+    managed_close(&b, other);
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -298,7 +298,7 @@ static int leave(struct lladd_txn *txn, struct doctor *d, uint32_t who)
         return rc;
     rc = lock_wait(txn, &who, LLADD_LOCK_X);
     if (!rc)
-        rc = shop_try(txn, t, who, NULL);
+        rc = managed_try(txn, t, who, NULL);
     d->left += !rc;
     return rc;
 }
@@ -307,7 +307,7 @@ static int come(struct lladd_txn *txn, struct doctor *d, uint32_t who)
 {
     int rc = lock_wait(txn, &who, LLADD_LOCK_X);
     if (!rc)
-        rc = shop_try(txn, t, who, "on");
+        rc = managed_try(txn, t, who, "on");
     d->came += !rc;
     return rc;
 }
@@ -363,8 +363,8 @@ START_TEST(one_is_always_on_call)
     ok_db(&b, lladd_lock_register(&b.options, &b.err));
     b.options.durability = LLADD_DURABLE_LATER;
     fixture_open(&b);
-    t = shop_table(&b, "rows", NULL);
-    shop_fill(&b, t, "0=on 1=on 2=on");
+    t = managed_table(&b, "rows", NULL);
+    managed_fill(&b, t, "0=on 1=on 2=on");
     for (uint32_t i = 0; i < THREADS; i++) {
         doctors[i] = (struct doctor){.number = i, .seed = i + 5};
         ck_assert_int_eq(lladd_thread_start(&doctors[i].thread, work, &doctors[i]), 0);
@@ -378,7 +378,7 @@ START_TEST(one_is_always_on_call)
     ck_assert_uint_gt(left, 10);
     ck_assert_uint_gt(came, 10);
     ck_assert_uint_gt(looked, 10);
-    shop_done(&b, t);
+    managed_done(&b, t);
 }
 END_TEST
 

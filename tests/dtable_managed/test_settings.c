@@ -4,7 +4,7 @@
  * nothing. And their changes: they are durable, and apply to runs that are built afterwards, and to
  * the schedule.
  */
-#include "shop.h"
+#include "managed_fixture.h"
 
 #include <lladd/ctable.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ START_TEST(what_cannot_be_deleted_is_refused)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     const char *config = deleting[_i / 2].config, *says = deleting[_i / 2].says;
-    t = shop_begin(&b, NULL);
+    t = managed_begin(&b, NULL);
     o.type = LLADD_DTABLE_U32;
     o.config = _i % 2 ? NULL : config;
     o.combine_config = _i % 2 ? config : NULL;
@@ -60,17 +60,17 @@ START_TEST(what_cannot_be_deleted_is_refused)
     } else {
         ok(txn, lladd_managed_create(txn, "other", &o));
         commit(txn);
-        struct lladd_managed *other = shop_open(&b, "other");
-        shop_fill(&b, other, "1=a 2=b 3=c 5=d");
+        struct lladd_managed *other = managed_open(&b, "other");
+        managed_fill(&b, other, "1=a 2=b 3=c 5=d");
         ok_db(&b, lladd_managed_digest(other, &b.err));
-        shop_fill(&b, other, "2 6=e"); /* 2 is deleted, in a run that is not the oldest */
+        managed_fill(&b, other, "2 6=e"); /* 2 is deleted, in a run that is not the oldest */
         ok_db(&b, lladd_managed_digest(other, &b.err));
-        shop_expect(&b, other, "1=a 3=c 5=d 6=e");
+        managed_expect(&b, other, "1=a 3=c 5=d 6=e");
         ok_db(&b, lladd_managed_combine(other, 0, &b.err));
-        shop_expect(&b, other, "1=a 3=c 5=d 6=e");
-        shop_close(&b, other);
+        managed_expect(&b, other, "1=a 3=c 5=d 6=e");
+        managed_close(&b, other);
     }
-    shop_done(&b, t);
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -79,7 +79,7 @@ START_TEST(refused_tables_leave_nothing)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     struct lladd_root_value root;
-    shop_init(&b);
+    managed_init(&b);
     fixture_open(&b);
     uint64_t pages = fixture_pages_used(&b);
     struct lladd_txn *txn = fixture_begin(&b);
@@ -146,8 +146,8 @@ START_TEST(each_option_is_changed)
     o.memory_bytes = 1000;
     o.rows = 10;
     o.interval_ns = 20;
-    t = shop_begin(&b, &o);
-    shop_fill(&b, t, "1=a 2=b");
+    t = managed_begin(&b, &o);
+    managed_fill(&b, t, "1=a 2=b");
     are(t, changes[0].after);
     o.type = LLADD_DTABLE_BYTES; /* is not asked */
     o.config = FILTER;
@@ -159,14 +159,14 @@ START_TEST(each_option_is_changed)
     o.interval_ns = 40;
     ok_db(&b, lladd_managed_alter(t, changes[_i].which, &o, &b.err));
     are(t, changes[_i].after);
-    t = shop_restart(&b); /* the power fails */
+    t = managed_restart(&b); /* the power fails */
     are(t, changes[_i].after);
-    shop_expect(&b, t, "1=a 2=b");
+    managed_expect(&b, t, "1=a 2=b");
     ok_db(&b, lladd_managed_digest(t, &b.err));
-    shop_expect(&b, t, "1=a 2=b");
+    managed_expect(&b, t, "1=a 2=b");
     ok_db(&b, lladd_managed_alter(t, LLADD_MANAGED_ALL, &none, &b.err));
     are(t, "1 - - - 0 4 33554432 0 0");
-    shop_done(&b, t);
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -174,7 +174,7 @@ END_TEST
 START_TEST(wrong_changes_change_nothing)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
-    t = shop_begin(&b, NULL);
+    t = managed_begin(&b, NULL);
     o.config = FILTER;
     o.every = 1;
     ck_assert_int_eq(lladd_managed_alter(t, LLADD_MANAGED_ALL, &o, &b.err), LLADD_BAD_ARGUMENT);
@@ -188,9 +188,9 @@ START_TEST(wrong_changes_change_nothing)
     o.config = "class(dt) array_dtable config [ \"value_size\" int 1 \"tag_byte\" bool false ]";
     ck_assert_int_eq(lladd_managed_alter(t, LLADD_MANAGED_ALL, &o, &b.err), LLADD_BAD_CONFIG);
     are(t, "1 - - - 0 4 33554432 0 0");
-    t = shop_restart(&b);
+    t = managed_restart(&b);
     are(t, "1 - - - 0 4 33554432 0 0");
-    shop_done(&b, t);
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -216,38 +216,38 @@ START_TEST(runs_are_built_anew)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     o.schedule = LLADD_MANAGED_NEVER;
-    t = shop_begin(&b, &o);
-    shop_fill(&b, t, "1=a 2=b");
+    t = managed_begin(&b, &o);
+    managed_fill(&b, t, "1=a 2=b");
     ok_db(&b, lladd_managed_digest(t, &b.err));
     o.config = FILTER;
     o.combine_config = ONE_BYTE;
     ok_db(&b, lladd_managed_alter(t, LLADD_MANAGED_CONFIG, &o, &b.err));
-    shop_fill(&b, t, "3=ccc");
+    managed_fill(&b, t, "3=ccc");
     ok_db(&b, lladd_managed_digest(t, &b.err));
     ck_assert(run_has(0, "bloom_dtable") && !run_has(1, "bloom_dtable"));
     struct lladd_txn *old = fixture_begin(&b); /* it has a snapshot, and goes on */
-    shop_sees(old, t, "1=a 2=b 3=ccc");
-    shop_put(old, t, 4, "dddd");
-    shop_fill(&b, t, "5=eeeee");
+    managed_sees(old, t, "1=a 2=b 3=ccc");
+    managed_put(old, t, 4, "dddd");
+    managed_fill(&b, t, "5=eeeee");
     ok_db(&b, lladd_managed_alter(t, LLADD_MANAGED_COMBINE_CONFIG, &o, &b.err));
-    refuses(old, LLADD_REJECTED, shop_try(old, t, 6, "ff"));
-    shop_put(old, t, 6, "f");
-    shop_sees(old, t, "1=a 2=b 3=ccc 4=dddd 6=f");
+    refuses(old, LLADD_REJECTED, managed_try(old, t, 6, "ff"));
+    managed_put(old, t, 6, "f");
+    managed_sees(old, t, "1=a 2=b 3=ccc 4=dddd 6=f");
     commit(old);
     ok_db(&b, lladd_managed_digest(t, &b.err));
     ck_assert(run_has(0, "bloom_dtable"));
     ok_db(&b, lladd_managed_combine(t, 0, &b.err)); /* of values that it rejects */
     ck_assert(run_has(0, "linear_dtable") && !run_has(0, "bloom_dtable"));
-    shop_expect(&b, t, "1=a 2=b 3=ccc 4=dddd 5=eeeee 6=f");
-    shop_fill(&b, t, "3=c 4=d 5=e");
+    managed_expect(&b, t, "1=a 2=b 3=ccc 4=dddd 5=eeeee 6=f");
+    managed_fill(&b, t, "3=c 4=d 5=e");
     ok_db(&b, lladd_managed_combine(t, 0, &b.err));
     ok_db(&b, lladd_managed_digest(t, &b.err));
     ok_db(&b, lladd_managed_combine(t, 0, &b.err));
     ck_assert(run_has(0, "fixed_dtable"));
-    t = shop_restart(&b);
-    shop_expect(&b, t, "1=a 2=b 3=c 4=d 5=e 6=f");
-    shop_tidy(&b, t);
-    shop_done(&b, t);
+    t = managed_restart(&b);
+    managed_expect(&b, t, "1=a 2=b 3=c 4=d 5=e 6=f");
+    managed_tidy(&b, t);
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -257,22 +257,22 @@ START_TEST(digests_are_due_anew)
     static const unsigned bits[] = {LLADD_MANAGED_ROWS, LLADD_MANAGED_MEMORY_BYTES,
                                     LLADD_MANAGED_INTERVAL};
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
-    t = shop_begin(&b, NULL);
-    shop_fill(&b, t, "1=a 2=b 3=c");
-    shop_tidy(&b, t);
-    ck_assert_uint_eq(shop_stats(&b, t).digests, 0);
+    t = managed_begin(&b, NULL);
+    managed_fill(&b, t, "1=a 2=b 3=c");
+    managed_tidy(&b, t);
+    ck_assert_uint_eq(managed_stats(&b, t).digests, 0);
     o.rows = 3;
     o.memory_bytes = 1;
     o.interval_ns = 1;
     ok_db(&b, lladd_managed_alter(t, bits[_i], &o, &b.err));
-    shop_tidy(&b, t);
-    ck_assert_uint_eq(shop_stats(&b, t).digests, 1);
+    managed_tidy(&b, t);
+    ck_assert_uint_eq(managed_stats(&b, t).digests, 1);
     o = (struct lladd_managed_options)LLADD_MANAGED_OPTIONS_INIT;
     ok_db(&b, lladd_managed_alter(t, bits[_i], &o, &b.err));
-    shop_fill(&b, t, "1=b 2=c 3=d");
-    shop_tidy(&b, t);
-    ck_assert_uint_eq(shop_stats(&b, t).digests, 1);
-    shop_done(&b, t);
+    managed_fill(&b, t, "1=b 2=c 3=d");
+    managed_tidy(&b, t);
+    ck_assert_uint_eq(managed_stats(&b, t).digests, 1);
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -287,7 +287,7 @@ START_TEST(columns_are_grouped_anew)
                                           lladd_dtable_value_of("yy", 2),
                                           lladd_dtable_value_of("zzz", 3)};
     struct lladd_ctable *ct;
-    shop_init(&b);
+    managed_init(&b);
     fixture_open(&b);
     o.columns = names;
     o.n_columns = 3;
@@ -340,7 +340,7 @@ START_TEST(columns_are_grouped_anew)
     txn = fixture_begin(&b);
     ok(txn, lladd_ctable_destroy(txn, "people"));
     commit(txn);
-    shop_no_leaks(&b);
+    managed_no_leaks(&b);
     fixture_free(&b);
 }
 END_TEST

@@ -5,7 +5,7 @@
  * and puts its sum into one account. A transaction that adds up all accounts of both tables always
  * gets the same sum, also after a restart. Runs under TSan.
  */
-#include "shop.h"
+#include "managed_fixture.h"
 
 #include <lladd/bytes.h>
 #include <lladd/sync.h>
@@ -188,9 +188,9 @@ static void run(unsigned n, unsigned background)
     o.type = LLADD_DTABLE_U32;
     o.rows = 50;
     o.every = 2;
-    tables[0] = shop_table(&b, "one", &o);
+    tables[0] = managed_table(&b, "one", &o);
     o.schedule = LLADD_MANAGED_TIERED;
-    tables[1] = shop_table(&b, "two", &o);
+    tables[1] = managed_table(&b, "two", &o);
     struct lladd_txn *txn = fixture_begin(&b);
     for (unsigned i = 0; i < TABLES; i++)
         for (uint32_t k = 0; k < ACCOUNTS; k++)
@@ -209,7 +209,7 @@ static void run(unsigned n, unsigned background)
         ck_assert_uint_gt(workers[i].sums, 0);
     }
     for (unsigned i = 0; i < TABLES; i++) {
-        struct lladd_managed_stats s = shop_stats(&b, tables[i]);
+        struct lladd_managed_stats s = managed_stats(&b, tables[i]);
         ck_assert_uint_eq(s.failures, 0);
         digests += s.digests;
         combines += s.combines;
@@ -218,19 +218,19 @@ static void run(unsigned n, unsigned background)
     ck_assert_uint_gt(gathered, 0);
     ck_assert_uint_gt(digests, 4);
     ck_assert_uint_gt(combines, 2);
-    shop_close(&b, tables[0]);
+    managed_close(&b, tables[0]);
     ok_db(&b, lladd_managed_threads(b.db, 0, &b.err));
     fixture_close(&b); /* with a table that is open */
     fixture_open(&b);
-    tables[0] = shop_open(&b, "one");
-    tables[1] = shop_open(&b, "two");
+    tables[0] = managed_open(&b, "one");
+    tables[1] = managed_open(&b, "two");
     add_up(&workers[0]);
-    shop_tidy(&b, tables[0]);
-    shop_tidy(&b, tables[1]);
+    managed_tidy(&b, tables[0]);
+    managed_tidy(&b, tables[1]);
     add_up(&workers[0]);
-    shop_close(&b, tables[0]);
-    shop_close(&b, tables[1]);
-    shop_no_leaks(&b);
+    managed_close(&b, tables[0]);
+    managed_close(&b, tables[1]);
+    managed_no_leaks(&b);
     fixture_free(&b);
 }
 
@@ -256,7 +256,7 @@ START_TEST(slowed_down)
     fixture_open(&b);
     o.type = LLADD_DTABLE_U32;
     o.memory_bytes = 1000;
-    tables[0] = shop_table(&b, "one", &o);
+    tables[0] = managed_table(&b, "one", &o);
     ok_db(&b, lladd_managed_threads(b.db, 1, &b.err));
     for (uint32_t i = 0; i < 3000; i++) {
         struct lladd_txn *txn = fixture_begin(&b);
@@ -264,7 +264,7 @@ START_TEST(slowed_down)
         ok(txn, put(txn, 0, i, i + 1));
         ck_assert_int_eq(lladd_commit_async(txn, &at), 0);
     }
-    struct lladd_managed_stats s = shop_stats(&b, tables[0]);
+    struct lladd_managed_stats s = managed_stats(&b, tables[0]);
     ck_assert_uint_gt(s.digests, 0);
     ck_assert_uint_gt(s.waits, 0);
     ck_assert_uint_eq(s.failures, 0);
@@ -272,7 +272,7 @@ START_TEST(slowed_down)
     for (uint32_t i = 0; i < 3000; i++)
         ck_assert_uint_eq(get(txn, 0, i), i + 1);
     commit(txn);
-    shop_close(&b, tables[0]);
+    managed_close(&b, tables[0]);
     ok_db(&b, lladd_managed_threads(b.db, 0, &b.err));
     fixture_free(&b);
 }
@@ -287,25 +287,25 @@ START_TEST(let_go_in_the_end)
     ok_db(&b, lladd_managed_register(&b.options, &b.err));
     fixture_open(&b);
     o.schedule = LLADD_MANAGED_NEVER;
-    tables[0] = shop_table(&b, "one", &o);
-    tables[1] = shop_table(&b, "two", NULL);
+    tables[0] = managed_table(&b, "one", &o);
+    tables[1] = managed_table(&b, "two", NULL);
     ok_db(&b, lladd_managed_threads(b.db, 1, &b.err));
     for (unsigned i = 0; i < TABLES; i++) {
-        shop_fill(&b, tables[0], "1=a");
+        managed_fill(&b, tables[0], "1=a");
         ok_db(&b, lladd_managed_digest(tables[0], &b.err));
         struct lladd_txn *reader = fixture_begin(&b);
         ck_assert_uint_eq(get(reader, i, 7), 0);
-        shop_fill(&b, tables[0], "2=b");
+        managed_fill(&b, tables[0], "2=b");
         ok_db(&b, lladd_managed_digest(tables[0], &b.err));
         ok_db(&b, lladd_managed_combine(tables[0], 0, &b.err));
-        ck_assert_uint_gt(shop_stats(&b, tables[0]).obsolete, 0);
+        ck_assert_uint_gt(managed_stats(&b, tables[0]).obsolete, 0);
         commit(reader);
-        while (shop_stats(&b, tables[0]).obsolete)
+        while (managed_stats(&b, tables[0]).obsolete)
             lladd_yield();
-        ck_assert_uint_eq(shop_stats(&b, tables[0]).memtables, 1);
+        ck_assert_uint_eq(managed_stats(&b, tables[0]).memtables, 1);
     }
-    shop_close(&b, tables[0]);
-    shop_close(&b, tables[1]);
+    managed_close(&b, tables[0]);
+    managed_close(&b, tables[1]);
     ok_db(&b, lladd_managed_threads(b.db, 0, &b.err));
     fixture_free(&b);
 }
@@ -341,11 +341,11 @@ START_TEST(one_after_the_other)
     bytes.type = LLADD_DTABLE_BYTES;
     bytes.comparator = watcher.name;
     bytes.rows = 1;
-    tables[1] = shop_table(&b, "quiet", &bytes);
+    tables[1] = managed_table(&b, "quiet", &bytes);
     o.schedule = LLADD_MANAGED_NEVER;
-    tables[0] = shop_table(&b, "busy", &o);
+    tables[0] = managed_table(&b, "busy", &o);
     for (int i = 0; i < 5; i++) {
-        shop_fill(&b, tables[0], "1=a 2=b");
+        managed_fill(&b, tables[0], "1=a 2=b");
         ok_db(&b, lladd_managed_digest(tables[0], &b.err));
     }
     ok_db(&b, lladd_managed_combine(tables[0], 0, &b.err));
@@ -355,14 +355,14 @@ START_TEST(one_after_the_other)
     ok(txn, lladd_managed_put(txn, tables[1], &x, &v));
     ok(txn, lladd_managed_put(txn, tables[1], &y, &v));
     commit(txn);
-    ck_assert_uint_eq(shop_stats(&b, tables[0]).obsolete, 5);
+    ck_assert_uint_eq(managed_stats(&b, tables[0]).obsolete, 5);
     lladd_atomic_store32(&watched, 1);
     ok_db(&b, lladd_managed_threads(b.db, 1, &b.err));
-    while (shop_stats(&b, tables[1]).digests == 0 || shop_stats(&b, tables[0]).obsolete)
+    while (managed_stats(&b, tables[1]).digests == 0 || managed_stats(&b, tables[0]).obsolete)
         lladd_yield();
     ck_assert_uint_ge(lladd_atomic_load64(&left_then), 4);
-    shop_close(&b, tables[0]);
-    shop_close(&b, tables[1]);
+    managed_close(&b, tables[0]);
+    managed_close(&b, tables[1]);
     ok_db(&b, lladd_managed_threads(b.db, 0, &b.err));
     fixture_free(&b);
 }
@@ -376,16 +376,16 @@ START_TEST(told_of_a_digest)
     ok_db(&b, lladd_managed_register(&b.options, &b.err));
     fixture_open(&b);
     o.every = 2;
-    tables[0] = shop_table(&b, "one", &o);
+    tables[0] = managed_table(&b, "one", &o);
     ok_db(&b, lladd_managed_threads(b.db, 1, &b.err));
     for (int i = 0; i < 2; i++) {
-        shop_fill(&b, tables[0], "1=a 2=b");
+        managed_fill(&b, tables[0], "1=a 2=b");
         ok_db(&b, lladd_managed_digest(tables[0], &b.err));
     }
-    while (shop_stats(&b, tables[0]).combines == 0 || shop_stats(&b, tables[0]).obsolete)
+    while (managed_stats(&b, tables[0]).combines == 0 || managed_stats(&b, tables[0]).obsolete)
         lladd_yield();
-    ck_assert_uint_eq(shop_stats(&b, tables[0]).runs, 1);
-    shop_close(&b, tables[0]);
+    ck_assert_uint_eq(managed_stats(&b, tables[0]).runs, 1);
+    managed_close(&b, tables[0]);
     ok_db(&b, lladd_managed_threads(b.db, 0, &b.err));
     fixture_free(&b);
 }
@@ -401,7 +401,7 @@ START_TEST(closed_or_killed_at_work)
     ok_db(&b, lladd_managed_register(&b.options, &b.err));
     fixture_open(&b);
     o.rows = 8;
-    tables[0] = shop_table(&b, "one", &o);
+    tables[0] = managed_table(&b, "one", &o);
     for (uint32_t i = 0; i < TIMES; i++) {
         ok_db(&b, lladd_managed_threads(b.db, 2, &b.err));
         for (uint32_t k = 0; k < PUTS; k++) {
@@ -415,12 +415,12 @@ START_TEST(closed_or_killed_at_work)
         } else {
             fixture_crash(&b);
         }
-        tables[0] = shop_open(&b, "one");
+        tables[0] = managed_open(&b, "one");
         struct lladd_txn *txn = fixture_begin(&b);
         ck_assert_uint_eq(get(txn, 0, PUTS - 1), i + 1);
         commit(txn);
     }
-    shop_close(&b, tables[0]);
+    managed_close(&b, tables[0]);
     fixture_free(&b);
 }
 END_TEST

@@ -4,7 +4,7 @@
  * snapshots, rejected rows, runs that cannot be freed.
  */
 #include "operations/dtables/managed/managed.h"
-#include "shop.h"
+#include "managed_fixture.h"
 
 #include <stdio.h>
 
@@ -20,18 +20,18 @@ START_TEST(unique_strings)
     o.config = "class(dt) ustring_dtable config [ \"bytes\" int 1 \"base\" class(dt) "
                "linear_dtable ]";
     o.schedule = LLADD_MANAGED_NEVER;
-    t = shop_begin(&b, &o);
+    t = managed_begin(&b, &o);
     for (uint32_t round = 0; round < 3; round++) {
         struct lladd_txn *txn = fixture_begin(&b);
         for (uint32_t i = 0; i < 150; i++) {
             snprintf(text, sizeof text, "value-%u", (round * 100 + i) * 7 % 400);
-            shop_put(txn, t, round * 100 + i, text);
+            managed_put(txn, t, round * 100 + i, text);
         }
         commit(txn);
         ok_db(&b, lladd_managed_digest(t, &b.err));
-        t = shop_restart(&b);
+        t = managed_restart(&b);
     }
-    shop_fill(&b, t, "1000=before");
+    managed_fill(&b, t, "1000=before");
     ok_db(&b, lladd_managed_combine(t, 0, &b.err));
     struct lladd_txn *txn = fixture_begin(&b);
     for (uint32_t i = 0; i < 350; i++) {
@@ -44,7 +44,7 @@ START_TEST(unique_strings)
         ck_assert_int_eq(memcmp(got, text, len), 0);
     }
     commit(txn);
-    shop_done(&b, t);
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -53,36 +53,36 @@ START_TEST(sparse_keys)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     o.config = "class(dt) array_dtable config [ \"value_size\" int 1 ]";
-    t = shop_begin(&b, &o);
-    shop_fill(&b, t, "1=a 10000000=b 4000000000=c");
+    t = managed_begin(&b, &o);
+    managed_fill(&b, t, "1=a 10000000=b 4000000000=c");
     ok_db(&b, lladd_managed_digest(t, &b.err));
-    ck_assert_uint_eq(shop_stats(&b, t).run_rows, 3);
-    shop_expect(&b, t, "1=a 10000000=b 4000000000=c");
-    shop_done(&b, t);
+    ck_assert_uint_eq(managed_stats(&b, t).run_rows, 3);
+    managed_expect(&b, t, "1=a 10000000=b 4000000000=c");
+    managed_done(&b, t);
 }
 END_TEST
 
 /* An old snapshot keeps the rows that it sees, and not all later ones. */
 START_TEST(idle_snapshot)
 {
-    t = shop_begin(&b, NULL);
-    shop_fill(&b, t, "1=old");
+    t = managed_begin(&b, NULL);
+    managed_fill(&b, t, "1=old");
     struct lladd_txn *idle = fixture_begin(&b);
-    shop_sees(idle, t, "1=old");
+    managed_sees(idle, t, "1=old");
     uint64_t few = 0;
     for (int i = 0; i < 40; i++) {
         struct lladd_txn *txn = fixture_begin(&b);
         for (uint32_t k = 1; k < 200; k++)
-            shop_put(txn, t, k, i % 2 ? "some value" : "another one");
+            managed_put(txn, t, k, i % 2 ? "some value" : "another one");
         commit(txn);
         ok_db(&b, lladd_managed_digest(t, &b.err));
         if (i == 3)
-            few = shop_stats(&b, t).memory_bytes;
+            few = managed_stats(&b, t).memory_bytes;
     }
-    ck_assert_uint_le(shop_stats(&b, t).memory_bytes, 2 * few);
-    shop_sees(idle, t, "1=old");
+    ck_assert_uint_le(managed_stats(&b, t).memory_bytes, 2 * few);
+    managed_sees(idle, t, "1=old");
     commit(idle);
-    shop_done(&b, t);
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -91,20 +91,20 @@ END_TEST
 START_TEST(idle_snapshot_ends)
 {
     for (int i = 0; i < 2; i++) {
-        t = shop_begin(&b, NULL);
-        struct lladd_managed *other = shop_table(&b, "other", NULL);
-        shop_fill(&b, t, "1=old");
+        t = managed_begin(&b, NULL);
+        struct lladd_managed *other = managed_table(&b, "other", NULL);
+        managed_fill(&b, t, "1=old");
         struct lladd_txn *idle = fixture_begin(&b);
-        shop_sees(idle, i ? other : t, i ? "" : "1=old");
-        shop_fill(&b, t, "1=new");
+        managed_sees(idle, i ? other : t, i ? "" : "1=old");
+        managed_fill(&b, t, "1=new");
         ok_db(&b, lladd_managed_digest(t, &b.err));
-        ck_assert_uint_eq(shop_stats(&b, t).memtables, 2);
-        uint64_t bytes = shop_stats(&b, t).memory_bytes;
+        ck_assert_uint_eq(managed_stats(&b, t).memtables, 2);
+        uint64_t bytes = managed_stats(&b, t).memory_bytes;
         commit(idle);
-        ck_assert_uint_eq(shop_stats(&b, t).memtables, 1);
-        ck_assert_uint_lt(shop_stats(&b, t).memory_bytes, bytes);
-        shop_close(&b, other);
-        shop_done(&b, t);
+        ck_assert_uint_eq(managed_stats(&b, t).memtables, 1);
+        ck_assert_uint_lt(managed_stats(&b, t).memory_bytes, bytes);
+        managed_close(&b, other);
+        managed_done(&b, t);
     }
 }
 END_TEST
@@ -174,12 +174,12 @@ START_TEST(equal_keys)
     for (int i = 0; i < 2; i++) {
         struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
         lladd_savepoint_id sp;
-        shop_init(&b);
+        managed_init(&b);
         fixture_open(&b);
         ok_db(&b, lladd_dtable_comparator_add(b.db, &no_case, &b.err));
         o.type = LLADD_DTABLE_BYTES;
         o.comparator = no_case.name;
-        t = shop_table(&b, "rows", &o);
+        t = managed_table(&b, "rows", &o);
         struct lladd_txn *txn = fixture_begin(&b);
         put_word(txn, "ABC");
         sees_word(txn, "ABC");
@@ -204,7 +204,7 @@ START_TEST(equal_keys)
         commit(old);
         fixture_crash(&b);
         ok_db(&b, lladd_dtable_comparator_add(b.db, &no_case, &b.err));
-        t = shop_open(&b, "rows");
+        t = managed_open(&b, "rows");
         expect_word(i ? "ABC" : "abc");
         txn = fixture_begin(&b);
         put_word(txn, "aBc");
@@ -220,7 +220,7 @@ START_TEST(equal_keys)
         ok_db(&b, lladd_managed_digest(t, &b.err));
         ok_db(&b, lladd_managed_combine(t, 0, &b.err));
         expect_word("abC");
-        shop_done(&b, t);
+        managed_done(&b, t);
     }
 }
 END_TEST
@@ -231,10 +231,10 @@ START_TEST(time_of_others)
 {
     struct lladd_managed_options o = LLADD_MANAGED_OPTIONS_INIT;
     o.interval_ns = UINT64_C(1000000000000);
-    t = shop_begin(&b, &o);
-    shop_fill(&b, t, "1=a");
+    t = managed_begin(&b, &o);
+    managed_fill(&b, t, "1=a");
     ok_db(&b, lladd_managed_digest(t, &b.err));
-    shop_fill(&b, t, "1=b");
+    managed_fill(&b, t, "1=b");
     uint64_t ended = t->digested_ns;
     ck_assert_int_eq(ll_managed__due(t, ended - 1), 0);
     ck_assert_int_eq(ll_managed__due(t, ended + o.interval_ns - 1), 0);
@@ -243,7 +243,7 @@ START_TEST(time_of_others)
     ck_assert_uint_eq(ll_managed__interval_left(t, ended + 1), o.interval_ns - 1);
     ck_assert_uint_eq(ll_managed__interval_left(t, ended + o.interval_ns - 7), 7);
     ck_assert_uint_eq(ll_managed__interval_left(t, ended + o.interval_ns), o.interval_ns);
-    shop_done(&b, t);
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -251,19 +251,19 @@ END_TEST
 START_TEST(opened_while_dropped)
 {
     for (int i = 0; i < 2; i++) {
-        t = shop_begin(&b, NULL);
-        shop_fill(&b, t, "1=a");
+        t = managed_begin(&b, NULL);
+        managed_fill(&b, t, "1=a");
         if (i)
             ok_db(&b, lladd_managed_digest(t, &b.err));
-        shop_close(&b, t);
+        managed_close(&b, t);
         struct lladd_txn *txn = fixture_begin(&b);
         ok(txn, lladd_managed_destroy(txn, "rows"));
         ck_assert_int_eq(lladd_managed_open(b.db, "rows", &t, &b.err), LLADD_BUSY);
         ck_assert_int_eq(b.err.code, LLADD_BUSY);
         abort_txn(txn);
-        t = shop_open(&b, "rows");
-        shop_expect(&b, t, "1=a");
-        shop_close(&b, t);
+        t = managed_open(&b, "rows");
+        managed_expect(&b, t, "1=a");
+        managed_close(&b, t);
         txn = fixture_begin(&b);
         ok(txn, lladd_managed_destroy(txn, "rows"));
         commit(txn);
@@ -279,17 +279,17 @@ START_TEST(refused_often)
     static char large[8u << 20];
     struct lladd_dtable_key key = lladd_dtable_u32(1);
     struct lladd_dtable_value v = lladd_dtable_value_of(large, sizeof large);
-    t = shop_begin(&b, NULL);
-    shop_fill(&b, t, "2=b");
-    uint64_t before = shop_stats(&b, t).memory_bytes;
+    t = managed_begin(&b, NULL);
+    managed_fill(&b, t, "2=b");
+    uint64_t before = managed_stats(&b, t).memory_bytes;
     struct lladd_txn *txn = fixture_begin(&b);
     for (int i = 0; i < 300; i++)
         refuses(txn, LLADD_TOO_LARGE, lladd_managed_put(txn, t, &key, &v));
-    shop_put(txn, t, 3, "c");
+    managed_put(txn, t, 3, "c");
     commit(txn);
-    ck_assert_uint_le(shop_stats(&b, t).memory_bytes, before + 4096);
-    shop_expect(&b, t, "2=b 3=c");
-    shop_done(&b, t);
+    ck_assert_uint_le(managed_stats(&b, t).memory_bytes, before + 4096);
+    managed_expect(&b, t, "2=b 3=c");
+    managed_done(&b, t);
 }
 END_TEST
 
@@ -302,16 +302,16 @@ START_TEST(a_free_that_fails)
     struct lladd_dtable *held;
     o.rows = 1;
     o.schedule = LLADD_MANAGED_NEVER;
-    t = shop_begin(&b, &o);
-    shop_fill(&b, t, "1=a");
+    t = managed_begin(&b, &o);
+    managed_fill(&b, t, "1=a");
     ok_db(&b, lladd_managed_digest(t, &b.err));
     ok_db(&b, lladd_managed_stats_get(t, &s, &run, 1, &b.err));
     ok_db(&b, lladd_dtable_run_open(b.db, run.root, &held, &b.err));
-    shop_fill(&b, t, "2=b");
+    managed_fill(&b, t, "2=b");
     ok_db(&b, lladd_managed_digest(t, &b.err));
     ok_db(&b, lladd_managed_combine(t, 0, &b.err));
     struct lladd_txn *txn = fixture_begin(&b);
-    shop_put(txn, t, 3, "c");
+    managed_put(txn, t, 3, "c");
     commit(txn); /* the combine is durable before it */
     bool refused = false;
     for (int i = 0; i < 6; i++) {
@@ -320,12 +320,12 @@ START_TEST(a_free_that_fails)
         refused = refused || rc == LLADD_BUSY;
     }
     ck_assert(refused);
-    ck_assert_uint_eq(shop_stats(&b, t).pending_rows, 0); /* it was digested all the same */
+    ck_assert_uint_eq(managed_stats(&b, t).pending_rows, 0); /* it was digested all the same */
     lladd_dtable_close(held);
-    shop_tidy(&b, t);
-    ck_assert_uint_eq(shop_stats(&b, t).obsolete, 0);
-    shop_expect(&b, t, "1=a 2=b 3=c");
-    shop_done(&b, t);
+    managed_tidy(&b, t);
+    ck_assert_uint_eq(managed_stats(&b, t).obsolete, 0);
+    managed_expect(&b, t, "1=a 2=b 3=c");
+    managed_done(&b, t);
 }
 END_TEST
 

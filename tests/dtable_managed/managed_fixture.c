@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* See shop.h. */
-#include "shop.h"
+/* See managed_fixture.h. */
+#include "managed_fixture.h"
 
 #include <lladd/hash.h>
 #include <lladd/pages.h>
 #include <stdio.h>
 
-void shop_init(struct fixture *b)
+void managed_init(struct fixture *b)
 {
     fixture_init(b, 4096);
     ok_db(b, lladd_managed_register(&b->options, &b->err));
 }
 
-struct lladd_managed *shop_open(struct fixture *b, const char *name)
+struct lladd_managed *managed_open(struct fixture *b, const char *name)
 {
     struct lladd_managed *t = NULL;
     ok_db(b, lladd_managed_open(b->db, name, &t, &b->err));
     return t;
 }
 
-struct lladd_managed *shop_table(struct fixture *b, const char *name,
-                                 struct lladd_managed_options *o)
+struct lladd_managed *managed_table(struct fixture *b, const char *name,
+                                    struct lladd_managed_options *o)
 {
     struct lladd_managed_options plain = LLADD_MANAGED_OPTIONS_INIT;
     struct lladd_txn *txn = fixture_begin(b);
@@ -29,15 +29,15 @@ struct lladd_managed *shop_table(struct fixture *b, const char *name,
         o->type = LLADD_DTABLE_U32;
     ok(txn, lladd_managed_create(txn, name, o));
     commit(txn);
-    return shop_open(b, name);
+    return managed_open(b, name);
 }
 
-void shop_close(struct fixture *b, struct lladd_managed *t)
+void managed_close(struct fixture *b, struct lladd_managed *t)
 {
     ok_db(b, lladd_managed_close(t, &b->err));
 }
 
-int shop_try(struct lladd_txn *txn, struct lladd_managed *t, uint32_t number, const char *text)
+int managed_try(struct lladd_txn *txn, struct lladd_managed *t, uint32_t number, const char *text)
 {
     struct lladd_dtable_key key = lladd_dtable_u32(number);
     struct lladd_dtable_value v =
@@ -45,27 +45,27 @@ int shop_try(struct lladd_txn *txn, struct lladd_managed *t, uint32_t number, co
     return lladd_managed_put(txn, t, &key, &v);
 }
 
-void shop_put(struct lladd_txn *txn, struct lladd_managed *t, uint32_t number, const char *text)
+void managed_put(struct lladd_txn *txn, struct lladd_managed *t, uint32_t number, const char *text)
 {
-    ok(txn, shop_try(txn, t, number, text));
+    ok(txn, managed_try(txn, t, number, text));
 }
 
-void shop_fill_in(struct lladd_txn *txn, struct lladd_managed *t, const char *rows)
+void managed_fill_in(struct lladd_txn *txn, struct lladd_managed *t, const char *rows)
 {
     char *copy = strdup(rows), *rest = copy;
     for (char *row; (row = strtok_r(rest, " ", &rest)) != NULL;) {
         char *value = strchr(row, '=');
         if (value)
             *value++ = 0;
-        shop_put(txn, t, (uint32_t)strtoul(row, NULL, 10), value);
+        managed_put(txn, t, (uint32_t)strtoul(row, NULL, 10), value);
     }
     free(copy);
 }
 
-void shop_fill(struct fixture *b, struct lladd_managed *t, const char *rows)
+void managed_fill(struct fixture *b, struct lladd_managed *t, const char *rows)
 {
     struct lladd_txn *txn = fixture_begin(b);
-    shop_fill_in(txn, t, rows);
+    managed_fill_in(txn, t, rows);
     commit(txn);
 }
 
@@ -101,7 +101,7 @@ static void add(struct text *t, const struct lladd_dtable_key *key,
     t->bytes[t->len] = 0;
 }
 
-char *shop_text(struct lladd_txn *txn, struct lladd_managed *t)
+char *managed_text(struct lladd_txn *txn, struct lladd_managed *t)
 {
     struct text forward = {.bytes = calloc(1, 1), .cap = 1}, back = forward;
     struct lladd_dtable_pin pin = LLADD_DTABLE_PIN_INIT;
@@ -135,28 +135,28 @@ char *shop_text(struct lladd_txn *txn, struct lladd_managed *t)
     return forward.bytes;
 }
 
-void shop_sees(struct lladd_txn *txn, struct lladd_managed *t, const char *rows)
+void managed_sees(struct lladd_txn *txn, struct lladd_managed *t, const char *rows)
 {
-    char *text = shop_text(txn, t);
+    char *text = managed_text(txn, t);
     ck_assert_str_eq(text, rows);
     free(text);
 }
 
-void shop_expect(struct fixture *b, struct lladd_managed *t, const char *rows)
+void managed_expect(struct fixture *b, struct lladd_managed *t, const char *rows)
 {
     struct lladd_txn *txn = fixture_begin(b);
-    shop_sees(txn, t, rows);
+    managed_sees(txn, t, rows);
     commit(txn);
 }
 
-struct lladd_managed_stats shop_stats(struct fixture *b, struct lladd_managed *t)
+struct lladd_managed_stats managed_stats(struct fixture *b, struct lladd_managed *t)
 {
     struct lladd_managed_stats s = {.struct_size = sizeof s};
     ok_db(b, lladd_managed_stats_get(t, &s, NULL, 0, &b->err));
     return s;
 }
 
-void shop_tidy(struct fixture *b, struct lladd_managed *t)
+void managed_tidy(struct fixture *b, struct lladd_managed *t)
 {
     bool more = true;
     while (more)
@@ -164,7 +164,7 @@ void shop_tidy(struct fixture *b, struct lladd_managed *t)
     ok_db(b, lladd_managed_maintain(t, &more, &b->err));
 }
 
-void shop_no_leaks(struct fixture *b)
+void managed_no_leaks(struct fixture *b)
 {
     struct lladd_root_value root;
     struct lladd_hash *journal;
@@ -177,22 +177,22 @@ void shop_no_leaks(struct fixture *b)
     ck_assert_uint_eq(n, fixture_pages_used(b));
 }
 
-struct lladd_managed *shop_begin(struct fixture *b, struct lladd_managed_options *o)
+struct lladd_managed *managed_begin(struct fixture *b, struct lladd_managed_options *o)
 {
-    shop_init(b);
+    managed_init(b);
     fixture_open(b);
-    return shop_table(b, "rows", o);
+    return managed_table(b, "rows", o);
 }
 
-struct lladd_managed *shop_restart(struct fixture *b)
+struct lladd_managed *managed_restart(struct fixture *b)
 {
     fixture_crash(b);
-    return shop_open(b, "rows");
+    return managed_open(b, "rows");
 }
 
-void shop_done(struct fixture *b, struct lladd_managed *t)
+void managed_done(struct fixture *b, struct lladd_managed *t)
 {
-    shop_close(b, t);
-    shop_no_leaks(b);
+    managed_close(b, t);
+    managed_no_leaks(b);
     fixture_free(b);
 }
