@@ -4,17 +4,17 @@
  * doubt after a crash; xa_recover returns XIDs unchanged; suspending, resuming, joining and
  * migrating; and the calls for applications and administrators.
  */
-#include "bed.h"
+#include "xa_fixture.h"
 
 #include <lladd/stats.h>
 #include <lladd/sync.h>
 
-static struct bed b;
+static struct fixture b;
 
 static void opened(void)
 {
-    bed_init(&b);
-    bed_open(&b);
+    fixture_init(&b);
+    fixture_open(&b);
 }
 
 /* ---- ends ------------------------------------------------------------------------------------ */
@@ -22,29 +22,29 @@ static void opened(void)
 START_TEST(two_phases_one_phase_and_rolling_back)
 {
     opened();
-    XID x = bed_xid("one"), back;
-    bed_prepared(&b, &x, 0, 5);
+    XID x = fixture_xid("one"), back;
+    fixture_prepared(&b, &x, 0, 5);
     gives(XA_OK, xa_commit(&x, RMID, TMNOFLAGS));
     gives(XAER_NOTA, xa_commit(&x, RMID, TMNOFLAGS));
-    bed_work(&b, &x, 1, 6); /* the XID is free again */
+    fixture_work(&b, &x, 1, 6); /* the XID is free again */
     gives(XA_OK, xa_commit(&x, RMID, TMONEPHASE));
-    bed_prepared(&b, &x, 2, 7);
+    fixture_prepared(&b, &x, 2, 7);
     gives(XA_OK, xa_rollback(&x, RMID, TMNOFLAGS));
-    bed_work(&b, &x, 3, 8);
+    fixture_work(&b, &x, 3, 8);
     gives(XA_OK, xa_rollback(&x, RMID, TMNOFLAGS));
     gives(XAER_NOTA, xa_rollback(&x, RMID, TMNOFLAGS));
-    bed_crash(&b, &bed_power);
-    bed_open(&b);
-    ck_assert_int_eq(bed_get(&b, 0), 5);
-    ck_assert_int_eq(bed_get(&b, 1), 6);
-    ck_assert_int_eq(bed_get(&b, 3), 0);
+    fixture_crash(&b, &fixture_power);
+    fixture_open(&b);
+    ck_assert_int_eq(fixture_get(&b, 0), 5);
+    ck_assert_int_eq(fixture_get(&b, 1), 6);
+    ck_assert_int_eq(fixture_get(&b, 3), 0);
     /* A rollback is not forced: after a crash the branch is in doubt again. */
-    ck_assert_int_eq(bed_get(&b, 2), 7);
+    ck_assert_int_eq(fixture_get(&b, 2), 7);
     gives(1, xa_recover(&back, 1, RMID, TMSTARTRSCAN | TMENDRSCAN));
     ck_assert_mem_eq(&back, &x, sizeof x);
     gives(XA_OK, xa_rollback(&x, RMID, TMNOFLAGS));
-    ck_assert_int_eq(bed_get(&b, 2), 0);
-    bed_free(&b);
+    ck_assert_int_eq(fixture_get(&b, 2), 0);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -52,11 +52,11 @@ END_TEST
 START_TEST(what_has_written_nothing_is_read_only)
 {
     opened();
-    XID x = bed_xid("reader"), one;
+    XID x = fixture_xid("reader"), one;
     struct lladd_stats before = {.struct_size = sizeof before}, after = before;
     ck_assert_int_eq(lladd_stats_get(lladd_xa_db(RMID), &before), 0);
     gives(XA_OK, xa_start(&x, RMID, TMNOFLAGS));
-    ck_assert_int_eq(bed_get(&b, 0), 0);
+    ck_assert_int_eq(fixture_get(&b, 0), 0);
     gives(XA_OK, xa_end(&x, RMID, TMSUCCESS));
     gives(XA_RDONLY, xa_prepare(&x, RMID, TMNOFLAGS));
     gives(XAER_NOTA, xa_commit(&x, RMID, TMNOFLAGS));
@@ -64,7 +64,7 @@ START_TEST(what_has_written_nothing_is_read_only)
     ck_assert_uint_eq(before.log_tail, after.log_tail);
     ck_assert_uint_eq(after.active, 0);
     gives(0, xa_recover(&one, 1, RMID, TMSTARTRSCAN | TMENDRSCAN));
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -89,32 +89,32 @@ START_TEST(xids_come_back_byte_for_byte)
     opened();
     for (unsigned i = 0; i < 2; i++) {
         want[i] = odd_xid(i);
-        bed_prepared(&b, &want[i], i, 1 + (int64_t)i);
+        fixture_prepared(&b, &want[i], i, 1 + (int64_t)i);
     }
     for (unsigned round = 0; round < 4; round++) {
         if (round % 2)
-            bed_close(&b);
+            fixture_close(&b);
         else
-            bed_crash(&b, &bed_power);
-        bed_open(&b);
+            fixture_crash(&b, &fixture_power);
+        fixture_open(&b);
         memset(got, 0xee, sizeof got);
         gives(2, xa_recover(got, 3, RMID, TMSTARTRSCAN | TMENDRSCAN));
-        unsigned first = bed_same(&got[0], &want[0]) ? 0 : 1;
+        unsigned first = fixture_same(&got[0], &want[0]) ? 0 : 1;
         ck_assert_mem_eq(&got[first], &want[0], sizeof(XID));
         ck_assert_mem_eq(&got[1 - first], &want[1], sizeof(XID));
         gives(XAER_DUPID, xa_start(&want[0], RMID, TMNOFLAGS)); /* in use until it has ended */
     }
     gives(XA_OK, xa_rollback(&want[1], RMID, TMNOFLAGS));
     gives(XA_OK, xa_commit(&want[0], RMID, TMNOFLAGS)); /* durable, with all that was before it */
-    bed_crash(&b, &bed_kill);
-    bed_open(&b);
+    fixture_crash(&b, &fixture_kill);
+    fixture_open(&b);
     gives(0, xa_recover(got, 3, RMID, TMSTARTRSCAN | TMENDRSCAN)); /* neither comes back */
-    ck_assert_int_eq(bed_get(&b, 0), 1);
-    ck_assert_int_eq(bed_get(&b, 1), 0);
-    bed_work(&b, &want[0], 0, 4); /* and its XID can be used again */
+    ck_assert_int_eq(fixture_get(&b, 0), 1);
+    ck_assert_int_eq(fixture_get(&b, 1), 0);
+    fixture_work(&b, &want[0], 0, 4); /* and its XID can be used again */
     gives(XA_OK, xa_commit(&want[0], RMID, TMONEPHASE));
-    ck_assert_int_eq(bed_get(&b, 0), 5);
-    bed_free(&b);
+    ck_assert_int_eq(fixture_get(&b, 0), 5);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -125,8 +125,8 @@ START_TEST(a_scan_has_a_cursor)
     gives(XAER_INVAL, xa_recover(got, 5, RMID, TMNOFLAGS)); /* none is open */
     for (unsigned i = 0; i < 5; i++) {
         char name[8] = {'n', (char)('0' + i)};
-        xid[i] = bed_xid(name);
-        bed_prepared(&b, &xid[i], i, 1);
+        xid[i] = fixture_xid(name);
+        fixture_prepared(&b, &xid[i], i, 1);
     }
     gives(2, xa_recover(got, 2, RMID, TMSTARTRSCAN));
     gives(2, xa_recover(got + 2, 2, RMID, TMNOFLAGS));
@@ -136,7 +136,7 @@ START_TEST(a_scan_has_a_cursor)
     unsigned seen = 0;
     for (unsigned i = 0; i < 5; i++)
         for (unsigned k = 0; k < 5; k++)
-            seen |= (unsigned)bed_same(&got[i], &xid[k]) << k;
+            seen |= (unsigned)fixture_same(&got[i], &xid[k]) << k;
     ck_assert_uint_eq(seen, 31);
     gives(0, xa_recover(NULL, 0, RMID, TMSTARTRSCAN));
     gives(3, xa_recover(got, 3, RMID, TMNOFLAGS));
@@ -145,7 +145,7 @@ START_TEST(a_scan_has_a_cursor)
     gives(XAER_INVAL, xa_recover(NULL, 1, RMID, TMNOFLAGS));
     for (unsigned i = 0; i < 5; i++)
         gives(XA_OK, xa_rollback(&xid[i], RMID, TMNOFLAGS));
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -154,45 +154,45 @@ END_TEST
 START_TEST(a_branch_can_be_left_and_taken_up_again)
 {
     opened();
-    XID x = bed_xid("a"), y = bed_xid("b");
+    XID x = fixture_xid("a"), y = fixture_xid("b");
     gives(XA_OK, xa_start(&x, RMID, TMNOFLAGS));
-    bed_add(&b, 0, 1);
+    fixture_add(&b, 0, 1);
     gives(XA_OK, xa_end(&x, RMID, TMSUSPEND));
     ck_assert_ptr_null(lladd_xa_txn(RMID));
     gives(XAER_PROTO, xa_prepare(&x, RMID, TMNOFLAGS));
     gives(XA_OK, xa_start(&y, RMID, TMNOFLAGS)); /* another one meanwhile */
-    bed_add(&b, 1, 10);
+    fixture_add(&b, 1, 10);
     gives(XAER_PROTO, xa_start(&x, RMID, TMRESUME));
     gives(XA_OK, xa_end(&y, RMID, TMSUCCESS));
     gives(XA_OK, xa_start(&x, RMID, TMRESUME));
-    bed_add(&b, 0, 2);
+    fixture_add(&b, 0, 2);
     gives(XA_OK, xa_end(&x, RMID, TMSUCCESS));
     gives(XA_OK, xa_start(&x, RMID, TMJOIN));
-    bed_add(&b, 0, 4);
+    fixture_add(&b, 0, 4);
     gives(XA_OK, xa_end(&x, RMID, TMSUSPEND));
     gives(XA_OK, xa_end(&x, RMID, TMSUCCESS)); /* ended without being resumed */
     gives(XA_OK, xa_commit(&x, RMID, TMONEPHASE));
     gives(XA_OK, xa_rollback(&y, RMID, TMNOFLAGS));
-    ck_assert_int_eq(bed_get(&b, 0), 7);
-    ck_assert_int_eq(bed_get(&b, 1), 0);
-    bed_free(&b);
+    ck_assert_int_eq(fixture_get(&b, 0), 7);
+    ck_assert_int_eq(fixture_get(&b, 1), 0);
+    fixture_free(&b);
 }
 END_TEST
 
 START_TEST(what_has_failed_can_only_be_rolled_back)
 {
     opened();
-    XID x = bed_xid("a");
+    XID x = fixture_xid("a");
     gives(XA_OK, xa_start(&x, RMID, TMNOFLAGS));
-    bed_add(&b, 0, 1);
+    fixture_add(&b, 0, 1);
     gives(XA_RBROLLBACK, xa_end(&x, RMID, TMFAIL));
     gives(XA_RBROLLBACK, xa_start(&x, RMID, TMJOIN));
     ck_assert_ptr_null(lladd_xa_txn(RMID));
     gives(XAER_PROTO, xa_prepare(&x, RMID, TMNOFLAGS));
     gives(XAER_PROTO, xa_commit(&x, RMID, TMONEPHASE));
     gives(XA_OK, xa_rollback(&x, RMID, TMNOFLAGS));
-    ck_assert_int_eq(bed_get(&b, 0), 0);
-    bed_free(&b);
+    ck_assert_int_eq(fixture_get(&b, 0), 0);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -201,13 +201,13 @@ END_TEST
 START_TEST(what_an_administrator_has_decided_is_told_until_it_is_forgotten)
 {
     opened();
-    XID kept = bed_xid("kept"), gone = bed_xid("gone"), got[3];
+    XID kept = fixture_xid("kept"), gone = fixture_xid("gone"), got[3];
     gives(XAER_NOTA, lladd_xa_heuristic(RMID, &kept, LLADD_OUTCOME_COMMIT));
-    bed_work(&b, &kept, 0, 1);
+    fixture_work(&b, &kept, 0, 1);
     gives(XAER_PROTO, lladd_xa_heuristic(RMID, &kept, LLADD_OUTCOME_COMMIT));
     gives(XA_OK, xa_prepare(&kept, RMID, TMNOFLAGS));
     gives(XAER_INVAL, lladd_xa_heuristic(RMID, &kept, (enum lladd_outcome)0));
-    bed_prepared(&b, &gone, 1, 2);
+    fixture_prepared(&b, &gone, 1, 2);
     gives(XA_OK, lladd_xa_heuristic(RMID, &kept, LLADD_OUTCOME_COMMIT));
     gives(XA_OK, lladd_xa_heuristic(RMID, &gone, LLADD_OUTCOME_ABORT));
     for (unsigned round = 0; round < 3; round++) {
@@ -218,22 +218,22 @@ START_TEST(what_an_administrator_has_decided_is_told_until_it_is_forgotten)
         gives(XA_HEURRB, lladd_xa_heuristic(RMID, &gone, LLADD_OUTCOME_COMMIT));
         gives(XAER_DUPID, xa_start(&kept, RMID, TMNOFLAGS));
         gives(2, xa_recover(got, 3, RMID, TMSTARTRSCAN | TMENDRSCAN));
-        ck_assert_int_eq(bed_get(&b, 0), 1);
-        ck_assert_int_eq(bed_get(&b, 1), 0);
-        bed_crash(&b, round ? &bed_kill : &bed_power);
-        bed_open(&b);
+        ck_assert_int_eq(fixture_get(&b, 0), 1);
+        ck_assert_int_eq(fixture_get(&b, 1), 0);
+        fixture_crash(&b, round ? &fixture_kill : &fixture_power);
+        fixture_open(&b);
     }
     gives(XA_OK, xa_forget(&kept, RMID, TMNOFLAGS));
     gives(XAER_NOTA, xa_forget(&kept, RMID, TMNOFLAGS));
-    bed_crash(&b, &bed_power);
-    bed_open(&b);
+    fixture_crash(&b, &fixture_power);
+    fixture_open(&b);
     gives(1, xa_recover(got, 3, RMID, TMSTARTRSCAN | TMENDRSCAN));
-    ck_assert(bed_same(&got[0], &gone));
+    ck_assert(fixture_same(&got[0], &gone));
     gives(XAER_NOTA, xa_commit(&kept, RMID, TMNOFLAGS));
-    bed_work(&b, &kept, 0, 4); /* the XID is free again */
+    fixture_work(&b, &kept, 0, 4); /* the XID is free again */
     gives(XA_OK, xa_commit(&kept, RMID, TMONEPHASE));
     gives(XA_OK, xa_forget(&gone, RMID, TMNOFLAGS));
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -251,23 +251,23 @@ static int claim_and(void *ctx, const struct lladd_in_doubt_info *info)
 /* An application that uses the library directly. */
 START_TEST(decisions_past_the_switch_are_found)
 {
-    XID x = bed_xid("a");
+    XID x = fixture_xid("a");
     int how = LLADD_OUTCOME_ABORT;
     opened();
-    bed_prepared(&b, &x, 0, 1);
-    bed_crash(&b, &bed_power);
-    bed_open(&b);
+    fixture_prepared(&b, &x, 0, 1);
+    fixture_crash(&b, &fixture_power);
+    fixture_open(&b);
     ck_assert_int_eq(lladd_in_doubt_each(lladd_xa_db(RMID), claim_and, &how, &b.err), 0);
     gives(XA_HEURRB, xa_commit(&x, RMID, TMNOFLAGS));
     gives(XA_OK, xa_forget(&x, RMID, TMNOFLAGS));
-    bed_prepared(&b, &x, 0, 1);
-    bed_crash(&b, &bed_power);
-    bed_open(&b);
+    fixture_prepared(&b, &x, 0, 1);
+    fixture_crash(&b, &fixture_power);
+    fixture_open(&b);
     how = 0;
     ck_assert_int_eq(lladd_in_doubt_each(lladd_xa_db(RMID), claim_and, &how, &b.err), 0);
     gives(XAER_NOTA, xa_commit(&x, RMID, TMNOFLAGS));
-    ck_assert_int_eq(bed_get(&b, 0), 0);
-    bed_free(&b);
+    ck_assert_int_eq(fixture_get(&b, 0), 0);
+    fixture_free(&b);
 }
 END_TEST
 

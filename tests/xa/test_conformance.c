@@ -17,13 +17,13 @@
  * oracle's, and the state of the resource manager with the state before: an error changes nothing,
  * a success changes what the tables say. The number of cases is printed, and asserted.
  */
-#include "bed.h"
+#include "xa_fixture.h"
 #include "xa/xa_private.h"
 
 #include <lladd/sync.h>
 #include <stdio.h>
 
-static struct bed b;
+static struct fixture b;
 static XID x, y;
 static char each_info[] = "dir=db;wait=0", any_info[] = "dir=db;wait=0;threads=any";
 static char *info = each_info;
@@ -438,7 +438,7 @@ static void associate(const struct situation *c)
         return;
     }
     gives(XA_OK, xa_start(&x, RMID, TMNOFLAGS));
-    bed_add(&b, 0, 1);
+    fixture_add(&b, 0, 1);
     leave_by(c->them == ALONE && c->t == T1 ? T1 : c->t == T2 || c->t == T2O ? c->t : T0);
     if (c->them != ALONE)
         ck_assert_int_eq(theirs(lladd_xa_switch.xa_start_entry, TMJOIN), XA_OK);
@@ -474,7 +474,7 @@ static void drive(const struct situation *c)
     if (c->s == S4)
         doom();
     if (c->s == S3 || c->s == S5)
-        bed_prepared(&b, &x, 0, 1);
+        fixture_prepared(&b, &x, 0, 1);
     if (c->s == S5)
         gives(XA_OK, lladd_xa_heuristic(RMID, &x,
                                         c->aborted ? LLADD_OUTCOME_ABORT : LLADD_OUTCOME_COMMIT));
@@ -653,9 +653,9 @@ static void begin_suite(bool any)
     any_thread = any;
     info = any ? any_info : each_info;
     cases = codes_seen = 0;
-    bed_init(&b);
-    x = bed_xid("the branch");
-    y = bed_xid("elsewhere");
+    fixture_init(&b);
+    x = fixture_xid("the branch");
+    y = fixture_xid("elsewhere");
     memset(&other, 0, sizeof other);
     ck_assert_int_eq(lladd_mutex_init(&other.mutex, LLADD_RANK_EXTENSION - 1, "other"), 0);
     ck_assert_int_eq(lladd_cond_init(&other.changed), 0);
@@ -674,7 +674,7 @@ static void end_suite(void)
     lladd_thread_join(&other.thread);
     lladd_cond_destroy(&other.changed);
     lladd_mutex_destroy(&other.mutex);
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 START_TEST(every_call_in_every_state_with_every_flag)

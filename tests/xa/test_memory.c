@@ -4,14 +4,14 @@
  * call returns the error, has changed nothing and can be repeated, and at the end nothing leaks. (A
  * commit in one phase that cannot be done is a rollback.)
  */
-#include "bed.h"
+#include "xa_fixture.h"
 
 #include "xa/xa_private.h"
 
 #include <errno.h>
 #include <stdio.h>
 
-static struct bed b;
+static struct fixture b;
 static XID held, kept;
 
 /* ---- states in which the calls are made ------------------------------------------------------ */
@@ -19,35 +19,35 @@ static XID held, kept;
 /* `held` is in doubt, and an outcome of `kept` is remembered, both since before a restart. */
 static void remains(void)
 {
-    bed_open(&b);
-    bed_prepared(&b, &held, 0, 1);
-    bed_prepared(&b, &kept, 1, 1);
+    fixture_open(&b);
+    fixture_prepared(&b, &held, 0, 1);
+    fixture_prepared(&b, &kept, 1, 1);
     gives(XA_OK, lladd_xa_heuristic(RMID, &kept, LLADD_OUTCOME_ABORT));
-    bed_crash(&b, &bed_power);
+    fixture_crash(&b, &fixture_power);
 }
 
 static void open_with_remains(void)
 {
     remains();
-    bed_open(&b);
+    fixture_open(&b);
 }
 
 static void just_open(void)
 {
-    bed_open(&b);
+    fixture_open(&b);
 }
 
 static void idle(void)
 {
-    bed_open(&b);
-    bed_work(&b, &held, 0, 1);
+    fixture_open(&b);
+    fixture_work(&b, &held, 0, 1);
 }
 
 static void suspended(void)
 {
-    bed_open(&b);
+    fixture_open(&b);
     gives(XA_OK, xa_start(&held, RMID, TMNOFLAGS));
-    bed_add(&b, 0, 1);
+    fixture_add(&b, 0, 1);
     gives(XA_OK, xa_end(&held, RMID, TMSUSPEND));
 }
 
@@ -136,9 +136,9 @@ enum { ROWS = sizeof rows / sizeof rows[0] };
 /* Returns whether an allocation was reached and failed. */
 static bool without(const struct row *r, uint64_t n, bool forever)
 {
-    bed_init(&b);
-    held = bed_xid("held");
-    kept = bed_xid("kept");
+    fixture_init(&b);
+    held = fixture_xid("held");
+    kept = fixture_xid("kept");
     r->before();
     fault_alloc_fail(&b.mem, n, forever);
     int rc = r->call();
@@ -149,11 +149,11 @@ static bool without(const struct row *r, uint64_t n, bool forever)
     if (rc)
         gives(r->again, r->call());
     if (rc || r->again == XA_OK)
-        ck_assert_int_eq(bed_get(&b, 0), r->held);
-    ck_assert_int_eq(bed_get(&b, 1), 0);
+        ck_assert_int_eq(fixture_get(&b, 0), r->held);
+    ck_assert_int_eq(fixture_get(&b, 1), 0);
     rc = xa_end(&held, RMID, TMSUCCESS);
     ck_assert(rc == XA_OK || rc == XAER_PROTO || rc == XAER_NOTA);
-    bed_free(&b);
+    fixture_free(&b);
     return fired;
 }
 
@@ -174,12 +174,12 @@ START_TEST(a_table_that_cannot_grow_finds_all_the_same)
     enum { MANY = 200 };
     XID x[MANY];
     uint64_t refused = 0;
-    bed_init(&b);
-    bed_open(&b);
+    fixture_init(&b);
+    fixture_open(&b);
     for (unsigned i = 0; i < MANY; i++) {
         char name[16];
         snprintf(name, sizeof name, "%u", i);
-        x[i] = bed_xid(name);
+        x[i] = fixture_xid(name);
         fault_alloc_fail(&b.mem, 1, false);
         if (xa_start(&x[i], RMID, TMNOFLAGS)) {
             refused++;
@@ -193,7 +193,7 @@ START_TEST(a_table_that_cannot_grow_finds_all_the_same)
     ck_assert_uint_lt(refused, MANY); /* where it was the table's growth */
     for (unsigned i = 0; i < MANY; i++)
         gives(XA_OK, xa_commit(&x[i], RMID, TMONEPHASE));
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 

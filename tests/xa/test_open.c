@@ -3,13 +3,13 @@
  * Open strings and what they open: malformed ones are refused with the reason; several rmids, and
  * several databases, in one process; a failed device; lack of memory.
  */
-#include "bed.h"
+#include "xa_fixture.h"
 
 #include <errno.h>
 #include <lladd/sync.h>
 #include <stdio.h>
 
-static struct bed b;
+static struct fixture b;
 
 static int try_open(const char *info)
 {
@@ -50,7 +50,7 @@ START_TEST(malformed_open_strings_are_refused_and_said_why)
     };
     char text[MAXINFOSIZE + 10];
     struct lladd_error err;
-    bed_init(&b);
+    fixture_init(&b);
     for (unsigned i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         ck_assert_msg(try_open(wrong[i].info) == XAER_INVAL, "%s", wrong[i].info);
         ck_assert_int_ne(lladd_xa_error(RMID, &err), 0);
@@ -66,8 +66,8 @@ START_TEST(malformed_open_strings_are_refused_and_said_why)
     gives(XAER_INVAL, xa_open("dir=db", RMID, TMJOIN));
     gives(XAER_ASYNC, xa_open("dir=db", RMID, (long)TMASYNC));
     gives(XA_OK, try_open("dir=a\\;b\\=c;cache=1M;owner=me;create=yes;threads=each;wait=0"));
-    bed_close(&b);
-    bed_free(&b);
+    fixture_close(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -93,36 +93,36 @@ START_TEST(a_database_in_use_is_not_available)
 {
     struct lladd_db *db;
     struct lladd_error err;
-    bed_init(&b);
+    fixture_init(&b);
     ck_assert_int_eq(lladd_open("db", &b.options, &db, &b.err), 0);
     gives(XAER_RMERR, try_open("dir=db"));
     ck_assert_int_eq(lladd_xa_error(RMID, &err), LLADD_LOCKED);
     ck_assert_int_eq(lladd_close(db), 0);
-    bed_open(&b);
-    bed_free(&b);
+    fixture_open(&b);
+    fixture_free(&b);
 }
 END_TEST
 
 /* Two rmids with one database, and a third with another. */
 START_TEST(rmids_share_a_database_or_have_their_own)
 {
-    XID x = bed_xid("a"), found;
+    XID x = fixture_xid("a"), found;
     struct lladd_device *device;
     struct lladd_options own = LLADD_OPTIONS_INIT;
     ck_assert_int_eq(lladd_device_memory(&device), 0);
-    bed_init(&b);
+    fixture_init(&b);
     own.device = device;
     own.flags = LLADD_OPT_NO_THREADS;
     ck_assert_int_eq(lladd_xa_options(8, &b.options), 0);
     ck_assert_int_eq(lladd_xa_options(9, &own), 0);
-    bed_open(&b);
+    fixture_open(&b);
     ck_assert_int_eq(lladd_xa_options(RMID, NULL), LLADD_BAD_STATE);
     ck_assert_int_eq(xa_open("dir=db;owner=b", 8, TMNOFLAGS), XAER_INVAL);
     ck_assert_int_eq(xa_open("dir=db", 8, TMNOFLAGS), XA_OK);
     ck_assert_int_eq(xa_open("create=yes", 9, TMNOFLAGS), XA_OK);
     ck_assert_ptr_eq(lladd_xa_db(8), lladd_xa_db(RMID));
     ck_assert_ptr_ne(lladd_xa_db(9), lladd_xa_db(RMID));
-    bed_work(&b, &x, 0, 1);
+    fixture_work(&b, &x, 0, 1);
     ck_assert_int_eq(xa_start(&x, 8, TMNOFLAGS), XAER_DUPID);
     ck_assert_int_eq(xa_start(&x, 9, TMNOFLAGS), XA_OK); /* another database's own branch */
     ck_assert_int_eq(xa_start(&x, 8, TMJOIN), XA_OK);
@@ -133,7 +133,7 @@ START_TEST(rmids_share_a_database_or_have_their_own)
     ck_assert_int_eq(xa_end(&x, 9, TMSUCCESS), XA_OK);
     ck_assert_int_eq(xa_prepare(&x, 8, TMNOFLAGS), XA_OK);
     ck_assert_int_eq(xa_prepare(&x, 9, TMNOFLAGS), XA_RDONLY);
-    bed_close(&b); /* rmid 8 keeps it open */
+    fixture_close(&b); /* rmid 8 keeps it open */
     ck_assert_int_eq(xa_recover(&found, 1, 8, TMSTARTRSCAN), 1);
     ck_assert_int_eq(xa_recover(&found, 1, 9, TMSTARTRSCAN), 0);
     ck_assert_int_eq(xa_commit(&x, 8, TMNOFLAGS), XA_OK);
@@ -141,9 +141,9 @@ START_TEST(rmids_share_a_database_or_have_their_own)
     ck_assert_int_eq(xa_close("", 9, TMNOFLAGS), XA_OK);
     ck_assert_int_eq(lladd_xa_options(8, NULL), 0);
     ck_assert_int_eq(lladd_xa_options(9, NULL), 0);
-    bed_open(&b);
-    ck_assert_int_eq(bed_get(&b, 0), 1);
-    bed_free(&b);
+    fixture_open(&b);
+    ck_assert_int_eq(fixture_get(&b, 0), 1);
+    fixture_free(&b);
     lladd_device_close(device);
 }
 END_TEST
@@ -181,11 +181,11 @@ START_TEST(the_error_is_that_of_the_last_call)
     static char info[] = "dir=db";
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_thread thread;
-    XID x = bed_xid("a");
-    bed_init(&b);
+    XID x = fixture_xid("a");
+    fixture_init(&b);
     ck_assert_int_eq(xa_open("dir", RMID, TMNOFLAGS), XAER_INVAL);
     ck_assert_int_eq(lladd_xa_error(RMID, &err), LLADD_BAD_ARGUMENT);
-    bed_open_as(&b, RMID, info);
+    fixture_open_as(&b, RMID, info);
     err = (struct lladd_error)LLADD_ERROR_INIT;
     ck_assert_int_eq(lladd_xa_error(RMID, &err), 0);
     ck_assert_int_eq(err.code, 0);
@@ -194,10 +194,10 @@ START_TEST(the_error_is_that_of_the_last_call)
     lladd_thread_join(&thread);
     ck_assert_int_eq(lladd_xa_error(RMID, &err), LLADD_NOT_FOUND);
     ck_assert_str_ne(err.message, "");
-    bed_work(&b, &x, 0, 1);
+    fixture_work(&b, &x, 0, 1);
     ck_assert_int_eq(lladd_xa_error(RMID, &err), 0);
     gives(XA_OK, xa_rollback(&x, RMID, TMNOFLAGS));
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -205,13 +205,14 @@ END_TEST
  * and the resource manager is usable again when it has been opened again. */
 START_TEST(a_failed_device_is_opened_again)
 {
-    XID kept = bed_xid("kept"), idle = bed_xid("idle"), busy = bed_xid("busy"), found[3];
-    bed_init(&b);
-    bed_open(&b);
-    bed_prepared(&b, &kept, 0, 1);
-    bed_work(&b, &idle, 1, 1);
+    XID kept = fixture_xid("kept"), idle = fixture_xid("idle"), busy = fixture_xid("busy"),
+        found[3];
+    fixture_init(&b);
+    fixture_open(&b);
+    fixture_prepared(&b, &kept, 0, 1);
+    fixture_work(&b, &idle, 1, 1);
     gives(XA_OK, xa_start(&busy, RMID, TMNOFLAGS));
-    bed_add(&b, 2, 1);
+    fixture_add(&b, 2, 1);
     fault_device_fail(b.fd, 1, FAULT_WRITES, EIO, true);
     gives(XAER_RMFAIL, xa_commit(&kept, RMID, TMNOFLAGS));
     gives(XAER_RMFAIL, xa_commit(&kept, RMID, TMNOFLAGS));
@@ -228,10 +229,10 @@ START_TEST(a_failed_device_is_opened_again)
     int n = xa_recover(found, 3, RMID, TMSTARTRSCAN | TMENDRSCAN);
     ck_assert_int_le(n, 1);
     gives(n ? XA_OK : XAER_NOTA, xa_commit(&kept, RMID, TMNOFLAGS));
-    ck_assert_int_eq(bed_get(&b, 0), 1);
-    ck_assert_int_eq(bed_get(&b, 1), 0);
-    ck_assert_int_eq(bed_get(&b, 2), 0);
-    bed_free(&b);
+    ck_assert_int_eq(fixture_get(&b, 0), 1);
+    ck_assert_int_eq(fixture_get(&b, 1), 0);
+    ck_assert_int_eq(fixture_get(&b, 2), 0);
+    fixture_free(&b);
 }
 END_TEST
 

@@ -4,7 +4,7 @@
  * in, as it does when a transaction takes too long: while these wait for a lock, are in a call,
  * have a nested top action open, or have ended. Runs under TSan, too.
  */
-#include "bed.h"
+#include "xa_fixture.h"
 
 #include <lladd/extension.h>
 #include <lladd/lock.h>
@@ -16,20 +16,20 @@
 
 enum { WORKERS = 4, ROUNDS = 60 };
 
-static struct bed b;
+static struct fixture b;
 static char any_info[] = "dir=db;threads=any;wait=0", each_info[] = "dir=db;wait=0";
 
 static void begin_case(void)
 {
-    bed_init(&b);
+    fixture_init(&b);
     ck_assert_int_eq(lladd_lock_register(&b.options, &b.err), 0);
 }
 
 static void end_case(void)
 {
-    bed_close(&b);
+    fixture_close(&b);
     lladd_options_release(&b.options);
-    bed_free(&b);
+    fixture_free(&b);
 }
 
 static int lock(struct lladd_txn *txn, uint64_t timeout)
@@ -45,7 +45,7 @@ static uint32_t ended; /* atomic: the other thread's association has been ended 
  * works. */
 static void find_it_taken(struct lladd_txn *txn)
 {
-    XID x = bed_xid("late"), y = bed_xid("next");
+    XID x = fixture_xid("late"), y = fixture_xid("next");
     ck_assert_int_eq(lladd_counter_add(txn, b.page, 64, 1), LLADD_TAKEN);
     ck_assert_int_eq(lladd_commit(txn), LLADD_TAKEN);
     ck_assert_int_eq(lladd_txn_error(txn)->code, LLADD_TAKEN);
@@ -57,18 +57,18 @@ static void find_it_taken(struct lladd_txn *txn)
                                                                            * valid */
     ck_assert_int_eq(xa_start(&y, RMID, TMNOFLAGS), XA_OK);
     ck_assert_int_eq(lock(lladd_xa_txn(RMID), LLADD_LOCK_TRY), LLADD_BUSY);
-    bed_add_in(&b, lladd_xa_txn(RMID), 1, 1);
+    fixture_add_in(&b, lladd_xa_txn(RMID), 1, 1);
     ck_assert_int_eq(xa_end(&y, RMID, TMSUCCESS), XA_OK);
     ck_assert_int_eq(xa_commit(&y, RMID, TMONEPHASE), XA_OK);
 }
 
 static void *wait_for_a_lock(void *arg)
 {
-    XID x = bed_xid("late");
+    XID x = fixture_xid("late");
     ck_assert_int_eq(xa_open(arg, RMID, TMNOFLAGS), XA_OK);
     ck_assert_int_eq(xa_start(&x, RMID, TMNOFLAGS), XA_OK);
     struct lladd_txn *txn = lladd_xa_txn(RMID);
-    bed_add_in(&b, txn, 0, 1);
+    fixture_add_in(&b, txn, 0, 1);
     ck_assert_int_eq(lock(txn, LLADD_LOCK_FOREVER), LLADD_TAKEN);
     find_it_taken(txn);
     if (arg == each_info)
@@ -89,12 +89,12 @@ static void until_one_waits(void)
 START_TEST(a_branch_that_waits_for_a_lock_is_ended_and_rolled_back)
 {
     char *info = _i ? each_info : any_info;
-    XID x = bed_xid("late");
+    XID x = fixture_xid("late");
     struct lladd_thread thread;
     struct lladd_txn *in_the_way;
     begin_case();
     lladd_atomic_store32(&ended, 0);
-    bed_open_as(&b, RMID, info);
+    fixture_open_as(&b, RMID, info);
     ck_assert_int_eq(lladd_begin(lladd_xa_db(RMID), NULL, &in_the_way, &b.err), 0);
     ck_assert_int_eq(lock(in_the_way, LLADD_LOCK_TRY), 0);
     ck_assert_int_eq(lladd_thread_start(&thread, wait_for_a_lock, info), 0);
@@ -112,8 +112,8 @@ START_TEST(a_branch_that_waits_for_a_lock_is_ended_and_rolled_back)
     lladd_thread_join(&thread);
     gives(XAER_NOTA, lladd_xa_abandon(RMID, &x));
     ck_assert_int_eq(lladd_abort(in_the_way), 0);
-    ck_assert_int_eq(bed_get(&b, 0), 0);
-    ck_assert_int_eq(bed_get(&b, 1), 1);
+    ck_assert_int_eq(fixture_get(&b, 0), 0);
+    ck_assert_int_eq(fixture_get(&b, 1), 1);
     end_case();
 }
 END_TEST
@@ -131,27 +131,27 @@ static void *end_by_force(void *arg)
  * changes. */
 START_TEST(an_open_top_action_is_finished_first)
 {
-    XID x = bed_xid("nested");
+    XID x = fixture_xid("nested");
     struct lladd_action action;
     struct lladd_thread thread;
     begin_case();
     lladd_atomic_store32(&ended, 0);
-    bed_open_as(&b, RMID, any_info);
+    fixture_open_as(&b, RMID, any_info);
     gives(XA_OK, xa_start(&x, RMID, TMNOFLAGS));
     struct lladd_txn *txn = lladd_xa_txn(RMID);
-    bed_add_in(&b, txn, 0, 1);
+    fixture_add_in(&b, txn, 0, 1);
     ck_assert_int_eq(lladd_nta_begin(txn, &action), 0);
     ck_assert_int_eq(lladd_thread_start(&thread, end_by_force, &x), 0);
     while (!lladd_txn_stopped(txn))
         lladd_yield();
-    bed_add_in(&b, txn, 1, 1);
+    fixture_add_in(&b, txn, 1, 1);
     ck_assert_uint_eq(lladd_atomic_load32(&ended), 0);
     ck_assert_int_eq(lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0), 0);
     ck_assert_int_eq(lladd_counter_add(txn, b.page, 64, 1), LLADD_TAKEN);
     lladd_thread_join(&thread);
     gives(XA_OK, xa_rollback(&x, RMID, TMNOFLAGS));
-    ck_assert_int_eq(bed_get(&b, 0), 0);
-    ck_assert_int_eq(bed_get(&b, 1), 1); /* a top action stays */
+    ck_assert_int_eq(fixture_get(&b, 0), 0);
+    ck_assert_int_eq(fixture_get(&b, 1), 1); /* a top action stays */
     end_case();
 }
 END_TEST
@@ -166,22 +166,22 @@ static void *end_if_it_can_be(void *arg)
 /* A call that failed has changed nothing: the thread goes on. */
 START_TEST(without_tmfail_a_call_is_waited_for_as_long_as_the_open_string_says)
 {
-    XID x = bed_xid("nested");
+    XID x = fixture_xid("nested");
     struct lladd_action action;
     struct lladd_thread thread;
     begin_case();
-    bed_open_as(&b, RMID, any_info);
+    fixture_open_as(&b, RMID, any_info);
     gives(XA_OK, xa_start(&x, RMID, TMNOFLAGS));
     struct lladd_txn *txn = lladd_xa_txn(RMID);
     ck_assert_int_eq(lladd_nta_begin(txn, &action), 0);
     ck_assert_int_eq(lladd_thread_start(&thread, end_if_it_can_be, &x), 0);
     lladd_thread_join(&thread);
     ck_assert_ptr_eq(lladd_xa_txn(RMID), txn);
-    bed_add_in(&b, txn, 0, 1);
+    fixture_add_in(&b, txn, 0, 1);
     ck_assert_int_eq(lladd_nta_end(txn, &action, LLADD_NO_OP, NULL, 0), 0);
     gives(XA_OK, xa_end(&x, RMID, TMSUCCESS));
     gives(XA_OK, xa_commit(&x, RMID, TMONEPHASE));
-    ck_assert_int_eq(bed_get(&b, 0), 1);
+    ck_assert_int_eq(fixture_get(&b, 0), 1);
     end_case();
 }
 END_TEST
@@ -191,22 +191,22 @@ static void *end_inside(void *arg)
 {
     struct lladd_action action;
     ck_assert_int_eq(xa_start(arg, RMID, TMNOFLAGS), XA_OK);
-    bed_add_in(&b, lladd_xa_txn(RMID), 0, 1);
+    fixture_add_in(&b, lladd_xa_txn(RMID), 0, 1);
     ck_assert_int_eq(lladd_nta_begin(lladd_xa_txn(RMID), &action), 0);
-    bed_add_in(&b, lladd_xa_txn(RMID), 0, 2);
+    fixture_add_in(&b, lladd_xa_txn(RMID), 0, 2);
     return NULL;
 }
 
 START_TEST(a_thread_that_ends_in_an_action_holds_nothing_up)
 {
-    XID x = bed_xid("gone");
+    XID x = fixture_xid("gone");
     struct lladd_thread thread;
     begin_case();
-    bed_open_as(&b, RMID, any_info);
+    fixture_open_as(&b, RMID, any_info);
     ck_assert_int_eq(lladd_thread_start(&thread, end_inside, &x), 0);
     lladd_thread_join(&thread);
     gives(XA_OK, xa_rollback(&x, RMID, TMNOFLAGS));
-    ck_assert_int_eq(bed_get(&b, 0), 0);
+    ck_assert_int_eq(fixture_get(&b, 0), 0);
     end_case();
 }
 END_TEST
@@ -228,7 +228,7 @@ static XID round_xid(unsigned worker, unsigned round)
 {
     char name[32];
     snprintf(name, sizeof name, "%u/%u", worker, round);
-    return bed_xid(name);
+    return fixture_xid(name);
 }
 
 static void *work_until_taken(void *arg)
@@ -288,7 +288,7 @@ static uint32_t end_round(struct worker *w, unsigned round)
         until_ended(&x, round % 8 == 3 ? TMSUSPEND : TMSUSPEND | TMMIGRATE);
         ck_assert_int_eq(xa_prepare(&x, RMID, TMNOFLAGS), XAER_PROTO);
         ck_assert_int_eq(xa_start(&x, RMID, TMRESUME), XA_OK);
-        bed_add_in(&b, lladd_xa_txn(RMID), w->number, 1);
+        fixture_add_in(&b, lladd_xa_txn(RMID), w->number, 1);
         ck_assert_int_eq(xa_end(&x, RMID, TMSUCCESS), XA_OK);
         ck_assert_int_eq(xa_commit(&x, RMID, TMONEPHASE), XA_OK);
         return MOVED;
@@ -311,7 +311,7 @@ START_TEST(branches_are_ended_at_any_moment)
 {
     struct lladd_thread reapers[WORKERS];
     begin_case();
-    bed_open_as(&b, RMID, any_info);
+    fixture_open_as(&b, RMID, any_info);
     for (unsigned i = 0; i < WORKERS; i++) {
         workers[i] = (struct worker){.number = i};
         ck_assert_int_eq(lladd_thread_start(&workers[i].thread, work_until_taken, &workers[i]), 0);
@@ -322,7 +322,7 @@ START_TEST(branches_are_ended_at_any_moment)
         lladd_thread_join(&reapers[i]);
     }
     for (unsigned i = 0; i < WORKERS; i++)
-        ck_assert_int_eq(bed_get(&b, i), workers[i].sum);
+        ck_assert_int_eq(fixture_get(&b, i), workers[i].sum);
     end_case();
 }
 END_TEST
@@ -333,7 +333,7 @@ static int other_rc[3];
 
 static void *end_what_migrates(void *arg)
 {
-    XID x = bed_xid("moved");
+    XID x = fixture_xid("moved");
     ck_assert_int_eq(xa_open(arg, RMID, TMNOFLAGS), XA_OK);
     other_rc[0] = xa_end(&x, RMID, TMSUCCESS);
     other_rc[1] = xa_start(&x, RMID, TMRESUME);
@@ -345,12 +345,12 @@ static void *end_what_migrates(void *arg)
 /* Table 6-3: a thread in T0 may resume, not end; the one in T2 may do both. */
 START_TEST(what_migrates_is_ended_by_a_thread_that_has_it)
 {
-    XID x = bed_xid("moved");
+    XID x = fixture_xid("moved");
     struct lladd_thread thread;
     begin_case();
-    bed_open_as(&b, RMID, each_info);
+    fixture_open_as(&b, RMID, each_info);
     gives(XA_OK, xa_start(&x, RMID, TMNOFLAGS));
-    bed_add(&b, 0, 1);
+    fixture_add(&b, 0, 1);
     gives(XA_OK, xa_end(&x, RMID, TMSUSPEND | TMMIGRATE));
     ck_assert_int_eq(lladd_thread_start(&thread, end_what_migrates, each_info), 0);
     lladd_thread_join(&thread);
@@ -362,7 +362,7 @@ START_TEST(what_migrates_is_ended_by_a_thread_that_has_it)
     gives(XA_OK, xa_end(&x, RMID, TMSUSPEND | TMMIGRATE));
     gives(XA_OK, xa_end(&x, RMID, TMSUCCESS));
     gives(XA_OK, xa_commit(&x, RMID, TMONEPHASE));
-    ck_assert_int_eq(bed_get(&b, 0), 1);
+    ck_assert_int_eq(fixture_get(&b, 0), 1);
     end_case();
 }
 END_TEST

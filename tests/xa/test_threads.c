@@ -3,14 +3,14 @@
  * Threads of control: many of them, several rmids, branches that migrate, tightly coupled threads
  * that take turns; no thread waits for ever. Runs under TSan, too.
  */
-#include "bed.h"
+#include "xa_fixture.h"
 
 #include <lladd/sync.h>
 #include <stdio.h>
 
 enum { THREADS = 6, ROUNDS = 40, BATONS = 4 };
 
-static struct bed b;
+static struct fixture b;
 
 /* ---- each its own branches, under three rmids ------------------------------------------------ */
 
@@ -25,11 +25,11 @@ static void one_branch(struct worker *w, int rmid, unsigned round)
     char name[32];
     XID x;
     snprintf(name, sizeof name, "%u/%u", w->number, round);
-    x = bed_xid(name);
+    x = fixture_xid(name);
     ck_assert_int_eq(xa_start(&x, rmid, TMNOFLAGS), XA_OK);
     struct lladd_txn *txn = lladd_xa_txn(rmid);
     ck_assert_ptr_nonnull(txn);
-    bed_add_in(&b, txn, w->number, round + 1);
+    fixture_add_in(&b, txn, w->number, round + 1);
     ck_assert_int_eq(xa_end(&x, rmid, TMSUSPEND), XA_OK);
     ck_assert_ptr_null(lladd_xa_txn(rmid));
     ck_assert_int_eq(xa_start(&x, rmid, TMRESUME), XA_OK);
@@ -70,7 +70,7 @@ static void *work(void *arg)
 START_TEST(threads_have_branches_of_their_own)
 {
     struct worker w[THREADS];
-    bed_init(&b);
+    fixture_init(&b);
     ck_assert_int_eq(lladd_xa_options(RMID + 1, &b.options), 0);
     ck_assert_int_eq(lladd_xa_options(RMID + 2, &b.options), 0);
     for (unsigned i = 0; i < THREADS; i++) {
@@ -79,13 +79,13 @@ START_TEST(threads_have_branches_of_their_own)
     }
     for (unsigned i = 0; i < THREADS; i++)
         lladd_thread_join(&w[i].thread);
-    bed_open(&b);
+    fixture_open(&b);
     for (unsigned i = 0; i < THREADS; i++)
-        ck_assert_int_eq(bed_get(&b, i), w[i].sum);
-    bed_close(&b);
+        ck_assert_int_eq(fixture_get(&b, i), w[i].sum);
+    fixture_close(&b);
     ck_assert_int_eq(lladd_xa_options(RMID + 1, NULL), 0);
     ck_assert_int_eq(lladd_xa_options(RMID + 2, NULL), 0);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -102,12 +102,12 @@ static void *migrate(void *arg)
     for (unsigned round = 0; round < ROUNDS * BATONS; round++) {
         char name[16];
         snprintf(name, sizeof name, "baton %u", round % BATONS);
-        XID x = bed_xid(name);
+        XID x = fixture_xid(name);
         int rc = xa_start(&x, RMID, TMRESUME);
         ck_assert(rc == XA_OK || rc == XAER_PROTO);
         if (rc)
             continue;
-        bed_add_in(&b, lladd_xa_txn(RMID), round % BATONS, 1);
+        fixture_add_in(&b, lladd_xa_txn(RMID), round % BATONS, 1);
         lladd_atomic_add64(&moves, 1);
         w->sum++;
         ck_assert_int_eq(xa_end(&x, RMID, TMSUSPEND | TMMIGRATE), XA_OK);
@@ -122,12 +122,12 @@ START_TEST(branches_migrate_from_thread_to_thread)
     XID x[BATONS];
     int64_t sum = 0, found = 0;
     moves = 0;
-    bed_init(&b);
-    bed_open(&b);
+    fixture_init(&b);
+    fixture_open(&b);
     for (unsigned i = 0; i < BATONS; i++) {
         char name[16];
         snprintf(name, sizeof name, "baton %u", i);
-        x[i] = bed_xid(name);
+        x[i] = fixture_xid(name);
         gives(XA_OK, xa_start(&x[i], RMID, TMNOFLAGS));
         gives(XA_OK, xa_end(&x[i], RMID, TMSUSPEND | TMMIGRATE));
     }
@@ -144,11 +144,11 @@ START_TEST(branches_migrate_from_thread_to_thread)
         gives(XA_OK, xa_end(&x[i], RMID, TMSUCCESS));
         gives(XA_OK, xa_prepare(&x[i], RMID, TMNOFLAGS));
         gives(XA_OK, xa_commit(&x[i], RMID, TMNOFLAGS));
-        found += bed_get(&b, i);
+        found += fixture_get(&b, i);
     }
     ck_assert_int_gt(sum, 0);
     ck_assert_int_eq(found, sum);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -157,14 +157,14 @@ END_TEST
 static void *take_turns(void *arg)
 {
     struct worker *w = arg;
-    XID x = bed_xid("shared");
+    XID x = fixture_xid("shared");
     ck_assert_int_eq(xa_open("dir=db", RMID, TMNOFLAGS), XA_OK);
     for (unsigned round = 0; round < ROUNDS; round++) {
         int rc = xa_start(&x, RMID, round % 2 ? TMJOIN | TMNOWAIT : TMJOIN);
         ck_assert(rc == XA_OK || (round % 2 && rc == XA_RETRY));
         if (rc)
             continue;
-        bed_add_in(&b, lladd_xa_txn(RMID), 0, 1);
+        fixture_add_in(&b, lladd_xa_txn(RMID), 0, 1);
         w->sum++;
         ck_assert_int_eq(xa_end(&x, RMID, TMSUCCESS), XA_OK);
     }
@@ -175,11 +175,11 @@ static void *take_turns(void *arg)
 START_TEST(a_join_waits_for_its_turn)
 {
     struct worker w[THREADS];
-    XID x = bed_xid("shared");
+    XID x = fixture_xid("shared");
     int64_t sum = 0;
-    bed_init(&b);
-    bed_open(&b);
-    bed_work(&b, &x, 0, 0);
+    fixture_init(&b);
+    fixture_open(&b);
+    fixture_work(&b, &x, 0, 0);
     for (unsigned i = 0; i < THREADS; i++) {
         w[i] = (struct worker){.number = i};
         ck_assert_int_eq(lladd_thread_start(&w[i].thread, take_turns, &w[i]), 0);
@@ -190,8 +190,8 @@ START_TEST(a_join_waits_for_its_turn)
     }
     ck_assert_int_ge(sum, THREADS * ROUNDS / 2);
     gives(XA_OK, xa_commit(&x, RMID, TMONEPHASE));
-    ck_assert_int_eq(bed_get(&b, 0), sum);
-    bed_free(&b);
+    ck_assert_int_eq(fixture_get(&b, 0), sum);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -201,7 +201,7 @@ static int other_rc[6];
 
 static void *interfere(void *arg)
 {
-    XID x = bed_xid("held");
+    XID x = fixture_xid("held");
     char *info = arg;
     ck_assert_int_eq(xa_open(info, RMID, TMNOFLAGS), XA_OK);
     other_rc[0] = xa_start(&x, RMID, TMJOIN | TMNOWAIT);
@@ -221,28 +221,28 @@ START_TEST(a_branch_in_use_is_not_taken_away)
                                XAER_PROTO, XAER_PROTO, XAER_PROTO};
     static char info[] = "dir=db;wait=0";
     struct lladd_thread thread;
-    XID x = bed_xid("held");
-    bed_init(&b);
-    bed_open_as(&b, RMID, info);
+    XID x = fixture_xid("held");
+    fixture_init(&b);
+    fixture_open_as(&b, RMID, info);
     gives(XA_OK, xa_start(&x, RMID, TMNOFLAGS));
-    bed_add(&b, 0, 1);
+    fixture_add(&b, 0, 1);
     ck_assert_int_eq(lladd_thread_start(&thread, interfere, info), 0);
     lladd_thread_join(&thread);
     for (unsigned i = 0; i < 6; i++)
         ck_assert_int_eq(other_rc[i], want[i]);
     gives(XA_OK, xa_end(&x, RMID, TMSUCCESS));
     gives(XA_OK, xa_commit(&x, RMID, TMONEPHASE));
-    ck_assert_int_eq(bed_get(&b, 0), 1);
-    bed_free(&b);
+    ck_assert_int_eq(fixture_get(&b, 0), 1);
+    fixture_free(&b);
 }
 END_TEST
 
 static void *use_what_is_open(void *arg)
 {
-    XID x = bed_xid("any");
+    XID x = fixture_xid("any");
     (void)arg;
     ck_assert_int_eq(xa_start(&x, RMID, TMNOFLAGS), XA_OK);
-    bed_add_in(&b, lladd_xa_txn(RMID), 0, 1);
+    fixture_add_in(&b, lladd_xa_txn(RMID), 0, 1);
     ck_assert_int_eq(xa_close("", RMID, TMNOFLAGS), XAER_PROTO);
     ck_assert_int_eq(xa_end(&x, RMID, TMSUCCESS), XA_OK);
     return NULL;
@@ -251,15 +251,15 @@ static void *use_what_is_open(void *arg)
 START_TEST(an_open_for_any_thread_is_one_for_all)
 {
     struct lladd_thread thread;
-    XID x = bed_xid("any");
-    bed_init(&b);
-    bed_open_as(&b, RMID, "dir=db;threads=any");
+    XID x = fixture_xid("any");
+    fixture_init(&b);
+    fixture_open_as(&b, RMID, "dir=db;threads=any");
     ck_assert_int_eq(lladd_thread_start(&thread, use_what_is_open, NULL), 0);
     lladd_thread_join(&thread);
     gives(XA_OK, xa_prepare(&x, RMID, TMNOFLAGS));
     gives(XA_OK, xa_commit(&x, RMID, TMNOFLAGS));
-    ck_assert_int_eq(bed_get(&b, 0), 1);
-    bed_free(&b);
+    ck_assert_int_eq(fixture_get(&b, 0), 1);
+    fixture_free(&b);
 }
 END_TEST
 
@@ -267,23 +267,23 @@ END_TEST
 
 static void *begin_and_end(void *arg)
 {
-    XID held = bed_xid("held"), slept = bed_xid("slept"), moved = bed_xid("moved");
+    XID held = fixture_xid("held"), slept = fixture_xid("slept"), moved = fixture_xid("moved");
     ck_assert_int_eq(xa_open(arg, RMID, TMNOFLAGS), XA_OK);
     ck_assert_int_eq(xa_start(&moved, RMID, TMNOFLAGS), XA_OK);
-    bed_add_in(&b, lladd_xa_txn(RMID), 0, 1);
+    fixture_add_in(&b, lladd_xa_txn(RMID), 0, 1);
     ck_assert_int_eq(xa_end(&moved, RMID, TMSUSPEND | TMMIGRATE), XA_OK);
     ck_assert_int_eq(xa_start(&slept, RMID, TMNOFLAGS), XA_OK);
-    bed_add_in(&b, lladd_xa_txn(RMID), 1, 1);
+    fixture_add_in(&b, lladd_xa_txn(RMID), 1, 1);
     ck_assert_int_eq(xa_end(&slept, RMID, TMSUSPEND), XA_OK);
     ck_assert_int_eq(xa_start(&held, RMID, TMNOFLAGS), XA_OK);
-    bed_add_in(&b, lladd_xa_txn(RMID), 2, 1);
+    fixture_add_in(&b, lladd_xa_txn(RMID), 2, 1);
     return NULL;
 }
 
 /* A new thread may get the number of one that has ended. It has none of its associations. */
 static void *is_new(void *arg)
 {
-    XID held = bed_xid("held");
+    XID held = fixture_xid("held");
     ck_assert_ptr_null(lladd_xa_txn(RMID));
     ck_assert_int_eq(xa_end(&held, RMID, TMSUCCESS), XAER_PROTO);
     ck_assert_int_eq(xa_open(arg, RMID, TMNOFLAGS), XA_OK);
@@ -296,11 +296,11 @@ static void *is_new(void *arg)
 START_TEST(a_thread_that_ends_leaves_no_association)
 {
     struct lladd_thread thread;
-    XID held = bed_xid("held"), slept = bed_xid("slept"), moved = bed_xid("moved");
+    XID held = fixture_xid("held"), slept = fixture_xid("slept"), moved = fixture_xid("moved");
     static char strings[2][32] = {"dir=db", "dir=db;threads=any"};
     char *info = strings[_i];
-    bed_init(&b);
-    bed_open_as(&b, RMID, info);
+    fixture_init(&b);
+    fixture_open_as(&b, RMID, info);
     ck_assert_int_eq(lladd_thread_start(&thread, begin_and_end, info), 0);
     lladd_thread_join(&thread);
     for (unsigned i = 0; i < 4; i++) {
@@ -315,17 +315,17 @@ START_TEST(a_thread_that_ends_leaves_no_association)
     gives(XA_OK, xa_start(&moved, RMID, TMRESUME));
     gives(XA_OK, xa_end(&moved, RMID, TMSUCCESS));
     gives(XA_OK, xa_commit(&moved, RMID, TMONEPHASE));
-    ck_assert_int_eq(bed_get(&b, 0), 1);
-    ck_assert_int_eq(bed_get(&b, 1), 0);
-    ck_assert_int_eq(bed_get(&b, 2), 0);
-    bed_free(&b); /* it was open for no other thread */
+    ck_assert_int_eq(fixture_get(&b, 0), 1);
+    ck_assert_int_eq(fixture_get(&b, 1), 0);
+    ck_assert_int_eq(fixture_get(&b, 2), 0);
+    fixture_free(&b); /* it was open for no other thread */
 }
 END_TEST
 
 /* The last thread closes the database, and a thread that waits to join gets an error. */
 static void *join_what_is_held(void *arg)
 {
-    XID held = bed_xid("held");
+    XID held = fixture_xid("held");
     int rc;
     ck_assert_int_eq(xa_open(arg, RMID, TMNOFLAGS), XA_OK);
     while ((rc = xa_start(&held, RMID, TMJOIN)) == XAER_NOTA)
@@ -340,7 +340,7 @@ START_TEST(threads_that_end_close_what_they_have_opened)
     struct lladd_thread dies, waits;
     char info[] = "dir=db";
     for (unsigned i = 0; i < ROUNDS; i++) {
-        bed_init(&b);
+        fixture_init(&b);
         ck_assert_int_eq(lladd_thread_start(&waits, join_what_is_held, info), 0);
         while (!lladd_xa_db(RMID))
             lladd_yield(); /* else all would be over when the other one ends */
@@ -348,7 +348,7 @@ START_TEST(threads_that_end_close_what_they_have_opened)
         lladd_thread_join(&dies);
         lladd_thread_join(&waits);
         ck_assert_ptr_null(lladd_xa_db(RMID));
-        bed_free(&b);
+        fixture_free(&b);
     }
 }
 END_TEST
@@ -362,7 +362,7 @@ static void *open_and_close(void *arg)
         ck_assert_int_eq(xa_open("dir=db", RMID, TMNOFLAGS), XA_OK);
         char name[32];
         snprintf(name, sizeof name, "oc %u/%u", w->number, round);
-        XID x = bed_xid(name);
+        XID x = fixture_xid(name);
         ck_assert_int_eq(xa_start(&x, RMID, TMNOFLAGS), XA_OK);
         ck_assert_int_eq(xa_end(&x, RMID, TMSUCCESS), XA_OK);
         ck_assert_int_eq(xa_commit(&x, RMID, TMONEPHASE), XA_OK);
@@ -374,14 +374,14 @@ static void *open_and_close(void *arg)
 START_TEST(threads_open_and_close_as_they_like)
 {
     struct worker w[THREADS];
-    bed_init(&b);
+    fixture_init(&b);
     for (unsigned i = 0; i < THREADS; i++) {
         w[i] = (struct worker){.number = i};
         ck_assert_int_eq(lladd_thread_start(&w[i].thread, open_and_close, &w[i]), 0);
     }
     for (unsigned i = 0; i < THREADS; i++)
         lladd_thread_join(&w[i].thread);
-    bed_free(&b);
+    fixture_free(&b);
 }
 END_TEST
 

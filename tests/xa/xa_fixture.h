@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef TESTS_XA_BED_H
-#define TESTS_XA_BED_H
+#ifndef TESTS_XA_FIXTURE_H
+#define TESTS_XA_FIXTURE_H
 /*
  * The fixture of the tests of xa/: a database in memory that is opened through the switch, with
  * some counters on one page, and that can crash.
  *
- *     struct bed b; bed_init(&b); a database, with the page; nothing is open xa_open for RMID with
- *     bed_info(): everything goes through `xa` bed_crash(&b, how); closes; changes that are not
- *     durable are lost bed_free(&b); closes what the calling thread has opened; asserts that
- *     nothing leaked
+ *     struct fixture b;
+ *     fixture_init(&b);                     a database, with the page; nothing is open
+ *     fixture_open(&b);                     opens RMID; everything goes through the switch
+ *     fixture_crash(&b, how);               closes; changes that are not durable are lost
+ *     fixture_free(&b);                     closes what the calling thread has opened; asserts
+ *                                           that nothing leaked
  */
 #include "support/fault_alloc.h"
 #include "support/fault_device.h"
@@ -23,7 +25,7 @@
 
 enum { RMID = 7, CELLS = 16 };
 
-struct bed {
+struct fixture {
     struct lladd_device *base;
     struct fault_device *fd;
     struct fault_alloc mem;
@@ -54,25 +56,25 @@ struct bed {
                       gives_err.message); \
     } while (0)
 
-void bed_init(struct bed *);
-void bed_free(struct bed *);
+void fixture_init(struct fixture *);
+void fixture_free(struct fixture *);
 /* Opens RMID in the calling thread. */
-void bed_open(struct bed *);
-void bed_open_as(struct bed *, int rmid, const char *info);
-void bed_close(struct bed *);
+void fixture_open(struct fixture *);
+void fixture_open_as(struct fixture *, int rmid, const char *info);
+void fixture_close(struct fixture *);
 /* Closes, and leaves the state that a crash at this moment would leave. */
-void bed_crash(struct bed *, const struct fault_crash *);
-extern const struct fault_crash bed_power, bed_kill;
+void fixture_crash(struct fixture *, const struct fault_crash *);
+extern const struct fault_crash fixture_power, fixture_kill;
 
-XID bed_xid(const char *text);
-bool bed_same(const XID *, const XID *);
+XID fixture_xid(const char *text);
+bool fixture_same(const XID *, const XID *);
 /* Adds to a counter in the branch that the thread is associated with. */
-void bed_add(struct bed *, unsigned cell, int64_t delta);
-void bed_add_in(struct bed *, struct lladd_txn *, unsigned cell, int64_t delta);
+void fixture_add(struct fixture *, unsigned cell, int64_t delta);
+void fixture_add_in(struct fixture *, struct lladd_txn *, unsigned cell, int64_t delta);
 /* The value of a counter. */
-int64_t bed_get(struct bed *, unsigned cell);
+int64_t fixture_get(struct fixture *, unsigned cell);
 /* A branch that has added to a counter: active, idle, prepared. */
-void bed_work(struct bed *, XID *, unsigned cell, int64_t delta);
-void bed_prepared(struct bed *, XID *, unsigned cell, int64_t delta);
+void fixture_work(struct fixture *, XID *, unsigned cell, int64_t delta);
+void fixture_prepared(struct fixture *, XID *, unsigned cell, int64_t delta);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "bed.h"
+#include "xa_fixture.h"
 
 #include <lladd/pages.h>
 #include <lladd/records.h>
 
-const struct fault_crash bed_power = {FAULT_POWER, 0, false};
-const struct fault_crash bed_kill = {FAULT_KILL, 0, false};
+const struct fault_crash fixture_power = {FAULT_POWER, 0, false};
+const struct fault_crash fixture_kill = {FAULT_KILL, 0, false};
 
-static void make_page(struct bed *b)
+static void make_page(struct fixture *b)
 {
     struct lladd_db *db;
     struct lladd_txn *txn;
@@ -19,7 +19,7 @@ static void make_page(struct bed *b)
     ck_assert_int_eq(lladd_close(db), 0);
 }
 
-void bed_init(struct bed *b)
+void fixture_init(struct fixture *b)
 {
     memset(b, 0, sizeof *b);
     fault_alloc_init(&b->mem);
@@ -37,7 +37,7 @@ void bed_init(struct bed *b)
     ck_assert_int_eq(lladd_xa_options(RMID, &b->options), 0);
 }
 
-void bed_free(struct bed *b)
+void fixture_free(struct fixture *b)
 {
     gives(XA_OK, xa_close("", RMID, TMNOFLAGS));
     ck_assert_ptr_null(lladd_xa_db(RMID));
@@ -48,7 +48,7 @@ void bed_free(struct bed *b)
     lladd_device_close(b->base);
 }
 
-void bed_open_as(struct bed *b, int rmid, const char *info)
+void fixture_open_as(struct fixture *b, int rmid, const char *info)
 {
     char text[MAXINFOSIZE];
     (void)b;
@@ -57,23 +57,23 @@ void bed_open_as(struct bed *b, int rmid, const char *info)
     gives(XA_OK, xa_open(text, rmid, TMNOFLAGS));
 }
 
-void bed_open(struct bed *b)
+void fixture_open(struct fixture *b)
 {
-    bed_open_as(b, RMID, "dir=db");
+    fixture_open_as(b, RMID, "dir=db");
 }
 
-void bed_close(struct bed *b)
+void fixture_close(struct fixture *b)
 {
     (void)b;
     gives(XA_OK, xa_close("", RMID, TMNOFLAGS));
 }
 
-void bed_crash(struct bed *b, const struct fault_crash *how)
+void fixture_crash(struct fixture *b, const struct fault_crash *how)
 {
     struct lladd_device *left;
     ck_assert_int_eq(lladd_device_memory(&left), 0);
     fault_device_crash(b->fd, how, left);
-    bed_close(b);
+    fixture_close(b);
     ck_assert_ptr_null(lladd_xa_db(RMID));
     ck_assert_uint_eq(fault_device_open_files(b->fd), 0);
     fault_device_free(b->fd);
@@ -83,7 +83,7 @@ void bed_crash(struct bed *b, const struct fault_crash *how)
     b->options.device = fault_device_dev(b->fd);
 }
 
-XID bed_xid(const char *text)
+XID fixture_xid(const char *text)
 {
     XID x;
     memset(&x, 0, sizeof x);
@@ -96,40 +96,40 @@ XID bed_xid(const char *text)
     return x;
 }
 
-bool bed_same(const XID *a, const XID *b)
+bool fixture_same(const XID *a, const XID *b)
 {
     return a->formatID == b->formatID && a->gtrid_length == b->gtrid_length &&
            a->bqual_length == b->bqual_length &&
            memcmp(a->data, b->data, (size_t)(a->gtrid_length + a->bqual_length)) == 0;
 }
 
-void bed_add(struct bed *b, unsigned cell, int64_t delta)
+void fixture_add(struct fixture *b, unsigned cell, int64_t delta)
 {
-    bed_add_in(b, lladd_xa_txn(RMID), cell, delta);
+    fixture_add_in(b, lladd_xa_txn(RMID), cell, delta);
 }
 
-void bed_add_in(struct bed *b, struct lladd_txn *txn, unsigned cell, int64_t delta)
+void fixture_add_in(struct fixture *b, struct lladd_txn *txn, unsigned cell, int64_t delta)
 {
     ck_assert_ptr_nonnull(txn);
     ck_assert_int_eq(lladd_counter_add(txn, b->page, 64 + cell * 8, delta), 0);
 }
 
-int64_t bed_get(struct bed *b, unsigned cell)
+int64_t fixture_get(struct fixture *b, unsigned cell)
 {
     int64_t v = 0;
     ck_assert_int_eq(lladd_counter_get(lladd_xa_db(RMID), b->page, 64 + cell * 8, &v, &b->err), 0);
     return v;
 }
 
-void bed_work(struct bed *b, XID *xid, unsigned cell, int64_t delta)
+void fixture_work(struct fixture *b, XID *xid, unsigned cell, int64_t delta)
 {
     gives(XA_OK, xa_start(xid, RMID, TMNOFLAGS));
-    bed_add(b, cell, delta);
+    fixture_add(b, cell, delta);
     gives(XA_OK, xa_end(xid, RMID, TMSUCCESS));
 }
 
-void bed_prepared(struct bed *b, XID *xid, unsigned cell, int64_t delta)
+void fixture_prepared(struct fixture *b, XID *xid, unsigned cell, int64_t delta)
 {
-    bed_work(b, xid, cell, delta);
+    fixture_work(b, xid, cell, delta);
     gives(XA_OK, xa_prepare(xid, RMID, TMNOFLAGS));
 }
