@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Subjects that break the rules, each named after what it does: a shared object for
  * test_command.py. */
-#include "toy.h"
+#include "app_subject.h"
 
 #include <sched.h>
 #include <string.h>
@@ -10,28 +10,35 @@ enum { SUBJECTS = 19 };
 
 static const struct {
     const char *name;
-    enum toy_fault fault;
+    enum app_fault fault;
 } named[SUBJECTS] = {
-    {"right", TOY_RIGHT},   {"crashes", TOY_CRASHES},          {"hangs", TOY_HANGS},
-    {"loops", TOY_LOOPS},   {"leaks", TOY_LEAKS_MEMORY},       {"leaks-page", TOY_LEAKS_PAGE},
-    {"impure", TOY_IMPURE}, {"another-each-time", TOY_RANDOM}, {"broken", TOY_UNDO_WRITES_OLD},
-    {"fails", TOY_FAILS},   {"small-record", TOY_SMALL_RECORD},
-    {"speechless", TOY_SPEECHLESS},
-    {"refused", TOY_REFUSED},
-    {"check-speechless", TOY_CHECK_SPEECHLESS},
-    {"setup-speechless", TOY_SETUP_SPEECHLESS},
-    {"setup-holds", TOY_SETUP_HOLDS},
-    {"waits", TOY_WAITS},
-    {"no-credit-max", TOY_NO_CREDIT_MAX},
-    {"threads-hang", TOY_RIGHT},
+    {"right", APP_RIGHT},
+    {"crashes", APP_CRASHES},
+    {"hangs", APP_HANGS},
+    {"loops", APP_LOOPS},
+    {"leaks", APP_LEAKS_MEMORY},
+    {"leaks-page", APP_LEAKS_PAGE},
+    {"impure", APP_IMPURE},
+    {"another-each-time", APP_RANDOM},
+    {"broken", APP_UNDO_WRITES_OLD},
+    {"fails", APP_FAILS},
+    {"small-record", APP_SMALL_RECORD},
+    {"speechless", APP_SPEECHLESS},
+    {"refused", APP_REFUSED},
+    {"check-speechless", APP_CHECK_SPEECHLESS},
+    {"setup-speechless", APP_SETUP_SPEECHLESS},
+    {"setup-holds", APP_SETUP_HOLDS},
+    {"waits", APP_WAITS},
+    {"no-credit-max", APP_NO_CREDIT_MAX},
+    {"threads-hang", APP_RIGHT},
 };
 
 static int hang(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned thread,
                 struct lladd_error *err)
 {
-    const struct toy *toy = ctx;
+    const struct app *app = ctx;
     (void)sim, (void)db, (void)thread, (void)err;
-    while (toy->subject.threads) /* for ever */
+    while (app->subject.threads) /* for ever */
         (void)sched_yield();
     return 0;
 }
@@ -41,16 +48,16 @@ LLADD_API const struct lladd_sim_subject *const *lladd_sim_plugin(void);
 
 const struct lladd_sim_subject *const *lladd_sim_plugin(void)
 {
-    static struct toy toy[SUBJECTS];
+    static struct app app[SUBJECTS];
     static const struct lladd_sim_subject *all[SUBJECTS + 1];
     for (int i = 0; i < SUBJECTS; i++) {
-        toy_init(&toy[i], named[i].fault);
-        toy[i].subject.name = named[i].name;
+        app_init(&app[i], named[i].fault);
+        app[i].subject.name = named[i].name;
         if (strcmp(named[i].name, "threads-hang") == 0) {
-            toy[i].subject.threads = 2;
-            toy[i].subject.run_thread = hang;
+            app[i].subject.threads = 2;
+            app[i].subject.run_thread = hang;
         }
-        all[i] = &toy[i].subject;
+        all[i] = &app[i].subject;
     }
     return all;
 }

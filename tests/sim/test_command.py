@@ -126,10 +126,10 @@ class Bad(unittest.TestCase):
     def test_one_that_crashes_in_a_callback(self):
         for mode in [], ["--errors"], ["--random"]:
             self.found("small-record", "the subject crashed: signal 11, Segmentation fault, "
-                       'in prepare of "toy.add" on page', *mode)
+                       'in prepare of "app.add" on page', *mode)
         code, out, _ = run("--json", of("small-record"))
         self.assertEqual(code, 1)
-        self.assertIn('in prepare of "toy.add" on page',
+        self.assertIn('in prepare of "app.add" on page',
                       json.loads(out)["failures"][0]["message"])
 
     def test_one_that_does_not_end(self):
@@ -140,19 +140,19 @@ class Bad(unittest.TestCase):
         runs = [("hangs", says), ("hangs", says, "--random"), ("hangs", says, "--errors"),
                 ("hangs", says, "--damage"), ("threads-hang", says, "--interleave"),
                 # Calls of an operation do not count as progress.
-                ("refused", says + ', after prepare of "toy.add"')]
+                ("refused", says + ', after prepare of "app.add"')]
         with ThreadPoolExecutor(len(runs)) as pool:  # they only wait
             for done in [pool.submit(self.found, *r, "--seconds", 1) for r in runs]:
                 done.result()
 
     def test_one_that_does_not_say_why(self):
         self.found("speechless",
-                   'O16 workload objects: LLADD_PAGE_FULL: operation "toy.add" refused')
+                   'O16 workload objects: LLADD_PAGE_FULL: operation "app.add" refused')
         code, out, _ = run(of("check-speechless"))
         self.assertEqual(code, 1)
         self.assertRegex(out, r'O3 check objects: LLADD_BAD_STATE: .+; no message was given, and '
                          r'the last callback was (redo|undo|prepare) of "[a-z.]+"; '
-                         r'undone: toy\.add\n')
+                         r'undone: app\.add\n')
 
     def test_a_setup_that_fails(self):
         """A failing workload is reported by name, in every mode."""
@@ -167,8 +167,8 @@ class Bad(unittest.TestCase):
 
     def test_promises_of_a_workload_that_fails(self):
         """The contract checks give the reason, like the other modes."""
-        for name, says in (("fails", "LLADD_BUSY: the toy does not want to"),
-                           ("speechless", 'LLADD_PAGE_FULL: operation "toy.add" refused')):
+        for name, says in (("fails", "LLADD_BUSY: the subject does not want to"),
+                           ("speechless", 'LLADD_PAGE_FULL: operation "app.add" refused')):
             code, out, err = run("--contract", of(name))
             self.assertEqual((code, out), (2, ""))
             self.assertIn(f"lladd-sim: {name}: its workload failed: {says}", err)
@@ -181,7 +181,7 @@ class Bad(unittest.TestCase):
         self.assertIn(f"its workload does not end: O17 deadlock: {says}", err)
 
     def test_one_that_does_not_say_how_many_records_at_a_time(self):
-        self.found("no-credit-max", 'O16 workload objects: LLADD_TOO_LARGE: operation "toy.add": '
+        self.found("no-credit-max", 'O16 workload objects: LLADD_TOO_LARGE: operation "app.add": '
                    "log space for 3 records at a time is asked for, and its credit_max is 1")
 
     def test_one_that_loops(self):
@@ -196,18 +196,18 @@ class Bad(unittest.TestCase):
         # A build with assertions fails before there is a sample of it.
         code, out, err = run("--contract", of("impure"))
         if code == 1:
-            self.assertRegex(out, r"toy\.add version 1\n(  .*\n)*  pure +BROKEN")
+            self.assertRegex(out, r"app\.add version 1\n(  .*\n)*  pure +BROKEN")
         else:
             self.assertRegex(err, r'impure: its workload failed: LLADD_BUG: operation '
-                             r'"toy\.add" .*: redo is not pure')
+                             r'"app\.add" .*: redo is not pure')
 
     def test_one_that_is_another_each_time(self):
         self.found("another-each-time",
                    "O14 determinism objects: LLADD_BUG: the workload is not deterministic")
 
     def test_one_that_fails(self):
-        self.found("fails", "O16 workload objects: LLADD_BUSY: the toy does not want to; the last "
-                   'callback was redo of "lladd.root.put"')
+        self.found("fails", "O16 workload objects: LLADD_BUSY: the subject does not want to; the "
+                   'last callback was redo of "lladd.root.put"')
 
     def test_the_others_have_their_turn(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -28,16 +28,16 @@ static void print_broken(const struct lladd_sim_contract_report *r)
 
 #define must(call) ck_assert_int_eq((call), 0)
 
-struct bed {
+struct fixture {
     struct lladd_device *device;
     struct lladd_options options;
     struct lladd_db *db;
     struct lladd_error err;
 };
 
-static void bed_open(struct bed *b)
+static void fixture_open(struct fixture *b)
 {
-    *b = (struct bed){.options = LLADD_OPTIONS_INIT, .err = LLADD_ERROR_INIT};
+    *b = (struct fixture){.options = LLADD_OPTIONS_INIT, .err = LLADD_ERROR_INIT};
     must(lladd_device_memory(&b->device));
     b->options.device = b->device;
     b->options.flags = LLADD_OPT_NO_THREADS | LLADD_OPT_ATOMIC_PAGES;
@@ -46,7 +46,7 @@ static void bed_open(struct bed *b)
     ck_assert_msg(rc == 0, "%s", b->err.message);
 }
 
-static struct lladd_txn *begin(struct bed *b)
+static struct lladd_txn *begin(struct fixture *b)
 {
     struct lladd_txn *txn;
     must(lladd_begin(b->db, NULL, &txn, &b->err));
@@ -63,7 +63,7 @@ static lladd_pageno make_page(struct lladd_txn *txn, const char *type)
 }
 
 /* Two transactions on the same pages that do not conflict. */
-static void use_bytes(struct bed *b)
+static void use_bytes(struct fixture *b)
 {
     unsigned char text[600];
     memset(text, 'a', sizeof text);
@@ -84,7 +84,7 @@ static void use_bytes(struct bed *b)
     must(lladd_abort(u));
 }
 
-static void use_slotted(struct bed *b)
+static void use_slotted(struct fixture *b)
 {
     struct lladd_txn *t = begin(b);
     lladd_pageno p = make_page(t, "lladd.slotted");
@@ -106,7 +106,7 @@ static void use_slotted(struct bed *b)
     must(lladd_abort(t));
 }
 
-static void use_fixed(struct bed *b)
+static void use_fixed(struct fixture *b)
 {
     struct lladd_txn *t = begin(b);
     lladd_pageno p = make_page(t, NULL);
@@ -127,7 +127,7 @@ static void use_fixed(struct bed *b)
     must(lladd_abort(u));
 }
 
-static void use_heap(struct bed *b)
+static void use_heap(struct fixture *b)
 {
     static unsigned char record[1500];
     struct lladd_txn *t = begin(b);
@@ -159,7 +159,7 @@ static void use_heap(struct bed *b)
 }
 
 /* The slot of a deleted record is purged by the next transaction that finds no other room. */
-static void use_purge(struct bed *b)
+static void use_purge(struct fixture *b)
 {
     static unsigned char record[700];
     struct lladd_txn *t = begin(b);
@@ -178,7 +178,7 @@ static void use_purge(struct bed *b)
     must(lladd_commit(t));
 }
 
-static void use_roots_and_pages(struct bed *b)
+static void use_roots_and_pages(struct fixture *b)
 {
     struct lladd_txn *t = begin(b);
     char name[64];
@@ -203,7 +203,7 @@ static void use_roots_and_pages(struct bed *b)
 }
 
 /* So long that the root page cannot list it. */
-static void use_array(struct bed *b)
+static void use_array(struct fixture *b)
 {
     struct lladd_array *a;
     lladd_pageno root;
@@ -249,8 +249,8 @@ static void check_kept(const struct lladd_sim_contract_report *r, const struct l
 START_TEST(the_built_in_operations_keep_every_promise)
 {
     struct lladd_sim_samples samples;
-    struct bed b;
-    bed_open(&b);
+    struct fixture b;
+    fixture_open(&b);
     use_bytes(&b);
     use_slotted(&b);
     use_fixed(&b);

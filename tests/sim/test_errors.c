@@ -3,7 +3,7 @@
  * Every call fails, once and for ever, and a correct workload survives it. A library that ignores
  * an error, or makes promises after one, is caught by O8, with a token that repeats the failure.
  */
-#include "toy.h"
+#include "app_subject.h"
 #include "verdicts.h"
 
 #include <check.h>
@@ -93,9 +93,9 @@ END_TEST
 
 START_TEST(a_stranger_s_operation_passes)
 {
-    struct toy toy;
-    toy_init(&toy, TOY_RIGHT);
-    struct lladd_sim_errors_report *r = errors(&toy.subject, NULL);
+    struct app app;
+    app_init(&app, APP_RIGHT);
+    struct lladd_sim_errors_report *r = errors(&app.subject, NULL);
     expect_passed(r);
     ck_assert(r->complete);
     ck_assert_uint_gt(r->faults[LLADD_SIM_FAULT_MEMORY].once, 20);
@@ -144,22 +144,22 @@ END_TEST
 
 START_TEST(a_workload_that_ignores_an_error_is_caught)
 {
-    struct toy toy;
-    toy_init(&toy, TOY_IGNORES);
-    struct lladd_sim_errors_report *r = errors(&toy.subject, NULL);
+    struct app app;
+    app_init(&app, APP_IGNORES);
+    struct lladd_sim_errors_report *r = errors(&app.subject, NULL);
     const struct lladd_sim_failure *f = expect_caught(r, LLADD_SIM_O_ERRORS);
     ck_assert_ptr_nonnull(strstr(f->message, "the workload returned 0 although the commit of "
                                              "transaction 1 had returned "));
-    expect_told(&toy.subject, NULL, f);
+    expect_told(&app.subject, NULL, f);
     lladd_sim_errors_free(r);
 }
 END_TEST
 
 START_TEST(a_workload_that_fails_by_itself_is_told)
 {
-    struct toy toy;
-    toy_init(&toy, TOY_FAILS);
-    struct lladd_sim_errors_report *r = errors(&toy.subject, NULL);
+    struct app app;
+    app_init(&app, APP_FAILS);
+    struct lladd_sim_errors_report *r = errors(&app.subject, NULL);
     (void)expect_caught(r, LLADD_SIM_O_WORKLOAD);
     ck_assert(!r->complete);
     lladd_sim_errors_free(r);
@@ -187,15 +187,15 @@ END_TEST
 /* The kind is a part of the token: a damaged kind and an unknown kind are refused. */
 START_TEST(tokens_of_errors_are_checked)
 {
-    struct toy toy;
+    struct app app;
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_sim_report *again;
     char token[LLADD_SIM_TOKEN_MAX + 1];
-    toy_init(&toy, TOY_IGNORES);
-    struct lladd_sim_errors_report *r = errors(&toy.subject, NULL);
+    app_init(&app, APP_IGNORES);
+    struct lladd_sim_errors_report *r = errors(&app.subject, NULL);
     strcpy(token, r->failures->token);
     token[0] = 'A'; /* the kind is in its first bits */
-    ck_assert_int_eq(lladd_sim_replay(&toy.subject, NULL, token, NULL, &again, &err),
+    ck_assert_int_eq(lladd_sim_replay(&app.subject, NULL, token, NULL, &again, &err),
                      LLADD_BAD_ARGUMENT);
     ck_assert_ptr_null(again);
     ck_assert_ptr_nonnull(strstr(err.message, "damaged"));
@@ -205,23 +205,23 @@ END_TEST
 
 START_TEST(reports_say_what_failed)
 {
-    struct toy toy;
-    toy_init(&toy, TOY_IGNORES);
-    struct lladd_sim_errors_report *r = errors(&toy.subject, NULL);
+    struct app app;
+    app_init(&app, APP_IGNORES);
+    struct lladd_sim_errors_report *r = errors(&app.subject, NULL);
     ck_assert_int_eq(lladd_sim_errors_text(r, text_fresh(&text)), 0);
-    ck_assert_ptr_nonnull(strstr(text.bytes, "errors in subject toy: FAILED"));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "errors in subject app: FAILED"));
     ck_assert_ptr_nonnull(strstr(text.bytes, "O8 errors objects: "));
     ck_assert_ptr_nonnull(strstr(text.bytes, r->failures->token));
     ck_assert_int_eq(lladd_sim_errors_json(r, text_fresh(&text)), 0);
-    ck_assert_ptr_nonnull(strstr(text.bytes, "{\"mode\":\"errors\",\"subject\":\"toy\""));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "{\"mode\":\"errors\",\"subject\":\"app\""));
     ck_assert_ptr_nonnull(strstr(text.bytes, "{\"fault\":\"sync-reverted\",\"chances\":"));
     ck_assert_ptr_nonnull(strstr(text.bytes, "\"oracle\":\"O8 errors\""));
     ck_assert_ptr_eq(strchr(text.bytes, '\n'), text.bytes + text.len - 1);
     lladd_sim_errors_free(r);
-    toy_init(&toy, TOY_RIGHT);
-    r = errors(&toy.subject, NULL);
+    app_init(&app, APP_RIGHT);
+    r = errors(&app.subject, NULL);
     ck_assert_int_eq(lladd_sim_errors_text(r, text_fresh(&text)), 0);
-    ck_assert_ptr_nonnull(strstr(text.bytes, "errors in subject toy: passed\n"));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "errors in subject app: passed\n"));
     ck_assert_ptr_nonnull(strstr(text.bytes, "never possible: append"));
     lladd_sim_errors_free(r);
 }

@@ -4,7 +4,7 @@
  * and what is broken is caught by the oracle meant for it, with a token that repeats the failure.
  * Tokens that are not valid for the subject are refused with a reason.
  */
-#include "toy.h"
+#include "app_subject.h"
 #include "verdicts.h"
 
 #include <check.h>
@@ -106,17 +106,17 @@ END_TEST
 
 START_TEST(a_stranger_s_operation_passes)
 {
-    struct toy toy;
+    struct app app;
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
-    toy_init(&toy, TOY_RIGHT);
+    app_init(&app, APP_RIGHT);
     b.depth = 2;
-    struct lladd_sim_report *r = explore(&toy.subject, &b);
+    struct lladd_sim_report *r = explore(&app.subject, &b);
     expect_passed(r);
     ck_assert(r->complete);
     bool met = false;
     for (uint32_t i = 0; i < r->n_coverage; i++) {
         const struct lladd_sim_coverage *c = &r->coverage[i];
-        if (strcmp(c->op, "toy.add") != 0)
+        if (strcmp(c->op, "app.add") != 0)
             continue;
         met = true;
         ck_assert_uint_eq(c->runs, 3);
@@ -185,28 +185,28 @@ END_TEST
 /* ---- bugs are caught --------------------------------------------------------------------- */
 
 static const struct {
-    enum toy_fault fault;
+    enum app_fault fault;
     enum lladd_sim_oracle oracle;
     bool token;
 } faults[] = {
-    {TOY_UNDO_WRITES_OLD, LLADD_SIM_O_LOST, true},  {TOY_FORGETS_NOTE, LLADD_SIM_O_CONTENTS, true},
-    {TOY_CHECK_COMPLAINS, LLADD_SIM_O_CHECK, true}, {TOY_LEAKS_PAGE, LLADD_SIM_O_LEAK, true},
-    {TOY_RANDOM, LLADD_SIM_O_DETERMINISM, false},   {TOY_FAILS, LLADD_SIM_O_WORKLOAD, false},
-    {TOY_NEVER_RUN, LLADD_SIM_O_COVERAGE, false},   {TOY_IMPURE, LLADD_SIM_O_DETERMINISM, false},
-    {TOY_LEAKS_MEMORY, LLADD_SIM_O_MEMORY, true},   {TOY_LOOPS, LLADD_SIM_O_LOOP, false},
+    {APP_UNDO_WRITES_OLD, LLADD_SIM_O_LOST, true},  {APP_FORGETS_NOTE, LLADD_SIM_O_CONTENTS, true},
+    {APP_CHECK_COMPLAINS, LLADD_SIM_O_CHECK, true}, {APP_LEAKS_PAGE, LLADD_SIM_O_LEAK, true},
+    {APP_RANDOM, LLADD_SIM_O_DETERMINISM, false},   {APP_FAILS, LLADD_SIM_O_WORKLOAD, false},
+    {APP_NEVER_RUN, LLADD_SIM_O_COVERAGE, false},   {APP_IMPURE, LLADD_SIM_O_DETERMINISM, false},
+    {APP_LEAKS_MEMORY, LLADD_SIM_O_MEMORY, true},   {APP_LOOPS, LLADD_SIM_O_LOOP, false},
 };
 
 START_TEST(a_broken_subject_is_caught)
 {
-    struct toy toy;
+    struct app app;
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
-    toy_init(&toy, faults[_i].fault);
+    app_init(&app, faults[_i].fault);
     b.depth = 2;
-    struct lladd_sim_report *r = explore(&toy.subject, &b);
+    struct lladd_sim_report *r = explore(&app.subject, &b);
     const struct lladd_sim_failure *f = expect_caught(r, faults[_i].oracle);
     ck_assert_int_eq(f->token[0] != '\0', faults[_i].token);
     if (faults[_i].token) {
-        expect_again(&toy.subject, NULL, f, &text);
+        expect_again(&app.subject, NULL, f, &text);
         ck_assert_ptr_nonnull(strstr(text.bytes, "transaction 1: begin"));
         ck_assert_ptr_nonnull(strstr(text.bytes, "Crash 1, before call"));
         ck_assert_ptr_nonnull(strstr(text.bytes, "recovery: analysis"));
@@ -220,17 +220,17 @@ END_TEST
 START_TEST(an_excuse_is_accepted)
 {
     static const struct lladd_sim_excuse excuses[] = {
-        {"toy.add", 1u << LLADD_SIM_REDO_CLR, "all is committed"}, {NULL, 0, NULL}};
-    struct toy toy;
+        {"app.add", 1u << LLADD_SIM_REDO_CLR, "all is committed"}, {NULL, 0, NULL}};
+    struct app app;
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
-    toy_init(&toy, TOY_NEVER_ABORTS);
+    app_init(&app, APP_NEVER_ABORTS);
     b.depth = 1;
-    struct lladd_sim_report *r = explore(&toy.subject, &b);
+    struct lladd_sim_report *r = explore(&app.subject, &b);
     ck_assert_str_eq(expect_caught(r, LLADD_SIM_O_COVERAGE)->message,
-                     "operation \"toy.add\": never reached: redo-clr");
+                     "operation \"app.add\": never reached: redo-clr");
     lladd_sim_report_free(r);
-    toy.subject.excuses = excuses;
-    r = explore(&toy.subject, &b);
+    app.subject.excuses = excuses;
+    r = explore(&app.subject, &b);
     expect_passed(r);
     ck_assert(r->complete);
     lladd_sim_report_free(r);
@@ -240,11 +240,11 @@ END_TEST
 /* Undo of an operation that is never undone cannot run, and is not required. */
 START_TEST(what_cannot_happen_needs_no_excuse)
 {
-    struct toy toy;
+    struct app app;
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
-    toy_init(&toy, TOY_NO_UNDO);
+    app_init(&app, APP_NO_UNDO);
     b.depth = 2;
-    struct lladd_sim_report *r = explore(&toy.subject, &b);
+    struct lladd_sim_report *r = explore(&app.subject, &b);
     expect_passed(r);
     ck_assert(r->complete);
     lladd_sim_report_free(r);
@@ -255,7 +255,7 @@ END_TEST
 static int run_with_a_page(void *ctx, struct lladd_sim *sim, struct lladd_db *db,
                            struct lladd_error *err)
 {
-    struct toy *toy = ctx;
+    struct app *app = ctx;
     struct lladd_txn *txn;
     lladd_pageno page;
     int rc = lladd_sim_begin(sim, db, NULL, &txn, err);
@@ -263,19 +263,19 @@ static int run_with_a_page(void *ctx, struct lladd_sim *sim, struct lladd_db *db
         rc = lladd_page_alloc(txn, &page);
     if (!rc)
         rc = lladd_sim_commit(sim, txn);
-    return rc ? rc : toy->run(ctx, sim, db, err);
+    return rc ? rc : app->run(ctx, sim, db, err);
 }
 
 START_TEST(operations_of_the_library_need_no_excuse)
 {
-    struct toy toy;
+    struct app app;
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
-    toy_init(&toy, TOY_RIGHT);
-    toy.subject.run = run_with_a_page;
-    toy.subject.pages = NULL;
-    toy.subject.operations = NULL;
+    app_init(&app, APP_RIGHT);
+    app.subject.run = run_with_a_page;
+    app.subject.pages = NULL;
+    app.subject.operations = NULL;
     b.depth = 1;
-    struct lladd_sim_report *r = explore(&toy.subject, &b);
+    struct lladd_sim_report *r = explore(&app.subject, &b);
     expect_passed(r);
     ck_assert(r->complete);
     uint64_t missed = 0;
@@ -284,9 +284,9 @@ START_TEST(operations_of_the_library_need_no_excuse)
                   r->coverage[i].paths[LLADD_SIM_REDO_CLR] == 0;
     ck_assert_uint_eq(missed, 1);
     lladd_sim_report_free(r);
-    toy_init(&toy, TOY_NEVER_ABORTS);
-    toy.subject.operations = NULL;
-    r = explore(&toy.subject, &b);
+    app_init(&app, APP_NEVER_ABORTS);
+    app.subject.operations = NULL;
+    r = explore(&app.subject, &b);
     expect_caught(r, LLADD_SIM_O_COVERAGE);
     lladd_sim_report_free(r);
 }
@@ -327,11 +327,11 @@ END_TEST
 
 START_TEST(misuse_by_the_workload_is_an_error)
 {
-    struct toy toy;
+    struct app app;
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_sim_report *r;
-    toy_init(&toy, TOY_LOOSE);
-    ck_assert_int_eq(lladd_sim_explore(&toy.subject, NULL, &r, &err), LLADD_BAD_ARGUMENT);
+    app_init(&app, APP_LOOSE);
+    ck_assert_int_eq(lladd_sim_explore(&app.subject, NULL, &r, &err), LLADD_BAD_ARGUMENT);
     ck_assert_ptr_null(r);
     ck_assert_str_ne(err.message, "");
 }
@@ -339,24 +339,24 @@ END_TEST
 
 START_TEST(bad_subjects_and_bounds_are_refused)
 {
-    struct toy toy;
+    struct app app;
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
     struct lladd_sim_report *r;
-    toy_init(&toy, TOY_RIGHT);
+    app_init(&app, APP_RIGHT);
     b.depth = LLADD_SIM_DEPTH_MAX + 1;
-    ck_assert_int_eq(lladd_sim_explore(&toy.subject, &b, &r, &err), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(lladd_sim_explore(&app.subject, &b, &r, &err), LLADD_BAD_ARGUMENT);
     b.depth = 1;
     b.flags = 1u << 31;
-    ck_assert_int_eq(lladd_sim_explore(&toy.subject, &b, &r, &err), LLADD_BAD_ARGUMENT);
+    ck_assert_int_eq(lladd_sim_explore(&app.subject, &b, &r, &err), LLADD_BAD_ARGUMENT);
     b.flags = 0;
-    toy.subject.run = NULL;
-    ck_assert_int_eq(lladd_sim_explore(&toy.subject, &b, &r, &err), LLADD_BAD_ARGUMENT);
-    toy_init(&toy, TOY_RIGHT);
-    toy.subject.model_dump = NULL;
-    ck_assert_int_eq(lladd_sim_explore(&toy.subject, &b, &r, &err), LLADD_BAD_ARGUMENT);
-    toy.subject.struct_size = 3;
-    ck_assert_int_eq(lladd_sim_explore(&toy.subject, &b, &r, &err), LLADD_BAD_ARGUMENT);
+    app.subject.run = NULL;
+    ck_assert_int_eq(lladd_sim_explore(&app.subject, &b, &r, &err), LLADD_BAD_ARGUMENT);
+    app_init(&app, APP_RIGHT);
+    app.subject.model_dump = NULL;
+    ck_assert_int_eq(lladd_sim_explore(&app.subject, &b, &r, &err), LLADD_BAD_ARGUMENT);
+    app.subject.struct_size = 3;
+    ck_assert_int_eq(lladd_sim_explore(&app.subject, &b, &r, &err), LLADD_BAD_ARGUMENT);
 }
 END_TEST
 
@@ -376,10 +376,10 @@ START_TEST(a_failure_is_made_smaller)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
     const struct lladd_sim_subject *s = lladd_sim_subject_find("counters");
-    struct toy toy;
-    toy_init(&toy, TOY_UNDO_WRITES_OLD);
-    struct lladd_sim_report *r = explore(&toy.subject, &b);
-    expect_again(&toy.subject, &b, expect_caught(r, LLADD_SIM_O_LOST), &text);
+    struct app app;
+    app_init(&app, APP_UNDO_WRITES_OLD);
+    struct lladd_sim_report *r = explore(&app.subject, &b);
+    expect_again(&app.subject, &b, expect_caught(r, LLADD_SIM_O_LOST), &text);
     ck_assert_uint_eq(r->failures->depth, 1);
     ck_assert_uint_eq(times("Crash "), 1);
     ck_assert_uint_eq(times("survived: "), 0);
@@ -415,11 +415,11 @@ END_TEST
 START_TEST(a_smaller_failure_keeps_to_the_bounds)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
-    struct toy toy;
-    toy_init(&toy, TOY_UNDO_WRITES_OLD);
+    struct app app;
+    app_init(&app, APP_UNDO_WRITES_OLD);
     b.flags = LLADD_SIM_NO_POWER;
-    struct lladd_sim_report *r = explore(&toy.subject, &b);
-    expect_again(&toy.subject, NULL, expect_caught(r, LLADD_SIM_O_LOST), &text);
+    struct lladd_sim_report *r = explore(&app.subject, &b);
+    expect_again(&app.subject, NULL, expect_caught(r, LLADD_SIM_O_LOST), &text);
     ck_assert_uint_eq(times("power fails"), 0);
     ck_assert_uint_gt(times("the process dies"), 0);
     lladd_sim_report_free(r);
@@ -455,25 +455,25 @@ static void refused(const struct lladd_sim_subject *s, const char *token, const 
 
 START_TEST(a_token_that_is_none_is_refused)
 {
-    struct toy toy;
+    struct app app;
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
     char token[LLADD_SIM_TOKEN_MAX + 1], longer[LLADD_SIM_TOKEN_MAX + 2];
-    toy_init(&toy, TOY_UNDO_WRITES_OLD);
-    struct lladd_sim_report *r = explore(&toy.subject, &b);
+    app_init(&app, APP_UNDO_WRITES_OLD);
+    struct lladd_sim_report *r = explore(&app.subject, &b);
     memcpy(token, expect_caught(r, LLADD_SIM_O_LOST)->token, sizeof token);
     lladd_sim_report_free(r);
 
     refused(lladd_sim_subject_find("counters"), token, "not of subject");
     /* The same name with another workload. */
-    struct toy right;
-    toy_init(&right, TOY_NO_UNDO);
+    struct app right;
+    app_init(&right, APP_NO_UNDO);
     refused(&right.subject, token, "another version");
-    refused(&toy.subject, "", "not whole");
-    refused(&toy.subject, "AQ", "not whole");
-    refused(&toy.subject, "what is this?", "character 5");
+    refused(&app.subject, "", "not whole");
+    refused(&app.subject, "AQ", "not whole");
+    refused(&app.subject, "what is this?", "character 5");
     memset(longer, 'A', sizeof longer - 1);
     longer[sizeof longer - 1] = '\0';
-    refused(&toy.subject, longer, "at most 64");
+    refused(&app.subject, longer, "at most 64");
     /* Every letter counts. */
     for (size_t i = 0; i < strlen(token); i++) {
         char damaged[LLADD_SIM_TOKEN_MAX + 1];
@@ -481,7 +481,7 @@ START_TEST(a_token_that_is_none_is_refused)
         damaged[i] = damaged[i] == 'B' ? 'C' : 'B';
         struct lladd_error err = LLADD_ERROR_INIT;
         struct lladd_sim_report *none;
-        ck_assert_int_eq(lladd_sim_replay(&toy.subject, NULL, damaged, NULL, &none, &err),
+        ck_assert_int_eq(lladd_sim_replay(&app.subject, NULL, damaged, NULL, &none, &err),
                          LLADD_BAD_ARGUMENT);
     }
 }
@@ -491,18 +491,18 @@ END_TEST
 
 START_TEST(reports_say_what_was_seen)
 {
-    struct toy toy;
+    struct app app;
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
-    toy_init(&toy, TOY_UNDO_WRITES_OLD);
-    struct lladd_sim_report *r = explore(&toy.subject, &b);
+    app_init(&app, APP_UNDO_WRITES_OLD);
+    struct lladd_sim_report *r = explore(&app.subject, &b);
     ck_assert_int_eq(lladd_sim_report_text(r, text_fresh(&text)), 0);
-    ck_assert_ptr_nonnull(strstr(text.bytes, "subject toy: FAILED"));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "subject app: FAILED"));
     ck_assert_ptr_nonnull(strstr(text.bytes, "O1 lost objects: the commit of transaction 1"));
     ck_assert_ptr_nonnull(strstr(text.bytes, r->failures->token));
     ck_assert_int_eq(lladd_sim_report_json(r, text_fresh(&text)), 0);
-    ck_assert_ptr_nonnull(strstr(text.bytes, "{\"subject\":\"toy\""));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "{\"subject\":\"app\""));
     ck_assert_ptr_nonnull(strstr(text.bytes, "\"oracle\":\"O1 lost\""));
-    ck_assert_ptr_nonnull(strstr(text.bytes, "\"op\":\"toy.add\""));
+    ck_assert_ptr_nonnull(strstr(text.bytes, "\"op\":\"app.add\""));
     ck_assert_ptr_eq(strchr(text.bytes, '\n'), text.bytes + text.len - 1);
     lladd_sim_report_free(r);
 }

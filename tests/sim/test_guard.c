@@ -5,7 +5,7 @@
  * here breaks one of these promises in a way that the workload itself does not notice, and is
  * named.
  */
-#include "toy.h"
+#include "app_subject.h"
 
 #include <check.h>
 #include <lladd/bytes.h>
@@ -21,8 +21,8 @@ static const unsigned char *remembered; /* bytes of a page while it was fixed */
 static unsigned char *own;              /* of the page itself */
 static uint64_t epoch;                  /* 1 in the workload, 0 elsewhere */
 
-static struct toy toy;
-static int (*toy_run)(void *, struct lladd_sim *, struct lladd_db *, struct lladd_error *);
+static struct app app;
+static int (*app_run)(void *, struct lladd_sim *, struct lladd_db *, struct lladd_error *);
 
 static void right(struct lladd_page *page, struct lladd_span bytes)
 {
@@ -44,7 +44,7 @@ static struct lladd_sim_report *explore(void)
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_sim_report *r = NULL;
     b.depth = 1;
-    int rc = lladd_sim_explore(&toy.subject, &b, &r, &err);
+    int rc = lladd_sim_explore(&app.subject, &b, &r, &err);
     ck_assert_msg(rc == 0, "%s", err.message);
     return r;
 }
@@ -85,23 +85,23 @@ static int run_and_remember(void *ctx, struct lladd_sim *sim, struct lladd_db *d
 {
     struct lladd_root_value v;
     unsigned char *other = NULL;
-    int rc = lladd_root_get(db, "toy", &v, err);
+    int rc = lladd_root_get(db, "app", &v, err);
     if (!rc)
         rc = find(db, v.a, &own, err);
     if (!rc)
         rc = find(db, OTHER_PAGE, &other, err);
     remembered = other;
     epoch = 1;
-    rc = rc ? rc : toy_run(ctx, sim, db, err);
+    rc = rc ? rc : app_run(ctx, sim, db, err);
     epoch = 0;
     return rc;
 }
 
 static void setup(void)
 {
-    toy_init(&toy, TOY_RIGHT);
-    toy_run = toy.subject.run;
-    toy.subject.run = run_and_remember;
+    app_init(&app, APP_RIGHT);
+    app_run = app.subject.run;
+    app.subject.run = run_and_remember;
     remembered = NULL;
     own = NULL;
 }
@@ -129,8 +129,8 @@ static void redo_reads_another(struct lladd_page *page, struct lladd_span bytes)
 
 START_TEST(redo_that_reads_another_page_is_caught)
 {
-    toy.op.redo = redo_reads_another;
-    EXPECT_CAUGHT(LLADD_SIM_O_ONE_PAGE, "redo of \"toy.add\"", "touches page 0, byte 100");
+    app.op.redo = redo_reads_another;
+    EXPECT_CAUGHT(LLADD_SIM_O_ONE_PAGE, "redo of \"app.add\"", "touches page 0, byte 100");
 }
 END_TEST
 
@@ -145,8 +145,8 @@ static void redo_writes_another(struct lladd_page *page, struct lladd_span bytes
 
 START_TEST(redo_that_writes_another_page_is_caught)
 {
-    toy.op.redo = redo_writes_another;
-    EXPECT_CAUGHT(LLADD_SIM_O_ONE_PAGE, "redo of \"toy.add\"", "touches page 0, byte 400");
+    app.op.redo = redo_writes_another;
+    EXPECT_CAUGHT(LLADD_SIM_O_ONE_PAGE, "redo of \"app.add\"", "touches page 0, byte 400");
 }
 END_TEST
 
@@ -159,8 +159,8 @@ static void redo_knows_its_frame(struct lladd_page *page, struct lladd_span byte
 
 START_TEST(redo_that_remembers_where_its_page_was_is_caught)
 {
-    toy.op.redo = redo_knows_its_frame;
-    EXPECT_CAUGHT(LLADD_SIM_O_ONE_PAGE, "redo of \"toy.add\"", "byte 200",
+    app.op.redo = redo_knows_its_frame;
+    EXPECT_CAUGHT(LLADD_SIM_O_ONE_PAGE, "redo of \"app.add\"", "byte 200",
                   "not through the pointer");
 }
 END_TEST
@@ -175,8 +175,8 @@ static void undo_reads_another(struct lladd_page *page, struct lladd_span bytes)
 
 START_TEST(undo_of_what_commits_is_looked_at_too)
 {
-    toy.op.undo = undo_reads_another;
-    EXPECT_CAUGHT(LLADD_SIM_O_ONE_PAGE, "undo of \"toy.add\"", "touches page 0, byte 101");
+    app.op.undo = undo_reads_another;
+    EXPECT_CAUGHT(LLADD_SIM_O_ONE_PAGE, "undo of \"app.add\"", "touches page 0, byte 101");
 }
 END_TEST
 
@@ -190,8 +190,8 @@ static bool validate_reads_another(struct lladd_view page, enum lladd_span_kind 
 
 START_TEST(validate_that_reads_another_page_is_caught)
 {
-    toy.op.validate = validate_reads_another;
-    EXPECT_CAUGHT(LLADD_SIM_O_ONE_PAGE, "validate of \"toy.add\"", "touches page 0, byte 102");
+    app.op.validate = validate_reads_another;
+    EXPECT_CAUGHT(LLADD_SIM_O_ONE_PAGE, "validate of \"app.add\"", "touches page 0, byte 102");
 }
 END_TEST
 
@@ -208,8 +208,8 @@ static void redo_reads_too_far(struct lladd_page *page, struct lladd_span bytes)
 
 START_TEST(redo_that_reads_beyond_its_bytes_is_caught)
 {
-    toy.op.redo = redo_reads_too_far;
-    EXPECT_CAUGHT(LLADD_SIM_O_ONE_PAGE, "redo of \"toy.add\"", "byte 8 of its 8 bytes");
+    app.op.redo = redo_reads_too_far;
+    EXPECT_CAUGHT(LLADD_SIM_O_ONE_PAGE, "redo of \"app.add\"", "byte 8 of its 8 bytes");
 }
 END_TEST
 #endif
@@ -218,7 +218,7 @@ static int scribble(struct lladd_db *db, struct lladd_error *err)
 {
     struct lladd_root_value v;
     struct lladd_page *page;
-    int rc = lladd_root_get(db, "toy", &v, err);
+    int rc = lladd_root_get(db, "app", &v, err);
     if (!rc)
         rc = lladd_page_fix(db, lladd_page_of(v.a), LLADD_LATCH_EXCLUSIVE, &page, err);
     if (rc)
@@ -231,16 +231,16 @@ static int scribble(struct lladd_db *db, struct lladd_error *err)
 static int run_and_scribble_between(void *ctx, struct lladd_sim *sim, struct lladd_db *db,
                                     struct lladd_error *err)
 {
-    int rc = toy_run(ctx, sim, db, err);
+    int rc = app_run(ctx, sim, db, err);
     if (!rc)
         rc = scribble(db, err);
-    return rc ? rc : toy_run(ctx, sim, db, err);
+    return rc ? rc : app_run(ctx, sim, db, err);
 }
 
 START_TEST(a_page_that_changes_between_two_redos_is_caught)
 {
-    toy.subject.run = run_and_scribble_between;
-    EXPECT_CAUGHT(LLADD_SIM_O_ONE_PAGE, "outside of redo and undo", "byte 300", "\"toy.add\"");
+    app.subject.run = run_and_scribble_between;
+    EXPECT_CAUGHT(LLADD_SIM_O_ONE_PAGE, "outside of redo and undo", "byte 300", "\"app.add\"");
 }
 END_TEST
 
@@ -249,14 +249,14 @@ END_TEST
 static int run_and_scribble(void *ctx, struct lladd_sim *sim, struct lladd_db *db,
                             struct lladd_error *err)
 {
-    int rc = toy_run(ctx, sim, db, err);
+    int rc = app_run(ctx, sim, db, err);
     return rc ? rc : scribble(db, err);
 }
 
 START_TEST(a_page_that_changes_without_a_record_is_caught)
 {
-    toy.subject.run = run_and_scribble;
-    EXPECT_CAUGHT(LLADD_SIM_O_REBUILD, "made of a copy and the log", "byte 300", "\"toy.add\"");
+    app.subject.run = run_and_scribble;
+    EXPECT_CAUGHT(LLADD_SIM_O_REBUILD, "made of a copy and the log", "byte 300", "\"app.add\"");
 }
 END_TEST
 
@@ -268,11 +268,11 @@ static void redo_knows_when_it_runs(struct lladd_page *page, struct lladd_span b
 
 START_TEST(redo_that_depends_on_more_than_its_page_is_caught)
 {
-    toy.op.redo = redo_knows_when_it_runs;
-    toy.op.undo_kind = LLADD_UNDO_NONE; /* which does not restore that byte */
-    toy.op.undo = NULL;
-    toy.subject.model_size = 0;
-    EXPECT_CAUGHT(LLADD_SIM_O_REBUILD, "redo of \"toy.add\"", "LSN",
+    app.op.redo = redo_knows_when_it_runs;
+    app.op.undo_kind = LLADD_UNDO_NONE; /* which does not restore that byte */
+    app.op.undo = NULL;
+    app.subject.model_size = 0;
+    EXPECT_CAUGHT(LLADD_SIM_O_REBUILD, "redo of \"app.add\"", "LSN",
                   "byte 40 is 0x00, and was 0x01");
 }
 END_TEST
@@ -286,8 +286,8 @@ static void undo_knows_when_it_runs(struct lladd_page *page, struct lladd_span b
 
 START_TEST(undo_that_depends_on_more_than_its_page_is_caught)
 {
-    toy.op.undo = undo_knows_when_it_runs;
-    EXPECT_CAUGHT(LLADD_SIM_O_REBUILD, "undo of \"toy.add\"", "byte 41 is 0x01, and was 0x00");
+    app.op.undo = undo_knows_when_it_runs;
+    EXPECT_CAUGHT(LLADD_SIM_O_REBUILD, "undo of \"app.add\"", "byte 41 is 0x01, and was 0x00");
 }
 END_TEST
 
@@ -299,12 +299,12 @@ START_TEST(errors_and_random_workloads_are_recorded_under_guard_too)
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_sim_errors_report *e = NULL;
     struct lladd_sim_random_report *r = NULL;
-    toy.op.redo = redo_reads_another;
-    ck_assert_int_eq(lladd_sim_errors(&toy.subject, &b, &e, &err), 0);
+    app.op.redo = redo_reads_another;
+    ck_assert_int_eq(lladd_sim_errors(&app.subject, &b, &e, &err), 0);
     ck_assert_uint_eq(e->n_failures, 1);
     ck_assert_int_eq(e->failures->oracle, LLADD_SIM_O_ONE_PAGE);
     lladd_sim_errors_free(e);
-    ck_assert_int_eq(lladd_sim_random(&toy.subject, &b, &r, &err), 0);
+    ck_assert_int_eq(lladd_sim_random(&app.subject, &b, &r, &err), 0);
     ck_assert_uint_ge(r->n_failures, 1);
     ck_assert_int_eq(r->failures->oracle, LLADD_SIM_O_ONE_PAGE);
     lladd_sim_random_free(r);

@@ -4,7 +4,7 @@
  * repeats it; every fault that was possible has happened; the same seed gives the same run, and
  * another seed another one.
  */
-#include "toy.h"
+#include "app_subject.h"
 #include "verdicts.h"
 
 #include <check.h>
@@ -94,19 +94,19 @@ END_TEST
 
 /* ---- a workload that draws --------------------------------------------------------------- */
 
-/* The toy's workload with drawn numbers, noted as in the toy. */
+/* The app's workload with drawn numbers, noted as in the subject. */
 static int drawing_run(void *ctx, struct lladd_sim *sim, struct lladd_db *db,
                        struct lladd_error *err)
 {
-    struct toy *toy = ctx;
+    struct app *app = ctx;
     for (uint64_t n = 1 + lladd_sim_random_u64(sim) % 20; n > 0; n--) {
         struct lladd_root_value v;
         struct lladd_txn *txn;
         unsigned char bytes[8];
         lladd_op_id op;
-        int rc = lladd_root_get(db, "toy", &v, err);
+        int rc = lladd_root_get(db, "app", &v, err);
         if (!rc)
-            rc = lladd_op_lookup(db, toy->op.name, 1, &op);
+            rc = lladd_op_lookup(db, app->op.name, 1, &op);
         if (!rc)
             rc = lladd_sim_begin(sim, db, NULL, &txn, err);
         if (rc)
@@ -131,11 +131,11 @@ static int drawing_run(void *ctx, struct lladd_sim *sim, struct lladd_db *db,
 START_TEST(a_workload_may_draw)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
-    struct toy toy;
-    toy_init(&toy, TOY_RIGHT);
-    toy.subject.run = drawing_run;
+    struct app app;
+    app_init(&app, APP_RIGHT);
+    app.subject.run = drawing_run;
     b.states = 3000;
-    struct lladd_sim_random_report *r = at_random(&toy.subject, &b);
+    struct lladd_sim_random_report *r = at_random(&app.subject, &b);
     ck_assert_msg(r->n_failures == 0, "%s, token %s", r->failures->message, r->failures->token);
     ck_assert_uint_gt(r->calls, 100);
     lladd_sim_random_free(r);
@@ -145,13 +145,13 @@ END_TEST
 /* ---- bugs are caught --------------------------------------------------------------------- */
 
 static const struct {
-    enum toy_fault fault;
+    enum app_fault fault;
     enum lladd_sim_oracle oracle;
 } faults[] = {
-    {TOY_UNDO_WRITES_OLD, LLADD_SIM_O_CONTENTS},
-    {TOY_FORGETS_NOTE, LLADD_SIM_O_CONTENTS},
-    {TOY_CHECK_COMPLAINS, LLADD_SIM_O_CHECK},
-    {TOY_LEAKS_PAGE, LLADD_SIM_O_LEAK},
+    {APP_UNDO_WRITES_OLD, LLADD_SIM_O_CONTENTS},
+    {APP_FORGETS_NOTE, LLADD_SIM_O_CONTENTS},
+    {APP_CHECK_COMPLAINS, LLADD_SIM_O_CHECK},
+    {APP_LEAKS_PAGE, LLADD_SIM_O_LEAK},
 };
 
 static void expect_told(const struct lladd_sim_subject *s, const struct lladd_sim_bounds *b,
@@ -164,17 +164,17 @@ static void expect_told(const struct lladd_sim_subject *s, const struct lladd_si
 START_TEST(a_broken_operation_is_caught_within_300_states)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
-    struct toy toy;
-    toy_init(&toy, faults[_i].fault);
+    struct app app;
+    app_init(&app, faults[_i].fault);
     b.states = 300;
-    struct lladd_sim_random_report *r = at_random(&toy.subject, &b);
+    struct lladd_sim_random_report *r = at_random(&app.subject, &b);
     ck_assert_uint_eq(r->n_failures, 1);
     /* Wrong contents may happen to be those of another time. */
     ck_assert_msg(
         r->failures->oracle == faults[_i].oracle ||
             (faults[_i].oracle == LLADD_SIM_O_CONTENTS && r->failures->oracle == LLADD_SIM_O_LOST),
         "%s: %s", lladd_sim_oracle_name(r->failures->oracle), r->failures->message);
-    expect_told(&toy.subject, NULL, r->failures);
+    expect_told(&app.subject, NULL, r->failures);
     lladd_sim_random_free(r);
 }
 END_TEST
@@ -200,7 +200,7 @@ END_TEST
 
 /* A subject that is slow after so many dumps: it then waits until the time is up. */
 static struct {
-    struct toy toy;
+    struct app app;
     int (*dump)(void *ctx, struct lladd_db *, struct lladd_sink *, struct lladd_error *);
     uint64_t dumps, slow_after, nanoseconds, seed;
 } slow;
@@ -233,7 +233,7 @@ static uint64_t slow_run(uint64_t states, uint64_t milliseconds, uint64_t slow_a
     b.seed = slow.seed;
     b.states = states;
     b.milliseconds = milliseconds;
-    *out = at_random(&slow.toy.subject, &b);
+    *out = at_random(&slow.app.subject, &b);
     return slow.dumps;
 }
 
@@ -263,7 +263,7 @@ static uint64_t slow_reduction(uint64_t found, uint64_t all)
         dumps = slow_run(300, milliseconds, slow_after, &r);
         in_time = r->n_failures && dumps >= slow_after;
         if (in_time)
-            expect_told(&slow.toy.subject, NULL, r->failures);
+            expect_told(&slow.app.subject, NULL, r->failures);
         lladd_sim_random_free(r);
     }
     return dumps;
@@ -274,9 +274,9 @@ static uint64_t slow_reduction(uint64_t found, uint64_t all)
 START_TEST(reductions_end_in_time)
 {
     struct lladd_sim_random_report *r;
-    toy_init(&slow.toy, TOY_UNDO_WRITES_OLD);
-    slow.dump = slow.toy.subject.dump;
-    slow.toy.subject.dump = slow_dump;
+    app_init(&slow.app, APP_UNDO_WRITES_OLD);
+    slow.dump = slow.app.subject.dump;
+    slow.app.subject.dump = slow_dump;
     uint64_t all = 0, found = 0, dumps = 0;
     for (slow.seed = 1; dumps == all; slow.seed++) {
         ck_assert_uint_lt(slow.seed, 100);
@@ -338,10 +338,10 @@ START_TEST(a_token_of_another_workload_is_refused)
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_sim_report *again;
-    struct toy toy, other;
-    toy_init(&toy, TOY_UNDO_WRITES_OLD);
-    toy_init(&other, TOY_FORGETS_NOTE);
-    struct lladd_sim_random_report *r = at_random(&toy.subject, &b);
+    struct app app, other;
+    app_init(&app, APP_UNDO_WRITES_OLD);
+    app_init(&other, APP_FORGETS_NOTE);
+    struct lladd_sim_random_report *r = at_random(&app.subject, &b);
     ck_assert_uint_eq(r->n_failures, 1);
     ck_assert_int_eq(lladd_sim_replay(&other.subject, NULL, r->failures->token, NULL, &again, &err),
                      LLADD_BAD_ARGUMENT);
@@ -354,11 +354,11 @@ END_TEST
 START_TEST(bounds_count_where_there_is_no_crash)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
-    struct toy toy;
-    toy_init(&toy, TOY_FAILS);
+    struct app app;
+    app_init(&app, APP_FAILS);
     b.states = 30;
     b.failures = UINT32_MAX;
-    struct lladd_sim_random_report *r = at_random(&toy.subject, &b);
+    struct lladd_sim_random_report *r = at_random(&app.subject, &b);
     ck_assert_uint_eq(r->states, 0);
     ck_assert_uint_le(r->workloads, 31);
     ck_assert_uint_ge(r->n_failures, 1);
@@ -371,10 +371,10 @@ END_TEST
 START_TEST(the_same_failure_is_told_once)
 {
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
-    struct toy toy;
-    toy_init(&toy, TOY_UNDO_WRITES_OLD);
+    struct app app;
+    app_init(&app, APP_UNDO_WRITES_OLD);
     b.failures = 20;
-    struct lladd_sim_random_report *r = at_random(&toy.subject, &b);
+    struct lladd_sim_random_report *r = at_random(&app.subject, &b);
     ck_assert_uint_ge(r->n_failures, 1);
     ck_assert_uint_lt(r->n_failures, 20);
     for (uint32_t i = 0; i < r->n_failures; i++)
@@ -389,10 +389,10 @@ START_TEST(a_token_of_no_sense_is_refused)
     struct lladd_error err = LLADD_ERROR_INIT;
     struct lladd_sim_report *again;
     struct lladd_sim_bounds b = LLADD_SIM_BOUNDS_INIT;
-    struct toy toy;
-    toy_init(&toy, TOY_CHECK_COMPLAINS);
+    struct app app;
+    app_init(&app, APP_CHECK_COMPLAINS);
     b.states = 300;
-    struct lladd_sim_random_report *r = at_random(&toy.subject, &b);
+    struct lladd_sim_random_report *r = at_random(&app.subject, &b);
     ck_assert_uint_eq(r->n_failures, 1);
     ck_assert_int_eq(lladd_sim_replay(lladd_sim_subject_find("small"), NULL, r->failures->token,
                                       NULL, &again, &err),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* See toy.h. */
-#include "toy.h"
+/* See app_subject.h. */
+#include "app_subject.h"
 
 #include <lladd/bytes.h>
 #include <lladd/extension.h>
@@ -22,14 +22,14 @@
 static int add_prepare(void *ctx, struct lladd_view page, struct lladd_span args,
                        struct lladd_draft *d)
 {
-    const struct toy *toy = ctx;
+    const struct app *app = ctx;
     uint64_t delta = lladd_get64(args.data);
-    if (toy->fault == TOY_SPEECHLESS || toy->fault == TOY_REFUSED)
+    if (app->fault == APP_SPEECHLESS || app->fault == APP_REFUSED)
         return LLADD_PAGE_FULL;
     lladd_put64(lladd_draft_redo(d, 8), delta);
-    if (toy->fault == TOY_NO_UNDO)
+    if (app->fault == APP_NO_UNDO)
         return 0;
-    bool broken = toy->fault == TOY_UNDO_WRITES_OLD;
+    bool broken = app->fault == APP_UNDO_WRITES_OLD;
     lladd_put64(lladd_draft_undo(d, 8), broken ? lladd_get64(lladd_view_body(page)) : delta);
     return 0;
 }
@@ -67,10 +67,10 @@ static void write_old(struct lladd_page *page, struct lladd_span undo)
 
 static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err)
 {
-    struct toy *toy = ctx;
-    if (toy->fault == TOY_WAITS)
+    struct app *app = ctx;
+    if (app->fault == APP_WAITS)
         TRY(lladd_lock_register(o, err));
-    return lladd_register_op(o, &toy->op, err);
+    return lladd_register_op(o, &app->op, err);
 }
 
 /* ---- the database ------------------------------------------------------------------------ */
@@ -78,25 +78,25 @@ static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err
 static int find(struct lladd_db *db, lladd_pageno *page, struct lladd_error *err)
 {
     struct lladd_root_value v = {0, 0};
-    int rc = lladd_root_get(db, "toy", &v, err);
+    int rc = lladd_root_get(db, "app", &v, err);
     *page = lladd_page_of(v.a);
     return rc;
 }
 
 static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
-    const struct toy *toy = ctx;
+    const struct app *app = ctx;
     struct lladd_page *held;
     struct lladd_txn *txn;
     lladd_pageno page;
-    if (toy->fault == TOY_SETUP_SPEECHLESS)
+    if (app->fault == APP_SETUP_SPEECHLESS)
         return LLADD_BUSY;
     TRY(lladd_begin(db, NULL, &txn, err));
     TRY(lladd_page_alloc(txn, &page));
     TRY(lladd_bytes_format(txn, page));
-    TRY(lladd_root_set(txn, "toy", (struct lladd_root_value){page.v, 0}));
+    TRY(lladd_root_set(txn, "app", (struct lladd_root_value){page.v, 0}));
     TRY(lladd_commit(txn));
-    return toy->fault == TOY_SETUP_HOLDS ? lladd_page_fix(db, page, LLADD_LATCH_SHARED, &held, err)
+    return app->fault == APP_SETUP_HOLDS ? lladd_page_fix(db, page, LLADD_LATCH_SHARED, &held, err)
                                          : 0;
 }
 
@@ -109,7 +109,7 @@ static int add(struct lladd_sim *sim, struct lladd_db *db, struct lladd_txn *txn
     lladd_op_id op;
     lladd_put64(bytes, delta);
     TRY(find(db, &page, err));
-    TRY(lladd_op_lookup(db, "toy.add", 1, &op));
+    TRY(lladd_op_lookup(db, "app.add", 1, &op));
     TRY(lladd_update(txn, op, page, bytes, sizeof bytes));
     return say ? lladd_sim_note(sim, txn, bytes, sizeof bytes) : 0;
 }
@@ -123,51 +123,51 @@ static int lock(struct lladd_txn *txn)
 static int ask(struct lladd_db *db, struct lladd_txn *txn, unsigned records)
 {
     lladd_op_id op;
-    TRY(lladd_op_lookup(db, "toy.add", 1, &op));
+    TRY(lladd_op_lookup(db, "app.add", 1, &op));
     return lladd_log_credit(txn, op, records);
 }
 
 static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lladd_error *err)
 {
-    struct toy *toy = ctx;
+    struct app *app = ctx;
     struct lladd_txn *open, *txn;
-    toy->runs++;
-    if (toy->fault == TOY_CRASHES && raise(SIGABRT) == 0)
+    app->runs++;
+    if (app->fault == APP_CRASHES && raise(SIGABRT) == 0)
         return LLADD_BUG;
-    while (toy->fault == TOY_HANGS)
+    while (app->fault == APP_HANGS)
         (void)sched_yield();
-    while (toy->fault == TOY_LOOPS) {
+    while (app->fault == APP_LOOPS) {
         TRY(lladd_sim_begin(sim, db, NULL, &txn, err));
         TRY(add(sim, db, txn, 1, true));
         TRY(lladd_sim_commit(sim, txn));
     }
-    if (toy->fault == TOY_FAILS)
-        return lladd_error_set(err, LLADD_BUSY, "the toy does not want to");
+    if (app->fault == APP_FAILS)
+        return lladd_error_set(err, LLADD_BUSY, "the subject does not want to");
     TRY(lladd_sim_begin(sim, db, NULL, &txn, err));
     TRY(lladd_sim_begin(sim, db, NULL, &open, err));
-    if (toy->fault == TOY_WAITS) {
+    if (app->fault == APP_WAITS) {
         TRY(lock(txn));
         TRY(lock(open));
     }
-    if (toy->fault == TOY_NO_CREDIT_MAX)
+    if (app->fault == APP_NO_CREDIT_MAX)
         TRY(ask(db, txn, 3));
     int rc = add(sim, db, open, 100, true);
-    while (rc && toy->fault == TOY_REFUSED)
+    while (rc && app->fault == APP_REFUSED)
         rc = add(sim, db, open, 100, true);
-    if (rc && toy->fault == TOY_SPEECHLESS)
+    if (rc && app->fault == APP_SPEECHLESS)
         return rc;
     if (rc)
         return lladd_error_set(err, rc, "%s", lladd_txn_error(open)->message);
-    TRY(add(sim, db, txn, toy->fault == TOY_RANDOM ? toy->runs : 5, true));
-    TRY(add(sim, db, txn, 7, toy->fault != TOY_FORGETS_NOTE));
+    TRY(add(sim, db, txn, app->fault == APP_RANDOM ? app->runs : 5, true));
+    TRY(add(sim, db, txn, 7, app->fault != APP_FORGETS_NOTE));
     rc = lladd_sim_commit(sim, txn);
-    if (toy->fault == TOY_IGNORES)
+    if (app->fault == APP_IGNORES)
         return 0;
     if (rc)
         return rc;
-    if (toy->fault == TOY_LOOSE)
+    if (app->fault == APP_LOOSE)
         return lladd_sim_note(sim, txn, "x", 1) ? 0 : LLADD_BUSY;
-    return toy->fault == TOY_NEVER_ABORTS ? lladd_sim_commit(sim, open)
+    return app->fault == APP_NEVER_ABORTS ? lladd_sim_commit(sim, open)
                                           : lladd_sim_abort(sim, open);
 }
 
@@ -183,15 +183,15 @@ static int sum_of(struct lladd_db *db, uint64_t *sum, struct lladd_error *err)
 
 static int check(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
-    const struct toy *toy = ctx;
+    const struct app *app = ctx;
     uint64_t sum;
     TRY(sum_of(db, &sum, err));
-    if (toy->fault == TOY_LEAKS_MEMORY && !lladd_mem_alloc(db, 10))
+    if (app->fault == APP_LEAKS_MEMORY && !lladd_mem_alloc(db, 10))
         return LLADD_NO_MEMORY;
-    if (toy->fault == TOY_CHECK_SPEECHLESS && sum == 12)
+    if (app->fault == APP_CHECK_SPEECHLESS && sum == 12)
         return LLADD_BAD_STATE;
-    if (toy->fault == TOY_CHECK_COMPLAINS && sum == 12)
-        return lladd_error_set(err, LLADD_BAD_STATE, "the toy does not like 12");
+    if (app->fault == APP_CHECK_COMPLAINS && sum == 12)
+        return lladd_error_set(err, LLADD_BAD_STATE, "the subject does not like 12");
     return 0;
 }
 
@@ -220,47 +220,47 @@ static int model_dump(void *ctx, const void *model, struct lladd_sink *sink)
 static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno), void *arg,
                  struct lladd_error *err)
 {
-    const struct toy *toy = ctx;
+    const struct app *app = ctx;
     lladd_pageno page;
     TRY(find(db, &page, err));
-    return toy->fault == TOY_LEAKS_PAGE ? 0 : fn(arg, page);
+    return app->fault == APP_LEAKS_PAGE ? 0 : fn(arg, page);
 }
 
-static const char *const operations[] = {"toy.add", NULL};
-static const char *const one_more[] = {"toy.add", "toy.subtract", NULL};
+static const char *const operations[] = {"app.add", NULL};
+static const char *const one_more[] = {"app.add", "app.subtract", NULL};
 
-void toy_init(struct toy *toy, enum toy_fault fault)
+void app_init(struct app *app, enum app_fault fault)
 {
-    *toy = (struct toy){.fault = fault, .run = run};
-    toy->op = (struct lladd_op){
-        .struct_size = sizeof toy->op,
-        .name = "toy.add",
+    *app = (struct app){.fault = fault, .run = run};
+    app->op = (struct lladd_op){
+        .struct_size = sizeof app->op,
+        .name = "app.add",
         .version = 1,
-        .ctx = toy,
+        .ctx = app,
         .page_type = "lladd.bytes",
-        .record_max = fault == TOY_SMALL_RECORD ? 8 : 16,
-        .undo_kind = fault == TOY_NO_UNDO ? LLADD_UNDO_NONE : LLADD_UNDO_PAGE,
+        .record_max = fault == APP_SMALL_RECORD ? 8 : 16,
+        .undo_kind = fault == APP_NO_UNDO ? LLADD_UNDO_NONE : LLADD_UNDO_PAGE,
         .prepare = add_prepare,
         .validate = add_validate,
-        .redo = fault == TOY_IMPURE ? add_ever_more : add_redo,
-        .undo = fault == TOY_NO_UNDO           ? NULL
-                : fault == TOY_UNDO_WRITES_OLD ? write_old
+        .redo = fault == APP_IMPURE ? add_ever_more : add_redo,
+        .undo = fault == APP_NO_UNDO           ? NULL
+                : fault == APP_UNDO_WRITES_OLD ? write_old
                                                : add_undo,
     };
-    toy->subject = (struct lladd_sim_subject){
-        .struct_size = sizeof toy->subject,
-        .name = "toy",
-        .ctx = toy,
+    app->subject = (struct lladd_sim_subject){
+        .struct_size = sizeof app->subject,
+        .name = "app",
+        .ctx = app,
         .configure = configure,
         .setup = setup,
         .run = run,
         .check = check,
         .dump = dump,
-        .model_size = fault == TOY_NO_UNDO ? 0 : sizeof(uint64_t),
+        .model_size = fault == APP_NO_UNDO ? 0 : sizeof(uint64_t),
         .model_apply = apply,
         .model_dump = model_dump,
         .pages = pages,
         .repeats = true,
-        .operations = fault == TOY_NEVER_RUN ? one_more : operations,
+        .operations = fault == APP_NEVER_RUN ? one_more : operations,
     };
 }
