@@ -31,7 +31,7 @@ public final class Driver {
     }
 
     private final String pair;
-    private Bed bed;
+    private Fixture fixture;
     private boolean quiet; // undisturbed, all was well
     private int failed;
     private int count;
@@ -44,14 +44,14 @@ public final class Driver {
         Driver d = new Driver(args[0]);
         d.open();
         d.quietly();
-        boolean heuristics = d.bed.server("A").heuristics();
+        boolean heuristics = d.fixture.server("A").heuristics();
         if (heuristics) d.variants();
         for (Case c : cases(args[1], heuristics)) d.one(c);
         // The transaction manager's record of this transaction would disturb others.
-        if (heuristics && d.bed != null) d.variant("mixed", () -> d.bed.mixed(3, 6));
-        if (d.bed != null) {
-            d.bed.close();
-            if (d.failed == 0 || d.quiet) Bed.remove(d.bed.folder());
+        if (heuristics && d.fixture != null) d.variant("mixed", () -> d.fixture.mixed(3, 6));
+        if (d.fixture != null) {
+            d.fixture.close();
+            if (d.failed == 0 || d.quiet) Fixture.remove(d.fixture.folder());
         }
         System.exit(d.failed == 0 && d.count > 0 ? 0 : 1);
     }
@@ -60,7 +60,7 @@ public final class Driver {
         Path folder = Files.createTempDirectory("lladd-interop-",
                 PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx--x--x")));
         String[] kind = pair.split("-");
-        bed = new Bed(folder, server("A", kind[0], folder), server("B", kind[1], folder));
+        fixture = new Fixture(folder, server("A", kind[0], folder), server("B", kind[1], folder));
     }
 
     private static Server server(String name, String kind, Path folder) throws Exception {
@@ -138,18 +138,18 @@ public final class Driver {
 
     private void quietly() throws Exception {
         long began = System.nanoTime();
-        String told = bed.undisturbed(0, 5, "A B");
-        bed.moved(0, -5, 5);
+        String told = fixture.undisturbed(0, 5, "A B");
+        fixture.moved(0, -5, 5);
         report("two-phase", told.equals("RESULT COMMITTED") ? null : told, began);
-        told = bed.undisturbed(1, 3, "A");
-        bed.moved(1, -3, 0);
-        String undo = bed.undisturbed(1, -3, "A");
-        bed.moved(1, 3, 0);
+        told = fixture.undisturbed(1, 3, "A");
+        fixture.moved(1, -3, 0);
+        String undo = fixture.undisturbed(1, -3, "A");
+        fixture.moved(1, 3, 0);
         boolean ok = told.equals("RESULT COMMITTED") && undo.equals(told);
         report("one-phase", ok ? null : told + " " + undo, began);
         try {
-            bed.check();
-        } catch (Bed.Broken e) {
+            fixture.check();
+        } catch (Fixture.Broken e) {
             report("balances", e.getMessage(), began);
         }
         quiet = failed == 0;
@@ -165,21 +165,21 @@ public final class Driver {
             what.run();
             report(name, null, began);
         } catch (Exception e) {
-            report(name, e + ";" + bed.story() + "; " + bed.folder(), began);
+            report(name, e + ";" + fixture.story() + "; " + fixture.folder(), began);
         }
     }
 
     /* What LLADD can do and PostgreSQL cannot: branches that are suspended and joined, and
      * heuristic outcomes. */
     private void variants() {
-        variant("suspend", () -> bed.inSteps("suspend", 2, 4));
-        variant("join", () -> bed.inSteps("join", 2, 4));
-        variant("heuristic", () -> bed.heardInTime(3, 6));
+        variant("suspend", () -> fixture.inSteps("suspend", 2, 4));
+        variant("join", () -> fixture.inSteps("join", 2, 4));
+        variant("heuristic", () -> fixture.heardInTime(3, 6));
         quiet = failed == 0;
     }
 
     private void one(Case c) throws Exception {
-        if (bed == null) open();
+        if (fixture == null) open();
         long began = System.nanoTime();
         String why = null;
         Timer hung = new Timer(true);
@@ -190,18 +190,18 @@ public final class Driver {
             }
         }, HUNG_MS);
         try {
-            bed.run(c.point, c.again);
-        } catch (Bed.Broken | java.io.IOException | java.sql.SQLException
+            fixture.run(c.point, c.again);
+        } catch (Fixture.Broken | java.io.IOException | java.sql.SQLException
                 | javax.transaction.xa.XAException e) {
-            why = e + ";" + bed.story() + "; " + bed.folder();
+            why = e + ";" + fixture.story() + "; " + fixture.folder();
         } finally {
             hung.cancel();
         }
         report(c.toString(), why, began);
         if (why != null) {
             // Its files are kept, and must not disturb the other cases.
-            bed.close();
-            bed = null;
+            fixture.close();
+            fixture = null;
         }
     }
 

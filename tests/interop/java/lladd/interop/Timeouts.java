@@ -52,7 +52,7 @@ final class Timeouts {
         run("works-on", Timeouts::worksOn);
         run("handed-over", Timeouts::handedOver);
         check(rm.close("", RMID) == 0, "xa_close");
-        if (failed == 0) Bed.remove(folder);
+        if (failed == 0) Fixture.remove(folder);
         System.out.flush();
         // Narayana's threads are still there.
         Runtime.getRuntime().halt(failed == 0 ? 0 : 1);

@@ -20,7 +20,7 @@ import javax.transaction.xa.Xid;
  * transfer takes an amount from an account of one and adds it to one of the other. The fixture
  * knows what every balance must be.
  */
-final class Bed {
+final class Fixture {
     static final int ACCOUNTS = 40;
     static final long BALANCE = 1000;
     private static final int SCANS = 3;
@@ -50,7 +50,7 @@ final class Bed {
     private int turn;
     private int account;
 
-    Bed(Path folder, Server a, Server b) throws Exception {
+    Fixture(Path folder, Server a, Server b) throws Exception {
         this.folder = folder;
         for (Server s : List.of(a, b)) {
             servers.put(s.name, s);
