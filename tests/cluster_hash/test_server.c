@@ -21,7 +21,7 @@ struct heard {
     unsigned char frame[2048];
 };
 
-static struct rig {
+static struct fixture {
     struct lladd_device *base;
     struct fault_device *fd;
     struct test_world chance;
