@@ -40,7 +40,7 @@ struct lladd_inspect {
     struct ll_core core; /* never opened: env, device, control block, catalogue, redo barriers,
                           * pins */
     bool own_device;
-    uint64_t memory; /* bytes for what the log says about pages */
+    uint64_t memory;            /* bytes for what the log says about pages */
     lladd_progress_fn *opening; /* of the options; nullable */
     void *opening_ctx;
     lladd_inspect_progress_fn *progress; /* nullable */
@@ -58,9 +58,9 @@ struct lladd_inspect {
     uint64_t checkpoint_pages;     /* of the page file when the checkpoint was taken */
     struct lladd_inspect_info info;
     char end_text[320];
-    struct ll_vec files; /* struct ll_inspect_file */
-    struct ll_vec txns;  /* struct ll_inspect_txn, oldest first */
-    struct ll_hashmap maps;  /* page number of an allocation map -> struct ll_inspect_map * */
+    struct ll_vec files;    /* struct ll_inspect_file */
+    struct ll_vec txns;     /* struct ll_inspect_txn, oldest first */
+    struct ll_hashmap maps; /* page number of an allocation map -> struct ll_inspect_map * */
     bool maps_redone;
     unsigned char *page; /* the page that was read last */
 };
@@ -168,11 +168,11 @@ struct ll_verify {
     unsigned pass;         /* 0: the first pass, which also checks what is not about single pages */
     bool log_whole_before; /* log_whole when the first pass over the records began */
     uint64_t seen;         /* records of this pass */
-    struct ll_hashmap told;   /* LSNs of records that do not follow the page's previous record and
+    struct ll_hashmap told; /* LSNs of records that do not follow the page's previous record and
                               were reported: a page that was dropped from a part comes again */
-    struct ll_hashmap txns;   /* id -> LSN of its last record */
-    struct ll_vec fences; /* all redo barriers of the log, oldest first */
-    unsigned char *dwb;   /* first page of the double-write area; NULL: it cannot be read */
+    struct ll_hashmap txns; /* id -> LSN of its last record */
+    struct ll_vec barriers; /* all redo barriers of the log, oldest first */
+    unsigned char *dwb;     /* first page of the double-write area; NULL: it cannot be read */
     uint32_t dwb_copies;
     struct ll_log_cursor *cursor; /* for single records */
     bool log_whole;               /* the log has no damage so far */
@@ -199,6 +199,6 @@ int ll_verify_record(struct ll_verify *, const struct ll_record *);
 struct ll_verify_history *ll_verify_history_of(const struct ll_verify *, uint64_t page);
 /* The newest redo barrier that covers a page, at or below `to`; NULL: none. */
 const struct ll_verify_barrier *ll_verify_barrier_of(const struct ll_verify *, uint64_t page,
-                                                 uint64_t to);
+                                                     uint64_t to);
 
 #endif

@@ -22,7 +22,7 @@
 #define PAGES_MAX (UINT64_C(1) << 48) /* of a page number, log/record.h */
 #define PART_HEAD 5u                  /* of checkpoint data, recovery/core.h */
 #define TXN_ROW 44u
-#define FENCE_ROW 24u
+#define BARRIER_ROW 24u
 #define NAME_HEAD 12u
 
 /* Opening a view reports progress after this many records. */
@@ -45,7 +45,7 @@ struct survey {
     struct lladd_inspect *v;
     struct ll_hashmap txns;  /* id -> struct ll_inspect_txn *, owned */
     struct ll_hashmap ended; /* transactions that ended before the checkpoint's data */
-    bool early;          /* before the checkpoint's BEGIN: only catalogue entries are read */
+    bool early;              /* before the checkpoint's BEGIN: only catalogue entries are read */
     uint64_t begins;
     bool data_seen;
     uint64_t end; /* end of the last record */
@@ -182,7 +182,7 @@ static void see_data(struct survey *s, const struct ll_record *rec)
             see_txn_row(s, b);
         else if (kind == LL_CKPT_NAME)
             take_name(s, lladd_span_of(b, len), rec->lsn);
-        else if (kind == LL_CKPT_REDO_BARRIER && len == FENCE_ROW)
+        else if (kind == LL_CKPT_REDO_BARRIER && len == BARRIER_ROW)
             take_barrier(s, lladd_get64(b), lladd_get64(b + 8), lladd_lsn_of(lladd_get64(b + 16)));
         else if (kind == LL_CKPT_PIN)
             take_pin(s, b, len);
@@ -220,7 +220,7 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
     case LL_REC_REDO_BARRIER:
         if (rec->redo.len == 16)
             take_barrier(s, lladd_get64(rec->redo.data),
-                       lladd_get64((const unsigned char *)rec->redo.data + 8), rec->lsn);
+                         lladd_get64((const unsigned char *)rec->redo.data + 8), rec->lsn);
         break;
     case LL_REC_PIN:
         take_pin(s, rec->redo.data, rec->redo.len);
@@ -336,7 +336,7 @@ int ll_inspect_walk(struct lladd_inspect *v, lladd_lsn from, ll_inspect_visit *f
     int rc = ll_log_cursor_open(v->log, &cursor);
     if (rc)
         return ll_fail(err, rc, "out of memory for a cursor");
-    bool told = false; /* fn has stopped the walk */
+    bool told = false;                           /* fn has stopped the walk */
     bool exact = from.v <= v->info.log_oldest.v; /* a record is known to begin at `at` */
     lladd_lsn at = from.v > v->info.log_oldest.v ? from : v->info.log_oldest;
     rc = is_end(v, at) ? LLADD_END : first_record(v, cursor, at, &rec, &what);
@@ -576,7 +576,7 @@ bool lladd_inspect_place(struct lladd_inspect *v, lladd_lsn lsn, char name[32], 
 
 static const struct lladd_field seal_fields[] = {{"durable", LLADD_FIELD_LSN},
                                                  {NULL, LLADD_FIELD_END}};
-static const struct lladd_field fence_fields[] = {
+static const struct lladd_field barrier_fields[] = {
     {"first", LLADD_FIELD_PAGE}, {"pages", LLADD_FIELD_U64}, {NULL, LLADD_FIELD_END}};
 static const struct lladd_field pin_fields[] = {
     {"lsn", LLADD_FIELD_LSN}, {"name", LLADD_FIELD_TEXT}, {NULL, LLADD_FIELD_END}};
@@ -600,7 +600,7 @@ static const struct lladd_field *own_fields(unsigned kind)
     case LL_REC_SEAL:
         return seal_fields;
     case LL_REC_REDO_BARRIER:
-        return fence_fields;
+        return barrier_fields;
     case LL_REC_PIN:
         return pin_fields;
     case LL_REC_CHECKPOINT_END:
@@ -738,8 +738,12 @@ static void describe_name(struct lladd_inspect *v, struct lladd_span payload,
 
 static void describe_data(const struct ll_record *rec, struct lladd_sink *sink)
 {
-    static const char *const names[] = {"?",      "transactions", "names",
-                                        "fences", "pins",         "size of the page file",
+    static const char *const names[] = {"?",
+                                        "transactions",
+                                        "names",
+                                        "redo barriers",
+                                        "pins",
+                                        "size of the page file",
                                         "heuristic outcomes"};
     enum { PARTS = sizeof names / sizeof *names };
     const unsigned char *p = rec->redo.data, *b;

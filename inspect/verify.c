@@ -247,18 +247,18 @@ static const char *why_outdated(struct ll_verify *c, uint64_t page, const unsign
                                 const struct ll_verify_barrier *f, uint64_t *lsn, bool *rebuilt)
 {
     const struct ll_verify_history *h = ll_verify_history_of(c, page);
-    uint64_t at = ll_page_lsn(bytes).v, fence = f ? f->lsn : 0;
+    uint64_t at = ll_page_lsn(bytes).v, barrier = f ? f->lsn : 0;
     *rebuilt = false;
-    if (!h || h->last < fence || h->given_up || !c->log_whole)
+    if (!h || h->last < barrier || h->given_up || !c->log_whole)
         return NULL;
     *lsn = h->last;
     bool clean = c->v->info.clean || LLADD_PLANTED(LLADD_BUG_ACCUSE);
     if (clean && at < h->last)
         return "a write was lost: the log has a newer record about it";
     if (!c->v->info.clean && h->first && at < h->first && !h->first_is_base &&
-        h->first_prev != at && h->first >= fence && (at || !h->base)) {
+        h->first_prev != at && h->first >= barrier && (at || !h->base)) {
         *lsn = h->first;
-        *rebuilt = h->base && h->base >= fence; /* from older log, like a torn page */
+        *rebuilt = h->base && h->base >= barrier; /* from older log, like a torn page */
         return "a write was lost: redo will not find it as the record expects";
     }
     /* Changes before redo's start were on disk when its checkpoint was taken; redo does not repeat
@@ -301,7 +301,7 @@ static int tell_damaged(struct ll_verify *c, uint64_t page, const struct lladd_e
     struct lladd_inspect *v = c->v;
     char text[400];
     const struct ll_verify_history *h = ll_verify_history_of(c, page);
-    uint64_t fence = f ? f->lsn : 0, base = h ? h->base : 0;
+    uint64_t barrier = f ? f->lsn : 0, base = h ? h->base : 0;
     bool torn = ll_page_verify(v->core.salt, lladd_page_of(page), v->page, v->core.page_size,
                                "pages", NULL) != 0;
     if (f && ll_inspect_txn_of(v, lladd_lsn_of(f->txn))) {
@@ -311,7 +311,7 @@ static int tell_damaged(struct ll_verify *c, uint64_t page, const struct lladd_e
                  why->message, (unsigned long long)f->txn);
         return tell_page(c, LLADD_FINDING_NOTE, 0, page, f->lsn, text);
     }
-    if (torn && base && base >= fence) {
+    if (torn && base && base >= barrier) {
         bool redo = !v->info.clean && base >= v->core.control.redo.v;
         snprintf(text, sizeof text, "%s; %s from its base at LSN %llu", why->message,
                  redo ? "redo will rebuild it" : "it will be rebuilt when it is read,",
@@ -529,7 +529,7 @@ static int verify_all(struct lladd_inspect *v, lladd_finding_fn *fn, void *ctx,
     ll_hashmap_init(&c.told, env);
     ll_vec_init(&c.histories, env, sizeof(struct ll_verify_history));
     ll_vec_init(&c.unused, env, sizeof(size_t));
-    ll_vec_init(&c.fences, env, sizeof(struct ll_verify_barrier));
+    ll_vec_init(&c.barriers, env, sizeof(struct ll_verify_barrier));
     int rc = verify_control(&c);
     if (!rc)
         rc = ll_verify_log(&c);
@@ -544,7 +544,7 @@ static int verify_all(struct lladd_inspect *v, lladd_finding_fn *fn, void *ctx,
     if (c.cursor)
         ll_log_cursor_close(c.cursor);
     ll_free(env, c.dwb);
-    ll_vec_free(&c.fences);
+    ll_vec_free(&c.barriers);
     ll_vec_free(&c.histories);
     ll_vec_free(&c.unused);
     ll_hashmap_free(&c.told);

@@ -219,10 +219,10 @@ static int want_history(struct ll_verify *c, uint64_t page, struct ll_verify_his
 }
 
 const struct ll_verify_barrier *ll_verify_barrier_of(const struct ll_verify *c, uint64_t page,
-                                                 uint64_t to)
+                                                     uint64_t to)
 {
-    for (size_t i = c->fences.len; i-- > 0;) {
-        const struct ll_verify_barrier *f = ll_vec_at(&c->fences, i);
+    for (size_t i = c->barriers.len; i-- > 0;) {
+        const struct ll_verify_barrier *f = ll_vec_at(&c->barriers, i);
         if (f->lsn <= to && page >= f->first && page - f->first < f->n)
             return f;
     }
@@ -292,7 +292,7 @@ static int check_page_record(struct ll_verify *c, const struct ll_record *rec)
 
 static int take_barrier(struct ll_verify *c, const struct ll_record *rec)
 {
-    struct ll_verify_barrier *f = ll_vec_push(&c->fences);
+    struct ll_verify_barrier *f = ll_vec_push(&c->barriers);
     if (!f)
         return ll_verify_no_memory(c);
     f->first = lladd_get64(rec->redo.data);
@@ -369,9 +369,8 @@ static int pass_damage(struct ll_verify *c, struct ll_log_cursor *cursor,
     uint64_t lsn = what.lsn.v > at ? what.lsn.v : at;
     c->log_whole = false;
     for (;;) {
-        int rc = c->pass > 0
-                     ? 0
-                     : ll_verify_tell_lsn(c, LLADD_FINDING_DAMAGE, code, lsn, what.message);
+        int rc =
+            c->pass > 0 ? 0 : ll_verify_tell_lsn(c, LLADD_FINDING_DAMAGE, code, lsn, what.message);
         if (rc)
             return rc;
         what = (struct lladd_error)LLADD_ERROR_INIT;

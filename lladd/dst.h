@@ -126,7 +126,7 @@ struct lladd_dst_event {
     X(PREPARED, "prepared", "O9", "a checkpoint leaves out prepared transactions") \
     X(OUTCOMES, "outcomes", "O9", "a checkpoint leaves out heuristic outcomes") \
     X(NAMES, "names", "O11", "a checkpoint leaves out the names of operations") \
-    X(FENCE, "fence", "O2", "a checkpoint leaves out the fences of bulk writing") \
+    X(REDO_BARRIER, "redo-barrier", "O2", "a checkpoint leaves out redo barriers") \
     X(BULK_SYNC, "bulk-sync", "O2", "pages written in bulk are published without a sync") \
     X(FREE_EARLY, "free-early", "O2", "what is freed can be taken before the commit is durable") \
     X(FLUSH, "flush", "O2", "a checkpoint is complete before the pages are written back") \

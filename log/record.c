@@ -64,7 +64,7 @@ const char *ll_record_kind_name(unsigned kind)
         [LL_REC_CHECKPOINT_DATA] = "checkpoint-data",
         [LL_REC_CHECKPOINT_END] = "checkpoint-end",
         [LL_REC_SEAL] = "seal",
-        [LL_REC_REDO_BARRIER] = "fence",
+        [LL_REC_REDO_BARRIER] = "redo-barrier",
         [LL_REC_PIN] = "pin",
         [LL_REC_HEURISTIC] = "heuristic",
         [LL_REC_RELOCATED_UNDO] = "relocated-undo",
@@ -220,8 +220,8 @@ static const char *decode(const unsigned char *p, size_t len, lladd_lsn lsn, uin
 int ll_record_decode(const unsigned char *bytes, size_t len, lladd_lsn lsn, uint32_t salt,
                      struct ll_record *rec, struct lladd_error *err)
 {
-    if (LL_UNLIKELY(len < LL_RECORD_NARROW || (ll_log__peek_lsn(bytes) != lsn.v &&
-                                               !LLADD_PLANTED(LLADD_BUG_STALE_RECORD))))
+    if (LL_UNLIKELY(len < LL_RECORD_NARROW ||
+                    (ll_log__peek_lsn(bytes) != lsn.v && !LLADD_PLANTED(LLADD_BUG_STALE_RECORD))))
         return ll_fail_lsn(err, LLADD_END, lsn, "nothing was written at LSN %llu",
                            (unsigned long long)lsn.v);
     const char *why = decode(bytes, len, lsn, salt, rec);

@@ -8,10 +8,10 @@
 /* Kinds of records. The numbers are stored in the log and never reused. */
 enum ll_record_kind {
     LL_REC_NONE = 0,
-    LL_REC_UPDATE = 1,    /* page, op: redo, and undo as the flags say */
-    LL_REC_CLR = 2,       /* page, op: `undo` bytes applied to the page; undo_next */
-    LL_REC_CLR_END = 3,   /* a logical compensation is complete; undo_next */
-    LL_REC_UNDO_ONLY = 4, /* op: logical undo bytes, no page (paper, section 2.4) */
+    LL_REC_UPDATE = 1,     /* page, op: redo, and undo as the flags say */
+    LL_REC_CLR = 2,        /* page, op: `undo` bytes applied to the page; undo_next */
+    LL_REC_CLR_END = 3,    /* a logical compensation is complete; undo_next */
+    LL_REC_UNDO_ONLY = 4,  /* op: logical undo bytes, no page (paper, section 2.4) */
     LL_REC_ACTION_END = 5, /* a nested top action ends: op (or 0) and logical undo bytes;
                             * undo_next */
     LL_REC_COMMIT = 6,
@@ -26,7 +26,7 @@ enum ll_record_kind {
     LL_REC_CHECKPOINT_DATA = 15,
     LL_REC_CHECKPOINT_END = 16,
     LL_REC_SEAL = 17,           /* written by the log itself: states the watermark (LOG-3) */
-    LL_REC_REDO_BARRIER = 18,          /* bulk-write fence of an extent (BUF-6) */
+    LL_REC_REDO_BARRIER = 18,   /* before an extent is written in bulk (BUF-6) */
     LL_REC_PIN = 19,            /* a named pin was set or removed */
     LL_REC_HEURISTIC = 20,      /* a heuristic abort, or a heuristic outcome was forgotten */
     LL_REC_RELOCATED_UNDO = 21, /* reserved: undo copied forward for an old in-doubt transaction */
@@ -55,7 +55,7 @@ struct ll_record {
     uint32_t depth;      /* top actions and compensations open around it (REC-5) */
     uint8_t kind;        /* enum ll_record_kind */
     uint8_t flags;
-    uint32_t size;       /* bytes of LSN space the record takes, header and padding included; set
+    uint32_t size;          /* bytes of LSN space the record takes, header and padding included; set
                           * by the log; the next record starts at lsn + size */
     struct lladd_span redo; /* or the record's only payload */
     struct lladd_span undo;

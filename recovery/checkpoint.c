@@ -121,7 +121,7 @@ static int keep_misc(struct ll_core *core, lladd_lsn redo, struct ll_vec *parts)
 {
     int rc = 0;
     lladd_mutex_lock(&core->misc);
-    for (size_t i = 0; !rc && i < core->n_barriers && !LLADD_PLANTED(LLADD_BUG_FENCE); i++) {
+    for (size_t i = 0; !rc && i < core->n_barriers && !LLADD_PLANTED(LLADD_BUG_REDO_BARRIER); i++) {
         unsigned char b[24];
         if (core->barriers[i].lsn.v < redo.v)
             continue;
@@ -137,8 +137,7 @@ static int keep_misc(struct ll_core *core, lladd_lsn redo, struct ll_vec *parts)
         memcpy(b + 8, core->pins[i].name, len);
         rc = keep(parts, LL_CKPT_PIN, b, 8 + len);
     }
-    for (size_t i = 0;
-         !rc && i < core->n_heuristics && !LLADD_PLANTED(LLADD_BUG_OUTCOMES); i++) {
+    for (size_t i = 0; !rc && i < core->n_heuristics && !LLADD_PLANTED(LLADD_BUG_OUTCOMES); i++) {
         unsigned char b[LL_HEURISTIC_MAX];
         rc = keep(parts, LL_CKPT_HEURISTIC, b, ll_heuristic_encode(&core->heuristics[i], b));
     }
@@ -556,8 +555,7 @@ static int truncate_log(struct ll_core *core, const struct marks *m, struct llad
 
 /* The checkpoint would say the same as the last. But a page written since then may be only in the
  * system's cache, and a clean close states that it is durable. */
-static int checkpoint_again(struct ll_core *core, const struct marks *same,
-                            struct lladd_error *err)
+static int checkpoint_again(struct ll_core *core, const struct marks *same, struct lladd_error *err)
 {
     const lladd_lsn all = {UINT64_MAX};
     int rc = ll_buffer_flush(core->buffer, all, all, err);
@@ -586,7 +584,8 @@ static int want_space(struct ll_core *core, struct lladd_error *err)
     }
     return ll_fail(err, LLADD_NO_SPACE,
                    "%.150s; this checkpoint would free no log, and the space that is set aside is "
-                   "for one that does", why.message);
+                   "for one that does",
+                   why.message);
 }
 
 static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *err)
@@ -623,8 +622,7 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
                                   : lladd_lsn_of(lladd_atomic_load64(&core->last_checkpoint));
     struct marks m = {{0}, {0}, {0}, {0}};
     lladd_atomic_max64(&core->image_horizon, horizon.v);
-    lladd_atomic_store64_relaxed(&core->images_before,
-                                 lladd_atomic_load64_relaxed(&core->images));
+    lladd_atomic_store64_relaxed(&core->images_before, lladd_atomic_load64_relaxed(&core->images));
     lladd_atomic_fence();
     uint64_t pages = ll_buffer_file_pages(core->buffer); /* the flush makes this size durable */
     rc = ll_point(&core->env, "checkpoint.before_flush")

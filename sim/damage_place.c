@@ -42,7 +42,7 @@ static int see_record(void *ctx, const struct lladd_inspect_record *r)
         .lsn = r->entry.lsn.v,
         .end = r->entry.lsn.v + r->size,
         .page = r->entry.page,
-        .fence = strcmp(kind, "fence") == 0,
+        .barrier = strcmp(kind, "redo-barrier") == 0,
         .names = {r->entry.prev.v, r->entry.txn.v, r->entry.page_prev.v, r->entry.undo_next.v},
         .decides = strcmp(kind, "commit") == 0 || strcmp(kind, "prepare") == 0 ||
                    strcmp(kind, "end") == 0};
@@ -51,14 +51,14 @@ static int see_record(void *ctx, const struct lladd_inspect_record *r)
     return 0;
 }
 
-/* Is the page's LSN that of a fence record (a bulk write), with no record about the page since? */
+/* Is the page's LSN that of a redo barrier (a bulk write), with no record about the page since? */
 static bool is_bulk(const struct ll_sim_situation *s, uint64_t page, uint64_t lsn)
 {
     bool bulk = false;
     for (uint32_t i = 0; i < s->n_records; i++) {
         const struct ll_sim_record_facts *r = &s->record[i];
         if (r->lsn == lsn)
-            bulk = r->fence;
+            bulk = r->barrier;
         else if (r->lsn > lsn && r->page == page)
             return false;
     }

@@ -22,7 +22,7 @@ struct ll_sim_page_facts {
 /* A record of the log. */
 struct ll_sim_record_facts {
     uint64_t lsn, end, page;
-    bool fence;        /* announces a bulk write of pages */
+    bool barrier;      /* announces a bulk write of pages */
     bool decides;      /* commits, prepares or ends a transaction */
     uint64_t states;   /* of a seal record: everything below this LSN was durable */
     uint64_t names[4]; /* LSNs of earlier records that it refers to; 0: none */

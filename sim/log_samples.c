@@ -151,10 +151,10 @@ static void ended(struct collect *c, lladd_lsn txn)
 }
 
 /* From this record on, pages [first, first + n) are written without logging. */
-static void lose_barred(struct collect *c, struct lladd_span fence)
+static void lose_barred(struct collect *c, struct lladd_span barrier)
 {
-    const unsigned char *p = fence.data;
-    for (size_t i = 0; fence.len >= 16 && i < c->n_pages; i++)
+    const unsigned char *p = barrier.data;
+    for (size_t i = 0; barrier.len >= 16 && i < c->n_pages; i++)
         if (c->page[i].number - lladd_get64(p) < lladd_get64(p + 8))
             lose(&c->page[i]);
 }
@@ -162,7 +162,7 @@ static void lose_barred(struct collect *c, struct lladd_span fence)
 static int see(struct collect *c, const struct lladd_log_entry *e, struct lladd_error *err)
 {
     const char *kind = lladd_log_kind_name(e->kind);
-    if (strcmp(kind, "fence") == 0)
+    if (strcmp(kind, "redo-barrier") == 0)
         lose_barred(c, e->redo);
     if (strcmp(kind, "update") == 0 && e->page != LLADD_NO_PAGE)
         return change(c, e, false, err);

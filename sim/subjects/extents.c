@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * extents: allocated and freed, of all three kinds: ordinary pages, pages written in bulk without
- * logging, raw pages. A fence record protects what was written in bulk from the redo of records
+ * logging, raw pages. A redo barrier protects what was written in bulk from the redo of records
  * about an earlier use of its pages, and the pages are durable before the commit that publishes
  * them. Checkpoints are automatic ones: pages stay dirty, and redo begins before the checkpoint and
- * before the fence records.
+ * before the redo barriers.
  *
  * A cell is an extent, named in the catalog of roots.
  */

@@ -12,10 +12,10 @@ import sys
 NONE48 = (1 << 48) - 1
 NO_PAGE = (1 << 64) - 1
 (UPDATE, CLR, CLR_END, UNDO_ONLY, ACTION_END, COMMIT, END, PREPARE, BLOB, IMAGE, OBJECT,
- OBJECT_CLR, CATALOGUE, BEGIN, DATA, CHECKPOINT, SEAL, FENCE, PIN, HEURISTIC) = range(1, 21)
+ OBJECT_CLR, CATALOGUE, BEGIN, DATA, CHECKPOINT, SEAL, REDO_BARRIER, PIN, HEURISTIC) = range(1, 21)
 NOTE = 22
 OF_TXN = {UPDATE, CLR, CLR_END, UNDO_ONLY, ACTION_END, COMMIT, END, PREPARE, BLOB, OBJECT,
-          OBJECT_CLR, FENCE, NOTE}
+          OBJECT_CLR, REDO_BARRIER, NOTE}
 OPERATION, PAGE_TYPE, CLASS, PARTICIPANT, TAG = range(1, 6)
 WANTS = {UPDATE: OPERATION, CLR: OPERATION, CLR_END: OPERATION, UNDO_ONLY: OPERATION,
          BLOB: PARTICIPANT, OBJECT: CLASS, OBJECT_CLR: CLASS, NOTE: TAG}
@@ -294,7 +294,7 @@ class Meaning:
         self.images, self.pins, self.prepared, self.open = {}, {}, {}, {}
         self.blobs, self.blobs_of = [], {}
         self.outcomes = {}
-        self.notes, self.fences, self.wide, self.checkpoints, self.deepest = [], [], 0, 0, 0
+        self.notes, self.barriers, self.wide, self.checkpoints, self.deepest = [], [], 0, 0, 0
         self.lsns = set()
         for record in log.records():
             self.lsns.add(record.lsn)
@@ -398,8 +398,8 @@ class Meaning:
         need(len(r.redo) == 8 and u(r.redo, 0, 8) <= r.lsn, f"seal {r.lsn}")
 
     def see_18(self, r):
-        need(len(r.redo) == 16, f"fence {r.lsn}")
-        self.fences.append(struct.unpack("<QQ", r.redo))
+        need(len(r.redo) == 16, f"redo barrier {r.lsn}")
+        self.barriers.append(struct.unpack("<QQ", r.redo))
 
     def see_19(self, r):
         name = r.redo[8:].decode("ascii")
@@ -574,8 +574,8 @@ def main(folder):
         print(f"outcome {gid[0]} {gid[1]} {gid[2]} {outcome}")
     for name, total, at, data in meaning.blobs:
         print(f"blob {name} {total} {at} {len(data)}")
-    for first, n in meaning.fences:
-        print(f"fence {first} {n}")
+    for first, n in meaning.barriers:
+        print(f"redo barrier {first} {n}")
     for page, n in sorted(meaning.images.items()):
         print(f"image {page} {n}")
     check_dwb(folder, control)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Checkpoints, and what recovery makes of them: fuzzy ones with everything a checkpoint has
- * to carry (transactions, names, fences, pins), ones that fail halfway, ones that run into the
- * log's limit, redo by several threads, pages that were never allocated, commits that pile up
+ * Checkpoints, and what recovery makes of them: fuzzy ones with everything a checkpoint has to
+ * carry (transactions, names, redo barriers, pins), ones that fail halfway, ones that run into
+ * the log's limit, redo by several threads, pages that were never allocated, commits that pile up
  * without being durable.
  */
 #include "db_fixture.h"
@@ -50,7 +50,7 @@ static void fuzzy_checkpoint(void)
 /* ---- what a checkpoint carries --------------------------------------------------------------- */
 
 /* Two fuzzy ones between everything and the crash: redo begins after all of it. */
-START_TEST(a_fuzzy_checkpoint_carries_transactions_fences_pins_and_names)
+START_TEST(a_fuzzy_checkpoint_carries_transactions_barriers_pins_and_names)
 {
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
     struct lladd_gid gid = gid_of("carried");
@@ -241,7 +241,7 @@ START_TEST(a_commit_during_a_checkpoint_keeps_its_log_at_the_next_one)
 END_TEST
 
 /* Redo would otherwise meet what the page held before it was written in bulk. */
-START_TEST(a_checkpoint_that_stops_halfway_has_forgotten_no_fence)
+START_TEST(a_checkpoint_that_stops_halfway_has_forgotten_no_barrier)
 {
     const lladd_pageno bulk = lladd_page_of(50);
     unsigned char *bytes = calloc(1, 4096);
@@ -783,14 +783,14 @@ int main(void)
     Suite *s = suite_create("checkpoint");
     TCase *tc = tcase_create("all");
 #define LOOP(test, n) tcase_add_loop_test(tc, test, 0, n)
-    LOOP(a_fuzzy_checkpoint_carries_transactions_fences_pins_and_names, 4);
+    LOOP(a_fuzzy_checkpoint_carries_transactions_barriers_pins_and_names, 4);
     LOOP(a_checkpoint_comes_later_if_many_pages_are_dirty, 4);
     LOOP(a_page_that_was_freed_unwritten_is_no_damage, 128);
     LOOP(a_checkpoint_carries_any_number_of_transactions, FIXTURE_KINDS);
     LOOP(a_commit_during_a_checkpoint_does_not_let_go_of_the_log_too_early, 2);
     LOOP(a_commit_during_a_checkpoint_keeps_its_log_at_the_next_one, 2);
     tcase_add_test(tc, a_page_written_since_the_last_checkpoint_is_durable_at_close);
-    LOOP(a_checkpoint_that_stops_halfway_has_forgotten_no_fence, 2);
+    LOOP(a_checkpoint_that_stops_halfway_has_forgotten_no_barrier, 2);
     LOOP(a_checkpoint_during_which_the_handle_is_poisoned_loses_no_loser, FIXTURE_KINDS);
     LOOP(a_snapshot_sees_what_was_committed_while_a_checkpoint_began, FIXTURE_KINDS);
     LOOP(a_page_rebuilt_during_a_checkpoint_is_written_before_its_base_goes, 2);

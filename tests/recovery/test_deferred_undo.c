@@ -5,7 +5,7 @@
  * and see the old values; others go on. Changes that no lock protects are undone before open
  * returns.
  *
- * A cell is locked as {page, cell}, up to cell FENCED; the cells after it have no locks. A key of a
+ * A cell is locked as {page, cell}, up to cell LOCKED; the cells after it have no locks. A key of a
  * hash table is locked as {root, key}, a record as {page, slot}.
  */
 #include "db_fixture.h"
@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGES = 8, FENCED = 50, ROUNDS = 60, LOST = 1000 };
+enum { PAGES = 8, LOCKED = 50, ROUNDS = 60, LOST = 1000 };
 
 static struct fixture r;
 static lladd_pageno pages[PAGES];
@@ -35,7 +35,7 @@ static int lock_cell(struct lladd_txn *txn, struct cell c, enum lladd_lock_mode 
 
 static int protect_cell(struct lladd_txn *txn, lladd_pageno page, unsigned index)
 {
-    return index < FENCED ? lock_cell(txn, cell_of(page, index), LLADD_LOCK_X, LLADD_LOCK_TRY)
+    return index < LOCKED ? lock_cell(txn, cell_of(page, index), LLADD_LOCK_X, LLADD_LOCK_TRY)
                           : LLADD_NOT_FOUND;
 }
 
@@ -82,7 +82,7 @@ static const struct lladd_participant protector = {
 
 static void add(struct lladd_txn *txn, struct cell c, int64_t delta)
 {
-    if (c.index < FENCED)
+    if (c.index < LOCKED)
         ok(txn, lock_cell(txn, c, LLADD_LOCK_X, LLADD_LOCK_TRY));
     ok(txn, cell_add(txn, c, delta));
 }
@@ -218,7 +218,7 @@ static void begin_unprotected(enum why why)
     system.system = why == SYSTEM;
     struct lladd_txn *loser = fixture_begin_with(&r, &system);
     if (why == A_CELL)
-        add(loser, cell_of(pages[2], FENCED), LOST);
+        add(loser, cell_of(pages[2], LOCKED), LOST);
     if (why == NOTE)
         ok(loser, lladd_log_note(loser, "test.note", lladd_span_of("x", 1), NULL));
     add(loser, cell_of(pages[2], 5), LOST);
@@ -246,7 +246,7 @@ START_TEST(unprotected_changes_are_undone_before)
         ck_assert_uint_eq(lladd_losers_left(r.db), why == TAKEN);
         ck_assert_uint_eq(fixture_stats(&r).recovered_undone_txns, 1);
         expect_now(cell_of(pages[2], 5), why == TAKEN ? LOST : 0);
-        expect_now(cell_of(pages[2], FENCED), 0);
+        expect_now(cell_of(pages[2], LOCKED), 0);
         if (why == TAKEN)
             ck_assert_int_eq(try_lock(cell_of(pages[2], 5), LLADD_LOCK_S, LLADD_LOCK_TRY),
                              LLADD_BUSY);
@@ -266,14 +266,14 @@ START_TEST(what_is_half_done_is_undone_before)
     struct lladd_action action;
     add(loser, cell_of(pages[3], 1), LOST);
     ok(loser, lladd_nta_begin(loser, &action));
-    ok(loser, cell_add(loser, cell_of(pages[3], FENCED), LOST));
-    ok(loser, cell_add(loser, cell_of(pages[4], FENCED + 1), LOST));
+    ok(loser, cell_add(loser, cell_of(pages[3], LOCKED), LOST));
+    ok(loser, cell_add(loser, cell_of(pages[4], LOCKED + 1), LOST));
     fixture_set(&r, cell_of(pages[6], 0), 6);
     crash_and_open();
     ck_assert_uint_eq(lladd_losers_left(r.db), 1);
     ck_assert_uint_eq(asked, 1);
-    expect_now(cell_of(pages[3], FENCED), 0);
-    expect_now(cell_of(pages[4], FENCED + 1), 0);
+    expect_now(cell_of(pages[3], LOCKED), 0);
+    expect_now(cell_of(pages[4], LOCKED + 1), 0);
     expect_now(cell_of(pages[3], 1), LOST);
     fixture_maintain(&r);
     expect_now(cell_of(pages[3], 1), 0);
@@ -289,7 +289,7 @@ START_TEST(what_was_taken_back_already_is_not_locked)
     lladd_savepoint_id sp;
     add(loser, cell_of(pages[3], 1), LOST);
     ok(loser, lladd_savepoint(loser, &sp));
-    add(loser, cell_of(pages[4], FENCED), LOST);
+    add(loser, cell_of(pages[4], LOCKED), LOST);
     ok(loser, lladd_rollback_to(loser, sp));
     add(loser, cell_of(pages[5], 1), LOST);
     fixture_set(&r, cell_of(pages[6], 0), 6);
@@ -298,7 +298,7 @@ START_TEST(what_was_taken_back_already_is_not_locked)
     ck_assert_uint_eq(asked, 2);
     fixture_maintain(&r);
     expect_now(cell_of(pages[3], 1), 0);
-    expect_now(cell_of(pages[4], FENCED), 0);
+    expect_now(cell_of(pages[4], LOCKED), 0);
     expect_now(cell_of(pages[5], 1), 0);
     fixture_free(&r);
 }

@@ -326,7 +326,7 @@ START_TEST(barriers_pins_and_prepares_that_make_no_sense)
 {
     unsigned char b[64] = {0};
     begin_case();
-    expect_record((struct ll_record){.kind = LL_REC_REDO_BARRIER, .redo = bytes_of("fence")},
+    expect_record((struct ll_record){.kind = LL_REC_REDO_BARRIER, .redo = bytes_of("barrier")},
                   LLADD_BAD_RECORD, "redo barrier");
     lladd_put64(b, UINT64_C(1) << 60);
     lladd_put64(b + 8, UINT64_MAX);

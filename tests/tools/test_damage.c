@@ -618,7 +618,7 @@ static const struct {
     {"update", 5, 28, 4, {1, 0, 0, 0}, "a record about page"},
     {"update", 5, 18, 2, {0xff, 0x7f}, "which is in no catalogue"},
     {"update", 5, 18, 2, {1, 0}, "names page type \"lladd.root\""},
-    {"fence", 0, 38, 2, {3, 0}, "of kind fence make no sense"},
+    {"redo-barrier", 0, 38, 2, {3, 0}, "of kind redo-barrier make no sense"},
     {"seal", 0, 38, 2, {3, 0}, "of kind seal make no sense"},
     {"catalogue", 6, 40, 4, {1, 0, 0, 0}, "is given twice"},
     {"catalogue", 6, 48, 1, {77}, "makes no sense"},

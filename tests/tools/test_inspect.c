@@ -333,7 +333,7 @@ START_TEST(words)
         {MADE_CLEAN, "catalogue", "test.tally",
          "= test.tally@3 on lladd.bytes redo: delta, why undo: delta"},
         {MADE_CLEAN, "note", "test.note", "bytes=\"mind the gap\""},
-        {MADE_CLEAN, "fence", NULL, "first="},
+        {MADE_CLEAN, "redo-barrier", NULL, "first="},
         {MADE_CLEAN, "image", NULL, "page of type lladd."},
         {MADE_CLEAN, "seal", NULL, "durable="},
         {MADE_CLEAN, "checkpoint-data", NULL, "here begins a checkpoint"},
