@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The built-in operations. Every database has them; they come in extensions, as a user's own
- * operations do. The first extension, on which the others are built:
+/* The built-in operations, which every database has. They are packed in extensions, like the
+ * operations of an application. The other extensions build on the first one:
  *
  *   page 0      lladd.root      named roots                       pages/root.c, root_index.c
  *   page 1, ... lladd.map       which pages are in use            pages/alloc_bitmap.c, alloc.c
@@ -11,10 +11,10 @@
  *               lladd.blob      large objects                     blob/
  *               lladd.list      items in an order, in heaps       list/
  *
- * This folder includes nothing of the library but <lladd/...>, so a user's extension can do all
- * that it does. It has one privilege: its first extension is registered first, so the ids of its
- * operations are constants (operations_private.h). A test compares them. The data structures are
- * extensions of their own. */
+ * This folder includes only the public headers <lladd/...>: an application's extension can do
+ * everything that it does, with one exception. The first extension is registered first, and the ids
+ * of its operations are therefore constants (operations_private.h; a test compares them). The data
+ * structures are extensions of their own. */
 #include "operations/operations.h"
 
 #include "operations/blob/blob.h"
@@ -82,7 +82,7 @@ static void detach(void *ctx, struct lladd_db *db, void *state)
     ll_operations__heaps_free(o);
     ll_operations__root_index_free(&o->root_index);
     lladd_mutex_destroy(&o->roots);
-    /* Holds of transactions that are still in doubt, or still open when the handle is closed. */
+    /* Reservations of transactions that are in doubt, or open when the handle is closed. */
     while (o->records.owners) {
         struct ll_reservation_txn *owner = o->records.owners;
         ll_operations__reserve_end(owner);
@@ -115,7 +115,7 @@ bool ll_operations__undo_goes_on(struct ll_operations *o)
 {
     if (lladd_atomic_load32(&o->recovering) == LL_UNDO_TO_COME || lladd_losers_left(o->db))
         return true;
-    ll_operations__alloc_forget(o); /* its hints date from a time when nothing could be reused */
+    ll_operations__alloc_forget(o); /* The hints were computed while recovery allowed no reuse. */
     lladd_atomic_store32(&o->recovering, LL_UNDO_OVER);
     return false;
 }
@@ -172,7 +172,8 @@ int ll_operations_untyped(struct lladd_db *db, lladd_pageno n, int rc, struct ll
     lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     if (typed || lladd_page_use_get(db, n, &use, &ignored))
         return rc;
-    /* A map does not exist before its group is first used; the allocator reports that case. */
+    /* An allocation bitmap does not exist before its group is first used; the allocator reports
+     * that case. */
     if (use != LLADD_USE_PAGED && n.v != 0)
         return rc;
     return ll_operations__on(err, n,

@@ -74,7 +74,7 @@ struct ll_bitmap_group; /* alloc.c */
 struct ll_page_owner;
 
 struct ll_allocator {
-    struct ll_reservations holds; /* on pages freed by transactions that are not durable yet */
+    struct ll_reservations holds; /* on freed pages; the freeing commits are not durable yet */
     struct lladd_mutex mutex;     /* a leaf; protects the members between it and `grow` */
     struct ll_bitmap_group *groups;
     uint64_t n_groups, cap_groups;
@@ -98,7 +98,8 @@ struct ll_heaps {
 
 struct ll_operations {
     struct lladd_db *db;
-    uint32_t recovering; /* atomic, enum ll_operations_undo; not OVER: reuse nothing */
+    uint32_t recovering; /* atomic, enum ll_operations_undo; unless LL_UNDO_OVER, nothing freed is
+                          * reused */
     struct ll_allocator alloc;
     struct ll_reservations
         records; /* slots and record space freed by transactions that may still roll back */
@@ -106,16 +107,16 @@ struct ll_operations {
     struct ll_root_index root_index;
     struct ll_root_room {
         lladd_pageno at;       /* a page of the chain; the pages before it were full */
-        uint64_t pages, grown; /* its length at the last full search; its growth since */
+        uint64_t pages, grown; /* its length at the last full search; pages added since */
     } root_room;               /* under `roots` */
     struct ll_heaps heaps;
 };
 
-/* Are losers still to be rolled back? The values mean, in order: no; recovery is running; the
+/* Must losers still be rolled back? In the order of the values: no; recovery is running; the
  * database is open, and rollbacks may still be in progress (lladd_losers_left). */
 enum ll_operations_undo { LL_UNDO_OVER = 0, LL_UNDO_TO_COME = 1, LL_UNDO_DEFERRED = 2 };
 
-/* May a loser that is not yet rolled back still need freed space? */
+/* May a loser still need freed space for its rollback? */
 bool ll_operations__undo_goes_on(struct ll_operations *);
 static inline bool ll_operations__recovering(struct ll_operations *ops)
 {
@@ -138,7 +139,7 @@ enum {
 
 int ll_operations__alloc_init(struct ll_operations *, struct lladd_error *);
 void ll_operations__alloc_free(struct ll_operations *);
-/* Any page may have become free: resets the hints. */
+/* Resets the allocator's hints, because any page may have become free. */
 void ll_operations__alloc_forget(struct ll_operations *);
 /* Creates the root page and the first allocation map of a new database. */
 int ll_operations__alloc_create(struct lladd_txn *);
@@ -147,14 +148,14 @@ int ll_operations__is_allocated(struct ll_operations *, lladd_pageno, bool *out,
 int ll_operations__heaps_init(struct ll_operations *, struct lladd_error *);
 void ll_operations__heaps_free(struct ll_operations *);
 
-/* The transaction's holds on records, created at first use. */
+/* The transaction's reservations on records, created at first use. */
 int ll_operations__records_owner(struct lladd_txn *, struct ll_reservation_txn **out);
-/* Takes a hold before the transaction frees the record or some of its bytes. */
+/* Reserves a record, or some of its bytes, before the transaction frees it. */
 int ll_operations__reserve_record(struct lladd_txn *, lladd_pageno, uint32_t slot);
 
 /* ---- helpers --------------------------------------------------------------------------------- */
 
-/* Records the page that an error is about; returns the code. */
+/* Stores in the error which page it is about; returns the code. */
 static inline int ll_operations__on(struct lladd_error *err, lladd_pageno page, int rc)
 {
     if (err)
@@ -162,7 +163,7 @@ static inline int ll_operations__on(struct lladd_error *err, lladd_pageno page, 
     return rc;
 }
 
-/* lladd_update, or lladd_update_page if the caller holds the page's latch. */
+/* Calls lladd_update, or lladd_update_page if the caller holds the page's latch. */
 static inline int ll_operations__update(struct lladd_txn *txn, lladd_op_id op, lladd_pageno page,
                                         struct lladd_page *held, const void *args, size_t len)
 {
@@ -175,17 +176,17 @@ static inline int ll_operations__update(struct lladd_txn *txn, lladd_op_id op, l
 int ll_operations__fix(struct lladd_db *, lladd_pageno, const char *type, enum lladd_latch,
                        struct lladd_page **out, struct lladd_error *);
 
-/* The end of a call of several steps. If one has failed, rolls back to the savepoint and reports
- * that step's error (API-1). */
+/* Ends a call that consists of several steps. If a step has failed, rolls back to the savepoint and
+ * returns that step's error (API-1). */
 int ll_operations__all_or_nothing(struct lladd_txn *, lladd_savepoint_id before, int rc);
 
-/* The range of bytes in which a and b, both of length n, differ: *skip equal bytes precede it;
- * returns its length. */
+/* The range in which a and b, both of length n, differ: *skip is its offset, the result its
+ * length. */
 size_t ll_operations__differ(const unsigned char *a, const unsigned char *b, size_t n,
                              size_t *skip);
 
-/* The id of the n-th operation of an extension; the ids are consecutive. The first one is looked up
- * when needed, because most databases do not use every structure; *first keeps it (atomic). */
+/* The id of the n-th operation of an extension; the ids are consecutive. The first id is looked up
+ * at first use and kept in *first (atomic): most databases do not use every structure. */
 static inline lladd_op_id ll_operations__nth_op(struct lladd_db *db, uint32_t *first,
                                                 const struct lladd_op *first_op, unsigned n)
 {

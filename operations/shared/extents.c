@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Runs: see extents.h. On disk, in the structure's root page at an offset the structure chooses:
+/* Extent sequences: see extents.h. In the structure's root page, at an offset that the structure
+ * chooses:
  *
  *   +0  u64 extents in use
  *   +8  u64 first page of the chain, 0: none
@@ -12,20 +13,21 @@
  *   40 u64 the structure's root page
  *   48     u64 first page of extent 16 (of the chain's next page: 16 + entries of a page), ...
  *
- * Entries beyond the number of extents have no meaning. A chain never gets shorter while the run
- * exists.
+ * Entries beyond the number of extents have no meaning. A chain never gets shorter while the
+ * sequence exists.
  *
  *   lladd.run.format  redo u64 root                   undo none
  *   lladd.run.put     redo u16 offset, u64 value      undo alike: one word of the root page
  *   lladd.run.link    redo u16 offset, u64 value      undo alike: one word of a page of the chain
  *
- * One nested top action allocates an extent, enters its first page, and increments the count.
- * Memory shows the extent only after the action is closed. So a page that a reader finds in memory
- * stays part of the run until it is freed. Freeing lowers the count and frees the pages in one
- * action; their numbers stay listed until growing overwrites them.
+ * One nested top action allocates an extent, stores its first page number, and increments the
+ * count. The copy in memory gets the extent only after the action is closed, so a page that a
+ * reader finds in memory stays part of the sequence until it is freed. Another nested top action
+ * lowers the count and frees the pages; their numbers stay listed until growing overwrites them.
  *
- * Threads: a thread holds `grow`, over I/O, while it changes the number of extents; readers take no
- * latch. The extension's mutex, a leaf, protects which transaction has created which runs. */
+ * Threads: a thread that changes the number of extents holds `grow`, also during I/O. Readers take
+ * no latch. The extension's mutex, a leaf, protects the list of transactions with the sequences
+ * that each has created. */
 #include "operations/shared/extents.h"
 
 #define DIRECT_AT 24u
@@ -34,7 +36,7 @@
 #define FIXED_EXTENTS 56u /* number of extents before those of LARGEST pages */
 #define LARGEST 8192u
 
-/* The runs that an open transaction has created and grown. */
+/* The sequences that an open transaction has created and grown. */
 struct ll_extents_maker {
     struct ll_txn_part owner;
     struct ll_extents_all *runs;
@@ -139,7 +141,7 @@ static bool put_validate(struct lladd_view page, enum lladd_span_kind kind, stru
     return s.len == PUT_BYTES && lladd_get16(s.data) <= lladd_body_size(page.size) - 8;
 }
 
-/* The word with the root page's number may not change. */
+/* The word with the root page's number must not change. */
 static bool link_validate(struct lladd_view page, enum lladd_span_kind kind, struct lladd_span s)
 {
     return put_validate(page, kind, s) && (lladd_get16(s.data) == 0 || lladd_get16(s.data) >= 16);
@@ -331,7 +333,7 @@ static int load(struct ll_extents *r, struct lladd_error *err)
     const unsigned char *p = lladd_page_body(held) + r->at;
     uint64_t n = lladd_get64(p);
     lladd_pageno chain = lladd_page_of(lladd_get64(p + 8));
-    if (!r->maker_id) /* set once: readers compare it without a latch */
+    if (!r->maker_id) /* Set once, because readers compare it without a latch. */
         r->maker_id = lladd_get64(p + 16);
     if (n > lladd_page_count(r->db))
         rc = broken(err, r->root, "lists more extents than there are pages");
@@ -418,7 +420,7 @@ static void maker_free(struct ll_extents_maker *m)
     ll_operations__owner_free(&m->owner);
 }
 
-/* Extents may have been rolled back: readers do not use the copy until it has been read again. */
+/* A rollback may have removed extents: readers do not use the copy until it has been read again. */
 static void maker_forget(struct ll_extents_maker *m)
 {
     lladd_mutex_lock(&m->runs->mutex);
@@ -462,7 +464,7 @@ static const struct lladd_participant run_participant = {
     .undone = maker_undone,
 };
 
-/* From now on the run learns of the transaction's rollbacks. */
+/* Makes the sequence learn of the transaction's rollbacks from now on. */
 static int own(struct lladd_txn *txn, struct ll_extents *r)
 {
     struct ll_extents_all *runs = runs_of(r->db);
@@ -515,7 +517,7 @@ int ll_operations__extents_step_end(struct lladd_txn *txn, struct ll_extents_ste
     return rc;
 }
 
-/* The place where extent k is listed; adds a page to the chain if necessary. */
+/* The place where extent k is listed; adds a page to the chain if the chain is too short. */
 static int place(struct lladd_txn *txn, struct ll_extents *r, uint64_t k, lladd_pageno *page,
                  uint32_t *offset)
 {

@@ -1,37 +1,36 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_EXTENTS_H
 #define LL_OPERATIONS_EXTENTS_H
-/* Runs: the pages 0, 1, 2 ... of a structure, stored in extents; the place of a page is computed.
- * (Not the sorted runs of dTables.)
+/* Extent sequences: the pages 0, 1, 2 ... of a structure, stored in extents, so that the place of a
+ * page can be computed. On disk they are called "lladd.run"; the sorted runs of dTables are
+ * something else.
  *
- * Arrays, hash tables (one page for each bucket) and blobs are built on runs. A run grows by
- * extents that never move; extent k holds
+ * Arrays, hash tables (one page for each bucket) and blobs use them. A sequence grows by extents,
+ * which never move. Extent k holds
  *
  *     k < 4                  page k                          one page each
  *     4 <= k < 4 + 4 * 13    four of each power of two: 1 1 1 1 | 2 2 2 2 | 4 4 4 4 ... 4096
  *     beyond                 8192 pages each
  *
- * So at most a quarter of a run is unused. The extent of page i follows from the position of i's
- * highest bit and the two bits after it, and its page number takes one load. On disk the extents'
- * first pages are listed in the structure's root page, LL_RUN_DIRECT of them at an offset the
- * structure chooses, and the others in a chain of pages of type "lladd.run". Memory has a copy that
- * only grows: readers need no latch.
+ * At most a quarter of a sequence is unused. The highest bit of i and the two bits after it give
+ * the extent of page i; one load gives its first page number. The structure's root page lists the
+ * first LL_RUN_DIRECT extents, at an offset that the structure chooses; a chain of pages of type
+ * "lladd.run" lists the others. The copy in memory only grows, so readers need no latch.
  *
  * Growing and shrinking are nested top actions: once closed, they stay even if the transaction
- * rolls back. A new page is not formatted; a structure never reads pages beyond those it uses.
+ * rolls back. New pages are not formatted; a structure reads only the pages that it uses.
  *
- * The transaction that creates the structure is an exception: its rollback must remove the
- * structure, so growing and shrinking are part of that transaction and roll back with it. It must
- * call them outside of any nested top action that it will close. (No other transaction may know the
- * structure yet.) The root page has the id of the creating transaction; ids are never reused.
+ * In the transaction that creates the structure, growing and shrinking are ordinary updates,
+ * because its rollback must remove the structure. It must call them outside of any nested top
+ * action that it will close. No other transaction may know the structure yet. The root page stores
+ * the id of the creating transaction; ids are never reused.
  *
- * A database has one struct ll_extents for each root; a structure with several handles shares it
- * among them. */
+ * A database has one struct ll_extents for each root page; all handles of a structure share it. */
 #include "operations/operations_private.h"
 
 #define LL_RUN_DIRECT 16u
-/* Bytes of a root page that a run takes: u64 n_extents, u64 first page of the chain (0: none), u64
- * id of the transaction that created it, u64 first page of each direct extent. */
+/* The area of a root page: u64 n_extents, u64 first page of the chain (0: none), u64 id of the
+ * creating transaction, u64 first page of each direct extent. */
 #define LL_RUN_BYTES (24u + 8u * LL_RUN_DIRECT)
 
 struct ll_extents_maker; /* extents.c */
@@ -43,11 +42,13 @@ struct ll_extents {
     uint32_t at; /* offset in the root page's body */
     lladd_op_id format, put, link;
     uint64_t maker_id;       /* id of the creating transaction, from the root page */
-    uint64_t n_extents;      /* atomic; extents below it can be read */
+    uint64_t n_extents;      /* atomic; readers may use the extents below it */
     uint64_t *level[48];     /* atomic pointers; level l has 64 << l first pages */
-    struct lladd_mutex grow; /* held over I/O by a thread that changes the number of extents */
-    bool stale;              /* under `grow` and the extension's mutex: read the root page again */
-    struct ll_extents_maker *maker; /* the open transaction that created it and has grown it */
+    struct lladd_mutex grow; /* held, also during I/O, by a thread that changes the number of
+                              * extents */
+    bool stale;              /* under `grow` and the extension's mutex: the root page must be read
+                              * again */
+    struct ll_extents_maker *maker; /* the open transaction that has created and grown it */
     struct ll_extents *next_made;
 };
 
@@ -88,15 +89,15 @@ static inline uint64_t *ll_extents_slot(const struct ll_extents *r, uint64_t k)
 /* Number of pages in the first n extents. */
 uint64_t ll_operations__extents_pages(uint64_t n_extents);
 
-/* Does the run have at least n pages, according to this part of a root page? */
+/* Does the sequence have at least n pages, according to this area of a root page? */
 static inline bool ll_extents_says(const unsigned char *area, uint64_t n)
 {
     uint64_t extents = lladd_get64(area);
     return extents > UINT32_MAX || ll_operations__extents_pages(extents) >= n;
 }
 
-/* Makes the root page's area, which is zeros, an empty run created by the transaction. To be called
- * after the transaction has allocated and formatted the root page. */
+/* Makes the root page's area, which is zeros, an empty sequence. The transaction has allocated and
+ * formatted the root page. */
 int ll_operations__extents_create(struct lladd_txn *, lladd_pageno root, uint32_t at);
 /* Reads the list of extents from the root page and the chain. */
 int ll_operations__extents_open(struct ll_extents *, struct lladd_db *, lladd_pageno root,
@@ -115,34 +116,34 @@ static inline lladd_pageno ll_operations__extents_page(const struct ll_extents *
     uint64_t offset, k = ll_extents_extent(i, &offset);
     return lladd_page_of(lladd_atomic_load64(ll_extents_slot(r, k)) + offset);
 }
-/* Number of usable pages. 0 after a partial rollback of the transaction that created the run, until
- * grow has read the root page again. */
+/* Number of usable pages. After a partial rollback of the creating transaction it is 0 until grow
+ * has read the root page again. */
 static inline uint64_t ll_operations__extents_size(const struct ll_extents *r)
 {
     return ll_operations__extents_pages(lladd_atomic_load64(&r->n_extents));
 }
-/* Makes the run hold at least n pages; does nothing if another thread has done so. The caller holds
- * no page latch. */
+/* Makes the sequence hold at least n pages, unless another thread has done so. The caller holds no
+ * page latch. */
 int ll_operations__extents_grow(struct lladd_txn *, struct ll_extents *, uint64_t n);
-/* Frees the extents beyond n pages, permanently: they stay freed if the transaction rolls back,
- * unless it has created the run. So no transaction may still need their contents for undo: call it
- * only after the change that emptied them is durable. The caller makes sure that no thread uses
- * these pages. The allocator reuses them after the transaction has ended. */
+/* Frees the extents beyond n pages. They stay freed if the transaction rolls back, unless it has
+ * created the sequence. No transaction may still need the pages for undo, so the change that
+ * emptied them must be durable before the call. The caller makes sure that no thread uses these
+ * pages. The allocator reuses them after the transaction has ended. */
 int ll_operations__extents_shrink(struct lladd_txn *, struct ll_extents *, uint64_t n);
-/* Frees all of the run as part of the transaction: a rollback restores it. The caller frees the
- * root page. No other thread may use the run meanwhile. */
+/* Frees the whole sequence as part of the transaction: a rollback restores it. The caller frees the
+ * root page, and keeps other threads from using the sequence. */
 int ll_operations__extents_free(struct lladd_txn *, struct ll_extents *);
-/* The same in parts: pages [from, to), which stay listed in the run, and the pages of the chain.
- * The caller remembers which parts it has freed. */
+/* The same in parts: frees pages [from, to), which stay listed, or the pages of the chain. The
+ * caller records which parts it has freed. */
 int ll_operations__extents_free_pages(struct lladd_txn *, struct ll_extents *, uint64_t from,
                                       uint64_t to);
 int ll_operations__extents_free_chain(struct lladd_txn *, struct ll_extents *);
 /* Number of pages, also correct after a partial rollback of the creating transaction. */
 int ll_operations__extents_count(struct ll_extents *, uint64_t *pages, struct lladd_error *);
-/* Begins and ends a step of growing or freeing, to which a structure can add its own updates. It is
- * a nested top action closed with LLADD_NO_OP, or, in the creating transaction, an ordinary part of
- * it. step_end returns rc, or the error of closing the step. If that is not 0, the step has been
- * rolled back. */
+/* Begin and end a step of growing or freeing, to which a structure can add its own updates. The
+ * step is a nested top action closed with LLADD_NO_OP; in the creating transaction it is an
+ * ordinary part of it. step_end returns rc, or the error of closing the step. If it returns other
+ * than 0, the step has been rolled back. */
 struct ll_extents_step {
     bool maker;
     lladd_savepoint_id before;
@@ -152,8 +153,8 @@ int ll_operations__extents_step_begin(struct lladd_txn *, struct ll_extents *,
                                       struct ll_extents_step *);
 int ll_operations__extents_step_end(struct lladd_txn *, struct ll_extents_step *, int rc);
 
-/* Calls fn for each extent and each page of the chain until fn returns a value other than 0. The
- * second function: only for pages of the chain. */
+/* Calls fn for each extent and each page of the chain until fn returns other than 0. The second
+ * function calls it only for pages of the chain. */
 int ll_operations__extents_each(struct ll_extents *, int (*fn)(void *ctx, lladd_pageno, uint64_t n),
                                 void *ctx, struct lladd_error *);
 int ll_operations__extents_each_link(struct ll_extents *,

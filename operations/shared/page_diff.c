@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define HEAD LL_BYTE_RUNS_HEAD
-#define GAP 8u /* so many equal bytes or more separate two runs */
+#define GAP 8u /* runs of changed bytes are separated by at least this many equal bytes */
 
 /* The next run of changed bytes at or after `from`: [*begin, *end). False: there is none. Runs with
  * fewer than GAP equal bytes between them count as one. */

@@ -7,8 +7,8 @@
 #include <lladd/op.h>
 #include <lladd/pages.h>
 
-/* At least eight equal bytes separate two runs, so the runs' heads take no more room than the bytes
- * left out, except for one head. */
+/* At least eight equal bytes separate two runs of changed bytes. The heads of the runs therefore
+ * take at most one head more than the bytes that they leave out. */
 #define LL_BYTE_RUNS_HEAD 4u
 
 /* Builds redo and undo of a change: the `n` bytes at `offset` of the page's body become `then`. */

@@ -2,32 +2,31 @@
 /* Reservations of what transactions have freed, so that they can roll back.
  *
  * A transaction that frees a page, a slot or a record's bytes may still roll back, and then needs
- * them again (REC-3). Therefore freeing destroys nothing. The page marks the space as freed, in a
- * form from which undo restores the old state without needing room. Other transactions may reuse
- * the space only
+ * them again (REC-3). Freeing therefore destroys nothing: it marks the space as freed, in a form
+ * from which undo restores the old state without needing room. Other transactions may reuse the
+ * space only
  *
  *     when every transaction that may still roll back has released its reservation.
  *
  * Reservations are not stored on the page. They are kept here, in memory, one table per database:
  *
  *   - Before its update is logged, a transaction reserves what it frees (ll_operations__reserve).
- *   - A thread that looks for room on a page does so under the page's latch, and skips space that
- *     is freed and reserved. A reservation is made before the freed mark becomes visible, because
- *     the page latch orders the two. So if the thread sees the mark and no reservation, the
- *     transaction that freed the space has ended.
- *   - The reservations of a transaction end with it. Reservations on records end as soon as the
- *     commit record has its LSN: a transaction that reuses the space logs at a higher LSN, so if
- *     the reuse survives a crash, so does the commit. Reservations on pages end when the commit is
+ *   - A thread that looks for room on a page holds the page's latch, and skips space that is freed
+ *     and reserved. The reservation was made before the page was latched to mark the space. If the
+ *     thread sees the mark and no reservation, the transaction that freed the space has ended.
+ *   - A transaction's end releases its reservations. Those on records are released as soon as the
+ *     commit record has its LSN: a transaction that reuses the space logs at a higher LSN, so a
+ *     crash that keeps the reuse keeps the commit. Those on pages are released when the commit is
  *     durable, because a page can be written without logging; alloc.c waits for that. The end of a
  *     rollback releases both kinds.
  *
- * After a crash the table is empty. That is correct: recovery rolls losers back, and the prepare
- * record of a transaction in doubt contains its reservations. Until every loser is rolled back, no
- * freed space is reused at all (`recovering` in struct ll_operations). That is also true if open
- * returns before the rollbacks are finished (lladd_losers_left).
+ * After a crash the table is empty. Losers need no reservations: until all of them are rolled back,
+ * no freed space is reused at all (`recovering` in struct ll_operations), even if open returns
+ * before that (lladd_losers_left). The prepare record of a transaction in doubt contains its
+ * reservations.
  *
- * A reservation may remain after its reason is gone (a rollback to a savepoint, a refused update).
- * It then delays reuse until the transaction ends, and does no other harm.
+ * A rollback to a savepoint, or a refused update, leaves its reservations. They delay reuse until
+ * the transaction ends, and do no other harm.
  *
  * One node covers up to 256 items of one page for one owner: a transaction that deletes a million
  * records needs about 2 MiB. Threads: any number; each transaction is used by one thread at a

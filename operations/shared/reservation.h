@@ -36,7 +36,7 @@ struct ll_reservation_txn {
 };
 
 int ll_operations__reservations_init(struct ll_reservations *, struct lladd_db *, const char *name);
-/* Does not free the owners that are left: the caller walks `owners` first. */
+/* Does not free the owners that remain: the caller first frees those in `owners`. */
 void ll_operations__reservations_free(struct ll_reservations *);
 
 void ll_operations__reserve_begin(struct ll_reservations *, struct ll_reservation_txn *);
@@ -51,8 +51,8 @@ int ll_operations__reserve(struct ll_reservation_txn *, lladd_pageno, uint32_t f
 bool ll_operations__reservations_own(struct ll_reservation_txn *, lladd_pageno, uint32_t index);
 /* The number of items the owner holds. One thread at a time, like all calls for one owner. */
 uint64_t ll_operations__reserve_count(const struct ll_reservation_txn *);
-/* The items of a chunk on which there are reservations, except those of `except` (may be NULL).
- * Under the page's latch the answer covers every update of the page that the caller can see. */
+/* The items of a chunk that are reserved by others than `except` (nullable). Under the page's latch
+ * the answer covers every update of the page that the caller can see. */
 void ll_operations__held(struct ll_reservations *, lladd_pageno, uint32_t chunk,
                          const struct ll_reservation_txn *except,
                          uint64_t out[LL_RESERVATION_WORDS]);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_TXN_STATE_H
 #define LL_OPERATIONS_TXN_STATE_H
-/* The state that an extension keeps for each open transaction that uses it. It is the state of the
- * extension's participant, and it is also in a list, so that detach can free the states of
- * transactions that are still open then. */
+/* The state that an extension keeps for each open transaction. It is the state of the extension's
+ * participant. It is also in a list, so that `detach` can free what is left. */
 #include <lladd/lladd.h>
 #include <lladd/sync.h>
 
@@ -13,8 +12,8 @@ struct ll_txn_parts {
     struct ll_txn_part *first;
 };
 
-/* Allocates an extension's state, `size` bytes of zeros, and makes its mutex, a leaf, and its list
- * of transactions' states, which are at these offsets. For `attach`. */
+/* Allocates an extension's state, `size` bytes of zeros, and initialises its mutex, a leaf, and its
+ * list of transaction states, which are at these offsets. For `attach`. */
 int ll_operations__state_new(struct lladd_db *, size_t size, size_t mutex_at, size_t parts_at,
                              const char *name, void **state, struct lladd_error *);
 /* Destroys the mutex and frees the state. For `detach`. */
