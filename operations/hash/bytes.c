@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Updates of a hash table's pages byte by byte, used if undo must restore the page exactly. The
+/* Byte-by-byte updates of a hash table's pages, for undo that must restore the page exactly. The
  * records have the form of lladd.set_range: operations/shared/page_diff.h. */
 #include "operations/hash/page.h"
 #include "operations/shared/page_diff.h"

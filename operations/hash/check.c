@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whole tables: statistics, the list of pages, and a check. No other thread may change the table
- * meanwhile (otherwise statistics may be slightly wrong). */
+/* Whole tables: statistics, the list of pages, and a check. If other threads change the table
+ * meanwhile, statistics may be slightly wrong; the caller of the other two excludes that. */
 #include "operations/hash/table.h"
 
 #include <lladd/blob.h>
@@ -186,7 +186,7 @@ int lladd_hash_check(struct lladd_hash *h, struct lladd_error *err)
 {
     struct ll_hash_table *t = h->table;
     struct checker c = {.keys = NULL};
-    ll_hash__forget(t); /* check what is on the pages, not in memory */
+    ll_hash__forget(t); /* The check reads the root page, not what memory knows. */
     int rc = ll_hash__each_page(t, check_page, &c, err);
     lladd_mem_free(t->db, c.keys);
     if (rc)

@@ -114,7 +114,7 @@ int lladd_hash_open(struct lladd_db *db, lladd_pageno root, unsigned flags, stru
     bool physical = flags == LLADD_HASH_PHYSICAL;
     if (flags & ~(unsigned)LLADD_HASH_PHYSICAL)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "unknown flags %#x", flags);
-    struct lladd_page *page; /* checks the page even if memory knows the table */
+    struct lladd_page *page; /* check the page even if the table is in memory */
     int rc = ll_operations__fix(db, root, ll_hash__root_page.name, LLADD_LATCH_SHARED, &page, err);
     if (rc)
         return rc;

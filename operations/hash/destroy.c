@@ -2,17 +2,17 @@
 /* Destroying a table, at once or in steps.
  *
  * A step is part of its transaction and rolls back with it. The first step writes into the root
- * page that the table is destroyed (HR_STATE), and the number of buckets. Each step frees pages of
- * the run, the lowest first, and writes how many are freed (HR_GONE). The last step also frees the
- * run's chain and the root page. The parts of a bucket are freed together with its head page: while
- * the head page is there, so are all of them, except that blobs may have become shorter. So after a
- * crash between two steps the root page says what is left of the table, and all one can do with it
- * is to continue destroying it.
+ * page that the table is destroyed (HR_STATE), and the number of buckets. Each step frees bucket
+ * pages, the lowest first, and writes how many are freed (HR_GONE). The last step also frees the
+ * chain of the extent sequence, and the root page. Overflow pages and blobs of a bucket are freed
+ * together with its head page; before that, only blobs may have become shorter. After a crash
+ * between two steps the root page says what is left, and a later call continues the destruction; no
+ * other call is possible.
  *
  * A blob that is too long for a step is truncated from its end, in this step and the following
- * ones. So the work of a step is bounded, however large the values are: if its first bucket has
- * nothing left but the head page, overflow pages and one page of each blob, the step frees these
- * even if they are too many. */
+ * ones, so the size of values does not matter for the work of a step. If the step's first bucket
+ * has only its head page, overflow pages and one page of each blob left, the step frees these even
+ * if they exceed its limit. */
 #include "operations/hash/table.h"
 
 #include <lladd/blob.h>
@@ -21,7 +21,7 @@ struct step {
     struct lladd_txn *txn;
     struct ll_hash_table *t;
     struct ll_hash_rest rest;
-    uint64_t pages; /* it may still free */
+    uint64_t pages; /* pages that it may still free */
     bool all;       /* no limit */
     bool cut;       /* a blob was truncated: the bucket waits for the next step */
 };
@@ -73,9 +73,9 @@ static int shorten(struct step *s, uint64_t blob)
 
 /* ---- a bucket -------------------------------------------------------------------------------- */
 
-/* Counts what the bucket has, head page included: *pages in total, but no further than the step may
- * free. *least of them can be freed only together with the head page. Even if these alone are more
- * than the step may free, the count tells whether there are others. */
+/* Counts the pages of the bucket: *pages in total, head page included, but no further than the step
+ * may free; *least, those that can be freed only together with the head page. If *least alone
+ * exceeds what the step may free, *pages still tells whether there are others. */
 static int weigh(struct step *s, const struct ll_hash_parts *p, uint64_t *pages, uint64_t *least)
 {
     *least = *pages = 1 + p->overflow.n + p->blobs.n;
@@ -192,9 +192,9 @@ static int take_step(struct step *s)
     return rc ? rc : lladd_page_free(s->txn, s->t->root);
 }
 
-/* Claims the table for the transaction. Then reads again what it has, because another transaction
- * may have had it until now. A loser that is still to be rolled back has not said which tables it
- * has changed. */
+/* Claims the table for the transaction, then reads again what is left of it, because another
+ * transaction may have changed that before the claim. Refuses while losers must be rolled back:
+ * memory does not know which tables a loser has changed. */
 static int begin(struct step *s, lladd_pageno root)
 {
     struct lladd_error *err = lladd_txn_error_out(s->txn);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From a key to its bucket's page, and through the chain. Memory has the number of buckets, and so
- * the page of a key. The page itself tells whether it is the right one. If it is not, a split or a
- * merge has come in between, and the number is read again. */
+/* From a key to its bucket's page, and through the chain. The number of buckets in memory gives the
+ * page of a key, and the page itself says whether it is the right one. If it is not, the table has
+ * been split or merged since the number was read, and the thread reads it again. */
 #include "operations/hash/table.h"
 
 #include <string.h>
 
-#define TRIES 1000 /* attempts before pages and memory are taken for inconsistent */
+#define TRIES 1000 /* attempts before the thread reports that pages and memory contradict each
+                    * other */
 
 int ll_hash__again(struct ll_hash_table *t, uint64_t believed, unsigned *tries,
                    struct lladd_error *err)
@@ -50,8 +51,7 @@ int ll_hash__fix_bucket(struct ll_hash_table *t, uint64_t hash, enum lladd_latch
     }
 }
 
-/* Reads the number of buckets before it takes log credit, because reading may have to wait
- * (BUF-3). */
+/* Reads the number of buckets before taking log credit, because reading may wait (BUF-3). */
 int ll_hash__fix_to_change(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash,
                            lladd_op_id op, struct lladd_page **out)
 {

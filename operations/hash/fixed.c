@@ -3,12 +3,12 @@
  *
  *   u16 tag (0: empty), key, value
  *
- * The 15 bits of the hash in an entry's tag select its home slot. The entry is there, or in the
- * first slot after it (with wrap-around) that was free when it was stored. No slot between its home
- * and the entry is ever empty, so a search ends at the first empty slot, after one or two cache
- * lines. A removed entry leaves a ghost, which keeps the path intact. Ghosts without a reservation
- * are reused by new entries, or dropped; then the entries after them move up (drop). All of this
- * depends on the page alone, because the tags give the homes: redo needs no hash function. */
+ * The 15 bits of the hash in an entry's tag select its home slot. The entry is in its home slot, or
+ * in the first slot after it (with wrap-around) that was free when the entry was stored. No slot
+ * between its home and the entry is ever empty, so a search ends at the first empty slot, after one
+ * or two cache lines. A removed entry leaves a ghost, which keeps searches going. New entries reuse
+ * ghosts without a reservation; drop() removes such ghosts, and the entries after them move up. The
+ * tags give the homes, so redo needs only the page and no hash function. */
 #include "operations/hash/page.h"
 
 #include <string.h>
@@ -206,7 +206,7 @@ static inline uint32_t empty_before(const uint64_t *taken, uint32_t home, uint32
 
 struct order {
     uint64_t taken[WORDS]; /* slots with an entry */
-    uint64_t away[WORDS];  /* those of them with an entry that is not in its home */
+    uint64_t away[WORDS];  /* of these, the slots with an entry that is not in its home */
 };
 
 /* Moves each entry of [from, end) that is not in its home to the first empty slot from its home on.
@@ -233,8 +233,8 @@ static bool move_up(const struct lay *l, struct order *o, uint32_t from, uint32_
     return moved;
 }
 
-/* The states of 64 slots from the i-th on, or as many as there are. Computed without branches on
- * the contents, which would be mispredicted. */
+/* The states of up to 64 slots from the i-th on. Computed without branches on the contents, which
+ * the processor would mispredict. */
 struct word {
     uint64_t taken, empty, ghosts, away, drop;
 };
@@ -277,9 +277,9 @@ void ll_hash__fixed_drop(unsigned char *page, const unsigned char *drop)
         return;
     hb_set(page, HB_LIVE, hb_get(page, HB_LIVE) - (gone - ghosts));
     hb_set(page, HB_GHOSTS, hb_get(page, HB_GHOSTS) - ghosts);
-    /* No entry is stored after an empty slot if its home is before that slot. So one round that
-     * begins at an empty slot puts all entries in order. On a page that was full, entries may have
-     * to move again. */
+    /* No entry after an empty slot has its home before that slot. One round that begins at an empty
+     * slot therefore puts all entries in order. On a page that was full, entries may have to move
+     * again. */
     uint32_t from = empty != HB_NONE ? empty : first;
     bool moved;
     do {

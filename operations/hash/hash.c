@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Linear hash tables (paper, section 4.1): the calls. lladd/hash.h specifies them. The other files:
- * page.c has the pages, table.c the state in memory, find.c the path to a bucket and through its
- * chain, split.c splits and merges, insert.c the fast path of insertion.
+/* Linear hash tables (paper, section 4.1): the calls that lladd/hash.h specifies. page.c has the
+ * pages, table.c the state in memory, find.c the path to a bucket and through its chain, split.c
+ * splits and merges, insert.c the fast path of insertion.
  *
- * A change of a key is one lladd_update of its bucket's page. Its `prepare` searches the page under
- * its latch, and either drafts the record or says what is wrong: the bucket has been split (try
- * again with the present number of buckets), there are overflow pages (try again with the head page
- * latched, through the chain), or there is no room (make room, try again).
+ * A change of a key is one lladd_update of its bucket's page. `prepare` searches the page under its
+ * latch, and either drafts the record or returns why it cannot. The caller then tries again: with
+ * the present number of buckets if the bucket has been split; through the chain, with the head page
+ * latched, if there are overflow pages; after making room if there is none.
  *
- * Undo is by key, wherever the key is at that time (undo.c). It is one log record that needs
- * no undo itself, and it does nothing if its work is already done; so recovery can repeat it after
- * a crash. It needs no room: a removal leaves a ghost with all its bytes, a shorter value leaves
- * its space as slack, and a longer value has more space. No other transaction reuses that space
- * while the change may still be rolled back (table.c, holds).
+ * Undo finds the key wherever it is at that time (undo.c). It is one log record without undo, and
+ * does nothing if its work is already done, so recovery can repeat it after a crash. It needs no
+ * room: a removal leaves a ghost with all its bytes, and a shorter value leaves slack. No other
+ * transaction reuses that space while the change may still be rolled back (table.c, reservations).
  *
- * If the transaction has the table alone (it has created it, or undo is to be physical), `prepare`
- * searches in the same way, and the record has the slot before and after. Where entries move on the
- * page, redo runs on a copy of the page, and the record has the changed bytes. */
+ * A transaction that has the table alone (it has created the table, or undo is physical) logs the
+ * slot before and after the change. Where entries move on the page, the change is made on a copy of
+ * the page, and the record has the bytes that differ. */
 #include "operations/hash/table.h"
 
 #include <lladd/blob.h>
@@ -53,8 +52,8 @@ static int too_large(struct lladd_error *err, const char *what, size_t len)
 }
 
 /* The reference of a long key has two hashes with different keys, and the length. An adversary
- * without the table's seed cannot find two long keys with equal references, and chance will not
- * produce them. */
+ * without the table's seed cannot find two long keys with equal references, and accidental
+ * collisions are practically impossible. */
 static void long_key(const struct ll_hash_table *t, const void *key, size_t len, struct hb_key *out,
                      uint64_t hash)
 {
@@ -96,8 +95,8 @@ static int value_of(struct ll_hash_table *t, const void *value, size_t len, stru
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
-/* Prefetches the page's frame, its header and the slots that the search will read: on average three
- * of 18 bytes on pages that are nearly full, up to a dozen at worst. */
+/* Prefetches the page's frame, its header and the slots that the search will read. On nearly full
+ * pages with slots of 18 bytes, a search reads three slots on average and a dozen at worst. */
 static inline void touch(struct ll_hash_table *t, lladd_pageno page, uint16_t tag)
 {
     uint32_t size = 2 + t->key_size + t->value_size, at = HB_ENTRIES - LLADD_PAGE_HEADER;
@@ -416,8 +415,8 @@ static int replace(struct hb_change *c, bool physical)
     return change(c, h->replace, physical);
 }
 
-/* Used after a successful change, when the table's shape is adapted. A failure of that does not
- * make the change fail; a later change tries again. */
+/* The result of adapting the table's shape after a successful change. A failure does not make the
+ * change fail; a later change tries again. */
 static int reshape(int rc)
 {
     return lladd_code_root(rc) == LLADD_ROOT_POISONED ? rc : 0;
@@ -523,8 +522,8 @@ static int drop_gone(struct hb_change *c)
     return rc || !c->gone_value.v ? rc : lladd_blob_destroy(c->txn, c->gone_value);
 }
 
-/* Makes room. First drops ghosts without reservations; if the page is full of elements, tries a
- * split; then makes a chain. */
+/* Makes room. First drops ghosts without reservations. If elements fill the page, tries a split,
+ * then creates a chain. */
 static int want_room(struct hb_change *c, bool physical, unsigned tried)
 {
     struct ll_hash_table *t = c->table;
@@ -537,7 +536,7 @@ static int want_room(struct hb_change *c, bool physical, unsigned tried)
     return ll_hash__make_room(c->txn, t, c, physical);
 }
 
-/* Inserts or replaces. *done: inserted. Otherwise the key was there. */
+/* Inserts or replaces. *done: the key was inserted; otherwise it was there. */
 static int store(struct hb_change *c, const struct given *g, enum how how, bool physical,
                  bool *done)
 {
@@ -564,7 +563,7 @@ static int store(struct hb_change *c, const struct given *g, enum how how, bool 
             rc = unwant_key(c);
             break;
         case HB_REVIVE:
-            /* The transaction that holds it may end before this one does. */
+            /* The transaction that reserves the ghost may end before this one does. */
             c->revive = true;
             try_insert = false;
             rc = physical ? 0 : ll_hash__reserve(c->txn, t, c->hash);
@@ -622,12 +621,12 @@ static inline int store_fixed(struct hb_change *c, enum how how, bool physical, 
 static __attribute__((noinline)) int insert_any(struct hb_change *c, struct given *g, enum how how,
                                                 bool physical, bool *done)
 {
-    /* A value that gets shorter leaves room that undo may need. */
+    /* Undo may need the room that a shorter value frees. */
     int rc = !physical && how == HOW_PUT ? ll_hash__reserve(c->txn, c->table, c->hash) : 0;
     return rc ? rc : store_any(c, g, how, physical, done);
 }
 
-/* If the caller wants the old value, it has set c->old. */
+/* A caller that wants the old value has set c->old. */
 static inline int insert(struct lladd_txn *txn, struct lladd_hash *h, const void *key,
                          size_t key_len, const void *value, size_t value_len, enum how how,
                          struct hb_change *c, bool *done)
@@ -673,14 +672,13 @@ static int insert_aimed(struct hb_change *c, const struct lladd_hash_element *e)
     return rc || done ? rc : exists(c->txn);
 }
 
-/* The same result as inserting one by one; the pages of the following keys are prefetched
- * meanwhile. */
+/* Has the result of inserting one by one; prefetches the pages of the following keys meanwhile. */
 int lladd_hash_insert_many(struct lladd_txn *txn, struct lladd_hash *h,
                            const struct lladd_hash_element *e, size_t n, size_t *done)
 {
     LLADD_USE(txn);
     struct ll_hash_table *t = NULL;
-    /* the error comes again when it is this key's turn */
+    /* The error is reported when it is this key's turn. */
     struct lladd_error ignored = LLADD_ERROR_INIT;
     struct hb_change ahead[AHEAD];
     bool aimed[AHEAD];
@@ -739,7 +737,7 @@ int lladd_hash_insert_if_absent(struct lladd_txn *txn, struct lladd_hash *h, con
         rc = insert(txn, h, key, key_len, value, value_len, HOW_INSERT, &c, inserted);
         if (rc || *inserted)
             return rc;
-        if (c.old_blob) /* if it is removed before it is read, the key can be inserted */
+        if (c.old_blob) /* If the element is removed before the read, the key can be inserted. */
             rc = get_latched(c.table, &c.key, c.hash, buf, size, len, lladd_txn_error_out(txn));
         else if (len)
             *len = c.old_len;

@@ -4,8 +4,8 @@
  * on, word by word, and uses them only if validation succeeds. Less simple cases (a chain, long
  * values, a key far from its home) return LLADD_BUSY, and the caller latches the page.
  *
- * Keys and values of up to a word are kept in registers: a load of bytes across words that have
- * just been stored would have to wait for the processor's store buffer. */
+ * Keys and values of up to a word stay in registers: a load that spans words just stored would wait
+ * for the processor's store buffer. */
 #include "operations/hash/table.h"
 
 #include <lladd/optimistic.h>
@@ -18,7 +18,7 @@ enum {
     SLOTS = 12        /* slots to look at */
 };
 
-/* Number of aligned words that are sure to contain any n consecutive bytes. */
+/* Number of aligned words that contain any n consecutive bytes. */
 static inline uint32_t words_of(uint32_t n)
 {
     return (n + 14) / 8;

@@ -7,13 +7,12 @@
  *   56 u16 slots, u16 of these with an element, u16 with a ghost, u16 end of the entries (var.c)
  *   64 entries: fixed.c, var.c
  *
- * A page of level n and bucket b holds the keys with a hash equal to b modulo 2^n. Since level and
- * bucket are on the page, a thread with an outdated number of buckets sees that it has the wrong
- * page.
+ * A page of level n and bucket b holds the keys with a hash equal to b modulo 2^n. Level and bucket
+ * are on the page, so a thread with an outdated number of buckets sees that it has the wrong page.
  *
- * A bucket has at most one entry for a key: an element, or a ghost that keeps what was removed. An
- * entry stays in its slot until a split, a merge or a clearing, which holds the page exclusively
- * and keeps all entries that undo may need.
+ * A bucket has at most one entry for a key: an element, or a ghost, which keeps the bytes of a
+ * removed element. Only a split, a merge or a clearing moves an entry to another slot. It holds the
+ * page exclusively and keeps all entries that undo may need.
  *
  *   insert   redo u16 slot, entry            undo (logical) root, u8 flags, key: becomes a ghost
  *   remove   redo u16 slot, u8 1             undo (logical) likewise: the ghost is an element again
@@ -181,7 +180,7 @@ static bool format_validate(struct lladd_view v, enum lladd_span_kind kind, stru
     const unsigned char *p = s.data;
     if (kind != LLADD_SPAN_REDO || s.len < HB_HEAD_BYTES)
         return false;
-    /* The page would be zeros except for this head. */
+    /* The page: this head, then zeros. */
     unsigned char head[HB_ENTRIES] = {0};
     memcpy(head + HB_ROOT, p, HB_HEAD_BYTES);
     bool fixed = hb_is_fixed(head);
@@ -235,7 +234,7 @@ static void format_redo(struct lladd_page *page, struct lladd_span redo)
 static bool widen_validate(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
 {
     const unsigned char *p = s.data;
-    /* If no entries are added, the present ones need no check. */
+    /* Without added entries, only the header is checked. */
     bool fine = s.len == 1 ? ll_hash__head_fine(v) : s.len > 1 && ll_hash__fine(v);
     return fine && kind == LLADD_SPAN_REDO && p[0] <= HB_LEVEL_MAX &&
            !(lladd_get48(v.bytes + HB_BUCKET) >> p[0]) && fill_fits(v, p + 1, s.len - 1);
@@ -394,14 +393,14 @@ static inline uint32_t share_of(struct lladd_view v, const struct hb_entry *e)
                : HB_VAR_HEAD + HB_VAR_DIR + HB_LEN(e->key_len) + HB_LEN(e->value_len);
 }
 
-/* Is this the right page, and where on it is the key? HB_DONE: go on. */
+/* Checks that this is the right page, and finds the key's place on it. HB_DONE: go on. */
 static inline enum hb_answer look(struct hb_change *c, struct lladd_view v, struct hb_place *place)
 {
     const struct ll_hash_table *t = c->table;
     c->answer = HB_DONE;
     c->gone_key = c->gone_value = lladd_page_of(0);
     if (!c->chain && !ll_hash__is_bucket(t, v, c->hash))
-        return HB_MOVED; /* with the chain latched, the caller has checked the page */
+        return HB_MOVED; /* If the chain is latched, the caller has checked the page. */
     fullness(c, v);
     if (lladd_get48(v.bytes + HB_NEXT) && !c->chain)
         return HB_CHAINED;
@@ -430,7 +429,7 @@ static void note_blobs(struct hb_change *c, const struct hb_entry *e, bool key)
 static int draft_entry(struct hb_change *c, struct lladd_view v, struct lladd_draft *d,
                        struct hb_entry *e)
 {
-    bool fixed = c->table->fixed; /* all pages of a fixed table are: checked in look */
+    bool fixed = c->table->fixed; /* on the pages of a fixed table: checked in look */
     unsigned char *redo = lladd_draft_redo(d, 2 + ll_hash__pack_size(fixed, e));
     if (!redo)
         return too_long(d);
@@ -516,7 +515,7 @@ static int replace_prepare(void *ctx, struct lladd_view v, struct lladd_span arg
     unsigned flags = (ghost ? FLAG_GHOST : 0u) | (old.value_len & HB_BLOB ? FLAG_VALUE_BLOB : 0u);
     uint32_t key = HB_LEN(old.key_len), value = HB_LEN(old.value_len);
     if (c->brief && value > LL_HASH_SHORT)
-        /* its undo may need more log than the short record reserves */
+        /* Its undo may need more log than the short record reserves. */
         return answer(c, d, HB_PRESENT);
     unsigned char *undo = put_undo(c, d, flags, 2 + key + value);
     if (!undo)
@@ -585,7 +584,7 @@ static int restore_prepare(void *ctx, struct lladd_view v, struct lladd_span arg
 
 /* ---- one slot, before and after -------------------------------------------------------------- */
 
-/* Does what insert, remove and replace do to a page of the fixed layout, but with page undo. */
+/* Does what insert, remove and replace do to a page of the fixed layout, with undo of the slot. */
 static int slot_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
                         struct lladd_draft *d)
 {
@@ -768,8 +767,8 @@ static const struct lladd_field widen_fields[] = {
     BUCKET_OP(op_name, NARROW_BYTES(page), .record_pages = 1, .redo_fields = narrow_fields, \
               .undo_kind = LLADD_UNDO_NONE, .prepare = narrow_prepare, \
               .validate = narrow_validate, .redo = narrow_redo)
-/* A compensation is one record. To restore a value it has slot, head, key and value, which is no
- * longer than the undo bytes with their head of HB_UNDO_HEAD + 2 bytes. */
+/* A compensation is one record. The longest restores a value: slot, head, key and value, which are
+ * no longer than the undo bytes with their head of HB_UNDO_HEAD + 2 bytes. */
 _Static_assert(2 + HB_VAR_HEAD <= HB_UNDO_HEAD + 2, "undo bytes are as long as what restores them");
 #define UNDO_LOG(bytes) (128 + (bytes))
 /* A walk along a chain latches three pages: the head, the page just searched, the next one. */

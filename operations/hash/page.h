@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_HASH_PAGE_H
 #define LL_OPERATIONS_HASH_PAGE_H
-/* The bytes of a bucket page: see page.c. Code for both layouts, fixed.c and var.c, uses the common
- * functions declared here. */
+/* The bytes of a bucket page: see page.c. fixed.c and var.c implement the two layouts; the
+ * functions without a layout in their names serve both. */
 #include "operations/operations_private.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ enum {
 #define HB_HEAD_BYTES 24u /* the part of it that a format record has */
 #define HB_LEVEL_MAX 47u
 #define HB_OVERFLOW 1u
-#define HB_CLOSED 2u /* not a bucket yet, or not any more */
+#define HB_CLOSED 2u /* no bucket yet, or no longer one */
 
 /* A tag: 15 bits of the hash, never 0, and a bit for ghosts. */
 #define HB_GHOST 0x8000u
@@ -81,12 +81,12 @@ struct hb_entry {
     const unsigned char *key, *value;
     uint16_t tag; /* includes HB_GHOST */
     uint16_t key_len, value_len;
-    uint16_t cap; /* bytes reserved for its value in its present place */
+    uint16_t cap; /* bytes that its value has in its present place */
 };
 #define HB_LEN(x) ((x) & (HB_BLOB - 1u))
 
-/* References to blobs. A long key: u64 hash, u64 another hash, u64 length, u64 blob. Two long keys
- * are equal if both keyed hashes and the length are. A long value: u64 length, u64 blob. */
+/* References to blobs. Key: u64 hash, u64 another hash, u64 length, u64 blob. Two long keys are
+ * equal if both keyed hashes and the lengths are. Value: u64 length, u64 blob. */
 #define HB_KEY_REF 32u
 #define HB_KEY_REF_SAME 24u
 #define HB_VALUE_REF 16u
@@ -145,13 +145,13 @@ void ll_hash__var_store(unsigned char *page, uint32_t size, uint32_t slot,
                         const unsigned char *packed);
 /* Stores n bytes of packed entries in the slots that their tags select. */
 void ll_hash__fixed_fill(unsigned char *page, const unsigned char *packed, size_t n);
-/* Drops the slots of the bitmap `drop`; trims the values in those of `trim` to the bytes they
+/* Drops the slots of the bitmap `drop`; trims the values in the slots of `trim` to the bytes they
  * need. */
 void ll_hash__fixed_drop(unsigned char *page, const unsigned char *drop);
 void ll_hash__var_drop(unsigned char *page, uint32_t size, const unsigned char *drop,
                        const unsigned char *trim);
-/* live: bytes of the elements with their directory entries. taken: bytes not free after a
- * compaction, which also counts ghosts, slack and a directory entry for each slot. */
+/* live: bytes of the elements with their directory entries. taken: the bytes that stay in use after
+ * a compaction: elements, ghosts, slack, and a directory entry for each slot. */
 struct hb_use {
     uint32_t live, taken;
 };
@@ -177,7 +177,8 @@ static inline void ll_hash__find(struct lladd_view v, const struct hb_key *key,
 size_t ll_hash__pack_size(bool fixed, const struct hb_entry *);
 void ll_hash__pack(unsigned char *to, bool fixed, const struct hb_entry *);
 void ll_hash__unpack(const unsigned char *head, const unsigned char *p, struct hb_entry *out);
-/* Number of entries on a page of the fixed layout; bytes for entries in the variable one. */
+/* Number of entries that fit on a page of the fixed layout; bytes for entries on one of the
+ * variable layout. */
 uint32_t ll_hash__fixed_slots(uint32_t page_size, uint32_t key_size, uint32_t value_size);
 static inline uint32_t ll_hash__var_bytes(uint32_t page_size)
 {
@@ -201,12 +202,13 @@ struct hb_change {
     const unsigned char *value;
     uint16_t value_len;
     bool chain;    /* the whole chain has been searched: this page's answer is final */
-    bool revive;   /* replace: a ghost may be replaced too */
+    bool revive;   /* replace: may also replace a ghost */
     bool inserted; /* out, of a put: the key was not there */
     bool brief;    /* replace: refuse values that are not short */
     /* out */
     /* The part of the page that elements take after the change, in slots (fixed) or bytes, and the
-     * part that was free. The rest is ghosts and slack, which can be freed without a split. */
+     * part that was free. Ghosts and slack take the rest, which a clearing can free without a
+     * split. */
     uint32_t full, of, empty;
     uint32_t slot;
     enum hb_answer {
@@ -218,13 +220,13 @@ struct hb_change {
         HB_REVIVE,  /* insert: it is there, as a ghost with a reservation */
         HB_ABSENT   /* replace, remove: the key is not there */
     } answer;
-    lladd_pageno gone_key, gone_value; /* blobs without an entry after the change, or 0 */
+    lladd_pageno gone_key, gone_value; /* blobs without an entry after the change; 0: none */
     unsigned char *old;                /* nullable: insert copies the present value to it */
     size_t old_size, old_len;
     bool old_blob;
 };
 
-/* Lengths that limit the log an undo may need. */
+/* Lengths that limit how much log an undo may need. */
 #define LL_HASH_SHORT 64u /* longest key, and value, of a short replacement */
 
 extern const struct lladd_op ll_hash__bucket_format, ll_hash__bucket_format_long;
@@ -236,8 +238,7 @@ extern const struct lladd_op ll_hash__narrow, ll_hash__narrow_long, ll_hash__wid
 extern const struct lladd_op ll_hash__slot, ll_hash__bytes, ll_hash__bytes_long;
 extern const struct lladd_page_type ll_hash__bucket_page;
 
-/* Drafts the record of an insertion on the fast path; false: the general path is needed.
- * insert.c */
+/* Drafts the record of an insertion on the fast path; false: take the general path. insert.c */
 bool ll_hash__insert_usual(struct hb_change *, struct lladd_view, struct lladd_draft *);
 #define HB_UNDO_HEAD 9u /* of undo bytes: root, flags */
 

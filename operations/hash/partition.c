@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sorts the entries of a page, for a split, a merge or a clearing: those that move, stay, or are
- * dropped. */
+/* Sorts the entries of a page, for a split, a merge or a clearing, into those that move, stay, or
+ * are dropped. */
 #include "operations/hash/table.h"
 
 #include <string.h>
@@ -80,8 +80,8 @@ static uint64_t forgotten(const struct ll_hash_table *t, const unsigned char *p,
     return gone;
 }
 
-/* In the fixed layout a slot has the form of an entry in a record. False: the page's counts of
- * elements or ghosts are wrong, or an empty slot is marked as a ghost. */
+/* In the fixed layout a slot has the form of an entry in a record. Returns false if the page's
+ * counts of elements or ghosts are wrong, or an empty slot is marked as a ghost. */
 static bool sort_fixed(struct ll_hash_table *t, struct lladd_view v, uint64_t bit,
                        struct hb_sorted *s)
 {
@@ -148,7 +148,7 @@ int ll_hash__sort(struct ll_hash_table *t, struct lladd_view v, uint64_t bit, st
     s->len = s->moved = s->dropped = s->trimmed = s->kept = 0;
     s->kept_bytes = 0;
     bool fine = t->fixed ? ll_hash__head_fine(v) && sort_fixed(t, v, bit, s) : ll_hash__fine(v);
-    if (!fine) /* entries of a damaged page might not fit on any page */
+    if (!fine) /* the entries of a damaged page might not fit on any page */
         return ll_hash__corrupt(err, v.number, "is no bucket that makes sense");
     if (t->fixed)
         return 0;

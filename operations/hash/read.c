@@ -1,27 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Reads an element that has its key or value in a blob, without locks.
  *
- * A blob is read page by page. Meanwhile a writer may replace the value, and the pages of the old
- * blob may be reused for anything. The bytes read are one complete value if afterwards
+ * A blob is read page by page. Meanwhile a writer may replace the value, and the old blob's pages
+ * may be reused. The bytes read are one complete value if afterwards
  *
  *   - the element refers to the same blob as before, and
  *   - the blob's root page has the same version as before the first byte was read.
  *
  * The reference alone is not enough: another blob of the same length may have got the same root
- * page, perhaps after several others. Together the two conditions mean that the root page was this
- * blob's, and complete, all the time: an entry refers to a blob only after it is created, the blob
- * is destroyed only after the entry refers to another one, and undo reverses that order. So its
- * data pages belonged to it all the time too, and only the writer that creates a table's blob
- * writes to it.
+ * page. The two conditions together mean that the blob existed during the whole read. A writer
+ * creates the blob before an entry refers to it, and destroys it after the entry refers to another;
+ * undo reverses that order. The data pages belonged to the blob as long as it existed, and nothing
+ * writes to a table's blob after its creation.
  *
  * Otherwise the reader starts again with the present reference. After some attempts it reads under
- * the latch of the element's page: then the blob cannot be replaced, and the reader finishes
- * whatever the writers do. */
+ * the latch of the element's page, so that no writer can replace the blob meanwhile. */
 #include "operations/hash/table.h"
 
 #include "operations/blob/blob.h"
 
-#define UNLATCHED 4 /* attempts; after them writers of this bucket wait for the reader */
+#define UNLATCHED 4 /* attempts without the latch; later ones make writers of this bucket wait */
 
 static int read_part(struct lladd_db *db, struct hb_part *part, struct lladd_error *err)
 {
@@ -38,8 +36,8 @@ static int read_parts(struct ll_hash_reader *r, struct lladd_error *err)
     return rc ? rc : read_part(r->table->db, &r->value_part, err);
 }
 
-/* Under the latch of the entry's page. An error counts as a change: if it persists, the next
- * attempt reports it. */
+/* Under the latch of the entry's page. An error counts as a change; the next attempt reports it if
+ * it persists. */
 static bool part_is_same(struct lladd_db *db, const struct hb_part *part, bool blob,
                          const unsigned char *ref)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Splits, merges and chains.
  *
- * A split of bucket b among n, without chains and with logical undo, is four log records. They need
- * no undo, because the table is consistent after each of them:
+ * A split of bucket b in a table of n buckets, without chains and with logical undo, is four log
+ * records. The table is consistent after each of them, so they have no undo:
  *
  *   format   Page n becomes an empty bucket of the next level. It is closed, and beyond the number
  *            of buckets, so no thread looks at it. No page is latched yet (BUF-3).
@@ -11,24 +11,24 @@
  *   buckets  The root page says n + 1. If a crash comes before this record, the level of b shows
  *            that the split has happened (table.c).
  *
- * A merge of the last bucket into its parent is likewise: `narrow` (the parent drops ghosts without
- * reservations), `widen` (it gets the entries and the lower level: now the merge has happened),
- * `narrow` (the last page is closed), `buckets`. So both stay even if the transaction rolls back.
- * This costs about a hundred bytes of log besides the entries moved.
+ * A merge of the last bucket into its parent is similar: `narrow` (the parent drops ghosts without
+ * reservations), `widen` (the parent gets the entries and the lower level: now the merge has
+ * happened), `narrow` (the last page is closed), `buckets`. Splits and merges stay even if the
+ * transaction rolls back. Each costs about a hundred bytes of log besides the entries moved.
  *
  * With physical undo a split logs `bytes` instead of `narrow` and `buckets`, and there are no
  * merges (ll_hash__merge says why).
  *
- * Buckets with chains are *rebuilt*: their entries are read, laid out on new overflow pages, and
- * the head page is changed byte by byte. Everything that can fail is done before the heads are
- * latched. Then the entries are read again; if anything has changed since, all is rolled back and
- * repeated. With logical undo this is a nested top action that is closed before the latches are
+ * Buckets with chains are *rebuilt*: the thread reads their entries, writes them to new overflow
+ * pages, and changes the head page byte by byte. It does everything that can fail before it latches
+ * the heads. Under the latches it reads the entries again; if they have changed, it rolls back and
+ * repeats. With logical undo a rebuild is a nested top action that is closed before the latches are
  * released; with physical undo it is part of the transaction.
  *
- * Ghosts move too, except those without a reservation (table.c). One thread at a time splits,
- * merges or rebuilds (`shape`); a thread that does not get this latch for a split or merge leaves
- * the table as it is. Page latches are taken in the order lower bucket, higher bucket, its chain,
- * root page. */
+ * Ghosts with a reservation move too (table.c); others are dropped. The mutex `shape` lets one
+ * thread at a time split, merge or rebuild; a thread that does not get it at once skips its split
+ * or merge. Page latches are taken in the order lower bucket, higher bucket, its chain, root
+ * page. */
 #include "operations/hash/table.h"
 
 #include <string.h>
@@ -645,9 +645,9 @@ static int switch_over(struct rebuild *r, const uint64_t first[2], const size_t 
     struct ll_hash_table *t = r->t;
     struct lladd_error *err = lladd_txn_error_out(r->txn);
     struct lladd_page *low, *high, *root = NULL;
-    /* One head, or two and the root; and the end of the top action, which is logged under their
-     * latches: after they are released, other transactions may change the pages, and page undo
-     * would be wrong. */
+    /* One head, or two and the root; and the end of the top action, which must be logged under
+     * their latches: once these are released, other transactions may change the pages, and page
+     * undo would be wrong. */
     const struct lladd_log_need needs[] = {{ll_hash__op_bytes(t), r->what == ROOM ? 1 : 3},
                                            {LLADD_NO_OP, r->physical ? 0 : 1}};
     int rc = lladd_log_credit_all(r->txn, needs, 2);
@@ -667,7 +667,8 @@ static int switch_over(struct rebuild *r, const uint64_t first[2], const size_t 
         rc = write_heads(r, low, high, root, first, head);
         if (!rc && !r->physical)
             rc = lladd_nta_end(r->txn, action, LLADD_NO_OP, NULL, 0);
-        if (rc) /* undo of the bytes follows: do not use memory's state until then */
+        if (rc) /* The rollback that follows undoes the bytes: memory's state is not used until
+                 * then. */
             ll_hash__forget(t);
     }
     if (root)
@@ -721,8 +722,8 @@ static int rebuild(struct rebuild *r)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* One split. Under `shape`. If the number of buckets is unsure the table keeps its shape: otherwise
- * the root page might get a wrong number. */
+/* One split, under `shape`. If the number of buckets is unsure, does nothing: the root page might
+ * get a wrong number. */
 static int split_step(struct lladd_txn *txn, struct ll_hash_table *t, bool physical)
 {
     uint64_t n;
@@ -782,7 +783,7 @@ static int merge_step(struct lladd_txn *txn, struct ll_hash_table *t)
     return rc == LLADD_END ? merge_rebuilt(txn, t, n) : rc;
 }
 
-/* Unlocks `shape`. On a conflict the table's state in memory is read again at next use. */
+/* Unlocks `shape`. After a conflict the table's state in memory is read again at next use. */
 static int settle(struct ll_hash_table *t, int rc)
 {
     if (rc == LLADD_CONFLICT)
@@ -807,8 +808,8 @@ int ll_hash__merge(struct lladd_txn *txn, struct ll_hash_table *t, bool physical
     return settle(t, merge_step(txn, t));
 }
 
-/* Drops ghosts and slack without reservations. *freed: how many ghosts, and entries that lost
- * slack. With logical undo. */
+/* Drops ghosts and slack without reservations. *freed: the number of ghosts dropped and of entries
+ * that lost slack. With logical undo. */
 static int clear(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t hash, uint32_t *freed)
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
@@ -881,7 +882,7 @@ int ll_hash__make_room(struct lladd_txn *txn, struct ll_hash_table *t, const str
                         .level = head->bytes[HB_LEVEL],
                         .change = c};
     lladd_page_unfix(t->db, head, LLADD_LATCH_SHARED);
-    /* All changes of a bucket's set of pages are made under this latch. So the pages found in a
+    /* Every change of a bucket's set of pages is made under this mutex, so the pages found in a
      * chain still belong to it when they are freed. */
     lladd_mutex_lock(&t->shape);
     rc = rebuild(&r);

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Hash tables in memory. What a transaction keeps of them is in txn.c.
+/* Hash tables in memory. txn.c has what a transaction keeps of them.
  *
  * Each table has one struct ll_hash_table, created at first use and kept until the database is
  * closed, so that compensations find it without allocating memory. Lookups use its number of
- * buckets. The number may be wrong for a moment, and 0 means "read the root page". A bucket page
- * says which keys belong to it, so a wrong number does no harm.
+ * buckets; 0 means "read the root page". A wrong number does no harm, because a bucket page says
+ * which keys belong to it.
  *
- * The root page's number of buckets is logged after the record that completes a split or merge, and
- * a crash may come in between. Then the levels of buckets show it: the next bucket to be split has
- * the higher level already, or the last bucket's parent has the lower one. (load)
+ * The root page's number of buckets is logged after the record that completes a split or merge, so
+ * a crash may leave the old number. The levels of buckets then show the split or merge: the next
+ * bucket to be split has the higher level already, or the last bucket's parent has the lower one.
+ * load() corrects the number.
  *
- * A transaction that removes a key holds its hash (operations/shared/reservation.c): 18 bits of it,
- * with the number of the root page. Two keys with equal bits are held together, which does no harm.
+ * A transaction that removes a key reserves 18 bits of its hash, with the number of the root page
+ * (operations/shared/reservation.c). A reservation covers all keys with the same bits, which does
+ * no harm.
  *
- * A table that a transaction has created belongs to it alone until it ends; so does a table with
- * physical undo that it has changed (`owner`). Its changes are undone byte by byte, splits
- * included. A table that it has changed with logical undo counts it until it ends (`changers`): its
- * undo looks for keys, so until then no other transaction may have the table alone, and destroy
+ * A table belongs to one transaction alone (`owner`) until that ends if it has created the table,
+ * or has changed it with physical undo. The changes are then undone byte by byte, splits included.
+ * A transaction that has changed a table with logical undo is counted in `changers` until it ends.
+ * Its undo looks for keys, so until then no other transaction may have the table alone, or destroy
  * it. */
 #include "operations/hash/table.h"
 
@@ -87,7 +89,7 @@ static void count_redo(struct lladd_page *page, struct lladd_span redo)
 static const struct lladd_field count_fields[] = {{"buckets", LLADD_FIELD_U64},
                                                   {NULL, LLADD_FIELD_END}};
 
-/* Logged after a split or a merge, which is never undone; so it has no undo either. */
+/* Logged after a split or a merge, which is never undone, so it has no undo. */
 static const struct lladd_op root_count = {
     .struct_size = sizeof(struct lladd_op),
     .name = "lladd.hash.buckets",
@@ -240,7 +242,7 @@ int ll_hash__new_table(struct ll_hashes *h, lladd_pageno root, struct ll_hash_ta
         return rc;
     lladd_mutex_lock(&h->mutex);
     struct ll_hash_table *older = find(h, root);
-    if (older) { /* kept for handles that may not have been closed */
+    if (older) { /* kept for handles that may still be open */
         older->root = lladd_page_of(LLADD_NO_PAGE);
         lladd_atomic_store32(&older->destroyed, 1);
         set_buckets(older, 0);
@@ -263,9 +265,9 @@ void ll_hash__forget(struct ll_hash_table *t)
     ll_hash__set_buckets(t, 0);
 }
 
-/* Stores what pages have said, unless the number was set since they were read: then the table has
- * been split, merged or rolled back. With a wrong number a split would split the wrong bucket, and
- * a key could be stored on a page that was a bucket before a rollback. */
+/* Stores the number read from pages, unless the number was set since they were read: then the table
+ * has been split, merged or rolled back. With a wrong number a split would split the wrong bucket,
+ * and a key could be stored on a page that was a bucket before a rollback. */
 static bool publish(struct ll_hash_table *t, uint64_t version, uint64_t n, bool unsure)
 {
     lladd_mutex_lock(&t->hashes->mutex);
@@ -307,7 +309,7 @@ static int read_root(struct ll_hash_table *t, struct root *r, struct lladd_error
     if (!root_check(v) || r->buckets >> HB_LEVEL_MAX) {
         rc = ll_hash__corrupt(err, t->root, "is no root of a hash table that makes sense");
     } else if ((r->destroyed && r->gone == 0) || !ll_extents_says(v.bytes + HR_RUN, 1)) {
-        rc = destroyed(t, err); /* without pages: its creation was rolled back */
+        rc = destroyed(t, err); /* The table has no pages: its creation was rolled back. */
     } else if (r->buckets == 0) {
         rc = ll_hash__corrupt(err, t->root, "is the root of a hash table without buckets");
     } else {
@@ -347,8 +349,9 @@ static int level_of(struct ll_hash_table *t, uint64_t b, unsigned *out, struct l
 }
 
 /* The last split or merge may not have reached the root page; the level of the bucket that it
- * changed shows it. If that page is damaged, sets *unsure, and *n such that the keys of both
- * buckets are looked up there: they get an error, and the rest of the table remains usable. */
+ * changed shows it. If that page is damaged, sets *unsure, and chooses *n such that the keys of
+ * both buckets are looked up on the damaged page: their lookups fail, and the rest of the table
+ * remains usable. */
 static int catch_up(struct ll_hash_table *t, uint64_t *n, bool *unsure, struct lladd_error *err)
 {
     unsigned level, full = 63 - (unsigned)__builtin_clzll(*n);
@@ -451,7 +454,7 @@ int ll_hash__reserve(struct lladd_txn *txn, struct ll_hash_table *t, uint64_t ha
     return rc;
 }
 
-/* May a loser that is not yet rolled back still need what it has removed? */
+/* May a loser still need what it has removed? */
 bool ll_hash__recovering(struct ll_hashes *h)
 {
     uint32_t undo = lladd_atomic_load32(&h->recovering);
@@ -513,8 +516,8 @@ static const struct lladd_page_type *const page_types[] = {&ll_hash__root_page,
                                                            &ll_hash__bucket_page, NULL};
 static const struct lladd_participant *const participants[] = {&ll_hash__participant, NULL};
 
-/* The ids of an extension's operations are consecutive, so one lookup is enough at each open.
- * (tests/operations/test_hash.c checks the others.) */
+/* The ids of an extension's operations are consecutive, so one lookup at each open is enough.
+ * tests/operations/test_hash.c checks the others. */
 static int look_up(struct ll_hashes *h)
 {
     lladd_op_id *const ids[] = {
@@ -550,7 +553,8 @@ static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_err
     return 0;
 }
 
-/* Compensations have read state that recovery may have changed since. */
+/* Forgets what compensations have read during recovery, because recovery may have changed it
+ * since. */
 static int recovered(void *ctx, struct lladd_db *db, void *state, struct lladd_error *err)
 {
     (void)ctx;

@@ -18,8 +18,7 @@ enum {
     HR_SEED = LLADD_PAGE_HEADER + 16,    /* 16 bytes */
     HR_BUCKETS = LLADD_PAGE_HEADER + 32, /* u64 */
     HR_RUN = LLADD_PAGE_HEADER + 40,
-    HR_GONE = HR_RUN + LL_RUN_BYTES /* u64 1 + pages of the run freed so far, if destroyed in
-                                     * steps */
+    HR_GONE = HR_RUN + LL_RUN_BYTES /* u64 1 + bucket pages freed so far, if destroyed in steps */
 };
 #define HR_SEED_BYTES 16u
 
@@ -70,14 +69,14 @@ struct ll_hash_own {
 /* The state of a transaction that uses tables: a participant. */
 struct ll_hash_owner {
     struct ll_txn_part owner;
-    struct ll_reservation_txn hold; /* on the keys it has removed */
+    struct ll_reservation_txn hold; /* on the keys that it has removed */
     struct ll_hash_own *own;
     size_t n_own, cap_own;
-    /* Tables of which it may undo changes by key, the one used last first. */
+    /* Tables in which it may undo changes by key, the one used last first. */
     struct ll_hash_table **changed, *one;
-    size_t n_changed, cap_changed; /* cap_changed 0: `changed` is NULL or has the room of `one` */
-    /* NULL, or ll_hashes.untold, which counts it: it is in doubt, and its prepare record does not
-     * say which tables it has changed. */
+    size_t n_changed, cap_changed; /* cap_changed 0: `changed` is NULL, or points to `one` */
+    /* Not NULL: points to ll_hashes.untold, which counts this transaction. It is in doubt, and its
+     * prepare record does not say which tables it has changed. */
     uint64_t *untold;
 };
 
@@ -88,14 +87,14 @@ struct ll_hashes {
     struct ll_hash_table *tables;
     struct ll_txn_parts owners;
     struct ll_reservations holds;
-    uint64_t untold;     /* atomic: transactions of that kind */
+    uint64_t untold;     /* atomic: the number of transactions of that kind */
     uint32_t recovering; /* atomic, enum ll_hash_undo: are there losers to roll back? */
     lladd_op_id format, destroy, count, bucket, bucket_long, insert, remove, replace, replace_short,
         mark, restore, restore_short, narrow, narrow_long, widen, widen_long, slot, bytes,
         bytes_long;
 };
 
-/* Are losers still to be rolled back? The values mean, in order: no; recovery is running; the
+/* Must losers still be rolled back? In the order of the values: no; recovery is running; the
  * database is open, and rollbacks may still be in progress (lladd_losers_left). */
 enum ll_hash_undo { LL_HASH_UNDO_OVER = 0, LL_HASH_UNDO_TO_COME = 1, LL_HASH_UNDO_DEFERRED = 2 };
 
@@ -161,8 +160,7 @@ static inline uint64_t ll_hash__of(const struct ll_hash_table *t, const unsigned
     return len & HB_BLOB ? lladd_get64(key) : ll_siphash(&t->seed, key, len);
 }
 
-/* True if any key is reserved; if the key with this hash is; if the ghost in a slot may be
- * dropped. */
+/* Is any key reserved? Is the key with this hash? May the ghost in a slot be dropped? */
 bool ll_hash__any_held(const struct ll_hash_table *);
 bool ll_hash__held(const struct ll_hash_table *, uint64_t hash);
 bool ll_hash__may_forget(const struct ll_hash_table *, const struct hb_entry *);
@@ -177,7 +175,7 @@ static inline bool ll_hash__may_reuse(const struct ll_hash_table *t, struct llad
 
 /* Returns the table of a root page, created in memory if necessary. Reads no page. */
 int ll_hash__find_table(struct ll_hashes *, lladd_pageno root, struct ll_hash_table **out);
-/* Returns a new table for this root page; what memory knew of an older one is dropped. */
+/* Returns a new table for this root page; drops what memory knew of an older one. */
 int ll_hash__new_table(struct ll_hashes *, lladd_pageno root, struct ll_hash_table **out);
 /* The number of buckets. Reads the root page if necessary: LLADD_DESTROYED, LLADD_WRONG_TYPE. */
 int ll_hash__buckets_slow(struct ll_hash_table *, uint64_t *out, struct lladd_error *);
@@ -190,7 +188,7 @@ static inline int ll_hash__buckets(struct ll_hash_table *t, uint64_t *out, struc
 struct ll_hash_rest {
     bool begun;       /* the root page says that the table is destroyed */
     uint64_t buckets; /* before the first step */
-    uint64_t pages;   /* of the run, before the first step */
+    uint64_t pages;   /* of the extent sequence, before the first step */
     uint64_t gone;    /* pages freed so far, from the first one on */
 };
 int ll_hash__rest(struct ll_hash_table *, struct ll_hash_rest *, struct lladd_error *);
@@ -202,19 +200,20 @@ extern const struct lladd_participant ll_hash__participant; /* txn.c */
 void ll_hash__owner_free(struct ll_hash_owner *);
 /* The transaction's state, created if necessary. */
 int ll_hash__owner(struct lladd_txn *, struct ll_hashes *, struct ll_hash_owner **out);
-/* From now until it ends only this transaction may change the table. LLADD_BUSY: another one has
- * it, or may still undo a change of it by key. */
+/* Gives the transaction the table alone until it ends. LLADD_BUSY: another transaction has it
+ * alone, or may still undo a change of it by key. */
 int ll_hash__claim(struct lladd_txn *, struct ll_hash_table *);
-/* The transaction, which has claimed the table, has destroyed it or a part of it since it made this
- * savepoint: calls return LLADD_DESTROYED, until that is taken back. */
+/* The transaction, which has claimed the table, has destroyed it or a part of it since this
+ * savepoint. Calls return LLADD_DESTROYED until that is rolled back. */
 void ll_hash__set_destroyed(struct lladd_txn *, struct ll_hash_table *, lladd_savepoint_id before);
-/* Must the transaction's changes of the table be undone byte by byte? Then claims the table.
- * Otherwise notes that the transaction changes it. */
+/* Sets *physical if the transaction's changes of the table must be undone byte by byte, and then
+ * claims the table. Otherwise notes that the transaction changes it. */
 int ll_hash__how(struct lladd_txn *, struct ll_hash_table *, bool *physical);
-/* Are losers still to be rolled back? */
+/* Must losers still be rolled back? */
 bool ll_hash__recovering(struct ll_hashes *);
-/* Is another transaction in doubt, with a prepare record of an earlier version that does not name
- * the tables it has changed? One that only inserted left no such record there, and is not seen. */
+/* Is another transaction in doubt with a prepare record of an earlier version, which does not name
+ * the tables it has changed? A transaction that only inserted left no such record, and is not
+ * seen. */
 bool ll_hash__untold(struct lladd_txn *, struct ll_hashes *);
 /* Makes a reservation before the transaction removes the key with this hash. */
 int ll_hash__reserve(struct lladd_txn *, struct ll_hash_table *, uint64_t hash);
@@ -223,15 +222,15 @@ int ll_hash__corrupt(struct lladd_error *, lladd_pageno, const char *what);
 
 /* ---- find.c ---------------------------------------------------------------------------------- */
 
-/* Called when a page is not the bucket expected with `believed` buckets: forgets the number if it
+/* Called when a page is not the expected bucket with `believed` buckets: forgets the number if it
  * is stale. LLADD_CORRUPT_PAGE after too many tries. */
 int ll_hash__again(struct ll_hash_table *, uint64_t believed, unsigned *tries,
                    struct lladd_error *);
 /* Latches the head page of a key's bucket. */
 int ll_hash__fix_bucket(struct ll_hash_table *, uint64_t hash, enum lladd_latch,
                         struct lladd_page **out, struct lladd_error *);
-/* The same, exclusively, with log credit for one record of the operation. The caller releases the
- * rest of the credit (lladd_log_credit for 0). */
+/* The same, exclusively, with log credit for one record of the operation. The caller returns unused
+ * credit (lladd_log_credit for 0). */
 int ll_hash__fix_to_change(struct lladd_txn *, struct ll_hash_table *, uint64_t hash, lladd_op_id,
                            struct lladd_page **out);
 /* The next page of a chain; the caller holds the head. LLADD_END after the last page. */
@@ -239,7 +238,7 @@ int ll_hash__fix_next(struct ll_hash_table *, const struct lladd_page *head,
                       const struct lladd_page *from, enum lladd_latch, struct lladd_page **out,
                       struct lladd_error *);
 
-/* The place of a key: the head of its bucket, and its page, which may be the head. */
+/* The place of a key: the head of its bucket, and the page with the key, which may be the head. */
 struct ll_hash_found {
     struct lladd_page *head, *page;
     struct hb_entry entry;
@@ -276,15 +275,15 @@ struct ll_hash_reader {
     struct ll_hash_table *table;
     const struct hb_key *key;
     uint64_t hash;
-    /* Called under the latch of the element's page: copies what is on the page, and sets ref, into
+    /* Called under the latch of the element's page. Copies what is on the page, and sets ref, into
      * and n of the parts to read from blobs. It may be called several times; the last call
      * counts. */
     int (*see)(struct ll_hash_reader *, const struct hb_entry *, struct lladd_error *);
     struct hb_part key_part, value_part;
 };
 
-/* Reads an element as of one moment, blobs included. LLADD_NOT_FOUND without a message; an error of
- * `see`, which ends the call; or another error. Even then bytes may have been written to `into`. */
+/* Reads an element as of one moment, blobs included. LLADD_NOT_FOUND without a message, the error
+ * of `see`, which ends the call, or another error. A failed call may have written to `into`. */
 int ll_hash__read(struct ll_hash_reader *, struct lladd_error *);
 
 /* Sets the part to the blob that this reference in an entry names. */
@@ -298,7 +297,7 @@ static inline void ll_hash__set_part(struct hb_part *part, const unsigned char *
 
 /* ---- parts.c --------------------------------------------------------------------------------- */
 
-/* The place of a page: its bucket, of n, and its position in the chain; 0: the head. */
+/* The place of a page: its bucket, of n buckets, and its position in the chain; 0: the head. */
 struct ll_hash_place {
     uint64_t bucket, n;
     uint32_t in_chain;
@@ -321,7 +320,7 @@ struct ll_hash_parts {
     struct ll_hash_numbers overflow;
     struct ll_hash_numbers blobs; /* of elements */
 };
-/* An ll_hash_page_fn: adds what a page refers to, to the struct ll_hash_parts that is ctx. */
+/* An ll_hash_page_fn: adds what a page refers to to the struct ll_hash_parts that is ctx. */
 int ll_hash__list_parts(void *ctx, struct ll_hash_table *, const struct ll_hash_place *,
                         struct lladd_view, struct lladd_error *);
 void ll_hash__parts_free(struct ll_hash_table *, struct ll_hash_parts *);
@@ -342,7 +341,7 @@ struct hb_undo {
     uint16_t key_len, value_len;
     bool ghost;
 };
-/* Compensates a change of a key, wherever the key is now. */
+/* Compensates a change of a key. */
 int ll_hash__undo(struct lladd_txn *, lladd_pageno root, const struct hb_undo *);
 
 /* ---- partition.c ----------------------------------------------------------------------------- */
@@ -360,8 +359,8 @@ struct hb_sorted {
 
 /* NULL: out of memory. The caller frees it with lladd_mem_free. */
 struct hb_sorted *ll_hash__sorted_new(struct ll_hash_table *, uint32_t page_size);
-/* Sorts the entries of a page: those with `bit` set in their hash move. Checks reservations under
- * the page's latch: a transaction reserves a key before it latches the page. */
+/* Sorts the entries of a page: those with `bit` set in their hash move. Reads the reservations
+ * under the page's latch; a transaction reserves a key before it latches the page. */
 int ll_hash__sort(struct ll_hash_table *, struct lladd_view, uint64_t bit, struct hb_sorted *,
                   struct lladd_error *);
 
@@ -379,7 +378,7 @@ int ll_hash__make_room(struct lladd_txn *, struct ll_hash_table *, const struct 
                        bool physical);
 /* Packs the chain of a key's bucket if it gets shorter. With logical undo. */
 int ll_hash__shorten(struct lladd_txn *, struct ll_hash_table *, uint64_t hash);
-/* Makes the held page equal to `image`; undone byte by byte. */
+/* Makes the held page equal to `image`, with byte-by-byte undo. */
 int ll_hash__write(struct lladd_txn *, struct ll_hash_table *, struct lladd_page *held,
                    const unsigned char *image);
 /* Builds the head of an empty bucket page. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What hash tables keep for a transaction: the tables that belong to it alone, those it has
- * changed, and its reservations. The prepare record has all three, so that recovery restores them
- * for a transaction in doubt. table.c says what they mean.
+ * What hash tables keep for a transaction: the tables that it has alone, those it has changed, and
+ * its reservations. The prepare record has all three, so that recovery restores them for a
+ * transaction in doubt. table.c explains them.
  */
 #include "operations/hash/table.h"
 #include <string.h>
@@ -21,8 +21,8 @@ static void owner_release(struct ll_hash_owner *o)
     o->untold = NULL;
 }
 
-/* What the transaction did to tables of its own after this savepoint is undone: forgets the copies
- * in memory, and releases the tables that it claimed after that. */
+/* The transaction rolls back to a savepoint. Forgets the copies in memory of tables that it has
+ * alone, and releases the tables that it claimed after the savepoint. */
 static void owner_forget(struct ll_hash_owner *o, lladd_savepoint_id to)
 {
     size_t kept = 0;
@@ -53,8 +53,8 @@ void ll_hash__owner_free(struct ll_hash_owner *o)
     ll_operations__owner_free(&o->owner);
 }
 
-/* The first word of what a prepared transaction leaves. Earlier versions began with the number of
- * tables it has alone, and did not tell which ones it has changed. */
+/* The first word of the participant's bytes in a prepare record. Earlier versions began with the
+ * number of tables that the transaction has alone, and did not name the tables it has changed. */
 #define PREPARED_2 UINT64_MAX
 
 static int write_word(struct lladd_sink *sink, uint64_t word)
@@ -64,7 +64,7 @@ static int write_word(struct lladd_sink *sink, uint64_t word)
     return lladd_sink_write(sink, bytes, sizeof bytes);
 }
 
-/* A table that has lost its root page to another structure: its creation was rolled back. */
+/* Has another structure got the table's root page? Then the table's creation was rolled back. */
 static bool is_gone(const struct ll_hash_table *t)
 {
     return t->root.v == LLADD_NO_PAGE;
@@ -94,7 +94,7 @@ static int owner_prepare(void *ctx, void *state, struct lladd_txn *txn, struct l
     return rc ? rc : ll_operations__reserve_write(&o->hold, sink);
 }
 
-/* What a prepare record says. */
+/* The contents of a prepare record. */
 struct prepared {
     uint64_t own, changed; /* numbers of tables */
     bool tells_changed;
@@ -129,9 +129,9 @@ static bool read_prepared(struct lladd_span blob, struct prepared *p)
 static int take_alone(struct lladd_txn *txn, struct ll_hash_owner *o, struct ll_hash_table *t);
 static int note_change(struct lladd_txn *txn, struct ll_hash_owner *o, struct ll_hash_table *t);
 
-/* The transaction in doubt has the table alone again. If another one in doubt has it, one of the
- * two has rolled its creation back, and the page was used again: then this one goes without.
- * Recovery cannot tell which, and an undo does not ask. */
+/* Gives the table back to the transaction in doubt alone. If another one in doubt has it, one of
+ * the two has rolled its creation back, and the page was used again. Recovery cannot tell which,
+ * and leaves the table to the one that has it; undo does not check. */
 static int take_again(struct lladd_txn *txn, struct ll_hash_owner *o, struct ll_hash_table *t)
 {
     if (lladd_atomic_load64(&t->owner) == (uintptr_t)o)
@@ -205,7 +205,8 @@ static void owner_undone(void *ctx, void *state, struct lladd_txn *txn, lladd_ls
     struct lladd_txn_now now;
     (void)ctx;
     (void)since;
-    if (lladd_txn_now_get(txn, &now) == 0) /* else it is poisoned, and nothing is used any more */
+    if (lladd_txn_now_get(txn, &now) == 0) /* Otherwise the handle is poisoned, and nothing is used
+                                            * any more. */
         owner_forget(state, now.undone);
 }
 
@@ -260,14 +261,14 @@ static int take_alone(struct lladd_txn *txn, struct ll_hash_owner *o, struct ll_
     }
     if (!lladd_atomic_cas64(&t->owner, &none, (uintptr_t)o))
         return in_use(txn, t);
-    lladd_atomic_fence(); /* before the look at `changers`; see note_change */
+    lladd_atomic_fence(); /* before the load of `changers`; see note_change */
     struct lladd_txn_now now;
     bool forward = lladd_txn_now_get(txn, &now) == 0 && !now.rolling_back;
     o->own[o->n_own++] = (struct ll_hash_own){.table = t, .claimed = forward ? now.next : 0};
     return 0;
 }
 
-/* Is the table noted as changed by the transaction? Then it comes first. */
+/* Has the transaction noted that it changes the table? Then moves the table to the front. */
 static bool noted(struct ll_hash_owner *o, const struct ll_hash_table *t)
 {
     for (size_t i = 0; i < o->n_changed; i++) {
@@ -300,7 +301,8 @@ static int note_change(struct lladd_txn *txn, struct ll_hash_owner *o, struct ll
     }
     o->changed[o->n_changed++] = t;
     (void)lladd_atomic_add64(&t->changers, 1);
-    lladd_atomic_fence(); /* before the look at `owner`: one of two threads sees the other */
+    lladd_atomic_fence(); /* before the load of `owner`: one of two threads sees the other's
+                           * store */
     return 0;
 }
 
@@ -324,8 +326,8 @@ int ll_hash__claim(struct lladd_txn *txn, struct ll_hash_table *t)
     return in_use(txn, t);
 }
 
-/* The first change by key. A transaction that claims the table at the same moment sees the note, or
- * this one sees the claim. */
+/* The first change by key. If another transaction claims the table at the same moment, it sees the
+ * note, or this one sees the claim. */
 static int change_by_key(struct lladd_txn *txn, struct ll_hash_table *t, bool *physical)
 {
     struct ll_hash_owner *o;

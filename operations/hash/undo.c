@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The compensation of a change of a key, wherever the key is now. hash.c explains why one record is
- * enough. */
+/* The compensation of a change of a key. hash.c explains why one record is enough. */
 #include "operations/hash/table.h"
 
 #define FRAME_TRIES 100000
@@ -55,7 +54,8 @@ int ll_hash__undo(struct lladd_txn *txn, lladd_pageno root, const struct hb_undo
     int rc = ll_hash__find_table(h, root, &t);
     if (rc)
         return lladd_error_set(err, rc, "out of memory for a hash table");
-    /* No other transaction can have destroyed it; if this one has, that is undone by now. */
+    /* No other transaction can have destroyed the table. If this one has, that has been undone
+     * before. */
     if (lladd_atomic_load32(&t->destroyed))
         lladd_atomic_store32(&t->destroyed, 0);
     rc = ll_hash__buckets(t, &n, err);
@@ -71,7 +71,7 @@ int ll_hash__undo(struct lladd_txn *txn, lladd_pageno root, const struct hb_undo
     if (rc == 0)
         rc = undo_step(txn, t, &f, u, restore);
     else if (u->what == HB_UNDO_INSERT)
-        rc = 0; /* undone already, and the ghost has been dropped */
+        rc = 0; /* Undone already, and the ghost has been dropped. */
     else
         rc = ll_hash__corrupt(err, f.head->number, "does not have what a removal left");
     ll_hash__let_go(t, &f);

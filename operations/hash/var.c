@@ -7,10 +7,10 @@
  *   directory  of slot i, 4 * (i + 1) bytes before the page's end: u16 tag (0: unused), u16 where
  *              the entry is
  *
- * A value that gets shorter keeps the length of its entry, so that undo finds the room again. The
- * slack is freed when nothing reserves it (drop). Entries dropped in the middle of the area are
- * compacted when room is needed. The bytes between entries and directory are always zero, so that a
- * page's bytes do not depend on earlier contents. */
+ * When a value gets shorter, its entry keeps its length, so that undo finds the room again. drop()
+ * frees the slack once nothing reserves it. Dropped entries leave gaps, which a compaction closes
+ * when room is needed. The bytes between entries and directory are always zero, so that a page's
+ * bytes do not depend on earlier contents. */
 #include "operations/hash/page.h"
 
 #include <string.h>
@@ -43,8 +43,8 @@ bool ll_hash__var_head_fine(struct lladd_view v)
     return area >= HB_ENTRIES && area + HB_VAR_DIR * slots <= v.size;
 }
 
-/* The entries follow each other without gaps, each is where its slot says, and every slot in use
- * has one. */
+/* Do the entries follow each other without gaps, is each where its slot says, and does every slot
+ * in use have one? */
 bool ll_hash__var_fine(struct lladd_view v)
 {
     uint32_t slots = hb_get(v.bytes, HB_SLOTS), area = hb_get(v.bytes, HB_AREA);
@@ -100,7 +100,7 @@ void ll_hash__var_find(const unsigned char *page, uint32_t size, const struct hb
                        struct hb_place *out)
 {
     uint32_t slots = hb_get(page, HB_SLOTS);
-    /* Compares without the number of a long key's blob. */
+    /* The number of a long key's blob is not compared. */
     size_t same = key->len & HB_BLOB ? HB_KEY_REF_SAME : key->len;
     *out = (struct hb_place){HB_NONE, HB_NONE, HB_NONE};
     for (uint32_t i = 0; i < slots; i++) {
@@ -201,8 +201,8 @@ void ll_hash__var_store(unsigned char *page, uint32_t size, uint32_t slot,
     uint16_t tag = lladd_get16(packed), key_len = lladd_get16(packed + 2);
     uint16_t value_len = lladd_get16(packed + 4), cap = lladd_get16(packed + 6);
     const unsigned char *key = packed + HB_VAR_HEAD, *value = key + HB_LEN(key_len);
-    /* Overwrites the entry in place, so that it keeps its room; a long key may have another blob
-     * now. */
+    /* Overwrites the entry in place, so that it keeps its room; a long key may have got another
+     * blob. */
     size_t same = key_len & HB_BLOB ? HB_KEY_REF_SAME : HB_LEN(key_len);
     struct hb_entry e;
     if (slot < hb_get(page, HB_SLOTS) && ll_hash__var_entry(page, size, slot, &e) &&

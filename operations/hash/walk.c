@@ -3,9 +3,9 @@
  *
  * The order is that of the hashes with their bits reversed. In this order bucket b of level n is an
  * interval: all values that begin with the n bits of b, reversed. A split cuts an interval in two,
- * a merge joins two neighbours, and the order of elements never changes. So a walk remembers a
- * position. It copies the elements at or after it from the bucket that contains it, and continues
- * at the interval's end. */
+ * a merge joins two neighbours, and the order of elements never changes. A walk therefore remembers
+ * a position: it copies the elements at or after it from the bucket that contains the position, and
+ * continues at the end of the bucket's interval. */
 #include "operations/hash/table.h"
 
 #include <lladd/blob.h>
@@ -23,7 +23,8 @@ static uint64_t reverse(uint64_t x)
 }
 
 /* Calls fn for each page of the bucket that contains the position, latched shared. *next: the end
- * of its interval; 0 after the last one. fn's `from`: 0 if all of the bucket's elements count. */
+ * of its interval; 0 after the last bucket. fn's `from` is 0 if all of the bucket's elements
+ * count. */
 typedef int page_fn(void *ctx, struct ll_hash_table *, struct lladd_view, uint64_t from,
                     struct lladd_error *);
 
@@ -184,7 +185,7 @@ static int see(struct ll_hash_reader *r, const struct hb_entry *e, struct lladd_
     return 0;
 }
 
-/* Reads the element that was at W_AT when its page was copied, with its present value.
+/* Reads the present value of the element that was at W_AT when its page was copied.
  * LLADD_NOT_FOUND: it has been removed. */
 static int read_element(struct ll_hash_table *t, struct lladd_hash_cursor *w,
                         struct lladd_span *key, struct lladd_span *value, struct lladd_error *err)
@@ -240,11 +241,11 @@ int lladd_hash_cursor_skip(struct lladd_hash *h, struct lladd_hash_cursor *w,
     struct ll_hash_table *t = h->table;
     uint64_t n, next, hash = reverse(w->private_[W_POSITION]);
     if (w->private_[W_STATE] != STUCK)
-        return 0; /* only one element could not be read, and it has been skipped */
+        return 0; /* One element could not be read, and has been skipped. */
     int rc = ll_hash__buckets(t, &n, err);
     if (rc)
         return rc;
-    /* Copies the pages before the damaged one; the interval's end is known without the page. */
+    /* Copies the pages before the damaged one; the interval's end is known without that page. */
     rc = visit(t, w->private_[W_POSITION], &next, copy_page, w, err);
     if (rc && lladd_code_root(rc) != LLADD_ROOT_DATA) {
         w->private_[W_FILLED] = 0;
