@@ -34,7 +34,7 @@ static bool reserve_validate(struct lladd_view page, enum lladd_span_kind kind,
 }
 
 /* Ordinary calls, on the current state of the pages. */
-static int release_credit(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
+static int release_seats(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     const unsigned char *b = undo.data;
     uint32_t at = 8u * lladd_get16(b + 16);
@@ -52,14 +52,14 @@ static const struct lladd_op reserve_op = {
     .record_max = UNDO,
     .undo_kind = LLADD_UNDO_LOGICAL,
     .validate = reserve_validate,
-    .compensate = release_credit,
+    .compensate = release_seats,
     .undo_log_max = 2 * RECORD, /* two additions: redo and undo bytes, and 128 each */
     .undo_pages_max = 1,        /* one after the other */
 };
 /* [/undo] */
 
 /* [reserve] Until the end of the action each addition has its own undo, on its page. From then on
- * only release_credit undoes them, both or none. If a call fails inside the action, lladd_nta_abort
+ * only release_seats undoes them, both or none. If a call fails inside the action, lladd_nta_abort
  * rolls the action back, and the transaction goes on. */
 static int both_pages(struct lladd_txn *txn, lladd_pageno free, lladd_pageno sold, uint16_t flight,
                       uint16_t seats)

@@ -268,8 +268,7 @@ int lladd_array_length(struct lladd_array *a, uint64_t *out, struct lladd_error 
 }
 
 /* Frees the pages of a durable shrink (A3). Under `change`. */
-static int release_credit(struct lladd_txn *txn, struct lladd_array *a,
-                          const struct ll_array_root *root)
+static int free_cut(struct lladd_txn *txn, struct lladd_array *a, const struct ll_array_root *root)
 {
     struct ll_extents_step step;
     lladd_mutex_lock(&a->all->mutex);
@@ -336,7 +335,7 @@ static int extend(struct lladd_txn *txn, struct lladd_array *a, uint64_t n, uint
         return lladd_error_set(err, LLADD_TOO_LARGE, "an array has at most 2^48 bytes");
     rc = ll_operations__array_note(txn, a, &noted);
     if (!rc)
-        rc = release_credit(txn, a, &root);
+        rc = free_cut(txn, a, &root);
     if (!rc)
         rc = ll_operations__array_look(a, &root, err);
     if (!rc)
@@ -381,7 +380,7 @@ static int shrink(struct lladd_txn *txn, struct lladd_array *a, uint64_t n)
     if (!rc)
         rc = ll_operations__array_note(txn, a, &noted);
     if (!rc)
-        rc = release_credit(txn, a, &root);
+        rc = free_cut(txn, a, &root);
     if (!rc)
         rc = put(txn, a, LL_ARRAY_LENGTH, root.length - n);
     if (rc)

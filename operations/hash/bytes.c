@@ -12,16 +12,16 @@ static int bytes_prepare(void *ctx, struct lladd_view v, struct lladd_span args,
 {
     (void)ctx;
     const struct hb_bytes *want = args.data;
-    return ll_operations__extents_all_prepare(v, 0, want->page + LLADD_PAGE_HEADER,
-                                       lladd_body_size(v.size), d);
+    return ll_operations__page_diff_prepare(v, 0, want->page + LLADD_PAGE_HEADER,
+                                            lladd_body_size(v.size), d);
 }
 
 /* A body together with a run's head is shorter than a page. */
 #define BYTES_OP(op_name, page) \
     { \
         .struct_size = sizeof(struct lladd_op), .name = op_name, .version = 1, \
-        .record_max = 2 * (page), .record_pages = 2, .credit_max = 3, \
-        .prepare = bytes_prepare, LL_BYTE_RUNS_OP, \
+        .record_max = 2 * (page), .record_pages = 2, .credit_max = 3, .prepare = bytes_prepare, \
+        LL_PAGE_DIFF_OP, \
     }
 
 const struct lladd_op ll_hash__bytes = BYTES_OP("lladd.hash.bytes", SMALL_PAGE);

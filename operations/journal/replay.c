@@ -57,7 +57,7 @@ int lladd_journal_replay(struct lladd_db *db, uint64_t number, lladd_journal_fn 
                          struct lladd_error *err)
 {
     struct ll_journal *j;
-    struct ll_journal_reservation hold;
+    struct ll_journal_keep hold;
     struct ll_journal_scan scan;
     struct range r = {UINT64_MAX, 0};
     uint64_t from = 0, upto = 0;
@@ -72,7 +72,7 @@ int lladd_journal_replay(struct lladd_db *db, uint64_t number, lladd_journal_fn 
         widen(&r, tag);
         from = tag->discarded;
         upto = ll_journal_newest(tag);
-        ll_operations__journal_reserve(j, &hold, r.first);
+        ll_operations__journal_keep_log(j, &hold, r.first);
     }
     lladd_mutex_unlock(&j->mutex);
     if (!tag) {
@@ -83,7 +83,7 @@ int lladd_journal_replay(struct lladd_db *db, uint64_t number, lladd_journal_fn 
     if (!rc)
         rc = replay_items(j, &scan, number, from, upto, fn, ctx, err);
     ll_operations__journal_scan_free(&scan);
-    ll_operations__journal_let_go(j, &hold);
+    ll_operations__journal_end_keep(j, &hold);
     return rc;
 }
 
@@ -105,7 +105,7 @@ struct attaching {
     struct told *told;
     size_t n_told, cap_told;
     struct range range;
-    struct ll_journal_reservation hold;
+    struct ll_journal_keep hold;
 };
 
 static int busy(struct lladd_error *err, const struct ll_journal_tag *tag, const char *why)
@@ -198,7 +198,7 @@ static int begin(struct attaching *at, struct lladd_error *err)
             unreserve(at, i);
     }
     if (!rc)
-        ll_operations__journal_reserve(j, &at->hold, at->range.first);
+        ll_operations__journal_keep_log(j, &at->hold, at->range.first);
     lladd_mutex_unlock(&j->mutex);
     return rc;
 }
@@ -294,7 +294,7 @@ static int attach(struct attaching *at, struct lladd_error *err)
         rc = settle(at, err);
     unreserve(at, at->n);
     lladd_mutex_unlock(&j->mutex);
-    ll_operations__journal_let_go(j, &at->hold);
+    ll_operations__journal_end_keep(j, &at->hold);
     for (size_t i = 0; rc && i < at->n_told; i++) {
         const struct lladd_journal_attachment *a = &at->a[at->told[i].which];
         if (at->told[i].state && a->owner->aborted)

@@ -221,8 +221,7 @@ static int recovered(void *ctx, struct lladd_db *db, void *state, struct lladd_e
 
 /* ---- the class ------------------------------------------------------------------------------- */
 
-void ll_operations__journal_reserve(struct ll_journal *j, struct ll_journal_reservation *h,
-                                    uint64_t low)
+void ll_operations__journal_keep_log(struct ll_journal *j, struct ll_journal_keep *h, uint64_t low)
 {
     h->low = low;
     h->next = j->holds;
@@ -232,7 +231,7 @@ void ll_operations__journal_reserve(struct ll_journal *j, struct ll_journal_rese
     j->holds = h;
 }
 
-void ll_operations__journal_let_go(struct ll_journal *j, struct ll_journal_reservation *h)
+void ll_operations__journal_end_keep(struct ll_journal *j, struct ll_journal_keep *h)
 {
     lladd_mutex_lock(&j->mutex);
     *h->at = h->next;
@@ -266,7 +265,7 @@ static uint64_t needed(struct ll_journal *j, const struct ll_journal_tag **tag)
         uint64_t first = lladd_atomic_load64(&t->first);
         low = first < low ? first : low;
     }
-    for (const struct ll_journal_reservation *h = j->holds; h; h = h->next)
+    for (const struct ll_journal_keep *h = j->holds; h; h = h->next)
         low = h->low < low ? h->low : low;
     for (struct ll_journal_node *n = NULL;
          (n = ll_operations__journal_map_next(&j->tags, n)) != NULL;) {

@@ -238,8 +238,8 @@ struct ll_journal_txn {
 };
 
 /* A reader that keeps the log from `low` on. */
-struct ll_journal_reservation {
-    struct ll_journal_reservation *next, **at;
+struct ll_journal_keep {
+    struct ll_journal_keep *next, **at;
     uint64_t low;
 };
 
@@ -253,7 +253,7 @@ struct ll_journal {
     struct ll_journal_map tags;
     struct ll_journal_txn *all, *free, *newest;
     struct ll_journal_held *held;
-    struct ll_journal_reservation *holds;
+    struct ll_journal_keep *holds;
     uint64_t mark;                  /* the value that is durable in the named root */
     uint64_t next_mark, mark_commit; /* its value once this commit is durable; 0: none pending */
     uint32_t named;                  /* atomic: the named root exists */
@@ -369,9 +369,8 @@ int ll_operations__journal_move_mark(struct ll_journal *, bool force);
  * mark. Creating the name then could deadlock: it may take latches, and the threads that hold these
  * may wait for checkpoints. So this call creates it in advance. */
 int ll_operations__journal_want_names(struct ll_journal *, struct lladd_error *);
-void ll_operations__journal_reserve(struct ll_journal *, struct ll_journal_reservation *,
-                                    uint64_t low);
-void ll_operations__journal_let_go(struct ll_journal *, struct ll_journal_reservation *);
+void ll_operations__journal_keep_log(struct ll_journal *, struct ll_journal_keep *, uint64_t low);
+void ll_operations__journal_end_keep(struct ll_journal *, struct ll_journal_keep *);
 
 /* ---- clean.c --------------------------------------------------------------------------------- */
 

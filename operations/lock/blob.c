@@ -29,7 +29,7 @@ int ll_operations__lock_blob(const struct ll_locker *l, struct lladd_sink *sink)
     unsigned char head[ENTRY_HEAD] = {l->serialisable};
     int rc = lladd_sink_write(sink, head, 1);
     const struct ll_lock *before = NULL;
-    for (const struct ll_reservation *h = l->oldest; !rc && h; h = h->newer) {
+    for (const struct ll_lock_hold *h = l->oldest; !rc && h; h = h->newer) {
         unsigned mode = l->serialisable ? h->mode : ll_operations__lock_writing[h->mode];
         if (!mode)
             continue;
@@ -53,7 +53,7 @@ static int damaged(struct lladd_txn *txn, const char *how)
 
 /* The hold on the name without its last component, and the hash of the full name. */
 static int find_parent(struct ll_locker *l, struct lladd_txn *txn, size_t len, unsigned mode,
-                       struct ll_reservation **parent, uint64_t *hash)
+                       struct ll_lock_hold **parent, uint64_t *hash)
 {
     size_t at = 0;
     *parent = NULL;
@@ -63,7 +63,7 @@ static int find_parent(struct ll_locker *l, struct lladd_txn *txn, size_t len, u
         if (!n)
             return damaged(txn, "a name is malformed");
         if (at) {
-            *parent = ll_operations__reserve_find(l, *hash, l->name, at);
+            *parent = ll_operations__lock_hold_find(l, *hash, l->name, at);
             if (!*parent ||
                 !ll_lock_includes((*parent)->mode, ll_operations__lock_intent[mode]))
                 return damaged(txn, "a name is locked without its ancestor");
@@ -77,21 +77,21 @@ static int find_parent(struct ll_locker *l, struct lladd_txn *txn, size_t len, u
 /* Restores one hold; the entry's name is in l->name. */
 static int take_entry(struct ll_locker *l, struct lladd_txn *txn, unsigned mode, size_t len)
 {
-    struct ll_reservation *parent, *h = NULL;
+    struct ll_lock_hold *parent, *h = NULL;
     struct ll_lock_request r = {.by = l,
                                 .err = lladd_txn_error_out(txn),
                                 .name = l->name,
                                 .len = len,
                                 .want = mode};
     int rc = find_parent(l, txn, len, mode, &parent, &r.hash);
-    if (!rc && ll_operations__reserve_find(l, r.hash, l->name, len))
+    if (!rc && ll_operations__lock_hold_find(l, r.hash, l->name, len))
         rc = damaged(txn, "a name comes twice");
     if (!rc)
         rc = ll_operations__lock_take(&r, &h);
     if (rc == LLADD_BUSY)
         return damaged(txn, "they conflict with those of another one in doubt");
     if (!rc)
-        ll_operations__reserve_add(l, h, parent, 0);
+        ll_operations__lock_hold_add(l, h, parent, 0);
     return rc;
 }
 

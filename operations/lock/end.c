@@ -7,26 +7,26 @@
  * acknowledged result depends on a commit that could be lost. */
 #include "operations/lock/table.h"
 
-void ll_operations__lock_release(struct ll_locker *l, struct ll_reservation *h)
+void ll_operations__lock_release(struct ll_locker *l, struct ll_lock_hold *h)
 {
-    ll_operations__reserve_drop(l, h); /* before the lock and its name may be freed */
+    ll_operations__lock_hold_drop(l, h); /* before the lock and its name may be freed */
     ll_operations__lock_weaken(h, LLADD_LOCK_NONE);
-    ll_operations__reserve_spare(l, h);
+    ll_operations__lock_hold_spare(l, h);
 }
 
 /* Releases the newest hold first, so parts before their ancestors (LOCK-3). */
 void ll_operations__lock_release_all(struct ll_locker *l)
 {
-    for (struct ll_reservation *h = l->newest, *older; h; h = older) {
+    for (struct ll_lock_hold *h = l->newest, *older; h; h = older) {
         older = h->older;
         ll_operations__lock_weaken(h, LLADD_LOCK_NONE);
-        ll_operations__reserve_spare(l, h);
+        ll_operations__lock_hold_spare(l, h);
     }
     l->newest = l->oldest = NULL;
     l->near = NULL;
     l->n_holds = 0;
     l->n_replaced = 0;
-    memset(l->buckets, 0, l->n_buckets * sizeof(struct ll_reservation *));
+    memset(l->buckets, 0, l->n_buckets * sizeof(struct ll_lock_hold *));
 }
 
 static void committed(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
@@ -48,7 +48,7 @@ static void aborted(void *ctx, void *state, struct lladd_db *db)
 
 /* ---- savepoints ------------------------------------------------------------------------------ */
 
-static void soften(struct ll_reservation *h, unsigned mode)
+static void soften(struct ll_lock_hold *h, unsigned mode)
 {
     if (mode != h->mode)
         ll_operations__lock_weaken(h, mode);
@@ -59,7 +59,7 @@ static void take_back_upgrades(struct ll_locker *l, lladd_savepoint_id to)
 {
     while (l->n_replaced && l->replaced[l->n_replaced - 1].since > to) {
         const struct ll_lock_replaced *r = &l->replaced[--l->n_replaced];
-        struct ll_reservation *h = r->hold;
+        struct ll_lock_hold *h = r->hold;
         if (!h)
             continue;
         unsigned kept = l->serialisable ? ll_operations__lock_reading[h->mode] : LLADD_LOCK_NONE;
@@ -75,7 +75,7 @@ static void rolled_back_to(void *ctx, void *state, struct lladd_txn *txn, lladd_
     (void)ctx;
     (void)txn;
     take_back_upgrades(l, to);
-    for (struct ll_reservation *h = l->newest, *older; h && h->since > to; h = older) {
+    for (struct ll_lock_hold *h = l->newest, *older; h && h->since > to; h = older) {
         older = h->older;
         if (l->serialisable)
             soften(h, ll_operations__lock_reading[h->mode]);
@@ -100,7 +100,7 @@ static void prepared(void *ctx, void *state, struct lladd_txn *txn)
     lladd_atomic_store64(&l->txn, lladd_txn_id(txn).v);
     lladd_atomic_store32(&l->state, LL_LOCKER_PREPARED);
     l->n_replaced = 0; /* a prepared transaction has no savepoints */
-    for (struct ll_reservation *h = l->newest, *older; h && !l->serialisable; h = older) {
+    for (struct ll_lock_hold *h = l->newest, *older; h && !l->serialisable; h = older) {
         older = h->older;
         h->replaced = 0;
         unsigned left = ll_operations__lock_writing[h->mode];

@@ -109,7 +109,7 @@ static void drop_unused(struct ll_locks *all, struct ll_lock_partition *part, st
 /* ---- granting -------------------------------------------------------------------------------- */
 
 /* The modes in which other holders have the lock. */
-static uint32_t others(const struct ll_lock *lock, const struct ll_reservation *h)
+static uint32_t others(const struct ll_lock *lock, const struct ll_lock_hold *h)
 {
     return h->mode && lock->granted[h->mode] == 1 ? lock->mask & ~(1u << h->mode) : lock->mask;
 }
@@ -122,7 +122,7 @@ static uint32_t wanted(const struct ll_locker *l, const struct ll_locker *end)
     return modes;
 }
 
-static void set_mode(struct ll_lock *lock, struct ll_reservation *h, unsigned mode)
+static void set_mode(struct ll_lock *lock, struct ll_lock_hold *h, unsigned mode)
 {
     if (h->mode && --lock->granted[h->mode] == 0)
         lock->mask &= ~(1u << h->mode);
@@ -144,8 +144,8 @@ static void set_mode(struct ll_lock *lock, struct ll_reservation *h, unsigned mo
     h->mode = (uint8_t)mode;
 }
 
-static void join_queue(struct ll_lock_partition *part, struct ll_locker *l,
-                       struct ll_reservation *h, unsigned want)
+static void join_queue(struct ll_lock_partition *part, struct ll_locker *l, struct ll_lock_hold *h,
+                       unsigned want)
 {
     struct ll_locker ***end = h->mode ? &h->lock->upgrades_end : &h->lock->waiters_end;
     l->hold = h;
@@ -176,7 +176,7 @@ void ll_operations__lock_leave_queue(struct ll_locker *l)
 }
 
 /* Updates the statistics before a grant or an upgrade. */
-static void count(struct ll_lock_partition *part, const struct ll_reservation *h)
+static void count(struct ll_lock_partition *part, const struct ll_lock_hold *h)
 {
     part->acquired += !h->mode;
     part->upgraded += h->mode != 0;
@@ -231,11 +231,11 @@ static int no_memory(const struct ll_lock_request *r)
     return lladd_error_set(r->err, LLADD_NO_MEMORY, "out of memory for a lock");
 }
 
-int ll_operations__lock_take(const struct ll_lock_request *r, struct ll_reservation **hold)
+int ll_operations__lock_take(const struct ll_lock_request *r, struct ll_lock_hold **hold)
 {
     struct ll_locker *by = r->by;
     struct ll_lock_partition *part = ll_lock_part_of(by->all, r->hash);
-    struct ll_reservation *h = *hold ? *hold : ll_operations__reserve_new(by);
+    struct ll_lock_hold *h = *hold ? *hold : ll_operations__lock_hold_new(by);
     if (!h)
         return no_memory(r);
     unsigned want = ll_operations__lock_join[h->mode][r->want];
@@ -262,11 +262,11 @@ int ll_operations__lock_take(const struct ll_lock_request *r, struct ll_reservat
     if (!rc)
         *hold = h;
     else if (!*hold)
-        ll_operations__reserve_spare(by, h);
+        ll_operations__lock_hold_spare(by, h);
     return rc;
 }
 
-void ll_operations__lock_weaken(struct ll_reservation *h, unsigned mode)
+void ll_operations__lock_weaken(struct ll_lock_hold *h, unsigned mode)
 {
     struct ll_locks *all = h->by->all;
     struct ll_lock *lock = h->lock;
@@ -287,7 +287,7 @@ void ll_operations__lock_each_blocker(const struct ll_locker *l, ll_lock_blocker
 {
     const struct ll_lock *lock = l->hold->lock;
     uint32_t conflicts = ll_operations__lock_conflicts[l->want];
-    for (struct ll_reservation *h = lock->holders; h; h = h->next)
+    for (struct ll_lock_hold *h = lock->holders; h; h = h->next)
         if (h != l->hold && (conflicts >> h->mode & 1) && !fn(ctx, h->by, h->mode))
             return;
     if (l->upgrading)

@@ -60,7 +60,7 @@ static void add_waiter(struct rows *to, const struct ll_locker *l)
 
 static void add_lock(struct rows *to, const struct ll_lock *lock)
 {
-    for (const struct ll_reservation *h = lock->holders; h; h = h->next) {
+    for (const struct ll_lock_hold *h = lock->holders; h; h = h->next) {
         const struct ll_locker *upgrade = lock->upgrades;
         while (upgrade && upgrade->hold != h)
             upgrade = upgrade->next_waiter;
@@ -187,7 +187,7 @@ int lladd_lock_stats_get(struct lladd_db *db, struct lladd_lock_stats *out, stru
         s.busy += part->busy;
         s.timeouts += part->timeouts;
         s.deadlocks += part->deadlocks;
-        s.memory += part->bytes + part->n_holds * sizeof(struct ll_reservation);
+        s.memory += part->bytes + part->n_holds * sizeof(struct ll_lock_hold);
         lladd_mutex_unlock(&part->mutex);
     }
     size_t size = out->struct_size < sizeof s ? out->struct_size : sizeof s;

@@ -33,11 +33,11 @@ static int want_replaced(struct ll_locker *l, struct lladd_error *err)
 
 /* Locks the request's name, or upgrades the hold on it. *hold: the present hold, if any; then the
  * new one. */
-static int step(const struct ll_lock_request *r, struct ll_reservation **hold,
-                struct ll_reservation *parent, lladd_savepoint_id now)
+static int step(const struct ll_lock_request *r, struct ll_lock_hold **hold,
+                struct ll_lock_hold *parent, lladd_savepoint_id now)
 {
     struct ll_locker *l = r->by;
-    struct ll_reservation *h = *hold;
+    struct ll_lock_hold *h = *hold;
     unsigned before = h ? h->mode : LLADD_LOCK_NONE;
     bool keep = h && h->changed != now;
     int rc = keep ? want_replaced(l, r->err) : 0;
@@ -52,21 +52,21 @@ static int step(const struct ll_lock_request *r, struct ll_reservation **hold,
         h->changed = now;
     }
     if (!h)
-        ll_operations__reserve_add(l, *hold, parent, now);
+        ll_operations__lock_hold_add(l, *hold, parent, now);
     (*hold)->call = l->calls;
     (*hold)->before = (uint8_t)before;
     return 0;
 }
 
 /* Undoes what this call has granted on ancestors (LOCK-5). */
-static void undo_steps(struct ll_locker *l, struct ll_reservation *deepest, size_t n_replaced)
+static void undo_steps(struct ll_locker *l, struct ll_lock_hold *deepest, size_t n_replaced)
 {
     while (l->n_replaced > n_replaced) {
         const struct ll_lock_replaced *r = &l->replaced[--l->n_replaced];
         r->hold->replaced--;
         r->hold->changed = r->changed;
     }
-    for (struct ll_reservation *h = deepest, *parent; h; h = parent) {
+    for (struct ll_lock_hold *h = deepest, *parent; h; h = parent) {
         parent = h->parent;
         if (h->call != l->calls)
             continue;
@@ -85,13 +85,13 @@ static size_t part_size(const struct lladd_lock_part *part)
 /* If the name differs from the last one only in its last component, its ancestors are already held
  * in this mode, and the result is the parent's hold. In any case l->name gets the whole encoded
  * name. */
-static struct ll_reservation *near_parent(struct ll_locker *l, struct lladd_lock_name name,
-                                          size_t size, unsigned intent)
+static struct ll_lock_hold *near_parent(struct ll_locker *l, struct lladd_lock_name name,
+                                        size_t size, unsigned intent)
 {
     size_t at = 0;
     for (size_t i = 0; i < name.n; i++)
         at += ll_operations__lock_part_put(l->name + at, &name.parts[i]);
-    struct ll_reservation *near = l->near;
+    struct ll_lock_hold *near = l->near;
     if (!near || !ll_lock_includes(near->mode, intent))
         return NULL;
     size_t last = part_size(&name.parts[name.n - 1]);
@@ -107,7 +107,7 @@ static int lock_path(struct ll_lock_request *r, struct lladd_lock_name name, siz
     size_t n_replaced = l->n_replaced;
     int rc = 0;
     l->calls++;
-    struct ll_reservation *h, *parent = near_parent(l, name, size, intent);
+    struct ll_lock_hold *h, *parent = near_parent(l, name, size, intent);
     r->name = l->name;
     r->len = parent ? parent->lock->len : 0;
     r->hash = parent ? parent->lock->hash : 0;
@@ -120,7 +120,7 @@ static int lock_path(struct ll_lock_request *r, struct lladd_lock_name name, siz
         r->hash = ll_operations__lock_hash(l->all, r->hash, l->name + r->len, len);
         r->len += len;
         r->want = i + 1 < name.n ? intent : mode;
-        h = ll_operations__reserve_find(l, r->hash, l->name, r->len);
+        h = ll_operations__lock_hold_find(l, r->hash, l->name, r->len);
         if (!h || !ll_lock_includes(h->mode, r->want))
             rc = step(r, &h, parent, now);
         if (rc)
@@ -200,10 +200,10 @@ int lladd_lock_acquire(struct lladd_txn *txn, struct lladd_lock_name name,
 
 /* The hold on the name itself, or NULL. *implied: the mode that the holds on its ancestors
  * imply. */
-static struct ll_reservation *find_path(struct ll_locker *l, struct lladd_lock_name name,
-                                 unsigned *implied)
+static struct ll_lock_hold *find_path(struct ll_locker *l, struct lladd_lock_name name,
+                                      unsigned *implied)
 {
-    struct ll_reservation *h = NULL;
+    struct ll_lock_hold *h = NULL;
     uint64_t hash = 0;
     *implied = LLADD_LOCK_NONE;
     for (size_t i = 0, at = 0; i < name.n; i++) {
@@ -212,7 +212,7 @@ static struct ll_reservation *find_path(struct ll_locker *l, struct lladd_lock_n
         at += len;
         if (h)
             *implied = ll_operations__lock_join[*implied][ll_operations__lock_implies[h->mode]];
-        h = ll_operations__reserve_find(l, hash, l->name, at);
+        h = ll_operations__lock_hold_find(l, hash, l->name, at);
         if (!h)
             return NULL; /* then there is no hold on a part of it either (LOCK-3) */
     }
@@ -236,7 +236,7 @@ int lladd_lock_release(struct lladd_txn *txn, struct lladd_lock_name name)
         return 0; /* during rollback lladd_lock_acquire takes no locks */
     if (l && ll_operations__locker_name(l, size))
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a lock");
-    struct ll_reservation *h = l ? find_path(l, name, &implied) : NULL;
+    struct ll_lock_hold *h = l ? find_path(l, name, &implied) : NULL;
     if (!h)
         return lladd_error_set(err, LLADD_NOT_FOUND, "the name is not locked");
     const char *why = NULL;
@@ -259,7 +259,7 @@ static enum lladd_lock_mode held(const struct lladd_txn *txn, struct lladd_lock_
     unsigned implied;
     if (!l || size == 0 || size == SIZE_MAX || ll_operations__locker_name(l, size))
         return LLADD_LOCK_NONE;
-    const struct ll_reservation *h = find_path(l, name, &implied);
+    const struct ll_lock_hold *h = find_path(l, name, &implied);
     return ll_operations__lock_join[h ? h->mode : LLADD_LOCK_NONE][implied];
 }
 

@@ -81,11 +81,11 @@ void ll_operations__locker_rest(struct ll_locker *l)
 void ll_operations__locker_free(struct ll_locker *l)
 {
     struct lladd_db *db = l->all->db;
-    for (struct ll_reservation *h = l->newest, *older; h; h = older) {
+    for (struct ll_lock_hold *h = l->newest, *older; h; h = older) {
         older = h->older;
         lladd_mem_free(db, h);
     }
-    for (struct ll_reservation *h = l->spare, *next; h; h = next) {
+    for (struct ll_lock_hold *h = l->spare, *next; h; h = next) {
         next = h->chain;
         lladd_mem_free(db, h);
     }
@@ -99,15 +99,15 @@ void ll_operations__locker_free(struct ll_locker *l)
 
 /* ---- holds ----------------------------------------------------------------------------------- */
 
-static struct ll_reservation **bucket(const struct ll_locker *l, uint64_t hash)
+static struct ll_lock_hold **bucket(const struct ll_locker *l, uint64_t hash)
 {
     return &l->buckets[hash & (l->n_buckets - 1)];
 }
 
-struct ll_reservation *ll_operations__reserve_find(const struct ll_locker *l, uint64_t hash,
-                                         const unsigned char *name, size_t len)
+struct ll_lock_hold *ll_operations__lock_hold_find(const struct ll_locker *l, uint64_t hash,
+                                                   const unsigned char *name, size_t len)
 {
-    struct ll_reservation *h = *bucket(l, hash);
+    struct ll_lock_hold *h = *bucket(l, hash);
     while (h && (h->lock->hash != hash || h->lock->len != len ||
                  memcmp(h->lock->name, name, len) != 0))
         h = h->chain;
@@ -118,13 +118,12 @@ struct ll_reservation *ll_operations__reserve_find(const struct ll_locker *l, ui
 static void spread(struct ll_locker *l)
 {
     size_t n = l->n_buckets * 4;
-    struct ll_reservation **fresh =
-        lladd_mem_alloc(l->all->db, n * sizeof(struct ll_reservation *));
+    struct ll_lock_hold **fresh = lladd_mem_alloc(l->all->db, n * sizeof(struct ll_lock_hold *));
     if (!fresh)
         return;
-    memset(fresh, 0, n * sizeof(struct ll_reservation *));
-    for (struct ll_reservation *h = l->oldest; h; h = h->newer) {
-        struct ll_reservation **to = &fresh[h->lock->hash & (n - 1)];
+    memset(fresh, 0, n * sizeof(struct ll_lock_hold *));
+    for (struct ll_lock_hold *h = l->oldest; h; h = h->newer) {
+        struct ll_lock_hold **to = &fresh[h->lock->hash & (n - 1)];
         h->chain = *to;
         *to = h;
     }
@@ -134,9 +133,9 @@ static void spread(struct ll_locker *l)
     l->n_buckets = n;
 }
 
-struct ll_reservation *ll_operations__reserve_new(struct ll_locker *l)
+struct ll_lock_hold *ll_operations__lock_hold_new(struct ll_locker *l)
 {
-    struct ll_reservation *h = l->spare;
+    struct ll_lock_hold *h = l->spare;
     if (h) {
         l->spare = h->chain;
         l->n_spare--;
@@ -145,11 +144,11 @@ struct ll_reservation *ll_operations__reserve_new(struct ll_locker *l)
         if (!h)
             return NULL;
     }
-    *h = (struct ll_reservation){.by = l};
+    *h = (struct ll_lock_hold){.by = l};
     return h;
 }
 
-void ll_operations__reserve_spare(struct ll_locker *l, struct ll_reservation *h)
+void ll_operations__lock_hold_spare(struct ll_locker *l, struct ll_lock_hold *h)
 {
     if (l->n_spare >= LL_LOCK_SPARE_HOLDS) {
         lladd_mem_free(l->all->db, h);
@@ -160,8 +159,8 @@ void ll_operations__reserve_spare(struct ll_locker *l, struct ll_reservation *h)
     l->n_spare++;
 }
 
-void ll_operations__reserve_add(struct ll_locker *l, struct ll_reservation *h,
-                                struct ll_reservation *parent, lladd_savepoint_id now)
+void ll_operations__lock_hold_add(struct ll_locker *l, struct ll_lock_hold *h,
+                                  struct ll_lock_hold *parent, lladd_savepoint_id now)
 {
     h->since = h->changed = now;
     h->parent = parent;
@@ -173,16 +172,16 @@ void ll_operations__reserve_add(struct ll_locker *l, struct ll_reservation *h,
     else
         l->oldest = h;
     l->newest = h;
-    struct ll_reservation **to = bucket(l, h->lock->hash);
+    struct ll_lock_hold **to = bucket(l, h->lock->hash);
     h->chain = *to;
     *to = h;
     if (++l->n_holds > 2 * l->n_buckets)
         spread(l);
 }
 
-void ll_operations__reserve_drop(struct ll_locker *l, struct ll_reservation *h)
+void ll_operations__lock_hold_drop(struct ll_locker *l, struct ll_lock_hold *h)
 {
-    struct ll_reservation **at = bucket(l, h->lock->hash);
+    struct ll_lock_hold **at = bucket(l, h->lock->hash);
     while (*at != h)
         at = &(*at)->chain;
     *at = h->chain;

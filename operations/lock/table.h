@@ -39,7 +39,7 @@ enum {
 };
 
 struct ll_locker;
-struct ll_reservation;
+struct ll_lock_hold;
 
 struct ll_lock {
     struct ll_lock *next; /* in its bucket */
@@ -47,20 +47,20 @@ struct ll_lock {
     uint32_t len, room;
     uint32_t mask;                   /* bit m: a transaction holds it in mode m */
     uint32_t granted[LL_LOCK_MODES]; /* number of holders in each mode */
-    struct ll_reservation *holders;
+    struct ll_lock_hold *holders;
     /* Holders that want a stronger mode, and new requests; both first come, first served. */
     struct ll_locker *upgrades, **upgrades_end;
     struct ll_locker *waiters, **waiters_end;
     unsigned char name[]; /* name.c */
 };
 
-struct ll_reservation {
+struct ll_lock_hold {
     struct ll_lock *lock;
     struct ll_locker *by;
-    struct ll_reservation *next, **at; /* among the lock's holders; under the partition's mutex */
-    struct ll_reservation *chain;      /* in the locker's table */
-    struct ll_reservation *older, *newer; /* in the locker's list, ordered by first grant */
-    struct ll_reservation *parent;        /* hold on the name without its last component */
+    struct ll_lock_hold *next, **at;    /* among the lock's holders; under the partition's mutex */
+    struct ll_lock_hold *chain;         /* in the locker's table */
+    struct ll_lock_hold *older, *newer; /* in the locker's list, ordered by first grant */
+    struct ll_lock_hold *parent;        /* hold on the name without its last component */
     uint64_t children;                    /* holds of the same locker of which this is the parent */
     lladd_savepoint_id since;             /* lladd_txn_now_get at the first grant */
     lladd_savepoint_id changed;           /* ... and at the last upgrade */
@@ -72,7 +72,7 @@ struct ll_reservation {
 
 /* The state of a hold before an upgrade, for rollback to a savepoint. */
 struct ll_lock_replaced {
-    struct ll_reservation *hold; /* NULL: released since */
+    struct ll_lock_hold *hold; /* NULL: released since */
     lladd_savepoint_id since;
     lladd_savepoint_id changed; /* the hold's earlier value */
     uint8_t mode;
@@ -91,17 +91,17 @@ struct ll_locker {
     bool serialisable;
     uint64_t calls;
     /* Its holds. */
-    struct ll_reservation *newest, *oldest;
+    struct ll_lock_hold *newest, *oldest;
     uint64_t n_holds;
-    struct ll_reservation **buckets;
+    struct ll_lock_hold **buckets;
     size_t n_buckets;
-    struct ll_reservation *spare;
+    struct ll_lock_hold *spare;
     size_t n_spare;
     struct ll_lock_replaced *replaced; /* a stack */
     size_t n_replaced, cap_replaced;
     unsigned char *name; /* the name passed to the present call */
     size_t name_size;
-    struct ll_reservation *near; /* the last name's parent; NULL when that is released */
+    struct ll_lock_hold *near; /* the last name's parent; NULL when that is released */
     /* Its wait; under the mutex of the lock's partition. */
     uint32_t waits; /* atomic */
     uint32_t word;  /* atomic; 1: the verdict is final, the waker is done */
@@ -109,7 +109,7 @@ struct ll_locker {
     int verdict;    /* 0: granted */
     bool upgrading;
     uint8_t want;
-    struct ll_reservation *hold; /* the hold to be granted or upgraded */
+    struct ll_lock_hold *hold; /* the hold to be granted or upgraded */
     struct ll_locker *next_waiter, **at_waiter;
     struct ll_locker *next_woken;
     uint64_t waits_since; /* atomic */
@@ -118,7 +118,7 @@ struct ll_locker {
     /* For deadlock detection, with all partitions stopped. */
     uint64_t seen;
     struct ll_locker *from, *next_seen;
-    struct ll_reservation *inline_buckets[LL_LOCK_BUCKETS];
+    struct ll_lock_hold *inline_buckets[LL_LOCK_BUCKETS];
 };
 
 struct ll_lock_partition {
@@ -199,14 +199,14 @@ int ll_operations__locker_join(struct ll_locks *, struct lladd_txn *, struct ll_
 void ll_operations__locker_rest(struct ll_locker *);
 /* Frees the locker and its holds; does not touch the locks. */
 void ll_operations__locker_free(struct ll_locker *);
-struct ll_reservation *ll_operations__reserve_find(const struct ll_locker *, uint64_t hash,
+struct ll_lock_hold *ll_operations__lock_hold_find(const struct ll_locker *, uint64_t hash,
                                                    const unsigned char *name, size_t len);
-struct ll_reservation *ll_operations__reserve_new(struct ll_locker *);
+struct ll_lock_hold *ll_operations__lock_hold_new(struct ll_locker *);
 /* A granted hold becomes the newest. */
-void ll_operations__reserve_add(struct ll_locker *, struct ll_reservation *,
-                                struct ll_reservation *parent, lladd_savepoint_id);
-void ll_operations__reserve_drop(struct ll_locker *, struct ll_reservation *);
-void ll_operations__reserve_spare(struct ll_locker *, struct ll_reservation *);
+void ll_operations__lock_hold_add(struct ll_locker *, struct ll_lock_hold *,
+                                  struct ll_lock_hold *parent, lladd_savepoint_id);
+void ll_operations__lock_hold_drop(struct ll_locker *, struct ll_lock_hold *);
+void ll_operations__lock_hold_spare(struct ll_locker *, struct ll_lock_hold *);
 
 /* ---- lock.c ---------------------------------------------------------------------------------- */
 
@@ -236,9 +236,9 @@ struct ll_lock_request {
     uint64_t deadline; /* UINT64_MAX: none; 0: do not wait */
     unsigned want;
 };
-int ll_operations__lock_take(const struct ll_lock_request *, struct ll_reservation **hold);
+int ll_operations__lock_take(const struct ll_lock_request *, struct ll_lock_hold **hold);
 /* Weakens a hold, or releases it with LLADD_LOCK_NONE, and grants the requests that this allows. */
-void ll_operations__lock_weaken(struct ll_reservation *, unsigned mode);
+void ll_operations__lock_weaken(struct ll_lock_hold *, unsigned mode);
 /* These run under the partition's mutex. let_in grants requests and adds the lockers to `woken`. */
 struct ll_locker *ll_operations__lock_let_in(struct ll_locks *, struct ll_lock *,
                                              struct ll_locker *woken);
@@ -268,7 +268,7 @@ void ll_operations__lock_forget(struct ll_locks *);
 /* ---- end.c ----------------------------------------------------------------------------------- */
 
 void ll_operations__lock_release_all(struct ll_locker *);
-void ll_operations__lock_release(struct ll_locker *, struct ll_reservation *);
+void ll_operations__lock_release(struct ll_locker *, struct ll_lock_hold *);
 
 /* ---- blob.c ---------------------------------------------------------------------------------- */
 

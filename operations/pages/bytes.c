@@ -162,7 +162,7 @@ static int range_prepare(void *ctx, struct lladd_view page, struct lladd_span ar
     uint32_t body = lladd_body_size(page.size);
     if (set->offset > body || set->len > body - set->offset)
         return outside(draft->error, page.number, set->offset, set->len, body);
-    return ll_operations__extents_all_prepare(page, set->offset, set->bytes, set->len, draft);
+    return ll_operations__page_diff_prepare(page, set->offset, set->bytes, set->len, draft);
 }
 
 const struct lladd_op ll_operations__set_range = {
@@ -170,9 +170,9 @@ const struct lladd_op ll_operations__set_range = {
     .name = "lladd.set_range",
     .version = 1,
     .page_type = "lladd.bytes",
-    .record_max = 2 * (PIECE + LL_BYTE_RUNS_HEAD),
+    .record_max = 2 * (PIECE + LL_PAGE_DIFF_HEAD),
     .prepare = range_prepare,
-    LL_BYTE_RUNS_OP,
+    LL_PAGE_DIFF_OP,
 };
 
 /* ---- calls ----------------------------------------------------------------------------------- */

@@ -221,7 +221,7 @@ static void sink_record(struct lladd_page *page, uint32_t s)
 }
 
 /* Occupied bytes become a hole, or part of the gap if they are the lowest. */
-static void release_credit(struct lladd_page *page, uint32_t at, uint32_t n)
+static void release_bytes(struct lladd_page *page, uint32_t at, uint32_t n)
 {
     if (at == page->size - slotted_get(page->bytes, SLOTTED_AREA))
         add(page->bytes, SLOTTED_AREA, -(int32_t)n);
@@ -237,7 +237,7 @@ static void clear_slot(struct lladd_page *page, uint32_t s)
     add(p, SLOTTED_IDLE, -(int32_t)slack_of(e));
     if (e.ghost)
         add(p, SLOTTED_GHOSTS, -1);
-    release_credit(page, e.at, e.cap);
+    release_bytes(page, e.at, e.cap);
     slot_put(p, s, (struct slot){0});
     add(p, SLOTTED_UNUSED, 1);
 }

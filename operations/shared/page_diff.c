@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define HEAD LL_BYTE_RUNS_HEAD
+#define HEAD LL_PAGE_DIFF_HEAD
 #define GAP 8u /* runs of changed bytes are separated by at least this many equal bytes */
 
 /* The next run of changed bytes at or after `from`: [*begin, *end). False: there is none. Runs with
@@ -25,9 +25,8 @@ static bool next_run(const unsigned char *a, const unsigned char *b, size_t n, s
     return *end > *begin;
 }
 
-int ll_operations__extents_all_prepare(struct lladd_view page, uint32_t offset,
-                                       const unsigned char *then, size_t n,
-                                       struct lladd_draft *draft)
+int ll_operations__page_diff_prepare(struct lladd_view page, uint32_t offset,
+                                     const unsigned char *then, size_t n, struct lladd_draft *draft)
 {
     const unsigned char *now = lladd_view_body(page) + offset;
     size_t begin, end = 0, len = 0;
@@ -51,8 +50,8 @@ int ll_operations__extents_all_prepare(struct lladd_view page, uint32_t offset,
     return 0;
 }
 
-bool ll_operations__extents_all_validate(struct lladd_view page, enum lladd_span_kind kind,
-                                  struct lladd_span s)
+bool ll_operations__page_diff_validate(struct lladd_view page, enum lladd_span_kind kind,
+                                       struct lladd_span s)
 {
     const unsigned char *p = s.data;
     (void)kind;
@@ -67,7 +66,7 @@ bool ll_operations__extents_all_validate(struct lladd_view page, enum lladd_span
     return true;
 }
 
-void ll_operations__extents_all_apply(struct lladd_page *page, struct lladd_span bytes)
+void ll_operations__page_diff_apply(struct lladd_page *page, struct lladd_span bytes)
 {
     const unsigned char *p = bytes.data, *end = p + bytes.len;
     while (p < end) {
@@ -77,8 +76,8 @@ void ll_operations__extents_all_apply(struct lladd_page *page, struct lladd_span
     }
 }
 
-void ll_operations__extents_all_describe(void *ctx, struct lladd_sink *sink,
-                                         enum lladd_span_kind kind, struct lladd_span s)
+void ll_operations__page_diff_describe(void *ctx, struct lladd_sink *sink,
+                                       enum lladd_span_kind kind, struct lladd_span s)
 {
     const unsigned char *p = s.data;
     (void)ctx;
@@ -92,5 +91,5 @@ void ll_operations__extents_all_describe(void *ctx, struct lladd_sink *sink,
     }
 }
 
-const struct lladd_field ll_operations__extents_all_fields[] = {{"runs", LLADD_FIELD_REST},
-                                                         {NULL, LLADD_FIELD_END}};
+const struct lladd_field ll_operations__page_diff_fields[] = {{"runs", LLADD_FIELD_REST},
+                                                              {NULL, LLADD_FIELD_END}};

@@ -9,24 +9,23 @@
 
 /* At least eight equal bytes separate two runs of changed bytes. The heads of the runs therefore
  * take at most one head more than the bytes that they leave out. */
-#define LL_BYTE_RUNS_HEAD 4u
+#define LL_PAGE_DIFF_HEAD 4u
 
 /* Builds redo and undo of a change: the `n` bytes at `offset` of the page's body become `then`. */
-int ll_operations__extents_all_prepare(struct lladd_view page, uint32_t offset,
-                                       const unsigned char *then, size_t n, struct lladd_draft *);
-bool ll_operations__extents_all_validate(struct lladd_view, enum lladd_span_kind,
-                                         struct lladd_span);
-void ll_operations__extents_all_apply(struct lladd_page *, struct lladd_span);
-void ll_operations__extents_all_describe(void *ctx, struct lladd_sink *, enum lladd_span_kind,
-                                  struct lladd_span);
-extern const struct lladd_field ll_operations__extents_all_fields[];
+int ll_operations__page_diff_prepare(struct lladd_view page, uint32_t offset,
+                                     const unsigned char *then, size_t n, struct lladd_draft *);
+bool ll_operations__page_diff_validate(struct lladd_view, enum lladd_span_kind, struct lladd_span);
+void ll_operations__page_diff_apply(struct lladd_page *, struct lladd_span);
+void ll_operations__page_diff_describe(void *ctx, struct lladd_sink *, enum lladd_span_kind,
+                                       struct lladd_span);
+extern const struct lladd_field ll_operations__page_diff_fields[];
 
 /* The members of an operation with such a redo and undo, except `prepare`. */
-#define LL_BYTE_RUNS_OP \
-    .redo_fields = ll_operations__extents_all_fields, \
-    .undo_fields = ll_operations__extents_all_fields, .undo_kind = LLADD_UNDO_PAGE, \
-    .validate = ll_operations__extents_all_validate, .redo = ll_operations__extents_all_apply, \
-    .undo = ll_operations__extents_all_apply, .describe = ll_operations__extents_all_describe, \
+#define LL_PAGE_DIFF_OP \
+    .redo_fields = ll_operations__page_diff_fields, \
+    .undo_fields = ll_operations__page_diff_fields, .undo_kind = LLADD_UNDO_PAGE, \
+    .validate = ll_operations__page_diff_validate, .redo = ll_operations__page_diff_apply, \
+    .undo = ll_operations__page_diff_apply, .describe = ll_operations__page_diff_describe, \
     .offset_first = true
 
 #endif

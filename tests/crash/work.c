@@ -194,7 +194,7 @@ struct lladd_gid gid_of(unsigned slot, uint32_t serial)
 }
 
 /* Rolls back a transaction that was refused. */
-static void release_credit(struct session *s, struct lladd_txn *txn, int rc)
+static void roll_back(struct session *s, struct lladd_txn *txn, int rc)
 {
     if (!refused(s, rc))
         must_txn(s, rc, "work in doubt", txn);
@@ -229,7 +229,7 @@ static void prepare(struct session *s, unsigned slot)
         rc = lladd_prepare(txn, &gid);
     }
     if (rc != 0) {
-        release_credit(s, txn, rc);
+        roll_back(s, txn, rc);
         if (atomic_load(&o->state) == DOUBT_PREPARING)
             atomic_store(&o->state, DOUBT_NONE);
         return;

@@ -92,7 +92,7 @@ static int may_have(struct lladd_txn *txn, struct ll_use *u, const struct ll_ver
     return u->snapshot < now->cutoff ? unchanged(txn, u, now, from, to) : 0;
 }
 
-static void release_credit(struct ll_use *u)
+static void release_claim(struct ll_use *u)
 {
     lladd_mutex_lock(&u->t->mutex);
     ll_managed__mem_undelete(u->part);
@@ -114,7 +114,7 @@ static int claim(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dta
     } else {
         rc = may_have(txn, u, now, from, to);
         if (rc)
-            release_credit(u);
+            release_claim(u);
     }
     ll_managed__version_release(t, now);
     return rc;
@@ -168,7 +168,7 @@ int lladd_managed_delete_range(struct lladd_txn *txn, struct lladd_managed *t,
         return rc;
     rc = lladd_journal_append(txn, t->tag, entry, NULL);
     if (rc)
-        release_credit(u);
+        release_claim(u);
     u->puts++;
     return rc;
 }
