@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Stored bytes: records in the log, rows in the catalogue (docs/disk-format.md).
  *
- * A record is a byte for its kind, numbers, and bytes. A number is a sequence of little-endian
- * groups of seven bits; the top bit is clear in the last one. It is stored in the shortest form. */
+ * A record is a byte for its kind, numbers, and bytes. A number is stored in as few bytes as
+ * possible, each with seven of its bits, the lowest first; the top bit is clear in the last
+ * byte. */
 #include "operations/journal/table.h"
 
 enum { NUMBER_MAX = 10, ROW_VERSION = 1, ROW_HEAD = 18 };
 
-/* The numbers that each kind has, in this order: tag, other, from, upto; and whether bytes
- * follow. */
+/* The numbers that each kind has, in the order tag, other, from, upto; and whether bytes follow. */
 static const struct shape {
     bool tag, other, from, upto, bytes;
 } shapes[LL_JOURNAL_KINDS] = {

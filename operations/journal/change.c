@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Changes of the catalogue: create a tag, release it, discard, roll over. Each is a log record,
- * which gives it its place among the entries, and an update of the tag's row, both in the caller's
- * transaction. */
+/* Changes of the catalogue: create a tag, release it, discard, roll over. Each change is a log
+ * record, the LSN of which orders it among the entries, and an update of the tag's row, both in the
+ * caller's transaction. */
 #include "operations/journal/table.h"
 
 static int bad_text(struct lladd_error *err, const char *what, const char *text, size_t max)
@@ -25,7 +25,7 @@ static int make_catalogue(struct lladd_txn *txn, struct ll_journal *j, struct ll
               : lladd_hash_open(j->db, root, LLADD_HASH_LOGICAL, hash, lladd_txn_error_out(txn));
 }
 
-/* Creates what is missing of the catalogue and the mark, in a transaction of its own. */
+/* Creates the catalogue and the mark, if they are missing, in a transaction of its own. */
 static int make_names(struct ll_journal *j, struct lladd_error *err)
 {
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
@@ -50,7 +50,8 @@ static int make_names(struct ll_journal *j, struct lladd_error *err)
             *err = *lladd_txn_error(txn);
         (void)lladd_abort(txn); /* poisons the handle if it fails */
     } else if (rc) {
-        (void)lladd_db_error(j->db, err); /* reports why the handle is poisoned; rc is that error */
+        (void)lladd_db_error(j->db, err); /* rc is the error that poisoned the handle; this call
+                                           * gets its message */
     }
     if (rc) {
         lladd_hash_close(hash);
@@ -92,7 +93,7 @@ int ll_operations__journal_row_write(struct lladd_txn *txn, struct ll_journal *j
 
 /* ---- all of a change or none ----------------------------------------------------------------- */
 
-/* Rolls back a change that has failed half-way. False: the rollback has failed. */
+/* Rolls back a change that has failed half-way. False: the rollback has failed, too. */
 static bool undo_half(struct lladd_txn *txn, lladd_savepoint_id sp)
 {
     struct lladd_error why = *lladd_txn_error(txn);
@@ -103,8 +104,8 @@ static bool undo_half(struct lladd_txn *txn, lladd_savepoint_id sp)
     return true;
 }
 
-/* A nested top action stays even if the transaction rolls back. A change of the catalogue in it
- * would stay too, so it is refused. */
+/* A nested top action stays even if the transaction rolls back, and so would a change of the
+ * catalogue in it. Such changes are refused. */
 static int may_change(struct lladd_txn *txn, struct lladd_txn_now *now)
 {
     int rc = lladd_txn_now_get(txn, now);
@@ -113,8 +114,8 @@ static int may_change(struct lladd_txn *txn, struct lladd_txn_now *now)
                                                  "a journal tag is not changed in a top action");
 }
 
-/* Logs the record and notes the change in the transaction's state; `own` (nullable): entries of
- * this transaction that a rollover takes along. */
+/* Logs the record and notes the change in the transaction's state. `own` (nullable): the
+ * transaction's own entries, which a rollover takes along. */
 static int note(struct lladd_txn *txn, struct ll_journal_txn *t, const struct ll_journal_record *r,
                 struct ll_journal_tag *tag, struct ll_journal_tag *to,
                 const struct ll_journal_bucket *own)
@@ -163,7 +164,7 @@ static int find(struct ll_journal *j, const struct ll_journal_txn *t, const char
 }
 
 /* A tag's number is the LSN of the record that creates it. The tag is in the table before it is in
- * the catalogue, so no other transaction creates one of this name meanwhile. */
+ * the catalogue, so that no other transaction creates one of this name meanwhile. */
 static int make(struct lladd_txn *txn, struct ll_journal_txn *t, const char *name,
                 const char *owner, uint64_t *number)
 {
@@ -208,7 +209,7 @@ int lladd_journal_acquire(struct lladd_txn *txn, const char *name, const char *o
     struct ll_journal_txn *t;
     lladd_savepoint_id sp;
     int rc = ll_operations__journal_join(txn, &t);
-    if (rc) /* also if there is no transaction to report an error in */
+    if (rc) /* rc is also returned if there is no transaction to report an error in */
         return rc;
     struct lladd_error *err = lladd_txn_error_out(txn);
     rc = bad_text(err, "name", name, LLADD_JOURNAL_NAME_MAX);
@@ -231,7 +232,8 @@ int lladd_journal_acquire(struct lladd_txn *txn, const char *name, const char *o
     rc = make(txn, t, name, owner, tag);
     if (!rc)
         return lladd_savepoint_release(txn, sp);
-    (void)undo_half(txn, sp); /* if it fails, the handle is poisoned and the next call says so */
+    (void)undo_half(txn, sp); /* If this fails, the handle is poisoned and the next call reports
+                               * that. */
     return rc;
 }
 
@@ -252,7 +254,7 @@ int lladd_journal_find(struct lladd_db *db, const char *name, uint64_t *tag,
 
 /* ---- releasing, discarding ------------------------------------------------------------------- */
 
-/* Up to where the tag is discarded, changes of this transaction included. */
+/* The newest commit up to which the tag is discarded, including changes of this transaction. */
 static uint64_t discarded_by(const struct ll_journal_txn *t, const struct ll_journal_tag *tag)
 {
     uint64_t upto = tag->discarded;
@@ -312,8 +314,8 @@ static int discard(struct lladd_txn *txn, struct ll_journal_txn *t, struct ll_jo
     return rc ? rc : ll_operations__journal_row_write(txn, t->all, tag, upto);
 }
 
-/* A change of one tag. From begin_change on only this transaction may change the tag, and there is
- * a savepoint to roll back to. */
+/* A change of one tag. begin_change locks the tag for this transaction, and sets a savepoint to
+ * roll back to. */
 struct one_change {
     struct ll_journal_txn *t;
     struct ll_journal_tag *tag;
@@ -403,7 +405,7 @@ static struct ll_journal_part *part_of(const struct ll_journal_txn *t,
     return NULL;
 }
 
-/* The entries that the transaction has appended to the tag and not rolled over yet. */
+/* The entries that the transaction has appended to the tag and has not rolled over. */
 static struct ll_journal_bucket own_entries(const struct ll_journal_txn *t,
                                             const struct ll_journal_tag *tag)
 {

@@ -2,17 +2,17 @@
 /* Cleaning: copies live entries to the end of the log, so that the log before them can be truncated
  * (Anvil, section 4.3; the cleaner of a log-structured file system).
  *
- * One step takes some neighbouring buckets of one tag. It reads the log between their first entry
- * and the last commit that affects them (JRN-5), not all that follows. A system transaction logs a
- * record that says which commits are replaced, and then the copies, each with the LSN of its own
- * commit, so that the order stays. The log of the originals is kept until that transaction is
- * durable.
+ * One step copies the entries of some neighbouring buckets of one tag. It reads only the log
+ * between their first entry and the last commit that affects them (JRN-5). A system transaction
+ * logs a record that says which commits are replaced, and then the copies, each with the LSN of the
+ * original's commit, so that the order stays. The log of the originals is kept until that
+ * transaction is durable.
  *
- * Checkpoints clean when it pays: if a tag keeps many times more log than its live entries take,
- * the copies are a small part of what is written anyway. When a tag keeps three eighths of the
- * log's limit, cleaning is urgent; half of the limit is still free then. The limit does not refuse
- * the copies, which free more log than they take. Owners that can digest (flush) their entries are
- * asked to do that first. */
+ * Checkpoints clean a tag that keeps many times more log than its live entries take; the copies are
+ * then a small part of all that is logged. Cleaning is urgent when a tag keeps three eighths of the
+ * log's limit; half of the limit is still free then. The limit does not refuse the copies, which
+ * free more log than they take. Owners that can digest (flush) their entries are asked to do that
+ * first. */
 #include "operations/journal/table.h"
 
 #include <lladd/log_read.h>
@@ -20,8 +20,8 @@
 
 enum {
     WORTH = 16,   /* bytes of log freed for each byte copied */
-    WORTH_NOW = 2, /* the same if it is urgent; with less it would be useless */
-    SMALL = 4096  /* live bytes are counted as at least so many */
+    WORTH_NOW = 2, /* the same if it is urgent; copying for less would not help */
+    SMALL = 4096  /* a tag's live bytes are counted as at least this many */
 };
 
 /* The work of one step. */
@@ -33,7 +33,7 @@ struct step {
     bool more;
 };
 
-/* Chooses neighbouring buckets with log below `below`. Under the mutex. */
+/* Chooses neighbouring buckets that keep log below `below`. Under the mutex. */
 static bool choose(const struct ll_journal_tag *tag, uint64_t below, struct step *s)
 {
     uint64_t bytes = 0;
@@ -59,8 +59,8 @@ static bool choose(const struct ll_journal_tag *tag, uint64_t below, struct step
     return true;
 }
 
-/* The tag that keeps the oldest log below `below`. With `asking`, leaves out tags with an owner
- * that was asked at this checkpoint. Under the mutex. */
+/* The tag that keeps the oldest log below `below`. `asking`: except tags with an owner that this
+ * checkpoint has asked. Under the mutex. */
 static struct ll_journal_tag *oldest(const struct ll_journal *j, uint64_t below, bool asking)
 {
     struct ll_journal_tag *found = NULL;
@@ -161,8 +161,8 @@ int ll_operations__journal_wait(struct ll_journal *j, struct lladd_error *err)
     return rc;
 }
 
-/* The cleaning transaction never ends, and on a poisoned handle no callback reports that (LOG-4),
- * so this call wakes the threads that wait for it. */
+/* For a poisoned handle. Its cleaning transaction never ends and no callback reports that (LOG-4),
+ * so this function wakes the threads that wait for it. */
 static int poisoned(struct ll_journal *j, struct lladd_error *err)
 {
     lladd_mutex_lock(&j->mutex);
@@ -171,7 +171,7 @@ static int poisoned(struct ll_journal *j, struct lladd_error *err)
     return lladd_db_error(j->db, err);
 }
 
-/* The old entries are gone: when entries are old again, the owner is asked again. */
+/* The old entries have been copied. The owner is asked again when the copies are old. */
 static void forget_asked(struct ll_journal *j, uint64_t number)
 {
     lladd_mutex_lock(&j->mutex);
@@ -232,7 +232,7 @@ int lladd_journal_clean(struct lladd_db *db, uint64_t tag, lladd_lsn below, bool
 /* ---- at checkpoints -------------------------------------------------------------------------- */
 
 struct need {
-    uint64_t tag, low, live; /* live: of all tags that keep log below the line */
+    uint64_t tag, low, live; /* live: bytes of all tags that keep log below the line */
 };
 
 /* The next tag to ask or clean. */
@@ -254,8 +254,8 @@ static bool look(struct ll_journal *j, uint64_t below, struct need *out)
     return tag != NULL;
 }
 
-/* Asks the tag's owner to digest, once before the tag is cleaned. False: it has no such owner, or
- * the owner has been asked. */
+/* Asks the tag's owner to digest, once before the tag is cleaned. False: the owner has been asked,
+ * or cannot digest. */
 static bool ask(struct ll_journal *j, uint64_t number)
 {
     const struct lladd_journal_owner *calls = NULL;
@@ -268,7 +268,7 @@ static bool ask(struct ll_journal *j, uint64_t number)
         ctx = tag->ctx;
         upto = ll_journal_newest(tag);
         tag->asked = LL_ASKED_NOW;
-        tag->telling++; /* keeps the owner attached and the tag in memory */
+        tag->telling++; /* while above 0, the owner stays attached and the tag in memory */
     }
     lladd_mutex_unlock(&j->mutex);
     if (!calls)
@@ -280,7 +280,7 @@ static bool ask(struct ll_journal *j, uint64_t number)
     return true;
 }
 
-/* Owners asked at an earlier checkpoint have had their time: their tags may be cleaned now. */
+/* The tags of owners that an earlier checkpoint asked may be cleaned now. */
 static void let_time_pass(struct ll_journal *j)
 {
     lladd_mutex_lock(&j->mutex);
@@ -293,7 +293,7 @@ static void let_time_pass(struct ll_journal *j)
 }
 
 /* Asks owners, and cleans the tags that their owners have not digested in time. Returns whether it
- * has cleaned. Tags share the log: truncation needs all of them cleaned. */
+ * has cleaned. Truncation needs all tags cleaned, because they share the log. */
 static bool make_room(struct ll_journal *j, uint64_t below, uint64_t tail, uint64_t limit)
 {
     struct need need;
@@ -304,7 +304,7 @@ static bool make_room(struct ll_journal *j, uint64_t below, uint64_t tail, uint6
         if (!urgent && age / WORTH < need.live)
             break;
         if (ask(j, need.tag))
-            continue; /* it has time until the next checkpoint */
+            continue; /* the owner has time until the next checkpoint */
         if (age / WORTH_NOW < need.live)
             break;
         if (clean(j, need.tag, below, &more, NULL))
@@ -314,8 +314,8 @@ static bool make_room(struct ll_journal *j, uint64_t below, uint64_t tail, uint6
     return cleaned;
 }
 
-/* Runs in the thread that takes the checkpoint. If something fails for lack of a resource, the next
- * checkpoint tries again; damage is reported by the next reader. */
+/* Runs in the thread that takes the checkpoint. If a resource is missing, the next checkpoint tries
+ * again; the next reader reports damage. */
 void ll_operations__journal_advance(void *ctx, struct lladd_db *db, lladd_lsn below)
 {
     struct ll_journal *j = lladd_extension_state(db, &ll_operations__journal_extension);

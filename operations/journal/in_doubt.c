@@ -9,8 +9,8 @@
  *   u64   tag, lsn, upto, and up to where the tag was discarded before
  *   u8    length of its owner, u8 length of its name, owner, name
  *
- * The entries are in the log. After recovery the catalogue's rows show the changes as if they were
- * committed, so the record has the old values. */
+ * The entries themselves are in the log. Recovery redoes the transaction's changes of the
+ * catalogue, so the record has the old values. */
 #include "operations/journal/table.h"
 
 enum { VERSION = 1, HEAD = 17, PART = 40, CHANGE = 35 };
@@ -46,7 +46,7 @@ static int put_change(const struct ll_journal_change *c, struct lladd_sink *sink
     return rc ? rc : lladd_sink_write(sink, c->tag->name, name);
 }
 
-/* A part is left out if its entries were rolled back; its tag may have been rolled back too. */
+/* Entries that were rolled back make no part; their tag may have been rolled back, too. */
 static uint32_t count_parts(const struct ll_journal_txn *t)
 {
     uint32_t n = 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Replays entries, to a caller's function and to owners that attach themselves. */
+/* Replays entries: to a caller's function, and to owners that attach. */
 #include "operations/journal/table.h"
 
 #include <lladd/log_read.h>
 
 /* The range of the log to read for some tags, determined under the mutex in one step. */
 struct range {
-    uint64_t first, read_to; /* UINT64_MAX, 0: nothing */
+    uint64_t first, read_to; /* UINT64_MAX, 0: there is nothing to read */
 };
 
 static void widen(struct range *r, const struct ll_journal_tag *tag)
@@ -41,7 +41,8 @@ static int replay_items(struct ll_journal *j, const struct ll_journal_scan *scan
     return rc;
 }
 
-/* Reads the range. The caller keeps the log from truncation; it is forced up to the range's end. */
+/* Reads the range. The caller keeps the log from truncation; this function forces it up to the
+ * range's end. */
 static int read_range(struct ll_journal *j, const struct range *r, struct ll_journal_scan *scan,
                       struct lladd_error *err)
 {
@@ -89,7 +90,7 @@ int lladd_journal_replay(struct lladd_db *db, uint64_t number, lladd_journal_fn 
 
 /* ---- attaching ------------------------------------------------------------------------------- */
 
-/* One transaction in doubt with entries of one tag, as shown to the tag's owner. */
+/* A transaction in doubt with entries of one tag, as shown to the tag's owner. */
 struct told {
     struct ll_journal_txn *txn;
     size_t which; /* index of the attachment */
@@ -140,7 +141,8 @@ static int note_doubts(struct attaching *at, size_t which, const struct ll_journ
         at->told[at->n_told++] = (struct told){.txn = t, .which = which, .id = t->id};
         at->range.first = p->first < at->range.first ? p->first : at->range.first;
         at->range.read_to = p->last > at->range.read_to ? p->last : at->range.read_to;
-        /* The range includes its rollovers and annulments, which precede the prepare record. */
+        /* The range includes the rollovers and annulments of a transaction in doubt; they precede
+         * its prepare record. */
         at->range.read_to = t->last > at->range.read_to ? t->last : at->range.read_to;
         doubtful++;
     }
@@ -249,7 +251,7 @@ static int show(struct attaching *at, const struct ll_journal_scan *scan, struct
 }
 
 /* Checks that no transaction in doubt has ended meanwhile, and attaches the owners: from now on
- * they are told how these transactions end. Under the mutex. */
+ * they learn how these transactions end. Under the mutex. */
 static int settle(struct attaching *at, struct lladd_error *err)
 {
     struct ll_journal *j = at->j;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Reads the log: finds the entries and their order.
  *
- * It is one pass from a point below the oldest entry needed. What a transaction logs is kept in
- * memory until its commit record comes, and is then carried out in the order logged. So each tag's
- * items are sorted by commit. If the pass begins in the middle of a transaction, that transaction
- * had nothing live before this point (JRN-2): the rest of its effects is discarded according to the
+ * It is one pass from a point below the oldest entry needed. The pass keeps a transaction's records
+ * in memory until it meets the commit record, and then carries them out in the order logged, so
+ * each tag's items are sorted by commit. If the pass begins in the middle of a transaction, nothing
+ * that the transaction logged before this point is live (JRN-2): it is discarded according to the
  * catalogue, or a rollover has moved it.
  *
- * While recovery's rollbacks are not durable, a reader sees losers as open. That is as good as
- * aborted, because nothing can commit them any more; only transactions in doubt can still
- * commit. */
+ * Until recovery's rollbacks are durable, a reader sees losers as open transactions. That is as
+ * good as aborted, because a loser can no longer commit. */
 #include "operations/journal/table.h"
 
 #include <lladd/log_read.h>
@@ -68,9 +67,9 @@ bool ll_operations__journal_annulled(const struct ll_journal_open *o, uint64_t l
     return from < o->n_annuls && lsn > o->annuls[from].since;
 }
 
-/* Adds an annulment, merged with those that it overlaps. Usually it is the last one or overlaps the
- * last ones, because it covers all that the transaction has logged since some point. But it may
- * repeat an earlier one: older versions log the annulments again after a refused commit. */
+/* Adds an annulment, and merges it with those that it overlaps. Usually it comes last or overlaps
+ * the last ones, because it covers all that the transaction has logged since some point. Older
+ * versions logged annulments again after a refused commit, so it may also repeat an earlier one. */
 static int see_annulment(struct ll_journal_scan *s, struct ll_journal_open *o,
                          const struct lladd_log_entry *e, const struct ll_journal_record *r,
                          struct lladd_error *err)
@@ -106,7 +105,7 @@ static int see_record(struct ll_journal_scan *s, const struct lladd_log_entry *e
     if (!ll_operations__journal_get(e->redo, &r))
         return bad(err, e, "is invalid");
     if (r.kind == LL_JOURNAL_MAKE || r.kind == LL_JOURNAL_RELEASE || r.kind == LL_JOURNAL_DISCARD)
-        return 0; /* the catalogue has the result */
+        return 0; /* the catalogue has the effect of this record */
     struct ll_journal_open *o = open_of(s, e->txn.v);
     if (!o)
         return no_memory(err);
@@ -116,7 +115,7 @@ static int see_record(struct ll_journal_scan *s, const struct lladd_log_entry *e
     if (r.kind != LL_JOURNAL_ENTRY) {
         if (ll_operations__journal_grow(db, &o->records, o->n_records, &o->cap_records, sizeof r))
             return no_memory(err);
-        /* the cursor's next step invalidates the bytes */
+        /* the cursor invalidates the bytes at its next step */
         r.bytes = lladd_span_of(NULL, r.bytes.len);
         o->records[o->n_records++] = r;
         step.more = (uint32_t)o->n_records;
@@ -180,8 +179,8 @@ static void cut(struct ll_journal_list *l, size_t from, size_t to)
     l->n -= to - from;
 }
 
-/* Moves to the other tag what has a commit in (r->from, r->upto], and what this commit has
- * added. */
+/* Moves to the other tag the items with a commit in (r->from, r->upto], and those that this commit
+ * has added. */
 static int roll_over(struct ll_journal_scan *s, const struct ll_journal_record *r, uint64_t commit)
 {
     struct ll_journal_list *from = list_of(s, r->tag), *to = list_of(s, r->other);
@@ -202,8 +201,8 @@ static int roll_over(struct ll_journal_scan *s, const struct ll_journal_record *
     return 0;
 }
 
-/* Replaces the items in (from, upto] by the copies in the following AGAIN steps. *i: the CLEAN
- * step; becomes the last AGAIN step. */
+/* Replaces the items in (from, upto] by the copies in the following AGAIN steps. *i is the index of
+ * the CLEAN step, and becomes that of the last AGAIN step. */
 static int clean(struct ll_journal_scan *s, const struct ll_journal_open *o, size_t *i,
                  uint64_t commit)
 {
@@ -235,8 +234,8 @@ static int clean(struct ll_journal_scan *s, const struct ll_journal_open *o, siz
     return 0;
 }
 
-/* Are the copies in the right order? Each record may be valid by itself and the order still
- * wrong. */
+/* Are the copies in the right order? The records may be valid one by one, and still be in a wrong
+ * order. */
 static bool cleans(const struct ll_journal_open *o, size_t i)
 {
     const struct ll_journal_record *r = &o->records[o->steps[i].more - 1];
@@ -252,8 +251,8 @@ static bool cleans(const struct ll_journal_open *o, size_t i)
     return true;
 }
 
-/* Carries out one step of a committed transaction. An AGAIN step without CLEAN is ignored: the pass
- * began between the two, so its entry has been cleaned again or discarded. */
+/* Carries out one step of a committed transaction. Ignores an AGAIN step without CLEAN: the pass
+ * began between the two, so the entry has been cleaned again, or discarded. */
 static int carry_out(struct ll_journal_scan *s, const struct ll_journal_open *o, size_t *i,
                      const struct lladd_log_entry *e, struct lladd_error *err)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The journal of a handle: loading, the log it needs, and the mark where reading begins. */
+/* The journal of a handle: loading it, the part of the log that it needs, and the mark at which
+ * reading begins. */
 #include "operations/journal/table.h"
 
 #include <lladd/log_read.h>
@@ -133,8 +134,9 @@ static int load_mark(struct ll_journal *j, struct lladd_error *err)
     return rc == LLADD_NOT_FOUND ? 0 : rc;
 }
 
-/* Earlier versions created the mark at a checkpoint. Without space it stays missing; then all of
- * the log is kept, and the next open or the next new tag tries again. */
+/* Creates the mark for a database of an earlier version, which created it at a checkpoint. If there
+ * is no space, the mark stays missing: all of the log is kept, and the next open or the next new
+ * tag tries again. */
 static int name_mark(struct ll_journal *j, struct lladd_error *err)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
@@ -240,7 +242,8 @@ void ll_operations__journal_end_keep(struct ll_journal *j, struct ll_journal_kee
     lladd_mutex_unlock(&j->mutex);
 }
 
-/* The oldest LSN kept for commits that are not durable yet. Under the mutex. */
+/* The oldest log that commits have dropped and that is kept until they are durable. Under the
+ * mutex. */
 static uint64_t still_held(struct ll_journal *j)
 {
     uint64_t durable = lladd_durable_lsn(j->db).v, low = UINT64_MAX;
@@ -256,8 +259,8 @@ static uint64_t still_held(struct ll_journal *j)
     return low;
 }
 
-/* The oldest LSN needed (JRN-2). *tag (nullable): the tag that needs it, if it is a tag. Under the
- * mutex. */
+/* The oldest LSN needed (JRN-2). *tag (nullable): the tag that needs it, unless something else
+ * does. Under the mutex. */
 static uint64_t needed(struct ll_journal *j, const struct ll_journal_tag **tag)
 {
     uint64_t low = still_held(j);
@@ -287,7 +290,8 @@ static void settle_mark(struct ll_journal *j)
     j->mark_commit = 0;
 }
 
-/* JRN-4. Before the journal is loaded it is unknown what it needs, so all of the log is kept. */
+/* JRN-4. Until the journal is loaded, all of the log is kept, because the journal's needs are
+ * unknown. */
 static lladd_lsn durable_lsn(void *ctx, struct lladd_db *db)
 {
     struct ll_journal *j = lladd_extension_state(db, &ll_operations__journal_extension);
@@ -321,8 +325,8 @@ static void pins(void *ctx, struct lladd_db *db, char *text, size_t size)
     lladd_mutex_unlock(&j->mutex);
 }
 
-/* The mark moves only by such steps, so that not every checkpoint writes it. The price is log read
- * and kept unnecessarily: at most a step, which is a small part of the log's limit. */
+/* The mark moves by at least this much, so that not every checkpoint writes it. At most this much
+ * log is read and kept unnecessarily, a small part of the log's limit. */
 #define MARK_STEP 65536u
 #define MARK_PARTS 16u
 
@@ -362,7 +366,8 @@ int ll_operations__journal_move_mark(struct ll_journal *j, bool force)
 {
     if (!lladd_atomic_load_ptr(&j->catalogue) || !lladd_atomic_load32(&j->named))
         return 0;
-    /* First the applied LSN: transactions with records below it have set their `first` (JRN-2). */
+    /* Read the applied LSN before the transactions: those with records below it have set their
+     * `first` (JRN-2). */
     uint64_t low = lladd_object_applied_lsn(j->db).v;
     lladd_mutex_lock(&j->mutex);
     uint64_t need = j->loaded ? needed(j, NULL) : 0;
@@ -373,7 +378,7 @@ int ll_operations__journal_move_mark(struct ll_journal *j, bool force)
     return low < mark + mark_step(j) ? 0 : write_mark(j, low, force);
 }
 
-/* The checkpoint makes it durable. If there is no space, the old mark remains valid. */
+/* This checkpoint makes the mark durable. If there is no space, the old mark remains valid. */
 static int checkpoint(void *ctx, struct lladd_db *db)
 {
     struct ll_journal *j = lladd_extension_state(db, &ll_operations__journal_extension);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_JOURNAL_TABLE_H
 #define LL_OPERATIONS_JOURNAL_TABLE_H
-/* The journal of one database handle, as its files share it. Includes nothing of the library but
+/* The journal of one database handle: what its files share. It uses only the public headers
  * <lladd/...>.
  *
  * An entry is an object record of the class "journal"; it counts if its transaction's commit record
- * is in the log. Memory keeps no entries, only their places: each tag has a sequence of *buckets*,
- * each for the entries of some consecutive commits. The catalogue, a hash table in recoverable
- * pages, says for each tag up to which commit all entries are discarded.
+ * is in the log. Memory has no entries, only their places: each tag has a sequence of *buckets*,
+ * and a bucket stands for the entries of some consecutive commits. The catalogue is a hash table in
+ * recoverable pages. For each tag it has the newest commit that is discarded, with all older ones.
  *
  *   JRN-1  An entry of tag t is live if its transaction committed at c > t.discarded, it was not
  *          annulled, and no committed rollover has moved it. A bucket of t covers it.
@@ -31,7 +31,7 @@ enum {
     LL_JOURNAL_RANK = LLADD_RANK_LEAF + 90,
     /* held while catalogue and mark are created */
     LL_JOURNAL_RANK_CREATE = LLADD_RANK_EXTENSION - 100,
-    LL_JOURNAL_MANY_BUCKETS = 1024, /* at this number, neighbours are merged */
+    LL_JOURNAL_MANY_BUCKETS = 1024, /* a tag with this many buckets merges neighbours */
     LL_JOURNAL_STEP = 1u << 20      /* bytes cleaned in one step */
 };
 
@@ -74,10 +74,10 @@ enum ll_journal_kind {
     LL_JOURNAL_RELEASE = 3,  /* tag */
     LL_JOURNAL_DISCARD = 4,  /* tag, from, upto */
     LL_JOURNAL_ROLLOVER = 5, /* tag, other, from, upto: commits in (from, upto], and its own */
-    LL_JOURNAL_ANNUL = 6,    /* from, upto: the transaction's own records in (from, upto] are rolled
-                              * back */
-    LL_JOURNAL_CLEAN = 7,    /* tag, from, upto: the next AGAIN records replace commits in (from,
+    LL_JOURNAL_ANNUL = 6,    /* from, upto: the transaction has rolled back its records in (from,
                               * upto] */
+    LL_JOURNAL_CLEAN = 7,    /* tag, from, upto: the following AGAIN records replace the commits in
+                              * (from, upto] */
     LL_JOURNAL_AGAIN = 8,    /* tag, from: commit of the original, bytes */
     LL_JOURNAL_KINDS
 };
@@ -123,8 +123,8 @@ enum ll_journal_tag_state {
 
 enum ll_journal_asked {
     LL_ASKED_NOT = 0,
-    LL_ASKED_NOW = 1,   /* at this checkpoint */
-    LL_ASKED_BEFORE = 2 /* at an earlier one: the owner has had its time */
+    LL_ASKED_NOW = 1,   /* by this checkpoint */
+    LL_ASKED_BEFORE = 2 /* by an earlier one: the tag may be cleaned */
 };
 
 struct ll_journal_tag {
@@ -132,16 +132,16 @@ struct ll_journal_tag {
     char *name;
     char owner[LLADD_JOURNAL_OWNER_MAX + 1];
     uint64_t discarded;
-    uint64_t logging; /* atomic: newest commit its owner has been told of */
+    uint64_t logging; /* atomic: newest commit that its owner has been told of */
     struct ll_journal_txn *changing;
     uint8_t state;
     bool made; /* created by `changing` */
     bool attaching;
     uint8_t asked; /* to digest: enum ll_journal_asked */
     struct ll_journal_tag *next_touched; /* in the list of tags that `changing` changes */
-    uint32_t telling; /* running calls of `digest`: the owner stays attached */
+    uint32_t telling; /* running calls of `digest`; while above 0, the owner stays attached */
     uint32_t users;   /* open transactions that have a part of it */
-    uint64_t ends;    /* number of transactions in doubt, with parts of it, that have ended */
+    uint64_t ends;    /* how many transactions in doubt, with parts of it, have ended */
     const struct lladd_journal_owner *calls;
     void *ctx;
     struct ll_journal_bucket *buckets;
@@ -152,7 +152,7 @@ struct ll_journal_tag {
 
 /* These run under the journal's mutex. */
 struct ll_journal_tag *ll_operations__journal_tag(const struct ll_journal *, uint64_t tag);
-/* The tag of this name that `txn` sees, or that another transaction is creating or releasing. */
+/* The tag of this name that `txn` sees, or that another transaction creates or releases. */
 struct ll_journal_tag *ll_operations__journal_named(const struct ll_journal *, const char *name,
                                                     const struct ll_journal_txn *txn);
 /* Creates a tag; NULL: no memory. */
@@ -166,7 +166,7 @@ void ll_operations__journal_bucket_put(struct ll_journal_tag *, struct ll_journa
 /* Removes the buckets in (from, upto]; *sum: all of them together. */
 void ll_operations__journal_bucket_take(struct ll_journal_tag *, uint64_t from, uint64_t upto,
                                         struct ll_journal_bucket *sum);
-/* This commit has copied the entries in (from, upto], own->entries entries and own->bytes bytes, to
+/* A commit has copied the entries in (from, upto], own->entries entries and own->bytes bytes, to
  * own->first and later: updates the buckets. */
 void ll_operations__journal_bucket_move(struct ll_journal_tag *, uint64_t from, uint64_t upto,
                                         const struct ll_journal_bucket *own, uint64_t commit);
@@ -177,14 +177,14 @@ static inline uint64_t ll_journal_newest(const struct ll_journal_tag *t)
 
 /* ---- txn.c ----------------------------------------------------------------------------------- */
 
-/* What the part had before its first entry after a savepoint (or after a top action's
- * beginning). */
+/* A part's state before its first entry after a savepoint or after the beginning of a top
+ * action. */
 struct ll_journal_was {
     lladd_savepoint_id next;
     uint64_t first, entries, bytes;
 };
 
-/* A transaction's entries of one tag. */
+/* The entries of one transaction in one tag. */
 struct ll_journal_part {
     struct ll_journal_tag *tag; /* NULL: in doubt, and not connected to the tag yet */
     uint64_t id;
@@ -201,10 +201,10 @@ struct ll_journal_change {
     lladd_savepoint_id next; /* lladd_txn_now_get when it was made */
     uint64_t lsn;
     uint64_t from, upto;
-    struct ll_journal_bucket own; /* rollover: the transaction's own entries that it takes along */
+    struct ll_journal_bucket own; /* rollover: the transaction's own entries that move with it */
 };
 
-/* Log that a commit has dropped; kept until the commit is durable. */
+/* A range of the log that a commit no longer needs; kept until the commit is durable. */
 struct ll_journal_held {
     struct ll_journal_held *next;
     uint64_t commit, low;
@@ -219,7 +219,7 @@ struct ll_journal_txn {
     struct ll_journal_txn *next_all, *next_free;
     struct ll_journal_txn *newer, *older; /* in the list of open transactions; under the mutex */
     bool listed, in_doubt, ending;
-    bool cleaning; /* its change is short: other transactions wait for it (clean.c) */
+    bool cleaning; /* it cleans, and ends soon: other transactions wait for it (clean.c) */
     uint64_t id;    /* of a transaction in doubt */
     uint64_t first; /* atomic: LSN of its first journal record; UINT64_MAX: none yet */
     uint64_t last;
@@ -230,9 +230,9 @@ struct ll_journal_txn {
     size_t n_changes, cap_changes;
     struct ll_journal_annul *annuls;
     size_t n_annuls, cap_annuls;
-    size_t n_was; /* of all parts: each may become an annulment */
+    size_t n_was; /* elements of `was` in all parts: each may become an annulment */
     struct ll_journal_held *held;
-    struct ll_journal_in_doubt *doubt; /* until the catalogue is loaded */
+    struct ll_journal_in_doubt *doubt; /* its prepare record, until the catalogue is loaded */
     unsigned char *scratch;
     size_t cap_scratch;
 };
@@ -273,7 +273,7 @@ int ll_operations__journal_part(struct lladd_txn *, struct ll_journal_txn *, uin
 /* Logs a record of the journal with its bytes. */
 int ll_operations__journal_log(struct lladd_txn *, struct ll_journal_txn *,
                                const struct ll_journal_record *, lladd_lsn *);
-/* Makes room for a change, and for the log it must keep. */
+/* Makes room for a change, and for the log range that it drops. */
 int ll_operations__journal_change_room(struct lladd_txn *, struct ll_journal_txn *);
 /* From now until it ends, only this transaction may change the tag. Under the mutex. */
 void ll_operations__journal_touch(struct ll_journal_txn *, struct ll_journal_tag *);
@@ -298,12 +298,12 @@ void ll_operations__journal_doubt_free(struct ll_journal *, struct ll_journal_in
 
 /* ---- clean.c --------------------------------------------------------------------------------- */
 
-/* Checkpoints clean at any time, so a call is not refused because a tag is being cleaned: it waits.
- * There is no deadlock, because a cleaning transaction never waits for a transaction that may wait
- * for it. Both functions under the mutex. */
+/* Checkpoints clean at any time. A call on a tag that is being cleaned waits. There is no deadlock,
+ * because a cleaning transaction never waits for one that may wait for it. Both functions run under
+ * the mutex. */
 bool ll_operations__journal_is_cleaned(const struct ll_journal *, uint64_t tag);
-/* Waits until a cleaning transaction has ended. An error if the handle is poisoned: then none
- * ends. */
+/* Waits until a cleaning transaction has ended. Fails if the handle is poisoned, because then no
+ * transaction ends. */
 int ll_operations__journal_wait(struct ll_journal *, struct lladd_error *);
 
 /* ---- scan.c ---------------------------------------------------------------------------------- */
@@ -311,7 +311,7 @@ int ll_operations__journal_wait(struct ll_journal *, struct lladd_error *);
 /* A committed entry. */
 struct ll_journal_item {
     uint64_t commit, lsn;
-    uint64_t begin;  /* to find the entry again, read from here ... */
+    uint64_t begin;  /* to find the entry again, read the log from here ... */
     uint64_t placed; /* ... up to this commit, which gave it its place */
     uint64_t len;
 };
@@ -344,8 +344,8 @@ struct ll_journal_scan {
     struct ll_journal_map lists, open;
 };
 
-/* Reads the log from `from` up to and including `to` (UINT64_MAX: to its end). Then `lists` has
- * what is committed, `open` what is not. */
+/* Reads the log from `from` up to and including `to` (UINT64_MAX: to its end). Afterwards `lists`
+ * has the committed items, `open` the transactions without a commit record. */
 int ll_operations__journal_scan(struct lladd_db *, uint64_t from, uint64_t to,
                                 struct ll_journal_scan *, struct lladd_error *);
 void ll_operations__journal_scan_free(struct ll_journal_scan *);
@@ -363,11 +363,11 @@ int ll_operations__journal_row_write(struct lladd_txn *, struct ll_journal *,
                                      const struct ll_journal_tag *, uint64_t discarded);
 /* Keeps the log from `low` on. */
 /* Moves the mark, where reading begins after the next restart, if the new place is far enough. With
- * `force` it is durable on return, else as soon as the log written now is. */
+ * `force` it is durable on return, otherwise as soon as the present end of the log is. */
 int ll_operations__journal_move_mark(struct ll_journal *, bool force);
-/* Creates what all tags need: the catalogue, and the name of the mark. A checkpoint writes the
- * mark. Creating the name then could deadlock: it may take latches, and the threads that hold these
- * may wait for checkpoints. So this call creates it in advance. */
+/* Creates the catalogue and the name of the mark, which all tags need. A checkpoint writes the
+ * mark, but creating its name there could deadlock: creating takes latches, and the threads that
+ * hold these may wait for the checkpoint. */
 int ll_operations__journal_want_names(struct ll_journal *, struct lladd_error *);
 void ll_operations__journal_keep_log(struct ll_journal *, struct ll_journal_keep *, uint64_t low);
 void ll_operations__journal_end_keep(struct ll_journal *, struct ll_journal_keep *);

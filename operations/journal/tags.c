@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Tags in memory, and their buckets: where in the log the live entries are. All functions run under
- * the journal's mutex. */
+/* Tags in memory, and their buckets, which say where in the log the live entries are. All functions
+ * run under the journal's mutex. */
 #include "operations/journal/table.h"
 
 struct ll_journal_tag *ll_operations__journal_tag(const struct ll_journal *j, uint64_t tag)
@@ -72,8 +72,8 @@ static void join(struct ll_journal_bucket *a, const struct ll_journal_bucket *b)
     a->bytes += b->bytes;
 }
 
-/* Merges pairs of neighbours. Less is known then, but no more log is kept. Not while a transaction
- * changes the tag: it relies on the ends of the buckets. */
+/* Merges pairs of neighbours. The places of entries become less precise, but no more log is kept.
+ * Leaves a tag alone that a transaction changes, because that relies on the ends of the buckets. */
 static void condense(struct ll_journal_tag *t)
 {
     size_t n = 0;
@@ -115,8 +115,8 @@ static bool within(const struct ll_journal_bucket *b, uint64_t from, uint64_t up
     return b->commit > from && b->commit <= upto;
 }
 
-/* Cleaning finds out how many entries were discarded from the middle of a bucket; they are
- * subtracted from the first buckets. */
+/* Cleaning finds out how many entries in the middle of a bucket were discarded; they are subtracted
+ * from the first buckets. */
 void ll_operations__journal_bucket_move(struct ll_journal_tag *t, uint64_t from, uint64_t upto,
                                         const struct ll_journal_bucket *own, uint64_t commit)
 {

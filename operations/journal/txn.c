@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The journal's state of a transaction, from its first call to its end.
  *
- * Savepoints and nested top actions: a rollback undoes all that the transaction has logged after
- * some record, always one where a savepoint was set or an action began. So a part remembers what it
- * had before the first entry after each such place, and a rollback restores that. In the log a
- * rollback is an annulment, written before the commit or prepare record. The rollback itself logs
- * nothing here and cannot fail. */
+ * A rollback undoes all that the transaction has logged since a savepoint or since the beginning of
+ * a nested top action. A part therefore saves its state before the first entry after each such
+ * place, and a rollback restores that state. The rollback itself logs nothing here and cannot fail.
+ * The log learns of it by an annulment, which is written before the commit or prepare record. */
 #include "operations/journal/table.h"
 
 void ll_operations__journal_wrong_tag(struct lladd_error *err, uint64_t tag)
@@ -58,14 +57,15 @@ void ll_operations__journal_txn_free(struct ll_journal *j, struct ll_journal_txn
     lladd_mem_free(j->db, t);
 }
 
-/* Keeps the memory for the next transaction. Under the mutex. */
+/* Keeps the transaction's memory for the next one. Under the mutex. */
 static void rest(struct ll_journal_txn *t)
 {
     struct ll_journal *j = t->all;
     t->n_parts = t->n_changes = t->n_annuls = t->n_was = 0;
     t->recent = NULL;
     t->in_doubt = t->ending = false;
-    ll_operations__journal_doubt_free(j, t->doubt); /* ended before it was connected to its tags */
+    ll_operations__journal_doubt_free(j, t->doubt); /* it ended before it was connected to its
+                                                     * tags */
     t->doubt = NULL;
     t->id = 0;
     lladd_atomic_store64(&t->first, UINT64_MAX);
@@ -206,7 +206,8 @@ int ll_operations__journal_part(struct lladd_txn *txn, struct ll_journal_txn *t,
         lladd_mutex_lock(&t->all->mutex);
         rc = begin_part(txn, t, tag, &p);
         lladd_mutex_unlock(&t->all->mutex);
-    } else if (p->tag->state == LL_TAG_GOING) { /* released by this transaction: others cannot */
+    } else if (p->tag->state == LL_TAG_GOING) { /* this transaction has released it, others
+                                                 * cannot */
         ll_operations__journal_wrong_tag(lladd_txn_error_out(txn), tag);
         rc = LLADD_NOT_FOUND;
     }
@@ -253,7 +254,8 @@ int ll_operations__journal_log(struct lladd_txn *txn, struct ll_journal_txn *t,
                               lladd_span_of(t->scratch, head + r->bytes.len), none, &token, lsn);
     if (rc)
         return rc;
-    /* Before the record counts as applied: a search for the oldest entry must find it (JRN-2). */
+    /* Set `first` before the record counts as applied: a search for the oldest entry must find it
+     * (JRN-2). */
     if (lladd_atomic_load64_relaxed(&t->first) == UINT64_MAX)
         lladd_atomic_store64(&t->first, lsn->v);
     t->last = lsn->v;
@@ -261,7 +263,7 @@ int ll_operations__journal_log(struct lladd_txn *txn, struct ll_journal_txn *t,
     return 0;
 }
 
-/* Makes room to save what the part has, if a savepoint or a top action began since its last
+/* Makes room to save the part's state, if a savepoint was set or a top action began since its last
  * entry. */
 static int want_was(struct ll_journal_txn *t, struct ll_journal_part *p, lladd_savepoint_id next,
                     bool *fresh)
@@ -277,7 +279,7 @@ static int want_was(struct ll_journal_txn *t, struct ll_journal_part *p, lladd_s
     return rc;
 }
 
-/* Leaves room for a copy by cleaning: a copy has a longer head. */
+/* Is the entry short enough? Cleaning must be able to copy it, and a copy has a longer head. */
 static int may_have(struct lladd_txn *txn, const struct ll_journal_txn *t, size_t len)
 {
     size_t most = lladd_log_object_max(t->all->db) - LLADD_JOURNAL_HEAD_MAX;
@@ -399,8 +401,8 @@ static void change_back(const struct ll_journal_change *c)
         c->tag->state = LL_TAG_GOING; /* invisible; freed with the transaction */
 }
 
-/* Uses savepoint numbers, not LSNs: a closed top action that is not undone comes after the
- * savepoint's place in the undo chain, though it may be older. */
+/* Compares savepoint numbers, not LSNs: a closed top action that is not undone follows the
+ * savepoint's place in the undo chain, though its records may be older. */
 static void undone(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn since)
 {
     struct ll_journal_txn *t = state;
@@ -433,8 +435,8 @@ static void undone(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn sinc
     t->annuls[t->n_annuls++] = (struct ll_journal_annul){first - 1, t->last};
 }
 
-/* Logs the annulments. One that is logged is dropped from the list, so that it is not logged again
- * if this fails half-way, or if the commit is refused and the transaction goes on. */
+/* Logs the annulments. Each is dropped from the list once it is logged, so that it is not logged
+ * again if this fails half-way, or if the commit is refused and the transaction continues. */
 static int committing(void *ctx, void *state, struct lladd_txn *txn)
 {
     struct ll_journal_txn *t = state;
@@ -477,7 +479,8 @@ static void roll_over(const struct ll_journal_change *c, uint64_t commit)
     c->tag->discarded = c->upto > c->tag->discarded ? c->upto : c->tag->discarded;
 }
 
-/* Applies a committed change to memory; all it needs has been allocated. Under the mutex. */
+/* Applies a committed change to memory. Everything that this needs has been allocated. Under the
+ * mutex. */
 static void carry_out(const struct ll_journal_txn *t, const struct ll_journal_change *c,
                       uint64_t commit)
 {
@@ -522,7 +525,8 @@ static void leave_tags(struct ll_journal_txn *t, bool committed)
         next = tag->next_touched;
         tag->changing = NULL;
         bool gone = committed ? tag->state == LL_TAG_GOING : tag->made;
-        if (tag->state != LL_TAG_THERE) /* no needless store: transactions with parts read it */
+        if (tag->state != LL_TAG_THERE) /* Skips a needless store: transactions with parts read this
+                                         * word. */
             tag->state = LL_TAG_THERE;
         tag->made = false;
         if (gone)
@@ -546,7 +550,7 @@ static void tell_logged(const struct ll_journal_txn *t, uint64_t commit)
     }
 }
 
-/* From now on no owner can attach to this transaction in doubt. */
+/* No owner can attach to this transaction in doubt any more. */
 static void begin_end(struct ll_journal_txn *t)
 {
     if (!t->in_doubt)
@@ -556,7 +560,7 @@ static void begin_end(struct ll_journal_txn *t)
     lladd_mutex_unlock(&t->all->mutex);
 }
 
-/* Tells the owners first: once told, an owner may discard the commit's entries. */
+/* Tells the owners first, because an owner may then discard the commit's entries. */
 static void logged(void *ctx, void *state, lladd_lsn commit)
 {
     struct ll_journal_txn *t = state;
@@ -602,7 +606,7 @@ static void committed(void *ctx, void *state, struct lladd_db *db, lladd_lsn com
     (void)commit;
     lladd_mutex_lock(&t->all->mutex);
     if (t->listed)
-        leave_tags(t, true); /* it has logged nothing, so `logged` was not called */
+        leave_tags(t, true); /* the transaction has logged nothing, so `logged` was not called */
     rest(t);
     lladd_mutex_unlock(&t->all->mutex);
 }
