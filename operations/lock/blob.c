@@ -8,10 +8,10 @@
  *   u32   how many bytes follow
  *   ...   the rest of the name, encoded (name.c)
  *
- * The record has only the locks that the transaction keeps after prepare: unless it is
- * serialisable, the locks that protect reads are missing. Prepared transactions held their locks at
- * the same time. So two records with incompatible locks, a name that occurs twice, or a name
- * without its ancestors mean damage and are refused. */
+ * The record has only the locks that the transaction keeps after prepare; a transaction that is not
+ * serialisable does not keep those that protect reads. Prepared transactions hold their locks at
+ * the same time, so recovery refuses two records with incompatible locks as damage. It also refuses
+ * a name that occurs twice, or without its ancestors. */
 #include "operations/lock/table.h"
 
 enum { ENTRY_HEAD = 9 };

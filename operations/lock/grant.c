@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Granting: the holders of a lock and its two queues.
  *
- * A transaction that holds the lock and wants a stronger mode waits in `upgrades`. It is granted as
- * soon as the other holders allow it; waiters do not matter, because they may be waiting for it. A
+ * A holder that wants a stronger mode waits in `upgrades`. It is granted as soon as the other
+ * holders allow it, whatever is in `waiters`: those requests may wait for this holder. A
  * transaction that holds nothing waits in `waiters`. It is granted when its mode is compatible with
- * the holders, with every waiting upgrade and with every earlier waiter. So a stream of readers
- * does not starve a writer. A waiter never waits for one with a compatible mode, so the order costs
- * no concurrency. */
+ * the holders, with every waiting upgrade and with every earlier waiter. A stream of readers
+ * therefore does not starve a writer; and compatible requests never wait for each other. */
 #include "operations/lock/table.h"
 
 /* ---- the table of a partition ---------------------------------------------------------------- */
@@ -16,7 +15,8 @@ static struct ll_lock **bucket(struct ll_lock_partition *part, uint64_t hash)
     return &part->buckets[(hash >> 6) & (part->n_buckets - 1)];
 }
 
-/* Makes room for one more. Without memory the chains grow longer, unless there is no table yet. */
+/* Makes room for one more. If there is no memory, the chains grow longer; the first table must be
+ * allocated. */
 static int spread(struct ll_locks *all, struct ll_lock_partition *part)
 {
     size_t n_old = part->n_buckets, n = n_old ? n_old * 2 : 16;
@@ -86,7 +86,7 @@ static struct ll_lock *find_or_make(const struct ll_lock_request *r, struct ll_l
     return lock;
 }
 
-/* Frees the lock if it has no holder: then it has no waiters either (LOCK-2). */
+/* Frees the lock if it has no holder: a lock without holders has no waiters (LOCK-2). */
 static void drop_unused(struct ll_locks *all, struct ll_lock_partition *part, struct ll_lock *lock)
 {
     if (lock->mask)
@@ -175,7 +175,7 @@ void ll_operations__lock_leave_queue(struct ll_locker *l)
     lladd_atomic_store32(&l->waits, 0);
 }
 
-/* Updates the statistics before a grant or an upgrade. */
+/* Updates the statistics; called before a grant or an upgrade. */
 static void count(struct ll_lock_partition *part, const struct ll_lock_hold *h)
 {
     part->acquired += !h->mode;
@@ -219,8 +219,8 @@ void ll_operations__lock_wake(struct ll_locker *woken)
 {
     while (woken) {
         struct ll_locker *l = woken;
-        woken = l->next_woken; /* read before the store: after it the waiting thread may reuse the
-                                * locker */
+        woken = l->next_woken; /* Read before the store, after which the waiting thread may reuse
+                                * the locker. */
         lladd_atomic_store32(&l->word, 1);
         lladd_word_wake(&l->word, 1, UINT32_MAX);
     }

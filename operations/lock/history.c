@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The history: the last waits that ended and what blocked them. */
+/* The history: the last waits that have ended, and what blocked them. */
 #include "operations/lock/table.h"
 
 static void forget_one(struct ll_locks *all, struct ll_lock_past *p)

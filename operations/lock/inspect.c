@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Inspection: holders, waiters and statistics. A partition is copied under its mutex; then the
+/* Inspection: holders, waiters and statistics. A partition is copied under its mutex, and the
  * caller's function gets the copies. */
 #include "operations/lock/table.h"
 
@@ -157,7 +157,7 @@ int lladd_lock_blockers(struct lladd_db *db, uint64_t number, lladd_lock_info_fn
     if (rc)
         return rc;
     r.now = lladd_now_ns(db);
-    ll_operations__lock_stop(r.all); /* no wait begins or ends meanwhile */
+    ll_operations__lock_stop(r.all); /* stops all partitions, so that no wait begins or ends */
     for (size_t i = 0; i < LL_LOCK_PARTITIONS; i++)
         find_blockers(&r, &r.all->parts[i], number);
     ll_operations__lock_go(r.all);

@@ -31,8 +31,8 @@ static int want_replaced(struct ll_locker *l, struct lladd_error *err)
     return 0;
 }
 
-/* Locks the request's name, or upgrades the hold on it. *hold: the present hold, if any; then the
- * new one. */
+/* Locks the request's name, or upgrades the hold on it. *hold: in, the present hold or NULL; out,
+ * the hold granted. */
 static int step(const struct ll_lock_request *r, struct ll_lock_hold **hold,
                 struct ll_lock_hold *parent, lladd_savepoint_id now)
 {
@@ -82,9 +82,9 @@ static size_t part_size(const struct lladd_lock_part *part)
     return ll_operations__lock_name_size((struct lladd_lock_name){part, 1});
 }
 
-/* If the name differs from the last one only in its last component, its ancestors are already held
- * in this mode, and the result is the parent's hold. In any case l->name gets the whole encoded
- * name. */
+/* Returns the parent's hold, if the name differs from the last one only in its last component and
+ * the ancestors are already held in this mode; else NULL. Puts the whole encoded name into
+ * l->name. */
 static struct ll_lock_hold *near_parent(struct ll_locker *l, struct lladd_lock_name name,
                                         size_t size, unsigned intent)
 {
@@ -183,7 +183,7 @@ int lladd_lock_acquire(struct lladd_txn *txn, struct lladd_lock_name name,
         return lladd_error_set(r.err, LLADD_BAD_ARGUMENT, "%d is not a lock mode", (int)mode);
     if (now.rolling_back)
         return 0;
-    if (now.page_held) /* refused even if there would be no wait this time */
+    if (now.page_held) /* Refused even if this request would not wait. */
         return lladd_error_set(
             r.err, LLADD_BAD_STATE,
             "lladd_lock_acquire while the thread holds a page: a transaction with "
@@ -198,8 +198,8 @@ int lladd_lock_acquire(struct lladd_txn *txn, struct lladd_lock_name name,
 
 /* ---- other calls ----------------------------------------------------------------------------- */
 
-/* The hold on the name itself, or NULL. *implied: the mode that the holds on its ancestors
- * imply. */
+/* The hold on the name itself, or NULL. *implied: the mode that the holds on its ancestors imply
+ * for it. */
 static struct ll_lock_hold *find_path(struct ll_locker *l, struct lladd_lock_name name,
                                       unsigned *implied)
 {
@@ -214,7 +214,7 @@ static struct ll_lock_hold *find_path(struct ll_locker *l, struct lladd_lock_nam
             *implied = ll_operations__lock_join[*implied][ll_operations__lock_implies[h->mode]];
         h = ll_operations__lock_hold_find(l, hash, l->name, at);
         if (!h)
-            return NULL; /* then there is no hold on a part of it either (LOCK-3) */
+            return NULL; /* Without this ancestor, there is no hold on the name either (LOCK-3). */
     }
     return h;
 }
@@ -233,7 +233,7 @@ int lladd_lock_release(struct lladd_txn *txn, struct lladd_lock_name name)
     if (size == 0 || size == SIZE_MAX)
         return bad_name(err, size);
     if (now.rolling_back)
-        return 0; /* during rollback lladd_lock_acquire takes no locks */
+        return 0; /* During a rollback lladd_lock_acquire takes no locks. */
     if (l && ll_operations__locker_name(l, size))
         return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a lock");
     struct ll_lock_hold *h = l ? find_path(l, name, &implied) : NULL;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Lockers and their holds: what a transaction's own thread does without a mutex.
+/* Lockers and their holds: the part of the work that a transaction's own thread does without a
+ * mutex.
  *
- * Lockers are kept in pools and reused, each with some spare holds. A deadlock detection or a
- * waking thread may still read a locker after its transaction has ended, so the memory of lockers
- * is freed only when the handle is closed. */
+ * Lockers are kept in pools and reused, each with some spare holds. Deadlock detection, or a thread
+ * that wakes waiters, may read a locker after its transaction has ended. The memory of lockers is
+ * therefore freed only when the handle is closed. */
 #include "operations/lock/table.h"
 
 static struct ll_locker *new_locker(struct ll_locks *all)
@@ -114,7 +115,7 @@ struct ll_lock_hold *ll_operations__lock_hold_find(const struct ll_locker *l, ui
     return h;
 }
 
-/* Makes the table larger. Without memory the chains grow longer. */
+/* Makes the table larger. If there is no memory, the chains grow longer. */
 static void spread(struct ll_locker *l)
 {
     size_t n = l->n_buckets * 4;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The lock manager of a handle: created, configured, and freed with everything that is left in
- * it. */
+/* The lock manager of a handle: how it is created, configured and freed. */
 #include "operations/lock/table.h"
 
 #define DEFAULT_HISTORY 64
@@ -65,7 +64,7 @@ static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_err
     return 0;
 }
 
-/* Locks may be left: those of transactions in doubt, and all of them if the handle is poisoned or
+/* Locks may remain: those of transactions in doubt, and all of them if the handle is poisoned or
  * killed. */
 static void detach(void *ctx, struct lladd_db *db, void *state)
 {

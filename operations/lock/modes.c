@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Compatibility and other properties of lock modes (Gray, Lorie, Putzolu 1975).
  *
- * U is symmetrical: it is compatible with readers that come before or after it. Its holder still
- * gets X in the end, however many readers come, because a waiting upgrade keeps later requests
- * waiting. */
+ * U is symmetrical: it is compatible with readers that come before or after it. Readers cannot keep
+ * its holder from getting X, because a waiting upgrade makes later requests wait. */
 #include "operations/lock/table.h"
 
 #define IS (1u << LLADD_LOCK_IS)
@@ -22,8 +21,8 @@ const uint8_t ll_operations__lock_conflicts[LL_LOCK_MODES] = {
     [LLADD_LOCK_X] = IS | IX | S | SIX | U | X,
 };
 
-/* In the order NONE, IS, IX, S, SIX, U, X. IX joined with U is SIX: it reads all, changes parts,
- * and conflicts with everything that U conflicts with. */
+/* The order is NONE, IS, IX, S, SIX, U, X. IX joined with U gives SIX, which reads all, changes
+ * parts, and conflicts with everything that U conflicts with. */
 #define N_ LLADD_LOCK_NONE
 #define IS_ LLADD_LOCK_IS
 #define IX_ LLADD_LOCK_IX

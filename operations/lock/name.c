@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Names as bytes: for each component {0, u64} or {1, u32 length, bytes}. Components are
- * self-delimiting: two names are equal if and only if their bytes are, and a prefix that ends with
- * a component is an ancestor. */
+/* Names as bytes. A component is {0, u64} or {1, u32 length, bytes}, so its length follows from its
+ * bytes. Two names are equal if and only if their bytes are, and a prefix that ends with a
+ * component is an ancestor. */
 #include "operations/lock/table.h"
 
 #include <stdio.h>
@@ -48,9 +48,9 @@ size_t ll_operations__lock_part_size(const unsigned char *bytes, size_t left)
     return len <= left - BYTES_HEAD ? BYTES_HEAD + len : 0;
 }
 
-/* Byte strings may come from an adversary, so they get a keyed hash: without the key an adversary
- * cannot choose strings that collide. Two numbers below one parent never have the same hash; their
- * places in a table depend on the same key. */
+/* An adversary may choose byte strings, so they get a keyed hash: without the key, colliding
+ * strings cannot be found. Two numbers below one parent never have the same hash; the key also
+ * determines their places in a table. */
 uint64_t ll_operations__lock_hash(const struct ll_locks *all, uint64_t parent,
                                   const unsigned char *part, size_t len)
 {

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_LOCK_TABLE_H
 #define LL_OPERATIONS_LOCK_TABLE_H
-/* The lock manager of one database handle, as its files share it. Includes nothing of the library
- * but <lladd/...>.
+/* The lock manager of one database handle: what its files share. It uses only the public headers
+ * <lladd/...>.
  *
  * There are three kinds of objects. A *lock* is a name that a transaction holds or waits for. A
- * *hold* is a transaction's granted (or waiting) request for a lock. A *locker* is the lock
- * manager's state of a transaction: its holds, and the one lock it waits for, if any.
+ * *hold* is a transaction's request for a lock, granted or waiting. A *locker* is the lock
+ * manager's state of a transaction: its holds, and the lock that it waits for, if any.
  *
  * Locks are partitioned by the hash of their names. Each partition has a leaf mutex that protects
- * its locks, their holders and their queues. Only its own thread uses a locker's table and list of
- * holds, so locking again what is already held takes no mutex.
+ * its locks, their holders and their queues. Only the transaction's thread uses its locker's table
+ * and list of holds, so a request for a lock that the transaction already holds takes no mutex.
  *
  *   LOCK-1  No two transactions hold a name in incompatible modes.
- *   LOCK-2  A waiter always waits for a holder or another waiter: whenever one leaves or becomes
- *           weaker, the lock's queues are checked under the same mutex.
+ *   LOCK-2  A waiter always waits for a holder or another waiter: whenever one of these leaves or
+ *           becomes weaker, the lock's queues are checked under the same mutex.
  *   LOCK-3  A transaction holds all ancestors of each of its holds, in modes that announce it.
- *   LOCK-4  After a wait's deadlock detection the waiter is in no cycle. Detection runs after every
- *           beginning of a wait, with all partitions stopped.
+ *   LOCK-4  After deadlock detection the waiter is in no cycle. Detection runs after each beginning
+ *           of a wait, with all partitions stopped.
  *   LOCK-5  A call that fails leaves the transaction's holds as they were. */
 #include "operations/hash/siphash.h"
 
@@ -33,7 +33,7 @@ enum {
     LL_LOCK_BUCKETS = 16,                 /* initial size of a locker's table */
     LL_LOCK_SMALL_NAME = 32,              /* locks with room for such a name are kept for reuse */
     LL_LOCK_SPARE_LOCKS = 64,             /* how many of these a partition keeps */
-    LL_LOCK_SPARE_HOLDS = 64,             /* how many holds a locker in the pool keeps */
+    LL_LOCK_SPARE_HOLDS = 64,             /* how many holds a pooled locker keeps */
     LL_LOCK_RANK = LLADD_RANK_LEAF + 100, /* of partition 0; the others follow */
     LL_LOCK_RANK_HISTORY = LL_LOCK_RANK + LL_LOCK_PARTITIONS
 };
@@ -64,7 +64,7 @@ struct ll_lock_hold {
     uint64_t children;                    /* holds of the same locker of which this is the parent */
     lladd_savepoint_id since;             /* lladd_txn_now_get at the first grant */
     lladd_savepoint_id changed;           /* ... and at the last upgrade */
-    uint64_t call;                        /* the locker's last call that changed it ... */
+    uint64_t call;                        /* number of the locker's last call that changed it ... */
     uint8_t before;                       /* ... and its mode before that call */
     uint8_t mode;                         /* under the partition's mutex */
     uint32_t replaced;                    /* number of entries in `replaced` that refer to it */
@@ -72,7 +72,7 @@ struct ll_lock_hold {
 
 /* The state of a hold before an upgrade, for rollback to a savepoint. */
 struct ll_lock_replaced {
-    struct ll_lock_hold *hold; /* NULL: released since */
+    struct ll_lock_hold *hold; /* NULL: it has been released since */
     lladd_savepoint_id since;
     lladd_savepoint_id changed; /* the hold's earlier value */
     uint8_t mode;
@@ -101,10 +101,11 @@ struct ll_locker {
     size_t n_replaced, cap_replaced;
     unsigned char *name; /* the name passed to the present call */
     size_t name_size;
-    struct ll_lock_hold *near; /* the last name's parent; NULL when that is released */
+    struct ll_lock_hold *near; /* the last name's parent; NULL once that is released */
     /* Its wait; under the mutex of the lock's partition. */
     uint32_t waits; /* atomic */
-    uint32_t word;  /* atomic; 1: the verdict is final, the waker is done */
+    uint32_t word;  /* atomic; 1: the verdict is final, and the waking thread no longer uses the
+                     * locker */
     bool decided;   /* the verdict has been set */
     int verdict;    /* 0: granted */
     bool upgrading;
@@ -164,12 +165,12 @@ extern const struct lladd_participant ll_operations__lock_participant;
 extern const uint8_t ll_operations__lock_conflicts[LL_LOCK_MODES];
 /* The weakest mode that includes both. */
 extern const uint8_t ll_operations__lock_join[LL_LOCK_MODES][LL_LOCK_MODES];
-/* The mode that ancestors must be held in; the mode that is implied for all descendants; the part
- * of a mode that only reads. */
+/* For each mode: the mode that ancestors must be held in; the mode that is implied for all
+ * descendants; the part of it that only reads. */
 extern const uint8_t ll_operations__lock_intent[LL_LOCK_MODES];
 extern const uint8_t ll_operations__lock_implies[LL_LOCK_MODES];
 extern const uint8_t ll_operations__lock_reading[LL_LOCK_MODES];
-/* What is left of a mode at prepare, when the locks that protect reads are released. */
+/* The mode that remains at prepare, which releases the locks that protect reads. */
 extern const uint8_t ll_operations__lock_writing[LL_LOCK_MODES];
 
 static inline bool ll_lock_includes(unsigned mode, unsigned want)
@@ -187,8 +188,8 @@ size_t ll_operations__lock_part_put(unsigned char *out, const struct lladd_lock_
 size_t ll_operations__lock_part_size(const unsigned char *bytes, size_t left);
 uint64_t ll_operations__lock_hash(const struct ll_locks *, uint64_t parent,
                                   const unsigned char *part, size_t len);
-/* The parts of an encoded name; they point into it. The caller frees the array with lladd_mem_free.
- * NULL: no memory. */
+/* The components of an encoded name; they point into it. The caller frees the array with
+ * lladd_mem_free. NULL: no memory. */
 struct lladd_lock_part *ll_operations__lock_parts(struct lladd_db *, const unsigned char *name,
                                                   size_t len, size_t *n);
 size_t ll_operations__lock_text(const unsigned char *name, size_t len, char *out, size_t size);
@@ -202,7 +203,7 @@ void ll_operations__locker_free(struct ll_locker *);
 struct ll_lock_hold *ll_operations__lock_hold_find(const struct ll_locker *, uint64_t hash,
                                                    const unsigned char *name, size_t len);
 struct ll_lock_hold *ll_operations__lock_hold_new(struct ll_locker *);
-/* A granted hold becomes the newest. */
+/* Makes a granted hold the newest. */
 void ll_operations__lock_hold_add(struct ll_locker *, struct ll_lock_hold *,
                                   struct ll_lock_hold *parent, lladd_savepoint_id);
 void ll_operations__lock_hold_drop(struct ll_locker *, struct ll_lock_hold *);
@@ -239,11 +240,12 @@ struct ll_lock_request {
 int ll_operations__lock_take(const struct ll_lock_request *, struct ll_lock_hold **hold);
 /* Weakens a hold, or releases it with LLADD_LOCK_NONE, and grants the requests that this allows. */
 void ll_operations__lock_weaken(struct ll_lock_hold *, unsigned mode);
-/* These run under the partition's mutex. let_in grants requests and adds the lockers to `woken`. */
+/* These run under the partition's mutex. let_in grants requests and adds their lockers to
+ * `woken`. */
 struct ll_locker *ll_operations__lock_let_in(struct ll_locks *, struct ll_lock *,
                                              struct ll_locker *woken);
 void ll_operations__lock_leave_queue(struct ll_locker *);
-/* Wakes these lockers; under no mutex. */
+/* Wakes these lockers; called without a mutex. */
 void ll_operations__lock_wake(struct ll_locker *woken);
 /* Calls fn for each locker that blocks the waiting one, until it returns false. */
 typedef bool ll_lock_blocker_fn(void *ctx, struct ll_locker *locker, unsigned mode);
@@ -260,7 +262,7 @@ void ll_operations__lock_go(struct ll_locks *);
 
 /* ---- history.c ------------------------------------------------------------------------------- */
 
-/* Copies the event and its text. Without memory the event is not kept. */
+/* Copies the event and its text. If there is no memory, drops the event. */
 void ll_operations__lock_remember(struct ll_locks *, const struct lladd_lock_event *,
                                   const unsigned char *name, size_t len, const char *text);
 void ll_operations__lock_forget(struct ll_locks *);

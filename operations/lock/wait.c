@@ -2,25 +2,24 @@
 /* Waiting, and deadlock detection (LOCK-4).
  *
  * The waits-for graph has an edge from a waiter to each transaction that has an incompatible hold,
- * or an earlier incompatible request, on the same lock. A new edge between two existing nodes can
- * only start at a waiter and end at a transaction that does not wait (it has just been granted) or
- * begins to wait (an upgrade passes new requests). So every cycle is closed by the beginning of a
- * wait and contains the transaction that begins it. A breadth-first search from there finds a
+ * or an earlier incompatible request, on the same lock. An existing waiter gets a new edge only to
+ * a transaction that has just been granted, and so does not wait, or to one that begins to wait (an
+ * upgrade passes new requests). Every cycle is therefore closed by the beginning of a wait, and
+ * contains the transaction that begins it. A breadth-first search from this transaction finds a
  * shortest cycle.
  *
  * The search needs the queues of all partitions at one moment, so it takes all their mutexes, in
- * order. It runs only if it can find something: if none of the blockers waits itself, there is no
- * cycle. A transaction sets its `waits` before it reads those of its blockers, with a fence in
- * between. So of the members of a cycle the last one to set it sees that the next one is waiting.
+ * order. If none of the blockers waits, there is no cycle and no search. A transaction sets its
+ * `waits` before it reads those of its blockers, with a memory barrier in between. The last member
+ * of a cycle that sets `waits` therefore sees that the next one waits, and searches.
  *
  * The victim is the youngest of the cycle, not necessarily the caller. It is removed from its
- * queue, gets its verdict, and is woken. The verdict is set once, under the mutex of the lock's
- * partition. The thread that sets it stores `word` when it no longer needs the locker; only then
- * the waiting thread goes on.
+ * queue, gets its verdict, and is woken. A verdict is set once, under the mutex of the lock's
+ * partition. The thread that sets it stores `word` when it no longer uses the locker; the waiting
+ * thread continues only after that.
  *
- * In two cases no release ends a wait: no transaction ends on a poisoned handle, and another thread
- * may take the transaction over (lladd_txn_take). A waiting thread polls for these two, and for
- * nothing else. */
+ * Two events end a wait without a release: the handle is poisoned, or another thread takes the
+ * transaction over (lladd_txn_take). A waiting thread polls for these two. */
 #include "operations/lock/table.h"
 
 #include <lladd/dst.h>
@@ -159,8 +158,8 @@ void ll_operations__lock_go(struct ll_locks *all)
 }
 
 struct search {
-    struct ll_locker *start, *at; /* at: visits its blockers now */
-    struct ll_locker **end;       /* of the queue of lockers to visit */
+    struct ll_locker *start, *at; /* at: the locker that is visited now */
+    struct ll_locker **end;       /* end of the queue of lockers to visit */
     bool closed;
 };
 
@@ -182,8 +181,8 @@ static bool visit(void *ctx, struct ll_locker *locker, unsigned mode)
     return true;
 }
 
-/* Returns the last locker of a cycle, which waits for `start`; `from` leads from it back to
- * `start`. NULL: there is no cycle. */
+/* Returns the locker of a cycle that waits for `start`; its `from` leads back to `start`. NULL:
+ * there is no cycle. */
 static struct ll_locker *find_cycle(struct ll_locks *all, struct ll_locker *start)
 {
     start->seen = ++all->epoch;
@@ -291,7 +290,7 @@ static void sleep_until_decided(const struct ll_lock_request *r, struct ll_lock_
         if (!rc && (now >= r->deadline || (LLADD_ALONE() && r->deadline != UINT64_MAX)))
             rc = LLADD_TIMEOUT;
         if (!rc && LLADD_ALONE())
-            rc = LLADD_BUSY; /* only this thread runs: no other can release the lock */
+            rc = LLADD_BUSY; /* Only this thread runs, so no other can release the lock. */
         if (rc)
             give_up(l, part, rc, event);
         else if (r->deadline - now < ns)
