@@ -7,8 +7,8 @@
  *      the records, one after the other
  *
  * As on slotted pages, freeing only marks a record: its bytes stay for undo, and its slot is reused
- * when no transaction has reserved it (reservation.c). An alloc that reuses a freed slot
- * needs no purge; its undo leaves the slot free.
+ * only when no transaction reserves it (reservation.c). An alloc that reuses a freed slot needs no
+ * purge; its undo leaves the slot free.
  *
  *   lladd.fixed.alloc  redo u16 slot, bytes (none: zeros)             undo u16 slot
  *   lladd.fixed.free   redo u16 slot                                  undo u16 slot
@@ -72,7 +72,7 @@ static void set_bit(unsigned char *page, bool given, uint32_t slot, bool v)
     lladd_put16(page + field, (uint16_t)(v ? count + 1 : count - 1));
 }
 
-/* The number of records of a size that fit a page. */
+/* How many records of a size fit on a page. */
 static uint32_t slots_for(uint32_t page_size, uint32_t size)
 {
     uint32_t room = page_size - FIXED_PLANES;
@@ -157,7 +157,7 @@ const struct lladd_op ll_operations__fixed_format = {
 
 /* ---- alloc ----------------------------------------------------------------------------------- */
 
-/* A slot that is unused, or freed and without a reservation. */
+/* Finds a slot that is unused, or freed and not reserved. */
 static bool find_slot(struct ll_operations *ops, struct lladd_view v, uint32_t *slot)
 {
     uint32_t slots = get(v.bytes, FIXED_SLOTS);
@@ -383,7 +383,7 @@ static bool fixed_check(struct lladd_view v)
     return used == get(v.bytes, FIXED_USED) && given == get(v.bytes, FIXED_GIVEN);
 }
 
-/* Masks the contents of free slots, and the difference between free and freed. */
+/* Masks what may differ: the contents of free slots, and whether a slot is free or freed. */
 static void fixed_mask(void *ctx, struct lladd_page *page)
 {
     unsigned char *p = page->bytes;
@@ -456,8 +456,8 @@ int lladd_fixed_free(struct lladd_txn *txn, struct lladd_rid rid)
     return rc ? rc : lladd_update(txn, LL_OP_FIXED_FREE, rid.page, slot, sizeof slot);
 }
 
-/* Prefetches all that the call reads: the page's header and, as far as the rid says where it lies,
- * the record. */
+/* Prefetches all that the call reads: the page's header and, if the rid says where it lies, the
+ * record. */
 static void touch(struct lladd_db *db, struct lladd_rid rid, uint32_t offset, size_t len)
 {
     uint32_t slots = slots_for(lladd_page_size(db), rid.size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Slotted pages, the calls: they purge, reserve, and cut long records into pieces.
  *
- * The common case is one lladd_update. If that is not enough, the operation returns:
+ * The common case is one lladd_update. Otherwise the operation returns:
  *
  *   LLADD_BUSY, wants_hold   The record shrinks: reserve its bytes for undo, try again.
  *   LLADD_PAGE_FULL, idle    There are ghosts and slack: latch the page, purge those that are not
@@ -9,9 +9,9 @@
  *                            reservations and the purge, so that no transaction can come to need
  *                            the slack.
  *
- * On pages of more than 4 KiB a record may take several log records. The record belongs to the
- * transaction, so other transactions do not depend on its state between two of them. If a step
- * fails, the call rolls back to a savepoint and has changed nothing (API-1). */
+ * On pages of more than 4 KiB, a change of one record may take several log records. Isolation keeps
+ * other transactions from seeing the states in between. If a step fails, the call rolls back to a
+ * savepoint and has changed nothing (API-1). */
 #include "operations/records/slotted.h"
 
 #include <string.h>
@@ -110,7 +110,7 @@ const struct lladd_participant ll_operations__records_participant = {
 
 /* ---- purging --------------------------------------------------------------------------------- */
 
-/* Bytes that a purge of the slot would free; 0 if it may not be purged. */
+/* Bytes that a purge of the slot would free; 0 if it must not be purged. */
 static uint32_t gain_of(struct ll_operations *ops, struct lladd_view v, uint32_t s, uint32_t *chunk,
                         uint64_t held[LL_RESERVATION_WORDS])
 {
@@ -125,8 +125,8 @@ static uint32_t gain_of(struct ll_operations *ops, struct lladd_view v, uint32_t
     return held[s % LL_RESERVATION_CHUNK / 64] >> s % 64 & 1 ? 0 : gain;
 }
 
-/* Purges ghosts and slack that no transaction holds, as much as one log record names, if that gives
- * `want` bytes in total. LLADD_PAGE_FULL if not. */
+/* Purges ghosts and slack that no transaction reserves, as much as one log record can name, if that
+ * gives `want` bytes in total. Otherwise LLADD_PAGE_FULL. */
 static int purge(struct lladd_txn *txn, struct lladd_page *page, uint32_t want)
 {
     struct ll_operations *ops = ll_operations_of(lladd_txn_db(txn));
@@ -143,7 +143,7 @@ static int purge(struct lladd_txn *txn, struct lladd_page *page, uint32_t want)
             lladd_put16(list + 2 * n++, (uint16_t)s);
         sum += gain;
     }
-    /* Purging a ghost may also save a directory entry for the new record. */
+    /* Purging a ghost may also provide the directory entry for the new record. */
     if (n == 0 || sum + SLOT_BYTES < want)
         return LLADD_PAGE_FULL;
     return lladd_update_page(txn, LL_OP_SLOTTED_PURGE, page, list, 2 * n);
@@ -168,8 +168,8 @@ static int purge_unlatched(struct lladd_txn *txn, lladd_pageno n, uint32_t want)
 int lladd_slotted_credit(struct lladd_txn *txn, unsigned count)
 {
     LLADD_USE(txn);
-    /* Each operation gets its own count and memory. Log space for the longest operation is enough
-     * for all. A purge may precede each set. */
+    /* Each operation has its own count and memory. Log space for the longest operation is enough
+     * for each. A purge may precede each set. */
     static const lladd_op_id ops[] = {LL_OP_SLOTTED_ALLOC, LL_OP_SLOTTED_FREE, LL_OP_SLOTTED_PURGE};
     struct ll_reservation_txn *owner;
     int rc = ll_operations__records_owner(txn, &owner);
@@ -279,7 +279,7 @@ static int set_long(struct lladd_txn *txn, struct lladd_rid rid, const unsigned 
         rc = lladd_savepoint(txn, &before);
     if (rc)
         return rc;
-    rc = lengthen(txn, rid, bytes, (uint32_t)had, len); /* first the step that may find no room */
+    rc = lengthen(txn, rid, bytes, (uint32_t)had, len); /* first the step that may not find room */
     if (!rc && bytes)
         rc = overwrite(txn, rid, bytes, 0, (uint32_t)had < len ? (uint32_t)had : len);
     if (!rc && tag != SLOT_NONE) {

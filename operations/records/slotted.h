@@ -70,11 +70,11 @@ bool ll_operations__slot_fine(struct lladd_view, uint32_t slot);
 /* Is every slot valid and the space accounted for, so that records may be moved? */
 bool ll_operations__slotted_fine(struct lladd_view);
 
-/* The owner and the room of a page, after an operation or as found. */
+/* The owner of a page and its free space, after an operation or as found. */
 struct ll_slotted_state {
     uint64_t owner;
     uint32_t free; /* bytes for records and directory entries */
-    uint32_t idle; /* bytes that a purge could add, now or after a transaction ends */
+    uint32_t idle; /* bytes that a purge could add, now or when a transaction has ended */
 };
 
 /* Arguments of the operations, passed to lladd_update. */
@@ -95,7 +95,8 @@ struct ll_slotted_set {
     uint32_t from, cut, len;
     uint32_t new_tag;              /* SLOT_NONE: keeps the old one */
     bool whole;                    /* replaces all contents: `from` and `cut` are ignored */
-    bool wants_hold;               /* out, with LLADD_BUSY: the record shrinks, reserve first */
+    bool wants_hold;               /* out, with LLADD_BUSY: the record shrinks; reserve its bytes
+                                    * first */
     uint32_t short_of;             /* out, as above */
     struct ll_slotted_state state; /* out: at present */
 };
@@ -105,7 +106,7 @@ struct ll_slotted_free {
     struct ll_slotted_state state; /* out: after the operation */
 };
 
-/* As lladd_slotted_alloc and lladd_slotted_free, with more results. */
+/* Like lladd_slotted_alloc and lladd_slotted_free, with more results. */
 int ll_operations__record_store(struct lladd_txn *, lladd_pageno, struct ll_slotted_alloc *);
 int ll_operations__record_drop(struct lladd_txn *, lladd_pageno, struct ll_slotted_free *);
 

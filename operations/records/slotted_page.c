@@ -9,22 +9,21 @@
  *      unused
  *      records, growing downwards from the page's end, with holes between them
  *
- * The rule that this file keeps (REC-3): *undo never needs room*. What a transaction may need for
- * undo stays on the page, in a form that undo can restore in place:
+ * This file keeps the rule that *undo never needs room* (REC-3). What undo may need stays on the
+ * page, in a form that undo restores in place:
  *
  *   - A freed record becomes a *ghost*: its slot and its bytes stay; undo clears the mark.
  *   - A record that shrinks keeps the bytes it occupied, as slack; undo writes there. A record that
  *     outgrows its bytes moves to a larger place; undo writes the old contents there and frees the
  *     rest.
- *   - Only `purge` frees ghosts and slack. It is never undone, and it is used only on what no
- *     transaction that may still roll back has reserved. While recovery rolls losers back there
- *     is no purge.
+ *   - Only `purge` frees ghosts and slack. It is never undone, and frees nothing that a transaction
+ *     still reserves. While recovery rolls losers back there is no purge.
  *
- * So no other transaction can use the slot numbers or the space of an unfinished one, and log
+ * No other transaction can use slot numbers or space that an unfinished transaction has freed. Log
  * records name a record by slot and contents ("physiological" logging), never by its place on the
- * page. Compaction therefore needs no log record. It is part of the redo of alloc and set, when the
- * gap in the middle is too small but gap and holes together are large enough. It depends only on
- * the page's bytes, so recovery compacts at the same log record.
+ * page, so compaction needs no log record. It is part of the redo of alloc and set, when the gap in
+ * the middle is too small but gap and holes together are large enough. It depends only on the
+ * page's bytes, so recovery compacts at the same log record.
  *
  * Invariants (slotted_check): the last slot is in use; records lie within the area, do not overlap,
  * and fill it together with the holes; the header's counts are right.
@@ -110,7 +109,7 @@ bool ll_operations__slotted_fine(struct lladd_view v)
     return sum == slotted_get(v.bytes, SLOTTED_AREA);
 }
 
-/* Is there room for `free_needed` bytes, and if the gap is too small, is the page fit for
+/* Is there room for `free_needed` bytes? If the gap is too small, is the page also fit for
  * compaction? */
 static bool room_fine(struct lladd_view v, uint32_t gap_needed, uint32_t free_needed)
 {
@@ -121,8 +120,8 @@ static bool room_fine(struct lladd_view v, uint32_t gap_needed, uint32_t free_ne
 
 /* ---- moving records -------------------------------------------------------------------------- */
 
-/* Compaction goes window by window, from the page's end downwards, because redo may use only the
- * stack, which may be small. WINDOW_SLOTS is the largest number of records that begin in a
+/* Compaction works on one window after another, from the page's end downwards: redo may use only
+ * the stack, which may be small. WINDOW_SLOTS is the largest number of records that begin in a
  * window. */
 enum { WINDOW = 4096, WINDOW_SLOTS = WINDOW / SLOT_CAP_MIN };
 
@@ -132,8 +131,8 @@ static uint32_t last_window(uint32_t page_size)
     return (page_size - 1) / WINDOW * WINDOW;
 }
 
-/* The slots of the records that begin in the window, in descending order of offset (shellsort: it
- * needs no memory, and records of short pages are nearly sorted). Returns WINDOW_SLOTS + 1 if there
+/* The slots of the records that begin in the window, in descending order of offset. (Shellsort
+ * needs no memory, and records of short pages are nearly sorted.) Returns WINDOW_SLOTS + 1 if there
  * are more: then records overlap, and `order` is incomplete. */
 static uint32_t slots_by_place(const unsigned char *page, uint32_t window,
                                uint16_t order[WINDOW_SLOTS])
@@ -159,8 +158,8 @@ static uint32_t slots_by_place(const unsigned char *page, uint32_t window,
     return n;
 }
 
-/* Moves the records of one window up against `low`; returns the new `low`. A record that moves into
- * a higher window is not met again, because that window is finished. */
+/* Moves the records of one window up to `low`; returns the new `low`. A record that moves into a
+ * higher window is not seen again, because that window is finished. */
 static uint32_t compact_window(struct lladd_page *page, uint32_t window, uint32_t low)
 {
     uint16_t order[WINDOW_SLOTS];
@@ -220,7 +219,7 @@ static void sink_record(struct lladd_page *page, uint32_t s)
     slot_put(p, s, e);
 }
 
-/* Occupied bytes become a hole, or part of the gap if they are the lowest. */
+/* Makes bytes a hole, or part of the gap if they are the lowest occupied ones. */
 static void release_bytes(struct lladd_page *page, uint32_t at, uint32_t n)
 {
     if (at == page->size - slotted_get(page->bytes, SLOTTED_AREA))
@@ -437,7 +436,7 @@ static int free_prepare(void *ctx, struct lladd_view page, struct lladd_span arg
     if (!live(page, f->slot))
         return no_record(draft, page, f->slot);
     f->state = state_of(page);
-    /* its slack is in `idle` already */
+    /* `idle` already includes the record's slack */
     f->state.idle += slot_need(slot_get(page.bytes, f->slot).len);
     lladd_put16(lladd_draft_redo(draft, 2), (uint16_t)f->slot);
     lladd_put16(lladd_draft_undo(draft, 2), (uint16_t)f->slot);
@@ -487,7 +486,7 @@ const struct lladd_op ll_operations__slotted_free = {
 
 /* ---- set ------------------------------------------------------------------------------------- */
 
-/* Leaves out what is equal at both ends of a[0..na) -> b[0..nb). */
+/* Counts the equal bytes at one end of a[0..na) and b[0..nb), which the record leaves out. */
 static uint32_t same_front(const unsigned char *a, const unsigned char *b, uint32_t n)
 {
     uint32_t i = 0;
@@ -576,8 +575,8 @@ static int set_prepare(void *ctx, struct lladd_view page, struct lladd_span args
     return 0;
 }
 
-/* New contents of `want` bytes are [0, from) of the old `len` bytes, then the `n` bytes of the log
- * record, then the end of the old contents. Is that possible? */
+/* Is the change possible? The new contents of `want` bytes are [0, from) of the old `len` bytes,
+ * then the `n` bytes of the log record, then the end of the old contents. */
 static bool splice_fine(uint32_t len, uint32_t want, uint32_t from, uint32_t n)
 {
     return from <= want && n <= want - from && from + (want - from - n) <= len;
@@ -659,8 +658,8 @@ static void set_undo(struct lladd_page *page, struct lladd_span undo)
            (uint32_t)undo.len - SET_UNDO_HEAD);
     e.len = len;
     e.tag = u[2];
-    /* It occupies what it did before, unless a purge has freed the slack and the contents need
-     * more. */
+    /* The record occupies what it did before, unless a purge has freed the slack and the contents
+     * need more. */
     cap = cap < slot_need(len) ? slot_need(len) : cap;
     if (cap < e.cap) {
         add(p, SLOTTED_HOLES, (int32_t)(e.cap - cap));
@@ -766,7 +765,7 @@ static void slotted_hole(struct lladd_view v, uint32_t *begin, uint32_t *end)
     *end = v.size - slotted_get(v.bytes, SLOTTED_AREA);
 }
 
-/* The records that begin in a window lie below *low and do not overlap. */
+/* Do the records that begin in a window lie below *low without overlaps? */
 static bool window_check(struct lladd_view v, uint32_t window, uint32_t *low)
 {
     uint16_t order[WINDOW_SLOTS];
@@ -805,9 +804,9 @@ static bool slotted_check(struct lladd_view v)
     return window_check(v, 0, &low);
 }
 
-/* Masks the places of records, and the bytes of slack, holes and gap. The directory gets a checksum
- * of each record's bytes in place of its offset, and one checksum of all records replaces their
- * bytes: a copy of the largest page would not fit on a small stack. */
+/* Masks the places of records, and the bytes of slack, holes and gap. A checksum of each record's
+ * bytes replaces its offset in the directory, and one checksum of all records replaces their bytes:
+ * a copy of the largest page would not fit on a small stack. */
 static void slotted_mask(void *ctx, struct lladd_page *page)
 {
     unsigned char *p = page->bytes;
