@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Expandable arrays (lladd/array.h; paper, sections 4.1 and 5): a run of pages of plain bytes.
+/* Expandable arrays (lladd/array.h; paper, sections 4.1 and 5): an extent sequence of pages with
+ * plain bytes.
  *
- * The root page (page.c) has the length, the number of formatted pages, and the run (extents.h).
+ * The root page (page.c) has the length, the number of formatted pages, and the extent sequence
+ * (extents.h).
  *
  * Elements are stored next to each other on pages of type "lladd.bytes" and never cross a page:
- * element i is on page i / n of the run, where n is the number of elements that fit a page's body.
- * lladd.set and lladd.set_range change them like any bytes.
+ * element i is on page i / n of the sequence, where n is the number of elements that fit a page's
+ * body. lladd.set and lladd.set_range change them like other bytes.
  *
  * (A1) Pages below `formatted` are formatted. Pages at or above it have no contents and read as
- * zeros. A write there formats the pages up to its own and a few more, in nested top actions. (In
- * the transaction that creates the array, as part of it; see extents.h.)
+ * zeros. A write there formats the pages up to its own and a few more, in nested top actions; in
+ * the transaction that creates the array, as ordinary updates (extents.h).
  *
  * (A2) Elements at or above the length may have any contents: shrinking changes only the length, so
- * its undo is one word. Extending writes zeros there, logged, with undo.
+ * its undo is one word. Extending the array writes zeros there, with undo.
  *
  * (A3) When a shrink is durable and the length has not changed since, the next change of the length
  * lowers `formatted` and frees the pages, in nested top actions. After a crash the array keeps
@@ -20,8 +22,9 @@
  *
  * memory.c describes the copies in memory and how they stay valid.
  *
- * Threads: any number, on different elements. A thread holds `change`, over I/O, while it changes
- * the length or formats pages; it is taken before the run's latch. `mutex` is a leaf. */
+ * Threads: any number, on different elements. A thread that changes the length or formats pages
+ * holds `change`, also during I/O; `change` is taken before the latch of the extent sequence.
+ * `mutex` is a leaf. */
 #include "operations/array/array.h"
 
 #include <stdlib.h>
@@ -80,8 +83,8 @@ static inline int at_home(struct lladd_txn *txn, const struct lladd_array *a)
 }
 
 /* index / per_page, for an index of at most 2^48. The inverse is too large by a factor of less than
- * 1 + 2^-64, so the product is too large by less than 2^-16, and a page holds fewer than 2^16
- * elements. */
+ * 1 + 2^-64, so the product is too large by less than 2^-16. That is not enough to reach the next
+ * page, because a page holds fewer than 2^16 elements. */
 static inline uint64_t page_of(const struct lladd_array *a, uint64_t index)
 {
 #ifdef __SIZEOF_INT128__
@@ -98,7 +101,7 @@ static uint64_t pages_for(const struct lladd_array *a, uint64_t length)
 
 /* ---- formatting ------------------------------------------------------------------------------ */
 
-/* Formats pages [from, to) and records it in the root page. */
+/* Formats pages [from, to) and stores the new `formatted` in the root page. */
 static int format_step(struct lladd_txn *txn, struct lladd_array *a, uint64_t from, uint64_t to)
 {
     struct ll_extents_step step;
@@ -238,7 +241,7 @@ int lladd_array_get_range(struct lladd_array *a, uint64_t first, uint64_t n, voi
             rc = lladd_bytes_get(a->db, ll_operations__extents_page(&a->run, part.page),
                                  part.offset, p, part.bytes, err);
         else
-            memset(p, 0, part.bytes); /* A1: not formatted */
+            memset(p, 0, part.bytes); /* not formatted: zeros (A1) */
         p += part.bytes;
         first += part.n;
         n -= part.n;
@@ -297,7 +300,8 @@ static int free_cut(struct lladd_txn *txn, struct lladd_array *a, const struct l
     return rc;
 }
 
-/* Clears elements [from, to), which may have old contents (A2). Pages of zeros log nothing. */
+/* Clears elements [from, to), which may have old contents (A2). Logs nothing for pages that are
+ * zeros. */
 static int write_zeros(struct lladd_txn *txn, struct lladd_array *a, uint64_t from, uint64_t to,
                        uint64_t formatted)
 {
@@ -430,7 +434,7 @@ void lladd_array_close(struct lladd_array *a)
         ll_operations__array_release(a);
 }
 
-/* Writes the root page: the run, the length, and last the state. */
+/* Writes the root page: the extent sequence, the length, and last the state. */
 static int make_root(struct lladd_txn *txn, uint32_t size, uint64_t length, lladd_pageno *root)
 {
     struct lladd_db *db = lladd_txn_db(txn);
@@ -629,7 +633,7 @@ static int by_first(const void *x, const void *y)
     return a->first < b->first ? -1 : a->first > b->first;
 }
 
-/* Checks that every page is allocated and belongs to the array only once. */
+/* Checks that every page is allocated, and belongs to the array only once. */
 static int check_extents(struct lladd_array *a, struct lladd_error *err)
 {
     struct extents e = {.a = a, .err = err};

@@ -9,7 +9,7 @@
 
 /* ---- the root page --------------------------------------------------------------------------- */
 
-#define LL_ARRAY_RUN 32u /* offset of the run in the body */
+#define LL_ARRAY_RUN 32u /* offset of the extent sequence in the body */
 #define LL_ARRAY_FORMAT_BYTES 8u
 #define LL_ARRAY_BYTES_MAX (UINT64_C(1) << 48)
 
@@ -51,7 +51,7 @@ struct lladd_array {
     struct lladd_db *db;
     uint64_t length;    /* atomic; 0: read the root page */
     uint64_t formatted; /* atomic */
-    uint64_t inverse;   /* of per_page, times 2^64 */
+    uint64_t inverse;   /* 2^64 divided by per_page, rounded up */
     uint32_t size, per_page;
     struct ll_extents run;
     lladd_op_id put;
@@ -61,8 +61,8 @@ struct lladd_array {
     struct ll_arrays *all;
     struct lladd_array *next;
     uint64_t users;
-    uint64_t looks;   /* counts changes; an answer read before one is dropped */
-    uint64_t changes; /* changes of the length, and rollbacks of any */
+    uint64_t looks;   /* counts changes; an answer read before a change is dropped */
+    uint64_t changes; /* changes of the length, and rollbacks that may undo one */
     bool gone;        /* the array is destroyed, or its creation rolled back */
     bool cut;         /* the pages beyond `cut_to` may be freed */
     uint64_t cut_to;  /* elements */
@@ -73,7 +73,8 @@ struct ll_array_note {
     struct ll_array_note *next;
     struct lladd_array *array;
     bool made, cut;
-    lladd_savepoint_id destroyed; /* 0, or the number of the transaction's next savepoint then */
+    lladd_savepoint_id destroyed; /* 0, or the number of the transaction's next savepoint when it
+                                   * destroyed the array */
     uint64_t changes, cut_to;
 };
 

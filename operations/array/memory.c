@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Arrays in memory, and how the copies stay valid.
  *
- * Memory has one struct lladd_array for each array in use, however often it is opened. It has the
- * length and the number of formatted pages, so that a call on an element does not read the root
- * page, and the run. Length 0 means "read the root page", which also tells whether the array still
- * exists. A change of the length or state, and every rollback that may reverse one, first changes
- * the page, then sets the copy to 0 and increments `looks`. A thread that reads the page notes
- * `looks` before, and stores what it has read only if `looks` is the same afterwards. So the copy
- * is never older than the page.
+ * All handles of an array share one struct lladd_array. It has the length and the number of
+ * formatted pages, so that a call on an element does not read the root page, and the extent
+ * sequence. Length 0 means "read the root page", which also tells whether the array still exists. A
+ * change of the length or state, and every rollback that may undo one, first changes the page, then
+ * sets the copy to 0 and increments `looks`. A thread that reads the page stores what it has read
+ * only if `looks` is the same before and after. The copy is therefore never older than the page.
  *
- * A root page's number may be reused. So an array is identified by its root page, the id of the
- * transaction that created it (in the run) and a serial number within that transaction. */
+ * A root page's number may be reused. An array is therefore identified by its root page, the id of
+ * the transaction that created it (stored with the extent sequence), and a serial number within
+ * that transaction. */
 #include "operations/array/array.h"
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -28,8 +28,8 @@ static struct lladd_array **bucket(struct ll_arrays *all, lladd_pageno root)
                          (all->n_buckets - 1)];
 }
 
-/* Makes room for one more array. Without memory the chains grow longer, unless there is no table
- * yet. Under the mutex. */
+/* Makes room for one more array. If there is no memory, the chains grow longer; the first table
+ * must be allocated. Under the mutex. */
 static int spread(struct ll_arrays *all)
 {
     size_t n_old = all->n_buckets, n = n_old ? n_old * 2 : 16;
@@ -170,7 +170,7 @@ void ll_operations__array_forget(struct lladd_array *a, bool made)
     a->changes++;
     a->cut = false;
     lladd_atomic_store64(&a->length, 0);
-    if (made) /* only the creating transaction can roll back formatting */
+    if (made) /* Only the creating transaction can roll back formatting. */
         lladd_atomic_store64(&a->formatted, 0);
 }
 
@@ -221,11 +221,11 @@ static void array_undone(void *ctx, void *state, struct lladd_txn *txn, lladd_ls
     struct ll_array_owner *o = state;
     struct lladd_txn_now now;
     if (lladd_txn_now_get(txn, &now))
-        return; /* poisoned: nothing is used any more */
+        return; /* The handle is poisoned, and nothing is used any more. */
     lladd_mutex_lock(&o->all->mutex);
     for (struct ll_array_note *n = o->notes; n; n = n->next) {
         ll_operations__array_forget(n->array, n->made);
-        n->cut = false; /* perhaps; the root page says */
+        n->cut = false; /* Perhaps not cut any more; the root page tells. */
         if (n->destroyed > now.undone)
             n->destroyed = 0;
     }
