@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Blobs (large objects), the calls: what is logged and what is not.
+/* Blobs (large objects): the calls.
  *
  * A blob is a sequence of bytes: the first ones are in its root page, the others in data pages
- * (page.c, tree.c). A write of less than `bulk_from` bytes is logged: existing pages with
- * the bytes before and after, new pages with their contents alone. A longer write is not logged:
+ * (page.c, tree.c). A write of less than `bulk_from` bytes is logged: for existing pages the bytes
+ * before and after, for new pages the contents. A longer write is not logged. It is done in these
+ * steps:
  *
- *   - Allocate extents for its pages and fence them: redo leaves fenced pages alone, whatever log
- *     records of their former contents there are.
+ *   - Allocate extents for its pages and log redo barriers for them, so that redo applies no older
+ *     log records to these pages.
  *   - Write the pages to the page file. The first and the last page are completed with the blob's
  *     present bytes.
- *   - Log the change of the entries in root and index pages, one log record for each run of pages.
- *     The transaction frees the replaced pages; so a rollback finds them unchanged, and the
- *     allocator reuses them only after the commit is durable.
+ *   - Log the change of the entries in root and index pages, one log record for each run of
+ *     consecutive pages. The transaction frees the replaced pages. A rollback finds them unchanged,
+ *     because the allocator reuses them only after the commit is durable.
  *   - At commit or prepare, the participant's `committing` syncs the written pages, once for all
  *     writes of the transaction.
  *
- * So after a crash the blob has its old pages, which are unchanged; or, if the commit record is in
- * the log, the new ones, which were durable before it. Logged updates use undo on the page, because
- * no other transaction writes to the blob. A call that fails rolls back to a savepoint.
+ * After a crash the blob has its old pages, which are unchanged; or, if the commit record is in the
+ * log, the new ones, which were durable before it. Logged updates use undo on the page, because no
+ * other transaction writes to the blob. A call that fails rolls back to a savepoint.
  *
  * Bytes of the root page are always logged: they are few. */
 #include "operations/blob/blob.h"
@@ -48,7 +49,7 @@ static const struct lladd_page_type *const page_types[] = {&ll_operations__blob_
                                                            &ll_operations__blob_index_page,
                                                            &ll_operations__blob_data_page, NULL};
 
-/* A transaction that has joined has written pages without logging them. */
+/* Only a transaction that has written pages without logging them has joined. */
 static int committing(void *ctx, void *state, struct lladd_txn *txn)
 {
     (void)ctx;
@@ -104,7 +105,8 @@ void lladd_blob_bulk_from(struct lladd_db *db, uint64_t bytes)
 
 /* ---- logged bytes ---------------------------------------------------------------------------- */
 
-/* `redo_only`: this transaction has allocated the page, and its rollback frees it. */
+/* `redo_only`: this transaction has allocated the page, so its rollback frees it and needs no
+ * undo. */
 static int log_update(struct lladd_txn *txn, enum ll_blob_op op, lladd_pageno page,
                       const void *args, size_t len, bool redo_only)
 {
@@ -245,7 +247,7 @@ struct bulk {
     uint32_t stage_pages;
 };
 
-/* Allocates an extent of at most `want` pages; fewer if there is no longer run of free pages. */
+/* Allocates an extent of at most `want` pages; fewer if no run of free pages is that long. */
 static int take_extent(struct bulk *b, uint64_t want)
 {
     struct lladd_db *db = lladd_txn_db(b->txn);
@@ -325,7 +327,7 @@ static int join(struct lladd_txn *txn)
     return lladd_txn_join(txn, &participant, ll_blobs_of(lladd_txn_db(txn)));
 }
 
-/* Allocates all extents first, so that one force of the log covers all their fences. */
+/* Allocates all extents first, so that one force of the log makes all redo barriers durable. */
 static int write_bulk(struct bulk *b)
 {
     uint64_t first = first_page(b->part, b->room), n = n_pages(b->part, b->room), i;
@@ -365,7 +367,7 @@ static int put_bulk(struct lladd_txn *txn, const struct part *p)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Reads the blob's length. Isolation makes it stable for a transaction that writes to the blob. */
+/* Reads the blob's length. Isolation keeps it stable for a transaction that writes to the blob. */
 static int look(struct lladd_db *db, lladd_pageno root, uint64_t *len, struct lladd_error *err)
 {
     struct lladd_page *page;
@@ -562,7 +564,7 @@ int lladd_blob_length(struct lladd_db *db, lladd_pageno root, uint64_t *out,
     return look(db, root, out, err);
 }
 
-/* Reads from the data pages of a run; *done: the number of bytes read. LLADD_CONFLICT: another
+/* Reads consecutive data pages; *done: the number of bytes read. LLADD_CONFLICT: another
  * transaction has replaced the pages. */
 static int read_run(struct lladd_db *db, lladd_pageno root, uint64_t from, struct ll_blob_run r,
                     unsigned char *out, uint64_t len, uint64_t *done, struct lladd_error *err)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_BLOB_H
 #define LL_OPERATIONS_BLOB_H
-/* Shared by the files of blobs: the layout of their pages (page.c), and the tree that maps
- * data page numbers to pages (tree.c). */
+/* What the files of blobs share: the layout of their pages (page.c), and the tree that maps data
+ * page numbers to pages (tree.c). */
 #include "operations/operations_private.h"
 
 #include <lladd/blob.h>
@@ -35,7 +35,7 @@ extern const struct lladd_extension ll_operations__blob_extension;
 /* The state of an open database. */
 struct ll_blobs {
     uint32_t first_op;  /* atomic; id of the first operation, 0: not looked up yet */
-    uint64_t bulk_from; /* atomic; writes of at least so many bytes are not logged */
+    uint64_t bulk_from; /* atomic; writes of at least this many bytes are not logged */
 };
 
 static inline struct ll_blobs *ll_blobs_of(struct lladd_db *db)
@@ -85,7 +85,7 @@ static inline uint64_t ll_blob_pages_for(uint32_t page_size, uint64_t len)
     uint32_t head = ll_blob_head_room(page_size), room = ll_blob_page_room(page_size);
     return len <= head ? 0 : (len - head + room - 1) / room;
 }
-/* The role of a page in its blob, as stored in it. Level 0: data page number `first`. Otherwise an
+/* A page's role in its blob, as the page stores it. Level 0: data page number `first`. Otherwise an
  * index page for the data pages from `first` on. */
 static inline uint64_t ll_blob_where(unsigned level, uint64_t first)
 {
@@ -110,8 +110,8 @@ struct ll_blob_set { /* data.set */
     uint32_t n;
     const unsigned char *bytes; /* NULL: zeros */
 };
-/* link: entries at ... at + n - 1 become first, first + 1, ... or all empty (first 0). Their old
- * values must have one of these forms too: else LLADD_CONFLICT. */
+/* link: entries at ... at + n - 1 become first, first + 1, ..., or all become empty (first 0).
+ * Their old values must also be consecutive or all empty; otherwise LLADD_CONFLICT. */
 struct ll_blob_link {
     uint32_t at, n;
     uint64_t first;
@@ -122,7 +122,7 @@ static inline uint64_t ll_blob_entry(const unsigned char *page, uint32_t base, u
 {
     return lladd_get48(page + base + i * BLOB_ENTRY);
 }
-/* Of entries i ... i + n - 1, the number that form one run: all empty, or consecutive pages. */
+/* The length of the run at entry i, at most n: entries that are all empty, or consecutive pages. */
 uint32_t ll_operations__blob_run(const unsigned char *page, uint32_t base, uint32_t i, uint32_t n);
 
 /* ---- the tree of data pages: tree.c ------------------------------------------------------ */
@@ -130,19 +130,19 @@ uint32_t ll_operations__blob_run(const unsigned char *page, uint32_t base, uint3
 /* Fixes the root page of a blob that exists. */
 int ll_operations__blob_root(struct lladd_db *, lladd_pageno root, struct lladd_page **out,
                              struct lladd_error *);
-/* The version of the root page: while it is the same, so is the mapping. */
+/* The version of the root page. While it is the same, the same pages have the same roles. */
 int ll_operations__blob_version(struct lladd_db *, lladd_pageno root, uint64_t *out,
                                 struct lladd_error *);
 /* Fixes a page of the blob for reading. LLADD_CONFLICT: the page does not have this role in the
  * blob, perhaps because it has been replaced. */
 int ll_operations__blob_fix(struct lladd_db *, lladd_pageno root, lladd_pageno, uint64_t where,
                             struct lladd_page **out, struct lladd_error *);
-/* Reports a page that does not have its role in the blob although no transaction has changed
- * that. */
+/* Reports a page that does not have its role in the blob, where no transaction can have changed
+ * that: damage. */
 int ll_operations__blob_broken(struct lladd_error *, lladd_pageno root, lladd_pageno);
 
-/* Data pages from i on, at most `max`: the first `n` are consecutive pages from *first on, or do
- * not exist (*first 0). */
+/* At most `max` data pages from i on: the first `n` are consecutive pages from *first on, or do not
+ * exist (*first 0). */
 struct ll_blob_run {
     lladd_pageno first; /* 0: never written, reads as zeros */
     uint64_t n;
@@ -161,7 +161,7 @@ int ll_operations__blob_place(struct lladd_txn *, lladd_pageno root, uint64_t i,
 /* The run of entries at a place, at most `max` long. */
 int ll_operations__blob_at(struct lladd_db *, lladd_pageno root, struct ll_blob_place, uint64_t max,
                            struct ll_blob_run *, struct lladd_error *);
-/* Makes first, first + 1, ... the data pages i ... i + n - 1; frees the pages they replace. */
+/* Makes first, first + 1, ... the data pages i ... i + n - 1; frees the pages that they replace. */
 int ll_operations__blob_link(struct lladd_txn *, lladd_pageno root, uint64_t i, lladd_pageno first,
                              uint64_t n);
 /* Frees the data pages from `keep` on, and index pages that become empty. */

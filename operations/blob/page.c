@@ -24,7 +24,7 @@
  *   lladd.blob.data.set      redo u16 offset, bytes                              undo the same
  *
  * Offsets are within the page. A link replaces one run of entries by another: n consecutive pages,
- * or (first 0) n empty entries. So redo and undo are short, however many pages there are. */
+ * or (first 0) n empty entries. Redo and undo are therefore short for any number of pages. */
 #include "operations/blob/blob.h"
 
 #include <string.h>
@@ -89,7 +89,8 @@ static int write_prepare(void *ctx, struct lladd_view page, struct lladd_span ar
     size_t skip, n = ll_operations__differ(now, new, a->n, &skip);
     unsigned char *redo = lladd_draft_redo(draft, WRITE_HEAD + n);
     unsigned char *undo = lladd_draft_undo(draft, WRITE_HEAD + n);
-    uint16_t at = n ? (uint16_t)(a->at + skip) : BLOB_FIRST; /* there is no offset beyond 64 KiB */
+    uint16_t at = n ? (uint16_t)(a->at + skip) : BLOB_FIRST; /* An offset within a page fits 16
+                                                              * bits. */
     lladd_put64(redo, a->length);
     lladd_put16(redo + 8, at);
     memcpy(redo + WRITE_HEAD, new + skip, n);
@@ -126,7 +127,7 @@ uint32_t ll_operations__blob_run(const unsigned char *page, uint32_t base, uint3
     return k;
 }
 
-/* The entries of a page: offset of the first, and their number. Root and index pages differ. */
+/* Offset of a page's first entry, and number of its entries. Root and index pages differ. */
 struct entries {
     uint32_t base, n;
 };
@@ -216,7 +217,7 @@ static void index_link_apply(struct lladd_page *page, struct lladd_span bytes)
 
 /* ---- index and data pages: format, set ------------------------------------------------------- */
 
-/* lladd_page_format passes no arguments: the page then belongs to no blob. */
+/* lladd_page_format passes no arguments; such a page belongs to no blob. */
 static int owned_prepare(unsigned level, struct lladd_span args, struct lladd_draft *draft)
 {
     struct ll_blob_data none = {.where = ll_blob_where(level, 0)};

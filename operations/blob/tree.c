@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The tree that maps a blob's data page numbers to pages.
  *
- * The root page has entries for data pages 0 to 31 and for four trees of index pages, as old Unix
- * file systems have them. An index page of level 1 has `fan` data pages below it, one of level l
- * has fan times as many as one of level l - 1. The first tree is one index page of level 1, the
- * second one of level 2, and so on. So the place of a data page's entry follows from its number,
- * nothing moves when a blob grows, and pages never written take neither a page nor an entry. With
- * pages of 4 KiB (fan is 674) the first tree ends at 2.8 MB, the second at 1.8 GB, the third at 1.2
- * TB, the fourth beyond LLADD_BLOB_MAX.
+ * The root page has entries for data pages 0 to 31 and for four trees of index pages, as in old
+ * Unix file systems. An index page of level 1 has `fan` data pages below it; one of level l has fan
+ * times as many as one of level l - 1. The root of tree l is an index page of level l. The place of
+ * a data page's entry follows from its number, no entry moves when a blob grows, and data that was
+ * never written takes no pages. With pages of 4 KiB (fan is 674) the first tree ends at 2.8 MB, the
+ * second at 1.8 GB, the third at 1.2 TB, the fourth beyond LLADD_BLOB_MAX.
  *
  * Each page below the root names its blob and its role. A reader latches one page at a time. If a
- * transaction changes an entry after the reader has read it, the reader finds a page of another
- * blob or role, and starts again from the root. It may also find an older version of the right
- * page; that is correct, because the newer one was not committed when the reader read the entry. */
+ * transaction changes an entry after the reader has read it, the reader may find a page of another
+ * blob or role, and starts again from the root. Or it finds the replaced page unchanged, which is
+ * correct: the change was not committed when the reader read the entry. */
 #include "operations/blob/blob.h"
 
 /* ---- fixing ---------------------------------------------------------------------------------- */
@@ -83,9 +82,9 @@ struct path {
     uint64_t where; /* role of the node; 0: the root */
     unsigned level; /* of the node; 0: the root, and the entry is a data page's */
     uint32_t slot;
-    uint32_t room;   /* entries of the same kind from there on */
+    uint32_t room;   /* entries of the same kind from this one on */
     uint64_t span;   /* data pages below one entry */
-    uint64_t beyond; /* index of page i among those */
+    uint64_t beyond; /* index of page i below this entry */
 };
 
 static struct path path_to(uint32_t page_size, lladd_pageno root, uint64_t i)
@@ -194,7 +193,7 @@ static int make_index(struct lladd_txn *txn, lladd_pageno root, const struct pat
     return rc ? rc : link_run(txn, root, p->node, p->slot, 1, *out);
 }
 
-/* No other transaction writes to the blob, so a conflict means damage. */
+/* A conflict means damage, because no other transaction writes to the blob. */
 static int no_conflict(struct lladd_error *err, lladd_pageno root, lladd_pageno page, int rc)
 {
     return rc == LLADD_CONFLICT ? ll_operations__blob_broken(err, root, page) : rc;
@@ -297,7 +296,7 @@ static uint64_t span_of(uint32_t page_size, unsigned level)
     return span;
 }
 
-/* Frees an index page and all pages below it. Their contents stay, for a rollback. */
+/* Frees an index page and all pages below it. Their contents stay for a rollback. */
 static int free_tree(struct freeing *f, lladd_pageno root, lladd_pageno node, uint64_t where)
 {
     struct lladd_db *db = lladd_txn_db(f->txn);
@@ -320,9 +319,10 @@ static int free_tree(struct freeing *f, lladd_pageno root, lladd_pageno node, ui
     return rc ? rc : free_run(f, (struct ll_blob_run){node, 1});
 }
 
-/* Empties entries `from` to `end` of a node and frees the pages they named, which have this level
- * and `span` data pages each. `first`: the first data page below entry 0, counted backwards if
- * entry 0 is not part of the tree (in the root page); it may then be negative (modulo 2^64). */
+/* Empties entries `from` to `end` of a node, and frees the pages they named, which have this level
+ * and `span` data pages each. `first`: the first data page below entry 0. In the root page, entry 0
+ * may not belong to the tree; `first` is then counted backwards and may be negative (modulo
+ * 2^64). */
 static int cut_entries(struct freeing *f, lladd_pageno root, lladd_pageno node, uint64_t where,
                        uint32_t from, uint32_t end, unsigned level, uint64_t first, uint64_t span)
 {
