@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Heaps: any number of records in slotted pages, with permanent ids.
  *
- * A record is stored in its *home*, the slot its id names, and stays there while it fits. When it
- * outgrows the page, its contents move to another page, and the home keeps their address. Tags tell
- * the three kinds apart:
+ * A record's id names a slot, its *home*. The contents are stored there as long as they fit on the
+ * page. When they outgrow it, they move to another page, and the home gets their address. Tags tell
+ * three kinds of slots apart:
  *
  *   PLAIN   the contents
  *   STUB    8 bytes: u48 page, u16 slot of the moved contents
  *   MOVED   8 bytes: u48 page, u16 slot of the home; then the contents
  *
  * Moved contents that outgrow their page go back to the home if they fit there now, else to a third
- * page. So there is never more than one step from home to contents. A stub needs 8 bytes, and every
- * record occupies at least as many, so replacing contents by a stub always succeeds.
+ * page. The contents are never more than one step away from the home. A stub needs 8 bytes, and
+ * every record occupies at least 8, so replacing contents by a stub always succeeds.
  *
- * Each step is an ordinary update of one slotted page in the caller's transaction, and rolls back
- * like one (slotted_page.c). Contents are stored before the stub that points to them, and freed
- * after it is gone. A reader without isolation that follows a stub compares the home's address in
- * the record it finds; if it is another one, it looks again.
+ * Each step is an ordinary update of one slotted page in the caller's transaction (slotted_page.c).
+ * Contents are stored before the stub that points to them, and freed after it is gone. A reader
+ * without isolation that follows a stub compares the home's address that is stored with the
+ * contents; if it is another home's, the reader starts again.
  *
- * A cursor walks through the inventory in order, and through each page by slots. It returns the
- * records that have their home there: it follows stubs and skips MOVED. So each record comes once,
- * however often its contents move. Pages never leave a heap. */
+ * A cursor walks through the inventory in order, and through each page by slots. It follows stubs
+ * and skips MOVED, so it returns each record once, at its home, even if the contents move
+ * meanwhile. Pages never leave a heap. */
 #include "operations/heap/heap.h"
 
 #include <string.h>
@@ -63,7 +63,7 @@ static int no_record(struct lladd_error *err, struct lladd_rid rid)
 /* ---- finding --------------------------------------------------------------------------------- */
 
 /* The state of a record's home: its tag, and the address if it is a stub. Plain contents are copied
- * as struct copy says. */
+ * to a struct copy. */
 struct home {
     unsigned tag;
     uint64_t owner;
@@ -132,7 +132,7 @@ static int look_moved(struct lladd_db *db, struct lladd_rid home, struct lladd_r
 }
 
 /* Looks at the home, then at the contents. Only one page is latched at a time, so the contents may
- * move between the two; but then the home has changed too, and the next attempt finds them. */
+ * move in between; but then the home has changed too, and the next attempt finds them. */
 static int look(struct lladd_db *db, struct lladd_rid rid, struct home *home, struct copy *c,
                 struct lladd_error *err)
 {
@@ -234,8 +234,8 @@ int lladd_heap_insert(struct lladd_txn *txn, lladd_pageno heap, const void *byte
     return rc ? rc : ll_operations__heap_place(txn, heap, &a, out);
 }
 
-/* Frees a record and notes the room in the inventory. If the hint cannot be written the call fails;
- * the caller rolls both back. */
+/* Frees a record and notes the room in the inventory. If the hint cannot be written, the call
+ * fails, and the caller rolls both back. */
 static int freed(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid rid)
 {
     struct ll_slotted_free a = {.slot = rid.slot};
@@ -295,7 +295,8 @@ static int set_moved(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid 
     int rc = lladd_slotted_set(txn, at, packed, LINK_BYTES + len, MOVED);
     if (rc != LLADD_PAGE_FULL)
         return rc;
-    rc = lladd_slotted_set(txn, rid, bytes, len, PLAIN); /* do they fit at home again? */
+    rc = lladd_slotted_set(txn, rid, bytes, len, PLAIN); /* first tries whether they fit at home
+                                                          * again */
     if (rc == LLADD_PAGE_FULL)
         rc = move_out(txn, heap, rid, packed, len);
     return rc ? rc : freed(txn, heap, at);
@@ -329,8 +330,8 @@ int lladd_heap_set(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid ri
 
 /* ---- a part of a record ---------------------------------------------------------------------- */
 
-/* Where bytes [*offset, *offset + len) of the record are stored. Moved contents follow the home's
- * address. */
+/* Finds where bytes [*offset, *offset + len) of the record are stored. Moved contents follow the
+ * home's address. */
 static int find_part(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid *rid,
                      uint32_t *offset, size_t len)
 {
@@ -419,8 +420,8 @@ int lladd_heap_destroy(struct lladd_txn *txn, lladd_pageno heap)
 
 /* ---- walking --------------------------------------------------------------------------------- */
 
-/* private_: inventory page; entry << 16 | next slot; data page + 1, 0 if it must be looked up;
- * inventory pages so far. */
+/* private_: inventory page; entry << 16 | next slot; data page + 1, or 0 if it must be looked up;
+ * number of inventory pages visited. */
 void lladd_heap_open(struct lladd_db *db, lladd_pageno heap, struct lladd_heap_cursor *c)
 {
     *c = (struct lladd_heap_cursor){.db = db, .heap = heap};

@@ -57,7 +57,7 @@ struct ll_heap_hint {
 /* Stores a record in some page of the heap. */
 int ll_operations__heap_place(struct lladd_txn *, lladd_pageno heap, struct ll_slotted_alloc *,
                               struct lladd_rid *out);
-/* A delete or set has freed room on a page. */
+/* Notes that a delete or set has freed room on a page. */
 int ll_operations__heap_gained(struct lladd_txn *, lladd_pageno heap,
                                const struct ll_slotted_state *);
 /* Forgets what memory knows of a heap. `created`: txn has created it, and other transactions cannot
@@ -65,8 +65,7 @@ int ll_operations__heap_gained(struct lladd_txn *, lladd_pageno heap,
 int ll_operations__heap_reset(struct lladd_txn *, lladd_pageno heap, bool created);
 /* Reports that the heap's chain of inventory pages has a cycle. */
 int ll_operations__heap_endless(struct lladd_error *, lladd_pageno heap);
-/* Is the page with this owner word a page of this heap? 0, LLADD_OUT_OF_RANGE if not, or an
- * error. */
+/* Is the page with this owner word a page of this heap? LLADD_OUT_OF_RANGE: no. */
 int ll_operations__heap_member(struct lladd_db *, lladd_pageno heap, lladd_pageno page,
                                uint64_t owner, struct lladd_error *);
 

@@ -7,14 +7,15 @@
  *   56     entries of 8 bytes: u48 a slotted page, u8 hint, u8 zero
  *
  * A hint says how much room the page had at the last update, ghosts and slack included, in 256ths
- * of a page. It is corrected when a thread finds it wrong, is never undone, and need not be right.
+ * of a page. It need not be right and is never undone; a thread that finds it wrong corrects it.
  *
  *   lladd.heap.append  redo u16 index, u16 n, u64 first page     undo u16 index, u16 n
  *   lladd.heap.link    redo u64 next                             undo u64 next
  *   lladd.heap.hint    redo u16 index, u8 hint                   undo none
  *
- * Undo of an append removes the last entries. That is correct because each heap has one append at a
- * time, in a nested top action or in the transaction that creates the heap (space.c). */
+ * Undo of an append removes the last entries. They are the appended ones, because a heap has one
+ * append at a time, in a nested top action or in the transaction that creates the heap
+ * (space.c). */
 #include "operations/heap/heap.h"
 #include "operations/shared/link.h"
 
@@ -181,7 +182,7 @@ static int hint_prepare(void *ctx, struct lladd_view page, struct lladd_span arg
     (void)ctx;
     const struct ll_heap_hint *h = args.data;
     if (h->index >= ll_operations__inventory_count(page))
-        return LLADD_NOT_FOUND; /* the entry was rolled back meanwhile; it needs no hint */
+        return LLADD_NOT_FOUND; /* The entry was rolled back meanwhile, and needs no hint. */
     unsigned char *redo = lladd_draft_redo(draft, 3);
     lladd_put16(redo, (uint16_t)h->index);
     redo[2] = (unsigned char)h->hint;

@@ -1,33 +1,30 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Free space of heaps.
  *
- * The inventory pages (page.c) say durably which pages a heap has and roughly how much room
- * each has. In memory every heap in use has
+ * The inventory pages (page.c) say durably which pages a heap has, and roughly how much room each
+ * has. In memory every heap in use has
  *
- *   - a pool: pages with room. One insert uses a page at a time: it takes the page out of the pool
- *     and puts it back. So each thread fills one page after the other, and concurrent inserts use
- *     different pages.
+ *   - a pool: pages with room. An insert takes a page out of the pool and puts it back, so
+ *     concurrent inserts use different pages.
  *   - a pass: a walk through the inventory in search of pages with room. It advances when the pool
  *     has none. The first pass begins when the heap is first used, so opening a database reads
  *     nothing. A new pass begins only if all passes so far have visited no more entries than
- *     records were stored, or four times as many if room was freed since the last pass began. So
- *     the search costs a few entries for each record.
+ *     records were stored, or four times as many if room was freed since the last pass began. The
+ *     search therefore visits a few entries for each record stored.
  *
  * If neither finds room, the heap grows by an eighth of its pages, 1 to 32, in a nested top action:
  * other transactions use the pages at once, so they stay even if this transaction rolls back. The
- * transaction that creates the heap is an exception: if it rolls back, the heap must vanish with
- * all its pages. No other transaction can see the heap before the commit, so this one grows it with
- * plain updates. It may roll some of them back to a savepoint; therefore it checks each page of the
- * pool before using it.
+ * transaction that creates the heap grows it with ordinary updates, because its rollback must
+ * remove the heap with all its pages, and no other transaction sees the heap before the commit. It
+ * may roll such updates back to a savepoint, so it checks each page of the pool before using it.
  *
  * Threads: heap->grow, one for each heap, protects the pass and is held while the heap grows. The
  * leaf heaps.mutex protects the table and the pools. */
 #include "operations/heap/heap.h"
 
 #define GROW_MAX 32u
-#define POOL_MAX 64u /* a pool keeps at most so many pages; a pass finds the others again */
-#define ROOM_MIN (SLOT_BYTES + 2 * SLOT_CAP_MIN) /* a page with less is not worth keeping in the
-                                                  * pool */
+#define POOL_MAX 64u /* most pages in a pool; a pass finds the others again */
+#define ROOM_MIN (SLOT_BYTES + 2 * SLOT_CAP_MIN) /* a page with less room is not kept in the pool */
 
 struct pool_page {
     lladd_pageno page;
@@ -40,7 +37,7 @@ struct pool_page {
 struct ll_heap {
     struct ll_heap *next;
     lladd_pageno root;
-    const void *creator; /* struct ll_heaps_created of the transaction that creates it, until it
+    const void *creator; /* struct ll_heaps_created of the transaction that has created it, until it
                           * commits */
     struct pool_page *pool;
     uint32_t n_pool, cap_pool;
@@ -52,7 +49,7 @@ struct ll_heap {
     uint32_t index;
     uint64_t seen;     /* entries this pass has visited */
     uint64_t visited;  /* entries all passes have visited */
-    uint64_t entries;  /* of the heap: counted by the last pass, plus those added since */
+    uint64_t entries;  /* of the heap: counted by the last pass, plus those added afterwards */
     lladd_pageno last; /* last known inventory page, or LLADD_NO_PAGE */
 };
 
@@ -71,7 +68,8 @@ static struct ll_heap **bucket(struct ll_heaps *t, lladd_pageno root)
     return &t->buckets[(size_t)(root.v * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (t->n_buckets - 1)];
 }
 
-/* Doubles the table. Without memory the chains grow longer, unless there is no table yet. */
+/* Doubles the table. If there is no memory, the chains grow longer; the first table must be
+ * allocated. */
 static int spread(struct ll_operations *ops)
 {
     struct ll_heaps *t = &ops->heaps;
@@ -104,8 +102,8 @@ static struct ll_heap *find(struct ll_heaps *t, lladd_pageno root)
     return h;
 }
 
-/* Resets the heap's state to "not used yet". Under both latches, or before other threads know
- * it. */
+/* Resets the heap's state to "not used yet". Under both latches, or before other threads know the
+ * heap. */
 static void forget(struct ll_heap *h)
 {
     h->n_pool = 0;
@@ -238,8 +236,8 @@ int ll_operations__heap_reset(struct lladd_txn *txn, lladd_pageno root, bool mad
     return 0;
 }
 
-/* The transaction has ended: its heaps become ordinary. Pages in their pools may have been rolled
- * back, so the pools are emptied; a pass finds the pages that remain. */
+/* Called at the transaction's end: its heaps become ordinary. A rollback may have removed pages in
+ * their pools, so the pools are emptied; a pass finds the pages that remain. */
 static void disown(struct ll_heaps_created *c)
 {
     struct ll_operations *ops = c->ops;
@@ -247,7 +245,8 @@ static void disown(struct ll_heaps_created *c)
     for (size_t i = 0; i < c->n; i++) {
         struct ll_heap *h = c->heaps[i];
         if (h->creator != c)
-            continue; /* rolled back; another transaction has created a heap there */
+            continue; /* The creation was rolled back, and another transaction has created a heap
+                       * there. */
         h->creator = NULL;
         h->n_pool = 0;
     }
@@ -325,8 +324,8 @@ static bool pool_take(struct ll_operations *ops, struct ll_heap *h, uint32_t nee
     return found;
 }
 
-/* Adds a place to the pool, or reuses that of the page with the least room; a pass finds that page
- * again. NULL: out of memory. */
+/* Adds a page to the pool, or replaces the page with the least room, which a pass finds again.
+ * NULL: out of memory. */
 static struct pool_page *pool_add(struct ll_operations *ops, struct ll_heap *h)
 {
     uint32_t least = h->n_pool;
@@ -350,7 +349,7 @@ static struct pool_page *pool_add(struct ll_operations *ops, struct ll_heap *h)
     return &h->pool[h->n_pool++];
 }
 
-/* Makes a page found by a pass or by growing busy. False: another insert is using it. */
+/* Makes a page that a pass or growing has found busy. False: another insert uses it. */
 static bool pool_claim(struct ll_operations *ops, struct ll_heap *h, struct pool_page p)
 {
     lladd_mutex_lock(&ops->heaps.mutex);
@@ -366,8 +365,8 @@ static bool pool_claim(struct ll_operations *ops, struct ll_heap *h, struct pool
     return free;
 }
 
-/* Puts a page back with the room it has now, or removes it if that is too little. `placed`: number
- * of records stored. */
+/* Puts a page back with its present room, or removes it if that is too little. `placed`: number of
+ * records stored. */
 static void pool_put(struct ll_operations *ops, struct ll_heap *h, struct pool_page p,
                      unsigned placed)
 {
@@ -447,7 +446,7 @@ static bool pass_begin(struct ll_operations *ops, struct ll_heap *h)
     return h->passing;
 }
 
-/* Advances to the next page that according to its hint has `need` bytes; LLADD_END at the end of
+/* Advances to the next page that has `need` bytes according to its hint; LLADD_END at the end of
  * the inventory. */
 static int pass_on(struct ll_operations *ops, struct ll_heap *h, uint32_t need,
                    struct pool_page *out, struct lladd_error *err)
@@ -615,7 +614,7 @@ static int grow(struct lladd_txn *txn, struct ll_operations *ops, struct ll_heap
 
 /* ---- placing --------------------------------------------------------------------------------- */
 
-/* A page that may have room: from the pool, from the pass, or a new one. */
+/* A page that may have room: from the pool, from the pass, or added to the heap. */
 static int candidate(struct lladd_txn *txn, struct ll_operations *ops, struct ll_heap *h,
                      uint32_t need, struct pool_page *out)
 {
@@ -641,8 +640,8 @@ static int candidate(struct lladd_txn *txn, struct ll_operations *ops, struct ll
     return rc;
 }
 
-/* The page was full. If it has ghosts or slack that may become free, later passes shall look again;
- * otherwise corrects its hint. */
+/* For a page that had no room. If it has ghosts or slack that may become free, lets later passes
+ * look again; otherwise corrects its hint. */
 static int disappointed(struct lladd_txn *txn, struct ll_operations *ops, struct ll_heap *h,
                         const struct pool_page *p, uint32_t need, const struct ll_slotted_state *s)
 {

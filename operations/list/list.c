@@ -8,35 +8,34 @@
  * An *insertion* takes three log records, and after each of them a reader finds the chain intact,
  * as in the paper's figure: (1) store the item with its links; (2) link to it from its predecessor,
  * or from the root page; (3) link back to it from its successor, or from the root page. The three
- * form a nested top action with a logical undo, "remove this item". After it other transactions may
- * insert next to the item, so undo never restores links. (The paper uses an undo-only record. That
- * would have to name the item before it has its place, and an undo that ran before the item was
- * stored would remove another item that has got the place meanwhile.)
+ * form a nested top action with a logical undo, "remove this item". Undo does not restore links,
+ * because other transactions may have inserted items next to this one. (The paper logs an undo-only
+ * record first. Here it would have to name the item before the item has its place; an undo that ran
+ * before the item was stored could remove another item that has got the place.)
  *
  * A *removal* changes one byte: it marks the item, which stays in the chain until the transaction
- * has ended. So undo needs no room, whatever other transactions have changed around the item, and
+ * has ended. Undo therefore needs no room and does not depend on the item's neighbours, and
  * transactions that remove neighbours do not conflict. A later change of the list near a marked
- * item *sweeps* it if nothing reserves it (reservation.c): in a nested top action of its own it
- * unlinks the item with two log records and frees its record. Undo of an insertion leaves a marked
- * item too.
+ * item *sweeps* it if nothing reserves it (reservation.c): a nested top action unlinks the item
+ * with two log records and frees its record. Undo of an insertion also leaves a marked item.
  *
- * A transaction that creates or splices a list has it alone until it ends. An insertion by that
- * transaction is plain updates, which undo restores one by one, because the links must not outlive
- * the pages or the order they belong to. There is no sweep then.
+ * A transaction that creates or splices a list has it alone until it ends. Its insertions are
+ * ordinary updates, which roll back one by one: links must not outlive the pages or the order that
+ * they belong to. Such a transaction does not sweep.
  *
  * Readers latch one page at a time and hold nothing in between. When a reader follows a link, the
- * slot may belong to another item; `turn`, a number in item and link, shows it. The reader then
- * starts again from the caller's item.
+ * slot may belong to another item by then. The number `turn`, in item and link, then differs, and
+ * the reader starts again from the caller's item.
  *
- * Latches: `change`, one for each list, is held by insertions and sweeps, so links have one writer.
- * It is held over I/O; only other writers of the list wait for it. Marks and bytes of items need no
+ * Latches: insertions and sweeps hold `change`, one for each list, also during I/O, so links have
+ * one writer. Only other writers of the list wait for it. Marks and bytes of items need no
  * latch. */
 #include "operations/heap/heap.h"
 #include "operations/list/list.h"
 
 #include <string.h>
 
-#define SWEEP 4u   /* items that one call may sweep on each side */
+#define SWEEP 4u   /* items that one call sweeps on each side, at most */
 #define SHORT 512u /* items up to this length are assembled on the stack */
 
 #define TRY(call) \
@@ -292,7 +291,7 @@ uint32_t lladd_list_item_max(const struct lladd_db *db)
     return lladd_heap_max(lladd_page_size(db)) - ITEM_BYTES;
 }
 
-/* The item may not have been stored yet, may have been removed by another transaction, or is marked
+/* The item may not have been stored yet, another transaction may have removed it, or it is marked
  * now. In each case readers no longer find it. */
 int ll_operations__list_undo(struct lladd_txn *txn, struct lladd_item item)
 {
@@ -327,7 +326,7 @@ int lladd_list_delete(struct lladd_txn *txn, struct lladd_list *l, struct lladd_
     TRY(ll_operations__list_look_own(l, item, &it, NULL, err));
     if (it.gone)
         return ll_operations__list_no_item(err, item);
-    /* First, so that a failure has no visible effect. */
+    /* Done first, so that a failure has no visible effect. */
     if (!ll_operations__list_is_alone(txn, l))
         TRY(sweep_around(txn, l, item));
     TRY(ll_operations__reserve_record(txn, item.page, LINK_SLOT(item)));
@@ -469,8 +468,8 @@ static int splice_heaps(struct lladd_txn *txn, struct lladd_list *to, struct lla
                         sizeof a);
 }
 
-/* Unlinks the items from `from`, then links them to `to`. In between they are in neither list; a
- * failure rolls all of it back. Under both latches. */
+/* Unlinks the items from `from`, then links them to `to`. Between these steps they are in neither
+ * list; a failure rolls all of it back. Under both latches. */
 static int splice(struct lladd_txn *txn, struct lladd_list *to, struct lladd_list *from)
 {
     struct lladd_db *db = to->lists->db;
@@ -507,7 +506,8 @@ int lladd_list_splice(struct lladd_txn *txn, struct lladd_list *to, struct lladd
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "a list cannot be spliced to itself");
     TRY(lladd_savepoint(txn, &before));
     lladd_mutex_lock(&to->change);
-    if (!lladd_mutex_trylock(&from->change)) { /* the two latches have no order, so do not wait */
+    if (!lladd_mutex_trylock(&from->change)) { /* The two latches have no order, so the thread does
+                                                * not wait for the second. */
         lladd_mutex_unlock(&to->change);
         return lladd_error_set(err, LLADD_BUSY, "another thread is changing the list");
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_LIST_H
 #define LL_OPERATIONS_LIST_H
-/* Shared by the files of lists: root pages and items on disk (page.c), lists in memory
+/* What the files of lists share: root pages and items on disk (page.c), lists in memory
  * (memory.c). */
 #include "operations/operations_private.h"
 
@@ -45,8 +45,8 @@ static inline struct ll_lists *ll_lists_of(struct lladd_db *db)
 
 /* ---- links ----------------------------------------------------------------------------------- */
 
-/* A link is an item's id: page, slot, and `turn`, a number that distinguishes successive items in
- * one slot. struct lladd_item has slot and turn in one word. */
+/* A link is an item's id: page, slot, and `turn`, a number that differs for successive items in one
+ * slot. struct lladd_item has slot and turn in one word. */
 #define LINK_BYTES 10u
 #define LINK_SLOT(item) ((item).slot & UINT16_MAX)
 #define LINK_TURN(item) ((item).slot >> 16)
@@ -112,20 +112,20 @@ static inline struct ll_list_ends ll_list_ends_of(const unsigned char *root)
     return e;
 }
 
-/* Finds the item's record on the page. False: the slot is empty or belongs to another item now. */
+/* Finds the item's record on the page. False: the slot is empty, or belongs to another item. */
 bool ll_operations__list_find(struct lladd_view, struct lladd_item, struct lladd_record *);
 
 /* ---- in memory: memory.c ---------------------------------------------------------------- */
 
-/* One for each root page in use; all handles on that page share it. */
+/* A list in memory. There is one for each root page in use; all its handles share it. */
 struct lladd_list {
     struct ll_lists *lists;
     struct lladd_list *next;
     lladd_pageno root;
     uint32_t refs;             /* handles and transactions; under lists->mutex */
     uint32_t turns;            /* atomic */
-    const void *alone;         /* changer of the transaction that has the list alone; under
-                                * lists->mutex */
+    const void *alone;         /* struct ll_list_changer of the transaction that has the list alone;
+                                * under lists->mutex */
     struct lladd_mutex change; /* held while links change */
 };
 
@@ -134,7 +134,7 @@ int ll_operations__list_take(struct ll_lists *, lladd_pageno root, struct lladd_
                              struct lladd_error *);
 void ll_operations__list_drop(struct ll_lists *, struct lladd_list *);
 bool ll_operations__list_is_alone(struct lladd_txn *, struct lladd_list *);
-/* From now on the transaction has the list alone, until it ends. */
+/* Gives the transaction the list alone until it ends. */
 int ll_operations__list_stay_alone(struct lladd_txn *, struct ll_lists *, lladd_pageno root);
 
 lladd_op_id ll_operations__list_id(struct ll_lists *, enum ll_list_op);
@@ -153,7 +153,7 @@ struct ll_list_look {
 struct ll_list_copy {
     void *buf;
     size_t size;
-    /* nullable; tested on items that are not removed */
+    /* nullable; called for items that are not removed */
     bool (*is)(void *ctx, struct lladd_span item);
     void *ctx;
     bool yes;
@@ -181,7 +181,7 @@ int ll_operations__list_look_root(struct lladd_db *, lladd_pageno root, struct l
 /* LLADD_NOT_FOUND if the item no longer exists. */
 int ll_operations__list_look_item(struct lladd_db *, struct lladd_item, struct ll_list_look *,
                                   struct ll_list_copy *, struct lladd_error *);
-/* For an item passed by a caller: LLADD_OUT_OF_RANGE if it is not one of this list's. */
+/* For an item that a caller passes: LLADD_OUT_OF_RANGE if it belongs to another list. */
 int ll_operations__list_look_own(const struct lladd_list *, struct lladd_item,
                                  struct ll_list_look *, struct ll_list_copy *,
                                  struct lladd_error *);
@@ -189,7 +189,7 @@ int ll_operations__list_look_own(const struct lladd_list *, struct lladd_item,
 int ll_operations__list_heap_of(struct lladd_db *, uint64_t owner, lladd_pageno *heap,
                                 struct lladd_error *);
 
-/* Undo of an insertion: marks the item removed, unless it is gone already. */
+/* Undo of an insertion: marks the item removed, if it still exists. */
 int ll_operations__list_undo(struct lladd_txn *, struct lladd_item);
 
 #endif

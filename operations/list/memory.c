@@ -83,7 +83,8 @@ static void changer_free(struct ll_list_changer *c)
     ll_operations__owner_free(&c->owner);
 }
 
-/* The commit record has its LSN: a transaction that changes the list from now on logs after it. */
+/* The commit record has its LSN: transactions that change the list after this log at higher
+ * LSNs. */
 static void changer_logged(void *ctx, void *state, lladd_lsn commit)
 {
     struct ll_list_changer *c = state;

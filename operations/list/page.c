@@ -58,7 +58,7 @@ static int format_prepare(void *ctx, struct lladd_view page, struct lladd_span a
     return 0;
 }
 
-/* lladd_page_format passes no heap: the list can hold no items. */
+/* lladd_page_format passes no heap; such a list can have no items. */
 static bool format_validate(struct lladd_view page, enum lladd_span_kind kind, struct lladd_span s)
 {
     (void)page;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Lists, reading: lookup of items, walks, checks. See list.c. */
+/* Lists: looking up items, walks, checks. See list.c. */
 #include "operations/heap/heap.h"
 #include "operations/list/list.h"
 
 #include <string.h>
 
 #define TRIES 64   /* attempts to follow links that other threads change */
-#define ROUNDS 256 /* times a walk may meet one item before the links are taken for a ring */
+#define ROUNDS 256 /* how often a walk may meet one item before the links are reported as a ring */
 
 #define TRY(call) \
     do { \
@@ -150,8 +150,8 @@ struct walk {
     struct lladd_item at; /* LLADD_ITEM_NONE: before the first */
     struct lladd_item next;
     struct ll_list_look it; /* the item `at` as read */
-    /* To detect a ring: the item at the last power of two of steps, and how often the walk met it
-     * again. */
+    /* To detect a ring: the item at the last power of two of steps, and how often the walk has met
+     * it since. */
     struct lladd_item mark;
     uint64_t steps;
     int met;
@@ -175,8 +175,8 @@ static int walk_begin(struct lladd_list *l, struct walk *w, struct lladd_item at
     return 0;
 }
 
-/* A walk that starts again, or meets a reused id, may pass an item more than once, but not ROUNDS
- * times. */
+/* True if the links form a ring. A walk that starts again, or meets a reused id, may pass an item
+ * more than once, but not ROUNDS times. */
 static bool goes_round(struct walk *w)
 {
     if (ll_list_same(w->at, w->mark) && ++w->met == ROUNDS)
@@ -190,7 +190,7 @@ static bool goes_round(struct walk *w)
 }
 
 /* Goes to the next item that exists, marked or not; LLADD_END after the last. Starts again after
- * `from` if the link no longer leads to its item. */
+ * `from` if the link does not lead to its item any more. */
 static int walk_step(struct lladd_list *l, struct walk *w, struct lladd_item from,
                      struct ll_list_copy *copy, struct lladd_error *err)
 {
@@ -226,8 +226,8 @@ int lladd_list_next(struct lladd_list *l, struct lladd_item at, struct lladd_ite
     return 0;
 }
 
-/* Walks once from `from` over the items not removed, until `is` accepts one or to the end. *n: how
- * many; *out: the last one. LLADD_BUSY: that item has been swept, start again. */
+/* Walks once from `from` over the items that are not removed, to the first that `is` accepts or to
+ * the end. *n: how many; *out: the last one. LLADD_BUSY: that item has been swept, start again. */
 static int walk_once(struct lladd_list *l, struct lladd_item from, struct ll_list_copy *copy,
                      uint64_t *n, struct lladd_item *out, struct lladd_error *err)
 {
@@ -251,7 +251,7 @@ static int walk_all(struct lladd_list *l, struct lladd_item from, struct ll_list
                     uint64_t *n, struct lladd_item *out, struct lladd_error *err)
 {
     struct lladd_item before = LLADD_ITEM_NONE;
-    /* A swept item does not come again. If walks keep failing at the same item, the chain is
+    /* A swept item is not met again. If walks keep failing at the same item, the chain is
      * broken. */
     for (int same = 0; same < TRIES; same++) {
         int rc = walk_once(l, from, copy, n, out, err);
@@ -371,8 +371,8 @@ static int count_records(void *ctx, struct lladd_list *l, lladd_pageno heap,
     return rc == LLADD_END ? 0 : rc;
 }
 
-/* Checks that every link has its counterpart and that every record of the heaps is in the chain. No
- * other thread may change the list meanwhile. */
+/* Checks that every link has its counterpart, and that every record of the heaps is in the chain.
+ * The caller makes sure that no other thread changes the list. */
 int lladd_list_check(struct lladd_list *l, struct lladd_error *err)
 {
     struct lladd_item at = LLADD_ITEM_NONE, before = at;
