@@ -1,37 +1,37 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The allocator: pages and extents of the page file (DESIGN 9; lladd/pages.h).
  *
- * Only the allocation maps say what is allocated (alloc_bitmap.c). Memory has only hints. They
- * start out unknown, so opening a database reads no map:
+ * Only the allocation bitmaps say what is allocated (alloc_bitmap.c). Memory has hints, which are
+ * unknown at first, so opening a database reads no bitmap:
  *
- *   groups    for every map, an upper bound of the longest run of free pages (`run`, unknown at
- *             first) and the place of the last free page found. A failed search lowers the bound.
- *             The end of a transaction that touched the map makes it unknown again and increments
+ *   groups    for every bitmap, an upper bound of the longest run of free pages (`run`) and the
+ *             place of the last free page found. A failed search lowers the bound. The end of a
+ *             transaction that changed the bitmap makes the bound unknown again and increments
  *             `epoch`, so that a search that began before does not lower it.
- *   current   the group that gives single pages now: after open the last one, later the lowest that
- *             may have any. So single pages fill the front of the file, and allocation is O(1)
- *             while there is room where the last page was found.
+ *   current   the group that single pages are allocated from: after open the last one, later the
+ *             lowest that may have any. Single pages therefore fill the front of the file, and
+ *             allocation is O(1) while there is room where the last page was found.
  *   reserved  what transactions have freed and may need for undo (reservation.c).
  *
  * If no group has room, the page file grows: to four times its size while it is smaller than a MiB,
  * then to twice its size, by at least 16 pages and at most 64 MiB (more if the request needs it).
- * The file never shrinks. Growing extends it on the device, so writing an allocated page never
- * needs space. Growing is not logged. A map that does not exist yet (a page of zeros) stands for a
- * group without allocations, and is formatted when its group is first used.
+ * The file never shrinks. Growing allocates the device's blocks, so writing an allocated page never
+ * needs space. Growing is not logged. A page of zeros in a bitmap's place stands for a group
+ * without allocations; the bitmap is formatted when its group is first used.
  *
- * A transaction that freed pages waits in the queue `pending` until its commit is durable. Each
- * allocation looks at the oldest one. If it is durable, the call drops the pages' cached copies
- * (BUF-6), and only then releases the reservations. It checks the map first: the transaction may
- * have rolled a free back to a savepoint, and then the page is still in use.
+ * A transaction that has freed pages waits in the queue `pending` until its commit is durable. Each
+ * allocation checks the oldest one. If its commit is durable, the allocation drops the pages'
+ * cached copies (BUF-6), and then releases the reservations. It drops only pages that are free
+ * according to the bitmap: the transaction may have rolled a free back to a savepoint.
  *
- * With relaxed durability, perhaps nothing else ever makes such a commit durable. So before the
- * file grows, the allocator looks at all pending transactions. If they have freed many pages
- * (`many`), it waits for a sync rather than grow the file; at half as many it asks the log thread
- * for a sync in advance. If the device is full, it waits for a sync however few there are.
+ * With relaxed durability, it may be long before something else makes such a commit durable. Before
+ * the file grows, the allocator therefore looks at all pending transactions. If they have freed
+ * many pages (`many`), it waits for a sync instead of growing the file; at half as many it asks the
+ * log thread for a sync in advance. If the device is full, it waits for a sync even for one page.
  *
- * Threads: any number. A thread holds none of these latches while it waits for a page. `mutex` is a
- * leaf. `grow` is held while the file grows or a map is formatted; threads that find room elsewhere
- * do not take it. */
+ * Threads: any number. No thread holds `mutex`, a leaf, while it waits for a page. A thread that
+ * grows the file or formats a bitmap holds `grow`; threads that find room elsewhere do not take
+ * it. */
 #include "operations/pages/alloc_bitmap.h"
 
 #include <lladd/bulk.h>
@@ -41,25 +41,25 @@
 #define GROW_PAGES_MIN 16u
 #define GROW_BYTES_SOON (1u << 20)
 #define GROW_BYTES_MAX (64u << 20)
-/* Bytes of pending pages. To release fewer, a sync costs more than it gains. */
+/* Bytes of pending pages for which a sync is worth its cost. */
 #define MANY_BYTES_MIN (4u << 20)
 
 struct ll_bitmap_group {
     uint32_t run;   /* upper bound of the longest run of free pages, or RUN_UNKNOWN */
     uint32_t hint;  /* index of the 64-page word where the last single page was found */
     uint32_t epoch; /* incremented whenever pages may have become free */
-    bool formatted; /* its map is known to exist */
+    bool formatted; /* its bitmap is known to exist */
 };
 
-/* The allocator's state for a transaction that allocates or frees. */
+/* The allocator's state of a transaction that allocates or frees pages. */
 struct ll_page_owner {
     struct ll_reservation_txn hold; /* first member; on the pages it freed */
     struct ll_operations *ops;
     struct ll_page_owner *next_pending;
     lladd_lsn commit; /* its commit record; 0: it has not logged one */
     uint64_t n_pages; /* pending: the number of pages it freed, or slightly more */
-    bool pending;     /* its reservations are not released; like `told`, under the mutex */
-    bool told;        /* `durable` has been called: the release frees this struct */
+    bool pending;     /* its reservations are not released yet; like `told`, under the mutex */
+    bool told;        /* `durable` has been called, so the release frees this struct */
     uint64_t *groups; /* groups that may get free pages when it ends */
     size_t n_groups, cap_groups;
 };
@@ -87,7 +87,7 @@ static int want_groups(struct ll_operations *ops, uint64_t n)
     return 0;
 }
 
-/* Pages of the group may have become free. Under the mutex. */
+/* Notes that pages of the group may have become free. Under the mutex. */
 static void group_freed(struct ll_allocator *a, uint64_t group)
 {
     if (group >= a->n_groups)
@@ -134,8 +134,8 @@ static bool is_map(struct lladd_db *db, const struct lladd_page *page)
     return lladd_page_is(db, lladd_page_view(page), ll_operations__map_page.name);
 }
 
-/* The place of a group's map has a page of another type. Type 0 means that the map does not exist
- * yet; only the first map always exists, because it is created with the database. */
+/* For a page of another type in the place of a group's bitmap. Type 0 means that the bitmap does
+ * not exist yet, except the first one, which is created with the database. */
 static int look_at_no_map(lladd_pageno map, uint16_t type, struct lladd_error *err)
 {
     if (type == 0 && map.v != 1)
@@ -147,7 +147,7 @@ static int look_at_no_map(lladd_pageno map, uint16_t type, struct lladd_error *e
                                              (unsigned long long)map.v, type));
 }
 
-/* Formats the map of a group unless it exists. Under `grow`. */
+/* Formats the bitmap of a group unless it exists. Under `grow`. */
 static int format_map(struct lladd_txn *txn, struct ll_operations *ops, uint64_t group)
 {
     struct lladd_page *page;
@@ -165,7 +165,7 @@ static int format_map(struct lladd_txn *txn, struct ll_operations *ops, uint64_t
     return rc ? rc : lladd_update(txn, LL_OP_MAP_FORMAT, map, NULL, 0);
 }
 
-/* Makes sure that the group's map exists. */
+/* Makes sure that the group's bitmap exists. */
 static int want_map(struct lladd_txn *txn, struct ll_operations *ops, uint64_t group)
 {
     struct ll_allocator *a = &ops->alloc;
@@ -180,7 +180,8 @@ static int want_map(struct lladd_txn *txn, struct ll_operations *ops, uint64_t g
     return rc;
 }
 
-/* Grows the file, unless it has grown since the caller searched `seen` pages for a run of n. */
+/* Grows the file, unless another thread has grown it since the caller searched `seen` pages for a
+ * run of n. */
 static int grow(struct lladd_txn *txn, struct ll_operations *ops, uint32_t n, uint64_t seen)
 {
     struct ll_allocator *a = &ops->alloc;
@@ -190,7 +191,7 @@ static int grow(struct lladd_txn *txn, struct ll_operations *ops, uint32_t n, ui
     lladd_mutex_lock(&a->grow);
     uint64_t count = lladd_page_count(ops->db);
     if (count == seen) {
-        uint64_t least = n + 2, step = count; /* room for a map and for the rest of a group */
+        uint64_t least = n + 2, step = count; /* room for a bitmap and for the rest of a group */
         if (count < GROW_BYTES_SOON / page_size)
             step = 3 * count;
         step = step < GROW_PAGES_MIN ? GROW_PAGES_MIN : step;
@@ -230,7 +231,7 @@ static void owner_free(struct ll_page_owner *o)
     lladd_mem_free(db, o);
 }
 
-/* Notes that the transaction touches pages of the group. */
+/* Notes that the transaction changes pages of the group. */
 static int owner_note(struct ll_page_owner *o, uint64_t group)
 {
     for (size_t i = o->n_groups; i > 0; i--)
@@ -248,7 +249,7 @@ static int owner_note(struct ll_page_owner *o, uint64_t group)
     return 0;
 }
 
-/* The transaction's state; notes in it that the transaction touches the group. */
+/* The transaction's state; notes in it that the transaction changes pages of the group. */
 static int owner_of(struct lladd_txn *txn, struct ll_operations *ops, uint64_t group,
                     struct ll_page_owner **out)
 {
@@ -267,7 +268,7 @@ static int owner_of(struct lladd_txn *txn, struct ll_operations *ops, uint64_t g
               : 0;
 }
 
-/* The transaction has ended or released its reservations: the groups may have more free pages. */
+/* The transaction has ended or released its reservations: its groups may have more free pages. */
 static void touched(struct ll_page_owner *o)
 {
     struct ll_allocator *a = &o->ops->alloc;
@@ -305,8 +306,8 @@ static int pages_in_doubt(void *ctx, struct lladd_txn *txn, struct lladd_span bl
     return rc;
 }
 
-/* Adds it at the end of the queue, or in front if dropping its pages has failed. Under the
- * mutex. */
+/* Adds the transaction at the end of the queue, or at the front if dropping its pages has failed.
+ * Under the mutex. */
 static void put_pending(struct ll_allocator *a, struct ll_page_owner *o, bool in_front)
 {
     if (a->newest.v < o->commit.v)
@@ -337,9 +338,9 @@ static void pages_logged(void *ctx, void *state, lladd_lsn commit)
     lladd_mutex_unlock(&a->mutex);
 }
 
-/* May come long after the log is durable, or before the allocator has released the reservations.
- * (The callback `committed` comes promptly, but would cost memory at each commit, which could then
- * fail.) */
+/* The library may call this long after the commit is durable, before or after the allocator has
+ * released the reservations. (The callback `committed` comes promptly, but would cost memory at
+ * each commit, which could then fail.) */
 static void pages_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
 {
     (void)ctx;
@@ -348,7 +349,7 @@ static void pages_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn
     struct ll_page_owner *o = state;
     struct ll_allocator *a = &o->ops->alloc;
     if (!o->commit.v)
-        touched(o); /* it has logged no commit */
+        touched(o); /* The transaction has logged no commit. */
     lladd_mutex_lock(&a->mutex);
     o->told = true;
     bool over = !o->pending;
@@ -380,7 +381,7 @@ const struct lladd_participant ll_operations__pages_participant = {
 
 /* ---- dropping freed pages -------------------------------------------------------------------- */
 
-/* The pages of a node that are FREED and on which no other transaction has a reservation. */
+/* The pages of a node that are FREED and not reserved by another transaction. */
 static int node_freed(struct ll_operations *ops, const struct ll_reservation_node *node,
                       uint64_t out[LL_RESERVATION_WORDS], struct lladd_error *err)
 {
@@ -405,8 +406,8 @@ static int node_freed(struct ll_operations *ops, const struct ll_reservation_nod
     return 0;
 }
 
-/* Drops the cached copies of a node's freed pages. A copy in use stays; it is formatted or dropped
- * when the page is allocated again. */
+/* Drops the cached copies of a node's freed pages. A copy in use stays; the next allocation of the
+ * page formats or drops it. */
 static int node_drop(struct ll_operations *ops, const struct ll_reservation_node *node,
                      struct lladd_error *err)
 {
@@ -478,7 +479,7 @@ static int drop_pending(struct ll_operations *ops, bool *some, struct lladd_erro
     return rc;
 }
 
-/* The number of pending pages that counts as many: a quarter of the file, within bounds. */
+/* How many pending pages are many: a quarter of the file, within bounds. */
 static uint64_t many(uint32_t page_size, uint64_t count)
 {
     uint64_t least = MANY_BYTES_MIN / page_size, most = GROW_BYTES_MAX / page_size;
@@ -494,11 +495,12 @@ static int look_at_pending(struct ll_operations *ops, struct lladd_error *err)
     int rc = drop_pending(ops, NULL, err);
     lladd_mutex_lock(&a->mutex);
     bool ask = a->n_pending_pages >= half && lladd_durable_lsn(ops->db).v >= a->asked;
-    if (ask) /* one request covers all that is pending now */
+    if (ask) /* One request covers all that is pending now. */
         a->asked = a->newest.v + 1;
     lladd_mutex_unlock(&a->mutex);
     if (ask)
-        (void)lladd_log_force_soon(ops->db); /* without a log thread, make_room syncs later */
+        (void)lladd_log_force_soon(ops->db); /* without a log thread, make_room forces the log
+                                              * later */
     return rc;
 }
 
@@ -518,9 +520,9 @@ static int force_pending(struct ll_operations *ops, struct lladd_error *err)
 
 /* ---- allocating and freeing ------------------------------------------------------------------ */
 
-/* One attempt in one group. LLADD_PAGE_FULL: no such run; the group's hint is lowered. */
+/* One attempt in one group. LLADD_PAGE_FULL: it has no such run; lowers the group's bound. */
 static int take_in(struct lladd_txn *txn, struct ll_operations *ops, uint64_t group,
-                   struct ll_hashmap_take *take)
+                   struct ll_bitmap_take *take)
 {
     struct ll_allocator *a = &ops->alloc;
     uint32_t page_size = lladd_page_size(ops->db), span = ll_bitmap_span(page_size);
@@ -534,7 +536,7 @@ static int take_in(struct lladd_txn *txn, struct ll_operations *ops, uint64_t gr
     lladd_mutex_unlock(&a->mutex);
     uint64_t count = lladd_page_count(ops->db);
     if (count <= map.v || count <= group * span) {
-        rc = LLADD_PAGE_FULL; /* the file does not have its map yet */
+        rc = LLADD_PAGE_FULL; /* the bitmap would lie beyond the end of the file */
         take->longest = 0;
     } else {
         take->hint = g.hint;
@@ -553,8 +555,8 @@ static int take_in(struct lladd_txn *txn, struct ll_operations *ops, uint64_t gr
     return rc;
 }
 
-/* The number of pending transactions released so far: if it changes, there may be room. With `all`,
- * waits until the releases that are running have been counted. */
+/* The number of pending transactions released so far. If it changes, there may be room. With `all`,
+ * waits for the releases that are running. */
 static uint64_t dropped_so_far(struct ll_allocator *a, bool all)
 {
     for (;;) {
@@ -568,8 +570,8 @@ static uint64_t dropped_so_far(struct ll_allocator *a, bool all)
     }
 }
 
-/* A search found no run of n pages among `count`, when `dropped` transactions had been released.
- * Releases more, or grows the file. */
+/* Called when a search found no run of n pages among `count`, and `dropped` transactions had been
+ * released before it. Releases more, or grows the file. */
 static int make_room(struct lladd_txn *txn, struct ll_operations *ops, uint32_t n, uint64_t count,
                      uint64_t dropped)
 {
@@ -603,7 +605,7 @@ static int take_pages(struct lladd_txn *txn, uint32_t n, enum lladd_page_use use
     struct ll_allocator *a = &ops->alloc;
     uint32_t page_size = lladd_page_size(ops->db);
     struct lladd_error *err = lladd_txn_error_out(txn);
-    struct ll_hashmap_take take = {.ops = ops, .n = n, .use = use};
+    struct ll_bitmap_take take = {.ops = ops, .n = n, .use = use};
     int rc = look_at_pending(ops, err);
     while (!rc) {
         uint64_t count = lladd_page_count(ops->db), group = 0;
@@ -635,7 +637,7 @@ static int free_pages(struct lladd_txn *txn, lladd_pageno first, uint64_t n, boo
     uint32_t page_size = lladd_page_size(ops->db), span = ll_bitmap_span(page_size);
     struct lladd_error *err = lladd_txn_error_out(txn);
     uint64_t count = lladd_page_count(ops->db), group = ll_bitmap_group(page_size, first);
-    struct ll_hashmap_free args = {ll_bitmap_index(page_size, first), (uint32_t)n, raw};
+    struct ll_bitmap_free args = {ll_bitmap_index(page_size, first), (uint32_t)n, raw};
     lladd_pageno map = ll_bitmap_page(page_size, group);
     struct ll_page_owner *o;
     if (first.v >= count || n > count - first.v)
@@ -666,7 +668,7 @@ static int free_pages(struct lladd_txn *txn, lladd_pageno first, uint64_t n, boo
     rc = lladd_update(txn, LL_OP_MAP_FREE, map, &args, sizeof args);
     if (rc != LLADD_WRONG_TYPE || lladd_txn_error(txn)->page.v != map.v)
         return rc;
-    /* The map does not exist: no page of the group was ever allocated. */
+    /* The bitmap does not exist: no page of the group was ever allocated. */
     return ll_operations__on(err, first,
                              lladd_error_set(err, LLADD_OUT_OF_RANGE,
                                              "page %llu cannot be freed: it is not allocated",
@@ -710,7 +712,7 @@ int lladd_extent_alloc(struct lladd_txn *txn, uint64_t n, unsigned flags, lladd_
         rc = take_pages(txn, (uint32_t)n, use, &got);
     if (rc)
         return rc;
-    /* Also drops cached copies, which an aborted transaction may have left dirty. */
+    /* The barrier also drops cached copies, which an aborted transaction may have left dirty. */
     rc = lladd_redo_barrier(txn, got, n);
     if (!rc)
         *first = got;
@@ -725,7 +727,7 @@ int lladd_extent_free(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
 
 /* ---- queries --------------------------------------------------------------------------------- */
 
-/* `held` (nullable): a transaction that may still roll back has freed it. */
+/* The page's use. `held` (nullable): a transaction that may still roll back has freed the page. */
 static int use_of(struct ll_operations *ops, lladd_pageno page, enum lladd_page_use *out,
                   bool *held, struct lladd_error *err)
 {
@@ -762,8 +764,8 @@ int lladd_page_use_get(struct lladd_db *db, lladd_pageno page, enum lladd_page_u
     return use_of(ll_operations_of(db), page, out, NULL, err);
 }
 
-/* Asked when a page has no base copy: is it missing (BUF-5)? A raw page needs no base. A freed page
- * does as long as a transaction has a reservation of it. */
+/* Must the page have a base copy (BUF-5)? Recovery asks this when there is none. A raw page needs
+ * none. A freed page needs one as long as a transaction reserves it. */
 int ll_operations__is_allocated(struct ll_operations *ops, lladd_pageno page, bool *out,
                                 struct lladd_error *err)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Allocation maps: page type "lladd.map".
+/* Allocation bitmaps: page type "lladd.map".
  *
- * Each map covers a fixed range of `span` pages and is the first page of that range. (In the first
- * range page 0 is the root page and page 1 is the map.) So the map of a page is known without
- * reading anything, and reading that one page tells whether the page is in use (BUF-5).
+ * Each bitmap covers a fixed range of `span` pages and is the first page of that range. (In the
+ * first range page 0 is the root page and page 1 is the bitmap.) The place of a page's bitmap is
+ * computed, so reading one page tells whether a page is in use (BUF-5).
  *
  *   32 u32 span, the number of pages covered; redundant, checked against the page size
  *   36     zeros
@@ -15,14 +15,15 @@
  *     1   0    PAGED   allocated
  *     1   1    FREED   freed by a transaction; free as soon as nothing reserves it (reservation.c)
  *
- * Taking a page changes NONE or FREED to RAW or PAGED; undo changes it to NONE. Freeing changes it
- * to FREED; undo restores the old state, which the undo bytes contain. No transaction takes a FREED
- * page while another may still roll back the free. So these undos are correct whatever happened to
- * other pages of the map meanwhile (physical undo, bit by bit; OP-5). If a transaction takes a
- * FREED page and rolls back, the page becomes NONE instead of FREED; both mean free.
+ * Taking a page changes NONE or FREED to RAW or PAGED; undo changes it to NONE. Freeing a page
+ * changes it to FREED; undo restores the old state from the undo bytes. No transaction takes a
+ * FREED page while another may still roll back the free. Undo changes only the bits of its own
+ * pages, so changes of other pages of the bitmap do not matter (physical undo, bit by bit; OP-5).
+ * If a transaction takes a FREED page and rolls back, the page becomes NONE instead of FREED; both
+ * mean free.
  *
- * `prepare` chooses the pages, under the map's latch. So concurrent transactions cannot choose the
- * same page, and the log record names the pages chosen. */
+ * `prepare` chooses the pages under the bitmap's latch, so concurrent transactions cannot choose
+ * the same page. The log record names the pages chosen. */
 #include "operations/pages/alloc_bitmap.h"
 
 #include <string.h>
@@ -72,7 +73,7 @@ static void set_use(struct lladd_page *page, uint32_t index, uint32_t n, unsigne
     }
 }
 
-/* May the pages [index, index + n) be given to a caller at all? */
+/* Can the pages [index, index + n) belong to a caller at all? */
 static bool range_fine(struct lladd_view map, uint32_t index, uint32_t n)
 {
     uint32_t span = ll_bitmap_span(map.size), first = map.number.v == 1 ? 2 : 1;
@@ -86,7 +87,7 @@ static bool is_place_of_map(struct lladd_view page)
     return page.number.v != 0 && ll_bitmap_system(page.size, page.number);
 }
 
-/* lladd_page_format reaches this too: what validate would refuse must not be logged. */
+/* lladd_page_format also comes here: what validate would refuse must not be logged. */
 static int format_prepare(void *ctx, struct lladd_view page, struct lladd_span args,
                           struct lladd_draft *draft)
 {
@@ -129,9 +130,9 @@ const struct lladd_op ll_operations__map_format = {
 /* ---- take ------------------------------------------------------------------------------------ */
 
 struct search {
-    const struct ll_hashmap_take *take;
+    const struct ll_bitmap_take *take;
     struct lladd_view map;
-    bool reuse; /* may FREED pages be taken? Not while losers are being rolled back */
+    bool reuse; /* may FREED pages be taken? Not while losers must be rolled back */
     uint32_t chunk;
     uint64_t held[LL_RESERVATION_WORDS];
 };
@@ -165,7 +166,7 @@ static bool find_one(struct search *s, uint32_t *index)
     return false;
 }
 
-/* First fit. On failure *longest is an upper bound of the runs that are free. */
+/* First fit. On failure *longest is an upper bound of the free runs. */
 static bool find_run(struct search *s, uint32_t *index, uint32_t *longest)
 {
     uint32_t n = words_of(s->map.size), run = 0;
@@ -195,14 +196,14 @@ static int take_prepare(void *ctx, struct lladd_view map, struct lladd_span args
                         struct lladd_draft *draft)
 {
     (void)ctx;
-    struct ll_hashmap_take *take = (struct ll_hashmap_take *)(uintptr_t)args.data;
+    struct ll_bitmap_take *take = (struct ll_bitmap_take *)(uintptr_t)args.data;
     struct search s = {.take = take,
                        .map = map,
                        .reuse = !ll_operations__recovering(take->ops),
                        .chunk = UINT32_MAX};
     take->longest = 0;
     if (!(take->n == 1 ? find_one(&s, &take->index) : find_run(&s, &take->index, &take->longest)))
-        return LLADD_PAGE_FULL; /* the caller tries another map */
+        return LLADD_PAGE_FULL; /* the caller tries another bitmap */
     unsigned char *redo = lladd_draft_redo(draft, RANGE_BYTES + 1);
     unsigned char *undo = lladd_draft_undo(draft, RANGE_BYTES);
     lladd_put32(redo, take->index);
@@ -271,7 +272,7 @@ static int free_prepare(void *ctx, struct lladd_view map, struct lladd_span args
                         struct lladd_draft *draft)
 {
     (void)ctx;
-    const struct ll_hashmap_free *f = args.data;
+    const struct ll_bitmap_free *f = args.data;
     enum lladd_page_use use = ll_operations__bitmap_use(map, f->index);
     for (uint32_t i = 0; i < f->n; i++) {
         enum lladd_page_use now = ll_operations__bitmap_use(map, f->index + i);

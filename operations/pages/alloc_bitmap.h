@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_ALLOC_BITMAP_H
 #define LL_OPERATIONS_ALLOC_BITMAP_H
-/* Allocation maps: their places, their contents, and the arguments of their operations. See
+/* Allocation bitmaps: their places, their contents, and the arguments of their operations. See
  * alloc_bitmap.c. */
 #include "operations/operations_private.h"
 
 #define LL_MAP_HEAD 32u /* after the page header: u32 pages covered, zeros */
 
-/* Pages one map covers, itself included. */
+/* Pages that one bitmap covers, itself included. */
 static inline uint32_t ll_bitmap_span(uint32_t page_size)
 {
     return (page_size - LLADD_PAGE_HEADER - LL_MAP_HEAD) / 2 * 8;
@@ -16,8 +16,7 @@ static inline uint64_t ll_bitmap_group(uint32_t page_size, lladd_pageno page)
 {
     return page.v / ll_bitmap_span(page_size);
 }
-/* The map of a group is its first page; in the first group that is the root page, and the map
- * follows it. */
+/* The bitmap of a group is the group's first page; in the first group it follows the root page. */
 static inline lladd_pageno ll_bitmap_page(uint32_t page_size, uint64_t group)
 {
     return lladd_page_of(group ? group * ll_bitmap_span(page_size) : 1);
@@ -30,7 +29,7 @@ static inline lladd_pageno ll_bitmap_numbered(uint32_t page_size, uint64_t group
 {
     return lladd_page_of(group * ll_bitmap_span(page_size) + index);
 }
-/* The root page and the maps: never allocated, never freed. */
+/* Is it the root page or a bitmap? These are never allocated and never freed. */
 static inline bool ll_bitmap_system(uint32_t page_size, lladd_pageno page)
 {
     return page.v <= 1 || ll_bitmap_index(page_size, page) == 0;
@@ -38,8 +37,8 @@ static inline bool ll_bitmap_system(uint32_t page_size, lladd_pageno page)
 
 enum lladd_page_use ll_operations__bitmap_use(struct lladd_view map, uint32_t index);
 
-/* A request for `n` contiguous pages of one map; what lladd_update(MAP_TAKE) is given. */
-struct ll_hashmap_take {
+/* A request for `n` contiguous pages of one bitmap: the argument of lladd_update(MAP_TAKE). */
+struct ll_bitmap_take {
     struct ll_operations *ops;
     uint32_t n;
     uint32_t limit; /* indices from here on are beyond the end of the page file */
@@ -50,7 +49,7 @@ struct ll_hashmap_take {
 };
 
 /* Pages to free: the argument of lladd_update(MAP_FREE). */
-struct ll_hashmap_free {
+struct ll_bitmap_free {
     uint32_t index, n;
     bool raw; /* raw pages may be freed too */
 };

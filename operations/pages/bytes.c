@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Plain bytes: page type "lladd.bytes", and its physical operations.
  *
- * The whole body is the caller's. An update logs the changed bytes, before and after: `prepare`
- * compares the new bytes with the page and leaves out equal ones at both ends (lladd.set) or
- * everywhere (lladd.set_range: page_diff.h). Undo does not restore bytes left out, because they
- * were not changed; isolation keeps other transactions from writing the bytes in the meantime.
+ * The whole body belongs to the caller. An update logs the changed bytes, before and after:
+ * `prepare` compares the new bytes with the page and leaves out equal ones at both ends (lladd.set)
+ * or everywhere (lladd.set_range: page_diff.h). Undo need not restore the bytes left out: they were
+ * not changed, and isolation keeps other transactions from writing them meanwhile.
  *
  *   lladd.set, lladd.set.long   u16 offset, bytes                     redo and undo alike
  *   lladd.set_range             { u16 offset, u16 n, n bytes } ...    redo and undo alike
@@ -84,7 +84,7 @@ size_t ll_operations__differ(const unsigned char *a, const unsigned char *b, siz
     *skip = from;
     if (from == n)
         return 0;
-    /* The byte at `from` differs, so neither loop passes it. */
+    /* The byte at `from` differs, so neither loop goes below it. */
     for (; to - from >= 8; to -= 8) {
         uint64_t x = lladd_get64(a + to - 8) ^ lladd_get64(b + to - 8);
         if (x)
@@ -177,7 +177,7 @@ const struct lladd_op ll_operations__set_range = {
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* More than PIECE bytes, on large pages: several records, of which all or none take effect. */
+/* More than PIECE bytes, on large pages: several records, with all or none of them in effect. */
 static int set_pieces(struct lladd_txn *txn, lladd_op_id op, lladd_pageno page,
                       const struct set_args *all)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For inspection of a page file from outside the library: what is a page used for? */
+/* For inspection of a page file that is not open: the use of a page. */
 #include "operations/operations.h"
 #include "operations/pages/alloc_bitmap.h"
 

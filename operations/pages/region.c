@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Regions: extents with an identity (lladd/pages.h).
  *
- * An allocation map says which pages are in use, not where an extent begins: it has two bits for
- * each page, and all four values are taken. So the extents that a caller wants to find again are
- * listed in a catalogue: a hash table under the named root LLADD_REGIONS_ROOT, created with the
- * first region.
+ * An allocation bitmap says which pages are in use, not where an extent begins: it has two bits for
+ * each page, and all four values are taken. Regions are therefore listed in a catalogue: a hash
+ * table under the named root LLADD_REGIONS_ROOT, created with the first region.
  *
  *   key    u64 first page
  *   value  u64 pages, u32 kind (LLADD_EXTENT_), u32 zero, u64 the owner's tag
  *
- * A row is added and removed in the transaction that allocates and frees its pages. No page begins
- * two regions: the allocator reuses a page when the commit that freed it is durable, and that
- * commit removed the row.
+ * The transaction that allocates a region's pages adds the row; the one that frees them removes it.
+ * No page begins two regions: the allocator reuses a page only when the commit that freed it is
+ * durable, and that commit removed the row.
  *
- * Threads: `create` is held while the catalogue is looked up or created; afterwards there is no
+ * Threads: a thread that looks up or creates the catalogue holds `create`; later calls take no
  * latch. */
 #include "operations/pages/region.h"
 
@@ -58,8 +57,8 @@ static int fill(struct lladd_txn *txn, struct ll_regions *r, struct lladd_hash *
     return rc ? rc : open_catalogue(r, root, out, lladd_txn_error_out(txn));
 }
 
-/* In a transaction of its own: other transactions use the catalogue before the one with the first
- * region has ended. */
+/* Creates the catalogue in a transaction of its own: other transactions use it before the one with
+ * the first region has ended. */
 static int make_catalogue(struct ll_regions *r, struct lladd_hash **out, struct lladd_error *err)
 {
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
@@ -67,7 +66,7 @@ static int make_catalogue(struct ll_regions *r, struct lladd_hash **out, struct 
     struct lladd_txn *txn;
     lladd_lsn lsn;
     o.system = true;
-    o.durability = LLADD_DURABLE_LATER; /* a transaction that uses it commits later */
+    o.durability = LLADD_DURABLE_LATER; /* a transaction that uses the catalogue commits later */
     int rc = lladd_begin(r->db, &o, &txn, err);
     if (rc)
         return rc;
@@ -95,7 +94,7 @@ static int find_catalogue(struct ll_regions *r, bool make, struct lladd_hash **o
     return rc == LLADD_NOT_FOUND && make ? make_catalogue(r, out, err) : rc;
 }
 
-/* LLADD_NOT_FOUND: the catalogue does not exist, and `make` is false. */
+/* The catalogue. LLADD_NOT_FOUND: it does not exist, and `make` is false. */
 static int catalogue(struct lladd_db *db, bool make, struct lladd_hash **out,
                      struct lladd_error *err)
 {
@@ -164,7 +163,7 @@ static int look(struct lladd_db *db, lladd_pageno first, struct lladd_hash **has
     return get_row(db, first, row, out, err);
 }
 
-/* Planted bug: writes the row in a transaction of its own, as the catalogue is created. */
+/* Planted bug: writes the row in a transaction of its own. */
 static int list_apart(struct lladd_db *db, struct lladd_hash *hash, const unsigned char *key,
                       const unsigned char *row, struct lladd_error *err)
 {

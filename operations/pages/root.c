@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The root page and the catalogue of named roots: page type "lladd.root".
  *
- * Page 0 is the entry point of a database. It says how allocation maps are laid out, and holds
+ * Page 0 is the entry point of a database. It says how allocation bitmaps are laid out, and holds
  * names with two words each. When it is full, another page of the type is chained to it, and so on;
  * a chain never gets shorter.
  *
@@ -12,16 +12,16 @@
  *            +1  u64 a, u64 b
  *            +17 name, 63 bytes, padded with zeros
  *
- * An entry belongs to its name for ever (unless the transaction that used it first rolls back), and
- * two transactions write one entry only if they write one name. So undo may restore the old entry
- * whatever happened to other names.
+ * An entry belongs to its name for ever, unless the transaction that used it first rolls back. Two
+ * transactions write the same entry only if they write the same name, so undo may restore the old
+ * entry.
  *
- * The chain has no order. Memory remembers where each name is (root_index.c) and where there is
- * room (struct ll_root_room). After a rolled back first use there may be room on earlier pages. A
- * search for room looks at them again before the chain has grown by an eighth.
+ * The chain has no order. Memory knows where each name is (root_index.c) and where there is room
+ * (struct ll_root_room). When a first use is rolled back, there may be room on earlier pages again.
+ * A search for room starts at the first page again before the chain has grown by an eighth.
  *
- * Threads: a thread holds `roots` while it adds a name, or while it reads all names for the index;
- * page latches protect the rest. */
+ * Threads: a thread that adds a name, or reads all names for the index, holds `roots`; page latches
+ * protect the rest. */
 #include "operations/operations_private.h"
 #include "operations/shared/link.h"
 
@@ -52,8 +52,7 @@ static struct entry entry_at(struct lladd_view v, uint32_t i)
     return e;
 }
 
-/* The entry of the name, or else the first unused entry; *found tells which. False: neither
- * exists. */
+/* The entry of the name (*found), or else the first unused entry. False: neither exists. */
 static bool look(struct lladd_view v, const char *name, uint32_t *index, bool *found)
 {
     bool room = false;
@@ -117,7 +116,7 @@ static size_t put_bytes(unsigned char *out, uint32_t index, const struct entry *
     return PUT_BYTES + len;
 }
 
-/* The argument is the new entry. */
+/* The argument of the operation is the new entry. */
 static int put_prepare(void *ctx, struct lladd_view page, struct lladd_span args,
                        struct lladd_draft *draft)
 {
@@ -234,7 +233,8 @@ static int fix_root(struct lladd_db *db, lladd_pageno n, struct lladd_page **out
     return ll_operations__fix(db, n, ll_operations__root_page.name, LLADD_LATCH_SHARED, out, err);
 }
 
-/* A chain with a cycle is damage; the walk must end. */
+/* Goes to the next page of the chain. A cycle in the chain is damage, and must not make the walk
+ * endless. */
 static int step(struct lladd_db *db, uint64_t next, uint64_t *steps, struct lladd_error *err)
 {
     if (++*steps <= lladd_page_count(db))
@@ -301,8 +301,9 @@ static int index_page(struct ll_operations *ops, lladd_pageno at, uint64_t *next
     return rc;
 }
 
-/* Does not wait for `roots`: a thread that adds a name may hold it and wait for a checkpoint, and a
- * checkpoint looks up names (the journal does). Without the index a lookup walks the chain. */
+/* Fills the index, unless `roots` is taken: its holder adds a name and may wait for a checkpoint,
+ * and a checkpoint looks up names (the journal does). Without the index a lookup walks the
+ * chain. */
 static int fill_index(struct ll_operations *ops, struct lladd_error *err)
 {
     uint64_t steps = 0, next = 0;
@@ -325,7 +326,7 @@ static int fill_index(struct ll_operations *ops, struct lladd_error *err)
     return rc == LLADD_NO_MEMORY ? 0 : rc;
 }
 
-/* Fills the index before the first lookup. */
+/* Makes sure that the index has been filled before the first lookup, if possible. */
 static int know_names(struct lladd_db *db, struct lladd_error *err)
 {
     struct ll_operations *ops = ll_operations_of(db);
@@ -384,7 +385,7 @@ int lladd_root_get(struct lladd_db *db, const char *name, struct lladd_root_valu
 }
 
 /* Chains an empty page to the last one, in a nested top action: other transactions may use the page
- * at once, so it stays even if this one rolls back. */
+ * at once, so it stays even if this transaction rolls back. */
 static int lengthen(struct lladd_txn *txn, lladd_pageno last)
 {
     struct lladd_action action;
@@ -421,8 +422,8 @@ static int next_page(struct lladd_db *db, lladd_pageno at, uint64_t *next, struc
     return 0;
 }
 
-/* There is no room between the start of the search and the end of the chain. Either the search
- * starts again at the first page, or the chain gets another page. *at: where to go on. */
+/* For a search that has reached the end of the chain without finding room: it starts again at the
+ * first page, or the chain gets another page. *at: where it continues. */
 static int go_beyond(struct lladd_txn *txn, struct ll_root_room *room, bool *walked,
                      lladd_pageno *at)
 {
@@ -441,8 +442,8 @@ static int go_beyond(struct lladd_txn *txn, struct ll_root_room *room, bool *wal
     return rc;
 }
 
-/* Adds an entry for the name on a page with room. Under `roots`: another thread may have added the
- * name meanwhile. */
+/* Adds an entry for the name on a page with room, unless another thread has added the name
+ * meanwhile. Under `roots`. */
 static int add_held(struct lladd_txn *txn, struct ll_operations *ops, struct entry *e)
 {
     struct lladd_error *err = lladd_txn_error_out(txn);
@@ -471,7 +472,7 @@ static int add_held(struct lladd_txn *txn, struct ll_operations *ops, struct ent
     if (rc)
         return rc;
     room->at = at;
-    /* If this fails for lack of memory, lookups walk the chain. */
+    /* If there is no memory for this, lookups walk the chain. */
     (void)ll_operations__root_index_put(&ops->root_index, ll_operations__root_hash(e->name), at);
     return 0;
 }

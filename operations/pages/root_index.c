@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The index of root names: from a name's hash to the page of the chain that has its entry.
  *
- * The chain of root pages has no order, so without the index a lookup reads every page. The index
- * is filled by one walk along the chain when the first name is looked up, and with each name that
- * is added later. An entry belongs to its name for ever, unless the transaction that used it first
- * rolls back. So the index is a hint, and the page decides. If the hint is wrong (the entry is
- * gone, or two names have one hash), or if there is no memory for the index, the lookup walks the
- * chain. */
+ * The chain of root pages has no order, so without the index a lookup reads every page. The first
+ * lookup fills the index by one walk along the chain; later each new name is added. The index is a
+ * hint: a rollback may remove an entry, and two names may have one hash. If the page does not have
+ * the name, or if there is no memory for the index, the lookup walks the chain. */
 #include "operations/pages/root_index.h"
 
 #include "operations/hash/siphash.h"
@@ -33,7 +31,8 @@ uint64_t ll_operations__root_hash(const char *name)
     return hash ? hash : 1;
 }
 
-/* The place of the hash, or the unused place where it belongs. There is always an unused one. */
+/* The place of the hash, or the unused place where it belongs. The table always has an unused
+ * one. */
 static struct ll_root_place *place_of(struct ll_root_place *places, size_t cap, uint64_t hash)
 {
     size_t i = (size_t)hash & (cap - 1);

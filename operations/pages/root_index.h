@@ -19,12 +19,12 @@ struct ll_root_index {
 int ll_operations__root_index_init(struct ll_root_index *, struct lladd_db *);
 void ll_operations__root_index_free(struct ll_root_index *);
 uint64_t ll_operations__root_hash(const char *name);
-/* 0: the entry of the name, if there is one, is on that page. LLADD_NOT_FOUND: there is no entry.
- * LLADD_BUSY: the index is not complete. */
+/* Looks up a name's hash. 0: if the name has an entry, it is on that page. LLADD_NOT_FOUND: it has
+ * none. LLADD_BUSY: the index is not complete. */
 int ll_operations__root_index_get(struct ll_root_index *, uint64_t hash, lladd_pageno *out);
 /* Adds or replaces the hash's page. LLADD_NO_MEMORY: the index has been emptied. */
 int ll_operations__root_index_put(struct ll_root_index *, uint64_t hash, lladd_pageno);
-/* All names have been put, by a thread that keeps others from adding names. */
+/* Declares that all names have been put. The caller keeps other threads from adding names. */
 void ll_operations__root_index_complete(struct ll_root_index *);
 
 #endif
