@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Building a run: one builder per layer of its configuration. The root's builder comes first; each
- * layer is followed by its children, in the order of its parameters. A builder's position in this
- * list is the layer's number, here and in readers. */
+/* Building a run: one builder for each layer of its configuration. The root's builder comes first;
+ * each layer is followed by its children, in the order of its parameters. A builder's position in
+ * this list is the layer's number, here and in readers. */
 #include "operations/dtables/core/build.h"
 
 #include <lladd/blob.h>

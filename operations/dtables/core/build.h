@@ -14,7 +14,7 @@ struct lladd_dtable_writer {
     size_t stage_pages; /* capacity */
     size_t fill;        /* bytes of contents in the stage */
     bool flushing;      /* the stage is being written */
-    bool packs;         /* the bytes that follow belong to a compressed stream: pack.c */
+    bool packs;         /* the bytes that follow belong to a compressed stream (pack.c) */
     uint64_t size;      /* bytes that the layer has written */
     void *lz4;                     /* LZ4's state; the buffers below share its memory */
     unsigned char *plain, *packed; /* a block, and room for its compressed form */
@@ -35,17 +35,17 @@ struct lladd_dtable_run_builder {
     const struct lladd_dtable_config *config;
     struct lladd_dtable_builder *layers, *last_layer; /* linked by next_ */
     struct lladd_dtable_writer *writers, *last_writer;
-    struct ll_dtable_descriptor d; /* its counts are kept up to date */
+    struct ll_dtable_descriptor d; /* its counts are up to date */
     struct ll_dtable_bytes min, last;
     uint64_t ranges;
     uint64_t range_number; /* with `range_end`: where the newest range ends */
     struct ll_dtable_bytes range_end;
     bool range_open; /* the newest range has no end */
-    /* The newest extent: its first page; the first of its spare pages, which no stream has; and
+    /* The newest extent: its first page, the first of its spare pages, which no stream has, and
      * their number. */
     uint64_t spare_from, spare, spare_pages;
     uint64_t taken; /* pages of all extents */
-    bool ending;    /* no more bytes will be staged */
+    bool ending;    /* no layer will stage more bytes */
     char name[64];
     const uint32_t *alive; /* lladd_db_alive */
     int broken; /* the error after which only discard is allowed */
@@ -58,7 +58,7 @@ int ll_dtable__write(struct lladd_dtable_writer *, const void *bytes, size_t len
 /* Appends bytes to a compressed stream; ll_dtable__pack_end writes its map: pack.c. */
 int ll_dtable__pack(struct lladd_dtable_writer *, const void *bytes, size_t len);
 int ll_dtable__pack_end(struct lladd_dtable_writer *);
-/* Writes what is left of all streams, and frees the pages that were allocated but not used. */
+/* Writes what all streams have staged, and frees the pages that were allocated but not used. */
 int ll_dtable__writers_end(struct lladd_dtable_run_builder *);
 /* Frees the pages that no stream has. */
 int ll_dtable__give_spare(struct lladd_dtable_run_builder *);

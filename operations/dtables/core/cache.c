@@ -4,8 +4,8 @@
  * Every block of an open run has a slot with one atomic word: the bits RESIDENT, LOADING and USED,
  * and a count of the threads that hold the block. A hit is one atomic addition to the word, without
  * a table lookup or a lock: if RESIDENT was set when the count went up, the block stays until the
- * count goes down. On a miss the thread undoes its addition. The first thread to set LOADING reads
- * the block; the others sleep on the word.
+ * count goes down. On a miss the thread takes its addition off again. The first thread that sets
+ * LOADING reads the block; the others sleep on the word.
  *
  *     0 --LOADING--> (read, verified) --RESIDENT--> ... --LOADING (evicted)--> 0
  *
@@ -15,8 +15,9 @@
  *   CACHE-3  Every block handed out was verified when it was read: the checksum of each page, and
  *            the block's checksum, which covers the run, the stream and the block number.
  *
- * Eviction is a clock over all blocks of all open runs, under the mutex; a block that was used
- * since the hand last passed (USED) is spared once. No thread does I/O while it holds the mutex. */
+ * Eviction is a clock over all blocks of all open runs, under the mutex. A block that was used
+ * since the hand last passed it (USED) is spared once. No thread does I/O while it holds the
+ * mutex. */
 #include "operations/dtables/core/dtable.h"
 
 #include <lladd/bulk.h>
@@ -42,8 +43,8 @@ void ll_dtable__cache_give(struct ll_dtables *d, uint64_t bytes)
     lladd_atomic_sub64(&d->cache.used, bytes);
 }
 
-/* True if `used` is below the limit. If the fixed memory of open runs leaves no room for blocks,
- * true for LEAST_BLOCKS blocks: a lookup holds at most that many. */
+/* Is `used` below the limit? If the memory of open runs leaves no room for blocks, LEAST_BLOCKS
+ * blocks are allowed: a lookup holds at most that many. */
 static bool fits(const struct ll_dtable_cache *c, uint64_t block)
 {
     uint64_t least = lladd_atomic_load64(&c->fixed) + LEAST_BLOCKS * block;
@@ -74,7 +75,7 @@ void lladd_dtable_cache_stats_get(struct lladd_db *db, struct lladd_dtable_cache
 
 /* ---- eviction -------------------------------------------------------------------------------- */
 
-/* Evicts the block if no thread holds it; a block used lately is evicted only if `must`. Returns
+/* Evicts the block if no thread holds it. A block with USED set is evicted only if `must`. Returns
  * its memory, which the caller owns, or NULL if the block stays. */
 static unsigned char *evict(struct lladd_dtable_source *s, struct ll_dtable_slot *slot, bool must)
 {
@@ -89,7 +90,7 @@ static unsigned char *evict(struct lladd_dtable_source *s, struct ll_dtable_slot
         return NULL;
     unsigned char *bytes = slot->bytes;
     slot->bytes = NULL;
-    /* Subtract instead of storing 0: other threads may have counted up and down meanwhile. */
+    /* Subtracts instead of storing 0: other threads may have changed the count meanwhile. */
     lladd_atomic_add32(&slot->word, 0u - LOADING);
     lladd_word_wake(&slot->word, INT32_MAX, 1);
     lladd_atomic_sub64(&s->run->all->cache.used, block_bytes(s));
@@ -124,7 +125,7 @@ static bool advance(struct ll_dtables *d, struct lladd_dtable_source **s,
 }
 
 /* Makes room for `bytes` and adds them to `used`. *memory: the memory of an evicted block of this
- * size, for reuse, or NULL. */
+ * size for reuse, or NULL. */
 static int make_room(struct ll_dtables *d, uint64_t bytes, unsigned char **memory)
 {
     struct ll_dtable_cache *c = &d->cache;
@@ -139,8 +140,8 @@ static int make_room(struct ll_dtables *d, uint64_t bytes, unsigned char **memor
     for (const struct ll_dtable_run *r = d->runs; r; r = r->next)
         for (uint32_t i = 0; i < r->d.n_streams; i++)
             all += r->sources[i].n_blocks;
-    /* The first round clears USED, the second evicts. Later rounds take any block without a holder;
-     * more than one, because other threads hold one block after the other meanwhile. */
+    /* The first round clears USED, the second evicts. Later rounds take any block without a holder.
+     * There are several, because other threads hold and release blocks meanwhile. */
     bool enough = false;
     while (!enough && looked < 9 * all && advance(d, &s, &slot)) {
         unsigned char *gone = evict(s, slot, looked++ > 2 * all);
@@ -263,7 +264,7 @@ static int load(const struct lladd_dtable_source *s, struct ll_dtable_slot *slot
     return 0;
 }
 
-/* The block was absent: loads it, or waits for the thread that does. On 0 the caller holds it. */
+/* For an absent block: loads it, or waits for the thread that does. On 0 the caller holds it. */
 static int hold_slowly(const struct lladd_dtable_source *s, struct ll_dtable_slot *slot,
                        uint64_t block, struct lladd_error *err)
 {
@@ -281,7 +282,7 @@ static int hold_slowly(const struct lladd_dtable_source *s, struct ll_dtable_slo
         if (!lladd_atomic_cas32(&slot->word, &word, word | LOADING))
             continue;
         int rc = load(s, slot, block, err);
-        /* One addition: LOADING is cleared; on success RESIDENT is set and the count goes up. */
+        /* One addition clears LOADING and, on success, sets RESIDENT and increments the count. */
         lladd_atomic_add32(&slot->word, rc ? 0u - LOADING : RESIDENT - LOADING + 1);
         lladd_word_wake(&slot->word, INT32_MAX, 1);
         return rc;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reading some columns of a row: from the packed row, unless the class has a shorter way. */
+/* Reading some columns of a row, from the packed row unless the class has a shorter way. */
 #include "operations/dtables/core/dtable.h"
 
 int lladd_dtable_row_unpack(const struct lladd_dtable_value *row,

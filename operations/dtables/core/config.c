@@ -312,7 +312,7 @@ int lladd_dtable_accepts(struct lladd_dtable_config *c, const struct lladd_dtabl
 
 /* ---- checked --------------------------------------------------------------------------------- */
 
-/* Adds the position in the text to the message. */
+/* Adds to the message where in the text the layer is. */
 static int placed(const struct lladd_dtable_config *c, int rc, struct lladd_error *err)
 {
     struct lladd_error was;
@@ -347,14 +347,15 @@ static int check_params(const struct lladd_dtable_config *c, struct lladd_error 
     return 0;
 }
 
-/* True if the class leaves rows and lookups entirely to its base. */
+/* Does the class leave rows and lookups entirely to its base? */
 static bool changes_nothing(const struct lladd_dtable_class *k)
 {
     return !k->add && !k->find && !k->at && !k->lookup && !k->encode && !k->decode &&
            !k->cursor_seek;
 }
 
-/* A layer above the one that stores ranges, if it looked up rows by itself, would hide them. */
+/* Refuses layers above the one that stores ranges if they look up rows by themselves, which would
+ * hide the ranges. */
 static int check_ranges(const struct lladd_dtable_config *c, struct lladd_error *err)
 {
     size_t n = ll_dtable__n_params(c->kind);
@@ -413,7 +414,7 @@ int ll_dtable__config_has(const struct lladd_dtable_config *c, enum lladd_dtable
     size_t n = ll_dtable__n_params(c->kind);
     if (type == 0 || c->caps.types & 1u << type)
         return 0;
-    for (size_t i = 0; i < n; i++) /* find the layer at fault */
+    for (size_t i = 0; i < n; i++) /* finds the layer at fault */
         for (const struct lladd_dtable_config *below = c->params[i].child; below;
              below = below->next)
             if (!(below->caps.types & 1u << type))
@@ -424,8 +425,8 @@ int ll_dtable__config_has(const struct lladd_dtable_config *c, enum lladd_dtable
     return placed(c, rc, err);
 }
 
-/* True if a layer settled a number. What layers above were told before may no longer hold, so
- * everything is checked again, as if the text had given the number. */
+/* Has a layer settled a number since the last check? What the check told the layers above may no
+ * longer hold, so everything is checked again, as if the text had given the number. */
 static bool again(struct lladd_dtable_config *c)
 {
     bool settled = c->settled;
@@ -446,7 +447,7 @@ static void uncheck(struct lladd_dtable_config *c)
             uncheck(child);
 }
 
-/* Tells all layers whether they may still record what they learn. */
+/* Tells all layers whether they may still settle numbers. */
 static void set_done(struct lladd_dtable_config *c, bool done)
 {
     size_t n = ll_dtable__n_params(c->kind);
@@ -461,12 +462,13 @@ bool lladd_dtable_config_done(const struct lladd_dtable_config *c)
     return c->done;
 }
 
-/* Checks the whole tree. A child that was checked on its own is checked again, below its parent. */
+/* Checks the whole tree. A child that was checked on its own is checked again as part of its
+ * parent. */
 static int check_all(struct lladd_dtable_config *c, struct lladd_error *err)
 {
     set_done(c, false);
     int rc = check(c, 1, err);
-    while (!rc && again(c)) { /* each number is settled once */
+    while (!rc && again(c)) { /* ends, because each number is settled once */
         uncheck(c);
         rc = check(c, 1, err);
     }
@@ -477,7 +479,8 @@ static int check_all(struct lladd_dtable_config *c, struct lladd_error *err)
 
 /* ---- is it one for a table that transactions write to? --------------------------------------- */
 
-/* Reports the layer at fault: the deepest one that still leaves a setting to the first value. */
+/* Returns an error that names the layer at fault: the deepest one that leaves a setting to the
+ * first value. */
 int lladd_dtable_config_settled(const struct lladd_dtable_config *c, struct lladd_error *err)
 {
     size_t n = ll_dtable__n_params(c->kind);
@@ -518,7 +521,8 @@ int lladd_dtable_config_check(struct lladd_dtable_config *c, enum lladd_dtable_t
                               struct lladd_error *err)
 {
     int rc = lladd_check_process(c->db, err);
-    if (!rc && !(c->checked && c->done)) /* once done, other threads may be using it */
+    if (!rc && !(c->checked && c->done)) /* A configuration that is done may be in use by other
+                                          * threads. */
         rc = check_all(c, err);
     return rc ? rc : ll_dtable__config_has(c, type, err);
 }

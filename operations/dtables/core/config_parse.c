@@ -7,10 +7,10 @@
  *     value := bool true|false | int NUMBER | string "bytes" | blob HEX | blob empty
  *            | words "[" "bytes"* "]" | class(dt) NAME | config "[" item* "]"
  *
- * This is the paper's notation, with words, comments (# to the end of the line), escapes in strings
- * (\\ \" \n \t \r \0 \xHH) and 64-bit integers added. The parameters of the layer "base" are in
- * "base_config", which may come before or after it. Each item appears once, and must be a parameter
- * of the class. */
+ * This is the paper's notation with additions: words, comments (# to the end of the line), escapes
+ * in strings (\\ \" \n \t \r \0 \xHH) and 64-bit integers. The parameters of the layer "base" are
+ * in "base_config", which may come before or after it. Each item appears once, and must be a
+ * parameter of the class. */
 #include "operations/dtables/core/dtable.h"
 
 struct place {
@@ -303,7 +303,7 @@ static int parse_layers(struct parser *p, struct lladd_dtable_config *c,
             return rc;
         rc = is(p, "class(dt)") ? parse_layer(p, depth + 1, &below)
                                 : expected(p, "class(dt), or ]");
-        if (below) /* complete or not: it is freed with its parent */
+        if (below) /* below is freed with its parent, complete or not */
             ll_dtable__adopt(c, out, below);
     }
     return rc;
@@ -338,7 +338,7 @@ static int parse_value(struct parser *p, struct lladd_dtable_config *c, int i, u
     }
 }
 
-/* Where the parameters of a layer are, if they came before its class. */
+/* The place of a layer's parameters that came before its class. */
 struct pending {
     struct place at;
     bool seen;

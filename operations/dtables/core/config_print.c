@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Writes configurations as text. Every parameter is written, in the order of its class, including
- * defaults: the text means the same even if a later version of the library has other defaults. */
+/* Writes configurations as text. Every parameter is written, defaults included, in the order of its
+ * class: the text means the same in a later version of the library with other defaults. */
 #include "operations/dtables/core/dtable.h"
 
 static int print_bytes(struct lladd_sink *s, const struct ll_dtable_word *w)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Cursors over any dTable.
  *
- * There are three kinds. If the class has its own cursor, that one is used. If rows have places
- * (row numbers), the cursor is a place. Otherwise, or if a layer below has its own cursor, the
- * cursor wraps a cursor of the base and decodes its values; for a class that changes no row, it is
- * the base's cursor itself. Each kind implements two moves: `go` to a given position, and `step` to
- * a neighbouring row. This file handles, once for all kinds, the two ends of the table and the
- * skipping of tombstones for callers that did not ask for them. */
+ * There are three kinds. A class may have its own cursor. If rows have places (row numbers), the
+ * cursor is a place. Otherwise, or if a layer below has its own cursor, the cursor wraps a cursor
+ * of the base and decodes its values; for a class that changes no row, it is the base's cursor
+ * itself. Each kind implements two moves: `go` to a given position, and `step` to a neighbouring
+ * row. This file handles the ends of the table for all kinds, and skips tombstones unless the
+ * caller has asked for them. */
 #include "operations/dtables/core/dtable.h"
 
 enum end { BEFORE, AT_ROW, AFTER };
@@ -21,12 +21,13 @@ struct lladd_dtable_cursor {
     struct lladd_dtable_value value;
     struct lladd_dtable_cursor *base;
     void *own;
-    /* Set while a class's own cursor follows another cursor (the leader): the leader, the limits up
-     * to which its rows are the ones to show, and the word that must not have changed. */
+    /* Set while a class's own cursor follows another cursor, the leader: the leader, the limits
+     * within which its rows are the ones to show, and a word that the lead holds for only while
+     * unchanged. */
     struct lladd_dtable_lead lead;
     uint64_t word_was;
     bool lead_forward;     /* a change of direction ends the lead: other tables may have new rows */
-    unsigned steps;        /* since a leader was last asked for */
+    unsigned steps;        /* steps since a leader was last asked for */
     const uint32_t *alive; /* lladd_db_alive */
 };
 
@@ -41,8 +42,7 @@ enum { STEPS = 16 };
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* True if rows come from a class, this one or one below, that has its own cursor instead of
- * places. */
+/* Do rows come from a class, this one or one below, that has its own cursor instead of places? */
 static bool has_cursor(const struct lladd_dtable *t)
 {
     while (t && !t->kind->cursor_seek && !t->kind->at)
@@ -57,7 +57,7 @@ int lladd_dtable_cursor_open(const struct lladd_dtable *t, unsigned flags,
     int rc = ll_dtable__here(t, err);
     if (rc)
         return rc;
-    /* A filter or an index: its rows are the base's. */
+    /* A filter or an index: its rows are those of the base. */
     if (t->base && !kind->cursor_seek && !kind->at && !kind->decode &&
         (!kind->find || has_cursor(t->base)))
         return lladd_dtable_cursor_open(t->base, flags, out, err);
@@ -93,7 +93,8 @@ void lladd_dtable_cursor_close(struct lladd_dtable_cursor *c)
 {
     if (!c)
         return;
-    struct lladd_db *db = c->t->db; /* the table may be closed as soon as its last cursor is */
+    struct lladd_db *db = c->t->db; /* The caller may close the table as soon as its last cursor is
+                                     * closed. */
     if (c->own && c->t->kind->cursor_close)
         c->t->kind->cursor_close(c->t, c->own);
     lladd_mem_free(db, c->own);
@@ -105,13 +106,13 @@ void lladd_dtable_cursor_close(struct lladd_dtable_cursor *c)
 
 /* ---- by place -------------------------------------------------------------------------------- */
 
-/* No column at all: a request for the row's state only. */
+/* No columns: asks only for the row's state. */
 static struct lladd_dtable_columns no_columns(struct lladd_dtable_cursor *c)
 {
     return (struct lladd_dtable_columns){.pins = &c->state_pin};
 }
 
-/* Reads the row at a place; the value only if the class need not assemble it from columns. */
+/* Reads the row at a place. Reads the value only if the class need not assemble it from columns. */
 static int look(struct lladd_dtable_cursor *c, uint64_t place, struct lladd_error *err)
 {
     const struct lladd_dtable *t = c->t;
@@ -229,7 +230,7 @@ static int columns(struct lladd_dtable_cursor *c, const struct lladd_dtable_colu
     return rc ? rc : lladd_dtable_row_unpack(&value, want, state, err);
 }
 
-/* Moves from a row that may be a tombstone to the next row that is none. */
+/* Moves from a row that may be a tombstone to the next row that is not one. */
 static int pass_tombstones(struct lladd_dtable_cursor *c, bool forward, struct lladd_error *err)
 {
     struct lladd_dtable_columns none = no_columns(c);
@@ -242,7 +243,7 @@ static int pass_tombstones(struct lladd_dtable_cursor *c, bool forward, struct l
     return rc;
 }
 
-/* Completes a move that returned `rc`, in this direction. */
+/* Completes a move in this direction that has returned `rc`. */
 static inline int arrived(struct lladd_dtable_cursor *c, int rc, bool forward,
                           struct lladd_error *err)
 {
@@ -286,10 +287,10 @@ bool lladd_dtable_cursor_lead_to(struct lladd_dtable_lead *lead, bool forward,
     return rc == 0;
 }
 
-/* Moves to the neighbouring row, if that is the leader's; true: done, with the result in *rc.
- * Otherwise the leader is back where it was, or at a tombstone on the way, and the cursor no longer
- * follows it. Places are counted modulo 2^64: the place before the first one is greater than all
- * others. */
+/* Tries to move to the neighbouring row by moving the leader. True: done, with the result in *rc.
+ * False: the neighbouring row is not the leader's; the leader is where it was, or at a tombstone on
+ * the way, and the cursor no longer follows it. Places are counted modulo 2^64: the place before
+ * the first one is greater than all others. */
 static inline bool follow(struct lladd_dtable_cursor *c, bool forward, int *rc,
                           struct lladd_error *err)
 {
@@ -307,7 +308,7 @@ static inline bool follow(struct lladd_dtable_cursor *c, bool forward, int *rc,
             return true;
     }
     c->lead.cursor = NULL;
-    if (!*rc && place != l->place + by) /* there were holes */
+    if (!*rc && place != l->place + by) /* it has looked at holes */
         *rc = look(l, l->place, err);
     if (*rc)
         c->end = BEFORE;
@@ -497,7 +498,7 @@ int lladd_dtable_next_n(struct lladd_dtable_cursor *c, size_t max, struct lladd_
         struct lladd_dtable_value value;
         rc = lladd_dtable_next(c, err);
         if (rc == LLADD_END && b->n > 0) {
-            /* Back to the last row of the table. */
+            /* The position is beyond the last row, so the cursor goes back to that. */
             rc = lladd_dtable_prev(c, err);
             return rc;
         }

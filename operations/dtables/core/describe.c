@@ -107,7 +107,7 @@ int ll_dtable__describe(const struct ll_dtable_descriptor *d, struct ll_dtable_b
 
 /* ---- read ------------------------------------------------------------------------------------ */
 
-/* Reads never go beyond the end: missing bytes read as zeros, and `short_` is set. */
+/* A reader of bytes. Beyond the end it reads zeros and sets `short_`. */
 struct get {
     const unsigned char *at, *end;
     bool short_;
@@ -156,7 +156,7 @@ static void get_key(struct get *g, struct lladd_dtable_key *key, enum lladd_dtab
     key->bytes = get_bytes(g);
 }
 
-/* True if the extents hold exactly the blocks of a stream of this size. */
+/* Do the extents hold exactly the blocks of a stream of this size? */
 static bool fits(const struct ll_dtable_stream *s, uint32_t body, uint32_t unit)
 {
     uint64_t pages = 0, need = s->size / body + (s->size % body != 0);

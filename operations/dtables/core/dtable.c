@@ -15,11 +15,10 @@
  *   ../class/       the classes, which use only the public headers, not this folder's
  *   ../pack/        the classes that compress values
  *
- * No code in this folder writes log records of its own. A run's contents are written past the log,
- * to extents that the transaction allocates (pages.h) and that are freed if it rolls back. The
- * descriptor is a blob; its root page identifies the run. Contents and descriptor are forced before
- * the builder reports success, so a transaction that commits after that finds them. dTables
- * therefore need no recovery code. */
+ * dTables have no log records and no recovery code of their own. A run's contents are written past
+ * the log, to extents that the transaction allocates (pages.h), and that its rollback frees. The
+ * descriptor is a blob; its root page identifies the run. The builder forces contents and
+ * descriptor before it reports success, so they are durable before the transaction commits. */
 #include "operations/dtables/core/dtable.h"
 
 #include "operations/dtables/class/classes.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_DTABLE_DTABLE_H
 #define LL_OPERATIONS_DTABLE_DTABLE_H
-/* dTables: internal interface. dtable.c has an overview. */
+/* dTables: the internal interface. dtable.c has an overview. */
 #include <lladd/bytes.h>
 #include <lladd/dtable_class.h>
 #include <lladd/dtable_row.h>
@@ -46,10 +46,10 @@ struct lladd_dtable_config {
     struct ll_dtable_param *params; /* as many as the class has */
     struct lladd_dtable_caps caps;
     void *state;
-    uint32_t line, column; /* 0: not from a text */
+    uint32_t line, column; /* 0: it does not come from a text */
     bool checked;
-    unsigned height; /* layers from here down, longest path; valid when checked */
-    unsigned layers; /* all layers from here down; likewise */
+    unsigned height; /* layers on the longest path from here down; valid when checked */
+    unsigned layers; /* number of layers from here down; valid when checked */
     bool settled;    /* a layer settled a number since the last check */
     bool done;       /* checked completely, and immutable from now on */
     const struct lladd_dtable_config *parent; /* NULL: owned by the caller */
@@ -58,10 +58,11 @@ struct lladd_dtable_config {
 enum { LL_DTABLE_DEPTH_MAX = 32 };
 
 size_t ll_dtable__n_params(const struct lladd_dtable_class *);
-/* For a checked configuration: LLADD_BAD_CONFIG if it cannot have keys of the type. 0: any type. */
+/* For a checked configuration: LLADD_BAD_CONFIG if it cannot have keys of this type. Type 0: any
+ * type. */
 int ll_dtable__config_has(const struct lladd_dtable_config *, enum lladd_dtable_type,
                           struct lladd_error *);
-/* Returns LLADD_BAD_CONFIG; the layer is the first that is nested too deeply. */
+/* Returns LLADD_BAD_CONFIG, with a message about the first layer that is nested too deeply. */
 int ll_dtable__too_deep(const struct lladd_dtable_config *, struct lladd_error *);
 /* Makes `child` the value of the parameter, or the next value of a list. */
 void ll_dtable__adopt(struct lladd_dtable_config *, struct ll_dtable_param *,
@@ -139,13 +140,13 @@ struct lladd_dtable_source {
 struct ll_dtable_cache {
     struct lladd_mutex mutex; /* protects eviction, the list of open runs, registries */
     uint64_t limit, used;     /* atomic */
-    uint64_t fixed; /* atomic; part of `used`: memory of open runs that eviction cannot free */
+    uint64_t fixed; /* atomic; the part of `used` that eviction cannot free: memory of open runs */
     uint64_t reads, evictions; /* atomic */
     struct ll_dtable_run *hand;
     uint32_t hand_source;
     uint64_t hand_block;
 };
-/* Accounts for memory that an open run takes and eviction cannot free; and for its release. */
+/* Account for memory of an open run that eviction cannot free, and for its release. */
 void ll_dtable__cache_take(struct ll_dtables *, uint64_t bytes);
 void ll_dtable__cache_give(struct ll_dtables *, uint64_t bytes);
 /* Reads a block as it is stored into `buffer`, which has room for its pages, and verifies it. */
@@ -187,8 +188,8 @@ struct ll_dtable_run {
 void ll_dtable__where(const struct ll_dtable_run *, uint32_t layer, const char *stream, char *out,
                       size_t size);
 
-/* LLADD_FORKED if the table belongs to another process (this one was forked). Every public call
- * checks this first, before it takes a mutex that a thread of the other process may hold. */
+/* LLADD_FORKED if the table belongs to another process, from which this one was forked. Every
+ * public call checks this before it takes a mutex, which a thread of the other process may hold. */
 static inline int ll_dtable__here(const struct lladd_dtable *t, struct lladd_error *err)
 {
     if (t->run_ && t->run_->alive && lladd_atomic_load32(t->run_->alive))
@@ -227,7 +228,7 @@ int ll_dtable__comparator(struct ll_dtables *, const char *name,
 int ll_dtable__at(const struct lladd_dtable *, uint64_t place, struct lladd_dtable_pin *,
                   struct lladd_dtable_key *, struct lladd_dtable_value *, struct lladd_error *);
 
-/* True if the current row's value takes work to assemble, so it is fetched only when asked for. */
+/* Does the current row's value take work to assemble? Then it is fetched only when asked for. */
 bool ll_dtable__value_later(const struct lladd_dtable_cursor *);
 
 extern const struct lladd_dtable_class ll_dtable__memory_class, ll_dtable__overlay_class;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Point lookups, by what the class can do. */
+/* Point lookups, in the way that the class offers. */
 #include "operations/dtables/core/dtable.h"
 
 int lladd_dtable_find(const struct lladd_dtable *t, const struct lladd_dtable_key *key,

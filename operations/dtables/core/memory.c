@@ -3,8 +3,8 @@
  * and the largest key ever inserted are checked without the mutex.
  *
  * A lookup copies the value into the caller's pin. A cursor stores its key and searches for the
- * key's neighbours at each step. So rows may change while cursors are open; a cursor shows the rows
- * that are there when it moves. */
+ * key's neighbours at each step, so rows may change while it is open: it shows the rows that are
+ * there when it moves. */
 #include "operations/dtables/core/dtable.h"
 
 enum { LEVELS = 24 };
@@ -27,7 +27,8 @@ struct table {
 
 /* ---- the list, under the mutex --------------------------------------------------------------- */
 
-/* The first node with a key not below `key`. `links` (nullable) receives the pointers to it. */
+/* The first node with a key not below `key`. `links` (nullable) receives the addresses of the
+ * pointers to it. */
 static struct node *search(struct table *t, const struct lladd_dtable_key *key,
                            struct node ***links)
 {
@@ -44,7 +45,7 @@ static struct node *search(struct table *t, const struct lladd_dtable_key *key,
     return found;
 }
 
-/* The last node below the key, or at it if `at`; with key NULL the last of all. */
+/* The last node with a key below `key`, or equal to it if `at`; with key NULL the last of all. */
 static struct node *search_back(struct table *t, const struct lladd_dtable_key *key, bool at)
 {
     struct node **next = t->head, *last = NULL;

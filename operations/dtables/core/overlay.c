@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Overlays (paper, section 5.3): one table made of several, the newest first.
  *
- * A lookup asks the tables in turn until one has a value or a tombstone; it skips tables with
- * a key range (their `fence`) that excludes the key. A cursor merges one cursor per table. Moving
- * forward, each table's cursor is at the first visible row after the current key, or at the current
- * key itself. When the direction changes, the other cursors are positioned anew (trap 14). If
- * several tables have a key, the newest row is shown and the other cursors are stepped past it.
- * While one table's rows come before those of all others, its key is compared only with the next
- * one of theirs; the cursor at that one is called the rival.
+ * A lookup asks the tables in turn until one has a value or a tombstone; it skips tables with a key
+ * range (`fence`) that excludes the key. A cursor merges one cursor of each table, called a side.
+ * While the merge moves forward, each side is at the current key or at the first visible row after
+ * it. When the direction changes, the other sides are positioned anew (trap 14). If several tables
+ * have a key, the newest row is shown and the other sides are stepped past it. The side with the
+ * next row after the current one is called the rival: as long as the rows of the side shown come
+ * before the rival's, no other comparison is needed.
  *
- * A table may have range tombstones (lladd_dtable_interval_at): rows of older tables inside such a
- * range are hidden, and their cursors seek to its end instead of stepping through it. The cursor
- * remembers the interval of each table that it is in, so that a row costs a comparison, not a
- * search. */
+ * A table may have range tombstones (lladd_dtable_interval_at): they hide rows of older tables, and
+ * the sides of these seek to the end of the range instead of stepping through it. The cursor
+ * remembers, for each table, the interval that contains its position, so that a row costs a
+ * comparison, not a search. */
 #include "operations/dtables/core/dtable.h"
 
 struct table {
@@ -21,8 +21,8 @@ struct table {
     const struct lladd_dtable *tables[];
 };
 
-/* Asks the tables from `i` on. Not inlined: a lookup that only the last table can answer then need
- * not save registers. */
+/* Asks the tables from `i` on. Not inlined, so that a lookup that only the last table can answer
+ * need not save registers. */
 static __attribute__((noinline)) int ask_from(const struct table *t, size_t i,
                                               const struct lladd_dtable_key *key,
                                               struct lladd_dtable_pin *pin,
@@ -53,7 +53,7 @@ static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key
 
 /* ---- ranges ---------------------------------------------------------------------------------- */
 
-/* Copies an endpoint into `pin`, as the original is in the pins of one of several tables. */
+/* Copies an endpoint into `pin`; the original is in the pin of one of the tables. */
 static int keep_end(const struct lladd_dtable *t, struct lladd_dtable_pin *pin,
                     const struct lladd_dtable_key *from, struct lladd_dtable_key *to,
                     struct lladd_error *err)
@@ -88,8 +88,8 @@ static int narrow(const struct lladd_dtable *t, const struct lladd_dtable_interv
     return rc;
 }
 
-/* The union of what the tables have deleted; or, where none has deleted anything, the interval in
- * which that holds for all of them. */
+/* The union of the intervals that the tables have deleted at this key; or, if none has deleted it,
+ * the interval in which that holds for all of them. */
 static int interval(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
                    struct lladd_dtable_pin pins[2], struct lladd_dtable_interval *out,
                    struct lladd_error *err)
@@ -115,8 +115,7 @@ static int interval(const struct lladd_dtable *base, const struct lladd_dtable_k
 
 /* ---- cursors --------------------------------------------------------------------------------- */
 
-/* What is known of a table with range tombstones: the interval around the cursor's last
- * position. */
+/* For a table with range tombstones: the interval around the cursor's last position. */
 struct ranged {
     struct lladd_dtable_pin pins[2];
     struct lladd_dtable_interval interval;
@@ -126,30 +125,31 @@ struct ranged {
 struct side {
     struct lladd_dtable_cursor *cursor;
     struct lladd_dtable_key key; /* of the current row; fetched once, as is the value */
-    uint64_t prefix[2]; /* of the key, and of the bytes after it: usually enough to compare */
-    struct lladd_dtable_value value; /* not fetched if it takes work to assemble */
+    uint64_t prefix[2]; /* the first bytes of the key, and the bytes after these: usually enough to
+                         * compare */
+    struct lladd_dtable_value value; /* not fetched if assembling it takes work */
     bool there; /* it is at a row */
     struct ranged *ranged; /* NULL: the table has no ranges */
 };
 
-/* After so many steps in a row of one side, a search for its rival's row pays. Where rows of
- * several tables alternate, it costs more than it saves. */
+/* After this many consecutive rows of one side, a search for the rival's row pays. If the rows of
+ * several tables alternate, the search costs more than it saves. */
 enum { ALONE = 12 };
 
 struct cursor {
     struct side *sides; /* one per table */
     size_t now;         /* the side shown */
-    size_t rival;       /* of the others, the one that comes next; t->n: none */
+    size_t rival;       /* the other side with the next row; t->n: there is none */
     bool tie;           /* the rival's row has the same key */
-    bool forward;       /* the other sides are at or after the current key; else at or before it */
-    bool led;           /* the cursor of the side shown may have moved further */
+    bool forward;       /* the other sides are at or after the current key; otherwise at or before
+                         * it */
+    bool led;           /* the cursor of the side shown leads, and may have moved further */
     uint32_t alone;     /* steps since another side was shown */
     bool ranged;        /* some table has ranges */
     struct ll_dtable_bytes key;
 };
 
-/* Prefetches the value: it is shown only some rows later, by then it is in the processor's
- * cache. */
+/* Prefetches the value, which may be shown only some rows later. */
 static void come_closer(const struct lladd_dtable_value *v)
 {
     enum { LINE = 64, MOST = 512 };
@@ -160,8 +160,8 @@ static void come_closer(const struct lladd_dtable_value *v)
         __builtin_prefetch((const char *)v->bytes.data + len - 1);
 }
 
-/* Keys that begin alike, such as numbers of a fixed length, usually differ in the bytes after the
- * prefix. */
+/* Takes the prefix at the first byte in which keys differ: keys that begin alike, such as numbers
+ * of a fixed length, usually differ after the common bytes. */
 static void take_prefix(const struct table *t, struct side *s)
 {
     const struct lladd_dtable_order *o = &t->base.order;
@@ -175,7 +175,7 @@ static void take_prefix(const struct table *t, struct side *s)
     s->prefix[1] = lladd_dtable_prefix(o, &rest);
 }
 
-/* Updates a side after its cursor moved. */
+/* Updates a side after its cursor has moved. */
 static int moved(const struct table *t, struct side *s, int rc, struct lladd_error *err)
 {
     s->there = rc == 0;
@@ -190,7 +190,7 @@ static int moved(const struct table *t, struct side *s, int rc, struct lladd_err
     return rc;
 }
 
-/* Refreshes the side shown if its cursor has moved as a leader. */
+/* Updates the side shown, if its cursor has moved as a leader. */
 static int catch_up(const struct table *t, struct cursor *c, struct lladd_error *err)
 {
     if (!c->led)
@@ -199,7 +199,7 @@ static int catch_up(const struct table *t, struct cursor *c, struct lladd_error 
     return moved(t, &c->sides[c->now], 0, err);
 }
 
-/* Below 0: in the current direction, `one` comes before `other`. */
+/* Negative: in the current direction, `one` comes before `other`. */
 static int order_of(const struct table *t, const struct cursor *c, size_t one, size_t other)
 {
     const struct side *a = &c->sides[one], *b = &c->sides[other];
@@ -246,8 +246,8 @@ static bool is_within(const struct lladd_dtable_order *o, const struct lladd_dta
            (!s->has_to || lladd_dtable_compare(o, key, &s->to) < 0);
 }
 
-/* The newest table that has deleted the key to be shown, of those newer than its own; t->n:
- * none. */
+/* The newest table that has deleted the key to be shown, among those newer than the key's own;
+ * t->n: none. */
 static int deleted_by(const struct table *t, const struct cursor *c, size_t *by,
                       struct lladd_error *err)
 {
@@ -308,7 +308,7 @@ static int choose_shown(const struct table *t, struct cursor *c, struct lladd_er
     return rc;
 }
 
-/* Called on a seek: tables may have got range tombstones since the last one. */
+/* Called on a seek, because tables may have got range tombstones since the last one. */
 static int look_for_ranges(const struct table *t, struct cursor *c, struct lladd_error *err)
 {
     for (size_t i = 0; i + 1 < t->n; i++) {
@@ -343,7 +343,7 @@ static int cursor_seek(const struct lladd_dtable *base, void *cursor, enum lladd
     return rc ? rc : choose_shown(t, c, err);
 }
 
-/* Steps the sides that have the current key. */
+/* Steps all sides that have the current key. */
 static int pass(const struct table *t, struct cursor *c, const struct lladd_dtable_key *key,
                 struct lladd_error *err)
 {
@@ -382,7 +382,7 @@ static int cursor_step(const struct lladd_dtable *base, void *cursor, bool forwa
     if (rc || (forward == c->forward && !c->tie))
         return rc ? rc : step_alone(t, c, err);
     struct lladd_dtable_key key = c->sides[c->now].key;
-    if (key.bytes.len) { /* the key is in a row that will be left */
+    if (key.bytes.len) { /* copies the key, because its row is about to be left */
         c->key.db = base->db;
         c->key.len = 0;
         if (ll_dtable__append(&c->key, key.bytes.data, key.bytes.len))
@@ -399,8 +399,8 @@ static int cursor_step(const struct lladd_dtable *base, void *cursor, bool forwa
     return rc ? rc : choose_shown(t, c, err);
 }
 
-/* The side that comes first may lead until its rival's row, or the end of its table. Not with range
- * tombstones: then every row must be checked. */
+/* The side shown may lead until the rival's row, or the end of its table. With range tombstones
+ * there is no leader, because every row must be checked. */
 static bool cursor_lead(const struct lladd_dtable *base, void *cursor,
                         struct lladd_dtable_lead *out)
 {

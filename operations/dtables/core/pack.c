@@ -2,17 +2,17 @@
 /* Compressed streams: those of the layers below a class that `packs`. Each block is compressed by
  * itself.
  *
- * To its layer, the stream has its uncompressed length and blocks. Stored are the blocks one after
- * the other, without gaps: each as LZ4 compressed it or, if that saves less than an eighth, as it
- * is. Then comes the map: u32 length and u32 CRC-32C of each stored block. Then u64, the
- * uncompressed length of the stream. An empty stream stores nothing. Rows are found by arithmetic
- * on the uncompressed stream, so array_dtable and fixed_dtable work unchanged.
+ * The layer sees the uncompressed length and the uncompressed blocks, so array_dtable and
+ * fixed_dtable find rows by arithmetic as in any stream. The stored stream has the blocks one after
+ * the other, without gaps: each as LZ4 has compressed it or, if that saves less than an eighth,
+ * uncompressed. After the blocks comes a map, with u32 length and u32 CRC-32C of each stored block,
+ * and then the u64 uncompressed length of the stream. An empty stream stores nothing.
  *
- * The stored bytes are divided into blocks and pages like any other stream, and have their
- * checksums. An open run keeps the map in memory; it is read block by block, which verifies
- * that it belongs to the run. A compressed block is then read with only the pages it lies on:
- * the checksums of these pages and the block's CRC in the map show that it is intact and the
- * right one (CACHE-3). */
+ * The stored bytes are divided into blocks and pages like any other stream, with the same
+ * checksums. An open run keeps the map in memory; reading it by whole blocks verifies that it
+ * belongs to the run. To read a compressed block, only the pages that contain it are read: the
+ * checksums of these pages, and the block's CRC in the map, show that it is intact and the right
+ * one (CACHE-3). */
 #include "operations/dtables/core/build.h"
 
 #include <lladd/bulk.h>
@@ -109,7 +109,7 @@ static int stored(const struct lladd_dtable_source *s, uint64_t at, size_t len, 
     return rc;
 }
 
-/* Checks that the blocks' lengths add up to all that is stored before the map. */
+/* Fills in the map. Checks that the blocks' lengths add up to all that is stored before the map. */
 static bool fill_map(struct lladd_dtable_source *s, const unsigned char *entries, uint64_t all)
 {
     uint64_t end = 0;

@@ -2,7 +2,7 @@
 /* Packed rows: see <lladd/dtable_row.h>.
  *
  * All end offsets of a row have the same width, so a column is found without reading those before
- * it. In most rows, the bytes in front of the values are as many as columns, and a quarter more. */
+ * it. In most rows the head takes one and a quarter bytes for each column. */
 #include <lladd/bytes.h>
 #include <lladd/dtable_row.h>
 

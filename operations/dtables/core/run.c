@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Open runs: a reader per layer, and the descriptor's contents. */
+/* Open runs: a reader for each layer, and the descriptor's contents. */
 #include "operations/dtables/core/dtable.h"
 
 #include <lladd/blob.h>
@@ -102,7 +102,7 @@ int lladd_dtable_load(struct lladd_dtable *t, const struct lladd_dtable_source *
     }
     if (size > SIZE_MAX / 2 - block)
         return ll_dtable__no_memory(err);
-    /* room for the last block, which is read in place, page headers included */
+    /* Room for the last block, which is read in place with its page headers. */
     unsigned char *all = lladd_mem_alloc(t->db, (size_t)size + block);
     if (!all)
         return ll_dtable__no_memory(err);
@@ -245,8 +245,8 @@ static int make_sources(struct ll_dtable_run *run, struct lladd_error *err)
     return rc;
 }
 
-/* Are the first and the last key in this order? The comparator of that name may have changed since.
- * A single row cannot tell. */
+/* Are the first and the last key in order? They may not be, if the comparator of that name has
+ * changed since. With a single row this cannot be told. */
 static int check_order(const struct ll_dtable_run *run, struct lladd_error *err)
 {
     const struct ll_dtable_descriptor *d = &run->d;
@@ -324,7 +324,7 @@ int lladd_dtable_run_open(struct lladd_db *db, lladd_pageno root, struct lladd_d
         return ll_dtable__no_memory(err);
     *run = (struct ll_dtable_run){.all = d, .root = root, .d.db = db, .alive = lladd_db_alive(db)};
     lladd_mutex_lock(&d->cache.mutex);
-    run->next = d->opening; /* so that no other thread frees it meanwhile */
+    run->next = d->opening; /* keeps other threads from freeing it meanwhile */
     d->opening = run;
     lladd_mutex_unlock(&d->cache.mutex);
     rc = open_all(run, err);
@@ -509,14 +509,16 @@ static bool same_key(const struct lladd_dtable_key *a, const struct lladd_dtable
     return a->number == b->number && same_bytes(a->bytes, b->bytes);
 }
 
-/* Looks the key up and compares with the cursor's row: indexes and filters must agree with rows. */
+/* Looks the key up, and compares the result with the cursor's row: indexes and filters must agree
+ * with rows. */
 static int check_lookup(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
                         const struct lladd_dtable_value *value, struct lladd_dtable_pin *pin,
                         struct lladd_error *err)
 {
     struct lladd_dtable_value v;
     int rc = lladd_dtable_lookup(t, key, pin, &v, err);
-    bool bytes = !rc && v.state == LLADD_DTABLE_FOUND; /* otherwise they mean nothing */
+    bool bytes = !rc && v.state == LLADD_DTABLE_FOUND; /* the bytes have a meaning only if the row
+                                                        * is found */
     if (rc || (v.state == value->state && (!bytes || same_bytes(v.bytes, value->bytes))))
         return rc;
     return lladd_dtable_corrupt(t, err, "a row is not what is found by its key");
@@ -560,7 +562,7 @@ static int check_rows(const struct lladd_dtable *t, struct lladd_dtable_cursor *
     return rc;
 }
 
-/* Are the ranges in order, and as many as recorded? */
+/* Are the ranges in order, and are there as many as recorded? */
 static int check_ranges(const struct lladd_dtable *t, struct lladd_error *err)
 {
     struct lladd_dtable_pin pins[2] = {LLADD_DTABLE_PIN_INIT, LLADD_DTABLE_PIN_INIT};
@@ -570,7 +572,7 @@ static int check_ranges(const struct lladd_dtable *t, struct lladd_error *err)
     uint64_t ranges = 0;
     int rc = 0;
     for (bool first = true; !rc && s.has_to; first = false) {
-        if (!first) { /* its bytes are in pins that the next call uses */
+        if (!first) { /* Copies the end, because its bytes are in pins that the next call uses. */
             at.len = 0;
             from = s.to;
             if (ll_dtable__append(&at, from.bytes.data, from.bytes.len))

@@ -2,17 +2,17 @@
 /* Writes streams of bytes into extents.
  *
  * A stream is a sequence of blocks of `block_pages` whole pages; the last block has only as many
- * pages as it needs. A page has a header and then contents; the contents of a block are read as one
- * piece. Each block has a checksum in the run's descriptor, over the run, the stream, the number of
- * the block and its contents. Unlike the page checksums, it detects pages that are intact but
- * stale, or that belong to another block.
+ * pages as it needs. A page has a header and contents; a block is read as one piece. Each block has
+ * a checksum in the run's descriptor, over the run, the stream, the number of the block and its
+ * contents. Unlike page checksums, it detects pages that are intact but stale, or that belong to
+ * another block.
  *
- * Bytes are staged in page layout, up to 256 KiB per stream. If all streams of a run fit into their
- * stages, the run allocates exactly the pages it needs, at once. A longer run allocates extents,
- * each as long as all before it together, up to 8 MiB, and distributes their pages to its streams.
- * Streams share extents because each extent costs a force of the log (its redo barrier must be
- * durable before its pages are written), and a run may have a hundred streams. Unused pages are
- * freed in the end. */
+ * Bytes are staged in page layout, up to 256 KiB for each stream. If all streams of a run fit into
+ * their stages, the run allocates exactly the pages that it needs, at once. A longer run allocates
+ * extents, each as long as all before it together, up to 8 MiB, and distributes their pages to its
+ * streams. Streams share extents because each extent costs a force of the log (its redo barrier
+ * must be durable before its pages are written), and a run may have a hundred streams. Unused pages
+ * are freed at the end. */
 #include "operations/dtables/core/build.h"
 
 #include <lladd/bulk.h>
@@ -57,13 +57,14 @@ static size_t staged_pages(const struct lladd_dtable_writer *w)
     return (w->fill + body_of(w) - 1) / body_of(w);
 }
 
-/* Allocates another extent for all streams: `need` pages for the caller, and the pages that other
- * streams have staged; at least as many as the run has so far, unless it is ending. */
+/* Allocates another extent for all streams: `need` pages for the caller, and the pages that the
+ * other streams have staged. The extent has at least as many pages as the run has so far, unless
+ * the run is ending. */
 static int refill(struct lladd_dtable_run_builder *run, uint64_t need)
 {
     uint64_t page = lladd_page_size(run->db), unit = run->d.block_pages;
     uint64_t max = EXTENT_BYTES / page, want = need;
-    int rc = ll_dtable__give_spare(run); /* less than a block */
+    int rc = ll_dtable__give_spare(run); /* frees the spare pages, fewer than a block */
     if (rc)
         return rc;
     for (const struct lladd_dtable_writer *w = run->writers; w; w = w->next)
@@ -85,7 +86,7 @@ static int refill(struct lladd_dtable_run_builder *run, uint64_t need)
     return 0;
 }
 
-/* Takes up to `need` of the run's spare pages for the stream: *n pages, whole blocks except for the
+/* Gives the stream up to `need` of the run's spare pages: *n pages, in whole blocks except for the
  * stream's last one. Pages that follow the stream's previous ones extend its last extent. */
 static int take_pages(struct lladd_dtable_writer *w, uint64_t need, uint64_t *n)
 {
@@ -260,7 +261,7 @@ int lladd_dtable_write_cell(struct lladd_dtable_writer *w, const void *bytes, si
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* Writers end only when all streams are complete, so that the pages they need are known. */
+/* Called when all streams are complete, because only then the number of pages needed is known. */
 static int end_writer(struct lladd_dtable_writer *w)
 {
     uint32_t body = body_of(w), size = lladd_page_size(w->run->db);
