@@ -2,12 +2,12 @@
 /* Changes the settings of an existing table.
  *
  *   ALT-1  One transaction stores all changes, in the table's row of the catalogue: after a crash
- *          either all of them hold or none.
+ *          all of them hold, or none.
  *   ALT-2  No digest or combine runs during an alteration: a run is built with one configuration,
  *          and each row put is checked against the configurations that the next run may have.
  *
- * Rows in memory may have been accepted by the old configurations. A new one that refuses them does
- * not stop digests (run_build.c). */
+ * Rows in memory were accepted by the old configurations. A new configuration that refuses them
+ * does not stop digests (run_build.c). */
 #include "operations/dtables/managed/managed.h"
 
 struct alteration {
@@ -78,7 +78,7 @@ static int alter(struct lladd_managed *t, struct alteration *a, struct lladd_err
     ll_managed__work_go_on(t);
     if (rc)
         return rc;
-    ll_managed__wake(t->all); /* something may be due now, or sooner */
+    ll_managed__wake(t->all); /* with the new settings, work may be due now or sooner */
     return lladd_wait_durable(t->db, commit, err);
 }
 
@@ -125,7 +125,7 @@ int lladd_managed_settings(struct lladd_managed *t, struct lladd_managed_options
         rc = lladd_error_set(err, LLADD_BAD_ARGUMENT, "struct_size is missing");
     if (rc)
         return rc;
-    lladd_mutex_lock(&t->swap); /* the mutex under which the manifest changes */
+    lladd_mutex_lock(&t->swap); /* the manifest changes under this mutex */
     const struct ll_manifest *m = &t->manifest;
     for (int i = 0; i < 3; i++)
         n += strlen(m->texts[i]) + 1;

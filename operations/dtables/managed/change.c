@@ -4,8 +4,8 @@
  *   DIG-3  A memtable leaves the version when no transaction writes to it and all was committed
  *          up to the cutoff (fill).
  *
- * Threads: `swap` is held while a manifest is stored and committed and the version is replaced, so
- * changes of a table follow each other; `mutex` is a leaf for what readers see. */
+ * Threads: a thread holds `swap` while it stores and commits a manifest and replaces the version,
+ * so changes of a table follow each other. `mutex`, a leaf, protects what readers see. */
 #include "operations/dtables/managed/change.h"
 
 int ll_managed__change_begin(struct ll_managed_change *c, bool frees_log, struct lladd_error *err)
@@ -17,7 +17,7 @@ int ll_managed__change_begin(struct ll_managed_change *c, bool frees_log, struct
     return lladd_begin(c->t->db, &o, &c->txn, err);
 }
 
-/* Rolls the change back. The new run goes first: it must not be open when its pages are freed. */
+/* Rolls the change back. Closes the new run first: it must not be open when its pages are freed. */
 static int give_up(struct ll_managed_change *c, int rc)
 {
     struct lladd_managed *t = c->t;
@@ -65,7 +65,7 @@ int ll_managed__change_store(struct ll_managed_change *c)
     return 0;
 }
 
-void ll_managed__version_add_run(struct ll_version *v, struct ll_extents *r)
+void ll_managed__version_add_run(struct ll_version *v, struct ll_managed_run *r)
 {
     lladd_atomic_add64(&r->refs, 1);
     v->runs[v->n_runs++] = r;
@@ -77,8 +77,8 @@ void ll_managed__version_add_mem(struct ll_version *v, struct ll_memtable *m)
     v->mems[v->n_mems++] = m;
 }
 
-/* Fills the next version: the current one without the flushed memtables, with replaced runs
- * exchanged. Under `swap` and the mutex. */
+/* Fills in the next version: the current one without the flushed memtables, and with the new run in
+ * place of those that it replaces. Under `swap` and the mutex. */
 static void fill(struct ll_managed_change *c, bool flush)
 {
     const struct ll_version *now = c->t->view;
@@ -94,7 +94,7 @@ static void fill(struct ll_managed_change *c, bool flush)
     if (c->made && flush)
         ll_managed__version_add_run(v, c->made);
     for (uint32_t i = 0; i < now->n_runs; i++) {
-        struct ll_extents *r = now->runs[i];
+        struct ll_managed_run *r = now->runs[i];
         bool input = false;
         for (uint32_t k = 0; k < c->inputs; k++)
             input = input || c->from->runs[c->first + k] == r;
@@ -130,7 +130,7 @@ void ll_managed__change_install(struct ll_managed_change *c, bool flush)
     lladd_mutex_unlock(&t->mutex);
     ll_managed__version_release(t, gone);
     if (c->made)
-        ll_managed__run_drop(c->made); /* the version holds it */
+        ll_managed__run_drop(c->made); /* the version has a reference to it */
 }
 
 /* ---- changing only the manifest -------------------------------------------------------------- */

@@ -14,8 +14,8 @@ struct ll_managed_change {
     struct lladd_txn *txn;
     struct ll_manifest next;
     struct ll_version *view;
-    struct ll_extents *made; /* NULL: there was nothing to store */
-    struct ll_version *from; /* held: the input */
+    struct ll_managed_run *made; /* the new run; NULL: there was nothing to store */
+    struct ll_version *from;     /* the input, with a reference */
     uint32_t first, inputs;  /* of a compaction: from->runs[first...] */
     bool ended;              /* the transaction has ended */
     lladd_lsn commit;
@@ -24,8 +24,8 @@ struct ll_managed_change {
 
 /* ---- run_build.c ---- */
 
-/* Builds a run of the rows and ranges of n tables, newest first, in the transaction of the change;
- * c->made gets it, opened. With `drop`, without tombstones and ranges (DIG-4). */
+/* Builds a run of the rows and ranges of n tables, newest first, in the transaction of the change,
+ * and opens it as c->made. With `drop`, leaves out tombstones and ranges (DIG-4). */
 int ll_managed__build(struct ll_managed_change *, struct lladd_dtable *const *tables, size_t n,
                       const struct lladd_dtable_config *, bool drop);
 
@@ -39,10 +39,10 @@ int ll_managed__change_prepare(struct ll_managed_change *, uint32_t obsolete);
 int ll_managed__change_store(struct ll_managed_change *);
 /* Makes the new version current. After the commit, under `swap`. */
 void ll_managed__change_install(struct ll_managed_change *, bool flush);
-/* Releases everything; on an error rolls back first. */
+/* Releases everything. If rc is an error, rolls back first. */
 int ll_managed__change_end(struct ll_managed_change *, int rc, struct lladd_error *);
 /* Add a run or a memtable to a version under construction, with a reference. */
-void ll_managed__version_add_run(struct ll_version *, struct ll_extents *);
+void ll_managed__version_add_run(struct ll_version *, struct ll_managed_run *);
 void ll_managed__version_add_mem(struct ll_version *, struct ll_memtable *);
 
 #endif

@@ -5,7 +5,7 @@
  *          inputs include the oldest run. */
 #include "operations/dtables/managed/change.h"
 
-/* Where the inputs begin now: flushes may have added newer runs. */
+/* Finds where the inputs begin now: flushes may have added newer runs. */
 static int place(const struct ll_managed_change *c, uint32_t *out)
 {
     const struct ll_manifest *m = &c->next;

@@ -2,11 +2,11 @@
 /* Deletion of ranges. Deleting a range is a write of every key in it, absent ones included; as for
  * rows, the first writer of a key wins.
  *
- * First the range is claimed: from then on, later transactions cannot write into it. Then the
- * transaction searches for conflicts in it: a version of another transaction that is in progress or
- * has committed after the snapshot. The search may cover many rows, so it does not hold the mutex.
- * Rows digested since the snapshot are compared, as for a single row (write.c). On a conflict the
- * claim is undone. */
+ * The transaction first claims the range, so that later transactions cannot write into it. Then it
+ * searches the range for conflicts: versions of transactions that are in progress, or that
+ * committed after its snapshot. The search may cover many rows, so it does not hold the mutex. Rows
+ * digested since the snapshot are compared as for a single row (write.c). On a conflict the claim
+ * is undone. */
 #include "operations/dtables/managed/managed.h"
 
 /* ---- rows digested since the snapshot -------------------------------------------------------- */
@@ -50,7 +50,8 @@ static bool agree(const struct walk *a, const struct walk *b)
                           ll_managed__same(&a->value, &b->value)));
 }
 
-/* Conflicts unless the range's rows in the runs of `now` are what the snapshot sees. */
+/* Returns LLADD_CONFLICT unless the range's rows in the runs of `now` are what the snapshot
+ * sees. */
 static int unchanged(struct lladd_txn *txn, struct ll_use *u, const struct ll_version *now,
                      const struct lladd_dtable_key *from, const struct lladd_dtable_key *to)
 {
@@ -75,8 +76,8 @@ static int unchanged(struct lladd_txn *txn, struct ll_use *u, const struct ll_ve
 
 /* ---- claiming -------------------------------------------------------------------------------- */
 
-/* Conflicts if another transaction has written in the range. `now` is the version that was current
- * at the claim. */
+/* Returns LLADD_CONFLICT if another transaction has written in the range. `now` is the version that
+ * was current at the claim. */
 static int may_have(struct lladd_txn *txn, struct ll_use *u, const struct ll_version *now,
                     const struct lladd_dtable_key *from, const struct lladd_dtable_key *to)
 {
@@ -97,7 +98,7 @@ static void release_claim(struct ll_use *u)
     lladd_mutex_lock(&u->t->mutex);
     ll_managed__mem_undelete(u->part);
     lladd_mutex_unlock(&u->t->mutex);
-    u->puts++; /* cursors may have seen the deletion */
+    u->puts++; /* Cursors may have seen the deletion. */
 }
 
 static int claim(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dtable_key *from,

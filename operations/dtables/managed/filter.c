@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Filters of a memtable. Most keys looked up or written are not in the memtable, and a search
- * among half a million rows takes microseconds to find that out.
+/* Filters of a memtable. Most keys that are looked up or written are not in the memtable; without
+ * filters, it would take a search of microseconds among half a million rows to find that out.
  *
  * A memtable has several Bloom filters, each four times as large as the one before. New keys are
  * added to the newest; a lookup checks all of them. A key sets four bits of one word in a filter.
  * With twelve bits per key, about one absent key in forty passes.
  *
  *   FIL-1  A key is in the filters before its node can be found. A thread that must find the node
- *          knows of the key's commit, holds the table's mutex, or wrote the key itself; so it sees
- *          the bits too.
+ *          knows of the key's commit, holds the table's mutex, or wrote the key itself. In each
+ *          case it sees the key's bits.
  *   FIL-2  If there is no memory for another filter, filters are not used: any key may be there. */
 #include "operations/dtables/managed/managed.h"
 

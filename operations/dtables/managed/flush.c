@@ -8,11 +8,10 @@
  *          manifest: after a crash either the entries are there or the run is. */
 #include "operations/dtables/managed/change.h"
 
-/* With this many memtables no new one is begun, so that a flush that keeps failing makes no
- * more. */
+/* With this many memtables no new one is begun, so a flush that keeps failing adds none. */
 enum { MEMTABLES = 8 };
 
-/* Starts a flush (DIG-1): the version has what is to be flushed, up to *cutoff. */
+/* Starts a flush (DIG-1): c->from has the memtables to flush, up to *cutoff. */
 static int freeze(struct ll_managed_change *c, uint64_t *cutoff, struct lladd_error *err)
 {
     struct lladd_managed *t = c->t;
@@ -22,7 +21,8 @@ static int freeze(struct ll_managed_change *c, uint64_t *cutoff, struct lladd_er
     int rc = lladd_snapshot_acquire(t->db, &now, err);
     if (rc)
         return rc;
-    (void)lladd_snapshot_release(t->db, now); /* cannot fail: the snapshot was just acquired */
+    (void)lladd_snapshot_release(t->db, now); /* cannot fail: this thread has just acquired the
+                                               * snapshot */
     *cutoff = now.v;
     lladd_mutex_lock(&t->swap);
     if (t->view->n_mems < MEMTABLES) {
@@ -49,8 +49,8 @@ static int freeze(struct ll_managed_change *c, uint64_t *cutoff, struct lladd_er
     return rc ? ll_managed__no_memory(err) : 0;
 }
 
-/* Discards the journal's entries first: if another transaction is changing the tag, this fails
- * before a run is built in vain. */
+/* Discards the journal's entries before the run is built: this fails at once if another transaction
+ * changes the tag. */
 static int discard(struct ll_managed_change *c, uint64_t cutoff)
 {
     lladd_lsn newest;
@@ -100,7 +100,7 @@ static int swap_flush(struct ll_managed_change *c, uint64_t cutoff)
     return rc;
 }
 
-/* The journal asks only once, so a failed flush sets the request again. */
+/* The journal asks once for each need, so a failed flush sets the request again. */
 static void ask_again(struct lladd_managed *t, uint32_t asked)
 {
     if (asked)
@@ -122,7 +122,8 @@ int ll_managed__flush_now(struct lladd_managed *t, struct lladd_error *err)
         return 0;
     int rc = freeze(&c, &cutoff, err);
     if (!rc)
-        rc = ll_managed__change_begin(&c, true, err); /* it lets the journal release log space */
+        rc = ll_managed__change_begin(&c, true, err); /* frees_log: the flush lets the journal
+                                                       * release log space */
     if (rc) {
         ll_managed__version_release(t, c.from);
         ask_again(t, asked);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_DTABLE_MANAGED_H
 #define LL_OPERATIONS_DTABLE_MANAGED_H
-/* Managed dTables: internal interface. state.c has an overview. Includes only public headers of the
- * library, <lladd/...>. */
+/* Managed dTables: the internal interface. state.c has an overview. It uses only the public headers
+ * <lladd/...>. */
 #include <lladd/bytes.h>
 #include <lladd/dtable_class.h>
 #include <lladd/dtable_managed.h>
@@ -22,8 +22,8 @@ enum {
 #define LL_MANAGED_ROOT "managed" /* a: root page of the catalogue, b: version */
 #define LL_MANAGED_OWNER "managed"
 #define LL_MANAGED_TAG "managed:" /* before the table's name */
-/* Prefix of a named root, before the table's name: a layer above (cTables) keeps a blob there
- * beside the table. It is freed with the table. */
+/* Before the table's name: a named root for a blob that a layer above (cTables) keeps beside the
+ * table. The blob is freed with the table. */
 #define LL_MANAGED_BESIDE "ctable:"
 #define LL_MANAGED_TAKEN_BACK UINT64_MAX
 
@@ -44,10 +44,11 @@ struct ll_mem_list {
 };
 
 /* A memtable: a list of keys with an index (memindex.c). Each key has a chain of versions, the
- * newest first. A version belongs to a segment: what a transaction wrote between two savepoints. A
- * segment belongs to the transaction's part of the memtable, which knows its commit. All of these
- * are in chunks, addressed by four-byte offsets, and stay in place until the memtable is freed. One
- * thread at a time adds, under the table's mutex; any number of threads read meanwhile. */
+ * newest first. A version belongs to a segment: what a transaction has written between two
+ * savepoints. A segment belongs to the transaction's part of the memtable, which has its commit.
+ * All of these are in chunks, addressed by four-byte offsets, and stay in place until the memtable
+ * is freed. One thread at a time adds, under the table's mutex; any number of threads read
+ * meanwhile. */
 struct ll_mem_filter;
 struct ll_memtable {
     struct lladd_db *db;
@@ -68,15 +69,15 @@ struct ll_memtable {
 
 struct ll_mem_part {
     uint64_t commit;      /* atomic; 0: in progress; LL_MANAGED_TAKEN_BACK: rolled back */
-    uint64_t bytes, rows; /* a range is one row; bytes: all it took, even if rolled back */
-    uint64_t ranges;      /* ranges ever deleted in it */
+    uint64_t bytes, rows; /* a range counts as one row; bytes include what was rolled back */
+    uint64_t ranges;      /* ranges deleted in it so far */
     struct ll_memtable *m;
     uint32_t self;
     uint32_t segment; /* the newest */
 };
 
-/* False if the key is outside the memtable's key range. Often new rows come at one end, and lookups
- * ask for others. */
+/* May the memtable have the key? Not if the key is outside its key range, which is common when rows
+ * are added at one end and lookups ask for others. */
 static inline bool ll_managed__mem_may_have(const struct ll_memtable *m,
                                             const struct lladd_dtable_key *key)
 {
@@ -93,19 +94,18 @@ uint32_t ll_managed__mem_node(struct ll_mem_part *, const struct lladd_dtable_ke
 int ll_managed__mem_push(struct ll_mem_part *, uint32_t node, const struct lladd_dtable_key *,
                          const struct lladd_dtable_value *, uint32_t *before);
 void ll_managed__mem_unpush(struct ll_mem_part *, uint32_t node, uint32_t before);
-/* Deletes a range, in a new segment; an end that is NULL is open. 0 or LLADD_NO_MEMORY.
- * ll_managed__mem_undelete undoes it, and must be called before anything else is done with the
- * part. */
+/* Deletes a range, in a new segment; a NULL end is open. 0 or LLADD_NO_MEMORY.
+ * ll_managed__mem_undelete undoes it, if it is the next call for the part. */
 int ll_managed__mem_delete(struct ll_mem_part *, const struct lladd_dtable_key *from,
                            const struct lladd_dtable_key *to, lladd_savepoint_id next);
 void ll_managed__mem_undelete(struct ll_mem_part *);
-/* True if the newest segment is for this savepoint and was not rolled back. */
+/* Is the newest segment for this savepoint, and not rolled back? */
 bool ll_managed__mem_segment_is(const struct ll_mem_part *, lladd_savepoint_id next);
 /* Rolls back what was written when the next savepoint's number was above `to`. */
 void ll_managed__mem_undo(struct ll_mem_part *, lladd_savepoint_id to);
 /* filter.c. Adds a key before its node is linked, under the table's mutex. */
 void ll_managed__filter_add(struct ll_memtable *, const struct lladd_dtable_key *);
-/* Any thread. False: the memtable has no such key that the caller would have to find. */
+/* For any thread. False: the caller need not find the key in the memtable. */
 bool ll_managed__filter_may_have(const struct ll_memtable *, const struct lladd_dtable_key *);
 void ll_managed__filters_free(struct ll_memtable *);
 /* Any thread; 0: none. */
@@ -120,36 +120,36 @@ uint32_t ll_managed__mem_next(const struct ll_memtable *, uint32_t node);
 void ll_managed__mem_next_soon(const struct ll_memtable *, uint32_t node);
 /* A key that compares equal to the node's; for finding a position. */
 struct lladd_dtable_key ll_managed__mem_key(const struct ll_memtable *, uint32_t node);
-/* The newest version committed in (after, upto], unless a range has deleted it since; false: none.
- * With the key that it was put with; `key` NULL: not wanted. */
+/* The newest version committed in (after, upto], with the key that it was put with (`key`
+ * nullable). False: there is none, or a range has deleted it since. */
 bool ll_managed__mem_seen(const struct ll_memtable *, uint32_t node, uint64_t after, uint64_t upto,
                           struct lladd_dtable_key *, struct lladd_dtable_value *out);
 /* The same for the part's own versions. */
 bool ll_managed__mem_own(const struct ll_mem_part *, uint32_t node, struct lladd_dtable_key *,
                          struct lladd_dtable_value *out);
-/* The same by key. A key in a deleted range gives a tombstone. */
+/* The same by key. If a range has deleted the key, the result is a tombstone. */
 bool ll_managed__mem_ask(const struct ll_memtable *, const struct lladd_dtable_key *,
                          uint64_t after, uint64_t upto, struct lladd_dtable_value *out);
 bool ll_managed__mem_ask_own(const struct ll_mem_part *, const struct lladd_dtable_key *,
                              struct lladd_dtable_value *out);
-/* The interval around a key (NULL: around the first one) in which all is deleted or nothing is: by
- * ranges committed in (after, upto], or by the part's own. There must be ranges: of that part, or
- * any. */
+/* The interval around a key (NULL: around the first one) in which everything is deleted or nothing
+ * is: by ranges committed in (after, upto], or by the part's own. There must be such ranges: in
+ * that part, or any. */
 void ll_managed__mem_interval(const struct ll_memtable *, const struct lladd_dtable_key *,
                               uint64_t after, uint64_t upto, const struct ll_mem_part *own,
                               struct lladd_dtable_interval *out);
-/* The writer of the newest version that counts: LL_MEM_NO_WRITER: there is none; LL_MEM_MINE: the
- * part; LL_MEM_OTHER: another transaction in progress; LL_MEM_COMMITTED: a committed one, at
- * *commit. */
+/* The writer of the newest version that counts. LL_MEM_NO_WRITER: there is none; LL_MEM_MINE: the
+ * part; LL_MEM_OTHER: another transaction, in progress; LL_MEM_COMMITTED: a transaction that
+ * committed at *commit. */
 enum { LL_MEM_NO_WRITER, LL_MEM_MINE, LL_MEM_OTHER, LL_MEM_COMMITTED };
 int ll_managed__mem_writer(const struct ll_memtable *, uint32_t node, const struct ll_mem_part *,
                            uint64_t *commit);
 /* The same for the newest range that contains the key. */
 int ll_managed__mem_range_writer(const struct ll_memtable *, const struct lladd_dtable_key *,
                                  const struct ll_mem_part *, uint64_t *commit);
-/* The part has deleted a range, and its transaction has this snapshot. LL_MEM_OTHER or
- * LL_MEM_COMMITTED: another transaction has written in the range, in conflict;
- * LL_MEM_NO_WRITER: none has. */
+/* For a part that has deleted a range; its transaction has this snapshot. LL_MEM_OTHER or
+ * LL_MEM_COMMITTED: another transaction has written in the range, and conflicts; LL_MEM_NO_WRITER:
+ * none has. */
 int ll_managed__mem_others(const struct ll_memtable *, const struct ll_mem_part *,
                            const struct lladd_dtable_key *from, const struct lladd_dtable_key *to,
                            uint64_t snapshot);
@@ -163,15 +163,15 @@ struct ll_snapshot_iter {
     struct lladd_dtable base;
     struct ll_memtable *m;
     uint64_t after, upto;
-    struct ll_use *own; /* not NULL: only what this use has written, in whatever memtable */
+    struct ll_use *own; /* not NULL: only what this use has written, in any memtable */
 };
 void ll_managed__snapshot_iter(struct ll_snapshot_iter *, struct lladd_managed *,
                                struct ll_memtable *, uint64_t after, uint64_t upto);
 void ll_managed__snapshot_iter_own(struct ll_snapshot_iter *, struct ll_use *);
-/* What a snapshot sees of a version and, newer than that, what a use (nullable) has written
+/* What a snapshot sees of a version, below the newer rows that a use (nullable) has written
  * itself. */
 struct ll_layers {
-    struct ll_snapshot_iter *slices; /* the first one is the use's own */
+    struct ll_snapshot_iter *slices; /* the first one has the use's own rows */
     struct lladd_dtable **tables;
     struct lladd_dtable *all; /* an overlay of `tables` */
 };
@@ -183,14 +183,15 @@ void ll_managed__snapshot_iter_again(struct ll_snapshot_iter *);
 
 /* ---- manifest.c: the stored description of a table ------------------------------------------- */
 
-struct ll_extents;
+struct ll_managed_run;
 struct ll_manifest {
     struct lladd_db *db;
     enum lladd_dtable_type type;
     enum lladd_managed_schedule schedule;
     uint32_t every;
     uint64_t tag, cutoff, memory_bytes, max_rows, interval_ns, generation, digests, combines, fresh;
-    char *texts[3]; /* comparator, configurations; "": none, the default, the same */
+    char *texts[3]; /* comparator, digest and combine configuration; "": none, the default, the
+                     * same */
     struct lladd_managed_run *runs;
     lladd_pageno *obsolete;
     uint32_t n_runs, n_obsolete;
@@ -202,19 +203,19 @@ int ll_managed__manifest_put(const struct ll_manifest *, unsigned char **out, si
 char *ll_managed__string(struct lladd_db *, const void *bytes, size_t);
 int ll_managed__manifest_get(struct lladd_db *, struct lladd_span, struct ll_manifest *,
                              struct lladd_error *);
-/* A copy with room for one more run, and for `doomed` more obsolete ones. */
+/* A copy with room for one more run, and for this many more obsolete ones. */
 int ll_managed__manifest_copy(const struct ll_manifest *, uint32_t obsolete, struct ll_manifest *);
 void ll_managed__manifest_free(struct ll_manifest *);
 
 /* ---- version.c: the memtables and runs of a table -------------------------------------------- */
 
-struct ll_extents {
+struct ll_managed_run {
     struct lladd_managed *t;
     uint64_t refs;              /* atomic */
-    struct lladd_dtable *table; /* NULL: not open, only to be freed */
+    struct lladd_dtable *table; /* NULL: it is not open, and only to be freed */
     struct lladd_managed_run info;
     bool obsolete;           /* obsolete; under the table's mutex */
-    struct ll_extents *next; /* in the list of runs to be freed */
+    struct ll_managed_run *next; /* in the list of runs to be freed */
 };
 
 /* A version: the memtables and runs of a table at one time, as in LevelDB. Immutable. The runs have
@@ -226,10 +227,10 @@ struct ll_version {
     struct ll_version *next; /* retired before this one */
     uint32_t n_mems, n_runs;
     struct ll_memtable **mems; /* the newest first; the first one is written to */
-    struct ll_extents **runs;
+    struct ll_managed_run **runs;
 };
-/* True if a memtable certainly has nothing for the key in this version. A snapshot sees only
- * earlier commits; if all of the memtable's commits are in the runs, there is nothing. */
+/* Has the memtable certainly nothing for the key in this version? A snapshot sees only earlier
+ * commits; if the runs have all of the memtable's commits, there is nothing. */
 static inline bool ll_managed__version_skips(const struct ll_version *v,
                                              const struct ll_memtable *m,
                                              const struct lladd_dtable_key *key)
@@ -240,18 +241,19 @@ static inline bool ll_managed__version_skips(const struct ll_version *v,
 struct ll_version *ll_managed__version_new(struct lladd_db *, uint32_t mems, uint32_t runs);
 void ll_managed__version_retain(struct ll_version *);
 void ll_managed__version_release(struct lladd_managed *, struct ll_version *);
-/* The version for a snapshot, held; NULL: it is no longer kept. Under the table's mutex. */
+/* The version for a snapshot, with a reference; NULL: it is no longer kept. Under the table's
+ * mutex. */
 struct ll_version *ll_managed__version_for(struct lladd_managed *, uint64_t snapshot);
 /* Makes it the current version. Under the table's mutex; the caller drops *gone after releasing
  * it. */
 void ll_managed__version_set(struct lladd_managed *, struct ll_version *, struct ll_version **gone);
 /* Releases retired versions that no snapshot needs. */
 void ll_managed__retire(struct lladd_managed *);
-/* The same for all tables: a snapshot has ended. */
+/* The same for all tables; called when a snapshot has ended. */
 void ll_managed__retire_all(struct ll_managed *);
 int ll_managed__run_open(struct lladd_managed *, const struct lladd_managed_run *,
-                         struct ll_extents **out, struct lladd_error *);
-void ll_managed__run_drop(struct ll_extents *);
+                         struct ll_managed_run **out, struct lladd_error *);
+void ll_managed__run_drop(struct ll_managed_run *);
 /* Looks a key up in a version, as a snapshot sees it. The key has been checked. */
 int ll_managed__version_get(const struct ll_version *, uint64_t snapshot,
                             const struct lladd_dtable_key *, struct lladd_dtable_pin *,
@@ -265,8 +267,8 @@ struct lladd_managed {
     struct lladd_managed *next; /* under the handle's mutex, as are the next six members */
     uint32_t opens;
     uint32_t workers;  /* threads that work on it */
-    uint64_t retry_ns; /* not to be worked on before this time, after a failure */
-    uint64_t served;   /* value of all->served when a thread last worked on it */
+    uint64_t retry_ns; /* after a failure: no thread works on it before this time */
+    uint64_t served;   /* value of all->served when a thread worked on it last */
     bool opening;
     void *companion; /* memory of a layer above (cTables), freed with the table */
     char *name;
@@ -282,17 +284,18 @@ struct lladd_managed {
     struct lladd_mutex mutex;    /* a leaf: protects the members below, and adding to memtables */
     struct lladd_cond changed;   /* with the mutex: work has ended */
     struct ll_version *view, *retired;
-    struct ll_extents *ready; /* to be freed */
+    struct ll_managed_run *ready; /* to be freed */
     uint64_t users;           /* uses of the table */
     bool digesting, combining, freeing, closing;
-    bool free_failed; /* the last attempt failed: other tables have their turn first */
+    bool free_failed; /* the last attempt failed; the next goes to the other runs first */
     struct ll_use *free_uses;
-    struct ll_mem_part *replayed;         /* during open: of the last entry */
+    struct ll_mem_part *replayed;         /* during open: the part of the last entry replayed */
     uint64_t newest;                      /* atomic: newest commit of a row */
-    uint64_t pending_bytes, pending_rows; /* atomic; bytes: aborted transactions' too */
+    uint64_t pending_bytes, pending_rows; /* atomic; pending_bytes includes those of aborted
+                                           * transactions */
     uint64_t conflicts, waits, failures;  /* atomic */
-    uint64_t fresh;       /* atomic: runs made by digests that no combine has read */
-    uint32_t hurry;       /* atomic: it is being closed */
+    uint64_t fresh;                       /* atomic: runs made by digests and not yet combined */
+    uint32_t hurry;                       /* atomic: the table is being closed, work stops early */
     uint32_t asked;       /* atomic: the journal wants a digest */
     uint32_t has_retired; /* atomic */
     int last_failure;
@@ -307,7 +310,8 @@ struct ll_use {
     uint64_t refs; /* the transaction and its cursors; atomic */
     uint64_t snapshot;
     struct ll_version *view;
-    struct ll_memtable *target; /* held: the memtable it writes to; NULL: it has written nothing */
+    struct ll_memtable *target; /* the memtable that it writes to, with a reference; NULL: it has
+                                 * written nothing */
     struct ll_mem_part *part;
     bool told; /* the journal knows the part */
     uint64_t puts;
@@ -328,12 +332,12 @@ struct ll_managed {
     struct lladd_mutex mutex; /* a leaf */
     struct lladd_mutex create;
     struct lladd_cond wake;       /* with the mutex: something is due */
-    struct lladd_cond idle;       /* likewise: a thread has finished with a table */
+    struct lladd_cond idle;       /* with the mutex: a thread has finished with a table */
     struct lladd_hash *catalogue; /* atomic; NULL: not created yet */
     struct lladd_managed *tables;
     struct ll_managed_txn *txns, *free_txns;
     uint64_t retired; /* atomic: tables with versions that are kept for old snapshots */
-    unsigned joining; /* transactions that are about to take their snapshot */
+    unsigned joining; /* transactions that are acquiring their snapshot */
     struct lladd_thread *threads;
     unsigned n_threads;
     uint32_t running; /* atomic: there are threads */
@@ -358,8 +362,8 @@ int ll_managed__row_write(struct lladd_txn *, struct ll_managed *, const char *n
                           const struct ll_manifest *);
 /* True if a transaction is creating or dropping the table. */
 bool ll_managed__is_changing(struct lladd_db *, const char *name);
-/* Checks configurations and triggers, and gives the form in which they are stored: table_catalog.c.
- * */
+/* Checks configurations and triggers, and returns the form in which they are stored:
+ * table_catalog.c. */
 int ll_managed__settle(struct lladd_db *, const char *config, enum lladd_dtable_type, bool combines,
                        char **out, struct lladd_error *);
 int ll_managed__set_triggers(const struct lladd_managed_options *, unsigned which,
@@ -371,7 +375,7 @@ void ll_managed__take_triggers(struct lladd_managed *, const struct ll_manifest 
 /* The table of that name that is open or being opened. Under the mutex. */
 struct lladd_managed *ll_managed__open_one(const struct ll_managed *, const char *name);
 void ll_managed__table_free(struct lladd_managed *);
-/* The transaction's use of the table, created if need be. */
+/* The transaction's use of the table, created if necessary. */
 int ll_managed__use(struct lladd_txn *, struct lladd_managed *, struct ll_use **);
 void ll_managed__use_drop(struct ll_use *);
 void ll_managed__txn_forget(struct ll_managed *, struct ll_managed_txn *);
@@ -380,7 +384,7 @@ void ll_managed__txn_forget(struct ll_managed *, struct ll_managed_txn *);
 
 /* Gives the use a part that the journal knows. */
 int ll_managed__begin_writing(struct lladd_txn *, struct ll_use *);
-/* LLADD_CONFLICT; `how` says what another transaction does to the key or range. */
+/* Returns LLADD_CONFLICT; `how` says what another transaction does to the key or range. */
 int ll_managed__conflict(struct lladd_txn *, struct lladd_managed *, const char *how);
 /* Bytes of the longest entry that the journal takes. */
 size_t ll_managed__entry_most(const struct lladd_managed *);
@@ -390,7 +394,7 @@ bool ll_managed__same(const struct lladd_dtable_value *, const struct lladd_dtab
 
 int ll_managed__entry_put(struct ll_use *, const struct lladd_dtable_key *,
                           const struct lladd_dtable_value *, struct lladd_span *out);
-/* For a range; an end that is NULL is open. */
+/* For a range; a NULL end is open. */
 int ll_managed__entry_put_range(struct ll_use *, const struct lladd_dtable_key *from,
                                 const struct lladd_dtable_key *to, struct lladd_span *out);
 struct ll_entry {
@@ -405,7 +409,7 @@ int ll_managed__restore(struct lladd_managed *, struct ll_mem_part *,
 
 /* ---- ranges of runs: runrange.c -------------------------------------------------------------- */
 
-/* *out: the table has deleted ranges. */
+/* *out: has the table deleted ranges? */
 int ll_managed__any_ranges(const struct lladd_dtable *, bool *out, struct lladd_error *);
 /* Adds the table's ranges to a run, and their number to *n. */
 int ll_managed__add_ranges(struct lladd_dtable_run_builder *, const struct lladd_dtable *,
@@ -439,11 +443,11 @@ int ll_managed__due(struct lladd_managed *, uint64_t now);
 /* Time until a digest may be due because of its interval; 0: never. */
 uint64_t ll_managed__interval_left(struct lladd_managed *, uint64_t now);
 int ll_managed__step(struct lladd_managed *, int due, struct lladd_error *);
-/* Something may have become due. */
+/* Wakes a maintenance thread, because something may have become due. */
 void ll_managed__wake(struct ll_managed *);
-/* The same, if a commit has made it due. */
+/* The same, only if a commit has made something due. */
 void ll_managed__nudge(struct lladd_managed *);
-/* Delays the calling writer a little if maintenance has fallen too far back. */
+/* Delays the calling writer a little if maintenance has a large backlog. */
 void ll_managed__stall(struct lladd_managed *);
 void ll_managed__threads_stop(struct ll_managed *);
 

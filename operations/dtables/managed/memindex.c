@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A sorted list of keys in memory, with an index.
  *
- * Each node is linked to the next; nodes are never removed. A search must start at a node shortly
- * before its key. The index finds that node: it is a tree of blocks of 32 slots. A slot has the
- * first eight bytes of a key, so that the key itself is rarely read; its node; and, above the
- * leaves, the child block that begins with that key. In a block above the leaves, every key before
- * the second slot belongs to the first slot, even if it is below the first slot's key.
+ * Each node is linked to the next; nodes are never removed. The index finds a node shortly before a
+ * key, where a search starts. It is a tree of blocks of 32 slots. A slot has the first eight bytes
+ * of a key, so that the key itself is rarely read; its node; and, above the leaves, the child block
+ * that begins with that key. In a block above the leaves, every key before the second slot belongs
+ * to the first slot, even a key below that of the first slot.
  *
- * A key has no slot if its node directly follows the node of the previous slot, both in memory and
- * in the list. So rows inserted in order need one slot per few cache lines. Other keys always have
- * a slot, because a step to a distant node is a cache miss: giving slots to only two of three keys
- * made a put a tenth slower. A thread that holds the table's mutex finds all other keys in the
- * index. A reader without the mutex may miss a slot that is being added; it finds the key through
- * the list, as the index only says where to start.
+ * A key needs no slot if its node closely follows the node of the previous slot, both in memory and
+ * in the list: rows inserted in order take one slot for a few cache lines. Other keys always have a
+ * slot, because a step to a distant node is a cache miss: with slots for only two of three keys, a
+ * put was a tenth slower. A reader without the mutex may miss a slot that is being added. It still
+ * finds the key through the list, because the index only says where to start.
  *
  *   LST-1  The slots of a block are in ascending order at any moment. To make room, slots are moved
- *          up from the last one on: one slot is there twice meanwhile, and none is missing.
+ *          up beginning with the last: meanwhile one slot is there twice, and none is missing.
  *   LST-2  A slot's contents never ascend: they are replaced by those of a previous slot, or, in a
  *          block that was split, by smaller keys. A slot's child is stored before its node, and the
  *          node before its prefix; readers load them in the opposite order. So if a reader saw a
@@ -25,8 +24,8 @@
  *          in its parent, before the old one is shortened.
  *   LST-4  All memory is allocated before any of the key becomes visible.
  *
- * A plain skip list has a link per level, and a cache miss on a key per comparison: that was two
- * thirds of the time of a put. */
+ * In a plain skip list each comparison is a cache miss on a key, which was two thirds of the time
+ * of a put. */
 #include "operations/dtables/managed/memtable.h"
 
 enum { SLOTS = 32, NEAR = 128 / LL_MEM_UNIT }; /* two cache lines */
@@ -69,7 +68,8 @@ int ll_managed__mem_compare(const struct ll_memtable *m, const struct ll_mem_nod
 
 /* ---- searching ------------------------------------------------------------------------------- */
 
-/* How many slots are before the key (`here`: at or before it). The first `low` are known to be. */
+/* How many slots are before the key (`here`: at or before it). The caller knows that the first
+ * `low` are. */
 static inline uint32_t slots_upto(const struct ll_memtable *m, const struct block *b, uint32_t low,
                                   const struct lladd_dtable_key *key, uint64_t prefix, bool here)
 {
@@ -103,8 +103,8 @@ static struct block *enter(const struct ll_memtable *m, uint32_t offset)
     return b;
 }
 
-/* A node before the key (`here`: at or before it), or the one before all; without a key, any node
- * near the end. */
+/* A node before the key (`here`: at or before it), or the node before all others; without a key,
+ * any node near the end. */
 static uint32_t come_near(const struct ll_memtable *m, const struct ll_mem_list *l,
                           const struct lladd_dtable_key *key, bool here)
 {
@@ -221,7 +221,7 @@ struct place {
     uint32_t after; /* the node of the next slot, maybe in the next leaf; 0: none */
 };
 
-/* Finds the place for a key, in a leaf with room; splits full blocks on the way. False: no
+/* Finds the place for a key, in a leaf with room. Splits full blocks on the way. False: no
  * memory. */
 static bool descend(struct ll_memtable *m, struct ll_mem_list *l,
                     const struct lladd_dtable_key *key, uint64_t prefix, struct place *p)
@@ -229,7 +229,7 @@ static bool descend(struct ll_memtable *m, struct ll_mem_list *l,
     if (!raise(m, l))
         return false;
     struct block *b = enter(m, l->root);
-    p->after = 0; /* so far there is no slot after it */
+    p->after = 0; /* so far, no slot after it is known */
     while (b->level) {
         uint32_t i = slots_upto(m, b, 1, key, prefix, true);
         struct block *below = enter(m, b->below[i - 1]);

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Versions of deleted ranges (range tombstones) in memory.
  *
- * A second list has the *endpoints* of ranges. Each endpoint has a chain of versions, as a row has.
- * A version deletes the keys from its endpoint up to the next one. The list's first node stands for
+ * A second list has the *endpoints* of ranges. Each endpoint has a chain of versions, like a row. A
+ * version deletes the keys from its endpoint up to the next one. The list's first node stands for
  * the keys before all endpoints. To delete a range, the transaction adds endpoints at its ends,
- * unless they exist; a new endpoint gets the versions of the endpoint before it, as it splits an
- * interval that is deleted as before. Then all endpoints from the range's beginning up to its end
- * get a version.
+ * unless they exist. A new endpoint splits an interval in two, so it gets the versions of the
+ * endpoint before it. Then each endpoint from the beginning of the range to before its end gets a
+ * version.
  *
- * So a range takes two nodes, and a version per endpoint inside it: its cost depends on the number
- * of ranges in memory that overlap it, not on the number of rows. Endpoints stay until the memtable
- * is freed, because some reader may see one side of an endpoint deleted and not the other. So many
- * ranges that all begin at the first key take more and more memory. That memory counts towards the
- * digest trigger, and a digest merges the ranges into one. A lookup searches one endpoint, whatever
- * the number of ranges, and sees the newest version of its chain first.
+ * A range takes two nodes, and a version for each endpoint inside it: its cost depends on the
+ * number of ranges in memory that overlap it, not on the number of rows. Endpoints stay until the
+ * memtable is freed, because a reader may see one side of an endpoint deleted and not the other.
+ * Ranges that overlap many others therefore take more and more memory. That memory counts towards
+ * the digest trigger, and a digest merges ranges. A lookup searches for one endpoint, and sees the
+ * newest version of its chain first.
  *
- *   RNG-1  A range has a segment of its own: a transaction that is refused the range marks the
+ *   RNG-1  A range has a segment of its own. If the range is refused, the transaction marks the
  *          segment as rolled back.
  *   RNG-2  Offsets grow: of two versions of one transaction, the later one has the larger offset.
  *   RNG-3  A transaction that has written a key, or deleted a range that contains it, keeps its
- *          claim on the key when another transaction tries to delete the key and is refused
- *          (mem_writer). */
+ *          claim on the key when another transaction tries to delete a range with the key and is
+ *          refused (mem_writer). */
 #include "operations/dtables/managed/memtable.h"
 
 static struct ll_mem_node *node_at(const struct ll_memtable *m, uint32_t offset)
@@ -78,9 +78,9 @@ void ll_managed__mem_undelete(struct ll_mem_part *p)
 
 /* ---- conflicts ------------------------------------------------------------------------------- */
 
-/* Whether the newest version of a node that another transaction wrote is in conflict. For endpoints
- * in the part's own memtable only versions older than its own count (`older_than_mine`): the
- * writer of a newer one sees this range, and withdraws. */
+/* Is the newest version of a node by another transaction a conflict? With `older_than_mine`, for
+ * endpoints in the part's own memtable, only versions older than the part's own count: the writer
+ * of a newer one sees this range, and gives up. */
 static int foreign(const struct ll_memtable *m, uint32_t node, const struct ll_mem_part *p,
                    bool older_than_mine, uint64_t snapshot)
 {
@@ -110,8 +110,9 @@ int ll_managed__mem_others(const struct ll_memtable *m, const struct ll_mem_part
                            uint64_t snapshot)
 {
     bool own = p->m == m;
-    /* Usually no transaction writes to it and nothing in it is newer than the snapshot. The order
-     * of the loads matters: an ending transaction sets `newest` before it decrements `writers`. */
+    /* The usual case: no other transaction writes to the memtable, and nothing in it is newer than
+     * the snapshot. The order of the loads matters: an ending transaction sets `newest` before it
+     * decrements `writers`. */
     if (lladd_atomic_load64(&m->writers) == own && lladd_atomic_load64(&m->newest) <= snapshot)
         return LL_MEM_NO_WRITER;
     int found = LL_MEM_NO_WRITER;
@@ -161,7 +162,7 @@ void ll_managed__mem_interval(const struct ll_memtable *m, const struct lladd_dt
 {
     uint64_t commit;
     uint32_t i = endpoint_of(m, key), next = ll_managed__mem_next(m, i);
-    /* Endpoints may have been added between them since the search. */
+    /* Since the search, endpoints may have been added between the two. */
     while (next && key && !is_after(m, next, key)) {
         i = next;
         next = ll_managed__mem_next(m, i);

@@ -13,11 +13,11 @@
  * double in size, so a small table takes little memory and a large one does not run out of chunks.
  *
  *   MEM-1  A node or version is complete before a link to it is stored; nothing moves.
- *   MEM-2  In a chain, commits descend. Newer than these are at most the versions of one
+ *   MEM-2  In a chain, commits descend. In front of the committed versions are at most those of one
  *          transaction in progress, and any number of versions that do not count: rolled back,
  *          aborted, or of a range deletion that is about to be refused (memrange.c).
- *   MEM-3  `logged` stores the commit in the part: all its versions have the commit at once. No
- *          reader asks for that commit before the core says that it is visible.
+ *   MEM-3  `logged` stores the commit in the part, which gives it to all of the part's versions at
+ *          once. No reader asks for that commit before the core says that it is visible.
  *   MEM-4  A row is shown with the key that the shown version was put with: the node's key may come
  *          from a transaction that aborted. */
 #include "operations/dtables/managed/memtable.h"
@@ -199,7 +199,7 @@ uint32_t ll_managed__mem_new_node(struct ll_memtable *m, const struct ll_mem_lis
     } else {
         memcpy(node->key, &key->number, sizeof key->number);
     }
-    if (l == &m->rows) { /* before the node can be found */
+    if (l == &m->rows) { /* added before the node can be found */
         lladd_dtable_key_range_widen(&m->fence, lladd_dtable_prefix(&m->order, key));
         ll_managed__filter_add(m, key);
     }
@@ -283,7 +283,7 @@ int ll_managed__mem_push(struct ll_mem_part *p, uint32_t node, const struct llad
         lladd_put16(to->bytes + len, same ? SAME : (uint16_t)key->bytes.len);
     if (!same)
         lladd_copy(to->bytes + len + KEY_LENGTH, key->bytes.data, key->bytes.len);
-    /* The previous version of the same segment is never needed again. */
+    /* The previous version is of the same segment, and never needed again. */
     if (n->newest && ((struct ll_mem_version *)at(m, n->newest))->segment == p->segment)
         to->older = ((struct ll_mem_version *)at(m, n->newest))->older;
     lladd_atomic_store32(&n->newest, offset);
@@ -349,7 +349,8 @@ uint32_t ll_managed__mem_mine(const struct ll_mem_part *p, uint32_t node)
     for (uint32_t i = lladd_atomic_load32(&n->newest); i; i = v->older) {
         bool counts;
         v = at(p->m, i);
-        if (part_of(p->m, v, &counts) == p && counts) /* newer ones: parts after this one's end */
+        if (part_of(p->m, v, &counts) == p && counts) /* skips newer versions, of parts that end
+                                                       * after this one */
             return i;
     }
     return 0;
@@ -454,12 +455,12 @@ void ll_managed__mem_end(struct lladd_managed *t, struct ll_mem_part *p, uint64_
 {
     struct ll_memtable *m = p->m;
     lladd_atomic_store64(&p->commit, commit);
-    lladd_atomic_count64(&t->pending_bytes, p->bytes); /* however it has ended */
+    lladd_atomic_count64(&t->pending_bytes, p->bytes); /* in any case: committed or aborted */
     if (commit != LL_MANAGED_TAKEN_BACK && p->rows) {
         lladd_atomic_count64(&t->pending_rows, p->rows);
         lladd_atomic_max64(&t->newest, commit);
         lladd_atomic_max64(&m->newest, commit);
     }
-    /* The last access: a memtable without writers may be digested and freed. */
+    /* The part is not accessed after this: a memtable without writers may be digested and freed. */
     lladd_atomic_sub64(&m->writers, 1);
 }

@@ -43,8 +43,8 @@ uint32_t ll_managed__mem_new_node(struct ll_memtable *, const struct ll_mem_list
 int ll_managed__mem_compare(const struct ll_memtable *, const struct ll_mem_node *,
                             const struct lladd_dtable_key *);
 int ll_managed__list_begin(struct ll_memtable *, struct ll_mem_list *);
-/* The node of a key, created if need be; a new one gets the versions of the node before it if
- * `inherits`. */
+/* The node of a key, created if necessary. With `inherits`, a new one gets the versions of the node
+ * before it. */
 uint32_t ll_managed__list_node(struct ll_memtable *, struct ll_mem_list *,
                                const struct lladd_dtable_key *, bool inherits);
 uint32_t ll_managed__list_not_before(const struct ll_memtable *, const struct ll_mem_list *,
@@ -54,8 +54,8 @@ uint32_t ll_managed__list_not_after(const struct ll_memtable *, const struct ll_
 
 /* ---- memtable.c ------------------------------------------------------------------------------ */
 
-/* The newest version of a node that was committed in (after, upto], and its commit; or the part's
- * newest own version. 0: there is none. */
+/* The newest version of a node that was committed in (after, upto], and its commit; or the newest
+ * one of the part. 0: there is none. */
 uint32_t ll_managed__mem_committed(const struct ll_memtable *, uint32_t node, uint64_t after,
                                    uint64_t upto, uint64_t *commit);
 uint32_t ll_managed__mem_mine(const struct ll_mem_part *, uint32_t node);
@@ -64,7 +64,7 @@ const struct ll_mem_part *ll_managed__mem_part_of(const struct ll_memtable *,
 
 /* ---- memrange.c ------------------------------------------------------------------------------ */
 
-/* The newest deletion of a range that contains the key: committed, or the part's own, as above. */
+/* The newest deletion of a range that contains the key: committed, or of the part, as above. */
 uint32_t ll_managed__mem_gone(const struct ll_memtable *, const struct lladd_dtable_key *,
                               uint64_t after, uint64_t upto, uint64_t *commit);
 uint32_t ll_managed__mem_gone_mine(const struct ll_mem_part *, const struct lladd_dtable_key *);

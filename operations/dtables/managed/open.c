@@ -31,7 +31,7 @@ void ll_managed__table_free(struct lladd_managed *t)
         ll_managed__version_release(t, v);
     }
     ll_managed__version_release(t, t->view);
-    for (struct ll_extents *r = t->ready, *next; r; r = next) {
+    for (struct ll_managed_run *r = t->ready, *next; r; r = next) {
         next = r->next;
         lladd_mem_free(db, r);
     }
@@ -103,7 +103,7 @@ void ll_managed__take_triggers(struct lladd_managed *t, const struct ll_manifest
     lladd_atomic_store32(&t->schedule, (uint32_t)m->schedule);
 }
 
-/* The first version: the table's runs, and an empty memtable in front of them. */
+/* Makes the first version: an empty memtable, and the table's runs. */
 static int first_view(struct lladd_managed *t, struct lladd_error *err)
 {
     const struct ll_manifest *m = &t->manifest;
@@ -117,14 +117,14 @@ static int first_view(struct lladd_managed *t, struct lladd_error *err)
     for (uint32_t i = 0; !rc && i < m->n_runs; i++) {
         rc = ll_managed__run_open(t, &m->runs[i], &t->view->runs[i], err);
         t->view->n_runs += rc == 0;
-        if (!rc) /* not in the manifest: the run knows it */
+        if (!rc) /* the run, not the manifest, has the number of rows */
             t->manifest.runs[i].ranges = t->view->runs[i]->info.ranges;
     }
     for (uint32_t i = 0; !rc && i < m->n_obsolete; i++) {
-        struct ll_extents *r = lladd_mem_alloc(t->db, sizeof *r);
+        struct ll_managed_run *r = lladd_mem_alloc(t->db, sizeof *r);
         if (!r)
             return ll_managed__no_memory(err);
-        *r = (struct ll_extents){
+        *r = (struct ll_managed_run){
             .t = t, .info.root = m->obsolete[i], .obsolete = true, .next = t->ready};
         t->ready = r;
     }
@@ -188,7 +188,7 @@ int lladd_managed_open(struct lladd_db *db, const char *name, struct lladd_manag
     }
     rc = load(t, err);
     /* The catalogue may show uncommitted changes: a transaction that drops the table has already
-     * removed its row or runs. */
+     * removed its row or its runs. */
     if ((rc == LLADD_NOT_FOUND || rc == LLADD_DESTROYED) && ll_managed__is_changing(db, name))
         rc = lladd_error_set(err, LLADD_BUSY, "table \"%s\" is being made or dropped", name);
     if (rc) {
@@ -207,7 +207,7 @@ int lladd_managed_open(struct lladd_db *db, const char *name, struct lladd_manag
 
 /* ---- closing --------------------------------------------------------------------------------- */
 
-/* Keeps new work from starting, and waits for the work under way. */
+/* Keeps new work from starting, and waits for work in progress. */
 static int quiet(struct lladd_managed *t, struct lladd_error *err)
 {
     struct ll_managed *all = t->all;
@@ -240,7 +240,7 @@ int lladd_managed_close(struct lladd_managed *t, struct lladd_error *err)
     if (!last)
         t->opens--;
     else
-        t->opening = true; /* an open that comes now waits */
+        t->opening = true; /* makes an open that begins now wait */
     lladd_mutex_unlock(&all->mutex);
     if (!last)
         return 0;

@@ -26,9 +26,10 @@ void ll_managed__nudge(struct lladd_managed *t)
         ll_managed__wake(t->all);
 }
 
-/* Chooses a table with due work: one with a digest that the journal asked for comes first, because
- * the log cannot be truncated before; otherwise the one served longest ago. If there is none, *wait
- * is the time until some may be due, 0: until a wake-up. Under the mutex. */
+/* Chooses a table with due work. A table with a digest that the journal has asked for comes first,
+ * because the log cannot be truncated before; otherwise the one that was served longest ago. If
+ * there is none, *wait is the time until work may be due; 0: wait for a wake-up. Under the
+ * mutex. */
 static struct lladd_managed *choose(struct ll_managed *all, uint64_t now, int *due, uint64_t *wait)
 {
     struct lladd_managed *best = NULL;
@@ -128,7 +129,8 @@ int lladd_managed_threads(struct lladd_db *db, unsigned n, struct lladd_error *e
     all->threads = n ? lladd_mem_alloc(db, n * sizeof *all->threads) : NULL;
     if (n && !all->threads)
         rc = ll_managed__no_memory(err);
-    lladd_atomic_store32(&all->running, n != 0 && !rc); /* first, so that wake-ups reach them */
+    lladd_atomic_store32(&all->running, n != 0 && !rc); /* set before the threads start, so that
+                                                         * wake-ups reach them */
     for (unsigned i = 0; !rc && i < n; i++) {
         memset(&all->threads[i], 0, sizeof all->threads[i]);
         if (lladd_thread_start(&all->threads[i], work, all))
@@ -143,9 +145,9 @@ int lladd_managed_threads(struct lladd_db *db, unsigned n, struct lladd_error *e
     return rc;
 }
 
-/* Throttles a writer. There is no delay while pending bytes are at most twice a memtable and
- * runs are at most a few rounds of combines; beyond that the delay grows with the backlog, up
- * to 10 ms. */
+/* Throttles a writer. There is no delay while pending bytes are at most twice a memtable and runs
+ * are at most a few rounds of combines; beyond that the delay grows with the backlog, up to 10
+ * ms. */
 void ll_managed__stall(struct lladd_managed *t)
 {
     enum { LAG = 2, ROUNDS = 4, LONGEST = 10 };
@@ -165,6 +167,7 @@ void ll_managed__stall(struct lladd_managed *t)
     lladd_atomic_count64(&t->waits, 1);
     ll_managed__wake(t->all);
     lladd_mutex_lock(&t->mutex);
-    (void)lladd_cond_wait_for(&t->changed, &t->mutex, wait); /* any length will do */
+    (void)lladd_cond_wait_for(&t->changed, &t->mutex, wait); /* a wait that ends early does no
+                                                              * harm */
     lladd_mutex_unlock(&t->mutex);
 }

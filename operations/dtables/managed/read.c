@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A table as a transaction sees it: its own writes in front of its snapshot's version. A cursor is
- * a cursor of an overlay over slices of memtables and runs. The transaction's own rows may change
+ * a cursor of an overlay of snapshot iterators and runs. The transaction's own rows may change
  * while the cursor is open, so after a write the cursor searches for its position again before it
  * moves. */
 #include "operations/dtables/managed/managed.h"
@@ -10,7 +10,7 @@ static struct ll_use *use_of(const struct lladd_dtable *t)
     return (struct ll_use *)(uintptr_t)t;
 }
 
-/* Not inlined: a transaction that only reads then need not save registers. */
+/* Not inlined, so that a transaction that only reads need not save registers. */
 static __attribute__((noinline)) int
 lookup_own(const struct ll_use *u, const struct lladd_dtable_key *key, struct lladd_dtable_pin *pin,
            struct lladd_dtable_value *out, struct lladd_error *err)
@@ -51,8 +51,8 @@ static int lookup_columns(const struct lladd_dtable *t, const struct lladd_dtabl
     return rc;
 }
 
-/* Used if this table is part of another overlay, which is rare. The result stays valid after the
- * layers are gone: the overlay copies endpoints into the pins. */
+/* Used if this table is part of another overlay, which is rare. The result is valid after the
+ * layers are gone, because the overlay copies endpoints into the pins. */
 static int interval(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
                     struct lladd_dtable_pin pins[2], struct lladd_dtable_interval *out,
                     struct lladd_error *err)
@@ -72,7 +72,7 @@ static int interval(const struct lladd_dtable *t, const struct lladd_dtable_key 
 struct cursor {
     struct ll_layers layers;
     struct lladd_dtable_cursor *rows;
-    uint64_t puts; /* the transaction's, when the cursor was positioned */
+    uint64_t puts; /* number of the transaction's writes when the cursor was positioned */
     unsigned char *key;
     size_t cap_key;
 };
@@ -101,7 +101,7 @@ static int cursor_seek(const struct lladd_dtable *t, void *cursor, enum lladd_dt
     return to_where(c, where, key, err);
 }
 
-/* Copies the current key, which is in a row that is about to be left. */
+/* Copies the current key, because its row is about to be left. */
 static int keep_key(const struct lladd_dtable *t, struct cursor *c, struct lladd_dtable_key *key,
                     struct lladd_error *err)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Frees runs that a compaction has replaced and that no version has any more.
  *
- *   DIG-5  A replaced run is listed in the manifest as obsolete until its pages are freed. So a
- *          crash loses no pages. */
+ * DIG-5  A replaced run is listed in the manifest as obsolete until its pages are freed, so a crash
+ *        loses no pages. */
 #include "operations/dtables/managed/managed.h"
 
 static int free_run(void *ctx, struct lladd_txn *txn, struct ll_manifest *m)
 {
-    const struct ll_extents *r = ctx;
+    const struct ll_managed_run *r = ctx;
     uint32_t n = 0;
     for (uint32_t i = 0; i < m->n_obsolete; i++)
         if (m->obsolete[i].v != r->info.root.v)
@@ -16,12 +16,12 @@ static int free_run(void *ctx, struct lladd_txn *txn, struct ll_manifest *m)
     return lladd_dtable_run_free(txn, r->info.root);
 }
 
-/* Frees one run. Its pages are reused only when this commit is durable; then so is the commit that
- * replaced the run. */
+/* Frees one run. Its pages are reused only when this commit is durable, and then the commit that
+ * replaced the run is durable too. */
 int ll_managed__reclaim_now(struct lladd_managed *t, struct lladd_error *err)
 {
     lladd_mutex_lock(&t->mutex);
-    struct ll_extents *r = t->ready;
+    struct ll_managed_run *r = t->ready;
     if (r)
         t->ready = r->next;
     lladd_mutex_unlock(&t->mutex);
@@ -30,8 +30,8 @@ int ll_managed__reclaim_now(struct lladd_managed *t, struct lladd_error *err)
     int rc = ll_managed__manifest_edit(t, free_run, r, NULL, err);
     lladd_mutex_lock(&t->mutex);
     t->free_failed = rc != 0;
-    if (rc) { /* to the end of the list: other runs have their turn before it is tried again */
-        struct ll_extents **last = &t->ready;
+    if (rc) { /* Moves it to the end of the list, so that the other runs are tried before it. */
+        struct ll_managed_run **last = &t->ready;
         while (*last)
             last = &(*last)->next;
         r->next = NULL;

@@ -19,7 +19,7 @@ static int add_rows(struct lladd_managed *t, struct lladd_dtable_run_builder *b,
         rc = lladd_dtable_run_add(b, &key, &v);
         if (rc)
             return rc;
-        /* Every 1024 rows: closing the table need not wait for the whole run. */
+        /* Checked every 1024 rows, so that closing the table need not wait for the whole run. */
         if ((++*rows & 1023) == 0 && lladd_atomic_load32(&t->hurry))
             return lladd_error_set(err, LLADD_BUSY, "table \"%s\" is being closed", t->name);
     }
@@ -65,7 +65,8 @@ static int build_as(struct ll_managed_change *c, const struct lladd_dtable *from
             int discarded = lladd_dtable_run_discard(b);
             if (rc && !discarded)
                 *err = why;
-            rc = discarded ? discarded : rc; /* its pages are not free: this may not commit */
+            rc = discarded ? discarded : rc; /* Its pages are not free, so this transaction must not
+                                              * commit. */
         }
     }
     lladd_dtable_cursor_close(rows);
@@ -89,8 +90,8 @@ static int build_in(struct ll_managed_change *c, const struct lladd_dtable *from
     return rc;
 }
 
-/* True if the error is about the rows, not the table: the configuration rejects a value, keys are
- * too far apart, a placeholder does not fit. Or the configuration is so large or so deep that no
+/* Is the error about the rows, not the table? The configuration rejects a value, keys are too far
+ * apart, a placeholder does not fit; or the configuration is so large or so deep that no
  * ranges_dtable fits around it. */
 static bool is_refusal(int rc)
 {
@@ -98,9 +99,9 @@ static bool is_refusal(int rc)
            rc == LLADD_BAD_CONFIG;
 }
 
-/* A configuration that refuses rows, although it was asked when they were put, does not stop
- * digests: the run is then built as a linear_dtable, which accepts everything, also within a
- * ranges_dtable. */
+/* Builds the run. A configuration may refuse rows although it accepted them when they were put.
+ * That does not stop digests: the run is then built as a linear_dtable, which accepts everything,
+ * also within a ranges_dtable. */
 int ll_managed__build(struct ll_managed_change *c, struct lladd_dtable *const *tables, size_t n,
                       const struct lladd_dtable_config *config, bool drop)
 {

@@ -13,7 +13,7 @@ struct end {
 struct walk {
     const struct lladd_dtable *t;
     struct lladd_dtable_pin pins[2];
-    struct end from, to; /* of the current range; to: also where the search goes on */
+    struct end from, to; /* of the current range; `to` is also where the search continues */
     bool done;
 };
 

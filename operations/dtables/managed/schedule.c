@@ -4,8 +4,8 @@
  * The ruler schedule (paper, section 5.3): after every k digests the newest k runs are combined,
  * together with as many older runs as the number of the combine, counted from 1, has trailing zero
  * bits: 0, 1, 0, 2, 0, 1, 0, 3 ... (The paper's text subtracts one from that; its sequence does
- * not.) The tiered schedule: when there are at least k runs, it combines the newest ones as long as
- * each is not larger than the newer ones together. */
+ * not.) The tiered schedule: when there are at least k runs, it combines the newest ones, as long
+ * as each is at most 5/4 as large as the newer ones together. */
 #include "operations/dtables/managed/managed.h"
 
 /* `now` may be older than the end of the newest digest: another thread may have read the clock
@@ -19,7 +19,7 @@ static bool digest_due(const struct lladd_managed *t, uint64_t now)
 {
     const struct ll_manifest *m = &t->manifest;
     if (lladd_atomic_load64(&t->pending_bytes) >= m->memory_bytes)
-        return true; /* even if nothing of it is committed: the memory is to be freed */
+        return true; /* even if nothing of it is committed, to free the memory */
     if (lladd_atomic_load64(&t->newest) <= t->view->cutoff)
         return false;
     return lladd_atomic_load32(&t->asked) ||
@@ -37,7 +37,8 @@ static uint32_t ruler(const struct ll_manifest *m)
     return n < m->n_runs ? n : m->n_runs;
 }
 
-/* The newest runs, as long as each is at most 5/4 of the newer ones together. */
+/* How many of the newest runs form a tier: each is at most 5/4 as large as the newer ones
+ * together. */
 static uint32_t tier(const struct ll_manifest *m)
 {
     uint64_t sum = m->n_runs ? m->runs[0].bytes : 0;

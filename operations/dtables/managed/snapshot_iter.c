@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A slice is a memtable as a dTable, for use in overlays: what was committed in an interval of
- * commits, or what one transaction has written. The contents of the first kind never change while
- * it is read; the second kind is used only by its transaction. */
+/* A snapshot iterator is a memtable as a dTable, for use in overlays. It shows the rows committed
+ * in an interval of commits, or those that one transaction has written. The first kind never
+ * changes while it is read; only its transaction uses the second kind. */
 #include "operations/dtables/managed/managed.h"
 
 struct cursor {
@@ -43,7 +43,7 @@ static int interval(const struct lladd_dtable *t, const struct lladd_dtable_key 
                     struct lladd_error *err)
 {
     const struct ll_snapshot_iter *s = (const struct ll_snapshot_iter *)t;
-    (void)pins; /* keys stay where they are */
+    (void)pins; /* keys stay in place, so the pins are not needed */
     (void)err;
     ll_managed__mem_interval(memtable(s), key, s->after, s->upto, s->own ? s->own->part : NULL,
                              out);

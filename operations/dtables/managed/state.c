@@ -17,8 +17,8 @@
  *   alter.c                   changing a table's settings
  *
  * Only the journal's entries and the catalogue's rows are logged. There is no recovery code here:
- * the journal brings back what was not digested, and runs and catalogue rows are changed by
- * ordinary transactions. */
+ * the journal replays what was not digested, and ordinary transactions change runs and catalogue
+ * rows. */
 #include "operations/dtables/managed/managed.h"
 
 int ll_managed__no_memory(struct lladd_error *err)
@@ -79,7 +79,7 @@ static int recovered(void *ctx, struct lladd_db *db, void *state, struct lladd_e
     return lladd_hash_open(db, lladd_page_of(root.a), LLADD_HASH_LOGICAL, &all->catalogue, err);
 }
 
-/* Also frees what is left of a handle that was killed or poisoned. */
+/* Also frees what remains of a handle that was killed or poisoned. */
 static void stop(void *ctx, struct lladd_db *db, void *state)
 {
     (void)ctx;

@@ -103,15 +103,15 @@ static int check_name(const char *name, struct lladd_error *err)
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-/* Adds which of the two texts is wrong. */
+/* Adds to the error which of the two texts is wrong. */
 static int of_combines(struct lladd_error *err)
 {
     struct lladd_error was = *err;
     return lladd_error_set(err, was.code, "combine_config: %.200s", was.message);
 }
 
-/* A configuration as it is stored, with all settings; "" if there is none. It may not take the size
- * of values from the first value: that could be an aborted transaction's. */
+/* The form in which a configuration is stored, with all settings; "" if there is none. It must not
+ * take the size of values from the first value, which an aborted transaction may have put. */
 int ll_managed__settle(struct lladd_db *db, const char *config, enum lladd_dtable_type type,
                        bool combines, char **out, struct lladd_error *err)
 {
@@ -194,7 +194,7 @@ bool ll_managed__is_changing(struct lladd_db *db, const char *name)
     return lladd_journal_find(db, text, &tag, NULL) == LLADD_BUSY;
 }
 
-/* Runs `what` under a savepoint: all of it or nothing. */
+/* Runs `what` under a savepoint: all of it takes effect, or nothing. */
 static int in_step(struct lladd_txn *txn, struct ll_managed *all, const char *name,
                    struct ll_manifest *m,
                    int (*what)(struct lladd_txn *, struct ll_managed *, const char *,
@@ -302,14 +302,15 @@ static int free_runs(struct lladd_txn *txn, const struct ll_manifest *m)
     return rc;
 }
 
-/* Frees what a cTable keeps beside the table, whichever call drops the table. */
+/* Frees what a cTable keeps beside the table. Also called when the table is dropped without the
+ * cTable. */
 static int free_beside(struct lladd_txn *txn, const char *name)
 {
     char text[LLADD_ROOT_NAME_MAX + 1];
     struct lladd_root_value at;
     int len = snprintf(text, sizeof text, "%s%s", LL_MANAGED_BESIDE, name);
     if (len < 0 || (size_t)len >= sizeof text)
-        return 0; /* no root has so long a name */
+        return 0; /* no root has a name this long */
     int rc = lladd_root_get(lladd_txn_db(txn), text, &at, lladd_txn_error_out(txn));
     if (rc)
         return rc == LLADD_NOT_FOUND ? 0 : rc;
@@ -317,7 +318,7 @@ static int free_beside(struct lladd_txn *txn, const char *name)
     return rc ? rc : lladd_root_delete(txn, text);
 }
 
-/* Once this transaction has the tag, the table cannot be opened. The manifest is read again: the
+/* While this transaction has the tag, the table cannot be opened. Reads the manifest again: the
  * table may have been open since the first reading, and its runs combined. */
 static int drop(struct lladd_txn *txn, struct ll_managed *all, const char *name,
                 struct ll_manifest *m)

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Managed tables and transactions.
  *
- * A transaction's first call on any table takes a snapshot: the newest visible commit, held by the
- * core. For each table it then has a *use*: the version that it reads and, once it writes, its part
- * of the memtable that was written to at that moment. Its versions point to the part. They become
- * visible when the part has a commit that a snapshot includes; the `logged` callback does nothing
- * but store that commit.
+ * A transaction's first call on any table acquires a snapshot: the newest visible commit, which the
+ * core keeps for it. For each table the transaction then has a *use*: the version that it reads
+ * and, once it writes, its part of the memtable that is current at that moment. The rows that it
+ * writes point to the part. They become visible when the part has a commit that a snapshot
+ * includes; the `logged` callback stores that commit, and does nothing else.
  *
- *   USE-1  A memtable with a part of a transaction that has not ended is in the current version.
- *   USE-2  A thread that ends a part does not access it afterwards; a use holds the memtable. */
+ *   USE-1  A memtable with a part of a transaction in progress is in the current version.
+ *   USE-2  A thread that ends a part does not access it afterwards. A use has a reference
+ *          to the memtable. */
 #include "operations/dtables/managed/managed.h"
 
 /* ---- uses ------------------------------------------------------------------------------------ */
@@ -84,8 +85,9 @@ static int new_use(struct lladd_txn *txn, struct ll_managed_txn *x, struct lladd
                                      t->name);
 }
 
-/* A transaction is about to take a snapshot, and which one is not known yet: until end_joining no
- * version is released. Returns reused memory for its state, or NULL. */
+/* Called before a transaction acquires its snapshot. Until end_joining, no version is released,
+ * because it is not yet known which ones the snapshot needs. Returns reused memory for its state,
+ * or NULL. */
 static struct ll_managed_txn *begin_joining(struct ll_managed *all)
 {
     lladd_mutex_lock(&all->mutex);
@@ -109,7 +111,7 @@ static void end_joining(struct ll_managed *all, struct ll_managed_txn *x)
     lladd_mutex_unlock(&all->mutex);
 }
 
-/* The transaction did not get a snapshot: releases the versions that were kept meanwhile. */
+/* The transaction did not get a snapshot. Releases the versions that were kept meanwhile. */
 static void give_up_joining(struct ll_managed *all)
 {
     lladd_mutex_lock(&all->mutex);
@@ -138,7 +140,8 @@ static int new_txn(struct lladd_txn *txn, struct ll_managed *all, struct ll_mana
     }
     if (rc) {
         give_up_joining(all);
-        (void)lladd_snapshot_release(all->db, snapshot); /* cannot fail: just acquired */
+        (void)lladd_snapshot_release(all->db, snapshot); /* cannot fail: this call has just acquired
+                                                          * it */
         lladd_mem_free(all->db, x);
         return rc;
     }
@@ -182,8 +185,8 @@ void ll_managed__txn_forget(struct ll_managed *all, struct ll_managed_txn *x)
     x->next = all->free_txns;
     all->free_txns = x;
     lladd_mutex_unlock(&all->mutex);
-    /* Its snapshot kept versions of all tables, also of those it has not used, which may never be
-     * touched again. */
+    /* Its snapshot kept versions of all tables, also of tables that it did not use and that may
+     * never be used again. */
     ll_managed__retire_all(all);
 }
 
@@ -229,7 +232,7 @@ static void undone(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn sinc
     (void)ctx;
     (void)since;
     if (lladd_txn_now_get(txn, &now))
-        return; /* poisoned: it does not end any more */
+        return; /* poisoned: the transaction does not end */
     for (struct ll_use *u = x->uses; u; u = u->next)
         if (u->part) {
             ll_managed__mem_undo(u->part, now.undone);

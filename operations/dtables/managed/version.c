@@ -2,21 +2,21 @@
 /* Versions: the memtables and runs that a table consists of at one time, as in LevelDB.
  *
  * A version is immutable. A digest or a combine makes the next one; a reader holds the one it began
- * with. The last version before a digest is retired, and kept while there is a snapshot older than
- * what the digest has put into a run: the run has only one version of each key. */
+ * with. A digest writes only the newest row of each key into its run. The last version before it is
+ * therefore retired, and kept while there is a snapshot older than some of these rows. */
 #include "operations/dtables/managed/managed.h"
 
 struct ll_version *ll_managed__version_new(struct lladd_db *db, uint32_t mems, uint32_t runs)
 {
     size_t pointers = (size_t)mems * sizeof(struct ll_memtable *);
     struct ll_version *v =
-        lladd_mem_alloc(db, sizeof *v + pointers + (size_t)runs * sizeof(struct ll_extents *));
+        lladd_mem_alloc(db, sizeof *v + pointers + (size_t)runs * sizeof(struct ll_managed_run *));
     if (!v)
         return NULL;
     memset(v, 0, sizeof *v);
     v->refs = 1;
     v->mems = (struct ll_memtable **)(v + 1);
-    v->runs = (struct ll_extents **)(v->mems + mems);
+    v->runs = (struct ll_managed_run **)(v->mems + mems);
     return v;
 }
 
@@ -66,7 +66,7 @@ void ll_managed__version_set(struct lladd_managed *t, struct ll_version *v,
     *gone = NULL;
 }
 
-/* True if a transaction in progress may need the version. Under the mutex of all tables. */
+/* May a transaction in progress need the version? Under the mutex of all tables. */
 static bool is_wanted(const struct ll_managed *all, const struct ll_version *v)
 {
     if (all->joining)
@@ -77,7 +77,7 @@ static bool is_wanted(const struct ll_managed *all, const struct ll_version *v)
     return false;
 }
 
-/* An old snapshot keeps only its own version, not all the versions that were retired later. */
+/* An old snapshot keeps only its own version, not those that were retired later. */
 void ll_managed__retire(struct lladd_managed *t)
 {
     struct ll_version *gone = NULL, *v;
@@ -127,12 +127,12 @@ void ll_managed__retire_all(struct ll_managed *all)
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 int ll_managed__run_open(struct lladd_managed *t, const struct lladd_managed_run *info,
-                         struct ll_extents **out, struct lladd_error *err)
+                         struct ll_managed_run **out, struct lladd_error *err)
 {
-    struct ll_extents *r = lladd_mem_alloc(t->db, sizeof *r);
+    struct ll_managed_run *r = lladd_mem_alloc(t->db, sizeof *r);
     if (!r)
         return ll_managed__no_memory(err);
-    *r = (struct ll_extents){.t = t, .refs = 1, .info = *info};
+    *r = (struct ll_managed_run){.t = t, .refs = 1, .info = *info};
     int rc = lladd_dtable_run_open(t->db, info->root, &r->table, err);
     if (!rc && (r->table->order.type != t->order.type ||
                 r->table->order.comparator != t->order.comparator)) {
@@ -151,7 +151,7 @@ int ll_managed__run_open(struct lladd_managed *t, const struct lladd_managed_run
     return 0;
 }
 
-void ll_managed__run_drop(struct ll_extents *r)
+void ll_managed__run_drop(struct ll_managed_run *r)
 {
     struct lladd_managed *t = r->t;
     if (lladd_atomic_sub64(&r->refs, 1) != 1)
@@ -173,13 +173,13 @@ void ll_managed__run_drop(struct ll_extents *r)
 
 /* ---- lookups --------------------------------------------------------------------------------- */
 
-static bool run_may_have(const struct ll_extents *r, const struct lladd_dtable_key *key)
+static bool run_may_have(const struct ll_managed_run *r, const struct lladd_dtable_key *key)
 {
     return lladd_dtable_key_range_has(&r->table->fence, lladd_dtable_prefix(&r->table->order, key));
 }
 
-/* Asks the memtables, then the runs, from number `i` on. Not inlined: a lookup that only the last
- * run can answer then need not save registers. */
+/* Asks the memtables, then the runs, from number `i` on. Not inlined, so that a lookup that only
+ * the last run can answer need not save registers. */
 static __attribute__((noinline)) int ask_from(const struct ll_version *v, uint32_t i,
                                               uint64_t snapshot, const struct lladd_dtable_key *key,
                                               struct lladd_dtable_pin *pin,

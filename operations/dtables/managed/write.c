@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Writing a row. First the key is claimed by a version that other transactions do not see; then the
- * entry goes to the journal. If the journal refuses it, the version is removed.
+/* Writing a row. The transaction first claims the key by a version that other transactions do not
+ * see; then it appends the entry to the journal. If the journal refuses the entry, the version is
+ * removed.
  *
- * The first writer of a key wins: the write is refused if the key's newest version is of a
- * transaction in progress, or was committed after the snapshot. Memtables tell that. Versions they
- * no longer have were digested; if that was after the snapshot, and the row is not what the
- * snapshot sees, another transaction has changed it since. Locking a key makes the same checks and
- * writes nothing. */
+ * The first writer of a key wins: a write is refused if the key's newest version is of a
+ * transaction in progress, or was committed after the snapshot. Memtables tell that as long as they
+ * have the version. If it was digested after the snapshot, the row in the runs is compared with
+ * what the snapshot sees: a difference means that another transaction has changed it. Locking a key
+ * makes the same checks and writes nothing. */
 #include "operations/dtables/managed/managed.h"
 
 #include <stdio.h>
@@ -28,7 +29,7 @@ bool ll_managed__same(const struct lladd_dtable_value *a, const struct lladd_dta
            (a->bytes.len == 0 || memcmp(a->bytes.data, b->bytes.data, a->bytes.len) == 0);
 }
 
-/* Conflicts unless the row in this version is what the snapshot sees. */
+/* Returns LLADD_CONFLICT unless the row in this version is what the snapshot sees. */
 static int unchanged(struct lladd_txn *txn, struct ll_use *u, const struct ll_version *now,
                      const struct lladd_dtable_key *key)
 {
@@ -58,8 +59,8 @@ static int may_write(struct lladd_txn *txn, struct ll_use *u, const struct lladd
         int writer = node ? ll_managed__mem_writer(m, node, u->part, &commit) : LL_MEM_NO_WRITER;
         if (writer == LL_MEM_MINE)
             return 0;
-        /* If this version may be overwritten, so may older ones, except by a range deleted
-         * since. */
+        /* If this version may be overwritten, so may older ones, except those that a range has
+         * deleted since. */
         bool last = writer == LL_MEM_COMMITTED && commit <= u->snapshot;
         if (writer == LL_MEM_NO_WRITER || last)
             writer = ll_managed__mem_range_writer(m, key, u->part, &commit);
@@ -79,7 +80,7 @@ struct claim {
     uint32_t node, before;
 };
 
-/* Called under the mutex. On 0 the version is there. */
+/* Called under the mutex. On 0 the version exists. */
 static int claim(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dtable_key *key,
                  struct claim *c)
 {
@@ -109,7 +110,7 @@ static int claim(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dta
     return 0;
 }
 
-/* Before claiming, checks without the mutex what was digested since the snapshot. */
+/* First checks, without the mutex, what was digested since the snapshot; then claims. */
 static int claim_anyhow(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dtable_key *key,
                         struct claim *c)
 {
@@ -141,8 +142,7 @@ static int claim_anyhow(struct lladd_txn *txn, struct ll_use *u, const struct ll
 
 /* ---- the row --------------------------------------------------------------------------------- */
 
-/* From now on, until it ends, the transaction writes to the memtable that is current now
- * (USE-1). */
+/* Makes the transaction write to the memtable that is current now, until it ends (USE-1). */
 int ll_managed__begin_writing(struct lladd_txn *txn, struct ll_use *u)
 {
     struct lladd_managed *t = u->t;
@@ -229,8 +229,8 @@ int lladd_managed_put(struct lladd_txn *txn, struct lladd_managed *t,
 
 /* ---- locking --------------------------------------------------------------------------------- */
 
-/* A table's lock name is its tag's name in the journal. Keys that compare equal have one lock name;
- * other keys may share it. */
+/* Takes the key's lock. The table is named by its journal tag. Keys that compare equal have one
+ * lock name; other keys may share it. */
 static int lock(struct lladd_txn *txn, const struct lladd_managed *t,
                 const struct lladd_dtable_key *key, enum lladd_lock_mode mode, uint64_t timeout_ns)
 {
@@ -246,7 +246,7 @@ static int lock(struct lladd_txn *txn, const struct lladd_managed *t,
     return lladd_lock_acquire(txn, name, mode, timeout_ns);
 }
 
-/* The previous holder of the lock released it after its commit was ordered. So the memtables have
+/* The previous holder of the lock released it after its commit was ordered, so the memtables have
  * that commit, even if the transaction's snapshot is older. */
 int lladd_managed_lock(struct lladd_txn *txn, struct lladd_managed *t,
                        const struct lladd_dtable_key *key, enum lladd_lock_mode mode,
