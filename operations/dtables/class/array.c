@@ -19,7 +19,7 @@ enum { HOLE = 0, TOMBSTONE = 1, VALUE = 2, FREE_HOLES = 65536, FOOTER = 32 };
 struct builder {
     struct lladd_dtable_builder base;
     struct lladd_dtable_writer *cells;
-    uint64_t size; /* of a value; UINT64_MAX: not known yet */
+    uint64_t size;                       /* size of a value; UINT64_MAX: not known yet */
     uint64_t first, next, rows, pending; /* pending: tombstones before the first value */
     bool tag, has_hole, has_tombstone;
     struct lladd_span hole, tombstone;
@@ -91,7 +91,7 @@ static int accepts(struct lladd_dtable_config *c, const struct lladd_dtable_valu
         equal(special, v->bytes.data, v->bytes.len))
         return LLADD_DTABLE_REJECT;
     int64_t size = lladd_dtable_param_int(c, "value_size");
-    if (size >= 0) /* perhaps settled before, by an exception_dtable's placeholder */
+    if (size >= 0) /* an exception_dtable's placeholder may have settled it before */
         return v->bytes.len == (uint64_t)size ? 0 : LLADD_DTABLE_REJECT;
     if (v->bytes.len > LL_DTABLE_CELL_MAX ||
         (v->bytes.len == 0 && !lladd_dtable_param_bool(c, "tag_byte")))

@@ -7,8 +7,8 @@
  * one line of the filter. The filter is in memory while the table is open. With 10 bits, about one
  * absent key in a hundred is looked up in the base. Only lookups use the filter.
  *
- * For a present key, reading the filter's line is wasted, and usually a cache miss. After about a
- * hundred lookups in a row that found their key, the filter is not asked until a lookup finds
+ * For a present key, reading the filter is wasted time, and usually a cache miss. After about a
+ * hundred consecutive lookups that found their keys, lookups skip the filter until one finds
  * nothing. */
 #include "operations/dtables/class/classes.h"
 
@@ -28,7 +28,8 @@ struct reader {
     const unsigned char *bits;
     uint64_t lines;
     unsigned probes;
-    uint32_t found; /* atomic; present keys in a row, of those keys that are counted */
+    uint32_t found; /* atomic; consecutive lookups that found their keys, among the keys that are
+                     * counted */
 };
 
 /* The optimum is ln 2 (about 7/10) times the bits per key. */
@@ -38,14 +39,15 @@ static unsigned probes_of(const struct lladd_dtable_config *c)
     return n < 1 ? 1 : n > PROBES_MAX ? PROBES_MAX : n;
 }
 
-/* The hash's high half chooses the line: as even as a remainder, without a division. */
+/* The high half of the hash chooses the line, as evenly as a remainder would, without a
+ * division. */
 static uint64_t line_of(uint64_t hash, uint64_t lines)
 {
     return ((hash >> 32) * lines) >> 32;
 }
 
-/* Nine bits choose one of a line's 512 bits. One word is enough for six probes; then it is mixed
- * again. */
+/* The next nine bits choose one of a line's 512 bits. One word is enough for six probes; then it is
+ * mixed again. */
 static inline uint64_t next_bits(uint64_t bits, uint64_t hash, unsigned i)
 {
     return i == 5 ? (hash ^ hash >> 29) * UINT64_C(0xbf58476d1ce4e5b9) : bits << 9;
@@ -147,7 +149,7 @@ static bool may_have(const struct lladd_dtable *base, const struct lladd_dtable_
     return r->lines && has_bits(r->bits + line_of(hash, r->lines) * LINE, hash, r->probes);
 }
 
-/* Only one key in COUNTED is counted, so that threads do not all write one word all the time. */
+/* Counts only one key in COUNTED, so that threads do not all write one word all the time. */
 static void note(struct reader *r, uint64_t hash, uint32_t found, bool there)
 {
     if (!there && found)

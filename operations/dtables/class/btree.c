@@ -3,10 +3,10 @@
  *
  * The tree is static; it is built bottom-up while rows are added. Its leaves have every key with
  * the place of its row, so the base must have places; the base's own search is not used. A leaf is
- * one cache line, not a disk block, and has as many rows as fit: keys as distances from the first
- * key or, if they are evenly spaced, no bytes per key at all. If the base can fetch a value without
- * its place (`at_mark`), the leaf stores the marks which that needs. A lookup then reads two cache
- * lines: the leaf's and the value's.
+ * one cache line and has as many rows as fit. It stores keys as distances from its first key or, if
+ * they are evenly spaced, only one difference. If the base can fetch a value without its place
+ * (`at_mark`), the leaf stores the marks that this takes. A lookup then reads two cache lines: the
+ * leaf's and the value's.
  *
  *     0    u64  first key
  *     8    u48  place of the first row
@@ -298,8 +298,8 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     return 0;
 }
 
-/* How many of n sorted keys are at most `key`. Compares all: there is no branch to mispredict, and
- * the loads of cache lines overlap. */
+/* How many of n sorted keys are at most `key`. Compares with all: there is no branch to mispredict,
+ * and the loads of cache lines overlap. */
 static inline unsigned up_to(const unsigned char *keys, unsigned width, unsigned n, uint64_t key)
 {
     unsigned count = 0;
@@ -312,7 +312,7 @@ static inline unsigned up_to(const unsigned char *keys, unsigned width, unsigned
     return count;
 }
 
-/* The leaf for a key: the last one with a first key not above it, or leaf 0. Interpolates and
+/* The leaf for a key: the last one with a first key not above the key, or leaf 0. Interpolates and
  * searches around the result; if the leaf is not there, walks down the levels. */
 static uint64_t leaf_for(const struct reader *r, uint64_t key)
 {

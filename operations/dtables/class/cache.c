@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* cache_dtable: keeps rows that were looked up in memory (paper, section 5.2).
  *
- * It is useful above a base for which a lookup is work, e.g. one that adds up deltas or decodes
- * words. It stores nothing on disk. It keeps the rows that were looked up last, up to "cache_size"
- * rows and "cache_bytes" bytes of keys and values. That a key is absent is kept as well (trap 16:
- * as absence, not as a value); errors are not. Runs are immutable, so entries never become stale.
+ * It is useful above a base with slow lookups, e.g. one that adds up deltas or decodes words. It
+ * stores nothing on disk. It keeps the rows that were looked up last, up to "cache_size" rows and
+ * "cache_bytes" bytes of keys and values. It also keeps that a key is absent (trap 16: as absence,
+ * not as a value), but no errors. Runs are immutable, so entries never become stale.
  *
- * Two keys are the same if they compare equal; their hash is the order's (trap 29). Rows are
- * divided by hash among PARTS with a mutex each. The mutex is held while a row is found and copied,
- * never while the base is asked. Cursors and accesses by place do not use the cache. */
+ * Two keys are the same if they compare equal; the order of the keys gives the hash (trap 29). Rows
+ * are divided by hash among PARTS, each with a mutex. A thread holds the mutex while it finds and
+ * copies a row, never while it asks the base. Cursors and accesses by place do not use the
+ * cache. */
 #include "operations/dtables/class/classes.h"
 
 #include <lladd/extension.h>
@@ -131,7 +132,7 @@ static bool recall(const struct reader *r, struct part *p, uint64_t hash,
     lladd_mutex_lock(&p->mutex);
     struct row *row = find_row(r, p, hash, key);
     unsigned char *copy = row ? lladd_dtable_room(r->base.db, pin, row->len) : NULL;
-    if (copy) { /* otherwise the base is asked; it reports a lack of memory */
+    if (copy) { /* If there is no memory, the base is asked, and reports that. */
         if (p->newest != row) {
             take_out(p, row);
             put_first(p, row);
@@ -172,7 +173,7 @@ static struct row *room_for(const struct reader *r, struct part *p, size_t bytes
     return row;
 }
 
-/* Doubles the slots; without memory for that, the chains get longer. */
+/* Doubles the slots. If there is no memory, the chains grow longer. */
 static void widen(const struct reader *r, struct part *p)
 {
     size_t slots = p->slots * 2;
@@ -190,7 +191,8 @@ static void widen(const struct reader *r, struct part *p)
     p->slots = slots;
 }
 
-/* Caches a row, and evicts the least recently used ones. Without memory the row is not cached. */
+/* Caches a row, and evicts the least recently used ones. If there is no memory, the row is not
+ * cached. */
 static void keep(const struct reader *r, struct part *p, uint64_t hash,
                  const struct lladd_dtable_key *key, const struct lladd_dtable_value *v)
 {

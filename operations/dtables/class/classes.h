@@ -29,9 +29,9 @@
 LL_DTABLE_CLASSES(LL_DTABLE_CLASS)
 #undef LL_DTABLE_CLASS
 
-/* Tells the base, in `configure`, that its values will have `bytes` bytes, at most 8: layers below
- * that learn the size from a value learn it from this one. A rejection is ignored: the rejecting
- * layer has a size configured, and is checked against it elsewhere. */
+/* For `configure`: tells the base that its values will have `bytes` bytes, at most 8, so that
+ * layers below learn this size instead of that of the first value. A rejection is ignored: the
+ * layer that rejects has a configured size, which is checked elsewhere. */
 static inline int ll_settle_base(struct lladd_dtable_config *c,
                                  const struct lladd_dtable_caps *base, uint64_t bytes,
                                  struct lladd_error *err)

@@ -2,19 +2,19 @@
 /* column_dtable: packed rows stored column by column (paper, section 3.3).
  *
  * "base" has the keys, with empty values, and the tombstones: it alone decides which rows exist, so
- * columns cannot disagree about it (trap 27 of the prototype). Layer i of "groups" has the values
+ * columns cannot disagree about that (trap 27 of the prototype). Layer i of "groups" has the values
  * of the columns listed in word i of "columns": for one column its values as they are, for several
- * columns packed rows with those columns in that order. So each column is stored by a class that
- * suits it, and is read without the others.
+ * columns packed rows with those columns in that order. Each column can be stored by a class that
+ * suits it, and be read without the others.
  *
  * If a row has no value for a group, the group's layer gets a tombstone if it can store one, and
  * nothing otherwise. The footer says how many rows each layer got. A layer that got all rows, and
- * has as many places, has each row at the same place as base (COL-1) and is asked by place. Others
- * are asked by key.
+ * has as many places, has each row at the same place as base (COL-1), and lookups ask it by place.
+ * They ask the others by key.
  *
- * A row is rejected before any part of it is stored (COL-2): all layers are asked first. A layer
- * may still reject a value later, because the first value told it the size of its values; that
- * makes the run fail. */
+ * All layers are asked before any part of a row is stored, so a rejected row leaves nothing
+ * (COL-2). A layer that learned the size of its values from the first one may still reject a later
+ * value; then building the run fails. */
 #include "operations/dtables/class/classes.h"
 
 #include <lladd/extension.h>
@@ -273,8 +273,8 @@ static void discard(struct lladd_dtable_builder *base)
     lladd_mem_free(base->db, b->packed);
 }
 
-/* Asks each layer whether it can store its part. Asking settles no number, because the
- * configuration is already checked. */
+/* Asks each layer whether it can store its part. That settles no numbers, because the configuration
+ * is already checked. */
 static int ask_all(struct builder *b, struct lladd_span row)
 {
     struct lladd_dtable_config *c = (struct lladd_dtable_config *)(uintptr_t)b->base.config;

@@ -3,9 +3,9 @@
  * with the list of the paper (section 5.4).
  *
  * The number takes one byte, or two if there are more than 256 words, "passthrough_value" included.
- * The passthrough value is a value that is not in the list and is stored unchanged; an
- * exception_dtable above stores it in place of a rejected value. It has as many bytes as a number,
- * and must differ from all numbers. Other values are rejected. */
+ * The passthrough value is not in the list and is stored unchanged; an exception_dtable above
+ * stores it in place of a rejected value. It has as many bytes as a number, and must differ from
+ * all numbers. Other values are rejected. */
 #include "operations/dtables/class/classes.h"
 
 #include <lladd/extension.h>

@@ -2,11 +2,11 @@
 /* exception_dtable: a restricted table, and a second one for the rows that the first cannot store
  * (paper, section 5.5).
  *
- * A row that "base" rejects is stored in "alt", and "reject_value" (the placeholder) is stored in
- * base. A lookup that finds the placeholder in base asks alt; if alt has no such row, the
- * placeholder is a genuine value (trap 8). An error from alt is returned, never taken for absence.
- * The placeholder is tried at configuration, through every layer of base (trap 9). Both tables get
- * their keys in order, so building buffers nothing. */
+ * A row that "base" rejects is stored in "alt", and base stores "reject_value", the placeholder. A
+ * lookup that finds the placeholder in base asks alt; if alt has no such row, the placeholder is a
+ * genuine value (trap 8). An error from alt is returned, never taken for absence. The placeholder
+ * is tried at configuration, through every layer of base (trap 9). Both tables get their keys in
+ * order, so building buffers nothing. */
 #include "operations/dtables/class/classes.h"
 
 struct builder {
@@ -80,7 +80,8 @@ static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key 
     if (rc)
         return rc;
     rc = lladd_dtable_add(base->base, key, &stead);
-    if (rc == LLADD_DTABLE_REJECT) /* base accepted it at configuration, with the same size */
+    if (rc == LLADD_DTABLE_REJECT) /* at configuration, base accepted the placeholder, with the same
+                                    * size */
         return lladd_error_set(base->error, LLADD_BAD_STATE,
                                "exception_dtable: base rejects the reject_value; are its values of "
                                "another size?");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fixed_dtable: any keys, values of one size (paper, section 5.4).
  *
- * Keys are in a column of their own (keys.c), with the number of tombstones so far as their mark.
- * Values are consecutive cells; tombstones have none. So a row takes only its key and its value if
- * there are no tombstones. Values of another size are rejected; if no size was configured, the
- * first value sets it. */
+ * Keys are in a column of their own (keys.c); a key's mark is the number of tombstones so far.
+ * Values are consecutive cells; tombstones have none. Without tombstones a row takes only its key
+ * and its value. Values of another size are rejected; if no size is configured, the first value
+ * sets it. */
 #include "operations/dtables/class/classes.h"
 #include "operations/dtables/class/keys.h"
 
@@ -43,7 +43,7 @@ static int accepts(struct lladd_dtable_config *c, const struct lladd_dtable_valu
     (void)err;
     if (v->state != LLADD_DTABLE_FOUND)
         return 0;
-    if (size >= 0) /* perhaps settled before, by an exception_dtable's placeholder */
+    if (size >= 0) /* an exception_dtable's placeholder may have settled it before */
         return v->bytes.len == (uint64_t)size ? 0 : LLADD_DTABLE_REJECT;
     if (v->bytes.len > LL_DTABLE_CELL_MAX)
         return LLADD_DTABLE_REJECT;

@@ -5,9 +5,9 @@
  * is "divider", an integer, for numbers, and "divider_bytes" for strings and bytes. A row that the
  * table for its range rejects is rejected.
  *
- * A cursor is at a row of one table; at that table's end it crosses to the other (trap 14: it
- * enters from the side it came from). Rows have places if both tables have them: those of "from"
- * follow those of "below". */
+ * A cursor is at a row of one table; at that table's end it crosses to the other, which it enters
+ * at the end next to the divider (trap 14). Rows have places if both tables have them: those of
+ * "from" follow those of "below". */
 #include "operations/dtables/class/classes.h"
 
 struct builder {
@@ -185,7 +185,7 @@ static int cursor_open(const struct lladd_dtable *base, void *cursor, struct lla
     return rc;
 }
 
-/* The cursor is off the end of one side: crosses to the other one, if that lies in this
+/* If the cursor is beyond the end of one side, crosses to the other one, if that lies in this
  * direction. */
 static int cross(struct cursor *c, int rc, bool forward, struct lladd_error *err)
 {

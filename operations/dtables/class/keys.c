@@ -19,8 +19,8 @@
  *
  * A reader keeps the index in memory: the first key and the first place of each block. The index is
  * in the footer or, if longer than 4 KiB, in a stream of its own: u64 keys (or offsets where they
- * end), u64 places, bytes of keys. So a lookup reads one block. In the block it interpolates, then
- * searches around the result.
+ * end), u64 places, bytes of keys. A lookup reads one block: it interpolates there, then searches
+ * around the result.
  *
  * Keys that are bytes are found by binary search. The prefix that all keys of the index, or of a
  * block, have in common is skipped; the eight bytes after it, the key's head, usually decide. The
@@ -104,8 +104,8 @@ static unsigned key_width(const struct ll_keys_builder *k, uint64_t last)
     return w ? w : 1;
 }
 
-/* True if the keys stay evenly spaced with this one added. For keys that are bytes, `key` is the
- * offset where the key ends, so the first step is the first key's length. */
+/* Do the keys stay evenly spaced with this one added? For keys that are bytes, `key` is the offset
+ * where the key ends, so the first difference is the first key's length. */
 static bool stays_even(const struct ll_keys_builder *k, uint64_t key)
 {
     uint64_t step = key - (k->n ? k->key[k->n - 1] : 0);
@@ -114,7 +114,7 @@ static bool stays_even(const struct ll_keys_builder *k, uint64_t key)
     return k->even && (k->numbers && k->n == 1 ? step <= STEP_MAX : step == k->step);
 }
 
-/* True if the marks stay evenly spaced with this one added. */
+/* Do the marks stay evenly spaced with this one added? */
 static bool stays_marked(const struct ll_keys_builder *k, uint64_t mark)
 {
     return k->n == 0 || (k->marked && mark - k->mark[k->n - 1] == k->mark[0] - k->base);
@@ -288,8 +288,8 @@ static struct lladd_span bytes_of(const struct ll_keys *k, uint64_t block)
     return lladd_span_of(k->index_bytes + from, (size_t)(first_of(k, block) - from));
 }
 
-/* True if keys and places ascend and no block has more rows than possible: rows that take no bytes
- * are at most EVEN_MAX, others are limited by the block's size. */
+/* Do keys and places ascend, and does no block have more rows than possible? Rows that take no
+ * bytes are at most EVEN_MAX; the block's size limits others. */
 static bool index_in_order(const struct ll_keys *k)
 {
     uint64_t last = 0, most = lladd_dtable_source_block(k->in);
@@ -543,7 +543,7 @@ static uint32_t row_for(const struct block *b, uint64_t key)
 }
 
 /* Prefetches the rows that binary search compares first, and their keys, assuming that all keys
- * have one length. The cache misses then overlap instead of following each other. */
+ * have one length, so that the cache misses overlap. */
 static void come_halves(const struct block *b, uint32_t low, uint32_t high, unsigned parts)
 {
     uint32_t length = b->bytes_len / b->n;
@@ -555,7 +555,8 @@ static void come_halves(const struct block *b, uint32_t low, uint32_t high, unsi
     }
 }
 
-/* All keys of a block share the prefix that its first key and the next block's share. */
+/* The first row for a key that is bytes. All keys of a block begin with the prefix that its first
+ * key and the next block's first key have in common. */
 static uint32_t row_for_bytes(const struct ll_keys *k, uint64_t block, const struct block *b,
                               struct lladd_span key)
 {
@@ -649,7 +650,8 @@ int ll_keys_ask(const struct ll_keys *k, const struct lladd_dtable_key *key,
     return marks_at(k, &f.b, f.i, before, mark, err);
 }
 
-/* Interpolates, as blocks usually have similar numbers of rows; otherwise uses binary search. */
+/* Interpolates, because blocks usually have similar numbers of rows; otherwise uses binary
+ * search. */
 static uint64_t block_at(const struct ll_keys *k, uint64_t place)
 {
     uint64_t block = (uint64_t)((double)place / (double)k->rows * (double)k->blocks);

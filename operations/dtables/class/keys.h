@@ -47,8 +47,8 @@ struct ll_keys {
     size_t common;
     bool numbers;
 };
-/* The start of a reader that has its keys in a column: struct reader of its class begins with
- * it. */
+/* What readers of classes with their keys in a column begin with: the first member of struct
+ * reader. */
 struct ll_keys_reader {
     struct lladd_dtable base;
     struct ll_keys keys;

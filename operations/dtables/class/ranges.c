@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ranges_dtable: rows in one table, and range tombstones in a second one.
  *
- * A range [from, to) hides what older tables have in it; it does not hide rows of this table. So a
- * lookup asks the base first; for a key that the base does not have but a range covers, the result
+ * A range [from, to) hides what older tables have in it; it does not hide rows of this table. A
+ * lookup asks the base first. If the base does not have the key and a range covers it, the result
  * is a tombstone. Cursors and places are the base's.
  *
  * A range is a row of the second table. Its key is the first key of the range. Its value is the

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Reading many rows at a time, column by column.
  *
- * If all rows are in one run of a column store without tombstones, rows are places, and the batch
- * is the places from the cursor's on. Each column is then copied from its layer a block at a time,
- * if the layer's class can do that, and otherwise read place by place. No other layer is read,
- * except for the keys at both ends. In all other cases the cursor reads row by row. */
+ * If all rows are in one run of a column store without tombstones, the batch is a sequence of
+ * places, beginning with the cursor's. Each wanted column is then copied from its layer a block at
+ * a time, if the layer's class can do that, and otherwise read place by place. Apart from the keys
+ * at both ends, no other layer is read. In all other cases the cursor reads row by row. */
 #include "operations/dtables/ctable/ctable.h"
 
 #include <lladd/dtable_class.h>
@@ -208,7 +208,7 @@ static int column_by_places(const struct interval *s, uint32_t column, struct ro
     return rc;
 }
 
-/* *width, the size of values, is known once the first one is copied. */
+/* Sets *width, the size of values, when the first value has been copied. */
 static int column(const struct interval *s, uint32_t number, struct room *r, struct list *l,
                   size_t *width, struct lladd_error *err)
 {

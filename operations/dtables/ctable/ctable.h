@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_CTABLE_CTABLE_H
 #define LL_OPERATIONS_CTABLE_CTABLE_H
-/* cTables: internal interface; table.c has an overview. Only table.c uses the internals of managed
- * tables. */
+/* cTables: the internal interface; table.c has an overview. Only table.c uses the internals of
+ * managed tables. */
 #include <lladd/bytes.h>
 #include <lladd/ctable.h>
 

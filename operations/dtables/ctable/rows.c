@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Writes and looks up rows of cTables. An update of some columns reads the row that the transaction
- * sees and writes a new one: one journal entry either way. A concurrent update of other columns of
- * the same row is a conflict. */
+ * sees and writes a whole new row, which is one journal entry. A concurrent update of other columns
+ * of the same row is a conflict. */
 #include "operations/dtables/ctable/ctable.h"
 
 #include <lladd/extension.h>

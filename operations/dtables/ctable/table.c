@@ -8,10 +8,10 @@
  *   batch.c    reading many rows at a time
  *
  * The names are in a blob, found by the named root `ctable:` followed by the table's name. The
- * transaction that creates the managed table writes the blob, and it never changes. Two
+ * transaction that creates the managed table writes the blob, so either all of a table is stored or
+ * nothing (CT-1). The blob never changes, so an open table's names do not change (CT-2). Two
  * transactions cannot create or drop one managed table at the same time, so they cannot conflict on
- * the blob. So either all of a table is stored or nothing (CT-1), and an open table's names do not
- * change (CT-2). */
+ * the blob. */
 #include "operations/dtables/ctable/ctable.h"
 #include "operations/dtables/managed/managed.h"
 
@@ -88,7 +88,7 @@ static int damaged(const char *name, struct lladd_error *err)
 }
 
 /* Parses the stored names. One allocation holds the table, the pointers to its column names, the
- * stored bytes (each name gets a zero byte after it there) and the table's own name. */
+ * stored bytes with a zero byte after each name, and the table's own name. */
 static int understand(struct lladd_managed *below, const char *name, const unsigned char *bytes,
                       size_t len, struct lladd_ctable **out, struct lladd_error *err)
 {
@@ -214,7 +214,7 @@ static int create(struct lladd_txn *txn, const char *name, const struct lladd_ct
               : lladd_root_set(txn, root.text, (struct lladd_root_value){blob.v, VERSION});
 }
 
-/* Creates the table under a savepoint: all of it or nothing. */
+/* Creates the table under a savepoint: all of it, or nothing. */
 static int create_whole(struct lladd_txn *txn, const char *name,
                         const struct lladd_ctable_options *o)
 {
@@ -311,7 +311,7 @@ int lladd_ctable_open(struct lladd_db *db, const char *name, struct lladd_ctable
     if (rc)
         return rc;
     rc = of_table(below, name, &root, out, err);
-    if (rc) /* if closing is refused as busy, the table is closed with the database */
+    if (rc) /* if closing is refused as busy, closing the database closes the table */
         (void)lladd_managed_close(below, NULL);
     return rc;
 }

@@ -2,14 +2,14 @@
 /* auto_dtable: any keys, any values, each segment in the shortest of several forms.
  *
  * Keys are in a column of their own (keys.c); the number stored with a key also counts tombstones.
- * Values are collected until there are a thousand, or 64 KiB of them. They are then written to the
- * stream "values" as a segment in the best form: auto.h, segment.c. A longer value is written at
- * once as a segment of its own. The stream "segments" has for each segment u64 the number of its
- * first value and u64 its offset; it is in memory while the table is open. The place of a value in
- * its segment is computed, except in runs, which need a binary search, and in differences, which
- * need at most 31 additions.
+ * The builder collects a thousand values, or 64 KiB of them, and writes them to the stream "values"
+ * as a segment in the best form: auto.h, segment.c. A longer value is written at once as a segment
+ * of its own. For each segment, the stream "segments" has u64 the number of its first value and u64
+ * its offset; it is in memory while the table is open. The place of a value in its segment is
+ * computed, except in runs, which need a binary search, and in differences, which need at most 31
+ * additions.
  *
- * "encodings" lists the forms allowed besides plain; without it all are. */
+ * "encodings" lists the forms allowed besides plain; without it all are allowed. */
 #include "operations/dtables/class/keys.h"
 #include "operations/dtables/pack/auto.h"
 
@@ -240,7 +240,7 @@ static int read_at(const struct place *p, uint64_t at, size_t len, const unsigne
     return lladd_dtable_read(p->pin, 1, p->r->values, at, len, out, p->err);
 }
 
-/* A segment has at most a thousand values, and most have that many: the first guess is nearly
+/* A segment has at most a thousand values, and most have that many, so the first guess is nearly
  * always right. */
 static uint64_t segment_of(const struct reader *r, uint64_t i)
 {
@@ -497,7 +497,7 @@ static uint32_t unpack(const unsigned char *bytes, uint64_t at, unsigned bits, u
     }
 }
 
-/* Unpacks all codes, then copies the items over their places. */
+/* Unpacks all codes, then copies the items to their places. */
 static int copy_numbers(const struct place *p, struct interval *s)
 {
     const unsigned char *bytes, *places;

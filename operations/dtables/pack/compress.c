@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* compress_dtable: compresses what the layers below it store, block by block, when it is written to
- * disk, and decompresses it when it is read (operations/dtables/core/pack.c). The layers do not
- * notice: places are the same, and blocks in memory have the layers' own bytes, so a block that is
- * in memory is not decompressed again. */
+ * disk, and decompresses it when it is read (operations/dtables/core/pack.c). Nothing changes for
+ * these layers: places are the same, and blocks in memory have the layers' own bytes, so a cached
+ * block is not decompressed again. */
 #include "operations/dtables/class/classes.h"
 
 static const struct lladd_dtable_param params[] = {

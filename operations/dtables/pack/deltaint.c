@@ -5,9 +5,9 @@
  * The base has, for each row with a value, the difference to the previous value, modulo 2^32, in
  * four bytes; a smallint_dtable as the base stores it in fewer. Tombstones, holes and rejected rows
  * do not count (trap 25). The stream "landmarks" has the value before the rows of places 0,
- * skip_count, 2 * skip_count ...; so a lookup does not begin at the first row, and adds at most
- * skip_count differences. In the paper the landmarks are a second table, to be searched. Here the
- * base has places, so the landmark's position is computed.
+ * skip_count, 2 * skip_count ..., so that a lookup adds at most skip_count differences. In the
+ * paper the landmarks are a second table, which must be searched; here the base has places, and the
+ * landmark's position is computed.
  *
  * A cursor has the sum at its place, and adds or subtracts one difference at each step. All state
  * is in the cursor or on the stack (trap 26). */
@@ -49,7 +49,7 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
                : rc;
 }
 
-/* The differences before and after a placeholder are not known yet. So it is accepted only if the
+/* The differences before and after a placeholder are not known yet, so it is accepted only if the
  * base accepts all values. */
 static int accepts(struct lladd_dtable_config *c, const struct lladd_dtable_value *v,
                    struct lladd_error *err)
@@ -216,8 +216,8 @@ static void cursor_close(const struct lladd_dtable *base, void *cursor)
     lladd_dtable_unpin(&((struct cursor *)cursor)->pin);
 }
 
-/* Goes to the next place with a row, this one included. The sum is that of the place before it, or
- * going backwards that of the place after it. */
+/* Goes to the next place with a row, this one included. The sum is that of the place before it;
+ * going backwards, that of the place after it. */
 static int settle(const struct lladd_dtable *base, struct cursor *c, bool forward,
                   struct lladd_error *err)
 {
@@ -254,7 +254,7 @@ static int cursor_seek(const struct lladd_dtable *base, void *cursor, enum lladd
     if (key)
         rc = lladd_dtable_find(base->base, key, &c->pin, &c->place, &exact, err);
     if (where == LLADD_DTABLE_NOT_AFTER && !exact)
-        c->place--; /* after place 0 comes "no place" */
+        c->place--; /* The place before place 0 is "no place". */
     if (rc || c->place >= base->places)
         return rc ? rc : LLADD_END;
     rc = sum_up(base, c->place, &c->pin, &c->key, &c->value, &c->sum, err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Chooses the shortest form for a segment of an auto_dtable: see auto.h. For each form it computes
- * the bytes needed, and writes the shortest. Of equal ones it takes the one that is cheapest to
- * read. Differences must save a tenth, because reading has to add them up. */
+/* Chooses the shortest form for a segment of an auto_dtable: see auto.h. It computes the bytes that
+ * each form needs, and writes the shortest one; of equal ones, the one that is cheapest to read.
+ * Differences must save a tenth, because reading has to add them up. */
 #include "operations/dtables/pack/auto.h"
 
 #include <lladd/extension.h>
@@ -106,7 +106,7 @@ static void sort(uint64_t *s, uint32_t n)
     }
 }
 
-/* The largest number of the m sorted values that get codes of so many bits with one base; *base:
+/* How many of the m sorted values can have codes of this many bits with one base, at most; *base:
  * that base. */
 static uint32_t most_within(const uint64_t *s, uint32_t m, unsigned bits, uint64_t *base)
 {

@@ -2,18 +2,18 @@
 /* ustring_dtable: stores values that repeat only once (paper, section 5.1, "unique-string").
  *
  * Values are numbered 0, 1, 2 ... in the order in which they first occur. The base has the numbers,
- * little-endian, in "bytes" bytes each, or if that is 0 in as few as each needs. The stream "words"
+ * little-endian, in "bytes" bytes each; if that is 0, in as few as each needs. The stream "words"
  * has the values, next to each other. The stream "ends" says where they are, in cells for 16
  * values: a u64 for the offset of the first one, and a u32 for the length of each.
  *
- * While the table is built, the builder remembers up to "window_bytes" of values. Beyond that it
- * forgets those that have not occurred again since they were last considered (second chance). A
- * forgotten value gets another number when it occurs again: the table is still correct, and
- * slightly larger. A value longer than an eighth of the window is never remembered.
+ * The builder remembers up to "window_bytes" of values. Beyond that it forgets those that have not
+ * occurred again since they were last considered (second chance). A forgotten value that occurs
+ * again gets another number: the table is still correct, and slightly larger. A value longer than
+ * an eighth of the window is never remembered.
  *
  * If the base rejects a number, the value is rejected too and gets no number. That must not happen
- * to the placeholder of an exception_dtable above while a run is built (trap 9): the values tried
- * at configuration get the first numbers, before there are any rows. */
+ * to the placeholder of an exception_dtable above (trap 9), so the values tried at configuration
+ * get the first numbers, before any row. */
 #include "operations/dtables/class/classes.h"
 
 #include <lladd/extension.h>
@@ -105,8 +105,8 @@ static int accepts(struct lladd_dtable_config *c, const struct lladd_dtable_valu
         return lladd_dtable_accepts(base, v, err);
     if (is_promised(old, v->bytes))
         return 0;
-    /* After the configuration is done, an answer only says whether the base can have numbers at
-     * all. Only placeholders get a promise; whether other numbers run out shows when a run is
+    /* After the configuration is done, the answer only says whether the base can have numbers at
+     * all. Only placeholders are promised a number; other numbers may run out while a run is
      * built. */
     bool later = lladd_dtable_config_done(c);
     size_t len = old ? old->len : 0, more = len + 4 + v->bytes.len;
@@ -331,7 +331,8 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     return 0;
 }
 
-/* Reads the number from the base's value before its pin is reused: only the key stays valid. */
+/* Reads the number from the base's value before its pin is reused, after which only the key is
+ * valid. */
 static int decode(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
                   struct lladd_dtable_pin *pin, struct lladd_dtable_value *value,
                   struct lladd_error *err)
