@@ -4,7 +4,7 @@
  *
  * Each level of the exploration has an arena. A run allocates its blocks, calls and file handles
  * from the arena of its level, and the database allocates from the heap. Both are rewound before
- * the next run. Once the arenas have grown to the size a run needs, a crash state costs no call of
+ * the next run. Once the arenas have grown to what a run needs, a crash state costs no call of
  * malloc.
  */
 #include "sim/sim_private.h"
@@ -21,7 +21,7 @@
 /* APART is a multiple of the system's page size on every supported system. */
 enum { CHUNK = 1 << 20, ALIGN = 16, APART = 64 << 10 };
 
-/* Chunks are mapped from the system: their bytes share no system page with anything else, so that
+/* Chunks are mapped from the system. Their bytes share no system page with anything else, so that
  * access to them can be forbidden while this header stays readable. */
 struct ll_sim_chunk {
     struct ll_sim_chunk *next;
@@ -93,7 +93,8 @@ void *ll_sim_grow(struct ll_sim_arena *a, void *array, size_t count, uint32_t *c
     void *p = ll_sim_take(a, larger * element);
     if (!p)
         return NULL;
-    size_t there = count < *capacity ? count : *capacity; /* it may ask for one far beyond */
+    size_t there = count < *capacity ? count : *capacity; /* The caller may ask for an element far
+                                                           * beyond the array. */
     if (there)
         memcpy(p, array, there * element);
     *capacity = larger;
@@ -112,7 +113,7 @@ void ll_sim_arena_free(struct ll_sim_arena *a)
         struct ll_sim_chunk *c = a->first;
         a->first = c->next;
         ASAN_UNPOISON_MEMORY_REGION(bytes_of(c), c->size);
-        (void)munmap(c, APART + c->size); /* unmapping a whole mapping does not fail */
+        (void)munmap(c, APART + c->size); /* unmapping a whole mapping cannot fail */
     }
     a->now = NULL;
     a->used = 0;

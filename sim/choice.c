@@ -2,12 +2,12 @@
 /*
  * choice: the source of all nondeterminism. A run is a function of the answers given here.
  *
- * The answers to all questions asked so far form a row. To enumerate, a run takes the first answer
- * to each question. Then the last question that has another answer takes the next one, the answers
- * after it are dropped, and the run starts again. To replay, the row is given.
+ * The answers to all questions asked so far form a row. In an enumeration, the first run takes the
+ * first answer to each question. For the next run, the last question that has another answer takes
+ * its next one, and the answers after it are dropped. A replay takes a given row.
  *
- * The row of a failing run is long, but nearly all of its answers are 0, the most ordinary one. A
- * token stores the others, as base64url:
+ * The row of a failing run is long, but nearly all of its answers are 0, the ordinary one. A token
+ * stores the others, as base64url:
  *
  *   u8 version | kind << 4   3 bytes of the hash of the subject's name   3 bytes of the hash of the
  *   recording   varint of flags << 1 | 1 if a seed follows   [varint seed]   for each answer that
@@ -20,7 +20,7 @@
 
 /* ---- choosing ---------------------------------------------------------------------------- */
 
-/* Choices use malloc, not an arena: a row outlives every run, and grows and shrinks. */
+/* Choices use malloc, not an arena: a row lives longer than a run, and grows and shrinks. */
 static struct ll_sim_choice *choice_add(struct ll_sim_choices *c)
 {
     if (c->count == c->capacity) {
@@ -99,7 +99,7 @@ void ll_sim_choices_free(struct ll_sim_choices *c)
 /* ---- tokens ------------------------------------------------------------------------------ */
 
 enum {
-    TOKEN_VERSION = 2, /* version 1 had one byte of flags, which is too small */
+    TOKEN_VERSION = 2, /* version 1 had one byte of flags, which is not enough */
     TOKEN_BYTES = LLADD_SIM_TOKEN_MAX / 4 * 3,
     AT_SUBJECT = 1,
     AT_RECORDING = 4,

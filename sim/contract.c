@@ -4,9 +4,9 @@
  * (lladd/sim_contract.h).
  *
  * A unit of work is one check of one sample. Units run check by check, so that an operation that
- * touches other memory, crashes or loops fails in the first of its checks and is then skipped.
+ * touches other memory, crashes or loops fails in its first check, and its other units are skipped.
  * Three slots of the bench hold copies of a sample's page: callbacks work on slot 0; slots 1 and 2
- * hold what it is compared with.
+ * hold the pages to compare it with.
  */
 #include "sim/contract_private.h"
 
@@ -310,7 +310,7 @@ static struct trial trial_of(struct ll_sim__bench *b, size_t i)
                           .undo = s->undo};
 }
 
-/* Is the page in slot 0, as sample i has left it, the page of sample i + 1? */
+/* Does the page in slot 0, after sample i, equal the page of sample i + 1? */
 static bool goes_on(const struct ll_sim__bench *b, size_t i)
 {
     const struct lladd_sim_sample *s = &b->in->samples[i], *next = s + 1;
@@ -455,7 +455,7 @@ static bool fields_cover(const struct trial *t, const struct lladd_field *f, str
 static void check_fields(const struct trial *t)
 {
     bool logical = t->op->undo_kind == LLADD_UNDO_LOGICAL && t->undo.data &&
-                   (t->op->prepare || t->s->undo.data); /* otherwise the bytes are not undo bytes */
+                   (t->op->prepare || t->s->undo.data); /* other operations have no undo bytes */
     if (fields_cover(t, t->op->redo_fields, t->redo, "redo") && (undoable(t) || logical))
         (void)fields_cover(t, t->op->undo_fields, t->undo, "undo");
 }
@@ -516,7 +516,7 @@ static size_t mangle(struct ll_sim__bench *b, unsigned char *p, size_t len, size
     return len;
 }
 
-/* Does the same to the body of the page, mostly near its beginning or end, and sometimes fills all
+/* Does the same to the body of the page, mostly near its beginning or end; sometimes replaces all
  * of it. */
 static void mangle_page(struct ll_sim__bench *b)
 {
@@ -642,7 +642,7 @@ static void work(struct ll_sim__bench *b, size_t unit)
         ll_sim__check_undo(b, &b->in->undos[unit - CHECKS * b->in->n_samples], &b->kept[op]);
 }
 
-/* The child died while working on the unit: records which promise is broken. */
+/* The child died while it worked on the unit: records which promise is broken. */
 static void died(struct ll_sim__bench *b, size_t unit)
 {
     struct ll_sim__board *board = b->board;

@@ -3,9 +3,9 @@
  * contract_logical: checks logical undo with undo-only records (paper, section 2.4; OP-5).
  *
  * An undo-only record is logged before the changes that it undoes. Its undo may therefore run when
- * none or only some of the changes have happened, and run again after a crash cut it short. This
- * check uses a database in memory and runs the undo when nothing was done, after the change was
- * made, and repeatedly.
+ * none or only some of the changes have been made, and run again after a crash has interrupted it.
+ * This check uses a database in memory. It runs the undo without the change, after the change, and
+ * repeatedly.
  */
 #include "sim/contract_private.h"
 

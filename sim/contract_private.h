@@ -4,9 +4,9 @@
 /* What the files of the contract checks share.
  *
  * The parent maps a board that it shares with its children, and forks a child that works through
- * *units* (one check of one sample each). Before the child calls a callback of the operation, it
- * notes on the board what it is about to do. If the child dies in the callback, the parent records
- * the verdict and forks another child, which continues with the next unit. */
+ * *units*: a unit is one check of one sample. Before the child calls a callback of the operation,
+ * it notes on the board what it is about to do. If the child dies in the callback, the parent
+ * records the verdict and forks another child, which continues with the next unit. */
 #include <lladd/bytes.h>
 #include <lladd/sim_contract.h>
 
@@ -25,7 +25,7 @@ struct ll_sim__board {
     int signal;     /* that the child died of; 0: none */
     char doing[96]; /* callback that was about to run */
     char where[64]; /* address of the forbidden access, in words */
-    /* What is mangled, or ""; a string literal, so it is valid in all processes. */
+    /* What is mangled, or ""; a string literal, valid in all processes. */
     const char *with;
     struct ll_sim__state {
         bool given_up; /* the operation crashes or loops: its other units are skipped */

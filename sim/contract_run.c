@@ -4,9 +4,9 @@
  *
  * Pages and bytes lie in one mapping, each between inaccessible guard pages. While a callback runs,
  * the other pages are inaccessible too. The bytes end where their guard begins, so reading one byte
- * too many is detected. A child process runs the callbacks. One timer counts its processor time and
- * ends callbacks that loop; another counts real time and ends callbacks that sleep. (page_guard.c
- * uses the mapping without a child.)
+ * too many is detected. A child process runs the callbacks. A timer of its processor time ends
+ * callbacks that loop; a timer of real time ends callbacks that sleep. (page_guard.c uses the
+ * mapping without a child.)
  */
 #include "sim/contract_private.h"
 
@@ -74,7 +74,7 @@ struct lladd_view ll_sim__view(const struct ll_sim__bench *b, unsigned slot, uin
 
 /* ---- fatal signals --------------------------------------------------------------------------- */
 
-/* The bench of this process. Signal handlers get no argument of ours, so it is a global. */
+/* The bench of this process. It is a global, because a signal handler has no argument of ours. */
 static struct ll_sim__bench *watched;
 
 bool ll_sim__where(const struct ll_sim__bench *b, const unsigned char *at, char *out, size_t size)
@@ -108,7 +108,8 @@ void ll_sim__watch(struct ll_sim__bench *b)
                                  SIGABRT, SIGTRAP, SIGPROF, SIGALRM};
     stack_t stack = {.ss_size = LL_SIM__SIGNAL_STACK};
     watched = b;
-    /* The handler needs its own stack to report a callback that overflows its stack. */
+    /* The handler has its own stack, so that it can report a callback that has overflowed the
+     * normal one. */
     stack.ss_sp = mmap(NULL, LL_SIM__SIGNAL_STACK, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (stack.ss_sp != MAP_FAILED)
@@ -146,8 +147,8 @@ void ll_sim__clock_off(void)
 
 /* ---- calling --------------------------------------------------------------------------------- */
 
-/* Fills stack and heap with different noise each time, so that a callback cannot rely on leftovers.
- */
+/* Fills stack and heap with different noise each time, so that a callback cannot rely on
+ * leftovers. */
 static __attribute__((noinline)) void scatter(struct ll_sim__bench *b)
 {
     volatile unsigned char noise[NOISE];
@@ -272,7 +273,7 @@ static void child(struct ll_sim__bench *b, size_t units,
         b->board->next = i + 1;
     }
     b->board->done = true;
-    /* The parent's streams and exit handlers must not run in the child. */
+    /* Ends the child without the parent's streams and exit handlers. */
     (void)kill(getpid(), SIGKILL);
 }
 

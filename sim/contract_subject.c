@@ -2,8 +2,8 @@
 /*
  * contract_subject: takes samples from a subject's workload.
  *
- * The workload runs on an ordinary database in memory, and its log is pinned from the beginning.
- * The simulator exists only because the workload expects one as an argument.
+ * The workload runs on an ordinary database in memory; a pin keeps its log from the beginning. The
+ * simulator exists only because the workload expects one as an argument.
  */
 #include "sim/contract_private.h"
 #include "sim/sim_private.h"
@@ -50,7 +50,7 @@ static int pin(struct lladd_db *db, struct lladd_error *err)
     return rc ? rc : lladd_pin_set(db, "contract", first.lsn, err);
 }
 
-/* Reports which part of the subject failed, and why. Also reports a wait without end that the
+/* Reports which part of the subject failed, and why. Also reports an endless wait that the
  * subject's code has ignored. */
 static int judge(struct session *s, const char *what, int rc, struct lladd_error *err)
 {
@@ -71,7 +71,7 @@ static int set_up_and_run(struct session *s, const struct lladd_sim_subject *sub
     int rc = pin(s->db, err);
     if (!rc && subject->setup) {
         rc = subject->setup(subject->ctx, s->db, err);
-        if (!rc) /* refused if a page is still fixed; does not wait for anything */
+        if (!rc) /* Refused if a page is still fixed; does not wait. */
             rc = lladd_wait_durable(s->db, lladd_lsn_of(0), err);
         rc = judge(s, "setup", rc, err);
     }
@@ -85,7 +85,7 @@ static int collect(struct session *s, const struct lladd_sim_subject *subject,
                    struct lladd_error *err)
 {
     struct lladd_txn *last;
-    /* The simulator records which callback was called last, and reports waits without end. */
+    /* The simulator records which callback was called last, and reports endless waits. */
     s->sim->dst.scarce = false;
     struct lladd_dst *before = lladd_dst_enter(&s->sim->dst);
     int rc = set_up_and_run(s, subject, err);

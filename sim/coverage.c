@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cover: coverage of the paths through each operation's callbacks, and the write-ahead monitor.
+ * coverage: coverage of the paths through each operation's callbacks, and the write-ahead monitor.
  *
  * The instrumented library reports what it does (<lladd/dst.h>). A path that never ran is a hole in
- * the workload: its code is tested by nothing. Some paths cannot run: an operation without a page
- * has no redo; an operation with logical undo has no compensation record to redo; an operation with
- * LLADD_UNDO_NONE is never undone; and a crash in recovery is not reached where the bounds do not
- * allow it. Paths of the library's own operations are judged only in the subjects that name those
- * operations.
+ * the workload: nothing tests its code. Some paths cannot run: an operation without a page has no
+ * redo; an operation with logical undo has no compensation record to redo; an operation with
+ * LLADD_UNDO_NONE is never undone; and the bounds may not allow a crash in recovery. Paths of the
+ * library's own operations are judged only in the subjects that name those operations.
  */
 #include "sim/sim_private.h"
 
@@ -68,7 +67,7 @@ static void went(struct ll_sim_cover *c, uint32_t i, enum lladd_sim_path path)
 
 static void see_page_write(struct ll_sim_cover *c, const struct lladd_dst_event *e)
 {
-    /* WAL rule: the record at the page LSN must be below the durable end of the log. */
+    /* Write-ahead rule: the record at the page LSN must be below the durable end of the log. */
     if (e->lsn.v < e->durable.v || e->lsn.v == 0 || c->wal)
         return;
     c->wal = true;
@@ -77,8 +76,8 @@ static void see_page_write(struct ll_sim_cover *c, const struct lladd_dst_event 
     c->wal_durable = e->durable.v;
 }
 
-/* A violation in the workload is recorded in `objection`. One in a recovery is kept in `noticed`,
- * since the oracles of that recovery report, too. */
+/* Where a violation is recorded: in `objection` for the workload, in `noticed` for a recovery,
+ * because the oracles of that recovery report too. */
 static struct ll_sim_verdict *seen(struct lladd_sim *sim)
 {
     return sim->cover.level ? &sim->noticed : &sim->violation;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * damage: changes bytes of the files without the library's knowledge; the damage has to be noticed.
+ * damage: changes bytes of the files without the library's knowledge, and judges whether the
+ * library notices.
  *
- * The files are those that the workload leaves: after closing; after a kill at its end or at points
- * on the way; the same without what was not durable. One damage is done to them. Then
+ * The files are those that the workload leaves: after a close; after a kill, at its end or at other
+ * points; after a loss of power at the same points. One damage is done to them. Then
  *
  *   inspection reads the files               which findings are new?
  *   the database is opened, read, judged     is it refused? are the contents right?
@@ -15,10 +16,9 @@
  *   wrong, and nothing that is left could tell       ─► undetectable, with the reason
  *   anything else                                    ─► WRONG
  *
- * A finding of inspection excuses wrong contents only if the bytes are valid in themselves and
- * merely old: no reader of the page can detect that. What the log can rebuild (a page with a base
- * image in the log) and one bad copy of the control block must be repaired: refusing to open is
- * WRONG there, too.
+ * A finding of inspection excuses wrong contents only if the damaged bytes are valid and merely
+ * old, which no reader of the page can detect. A page that the log can rebuild (it has a base image
+ * there) and one bad copy of the control block must be repaired: a refused open is then WRONG, too.
  */
 #include "sim/damage_private.h"
 
@@ -239,7 +239,8 @@ static enum lladd_sim_damage_end classify(struct ll_sim_damaging *d, struct outc
     return LLADD_SIM_WRONG;
 }
 
-/* Does this part of the file still have the damaged contents, which differ from the original? */
+/* Does this part of the file still have the damaged contents, and do these differ from the
+ * original? */
 static bool is_as_damaged(const struct ll_sim_inode *bad, const struct ll_sim_inode *was,
                           const struct ll_sim_inode *is, uint64_t from, uint64_t to)
 {
@@ -256,8 +257,8 @@ static bool is_as_damaged(const struct ll_sim_inode *bad, const struct ll_sim_in
     return differs;
 }
 
-/* Do these files still hold damaged bytes? Compares pages as a whole: a sector may have become
- * right again by going back to an older version. */
+/* Do these files still hold damaged bytes? Compares whole pages: going back to an older version of
+ * a page may make a sector right again. */
 static bool is_there_still(const struct ll_sim_damaging *d, const struct ll_sim_image *image)
 {
     for (uint32_t i = 0; i < d->n_regions; i++) {

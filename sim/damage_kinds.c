@@ -19,7 +19,7 @@ enum {
 
 typedef int on_file(struct ll_sim_damaging *, uint32_t name, struct ll_sim_inode *);
 
-/* In the order of the names' numbers: the order in the image depends on renames. */
+/* In the order of the names' numbers, because the order in the image depends on renames. */
 static int each_file(struct ll_sim_damaging *d, on_file *fn)
 {
     int rc = 0;
@@ -162,8 +162,8 @@ static const unsigned char *written(const struct ll_sim_damaging *d, const struc
 }
 
 /* Returns the number, from 1, of the call that wrote the page as it is in the file; 0: the version
- * from before the workload. A version written later is not an older one: a loss of power might have
- * left it, too. */
+ * from before the workload. A version written later is not an older one: a loss of power could also
+ * have left it. */
 static uint32_t present(const struct ll_sim_damaging *d, uint32_t name, uint64_t page)
 {
     const struct ll_sim_binding *b = ll_sim_find(d->now.image, name);
@@ -229,7 +229,7 @@ static int lost_writes(struct ll_sim_damaging *d)
         struct ll_sim_arena *a = &d->sim->level[2].runs;
         ll_sim_rewind(a);
         rc = ll_sim_damage_image(d, a, d->now.calls, c, d->now.power, d->image);
-        /* the file may have a new name */
+        /* looks for the file under a new name */
         for (uint32_t n = 1; !rc && n < d->sim->names.count; n++) {
             const struct ll_sim_binding *b = ll_sim_find(d->image, n);
             if (b && b->inode == call->inode)
@@ -257,7 +257,7 @@ static int copy(struct ll_sim_damaging *d, uint32_t from, uint64_t from_off, uin
     return ll_sim_damage_put(d, to, to_off, bytes, n);
 }
 
-/* Moves the newest write of a page to the place of another page: both are wrong. */
+/* Puts the newest write of a page in the place of another page: both pages are wrong. */
 static int misdirect_page(struct ll_sim_damaging *d, uint32_t name, uint64_t page, uint64_t victim)
 {
     const struct ll_sim_run *w = &d->sim->workload;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * damage, place: knows which bytes of the files mean something (docs/disk-format.md), and so
- * decides, without asking the library, whether damage to them has to be noticed.
+ * damage, place: decides which bytes of the files mean something (docs/disk-format.md), and
+ * therefore whether damage to them must be noticed. It does not ask the library. These bytes mean
+ * something:
  *
  *   pages     pages that are allocated, the root page, the maps
  *   log       whole records between the oldest LSN and the end, and the headers of their blocks;
@@ -242,16 +243,16 @@ static bool is_named(const struct ll_sim_situation *s, uint64_t from, uint64_t t
     return named;
 }
 
-/* Are the damaged records the first ones of the log, so that only a reference to them can prove
- * that they existed, and is there no such reference? */
+/* Is the damage at the very beginning of the log, where only a reference to the damaged records
+ * could prove that they existed, and is there no such reference? */
 static bool is_unnamed_start(const struct ll_sim_situation *s, const struct ll_sim_meaning *m)
 {
     return s->begins_inside && m->log_first == s->record[0].lsn && m->log_end <= s->info.redo.v &&
            !is_named(s, m->log_first, m->log_end);
 }
 
-/* Is the first damaged record known to have been durable, from the control file or from a seal
- * record that is left? */
+/* Does the control file, or a seal record that is left, prove that the first damaged record was
+ * durable? */
 static void weigh_log(const struct ll_sim_situation *s, struct ll_sim_meaning *m)
 {
     uint64_t stated = s->clean ? s->info.log_end.v : s->info.watermark.v;
@@ -363,7 +364,7 @@ void ll_sim_damage_meaning(struct ll_sim_damaging *d, struct ll_sim_meaning *m)
         const struct ll_sim_binding *was = ll_sim_find(d->now.image, r->name);
         const struct ll_sim_binding *is = ll_sim_find(d->image, r->name);
         if (!was || was->inode == LL_SIM_DIRECTORY)
-            continue; /* it did not exist before, so nothing is lost */
+            continue; /* The file did not exist before, so nothing is lost. */
         const struct ll_sim_inode *old = d->now.image->inode[was->inode];
         if (r->off < old->size)
             mean_region(d, m, r, old, is ? d->image->inode[is->inode] : NULL);

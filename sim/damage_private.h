@@ -3,7 +3,7 @@
 #define LL_SIM_DAMAGE_PRIVATE_H
 /*
  * Internal interface of silent damage. damage.c does one damage after the other and judges the
- * result; damage_kinds.c generates the damages; damage_place.c knows which bytes mean something.
+ * results; damage_kinds.c generates the damages; damage_place.c decides which bytes mean something.
  */
 #include "sim/sim_private.h"
 
@@ -16,7 +16,7 @@ struct ll_sim_page_facts {
     bool zero;
     bool bad;     /* damaged already, e.g. torn */
     bool bulk;    /* written in bulk, and no record about it since */
-    bool passing; /* free once the database was recovered: its transaction was a loser */
+    bool passing; /* free after recovery of the database: its transaction was a loser */
 };
 
 /* A record of the log. */
@@ -59,9 +59,9 @@ struct ll_sim_meaning {
     bool bulk;        /* includes a page written in bulk, with no record about it since */
     bool one_page;    /* all damaged bytes belong to one page of the page file */
     uint64_t page;    /* that page, or the last one of several; UINT64_MAX: none */
-    unsigned reasons; /* 1u << enum lladd_sim_reason: why the rest need not be noticed */
+    unsigned reasons; /* 1u << enum lladd_sim_reason: why some damaged bytes need not be noticed */
     uint64_t log_first, log_first_end, log_end; /* damaged records; UINT64_MAX: none */
-    uint64_t tail;     /* log_first, if no watermark left says that it was durable */
+    uint64_t tail;     /* log_first, unless a watermark that is left says that it was durable */
     uint64_t page_lsn; /* highest page LSN of the pages that differ */
 };
 
@@ -93,7 +93,7 @@ struct ll_sim_damaging {
 };
 
 /* damage.c */
-/* Is the next damage of this kind to be done? If so, `image` is a fresh copy of the files. */
+/* Must the next damage of this kind be done? If so, `image` is a fresh copy of the files. */
 bool ll_sim_damage_next(struct ll_sim_damaging *, enum lladd_sim_damage_kind, int *rc);
 int ll_sim_damage_put(struct ll_sim_damaging *, uint32_t name, uint64_t off, const void *bytes,
                       size_t len);
@@ -104,7 +104,7 @@ void ll_sim_damage_region(struct ll_sim_damaging *, uint32_t name, uint64_t off,
 /* Judges the damage after it was done. The format describes the damage. */
 int ll_sim_damage_try(struct ll_sim_damaging *, const char *fmt, ...) LLADD_PRINTF(2, 3);
 /* The files after the first `calls` calls of the workload, without call number `skip` (from 0;
- * UINT32_MAX: leave out none). */
+ * UINT32_MAX: none is left out). */
 int ll_sim_damage_image(struct ll_sim_damaging *, struct ll_sim_arena *, uint32_t calls,
                         uint32_t skip, bool power, struct ll_sim_image *out);
 
@@ -116,7 +116,7 @@ int ll_sim_damage_all(struct ll_sim_damaging *);
 int ll_sim_damage_learn(struct ll_sim_damaging *);
 /* Reads which pages are still in use after recovery of the undamaged files. */
 int ll_sim_damage_learn_after(struct ll_sim_damaging *, const struct ll_sim_image *);
-/* Do the contents of this page mean nothing, because it is free, damaged already, or freed by
+/* Do the contents of this page mean nothing, because the page is free, damaged already, or freed by
  * recovery? */
 bool ll_sim_damage_nobodys(const struct ll_sim_situation *, uint64_t page);
 void ll_sim_damage_meaning(struct ll_sim_damaging *, struct ll_sim_meaning *);

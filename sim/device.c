@@ -2,15 +2,15 @@
 /*
  * device: the disk as a database sees it during one run.
  *
- * A run begins with what a crash has left. Its contents are nondeterministic: each crash unit is
+ * A run begins with what a crash has left. These contents are nondeterministic: each crash unit is
  * decided when the run first reads it (unit.c, choice.c), and a unit that is never read makes no
- * difference. Calls that change something are recorded with their bytes. This trace is what the
- * explorer uses to build the disk states (worlds) in which the next crash happens.
+ * difference. Calls that change something are recorded with their bytes. From this trace the
+ * explorer builds the disk states (worlds) in which the next crash happens.
  *
- * The sound reduction. Redo reads one page and the log, and no page depends on another (OP-4). So
- * it is enough to try each version of each page while all other pages are at version 0. And for the
- * pages, a log that ends inside a record is the same as one that ends before that record. Hence at
- * most one unit of these two kinds deviates from 0 at a time (`deviant`). With
+ * The sound reduction. Redo reads one page and the log, and no page depends on another (OP-4). It
+ * is therefore enough to try each version of each page while all other pages are at version 0. For
+ * the pages, a log that ends inside a record is the same as one that ends before that record. At
+ * most one unit of these two kinds therefore deviates from 0 at a time (`deviant`). With
  * LLADD_SIM_FULL_PRODUCT any number may deviate.
  *
  * The lock file is not part of the disk: no crash depends on it.
@@ -96,8 +96,8 @@ int ll_sim_run_world(struct ll_sim_run *run, struct ll_sim_arena *a, struct ll_s
             return LLADD_NO_MEMORY;
         memcpy(out->ops, run->from->ops, out->n_ops * sizeof *out->ops);
     }
-    /* Names and sizes first, since the other units depend on them. A unit that was never read has
-     * not arrived. */
+    /* Decides names and sizes first, because the other units depend on them. A unit that was never
+     * read has not arrived. */
     static const unsigned char order[] = {LL_SIM_UNIT_NAMES, LL_SIM_UNIT_SIZE, LL_SIM_UNIT_LOG,
                                           LL_SIM_UNIT_DATA};
     for (unsigned k = 0; !rc && run->units && k < sizeof order; k++)
@@ -126,7 +126,7 @@ static void range_of(const struct ll_sim_run *run, uint32_t i, uint32_t *first, 
     if (run->pick == i)
         *first = u->fresh;
     else if (run->pick != LL_SIM_NO_UNIT && u->newest && i < run->pick)
-        *limit = u->fresh; /* larger variants were explored when unit i was picked */
+        *limit = u->fresh; /* the larger variants were explored when another unit was picked */
     if (run->sim->bounds.flags & LLADD_SIM_FULL_PRODUCT)
         return;
     uint32_t other = run->deviant;
@@ -140,7 +140,7 @@ static void range_of(const struct ll_sim_run *run, uint32_t i, uint32_t *first, 
         *limit = u->fine;
 }
 
-/* Does all of the unit lie beyond the end of the file? */
+/* Does the whole unit lie beyond the end of the file? */
 static bool beyond(const struct ll_sim_run *run, const struct ll_sim_unit *u)
 {
     if (u->kind != LL_SIM_UNIT_DATA)
@@ -158,7 +158,7 @@ static int decide(struct ll_sim_run *run, uint32_t i)
     int rc = ll_sim_unit_variants(run->sim, run->units, u);
     if (!rc && u->n > 1 && !beyond(run, u)) {
         range_of(run, i, &first, &limit);
-        /* Cuts at every byte are so numerous that a random draw would choose nothing else. */
+        /* Cuts at every byte are so many that a random draw would hardly choose anything else. */
         if (run->sim->choices.mode == LL_SIM_DRAW && run->sim->choices.drawn >> 32 & 3 &&
             u->fine > first && u->fine < limit)
             limit = u->fine;
@@ -441,8 +441,7 @@ static int64_t sim_pread(struct lladd_device *dev, struct lladd_file *file, void
     return (int64_t)len;
 }
 
-/* May the file grow to this size? The sizes of other files that are still undecided count as the
- * disk has them. */
+/* May the file grow to this size? Undecided sizes of other files count as on the disk. */
 static int check_room(const struct ll_sim_run *run, uint32_t inode, uint64_t size)
 {
     uint64_t now = run->live.inode[inode]->size, capacity = run->sim->capacity;
@@ -451,8 +450,8 @@ static int check_room(const struct ll_sim_run *run, uint32_t inode, uint64_t siz
     return -ENOSPC;
 }
 
-/* Are these bytes not the beginning of the page that belongs at this offset? (docs/disk-format.md;
- * a page that was never used is zeros.) */
+/* Are these bytes something else than the beginning of the page that belongs at this offset?
+ * (docs/disk-format.md; a page that was never used is zeros.) */
 static bool is_raw(const struct lladd_sim *sim, const unsigned char *bytes, size_t len,
                    uint64_t off)
 {
@@ -541,7 +540,8 @@ static int sim_append(struct lladd_device *dev, struct lladd_file *file, const v
     return rc;
 }
 
-/* Drops what never reached the disk from the cache: the file reads as it is on the disk. */
+/* Takes back in the cache what has never reached the disk: the file then reads as it is on the
+ * disk. */
 static int revert(struct ll_sim_run *run, uint32_t inode)
 {
     struct ll_sim_world w;
@@ -624,8 +624,8 @@ static int sim_size(struct lladd_device *dev, struct lladd_file *file, uint64_t 
     return rc;
 }
 
-/* Behaves like a file system: allocates the blocks and sets a size that is durable after the file's
- * next sync. */
+/* Behaves like a file system: allocates the blocks, and sets a size that the file's next sync makes
+ * durable. */
 static int sim_allocate(struct lladd_device *dev, struct lladd_file *file, uint64_t size)
 {
     struct ll_sim_run *run = run_of(dev);
@@ -736,7 +736,7 @@ static int sim_list(struct lladd_device *dev, const char *text, lladd_list_fn *f
         rc = (int)before(run, LL_SIM_LIST, name, 0, 0);
     if (rc)
         return rc;
-    /* fn may call the device. */
+    /* The array may move, because fn may call the device. */
     uint32_t n = run->live.n_names;
     uint32_t *names = ll_sim_take(run->arena, (n + 1) * sizeof *names);
     if (!names)

@@ -2,14 +2,14 @@
 /*
  * disk: names, files, and disk states (worlds).
  *
- * A file is an array of blocks. Images share inodes and blocks until one of them writes. So a copy
- * of an image costs a few hundred bytes, whatever the files hold, and a write that covers a whole
- * block uses the written bytes themselves as the block.
+ * A file is an array of blocks. Images share inodes and blocks until one of them writes, so a copy
+ * of an image costs a few hundred bytes for files of any size. A write that covers a whole block
+ * uses the written bytes themselves as the block.
  *
- * A world is the durable state of the disk and the list of pending operations, in the order they
- * were issued. It follows a trace: a change is appended to the list, a sync applies the operations
- * on the file, and a sync of a directory applies those on names in it. The sync of a file does not
- * make its name durable.
+ * A world is the durable state of the disk and the list of pending operations, in the order in
+ * which they were issued. It follows a trace: a change is appended to the list, a sync of a file
+ * applies the operations on it, and a sync of a directory applies those on names in it. The sync of
+ * a file does not make its name durable.
  */
 #include "sim/sim_private.h"
 
@@ -386,7 +386,8 @@ static void hash_op(const struct lladd_sim *sim, const struct ll_sim_world *w, s
     op->hash = ll_sim_mix(h, sim->names.at[op->to].hash);
 }
 
-/* A write to the page file becomes one operation per page: pages are crash units of their own. */
+/* Makes one operation for each page of a write to the page file, because each page is a crash
+ * unit. */
 static int add_write(struct lladd_sim *sim, struct ll_sim_arena *a, struct ll_sim_world *w,
                      const struct ll_sim_call *call, uint32_t number)
 {
@@ -428,7 +429,7 @@ static int make_durable(struct ll_sim_arena *a, struct ll_sim_image *image,
     return ll_sim_put(a, inode, op->off, op->data, op->len, true, true);
 }
 
-/* A later write over lost bytes does reach the disk, and replaces the older bytes in the cache as
+/* A later write over lost bytes reaches the disk, and replaces the lost bytes in the cache as
  * well. */
 static int patch(struct ll_sim_arena *a, struct ll_sim_op *lost, const struct ll_sim_op *by)
 {
@@ -475,8 +476,8 @@ static uint32_t drop_empty(struct ll_sim_world *w, uint32_t n)
     return kept;
 }
 
-/* After a sync that failed or lied, what was pending is in the cache only, or nowhere, and no later
- * sync will write it to the disk. */
+/* After a sync that failed or lied, what was pending is at most in the cache, and no later sync
+ * will write it to the disk. */
 static void lose(struct ll_sim_world *w, const struct ll_sim_call *call)
 {
     uint32_t kept = 0;
@@ -536,7 +537,7 @@ int ll_sim_step(struct lladd_sim *sim, struct ll_sim_arena *a, struct ll_sim_wor
     case LL_SIM_WRITE:
         return add_write(sim, a, w, call, number);
     case LL_SIM_CREATE:
-        /* Inode numbers must equal those of the run. */
+        /* Inode numbers must be those of the run. */
         while (w->image.n_inodes <= call->inode)
             if (ll_sim_inode_new(a, &w->image, sim->names.at[call->name].hash) == LL_SIM_NO_INODE)
                 return LLADD_NO_MEMORY;

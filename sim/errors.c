@@ -2,33 +2,34 @@
 /*
  * errors: the n-th call fails, for every n.
  *
- * A *fault* is a kind, a number n, and whether it lasts for ever. Of the calls it can hit (device
- * calls of one sort, or allocations) the n-th one fails, or the n-th and all later ones. n grows
- * until a run ends in which nothing was hit. The fault happens in one of three stages: in the
- * workload, including open and close; in the recovery from a crash of a workload that succeeded; or
- * in the creation of a database. After that the device works again:
+ * A *fault* has a kind, a number n, and may last for ever. Of the calls that its kind can hit
+ * (device calls of one sort, or allocations), the n-th one fails, or the n-th and all later ones. n
+ * grows until no call of a run is hit. The fault happens in one of three stages: in the workload,
+ * including open and close; in the recovery from a crash of a workload that succeeded; or in the
+ * creation of a database. After that stage the device works again:
  *
  *    fault in creation        trace ─► crash ─► open, which makes what is missing
  *    fault in the workload    trace ─► crash ─► recovery, judged
  *    trace ─► crash ─► fault in its recovery  trace ─► crash ─► recovery, judged
  *
- * O8 judges the run that had the fault: was the error reported, and was nothing promised after it?
- * A failed write or sync of the log, the page file, the control file or the double-write area must
+ * O8 judges the run with the fault: was the error reported, and was nothing promised after it? A
+ * failed write or sync of the log, the page file, the control file or the double-write area must
  * poison the handle (LOG-4). A lack of memory or space must never poison it, and must not keep a
- * transaction from rolling back (REC-3). Then all other oracles judge the recovered database, with
- * the claims that follow from the promises made.
+ * transaction from rolling back (REC-3). All other oracles judge the recovered database, with the
+ * claims that follow from the promises made.
  *
- * Which states. Most faults change little of what the run does. So it is enough to crash at the
- * fault, where promises have changed since, and at the end. At each of these points three sorts of
- * states are tried: nothing of what is pending has arrived, all of it has (the process dies), and
- * some states drawn at random. After SYNC_LOST the kernel has data in its cache that it will not
- * write; so the process dies first, and the power fails after the recovery from that (REC-4).
+ * Which states. Most faults change little of what the run does. It is therefore enough to crash at
+ * the fault, at points after it where promises have changed, and at the end. At each of these
+ * points three sorts of states are tried: nothing of what is pending has arrived, all of it has
+ * (the process dies), and some states drawn at random. After SYNC_LOST the kernel has data in its
+ * cache that it will not write. The process then dies first, and the power fails after the recovery
+ * (REC-4).
  *
  * Which recoveries. A recovery is described by a set of features: phases, paths of redo and undo,
  * kinds of device calls on kinds of files. A greedy algorithm chooses crashes until their
  * recoveries together have all features.
  *
- * Lies. Where a sync has returned 0 and lost everything, the library cannot know what is missing.
+ * Lies. If a sync has returned 0 and lost everything, the library cannot know what is missing.
  * After a loss of power recovery only has to end. After the death of the process nothing is lost,
  * as always.
  *
@@ -55,8 +56,7 @@ static int object_error(struct ll_sim_verdict *v, const struct ll_sim_faults *f,
                          f->for_ever ? "for ever" : "once", what);
 }
 
-/* Returns a transaction that the workload left alone after one of its calls had failed; NULL: none.
- */
+/* Returns a transaction that the workload has ignored since one of its calls failed; NULL: none. */
 static const struct ll_sim_txn *unheeded(const struct ll_sim_record *r)
 {
     for (uint32_t i = 0; i < r->n_txns; i++)
@@ -95,9 +95,9 @@ static void look_at_poison(const struct ll_sim_faults *f, const struct outcome *
 {
     char text[300];
     bool want = ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_RESOURCE;
-    /* A rollback may have to read a segment of the log, and its file may be closed. If the file
-     * cannot be opened the rollback fails as it does after a failed read, and the next open of the
-     * database repeats it (docs/durability.md). */
+    /* A rollback may have to open a log segment that is closed, in order to read it. If the open
+     * fails, the rollback fails as it does after a failed read, and the next open of the database
+     * repeats it (docs/durability.md). */
     if (f->kind == LLADD_SIM_FAULT_FILES && o->poisoned && o->why.code == LLADD_UNDO_FAILED)
         return;
     if (f->grave && f->graved != LL_SIM_CLOSING && o->opened == 0 && !o->poisoned)
@@ -121,7 +121,7 @@ static void look_at_poison(const struct ll_sim_faults *f, const struct outcome *
     }
 }
 
-/* Judges the run only; what it has left on the disk is judged later. */
+/* Judges the run only; the recoveries judge what it has left on the disk. */
 static void look_at_run(struct ll_sim_faults *f, const struct outcome *o, struct ll_sim_verdict *v)
 {
     struct lladd_sim *sim = f->sim;
@@ -202,7 +202,7 @@ struct row {
 
 /* ---- crashes of creation ------------------------------------------------------------------- */
 
-/* The next open must finish the creation, or find the database, and the database must work. */
+/* The next open must finish the creation or find the database, and the database must work. */
 static int judge_creation(struct ll_sim_faults *f, struct row *r, struct ll_sim_verdict *v)
 {
     struct lladd_sim *sim = f->sim;
@@ -253,7 +253,7 @@ static int next_crash(struct lladd_sim *sim, struct row *r)
     return rc;
 }
 
-/* Notes for the claims whether the run began with a loss of power. */
+/* Notes for the claims whether the run began after a loss of power. */
 static void pass(struct row *r)
 {
     r->claims.power |= !r->last->kill;
@@ -313,7 +313,7 @@ static int faulty_recovery(struct ll_sim_faults *f, struct row *r, struct ll_sim
 
 /* ---- crashes after the fault -------------------------------------------------------------- */
 
-/* Is the violation a consequence of a sync that lied, which the library cannot notice? */
+/* Is the violation a consequence of a sync that lied? The library cannot notice that. */
 static bool excusable(const struct ll_sim_faults *f, const struct row *r,
                       const struct ll_sim_verdict *v)
 {
@@ -323,8 +323,8 @@ static bool excusable(const struct ll_sim_faults *f, const struct row *r,
            v->oracle != LLADD_SIM_O_WAL;
 }
 
-/* The disk is still full: recovery must succeed without space, or refuse with a resource error and
- * change nothing. */
+/* Recovers while the disk is still full: recovery must succeed without space, or refuse with a
+ * resource error and change nothing. */
 static int judge_on_full_disk(struct ll_sim_faults *f, struct row *r,
                               const struct ll_sim_claim *claim, struct ll_sim_verdict *v)
 {
@@ -432,7 +432,7 @@ static int faulty_run(struct ll_sim_faults *f, struct row *r, struct ll_sim_verd
         return faulty_recovery(f, r, v);
     }
     struct lladd_sink *history = sim->history;
-    sim->history = NULL; /* the history is written from the record, below */
+    sim->history = NULL; /* the history is written later, from the record */
     const bool lost = f->stage != LL_SIM_CREATION &&
                       (ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_DISK) != 0;
     int rc = lost ? ll_sim_lose_write(f, v) : faulty_life(f, v);
@@ -552,7 +552,7 @@ static int states_of(struct ll_sim_faults *f, const struct row *r, uint32_t call
     return rc;
 }
 
-/* Crashes at the fault, where promises have changed since, and at the end. */
+/* Crashes at the fault, at points after it where promises have changed, and at the end. */
 static int crash_everywhere(struct ll_sim_faults *f, const struct row *r)
 {
     struct lladd_sim *sim = f->sim;
@@ -561,7 +561,7 @@ static int crash_everywhere(struct ll_sim_faults *f, const struct row *r)
     const struct ll_sim_run *run = r->last;
     struct ll_sim_world world = {0};
     uint32_t strict = UINT32_MAX;
-    /* Calls that the oracles have made on the recovered database do not belong to the recovery. */
+    /* Excludes calls that the oracles have made on the recovered database. */
     uint32_t end = r->settled < run->n_calls ? r->settled : run->n_calls;
     ll_sim_rewind(a);
     int rc = ll_sim_run_world(r->last, a, &world);
@@ -579,7 +579,7 @@ static int crash_everywhere(struct ll_sim_faults *f, const struct row *r)
         uint64_t hash = ll_sim_mix(ll_sim_world_hash(sim, &world), r->level * 2 + claims.again);
         hash = ll_sim_mix(hash, (uint64_t)claims.lo_power << 32 | claims.hi);
         hash = ll_sim_mix(hash, (uint64_t)claims.lo_kill << 1 | claims.power);
-        /* The contents expected after a number of decisions may differ between runs. */
+        /* Two runs may expect different contents after the same number of decisions. */
         for (uint32_t k = claims.lo_power; k <= claims.hi && sim->subject.model_size; k++)
             hash = ll_sim_mix(hash, ll_sim_hash(sim->expected[k].dump, sim->expected[k].dump_len));
         bool full = f->kind == LLADD_SIM_FAULT_SPACE && f->for_ever;

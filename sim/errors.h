@@ -39,11 +39,13 @@ struct ll_sim_faults {
     enum ll_sim_phase hit;   /* phase at the first hit */
 
     bool grave;               /* the handle has to be poisoned */
-    enum ll_sim_phase graved; /* phase at which that became so */
-    uint64_t acks;            /* number of promises made until then */
+    enum ll_sim_phase graved; /* phase in which that was set */
+    uint64_t acks;            /* number of promises made before */
 
-    uint32_t late;  /* file: its next sync reports an earlier failure; LL_SIM_NOBODY */
-    uint32_t again; /* file: a failed sync was repeated without a write; LL_SIM_NOBODY */
+    uint32_t late;  /* the file of which the next sync reports an earlier failure; LL_SIM_NOBODY:
+                     * none */
+    uint32_t again; /* the file of which a failed sync was repeated without a write; LL_SIM_NOBODY:
+                     * none */
     uint32_t failed[LL_SIM_SYNCS]; /* files on which a sync has failed, with no write since */
     uint32_t n_failed;
 
@@ -56,9 +58,9 @@ struct ll_sim_faults {
 
 /* Installs the hooks for the device calls and allocations of the simulator's databases. */
 int ll_sim_faults_new(struct lladd_sim *);
-/* From now on the fault may happen. */
+/* Arms the fault: it may happen from now on. */
 void ll_sim_arm(struct ll_sim_faults *);
-/* From now on the device works without faults. */
+/* Disarms it: from now on the device works without faults. */
 void ll_sim_disarm(struct ll_sim_faults *);
 
 /* ---- lost_writes.c --------------------------------------------------------------------------- */
@@ -81,8 +83,9 @@ struct ll_sim_point {
     uint64_t features[LL_SIM_FEATURE_WORDS];
 };
 /* Chooses at most `most` points, so that their recoveries together have as many features as
- * possible. Takes each time the first of the points that add most features; when all features are
- * covered, starts again with the remaining points. Returns the number of points chosen. */
+ * possible. Each step takes the point that adds most features, the first of several. When all
+ * features are covered, the choice starts again with the remaining points. Returns the number of
+ * points chosen. */
 uint32_t ll_sim_features_cover(struct ll_sim_point *, uint32_t n, struct ll_sim_point *out,
                                uint32_t most);
 

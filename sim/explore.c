@@ -2,10 +2,10 @@
 /*
  * explore: every crash, and every crash of the recoveries from it.
  *
- * Along a trace the set of states that a crash may leave only grows until something is synced, and
- * a sync only shrinks it. So all states are covered by two rules. After each call, visit the states
- * in which something of that call has arrived. Where an acknowledgement has made the promises
- * stricter, visit all states that are possible there once more.
+ * Each call along a trace adds to the states that a crash may leave, except a sync, which only
+ * removes some. Two rules therefore cover all states. After each call, visit the states in which
+ * something of that call has arrived. Where an acknowledgement has made the promises stricter,
+ * visit all states that are possible there once more.
  *
  *   after call c of a trace, which has made a world:
  *     was a world like this, with these claims, visited at this level?       ─► nothing to do
@@ -13,15 +13,15 @@
  *     power fails: for each unit that call c has added to, and each choice   ─► one run
  *     each run: recovery, oracles (oracle.c); then its own trace, one level deeper
  *
- * After the last call of a recovery its claim is the strictest: the next recovery must show exactly
+ * After the last call of a recovery the claim is the strictest: the next recovery must show exactly
  * what this one has shown (O5, REC-4).
  *
  * A log that is cut inside a record is recovered and judged. Crashes of that recovery are explored
- * only if it does something that no other recovery of its level did.
+ * only if it does something that no other recovery of its level has done.
  *
- * If the caller has not set the depth, the fourth crash is tried for one recovery of each sort
- * only: recoveries are of one sort if they make the same kinds of calls for the same kinds of files
- * in the same order. (All of them would be millions.)
+ * If the caller has not set the depth, the fourth crash is tried for only one recovery of each
+ * sort, because all of them would be millions. Recoveries are of one sort if they make the same
+ * kinds of calls for the same kinds of files in the same order.
  */
 #include "sim/sim_private.h"
 
@@ -31,7 +31,8 @@ struct ll_sim_claim ll_sim_claim_of(const struct ll_sim_claims *c, bool kill)
     return (struct ll_sim_claim){power ? c->lo_power : c->lo_kill, c->hi, c->again};
 }
 
-/* Called after each crash state, and also where nothing was new, since that takes time as well. */
+/* Called after each crash state, and also where nothing was new, because that takes time as
+ * well. */
 static void look_at_bounds(struct lladd_sim *sim)
 {
     const struct lladd_sim_bounds *b = &sim->bounds;
@@ -84,7 +85,8 @@ static int explore_run(struct lladd_sim *sim, struct ll_sim_run *run,
     if (rc)
         return rc;
     if (run->pick != LL_SIM_NO_UNIT && run->variant[run->pick] == LL_SIM_UNDECIDED) {
-        pass_over(sim); /* the last call's changes were not read: visited before */
+        pass_over(sim); /* Recovery has not read the last call's changes, so this state was visited
+                         * before. */
         return 0;
     }
     struct lladd_sim_report *r = sim->report;
@@ -149,8 +151,8 @@ static int explore_kill(struct lladd_sim *sim, uint32_t level, const struct ll_s
     return rc;
 }
 
-/* Claims are numbers of decisions in this recording. The hash covers the contents they stand for:
- * another schedule may lead to the same world with other numbers. */
+/* Hashes the contents that the claims stand for. Claims are numbers of decisions in this recording,
+ * and another schedule may lead to the same world with other numbers. */
 static uint64_t claims_hash(const struct lladd_sim *sim, const struct ll_sim_claims *c)
 {
     uint32_t lo = c->lo_power < c->lo_kill ? c->lo_power : c->lo_kill;

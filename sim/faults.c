@@ -3,8 +3,8 @@
  * faults: the kinds of faults, and how they are injected.
  *
  * A fault counts the calls that it can hit, and hits the n-th. It also notes what O8 (errors.c)
- * needs: whether LOG-4 applies to the call that was hit, and which syncs have failed, so that
- * repeating a failed sync without a write in between is detected.
+ * needs: whether LOG-4 applies to the call that was hit, and which syncs have failed, to detect
+ * that a failed sync is repeated without a write in between.
  *
  * A write that fails has written nothing, one byte, one sector, all but one byte, or all bytes.
  * Unlike a crash (unit.c), it can tear a sector.
@@ -107,9 +107,8 @@ static uint64_t size_of(const struct ll_sim_run *run, uint32_t name)
 }
 
 /* Does LOG-4 apply: is it the log in use, the page file, the control file or the double-write area?
- * It does not apply to a log segment that is being made, which is written from its beginning and on
- * which nothing depends yet. It does not apply either if a read-only file system refuses to add
- * pages. */
+ * It does not apply to a log segment that is being made: nothing depends on that yet. Nor does it
+ * apply if a read-only file system refuses to add pages. */
 static bool is_grave(const struct ll_sim_faults *f, enum ll_sim_call_kind call, uint32_t name,
                      uint64_t off)
 {
@@ -188,7 +187,7 @@ static bool can_hit(const struct ll_sim_faults *f, enum ll_sim_call_kind call, u
     return f->kind != LLADD_SIM_FAULT_WRITE_BUT_ONE || len > 2;
 }
 
-/* Counts a call that can be hit, and returns whether it is hit. */
+/* Counts a call that can be hit. Returns whether it is hit. */
 static bool count(struct ll_sim_faults *f)
 {
     f->seen++;

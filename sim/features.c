@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * features: chooses recoveries that are worth a closer look.
+ * features: chooses recoveries for the faults.
  *
  * Two recoveries that go through the same phases, find records in the same states and make the same
- * kinds of calls nearly always fail in the same ways (Pathfinder, OOPSLA 2025, finds the same for
- * crash states). So the recoveries chosen first have together every feature that any recovery has.
- * If more are wanted, the choice starts again with the others.
+ * kinds of calls nearly always fail in the same ways. (Pathfinder, OOPSLA 2025, finds the same for
+ * crash states.) The recoveries chosen first therefore have together every feature that any
+ * recovery has. If more are wanted, the choice starts again with the remaining recoveries.
  */
 #include "sim/errors.h"
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * hash: 64-bit state fingerprints, used to find equal states. Among 10^8 states two different ones
- * have the same hash with a probability of about 1 in 4000; then one of them is skipped.
+ * fingerprint: 64-bit state fingerprints, used to find equal states. Among 10^8 states, two
+ * different ones have the same hash with a probability of about 1 in 4000; then one of them is
+ * skipped.
  *
- * The hash of a file is a sum over its words. So a write can update it from the words it changes,
- * and zeros, written or not, do not contribute.
+ * The hash of a file is a sum over its words. A write can therefore update it from the words that
+ * it changes. Zeros, written or not, contribute nothing.
  */
 #include "sim/sim_private.h"
 
@@ -23,8 +24,8 @@ static uint64_t word_of(const unsigned char *p, size_t len)
 }
 
 /* Long inputs are hashed in stripes of eight words, each with its own sum, so that no word waits
- * for the one before and the compiler can vectorize. 32-bit multiplications are sufficient, since
- * every sum is folded at the end. */
+ * for the previous one and the compiler can vectorize. 32-bit multiplications are sufficient,
+ * because every sum is folded at the end. */
 enum { LANES = 8, STRIPE = LANES * 8 };
 
 static uint64_t hash_stripes(const unsigned char *p, size_t n)
@@ -35,7 +36,7 @@ static uint64_t hash_stripes(const unsigned char *p, size_t n)
         uint64_t word[LANES];
         memcpy(word, p, sizeof word);
         if (!(word[0] | word[1] | word[2] | word[3] | word[4] | word[5] | word[6] | word[7]))
-            continue; /* much of what is written is zeros, and the key depends on the position */
+            continue; /* Zeros contribute nothing, and much of what is written is zeros. */
         for (int i = 0; i < LANES; i++) {
             uint64_t v = word[i] ^ (key + (uint64_t)i * K1);
             sum[i] += (uint64_t)(uint32_t)v * (v >> 32) + (word[i] << 32 | word[i] >> 32);

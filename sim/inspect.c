@@ -3,9 +3,9 @@
  * inspect: checks what inspection (lladd_inspect_verify) reports for the files that a run or a
  * crash has left.
  *
- * A crash damages nothing. So for each crash state that is recovered, inspection must find no
- * damage in the same files (O20). Inspection only reads. Units that recovery has not read count as
- * not arrived, which is one of the states that the crash allows.
+ * A crash damages nothing. For each crash state that is recovered, inspection must therefore find
+ * no damage in the same files (O20). Inspection only reads. Units that recovery has not read count
+ * as not arrived, which is one of the states that the crash allows.
  */
 #include "sim/sim_private.h"
 
@@ -95,7 +95,7 @@ int ll_sim_object_damage(struct ll_sim_run *run, struct ll_sim_verdict *verdict)
     struct lladd_sim *sim = run->sim;
     struct ll_sim_world world;
     struct ll_sim_found found;
-    /* If a bug is planted elsewhere, a failing recovery says more about it. */
+    /* If a bug is planted elsewhere, a failing recovery tells more about it. */
     bool elsewhere = sim->bounds.planted & ~(UINT64_C(1) << LLADD_BUG_ACCUSE);
     if (verdict->oracle || !run->from || elsewhere)
         return 0;
@@ -107,7 +107,8 @@ int ll_sim_object_damage(struct ll_sim_run *run, struct ll_sim_verdict *verdict)
         return seen < 0 ? seen : 0;
     void (*observe)(void *, const struct lladd_dst_event *) = sim->dst.observe;
     struct ll_sim_run *running = sim->running;
-    sim->dst.observe = NULL; /* inspection redoes the maps in memory, which is no recovery */
+    sim->dst.observe = NULL; /* Inspection redoes the bitmaps in memory, which does not count as a
+                              * recovery. */
     rc = ll_sim_inspect(sim, &world.image, &found, NULL);
     sim->dst.observe = observe;
     sim->running = running;

@@ -2,27 +2,27 @@
 /*
  * interleave: every schedule of a workload's threads, and every crash of each.
  *
- * The threads of a workload run as fibers (lladd/dst.h). Wherever a fiber locks, waits, wakes
+ * The threads of a workload run as fibers (lladd/dst.h). Whenever a fiber locks, waits, wakes
  * another or calls the device, a policy (schedule.h) chooses which fiber runs next. The answers
  * form the *schedule*, and the run is a function of it. The first schedule has only ordinary
  * answers and no preemption. The next ones are generated depth first.
  *
  *     schedule ─► run ─► trace and record ─► all crashes (explore.c)
  *
- * A crash at each scheduling point. Between two calls of the device the disk does not change, so a
- * crash at any point between them leaves what a crash directly after the first call leaves. Only
- * promises may be added in between. The last promise before the next call is the strictest claim,
- * and explore.c uses that one. A call is an atomic step with a scheduling point before and after
- * it: whatever other threads do during the call happens before or after it in another schedule.
+ * Where crashes are needed. Between two calls of the device the disk does not change, so a crash at
+ * any point between them leaves what a crash directly after the first call leaves. Only promises
+ * may be added in between. The last promise before the next call gives the strictest claim, which
+ * explore.c uses. A call is an atomic step with a scheduling point before and after it: what other
+ * threads do during a call, they do before or after it in another schedule.
  *
  * What is skipped. A run with the trace and the promises of an earlier one has the same crashes.
- * All schedules share one set of the crash states seen. A state is the disk and the contents it
- * must hold; decisions are compared by their effects (expect, in record.c), since their numbers
- * differ between schedules.
+ * All schedules share one set of the crash states seen. A state is the disk and the contents that
+ * it must hold; decisions are compared by their effects (expect, in record.c), because their
+ * numbers differ between schedules.
  *
- * The schedule begins when all threads have started and ends with the last of them. Before and
- * after that only one thread does anything: the library's own threads have become idle first. The
- * thread that waits for the others takes no part either.
+ * The schedule begins when all threads have started, and ends with the last of them. Before and
+ * after it only one thread works, because the library's own threads have become idle first. The
+ * thread that waits for the others takes no part.
  *
  * With random schedules the threads have priorities (PCT), and accesses to shared words are
  * scheduling points as well.
@@ -77,8 +77,8 @@ struct ll_sim_crossing {
     bool open; /* the threads are running */
     uint32_t left, ended;
     struct thread thread[LLADD_SIM_THREADS_MAX];
-    uint64_t fiber[LLADD_SIM_THREADS_MAX]; /* lladd_thread_self of each; 0: not started */
-    uint64_t last;                         /* the thread that was named in the history last */
+    uint64_t fiber[LLADD_SIM_THREADS_MAX]; /* lladd_thread_self of each fiber; 0: not started */
+    uint64_t last;                         /* the thread that the history named last */
     int rc;
     struct lladd_error err;
 };
@@ -478,7 +478,7 @@ static int at_random(struct ll_sim_crossing *x)
 }
 
 /* Tries all schedules without a preemption, then all with one, and so on. Each round repeats the
- * earlier ones, which costs little time, and a violation is found with as few preemptions as
+ * earlier ones, which takes little time, and finds a violation with as few preemptions as
  * possible. */
 static int all_schedules(struct ll_sim_crossing *x)
 {

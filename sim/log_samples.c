@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * collect: makes samples for the contract checks from the log of a database.
+ * log_samples: makes samples for the contract checks from the log of a database.
  *
- * The log describes every change of a page from its formatting on. So the page can be rebuilt
- * record by record: its contents before a record, and the bytes of that record, make a sample. Some
+ * The log has every change of a page since it was formatted, so the page can be rebuilt record by
+ * record. The page's contents before a record, and the bytes of that record, make a sample. Some
  * changes cannot be followed (a page image, an unknown operation, a bulk write). After one of them
- * the page yields no samples until it is formatted again.
+ * the page gives no samples until it is formatted again.
  */
 #include <lladd/bytes.h>
 #include <lladd/extension.h>
@@ -87,7 +87,7 @@ static int sample(struct collect *c, const struct lladd_op *op, const struct lla
     s += out->count;
     *s = (struct lladd_sim_sample){.op = op, .number = page->number};
     s->type = op->page_type ? lladd_page_type_descriptor(c->db, op->page_type) : NULL;
-    /* Once other transactions have seen the effects of a top action, it is not undone by itself. */
+    /* A top action is not undone by itself once other transactions have seen its effects. */
     s->owner = e->depth ? 0 : e->txn.v;
     s->page = keep(out, page->bytes, c->size);
     s->redo = lladd_span_of(keep(out, e->redo.data, e->redo.len), e->redo.len);
@@ -150,7 +150,8 @@ static void ended(struct collect *c, lladd_lsn txn)
             c->out->at[i].ended = c->out->count;
 }
 
-/* From this record on, pages [first, first + n) are written without logging. */
+/* From this record on, the contents of pages [first, first + n) are unknown: they are written
+ * without logging. */
 static void lose_barred(struct collect *c, struct lladd_span barrier)
 {
     const unsigned char *p = barrier.data;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * lost: page writes that the disk acknowledges, but loses or writes to another page, while the
- * database is open (crash-model.md, C2 and C3).
+ * lost_writes: page writes that the disk acknowledges, but loses or writes to another page, while
+ * the database is open (crash-model.md, C2 and C3).
  *
  * The workload runs with one such write and then takes a checkpoint, so that all pages have been
  * written. Then the cache is emptied, open transactions are rolled back, and everything is read
  * again through the same handle. The handle must show the right contents or report that stored
- * bytes are wrong. It can always do so, since it has written few enough pages to remember the LSN
- * of each (buffer/write_history.c). Bytes of raw extents are exempt: they have no page LSN, so the
+ * bytes are wrong. It can always do so, because it has written so few pages that it remembers the
+ * LSN of each (buffer/write_history.c). Raw extents are exempt: they have no page LSNs, so the
  * handle cannot know.
  *
- * A prepared transaction's changes are visible while it is in doubt. Every second one is committed,
- * the others are rolled back.
+ * A prepared transaction's changes are visible while it is in doubt. Every second prepared
+ * transaction is committed, the others are rolled back.
  */
 #include "sim/errors.h"
 

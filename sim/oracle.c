@@ -2,11 +2,10 @@
 /*
  * oracle: recovers a database from what a crash has left, and judges it.
  *
- * For every recovery: it must succeed (O11), contain what it must and nothing else (O1, O2),
- * satisfy the subject's check (O3), know the prepared transactions (O9), and release its memory
- * (O12). New transactions (O6), the pages (O10) and a clean close are checked once for each
- * *ending*: recoveries that issued the same calls with the same bytes, and contain the same, would
- * behave the same.
+ * Every recovery must succeed (O11), yield the right contents (O1, O2), satisfy the subject's check
+ * (O3), know the prepared transactions (O9), and release its memory (O12). Recoveries that have
+ * issued the same calls with the same bytes, and have the same contents, have the same *ending*.
+ * New transactions (O6), the pages (O10) and a clean close are checked once for each ending.
  */
 #include "sim/sim_private.h"
 
@@ -506,9 +505,9 @@ int ll_sim_judge_open(struct lladd_sim *sim, struct ll_sim_run *run, struct llad
 }
 
 /* Instant recovery is not complete when open returns, so the workload continues while pages still
- * have pending redo. Then one of three ways is chosen by the hash of the trace, so that the choice
- * is repeatable: the recovery is judged as it is; the remaining redo is done in steps; or a
- * checkpoint is taken. */
+ * have pending redo. Then one of three things is done: the recovery is judged as it is; the
+ * remaining redo is done in steps; or a checkpoint is taken. The hash of the trace chooses, so that
+ * a replay makes the same choice. */
 static int go_on_behind(struct lladd_sim *sim, const struct ll_sim_run *run, struct lladd_db *db,
                         struct lladd_error *err)
 {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * guard: checks that redo and undo touch only their page and their bytes.
+ * page_guard: checks that redo and undo touch only their page and their bytes.
  *
- * The reduction to one page at a time (sim/README.md) relies on that. So while the workload is
- * recorded, every change of a page is made on a copy between inaccessible pages, with its bytes
- * beside it, and all memory of the database is inaccessible: the frames of other pages, the page's
- * own frame, which a callback may remember from an earlier call, and everything else it may know
- * the address of. A forbidden access returns here and is a violation (O18); the change is then made
- * in the real frame, so that the workload continues. `validate` and `check` run in the same way,
- * and so does, for each update, the undo that might be needed later.
+ * The reduction to one page at a time (sim/README.md) relies on that. While the workload is
+ * recorded, every change of a page is therefore made on a copy between inaccessible pages, with its
+ * bytes beside it. All memory of the database is inaccessible meanwhile, including the page's own
+ * frame, which a callback may remember from an earlier call. A forbidden access returns here and is
+ * a violation (O18); the change is then made in the real frame, so that the workload continues.
+ * `validate` and `check` run in the same way, and so does the undo of each update, which might be
+ * needed later.
  *
- * Between two changes a page must stay as it is. This is checked when the page is changed again.
+ * Between two changes a page must stay as it is. The next change of the page checks that.
  *
- * Signal handlers belong to the process. Ours are installed while any thread records, and pass on
+ * Signal handlers belong to the process. These are installed while any thread records, and pass on
  * every signal that does not come from a guarded call.
  */
 #include "sim/page_guard.h"
@@ -56,7 +56,7 @@ static void install_begin(void)
     uint32_t none = 0;
     while (!lladd_atomic_cas32(&installing, &none, 1)) {
         none = 0;
-        lladd_cpu_relax(); /* the latch is held for a few system calls only */
+        lladd_cpu_relax(); /* the holder of the latch makes only a few system calls */
     }
 }
 

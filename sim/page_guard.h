@@ -34,7 +34,7 @@ struct ll_sim_page_type {
 /* A page write from the cache to the page file. */
 struct ll_sim_written {
     uint64_t page;
-    uint32_t call; /* the write is this call of the trace or a later one */
+    uint32_t call; /* the write is this call of the trace, or a later one */
     bool met;      /* the write was found in the trace */
 };
 

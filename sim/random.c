@@ -22,7 +22,7 @@ enum {
     STATES_DEFAULT = 20000,
     POINTS = 40,   /* of each workload */
     VARIANTS = 12, /* of each point */
-    OFFERS = 400,  /* a fault offered that often without happening is a hole */
+    OFFERS = 400,  /* a fault that was possible this often and never happened is a hole */
 };
 
 static uint32_t draw(struct ll_sim_random *r, uint32_t n)
@@ -76,7 +76,7 @@ static enum ll_sim_random_fault sort_of_event(const struct ll_sim_event *e)
 struct places {
     uint32_t count[FAULT_COUNT];
     enum ll_sim_random_fault want;
-    uint32_t nth, at; /* `at`: the call at which the nth place of the wanted sort is */
+    uint32_t nth, at; /* `at`: the call with the nth place of the wanted sort */
 };
 
 static void see_place(struct places *p, enum ll_sim_random_fault sort, uint32_t at)
@@ -128,7 +128,7 @@ static int64_t fail_call(void *ctx, struct ll_sim_run *run, enum ll_sim_call_kin
     struct ll_sim_random *r = ctx;
     (void)name;
     (void)run;
-    r->calls += kind != LL_SIM_CLOSE; /* calls_all does not count it either */
+    r->calls += kind != LL_SIM_CLOSE; /* calls_all does not count closing either */
     if (r->calls < r->error_at || !r->error_at || r->errors)
         return 0;
     r->errors++;
@@ -387,7 +387,8 @@ static int row(struct ll_sim_random *r, const struct ll_sim_world *first, uint32
 
 /* ---- workloads --------------------------------------------------------------------------- */
 
-/* Counts workloads, too: one that fails while it is recorded adds no crash state. */
+/* Are the bounds used up? Counts workloads, too: a workload that fails while it is recorded adds no
+ * crash state. */
 static bool is_used_up(struct ll_sim_random *r)
 {
     const struct lladd_sim_bounds *b = &r->bounds;
@@ -427,7 +428,7 @@ static int crash_workload(struct ll_sim_random *r, uint64_t seed)
     return rc;
 }
 
-/* Draws other sizes, where the subject has kept the defaults. */
+/* Draws other sizes where the subject has kept the defaults. */
 static void swarm(struct ll_sim_random *r)
 {
     static const uint32_t segments[] = {8 << 10, 16 << 10, 32 << 10};
@@ -524,7 +525,7 @@ static int crash_recorded(struct ll_sim_random *r, uint64_t seed, struct lladd_e
     return rc;
 }
 
-/* Draws sizes and repetitions. Everything is drawn, even if unused, so that the later draws stay
+/* Draws sizes and repetitions. Draws all of them, even unused ones, so that the later draws stay
  * the same. */
 static void vary(struct ll_sim_random *r)
 {

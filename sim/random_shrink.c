@@ -5,12 +5,12 @@
  * First the workload is reduced: no errors in recovery, no error in the workload, the subject's own
  * sizes, fewer repetitions, fewer crashes in a row. A reduction is kept if the same oracle reports
  * a violation in one of the next few hundred crashes. Then the crash is converted to a row of
- * choices as in replay.c, which is reduced like the explorer's rows. The token holds the workload
- * and the row. If the row does not fit, or contains an error in recovery (which is no choice), the
- * token holds the workload, p and v instead (random.c).
+ * choices as in replay.c, and the row is reduced like the explorer's rows. The token holds the
+ * workload and the row. If the row does not fit, or contains an error in recovery, which is not a
+ * choice, the token holds the workload, p and v instead (random.c).
  *
- * The reductions end when they have taken as much time as the search may. What they have reached by
- * then is kept.
+ * The reductions end when they have taken as much time as the search may. The smallest failure
+ * found until then is kept.
  */
 #include "sim/random.h"
 
@@ -71,8 +71,8 @@ static int try_it(struct attempt *a, const struct ll_sim_which *at, enum ll_sim_
     return rc;
 }
 
-/* Tries 1, 2, ... for *what, which is a field of *at and is `present` now, and keeps the first that
- * still fails. */
+/* Tries 1, 2, ... for *what, a field of *at with the value `present`, and keeps the first value
+ * that still fails. */
 static int fewer(struct attempt *a, uint32_t *what, struct ll_sim_which *at, uint32_t present,
                  struct lladd_error *err)
 {

@@ -3,13 +3,13 @@
  * rebuild: checks that the page file from before the workload, and the log, yield the pages that
  * the workload has left, byte by byte (O7).
  *
- * This is media recovery by the library itself. An *archive* is built from the recording and
- * opened. It contains the page file as setup has left it, the control file as it was when the first
- * record was logged after that, and everything that was ever written to the log, including segments
- * that were truncated and reused. The log is complete, so recovery redoes everything and has
- * nothing to undo. Each change is compared with its result in the workload, and at the end all
- * pages in use are compared. This detects a redo that depends on more than its page and bytes, and
- * any change of a page without a record.
+ * The library does media recovery: an *archive* is built from the recording and opened. It contains
+ * the page file as the setup has left it, the control file as it was when the first record after
+ * the setup was logged, and everything that was ever written to the log, including segments that
+ * were truncated and reused. The log is complete, so recovery redoes everything and has nothing to
+ * undo. Each change is compared with its result in the workload, and at the end all pages in use
+ * are compared. This detects a redo that depends on more than its page and bytes, and any change of
+ * a page without a record.
  *
  * Pages written in bulk and the files of extensions are not logged, so the archive contains them.
  * Bytes that a page type or an operation excludes (mask, hole) are not compared.
@@ -258,9 +258,9 @@ static const struct ll_sim_change *change_of(struct ll_sim_guard *g, uint64_t pa
     return NULL;
 }
 
-/* At the checkpoint that ends recovery, an extension may save something and so change pages. Such a
- * page is compared as it was before that change, without the header, which may contain the LSN of a
- * new image. */
+/* When a checkpoint ends recovery, an extension may save something and so change pages. Such a page
+ * is compared as it was before that change, without the header, which may have the LSN of a new
+ * image. */
 static void let_go(struct ll_sim_archive *a, const struct lladd_dst_change *c)
 {
     uint64_t page = c->page->number.v;
@@ -332,7 +332,8 @@ int ll_sim_rebuild(struct lladd_sim *sim)
     if (rc)
         return rc;
     void (*observe)(void *, const struct lladd_dst_event *) = sim->dst.observe;
-    sim->dst.observe = NULL; /* not a recovery from a crash: does not count for coverage */
+    sim->dst.observe = NULL; /* This is not a recovery from a crash, and does not count for
+                              * coverage. */
     a.guard->again = &a;
     rc = recover(&a, &run, &err);
     a.guard->again = NULL;

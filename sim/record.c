@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * record: runs the workload and records the promises it was given.
+ * record: runs the workload and records what the library has promised to it.
  *
- * What recovery may find depends on *decisions*, the steps ordered by the log: commits, prepares,
- * rollbacks of prepared transactions, and the forgetting of heuristic outcomes. After a crash the
- * first k decisions are in force and the others are not. k is at least the number acknowledged
- * before the crash, and at most the number called for. For each k the model computes the contents.
+ * What recovery may find depends on *decisions*: commits, prepares, rollbacks of prepared
+ * transactions, and the forgetting of heuristic outcomes, in the order of the log. After a crash
+ * the first k decisions are in force and the others are not. k is at least the number of decisions
+ * acknowledged before the crash, and at most the number requested. For each k the model computes
+ * the contents.
  */
 #include "sim/sim_private.h"
 
@@ -72,7 +73,7 @@ void ll_sim_see_decided(struct lladd_sim *sim, lladd_lsn txn, lladd_lsn record, 
                             : d->kind == LL_SIM_COMMIT || d->kind == LL_SIM_ROLLBACK;
         if (!fits || !txn.v || r->txn[d->txn]->id.v != txn.v)
             continue;
-        /* A heuristic abort is decided by its own record, not by the end of its rollback. */
+        /* The record of a heuristic abort decides, not the end of the rollback. */
         if (!d->outcome || !d->order.v)
             d->order = record;
         return;
@@ -80,7 +81,7 @@ void ll_sim_see_decided(struct lladd_sim *sim, lladd_lsn txn, lladd_lsn record, 
 }
 
 /* A commit without a record has changed nothing. If other threads commit meanwhile, its position
- * among them is arbitrary: it is moved before all others. */
+ * among their commits is arbitrary: it is moved before all others. */
 static void put_first(struct ll_sim_record *r)
 {
     uint32_t first = 0;
@@ -439,9 +440,9 @@ static int close_workload(struct lladd_sim *sim, struct lladd_db *db, const char
     return 0;
 }
 
-/* Says which callback was the last one before a failure, unless the message names an operation.
- * After an undo it says nothing: the subject has rolled back, and the callback is not the one that
- * failed. With threads, a replay may differ. */
+/* Names the callback that ran last before a failure, unless the message names an operation. Names
+ * none after an undo: then the subject has rolled back, and that callback is not the one that
+ * failed. Nor with threads, because a replay may differ. */
 static const char *with_last(const struct lladd_sim *sim, int rc, struct lladd_error *err)
 {
     const struct lladd_dst *d = &sim->dst;
@@ -477,7 +478,7 @@ static int run_set_up(struct lladd_sim *sim, struct lladd_error *err)
     rc = close_workload(sim, db, "the subject's setup", err);
     if (rc)
         return rc;
-    /* The database is closed: all of it is durable. */
+    /* The database is closed, so everything is durable. */
     rc = ll_sim_image_copy(&sim->base, &run.live, &sim->start.image);
     for (uint32_t i = 0; !rc && i < sim->start.image.n_inodes; i++) {
         struct ll_sim_inode *inode = ll_sim_own(&sim->base, &sim->start.image, i);
@@ -518,8 +519,8 @@ uint64_t lladd_sim_random_u64(struct lladd_sim *sim)
     return sim->work = ll_sim_mix(sim->work, 1);
 }
 
-/* Ends the transactions that the last repetition has left open, since the next one may change the
- * same data. */
+/* Ends the transactions that a repetition has left open, because the next one may change the same
+ * data. */
 static int finish_open(struct lladd_sim *sim)
 {
     int rc = 0;
@@ -564,7 +565,7 @@ int ll_sim_subject_run(struct lladd_sim *sim, struct lladd_db *db, struct lladd_
     return rc;
 }
 
-/* A repetition starts from the data that the one before has left, and may find no room. */
+/* A repetition starts from the data that the previous one has left, and may find no room. */
 static int run_repeatedly(struct lladd_sim *sim, struct lladd_db **db, struct lladd_error *err)
 {
     int rc = 0;
@@ -747,7 +748,7 @@ static int run_watched(struct lladd_sim *sim, uint64_t hash, struct lladd_error 
         return lladd_error_set(err, LLADD_BUG,
                                "the workload is not deterministic: run twice, it did different "
                                "things");
-    /* With a bug planted, the failure of a crash says more, so O7 alone does not stop the
+    /* If a bug is planted, the failure of a crash tells more, so O7 alone does not stop the
      * exploration. */
     if (sim->violation.oracle == LLADD_SIM_O_REBUILD && sim->bounds.planted)
         return 0;

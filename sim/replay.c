@@ -4,8 +4,8 @@
  *
  * A row consists of: the first crash, as 1 + the number of calls made before it (0: no crash); how
  * it crashed; what survived, in the order in which recovery asked; then the same for the crash of
- * that recovery; and so on. To make a row smaller, it is tried without each of its crashes, without
- * its last choices, without each choice that is not the ordinary one, and with smaller numbers.
+ * that recovery; and so on. A row is made smaller by leaving out a crash, the last choices, or a
+ * choice that is not the ordinary one, and by lowering numbers.
  */
 #include "sim/sim_private.h"
 
@@ -183,7 +183,7 @@ static int replay_crashes(struct lladd_sim *sim, const struct ll_sim_vector *v,
             return rc;
         ll_sim_claims_at(sim, before, level, crash - 1, n_calls, &claims);
         struct ll_sim_claim claim = ll_sim_claim_of(&claims, runs[level].kill);
-        ll_sim_set_free(&sim->endings); /* so that all oracles run */
+        ll_sim_set_free(&sim->endings); /* empties the set, so that all oracles run */
         rc = ll_sim_judge(sim, &runs[level], &claim, verdict, &open_calls, &ending);
         if (!rc)
             rc = ll_sim_object_damage(&runs[level], verdict);

@@ -4,18 +4,19 @@
  *
  * Bounded. Most concurrency bugs need one or two preemptions at the right places (CHESS), and the
  * number of schedules with at most c preemptions grows with the c-th power of the number of points,
- * not exponentially. While preemptions are left, a point is a choice between continuing and each
- * other fiber; after that it is no choice. Switching away from a fiber that cannot continue costs
- * nothing.
+ * not exponentially. While preemptions are left, each point is a choice between continuing and each
+ * other fiber; after that the fiber continues. Switching away from a fiber that cannot continue is
+ * not a preemption.
  *
  * Delayed. If several threads sleep and wake all the time, the free choices alone grow
- * exponentially. So here every answer other than the first counts as a preemption (delay bounding).
+ * exponentially. Here every answer other than the first therefore counts as a preemption (delay
+ * bounding).
  *
- * PCT. With random answers at every point, one fiber hardly ever falls far back. With priorities it
- * does: the fiber with the highest priority runs until it sleeps, and at a few random points the
- * running fiber drops to the lowest priority.
+ * PCT. With random answers at every point, all fibers advance at nearly the same rate. With
+ * priorities some fall far back: the fiber with the highest priority runs until it sleeps, and at a
+ * few random points the running fiber drops to the lowest priority.
  *
- * A policy keeps no state between runs; only the answers do.
+ * A policy keeps no state between runs; only the answers persist.
  */
 #include "sim/schedule.h"
 

@@ -26,8 +26,8 @@ enum ll_schedule_policy {
     /* At most `bound` preemptions, at any points; every other turn is a choice among all fibers.
      * Trying all choices covers everything that can happen with so few preemptions. */
     LL_SCHEDULE_BOUNDED,
-    /* The same, but every answer other than the first counts as a preemption. For workloads where
-     * many threads sleep and wake, and the free choices alone would be too many. */
+    /* The same, but every answer other than the first counts as a preemption. For workloads in
+     * which many threads sleep and wake, so that the free choices alone would be too many. */
     LL_SCHEDULE_DELAYED,
     /* Probabilistic concurrency testing: each fiber gets a random priority, the highest one runs,
      * and at `bound` - 1 random points of `length` the running fiber drops below all others. Finds

@@ -249,7 +249,7 @@ int ll_sim_fail(struct lladd_sim *sim, const struct ll_sim_verdict *verdict, uin
 
 /* ---- exploring --------------------------------------------------------------------------- */
 
-/* Once made smaller, many failures are equal. */
+/* Drops equal failures: many become equal when they are made smaller. */
 static void drop_twins(struct lladd_sim *sim)
 {
     uint32_t kept = 0;

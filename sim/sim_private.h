@@ -4,24 +4,25 @@
 /*
  * The internal interface of the simulator.
  *
- * A *run* is one life of a database: the workload's, or a recovery. Its device (device.c) records
- * every call that changes something: the *trace*. A *world* (disk.c) is the disk state at one point
- * of a trace: the files as they are durable, and the pending *operations* issued since. Stepping
- * along a trace builds the world of each crash point without running anything again.
+ * A *run* uses a database from open to close or crash: it is the workload, or a recovery. Its
+ * device (device.c) records every call that changes something: the *trace*. A *world* (disk.c) is
+ * the disk state at one point of a trace: the durable state of the files, and the pending
+ * *operations* issued since. Stepping along a trace builds the world of each crash point without
+ * running anything again.
  *
  * A crash leaves some parts of a world undetermined. Each such part is a crash *unit* (unit.c): a
  * page, the unsynced part of the log, a file, the names. A unit has *variants*, numbered from 0
- * (nothing of it has arrived). The next run, a recovery, decides a unit when it first reads it: it
- * *chooses* a variant (choice.c). explore.c enumerates all choices; replay.c takes those of a
- * token. So there are
+ * (nothing of it has arrived). When the next run, a recovery, first reads a unit, a variant is
+ * *chosen* (choice.c). explore.c enumerates all choices; replay.c takes those of a token. There are
+ * levels:
  *
  *    level 0   the workload            trace ─► worlds
  *    level 1   recovery from each      trace ─► worlds
  *    level 2   recovery from those     ...
  *
- * Each level has its own arenas (arena.c), which are rewound for the next run. With several threads
- * level 0 is one schedule after the other (interleave.c). A *verdict* is the result of the oracles;
- * an *objection* is a violation that one of them reports.
+ * Each level has its own arenas (arena.c), which are rewound for the next run. With several
+ * threads, level 0 is run in one schedule after another (interleave.c). A *verdict* is the result
+ * of the oracles; an *objection* is a violation that one of them reports.
  */
 #include <lladd/bytes.h>
 #include <lladd/device.h>
@@ -81,7 +82,7 @@ static inline uint64_t ll_sim_mix(uint64_t h, uint64_t v)
 }
 uint64_t ll_sim_hash(const void *, size_t);
 /* The contribution of these words to the hash of a file. Contributions are added and subtracted;
- * that of zeros is 0. Offset and length are multiples of 8. */
+ * zeros contribute 0. Offset and length are multiples of 8. */
 uint64_t ll_sim_hash_at(const unsigned char *, size_t len, uint64_t off);
 
 /* A set of hashes. */
@@ -356,7 +357,8 @@ struct ll_sim_run {
     uint32_t *variant;               /* per unit */
     uint32_t undecided;
     uint32_t pick;    /* unit that needs a part of the last call; LL_SIM_NO_UNIT: any */
-    uint32_t deviant; /* page not at version 0, or log cut inside a record; LL_SIM_NO_UNIT */
+    uint32_t deviant; /* the page that is not at version 0, or the log if it is cut inside a record;
+                       * LL_SIM_NO_UNIT: none */
     struct ll_sim_call *trace;
     uint32_t n_calls, calls_capacity;
     uint64_t trace_hash;
@@ -374,10 +376,11 @@ struct ll_sim_run {
 #define LL_SIM_UNDECIDED UINT32_MAX
 #define LL_SIM_NO_UNIT UINT32_MAX
 
-/* Does the database at that level run on a device that never tears pages, and is it told so? */
+/* Does the database at that level run on a device that never tears pages, and has it been told
+ * so? */
 bool ll_sim_is_atomic(const struct lladd_sim *, uint32_t level);
 
-/* Starts a run on what a crash has left of a world (NULL: an empty disk). Without units the crash
+/* Starts a run on what a crash has left of a world (NULL: an empty disk). Without units, the crash
  * was the death of the process. */
 int ll_sim_run_init(struct lladd_sim *, struct ll_sim_run *, struct ll_sim_arena *, uint32_t level,
                     const struct ll_sim_world *, struct ll_sim_units *);
@@ -419,7 +422,7 @@ struct ll_sim_decision {
     uint8_t kind;
     uint8_t outcome; /* heuristic outcome to be remembered, enum lladd_outcome; 0: none */
     uint32_t txn;
-    uint32_t called;            /* a crash before this call prevents it */
+    uint32_t called;            /* a crash before this call prevents the decision */
     uint32_t acked, acked_kill; /* a crash before this call or a later one must preserve it */
     lladd_lsn lsn;              /* the LSN to wait for; 0: none */
     lladd_lsn order;            /* LSN of its record; 0: it has none, or it is unknown */
@@ -649,7 +652,7 @@ struct lladd_sim {
     uint64_t random, clock;
     uint64_t work;    /* state of the workload's random stream */
     uint32_t repeats; /* number of calls of `run`; 0: one */
-    uint64_t in_vain; /* number of crash points and runs with nothing new */
+    uint64_t in_vain; /* number of crash points, and of runs, with nothing new */
     /* From this number of crashes in a row on, only one recovery of each sort is crashed; 0: never.
      */
     uint32_t sampled_from;
@@ -709,7 +712,7 @@ void ll_sim_model_apply(const struct lladd_sim *, void *model, uint32_t txn);
 
 /* explore.c */
 
-/* What the crashes in a row still allow to claim. */
+/* What may still be claimed after the crashes in a row. */
 struct ll_sim_claims {
     uint32_t lo_power, lo_kill, hi;
     bool power; /* one of the crashes was a loss of power */
@@ -788,11 +791,11 @@ enum { LL_SIM_ERRORS_HEAD = 3 }; /* number of values that identify the fault */
 /* Runs a vector of LL_SIM_TOKEN_ERRORS. */
 int ll_sim_errors_replay(struct lladd_sim *, const struct ll_sim_vector *, struct ll_sim_verdict *,
                          uint32_t *depth);
-/* So many crash points without anything new count as one crash state for the bounds. */
+/* This many crash points without anything new count as one crash state for the bounds. */
 enum { LL_SIM_IN_VAIN = 1000 };
 
-/* Is the log also cut inside records in crashes of this level? (A record that was cut means
- * nothing, whichever thread wrote it, so no schedule is needed to try that.) */
+/* Is the log also cut inside records in crashes of this level? Not with several threads: a cut
+ * record means nothing, whichever thread wrote it. */
 static inline bool ll_sim_cuts_records(const struct lladd_sim *sim, uint32_t level)
 {
     return (level == 1 && !sim->crossing) || sim->bounds.flags & LLADD_SIM_FULL_PRODUCT;

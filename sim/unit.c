@@ -8,12 +8,12 @@
  *              writes have arrived, and which sectors of the last one
  *   size       of one file: which of the sizes it has had since the last sync
  *
- * The order of a unit's variants depends only on the world, so that a token can name them: first 0,
- * nothing of it has arrived; then the variants without a part of the trace's last call; then those
- * with one (`fresh`); and at the end, for the log, cuts inside a record (`fine`). The explorer
- * visits every call, so it enumerates the fresh variants only.
+ * The order of a unit's variants depends only on the world, so that a token can name them: first 0
+ * (nothing of it has arrived), then the variants without a part of the trace's last call, then
+ * those with one (`fresh`), and at the end, for the log, cuts inside a record (`fine`). The
+ * explorer visits every call, so it enumerates only the fresh variants.
  *
- * A variant that leaves the same bytes as another is left out where that is easy to detect: sectors
+ * Variants that leave the same bytes as another are left out where that is easy to detect: sectors
  * that do not differ are not torn, and unchanged bytes are not cut apart.
  */
 #include "sim/sim_private.h"
@@ -114,8 +114,8 @@ int ll_sim_units_of(struct lladd_sim *sim, struct ll_sim_arena *a, const struct 
 
 /* ---- names ------------------------------------------------------------------------------- */
 
-/* Should this combination be tried? A rename of a file without its creation has the same effect as
- * both together, so it is left out. */
+/* Should this combination be tried? Not a rename of a file without its creation, which has the same
+ * effect as both together. */
 static bool sensible(const struct ll_sim_units *us, const struct ll_sim_unit *u, uint64_t mask)
 {
     for (uint32_t i = 0; i < u->n_ops && i < NAME_BITS; i++) {
@@ -345,8 +345,8 @@ static int data_variants(struct lladd_sim *sim, struct ll_sim_units *us, struct 
         return LLADD_NO_MEMORY;
     bool tears = u->file != LL_SIM_PAGES || !us->world->ops[u->ops[u->n_ops - 1]].whole;
     int rc = 0;
-    /* The last operation is torn over each earlier version. If it arrives whole without some of the
-     * others, that is a tear with all parts. */
+    /* The last operation is torn over each earlier version. A variant in which it arrives whole,
+     * without some of the others, is a tear with all parts. */
     for (uint32_t count = u->n_ops; tears && !rc && count-- > 0;) {
         struct tearing t = {.us = us, .u = u, .count = count};
         rc = add_tears(sim, &t);
@@ -405,7 +405,7 @@ struct cutting {
 enum { CUT_RECORD = 1, CUT_SECTOR = 2, CUT_BYTE = 4, BLOCK_MAX = 65536, BLOCK_HEADER = 64 };
 
 /* Marks the beginnings of records (docs/disk-format.md): each has its length at byte 4, and block
- * headers are skipped. Bytes that are no valid record are cut at every multiple of 8. */
+ * headers are skipped. Bytes that are not a valid record are cut at every multiple of 8. */
 static void mark_records(struct cutting *c)
 {
     const struct ll_sim_world *w = c->us->world;
@@ -468,8 +468,8 @@ static int add_cuts(struct cutting *c, uint32_t from, uint32_t to, int with, int
     return 0;
 }
 
-/* Adds each sector missing, and each alone. (A missing last sector and a first sector alone are
- * cuts.) With `fresh`: only variants that have a part of the last call. */
+/* Adds variants with one sector missing, and with one sector alone. (A missing last sector, and the
+ * first sector alone, are cuts.) With `fresh`: only those that have a part of the last call. */
 static int add_sectors(struct cutting *c, bool fresh)
 {
     for (uint32_t a = 0; a < c->total;) {
