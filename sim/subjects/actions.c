@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * actions: changes that are undone by calls instead of bytes. Nested top actions: closed, left
- * open, given up, and nested in another. Updates with a logical undo. And the paper's lighter
- * mechanism (section 2.4): an undo-only record, followed by redo-only ones. Uses three operations
- * of its own:
+ * actions: changes that are undone by calls instead of bytes: nested top actions, closed, left
+ * open, rolled back, and nested in another; updates with a logical undo; and the paper's lighter
+ * mechanism (section 2.4), an undo-only record followed by redo-only ones. The subject has three
+ * operations of its own:
  *
  *   sim.transfer  no page; closes an action. Undo: page, place, page, place, amount
  *   sim.bump      adds to a counter; its undo subtracts by two calls
  *   sim.restore   no page; logged before redo-only records. Undo: page, place, old value
  *
  * The counters are on pages of bytes. Several transactions add to one counter at a time, so an
- * addition can only be undone by subtracting. Restoring an old value is only used for counters that
- * one transaction has to itself.
+ * addition can only be undone by subtracting. Only counters that belong to one transaction are
+ * undone by restoring an old value.
  */
 #include "sim/subjects/amounts.h"
 
@@ -19,7 +19,8 @@
 #include <lladd/extension.h>
 #include <string.h>
 
-enum { PAGES = 2, COUNTERS = 6, PLACE_BYTES = 10, SHARED = 4 /* counters below it are */ };
+enum { PAGES = 2, COUNTERS = 6, PLACE_BYTES = 10, SHARED = 4 /* counters with lower numbers are
+                                                              * shared */ };
 
 /* ---- places ------------------------------------------------------------------------------ */
 
@@ -105,7 +106,7 @@ static void bump_redo(struct lladd_page *page, struct lladd_span redo)
 }
 
 /* Undoes in two steps. If a crash comes between them, the first one is undone before both are
- * repeated. (In an action without an undo the first one would be done twice.) */
+ * repeated. (In an action without undo, the first one would be done twice.) */
 static int bump_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     const unsigned char *p = undo.data;
@@ -240,7 +241,7 @@ static int noted_transfer(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t
     return ll_sim_amount_note(w, txn, to, amount);
 }
 
-/* Transfers by way of a third counter: an action made of two. */
+/* Transfers by way of a third counter: an action that contains two. */
 static int detour(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t from, uint32_t to,
                   int64_t amount)
 {
@@ -292,7 +293,7 @@ static int commits(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* An action stays open, with a closed one nested in it. */
+/* Leaves an action open, with a closed one nested in it. */
 static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     struct lladd_action action;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_SIM_AMOUNTS_H
 #define LL_SIM_AMOUNTS_H
-/* A model of sums: numbered counters of the operation lladd.counter.add. Several transactions may
- * add to one counter at a time. The subject defines where a counter is stored. */
+/* A model of sums: numbered counters, to which the operation lladd.counter.add adds. Several
+ * transactions may add to one counter at a time. The subject defines where a counter is stored. */
 #include "sim/subjects/subjects.h"
 
 enum { LL_SIM_AMOUNTS = 6 };

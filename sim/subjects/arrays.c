@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * arrays: one that grows into the chain of pages after its root page, shrinks, releases its pages
- * and grows again; one that a transaction makes, fills and partly rolls back; one that is
+ * arrays: an array that grows into the chain of pages after its root page, shrinks, releases its
+ * pages and grows again; one that a transaction makes, fills and partly rolls back; and one that is
  * destroyed.
  *
- * A cell is the beginning of an element, one per page; the last cell of an array is its length.
+ * A cell is the beginning of an element, one for each page; the last cell of an array is its
+ * length.
  */
 #include "sim/subjects/cells.h"
 
@@ -239,7 +240,7 @@ static int grow_again(const struct part *p, struct lladd_array *a)
     return fill(p, a, 6, 'g');
 }
 
-/* Releases pages before that; this is not rolled back. */
+/* Before the growth, the array releases pages, which is not rolled back. */
 static int grows_in_vain(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(with(w, txn, MAIN, grow_again));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * blobs: small ones, all of which is logged. They outgrow their root page, are overwritten,
- * replaced, truncated, rolled back and destroyed. One has so many unwritten zeros before its
- * contents that it needs index pages.
+ * blobs: small ones, with all their bytes in the log. They outgrow their root page, are
+ * overwritten, replaced, truncated, rolled back and destroyed. One has so many unwritten zeros
+ * before its contents that it needs index pages.
  *
- * A cell is a blob, named in the catalog of roots.
+ * A cell is a blob, named in the catalogue of roots.
  */
 #include "sim/subjects/blobs.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_SIM_BLOBS_H
 #define LL_SIM_BLOBS_H
-/* Cells that are blobs, each under a name; shared by the subjects blobs and bulk. The contents of a
- * cell follow zeros that were never written: so many that the contents begin at the end of the root
- * page, and for LL_SIM_BLOB_FAR so many that the entries are in index pages. (Contents are short,
- * since every byte of log is a crash state.) */
+/* Cells that are blobs, each under a name; shared by the subjects blobs and bulk. Zeros that were
+ * never written precede the contents of a cell: so many that the contents begin at the end of the
+ * root page, and for LL_SIM_BLOB_FAR so many that the entries are in index pages. Contents are
+ * short, because every byte of log is a crash state. */
 #include "sim/subjects/cells.h"
 
 #include <lladd/blob.h>

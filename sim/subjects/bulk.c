@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * bulk: blobs with bytes that are not logged. Written at once, replaced, overwritten with the first
- * and last page merged, appended to; changed by logged writes afterwards; allocated where another
- * blob was before; rolled back to a savepoint, and completely. A blob with at least one byte in
- * data pages counts as "large" here.
+ * bulk: blobs with bytes that are not logged. They are written at once, replaced, overwritten with
+ * the first and last page merged, and appended to; changed by logged writes afterwards; allocated
+ * where another blob was before; rolled back to a savepoint, and completely. Here a blob with at
+ * least one byte in data pages counts as large.
  */
 #include "sim/subjects/blobs.h"
 
@@ -28,7 +28,7 @@ static int makes_and_grows(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* Logged changes of pages that were written in bulk. For the next transaction, they are records
+/* Logs changes of pages that were written in bulk. For the next transaction, these records are
  * about an earlier use of the pages. */
 static int changes(struct ll_sim_work *w, struct lladd_txn *txn)
 {
@@ -49,7 +49,7 @@ static int destroys(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* Reuses the place of that blob. */
+/* Allocates the pages that this blob had. */
 static int replaces(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     lladd_savepoint_id before;

@@ -28,7 +28,8 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
 
 /* ---- the workload ------------------------------------------------------------------------ */
 
-/* Writing fewer bytes than before would leave old ones after them: `len` must be larger, or 0. */
+/* Fills a cell. `len` must be larger than before, or 0: fewer bytes would leave old ones after
+ * them. */
 static int fill(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, char letter,
                 size_t len)
 {

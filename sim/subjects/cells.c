@@ -11,7 +11,7 @@ struct step {
     struct ll_sim_cell now;
 };
 
-/* Does byte i of a text show the letter? At the beginning yes, later only now and then, so that
+/* Does byte i of a text show the letter? All bytes at the beginning do, later only a few, so that
  * some sectors of a long text are the same for all letters. Longer texts begin like shorter ones.
  * The other bytes hold the cell's number. */
 static bool shows(size_t i)

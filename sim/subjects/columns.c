@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ctable: rows with columns in a column store: put, changed, deleted, flushed (Anvil: digested),
- * compacted (combined). One transaction makes another table and drops it. dtable.managed covers
- * what a managed table does; this subject checks that a row is recovered whole or not at all, and
- * that a table and its column names exist together.
+ * ctable: rows with columns in a column store, which are put, changed, deleted, flushed (Anvil:
+ * digested) and compacted (combined). One transaction makes another table and drops it. The subject
+ * checks that a row is recovered whole or not at all, and that a table and its column names exist
+ * together; dtable.managed checks what managed tables do.
  */
 #include "sim/subjects/subjects.h"
 

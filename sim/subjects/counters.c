@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * counters: additions to integers, and changes of bytes, in transactions that commit, roll back,
- * roll back to savepoints, and do not end.
+ * roll back to savepoints, and stay open.
  *
  * The undo of an addition is not idempotent, so a compensation record that is lost or repeated
  * shows in the sum. (An undo that restores an old value would hide that.)

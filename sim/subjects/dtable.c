@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * dtable: sorted runs of dTables, built without logging and published under a name; replaced,
- * freed, built where another one was before, given up while being built, rolled back, and left
+ * freed, built where another run was before, abandoned while being built, rolled back, and left
  * open. A cell is a sorted run: its contents are the values of its rows, concatenated, eight bytes
  * each. The last value may be shorter, and is then an exception.
  */
@@ -121,7 +121,7 @@ static int rolls_back(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_abort(w->sim, txn);
 }
 
-/* Reuses the place of the freed run. */
+/* Allocates the pages of the freed run. */
 static int frees_and_builds(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(drop(w, txn, 1));
@@ -160,7 +160,7 @@ static int read_rows(struct lladd_dtable_cursor *c, unsigned char *out, size_t *
     return rc == LLADD_END ? 0 : rc;
 }
 
-/* Reads the contents of a cell's sorted run in key order; no contents if there is no run. */
+/* Reads the contents of a cell's sorted run in key order; without a run, there are none. */
 static int read_cell(struct lladd_db *db, unsigned cell, unsigned char *out, size_t *len,
                      struct lladd_error *err)
 {

@@ -73,8 +73,8 @@ static int count_page(void *arg, lladd_pageno page)
     return 0;
 }
 
-/* Makes a step of so many pages, and sets *left to the call's result. The last step removes the
- * name. Does nothing if the table is gone. */
+/* Makes a step of at most this many pages, and sets *left to the call's result. The last step
+ * removes the name. Does nothing if the table is gone. */
 static int step(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, uint64_t pages,
                 uint64_t *left)
 {
@@ -145,8 +145,8 @@ static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
     return rc == LLADD_BUSY ? lladd_sim_abort(w->sim, txn) : rc;
 }
 
-/* Other transactions allocate pages and write to them. None of these may be a page released by a
- * step that can still be undone. */
+/* Other transactions allocate pages and write to them. They must not get pages that a step has
+ * freed as long as the step can be undone. */
 static int takes_pages(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     char name[LLADD_ROOT_NAME_MAX + 1];

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * extents: allocated and freed, of all three kinds: ordinary pages, pages written in bulk without
- * logging, raw pages. A redo barrier protects what was written in bulk from the redo of records
- * about an earlier use of its pages, and the pages are durable before the commit that publishes
- * them. Checkpoints are automatic ones: pages stay dirty, and redo begins before the checkpoint and
- * before the redo barriers.
+ * extents: extents of all three kinds are allocated and freed: ordinary pages, pages written in
+ * bulk without logging, raw pages. A redo barrier protects what was written in bulk from the redo
+ * of records about an earlier use of the pages, and the pages are durable before the commit that
+ * publishes them. Checkpoints are automatic: pages stay dirty, and redo begins before the
+ * checkpoint and before the redo barriers.
  *
- * A cell is an extent, named in the catalog of roots.
+ * A cell is an extent, named in the catalogue of roots.
  */
 #include "sim/subjects/cells.h"
 
@@ -21,7 +21,7 @@ static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err
 {
     (void)ctx;
     (void)err;
-    o->checkpoint_bytes = 1; /* so at every call of lladd_maintain */
+    o->checkpoint_bytes = 1; /* at every call of lladd_maintain */
     return 0;
 }
 
@@ -78,7 +78,7 @@ static int drop(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell)
     return ll_sim_cell_note(w, txn, cell, 0, 0);
 }
 
-/* Changes pages that were written in bulk: from now on they are ordinary pages. */
+/* Changes pages that were written in bulk, which makes them ordinary pages. */
 static int change(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, char letter)
 {
     struct lladd_root_value v;
@@ -114,7 +114,7 @@ static int writes_and_frees(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* Reuses the places of those extents. */
+/* Allocates the pages of those extents. */
 static int writes_in_bulk(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(make(w, txn, 2, LLADD_EXTENT_BULK, 'd'));

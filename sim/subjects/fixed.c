@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fixed: records of one length, stored, changed and deleted side by side by several transactions,
- * of which one rolls back and one does not end, on a full page and on a new one.
+ * fixed: records of one length, on a full page and on a new one. Several transactions store, change
+ * and delete records side by side; one of them rolls back, and one stays open.
  */
 #include "sim/subjects/cells.h"
 

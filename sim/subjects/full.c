@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * full: a log at its limit. A transaction changes pages, the images of which cannot be compressed;
- * a checkpoint writes them back and moves the start of redo beyond their base images. Another
- * transaction fills the log to the last record. Then the first one is rolled back, and there is no
- * room for new images. So redo of the rollback has no base image within reach: if a crash tears the
- * first write of such a page, only the double-write area can repair it.
+ * full: a log at its limit. A transaction changes pages that cannot be compressed; a checkpoint
+ * writes them back and moves the start of redo beyond their base images. Another transaction fills
+ * the log to the last record. Then the first one is rolled back, and there is no room for new
+ * images. Redo of the rollback therefore has no base images: if a crash tears the first write of
+ * such a page, only the double-write area can repair it.
  *
  * A cell is a text on a page of its own, which also holds noise.
  */
@@ -129,7 +129,7 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
     return ll_sim_cells_write(&c, sink);
 }
 
-/* The options request the error instead of the checkpoint that would make room. */
+/* The options ask for the error instead of the checkpoint that would make room. */
 static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
     struct lladd_txn *txn;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * groups: the page file outgrows its first allocation map. Nearly all pages of that map's group are
- * allocated before the workload begins, and the file is longer than the group. An extent does not
- * fit any more, so the second group gets a map. A transaction that rolls back leaves that map
- * empty.
+ * groups: the page file outgrows its first allocation bitmap. Nearly all pages of that bitmap's
+ * group are allocated before the workload begins, and the file is longer than the group. An extent
+ * does not fit any more, so the second group gets a bitmap. A transaction that rolls back leaves
+ * that bitmap empty.
  *
- * A cell is an extent, named in the catalog of roots; its first and last pages are written.
+ * A cell is an extent, named in the catalogue of roots; its first and last pages are written.
  */
 #include "sim/subjects/cells.h"
 

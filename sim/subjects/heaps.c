@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * heaps: records stored, changed so that they move to another page and back, and deleted; a heap
- * that grows in a top action, one that is made and filled by a transaction that rolls back, and one
- * that is destroyed.
+ * heaps: records are stored, changed so that they move to another page and back, and deleted. One
+ * heap grows in a top action, one is made and filled by a transaction that rolls back, and one is
+ * destroyed.
  */
 #include "sim/subjects/cells.h"
 
@@ -175,7 +175,7 @@ static void init(void *ctx, void *model)
 }
 
 /* Reads an inventory page: next, heap, count; then entries of eight bytes that begin with a page
- * number (docs/disk-format.md). Entries are copied before fn is called, since fn may fix the page
+ * number (docs/disk-format.md). Copies the entries before calling fn, because fn may fix the page
  * itself. */
 static int inventory(struct lladd_db *db, lladd_pageno at, uint64_t *next,
                      int (*fn)(void *, lladd_pageno), void *arg, struct lladd_error *err)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * instant: databases that open before their pages are redone. The following meet pages with pending
- * redo: undo, new transactions, eviction from a cache of a few pages, the freeing and reuse of
- * pages with pending redo, checkpoints, and then another crash.
+ * instant: databases that open before their pages are redone. Undo, new transactions, eviction from
+ * a cache of a few pages, the freeing and reuse of pages, checkpoints, and another crash meet pages
+ * with pending redo.
  *
  * Variants: with memory for the records of only a few pages, so that the other pages are redone
  * before open returns; with so much to roll back that the pages for it are redone before that; and
- * with full redo, where the pages are divided among threads, so that records on one page are redone
- * before earlier ones on another, and a crash may come between.
+ * with full redo, in which the pages are divided among threads. Records of one page are then redone
+ * before earlier records of another page, and a crash may come in between.
  *
  * The contents are counters. Their undo and redo are not idempotent: a record that is redone twice,
- * or not at all, shows in the sum. Each of some pages has one, and one is on a page that comes and
- * goes.
+ * or not at all, shows in the sum. Some pages have one counter each; one counter is on a page that
+ * is allocated and freed.
  */
 #include "sim/subjects/subjects.h"
 
@@ -23,7 +23,7 @@ enum { PAGES = 7, AT = 640, GUEST = PAGES, LONG = 150 };
 
 struct contents {
     int64_t counter[PAGES + 1];
-    int64_t guest; /* 1: the page that comes and goes exists */
+    int64_t guest; /* 1: the page that is allocated and freed exists */
 };
 
 /* A step of a transaction: adds to a counter, or allocates or frees the guest page. */
@@ -169,8 +169,8 @@ static int run_long(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struc
 
 /* ---- while pages have pending redo -------------------------------------------------------- */
 
-/* Changes pages with pending redo, there and back; allocates a page, which may be one of those, and
- * frees it. One such transaction commits, another rolls back. */
+/* Changes pages with pending redo, and changes them back; allocates a page, which may be one of
+ * those, and frees it. One such transaction commits, another rolls back. */
 static int change(struct lladd_db *db, struct lladd_txn *txn, struct lladd_error *err)
 {
     lladd_pageno first, page;

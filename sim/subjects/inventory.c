@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * inventory: a heap of so many pages that its inventory needs another page, which is chained to it
- * in a top action. The first page of the inventory, and every page it lists, is full before the
+ * inventory: a heap of so many pages that its inventory needs another page, which a top action
+ * chains to the first. The first inventory page, and every page that it lists, is full before the
  * workload begins.
  */
 #include "sim/subjects/cells.h"
@@ -64,7 +64,7 @@ static int settle(struct lladd_db *db, lladd_pageno heap, struct lladd_error *er
     return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
 }
 
-/* Removes the log segments that setup has filled; otherwise each recovery would read them. */
+/* Removes the log segments that the setup has filled, which each recovery would have to read. */
 static int tidy_up(struct lladd_db *db, struct lladd_error *err)
 {
     bool more = true;
@@ -118,7 +118,7 @@ struct reading {
     unsigned n; /* number of pages found */
 };
 
-/* The pages that setup has filled are not read: there are too many. */
+/* Does not read the pages that the setup has filled, because there are too many. */
 static int read_page(void *arg, lladd_pageno number)
 {
     struct reading *r = arg;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * journal: an entry that was appended to a tag and committed is there, in order, until it is
- * discarded. journal.moves: also after a rollover, cleaned or not, and while the transaction is in
- * doubt.
+ * journal: an entry that was appended to a tag and committed exists, in order, until it is
+ * discarded. journal.moves: the same after a rollover, with and without cleaning, and while the
+ * transaction is in doubt.
  *
  * The tags are "a", "b" and "c". An entry is a number and its complement.
  */

@@ -36,8 +36,8 @@ static int add(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t counter)
     return ll_sim_amount_note(w, txn, counter, 1);
 }
 
-/* *full: the transaction was refused and has been rolled back. Notes fill the log with few calls.
- */
+/* *full: the transaction was refused, and has been rolled back. Notes fill the log with few
+ * calls. */
 static int commit_one(struct ll_sim_work *w, bool *full)
 {
     static const unsigned char filler[FILLER];
@@ -95,7 +95,7 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
     return ll_sim_amounts_read(db, 2, place_of, sink, err);
 }
 
-/* Any recovered database can end what is open, and then has room for new transactions. */
+/* Any recovered database can end its open transactions, and then has room for new ones. */
 static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
     struct ll_sim_work w = {.db = db, .err = err};

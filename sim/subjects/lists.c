@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * lists: items inserted at the front, in the middle and at the end, next to each other by
- * transactions that commit, roll back and stay open; items removed, swept, written; a list that is
- * made and filled by a transaction that rolls back, one that is appended to another, one that is
- * destroyed.
+ * lists: transactions that commit, roll back and stay open insert items next to each other, at the
+ * front, in the middle and at the end. Items are removed, swept and written. One list is made and
+ * filled by a transaction that rolls back, one is appended to another, and one is destroyed.
  *
  * A cell is an item. The order is part of the contents: the dump contains each list's letters one
  * after the other, and the model is the same sequence.
@@ -64,7 +63,8 @@ static int make(struct work *w, struct lladd_txn *txn, unsigned which)
     return lladd_root_set(txn, names[which], (struct lladd_root_value){root.v, 0});
 }
 
-/* Inserts after `after`. For readers that do not see open transactions that is after `seen`. */
+/* Inserts after `after`; a reader that does not see open transactions finds the item after
+ * `seen`. */
 static int insert_at(struct work *w, struct lladd_txn *txn, unsigned list, char what, char after,
                      char seen)
 {

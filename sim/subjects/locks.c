@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * locks: after recovery, what transactions in doubt had locked is locked, and nothing else.
+ * locks: after recovery, exactly the locks of transactions in doubt are held.
  *
  *  locks          transactions that lock what they read and write, and are prepared, committed,
  *                 rolled back, partly too, or left in doubt
  *  threads.locks  two threads that add to the same counters, in different order
  *
- * A counter's row is {1, counter}; what a transaction reads is {2, counter}. The global id says
- * which counter a transaction in doubt has changed, and whether it keeps what it has read.
+ * A transaction locks {1, counter} to change a counter, and {2, counter} to read one. The global id
+ * says which counter a transaction in doubt has changed, and whether it keeps its read locks.
  */
 #include "sim/subjects/amounts.h"
 
@@ -47,7 +47,7 @@ static int lock(struct lladd_txn *txn, uint64_t table, uint64_t row, enum lladd_
                       LLADD_LOCK_WAIT);
 }
 
-/* Reads and then writes, relying on the lock: without it one of two concurrent additions would be
+/* Reads and then writes under the lock: without it, one of two concurrent additions would be
  * lost. */
 static int add(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t counter, int32_t delta)
 {

@@ -2,10 +2,10 @@
 /*
  * losers: databases that open before all losers are rolled back. Until then the rows that losers
  * have changed stay locked, and what they have freed stays reserved. New transactions wait, or work
- * on other rows; then there is another crash.
+ * on other rows. Then there is another crash.
  *
- * Rows are {1, row}, on a page of bytes; records are {2, slot}, on a page that is full of them. One
- * more row is not locked: unfinished changes there are rolled back before open returns.
+ * The lock {1, row} protects a row on a page of bytes; {2, slot} protects a record on a full page.
+ * One more row is not locked: unfinished changes of it are rolled back before open returns.
  */
 #include "sim/subjects/subjects.h"
 
@@ -190,7 +190,7 @@ static int touch_row(struct lladd_db *db, struct lladd_txn *txn, uint32_t row)
     return lladd_bytes_set(txn, first, ROW_AT + row * ROW_BYTES, &value, sizeof value);
 }
 
-/* The only room for one more record is in the slot that a loser had used. */
+/* The only room for one more record is in a slot that a loser has used. */
 static int touch_records(struct lladd_db *db, struct lladd_txn *txn)
 {
     unsigned char bytes[RECORD_BYTES];
@@ -257,7 +257,7 @@ static int model_dump(void *ctx, const void *model, struct lladd_sink *sink)
     return write_down(model, sink);
 }
 
-/* Waits, as any reader does, for the transaction that has the row locked. */
+/* Waits, like any reader, for the transaction that has locked the row. */
 static int lock_to_read(struct lladd_db *db, struct lladd_txn *txn, uint32_t table, uint32_t index)
 {
     for (;;) {

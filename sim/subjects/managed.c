@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * dtable.managed: rows that transactions put into a managed dTable and delete; flushes (Anvil:
- * digests) during an open transaction, compactions (combines), sorted runs that are freed. A row is
- * a number under a small key, with its complement. The table stays open, as in a program that
- * crashes. dtable.managed.ranges: the same, with range deletions. dtable.managed.settings: the
- * same, while its configuration and its flush settings are changed. dtable.managed.threads: one
- * thread commits two rows; the other one flushes, must see both rows or none, and compacts. Each
- * opens the table and closes it.
+ * dtable.managed: transactions put rows into a managed dTable and delete them; there are flushes
+ * (Anvil: digests) during an open transaction, and compactions (combines), and sorted runs are
+ * freed. A row is a number under a small key, with its complement. The table stays open, as in a
+ * program that crashes. dtable.managed.ranges: the same, with range deletions.
+ * dtable.managed.settings: the same, while the configuration and the flush settings are changed.
+ * dtable.managed.threads: one thread commits two rows; the other one flushes, must see both rows or
+ * none, and compacts. Each thread opens the table and closes it.
  */
 #include "sim/subjects/subjects.h"
 
@@ -27,7 +27,7 @@ struct rows {
     uint32_t number[KEYS];
 };
 
-/* One segment holds everything: other subjects test segments. */
+/* One segment is large enough for everything: other subjects test segments. */
 static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err)
 {
     (void)ctx;
@@ -136,7 +136,7 @@ static int in_txn(struct lladd_sim *sim, struct lladd_managed *t, struct lladd_d
     return rc ? ll_sim_give_up(sim, txn, rc, err) : 0;
 }
 
-/* Maintains the table until nothing is due, so that everything that can be freed is. */
+/* Maintains the table until nothing is due, so that all obsolete runs are freed. */
 static int tidy_up(struct lladd_managed *t, struct lladd_error *err)
 {
     bool more = true;
@@ -199,7 +199,7 @@ static int gives_up_all(struct lladd_sim *sim, struct lladd_txn *txn, struct lla
 static int deletes_to_the_last(struct lladd_sim *sim, struct lladd_txn *txn,
                                struct lladd_managed *t)
 {
-    TRY(del_noted(sim, txn, t, 8, KEYS)); /* the open transaction owns the keys below */
+    TRY(del_noted(sim, txn, t, 8, KEYS)); /* the open transaction has claimed the keys below */
     TRY(del_noted(sim, txn, t, 3, 6));
     return lladd_sim_commit(sim, txn);
 }
@@ -294,7 +294,7 @@ static bool same_text(const char *text, const char *class_name)
     return class_name ? text && strstr(text, class_name) : !text;
 }
 
-/* The settings must be a complete set, not older than the row says, and at most one newer. */
+/* The settings must be those of one number: the number that the row has, or the next one. */
 static int check_settings_of(struct lladd_txn *txn, struct lladd_managed *t,
                              const struct lladd_managed_options *o)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * objects: an object class, i.e. accounts that are in memory only and still recoverable. An
+ * objects: an object class, with accounts that are in memory only and still recoverable. An
  * addition is one object record. To bound recovery, each checkpoint writes the accounts to one
- * page, with the LSN below which they include everything. That update is never undone, so it stays
- * valid whether its transaction commits or not.
+ * page, with the LSN below which they include everything. That update is never undone, so it is
+ * valid even if its transaction does not commit.
  *
  * The undo of an addition is not idempotent: a compensation that is lost or repeated shows.
  */
@@ -104,7 +104,7 @@ static int save(struct lladd_db *db, struct ledger *l, lladd_pageno page)
         int aborted = lladd_abort(txn);
         return aborted ? aborted : rc;
     }
-    l->saved = below; /* this record precedes, in the log, any record that refers to it */
+    l->saved = below; /* In the log, this record precedes any record that refers to it. */
     return lladd_commit(txn);
 }
 

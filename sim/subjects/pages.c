@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pages: pages allocated, formatted and freed by transactions that commit, roll back, are prepared
- * and do not end. A transaction may get back a page that it has freed itself, so no other
- * transaction gets the page before that commit is durable; immediately after it, another one does.
+ * pages: transactions that commit, roll back, are prepared and stay open allocate, format and free
+ * pages. A rollback needs the pages that its transaction has freed, so no other transaction may get
+ * such a page before the commit is durable; immediately after that, another transaction does.
  *
- * A cell is a page, named in the catalog of roots.
+ * A cell is a page, named in the catalogue of roots.
  */
 #include "sim/subjects/cells.h"
 
@@ -73,8 +73,7 @@ static int rolls_back(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_abort(w->sim, txn);
 }
 
-/* Frees a page and allocates it again before the end, and frees one that was allocated meanwhile.
- */
+/* Frees a page and allocates another, rolls both back to a savepoint, and allocates a third. */
 static int changes_its_mind(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     lladd_savepoint_id here;
@@ -86,7 +85,7 @@ static int changes_its_mind(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* A page is freed by a transaction in doubt: `other` must not get it, nor a page of the open
+/* A transaction in doubt has freed a page: `other` must not get it, nor a page of the open
  * transaction. */
 static int in_doubt(struct ll_sim_work *w)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * promises: commits of every durability, several transactions at a time: durable, durable in the
- * operating system only, durable later, and returned early but waited for; system transactions that
- * outlive the user transaction they work for; notes in the log, and a pin that keeps the log.
+ * operating system only, durable later, and asynchronous with a later wait; system transactions
+ * that last longer than the user transaction they work for; notes in the log, and a pin that keeps
+ * the log.
  *
  * A cell is a text; the log must be there from the pin on.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * regions: extents of all three kinds, listed with their sizes. They are made and destroyed by
- * transactions that commit, roll back, roll back to a savepoint, and do not end. The first
- * transaction makes the catalog, too.
+ * transactions that commit, roll back, roll back to a savepoint, and stay open. The first
+ * transaction makes the catalogue, too.
  *
  * A cell is a region. Its tag contains the cell's number and letter; its length is that of the
  * region, in pages.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * roots: names, set and removed, until the catalog needs another page. That page is chained to it
- * in a top action, and stays there even if the transaction rolls back.
+ * roots: names are set and removed, until the catalogue needs another page. A top action chains
+ * that page to the first, and it stays even if the transaction rolls back.
  *
  * A cell is a name; its value contains the letter.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * rounds: the same small transaction repeated, in a log of the smallest segments, which are reused
- * in turn. So old records from a segment's earlier use, complete and at matching positions, often
- * follow the end of the log.
+ * in turn. Records from a segment's earlier use, complete and at matching positions, therefore
+ * often follow the end of the log.
  */
 #include "sim/subjects/amounts.h"
 

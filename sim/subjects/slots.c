@@ -81,7 +81,7 @@ static int makes_room(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* The room of its deleted records stays reserved, so the next transaction must do with the rest. */
+/* The room of its deleted records stays reserved, so the next transaction has only the rest. */
 static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(change(w, txn, 3, 'o', 600));

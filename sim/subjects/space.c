@@ -33,7 +33,7 @@ static int add(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t counter)
     return ll_sim_amount_note(w, txn, counter, 1);
 }
 
-/* Not noted for the model, since it is always rolled back. */
+/* Not noted for the model, because it is always rolled back. */
 static int add_held(struct ll_sim_work *w, struct lladd_txn *holder, uint32_t n)
 {
     return lladd_counter_add(holder, lladd_page_of(w->first.v + COUNTERS + n % HELD), 0, 1);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * stale: rolling back the losers and the transactions in doubt needs more log than one of the small
- * segments holds. So recovery makes several segments in advance, each larger than the one before.
- * It dies before it has written anything to them that counts, and the next recovery reuses them.
+ * segments holds. Recovery therefore makes several segments in advance, each larger than the one
+ * before. It dies before it has written anything that counts to them, and the next recovery reuses
+ * them.
  */
 #include "sim/subjects/subjects.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * steal: a cache of a few pages and a log of small segments. Pages with uncommitted updates are
- * written back to make room for others. The log is truncated and its segments reused while a
- * transaction that began early is open; then it is rolled back through all of them.
+ * written back to make room for others. A transaction that began early stays open while others
+ * commit and the log is truncated and its segments reused; then it is rolled back through several
+ * segments.
  *
  * A cell is a text on a page of its own.
  */

@@ -2,7 +2,7 @@
 /*
  * sums: increments of fields in records: of a slotted page, of a page of fixed-length records, and
  * of a heap, both in place and moved to another page. Several transactions add to one field; they
- * commit, roll back, roll back to a savepoint, and do not end. Meanwhile another transaction stores
+ * commit, roll back, roll back to a savepoint, and stay open. Meanwhile another transaction stores
  * records on the slotted page, so that it is compacted and the records have moved when undo runs.
  */
 #include "sim/subjects/amounts.h"
@@ -147,7 +147,7 @@ static int commits(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* The page is compacted, once; in later runs there is no more room. */
+/* The page is compacted once; in later repetitions there is no more room. */
 static int makes_room(struct ll_sim_work *base, struct lladd_txn *txn)
 {
     static const unsigned char zeros[FILLER + 300];

@@ -214,7 +214,7 @@ static int run_steps(struct work *w)
     if (!alone)
         TRY(ll_sim_in_txn(&w->base, stays_open));
     TRY(ll_sim_in_txn(&w->base, grows));
-    if (w->kind->page_size) /* the rest is covered by the other tables */
+    if (w->kind->page_size) /* the other tables cover the rest */
         return ll_sim_in_txn(&w->base, makes_and_fills);
     TRY(lladd_checkpoint(w->base.db, w->base.err));
     TRY(ll_sim_in_txn(&w->base, rolls_back));

@@ -10,8 +10,8 @@
  *                      while a checkpoint is taken
  *  threads.background  the library's own threads write pages and take checkpoints meanwhile
  *
- * A cell is a text on a page of its own. No two threads write the same page: the test is about what
- * they share inside the library.
+ * A cell is a text on a page of its own. No two threads write the same page: the subject is about
+ * what they share inside the library.
  */
 #include "sim/subjects/cells.h"
 
