@@ -73,7 +73,7 @@ static int take(struct csv *c)
     if (then == '\n')
         return then;
     if (then != EOF)
-        (void)ungetc(then, c->in); /* one byte can always be pushed back */
+        (void)ungetc(then, c->in); /* pushing back one byte cannot fail */
     return byte;
 }
 

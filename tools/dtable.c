@@ -347,7 +347,8 @@ static int open_table(struct tabling *d, const char *name)
         d->columns = NULL;
         rc = lladd_managed_open(d->db, name, &d->table, &d->err);
     }
-    return rc == LLADD_NOT_FOUND ? LLADD_BAD_ARGUMENT : rc; /* not a missing key */
+    return rc == LLADD_NOT_FOUND ? LLADD_BAD_ARGUMENT : rc; /* a missing file or table is not a
+                                                             * missing key */
 }
 
 /* Closes the table. An earlier error takes precedence. */
@@ -616,7 +617,7 @@ static int put_csv(struct tabling *d)
     return rc;
 }
 
-/* Runs `what` on an empty database in memory, since only a handle knows the dTable classes. */
+/* Runs `what` on an empty database in memory, because only a handle knows the dTable classes. */
 static int in_memory(struct tabling *d, int (*what)(struct tabling *))
 {
     struct lladd_options o = d->t->options;
@@ -706,7 +707,7 @@ static int print_text(void *ctx, const void *bytes, size_t len)
     return fwrite(bytes, 1, len, stdout) == len ? 0 : LLADD_NO_ACCESS;
 }
 
-/* FILE is in the place of the other verbs' DIRECTORY. */
+/* Here FILE takes the place of DIRECTORY. */
 static int check_file(struct tabling *d)
 {
     struct lladd_sink sink = {.ctx = NULL, .write = print_text};
@@ -745,7 +746,7 @@ static const struct verb {
     int wanted, more;
     enum how how;
     int (*run)(struct tabling *);
-    bool whole; /* opens tables itself */
+    bool whole; /* the verb opens tables itself */
 } verbs[] = {{"create", "dtable create", 1, 0, MAKE, create, true},
              {"put", "dtable put", 2, LLADD_DTABLE_COLUMNS_MAX, ALTER, put, false},
              {"put", "dtable put --csv", 1, 0, ALTER, put_csv, false},
@@ -785,7 +786,8 @@ static int look(struct tabling *d, const struct verb *v)
 
 static int alter(struct tabling *d, const struct verb *v)
 {
-    int rc = v->how == MAKE ? in_memory(d, v->run) : 0; /* no database for a bad table */
+    int rc = v->how == MAKE ? in_memory(d, v->run) : 0; /* checks the table before it makes a
+                                                         * database */
     if (!rc)
         rc = v->how == MAKE ? lladd_open(d->t->dir, &d->t->options, &d->db, &d->err)
                             : tool_open(d->t, &d->db, &d->err);
@@ -809,8 +811,8 @@ static bool has(int argc, char **argv, const char *option)
     return false;
 }
 
-/* Two verbs may have the same name; the one with an option in its full name is chosen if that
- * option is given. */
+/* The verb of this name. Of two verbs with the same name, the one with an option in its full name
+ * is chosen if that option is given. */
 static const struct verb *verb_of(const char *what, int argc, char **argv)
 {
     const struct verb *found = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef TOOLS_DTABLE_H
 #define TOOLS_DTABLE_H
-/* Shared by the files of `lladd dtable`. */
+/* What the files of `lladd dtable` share. */
 #include "tool.h"
 
 #include <lladd/ctable.h>
@@ -40,7 +40,7 @@ struct tabling {
     struct lladd_error err;
 };
 
-/* One row more was read or written. */
+/* Counts one more row that was read or written. */
 void tabling_tell_row(struct tabling *);
 /* Reports d->err; returns the exit code. */
 int tabling_failed(struct tabling *);

@@ -21,14 +21,15 @@ struct kept {
 
 struct scan {
     struct tabling *d;
-    struct lladd_dtable_cursor *rows; /* one of these two is open */
+    struct lladd_dtable_cursor *rows; /* one of the two is open */
     struct lladd_ctable_cursor *columns;
     const struct lladd_dtable_key *from, *to; /* nullable */
     /* The row at the cursor. */
     struct lladd_dtable_key key;
     struct lladd_dtable_value value;
     const struct lladd_dtable_value *values;
-    struct kept before, after; /* with --salvage: the rows beside what is left out */
+    struct kept before, after; /* with --salvage: the keys of the rows before and after what is left
+                                * out */
 };
 
 /* ---- a cursor of either kind ----------------------------------------------------------------- */
@@ -141,7 +142,7 @@ static int print(struct scan *s, int rc)
 
 /* ---- damage ---------------------------------------------------------------------------------- */
 
-/* Is it damage, and to be skipped? */
+/* Is it damage that the verb skips? */
 static bool pass(const struct scan *s, int rc)
 {
     return s->d->salvage && lladd_code_root(rc) == LLADD_ROOT_DATA;
@@ -171,8 +172,8 @@ static void leave_out(struct scan *s, const char *why)
     s->d->left_out = true;
 }
 
-/* Goes back from the end to the last damage, or to the rows that were printed. Keeps the key of the
- * row after it. */
+/* Goes backwards from the end of the table to the last damage, or to the rows that were printed.
+ * Keeps the key of the row after it. */
 static int find_end_of_damage(struct scan *s)
 {
     int rc = s->to ? seek_for_prev(s, s->to) : step(s, LAST);
@@ -189,8 +190,8 @@ static int find_end_of_damage(struct scan *s)
     return rc == LLADD_END || pass(s, rc) ? 0 : rc;
 }
 
-/* After damage: goes on with the rows after the last damage. Those between the first and the last
- * are left out. */
+/* After damage: continues with the rows after the last damage. Those between the first and the last
+ * damage are left out. */
 static int go_on(struct scan *s)
 {
     char why[sizeof s->d->err.message];

@@ -81,7 +81,7 @@ static int take(void *ctx, int option, const char *value)
 
 /* ---- damage --------------------------------------------------------------------------------- */
 
-/* Is it damage, and to be skipped? */
+/* Is it damage that the verb skips? */
 static bool pass(const struct dumping *d, int rc)
 {
     return d->salvage && lladd_code_root(rc) == LLADD_ROOT_DATA;
@@ -127,9 +127,9 @@ static int kind_of(const struct dumping *d, struct named *n)
     return rc;
 }
 
-/* Is it the library's own, for managed dTables and the journal? These catalogues tell places in
- * this database. They are what the handle uses, since it has registered both; an application's
- * roots have no version. */
+/* Is it a catalogue of the library, for managed dTables or the journal? These contain places in
+ * this database. The handle, which has registered both, uses them; an application's roots have no
+ * version. */
 static bool is_catalogue(struct dumping *d, const struct named *n)
 {
     static const char columns[] = "ctable:";
@@ -201,8 +201,8 @@ static int find_kinds(struct dumping *d)
     return rc;
 }
 
-/* Collects all roots in the order of their names, so that two dumps of a database can be compared.
- */
+/* Collects all roots in the order of their names, so that the dumps of two databases can be
+ * compared. */
 static int all_roots(struct dumping *d)
 {
     int rc = lladd_root_each(d->db, gather, &d->names, d->err);
@@ -285,7 +285,8 @@ static void write_tail(struct dumping *d)
         dump_tail(&d->out);
 }
 
-/* An item was read. If the text goes to a terminal, it shows the progress itself. */
+/* Counts the items read, and shows the progress. If the text goes to a terminal, the text itself
+ * shows it. */
 static void tell_item(struct dumping *d, uint64_t items)
 {
     char text[64];
@@ -410,8 +411,8 @@ static int walk_hash(struct dumping *d, struct lladd_hash *t, uint64_t most)
     struct lladd_hash_cursor walk = {{0}, NULL, 0};
     struct lladd_span key, value;
     int rc = 0;
-    /* Stops after `most` elements: a chain with a cycle would never end. The count is compared
-     * afterwards. */
+    /* Stops after `most` elements, because a chain with a cycle would never end. The count is
+     * compared afterwards. */
     for (uint64_t n = 0; !rc && n <= most; n++) {
         rc = lladd_hash_cursor_next(t, &walk, &key, &value, d->err);
         if (!rc) {
@@ -485,7 +486,8 @@ static int dump_list(struct dumping *d, struct dump_head *h, lladd_pageno root)
         }
     } else if (!rc) {
         write_head(d, h);
-        rc = walk_list(d, l, h->count + 1); /* one more would be a cycle, as in a table */
+        rc = walk_list(d, l, h->count + 1); /* reading one item more would show a cycle, as in a
+                                             * table */
     }
     lladd_list_close(l);
     return rc;
@@ -543,7 +545,7 @@ static int dump_all(struct dumping *d)
         const struct named *n = ll_vec_at(&d->names, i);
         if (n->kind)
             rc = dump_one(d, n);
-        if (rc == LLADD_DESTROYED) { /* it is partly destroyed, in steps */
+        if (rc == LLADD_DESTROYED) { /* the structure is partly destroyed, in steps */
             fprintf(stderr, "lladd dump: \"%s\" is left out: it is being destroyed\n", n->name);
             rc = 0;
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Writes and reads the text of a dump (docs/dump-format.md). The reader does not trust the file: it
- * checks sizes, counts and checksums, and allocates memory for what has been read, not for what is
- * announced. */
+ * checks sizes, counts and checksums, and allocates memory only for what it has read, not for what
+ * a head announces. */
 #include "dump_text.h"
 
 #include "util/crc32c.h"

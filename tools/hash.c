@@ -251,7 +251,7 @@ static int change(struct hashing *h, struct lladd_txn *txn, bool put)
     int rc = open_table(h);
     if (rc == LLADD_NOT_FOUND && put && h->create)
         rc = create_table(h, txn);
-    if (rc) /* a missing table is not a missing key */
+    if (rc) /* a missing table is reported otherwise than a missing key */
         return rc == LLADD_NOT_FOUND ? LLADD_BAD_ARGUMENT : rc;
     rc = put ? lladd_hash_put(txn, h->table, h->key, h->key_len, h->value, h->value_len)
              : lladd_hash_delete(txn, h->table, h->key, h->key_len);

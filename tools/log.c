@@ -126,7 +126,7 @@ static int by_bytes(const void *a, const void *b)
 static int count(struct ll_vec *rows, const struct lladd_inspect_record *r)
 {
     struct row *row = NULL;
-    /* The number in a catalog record belongs to the name that it defines. */
+    /* The number in a catalogue record belongs to the name that it defines. */
     bool named = strcmp(lladd_log_kind_name(r->entry.kind), "catalogue") != 0;
     uint32_t number = named ? r->number : 0;
     for (size_t i = 0; i < rows->len && !row; i++) {
@@ -184,7 +184,7 @@ static void print_rows_json(const struct ll_vec *rows)
 
 /* ---- the walk ------------------------------------------------------------------------------- */
 
-enum { ENOUGH = 1 }; /* error codes are negative, so this is none */
+enum { ENOUGH = 1 }; /* positive, so it is not an error code */
 
 struct walk {
     struct tool *tool;
@@ -244,9 +244,9 @@ static struct tool_gap add_gap(struct walk *w, const struct lladd_inspect *view)
 }
 
 /* The first pass: collects the last N matching records from *from on, and sets *from to the first
- * of them. If log was recycled while it was read, records before that gap are not among the last
+ * of them. If log was recycled while it was read, records before the gap do not belong to the last
  * ones of a contiguous log, so the pass starts again after the gap. If fewer than N follow the gap,
- * the gap contained some of the last N. */
+ * some of the last N were in the gap. */
 static int note_last(struct walk *w, struct lladd_inspect *view, lladd_lsn *from,
                      struct lladd_error *err)
 {

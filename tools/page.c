@@ -166,7 +166,7 @@ static void print_body(struct lladd_inspect *view, const struct lladd_inspect_pa
 struct history {
     struct tool_line line;
     struct tool *tool;
-    bool tell; /* the progress: the records themselves are not on the terminal */
+    bool tell; /* shows the progress, because the records themselves are not on the terminal */
     uint64_t page, records;
     json_t *lines; /* with --json; else NULL */
 };

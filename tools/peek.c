@@ -3,9 +3,9 @@
  * What recovery writes, and everything written later, stays in memory, or in unnamed files if there
  * is not enough memory (lladd_device_overlay_bounded).
  *
- * A database that is in use is refused, since its files change while they are read. A shared lock
- * on its lock file keeps others from opening it meanwhile; any number of tools may hold that lock.
- */
+ * A database that is in use is refused, because its files change while they are read. A shared lock
+ * on its lock file keeps other processes from opening it meanwhile; any number of tools may hold
+ * that lock. */
 #include "tool.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 /* Takes the shared lock. Returns -1 if there is no lock file, or if a process has the database
- * open. In the latter case the open that follows fails and names the process. */
+ * open. The open that follows then fails and names the process. */
 static int hold_off(const char *dir)
 {
     char path[4096];

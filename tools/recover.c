@@ -169,8 +169,8 @@ static int by_number(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Returns the LSN from which recovery reads: the least of redo, the checkpoint, and the oldest open
- * transaction. */
+/* Returns the LSN from which recovery reads: the lowest of redo's start, the checkpoint, and the
+ * beginning of the oldest open transaction. */
 static lladd_lsn plan_from(const struct plan *p)
 {
     uint64_t from = p->info.clean ? p->info.checkpoint.v : p->info.redo.v;

@@ -124,8 +124,8 @@ static int find_journal(void *ctx, const struct lladd_pinner *p)
     return 0;
 }
 
-/* Lists the journal's tags. They come from the database opened in memory, with only as much redo as
- * they need. */
+/* Lists the journal's tags. They come from the database opened in memory; only the pages that this
+ * needs are redone. */
 static int each_tag(const struct tool *t, const struct lladd_inspect_info *i,
                     lladd_journal_info_fn *fn, void *ctx, struct lladd_error *err)
 {
@@ -238,8 +238,7 @@ static int add_tag(void *ctx, const struct lladd_journal_info *tag)
     return json_array_append_new(ctx, o);
 }
 
-/* Adds {"journal": [...]}, or instead of the tags the reason why they cannot be listed; or nothing.
- */
+/* Adds {"journal": [...]}; or, if the tags cannot be listed, the reason; or nothing. */
 static int json_journal(const struct tool *t, struct lladd_inspect *view,
                         const struct lladd_inspect_info *i, json_t *o)
 {

@@ -51,10 +51,10 @@ static int report(struct walk *w, int kind, int code, uint64_t page, const char 
     return w->found(w->ctx, &f);
 }
 
-/* Reports an error in the current structure. Three sorts of errors are no findings of damage. If a
- * resource ran out, the whole call fails. What only the application could check (its own class, a
- * comparator) and what a transaction in doubt has locked are noted as not checked. (With a single
- * thread nothing else can hold a lock.) */
+/* Reports an error in the current structure. Three sorts of errors are not damage. If a resource
+ * ran out, the whole call fails. What only the application could check (its own class, a
+ * comparator), and what a transaction in doubt has locked, is noted as not checked. (The program
+ * has one thread, so nothing else can hold a lock.) */
 static int broken(struct walk *w, const struct lladd_error *err)
 {
     char text[600];
@@ -124,7 +124,7 @@ static int own_page(struct walk *w, lladd_pageno page)
     return 0;
 }
 
-/* Stores its result, since an extension's function may not pass it on. */
+/* Stores its result, because an extension's function may not pass it on. */
 static int own(void *ctx, lladd_pageno page)
 {
     struct walk *w = ctx;
@@ -133,7 +133,7 @@ static int own(void *ctx, lladd_pageno page)
     return rc;
 }
 
-/* Marks the pages of the root catalog: a chain that begins with the root page. */
+/* Marks the pages of the catalogue of roots: a chain that begins with the root page. */
 static int own_catalogue(struct walk *w)
 {
     struct lladd_page *p;
@@ -161,11 +161,11 @@ static int gather(void *ctx, const char *name, struct lladd_root_value value)
     return 0;
 }
 
-/* The catalog of managed dTables; its pages are listed with those of the tables' runs. */
+/* The catalogue of managed dTables; its pages are listed with those of the tables' runs. */
 #define MANAGED "managed"
 
 /* The root points to an allocated page that the tools do not know, or cannot read. A value that
- * points to no page is an application's number. */
+ * points to no page is taken for an application's number. */
 static int not_checked(struct walk *w)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -179,7 +179,7 @@ static int not_checked(struct walk *w)
         return rc;
     }
     if (rc || (use != LLADD_USE_PAGED && use != LLADD_USE_RAW))
-        return 0; /* an unreadable map is reported elsewhere */
+        return 0; /* an unreadable bitmap is reported elsewhere */
     w->out->unchecked++;
     snprintf(text, sizeof text,
              "root \"%s\" leads to something else than the library's structures: "
@@ -208,13 +208,14 @@ static int count_extended(struct walk *w, const char *name)
     return json_object_set_new(out->extended, name, json_integer(n + 1)) ? LLADD_NO_MEMORY : 0;
 }
 
-/* Has the extension's callback only read? If not, its results, and anything found after it, are
- * worthless. */
+/* Has the extension's callback only read? If not, its results and all later findings mean
+ * nothing. */
 static int has_read_only(struct walk *w, const char *call, const struct lladd_stats *before)
 {
     struct lladd_stats now = {.struct_size = sizeof now};
     bool held = ll_held_pages(w->db);
-    int rc = held ? 0 : lladd_stats_get(w->db, &now); /* waits for kept latches */
+    int rc = held ? 0 : lladd_stats_get(w->db, &now); /* this call waits for latches that the
+                                                       * callback has kept */
     if (rc)
         return lladd_error_set(w->err, rc, "the statistics cannot be read");
     const char *fault = held                                ? "holds a page when it returns"
@@ -299,7 +300,7 @@ static bool is_alias(const struct walk *w, size_t i, const struct lladd_structur
     return false;
 }
 
-/* Pages of a damaged structure are listed, too: they have an owner and are not lost. */
+/* Also lists the pages of a damaged structure: they have an owner and are not lost. */
 static int check_root(struct walk *w, size_t i)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -415,8 +416,8 @@ static int own_region(void *ctx, const struct lladd_region *r)
     return rc;
 }
 
-/* The regions' catalog is a table that a root points to; the pages listed in it are handled here.
- */
+/* The regions' catalogue is a table that a root points to; this function handles the pages that it
+ * lists. */
 static int check_regions(struct walk *w)
 {
     struct lladd_error err = LLADD_ERROR_INIT;

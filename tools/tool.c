@@ -91,9 +91,9 @@ static int load_plugin(struct tool *t)
     return register_all(t, fn());
 }
 
-/* Registers what is known without a plug-in, besides operations. Transactions in doubt may have
- * locks in any application, and may have used a journal. Managed dTables register what they need.
- */
+/* Registers what is known without a plug-in, besides operations. A transaction in doubt may have
+ * locks of any application, and may have used a journal. Managed dTables register what they
+ * need. */
 static int register_known(struct tool *t)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -120,8 +120,8 @@ static bool is_negative_id(const char *text)
     return digits > 0 && text[1 + digits] == ':';
 }
 
-/* Moves global ids that begin with '-' to the end of the arguments, in their order, since getopt
- * would take them for options. Returns their number. Does nothing after "--", where getopt takes
+/* Moves global ids that begin with '-' to the end of the arguments, in their order, because getopt
+ * would take them for options. Returns their number. Stops at "--", after which getopt takes
  * arguments as they are. */
 static int set_aside_ids(int argc, char **argv)
 {

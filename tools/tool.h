@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef TOOLS_TOOL_H
 #define TOOLS_TOOL_H
-/* Shared by the verbs of the lladd command: the common options, output as text and as JSON, and the
- * exit codes. */
+/* What the verbs of the lladd command share: the common options, output as text and as JSON, and
+ * the exit codes. */
 #include <getopt.h>
 #include <jansson.h>
 #include <lladd/inspect.h>
@@ -98,8 +98,8 @@ struct tool_peek {
     int lock;
 };
 int tool_peek(struct tool *, struct tool_peek *, struct lladd_error *);
-/* The same for a damaged database. Full recovery fails at a damaged page; instant recovery reaches
- * the page later, so it is tried next. */
+/* The same for a damaged database. Full recovery fails at a damaged page. Instant recovery fetches
+ * that page later, so it is tried next. */
 int tool_peek_damaged(struct tool *, struct tool_peek *, struct lladd_error *);
 void tool_peek_end(struct tool_peek *);
 /* The options for a view: it has half of the verb's memory for pages of the log. */
@@ -167,8 +167,8 @@ json_t *tool_json_fields(const struct lladd_field *, struct lladd_span);
 /* Adds the LSN if it is not 0. */
 void tool_json_lsn(json_t *object, const char *key, lladd_lsn);
 json_t *tool_json_gid(const struct lladd_gid *);
-/* Prints the value, on one line or (`pretty`) several, and releases it. NULL means that memory ran
- * out, and ends the program. */
+/* Prints the value, on one line or (`pretty`) several, and releases it. NULL means that there was
+ * no memory, and ends the program. */
 void tool_json_print(json_t *, bool pretty);
 
 /* ---- structures ----------------------------------------------------------------------------- */
@@ -203,11 +203,11 @@ struct tool_structures {
     json_t *extended;                /* of extensions: name -> number; NULL: none */
 };
 enum { TOOL_LEAK = LLADD_FINDING_NOTE + 1 }; /* kind of a finding: pages are lost, not data */
-/* Does the error mean that a resource of this program ran out, rather than something about the
- * stored data? That includes writes of a database that is recovered in memory. */
+/* Has a resource of this program run out? Then the error says nothing about the stored data. A
+ * database that is recovered in memory needs resources for its writes, too. */
 bool tool_ran_out(int code);
 /* Checks everything that the roots point to. Returns 0 also if there are findings. The caller
- * releases `extended`, after an error too. */
+ * releases `extended`, even after an error. */
 int tool_structures_check(struct tool *, struct lladd_db *, lladd_finding_fn *, void *ctx,
                           struct tool_structures *, struct lladd_error *);
 

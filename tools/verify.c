@@ -186,7 +186,8 @@ static int print_json(const struct lladd_verified *v, const struct looked *l, js
     return 0;
 }
 
-/* If the control block cannot be parsed, or is missing, the database is damaged, not unreadable. */
+/* Is it damage? A control block that is missing or cannot be parsed is, even if nothing can be read
+ * then. */
 static bool is_damage(const struct lladd_error *err)
 {
     return err->code == LLADD_CORRUPT_CONTROL || err->code == LLADD_MISSING_FILE;
@@ -208,7 +209,7 @@ static int report_control(const struct tool *t, const struct lladd_error *err)
         rc = print_json(&v, &l, list) ? -1 : rc;
         return rc ? TOOL_CANNOT : TOOL_FINDINGS;
     }
-    (void)print_finding(&f); /* cannot fail */
+    (void)print_finding(&f); /* this print cannot fail */
     printf("without a control block nothing else can be checked\n");
     return TOOL_FINDINGS;
 }
@@ -221,9 +222,9 @@ static bool lacks_something(int code)
            code == LLADD_NEWER_FORMAT || code == LLADD_OTHER_ORDER;
 }
 
-/* Checks the structures. The files are stable only if no process has the database open, and
- * structures exist only once it is recovered. If open fails for a reason that verify has not found,
- * that is a finding of its own. */
+/* Checks the structures. Only a recovered database has structures, and its files are stable only if
+ * no process has it open. If open fails for a reason that verify has not found, that is a finding
+ * of its own. */
 static int look_at_structures(struct tool *t, const struct lladd_inspect *view, struct told *told,
                               struct lladd_verified *v, struct looked *l, struct lladd_error *err)
 {

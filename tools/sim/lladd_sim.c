@@ -205,7 +205,7 @@ struct legacy {
 static const int deadly[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS, SIGALRM};
 enum { DEADLY = sizeof deadly / sizeof *deadly, STACK = 64 << 10, LOOK = 5, LOOKS = 2 };
 
-/* Of this process. A global, since a signal handler gets no argument of ours. */
+/* The legacy of this process. It is a global, because a signal handler has no argument of ours. */
 static struct legacy *legacy;
 static time_t limit_at, time_is_up; /* 0: none */
 static uint64_t calls_before;
@@ -246,7 +246,7 @@ static void note_place(void)
 }
 
 /* After its time is up, a subject may continue while it makes progress, e.g. while a failure is
- * made smaller. Progress means device calls, since each run has a limited number of these (O13).
+ * made smaller. Progress means device calls, because each run has a limited number of these (O13).
  * Calls of operations do not count: their number is not limited. */
 static bool may_go_on(void)
 {
@@ -256,8 +256,8 @@ static bool may_go_on(void)
     if (limit_at && now >= limit_at)
         return false;
     idle = calls == calls_before && time_is_up && now >= time_is_up ? idle + 1 : 0;
-    if (idle == LOOKS) /* one idle check is not enough, since the whole machine may have been
-                        * stopped */
+    if (idle == LOOKS) /* One idle check is not enough, because the whole machine may have been
+                        * stopped. */
         return false;
     calls_before = calls;
     (void)alarm(limit_at && limit_at - now < LOOK ? (unsigned)(limit_at - now) : LOOK);
