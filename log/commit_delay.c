@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * gather: commit delay. How long the leader of a group waits for other committers.
+ * commit_delay: how long the leader of a group waits for other committers.
  *
- * Committers that were just woken come back soon. If the leader synced at once it would serve half
- * of them, and the others would wait for two syncs. So, if the last groups had several members, the
- * leader waits until as many committers have come as last time, but no longer than a fifth of a
- * sync. A lone committer never waits.
+ * Committers that were just woken come back soon. If the leader synced at once, it would serve half
+ * of them, and the others would wait for two syncs. If the last groups had several members, the
+ * leader therefore waits until as many committers have come as last time, but no longer than a
+ * fifth of a sync. A lone committer never waits.
  *
- * There are two ways to wait. To yield the processor again and again is best if the leader gets it
- * back at once: the other threads run meanwhile, and no thread must be woken. But if threads that
- * only compute share the processors, one yield can take milliseconds. Once that has happened, the
- * leader sleeps instead in the next groups (`polite`; twice as many after each repetition), and the
- * last expected committer wakes it. The scheduler prefers a woken sleeper to threads that compute.
+ * There are two ways to wait. Repeated yields are best if the leader gets the processor back at
+ * once: the other threads run meanwhile, and no thread must be woken. But if threads that only
+ * compute share the processors, one yield can take milliseconds. After such a yield, the leaders of
+ * the next groups sleep instead (`polite`; twice as many groups after each repetition), and the
+ * last expected committer wakes them. The scheduler prefers a woken sleeper to threads that
+ * compute.
  *
- * The wait pays if it makes the group a quarter bigger. If it does not (the others do not come back
- * soon), the next groups skip it (`pause`; twice as many each time).
+ * The wait pays if it makes the group a quarter bigger. If it does not, because the others do not
+ * come back soon, the next groups skip it (`pause`; twice as many groups each time).
  *
  * Threads. `arrivals` and `goal` are shared by all threads; the other fields belong to the leader.
  */
@@ -23,7 +24,7 @@
 
 enum {
     SHARE = 5,          /* the wait takes at most 1/SHARE of a sync's duration */
-    ROUNDS = 4096,      /* upper bound of yields, whatever the clock says */
+    ROUNDS = 4096,      /* upper bound of yields, in case the clock fails */
     LATE = 4,           /* a yield is late if it takes longer than LATE times the wait */
     POLITE_FIRST = 64,  /* groups */
     POLITE_MOST = 4096, /* a yield of 8 ms in 4096 groups is negligible */

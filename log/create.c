@@ -5,10 +5,10 @@
  * A file is named log/<first LSN>.seg only when it is ready for use. Its space and header are
  * written and synced under another name; then it is renamed, and the directory is synced. Until
  * then a new file is named log/new.tmp. A dead segment of the right size that is reused is first
- * renamed to log/<first LSN>.new, durably, before a byte of it is changed. So a .seg file always
- * has the header it was made with, and a .new file has the space of a whole segment. The old blocks
- * in a reused file cannot be taken for records of the new place, because every block and every
- * record holds its own LSN.
+ * renamed to log/<first LSN>.new, durably, before a byte of it is changed. A .seg file therefore
+ * always has the header it was made with, and a .new file has the space of a whole segment. The old
+ * blocks in a reused file cannot be taken for records of the new place, because every block and
+ * every record holds its own LSN.
  *
  * After a crash, the segments above the end that the scan found are needed for three things until
  * the new segment is durable:
@@ -16,24 +16,24 @@
  * - a lower segment connects those above it with the log;
  * - the highest segment shows which LSNs were handed out (LOG-1).
  *
- * So no segment is removed before that, and the new segment reuses the file of one in a gap or, if
- * there is none, of the highest. The name of that file while it is being made preserves the LSN,
- * and the other segments stay as they were. After any prefix of these steps the log opens and ends
- * where it did. (docs/decisions/files-renamed-before-reuse.md)
+ * No segment is removed before that. The new segment reuses the file of a segment in a gap or, if
+ * there is none, of the highest segment. The name of that file while it is being made preserves the
+ * LSN, and the other segments stay as they were. After any prefix of these steps the log opens and
+ * ends where it did (docs/decisions/files-renamed-before-reuse.md).
  *
  * If groups are synced often, a preallocated segment is also filled with zeros. The fdatasync of a
  * commit then writes data only; otherwise the file system must also record which blocks are now in
- * use. Zeroing takes about a millisecond per megabyte, so it stops when a thread needs the segment.
- * (docs/decisions/log-segments-allocated.md)
+ * use. Zeroing takes about a millisecond for a megabyte, and stops when a thread needs the segment
+ * (docs/decisions/log-segments-allocated.md).
  *
- * No credit extends beyond the last segment that was durably created (LOG-1). So after a crash
- * there is a file for every LSN that was ever handed out, and the log continues after them.
+ * No credit extends beyond the last segment that was durably created (LOG-1). After a crash there
+ * is therefore a file for every LSN that was ever handed out, and the log continues after them.
  *
  * A failure here is a resource error and leaves everything as it was. It never poisons the log: no
  * acknowledged commit depends on it.
  *
- * Threads. Lists and sizes are guarded by seg_mutex. A thread that makes a file sets `creating` and
- * releases the mutex meanwhile, so there is one at a time.
+ * Threads. seg_mutex guards lists and sizes. A thread that makes a file sets `creating` and
+ * releases the mutex meanwhile; only one thread at a time makes a file.
  */
 #include "log/log_private.h"
 
@@ -184,7 +184,7 @@ static int publish_file(struct ll_log *log, const struct ll_log__seg *seg, struc
     int rc = ll_io_rename(log->dev, from, name);
     if (rc)
         return fail_create(err, rc, "rename a file to", name);
-    if (old) { /* as in its new header */
+    if (old) { /* the step in its new header */
         old->kind = LL_LOG__SEGMENT;
         old->cut = seg->cut;
         old->until = seg->first;
@@ -272,7 +272,7 @@ static struct ll_log__seg *take_named(struct ll_log *log, uint64_t name)
     return NULL;
 }
 
-/* Is it in a gap that another dead segment declares? */
+/* Is the segment in a gap that another dead segment declares? */
 static bool is_covered(const struct ll_vec *dead, const struct ll_log__seg *seg)
 {
     bool covered = false;
@@ -426,8 +426,8 @@ bool ll_log__over_limit(const struct ll_log *log)
     return log->cfg.limit_bytes && log->segs->disk_bytes > log->cfg.limit_bytes;
 }
 
-/* The part of the limit that is reserved for owed records: an eighth, at most 64 MiB. That is
- * several times what a checkpoint and its object classes write. */
+/* The part of the limit that only owed records may use: an eighth, at most 64 MiB. That is several
+ * times what a checkpoint and its object classes write. */
 static uint64_t kept_of(uint64_t limit)
 {
     const uint64_t most = UINT64_C(64) << 20;
@@ -549,10 +549,9 @@ static int try_make(struct ll_log *log, const struct making *m, uint32_t size,
     return 0;
 }
 
-/* Chooses a file: first a dead one of the right size; then a new one; then any dead one. But if
- * a dead file already has the segment's name, that one, because another would overwrite it.
- * After a cut, a segment above the cut. For owed records any dead file, before the log exceeds
- * its limit. */
+/* Chooses a file: a dead one that already has the segment's name, because a new one would overwrite
+ * it; else a dead one of the right size, a new one, or any dead one. After a cut, a segment above
+ * the cut. For owed records any dead file, before the log exceeds its limit. */
 static struct ll_log__seg *choose_dead(struct ll_log *log, const struct making *m)
 {
     struct ll_log__seg *old = take_named(log, m->first);
@@ -635,7 +634,7 @@ bool ll_log_is_scarce(const struct ll_log *log)
 }
 
 /* Does zeroing pay? It does if there were enough syncs since the last segment was made, compared
- * with the time to zero the next one. */
+ * with the time that zeroing the next one takes. */
 static bool syncs_often(struct ll_log *log, unsigned why)
 {
     struct ll_log__segments *segs = log->segs;

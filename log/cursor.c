@@ -2,12 +2,12 @@
 /*
  * cursor: reads single records of a log in any state.
  *
- * A record is read from the ring while it is there (a rollback of recent work reads no file), else
- * from the files. The ring is read under ring_mutex, which prevents reuse of its space; the record
- * is copied and then verified like any other.
+ * A record is read from the ring while it is there, so a rollback of recent work reads no file;
+ * otherwise from the files. The ring is read under ring_mutex, which prevents reuse of its space;
+ * the record is copied and then verified like any other.
  *
  * In a log in use every record below `written` must be good. A log that is only inspected has no
- * known end: its end is the first place without a good record, unless more is known to have been
+ * known end. It ends at the first place without a good record, unless more is known to have been
  * durable (scan.c).
  */
 #include "log/log_private.h"
@@ -114,7 +114,7 @@ static int record_at(struct ll_log_cursor *c, uint64_t lsn, struct ll_record *re
     enum place place;
     int rc;
     if (LL_LIKELY(ll_log__reader_has(&c->reader, lsn))) {
-        /* Buffered from a file: bytes that were written do not change. */
+        /* Buffered from a file. Bytes that were written do not change. */
         rc = ll_log__reader_record(&c->reader, lsn, rec, NULL);
         if (LL_LIKELY(rc == 0))
             return 0;
@@ -136,7 +136,7 @@ static int record_at(struct ll_log_cursor *c, uint64_t lsn, struct ll_record *re
     }
     if (!rc)
         return 0;
-    /* A segment may have been truncated and reused while we read it. If it still exists it is
+    /* A segment may have been truncated and reused during the read. If it still exists, it is
      * damaged, also below a hole in the chain of segments. */
     if (live && rc != LLADD_OUT_OF_RANGE && ll_log__given_up(log, lsn))
         return out_of_range(err, lsn, "was truncated");
@@ -203,7 +203,8 @@ int ll_log_cursor_next(struct ll_log_cursor *c, struct ll_record *rec, struct ll
 
 /* ---- batches ----------------------------------------------------------------------------- */
 
-/* The share a record falls to, from unverified bytes. Without a branch, like ll_log__peek_page. */
+/* The share of a record, computed from unverified bytes. Without a branch, like
+ * ll_log__peek_page. */
 static inline uint32_t share_of(unsigned kind, uint64_t page, uint32_t n)
 {
     const uint32_t paged = 1u << LL_REC_UPDATE | 1u << LL_REC_CLR | 1u << LL_REC_IMAGE;
@@ -217,7 +218,7 @@ bool ll_log_share_has(struct ll_log_share share, const struct ll_record *rec)
     return share_of(rec->kind, rec->page & ((UINT64_C(1) << 48) - 1), share.n) == share.index;
 }
 
-/* Passes the buffered records that follow the last one, and picks up to `most` of the share. */
+/* Skips the buffered records that follow the last one, and picks up to `most` of the share. */
 static uint32_t pick(const struct ll_log__reader *r, struct ll_log_share share, uint32_t most,
                      const unsigned char **at, uint64_t *passed, size_t *walked)
 {
@@ -241,8 +242,8 @@ static uint32_t pick(const struct ll_log__reader *r, struct ll_log_share share, 
     return n;
 }
 
-/* Returns as many buffered records as possible without a read; the others, and any error, are left
- * to ll_log_cursor_next. False: the cursor did not move. */
+/* Returns as many buffered records as possible without a read; ll_log_cursor_next handles the
+ * others, and any error. False: the cursor did not move. */
 static bool batch_ahead(struct ll_log_cursor *c, struct ll_log_share share, uint32_t most,
                         struct ll_log_batch *out)
 {

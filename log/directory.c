@@ -8,7 +8,7 @@
  * if its header is invalid or belongs to another database. A crash may also bring back removed
  * files, in any combination.
  *
- * So the log is followed from its highest valid segment downwards. A segment says in `cut`
+ * The log is therefore followed from its highest valid segment downwards. A segment says in `cut`
  * where the log before it ends; the segment that holds the byte before that LSN is its predecessor.
  * The chain begins where no such segment is found. Segments in a gap that a cut declares are dead:
  * their files may be reused. Segments below the chain are kept until truncation passes them, and
@@ -147,7 +147,7 @@ static int probe_new(struct ll_log *log, enum ll_log__kind kind, uint64_t name,
         return fail_memory(err, path);
     seg->kind = kind;
     seg->state = LL_LOG__DEAD;
-    seg->end = seg->first; /* LSNs below may have been handed out, but none in this segment */
+    seg->end = seg->first; /* lower LSNs may have been handed out, but none in this segment */
     seg->size = usable ? seg->size : 0;
     *out = seg;
     return 0;
@@ -385,7 +385,7 @@ static int check_ahead(struct ll_log *log, const struct ll_log__seg *newest,
         }
         end = seg->end;
     }
-    /* An attempt that failed at its last step may have left the last of them (create.c). */
+    /* An attempt that failed at its last step may have left the highest of them (create.c). */
     return end > newest->end && !log->cfg.read_only ? ll_log__settle_names(log, err) : 0;
 }
 

@@ -2,10 +2,10 @@
 /*
  * group: group commit by leaders and followers.
  *
- * A thread that needs a record durable becomes the *leader* if there is none, and syncs for all. So
- * a commit depends on no thread of the log, and a program with one thread pays no context switch.
- * (During a bulk load the log's thread writes meanwhile: space.c.) One word holds the number g of
- * the next group to be synced and the phase of its leader:
+ * A thread that needs a record durable becomes the *leader* if there is none, and syncs for all. A
+ * commit therefore depends on no thread of the log, and a program with one thread pays no context
+ * switch. (During a bulk load the log's thread writes meanwhile: space.c.) One word holds the
+ * number g of the next group to be synced and the phase of its leader:
  *
  *     FREE     no leader
  *     OPEN     a leader gathers committers for group g
@@ -18,10 +18,10 @@
  * wakes one waiter of the next group, to lead it, and then, with one call, all waiters of its own.
  * A leader that leaves OPEN without a sync wakes one waiter.
  *
- * The pen is the write mutex. The leader of a group holds it while writing, not while syncing.
- * Other threads take it, without leadership, for a non-durable write or for ring space. So the log
- * can be written while a sync is in progress, which takes long; bytes written above the cut belong
- * to the next group.
+ * The leader of a group holds the write mutex while writing, not while syncing. Other threads take
+ * the write mutex, without leadership, for a non-durable write or for ring space. The log can
+ * therefore be written while a sync is in progress, which takes long. Bytes written above the cut
+ * belong to the next group.
  *
  * Seals (LOG-3). The last record of a synced group states what was durable before the group. It is
  * reserved when the group is closed: its end is the cut, so everything reserved before it belongs
@@ -29,7 +29,7 @@
  *
  * LOG-4. A failed write or sync poisons the database (util/poison.h). Every waiter and every later
  * caller gets the error. Nothing becomes durable any more, and no write is retried: a thread that
- * takes the pen checks for the poison first. Records published after that stay in memory.
+ * takes the write mutex checks for the poison first. Records published after that stay in memory.
  */
 #include "log/log_private.h"
 #include "util/held.h"
@@ -59,8 +59,8 @@ static inline uint32_t parity_bit(uint32_t group)
 
 /* ---- poison ------------------------------------------------------------------------------ */
 
-/* Another layer that poisons does not come here. Its poison ends every wait all the same: a leader
- * ends its group, and a wait for space has a time limit. */
+/* Another layer that poisons does not come here. Its poison still ends every wait: a leader ends
+ * its group, and a wait for space has a time limit. */
 static void wake_all_waiters(struct ll_log *log)
 {
     lladd_word_wake(&log->word, INT_MAX, WAKE_ALL);
@@ -92,9 +92,9 @@ static void wake(struct ll_log *log, uint32_t bit, int n)
 
 static void set_word(struct ll_log *log, uint32_t group, uint32_t phase)
 {
-    /* Not a plain store: the change must be visible before our load of `sleepers`, which is
+    /* Not a plain store: the change must be visible before this thread loads `sleepers`, which is
      * sequentially consistent as well. A sleeper first counts itself, then the kernel compares the
-     * word: so either it sees the change, or we see the sleeper. */
+     * word. Either the sleeper sees the change, or this thread sees the sleeper. */
     (void)lladd_atomic_exchange32(&log->word, group << 2 | phase);
 }
 
@@ -124,7 +124,8 @@ static uint32_t bit_for(const struct ll_log *log, uint32_t word, uint64_t lsn)
 
 /* ---- writing ----------------------------------------------------------------------------- */
 
-/* Writes the published records below `end`, in portions; it must write past `lsn`. With the pen. */
+/* Writes the published records below `end`, in portions; it must write past `lsn`. Under the write
+ * mutex. */
 static int write_published(struct ll_log *log, uint64_t lsn, uint64_t end, uint64_t portion,
                            struct lladd_error *err)
 {
@@ -144,7 +145,8 @@ static int write_published(struct ll_log *log, uint64_t lsn, uint64_t end, uint6
     return 0;
 }
 
-/* Writes until `written` has passed lsn (0: all that is published), and releases the pen. */
+/* Writes until `written` has passed lsn (0: all that is published), and releases the write
+ * mutex. */
 static int write_locked(struct ll_log *log, uint64_t lsn, struct lladd_error *err)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
@@ -185,7 +187,7 @@ static int leave_poisoned(struct ll_log *log, uint32_t group, struct lladd_error
     return ll_log__check(log, err);
 }
 
-/* Closes the group: everything reserved until now belongs to it, and a seal. */
+/* Closes the group: everything reserved until now belongs to it, and then a seal. */
 static uint64_t close_group(struct ll_log *log, uint32_t group)
 {
     uint64_t watermark = lladd_atomic_load64(&log->durable);
@@ -211,7 +213,7 @@ static int write_group(struct ll_log *log, uint64_t cut, struct lladd_error *err
     int rc = ll_log__check(log, err);
     if (!rc)
         rc = write_published(log, cut - 1, cut, UINT64_MAX, err);
-    if (rc) /* before another thread takes the pen */
+    if (rc) /* set before another thread takes the write mutex */
         ll_log__poison(log, err);
     lladd_mutex_unlock(&log->write_mutex);
     return rc ? rc : ll_log__check(log, err);
@@ -241,7 +243,7 @@ static int lead_group(struct ll_log *log, uint32_t group, struct lladd_error *er
     if (!rc && (rc = sync_group(log, cut, &why)) != 0)
         ll_log__poison(log, &why);
     if (!rc)
-        rc = ll_log__check(log, NULL); /* another thread has poisoned meanwhile */
+        rc = ll_log__check(log, NULL); /* another thread has poisoned the handle meanwhile */
     if (rc)
         return leave_poisoned(log, group, err);
     lladd_atomic_count64(&log->groups, 1);
@@ -257,8 +259,9 @@ static int lead_group(struct ll_log *log, uint32_t group, struct lladd_error *er
 
 /* ---- following --------------------------------------------------------------------------- */
 
-/* If a sync is faster than to sleep and be woken: spin briefly, then yield, which lets the awaited
- * thread run. True if the word changed. */
+/* Waits for the word to change. If a sync takes less time than sleeping and being woken, this
+ * thread spins briefly, then yields, which lets the awaited thread run. True if the word
+ * changed. */
 static bool await_change(const struct ll_log *log, uint32_t word)
 {
     if (!ll_log__syncs_fast(log))
@@ -295,7 +298,8 @@ static int wait_or_lead(struct ll_log *log, uint64_t lsn, struct lladd_error *er
         }
         if (!try_lead(log, word))
             continue;
-        if (lladd_atomic_load64(&log->durable) > lsn) { /* another leader did it just before */
+        if (lladd_atomic_load64(&log->durable) > lsn) { /* another leader has just made lsn
+                                                         * durable */
             leave(log, group_of(word));
             continue;
         }
@@ -323,7 +327,7 @@ int ll_log_force(struct ll_log *log, lladd_lsn lsn, struct lladd_error *err)
     return wait_or_lead(log, lsn.v, err);
 }
 
-/* Like await_change, for the pen: true if the caller holds it now. */
+/* Like await_change, for the write mutex: true if the caller holds it now. */
 static bool await_pen(struct ll_log *log, uint64_t lsn)
 {
     bool got = lladd_mutex_trylock(&log->write_mutex);

@@ -16,10 +16,10 @@
  *   Start   this file decides how the log continues after a stop.
  *
  * Invariants, by rule:
- *   LOG-1  granted <= end of the last durably created segment (space.c, create.c). After
- *          an unclean stop the log continues at the end of the highest segment, or at the LSN in
- *          the name of a file being made, so that an LSN that was handed out and lost is not
- *          handed out again. On a full disk it may be.
+ *   LOG-1  granted <= end of the last durably created segment (space.c, create.c). After an unclean
+ *          stop the log continues at the end of the highest segment, or at the LSN in the name of a
+ *          file being made, so that an LSN that was handed out and lost is not handed out again. On
+ *          a full disk such an LSN may be handed out again.
  *   LOG-2  All records of a segment have one incarnation, which salts their checksums. When the
  *          incarnation changes a new segment begins; its header says where the log before it ends.
  *   LOG-3  The last record of a synced group is a seal (group.c); scan.c says what proves damage.
@@ -33,8 +33,8 @@
  * before ends at X". LSNs in [X, E) do not exist. Until that segment's name is durable nothing has
  * changed: another crash finds the same X, because the accepted log was forced before, and recovery
  * repeats the same steps. Files wholly inside the gap may be reused for the new segment (create.c
- * defines the order), so one recovery on a full disk needs no space. If nothing was ever written
- * after a cut, the next cut names the same X and the segment in between is skipped.
+ * defines the order), so one recovery on a full disk needs no space. If nothing was written after a
+ * cut, the next cut names the same X and skips the segment in between.
  *
  * Start after an unclean stop on a full disk (start_here). A cut there would waste the rest of the
  * segment that is cut, so the log continues in the middle of the block that holds X. (If X is the
@@ -53,11 +53,11 @@
  * directory is not listed before another segment is needed: the simulator opens databases a hundred
  * thousand times a second.
  *
- * Threads. Locks in order: the pen (just below LLADD_RANK_LOG), ring_mutex (LLADD_RANK_LOG),
- * seg_mutex (LLADD_RANK_LOG_SEGMENTS). Leadership is a phase of `word` and holds no lock. Only two
- * locks may be held during I/O: the pen, because its waiters need a write in any case, and
- * seg_mutex while a file is opened or removed or its header is read. No thread sleeps under
- * ring_mutex.
+ * Threads. Locks in order: the write mutex (just below LLADD_RANK_LOG), ring_mutex
+ * (LLADD_RANK_LOG), seg_mutex (LLADD_RANK_LOG_SEGMENTS). Leadership is a phase of `word` and holds
+ * no lock. Only two locks may be held during I/O: the write mutex, because its waiters need a write
+ * in any case, and seg_mutex while a file is opened or removed or its header is read. No thread
+ * sleeps under ring_mutex.
  */
 #include "log/log_private.h"
 
@@ -234,10 +234,10 @@ static int look_for_record(struct ll_log *log, uint64_t lsn, bool *is, struct ll
     return rc == LLADD_END || rc == LLADD_CORRUPT_LOG || rc == LLADD_OUT_OF_RANGE ? 0 : rc;
 }
 
-/* Fails if a record is where a cleanly stopped log should end: then the control file is older than
- * the log. A lost record that began there has the same LSN, if the log went on on a full disk since
- * (start_here) and its file was used again with its contents; but its checksum has another salt.
- * Releases the mutex meanwhile. */
+/* Fails if there is a record where a cleanly stopped log should end: then the control file is older
+ * than the log. A lost record may have begun at the same LSN, if the log has since continued on a
+ * full disk (start_here) and its file was reused with its contents; but the checksum of the lost
+ * record has another salt. Releases the mutex meanwhile. */
 static int check_clean_end(struct ll_log *log, const struct ll_log__seg *seg,
                            struct lladd_error *err)
 {
@@ -400,7 +400,7 @@ static uint64_t here(const struct ll_log *log, uint64_t end)
     return last->first > end ? last->first : end;
 }
 
-/* Moves the i-th live segment to `dead`: only its file is still of use. */
+/* Moves the i-th live segment to `dead`: only its file can still be used. */
 static int give_up(struct ll_log *log, size_t i, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;

@@ -36,14 +36,14 @@ struct ll_log_config {
 
 /* What the control file knows about the log. */
 struct ll_log_start {
-    lladd_lsn from;       /* LSN of the first record to scan: a record boundary (the last
-                           * checkpoint) */
+    lladd_lsn from;       /* a record boundary (the last checkpoint): the scan begins with this
+                           * record */
     lladd_lsn watermark;  /* everything below was durable (LOG-3) */
     bool clean;           /* clean stop: the log ends exactly at `end`, so no scan for the tail
                            * is needed */
     lladd_lsn end;
     /* The segment that holds `end`, as ll_log_newest_segment returned it before the clean stop.
-     * With it, open reads that one file only. 0: unknown, so open lists the directory. */
+     * With it, open reads only that file. 0: unknown, so open lists the directory. */
     lladd_lsn segment;
     uint64_t segment_bytes;
 };
@@ -69,8 +69,8 @@ int ll_log_scan(struct ll_log *, ll_log_visit *, void *ctx, struct lladd_error *
  * the newest known watermark (REC-4), then continues in a new segment with a header that names the
  * cut. After a clean stop: writes nothing until the first append is forced. */
 int ll_log_start(struct ll_log *, struct lladd_error *);
-/* Call after ll_log_start, successful or not: can the log instead continue in the segment in which
- * it ended? False after a clean stop, and when that place is below the watermark. */
+/* Call after ll_log_start, successful or not: can the log continue in the segment in which it
+ * ended, instead? Not after a clean stop, nor if that place is below the watermark. */
 bool ll_log_could_stay(const struct ll_log *);
 /* The alternative to ll_log_start, if ll_log_could_stay: call it when ll_log_start found no space
  * or left too little for the owed records, before anything is logged. It needs no space: the log
@@ -155,8 +155,8 @@ static inline int ll_log_credit(struct ll_log *log, struct ll_credit *c, size_t 
 int ll_log_credit_owed(struct ll_log *, struct ll_credit *, size_t bytes, struct lladd_error *);
 /* Returns the unused credit. */
 void ll_log_credit_return(struct ll_log *, struct ll_credit *);
-/* The smallest limit_bytes, in whole segments of segment_min bytes, that allows a caller `credit`
- * bytes of credit and `undo` bytes of undo reserve at once, provided that nothing prevents
+/* The smallest limit_bytes, in whole segments of segment_min bytes, under which a caller can have
+ * `credit` bytes of credit and `undo` bytes of undo reserve at once, provided that nothing prevents
  * truncation. Neither amount may exceed 2^48. */
 uint64_t ll_log_limit_for(uint64_t segment_min, uint64_t segment_max, uint64_t credit,
                           uint64_t undo);
@@ -165,13 +165,14 @@ uint64_t ll_log_limit_for(uint64_t segment_min, uint64_t segment_max, uint64_t c
 void ll_log_credit_trim(struct ll_log *, struct ll_credit *);
 
 /* Makes the credit idle. True if it is small enough for an idle caller to keep: so little credit
- * makes no other thread wait, but on a full disk the other threads cannot use these bytes. */
+ * makes no other thread wait for ring space. On a full disk, though, other threads cannot use these
+ * bytes. */
 bool ll_log_credit_may_rest(const struct ll_log *, struct ll_credit *);
 
 /* Reserves disk space for records that must be writable in any case (REC-3). After success, `bytes`
- * more bytes of durable, untouched segments are reserved, and a slack remains (space.c): as much as
- * a segment of the smallest size holds, at most 16 KiB. Waits like ll_log_credit. The records are
- * appended with credit from ll_log_credit_reserved, which cannot fail for lack of space. */
+ * more bytes of durable, untouched segments are reserved, and the slack remains (space.c): as much
+ * as a segment of the smallest size holds, at most 16 KiB. Waits like ll_log_credit. The records
+ * are appended with credit from ll_log_credit_reserved, which cannot fail for lack of space. */
 int ll_log_undo_reserve(struct ll_log *, uint64_t bytes, struct lladd_error *);
 /* ll_log_undo_reserve for owed records (ll_log_credit_owed); they may use the slack. */
 int ll_log_undo_reserve_owed(struct ll_log *, uint64_t bytes, struct lladd_error *);
@@ -181,8 +182,9 @@ int ll_log_undo_reserve_owed(struct ll_log *, uint64_t bytes, struct lladd_error
  * nothing is reserved. */
 int ll_log_undo_reserve_recovery(struct ll_log *, uint64_t bytes, bool spare,
                                  struct lladd_error *);
-/* For recovery when the disk has less than rollbacks may need: counts `bytes` as reserved although
- * the space may not be there. So credit for reserved records may fail with LLADD_NO_SPACE. */
+/* For recovery when the disk has less space than rollbacks may need: counts `bytes` as reserved
+ * although the space may not be there. Credit for reserved records may then fail with
+ * LLADD_NO_SPACE. */
 void ll_log_undo_reserve_short(struct ll_log *, uint64_t bytes);
 void ll_log_undo_release(struct ll_log *, uint64_t bytes);
 int ll_log_credit_reserved(struct ll_log *, struct ll_credit *, size_t bytes, struct lladd_error *);
@@ -249,8 +251,8 @@ int ll_log_cursor_need(struct ll_log_cursor *, lladd_lsn lsn, struct ll_record *
 /* Reads the record after the last one read, across the gaps that cuts left; LLADD_END at the
  * published end. After open, set the position with ll_log_cursor_read first. */
 int ll_log_cursor_next(struct ll_log_cursor *, struct ll_record *, struct lladd_error *);
-/* One of n readers that divide the records among them: each record that changes a page (UPDATE,
- * CLR, IMAGE) falls to a share by its page; all other records fall to share 0. */
+/* One of n readers that divide the records among them. A record that changes a page (UPDATE, CLR,
+ * IMAGE) belongs to the share that its page selects; all other records belong to share 0. */
 struct ll_log_share {
     uint32_t index, n; /* index < n */
 };
@@ -258,15 +260,15 @@ bool ll_log_share_has(struct ll_log_share, const struct ll_record *);
 #define LL_LOG_BATCH 32u
 struct ll_log_batch {
     uint32_t n;
-    uint64_t passed; /* records the cursor passed, including those returned */
+    uint64_t passed; /* records that the cursor has passed, including those returned */
     lladd_lsn end;   /* where the last record passed ends */
     struct ll_record record[LL_LOG_BATCH];
 };
 /* Passes some records and returns those of the share, at most `most` (up to LL_LOG_BATCH) and
  * perhaps none. Their spans are valid until the cursor's next call. Otherwise like
- * ll_log_cursor_next, except that only the returned records are verified. So a damaged record is
- * detected either by the reader of the share that its bytes select, or by a reader that finds its
- * length wrong. Of several readers that fail, the error at the lowest LSN is the right one. */
+ * ll_log_cursor_next, except that only the returned records are verified. A damaged record is
+ * therefore detected either by the reader of the share that its bytes select, or by a reader that
+ * finds its length wrong. If several readers fail, the error at the lowest LSN is the right one. */
 int ll_log_cursor_batch(struct ll_log_cursor *, struct ll_log_share, unsigned most,
                         struct ll_log_batch *out, struct lladd_error *);
 /* Reads the first record that begins at or after lsn (lsn may be any position, also one in a

@@ -9,7 +9,7 @@
  * are little-endian. A file has this name only while it is complete: header and space, synced. A
  * new file is named `log/new.tmp` while it is being made. The file of an old segment that is reused
  * is named `log/<first LSN of the new segment>.new`, durably, before a byte of it is changed. That
- * name, too, says that the LSNs below it may have been handed out (LOG-1).
+ * name also says that lower LSNs may have been handed out (LOG-1).
  *
  * Block header (immutable once written):
  *   0  u32 CRC-32C of bytes 4..63 (not salted: a block of another database can be recognised)

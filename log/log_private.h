@@ -84,7 +84,7 @@ struct ll_log__header {
     unsigned char bytes[LL_LOG_BLOCK_HEADER];
 };
 
-/* Guarded by the pen. */
+/* Guarded by the write mutex. */
 struct ll_log__writer {
     struct ll_log__seg *seg; /* segment of the next byte to write; counted as a user; may be NULL */
     struct ll_log__seg *ahead; /* segment of `next_block`; counted as a user; may be NULL */
@@ -142,8 +142,8 @@ struct ll_log {
     uint64_t seal_pool; /* bytes at the end of a segment that only seals may use */
     unsigned char *ring; /* allocated at the first credit, under ring_mutex; constant after that */
 
-    /* One cache line each for the fields written by every append, by many threads, and by the
-     * leader. */
+    /* One cache line for the field that every append writes, one for those that many threads write,
+     * and one for the leader's. */
     _Alignas(64) uint64_t tail; /* next LSN */
 
     _Alignas(64) uint64_t granted; /* tail <= granted <= limit */
@@ -165,11 +165,11 @@ struct ll_log {
     _Alignas(64) struct ll_log__commit_delay gather;
     uint32_t sleepers[2]; /* threads asleep on `word`, per bit they wait for */
 
-    /* Guarded by ring_mutex or the pen, or counted with relaxed atomics. */
+    /* Guarded by ring_mutex or the write mutex, or counted with relaxed atomics. */
     _Alignas(64) struct lladd_mutex ring_mutex; /* LLADD_RANK_LOG */
     struct lladd_mutex
         write_mutex; /* the write mutex: held while writing, not while syncing (group.c) */
-    struct ll_log__writer writer; /* guarded by the pen */
+    struct ll_log__writer writer; /* guarded by the write mutex */
     uint64_t records, groups, syncs, writes, bytes_written, waits, unsealed, first_lsn;
     struct ll_log__segments *segs;
 };
@@ -242,8 +242,9 @@ static inline int ll_log__check(const struct ll_log *log, struct lladd_error *er
 /* group.c */
 /* Poisons (LOG-4) and wakes all threads that wait in the log. */
 void ll_log__poison(struct ll_log *, const struct lladd_error *);
-/* Writes everything published to the device; waits for the pen if another thread is writing. After
- * 0 the caller checks again for space. *progress: ring space may have become free. */
+/* Writes everything published to the device; waits for the write mutex if another thread is
+ * writing. After 0 the caller checks again for space. *progress: ring space may have become
+ * free. */
 int ll_log__make_room(struct ll_log *, bool *progress, struct lladd_error *);
 /* ll_log__make_room with its result in *rc, unless another thread is writing: then false, and
  * nothing is done. */

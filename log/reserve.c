@@ -5,7 +5,7 @@
  * The ring holds payload bytes: LSN l is at offset l modulo the ring's size, a power of two. After
  * its end there is slack for one record of the greatest length. A record that would wrap around is
  * written contiguously into the slack, and the bytes that belong at the ring's beginning are copied
- * there. So a record in memory is contiguous for its writer and its readers.
+ * there. A record in memory is therefore contiguous for its writer and its readers.
  *
  * Four LSNs; tail <= granted <= limit:
  *   tail     next LSN. An append is one compare-and-swap on it, and writes no other
@@ -17,25 +17,25 @@
  *
  * Credit is an amount, not a place: the LSN comes from the tail, and only the sum must fit. Credit
  * is *in hand* from the call that takes it until it is trimmed or returned. After a trim it is
- * *idle*: a transaction keeps what is left while little credit is outstanding, and credit is
- * granted in chunks.
+ * *idle*: a transaction keeps the rest while little credit is outstanding. Credit is granted in
+ * chunks.
  *
  * No deadlock. A caller that must wait for credit first returns its own. A thread with credit in
- * hand waits for nothing but pages, their I/O included. A thread that holds a page latch, or a
- * mutex that ranks after pages, does not ask for credit. So all credit in hand is soon used,
- * trimmed or returned. Idle credit is at most a quarter of the ring, which the last trim ensured;
- * one request is at most five eighths of it. So every request fits eventually. Debug builds track
- * which threads have credit in hand, and check this (util/sync.c).
+ * hand waits only for pages, their I/O included. A thread that holds a page latch, or a mutex that
+ * ranks after pages, does not ask for credit. All credit in hand is therefore soon used, trimmed or
+ * returned. Trims keep idle credit below a quarter of the ring, and one request is at most five
+ * eighths of it, so every request fits eventually. Debug builds track which threads have credit in
+ * hand, and check this (util/sync.c).
  *
  * Publication (LSN in header): the LSN field of a record is stored last, with release. The writer
- * walks from record to record and takes a record for published if it holds the LSN of its place.
- * That is safe because ring space is zeroed before it is handed out, so neither an older record nor
- * any payload can be there. Space is zeroed as late as possible and chunk by chunk: bytes that were
- * written remain readable in the ring for rollbacks.
+ * walks from record to record; a record is published if it holds the LSN of its place. That is safe
+ * because ring space is zeroed before it is handed out, so neither an older record nor any payload
+ * can be there. Space is zeroed as late as possible and chunk by chunk, so that written bytes
+ * remain readable in the ring for rollbacks.
  *
- * A thread that reads the ring without the pen holds ring_mutex, and so does the thread that
- * recycles ring space. The stores of an append need neither: their space is not recycled before it
- * is written, and it is not written before the record is published.
+ * A thread that reads the ring without the write mutex holds ring_mutex, and so does the thread
+ * that recycles ring space. The stores of an append need neither: their space is not recycled
+ * before it is written, and it is not written before the record is published.
  *
  * Undo reserve (REC-3): space.c says what undo_left counts.
  */
@@ -153,7 +153,7 @@ enum ll_log__grant ll_log__try_grant(struct ll_log *log, uint64_t bytes, bool ch
             return LL_LOG__NO_DISK;
         if (granted + bytes > lladd_atomic_load64(&log->disk_limit))
             return LL_LOG__NO_DISK;
-        /* Always leave room for the leader's next seal. */
+        /* Always leave space for the leader's next seal. */
         if (granted + bytes + LL_LOG_SEAL_SIZE > lladd_atomic_load64(&log->limit))
             return LL_LOG__NO_RING;
     } while (!lladd_atomic_cas64(&log->granted, &granted, granted + bytes));
@@ -220,9 +220,9 @@ bool ll_log_credit_may_rest(const struct ll_log *log, struct ll_credit *c)
     return c->bytes <= (LLADD_SCARCE() ? 0 : log->ring_size / REST);
 }
 
-/* All published records are written and still there is no room: the missing space is credit of
- * other threads, which they will soon use or return. A thread that does so after `starving` was
- * raised wakes us; records published before that are written now. */
+/* For a thread that finds no room although all published records are written: the missing space is
+ * credit of other threads, which they will soon use or return. A thread that does so after
+ * `starving` was raised wakes this one; records published before that are written now. */
 static int wait_for_others(struct ll_log *log, uint64_t want, struct lladd_error *err)
 {
     bool progress = false;
@@ -233,7 +233,7 @@ static int wait_for_others(struct ll_log *log, uint64_t want, struct lladd_error
     uint64_t granted = lladd_atomic_load64(&log->granted);
     uint64_t most = lladd_atomic_load64(&log->written) + log->ring_size;
     /* A publisher reads `starving` without a barrier, because this is the fast path of every
-     * append. In the worst case it misses us, and the time limit ends the wait. */
+     * append. In the worst case it does not see this thread, and the time limit ends the wait. */
     if (!rc && !progress && granted + want + LL_LOG_SEAL_SIZE > most)
         lladd_word_wait_net("log space", &log->space_word, seen, UINT32_MAX, 1000000);
     lladd_atomic_add32(&log->space_waiters, UINT32_MAX);
@@ -298,7 +298,7 @@ static int take(struct ll_log *log, struct ll_credit *c, size_t bytes, enum ll_l
         c->bytes += want + extra;
         return 0;
     }
-    /* No thread waits while it holds credit that another may wait for. */
+    /* No thread waits while it has credit that another thread may wait for. */
     ll_log_credit_return(log, c);
     for (;;) {
         enum ll_log__grant g = ll_log__try_grant(log, bytes, false);
@@ -335,8 +335,8 @@ static int credit(struct ll_log *log, struct ll_credit *c, size_t bytes, enum ll
     if (rc)
         return rc;
     /* If much is unwritten, the log's thread, if there is one, writes it meanwhile. If half of the
-     * ring is unwritten, the caller writes it unless another thread is writing: before the ring is
-     * full, so that others can continue. */
+     * ring is unwritten, the caller writes it, unless another thread does, so that the ring does
+     * not become full and other threads can continue. */
     uint64_t waiting = ll_log__unwritten(log);
     bool progress;
     if (waiting > log->ring_size / 2 && ll_log__write_unless_busy(log, &progress, err, &rc)) {

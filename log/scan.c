@@ -9,10 +9,10 @@
  * - a later segment declares a cut above B: recovery accepted the log up to there, and forced it;
  * - a seal after B states a watermark above B.
  *
- * For the third, the whole rest of the log is searched at every multiple of eight bytes, also after
- * damaged block headers. A seal counts if it holds the LSN of its place and its checksum, salted
- * with database and incarnation, is right. The inside of good records is skipped: a payload that
- * looks like a seal proves nothing.
+ * For the third proof, the whole rest of the log is searched at every multiple of eight bytes, also
+ * after damaged block headers. A seal counts if it holds the LSN of its place and its checksum,
+ * salted with database and incarnation, is right. The inside of good records is skipped, because a
+ * payload that looks like a seal proves nothing.
  *
  * Without proof the log ends at B. A group torn by a crash and damage in the last group look the
  * same; a clean stop leaves no such group.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * places: maps an LSN to a file and its bytes, for tools that report a place.
+ * segment_locate: maps an LSN to a file and its bytes, for tools that report a place.
  *
  * Damaged segments are listed like the others. The list is copied under seg_mutex and visited
  * without it: the visitor may call back into the log.

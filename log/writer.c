@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * writer: writes the ring to the files. All functions but the syncs need the pen (group.c), so one
- * thread runs them at a time.
+ * writer: writes the ring to the files. All functions but the syncs need the write mutex (group.c),
+ * so one thread runs them at a time.
  *
  * Walk. The writer steps from published record to published record. When a record begins or crosses
  * a block, the block's header can be built: the first record that starts in the block is known at
@@ -205,8 +205,8 @@ static int fail_write(struct lladd_error *err, int rc, const struct ll_log__seg 
     return ll_fail_io(err, rc, true, what, name);
 }
 
-/* No sync follows soon: asks the device to start writeback up to `lsn`, if that is much. What
- * remains at the end of a segment waits for the sync. */
+/* No sync follows soon: asks the device to start writeback up to `lsn`, if that is much. The sync
+ * writes what remains at the end of a segment. */
 static void start_writeback(struct ll_log *log, uint64_t lsn)
 {
     struct ll_log__writer *w = &log->writer;
