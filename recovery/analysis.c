@@ -4,10 +4,10 @@
  * It touches no page. It finds whatever makes recovery impossible, such as an operation that is not
  * registered, so a refused open has changed nothing.
  *
- * Updates go on while a checkpoint collects its data, so other records precede the data. The row of
- * a transaction that ended before is dropped. If the scan has met the transaction, its row only
- * adds the undo reserve of its older records. Data of a later checkpoint without an end are
- * skipped. */
+ * Updates go on while a checkpoint collects its data, so the scan meets other records before the
+ * data. It drops the row of a transaction that has ended by then. If it has met the transaction,
+ * the row only adds the undo reserve of its older records. It skips the data of a later checkpoint
+ * without an end. */
 #include "recovery/analysis.h"
 
 #include <lladd/bytes.h>
@@ -56,9 +56,9 @@ static uint64_t changed_by(uint64_t used, int64_t change)
     return change < 0 && used < (uint64_t)-change ? 0 : used + (uint64_t)change;
 }
 
-/* These records state the undo reserve: the end of a top action that at its begin, the end of a
- * compensation that after it. Records in between are never undone, whatever they add to the
- * reserve. */
+/* These records state the undo reserve: the end of a top action states what it was at the beginning
+ * of the action, the end of a compensation what it is afterwards. Records in between are never
+ * undone, so what they add to the reserve does not count. */
 static bool states_undo_used(const struct ll_record *rec)
 {
     return rec->kind == LL_REC_ACTION_END ||
@@ -153,9 +153,10 @@ static int see_txn_record(struct ll_analysis *a, const struct ll_record *rec,
     return rc;
 }
 
-/* The checkpoint read the row after BEGIN, when `last` was the transaction's newest record. So the
- * row counts records up to `last`, and the few newer ones are read again. No record may be counted
- * twice, since the log may have just enough space (REC-3); ll_txn_values can count one too many. */
+/* The checkpoint read the row after BEGIN, when `last` was the transaction's newest record. The row
+ * counts records up to `last`, and the few newer ones are read again. No record may be counted
+ * twice, because the log may have just enough space (REC-3); ll_txn_values can count one too
+ * many. */
 static int take_undo_used(struct ll_analysis *a, struct lladd_txn *txn, uint64_t last,
                           uint64_t used, struct lladd_error *err)
 {
@@ -305,7 +306,7 @@ int ll_analysis_check_op(struct ll_core *core, const struct ll_record *rec, stru
                        (unsigned long long)n->first_used.v);
 }
 
-/* Is the record needed only if the control block names its checkpoint? */
+/* Does the record have a meaning only if the control block names its checkpoint? */
 static bool says_what_is_known(unsigned kind)
 {
     return kind == LL_REC_SEAL || kind == LL_REC_CHECKPOINT_DATA ||
@@ -412,8 +413,8 @@ static bool lacks(const struct ll_core *core, unsigned kind)
     return false;
 }
 
-/* Checks the records between the start of redo and the begin of the scan; and all object records in
- * the log, since what an unregistered class needs is not known. */
+/* Checks the records between the start of redo and the beginning of the scan; and all object
+ * records in the log, because what an unregistered class needs is unknown. */
 static int check_older(struct ll_analysis *a, struct ll_log_cursor *cursor, struct lladd_error *err)
 {
     struct ll_core *core = a->core;

@@ -145,8 +145,8 @@ static int keep_misc(struct ll_core *core, lladd_lsn redo, struct ll_vec *parts)
     return rc;
 }
 
-/* Collects the parts under the mutex and appends them after it: a thread that waits for the mutex
- * may hold log credit, and appending may have to wait for credit. */
+/* Collects the parts under the mutex and appends them after releasing it: a thread that waits for
+ * the mutex may hold log credit, and appending may have to wait for credit. */
 static int put_misc(struct writer *w, lladd_lsn redo)
 {
     struct ll_vec parts;
@@ -170,7 +170,7 @@ static int put_txns(struct writer *w)
 {
     struct ll_txn_table *t = &w->core->txns;
     int rc = 0;
-    /* Collected under the mutex and appended after it: appending may have to wait. */
+    /* Collected under the mutex and appended after releasing it: appending may have to wait. */
     struct ll_vec rows;
     ll_vec_init(&rows, &w->core->env, 44);
     lladd_mutex_lock(&t->mutex);
@@ -320,7 +320,7 @@ int ll_core_pinner(struct ll_core *core, struct lladd_pinner *out, struct lladd_
     bool held = ll_log_would_free(core->log, tail) && !ll_checkpoint_frees(core);
     needed(core, held ? tail : ll_core_redo(core), out);
     if (strcmp(out->kind, "checkpoint") == 0) {
-        /* Dirty pages hold the checkpoint back: name the oldest page. */
+        /* Dirty pages hold the checkpoint back, so the oldest page is named. */
         lladd_lsn rec, base;
         ll_buffer_dirty_min(core->buffer, &rec, &base);
         if (base.v != UINT64_MAX)
@@ -406,7 +406,7 @@ int ll_core_relieve_log(struct ll_core *core, uint64_t *oldest, struct lladd_err
             ll_txns_release_undo(core);
         return rc;
     }
-    /* Another thread's checkpoint may have truncated the log since `oldest` was read: then the
+    /* Another thread's checkpoint may have truncated the log since `oldest` was read. Then the
      * space is there, and this thread's checkpoint would free nothing. */
     return ll_log_oldest(core->log).v != seen ? 0 : fail_full(core, err);
 }
@@ -447,7 +447,7 @@ static int write_records(struct ll_core *core, lladd_lsn horizon, uint64_t pages
         lladd_lsn low, base;
         ll_buffer_dirty_min(core->buffer, &low, &base);
         *redo = low.v < start->v ? low : *start;
-        /* The start of redo never goes back, to where redo barriers are forgotten. A damaged page
+        /* The start of redo never moves back to where redo barriers were forgotten. A damaged page
          * that was rebuilt, and is older, is rebuilt again after a crash. */
         low = ll_core_redo(core);
         if (redo->v < low.v)
@@ -503,8 +503,8 @@ static void forget_barriers(struct ll_core *core, lladd_lsn redo)
     lladd_mutex_unlock(&core->misc);
 }
 
-/* A damaged page that was rebuilt after the flush has an older base: it is written before the log
- * with its base is truncated. *low stays below a page that was rebuilt even later. */
+/* Writes damaged pages that were rebuilt after the flush and have older bases, before the log with
+ * these bases is truncated. *low stays below a page that was rebuilt even later. */
 static int write_rebuilt(struct ll_core *core, lladd_lsn *low, struct lladd_error *err)
 {
     lladd_lsn rec, base;
@@ -553,8 +553,8 @@ static int truncate_log(struct ll_core *core, const struct marks *m, struct llad
     return rc;
 }
 
-/* The checkpoint would say the same as the last. But a page written since then may be only in the
- * system's cache, and a clean close states that it is durable. */
+/* For a checkpoint that would say the same as the last one. A page written since then may be only
+ * in the system's cache, and a clean close states that it is durable. */
 static int checkpoint_again(struct ll_core *core, const struct marks *same, struct lladd_error *err)
 {
     const lladd_lsn all = {UINT64_MAX};
@@ -562,15 +562,15 @@ static int checkpoint_again(struct ll_core *core, const struct marks *same, stru
     return rc ? rc : truncate_log(core, same, err);
 }
 
-/* Would log be freed, without the hope that classes will need less of it? */
+/* Would a checkpoint certainly free log, without relying on classes to need less of it? */
 static bool frees_certainly(struct ll_core *core)
 {
     return ll_log_would_free(core->log, needed(core, ll_log_tail(core->log), NULL));
 }
 
 /* Called after the classes were asked, before a record of the checkpoint is logged. A checkpoint
- * that frees no log must leave the space for one that does, and for records that clear pins: it is
- * refused if there is no other space. */
+ * that frees no log must leave the space for one that does, and for records that clear pins; if
+ * there is no other space, it is refused. */
 static int want_space(struct ll_core *core, struct lladd_error *err)
 {
     struct lladd_error why = LLADD_ERROR_INIT;

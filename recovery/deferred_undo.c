@@ -3,18 +3,18 @@
  * (docs/decisions/instant-recovery.md).
  *
  * The core does not isolate transactions, so by itself it undoes all losers before open returns.
- * Some participants can protect a change that will be undone: they get what kept other transactions
- * away from it before the crash, such as a lock. A loser with all changes protected is in the state
- * it had before the crash: a transaction that has changed something and has it locked. All that
- * remains is to abort it, which can be done at any time.
+ * Some participants can protect a change that will be undone: they acquire again what kept other
+ * transactions away from it before the crash, such as a lock. A loser with all changes protected is
+ * in its state before the crash, a transaction that has changed something and has it locked. It
+ * only remains to abort it, which can be done at any time.
  *
- *   - Only changes at depth 0 can wait. What an unfinished top action or compensation has changed
- *     is structure, which is not locked; it is undone before open returns (REC-5). If it is not
- *     newer than all the rest, the loser cannot wait.
+ *   - Only changes at depth 0 can wait. An unfinished top action or compensation has changed
+ *     structure, which is not locked; its changes are undone before open returns (REC-5). If they
+ *     are not newer than all the others, the loser cannot wait.
  *   - For objects, notes, redo barriers, prepared transactions and system transactions, the log
  *     does not tell what they mean to an extension. Losers with these are undone before open
  *     returns.
- *   - Losers may want back what they had freed: extensions keep it until the last loser is gone
+ *   - Losers may need what they have freed: extensions keep it until the last loser is gone
  *     (lladd_losers_left).
  *
  * From open on a loser is an ordinary active transaction: its undo reserve is set aside,
@@ -113,7 +113,7 @@ static bool is_plain(const struct ll_record *rec)
     }
 }
 
-/* Reads all records of the loser. Those that undo skips only have to be plain. */
+/* Reads all records of the loser. Records that undo skips only have to be plain. */
 static bool ask_for_all(struct ll_deferred *l, struct lladd_txn *txn)
 {
     struct ll_record rec;

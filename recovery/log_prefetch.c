@@ -65,8 +65,8 @@ static size_t padded(size_t len)
     return (len + 7) & ~(size_t)7;
 }
 
-/* Accepts as many as will fit if records have the estimated length and a grown array is half
- * full. */
+/* Accepts as many as will fit if records have the estimated length and the growth of an array
+ * leaves it half full. */
 bool ll_log_prefetch_want(struct ll_log_prefetch *a, uint64_t page, lladd_lsn lsn)
 {
     const size_t each = sizeof(struct ll_log_prefetch_page) + 2 * sizeof(uint64_t) +

@@ -36,7 +36,7 @@ static int fetch(void *ctx, struct ll_fetch *f, struct lladd_error *err)
     bool base, pending = ll_instant_is_pending(core, f->page, &base);
     int rc = 0;
     f->dirty_since.v = 0;
-    /* A redo barrier may have made the base obsolete meanwhile: then the page is read after all. */
+    /* A redo barrier may have made the base obsolete meanwhile; the page must then be read. */
     if (pending && (base || f->state != LL_FETCH_UNREAD))
         rc = redo_pending(core, f, err);
     else if (f->state == LL_FETCH_READ)

@@ -3,7 +3,7 @@
  * is in use, or, in one pass, the pages that redo has left without a base. Redo starts where the
  * last checkpoint states; pins, old transactions and the size of segments keep more log than that,
  * and it may contain a base of the page. From the base on the log is complete: each record must
- * find the page as the record before left it. A redo barrier starts new contents of a page, which
+ * find the page as the previous record left it. A redo barrier starts new contents of a page, which
  * are not in the log.
  *
  * Instant recovery rebuilds the same pages, at their fetch, as full recovery here. */
@@ -119,7 +119,7 @@ static int read_all(struct rebuild *r, struct ll_log_cursor *cursor, lladd_lsn f
     return rc ? rc : read;
 }
 
-/* Is one of the pages in use? If there are transactions to undo, also a free page may matter: the
+/* Is one of the pages in use? If there are transactions to undo, a free page may matter, too: the
  * transaction that has freed it may be undone. */
 static bool is_worth_it(struct ll_core *core, const struct ll_hashmap *lost)
 {
@@ -132,7 +132,7 @@ static bool is_worth_it(struct ll_core *core, const struct ll_hashmap *lost)
         struct lladd_error ignored = LLADD_ERROR_INIT;
         bool used = true;
         int rc = core->is_allocated(core, lladd_page_of(page), &used, &ignored);
-        wanted = rc || used; /* an allocation map that cannot be read may be one of the pages */
+        wanted = rc || used; /* an allocation bitmap that cannot be read may be one of the pages */
     }
     return wanted;
 }

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Redo: repeats history, page by page.
  *
- * Redo of a page depends only on that page and the log (OP-4). So workers share the pages by a hash
- * of their number, and each reads the whole log with its own cursor: no queue, no order among
- * workers. A worker verifies the records of its pages and skips the others by their length. It
- * applies a record iff the page LSN equals page_prev (BUF-6). A page with a higher LSN has the
- * record already; anything else is reported as damage.
+ * Redo of a page depends only on that page and the log (OP-4). Workers therefore share the pages by
+ * a hash of their numbers, and each reads the whole log with its own cursor: there is no queue and
+ * no order among workers. A worker verifies the records of its pages and skips the others by their
+ * length. It applies a record iff the page LSN equals page_prev (BUF-6). A page with a higher LSN
+ * has the record already; anything else is reported as damage.
  *
  * A worker takes a batch of records, prefetches what they need, latches their pages, applies the
- * records, and unlatches the pages. So memory for the next record arrives while the worker applies
- * the current one; and no latch comes between two records, which would stall until the stores to
- * the page have completed.
+ * records, and unlatches the pages. Memory for the next record arrives while the worker applies the
+ * current one. And no latch comes between two records: it would stall until the stores to the page
+ * have completed.
  *
  * If workers fail, redo reports the failure with the lowest LSN. A worker that fails publishes its
  * LSN, and the others go on that far, so the report does not depend on the number of workers and
  * their timing.
  *
  * A page that fails verification is torn or damaged. It has no base: its records are skipped until
- * an image or a format record (BUF-5). So are those of a page that lacks changes before the start
- * of redo, because it was freed and never written. At the end, before undo, rebuild.c tries the
- * pages without a base again, from the oldest log. What then has no base matters only if the
- * allocator says that the page is in use.
+ * an image or a format record (BUF-5). The same holds for a page that lacks changes before the
+ * start of redo, because it was freed and never written. At the end, before undo, rebuild.c tries
+ * the pages without a base again, from the oldest log. A page that then has no base matters only if
+ * the allocator says that it is in use.
  *
  * Redo marks each page it visits dirty, even if it applied nothing (REC-4): what it read may be
  * only in the system's cache. The exception is a page with a base before the start of redo: it went
@@ -112,9 +112,9 @@ static int redo_record(struct ll_core *core, const struct ll_record *rec, struct
     if (!base) {
         if (baseless || (never_formatted(page->bytes) && rec->page_prev.v != 0))
             return LLADD_NOT_FOUND;
-        /* The change that the record found lies before the start of redo, and was not written: a
+        /* The change that the record expects is before the start of redo, and was not written: a
          * freed page is dropped without a write (or a write was lost). Like a page that cannot be
-         * read, it has no base, which matters only if it is in use. */
+         * read, the page has no base, which matters only if it is in use. */
         if (at.v < rec->page_prev.v && rec->page_prev.v < start)
             return LLADD_NOT_FOUND;
         if (LL_UNLIKELY(at.v != rec->page_prev.v) && !LLADD_PLANTED(LLADD_BUG_REDO_TWICE)) {
@@ -166,7 +166,7 @@ static uint8_t *held_place(struct held *h, uint64_t n)
 }
 
 /* Fixes the record's page, unless an earlier record of the batch did. A page that begins with an
- * image is not read: whatever is on disk, the log has all that followed. */
+ * image is not read: the log has all its later changes. */
 static int hold(struct ll_redo_worker *w, struct held *h, const struct ll_record *rec,
                 struct held_page **out)
 {
@@ -395,7 +395,7 @@ static int run(struct ll_core *core, struct ll_redo_worker *workers, unsigned n,
     }
     for (unsigned i = LLADD_PLANTED(LLADD_BUG_SHARE) ? 2 : 1; i < n; i++)
         if (!core->env.threads || lladd_thread_start(&workers[i].thread, worker, &workers[i]))
-            worker(&workers[i]); /* no thread: this one does its share */
+            worker(&workers[i]); /* If the thread could not be started, this one does its share. */
     worker(&workers[0]);
     const struct ll_redo_worker *first = NULL;
     for (unsigned i = 0; i < n; i++) {
@@ -410,8 +410,8 @@ static int run(struct ll_core *core, struct ll_redo_worker *workers, unsigned n,
     return first ? first->rc : 0;
 }
 
-/* Number of workers. A thread costs more than redo of a short log; asking the system for the number
- * of processors costs more than opening a small database. */
+/* Number of workers. A thread costs more than redo of a short log, and asking the system for the
+ * number of processors costs more than opening a small database. */
 static unsigned shares(const struct ll_core *core)
 {
     enum { SHORT = 4 << 20, MOST = 8 };

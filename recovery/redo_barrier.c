@@ -68,7 +68,7 @@ static void cut_older(struct ll_core *core, uint64_t first, uint64_t end, lladd_
     }
 }
 
-/* Leaves out what newer barriers cover: analysis meets barriers in any order. */
+/* Leaves out the parts that newer barriers cover, because analysis meets barriers in any order. */
 void ll_redo_barrier_put(struct ll_core *core, uint64_t first, uint64_t n, lladd_lsn lsn)
 {
     uint64_t end = first + n;

@@ -28,9 +28,9 @@ static void enter(enum lladd_dst_phase phase)
     LLADD_OBSERVE(.what = LLADD_DST_PHASE, .detail = phase);
 }
 
-/* Sets the undo reserve of the losers aside again; without it nothing is undone (REC-3). Then the
- * space of the next checkpoint, before a rollback can use it for page images; recovery goes on
- * without that space unless `roomy`, which also demands that a segment is left. */
+/* Reserves the undo of the losers again; without it nothing is undone (REC-3). Then the space of
+ * the next checkpoint, before a rollback can use it for page images. Recovery goes on without that
+ * space unless `roomy`, which also demands that a segment is left. */
 static int set_aside(struct ll_core *core, uint64_t undo, bool roomy, struct lladd_error *err)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
@@ -47,9 +47,9 @@ static int set_aside(struct ll_core *core, uint64_t undo, bool roomy, struct lla
     return rc;
 }
 
-/* The log goes on in a new segment, so that no LSN is used twice. If that leaves no segment besides
- * what is set aside, the disk is full, and the log goes on where it ended: there a crash costs at
- * most the compensation that it interrupts. */
+/* The log continues in a new segment, so that no LSN is used twice. If that would leave no segment
+ * besides what is reserved, the disk is full, and the log continues where it ended: there a crash
+ * costs at most the compensation that it interrupts. */
 static int start_or_go_on(struct ll_core *core, struct lladd_error *err)
 {
     uint64_t undo = 0;
@@ -68,8 +68,8 @@ static int start_or_go_on(struct ll_core *core, struct lladd_error *err)
         if (!rc)
             rc = set_aside(core, undo, false, err);
     }
-    /* Rollbacks mostly need less than the undo reserve. One that finds no space fails; what was
-     * undone by then is durable, or the next open undoes it again. */
+    /* Rollbacks mostly need less than the undo reserve. A rollback that finds no space fails; what
+     * was undone by then is durable, or the next open undoes it again. */
     core->undo_short = rc == LLADD_NO_SPACE && here;
     if (core->undo_short) {
         ll_core_trace(core, "undo: less log space than it may need");
@@ -129,10 +129,10 @@ static int put_control(struct ll_core *core, struct ll_control *c, struct lladd_
     return rc;
 }
 
-/* After an unclean stop the control block records two things. The new incarnation, before it is
- * used, since the next open would use it again (LOG-2). And where the log goes on, before any
- * caller can take that for the log's end: until then the next open may go back to before an empty
- * segment (REC-3), afterwards it may not. */
+/* After an unclean stop the control block records two things. First, the new incarnation, before it
+ * is used, because the next open would use it again (LOG-2). Second, where the log continues,
+ * before any caller can take that for the log's end: until then the next open may go back to before
+ * an empty segment (REC-3), afterwards it may not. */
 static int start_log(struct ll_core *core, struct lladd_error *err)
 {
     if (core->control.clean)
@@ -467,8 +467,8 @@ static void gather(struct ll_core *core, struct loser *heap, size_t n)
     }
 }
 
-/* Undo fetches the pages of these losers one by one, and redo of each would read the log once for
- * each pending record. */
+/* Undo fetches the pages of these losers one by one, and redo of each page would read the log once
+ * for each pending record. */
 static int redo_for_undo(struct ll_core *core, const struct loser *heap, size_t n,
                          struct ll_redo *r, struct lladd_error *err)
 {
@@ -489,7 +489,8 @@ static int undo(struct ll_core *core, struct ll_redo *r, struct lladd_error *err
         n += !txn->prepared;
     if (n == 0)
         return 0;
-    /* Also after a clean close by an earlier version, which could leave a transaction open. */
+    /* Called also after a clean close, because an earlier version could leave a transaction
+     * open. */
     int rc = ll_core_mark(core, err);
     if (rc)
         return rc;

@@ -3,9 +3,9 @@
  * pages are redone when they are first fetched, or in steps in the background.
  *
  * Instead of redo, recovery builds an index of the records that each page needs (redo_index.h). The
- * buffer manager asks for pending redo of each page it reads, and the page is redone before its
- * frame becomes visible. So pages in the cache have no pending redo, and hits and optimistic reads
- * do not check for it.
+ * buffer manager asks for pending redo of each page that it reads, and the page is redone before
+ * its frame becomes visible. Pages in the cache therefore have no pending redo, and hits and
+ * optimistic reads do not check for it.
  *
  *   open          index ► objects ► in doubt ► undo: their pages are redone as they are fetched
  *   fix, a miss   read ► verify ► records of the page ► dirty ► off the index ► visible;
@@ -131,7 +131,7 @@ static int read_older(struct ll_core *core, struct ll_redo_index *b, struct llad
     int rc = ll_log_cursor_open(core->log, &cursor);
     if (rc)
         return ll_fail(err, rc, "out of memory in recovery");
-    /* Exactly there: a search would skip a damaged record (redo.c). */
+    /* Reads the record exactly there: a search would skip a damaged one (redo.c). */
     rc = ll_log_cursor_read(cursor, from, &rec, err);
     if (rc == LLADD_OUT_OF_RANGE)
         rc = ll_log_cursor_seek(cursor, from, &rec, err);
@@ -536,7 +536,7 @@ static int step_page(struct ll_instant *in, uint64_t page, struct lladd_error *e
     if (!is)
         return 0;
     /* A thread that has the page latched has redone it, or is about to. This step must not wait for
-     * it: it may wait for this step to unfix the page (ll_instant_forget). */
+     * it, because it may wait for this step to unfix the page (ll_instant_forget). */
     int rc = ll_buffer_fix(core->buffer, lladd_page_of(page), LL_FIX_SHARED | LL_FIX_TRY, &f, &why);
     if (!rc)
         ll_buffer_unfix(core->buffer, f, LL_FIX_SHARED);

@@ -9,7 +9,7 @@
  * transaction may end and another begin in the same memory meanwhile.
  *
  * Commit records get their LSNs under the mutex `commit`, and `logged` runs there, so participants
- * see commits in LSN order and `visible` never skips one (DESIGN 2a).
+ * see commits in LSN order and `visible` skips none (DESIGN 2a).
  *
  * What must wait until a commit is durable is queued in commit order: durable callbacks, and the
  * undo reserve, because a commit that is lost will be rolled back (REC-3). A thread that finds the
@@ -179,8 +179,8 @@ void ll_txn_set_state(struct lladd_txn *txn, uint32_t state)
     lladd_atomic_store32(&txn->state, state);
 }
 
-/* A cursor has large buffers: with one for each transaction, allocating them would be most of an
- * abort. One cursor waits for the next rollback; concurrent rollbacks open more. */
+/* A cursor has large buffers, and allocating one for each rollback would take most of an abort. One
+ * cursor waits for the next rollback; concurrent rollbacks open more. */
 int ll_txn_want_cursor(struct lladd_txn *txn)
 {
     struct ll_txn_table *t = &txn->core->txns;
@@ -235,7 +235,7 @@ static void drop_prepared(struct lladd_txn *txn)
 static bool may_park(struct lladd_txn *txn)
 {
     struct ll_core *core = txn->core;
-    /* A transaction with undo reserve does not make the spare cursor, so that must exist. */
+    /* A transaction with undo reserve does not make the spare cursor, so the cursor must exist. */
     return txn->undo_spare <= UNDO_KEPT && ll_log_credit_may_rest(core->log, &txn->credit) &&
            (txn->undo_spare == 0 || lladd_atomic_load_ptr(&core->txns.spare_cursor));
 }
@@ -690,8 +690,8 @@ lladd_lsn ll_txns_applied(struct ll_core *core)
             low = busy;
     }
     lladd_mutex_unlock(&t->mutex);
-    /* A bound once true stays true. A transaction that is logging its first record lowers the
-     * result only for a moment. */
+    /* A bound that was true once stays true. A transaction that is logging its first record lowers
+     * the result only for a moment. */
     lladd_atomic_max64(&t->applied, low);
     return lladd_lsn_of(lladd_atomic_load64(&t->applied));
 }

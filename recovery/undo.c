@@ -25,8 +25,8 @@
 #define FRAME_TRIES 100000
 
 /* A compensation that writes more log than its operation declares takes it from the undo reserve of
- * others. So the one that finds no space need not be the culprit: adds the name of the one that
- * is. */
+ * others, so a different compensation may find no space. Adds the name of the one that is to
+ * blame. */
 static void name_overdrawn(const struct ll_core *core, char *out, size_t size)
 {
     *out = '\0';
@@ -345,8 +345,9 @@ int ll_rollback_step(struct lladd_txn *txn, const struct ll_record *rec)
     return 0;
 }
 
-/* Without memory a rollback reads its next record with the spare cursor. It releases the cursor
- * before the step: a compensation may wait for latches of threads that need the cursor, too. */
+/* If there is no memory, a rollback reads its next record with the spare cursor. It releases the
+ * cursor before the step, because a compensation may wait for latches of threads that need the
+ * cursor, too. */
 static int peek_with_spare(struct lladd_txn *txn, lladd_lsn stop, struct ll_record *rec)
 {
     struct ll_txn_table *t = &txn->core->txns;

@@ -9,8 +9,8 @@
  *                      redo, the page LSN
  *
  * A frame enters the dirty-page table before the thread reads the horizon. A checkpoint raises the
- * horizon, then looks for dirty pages with an older base. So either the checkpoint finds this
- * frame, or this thread sees the new horizon.
+ * horizon, then looks for dirty pages with an older base. Either the checkpoint finds this frame,
+ * or this thread sees the new horizon.
  *
  * A page image: u16 page type, u16 page flags, u32 first byte of the hole, u32 bytes in it, then
  * the body before and after the hole; these bytes LZ4-compressed if that saves an eighth. */
@@ -450,8 +450,8 @@ static uint32_t zeros_from(const unsigned char *page, uint32_t size)
     return size;
 }
 
-/* If images do not become smaller, trying costs half of their time: after some in vain only one in
- * so many is tried. Threads may miscount, which does no harm. */
+/* If images do not become smaller, trying costs half of their time: after some attempts in vain,
+ * only one image in so many is tried. Threads may miscount, which does no harm. */
 static bool may_shrink(const struct ll_core *core)
 {
     enum { IN_VAIN = 16, TRIED = 16 };
