@@ -30,7 +30,8 @@
  *   BUF-4  A frame is dirty, with rec_lsn at most the log's tail, before its record is reserved.
  *          The dirty page table shows every page that is dirty or in flight at any moment: a page
  *          moves from one state to the other under the latch that guards the table (dirty.c).
- *   BUF-5  Each of the two has a base; redo may start at the smallest (with no_images: recLSN).
+ *   BUF-5  Each dirty or in-flight copy has a base; redo may start at the smallest (with no_images:
+ *          recLSN).
  *   LOG-4  The first write or sync that fails poisons the database: every later call fails with
  *          that error.
  *   API-1  A call that fails for lack of memory, frames or space has changed nothing.
@@ -97,7 +98,7 @@ static int check_config(const struct ll_buffer_config *cfg, struct lladd_error *
 }
 
 /* The cost of a resident page: the page, its slot, and its share of the in-flight set (which is
- * limited to half the slots, and allocated by doubling); in the heap also its frame and its share
+ * limited to half the slots, and allocated by doubling). In the heap also its frame, and its share
  * of the hash table, which is a quarter to half full. */
 static uint64_t cost_of_page(const struct ll_buffer *b)
 {
@@ -132,9 +133,9 @@ static int divide_budget(struct ll_buffer *b, struct lladd_error *err)
     return 0;
 }
 
-/* Heap frames make misses cheaper, reserved address space makes hits cheaper. To drop a page from
- * reserved address space the kernel interrupts every processor that runs a thread of ours, and the
- * next page in its place costs a page fault; but a lookup is faster. */
+/* Heap frames make misses cheaper, reserved address space makes hits cheaper, because a lookup is
+ * faster. To drop a page from reserved address space, the kernel interrupts every processor that
+ * runs a thread of this process, and the next page in its place costs a page fault. */
 static bool wants_reserved(const struct ll_buffer *b)
 {
     if (b->cfg.frames != LL_FRAMES_AUTO)
@@ -209,7 +210,7 @@ static int make_durable(struct ll_buffer *b, struct lladd_error *err)
     return rc == 0 ? 0 : ll_fail_io(err, rc, true, "sync the directory of", b->cfg.name);
 }
 
-/* Creation failed: removes the files. The first error is the one reported; if the files cannot be
+/* Creation failed: removes the files. The first error is the one reported. If the files cannot be
  * removed, the next attempt reports that they exist. */
 static void uncreate(struct ll_buffer *b)
 {

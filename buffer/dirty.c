@@ -11,13 +11,13 @@
  *
  * Removal has one delicate moment: the reader clears `listed` and then reads rec_lsn once more. The
  * thread that dirties the frame first sets rec_lsn and then exchanges `listed`. Both exchange the
- * same word, so one of the two sees the other: either that thread finds the slot not listed and
- * pushes it, or the reader finds it dirty.
+ * same word, so one of them sees the other's change: either that thread finds the slot not listed
+ * and pushes it, or the reader finds the frame dirty.
  *
- * In flight. One entry per copy taken for writing, until a sync that began after its write was done
- * has succeeded. A page can have several entries and be dirty too; all count (BUF-5). When there
- * are many, the entries that only wait for a sync are summed up: only their smallest LSNs are
- * needed, and so writers need not sync.
+ * In flight. There is one entry for each copy taken for writing, until a sync that began after its
+ * write was done has succeeded. A page can have several entries and be dirty too; all count
+ * (BUF-5). When there are many entries, those that only wait for a sync are summed up, because only
+ * their smallest LSNs are needed; so writers need not sync.
  *
  * Both halves are read together under dirty_latch, and a frame's recLSN moves from one to the other
  * under it, so no page is ever missing (BUF-4). A reader may miss a frame between the moment
@@ -51,7 +51,7 @@ void ll_buffer__enter(struct ll_buffer *b, struct ll_frame *f, uint64_t lsn)
 {
     lsn = lsn ? lsn : 1;
     uint64_t old = 0;
-    /* If it is dirty already by a later change, the older LSN counts. */
+    /* If a later change has already made it dirty, the older LSN counts. */
     while (!lladd_atomic_cas64(&f->rec_lsn, &old, lsn)) {
         if (old != 0 && old <= lsn)
             return;
@@ -212,7 +212,7 @@ static int collect(struct ll_buffer *b, struct ll_vec *out)
         if (!e)
             return LLADD_NO_MEMORY;
         /* The number belongs to rec: while rec is not 0 the frame is not released, except by a
-         * drop, and then the surplus entry is harmless. */
+         * drop, and then the extra entry is harmless. */
         e->page = lladd_atomic_load64_relaxed(&f->page.number.v);
         e->rec = lladd_atomic_load64(&f->rec_lsn);
         e->base = base_or_rec(b, lladd_atomic_load64_relaxed(&f->base_lsn), e->rec);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * dwb: the double-write area, for pages that no image in the log protects (REC-3).
+ * double_write: the double-write area, for pages that no image in the log protects (REC-3).
  *
- * Normally a page may be torn by a crash during its write, because redo rebuilds it from its base.
- * Where the log has no room left for images, pages are first written here: to a small file that was
- * written in full when it was made, so that writing it needs no space.
+ * Normally a crash may tear a page during its write, because redo rebuilds it from its base. If the
+ * log has no room left for images, pages are first written here: to a small file that was written
+ * in full when it was made, so that writing it needs no space.
  *
  * Protocol, one batch at a time:
  *   1. write header and copies to the area; sync the area.
@@ -13,14 +13,14 @@
  *
  * A crash in step 1 leaves an inconsistent header or copies, and whole pages in the file. A crash
  * in step 2 leaves copies of all pages that may be torn. After step 3 the area is empty. It must
- * be: later the same pages may be written without the area, protected by an image. If one of them
- * were torn then, its old copy would be restored, which is too old for the records after the base
- * and yet not baseless. For the same reason the copies that an earlier open left are restored and
+ * be: later the same pages may be written without the area, protected by an image. If such a write
+ * were torn, the old copy would be restored, which is older than the page's base and would not
+ * count as baseless. For the same reason the copies that an earlier open left are restored and
  * cleared before the first page is written.
  *
- * Restore does not trust data because it can be read (REC-4). It rewrites and syncs the area,
- * rewrites every page that has a copy, syncs the page file, and then does step 3. A crash meanwhile
- * leaves the area as it was, because it is rewritten with the same bytes.
+ * Restoring does not trust data merely because it can be read (REC-4). It rewrites and syncs the
+ * area, rewrites every page that has a copy, syncs the page file, and then does step 3. A crash
+ * meanwhile leaves the area as it was, because it is rewritten with the same bytes.
  *
  * On disk (docs/disk-format.md). The area has the size of DWB_PAGES + 1 pages; the first is the
  * header, the copies follow:

@@ -4,9 +4,9 @@
  * growing the file ahead, prefetching.
  *
  * Drop is all or nothing. First every frame in the range is seized: EVICTING without the exclusive
- * bit, a state that only drops use, one drop at a time. If a frame is held, that fails and all
- * seized frames are released again. Otherwise they are evicted. If a copy of a page is being
- * written, the drop waits for it: otherwise that write could overwrite a later use of the page.
+ * bit, a state that only drops use, one drop at a time. If a frame is held, the drop fails and
+ * releases all seized frames. Otherwise it evicts them. If a copy of a page is being written, the
+ * drop waits for it: otherwise that write could overwrite a later use of the page.
  *
  * Growth. Bytes between the physical end and the pages written beyond it read as zeros, which are
  * valid pages. ll_buffer_extend allocates blocks for them, by writing zeros where the device has no

@@ -2,13 +2,13 @@
 /*
  * flush: makes pages durable for checkpoints; syncs; the background writer.
  *
- * A flush marks, in one pass over the dirty page table, the pages it must write. Then it takes the
- * marked pages in portions, each sorted by page number so that neighbours are written in one call.
- * Pages dirtied later have no mark, so a flush ends however busy the pages are. A marked page that
- * another thread writes meanwhile is in flight; before it syncs, the flush waits until all that was
- * in flight is written. If that other write could not be done, the page is dirty again as it was.
- * So the flush repeats for pages that are dirty since no later than the marked ones, until there
- * are none.
+ * A flush marks, in one pass over the dirty page table, the pages that it must write. Then it takes
+ * the marked pages in portions, each sorted by page number so that neighbours are written in one
+ * call. Pages dirtied later have no mark, so a flush ends even if pages are changed all the time. A
+ * marked page that another thread writes meanwhile is in flight; before it syncs, the flush waits
+ * until everything in flight is written. If such a write could not be done, the page is dirty again
+ * with its old recLSN. The flush therefore repeats for pages with recLSNs not above those of the
+ * marked ones, until there are none.
  *
  * Syncs run one at a time: of two concurrent syncs on a failing disk only one might get the error
  * (LOG-4).

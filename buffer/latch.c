@@ -8,8 +8,8 @@
  * bits.
  *
  * Waking. A thread that clears the bit of a class wakes that class: all readers, or one writer. A
- * writer that slept cannot know whether it was the only one. So it takes the latch with the
- * writers' bit set, and its release wakes the next one. If the page was evicted meanwhile it wakes
+ * writer that slept cannot know whether it was the only one, so it takes the latch with the
+ * writers' bit set, and its release wakes the next one. If the page was evicted meanwhile, it wakes
  * all sleepers, because the bit may have been cleared for it alone. The last reader to leave wakes
  * one writer and leaves the bit set.
  *
@@ -17,10 +17,11 @@
  * readers can leave; then they enter anyway. (To wait without limit would deadlock a thread that
  * fixes, shared, a page it already holds shared.) Writers are not ordered among themselves.
  *
- * Loading and evicting. A thread that finds a frame being loaded or evicted waits as a reader,
- * whatever latch it wants. When the state changes all sleepers are woken and look the page up
- * again, since the frame may hold another page by then. For the same reason a sleeper's bit may end
- * up in the word of another page: then the next release of that page looks for sleepers in vain.
+ * Loading and evicting. A thread that finds a frame being loaded or evicted waits as a reader, even
+ * if it wants the exclusive latch. When the state changes, all sleepers are woken and look the page
+ * up again, because the frame may hold another page by then. For the same reason a sleeper's bit
+ * may end up in the word of another page; the next release of that page then looks for sleepers in
+ * vain.
  */
 #include "buffer/latch.h"
 #include "util/held.h"
@@ -110,7 +111,7 @@ static enum latch_answer get_shared(struct ll_frame *f, bool try, uint64_t *full
         } else if (try) {
             return LATCH_BUSY;
         } else {
-            /* An exclusive holder always wakes us, so no time limit is needed. */
+            /* An exclusive holder always wakes its waiters, so no time limit is needed. */
             bool timed = !(w & LATCH_EXCLUSIVE);
             sleep_on(f, w, LATCH_READERS_WAIT, LATCH_READERS, timed ? READER_PATIENCE_NS : 0);
             if (timed)

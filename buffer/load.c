@@ -12,11 +12,10 @@
  * background writer has cleaned them before (writeback.c). Eviction waits for no I/O: the last copy
  * of a clean page has already been written to the device.
  *
- * LLADD_NO_FRAME is the result if every frame is held. It is not if some frames are only being
- * copied for writing, or belong to a page that is being evicted or claimed: such a frame becomes
- * free, or idle again, or turns out to hold the requested page, without further action. So the
- * thread waits for `events` and retries. The threads that cause events hold no latch that this
- * thread could hold, so there is no deadlock.
+ * If every frame is held, the result is LLADD_NO_FRAME. A frame that is only being copied for
+ * writing, or of which the page is being evicted or claimed, becomes free or idle, or turns out to
+ * hold the requested page. The thread waits for such an event (`events`) and retries. The threads
+ * that cause events need no latch that this thread could hold, so there is no deadlock.
  */
 #include "buffer/buffer_private.h"
 
@@ -110,7 +109,7 @@ static int make_room(struct ll_buffer *b, struct lladd_error *err)
     enum { LOOKS = 8 };
     if (ll_point(b->env, "buffer.evict") != 0)
         return ll_fail(err, LLADD_NO_FRAME, "no page can be evicted");
-    /* Frames are examined one after the other, so one round may find each of them held although one
+    /* Frames are examined one after another, so one round may find each of them held although one
      * was free at any moment. */
     for (int looks = 0; looks < LOOKS;) {
         struct search s;

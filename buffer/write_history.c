@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * written: the page LSNs of the pages this buffer manager wrote.
+ * write_history: the page LSNs of the pages that this buffer manager has written.
  *
  * A disk that acknowledges a write and does not do it, or writes to the wrong place, leaves the old
- * page: valid, of this database, in its place. Only a record of the write can reveal that. So the
- * page LSN of each written page is kept here, and a page that is read must not have a lower one
- * (BUF-6: page LSNs never decrease). A page with a lower LSN is damaged: it is rebuilt from the log
- * if the log reaches back far enough, else refused.
+ * page in its place: a valid page of this database. Only a record of the write can reveal that. The
+ * page LSN of each written page is therefore kept here, and a page that is read must not have a
+ * lower one (BUF-6: page LSNs never decrease). A page with a lower LSN is damaged: it is rebuilt
+ * from the log if the log reaches back far enough, otherwise refused.
  *
  * The bound. The table has room for four times as many pages as the cache, at most LINES_MAX *
  * PLACES. Its memory belongs to the budget and is allocated when the first page is written. (If the

@@ -25,9 +25,9 @@
  * next; if there are none it takes the oldest dirty ones, in recLSN order. It works when the cache
  * is full and an eighth of it is dirty.
  *
- * Failure. If the log cannot be forced nothing was written: the pages become dirty again as they
- * were. A write or sync that fails poisons (LOG-4); the entries stay in flight forever, so that the
- * log they need is not truncated.
+ * Failure. If the log cannot be forced, nothing was written: the pages become dirty again with
+ * their old recLSNs. A write or sync that fails poisons the handle (LOG-4); the entries stay in
+ * flight forever, so that the log they need is not truncated.
  */
 #include "buffer/buffer_private.h"
 
@@ -122,7 +122,8 @@ static enum copied hold_for_copy(struct ll_frame *f)
         uint64_t state = w & LATCH_STATE;
         if (state == LATCH_FREE)
             return NOT_DIRTY;
-        /* A page being evicted has been written; a dirty page being dropped may come back. */
+        /* A page being evicted has been written. A dirty page being dropped may become resident
+         * again. */
         if (state == LATCH_EVICTING)
             return lladd_atomic_load64(&f->rec_lsn) ? IN_USE : NOT_DIRTY;
         if (state == LATCH_LOADING || (w & (LATCH_EXCLUSIVE | LATCH_COPIED | LATCH_CROWDED)))
