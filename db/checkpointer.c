@@ -33,8 +33,8 @@ void ll_background_pressed(struct ll_core *core)
     ll_background_want(core);
 }
 
-/* True if the log is near its limit and a checkpoint can truncate it. If something else keeps the
- * log, checkpoints would be taken in vain. */
+/* Is the log near its limit, and can a checkpoint truncate it? If something else keeps the log,
+ * checkpoints would not help. */
 static bool pressed(struct ll_core *core)
 {
     if (!lladd_atomic_load32(&core->pressed))
@@ -73,7 +73,7 @@ static int settle_recovery(struct ll_core *core, struct lladd_error *err)
 }
 
 /* Does what is due, or one step of deferred undo. *more: call again. An error is either the poison,
- * which every later call reports, or a lack of a resource: the next wake-up tries again, and a
+ * which every later call reports, or a lack of a resource. Then the next wake-up tries again, and a
  * writer that reaches the log's limit reports it. */
 static int work(struct ll_core *core, bool *more)
 {
@@ -88,9 +88,9 @@ static int work(struct ll_core *core, bool *more)
     return near || due(core) ? ll_checkpoint(core, near, &ignored) : 0;
 }
 
-/* The checkpointer is about to sleep. A thread that finds the log near its limit sends no wake-up
- * while `signalled` is set. The fences order the two stores and loads: either that thread reads
- * `signalled` as 0, or this one reads `pressed`. Called with `wake_mutex`. */
+/* Called before the checkpointer sleeps. A thread that finds the log near its limit sends no
+ * wake-up while `signalled` is set. The memory barriers order the two stores and loads: either that
+ * thread reads `signalled` as 0, or this one reads `pressed`. With `wake_mutex`. */
 static void rest(struct lladd_db *db, int rc)
 {
     lladd_atomic_store32(&db->signalled, 0);

@@ -20,8 +20,8 @@ struct lladd_db {
     uint32_t magic;
     bool own_device, commits_trigger;
     struct lladd_file *lock;
-    uint32_t *alive; /* the poison's `healthy`, if it is wiped in a forked child; else NULL:
-                      * compare process ids */
+    uint32_t *alive; /* `healthy` of the poison, if the kernel clears it in a forked child; else
+                      * NULL: compare process ids */
     uint32_t durability; /* default of transactions */
     uint64_t log_limit_bytes;
     struct ll_extension_state *extensions;
@@ -41,7 +41,7 @@ static inline struct lladd_db *ll_db_of(struct ll_core *core)
 
 /* 0 if the handle may be used by this process and is not poisoned. */
 int ll_db_enter(const struct lladd_db *, struct lladd_error *);
-/* 0 if the transaction may log something now. */
+/* 0 if the transaction may log now. */
 int ll_txn_enter_slow(struct lladd_txn *);
 static inline int ll_txn_enter(struct lladd_txn *txn)
 {
@@ -68,7 +68,7 @@ static inline void ll_use_end(struct lladd_use *use)
         if (LL_UNLIKELY(ll_use_rc_)) \
             return ll_use_rc_; \
     } while (0)
-/* True if the calling thread may read members of the transaction that change. */
+/* May the calling thread read members of the transaction that change? */
 bool ll_txn_seen(const struct lladd_txn *);
 /* LLADD_BAD_STATE if the thread holds a page of the database: `call` may wait for a thread that
  * waits for that page (docs/threads.md). */
@@ -98,7 +98,7 @@ static inline int ll_txn_enter_unlatched(struct lladd_txn *txn, const char *call
         ll_log_credit_trim(txn->core->log, &txn->credit);
     return rc;
 }
-/* 0 if the transaction may be ended now, poison apart. */
+/* 0 if the transaction may be ended now; does not check the poison. */
 int ll_txn_may_end(struct lladd_txn *);
 int ll_gid_check(const struct lladd_gid *, struct lladd_error *);
 /* Tells participants that changes newer than `since` have been undone. */

@@ -183,7 +183,8 @@ int ll_extensions_create(struct lladd_db *db, struct lladd_error *err)
         return rc;
     rc = lladd_commit(txn);
     if (rc &&
-        !ll_core_check(&db->core, err)) { /* not poisoned, so the transaction is still there */
+        !ll_core_check(&db->core, err)) { /* The handle is not poisoned, so the transaction still
+                                           * exists. */
         if (err)
             *err = txn->err;
         int undone = lladd_abort(txn);
@@ -224,7 +225,7 @@ void ll_extensions_detach(struct lladd_db *db)
     db->extensions = NULL;
 }
 
-/* True if the root's page is allocated and has the type. */
+/* Is the root's page allocated, and of this type? */
 static int has_type(struct lladd_db *db, struct lladd_root_value value, const char *type, bool *out,
                     struct lladd_error *err)
 {

@@ -49,7 +49,8 @@ int lladd_use_begin(struct lladd_txn *txn, struct lladd_use *use)
     do {
         if (lladd_atomic_load64(&txn->user) != self || lladd_atomic_load32(&txn->stops))
             return LLADD_TAKEN;
-        none = 0; /* otherwise another thread is taking it, or is about to be refused */
+        none = 0; /* Otherwise another thread is taking the transaction, or is about to be
+                   * refused. */
     } while (!lladd_atomic_cas64(&txn->inside, &none, self) && (lladd_yield(), true));
     if (lladd_atomic_load64(&txn->user) != self) {
         leave(txn);
@@ -122,7 +123,8 @@ static int take(struct lladd_txn *txn, uint64_t self, bool stop, uint64_t wait_n
     if (inside && txn->magic == LL_TXN_MAGIC) {
         uint64_t user = lladd_atomic_load64(&txn->user);
         if (user != self && user != LL_NO_USER)
-            lladd_atomic_add32(&txn->refs, 1); /* for the thread it is taken from */
+            lladd_atomic_add32(&txn->refs, 1); /* a reference for the thread that loses the
+                                                * transaction */
         lladd_atomic_store64(&txn->user, self);
     } else if (inside) {
         rc = LLADD_CLOSED;
@@ -149,7 +151,8 @@ int lladd_txn_take(struct lladd_txn *txn, bool stop, uint64_t wait_ns)
         lladd_atomic_store64(&txn->user, self);
         return 0;
     }
-    if (lladd_atomic_load64(&txn->inside) == self) /* in its own call, or its own top action */
+    if (lladd_atomic_load64(&txn->inside) == self) /* The transaction is in a call of this thread,
+                                                    * or in its top action. */
         return lladd_atomic_load64(&txn->user) == self ? 0 : LLADD_BAD_STATE;
     return take(txn, self, stop, wait_ns);
 }
@@ -174,7 +177,7 @@ bool lladd_txn_give(struct lladd_txn *txn)
     txn->calls = 0;
     leave(txn);
     if (in)
-        ll_txn_unref(txn); /* of the call that is still open */
+        ll_txn_unref(txn); /* the reference of the call that is still open */
     return mine;
 }
 

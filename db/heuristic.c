@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Heuristic outcomes: an administrator ends a transaction in doubt without its coordinator.
  *
- * One record holds both the decision and the memory of it: the commit record, which then carries
- * the outcome, or a heuristic record before the rollback. So neither is durable without the other.
- * Checkpoints copy the list, so the log need not be kept for it. */
+ * One record holds both the decision and the outcome to be remembered, so neither is durable
+ * without the other: the commit record, which carries the outcome, or a heuristic record before the
+ * rollback. Checkpoints copy the list of outcomes, so the log need not be kept for it. */
 #include "db/db_private.h"
 #include "recovery/analysis.h"
 #include "util/vec.h"
 
 #include <string.h>
 
-/* Older libraries would lose the outcomes, so they must not open the database any more. */
+/* Records that the feature is used. Older libraries would lose the outcomes, so they must not open
+ * the database any more. */
 static int set_feature(struct ll_core *core, struct lladd_error *err)
 {
     int rc = ll_core_mark(core, err);
@@ -35,9 +36,9 @@ static int enter(struct lladd_txn *txn, enum lladd_outcome outcome)
 }
 
 /* Logs the decision. The list and the record change under the checkpoint mutex, so a checkpoint
- * sees both or neither. The first credit request also marks the control block and reserves space.
- * Its credit is returned before the mutex is taken, because no thread waits for that mutex with
- * credit (BUF-3), and requested again inside. */
+ * sees both or neither. The first request for credit also marks the control block and reserves
+ * space. Its credit is returned before the mutex is taken, because no thread waits for that mutex
+ * with credit (BUF-3), and requested again under the mutex. */
 static int decide(struct lladd_txn *txn, const struct ll_heuristic *h, lladd_lsn *lsn)
 {
     struct ll_core *core = txn->core;

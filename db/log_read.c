@@ -70,8 +70,8 @@ static void translate(struct lladd_log_cursor *c, const struct ll_record *rec,
     out->undo = rec->undo;
 }
 
-/* Finds the first record at or after `from`. LLADD_MISSING_FILE if `from` is pinned and
- * nevertheless gone. */
+/* Finds the first record at or after `from`. LLADD_MISSING_FILE if `from` is pinned and the log
+ * there is missing all the same. */
 static int first_record(struct lladd_log_cursor *c, struct ll_record *rec, struct lladd_error *err)
 {
     struct ll_core *core = &c->db->core;
@@ -110,7 +110,7 @@ int lladd_log_next(struct lladd_log_cursor *c, struct lladd_log_entry *out, stru
             return LLADD_END;
         }
         translate(c, &rec, out);
-        /* A catalogue entry that defines the name is not a record of it. */
+        /* The catalogue entry that defines a name is not a record of that name. */
         if (!c->name[0] ||
             (out->op && rec.kind != LL_REC_CATALOGUE && strcmp(out->op, c->name) == 0))
             return 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Opens and closes a database: the only file that knows how the parts fit together. One thread
- * opens a handle, and one thread closes it; no other thread has it then.
+ * opens a handle, and one thread closes it; no other thread uses the handle then.
  *
  * A database under construction has a file "creating". The control file is written last and makes
  * it a database; until then the next open removes what a crash has left. Without the file
- * "creating" nothing is ever removed: a directory with other contents and no control file is
- * refused. So nothing needs to be durable, or ordered, before the control file is written, and
- * syncs are deferred until then (io/device_deferred.c, ll_control_write).
+ * "creating", open removes nothing: it refuses a directory with other contents and no control file.
+ * Before the control file, nothing needs to be durable or ordered, so syncs are deferred
+ * (io/device_deferred.c, ll_control_write).
  *
  *   lock ► control ► log, buffer ► catalogue ► extensions attach ► recovery ► extensions recovered
  *        ► background work ► (after an unclean stop) checkpoint */
@@ -241,9 +241,9 @@ static int init_core(struct lladd_db *db, const struct lladd_options *o, struct 
     return rc ? ll_fail(err, LLADD_NO_MEMORY, "out of memory") : 0;
 }
 
-/* Puts the poison into memory that the kernel clears in a forked child: there the handle is not
- * healthy. A handle without threads is cheap to open: it compares process ids instead. Called
- * before another thread knows the handle. */
+/* Puts the poison into memory that the kernel clears in a forked child, where the handle is then
+ * not healthy. A handle without threads compares process ids instead, because it must be cheap to
+ * open. Called before another thread knows the handle. */
 static void watch_fork(struct lladd_db *db)
 {
     if (!db->core.env.threads)
@@ -480,8 +480,8 @@ static int look(struct lladd_db *db, const struct lladd_options *o, bool *create
         return ll_fail_io(err, io, false, "list", "the directory");
     if (rc == 0 && l.creating) {
         /* The control block is whole as read. It must be durable before "creating" is removed.
-         * After a failed sync the bytes read may be in the system's cache only, and a second sync
-         * proves nothing (LOG-4), so it is written again. */
+         * After a failed sync the bytes read may be only in the system's cache, and a second sync
+         * proves nothing (LOG-4), so the control block is written again. */
         rc = ll_control_write(&core->env, dev, core->control_file, &core->control, err);
         return rc ? rc : remove_marker(dev, err);
     }
@@ -672,8 +672,9 @@ static int close_round(struct lladd_db *db, struct lladd_error *err)
     return rc ? rc : ll_checkpoint(core, true, err);
 }
 
-/* Participants may write when they are called, so rounds repeat. What they write after the last
- * round is left to the next open, as after a crash: only a clean stop promises an empty redo. */
+/* Participants may write when they are called, so rounds repeat. The next open redoes what they
+ * write after the last round, as after a crash: only a clean stop promises that there is nothing to
+ * redo. */
 enum { CLOSE_ROUNDS = 16 };
 
 static int close_clean(struct lladd_db *db)
@@ -732,7 +733,7 @@ void lladd_db_kill(struct lladd_db *db)
 int ll_db_enter(const struct lladd_db *db, struct lladd_error *err)
 {
     if (!db || db->magic != LL_DB_MAGIC) {
-        /* During the open, extensions call before the handle is public. */
+        /* During the open, extensions call this before the handle is public. */
         if (!db || !db->core.db)
             return ll_fail(err, LLADD_CLOSED, "the database handle is closed");
     }

@@ -3,7 +3,7 @@
  * does not roll it back.
  *
  * The participants' blobs are logged before the prepare record, each cut into records {u32 total,
- * u32 offset, bytes} with the number of the participant's catalogue entry; recovery reads them
+ * u32 offset, bytes} with the number of the participant's catalogue entry. Recovery reads them
  * backwards and gives each participant its blob. The global id is claimed under the table's mutex
  * before anything is logged, so two transactions cannot prepare with the same id. */
 #include "db/db_private.h"
@@ -183,7 +183,7 @@ int lladd_prepare(struct lladd_txn *txn, const struct lladd_gid *gid)
     return 0;
 }
 
-/* Participants are not told when the record is durable, so they keep what they could release
+/* Participants do not learn when the record is durable, so they keep what they could release
  * then. */
 int lladd_prepare_async(struct lladd_txn *txn, const struct lladd_gid *gid, lladd_lsn *out)
 {

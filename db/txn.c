@@ -119,8 +119,8 @@ static int commit_nothing(struct lladd_txn *txn, bool wait, lladd_lsn *out)
     return 0;
 }
 
-/* Waits for a logged commit as the transaction's durability asks; with `drain` until it is durable,
- * because too much log is reserved for commits that are not. */
+/* Waits for a logged commit as the transaction's durability demands. With `drain` waits until it is
+ * durable, because too much log is reserved for commits that are not. */
 static int see_through(struct ll_core *core, lladd_lsn lsn, bool wait, bool drain,
                        unsigned durability, bool system)
 {

@@ -182,8 +182,8 @@ int lladd_log_redo_only(struct lladd_txn *txn, lladd_op_id op, lladd_pageno page
     return update(txn, op, page, lladd_span_of(args, len), LL_APPLY_REDO_ONLY);
 }
 
-/* In the simulator's scarce mode the log buffer has space for credit_max records only, as the
- * smallest one that lladd_open accepts: a caller that asks for more than its operation declares
+/* In the simulator's scarce mode the log buffer has space for only credit_max records, like the
+ * smallest buffer that lladd_open accepts: a caller that requests more than its operation declares
  * fails. */
 static int check_credit_max(struct lladd_txn *txn, const struct ll_name *name, unsigned count)
 {
@@ -440,7 +440,8 @@ int lladd_nta_end(struct lladd_txn *txn, struct lladd_action *action, lladd_op_i
                             .redo = lladd_span_of(needed, sizeof needed),
                             .undo = lladd_span_of(undo, len)};
     pop_action(txn);
-    /* Once this is logged, the physical undo of the records inside is not needed any more. */
+    /* Once this is logged, the physical undo of the records inside the action is not needed any
+     * more. */
     uint64_t inside =
         txn->undo_used - (a.undo_used < txn->undo_used ? a.undo_used : txn->undo_used);
     if (name)
