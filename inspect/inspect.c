@@ -3,14 +3,14 @@
  * Inspection: reads a database's files without opening it and without the application. One thread
  * at a time uses a view.
  *
- *   inspect.c             the view: control block, files, which process has it open; info and lists
- *   log.c         the log: one pass from the checkpoint on, as analysis makes it, that
- *                         goes on after damage; every record with its fields
- *   page.c        pages: a page's header, and what the allocation map says about it
- *   verify.c      checks everything, with a finding for each damaged place
- *   verify_log.c  the same for the log
- *   part.c        bounds the memory for the log's pages: one part at a time
- *   open.c        what the next open would refuse, found by the open's own code
+ *   inspect.c      the view: control block, files, which process has it open; info and lists
+ *   log.c          the log: one pass from the checkpoint on, as analysis makes it, that goes on
+ *                  after damage; every record with its fields
+ *   page.c         pages: a page's header, and what the allocation bitmap says about it
+ *   verify.c       checks everything, with a finding for each damaged place
+ *   verify_log.c   the same for the log
+ *   part.c         bounds the memory for the log's pages: one part at a time
+ *   open.c         what the next open would refuse, found by the open's own code
  *
  * A view has the log open for reading, and the parts of the core that need no running database: the
  * control block, the catalogue, redo barriers and pins. Inspection and recovery use the same
@@ -18,8 +18,8 @@
  * what is damaged.
  *
  * The files of a database in use change while a view reads them, and a mix of old and new bytes
- * looks like damage. So damage is read again, and is believed if no process has the database open,
- * or if several reads find the same.
+ * looks like damage. Damage is therefore read again, and believed if no process has the database
+ * open, or if several reads find the same.
  *
  * Stored bytes are checked, never asserted (ERR-1).
  */
@@ -44,7 +44,7 @@
 /* How often a view of a database in use is taken before damage is believed: LOOKS times while
  * neither the control block nor the place of the damage changes, LOOKS_MAX times in all. */
 enum { LOOKS = 4, LOOKS_MAX = 32 };
-/* The longest record is a quarter of the ring; nothing is appended, so there will be no ring. */
+/* The longest record is a quarter of the ring. Nothing is appended, so no ring is allocated. */
 #define RING_BYTES (64ull << 20)
 #define MEMORY_DEFAULT (32ull << 20)
 
@@ -113,7 +113,7 @@ static bool control_now(const struct lladd_inspect *v, struct ll_control *now)
     return rc == 0;
 }
 
-/* Has it been written since the view was taken? */
+/* Has the control block been written since the view was taken? */
 static bool control_moved(const struct lladd_inspect *v)
 {
     struct ll_control now;
@@ -415,7 +415,7 @@ static void start_over(struct lladd_inspect *v)
 /* Takes the view until it is consistent, or until its damage can be believed. */
 static int look_well(struct lladd_inspect *v, struct lladd_error *err)
 {
-    uint64_t place = 0; /* of the damage that the last look saw */
+    uint64_t place = 0; /* place of the damage that the last look found */
     for (int i = 1, still = 0;; i++) {
         int rc = look(v, err);
         bool odd = rc ? lladd_code_root(rc) == LLADD_ROOT_DATA

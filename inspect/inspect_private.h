@@ -13,7 +13,7 @@
 /* A transaction that has not ended, as far as the log has been read. */
 struct ll_inspect_txn {
     struct lladd_inspect_txn seen;
-    bool row;           /* a checkpoint has a row of it */
+    bool row;           /* a checkpoint has a row for it */
     bool doubt_known;   /* its prepare record was read */
     uint64_t log_bytes; /* bytes of log that it wrote, as far as read */
 };
@@ -23,13 +23,13 @@ struct ll_inspect_file {
     uint64_t bytes;
 };
 
-/* An allocation map as recovery would leave it before undo. */
+/* An allocation bitmap as recovery would leave it before undo. */
 struct ll_inspect_map {
     unsigned char *bytes;
     bool bad; /* damaged in the file, and not rebuilt by redo; bytes are zeros */
 };
 
-/* The pages of one pass over the log: from `first` on, below `end`. */
+/* The pages of one pass over the log: the page numbers from `first` on, below `end`. */
 struct ll_inspect_part {
     struct ll_hashmap pages;
     uint64_t first, end; /* UINT64_MAX: no next part is known */
@@ -47,12 +47,13 @@ struct lladd_inspect {
     void *progress_ctx;
     struct lladd_registry registry; /* built-in descriptors and those of the options; items owned */
     bool mutexes;                   /* misc was made */
-    bool catalogue;                 /* so was the catalogue */
+    bool catalogue;                 /* the catalogue was made */
     struct lladd_error control_error[2];
     struct lladd_file *page_file;  /* NULL: missing */
-    struct lladd_error page_error; /* why it is */
+    struct lladd_error page_error; /* why the page file is missing */
     struct ll_log *log;            /* NULL: cannot be opened */
-    struct lladd_error log_error;  /* why, or what is wrong with it; code 0: nothing */
+    struct lladd_error log_error;  /* why the log cannot be opened, or what is wrong with it; code
+                                    * 0: nothing */
     bool scanned;                  /* the log's end is known, and nothing is wrong before it */
     uint64_t known_end;            /* no record is known to end above this LSN */
     uint64_t checkpoint_pages;     /* of the page file when the checkpoint was taken */
@@ -60,7 +61,7 @@ struct lladd_inspect {
     char end_text[320];
     struct ll_vec files;    /* struct ll_inspect_file */
     struct ll_vec txns;     /* struct ll_inspect_txn, oldest first */
-    struct ll_hashmap maps; /* page number of an allocation map -> struct ll_inspect_map * */
+    struct ll_hashmap maps; /* page number of an allocation bitmap -> struct ll_inspect_map * */
     bool maps_redone;
     unsigned char *page; /* the page that was read last */
 };
@@ -81,7 +82,7 @@ int ll_inspect_open_log(struct lladd_inspect *, const struct ll_control *, bool 
                         struct ll_log **out, struct lladd_error *);
 
 /* part.c */
-/* Sets the part's size: its pages take at most `memory` bytes, `each` bytes per page besides the
+/* Sets the part's size: its pages take at most `memory` bytes, `each` bytes for a page besides the
  * map. */
 void ll_part_init(struct ll_inspect_part *, const struct ll_env *, uint64_t memory, size_t each);
 void ll_part_free(struct ll_inspect_part *);
@@ -90,7 +91,7 @@ static inline bool ll_part_has(const struct ll_inspect_part *p, uint64_t page)
     return page >= p->first && page < p->end;
 }
 typedef void ll_part_dropped(void *ctx, uint64_t value);
-/* Call it before a page is put into the map. If the map is full, drops its upper pages, and passes
+/* Called before a page is put into the map. If the map is full, drops its upper pages, and passes
  * each to fn (nullable). False: the page is among the dropped ones. */
 bool ll_part_make_room(struct ll_inspect_part *, uint64_t page, ll_part_dropped *, void *ctx);
 /* Begins the next part, with an empty map. False: there is none. */
@@ -119,18 +120,18 @@ int ll_inspect_read_page(struct lladd_inspect *, uint64_t n, unsigned char *byte
 /* 0, or what is wrong with the page, judged by the page, the catalogue and the log's end. */
 int ll_inspect_judge_page(struct lladd_inspect *, lladd_pageno, const unsigned char *bytes,
                           struct lladd_error *);
-/* What the page is used for; *known is false if its map cannot be read. The only error is
+/* What the page is used for; *known is false if its bitmap cannot be read. The only error is
  * LLADD_NO_MEMORY. */
 int ll_inspect_use(struct lladd_inspect *, lladd_pageno, enum lladd_page_use *, bool *known,
                    struct lladd_error *);
 void ll_inspect_free_maps(struct lladd_inspect *);
-/* True if the record changes the contents of a page. */
+/* Does the record change the contents of a page? */
 static inline bool ll_inspect_about_page(const struct ll_record *rec)
 {
     return rec->page != LLADD_NO_PAGE &&
            (rec->kind == LL_REC_UPDATE || rec->kind == LL_REC_CLR || rec->kind == LL_REC_IMAGE);
 }
-/* True if redo can begin with the record, whatever is on the page. */
+/* Can redo begin with the record, whatever the page's contents? */
 static inline bool ll_inspect_is_base(const struct ll_record *rec)
 {
     return rec->kind == LL_REC_IMAGE || (rec->flags & LL_REC_FORMATS);
@@ -147,9 +148,9 @@ struct ll_verify_history {
     uint64_t first; /* LSN of the first record that redo reads; 0: none */
     uint64_t first_prev;
     bool first_is_base;
-    bool given_up;        /* it was freed after `last`: the page on disk may be older */
-    bool given_up_before; /* the value of given_up if the newest `lladd.map.free` about it is
-                           * undone */
+    bool given_up;        /* freed after `last`: the page on disk may be older */
+    bool given_up_before; /* given_up as it was before the newest `lladd.map.free` of the page, in
+                           * case that is undone */
 };
 
 struct ll_verify_barrier {
@@ -165,11 +166,13 @@ struct ll_verify {
     struct ll_inspect_part part; /* page -> index into histories */
     struct ll_vec histories;
     struct ll_vec unused;  /* size_t: free entries of `histories` */
-    unsigned pass;         /* 0: the first pass, which also checks what is not about single pages */
+    unsigned pass;         /* 0: the first pass, which also makes the checks that do not concern
+                            * single pages */
     bool log_whole_before; /* log_whole when the first pass over the records began */
     uint64_t seen;         /* records of this pass */
     struct ll_hashmap told; /* LSNs of records that do not follow the page's previous record and
-                              were reported: a page that was dropped from a part comes again */
+                             * have been reported: a page that was dropped from a part is met
+                             * again */
     struct ll_hashmap txns; /* id -> LSN of its last record */
     struct ll_vec barriers; /* all redo barriers of the log, oldest first */
     unsigned char *dwb;     /* first page of the double-write area; NULL: it cannot be read */
@@ -177,10 +180,11 @@ struct ll_verify {
     struct ll_log_cursor *cursor; /* for single records */
     bool log_whole;               /* the log has no damage so far */
     uint64_t log_begins;          /* LSN of the first record that can be read; 0: none yet */
-    uint64_t hidden;              /* the oldest lost LSN before it that a record names; 0: none */
+    uint64_t hidden;              /* the oldest lost LSN before log_begins that a record names; 0:
+                                   * none */
 };
 
-/* Pass a finding on. Not 0: stop with that. */
+/* Pass a finding on. Not 0: stop with that code. */
 int ll_verify_tell(struct ll_verify *, struct lladd_finding);
 int ll_verify_tell_file(struct ll_verify *, enum lladd_finding_kind, int code, const char *file,
                         uint64_t offset, const char *message);

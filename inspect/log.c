@@ -255,13 +255,14 @@ static int first_record(struct lladd_inspect *v, struct ll_log_cursor *cursor, l
  * files may change while they are read. */
 enum { ASKED = 4 };
 
-/* True at or after the view's end of the log. A log in use grows there; it is not read. */
+/* Is this at or after the view's end of the log? A log in use grows there; the view does not read
+ * that. */
 static bool is_end(const struct lladd_inspect *v, lladd_lsn at)
 {
     return v->scanned && at.v >= v->info.log_end.v;
 }
 
-/* Notes that log from `at` to `to` was truncated, and its files recycled, before it could be
+/* Notes that the log from `at` to `to` was truncated, and its files recycled, before it could be
  * read. */
 static void note_recycled(struct lladd_inspect *v, uint64_t at, uint64_t to)
 {
@@ -280,10 +281,10 @@ static void note_late_start(struct lladd_inspect *v, lladd_lsn at, int rc,
         note_recycled(v, at.v, to);
 }
 
-/* The record at `at` cannot be read (`why`). If the database in use has truncated it meanwhile and
- * recycled its file, finds the oldest record that is left and returns 0. That record may be
- * recycled before it is read, too; but each time the oldest LSN has grown, and the loop ends at the
- * view's end. Otherwise returns `why`. */
+/* For a record at `at` that cannot be read (`why`). If the database in use has truncated it
+ * meanwhile and recycled its file, finds the oldest record that is left and returns 0. That record
+ * may be recycled before it is read, too; but the oldest LSN grows each time, so the loop ends at
+ * the view's end. Otherwise returns `why`. */
 static int pass_over(struct lladd_inspect *v, struct ll_log_cursor *cursor, lladd_lsn at, int why,
                      struct ll_record *rec, struct lladd_error *err)
 {
@@ -311,8 +312,7 @@ static int pass_over(struct lladd_inspect *v, struct ll_log_cursor *cursor, llad
     return rc;
 }
 
-/* Judges the code of a walk that stopped at `at`: an end before the end that the view knows is an
- * error. */
+/* Judges the code of a walk that stopped at `at`: to end before the view's end is an error. */
 static int judge_stop(struct lladd_inspect *v, lladd_lsn at, int rc, struct lladd_error *err)
 {
     if (rc != LLADD_END || !v->scanned || is_end(v, at))
@@ -478,7 +478,7 @@ static void put_place(struct lladd_inspect *v, uint64_t lsn, char *out, size_t s
         snprintf(out, size, "LSN %llu", (unsigned long long)lsn);
 }
 
-/* True if the bytes at the log's end are the start of a record. The scan stopped there, so it is
+/* Are the bytes at the log's end the start of a record? The scan stopped there, so the record is
  * incomplete. */
 static bool is_torn(struct lladd_inspect *v)
 {

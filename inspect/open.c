@@ -4,13 +4,15 @@
  *
  * An open reads the control block, lists the log, reads it from the last checkpoint on, and refuses
  * before it has changed anything. This file takes the same steps on a core of its own with the
- * functions of lladd_open, so both decide alike. Operations that the view does not know are no
- * error. Then it checks that redo and undo find the log that they read. verify.c checks the pages.
+ * functions of lladd_open, so both decide alike. Operations that the view does not know are not an
+ * error here. Then the file checks that redo and undo find the log that they read. verify.c checks
+ * the pages.
  */
 #include "inspect/inspect_private.h"
 
-/* The opened log begins above the highest hole, and has been verified from there on. If redo starts
- * below the hole, the log that redo needs is missing. */
+/* Does the log reach down to redo's start? The opened log begins above the highest hole, and has
+ * been verified from there on. If redo starts below the hole, the log that redo needs is
+ * missing. */
 static int try_redo(struct ll_core *core, struct ll_log_cursor *cursor, struct lladd_error *err)
 {
     uint64_t oldest = ll_log_oldest(core->log).v;

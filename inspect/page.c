@@ -2,10 +2,10 @@
 /*
  * Inspection of pages: what a page's header says, and what the page is used for.
  *
- * The allocation map says whether a page must be valid: pages of a raw extent have neither header
- * nor checksum, and free pages may hold anything. The map on disk may be older than the log, so the
- * maps that the log changes are redone here in memory, with recovery's code. They then say what
- * recovery would find before undo.
+ * The allocation bitmap says whether a page must be valid: pages of a raw extent have neither
+ * header nor checksum, and free pages may hold anything. The bitmap on disk may be older than the
+ * log, so the bitmaps that the log changes are redone here in memory, with recovery's code. They
+ * then say what recovery would find before undo.
  */
 #include "inspect/inspect_private.h"
 
@@ -117,7 +117,7 @@ void ll_inspect_free_maps(struct lladd_inspect *v)
     ll_hashmap_free(&v->maps);
 }
 
-/* The map from the file, or zeros if it is damaged: redo may still rebuild it. */
+/* The bitmap from the file, or zeros if it is damaged: redo may still rebuild it. */
 static struct ll_inspect_map *want_map(struct lladd_inspect *v, uint64_t page)
 {
     struct ll_inspect_map *m = ll_hashmap_get_ptr(&v->maps, page);
@@ -138,7 +138,7 @@ static struct ll_inspect_map *want_map(struct lladd_inspect *v, uint64_t page)
                             NULL);
     if (rc)
         memset(m->bytes, 0, v->core.page_size);
-    m->bad = rc && rc != LLADD_OUT_OF_RANGE; /* a map beyond the end of the file does not exist
+    m->bad = rc && rc != LLADD_OUT_OF_RANGE; /* a bitmap beyond the end of the file does not exist
                                               * yet */
     return m;
 }
@@ -148,7 +148,7 @@ struct redo_maps {
     int rc;
 };
 
-/* Redoes the records about maps. A record that cannot be applied leaves its map unchanged. */
+/* Redoes the records about bitmaps. A record that cannot be applied leaves its bitmap unchanged. */
 static int redo_map(void *ctx, const struct ll_record *rec)
 {
     struct redo_maps *r = ctx;
@@ -197,7 +197,7 @@ int ll_inspect_use(struct lladd_inspect *v, lladd_pageno page, enum lladd_page_u
     const struct lladd_page_type *type = n ? n->desc : NULL;
     struct lladd_view view = {m->bytes, size, ll_page_type(m->bytes), map};
     if (is_zero(m->bytes, size)) {
-        /* A group without a formatted map has no allocated page; the first group's map is
+        /* A group without a formatted bitmap has no allocated page; the first group's bitmap is
          * formatted at creation. */
         *known = map.v > 1 && !m->bad;
         return 0;
@@ -234,8 +234,9 @@ static int describe(struct lladd_inspect *v, lladd_pageno page, const struct lla
     return ll_inspect_use(v, page, &out->use, &out->use_known, err);
 }
 
-/* v->page, read from a database in use, looks damaged. It may be newer than the view: then it is
- * valid after the view has been taken again. Or it was being written: then it is read again. */
+/* For a page, in v->page, that looks damaged and was read from a database in use. If the page is
+ * newer than the view, it is valid after the view has been taken again. If it was being written, it
+ * is read again. */
 static int judge_again(struct lladd_inspect *v, lladd_pageno page, int *bad,
                        struct lladd_error *why, struct lladd_error *err)
 {
@@ -281,7 +282,7 @@ bool lladd_inspect_describe_page(struct lladd_inspect *v, const struct lladd_ins
 {
     const struct ll_name *n = type_of(v, p->view.bytes);
     const struct lladd_page_type *type = n ? n->desc : NULL;
-    /* A describe callback relies on what check has checked. */
+    /* A describe callback relies on what the check callback has checked. */
     if (!type || !type->describe || p->code)
         return false;
     type->describe(type->ctx, sink, p->view);

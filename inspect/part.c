@@ -4,13 +4,13 @@
  *
  * A log of a gigabyte can change ten million pages. A part keeps what the log says about a bounded
  * number of pages. Once it is full, it drops its upper pages and takes no more of them; they are
- * the next part, in another pass over the log. Each part but the last holds at least a quarter of
- * what fits, so there are few parts whatever the page numbers are.
+ * the next part, in another pass over the log. Each part but the last has at least a quarter of the
+ * pages that fit, so there are few parts.
  */
 #include "inspect/inspect_private.h"
 
-/* Bytes of map for each page: at most three quarters of the slots are used, half of that after the
- * map has grown, and while it grows the old slots exist, too. */
+/* Bytes of the map for each page: at most three quarters of the slots are used, and half of that
+ * after the map has grown; while it grows, the old slots exist, too. */
 enum { SLOT = sizeof(struct ll_hashmap_slot), SLOTS_EACH = 4, LEAST = 4 };
 
 void ll_part_init(struct ll_inspect_part *p, const struct ll_env *env, uint64_t memory, size_t each)

@@ -2,22 +2,23 @@
 /*
  * Verification: checks everything, and reports what each damaged place will lead to.
  *
- * Three verdicts. *Damage*: data is lost, or an open will fail. *Repair*: the library repairs it by
- * itself (the other copy of the control block; a page that the log or the double-write area can
- * rebuild). *Note*: no fault, like a torn tail after a crash.
+ * There are three verdicts. *Damage*: data is lost, or an open will fail. *Repair*: the library
+ * repairs it by itself (the other copy of the control block; a page that the log or the
+ * double-write area can rebuild). *Note*: not a fault, like a torn tail after a crash.
  *
- * The whole log is read first, across damage; again for each further part of the pages if there are
- * more than fit in memory (part.c). For each page it gives the newest base, the last record, and
- * what the first record that redo reads expects to find. The checks of a page:
+ * The whole log is read first, also after damage; and again for each further part of the pages, if
+ * there are more than fit in memory (part.c). For each page the log gives the newest base, the last
+ * record, and what the first record that redo reads expects to find. The checks find
  *   - a page that is older than the last record about it, after a clean close: a write was lost,
- *     unless it was freed after that record
- *   - a page with the LSN of no record about it: its contents belong to another page or database
+ *     unless the page was freed after that record
+ *   - a page with an LSN at which the log has no record about it: its contents belong to another
+ *     page or database
  *   - a page that redo will not find as the first record expects: recovery will refuse it, unless
  *     the log has a base of it
  *
  * The files of a database in use change while they are read: pages are written, log is truncated
- * and its files recycled. So a page is read again before it is reported, and the whole check is
- * repeated several times: only what each round finds in the same place is reported.
+ * and its files recycled. A page is therefore read again before it is reported, and the whole check
+ * is repeated several times: only what each round finds in the same place is reported.
  */
 #include "inspect/inspect_private.h"
 
@@ -105,8 +106,8 @@ static int check_zeros(struct ll_verify *c, const char *file, uint64_t from, uin
 }
 
 /* Checks that the log is at least as long as it was when pages were last written. Only after an
- * unclean stop, with a log that was scanned without an error; in a database in use both grow
- * between the two reads. */
+ * unclean stop, and if the log was scanned without an error. In a database in use both grow between
+ * the two reads. */
 static int verify_witness(struct ll_verify *c)
 {
     struct lladd_inspect *v = c->v;
@@ -221,7 +222,7 @@ static int verify_dwb(struct ll_verify *c)
     return 0;
 }
 
-/* True if the double-write area has a good copy of the page. */
+/* Has the double-write area a good copy of the page? */
 static bool dwb_has(struct ll_verify *c, uint64_t page, unsigned char *scratch)
 {
     struct lladd_inspect *v = c->v;
@@ -241,8 +242,8 @@ static bool dwb_has(struct ll_verify *c, uint64_t page, unsigned char *scratch)
 
 /* ---- pages ---------------------------------------------------------------------------------- */
 
-/* Why contents that are older than the log are wrong; NULL if they are not. *rebuilt: recovery will
- * repair them. */
+/* Why it is wrong that the contents are older than the log; NULL if it is not. *rebuilt: recovery
+ * will repair the page. */
 static const char *why_outdated(struct ll_verify *c, uint64_t page, const unsigned char *bytes,
                                 const struct ll_verify_barrier *f, uint64_t *lsn, bool *rebuilt)
 {
@@ -270,8 +271,8 @@ static const char *why_outdated(struct ll_verify *c, uint64_t page, const unsign
     return NULL;
 }
 
-/* True if the record at the page's LSN is not about this page. *by: the operation that logged it,
- * if it is registered. */
+/* Is the record at the page's LSN about another page? *by: the operation that logged it, if it is
+ * registered. */
 static bool is_foreign(struct ll_verify *c, uint64_t page, const unsigned char *bytes,
                        const struct lladd_op **by)
 {
@@ -283,7 +284,7 @@ static bool is_foreign(struct ll_verify *c, uint64_t page, const unsigned char *
         return false; /* the log has grown since it was read */
     int rc = ll_log_cursor_read(c->cursor, at, &rec, NULL);
     if (rc == LLADD_OUT_OF_RANGE && at.v < c->v->core.control.checkpoint.v)
-        return false; /* in the truncated part of the oldest segment */
+        return false; /* The record is in the truncated part of the oldest segment. */
     if (rc)
         return true;
     if (rec.kind == LL_REC_REDO_BARRIER && rec.redo.len == 16)
@@ -348,7 +349,7 @@ static bool wrong_root(struct ll_verify *c, uint64_t page)
     if (page > 1 || (!c->v->info.clean && ll_page_type(c->v->page) == 0))
         return false;
     if (!n && (!c->log_whole || c->v->log_error.code))
-        return false; /* its name may be in the part of the log that cannot be read */
+        return false; /* the type's name may be in the part of the log that cannot be read */
     return !n || strcmp(n->name, page == 0 ? "lladd.root" : "lladd.map") != 0;
 }
 
@@ -419,7 +420,7 @@ static int verify_page(struct ll_verify *c, uint64_t page)
         c->out->raw_pages++;
         return 0;
     }
-    /* Maps are never freed: a missing one that the log changes is a lost write. */
+    /* Bitmaps are never freed: if the log changes a bitmap that is missing, a write was lost. */
     bool is_map = ll_operations_bitmap_of(v->core.page_size, lladd_page_of(page)).v == page;
     bool is_free = known && !is_map && (use == LLADD_USE_NONE || use == LLADD_USE_FREED);
     rc = read_well(c, page, &why);
@@ -446,7 +447,7 @@ static int check_length(struct ll_verify *c)
     char text[200];
     int rc = 0;
     if (v->info.in_use == 1)
-        return 0; /* it grows */
+        return 0; /* the file of a database in use grows */
     if (bytes % v->core.page_size != 0) {
         snprintf(text, sizeof text, "the file has %llu bytes, no whole number of pages",
                  (unsigned long long)bytes);
@@ -502,8 +503,8 @@ void ll_verify_progress(const struct ll_verify *c, const char *what, uint64_t do
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-/* An open can fail although no check has found damage: a file may be missing that nothing else
- * names. Read errors have been reported before. */
+/* Tries the open. It can fail although no check has found damage: a file may be missing that
+ * nothing else names. Read errors have been reported before. */
 static int verify_open(struct ll_verify *c)
 {
     struct lladd_error why = LLADD_ERROR_INIT;

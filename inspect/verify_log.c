@@ -121,7 +121,7 @@ static int check_name(struct ll_verify *c, const struct ll_record *rec)
     if (n && name_fits(rec, n))
         return 0;
     if (!n && !c->log_whole)
-        return 0; /* its entry may be in the damaged part */
+        return 0; /* the catalogue entry may be in the damaged part */
     if (n)
         snprintf(text, sizeof text, "a record of kind %s names %s \"%s\"",
                  ll_record_kind_name(rec->kind),
@@ -132,8 +132,7 @@ static int check_name(struct ll_verify *c, const struct ll_record *rec)
 }
 
 /* If the oldest segment begins inside a truncated record, nothing says where the next record
- * begins. A loss before the first good record shows only in later records that name a lost LSN of
- * this segment. */
+ * begins. A record lost before the first good one shows only in later records that name its LSN. */
 static void note_named(struct ll_verify *c, uint64_t lsn)
 {
     if (lsn >= c->v->info.log_oldest.v && lsn < c->log_begins &&
@@ -185,7 +184,7 @@ static void give_up(void *ctx, uint64_t index)
     (void)rc;
 }
 
-/* An index into the histories. */
+/* Returns a free index of `histories`. */
 static int new_history(struct ll_verify *c, size_t *out)
 {
     struct ll_verify_history *h;
@@ -197,7 +196,7 @@ static int new_history(struct ll_verify *c, size_t *out)
         memset(h, 0, sizeof *h);
         return 0;
     }
-    /* It grows to what it may be at once, for while it grows it is there twice. */
+    /* The array grows at once to its final size, because while it grows it is there twice. */
     if (c->histories.len == quarter &&
         (ll_vec_reserve(&c->histories, c->part.most) || ll_vec_reserve(&c->unused, c->part.most)))
         return LLADD_NO_MEMORY;
@@ -230,9 +229,9 @@ const struct ll_verify_barrier *ll_verify_barrier_of(const struct ll_verify *c, 
 }
 
 /* Freed pages are dropped from the cache, unwritten, once the free is durable, and may be allocated
- * again without being formatted at once. So their bytes on disk prove nothing until the next record
- * about them (BUF-6). An undone free drops nothing: its pages stay in the cache until the
- * commit. */
+ * again without being formatted at once. Their bytes on disk therefore prove nothing until the next
+ * record about them (BUF-6). A free that is undone drops nothing: its pages stay in the cache until
+ * the commit. */
 static void note_given_up(struct ll_verify *c, const struct ll_record *rec)
 {
     const struct ll_name *n = ll_op_catalog_by_number(&c->v->core, rec->op);
@@ -359,7 +358,7 @@ static int see_segment(void *ctx, const struct ll_log_file *f)
                                                     .message = f->why});
 }
 
-/* Reports a place that cannot be read, and goes on after it. 0: *rec is the next good record;
+/* Reports a place that cannot be read, and continues after it. 0: *rec is the next good record;
  * LLADD_END. */
 static int pass_damage(struct ll_verify *c, struct ll_log_cursor *cursor,
                        const struct lladd_error *first, uint64_t at, struct ll_record *rec,
@@ -513,7 +512,7 @@ int ll_verify_log(struct ll_verify *c)
         return rc;
     if (v->info.log_end_kind == LLADD_LOG_END_TORN)
         return ll_verify_tell_lsn(c, LLADD_FINDING_NOTE, 0, v->info.log_end.v, v->end_text);
-    if (v->log_error.code && c->out->damage == told) /* whatever the survey met */
+    if (v->log_error.code && c->out->damage == told) /* reports what the survey has met */
         return ll_verify_tell_lsn(c, LLADD_FINDING_DAMAGE, v->log_error.code, v->log_error.lsn.v,
                                   v->log_error.message);
     return 0;
