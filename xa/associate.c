@@ -6,10 +6,10 @@
  * TMNOWAIT it gets XA_RETRY, and after the `wait` of the open string XAER_RMERR.
  *
  * With `threads=any` any thread may end and resume another thread's association, as a manager's
- * thread does when a transaction takes too long. The working thread may be in a call then: that
- * call ends first, and with TMFAIL its wait for a lock ends with an error. From then on that
- * thread's transaction handle refuses every call; it is kept until the thread starts or resumes
- * another branch, or ends. */
+ * thread does when a transaction takes too long. If the working thread is in a call, that call ends
+ * first; with TMFAIL its wait for a lock ends with an error. From then on that thread's transaction
+ * handle refuses every call. The handle is kept until the thread starts or resumes another branch,
+ * or ends. */
 #include "xa/xa_private.h"
 
 #include <lladd/extension.h>
@@ -36,7 +36,7 @@ static int begin(struct ll_xa__rm *rm, const struct lladd_gid *gid)
         return ll_xa__say_error(rm, XAER_RMERR, &err);
     }
     b->state = LL_XA__ACTIVE;
-    (void)lladd_txn_take(b->txn, false, 0); /* cannot fail: no other thread knows it */
+    (void)lladd_txn_take(b->txn, false, 0); /* cannot fail: no other thread knows the transaction */
     return XA_OK;
 }
 
@@ -76,7 +76,7 @@ static int resume(struct ll_xa__rm *rm, const struct lladd_gid *gid, bool nowait
     struct ll_xa__assoc *mine = rc || !b ? NULL : ll_xa__resumable(b, rm);
     if (rc)
         return rc;
-    if (!mine) /* another thread has resumed it meanwhile */
+    if (!mine) /* another thread has resumed the association meanwhile */
         return ll_xa__say(rm, XAER_PROTO, LLADD_BAD_STATE, "another thread has resumed it");
     if (b->state == LL_XA__ROLLBACK_ONLY) {
         ll_xa__assoc_remove(mine);
@@ -84,7 +84,8 @@ static int resume(struct ll_xa__rm *rm, const struct lladd_gid *gid, bool nowait
     }
     mine->thread = lladd_thread_self();
     mine->suspended = mine->migrates = false;
-    (void)lladd_txn_take(b->txn, false, UINT64_MAX); /* no thread uses it: it was given back */
+    (void)lladd_txn_take(b->txn, false, UINT64_MAX); /* no thread uses the transaction: it was given
+                                                      * back */
     return XA_OK;
 }
 
@@ -106,7 +107,8 @@ static int join(struct ll_xa__rm *rm, const struct lladd_gid *gid, bool nowait,
         return ll_xa__say(rm, XAER_PROTO, LLADD_BAD_STATE, "the branch is prepared or completed");
     if (!ll_xa__assoc_add(b, rm))
         return ll_xa__say(rm, XAER_RMERR, LLADD_NO_MEMORY, "out of memory");
-    (void)lladd_txn_take(b->txn, false, UINT64_MAX); /* no thread uses it: it was given back */
+    (void)lladd_txn_take(b->txn, false, UINT64_MAX); /* no thread uses the transaction: it was given
+                                                      * back */
     return XA_OK;
 }
 
@@ -160,8 +162,8 @@ static struct ll_xa__assoc *to_end(const struct ll_xa__branch *b, const struct l
     return how == TMSUSPEND ? NULL : ll_xa__resumable(b, rm);
 }
 
-/* Takes the branch's transaction from the active thread, and ends its association, unless that
- * thread has ended meanwhile. */
+/* Takes the branch's transaction from the active thread and ends that thread's association, unless
+ * the thread has ended meanwhile. */
 static int take_away(struct ll_xa__rm *rm, struct ll_xa__branch *b, bool stop)
 {
     struct ll_xa__store *s = rm->store;
@@ -170,7 +172,7 @@ static int take_away(struct ll_xa__rm *rm, struct ll_xa__branch *b, bool stop)
     lladd_mutex_unlock(&ll_xa__all.mutex);
     int rc = lladd_txn_take(txn, stop, stop ? UINT64_MAX : s->spec.wait_ns);
     if (!rc)
-        (void)lladd_txn_give(txn); /* it is still its user: the branch was busy */
+        (void)lladd_txn_give(txn); /* that thread still uses it: the branch was busy */
     lladd_mutex_lock(&ll_xa__all.mutex);
     b->busy = false;
     lladd_cond_broadcast(&s->changed);
@@ -205,7 +207,7 @@ static int end_theirs(struct ll_xa__rm *rm, struct ll_xa__branch *b, uint64_t th
     while (there && there != rest)
         there = there->next;
     if (there && (rc || b->state != LL_XA__ACTIVE || ll_xa__healthy(rm) != XA_OK))
-        ll_xa__assoc_remove(rest); /* not removed by the end of its thread meanwhile */
+        ll_xa__assoc_remove(rest); /* the end of its thread has not removed it meanwhile */
     return rc;
 }
 
@@ -214,9 +216,10 @@ static void end_own(struct ll_xa__branch *b, struct ll_xa__assoc *a, unsigned lo
                     bool stays)
 {
     if (!a->suspended)
-        (void)lladd_txn_give(b->txn); /* true: the branch is not busy, so no thread has taken it */
+        (void)lladd_txn_give(b->txn); /* true: the branch is not busy, so no thread has taken the
+                                       * transaction */
     if (!stays) {
-        ll_xa__assoc_remove(a); /* on a failed handle, too: a reopen waits for that */
+        ll_xa__assoc_remove(a); /* also on a failed handle: a reopen waits for that */
         return;
     }
     a->suspended = true;

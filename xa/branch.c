@@ -151,7 +151,7 @@ struct ll_xa__assoc *ll_xa__assoc_add(struct ll_xa__branch *b, struct ll_xa__rm 
     return a;
 }
 
-/* Removes it from both of its lists; the caller frees it. */
+/* Removes the association from both of its lists; the caller frees it. */
 static void unlink_assoc(struct ll_xa__assoc *a)
 {
     struct ll_xa__assoc **place = &a->branch->assocs;

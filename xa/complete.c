@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* xa_prepare, xa_commit, xa_rollback, xa_forget: how branches end (table 6-4).
  *
- * A branch that has ended is forgotten: its XID gives XAER_NOTA, and a transaction manager that
- * recovers presumes abort. */
+ * A branch that has ended is forgotten: calls with its XID return XAER_NOTA, and a transaction
+ * manager that recovers presumes abort. */
 #include "xa/xa_private.h"
 
 /* The input and result of a step. */
@@ -18,8 +18,8 @@ struct work {
 #define ANY_STATE 0xffu
 #define IN(state) (1u << (state))
 
-/* Finds the branch: not busy, without associations, in a state of `allowed`. XAER_NOTA; XAER_PROTO
- * for another state or an association; XA_RETRY. */
+/* Finds the branch, which must not be busy, have no associations, and be in a state of `allowed`.
+ * XAER_NOTA; XAER_PROTO for another state or an association; XA_RETRY. */
 static int find(struct ll_xa__rm *rm, const XID *xid, unsigned allowed, bool nowait,
                 struct ll_xa__branch **out)
 {
@@ -62,7 +62,7 @@ static int claim(struct ll_xa__rm *rm, struct ll_xa__branch *b)
         b->heuristic = rc == LLADD_HEUR_COMMITTED ? XA_HEURCOM : XA_HEURRB;
         return ll_xa__say_error(rm, b->heuristic, &err);
     }
-    if (rc == LLADD_NOT_FOUND) { /* it was claimed and ended by a direct call of the library */
+    if (rc == LLADD_NOT_FOUND) { /* a direct call of the library has claimed and ended it */
         ll_xa__branch_remove(rm->store, b);
         return ll_xa__say_error(rm, XAER_NOTA, &err);
     }
@@ -78,8 +78,8 @@ static int step(struct ll_xa__rm *rm, struct ll_xa__branch *b, int (*what)(struc
     work->gid = &b->gid;
     b->busy = true;
     lladd_mutex_unlock(&ll_xa__all.mutex);
-    /* Does not wait long: the working thread has given it back, or it was taken from that thread,
-     * or the handle is poisoned. */
+    /* Does not wait long: the working thread has given the transaction back, or has lost it, or the
+     * handle is poisoned. */
     int rc = work->txn ? lladd_txn_take(work->txn, true, UINT64_MAX) : 0;
     if (!rc)
         rc = what(work);
@@ -119,11 +119,12 @@ static void done(struct ll_xa__rm *rm, struct ll_xa__branch *b, bool gone)
     if (gone)
         ll_xa__branch_remove(rm->store, b);
     else if (b->txn)
-        (void)lladd_txn_give(b->txn); /* true: the branch was busy, so no thread has taken it */
+        (void)lladd_txn_give(b->txn); /* true: the branch was busy, so no thread has taken the
+                                       * transaction */
     lladd_cond_broadcast(&rm->store->changed);
 }
 
-/* The step has failed. If the handle is poisoned the transaction is gone, and recovery decides the
+/* The step has failed. If the handle is poisoned, the transaction is gone, and recovery decides the
  * branch's outcome. */
 static int failed(struct ll_xa__rm *rm, struct ll_xa__branch *b, int xa_code)
 {

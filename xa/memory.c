@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory of the resource manager: from the allocator of the database's options, so that an
+/* Memory of the resource manager. It comes from the allocator of the database's options, so that an
  * allocator's limits (and a test's failures) apply here, too. */
 #include "xa/xa_private.h"
 

@@ -16,8 +16,8 @@
 /* ---- plug-ins -------------------------------------------------------------------------------- */
 
 /* A plug-in is not linked with the library: it resolves the library's symbols in the program
- * (lladd/inspect.h). If this library was loaded with local visibility, its symbols are made global
- * first. */
+ * (lladd/inspect.h). If this library was loaded with local visibility, this makes its symbols
+ * global. */
 static void show_library(void)
 {
     Dl_info info;
@@ -183,7 +183,8 @@ static int failed(struct ll_xa__rm *rm, const struct lladd_error *err)
     return ll_xa__say_error(rm, ours ? XAER_INVAL : XAER_RMERR, err);
 }
 
-/* No other thread opens or closes it until end_opening, which is called with the mutex again. */
+/* Keeps other threads from opening or closing the store until end_opening, which is called with the
+ * mutex again. */
 static void begin_opening(struct ll_xa__store *s)
 {
     s->opening = true;

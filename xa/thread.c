@@ -2,11 +2,11 @@
 /* Threads of control that end without xa_end or xa_close.
  *
  * XA has no notification of a thread's end. But the system reuses thread numbers, and a new thread
- * must not find the state of an old one. So each thread that opens an instance or starts a branch
- * sets a thread-specific value; its destructor runs at the thread's end. The destructor ends the
- * thread's associations as xa_end with TMFAIL does: how far the work has come is unknown, so these
- * branches can only be rolled back. It closes what the thread had opened. An association that the
- * thread suspended for migration stays, without an owner. */
+ * must not find the state of an old one. Each thread that opens an instance or starts a branch
+ * therefore sets a thread-specific value; its destructor runs at the thread's end. The destructor
+ * ends the thread's associations as xa_end with TMFAIL does: how much of the work is done is
+ * unknown, so these branches can only be rolled back. It closes what the thread has opened. An
+ * association that the thread has suspended for migration stays, without an owner. */
 #include "xa/xa_private.h"
 
 /* Under the mutex. Waits while another thread reopens the database, and then looks the rm up
@@ -36,8 +36,8 @@ static void leave_pending(struct ll_xa__rm *rm, uint64_t thread)
             a->branch->state = LL_XA__ROLLBACK_ONLY;
         ll_xa__assoc_remove(a);
         if (txn && !lladd_txn_give(txn))
-            lladd_txn_drop(txn); /* another thread has just taken it, and will find no
-                                  * association */
+            lladd_txn_drop(txn); /* Another thread has just taken the transaction, and will find no
+                                  * association. */
     }
     ll_xa__disown(rm, thread);
     ll_xa__let_go(rm, thread);

@@ -17,10 +17,12 @@
  * the waiting threads afterwards.
  *
  * XA-1  A call that does not return XA_OK, XA_RDONLY, XA_RB*, XA_HEUR* has changed no state.
- * XA-2  At most one association of a branch is active: a transaction is used by one at a time.
- * XA-3  No branch is ended that any thread is associated with, suspended associations included.
- * XA-4  A branch's transaction is used by the thread that is active in it, and else by the one that
- *       has marked it busy: each takes it first (lladd_txn_take) and gives it back. */
+ * XA-2  At most one association of a branch is active: one thread at a time uses a transaction.
+ * XA-3  A branch is not ended while a thread is associated with it, suspended associations
+ *       included.
+ * XA-4  The thread that is active in a branch uses its transaction; without one, the thread that
+ *       has marked the branch busy. Each takes the transaction first (lladd_txn_take) and gives it
+ *       back. */
 #include "xa/xa.h"
 
 #include <lladd/lladd.h>
@@ -35,16 +37,17 @@ enum ll_xa__state {
     LL_XA__PREPARED,   /* S3 */
     LL_XA__ROLLBACK_ONLY /* S4 */,
     LL_XA__HEURISTIC, /* S5 */
-    LL_XA__ENDED      /* S0: the thread that ended it is about to free it */
+    LL_XA__ENDED      /* S0: the thread that has ended it is about to free it */
 };
 
 struct ll_xa__assoc {
     struct ll_xa__rm *rm;
     struct ll_xa__branch *branch;
-    uint64_t thread; /* 0: its thread has ended or closed the rm: T2 that may migrate */
+    uint64_t thread; /* 0: the thread has ended or closed the rm, and the association is T2 that may
+                      * migrate */
     bool suspended;
     bool migrates;                   /* suspended, and may be resumed by any thread */
-    struct lladd_txn *txn;           /* in `taken`: the handle that the thread may still name */
+    struct lladd_txn *txn;           /* in `taken`: the handle that the thread may still use */
     struct ll_xa__assoc *next;       /* of the branch */
     struct ll_xa__assoc *next_of_rm; /* of the rm */
 };
@@ -196,9 +199,9 @@ struct ll_xa__assoc *ll_xa__current(const struct ll_xa__rm *);
 /* The thread's first association under this rm that cannot migrate, active or suspended; thread 0:
  * any thread's, of any kind. NULL: none. */
 struct ll_xa__assoc *ll_xa__tied(const struct ll_xa__rm *, uint64_t thread);
-/* True if anything under this rm has the thread's number. */
+/* Does anything under this rm have the thread's number? */
 bool ll_xa__knows(const struct ll_xa__rm *, uint64_t thread);
-/* Takes the thread's number off the associations that it has suspended for migration. */
+/* Removes the thread's number from the associations that it has suspended for migration. */
 void ll_xa__disown(struct ll_xa__rm *, uint64_t thread);
 
 /* ---- the calls of the standard ---- */
