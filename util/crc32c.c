@@ -4,23 +4,23 @@
  *
  * Portable: eight bytes per step through eight tables ("slicing by 8", Kounavis and Berry 2005).
  *
- * x86-64: the crc32 instruction processes 8 bytes; one can start per cycle, and each takes three
- * cycles. A single chain would use a third of that. So the bytes are divided into three lanes of
- * equal length that run in parallel, and their CRCs are combined at the end. To carry lane 0's CRC
- * over the 8n bytes of the other lanes is to multiply it by x^(64n) modulo the polynomial. The
- * carry-less product of two reflected 32-bit values is a 64-bit value that stands for their product
- * times x, and the crc32 instruction multiplies its operand by x^32 and reduces it. So the factor
- * is x^(64n - 33), and the reduction is free: the products are mixed into the last word of lane 2.
- * (The idea is from Gopal et al., "Fast CRC Computation for iSCSI Polynomial Using CRC32
- * Instruction", Intel 2011.) There is a factor for every number of words up to 2 *
- * CRC32C_LANE_WORDS_MAX, so lanes can have any length that fits, and a record of 100 bytes benefits
- * as a page does.
+ * x86-64: the crc32 instruction processes 8 bytes; one can start in each cycle, and each takes
+ * three cycles. A single chain would use a third of that. The bytes are therefore divided into
+ * three lanes of equal length that run in parallel, and their CRCs are combined at the end.
+ * Carrying lane 0's CRC over the 8n bytes of the other lanes means multiplying it by x^(64n) modulo
+ * the polynomial. The carry-less product of two reflected 32-bit values is a 64-bit value that
+ * stands for their product times x, and the crc32 instruction multiplies its operand by x^32 and
+ * reduces it. The factor is therefore x^(64n - 33), and the reduction is free: the products are
+ * mixed into the last word of lane 2. (The idea is from Gopal et al., "Fast CRC Computation for
+ * iSCSI Polynomial Using CRC32 Instruction", Intel 2011.) There is a factor for every number of
+ * words up to 2 * CRC32C_LANE_WORDS_MAX, so lanes can have any length that fits, and a record of
+ * 100 bytes benefits as much as a page.
  *
  * ARMv8: the crc32cx instruction, one chain.
  *
- * Which version runs is decided by the processor's description, which the start-up code of the
- * compiler (x86) or of the C library (ARM) fills in before any code of the library runs. So there
- * is no variable here, and the first call is like any other.
+ * The processor's description decides which version runs. The start-up code of the compiler (x86)
+ * or of the C library (ARM) fills it in before any code of the library runs, so there is no
+ * variable here, and the first call is like any other.
  */
 #include "util/crc32c.h"
 

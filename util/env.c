@@ -3,13 +3,13 @@
  * env: the environment of a handle, instead of globals.
  *
  * Purpose. Memory, time, random bytes and named points reach every layer through one struct ll_env,
- * which is filled at open. So a thousand databases can run in one process, and a test controls each
- * of them (it fails the n-th allocation, stops the clock, stops a thread at a named point). This
- * file also creates errors: ll_fail* fills the struct that the application will read and returns
- * the code, so that a function fails with "return ll_fail(...)".
+ * which is filled in at open. A thousand databases can therefore run in one process, and a test
+ * controls each of them: it fails the n-th allocation, stops the clock, or stops a thread at a
+ * named point. This file also creates errors: ll_fail* fills in the struct that the application
+ * will read and returns the code, so that a function fails with "return ll_fail(...)".
  *
- * An allocator is used as a whole or not at all: one with its own `alloc` but no `release` would
- * return our memory to the wrong heap. ll_allocator_is_whole() lets open refuse such an allocator;
+ * An allocator is used as a whole or not at all: with its own `alloc` but no `release`, memory
+ * would be returned to the wrong heap. ll_allocator_is_whole() lets open refuse such an allocator;
  * if one is passed nevertheless, malloc is used.
  *
  * Threads. The struct is constant after init; the functions it points to must allow concurrent

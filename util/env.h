@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_UTIL_ENV_H
 #define LL_UTIL_ENV_H
-/* The environment every layer gets from its caller instead of globals: memory, time, random bytes,
- * named points; and the functions that create errors. */
+/* The environment that every layer gets from its caller instead of globals: memory, time, random
+ * bytes, named points; and the functions that create errors. */
 #include <lladd/device.h>
 #include <lladd/error.h>
 

@@ -9,13 +9,13 @@
  *
  * Terms. A fiber is READY, ASLEEP (on the address of a mutex, condition, word or fiber), or ENDED.
  * A *point* is a place where a READY fiber could be interrupted; `turn` is called only if there is
- * another fiber to run. A fiber that *yields* steps back until all others have yielded too, or
+ * another fiber to run. A fiber that *yields* runs again only when all others have yielded too, or
  * sleep: otherwise a fiber that spins until another acts would spin forever in a schedule that
  * prefers it.
  *
- * Time is virtual: each point takes a little, and when no fiber is READY it jumps to the end of the
- * shortest sleep. If there is none, no fiber can ever run again: that is a deadlock, and the run
- * ends with a message that says which fiber waits for what.
+ * Time is virtual: each point takes a little, and when no fiber is READY, time jumps to the end of
+ * the shortest sleep. If no sleep has an end, no fiber can ever run again: that is a deadlock, and
+ * the run ends with a message that says which fiber waits for what.
  *
  * A run that ends early (deadlock, too many steps, `turn` stops it) leaves its fibers where they
  * are. Their stacks are reused for the next run, and their allocations leak, unless the allocator
@@ -23,9 +23,10 @@
  *
  * Switching. The first switch to a new stack takes a context switch of the C library, which calls
  * the kernel for the signal mask; later switches are jumps of some 20 ns. A fiber that has ended
- * waits in its loop to be reused, so a second run makes no system call. AddressSanitizer must be
- * told about stacks, needs contexts, and gets a fresh stack for every fiber. A fortified C library
- * takes a jump to another stack for an attack, so it gets contexts as well.
+ * waits in its loop to be reused, so a second run makes no system call. With AddressSanitizer,
+ * which must be told about stacks, all switches are context switches, and every fiber gets a fresh
+ * stack. A fortified C library takes a jump to another stack for an attack, so there, too, all
+ * switches are context switches.
  *
  * Not simulated: spurious wake-ups and weak memory ordering; execution is sequentially consistent.
  *
@@ -180,8 +181,8 @@ static void travel(struct place *from, struct place *to, bool for_good)
     depart(from, to, for_good);
 #ifdef WITH_CONTEXTS
     to->begun = true;
-    (void)swapcontext(&from->context, &to->context); /* fails only without memory for a stack,
-                                                      * and it has one */
+    (void)swapcontext(&from->context, &to->context); /* can fail only for lack of memory for a
+                                                      * stack, and there is one */
 #else
     if (_setjmp(from->jump) == 0) {
         if (to->begun)
@@ -242,7 +243,8 @@ static bool same_sleep(const struct fiber *a, const struct fiber *b)
     return b->state == ASLEEP && a->why == b->why && a->on == b->on && a->name == b->name;
 }
 
-/* Describes all fibers that wait for the same as the i-th; nothing if an earlier fiber does too. */
+/* Describes all fibers that wait for the same thing as the i-th, unless an earlier fiber does
+ * too. */
 static void describe_sleep(const struct lladd_dst_fibers *s, unsigned i, char *out, size_t size,
                            size_t *at)
 {

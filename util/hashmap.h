@@ -5,9 +5,9 @@
  * A hash map from 64-bit numbers (LSNs, page numbers) to 64-bit words; a pointer fits in a word.
  *
  * Open addressing with linear probing; at most three quarters of the slots are used. Removal moves
- * later entries of the probe sequence forward, so there are no tombstones, and a map that is filled
- * and emptied for years stays as fast as a new one. Key 0 marks an empty slot; the entry for the
- * key 0 itself is stored outside the table.
+ * later entries of the probe sequence forward, so there are no tombstones, and a map stays fast
+ * however often it is filled and emptied. Key 0 marks an empty slot; the entry for the key 0 itself
+ * is stored outside the table.
  *
  * Memory comes from the env; only put and reserve can fail, and then nothing has changed. After
  * reserve(n) the map takes n entries in total without failing: a caller that must not fail later

@@ -2,15 +2,15 @@
 #ifndef LL_UTIL_HELD_H
 #define LL_UTIL_HELD_H
 /*
- * held: what the calling thread holds, as far as that decides what it may do.
+ * held: what the calling thread holds, where that decides which calls it may make.
  *
  * In every build: how many pages of one database the thread has latched with lladd_page_fix, so
  * that a call that may wait can be refused (docs/threads.md). If a thread has latched pages of two
- * databases at once, only those of the first are known: a refusal is never wrong, but one may be
- * missing.
+ * databases at once, only those of the first are known: a refusal is always right, but a call may
+ * be allowed that should be refused.
  *
  * In debug builds also the mutexes, newest first (sync.c), and how many log credits the thread has
- * in hand: with one it waits for nothing but pages and the log's writer (BUF-3).
+ * in hand: a thread with credit waits only for pages and the log's writer (BUF-3).
  */
 #include "util/env.h"
 

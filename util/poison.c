@@ -24,7 +24,8 @@ int ll_poison_set(struct ll_poison *p, int code, const struct lladd_error *why,
         p->error = *why;
         if (lladd_code_root(why->code) != LLADD_ROOT_POISONED)
             p->error.code = code;
-        /* Before the new state: a thread that has got the error finds the object poisoned. */
+        /* Stored before the new state: a thread that has got the error finds the object
+         * poisoned. */
         lladd_atomic_store32(&p->healthy, 0);
         lladd_atomic_store32(&p->state, 2);
     }

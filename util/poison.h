@@ -2,9 +2,9 @@
 #ifndef LL_UTIL_POISON_H
 #define LL_UTIL_POISON_H
 /* The poison of one database (LOG-4): the first error after which nothing can be promised any more.
- * Log, buffer manager and recovery share one object. Any of them sets it, and each asks it before
- * it starts something and before it acknowledges something. The object wakes no thread: a layer
- * that sets it wakes its own sleepers. */
+ * Log, buffer manager and recovery share one object. Each of them may set it, and checks it before
+ * starting and before acknowledging something. The object wakes no thread: a layer that sets it
+ * wakes its own sleepers. */
 #include "util/env.h"
 
 #include <lladd/sync.h>
@@ -33,9 +33,9 @@ static inline int ll_poison_check(const struct ll_poison *p, struct lladd_error 
     return LL_LIKELY(lladd_atomic_load32(&p->healthy)) ? 0 : ll_poison_check_slow(p, err);
 }
 
-/* Poisons, unless that has happened already; returns the first error. `code` replaces the code of
- * *why if that is not of the poisoned root: the message still tells the cause, and the code tells
- * what the caller has to do. *err may be *why. */
+/* Poisons, unless that has happened already; returns the first error. If the code of *why is not of
+ * the poisoned root, `code` replaces it: the message tells the cause, the code what the caller has
+ * to do. *err may be *why. */
 int ll_poison_set(struct ll_poison *, int code, const struct lladd_error *why,
                   struct lladd_error *err);
 /* The same with LLADD_WRITE_FAILED for a write or sync that failed with the negative errno rc, lack

@@ -14,14 +14,14 @@
  * is a wait too, and therefore the mutex must be the highest one held.
  *
  * Log credit (debug builds). A thread that asks for credit may wait for a thread that has credit in
- * hand (log/reserve.c). So a thread with credit must not wait for a mutex that a thread may hold
- * while it asks for credit, and a thread that asks for credit may hold only such mutexes. The rank
- * tells the two kinds apart. Nor may a thread with credit sleep on a condition or a word, except
- * for pages, their I/O, and the log's writer. Nor may a thread that has latched a page wait for a
- * mutex that ranks before pages.
+ * hand (log/reserve.c). Mutexes are therefore of two kinds, which the rank tells apart: those that
+ * a thread may hold while it asks for credit, and those that a thread may wait for while it has
+ * credit. A thread with credit may sleep on a condition or a word only for pages, their I/O, and
+ * the log's writer. A thread that has latched a page must not wait for a mutex that ranks before
+ * pages.
  *
- * Ownership (debug builds). `held` and `owner` are read by threads that do not hold the mutex
- * (lladd_mutex_mine in an assertion), hence the atomics. Only the owner can find its own number
+ * Ownership (debug builds). Threads that do not hold the mutex read `held` and `owner`
+ * (lladd_mutex_mine in an assertion), so these are atomic. Only the owner can find its own number
  * there, so the answer is exact for the calling thread.
  *
  * Schedules (instrumented builds). In a run (lladd/dst.h) threads are fibers of one OS thread, and
@@ -201,7 +201,7 @@ void ll_sync_swap_held(struct ll_held *from, const struct ll_held *to)
 
 int lladd_mutex_init(struct lladd_mutex *m, uint32_t rank, const char *name)
 {
-    /* The same as pthread_mutex_init without attributes, but faster: a database has two dozen
+    /* Does the same as pthread_mutex_init without attributes, but faster: a database has two dozen
      * mutexes. The function may fail on systems where a mutex needs memory. */
     *m = (struct lladd_mutex){.m = PTHREAD_MUTEX_INITIALIZER, .rank = rank, .name = name};
     return 0;
@@ -230,7 +230,7 @@ static void give(struct lladd_mutex *m)
         m->owner = 0;
     MUST(pthread_mutex_unlock(&m->m));
     if (LL_SCHEDULED)
-        ll_fibers_wake(m, INT_MAX, UINT32_MAX); /* they retry */
+        ll_fibers_wake(m, INT_MAX, UINT32_MAX); /* the woken fibers try again */
 }
 
 void lladd_mutex_lock(struct lladd_mutex *m)
@@ -265,7 +265,7 @@ void lladd_mutex_unlock(struct lladd_mutex *m)
 static struct timespec deadline(uint64_t ns)
 {
     struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t); /* always there on Linux */
+    (void)clock_gettime(CLOCK_MONOTONIC, &t); /* this clock exists on every Linux */
     uint64_t seconds = ns / 1000000000u;
     long nanos = t.tv_nsec + (long)(ns % 1000000000u);
     t.tv_sec += (time_t)(seconds < INT_MAX / 2 ? seconds : INT_MAX / 2);
@@ -279,7 +279,7 @@ int lladd_cond_init(struct lladd_cond *c)
     pthread_condattr_t attr;
     if (pthread_condattr_init(&attr) != 0)
         return LLADD_NO_MEMORY;
-    /* The wall clock may jump. */
+    /* CLOCK_MONOTONIC, because the wall clock may jump. */
     int rc = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     if (rc == 0)
         rc = pthread_cond_init(&c->c, &attr);
