@@ -35,7 +35,7 @@ int ll_io__check_flags(unsigned flags)
     return 0;
 }
 
-/* `done` bytes were read: reads the rest, unless that is the end of the file. */
+/* Reads the rest after `done` bytes, unless the file ends there. */
 static int64_t read_on(struct lladd_device *dev, struct lladd_file *file, char *buf, size_t len,
                        uint64_t off, uint64_t done)
 {
@@ -81,5 +81,5 @@ void lladd_device_close(struct lladd_device *dev)
         ll_io__memory_close_device(dev);
     else if (dev->ops == &ll_io__overlay_ops)
         ll_io__overlay_close_device(dev);
-    /* A device of the application is closed by the application. */
+    /* The application closes a device of its own. */
 }

@@ -111,10 +111,10 @@ static inline void ll_io_start_writeback(struct lladd_device *dev, struct lladd_
         dev->ops->start_writeback(dev, file, off, len);
 }
 
-/* Reads len bytes, or as many as the file has from there on. A transfer that ended early must
- * not be taken for the end of the file: that could cut a log, or make a used page look unused.
- * So if a device breaks its promise and returns less, the read is continued once; then it fails
- * with -EIO. */
+/* Reads len bytes, or as many as the file has from there on. A transfer that ended early must not
+ * be taken for the end of the file: that could cut a log, or make a used page look unused. If a
+ * device breaks its promise and returns less, the read is continued once; then it fails with
+ * -EIO. */
 int64_t ll_io_pread(struct lladd_device *, struct lladd_file *, void *buf, size_t len,
                     uint64_t off);
 /* Reads exactly len bytes: 0, -ENODATA if the file ends before, or the device's error. */
@@ -122,8 +122,8 @@ int ll_io_read_full(struct lladd_device *, struct lladd_file *, void *buf, size_
                     uint64_t off);
 
 /* A device that defers its syncs, for the creation of a database: device_deferred.c.
- * ll_io_deferred_free releases it and returns the device below; it leaves any other device
- * alone. */
+ * ll_io_deferred_free frees it and returns the device below; it returns any other device
+ * unchanged. */
 struct ll_env;
 int ll_io_deferred_new(const struct ll_env *, struct lladd_device *below,
                        struct lladd_device **out);

@@ -3,8 +3,8 @@
 #define LL_IO_SPILL_H
 /*
  * Blocks of one file for which memory has no room. They are stored in an unnamed file of the
- * operating system, each at its own place, with one bit in memory for each block up to the last
- * one. Threads: none of its own; the owner latches.
+ * operating system, each at its own place. Memory has one bit for each block up to the last one.
+ * Threads: none of its own; the owner latches.
  */
 #include <stdbool.h>
 #include <stddef.h>
