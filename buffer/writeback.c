@@ -11,8 +11,7 @@
  *   force     make the log durable up to the newest page LSN among the copies.
  *   write     neighbouring pages in one call; first those for the double-write area.
  *   done      record the page LSNs (write_history.c), mark the entries in flight as written, clear
- *   the
- *             COPIED bits, wake the sleepers.
+ *             the COPIED bits, wake the sleepers.
  *
  * COPIED prevents eviction of the frame (a reader would get the old page from the disk) and a
  * second copy (two writes of one page could arrive in the wrong order).

@@ -8,7 +8,7 @@
  * sets or flips a byte, writes zeros, cuts a file off, or copies a page to another place.
  *
  * Checksums reject damage; where they are corrected, the code after them must cope with hostile
- * contents: validate callbacks, catalogue, checkpoint data, allocation maps, records.
+ * contents: validate callbacks, catalogue, checkpoint data, allocation bitmaps, records.
  *
  * There must be no crash, hang, leak or access out of bounds. Inspection must write nothing. A
  * database that opens must take a transaction and close. If verify found nothing and no checksum

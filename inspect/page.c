@@ -103,7 +103,7 @@ int ll_inspect_judge_page(struct lladd_inspect *v, lladd_pageno page, const unsi
     return 0;
 }
 
-/* ---- allocation maps ------------------------------------------------------------------------ */
+/* ---- allocation bitmaps ---------------------------------------------------------------------- */
 
 void ll_inspect_free_maps(struct lladd_inspect *v)
 {

@@ -36,7 +36,7 @@ struct lladd_inspect;
  *  `recovery_bytes` (default 32 MiB) bounds the memory for what the log says about pages: if it
  *  changes more pages, it is read several times. In addition a view takes memory for each
  *  transaction that is open at the same time, each name and each redo barrier of the log, a page
- *  for each allocation map of the page file, and a few hundred KiB. */
+ *  for each allocation bitmap of the page file, and a few hundred KiB. */
 LLADD_API int lladd_inspect_open(const char *dir, const struct lladd_options *options,
                                  struct lladd_inspect **out, struct lladd_error *err);
 /** Closes the view; NULL does nothing. */
@@ -204,7 +204,7 @@ struct lladd_inspect_page {
     lladd_lsn lsn, base;
     const char *type; /**< NULL: not in the catalogue */
     uint32_t type_version;
-    enum lladd_page_use use; /**< by the allocation map after redo */
+    enum lladd_page_use use; /**< by the allocation bitmap after redo */
     bool use_known;          /**< false: the map cannot be read */
 };
 /** Reads a page. LLADD_OUT_OF_RANGE beyond the end of the file. A damaged page is no error:

@@ -257,9 +257,9 @@ struct lladd_participant {
      *  returns. Called once for each record that is to be undone, newest first. The record's bytes
      *  are as logged and valid during the call; `page` is the page it changed. The callback logs
      *  and changes nothing. If several participants have it, one that answers 0 is enough. Do not
-     *  answer 0 for a change of an allocation map (lladd.map.*). Until it is undone a page that the
-     *  loser has freed counts as free after a crash, so if its copy is damaged and the log has no
-     *  base for it, nothing reports that, and undo brings it back without contents. Nullable;
+     *  answer 0 for a change of an allocation bitmap (lladd.map.*). Until it is undone a page that
+     *  the loser has freed counts as free after a crash, so if its copy is damaged and the log has
+     *  no base for it, nothing reports that, and undo brings it back without contents. Nullable;
      *  descriptors of an older struct_size lack it. */
     int (*protect)(void *ctx, struct lladd_txn *, const struct lladd_log_entry *);
 };

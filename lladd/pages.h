@@ -6,9 +6,9 @@
  * @brief Allocation of pages and extents, and named roots to find them again.
  *
  * A page file is divided into groups of lladd_extent_max() + 1 pages. The first page of a group
- * holds its allocation map (in the first group the second page does, because the first page is the
- * root page). Allocating and freeing is part of the caller's transaction, like any update: an abort
- * undoes it. A freed page is allocated again only when the freeing commit is durable, so its
+ * holds its allocation bitmap (in the first group the second page does, because the first page is
+ * the root page). Allocating and freeing is part of the caller's transaction, like any update: an
+ * abort undoes it. A freed page is allocated again only when the freeing commit is durable, so its
  * contents can be recovered until then. With relaxed durability an allocation syncs the log to make
  * such commits durable, before the page file grows by more than has been freed (4 MiB to 64 MiB)
  * and before it returns LLADD_NO_SPACE.
@@ -25,13 +25,13 @@ extern "C" {
 
 /* ---- pages ----------------------------------------------------------------------------------- */
 
-/** What a page is used for. The first four are stored in allocation maps (docs/disk-format.md). */
+/** What a page is used for. Allocation bitmaps store the first four (docs/disk-format.md). */
 enum lladd_page_use {
     LLADD_USE_NONE = 0,  /**< free, or beyond the end of the page file */
     LLADD_USE_RAW = 1,   /**< in a raw extent: no page header, no page checksum */
     LLADD_USE_PAGED = 2, /**< allocated */
     LLADD_USE_FREED = 3, /**< freed by a transaction, and not allocated since */
-    LLADD_USE_SYSTEM = 4 /**< the root page or an allocation map */
+    LLADD_USE_SYSTEM = 4 /**< the root page or an allocation bitmap */
 };
 
 /** Allocates a page. Its contents are undefined: format it before anything else. Fixing an
@@ -40,14 +40,14 @@ enum lladd_page_use {
  *  changed. */
 LLADD_API int lladd_page_alloc(struct lladd_txn *, lladd_pageno *out);
 /** Frees a page. LLADD_OUT_OF_RANGE if it is not allocated (or freed already), LLADD_WRONG_TYPE for
- *  the root page, an allocation map, or a page of a raw extent. As for lladd_extent_free, no other
- *  transaction that has changed the page may be open or in doubt. */
+ *  the root page, an allocation bitmap, or a page of a raw extent. As for lladd_extent_free, no
+ *  other transaction that has changed the page may be open or in doubt. */
 LLADD_API int lladd_page_free(struct lladd_txn *, lladd_pageno);
 /** Makes an allocated page an empty one of `page_type`: runs the registered operation
  *  "<page_type>.format" (any version) without arguments. LLADD_NOT_FOUND if there is none. Rolling
  *  back does not restore the old contents, so format only pages you have just allocated. */
 LLADD_API int lladd_page_format(struct lladd_txn *, lladd_pageno, const char *page_type);
-/** What the allocation map says now, changes of active transactions included. */
+/** What the allocation bitmap says now, changes of active transactions included. */
 LLADD_API int lladd_page_use_get(struct lladd_db *, lladd_pageno, enum lladd_page_use *out,
                                  struct lladd_error *);
 
@@ -71,7 +71,7 @@ LLADD_API int lladd_extent_alloc(struct lladd_txn *, uint64_t n, unsigned flags,
  *  otherwise LLADD_OUT_OF_RANGE or LLADD_WRONG_TYPE, and nothing has changed. No other transaction
  *  that has changed the pages may be open or in doubt; nothing checks that (docs/locks.md). */
 LLADD_API int lladd_extent_free(struct lladd_txn *, lladd_pageno first, uint64_t n);
-/** The longest extent this database can hold: the pages one allocation map covers, less one
+/** The longest extent this database can hold: the pages one allocation bitmap covers, less one
  *  (16127 pages of 4 KiB, 261,887 pages of 64 KiB). */
 LLADD_API uint64_t lladd_extent_max(const struct lladd_db *);
 

@@ -141,7 +141,7 @@ int ll_operations__alloc_init(struct ll_operations *, struct lladd_error *);
 void ll_operations__alloc_free(struct ll_operations *);
 /* Resets the allocator's hints, because any page may have become free. */
 void ll_operations__alloc_forget(struct ll_operations *);
-/* Creates the root page and the first allocation map of a new database. */
+/* Creates the root page and the first allocation bitmap of a new database. */
 int ll_operations__alloc_create(struct lladd_txn *);
 int ll_operations__is_allocated(struct ll_operations *, lladd_pageno, bool *out,
                                 struct lladd_error *);

@@ -7,13 +7,14 @@
  * the higher sequence number. The first write of a new file has no older copy to keep: one sync
  * does for both.
  *
- *   0 u32 CRC-32C of bytes 4..255    4 u32 magic "LLDB"        8 u32 format version
- * 12 u32 page size                 16 u64 compatible         24 u64 read-only-compatible 32 u64
- * incompatible features     40 u8[16] uuid            56 u64 sequence number 64 u64 incarnation
- * 72 u64 checkpoint LSN     80 u64 redo start 88 u64 durable watermark         96 u64 end of log
- * (clean) 104 u32 flags (FLAG_*) 108 u32 reserved                112 i64 created            120
- * u64, clean: first LSN of the 128 u64 and its size            136..255 zero
- * segment that holds the end
+ *     0 u32 CRC-32C of bytes 4..255    4 u32 magic "LLDB"        8 u32 format version
+ *    12 u32 page size                 16 u64 compatible         24 u64 read-only-compatible
+ *    32 u64 incompatible features     40 u8[16] uuid            56 u64 sequence number
+ *    64 u64 incarnation               72 u64 checkpoint LSN     80 u64 redo start
+ *    88 u64 durable watermark         96 u64 end of log (clean)
+ *   104 u32 flags (FLAG_*)           108 u32 reserved          112 i64 created
+ *   120 u64, clean: first LSN of the segment that holds the end
+ *   128 u64, clean: the size of that segment                   136..255 zero
  *
  * The witness follows at 2 * LL_CONTROL_COPY. A page is written only when the log is durable beyond
  * its LSN (BUF-1), so at the next open the log must reach at least that far. The witness is written
@@ -21,9 +22,9 @@
  * death of the process the newest witness is there. After a power failure there may be an older
  * one, which covers less, or a torn one, which covers nothing.
  *
- *   0 u32 CRC-32C of bytes 4..63, seeded with the page salt     4 u32 magic "LLDW"
- *   8 u64 the log is durable up to here    16 u64 number of the page    24 u64 its page LSN
- * 32..63 zero */
+ *     0 u32 CRC-32C of bytes 4..63, seeded with the page salt     4 u32 magic "LLDW"
+ *     8 u64 the log is durable up to here    16 u64 number of the page    24 u64 its page LSN
+ *    32..63 zero */
 #include "io/io.h"
 #include "recovery/core.h"
 #include "util/crc32c.h"

@@ -190,7 +190,7 @@ static bool get_cursors(struct ll_instant *in)
 }
 
 /* Redoes all pages, or those of ll_redo_index_in_pass. Meanwhile fixes do not redo pages. The
- * caller sets `left` again before ll_redo_rebuild: that reads the allocation map, which may have
+ * caller sets `left` again before ll_redo_rebuild: that reads the allocation bitmap, which may have
  * pending redo. */
 static int redo_now(struct ll_instant *in, bool all, struct ll_redo *r, struct lladd_error *err)
 {

@@ -9,10 +9,15 @@
  * The row of a failing run is long, but nearly all of its answers are 0, the ordinary one. A token
  * stores the others, as base64url:
  *
- *   u8 version | kind << 4   3 bytes of the hash of the subject's name   3 bytes of the hash of the
- *   recording   varint of flags << 1 | 1 if a seed follows   [varint seed]   for each answer that
- *   is not 0: varint of answer << 2 | zeros before it, 3 meaning that another varint says how many
- *   more   at the end 2 bytes of the hash of all that
+ *   u8       version | kind << 4
+ *   3 bytes  of the hash of the subject's name
+ *   3 bytes  of the hash of the recording
+ *   varint   flags << 1 | 1 if a seed follows
+ *   varint   the seed, if there is one
+ *   for each answer that is not 0:
+ *     varint   answer << 2 | number of zeros before it; 3: another varint follows
+ *     varint   number of zeros minus 3
+ *   2 bytes  of the hash of everything before
  */
 #include "sim/sim_private.h"
 

@@ -8,9 +8,9 @@
  * including open and close; in the recovery from a crash of a workload that succeeded; or in the
  * creation of a database. After that stage the device works again:
  *
- *    fault in creation        trace ─► crash ─► open, which makes what is missing
- *    fault in the workload    trace ─► crash ─► recovery, judged
- *    trace ─► crash ─► fault in its recovery  trace ─► crash ─► recovery, judged
+ *   fault in creation                        trace ─► crash ─► open, which makes what is missing
+ *   fault in the workload                    trace ─► crash ─► recovery, judged
+ *   trace ─► crash ─► fault in its recovery  trace ─► crash ─► recovery, judged
  *
  * O8 judges the run with the fault: was the error reported, and was nothing promised after it? A
  * failed write or sync of the log, the page file, the control file or the double-write area must

@@ -44,7 +44,7 @@ static int take(void *ctx, int option, const char *value)
 static const char *use_name(const struct lladd_inspect_page *p)
 {
     if (!p->use_known)
-        return "not known: its allocation map cannot be read";
+        return "not known: its allocation bitmap cannot be read";
     switch (p->use) {
     case LLADD_USE_NONE:
         return "free";

@@ -5,7 +5,7 @@
  *   40 u64 state: 0 nothing, 1 an array, 2 one that was destroyed
  *   48 u64 length, in elements
  *   56 u64 formatted pages
- *   64     the run (extents.h)
+ *   64     the extent sequence (extents.h)
  *
  *   lladd.array.format  redo u32 size, u32 serial            undo none
  *   lladd.array.put     redo u8 field, u64 value             undo alike: 1 state, 2 length,

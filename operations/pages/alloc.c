@@ -142,7 +142,7 @@ static int look_at_no_map(lladd_pageno map, uint16_t type, struct lladd_error *e
         return 0;
     return ll_operations__on(err, map,
                              lladd_error_set(err, LLADD_CORRUPT_PAGE,
-                                             "page %llu should be an allocation map, and is of "
+                                             "page %llu should be an allocation bitmap, and is of "
                                              "type %u",
                                              (unsigned long long)map.v, type));
 }
@@ -656,7 +656,7 @@ static int free_pages(struct lladd_txn *txn, lladd_pageno first, uint64_t n, boo
                                  lladd_error_set(err, LLADD_WRONG_TYPE,
                                                  "page %llu cannot be freed: it is %s",
                                                  (unsigned long long)bad.v,
-                                                 bad.v ? "an allocation map" : "the root page"));
+                                                 bad.v ? "an allocation bitmap" : "the root page"));
     int rc = look_at_pending(ops, err);
     if (!rc)
         rc = owner_of(txn, ops, group, &o);

@@ -6,7 +6,7 @@
  * a chain never gets shorter.
  *
  *   32 u64 next page of the chain, 0: none
- *   40 u32 pages one allocation map covers, u32 zero
+ *   40 u32 pages one allocation bitmap covers, u32 zero
  *   48     entries of 80 bytes:
  *            +0  u8 state: 0 unused, 1 the name has a value, 2 it had one
  *            +1  u64 a, u64 b

@@ -4,7 +4,7 @@
  *
  *   +0  u64 extents in use
  *   +8  u64 first page of the chain, 0: none
- *   +16 u64 id of the transaction that created the run
+ *   +16 u64 id of the transaction that created the sequence
  *   +24 u64 first page of extent 0, of extent 1, ... of extent 15
  *
  * and in a page of the chain, page type "lladd.run":

@@ -446,7 +446,7 @@ class Pages:
         return self.data[n * self.size:(n + 1) * self.size]
 
     def use(self, n):
-        """What the allocation map says: 0 free, 1 raw, 2 allocated, 3 freed."""
+        """What the allocation bitmap says: 0 free, 1 raw, 2 allocated, 3 freed."""
         group, index = divmod(n, self.span)
         data = self.page(group * self.span or 1)
         bit = [data[64 + plane * self.span // 8 + index // 8] >> index % 8 & 1 for plane in (0, 1)]

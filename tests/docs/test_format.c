@@ -487,7 +487,7 @@ START_TEST(the_second_reader_can_say_no)
     } damage[] = {
         {"control", 40, 4096 + 40},               /* uuid, in both copies */
         {"pages", 16, 0},                         /* baseLSN of page 0 */
-        {"pages", 4096 + 100, 0},                 /* a bit of the allocation map */
+        {"pages", 4096 + 100, 0},                 /* a bit of the allocation bitmap */
         {"log/0000000000000008.seg", 48, 0},      /* segment size */
         {"log/0000000000000008.seg", 64 + 12, 0}, /* LSN of the first record */
         {"log/0000000000000008.seg", 64 + 20, 0}, /* its "previous record" */

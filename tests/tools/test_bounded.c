@@ -205,7 +205,7 @@ START_TEST(many_pages_take_no_more)
     struct lladd_device *many = a_log_about(PAGES), *one = a_log_about(1);
     size_t any = most_memory(one, BOUND), bounded = most_memory(many, BOUND);
     size_t all = most_memory(many, 0);
-    /* In addition, allocation maps. */
+    /* In addition, allocation bitmaps. */
     ck_assert_msg(bounded <= any + BOUND + 4 * 4096, "%zu bytes; %zu are those of any view",
                   bounded, any);
     ck_assert_uint_gt(all, bounded + BOUND);

@@ -2,19 +2,19 @@
 /* Managed dTables (Anvil, sections 3 and 5.3): LSM tables that transactions write to. Anvil's
  * words: a digest is a flush of memtables into a run, a combine is a compaction of runs.
  *
- *   table_catalog.c, manifest.c   which tables exist, and what is stored of each
- *   open.c                    opening and closing
- *   memtable.c, snapshot_iter.c       row versions in memory, and which of them are visible
- *   memindex.c, filter.c       finding keys in a memtable
- *   memrange.c, runrange.c    deleted ranges, in memory and in runs
- *   entry.c                   the format of journal entries
- *   version.c                    the memtables and runs of a table
- *   txn.c, write.c, delete.c, read.c    transactions
- *   flush.c, compact.c        memtables to a run, runs to one run
- *   reclaim.c                 freeing replaced runs
- *   change.c, run_build.c     what these three share
- *   schedule.c, pool.c        when maintenance is due, and its threads
- *   alter.c                   changing a table's settings
+ *   table_catalog.c, manifest.c        which tables exist, and what is stored of each
+ *   open.c                             opening and closing
+ *   memtable.c, snapshot_iter.c        row versions in memory, and which of them are visible
+ *   memindex.c, filter.c               finding keys in a memtable
+ *   memrange.c, runrange.c             deleted ranges, in memory and in runs
+ *   entry.c                            the format of journal entries
+ *   version.c                          the memtables and runs of a table
+ *   txn.c, write.c, delete.c, read.c   transactions
+ *   flush.c, compact.c                 memtables to a run, runs to one run
+ *   reclaim.c                          freeing replaced runs
+ *   change.c, run_build.c              what these three share
+ *   schedule.c, pool.c                 when maintenance is due, and its threads
+ *   alter.c                            changing a table's settings
  *
  * Only the journal's entries and the catalogue's rows are logged. There is no recovery code here:
  * the journal replays what was not digested, and ordinary transactions change runs and catalogue
