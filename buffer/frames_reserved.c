@@ -18,9 +18,10 @@
  *            two gigabytes of page tables.
  *
  * (The page tables of the frames are 1/32768 of the file and ignored.) The counters of groups and
- * regions change under one of a few latches, chosen by page number. So do the change from FREE to
- * LOADING and the return to FREE, so that no thread claims a frame while its group is being
- * dropped. Other threads may read the word of a dropped frame at any time: they see FREE.
+ * regions change under one of a few latches, chosen by page number. The change from FREE to LOADING
+ * and the return to FREE are made under the same latch, so that no thread claims a frame while its
+ * group is being dropped. Other threads may read the word of a dropped frame at any time: they see
+ * FREE.
  *
  * Chunks and old directories live until the buffer is closed.
  */

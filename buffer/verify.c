@@ -64,9 +64,9 @@ static int verify_age(struct ll_buffer *b, uint64_t n, lladd_lsn lsn, struct lla
                         (unsigned long long)written);
 }
 
-/* No page is written before its records are durable (BUF-1). So if recovery did not find the record
- * of a page's LSN, the log was damaged where nothing else could detect it (LOG-3), and the page has
- * effects that will never be undone. */
+/* No page is written before its records are durable (BUF-1). If recovery did not find the record at
+ * a page's LSN, the log was therefore damaged where nothing else could detect it (LOG-3), and the
+ * page has effects that will never be undone. */
 int ll_buffer__verify(struct ll_buffer *b, uint64_t n, const unsigned char *bytes,
                       struct lladd_error *err)
 {

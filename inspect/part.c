@@ -45,7 +45,7 @@ static size_t count_below(const struct ll_inspect_part *p, uint64_t end)
     return n;
 }
 
-/* A page number that a quarter to three quarters of the pages are below. */
+/* A page number such that a quarter to three quarters of the pages are below it. */
 static uint64_t middle(const struct ll_inspect_part *p)
 {
     size_t all = p->pages.count, cursor = 0;

@@ -2,9 +2,9 @@
 /* The catalogue: names with versions get numbers, and the log records them.
  *
  * The first use of a name appends a catalogue record, before the first record with the number, and
- * each checkpoint repeats all of them. So a reader that starts at a checkpoint knows the name of
- * each operation in the log and the layout of its bytes, without the application. All kinds share
- * one sequence of numbers, from 1 without gaps; a number is never reused.
+ * each checkpoint repeats all catalogue records. A reader that starts at a checkpoint therefore
+ * knows the name of each operation in the log and the layout of its bytes, without the application.
+ * All kinds share one sequence of numbers, from 1 without gaps; a number is never reused.
  *
  * Payload of a catalogue record: u32 number, u32 version, u8 kind, u8 name length, u8 redo fields,
  * u8 undo fields, name, then per field u8 type, u8 name length, name; at the end u32, the number of

@@ -369,8 +369,8 @@ static int peek_with_spare(struct lladd_txn *txn, lladd_lsn stop, struct ll_reco
 /* ---- prefetch of pages -------------------------------------------------------------------- */
 
 /* A long rollback changes pages that are no longer in the processor's caches, and each record would
- * wait for its page. So the pages of the next records are prefetched. Short rollbacks need no
- * prefetch. */
+ * wait for its page. The pages of the next records are therefore prefetched. Short rollbacks need
+ * no prefetch. */
 #define PREFETCH_AFTER 16u
 #define PREFETCH_MOST 8u
 

@@ -162,8 +162,8 @@ static const unsigned char *written(const struct ll_sim_damaging *d, const struc
 }
 
 /* Returns the number, from 1, of the call that wrote the page as it is in the file; 0: the version
- * from before the workload. A version written later is not an older one: a loss of power could also
- * have left it. */
+ * from before the workload. A version that was written later does not count as older, because a
+ * loss of power could also have left it. */
 static uint32_t present(const struct ll_sim_damaging *d, uint32_t name, uint64_t page)
 {
     const struct ll_sim_binding *b = ll_sim_find(d->now.image, name);

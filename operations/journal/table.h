@@ -163,7 +163,7 @@ void ll_operations__journal_tag_free(struct ll_journal *, struct ll_journal_tag 
 int ll_operations__journal_bucket_room(struct ll_journal *, struct ll_journal_tag *);
 /* Adds a bucket at the end, by commit; there is room. */
 void ll_operations__journal_bucket_put(struct ll_journal_tag *, struct ll_journal_bucket);
-/* Removes the buckets in (from, upto]; *sum: all of them together. */
+/* Removes the buckets in (from, upto]; *sum: the sum of them. */
 void ll_operations__journal_bucket_take(struct ll_journal_tag *, uint64_t from, uint64_t upto,
                                         struct ll_journal_bucket *sum);
 /* A commit has copied the entries in (from, upto], own->entries entries and own->bytes bytes, to

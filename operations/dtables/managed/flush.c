@@ -2,7 +2,7 @@
 /* Flushes (Anvil: digests): memtables become a sorted run.
  *
  *   DIG-1  The cutoff C is a visible commit, read before the memtable that is written to is
- *          replaced. So transactions that write to the new memtable commit after C, and the
+ *          replaced. Transactions that write to the new memtable therefore commit after C, and the
  *          versions up to C in the older memtables no longer change.
  *   DIG-2  One transaction builds the run, discards the journal's entries up to C and stores the
  *          manifest: after a crash either the entries are there or the run is. */

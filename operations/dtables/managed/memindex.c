@@ -17,9 +17,9 @@
  *          up beginning with the last: meanwhile one slot is there twice, and none is missing.
  *   LST-2  A slot's contents never ascend: they are replaced by those of a previous slot, or, in a
  *          block that was split, by smaller keys. A slot's child is stored before its node, and the
- *          node before its prefix; readers load them in the opposite order. So if a reader saw a
- *          prefix below its key, the node and the child it loads are below it too, even if all
- *          three changed meanwhile.
+ *          node before its prefix; readers load them in the opposite order. If a reader has seen a
+ *          prefix below its key, the node and the child that it loads are therefore below the key
+ *          too, even if all three have changed meanwhile.
  *   LST-3  A full block is split when a key is to be added to it. The new block is complete, and is
  *          in its parent, before the old one is shortened.
  *   LST-4  All memory is allocated before any of the key becomes visible.
