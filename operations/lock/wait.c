@@ -18,8 +18,8 @@
  * partition. The thread that sets it stores `word` when it no longer uses the locker; the waiting
  * thread continues only after that.
  *
- * Two events end a wait without a release: the handle is poisoned, or another thread takes the
- * transaction over (lladd_txn_take). A waiting thread polls for these two. */
+ * Nothing wakes a waiter when the handle is poisoned, or when another thread takes the transaction
+ * over (lladd_txn_take). A waiting thread polls for these two events. */
 #include "operations/lock/table.h"
 
 #include <lladd/dst.h>
