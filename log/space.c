@@ -3,26 +3,27 @@
  * space: which part of the segments credit may use, and the undo reserve.
  *
  * Undo reserve (REC-3). After a crash the log does not continue in a segment that was written to
- * (LOG-1), except on a full disk; and then no new segment can be made either. But the files of
- * *untouched* segments can be reused. So the undo reserve is in untouched segments: undo_left
- * counts their unreserved bytes, in eighths; each reserved byte takes one more eighth, for the
- * seals between the CLRs. Credit moves on to the next segment only if undo_left can bear the loss
- * of that segment. Credit for reserved records may always do so, since they consume the reserve;
- * undo_left may become negative by that.
+ * (LOG-1), except on a full disk, where no new segment can be made either. The files of *untouched*
+ * segments can be reused, however, so the undo reserve is in untouched segments. undo_left counts
+ * their unreserved bytes, in eighths; each reserved byte takes one more eighth, for the seals
+ * between the CLRs. Credit moves on to the next segment only if undo_left can bear the loss of that
+ * segment. Credit for reserved records may always move on, because these records use the reserve
+ * up; undo_left may then become negative.
  *
- * Slack. A compensation that a crash interrupts is taken back and logged anew, for which nothing is
- * reserved. So users leave some space besides (slack): they do not reserve it for undo; and where
- * reserved records have come so far that less is left in untouched segments (undo_floor), users,
- * and the page images of a rollback, get credit only if it stays free.
+ * Slack. A compensation that a crash interrupts is undone and logged again, for which nothing is
+ * reserved. Users therefore leave some more space free, the slack: they cannot reserve it for undo.
+ * If reserved records have left less than the slack in untouched segments (undo_floor), users, and
+ * the page images of a rollback, get credit only if the slack stays free.
  *
  * The last bytes of a segment (seal_pool) are for seals only, until credit moves on to the next
- * one: so records that got credit before the disk was full can still be sealed. If even these bytes
- * are used up, groups get no seal: then damage in one more group looks like a torn tail (LOG-3).
+ * one, so that records that got credit before the disk was full can still be sealed. If even these
+ * bytes are used up, groups get no seal, and damage in one more group looks like a torn tail
+ * (LOG-3).
  *
  * Threads. With env->threads the log has a worker thread. It keeps two segments preallocated (one
  * more when the undo reserve is low), removes dead files, writes when a megabyte is unwritten and
  * no commit writes it, and syncs for commits that do not wait. It is started when a segment is used
- * up for the first time, when more than two segments are reserved, or when a sync is requested; so
+ * up for the first time, when more than two segments are reserved, or when a sync is requested;
  * small and short-lived logs have none. Without a worker, ll_log_maintain or a caller that needs
  * the space makes segments and removes files, and an appender that finds half of the ring unwritten
  * writes it.
@@ -93,8 +94,8 @@ void ll_log__start_granting(struct ll_log *log, struct ll_log__seg *seg)
 }
 
 /* What users leave free beside the undo reserve, in eighths: for compensations that crashes
- * interrupt, which are taken back and logged anew. It is as much as a segment of the smallest size
- * holds, or SLACK if that is more. */
+ * interrupt, which are undone and logged again. It is as much as a segment of the smallest size
+ * holds, but at most SLACK. */
 static uint64_t slack(const struct ll_log *log)
 {
     enum { SLACK = 16384 };
@@ -102,7 +103,7 @@ static uint64_t slack(const struct ll_log *log)
     return (room < SLACK ? room : SLACK) * LL_LOG__FREE_BYTE;
 }
 
-/* Credit is granted without a closer look while undo_left is not below this. Where the last
+/* Credit is granted without a further check while undo_left is not below this. When the last
  * segments are in use, users must leave the slack; see beside_undo. */
 static void set_floor(struct ll_log *log)
 {
