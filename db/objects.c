@@ -291,8 +291,8 @@ int lladd_redo_barrier(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
     return rc;
 }
 
-/* A checkpoint may have dropped a barrier that is older than redo's start: then it is logged
- * again. */
+/* Logs the barrier again if a page has none: a checkpoint may have dropped a barrier that was older
+ * than redo's start. */
 static int want_barrier(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++)

@@ -3,12 +3,13 @@
  * device_deferred: wraps another device and defers its syncs until they are all requested at once.
  *
  * For the creation of a database: nothing in it has to be durable before the file that makes it a
- * database. So the syncs before that, some of them repeated, are recorded and done once (settle).
- * Until then nothing written through this device is durable, and writes are not ordered; a caller
- * that needs order between two writes settles in between. After the settle the device adds nothing.
+ * database. The syncs before that, some of them repeated, are therefore recorded and done once
+ * (settle). Until then nothing written through this device is durable, and writes are not ordered;
+ * a caller that needs order between two writes settles in between. After the settle the device adds
+ * nothing.
  *
  * A debt is a file, or the name of a directory, for which a sync was acknowledged and not done.
- * Closing a file does its own deferred sync. A sync that fails, or is not possible, reports its
+ * Closing a file does the file's deferred sync. A sync that fails, or is not possible, reports its
  * error when it is done. If there is no memory to record a debt, the sync is done at once.
  *
  * Threads. `latch` guards the debts. `deferring` becomes false once, under the latch; callers that

@@ -14,9 +14,9 @@
  *
  * The contents of a file are one block of memory that grows by half (the kernel moves large blocks
  * by their page tables, without a copy). Bytes from `made` on are undefined and count as zeros up
- * to `size`; a write after them zeroes them first. So a file that is extended ahead of its writes
- * is not touched there until they come. sync does nothing: the simulator's device models the loss
- * of unsynced data.
+ * to `size`; a write beyond them zeroes them first. A file that is extended ahead of its writes is
+ * therefore not touched there until the writes come. sync does nothing: the simulator's device
+ * models the loss of unsynced data.
  *
  * Threads. `names` guards the table, reference counts and lock flags. Each node's own latch, taken
  * after `names` or alone, guards its contents. A long read is counted under the latch and copies

@@ -16,14 +16,14 @@
  * and closes the file, and is released by the kernel when the last process that inherited it ends,
  * so nothing remains to clean up after a crash.
  *
- * Other users may be able to write to the directory. So a symbolic link is never followed, neither
- * for a name in it nor on the way to a file in `log`; and every file or directory opened must be a
- * plain file or a directory owned by this user or by the directory's owner. If the mode lets others
- * write, files of any owner are accepted.
+ * Other users may be able to write to the directory. The device therefore follows no symbolic link,
+ * neither for a name in it nor on the way to a file in `log`; and every file or directory that it
+ * opens must be a plain file or a directory owned by this user or by the directory's owner. If the
+ * mode lets others write, files of any owner are accepted.
  *
- * Threads. Descriptors allow concurrent calls. Only `append` has a latch, one per file, since to
- * find the end and to write there are two steps. (O_APPEND would do both in one, but on Linux it
- * makes pwrite on the same descriptor ignore its offset.)
+ * Threads. Descriptors allow concurrent calls. Only `append` has a latch, one for each file,
+ * because finding the end and writing there are two steps. (O_APPEND would do both in one, but on
+ * Linux it makes pwrite on the same descriptor ignore its offset.)
  */
 #include "io/io_private.h"
 #include "util/env.h"
@@ -56,7 +56,7 @@ struct posix_file {
 /* Pieces passed to the kernel per call; more are written in several calls. */
 enum { PIECES_AT_ONCE = 64 };
 
-/* The owner's pid in the lock file: digits padded with blanks to a fixed length. So a new pid
+/* The owner's pid in the lock file: digits padded with blanks to a fixed length, so that a new pid
  * replaces an old one with a single write and no truncation, and a reader never sees parts of
  * two. */
 enum { PID_FIELD = 20 };
