@@ -103,6 +103,10 @@ void ll_buffer_close(struct ll_buffer *);
 /* Starts the background writer (if env->threads); call it after redo is complete. */
 int ll_buffer_start(struct ll_buffer *, struct lladd_error *);
 
+/* Allocates what the cache needs to fix pages and to write them back, one after the other. Without
+ * this call the first use does. */
+int ll_buffer_want_memory(struct ll_buffer *, struct lladd_error *);
+
 /* ---- fixing -------------------------------------------------------------------------------- */
 
 enum {

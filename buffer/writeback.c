@@ -100,6 +100,29 @@ static void put_batch(struct ll_buffer *b, struct ll_buffer__batch *batch)
     ll_buffer__slot_released(b);
 }
 
+int ll_buffer_want_memory(struct ll_buffer *b, struct lladd_error *err)
+{
+    uint32_t slot;
+    int rc = ll_buffer__slot_take(b, &slot, err);
+    if (rc < 0)
+        return rc;
+    if (rc == 0) {
+        ll_buffer__slot_put(b, slot);
+        ll_buffer__slot_released(b);
+    }
+    rc = ll_buffer__double_write_ready(b, err);
+    if (!rc)
+        rc = ll_buffer__in_flight_reserve(b, 1, err);
+    if (rc)
+        return rc;
+    ll_buffer__in_flight_unreserve(b, 1);
+    struct ll_buffer__batch *batch = get_batch(b);
+    if (!batch)
+        return ll_fail(err, LLADD_NO_MEMORY, "no memory to write pages back");
+    put_batch(b, batch);
+    return 0;
+}
+
 void ll_buffer__batches_free(struct ll_buffer *b)
 {
     while (b->batches) {

@@ -138,7 +138,7 @@ static bool ask_for_all(struct ll_deferred *l, struct lladd_txn *txn)
     return true;
 }
 
-/* Allocates first the memory for its rollback; the first credit allocates the log's buffer. */
+/* Allocates first the memory for its rollback. */
 bool ll_deferred_protect(struct ll_deferred *l, struct lladd_txn *txn)
 {
     bool ready =

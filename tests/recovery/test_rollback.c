@@ -179,6 +179,45 @@ START_TEST(an_abort_needs_no_memory)
 }
 END_TEST
 
+/* The same for a transaction that an earlier process prepared, if this one has logged nothing and
+ * has read no page. _i: bit 0, the earlier process was killed; bit 1, recovery is instant; bit 2,
+ * the transaction has changed more pages than the cache holds. */
+START_TEST(an_abort_of_what_is_in_doubt_needs_no_memory)
+{
+    enum { PAGES = 60 };
+    lladd_pageno pages[PAGES];
+    unsigned used = _i & 4 ? PAGES : 1;
+    struct lladd_gid gid = gid_of("doubt");
+    fixture_init(&r, 0);
+    r.options.cache_bytes = fixture_small_cache(0);
+    if (_i & 2)
+        r.options.recovery = LLADD_RECOVER_INSTANT;
+    fixture_open(&r);
+    fixture_pages(&r, pages, PAGES);
+    struct lladd_txn *txn = fixture_begin(&r);
+    for (unsigned i = 0; i < used; i++)
+        ok(txn, cell_put(txn, cell_of(pages[i], 7), 7));
+    done(lladd_prepare(txn, &gid));
+    if (_i & 1)
+        fixture_crash(&r, &fault_kill);
+    else
+        fixture_close(&r);
+    fixture_open(&r);
+    txn = fixture_claim(&r, "doubt");
+    fault_alloc_fail(&r.mem, 1, true);
+    int rc = lladd_abort(txn);
+    (void)lladd_db_error(r.db, &r.err);
+    ck_assert_msg(rc == 0, "%s", r.err.message);
+    fault_alloc_fail(&r.mem, 0, false);
+    for (unsigned i = 0; i < used; i++)
+        fixture_expect(&r, cell_of(pages[i], 7), 0);
+    fixture_reopen(&r);
+    for (unsigned i = 0; i < used; i++)
+        fixture_expect(&r, cell_of(pages[i], 7), 0);
+    fixture_free(&r);
+}
+END_TEST
+
 START_TEST(a_partial_rollback_needs_no_memory)
 {
     begin_case(_i);
@@ -722,6 +761,7 @@ int main(void)
     tcase_add_loop_test(tc, a_compensation_may_use_what_is_larger_than_what_it_takes_back, 0,
                         FIXTURE_KINDS);
     tcase_add_loop_test(tc, an_abort_needs_no_memory, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(tc, an_abort_of_what_is_in_doubt_needs_no_memory, 0, 8);
     tcase_add_loop_test(tc, a_partial_rollback_needs_no_memory, 0, FIXTURE_KINDS);
     tcase_add_loop_test(tc, taking_nothing_back_needs_no_memory, 0, FIXTURE_KINDS);
     tcase_add_loop_test(tc, aborts_and_close_succeed_on_a_full_disk, 0, 8);
