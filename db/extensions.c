@@ -83,7 +83,7 @@ int ll_extensions_fit(const struct lladd_registry *reg, uint32_t page_size,
                       const struct lladd_options *o, bool *ample, struct lladd_error *err)
 {
     struct fit f = {.o = o, .page_size = page_size};
-    f.ring = ll_log_ring_for(ll_record_bound(reg->payloads.longest, 0), 0);
+    f.ring = ll_log_ring_for(ll_record_bound(LL_CKPT_PART_HEAD + reg->payloads.longest, 0), 0);
     f.aside = ll_core_aside_least(reg->payloads.bytes +
                                   reg->payloads.names * ll_record_bound(0, 0));
     for (size_t i = 0; reg->builtin[i]; i++)

@@ -440,6 +440,7 @@ void ll_log_reserve(struct ll_log *log, struct ll_credit *c, struct ll_record *r
         rec->size = fits && lsn - far <= REACH ? ll_log__narrow_size(rec) : ll_log__wide_size(rec);
     while (!lladd_atomic_cas64(&log->tail, &lsn, lsn + rec->size));
     LL_ASSERT(c->bytes >= rec->size);
+    LL_ASSERT(rec->size <= ll_log__align(log->record_max)); /* the slack has no more space */
     c->bytes -= rec->size;
     rec->lsn.v = lsn;
     if (starts && rec->txn.v == 0)

@@ -30,7 +30,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PART_HEAD 5u
 #define BATCH 16384u
 
 struct writer {
@@ -73,9 +72,9 @@ static int flush_batch(struct writer *w)
 
 static int part(struct writer *w, unsigned kind, const void *bytes, size_t len)
 {
-    unsigned char head[PART_HEAD];
+    unsigned char head[LL_CKPT_PART_HEAD];
     int rc = 0;
-    if (w->buf.len && w->buf.len + PART_HEAD + len > w->batch)
+    if (w->buf.len && w->buf.len + LL_CKPT_PART_HEAD + len > w->batch)
         rc = flush_batch(w);
     head[0] = (unsigned char)kind;
     lladd_put32(head + 1, (uint32_t)len);
@@ -109,7 +108,7 @@ static int put_names(struct writer *w)
 /* Stores a part, with its length, that is appended later. */
 static int keep(struct ll_vec *parts, unsigned kind, const void *bytes, size_t len)
 {
-    unsigned char head[PART_HEAD];
+    unsigned char head[LL_CKPT_PART_HEAD];
     head[0] = (unsigned char)kind;
     lladd_put32(head + 1, (uint32_t)len);
     return ll_vec_append(parts, head, sizeof head) || ll_vec_append(parts, bytes, len)
@@ -157,8 +156,8 @@ static int put_misc(struct writer *w, lladd_lsn redo)
     const unsigned char *p = parts.data;
     for (size_t at = 0; !rc && at < parts.len;) {
         size_t len = lladd_get32(p + at + 1);
-        rc = part(w, p[at], p + at + PART_HEAD, len);
-        at += PART_HEAD + len;
+        rc = part(w, p[at], p + at + LL_CKPT_PART_HEAD, len);
+        at += LL_CKPT_PART_HEAD + len;
     }
     ll_vec_free(&parts);
     unsigned char pages[8];

@@ -451,6 +451,8 @@ int ll_op_catalog_learn(struct ll_core *, struct lladd_span payload, lladd_lsn,
                        struct lladd_error *);
 /* Length of the payload of the name's catalogue record. */
 size_t ll_op_catalog_payload(const struct ll_name *);
+/* The longest of those that the log has and that are not registered; 0: there are none. */
+size_t ll_op_catalog_longest_learned(struct ll_core *);
 /* Builds that payload; resizes *buf through env. 0 or an error. */
 int ll_op_catalog_encode(const struct ll_env *, const struct ll_name *, unsigned char **buf,
                         size_t *cap, size_t *len);
@@ -677,6 +679,7 @@ bool ll_core_settled(struct ll_core *);
 /* What holds the log: the owner of the smallest needed LSN. */
 int ll_core_pinner(struct ll_core *, struct lladd_pinner *, struct lladd_error *);
 /* A checkpoint data record is a sequence of parts: u8 part, u32 length, payload. */
+#define LL_CKPT_PART_HEAD 5u
 enum ll_checkpoint_part {
     LL_CKPT_TXN = 1,   /* u64 id, last, undo_next, undo_used, prepare lsn, u32 flags (1 system) */
     LL_CKPT_NAME = 2,  /* catalogue payload */

@@ -370,6 +370,18 @@ size_t ll_op_catalog_payload(const struct ll_name *n)
     return bytes;
 }
 
+size_t ll_op_catalog_longest_learned(struct ll_core *core)
+{
+    size_t longest = 0;
+    lladd_mutex_lock(&core->cat.mutex);
+    for (size_t i = core->cat.n_registered; i < core->cat.n_all; i++) {
+        size_t bytes = ll_op_catalog_payload(core->cat.all[i]);
+        longest = bytes > longest ? bytes : longest;
+    }
+    lladd_mutex_unlock(&core->cat.mutex);
+    return longest;
+}
+
 static void encode(const struct ll_name *n, unsigned char *at)
 {
     const struct lladd_field *redo = fields_of(n, false), *undo = fields_of(n, true);
@@ -413,8 +425,8 @@ static int get_fields(const struct ll_env *env, const unsigned char **at, const 
         return LLADD_NO_MEMORY;
     *out = f;
     for (size_t i = 0; i < n; i++) {
-        if (end - *at < 2 || end - *at - 2 < (*at)[1] || (*at)[0] == LLADD_FIELD_END ||
-            (*at)[0] > LLADD_FIELD_TEXT)
+        if (end - *at < 2 || end - *at - 2 < (*at)[1] || (*at)[1] > NAME_MAX_LEN ||
+            (*at)[0] == LLADD_FIELD_END || (*at)[0] > LLADD_FIELD_TEXT)
             return LLADD_BAD_RECORD;
         size_t len = (*at)[1];
         char *name = ll_alloc(env, len + 1);
@@ -487,7 +499,7 @@ static int compare_fields(const unsigned char **at, const unsigned char *end, si
 {
     bool both = n && f && f->name;
     for (size_t i = 0; i < n; i++) {
-        if (end - *at < 2 || end - *at - 2 < (*at)[1])
+        if (end - *at < 2 || end - *at - 2 < (*at)[1] || (*at)[1] > NAME_MAX_LEN)
             return LLADD_BAD_RECORD;
         size_t len = (*at)[1];
         if (both && !*wrong &&

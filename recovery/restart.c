@@ -104,13 +104,14 @@ static int longest_object(struct ll_core *core, const struct lladd_txn *txn, siz
     return 0;
 }
 
-/* Enlarges the ring for compensations of object records. Records of operations fit, or open is
- * refused. A class may have logged longer records in an earlier run with a larger ring, and their
- * compensations are as long. No record needs more than its transaction's undo reserve, so few
- * transactions are read. */
+/* Enlarges the ring for records as long as those that an earlier run with a larger ring has logged:
+ * compensations of object records, and names that are no longer registered, which each checkpoint
+ * repeats. Registered operations and names fit, or open is refused. No record needs more than its
+ * transaction's undo reserve, so few transactions are read. */
 static int want_ring(struct ll_core *core, struct lladd_error *err)
 {
-    size_t longest = 0;
+    size_t name = ll_op_catalog_longest_learned(core);
+    size_t longest = name ? ll_record_bound(LL_CKPT_PART_HEAD + name, 0) : 0;
     int rc = 0;
     for (struct lladd_txn *txn = ll_txns_first(&core->txns); !rc && txn;
          txn = ll_txns_next(txn))

@@ -290,6 +290,16 @@ START_TEST(catalogue_records_that_make_no_sense)
     b[17] = 1;
     expect_record((struct ll_record){.kind = LL_REC_CATALOGUE, .redo = lladd_span_of(b, 24)},
                   LLADD_BAD_RECORD, "catalogue");
+    /* The name of a field is too long. */
+    unsigned char c[96];
+    memset(c, 'x', sizeof c);
+    memcpy(c, b, 16);
+    c[16] = LLADD_FIELD_U8;
+    c[17] = 64;
+    lladd_put32(c + 18 + 64, 0);
+    begin_case();
+    expect_record((struct ll_record){.kind = LL_REC_CATALOGUE, .redo = lladd_span_of(c, 86)},
+                  LLADD_BAD_RECORD, "catalogue");
 }
 END_TEST
 

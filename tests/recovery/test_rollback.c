@@ -753,6 +753,83 @@ START_TEST(a_long_undo_and_a_smaller_ring)
 }
 END_TEST
 
+/* The longest name: two lists of 255 fields of 63 bytes. */
+enum { FIELDS = 255, FIELD_NAME = 63 };
+static char field_names[FIELDS][FIELD_NAME + 1];
+static struct lladd_field many_fields[FIELDS + 1];
+
+static bool any_bytes(struct lladd_view v, enum lladd_span_kind kind, struct lladd_span s)
+{
+    (void)v, (void)kind, (void)s;
+    return true;
+}
+
+static void changes_nothing(struct lladd_page *p, struct lladd_span s)
+{
+    (void)p, (void)s;
+}
+
+static const struct lladd_op long_named = {
+    .struct_size = sizeof long_named,
+    .name = "test.longnamed",
+    .version = 1,
+    .record_max = 510,
+    .redo_fields = many_fields,
+    .undo_fields = many_fields,
+    .undo_kind = LLADD_UNDO_NONE,
+    .validate = any_bytes,
+    .redo = changes_nothing,
+};
+
+static void open_with(const struct lladd_options *o)
+{
+    ok_db(&r, lladd_open(NULL, o, &r.db, &r.err));
+}
+
+/* Each checkpoint repeats all names of the log, also one that is no longer registered and that is
+ * longer than the longest record of the buffer that this open asks for. The rounds put its record
+ * at many places of the buffer, the end included. */
+START_TEST(a_name_no_longer_registered_and_a_smaller_ring)
+{
+    enum { ROUNDS = 60 };
+    struct lladd_root_value value = {0, 0};
+    lladd_op_id id;
+    for (unsigned i = 0; i < FIELDS; i++) {
+        snprintf(field_names[i], sizeof field_names[i], "%063u", i);
+        many_fields[i] = (struct lladd_field){.type = LLADD_FIELD_U8, .name = field_names[i]};
+    }
+    fixture_init(&r, 0);
+    struct lladd_options without = r.options, with;
+    without.registry = NULL; /* test.wide needs a larger buffer */
+    with = without;
+    with.log_ring_bytes = 1u << 20;
+    without.log_ring_bytes = 64u << 10;
+    ok_db(&r, lladd_register_op(&with, &long_named, &r.err));
+    open_with(&with);
+    ok_db(&r, lladd_op_lookup(r.db, long_named.name, long_named.version, &id));
+    struct lladd_txn *txn = fixture_begin(&r);
+    ok(txn, lladd_update(txn, id, lladd_page_of(0), "x", 1));
+    ok(txn, lladd_root_set(txn, "round", value));
+    done(lladd_commit(txn));
+    fixture_close(&r);
+    open_with(&without);
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        txn = fixture_begin(&r);
+        value.a = i;
+        ok(txn, lladd_root_set(txn, "round", value));
+        done(lladd_commit(txn));
+        ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    }
+    fixture_close(&r);
+    open_with(&without);
+    ok_db(&r, lladd_root_get(r.db, "round", &value, &r.err));
+    ck_assert_uint_eq(value.a, ROUNDS - 1);
+    fixture_close(&r);
+    lladd_options_release(&with);
+    fixture_free(&r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("rollback");
@@ -768,6 +845,7 @@ int main(void)
     tcase_add_loop_test(tc, a_compensation_may_use_an_operation_for_the_first_time_on_a_full_disk,
                         0, 2);
     tcase_add_loop_test(tc, a_long_undo_and_a_smaller_ring, 0, 4);
+    tcase_add_test(tc, a_name_no_longer_registered_and_a_smaller_ring);
     tcase_add_test(tc, a_compensate_that_says_nothing);
     tcase_add_loop_test(tc, an_undo_log_max_that_was_too_small_is_named_when_space_runs_out, 0, 2);
     tcase_add_loop_test(tc, what_is_prepared_can_be_ended_on_a_full_disk, 0, 4);
