@@ -279,7 +279,7 @@ int lladd_redo_barrier(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
                             .page = LLADD_NO_PAGE,
                             .redo = lladd_span_of(bytes, sizeof bytes)};
     /* Atomic for a checkpoint: either its table has the barrier or the record comes after its
-     * BEGIN. Appending does not wait. */
+     * first. Appending does not wait. */
     lladd_mutex_lock(&core->misc);
     rc = ll_redo_barrier_room(core, first.v, n, &txn->err);
     if (!rc) {

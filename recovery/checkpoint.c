@@ -8,10 +8,12 @@
  *      disk, torn or not, needs a record below H, so redo starts at H. A page that still has an
  *      older base after this goes through the double-write area
  *   3. append an empty record at A, then the catalogue: a reader that starts at A knows each name
- *      before the first record that uses it, though updates go on
+ *      before the first record that uses it, though updates go on. If there is no space for the
+ *      redo barriers between H and A, H becomes the log's tail, and 1 to 3 are done again
  *   4. append BEGIN at B and wait until everything below B is published: the transaction table is
  *      now at least as far as B
- *   5. append the transaction table, the redo barriers from H on, the pins, heuristic outcomes;
+ *   5. append the transaction table, the redo barriers between H and A (a reader that starts at A
+ *      meets the later ones), the pins, heuristic outcomes;
  *      append END; force
  *   6. write A and H to the control block; both copies are durable
  *   7. truncate below what redo, undo, classes and pins need. For undo that is the state at 5: the
@@ -37,6 +39,7 @@ struct writer {
     struct ll_vec buf;
     size_t batch;
     uint64_t pages; /* durable size of the page file */
+    const struct ll_vec *barriers; /* between the horizon and A */
     struct lladd_error *err;
 };
 
@@ -54,20 +57,13 @@ static int append(struct ll_core *core, struct ll_record *rec, struct lladd_erro
     return 0;
 }
 
-static int put_data(struct writer *w, lladd_lsn *lsn)
+static int flush_batch(struct writer *w)
 {
     struct ll_record rec = {.kind = LL_REC_CHECKPOINT_DATA,
                             .redo = lladd_span_of(w->buf.data, w->buf.len)};
-    int rc = append(w->core, &rec, w->err);
+    int rc = w->buf.len ? append(w->core, &rec, w->err) : 0;
     ll_vec_truncate(&w->buf, 0);
-    *lsn = rec.lsn;
     return rc;
-}
-
-static int flush_batch(struct writer *w)
-{
-    lladd_lsn lsn;
-    return w->buf.len ? put_data(w, &lsn) : 0;
 }
 
 static int part(struct writer *w, unsigned kind, const void *bytes, size_t len)
@@ -116,19 +112,26 @@ static int keep(struct ll_vec *parts, unsigned kind, const void *bytes, size_t l
                : 0;
 }
 
-static int keep_misc(struct ll_core *core, lladd_lsn redo, struct ll_vec *parts)
+static int put_barriers(struct writer *w, lladd_lsn redo)
+{
+    int rc = 0;
+    for (size_t i = 0; !rc && i < w->barriers->len && !LLADD_PLANTED(LLADD_BUG_REDO_BARRIER); i++) {
+        const struct ll_redo_barrier *barrier = ll_vec_at(w->barriers, i);
+        unsigned char b[24];
+        if (barrier->lsn.v < redo.v)
+            continue;
+        lladd_put64(b, barrier->first);
+        lladd_put64(b + 8, barrier->n);
+        lladd_put64(b + 16, barrier->lsn.v);
+        rc = part(w, LL_CKPT_REDO_BARRIER, b, sizeof b);
+    }
+    return rc;
+}
+
+static int keep_misc(struct ll_core *core, struct ll_vec *parts)
 {
     int rc = 0;
     lladd_mutex_lock(&core->misc);
-    for (size_t i = 0; !rc && i < core->n_barriers && !LLADD_PLANTED(LLADD_BUG_REDO_BARRIER); i++) {
-        unsigned char b[24];
-        if (core->barriers[i].lsn.v < redo.v)
-            continue;
-        lladd_put64(b, core->barriers[i].first);
-        lladd_put64(b + 8, core->barriers[i].n);
-        lladd_put64(b + 16, core->barriers[i].lsn.v);
-        rc = keep(parts, LL_CKPT_REDO_BARRIER, b, sizeof b);
-    }
     for (size_t i = 0; !rc && i < core->n_pins; i++) {
         unsigned char b[8 + 64];
         size_t len = strlen(core->pins[i].name);
@@ -146,11 +149,11 @@ static int keep_misc(struct ll_core *core, lladd_lsn redo, struct ll_vec *parts)
 
 /* Collects the parts under the mutex and appends them after releasing it: a thread that waits for
  * the mutex may hold log credit, and appending may have to wait for credit. */
-static int put_misc(struct writer *w, lladd_lsn redo)
+static int put_misc(struct writer *w)
 {
     struct ll_vec parts;
     ll_vec_init(&parts, &w->core->env, 1);
-    int rc = keep_misc(w->core, redo, &parts);
+    int rc = keep_misc(w->core, &parts);
     if (rc)
         ll_fail(w->err, rc, "out of memory for a checkpoint");
     const unsigned char *p = parts.data;
@@ -419,17 +422,74 @@ struct marks {
     lladd_lsn end;
 };
 
+/* Collects the barriers from the horizon on, and unless they are more than `most`, appends A; both
+ * under the mutex under which barriers are logged, so that all those before A are collected. */
+static int append_start(struct ll_core *core, lladd_lsn horizon, size_t most,
+                        struct ll_vec *barriers, lladd_lsn *start, struct lladd_error *err)
+{
+    struct ll_record rec = {.kind = LL_REC_CHECKPOINT_DATA, .page = LLADD_NO_PAGE};
+    struct ll_credit credit = {0};
+    int rc = ll_core_credit_aside(core, &credit, ll_record_bound(0, 0), err);
+    if (rc)
+        return rc;
+    ll_vec_truncate(barriers, 0);
+    lladd_mutex_lock(&core->misc);
+    for (size_t i = 0; !rc && i < core->n_barriers; i++)
+        if (core->barriers[i].lsn.v >= horizon.v)
+            rc = ll_vec_append(barriers, &core->barriers[i], 1);
+    if (!rc && barriers->len <= most) {
+        ll_log_reserve(core->log, &credit, &rec, false);
+        ll_log_publish(core->log, &rec);
+    }
+    lladd_mutex_unlock(&core->misc);
+    ll_log_credit_return(core->log, &credit);
+    *start = rec.lsn;
+    return rc ? ll_fail(err, rc, "out of memory for a checkpoint") : 0;
+}
+
+static void raise_horizon(struct ll_core *core, lladd_lsn horizon)
+{
+    lladd_atomic_max64(&core->image_horizon, horizon.v);
+    lladd_atomic_fence();
+}
+
+static int flush_below(struct ll_core *core, lladd_lsn horizon, struct lladd_error *err)
+{
+    return LLADD_PLANTED(LLADD_BUG_FLUSH) ? 0
+                                          : ll_buffer_flush_below(core->buffer, horizon, err);
+}
+
+/* Step 2, and A. The loop ends: either space for twice as many barriers is set aside, or other
+ * threads have no space to log more and more of them. */
+static int flush_and_start(struct ll_core *core, lladd_lsn *horizon, struct ll_vec *barriers,
+                           lladd_lsn *start, struct lladd_error *err)
+{
+    size_t most = LL_CHECKPOINT_BARRIERS;
+    int rc = flush_below(core, *horizon, err);
+    while (!rc && (rc = append_start(core, *horizon, most, barriers, start, err)) == 0 &&
+           barriers->len > most) {
+        if (ll_core_set_aside_barriers(core, 2 * barriers->len)) {
+            most = 2 * barriers->len;
+        } else {
+            *horizon = ll_log_tail(core->log);
+            raise_horizon(core, *horizon);
+            rc = flush_below(core, *horizon, err);
+        }
+    }
+    return rc;
+}
+
+/* Steps 3 to 5 after A. */
 static int write_records(struct ll_core *core, lladd_lsn horizon, uint64_t pages,
-                         struct marks *marks, struct lladd_error *err)
+                         const struct ll_vec *barriers, struct marks *marks,
+                         struct lladd_error *err)
 {
     lladd_lsn *start = &marks->start, *redo = &marks->redo;
-    struct writer w = {.core = core, .pages = pages, .err = err};
+    struct writer w = {.core = core, .pages = pages, .barriers = barriers, .err = err};
     ll_vec_init(&w.buf, &core->env, 1);
     w.batch = ll_log_record_max(core->log) / 2 < BATCH ? ll_log_record_max(core->log) / 2 : BATCH;
     struct ll_record rec = {.kind = LL_REC_CHECKPOINT_BEGIN};
-    int rc = put_data(&w, start);
-    if (!rc)
-        rc = put_names(&w);
+    int rc = put_names(&w);
     if (!rc)
         rc = flush_batch(&w);
     if (!rc && ll_point(&core->env, "checkpoint.before_begin"))
@@ -446,11 +506,11 @@ static int write_records(struct ll_core *core, lladd_lsn horizon, uint64_t pages
         lladd_lsn low, base;
         ll_buffer_dirty_min(core->buffer, &low, &base);
         *redo = low.v < start->v ? low : *start;
-        /* The start of redo never moves back to where redo barriers were forgotten. A damaged page
-         * that was rebuilt, and is older, is rebuilt again after a crash. */
-        low = ll_core_redo(core);
-        if (redo->v < low.v)
-            *redo = low;
+        /* The start of redo never goes back to where redo barriers are forgotten, nor before the
+         * horizon, where they are not repeated. A damaged page that was rebuilt, and is older, is
+         * rebuilt again after a crash. */
+        if (redo->v < horizon.v)
+            *redo = horizon;
     }
     /* Read here, not at the truncation: a transaction that ends after the force of END is a loser
      * if the system crashes before its last record is durable. Transactions that ended before this
@@ -459,7 +519,9 @@ static int write_records(struct ll_core *core, lladd_lsn horizon, uint64_t pages
     marks->undo = ll_txns_oldest(core, NULL);
     rc = put_txns(&w);
     if (!rc)
-        rc = put_misc(&w, *redo);
+        rc = put_barriers(&w, *redo);
+    if (!rc)
+        rc = put_misc(&w);
     if (!rc)
         rc = flush_batch(&w);
     ll_vec_free(&w.buf);
@@ -620,17 +682,20 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     lladd_lsn horizon = flush_all ? ll_log_tail(core->log)
                                   : lladd_lsn_of(lladd_atomic_load64(&core->last_checkpoint));
     struct marks m = {{0}, {0}, {0}, {0}};
-    lladd_atomic_max64(&core->image_horizon, horizon.v);
-    lladd_atomic_store64_relaxed(&core->images_before, lladd_atomic_load64_relaxed(&core->images));
-    lladd_atomic_fence();
+    struct ll_vec barriers;
+    ll_vec_init(&barriers, &core->env, sizeof(struct ll_redo_barrier));
+    lladd_atomic_store64_relaxed(&core->images_before,
+                                 lladd_atomic_load64_relaxed(&core->images));
+    raise_horizon(core, horizon);
     uint64_t pages = ll_buffer_file_pages(core->buffer); /* the flush makes this size durable */
     rc = ll_point(&core->env, "checkpoint.before_flush")
              ? ll_fail(err, LLADD_BUSY, "stopped at a named point")
              : 0;
-    if (!rc && !LLADD_PLANTED(LLADD_BUG_FLUSH))
-        rc = ll_buffer_flush_below(core->buffer, horizon, err);
     if (!rc)
-        rc = write_records(core, horizon, pages, &m, err);
+        rc = flush_and_start(core, &horizon, &barriers, &m.start, err);
+    if (!rc)
+        rc = write_records(core, horizon, pages, &barriers, &m, err);
+    ll_vec_free(&barriers);
     if (!rc && !LLADD_PLANTED(LLADD_BUG_CONTROL_FIRST))
         rc = ll_log_force(core->log, m.end, err);
     if (!rc && ll_point(&core->env, "checkpoint.before_control"))

@@ -659,6 +659,8 @@ bool ll_txns_relieve(struct ll_core *, bool system);
  * outcomes take. Space for two checkpoints is set aside: close takes one that may free no log, and
  * the way out of a full log needs one that does. Under a narrow byte limit it is space for one. */
 #define LL_CHECKPOINT_RESERVE 8192u
+/* So many redo barriers are part of that. */
+#define LL_CHECKPOINT_BARRIERS 32u
 /* What is set aside with one transaction and so many bytes of names in the catalogue. */
 uint64_t ll_core_aside_least(uint64_t names);
 /* Sets aside what is missing; no transaction begins to write without it. `owed`: the log's limit
@@ -668,6 +670,9 @@ int ll_core_set_aside(struct ll_core *, bool owed, struct lladd_error *);
  * counts, too, as in a recovery. If that is not enough, sets aside the space of one checkpoint if
  * possible, and returns LLADD_NO_SPACE. */
 int ll_core_set_aside_again(struct ll_core *, struct lladd_error *);
+/* Sets aside the space of so many redo barriers besides. False: ordinary work could not have that
+ * space either. */
+bool ll_core_set_aside_barriers(struct ll_core *, size_t n);
 /* Credit from the space set aside; if that is not enough, owed credit. */
 int ll_core_credit_aside(struct ll_core *, struct ll_credit *, size_t bytes, struct lladd_error *);
 /* Takes a checkpoint. flush_all: writes back all pages first (close, explicit checkpoints);

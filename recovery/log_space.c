@@ -6,6 +6,7 @@
 #define PIN_ROW 76u        /* the same, at most */
 #define PIN_BYTES 71u      /* of its record, logged again when the pin is cleared */
 #define HEURISTIC_ROW 235u
+#define BARRIER_ROW 33u    /* with its share of the records' heads */
 
 uint64_t ll_core_aside_least(uint64_t names)
 {
@@ -20,13 +21,19 @@ static uint64_t checkpoint_bytes(const struct ll_core *core)
            HEURISTIC_ROW * lladd_atomic_load64(&core->n_heuristics);
 }
 
-/* The space missing for so many checkpoints, and for a record that clears each pin. */
-static uint64_t lacking(const struct ll_core *core, unsigned checkpoints)
+/* The space missing for so many checkpoints, for a record that clears each pin, and for `more`
+ * bytes. */
+static uint64_t lacking_with(const struct ll_core *core, unsigned checkpoints, uint64_t more)
 {
-    uint64_t want = checkpoints * checkpoint_bytes(core) +
+    uint64_t want = checkpoints * checkpoint_bytes(core) + more +
                     ll_record_bound(PIN_BYTES, 0) * lladd_atomic_load64(&core->n_pins);
     uint64_t have = lladd_atomic_load64(&core->set_aside);
     return have < want ? want - have : 0;
+}
+
+static uint64_t lacking(const struct ll_core *core, unsigned checkpoints)
+{
+    return lacking_with(core, checkpoints, 0);
 }
 
 bool ll_core_lacks_aside(const struct ll_core *core)
@@ -77,6 +84,16 @@ int ll_core_set_aside_again(struct ll_core *core, struct lladd_error *err)
         why = NULL;
     }
     return rc;
+}
+
+bool ll_core_set_aside_barriers(struct ll_core *core, size_t n)
+{
+    struct lladd_error ignored = LLADD_ERROR_INIT;
+    uint64_t more = lacking_with(core, core->checkpoints_aside, n * BARRIER_ROW);
+    if (more && ll_log_undo_reserve(core->log, more, &ignored))
+        return false;
+    lladd_atomic_add64(&core->set_aside, more);
+    return true;
 }
 
 static bool take_aside(struct ll_core *core, uint64_t bytes)

@@ -8,6 +8,7 @@
 #include "support/fixtures.h"
 
 #include <errno.h>
+#include <lladd/bulk.h>
 #include <lladd/bytes.h>
 #include <lladd/extension.h>
 #include <lladd/log_read.h>
@@ -475,6 +476,44 @@ START_TEST(what_frees_log_may_begin)
 }
 END_TEST
 
+/* A checkpoint that is due does not write back all pages, and repeats the redo barriers since the
+ * one before. On a full disk they need more space than is set aside: then it writes back all, and
+ * repeats none. _i: bit 0, maintenance takes such a checkpoint before the application takes its
+ * own; bit 1, the device never tears pages. */
+START_TEST(redo_barriers_leave_space_for_a_checkpoint)
+{
+    enum { BARRIERS = 3331, ROUNDS = 60 };
+    fixture_init(&r, 0);
+    r.options.log_segment_min = 8192;
+    r.options.log_segment_max = 32u << 10;
+    r.options.checkpoint_bytes = 64u << 10;
+    r.options.flags |= _i & 2 ? LLADD_OPT_ATOMIC_PAGES : 0;
+    fixture_open(&r);
+    fixture_pages(&r, pages, PAGES);
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    fixture_set(&r, cell_of(pages[0], 0), 5);
+    for (unsigned i = 0; i < BARRIERS; i++) {
+        struct lladd_txn *txn = fixture_begin(&r);
+        ok(txn, lladd_redo_barrier(txn, lladd_page_of(1000 + 2 * i), 1));
+        done(lladd_commit(txn));
+    }
+    fault_device_capacity(r.fd, fault_device_bytes(r.fd));
+    use_up_log();
+    for (unsigned i = 0; _i & 1 && i < ROUNDS; i++) {
+        bool more;
+        int rc = lladd_maintain(r.db, &more, &r.err);
+        ck_assert_msg(rc == 0 || rc == LLADD_NO_SPACE, "%s", r.err.message);
+    }
+    ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    fixture_set(&r, cell_of(pages[0], 0), 1);
+    fixture_crash(&r, &fault_kill);
+    fixture_open(&r);
+    fixture_expect(&r, cell_of(pages[0], 0), 1);
+    fixture_close(&r);
+    fixture_free(&r);
+}
+END_TEST
+
 static bool holds;
 
 static lladd_lsn holder_durable_lsn(void *ctx, struct lladd_db *db)
@@ -659,6 +698,7 @@ int main(void)
     t = tcase_create("aside");
     tcase_add_loop_test(t, what_was_set_aside_is_there_after_a_kill, 0, 12);
     tcase_add_loop_test(t, checkpoints_that_free_nothing_leave_space, 0, 6);
+    tcase_add_loop_test(t, redo_barriers_leave_space_for_a_checkpoint, 0, 4);
     tcase_add_loop_test(t, hope_does_not_use_up_the_space, 0, 4);
     tcase_add_test(t, maintenance_goes_on_without_its_checkpoint);
     tcase_add_test(t, what_frees_log_may_begin);
