@@ -154,9 +154,7 @@ void ll_background_stop(struct lladd_db *db)
 
 int lladd_checkpoint(struct lladd_db *db, struct lladd_error *err)
 {
-    int rc = ll_db_enter(db, err);
-    if (!rc)
-        rc = ll_db_may_checkpoint(db, err, "lladd_checkpoint");
+    int rc = ll_db_enter_checkpoint(db, err, "lladd_checkpoint");
     return rc ? rc : ll_checkpoint(&db->core, true, err);
 }
 
@@ -178,9 +176,7 @@ static int recover_some(struct ll_core *core, bool *more, struct lladd_error *er
 int lladd_maintain(struct lladd_db *db, bool *more, struct lladd_error *err)
 {
     bool log_more = false, pages_more = false, redo_more = false;
-    int rc = ll_db_enter(db, err);
-    if (!rc)
-        rc = ll_db_may_checkpoint(db, err, "lladd_maintain");
+    int rc = ll_db_enter_checkpoint(db, err, "lladd_maintain");
     if (more)
         *more = false;
     /* A page that cannot be redone, or a checkpoint without space, is reported after the other

@@ -78,13 +78,15 @@ static inline int ll_db_no_page(const struct lladd_db *db, struct lladd_error *e
 {
     return LL_UNLIKELY(ll_held_pages(db)) ? ll_db_refuse_held(err, call) : 0;
 }
-/* The same for a call that takes the checkpoint mutex. Also LLADD_BAD_STATE in a class's checkpoint
- * callback: its thread already has that mutex. */
+/* ll_db_enter for a call that takes the checkpoint mutex. Also LLADD_BAD_STATE if the thread holds
+ * a page, or if it runs a class's checkpoint callback: then it already has that mutex. */
 int ll_db_refuse_asked(struct lladd_error *, const char *call);
-static inline int ll_db_may_checkpoint(const struct lladd_db *db, struct lladd_error *err,
-                                       const char *call)
+static inline int ll_db_enter_checkpoint(const struct lladd_db *db, struct lladd_error *err,
+                                         const char *call)
 {
-    int rc = ll_db_no_page(db, err, call);
+    int rc = ll_db_enter(db, err);
+    if (!rc)
+        rc = ll_db_no_page(db, err, call);
     return !rc && ll_core_asks_class(&db->core) ? ll_db_refuse_asked(err, call) : rc;
 }
 /* ll_txn_enter for a call that may wait for other threads: the thread holds no page, and its unused

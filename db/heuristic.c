@@ -76,7 +76,7 @@ int lladd_heuristic_end(struct lladd_txn *txn, enum lladd_outcome outcome)
     lladd_lsn lsn;
     int rc = enter(txn, outcome);
     if (!rc)
-        rc = ll_db_may_checkpoint(ll_db_of(txn->core), &txn->err, "lladd_heuristic_end");
+        rc = ll_db_enter_checkpoint(ll_db_of(txn->core), &txn->err, "lladd_heuristic_end");
     if (rc)
         return rc;
     struct ll_core *core = txn->core;
@@ -145,9 +145,7 @@ int lladd_heuristic_forget(struct lladd_db *db, const struct lladd_gid *gid,
                            struct lladd_error *err)
 {
     struct ll_heuristic h;
-    int rc = ll_db_enter(db, err);
-    if (!rc)
-        rc = ll_db_may_checkpoint(db, err, "lladd_heuristic_forget");
+    int rc = ll_db_enter_checkpoint(db, err, "lladd_heuristic_forget");
     if (!rc)
         rc = ll_gid_check(gid, err);
     if (rc)

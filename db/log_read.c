@@ -19,6 +19,11 @@ const char *lladd_log_kind_name(unsigned kind)
     return ll_record_kind_name(kind);
 }
 
+lladd_lsn lladd_durable_lsn(struct lladd_db *db)
+{
+    return ll_log_durable(db->core.log);
+}
+
 int lladd_log_open(struct lladd_db *db, lladd_lsn from, const char *name,
                    struct lladd_log_cursor **out, struct lladd_error *err)
 {

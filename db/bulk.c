@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Bulk writing: whole pages past the log and the page cache (BUF-6). */
+#include "db/db_private.h"
+
+#include <lladd/bulk.h>
+#include <lladd/bytes.h>
+#include <string.h>
+
+static int check_range(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
+{
+    if (n == 0 || first.v == 0 || first.v >= (1ull << 48) || n > (1ull << 48) - first.v)
+        return ll_fail_page(&txn->err, LLADD_OUT_OF_RANGE, first,
+                            "pages %llu to %llu: no such pages", (unsigned long long)first.v,
+                            (unsigned long long)(first.v + n - 1));
+    return 0;
+}
+
+int lladd_redo_barrier(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
+{
+    LL_USE(txn);
+    int rc = ll_txn_enter_unlatched(txn, "lladd_redo_barrier");
+    if (!rc)
+        rc = check_range(txn, first, n);
+    if (!rc)
+        rc = ll_core_reserve_plain(txn, ll_record_bound(16, 0), 0);
+    if (rc)
+        return rc;
+    struct ll_core *core = txn->core;
+    /* Cached copies of the pages must not be written over the new contents. */
+    ll_instant_forget(core, first, n);
+    rc = ll_buffer_drop(core->buffer, first, n);
+    if (rc) {
+        ll_log_credit_trim(core->log, &txn->credit);
+        return ll_fail_page(&txn->err, rc, first, "a page of the extent is in use");
+    }
+    unsigned char bytes[16];
+    lladd_put64(bytes, first.v);
+    lladd_put64(bytes + 8, n);
+    struct ll_record rec = {.kind = LL_REC_REDO_BARRIER,
+                            .page = LLADD_NO_PAGE,
+                            .redo = lladd_span_of(bytes, sizeof bytes)};
+    /* Atomic for a checkpoint: either its table has the barrier or the record comes after its
+     * BEGIN. Appending does not wait. */
+    lladd_mutex_lock(&core->misc);
+    rc = ll_redo_barrier_room(core, first.v, n, &txn->err);
+    if (!rc) {
+        ll_txn_append(txn, &rec, NULL);
+        ll_redo_barrier_put(core, first.v, n, rec.lsn);
+    }
+    lladd_mutex_unlock(&core->misc);
+    ll_log_credit_trim(core->log, &txn->credit);
+    return rc;
+}
+
+/* Logs the barrier again if a page has none: a checkpoint may have dropped a barrier that was older
+ * than redo's start. */
+static int want_barrier(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        if (ll_redo_barrier_of_locked(txn->core, first.v + i).v == 0)
+            return lladd_redo_barrier(txn, first, n);
+    return 0;
+}
+
+/* Raw pages have no LSN for the buffer's WAL check (BUF-1), so the barrier is forced here. Without
+ * that, redo could apply older records to the new contents: a transaction that freed the pages in a
+ * closed top action, and was rolled back, has not waited for the log. */
+static int force_barriers(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
+{
+    lladd_lsn newest = {0};
+    for (uint64_t i = 0; i < n; i++) {
+        lladd_lsn lsn = ll_redo_barrier_of_locked(txn->core, first.v + i);
+        newest = lsn.v > newest.v ? lsn : newest;
+    }
+    return ll_log_force(txn->core->log, newest, &txn->err);
+}
+
+int lladd_bulk_write(struct lladd_txn *txn, lladd_pageno first, uint64_t n, const char *page_type,
+                     void *bytes)
+{
+    LL_USE(txn);
+    struct ll_core *core = txn->core;
+    struct ll_name *type = NULL;
+    int rc = ll_txn_enter_unlatched(txn, "lladd_bulk_write");
+    if (!rc)
+        rc = check_range(txn, first, n);
+    if (!rc && page_type) {
+        type = ll_op_catalog_find(core, LL_NAME_PAGE_TYPE, page_type, 0);
+        rc = type ? ll_op_catalog_number(core, type, &txn->err)
+                  : ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "page type \"%s\" is not registered",
+                            page_type);
+    }
+    if (rc)
+        return rc;
+    rc = want_barrier(txn, first, n);
+    if (rc)
+        return rc;
+    for (uint64_t i = 0; type && i < n; i++) {
+        unsigned char *p = (unsigned char *)bytes + i * core->page_size;
+        memset(p, 0, LLADD_PAGE_HEADER);
+        ll_page_set_type(p, (uint16_t)type->number);
+        ll_page_set_number(p, first.v + i);
+        ll_page_set_lsn(
+            p, ll_redo_barrier_of_locked(
+                   core, first.v + i)); /* base 0: the first logged change takes an image */
+    }
+    if (!type)
+        rc = force_barriers(txn, first, n);
+    if (!rc)
+        rc = ll_instant_settle(core, first, n, &txn->err);
+    return rc ? rc
+              : ll_buffer_bulk_write(core->buffer, first, n, bytes, type != NULL, &txn->err);
+}
+
+int lladd_bulk_sync(struct lladd_txn *txn)
+{
+    LL_USE(txn);
+    int rc = ll_txn_enter_unlatched(txn, "lladd_bulk_sync");
+    if (LLADD_PLANTED(LLADD_BUG_BULK_SYNC))
+        return rc;
+    return rc ? rc : ll_buffer_sync(txn->core->buffer, &txn->err);
+}
+
+int lladd_bulk_read(struct lladd_db *db, lladd_pageno first, uint64_t n, bool raw, void *bytes,
+                    struct lladd_error *err)
+{
+    int rc = ll_db_enter(db, err);
+    if (!rc)
+        rc = ll_instant_settle(&db->core, first, n, err);
+    return rc ? rc : ll_buffer_bulk_read(db->core.buffer, first, n, bytes, !raw, err);
+}
+
+int lladd_pages_extend(struct lladd_db *db, uint64_t pages, struct lladd_error *err)
+{
+    int rc = ll_core_check(&db->core, err);
+    return rc ? rc : ll_buffer_extend(db->core.buffer, pages, err);
+}
+
+int lladd_pages_discard(struct lladd_db *db, lladd_pageno first, uint64_t n)
+{
+    int rc = ll_core_check(&db->core, NULL);
+    if (rc)
+        return rc;
+    ll_instant_forget(&db->core, first, n);
+    return ll_buffer_drop(db->core.buffer, first, n);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Object records: changes of extensions' objects in memory, logged without a page. */
+#include "db/db_private.h"
+
+/* An object's number is stored in the record's page field; all ones mean none. */
+#define OBJECT_MAX ((1ull << 48) - 1)
+
+int lladd_log_object(struct lladd_txn *txn, const struct lladd_object_class *cls, uint64_t object,
+                     struct lladd_span redo, struct lladd_span undo, struct lladd_token *token,
+                     lladd_lsn *lsn)
+{
+    LL_USE(txn);
+    int rc = ll_txn_enter_unlatched(txn, "lladd_log_object");
+    if (rc)
+        return rc;
+    struct ll_core *core = txn->core;
+    struct ll_name *name = ll_op_catalog_by_desc(core, LL_NAME_CLASS, cls);
+    if (!name || !token)
+        return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "the class is not registered, or no token");
+    if (object >= OBJECT_MAX)
+        return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "object %llu: objects count up to 2^48 - 2",
+                       (unsigned long long)object);
+    if (!cls->undo && undo.len)
+        return ll_fail(&txn->err, LLADD_BAD_ARGUMENT, "class \"%s\" has no undo", cls->name);
+    if (ll_record_bound(redo.len, undo.len) > ll_log_record_max(core->log))
+        return ll_fail(&txn->err, LLADD_TOO_LARGE,
+                       "a record of %zu bytes; a quarter of log_ring_bytes, %zu, is the most",
+                       redo.len + undo.len, ll_log_record_max(core->log));
+    uint64_t need = cls->undo ? ll_record_bound(0, undo.len) : 0;
+    rc = ll_op_catalog_number(core, name, &txn->err);
+    if (!rc)
+        rc = ll_core_want_copy(txn, undo.len);
+    if (!rc)
+        rc = ll_core_reserve_plain(txn, ll_record_bound(redo.len, undo.len), need);
+    if (rc)
+        return rc;
+    struct ll_record rec = {
+        .kind = LL_REC_OBJECT, .op = name->number, .page = object, .redo = redo, .undo = undo};
+    ll_core_use_undo(txn, need);
+    lladd_atomic_store64_relaxed(&txn->busy, txn->last.v | 1);
+    ll_txn_append(txn, &rec, NULL);
+    lladd_atomic_store64(&txn->busy, rec.lsn.v);
+    token->private_[0] = rec.lsn.v;
+    ll_observe(LLADD_DST_APPLY, txn, name, &rec);
+    ll_log_credit_trim(core->log, &txn->credit);
+    if (lsn)
+        *lsn = rec.lsn;
+    return 0;
+}
+
+void lladd_object_applied(struct lladd_txn *txn, struct lladd_token *token)
+{
+    if (lladd_atomic_load64(&txn->busy) == token->private_[0])
+        lladd_atomic_store64(&txn->busy, UINT64_MAX);
+    token->private_[0] = 0;
+}
+
+size_t lladd_log_object_max(struct lladd_db *db)
+{
+    return ll_log_record_max(db->core.log) - ll_record_bound(0, 0);
+}
+
+int lladd_log_force(struct lladd_db *db, lladd_lsn lsn, struct lladd_error *err)
+{
+    int rc = ll_db_enter(db, err);
+    return rc ? rc : ll_log_force(db->core.log, lsn, err);
+}
+
+bool lladd_log_force_soon(struct lladd_db *db)
+{
+    return ll_log_force_soon(db->core.log);
+}
+
+lladd_lsn lladd_object_applied_lsn(struct lladd_db *db)
+{
+    return ll_txns_applied(&db->core);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Pins: named LSNs from which on the log is kept, and what keeps the log from being truncated. */
+#include "db/db_private.h"
+
+#include <lladd/bytes.h>
+#include <string.h>
+
+static int enter(struct lladd_db *db, const char *name, const char *call, struct lladd_error *err)
+{
+    size_t len = name ? strlen(name) : 0;
+    int rc = ll_db_enter_checkpoint(db, err, call);
+    if (!rc && (len == 0 || len > 63))
+        rc = ll_fail(err, LLADD_BAD_ARGUMENT, "a pin's name has 1 to 63 bytes");
+    return rc;
+}
+
+/* Called with the checkpoint mutex: a checkpoint either has the pin in its table or has truncated
+ * the log before the pin is set. */
+static int log_pin(struct ll_core *core, const char *name, lladd_lsn lsn, struct lladd_error *err)
+{
+    unsigned char bytes[8 + 64];
+    size_t len = strlen(name);
+    lladd_put64(bytes, lsn.v);
+    memcpy(bytes + 8, name, len);
+    struct ll_record rec = {
+        .kind = LL_REC_PIN, .page = LLADD_NO_PAGE, .redo = lladd_span_of(bytes, 8 + len)};
+    int rc = lsn.v ? ll_core_append(core, &rec, err) : ll_core_append_aside(core, &rec, err);
+    return rc ? rc : ll_log_force(core->log, rec.lsn, err);
+}
+
+/* Reserves the log space that one more pin takes in checkpoints, and for the record that clears
+ * it. */
+static int want_space(struct ll_core *core, struct lladd_error *err)
+{
+    int rc = ll_core_mark(core, err);
+    return rc ? rc : ll_core_set_aside(core, true, err);
+}
+
+/* lsn 0 clears the pin. A change that cannot be logged is undone in memory. */
+static int change_pin(struct ll_core *core, const char *name, lladd_lsn lsn,
+                      struct lladd_error *err)
+{
+    lladd_lsn before = ll_pin_get(core, name);
+    int rc = ll_pin_put(core, name, lsn, err);
+    if (rc)
+        return rc;
+    if (lsn.v)
+        rc = want_space(core, err);
+    if (!rc)
+        rc = log_pin(core, name, lsn, err);
+    if (rc)
+        (void)ll_pin_put(core, name, before, NULL); /* cannot fail: the table had room for it */
+    return rc;
+}
+
+int lladd_pin_set(struct lladd_db *db, const char *name, lladd_lsn lsn, struct lladd_error *err)
+{
+    struct ll_core *core = &db->core;
+    int rc = enter(db, name, "lladd_pin_set", err);
+    if (rc)
+        return rc;
+    lladd_mutex_lock(&core->checkpointing);
+    if (lsn.v < ll_log_oldest(core->log).v || lsn.v > ll_log_tail(core->log).v)
+        rc = ll_fail_lsn(err, LLADD_OUT_OF_RANGE, lsn, "LSN %llu is not in the log (%llu to %llu)",
+                         (unsigned long long)lsn.v, (unsigned long long)ll_log_oldest(core->log).v,
+                         (unsigned long long)ll_log_tail(core->log).v);
+    if (!rc)
+        rc = change_pin(core, name, lsn, err);
+    lladd_mutex_unlock(&core->checkpointing);
+    return rc;
+}
+
+int lladd_pin_clear(struct lladd_db *db, const char *name, struct lladd_error *err)
+{
+    struct ll_core *core = &db->core;
+    int rc = enter(db, name, "lladd_pin_clear", err);
+    if (rc)
+        return rc;
+    lladd_mutex_lock(&core->checkpointing);
+    rc = change_pin(core, name, lladd_lsn_of(0), err);
+    lladd_mutex_unlock(&core->checkpointing);
+    return rc;
+}
+
+int lladd_log_pinner(struct lladd_db *db, struct lladd_pinner *out, struct lladd_error *err)
+{
+    int rc = ll_db_enter(db, err);
+    return rc ? rc : ll_core_pinner(&db->core, out, err);
+}
