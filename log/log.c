@@ -10,7 +10,7 @@
  *
  *   Append  credit -> reserve -> publish     (reserve.c: ring, LSN, checksum)
  *           walk -> write -> sync -> durable (group.c leads, writer.c writes)
- *   Space   create.c makes files, space.c grants credit from them, truncation frees them.
+ *   Space   create.c makes files, space.c grants credit from them, truncate.c frees them.
  *   Read    directory.c finds the files, scan.c reads them and finds the tail, reader.c and
  *           cursor.c read single records.
  *   Start   this file decides how the log continues after a stop.
@@ -24,7 +24,7 @@
  *          incarnation changes a new segment begins; its header says where the log before it ends.
  *   LOG-3  The last record of a synced group is a seal (group.c); scan.c says what proves damage.
  *   LOG-4  A failed write or sync poisons (group.c).
- *   REC-3  The undo reserve (space.c).
+ *   REC-3  The undo reserve (undo_reserve.c).
  *   REC-4  ll_log_start rewrites and syncs what the scan accepted above the newest watermark: a
  *          record that could be read need not be on the disk.
  *
@@ -649,4 +649,29 @@ lladd_lsn ll_log_written(const struct ll_log *log)
 uint64_t ll_log_incarnation(const struct ll_log *log)
 {
     return log->incarnation;
+}
+
+void ll_log_stats(struct ll_log *log, struct ll_log_stats *out)
+{
+    struct ll_log__segments *segs = log->segs;
+    uint64_t free_eighths = 0;
+    lladd_mutex_lock(&segs->mutex);
+    (void)ll_log__ensure_listed(log, NULL); /* if that fails, unlisted segments are not counted */
+    out->segments = segs->live.len + segs->dead.len;
+    out->segment_bytes = segs->disk_bytes;
+    for (size_t i = segs->live.len;
+         segs->granted && ll_log__at(&segs->live, i - 1) != segs->granted; i--)
+        free_eighths +=
+            (ll_log__at(&segs->live, i - 1)->end - ll_log__at(&segs->live, i - 1)->first) *
+            LL_LOG__FREE_BYTE;
+    int64_t left = (int64_t)lladd_atomic_load64(&log->undo_left);
+    out->undo_reserved = (uint64_t)((int64_t)free_eighths - left) / LL_LOG__UNDO_BYTE;
+    lladd_mutex_unlock(&segs->mutex);
+    out->bytes = lladd_atomic_load64(&log->tail) - log->first_lsn;
+    out->records = lladd_atomic_load64_relaxed(&log->records);
+    out->groups = lladd_atomic_load64_relaxed(&log->groups);
+    out->syncs = lladd_atomic_load64_relaxed(&log->syncs);
+    out->writes = lladd_atomic_load64_relaxed(&log->writes);
+    out->bytes_written = lladd_atomic_load64_relaxed(&log->bytes_written);
+    out->waits_for_space = lladd_atomic_load64_relaxed(&log->waits);
 }

@@ -170,9 +170,10 @@ void ll_log_credit_trim(struct ll_log *, struct ll_credit *);
 bool ll_log_credit_may_rest(const struct ll_log *, struct ll_credit *);
 
 /* Reserves disk space for records that must be writable in any case (REC-3). After success, `bytes`
- * more bytes of durable, untouched segments are reserved, and the slack remains (space.c): as much
- * as a segment of the smallest size holds, at most 16 KiB. Waits like ll_log_credit. The records
- * are appended with credit from ll_log_credit_reserved, which cannot fail for lack of space. */
+ * more bytes of durable, untouched segments are reserved, and a slack remains (undo_reserve.c): as
+ * much as a segment of the smallest size holds, at most 16 KiB. Waits like ll_log_credit. The
+ * records are appended with credit from ll_log_credit_reserved, which cannot fail for lack of
+ * space. */
 int ll_log_undo_reserve(struct ll_log *, uint64_t bytes, struct lladd_error *);
 /* ll_log_undo_reserve for owed records (ll_log_credit_owed); they may use the slack. */
 int ll_log_undo_reserve_owed(struct ll_log *, uint64_t bytes, struct lladd_error *);

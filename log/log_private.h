@@ -349,8 +349,16 @@ void ll_log__note_scarce(struct ll_log *);
 bool ll_log__over_limit(const struct ll_log *);
 
 /* space.c */
+/* Segments kept ready after the current one, once a segment was used up: the next, and one for the
+ * undo reserve when the next becomes current. */
+enum { LL_LOG__KEPT_AHEAD = 2 };
 /* Credit is granted from this segment on. */
 void ll_log__start_granting(struct ll_log *, struct ll_log__seg *);
+/* Makes a segment after the last one. */
+int ll_log__add_segment(struct ll_log *, unsigned why, struct lladd_error *);
+/* If credit reaches `to` in the current segment, is there still space for the undo reserve and the
+ * rest? */
+bool ll_log__beside_undo(const struct ll_log *, uint64_t to, uint64_t rest);
 /* The kind of records that credit is for. */
 enum ll_log__claim {
     LL_LOG__USERS,
@@ -365,10 +373,11 @@ int ll_log__disk_room(struct ll_log *, uint64_t bytes, enum ll_log__claim,
 bool ll_log__disk_room_now(struct ll_log *, uint64_t to);
 /* Reads the directory unless that was done; under seg_mutex. */
 int ll_log__ensure_listed(struct ll_log *, struct lladd_error *);
-void ll_log__wake_worker(struct ll_log *);
-/* Wakes the log's thread, if there is one; it writes if much is unwritten. The caller does not hold
- * the mutex. */
-void ll_log__ask_worker(struct ll_log *);
+
+/* undo_reserve.c */
+uint64_t ll_log__slack(const struct ll_log *);
+void ll_log__set_undo_floor(struct ll_log *);
+bool ll_log__take_undo(struct ll_log *, uint64_t eighths, uint64_t rest);
 /* Is little undo reserve left? Then a transaction that reserves much will soon need another
  * segment. */
 static inline bool ll_log__undo_is_low(const struct ll_log *log)
@@ -376,12 +385,18 @@ static inline bool ll_log__undo_is_low(const struct ll_log *log)
     return (int64_t)lladd_atomic_load64(&log->undo_left) <
            (int64_t)lladd_atomic_load64(&log->undo_low);
 }
+
+/* worker.c */
+void ll_log__wake_worker(struct ll_log *);
+/* Wakes the log's thread, if there is one; it writes if much is unwritten. The caller does not hold
+ * the mutex. */
+void ll_log__ask_worker(struct ll_log *);
+void ll_log__stop_worker(struct ll_log *);
 enum { LL_LOG__MUCH = 1 << 20 };
 static inline uint64_t ll_log__unwritten(const struct ll_log *log)
 {
     return lladd_atomic_load64_relaxed(&log->tail) - lladd_atomic_load64_relaxed(&log->written);
 }
-void ll_log__stop_worker(struct ll_log *);
 
 /* directory.c; under seg_mutex */
 /* Reads the directory and every header. */

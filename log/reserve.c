@@ -37,7 +37,7 @@
  * that recycles ring space. The stores of an append need neither: their space is not recycled
  * before it is written, and it is not written before the record is published.
  *
- * Undo reserve (REC-3): space.c says what undo_left counts.
+ * Undo reserve (REC-3): undo_reserve.c says what undo_left counts.
  */
 #include "log/log_private.h"
 #include "util/held.h"

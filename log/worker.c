@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * worker: the log's thread, and the same work without one.
+ *
+ * With env->threads the log has a worker thread. It keeps two segments preallocated (one more when
+ * the undo reserve is low), removes dead files, writes when a megabyte is unwritten and no commit
+ * writes it, and syncs for commits that do not wait. It is started when a segment is used up for
+ * the first time, when more than two segments are reserved, or when a sync is requested; so small
+ * and short-lived logs have none. Without a worker, ll_log_maintain or a caller that needs the
+ * space makes segments and removes files, and an appender that finds half of the ring unwritten
+ * writes it.
+ */
+#include "log/log_private.h"
+
+/* Dead files kept for reuse. */
+enum { KEEP_DEAD = 2 };
+
+static size_t ahead(const struct ll_log__segments *segs)
+{
+    size_t n = 0;
+    for (size_t i = segs->live.len; i > 0 && ll_log__at(&segs->live, i - 1) != segs->granted; i--)
+        n++;
+    return n;
+}
+
+/* Would another preallocated segment leave enough of the byte limit to callers that need it now? */
+static bool may_preallocate(const struct ll_log *log, unsigned why)
+{
+    const struct ll_log__segments *segs = log->segs;
+    uint64_t limit = log->cfg.limit_bytes;
+    return limit == 0 || ll_log__live_bytes(segs) + ll_log__next_size(log, true, why) <= limit / 2;
+}
+
+/* Does one step of background work, if there is one. Under the mutex. */
+static int step(struct ll_log *log, bool *did, struct lladd_error *err)
+{
+    struct ll_log__segments *segs = log->segs;
+    int rc = 0;
+    *did = false;
+    if (!segs->listed || !segs->granted || segs->creating)
+        return 0;
+    bool low = ll_log__undo_is_low(log);
+    unsigned why = low ? LL_LOG__AHEAD | LL_LOG__FOR_UNDO : LL_LOG__AHEAD;
+    if ((low || ahead(segs) < LL_LOG__KEPT_AHEAD) && !segs->gave_up &&
+        may_preallocate(log, why)) {
+        rc = ll_log__add_segment(log, why, err);
+        segs->gave_up = rc != 0;
+        *did = rc == 0;
+    } else if (segs->dead.len > KEEP_DEAD || ll_log__has_useless(log)) {
+        *did = ll_log__remove_dead(log, &rc, err);
+    }
+    return rc;
+}
+
+int ll_log_maintain(struct ll_log *log, bool *more, struct lladd_error *err)
+{
+    bool did = false;
+    int rc = ll_log__check(log, err);
+    *more = false;
+    if (rc)
+        return rc;
+    lladd_mutex_lock(&log->segs->mutex);
+    rc = step(log, &did, err);
+    lladd_mutex_unlock(&log->segs->mutex);
+    *more = did;
+    return rc;
+}
+
+/* Writes if much is unwritten, while appends continue. A failure poisons the log, so the error
+ * reaches the callers that need the write. Releases the mutex meanwhile. */
+static bool write_some(struct ll_log *log)
+{
+    bool progress = false;
+    int rc;
+    if (ll_log__unwritten(log) <= LL_LOG__MUCH || ll_log__check(log, NULL))
+        return false;
+    lladd_mutex_unlock(&log->segs->mutex);
+    (void)ll_log__write_unless_busy(log, &progress, NULL, &rc);
+    lladd_mutex_lock(&log->segs->mutex);
+    return progress;
+}
+
+/* Syncs what ll_log_force_soon asked for. Releases the mutex meanwhile. A failure poisons the log,
+ * so the error reaches the callers that need durability. */
+static bool sync_some(struct ll_log *log)
+{
+    uint64_t wanted = log->segs->wanted;
+    if (wanted <= lladd_atomic_load64(&log->durable) || ll_log__check(log, NULL))
+        return false;
+    lladd_mutex_unlock(&log->segs->mutex);
+    (void)ll_log_force(log, lladd_lsn_of(wanted - 1), NULL);
+    lladd_mutex_lock(&log->segs->mutex);
+    return true;
+}
+
+bool ll_log_force_soon(struct ll_log *log)
+{
+    struct ll_log__segments *segs = log->segs;
+    lladd_mutex_lock(&segs->mutex);
+    segs->wanted = lladd_atomic_load64(&log->tail);
+    ll_log__wake_worker(log);
+    bool will = segs->thread.started;
+    lladd_mutex_unlock(&segs->mutex);
+    return will;
+}
+
+void ll_log__ask_worker(struct ll_log *log)
+{
+    lladd_mutex_lock(&log->segs->mutex);
+    log->segs->calls++;
+    lladd_cond_broadcast(&log->segs->changed);
+    lladd_mutex_unlock(&log->segs->mutex);
+}
+
+static void *worker(void *arg)
+{
+    struct ll_log *log = arg;
+    struct ll_log__segments *segs = log->segs;
+    lladd_mutex_lock(&segs->mutex);
+    while (!segs->stop) {
+        /* Notes calls that arrive while this thread works without the mutex. */
+        uint64_t heard = segs->calls;
+        bool did = sync_some(log) || write_some(log);
+        /* The error is ignored: a caller that needs the space asks for it and gets the error. */
+        if (!did)
+            (void)step(log, &did, NULL);
+        if (!did && !segs->stop && segs->calls == heard) {
+            lladd_atomic_store32(&segs->idle, 1);
+            lladd_cond_wait(&segs->changed, &segs->mutex);
+            lladd_atomic_store32(&segs->idle, 0);
+        }
+    }
+    lladd_mutex_unlock(&segs->mutex);
+    return NULL;
+}
+
+void ll_log__wake_worker(struct ll_log *log)
+{
+    struct ll_log__segments *segs = log->segs;
+    LL_ASSERT(lladd_mutex_mine(&segs->mutex));
+    if (!log->env->threads || segs->stop)
+        return;
+    /* No error: without a thread the log is slower, not wrong. */
+    if (!segs->thread.started)
+        (void)lladd_thread_start(&segs->thread, worker, log);
+    segs->calls++;
+    lladd_cond_broadcast(&segs->changed);
+}
+
+void ll_log__stop_worker(struct ll_log *log)
+{
+    struct ll_log__segments *segs = log->segs;
+    lladd_mutex_lock(&segs->mutex);
+    segs->stop = true;
+    lladd_atomic_store32(&segs->hurry, 1);
+    lladd_cond_broadcast(&segs->changed);
+    lladd_mutex_unlock(&segs->mutex);
+    lladd_thread_join(&segs->thread);
+}
