@@ -4,6 +4,7 @@
 /* What the files of operations/ share: the list of operations with their ids, the state of each
  * open database, and small helpers. Includes nothing of the library but <lladd/...>. */
 #include "operations/pages/root_index.h"
+#include "operations/shared/grow.h"
 #include "operations/shared/reservation.h"
 #include "operations/shared/txn_state.h"
 

@@ -606,14 +606,8 @@ static int broken(struct lladd_error *err, lladd_pageno page, const char *what)
 static int collect(void *ctx, lladd_pageno first, uint64_t n)
 {
     struct extents *e = ctx;
-    if (e->n == e->cap) {
-        size_t cap = e->cap ? e->cap * 2 : 64;
-        struct extent *p = lladd_mem_resize(e->a->db, e->at, cap * sizeof *p);
-        if (!p)
-            return lladd_error_set(e->err, LLADD_NO_MEMORY, "out of memory to check an array");
-        e->at = p;
-        e->cap = cap;
-    }
+    if (ll_operations__grow(e->a->db, &e->at, e->n + 1, &e->cap, sizeof *e->at))
+        return lladd_error_set(e->err, LLADD_NO_MEMORY, "out of memory to check an array");
     e->at[e->n++] = (struct extent){first.v, n};
     for (uint64_t i = 0; i < n; i++) {
         enum lladd_page_use use;

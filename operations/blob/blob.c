@@ -253,15 +253,9 @@ static int take_extent(struct bulk *b, uint64_t want)
     struct lladd_db *db = lladd_txn_db(b->txn);
     uint64_t max = EXTENT_BYTES / b->page_size;
     max = max < lladd_extent_max(db) ? max : lladd_extent_max(db);
-    if (b->n == b->cap) {
-        size_t cap = b->cap ? b->cap * 2 : 8;
-        struct ll_blob_run *e = lladd_mem_resize(db, b->extents, cap * sizeof *e);
-        if (!e)
-            return lladd_error_set(lladd_txn_error_out(b->txn), LLADD_NO_MEMORY,
-                                   "out of memory for a large write");
-        b->extents = e;
-        b->cap = cap;
-    }
+    if (ll_operations__grow(db, &b->extents, b->n + 1, &b->cap, sizeof *b->extents))
+        return lladd_error_set(lladd_txn_error_out(b->txn), LLADD_NO_MEMORY,
+                               "out of memory for a large write");
     struct ll_blob_run *e = &b->extents[b->n];
     e->n = want < max ? want : max;
     int rc = lladd_extent_alloc(b->txn, e->n, LLADD_EXTENT_BULK, &e->first);

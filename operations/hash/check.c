@@ -98,14 +98,8 @@ static int remember(struct checker *c, struct ll_hash_table *t, const struct hb_
                     struct lladd_error *err)
 {
     size_t need = 2 + HB_LEN(e->key_len);
-    if (c->cap - c->len < need) {
-        size_t cap = 2 * c->cap + need + 4096;
-        unsigned char *p = lladd_mem_resize(t->db, c->keys, cap);
-        if (!p)
-            return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a check");
-        c->keys = p;
-        c->cap = cap;
-    }
+    if (ll_operations__grow(t->db, &c->keys, c->len + need, &c->cap, 1))
+        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a check");
     lladd_put16(c->keys + c->len, e->key_len);
     lladd_copy(c->keys + c->len + 2, e->key, HB_LEN(e->key_len));
     c->len += need;

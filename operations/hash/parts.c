@@ -47,14 +47,8 @@ int ll_hash__each_page(struct ll_hash_table *t, ll_hash_page_fn *fn, void *ctx,
 static int add_number(struct ll_hash_table *t, struct ll_hash_numbers *m, uint64_t number,
                       struct lladd_error *err)
 {
-    if (m->n == m->cap) {
-        size_t cap = 2 * m->cap + 32;
-        uint64_t *p = lladd_mem_resize(t->db, m->at, cap * sizeof *p);
-        if (!p)
-            return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a table's pages");
-        m->at = p;
-        m->cap = cap;
-    }
+    if (ll_operations__grow(t->db, &m->at, m->n + 1, &m->cap, sizeof *m->at))
+        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a table's pages");
     m->at[m->n++] = number;
     return 0;
 }

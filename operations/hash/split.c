@@ -338,14 +338,8 @@ static void contents_free(struct ll_hash_table *t, struct contents *c)
 static int add_entry(const struct rebuild *r, struct contents *c, int to, const struct hb_entry *e)
 {
     size_t need = ll_hash__pack_size(r->t->fixed, e);
-    if (c->cap[to] - c->len[to] < need) {
-        size_t cap = 2 * c->cap[to] + need + lladd_page_size(r->t->db);
-        unsigned char *p = lladd_mem_resize(r->t->db, c->bytes[to], cap);
-        if (!p)
-            return no_memory(r);
-        c->bytes[to] = p;
-        c->cap[to] = cap;
-    }
+    if (ll_operations__grow(r->t->db, &c->bytes[to], c->len[to] + need, &c->cap[to], 1))
+        return no_memory(r);
     ll_hash__pack(c->bytes[to] + c->len[to], r->t->fixed, e);
     c->len[to] += need;
     return 0;
@@ -384,14 +378,8 @@ static int add_page(const struct rebuild *r, struct contents *c, struct lladd_vi
 
 static int add_chain_page(const struct rebuild *r, struct contents *c, lladd_pageno page)
 {
-    if (c->n_chain == c->cap_chain) {
-        size_t cap = 2 * c->cap_chain + 8;
-        uint64_t *p = lladd_mem_resize(r->t->db, c->chain, cap * sizeof *p);
-        if (!p)
-            return no_memory(r);
-        c->chain = p;
-        c->cap_chain = cap;
-    }
+    if (ll_operations__grow(r->t->db, &c->chain, c->n_chain + 1, &c->cap_chain, sizeof *c->chain))
+        return no_memory(r);
     c->chain[c->n_chain++] = page.v;
     return 0;
 }

@@ -251,14 +251,8 @@ static int in_use(struct lladd_txn *txn, const struct ll_hash_table *t)
 static int take_alone(struct lladd_txn *txn, struct ll_hash_owner *o, struct ll_hash_table *t)
 {
     uint64_t none = 0;
-    if (o->n_own == o->cap_own) {
-        size_t cap = o->cap_own ? 2 * o->cap_own : 4;
-        struct ll_hash_own *p = lladd_mem_resize(t->db, o->own, cap * sizeof *p);
-        if (!p)
-            return no_memory(txn);
-        o->own = p;
-        o->cap_own = cap;
-    }
+    if (ll_operations__grow(t->db, &o->own, o->n_own + 1, &o->cap_own, sizeof *o->own))
+        return no_memory(txn);
     if (!lladd_atomic_cas64(&t->owner, &none, (uintptr_t)o))
         return in_use(txn, t);
     lladd_atomic_fence(); /* before the load of `changers`; see note_change */

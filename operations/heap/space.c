@@ -40,7 +40,8 @@ struct ll_heap {
     const void *creator; /* struct ll_heaps_created of the transaction that has created it, until it
                           * commits */
     struct pool_page *pool;
-    uint32_t n_pool, cap_pool;
+    uint32_t n_pool;
+    size_t cap_pool;
     bool gained;             /* room was freed since the pass began */
     uint64_t placed;         /* records stored */
     struct lladd_mutex grow; /* protects the following: */
@@ -202,14 +203,8 @@ static int created_of(struct lladd_txn *txn, struct ll_operations *ops,
         return rc;
     struct ll_heaps_created *c = (struct ll_heaps_created *)owner;
     c->ops = ops;
-    if (c->n == c->cap) {
-        size_t cap = c->cap ? c->cap * 2 : 4;
-        struct ll_heap **p = lladd_mem_resize(ops->db, c->heaps, cap * sizeof *p);
-        if (!p)
-            return LLADD_NO_MEMORY;
-        c->heaps = p;
-        c->cap = cap;
-    }
+    if (ll_operations__grow(ops->db, &c->heaps, c->n + 1, &c->cap, sizeof(struct ll_heap *)))
+        return LLADD_NO_MEMORY;
     *out = c;
     return 0;
 }
@@ -336,15 +331,9 @@ static struct pool_page *pool_add(struct ll_operations *ops, struct ll_heap *h)
         h->gained = true;
         return &h->pool[least];
     }
-    if (h->n_pool == h->cap_pool) {
-        uint32_t cap = h->cap_pool ? h->cap_pool * 2 : 8;
-        struct pool_page *p = lladd_mem_resize(ops->db, h->pool, cap * sizeof *p);
-        if (!p) {
-            h->gained = true;
-            return NULL;
-        }
-        h->pool = p;
-        h->cap_pool = cap;
+    if (ll_operations__grow(ops->db, &h->pool, h->n_pool + 1, &h->cap_pool, sizeof *h->pool)) {
+        h->gained = true;
+        return NULL;
     }
     return &h->pool[h->n_pool++];
 }

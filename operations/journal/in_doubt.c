@@ -234,7 +234,7 @@ static int tie_change(struct ll_journal *j, struct ll_journal_txn *t, const stru
         return damaged(err, "a tag belongs to another transaction");
     if (!tag)
         tag = ll_operations__journal_tag_new(j, c->tag, c->name);
-    if (!tag || ll_operations__journal_grow(j->db, &t->changes, t->n_changes, &t->cap_changes,
+    if (!tag || ll_operations__grow(j->db, &t->changes, t->n_changes + 1, &t->cap_changes,
                                             sizeof *t->changes))
         return no_memory(err);
     if (!t->held && !(t->held = lladd_mem_alloc(j->db, sizeof *t->held)))

@@ -73,19 +73,3 @@ void ll_operations__journal_map_free(struct lladd_db *db, struct ll_journal_map 
     lladd_mem_free(db, m->heads);
     *m = (struct ll_journal_map){NULL, 0, 0};
 }
-
-int ll_operations__journal_grow(struct lladd_db *db, void *array, size_t n, size_t *cap,
-                                size_t element)
-{
-    void *old, *new;
-    if (n < *cap)
-        return 0;
-    size_t want = *cap ? *cap * 2 : 4;
-    memcpy(&old, array, sizeof old);
-    new = lladd_mem_resize(db, old, want * element);
-    if (!new)
-        return LLADD_NO_MEMORY;
-    memcpy(array, &new, sizeof new);
-    *cap = want;
-    return 0;
-}

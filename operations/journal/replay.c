@@ -135,7 +135,7 @@ static int note_doubts(struct attaching *at, size_t which, const struct ll_journ
             continue;
         if (t->ending)
             return busy(err, tag, "has a transaction in doubt that is just ending");
-        if (ll_operations__journal_grow(at->j->db, &at->told, at->n_told, &at->cap_told,
+        if (ll_operations__grow(at->j->db, &at->told, at->n_told + 1, &at->cap_told,
                                         sizeof *at->told))
             return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory to attach to a tag");
         at->told[at->n_told++] = (struct told){.txn = t, .which = which, .id = t->id};

@@ -86,7 +86,7 @@ static int see_annulment(struct ll_journal_scan *s, struct ll_journal_open *o,
         one.since = a->since < one.since ? a->since : one.since;
         one.upto = a->upto > one.upto ? a->upto : one.upto;
     }
-    if (begin == end && ll_operations__journal_grow(s->db, &o->annuls, o->n_annuls, &o->cap_annuls,
+    if (begin == end && ll_operations__grow(s->db, &o->annuls, o->n_annuls + 1, &o->cap_annuls,
                                                     sizeof *o->annuls))
         return no_memory(err);
     if (end < o->n_annuls)
@@ -113,14 +113,14 @@ static int see_record(struct ll_journal_scan *s, const struct lladd_log_entry *e
         return see_annulment(s, o, e, &r, err);
     struct ll_journal_step step = {.lsn = e->lsn.v, .tag = r.tag, .len = (uint32_t)r.bytes.len};
     if (r.kind != LL_JOURNAL_ENTRY) {
-        if (ll_operations__journal_grow(db, &o->records, o->n_records, &o->cap_records, sizeof r))
+        if (ll_operations__grow(db, &o->records, o->n_records + 1, &o->cap_records, sizeof r))
             return no_memory(err);
         /* the cursor invalidates the bytes at its next step */
         r.bytes = lladd_span_of(NULL, r.bytes.len);
         o->records[o->n_records++] = r;
         step.more = (uint32_t)o->n_records;
     }
-    if (ll_operations__journal_grow(db, &o->steps, o->n_steps, &o->cap_steps, sizeof step))
+    if (ll_operations__grow(db, &o->steps, o->n_steps + 1, &o->cap_steps, sizeof step))
         return no_memory(err);
     o->steps[o->n_steps++] = step;
     return 0;
@@ -146,10 +146,7 @@ static struct ll_journal_list *list_of(struct ll_journal_scan *s, uint64_t tag)
 /* Makes room for n more items. */
 static int room(struct ll_journal_scan *s, struct ll_journal_list *l, size_t n)
 {
-    int rc = 0;
-    while (!rc && l->cap < l->n + n)
-        rc = ll_operations__journal_grow(s->db, &l->items, l->cap, &l->cap, sizeof *l->items);
-    return rc;
+    return ll_operations__grow(s->db, &l->items, l->n + n, &l->cap, sizeof *l->items);
 }
 
 /* Index of the first item with a later commit. */

@@ -18,6 +18,8 @@
  *          is kept from the durable mark on. A crash may bring back log files that were removed,
  *          with gaps between them, so reading must not begin earlier.
  *   JRN-5  A bucket can be read by reading the log between its `first` and its `read_to`. */
+#include "operations/shared/grow.h"
+
 #include <lladd/bytes.h>
 #include <lladd/extension.h>
 #include <lladd/hash.h>
@@ -62,9 +64,6 @@ void ll_operations__journal_map_drop(struct ll_journal_map *, struct ll_journal_
 struct ll_journal_node *ll_operations__journal_map_next(const struct ll_journal_map *,
                                                         const struct ll_journal_node *);
 void ll_operations__journal_map_free(struct lladd_db *, struct ll_journal_map *);
-/* Makes room for one more element of an array: 0 or LLADD_NO_MEMORY. */
-int ll_operations__journal_grow(struct lladd_db *, void *array, size_t n, size_t *cap,
-                                size_t element);
 
 /* ---- bytes.c: stored bytes ------------------------------------------------------------------- */
 

@@ -91,9 +91,9 @@ static void condense(struct ll_journal_tag *t)
 int ll_operations__journal_bucket_room(struct ll_journal *j, struct ll_journal_tag *t)
 {
     int rc = 0;
-    while (!rc && t->cap_buckets < t->n_buckets + t->users + 2)
-        rc = ll_operations__journal_grow(j->db, &t->buckets, t->cap_buckets, &t->cap_buckets,
-                                         sizeof *t->buckets);
+    if (!rc)
+        rc = ll_operations__grow(j->db, &t->buckets, t->n_buckets + t->users + 2, &t->cap_buckets,
+                                 sizeof *t->buckets);
     return rc;
 }
 

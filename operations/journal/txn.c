@@ -152,7 +152,7 @@ int ll_operations__journal_part_room(struct ll_journal_txn *t)
     struct lladd_db *db = t->all->db;
     if (t->n_parts < t->made_parts)
         return 0;
-    if (ll_operations__journal_grow(db, &t->parts, t->made_parts, &t->cap_parts,
+    if (ll_operations__grow(db, &t->parts, t->made_parts + 1, &t->cap_parts,
                                     sizeof(struct ll_journal_part *)))
         return LLADD_NO_MEMORY;
     struct ll_journal_part *p = lladd_mem_alloc(db, sizeof *p);
@@ -272,10 +272,10 @@ static int want_was(struct ll_journal_txn *t, struct ll_journal_part *p, lladd_s
     if (!*fresh)
         return 0;
     struct lladd_db *db = t->all->db;
-    int rc = ll_operations__journal_grow(db, &p->was, p->n_was, &p->cap_was, sizeof *p->was);
-    while (!rc && t->cap_annuls <= t->n_annuls + t->n_was + t->n_changes)
-        rc = ll_operations__journal_grow(db, &t->annuls, t->cap_annuls, &t->cap_annuls,
-                                         sizeof *t->annuls);
+    int rc = ll_operations__grow(db, &p->was, p->n_was + 1, &p->cap_was, sizeof *p->was);
+    if (!rc)
+        rc = ll_operations__grow(db, &t->annuls, t->n_annuls + t->n_was + t->n_changes + 1,
+                                 &t->cap_annuls, sizeof *t->annuls);
     return rc;
 }
 
@@ -329,11 +329,11 @@ int lladd_journal_append(struct lladd_txn *txn, uint64_t tag, struct lladd_span 
 int ll_operations__journal_change_room(struct lladd_txn *txn, struct ll_journal_txn *t)
 {
     struct lladd_db *db = t->all->db;
-    int rc = ll_operations__journal_grow(db, &t->changes, t->n_changes, &t->cap_changes,
+    int rc = ll_operations__grow(db, &t->changes, t->n_changes + 1, &t->cap_changes,
                                          sizeof *t->changes);
-    while (!rc && t->cap_annuls <= t->n_annuls + t->n_was + t->n_changes)
-        rc = ll_operations__journal_grow(db, &t->annuls, t->cap_annuls, &t->cap_annuls,
-                                         sizeof *t->annuls);
+    if (!rc)
+        rc = ll_operations__grow(db, &t->annuls, t->n_annuls + t->n_was + t->n_changes + 1,
+                                 &t->cap_annuls, sizeof *t->annuls);
     if (!rc && !t->held) {
         t->held = lladd_mem_alloc(db, sizeof *t->held);
         rc = t->held ? 0 : LLADD_NO_MEMORY;

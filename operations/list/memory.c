@@ -128,15 +128,9 @@ static int changer_of(struct lladd_txn *txn, struct ll_lists *ls, struct ll_list
                                 sizeof(struct ll_list_changer), "a list", &owner));
     struct ll_list_changer *c = (struct ll_list_changer *)owner;
     c->lists = ls;
-    if (c->n == c->cap) {
-        size_t cap = c->cap ? c->cap * 2 : 4;
-        struct lladd_list **p = lladd_mem_resize(ls->db, c->list, cap * sizeof *p);
-        if (!p)
-            return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
-                                   "out of memory for a list");
-        c->list = p;
-        c->cap = cap;
-    }
+    if (ll_operations__grow(ls->db, &c->list, c->n + 1, &c->cap, sizeof(struct lladd_list *)))
+        return lladd_error_set(lladd_txn_error_out(txn), LLADD_NO_MEMORY,
+                               "out of memory for a list");
     *out = c;
     return 0;
 }

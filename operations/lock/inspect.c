@@ -22,15 +22,8 @@ static struct row *add_row(struct rows *to, const struct ll_lock *lock,
                            const struct ll_locker *locker)
 {
     struct lladd_db *db = to->all->db;
-    if (to->n == to->cap && !to->lost) {
-        size_t cap = to->cap ? to->cap * 2 : 32;
-        struct row *rows = lladd_mem_resize(db, to->rows, cap * sizeof *rows);
-        to->lost = !rows;
-        if (rows) {
-            to->rows = rows;
-            to->cap = cap;
-        }
-    }
+    if (!to->lost && ll_operations__grow(db, &to->rows, to->n + 1, &to->cap, sizeof *to->rows))
+        to->lost = true;
     unsigned char *name = to->lost ? NULL : lladd_mem_alloc(db, lock->len);
     if (!name) {
         to->lost = true;

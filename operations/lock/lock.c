@@ -20,15 +20,10 @@ int ll_operations__locker_name(struct ll_locker *l, size_t len)
 /* Makes room to save a hold's mode before an upgrade. */
 static int want_replaced(struct ll_locker *l, struct lladd_error *err)
 {
-    if (l->n_replaced < l->cap_replaced)
-        return 0;
-    size_t cap = l->cap_replaced ? l->cap_replaced * 2 : 8;
-    struct ll_lock_replaced *r = lladd_mem_resize(l->all->db, l->replaced, cap * sizeof *r);
-    if (!r)
-        return lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a lock");
-    l->replaced = r;
-    l->cap_replaced = cap;
-    return 0;
+    return ll_operations__grow(l->all->db, &l->replaced, l->n_replaced + 1, &l->cap_replaced,
+                               sizeof *l->replaced)
+               ? lladd_error_set(err, LLADD_NO_MEMORY, "out of memory for a lock")
+               : 0;
 }
 
 /* Locks the request's name, or upgrades the hold on it. *hold: in, the present hold or NULL; out,

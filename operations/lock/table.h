@@ -20,6 +20,7 @@
  *           of a wait, with all partitions stopped.
  *   LOCK-5  A call that fails leaves the transaction's holds as they were. */
 #include "operations/hash/siphash.h"
+#include "operations/shared/grow.h"
 
 #include <lladd/bytes.h>
 #include <lladd/extension.h>

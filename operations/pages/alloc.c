@@ -237,14 +237,9 @@ static int owner_note(struct ll_page_owner *o, uint64_t group)
     for (size_t i = o->n_groups; i > 0; i--)
         if (o->groups[i - 1] == group)
             return 0;
-    if (o->n_groups == o->cap_groups) {
-        size_t cap = o->cap_groups ? o->cap_groups * 2 : 4;
-        uint64_t *g = lladd_mem_resize(o->ops->db, o->groups, cap * sizeof *g);
-        if (!g)
-            return LLADD_NO_MEMORY;
-        o->groups = g;
-        o->cap_groups = cap;
-    }
+    if (ll_operations__grow(o->ops->db, &o->groups, o->n_groups + 1, &o->cap_groups,
+                            sizeof *o->groups))
+        return LLADD_NO_MEMORY;
     o->groups[o->n_groups++] = group;
     return 0;
 }

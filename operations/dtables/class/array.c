@@ -152,15 +152,9 @@ static int put_early(struct builder *b)
 
 static int note_early(struct builder *b, uint64_t key)
 {
-    if (b->pending == b->early_cap) {
-        size_t cap = b->early_cap ? b->early_cap * 2 : 16;
-        uint64_t *early = lladd_mem_resize(b->base.db, b->early, cap * sizeof *early);
-        if (!early)
-            return lladd_error_set(b->base.error, LLADD_NO_MEMORY,
-                                   "out of memory for an array_dtable");
-        b->early = early;
-        b->early_cap = cap;
-    }
+    if (ll_operations__grow(b->base.db, &b->early, b->pending + 1, &b->early_cap,
+                            sizeof *b->early))
+        return lladd_error_set(b->base.error, LLADD_NO_MEMORY, "out of memory for an array_dtable");
     b->early[b->pending++] = key;
     return 0;
 }

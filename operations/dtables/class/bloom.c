@@ -79,14 +79,8 @@ static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key 
                const struct lladd_dtable_value *value)
 {
     struct builder *b = (struct builder *)base;
-    if (b->n == b->cap) {
-        size_t cap = b->cap ? b->cap * 2 : 256;
-        uint64_t *hashes = lladd_mem_resize(base->db, b->hashes, cap * sizeof *hashes);
-        if (!hashes)
-            return lladd_error_set(base->error, LLADD_NO_MEMORY, "out of memory for a filter");
-        b->hashes = hashes;
-        b->cap = cap;
-    }
+    if (ll_operations__grow(base->db, &b->hashes, b->n + 1, &b->cap, sizeof *b->hashes))
+        return lladd_error_set(base->error, LLADD_NO_MEMORY, "out of memory for a filter");
     int rc = lladd_dtable_add(base->base, key, value);
     if (!rc)
         b->hashes[b->n++] = lladd_dtable_hash(&base->order, key);

@@ -139,14 +139,8 @@ static struct shape shape_with(const struct builder *b, uint64_t key, uint64_t p
 
 static int note_first(struct builder *b, uint64_t key)
 {
-    if (b->nodes == b->cap) {
-        size_t cap = b->cap ? b->cap * 2 : 64;
-        uint64_t *first = lladd_mem_resize(b->base.db, b->first, cap * sizeof *first);
-        if (!first)
-            return lladd_error_set(b->base.error, LLADD_NO_MEMORY, "out of memory for an index");
-        b->first = first;
-        b->cap = cap;
-    }
+    if (ll_operations__grow(b->base.db, &b->first, b->nodes + 1, &b->cap, sizeof *b->first))
+        return lladd_error_set(b->base.error, LLADD_NO_MEMORY, "out of memory for an index");
     b->first[b->nodes++] = key;
     return 0;
 }

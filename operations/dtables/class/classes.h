@@ -2,6 +2,8 @@
 #ifndef LL_OPERATIONS_DTABLE_CLASS_CLASSES_H
 #define LL_OPERATIONS_DTABLE_CLASS_CLASSES_H
 /* The dTable classes that every database has. */
+#include "operations/shared/grow.h"
+
 #include <lladd/dtable_class.h>
 
 #define LL_DTABLE_CLASSES(X) \

@@ -26,6 +26,7 @@
  * block, have in common is skipped; the eight bytes after it, the key's head, usually decide. The
  * heads of the index are kept in memory as numbers. */
 #include "operations/dtables/class/keys.h"
+#include "operations/shared/grow.h"
 
 #include <lladd/extension.h>
 
@@ -65,32 +66,16 @@ int ll_keys_begin(struct ll_keys_builder *k, struct lladd_dtable_builder *owner)
 /* Grows two arrays of the same length by one element. */
 static bool grow_pair(struct lladd_db *db, uint64_t **a, uint64_t **b, size_t n, size_t *cap)
 {
-    if (n < *cap)
-        return true;
-    size_t more = *cap ? *cap * 2 : 64;
-    uint64_t *x = lladd_mem_resize(db, *a, more * sizeof *x);
-    if (!x)
-        return false;
-    *a = x;
-    uint64_t *y = lladd_mem_resize(db, *b, more * sizeof *y);
-    if (!y)
-        return false;
-    *b = y;
-    *cap = more;
-    return true;
+    size_t both = *cap;
+    return !ll_operations__grow(db, a, n + 1, &both, sizeof **a) &&
+           !ll_operations__grow(db, b, n + 1, cap, sizeof **b);
 }
 
 static bool append(struct lladd_db *db, unsigned char **bytes, size_t *len, size_t *cap,
                    struct lladd_span s)
 {
-    if (s.len > *cap - *len) {
-        size_t more = *cap * 2 > *len + s.len ? *cap * 2 : *len + s.len + 256;
-        unsigned char *grown = lladd_mem_resize(db, *bytes, more);
-        if (!grown)
-            return false;
-        *bytes = grown;
-        *cap = more;
-    }
+    if (ll_operations__grow(db, bytes, *len + s.len, cap, 1))
+        return false;
     if (s.len)
         memcpy(*bytes + *len, s.data, s.len);
     *len += s.len;

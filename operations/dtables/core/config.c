@@ -169,7 +169,7 @@ int lladd_dtable_config_add_word(struct lladd_dtable_config *c, const char *name
         return rc;
     if (ll_dtable__word_set(c->db, &w, v))
         return ll_dtable__no_memory(err);
-    if (ll_dtable__grow(c->db, (void **)&p->words, p->n_words, &p->cap_words, sizeof w)) {
+    if (ll_operations__grow(c->db, &p->words, p->n_words + 1, &p->cap_words, sizeof w)) {
         lladd_mem_free(c->db, w.bytes);
         return ll_dtable__no_memory(err);
     }

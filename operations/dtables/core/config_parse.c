@@ -240,7 +240,7 @@ static int parse_words(struct parser *p, struct ll_dtable_param *out)
             return rc;
         if (!p->quoted)
             return expected(p, "a string in quotation marks, or ]");
-        if (ll_dtable__grow(p->db, (void **)&out->words, out->n_words, &out->cap_words,
+        if (ll_operations__grow(p->db, &out->words, out->n_words + 1, &out->cap_words,
                             sizeof *out->words))
             return ll_dtable__no_memory(p->err);
         out->words[out->n_words] = (struct ll_dtable_word){NULL, 0};

@@ -44,14 +44,8 @@ void *ll_dtable__zeros(struct lladd_db *db, size_t n, size_t element)
 
 unsigned char *ll_dtable__more(struct ll_dtable_bytes *b, size_t n)
 {
-    if (n > b->cap - b->len) {
-        size_t cap = b->cap * 2 > b->len + n ? b->cap * 2 : b->len + n + 64;
-        unsigned char *data = lladd_mem_resize(b->db, b->data, cap);
-        if (!data)
-            return NULL;
-        b->data = data;
-        b->cap = cap;
-    }
+    if (ll_operations__grow(b->db, &b->data, b->len + n, &b->cap, 1))
+        return NULL;
     b->len += n;
     return b->data + (b->len - n);
 }
@@ -64,19 +58,6 @@ int ll_dtable__append(struct ll_dtable_bytes *b, const void *bytes, size_t n)
     if (!at)
         return LLADD_NO_MEMORY;
     memcpy(at, bytes, n);
-    return 0;
-}
-
-int ll_dtable__grow(struct lladd_db *db, void **array, size_t n, size_t *cap, size_t element)
-{
-    if (n < *cap)
-        return 0;
-    size_t more = *cap ? *cap * 2 : 4;
-    void *grown = lladd_mem_resize(db, *array, more * element);
-    if (!grown)
-        return LLADD_NO_MEMORY;
-    *array = grown;
-    *cap = more;
     return 0;
 }
 
@@ -150,7 +131,7 @@ int lladd_dtable_comparator_add(struct lladd_db *db, const struct lladd_dtable_c
     const struct lladd_dtable_comparator *old = find_comparator(d, c->name);
     rc = old == c ? 0 : old ? LLADD_EXISTS : 0;
     if (!old)
-        rc = ll_dtable__grow(db, (void **)&d->comparators, d->n_comparators, &d->cap_comparators,
+        rc = ll_operations__grow(db, &d->comparators, d->n_comparators + 1, &d->cap_comparators,
                              sizeof *d->comparators);
     if (!rc && !old)
         d->comparators[d->n_comparators++] = c;
@@ -202,7 +183,7 @@ static int add_class(struct ll_dtables *d, const struct lladd_dtable_class *c,
         return 0;
     if (old)
         return lladd_error_set(err, LLADD_EXISTS, "another dTable class is called \"%s\"", c->name);
-    if (ll_dtable__grow(d->db, (void **)&d->classes, d->n_classes, &d->cap_classes,
+    if (ll_operations__grow(d->db, &d->classes, d->n_classes + 1, &d->cap_classes,
                         sizeof *d->classes))
         return ll_dtable__no_memory(err);
     d->classes[d->n_classes++] = c;

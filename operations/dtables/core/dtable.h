@@ -2,6 +2,8 @@
 #ifndef LL_OPERATIONS_DTABLE_DTABLE_H
 #define LL_OPERATIONS_DTABLE_DTABLE_H
 /* dTables: the internal interface. dtable.c has an overview. */
+#include "operations/shared/grow.h"
+
 #include <lladd/bytes.h>
 #include <lladd/dtable_class.h>
 #include <lladd/dtable_row.h>
@@ -20,8 +22,6 @@ struct ll_dtable_bytes {
 /* Makes room for n more bytes after the present ones. NULL: out of memory. */
 unsigned char *ll_dtable__more(struct ll_dtable_bytes *, size_t n);
 int ll_dtable__append(struct ll_dtable_bytes *, const void *, size_t n);
-/* Makes room for one more element in an array of `n`. */
-int ll_dtable__grow(struct lladd_db *, void **array, size_t n, size_t *cap, size_t element);
 /* n + 1 zeroed elements. */
 void *ll_dtable__zeros(struct lladd_db *, size_t n, size_t element);
 int ll_dtable__no_memory(struct lladd_error *);

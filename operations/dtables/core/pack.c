@@ -27,7 +27,7 @@ static int pack_block(struct lladd_dtable_writer *w)
     struct lladd_dtable_run_builder *run = w->run;
     size_t len = w->plain_len;
     const unsigned char *out = w->plain;
-    if (ll_dtable__grow(run->db, (void **)&w->map, w->n_map, &w->cap_map, sizeof *w->map))
+    if (ll_operations__grow(run->db, &w->map, w->n_map + 1, &w->cap_map, sizeof *w->map))
         return ll_dtable__no_memory(run->error);
     int packed = LZ4_compress_fast_extState(w->lz4, (const char *)w->plain, (char *)w->packed,
                                             (int)len, (int)(len - len / 8), 1);

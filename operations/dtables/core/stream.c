@@ -94,7 +94,7 @@ static int take_pages(struct lladd_dtable_writer *w, uint64_t need, uint64_t *n)
     struct ll_dtable_stream *s = &w->stream;
     uint64_t unit = run->d.block_pages;
     int rc = run->spare_pages < (need < unit ? need : unit) ? refill(run, need) : 0;
-    if (!rc && ll_dtable__grow(run->db, (void **)&s->extents, s->n_extents, &s->cap_extents,
+    if (!rc && ll_operations__grow(run->db, &s->extents, s->n_extents + 1, &s->cap_extents,
                                sizeof *s->extents))
         rc = ll_dtable__no_memory(run->error);
     if (rc)
@@ -145,7 +145,7 @@ static int write_blocks(struct lladd_dtable_writer *w, size_t page, size_t pages
     uint32_t unit = run->d.block_pages, body = body_of(w);
     for (size_t i = 0; i < pages; i += unit) {
         size_t left = len - i * body, n = left < (size_t)unit * body ? left : (size_t)unit * body;
-        if (ll_dtable__grow(run->db, (void **)&s->crcs, s->n_blocks, &s->cap_blocks,
+        if (ll_operations__grow(run->db, &s->crcs, s->n_blocks + 1, &s->cap_blocks,
                             sizeof *s->crcs))
             return ll_dtable__no_memory(run->error);
         s->crcs[s->n_blocks] = checksum(w, page + i, n);

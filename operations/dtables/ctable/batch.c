@@ -6,6 +6,7 @@
  * a time, if the layer's class can do that, and otherwise read place by place. Apart from the keys
  * at both ends, no other layer is read. In all other cases the cursor reads row by row. */
 #include "operations/dtables/ctable/ctable.h"
+#include "operations/shared/grow.h"
 
 #include <lladd/dtable_class.h>
 #include <lladd/extension.h>
@@ -29,23 +30,10 @@ struct room {
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
-static int reserve(struct lladd_db *db, struct list *l, size_t n)
-{
-    if (n <= l->cap)
-        return 0;
-    size_t cap = l->cap * 2 > n ? l->cap * 2 : n + 256;
-    unsigned char *p = lladd_mem_resize(db, l->bytes, cap);
-    if (!p)
-        return LLADD_NO_MEMORY;
-    l->bytes = p;
-    l->cap = cap;
-    return 0;
-}
-
 static int append(struct lladd_db *db, struct list *l, const struct lladd_dtable_value *v)
 {
     size_t len = v->state == LLADD_DTABLE_FOUND ? v->bytes.len : 0;
-    if (len > SIZE_MAX / 4 - l->len || reserve(db, l, l->len + len))
+    if (ll_operations__grow(db, &l->bytes, l->len + len, &l->cap, 1))
         return LLADD_NO_MEMORY;
     lladd_copy(l->bytes + l->len, v->bytes.data, len);
     l->len += len;
@@ -215,14 +203,14 @@ static int column(const struct interval *s, uint32_t number, struct room *r, str
     const struct lladd_dtable_class *kind = s->t->kind;
     size_t got = 0;
     *width = 0;
-    int rc = reserve(r->db, l, 4096) ? ll_ctable__no_memory(err) : 0;
-    if (!rc)
-        rc = kind->copy_column(s->t, number, s->first, 1, l->bytes, l->cap, width, &got, err);
+    int rc = ll_operations__grow(r->db, &l->bytes, 4096, &l->cap, 1);
+    rc = rc ? ll_ctable__no_memory(err)
+            : kind->copy_column(s->t, number, s->first, 1, l->bytes, l->cap, width, &got, err);
     if (rc || got == 0 || *width == 0 || s->n > SIZE_MAX / 4 / *width) {
         *width = 0;
         return rc ? rc : column_by_places(s, number, r, l, err);
     }
-    if (reserve(r->db, l, s->n * *width))
+    if (ll_operations__grow(r->db, &l->bytes, s->n * *width, &l->cap, 1))
         return ll_ctable__no_memory(err);
     rc = kind->copy_column(s->t, number, s->first, s->n, l->bytes, l->cap, width, &got, err);
     if (rc || got == s->n)

@@ -12,6 +12,7 @@
  * "encodings" lists the forms allowed besides plain; without it all are allowed. */
 #include "operations/dtables/class/keys.h"
 #include "operations/dtables/pack/auto.h"
+#include "operations/shared/grow.h"
 
 #include <lladd/extension.h>
 
@@ -128,14 +129,8 @@ static int wait_for_more(struct builder *b, struct lladd_span v)
     int rc = w->n == LL_AUTO_VALUES || w->len + v.len > WAITING ? write_waiting(b) : 0;
     if (rc)
         return rc;
-    if (v.len > w->cap - w->len) {
-        size_t cap = w->cap * 2 > w->len + v.len ? w->cap * 2 : w->len + v.len + 1024;
-        unsigned char *bytes = lladd_mem_resize(b->base.db, w->bytes, cap);
-        if (!bytes)
-            return no_memory(b);
-        w->bytes = bytes;
-        w->cap = cap;
-    }
+    if (ll_operations__grow(b->base.db, &w->bytes, w->len + v.len, &w->cap, 1))
+        return no_memory(b);
     if (v.len)
         lladd_copy(w->bytes + w->len, v.data, v.len);
     w->len += v.len;
