@@ -26,29 +26,8 @@ static int backwards(void *ctx, struct lladd_span x, struct lladd_span y)
     int c = n ? memcmp(y.data, x.data, n) : 0;
     return c ? c : y.len < x.len ? -1 : y.len > x.len;
 }
-/* Letters without their case. */
-static int caseless(void *ctx, struct lladd_span x, struct lladd_span y)
-{
-    const unsigned char *p = x.data, *q = y.data;
-    (void)ctx;
-    for (size_t i = 0; i < x.len && i < y.len; i++)
-        if ((p[i] | 32) != (q[i] | 32))
-            return (p[i] | 32) - (q[i] | 32);
-    return x.len < y.len ? -1 : x.len > y.len;
-}
-static uint64_t caseless_hash(void *ctx, struct lladd_span x)
-{
-    const unsigned char *p = x.data;
-    uint64_t h = 7;
-    (void)ctx;
-    for (size_t i = 0; i < x.len; i++)
-        h = h * 31 + (p[i] | 32);
-    return h;
-}
 static const struct lladd_dtable_comparator reverse = {sizeof reverse, "reverse", NULL, backwards,
                                                        NULL};
-static const struct lladd_dtable_comparator no_case = {sizeof no_case, "no-case", NULL, caseless,
-                                                       caseless_hash};
 
 /* Trap 29: a missing comparator is an error; keys that only compare equal are found through a
  * filter, too. */

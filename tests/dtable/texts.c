@@ -4,6 +4,29 @@
 
 #include <string.h>
 
+static int caseless(void *ctx, struct lladd_span x, struct lladd_span y)
+{
+    const unsigned char *p = x.data, *q = y.data;
+    (void)ctx;
+    for (size_t i = 0; i < x.len && i < y.len; i++)
+        if ((p[i] | 32) != (q[i] | 32))
+            return (p[i] | 32) - (q[i] | 32);
+    return x.len < y.len ? -1 : x.len > y.len;
+}
+
+static uint64_t caseless_hash(void *ctx, struct lladd_span x)
+{
+    const unsigned char *p = x.data;
+    uint64_t h = 7;
+    (void)ctx;
+    for (size_t i = 0; i < x.len; i++)
+        h = h * 31 + (p[i] | 32);
+    return h;
+}
+
+const struct lladd_dtable_comparator no_case = {
+    .struct_size = sizeof no_case, .name = "no-case", .compare = caseless, .hash = caseless_hash};
+
 struct lladd_dtable *open_run(struct fixture *b, lladd_pageno root)
 {
     struct lladd_dtable *t;

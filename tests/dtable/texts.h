@@ -6,6 +6,9 @@
 
 #include <lladd/dtable_class.h>
 
+/* "no-case": letters without their case. */
+extern const struct lladd_dtable_comparator no_case;
+
 struct lladd_dtable *open_run(struct fixture *, lladd_pageno root);
 /* With the smallest blocks. */
 struct lladd_dtable_run_builder *begin_run(struct lladd_txn *, enum lladd_dtable_type,

@@ -6,8 +6,6 @@
  */
 #include "managed_fixture.h"
 
-#include <errno.h>
-
 static struct fixture b;
 static struct lladd_managed *t;
 
@@ -36,12 +34,7 @@ static int rows(const char *const *row)
         rc = range ? lladd_managed_delete_range(txn, t, &from, &to)
                    : managed_try(txn, t, (uint32_t)from.number, (*row)[1] ? *row + 1 : NULL);
     }
-    if (!rc)
-        rc = lladd_commit(txn);
-    if (!rc || lladd_code_root(rc) == LLADD_ROOT_POISONED)
-        return rc;
-    int aborted = lladd_abort(txn);
-    return aborted ? aborted : rc;
+    return fixture_end(txn, rc);
 }
 
 static int tidy(void)
@@ -127,33 +120,30 @@ static void done(const char *expected)
     fixture_free(&b);
 }
 
+static void unchanged(int i)
+{
+    managed_expect(&b, t, promises[i].before);
+}
+
+static void crashed(int i)
+{
+    restart();
+    expect_one_of(&promises[i]);
+    done(NULL);
+}
+
+static void all_done(uint64_t run)
+{
+    if (run % 8 == 0)
+        restart();
+    done(LAST);
+}
+
+static const struct fixture_steps steps = {STEPS, setup, step, unchanged, crashed, all_done};
+
 START_TEST(every_allocation_fails_once)
 {
-    uint64_t fired = 1;
-    unsigned failures = 0;
-    for (uint64_t n = 1; fired; n++) {
-        bool stopped = false;
-        setup();
-        fault_alloc_fail(&b.mem, n, false);
-        for (int i = 0; i < STEPS; i++) {
-            int rc = step(i);
-            if (!rc)
-                continue;
-            ck_assert_msg(rc == LLADD_NO_MEMORY, "step %d: %s", i, lladd_code_name(rc));
-            failures++;
-            stopped = true;
-            fault_alloc_fail(&b.mem, 0, false);
-            ck_assert_int_eq(lladd_db_error(b.db, &b.err), 0);
-            managed_expect(&b, t, promises[i].before);
-            ck_assert_int_eq(step(i), 0);
-        }
-        fired = stopped || fault_alloc_fired(&b.mem);
-        fault_alloc_fail(&b.mem, 0, false);
-        if (n % 8 == 0)
-            restart();
-        done(LAST);
-    }
-    ck_assert_uint_gt(failures, 40);
+    ck_assert_uint_gt(fixture_each_fails_once(&b, &steps, false), 40);
 }
 END_TEST
 
@@ -225,56 +215,16 @@ START_TEST(every_allocation_of_a_new_one_fails_once)
 }
 END_TEST
 
-/* The device fails for good: after a crash the acknowledged changes are there, perhaps with those
- * in progress. */
+/* After a crash the acknowledged changes are there, perhaps with those in progress. */
 START_TEST(every_write_fails)
 {
-    uint64_t fired = 1;
-    unsigned failures = 0;
-    for (uint64_t n = 1; fired; n++) {
-        int i = 0, rc = 0;
-        setup();
-        fault_device_fail(b.fd, n, FAULT_WRITES, EIO, true);
-        while (i < STEPS && (rc = step(i)) == 0)
-            i++;
-        fired = fault_device_fired(b.fd);
-        fault_device_fail(b.fd, 0, FAULT_ANY, 0, false);
-        if (rc) {
-            failures++;
-            restart();
-            expect_one_of(&promises[i]);
-            done(NULL);
-        } else {
-            done(LAST);
-        }
-    }
-    ck_assert_uint_gt(failures, 5);
+    ck_assert_uint_gt(fixture_each_write_fails(&b, &steps), 5);
 }
 END_TEST
 
-/* A read fails once: only the step fails. */
 START_TEST(every_read_fails_once)
 {
-    uint64_t fired = 1;
-    unsigned failures = 0;
-    for (uint64_t n = 1; fired; n++) {
-        setup();
-        fault_device_fail(b.fd, n, FAULT_PREAD, EIO, false);
-        for (int i = 0; i < STEPS; i++) {
-            int rc = step(i);
-            if (!rc)
-                continue;
-            failures++;
-            ck_assert_msg(lladd_code_root(rc) == LLADD_ROOT_DATA, "step %d: %s", i,
-                          lladd_code_name(rc));
-            ck_assert_int_eq(lladd_db_error(b.db, &b.err), 0);
-            ck_assert_int_eq(step(i), 0);
-        }
-        fired = fault_device_fired(b.fd);
-        fault_device_fail(b.fd, 0, FAULT_ANY, 0, false);
-        done(LAST);
-    }
-    ck_assert_uint_gt(failures, 0);
+    ck_assert_uint_gt(fixture_each_fails_once(&b, &steps, true), 0);
 }
 END_TEST
 

@@ -59,15 +59,7 @@ static int in_txn(int (*what)(struct lladd_txn *))
 {
     struct lladd_txn *txn;
     int rc = lladd_begin(b.db, NULL, &txn, NULL);
-    if (rc)
-        return rc;
-    rc = what(txn);
-    if (!rc)
-        rc = lladd_commit(txn);
-    if (!rc || lladd_code_root(rc) == LLADD_ROOT_POISONED)
-        return rc;
-    int aborted = lladd_abort(txn);
-    return aborted ? aborted : rc;
+    return rc ? rc : fixture_end(txn, what(txn));
 }
 
 static int step(int i)
@@ -95,43 +87,36 @@ static void setup(void)
     journal_put(&b, tag, "a b");
 }
 
-static void expect_one_of(const struct promise *p)
+static void unchanged(int i)
 {
-    char *text = journal_text(&b, tag);
-    ck_assert_msg(strcmp(text, p->before) == 0 || strcmp(text, p->after) == 0,
-                  "\"%s\" is neither \"%s\" nor \"%s\"", text, p->before, p->after);
-    free(text);
+    journal_expect(&b, tag, promises[i].before);
 }
 
-/* Runs the steps; a resource error is not the end: the failed step is repeated without failure. */
+static void crashed(int i)
+{
+    fixture_crash(&b);
+    char *text = journal_text(&b, tag);
+    ck_assert_msg(strcmp(text, promises[i].before) == 0 || strcmp(text, promises[i].after) == 0,
+                  "\"%s\" is neither \"%s\" nor \"%s\"", text, promises[i].before,
+                  promises[i].after);
+    free(text);
+    fixture_free(&b);
+}
+
+static void done(uint64_t run)
+{
+    (void)run;
+    journal_expect(&b, tag, "e f g");
+    fixture_crash(&b);
+    journal_expect(&b, tag, "e f g");
+    fixture_free(&b);
+}
+
+static const struct fixture_steps steps = {STEPS, setup, step, unchanged, crashed, done};
+
 START_TEST(every_allocation_fails_once)
 {
-    uint64_t fired = 1;
-    unsigned failures = 0;
-    for (uint64_t n = 1; fired; n++) {
-        bool stopped = false;
-        setup();
-        fault_alloc_fail(&b.mem, n, false);
-        for (int i = 0; i < STEPS; i++) {
-            int rc = step(i);
-            if (rc) {
-                ck_assert_msg(rc == LLADD_NO_MEMORY, "step %d: %s", i, lladd_code_name(rc));
-                failures++;
-                stopped = true;
-                fault_alloc_fail(&b.mem, 0, false);
-                ck_assert_int_eq(lladd_db_error(b.db, &b.err), 0);
-                journal_expect(&b, tag, promises[i].before);
-                ck_assert_int_eq(step(i), 0);
-            }
-        }
-        fired = stopped || fault_alloc_fired(&b.mem);
-        fault_alloc_fail(&b.mem, 0, false);
-        journal_expect(&b, tag, "e f g");
-        fixture_crash(&b);
-        journal_expect(&b, tag, "e f g");
-        fixture_free(&b);
-    }
-    ck_assert_uint_gt(failures, 10);
+    ck_assert_uint_gt(fixture_each_fails_once(&b, &steps, false), 10);
 }
 END_TEST
 
@@ -169,30 +154,11 @@ START_TEST(every_allocation_of_an_open_fails_once)
 }
 END_TEST
 
-/* The device fails for good: the handle is poisoned, or the step reports that there is no space;
- * after a crash the acknowledged entries are there, perhaps with those in progress. */
+/* The handle is poisoned, or the step reports that there is no space; after a crash the
+ * acknowledged entries are there, perhaps with those in progress. */
 START_TEST(every_write_fails)
 {
-    uint64_t fired = 1;
-    unsigned failures = 0;
-    for (uint64_t n = 1; fired; n++) {
-        int i = 0, rc = 0;
-        setup();
-        fault_device_fail(b.fd, n, FAULT_WRITES, EIO, true);
-        while (i < STEPS && (rc = step(i)) == 0)
-            i++;
-        fired = fault_device_fired(b.fd);
-        fault_device_fail(b.fd, 0, FAULT_ANY, 0, false);
-        if (rc) {
-            failures++;
-            fixture_crash(&b);
-            expect_one_of(&promises[i]);
-        } else {
-            journal_expect(&b, tag, "e f g");
-        }
-        fixture_free(&b);
-    }
-    ck_assert_uint_gt(failures, 5);
+    ck_assert_uint_gt(fixture_each_write_fails(&b, &steps), 5);
 }
 END_TEST
 

@@ -191,6 +191,22 @@ static int on_scan(void *ctx, const struct ll_record *rec, struct lladd_error *e
     return 0;
 }
 
+static int ignore(void *ctx, const struct ll_record *rec, struct lladd_error *err)
+{
+    (void)ctx;
+    (void)rec;
+    (void)err;
+    return 0;
+}
+
+int look(struct fixture *f)
+{
+    ll_log_close(f->log);
+    f->log = NULL;
+    int rc = ll_log_open(&f->cfg, &f->start, &f->log, &f->err);
+    return rc ? rc : ll_log_scan(f->log, ignore, NULL, &f->err);
+}
+
 int reopen(struct fixture *f)
 {
     struct seen seen = {f, 0};

@@ -69,6 +69,8 @@ void crash_and_reopen(struct fixture *, enum fault_crash_mode how);
  * Closes (uncleanly) and opens again, the device as it is: 0 or the error of open, scan or start.
  */
 int reopen(struct fixture *);
+/* What open and scan return for the log as it is; they change nothing. */
+int look(struct fixture *);
 /* After a clean stop: finish, close, open, start. */
 void stop_and_reopen(struct fixture *);
 /* Only the first two. */

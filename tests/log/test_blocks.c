@@ -34,22 +34,6 @@ static void fill_to(uint64_t lsn, size_t len)
         put(&f, len);
 }
 
-static int ignore(void *ctx, const struct ll_record *rec, struct lladd_error *err)
-{
-    (void)ctx;
-    (void)rec;
-    (void)err;
-    return 0;
-}
-
-static int look(void)
-{
-    ll_log_close(f.log);
-    f.log = NULL;
-    int rc = ll_log_open(&f.cfg, &f.start, &f.log, &f.err);
-    return rc ? rc : ll_log_scan(f.log, ignore, NULL, &f.err);
-}
-
 static void header_of(unsigned block, struct ll_log__block *b)
 {
     unsigned char bytes[LL_LOG_BLOCK_HEADER];
@@ -131,7 +115,7 @@ START_TEST(damaged_headers)
     for (unsigned block = 0; block < 4; block++) {
         for (uint64_t off = 0; off < LL_LOG_BLOCK_HEADER + 40; off += block == 1 ? 1 : 9) {
             flip_byte(&f, name, block * BLOCK + off, 0x40);
-            must_fail(&f, LLADD_CORRUPT_LOG, look());
+            must_fail(&f, LLADD_CORRUPT_LOG, look(&f));
             ck_assert_ptr_nonnull(strstr(f.err.message, name));
             flip_byte(&f, name, block * BLOCK + off, 0x40);
         }
@@ -140,14 +124,14 @@ START_TEST(damaged_headers)
     unsigned char old[LL_LOG_BLOCK_HEADER], zeros[LL_LOG_BLOCK_HEADER] = {0};
     read_file(&f, name, 2 * BLOCK, old, sizeof old);
     write_file(&f, name, 2 * BLOCK, zeros, sizeof zeros);
-    must_fail(&f, LLADD_CORRUPT_LOG, look());
+    must_fail(&f, LLADD_CORRUPT_LOG, look(&f));
     write_file(&f, name, 2 * BLOCK, old, sizeof old);
     unsigned char other[LL_LOG_BLOCK_HEADER];
     read_file(&f, name, BLOCK, other, sizeof other);
     write_file(&f, name, 2 * BLOCK, other, sizeof other);
-    must_fail(&f, LLADD_CORRUPT_LOG, look());
+    must_fail(&f, LLADD_CORRUPT_LOG, look(&f));
     write_file(&f, name, 2 * BLOCK, old, sizeof old);
-    must(&f, look());
+    must(&f, look(&f));
 }
 END_TEST
 
@@ -292,27 +276,27 @@ START_TEST(wrong_files)
     read_file(&f, second, 0, old, sizeof old);
     read_file(&f, name, BLOCK, other, sizeof other);
     write_file(&f, second, 0, other, sizeof other);
-    must_fail(&f, LLADD_CORRUPT_LOG, look());
+    must_fail(&f, LLADD_CORRUPT_LOG, look(&f));
     read_file(&f, name, 0, other, sizeof other);
     write_file(&f, second, 0, other, sizeof other);
-    must_fail(&f, LLADD_CORRUPT_LOG, look());
+    must_fail(&f, LLADD_CORRUPT_LOG, look(&f));
     ck_assert_ptr_nonnull(strstr(f.err.message, second));
     write_file(&f, name, 0, old, sizeof old);
     write_file(&f, second, 0, old, sizeof old);
-    must_fail(&f, LLADD_MISSING_FILE, look());
+    must_fail(&f, LLADD_MISSING_FILE, look(&f));
     struct ll_log_start clean = f.start;
     f.start.clean = true;
     f.start.end.v = 1000;
     f.start.segment.v = 8;
     f.start.segment_bytes = SEGMENT;
-    must_fail(&f, LLADD_CORRUPT_LOG, look());
+    must_fail(&f, LLADD_CORRUPT_LOG, look(&f));
     f.start = clean;
     write_file(&f, name, 0, other, sizeof other);
-    must(&f, look());
+    must(&f, look(&f));
     ck_assert_int_eq(ll_io_open(f.memory, second, 0, &file), 0);
     ck_assert_int_eq(ll_io_truncate(f.memory, file, SEGMENT - 1), 0);
     ck_assert_int_eq(ll_io_close(f.memory, file), 0);
-    must_fail(&f, LLADD_MISSING_FILE, look());
+    must_fail(&f, LLADD_MISSING_FILE, look(&f));
     ck_assert_ptr_nonnull(strstr(f.err.message, second));
 }
 END_TEST

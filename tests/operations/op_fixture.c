@@ -4,6 +4,8 @@
 
 #include "operations/operations.h"
 
+#include <errno.h>
+
 void fixture_init(struct fixture *b, uint32_t page_size)
 {
     memset(b, 0, sizeof *b);
@@ -164,6 +166,90 @@ int fixture_run(Suite *s)
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);
     return failed ? 1 : 0;
+}
+
+bool fixture_any(struct lladd_view page, enum lladd_span_kind kind, struct lladd_span s)
+{
+    (void)page;
+    (void)kind;
+    (void)s;
+    return true;
+}
+
+void fixture_nothing(struct lladd_page *page, struct lladd_span s)
+{
+    (void)page;
+    (void)s;
+}
+
+int fixture_end(struct lladd_txn *txn, int rc)
+{
+    if (!rc)
+        rc = lladd_commit(txn);
+    if (!rc || lladd_code_root(rc) == LLADD_ROOT_POISONED)
+        return rc;
+    int aborted = lladd_abort(txn);
+    return aborted ? aborted : rc;
+}
+
+/* ---- failures in a workload ------------------------------------------------------------------ */
+
+static void fail_once(struct fixture *b, bool reads, uint64_t n)
+{
+    if (reads)
+        fault_device_fail(b->fd, n, FAULT_PREAD, EIO, false);
+    else
+        fault_alloc_fail(&b->mem, n, false);
+}
+
+unsigned fixture_each_fails_once(struct fixture *b, const struct fixture_steps *s, bool reads)
+{
+    uint64_t fired = 1;
+    unsigned failures = 0;
+    for (uint64_t n = 1; fired; n++) {
+        bool stopped = false;
+        s->setup();
+        fail_once(b, reads, n);
+        for (int i = 0; i < s->n; i++) {
+            int rc = s->step(i);
+            if (!rc)
+                continue;
+            ck_assert_msg(reads ? lladd_code_root(rc) == LLADD_ROOT_DATA : rc == LLADD_NO_MEMORY,
+                          "step %d: %s", i, lladd_code_name(rc));
+            failures++;
+            stopped = true;
+            fail_once(b, reads, 0);
+            ck_assert_int_eq(lladd_db_error(b->db, &b->err), 0);
+            s->unchanged(i);
+            ck_assert_int_eq(s->step(i), 0);
+        }
+        fired = stopped || (reads ? fault_device_fired(b->fd) : fault_alloc_fired(&b->mem));
+        fail_once(b, reads, 0);
+        s->done(n);
+    }
+    return failures;
+}
+
+unsigned fixture_each_write_fails(struct fixture *b, const struct fixture_steps *s)
+{
+    uint64_t fired = 1;
+    unsigned failures = 0;
+    for (uint64_t n = 1; fired; n++) {
+        int i = 0, rc = 0;
+        s->setup();
+        fault_device_fail(b->fd, n, FAULT_WRITES, EIO, true);
+        while (i < s->n && (rc = s->step(i)) == 0)
+            i++;
+        fired = fault_device_fired(b->fd);
+        fault_device_fail(b->fd, 0, FAULT_ANY, 0, false);
+        if (rc) {
+            failures++;
+            s->crashed(i);
+        } else {
+            s->done(n);
+        }
+    }
+    return failures;
 }
 
 /* ---- scratch pages --------------------------------------------------------------------------- */

@@ -57,6 +57,26 @@ void fixture_check(struct fixture *);
 void fixture_forge(struct fixture *, lladd_pageno, uint32_t offset, void *bytes, size_t len);
 /* The number of allocated pages. */
 uint64_t fixture_pages_used(struct fixture *);
+/* For operations that are not called: `validate` and `redo`. */
+bool fixture_any(struct lladd_view, enum lladd_span_kind, struct lladd_span);
+void fixture_nothing(struct lladd_page *, struct lladd_span);
+/* Commits if rc is 0, and aborts if that or the commit fails, unless the handle is poisoned.
+ * Returns the first error, or that of the abort. */
+int fixture_end(struct lladd_txn *, int rc);
+/* A workload in steps. */
+struct fixture_steps {
+    int n;
+    void (*setup)(void);
+    int (*step)(int i);
+    void (*unchanged)(int i);  /* asserts that step i, which failed, has changed nothing */
+    void (*crashed)(int i);    /* the device failed in step i for good: crashes, looks, closes */
+    void (*done)(uint64_t run); /* after all steps: looks, closes */
+};
+/* Each allocation, or with `reads` each read, fails once. A step that returns the error is
+ * repeated. Returns how many did. */
+unsigned fixture_each_fails_once(struct fixture *, const struct fixture_steps *, bool reads);
+/* The device fails for good from each write on. Returns how often a step failed. */
+unsigned fixture_each_write_fails(struct fixture *, const struct fixture_steps *);
 /* For lladd_..._pages: adds one to the uint64_t that is ctx. */
 int fixture_count_page(void *ctx, lladd_pageno);
 

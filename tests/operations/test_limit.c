@@ -144,20 +144,6 @@ START_TEST(a_larger_limit_is_never_refused)
 }
 END_TEST
 
-static bool any(struct lladd_view page, enum lladd_span_kind kind, struct lladd_span s)
-{
-    (void)page;
-    (void)kind;
-    (void)s;
-    return true;
-}
-
-static void nothing(struct lladd_page *page, struct lladd_span s)
-{
-    (void)page;
-    (void)s;
-}
-
 static int no_undo(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     (void)ctx;
@@ -174,8 +160,8 @@ static const struct lladd_op large = {.struct_size = sizeof large,
                                       .undo_kind = LLADD_UNDO_LOGICAL,
                                       .undo_log_max = 300000,
                                       .undo_pages_max = 1,
-                                      .validate = any,
-                                      .redo = nothing,
+                                      .validate = fixture_any,
+                                      .redo = fixture_nothing,
                                       .compensate = no_undo};
 
 START_TEST(an_operation_registered_later_asks_for_its_limit)

@@ -248,36 +248,22 @@ END_TEST
 
 /* ---- the application's operations ------------------------------------------------------------ */
 
-static bool any(struct lladd_view page, enum lladd_span_kind kind, struct lladd_span s)
-{
-    (void)page;
-    (void)kind;
-    (void)s;
-    return true;
-}
-
-static void nothing(struct lladd_page *page, struct lladd_span s)
-{
-    (void)page;
-    (void)s;
-}
-
 static const struct lladd_op large = {.struct_size = sizeof large,
                                       .name = "test.large",
                                       .version = 1,
                                       .record_max = 100000,
                                       .undo_kind = LLADD_UNDO_NONE,
                                       .credit_max = 4,
-                                      .validate = any,
-                                      .redo = nothing};
+                                      .validate = fixture_any,
+                                      .redo = fixture_nothing};
 static const struct lladd_op endless = {.struct_size = sizeof endless,
                                         .name = "test.endless",
                                         .version = 1,
                                         .record_max = 1u << 22,
                                         .undo_kind = LLADD_UNDO_NONE,
                                         .credit_max = 1000,
-                                        .validate = any,
-                                        .redo = nothing};
+                                        .validate = fixture_any,
+                                        .redo = fixture_nothing};
 
 /* Registered when the database exists, and was opened with less; also after a crash. */
 START_TEST(an_operation_registered_later_asks_for_its_ring)
