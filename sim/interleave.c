@@ -598,18 +598,7 @@ int lladd_sim_interleave(const struct lladd_sim_subject *subject,
                          const struct lladd_sim_bounds *bounds, struct lladd_sim_report **out,
                          struct lladd_error *err)
 {
-    struct lladd_sim *sim;
-    *out = NULL;
-    int rc = ll_sim_new(subject, bounds, &sim, err);
-    if (rc)
-        return rc;
-    struct lladd_dst *before = lladd_dst_enter(&sim->dst);
-    rc = interleave(sim, err);
-    (void)lladd_dst_enter(before);
-    if (!rc)
-        *out = ll_sim_hand_over(sim);
-    ll_sim_free(sim);
-    return rc;
+    return ll_sim_report_of(subject, bounds, interleave, out, err);
 }
 
 int ll_sim_interleave_replay(struct lladd_sim *sim, const struct ll_sim_vector *v,

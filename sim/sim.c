@@ -281,7 +281,8 @@ int ll_sim_give_tokens(struct lladd_sim *sim)
     return rc;
 }
 
-struct lladd_sim_report *ll_sim_hand_over(struct lladd_sim *sim)
+/* Detaches the report, with all it owns, from the simulator. */
+static struct lladd_sim_report *hand_over(struct lladd_sim *sim)
 {
     struct lladd_sim_report *r = sim->report;
     if (r->calls < sim->workload.n_calls)
@@ -358,9 +359,10 @@ static int explore_all(struct lladd_sim *sim, struct lladd_error *err)
     return 0;
 }
 
-int lladd_sim_explore(const struct lladd_sim_subject *subject,
-                      const struct lladd_sim_bounds *bounds, struct lladd_sim_report **out,
-                      struct lladd_error *err)
+int ll_sim_report_of(const struct lladd_sim_subject *subject,
+                     const struct lladd_sim_bounds *bounds,
+                     int (*mode)(struct lladd_sim *, struct lladd_error *),
+                     struct lladd_sim_report **out, struct lladd_error *err)
 {
     struct lladd_sim *sim;
     *out = NULL;
@@ -368,12 +370,19 @@ int lladd_sim_explore(const struct lladd_sim_subject *subject,
     if (rc)
         return rc;
     struct lladd_dst *before = lladd_dst_enter(&sim->dst);
-    rc = explore_all(sim, err);
+    rc = mode(sim, err);
     (void)lladd_dst_enter(before); /* the report belongs to the caller */
     if (!rc)
-        *out = ll_sim_hand_over(sim);
+        *out = hand_over(sim);
     ll_sim_free(sim);
     return rc;
+}
+
+int lladd_sim_explore(const struct lladd_sim_subject *subject,
+                      const struct lladd_sim_bounds *bounds, struct lladd_sim_report **out,
+                      struct lladd_error *err)
+{
+    return ll_sim_report_of(subject, bounds, explore_all, out, err);
 }
 
 int ll_sim_other_recording(struct lladd_error *err)
@@ -446,7 +455,7 @@ int lladd_sim_replay(const struct lladd_sim_subject *subject, const struct lladd
     rc = replay_any(sim, &v, history, err);
     (void)lladd_dst_enter(before);
     if (!rc)
-        *out = ll_sim_hand_over(sim);
+        *out = hand_over(sim);
     ll_sim_free(sim);
     return rc;
 }

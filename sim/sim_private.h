@@ -704,8 +704,11 @@ int ll_sim_give_tokens(struct lladd_sim *);
 /* Sets the error for a token that was made with another recording. */
 int ll_sim_other_recording(struct lladd_error *);
 uint64_t ll_sim_now(void);
-/* Detaches the report, with all it owns, from the simulator. */
-struct lladd_sim_report *ll_sim_hand_over(struct lladd_sim *);
+/* Runs a mode on a subject. */
+int ll_sim_report_of(const struct lladd_sim_subject *, const struct lladd_sim_bounds *,
+                     int (*mode)(struct lladd_sim *, struct lladd_error *),
+                     struct lladd_sim_report **out, struct lladd_error *);
+
 /* record.c */
 int ll_sim_open(struct lladd_sim *, struct ll_sim_run *, struct lladd_db **, struct lladd_error *);
 void ll_sim_model_apply(const struct lladd_sim *, void *model, uint32_t txn);

@@ -71,6 +71,23 @@ int ll_sim_cells_write(const struct ll_sim_cells *c, struct lladd_sink *sink)
     return rc;
 }
 
+int ll_sim_cells_dump_bytes(struct lladd_db *db, unsigned cells, uint32_t at, uint32_t stride,
+                            size_t len, struct lladd_sink *sink, struct lladd_error *err)
+{
+    struct ll_sim_cells c = {0};
+    unsigned char bytes[128];
+    lladd_pageno first;
+    uint64_t pages;
+    TRY(ll_sim_pages_count(db, &first, &pages, err));
+    for (unsigned cell = 0; cell < cells && (stride || cell < pages); cell++) {
+        lladd_pageno page = lladd_page_of(stride ? first.v : first.v + cell);
+        TRY(lladd_bytes_get(db, page, at + cell * stride, bytes, len, err));
+        if (bytes[0] != 0 && !(ll_sim_cells_see(&c, bytes, len) && c.at[cell].letter))
+            return lladd_error_set(err, LLADD_BAD_STATE, "cell %u is not its own", cell);
+    }
+    return ll_sim_cells_write(&c, sink);
+}
+
 void ll_sim_cells_apply(void *ctx, void *model, struct lladd_span note)
 {
     struct ll_sim_cells *c = model;

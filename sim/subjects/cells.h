@@ -31,6 +31,11 @@ void ll_sim_cells_apply(void *ctx, void *model, struct lladd_span note);
 int ll_sim_cells_dump(void *ctx, const void *model, struct lladd_sink *);
 void ll_sim_cells_describe(void *ctx, struct lladd_span note, struct lladd_sink *);
 
+/* For `dump`: cell i is `len` bytes at `at` in the subject's page i, if there is one; with a
+ * stride, at at + i * stride in its first page. */
+int ll_sim_cells_dump_bytes(struct lladd_db *, unsigned cells, uint32_t at, uint32_t stride,
+                            size_t len, struct lladd_sink *, struct lladd_error *);
+
 /* Initializers for members of a subject. */
 #define LL_SIM_CELLS_MODEL \
     .model_size = sizeof(struct ll_sim_cells), .model_apply = ll_sim_cells_apply, \

@@ -115,18 +115,8 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
 
 static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)
 {
-    struct ll_sim_cells c;
-    lladd_pageno first;
     (void)ctx;
-    memset(&c, 0, sizeof c);
-    TRY(ll_sim_pages_find(db, &first, err));
-    for (unsigned cell = 0; cell < CELLS; cell++) {
-        unsigned char bytes[LEN];
-        TRY(lladd_bytes_get(db, lladd_page_of(first.v + cell), AT, bytes, LEN, err));
-        if (bytes[0] != 0 && !(ll_sim_cells_see(&c, bytes, LEN) && c.at[cell].letter))
-            return lladd_error_set(err, LLADD_BAD_STATE, "cell %u is not its own", cell);
-    }
-    return ll_sim_cells_write(&c, sink);
+    return ll_sim_cells_dump_bytes(db, CELLS, AT, 0, LEN, sink, err);
 }
 
 /* The options ask for the error instead of the checkpoint that would make room. */

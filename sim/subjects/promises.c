@@ -11,7 +11,6 @@
 
 #include <lladd/extension.h>
 #include <lladd/log_read.h>
-#include <string.h>
 
 enum { CELLS = 8, LEN = 30, STRIDE = 500 };
 #define PIN "promises.pin"
@@ -94,18 +93,8 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
 
 static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)
 {
-    struct ll_sim_cells c;
-    lladd_pageno page;
     (void)ctx;
-    memset(&c, 0, sizeof c);
-    TRY(ll_sim_pages_find(db, &page, err));
-    for (unsigned cell = 0; cell < CELLS; cell++) {
-        unsigned char bytes[LEN];
-        TRY(lladd_bytes_get(db, page, cell * STRIDE, bytes, LEN, err));
-        if (bytes[0] != 0 && !(ll_sim_cells_see(&c, bytes, LEN) && c.at[cell].letter))
-            return lladd_error_set(err, LLADD_BAD_STATE, "cell %u is not its own", cell);
-    }
-    return ll_sim_cells_write(&c, sink);
+    return ll_sim_cells_dump_bytes(db, CELLS, 0, STRIDE, LEN, sink, err);
 }
 
 /* The note is the first record after the pin. */

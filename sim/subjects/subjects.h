@@ -106,10 +106,10 @@ int ll_sim_pages_find(struct lladd_db *, lladd_pageno *first, struct lladd_error
 int ll_sim_pages_each(void *ctx, struct lladd_db *, int (*fn)(void *arg, lladd_pageno), void *arg,
                       struct lladd_error *);
 
-/* Sets the page to which a root points; LLADD_NO_PAGE if there is no such root. */
-/* Calls fn for every page of the journal's catalogue; for subjects that use the journal. */
+/* Calls fn for every page of the journal's catalog; for subjects that use the journal. */
 int ll_sim_journal_pages(struct lladd_db *, int (*fn)(void *, lladd_pageno), void *arg,
                          struct lladd_error *);
+/* Sets the page to which a root points; LLADD_NO_PAGE if there is no such root. */
 int ll_sim_root_page(struct lladd_db *, const char *name, lladd_pageno *, struct lladd_error *);
 
 /* The name of the i-th of several roots: "prefix.i". */

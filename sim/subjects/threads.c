@@ -17,7 +17,6 @@
 
 #include <lladd/extension.h>
 #include <lladd/records.h>
-#include <string.h>
 
 enum { CELLS = 8, LEN = 40, AT = 200 };
 
@@ -194,19 +193,8 @@ static int works(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned
 
 static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct lladd_error *err)
 {
-    struct ll_sim_cells c;
-    lladd_pageno first;
-    uint64_t pages;
     (void)ctx;
-    memset(&c, 0, sizeof c);
-    TRY(ll_sim_pages_count(db, &first, &pages, err));
-    for (unsigned cell = 0; cell < CELLS && cell < pages; cell++) {
-        unsigned char bytes[LEN];
-        TRY(lladd_bytes_get(db, lladd_page_of(first.v + cell), AT, bytes, LEN, err));
-        if (bytes[0] != 0 && !(ll_sim_cells_see(&c, bytes, LEN) && c.at[cell].letter))
-            return lladd_error_set(err, LLADD_BAD_STATE, "cell %u is not its own", cell);
-    }
-    return ll_sim_cells_write(&c, sink);
+    return ll_sim_cells_dump_bytes(db, CELLS, AT, 0, LEN, sink, err);
 }
 
 static int small_segments(void *ctx, struct lladd_options *o, struct lladd_error *err)
