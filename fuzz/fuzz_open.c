@@ -55,16 +55,8 @@ static struct base bases[2];
 
 /* ---- the databases -------------------------------------------------------------------------- */
 
-static int world_random(void *ctx, void *buf, size_t len)
-{
-    (void)ctx;
-    memset(buf, 0x42, len);
-    return 0;
-}
-
 static struct lladd_options options(struct lladd_device *dev)
 {
-    static const struct lladd_environment world = {.random = world_random};
     struct lladd_options o = LLADD_OPTIONS_INIT;
     o.flags = LLADD_OPT_NO_THREADS | LLADD_OPT_MUST_EXIST;
     o.cache_bytes = 1u << 20;
@@ -74,7 +66,7 @@ static struct lladd_options options(struct lladd_device *dev)
     o.frames = LLADD_FRAMES_HEAP;
     o.redo_threads = 1;
     o.device = dev;
-    o.world = &world;
+    o.world = &fuzz_world;
     return o;
 }
 

@@ -42,13 +42,6 @@ static unsigned char bytes_of[16 * PAGE];
 
 /* ---- the environment ------------------------------------------------------------------------- */
 
-static int world_random(void *ctx, void *buf, size_t len)
-{
-    (void)ctx;
-    memset(buf, 0x42, len);
-    return 0;
-}
-
 /* A forged length must not take all memory. */
 static void *alloc(void *ctx, size_t size)
 {
@@ -70,7 +63,6 @@ static void release(void *ctx, void *p)
 
 static struct lladd_options options(struct lladd_device *dev)
 {
-    static const struct lladd_environment world = {.random = world_random};
     static const struct lladd_allocator limited = {NULL, alloc, resize, release};
     struct lladd_options o = LLADD_OPTIONS_INIT;
     o.flags = LLADD_OPT_NO_THREADS;
@@ -82,7 +74,7 @@ static struct lladd_options options(struct lladd_device *dev)
     o.frames = LLADD_FRAMES_HEAP;
     o.redo_threads = 1;
     o.device = dev;
-    o.world = &world;
+    o.world = &fuzz_world;
     o.allocator = &limited;
     return o;
 }
