@@ -220,6 +220,7 @@ static int init_core(struct lladd_db *db, const struct lladd_options *o, struct 
     core->recover_instantly = o->recovery == LLADD_RECOVER_INSTANT;
     core->recovery_bytes = o->recovery_bytes;
     core->want_checkpoint = ll_background_want;
+    ll_vec_init(&core->snapshots, &core->env, sizeof(struct ll_snapshot));
     db->durability = o->durability;
     db->log_limit_bytes = o->log_limit_bytes;
     core->pid = (uint64_t)getpid();
@@ -280,7 +281,7 @@ static void release(struct lladd_db *db)
     ll_op_catalog_free(core);
     ll_free(&env, core->barriers);
     ll_free(&env, core->pins);
-    ll_free(&env, core->snapshots);
+    ll_vec_free(&core->snapshots);
     ll_free(&env, core->heuristics);
     int late = core->control_file ? ll_io_close(dev, core->control_file) : 0;
     if (db->lock)

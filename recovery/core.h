@@ -18,6 +18,7 @@
 #include "buffer/buffer.h"
 #include "log/log.h"
 #include "recovery/control.h"
+#include "util/vec.h"
 
 #include <lladd/device.h>
 #include <lladd/dst.h>
@@ -287,8 +288,7 @@ struct ll_core {
     struct ll_pin *pins;
     uint64_t n_pins; /* atomic: read without `misc`, too */
     size_t cap_pins;
-    struct ll_snapshot *snapshots;
-    size_t n_snapshots, cap_snapshots;
+    struct ll_vec snapshots; /* struct ll_snapshot, in LSN order */
     struct ll_heuristic *heuristics;
     uint64_t n_heuristics; /* atomic: read without `misc`, too */
     size_t cap_heuristics;
@@ -749,10 +749,14 @@ int ll_redo_barrier_room(struct ll_core *, uint64_t first, uint64_t n, struct ll
 void ll_redo_barrier_put(struct ll_core *, uint64_t first, uint64_t n, lladd_lsn);
 lladd_lsn ll_redo_barrier_of(const struct ll_core *, uint64_t page); /* during redo: no mutex */
 lladd_lsn ll_redo_barrier_of_locked(struct ll_core *, uint64_t page);
+
+/* ---- pin.c ------------------------------------------------------------------------------- */
+
 lladd_lsn ll_pin_get(struct ll_core *, const char *name); /* 0: there is none */
 int ll_pin_put(struct ll_core *, const char *name, lladd_lsn, struct lladd_error *); /* 0: remove */
 /* Does a pin hold the log from this LSN or from below it? */
 bool ll_pin_keeps(struct ll_core *, lladd_lsn);
+
 /* ---- heuristic.c ------------------------------------------------------------------------- */
 
 bool ll_gid_same(const struct lladd_gid *, const struct lladd_gid *);

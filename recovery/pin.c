@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Named pins: LSNs from which on the log is kept. Threads: under core->misc. */
+#include "recovery/core.h"
+
+#include <string.h>
+
+lladd_lsn ll_pin_get(struct ll_core *core, const char *name)
+{
+    lladd_lsn lsn = {0};
+    lladd_mutex_lock(&core->misc);
+    for (size_t i = 0; i < core->n_pins; i++)
+        if (strcmp(core->pins[i].name, name) == 0)
+            lsn = core->pins[i].lsn;
+    lladd_mutex_unlock(&core->misc);
+    return lsn;
+}
+
+bool ll_pin_keeps(struct ll_core *core, lladd_lsn lsn)
+{
+    bool kept = false;
+    lladd_mutex_lock(&core->misc);
+    for (size_t i = 0; i < core->n_pins; i++)
+        kept = kept || core->pins[i].lsn.v <= lsn.v;
+    lladd_mutex_unlock(&core->misc);
+    return kept;
+}
+
+int ll_pin_put(struct ll_core *core, const char *name, lladd_lsn lsn, struct lladd_error *err)
+{
+    int rc = 0;
+    lladd_mutex_lock(&core->misc);
+    size_t i = 0;
+    while (i < core->n_pins && strcmp(core->pins[i].name, name) != 0)
+        i++;
+    if (lsn.v == 0) {
+        if (i == core->n_pins)
+            rc = ll_fail(err, LLADD_NOT_FOUND, "no pin \"%s\"", name);
+        else
+            core->pins[i] = core->pins[core->n_pins - 1];
+        if (!rc)
+            lladd_atomic_store64(&core->n_pins, core->n_pins - 1);
+    } else {
+        if (i == core->cap_pins) {
+            size_t cap = core->cap_pins ? core->cap_pins * 2 : 4;
+            struct ll_pin *p = ll_resize(&core->env, core->pins, cap * sizeof *p);
+            if (!p) {
+                lladd_mutex_unlock(&core->misc);
+                return ll_fail(err, LLADD_NO_MEMORY, "out of memory for a pin");
+            }
+            core->pins = p;
+            core->cap_pins = cap;
+        }
+        if (i == core->n_pins) {
+            memset(&core->pins[i], 0, sizeof core->pins[i]);
+            strncpy(core->pins[i].name, name, sizeof core->pins[i].name - 1);
+            lladd_atomic_store64(&core->n_pins, i + 1);
+        }
+        core->pins[i].lsn = lsn;
+    }
+    lladd_mutex_unlock(&core->misc);
+    return rc;
+}
