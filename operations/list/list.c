@@ -38,13 +38,6 @@
 #define SWEEP 4u   /* items that one call sweeps on each side, at most */
 #define SHORT 512u /* items up to this length are assembled on the stack */
 
-#define TRY(call) \
-    do { \
-        int try_rc = (call); \
-        if (try_rc) \
-            return try_rc; \
-    } while (0)
-
 /* ---- changing links -------------------------------------------------------------------------- */
 
 static int check_handles(struct lladd_txn *txn, const struct lladd_list *l)
@@ -55,11 +48,12 @@ static int check_handles(struct lladd_txn *txn, const struct lladd_list *l)
                            "the list is of another database than the transaction");
 }
 
-/* Makes `to` the successor of `at`. If `at` is LLADD_ITEM_NONE, makes it the list's first item. */
-static int set_next(struct lladd_txn *txn, const struct lladd_list *l, struct lladd_item at,
-                    struct lladd_item to)
+/* Makes `to` the successor (ITEM_NEXT) or predecessor (ITEM_PREV) of `at`. If `at` is
+ * LLADD_ITEM_NONE, makes it the list's first or last item. */
+static int set_neighbour(struct lladd_txn *txn, const struct lladd_list *l, struct lladd_item at,
+                         unsigned which, struct lladd_item to)
 {
-    struct ll_list_link a = {at, to, ITEM_NEXT};
+    struct ll_list_link a = {at, to, which};
     struct ll_list_ends ends;
     lladd_pageno heap;
     if (!ll_list_none(at))
@@ -67,23 +61,7 @@ static int set_next(struct lladd_txn *txn, const struct lladd_list *l, struct ll
                             sizeof a);
     TRY(ll_operations__list_look_root(l->lists->db, l->root, &ends, &heap,
                                       lladd_txn_error_out(txn)));
-    ends.first = to;
-    return lladd_update(txn, ll_operations__list_id(l->lists, LL_LIST_ENDS), l->root, &ends,
-                        sizeof ends);
-}
-
-static int set_prev(struct lladd_txn *txn, const struct lladd_list *l, struct lladd_item at,
-                    struct lladd_item to)
-{
-    struct ll_list_link a = {at, to, ITEM_PREV};
-    struct ll_list_ends ends;
-    lladd_pageno heap;
-    if (!ll_list_none(at))
-        return lladd_update(txn, ll_operations__list_id(l->lists, LL_LIST_LINK), at.page, &a,
-                            sizeof a);
-    TRY(ll_operations__list_look_root(l->lists->db, l->root, &ends, &heap,
-                                      lladd_txn_error_out(txn)));
-    ends.last = to;
+    *(which == ITEM_NEXT ? &ends.first : &ends.last) = to;
     return lladd_update(txn, ll_operations__list_id(l->lists, LL_LIST_ENDS), l->root, &ends,
                         sizeof ends);
 }
@@ -139,8 +117,8 @@ static int unlink_item(struct lladd_txn *txn, const struct lladd_list *l, struct
     struct lladd_rid rid = {item.page, LINK_SLOT(item), 0};
     lladd_pageno heap;
     TRY(ll_operations__list_heap_of(l->lists->db, it->owner, &heap, lladd_txn_error_out(txn)));
-    TRY(set_next(txn, l, it->prev, it->next));
-    TRY(set_prev(txn, l, it->next, it->prev));
+    TRY(set_neighbour(txn, l, it->prev, ITEM_NEXT, it->next));
+    TRY(set_neighbour(txn, l, it->next, ITEM_PREV, it->prev));
     return lladd_heap_delete(txn, heap, rid);
 }
 
@@ -198,8 +176,8 @@ static int insert_between(struct lladd_txn *txn, struct lladd_list *l, lladd_pag
                           size_t len, struct lladd_item *out)
 {
     TRY(store(txn, l, heap, prev, next, bytes, len, out));
-    TRY(set_next(txn, l, prev, *out));
-    return set_prev(txn, l, next, *out);
+    TRY(set_neighbour(txn, l, prev, ITEM_NEXT, *out));
+    return set_neighbour(txn, l, next, ITEM_PREV, *out);
 }
 
 static int insert_alone(struct lladd_txn *txn, struct lladd_list *l, lladd_pageno heap,
@@ -490,9 +468,9 @@ static int splice(struct lladd_txn *txn, struct lladd_list *to, struct lladd_lis
     TRY(rc);
     TRY(lladd_update(txn, ll_operations__list_id(to->lists, LL_LIST_ENDS), from->root, &none,
                      sizeof none));
-    TRY(set_prev(txn, to, b.first, a.last));
-    TRY(set_next(txn, to, a.last, b.first));
-    return set_prev(txn, to, LLADD_ITEM_NONE, b.last);
+    TRY(set_neighbour(txn, to, b.first, ITEM_PREV, a.last));
+    TRY(set_neighbour(txn, to, a.last, ITEM_NEXT, b.first));
+    return set_neighbour(txn, to, LLADD_ITEM_NONE, ITEM_PREV, b.last);
 }
 
 int lladd_list_splice(struct lladd_txn *txn, struct lladd_list *to, struct lladd_list *from)

@@ -7,6 +7,13 @@
 
 #include <lladd/list.h>
 
+#define TRY(call) \
+    do { \
+        int try_rc = (call); \
+        if (try_rc) \
+            return try_rc; \
+    } while (0)
+
 /* Operations by their index in ll_operations__list_extension. */
 enum ll_list_op {
     LL_LIST_FORMAT,
@@ -27,7 +34,6 @@ extern const struct lladd_op ll_operations__list_insert;
 extern const struct lladd_page_type ll_operations__list_page;
 extern const struct lladd_participant ll_operations__list_participant;
 extern const struct lladd_extension ll_operations__list_extension;
-
 
 /* The state of an open database. */
 struct ll_lists {

@@ -3,13 +3,6 @@
  * extension. See list.c. */
 #include "operations/list/list.h"
 
-#define TRY(call) \
-    do { \
-        int try_rc = (call); \
-        if (try_rc) \
-            return try_rc; \
-    } while (0)
-
 /* A transaction that has some lists alone. */
 struct ll_list_changer {
     struct ll_txn_part owner;

@@ -8,13 +8,6 @@
 #define TRIES 64   /* attempts to follow links that other threads change */
 #define ROUNDS 256 /* how often a walk may meet one item before the links are reported as a ring */
 
-#define TRY(call) \
-    do { \
-        int try_rc = (call); \
-        if (try_rc) \
-            return try_rc; \
-    } while (0)
-
 /* ---- lookups --------------------------------------------------------------------------------- */
 
 int ll_operations__list_no_item(struct lladd_error *err, struct lladd_item item)
