@@ -18,7 +18,7 @@ struct ll_extension_state {
 struct lladd_db {
     struct ll_core core; /* first: a core is its database */
     uint32_t magic;
-    bool own_device, commits_trigger;
+    bool own_device;
     struct lladd_file *lock;
     uint32_t *alive; /* `healthy` of the poison, if the kernel clears it in a forked child; else
                       * NULL: compare process ids */
@@ -108,8 +108,6 @@ void ll_txn_tell_undone(struct lladd_txn *, lladd_lsn since);
 int ll_txn_tell_committing(struct lladd_txn *);
 /* Tells participants the commit's LSN. After ll_txn_log_commit, with no latch held. */
 void ll_txn_tell_committed(struct lladd_txn *, lladd_lsn commit);
-/* The registered operation, or LLADD_BAD_ARGUMENT. */
-int ll_op_of(struct lladd_txn *, lladd_op_id, struct ll_name **out);
 
 /* checkpointer.c */
 int ll_background_start(struct lladd_db *, struct lladd_error *);

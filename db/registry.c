@@ -96,8 +96,8 @@ static void count_payload(struct ll_payloads *p, uint8_t kind, const void *desc)
     p->longest = bytes > p->longest ? bytes : p->longest;
 }
 
-int ll_registry_add(struct lladd_registry *reg, uint8_t kind, const void *desc,
-                    struct lladd_error *err)
+static int add_to(struct lladd_registry *reg, uint8_t kind, const void *desc,
+                  struct lladd_error *err)
 {
     bool there;
     int rc = ll_registry_find(reg, kind, desc, &there, err);
@@ -183,7 +183,7 @@ static int add(struct lladd_options *o, uint8_t kind, const char *what, const vo
         rc = ll_fail(err, LLADD_BAD_REGISTRATION, "%s: struct_size is missing", what);
     if (!rc)
         rc = check_name(what, head->name, head->version, err);
-    return rc ? rc : ll_registry_add(o->registry, kind, desc, err);
+    return rc ? rc : add_to(o->registry, kind, desc, err);
 }
 
 int lladd_register_op(struct lladd_options *o, const struct lladd_op *op, struct lladd_error *err)
@@ -193,7 +193,7 @@ int lladd_register_op(struct lladd_options *o, const struct lladd_op *op, struct
         rc = ll_fail(err, LLADD_BAD_REGISTRATION, "operation: struct_size is missing");
     if (!rc)
         rc = check_op(op, err);
-    return rc ? rc : ll_registry_add(o->registry, LL_NAME_OP, op, err);
+    return rc ? rc : add_to(o->registry, LL_NAME_OP, op, err);
 }
 
 int lladd_register_page_type(struct lladd_options *o, const struct lladd_page_type *t,

@@ -11,7 +11,8 @@
 
 #define PAGE_MAX (1ull << 48)
 
-int ll_op_of(struct lladd_txn *txn, lladd_op_id op, struct ll_name **out)
+/* The registered operation, or LLADD_BAD_ARGUMENT. */
+static int op_of(struct lladd_txn *txn, lladd_op_id op, struct ll_name **out)
 {
     struct ll_op_catalog *cat = &txn->core->cat;
     if (LL_UNLIKELY(op >= cat->n_ids))
@@ -158,7 +159,7 @@ static inline __attribute__((always_inline)) int update(struct lladd_txn *txn, l
     if (LL_LIKELY(!rc))
         rc = ll_db_no_page(ll_db_of(txn->core), &txn->err, "an update");
     if (!rc)
-        rc = ll_op_of(txn, id, &name);
+        rc = op_of(txn, id, &name);
     if (!rc)
         rc = check_page_op(txn, name, page);
     if (LL_LIKELY(!rc))
@@ -203,7 +204,7 @@ int lladd_log_credit(struct lladd_txn *txn, lladd_op_id op, unsigned count)
     struct ll_name *name = NULL;
     int rc = ll_txn_enter(txn);
     if (!rc)
-        rc = ll_op_of(txn, op, &name);
+        rc = op_of(txn, op, &name);
     if (rc)
         return rc;
     if (count == 0) {
@@ -230,7 +231,7 @@ int lladd_log_credit_all(struct lladd_txn *txn, const struct lladd_log_need *nee
         wants[i] = (struct ll_want){NULL, needs[i].count};
         if (needs[i].op == LLADD_NO_OP)
             continue;
-        rc = ll_op_of(txn, needs[i].op, &wants[i].name);
+        rc = op_of(txn, needs[i].op, &wants[i].name);
         if (!rc)
             rc = check_credit_max(txn, wants[i].name, needs[i].count);
     }
@@ -244,7 +245,7 @@ int lladd_update_page(struct lladd_txn *txn, lladd_op_id id, struct lladd_page *
     struct ll_name *name = NULL;
     int rc = ll_txn_enter(txn);
     if (!rc)
-        rc = ll_op_of(txn, id, &name);
+        rc = op_of(txn, id, &name);
     if (!rc)
         rc = check_page_op(txn, name, held->number);
     if (rc)
@@ -312,7 +313,7 @@ static int check_undo_fields(struct lladd_txn *txn, const struct lladd_op *op,
 static int logical_op(struct lladd_txn *txn, lladd_op_id id, struct lladd_span undo,
                       struct ll_name **name)
 {
-    int rc = ll_op_of(txn, id, name);
+    int rc = op_of(txn, id, name);
     if (rc)
         return rc;
     const struct lladd_op *op = (*name)->desc;

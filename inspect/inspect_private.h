@@ -197,8 +197,6 @@ int ll_verify_log(struct ll_verify *);
 int ll_verify_log_again(struct ll_verify *);
 /* Reports progress. */
 void ll_verify_progress(const struct ll_verify *, const char *what, uint64_t done, uint64_t all);
-/* Checks one record. */
-int ll_verify_record(struct ll_verify *, const struct ll_record *);
 /* What the log says about a page; NULL: nothing. */
 struct ll_verify_history *ll_verify_history_of(const struct ll_verify *, uint64_t page);
 /* The newest redo barrier that covers a page, at or below `to`; NULL: none. */

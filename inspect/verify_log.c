@@ -301,7 +301,7 @@ static int take_barrier(struct ll_verify *c, const struct ll_record *rec)
     return 0;
 }
 
-int ll_verify_record(struct ll_verify *c, const struct ll_record *rec)
+static int check_record(struct ll_verify *c, const struct ll_record *rec)
 {
     enum { TELL_EVERY = 0x1000 };
     char text[200];
@@ -414,7 +414,7 @@ static int walk_log(struct ll_verify *c, struct ll_log_cursor *cursor)
         if (rc == LLADD_END || (!rc && is_beyond(v, &rec)))
             return 0;
         if (!rc) {
-            rc = ll_verify_record(c, &rec);
+            rc = check_record(c, &rec);
             told = rc != 0;
         }
         if (told)

@@ -149,8 +149,6 @@ int ll_operations__is_allocated(struct ll_operations *, lladd_pageno, bool *out,
 int ll_operations__heaps_init(struct ll_operations *, struct lladd_error *);
 void ll_operations__heaps_free(struct ll_operations *);
 
-/* The transaction's reservations on records, created at first use. */
-int ll_operations__records_owner(struct lladd_txn *, struct ll_reservation_txn **out);
 /* Reserves a record, or some of its bytes, before the transaction frees it. */
 int ll_operations__reserve_record(struct lladd_txn *, lladd_pageno, uint32_t slot);
 

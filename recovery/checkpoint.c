@@ -291,11 +291,6 @@ static lladd_lsn needed(struct ll_core *core, lladd_lsn redo, struct lladd_pinne
     return low;
 }
 
-lladd_lsn ll_core_needed(struct ll_core *core)
-{
-    return needed(core, ll_core_redo(core), NULL);
-}
-
 /* Names the undo reserve as what fills the log if it is larger than the log that is needed. */
 static void name_undo(struct ll_core *core, struct lladd_pinner *out)
 {

@@ -210,8 +210,9 @@ int ll_witness_read(struct lladd_device *dev, struct lladd_file *file, uint32_t 
     return 0;
 }
 
-int ll_witness_write(const struct ll_env *env, struct lladd_device *dev, struct lladd_file *file,
-                     uint32_t salt, const struct ll_witness *w)
+/* Writes without a sync. 0 or a negative errno. */
+static int witness_write(const struct ll_env *env, struct lladd_device *dev,
+                         struct lladd_file *file, uint32_t salt, const struct ll_witness *w)
 {
     unsigned char bytes[LL_WITNESS_BYTES];
     encode_witness(w, salt, bytes);
@@ -284,7 +285,7 @@ int ll_core_witness(struct ll_core *core, lladd_pageno page, lladd_lsn lsn,
          * may lose that segment. */
         if (w.durable.v <= core->began)
             w.durable.v = core->accepted;
-        rc = ll_witness_write(&core->env, core->dev, core->control_file, core->salt, &w);
+        rc = witness_write(&core->env, core->dev, core->control_file, core->salt, &w);
         if (!rc)
             lladd_atomic_store64(&core->witnessed, w.durable.v);
     }
@@ -305,7 +306,7 @@ int ll_core_hear_witness(struct ll_core *core, lladd_lsn end, struct lladd_error
         return 0;
     /* An older version made the file. If the disk is full, this handle writes no witnesses. */
     struct ll_witness none = {.room = true};
-    int io = ll_witness_write(&core->env, core->dev, core->control_file, core->salt, &none);
+    int io = witness_write(&core->env, core->dev, core->control_file, core->salt, &none);
     if (io && lladd_code_root(ll_io_code(io, true)) != LLADD_ROOT_RESOURCE)
         return ll_fail_io(err, io, true, "write to", "control");
     if (io)

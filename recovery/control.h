@@ -58,9 +58,6 @@ bool ll_witness_decode(const unsigned char in[LL_WITNESS_BYTES], uint32_t salt,
                        struct ll_witness *);
 int ll_witness_read(struct lladd_device *, struct lladd_file *, uint32_t salt, struct ll_witness *,
                     struct lladd_error *);
-/* Writes without a sync. 0 or a negative errno. */
-int ll_witness_write(const struct ll_env *, struct lladd_device *, struct lladd_file *,
-                     uint32_t salt, const struct ll_witness *);
 /* LLADD_LOG_LOST if the log ends at `end`, but was durable beyond. */
 int ll_witness_check(const struct ll_witness *, lladd_lsn end, struct lladd_error *);
 

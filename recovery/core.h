@@ -422,8 +422,6 @@ void ll_core_put_down(struct ll_core *, struct ll_credit *, size_t *bytes);
 int ll_core_append(struct ll_core *, struct ll_record *, struct lladd_error *);
 /* The same, from the space set aside if that is enough. */
 int ll_core_append_aside(struct ll_core *, struct ll_record *, struct lladd_error *);
-/* The oldest LSN that a recovery now, a transaction, a class or a pin needs. */
-lladd_lsn ll_core_needed(struct ll_core *);
 
 /* ---- op_catalog.c ------------------------------------------------------------------------- */
 

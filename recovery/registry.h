@@ -42,8 +42,6 @@ void ll_registry_put(struct lladd_registry *, uint8_t kind, const void *desc);
  * LLADD_BAD_REGISTRATION. */
 int ll_registry_find(const struct lladd_registry *, uint8_t kind, const void *desc, bool *there,
                      struct lladd_error *);
-/* Checks, reserves room, counts the payload, adds the item. */
-int ll_registry_add(struct lladd_registry *, uint8_t kind, const void *desc, struct lladd_error *);
 
 /* Has the extension structures? One with an older struct_size has none. */
 static inline bool ll_extension_has_structures(const struct lladd_extension *e)

@@ -39,7 +39,7 @@ struct ll_sim__bench {
     struct lladd_sim_kept *kept; /* verdicts of all operations */
     const uint32_t *op_of;       /* per sample, then per undo: index of its operation */
     unsigned char *map;
-    size_t map_len, unit_len;             /* bytes of the whole mapping */
+    size_t map_len;                       /* bytes of the whole mapping */
     size_t page_room, bytes_room;         /* bytes of a slot, in whole system pages */
     unsigned char *slot[LL_SIM__SLOTS];   /* the pages */
     unsigned char *bytes;                 /* room for the record's bytes, which lie at its end */

@@ -76,23 +76,6 @@ void ll_hash__pack(unsigned char *to, bool fixed, const struct hb_entry *e)
     lladd_copy(to + HB_LEN(e->key_len), e->value, HB_LEN(e->value_len));
 }
 
-/* `head` is the page's header: it has the lengths of the fixed layout. */
-void ll_hash__unpack(const unsigned char *head, const unsigned char *p, struct hb_entry *out)
-{
-    out->tag = lladd_get16(p);
-    if (hb_is_fixed(head)) {
-        out->key_len = (uint16_t)hb_get(head, HB_KEY);
-        out->value_len = out->cap = (uint16_t)hb_get(head, HB_VALUE);
-        out->key = p + 2;
-    } else {
-        out->key_len = lladd_get16(p + 2);
-        out->value_len = lladd_get16(p + 4);
-        out->cap = lladd_get16(p + 6);
-        out->key = p + HB_VAR_HEAD;
-    }
-    out->value = out->key + HB_LEN(out->key_len);
-}
-
 static size_t packed(const unsigned char *page, const unsigned char *p, size_t n)
 {
     return hb_is_fixed(page) ? ll_hash__fixed_packed(page, p, n) : ll_hash__var_packed(p, n);

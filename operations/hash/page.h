@@ -176,7 +176,6 @@ static inline void ll_hash__find(struct lladd_view v, const struct hb_key *key,
 /* Bytes that an entry takes in a record; writes it into one. */
 size_t ll_hash__pack_size(bool fixed, const struct hb_entry *);
 void ll_hash__pack(unsigned char *to, bool fixed, const struct hb_entry *);
-void ll_hash__unpack(const unsigned char *head, const unsigned char *p, struct hb_entry *out);
 /* Number of entries that fit on a page of the fixed layout; bytes for entries on one of the
  * variable layout. */
 uint32_t ll_hash__fixed_slots(uint32_t page_size, uint32_t key_size, uint32_t value_size);

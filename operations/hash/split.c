@@ -317,7 +317,6 @@ struct rebuild {
     const struct hb_change *change; /* ROOM; NULL: shorten the chain */
     struct contents seen, now;
     uint64_t *fresh; /* new pages for chains */
-    size_t n_fresh;
     unsigned char *image;
 };
 

@@ -80,8 +80,8 @@ int ll_operations__journal_want_names(struct ll_journal *j, struct lladd_error *
     return rc;
 }
 
-int ll_operations__journal_row_write(struct lladd_txn *txn, struct ll_journal *j,
-                                     const struct ll_journal_tag *tag, uint64_t discarded)
+static int row_write(struct lladd_txn *txn, struct ll_journal *j, const struct ll_journal_tag *tag,
+                     uint64_t discarded)
 {
     unsigned char bytes[LL_JOURNAL_ROW_MAX];
     struct ll_journal_row row = {.tag = tag->node.key, .discarded = discarded};
@@ -198,7 +198,7 @@ static int make(struct lladd_txn *txn, struct ll_journal_txn *t, const char *nam
     }
     lladd_mutex_unlock(&j->mutex);
     if (!rc)
-        rc = ll_operations__journal_row_write(txn, j, tag, 0);
+        rc = row_write(txn, j, tag, 0);
     *number = lsn.v;
     return rc;
 }
@@ -311,7 +311,7 @@ static int discard(struct lladd_txn *txn, struct ll_journal_txn *t, struct ll_jo
     if (upto <= r.from)
         return 0;
     int rc = note(txn, t, &r, tag, NULL, NULL);
-    return rc ? rc : ll_operations__journal_row_write(txn, t->all, tag, upto);
+    return rc ? rc : row_write(txn, t->all, tag, upto);
 }
 
 /* A change of one tag. begin_change locks the tag for this transaction, and sets a savepoint to
@@ -448,7 +448,7 @@ static int roll(struct lladd_txn *txn, struct ll_journal_txn *t, struct ll_journ
     if (!rc)
         rc = note(txn, t, &r, from, to, &own);
     if (!rc && r.upto > r.from)
-        rc = ll_operations__journal_row_write(txn, t->all, from, r.upto);
+        rc = row_write(txn, t->all, from, r.upto);
     return rc;
 }
 

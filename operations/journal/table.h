@@ -358,9 +358,6 @@ int ll_operations__journal_read(struct lladd_log_cursor *, uint64_t tag, uint64_
 
 /* ---- state.c --------------------------------------------------------------------------------- */
 
-int ll_operations__journal_row_write(struct lladd_txn *, struct ll_journal *,
-                                     const struct ll_journal_tag *, uint64_t discarded);
-/* Keeps the log from `low` on. */
 /* Moves the mark, where reading begins after the next restart, if the new place is far enough. With
  * `force` it is durable on return, otherwise as soon as the present end of the log is. */
 int ll_operations__journal_move_mark(struct ll_journal *, bool force);

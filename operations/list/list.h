@@ -166,7 +166,6 @@ struct ll_list_copy {
 };
 
 int ll_operations__list_no_item(struct lladd_error *, struct lladd_item);
-int ll_operations__list_broken(struct lladd_error *, const struct lladd_list *, struct lladd_item);
 /* Fixes the root page of a list that exists. */
 int ll_operations__list_root(struct lladd_db *, lladd_pageno root, struct lladd_page **out,
                              struct lladd_error *);

@@ -18,8 +18,7 @@ int ll_operations__list_no_item(struct lladd_error *err, struct lladd_item item)
                                              LINK_SLOT(item), (unsigned long long)item.page.v));
 }
 
-int ll_operations__list_broken(struct lladd_error *err, const struct lladd_list *l,
-                               struct lladd_item item)
+static int broken(struct lladd_error *err, const struct lladd_list *l, struct lladd_item item)
 {
     return ll_operations__on(err, item.page,
                              lladd_error_set(err, LLADD_CORRUPT_PAGE,
@@ -195,13 +194,13 @@ static int walk_step(struct lladd_list *l, struct walk *w, struct lladd_item fro
         if (!rc) {
             w->at = next;
             w->next = w->it.next;
-            return goes_round(w) ? ll_operations__list_broken(err, l, next) : 0;
+            return goes_round(w) ? broken(err, l, next) : 0;
         }
         if (rc != LLADD_NOT_FOUND)
             return rc;
         TRY(walk_begin(l, w, from, err));
     }
-    return ll_operations__list_broken(err, l, w->next);
+    return broken(err, l, w->next);
 }
 
 int lladd_list_next(struct lladd_list *l, struct lladd_item at, struct lladd_item *out, void *buf,
@@ -253,7 +252,7 @@ static int walk_all(struct lladd_list *l, struct lladd_item from, struct ll_list
         same = ll_list_same(*out, before) ? same : 0;
         before = *out;
     }
-    return ll_operations__list_broken(err, l, before);
+    return broken(err, l, before);
 }
 
 int lladd_list_find(struct lladd_list *l, struct lladd_item at,
@@ -377,7 +376,7 @@ int lladd_list_check(struct lladd_list *l, struct lladd_error *err)
     int rc = walk_begin(l, &w, at, err);
     while (!rc && (rc = walk_step(l, &w, at, NULL, err)) == 0) {
         if (!ll_list_same(w.it.prev, before) || ++linked > stored)
-            return ll_operations__list_broken(err, l, w.at);
+            return broken(err, l, w.at);
         before = w.at;
     }
     if (rc != LLADD_END)
@@ -385,5 +384,5 @@ int lladd_list_check(struct lladd_list *l, struct lladd_error *err)
     TRY(ll_operations__list_look_root(l->lists->db, l->root, &ends, &heap, err));
     return linked == stored && ll_list_same(ends.last, before)
                ? 0
-               : ll_operations__list_broken(err, l, ends.last);
+               : broken(err, l, ends.last);
 }

@@ -15,7 +15,7 @@ void ll_operations__lock_release(struct ll_locker *l, struct ll_lock_hold *h)
 }
 
 /* Releases the newest hold first, so that parts are released before their ancestors (LOCK-3). */
-void ll_operations__lock_release_all(struct ll_locker *l)
+static void release_all(struct ll_locker *l)
 {
     for (struct ll_lock_hold *h = l->newest, *older; h; h = older) {
         older = h->older;
@@ -34,7 +34,7 @@ static void committed(void *ctx, void *state, struct lladd_db *db, lladd_lsn com
     (void)ctx;
     (void)db;
     (void)commit;
-    ll_operations__lock_release_all(state);
+    release_all(state);
     ll_operations__locker_rest(state);
 }
 
@@ -42,7 +42,7 @@ static void aborted(void *ctx, void *state, struct lladd_db *db)
 {
     (void)ctx;
     (void)db;
-    ll_operations__lock_release_all(state);
+    release_all(state);
     ll_operations__locker_rest(state);
 }
 

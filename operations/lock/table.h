@@ -256,8 +256,6 @@ void ll_operations__lock_each_blocker(const struct ll_locker *, ll_lock_blocker_
 
 /* Waits until the request that `by` has in a queue is decided. Unlocks the partition's mutex. */
 int ll_operations__lock_wait(const struct ll_lock_request *, struct ll_lock_partition *);
-/* Fills in the event's members about the blockers of a waiting locker. */
-void ll_operations__lock_event_fill(const struct ll_locker *, struct lladd_lock_event *);
 void ll_operations__lock_stop(struct ll_locks *);
 void ll_operations__lock_go(struct ll_locks *);
 
@@ -270,7 +268,6 @@ void ll_operations__lock_forget(struct ll_locks *);
 
 /* ---- end.c ----------------------------------------------------------------------------------- */
 
-void ll_operations__lock_release_all(struct ll_locker *);
 void ll_operations__lock_release(struct ll_locker *, struct ll_lock_hold *);
 
 /* ---- blob.c ---------------------------------------------------------------------------------- */

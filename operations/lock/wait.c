@@ -43,7 +43,8 @@ static bool note_blocker(void *ctx, struct ll_locker *locker, unsigned mode)
     return true;
 }
 
-void ll_operations__lock_event_fill(const struct ll_locker *l, struct lladd_lock_event *e)
+/* Fills in the event's members about the blockers of a waiting locker. */
+static void event_fill(const struct ll_locker *l, struct lladd_lock_event *e)
 {
     memset(e, 0, sizeof *e);
     ll_operations__lock_each_blocker(l, note_blocker, e);
@@ -266,7 +267,7 @@ static void give_up(struct ll_locker *l, struct ll_lock_partition *part, int cod
     lladd_mutex_lock(&part->mutex);
     if (!l->decided) {
         struct ll_lock *lock = l->hold->lock;
-        ll_operations__lock_event_fill(l, event);
+        event_fill(l, event);
         ll_operations__lock_leave_queue(l);
         l->decided = true;
         l->verdict = code;
@@ -330,7 +331,7 @@ int ll_operations__lock_wait(const struct ll_lock_request *r, struct ll_lock_par
     struct ll_locker *l = r->by;
     struct lladd_lock_event event;
     bool look = false;
-    ll_operations__lock_event_fill(l, &event);
+    event_fill(l, &event);
     if (r->deadline == 0) {
         part->busy++;
         ll_operations__lock_leave_queue(l);

@@ -33,7 +33,8 @@ static void owner_free(struct ll_reservation_txn *o)
     lladd_mem_free(db, o);
 }
 
-int ll_operations__records_owner(struct lladd_txn *txn, struct ll_reservation_txn **out)
+/* The transaction's holds on records, created at first use. */
+static int records_owner(struct lladd_txn *txn, struct ll_reservation_txn **out)
 {
     struct ll_reservation_txn *o = lladd_txn_joined(txn, &ll_operations__records_participant);
     int rc = 0;
@@ -53,7 +54,7 @@ int ll_operations__records_owner(struct lladd_txn *txn, struct ll_reservation_tx
 int ll_operations__reserve_record(struct lladd_txn *txn, lladd_pageno page, uint32_t slot)
 {
     struct ll_reservation_txn *o = NULL;
-    int rc = ll_operations__records_owner(txn, &o);
+    int rc = records_owner(txn, &o);
     if (!rc && (rc = ll_operations__reserve(o, page, slot, 1)) != 0)
         rc = lladd_error_set(lladd_txn_error_out(txn), rc,
                              "out of memory for a transaction's records");
@@ -71,7 +72,7 @@ static int records_in_doubt(void *ctx, struct lladd_txn *txn, struct lladd_span 
 {
     (void)ctx;
     struct ll_reservation_txn *o = NULL;
-    int rc = ll_operations__records_owner(txn, &o);
+    int rc = records_owner(txn, &o);
     return rc ? rc : ll_operations__reserve_restore(o, blob, lladd_txn_error_out(txn));
 }
 
@@ -172,7 +173,7 @@ int lladd_slotted_credit(struct lladd_txn *txn, unsigned count)
      * for each. A purge may precede each set. */
     static const lladd_op_id ops[] = {LL_OP_SLOTTED_ALLOC, LL_OP_SLOTTED_FREE, LL_OP_SLOTTED_PURGE};
     struct ll_reservation_txn *owner;
-    int rc = ll_operations__records_owner(txn, &owner);
+    int rc = records_owner(txn, &owner);
     for (size_t i = 0; i < sizeof ops / sizeof ops[0] && !rc; i++)
         rc = lladd_log_credit(txn, ops[i], 1);
     return rc ? rc : lladd_log_credit(txn, LL_OP_SLOTTED_SET, 2 * count);

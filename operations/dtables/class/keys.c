@@ -619,9 +619,10 @@ static int marks_at(const struct ll_keys *k, const struct block *b, uint32_t i, 
     return *before / 2 <= *mark / 2 ? 0 : lladd_dtable_corrupt(k->owner, err, "its values overlap");
 }
 
-int ll_keys_ask(const struct ll_keys *k, const struct lladd_dtable_key *key,
-                struct lladd_dtable_pin *pin, bool *exact, uint64_t *place, uint64_t *before,
-                uint64_t *mark, struct lladd_error *err)
+/* ll_keys_find and ll_keys_at in one: is the key there, and what is at its place? */
+static int ask(const struct ll_keys *k, const struct lladd_dtable_key *key,
+               struct lladd_dtable_pin *pin, bool *exact, uint64_t *place, uint64_t *before,
+               uint64_t *mark, struct lladd_error *err)
 {
     struct found f;
     *exact = false;
@@ -701,6 +702,6 @@ int ll_keys_class_lookup(const struct lladd_dtable *base, const struct lladd_dta
 {
     uint64_t place = 0, before = 0, mark = 0;
     bool exact;
-    int rc = ll_keys_ask(keys_of(base), key, pin, &exact, &place, &before, &mark, err);
+    int rc = ask(keys_of(base), key, pin, &exact, &place, &before, &mark, err);
     return rc || !exact ? rc : base->kind->at_mark(base, place, before, mark, pin, out, err);
 }

@@ -69,10 +69,6 @@ int ll_keys_open(struct ll_keys *, struct lladd_dtable *owner, struct lladd_span
 /* Like a class's `find`. */
 int ll_keys_find(const struct ll_keys *, const struct lladd_dtable_key *, struct lladd_dtable_pin *,
                  uint64_t *place, bool *exact, struct lladd_error *);
-/* ll_keys_find and ll_keys_at in one: is the key there, and what is at its place? */
-int ll_keys_ask(const struct ll_keys *, const struct lladd_dtable_key *, struct lladd_dtable_pin *,
-                bool *exact, uint64_t *place, uint64_t *before, uint64_t *mark,
-                struct lladd_error *);
 /* The key (nullable), the mark of a row, and the mark of the row before it (0 for the first
  * row). */
 int ll_keys_at(const struct ll_keys *, uint64_t place, struct lladd_dtable_pin *,

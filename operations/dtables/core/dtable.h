@@ -180,7 +180,6 @@ struct ll_dtable_run {
     unsigned char **loaded;      /* linked by next_, the root's first */
     struct ll_dtable_kept *kept; /* streams loaded as a whole, by number */
     uint64_t fixed_bytes;        /* list of memory that classes allocated */
-    char *config_text;
     const uint32_t *alive; /* lladd_db_alive */
     struct ll_dtable_run *next;
 };
@@ -231,6 +230,6 @@ int ll_dtable__at(const struct lladd_dtable *, uint64_t place, struct lladd_dtab
 /* Does the current row's value take work to assemble? Then it is fetched only when asked for. */
 bool ll_dtable__value_later(const struct lladd_dtable_cursor *);
 
-extern const struct lladd_dtable_class ll_dtable__memory_class, ll_dtable__overlay_class;
+extern const struct lladd_dtable_class ll_dtable__memory_class;
 
 #endif

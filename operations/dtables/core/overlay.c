@@ -497,7 +497,7 @@ static void close(struct lladd_dtable *t)
     (void)t;
 }
 
-const struct lladd_dtable_class ll_dtable__overlay_class = {
+static const struct lladd_dtable_class overlay_class = {
     .struct_size = sizeof(struct lladd_dtable_class),
     .name = "overlay_dtable",
     .version = 1,
@@ -534,7 +534,7 @@ int lladd_dtable_overlay(struct lladd_db *db, struct lladd_dtable *const *tables
         return ll_dtable__no_memory(err);
     memset(t, 0, sizeof *t);
     t->base = (struct lladd_dtable){
-        .kind = &ll_dtable__overlay_class, .db = db, .order = tables[0]->order};
+        .kind = &overlay_class, .db = db, .order = tables[0]->order};
     t->n = n;
     for (size_t i = 0; i < n; i++) {
         t->tables[i] = tables[i];

@@ -167,7 +167,6 @@ struct ll_snapshot_iter {
 };
 void ll_managed__snapshot_iter(struct ll_snapshot_iter *, struct lladd_managed *,
                                struct ll_memtable *, uint64_t after, uint64_t upto);
-void ll_managed__snapshot_iter_own(struct ll_snapshot_iter *, struct ll_use *);
 /* What a snapshot sees of a version, below the newer rows that a use (nullable) has written
  * itself. */
 struct ll_layers {
@@ -421,13 +420,10 @@ int ll_managed__around(struct lladd_managed *, const struct lladd_dtable_config 
 /* ---- flush.c, compact.c, reclaim.c, change.c, schedule.c, pool.c ----------------------------- */
 
 enum ll_managed_work { LL_DIGEST = 1, LL_COMBINE = 2, LL_FREE = 3 };
-/* Claims a kind of work for this thread; LLADD_BUSY if another thread is doing it. */
-int ll_managed__work_begin(struct lladd_managed *, enum ll_managed_work, struct lladd_error *);
 /* Keeps digests and combines from starting, and waits for those under way. LLADD_BUSY if the table
  * is being closed. */
 int ll_managed__work_stop(struct lladd_managed *, struct lladd_error *);
 void ll_managed__work_go_on(struct lladd_managed *);
-void ll_managed__work_end(struct lladd_managed *, enum ll_managed_work);
 /* Called between work_begin and work_end. */
 int ll_managed__flush_now(struct lladd_managed *, struct lladd_error *);
 int ll_managed__compact_now(struct lladd_managed *, uint32_t first, uint32_t n,

@@ -91,8 +91,8 @@ static bool *flag(struct lladd_managed *t, enum ll_managed_work what)
     return what == LL_DIGEST ? &t->digesting : what == LL_COMBINE ? &t->combining : &t->freeing;
 }
 
-int ll_managed__work_begin(struct lladd_managed *t, enum ll_managed_work what,
-                           struct lladd_error *err)
+/* Claims a kind of work for this thread; LLADD_BUSY if another thread is doing it. */
+static int work_begin(struct lladd_managed *t, enum ll_managed_work what, struct lladd_error *err)
 {
     static const char *const names[] = {"", "digested", "combined", "tidied up"};
     lladd_mutex_lock(&t->mutex);
@@ -105,7 +105,7 @@ int ll_managed__work_begin(struct lladd_managed *t, enum ll_managed_work what,
                 : 0;
 }
 
-void ll_managed__work_end(struct lladd_managed *t, enum ll_managed_work what)
+static void work_end(struct lladd_managed *t, enum ll_managed_work what)
 {
     uint64_t now = lladd_now_ns(t->db);
     lladd_mutex_lock(&t->mutex);
@@ -138,7 +138,7 @@ void ll_managed__work_go_on(struct lladd_managed *t)
 
 int ll_managed__step(struct lladd_managed *t, int due, struct lladd_error *err)
 {
-    int rc = ll_managed__work_begin(t, (enum ll_managed_work)due, err);
+    int rc = work_begin(t, (enum ll_managed_work)due, err);
     if (rc)
         return rc;
     if (due == LL_DIGEST) {
@@ -151,7 +151,7 @@ int ll_managed__step(struct lladd_managed *t, int due, struct lladd_error *err)
         lladd_mutex_unlock(&t->mutex);
         rc = ll_managed__compact_now(t, 0, n, err);
     }
-    ll_managed__work_end(t, (enum ll_managed_work)due);
+    work_end(t, (enum ll_managed_work)due);
     return rc;
 }
 
@@ -174,11 +174,11 @@ int lladd_managed_digest(struct lladd_managed *t, struct lladd_error *err)
 {
     int rc = lladd_check_process(t->db, err);
     if (!rc)
-        rc = ll_managed__work_begin(t, LL_DIGEST, err);
+        rc = work_begin(t, LL_DIGEST, err);
     if (rc)
         return rc;
     rc = ll_managed__flush_now(t, err);
-    ll_managed__work_end(t, LL_DIGEST);
+    work_end(t, LL_DIGEST);
     ll_managed__wake(t->all); /* a combine may be due now */
     return rc;
 }
@@ -187,11 +187,11 @@ int lladd_managed_combine(struct lladd_managed *t, uint32_t runs, struct lladd_e
 {
     int rc = lladd_check_process(t->db, err);
     if (!rc)
-        rc = ll_managed__work_begin(t, LL_COMBINE, err);
+        rc = work_begin(t, LL_COMBINE, err);
     if (rc)
         return rc;
     rc = ll_managed__compact_now(t, 0, runs ? runs : UINT32_MAX, err);
-    ll_managed__work_end(t, LL_COMBINE);
+    work_end(t, LL_COMBINE);
     ll_managed__wake(t->all); /* another combine may be due, and runs to be freed */
     return rc;
 }

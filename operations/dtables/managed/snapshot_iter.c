@@ -137,7 +137,7 @@ void ll_managed__snapshot_iter(struct ll_snapshot_iter *s, struct lladd_managed 
     s->base.ranges = m && lladd_atomic_load32(&m->has_ranges);
 }
 
-void ll_managed__snapshot_iter_own(struct ll_snapshot_iter *s, struct ll_use *u)
+static void iter_own(struct ll_snapshot_iter *s, struct ll_use *u)
 {
     ll_managed__snapshot_iter(s, u->t, NULL, 0, 0);
     s->own = u;
@@ -159,7 +159,7 @@ int ll_managed__layers(struct lladd_managed *t, const struct ll_version *v, uint
     l->tables = lladd_mem_alloc(t->db, ((size_t)v->n_mems + v->n_runs + 1) * sizeof(void *));
     int rc = l->slices && l->tables ? 0 : ll_managed__no_memory(err);
     if (!rc && own) {
-        ll_managed__snapshot_iter_own(&l->slices[0], own);
+        iter_own(&l->slices[0], own);
         l->tables[n++] = &l->slices[0].base;
     }
     for (uint32_t i = 0; !rc && i < v->n_mems; i++) {
