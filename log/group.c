@@ -3,7 +3,7 @@
  * group: group commit by leaders and followers.
  *
  * A thread that needs a record durable becomes the *leader* if there is none, and syncs for all. A
- * commit thus depends on no thread of the log, and a program with one thread pays no context switch.
+ * commit depends on no thread of the log, and a program with one thread pays no context switch.
  * (During a bulk load the log's thread writes meanwhile: worker.c.) One word holds the number g of
  * the next group to be synced and the phase of its leader:
  *
