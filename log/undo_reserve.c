@@ -48,10 +48,13 @@ bool ll_log__take_undo(struct ll_log *log, uint64_t eighths, uint64_t rest)
 }
 
 /* `rest`: what stays free, in eighths. `here`: free space of the current segment counts, too. */
-static int reserve_undo_slow(struct ll_log *log, uint64_t need, uint64_t rest, unsigned owed,
-                             bool here, struct lladd_error *err)
+static int reserve_undo(struct ll_log *log, uint64_t bytes, uint64_t rest, unsigned owed,
+                        bool here, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
+    uint64_t need = bytes * LL_LOG__UNDO_BYTE;
+    if (bytes >= LL_LOG_LSN_END / 16)
+        return ll_fail(err, LLADD_TOO_LARGE, "an undo of %llu bytes", (unsigned long long)bytes);
     if (log->life != LL_LOG__READY)
         return ll_fail(err, log->cfg.read_only ? LLADD_READ_ONLY : LLADD_BAD_STATE,
                        "the log is not ready for records");
@@ -76,14 +79,6 @@ static int reserve_undo_slow(struct ll_log *log, uint64_t need, uint64_t rest, u
         ll_log__wake_worker(log);
     lladd_mutex_unlock(&segs->mutex);
     return rc;
-}
-
-static int reserve_undo(struct ll_log *log, uint64_t bytes, uint64_t rest, unsigned owed,
-                        bool here, struct lladd_error *err)
-{
-    if (bytes >= LL_LOG_LSN_END / 16)
-        return ll_fail(err, LLADD_TOO_LARGE, "an undo of %llu bytes", (unsigned long long)bytes);
-    return reserve_undo_slow(log, bytes * LL_LOG__UNDO_BYTE, rest, owed, here, err);
 }
 
 int ll_log_undo_reserve(struct ll_log *log, uint64_t bytes, struct lladd_error *err)
