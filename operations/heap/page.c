@@ -164,14 +164,7 @@ const struct lladd_op ll_operations__heap_link = {
     .name = "lladd.heap.link",
     .version = 1,
     .page_type = "lladd.heap",
-    .redo_fields = ll_operations__link_fields,
-    .undo_fields = ll_operations__link_fields,
-    .record_max = 16,
-    .undo_kind = LLADD_UNDO_PAGE,
-    .prepare = ll_operations__link_prepare,
-    .validate = ll_operations__link_validate,
-    .redo = ll_operations__link_apply,
-    .undo = ll_operations__link_apply,
+    LL_LINK_OP,
 };
 
 /* ---- hint ------------------------------------------------------------------------------------ */

@@ -181,14 +181,7 @@ const struct lladd_op ll_operations__root_link = {
     .name = "lladd.root.link",
     .version = 1,
     .page_type = "lladd.root",
-    .redo_fields = ll_operations__link_fields,
-    .undo_fields = ll_operations__link_fields,
-    .record_max = 16,
-    .undo_kind = LLADD_UNDO_PAGE,
-    .prepare = ll_operations__link_prepare,
-    .validate = ll_operations__link_validate,
-    .redo = ll_operations__link_apply,
-    .undo = ll_operations__link_apply,
+    LL_LINK_OP,
 };
 
 static bool root_check(struct lladd_view v)
