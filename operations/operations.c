@@ -207,6 +207,17 @@ int ll_operations__all_or_nothing(struct lladd_txn *txn, lladd_savepoint_id befo
     return rc;
 }
 
+int ll_operations__step_end(struct lladd_txn *txn, lladd_savepoint_id before, int rc)
+{
+    if (!rc)
+        return lladd_savepoint_release(txn, before);
+    rc = ll_operations__all_or_nothing(txn, before, rc);
+    struct lladd_error why = *lladd_txn_error(txn);
+    (void)lladd_savepoint_release(txn, before); /* fails only if the rollback did */
+    *lladd_txn_error_out(txn) = why;
+    return rc;
+}
+
 int lladd_page_format(struct lladd_txn *txn, lladd_pageno page, const char *page_type)
 {
     LLADD_USE(txn);

@@ -178,6 +178,8 @@ int ll_operations__fix(struct lladd_db *, lladd_pageno, const char *type, enum l
 /* Ends a call that consists of several steps. If a step has failed, rolls back to the savepoint and
  * returns that step's error (API-1). */
 int ll_operations__all_or_nothing(struct lladd_txn *, lladd_savepoint_id before, int rc);
+/* The same, and releases the savepoint. */
+int ll_operations__step_end(struct lladd_txn *, lladd_savepoint_id before, int rc);
 
 /* The range in which a and b, both of length n, differ: *skip is its offset, the result its
  * length. */

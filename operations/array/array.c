@@ -226,8 +226,7 @@ int lladd_array_set_range(struct lladd_txn *txn, struct lladd_array *a, uint64_t
         first += part.n;
         n -= part.n;
     }
-    rc = ll_operations__all_or_nothing(txn, before, rc);
-    return rc ? rc : lladd_savepoint_release(txn, before);
+    return ll_operations__step_end(txn, before, rc);
 }
 
 int lladd_array_get_range(struct lladd_array *a, uint64_t first, uint64_t n, void *out,
@@ -349,9 +348,7 @@ static int extend(struct lladd_txn *txn, struct lladd_array *a, uint64_t n, uint
     rc = write_zeros(txn, a, root.length, root.length + n, root.formatted);
     if (!rc)
         rc = put(txn, a, LL_ARRAY_LENGTH, root.length + n);
-    rc = ll_operations__all_or_nothing(txn, before, rc);
-    if (!rc)
-        rc = lladd_savepoint_release(txn, before);
+    rc = ll_operations__step_end(txn, before, rc);
     if (rc)
         return rc;
     noted->cut = false;
@@ -483,9 +480,7 @@ int lladd_array_create(struct lladd_txn *txn, uint32_t size, uint64_t length, ll
         rc = ll_operations__array_acquire(db, page, &a, err);
     if (!rc)
         rc = ll_operations__array_note(txn, a, &noted);
-    rc = ll_operations__all_or_nothing(txn, before, rc);
-    if (!rc)
-        rc = lladd_savepoint_release(txn, before);
+    rc = ll_operations__step_end(txn, before, rc);
     if (!rc) {
         noted->made = true;
         *root = page;
@@ -529,8 +524,7 @@ static int destroy(struct lladd_txn *txn, struct lladd_array *a)
         rc = ll_operations__extents_free(txn, &a->run);
     if (!rc)
         rc = lladd_page_free(txn, a->run.root);
-    rc = ll_operations__all_or_nothing(txn, before, rc);
-    return rc ? rc : lladd_savepoint_release(txn, before);
+    return ll_operations__step_end(txn, before, rc);
 }
 
 int lladd_array_destroy(struct lladd_txn *txn, lladd_pageno root)

@@ -99,10 +99,10 @@ int lladd_hash_create(struct lladd_txn *txn, const struct lladd_hash_options *op
     if (rc)
         return rc;
     rc = create(txn, ll_hashes_of(lladd_txn_db(txn)), &o, &made);
-    rc = ll_operations__all_or_nothing(txn, before, rc);
+    rc = ll_operations__step_end(txn, before, rc);
     if (!rc)
         *root = made;
-    return rc ? rc : lladd_savepoint_release(txn, before);
+    return rc;
 }
 
 int lladd_hash_open(struct lladd_db *db, lladd_pageno root, unsigned flags, struct lladd_hash **out,

@@ -755,10 +755,7 @@ static int take_away(struct hb_change *c, bool physical)
     rc = change(c, c->table->hashes->remove, physical);
     if (!rc && c->answer == HB_DONE)
         rc = drop_gone(c);
-    if (!careful)
-        return rc;
-    rc = ll_operations__all_or_nothing(c->txn, before, rc);
-    return rc ? rc : lladd_savepoint_release(c->txn, before);
+    return careful ? ll_operations__step_end(c->txn, before, rc) : rc;
 }
 
 /* After a removal. A merge of the last bucket does not shorten this bucket's chain. */

@@ -206,11 +206,10 @@ int lladd_region_create(struct lladd_txn *txn, uint64_t pages, unsigned kind, ui
         rc = lladd_savepoint(txn, &before);
     if (rc)
         return rc;
-    rc = ll_operations__all_or_nothing(txn, before, create(txn, hash, &r));
-    if (rc)
-        return rc;
-    *first = r.first;
-    return lladd_savepoint_release(txn, before);
+    rc = ll_operations__step_end(txn, before, create(txn, hash, &r));
+    if (!rc)
+        *first = r.first;
+    return rc;
 }
 
 static int destroy(struct lladd_txn *txn, struct lladd_hash *hash, const struct lladd_region *r)
@@ -232,8 +231,7 @@ int lladd_region_destroy(struct lladd_txn *txn, lladd_pageno first)
         rc = lladd_savepoint(txn, &before);
     if (rc)
         return rc;
-    rc = ll_operations__all_or_nothing(txn, before, destroy(txn, hash, &r));
-    return rc ? rc : lladd_savepoint_release(txn, before);
+    return ll_operations__step_end(txn, before, destroy(txn, hash, &r));
 }
 
 int lladd_region_get(struct lladd_db *db, lladd_pageno first, struct lladd_region *out,

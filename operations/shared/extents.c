@@ -501,10 +501,8 @@ int ll_operations__extents_step_begin(struct lladd_txn *txn, struct ll_extents *
 
 int ll_operations__extents_step_end(struct lladd_txn *txn, struct ll_extents_step *s, int rc)
 {
-    if (s->maker) {
-        rc = ll_operations__all_or_nothing(txn, s->before, rc);
-        return rc ? rc : lladd_savepoint_release(txn, s->before);
-    }
+    if (s->maker)
+        return ll_operations__step_end(txn, s->before, rc);
     if (!rc)
         rc = lladd_nta_end(txn, &s->action, LLADD_NO_OP, NULL, 0);
     if (!rc)
@@ -697,8 +695,7 @@ int ll_operations__extents_free(struct lladd_txn *txn, struct ll_extents *r)
     if (rc)
         return rc;
     rc = ll_operations__extents_each(r, free_one, txn, lladd_txn_error_out(txn));
-    rc = ll_operations__all_or_nothing(txn, before, rc);
-    return rc ? rc : lladd_savepoint_release(txn, before);
+    return ll_operations__step_end(txn, before, rc);
 }
 
 /* ---- open and close -------------------------------------------------------------------------- */

@@ -14,6 +14,7 @@
  * the blob. */
 #include "operations/dtables/ctable/ctable.h"
 #include "operations/dtables/managed/managed.h"
+#include "operations/operations_private.h"
 
 #include <lladd/blob.h>
 
@@ -220,18 +221,7 @@ static int create_whole(struct lladd_txn *txn, const char *name,
 {
     lladd_savepoint_id sp;
     int rc = lladd_savepoint(txn, &sp);
-    if (rc)
-        return rc;
-    rc = create(txn, name, o);
-    if (!rc)
-        return lladd_savepoint_release(txn, sp);
-    struct lladd_error why = *lladd_txn_error(txn);
-    int undone = lladd_rollback_to(txn, sp);
-    if (undone)
-        return undone;
-    (void)lladd_savepoint_release(txn, sp); /* cannot fail: the savepoint was made here */
-    *lladd_txn_error_out(txn) = why;
-    return rc;
+    return rc ? rc : ll_operations__step_end(txn, sp, create(txn, name, o));
 }
 
 int lladd_ctable_create(struct lladd_txn *txn, const char *name,

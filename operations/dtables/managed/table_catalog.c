@@ -3,6 +3,7 @@
  * journal's tag of a table keeps two transactions from creating or dropping it at the same time.
  * The row of an open table is changed only under the table's `swap` mutex. */
 #include "operations/dtables/managed/managed.h"
+#include "operations/operations_private.h"
 
 #include <lladd/blob.h>
 
@@ -202,18 +203,7 @@ static int in_step(struct lladd_txn *txn, struct ll_managed *all, const char *na
 {
     lladd_savepoint_id sp;
     int rc = lladd_savepoint(txn, &sp);
-    if (rc)
-        return rc;
-    rc = what(txn, all, name, m);
-    if (!rc)
-        return lladd_savepoint_release(txn, sp);
-    struct lladd_error why = *lladd_txn_error(txn);
-    int undone = lladd_rollback_to(txn, sp);
-    if (undone)
-        return undone;
-    (void)lladd_savepoint_release(txn, sp); /* cannot fail: the savepoint was made here */
-    *lladd_txn_error_out(txn) = why;
-    return rc;
+    return rc ? rc : ll_operations__step_end(txn, sp, what(txn, all, name, m));
 }
 
 static int create(struct lladd_txn *txn, struct ll_managed *all, const char *name,
