@@ -64,7 +64,7 @@ struct ll_frame {
                         * (BUF-4) */
     uint64_t base_lsn; /* baseLSN of a dirty page, as in its header when the exclusive latch was
                         * last released */
-    void *private_;    /* owned by the page type (DESIGN 2a) */
+    void *private_;    /* owned by the page type */
     uint32_t flags;    /* LL_FRAME_*, changed under the exclusive latch */
     uint32_t slot;     /* number of its slot (slots.c) */
 };
@@ -88,7 +88,7 @@ struct ll_buffer_config {
     bool create;              /* create the files (durable when open returns) */
     bool no_images; /* pages reach the disk atomically: redo starts at recLSN, not baseLSN, and no
                        page needs the double-write area */
-    /* Page type callbacks, nullable, with their ctx (DESIGN 2a). loaded: after verification, before
+    /* Page type callbacks, nullable, with their ctx. loaded: after verification, before
      * other threads see the frame. flushed: on the writer's private copy, before the checksum, with
      * no core latch held. evicted: before the frame is released; must free private_. */
     void *ctx;

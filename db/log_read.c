@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Log cursors for extensions, backups and standbys (DESIGN 2a). A cursor returns durable records
+/* Log cursors for extensions, backups and standbys. A cursor returns durable records
  * only. One thread at a time uses a cursor. */
 #include "db/db_private.h"
 

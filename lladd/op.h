@@ -168,7 +168,7 @@ struct lladd_page_type {
     void (*evicted)(void *ctx, lladd_pageno page, void **private_);
 };
 
-/** Recoverable data that is not kept in pages (DESIGN 2a): a memtable, a mapping table. */
+/** Recoverable data that is not kept in pages: a memtable, a mapping table. */
 struct lladd_object_class {
     size_t struct_size;
     const char *name;
@@ -205,7 +205,7 @@ struct lladd_object_class {
     void (*pins)(void *ctx, struct lladd_db *, char *text, size_t size);
 };
 
-/** An extension's state for each transaction: locks, memtables, deferred frees (DESIGN 2a). `state`
+/** An extension's state for each transaction: locks, memtables, deferred frees. `state`
  *  was set with lladd_txn_join. The library does not use it again after `aborted`, or after the
  *  transaction is committed and durable. If the handle is poisoned or killed, no callback is made,
  *  because the transaction's outcome is unknown: the extension's `detach` then releases the

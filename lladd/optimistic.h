@@ -9,7 +9,7 @@
  * A shared latch is a counter in the page's frame, so two processors that read one page keep moving
  * that cache line between them. An optimistic reader ("glance") writes no shared memory: it samples
  * the frame's version, copies what it needs, and checks whether the version is still the same. If
- * so, the copy is what was in the page at one moment, as under the latch (DESIGN section 6). If
+ * so, the copy is what was in the page at one moment, as under the latch. If
  * not, or if the page is not cached or is being changed, the reader fixes the page instead:
  *
  *     struct lladd_read g;

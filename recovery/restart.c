@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Recovery as a whole (REC-1, REC-4; DESIGN 7; paper, section 2.3).
+/* Recovery as a whole (REC-1, REC-4; paper, section 2.3).
  *
  *   analysis   the state at the crash; refuses before anything is changed
  *   log start  the accepted log is rewritten and forced; a new segment names the cut (LOG-2), or

@@ -9,7 +9,7 @@
  * transaction may end and another begin in the same memory meanwhile.
  *
  * Commit records get their LSNs under the mutex `commit`, and `logged` runs there, so participants
- * see commits in LSN order and `visible` skips none (DESIGN 2a).
+ * see commits in LSN order and `visible` skips none.
  *
  * What must wait until a commit is durable is queued in commit order: durable callbacks, and the
  * undo reserve, because a commit that is lost will be rolled back (REC-3). A thread that finds the

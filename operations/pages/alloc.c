@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The allocator: pages and extents of the page file (DESIGN 9; lladd/pages.h).
+/* The allocator: pages and extents of the page file (lladd/pages.h).
  *
  * Only the allocation bitmaps say what is allocated (alloc_bitmap.c). Memory has hints, which are
  * unknown at first, so opening a database reads no bitmap:

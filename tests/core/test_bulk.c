@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pages that extensions write themselves (DESIGN 2a and 9): redo barriers and bulk writing,
+ * Pages that extensions write themselves: redo barriers and bulk writing,
  * page-type callbacks.
  */
 #include "db_fixture.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the library offers to extensions besides operations (DESIGN 2a), each shown by a small
+ * What the library offers to extensions besides operations, each shown by a small
  * extension: object classes, snapshots, pins, the public log cursor and notes, and the lifetime of
  * an extension's state. Bulk writing and page types: test_bulk.c.
  */

@@ -815,7 +815,7 @@ START_TEST(extensions_get_memory_and_time_from_the_handle)
 }
 END_TEST
 
-/* A thousand databases in one process (DESIGN 2): nothing is global. */
+/* A thousand databases in one process: nothing is global. */
 START_TEST(many_databases_live_in_one_process)
 {
     enum { MANY = 200 };
