@@ -41,12 +41,14 @@
  *
  * Threads. All functions but open, start and close may be called from any thread at any time. A
  * caller that fixes several pages chooses a deadlock-free order. One thread of this layer writes
- * pages ahead of eviction, if allowed (writeback.c); without it, callers that need room write, or
+ * pages ahead of eviction, if allowed (flush.c); without it, callers that need room write, or
  * ll_buffer_step does.
  *
- * The files: buffer.c opens, closes and serves hits; load.c misses and evicts; slots.c keeps the
- * budget; dirty.c is the dirty page table; writeback.c writes; write_history.c records the page
- * LSNs of writes; file.c has the operations that bypass the cache.
+ * The files: buffer.c opens, closes and serves hits; load.c serves misses; evict.c makes room;
+ * slots.c keeps the budget; frames_reserved.c and frames_heap.c have the frames, latch.c their
+ * latches; dirty.c is the dirty page table; flush.c chooses what is written, writeback.c writes it,
+ * double_write.c protects it; verify.c checks what was read; write_history.c records the page LSNs
+ * of writes; file.c has the operations that bypass the cache.
  */
 #include "buffer/buffer_private.h"
 #include "util/held.h"

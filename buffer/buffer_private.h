@@ -344,12 +344,18 @@ static inline int ll_buffer__claim(struct ll_buffer *b, uint64_t n, uint32_t slo
                        : ll_heap__claim(b, n, slot, out, err);
 }
 
-/* ---- load.c: misses and eviction ---- */
+/* ---- load.c: misses ---- */
 
 /* Fixes in every case but an immediate hit. (Out of line, so that a hit needs no stack space for
  * it.) */
 int ll_buffer__fix_slow(struct ll_buffer *, uint64_t n, unsigned how, struct ll_frame **out,
                         struct lladd_error *) __attribute__((noinline, cold));
+
+/* ---- evict.c: room for another page ---- */
+
+/* Frees one slot, or cleans pages so that the next call can: 0. 1: nothing can be freed before the
+ * next event. LLADD_NO_FRAME: no event will free anything. Or a write failure. */
+int ll_buffer__make_room(struct ll_buffer *, struct lladd_error *);
 /* EVICTING -> FREE: releases the frame and its slot. */
 void ll_buffer__give_up(struct ll_buffer *, struct ll_frame *);
 

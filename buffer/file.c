@@ -89,7 +89,7 @@ static int let_go(struct ll_buffer *b, struct ll_frame *f, uint64_t first, uint6
     if (is_seized(f)) {
         uint64_t w = lladd_atomic_load64(&f->latch);
         (void)latch_become(f, (w & ~(LATCH_STATE | LATCH_WAITERS)) | LATCH_RESIDENT);
-        ll_buffer__event(b); /* a search for a frame counts on this one (load.c) */
+        ll_buffer__event(b); /* a search for a frame counts on this one (evict.c) */
     }
     return 0;
 }

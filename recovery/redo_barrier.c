@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Redo barriers (BUF-6): ranges of pages that were written past the log, and the LSN from which
  * records count for them again. Disjoint, sorted by first page; a newer barrier cuts its range out
- * of older ones. And named pins. Threads: both under core->misc. */
+ * of older ones. Threads: under core->misc. */
 #include "recovery/core.h"
 
 #include <string.h>
