@@ -256,6 +256,12 @@ void ll_operations__lock_each_blocker(const struct ll_locker *, ll_lock_blocker_
 
 /* Waits until the request that `by` has in a queue is decided. Unlocks the partition's mutex. */
 int ll_operations__lock_wait(const struct ll_lock_request *, struct ll_lock_partition *);
+
+/* ---- deadlock.c ------------------------------------------------------------------------------ */
+
+/* Looks for cycles that the wait of `start` closes, and ends the wait of a victim of each. */
+void ll_operations__lock_look_for_cycles(struct ll_locker *start);
+/* Locks and unlocks the mutexes of all partitions. */
 void ll_operations__lock_stop(struct ll_locks *);
 void ll_operations__lock_go(struct ll_locks *);
 

@@ -1,29 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Waiting, and deadlock detection (LOCK-4).
- *
- * The waits-for graph has an edge from a waiter to each transaction that has an incompatible hold,
- * or an earlier incompatible request, on the same lock. An existing waiter gets a new edge only to
- * a transaction that has just been granted, and so does not wait, or to one that begins to wait (an
- * upgrade passes new requests). Every cycle is therefore closed by the beginning of a wait, and
- * contains the transaction that begins it. A breadth-first search from this transaction finds a
- * shortest cycle.
- *
- * The search needs the queues of all partitions at one moment, so it takes all their mutexes, in
- * order. If none of the blockers waits, there is no cycle and no search. A transaction sets its
- * `waits` before it reads those of its blockers, with a memory barrier in between. The last member
- * of a cycle that sets `waits` therefore sees that the next one waits, and searches.
- *
- * The victim is the youngest of the cycle, not necessarily the caller. It is removed from its
- * queue, gets its verdict, and is woken. A verdict is set once, under the mutex of the lock's
- * partition. The thread that sets it stores `word` when it no longer uses the locker; the waiting
- * thread continues only after that.
+/* Waiting for a lock. A wait that begins looks for deadlocks (deadlock.c).
  *
  * Nothing wakes a waiter when the handle is poisoned, or when another thread takes the transaction
  * over (lladd_txn_take). A waiting thread polls for these two events. */
 #include "operations/lock/table.h"
 
 #include <lladd/dst.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 #define LOOK_NS UINT64_C(100000000)
@@ -73,180 +55,6 @@ static int refuse(const struct ll_lock_request *r, const struct lladd_lock_event
     return lladd_error_set(r->err, code, "%s on %s: in the way%s is transaction %s with %s%s",
                            lladd_lock_mode_name(r->want), name, time, blocker,
                            lladd_lock_mode_name(e->blocker_mode), more);
-}
-
-/* A string that grows; bytes is NULL if memory has run out. */
-struct story {
-    struct lladd_db *db;
-    char *bytes;
-    size_t len, size;
-    bool lost;
-};
-
-static void tell(struct story *s, const char *fmt, ...) LLADD_PRINTF(2, 3);
-static void tell(struct story *s, const char *fmt, ...)
-{
-    for (int tries = 0; !s->lost && tries < 2; tries++) {
-        va_list args;
-        va_start(args, fmt);
-        int n = vsnprintf(s->bytes ? s->bytes + s->len : NULL, s->size - s->len, fmt, args);
-        va_end(args);
-        if (n >= 0 && s->bytes && (size_t)n < s->size - s->len) {
-            s->len += (size_t)n;
-            return;
-        }
-        size_t size = (s->size + (size_t)(n > 0 ? n : 0)) * 2 + 256;
-        char *bytes = lladd_mem_resize(s->db, s->bytes, size);
-        s->lost = n < 0 || !bytes;
-        if (bytes) {
-            s->bytes = bytes;
-            s->size = size;
-        }
-    }
-}
-
-/* Finds the mode in which one locker blocks another. */
-struct in_the_way {
-    const struct ll_locker *locker;
-    unsigned mode;
-};
-
-static bool find_mode(void *ctx, struct ll_locker *locker, unsigned mode)
-{
-    struct in_the_way *w = ctx;
-    if (locker != w->locker)
-        return true;
-    w->mode = mode;
-    return false;
-}
-
-/* Describes the cycle, beginning with the victim. */
-static char *tell_cycle(struct ll_locks *all, struct ll_locker **cycle, size_t n, size_t victim)
-{
-    struct story s = {.db = all->db};
-    for (size_t i = 0; i < n; i++) {
-        struct ll_locker *l = cycle[(victim + i) % n];
-        struct in_the_way next = {cycle[(victim + i + 1) % n], LLADD_LOCK_NONE};
-        char name[TEXT_NAME];
-        const struct ll_lock *lock = l->hold->lock;
-        ll_operations__lock_each_blocker(l, find_mode, &next);
-        ll_operations__lock_text(lock->name, lock->len, name, sizeof name);
-        if (i == 0)
-            tell(&s, "deadlock of %zu: ", n);
-        tell(&s, "#%llu waits for %s on %s, blocked by #%llu with %s%s",
-             (unsigned long long)l->number, lladd_lock_mode_name(l->want), name,
-             (unsigned long long)next.locker->number, lladd_lock_mode_name(next.mode),
-             i + 1 < n ? "; " : "");
-    }
-    if (!s.lost)
-        return s.bytes;
-    lladd_mem_free(all->db, s.bytes);
-    return NULL;
-}
-
-/* ---- cycles ---------------------------------------------------------------------------------- */
-
-void ll_operations__lock_stop(struct ll_locks *all)
-{
-    for (size_t i = 0; i < LL_LOCK_PARTITIONS; i++)
-        lladd_mutex_lock(&all->parts[i].mutex);
-}
-
-void ll_operations__lock_go(struct ll_locks *all)
-{
-    for (size_t i = LL_LOCK_PARTITIONS; i-- > 0;)
-        lladd_mutex_unlock(&all->parts[i].mutex);
-}
-
-struct search {
-    struct ll_locker *start, *at; /* at: the locker that is visited now */
-    struct ll_locker **end;       /* end of the queue of lockers to visit */
-    bool closed;
-};
-
-static bool visit(void *ctx, struct ll_locker *locker, unsigned mode)
-{
-    struct search *s = ctx;
-    (void)mode;
-    if (locker == s->start) {
-        s->closed = true;
-        return false;
-    }
-    if (locker->seen == s->start->seen || !lladd_atomic_load32(&locker->waits))
-        return true;
-    locker->seen = s->start->seen;
-    locker->from = s->at;
-    locker->next_seen = NULL;
-    *s->end = locker;
-    s->end = &locker->next_seen;
-    return true;
-}
-
-/* Returns the locker of a cycle that waits for `start`; its `from` leads back to `start`. NULL:
- * there is no cycle. */
-static struct ll_locker *find_cycle(struct ll_locks *all, struct ll_locker *start)
-{
-    start->seen = ++all->epoch;
-    start->from = NULL;
-    start->next_seen = NULL;
-    struct search s = {start, start, &start->next_seen, false};
-    for (; s.at; s.at = s.at->next_seen) {
-        ll_operations__lock_each_blocker(s.at, visit, &s);
-        if (s.closed)
-            return s.at;
-    }
-    return NULL;
-}
-
-static struct ll_locker *youngest_of(struct ll_locker *last)
-{
-    struct ll_locker *youngest = last;
-    for (struct ll_locker *l = last; l; l = l->from)
-        if (l->number > youngest->number)
-            youngest = l;
-    return youngest;
-}
-
-/* The text of the victim's error; NULL without memory. */
-static char *story_of(struct ll_locks *all, struct ll_locker *last, const struct ll_locker *victim)
-{
-    size_t n = 0, at = 0;
-    for (struct ll_locker *l = last; l; l = l->from)
-        n++;
-    struct ll_locker **cycle = lladd_mem_alloc(all->db, n * sizeof(struct ll_locker *));
-    if (!cycle)
-        return NULL;
-    size_t i = n;
-    for (struct ll_locker *l = last; l; l = l->from) {
-        cycle[--i] = l;
-        if (l == victim)
-            at = i;
-    }
-    char *story = tell_cycle(all, cycle, n, at);
-    lladd_mem_free(all->db, cycle);
-    return story;
-}
-
-static void look_for_cycles(struct ll_locker *start)
-{
-    struct ll_locks *all = start->all;
-    struct ll_locker *woken = NULL;
-    ll_operations__lock_stop(all);
-    while (!start->decided) {
-        struct ll_locker *last = find_cycle(all, start);
-        if (!last)
-            break;
-        struct ll_locker *victim = youngest_of(last);
-        struct ll_lock *lock = victim->hold->lock;
-        victim->story = story_of(all, last, victim);
-        ll_operations__lock_leave_queue(victim);
-        victim->decided = true;
-        victim->verdict = LLADD_DEADLOCK;
-        victim->next_woken = woken;
-        woken = ll_operations__lock_let_in(all, lock, victim);
-    }
-    ll_operations__lock_go(all);
-    ll_operations__lock_wake(woken);
 }
 
 /* ---- waiting --------------------------------------------------------------------------------- */
@@ -345,7 +153,7 @@ int ll_operations__lock_wait(const struct ll_lock_request *r, struct ll_lock_par
     ll_operations__lock_each_blocker(l, is_waiting, &look);
     lladd_mutex_unlock(&part->mutex);
     if (look)
-        look_for_cycles(l);
+        ll_operations__lock_look_for_cycles(l);
     sleep_until_decided(r, part, &event);
     event.at_ns = lladd_now_ns(l->all->db);
     event.waited_ns = event.at_ns - since;
