@@ -81,11 +81,8 @@ struct ll_op_catalog {
     struct ll_name **numbers; /* by number - 1; old arrays live until close */
     uint32_t n_numbers, cap_numbers;
     void *retired; /* chain of replaced `numbers` arrays */
-    /* One allocation, made by open: the registered names, which never move, the first arrays, and
-     * `buf`, in which the catalogue record of any name fits. */
-    struct ll_name *slab;
-    size_t slab_bytes;
-    unsigned char *buf;
+    struct ll_name *registered; /* they never move */
+    unsigned char *buf; /* the catalogue record of any registered name fits */
     size_t buf_size;
     uint64_t log_bytes; /* atomic: at least what all catalogue records take */
     struct lladd_mutex mutex;

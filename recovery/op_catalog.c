@@ -28,28 +28,14 @@ struct retired {
     struct retired *next;
 };
 
-/* Is the array part of the slab? */
-static bool in_slab(const struct ll_op_catalog *cat, const void *p)
-{
-    return (uintptr_t)p - (uintptr_t)cat->slab < cat->slab_bytes;
-}
-
-static void free_array(struct ll_core *core, void *p)
-{
-    if (!in_slab(&core->cat, p))
-        ll_free(&core->env, p);
-}
-
 static int add_to_all(struct ll_core *core, struct ll_name *n)
 {
     struct ll_op_catalog *cat = &core->cat;
     if (cat->n_all == cat->cap_all) {
         size_t cap = cat->cap_all * 2;
-        struct ll_name **p = ll_alloc(&core->env, cap * sizeof(struct ll_name *));
+        struct ll_name **p = ll_resize(&core->env, cat->all, cap * sizeof *p);
         if (!p)
             return LLADD_NO_MEMORY;
-        memcpy(p, cat->all, cat->n_all * sizeof(struct ll_name *));
-        free_array(core, cat->all);
         cat->all = p;
         cat->cap_all = cap;
     }
@@ -66,18 +52,15 @@ static int grow_numbers(struct ll_core *core, uint32_t number)
     uint32_t cap = cat->cap_numbers * 2;
     while (cap < number)
         cap *= 2;
-    struct ll_name **p = ll_alloc_zero(&core->env, cap * sizeof(struct ll_name *));
+    struct ll_name **p = ll_alloc_zero(&core->env, cap * sizeof *p);
     if (!p)
         return LLADD_NO_MEMORY;
-    struct ll_name **old = cat->numbers;
-    memcpy(p, old, cat->n_numbers * sizeof(struct ll_name *));
+    struct retired *old = (struct retired *)(void *)cat->numbers;
+    memcpy(p, old, cat->n_numbers * sizeof *p);
     lladd_atomic_store_ptr(&cat->numbers, p);
     cat->cap_numbers = cap;
-    if (!in_slab(cat, old)) {
-        struct retired *r = (struct retired *)(void *)old;
-        r->next = cat->retired;
-        cat->retired = r;
-    }
+    old->next = cat->retired;
+    cat->retired = old;
     return 0;
 }
 
@@ -122,42 +105,40 @@ static struct ll_name *type_called(const struct ll_op_catalog *cat, const char *
     return NULL;
 }
 
-/* Allocates the slab. Any registered name's record can then be written without memory, and with the
- * log space that is set aside: a compensation may be the first to use a name (REC-3). */
+static struct ll_name **array_of(struct ll_core *core, size_t n)
+{
+    return ll_alloc_zero(&core->env, n * sizeof(struct ll_name *));
+}
+
+/* Allocates what open knows the sizes of. Any registered name's record can then be written without
+ * memory, and with the log space that is set aside: a compensation may be the first to use a name
+ * (REC-3). ll_op_catalog_free frees what was allocated. */
 static int allocate(struct ll_core *core, const struct lladd_registry *reg)
 {
     struct ll_op_catalog *cat = &core->cat;
     size_t n = reg->payloads.names ? reg->payloads.names : 1;
-    size_t names = n * sizeof *cat->slab, array = n * sizeof(struct ll_name *);
-    size_t more = 8 * sizeof(struct ll_name *); /* room in `all` for names from the log */
-    size_t longest = reg->payloads.longest > TAG_PAYLOAD ? reg->payloads.longest : TAG_PAYLOAD;
-    size_t bytes = names + 5 * array + more + longest;
-    unsigned char *p = ll_alloc(&core->env, bytes);
-    if (!p)
-        return LLADD_NO_MEMORY;
-    cat->slab_bytes = bytes;
-    cat->slab = (struct ll_name *)(void *)p;
-    cat->numbers = (struct ll_name **)(void *)(p + names);
-    cat->ids = (struct ll_name **)(void *)(p + names + array);
-    cat->classes = (struct ll_name **)(void *)(p + names + 2 * array);
-    cat->types = (struct ll_name **)(void *)(p + names + 3 * array);
-    cat->all = (struct ll_name **)(void *)(p + names + 4 * array);
-    cat->buf = p + names + 5 * array + more;
     cat->cap_numbers = (uint32_t)n;
-    cat->cap_all = n + 8;
-    cat->buf_size = longest;
-    memset(cat->numbers, 0, array);
+    cat->cap_all = n + 8; /* some for names from the log */
+    cat->buf_size = reg->payloads.longest > TAG_PAYLOAD ? reg->payloads.longest : TAG_PAYLOAD;
     /* 8 more bytes for each, because records are rounded up. */
     cat->log_bytes = reg->payloads.names * ll_record_bound(8, 0) + reg->payloads.bytes;
-    return 0;
+    cat->registered = ll_alloc_zero(&core->env, n * sizeof *cat->registered);
+    cat->numbers = array_of(core, n);
+    cat->ids = array_of(core, n);
+    cat->classes = array_of(core, n);
+    cat->types = array_of(core, n);
+    cat->all = array_of(core, cat->cap_all);
+    cat->buf = ll_alloc(&core->env, cat->buf_size);
+    return cat->registered && cat->numbers && cat->ids && cat->classes && cat->types && cat->all &&
+                   cat->buf
+               ? 0
+               : LLADD_NO_MEMORY;
 }
 
-/* Fills a name of the slab from its descriptor. */
+/* Fills in a registered name from its descriptor. */
 static struct ll_name *fill(struct ll_name *name, uint8_t kind, const void *desc)
 {
-    static const struct ll_name nothing;
     const struct lladd_page_type *head = desc; /* all descriptors begin with name and version */
-    memcpy(name, &nothing, sizeof *name); /* an assignment is slower */
     name->kind = kind;
     name->name = head->name;
     name->version = head->version;
@@ -198,16 +179,16 @@ static struct ll_name *add_item(struct ll_op_catalog *cat, struct ll_name *next,
 
 static void add_registered(struct ll_op_catalog *cat, const struct lladd_registry *reg)
 {
-    struct ll_name *next = cat->slab;
+    struct ll_name *next = cat->registered;
     for (size_t i = 0; reg->builtin && reg->builtin[i]; i++)
         next = add_extension(cat, next, reg->builtin[i]);
     for (size_t i = 0; i < reg->n; i++)
         next = add_item(cat, next, &reg->items[i]);
-    cat->n_registered = cat->n_all = (size_t)(next - cat->slab);
+    cat->n_registered = cat->n_all = (size_t)(next - cat->registered);
     /* ll_extensions_builtin has the right counts */
     LL_ASSERT(cat->n_registered <= cat->cap_numbers);
     struct ll_name **all = cat->all;
-    for (struct ll_name *name = cat->slab; name < next; name++)
+    for (struct ll_name *name = cat->registered; name < next; name++)
         *all++ = name;
 }
 
@@ -280,9 +261,13 @@ void ll_op_catalog_free(struct ll_core *core)
         next = r->next;
         ll_free(&core->env, r);
     }
-    free_array(core, cat->all);
-    free_array(core, cat->numbers);
-    ll_free(&core->env, cat->slab);
+    ll_free(&core->env, cat->buf);
+    ll_free(&core->env, cat->all);
+    ll_free(&core->env, cat->types);
+    ll_free(&core->env, cat->classes);
+    ll_free(&core->env, cat->ids);
+    ll_free(&core->env, cat->numbers);
+    ll_free(&core->env, cat->registered);
     lladd_mutex_destroy(&cat->mutex);
     memset(cat, 0, sizeof *cat);
 }
