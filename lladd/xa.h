@@ -46,9 +46,10 @@ extern LLADD_API struct xa_switch_t lladd_xa_switch;
  *  xa_end. When another thread ends the association (`threads=any`, lladd_xa_abandon) or the
  *  branch, the call in progress, or the open nested top action, runs to its end first; with TMFAIL
  *  a wait for a lock ends with LLADD_TAKEN. Each later call returns LLADD_TAKEN. The handle may be
- *  used in calls until this thread calls xa_start under the rmid. A thread that keeps a pin, cursor
- *  or view of the transaction's own from call to call must put lladd_use_begin and lladd_use_end
- *  (lladd/op.h) around them. */
+ *  used in calls until this thread calls xa_start under the rmid, or any thread calls xa_open after
+ *  a failure: that closes the failed database. A thread that keeps a pin, cursor or view of the
+ *  transaction's own from call to call must put lladd_use_begin and lladd_use_end (lladd/op.h)
+ *  around them. */
 LLADD_API struct lladd_txn *lladd_xa_txn(int rmid);
 /** The database that is open under this rmid, opened by any thread; NULL if none is. It lives until
  *  the last xa_close. It may also be used for work outside of any branch. */
