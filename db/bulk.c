@@ -52,13 +52,30 @@ int lladd_redo_barrier(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
     return rc;
 }
 
-/* Logs the barrier again if a page has none: a checkpoint may have dropped a barrier that was older
- * than redo's start. */
-static int want_barrier(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
+/* Gives each page its type, if there is one, and the LSN of its barrier. A checkpoint may drop a
+ * barrier that is older than redo's start: then the barrier is logged again, and all pages are
+ * stamped again, because no page may get an LSN below that of its earlier life (BUF-6). Base 0: the
+ * first logged change takes an image. */
+static int stamp(struct lladd_txn *txn, const struct ll_name *type, lladd_pageno first, uint64_t n,
+                 unsigned char *bytes)
 {
-    for (uint64_t i = 0; i < n; i++)
-        if (ll_redo_barrier_of_locked(txn->core, first.v + i).v == 0)
-            return lladd_redo_barrier(txn, first, n);
+    uint32_t size = txn->core->page_size;
+    for (uint64_t i = 0; i < n;) {
+        if (ll_point(&txn->core->env, "bulk.stamp"))
+            return ll_fail(&txn->err, LLADD_BUSY, "stopped at a named point");
+        lladd_lsn lsn = ll_redo_barrier_of_locked(txn->core, first.v + i);
+        int rc = lsn.v ? 0 : lladd_redo_barrier(txn, first, n);
+        if (rc)
+            return rc;
+        if (type && lsn.v) {
+            unsigned char *p = bytes + i * size;
+            memset(p, 0, LLADD_PAGE_HEADER);
+            ll_page_set_type(p, (uint16_t)type->number);
+            ll_page_set_number(p, first.v + i);
+            ll_page_set_lsn(p, lsn);
+        }
+        i = lsn.v ? i + 1 : 0;
+    }
     return 0;
 }
 
@@ -92,19 +109,8 @@ int lladd_bulk_write(struct lladd_txn *txn, lladd_pageno first, uint64_t n, cons
     }
     if (rc)
         return rc;
-    rc = want_barrier(txn, first, n);
-    if (rc)
-        return rc;
-    for (uint64_t i = 0; type && i < n; i++) {
-        unsigned char *p = (unsigned char *)bytes + i * core->page_size;
-        memset(p, 0, LLADD_PAGE_HEADER);
-        ll_page_set_type(p, (uint16_t)type->number);
-        ll_page_set_number(p, first.v + i);
-        ll_page_set_lsn(
-            p, ll_redo_barrier_of_locked(
-                   core, first.v + i)); /* base 0: the first logged change takes an image */
-    }
-    if (!type)
+    rc = stamp(txn, type, first, n, bytes);
+    if (!rc && !type)
         rc = force_barriers(txn, first, n);
     if (!rc)
         rc = ll_instant_settle(core, first, n, &txn->err);

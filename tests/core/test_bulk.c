@@ -146,6 +146,40 @@ START_TEST(bulk_writing_goes_on_after_checkpoints)
 END_TEST
 
 /* The extent may hold anything then; it only must not disturb other pages. */
+/* A checkpoint ends while the pages are being stamped (at the second), and drops their barrier. */
+static unsigned stamped;
+static int checkpoint_at_the_second_page(void *ctx, const char *point)
+{
+    (void)ctx;
+    if (strcmp(point, "bulk.stamp") == 0 && ++stamped == 2)
+        ok_db(&r, lladd_checkpoint(r.db, &r.err));
+    return 0;
+}
+
+START_TEST(no_bulk_written_page_goes_back_in_time)
+{
+    unsigned char *bytes = bulk_bytes(1000);
+    fixture_init(&r, (unsigned)_i);
+    r.world.world.point = checkpoint_at_the_second_page;
+    fixture_open(&r);
+    page = fixture_page(&r);
+    ok_db(&r, lladd_pages_extend(r.db, BULK + BULK_N, &r.err));
+    earlier_life();
+    struct lladd_txn *txn = fixture_begin(&r);
+    ok(txn, lladd_redo_barrier(txn, lladd_page_of(BULK), BULK_N));
+    stamped = 0;
+    ok(txn, lladd_bulk_write(txn, lladd_page_of(BULK), BULK_N, "test.cells", bytes));
+    ok(txn, lladd_bulk_sync(txn));
+    done(lladd_commit(txn));
+    ck_assert_uint_gt(stamped, BULK_N); /* it has begun again */
+    for (unsigned p = 0; p < BULK_N; p++)
+        ck_assert_uint_ne(lladd_get64(bytes + p * 4096 + 8), 0);
+    expect_bulk(1000);
+    free(bytes);
+    fixture_free(&r);
+}
+END_TEST
+
 START_TEST(a_crash_before_the_publishing_commit_is_harmless)
 {
     begin_bulk(_i);
@@ -375,6 +409,7 @@ int main(void)
     LOOP(redo_of_an_earlier_life_never_touches_bulk_written_pages);
     LOOP(bulk_written_pages_can_be_updated_like_others);
     LOOP(bulk_writing_goes_on_after_checkpoints);
+    LOOP(no_bulk_written_page_goes_back_in_time);
     LOOP(a_crash_before_the_publishing_commit_is_harmless);
     LOOP(raw_extents_hold_any_bytes);
     LOOP(wrong_bulk_calls_are_refused);
