@@ -22,6 +22,9 @@ if(NOT LLADD_SIMULATOR OR NOT ll_have_glibc OR CMAKE_SIZEOF_VOID_P EQUAL 4
     set(ll_dst OFF)
 endif()
 
+# A debug build's simulations run for minutes; -O1 compiles as fast as -Og.
+set(ll_sim_optimise $<$<CONFIG:Debug>:-O1>)
+
 # Is every layer also compiled for liblladd-debug? A debug build has these objects already.
 set(ll_debug_too OFF)
 if(LLADD_INSTALL_DEBUG AND NOT LLADD_DEBUG)
@@ -78,6 +81,7 @@ function(ll_layer)
     if(ll_dst)
         ll__objects(ll_${L_NAME}_dst)
         target_compile_definitions(ll_${L_NAME}_dst PRIVATE LLADD_DST=1)
+        target_compile_options(ll_${L_NAME}_dst PRIVATE ${ll_sim_optimise})
         set_target_properties(ll_${L_NAME}_dst PROPERTIES INTERPROCEDURAL_OPTIMIZATION ${ll_ipo})
     endif()
     if(ll_debug_too)

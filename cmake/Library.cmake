@@ -46,6 +46,7 @@ if(ll_dst_objects)
         EXPORT_NAME sim POSITION_INDEPENDENT_CODE ON INTERPROCEDURAL_OPTIMIZATION ${ll_ipo})
     target_link_libraries(lladd_sim PUBLIC lladd_dst
         PRIVATE $<BUILD_INTERFACE:ll_library_flags>)
+    target_compile_options(lladd_sim PRIVATE ${ll_sim_optimise})
     ll_see(lladd_sim PRIVATE public sim)
     list(APPEND ll_targets lladd_sim)
 endif()
