@@ -231,6 +231,12 @@ END_TEST
 
 enum { CROWD = 8, OWN = 4 };
 
+#ifdef LL_TEST_INSTRUMENTED
+enum { CHANGES = 1000 };
+#else
+enum { CHANGES = 4000 };
+#endif
+
 struct worker {
     struct fixture *r;
     struct lladd_thread thread;
@@ -301,7 +307,7 @@ START_TEST(a_crowd_on_a_disk_that_loses_writes)
     open_full(&r, _i / 2 ? FIXTURE_RESERVED : FIXTURE_HEAP);
     r.checker.lose_every = 8;
     for (unsigned i = 0; i < n; i++) {
-        w[i] = (struct worker){.r = &r, .first = (uint64_t)i * OWN, .rounds = 4000 / n};
+        w[i] = (struct worker){.r = &r, .first = (uint64_t)i * OWN, .rounds = CHANGES / n};
         ck_assert_int_eq(lladd_thread_start(&w[i].thread, work, &w[i]), 0);
     }
     uint64_t refused = 0, right = 0;

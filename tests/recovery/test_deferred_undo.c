@@ -713,6 +713,8 @@ static Suite *suite(void)
     tcase_add_loop_test(c, a_compensation_fails_after_open, 0, FIXTURE_THREADS);
     tcase_add_test(c, an_allocation_fails);
     tcase_add_test(c, there_is_no_memory_after_open);
+    suite_add_tcase(s, c);
+    c = tcase_create("threads");
     tcase_add_loop_test(c, threads_wait_for_losers_in_the_background, 0, 2);
     tcase_add_loop_test(c, the_handle_ends_while_undo_is_pending, 0, 4);
     suite_add_tcase(s, c);
