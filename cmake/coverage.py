@@ -19,7 +19,7 @@ def tolerance():
     """lcov 2 stops at oddities that lcov 1 did not mention."""
     version = re.search(r"version (\d+)", run("lcov", "--version"))
     if version and int(version.group(1)) >= 2:
-        return ["--ignore-errors", "mismatch,inconsistent,unused,empty,gcov,source"]
+        return ["--ignore-errors", "mismatch,inconsistent,unused,empty,gcov,source,negative"]
     return []
 
 
