@@ -128,6 +128,7 @@ if(LLADD_TOOLS AND LLADD_BENCH)
     add_subdirectory(bench/driver)
     add_subdirectory(bench/cluster)
 endif()
-if(LLADD_LIBFUZZER OR (LLADD_TESTS AND (NOT LLADD_TEST_FOLDERS OR fuzz IN_LIST LLADD_TEST_FOLDERS)))
+if(LLADD_LIBFUZZER OR (LLADD_FUZZ AND LLADD_TESTS
+   AND (NOT LLADD_TEST_FOLDERS OR fuzz IN_LIST LLADD_TEST_FOLDERS)))
     ll__folder(fuzz)
 endif()
