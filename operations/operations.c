@@ -11,10 +11,10 @@
  *               lladd.blob      large objects                     blob/
  *               lladd.list      items in an order, in heaps       list/
  *
- * This folder includes only the public headers <lladd/...>: an application's extension can do
- * everything that it does, with one exception. The first extension is registered first, and the ids
- * of its operations are therefore constants (operations_private.h; a test compares them). The data
- * structures are extensions of their own. */
+ * The folder operations/ includes only the public headers <lladd/...> and its own, so an
+ * application's extension can do everything that these extensions do, with one exception: the first
+ * extension is registered first, so the ids of its operations are constants (operations_private.h;
+ * a test compares them). Each data structure is an extension of its own. */
 #include "operations/operations.h"
 
 #include "operations/blob/blob.h"

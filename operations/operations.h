@@ -9,15 +9,15 @@
  * operations have the ids that operations_private.h lists. */
 const struct lladd_extension *const *ll_operations_builtin(void);
 
-/* For inspection without an open database: the number of the allocation bitmap page that covers a
- * page, and the page's use according to it (enum lladd_page_use; `map` has passed the check of its
- * type). */
+/* For inspection without an open database. bitmap_of returns the number of the allocation bitmap
+ * page that covers `page`. use_of returns the use of `page` (enum lladd_page_use) according to that
+ * bitmap page, `map`; the caller has checked the type of `map`. */
 lladd_pageno ll_operations_bitmap_of(uint32_t page_size, lladd_pageno page);
 unsigned ll_operations_use_of(struct lladd_view map, lladd_pageno page);
 
-/* The error for a page that was refused with LLADD_WRONG_TYPE (*err is set). Returns
- * LLADD_CORRUPT_PAGE if the page is in use and has no type, such as a page of zeros; else `rc`. The
- * caller has released the page. */
+/* The caller has refused a page with LLADD_WRONG_TYPE, set *err, and released the page. If the page
+ * is in use and has no type, such as a page of zeros, this function stores and returns
+ * LLADD_CORRUPT_PAGE; else it returns `rc`. */
 int ll_operations_untyped(struct lladd_db *, lladd_pageno, int rc, struct lladd_error *);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef LL_OPERATIONS_PRIVATE_H
 #define LL_OPERATIONS_PRIVATE_H
 /* What the files of operations/ share: the list of operations with their ids, the state of each
- * open database, and small helpers. Includes nothing of the library but <lladd/...>. */
+ * open database, and small helpers. Outside operations/, it includes only <lladd/...>. */
 #include "operations/pages/root_index.h"
 #include "operations/shared/grow.h"
 #include "operations/shared/reservation.h"
@@ -75,16 +75,20 @@ struct ll_bitmap_group; /* alloc.c */
 struct ll_page_owner;
 
 struct ll_allocator {
-    struct ll_reservations holds; /* on freed pages; the freeing commits are not durable yet */
+    struct ll_reservations holds; /* reservations of freed pages, until the freeing commit is
+                                   * durable */
     struct lladd_mutex mutex;     /* a leaf; protects the members between it and `grow` */
     struct ll_bitmap_group *groups;
     uint64_t n_groups, cap_groups;
     uint64_t current;                             /* the group that single pages are taken from */
-    struct ll_page_owner *pending, **pending_end; /* committed; their pages are not reusable yet */
-    uint64_t n_pending_pages;                     /* freed by these transactions */
-    lladd_lsn newest;                             /* latest commit record of any of them so far */
-    uint64_t asked;             /* the log thread has been asked to sync up to here */
-    uint64_t dropping, dropped; /* being released now; released so far */
+    struct ll_page_owner *pending, **pending_end; /* committed transactions; their freed pages are
+                                                   * not reusable yet */
+    uint64_t n_pending_pages;                     /* pages that the pending transactions have
+                                                   * freed */
+    lladd_lsn newest;                             /* the newest commit that was ever added to
+                                                   * `pending` */
+    uint64_t asked;             /* the log thread was last asked to sync up to this LSN */
+    uint64_t dropping, dropped; /* numbers of transactions: being released now; released so far */
     struct lladd_mutex grow;    /* held over I/O while a thread grows the file or formats a map */
 };
 
@@ -94,13 +98,13 @@ struct ll_heaps {
     struct lladd_mutex mutex; /* a leaf; protects the table and every heap's pool */
     struct ll_heap **buckets;
     size_t n_buckets, n;
-    struct ll_txn_parts created; /* by transactions that have not committed yet */
+    struct ll_txn_parts created; /* the heaps that uncommitted transactions have created */
 };
 
 struct ll_operations {
     struct lladd_db *db;
-    uint32_t recovering; /* atomic, enum ll_operations_undo; unless LL_UNDO_OVER, nothing freed is
-                          * reused */
+    uint32_t recovering; /* atomic; enum ll_operations_undo. Freed space is reused only when it is
+                          * LL_UNDO_OVER */
     struct ll_allocator alloc;
     struct ll_reservations
         records; /* slots and record space freed by transactions that may still roll back */
@@ -108,13 +112,14 @@ struct ll_operations {
     struct ll_root_index root_index;
     struct ll_root_room {
         lladd_pageno at;       /* a page of the chain; the pages before it were full */
-        uint64_t pages, grown; /* its length at the last full search; pages added since */
+        uint64_t pages, grown; /* the chain's length at the last search from page 0; pages added
+                                * since */
     } root_room;               /* under `roots` */
     struct ll_heaps heaps;
 };
 
-/* Must losers still be rolled back? In the order of the values: no; recovery is running; the
- * database is open, and rollbacks may still be in progress (lladd_losers_left). */
+/* Must losers still be rolled back? LL_UNDO_OVER: no. LL_UNDO_TO_COME: recovery is running.
+ * LL_UNDO_DEFERRED: the database is open, and rollbacks may be in progress (lladd_losers_left). */
 enum ll_operations_undo { LL_UNDO_OVER = 0, LL_UNDO_TO_COME = 1, LL_UNDO_DEFERRED = 2 };
 
 /* May a loser still need freed space for its rollback? */
@@ -130,7 +135,8 @@ static inline struct ll_operations *ll_operations_of(struct lladd_db *db)
     return lladd_extension_state(db, &ll_operations__extension);
 }
 
-/* Ranks of the extension's latches, in the order of acquisition; all come before page latches. */
+/* Ranks of the extension's latches. A thread acquires them in this order, and before page
+ * latches. */
 enum {
     LL_OPERATIONS_RANK_LIST = LLADD_RANK_EXTENSION,
     LL_OPERATIONS_RANK_HEAP = LLADD_RANK_EXTENSION + 1,
@@ -154,7 +160,7 @@ int ll_operations__reserve_record(struct lladd_txn *, lladd_pageno, uint32_t slo
 
 /* ---- helpers --------------------------------------------------------------------------------- */
 
-/* Stores in the error which page it is about; returns the code. */
+/* Stores the page number in *err (nullable). Returns rc. */
 static inline int ll_operations__on(struct lladd_error *err, lladd_pageno page, int rc)
 {
     if (err)
@@ -178,11 +184,11 @@ int ll_operations__fix(struct lladd_db *, lladd_pageno, const char *type, enum l
 /* Ends a call that consists of several steps. If a step has failed, rolls back to the savepoint and
  * returns that step's error (API-1). */
 int ll_operations__all_or_nothing(struct lladd_txn *, lladd_savepoint_id before, int rc);
-/* The same, and releases the savepoint. */
+/* Does the same, and releases the savepoint. */
 int ll_operations__step_end(struct lladd_txn *, lladd_savepoint_id before, int rc);
 
-/* The range in which a and b, both of length n, differ: *skip is its offset, the result its
- * length. */
+/* Finds the shortest range outside of which a and b, both of length n, are equal. *skip: its
+ * offset. Returns its length. */
 size_t ll_operations__differ(const unsigned char *a, const unsigned char *b, size_t n,
                              size_t *skip);
 

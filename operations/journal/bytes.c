@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Stored bytes: records in the log, rows in the catalogue (docs/disk-format.md).
  *
- * A record is a byte for its kind, numbers, and bytes. A number is stored in as few bytes as
- * possible, each with seven of its bits, the lowest first; the top bit is clear in the last
- * byte. */
+ * A record is a byte for its kind, then numbers, then bytes. A number takes as few bytes as
+ * possible. Each byte has seven bits of the number, the lowest seven in the first byte. The top bit
+ * is clear in the last byte and set in the others. */
 #include "operations/journal/table.h"
 
 enum { NUMBER_MAX = 10, ROW_VERSION = 1, ROW_HEAD = 18 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Changes of the catalogue: create a tag, release it, discard, roll over. Each change is a log
- * record, the LSN of which orders it among the entries, and an update of the tag's row, both in the
- * caller's transaction. */
+/* Changes of the catalogue: create a tag, release it, discard, roll over. For each change the
+ * caller's transaction logs a record and updates the tag's row. The LSN of the record gives the
+ * change its place among the entries. */
 #include "operations/journal/table.h"
 
 static int bad_text(struct lladd_error *err, const char *what, const char *text, size_t max)
@@ -32,7 +32,8 @@ static int make_names(struct ll_journal *j, struct lladd_error *err)
     struct lladd_hash *hash = NULL;
     struct lladd_txn *txn;
     o.system = o.frees_log = true;
-    o.durability = LLADD_DURABLE_LATER; /* a transaction that uses them commits at a higher LSN */
+    o.durability = LLADD_DURABLE_LATER; /* a transaction that uses the names commits at a higher
+                                         * LSN */
     int rc = lladd_begin(j->db, &o, &txn, err);
     if (rc)
         return rc;
@@ -48,7 +49,7 @@ static int make_names(struct ll_journal *j, struct lladd_error *err)
     if (!gone) {
         if (err)
             *err = *lladd_txn_error(txn);
-        (void)lladd_abort(txn); /* poisons the handle if it fails */
+        (void)lladd_abort(txn); /* a failure poisons the handle */
     } else if (rc) {
         (void)lladd_db_error(j->db, err); /* rc is the error that poisoned the handle; this call
                                            * gets its message */
@@ -99,13 +100,13 @@ static bool undo_half(struct lladd_txn *txn, lladd_savepoint_id sp)
     struct lladd_error why = *lladd_txn_error(txn);
     if (lladd_rollback_to(txn, sp))
         return false;
-    (void)lladd_savepoint_release(txn, sp); /* it exists: this call has set it */
+    (void)lladd_savepoint_release(txn, sp); /* cannot fail: the caller has set the savepoint */
     *lladd_txn_error_out(txn) = why;
     return true;
 }
 
-/* A nested top action stays even if the transaction rolls back, and so would a change of the
- * catalogue in it. Such changes are refused. */
+/* A nested top action is kept when its transaction rolls back. A change of the catalogue in the top
+ * action would be kept, too. Such changes are refused. */
 static int may_change(struct lladd_txn *txn, struct lladd_txn_now *now)
 {
     int rc = lladd_txn_now_get(txn, now);
@@ -115,7 +116,7 @@ static int may_change(struct lladd_txn *txn, struct lladd_txn_now *now)
 }
 
 /* Logs the record and notes the change in the transaction's state. `own` (nullable): the
- * transaction's own entries, which a rollover takes along. */
+ * transaction's own entries that a rollover moves. */
 static int note(struct lladd_txn *txn, struct ll_journal_txn *t, const struct ll_journal_record *r,
                 struct ll_journal_tag *tag, struct ll_journal_tag *to,
                 const struct ll_journal_bucket *own)
@@ -143,7 +144,8 @@ static int note(struct lladd_txn *txn, struct ll_journal_txn *t, const struct ll
 
 /* ---- creating -------------------------------------------------------------------------------- */
 
-/* *tag: the number. LLADD_NOT_FOUND: no tag has the name, and no transaction is creating one. */
+/* Finds a tag by its name. *tag: its number. LLADD_NOT_FOUND: no tag has this name, and no
+ * transaction is creating such a tag. */
 static int find(struct ll_journal *j, const struct ll_journal_txn *t, const char *name,
                 const char *owner, uint64_t *tag, struct lladd_error *err)
 {
@@ -163,8 +165,9 @@ static int find(struct ll_journal *j, const struct ll_journal_txn *t, const char
     return rc;
 }
 
-/* A tag's number is the LSN of the record that creates it. The tag is in the table before it is in
- * the catalogue, so that no other transaction creates one of this name meanwhile. */
+/* Creates a tag. Its number is the LSN of the record that creates it. The tag is in the table
+ * before it is in the catalogue, so that no other transaction creates a tag of this name
+ * meanwhile. */
 static int make(struct lladd_txn *txn, struct ll_journal_txn *t, const char *name,
                 const char *owner, uint64_t *number)
 {
@@ -209,7 +212,7 @@ int lladd_journal_acquire(struct lladd_txn *txn, const char *name, const char *o
     struct ll_journal_txn *t;
     lladd_savepoint_id sp;
     int rc = ll_operations__journal_join(txn, &t);
-    if (rc) /* rc is also returned if there is no transaction to report an error in */
+    if (rc) /* txn may be invalid: no error can be stored in it. */
         return rc;
     struct lladd_error *err = lladd_txn_error_out(txn);
     rc = bad_text(err, "name", name, LLADD_JOURNAL_NAME_MAX);
@@ -254,7 +257,7 @@ int lladd_journal_find(struct lladd_db *db, const char *name, uint64_t *tag,
 
 /* ---- releasing, discarding ------------------------------------------------------------------- */
 
-/* The newest commit up to which the tag is discarded, including changes of this transaction. */
+/* The newest discarded commit of the tag, after the discards and rollovers of this transaction. */
 static uint64_t discarded_by(const struct ll_journal_txn *t, const struct ll_journal_tag *tag)
 {
     uint64_t upto = tag->discarded;
@@ -314,8 +317,8 @@ static int discard(struct lladd_txn *txn, struct ll_journal_txn *t, struct ll_jo
     return rc ? rc : row_write(txn, t->all, tag, upto);
 }
 
-/* A change of one tag. begin_change locks the tag for this transaction, and sets a savepoint to
- * roll back to. */
+/* A change of one tag. begin_change keeps other transactions from changing the tag, and sets a
+ * savepoint to roll back to. */
 struct one_change {
     struct ll_journal_txn *t;
     struct ll_journal_tag *tag;

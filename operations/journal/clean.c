@@ -4,23 +4,23 @@
  *
  * One step copies the entries of some neighbouring buckets of one tag. It reads only the log
  * between their first entry and the last commit that affects them (JRN-5). A system transaction
- * logs a record that says which commits are replaced, and then the copies, each with the LSN of the
- * original's commit, so that the order stays. The log of the originals is kept until that
- * transaction is durable.
+ * logs a record that says which commits are replaced, then the copies. Each copy has the LSN of the
+ * original's commit, so the order of the entries stays. The log of the originals is kept until the
+ * system transaction is durable.
  *
- * Checkpoints clean a tag that keeps many times more log than its live entries take; the copies are
- * then a small part of all that is logged. Cleaning is urgent when a tag keeps three eighths of the
- * log's limit; half of the limit is still free then. The limit does not refuse the copies, which
- * free more log than they take. Owners that can digest (flush) their entries are asked to do that
- * first. */
+ * A checkpoint cleans when the log that tags keep is many times larger than their live entries; the
+ * copies are then a small part of all that is logged. Cleaning is urgent when a tag keeps more than
+ * three eighths of the log's limit, while much of the limit is still free. The limit does not
+ * refuse the copies, because they free more log than they take. An owner that can digest (flush)
+ * its entries is asked to do that before its tag is cleaned. */
 #include "operations/journal/table.h"
 
 #include <lladd/log_read.h>
 #include <lladd/stats.h>
 
 enum {
-    WORTH = 16,   /* bytes of log freed for each byte copied */
-    WORTH_NOW = 2, /* the same if it is urgent; copying for less would not help */
+    WORTH = 16,   /* bytes of log to be freed for each byte copied */
+    WORTH_NOW = 2, /* the same when cleaning is urgent; copying for less would not help */
     SMALL = 4096  /* a tag's live bytes are counted as at least this many */
 };
 
@@ -59,8 +59,8 @@ static bool choose(const struct ll_journal_tag *tag, uint64_t below, struct step
     return true;
 }
 
-/* The tag that keeps the oldest log below `below`. `asking`: except tags with an owner that this
- * checkpoint has asked. Under the mutex. */
+/* The tag that keeps the oldest log below `below`. `asking`: skips the tags that this checkpoint
+ * has asked to digest. Under the mutex. */
 static struct ll_journal_tag *oldest(const struct ll_journal *j, uint64_t below, bool asking)
 {
     struct ll_journal_tag *found = NULL;
@@ -97,7 +97,7 @@ static int begin(struct lladd_txn *txn, struct ll_journal_txn *t, uint64_t numbe
     return rc;
 }
 
-/* Logs the record that announces the copies, then the copies. */
+/* Logs the CLEAN record, then the copies. */
 static int copy(struct lladd_txn *txn, struct ll_journal_txn *t, const struct step *s,
                 const struct ll_journal_item *it, size_t n)
 {
@@ -161,8 +161,8 @@ int ll_operations__journal_wait(struct ll_journal *j, struct lladd_error *err)
     return rc;
 }
 
-/* For a poisoned handle. Its cleaning transaction never ends and no callback reports that (LOG-4),
- * so this function wakes the threads that wait for it. */
+/* The handle is poisoned, so the cleaning transaction never ends, and no callback reports that
+ * (LOG-4). Wakes the threads that wait for its end. */
 static int poisoned(struct ll_journal *j, struct lladd_error *err)
 {
     lladd_mutex_lock(&j->mutex);
@@ -232,7 +232,8 @@ int lladd_journal_clean(struct lladd_db *db, uint64_t tag, lladd_lsn below, bool
 /* ---- at checkpoints -------------------------------------------------------------------------- */
 
 struct need {
-    uint64_t tag, low, live; /* live: bytes of all tags that keep log below the line */
+    uint64_t tag, low, live; /* live: bytes of live entries in all tags that keep log below
+                              * `below` */
 };
 
 /* The next tag to ask or clean. */
@@ -280,7 +281,7 @@ static bool ask(struct ll_journal *j, uint64_t number)
     return true;
 }
 
-/* The tags of owners that an earlier checkpoint asked may be cleaned now. */
+/* An owner that an earlier checkpoint has asked has had its time. Its tag may be cleaned now. */
 static void let_time_pass(struct ll_journal *j)
 {
     lladd_mutex_lock(&j->mutex);
@@ -292,8 +293,8 @@ static void let_time_pass(struct ll_journal *j)
     lladd_mutex_unlock(&j->mutex);
 }
 
-/* Asks owners, and cleans the tags that their owners have not digested in time. Returns whether it
- * has cleaned. Truncation needs all tags cleaned, because they share the log. */
+/* Asks owners to digest, and cleans the tags that were not digested in time. Returns whether it has
+ * cleaned a tag. All tags that keep old log must be cleaned before that log can be truncated. */
 static bool make_room(struct ll_journal *j, uint64_t below, uint64_t tail, uint64_t limit)
 {
     struct need need;
@@ -314,8 +315,8 @@ static bool make_room(struct ll_journal *j, uint64_t below, uint64_t tail, uint6
     return cleaned;
 }
 
-/* Runs in the thread that takes the checkpoint. If a resource is missing, the next checkpoint tries
- * again; the next reader reports damage. */
+/* Runs in the thread that takes the checkpoint. Errors are not returned. If a resource is missing,
+ * the next checkpoint tries again; damage is reported to the next reader. */
 void ll_operations__journal_advance(void *ctx, struct lladd_db *db, lladd_lsn below)
 {
     struct ll_journal *j = lladd_extension_state(db, &ll_operations__journal_extension);
@@ -324,7 +325,8 @@ void ll_operations__journal_advance(void *ctx, struct lladd_db *db, lladd_lsn be
     if (!j || lladd_stats_get(db, &s))
         return;
     let_time_pass(j);
-    /* This checkpoint truncates what was cleaned; if the mark cannot move, the next one does. */
+    /* This checkpoint truncates the log that was cleaned. If the mark cannot move, the next
+     * checkpoint truncates it. */
     if (make_room(j, below.v, s.log_tail, s.log_limit_bytes))
         (void)ll_operations__journal_move_mark(j, true);
 }

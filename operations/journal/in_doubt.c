@@ -2,15 +2,17 @@
 /* The journal's part of a prepare record.
  *
  *   u8    version, 1
- *   u64   first, last: LSNs of the transaction's journal records
- *   u32   number of parts with entries; for each: u64 tag, first, last, entries, bytes
+ *   u64   LSN of the transaction's first journal record, u64 of its last
+ *   u32   number of parts with entries; for each:
+ *   u64   tag, u64 LSN of the first entry, u64 of the last, u64 number of entries, u64 their bytes
  *   u32   number of changes; for each:
  *   u8    kind: make, release or discard
- *   u64   tag, lsn, upto, and up to where the tag was discarded before
- *   u8    length of its owner, u8 length of its name, owner, name
+ *   u64   tag, u64 LSN of the change, u64 upto
+ *   u64   discarded: the newest commit that was discarded in this tag before the transaction
+ *   u8    length of the tag's owner, u8 length of its name, owner, name
  *
- * The entries themselves are in the log. Recovery redoes the transaction's changes of the
- * catalogue, so the record has the old values. */
+ * The entries themselves are in the log. Redo puts the transaction's changes into the catalogue;
+ * the prepare record therefore keeps the old contents of the changed rows. */
 #include "operations/journal/table.h"
 
 enum { VERSION = 1, HEAD = 17, PART = 40, CHANGE = 35 };
@@ -46,7 +48,8 @@ static int put_change(const struct ll_journal_change *c, struct lladd_sink *sink
     return rc ? rc : lladd_sink_write(sink, c->tag->name, name);
 }
 
-/* Entries that were rolled back make no part; their tag may have been rolled back, too. */
+/* A part without entries is not written: a rollback has removed its entries, and may have removed
+ * its tag. */
 static uint32_t count_parts(const struct ll_journal_txn *t)
 {
     uint32_t n = 0;
@@ -211,7 +214,7 @@ int ll_operations__journal_unblob(struct ll_journal *j, struct lladd_txn *txn,
     t->in_doubt = true;
     t->id = lladd_txn_id(txn).v;
     rc = get_all(t, blob, err);
-    if (rc) { /* the open fails, or the transaction ends without effect on the journal */
+    if (rc) { /* The open fails. Drops the parts and changes that were read so far. */
         t->n_parts = 0;
         ll_operations__journal_doubt_free(j, t->doubt);
         t->doubt = NULL;

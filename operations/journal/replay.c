@@ -4,9 +4,10 @@
 
 #include <lladd/log_read.h>
 
-/* The range of the log to read for some tags, determined under the mutex in one step. */
+/* The range of the log to read for some tags. It is determined in one critical section of the
+ * mutex. */
 struct range {
-    uint64_t first, read_to; /* UINT64_MAX, 0: there is nothing to read */
+    uint64_t first, read_to; /* {UINT64_MAX, 0}: nothing to read */
 };
 
 static void widen(struct range *r, const struct ll_journal_tag *tag)
@@ -41,8 +42,8 @@ static int replay_items(struct ll_journal *j, const struct ll_journal_scan *scan
     return rc;
 }
 
-/* Reads the range. The caller keeps the log from truncation; this function forces it up to the
- * range's end. */
+/* Forces the log up to the end of the range, then reads the range. The caller keeps that log from
+ * truncation. */
 static int read_range(struct ll_journal *j, const struct range *r, struct ll_journal_scan *scan,
                       struct lladd_error *err)
 {
@@ -102,7 +103,7 @@ struct attaching {
     struct ll_journal *j;
     const struct lladd_journal_attachment *a;
     size_t n;
-    uint64_t *ends; /* `ends` of each tag at the beginning */
+    uint64_t *ends; /* each tag's `ends` when attaching began */
     struct told *told;
     size_t n_told, cap_told;
     struct range range;
@@ -124,7 +125,8 @@ static struct ll_journal_part *doubtful_part(const struct ll_journal_txn *t,
     return NULL;
 }
 
-/* Collects the transactions in doubt with entries of the tag. Under the mutex. */
+/* Collects the transactions in doubt with entries of the tag. Fails if other open transactions have
+ * entries of it. Under the mutex. */
 static int note_doubts(struct attaching *at, size_t which, const struct ll_journal_tag *tag,
                        struct lladd_error *err)
 {
@@ -141,8 +143,7 @@ static int note_doubts(struct attaching *at, size_t which, const struct ll_journ
         at->told[at->n_told++] = (struct told){.txn = t, .which = which, .id = t->id};
         at->range.first = p->first < at->range.first ? p->first : at->range.first;
         at->range.read_to = p->last > at->range.read_to ? p->last : at->range.read_to;
-        /* The range includes the rollovers and annulments of a transaction in doubt; they precede
-         * its prepare record. */
+        /* Include the annulments of the transaction: they may follow its last entry. */
         at->range.read_to = t->last > at->range.read_to ? t->last : at->range.read_to;
         doubtful++;
     }
@@ -250,8 +251,8 @@ static int show(struct attaching *at, const struct ll_journal_scan *scan, struct
     return rc;
 }
 
-/* Checks that no transaction in doubt has ended meanwhile, and attaches the owners: from now on
- * they learn how these transactions end. Under the mutex. */
+/* Checks that no transaction in doubt has ended meanwhile, and attaches the owners. From now on the
+ * owners learn how the transactions in doubt end. Under the mutex. */
 static int settle(struct attaching *at, struct lladd_error *err)
 {
     struct ll_journal *j = at->j;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Reads the log: finds the entries and their order.
  *
- * It is one pass from a point below the oldest entry needed. The pass keeps a transaction's records
- * in memory until it meets the commit record, and then carries them out in the order logged, so
- * each tag's items are sorted by commit. If the pass begins in the middle of a transaction, nothing
- * that the transaction logged before this point is live (JRN-2): it is discarded according to the
- * catalogue, or a rollover has moved it.
+ * One pass reads the log, beginning at or before the oldest entry needed. The pass keeps a
+ * transaction's records in memory until it reads the commit record. Then it carries them out in the
+ * order logged, so each tag's items are sorted by commit. If the pass begins in the middle of a
+ * transaction, none of the transaction's earlier entries is needed (JRN-2): each was discarded,
+ * moved by a rollover, or copied by cleaning.
  *
- * Until recovery's rollbacks are durable, a reader sees losers as open transactions. That is as
- * good as aborted, because a loser can no longer commit. */
+ * Until recovery's rollbacks are durable, a reader sees losers as open transactions. An open
+ * transaction has no items, like an aborted one, and a loser can no longer commit. */
 #include "operations/journal/table.h"
 
 #include <lladd/log_read.h>
@@ -67,9 +67,10 @@ bool ll_operations__journal_annulled(const struct ll_journal_open *o, uint64_t l
     return from < o->n_annuls && lsn > o->annuls[from].since;
 }
 
-/* Adds an annulment, and merges it with those that it overlaps. Usually it comes last or overlaps
- * the last ones, because it covers all that the transaction has logged since some point. Older
- * versions logged annulments again after a refused commit, so it may also repeat an earlier one. */
+/* Adds an annulment, and merges it with those that it overlaps. The new annulment usually comes
+ * last or overlaps the last ones, because it covers all that the transaction has logged since some
+ * point. Older versions of the library logged annulments again after a refused commit, so the new
+ * annulment may also repeat an earlier one. */
 static int see_annulment(struct ll_journal_scan *s, struct ll_journal_open *o,
                          const struct lladd_log_entry *e, const struct ll_journal_record *r,
                          struct lladd_error *err)
@@ -149,7 +150,7 @@ static int room(struct ll_journal_scan *s, struct ll_journal_list *l, size_t n)
     return ll_operations__grow(s->db, &l->items, l->n + n, &l->cap, sizeof *l->items);
 }
 
-/* Index of the first item with a later commit. */
+/* Index of the first item with a commit after `commit`. */
 static size_t first_after(const struct ll_journal_list *l, uint64_t commit)
 {
     size_t low = 0, high = l->n;
@@ -176,8 +177,8 @@ static void cut(struct ll_journal_list *l, size_t from, size_t to)
     l->n -= to - from;
 }
 
-/* Moves to the other tag the items with a commit in (r->from, r->upto], and those that this commit
- * has added. */
+/* Moves items from r->tag to r->other: those with a commit in (r->from, r->upto], then those that
+ * the committing transaction has added to r->tag so far. */
 static int roll_over(struct ll_journal_scan *s, const struct ll_journal_record *r, uint64_t commit)
 {
     struct ll_journal_list *from = list_of(s, r->tag), *to = list_of(s, r->other);
@@ -248,8 +249,8 @@ static bool cleans(const struct ll_journal_open *o, size_t i)
     return true;
 }
 
-/* Carries out one step of a committed transaction. Ignores an AGAIN step without CLEAN: the pass
- * began between the two, so the entry has been cleaned again, or discarded. */
+/* Carries out one step of a committed transaction. Ignores an AGAIN step without a CLEAN step: the
+ * pass began between the two, so this copy was later discarded, moved or copied again. */
 static int carry_out(struct ll_journal_scan *s, const struct ll_journal_open *o, size_t *i,
                      const struct lladd_log_entry *e, struct lladd_error *err)
 {

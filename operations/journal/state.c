@@ -134,9 +134,9 @@ static int load_mark(struct ll_journal *j, struct lladd_error *err)
     return rc == LLADD_NOT_FOUND ? 0 : rc;
 }
 
-/* Creates the mark for a database of an earlier version, which created it at a checkpoint. If there
- * is no space, the mark stays missing: all of the log is kept, and the next open or the next new
- * tag tries again. */
+/* Creates the mark if it is missing: earlier versions of the library created it at a checkpoint. If
+ * there is no space for the mark, all of the log is kept, and the next open or the next new tag
+ * tries again. */
 static int name_mark(struct ll_journal *j, struct lladd_error *err)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
@@ -242,8 +242,8 @@ void ll_operations__journal_end_keep(struct ll_journal *j, struct ll_journal_kee
     lladd_mutex_unlock(&j->mutex);
 }
 
-/* The oldest log that commits have dropped and that is kept until they are durable. Under the
- * mutex. */
+/* The lowest LSN of log that is kept only until a commit is durable. Forgets the commits that are
+ * durable now. Under the mutex. */
 static uint64_t still_held(struct ll_journal *j)
 {
     uint64_t durable = lladd_durable_lsn(j->db).v, low = UINT64_MAX;
@@ -259,8 +259,8 @@ static uint64_t still_held(struct ll_journal *j)
     return low;
 }
 
-/* The oldest LSN needed (JRN-2). *tag (nullable): the tag that needs it, unless something else
- * does. Under the mutex. */
+/* The oldest LSN needed (JRN-2). If a tag needs it, *tag (nullable) becomes that tag. Under the
+ * mutex. */
 static uint64_t needed(struct ll_journal *j, const struct ll_journal_tag **tag)
 {
     uint64_t low = still_held(j);
@@ -325,8 +325,8 @@ static void pins(void *ctx, struct lladd_db *db, char *text, size_t size)
     lladd_mutex_unlock(&j->mutex);
 }
 
-/* The mark moves by at least this much, so that not every checkpoint writes it. At most this much
- * log is read and kept unnecessarily, a small part of the log's limit. */
+/* The mark moves by at least MARK_STEP bytes, or by limit / MARK_PARTS if that is less, so that not
+ * every checkpoint writes it. At most this much log is kept and read unnecessarily. */
 #define MARK_STEP 65536u
 #define MARK_PARTS 16u
 
@@ -366,8 +366,8 @@ int ll_operations__journal_move_mark(struct ll_journal *j, bool force)
 {
     if (!lladd_atomic_load_ptr(&j->catalogue) || !lladd_atomic_load32(&j->named))
         return 0;
-    /* Read the applied LSN before the transactions: those with records below it have set their
-     * `first` (JRN-2). */
+    /* Read the applied LSN before the list of transactions: a transaction with a record below that
+     * LSN has already set its `first` (JRN-2). */
     uint64_t low = lladd_object_applied_lsn(j->db).v;
     lladd_mutex_lock(&j->mutex);
     uint64_t need = j->loaded ? needed(j, NULL) : 0;
@@ -378,7 +378,8 @@ int ll_operations__journal_move_mark(struct ll_journal *j, bool force)
     return low < mark + mark_step(j) ? 0 : write_mark(j, low, force);
 }
 
-/* This checkpoint makes the mark durable. If there is no space, the old mark remains valid. */
+/* The checkpoint that calls this function makes the new mark durable. If there is no space for the
+ * new mark, the old one remains valid. */
 static int checkpoint(void *ctx, struct lladd_db *db)
 {
     struct ll_journal *j = lladd_extension_state(db, &ll_operations__journal_extension);

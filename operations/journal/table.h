@@ -5,19 +5,23 @@
  * <lladd/...>.
  *
  * An entry is an object record of the class "journal"; it counts if its transaction's commit record
- * is in the log. Memory has no entries, only their places: each tag has a sequence of *buckets*,
- * and a bucket stands for the entries of some consecutive commits. The catalogue is a hash table in
- * recoverable pages. For each tag it has the newest commit that is discarded, with all older ones.
+ * is in the log. Entries are not kept in memory, only their places in the log. Each tag has a
+ * sequence of *buckets*; a bucket describes the entries of one commit or of several consecutive
+ * ones. The catalogue is a hash table in recoverable pages. A tag's row has `discarded`: the
+ * entries of this commit and of all older commits are discarded.
  *
- *   JRN-1  An entry of tag t is live if its transaction committed at c > t.discarded, it was not
- *          annulled, and no committed rollover has moved it. A bucket of t covers it.
- *   JRN-2  The log is kept from the first entry of every bucket, of every open transaction, and of
- *          what a commit that is not durable yet has dropped.
+ *   JRN-1  An entry of tag t is live if its transaction committed at an LSN above t.discarded, if
+ *          no annulment covers the entry, and if no committed rollover has moved the entry to
+ *          another tag. Each live entry is covered by a bucket of t.
+ *   JRN-2  The log is kept from the lowest of these LSNs on: `first` of every bucket; the first
+ *          journal record of every open transaction; `low` of every reader; and, while a commit
+ *          that has discarded or copied entries is not durable, the first of those entries.
  *   JRN-3  At most one transaction at a time changes a tag's row in the catalogue.
- *   JRN-4  The mark (a named root) is never above what JRN-2 keeps: reading begins there. The log
- *          is kept from the durable mark on. A crash may bring back log files that were removed,
- *          with gaps between them, so reading must not begin earlier.
- *   JRN-5  A bucket can be read by reading the log between its `first` and its `read_to`. */
+ *   JRN-4  After a restart, reading begins at the mark (a named root). The mark is never above the
+ *          LSN of JRN-2. The log is kept from the durable mark on. A crash may bring back log files
+ *          that were removed, with gaps between them, so reading must not begin earlier.
+ *   JRN-5  To find the live entries of a bucket, it is enough to read the log from the bucket's
+ *          `first` to its `read_to`. */
 #include "operations/shared/grow.h"
 
 #include <lladd/bytes.h>
@@ -60,7 +64,7 @@ struct ll_journal_node *ll_operations__journal_map_find(const struct ll_journal_
 int ll_operations__journal_map_room(struct lladd_db *, struct ll_journal_map *);
 void ll_operations__journal_map_add(struct ll_journal_map *, struct ll_journal_node *);
 void ll_operations__journal_map_drop(struct ll_journal_map *, struct ll_journal_node *);
-/* Iterates in no particular order; NULL: the first, and the end. */
+/* Iterates in no particular order. NULL as argument: begins. NULL as result: the end. */
 struct ll_journal_node *ll_operations__journal_map_next(const struct ll_journal_map *,
                                                         const struct ll_journal_node *);
 void ll_operations__journal_map_free(struct lladd_db *, struct ll_journal_map *);
@@ -72,7 +76,9 @@ enum ll_journal_kind {
     LL_JOURNAL_MAKE = 2,     /* name; the record's LSN is the tag */
     LL_JOURNAL_RELEASE = 3,  /* tag */
     LL_JOURNAL_DISCARD = 4,  /* tag, from, upto */
-    LL_JOURNAL_ROLLOVER = 5, /* tag, other, from, upto: commits in (from, upto], and its own */
+    LL_JOURNAL_ROLLOVER = 5, /* tag, other, from, upto: moves entries from `tag` to `other`: those
+                              * of commits in (from, upto], then those that this transaction has
+                              * appended before */
     LL_JOURNAL_ANNUL = 6,    /* from, upto: the transaction has rolled back its records in (from,
                               * upto] */
     LL_JOURNAL_CLEAN = 7,    /* tag, from, upto: the following AGAIN records replace the commits in
@@ -89,7 +95,7 @@ struct ll_journal_record {
 
 enum { LL_JOURNAL_RECORD_HEAD = 1 + 4 * 10 };
 
-/* Encodes everything but the bytes; returns the length. */
+/* Encodes all members except `bytes`. Returns the length. */
 size_t ll_operations__journal_put(const struct ll_journal_record *,
                                   unsigned char out[LL_JOURNAL_RECORD_HEAD]);
 bool ll_operations__journal_get(struct lladd_span, struct ll_journal_record *);
@@ -109,8 +115,8 @@ int ll_operations__journal_row_get(struct lladd_span, struct ll_journal_row *);
 
 struct ll_journal_bucket {
     uint64_t commit;  /* the newest commit in it */
-    uint64_t first;   /* LSN of its oldest entry */
-    uint64_t read_to; /* the newest commit that affects it */
+    uint64_t first;   /* LSN of the oldest log record that describes its entries */
+    uint64_t read_to; /* the newest commit that added, moved or copied an entry of it */
     uint64_t entries, bytes;
 };
 
@@ -123,7 +129,7 @@ enum ll_journal_tag_state {
 enum ll_journal_asked {
     LL_ASKED_NOT = 0,
     LL_ASKED_NOW = 1,   /* by this checkpoint */
-    LL_ASKED_BEFORE = 2 /* by an earlier one: the tag may be cleaned */
+    LL_ASKED_BEFORE = 2 /* by an earlier checkpoint: the tag may be cleaned */
 };
 
 struct ll_journal_tag {
@@ -131,7 +137,8 @@ struct ll_journal_tag {
     char *name;
     char owner[LLADD_JOURNAL_OWNER_MAX + 1];
     uint64_t discarded;
-    uint64_t logging; /* atomic: newest commit that its owner has been told of */
+    uint64_t logging; /* atomic: the newest commit for which the owner's `logged` is or was
+                       * called */
     struct ll_journal_txn *changing;
     uint8_t state;
     bool made; /* created by `changing` */
@@ -139,8 +146,8 @@ struct ll_journal_tag {
     uint8_t asked; /* to digest: enum ll_journal_asked */
     struct ll_journal_tag *next_touched; /* in the list of tags that `changing` changes */
     uint32_t telling; /* running calls of `digest`; while above 0, the owner stays attached */
-    uint32_t users;   /* open transactions that have a part of it */
-    uint64_t ends;    /* how many transactions in doubt, with parts of it, have ended */
+    uint32_t users;   /* open transactions that have a part for this tag */
+    uint64_t ends;    /* how many transactions in doubt with entries of this tag have ended */
     const struct lladd_journal_owner *calls;
     void *ctx;
     struct ll_journal_bucket *buckets;
@@ -158,15 +165,17 @@ struct ll_journal_tag *ll_operations__journal_named(const struct ll_journal *, c
 struct ll_journal_tag *ll_operations__journal_tag_new(struct ll_journal *, uint64_t tag,
                                                       const char *name);
 void ll_operations__journal_tag_free(struct ll_journal *, struct ll_journal_tag *);
-/* Makes room for a bucket of each transaction that may commit, and one more. */
+/* Makes room for one bucket of each open transaction that uses the tag, and for two more. */
 int ll_operations__journal_bucket_room(struct ll_journal *, struct ll_journal_tag *);
-/* Adds a bucket at the end, by commit; there is room. */
+/* Adds a bucket. Its commit is not below that of the last bucket; if both are equal, merges the
+ * two. The caller has made room. */
 void ll_operations__journal_bucket_put(struct ll_journal_tag *, struct ll_journal_bucket);
-/* Removes the buckets in (from, upto]; *sum: the sum of them. */
+/* Removes the buckets with commits in (from, upto]. *sum: all of them, merged. */
 void ll_operations__journal_bucket_take(struct ll_journal_tag *, uint64_t from, uint64_t upto,
                                         struct ll_journal_bucket *sum);
-/* A commit has copied the entries in (from, upto], own->entries entries and own->bytes bytes, to
- * own->first and later: updates the buckets. */
+/* Updates the buckets with commits in (from, upto], after cleaning. The transaction that committed
+ * at `commit` has copied their live entries, own->entries of them with own->bytes bytes, to the log
+ * from own->first on. */
 void ll_operations__journal_bucket_move(struct ll_journal_tag *, uint64_t from, uint64_t upto,
                                         const struct ll_journal_bucket *own, uint64_t commit);
 static inline uint64_t ll_journal_newest(const struct ll_journal_tag *t)
@@ -176,8 +185,8 @@ static inline uint64_t ll_journal_newest(const struct ll_journal_tag *t)
 
 /* ---- txn.c ----------------------------------------------------------------------------------- */
 
-/* A part's state before its first entry after a savepoint or after the beginning of a top
- * action. */
+/* The state of a part, saved before the first entry that follows a savepoint or the beginning of a
+ * top action. `next`: lladd_txn_now.next at that entry; `first`: the entry's LSN. */
 struct ll_journal_was {
     lladd_savepoint_id next;
     uint64_t first, entries, bytes;
@@ -197,13 +206,14 @@ struct ll_journal_part {
 struct ll_journal_change {
     uint8_t kind;
     struct ll_journal_tag *tag, *to;
-    lladd_savepoint_id next; /* lladd_txn_now_get when it was made */
+    lladd_savepoint_id next; /* lladd_txn_now.next when the change was made */
     uint64_t lsn;
     uint64_t from, upto;
     struct ll_journal_bucket own; /* rollover: the transaction's own entries that move with it */
 };
 
-/* A range of the log that a commit no longer needs; kept until the commit is durable. */
+/* The log from `low` on, which entries need that `commit` has discarded or copied. It is kept until
+ * `commit` is durable. */
 struct ll_journal_held {
     struct ll_journal_held *next;
     uint64_t commit, low;
@@ -218,20 +228,22 @@ struct ll_journal_txn {
     struct ll_journal_txn *next_all, *next_free;
     struct ll_journal_txn *newer, *older; /* in the list of open transactions; under the mutex */
     bool listed, in_doubt, ending;
-    bool cleaning; /* it cleans, and ends soon: other transactions wait for it (clean.c) */
+    bool cleaning; /* a cleaning transaction: others may wait until it ends, which is soon
+                    * (clean.c) */
     uint64_t id;    /* of a transaction in doubt */
     uint64_t first; /* atomic: LSN of its first journal record; UINT64_MAX: none yet */
     uint64_t last;
     struct ll_journal_part **parts, *recent;
     size_t n_parts, made_parts, cap_parts; /* in use; allocated; size of the array */
-    struct ll_journal_tag *touched; /* the tags it changes; under the mutex */
+    struct ll_journal_tag *touched; /* the tags that it changes; under the mutex */
     struct ll_journal_change *changes;
     size_t n_changes, cap_changes;
     struct ll_journal_annul *annuls;
     size_t n_annuls, cap_annuls;
     size_t n_was; /* elements of `was` in all parts: each may become an annulment */
     struct ll_journal_held *held;
-    struct ll_journal_in_doubt *doubt; /* its prepare record, until the catalogue is loaded */
+    struct ll_journal_in_doubt *doubt; /* the changes in its prepare record, until the catalogue is
+                                        * loaded */
     unsigned char *scratch;
     size_t cap_scratch;
 };
@@ -244,7 +256,7 @@ struct ll_journal_keep {
 
 struct ll_journal {
     struct lladd_db *db;
-    struct lladd_mutex mutex;  /* a leaf; protects everything here */
+    struct lladd_mutex mutex;  /* a leaf; protects all members that are not atomic */
     struct lladd_cond cleaned; /* a cleaning transaction has ended, or the handle is poisoned */
     struct lladd_mutex create; /* held while the catalogue or the mark is created */
     bool loaded;
@@ -253,8 +265,9 @@ struct ll_journal {
     struct ll_journal_txn *all, *free, *newest;
     struct ll_journal_held *held;
     struct ll_journal_keep *holds;
-    uint64_t mark;                  /* the value that is durable in the named root */
-    uint64_t next_mark, mark_commit; /* its value once this commit is durable; 0: none pending */
+    uint64_t mark;                  /* the value of the named root, durable */
+    uint64_t next_mark, mark_commit; /* the next value, durable when the commit at mark_commit is;
+                                      * mark_commit 0: no next value */
     uint32_t named;                  /* atomic: the named root exists */
 };
 
@@ -274,11 +287,12 @@ int ll_operations__journal_log(struct lladd_txn *, struct ll_journal_txn *,
                                const struct ll_journal_record *, lladd_lsn *);
 /* Makes room for a change, and for the log range that it drops. */
 int ll_operations__journal_change_room(struct lladd_txn *, struct ll_journal_txn *);
-/* From now until it ends, only this transaction may change the tag. Under the mutex. */
+/* From now until the transaction ends, no other transaction may change the tag. Under the mutex. */
 void ll_operations__journal_touch(struct ll_journal_txn *, struct ll_journal_tag *);
-/* Reverses `touch`: the transaction has changed nothing. Under the mutex. */
+/* Reverses ll_operations__journal_touch. The transaction has not changed the tag. Under the
+ * mutex. */
 void ll_operations__journal_untouch(struct ll_journal_txn *, struct ll_journal_tag *);
-/* Adds the transaction to the list of open ones. Under the mutex. */
+/* Adds the transaction to the list of open transactions. Under the mutex. */
 void ll_operations__journal_list(struct ll_journal_txn *);
 /* Makes room for one more part. */
 int ll_operations__journal_part_room(struct ll_journal_txn *);
@@ -297,9 +311,9 @@ void ll_operations__journal_doubt_free(struct ll_journal *, struct ll_journal_in
 
 /* ---- clean.c --------------------------------------------------------------------------------- */
 
-/* Checkpoints clean at any time. A call on a tag that is being cleaned waits. There is no deadlock,
- * because a cleaning transaction never waits for one that may wait for it. Both functions run under
- * the mutex. */
+/* A checkpoint may clean a tag at any time. A call that attaches to this tag or changes its row
+ * waits until the cleaning has ended. There is no deadlock, because a cleaning transaction never
+ * waits for a transaction that may wait for it. Both functions run under the mutex. */
 bool ll_operations__journal_is_cleaned(const struct ll_journal *, uint64_t tag);
 /* Waits until a cleaning transaction has ended. Fails if the handle is poisoned, because then no
  * transaction ends. */
@@ -310,8 +324,8 @@ int ll_operations__journal_wait(struct ll_journal *, struct lladd_error *);
 /* A committed entry. */
 struct ll_journal_item {
     uint64_t commit, lsn;
-    uint64_t begin;  /* to find the entry again, read the log from here ... */
-    uint64_t placed; /* ... up to this commit, which gave it its place */
+    uint64_t begin;  /* to find the entry again, read the log from `begin` ... */
+    uint64_t placed; /* ... to `placed`, the last commit that added, moved or copied the entry */
     uint64_t len;
 };
 
@@ -344,7 +358,7 @@ struct ll_journal_scan {
 };
 
 /* Reads the log from `from` up to and including `to` (UINT64_MAX: to its end). Afterwards `lists`
- * has the committed items, `open` the transactions without a commit record. */
+ * has the committed items, and `open` has the transactions without a commit or end record. */
 int ll_operations__journal_scan(struct lladd_db *, uint64_t from, uint64_t to,
                                 struct ll_journal_scan *, struct lladd_error *);
 void ll_operations__journal_scan_free(struct ll_journal_scan *);
@@ -358,12 +372,12 @@ int ll_operations__journal_read(struct lladd_log_cursor *, uint64_t tag, uint64_
 
 /* ---- state.c --------------------------------------------------------------------------------- */
 
-/* Moves the mark, where reading begins after the next restart, if the new place is far enough. With
- * `force` it is durable on return, otherwise as soon as the present end of the log is. */
+/* Moves the mark (JRN-4), if the new place is far enough from the old one. If `force`, the new mark
+ * is durable on return; otherwise it is durable as soon as the present end of the log is. */
 int ll_operations__journal_move_mark(struct ll_journal *, bool force);
-/* Creates the catalogue and the name of the mark, which all tags need. A checkpoint writes the
- * mark, but creating its name there could deadlock: creating takes latches, and the threads that
- * hold these may wait for the checkpoint. */
+/* Creates the catalogue and the name of the mark. Every tag needs both. A checkpoint writes the
+ * mark, but must not create its name: creating a name takes latches, and the threads that hold
+ * these latches may wait for the checkpoint. */
 int ll_operations__journal_want_names(struct ll_journal *, struct lladd_error *);
 void ll_operations__journal_keep_log(struct ll_journal *, struct ll_journal_keep *, uint64_t low);
 void ll_operations__journal_end_keep(struct ll_journal *, struct ll_journal_keep *);

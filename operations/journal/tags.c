@@ -62,7 +62,7 @@ static void lowest(struct ll_journal_tag *t)
             t->low = t->buckets[i].first;
 }
 
-/* Merges the later bucket into the earlier one. */
+/* Merges b, the later bucket, into a. */
 static void join(struct ll_journal_bucket *a, const struct ll_journal_bucket *b)
 {
     a->commit = b->commit > a->commit ? b->commit : a->commit;
@@ -72,8 +72,9 @@ static void join(struct ll_journal_bucket *a, const struct ll_journal_bucket *b)
     a->bytes += b->bytes;
 }
 
-/* Merges pairs of neighbours. The places of entries become less precise, but no more log is kept.
- * Leaves a tag alone that a transaction changes, because that relies on the ends of the buckets. */
+/* Merges a tag's buckets in pairs if there are many. The places of entries become less precise, but
+ * no more log is kept. Does nothing while a transaction changes the tag, because that transaction
+ * relies on the commits of the buckets. */
 static void condense(struct ll_journal_tag *t)
 {
     size_t n = 0;
@@ -115,8 +116,8 @@ static bool within(const struct ll_journal_bucket *b, uint64_t from, uint64_t up
     return b->commit > from && b->commit <= upto;
 }
 
-/* Cleaning finds out how many entries in the middle of a bucket were discarded; they are subtracted
- * from the first buckets. */
+/* A bucket may still count entries that were discarded. Cleaning counts the live entries of all
+ * these buckets together. The difference is subtracted from the first buckets. */
 void ll_operations__journal_bucket_move(struct ll_journal_tag *t, uint64_t from, uint64_t upto,
                                         const struct ll_journal_bucket *own, uint64_t commit)
 {

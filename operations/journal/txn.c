@@ -4,7 +4,8 @@
  * A rollback undoes all that the transaction has logged since a savepoint or since the beginning of
  * a nested top action. A part therefore saves its state before the first entry after each such
  * place, and a rollback restores that state. The rollback itself logs nothing here and cannot fail.
- * The log learns of it by an annulment, which is written before the commit or prepare record. */
+ * Before the commit or prepare record, the transaction logs an annulment for each range of records
+ * that a rollback has undone. */
 #include "operations/journal/table.h"
 
 void ll_operations__journal_wrong_tag(struct lladd_error *err, uint64_t tag)
@@ -64,8 +65,8 @@ static void rest(struct ll_journal_txn *t)
     t->n_parts = t->n_changes = t->n_annuls = t->n_was = 0;
     t->recent = NULL;
     t->in_doubt = t->ending = false;
-    ll_operations__journal_doubt_free(j, t->doubt); /* it ended before it was connected to its
-                                                     * tags */
+    ll_operations__journal_doubt_free(j, t->doubt); /* The transaction ended before it was connected
+                                                     * to its tags. */
     t->doubt = NULL;
     t->id = 0;
     lladd_atomic_store64(&t->first, UINT64_MAX);
@@ -206,8 +207,9 @@ int ll_operations__journal_part(struct lladd_txn *txn, struct ll_journal_txn *t,
         lladd_mutex_lock(&t->all->mutex);
         rc = begin_part(txn, t, tag, &p);
         lladd_mutex_unlock(&t->all->mutex);
-    } else if (p->tag->state == LL_TAG_GOING) { /* this transaction has released it, others
-                                                 * cannot */
+    } else if (p->tag->state == LL_TAG_GOING) { /* Released by this transaction: while it has a
+                                                 * part, no other transaction can release the
+                                                 * tag. */
         ll_operations__journal_wrong_tag(lladd_txn_error_out(txn), tag);
         rc = LLADD_NOT_FOUND;
     }
@@ -254,8 +256,8 @@ int ll_operations__journal_log(struct lladd_txn *txn, struct ll_journal_txn *t,
                               lladd_span_of(t->scratch, head + r->bytes.len), none, &token, lsn);
     if (rc)
         return rc;
-    /* Set `first` before the record counts as applied: a search for the oldest entry must find it
-     * (JRN-2). */
+    /* Set `first` before the record counts as applied, so that ll_operations__journal_move_mark
+     * sees it (JRN-2). */
     if (lladd_atomic_load64_relaxed(&t->first) == UINT64_MAX)
         lladd_atomic_store64(&t->first, lsn->v);
     t->last = lsn->v;
@@ -263,8 +265,8 @@ int ll_operations__journal_log(struct lladd_txn *txn, struct ll_journal_txn *t,
     return 0;
 }
 
-/* Makes room to save the part's state, if a savepoint was set or a top action began since its last
- * entry. */
+/* Makes room to save the part's state, if a savepoint was set or a top action began since the
+ * part's last entry (*fresh). */
 static int want_was(struct ll_journal_txn *t, struct ll_journal_part *p, lladd_savepoint_id next,
                     bool *fresh)
 {
@@ -377,7 +379,8 @@ int ll_operations__journal_may_change(struct lladd_txn *txn, struct ll_journal_t
 
 /* ---- rollback -------------------------------------------------------------------------------- */
 
-/* Rolls the part back. *first: lowered to the LSN of its first entry that is rolled back. */
+/* Rolls the part back to savepoint `to`. *first is lowered to the LSN of the first entry that is
+ * rolled back. Returns whether the part had entries to roll back. */
 static bool part_back(struct ll_journal_txn *t, struct ll_journal_part *p, lladd_savepoint_id to,
                       uint64_t *first)
 {
@@ -398,11 +401,12 @@ static void change_back(const struct ll_journal_change *c)
     if (c->kind == LL_JOURNAL_RELEASE)
         c->tag->state = c->tag->made ? LL_TAG_MAKING : LL_TAG_THERE;
     if (c->kind == LL_JOURNAL_MAKE)
-        c->tag->state = LL_TAG_GOING; /* invisible; freed with the transaction */
+        c->tag->state = LL_TAG_GOING; /* now invisible; freed when the transaction ends */
 }
 
-/* Compares savepoint numbers, not LSNs: a closed top action that is not undone follows the
- * savepoint's place in the undo chain, though its records may be older. */
+/* Compares savepoint numbers, not LSNs. If a savepoint was set after a closed top action, `since`
+ * may be an LSN before the top action. Entries that were appended in the top action have higher
+ * LSNs, but are older than the savepoint and stay. */
 static void undone(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn since)
 {
     struct ll_journal_txn *t = state;
@@ -435,8 +439,9 @@ static void undone(void *ctx, void *state, struct lladd_txn *txn, lladd_lsn sinc
     t->annuls[t->n_annuls++] = (struct ll_journal_annul){first - 1, t->last};
 }
 
-/* Logs the annulments. Each is dropped from the list once it is logged, so that it is not logged
- * again if this fails half-way, or if the commit is refused and the transaction continues. */
+/* Logs the annulments, and removes each from the list when it is logged. No annulment is logged
+ * twice, even if this function fails half-way, or if the commit is refused and the transaction
+ * continues. */
 static int committing(void *ctx, void *state, struct lladd_txn *txn)
 {
     struct ll_journal_txn *t = state;
@@ -504,7 +509,7 @@ static void carry_out(const struct ll_journal_txn *t, const struct ll_journal_ch
         if (c->tag->state == LL_TAG_MAKING)
             c->tag->state = LL_TAG_THERE;
         break;
-    default: /* released: freed when no part refers to it */
+    default: /* released: leave_tags frees the tag */
         hold_back(t, c->tag->low);
         break;
     }
@@ -525,8 +530,8 @@ static void leave_tags(struct ll_journal_txn *t, bool committed)
         next = tag->next_touched;
         tag->changing = NULL;
         bool gone = committed ? tag->state == LL_TAG_GOING : tag->made;
-        if (tag->state != LL_TAG_THERE) /* Skips a needless store: transactions with parts read this
-                                         * word. */
+        if (tag->state != LL_TAG_THERE) /* Avoids a needless store: other transactions with parts
+                                         * read this word. */
             tag->state = LL_TAG_THERE;
         tag->made = false;
         if (gone)
@@ -550,7 +555,7 @@ static void tell_logged(const struct ll_journal_txn *t, uint64_t commit)
     }
 }
 
-/* No owner can attach to this transaction in doubt any more. */
+/* If the transaction was in doubt: from now on no owner can attach to its entries. */
 static void begin_end(struct ll_journal_txn *t)
 {
     if (!t->in_doubt)

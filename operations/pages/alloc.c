@@ -7,7 +7,7 @@
  *   groups    for every bitmap, an upper bound of the longest run of free pages (`run`) and the
  *             place of the last free page found. A failed search lowers the bound. The end of a
  *             transaction that changed the bitmap makes the bound unknown again and increments
- *             `epoch`, so that a search that began before does not lower it.
+ *             `epoch`, so that a search that began before that does not lower the bound.
  *   current   the group that single pages are allocated from: after open the last one, later the
  *             lowest that may have any. Single pages therefore fill the front of the file, and
  *             allocation is O(1) while there is room where the last page was found.
@@ -20,14 +20,16 @@
  * without allocations; the bitmap is formatted when its group is first used.
  *
  * A transaction that has freed pages waits in the queue `pending` until its commit is durable. Each
- * allocation checks the oldest one. If its commit is durable, the allocation drops the pages'
- * cached copies (BUF-6), and then releases the reservations. It drops only pages that are free
- * according to the bitmap: the transaction may have rolled a free back to a savepoint.
+ * call that allocates or frees pages checks the oldest transaction in the queue. If its commit is
+ * durable, the call drops the cached copies of its pages (BUF-6), and then releases its
+ * reservations. Only copies of pages that are free according to the bitmap are dropped, because the
+ * transaction may have freed a page and rolled back to a savepoint.
  *
- * With relaxed durability, it may be long before something else makes such a commit durable. Before
- * the file grows, the allocator therefore looks at all pending transactions. If they have freed
- * many pages (`many`), it waits for a sync instead of growing the file; at half as many it asks the
- * log thread for a sync in advance. If the device is full, it waits for a sync even for one page.
+ * With relaxed durability, a commit may stay in memory for a long time. Before the file grows, the
+ * allocator therefore looks at all pending transactions. If they have freed many pages (`many`),
+ * the allocator waits for a sync instead of growing the file. When they have freed half as many, it
+ * asks the log thread for a sync. If the device is full, the allocator waits for a sync even for
+ * one page.
  *
  * Threads: any number. No thread holds `mutex`, a leaf, while it waits for a page. A thread that
  * grows the file or formats a bitmap holds `grow`; threads that find room elsewhere do not take
@@ -56,8 +58,9 @@ struct ll_page_owner {
     struct ll_reservation_txn hold; /* first member; on the pages it freed */
     struct ll_operations *ops;
     struct ll_page_owner *next_pending;
-    lladd_lsn commit; /* its commit record; 0: it has not logged one */
-    uint64_t n_pages; /* pending: the number of pages it freed, or slightly more */
+    lladd_lsn commit; /* LSN of its commit record; 0: not logged yet */
+    uint64_t n_pages; /* set while pending: the number of reserved pages; frees that were rolled
+                       * back to a savepoint count, too */
     bool pending;     /* its reservations are not released yet; like `told`, under the mutex */
     bool told;        /* `durable` has been called, so the release frees this struct */
     uint64_t *groups; /* groups that may get free pages when it ends */
@@ -134,8 +137,8 @@ static bool is_map(struct lladd_db *db, const struct lladd_page *page)
     return lladd_page_is(db, lladd_page_view(page), ll_operations__map_page.name);
 }
 
-/* For a page of another type in the place of a group's bitmap. Type 0 means that the bitmap does
- * not exist yet, except the first one, which is created with the database. */
+/* The page in the place of a group's bitmap is of another type. Type 0 means that the bitmap does
+ * not exist yet. The first bitmap always exists, because it is created with the database. */
 static int look_at_no_map(lladd_pageno map, uint16_t type, struct lladd_error *err)
 {
     if (type == 0 && map.v != 1)
@@ -263,7 +266,8 @@ static int owner_of(struct lladd_txn *txn, struct ll_operations *ops, uint64_t g
               : 0;
 }
 
-/* The transaction has ended or released its reservations: its groups may have more free pages. */
+/* The transaction has ended, or its reservations were released: its groups may have more free
+ * pages. */
 static void touched(struct ll_page_owner *o)
 {
     struct ll_allocator *a = &o->ops->alloc;
@@ -441,7 +445,8 @@ static struct ll_page_owner *take_pending(struct ll_operations *ops)
     return o;
 }
 
-/* Releases what the oldest durable transaction freed; *some (nullable): there was one. */
+/* Releases the pages of the oldest pending transaction, if its commit is durable. *some (nullable):
+ * whether it did. */
 static int drop_pending(struct ll_operations *ops, bool *some, struct lladd_error *err)
 {
     struct ll_allocator *a = &ops->alloc;
@@ -481,8 +486,8 @@ static uint64_t many(uint32_t page_size, uint64_t count)
     return count / 4 < least ? least : count / 4 > most ? most : count / 4;
 }
 
-/* Called first by each allocation: releases the pages of one transaction, and asks for a sync
- * before there are too many pending pages. */
+/* Called at the beginning of each call that allocates or frees pages. Releases the pages of one
+ * transaction, and asks for a sync before too many pages are pending. */
 static int look_at_pending(struct ll_operations *ops, struct lladd_error *err)
 {
     struct ll_allocator *a = &ops->alloc;
@@ -490,7 +495,7 @@ static int look_at_pending(struct ll_operations *ops, struct lladd_error *err)
     int rc = drop_pending(ops, NULL, err);
     lladd_mutex_lock(&a->mutex);
     bool ask = a->n_pending_pages >= half && lladd_durable_lsn(ops->db).v >= a->asked;
-    if (ask) /* One request covers all that is pending now. */
+    if (ask) /* One request covers all transactions that are pending now. */
         a->asked = a->newest.v + 1;
     lladd_mutex_unlock(&a->mutex);
     if (ask)
@@ -515,7 +520,8 @@ static int force_pending(struct ll_operations *ops, struct lladd_error *err)
 
 /* ---- allocating and freeing ------------------------------------------------------------------ */
 
-/* One attempt in one group. LLADD_PAGE_FULL: it has no such run; lowers the group's bound. */
+/* Tries one group. LLADD_PAGE_FULL: the group has no run of this length; its bound has been
+ * lowered. */
 static int take_in(struct lladd_txn *txn, struct ll_operations *ops, uint64_t group,
                    struct ll_bitmap_take *take)
 {
@@ -550,8 +556,8 @@ static int take_in(struct lladd_txn *txn, struct ll_operations *ops, uint64_t gr
     return rc;
 }
 
-/* The number of pending transactions released so far. If it changes, there may be room. With `all`,
- * waits for the releases that are running. */
+/* The number of pending transactions released so far. If the number changes, there may be room.
+ * `all`: first waits for the releases that are in progress. */
 static uint64_t dropped_so_far(struct ll_allocator *a, bool all)
 {
     for (;;) {
@@ -565,8 +571,9 @@ static uint64_t dropped_so_far(struct ll_allocator *a, bool all)
     }
 }
 
-/* Called when a search found no run of n pages among `count`, and `dropped` transactions had been
- * released before it. Releases more, or grows the file. */
+/* Called after a search has found no run of n pages in a file of `count` pages. `dropped`: the
+ * number of transactions released before the search. Releases more transactions, or grows the
+ * file. */
 static int make_room(struct lladd_txn *txn, struct ll_operations *ops, uint32_t n, uint64_t count,
                      uint64_t dropped)
 {
@@ -707,7 +714,8 @@ int lladd_extent_alloc(struct lladd_txn *txn, uint64_t n, unsigned flags, lladd_
         rc = take_pages(txn, (uint32_t)n, use, &got);
     if (rc)
         return rc;
-    /* The barrier also drops cached copies, which an aborted transaction may have left dirty. */
+    /* The barrier also drops cached copies of the pages: an aborted transaction may have left dirty
+     * ones. */
     rc = lladd_redo_barrier(txn, got, n);
     if (!rc)
         *first = got;
@@ -722,7 +730,7 @@ int lladd_extent_free(struct lladd_txn *txn, lladd_pageno first, uint64_t n)
 
 /* ---- queries --------------------------------------------------------------------------------- */
 
-/* The page's use. `held` (nullable): a transaction that may still roll back has freed the page. */
+/* The page's use. *held (nullable): the page is freed, and a transaction reserves it. */
 static int use_of(struct ll_operations *ops, lladd_pageno page, enum lladd_page_use *out,
                   bool *held, struct lladd_error *err)
 {
@@ -759,8 +767,8 @@ int lladd_page_use_get(struct lladd_db *db, lladd_pageno page, enum lladd_page_u
     return use_of(ll_operations_of(db), page, out, NULL, err);
 }
 
-/* Must the page have a base copy (BUF-5)? Recovery asks this when there is none. A raw page needs
- * none. A freed page needs one as long as a transaction reserves it. */
+/* Must the page have a base copy (BUF-5)? Recovery asks this about a page for which it has found
+ * none. A raw page needs none. A freed page needs one as long as a transaction reserves it. */
 int ll_operations__is_allocated(struct ll_operations *ops, lladd_pageno page, bool *out,
                                 struct lladd_error *err)
 {

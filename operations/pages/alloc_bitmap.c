@@ -17,10 +17,10 @@
  *
  * Taking a page changes NONE or FREED to RAW or PAGED; undo changes it to NONE. Freeing a page
  * changes it to FREED; undo restores the old state from the undo bytes. No transaction takes a
- * FREED page while another may still roll back the free. Undo changes only the bits of its own
- * pages, so changes of other pages of the bitmap do not matter (physical undo, bit by bit; OP-5).
- * If a transaction takes a FREED page and rolls back, the page becomes NONE instead of FREED; both
- * mean free.
+ * FREED page while another transaction may still roll back the free. Undo changes only the bits of
+ * its own pages, so changes of other pages of the bitmap do not matter (physical undo, bit by bit;
+ * OP-5). If a transaction takes a FREED page and rolls back, the page becomes NONE instead of
+ * FREED; both mean free.
  *
  * `prepare` chooses the pages under the bitmap's latch, so concurrent transactions cannot choose
  * the same page. The log record names the pages chosen. */
@@ -73,7 +73,8 @@ static void set_use(struct lladd_page *page, uint32_t index, uint32_t n, unsigne
     }
 }
 
-/* Can the pages [index, index + n) belong to a caller at all? */
+/* May the pages [index, index + n) be taken or freed? False if one of them is the root page or the
+ * bitmap, or is in another group. */
 static bool range_fine(struct lladd_view map, uint32_t index, uint32_t n)
 {
     uint32_t span = ll_bitmap_span(map.size), first = map.number.v == 1 ? 2 : 1;
@@ -87,7 +88,7 @@ static bool is_place_of_map(struct lladd_view page)
     return page.number.v != 0 && ll_bitmap_system(page.size, page.number);
 }
 
-/* lladd_page_format also comes here: what validate would refuse must not be logged. */
+/* lladd_page_format also calls this. A record that validate would refuse must not be logged. */
 static int format_prepare(void *ctx, struct lladd_view page, struct lladd_span args,
                           struct lladd_draft *draft)
 {
@@ -132,7 +133,7 @@ const struct lladd_op ll_operations__map_format = {
 struct search {
     const struct ll_bitmap_take *take;
     struct lladd_view map;
-    bool reuse; /* may FREED pages be taken? Not while losers must be rolled back */
+    bool reuse; /* may FREED pages be taken? Not before all losers are rolled back */
     uint32_t chunk;
     uint64_t held[LL_RESERVATION_WORDS];
 };
@@ -166,7 +167,7 @@ static bool find_one(struct search *s, uint32_t *index)
     return false;
 }
 
-/* First fit. On failure *longest is an upper bound of the free runs. */
+/* First fit. On failure *longest is the length of the longest free run. */
 static bool find_run(struct search *s, uint32_t *index, uint32_t *longest)
 {
     uint32_t n = words_of(s->map.size), run = 0;

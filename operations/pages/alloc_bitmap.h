@@ -41,7 +41,7 @@ enum lladd_page_use ll_operations__bitmap_use(struct lladd_view map, uint32_t in
 struct ll_bitmap_take {
     struct ll_operations *ops;
     uint32_t n;
-    uint32_t limit; /* indices from here on are beyond the end of the page file */
+    uint32_t limit; /* pages with this index or a higher one are beyond the end of the page file */
     uint32_t hint;  /* single pages: index of the 64-page word to search first */
     enum lladd_page_use use;
     uint32_t index;   /* out: the first page */

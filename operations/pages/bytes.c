@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Plain bytes: page type "lladd.bytes", and its physical operations.
  *
- * The whole body belongs to the caller. An update logs the changed bytes, before and after:
- * `prepare` compares the new bytes with the page and leaves out equal ones at both ends (lladd.set)
- * or everywhere (lladd.set_range: page_diff.h). Undo need not restore the bytes left out: they were
- * not changed, and isolation keeps other transactions from writing them meanwhile.
+ * The whole body belongs to the caller. An update logs the old and the new values of the changed
+ * bytes: `prepare` compares the new bytes with the page and leaves out equal bytes at both ends
+ * (lladd.set) or everywhere (lladd.set_range: page_diff.h). Undo need not restore the bytes that
+ * were left out: this update did not change them, and isolation keeps other transactions from
+ * changing them before the undo.
  *
  *   lladd.set, lladd.set.long   u16 offset, bytes                     redo and undo alike
  *   lladd.set_range             { u16 offset, u16 n, n bytes } ...    redo and undo alike
@@ -177,7 +178,8 @@ const struct lladd_op ll_operations__set_range = {
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* More than PIECE bytes, on large pages: several records, with all or none of them in effect. */
+/* Sets more than PIECE bytes, on large pages, with several records. All of them take effect, or
+ * none. */
 static int set_pieces(struct lladd_txn *txn, lladd_op_id op, lladd_pageno page,
                       const struct set_args *all)
 {

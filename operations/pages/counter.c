@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Counters: the logical increment, on pages of type "lladd.bytes".
  *
- * Redo adds, undo subtracts; neither depends on the present value. Additions of several
- * transactions to one counter therefore commute, even if some are rolled back. Neither is
- * idempotent; the page LSN makes sure that each is applied exactly once (OP-2, OP-5).
- * examples/counter.c implements the same as an application's own operation.
+ * Redo adds the delta, and undo subtracts it; neither depends on the present value. Additions of
+ * several transactions to one counter therefore commute, even if some are rolled back. To add or
+ * subtract twice would be wrong; the page LSN makes sure that each record is applied exactly once
+ * (OP-2, OP-5). examples/counter.c implements the same as an application's own operation.
  *
  *   u16 offset, i64 delta      redo and undo alike: undo subtracts the delta */
 #include "operations/operations_private.h"
@@ -53,8 +53,8 @@ static bool add_validate(struct lladd_view page, enum lladd_span_kind kind, stru
     return s.len == COUNTER_BYTES && lladd_get16(s.data) <= lladd_body_size(page.size) - 8;
 }
 
-/* Modulo 2^64: the sum of concurrent additions may overflow, and undo must still restore the same
- * bits. */
+/* Adds modulo 2^64: the sum of concurrent additions may overflow, and undo must still restore the
+ * same bits. */
 static void add_redo(struct lladd_page *page, struct lladd_span redo)
 {
     const unsigned char *p = redo.data;

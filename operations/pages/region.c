@@ -8,9 +8,9 @@
  *   key    u64 first page
  *   value  u64 pages, u32 kind (LLADD_EXTENT_), u32 zero, u64 the owner's tag
  *
- * The transaction that allocates a region's pages adds the row; the one that frees them removes it.
- * No page begins two regions: the allocator reuses a page only when the commit that freed it is
- * durable, and that commit removed the row.
+ * The transaction that allocates a region's pages adds its row; the transaction that frees them
+ * removes the row. No page begins two regions: the allocator reuses a page only when the commit
+ * that freed it is durable, and that commit removed the row.
  *
  * Threads: a thread that looks up or creates the catalogue holds `create`; later calls take no
  * latch. */
@@ -57,8 +57,8 @@ static int fill(struct lladd_txn *txn, struct ll_regions *r, struct lladd_hash *
     return rc ? rc : open_catalogue(r, root, out, lladd_txn_error_out(txn));
 }
 
-/* Creates the catalogue in a transaction of its own: other transactions use it before the one with
- * the first region has ended. */
+/* Creates the catalogue in a transaction of its own, because other transactions may use the
+ * catalogue before the transaction with the first region has ended. */
 static int make_catalogue(struct ll_regions *r, struct lladd_hash **out, struct lladd_error *err)
 {
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
@@ -98,7 +98,7 @@ static int find_catalogue(struct ll_regions *r, bool make, struct lladd_hash **o
 static int catalogue(struct lladd_db *db, bool make, struct lladd_hash **out,
                      struct lladd_error *err)
 {
-    struct lladd_error ignored = LLADD_ERROR_INIT; /* callers pass NULL */
+    struct lladd_error ignored = LLADD_ERROR_INIT; /* for callers that pass NULL */
     struct ll_regions *r = lladd_extension_state(db, &ll_operations__region_extension);
     int rc = 0;
     *out = lladd_atomic_load_ptr(&r->catalogue);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The root page and the catalogue of named roots: page type "lladd.root".
  *
- * Page 0 is the entry point of a database. It says how allocation bitmaps are laid out, and holds
- * names with two words each. When it is full, another page of the type is chained to it, and so on;
- * a chain never gets shorter.
+ * Page 0 is the entry point of a database. It has the number of pages that an allocation bitmap
+ * covers, and names with two words each. When page 0 is full, another page of the type is chained
+ * to it, and so on; a chain never gets shorter.
  *
  *   32 u64 next page of the chain, 0: none
  *   40 u32 pages one allocation bitmap covers, u32 zero
@@ -12,13 +12,15 @@
  *            +1  u64 a, u64 b
  *            +17 name, 63 bytes, padded with zeros
  *
- * An entry belongs to its name for ever, unless the transaction that used it first rolls back. Two
+ * An entry belongs to its name for ever, unless the transaction that added the name rolls back. Two
  * transactions write the same entry only if they write the same name, so undo may restore the old
  * entry.
  *
  * The chain has no order. Memory knows where each name is (root_index.c) and where there is room
- * (struct ll_root_room). When a first use is rolled back, there may be room on earlier pages again.
- * A search for room starts at the first page again before the chain has grown by an eighth.
+ * (struct ll_root_room). When the addition of a name is rolled back, an earlier page may have room
+ * again. A search for room begins at the page where the last search ended. If it finds no room up
+ * to the end of the chain, and the chain has grown by an eighth since the last search from page 0,
+ * it begins again at page 0.
  *
  * Threads: a thread that adds a name, or reads all names for the index, holds `roots`; page latches
  * protect the rest. */
@@ -256,7 +258,7 @@ static int ask_page(struct lladd_db *db, lladd_pageno at, const char *name, stru
     return 0;
 }
 
-/* Walks along the chain to the page that has the name, or returns LLADD_NOT_FOUND. */
+/* Walks along the chain to the page that has the name. LLADD_NOT_FOUND: no page has it. */
 static int walk_to_name(struct lladd_db *db, const char *name, lladd_pageno *where, struct entry *e,
                         struct lladd_error *err)
 {
@@ -294,9 +296,9 @@ static int index_page(struct ll_operations *ops, lladd_pageno at, uint64_t *next
     return rc;
 }
 
-/* Fills the index, unless `roots` is taken: its holder adds a name and may wait for a checkpoint,
- * and a checkpoint looks up names (the journal does). Without the index a lookup walks the
- * chain. */
+/* Fills the index. Does nothing if another thread holds `roots`: that thread adds a name and may
+ * wait for a checkpoint, and a checkpoint that waited here would be a deadlock (the journal looks
+ * up a name in a checkpoint). Without the index a lookup walks the chain. */
 static int fill_index(struct ll_operations *ops, struct lladd_error *err)
 {
     uint64_t steps = 0, next = 0;
@@ -329,7 +331,7 @@ static int know_names(struct lladd_db *db, struct lladd_error *err)
                : 0;
 }
 
-/* As walk_to_name, but asks the index first. */
+/* Does what walk_to_name does, but asks the index first. */
 static int find_name(struct lladd_db *db, const char *name, lladd_pageno *where, struct entry *e,
                      struct lladd_error *err)
 {
@@ -377,8 +379,8 @@ int lladd_root_get(struct lladd_db *db, const char *name, struct lladd_root_valu
     return rc;
 }
 
-/* Chains an empty page to the last one, in a nested top action: other transactions may use the page
- * at once, so it stays even if this transaction rolls back. */
+/* Chains an empty page to the last one, in a nested top action. Other transactions may use the new
+ * page before this transaction ends, so the page stays even if this transaction rolls back. */
 static int lengthen(struct lladd_txn *txn, lladd_pageno last)
 {
     struct lladd_action action;
@@ -415,8 +417,8 @@ static int next_page(struct lladd_db *db, lladd_pageno at, uint64_t *next, struc
     return 0;
 }
 
-/* For a search that has reached the end of the chain without finding room: it starts again at the
- * first page, or the chain gets another page. *at: where it continues. */
+/* A search for room has reached the end of the chain. Sends it back to page 0, or adds a page to
+ * the chain. *at: the page where the search continues. */
 static int go_beyond(struct lladd_txn *txn, struct ll_root_room *room, bool *walked,
                      lladd_pageno *at)
 {

@@ -31,8 +31,8 @@ uint64_t ll_operations__root_hash(const char *name)
     return hash ? hash : 1;
 }
 
-/* The place of the hash, or the unused place where it belongs. The table always has an unused
- * one. */
+/* The place of the hash, or the unused place where the hash belongs. The table always has an unused
+ * place. */
 static struct ll_root_place *place_of(struct ll_root_place *places, size_t cap, uint64_t hash)
 {
     size_t i = (size_t)hash & (cap - 1);

@@ -2,9 +2,9 @@
 /* Reservations of what transactions have freed, so that they can roll back.
  *
  * A transaction that frees a page, a slot or a record's bytes may still roll back, and then needs
- * them again (REC-3). Freeing therefore destroys nothing: it marks the space as freed, in a form
- * from which undo restores the old state without needing room. Other transactions may reuse the
- * space only
+ * the freed space again (REC-3). Freeing therefore destroys nothing. It marks the space as freed,
+ * and undo can restore the old state without needing room. Other transactions may reuse the space
+ * only
  *
  *     when every transaction that may still roll back has released its reservation.
  *
@@ -12,25 +12,26 @@
  *
  *   - Before its update is logged, a transaction reserves what it frees (ll_operations__reserve).
  *   - A thread that looks for room on a page holds the page's latch, and skips space that is freed
- *     and reserved. The reservation was made before the page was latched to mark the space. If the
- *     thread sees the mark and no reservation, the transaction that freed the space has ended.
- *   - A transaction's end releases its reservations. Those on records are released as soon as the
- *     commit record has its LSN: a transaction that reuses the space logs at a higher LSN, so a
- *     crash that keeps the reuse keeps the commit. Those on pages are released when the commit is
- *     durable, because a page can be written without logging; alloc.c waits for that. The end of a
- *     rollback releases both kinds.
+ *     and reserved. A transaction reserves space before it latches the page and marks the space. A
+ *     thread that sees the mark and no reservation therefore knows that the reservation was
+ *     released.
+ *   - A transaction's end releases its reservations. Reservations of records are released as soon
+ *     as the commit record has its LSN: a transaction that reuses the space logs at a higher LSN,
+ *     so a crash that keeps the reuse keeps the commit. Reservations of pages are released when the
+ *     commit is durable, because a page can be written without logging; alloc.c waits for that. The
+ *     end of a rollback releases both kinds.
  *
  * After a crash the table is empty. Losers need no reservations: until all of them are rolled back,
  * no freed space is reused at all (`recovering` in struct ll_operations), even if open returns
  * before that (lladd_losers_left). The prepare record of a transaction in doubt contains its
  * reservations.
  *
- * A rollback to a savepoint, or a refused update, leaves its reservations. They delay reuse until
- * the transaction ends, and do no other harm.
+ * After a rollback to a savepoint or a refused update, the reservations remain. They delay reuse
+ * until the transaction ends, and do no other harm.
  *
  * One node covers up to 256 items of one page for one owner: a transaction that deletes a million
- * records needs about 2 MiB. Threads: any number; each transaction is used by one thread at a
- * time. */
+ * records needs about 2 MiB of memory. Threads: any number; each transaction is used by one thread
+ * at a time. */
 #include "operations/shared/reservation.h"
 
 #include <lladd/bytes.h>

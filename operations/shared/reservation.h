@@ -10,7 +10,7 @@
 
 struct ll_reservation_txn;
 
-/* 256 items of one page held by one owner. */
+/* The reservations of one owner for 256 items of one page. */
 struct ll_reservation_node {
     uint64_t key; /* page << 16 | chunk */
     struct ll_reservation_txn *owner;
@@ -49,10 +49,11 @@ void ll_operations__reserve_release(struct ll_reservation_txn *);
  * logged. LLADD_NO_MEMORY: some of the reservations may have been added, which does no harm. */
 int ll_operations__reserve(struct ll_reservation_txn *, lladd_pageno, uint32_t first, uint32_t n);
 bool ll_operations__reservations_own(struct ll_reservation_txn *, lladd_pageno, uint32_t index);
-/* The number of items the owner holds. One thread at a time, like all calls for one owner. */
+/* The number of items that the owner reserves. Like all calls for one owner: one thread at a
+ * time. */
 uint64_t ll_operations__reserve_count(const struct ll_reservation_txn *);
-/* The items of a chunk that are reserved by others than `except` (nullable). Under the page's latch
- * the answer covers every update of the page that the caller can see. */
+/* The items of a chunk that owners other than `except` (nullable) reserve. If the caller holds the
+ * page's latch, the answer includes the reservations for all marks on the page. */
 void ll_operations__held(struct ll_reservations *, lladd_pageno, uint32_t chunk,
                          const struct ll_reservation_txn *except,
                          uint64_t out[LL_RESERVATION_WORDS]);
