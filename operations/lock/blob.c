@@ -2,16 +2,16 @@
 /* A transaction's locks in its prepare record.
  *
  *   u8    1: serialisable
- *   then, for each hold in the order in which they were granted, ancestors before their parts:
+ *   then for each hold, in the order of first grants (ancestors before their parts):
  *   u8    mode
  *   u32   how many leading bytes of the name equal those of the previous hold's name
  *   u32   how many bytes follow
  *   ...   the rest of the name, encoded (name.c)
  *
- * The record has only the locks that the transaction keeps after prepare; a transaction that is not
- * serialisable does not keep those that protect reads. Prepared transactions hold their locks at
- * the same time, so recovery refuses two records with incompatible locks as damage. It also refuses
- * a name that occurs twice, or without its ancestors. */
+ * The record has only the locks that the transaction keeps after prepare. A transaction that is not
+ * serialisable does not keep the locks that protect reads. Prepared transactions hold their locks
+ * at the same time, so recovery refuses two records with incompatible locks as damage. It also
+ * refuses a name that occurs twice, or without its ancestors. */
 #include "operations/lock/table.h"
 
 enum { ENTRY_HEAD = 9 };

@@ -2,21 +2,21 @@
 /* Deadlock detection (LOCK-4).
  *
  * The waits-for graph has an edge from a waiter to each transaction that has an incompatible hold,
- * or an earlier incompatible request, on the same lock. An existing waiter gets a new edge only to
- * a transaction that has just been granted, and so does not wait, or to one that begins to wait (an
- * upgrade passes new requests). Every cycle is therefore closed by the beginning of a wait, and
- * contains the transaction that begins it. A breadth-first search from this transaction finds a
- * shortest cycle.
+ * or an earlier incompatible request, on the same lock. A transaction that already waits gets a new
+ * edge in two cases: to a transaction that has just been granted a lock, and therefore does not
+ * wait; and to a transaction that begins to wait for an upgrade, because upgrades pass new
+ * requests. Every cycle is therefore closed by the beginning of a wait, and contains the
+ * transaction that begins it. A breadth-first search from this transaction finds a shortest cycle.
  *
  * The search needs the queues of all partitions at one moment, so it takes all their mutexes, in
- * order. If none of the blockers waits, there is no cycle and no search. A transaction sets its
- * `waits` before it reads those of its blockers, with a memory barrier in between. The last member
- * of a cycle that sets `waits` therefore sees that the next one waits, and searches.
+ * order. If none of the blockers waits, there is no cycle and no search. A transaction sets its own
+ * `waits`, executes a memory barrier, and then reads `waits` of its blockers. The last member of a
+ * cycle that sets `waits` therefore sees that the next member waits, and searches.
  *
- * The victim is the youngest of the cycle, not necessarily the caller. It is removed from its
- * queue, gets its verdict, and is woken. A verdict is set once, under the mutex of the lock's
- * partition. The thread that sets it stores `word` when it no longer uses the locker; the waiting
- * thread continues only after that. */
+ * The victim is the youngest transaction of the cycle, not necessarily the caller. The searching
+ * thread removes it from its queue, sets its verdict, and wakes it. A verdict is set once, under
+ * the mutex of the lock's partition. The thread that has set a verdict stores 1 in `word` when it
+ * no longer uses the locker; the waiting thread continues only after that. */
 #include "operations/lock/table.h"
 
 #include <stdarg.h>
@@ -26,7 +26,7 @@
 
 /* ---- the story of a cycle ------------------------------------------------------------------- */
 
-/* A string that grows; bytes is NULL if memory has run out. */
+/* A string that grows. lost: memory has run out, or formatting has failed. */
 struct story {
     struct lladd_db *db;
     char *bytes;
@@ -133,8 +133,8 @@ static bool visit(void *ctx, struct ll_locker *locker, unsigned mode)
     return true;
 }
 
-/* Returns the locker of a cycle that waits for `start`; its `from` leads back to `start`. NULL:
- * there is no cycle. */
+/* If `start` is in a cycle, returns the member that waits for `start`; the chain of `from` leads
+ * from this member back to `start`. NULL: there is no cycle. */
 static struct ll_locker *find_cycle(struct ll_locks *all, struct ll_locker *start)
 {
     start->seen = ++all->epoch;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What happens to locks when a transaction ends, is prepared, or rolls back to a savepoint.
  *
- * A commit releases the locks as soon as its record has its LSN, before it is durable. No
- * acknowledged result depends on a commit that could be lost: a transaction that then gets one of
- * the locks commits at a higher LSN, and is durable only if the first commit is; a transaction that
- * logs nothing waits until what it may have read is durable (TXN-1). */
+ * A commit releases the locks as soon as the commit record has its LSN, before the record is
+ * durable. Still, no acknowledged result depends on a commit that a crash could lose. A transaction
+ * that gets one of the locks next commits at a higher LSN, so its commit is durable only if the
+ * first one is. A transaction that logs nothing waits until everything that it may have read is
+ * durable (TXN-1). */
 #include "operations/lock/table.h"
 
 void ll_operations__lock_release(struct ll_locker *l, struct ll_lock_hold *h)
@@ -54,8 +55,8 @@ static void soften(struct ll_lock_hold *h, unsigned mode)
         ll_operations__lock_weaken(h, mode);
 }
 
-/* Undoes the upgrades since savepoint `to`. A serialisable transaction keeps the part of them that
- * protects reads. */
+/* Undoes the upgrades since savepoint `to`. A serialisable transaction keeps the part of each
+ * upgraded mode that protects reads. */
 static void take_back_upgrades(struct ll_locker *l, lladd_savepoint_id to)
 {
     while (l->n_replaced && l->replaced[l->n_replaced - 1].since > to) {

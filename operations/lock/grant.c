@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Granting: the holders of a lock and its two queues.
  *
- * A holder that wants a stronger mode waits in `upgrades`. It is granted as soon as the other
- * holders allow it, whatever is in `waiters`: those requests may wait for this holder. A
- * transaction that holds nothing waits in `waiters`. It is granted when its mode is compatible with
- * the holders, with every waiting upgrade and with every earlier waiter. A stream of readers
- * therefore does not starve a writer; and compatible requests never wait for each other. */
+ * A holder that wants a stronger mode waits in `upgrades`. Its request is granted as soon as the
+ * other holders allow it. The requests in `waiters` do not matter, because they may wait for this
+ * holder. A transaction without a hold on the lock waits in `waiters`. Its request is granted when
+ * its mode is compatible with the holders, with every waiting upgrade and with every earlier
+ * waiter. A stream of readers therefore does not starve a writer; and compatible requests never
+ * wait for each other. */
 #include "operations/lock/table.h"
 
 /* ---- the table of a partition ---------------------------------------------------------------- */
@@ -15,8 +16,8 @@ static struct ll_lock **bucket(struct ll_lock_partition *part, uint64_t hash)
     return &part->buckets[(hash >> 6) & (part->n_buckets - 1)];
 }
 
-/* Makes room for one more. If there is no memory, the chains grow longer; the first table must be
- * allocated. */
+/* Makes room for one more lock. If there is no memory for a larger table, the chains grow longer;
+ * only the first table must be allocated. */
 static int spread(struct ll_locks *all, struct ll_lock_partition *part)
 {
     size_t n_old = part->n_buckets, n = n_old ? n_old * 2 : 16;

@@ -14,8 +14,7 @@ static struct ll_lock_past *past_at(const struct ll_locks *all, size_t i)
     return &all->past[(all->first_past + i) % all->cap_past];
 }
 
-/* The place for the next event: a new one, or that of the oldest. NULL: no memory, or no
- * history. */
+/* The place for the next event: an unused place, or that of the oldest event. NULL: no memory. */
 static struct ll_lock_past *next_place(struct ll_locks *all)
 {
     if (all->n_past == all->cap_past && all->cap_past < all->past_max) {

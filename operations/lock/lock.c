@@ -77,9 +77,9 @@ static size_t part_size(const struct lladd_lock_part *part)
     return ll_operations__lock_name_size((struct lladd_lock_name){part, 1});
 }
 
-/* Returns the parent's hold, if the name differs from the last one only in its last component and
- * the ancestors are already held in this mode; else NULL. Puts the whole encoded name into
- * l->name. */
+/* If the name differs from the last one only in its last component, and the parent is held in mode
+ * `intent` or a stronger one, returns the hold on the parent; else NULL. Puts the whole encoded
+ * name into l->name. */
 static struct ll_lock_hold *near_parent(struct ll_locker *l, struct lladd_lock_name name,
                                         size_t size, unsigned intent)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Lockers and their holds: the part of the work that a transaction's own thread does without a
- * mutex.
+/* Lockers and their holds. Only the transaction's own thread uses the table and the list of holds,
+ * without a mutex.
  *
  * Lockers are kept in pools and reused, each with some spare holds. Deadlock detection, or a thread
  * that wakes waiters, may read a locker after its transaction has ended. The memory of lockers is

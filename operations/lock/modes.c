@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Compatibility and other properties of lock modes (Gray, Lorie, Putzolu 1975).
  *
- * U is symmetrical: it is compatible with readers that come before or after it. Readers cannot keep
- * its holder from getting X, because a waiting upgrade makes later requests wait. */
+ * U is compatible with S and IS, in both orders of the requests. New readers cannot keep the holder
+ * of U from getting X, because a waiting upgrade makes later requests wait. */
 #include "operations/lock/table.h"
 
 #define IS (1u << LLADD_LOCK_IS)

@@ -13,11 +13,12 @@
  * and list of holds, so a request for a lock that the transaction already holds takes no mutex.
  *
  *   LOCK-1  No two transactions hold a name in incompatible modes.
- *   LOCK-2  A waiter always waits for a holder or another waiter: whenever one of these leaves or
- *           becomes weaker, the lock's queues are checked under the same mutex.
+ *   LOCK-2  A waiter always waits for a holder or another waiter: whenever a holder or waiter
+ *           leaves or weakens its mode, the thread that does so checks the lock's queues in the
+ *           same critical section.
  *   LOCK-3  A transaction holds all ancestors of each of its holds, in modes that announce it.
- *   LOCK-4  After deadlock detection the waiter is in no cycle. Detection runs after each beginning
- *           of a wait, with all partitions stopped.
+ *   LOCK-4  After deadlock detection the waiter is in no cycle. Detection runs at the beginning of
+ *           each wait in which a blocker waits, too; all partitions are stopped meanwhile.
  *   LOCK-5  A call that fails leaves the transaction's holds as they were. */
 #include "operations/hash/siphash.h"
 #include "operations/shared/grow.h"
@@ -46,10 +47,11 @@ struct ll_lock {
     struct ll_lock *next; /* in its bucket */
     uint64_t hash;
     uint32_t len, room;
-    uint32_t mask;                   /* bit m: a transaction holds it in mode m */
+    uint32_t mask;                   /* bit m: some transaction holds the lock in mode m */
     uint32_t granted[LL_LOCK_MODES]; /* number of holders in each mode */
     struct ll_lock_hold *holders;
-    /* Holders that want a stronger mode, and new requests; both first come, first served. */
+    /* upgrades: holders that want a stronger mode. waiters: transactions without a hold. Both in
+     * the order of arrival; grant.c says which of them are granted. */
     struct ll_locker *upgrades, **upgrades_end;
     struct ll_locker *waiters, **waiters_end;
     unsigned char name[]; /* name.c */
@@ -61,12 +63,14 @@ struct ll_lock_hold {
     struct ll_lock_hold *next, **at;    /* among the lock's holders; under the partition's mutex */
     struct ll_lock_hold *chain;         /* in the locker's table */
     struct ll_lock_hold *older, *newer; /* in the locker's list, ordered by first grant */
-    struct ll_lock_hold *parent;        /* hold on the name without its last component */
+    struct ll_lock_hold *parent;        /* the same locker's hold on the name without its last
+                                         * component */
     uint64_t children;                    /* holds of the same locker of which this is the parent */
-    lladd_savepoint_id since;             /* lladd_txn_now_get at the first grant */
-    lladd_savepoint_id changed;           /* ... and at the last upgrade */
-    uint64_t call;                        /* number of the locker's last call that changed it ... */
-    uint8_t before;                       /* ... and its mode before that call */
+    lladd_savepoint_id since;             /* lladd_txn_now.next at the first grant */
+    lladd_savepoint_id changed;           /* the same at the last upgrade or at the first grant */
+    uint64_t call;                        /* number of the locker's last call that granted or
+                                           * upgraded it */
+    uint8_t before;                       /* its mode before that call */
     uint8_t mode;                         /* under the partition's mutex */
     uint32_t replaced;                    /* number of entries in `replaced` that refer to it */
 };
@@ -102,7 +106,8 @@ struct ll_locker {
     size_t n_replaced, cap_replaced;
     unsigned char *name; /* the name passed to the present call */
     size_t name_size;
-    struct ll_lock_hold *near; /* the last name's parent; NULL once that is released */
+    struct ll_lock_hold *near; /* the hold on the parent of the last name; NULL: none, or
+                                * released */
     /* Its wait; under the mutex of the lock's partition. */
     uint32_t waits; /* atomic */
     uint32_t word;  /* atomic; 1: the verdict is final, and the waking thread no longer uses the
@@ -115,8 +120,8 @@ struct ll_locker {
     struct ll_locker *next_waiter, **at_waiter;
     struct ll_locker *next_woken;
     uint64_t waits_since; /* atomic */
-    char *story;          /* description of its deadlock, if it is the victim; the locker
-                                 * frees it */
+    char *story;          /* if it is a deadlock's victim: the text that describes the cycle; the
+                           * waiting thread frees it */
     /* For deadlock detection, with all partitions stopped. */
     uint64_t seen;
     struct ll_locker *from, *next_seen;
@@ -131,13 +136,14 @@ struct ll_lock_partition {
     size_t n_spare;
     uint64_t n_holds, acquired, upgraded, waits, wait_ns, busy, timeouts, deadlocks, bytes;
     uint64_t waiting;
-    /* The pool of lockers for this partition's transactions: all of them, and those free. */
+    /* The pool of lockers for the transactions of this partition. lockers: all of them; rest: those
+     * that are free. */
     struct ll_locker *lockers, *rest;
 };
 
 /* An event of the history: a wait that has ended. */
 struct ll_lock_past {
-    struct lladd_lock_event event; /* its name and text are in the next members */
+    struct lladd_lock_event event; /* its name and text are in the following members */
     unsigned char *name;
     size_t name_len;
     char *text;
@@ -166,12 +172,12 @@ extern const struct lladd_participant ll_operations__lock_participant;
 extern const uint8_t ll_operations__lock_conflicts[LL_LOCK_MODES];
 /* The weakest mode that includes both. */
 extern const uint8_t ll_operations__lock_join[LL_LOCK_MODES][LL_LOCK_MODES];
-/* For each mode: the mode that ancestors must be held in; the mode that is implied for all
- * descendants; the part of it that only reads. */
+/* For each mode. intent: the mode in which ancestors must be held. implies: the mode that the
+ * holder then has on all descendants. reading: the part of the mode that protects reads. */
 extern const uint8_t ll_operations__lock_intent[LL_LOCK_MODES];
 extern const uint8_t ll_operations__lock_implies[LL_LOCK_MODES];
 extern const uint8_t ll_operations__lock_reading[LL_LOCK_MODES];
-/* The mode that remains at prepare, which releases the locks that protect reads. */
+/* writing: the mode that remains after prepare, which releases what protects reads. */
 extern const uint8_t ll_operations__lock_writing[LL_LOCK_MODES];
 
 static inline bool ll_lock_includes(unsigned mode, unsigned want)
@@ -241,25 +247,28 @@ struct ll_lock_request {
 int ll_operations__lock_take(const struct ll_lock_request *, struct ll_lock_hold **hold);
 /* Weakens a hold, or releases it with LLADD_LOCK_NONE, and grants the requests that this allows. */
 void ll_operations__lock_weaken(struct ll_lock_hold *, unsigned mode);
-/* These run under the partition's mutex. let_in grants requests and adds their lockers to
- * `woken`. */
+/* The next two functions run under the partition's mutex. let_in grants all requests in the queues
+ * that can be granted, and adds their lockers to the list `woken`. */
 struct ll_locker *ll_operations__lock_let_in(struct ll_locks *, struct ll_lock *,
                                              struct ll_locker *woken);
 void ll_operations__lock_leave_queue(struct ll_locker *);
 /* Wakes these lockers; called without a mutex. */
 void ll_operations__lock_wake(struct ll_locker *woken);
-/* Calls fn for each locker that blocks the waiting one, until it returns false. */
+/* Calls fn for each locker that blocks the waiting locker, until fn returns false. Under the
+ * partition's mutex. */
 typedef bool ll_lock_blocker_fn(void *ctx, struct ll_locker *locker, unsigned mode);
 void ll_operations__lock_each_blocker(const struct ll_locker *, ll_lock_blocker_fn *, void *ctx);
 
 /* ---- wait.c ---------------------------------------------------------------------------------- */
 
-/* Waits until the request that `by` has in a queue is decided. Unlocks the partition's mutex. */
+/* Waits until the request that `by` has in a queue is decided, or returns LLADD_BUSY if the request
+ * must not wait. Unlocks the partition's mutex. */
 int ll_operations__lock_wait(const struct ll_lock_request *, struct ll_lock_partition *);
 
 /* ---- deadlock.c ------------------------------------------------------------------------------ */
 
-/* Looks for cycles that the wait of `start` closes, and ends the wait of a victim of each. */
+/* Looks for cycles that the wait of `start` closes, and ends the wait of one victim in each
+ * cycle. */
 void ll_operations__lock_look_for_cycles(struct ll_locker *start);
 /* Locks and unlocks the mutexes of all partitions. */
 void ll_operations__lock_stop(struct ll_locks *);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Waiting for a lock. A wait that begins looks for deadlocks (deadlock.c).
+/* Waiting for a lock. A thread that begins to wait looks for deadlocks (deadlock.c).
  *
  * Nothing wakes a waiter when the handle is poisoned, or when another thread takes the transaction
  * over (lladd_txn_take). A waiting thread polls for these two events. */
