@@ -7,8 +7,8 @@
  *      the records, one after the other
  *
  * As on slotted pages, freeing only marks a record: its bytes stay for undo, and its slot is reused
- * only when no transaction reserves it (reservation.c). An alloc that reuses a freed slot needs no
- * purge; its undo leaves the slot free.
+ * only when no transaction reserves it (reservation.c). An alloc can reuse a freed slot without a
+ * purge. Undo of that alloc leaves the slot unused.
  *
  *   lladd.fixed.alloc  redo u16 slot, bytes (none: zeros)             undo u16 slot
  *   lladd.fixed.free   redo u16 slot                                  undo u16 slot

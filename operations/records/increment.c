@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The logical increment of a field of a record: like counter.c, but the place is a slot and an
- * offset in its record. Between an addition and its undo, the record may move on its page, and
- * other transactions may store and free records there.
+/* The logical increment of a field of a record: like counter.c, but the counter's place is a slot
+ * and an offset in the slot's record. Between an addition and its undo, the record may move on its
+ * page, and other transactions may store and free records there.
  *
  *   u16 slot, u16 offset, i64 delta      redo and undo alike: undo subtracts the delta */
 #include "operations/operations_private.h"

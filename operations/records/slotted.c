@@ -3,11 +3,12 @@
  *
  * The common case is one lladd_update. Otherwise the operation returns:
  *
- *   LLADD_BUSY, wants_hold   The record shrinks: reserve its bytes for undo, try again.
- *   LLADD_PAGE_FULL, idle    There are ghosts and slack: latch the page, purge those that are not
- *                            reserved, try again. The latch is kept between the check for
- *                            reservations and the purge, so that no transaction can come to need
- *                            the slack.
+ *   LLADD_BUSY, wants_hold   The record shrinks. The call reserves its bytes for undo, and tries
+ *                            again.
+ *   LLADD_PAGE_FULL, idle    The page has ghosts or slack. The call latches the page, purges what
+ *                            is not reserved, and tries again. It holds the latch from the check
+ *                            for reservations to the purge, so that no transaction can reserve
+ *                            purged bytes.
  *
  * On pages of more than 4 KiB, a change of one record may take several log records. Isolation keeps
  * other transactions from seeing the states in between. If a step fails, the call rolls back to a
@@ -33,7 +34,7 @@ static void owner_free(struct ll_reservation_txn *o)
     lladd_mem_free(db, o);
 }
 
-/* The transaction's holds on records, created at first use. */
+/* The transaction's reservations of records, created at first use. */
 static int records_owner(struct lladd_txn *txn, struct ll_reservation_txn **out)
 {
     struct ll_reservation_txn *o = lladd_txn_joined(txn, &ll_operations__records_participant);
@@ -169,8 +170,8 @@ static int purge_unlatched(struct lladd_txn *txn, lladd_pageno n, uint32_t want)
 int lladd_slotted_credit(struct lladd_txn *txn, unsigned count)
 {
     LLADD_USE(txn);
-    /* Each operation has its own count and memory. Log space for the longest operation is enough
-     * for each. A purge may precede each set. */
+    /* The credit has a count for each operation, but the log space is shared, and a set has the
+     * longest record. A purge may precede each set, so space for 2 * count sets is enough. */
     static const lladd_op_id ops[] = {LL_OP_SLOTTED_ALLOC, LL_OP_SLOTTED_FREE, LL_OP_SLOTTED_PURGE};
     struct ll_reservation_txn *owner;
     int rc = records_owner(txn, &owner);
@@ -280,7 +281,8 @@ static int set_long(struct lladd_txn *txn, struct lladd_rid rid, const unsigned 
         rc = lladd_savepoint(txn, &before);
     if (rc)
         return rc;
-    rc = lengthen(txn, rid, bytes, (uint32_t)had, len); /* first the step that may not find room */
+    rc = lengthen(txn, rid, bytes, (uint32_t)had, len); /* this step comes first, because it may not
+                                                         * find room */
     if (!rc && bytes)
         rc = overwrite(txn, rid, bytes, 0, (uint32_t)had < len ? (uint32_t)had : len);
     if (!rc && tag != SLOT_NONE) {

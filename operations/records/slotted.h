@@ -15,7 +15,7 @@
 /* Fields of the page's own header. */
 enum {
     SLOTTED_SLOTS = LLADD_PAGE_HEADER,      /* u16 entries in the directory */
-    SLOTTED_UNUSED = LLADD_PAGE_HEADER + 2, /* u16 of them without a record */
+    SLOTTED_UNUSED = LLADD_PAGE_HEADER + 2, /* u16 entries in the directory without a record */
     SLOTTED_AREA = LLADD_PAGE_HEADER + 4,   /* u16 bytes from the lowest record to the page's end */
     SLOTTED_HOLES = LLADD_PAGE_HEADER + 6,  /* u16 bytes of the area that belong to no slot */
     SLOTTED_GHOSTS = LLADD_PAGE_HEADER + 8, /* u16 slots with a ghost */
@@ -64,13 +64,14 @@ static inline uint32_t slotted_free(const unsigned char *page, uint32_t size)
     return slotted_gap(page, size) + slotted_get(page, SLOTTED_HOLES);
 }
 
-/* Is the header valid, so that directory and area may be read? Is the slot's entry valid too? */
+/* head_fine: is the header valid, so that directory and area may be read? slot_fine: are the header
+ * and the entry of the slot valid? */
 bool ll_operations__slotted_head_fine(struct lladd_view);
 bool ll_operations__slot_fine(struct lladd_view, uint32_t slot);
 /* Is every slot valid and the space accounted for, so that records may be moved? */
 bool ll_operations__slotted_fine(struct lladd_view);
 
-/* The owner of a page and its free space, after an operation or as found. */
+/* The owner of a page, and the page's free space */
 struct ll_slotted_state {
     uint64_t owner;
     uint32_t free; /* bytes for records and directory entries */
@@ -97,8 +98,8 @@ struct ll_slotted_set {
     bool whole;                    /* replaces all contents: `from` and `cut` are ignored */
     bool wants_hold;               /* out, with LLADD_BUSY: the record shrinks; reserve its bytes
                                     * first */
-    uint32_t short_of;             /* out, as above */
-    struct ll_slotted_state state; /* out: at present */
+    uint32_t short_of;             /* out, with LLADD_PAGE_FULL: the number of bytes missing */
+    struct ll_slotted_state state; /* out, if the record outgrows its bytes: before the operation */
 };
 
 struct ll_slotted_free {

@@ -607,7 +607,7 @@ static void splice(unsigned char *contents, uint32_t len, uint32_t want, uint32_
     memcpy(contents + from, bytes, n);
 }
 
-/* Gives the record a place of `cap` bytes and moves its contents to the front. */
+/* Gives the record a place of `cap` bytes, with its contents at the front of the place. */
 static struct slot grow(struct lladd_page *page, uint32_t s, uint32_t cap)
 {
     unsigned char *p = page->bytes;
@@ -658,8 +658,8 @@ static void set_undo(struct lladd_page *page, struct lladd_span undo)
            (uint32_t)undo.len - SET_UNDO_HEAD);
     e.len = len;
     e.tag = u[2];
-    /* The record occupies what it did before, unless a purge has freed the slack and the contents
-     * need more. */
+    /* The record occupies as many bytes as before the change. If a purge has freed slack since, the
+     * contents may need more bytes than that. */
     cap = cap < slot_need(len) ? slot_need(len) : cap;
     if (cap < e.cap) {
         add(p, SLOTTED_HOLES, (int32_t)(e.cap - cap));

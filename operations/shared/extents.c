@@ -164,7 +164,7 @@ static const struct lladd_field put_fields[] = {
         .validate = (check), .redo = put_apply, .undo = put_apply, \
     }
 
-/* Roots of arrays, tables and blobs have different page types. */
+/* NULL as page type: roots of arrays, tables and blobs have different page types. */
 static const struct lladd_op run_put = PUT_OP("lladd.run.put", NULL, put_validate);
 static const struct lladd_op run_link = PUT_OP("lladd.run.link", "lladd.run", link_validate);
 
@@ -464,7 +464,7 @@ static const struct lladd_participant run_participant = {
     .undone = maker_undone,
 };
 
-/* Makes the sequence learn of the transaction's rollbacks from now on. */
+/* From now on, the sequence is marked stale when the transaction rolls back. */
 static int own(struct lladd_txn *txn, struct ll_extents *r)
 {
     struct ll_extents_all *runs = runs_of(r->db);

@@ -21,9 +21,10 @@
  * rolls back. New pages are not formatted; a structure reads only the pages that it uses.
  *
  * In the transaction that creates the structure, growing and shrinking are ordinary updates,
- * because its rollback must remove the structure. It must call them outside of any nested top
- * action that it will close. No other transaction may know the structure yet. The root page stores
- * the id of the creating transaction; ids are never reused.
+ * because its rollback must remove the structure. This transaction must not grow or shrink within a
+ * nested top action that it closes later. No other transaction may know the structure before the
+ * creating transaction has ended. The root page stores the id of the creating transaction; ids are
+ * never reused.
  *
  * A database has one struct ll_extents for each root page; all handles of a structure share it. */
 #include "operations/operations_private.h"
@@ -133,17 +134,17 @@ int ll_operations__extents_shrink(struct lladd_txn *, struct ll_extents *, uint6
 /* Frees the whole sequence as part of the transaction: a rollback restores it. The caller frees the
  * root page, and keeps other threads from using the sequence. */
 int ll_operations__extents_free(struct lladd_txn *, struct ll_extents *);
-/* The same in parts: frees pages [from, to), which stay listed, or the pages of the chain. The
- * caller records which parts it has freed. */
+/* Two functions that do the same in parts. free_pages frees pages [from, to), which stay listed;
+ * free_chain frees the pages of the chain. The caller records which parts it has freed. */
 int ll_operations__extents_free_pages(struct lladd_txn *, struct ll_extents *, uint64_t from,
                                       uint64_t to);
 int ll_operations__extents_free_chain(struct lladd_txn *, struct ll_extents *);
 /* Number of pages, also correct after a partial rollback of the creating transaction. */
 int ll_operations__extents_count(struct ll_extents *, uint64_t *pages, struct lladd_error *);
-/* Begin and end a step of growing or freeing, to which a structure can add its own updates. The
- * step is a nested top action closed with LLADD_NO_OP; in the creating transaction it is an
- * ordinary part of it. step_end returns rc, or the error of closing the step. If it returns other
- * than 0, the step has been rolled back. */
+/* step_begin and step_end enclose a step of growing or freeing, to which a structure can add its
+ * own updates. The step is a nested top action, which is closed with LLADD_NO_OP; in the creating
+ * transaction it is an ordinary part of the transaction. step_end returns rc, or the error of
+ * closing the step. If it does not return 0, the step has been rolled back. */
 struct ll_extents_step {
     bool maker;
     lladd_savepoint_id before;
@@ -153,8 +154,8 @@ int ll_operations__extents_step_begin(struct lladd_txn *, struct ll_extents *,
                                       struct ll_extents_step *);
 int ll_operations__extents_step_end(struct lladd_txn *, struct ll_extents_step *, int rc);
 
-/* Calls fn for each extent and each page of the chain until fn returns other than 0. The second
- * function calls it only for pages of the chain. */
+/* extents_each calls fn for each extent and each page of the chain, until fn does not return 0.
+ * each_link calls fn only for the pages of the chain. */
 int ll_operations__extents_each(struct ll_extents *, int (*fn)(void *ctx, lladd_pageno, uint64_t n),
                                 void *ctx, struct lladd_error *);
 int ll_operations__extents_each_link(struct ll_extents *,

@@ -7,8 +7,8 @@
 #include <lladd/op.h>
 #include <lladd/pages.h>
 
-/* At least eight equal bytes separate two runs of changed bytes. The heads of the runs therefore
- * take at most one head more than the bytes that they leave out. */
+/* At least eight equal bytes separate two runs of changed bytes, so all heads together are at most
+ * one head longer than the bytes that are left out. */
 #define LL_PAGE_DIFF_HEAD 4u
 
 /* Builds redo and undo of a change: the `n` bytes at `offset` of the page's body become `then`. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_TXN_STATE_H
 #define LL_OPERATIONS_TXN_STATE_H
-/* The state that an extension keeps for each open transaction. It is the state of the extension's
- * participant. It is also in a list, so that `detach` can free what is left. */
+/* The state that an extension keeps for each open transaction. This state is the participant's
+ * state in the transaction. All such states are in a list, so that `detach` can free those that are
+ * left. */
 #include <lladd/lladd.h>
 #include <lladd/sync.h>
 
@@ -30,7 +31,7 @@ struct ll_txn_part {
 int ll_operations__owner_of(struct lladd_txn *, const struct lladd_participant *,
                             struct ll_txn_parts *, size_t size, const char *what,
                             struct ll_txn_part **out);
-/* Removes it from the list and frees it. */
+/* Removes the state from the list and frees it. */
 void ll_operations__owner_free(struct ll_txn_part *);
 
 #endif
