@@ -15,8 +15,9 @@
  *
  * Each step is an ordinary update of one slotted page in the caller's transaction (slotted_page.c).
  * Contents are stored before the stub that points to them, and freed after it is gone. A reader
- * without isolation that follows a stub compares the home's address that is stored with the
- * contents; if it is another home's, the reader starts again.
+ * without isolation may follow a stub to contents that have moved meanwhile. The reader therefore
+ * compares the home's address that is stored with the contents with the home that it came from. If
+ * they differ, the reader starts again.
  *
  * A cursor walks through the inventory in order, and through each page by slots. It follows stubs
  * and skips MOVED, so it returns each record once, at its home, even if the contents move
@@ -62,8 +63,8 @@ static int no_record(struct lladd_error *err, struct lladd_rid rid)
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
-/* The state of a record's home: its tag, and the address if it is a stub. Plain contents are copied
- * to a struct copy. */
+/* The state of a record's home: its tag, the owner word of its page, and the address if the home is
+ * a stub. Plain contents are copied to a struct copy. */
 struct home {
     unsigned tag;
     uint64_t owner;
@@ -295,8 +296,8 @@ static int set_moved(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid 
     int rc = lladd_slotted_set(txn, at, packed, LINK_BYTES + len, MOVED);
     if (rc != LLADD_PAGE_FULL)
         return rc;
-    rc = lladd_slotted_set(txn, rid, bytes, len, PLAIN); /* first tries whether they fit at home
-                                                          * again */
+    rc = lladd_slotted_set(txn, rid, bytes, len, PLAIN); /* first tries whether the contents fit in
+                                                          * the home again */
     if (rc == LLADD_PAGE_FULL)
         rc = move_out(txn, heap, rid, packed, len);
     return rc ? rc : freed(txn, heap, at);
@@ -420,8 +421,8 @@ int lladd_heap_destroy(struct lladd_txn *txn, lladd_pageno heap)
 
 /* ---- walking --------------------------------------------------------------------------------- */
 
-/* private_: inventory page; entry << 16 | next slot; data page + 1, or 0 if it must be looked up;
- * number of inventory pages visited. */
+/* private_[0]: inventory page. [1]: entry << 16 | next slot. [2]: data page + 1, or 0 if it must be
+ * looked up. [3]: number of inventory pages visited. */
 void lladd_heap_open(struct lladd_db *db, lladd_pageno heap, struct lladd_heap_cursor *c)
 {
     *c = (struct lladd_heap_cursor){.db = db, .heap = heap};

@@ -7,7 +7,8 @@
  *   56     entries of 8 bytes: u48 a slotted page, u8 hint, u8 zero
  *
  * A hint says how much room the page had at the last update, ghosts and slack included, in 256ths
- * of a page. It need not be right and is never undone; a thread that finds it wrong corrects it.
+ * of a page. A hint need not be right and is never undone; a thread that finds a wrong hint
+ * corrects it.
  *
  *   lladd.heap.append  redo u16 index, u16 n, u64 first page     undo u16 index, u16 n
  *   lladd.heap.link    redo u64 next                             undo u64 next

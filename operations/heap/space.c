@@ -4,19 +4,20 @@
  * The inventory pages (page.c) say durably which pages a heap has, and roughly how much room each
  * has. In memory every heap in use has
  *
- *   - a pool: pages with room. An insert takes a page out of the pool and puts it back, so
- *     concurrent inserts use different pages.
- *   - a pass: a walk through the inventory in search of pages with room. It advances when the pool
- *     has none. The first pass begins when the heap is first used, so opening a database reads
- *     nothing. A new pass begins only if all passes so far have visited no more entries than
- *     records were stored, or four times as many if room was freed since the last pass began. The
- *     search therefore visits a few entries for each record stored.
+ *   - a pool: pages with room. An insert marks a page of the pool as busy until it has stored its
+ *     record, so concurrent inserts use different pages.
+ *   - a pass: a walk through the inventory in search of pages with room. A pass advances when the
+ *     pool has no page with enough room. The first pass begins when the heap is first used, so
+ *     opening a database reads nothing. A new pass begins only if all passes so far have visited no
+ *     more entries than records were stored, or four times as many if room was freed since the last
+ *     pass began. The search therefore visits a few entries for each record stored.
  *
  * If neither finds room, the heap grows by an eighth of its pages, 1 to 32, in a nested top action:
- * other transactions use the pages at once, so they stay even if this transaction rolls back. The
- * transaction that creates the heap grows it with ordinary updates, because its rollback must
- * remove the heap with all its pages, and no other transaction sees the heap before the commit. It
- * may roll such updates back to a savepoint, so it checks each page of the pool before using it.
+ * other transactions use the pages at once, so the pages stay even if this transaction rolls back.
+ * The transaction that creates the heap grows it with ordinary updates, because its rollback must
+ * remove the heap with all its pages, and no other transaction sees the heap before the commit.
+ * This transaction may roll back to a savepoint and so remove pages; it therefore checks each page
+ * of the pool before it uses the page.
  *
  * Threads: heap->grow, one for each heap, protects the pass and is held while the heap grows. The
  * leaf heaps.mutex protects the table and the pools. */
@@ -28,7 +29,7 @@
 
 struct pool_page {
     lladd_pageno page;
-    uint64_t owner; /* place of its inventory entry */
+    uint64_t owner; /* owner word: the place of the page's inventory entry */
     uint32_t room;  /* bytes for records and directory entries, as last seen */
     uint32_t hint;  /* its hint in the inventory */
     bool busy;      /* an insert is using it */
@@ -37,8 +38,8 @@ struct pool_page {
 struct ll_heap {
     struct ll_heap *next;
     lladd_pageno root;
-    const void *creator; /* struct ll_heaps_created of the transaction that has created it, until it
-                          * commits */
+    const void *creator; /* struct ll_heaps_created of the creating transaction, until that
+                          * transaction ends */
     struct pool_page *pool;
     uint32_t n_pool;
     size_t cap_pool;
@@ -50,7 +51,7 @@ struct ll_heap {
     uint32_t index;
     uint64_t seen;     /* entries this pass has visited */
     uint64_t visited;  /* entries all passes have visited */
-    uint64_t entries;  /* of the heap: counted by the last pass, plus those added afterwards */
+    uint64_t entries;  /* in the inventory: counted by the last pass, plus those added later */
     lladd_pageno last; /* last known inventory page, or LLADD_NO_PAGE */
 };
 
@@ -241,7 +242,7 @@ static void disown(struct ll_heaps_created *c)
         struct ll_heap *h = c->heaps[i];
         if (h->creator != c)
             continue; /* The creation was rolled back, and another transaction has created a heap
-                       * there. */
+                       * with the same root page. */
         h->creator = NULL;
         h->n_pool = 0;
     }
@@ -319,8 +320,8 @@ static bool pool_take(struct ll_operations *ops, struct ll_heap *h, uint32_t nee
     return found;
 }
 
-/* Adds a page to the pool, or replaces the page with the least room, which a pass finds again.
- * NULL: out of memory. */
+/* A place for one more page in the pool. If the pool is full, the place of the page with the least
+ * room; a pass finds that page again. NULL: out of memory. */
 static struct pool_page *pool_add(struct ll_operations *ops, struct ll_heap *h)
 {
     uint32_t least = h->n_pool;
@@ -338,7 +339,7 @@ static struct pool_page *pool_add(struct ll_operations *ops, struct ll_heap *h)
     return &h->pool[h->n_pool++];
 }
 
-/* Makes a page that a pass or growing has found busy. False: another insert uses it. */
+/* A pass or growing has found a page. Marks the page as busy. False: another insert uses it. */
 static bool pool_claim(struct ll_operations *ops, struct ll_heap *h, struct pool_page p)
 {
     lladd_mutex_lock(&ops->heaps.mutex);
@@ -629,8 +630,8 @@ static int candidate(struct lladd_txn *txn, struct ll_operations *ops, struct ll
     return rc;
 }
 
-/* For a page that had no room. If it has ghosts or slack that may become free, lets later passes
- * look again; otherwise corrects its hint. */
+/* The page had no room. If ghosts or slack on it may become free, lets later passes look at it
+ * again; otherwise corrects its hint. */
 static int disappointed(struct lladd_txn *txn, struct ll_operations *ops, struct ll_heap *h,
                         const struct pool_page *p, uint32_t need, const struct ll_slotted_state *s)
 {
