@@ -16,9 +16,9 @@
  * (A2) Elements at or above the length may have any contents: shrinking changes only the length, so
  * its undo is one word. Extending the array writes zeros there, with undo.
  *
- * (A3) When a shrink is durable and the length has not changed since, the next change of the length
- * lowers `formatted` and frees the pages, in nested top actions. After a crash the array keeps
- * these pages until another shrink.
+ * (A3) When a shrink is durable and the length has not changed since the shrink, the next change of
+ * the length lowers `formatted` and frees the pages beyond the end, in nested top actions. If a
+ * crash comes first, the array keeps these pages until another shrink.
  *
  * memory.c describes the copies in memory and how they stay valid.
  *
@@ -82,8 +82,8 @@ static inline int at_home(struct lladd_txn *txn, const struct lladd_array *a)
     return lladd_txn_db(txn) == a->db ? 0 : other_database(txn, a);
 }
 
-/* index / per_page, for an index of at most 2^48. The inverse is too large by a factor of less than
- * 1 + 2^-64, so the product is too large by less than 2^-16. That is not enough to reach the next
+/* index / per_page, for an index of at most 2^48. The inverse is less than 1 too large, so the
+ * quotient is too large by less than 2^48 / 2^64 = 2^-16. That is not enough to reach the next
  * page, because a page holds fewer than 2^16 elements. */
 static inline uint64_t page_of(const struct lladd_array *a, uint64_t index)
 {
@@ -115,7 +115,7 @@ static int format_step(struct lladd_txn *txn, struct lladd_array *a, uint64_t fr
     return ll_operations__extents_step_end(txn, &step, rc);
 }
 
-/* Formats pages up to `page`, and some more. Under `change`. */
+/* Formats the pages up to and including `page`, and some more. Under `change`. */
 static int format_to(struct lladd_txn *txn, struct lladd_array *a, uint64_t page)
 {
     struct ll_array_root root;
@@ -299,8 +299,8 @@ static int free_cut(struct lladd_txn *txn, struct lladd_array *a, const struct l
     return rc;
 }
 
-/* Clears elements [from, to), which may have old contents (A2). Logs nothing for pages that are
- * zeros. */
+/* Clears elements [from, to), which may have old contents (A2). For a page that is all zeros, the
+ * log record has no bytes. */
 static int write_zeros(struct lladd_txn *txn, struct lladd_array *a, uint64_t from, uint64_t to,
                        uint64_t formatted)
 {

@@ -61,11 +61,12 @@ struct lladd_array {
     struct ll_arrays *all;
     struct lladd_array *next;
     uint64_t users;
-    uint64_t looks;   /* counts changes; an answer read before a change is dropped */
+    uint64_t looks;   /* counts changes of the root page; a thread that has read the page before a
+                       * change does not store what it has read */
     uint64_t changes; /* changes of the length, and rollbacks that may undo one */
     bool gone;        /* the array is destroyed, or its creation rolled back */
     bool cut;         /* the pages beyond `cut_to` may be freed */
-    uint64_t cut_to;  /* elements */
+    uint64_t cut_to;  /* the length in elements after the shrink */
 };
 
 /* A transaction's changes of one array's root page. */
@@ -73,7 +74,7 @@ struct ll_array_note {
     struct ll_array_note *next;
     struct lladd_array *array;
     bool made, cut;
-    lladd_savepoint_id destroyed; /* 0, or the number of the transaction's next savepoint when it
+    lladd_savepoint_id destroyed; /* 0: not destroyed; else lladd_txn_now.next when the transaction
                                    * destroyed the array */
     uint64_t changes, cut_to;
 };
@@ -104,10 +105,11 @@ int ll_operations__array_acquire(struct lladd_db *, lladd_pageno, struct lladd_a
 void ll_operations__array_release(struct lladd_array *);
 /* Reads the root page and updates the copy in memory. LLADD_DESTROYED if the array is gone. */
 int ll_operations__array_look(struct lladd_array *, struct ll_array_root *, struct lladd_error *);
-/* Invalidates the copy of the root page. `made`: only the transaction that created the array knows
- * it. Under the extension's mutex. */
+/* Invalidates the copy of the root page in memory. `made`: a rollback of the transaction that
+ * created the array, which may have rolled back formatting, too. Under the extension's mutex. */
 void ll_operations__array_forget(struct lladd_array *, bool made);
-/* Called before the transaction changes the root page. */
+/* Returns the transaction's note about the array, created if necessary. Called before the
+ * transaction changes the root page. */
 int ll_operations__array_note(struct lladd_txn *, struct lladd_array *, struct ll_array_note **);
 
 #endif

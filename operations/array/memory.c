@@ -4,9 +4,10 @@
  * All handles of an array share one struct lladd_array. It has the length and the number of
  * formatted pages, so that a call on an element does not read the root page, and the extent
  * sequence. Length 0 means "read the root page", which also tells whether the array still exists. A
- * change of the length or state, and every rollback that may undo one, first changes the page, then
- * sets the copy to 0 and increments `looks`. A thread that reads the page stores what it has read
- * only if `looks` is the same before and after. The copy is therefore never older than the page.
+ * change of the length or state first changes the page, then sets the length in memory to 0 and
+ * increments `looks`. A rollback that may undo such a change does the same. A thread that reads the
+ * page stores what it has read only if `looks` is the same before and after the read. The copy is
+ * therefore never older than the page.
  *
  * A root page's number may be reused. An array is therefore identified by its root page, the id of
  * the transaction that created it (stored with the extent sequence), and a serial number within
@@ -221,11 +222,11 @@ static void array_undone(void *ctx, void *state, struct lladd_txn *txn, lladd_ls
     struct ll_array_owner *o = state;
     struct lladd_txn_now now;
     if (lladd_txn_now_get(txn, &now))
-        return; /* The handle is poisoned, and nothing is used any more. */
+        return; /* The handle is poisoned; the copies are not used any more. */
     lladd_mutex_lock(&o->all->mutex);
     for (struct ll_array_note *n = o->notes; n; n = n->next) {
         ll_operations__array_forget(n->array, n->made);
-        n->cut = false; /* Perhaps not cut any more; the root page tells. */
+        n->cut = false; /* The shrink may have been undone. */
         if (n->destroyed > now.undone)
             n->destroyed = 0;
     }

@@ -2,14 +2,14 @@
 /* Root pages of arrays: page type "lladd.array". See array.c.
  *
  *   32 u32 bytes of an element, u32 serial number
- *   40 u64 state: 0 nothing, 1 an array, 2 one that was destroyed
+ *   40 u64 state: 0 nothing, 1 an array, 2 a destroyed array
  *   48 u64 length, in elements
  *   56 u64 formatted pages
  *   64     the extent sequence (extents.h)
  *
  *   lladd.array.format  redo u32 size, u32 serial            undo none
- *   lladd.array.put     redo u8 field, u64 value             undo alike: 1 state, 2 length,
- *                                                            3 formatted */
+ *   lladd.array.put     redo u8 field, u64 value             undo alike
+ *                       field: 1 state, 2 length, 3 formatted */
 #include "operations/array/array.h"
 
 #define SIZE_AT 0u
