@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Blobs (large objects): the calls.
  *
- * A blob is a sequence of bytes: the first ones are in its root page, the others in data pages
- * (page.c, tree.c). A write of less than `bulk_from` bytes is logged: for existing pages the bytes
- * before and after, for new pages the contents. A longer write is not logged. It is done in these
+ * A blob is a sequence of bytes. The first bytes are in its root page, the others in data pages
+ * (page.c, tree.c). A write of less than `bulk_from` bytes is logged: for existing pages the old
+ * and the new bytes, for new pages the contents. A longer write is not logged. It is done in these
  * steps:
  *
  *   - Allocate extents for its pages and log redo barriers for them, so that redo applies no older
@@ -16,11 +16,12 @@
  *   - At commit or prepare, the participant's `committing` syncs the written pages, once for all
  *     writes of the transaction.
  *
- * After a crash the blob has its old pages, which are unchanged; or, if the commit record is in the
- * log, the new ones, which were durable before it. Logged updates use undo on the page, because no
- * other transaction writes to the blob. A call that fails rolls back to a savepoint.
+ * If a crash comes before the commit record is durable, the blob has its old pages, which are
+ * unchanged. Otherwise it has its new pages, which were durable before the commit record. Logged
+ * updates use physical undo, because no other transaction writes to the blob. A call that fails
+ * rolls back to a savepoint.
  *
- * Bytes of the root page are always logged: they are few. */
+ * The few bytes of the root page are always logged. */
 #include "operations/blob/blob.h"
 
 #include <lladd/bulk.h>
@@ -115,7 +116,8 @@ static int log_update(struct lladd_txn *txn, enum ll_blob_op op, lladd_pageno pa
                      : lladd_update(txn, id, page, args, len);
 }
 
-/* Replaces bytes from `at` on in the root page; sets the length to `len` with the last of them. */
+/* Replaces n bytes from `at` on in the root page. The last of the log records also sets the length
+ * to `len`. */
 static int write_root(struct lladd_txn *txn, lladd_pageno root, uint64_t was, uint64_t len,
                       uint32_t at, const unsigned char *bytes, uint32_t n, bool redo_only)
 {
@@ -361,7 +363,8 @@ static int put_bulk(struct lladd_txn *txn, const struct part *p)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Reads the blob's length. Isolation keeps it stable for a transaction that writes to the blob. */
+/* Reads the blob's length. If the transaction writes to the blob, isolation keeps other
+ * transactions from changing the length. */
 static int look(struct lladd_db *db, lladd_pageno root, uint64_t *len, struct lladd_error *err)
 {
     struct lladd_page *page;
@@ -381,8 +384,8 @@ static int check_span(struct lladd_txn *txn, uint64_t offset, uint64_t len)
                            "a blob has at most 2^48 bytes");
 }
 
-/* Replaces bytes [offset, offset + len). The blob had `was` bytes; it grows if the end lies
- * beyond. */
+/* Replaces bytes [offset, offset + len). The blob had `was` bytes; it grows if offset + len is
+ * larger. */
 static int put(struct lladd_txn *txn, lladd_pageno root, uint64_t was, uint64_t offset,
                const unsigned char *bytes, uint64_t len)
 {
@@ -481,7 +484,7 @@ int lladd_blob_destroy(struct lladd_txn *txn, lladd_pageno root)
     return ll_operations__all_or_nothing(txn, before, rc);
 }
 
-/* Writes bytes. `all`: the blob ends after them. `offset` UINT64_MAX: appends. */
+/* Writes bytes. `all`: the blob then ends after these bytes. `offset` UINT64_MAX: appends. */
 static int change(struct lladd_txn *txn, lladd_pageno root, uint64_t offset, const void *bytes,
                   uint64_t len, bool all)
 {

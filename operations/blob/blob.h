@@ -51,7 +51,7 @@ static inline lladd_op_id ll_blob_op(struct lladd_txn *txn, enum ll_blob_op op)
 /* ---- pages ----------------------------------------------------------------------------------- */
 
 #define BLOB_DIRECT 32u /* data pages listed in the root page itself */
-#define BLOB_LEVELS 4u  /* trees of index pages: of one level, two ... */
+#define BLOB_LEVELS 4u  /* trees of index pages; the first has one level, the second two ... */
 
 /* The root page. */
 #define BLOB_LENGTH LLADD_PAGE_HEADER
@@ -66,7 +66,8 @@ static inline lladd_op_id ll_blob_op(struct lladd_txn *txn, enum ll_blob_op op)
 
 #define BLOB_PIECE 4096u /* contents in one log record, at most */
 
-/* Bytes in the root page; in a data page; entries of an index page. */
+/* head_room: bytes of contents in the root page. page_room: bytes of contents in a data page. fan:
+ * entries of an index page. */
 static inline uint32_t ll_blob_head_room(uint32_t page_size)
 {
     return page_size - BLOB_FIRST;
@@ -110,8 +111,8 @@ struct ll_blob_set { /* data.set */
     uint32_t n;
     const unsigned char *bytes; /* NULL: zeros */
 };
-/* link: entries at ... at + n - 1 become first, first + 1, ..., or all become empty (first 0).
- * Their old values must also be consecutive or all empty; otherwise LLADD_CONFLICT. */
+/* link: the n entries from entry `at` on become first, first + 1, ..., or become empty if `first`
+ * is 0. Their old values must also be consecutive pages, or all empty; otherwise LLADD_CONFLICT. */
 struct ll_blob_link {
     uint32_t at, n;
     uint64_t first;
@@ -122,7 +123,8 @@ static inline uint64_t ll_blob_entry(const unsigned char *page, uint32_t base, u
 {
     return lladd_get48(page + base + i * BLOB_ENTRY);
 }
-/* The length of the run at entry i, at most n: entries that are all empty, or consecutive pages. */
+/* The length, at most n, of the run that begins at entry i. A run is consecutive pages, or empty
+ * entries. */
 uint32_t ll_operations__blob_run(const unsigned char *page, uint32_t base, uint32_t i, uint32_t n);
 
 /* ---- the tree of data pages: tree.c ------------------------------------------------------ */
@@ -130,19 +132,20 @@ uint32_t ll_operations__blob_run(const unsigned char *page, uint32_t base, uint3
 /* Fixes the root page of a blob that exists. */
 int ll_operations__blob_root(struct lladd_db *, lladd_pageno root, struct lladd_page **out,
                              struct lladd_error *);
-/* The version of the root page. While it is the same, the same pages have the same roles. */
+/* The version of the root page. While it is the same, the same pages have the same roles, if no
+ * thread overwrites parts of the blob (hash tables only create, truncate and destroy blobs). */
 int ll_operations__blob_version(struct lladd_db *, lladd_pageno root, uint64_t *out,
                                 struct lladd_error *);
 /* Fixes a page of the blob for reading. LLADD_CONFLICT: the page does not have this role in the
  * blob, perhaps because it has been replaced. */
 int ll_operations__blob_fix(struct lladd_db *, lladd_pageno root, lladd_pageno, uint64_t where,
                             struct lladd_page **out, struct lladd_error *);
-/* Reports a page that does not have its role in the blob, where no transaction can have changed
- * that: damage. */
+/* Reports damage: a page does not have its role in the blob, and no transaction can have changed
+ * that. */
 int ll_operations__blob_broken(struct lladd_error *, lladd_pageno root, lladd_pageno);
 
-/* At most `max` data pages from i on: the first `n` are consecutive pages from *first on, or do not
- * exist (*first 0). */
+/* A run of data pages that begins with data page i, at most `max` long: n consecutive pages from
+ * `first` on, or n pages that do not exist (first 0). */
 struct ll_blob_run {
     lladd_pageno first; /* 0: never written, reads as zeros */
     uint64_t n;
@@ -161,13 +164,15 @@ int ll_operations__blob_place(struct lladd_txn *, lladd_pageno root, uint64_t i,
 /* The run of entries at a place, at most `max` long. */
 int ll_operations__blob_at(struct lladd_db *, lladd_pageno root, struct ll_blob_place, uint64_t max,
                            struct ll_blob_run *, struct lladd_error *);
-/* Makes first, first + 1, ... the data pages i ... i + n - 1; frees the pages that they replace. */
+/* Makes pages first, first + 1, ... the data pages i ... i + n - 1 of the blob. Frees the pages
+ * that they replace. */
 int ll_operations__blob_link(struct lladd_txn *, lladd_pageno root, uint64_t i, lladd_pageno first,
                              uint64_t n);
 /* Frees the data pages from `keep` on, and index pages that become empty. */
 int ll_operations__blob_cut(struct lladd_txn *, lladd_pageno root, uint64_t keep);
-/* Calls fn for each page below the root: in order, index pages first; `where` is the page's role.
- * No latch is held, so fn may use the library. */
+/* Calls fn for each page below the root, in the order of the data pages, and for an index page
+ * before the pages below it. `where` is the page's role. No latch is held, so fn may use the
+ * library. */
 int ll_operations__blob_each(struct lladd_db *, lladd_pageno root,
                              int (*fn)(void *ctx, lladd_pageno, uint64_t where,
                                        struct lladd_error *),

@@ -23,8 +23,9 @@
  *   lladd.blob.data.format   redo u64 root, u64 what, bytes from 48 on           undo none
  *   lladd.blob.data.set      redo u16 offset, bytes                              undo the same
  *
- * Offsets are within the page. A link replaces one run of entries by another: n consecutive pages,
- * or (first 0) n empty entries. Redo and undo are therefore short for any number of pages. */
+ * Offsets are within the page. `what` is the page's second word, at 40. A link replaces one run of
+ * n entries by another. A run is n consecutive pages, or n empty entries (first page 0). Redo and
+ * undo are therefore short for any number of pages. */
 #include "operations/blob/blob.h"
 
 #include <string.h>

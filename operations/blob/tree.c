@@ -2,16 +2,16 @@
 /* The tree that maps a blob's data page numbers to pages.
  *
  * The root page has entries for data pages 0 to 31 and for four trees of index pages, as in old
- * Unix file systems. An index page of level 1 has `fan` data pages below it; one of level l has fan
- * times as many as one of level l - 1. The root of tree l is an index page of level l. The place of
- * a data page's entry follows from its number, no entry moves when a blob grows, and data that was
- * never written takes no pages. With pages of 4 KiB (fan is 674) the first tree ends at 2.8 MB, the
- * second at 1.8 GB, the third at 1.2 TB, the fourth beyond LLADD_BLOB_MAX.
+ * Unix file systems. An index page of level 1 has `fan` data pages below it; an index page of level
+ * l has fan times as many as an index page of level l - 1. The root of tree l is an index page of
+ * level l. The place of a data page's entry follows from its number, no entry moves when a blob
+ * grows, and data that was never written takes no pages. With pages of 4 KiB (fan is 674) the first
+ * tree ends at 2.9 MB, the second at 1.8 GB, the third at 1.2 TB, the fourth beyond LLADD_BLOB_MAX.
  *
- * Each page below the root names its blob and its role. A reader latches one page at a time. If a
- * transaction changes an entry after the reader has read it, the reader may find a page of another
- * blob or role, and starts again from the root. Or it finds the replaced page unchanged, which is
- * correct: the change was not committed when the reader read the entry. */
+ * Each page below the root stores its blob and its role. A reader latches one page at a time, so a
+ * transaction may change an entry after the reader has read it. If the reader then finds a page of
+ * another blob or role, it starts again from the root. If it finds the replaced page unchanged, the
+ * result is correct: the change was not committed when the reader read the entry. */
 #include "operations/blob/blob.h"
 
 /* ---- fixing ---------------------------------------------------------------------------------- */
@@ -80,11 +80,11 @@ int ll_operations__blob_broken(struct lladd_error *err, lladd_pageno root, lladd
 struct path {
     lladd_pageno node;
     uint64_t where; /* role of the node; 0: the root */
-    unsigned level; /* of the node; 0: the root, and the entry is a data page's */
+    unsigned level; /* of the node; 0: the root */
     uint32_t slot;
-    uint32_t room;   /* entries of the same kind from this one on */
+    uint32_t room;   /* number of entries of the same kind from this entry on */
     uint64_t span;   /* data pages below one entry */
-    uint64_t beyond; /* index of page i below this entry */
+    uint64_t beyond; /* number of data pages below this entry that precede page i */
 };
 
 static struct path path_to(uint32_t page_size, lladd_pageno root, uint64_t i)
@@ -319,10 +319,10 @@ static int free_tree(struct freeing *f, lladd_pageno root, lladd_pageno node, ui
     return rc ? rc : free_run(f, (struct ll_blob_run){node, 1});
 }
 
-/* Empties entries `from` to `end` of a node, and frees the pages they named, which have this level
- * and `span` data pages each. `first`: the first data page below entry 0. In the root page, entry 0
- * may not belong to the tree; `first` is then counted backwards and may be negative (modulo
- * 2^64). */
+/* Empties entries `from` ... end - 1 of a node, and frees the pages that they named and all pages
+ * below these. `level`: of the named pages; `span`: data pages below each entry; `first`: the first
+ * data page below entry 0. Entry 0 of the root page may belong to another tree. Then `first` is
+ * calculated as if all entries were of this tree, and may be negative (modulo 2^64). */
 static int cut_entries(struct freeing *f, lladd_pageno root, lladd_pageno node, uint64_t where,
                        uint32_t from, uint32_t end, unsigned level, uint64_t first, uint64_t span)
 {
@@ -346,8 +346,8 @@ static int cut_entries(struct freeing *f, lladd_pageno root, lladd_pageno node, 
     return rc;
 }
 
-/* Keeps the first `keep` data pages below an index page and frees the others (at least one stays,
- * at least one is freed). */
+/* Keeps the first `keep` data pages below an index page and frees the others. At least one stays,
+ * and at least one is freed. */
 static int cut_index(struct freeing *f, lladd_pageno root, lladd_pageno node, uint64_t where,
                      uint64_t keep)
 {
