@@ -2,30 +2,31 @@
 /* Lists, the calls (paper, section 4.1 and Figure "Linear Hash Table Bucket operations").
  *
  * Items are records of a heap (heap.c), which finds room for them and keeps their ids. Each item
- * has the ids of its predecessor and successor; the root page has those of the first and the last
- * item.
+ * has the ids of its predecessor and its successor. The root page has the ids of the first and the
+ * last item.
  *
- * An *insertion* takes three log records, and after each of them a reader finds the chain intact,
- * as in the paper's figure: (1) store the item with its links; (2) link to it from its predecessor,
- * or from the root page; (3) link back to it from its successor, or from the root page. The three
+ * An *insertion* takes three log records, as in the paper's figure: (1) store the item with its
+ * links; (2) link the predecessor, or the root page, to the item; (3) link the successor, or the
+ * root page, to the item. After each of them a reader finds the chain intact. The three records
  * form a nested top action with a logical undo, "remove this item". Undo does not restore links,
  * because other transactions may have inserted items next to this one. (The paper logs an undo-only
- * record first. Here it would have to name the item before the item has its place; an undo that ran
- * before the item was stored could remove another item that has got the place.)
+ * record first. Here that record would have to name the item's place before the item is stored. If
+ * the undo then ran before that, it could remove another item that has got the place.)
  *
- * A *removal* changes one byte: it marks the item, which stays in the chain until the transaction
- * has ended. Undo therefore needs no room and does not depend on the item's neighbours, and
- * transactions that remove neighbours do not conflict. A later change of the list near a marked
- * item *sweeps* it if nothing reserves it (reservation.c): a nested top action unlinks the item
- * with two log records and frees its record. Undo of an insertion also leaves a marked item.
+ * A *removal* changes one byte: it marks the item. A marked item stays in the chain at least until
+ * the transaction has ended. Undo therefore needs no room and does not depend on the item's
+ * neighbours, and transactions that remove neighbours do not conflict. A later change of the list
+ * near a marked item *sweeps* it if nothing reserves it (reservation.c): a nested top action
+ * unlinks the item with two log records and frees its record. Undo of an insertion also leaves a
+ * marked item.
  *
- * A transaction that creates or splices a list has it alone until it ends. Its insertions are
- * ordinary updates, which roll back one by one: links must not outlive the pages or the order that
- * they belong to. Such a transaction does not sweep.
+ * A transaction that creates or splices a list has the list alone until the transaction ends. Its
+ * insertions are ordinary updates, which roll back one by one: links must not outlive the pages or
+ * the order that they belong to. Such a transaction does not sweep.
  *
  * Readers latch one page at a time and hold nothing in between. When a reader follows a link, the
- * slot may belong to another item by then. The number `turn`, in item and link, then differs, and
- * the reader starts again from the caller's item.
+ * slot may have got another item meanwhile. Then the number `turn` in the item differs from `turn`
+ * in the link, and the reader starts again from the caller's item.
  *
  * Latches: insertions and sweeps hold `change`, one for each list, also during I/O, so links have
  * one writer. Only other writers of the list wait for it. Marks and bytes of items need no
@@ -49,7 +50,7 @@ static int check_handles(struct lladd_txn *txn, const struct lladd_list *l)
 }
 
 /* Makes `to` the successor (ITEM_NEXT) or predecessor (ITEM_PREV) of `at`. If `at` is
- * LLADD_ITEM_NONE, makes it the list's first or last item. */
+ * LLADD_ITEM_NONE, makes `to` the first or the last item of the list. */
 static int set_neighbour(struct lladd_txn *txn, const struct lladd_list *l, struct lladd_item at,
                          unsigned which, struct lladd_item to)
 {
@@ -85,7 +86,7 @@ static int close_action(struct lladd_txn *txn, struct lladd_action *action, int 
 
 /* ---- sweeping -------------------------------------------------------------------------------- */
 
-/* May the item be swept: is it marked, without a reservation? *out: the item. */
+/* May the item be swept? It must be marked, and no transaction may reserve it. *out: the item. */
 static int may_sweep(struct lladd_db *db, struct lladd_item item, bool *may,
                      struct ll_list_look *out, struct lladd_error *err)
 {
@@ -122,8 +123,8 @@ static int unlink_item(struct lladd_txn *txn, const struct lladd_list *l, struct
     return lladd_heap_delete(txn, heap, rid);
 }
 
-/* Sweeps marked items from `at` on, forwards or backwards, at most SWEEP; *at becomes the first
- * item left. Under the latch. */
+/* Sweeps at most SWEEP marked items, from *at on, forwards or backwards. *at becomes the first item
+ * that is left. Under the latch. */
 static int sweep(struct lladd_txn *txn, const struct lladd_list *l, struct lladd_item *at,
                  bool forwards)
 {
@@ -170,7 +171,7 @@ static int store(struct lladd_txn *txn, struct lladd_list *l, lladd_pageno heap,
     return rc;
 }
 
-/* The three steps of the paper's figure (header). */
+/* The three steps of an insertion (see above). */
 static int insert_between(struct lladd_txn *txn, struct lladd_list *l, lladd_pageno heap,
                           struct lladd_item prev, struct lladd_item next, const void *bytes,
                           size_t len, struct lladd_item *out)
@@ -269,8 +270,8 @@ uint32_t lladd_list_item_max(const struct lladd_db *db)
     return lladd_heap_max(lladd_page_size(db)) - ITEM_BYTES;
 }
 
-/* The item may not have been stored yet, another transaction may have removed it, or it is marked
- * now. In each case readers no longer find it. */
+/* Marks the item. If the page has no such item, the item was not stored yet, or another transaction
+ * has removed it. In each case readers do not find the item afterwards. */
 int ll_operations__list_undo(struct lladd_txn *txn, struct lladd_item item)
 {
     struct ll_lists *ls = ll_lists_of(lladd_txn_db(txn));
@@ -304,7 +305,7 @@ int lladd_list_delete(struct lladd_txn *txn, struct lladd_list *l, struct lladd_
     TRY(ll_operations__list_look_own(l, item, &it, NULL, err));
     if (it.gone)
         return ll_operations__list_no_item(err, item);
-    /* Done first, so that a failure has no visible effect. */
+    /* The sweep comes first, so that a failure has no visible effect. */
     if (!ll_operations__list_is_alone(txn, l))
         TRY(sweep_around(txn, l, item));
     TRY(ll_operations__reserve_record(txn, item.page, LINK_SLOT(item)));
@@ -417,7 +418,7 @@ int lladd_list_create_open(struct lladd_txn *txn, lladd_pageno *root, struct lla
     return 0;
 }
 
-/* Gives the heaps of both lists to `to`; `from` gets a new one. */
+/* Gives the heaps of both lists to `to`. `from` gets a new heap. */
 static int splice_heaps(struct lladd_txn *txn, struct lladd_list *to, struct lladd_list *from,
                         uint64_t heap[LIST_HEAPS_MAX])
 {
@@ -446,8 +447,8 @@ static int splice_heaps(struct lladd_txn *txn, struct lladd_list *to, struct lla
                         sizeof a);
 }
 
-/* Unlinks the items from `from`, then links them to `to`. Between these steps they are in neither
- * list; a failure rolls all of it back. Under both latches. */
+/* Unlinks the items from `from`, then links them to `to`. Between the two steps the items are in
+ * neither list; a failure rolls both back. Under both latches. */
 static int splice(struct lladd_txn *txn, struct lladd_list *to, struct lladd_list *from)
 {
     struct lladd_db *db = to->lists->db;

@@ -130,8 +130,8 @@ struct lladd_list {
     lladd_pageno root;
     uint32_t refs;             /* handles and transactions; under lists->mutex */
     uint32_t turns;            /* atomic */
-    const void *alone;         /* struct ll_list_changer of the transaction that has the list alone;
-                                * under lists->mutex */
+    const void *alone;         /* struct ll_list_changer of the transaction that has the list alone,
+                                * or NULL; under lists->mutex */
     struct lladd_mutex change; /* held while links change */
 };
 
@@ -140,7 +140,7 @@ int ll_operations__list_take(struct ll_lists *, lladd_pageno root, struct lladd_
                              struct lladd_error *);
 void ll_operations__list_drop(struct ll_lists *, struct lladd_list *);
 bool ll_operations__list_is_alone(struct lladd_txn *, struct lladd_list *);
-/* Gives the transaction the list alone until it ends. */
+/* From now until it ends, the transaction has the list alone: no other transaction changes it. */
 int ll_operations__list_stay_alone(struct lladd_txn *, struct ll_lists *, lladd_pageno root);
 
 lladd_op_id ll_operations__list_id(struct ll_lists *, enum ll_list_op);
@@ -151,7 +151,7 @@ lladd_op_id ll_operations__list_id(struct ll_lists *, enum ll_list_op);
 struct ll_list_look {
     struct lladd_item prev, next;
     bool gone;
-    uint64_t owner; /* owner word of its page */
+    uint64_t owner; /* owner word of the item's page */
     size_t len;
 };
 
@@ -159,7 +159,7 @@ struct ll_list_look {
 struct ll_list_copy {
     void *buf;
     size_t size;
-    /* nullable; called for items that are not removed */
+    /* nullable; called for an item that is not removed; `yes`: the result */
     bool (*is)(void *ctx, struct lladd_span item);
     void *ctx;
     bool yes;
@@ -180,7 +180,8 @@ static inline uint64_t ll_list_heap_at(const unsigned char *root, uint32_t i)
     return lladd_get64(root + LIST_HEAP + 8 * (size_t)i);
 }
 
-/* The ends, and the heap for new items; LLADD_NO_PAGE if the list has no heap. */
+/* The first and the last item, and the heap for new items; LLADD_NO_PAGE if the list has no
+ * heap. */
 int ll_operations__list_look_root(struct lladd_db *, lladd_pageno root, struct ll_list_ends *,
                                   lladd_pageno *heap, struct lladd_error *);
 /* LLADD_NOT_FOUND if the item no longer exists. */

@@ -76,7 +76,7 @@ static void changer_free(struct ll_list_changer *c)
     ll_operations__owner_free(&c->owner);
 }
 
-/* The commit record has its LSN: transactions that change the list after this log at higher
+/* The commit record has its LSN. Transactions that change the list after this call log at higher
  * LSNs. */
 static void changer_logged(void *ctx, void *state, lladd_lsn commit)
 {

@@ -15,12 +15,13 @@
  *   lladd.list.format  redo u64 heap                                 undo none
  *   lladd.list.ends    redo first, last                              undo the same
  *   lladd.list.heaps   redo u64 heap, u64 heap ...                   undo the same
- *   lladd.list.link    redo u16 slot, u8 0: prev, 10: next, to       undo the same
+ *   lladd.list.link    redo u16 slot, u8 link, the item to link to   undo the same
  *   lladd.list.mark    redo u16 slot, u8 removed                     undo the same
  *   lladd.list.insert  undo item: removes it
  *
- * In log records an item is u64 page, u16 slot, u16 turn. Link and mark change records on slotted
- * pages; the operations of slotted pages store items and change their bytes. */
+ * In log records an item is u64 page, u16 slot, u16 turn. A link's u8 is the link's offset in the
+ * record: 0 previous, 10 next. Link and mark change records on slotted pages; the operations of
+ * slotted pages store items and change their bytes. */
 #include "operations/list/list.h"
 #include "operations/records/slotted.h"
 
@@ -333,7 +334,7 @@ const struct lladd_op ll_operations__list_mark = {
     .undo = mark_apply,
 };
 
-/* Its compensation is one mark. */
+/* Compensation needs one mark. */
 const struct lladd_op ll_operations__list_insert = {
     .struct_size = sizeof(struct lladd_op),
     .name = "lladd.list.insert",

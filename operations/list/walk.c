@@ -142,8 +142,8 @@ struct walk {
     struct lladd_item at; /* LLADD_ITEM_NONE: before the first */
     struct lladd_item next;
     struct ll_list_look it; /* the item `at` as read */
-    /* To detect a ring: the item at the last power of two of steps, and how often the walk has met
-     * it since. */
+    /* To detect a ring. mark: the item at the last step with a number that is a power of two. met:
+     * how often the walk has met `mark` since. */
     struct lladd_item mark;
     uint64_t steps;
     int met;
@@ -181,8 +181,8 @@ static bool goes_round(struct walk *w)
     return false;
 }
 
-/* Goes to the next item that exists, marked or not; LLADD_END after the last. Starts again after
- * `from` if the link does not lead to its item any more. */
+/* Goes to the next item in the chain, removed or not; LLADD_END after the last item. If the link
+ * does not lead to its item any more, starts again after `from`. */
 static int walk_step(struct lladd_list *l, struct walk *w, struct lladd_item from,
                      struct ll_list_copy *copy, struct lladd_error *err)
 {
@@ -218,8 +218,9 @@ int lladd_list_next(struct lladd_list *l, struct lladd_item at, struct lladd_ite
     return 0;
 }
 
-/* Walks once from `from` over the items that are not removed, to the first that `is` accepts or to
- * the end. *n: how many; *out: the last one. LLADD_BUSY: that item has been swept, start again. */
+/* Walks from `from` over the items that are not removed, up to the first item that `is` accepts or
+ * to the end. *n: number of items passed; *out: the last of them. LLADD_BUSY: the walk could not
+ * continue, because that item was swept; the caller starts again. */
 static int walk_once(struct lladd_list *l, struct lladd_item from, struct ll_list_copy *copy,
                      uint64_t *n, struct lladd_item *out, struct lladd_error *err)
 {
@@ -243,8 +244,8 @@ static int walk_all(struct lladd_list *l, struct lladd_item from, struct ll_list
                     uint64_t *n, struct lladd_item *out, struct lladd_error *err)
 {
     struct lladd_item before = LLADD_ITEM_NONE;
-    /* A swept item is not met again. If walks keep failing at the same item, the chain is
-     * broken. */
+    /* A new walk does not meet the swept item again. If walks keep failing at the same item, the
+     * chain is broken. */
     for (int same = 0; same < TRIES; same++) {
         int rc = walk_once(l, from, copy, n, out, err);
         if (rc != LLADD_BUSY)
