@@ -51,8 +51,8 @@ static int make_names(struct ll_journal *j, struct lladd_error *err)
             *err = *lladd_txn_error(txn);
         (void)lladd_abort(txn); /* a failure poisons the handle */
     } else if (rc) {
-        (void)lladd_db_error(j->db, err); /* rc is the error that poisoned the handle; this call
-                                           * gets its message */
+        (void)lladd_db_error(j->db, err); /* rc is the code of the error that poisoned the handle;
+                                           * the call gets its message */
     }
     if (rc) {
         lladd_hash_close(hash);

@@ -171,7 +171,7 @@ static int poisoned(struct ll_journal *j, struct lladd_error *err)
     return lladd_db_error(j->db, err);
 }
 
-/* The old entries have been copied. The owner is asked again when the copies are old. */
+/* All old entries of the tag have been copied. Its owner is asked again when the copies are old. */
 static void forget_asked(struct ll_journal *j, uint64_t number)
 {
     lladd_mutex_lock(&j->mutex);

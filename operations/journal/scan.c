@@ -164,7 +164,8 @@ static size_t first_after(const struct ll_journal_list *l, uint64_t commit)
     return low;
 }
 
-/* Moves the items from index `from` on to index `to`. The list may have no memory yet. */
+/* Moves the items with index `from` and higher to index `to` and higher. The list may have no
+ * memory yet. */
 static void shift(struct ll_journal_list *l, size_t from, size_t to)
 {
     if (from < l->n)

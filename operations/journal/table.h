@@ -35,7 +35,7 @@
 enum {
     LL_JOURNAL_VERSION = 1,
     LL_JOURNAL_RANK = LLADD_RANK_LEAF + 90,
-    /* held while catalogue and mark are created */
+    /* of `create`, which a thread holds while it creates the catalogue and the mark */
     LL_JOURNAL_RANK_CREATE = LLADD_RANK_EXTENSION - 100,
     LL_JOURNAL_MANY_BUCKETS = 1024, /* a tag with this many buckets merges neighbours */
     LL_JOURNAL_STEP = 1u << 20      /* bytes cleaned in one step */
@@ -276,7 +276,8 @@ extern const struct lladd_participant ll_operations__journal_participant;
 extern const struct lladd_object_class ll_operations__journal_class;
 
 int ll_operations__journal_of(struct lladd_db *, struct ll_journal **, struct lladd_error *);
-/* The transaction's state; joins at first use. Errors go to the transaction. */
+/* The transaction's state. The first call joins the transaction. Errors are stored in the
+ * transaction. */
 int ll_operations__journal_join(struct lladd_txn *, struct ll_journal_txn **);
 int ll_operations__journal_join_new(struct ll_journal *, struct lladd_txn *,
                                     struct ll_journal_txn **);
@@ -285,7 +286,7 @@ int ll_operations__journal_part(struct lladd_txn *, struct ll_journal_txn *, uin
 /* Logs a record of the journal with its bytes. */
 int ll_operations__journal_log(struct lladd_txn *, struct ll_journal_txn *,
                                const struct ll_journal_record *, lladd_lsn *);
-/* Makes room for a change, and for the log range that it drops. */
+/* Makes room for a change, and allocates `held`. */
 int ll_operations__journal_change_room(struct lladd_txn *, struct ll_journal_txn *);
 /* From now until the transaction ends, no other transaction may change the tag. Under the mutex. */
 void ll_operations__journal_touch(struct ll_journal_txn *, struct ll_journal_tag *);

@@ -565,7 +565,7 @@ static void begin_end(struct ll_journal_txn *t)
     lladd_mutex_unlock(&t->all->mutex);
 }
 
-/* Tells the owners first, because an owner may then discard the commit's entries. */
+/* Tells the owners first: as soon as the buckets have the commit, its entries can be discarded. */
 static void logged(void *ctx, void *state, lladd_lsn commit)
 {
     struct ll_journal_txn *t = state;
