@@ -51,7 +51,7 @@ static int damaged(struct lladd_txn *txn, const char *how)
                            "the locks of a transaction in doubt: %s", how);
 }
 
-/* The hold on the name without its last component, and the hash of the full name. */
+/* Finds the hold on the name without its last component, and computes the hash of the full name. */
 static int find_parent(struct ll_locker *l, struct lladd_txn *txn, size_t len, unsigned mode,
                        struct ll_lock_hold **parent, uint64_t *hash)
 {

@@ -26,8 +26,8 @@ static int want_replaced(struct ll_locker *l, struct lladd_error *err)
                : 0;
 }
 
-/* Locks the request's name, or upgrades the hold on it. *hold: in, the present hold or NULL; out,
- * the hold granted. */
+/* Locks the request's name, or upgrades the hold on it. *hold on entry: the present hold or NULL;
+ * on return: the granted hold. */
 static int step(const struct ll_lock_request *r, struct ll_lock_hold **hold,
                 struct ll_lock_hold *parent, lladd_savepoint_id now)
 {

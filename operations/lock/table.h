@@ -33,9 +33,10 @@ enum {
     LL_LOCK_MODES = 7,
     LL_LOCK_PARTITIONS = 64,
     LL_LOCK_BUCKETS = 16,                 /* initial size of a locker's table */
-    LL_LOCK_SMALL_NAME = 32,              /* locks with room for such a name are kept for reuse */
-    LL_LOCK_SPARE_LOCKS = 64,             /* how many of these a partition keeps */
-    LL_LOCK_SPARE_HOLDS = 64,             /* how many holds a pooled locker keeps */
+    LL_LOCK_SMALL_NAME = 32,              /* a lock with room for a name of this length is kept for
+                                           * reuse */
+    LL_LOCK_SPARE_LOCKS = 64,             /* number of such locks that a partition keeps */
+    LL_LOCK_SPARE_HOLDS = 64,             /* number of holds that a pooled locker keeps */
     LL_LOCK_RANK = LLADD_RANK_LEAF + 100, /* of partition 0; the others follow */
     LL_LOCK_RANK_HISTORY = LL_LOCK_RANK + LL_LOCK_PARTITIONS
 };
@@ -152,7 +153,7 @@ struct ll_lock_past {
 struct ll_locks {
     struct lladd_db *db;
     struct ll_siphash_key key;
-    uint64_t hash_mask; /* atomic, as the options are */
+    uint64_t hash_mask; /* atomic; so are the next two members */
     uint64_t timeout_ns;
     uint32_t serialisable;
     uint64_t numbers; /* atomic: the last number assigned */
@@ -168,9 +169,9 @@ extern const struct lladd_participant ll_operations__lock_participant;
 
 /* ---- modes.c --------------------------------------------------------------------------------- */
 
-/* Bit m of row w: a holder or earlier waiter in mode m blocks a request for mode w. */
+/* conflicts: bit m of row w: a holder or earlier waiter in mode m blocks a request for mode w. */
 extern const uint8_t ll_operations__lock_conflicts[LL_LOCK_MODES];
-/* The weakest mode that includes both. */
+/* join: the weakest mode that includes both modes. */
 extern const uint8_t ll_operations__lock_join[LL_LOCK_MODES][LL_LOCK_MODES];
 /* For each mode. intent: the mode in which ancestors must be held. implies: the mode that the
  * holder then has on all descendants. reading: the part of the mode that protects reads. */
@@ -195,8 +196,8 @@ size_t ll_operations__lock_part_put(unsigned char *out, const struct lladd_lock_
 size_t ll_operations__lock_part_size(const unsigned char *bytes, size_t left);
 uint64_t ll_operations__lock_hash(const struct ll_locks *, uint64_t parent,
                                   const unsigned char *part, size_t len);
-/* The components of an encoded name; they point into it. The caller frees the array with
- * lladd_mem_free. NULL: no memory. */
+/* Returns the components of an encoded name, which point into the name. The caller frees the array
+ * with lladd_mem_free. NULL: no memory. */
 struct lladd_lock_part *ll_operations__lock_parts(struct lladd_db *, const unsigned char *name,
                                                   size_t len, size_t *n);
 size_t ll_operations__lock_text(const unsigned char *name, size_t len, char *out, size_t size);
@@ -232,8 +233,8 @@ static inline struct ll_lock_partition *ll_lock_part_of(struct ll_locks *all, ui
     return &all->parts[hash >> 58];
 }
 
-/* One step of lladd_lock_acquire: lock the name in mode `want`. *hold (in) is the locker's hold on
- * it, or NULL; *hold (out) is the granted hold. */
+/* One step of lladd_lock_acquire: locks the name in mode `want`. *hold on entry: the locker's hold
+ * on the name, or NULL; on return: the granted hold. */
 struct ll_lock_request {
     struct ll_locker *by;
     const struct lladd_txn *txn;
