@@ -111,7 +111,7 @@ static int look_home(struct lladd_db *db, struct lladd_rid rid, struct home *out
     return rc;
 }
 
-/* Copies the contents that a stub points to. LLADD_NOT_FOUND: they are not there now. */
+/* Copies the contents that a stub points to. LLADD_NOT_FOUND: the contents are not there now. */
 static int look_moved(struct lladd_db *db, struct lladd_rid home, struct lladd_rid at,
                       struct copy *c, struct lladd_error *err)
 {
@@ -133,7 +133,7 @@ static int look_moved(struct lladd_db *db, struct lladd_rid home, struct lladd_r
 }
 
 /* Looks at the home, then at the contents. Only one page is latched at a time, so the contents may
- * move in between; but then the home has changed too, and the next attempt finds them. */
+ * move in between. Then the home has changed, too, and the next attempt finds the contents. */
 static int look(struct lladd_db *db, struct lladd_rid rid, struct home *home, struct copy *c,
                 struct lladd_error *err)
 {
@@ -236,7 +236,7 @@ int lladd_heap_insert(struct lladd_txn *txn, lladd_pageno heap, const void *byte
 }
 
 /* Frees a record and notes the room in the inventory. If the hint cannot be written, the call
- * fails, and the caller rolls both back. */
+ * fails, and the caller rolls back both steps. */
 static int freed(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid rid)
 {
     struct ll_slotted_free a = {.slot = rid.slot};
@@ -469,7 +469,8 @@ static int cursor_page(struct lladd_heap_cursor *c, struct lladd_error *err)
     return 0;
 }
 
-/* The next home on the page; plain contents are copied. LLADD_NOT_FOUND if the page has no more. */
+/* Finds the next home on the page, and copies plain contents. LLADD_NOT_FOUND: the page has no more
+ * homes. */
 static int cursor_home(struct lladd_heap_cursor *c, struct lladd_rid *rid, struct home *home,
                        struct copy *copy, struct lladd_error *err)
 {

@@ -25,7 +25,7 @@
 
 #define GROW_MAX 32u
 #define POOL_MAX 64u /* most pages in a pool; a pass finds the others again */
-#define ROOM_MIN (SLOT_BYTES + 2 * SLOT_CAP_MIN) /* a page with less room is not kept in the pool */
+#define ROOM_MIN (SLOT_BYTES + 2 * SLOT_CAP_MIN) /* the pool keeps no page with less room */
 
 struct pool_page {
     lladd_pageno page;
@@ -49,8 +49,8 @@ struct ll_heap {
     bool passing;
     lladd_pageno at; /* next entry of the pass */
     uint32_t index;
-    uint64_t seen;     /* entries this pass has visited */
-    uint64_t visited;  /* entries all passes have visited */
+    uint64_t seen;     /* number of entries that this pass has visited */
+    uint64_t visited;  /* number of entries that all passes have visited */
     uint64_t entries;  /* in the inventory: counted by the last pass, plus those added later */
     lladd_pageno last; /* last known inventory page, or LLADD_NO_PAGE */
 };
@@ -70,8 +70,8 @@ static struct ll_heap **bucket(struct ll_heaps *t, lladd_pageno root)
     return &t->buckets[(size_t)(root.v * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (t->n_buckets - 1)];
 }
 
-/* Doubles the table. If there is no memory, the chains grow longer; the first table must be
- * allocated. */
+/* Doubles the table. If there is no memory for a larger table, the chains grow longer; only the
+ * first table must be allocated. */
 static int spread(struct ll_operations *ops)
 {
     struct ll_heaps *t = &ops->heaps;
@@ -104,8 +104,8 @@ static struct ll_heap *find(struct ll_heaps *t, lladd_pageno root)
     return h;
 }
 
-/* Resets the heap's state to "not used yet". Under both latches, or before other threads know the
- * heap. */
+/* Resets the heap's state to "not used yet". Under `grow` and heaps.mutex, or before other threads
+ * know the heap. */
 static void forget(struct ll_heap *h)
 {
     h->n_pool = 0;
@@ -232,8 +232,8 @@ int ll_operations__heap_reset(struct lladd_txn *txn, lladd_pageno root, bool mad
     return 0;
 }
 
-/* Called at the transaction's end: its heaps become ordinary. A rollback may have removed pages in
- * their pools, so the pools are emptied; a pass finds the pages that remain. */
+/* Called at the transaction's end: the heaps lose their creator. A rollback may have removed pages
+ * in their pools, so the pools are emptied; a pass finds the pages that remain. */
 static void disown(struct ll_heaps_created *c)
 {
     struct ll_operations *ops = c->ops;
@@ -355,8 +355,8 @@ static bool pool_claim(struct ll_operations *ops, struct ll_heap *h, struct pool
     return free;
 }
 
-/* Puts a page back with its present room, or removes it if that is too little. `placed`: number of
- * records stored. */
+/* Puts a page into the pool, or updates it there: not busy, with its present room. Removes a page
+ * with too little room. `placed`: number of records stored. */
 static void pool_put(struct ll_operations *ops, struct ll_heap *h, struct pool_page p,
                      unsigned placed)
 {
@@ -410,14 +410,14 @@ int ll_operations__heap_member(struct lladd_db *db, lladd_pageno heap, lladd_pag
                         (unsigned long long)page.v, (unsigned long long)heap.v));
 }
 
-/* A number of free bytes as a hint. */
+/* Converts a number of free bytes to a hint. */
 static uint32_t hint_of(uint32_t page_size, uint32_t bytes)
 {
     uint32_t hint = bytes / (page_size / 256);
     return hint < UINT8_MAX ? hint : UINT8_MAX;
 }
 
-/* May a page with this hint have `need` bytes? Hint 255 has no upper limit. */
+/* May a page with this hint have `need` free bytes? Hint 255 stands for all higher values, too. */
 static bool hint_promises(uint32_t page_size, uint32_t hint, uint32_t need)
 {
     return hint == UINT8_MAX || (hint + 1) * (page_size / 256) > need;
@@ -604,7 +604,7 @@ static int grow(struct lladd_txn *txn, struct ll_operations *ops, struct ll_heap
 
 /* ---- placing --------------------------------------------------------------------------------- */
 
-/* A page that may have room: from the pool, from the pass, or added to the heap. */
+/* Finds a page that may have room: in the pool, by a pass, or by growing the heap. */
 static int candidate(struct lladd_txn *txn, struct ll_operations *ops, struct ll_heap *h,
                      uint32_t need, struct pool_page *out)
 {
