@@ -188,7 +188,7 @@ int lladd_array_write(struct lladd_txn *txn, struct lladd_array *a, uint64_t ind
     return write_element(txn, a, index, offset, bytes, len);
 }
 
-/* The part of elements [first, first + n) on the first element's page. */
+/* The part of elements [first, first + n) that is on the page of element `first`. */
 struct part {
     uint64_t page;
     uint32_t offset;
@@ -269,7 +269,7 @@ int lladd_array_length(struct lladd_array *a, uint64_t *out, struct lladd_error 
     return rc;
 }
 
-/* Frees the pages of a durable shrink (A3). Under `change`. */
+/* Frees the pages beyond the end that a durable shrink has left (A3), if any. Under `change`. */
 static int free_cut(struct lladd_txn *txn, struct lladd_array *a, const struct ll_array_root *root)
 {
     struct ll_extents_step step;

@@ -38,8 +38,8 @@ static inline uint64_t ll_array_length_max(uint32_t size)
     return LL_ARRAY_BYTES_MAX / size;
 }
 
-/* Reads a root page. LLADD_WRONG_TYPE: it is not an array's. LLADD_CORRUPT_PAGE: its values are
- * impossible. */
+/* Reads a root page. LLADD_WRONG_TYPE: the page is not the root page of an array.
+ * LLADD_CORRUPT_PAGE: its values are impossible. */
 int ll_operations__array_read(struct lladd_db *, lladd_pageno, struct ll_array_root *,
                               struct lladd_error *);
 
@@ -63,7 +63,7 @@ struct lladd_array {
     uint64_t users;
     uint64_t looks;   /* counts changes of the root page; a thread that has read the page before a
                        * change does not store what it has read */
-    uint64_t changes; /* changes of the length, and rollbacks that may undo one */
+    uint64_t changes; /* counts changes of the length, and rollbacks that may undo such a change */
     bool gone;        /* the array is destroyed, or its creation rolled back */
     bool cut;         /* the pages beyond `cut_to` may be freed */
     uint64_t cut_to;  /* the length in elements after the shrink */
@@ -99,7 +99,8 @@ static inline struct ll_arrays *ll_arrays_of(struct lladd_db *db)
     return lladd_extension_state(db, &ll_operations__array_extension);
 }
 
-/* Returns the array in memory, created if necessary, with a reference; release drops it. */
+/* acquire returns the array in memory, created if necessary, and takes a reference. release drops
+ * the reference. */
 int ll_operations__array_acquire(struct lladd_db *, lladd_pageno, struct lladd_array **,
                                  struct lladd_error *);
 void ll_operations__array_release(struct lladd_array *);

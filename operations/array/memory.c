@@ -29,8 +29,8 @@ static struct lladd_array **bucket(struct ll_arrays *all, lladd_pageno root)
                          (all->n_buckets - 1)];
 }
 
-/* Makes room for one more array. If there is no memory, the chains grow longer; the first table
- * must be allocated. Under the mutex. */
+/* Makes room for one more array. If there is no memory for a larger table, the chains grow longer;
+ * only the first table must be allocated. Under the mutex. */
 static int spread(struct ll_arrays *all)
 {
     size_t n_old = all->n_buckets, n = n_old ? n_old * 2 : 16;
