@@ -106,8 +106,8 @@ void lladd_blob_bulk_from(struct lladd_db *db, uint64_t bytes)
 
 /* ---- logged bytes ---------------------------------------------------------------------------- */
 
-/* `redo_only`: this transaction has allocated the page, so its rollback frees it and needs no
- * undo. */
+/* `redo_only`: this transaction has allocated the page. Its rollback frees the page, so the update
+ * needs no undo. */
 static int log_update(struct lladd_txn *txn, enum ll_blob_op op, lladd_pageno page,
                       const void *args, size_t len, bool redo_only)
 {
@@ -148,7 +148,8 @@ static int write_data(struct lladd_txn *txn, lladd_pageno page, uint32_t at,
     return rc;
 }
 
-/* A part of a blob's data: bytes [from, from + len) after those in the root page. */
+/* A part of the bytes in a blob's data pages: bytes [from, from + len), counted from the first byte
+ * of data page 0. */
 struct part {
     lladd_pageno root;
     uint64_t from, len;
@@ -163,7 +164,8 @@ static uint64_t n_pages(const struct part *p, uint32_t room)
 {
     return (p->from + p->len - 1) / room - p->from / room + 1;
 }
-/* The overlap of data page i with the part: n bytes from *at on in the page's contents. */
+/* The overlap of data page i with the part. Returns its length; *at: its offset in the page's
+ * contents. */
 static uint32_t of_page(const struct part *p, uint32_t room, uint64_t i, uint32_t *at,
                         const unsigned char **bytes)
 {

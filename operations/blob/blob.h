@@ -7,8 +7,8 @@
 
 #include <lladd/blob.h>
 
-/* Operations by their index in ll_operations__blob_extension: an id is the first operation's id
- * plus the index. */
+/* Operations by their index in ll_operations__blob_extension. The id of an operation is the id of
+ * the first one plus the index. */
 enum ll_blob_op {
     LL_BLOB_FORMAT,
     LL_BLOB_WRITE,
@@ -86,8 +86,8 @@ static inline uint64_t ll_blob_pages_for(uint32_t page_size, uint64_t len)
     uint32_t head = ll_blob_head_room(page_size), room = ll_blob_page_room(page_size);
     return len <= head ? 0 : (len - head + room - 1) / room;
 }
-/* A page's role in its blob, as the page stores it. Level 0: data page number `first`. Otherwise an
- * index page for the data pages from `first` on. */
+/* A page's role in its blob, as the page stores it. Level 0: data page number `first`. Other
+ * levels: the index page for the data pages from `first` on. */
 static inline uint64_t ll_blob_where(unsigned level, uint64_t first)
 {
     return (uint64_t)level << 56 | first;

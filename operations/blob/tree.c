@@ -296,7 +296,7 @@ static uint64_t span_of(uint32_t page_size, unsigned level)
     return span;
 }
 
-/* Frees an index page and all pages below it. Their contents stay for a rollback. */
+/* Frees an index page and all pages below it. The contents of the pages stay for a rollback. */
 static int free_tree(struct freeing *f, lladd_pageno root, lladd_pageno node, uint64_t where)
 {
     struct lladd_db *db = lladd_txn_db(f->txn);
