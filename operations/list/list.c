@@ -205,7 +205,7 @@ static int insert_among(struct lladd_txn *txn, struct lladd_list *l, lladd_pagen
                         sizeof undo);
 }
 
-/* Inserts at the end, or after `after`. Under the latch. */
+/* Inserts at the end (`at_end`), or after `after`. Under `change`. */
 static int insert(struct lladd_txn *txn, struct lladd_list *l, bool at_end, struct lladd_item after,
                   const void *bytes, size_t len, struct lladd_item *out)
 {

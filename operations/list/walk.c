@@ -150,7 +150,7 @@ struct walk {
 };
 #define WALK ((struct walk){.at = LLADD_ITEM_NONE, .mark = LLADD_ITEM_NONE})
 
-/* Starts a walk after the caller's item. */
+/* Starts a walk after item `at`, which must be the list's; LLADD_ITEM_NONE: at the first item. */
 static int walk_begin(struct lladd_list *l, struct walk *w, struct lladd_item at,
                       struct lladd_error *err)
 {
