@@ -172,8 +172,8 @@ int ll_operations_untyped(struct lladd_db *db, lladd_pageno n, int rc, struct ll
     lladd_page_unfix(db, page, LLADD_LATCH_SHARED);
     if (typed || lladd_page_use_get(db, n, &use, &ignored))
         return rc;
-    /* An allocation bitmap does not exist before its group is first used; the allocator reports
-     * that case. */
+    /* Page n may be the place of an allocation bitmap that does not exist yet, because its group
+     * was never used. The allocator reports a missing bitmap. */
     if (use != LLADD_USE_PAGED && n.v != 0)
         return rc;
     return ll_operations__on(err, n,

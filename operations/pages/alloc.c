@@ -43,19 +43,19 @@
 #define GROW_PAGES_MIN 16u
 #define GROW_BYTES_SOON (1u << 20)
 #define GROW_BYTES_MAX (64u << 20)
-/* Bytes of pending pages for which a sync is worth its cost. */
+/* If the pending pages have fewer bytes than this, a sync is not worth its cost. */
 #define MANY_BYTES_MIN (4u << 20)
 
 struct ll_bitmap_group {
     uint32_t run;   /* upper bound of the longest run of free pages, or RUN_UNKNOWN */
     uint32_t hint;  /* index of the 64-page word where the last single page was found */
     uint32_t epoch; /* incremented whenever pages may have become free */
-    bool formatted; /* its bitmap is known to exist */
+    bool formatted; /* the group's bitmap is known to exist */
 };
 
 /* The allocator's state of a transaction that allocates or frees pages. */
 struct ll_page_owner {
-    struct ll_reservation_txn hold; /* first member; on the pages it freed */
+    struct ll_reservation_txn hold; /* first member; reservations of the pages that it has freed */
     struct ll_operations *ops;
     struct ll_page_owner *next_pending;
     lladd_lsn commit; /* LSN of its commit record; 0: not logged yet */
@@ -338,8 +338,8 @@ static void pages_logged(void *ctx, void *state, lladd_lsn commit)
 }
 
 /* The library may call this long after the commit is durable, before or after the allocator has
- * released the reservations. (The callback `committed` comes promptly, but would cost memory at
- * each commit, which could then fail.) */
+ * released the reservations. (The callback `committed` comes promptly, but would need memory at
+ * each commit; without memory the commit would fail.) */
 static void pages_durable(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
 {
     (void)ctx;
@@ -430,7 +430,7 @@ static int node_drop(struct ll_operations *ops, const struct ll_reservation_node
     return rc;
 }
 
-/* Removes the oldest transaction from the queue if it is durable. Under the mutex. */
+/* Removes the oldest transaction from the queue if its commit is durable. Under the mutex. */
 static struct ll_page_owner *take_pending(struct ll_operations *ops)
 {
     struct ll_allocator *a = &ops->alloc;
@@ -479,7 +479,8 @@ static int drop_pending(struct ll_operations *ops, bool *some, struct lladd_erro
     return rc;
 }
 
-/* How many pending pages are many: a quarter of the file, within bounds. */
+/* From how many pending pages on a sync is better than growth: a quarter of the file, within
+ * bounds. */
 static uint64_t many(uint32_t page_size, uint64_t count)
 {
     uint64_t least = MANY_BYTES_MIN / page_size, most = GROW_BYTES_MAX / page_size;

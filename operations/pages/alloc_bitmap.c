@@ -335,8 +335,8 @@ static bool map_check(struct lladd_view map)
            (map.number.v != 1 || ll_operations__bitmap_use(map, 1) == LLADD_USE_PAGED);
 }
 
-/* If a transaction takes a FREED page and rolls back, the page becomes NONE. Both mean the same, so
- * the mask makes them equal. */
+/* If a transaction takes a FREED page and rolls back, the page becomes NONE. Both states mean
+ * "free", so the mask makes them equal. */
 static void map_mask(void *ctx, struct lladd_page *map)
 {
     (void)ctx;

@@ -7,7 +7,7 @@
 
 #define LL_MAP_HEAD 32u /* after the page header: u32 pages covered, zeros */
 
-/* Pages that one bitmap covers, itself included. */
+/* Number of pages that one bitmap covers; the bitmap is one of them. */
 static inline uint32_t ll_bitmap_span(uint32_t page_size)
 {
     return (page_size - LLADD_PAGE_HEADER - LL_MAP_HEAD) / 2 * 8;

@@ -456,8 +456,7 @@ int lladd_fixed_free(struct lladd_txn *txn, struct lladd_rid rid)
     return rc ? rc : lladd_update(txn, LL_OP_FIXED_FREE, rid.page, slot, sizeof slot);
 }
 
-/* Prefetches all that the call reads: the page's header and, if the rid says where it lies, the
- * record. */
+/* Prefetches the page's header and, if the rid tells its place, the record. */
 static void touch(struct lladd_db *db, struct lladd_rid rid, uint32_t offset, size_t len)
 {
     uint32_t slots = slots_for(lladd_page_size(db), rid.size);

@@ -127,8 +127,8 @@ static uint32_t gain_of(struct ll_operations *ops, struct lladd_view v, uint32_t
     return held[s % LL_RESERVATION_CHUNK / 64] >> s % 64 & 1 ? 0 : gain;
 }
 
-/* Purges ghosts and slack that no transaction reserves, as much as one log record can name, if that
- * gives `want` bytes in total. Otherwise LLADD_PAGE_FULL. */
+/* If the ghosts and slack that no transaction reserves have `want` bytes together, purges as many
+ * of them as one log record can name. Otherwise LLADD_PAGE_FULL. */
 static int purge(struct lladd_txn *txn, struct lladd_page *page, uint32_t want)
 {
     struct ll_operations *ops = ll_operations_of(lladd_txn_db(txn));
@@ -247,8 +247,8 @@ static int overwrite(struct lladd_txn *txn, struct lladd_rid rid, const unsigned
     return rc;
 }
 
-/* Changes a record's length from `from` to `to` bytes, at its end. Added bytes are taken from
- * `bytes` (the new contents), or are zeros if that is NULL. */
+/* Changes a record's length from `from` to `to` bytes, at its end. `bytes`: the new contents, from
+ * which the added bytes are taken; NULL: adds zeros. */
 static int lengthen(struct lladd_txn *txn, struct lladd_rid rid, const unsigned char *bytes,
                     uint32_t from, uint32_t to)
 {

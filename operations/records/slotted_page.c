@@ -109,8 +109,8 @@ bool ll_operations__slotted_fine(struct lladd_view v)
     return sum == slotted_get(v.bytes, SLOTTED_AREA);
 }
 
-/* Is there room for `free_needed` bytes? If the gap is too small, is the page also fit for
- * compaction? */
+/* Does the page have `free_needed` free bytes? If its gap is shorter than `gap_needed`, the page
+ * must also be fit for compaction. */
 static bool room_fine(struct lladd_view v, uint32_t gap_needed, uint32_t free_needed)
 {
     if (!ll_operations__slotted_head_fine(v) || free_needed > slotted_free(v.bytes, v.size))
@@ -486,7 +486,8 @@ const struct lladd_op ll_operations__slotted_free = {
 
 /* ---- set ------------------------------------------------------------------------------------- */
 
-/* Counts the equal bytes at one end of a[0..na) and b[0..nb), which the record leaves out. */
+/* same_front and same_back count the equal bytes at one end of the old and the new bytes. The log
+ * record leaves these out. */
 static uint32_t same_front(const unsigned char *a, const unsigned char *b, uint32_t n)
 {
     uint32_t i = 0;
@@ -685,7 +686,7 @@ const struct lladd_op ll_operations__slotted_set = {
     .redo_fields = set_fields,
     .undo_fields = set_undo_fields,
     .record_max = SET_HEAD + SET_UNDO_HEAD + 2 * LLADD_SLOTTED_PIECE,
-    .credit_max = 2, /* lladd_slotted_credit for one call */
+    .credit_max = 2, /* for lladd_slotted_credit with count 1 */
     .undo_kind = LLADD_UNDO_PAGE,
     .prepare = set_prepare,
     .validate = set_validate,

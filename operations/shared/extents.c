@@ -255,8 +255,8 @@ static int chain_next(const struct ll_extents *r, lladd_pageno page, lladd_pagen
     return ours ? 0 : broken(err, page, "in the chain of another run");
 }
 
-/* Page c of the chain. LLADD_END: it would be the next one to add, and *out is the last page that
- * exists (perhaps the root page). */
+/* Page c of the chain. LLADD_END: the chain has exactly c pages, and *out is its last page (the
+ * root page if c is 0). */
 static int chain_find(const struct ll_extents *r, uint64_t c, lladd_pageno *out,
                       struct lladd_error *err)
 {
@@ -420,7 +420,8 @@ static void maker_free(struct ll_extents_maker *m)
     ll_operations__owner_free(&m->owner);
 }
 
-/* A rollback may have removed extents: readers do not use the copy until it has been read again. */
+/* A rollback may have removed extents. Readers find no pages until the root page has been read
+ * again. */
 static void maker_forget(struct ll_extents_maker *m)
 {
     lladd_mutex_lock(&m->runs->mutex);

@@ -90,7 +90,7 @@ static inline uint64_t *ll_extents_slot(const struct ll_extents *r, uint64_t k)
 /* Number of pages in the first n extents. */
 uint64_t ll_operations__extents_pages(uint64_t n_extents);
 
-/* Does the sequence have at least n pages, according to this area of a root page? */
+/* Does this area of a root page say that the sequence has at least n pages? */
 static inline bool ll_extents_says(const unsigned char *area, uint64_t n)
 {
     uint64_t extents = lladd_get64(area);
@@ -111,14 +111,14 @@ static inline bool ll_extents_made_by(const struct ll_extents *r, const struct l
     return r->maker_id && r->maker_id == lladd_txn_id(txn).v;
 }
 
-/* Page i, which must be below ll_operations__extents_size. No latch, no fix. */
+/* Page i, which must be below ll_operations__extents_size. Takes no latch and fixes no page. */
 static inline lladd_pageno ll_operations__extents_page(const struct ll_extents *r, uint64_t i)
 {
     uint64_t offset, k = ll_extents_extent(i, &offset);
     return lladd_page_of(lladd_atomic_load64(ll_extents_slot(r, k)) + offset);
 }
-/* Number of usable pages. After a partial rollback of the creating transaction it is 0 until grow
- * has read the root page again. */
+/* Number of usable pages. After a partial rollback of the creating transaction it is 0 until a call
+ * has read the root page again (grow, shrink, count, each). */
 static inline uint64_t ll_operations__extents_size(const struct ll_extents *r)
 {
     return ll_operations__extents_pages(lladd_atomic_load64(&r->n_extents));
@@ -126,10 +126,10 @@ static inline uint64_t ll_operations__extents_size(const struct ll_extents *r)
 /* Makes the sequence hold at least n pages, unless another thread has done so. The caller holds no
  * page latch. */
 int ll_operations__extents_grow(struct lladd_txn *, struct ll_extents *, uint64_t n);
-/* Frees the extents beyond n pages. They stay freed if the transaction rolls back, unless it has
- * created the sequence. No transaction may still need the pages for undo, so the change that
- * emptied them must be durable before the call. The caller makes sure that no thread uses these
- * pages. The allocator reuses them after the transaction has ended. */
+/* Frees the extents beyond n pages. They stay freed if the transaction rolls back, unless this
+ * transaction has created the sequence. No transaction may still need the pages for undo, so the
+ * change that emptied them must be durable before the call. The caller makes sure that no thread
+ * uses these pages. The allocator reuses them after the transaction has ended. */
 int ll_operations__extents_shrink(struct lladd_txn *, struct ll_extents *, uint64_t n);
 /* Frees the whole sequence as part of the transaction: a rollback restores it. The caller frees the
  * root page, and keeps other threads from using the sequence. */
@@ -139,7 +139,7 @@ int ll_operations__extents_free(struct lladd_txn *, struct ll_extents *);
 int ll_operations__extents_free_pages(struct lladd_txn *, struct ll_extents *, uint64_t from,
                                       uint64_t to);
 int ll_operations__extents_free_chain(struct lladd_txn *, struct ll_extents *);
-/* Number of pages, also correct after a partial rollback of the creating transaction. */
+/* Number of pages. Also correct after a partial rollback of the creating transaction. */
 int ll_operations__extents_count(struct ll_extents *, uint64_t *pages, struct lladd_error *);
 /* step_begin and step_end enclose a step of growing or freeing, to which a structure can add its
  * own updates. The step is a nested top action, which is closed with LLADD_NO_OP; in the creating

@@ -3,8 +3,8 @@
 #define LL_OPERATIONS_GROW_H
 #include <lladd/extension.h>
 
-/* Makes an array hold at least n elements; if it grows, it at least doubles. `array` is the address
- * of the pointer to it. 0, or LLADD_NO_MEMORY: nothing has changed. */
+/* Makes an array hold at least n elements; a growth at least doubles it. `array` is the address of
+ * the pointer to the array. Returns 0, or LLADD_NO_MEMORY: nothing has changed. */
 int ll_operations__grow(struct lladd_db *, void *array, size_t n, size_t *cap, size_t element);
 
 #endif
