@@ -45,7 +45,8 @@ static inline lladd_pageno ll_heap_owner_page(uint64_t owner)
 struct ll_heap_append {
     lladd_pageno first; /* pages first ... first + n - 1 */
     uint32_t n;
-    uint32_t expected; /* the present number of entries; otherwise another thread has appended */
+    uint32_t expected; /* the number of entries that the caller has seen; if it is different now,
+                        * another thread has appended */
 };
 struct ll_heap_hint {
     uint32_t index;
@@ -60,8 +61,8 @@ int ll_operations__heap_place(struct lladd_txn *, lladd_pageno heap, struct ll_s
 /* Notes that a delete or set has freed room on a page. */
 int ll_operations__heap_gained(struct lladd_txn *, lladd_pageno heap,
                                const struct ll_slotted_state *);
-/* Forgets what memory knows of a heap. `created`: txn has created it, and other transactions cannot
- * see it until txn has committed. */
+/* Resets a heap's state in memory. `created`: txn has created the heap, and other transactions
+ * cannot see it until txn has committed. */
 int ll_operations__heap_reset(struct lladd_txn *, lladd_pageno heap, bool created);
 /* Reports that the heap's chain of inventory pages has a cycle. */
 int ll_operations__heap_endless(struct lladd_error *, lladd_pageno heap);

@@ -13,11 +13,11 @@
  *     pass began. The search therefore visits a few entries for each record stored.
  *
  * If neither finds room, the heap grows by an eighth of its pages, 1 to 32, in a nested top action:
- * other transactions use the pages at once, so the pages stay even if this transaction rolls back.
- * The transaction that creates the heap grows it with ordinary updates, because its rollback must
- * remove the heap with all its pages, and no other transaction sees the heap before the commit.
- * This transaction may roll back to a savepoint and so remove pages; it therefore checks each page
- * of the pool before it uses the page.
+ * other transactions use the pages immediately, so the pages stay even if this transaction rolls
+ * back. The transaction that creates the heap grows it with ordinary updates, because its rollback
+ * must remove the heap with all its pages, and no other transaction sees the heap before the
+ * commit. This transaction may roll back to a savepoint and so remove pages; it therefore checks
+ * each page of the pool before it uses the page.
  *
  * Threads: heap->grow, one for each heap, protects the pass and is held while the heap grows. The
  * leaf heaps.mutex protects the table and the pools. */

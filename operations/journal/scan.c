@@ -67,10 +67,10 @@ bool ll_operations__journal_annulled(const struct ll_journal_open *o, uint64_t l
     return from < o->n_annuls && lsn > o->annuls[from].since;
 }
 
-/* Adds an annulment, and merges it with those that it overlaps. The new annulment usually comes
- * last or overlaps the last ones, because it covers all that the transaction has logged since some
- * point. Older versions of the library logged annulments again after a refused commit, so the new
- * annulment may also repeat an earlier one. */
+/* Adds an annulment, and merges it with the annulments that it overlaps. The new annulment usually
+ * comes last or overlaps the last ones, because it covers all that the transaction has logged since
+ * some point. Older versions of the library logged annulments again after a refused commit, so the
+ * new annulment may also repeat an earlier one. */
 static int see_annulment(struct ll_journal_scan *s, struct ll_journal_open *o,
                          const struct lladd_log_entry *e, const struct ll_journal_record *r,
                          struct lladd_error *err)

@@ -174,8 +174,8 @@ void ll_operations__journal_bucket_put(struct ll_journal_tag *, struct ll_journa
 void ll_operations__journal_bucket_take(struct ll_journal_tag *, uint64_t from, uint64_t upto,
                                         struct ll_journal_bucket *sum);
 /* Updates the buckets with commits in (from, upto], after cleaning. The transaction that committed
- * at `commit` has copied their live entries, own->entries of them with own->bytes bytes, to the log
- * from own->first on. */
+ * at `commit` has copied the live entries of these buckets to the log from own->first on:
+ * own->entries entries with own->bytes bytes. */
 void ll_operations__journal_bucket_move(struct ll_journal_tag *, uint64_t from, uint64_t upto,
                                         const struct ll_journal_bucket *own, uint64_t commit);
 static inline uint64_t ll_journal_newest(const struct ll_journal_tag *t)

@@ -123,7 +123,7 @@ bool ll_operations__list_find(struct lladd_view, struct lladd_item, struct lladd
 
 /* ---- in memory: memory.c ---------------------------------------------------------------- */
 
-/* A list in memory. There is one for each root page in use; all its handles share it. */
+/* A list in memory. Each root page in use has one; all handles of the list share it. */
 struct lladd_list {
     struct ll_lists *lists;
     struct lladd_list *next;

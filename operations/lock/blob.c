@@ -4,9 +4,9 @@
  *   u8    1: serialisable
  *   then for each hold, in the order of first grants (ancestors before their parts):
  *   u8    mode
- *   u32   how many leading bytes of the name equal those of the previous hold's name
- *   u32   how many bytes follow
- *   ...   the rest of the name, encoded (name.c)
+ *   u32   number of leading bytes that the name shares with the name of the hold before
+ *   u32   number of the other bytes of the name
+ *   ...   these other bytes; names are encoded (name.c)
  *
  * The record has only the locks that the transaction keeps after prepare. A transaction that is not
  * serialisable does not keep the locks that protect reads. Prepared transactions hold their locks

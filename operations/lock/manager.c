@@ -64,7 +64,7 @@ static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_err
     return 0;
 }
 
-/* Locks may remain: those of transactions in doubt, and all of them if the handle is poisoned or
+/* Locks may remain: the locks of transactions in doubt, and all locks if the handle is poisoned or
  * killed. */
 static void detach(void *ctx, struct lladd_db *db, void *state)
 {

@@ -66,7 +66,8 @@ struct ll_lock_hold {
     struct ll_lock_hold *older, *newer; /* in the locker's list, ordered by first grant */
     struct ll_lock_hold *parent;        /* the same locker's hold on the name without its last
                                          * component */
-    uint64_t children;                    /* holds of the same locker of which this is the parent */
+    uint64_t children;                    /* number of holds of the same locker with this hold as
+                                           * parent */
     lladd_savepoint_id since;             /* lladd_txn_now.next at the first grant */
     lladd_savepoint_id changed;           /* the same at the last upgrade or at the first grant */
     uint64_t call;                        /* number of the locker's last call that granted or

@@ -16,11 +16,11 @@
  * transactions write the same entry only if they write the same name, so undo may restore the old
  * entry.
  *
- * The chain has no order. Memory knows where each name is (root_index.c) and where there is room
- * (struct ll_root_room). When the addition of a name is rolled back, an earlier page may have room
- * again. A search for room begins at the page where the last search ended. If it finds no room up
- * to the end of the chain, and the chain has grown by an eighth since the last search from page 0,
- * it begins again at page 0.
+ * The chain has no order. An index in memory knows which page has each name (root_index.c); struct
+ * ll_root_room knows where the last search for room ended. When the addition of a name is rolled
+ * back, an earlier page may have room again. A search for room begins at the page where the last
+ * search ended. If it finds no room up to the end of the chain, and the chain has grown by an
+ * eighth since the last search from page 0, it begins again at page 0.
  *
  * Threads: a thread that adds a name, or reads all names for the index, holds `roots`; page latches
  * protect the rest. */
@@ -467,7 +467,7 @@ static int add_held(struct lladd_txn *txn, struct ll_operations *ops, struct ent
     if (rc)
         return rc;
     room->at = at;
-    /* If there is no memory for this, lookups walk the chain. */
+    /* Without memory for the index, lookups walk the chain. */
     (void)ll_operations__root_index_put(&ops->root_index, ll_operations__root_hash(e->name), at);
     return 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Records of one length: page type "lladd.fixed".
  *
- *   32 u16 size of a record, u16 records there is room for, u16 in use, u16 freed
+ *   32 u16 size of a record, u16 number of slots
+ *   36 u16 slots in use, including the freed slots, u16 freed slots
  *   40 u64 zero
  *   48 two planes of bits, in 64-bit words, little-endian: `used`, then `given` (freed)
  *      the records, one after the other
@@ -12,7 +13,7 @@
  *
  *   lladd.fixed.alloc  redo u16 slot, bytes (none: zeros)             undo u16 slot
  *   lladd.fixed.free   redo u16 slot                                  undo u16 slot
- *   lladd.fixed.set    redo u16 slot, u16 offset, bytes               undo likewise */
+ *   lladd.fixed.set    redo u16 slot, u16 offset, bytes               undo the same */
 #include "operations/operations_private.h"
 
 #include <string.h>

@@ -17,12 +17,12 @@
  *     outgrows its bytes moves to a larger place; undo writes the old contents there and frees the
  *     rest.
  *   - Only `purge` frees ghosts and slack. It is never undone, and frees nothing that a transaction
- *     still reserves. While recovery rolls losers back there is no purge.
+ *     still reserves. No purge runs while recovery rolls losers back.
  *
  * No other transaction can use slot numbers or space that an unfinished transaction has freed. Log
  * records name a record by slot and contents ("physiological" logging), never by its place on the
- * page, so compaction needs no log record. It is part of the redo of alloc and set, when the gap in
- * the middle is too small but gap and holes together are large enough. It depends only on the
+ * page, so compaction needs no log record. Redo of alloc and of set compacts the page if the gap in
+ * the middle is too small but gap and holes together are large enough. This depends only on the
  * page's bytes, so recovery compacts at the same log record.
  *
  * Invariants (slotted_check): the last slot is in use; records lie within the area, do not overlap,

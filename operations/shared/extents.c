@@ -11,7 +11,8 @@
  *
  *   32 u64 next page of the chain, 0: none
  *   40 u64 the structure's root page
- *   48     u64 first page of extent 16 (of the chain's next page: 16 + entries of a page), ...
+ *   48     u64 first page of an extent, u64 first page of the next extent, ... The first page of
+ *          the chain begins with extent 16. Each later page continues where the page before ends.
  *
  * Entries beyond the number of extents have no meaning. A chain never gets shorter while the
  * sequence exists.

@@ -21,7 +21,7 @@
  *     commit is durable, because a page can be written without logging; alloc.c waits for that. The
  *     end of a rollback releases both kinds.
  *
- * After a crash the table is empty. Losers need no reservations: until all of them are rolled back,
+ * After a crash the table is empty. Losers need no reservations: until all losers are rolled back,
  * no freed space is reused at all (`recovering` in struct ll_operations), even if open returns
  * before that (lladd_losers_left). The prepare record of a transaction in doubt contains its
  * reservations.

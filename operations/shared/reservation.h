@@ -36,7 +36,7 @@ struct ll_reservation_txn {
 };
 
 int ll_operations__reservations_init(struct ll_reservations *, struct lladd_db *, const char *name);
-/* Does not free the owners that remain: the caller first frees those in `owners`. */
+/* The caller has ended all owners in `owners` before. */
 void ll_operations__reservations_free(struct ll_reservations *);
 
 void ll_operations__reserve_begin(struct ll_reservations *, struct ll_reservation_txn *);
