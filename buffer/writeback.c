@@ -112,10 +112,10 @@ int ll_buffer_want_memory(struct ll_buffer *b, struct lladd_error *err)
     }
     rc = ll_buffer__double_write_ready(b, err);
     if (!rc)
-        rc = ll_buffer__in_flight_reserve(b, 1, err);
+        rc = ll_buffer__in_flight_reserve(b, b->batch_capacity, err);
     if (rc)
         return rc;
-    ll_buffer__in_flight_unreserve(b, 1);
+    ll_buffer__in_flight_unreserve(b, b->batch_capacity);
     struct ll_buffer__batch *batch = get_batch(b);
     if (!batch)
         return ll_fail(err, LLADD_NO_MEMORY, "no memory to write pages back");

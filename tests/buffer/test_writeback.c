@@ -525,6 +525,29 @@ START_TEST(no_space_for_a_page_is_the_end)
 }
 END_TEST
 
+/* Once its memory was allocated, the cache writes a full batch of pages without any (REC-3). */
+START_TEST(wanted_memory_is_enough_to_write_back)
+{
+    enum { CACHED = 4 * PAGES, ALL = 4 * CACHED };
+    struct fixture r;
+    fixture_open(&r, _i, CACHED);
+    for (uint64_t n = 0; n < ALL; n++)
+        fixture_put(&r, n, n);
+    fixture_flush(&r);
+    fixture_reopen(&r);
+    for (uint64_t n = 0; n < ALL; n++)
+        ck_assert_uint_eq(fixture_get(&r, n), n);
+    ck_assert_int_eq(ll_buffer_want_memory(r.b, &r.err), 0);
+    fault_alloc_fail(&r.mem, 1, true);
+    for (uint64_t n = 0; n < ALL; n++)
+        fixture_put(&r, n, n + 1);
+    fault_alloc_fail(&r.mem, 0, false);
+    for (uint64_t n = 0; n < ALL; n++)
+        ck_assert_uint_eq(fixture_get(&r, n), n + 1);
+    fixture_close(&r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("buffer: writing back");
@@ -547,6 +570,7 @@ int main(void)
     tcase_add_loop_test(t, steps_keep_clean_pages_ahead, 0, FIXTURE_KINDS);
     tcase_add_loop_test(t, a_failed_write_or_sync_is_the_end, 0, 5 * FIXTURE_KINDS);
     tcase_add_loop_test(t, no_space_for_a_page_is_the_end, 0, FIXTURE_KINDS);
+    tcase_add_loop_test(t, wanted_memory_is_enough_to_write_back, 0, FIXTURE_KINDS);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);
