@@ -259,6 +259,9 @@ static inline struct ll_frame *ll_buffer__page_of_slot(const struct ll_buffer *b
  * the page already has a frame. release: EVICTING or LOADING -> FREE; puts the slot back. */
 int ll_reserved__open(struct ll_buffer *, struct lladd_error *);
 void ll_reserved__close(struct ll_buffer *);
+/* Reserves address space for pages 0 ... n - 1, as far as an eighth of the budget holds its
+ * counters; until close, claims of these pages need no memory. */
+int ll_reserved__want_pages(struct ll_buffer *, uint64_t n, struct lladd_error *);
 int ll_reserved__claim(struct ll_buffer *, uint64_t n, uint32_t slot, struct ll_frame **out,
                        struct lladd_error *);
 void ll_reserved__release(struct ll_buffer *, struct ll_frame *);

@@ -181,6 +181,19 @@ static int chunk_of(struct ll_buffer *b, uint64_t n, struct ll_buffer__chunk **o
     return rc;
 }
 
+/* The chunks of a huge file must leave a small cache room for pages. */
+int ll_reserved__want_pages(struct ll_buffer *b, uint64_t n, struct lladd_error *err)
+{
+    uint64_t most = b->cfg.budget / 8 / chunk_bytes(b) * chunk_pages(b);
+    for (uint64_t at = 0; at < n && at < most; at += chunk_pages(b)) {
+        struct ll_buffer__chunk *ignored;
+        if (chunk_of(b, at, &ignored))
+            return ll_fail(err, LLADD_NO_MEMORY, "no address space for %llu pages",
+                           (unsigned long long)n);
+    }
+    return 0;
+}
+
 int ll_reserved__open(struct ll_buffer *b, struct lladd_error *err)
 {
     long os_page = sysconf(_SC_PAGESIZE);

@@ -110,7 +110,9 @@ int ll_buffer_want_memory(struct ll_buffer *b, struct lladd_error *err)
         ll_buffer__slot_put(b, slot);
         ll_buffer__slot_released(b);
     }
-    rc = ll_buffer__double_write_ready(b, err);
+    rc = b->reserved ? ll_reserved__want_pages(b, ll_buffer_page_count(b), err) : 0;
+    if (!rc)
+        rc = ll_buffer__double_write_ready(b, err);
     if (!rc)
         rc = ll_buffer__in_flight_reserve(b, b->batch_capacity, err);
     if (rc)

@@ -376,6 +376,33 @@ START_TEST(no_address_space)
 }
 END_TEST
 
+/* Once its memory was allocated, the cache can fix every page of the file (REC-3). */
+START_TEST(wanted_address_space_is_for_all_pages)
+{
+    struct fixture r;
+    const uint64_t far = (UINT64_C(3) << 30) / FIXTURE_PAGE;
+    fixture_init(&r, FIXTURE_RESERVED_FILES, PAGES);
+    r.cfg.budget += 1 << 20;
+    fixture_create(&r);
+    fixture_put(&r, 0, 5);
+    fixture_put(&r, far, 7);
+    fixture_flush(&r);
+    fixture_reopen(&r);
+    ck_assert_int_eq(ll_buffer_want_memory(r.b, &r.err), 0);
+    test_world_fail_at(&r.world, "buffer.map", 1, ENOMEM);
+    fault_alloc_fail(&r.mem, 1, true);
+    ck_assert_uint_eq(fixture_get(&r, far), 7);
+    ck_assert_uint_eq(fixture_get(&r, far / 2), 0);
+    fault_alloc_fail(&r.mem, 0, false);
+    test_world_fail_at(&r.world, "buffer.map", 0, 0);
+    fixture_reopen(&r);
+    test_world_fail_at(&r.world, "buffer.map", 2, ENOMEM);
+    ck_assert_int_eq(ll_buffer_want_memory(r.b, &r.err), LLADD_NO_MEMORY);
+    ck_assert_uint_eq(fixture_get(&r, 0), 5);
+    fixture_close(&r);
+}
+END_TEST
+
 START_TEST(small_budgets_choose_the_heap)
 {
     struct fixture r;
@@ -396,6 +423,22 @@ static void lengthen(const struct fixture *r, uint64_t size)
     ck_assert_int_eq(r->base->ops->truncate(r->base, file, size), 0);
     ck_assert_int_eq(r->base->ops->close(r->base, file), 0);
 }
+
+/* A small cache does not spend its budget on the address space of a huge file. */
+START_TEST(wanted_address_space_leaves_room_for_pages)
+{
+    struct fixture r;
+    fixture_open(&r, FIXTURE_RESERVED_FILES, PAGES);
+    lengthen(&r, UINT64_C(100) << 30);
+    fixture_reopen(&r);
+    ck_assert_int_eq(ll_buffer_want_memory(r.b, &r.err), 0);
+    for (uint64_t n = 0; n < 2 * PAGES; n++)
+        fixture_put(&r, n, n + 1);
+    ck_assert_uint_eq(fixture_get(&r, 0), 1);
+    ck_assert_uint_le(fixture_stats(&r).bytes, r.cfg.budget);
+    fixture_close(&r);
+}
+END_TEST
 
 /* Where many misses are expected: reserved address space makes hits faster, not misses. */
 START_TEST(a_file_larger_than_the_cache_chooses_the_heap)
@@ -595,6 +638,10 @@ int main(void)
     t = tcase_create("one provider");
     if (LL_TEST_CAN_RESERVE)
         tcase_add_test(t, no_address_space);
+    if (LL_TEST_CAN_RESERVE)
+        tcase_add_test(t, wanted_address_space_is_for_all_pages);
+    if (LL_TEST_CAN_RESERVE)
+        tcase_add_test(t, wanted_address_space_leaves_room_for_pages);
     tcase_add_test(t, small_budgets_choose_the_heap);
     if (LL_TEST_CAN_RESERVE)
         tcase_add_test(t, a_file_larger_than_the_cache_chooses_the_heap);
