@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Building a run: one builder for each layer of its configuration. The root's builder comes first;
- * each layer is followed by its children, in the order of its parameters. A builder's position in
- * this list is the layer's number, here and in readers. */
+/* Building a run. Each layer of the configuration has a builder, in a list: the root's builder
+ * comes first, and each layer is followed by its children, in the order of its parameters. A
+ * layer's number is its position in this list, counted from 0; readers use the same numbers. */
 #include "operations/dtables/core/build.h"
 
 #include <lladd/blob.h>
@@ -60,7 +60,8 @@ struct lladd_dtable_builder *lladd_dtable_builder_layer(struct lladd_dtable_buil
     return NULL;
 }
 
-/* A layer without `add` changes the value and passes it on. */
+/* For a layer without `add`: encodes the value, if the class has `encode`, and adds the row to the
+ * base. */
 static int pass_on(struct lladd_dtable_builder *b, const struct lladd_dtable_key *key,
                    const struct lladd_dtable_value *value)
 {
@@ -260,7 +261,8 @@ static int check_row(struct lladd_dtable_run_builder *run, const struct lladd_dt
     return 0;
 }
 
-/* Called before the row is added, so that note_row cannot fail. */
+/* Allocates the memory that note_row needs. Called before the row is added, because note_row must
+ * not fail. */
 static int reserve_key(struct lladd_dtable_run_builder *run, const struct lladd_dtable_key *key)
 {
     size_t n = run->order.type < LLADD_DTABLE_STRING ? 0 : key->bytes.len;
@@ -377,7 +379,8 @@ static int finish_layer(struct lladd_dtable_builder *b)
     return rc ? rc : b->kind->finish ? b->kind->finish(b) : 0;
 }
 
-/* Fills in the descriptor's parts, in the order of layers and streams. */
+/* Fills in the descriptor: footers and versions by the number of the layer, streams by their
+ * number, and the rest. */
 static int gather(struct lladd_dtable_run_builder *run)
 {
     struct ll_dtable_descriptor *d = &run->d;

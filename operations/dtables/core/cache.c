@@ -2,22 +2,24 @@
 /* The block cache of runs.
  *
  * Every block of an open run has a slot with one atomic word: the bits RESIDENT, LOADING and USED,
- * and a count of the threads that hold the block. A hit is one atomic addition to the word, without
- * a table lookup or a lock: if RESIDENT was set when the count went up, the block stays until the
- * count goes down. On a miss the thread takes its addition off again. The first thread that sets
- * LOADING reads the block; the others sleep on the word.
+ * and the number of pins that hold the block. A hit increments the number with one atomic addition,
+ * without a table lookup or a lock. If RESIDENT was set at that moment, the block stays until the
+ * number is decremented. On a miss the thread decrements the number again. The first thread that
+ * sets LOADING reads the block; the others sleep on the word.
  *
- *     0 --LOADING--> (read, verified) --RESIDENT--> ... --LOADING (evicted)--> 0
+ *     0 (absent) -> LOADING (a thread reads it) -> RESIDENT -> LOADING (a thread evicts it) -> 0
  *
- *   CACHE-1  A block that is RESIDENT and has a count above 0 is not freed.
- *   CACHE-2  `used` is the memory of slots, loaded streams and blocks. Before a block is read, room
- *            is made for it below `limit`; if every block is held, that fails with LLADD_NO_FRAME.
+ *   CACHE-1  A RESIDENT block is not freed while a pin holds it.
+ *   CACHE-2  `used` counts the memory of open runs: cached blocks, slots, maps, loaded streams, and
+ *            what classes keep. Before a block is read, `used` grows by its size, and blocks are
+ *            evicted until `used` is within the limit (see fits). If too few blocks can be evicted,
+ *            the read fails with LLADD_NO_FRAME.
  *   CACHE-3  Every block handed out was verified when it was read: the checksum of each page, and
- *            the block's checksum, which covers the run, the stream and the block number.
+ *            the checksum of the block. The block's checksum covers the run, the stream and the
+ *            block number; for a compressed block see pack.c.
  *
- * Eviction is a clock over all blocks of all open runs, under the mutex. A block that was used
- * since the hand last passed it (USED) is spared once. No thread does I/O while it holds the
- * mutex. */
+ * Eviction is a clock over all blocks of all open runs, under the mutex. A hit sets USED; the clock
+ * spares such a block once. No thread does I/O while it holds the mutex. */
 #include "operations/dtables/core/dtable.h"
 
 #include <lladd/bulk.h>
@@ -26,7 +28,7 @@
 #define LOADING (1u << 30)
 #define USED (1u << 29)
 #define COUNT (USED - 1)
-#define SLACK 8u /* bytes after a block that may be read */
+#define SLACK 8u /* zero bytes after a block, which readers may read */
 #define LEAST_BLOCKS 4u
 
 /* ---- the budget ------------------------------------------------------------------------------ */
@@ -43,8 +45,8 @@ void ll_dtable__cache_give(struct ll_dtables *d, uint64_t bytes)
     lladd_atomic_sub64(&d->cache.used, bytes);
 }
 
-/* Is `used` below the limit? If the memory of open runs leaves no room for blocks, LEAST_BLOCKS
- * blocks are allowed: a lookup holds at most that many. */
+/* Is `used` within the limit? LEAST_BLOCKS blocks are allowed even if the fixed memory of open runs
+ * leaves no room for them: otherwise no lookup could read anything. */
 static bool fits(const struct ll_dtable_cache *c, uint64_t block)
 {
     uint64_t least = lladd_atomic_load64(&c->fixed) + LEAST_BLOCKS * block;
@@ -75,8 +77,8 @@ void lladd_dtable_cache_stats_get(struct lladd_db *db, struct lladd_dtable_cache
 
 /* ---- eviction -------------------------------------------------------------------------------- */
 
-/* Evicts the block if no thread holds it. A block with USED set is evicted only if `must`. Returns
- * its memory, which the caller owns, or NULL if the block stays. */
+/* Evicts the block if no pin holds it. If USED is set and `must` is false, only clears USED.
+ * Returns the block's memory, which the caller then owns, or NULL if the block stays. */
 static unsigned char *evict(struct lladd_dtable_source *s, struct ll_dtable_slot *slot, bool must)
 {
     uint32_t word = lladd_atomic_load32(&slot->word);
@@ -124,8 +126,8 @@ static bool advance(struct ll_dtables *d, struct lladd_dtable_source **s,
     return false;
 }
 
-/* Makes room for `bytes` and adds them to `used`. *memory: the memory of an evicted block of this
- * size for reuse, or NULL. */
+/* Adds `bytes`, the size of a block, to `used` and evicts blocks until `used` fits. Sets *memory to
+ * the memory of an evicted block of the same size, for reuse, or to NULL. */
 static int make_room(struct ll_dtables *d, uint64_t bytes, unsigned char **memory)
 {
     struct ll_dtable_cache *c = &d->cache;
@@ -140,8 +142,9 @@ static int make_room(struct ll_dtables *d, uint64_t bytes, unsigned char **memor
     for (const struct ll_dtable_run *r = d->runs; r; r = r->next)
         for (uint32_t i = 0; i < r->d.n_streams; i++)
             all += r->sources[i].n_blocks;
-    /* The first round clears USED, the second evicts. Later rounds take any block without a holder.
-     * There are several, because other threads hold and release blocks meanwhile. */
+    /* The first two rounds evict blocks without USED, and clear USED on the others. Up to seven
+     * more rounds evict every block that is not held; a single round could miss blocks that other
+     * threads hold only for a moment. */
     bool enough = false;
     while (!enough && looked < 9 * all && advance(d, &s, &slot)) {
         unsigned char *gone = evict(s, slot, looked++ > 2 * all);
@@ -264,7 +267,8 @@ static int load(const struct lladd_dtable_source *s, struct ll_dtable_slot *slot
     return 0;
 }
 
-/* For an absent block: loads it, or waits for the thread that does. On 0 the caller holds it. */
+/* For a block that was absent: loads it, or waits for the thread that loads or evicts it. On 0 the
+ * caller holds the block. */
 static int hold_slowly(const struct lladd_dtable_source *s, struct ll_dtable_slot *slot,
                        uint64_t block, struct lladd_error *err)
 {
@@ -327,7 +331,7 @@ int lladd_dtable_block(struct lladd_dtable_pin *pin, int which,
     return 0;
 }
 
-/* Memory that belongs to the pin. */
+/* Returns buffer i of the pin with room for `len` bytes, or NULL. lladd_dtable_unpin frees it. */
 static unsigned char *room(struct lladd_db *db, struct lladd_dtable_pin *pin, unsigned i,
                            size_t len)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reading some columns of a row, from the packed row unless the class has a shorter way. */
+/* Reads some columns of a row: by the class's own function or, if it has none, from the packed
+ * row. */
 #include "operations/dtables/core/dtable.h"
 
 int lladd_dtable_row_unpack(const struct lladd_dtable_value *row,

@@ -101,7 +101,8 @@ void ll_dtable__adopt(struct lladd_dtable_config *c, struct ll_dtable_param *p,
     child->parent = c;
 }
 
-/* Finds the parameter of that name and type, to be set. */
+/* Finds the parameter with this name and type. Fails if the configuration has been checked: it no
+ * longer changes then. */
 static int to_set(struct lladd_dtable_config *c, const char *name,
                   enum lladd_dtable_param_type type, struct ll_dtable_param **out,
                   struct lladd_error *err)
@@ -312,7 +313,7 @@ int lladd_dtable_accepts(struct lladd_dtable_config *c, const struct lladd_dtabl
 
 /* ---- checked --------------------------------------------------------------------------------- */
 
-/* Adds to the message where in the text the layer is. */
+/* Puts the layer's place in the text in front of the message, unless a place is there already. */
 static int placed(const struct lladd_dtable_config *c, int rc, struct lladd_error *err)
 {
     struct lladd_error was;
@@ -354,8 +355,8 @@ static bool changes_nothing(const struct lladd_dtable_class *k)
            !k->cursor_seek;
 }
 
-/* Refuses layers above the one that stores ranges if they look up rows by themselves, which would
- * hide the ranges. */
+/* A layer that looks up rows by itself would miss the range tombstones that a layer below it
+ * stores. Refuses such a layer above a layer that stores ranges. */
 static int check_ranges(const struct lladd_dtable_config *c, struct lladd_error *err)
 {
     size_t n = ll_dtable__n_params(c->kind);
@@ -425,8 +426,9 @@ int ll_dtable__config_has(const struct lladd_dtable_config *c, enum lladd_dtable
     return placed(c, rc, err);
 }
 
-/* Has a layer settled a number since the last check? What the check told the layers above may no
- * longer hold, so everything is checked again, as if the text had given the number. */
+/* Returns whether a layer has settled a number since the last check, and clears the layers'
+ * `settled`. If so, everything is checked again, as if the text had given the number: what the
+ * check told the layers above may have changed. */
 static bool again(struct lladd_dtable_config *c)
 {
     bool settled = c->settled;
@@ -447,7 +449,7 @@ static void uncheck(struct lladd_dtable_config *c)
             uncheck(child);
 }
 
-/* Tells all layers whether they may still settle numbers. */
+/* Sets `done` in all layers. Layers may settle numbers only while it is false. */
 static void set_done(struct lladd_dtable_config *c, bool done)
 {
     size_t n = ll_dtable__n_params(c->kind);
@@ -462,13 +464,13 @@ bool lladd_dtable_config_done(const struct lladd_dtable_config *c)
     return c->done;
 }
 
-/* Checks the whole tree. A child that was checked on its own is checked again as part of its
- * parent. */
+/* Checks the whole tree. A layer that was checked before is checked again only if a layer has
+ * settled a number. */
 static int check_all(struct lladd_dtable_config *c, struct lladd_error *err)
 {
     set_done(c, false);
     int rc = check(c, 1, err);
-    while (!rc && again(c)) { /* ends, because each number is settled once */
+    while (!rc && again(c)) { /* ends, because a layer settles a number once */
         uncheck(c);
         rc = check(c, 1, err);
     }
@@ -477,10 +479,10 @@ static int check_all(struct lladd_dtable_config *c, struct lladd_error *err)
     return rc;
 }
 
-/* ---- is it one for a table that transactions write to? --------------------------------------- */
+/* ---- requirements of tables that transactions write to --------------------------------------- */
 
-/* Returns an error that names the layer at fault: the deepest one that leaves a setting to the
- * first value. */
+/* Returns LLADD_BAD_CONFIG if a layer takes a setting, such as a size, from the first value that is
+ * added. The message names the deepest such layer. */
 int lladd_dtable_config_settled(const struct lladd_dtable_config *c, struct lladd_error *err)
 {
     size_t n = ll_dtable__n_params(c->kind);
@@ -521,8 +523,7 @@ int lladd_dtable_config_check(struct lladd_dtable_config *c, enum lladd_dtable_t
                               struct lladd_error *err)
 {
     int rc = lladd_check_process(c->db, err);
-    if (!rc && !(c->checked && c->done)) /* A configuration that is done may be in use by other
-                                          * threads. */
+    if (!rc && !(c->checked && c->done)) /* Not if it is done: other threads may be using it. */
         rc = check_all(c, err);
     return rc ? rc : ll_dtable__config_has(c, type, err);
 }

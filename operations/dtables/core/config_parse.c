@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Parses configurations. The grammar:
  *
- *     text  := layer | config "[" item* "]"            the latter: "base" and "base_config"
+ *     text  := layer | config "[" item* "]"      the only items are "base" and "base_config"
  *     layer := class(dt) NAME [ config "[" item* "]" ]
  *     item  := "name" value
  *     value := bool true|false | int NUMBER | string "bytes" | blob HEX | blob empty
- *            | words "[" "bytes"* "]" | class(dt) NAME | config "[" item* "]"
+ *            | words "[" "bytes"* "]" | layers "[" layer* "]"
+ *            | class(dt) NAME | config "[" item* "]"
  *
- * This is the paper's notation with additions: words, comments (# to the end of the line), escapes
- * in strings (\\ \" \n \t \r \0 \xHH) and 64-bit integers. The parameters of the layer "base" are
- * in "base_config", which may come before or after it. Each item appears once, and must be a
- * parameter of the class. */
+ * This is the paper's notation with additions: words, layers, comments (# to the end of the line),
+ * escapes in strings (\\ \" \n \t \r \0 \xHH) and 64-bit integers. For a child "x", the item "x"
+ * names the class, and the item "x_config" gives its parameters; they may come in either order.
+ * Every other item is a parameter of the class. No item may appear twice. */
 #include "operations/dtables/core/dtable.h"
 
 struct place {
@@ -80,7 +81,8 @@ static int hex(char c)
                                   : -1;
 }
 
-/* After a backslash: the byte it stands for, or -1. */
+/* Parses an escape; the backslash has been read. Returns the byte that the escape stands for, or
+ * -1. */
 static int escaped(struct parser *p)
 {
     static const char names[] = "ntr0\\\"", values[] = "\n\t\r\0\\\"";
@@ -257,7 +259,7 @@ static int parse_words(struct parser *p, struct ll_dtable_param *out)
 
 static int parse_items(struct parser *, struct lladd_dtable_config *, unsigned depth);
 
-/* Parses the name of a class, after class(dt). */
+/* Parses the name of a class; class(dt) has been read. */
 static int parse_class(struct parser *p, struct lladd_dtable_config **out)
 {
     int rc = next(p);
@@ -275,7 +277,7 @@ static int parse_class(struct parser *p, struct lladd_dtable_config **out)
     return rc;
 }
 
-/* Parses a layer in the short form, after class(dt). */
+/* Parses a layer in the short form; class(dt) has been read. */
 static int parse_layer(struct parser *p, unsigned depth, struct lladd_dtable_config **out)
 {
     struct parser ahead;
@@ -303,7 +305,7 @@ static int parse_layers(struct parser *p, struct lladd_dtable_config *c,
             return rc;
         rc = is(p, "class(dt)") ? parse_layer(p, depth + 1, &below)
                                 : expected(p, "class(dt), or ]");
-        if (below) /* below is freed with its parent, complete or not */
+        if (below) /* `below` is freed with its parent, complete or not */
             ll_dtable__adopt(c, out, below);
     }
     return rc;
@@ -338,13 +340,14 @@ static int parse_value(struct parser *p, struct lladd_dtable_config *c, int i, u
     }
 }
 
-/* The place of a layer's parameters that came before its class. */
+/* Where the text has "x_config" for a child x. These items are parsed last, because "x" may come
+ * after "x_config". */
 struct pending {
     struct place at;
     bool seen;
 };
 
-/* After an opening bracket: skips to the matching one. */
+/* Skips the text up to the closing bracket; the opening one has been read. */
 static int skip_brackets(struct parser *p)
 {
     unsigned open = 1;
@@ -359,7 +362,7 @@ static int skip_brackets(struct parser *p)
     return rc;
 }
 
-/* The number of child x for the name "x_config", or -1. */
+/* Returns the index of the parameter x for the name "x_config", or -1. */
 static int child_of(const struct lladd_dtable_class *kind, const char *name, size_t len)
 {
     static const char suffix[] = "_config";
@@ -419,7 +422,7 @@ static int parse_pending(struct parser *p, struct lladd_dtable_config *c,
     return rc;
 }
 
-/* After an opening bracket: parses all items up to the closing one. */
+/* Parses items up to the closing bracket; the opening one has been read. */
 static int parse_items(struct parser *p, struct lladd_dtable_config *c, unsigned depth)
 {
     size_t n = ll_dtable__n_params(c->kind);
@@ -476,7 +479,8 @@ int lladd_dtable_config_parse(struct lladd_db *db, const char *text,
                               struct lladd_dtable_config **out, struct lladd_error *err)
 {
     struct lladd_dtable_config *c = NULL;
-    struct lladd_error none = LLADD_ERROR_INIT; /* `placed` looks at its message */
+    struct lladd_error none = LLADD_ERROR_INIT; /* used if err is NULL: `placed` reads the
+                                                 * message */
     struct parser p = {.db = db, .all = ll_dtables_of(db), .now = {text, 1, 1}, .bytes.db = db};
     p.err = err ? err : &none;
     int rc = lladd_check_process(db, p.err);

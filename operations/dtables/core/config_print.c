@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Writes configurations as text. Every parameter is written, defaults included, in the order of its
- * class: the text means the same in a later version of the library with other defaults. */
+/* Writes configurations as text, the parameters in the order of their class. Numbers and booleans
+ * are written even if they are defaults, so that the text means the same in a later version of the
+ * library with other defaults. */
 #include "operations/dtables/core/dtable.h"
 
 static int print_bytes(struct lladd_sink *s, const struct ll_dtable_word *w)
@@ -65,7 +66,7 @@ static int print_layer(struct lladd_sink *s, const char *name, const struct llad
     return rc ? rc : print_params(s, c);
 }
 
-/* In the short form, because layers of a list have no names. */
+/* Writes the layers in the short form, because layers of a list have no names. */
 static int print_layers(struct lladd_sink *s, const char *name,
                         const struct lladd_dtable_config *first)
 {

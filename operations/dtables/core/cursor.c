@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Cursors over any dTable.
+/* Cursors over any dTable. There are three kinds:
  *
- * There are three kinds. A class may have its own cursor. If rows have places (row numbers), the
- * cursor is a place. Otherwise, or if a layer below has its own cursor, the cursor wraps a cursor
- * of the base and decodes its values; for a class that changes no row, it is the base's cursor
- * itself. Each kind implements two moves: `go` to a given position, and `step` to a neighbouring
- * row. This file handles the ends of the table for all kinds, and skips tombstones unless the
- * caller has asked for them. */
+ *   - A class may have its own cursor (cursor_seek, cursor_step, cursor_row).
+ *   - If rows have places (row numbers), the cursor is a place.
+ *   - If rows have no places, or a layer below has its own cursor, the cursor wraps a cursor of the
+ *     base and decodes its values.
+ *
+ * If a class changes no row, opening a cursor of its table returns a cursor of the base. For each
+ * kind, `go` moves to a given position, and `step` to a neighbouring row. For all kinds, this file
+ * handles the ends of the table, and skips tombstones unless the caller has asked for them. */
 #include "operations/dtables/core/dtable.h"
 
 enum end { BEFORE, AT_ROW, AFTER };
@@ -21,12 +23,13 @@ struct lladd_dtable_cursor {
     struct lladd_dtable_value value;
     struct lladd_dtable_cursor *base;
     void *own;
-    /* Set while a class's own cursor follows another cursor, the leader: the leader, the limits
-     * within which its rows are the ones to show, and a word that the lead holds for only while
-     * unchanged. */
+    /* A class's own cursor may follow another cursor, the leader. `lead` names the leader, the
+     * places at which the leader's row is the row to show, and a word. The lead ends when the word
+     * changes from `word_was`. lead.cursor NULL: no lead. */
     struct lladd_dtable_lead lead;
     uint64_t word_was;
-    bool lead_forward;     /* a change of direction ends the lead: other tables may have new rows */
+    bool lead_forward;     /* direction of the lead; a change of direction ends the lead, because
+                            * other tables may have got rows meanwhile */
     unsigned steps;        /* steps since a leader was last asked for */
     const uint32_t *alive; /* lladd_db_alive */
 };
@@ -42,7 +45,7 @@ enum { STEPS = 16 };
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* Do rows come from a class, this one or one below, that has its own cursor instead of places? */
+/* Do the rows come from a layer (this one or one below) that has its own cursor, not places? */
 static bool has_cursor(const struct lladd_dtable *t)
 {
     while (t && !t->kind->cursor_seek && !t->kind->at)
@@ -57,7 +60,7 @@ int lladd_dtable_cursor_open(const struct lladd_dtable *t, unsigned flags,
     int rc = ll_dtable__here(t, err);
     if (rc)
         return rc;
-    /* A filter or an index: its rows are those of the base. */
+    /* The class is a filter or an index: its rows are those of the base. */
     if (t->base && !kind->cursor_seek && !kind->at && !kind->decode &&
         (!kind->find || has_cursor(t->base)))
         return lladd_dtable_cursor_open(t->base, flags, out, err);
@@ -106,13 +109,14 @@ void lladd_dtable_cursor_close(struct lladd_dtable_cursor *c)
 
 /* ---- by place -------------------------------------------------------------------------------- */
 
-/* No columns: asks only for the row's state. */
+/* Columns to ask for if only the row's state is wanted: none. */
 static struct lladd_dtable_columns no_columns(struct lladd_dtable_cursor *c)
 {
     return (struct lladd_dtable_columns){.pins = &c->state_pin};
 }
 
-/* Reads the row at a place. Reads the value only if the class need not assemble it from columns. */
+/* Reads the row at a place. If the class assembles values from columns, reads only key and
+ * state. */
 static int look(struct lladd_dtable_cursor *c, uint64_t place, struct lladd_error *err)
 {
     const struct lladd_dtable *t = c->t;
@@ -130,7 +134,8 @@ bool ll_dtable__value_later(const struct lladd_dtable_cursor *c)
     return !c->own && !c->base && c->t->kind->columns_at;
 }
 
-/* Moves from `place` to the first place that is not a hole. */
+/* Moves to the first place that is not a hole, from `place` on in this direction. LLADD_END: all
+ * are holes. */
 static int settle(struct lladd_dtable_cursor *c, uint64_t place, bool forward,
                   struct lladd_error *err)
 {
@@ -164,7 +169,7 @@ static int go_to_place(struct lladd_dtable_cursor *c, enum lladd_dtable_where wh
     return settle(c, exact ? place : place - 1, false, err);
 }
 
-/* ---- either way ------------------------------------------------------------------------------ */
+/* ---- any kind of cursor ---------------------------------------------------------------------- */
 
 static int go(struct lladd_dtable_cursor *c, enum lladd_dtable_where where,
               const struct lladd_dtable_key *key, struct lladd_error *err)
@@ -230,7 +235,7 @@ static int columns(struct lladd_dtable_cursor *c, const struct lladd_dtable_colu
     return rc ? rc : lladd_dtable_row_unpack(&value, want, state, err);
 }
 
-/* Moves from a row that may be a tombstone to the next row that is not one. */
+/* If the cursor is at a tombstone, moves on to the first row that is not one. */
 static int pass_tombstones(struct lladd_dtable_cursor *c, bool forward, struct lladd_error *err)
 {
     struct lladd_dtable_columns none = no_columns(c);
@@ -243,7 +248,7 @@ static int pass_tombstones(struct lladd_dtable_cursor *c, bool forward, struct l
     return rc;
 }
 
-/* Completes a move in this direction that has returned `rc`. */
+/* Completes a move in this direction. `rc` is what the move returned. */
 static inline int arrived(struct lladd_dtable_cursor *c, int rc, bool forward,
                           struct lladd_error *err)
 {
@@ -255,7 +260,7 @@ static inline int arrived(struct lladd_dtable_cursor *c, int rc, bool forward,
     return rc;
 }
 
-/* ---- led by another one ---------------------------------------------------------------------- */
+/* ---- leaders --------------------------------------------------------------------------------- */
 
 bool lladd_dtable_cursor_lead(struct lladd_dtable_cursor *c, struct lladd_dtable_lead *out)
 {
@@ -287,10 +292,10 @@ bool lladd_dtable_cursor_lead_to(struct lladd_dtable_lead *lead, bool forward,
     return rc == 0;
 }
 
-/* Tries to move to the neighbouring row by moving the leader. True: done, with the result in *rc.
- * False: the neighbouring row is not the leader's; the leader is where it was, or at a tombstone on
- * the way, and the cursor no longer follows it. Places are counted modulo 2^64: the place before
- * the first one is greater than all others. */
+/* Tries to move to the neighbouring row by moving the leader. True: the move is complete, or has
+ * failed; *rc is its result. False: the neighbouring row is not the leader's, and the lead is over;
+ * the leader may have moved on to a tombstone before that row. Places are counted modulo 2^64: the
+ * place before the first one is greater than all others. */
 static inline bool follow(struct lladd_dtable_cursor *c, bool forward, int *rc,
                           struct lladd_error *err)
 {
@@ -308,7 +313,7 @@ static inline bool follow(struct lladd_dtable_cursor *c, bool forward, int *rc,
             return true;
     }
     c->lead.cursor = NULL;
-    if (!*rc && place != l->place + by) /* it has looked at holes */
+    if (!*rc && place != l->place + by) /* the loop has read holes: reads the leader's row again */
         *rc = look(l, l->place, err);
     if (*rc)
         c->end = BEFORE;
@@ -498,7 +503,8 @@ int lladd_dtable_next_n(struct lladd_dtable_cursor *c, size_t max, struct lladd_
         struct lladd_dtable_value value;
         rc = lladd_dtable_next(c, err);
         if (rc == LLADD_END && b->n > 0) {
-            /* The position is beyond the last row, so the cursor goes back to that. */
+            /* The cursor has passed the last row. Moves it back to that row, which is the last of
+             * the batch. */
             rc = lladd_dtable_prev(c, err);
             return rc;
         }

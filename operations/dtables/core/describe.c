@@ -107,7 +107,8 @@ int ll_dtable__describe(const struct ll_dtable_descriptor *d, struct ll_dtable_b
 
 /* ---- read ------------------------------------------------------------------------------------ */
 
-/* A reader of bytes. Beyond the end it reads zeros and sets `short_`. */
+/* Reads the fields one after the other. A field that goes beyond the end reads as zeros, or as an
+ * empty text, and sets `short_`. */
 struct get {
     const unsigned char *at, *end;
     bool short_;
@@ -156,7 +157,8 @@ static void get_key(struct get *g, struct lladd_dtable_key *key, enum lladd_dtab
     key->bytes = get_bytes(g);
 }
 
-/* Do the extents hold exactly the blocks of a stream of this size? */
+/* Do the extents have exactly the pages that the stream needs? Does each extent but the last hold
+ * whole blocks? */
 static bool fits(const struct ll_dtable_stream *s, uint32_t body, uint32_t unit)
 {
     uint64_t pages = 0, need = s->size / body + (s->size % body != 0);

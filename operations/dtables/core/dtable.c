@@ -12,13 +12,13 @@
  *   lookup.c        point lookups, for any class
  *   cursor.c        cursors, for any class
  *   memory.c, overlay.c    tables that are not runs
- *   ../class/       the classes, which use only the public headers, not this folder's
+ *   ../class/       the classes, which include no header of this folder
  *   ../pack/        the classes that compress values
  *
- * dTables have no log records and no recovery code of their own. A run's contents are written past
- * the log, to extents that the transaction allocates (pages.h), and that its rollback frees. The
- * descriptor is a blob; its root page identifies the run. The builder forces contents and
- * descriptor before it reports success, so they are durable before the transaction commits. */
+ * dTables have no log records and no recovery code of their own. A run's contents are not logged:
+ * they are written directly to extents that the transaction allocates (pages.h) and that its
+ * rollback frees. The builder syncs the contents, and then stores the descriptor in a blob, so both
+ * are durable when the transaction has committed. The blob's root page identifies the run. */
 #include "operations/dtables/core/dtable.h"
 
 #include "operations/dtables/class/classes.h"

@@ -22,7 +22,7 @@ struct ll_dtable_bytes {
 /* Makes room for n more bytes after the present ones. NULL: out of memory. */
 unsigned char *ll_dtable__more(struct ll_dtable_bytes *, size_t n);
 int ll_dtable__append(struct ll_dtable_bytes *, const void *, size_t n);
-/* n + 1 zeroed elements. */
+/* Allocates n + 1 zeroed elements, so that n may be 0. */
 void *ll_dtable__zeros(struct lladd_db *, size_t n, size_t element);
 int ll_dtable__no_memory(struct lladd_error *);
 
@@ -38,7 +38,8 @@ struct ll_dtable_param {
     struct ll_dtable_word bytes;
     struct ll_dtable_word *words;
     size_t n_words, cap_words;
-    struct lladd_dtable_config *child, *last; /* of a list of layers: first and last */
+    struct lladd_dtable_config *child, *last; /* the first and the last child; only a list of layers
+                                               * has more than one */
 };
 struct lladd_dtable_config {
     struct lladd_db *db;
@@ -46,28 +47,29 @@ struct lladd_dtable_config {
     struct ll_dtable_param *params; /* as many as the class has */
     struct lladd_dtable_caps caps;
     void *state;
-    uint32_t line, column; /* 0: it does not come from a text */
+    uint32_t line, column; /* where the text names the class; 0: no text */
     bool checked;
     unsigned height; /* layers on the longest path from here down; valid when checked */
     unsigned layers; /* number of layers from here down; valid when checked */
-    bool settled;    /* a layer settled a number since the last check */
+    bool settled;    /* one of its numbers was settled since the last check */
     bool done;       /* checked completely, and immutable from now on */
     const struct lladd_dtable_config *parent; /* NULL: owned by the caller */
-    struct lladd_dtable_config *next; /* in the parent's parameter */
+    struct lladd_dtable_config *next; /* the next child in the parent's list of layers */
 };
 enum { LL_DTABLE_DEPTH_MAX = 32 };
 
 size_t ll_dtable__n_params(const struct lladd_dtable_class *);
-/* For a checked configuration: LLADD_BAD_CONFIG if it cannot have keys of this type. Type 0: any
- * type. */
+/* Returns LLADD_BAD_CONFIG if the checked configuration cannot have keys of this type. Type 0
+ * always passes. */
 int ll_dtable__config_has(const struct lladd_dtable_config *, enum lladd_dtable_type,
                           struct lladd_error *);
-/* Returns LLADD_BAD_CONFIG, with a message about the first layer that is nested too deeply. */
+/* Returns LLADD_BAD_CONFIG. The message names the place of this layer, which is nested too
+ * deeply. */
 int ll_dtable__too_deep(const struct lladd_dtable_config *, struct lladd_error *);
 /* Makes `child` the value of the parameter, or the next value of a list. */
 void ll_dtable__adopt(struct lladd_dtable_config *, struct ll_dtable_param *,
                       struct lladd_dtable_config *child);
-/* The parameter's number, or -1. */
+/* Returns the parameter's index in the class, or -1. */
 int ll_dtable__param(const struct lladd_dtable_class *, const char *name, size_t len);
 int ll_dtable__word_set(struct lladd_db *, struct ll_dtable_word *, struct lladd_span);
 int ll_dtable__config_of(struct lladd_db *, const struct lladd_dtable_class *,
@@ -98,7 +100,7 @@ struct ll_dtable_descriptor {
     struct lladd_dtable_key min, max;
     uint32_t n_layers, n_streams;
     struct lladd_span *footers;   /* one per layer */
-    uint32_t *versions;           /* of the layers' classes */
+    uint32_t *versions;           /* one per layer: the version of its class */
     struct ll_dtable_stream *streams;
     unsigned char *memory;
 };
@@ -106,19 +108,21 @@ enum { LL_DTABLE_FORMAT = 1, LL_DTABLE_LAYERS_MAX = 1024, LL_DTABLE_STREAMS_MAX 
 
 /* Appends the descriptor with its checksum to the buffer. */
 int ll_dtable__describe(const struct ll_dtable_descriptor *, struct ll_dtable_bytes *);
-/* Parses a descriptor. `bytes` may be anything; on 0 the descriptor owns them. `page_size`
- * determines the size of a block. */
+/* Parses a descriptor and checks it: `bytes` need not be a valid one. On 0 the descriptor owns
+ * `bytes`, otherwise the caller does. */
 int ll_dtable__understand(struct lladd_db *, unsigned char *bytes, size_t len,
                           struct ll_dtable_descriptor *, struct lladd_error *);
 int ll_dtable__read_descriptor(struct lladd_db *, lladd_pageno root, struct ll_dtable_descriptor *,
                                struct lladd_error *);
 void ll_dtable__descriptor_free(struct ll_dtable_descriptor *);
-/* The seed for the CRC-32C of a block's contents: covers run, stream and block number. */
+/* Returns the seed for the CRC-32C of a block's contents. It depends on the run, the stream and the
+ * number of the block. */
 uint32_t ll_dtable__block_seed(uint64_t run, uint32_t stream, uint64_t block);
 
 /* ---- the block cache: cache.c ---------------------------------------------------------------- */
 
-/* A block that may be in memory. `word` holds its state and the number of its holders (cache.c). */
+/* The slot of a block, which may be in memory. `word` holds the block's state and the number of its
+ * holders (cache.c). */
 struct ll_dtable_slot {
     uint32_t word; /* atomic */
     uint32_t len;  /* of the contents, while they are in memory */
@@ -128,8 +132,8 @@ struct lladd_dtable_source {
     struct ll_dtable_run *run;
     const struct ll_dtable_stream *stream;
     uint32_t number, block_size;
-    uint64_t size, n_blocks; /* as its layer has written it */
-    bool packed;             /* stored compressed: pack.c */
+    uint64_t size, n_blocks; /* of the uncompressed stream */
+    bool packed;             /* the stored stream is compressed: pack.c */
     struct ll_dtable_place {
         uint64_t from; /* offset in the stored stream */
         uint32_t len, crc;
@@ -138,7 +142,7 @@ struct lladd_dtable_source {
 };
 
 struct ll_dtable_cache {
-    struct lladd_mutex mutex; /* protects eviction, the list of open runs, registries */
+    struct lladd_mutex mutex; /* protects the clock hand, the lists of runs and the registries */
     uint64_t limit, used;     /* atomic */
     uint64_t fixed; /* atomic; the part of `used` that eviction cannot free: memory of open runs */
     uint64_t reads, evictions; /* atomic */
@@ -146,22 +150,25 @@ struct ll_dtable_cache {
     uint32_t hand_source;
     uint64_t hand_block;
 };
-/* Account for memory of an open run that eviction cannot free, and for its release. */
+/* Add to and subtract from the memory of open runs that eviction cannot free. */
 void ll_dtable__cache_take(struct ll_dtables *, uint64_t bytes);
 void ll_dtable__cache_give(struct ll_dtables *, uint64_t bytes);
-/* Reads a block as it is stored into `buffer`, which has room for its pages, and verifies it. */
+/* Reads a block of the stored stream into `buffer` and verifies its checksums. `buffer` has room
+ * for the block's pages. */
 int ll_dtable__fetch(const struct lladd_dtable_source *, uint64_t block, unsigned char *buffer,
                      uint32_t *len, struct lladd_error *);
-/* For compressed sources: reads the map; reads and decompresses a block: pack.c. */
+/* For compressed sources (pack.c). ll_dtable__packed_open reads the map. ll_dtable__unpack reads a
+ * block and decompresses it. */
 int ll_dtable__packed_open(struct lladd_dtable_source *, struct lladd_error *);
 int ll_dtable__unpack(const struct lladd_dtable_source *, uint64_t block, unsigned char *buffer,
                       uint32_t *len, struct lladd_error *);
-/* Reads a block as its layer has written it, compressed or not. */
+/* Reads a block of any source, and decompresses it if the source is compressed. */
 int ll_dtable__read_block(const struct lladd_dtable_source *, uint64_t block, unsigned char *buffer,
                           uint32_t *len, struct lladd_error *);
 const struct ll_dtable_extent *ll_dtable__extent_of(const struct ll_dtable_stream *,
                                                     uint64_t block);
-/* Sets `code`, with a message that names the block. */
+/* Returns `code` with a message that names the block. For a corrupt page, or for misuse, the code
+ * becomes LLADD_CORRUPT_RUN. */
 int ll_dtable__damaged(const struct lladd_dtable_source *, uint64_t block, lladd_pageno, int code,
                        const char *why, struct lladd_error *);
 /* Frees all blocks of the run. No thread may hold one. */
@@ -177,18 +184,20 @@ struct ll_dtable_run {
     struct lladd_dtable_order order;
     struct lladd_dtable_source *sources;
     struct lladd_dtable *layers; /* linked by next_, the root's first */
-    unsigned char **loaded;      /* linked by next_, the root's first */
-    struct ll_dtable_kept *kept; /* streams loaded as a whole, by number */
-    uint64_t fixed_bytes;        /* list of memory that classes allocated */
+    unsigned char **loaded;      /* streams loaded as a whole, by number */
+    struct ll_dtable_kept *kept; /* list of memory that classes allocated */
+    uint64_t fixed_bytes;        /* memory of the run that eviction cannot free */
     const uint32_t *alive; /* lladd_db_alive */
     struct ll_dtable_run *next;
 };
-/* Writes e.g. "run 5 "name" of page 7, layer base (fixed_dtable), stream keys" for messages. */
+/* Writes where an error is, for messages, e.g. run "name" of page 7, layer base (fixed_dtable),
+ * stream keys. */
 void ll_dtable__where(const struct ll_dtable_run *, uint32_t layer, const char *stream, char *out,
                       size_t size);
 
-/* LLADD_FORKED if the table belongs to another process, from which this one was forked. Every
- * public call checks this before it takes a mutex, which a thread of the other process may hold. */
+/* Returns LLADD_FORKED if the table was opened before this process was forked. Every public call
+ * that may fail checks this before it takes a mutex: a thread of the parent process may have held
+ * the mutex during the fork. */
 static inline int ll_dtable__here(const struct lladd_dtable *t, struct lladd_error *err)
 {
     if (t->run_ && t->run_->alive && lladd_atomic_load32(t->run_->alive))
@@ -202,7 +211,8 @@ struct ll_dtables {
     struct lladd_db *db;
     struct ll_dtable_cache cache;
     struct ll_dtable_run *runs; /* open runs; under the cache's mutex */
-    struct ll_dtable_run *opening; /* likewise: private to the threads that open them */
+    struct ll_dtable_run *opening; /* runs being opened, each used by one thread only; under the
+                                    * mutex */
     const struct lladd_dtable_class **classes;
     size_t n_classes, cap_classes;
     const struct lladd_dtable_comparator **comparators;
@@ -220,14 +230,15 @@ static inline struct ll_dtables *ll_dtables_of(struct lladd_db *db)
 }
 const struct lladd_dtable_class *ll_dtable__class(struct ll_dtables *, const char *name,
                                                   size_t len);
-/* *out is NULL if there is no name. */
+/* Finds a registered comparator. A NULL or empty name sets *out to NULL. */
 int ll_dtable__comparator(struct ll_dtables *, const char *name,
                           const struct lladd_dtable_comparator **out, struct lladd_error *);
 
 int ll_dtable__at(const struct lladd_dtable *, uint64_t place, struct lladd_dtable_pin *,
                   struct lladd_dtable_key *, struct lladd_dtable_value *, struct lladd_error *);
 
-/* Does the current row's value take work to assemble? Then it is fetched only when asked for. */
+/* True if the class assembles the current row's value from columns. Callers then fetch the value
+ * only when it is asked for. */
 bool ll_dtable__value_later(const struct lladd_dtable_cursor *);
 
 extern const struct lladd_dtable_class ll_dtable__memory_class;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Keys: which are valid, and their order.
  *
- * All numbers are compared as unsigned integers. A double is the bits of its binary64 form with the
- * sign bit inverted or, below zero, with all bits inverted. The order of these integers is the
- * order of the numbers, from -infinity (0x000fffffffffffff) to +infinity (0xfff0000000000000);
- * integers outside this range are NaN. */
+ * All numbers are compared as unsigned integers. A double is stored as such an integer: the bits of
+ * its binary64 form with the sign bit inverted or, if the sign bit is set, with all bits inverted.
+ * The order of these integers is the order of the doubles, from -infinity (0x000fffffffffffff) to
+ * +infinity (0xfff0000000000000). Integers outside this range are NaN. */
 #include "operations/dtables/core/dtable.h"
 
 #define MINUS_INFINITY UINT64_C(0x000fffffffffffff)
@@ -25,7 +25,7 @@ struct lladd_dtable_key lladd_dtable_double(double v)
         v = 0; /* -0.0 becomes 0.0 */
     memcpy(&bits, &v, sizeof bits);
     if (v != v)
-        bits = ~SIGN; /* every NaN becomes one that sorts above infinity */
+        bits = ~SIGN; /* every NaN becomes the same number, above infinity; check_key refuses it */
     k.number = bits & SIGN ? ~bits : bits | SIGN;
     return k;
 }

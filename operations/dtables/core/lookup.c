@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Point lookups, in the way that the class offers. */
+/* Point lookups, for any class. */
 #include "operations/dtables/core/dtable.h"
 
 int lladd_dtable_find(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
@@ -33,7 +33,7 @@ int ll_dtable__at(const struct lladd_dtable *t, uint64_t place, struct lladd_dta
     return rc || !value ? rc : decoded(t, key, pin, value, err);
 }
 
-/* Looks up by place, if the class has places; otherwise asks the base. */
+/* Looks the key up by place, if the class has `find`; otherwise asks the base. */
 int lladd_dtable_ask_anyhow(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
                             struct lladd_dtable_pin *pin, struct lladd_dtable_value *out,
                             struct lladd_error *err)

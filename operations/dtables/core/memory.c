@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Tables in memory (paper, section 5.1, "memory dTable"): a skip list under a mutex. The smallest
- * and the largest key ever inserted are checked without the mutex.
+/* Tables in memory (paper, section 5.1, "memory dTable"): a skip list under a mutex. Before a
+ * lookup locks the mutex, it compares the key with the range of all keys ever inserted.
  *
- * A lookup copies the value into the caller's pin. A cursor stores its key and searches for the
- * key's neighbours at each step, so rows may change while it is open: it shows the rows that are
- * there when it moves. */
+ * A lookup copies the value into the caller's pin. A cursor keeps a copy of its row. At each step
+ * it searches for the neighbour of its key, so it shows rows that were inserted after it was
+ * opened, and not rows that were deleted. */
 #include "operations/dtables/core/dtable.h"
 
 enum { LEVELS = 24 };
 
 struct node {
-    struct lladd_dtable_key key; /* its bytes follow `next` */
+    struct lladd_dtable_key key; /* the key's bytes follow `next` */
     enum lladd_dtable_state state;
     unsigned char *value;
     size_t len;
@@ -27,8 +27,8 @@ struct table {
 
 /* ---- the list, under the mutex --------------------------------------------------------------- */
 
-/* The first node with a key not below `key`. `links` (nullable) receives the addresses of the
- * pointers to it. */
+/* Returns the first node with a key not below `key`, or NULL. `links` (nullable) receives for each
+ * level the address of the pointer to the first such node. */
 static struct node *search(struct table *t, const struct lladd_dtable_key *key,
                            struct node ***links)
 {
@@ -45,7 +45,8 @@ static struct node *search(struct table *t, const struct lladd_dtable_key *key,
     return found;
 }
 
-/* The last node with a key below `key`, or equal to it if `at`; with key NULL the last of all. */
+/* Returns the last node with a key below `key` or, if `at`, not above it; key NULL: the last
+ * node. */
 static struct node *search_back(struct table *t, const struct lladd_dtable_key *key, bool at)
 {
     struct node **next = t->head, *last = NULL;
@@ -172,7 +173,7 @@ static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key
 }
 
 struct cursor {
-    struct ll_dtable_bytes bytes; /* the key's, then the value's */
+    struct ll_dtable_bytes bytes; /* of the key, then of the value */
     struct lladd_dtable_key key;
     struct lladd_dtable_value value;
 };

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Overlays (paper, section 5.3): one table made of several, the newest first.
  *
- * A lookup asks the tables in turn until one has a value or a tombstone; it skips tables with a key
- * range (`fence`) that excludes the key. A cursor merges one cursor of each table, called a side.
- * While the merge moves forward, each side is at the current key or at the first visible row after
- * it. When the direction changes, the other sides are positioned anew (trap 14). If several tables
- * have a key, the newest row is shown and the other sides are stepped past it. The side with the
- * next row after the current one is called the rival: as long as the rows of the side shown come
- * before the rival's, no other comparison is needed.
+ * A lookup asks the tables in turn until one has a value or a tombstone. It skips a table if the
+ * table's key range (`fence`) excludes the key.
  *
- * A table may have range tombstones (lladd_dtable_interval_at): they hide rows of older tables, and
- * the sides of these seek to the end of the range instead of stepping through it. The cursor
- * remembers, for each table, the interval that contains its position, so that a row costs a
- * comparison, not a search. */
+ * A cursor merges one cursor of each table, called a side. While the merge moves forward, each side
+ * is at the current key or at its first visible row after that key. When the direction changes, all
+ * sides seek the current key again. If several tables have a key, the row of the newest table is
+ * shown, and the other sides step past the key. The rival is the side with the next row after the
+ * row shown. While the side shown has rows before the rival's row, a step compares only these two
+ * sides.
+ *
+ * Range tombstones of a table (lladd_dtable_interval_at) hide rows of older tables. The sides of
+ * the older tables seek to the end of the range instead of stepping through it. For each table with
+ * range tombstones, the cursor remembers the interval around its position, so that most rows cost
+ * two comparisons and no search. */
 #include "operations/dtables/core/dtable.h"
 
 struct table {
@@ -21,8 +23,8 @@ struct table {
     const struct lladd_dtable *tables[];
 };
 
-/* Asks the tables from `i` on. Not inlined, so that a lookup that only the last table can answer
- * need not save registers. */
+/* Asks the tables from `i` on. Not inlined, so that `lookup` saves no registers if only the last
+ * table can have the key. */
 static __attribute__((noinline)) int ask_from(const struct table *t, size_t i,
                                               const struct lladd_dtable_key *key,
                                               struct lladd_dtable_pin *pin,
@@ -53,7 +55,7 @@ static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key
 
 /* ---- ranges ---------------------------------------------------------------------------------- */
 
-/* Copies an endpoint into `pin`; the original is in the pin of one of the tables. */
+/* Copies an endpoint into `pin`. The original is in a pin that is used again for the next table. */
 static int keep_end(const struct lladd_dtable *t, struct lladd_dtable_pin *pin,
                     const struct lladd_dtable_key *from, struct lladd_dtable_key *to,
                     struct lladd_error *err)
@@ -88,8 +90,8 @@ static int narrow(const struct lladd_dtable *t, const struct lladd_dtable_interv
     return rc;
 }
 
-/* The union of the intervals that the tables have deleted at this key; or, if none has deleted it,
- * the interval in which that holds for all of them. */
+/* If a table has deleted the key, *out becomes the interval of the newest such table. Otherwise
+ * *out becomes an interval around the key in which no table has deleted a key. */
 static int interval(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
                    struct lladd_dtable_pin pins[2], struct lladd_dtable_interval *out,
                    struct lladd_error *err)
@@ -124,11 +126,11 @@ struct ranged {
 
 struct side {
     struct lladd_dtable_cursor *cursor;
-    struct lladd_dtable_key key; /* of the current row; fetched once, as is the value */
-    uint64_t prefix[2]; /* the first bytes of the key, and the bytes after these: usually enough to
+    struct lladd_dtable_key key; /* of the side's current row; key and value are fetched once */
+    uint64_t prefix[2]; /* of the key, and of the key's bytes from the ninth on: usually enough to
                          * compare */
-    struct lladd_dtable_value value; /* not fetched if assembling it takes work */
-    bool there; /* it is at a row */
+    struct lladd_dtable_value value; /* not fetched if the class assembles it from columns */
+    bool there; /* the cursor is at a row */
     struct ranged *ranged; /* NULL: the table has no ranges */
 };
 
@@ -139,12 +141,13 @@ enum { ALONE = 12 };
 struct cursor {
     struct side *sides; /* one per table */
     size_t now;         /* the side shown */
-    size_t rival;       /* the other side with the next row; t->n: there is none */
+    size_t rival;       /* the other side with the next row; t->n: none */
     bool tie;           /* the rival's row has the same key */
-    bool forward;       /* the other sides are at or after the current key; otherwise at or before
-                         * it */
-    bool led;           /* the cursor of the side shown leads, and may have moved further */
-    uint32_t alone;     /* steps since another side was shown */
+    bool forward;       /* true: the other sides are at or after the current key; false: at or
+                         * before it */
+    bool led;           /* the cursor of the side shown is a leader, and may have moved
+                         * (cursor_lead) */
+    uint32_t alone;     /* steps since another side was shown, counted up to ALONE */
     bool ranged;        /* some table has ranges */
     struct ll_dtable_bytes key;
 };
@@ -160,8 +163,8 @@ static void come_closer(const struct lladd_dtable_value *v)
         __builtin_prefetch((const char *)v->bytes.data + len - 1);
 }
 
-/* Takes the prefix at the first byte in which keys differ: keys that begin alike, such as numbers
- * of a fixed length, usually differ after the common bytes. */
+/* Two prefixes, because keys that begin alike, such as numbers of a fixed length, often differ only
+ * after the first 8 bytes. */
 static void take_prefix(const struct table *t, struct side *s)
 {
     const struct lladd_dtable_order *o = &t->base.order;
@@ -175,7 +178,7 @@ static void take_prefix(const struct table *t, struct side *s)
     s->prefix[1] = lladd_dtable_prefix(o, &rest);
 }
 
-/* Updates a side after its cursor has moved. */
+/* Updates a side after its cursor has moved. `rc` is what the move returned. */
 static int moved(const struct table *t, struct side *s, int rc, struct lladd_error *err)
 {
     s->there = rc == 0;
@@ -199,7 +202,7 @@ static int catch_up(const struct table *t, struct cursor *c, struct lladd_error 
     return moved(t, &c->sides[c->now], 0, err);
 }
 
-/* Negative: in the current direction, `one` comes before `other`. */
+/* Returns less than 0 if, in the current direction, `one` comes before `other`. */
 static int order_of(const struct table *t, const struct cursor *c, size_t one, size_t other)
 {
     const struct side *a = &c->sides[one], *b = &c->sides[other];
@@ -210,7 +213,8 @@ static int order_of(const struct table *t, const struct cursor *c, size_t one, s
     return c->forward ? order : -order;
 }
 
-/* Chooses the side with the first (or last) row, of equal ones the newest; and its rival. */
+/* Chooses the side to show: the one with the first row in the current direction, and of equal keys
+ * the newest. Also chooses the rival. */
 static int choose(const struct table *t, struct cursor *c)
 {
     size_t best = t->n, second = t->n;
@@ -237,7 +241,7 @@ static int choose(const struct table *t, struct cursor *c)
     return 0;
 }
 
-/* ---- what is deleted ------------------------------------------------------------------------- */
+/* ---- deleted ranges -------------------------------------------------------------------------- */
 
 static bool is_within(const struct lladd_dtable_order *o, const struct lladd_dtable_interval *s,
                       const struct lladd_dtable_key *key)
@@ -246,8 +250,8 @@ static bool is_within(const struct lladd_dtable_order *o, const struct lladd_dta
            (!s->has_to || lladd_dtable_compare(o, key, &s->to) < 0);
 }
 
-/* The newest table that has deleted the key to be shown, among those newer than the key's own;
- * t->n: none. */
+/* Sets *by to the newest table that has deleted the key of the side shown and is newer than this
+ * side; t->n: none. */
 static int deleted_by(const struct table *t, const struct cursor *c, size_t *by,
                       struct lladd_error *err)
 {
@@ -269,7 +273,7 @@ static int deleted_by(const struct table *t, const struct cursor *c, size_t *by,
     return rc;
 }
 
-/* Moves a side out of a deleted range, to the range's end. */
+/* Moves a side to the first row after a deleted range, in the current direction. */
 static int lead_out(const struct table *t, const struct cursor *c, struct side *s,
                     const struct lladd_dtable_interval *gone, struct lladd_error *err)
 {
@@ -343,7 +347,7 @@ static int cursor_seek(const struct lladd_dtable *base, void *cursor, enum lladd
     return rc ? rc : choose_shown(t, c, err);
 }
 
-/* Steps all sides that have the current key. */
+/* Steps every side that is at `key`. */
 static int pass(const struct table *t, struct cursor *c, const struct lladd_dtable_key *key,
                 struct lladd_error *err)
 {
@@ -360,7 +364,8 @@ static int pass(const struct table *t, struct cursor *c, const struct lladd_dtab
     return rc;
 }
 
-/* Only one side has the current key: steps that side, and reorders only if it reaches its rival. */
+/* For a current key that only one side has: steps this side, and chooses again only if it reaches
+ * the rival or if there are range tombstones. */
 static int step_alone(const struct table *t, struct cursor *c, struct lladd_error *err)
 {
     struct side *s = &c->sides[c->now];
@@ -382,7 +387,7 @@ static int cursor_step(const struct lladd_dtable *base, void *cursor, bool forwa
     if (rc || (forward == c->forward && !c->tie))
         return rc ? rc : step_alone(t, c, err);
     struct lladd_dtable_key key = c->sides[c->now].key;
-    if (key.bytes.len) { /* copies the key, because its row is about to be left */
+    if (key.bytes.len) { /* copies the key, because the side is about to leave the key's row */
         c->key.db = base->db;
         c->key.len = 0;
         if (ll_dtable__append(&c->key, key.bytes.data, key.bytes.len))
@@ -399,8 +404,8 @@ static int cursor_step(const struct lladd_dtable *base, void *cursor, bool forwa
     return rc ? rc : choose_shown(t, c, err);
 }
 
-/* The side shown may lead until the rival's row, or the end of its table. With range tombstones
- * there is no leader, because every row must be checked. */
+/* The side shown may lead up to the rival's row, or to the end of its table. If any table has range
+ * tombstones, no side leads: each row must be checked. */
 static bool cursor_lead(const struct lladd_dtable *base, void *cursor,
                         struct lladd_dtable_lead *out)
 {

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Compressed streams: those of the layers below a class that `packs`. Each block is compressed by
- * itself.
+/* Compressed streams. If a class `packs`, the streams of all layers below it are compressed, each
+ * block by itself.
  *
- * The layer sees the uncompressed length and the uncompressed blocks, so array_dtable and
- * fixed_dtable find rows by arithmetic as in any stream. The stored stream has the blocks one after
- * the other, without gaps: each as LZ4 has compressed it or, if that saves less than an eighth,
- * uncompressed. After the blocks comes a map, with u32 length and u32 CRC-32C of each stored block,
- * and then the u64 uncompressed length of the stream. An empty stream stores nothing.
+ * A layer sees the uncompressed length and the uncompressed blocks, so array_dtable and
+ * fixed_dtable find rows by arithmetic as in any stream. The stored stream consists of:
  *
- * The stored bytes are divided into blocks and pages like any other stream, with the same
- * checksums. An open run keeps the map in memory; reading it by whole blocks verifies that it
- * belongs to the run. To read a compressed block, only the pages that contain it are read: the
- * checksums of these pages, and the block's CRC in the map, show that it is intact and the right
- * one (CACHE-3). */
+ *   - the blocks without gaps, compressed by LZ4; a block of which LZ4 saves less than an eighth is
+ *     stored uncompressed
+ *   - the map: for each block the u32 length and the u32 CRC-32C of its stored bytes
+ *   - the u64 uncompressed length of the stream
+ *
+ * If the stream is empty, nothing is stored. The stored stream is divided into blocks and pages
+ * like any other, with the same checksums. Opening a run reads the map by whole blocks: their
+ * checksums show that the map belongs to the run. The map stays in memory. Reading a compressed
+ * block reads only the pages that contain it: their checksums, and the CRC in the map, show that it
+ * is intact and the right block (CACHE-3). */
 #include "operations/dtables/core/build.h"
 
 #include <lladd/bulk.h>
@@ -87,7 +89,7 @@ static int nonsense(const struct lladd_dtable_source *s, struct lladd_error *err
                               "its map makes no sense", err);
 }
 
-/* Reads stored bytes, by whole blocks. */
+/* Reads bytes of the stored stream. Reads whole blocks, to verify their checksums. */
 static int stored(const struct lladd_dtable_source *s, uint64_t at, size_t len, unsigned char *out,
                   struct lladd_error *err)
 {
@@ -109,7 +111,8 @@ static int stored(const struct lladd_dtable_source *s, uint64_t at, size_t len, 
     return rc;
 }
 
-/* Fills in the map. Checks that the blocks' lengths add up to all that is stored before the map. */
+/* Fills in the map. False if the blocks' lengths do not add up to `all`, the bytes stored before
+ * the map. */
 static bool fill_map(struct lladd_dtable_source *s, const unsigned char *entries, uint64_t all)
 {
     uint64_t end = 0;
@@ -153,7 +156,7 @@ int ll_dtable__packed_open(struct lladd_dtable_source *s, struct lladd_error *er
     return rc;
 }
 
-/* Reads the stream's pages from `page` on, without their headers. */
+/* Reads pages of the stored stream from `page` on, and removes the page headers. */
 static int read_pages(const struct lladd_dtable_source *s, uint64_t block, uint64_t page,
                       uint32_t pages, unsigned char *out, struct lladd_error *err)
 {

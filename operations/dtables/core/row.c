@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Packed rows: see <lladd/dtable_row.h>.
  *
- * All end offsets of a row have the same width, so a column is found without reading those before
- * it. In most rows the head takes one and a quarter bytes for each column. */
+ * All end offsets of a row have the same width, so that a column is found without reading the
+ * columns before it. The head takes 3 bytes and, for each column, one bit and an end offset:
+ * usually one byte. */
 #include <lladd/bytes.h>
 #include <lladd/dtable_row.h>
 
@@ -93,7 +94,7 @@ void lladd_dtable_row_pack(const struct lladd_dtable_value *columns, size_t n, v
 }
 
 struct row {
-    size_t n, len; /* len: of all values */
+    size_t n, len; /* len: bytes of all values */
     unsigned code;
     const unsigned char *bits, *ends, *values;
 };

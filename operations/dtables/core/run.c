@@ -8,7 +8,7 @@
 
 /* ---- names for messages ---------------------------------------------------------------------- */
 
-/* The path of a layer, e.g. "base.alt". */
+/* Writes the path of a layer, e.g. "base.alt", and returns its length. */
 static size_t path_of(const struct lladd_dtable *t, char *out, size_t size)
 {
     size_t n = t->parent_ ? path_of(t->parent_, out, size) : 0;
@@ -102,7 +102,7 @@ int lladd_dtable_load(struct lladd_dtable *t, const struct lladd_dtable_source *
     }
     if (size > SIZE_MAX / 2 - block)
         return ll_dtable__no_memory(err);
-    /* Room for the last block, which is read in place with its page headers. */
+    /* Room for one more block, because each block is read in place, with its page headers. */
     unsigned char *all = lladd_mem_alloc(t->db, (size_t)size + block);
     if (!all)
         return ll_dtable__no_memory(err);
@@ -245,8 +245,8 @@ static int make_sources(struct ll_dtable_run *run, struct lladd_error *err)
     return rc;
 }
 
-/* Are the first and the last key in order? They may not be, if the comparator of that name has
- * changed since. With a single row this cannot be told. */
+/* Are the first and the last key in order? They are not, if the comparator with this name has
+ * changed since the run was built. A run with one row does not show this. */
 static int check_order(const struct ll_dtable_run *run, struct lladd_error *err)
 {
     const struct ll_dtable_descriptor *d = &run->d;
@@ -324,7 +324,8 @@ int lladd_dtable_run_open(struct lladd_db *db, lladd_pageno root, struct lladd_d
         return ll_dtable__no_memory(err);
     *run = (struct ll_dtable_run){.all = d, .root = root, .d.db = db, .alive = lladd_db_alive(db)};
     lladd_mutex_lock(&d->cache.mutex);
-    run->next = d->opening; /* keeps other threads from freeing it meanwhile */
+    run->next = d->opening; /* while it is in this list, lladd_dtable_run_free refuses to free the
+                             * run */
     d->opening = run;
     lladd_mutex_unlock(&d->cache.mutex);
     rc = open_all(run, err);
@@ -509,16 +510,15 @@ static bool same_key(const struct lladd_dtable_key *a, const struct lladd_dtable
     return a->number == b->number && same_bytes(a->bytes, b->bytes);
 }
 
-/* Looks the key up, and compares the result with the cursor's row: indexes and filters must agree
- * with rows. */
+/* Looks the key up and compares the result with the cursor's row: indexes and filters must not hide
+ * rows. */
 static int check_lookup(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
                         const struct lladd_dtable_value *value, struct lladd_dtable_pin *pin,
                         struct lladd_error *err)
 {
     struct lladd_dtable_value v;
     int rc = lladd_dtable_lookup(t, key, pin, &v, err);
-    bool bytes = !rc && v.state == LLADD_DTABLE_FOUND; /* the bytes have a meaning only if the row
-                                                        * is found */
+    bool bytes = !rc && v.state == LLADD_DTABLE_FOUND; /* only a row that is found has bytes */
     if (rc || (v.state == value->state && (!bytes || same_bytes(v.bytes, value->bytes))))
         return rc;
     return lladd_dtable_corrupt(t, err, "a row is not what is found by its key");
@@ -562,7 +562,7 @@ static int check_rows(const struct lladd_dtable *t, struct lladd_dtable_cursor *
     return rc;
 }
 
-/* Are the ranges in order, and are there as many as recorded? */
+/* Are the ranges in order? Are there as many as t->ranges says? */
 static int check_ranges(const struct lladd_dtable *t, struct lladd_error *err)
 {
     struct lladd_dtable_pin pins[2] = {LLADD_DTABLE_PIN_INIT, LLADD_DTABLE_PIN_INIT};
@@ -572,7 +572,7 @@ static int check_ranges(const struct lladd_dtable *t, struct lladd_error *err)
     uint64_t ranges = 0;
     int rc = 0;
     for (bool first = true; !rc && s.has_to; first = false) {
-        if (!first) { /* Copies the end, because its bytes are in pins that the next call uses. */
+        if (!first) { /* Copies the end: its bytes are in pins that the next call uses. */
             at.len = 0;
             from = s.to;
             if (ll_dtable__append(&at, from.bytes.data, from.bytes.len))

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Writes streams of bytes into extents.
  *
- * A stream is a sequence of blocks of `block_pages` whole pages; the last block has only as many
- * pages as it needs. A page has a header and contents; a block is read as one piece. Each block has
- * a checksum in the run's descriptor, over the run, the stream, the number of the block and its
+ * A stream is a sequence of blocks. A block is read as one piece; it has `block_pages` pages, and
+ * the last block of a stream only as many as it needs. A page has a header and contents. The run's
+ * descriptor has a checksum for each block, over the run, the stream, the block number and the
  * contents. Unlike page checksums, it detects pages that are intact but stale, or that belong to
  * another block.
  *
  * Bytes are staged in page layout, up to 256 KiB for each stream. If all streams of a run fit into
- * their stages, the run allocates exactly the pages that it needs, at once. A longer run allocates
- * extents, each as long as all before it together, up to 8 MiB, and distributes their pages to its
- * streams. Streams share extents because each extent costs a force of the log (its redo barrier
- * must be durable before its pages are written), and a run may have a hundred streams. Unused pages
- * are freed at the end. */
+ * their stages, the run is written at its end, to exactly the pages that it needs. A longer run
+ * allocates several extents, up to 8 MiB each, and divides their pages among its streams. Each
+ * extent is at least as long as all earlier ones together, up to that limit. Streams share extents
+ * because each extent costs a force of the log (its redo barrier must be durable before its pages
+ * are written), and a run may have a hundred streams. Unused pages are freed. */
 #include "operations/dtables/core/build.h"
 
 #include <lladd/bulk.h>
@@ -58,13 +58,14 @@ static size_t staged_pages(const struct lladd_dtable_writer *w)
 }
 
 /* Allocates another extent for all streams: `need` pages for the caller, and the pages that the
- * other streams have staged. The extent has at least as many pages as the run has so far, unless
- * the run is ending. */
+ * other streams have staged. Unless the run is ending, the extent is at least as long as all
+ * earlier ones together. It is shorter if it would exceed the limit, or if the page file has too
+ * little space. */
 static int refill(struct lladd_dtable_run_builder *run, uint64_t need)
 {
     uint64_t page = lladd_page_size(run->db), unit = run->d.block_pages;
     uint64_t max = EXTENT_BYTES / page, want = need;
-    int rc = ll_dtable__give_spare(run); /* frees the spare pages, fewer than a block */
+    int rc = ll_dtable__give_spare(run); /* frees the remaining spare pages, fewer than a block */
     if (rc)
         return rc;
     for (const struct lladd_dtable_writer *w = run->writers; w; w = w->next)
@@ -86,8 +87,8 @@ static int refill(struct lladd_dtable_run_builder *run, uint64_t need)
     return 0;
 }
 
-/* Gives the stream up to `need` of the run's spare pages: *n pages, in whole blocks except for the
- * stream's last one. Pages that follow the stream's previous ones extend its last extent. */
+/* Gives the stream *n spare pages, at most `need`: whole blocks, except that the stream's last
+ * block may be shorter. If these pages follow the stream's last extent, they extend it. */
 static int take_pages(struct lladd_dtable_writer *w, uint64_t need, uint64_t *n)
 {
     struct lladd_dtable_run_builder *run = w->run;
@@ -136,7 +137,8 @@ static uint32_t checksum(const struct lladd_dtable_writer *w, size_t page, size_
     return crc;
 }
 
-/* Writes `pages` of the stage from `page` on, which hold `len` bytes, to the pages at `to`. */
+/* Writes `pages` pages of the stage, from `page` on, to the pages at `to`. They hold `len`
+ * bytes. */
 static int write_blocks(struct lladd_dtable_writer *w, size_t page, size_t pages, size_t len,
                         uint64_t to)
 {
@@ -155,7 +157,7 @@ static int write_blocks(struct lladd_dtable_writer *w, size_t page, size_t pages
                             w->stage + page * lladd_page_size(run->db));
 }
 
-/* Writes all that is staged: whole blocks, except for the last one of the stream. */
+/* Writes all that is staged. Only at the end of the stream may the last block be shorter. */
 static int flush(struct lladd_dtable_writer *w)
 {
     uint32_t body = body_of(w);
@@ -177,7 +179,7 @@ static int flush(struct lladd_dtable_writer *w)
     return rc;
 }
 
-/* Makes room in the stage: for *out bytes, at least one. */
+/* Makes room in the stage. Sets *out to the number of bytes that fit, at least one. */
 static int room(struct lladd_dtable_writer *w, size_t *out)
 {
     struct lladd_dtable_run_builder *run = w->run;
@@ -261,7 +263,8 @@ int lladd_dtable_write_cell(struct lladd_dtable_writer *w, const void *bytes, si
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* Called when all streams are complete, because only then the number of pages needed is known. */
+/* Writes the rest of a stream. Called when all streams are complete, because only then is the
+ * number of pages known. */
 static int end_writer(struct lladd_dtable_writer *w)
 {
     uint32_t body = body_of(w), size = lladd_page_size(w->run->db);
