@@ -2,14 +2,16 @@
 /* array_dtable: unsigned integer keys without large gaps, values of one size (paper, section 5.4).
  * A row is found by arithmetic on its key, without a search.
  *
- * The stream "cells" has a cell for each integer from the first key to the last, holes (integers
- * that are not keys) included. A cell is a state byte (0: hole, 1: tombstone, 2: value) followed by
- * the value. With "tag_byte" false it is the value alone; "hole_value" and "tombstone_value" then
- * stand for holes and tombstones, and a row with one of them as its value is rejected (trap 6). If
- * such a value is needed but not configured, a hole is an error, and a tombstone is rejected.
+ * The stream "cells" has a cell for each integer from the first key to the last. An integer that is
+ * not a key is a hole; it has a cell too. A cell is a state byte (0: hole, 1: tombstone, 2: value)
+ * followed by the value.
  *
- * With sparse keys the array would be mostly holes: if there are more than 65536 holes, and more
- * than "holes_per_row" for each row, the row is refused with an error (trap 32). */
+ * With "tag_byte" false, a cell is the value alone. The values "hole_value" and "tombstone_value"
+ * then stand for holes and tombstones, and a row with one of these values is rejected. Without a
+ * hole_value, a hole is an error. Without a tombstone_value, tombstones are rejected.
+ *
+ * With sparse keys the array would be mostly holes. A row is refused with an error if there would
+ * be more than 65536 holes, and at least "holes_per_row" holes for each row. */
 #include "operations/dtables/class/classes.h"
 
 #include <lladd/extension.h>
@@ -20,7 +22,7 @@ struct builder {
     struct lladd_dtable_builder base;
     struct lladd_dtable_writer *cells;
     uint64_t size;                       /* size of a value; UINT64_MAX: not known yet */
-    uint64_t first, next, rows, pending; /* pending: tombstones before the first value */
+    uint64_t first, next, rows, pending; /* pending: tombstones added before the first value */
     bool tag, has_hole, has_tombstone;
     struct lladd_span hole, tombstone;
     unsigned char *cell;
@@ -91,7 +93,7 @@ static int accepts(struct lladd_dtable_config *c, const struct lladd_dtable_valu
         equal(special, v->bytes.data, v->bytes.len))
         return LLADD_DTABLE_REJECT;
     int64_t size = lladd_dtable_param_int(c, "value_size");
-    if (size >= 0) /* an exception_dtable's placeholder may have settled it before */
+    if (size >= 0) /* configured, or settled by a placeholder of an exception_dtable */
         return v->bytes.len == (uint64_t)size ? 0 : LLADD_DTABLE_REJECT;
     if (v->bytes.len > LL_DTABLE_CELL_MAX ||
         (v->bytes.len == 0 && !lladd_dtable_param_bool(c, "tag_byte")))
@@ -135,7 +137,7 @@ static int put(struct builder *b, int state, const void *value)
     return lladd_dtable_write_cell(b->cells, b->cell, size + b->tag);
 }
 
-/* Writes the tombstones that came before the size of a cell was known. */
+/* Writes the cells from the first key to the last pending tombstone. */
 static int put_early(struct builder *b)
 {
     int rc = 0;
@@ -214,7 +216,8 @@ static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key 
     return rc;
 }
 
-/* Footer: u64 first key, u64 cells, u32 size of a value, u32 1 if cells have a tag, u64 rows. */
+/* Footer: u64 first key, u64 cells, u32 size of a value, u32 1 if cells have a state byte (else 0),
+ * u64 rows. */
 static int finish(struct lladd_dtable_builder *base)
 {
     struct builder *b = (struct builder *)base;
@@ -318,8 +321,7 @@ static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key
     return place < base->places ? at(base, place, pin, NULL, out, err) : 0;
 }
 
-/* Cells without a state byte are the values themselves, unless they stand for holes or
- * tombstones. */
+/* Copies cells without a state byte, up to the first one that stands for a hole or a tombstone. */
 static int copy_plain(const struct reader *r, uint64_t place, size_t n, unsigned char *out,
                       size_t *got, struct lladd_error *err)
 {
@@ -334,7 +336,7 @@ static int copy_plain(const struct reader *r, uint64_t place, size_t n, unsigned
     return rc;
 }
 
-/* Copies up to n cells of a block; stops at the first one that is not a value. */
+/* Copies the values of up to n cells of a block, and stops at the first hole or tombstone. */
 static size_t copy_tagged(const unsigned char *from, uint32_t size, size_t n, unsigned char *out)
 {
     size_t i = 0;

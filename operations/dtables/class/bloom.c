@@ -2,13 +2,13 @@
 /* bloom_dtable: a Bloom filter that answers most lookups of absent keys without asking the base
  * (paper, section 5.2).
  *
- * The filter has "bits_per_key" bits for each key, tombstones included (trap 3). The bits of a key
- * are within one cache line of 64 bytes and come from one hash (traps 29, 30), so a lookup reads
- * one line of the filter. The filter is in memory while the table is open. With 10 bits, about one
+ * The filter has "bits_per_key" bits for each key; keys of tombstones count too. The bits of a key
+ * are within one line of 64 bytes, and are computed from one hash, so a lookup reads one line of
+ * the filter. The filter is in memory while the table is open. With 10 bits per key, about one
  * absent key in a hundred is looked up in the base. Only lookups use the filter.
  *
- * For a present key, reading the filter is wasted time, and usually a cache miss. After about a
- * hundred consecutive lookups that found their keys, lookups skip the filter until one finds
+ * For a present key, reading the filter is wasted time, and usually a cache miss. After about 128
+ * consecutive lookups that found their keys, lookups skip the filter until a lookup finds
  * nothing. */
 #include "operations/dtables/class/classes.h"
 
@@ -28,11 +28,11 @@ struct reader {
     const unsigned char *bits;
     uint64_t lines;
     unsigned probes;
-    uint32_t found; /* atomic; consecutive lookups that found their keys, among the keys that are
-                     * counted */
+    uint32_t found; /* atomic; consecutive lookups that found their keys, counted for one key in
+                     * COUNTED */
 };
 
-/* The optimum is ln 2 (about 7/10) times the bits per key. */
+/* The optimum is ln 2 (about 7/10) times the bits per key. At most PROBES_MAX. */
 static unsigned probes_of(const struct lladd_dtable_config *c)
 {
     unsigned n = (unsigned)lladd_dtable_param_int(c, "bits_per_key") * 7 / 10;
@@ -46,8 +46,8 @@ static uint64_t line_of(uint64_t hash, uint64_t lines)
     return ((hash >> 32) * lines) >> 32;
 }
 
-/* The next nine bits choose one of a line's 512 bits. One word is enough for six probes; then it is
- * mixed again. */
+/* Each probe takes nine bits of a word, which choose one of the line's 512 bits. After six probes
+ * the hash is mixed into a second word. */
 static inline uint64_t next_bits(uint64_t bits, uint64_t hash, unsigned i)
 {
     return i == 5 ? (hash ^ hash >> 29) * UINT64_C(0xbf58476d1ce4e5b9) : bits << 9;
@@ -62,8 +62,8 @@ static void set_bits(unsigned char *line, uint64_t hash, unsigned probes)
     }
 }
 
-/* Checks all bits without an early exit: they are in one line, and the processor could not predict
- * the branch. */
+/* Checks all bits without an early exit: the bits are in one line, and the processor could not
+ * predict the branch. */
 static bool has_bits(const unsigned char *line, uint64_t hash, unsigned probes)
 {
     uint64_t bits = hash * UINT64_C(0x9e3779b97f4a7c15);
@@ -143,7 +143,7 @@ static bool may_have(const struct lladd_dtable *base, const struct lladd_dtable_
     return r->lines && has_bits(r->bits + line_of(hash, r->lines) * LINE, hash, r->probes);
 }
 
-/* Counts only one key in COUNTED, so that threads do not all write one word all the time. */
+/* Counts only lookups of one key in COUNTED, so that threads rarely write the shared word. */
 static void note(struct reader *r, uint64_t hash, uint32_t found, bool there)
 {
     if (!there && found)

@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* btree_dtable: an index of the keys of another table (paper, section 5.2).
+/* btree_dtable: an index of the keys of another table (paper, section 5.2). Keys must be numbers.
  *
  * The tree is static; it is built bottom-up while rows are added. Its leaves have every key with
- * the place of its row, so the base must have places; the base's own search is not used. A leaf is
- * one cache line and has as many rows as fit. It stores keys as distances from its first key or, if
- * they are evenly spaced, only one difference. If the base can fetch a value without its place
- * (`at_mark`), the leaf stores the marks that this takes. A lookup then reads two cache lines: the
- * leaf's and the value's.
+ * the place of its row, so the base must have places. The base's own search is not used. A leaf is
+ * one cache line and has as many rows as fit. It stores keys as distances from its first key; if
+ * the keys are evenly spaced, it stores only their difference. If the base can fetch a value by
+ * marks (`at_mark`), the leaf stores the marks of its rows. A lookup then reads two cache lines:
+ * the leaf's and the value's.
  *
  *     0    u64  first key
  *     8    u48  place of the first row
- *     14   u48  m: mark of the row before the first, its lowest bit 0; or the place of the first
+ *     14   u48  m. Marks: the mark of the row before the first one, its lowest bit cleared.
+ *               Places: the place of the first row
  *     20   u8   rows
- *     21   u8   bytes of a key: 1, 2, 4 or 8; 0: keys are evenly spaced, by the u64 at 24
+ *     21   u8   bytes of a key: 1, 2, 4 or 8; 0: keys are evenly spaced
  *     22   u8   n: bytes of a number
  *     23   u8   what the numbers are: see the enum below
- *     24        keys, minus the first one; numbers, minus m, or the difference of two neighbours
+ *     24        keys: each minus the first one; if evenly spaced, the u64 difference of two
+ *               then the numbers, each minus m; MARKS_FOLLOW: only the difference of two marks
  *
- * The stream "leaves" has the leaves. The stream "levels" has the first key of each node, level by
- * level from the one above the leaves up; it is in memory while the table is open. Nodes have FAN
- * keys and no pointers: the children of node i are nodes i * FAN to i * FAN + FAN - 1 of the level
- * below. Keys are numbers. */
+ * The stream "leaves" has the leaves. The stream "levels" has arrays of keys; it is in memory while
+ * the table is open. The first array has the first key of each leaf. Each further array has every
+ * FAN-th key of the array before it; the last has at most FAN keys. There are no pointers: under
+ * key i are the keys i * FAN to i * FAN + FAN - 1 of the array before. */
 #include "operations/dtables/class/classes.h"
 
 #include <lladd/extension.h>
@@ -29,19 +31,20 @@ enum { LINE = 64, HEAD = 24, ROOM = LINE - HEAD, ROWS_MAX = 255 };
 enum { FAN = 32, AROUND = 16, LEVELS_MAX = 16, FOOTER = 32, OLDEST = 2, VERSION = 3 };
 #define NUMBER_MAX ((UINT64_C(1) << 48) - 1)
 
-/* What a leaf stores for each row besides its key. MARKS_FOLLOW: the marks are evenly spaced, as
- * they are for values of one size, and only their difference is stored. */
+/* What a leaf stores for each row besides its key. PLACES_FOLLOW: nothing, because the places are
+ * consecutive. MARKS_FOLLOW: the marks are evenly spaced, as they are for values of one size, and
+ * only their difference is stored. */
 enum { PLACES_FOLLOW = 0, PLACES = 1, MARKS = 2, MARKS_FOLLOW = 3 };
 
 /* The layout of a leaf. */
 struct shape {
-    unsigned rows, key, number, kind; /* bytes of a key, of a number */
+    unsigned rows, key, number, kind; /* key, number: bytes of each */
 };
 
 struct builder {
     struct lladd_dtable_builder base;
     struct lladd_dtable_writer *leaves;
-    uint64_t n, *first; /* first: key of each leaf */
+    uint64_t n, *first; /* n: rows; first: first key of each leaf */
     size_t nodes, cap;
     /* The leaf being filled. */
     struct shape shape;
@@ -54,7 +57,8 @@ struct reader {
     struct lladd_dtable base;
     struct lladd_dtable_cells leaves;
     const unsigned char *levels;
-    uint64_t n, at[LEVELS_MAX], nodes[LEVELS_MAX]; /* of a level: where it begins, its length */
+    uint64_t n, at[LEVELS_MAX], nodes[LEVELS_MAX]; /* of each level: offset of its keys, number of
+                                                    * keys */
     uint64_t low, high; /* first keys of the first and the last leaf */
     double slope;       /* leaves per unit of key */
     uint32_t n_levels, width; /* width: bytes of a key in the levels */
@@ -111,7 +115,7 @@ static unsigned number_bytes(uint64_t most)
     return most ? (71u - (unsigned)__builtin_clzll(most)) / 8 : 0;
 }
 
-/* The layout of the current leaf with this row added. */
+/* The layout that the current leaf has if this row is added. */
 static struct shape shape_with(const struct builder *b, uint64_t key, uint64_t place, uint64_t mark)
 {
     unsigned n = b->shape.rows;
@@ -206,7 +210,7 @@ static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key 
     return 0;
 }
 
-/* Footer: u64 keys, u32 levels, u32 bytes of a key in them, u64 leaves, u64 0. */
+/* Footer: u64 rows, u32 levels, u32 bytes of a key in the levels, u64 leaves, u64 0. */
 static int finish(struct lladd_dtable_builder *base)
 {
     struct builder *b = (struct builder *)base;
@@ -292,8 +296,8 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     return 0;
 }
 
-/* How many of n sorted keys are at most `key`. Compares with all: there is no branch to mispredict,
- * and the loads of cache lines overlap. */
+/* Returns how many of n sorted keys are at most `key`. Compares all of them: there is no branch to
+ * mispredict, and the loads of cache lines overlap. */
 static inline unsigned up_to(const unsigned char *keys, unsigned width, unsigned n, uint64_t key)
 {
     unsigned count = 0;
@@ -306,8 +310,8 @@ static inline unsigned up_to(const unsigned char *keys, unsigned width, unsigned
     return count;
 }
 
-/* The leaf for a key: the last one with a first key not above the key, or leaf 0. Interpolates and
- * searches around the result; if the leaf is not there, walks down the levels. */
+/* Returns the leaf for a key: the last leaf with a first key not above the key, or leaf 0.
+ * Interpolates and searches around the result; if the leaf is not there, walks down the levels. */
 static uint64_t leaf_for(const struct reader *r, uint64_t key)
 {
     uint64_t leaves = r->nodes[0], node = 0;
@@ -375,7 +379,8 @@ static uint64_t key_at(const struct leaf *l, unsigned i)
     }
 }
 
-/* The first row with a key at least `distance` above the leaf's first key. */
+/* Returns the first row with a key at least `distance` above the leaf's first key, or the number of
+ * rows. */
 static unsigned row_for(const struct leaf *l, uint64_t distance)
 {
     unsigned rows = l->shape.rows, count = 0;
@@ -411,7 +416,8 @@ static int place_at(const struct reader *r, const struct leaf *l, unsigned i, ui
                : lladd_dtable_corrupt(&r->base, err, "a place that its base does not have");
 }
 
-/* The leaf for the key, and the row in it. The table must have rows. */
+/* Finds the leaf for the key, and the first row in it with a key not below the key. The table must
+ * have rows. */
 static int search(const struct reader *r, const struct lladd_dtable_key *key,
                   struct lladd_dtable_pin *pin, uint64_t *node, struct leaf *l, unsigned *i,
                   bool *exact, struct lladd_error *err)

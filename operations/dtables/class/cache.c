@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cache_dtable: keeps rows that were looked up in memory (paper, section 5.2).
+/* cache_dtable: keeps looked-up rows in memory (paper, section 5.2).
  *
- * It is useful above a base with slow lookups, e.g. one that adds up deltas or decodes words. It
- * stores nothing on disk. It keeps the rows that were looked up last, up to "cache_size" rows and
- * "cache_bytes" bytes of keys and values. It also keeps that a key is absent (trap 16: as absence,
- * not as a value), but no errors. Runs are immutable, so entries never become stale.
+ * It is useful above a base with slow lookups, e.g. a base that adds up deltas or decodes words. It
+ * stores nothing on disk. It keeps the most recently looked-up rows, up to "cache_size" rows and
+ * "cache_bytes" bytes of memory. It also remembers which keys are absent, but no errors. Runs are
+ * immutable, so entries never become stale.
  *
- * Two keys are the same if they compare equal; the order of the keys gives the hash (trap 29). Rows
- * are divided by hash among PARTS, each with a mutex. A thread holds the mutex while it finds and
- * copies a row, never while it asks the base. Cursors and accesses by place do not use the
- * cache. */
+ * Keys are compared in the table's order, and hashed by lladd_dtable_hash. The hash divides rows
+ * among PARTS, each with a mutex. A thread holds the mutex while it finds and copies a row, never
+ * while it asks the base. Cursors and accesses by place do not use the cache. */
 #include "operations/dtables/class/classes.h"
 
 #include <lladd/extension.h>
@@ -70,7 +69,7 @@ static int open_part(const struct reader *r, struct part *p)
     return 0;
 }
 
-/* Small caches have one part, so that they keep exactly the rows looked up last. */
+/* A small cache has one part, so that it keeps exactly the rows that were looked up last. */
 static int open(struct lladd_dtable *base, struct lladd_error *err)
 {
     struct reader *r = (struct reader *)base;
@@ -124,7 +123,7 @@ static void put_first(struct part *p, struct row *row)
     p->newest = row;
 }
 
-/* Copies a cached row into the pin; false if there is none. */
+/* If the row is cached, copies it into the pin and makes it the newest row. */
 static bool recall(const struct reader *r, struct part *p, uint64_t hash,
                    const struct lladd_dtable_key *key, struct lladd_dtable_pin *pin,
                    struct lladd_dtable_value *out)
@@ -132,7 +131,7 @@ static bool recall(const struct reader *r, struct part *p, uint64_t hash,
     lladd_mutex_lock(&p->mutex);
     struct row *row = find_row(r, p, hash, key);
     unsigned char *copy = row ? lladd_dtable_room(r->base.db, pin, row->len) : NULL;
-    if (copy) { /* If there is no memory, the base is asked, and reports that. */
+    if (copy) { /* Without memory for the copy, the caller asks the base. */
         if (p->newest != row) {
             take_out(p, row);
             put_first(p, row);
@@ -157,8 +156,8 @@ static void forget(struct part *p, struct row *row)
     p->bytes -= row->room;
 }
 
-/* Memory for a row. If the part is full, the memory of the oldest row if that is large enough.
- * NULL: none. */
+/* Returns memory for a row, or NULL. If the part is full and the oldest row's memory is large
+ * enough, removes this row and returns its memory. */
 static struct row *room_for(const struct reader *r, struct part *p, size_t bytes)
 {
     struct row *old = p->n == r->most_rows ? p->oldest : NULL;
@@ -173,7 +172,7 @@ static struct row *room_for(const struct reader *r, struct part *p, size_t bytes
     return row;
 }
 
-/* Doubles the slots. If there is no memory, the chains grow longer. */
+/* Doubles the slots. Without memory for this, the chains grow longer. */
 static void widen(const struct reader *r, struct part *p)
 {
     size_t slots = p->slots * 2;
@@ -191,7 +190,7 @@ static void widen(const struct reader *r, struct part *p)
     p->slots = slots;
 }
 
-/* Caches a row, and evicts the least recently used ones. If there is no memory, the row is not
+/* Caches a row, and evicts the least recently used rows. Without memory for it, the row is not
  * cached. */
 static void keep(const struct reader *r, struct part *p, uint64_t hash,
                  const struct lladd_dtable_key *key, const struct lladd_dtable_value *v)

@@ -31,8 +31,8 @@
 LL_DTABLE_CLASSES(LL_DTABLE_CLASS)
 #undef LL_DTABLE_CLASS
 
-/* For `configure`: tells the base that its values will have `bytes` bytes, at most 8, so that
- * layers below learn this size instead of that of the first value. A rejection is ignored: the
+/* For `configure`: tells the base that its values will have `bytes` bytes, at most 8. Layers below
+ * then use this size instead of the size of the first value added. A rejection is ignored: the
  * layer that rejects has a configured size, which is checked elsewhere. */
 static inline int ll_settle_base(struct lladd_dtable_config *c,
                                  const struct lladd_dtable_caps *base, uint64_t bytes,
@@ -46,7 +46,7 @@ static inline int ll_settle_base(struct lladd_dtable_config *c,
     return rc == LLADD_DTABLE_REJECT ? 0 : rc;
 }
 
-/* Copies consecutive cells. */
+/* Copies n cells of `cell` bytes, from cell `first` on, to `out`. */
 static inline int ll_cells_copy(struct lladd_dtable_pin *pin, const struct lladd_dtable_source *s,
                                 uint32_t cell, uint64_t first, size_t n, unsigned char *out,
                                 struct lladd_error *err)
@@ -66,7 +66,7 @@ static inline int ll_cells_copy(struct lladd_dtable_pin *pin, const struct lladd
     return 0;
 }
 
-/* A cell must fit into a block of the smallest size. */
+/* Largest size of a value in a cell. A cell must fit into a block of the smallest size. */
 #define LL_DTABLE_CELL_MAX 4000
 
 #endif

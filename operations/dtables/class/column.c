@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* column_dtable: packed rows stored column by column (paper, section 3.3).
  *
- * "base" has the keys, with empty values, and the tombstones: it alone decides which rows exist, so
- * columns cannot disagree about that (trap 27 of the prototype). Layer i of "groups" has the values
- * of the columns listed in word i of "columns": for one column its values as they are, for several
- * columns packed rows with those columns in that order. Each column can be stored by a class that
- * suits it, and be read without the others.
+ * "base" has the keys, with empty values, and the tombstones. Only base decides which rows exist,
+ * so columns cannot disagree about that. Word i of "columns" lists the columns of group i, and
+ * layer i of "groups" stores them. If the group has one column, the layer has the column's values;
+ * otherwise it has packed rows of the group's columns, in the listed order. So each column can be
+ * stored by a class that suits it, and can be read without the others.
  *
- * If a row has no value for a group, the group's layer gets a tombstone if it can store one, and
- * nothing otherwise. The footer says how many rows each layer got. A layer that got all rows, and
- * has as many places, has each row at the same place as base (COL-1), and lookups ask it by place.
- * They ask the others by key.
+ * If a row has no value for a group, the group's layer gets a tombstone or, if it cannot store one,
+ * no row. The footer has the number of rows in each layer.
  *
- * All layers are asked before any part of a row is stored, so a rejected row leaves nothing
- * (COL-2). A layer that learned the size of its values from the first one may still reject a later
- * value; then building the run fails. */
+ *   COL-1  A layer that has all rows, and as many places as rows, has each row at the same place as
+ *          base. Rows of such a layer are read by place, rows of other layers by key.
+ *   COL-2  Before any part of a row is stored, each group's layer is asked whether it accepts its
+ *          part. Thus a rejected row leaves nothing.
+ *
+ * A layer that took the size of its values from the first value may still reject a later value.
+ * Then building the run fails. */
 #include "operations/dtables/class/classes.h"
 
 #include <lladd/extension.h>
@@ -23,21 +25,21 @@ enum { FOOTER = 16 };
 
 /* The parsed words, made by `configure`. */
 struct groups {
-    uint32_t n, columns; /* columns: number of the last column named, plus 1 */
-    uint32_t *first;     /* n + 1: where a group's columns begin in `column` */
+    uint32_t n, columns; /* columns: highest column number in any group, plus 1 */
+    uint32_t *first;     /* n + 1 entries: where a group's columns begin in `column` */
     uint32_t *column;    /* column numbers of all groups, one group after the other */
-    uint32_t *group;     /* of a column; n: none */
-    uint32_t *index;     /* of a column, in its group */
-    struct lladd_dtable_config **asks; /* of a group; NULL: it accepts everything */
+    uint32_t *group;     /* by column: its group; n: none */
+    uint32_t *index;     /* by column: its index in the group */
+    struct lladd_dtable_config **asks; /* by group: the layer to ask; NULL: it accepts all values */
 };
 
 struct builder {
     struct lladd_dtable_builder base;
     const struct groups *g;
     uint64_t rows;
-    uint64_t *given; /* rows, by group */
+    uint64_t *given; /* by group: rows that its layer has got */
     struct lladd_dtable_builder **layers;
-    struct lladd_dtable_value *own; /* values of a group's columns */
+    struct lladd_dtable_value *own; /* room for the values of a group's columns */
     unsigned char *packed;
     size_t cap_packed;
 };
@@ -62,8 +64,8 @@ static int no_memory(struct lladd_error *err)
 
 /* ---- configured ------------------------------------------------------------------------------ */
 
-/* Reads the next number of a word from *at on; LLADD_END at its end, LLADD_BAD_CONFIG if it is not
- * a number. */
+/* Reads the next number of a word from *at on. LLADD_END at the end of the word; LLADD_BAD_CONFIG
+ * if there is no valid column number. */
 static int next_number(struct lladd_span word, size_t *at, uint32_t *out)
 {
     const unsigned char *p = word.data;
@@ -164,8 +166,9 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
 
 /* ---- splitting rows -------------------------------------------------------------------------- */
 
-/* A group's part of a row: one column's value, or a packed row. `own` has room for the group's
- * columns; a packed row is written to *packed, which grows as needed. */
+/* Extracts a group's part of a row: the column's value, or a packed row of several columns. `own`
+ * has room for the values of the group's columns. A packed row is written to *packed, which grows
+ * as needed. */
 static int part_of(struct lladd_db *db, const struct groups *g, uint32_t group,
                    struct lladd_span row, struct lladd_dtable_value *own, unsigned char **packed,
                    size_t *cap, struct lladd_dtable_value *out, struct lladd_error *err)
@@ -198,7 +201,7 @@ static int part_of(struct lladd_db *db, const struct groups *g, uint32_t group,
     return rc;
 }
 
-/* True if it is a packed row, and all its values are in some group. */
+/* True if `row` is a packed row, and all its values belong to groups. */
 static bool fits(const struct groups *g, struct lladd_span row)
 {
     struct lladd_dtable_value v;
@@ -273,8 +276,8 @@ static void discard(struct lladd_dtable_builder *base)
     lladd_mem_free(base->db, b->packed);
 }
 
-/* Asks each layer whether it can store its part. That settles no numbers, because the configuration
- * is already checked. */
+/* Asks each layer whether it can store its part of the row. The layers settle no numbers now,
+ * because the configuration has been checked. */
 static int ask_all(struct builder *b, struct lladd_span row)
 {
     struct lladd_dtable_config *c = (struct lladd_dtable_config *)(uintptr_t)b->base.config;
@@ -375,7 +378,7 @@ static int find(const struct lladd_dtable *t, const struct lladd_dtable_key *key
     return lladd_dtable_find(t->base, key, pin, place, exact, err);
 }
 
-/* A group's part of the row at a place: FOUND or ABSENT. */
+/* Reads a group's part of the row at a place: FOUND or ABSENT. */
 static int part_at(const struct reader *r, uint32_t group, uint64_t place,
                    const struct lladd_dtable_key *key, struct lladd_dtable_pin *pin,
                    struct lladd_dtable_value *out, struct lladd_error *err)
@@ -509,7 +512,7 @@ static int copy_column(const struct lladd_dtable *base, uint32_t column, uint64_
     return lladd_dtable_copy(r->layers[group], place, n, out, room, width, got, err);
 }
 
-/* The place of a key, if there is a row or a tombstone. */
+/* Finds the place of a key. *exact: the key has a row or a tombstone. */
 static int locate(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
                   struct lladd_dtable_pin *pin, uint64_t *place, bool *exact,
                   struct lladd_error *err)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* dictionary_dtable: values from a list, stored as their number in it. usstate_dtable: the same
- * with the list of the paper (section 5.4).
+/* dictionary_dtable: stores each value as its number in a list of words.
+ * usstate_dtable: the same with the list of the paper (section 5.4).
  *
- * The number takes one byte, or two if there are more than 256 words, "passthrough_value" included.
- * The passthrough value is not in the list and is stored unchanged; an exception_dtable above
- * stores it in place of a rejected value. It has as many bytes as a number, and must differ from
- * all numbers. Other values are rejected. */
+ * A number takes one byte, or two if there are more than 256 words. The "passthrough_value" counts
+ * as a word here, but is not in the list: it is stored unchanged, and must have as many bytes as a
+ * number and differ from all numbers. An exception_dtable above stores it in place of a rejected
+ * value. Other values are rejected. */
 #include "operations/dtables/class/classes.h"
 
 #include <lladd/extension.h>
@@ -20,7 +20,8 @@ struct words {
     uint32_t n, width;
     bool passes;
     uint64_t through; /* the passthrough value, as a number */
-    struct lladd_span word[]; /* by number; then the numbers sorted by word, as u32 */
+    struct lladd_span word[]; /* by number; after the last word: the numbers, sorted by word, as
+                               * u32 */
 };
 
 static const struct words *words_of(const struct lladd_dtable_config *c)
@@ -39,7 +40,7 @@ static int compare(struct lladd_span a, struct lladd_span b)
     return c ? c : a.len < b.len ? -1 : a.len > b.len;
 }
 
-/* The number of a word, or w->n. */
+/* Returns the number of a word, or w->n. */
 static uint32_t number_of(const struct words *w, struct lladd_span word)
 {
     const uint32_t *sorted = sorted_of(w);
@@ -57,7 +58,7 @@ static uint32_t number_of(const struct words *w, struct lladd_span word)
     return w->n;
 }
 
-/* Heap sort; false if two words are equal. */
+/* Sorts the numbers by their words (heap sort). False if two words are equal. */
 static bool sort(struct words *w)
 {
     uint32_t *s = sorted_of(w);

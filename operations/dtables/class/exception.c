@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exception_dtable: a restricted table, and a second one for the rows that the first cannot store
+/* exception_dtable: a restricted table, and a second table for the rows that the first cannot store
  * (paper, section 5.5).
  *
- * A row that "base" rejects is stored in "alt", and base stores "reject_value", the placeholder. A
- * lookup that finds the placeholder in base asks alt; if alt has no such row, the placeholder is a
- * genuine value (trap 8). An error from alt is returned, never taken for absence. The placeholder
- * is tried at configuration, through every layer of base (trap 9). Both tables get their keys in
- * order, so building buffers nothing. */
+ * If "base" rejects a row, "alt" stores the row, and base stores the "reject_value", the
+ * placeholder, in its place. A lookup that finds the placeholder in base asks alt. If alt does not
+ * have the key, the placeholder is a genuine value. An error from alt is returned, never taken for
+ * absence. The placeholder is tried at configuration, through every layer of base. Both tables get
+ * their keys in order, so building buffers nothing. */
 #include "operations/dtables/class/classes.h"
 
 struct builder {
@@ -80,8 +80,8 @@ static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key 
     if (rc)
         return rc;
     rc = lladd_dtable_add(base->base, key, &stead);
-    if (rc == LLADD_DTABLE_REJECT) /* at configuration, base accepted the placeholder, with the same
-                                    * size */
+    if (rc == LLADD_DTABLE_REJECT) /* base accepted the placeholder at configuration, so the size
+                                    * must have changed */
         return lladd_error_set(base->error, LLADD_BAD_STATE,
                                "exception_dtable: base rejects the reject_value; are its values of "
                                "another size?");
@@ -97,7 +97,7 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     return 0;
 }
 
-/* The first byte nearly always decides. */
+/* Compares the first byte first, because it nearly always decides. */
 static inline bool is_placeholder(const struct reader *r, struct lladd_span value)
 {
     const unsigned char *a = value.data, *b = r->placeholder.data;
@@ -105,7 +105,8 @@ static inline bool is_placeholder(const struct reader *r, struct lladd_span valu
            (value.len == 0 || (*a == *b && memcmp(a, b, value.len) == 0));
 }
 
-/* Asks alt with a separate pin and copies the value: the caller's pin may hold the key's bytes. */
+/* Asks alt with a separate pin, because the caller's pin may hold the key's bytes. Copies the value
+ * to the caller's pin. */
 static int ask_alt(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
                    struct lladd_dtable_pin *pin, struct lladd_dtable_value *value,
                    struct lladd_error *err)
@@ -147,7 +148,8 @@ static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key
     return ask_alt(base, key, pin, out, err);
 }
 
-/* Copies base's values, with alt's in place of placeholders, as long as all have one size. */
+/* Copies base's values, and alt's in place of placeholders, up to the first value of another
+ * size. */
 static int copy(const struct lladd_dtable *base, uint64_t place, size_t n, unsigned char *out,
                 size_t room, size_t *width, size_t *got, struct lladd_error *err)
 {

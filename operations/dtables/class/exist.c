@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* exist_dtable: rows with values in one table, tombstones in another.
  *
- * A base that cannot store tombstones can therefore be part of a table that has them (trap 7); and
- * an array, for example, needs no state byte in each cell. Each key is in one of the two tables. A
- * lookup asks the base first, then the tombstones; a cursor is a cursor of an overlay of both. Rows
- * have no places. */
+ * The base need not be able to store tombstones. An array, for example, then needs no state byte in
+ * each cell. Each key is in one of the two tables. A lookup asks the base first, then the
+ * tombstones. A cursor is a cursor of an overlay of both tables. Rows have no places. */
 #include "operations/dtables/class/classes.h"
 
 struct builder {
@@ -26,7 +25,8 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
         return lladd_error_set(err, LLADD_BAD_CONFIG,
                                "exist_dtable: its \"tombstones\" cannot store any");
     struct lladd_dtable_value none = lladd_dtable_value_of("", 0);
-    if (gone->learned) { /* tells it the size 0, because there are no values to learn one from */
+    if (gone->learned) { /* sets the size of values to 0: this table gets no value to learn a size
+                          * from */
         int rc = lladd_dtable_accepts(lladd_dtable_param_child(c, "tombstones"), &none, err);
         if (rc < 0)
             return rc;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fixed_dtable: any keys, values of one size (paper, section 5.4).
  *
- * Keys are in a column of their own (keys.c); a key's mark is the number of tombstones so far.
- * Values are consecutive cells; tombstones have none. Without tombstones a row takes only its key
- * and its value. Values of another size are rejected; if no size is configured, the first value
- * sets it. */
+ * Keys are in a column of their own (keys.c). A key's mark is twice the number of tombstones up to
+ * and including its row, plus one if the row is a tombstone. Values are consecutive cells;
+ * tombstones have no cell. Without tombstones a row takes only its key and its value. Values of
+ * another size are rejected. If no size is configured, the first value determines it. */
 #include "operations/dtables/class/classes.h"
 #include "operations/dtables/class/keys.h"
 
@@ -18,7 +18,7 @@ struct builder {
 struct reader {
     struct ll_keys_reader head;
     const struct lladd_dtable_source *values;
-    struct lladd_dtable_cells cells; /* unless values have no bytes */
+    struct lladd_dtable_cells cells; /* unused if values have no bytes */
     uint32_t size;
 };
 
@@ -35,7 +35,7 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
     return 0;
 }
 
-/* A placeholder settles the size of the values. */
+/* A value that is tried at configuration, such as a placeholder, determines the size. */
 static int accepts(struct lladd_dtable_config *c, const struct lladd_dtable_value *v,
                    struct lladd_error *err)
 {
@@ -43,7 +43,7 @@ static int accepts(struct lladd_dtable_config *c, const struct lladd_dtable_valu
     (void)err;
     if (v->state != LLADD_DTABLE_FOUND)
         return 0;
-    if (size >= 0) /* an exception_dtable's placeholder may have settled it before */
+    if (size >= 0) /* configured, or settled by a placeholder of an exception_dtable */
         return v->bytes.len == (uint64_t)size ? 0 : LLADD_DTABLE_REJECT;
     if (v->bytes.len > LL_DTABLE_CELL_MAX)
         return LLADD_DTABLE_REJECT;
@@ -83,7 +83,7 @@ static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key 
     return rc ? rc : ll_keys_add(&b->keys, key, base->mark);
 }
 
-/* After the footer of keys.c: u32 size of a value. */
+/* Footer: that of keys.c, then u32 size of a value. */
 static int finish(struct lladd_dtable_builder *base)
 {
     struct builder *b = (struct builder *)base;
@@ -114,7 +114,7 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     return 0;
 }
 
-/* The rows' marks are those of the key column. */
+/* `mark` and `before` are the marks of the row and of the row before it, in the key column. */
 static int at_mark(const struct lladd_dtable *base, uint64_t place, uint64_t before, uint64_t mark,
                    struct lladd_dtable_pin *pin, struct lladd_dtable_value *value,
                    struct lladd_error *err)
@@ -135,7 +135,7 @@ static int at_mark(const struct lladd_dtable *base, uint64_t place, uint64_t bef
     return rc;
 }
 
-/* Copies consecutive cells, of rows without a tombstone among them. */
+/* Copies the values of n rows or, if one of these rows is a tombstone, nothing. */
 static int copy(const struct lladd_dtable *base, uint64_t place, size_t n, unsigned char *out,
                 size_t room, size_t *width, size_t *got, struct lladd_error *err)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* keydiv_dtable: keys below a divider in one table ("below"), the others in a second one ("from").
+/* keydiv_dtable: keys below a divider are in the table "below", the others in the table "from".
  *
- * More than two ranges are made by nesting: one keydiv_dtable is the "from" of another. The divider
- * is "divider", an integer, for numbers, and "divider_bytes" for strings and bytes. A row that the
- * table for its range rejects is rejected.
+ * The divider is "divider", an integer, if keys are numbers, and "divider_bytes" if keys are
+ * strings or bytes. For more than two ranges of keys, "from" or "below" is a keydiv_dtable itself.
+ * If the table for its key rejects a row, the row is rejected.
  *
- * A cursor is at a row of one table; at that table's end it crosses to the other, which it enters
- * at the end next to the divider (trap 14). Rows have places if both tables have them: those of
- * "from" follow those of "below". */
+ * A cursor is at a row of one of the tables. At the end of this table it moves on to the row of the
+ * other table that is nearest to the divider. If both tables have places, rows have places: first
+ * the places of "below", then those of "from". */
 #include "operations/dtables/class/classes.h"
 
 struct builder {
@@ -41,7 +41,7 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
     unsigned types = 1u << LLADD_DTABLE_BYTES;
     if (text && !(bytes.len && memchr(bytes.data, 0, bytes.len)))
         types |= 1u << LLADD_DTABLE_STRING;
-    if (given) /* only integers that a double represents exactly */
+    if (given) /* only if a double represents the integer exactly */
         types = number <= INT64_C(1) << 53 && number >= -(INT64_C(1) << 53)
                     ? 1u << LLADD_DTABLE_DOUBLE
                     : 0;
@@ -63,7 +63,7 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
                                          "both of its tables");
 }
 
-/* A placeholder may occur in either range. */
+/* Both tables must accept the value, because a placeholder may occur in both. */
 static int accepts(struct lladd_dtable_config *c, const struct lladd_dtable_value *v,
                    struct lladd_error *err)
 {
@@ -185,8 +185,8 @@ static int cursor_open(const struct lladd_dtable *base, void *cursor, struct lla
     return rc;
 }
 
-/* If the cursor is beyond the end of one side, crosses to the other one, if that lies in this
- * direction. */
+/* `rc` is the result of a move. If the move went beyond the end of one side, and the other side
+ * lies in this direction, moves on to the other side. */
 static int cross(struct cursor *c, int rc, bool forward, struct lladd_error *err)
 {
     if (rc != LLADD_END || c->now == forward)

@@ -1,37 +1,40 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A column of sorted keys, each with a number, its mark. The stream "keys" consists of blocks, each
- * readable by itself:
+/* A column of sorted keys, each with a number, its mark. The stream "keys" consists of blocks; a
+ * block is read without the others. "Numbers" and "bytes" say which keys a field is for:
  *
  *     0    u64  mark of the row before the first row, without the tombstone flag
- *     8    u64  first key (numbers), or 0
+ *     8    u64  numbers: the first key; bytes: 0
  *     16   u32  rows
- *     20   u8   k: bytes of a key (numbers), or of the offset where it ends; 0: see 22
+ *     20   u8   k. Numbers: bytes of a key; bytes: of the offset where a key ends. 0: see 22
  *     21   u8   m: bytes of a mark; EVEN: see 24
- *     22   u16  if k is 0: the difference of two keys (numbers), or the length of each; else 0
+ *     22   u16  if k is 0: the difference of two keys (numbers), or the length of each key (bytes);
+ *               otherwise 0
  *     24   u64  only if m is EVEN: the difference of two marks
- *     24        (or 32) rows of k + m bytes: the key minus the first one, or the offset in the
- *               block's key bytes where it ends; the mark, minus the one at 0
- *               the bytes of the keys, one after the other
+ *     24        (32 if m is EVEN) for each row, if they are not EVEN or 0:
+ *                 k bytes: the key minus the first one (numbers), or where it ends (bytes)
+ *                 m bytes: the mark, minus the mark at 0
+ *               then the keys, one after the other (bytes)
  *
- * k and m are as small as the block's rows allow. Consecutive keys with values of about five bytes
- * take two bytes per row; with values of one size they take none. Keys that are bytes, all of one
- * length, take no more than their own bytes.
+ * k and m are as small as the block's rows allow. For consecutive numbers, values of about five
+ * bytes cost two bytes per row, and values of one size nothing. If keys are bytes of one length and
+ * marks are evenly spaced, a row takes only the bytes of its key.
  *
  * A reader keeps the index in memory: the first key and the first place of each block. The index is
- * in the footer or, if longer than 4 KiB, in a stream of its own: u64 keys (or offsets where they
- * end), u64 places, bytes of keys. A lookup reads one block: it interpolates there, then searches
- * around the result.
+ * in the footer or, if longer than 4 KiB, in the stream "index": the u64 first keys (bytes: the
+ * offsets where they end), the u64 places, then the keys that are bytes. A lookup reads one block.
+ * Numbers are found in it by interpolation and a search around the result.
  *
- * Keys that are bytes are found by binary search. The prefix that all keys of the index, or of a
- * block, have in common is skipped; the eight bytes after it, the key's head, usually decide. The
- * heads of the index are kept in memory as numbers. */
+ * Keys that are bytes are found by binary search. All keys of the index begin with a common prefix,
+ * as do all keys of a block. The search compares the eight bytes after this prefix, the key's head,
+ * and the rest of the key only if heads are equal. The heads of the index are kept in memory as
+ * numbers. */
 #include "operations/dtables/class/keys.h"
 #include "operations/shared/grow.h"
 
 #include <lladd/extension.h>
 
-/* EVEN_MAX: the most rows of a block if they take no bytes; they are in memory while it is
- * built. */
+/* EVEN_MAX: most rows of a block if keys and marks are evenly spaced. Such rows take no bytes in
+ * the block, but the builder keeps them in memory. */
 enum { HEAD = 24, FOOTER = 32, INDEX_IN_FOOTER = 4096, EVEN_MAX = 1 << 17, STEP_MAX = 65535 };
 enum { EVEN = 0x80, STEP_LENGTH = 8 };
 
@@ -82,15 +85,15 @@ static bool append(struct lladd_db *db, unsigned char **bytes, size_t *len, size
     return true;
 }
 
-/* Bytes of a key's field in the current block if this row is added to it. */
+/* Returns k of the current block if a row with this key, or offset, is added. */
 static unsigned key_width(const struct ll_keys_builder *k, uint64_t last)
 {
     unsigned w = width_of(k->numbers && k->n ? last - k->key[0] : k->numbers ? 0 : last);
     return w ? w : 1;
 }
 
-/* Do the keys stay evenly spaced with this one added? For keys that are bytes, `key` is the offset
- * where the key ends, so the first difference is the first key's length. */
+/* Are the keys still evenly spaced with this key added? For keys that are bytes, `key` is the
+ * offset where the key ends, so the first difference is the first key's length. */
 static bool stays_even(const struct ll_keys_builder *k, uint64_t key)
 {
     uint64_t step = key - (k->n ? k->key[k->n - 1] : 0);
@@ -99,7 +102,7 @@ static bool stays_even(const struct ll_keys_builder *k, uint64_t key)
     return k->even && (k->numbers && k->n == 1 ? step <= STEP_MAX : step == k->step);
 }
 
-/* Do the marks stay evenly spaced with this one added? */
+/* Are the marks still evenly spaced with this mark added? */
 static bool stays_marked(const struct ll_keys_builder *k, uint64_t mark)
 {
     return k->n == 0 || (k->marked && mark - k->mark[k->n - 1] == k->mark[0] - k->base);
@@ -213,8 +216,8 @@ static int put_index(struct ll_keys_builder *k, struct lladd_dtable_writer *out,
     return rc || !out ? rc : lladd_dtable_write(out, k->index_bytes, k->index_len);
 }
 
-/* Footer: u64 rows, u64 blocks, u64 bytes of the index, u8 1 if the index is here, u8[7] 0, the
- * index, `more`. */
+/* Footer: u64 rows, u64 blocks, u64 bytes of the index, u8 1 if the index is in the footer (else
+ * 0), u8[7] 0, the index if it is in the footer, `more`. */
 int ll_keys_finish(struct ll_keys_builder *k, const void *more, size_t len)
 {
     struct lladd_dtable_writer *out = NULL;
@@ -266,15 +269,15 @@ static uint64_t place_of(const struct ll_keys *k, uint64_t block)
 {
     return block < k->blocks ? lladd_get64(k->place + 8 * block) : k->rows;
 }
-/* The first key of a block, if keys are bytes. */
+/* Returns the first key of a block, for keys that are bytes. */
 static struct lladd_span bytes_of(const struct ll_keys *k, uint64_t block)
 {
     uint64_t from = block ? first_of(k, block - 1) : 0;
     return lladd_span_of(k->index_bytes + from, (size_t)(first_of(k, block) - from));
 }
 
-/* Do keys and places ascend, and does no block have more rows than possible? Rows that take no
- * bytes are at most EVEN_MAX; the block's size limits others. */
+/* Do the index's numbers and places ascend? Has each block a possible number of rows? Rows that
+ * take no bytes are at most EVEN_MAX; other rows are limited by the size of the block. */
 static bool index_in_order(const struct ll_keys *k)
 {
     uint64_t last = 0, most = lladd_dtable_source_block(k->in);
@@ -299,7 +302,7 @@ static size_t in_common(struct lladd_span a, struct lladd_span b)
     return i;
 }
 
-/* The head of a key: the bytes that follow the common prefix, as a number. */
+/* Returns the head of a key: the eight bytes after the common prefix, as a number. */
 static uint64_t head_of(const struct ll_keys *k, struct lladd_span s, size_t common)
 {
     struct lladd_dtable_key rest = {.type = k->owner->order.type};
@@ -368,7 +371,7 @@ struct block {
     uint64_t base, first, step;
     uint32_t n, width, bytes_len;
     unsigned kw, mw;
-    bool marked; /* the difference of two marks is stored before the rows */
+    bool marked; /* marks are evenly spaced; the difference is stored before `rows` */
 };
 
 static int hold(const struct ll_keys *k, uint64_t block, struct lladd_dtable_pin *pin,
@@ -404,13 +407,13 @@ static int hold(const struct ll_keys *k, uint64_t block, struct lladd_dtable_pin
     return 0;
 }
 
-/* A key that is a number, minus the block's first one. */
+/* Returns a key that is a number, minus the block's first key. */
 static uint64_t key_at(const struct block *b, uint32_t i)
 {
     return b->kw ? get_n(b->rows + (size_t)i * b->width, b->kw) : i * b->step;
 }
 
-/* The offset where a key ends, if keys are bytes. */
+/* Returns the offset where a key ends, for keys that are bytes. */
 static uint64_t end_at(const struct block *b, uint32_t i)
 {
     return b->kw ? get_n(b->rows + (size_t)i * b->width, b->kw) : (i + UINT64_C(1)) * b->step;
@@ -423,7 +426,7 @@ static uint64_t mark_at(const struct block *b, uint32_t i)
     return b->base + get_n(b->rows + (size_t)i * b->width + b->kw, b->mw);
 }
 
-/* A key that is bytes; empty if its offsets are outside the block. */
+/* Returns a key that is bytes, or an empty one if its offsets are outside the block. */
 static struct lladd_span span_at(const struct block *b, uint32_t i)
 {
     uint64_t from = i ? end_at(b, i - 1) : 0, to = end_at(b, i);
@@ -435,9 +438,9 @@ static struct lladd_span span_at(const struct block *b, uint32_t i)
 /* A key that is searched for. */
 struct probe {
     struct lladd_span key;
-    size_t common; /* length of the prefix that it shares with the others */
+    size_t common; /* length of the prefix that all keys of the index or block have in common */
     uint64_t head;
-    bool heads; /* `head` is valid */
+    bool heads; /* the key has this prefix, and `head` is valid */
 };
 
 static struct probe probe_of(const struct ll_keys *k, struct lladd_span key, struct lladd_span one,
@@ -448,7 +451,7 @@ static struct probe probe_of(const struct ll_keys *k, struct lladd_span key, str
     return (struct probe){key, common, shares ? head_of(k, key, common) : 0, shares};
 }
 
-/* Compares another key, which has this head, with the probe. */
+/* Compares the key `other`, which has this head, with the probe. */
 static inline int against(const struct ll_keys *k, uint64_t head, struct lladd_span other,
                           const struct probe *p)
 {
@@ -469,7 +472,7 @@ static uint64_t block_for_bytes(const struct ll_keys *k, struct lladd_span key)
     return low;
 }
 
-/* The last block with a first key not above the key; block 0 if there is none. */
+/* Returns the last block with a first key not above the key, or block 0. */
 static uint64_t block_for(const struct ll_keys *k, const struct lladd_dtable_key *key)
 {
     uint64_t low = 0;
@@ -480,7 +483,7 @@ static uint64_t block_for(const struct ll_keys *k, const struct lladd_dtable_key
     return low;
 }
 
-/* The first row from `low` to `high` with a key not below `key`; `high` if there is none. */
+/* Returns the first row from `low` on with a key not below `key`, or `high`. */
 static uint32_t halve(const struct block *b, uint64_t key, uint32_t low, uint32_t high)
 {
     while (low < high) {
@@ -493,8 +496,8 @@ static uint32_t halve(const struct block *b, uint64_t key, uint32_t low, uint32_
     return low;
 }
 
-/* The first row with a key not below `key`. Interpolates, then moves away from the result in
- * growing steps until the row is enclosed, then uses binary search. */
+/* Returns the first row with a key not below `key`, or the number of rows. Interpolates, then moves
+ * away from the result in growing steps until the row is enclosed, then uses binary search. */
 static uint32_t row_for(const struct block *b, uint64_t key)
 {
     if (b->kw == 0 && b->n > 1) {
@@ -527,8 +530,8 @@ static uint32_t row_for(const struct block *b, uint64_t key)
     return at;
 }
 
-/* Prefetches the rows that binary search compares first, and their keys, assuming that all keys
- * have one length, so that the cache misses overlap. */
+/* Prefetches the rows that binary search compares first, and their keys, so that the cache misses
+ * overlap. Assumes that all keys have the same length. */
 static void come_halves(const struct block *b, uint32_t low, uint32_t high, unsigned parts)
 {
     uint32_t length = b->bytes_len / b->n;
@@ -540,8 +543,8 @@ static void come_halves(const struct block *b, uint32_t low, uint32_t high, unsi
     }
 }
 
-/* The first row for a key that is bytes. All keys of a block begin with the prefix that its first
- * key and the next block's first key have in common. */
+/* Returns the first row with a key not below `key`, for keys that are bytes. All keys of a block
+ * begin with the prefix that its first key and the next block's first key have in common. */
 static uint32_t row_for_bytes(const struct ll_keys *k, uint64_t block, const struct block *b,
                               struct lladd_span key)
 {
@@ -565,7 +568,7 @@ static uint32_t row_for_bytes(const struct ll_keys *k, uint64_t block, const str
     return low;
 }
 
-/* Where a key is, or would be. The table must have rows. */
+/* The row of a key, or the row before which the key would be inserted. The table must have rows. */
 struct found {
     struct block b;
     uint64_t block;
@@ -610,7 +613,7 @@ int ll_keys_find(const struct ll_keys *k, const struct lladd_dtable_key *key,
     return 0;
 }
 
-/* The marks of a row and of the row before it. */
+/* Reads the marks of a row and of the row before it. */
 static int marks_at(const struct ll_keys *k, const struct block *b, uint32_t i, uint64_t *before,
                     uint64_t *mark, struct lladd_error *err)
 {
@@ -619,7 +622,7 @@ static int marks_at(const struct ll_keys *k, const struct block *b, uint32_t i, 
     return *before / 2 <= *mark / 2 ? 0 : lladd_dtable_corrupt(k->owner, err, "its values overlap");
 }
 
-/* ll_keys_find and ll_keys_at in one: is the key there, and what is at its place? */
+/* ll_keys_find and ll_keys_at in one: finds the key's place and marks. *exact: the key is there. */
 static int ask(const struct ll_keys *k, const struct lladd_dtable_key *key,
                struct lladd_dtable_pin *pin, bool *exact, uint64_t *place, uint64_t *before,
                uint64_t *mark, struct lladd_error *err)
@@ -636,8 +639,8 @@ static int ask(const struct ll_keys *k, const struct lladd_dtable_key *key,
     return marks_at(k, &f.b, f.i, before, mark, err);
 }
 
-/* Interpolates, because blocks usually have similar numbers of rows; otherwise uses binary
- * search. */
+/* Returns the block of a place. Interpolates, because blocks usually have similar numbers of rows.
+ * If that fails, uses binary search. */
 static uint64_t block_at(const struct ll_keys *k, uint64_t place)
 {
     uint64_t block = (uint64_t)((double)place / (double)k->rows * (double)k->blocks);

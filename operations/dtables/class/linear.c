@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* linear_dtable: any keys, any values, sorted (paper, section 5.1).
+/* linear_dtable: any keys, any values, sorted (paper, section 5.1). Rejects nothing.
  *
- * Keys are in a column of their own (keys.c). A row's mark is the offset in the stream "values"
- * where its value ends, times two, plus one for a tombstone. Rejects nothing. */
+ * Keys are in a column of their own (keys.c). A row's mark is twice the offset in the stream
+ * "values" where the row's value ends, plus one if the row is a tombstone. */
 #include "operations/dtables/class/classes.h"
 #include "operations/dtables/class/keys.h"
 
@@ -63,7 +63,7 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     return rc ? rc : lladd_dtable_source_open(base, "values", &r->values, err);
 }
 
-/* The rows' marks are those of the key column. */
+/* `mark` and `before` are the marks of the row and of the row before it, in the key column. */
 static int at_mark(const struct lladd_dtable *base, uint64_t place, uint64_t before, uint64_t mark,
                    struct lladd_dtable_pin *pin, struct lladd_dtable_value *value,
                    struct lladd_error *err)

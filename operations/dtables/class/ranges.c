@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ranges_dtable: rows in one table, and range tombstones in a second one.
+/* ranges_dtable: rows in one table, and range tombstones in a second table.
  *
- * A range [from, to) hides what older tables have in it; it does not hide rows of this table. A
- * lookup asks the base first. If the base does not have the key and a range covers it, the result
- * is a tombstone. Cursors and places are the base's.
+ * A range [from, to) hides rows of older tables, not rows of this table. A lookup asks the base
+ * first. If the base does not have the key and a range covers it, the result is a tombstone.
+ * Cursors and places are the base's.
  *
- * A range is a row of the second table. Its key is the first key of the range. Its value is the
- * end: u8 1 and the end key (u32, u64, or its bytes), or, for a range without end, u8 0 and as many
- * zeros as a number has. Ranges ascend and do not touch, so only the last one that begins at or
- * before a key can cover it. If the first range has no beginning, it is in the footer: u64 ranges,
- * u8 1 and its value; otherwise u64 ranges, u8 0. */
+ * A range is a row of the second table. The row's key is the first key of the range. The row's
+ * value is the end of the range: u8 1 and the end key (u32, u64, or its bytes). If the range has no
+ * end, the value is u8 0 and as many zero bytes as a number takes. Ranges ascend and do not touch,
+ * so only the last range that begins at or before a key can cover the key.
+ *
+ * Footer: u64 number of ranges; u8 1 and the value of the first range if that range has no
+ * beginning, and thus no row; otherwise u8 0. */
 #include "operations/dtables/class/classes.h"
 
 #include <lladd/extension.h>
@@ -28,7 +30,7 @@ struct reader {
     struct lladd_dtable base;
     const struct lladd_dtable *ranges;
     bool open; /* the first range has no beginning */
-    struct lladd_span first; /* where that range ends */
+    struct lladd_span first; /* the value of that range */
 };
 
 static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *caps,
@@ -64,7 +66,7 @@ static size_t number_size(enum lladd_dtable_type type)
     return type >= LLADD_DTABLE_STRING ? 0 : type == LLADD_DTABLE_U32 ? 4 : 8;
 }
 
-/* Writes the end of a range into room for END_MAX bytes. */
+/* Writes the end of a range to `out`, which has room for END_MAX bytes. Returns the length. */
 static size_t put_end(enum lladd_dtable_type type, const struct lladd_dtable_key *to,
                       unsigned char *out)
 {
@@ -153,8 +155,8 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     return r->open ? get_end(base, r->first, &first, err) : 0;
 }
 
-/* The last range that begins at or before the key, or the range without beginning. *next is the
- * first place after it. */
+/* Finds the last range that begins at or before the key; with key NULL, the range without
+ * beginning. *there: there is such a range. *next: the first place after its row. */
 static int range_of(const struct reader *r, const struct lladd_dtable_key *key,
                     struct lladd_dtable_pin *pin, struct lladd_dtable_interval *out, bool *there,
                     uint64_t *next, struct lladd_error *err)
@@ -166,7 +168,7 @@ static int range_of(const struct reader *r, const struct lladd_dtable_key *key,
     int rc = key ? lladd_dtable_find(r->ranges, key, pin, next, &exact, err) : 0;
     *next += exact;
     uint64_t i = *next;
-    while (!rc && i && v.state == LLADD_DTABLE_ABSENT) /* there may be holes */
+    while (!rc && i && v.state == LLADD_DTABLE_ABSENT) /* skips holes */
         rc = lladd_dtable_at(r->ranges, --i, pin, &out->from, &v, err);
     if (rc)
         return rc;
@@ -205,7 +207,8 @@ static int find_interval(const struct lladd_dtable *base, const struct lladd_dta
     return rc;
 }
 
-/* For keys that the base does not have. */
+/* Called for a key that the base does not have. If a range covers the key, *state becomes a
+ * tombstone. */
 static int is_deleted(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
                       struct lladd_dtable_pin *pin, enum lladd_dtable_state *state,
                       struct lladd_error *err)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* smallint_dtable: unsigned integers of four bytes (little-endian), stored in one to three (paper,
- * section 5.4). Rejects values of other sizes and numbers that do not fit. */
+/* smallint_dtable: unsigned integers of four bytes (little-endian), stored in one to three bytes
+ * (paper, section 5.4). Rejects values of other sizes, and numbers that do not fit into "bytes"
+ * bytes. */
 #include "operations/dtables/class/classes.h"
 
 static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *caps,
@@ -44,7 +45,8 @@ static int decode(const struct lladd_dtable *t, const struct lladd_dtable_key *k
     return 0;
 }
 
-/* Reads the short integers into the end of the buffer, then widens them from its beginning on. */
+/* Reads the short integers into the end of the buffer. Then widens them, in order, to the beginning
+ * of the buffer. */
 static int copy(const struct lladd_dtable *t, uint64_t place, size_t n, unsigned char *out,
                 size_t room, size_t *width, size_t *got, struct lladd_error *err)
 {
