@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* auto_dtable: any keys, any values, each segment in the shortest of several forms.
+/* auto_dtable: any keys, any values. Values are stored in segments, each in one of several forms.
  *
- * Keys are in a column of their own (keys.c); the number stored with a key also counts tombstones.
- * The builder collects a thousand values, or 64 KiB of them, and writes them to the stream "values"
- * as a segment in the best form: auto.h, segment.c. A longer value is written at once as a segment
- * of its own. For each segment, the stream "segments" has u64 the number of its first value and u64
- * its offset; it is in memory while the table is open. The place of a value in its segment is
- * computed, except in runs, which need a binary search, and in differences, which need at most 31
- * additions.
+ * Keys are in a column of their own (keys.c). A key's mark is twice the number of tombstones up to
+ * and including its row, plus one if the row is a tombstone. The builder collects 1024 values, or
+ * up to 64 KiB of values, and writes them to the stream "values" as one segment; segment.c chooses
+ * its form (auto.h). A value longer than 64 KiB is a segment of its own, and is written
+ * immediately. For each segment, the stream "segments" has the u64 number of its first value and
+ * the u64 offset of the segment. This stream is in memory while the table is open.
  *
- * "encodings" lists the forms allowed besides plain; without it all are allowed. */
+ * The place of a value in its segment is computed, with three exceptions. In the form "runs", a
+ * binary search finds it. In the form "numbers", a binary search finds a value that is an item. In
+ * the form "deltas", at most 31 differences are added up.
+ *
+ * "encodings" lists the forms that may be chosen besides "plain". Without it all forms may be
+ * chosen. */
 #include "operations/dtables/class/keys.h"
 #include "operations/dtables/pack/auto.h"
 #include "operations/shared/grow.h"
@@ -40,7 +44,7 @@ struct reader {
 static const char *const names[LL_AUTO_FORMS] = {"constant", "runs",       "numbers",
                                                  "deltas",   "dictionary", "plain"};
 
-/* The forms as bits; 0: a word names no form. */
+/* Returns the allowed forms as bits, or 0 if a word names no form. */
 static unsigned forms_of(const struct lladd_dtable_config *c)
 {
     size_t n = lladd_dtable_param_words(c, "encodings");
@@ -151,7 +155,7 @@ static int add(struct lladd_dtable_builder *base, const struct lladd_dtable_key 
     return rc ? rc : ll_keys_add(&b->keys, key, b->tombstones * 2 + tombstone);
 }
 
-/* The footer's additional part: u64 values, u64 segments. */
+/* Footer: that of keys.c, then u64 values, u64 segments. */
 static int finish(struct lladd_dtable_builder *base)
 {
     struct builder *b = (struct builder *)base;
@@ -175,7 +179,8 @@ static void discard(struct lladd_dtable_builder *base)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* The number of a segment's first value. For the segment after the last: the number of values. */
+/* Returns the number of a segment's first value. For the segment after the last one, returns the
+ * number of all values. */
 static uint64_t first_of(const struct reader *r, uint64_t segment)
 {
     return segment < r->n_segments ? lladd_get64(r->segments + ENTRY * segment) : r->n;
@@ -215,7 +220,8 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* A value of a segment, and the offsets of the segment's parts in the stream. */
+/* Value i of a segment of n values. `more` is the offset, in the stream, of the form's own data,
+ * and `list` the offset of the items. The other members are fields of the segment (auto.h). */
 struct place {
     const struct reader *r;
     struct lladd_dtable_pin *pin;
@@ -235,8 +241,8 @@ static int read_at(const struct place *p, uint64_t at, size_t len, const unsigne
     return lladd_dtable_read(p->pin, 1, p->r->values, at, len, out, p->err);
 }
 
-/* A segment has at most a thousand values, and most have that many, so the first guess is nearly
- * always right. */
+/* Returns the segment of value i. The first guess is right if all earlier segments have
+ * LL_AUTO_VALUES values. Otherwise the segment is a later one. */
 static uint64_t segment_of(const struct reader *r, uint64_t i)
 {
     uint64_t low = i / LL_AUTO_VALUES, high = r->n_segments;
@@ -333,7 +339,7 @@ static int number(const struct place *p, uint64_t v, struct lladd_dtable_value *
     return 0;
 }
 
-/* The number of sorted u16 that are below `v`, or with `equal` not above it. */
+/* Returns how many of the n sorted u16 are less than v; if `equal`, less than or equal to v. */
 static uint32_t count_up_to(const unsigned char *sorted, uint32_t n, uint32_t v, bool equal)
 {
     uint32_t low = 0;
@@ -429,15 +435,16 @@ static int at(const struct lladd_dtable *base, uint64_t place, struct lladd_dtab
 
 /* ---- many at a time -------------------------------------------------------------------------- */
 
-/* `n` values of a segment from p->i on, of `width` bytes each, stored next to each other. */
+/* A destination for n values of a segment, from value p->i on. Each value has `width` bytes. They
+ * are stored at `out` without gaps. */
 struct interval {
     uint32_t n;
     unsigned width;
     unsigned char *out;
 };
 
-/* The code of value `from` begins *shift bits after *bytes. Eight bytes after the last code may be
- * read. */
+/* Reads the codes of n values, from value `from` on. The first code begins *shift bits after
+ * *bytes. Eight bytes after the last code may be read too. */
 static int codes_from(const struct place *p, uint64_t codes, uint32_t from, uint32_t n,
                       const unsigned char **bytes, uint64_t *shift)
 {
@@ -461,7 +468,8 @@ static inline void put_low(unsigned char *out, uint64_t v, unsigned width)
     memcpy(out, &v, width);
 }
 
-/* Unpacks the codes; returns how many are the code for "item". The compiler knows the width. */
+/* Unpacks the codes of s->n values. Returns how many of these codes stand for items. Inlined, so
+ * that the compiler knows `width`. */
 static inline uint32_t unpack_as(const unsigned char *bytes, uint64_t at, unsigned bits,
                                  uint64_t base, const struct interval *s, unsigned width)
 {
@@ -492,7 +500,8 @@ static uint32_t unpack(const unsigned char *bytes, uint64_t at, unsigned bits, u
     }
 }
 
-/* Unpacks all codes, then copies the items to their places. */
+/* Unpacks all codes, then copies the values that are items. If an item has another length, s->n
+ * becomes the number of values before it. */
 static int copy_numbers(const struct place *p, struct interval *s)
 {
     const unsigned char *bytes, *places;
@@ -520,8 +529,8 @@ static int copy_numbers(const struct place *p, struct interval *s)
     return rc || none == 0 ? rc : nonsense(p);
 }
 
-/* Adds the differences, beginning at the last value that is stored in full. The compiler knows the
- * width. */
+/* Adds up the differences, beginning at the last value up to p->i that is stored in full. Inlined,
+ * so that the compiler knows `width`. */
 static inline void add_up_as(const struct place *p, const unsigned char *marks,
                              const unsigned char *codes, uint64_t at, const struct interval *s,
                              unsigned width)
@@ -557,7 +566,7 @@ static int copy_deltas(const struct place *p, const struct interval *s)
     return rc;
 }
 
-/* Copies items; all have the length of the values wanted. */
+/* Copies values that are items. All items of the segment have s->width bytes. */
 static int copy_items(const struct place *p, const struct interval *s)
 {
     const unsigned char *list, *bytes = NULL;
@@ -583,7 +592,7 @@ static int copy_items(const struct place *p, const struct interval *s)
     return rc;
 }
 
-/* Copies as many of the values as have the wanted length; s->n becomes their number. */
+/* Copies values up to the first value of another length; s->n becomes the number copied. */
 static int copy_interval(struct place *p, struct interval *s)
 {
     struct lladd_dtable_value v;
@@ -604,8 +613,9 @@ static int copy_interval(struct place *p, struct interval *s)
     return 0;
 }
 
-/* Copies values segment by segment, until one has another length than the first. The rows have no
- * tombstones. */
+/* Copies at most n values, from value `first` on, segment by segment. Stops before the first value
+ * that differs in length from value `first`. *width is that length, and *got the number copied.
+ * None of the rows may be a tombstone. */
 static int copy_values(struct place *p, uint64_t first, size_t n, unsigned char *out, size_t room,
                        size_t *width, size_t *got)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_DTABLE_PACK_AUTO_H
 #define LL_OPERATIONS_DTABLE_PACK_AUTO_H
-/* Segments of an auto_dtable: up to a thousand values, in the shortest of several forms. segment.c
- * chooses the form and writes, auto.c reads.
+/* Segments of an auto_dtable: up to 1024 values in one of several forms. segment.c chooses the form
+ * and writes, auto.c reads.
  *
  *     0    u8   form
  *     1    u8   b: bits of a code
@@ -11,19 +11,19 @@
  *     4    u16  values
  *     6    u16  items
  *     8    u64  base
- *     16   u32  bytes of an item if e is 0, else of all of them
+ *     16   u32  e is 0: bytes of an item; otherwise bytes of all items
  *     20   u32  0
- *     24        the form's own data; the items' ends, e bytes each; the items
+ *     24        the form's own data (see below); the items' ends, e bytes each; the items
  *
- *     constant    every value is item 0
- *     runs        u16 each: the number of the value after the last one of item i; a value is the
- *                 first item that has not ended before it
- *     numbers     codes; u16 each: which values are items instead, ascending. Values are base plus
- *                 the code, w bytes, little-endian; the code with all b bits set: it is an item
- *     deltas      u64 each: values 0, 32, 64 ...; codes: base plus the code is the difference to
- *                 the value before it, modulo 2^(8 w); of values 0, 32, 64 ... 0
- *     dictionary  codes, which are numbers of items
- *     plain       value i is item i
+ *     constant    no data; every value is item 0
+ *     runs        for each item a u16: the number of the first value after its run. A value is the
+ *                 first item with such a number above the value's own
+ *     numbers     codes; for each item, the u16 number of its value, ascending. A value is base plus
+ *                 its code, as w bytes, little-endian. A code of b ones means: the value is an item
+ *     deltas      the values 0, 32, 64 ... as u64; codes. Base plus its code is the difference of a
+ *                 value from the value before, modulo 2^(8 w). Codes 0, 32, 64 ... are 0 and unused
+ *     dictionary  codes; a value is the item with the number that its code is
+ *     plain       no data; value i is item i
  *
  * Codes of b bits are stored without gaps, the lowest bits first, and padded to a whole byte. */
 #include "operations/dtables/class/classes.h"
@@ -39,15 +39,15 @@ enum ll_auto_form {
 };
 enum {
     LL_AUTO_HEAD = 24,
-    LL_AUTO_VALUES = 1024, /* in a segment */
+    LL_AUTO_VALUES = 1024, /* most values of a segment */
     LL_AUTO_STRIDE = 32,
-    LL_AUTO_BITS = 56 /* of a code, at most: eight bytes contain it wherever it begins */
+    LL_AUTO_BITS = 56 /* most bits of a code: eight bytes have room for it at any bit offset */
 };
 
 /* The collected values, and memory to analyse them. */
 struct ll_auto_values {
     uint32_t n;
-    size_t end[LL_AUTO_VALUES]; /* of value i, as an offset in bytes */
+    size_t end[LL_AUTO_VALUES]; /* where value i ends in `bytes` */
     unsigned char *bytes;
     size_t len, cap;
     uint64_t number[LL_AUTO_VALUES], sorted[LL_AUTO_VALUES];
@@ -60,8 +60,8 @@ static inline struct lladd_span ll_auto_value(const struct ll_auto_values *v, ui
     size_t from = i ? v->end[i - 1] : 0;
     return lladd_span_of(v->bytes + from, v->end[i] - from);
 }
-/* Writes all values, at least one, as a segment into v->out. The form is plain or one of those in
- * `allowed` (1u << form, or'ed). *len: the segment's length. LLADD_NO_MEMORY. */
+/* Writes all values, at least one, as a segment into v->out. The form is plain or one of the forms
+ * in `allowed`, a set of bits 1u << form. *len: the segment's length. 0 or LLADD_NO_MEMORY. */
 int ll_auto_segment(struct lladd_db *, struct ll_auto_values *v, unsigned allowed, size_t *len);
 
 #endif

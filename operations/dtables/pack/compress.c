@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* compress_dtable: compresses what the layers below it store, block by block, when it is written to
- * disk, and decompresses it when it is read (operations/dtables/core/pack.c). Nothing changes for
- * these layers: places are the same, and blocks in memory have the layers' own bytes, so a cached
- * block is not decompressed again. */
+/* compress_dtable: compresses the streams of the layers below it (operations/dtables/core/pack.c).
+ * Each block is compressed when it is written, and decompressed when it is read. A cached block is
+ * uncompressed. The layers below see the same places and bytes as without compression. */
 #include "operations/dtables/class/classes.h"
 
 static const struct lladd_dtable_param params[] = {

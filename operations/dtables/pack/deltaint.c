@@ -2,15 +2,15 @@
 /* deltaint_dtable: integers of four bytes (little-endian), stored as differences (paper, section
  * 5.4).
  *
- * The base has, for each row with a value, the difference to the previous value, modulo 2^32, in
- * four bytes; a smallint_dtable as the base stores it in fewer. Tombstones, holes and rejected rows
- * do not count (trap 25). The stream "landmarks" has the value before the rows of places 0,
- * skip_count, 2 * skip_count ..., so that a lookup adds at most skip_count differences. In the
- * paper the landmarks are a second table, which must be searched; here the base has places, and the
- * landmark's position is computed.
+ * For each row with a value, the base has the difference from the previous value, modulo 2^32, in
+ * four bytes. If the base is a smallint_dtable, it stores the difference in fewer bytes.
+ * Tombstones, holes and rejected rows do not count as values. For each of the places 0, skip_count,
+ * 2 * skip_count ..., the stream "landmarks" has the last value before it. A lookup therefore adds
+ * at most skip_count differences. In the paper the landmarks are a second table, which must be
+ * searched. Here the base has places, and the position of a landmark is computed.
  *
- * A cursor has the sum at its place, and adds or subtracts one difference at each step. All state
- * is in the cursor or on the stack (trap 26). */
+ * A cursor keeps the sum of the differences up to its place, and adds or subtracts one difference
+ * at each step. All state is in the cursor or on the stack. */
 #include "operations/dtables/class/classes.h"
 
 struct builder {
@@ -39,7 +39,7 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
         return lladd_error_set(err, LLADD_BAD_CONFIG,
                                "deltaint_dtable: its base has values of %llu bytes, not 4",
                                (unsigned long long)caps->value_size);
-    /* This determines the size of the base's values. */
+    /* If the size of the base's values is not configured, this sets it to 4. */
     int rc = lladd_dtable_accepts(lladd_dtable_param_child(c, "base"), &v, err);
     caps->value_size = 4;
     caps->empty = false;
@@ -49,8 +49,8 @@ static int configure(struct lladd_dtable_config *c, struct lladd_dtable_caps *ca
                : rc;
 }
 
-/* The differences before and after a placeholder are not known yet, so it is accepted only if the
- * base accepts all values. */
+/* The differences before and after a placeholder are not known yet. A placeholder is therefore
+ * accepted only if the base accepts all values. */
 static int accepts(struct lladd_dtable_config *c, const struct lladd_dtable_value *v,
                    struct lladd_error *err)
 {
@@ -123,7 +123,7 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     return 0;
 }
 
-/* Adds the difference at a place to the sum, if there is one. */
+/* Adds the difference v to the sum. Tombstones and holes add nothing. */
 static int count(const struct lladd_dtable *base, const struct lladd_dtable_value *v, uint32_t *sum,
                  struct lladd_error *err)
 {
@@ -135,7 +135,8 @@ static int count(const struct lladd_dtable *base, const struct lladd_dtable_valu
     return 0;
 }
 
-/* Reads the row at a place, *value as the base has it, and adds up to the sum there. */
+/* Reads the row at a place; *value is as the base stores it. *sum: the sum of all differences up to
+ * and including this place. */
 static int sum_up(const struct lladd_dtable *base, uint64_t place, struct lladd_dtable_pin *pin,
                   struct lladd_dtable_key *key, struct lladd_dtable_value *value, uint32_t *sum,
                   struct lladd_error *err)
@@ -179,7 +180,7 @@ static int lookup(const struct lladd_dtable *base, const struct lladd_dtable_key
     return at(base, place, pin, NULL, out, err);
 }
 
-/* Copies values, adding the differences from the first one on. */
+/* Copies the base's differences to `out`, and adds them up in place. */
 static int copy(const struct lladd_dtable *base, uint64_t place, size_t n, unsigned char *out,
                 size_t room, size_t *width, size_t *got, struct lladd_error *err)
 {
@@ -216,8 +217,8 @@ static void cursor_close(const struct lladd_dtable *base, void *cursor)
     lladd_dtable_unpin(&((struct cursor *)cursor)->pin);
 }
 
-/* Goes to the next place with a row, this one included. The sum is that of the place before it;
- * going backwards, that of the place after it. */
+/* Moves to the first place with a row, from c->place on in this direction. Forward, c->sum is the
+ * sum of the places before c->place. Backward, it already includes c->place. */
 static int settle(const struct lladd_dtable *base, struct cursor *c, bool forward,
                   struct lladd_error *err)
 {
@@ -254,7 +255,7 @@ static int cursor_seek(const struct lladd_dtable *base, void *cursor, enum lladd
     if (key)
         rc = lladd_dtable_find(base->base, key, &c->pin, &c->place, &exact, err);
     if (where == LLADD_DTABLE_NOT_AFTER && !exact)
-        c->place--; /* The place before place 0 is "no place". */
+        c->place--; /* from place 0 this wraps to a number that is no place */
     if (rc || c->place >= base->places)
         return rc ? rc : LLADD_END;
     rc = sum_up(base, c->place, &c->pin, &c->key, &c->value, &c->sum, err);

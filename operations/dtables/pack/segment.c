@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Chooses the shortest form for a segment of an auto_dtable: see auto.h. It computes the bytes that
- * each form needs, and writes the shortest one; of equal ones, the one that is cheapest to read.
- * Differences must save a tenth, because reading has to add them up. */
+/* Chooses the form of a segment of an auto_dtable: see auto.h. Computes how many bytes each allowed
+ * form needs, approximately for numbers, and writes the shortest form. If several forms are equally
+ * short, the one considered first is written: plain, constant, dictionary, numbers, runs, deltas.
+ * Deltas are written only if they save a tenth, because reading must add up differences. */
 #include "operations/dtables/pack/auto.h"
 
 #include <lladd/extension.h>
@@ -13,7 +14,7 @@ struct plan {
     enum ll_auto_form form;
     size_t bytes;
     unsigned bits, width;
-    uint32_t items; /* v->item has the numbers of these values */
+    uint32_t items; /* number of items */
     uint64_t base;
 };
 
@@ -24,7 +25,9 @@ static unsigned bits_of(uint64_t v)
 
 /* ---- lists of items -------------------------------------------------------------------------- */
 
-/* Bytes of an item's end; *bytes: of the items together with their ends. */
+/* Returns the bytes of an item's end; 0 if all items have one length. *bytes: the bytes of the n
+ * items and their ends. `item` has the numbers of the values that are items; NULL: the first n
+ * values. */
 static unsigned list_of(const struct ll_auto_values *v, const uint16_t *item, uint32_t n,
                         size_t *bytes)
 {
@@ -66,7 +69,8 @@ static unsigned char *put_list(const struct ll_auto_values *v, const uint16_t *i
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-/* The most frequent length from 1 to 8; 0 if no value has such a length. */
+/* Returns the most frequent length from 1 to 8, or 0 if no value has such a length. *how_many: the
+ * number of values with this length. */
 static unsigned usual_width(const struct ll_auto_values *v, uint32_t *how_many)
 {
     uint32_t count[9] = {0};
@@ -106,8 +110,8 @@ static void sort(uint64_t *s, uint32_t n)
     }
 }
 
-/* How many of the m sorted values can have codes of this many bits with one base, at most; *base:
- * that base. */
+/* Returns how many of the m sorted values at most can have codes of `bits` bits with the same base.
+ * *base: a base for that many. */
 static uint32_t most_within(const uint64_t *s, uint32_t m, unsigned bits, uint64_t *base)
 {
     uint64_t reach = bits ? (UINT64_C(1) << bits) - 2 : 0; /* all ones means "item" */
@@ -123,7 +127,7 @@ static uint32_t most_within(const uint64_t *s, uint32_t m, unsigned bits, uint64
     return best;
 }
 
-/* A value of another length, or too far from the base, becomes an item. */
+/* Values of another length, or too far from the base, become items. */
 static void plan_numbers(struct ll_auto_values *v, struct plan *best)
 {
     uint32_t m, at = 0;
@@ -150,7 +154,7 @@ static void plan_numbers(struct ll_auto_values *v, struct plan *best)
     }
 }
 
-/* A difference of w bytes, sign-extended. */
+/* Extends the sign of a difference of `width` bytes. */
 static int64_t signed_of(uint64_t d, unsigned width)
 {
     unsigned shift = 64 - 8 * width;
@@ -181,8 +185,8 @@ static void plan_deltas(struct ll_auto_values *v, struct plan *best)
 
 /* ---- dictionary ------------------------------------------------------------------------------ */
 
-/* Gives each value the number of the first one equal to it. Returns the number of distinct
- * values. */
+/* Numbers the distinct values in the order in which they first occur. v->item[k] becomes the first
+ * value that has number k, and v->code[i] the number of value i. Returns how many there are. */
 static uint32_t distinct(struct ll_auto_values *v)
 {
     static const struct lladd_dtable_order order = {LLADD_DTABLE_BYTES, NULL};
@@ -222,7 +226,7 @@ static void plan_words(struct ll_auto_values *v, unsigned allowed, struct plan *
         *best = p;
 }
 
-/* Makes those values items that differ from the value before them. */
+/* Makes each value that differs from the value before it an item. Returns the number of items. */
 static uint32_t find_runs(struct ll_auto_values *v)
 {
     uint32_t n = 0;
@@ -246,7 +250,8 @@ static void plan_runs(struct ll_auto_values *v, struct plan *best)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Stores a code in its place, which is still 0. The segment has eight bytes from there on. */
+/* Stores code i. The bits of its place must be 0, and eight bytes must be writable from its first
+ * byte on. */
 static void put_code(unsigned char *codes, uint32_t i, unsigned bits, uint64_t code)
 {
     uint64_t at = (uint64_t)i * bits;
@@ -336,8 +341,8 @@ int ll_auto_segment(struct lladd_db *db, struct ll_auto_values *v, unsigned allo
         if (allowed & 1u << LL_AUTO_DELTAS)
             plan_deltas(v, &best);
     }
-    /* Codes are stored eight bytes at a time, and the plans are exact to a few bytes for each
-     * item. */
+    /* Allocates more than the plan says: codes are stored eight bytes at a time, and a plan may be
+     * a few bytes too small for each item. */
     size_t room = LL_AUTO_HEAD + v->len + 16 * (size_t)v->n + 64;
     if (room > v->out_cap) {
         unsigned char *out = lladd_mem_resize(db, v->out, room);

@@ -2,30 +2,31 @@
 /* ustring_dtable: stores values that repeat only once (paper, section 5.1, "unique-string").
  *
  * Values are numbered 0, 1, 2 ... in the order in which they first occur. The base has the numbers,
- * little-endian, in "bytes" bytes each; if that is 0, in as few as each needs. The stream "words"
- * has the values, next to each other. The stream "ends" says where they are, in cells for 16
- * values: a u64 for the offset of the first one, and a u32 for the length of each.
+ * little-endian, in "bytes" bytes each. If "bytes" is 0, each number takes as few bytes as it
+ * needs. The stream "words" has the values, next to each other. The stream "ends" says where they
+ * are. It has a cell for each 16 values: the u64 offset of the first value, and the u32 length of
+ * each value.
  *
- * The builder remembers up to "window_bytes" of values. Beyond that it forgets those that have not
- * occurred again since they were last considered (second chance). A forgotten value that occurs
- * again gets another number: the table is still correct, and slightly larger. A value longer than
- * an eighth of the window is never remembered.
+ * The builder remembers up to "window_bytes" of values. Beyond that it forgets the oldest value,
+ * unless the value has occurred again; then the value goes to the end of the queue (second chance).
+ * A forgotten value that occurs again gets another number: the table is still correct, and slightly
+ * larger. A value longer than an eighth of the window is never remembered.
  *
- * If the base rejects a number, the value is rejected too and gets no number. That must not happen
- * to the placeholder of an exception_dtable above (trap 9), so the values tried at configuration
- * get the first numbers, before any row. */
+ * If the base rejects a number, the value is rejected too and gets no number. The placeholder of an
+ * exception_dtable above must never be rejected. Therefore the values tried at configuration get
+ * the first numbers, before any row. */
 #include "operations/dtables/class/classes.h"
 
 #include <lladd/extension.h>
 
 enum { GROUP = 16, CELL = 8 + 4 * GROUP };
 
-/* A remembered value. The newest is the last of the queue. */
+/* A remembered value. All are in a queue; the newest is the last. */
 struct word {
     struct word *chain, *next;
     uint64_t hash, number;
     size_t len;
-    bool met; /* again since it was last at the front of the queue */
+    bool met; /* has occurred again since it was put into the queue */
     unsigned char bytes[];
 };
 
@@ -47,7 +48,7 @@ struct reader {
 
 /* ---- configuration --------------------------------------------------------------------------- */
 
-/* Placeholders that were promised a number: for each a u32 length, and the bytes. */
+/* Placeholders that were promised a number: for each a u32 length, then the bytes. */
 struct promised {
     uint32_t n;
     size_t len;
@@ -173,8 +174,8 @@ static void append(struct builder *b, struct word *w)
     b->last = w;
 }
 
-/* Forgets values, the oldest first, until there is room for so many bytes. A value that has
- * occurred again goes to the end of the queue instead, once. */
+/* Forgets values, the oldest first, until there is room for `room` bytes. A value that has occurred
+ * again goes to the end of the queue instead, once. */
 static void forget(struct builder *b, uint64_t room)
 {
     while (b->first && b->kept + room > b->window) {
@@ -216,7 +217,7 @@ static int remember(struct builder *b, uint64_t hash, struct lladd_span v, uint6
     return 0;
 }
 
-/* Gives the value the next number. */
+/* Stores the value with the next number, and remembers it. */
 static int store(struct builder *b, uint64_t hash, struct lladd_span v)
 {
     unsigned in_cell = (unsigned)(b->numbers % GROUP);
@@ -233,7 +234,7 @@ static int store(struct builder *b, uint64_t hash, struct lladd_span v)
     return rc;
 }
 
-/* Any hash will do: it is not stored. */
+/* Any hash function will do, because hashes are not stored. */
 static uint64_t hash_of(struct lladd_span v)
 {
     static const struct lladd_dtable_order bytes = {LLADD_DTABLE_BYTES, NULL};
@@ -256,7 +257,7 @@ static int begin(struct lladd_dtable_builder *base)
     return rc;
 }
 
-/* The number promised to the value; UINT64_MAX: none was. */
+/* Returns the number promised to the value, or UINT64_MAX. */
 static uint64_t promised_number(const struct builder *b, struct lladd_span v)
 {
     const struct promised *p = lladd_dtable_config_state(b->base.config);
@@ -331,8 +332,8 @@ static int open(struct lladd_dtable *base, struct lladd_error *err)
     return 0;
 }
 
-/* Reads the number from the base's value before its pin is reused, after which only the key is
- * valid. */
+/* Reads the number before anything else: the other reads reuse the pin that holds the base's value.
+ * The key stays valid. */
 static int decode(const struct lladd_dtable *base, const struct lladd_dtable_key *key,
                   struct lladd_dtable_pin *pin, struct lladd_dtable_value *value,
                   struct lladd_error *err)
