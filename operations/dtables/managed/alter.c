@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Changes the settings of an existing table.
  *
- *   ALT-1  One transaction stores all changes, in the table's row of the catalogue: after a crash
- *          all of them hold, or none.
- *   ALT-2  No digest or combine runs during an alteration: a run is built with one configuration,
- *          and each row put is checked against the configurations that the next run may have.
+ *   ALT-1  One transaction stores all changes in the table's row of the catalogue. After a crash
+ *          either all of them hold or none.
+ *   ALT-2  No digest or combine runs during an alteration, because a run is built with one
+ *          configuration. Each row put is checked against the current configurations.
  *
- * Rows in memory were accepted by the old configurations. A new configuration that refuses them
- * does not stop digests (run_build.c). */
+ * Rows in memory were checked against the old configurations. If a new configuration refuses such a
+ * row, digests go on (run_build.c). */
 #include "operations/dtables/managed/managed.h"
 
 struct alteration {
@@ -19,7 +19,7 @@ struct alteration {
 
 static const unsigned bits[2] = {LLADD_MANAGED_CONFIG, LLADD_MANAGED_COMBINE_CONFIG};
 
-/* Checks everything that can fail, before anything is changed. */
+/* Parses and checks the new configurations, before anything is changed. */
 static int prepare(struct lladd_managed *t, struct alteration *a, struct lladd_error *err)
 {
     const char *const given[2] = {a->o.config, a->o.combine_config};
@@ -49,7 +49,7 @@ static int edit(void *ctx, struct lladd_txn *txn, struct ll_manifest *m)
     return rc;
 }
 
-/* Frees the replaced configurations with the alteration. */
+/* Installs the new settings. The replaced configurations are freed with the alteration. */
 static void install(struct lladd_managed *t, struct alteration *a)
 {
     lladd_mutex_lock(&t->mutex);
@@ -78,7 +78,7 @@ static int alter(struct lladd_managed *t, struct alteration *a, struct lladd_err
     ll_managed__work_go_on(t);
     if (rc)
         return rc;
-    ll_managed__wake(t->all); /* with the new settings, work may be due now or sooner */
+    ll_managed__wake(t->all); /* with the new settings, work may be due earlier */
     return lladd_wait_durable(t->db, commit, err);
 }
 
@@ -105,7 +105,7 @@ int lladd_managed_alter(struct lladd_managed *t, unsigned which,
 
 /* ---- current settings ------------------------------------------------------------------------ */
 
-/* Copies the next string to *at; NULL if it is empty. */
+/* Copies a string to *at and moves *at past the copy. Returns the copy, or NULL if it is empty. */
 static const char *next(char **at, const char *text)
 {
     char *here = *at;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From one manifest to the next: see change.h.
+/* Changes of a manifest: see change.h.
  *
- *   DIG-3  A memtable leaves the version when no transaction writes to it and all was committed
- *          up to the cutoff (fill).
+ *   DIG-3  A flush removes a memtable from the version if the memtable is not the newest, no
+ *          transaction writes to it, and its newest commit is at most the cutoff (fill).
  *
- * Threads: a thread holds `swap` while it stores and commits a manifest and replaces the version,
- * so changes of a table follow each other. `mutex`, a leaf, protects what readers see. */
+ * Changes of a table follow each other: a thread holds `swap` while it stores and commits a
+ * manifest and replaces the version. `mutex`, a leaf, protects what readers see. */
 #include "operations/dtables/managed/change.h"
 
 int ll_managed__change_begin(struct ll_managed_change *c, bool frees_log, struct lladd_error *err)
@@ -13,11 +13,11 @@ int ll_managed__change_begin(struct ll_managed_change *c, bool frees_log, struct
     struct lladd_txn_options o = LLADD_TXN_OPTIONS_INIT;
     o.system = true;
     o.frees_log = frees_log;
-    o.durability = LLADD_DURABLE_LATER; /* the next commit makes both durable */
+    o.durability = LLADD_DURABLE_LATER; /* a later commit makes this one durable too */
     return lladd_begin(c->t->db, &o, &c->txn, err);
 }
 
-/* Rolls the change back. Closes the new run first: it must not be open when its pages are freed. */
+/* Rolls the change back. Closes the new run first, because the rollback frees its pages. */
 static int give_up(struct ll_managed_change *c, int rc)
 {
     struct lladd_managed *t = c->t;
@@ -57,7 +57,7 @@ int ll_managed__change_store(struct ll_managed_change *c)
     if (rc)
         return give_up(c, rc);
     struct ll_manifest old = t->manifest;
-    lladd_mutex_lock(&t->mutex); /* statistics read it */
+    lladd_mutex_lock(&t->mutex); /* because statistics read the manifest */
     t->manifest = c->next;
     lladd_mutex_unlock(&t->mutex);
     lladd_atomic_store64(&t->fresh, c->next.fresh);
@@ -77,8 +77,8 @@ void ll_managed__version_add_mem(struct ll_version *v, struct ll_memtable *m)
     v->mems[v->n_mems++] = m;
 }
 
-/* Fills in the next version: the current one without the flushed memtables, and with the new run in
- * place of those that it replaces. Under `swap` and the mutex. */
+/* Fills in the next version: the current version without the flushed memtables, and with the new
+ * run in place of the runs that it replaces. Called under `swap` and the mutex. */
 static void fill(struct ll_managed_change *c, bool flush)
 {
     const struct ll_version *now = c->t->view;
@@ -130,7 +130,7 @@ void ll_managed__change_install(struct ll_managed_change *c, bool flush)
     lladd_mutex_unlock(&t->mutex);
     ll_managed__version_release(t, gone);
     if (c->made)
-        ll_managed__run_drop(c->made); /* the version has a reference to it */
+        ll_managed__run_drop(c->made); /* the version has its own reference */
 }
 
 /* ---- changing only the manifest -------------------------------------------------------------- */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LLADD_OPERATIONS_MANAGED_CHANGE_H
 #define LLADD_OPERATIONS_MANAGED_CHANGE_H
-/* A change of a managed table's manifest: a system transaction that ends with a new manifest and,
- * if it commits, a new version (change.c). Flushes (flush.c), compactions (compact.c) and the
- * freeing of replaced runs (reclaim.c) are such changes.
+/* A change of a managed table's manifest. It is a system transaction that stores a new manifest
+ * and, if it commits, installs a new version (change.c). Flushes (flush.c), compactions (compact.c)
+ * and the freeing of replaced runs (reclaim.c) are such changes; the last do not install a version.
  *
  * Everything that can fail is done before the commit: when the transaction commits, the new run is
- * open and the memory for the version is allocated. */
+ * open, and memory for the version is allocated. */
 #include "operations/dtables/managed/managed.h"
 
 struct ll_managed_change {
@@ -15,17 +15,18 @@ struct ll_managed_change {
     struct ll_manifest next;
     struct ll_version *view;
     struct ll_managed_run *made; /* the new run; NULL: there was nothing to store */
-    struct ll_version *from;     /* the input, with a reference */
-    uint32_t first, inputs;  /* of a compaction: from->runs[first...] */
+    struct ll_version *from;     /* the version that is flushed or compacted, with a reference */
+    uint32_t first, inputs;  /* of a compaction: from->runs[first] to from->runs[first + inputs -
+                              * 1] */
     bool ended;              /* the transaction has ended */
     lladd_lsn commit;
-    struct lladd_error why; /* code not 0: it was aborted */
+    struct lladd_error why; /* code not 0: the change failed, and its transaction has ended */
 };
 
 /* ---- run_build.c ---- */
 
-/* Builds a run of the rows and ranges of n tables, newest first, in the transaction of the change,
- * and opens it as c->made. With `drop`, leaves out tombstones and ranges (DIG-4). */
+/* In the transaction of the change, builds a run of the rows and ranges of n tables, the newest
+ * first, and opens it as c->made. With `drop`, leaves out tombstones and ranges (DIG-4). */
 int ll_managed__build(struct ll_managed_change *, struct lladd_dtable *const *tables, size_t n,
                       const struct lladd_dtable_config *, bool drop);
 
@@ -33,13 +34,14 @@ int ll_managed__build(struct ll_managed_change *, struct lladd_dtable *const *ta
 
 /* Begins the transaction. */
 int ll_managed__change_begin(struct ll_managed_change *, bool frees_log, struct lladd_error *);
-/* Allocates the version, and copies the manifest to start from. Under `swap`. */
+/* Allocates the new version, and copies the manifest into c->next, with room for `obsolete` more
+ * obsolete runs. Called under `swap`. */
 int ll_managed__change_prepare(struct ll_managed_change *, uint32_t obsolete);
-/* Stores the next manifest and commits, or rolls back; both under `swap`. */
+/* Stores c->next and commits, or rolls back. Called under `swap`. */
 int ll_managed__change_store(struct ll_managed_change *);
-/* Makes the new version current. After the commit, under `swap`. */
+/* Makes the new version current. Called after the commit, under `swap`. */
 void ll_managed__change_install(struct ll_managed_change *, bool flush);
-/* Releases everything. If rc is an error, rolls back first. */
+/* If rc is an error, rolls back. Then releases everything, and returns rc. */
 int ll_managed__change_end(struct ll_managed_change *, int rc, struct lladd_error *);
 /* Add a run or a memtable to a version under construction, with a reference. */
 void ll_managed__version_add_run(struct ll_version *, struct ll_managed_run *);

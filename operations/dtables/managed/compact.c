@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Compactions (Anvil: combines): several sorted runs become one.
  *
- *   DIG-4  The inputs are neighbours in age. Tombstones and ranges are dropped if and only if the
- *          inputs include the oldest run. */
+ *   DIG-4  The inputs are neighbours in age. A compaction drops tombstones and ranges if and only
+ *          if its inputs include the oldest run. */
 #include "operations/dtables/managed/change.h"
 
-/* Finds where the inputs begin now: flushes may have added newer runs. */
+/* Finds the position of the first input in the manifest: flushes may have added newer runs before
+ * it. */
 static int place(const struct ll_managed_change *c, uint32_t *out)
 {
     const struct ll_manifest *m = &c->next;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Deletion of ranges. Deleting a range is a write of every key in it, absent ones included; as for
- * rows, the first writer of a key wins.
+/* Deletion of ranges. A deletion of a range is a write to every key in it, absent keys included. As
+ * for rows, the first writer of a key wins.
  *
  * The transaction first claims the range, so that later transactions cannot write into it. Then it
  * searches the range for conflicts: versions of transactions that are in progress, or that
- * committed after its snapshot. The search may cover many rows, so it does not hold the mutex. Rows
- * digested since the snapshot are compared as for a single row (write.c). On a conflict the claim
- * is undone. */
+ * committed after its snapshot. The search does not hold the mutex, because it may read many rows.
+ * If rows were digested since the snapshot, the runs are compared with what the snapshot sees, as
+ * for a single row (write.c). On a conflict the transaction gives up the claim. */
 #include "operations/dtables/managed/managed.h"
 
 /* ---- rows digested since the snapshot -------------------------------------------------------- */
@@ -50,8 +50,8 @@ static bool agree(const struct walk *a, const struct walk *b)
                           ll_managed__same(&a->value, &b->value)));
 }
 
-/* Returns LLADD_CONFLICT unless the range's rows in the runs of `now` are what the snapshot
- * sees. */
+/* Returns LLADD_CONFLICT unless the range has the same rows in the runs of `now` and in the
+ * snapshot. */
 static int unchanged(struct lladd_txn *txn, struct ll_use *u, const struct ll_version *now,
                      const struct lladd_dtable_key *from, const struct lladd_dtable_key *to)
 {
@@ -77,7 +77,7 @@ static int unchanged(struct lladd_txn *txn, struct ll_use *u, const struct ll_ve
 /* ---- claiming -------------------------------------------------------------------------------- */
 
 /* Returns LLADD_CONFLICT if another transaction has written in the range. `now` is the version that
- * was current at the claim. */
+ * was current when the range was claimed. */
 static int may_have(struct lladd_txn *txn, struct ll_use *u, const struct ll_version *now,
                     const struct lladd_dtable_key *from, const struct lladd_dtable_key *to)
 {
@@ -98,7 +98,7 @@ static void release_claim(struct ll_use *u)
     lladd_mutex_lock(&u->t->mutex);
     ll_managed__mem_undelete(u->part);
     lladd_mutex_unlock(&u->t->mutex);
-    u->puts++; /* Cursors may have seen the deletion. */
+    u->puts++; /* cursors of the transaction may have seen the deletion */
 }
 
 static int claim(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dtable_key *from,
@@ -123,7 +123,7 @@ static int claim(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dta
 
 /* ---- public calls ---------------------------------------------------------------------------- */
 
-/* *none: no key can be in the range. */
+/* Checks the ends of a range. *none: the ends are equal, so the range is empty. */
 static int check(struct lladd_txn *txn, const struct lladd_managed *t,
                  const struct lladd_dtable_key *from, const struct lladd_dtable_key *to, bool *none)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The format of a journal entry: u8 kind, then
- *   1  a row: the key (u32, or u64, or u16 length and bytes); the value, up to the end
- *   2  a tombstone: the key
- *   3  a deleted range: u8 flags (1: has a first key, 2: has an end), then these keys */
+/* The format of a journal entry: u8 kind, then | 1 a row: the key (u32, or u64, or u16 length and
+ * bytes); then the value, up to the end | 2 a tombstone: the key | 3 a deleted range: u8 flags (1:
+ * it has a first key, 2: it has an end); then the first key and | the end, if it has them */
 #include "operations/dtables/managed/managed.h"
 
 enum { VALUE = 1, DELETED = 2, RANGE = 3, KEY_HEAD_MAX = 8, HAS_FROM = 1, HAS_TO = 2 };
@@ -34,7 +33,7 @@ static size_t put_key(unsigned char *p, const struct lladd_dtable_key *key)
     return 2 + key->bytes.len;
 }
 
-/* Reads a key; returns its length, or 0 if there is none. */
+/* Reads a key. Returns the bytes read, or 0 if there is no valid key. */
 static size_t get_key(const struct lladd_dtable_order *order, struct lladd_span s,
                       struct lladd_dtable_key *key)
 {

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Filters of a memtable. Most keys that are looked up or written are not in the memtable; without
- * filters, it would take a search of microseconds among half a million rows to find that out.
+/* Filters of a memtable. Most keys that are looked up or written are not in the memtable. Without
+ * filters, each such key would cost a search of the memtable: microseconds, if it has half a
+ * million rows.
  *
  * A memtable has several Bloom filters, each four times as large as the one before. New keys are
- * added to the newest; a lookup checks all of them. A key sets four bits of one word in a filter.
- * With twelve bits per key, about one absent key in forty passes.
+ * added to the newest filter; a lookup checks all filters. A key sets four bits of one word in a
+ * filter. A filter has at least twelve bits per key; about one absent key in forty passes it.
  *
  *   FIL-1  A key is in the filters before its node can be found. A thread that must find the node
- *          knows of the key's commit, holds the table's mutex, or wrote the key itself. In each
- *          case it sees the key's bits.
- *   FIL-2  If there is no memory for another filter, filters are not used: any key may be there. */
+ *          knows of the key's commit, holds the table's mutex, or wrote the key itself. In each of
+ *          these cases it sees the key's bits.
+ *   FIL-2  If there is no memory for another filter, the memtable's filters are no longer used, and
+ *          every key is searched for. */
 #include "operations/dtables/managed/managed.h"
 
 #include <lladd/dtable_class.h>
@@ -32,7 +34,7 @@ static uint64_t bits_of(uint64_t hash)
            UINT64_C(1) << (hash >> 12 & 63) | UINT64_C(1) << (hash >> 18 & 63);
 }
 
-/* The newest filter if it has room for a key, otherwise a new one. NULL: no memory. */
+/* Returns the newest filter if it has room for a key, otherwise a new filter. NULL: no memory. */
 static struct ll_mem_filter *with_room(struct ll_memtable *m)
 {
     uint32_t n = m->n_filters;

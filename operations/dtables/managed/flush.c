@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Flushes (Anvil: digests): memtables become a sorted run.
  *
- *   DIG-1  The cutoff C is a visible commit, read before the memtable that is written to is
- *          replaced. Transactions that write to the new memtable therefore commit after C, and the
- *          versions up to C in the older memtables no longer change.
+ *   DIG-1  The cutoff C is a visible commit. C is read before a new memtable replaces the memtable
+ *          that is written to. Thus transactions that write to the new memtable commit after C, and
+ *          the versions up to C in the older memtables no longer change.
  *   DIG-2  One transaction builds the run, discards the journal's entries up to C and stores the
- *          manifest: after a crash either the entries are there or the run is. */
+ *          manifest. After a crash there is either the run or the entries. */
 #include "operations/dtables/managed/change.h"
 
-/* With this many memtables no new one is begun, so a flush that keeps failing adds none. */
+/* If a version has this many memtables, a flush begins no new one. Thus flushes that keep failing
+ * do not add memtables without limit. */
 enum { MEMTABLES = 8 };
 
-/* Starts a flush (DIG-1): c->from has the memtables to flush, up to *cutoff. */
+/* Starts a flush (DIG-1). c->from becomes the version to flush, and *cutoff the cutoff. */
 static int freeze(struct ll_managed_change *c, uint64_t *cutoff, struct lladd_error *err)
 {
     struct lladd_managed *t = c->t;
@@ -49,8 +50,8 @@ static int freeze(struct ll_managed_change *c, uint64_t *cutoff, struct lladd_er
     return rc ? ll_managed__no_memory(err) : 0;
 }
 
-/* Discards the journal's entries before the run is built: this fails at once if another transaction
- * changes the tag. */
+/* Discards the journal's entries. Called before the run is built, because it fails early if another
+ * transaction is changing the tag. */
 static int discard(struct ll_managed_change *c, uint64_t cutoff)
 {
     lladd_lsn newest;
@@ -100,7 +101,7 @@ static int swap_flush(struct ll_managed_change *c, uint64_t cutoff)
     return rc;
 }
 
-/* The journal asks once for each need, so a failed flush sets the request again. */
+/* A failed flush sets the journal's request again, because the journal does not repeat it. */
 static void ask_again(struct lladd_managed *t, uint32_t asked)
 {
     if (asked)
@@ -122,8 +123,8 @@ int ll_managed__flush_now(struct lladd_managed *t, struct lladd_error *err)
         return 0;
     int rc = freeze(&c, &cutoff, err);
     if (!rc)
-        rc = ll_managed__change_begin(&c, true, err); /* frees_log: the flush lets the journal
-                                                       * release log space */
+        rc = ll_managed__change_begin(&c, true, err); /* frees_log, because the journal can release
+                                                       * log space after the flush */
     if (rc) {
         ll_managed__version_release(t, c.from);
         ask_again(t, asked);

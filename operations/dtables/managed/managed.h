@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_DTABLE_MANAGED_H
 #define LL_OPERATIONS_DTABLE_MANAGED_H
-/* Managed dTables: the internal interface. state.c has an overview. It uses only the public headers
- * <lladd/...>. */
+/* Managed dTables: the internal interface. state.c has an overview. Besides operations_private.h,
+ * the code uses only the public headers <lladd/...>. */
 #include <lladd/bytes.h>
 #include <lladd/dtable_class.h>
 #include <lladd/dtable_managed.h>
@@ -14,16 +14,17 @@
 
 enum {
     LL_MANAGED_VERSION = 1,
-    LL_MANAGED_RANK_CREATE = LLADD_RANK_EXTENSION - 120, /* held while the catalogue is created */
+    LL_MANAGED_RANK_CREATE = LLADD_RANK_EXTENSION - 120, /* held while the catalogue is created, or
+                                                          * the number of threads is changed */
     LL_MANAGED_RANK_SWAP = LLADD_RANK_EXTENSION - 90,    /* held while a list of runs is changed */
     LL_MANAGED_RANK = LLADD_RANK_LEAF + 80,
     LL_MANAGED_RANK_TABLE = LLADD_RANK_LEAF + 81
 };
 #define LL_MANAGED_ROOT "managed" /* a: root page of the catalogue, b: version */
 #define LL_MANAGED_OWNER "managed"
-#define LL_MANAGED_TAG "managed:" /* before the table's name */
-/* Before the table's name: a named root for a blob that a layer above (cTables) keeps beside the
- * table. The blob is freed with the table. */
+#define LL_MANAGED_TAG "managed:" /* prefix of the table's name */
+/* Prefix of the table's name in a named root, which is for a blob that a layer above (cTables)
+ * keeps with the table. The blob is freed with the table. */
 #define LL_MANAGED_BESIDE "ctable:"
 #define LL_MANAGED_TAKEN_BACK UINT64_MAX
 
@@ -39,16 +40,16 @@ enum { LL_MEM_CHUNKS = 256, LL_MEM_FILTERS = 10 };
 
 /* A sorted list of keys. Each key has a node, identified by its offset. */
 struct ll_mem_list {
-    uint32_t first; /* atomic; the node before all others; 0: the list was never used */
+    uint32_t first; /* atomic; a node before all keys; 0: the list was never used */
     uint32_t root;  /* atomic: root of the index */
 };
 
 /* A memtable: a list of keys with an index (memindex.c). Each key has a chain of versions, the
- * newest first. A version belongs to a segment: what a transaction has written between two
- * savepoints. A segment belongs to the transaction's part of the memtable, which has its commit.
- * All of these are in chunks, addressed by four-byte offsets, and stay in place until the memtable
- * is freed. One thread at a time adds, under the table's mutex; any number of threads read
- * meanwhile. */
+ * newest first. A part is all that one transaction writes to the memtable; it has the transaction's
+ * commit. A part has segments: a segment is what the transaction writes between two savepoints.
+ * Each version belongs to a segment. Nodes, versions, segments and parts are in chunks, are
+ * addressed by four-byte offsets, and stay in place until the memtable is freed. One thread at a
+ * time adds to the memtable, under the table's mutex, while any number of threads read. */
 struct ll_mem_filter;
 struct ll_memtable {
     struct lladd_db *db;
@@ -56,12 +57,12 @@ struct ll_memtable {
     uint64_t refs;                       /* atomic */
     uint64_t writers;                    /* atomic: parts of transactions that have not ended */
     uint64_t newest;                     /* atomic: newest commit */
-    uint64_t bytes;                      /* atomic: used bytes of its chunks */
+    uint64_t bytes;                      /* atomic: used bytes of its chunks and filters */
     struct lladd_dtable_key_range fence; /* of rows, not of ranges */
     uint32_t has_ranges;                 /* atomic; in the cache line that every lookup reads */
     struct ll_mem_list rows;
     struct ll_mem_list endpoints;  /* endpoints of deleted ranges: memrange.c */
-    uint32_t n_chunks, fill, room; /* of the last chunk, in units of four bytes */
+    uint32_t n_chunks, fill, room; /* fill, room: of the last chunk, in units of four bytes */
     unsigned char *chunks[LL_MEM_CHUNKS];
     uint32_t n_filters, unfiltered; /* atomic */
     struct ll_mem_filter *filters[LL_MEM_FILTERS];
@@ -69,15 +70,15 @@ struct ll_memtable {
 
 struct ll_mem_part {
     uint64_t commit;      /* atomic; 0: in progress; LL_MANAGED_TAKEN_BACK: rolled back */
-    uint64_t bytes, rows; /* a range counts as one row; bytes include what was rolled back */
-    uint64_t ranges;      /* ranges deleted in it so far */
+    uint64_t bytes, rows; /* a range is one row; savepoint rollbacks subtract nothing */
+    uint64_t ranges;      /* ranges deleted in the part so far */
     struct ll_memtable *m;
     uint32_t self;
     uint32_t segment; /* the newest */
 };
 
-/* May the memtable have the key? Not if the key is outside its key range, which is common when rows
- * are added at one end and lookups ask for others. */
+/* False if the key is outside the memtable's key range. This is common when rows are added at one
+ * end and lookups ask for others. */
 static inline bool ll_managed__mem_may_have(const struct ll_memtable *m,
                                             const struct lladd_dtable_key *key)
 {
@@ -86,75 +87,79 @@ static inline bool ll_managed__mem_may_have(const struct ll_memtable *m,
 int ll_managed__mem_new(struct lladd_db *, const struct lladd_dtable_order *,
                         struct ll_memtable **out);
 void ll_managed__mem_drop(struct ll_memtable *); /* drops one reference */
-/* These four are called under the table's mutex. NULL, 0: out of memory. */
+/* The functions up to ll_managed__mem_undelete are called under the table's mutex. Without memory,
+ * ll_managed__mem_part returns NULL; ll_managed__mem_segment and ll_managed__mem_node return 0. */
 struct ll_mem_part *ll_managed__mem_part(struct ll_memtable *);
 uint32_t ll_managed__mem_segment(struct ll_mem_part *, lladd_savepoint_id next);
 uint32_t ll_managed__mem_node(struct ll_mem_part *, const struct lladd_dtable_key *);
-/* *before receives the previous newest version, for ll_managed__mem_unpush. */
+/* Adds a version to the node: 0 or LLADD_NO_MEMORY. *before receives the version that was the
+ * newest, for ll_managed__mem_unpush. */
 int ll_managed__mem_push(struct ll_mem_part *, uint32_t node, const struct lladd_dtable_key *,
                          const struct lladd_dtable_value *, uint32_t *before);
 void ll_managed__mem_unpush(struct ll_mem_part *, uint32_t node, uint32_t before);
 /* Deletes a range, in a new segment; a NULL end is open. 0 or LLADD_NO_MEMORY.
- * ll_managed__mem_undelete undoes it, if it is the next call for the part. */
+ * ll_managed__mem_undelete undoes the deletion; it must be the next call for the part. */
 int ll_managed__mem_delete(struct ll_mem_part *, const struct lladd_dtable_key *from,
                            const struct lladd_dtable_key *to, lladd_savepoint_id next);
 void ll_managed__mem_undelete(struct ll_mem_part *);
-/* Is the newest segment for this savepoint, and not rolled back? */
+/* Was the newest segment begun when `next` was the number of the next savepoint, and is it not
+ * rolled back? */
 bool ll_managed__mem_segment_is(const struct ll_mem_part *, lladd_savepoint_id next);
-/* Rolls back what was written when the next savepoint's number was above `to`. */
+/* Rolls back the segments that were begun when the number of the next savepoint was above `to`. */
 void ll_managed__mem_undo(struct ll_mem_part *, lladd_savepoint_id to);
-/* filter.c. Adds a key before its node is linked, under the table's mutex. */
+/* filter.c. Adds a key, before its node can be found. Called under the table's mutex. */
 void ll_managed__filter_add(struct ll_memtable *, const struct lladd_dtable_key *);
-/* For any thread. False: the caller need not find the key in the memtable. */
+/* Any thread. False: the memtable does not have the key, as far as the caller must know (FIL-1). */
 bool ll_managed__filter_may_have(const struct ll_memtable *, const struct lladd_dtable_key *);
 void ll_managed__filters_free(struct ll_memtable *);
-/* Any thread; 0: none. */
+/* Any thread. Return the node of the key, and the first node at or after the key. 0: none. */
 uint32_t ll_managed__mem_find(const struct ll_memtable *, const struct lladd_dtable_key *);
 uint32_t ll_managed__mem_not_before(const struct ll_memtable *, const struct lladd_dtable_key *);
-/* The last node at or before the key (`at`), or before it; without a key, the last. */
+/* Returns the last node before the key or, if `at`, at the key. Key NULL: the last node. */
 uint32_t ll_managed__mem_not_after(const struct ll_memtable *, const struct lladd_dtable_key *,
                                    bool at);
 uint32_t ll_managed__mem_first(const struct ll_memtable *);
 uint32_t ll_managed__mem_next(const struct ll_memtable *, uint32_t node);
 /* Prefetches the next node. */
 void ll_managed__mem_next_soon(const struct ll_memtable *, uint32_t node);
-/* A key that compares equal to the node's; for finding a position. */
+/* The node's key. To find a position, it is as good as the key of any version (MEM-4). */
 struct lladd_dtable_key ll_managed__mem_key(const struct ll_memtable *, uint32_t node);
-/* The newest version committed in (after, upto], with the key that it was put with (`key`
- * nullable). False: there is none, or a range has deleted it since. */
+/* Finds the newest version committed in (after, upto], and the key (nullable) that this version was
+ * put with. False: there is none, or a range deletion is newer. */
 bool ll_managed__mem_seen(const struct ll_memtable *, uint32_t node, uint64_t after, uint64_t upto,
                           struct lladd_dtable_key *, struct lladd_dtable_value *out);
 /* The same for the part's own versions. */
 bool ll_managed__mem_own(const struct ll_mem_part *, uint32_t node, struct lladd_dtable_key *,
                          struct lladd_dtable_value *out);
-/* The same by key. If a range has deleted the key, the result is a tombstone. */
+/* The same two by key. If a range has deleted the key, the result is a tombstone. */
 bool ll_managed__mem_ask(const struct ll_memtable *, const struct lladd_dtable_key *,
                          uint64_t after, uint64_t upto, struct lladd_dtable_value *out);
 bool ll_managed__mem_ask_own(const struct ll_mem_part *, const struct lladd_dtable_key *,
                              struct lladd_dtable_value *out);
-/* The interval around a key (NULL: around the first one) in which everything is deleted or nothing
- * is: by ranges committed in (after, upto], or by the part's own. There must be such ranges: in
- * that part, or any. */
+/* Finds the interval around a key (NULL: around the first key) in which either everything or
+ * nothing is deleted. With `own` NULL, by ranges committed in (after, upto]; otherwise by the
+ * ranges of the part. The memtable must have ranges. */
 void ll_managed__mem_interval(const struct ll_memtable *, const struct lladd_dtable_key *,
                               uint64_t after, uint64_t upto, const struct ll_mem_part *own,
                               struct lladd_dtable_interval *out);
-/* The writer of the newest version that counts. LL_MEM_NO_WRITER: there is none; LL_MEM_MINE: the
- * part; LL_MEM_OTHER: another transaction, in progress; LL_MEM_COMMITTED: a transaction that
- * committed at *commit. */
+/* Returns the writer of the newest version that counts. LL_MEM_NO_WRITER: there is none.
+ * LL_MEM_MINE: the part, even if another transaction in progress has a newer version (RNG-3).
+ * LL_MEM_OTHER: another transaction in progress. LL_MEM_COMMITTED: a transaction that committed at
+ * *commit. */
 enum { LL_MEM_NO_WRITER, LL_MEM_MINE, LL_MEM_OTHER, LL_MEM_COMMITTED };
 int ll_managed__mem_writer(const struct ll_memtable *, uint32_t node, const struct ll_mem_part *,
                            uint64_t *commit);
 /* The same for the newest range that contains the key. */
 int ll_managed__mem_range_writer(const struct ll_memtable *, const struct lladd_dtable_key *,
                                  const struct ll_mem_part *, uint64_t *commit);
-/* For a part that has deleted a range; its transaction has this snapshot. LL_MEM_OTHER or
- * LL_MEM_COMMITTED: another transaction has written in the range, and conflicts; LL_MEM_NO_WRITER:
+/* For a part that has just deleted a range; `snapshot` is its transaction's. LL_MEM_OTHER or
+ * LL_MEM_COMMITTED: another transaction has written in the range, and conflicts. LL_MEM_NO_WRITER:
  * none has. */
 int ll_managed__mem_others(const struct ll_memtable *, const struct ll_mem_part *,
                            const struct lladd_dtable_key *from, const struct lladd_dtable_key *to,
                            uint64_t snapshot);
-/* The transaction has ended. Uses atomics only, because the caller may hold the latch of the commit
- * order. */
+/* Called when the part's transaction ends. Uses only atomics, because the caller may hold the latch
+ * of the commit order. */
 void ll_managed__mem_end(struct lladd_managed *, struct ll_mem_part *, uint64_t commit);
 
 /* ---- snapshot_iter.c: a memtable as a dTable ------------------------------------------------- */
@@ -163,14 +168,14 @@ struct ll_snapshot_iter {
     struct lladd_dtable base;
     struct ll_memtable *m;
     uint64_t after, upto;
-    struct ll_use *own; /* not NULL: only what this use has written, in any memtable */
+    struct ll_use *own; /* not NULL: shows only what this use has written */
 };
 void ll_managed__snapshot_iter(struct ll_snapshot_iter *, struct lladd_managed *,
                                struct ll_memtable *, uint64_t after, uint64_t upto);
-/* What a snapshot sees of a version, below the newer rows that a use (nullable) has written
- * itself. */
+/* An overlay: the rows that a use (nullable) has written, above what a snapshot sees of a
+ * version. */
 struct ll_layers {
-    struct ll_snapshot_iter *slices; /* the first one has the use's own rows */
+    struct ll_snapshot_iter *slices; /* the first slice has the use's own rows */
     struct lladd_dtable **tables;
     struct lladd_dtable *all; /* an overlay of `tables` */
 };
@@ -189,20 +194,20 @@ struct ll_manifest {
     enum lladd_managed_schedule schedule;
     uint32_t every;
     uint64_t tag, cutoff, memory_bytes, max_rows, interval_ns, generation, digests, combines, fresh;
-    char *texts[3]; /* comparator, digest and combine configuration; "": none, the default, the
-                     * same */
+    char *texts[3]; /* comparator, configurations of digests and of combines; "": none, the default,
+                     * that of digests */
     struct lladd_managed_run *runs;
     lladd_pageno *obsolete;
     uint32_t n_runs, n_obsolete;
 };
 enum { LL_MANIFEST_COMPARATOR = 0, LL_MANIFEST_CONFIG = 1, LL_MANIFEST_COMBINE = 2 };
-/* *out is allocated from the handle and freed by the caller. */
+/* Encodes the manifest. *out is allocated from the handle; the caller frees it. */
 int ll_managed__manifest_put(const struct ll_manifest *, unsigned char **out, size_t *len);
 /* A zero-terminated copy; NULL: no memory. */
 char *ll_managed__string(struct lladd_db *, const void *bytes, size_t);
 int ll_managed__manifest_get(struct lladd_db *, struct lladd_span, struct ll_manifest *,
                              struct lladd_error *);
-/* A copy with room for one more run, and for this many more obsolete ones. */
+/* Copies the manifest, with room for one more run and for `obsolete` more obsolete runs. */
 int ll_managed__manifest_copy(const struct ll_manifest *, uint32_t obsolete, struct ll_manifest *);
 void ll_managed__manifest_free(struct ll_manifest *);
 
@@ -211,25 +216,27 @@ void ll_managed__manifest_free(struct ll_manifest *);
 struct ll_managed_run {
     struct lladd_managed *t;
     uint64_t refs;              /* atomic */
-    struct lladd_dtable *table; /* NULL: it is not open, and only to be freed */
+    struct lladd_dtable *table; /* NULL: it is not open, and waits to be freed */
     struct lladd_managed_run info;
-    bool obsolete;           /* obsolete; under the table's mutex */
+    bool obsolete;           /* a compaction has replaced it; under the table's mutex */
     struct ll_managed_run *next; /* in the list of runs to be freed */
 };
 
-/* A version: the memtables and runs of a table at one time, as in LevelDB. Immutable. The runs have
- * the newest versions up to `cutoff`; of the memtables, only later commits count. */
+/* A version: the memtables and runs of a table at one time, as in LevelDB. It is immutable. Its
+ * runs have the newest row of each key up to commit `cutoff`. Of its memtables, only later commits
+ * count. */
 struct ll_version {
     uint64_t refs; /* atomic */
     uint64_t cutoff;
-    uint64_t until;          /* of a retired version: for snapshots before this */
+    uint64_t until;          /* of a retired version: it is for snapshots before this one */
     struct ll_version *next; /* retired before this one */
     uint32_t n_mems, n_runs;
     struct ll_memtable **mems; /* the newest first; the first one is written to */
     struct ll_managed_run **runs;
 };
-/* Has the memtable certainly nothing for the key in this version? A snapshot sees only earlier
- * commits; if the runs have all of the memtable's commits, there is nothing. */
+/* True if the memtable certainly has nothing for the key in this version: the runs have all of the
+ * memtable's commits, or the key is outside its key range and it has no deleted ranges. Snapshots
+ * do not see a commit that comes after this check. */
 static inline bool ll_managed__version_skips(const struct ll_version *v,
                                              const struct ll_memtable *m,
                                              const struct lladd_dtable_key *key)
@@ -240,15 +247,15 @@ static inline bool ll_managed__version_skips(const struct ll_version *v,
 struct ll_version *ll_managed__version_new(struct lladd_db *, uint32_t mems, uint32_t runs);
 void ll_managed__version_retain(struct ll_version *);
 void ll_managed__version_release(struct lladd_managed *, struct ll_version *);
-/* The version for a snapshot, with a reference; NULL: it is no longer kept. Under the table's
- * mutex. */
+/* Returns the version for a snapshot, with a reference. NULL: it is no longer kept. Called under
+ * the table's mutex. */
 struct ll_version *ll_managed__version_for(struct lladd_managed *, uint64_t snapshot);
-/* Makes it the current version. Under the table's mutex; the caller drops *gone after releasing
- * it. */
+/* Makes this version the current one. Called under the table's mutex. When the caller has released
+ * the mutex, it drops its reference to *gone. */
 void ll_managed__version_set(struct lladd_managed *, struct ll_version *, struct ll_version **gone);
 /* Releases retired versions that no snapshot needs. */
 void ll_managed__retire(struct lladd_managed *);
-/* The same for all tables; called when a snapshot has ended. */
+/* The same for all tables; called when a transaction's snapshot has ended. */
 void ll_managed__retire_all(struct ll_managed *);
 int ll_managed__run_open(struct lladd_managed *, const struct lladd_managed_run *,
                          struct ll_managed_run **out, struct lladd_error *);
@@ -266,7 +273,7 @@ struct lladd_managed {
     struct lladd_managed *next; /* under the handle's mutex, as are the next six members */
     uint32_t opens;
     uint32_t workers;  /* threads that work on it */
-    uint64_t retry_ns; /* after a failure: no thread works on it before this time */
+    uint64_t retry_ns; /* after a failure: no maintenance thread works on it before this time */
     uint64_t served;   /* value of all->served when a thread worked on it last */
     bool opening;
     void *companion; /* memory of a layer above (cTables), freed with the table */
@@ -278,22 +285,22 @@ struct lladd_managed {
     /* For digests and for combines. Read under the mutex, or by the thread that digests or
      * combines. */
     struct lladd_dtable_config *config[2];
-    struct lladd_mutex swap;     /* changes of the manifest and of the version */
-    struct ll_manifest manifest; /* as committed; under `swap` */
+    struct lladd_mutex swap;     /* held while the manifest and the version change */
+    struct ll_manifest manifest; /* as committed; changes under both mutexes */
     struct lladd_mutex mutex;    /* a leaf: protects the members below, and adding to memtables */
     struct lladd_cond changed;   /* with the mutex: work has ended */
     struct ll_version *view, *retired;
     struct ll_managed_run *ready; /* to be freed */
     uint64_t users;           /* uses of the table */
     bool digesting, combining, freeing, closing;
-    bool free_failed; /* the last attempt failed; the next goes to the other runs first */
+    bool free_failed; /* the last attempt to free a run failed: other work goes first */
     struct ll_use *free_uses;
-    struct ll_mem_part *replayed;         /* during open: the part of the last entry replayed */
+    struct ll_mem_part *replayed;         /* during open: the part of the entry replayed last */
     uint64_t newest;                      /* atomic: newest commit of a row */
-    uint64_t pending_bytes, pending_rows; /* atomic; pending_bytes includes those of aborted
-                                           * transactions */
+    uint64_t pending_bytes, pending_rows; /* atomic; in memtables, by transactions that have ended;
+                                           * pending_bytes includes aborted ones */
     uint64_t conflicts, waits, failures;  /* atomic */
-    uint64_t fresh;                       /* atomic: runs made by digests and not yet combined */
+    uint64_t fresh;                       /* atomic: runs made by digests and not combined yet */
     uint32_t hurry;                       /* atomic: the table is being closed, work stops early */
     uint32_t asked;       /* atomic: the journal wants a digest */
     uint32_t has_retired; /* atomic */
@@ -341,7 +348,7 @@ struct ll_managed {
     unsigned n_threads;
     uint32_t running; /* atomic: there are threads */
     uint64_t wakes;
-    uint64_t served; /* a counter */
+    uint64_t served; /* counts the times that a thread has chosen a table */
     bool stopping;
 };
 extern const struct lladd_extension ll_managed__extension;
@@ -361,31 +368,33 @@ int ll_managed__row_write(struct lladd_txn *, struct ll_managed *, const char *n
                           const struct ll_manifest *);
 /* True if a transaction is creating or dropping the table. */
 bool ll_managed__is_changing(struct lladd_db *, const char *name);
-/* Checks configurations and triggers, and returns the form in which they are stored:
- * table_catalog.c. */
+/* table_catalog.c. ll_managed__settle checks a configuration and returns the text that is stored.
+ * ll_managed__set_triggers puts the options in `which` into the manifest and checks them. */
 int ll_managed__settle(struct lladd_db *, const char *config, enum lladd_dtable_type, bool combines,
                        char **out, struct lladd_error *);
 int ll_managed__set_triggers(const struct lladd_managed_options *, unsigned which,
                              struct ll_manifest *, struct lladd_error *);
-/* Sets the members of the table that are copied from the manifest: open.c. */
+/* open.c. ll_managed__read_config parses a stored text; *out is NULL if the text is empty.
+ * ll_managed__take_triggers copies the triggers from the manifest into the table. */
 int ll_managed__read_config(struct lladd_managed *, const char *text,
                             struct lladd_dtable_config **out, struct lladd_error *);
 void ll_managed__take_triggers(struct lladd_managed *, const struct ll_manifest *);
-/* The table of that name that is open or being opened. Under the mutex. */
+/* Returns the table of this name if it is open, or being opened or closed; otherwise NULL. Called
+ * under the handle's mutex. */
 struct lladd_managed *ll_managed__open_one(const struct ll_managed *, const char *name);
 void ll_managed__table_free(struct lladd_managed *);
-/* The transaction's use of the table, created if necessary. */
+/* Returns the transaction's use of the table, and creates it if necessary. */
 int ll_managed__use(struct lladd_txn *, struct lladd_managed *, struct ll_use **);
 void ll_managed__use_drop(struct ll_use *);
 void ll_managed__txn_forget(struct ll_managed *, struct ll_managed_txn *);
 
 /* ---- writing: write.c, delete.c -------------------------------------------------------------- */
 
-/* Gives the use a part that the journal knows. */
+/* Makes sure that the use has a part, and that the journal knows the part. */
 int ll_managed__begin_writing(struct lladd_txn *, struct ll_use *);
-/* Returns LLADD_CONFLICT; `how` says what another transaction does to the key or range. */
+/* Returns LLADD_CONFLICT. `how` says what another transaction does to the key or range. */
 int ll_managed__conflict(struct lladd_txn *, struct lladd_managed *, const char *how);
-/* Bytes of the longest entry that the journal takes. */
+/* Returns the length of the longest entry that the journal takes. */
 size_t ll_managed__entry_most(const struct lladd_managed *);
 bool ll_managed__same(const struct lladd_dtable_value *, const struct lladd_dtable_value *);
 
@@ -393,12 +402,12 @@ bool ll_managed__same(const struct lladd_dtable_value *, const struct lladd_dtab
 
 int ll_managed__entry_put(struct ll_use *, const struct lladd_dtable_key *,
                           const struct lladd_dtable_value *, struct lladd_span *out);
-/* For a range; a NULL end is open. */
+/* The same for a deleted range. A NULL end is open. */
 int ll_managed__entry_put_range(struct ll_use *, const struct lladd_dtable_key *from,
                                 const struct lladd_dtable_key *to, struct lladd_span *out);
 struct ll_entry {
     bool range, has_from, has_to;
-    struct lladd_dtable_key key, to; /* key: also where a range begins */
+    struct lladd_dtable_key key, to; /* of a range: from `key` to `to` */
     struct lladd_dtable_value value;
 };
 bool ll_managed__entry_get(const struct lladd_dtable_order *, struct lladd_span, struct ll_entry *);
@@ -408,12 +417,13 @@ int ll_managed__restore(struct lladd_managed *, struct ll_mem_part *,
 
 /* ---- ranges of runs: runrange.c -------------------------------------------------------------- */
 
-/* *out: has the table deleted ranges? */
+/* *out: does the table have deleted ranges? */
 int ll_managed__any_ranges(const struct lladd_dtable *, bool *out, struct lladd_error *);
 /* Adds the table's ranges to a run, and their number to *n. */
 int ll_managed__add_ranges(struct lladd_dtable_run_builder *, const struct lladd_dtable *,
                            uint64_t *n, struct lladd_error *);
-/* A ranges_dtable with a copy of this configuration as its base. NULL: a linear_dtable. */
+/* Makes the configuration of a ranges_dtable. Its base is a copy of `base`; NULL: a
+ * linear_dtable. */
 int ll_managed__around(struct lladd_managed *, const struct lladd_dtable_config *base,
                        struct lladd_dtable_config **out, struct lladd_error *);
 
@@ -429,21 +439,21 @@ int ll_managed__flush_now(struct lladd_managed *, struct lladd_error *);
 int ll_managed__compact_now(struct lladd_managed *, uint32_t first, uint32_t n,
                             struct lladd_error *);
 int ll_managed__reclaim_now(struct lladd_managed *, struct lladd_error *);
-/* Changes the manifest, but not the version, in a transaction: `edit` gets a copy of the manifest.
- * *commit (nullable): the commit. */
+/* Changes the manifest, but not the version, in a transaction. `edit` changes a copy of the
+ * manifest. *commit (nullable) receives the transaction's commit. */
 int ll_managed__manifest_edit(struct lladd_managed *,
                               int (*edit)(void *ctx, struct lladd_txn *, struct ll_manifest *),
                               void *ctx, lladd_lsn *commit, struct lladd_error *);
-/* The work that is due at `now`; 0: none. */
+/* Returns the work that is due at `now`, or 0. */
 int ll_managed__due(struct lladd_managed *, uint64_t now);
-/* Time until a digest may be due because of its interval; 0: never. */
+/* Returns the time until the interval may make a digest due; 0: never. */
 uint64_t ll_managed__interval_left(struct lladd_managed *, uint64_t now);
 int ll_managed__step(struct lladd_managed *, int due, struct lladd_error *);
 /* Wakes a maintenance thread, because something may have become due. */
 void ll_managed__wake(struct ll_managed *);
-/* The same, only if a commit has made something due. */
+/* The same if the bytes or rows in memory make a digest due. */
 void ll_managed__nudge(struct lladd_managed *);
-/* Delays the calling writer a little if maintenance has a large backlog. */
+/* Delays the calling writer, by 10 ms at most, if maintenance has a large backlog. */
 void ll_managed__stall(struct lladd_managed *);
 void ll_managed__threads_stop(struct ll_managed *);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A table's manifest: what the catalogue stores under its name. See docs/disk-format.md. */
+/* A table's manifest, which is the table's row in the catalogue. See docs/disk-format.md. */
 #include "operations/dtables/managed/managed.h"
 
 enum { HEAD = 96, RUN = 48, DOOMED = 8, TEXTS = 3 };

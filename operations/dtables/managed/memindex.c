@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A sorted list of keys in memory, with an index.
  *
- * Each node is linked to the next; nodes are never removed. The index finds a node shortly before a
- * key, where a search starts. It is a tree of blocks of 32 slots. A slot has the first eight bytes
- * of a key, so that the key itself is rarely read; its node; and, above the leaves, the child block
- * that begins with that key. In a block above the leaves, every key before the second slot belongs
- * to the first slot, even a key below that of the first slot.
+ * Each node is linked to the next; nodes are never removed. A search asks the index for a node
+ * shortly before the key, and continues along the list. The index is a tree of blocks of 32 slots.
+ * A slot has the first eight bytes of a key, so that the key itself is rarely read; the key's node;
+ * and, above the leaves, the child block that begins with this key. In a block above the leaves,
+ * all keys before the second slot belong to the first slot, even keys below the first slot's own.
  *
- * A key needs no slot if its node closely follows the node of the previous slot, both in memory and
- * in the list: rows inserted in order take one slot for a few cache lines. Other keys always have a
- * slot, because a step to a distant node is a cache miss: with slots for only two of three keys, a
- * put was a tenth slower. A reader without the mutex may miss a slot that is being added. It still
- * finds the key through the list, because the index only says where to start.
+ * A key needs no slot if its node closely follows the node of the slot before, both in memory and
+ * in the list. Rows inserted in order therefore take one slot for a few cache lines. Any other key
+ * has a slot, because a step to a distant node is a cache miss: with slots for only two of three
+ * keys, a put was a tenth slower. A reader without the mutex may miss a slot that is being added.
+ * It still finds the key through the list, because the index only says where to start.
  *
- *   LST-1  The slots of a block are in ascending order at any moment. To make room, slots are moved
- *          up beginning with the last: meanwhile one slot is there twice, and none is missing.
- *   LST-2  A slot's contents never ascend: they are replaced by those of a previous slot, or, in a
- *          block that was split, by smaller keys. A slot's child is stored before its node, and the
- *          node before its prefix; readers load them in the opposite order. If a reader has seen a
- *          prefix below its key, the node and the child that it loads are therefore below the key
- *          too, even if all three have changed meanwhile.
+ *   LST-1  The slots of a block are in ascending order at any moment. To make room for a slot, the
+ *          later slots are moved up, beginning with the last. Meanwhile one slot is there twice,
+ *          and none is missing.
+ *   LST-2  The contents of a slot are replaced only by smaller ones: those of the slot before or,
+ *          in a block that was split, those of a smaller key. A slot's child is stored before its
+ *          node, and its node before its prefix. Readers load them in the opposite order. If a
+ *          reader has seen a prefix below its key, the node and the child that it then loads are
+ *          below the key too, even if all three have changed meanwhile.
  *   LST-3  A full block is split when a key is to be added to it. The new block is complete, and is
- *          in its parent, before the old one is shortened.
- *   LST-4  All memory is allocated before any of the key becomes visible.
+ *          in its parent, before the old block is shortened.
+ *   LST-4  All memory for a key is allocated before any part of the key becomes visible.
  *
- * In a plain skip list each comparison is a cache miss on a key, which was two thirds of the time
- * of a put. */
+ * In a plain skip list each comparison is a cache miss on a key. These misses were two thirds of
+ * the time of a put. */
 #include "operations/dtables/managed/memtable.h"
 
 enum { SLOTS = 32, NEAR = 128 / LL_MEM_UNIT }; /* two cache lines */
@@ -68,8 +69,8 @@ int ll_managed__mem_compare(const struct ll_memtable *m, const struct ll_mem_nod
 
 /* ---- searching ------------------------------------------------------------------------------- */
 
-/* How many slots are before the key (`here`: at or before it). The caller knows that the first
- * `low` are. */
+/* Returns how many slots are before the key (`here`: at or before it). The caller knows that at
+ * least `low` are. */
 static inline uint32_t slots_upto(const struct ll_memtable *m, const struct block *b, uint32_t low,
                                   const struct lladd_dtable_key *key, uint64_t prefix, bool here)
 {
@@ -93,7 +94,7 @@ static inline uint32_t slots_upto(const struct ll_memtable *m, const struct bloc
     return low;
 }
 
-/* Prefetches all cache lines of a block at once. */
+/* Prefetches a block: all its cache lines, so that the misses overlap. */
 static struct block *enter(const struct ll_memtable *m, uint32_t offset)
 {
     enum { LINE = 64 };
@@ -103,8 +104,8 @@ static struct block *enter(const struct ll_memtable *m, uint32_t offset)
     return b;
 }
 
-/* A node before the key (`here`: at or before it), or the node before all others; without a key,
- * any node near the end. */
+/* Returns a node before the key (`here`: at or before it), or the list's first node, which is
+ * before all keys. Key NULL: returns a node near the end. */
 static uint32_t come_near(const struct ll_memtable *m, const struct ll_mem_list *l,
                           const struct lladd_dtable_key *key, bool here)
 {
@@ -166,7 +167,7 @@ int ll_managed__list_begin(struct ll_memtable *m, struct ll_mem_list *l)
     return 0;
 }
 
-/* The order of stores: LST-2. */
+/* The order of the stores matters: LST-2. */
 static void set(struct block *b, uint32_t i, uint64_t prefix, uint32_t node, uint32_t below)
 {
     if (b->level)
@@ -175,7 +176,7 @@ static void set(struct block *b, uint32_t i, uint64_t prefix, uint32_t node, uin
     lladd_atomic_store64(&b->prefix[i], prefix);
 }
 
-/* There must be room. LST-1 */
+/* Inserts a slot into a block that has room. LST-1 */
 static void insert(struct block *b, uint32_t i, uint64_t prefix, uint32_t node, uint32_t below)
 {
     for (uint32_t k = b->n; k > i; k--)
@@ -184,8 +185,9 @@ static void insert(struct block *b, uint32_t i, uint64_t prefix, uint32_t node, 
     lladd_atomic_store32(&b->n, b->n + 1);
 }
 
-/* Splits the full block below slot i of `above`, which has room. The upper half goes to a new
- * block; if keys come in ascending order, only the last slot does. LST-3 */
+/* Splits the full block below slot i of `above`, which has room for a slot. The upper half of the
+ * slots moves to a new block; at the end of the list, where keys probably ascend, only the last
+ * slot does. LST-3 */
 static bool split(struct ll_memtable *m, struct block *above, uint32_t i, bool at_end)
 {
     struct block *b = block_at(m, above->below[i]);
@@ -217,11 +219,11 @@ static bool raise(struct ll_memtable *m, struct ll_mem_list *l)
 
 struct place {
     struct block *leaf;
-    uint32_t slot;  /* number of the leaf's slots at or before the key */
-    uint32_t after; /* the node of the next slot, maybe in the next leaf; 0: none */
+    uint32_t slot;  /* how many of the leaf's slots are at or before the key */
+    uint32_t after; /* the node of the next slot, which may be in the next leaf; 0: none */
 };
 
-/* Finds the place for a key, in a leaf with room. Splits full blocks on the way. False: no
+/* Finds the place for a key, in a leaf that has room. Splits full blocks on the way. False: no
  * memory. */
 static bool descend(struct ll_memtable *m, struct ll_mem_list *l,
                     const struct lladd_dtable_key *key, uint64_t prefix, struct place *p)
@@ -229,7 +231,7 @@ static bool descend(struct ll_memtable *m, struct ll_mem_list *l,
     if (!raise(m, l))
         return false;
     struct block *b = enter(m, l->root);
-    p->after = 0; /* so far, no slot after it is known */
+    p->after = 0; /* no slot after the key is known yet */
     while (b->level) {
         uint32_t i = slots_upto(m, b, 1, key, prefix, true);
         struct block *below = enter(m, b->below[i - 1]);
@@ -249,7 +251,8 @@ static bool descend(struct ll_memtable *m, struct ll_mem_list *l,
     return true;
 }
 
-/* The key's node. 0: there is none, and *before is the node to insert it after. */
+/* Searches the list from *before on. Returns the key's node, or 0; then *before is the node to
+ * insert the key after. */
 static uint32_t look_around(const struct ll_memtable *m, const struct place *p,
                             const struct lladd_dtable_key *key, uint64_t prefix, uint32_t *before)
 {

@@ -2,25 +2,25 @@
 /* Versions of deleted ranges (range tombstones) in memory.
  *
  * A second list has the *endpoints* of ranges. Each endpoint has a chain of versions, like a row. A
- * version deletes the keys from its endpoint up to the next one. The list's first node stands for
- * the keys before all endpoints. To delete a range, the transaction adds endpoints at its ends,
- * unless they exist. A new endpoint splits an interval in two, so it gets the versions of the
- * endpoint before it. Then each endpoint from the beginning of the range to before its end gets a
- * version.
+ * version of an endpoint deletes the keys from this endpoint up to the next one. The list's first
+ * node stands for the keys before all endpoints. To delete a range, the transaction adds endpoints
+ * at the range's two ends, unless they exist. A new endpoint divides an interval, so it gets the
+ * versions of the endpoint before it. Then each endpoint from the beginning of the range to before
+ * its end gets a version.
  *
- * A range takes two nodes, and a version for each endpoint inside it: its cost depends on the
- * number of ranges in memory that overlap it, not on the number of rows. Endpoints stay until the
- * memtable is freed, because a reader may see one side of an endpoint deleted and not the other.
- * Ranges that overlap many others therefore take more and more memory. That memory counts towards
- * the digest trigger, and a digest merges ranges. A lookup searches for one endpoint, and sees the
+ * The cost of a range is at most two nodes, and a version for each endpoint inside it. It depends
+ * on the ranges in memory that overlap it, not on the number of rows. Endpoints stay until the
+ * memtable is freed, because a reader may see that only one side of an endpoint is deleted. Ranges
+ * that overlap many others therefore take more and more memory. This memory counts towards the
+ * digest trigger, and a digest merges ranges. A lookup searches for one endpoint, and sees the
  * newest version of its chain first.
  *
  *   RNG-1  A range has a segment of its own. If the range is refused, the transaction marks the
  *          segment as rolled back.
  *   RNG-2  Offsets grow: of two versions of one transaction, the later one has the larger offset.
- *   RNG-3  A transaction that has written a key, or deleted a range that contains it, keeps its
- *          claim on the key when another transaction tries to delete a range with the key and is
- *          refused (mem_writer). */
+ *   RNG-3  A transaction keeps its claim on a key that it has written, or deleted by
+ *          a range, while another transaction's deletion of a range with the key is being refused
+ *          (mem_writer). */
 #include "operations/dtables/managed/memtable.h"
 
 static struct ll_mem_node *node_at(const struct ll_memtable *m, uint32_t offset)
@@ -28,7 +28,8 @@ static struct ll_mem_node *node_at(const struct ll_memtable *m, uint32_t offset)
     return ll_managed__mem_at(m, offset);
 }
 
-/* The last endpoint at or before the key. There must be endpoints. */
+/* Returns the last endpoint at or before the key, or the first node. The list of endpoints must
+ * exist. */
 static uint32_t endpoint_of(const struct ll_memtable *m, const struct lladd_dtable_key *key)
 {
     uint32_t found = key ? ll_managed__list_not_after(m, &m->endpoints, key, true) : 0;
@@ -73,14 +74,14 @@ void ll_managed__mem_undelete(struct ll_mem_part *p)
 {
     struct ll_mem_segment *s = ll_managed__mem_at(p->m, p->segment);
     lladd_atomic_store32(&s->dead, 1);
-    p->rows--; /* its memory stays in use */
+    p->rows--; /* the memory stays in use */
 }
 
 /* ---- conflicts ------------------------------------------------------------------------------- */
 
-/* Is the newest version of a node by another transaction a conflict? With `older_than_mine`, for
- * endpoints in the part's own memtable, only versions older than the part's own count: the writer
- * of a newer one sees this range, and gives up. */
+/* Finds whether the newest version of a node by another transaction is a conflict. With
+ * `older_than_mine`, for endpoints in the part's own memtable, only versions older than the part's
+ * own count: a transaction that writes later sees this range, and gives up. */
 static int foreign(const struct ll_memtable *m, uint32_t node, const struct ll_mem_part *p,
                    bool older_than_mine, uint64_t snapshot)
 {
@@ -110,9 +111,9 @@ int ll_managed__mem_others(const struct ll_memtable *m, const struct ll_mem_part
                            uint64_t snapshot)
 {
     bool own = p->m == m;
-    /* The usual case: no other transaction writes to the memtable, and nothing in it is newer than
-     * the snapshot. The order of the loads matters: an ending transaction sets `newest` before it
-     * decrements `writers`. */
+    /* The usual case: no other transaction writes to the memtable, and no commit in it is newer
+     * than the snapshot. The loads must be in this order, because a transaction that ends sets
+     * `newest` before it decrements `writers`. */
     if (lladd_atomic_load64(&m->writers) == own && lladd_atomic_load64(&m->newest) <= snapshot)
         return LL_MEM_NO_WRITER;
     int found = LL_MEM_NO_WRITER;
@@ -162,7 +163,8 @@ void ll_managed__mem_interval(const struct ll_memtable *m, const struct lladd_dt
 {
     uint64_t commit;
     uint32_t i = endpoint_of(m, key), next = ll_managed__mem_next(m, i);
-    /* Since the search, endpoints may have been added between the two. */
+    /* Endpoints may have been added since the search. Moves on to the last one at or before the
+     * key. */
     while (next && key && !is_after(m, next, key)) {
         i = next;
         next = ll_managed__mem_next(m, i);

@@ -3,27 +3,29 @@
  *
  *   node     u32 newest version, u32 next node, key: 4 or 8 bytes of a number, or u32 length and
  *            bytes; memindex.c finds nodes
- *   version  u32 segment, u32 next older version, u32 length of the value, or TOMBSTONE, value;
- *            if different keys may compare equal, also u16 length of the key it was put with
- *            (SAME: the node's key), key
+ *   version  u32 segment, u32 next older version, u32 length of the value or LL_MEM_TOMBSTONE,
+ *            value. With a comparator different keys may compare equal; then also the key that the
+ *            version was put with: u16 length (SAME: it is the node's key), key
  *   segment  u32 part, u32 1 if rolled back, u32 the part's previous segment, u32 0, u64 number of
- *            the next savepoint when it was begun
+ *            the next savepoint when the segment was begun
  *
- * Offsets count units of four bytes; their upper eight bits are the number of the chunk. Chunks
- * double in size, so a small table takes little memory and a large one does not run out of chunks.
+ * An offset counts units of four bytes in its lower 24 bits; its upper eight bits are the number of
+ * the chunk. Chunks double in size, so a small table takes little memory and a large one does not
+ * run out of chunks.
  *
- *   MEM-1  A node or version is complete before a link to it is stored; nothing moves.
- *   MEM-2  In a chain, commits descend. In front of the committed versions are at most those of one
- *          transaction in progress, and any number of versions that do not count: rolled back,
- *          aborted, or of a range deletion that is about to be refused (memrange.c).
- *   MEM-3  `logged` stores the commit in the part, which gives it to all of the part's versions at
- *          once. No reader asks for that commit before the core says that it is visible.
- *   MEM-4  A row is shown with the key that the shown version was put with: the node's key may come
+ *   MEM-1  A node or version is complete before a link to it is stored. Nothing moves.
+ *   MEM-2  The committed versions of a chain are in descending order of their commits. Newer than
+ *          these are only versions of one transaction in progress, and any number of versions that
+ *          do not count: rolled back, aborted, or of a range deletion that is about to be refused
+ *          (memrange.c).
+ *   MEM-3  `logged` stores the commit in the part. Thus all versions of the part get their commit
+ *          in one step. No reader asks for this commit before the core says that it is visible.
+ *   MEM-4  A row is shown with the key that the shown version was put with. The node's key may come
  *          from a transaction that aborted. */
 #include "operations/dtables/managed/memtable.h"
 
 enum { UNIT = LL_MEM_UNIT, FIRST_UNITS = 2048, DOUBLINGS = 13 };
-enum { KEY_LENGTH = 2, SAME = 0xffff }; /* greater than any key length */
+enum { KEY_LENGTH = 2, SAME = 0xffff }; /* SAME is greater than any key length */
 
 static inline void *at(const struct ll_memtable *m, uint32_t offset)
 {
@@ -83,7 +85,7 @@ int ll_managed__mem_new(struct lladd_db *db, const struct lladd_dtable_order *or
     m->order = *order;
     m->refs = 1;
     m->fence = (struct lladd_dtable_key_range)LLADD_DTABLE_KEY_RANGE_EMPTY;
-    uint32_t none = ll_managed__mem_take(m, UNIT, false); /* offset 0 stands for "none" */
+    uint32_t none = ll_managed__mem_take(m, UNIT, false); /* because offset 0 means "none" */
     (void)none;
     if (m->n_chunks == 0 || ll_managed__list_begin(m, &m->rows)) {
         ll_managed__mem_drop(m);
@@ -111,7 +113,8 @@ struct lladd_dtable_key ll_managed__mem_key(const struct ll_memtable *m, uint32_
     return k;
 }
 
-/* Bytes that a version takes for its own key. */
+/* Returns how many bytes a version takes for the key that it is put with. *same: it is the
+ * node's. */
 static size_t own_key(const struct ll_memtable *m, const struct ll_mem_node *n,
                       const struct lladd_dtable_key *key, bool *same)
 {
@@ -169,7 +172,7 @@ void ll_managed__mem_next_soon(const struct ll_memtable *m, uint32_t node)
     enum { LINE = 64 };
     const char *next = at(m, ll_managed__mem_next(m, node));
     __builtin_prefetch(next);
-    __builtin_prefetch(next + LINE); /* usually its version */
+    __builtin_prefetch(next + LINE); /* usually the node's version */
 }
 
 uint32_t ll_managed__mem_first(const struct ll_memtable *m)
@@ -199,7 +202,7 @@ uint32_t ll_managed__mem_new_node(struct ll_memtable *m, const struct ll_mem_lis
     } else {
         memcpy(node->key, &key->number, sizeof key->number);
     }
-    if (l == &m->rows) { /* added before the node can be found */
+    if (l == &m->rows) { /* before the node can be found */
         lladd_dtable_key_range_widen(&m->fence, lladd_dtable_prefix(&m->order, key));
         ll_managed__filter_add(m, key);
     }
@@ -283,7 +286,7 @@ int ll_managed__mem_push(struct ll_mem_part *p, uint32_t node, const struct llad
         lladd_put16(to->bytes + len, same ? SAME : (uint16_t)key->bytes.len);
     if (!same)
         lladd_copy(to->bytes + len + KEY_LENGTH, key->bytes.data, key->bytes.len);
-    /* The previous version is of the same segment, and never needed again. */
+    /* A previous version of the same segment is never needed again: it leaves the chain. */
     if (n->newest && ((struct ll_mem_version *)at(m, n->newest))->segment == p->segment)
         to->older = ((struct ll_mem_version *)at(m, n->newest))->older;
     lladd_atomic_store32(&n->newest, offset);
@@ -295,7 +298,7 @@ int ll_managed__mem_push(struct ll_mem_part *p, uint32_t node, const struct llad
 void ll_managed__mem_unpush(struct ll_mem_part *p, uint32_t node, uint32_t before)
 {
     struct ll_mem_node *n = at(p->m, node);
-    p->rows--; /* its memory stays in use */
+    p->rows--; /* the memory stays in use */
     lladd_atomic_store32(&n->newest, before);
 }
 
@@ -313,7 +316,8 @@ const struct ll_mem_part *ll_managed__mem_part_of(const struct ll_memtable *m,
     return part_of(m, v, counts);
 }
 
-/* *offset: its offset. NULL: there is none. */
+/* Returns the newest version committed in (after, upto], or NULL. *offset: its offset; *when: its
+ * commit. */
 static inline const struct ll_mem_version *committed(const struct ll_memtable *m, uint32_t node,
                                                      uint64_t after, uint64_t upto,
                                                      uint32_t *offset, uint64_t *when)
@@ -349,8 +353,7 @@ uint32_t ll_managed__mem_mine(const struct ll_mem_part *p, uint32_t node)
     for (uint32_t i = lladd_atomic_load32(&n->newest); i; i = v->older) {
         bool counts;
         v = at(p->m, i);
-        if (part_of(p->m, v, &counts) == p && counts) /* skips newer versions, of parts that end
-                                                       * after this one */
+        if (part_of(p->m, v, &counts) == p && counts) /* skips newer versions of other parts */
             return i;
     }
     return 0;
@@ -455,12 +458,13 @@ void ll_managed__mem_end(struct lladd_managed *t, struct ll_mem_part *p, uint64_
 {
     struct ll_memtable *m = p->m;
     lladd_atomic_store64(&p->commit, commit);
-    lladd_atomic_count64(&t->pending_bytes, p->bytes); /* in any case: committed or aborted */
+    lladd_atomic_count64(&t->pending_bytes, p->bytes); /* also if the transaction aborted */
     if (commit != LL_MANAGED_TAKEN_BACK && p->rows) {
         lladd_atomic_count64(&t->pending_rows, p->rows);
         lladd_atomic_max64(&t->newest, commit);
         lladd_atomic_max64(&m->newest, commit);
     }
-    /* The part is not accessed after this: a memtable without writers may be digested and freed. */
+    /* Nothing accesses the part after this: a memtable without writers may be digested and
+     * freed. */
     lladd_atomic_sub64(&m->writers, 1);
 }

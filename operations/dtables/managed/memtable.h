@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_OPERATIONS_DTABLE_MANAGED_MEMTABLE_H
 #define LL_OPERATIONS_DTABLE_MANAGED_MEMTABLE_H
-/* The parts of a memtable. memtable.c explains them; memrange.c explains ranges. */
+/* What a memtable consists of. memtable.c explains it; memrange.c explains ranges. */
 #include "operations/dtables/managed/managed.h"
 
 struct ll_mem_node {
@@ -25,16 +25,16 @@ static inline void *ll_managed__mem_at(const struct ll_memtable *m, uint32_t off
     uint32_t units = offset & ((UINT32_C(1) << LL_MEM_CHUNK_BITS) - 1);
     return m->chunks[offset >> LL_MEM_CHUNK_BITS] + (size_t)units * LL_MEM_UNIT;
 }
-/* The key of a node, if keys are bytes. */
+/* Returns the key of a node, for keys that are bytes. */
 static inline struct lladd_span ll_managed__mem_bytes(const struct ll_mem_node *n)
 {
     uint32_t len;
     memcpy(&len, n->key, sizeof len);
     return lladd_span_of(n->key + sizeof len, len);
 }
-/* Allocates from the chunks; 0: no memory. `wide`: aligned to eight bytes. */
+/* Allocates from the chunks. `wide`: aligned to eight bytes. 0: no memory. */
 uint32_t ll_managed__mem_take(struct ll_memtable *, size_t bytes, bool wide);
-/* A node for the list, complete except for its link; 0: no memory. */
+/* Makes a node for the list, complete except for its link. 0: no memory. */
 uint32_t ll_managed__mem_new_node(struct ll_memtable *, const struct ll_mem_list *,
                                   const struct lladd_dtable_key *);
 
@@ -43,8 +43,8 @@ uint32_t ll_managed__mem_new_node(struct ll_memtable *, const struct ll_mem_list
 int ll_managed__mem_compare(const struct ll_memtable *, const struct ll_mem_node *,
                             const struct lladd_dtable_key *);
 int ll_managed__list_begin(struct ll_memtable *, struct ll_mem_list *);
-/* The node of a key, created if necessary. With `inherits`, a new one gets the versions of the node
- * before it. */
+/* Returns the node of a key, and creates it if necessary. With `inherits`, a new node gets the
+ * versions of the node before it. 0: no memory. */
 uint32_t ll_managed__list_node(struct ll_memtable *, struct ll_mem_list *,
                                const struct lladd_dtable_key *, bool inherits);
 uint32_t ll_managed__list_not_before(const struct ll_memtable *, const struct ll_mem_list *,
@@ -54,8 +54,8 @@ uint32_t ll_managed__list_not_after(const struct ll_memtable *, const struct ll_
 
 /* ---- memtable.c ------------------------------------------------------------------------------ */
 
-/* The newest version of a node that was committed in (after, upto], and its commit; or the newest
- * one of the part. 0: there is none. */
+/* Return the newest version of a node, or 0: ll_managed__mem_committed among those committed in
+ * (after, upto], with its commit; ll_managed__mem_mine among those of the part. */
 uint32_t ll_managed__mem_committed(const struct ll_memtable *, uint32_t node, uint64_t after,
                                    uint64_t upto, uint64_t *commit);
 uint32_t ll_managed__mem_mine(const struct ll_mem_part *, uint32_t node);
@@ -64,7 +64,8 @@ const struct ll_mem_part *ll_managed__mem_part_of(const struct ll_memtable *,
 
 /* ---- memrange.c ------------------------------------------------------------------------------ */
 
-/* The newest deletion of a range that contains the key: committed, or of the part, as above. */
+/* Return the newest version, as above, that deletes a range with the key: a committed one, or one
+ * of the part. */
 uint32_t ll_managed__mem_gone(const struct ll_memtable *, const struct lladd_dtable_key *,
                               uint64_t after, uint64_t upto, uint64_t *commit);
 uint32_t ll_managed__mem_gone_mine(const struct ll_mem_part *, const struct lladd_dtable_key *);

@@ -103,7 +103,8 @@ void ll_managed__take_triggers(struct lladd_managed *t, const struct ll_manifest
     lladd_atomic_store32(&t->schedule, (uint32_t)m->schedule);
 }
 
-/* Makes the first version: an empty memtable, and the table's runs. */
+/* Makes the first version: an empty memtable, and the table's runs. Lists the obsolete runs to be
+ * freed. */
 static int first_view(struct lladd_managed *t, struct lladd_error *err)
 {
     const struct ll_manifest *m = &t->manifest;
@@ -117,7 +118,7 @@ static int first_view(struct lladd_managed *t, struct lladd_error *err)
     for (uint32_t i = 0; !rc && i < m->n_runs; i++) {
         rc = ll_managed__run_open(t, &m->runs[i], &t->view->runs[i], err);
         t->view->n_runs += rc == 0;
-        if (!rc) /* the run, not the manifest, has the number of rows */
+        if (!rc) /* the manifest does not store the number of ranges */
             t->manifest.runs[i].ranges = t->view->runs[i]->info.ranges;
     }
     for (uint32_t i = 0; !rc && i < m->n_obsolete; i++) {
@@ -187,8 +188,8 @@ int lladd_managed_open(struct lladd_db *db, const char *name, struct lladd_manag
                     : 0;
     }
     rc = load(t, err);
-    /* The catalogue may show uncommitted changes: a transaction that drops the table has already
-     * removed its row or its runs. */
+    /* The catalogue shows uncommitted changes: a transaction that drops the table may already have
+     * removed the table's row or runs. */
     if ((rc == LLADD_NOT_FOUND || rc == LLADD_DESTROYED) && ll_managed__is_changing(db, name))
         rc = lladd_error_set(err, LLADD_BUSY, "table \"%s\" is being made or dropped", name);
     if (rc) {
@@ -207,7 +208,8 @@ int lladd_managed_open(struct lladd_db *db, const char *name, struct lladd_manag
 
 /* ---- closing --------------------------------------------------------------------------------- */
 
-/* Keeps new work from starting, and waits for work in progress. */
+/* Keeps new work from starting, and waits for work in progress. LLADD_BUSY if transactions use the
+ * table. */
 static int quiet(struct lladd_managed *t, struct lladd_error *err)
 {
     struct ll_managed *all = t->all;
@@ -240,7 +242,7 @@ int lladd_managed_close(struct lladd_managed *t, struct lladd_error *err)
     if (!last)
         t->opens--;
     else
-        t->opening = true; /* makes an open that begins now wait */
+        t->opening = true; /* an open that begins now returns LLADD_BUSY */
     lladd_mutex_unlock(&all->mutex);
     if (!last)
         return 0;

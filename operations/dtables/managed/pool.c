@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Maintenance threads, which do the due work for all tables of a handle; and the throttling of
- * writers while maintenance cannot keep up. */
+/* Maintenance threads, which do the due work for all tables of a handle. Also throttles writers
+ * while maintenance cannot keep up. */
 #include "operations/dtables/managed/managed.h"
 
 #define MILLISECOND UINT64_C(1000000)
@@ -26,10 +26,10 @@ void ll_managed__nudge(struct lladd_managed *t)
         ll_managed__wake(t->all);
 }
 
-/* Chooses a table with due work. A table with a digest that the journal has asked for comes first,
- * because the log cannot be truncated before; otherwise the one that was served longest ago. If
- * there is none, *wait is the time until work may be due; 0: wait for a wake-up. Under the
- * mutex. */
+/* Chooses a table with due work. If the journal has asked for a digest of a table, this table comes
+ * first, because its entries keep the log from being truncated. Otherwise the table that was served
+ * longest ago comes first. If no work is due, returns NULL, and *wait is the time until work may be
+ * due; 0: wait for a wake-up. Called under the mutex. */
 static struct lladd_managed *choose(struct ll_managed *all, uint64_t now, int *due, uint64_t *wait)
 {
     struct lladd_managed *best = NULL;
@@ -83,7 +83,7 @@ static void *work(void *arg)
             if (all->wakes != wakes || all->stopping)
                 continue;
             if (wait)
-                (void)lladd_cond_wait_for(&all->wake, &all->mutex, wait); /* looks again */
+                (void)lladd_cond_wait_for(&all->wake, &all->mutex, wait); /* then looks again */
             else
                 lladd_cond_wait(&all->wake, &all->mutex);
             continue;
@@ -129,8 +129,8 @@ int lladd_managed_threads(struct lladd_db *db, unsigned n, struct lladd_error *e
     all->threads = n ? lladd_mem_alloc(db, n * sizeof *all->threads) : NULL;
     if (n && !all->threads)
         rc = ll_managed__no_memory(err);
-    lladd_atomic_store32(&all->running, n != 0 && !rc); /* set before the threads start, so that
-                                                         * wake-ups reach them */
+    lladd_atomic_store32(&all->running, n != 0 && !rc); /* set before the threads start, so that no
+                                                         * wake-up is lost */
     for (unsigned i = 0; !rc && i < n; i++) {
         memset(&all->threads[i], 0, sizeof all->threads[i]);
         if (lladd_thread_start(&all->threads[i], work, all))
@@ -145,9 +145,9 @@ int lladd_managed_threads(struct lladd_db *db, unsigned n, struct lladd_error *e
     return rc;
 }
 
-/* Throttles a writer. There is no delay while pending bytes are at most twice a memtable and runs
- * are at most a few rounds of combines; beyond that the delay grows with the backlog, up to 10
- * ms. */
+/* Throttles a writer. There is no delay while the pending bytes are at most twice the digest
+ * trigger, and the runs not yet combined are at most ROUNDS times `every`. Beyond that, the delay
+ * grows with the backlog, up to 10 ms. */
 void ll_managed__stall(struct lladd_managed *t)
 {
     enum { LAG = 2, ROUNDS = 4, LONGEST = 10 };
@@ -167,7 +167,6 @@ void ll_managed__stall(struct lladd_managed *t)
     lladd_atomic_count64(&t->waits, 1);
     ll_managed__wake(t->all);
     lladd_mutex_lock(&t->mutex);
-    (void)lladd_cond_wait_for(&t->changed, &t->mutex, wait); /* a wait that ends early does no
-                                                              * harm */
+    (void)lladd_cond_wait_for(&t->changed, &t->mutex, wait); /* the wait may end early */
     lladd_mutex_unlock(&t->mutex);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A table as a transaction sees it: its own writes in front of its snapshot's version. A cursor is
- * a cursor of an overlay of snapshot iterators and runs. The transaction's own rows may change
- * while the cursor is open, so after a write the cursor searches for its position again before it
- * moves. */
+/* A table as a transaction sees it: its own writes above the version of its snapshot. A cursor is a
+ * cursor of an overlay of snapshot iterators and runs. The transaction may write while the cursor
+ * is open. After a write, the cursor therefore seeks its position again before it moves. */
 #include "operations/dtables/managed/managed.h"
 
 static struct ll_use *use_of(const struct lladd_dtable *t)
@@ -10,7 +9,7 @@ static struct ll_use *use_of(const struct lladd_dtable *t)
     return (struct ll_use *)(uintptr_t)t;
 }
 
-/* Not inlined, so that a transaction that only reads need not save registers. */
+/* Not inlined, so that `lookup` saves no registers in a transaction that only reads. */
 static __attribute__((noinline)) int
 lookup_own(const struct ll_use *u, const struct lladd_dtable_key *key, struct lladd_dtable_pin *pin,
            struct lladd_dtable_value *out, struct lladd_error *err)
@@ -51,7 +50,7 @@ static int lookup_columns(const struct lladd_dtable *t, const struct lladd_dtabl
     return rc;
 }
 
-/* Used if this table is part of another overlay, which is rare. The result is valid after the
+/* Used if this table is part of another overlay, which is rare. The result stays valid when the
  * layers are gone, because the overlay copies endpoints into the pins. */
 static int interval(const struct lladd_dtable *t, const struct lladd_dtable_key *key,
                     struct lladd_dtable_pin pins[2], struct lladd_dtable_interval *out,
@@ -101,7 +100,7 @@ static int cursor_seek(const struct lladd_dtable *t, void *cursor, enum lladd_dt
     return to_where(c, where, key, err);
 }
 
-/* Copies the current key, because its row is about to be left. */
+/* Copies the current key, because the cursor is about to leave its row. */
 static int keep_key(const struct lladd_dtable *t, struct cursor *c, struct lladd_dtable_key *key,
                     struct lladd_error *err)
 {
@@ -146,7 +145,7 @@ static int cursor_row(const struct lladd_dtable *t, void *cursor, struct lladd_d
     return lladd_dtable_row(c->rows, key, value, err);
 }
 
-/* Leads as long as the transaction writes nothing. */
+/* Follows the leader of the overlay's cursor. A write of the transaction ends the lead. */
 static bool cursor_lead(const struct lladd_dtable *t, void *cursor, struct lladd_dtable_lead *out)
 {
     const struct cursor *c = cursor;
@@ -165,8 +164,9 @@ static int cursor_columns(const struct lladd_dtable *t, void *cursor,
     return lladd_dtable_row_columns(c->rows, want, state, err);
 }
 
-/* The only run, if the table has just one and no memtable has anything that counts. No commit is
- * missed: a commit is in its memtable before a snapshot can see it. */
+/* Returns the only run if the table has one run, and no memtable has a commit after the cutoff. The
+ * check misses no commit that the snapshot sees: a commit is in its memtable before a snapshot can
+ * see it. */
 static const struct lladd_dtable *only(const struct lladd_dtable *t)
 {
     const struct ll_use *u = use_of(t);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Frees runs that a compaction has replaced and that no version has any more.
+/* Frees runs that a compaction has replaced, when no version has them any more.
  *
- * DIG-5  A replaced run is listed in the manifest as obsolete until its pages are freed, so a crash
- *        loses no pages. */
+ *   DIG-5  A replaced run is listed in the manifest as obsolete until its pages are freed. A crash
+ *          therefore loses no pages. */
 #include "operations/dtables/managed/managed.h"
 
 static int free_run(void *ctx, struct lladd_txn *txn, struct ll_manifest *m)
@@ -16,7 +16,7 @@ static int free_run(void *ctx, struct lladd_txn *txn, struct ll_manifest *m)
     return lladd_dtable_run_free(txn, r->info.root);
 }
 
-/* Frees one run. Its pages are reused only when this commit is durable, and then the commit that
+/* Frees one run. Its pages are reused only when this commit is durable; by then the commit that
  * replaced the run is durable too. */
 int ll_managed__reclaim_now(struct lladd_managed *t, struct lladd_error *err)
 {
@@ -30,7 +30,7 @@ int ll_managed__reclaim_now(struct lladd_managed *t, struct lladd_error *err)
     int rc = ll_managed__manifest_edit(t, free_run, r, NULL, err);
     lladd_mutex_lock(&t->mutex);
     t->free_failed = rc != 0;
-    if (rc) { /* Moves it to the end of the list, so that the other runs are tried before it. */
+    if (rc) { /* Moves the run to the end of the list, so that other runs are tried before it. */
         struct ll_managed_run **last = &t->ready;
         while (*last)
             last = &(*last)->next;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Builds a run from other tables, for flushes and compactions, in the transaction of the change.
- * Used by one maintenance thread at a time for a table; no latch is held. */
+ * For each table, one thread at a time flushes, and one compacts. No latch is held. */
 #include "operations/dtables/managed/change.h"
 
 static int add_rows(struct lladd_managed *t, struct lladd_dtable_run_builder *b,
@@ -19,7 +19,7 @@ static int add_rows(struct lladd_managed *t, struct lladd_dtable_run_builder *b,
         rc = lladd_dtable_run_add(b, &key, &v);
         if (rc)
             return rc;
-        /* Checked every 1024 rows, so that closing the table need not wait for the whole run. */
+        /* Checked every 1024 rows, so that a close does not wait for the whole run. */
         if ((++*rows & 1023) == 0 && lladd_atomic_load32(&t->hurry))
             return lladd_error_set(err, LLADD_BUSY, "table \"%s\" is being closed", t->name);
     }
@@ -41,7 +41,8 @@ static int begin_run(struct ll_managed_change *c, const struct lladd_dtable_conf
     return lladd_dtable_run_begin(c->txn, &o, out);
 }
 
-/* Builds a run of all rows, and of all ranges if there are any. */
+/* Builds a run of all rows and ranges. With `drop`, leaves out tombstones and ranges. If nothing is
+ * left, builds no run, and *root is LLADD_NO_PAGE. */
 static int build_as(struct ll_managed_change *c, const struct lladd_dtable *from,
                     const struct lladd_dtable_config *config, bool drop, lladd_pageno *root)
 {
@@ -65,16 +66,16 @@ static int build_as(struct ll_managed_change *c, const struct lladd_dtable *from
             int discarded = lladd_dtable_run_discard(b);
             if (rc && !discarded)
                 *err = why;
-            rc = discarded ? discarded : rc; /* Its pages are not free, so this transaction must not
-                                              * commit. */
+            rc = discarded ? discarded : rc; /* if this failed, pages are still allocated: the
+                                              * transaction must not commit */
         }
     }
     lladd_dtable_cursor_close(rows);
     return rc;
 }
 
-/* Builds with the given configuration or, if there are ranges to store, with a ranges_dtable around
- * it. */
+/* Builds a run with this configuration. If there are ranges to store and the configuration cannot
+ * store them, builds with a ranges_dtable around it. */
 static int build_in(struct ll_managed_change *c, const struct lladd_dtable *from,
                     const struct lladd_dtable_config *config, bool drop, lladd_pageno *root)
 {
@@ -90,18 +91,18 @@ static int build_in(struct ll_managed_change *c, const struct lladd_dtable *from
     return rc;
 }
 
-/* Is the error about the rows, not the table? The configuration rejects a value, keys are too far
- * apart, a placeholder does not fit; or the configuration is so large or so deep that no
- * ranges_dtable fits around it. */
+/* Does the error mean that the configuration refuses the rows? It may reject a value, the keys may
+ * be too far apart, or a placeholder may not fit; or the configuration is too large or too deep for
+ * a ranges_dtable around it. */
 static bool is_refusal(int rc)
 {
     return rc == LLADD_REJECTED || rc == LLADD_OUT_OF_RANGE || rc == LLADD_BAD_STATE ||
            rc == LLADD_BAD_CONFIG;
 }
 
-/* Builds the run. A configuration may refuse rows although it accepted them when they were put.
- * That does not stop digests: the run is then built as a linear_dtable, which accepts everything,
- * also within a ranges_dtable. */
+/* Builds the run. A configuration may refuse rows that it accepted when they were put. The run is
+ * then built as a linear_dtable, which accepts everything, with a ranges_dtable around it if
+ * necessary: digests must go on. */
 int ll_managed__build(struct ll_managed_change *c, struct lladd_dtable *const *tables, size_t n,
                       const struct lladd_dtable_config *config, bool drop)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Writes deleted ranges into runs. Deleted intervals of several tables that touch become one
- * range. */
+/* Writes deleted ranges into runs. Deleted intervals that touch are written as one range, even if
+ * they are of different tables. */
 #include "operations/dtables/managed/managed.h"
 
 /* A copy of a key. */
@@ -13,7 +13,7 @@ struct end {
 struct walk {
     const struct lladd_dtable *t;
     struct lladd_dtable_pin pins[2];
-    struct end from, to; /* of the current range; `to` is also where the search continues */
+    struct end from, to; /* the current range; the search continues at `to` */
     bool done;
 };
 
@@ -44,7 +44,7 @@ static void walk_end(struct walk *w)
     lladd_mem_free(w->t->db, w);
 }
 
-/* Moves to the next range. LLADD_END. */
+/* Moves to the next range: 0 or LLADD_END. */
 static int walk_next(struct walk *w, struct lladd_error *err)
 {
     struct lladd_dtable_interval s;

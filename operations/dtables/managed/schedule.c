@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Decides which maintenance is due, and does it.
  *
- * The ruler schedule (paper, section 5.3): after every k digests the newest k runs are combined,
- * together with as many older runs as the number of the combine, counted from 1, has trailing zero
- * bits: 0, 1, 0, 2, 0, 1, 0, 3 ... (The paper's text subtracts one from that; its sequence does
- * not.) The tiered schedule: when there are at least k runs, it combines the newest ones, as long
- * as each is at most 5/4 as large as the newer ones together. */
+ * The ruler schedule (paper, section 5.3) combines runs after every k digests. It combines the
+ * newest k runs and some older ones: as many as the number of the combine, counted from 1, has
+ * trailing zero bits: 0, 1, 0, 2, 0, 1, 0, 3 ... (The paper's text subtracts one from that; its
+ * sequence does not.) The tiered schedule adds runs to the newest one, from newer to older, while
+ * the next run is at most 5/4 as large as the runs before it together. If these are at least k
+ * runs, it combines them. */
 #include "operations/dtables/managed/managed.h"
 
-/* `now` may be older than the end of the newest digest: another thread may have read the clock
- * before. */
+/* `now` may be before the end of the newest digest, because a thread reads the clock before it
+ * takes the mutex. */
 static uint64_t since_digest(const struct lladd_managed *t, uint64_t now)
 {
     return now > t->digested_ns ? now - t->digested_ns : 0;
@@ -19,7 +20,7 @@ static bool digest_due(const struct lladd_managed *t, uint64_t now)
 {
     const struct ll_manifest *m = &t->manifest;
     if (lladd_atomic_load64(&t->pending_bytes) >= m->memory_bytes)
-        return true; /* even if nothing of it is committed, to free the memory */
+        return true; /* even if no transaction committed, to free the memory */
     if (lladd_atomic_load64(&t->newest) <= t->view->cutoff)
         return false;
     return lladd_atomic_load32(&t->asked) ||
@@ -37,8 +38,8 @@ static uint32_t ruler(const struct ll_manifest *m)
     return n < m->n_runs ? n : m->n_runs;
 }
 
-/* How many of the newest runs form a tier: each is at most 5/4 as large as the newer ones
- * together. */
+/* Returns how many of the newest runs form a tier: each but the newest is at most 5/4 as large as
+ * all newer runs together. 0: fewer than `every`. */
 static uint32_t tier(const struct ll_manifest *m)
 {
     uint64_t sum = m->n_runs ? m->runs[0].bytes : 0;
@@ -48,7 +49,7 @@ static uint32_t tier(const struct ll_manifest *m)
     return n >= m->every ? n : 0;
 }
 
-/* How many of the newest runs are to be combined now. Under the mutex. */
+/* Returns how many of the newest runs are to be combined now. Called under the mutex. */
 static uint32_t combine_due(const struct lladd_managed *t)
 {
     const struct ll_manifest *m = &t->manifest;
@@ -91,7 +92,8 @@ static bool *flag(struct lladd_managed *t, enum ll_managed_work what)
     return what == LL_DIGEST ? &t->digesting : what == LL_COMBINE ? &t->combining : &t->freeing;
 }
 
-/* Claims a kind of work for this thread; LLADD_BUSY if another thread is doing it. */
+/* Claims a kind of work for this thread. LLADD_BUSY if another thread is doing it, or the table is
+ * being closed. */
 static int work_begin(struct lladd_managed *t, enum ll_managed_work what, struct lladd_error *err)
 {
     static const char *const names[] = {"", "digested", "combined", "tidied up"};
@@ -192,7 +194,7 @@ int lladd_managed_combine(struct lladd_managed *t, uint32_t runs, struct lladd_e
         return rc;
     rc = ll_managed__compact_now(t, 0, runs ? runs : UINT32_MAX, err);
     work_end(t, LL_COMBINE);
-    ll_managed__wake(t->all); /* another combine may be due, and runs to be freed */
+    ll_managed__wake(t->all); /* another combine may be due, and runs may have to be freed */
     return rc;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A snapshot iterator is a memtable as a dTable, for use in overlays. It shows the rows committed
- * in an interval of commits, or those that one transaction has written. The first kind never
- * changes while it is read; only its transaction uses the second kind. */
+/* A snapshot iterator is a memtable as a dTable, for use in overlays. One kind shows the rows that
+ * were committed in an interval of commits; these never change while it is read. The other kind
+ * shows the rows that one transaction has written; only this transaction uses it. */
 #include "operations/dtables/managed/managed.h"
 
 struct cursor {
@@ -43,14 +43,14 @@ static int interval(const struct lladd_dtable *t, const struct lladd_dtable_key 
                     struct lladd_error *err)
 {
     const struct ll_snapshot_iter *s = (const struct ll_snapshot_iter *)t;
-    (void)pins; /* keys stay in place, so the pins are not needed */
+    (void)pins; /* keys in a memtable stay in place, so no pins are needed */
     (void)err;
     ll_managed__mem_interval(memtable(s), key, s->after, s->upto, s->own ? s->own->part : NULL,
                              out);
     return 0;
 }
 
-/* Moves from `node` on to the first node with something to show. */
+/* Moves from `node` on, in this direction, to the first node with a row to show. */
 static int settle(const struct ll_snapshot_iter *s, struct cursor *c, uint32_t node, bool forward)
 {
     while (node && !shows(s, c->m, node, &c->key, &c->value)) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Managed dTables (Anvil, sections 3 and 5.3): LSM tables that transactions write to. Anvil's
- * words: a digest is a flush of memtables into a run, a combine is a compaction of runs.
+/* Managed dTables (Anvil, sections 3 and 5.3): LSM tables that transactions write to. In Anvil's
+ * words, a digest is a flush of memtables into a run, and a combine is a compaction of runs.
  *
  *   table_catalog.c, manifest.c        which tables exist, and what is stored of each
  *   open.c                             opening and closing
@@ -12,13 +12,14 @@
  *   txn.c, write.c, delete.c, read.c   transactions
  *   flush.c, compact.c                 memtables to a run, runs to one run
  *   reclaim.c                          freeing replaced runs
- *   change.c, run_build.c              what these three share
+ *   change.c                           changes of the manifest, for these three and alter.c
+ *   run_build.c                        building a run, for flush.c and compact.c
  *   schedule.c, pool.c                 when maintenance is due, and its threads
  *   alter.c                            changing a table's settings
  *
  * Only the journal's entries and the catalogue's rows are logged. There is no recovery code here:
- * the journal replays what was not digested, and ordinary transactions change runs and catalogue
- * rows. */
+ * the journal replays the entries that were not digested, and runs and catalogue rows are changed
+ * by ordinary transactions. */
 #include "operations/dtables/managed/managed.h"
 
 int ll_managed__no_memory(struct lladd_error *err)
@@ -79,7 +80,7 @@ static int recovered(void *ctx, struct lladd_db *db, void *state, struct lladd_e
     return lladd_hash_open(db, lladd_page_of(root.a), LLADD_HASH_LOGICAL, &all->catalogue, err);
 }
 
-/* Also frees what remains of a handle that was killed or poisoned. */
+/* Called before the handle closes, also if it was killed or poisoned. */
 static void stop(void *ctx, struct lladd_db *db, void *state)
 {
     (void)ctx;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The catalogue of managed tables: a hash table of manifests, under the named root `managed`. The
- * journal's tag of a table keeps two transactions from creating or dropping it at the same time.
- * The row of an open table is changed only under the table's `swap` mutex. */
+/* The catalogue of managed tables: a hash table of manifests, under the named root `managed`. A
+ * transaction that creates or drops a table holds the table's journal tag, so no other transaction
+ * can create or drop it at the same time. The row of an open table is changed only under the
+ * table's `swap` mutex. */
 #include "operations/dtables/managed/managed.h"
 #include "operations/operations_private.h"
 
@@ -21,7 +22,8 @@ static int make_catalogue(struct ll_managed *all, struct lladd_error *err)
     lladd_pageno root;
     lladd_lsn lsn;
     o.system = true;
-    o.durability = LLADD_DURABLE_LATER; /* a commit that uses it makes both durable */
+    o.durability = LLADD_DURABLE_LATER; /* a commit that uses the catalogue makes this one durable
+                                         * too */
     int rc = lladd_begin(all->db, &o, &txn, err);
     if (rc)
         return rc;
@@ -104,15 +106,16 @@ static int check_name(const char *name, struct lladd_error *err)
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-/* Adds to the error which of the two texts is wrong. */
+/* Adds to the message that the error is in combine_config. */
 static int of_combines(struct lladd_error *err)
 {
     struct lladd_error was = *err;
     return lladd_error_set(err, was.code, "combine_config: %.200s", was.message);
 }
 
-/* The form in which a configuration is stored, with all settings; "" if there is none. It must not
- * take the size of values from the first value, which an aborted transaction may have put. */
+/* Returns the text of a configuration that is stored: with all settings, or "" if there is no
+ * configuration. The configuration must not take the size of values from the first value: an
+ * aborted transaction may have put that. */
 int ll_managed__settle(struct lladd_db *db, const char *config, enum lladd_dtable_type type,
                        bool combines, char **out, struct lladd_error *err)
 {
@@ -195,7 +198,7 @@ bool ll_managed__is_changing(struct lladd_db *db, const char *name)
     return lladd_journal_find(db, text, &tag, NULL) == LLADD_BUSY;
 }
 
-/* Runs `what` under a savepoint: all of it takes effect, or nothing. */
+/* Runs `what` under a savepoint: either all of it takes effect or nothing. */
 static int in_step(struct lladd_txn *txn, struct ll_managed *all, const char *name,
                    struct ll_manifest *m,
                    int (*what)(struct lladd_txn *, struct ll_managed *, const char *,
@@ -292,7 +295,7 @@ static int free_runs(struct lladd_txn *txn, const struct ll_manifest *m)
     return rc;
 }
 
-/* Frees what a cTable keeps beside the table. Also called when the table is dropped without the
+/* Frees the blob that a cTable keeps with the table. Called even if the table is not dropped as a
  * cTable. */
 static int free_beside(struct lladd_txn *txn, const char *name)
 {
@@ -300,7 +303,7 @@ static int free_beside(struct lladd_txn *txn, const char *name)
     struct lladd_root_value at;
     int len = snprintf(text, sizeof text, "%s%s", LL_MANAGED_BESIDE, name);
     if (len < 0 || (size_t)len >= sizeof text)
-        return 0; /* no root has a name this long */
+        return 0; /* no root has a name of this length */
     int rc = lladd_root_get(lladd_txn_db(txn), text, &at, lladd_txn_error_out(txn));
     if (rc)
         return rc == LLADD_NOT_FOUND ? 0 : rc;
@@ -308,8 +311,9 @@ static int free_beside(struct lladd_txn *txn, const char *name)
     return rc ? rc : lladd_root_delete(txn, text);
 }
 
-/* While this transaction has the tag, the table cannot be opened. Reads the manifest again: the
- * table may have been open since the first reading, and its runs combined. */
+/* Drops the table. While this transaction has the tag, the table cannot be opened. Reads the
+ * manifest again, because the table may have been opened since the first reading, and its runs
+ * combined. */
 static int drop(struct lladd_txn *txn, struct ll_managed *all, const char *name,
                 struct ll_manifest *m)
 {

@@ -2,14 +2,16 @@
 /* Managed tables and transactions.
  *
  * A transaction's first call on any table acquires a snapshot: the newest visible commit, which the
- * core keeps for it. For each table the transaction then has a *use*: the version that it reads
- * and, once it writes, its part of the memtable that is current at that moment. The rows that it
- * writes point to the part. They become visible when the part has a commit that a snapshot
- * includes; the `logged` callback stores that commit, and does nothing else.
+ * core keeps for the transaction. For each table the transaction then has a *use*. The use has the
+ * version that the transaction reads. When the transaction first writes, the use gets a part of the
+ * memtable that is current at this moment. The rows that the transaction writes point to the part.
+ * They become visible when the part has a commit, to snapshots that include this commit. The
+ * `logged` callback stores the commit, and does nothing else.
  *
- *   USE-1  A memtable with a part of a transaction in progress is in the current version.
- *   USE-2  A thread that ends a part does not access it afterwards. A use has a reference
- *          to the memtable. */
+ *   USE-1  If a transaction in progress has a part in a memtable, the current version has this
+ *          memtable.
+ *   USE-2  A thread that ends a part does not access it afterwards. A use has a reference to its
+ *          memtable. */
 #include "operations/dtables/managed/managed.h"
 
 /* ---- uses ------------------------------------------------------------------------------------ */
@@ -58,7 +60,7 @@ static int new_use(struct lladd_txn *txn, struct ll_managed_txn *x, struct lladd
         *u = (struct ll_use){.base = {.kind = &ll_managed__table_class,
                                       .db = t->db,
                                       .order = t->order,
-                                      .ranges = 1}, /* not 0: there may be ranges */
+                                      .ranges = 1}, /* not 0, because there may be ranges */
                              .t = t,
                              .next = x->uses,
                              .refs = 1,
@@ -85,9 +87,9 @@ static int new_use(struct lladd_txn *txn, struct ll_managed_txn *x, struct lladd
                                      t->name);
 }
 
-/* Called before a transaction acquires its snapshot. Until end_joining, no version is released,
- * because it is not yet known which ones the snapshot needs. Returns reused memory for its state,
- * or NULL. */
+/* Called before a transaction acquires its snapshot. No version is released until end_joining,
+ * because it is not known yet which versions the snapshot needs. Returns memory for the
+ * transaction's state, if there is some for reuse, or NULL. */
 static struct ll_managed_txn *begin_joining(struct ll_managed *all)
 {
     lladd_mutex_lock(&all->mutex);
@@ -111,7 +113,7 @@ static void end_joining(struct ll_managed *all, struct ll_managed_txn *x)
     lladd_mutex_unlock(&all->mutex);
 }
 
-/* The transaction did not get a snapshot. Releases the versions that were kept meanwhile. */
+/* Called if the transaction could not join. Releases the versions that were kept meanwhile. */
 static void give_up_joining(struct ll_managed *all)
 {
     lladd_mutex_lock(&all->mutex);
@@ -140,8 +142,7 @@ static int new_txn(struct lladd_txn *txn, struct ll_managed *all, struct ll_mana
     }
     if (rc) {
         give_up_joining(all);
-        (void)lladd_snapshot_release(all->db, snapshot); /* cannot fail: this call has just acquired
-                                                          * it */
+        (void)lladd_snapshot_release(all->db, snapshot); /* cannot fail: it was acquired above */
         lladd_mem_free(all->db, x);
         return rc;
     }
@@ -185,8 +186,8 @@ void ll_managed__txn_forget(struct ll_managed *all, struct ll_managed_txn *x)
     x->next = all->free_txns;
     all->free_txns = x;
     lladd_mutex_unlock(&all->mutex);
-    /* Its snapshot kept versions of all tables, also of tables that it did not use and that may
-     * never be used again. */
+    /* The snapshot kept versions of all tables: also of tables that the transaction did not use,
+     * and that may never be used again. */
     ll_managed__retire_all(all);
 }
 
@@ -197,7 +198,8 @@ static void ends(struct ll_managed_txn *x)
     ll_managed__txn_forget(x->all, x);
 }
 
-/* A part without a commit from the journal has nothing in the log. */
+/* If the journal has not given a part its commit, nothing of the part is in the log: takes the part
+ * back. */
 static void committed(void *ctx, void *state, struct lladd_db *db, lladd_lsn commit)
 {
     struct ll_managed_txn *x = state;
@@ -251,7 +253,7 @@ const struct lladd_participant ll_managed__participant = {
 
 /* ---- calls from the journal ------------------------------------------------------------------ */
 
-/* On open: the entries of one committed transaction become one part. */
+/* Called on open. The entries of one committed transaction become one part. */
 static int replay(void *ctx, const struct lladd_journal_entry *e, struct lladd_error *err)
 {
     struct lladd_managed *t = ctx;
@@ -291,8 +293,8 @@ static int pending(void *ctx, void **state, const struct lladd_journal_entry *e,
     return *state ? ll_managed__restore(t, *state, e, err) : ll_managed__no_memory(err);
 }
 
-/* Called under the latch of the commit order. At this moment all versions of the part get their
- * commit. */
+/* Called under the latch of the commit order. Gives all versions of the part their commit
+ * (MEM-3). */
 static void logged(void *ctx, void *state, uint64_t tag, lladd_lsn commit)
 {
     (void)tag;

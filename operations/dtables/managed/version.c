@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Versions: the memtables and runs that a table consists of at one time, as in LevelDB.
  *
- * A version is immutable. A digest or a combine makes the next one; a reader holds the one it began
- * with. A digest writes only the newest row of each key into its run. The last version before it is
- * therefore retired, and kept while there is a snapshot older than some of these rows. */
+ * A version is immutable. A digest or a combine makes the next version; a reader keeps the version
+ * that it began with. The run of a digest has only the newest row of each key up to its cutoff. An
+ * older snapshot may need older rows. Therefore the last version before the digest is retired, and
+ * kept while a transaction has a snapshot from its own cutoff on and before the new one. */
 #include "operations/dtables/managed/managed.h"
 
 struct ll_version *ll_managed__version_new(struct lladd_db *db, uint32_t mems, uint32_t runs)
@@ -66,7 +67,7 @@ void ll_managed__version_set(struct lladd_managed *t, struct ll_version *v,
     *gone = NULL;
 }
 
-/* May a transaction in progress need the version? Under the mutex of all tables. */
+/* May a transaction in progress need the retired version? Called under the handle's mutex. */
 static bool is_wanted(const struct ll_managed *all, const struct ll_version *v)
 {
     if (all->joining)
@@ -77,7 +78,7 @@ static bool is_wanted(const struct ll_managed *all, const struct ll_version *v)
     return false;
 }
 
-/* An old snapshot keeps only its own version, not those that were retired later. */
+/* A snapshot keeps only the version that it needs, not the versions that were retired later. */
 void ll_managed__retire(struct lladd_managed *t)
 {
     struct ll_version *gone = NULL, *v;
@@ -178,8 +179,8 @@ static bool run_may_have(const struct ll_managed_run *r, const struct lladd_dtab
     return lladd_dtable_key_range_has(&r->table->fence, lladd_dtable_prefix(&r->table->order, key));
 }
 
-/* Asks the memtables, then the runs, from number `i` on. Not inlined, so that a lookup that only
- * the last run can answer need not save registers. */
+/* Asks the memtables, then the runs, from number `i` on in this order. Not inlined, so that the
+ * caller saves no registers if only the last run can have the key. */
 static __attribute__((noinline)) int ask_from(const struct ll_version *v, uint32_t i,
                                               uint64_t snapshot, const struct lladd_dtable_key *key,
                                               struct lladd_dtable_pin *pin,

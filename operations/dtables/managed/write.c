@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Writing a row. The transaction first claims the key by a version that other transactions do not
- * see; then it appends the entry to the journal. If the journal refuses the entry, the version is
- * removed.
+/* Writing a row. The transaction first claims the key: it adds a version that other transactions do
+ * not see. Then it appends the entry to the journal. If the journal refuses the entry, the version
+ * is removed.
  *
- * The first writer of a key wins: a write is refused if the key's newest version is of a
- * transaction in progress, or was committed after the snapshot. Memtables tell that as long as they
- * have the version. If it was digested after the snapshot, the row in the runs is compared with
- * what the snapshot sees: a difference means that another transaction has changed it. Locking a key
- * makes the same checks and writes nothing. */
+ * The first writer of a key wins. A write is refused if the key's newest version is of another
+ * transaction in progress, or was committed after the snapshot. The memtables show this as long as
+ * they have the version. If the version may have been digested since the snapshot, the row in the
+ * runs is compared with the row that the snapshot sees. If they differ, another transaction has
+ * changed the row. Locking a key makes the same checks and writes nothing. */
 #include "operations/dtables/managed/managed.h"
 
 #include <stdio.h>
@@ -29,7 +29,7 @@ bool ll_managed__same(const struct lladd_dtable_value *a, const struct lladd_dta
            (a->bytes.len == 0 || memcmp(a->bytes.data, b->bytes.data, a->bytes.len) == 0);
 }
 
-/* Returns LLADD_CONFLICT unless the row in this version is what the snapshot sees. */
+/* Returns LLADD_CONFLICT unless the row is the same in version `now` and in the snapshot. */
 static int unchanged(struct lladd_txn *txn, struct ll_use *u, const struct ll_version *now,
                      const struct lladd_dtable_key *key)
 {
@@ -48,7 +48,7 @@ static int unchanged(struct lladd_txn *txn, struct ll_use *u, const struct ll_ve
 
 /* ---- claiming -------------------------------------------------------------------------------- */
 
-/* Called under the mutex. */
+/* Returns LLADD_CONFLICT if another transaction has written the key. Called under the mutex. */
 static int may_write(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dtable_key *key)
 {
     const struct ll_version *v = u->t->view;
@@ -59,8 +59,8 @@ static int may_write(struct lladd_txn *txn, struct ll_use *u, const struct lladd
         int writer = node ? ll_managed__mem_writer(m, node, u->part, &commit) : LL_MEM_NO_WRITER;
         if (writer == LL_MEM_MINE)
             return 0;
-        /* If this version may be overwritten, so may older ones, except those that a range has
-         * deleted since. */
+        /* If the newest version was committed before the snapshot, older ones are no conflict. A
+         * range may still have deleted the key since. */
         bool last = writer == LL_MEM_COMMITTED && commit <= u->snapshot;
         if (writer == LL_MEM_NO_WRITER || last)
             writer = ll_managed__mem_range_writer(m, key, u->part, &commit);
@@ -75,12 +75,12 @@ static int may_write(struct lladd_txn *txn, struct ll_use *u, const struct lladd
 }
 
 struct claim {
-    const struct lladd_dtable_value *value; /* NULL: only check whether it could be written */
+    const struct lladd_dtable_value *value; /* NULL: only check whether the key could be written */
     lladd_savepoint_id next;
     uint32_t node, before;
 };
 
-/* Called under the mutex. On 0 the version exists. */
+/* Called under the mutex. On 0 the version has been added, or the check has passed. */
 static int claim(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dtable_key *key,
                  struct claim *c)
 {
@@ -110,12 +110,13 @@ static int claim(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dta
     return 0;
 }
 
-/* First checks, without the mutex, what was digested since the snapshot; then claims. */
+/* Claims a key. Before that, and without the mutex, compares the runs that were made since the
+ * snapshot. */
 static int claim_anyhow(struct lladd_txn *txn, struct ll_use *u, const struct lladd_dtable_key *key,
                         struct claim *c)
 {
     struct lladd_managed *t = u->t;
-    uint64_t looked = u->snapshot; /* checked up to this cutoff */
+    uint64_t looked = u->snapshot; /* the runs are compared up to this cutoff */
     for (;;) {
         struct lladd_dtable_value own;
         struct ll_version *later = NULL;
@@ -142,7 +143,7 @@ static int claim_anyhow(struct lladd_txn *txn, struct ll_use *u, const struct ll
 
 /* ---- the row --------------------------------------------------------------------------------- */
 
-/* Makes the transaction write to the memtable that is current now, until it ends (USE-1). */
+/* The transaction writes to the memtable that is current now, until it ends (USE-1). */
 int ll_managed__begin_writing(struct lladd_txn *txn, struct ll_use *u)
 {
     struct lladd_managed *t = u->t;
@@ -229,8 +230,9 @@ int lladd_managed_put(struct lladd_txn *txn, struct lladd_managed *t,
 
 /* ---- locking --------------------------------------------------------------------------------- */
 
-/* Takes the key's lock. The table is named by its journal tag. Keys that compare equal have one
- * lock name; other keys may share it. */
+/* Takes the lock of the key, or of the table if `key` is NULL. The name has the text of the table's
+ * journal tag. Keys that compare equal have the same name; with a comparator, other keys may share
+ * it. */
 static int lock(struct lladd_txn *txn, const struct lladd_managed *t,
                 const struct lladd_dtable_key *key, enum lladd_lock_mode mode, uint64_t timeout_ns)
 {
@@ -246,8 +248,8 @@ static int lock(struct lladd_txn *txn, const struct lladd_managed *t,
     return lladd_lock_acquire(txn, name, mode, timeout_ns);
 }
 
-/* The previous holder of the lock released it after its commit was ordered, so the memtables have
- * that commit, even if the transaction's snapshot is older. */
+/* The previous holder of the lock released it after its commit was ordered. So the memtables, or
+ * the runs, have that commit, even if the transaction's snapshot is older. */
 int lladd_managed_lock(struct lladd_txn *txn, struct lladd_managed *t,
                        const struct lladd_dtable_key *key, enum lladd_lock_mode mode,
                        uint64_t timeout_ns)
@@ -265,7 +267,8 @@ int lladd_managed_lock(struct lladd_txn *txn, struct lladd_managed *t,
     if (!rc)
         rc = lock(txn, t, key, mode, timeout_ns);
     if (!rc)
-        rc = ll_managed__use(txn, t, &u); /* a snapshot taken now is newer than the lock */
+        rc = ll_managed__use(txn, t, &u); /* a snapshot that is acquired here is newer than the
+                                           * lock */
     if (rc || mode <= LLADD_LOCK_IX)
         return rc;
     if (key)

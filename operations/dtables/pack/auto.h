@@ -18,8 +18,9 @@
  *     constant    no data; every value is item 0
  *     runs        for each item a u16: the number of the first value after its run. A value is the
  *                 first item with such a number above the value's own
- *     numbers     codes; for each item, the u16 number of its value, ascending. A value is base plus
- *                 its code, as w bytes, little-endian. A code of b ones means: the value is an item
+ *     numbers     codes; for each item, the u16 number of its value, ascending. A value is base
+ *                 plus its code, as w bytes, little-endian. If all b bits of the code are 1, the
+ *                 value is an item
  *     deltas      the values 0, 32, 64 ... as u64; codes. Base plus its code is the difference of a
  *                 value from the value before, modulo 2^(8 w). Codes 0, 32, 64 ... are 0 and unused
  *     dictionary  codes; a value is the item with the number that its code is
