@@ -2,22 +2,23 @@
 /* Reading many rows at a time, column by column.
  *
  * If all rows are in one run of a column store without tombstones, the batch is a sequence of
- * places, beginning with the cursor's. Each wanted column is then copied from its layer a block at
- * a time, if the layer's class can do that, and otherwise read place by place. Apart from the keys
- * at both ends, no other layer is read. In all other cases the cursor reads row by row. */
+ * places, beginning with the cursor's place. Each wanted column is then copied from its layer, a
+ * block at a time. If the layer's class cannot do that, the column is read place by place. No other
+ * columns are read, and keys only at both ends of the batch, unless the caller wants all keys. In
+ * all other cases the cursor reads row by row. */
 #include "operations/dtables/ctable/ctable.h"
 #include "operations/shared/grow.h"
 
 #include <lladd/dtable_class.h>
 #include <lladd/extension.h>
 
-/* A growing buffer of values, and where each row's value ends. */
+/* A growing buffer of values, with the state and the end of each row's value. */
 struct list {
     unsigned char *bytes;
     size_t len, cap, n;
     size_t *ends;
     uint8_t *states;
-    bool same; /* all values have the size of the first one, which is not 0 */
+    bool same; /* all values have the same size, which is not 0 */
 };
 
 struct room {
@@ -130,7 +131,7 @@ static int keep_row(struct lladd_ctable_cursor *c, unsigned flags, size_t row, s
     return rc;
 }
 
-/* The cursor is at the first row. */
+/* Reads rows with the cursor, which is at the first row. */
 static int by_rows(struct lladd_ctable_cursor *c, size_t max, unsigned flags, struct room *r,
                    size_t *n, struct lladd_error *err)
 {
@@ -153,7 +154,8 @@ struct interval {
     struct lladd_dtable_pin pin;
 };
 
-/* Finds the places from the cursor's row on, if all are in one run and all its places are rows. */
+/* Finds the places of the batch. s->n stays 0 unless all rows of the table are in one run, and all
+ * places of this run are rows. */
 static int find_interval(struct lladd_ctable_cursor *c, size_t max, struct interval *s,
                         struct lladd_error *err)
 {
@@ -175,7 +177,7 @@ static int find_interval(struct lladd_ctable_cursor *c, size_t max, struct inter
     return 0;
 }
 
-/* Reads place by place what is not available as a block of values. */
+/* Reads a column place by place, because it cannot be copied by blocks. */
 static int column_by_places(const struct interval *s, uint32_t column, struct room *r,
                             struct list *l, struct lladd_error *err)
 {
@@ -196,7 +198,8 @@ static int column_by_places(const struct interval *s, uint32_t column, struct ro
     return rc;
 }
 
-/* Sets *width, the size of values, when the first value has been copied. */
+/* Reads a column. *width: the size of its values; 0: l->ends and l->states describe them. The first
+ * copy, of one value, gives the size to allocate. */
 static int column(const struct interval *s, uint32_t number, struct room *r, struct list *l,
                   size_t *width, struct lladd_error *err)
 {

@@ -14,8 +14,8 @@ struct lladd_ctable {
     const char **columns; /* their names */
 };
 
-/* The complete configuration of a column store; the caller frees it. The names have been
- * checked. */
+/* Makes the configuration of a column store, as text that the caller frees. The column names have
+ * been checked. */
 int ll_ctable__store(struct lladd_db *, const struct lladd_ctable_options *, char **out,
                      struct lladd_error *);
 struct lladd_ctable_cursor {
@@ -27,10 +27,10 @@ struct lladd_ctable_cursor {
 };
 
 int ll_ctable__no_memory(struct lladd_error *);
-/* LLADD_NOT_FOUND unless all are columns of the table. */
+/* Returns LLADD_NOT_FOUND unless all are columns of the table. */
 int ll_ctable__check(const struct lladd_ctable *, const uint32_t *columns, size_t n,
                      struct lladd_error *);
-/* Makes room for n columns, and releases what the row held. */
+/* Prepares a row for n columns. What it held before is no longer valid. */
 int ll_ctable__room(struct lladd_db *, size_t n, struct lladd_ctable_row *, struct lladd_error *);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Cursors of cTables: a cursor of the managed table, which reads the wanted columns of its row. It
- * skips tombstones, so only existing rows are shown (trap 28 of the prototype), and all columns
- * come from one row, in whichever layers they are stored (trap 27). */
+/* Cursors of cTables. Each is a cursor of the managed table that reads the wanted columns of its
+ * row. It skips tombstones, so it shows only existing rows. All columns come from one row,
+ * whichever layers store them. */
 #include "operations/dtables/ctable/ctable.h"
 
 #include <lladd/extension.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Writes and looks up rows of cTables. An update of some columns reads the row that the transaction
- * sees and writes a whole new row, which is one journal entry. A concurrent update of other columns
- * of the same row is a conflict. */
+ * sees, and writes the whole new row, as one journal entry. A concurrent update of other columns of
+ * the same row is therefore a conflict. */
 #include "operations/dtables/ctable/ctable.h"
 
 #include <lladd/extension.h>
@@ -41,7 +41,8 @@ int lladd_ctable_delete(struct lladd_txn *txn, struct lladd_ctable *t,
     return lladd_managed_put(txn, t->below, key, &none);
 }
 
-/* Reads all columns of the row that the transaction sees; the pin holds them. */
+/* Reads all columns of the row that the transaction sees. The values stay valid until the pin is
+ * released. */
 static int read_all(struct lladd_txn *txn, struct lladd_ctable *t,
                     const struct lladd_dtable_key *key, struct lladd_dtable_pin *pin,
                     struct lladd_dtable_value *values)
@@ -56,7 +57,7 @@ static int read_all(struct lladd_txn *txn, struct lladd_ctable *t,
     for (uint32_t i = 0; i < t->n; i++) {
         values[i].state = LLADD_DTABLE_ABSENT;
         if (row.state == LLADD_DTABLE_FOUND)
-            (void)lladd_dtable_row_column(row.bytes, i, &values[i]); /* row was checked */
+            (void)lladd_dtable_row_column(row.bytes, i, &values[i]); /* the row was checked */
     }
     return 0;
 }

@@ -5,7 +5,7 @@
 #include <lladd/extension.h>
 #include <stdio.h>
 
-enum { NUMBER = 12 }; /* most bytes of a column's number, with the space before it */
+enum { NUMBER = 12 }; /* most bytes of a column number and the space before it */
 #define LINEAR "class(dt) linear_dtable"
 
 struct store {
@@ -13,13 +13,13 @@ struct store {
     const struct lladd_ctable_options *o;
     struct lladd_error *err;
     struct lladd_dtable_config *column;
-    bool *grouped; /* by column */
-    char *word;    /* the numbers of a group's columns */
+    bool *grouped; /* by column: it is in a group */
+    char *word;    /* room for the numbers of a group's columns, as text */
 };
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* Adds to an error which text its line and column refer to: there are several texts. */
+/* Adds to an error the text that its line and column refer to, because there are several texts. */
 static int in_text(struct store *s, int rc, const char *what, const char *name)
 {
     struct lladd_error was = *s->err;
@@ -35,7 +35,8 @@ static int add_layer(struct store *s, const char *parameter, const char *config)
     int rc = lladd_dtable_config_parse(s->db, config ? config : LINEAR, &c, s->err);
     if (!rc)
         rc = lladd_dtable_config_check(c, s->o->managed.type, s->err);
-    if (!rc && strcmp(parameter, "groups") == 0) /* column_dtable does the others */
+    if (!rc && strcmp(parameter, "groups") == 0) /* the column_dtable settles the size of the keys'
+                                                  * values */
         rc = lladd_dtable_config_settled(c, s->err);
     if (!rc && strcmp(parameter, "base") == 0)
         rc = lladd_dtable_config_deletes(c, s->err);

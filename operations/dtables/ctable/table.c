@@ -7,11 +7,15 @@
  *   cursor.c   cursors
  *   batch.c    reading many rows at a time
  *
- * The names are in a blob, found by the named root `ctable:` followed by the table's name. The
- * transaction that creates the managed table writes the blob, so either all of a table is stored or
- * nothing (CT-1). The blob never changes, so an open table's names do not change (CT-2). Two
- * transactions cannot create or drop one managed table at the same time, so they cannot conflict on
- * the blob. */
+ * The column names are in a blob. The named root `ctable:` followed by the table's name points to
+ * it.
+ *
+ *   CT-1  The transaction that creates the managed table also writes the blob: either all of a
+ *         cTable is stored or nothing.
+ *   CT-2  The blob never changes, so the names of an open table do not change.
+ *
+ * Two transactions cannot create or drop the same managed table at the same time, so they cannot
+ * conflict on the blob. */
 #include "operations/dtables/ctable/ctable.h"
 #include "operations/dtables/managed/managed.h"
 #include "operations/operations_private.h"
@@ -114,10 +118,11 @@ static int understand(struct lladd_managed *below, const char *name, const unsig
         size_t some = bytes[at];
         if (some == 0 || some > len - at - 1 || memchr(bytes + at + 1, 0, some))
             break;
-        to[at] = 0; /* ends the name before it */
+        to[at] = 0; /* ends the previous name */
         t->columns[i] = to + at + 1;
         at += 1 + some;
-        n = i + 1 == t->n && at == len ? 0 : n; /* all of them, and no trailing bytes */
+        n = i + 1 == t->n && at == len ? 0 : n; /* n 0: all names are there, without trailing
+                                                 * bytes */
     }
     to[len] = 0;
     if (n) {
@@ -154,7 +159,7 @@ static int read_names(struct lladd_managed *below, const char *name, const struc
 
 /* ---- create and drop ------------------------------------------------------------------------- */
 
-/* The options of the managed table. *store is the memory of their texts, to be freed. */
+/* Makes the options of the managed table. *store: memory of their texts, which the caller frees. */
 static int below(struct lladd_db *db, const struct lladd_ctable_options *o,
                  struct lladd_managed_options *m, char **store, struct lladd_error *err)
 {
@@ -215,7 +220,7 @@ static int create(struct lladd_txn *txn, const char *name, const struct lladd_ct
               : lladd_root_set(txn, root.text, (struct lladd_root_value){blob.v, VERSION});
 }
 
-/* Creates the table under a savepoint: all of it, or nothing. */
+/* Creates the table under a savepoint: either all of it or nothing. */
 static int create_whole(struct lladd_txn *txn, const char *name,
                         const struct lladd_ctable_options *o)
 {
@@ -301,7 +306,7 @@ int lladd_ctable_open(struct lladd_db *db, const char *name, struct lladd_ctable
     if (rc)
         return rc;
     rc = of_table(below, name, &root, out, err);
-    if (rc) /* if closing is refused as busy, closing the database closes the table */
+    if (rc) /* if this close is refused, closing the database closes the table */
         (void)lladd_managed_close(below, NULL);
     return rc;
 }

@@ -16,8 +16,7 @@ struct ll_managed_change {
     struct ll_version *view;
     struct ll_managed_run *made; /* the new run; NULL: there was nothing to store */
     struct ll_version *from;     /* the version that is flushed or compacted, with a reference */
-    uint32_t first, inputs;  /* of a compaction: from->runs[first] to from->runs[first + inputs -
-                              * 1] */
+    uint32_t first, inputs;  /* of a compaction: `inputs` runs, beginning with from->runs[first] */
     bool ended;              /* the transaction has ended */
     lladd_lsn commit;
     struct lladd_error why; /* code not 0: the change failed, and its transaction has ended */
