@@ -49,7 +49,7 @@ struct lladd_dtable_run_builder {
     uint64_t taken; /* pages of all extents */
     bool ending;    /* no layer will stage more bytes */
     char name[64];
-    const uint32_t *alive; /* lladd_db_alive */
+    const uint32_t *alive; /* from lladd_db_alive */
     int broken; /* 0, or the error after which only discard is allowed */
 };
 

@@ -523,7 +523,8 @@ int lladd_dtable_config_check(struct lladd_dtable_config *c, enum lladd_dtable_t
                               struct lladd_error *err)
 {
     int rc = lladd_check_process(c->db, err);
-    if (!rc && !(c->checked && c->done)) /* Not if it is done: other threads may be using it. */
+    if (!rc && !(c->checked && c->done)) /* a configuration that is done is only read: other threads
+                                          * may be using it */
         rc = check_all(c, err);
     return rc ? rc : ll_dtable__config_has(c, type, err);
 }

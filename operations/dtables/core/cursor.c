@@ -30,8 +30,8 @@ struct lladd_dtable_cursor {
     uint64_t word_was;
     bool lead_forward;     /* direction of the lead; a change of direction ends the lead, because
                             * other tables may have got rows meanwhile */
-    unsigned steps;        /* steps since a leader was last asked for */
-    const uint32_t *alive; /* lladd_db_alive */
+    unsigned steps;        /* steps since the class was last asked for a leader */
+    const uint32_t *alive; /* from lladd_db_alive */
 };
 
 /* Like ll_dtable__here. */

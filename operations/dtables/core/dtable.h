@@ -187,7 +187,7 @@ struct ll_dtable_run {
     unsigned char **loaded;      /* streams loaded as a whole, by number */
     struct ll_dtable_kept *kept; /* list of memory that classes allocated */
     uint64_t fixed_bytes;        /* memory of the run that eviction cannot free */
-    const uint32_t *alive; /* lladd_db_alive */
+    const uint32_t *alive; /* from lladd_db_alive */
     struct ll_dtable_run *next;
 };
 /* Writes where an error is, for messages, e.g. run "name" of page 7, layer base (fixed_dtable),

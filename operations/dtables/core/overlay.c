@@ -8,8 +8,8 @@
  * is at the current key or at its first visible row after that key. When the direction changes, all
  * sides seek the current key again. If several tables have a key, the row of the newest table is
  * shown, and the other sides step past the key. The rival is the side with the next row after the
- * row shown. While the side shown has rows before the rival's row, a step compares only these two
- * sides.
+ * row shown. A step compares only the side shown and the rival, until the side shown passes the
+ * rival.
  *
  * Range tombstones of a table (lladd_dtable_interval_at) hide rows of older tables. The sides of
  * the older tables seek to the end of the range instead of stepping through it. For each table with
@@ -312,7 +312,7 @@ static int choose_shown(const struct table *t, struct cursor *c, struct lladd_er
     return rc;
 }
 
-/* Called on a seek, because tables may have got range tombstones since the last one. */
+/* Called on a seek, because tables may have got range tombstones since the last seek. */
 static int look_for_ranges(const struct table *t, struct cursor *c, struct lladd_error *err)
 {
     for (size_t i = 0; i + 1 < t->n; i++) {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Writes streams of bytes into extents.
  *
- * A stream is a sequence of blocks. A block is read as one piece; it has `block_pages` pages, and
- * the last block of a stream only as many as it needs. A page has a header and contents. The run's
- * descriptor has a checksum for each block, over the run, the stream, the block number and the
- * contents. Unlike page checksums, it detects pages that are intact but stale, or that belong to
- * another block.
+ * A stream is a sequence of blocks. A block has `block_pages` pages, and is read as one piece; the
+ * last block of a stream has only the pages that it needs. A page has a header and contents. The
+ * run's descriptor has a checksum for each block, over the run, the stream, the block number and
+ * the contents. Unlike a page's checksum, a block's checksum detects pages that are intact but
+ * stale, or that belong to another block.
  *
  * Bytes are staged in page layout, up to 256 KiB for each stream. If all streams of a run fit into
- * their stages, the run is written at its end, to exactly the pages that it needs. A longer run
- * allocates several extents, up to 8 MiB each, and divides their pages among its streams. Each
+ * their stages, they are written when the run ends, to exactly the pages that they need. A longer
+ * run allocates several extents, up to 8 MiB each, and divides their pages among its streams. Each
  * extent is at least as long as all earlier ones together, up to that limit. Streams share extents
  * because each extent costs a force of the log (its redo barrier must be durable before its pages
  * are written), and a run may have a hundred streams. Unused pages are freed. */
