@@ -37,7 +37,7 @@ struct builder {
     struct lladd_dtable_builder base;
     const struct groups *g;
     uint64_t rows;
-    uint64_t *given; /* by group: rows that its layer has got */
+    uint64_t *given; /* by group: how many rows its layer has got */
     struct lladd_dtable_builder **layers;
     struct lladd_dtable_value *own; /* room for the values of a group's columns */
     unsigned char *packed;

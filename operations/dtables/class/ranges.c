@@ -6,12 +6,12 @@
  * Cursors and places are the base's.
  *
  * A range is a row of the second table. The row's key is the first key of the range. The row's
- * value is the end of the range: u8 1 and the end key (u32, u64, or its bytes). If the range has no
- * end, the value is u8 0 and as many zero bytes as a number takes. Ranges ascend and do not touch,
- * so only the last range that begins at or before a key can cover the key.
+ * value says where the range ends: u8 1 and the end key (u32, u64, or its bytes); or, if the range
+ * has no end, u8 0 and as many zero bytes as a number takes. Ranges ascend and do not touch, so
+ * only the last range that begins at or before a key can cover the key.
  *
- * Footer: u64 number of ranges; u8 1 and the value of the first range if that range has no
- * beginning, and thus no row; otherwise u8 0. */
+ * A first range without a beginning has no row; its value is in the footer. Footer: u64 number of
+ * ranges, u8 1 if there is such a range (else 0), its value. */
 #include "operations/dtables/class/classes.h"
 
 #include <lladd/extension.h>
