@@ -3,10 +3,11 @@
  * for rows, the first writer of a key wins.
  *
  * The transaction first claims the range, so that later transactions cannot write into it. Then it
- * searches the range for conflicts: versions of transactions that are in progress, or that
- * committed after its snapshot. The search does not hold the mutex, because it may read many rows.
- * If rows were digested since the snapshot, the runs are compared with what the snapshot sees, as
- * for a single row (write.c). On a conflict the transaction gives up the claim. */
+ * searches the range for conflicts: versions of other transactions that are in progress, or that
+ * committed after the snapshot. The search does not hold the mutex, because it may read many rows.
+ * If rows were digested since the snapshot, the rows in the runs are compared with the rows that
+ * the snapshot sees, as for a single row (write.c). On a conflict the transaction gives up the
+ * claim. */
 #include "operations/dtables/managed/managed.h"
 
 /* ---- rows digested since the snapshot -------------------------------------------------------- */

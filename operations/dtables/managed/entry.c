@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The format of a journal entry: u8 kind, then | 1 a row: the key (u32, or u64, or u16 length and
- * bytes); then the value, up to the end | 2 a tombstone: the key | 3 a deleted range: u8 flags (1:
- * it has a first key, 2: it has an end); then the first key and | the end, if it has them */
+/* The format of a journal entry: u8 kind, then
+ *
+ *   1  a row: the key (u32, or u64, or u16 length and bytes); then the value, up to the end
+ *   2  a tombstone: the key
+ *   3  a deleted range: u8 flags (1: it has a first key, 2: it has an end); then the first key and
+ *      the end, if it has them */
 #include "operations/dtables/managed/managed.h"
 
 enum { VALUE = 1, DELETED = 2, RANGE = 3, KEY_HEAD_MAX = 8, HAS_FROM = 1, HAS_TO = 2 };

@@ -112,7 +112,8 @@ void ll_managed__filter_add(struct ll_memtable *, const struct lladd_dtable_key 
 /* Any thread. False: the memtable does not have the key, as far as the caller must know (FIL-1). */
 bool ll_managed__filter_may_have(const struct ll_memtable *, const struct lladd_dtable_key *);
 void ll_managed__filters_free(struct ll_memtable *);
-/* Any thread. Return the node of the key, and the first node at or after the key. 0: none. */
+/* Any thread. ll_managed__mem_find returns the node of the key, and ll_managed__mem_not_before the
+ * first node at or after the key. 0: none. */
 uint32_t ll_managed__mem_find(const struct ll_memtable *, const struct lladd_dtable_key *);
 uint32_t ll_managed__mem_not_before(const struct ll_memtable *, const struct lladd_dtable_key *);
 /* Returns the last node before the key or, if `at`, at the key. Key NULL: the last node. */
@@ -228,8 +229,8 @@ struct ll_managed_run {
 struct ll_version {
     uint64_t refs; /* atomic */
     uint64_t cutoff;
-    uint64_t until;          /* of a retired version: it is for snapshots before this one */
-    struct ll_version *next; /* retired before this one */
+    uint64_t until;          /* a retired version is for snapshots before this */
+    struct ll_version *next; /* the version retired before this one */
     uint32_t n_mems, n_runs;
     struct ll_memtable **mems; /* the newest first; the first one is written to */
     struct ll_managed_run **runs;
@@ -270,7 +271,7 @@ int ll_managed__version_get(const struct ll_version *, uint64_t snapshot,
 struct lladd_managed {
     struct ll_managed *all;
     struct lladd_db *db;
-    struct lladd_managed *next; /* under the handle's mutex, as are the next six members */
+    struct lladd_managed *next; /* under the handle's mutex, like the next six members */
     uint32_t opens;
     uint32_t workers;  /* threads that work on it */
     uint64_t retry_ns; /* after a failure: no maintenance thread works on it before this time */
@@ -279,7 +280,7 @@ struct lladd_managed {
     void *companion; /* memory of a layer above (cTables), freed with the table */
     char *name;
     uint64_t tag;                    /* as in the manifest, never changes */
-    uint64_t memory_bytes, max_rows; /* atomic; as in the manifest, as are the next two */
+    uint64_t memory_bytes, max_rows; /* atomic; as in the manifest, like the next two members */
     uint32_t every, schedule;
     struct lladd_dtable_order order;
     /* For digests and for combines. Read under the mutex, or by the thread that digests or
@@ -357,7 +358,8 @@ extern const struct lladd_journal_owner ll_managed__owner;
 extern const struct lladd_dtable_class ll_managed__table_class;
 
 int ll_managed__of(struct lladd_db *, struct ll_managed **, struct lladd_error *);
-/* Reads a row of the catalogue into memory of the handle. LLADD_NOT_FOUND. */
+/* Reads a table's row of the catalogue; the manifest's memory is allocated from the handle.
+ * LLADD_NOT_FOUND if there is no such table. */
 int ll_managed__row_read(struct ll_managed *, const char *name, struct ll_manifest *,
                          struct lladd_error *);
 /* Creates a table in a transaction of its own, and commits it. */
@@ -430,11 +432,11 @@ int ll_managed__around(struct lladd_managed *, const struct lladd_dtable_config 
 /* ---- flush.c, compact.c, reclaim.c, change.c, schedule.c, pool.c ----------------------------- */
 
 enum ll_managed_work { LL_DIGEST = 1, LL_COMBINE = 2, LL_FREE = 3 };
-/* Keeps digests and combines from starting, and waits for those under way. LLADD_BUSY if the table
- * is being closed. */
+/* Keeps digests and combines from starting, and waits until those in progress have ended.
+ * LLADD_BUSY if the table is being closed. */
 int ll_managed__work_stop(struct lladd_managed *, struct lladd_error *);
 void ll_managed__work_go_on(struct lladd_managed *);
-/* Called between work_begin and work_end. */
+/* Do one kind of work. Called between work_begin and work_end. */
 int ll_managed__flush_now(struct lladd_managed *, struct lladd_error *);
 int ll_managed__compact_now(struct lladd_managed *, uint32_t first, uint32_t n,
                             struct lladd_error *);

@@ -18,9 +18,8 @@
  *   RNG-1  A range has a segment of its own. If the range is refused, the transaction marks the
  *          segment as rolled back.
  *   RNG-2  Offsets grow: of two versions of one transaction, the later one has the larger offset.
- *   RNG-3  A transaction keeps its claim on a key that it has written, or deleted by
- *          a range, while another transaction's deletion of a range with the key is being refused
- *          (mem_writer). */
+ *   RNG-3  A transaction keeps its claim on the keys that it has written or deleted while another
+ *          transaction's deletion of a range with such a key is being refused (mem_writer). */
 #include "operations/dtables/managed/memtable.h"
 
 static struct ll_mem_node *node_at(const struct ll_memtable *m, uint32_t offset)

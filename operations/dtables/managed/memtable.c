@@ -14,10 +14,9 @@
  * run out of chunks.
  *
  *   MEM-1  A node or version is complete before a link to it is stored. Nothing moves.
- *   MEM-2  The committed versions of a chain are in descending order of their commits. Newer than
- *          these are only versions of one transaction in progress, and any number of versions that
- *          do not count: rolled back, aborted, or of a range deletion that is about to be refused
- *          (memrange.c).
+ *   MEM-2  Some versions do not count: rolled back, aborted, or of a range deletion that is about
+ *          to be refused (memrange.c). Of the others in a chain, the committed ones are in
+ *          descending order of their commits. Newer ones are of one transaction in progress.
  *   MEM-3  `logged` stores the commit in the part. Thus all versions of the part get their commit
  *          in one step. No reader asks for this commit before the core says that it is visible.
  *   MEM-4  A row is shown with the key that the shown version was put with. The node's key may come

@@ -54,8 +54,8 @@ uint32_t ll_managed__list_not_after(const struct ll_memtable *, const struct ll_
 
 /* ---- memtable.c ------------------------------------------------------------------------------ */
 
-/* Return the newest version of a node, or 0: ll_managed__mem_committed among those committed in
- * (after, upto], with its commit; ll_managed__mem_mine among those of the part. */
+/* Return the newest version of a node that was committed in (after, upto], with its commit, and the
+ * newest version of a node that the part has. 0: none. */
 uint32_t ll_managed__mem_committed(const struct ll_memtable *, uint32_t node, uint64_t after,
                                    uint64_t upto, uint64_t *commit);
 uint32_t ll_managed__mem_mine(const struct ll_mem_part *, uint32_t node);
@@ -64,8 +64,7 @@ const struct ll_mem_part *ll_managed__mem_part_of(const struct ll_memtable *,
 
 /* ---- memrange.c ------------------------------------------------------------------------------ */
 
-/* Return the newest version, as above, that deletes a range with the key: a committed one, or one
- * of the part. */
+/* The same for the versions of the endpoint that decides whether the key is deleted. */
 uint32_t ll_managed__mem_gone(const struct ll_memtable *, const struct lladd_dtable_key *,
                               uint64_t after, uint64_t upto, uint64_t *commit);
 uint32_t ll_managed__mem_gone_mine(const struct ll_mem_part *, const struct lladd_dtable_key *);

@@ -198,7 +198,7 @@ int lladd_managed_combine(struct lladd_managed *t, uint32_t runs, struct lladd_e
     return rc;
 }
 
-/* Under the mutex. */
+/* Returns the bytes of all memtables, and counts these. Called under the mutex. */
 static uint64_t memory_of(const struct lladd_managed *t, uint64_t *memtables)
 {
     uint64_t bytes = 0;

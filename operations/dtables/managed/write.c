@@ -4,10 +4,10 @@
  * is removed.
  *
  * The first writer of a key wins. A write is refused if the key's newest version is of another
- * transaction in progress, or was committed after the snapshot. The memtables show this as long as
- * they have the version. If the version may have been digested since the snapshot, the row in the
- * runs is compared with the row that the snapshot sees. If they differ, another transaction has
- * changed the row. Locking a key makes the same checks and writes nothing. */
+ * transaction in progress, or was committed after the snapshot. The memtables show this while they
+ * have the version. A digest removes it; after a digest, the row in the runs is therefore compared
+ * with the row that the snapshot sees. If they differ, another transaction has changed the row.
+ * Locking a key makes the same checks and writes nothing. */
 #include "operations/dtables/managed/managed.h"
 
 #include <stdio.h>
