@@ -2,9 +2,10 @@
 /* Versions: the memtables and runs that a table consists of at one time, as in LevelDB.
  *
  * A version is immutable. A digest or a combine makes the next version; a reader keeps the version
- * that it began with. The run of a digest has only the newest row of each key up to its cutoff. An
- * older snapshot may need older rows. Therefore the last version before the digest is retired, and
- * kept while a transaction has a snapshot from its own cutoff on and before the new one. */
+ * that it began with. The run of a digest has only the newest row of each key up to its cutoff, but
+ * an older snapshot may need older rows. Therefore the last version before the digest is retired.
+ * It is kept while a transaction has a snapshot that is at least the version's own cutoff, and
+ * below the digest's cutoff. */
 #include "operations/dtables/managed/managed.h"
 
 struct ll_version *ll_managed__version_new(struct lladd_db *db, uint32_t mems, uint32_t runs)
