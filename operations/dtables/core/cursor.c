@@ -2,9 +2,9 @@
 /* Cursors over any dTable. There are three kinds:
  *
  *   - A class may have its own cursor (cursor_seek, cursor_step, cursor_row).
- *   - If rows have places (row numbers), the cursor is a place.
- *   - If rows have no places, or a layer below has its own cursor, the cursor wraps a cursor of the
- *     base and decodes its values.
+ *   - If rows have places (row numbers), and no layer below has its own cursor, the cursor is a
+ *     place.
+ *   - Otherwise the cursor wraps a cursor of the base and decodes its values.
  *
  * If a class changes no row, opening a cursor of its table returns a cursor of the base. For each
  * kind, `go` moves to a given position, and `step` to a neighbouring row. For all kinds, this file
