@@ -553,22 +553,39 @@ static int attach(void *ctx, struct lladd_db *db, void **state, struct lladd_err
     return 0;
 }
 
-/* Forgets what compensations have read during recovery, because recovery may have changed it
- * since. */
+/* Allocates what undo by key in this table needs (REC-3): the copy of the run. A transaction in
+ * doubt may have destroyed the table; undo restores its root page first, and the run is the same.
+ * If the table is damaged, undo reports it. */
+static int load_for_undo(struct ll_hash_table *t, struct lladd_error *err)
+{
+    struct root r = {0, 0, false};
+    lladd_mutex_lock(&t->loading);
+    int rc = read_root(t, &r, err);
+    if (!rc || (rc == LLADD_DESTROYED && r.destroyed))
+        rc = load_run(t, err);
+    lladd_mutex_unlock(&t->loading);
+    return rc == LLADD_NO_MEMORY ? rc : 0;
+}
+
+/* Forgets what compensations have read during recovery, because recovery may have changed it since.
+ * Then loads the tables that transactions in doubt have changed by key. */
 static int recovered(void *ctx, struct lladd_db *db, void *state, struct lladd_error *err)
 {
     (void)ctx;
-    (void)err;
     struct ll_hashes *h = state;
+    int rc = 0;
     for (struct ll_hash_table *t = h->tables; t; t = t->next) {
         if (t->loaded)
             ll_operations__extents_close(&t->run);
         t->loaded = false;
         ll_hash__forget(t);
     }
+    for (struct ll_hash_table *t = h->tables; t && !rc; t = t->next)
+        if (lladd_atomic_load64(&t->changers))
+            rc = load_for_undo(t, err);
     lladd_atomic_store32(&h->recovering,
                          lladd_losers_left(db) ? LL_HASH_UNDO_DEFERRED : LL_HASH_UNDO_OVER);
-    return 0;
+    return rc;
 }
 
 static void detach(void *ctx, struct lladd_db *db, void *state)

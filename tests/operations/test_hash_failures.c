@@ -7,6 +7,8 @@
  */
 #include "op_fixture.h"
 
+#include "operations/hash/table.h"
+
 #include <lladd/hash.h>
 
 #include <errno.h>
@@ -374,6 +376,138 @@ START_TEST(device_calls_fail)
 }
 END_TEST
 
+/* ---- without memory -------------------------------------------------------------------------- */
+
+/* Makes a table with the even keys, `committed`, and returns a transaction that has inserted the
+ * odd ones, and has removed or replaced the others. */
+static struct lladd_txn *half_changed(void)
+{
+    memset(&committed, 0, sizeof committed);
+    struct lladd_txn *txn = fixture_begin(&b);
+    ok(txn, lladd_hash_create(txn, &options, &root));
+    commit(txn);
+    open_hash();
+    unsigned char key[LONGEST], value[LONGEST];
+    txn = fixture_begin(&b);
+    for (uint32_t k = 0; k < KEYS; k += 2) {
+        size_t klen = key_bytes(k, key), vlen = value_bytes(k, committed.version[k] = k + 1, value);
+        ok(txn, lladd_hash_insert(txn, hash, key, klen, value, vlen));
+    }
+    commit(txn);
+    txn = fixture_begin(&b);
+    for (uint32_t k = 0; k < KEYS; k++) {
+        size_t klen = key_bytes(k, key), vlen = value_bytes(k, 3, value);
+        if (k % 2)
+            ok(txn, lladd_hash_insert(txn, hash, key, klen, value, vlen));
+        else if (k % 4)
+            ok(txn, lladd_hash_put(txn, hash, key, klen, value, vlen));
+        else
+            ok(txn, lladd_hash_delete(txn, hash, key, klen));
+    }
+    return txn;
+}
+
+static void abort_without_memory(struct lladd_txn *txn)
+{
+    fault_alloc_fail(&b.mem, 1, true);
+    int rc = lladd_abort(txn);
+    fault_alloc_fail(&b.mem, 0, false);
+    (void)lladd_db_error(b.db, &b.err);
+    ck_assert_msg(rc == 0, "%s", b.err.message);
+}
+
+/* The abort of a transaction that an earlier process prepared, before this one has used the table
+ * (REC-3). _i: bit 0, any key; bit 1, the earlier process was killed; bit 2, recovery is instant;
+ * bit 3, the transaction has destroyed the table, too. */
+START_TEST(an_abort_of_what_is_in_doubt_needs_no_memory)
+{
+    struct lladd_gid gid = fixture_gid("doubt");
+    set_up(_i & 1);
+    fixture_init(&b, 4096);
+    if (_i & 4)
+        b.options.recovery = LLADD_RECOVER_INSTANT;
+    fixture_open(&b);
+    struct lladd_txn *txn = half_changed();
+    lladd_hash_close(hash);
+    if (_i & 8)
+        ok(txn, lladd_hash_destroy(txn, root));
+    ok(txn, lladd_prepare(txn, &gid));
+    if (_i & 2)
+        fixture_kill(&b);
+    else
+        fixture_close(&b);
+    fixture_open(&b);
+    ok_db(&b, lladd_in_doubt_claim(b.db, &gid, &txn, &b.err));
+    abort_without_memory(txn);
+    open_hash();
+    compare(&committed);
+    lladd_hash_close(hash);
+    fixture_free(&b);
+}
+END_TEST
+
+/* An allocation of the open fails: either the open does, or the abort still needs no memory. */
+START_TEST(an_open_with_what_is_in_doubt_allocates_or_fails)
+{
+    struct lladd_gid gid = fixture_gid("doubt");
+    unsigned failed = 0;
+    set_up(0);
+    fixture_init(&b, 4096);
+    fixture_open(&b);
+    struct lladd_txn *txn = half_changed();
+    for (uint64_t n = 1, fired = 1; fired; n++) {
+        lladd_hash_close(hash);
+        ok(txn, lladd_prepare(txn, &gid));
+        fixture_close(&b);
+        fault_alloc_fail(&b.mem, n, false);
+        int rc = fixture_try_open(&b);
+        fired = fault_alloc_fired(&b.mem);
+        fault_alloc_fail(&b.mem, 0, false);
+        if (rc) {
+            ck_assert_int_eq(rc, LLADD_NO_MEMORY);
+            failed++;
+            fixture_open(&b);
+        }
+        ok_db(&b, lladd_in_doubt_claim(b.db, &gid, &txn, &b.err));
+        abort_without_memory(txn);
+        open_hash();
+        txn = fixture_begin(&b);
+        unsigned char key[LONGEST], value[LONGEST];
+        size_t klen = key_bytes(1, key), vlen = value_bytes(1, 1, value);
+        ok(txn, lladd_hash_insert(txn, hash, key, klen, value, vlen));
+    }
+    abort_txn(txn);
+    ck_assert_uint_gt(failed, 10);
+    compare(&committed);
+    lladd_hash_close(hash);
+    fixture_free(&b);
+}
+END_TEST
+
+/* Only the rollback reports the damage. */
+START_TEST(an_open_with_what_is_in_doubt_survives_damage)
+{
+    struct lladd_gid gid = fixture_gid("doubt");
+    unsigned char none[8] = {0};
+    set_up(0);
+    fixture_init(&b, 4096);
+    fixture_open(&b);
+    struct lladd_txn *txn = half_changed();
+    fixture_forge(&b, root, HR_BUCKETS, none, sizeof none); /* the page is dirty */
+    lladd_hash_close(hash);
+    ok(txn, lladd_prepare(txn, &gid));
+    fixture_close(&b);
+    fixture_open(&b);
+    ck_assert_int_eq(lladd_hash_open(b.db, root, flags, &hash, &b.err), LLADD_CORRUPT_PAGE);
+    ok_db(&b, lladd_in_doubt_claim(b.db, &gid, &txn, &b.err));
+    ck_assert_int_ne(lladd_abort(txn), 0);
+    (void)lladd_db_error(b.db, &b.err);
+    ck_assert_ptr_nonnull(strstr(b.err.message, "the root of a hash table without buckets"));
+    fixture_kill(&b);
+    fixture_free(&b);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("hash tables, failures");
@@ -382,6 +516,9 @@ int main(void)
     tcase_add_loop_test(c, allocations_fail, 0, 4);
     tcase_add_loop_test(c, reads_fail, 0, 4);
     tcase_add_loop_test(c, device_calls_fail, 0, 4);
+    tcase_add_loop_test(c, an_abort_of_what_is_in_doubt_needs_no_memory, 0, 16);
+    tcase_add_test(c, an_open_with_what_is_in_doubt_allocates_or_fails);
+    tcase_add_test(c, an_open_with_what_is_in_doubt_survives_damage);
     suite_add_tcase(s, c);
     return fixture_run(s);
 }
