@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef FUZZ_FUZZ_H
 #define FUZZ_FUZZ_H
-/* What the fuzzers share: the entry point, a check that stays in every build, and a database in
- * memory. A fuzzer has one thread. */
+/* Shared by the fuzzers: the entry point, a check that is not compiled out in release builds, and a
+ * database in memory. A fuzzer has one thread. */
 #include <lladd/device.h>
 #include <lladd/lladd.h>
 #include <stdlib.h>
@@ -17,8 +17,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
             abort(); \
     } while (0)
 
-/* Opens a database in memory, with the extension that `reg` registers (nullable). It stays open
- * until the process ends: inputs leave nothing in it. */
+/* Opens a database in memory, with the extension that `reg` registers (nullable). The fuzzer uses
+ * the database for all inputs and never closes it, so an input must leave no data in it. */
 static inline struct lladd_db *fuzz_database(int (*reg)(struct lladd_options *,
                                                         struct lladd_error *))
 {

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Hostile messages for the cluster hash table (examples/cluster_hash). The input is a byte of flags
- * and then pieces: a byte of length, then that many bytes.
+ * Hostile messages for the cluster hash table (examples/cluster_hash). The input is a byte of
+ * flags, then pieces. A piece is a byte n, then n bytes.
  *
- * As bytes: every accepted message is encoded to the same bytes again, and a stream of messages may
- * be cut at any place. As messages: a server, or a coordinator with an open transaction, gets the
- * pieces as its next frames. It must not crash or leak, every caller must get an answer, and the
- * server's table must contain only committed values.
+ * First, the input after the flags is decoded as one message, and read in two halves as a stream of
+ * frames. If a message is accepted, encoding it must give the same bytes.
+ *
+ * Then, as the flags say, a server and a coordinator with two open transactions receive the pieces
+ * as messages. They must not crash or leak. The coordinator must answer both of its calls. After
+ * the fuzzer has disconnected, the server must have no active transaction, waiting request or
+ * connection.
  */
 #include "fuzz.h"
 #include "coordinator.h"
@@ -59,7 +62,7 @@ struct side {
     struct lladd_db *db;
     struct participant *p;
     struct coordinator *c;
-    struct channel channel; /* of the fuzzer, which is the peer */
+    struct channel channel; /* the fuzzer's end of the connection */
     struct lock_wait *wait;
     bool dropped;
     unsigned answers;

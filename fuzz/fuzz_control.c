@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The control block on hostile bytes. The input is a byte of flags and a file "control". With the
- * flag, both copies get a good checksum and magic, so that the decoder must decide by their
- * contents.
+ * Hostile control blocks. The input is a byte of flags, then two copies of the control block. With
+ * FIX, each complete copy gets a good checksum and magic, so that the decoder must check the other
+ * fields.
  *
- * The decoder must not crash or read out of bounds; a block that it accepts must be consistent, and
- * must stay the same when it is encoded and decoded again; of two good copies the newer one must
- * win.
+ * The decoder must not crash or read out of bounds. A block that it accepts must be consistent, and
+ * must be the same after encoding and decoding. If both copies are good, the newer copy must be
+ * used.
  */
 #include "fuzz.h"
 #include "io/io.h"
@@ -52,7 +52,7 @@ static void fix(unsigned char *bytes)
     lladd_put32(bytes, ll_crc32c(0, bytes + 4, LL_CONTROL_BYTES - 4));
 }
 
-/* Reads the file as an open does. */
+/* Reads the file with ll_control_read, which lladd_open calls. */
 static void read_file(const unsigned char *bytes, size_t size, const struct ll_control copies[2],
                       const int good[2])
 {
@@ -83,7 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     unsigned flags = data[0];
     size_t len = size - 1 < FILE_MAX ? size - 1 : FILE_MAX;
-    /* The two copies follow each other in the input; the bytes between them do not matter. */
+    /* In the file, unused bytes separate the two copies. The input does not contain them. */
     size_t first = len < LL_CONTROL_BYTES ? len : LL_CONTROL_BYTES;
     memcpy(bytes, data + 1, first);
     size_t second = len - first < LL_CONTROL_BYTES ? len - first : LL_CONTROL_BYTES;

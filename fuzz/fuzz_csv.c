@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The comma-separated values that `lladd dtable put --csv` reads. A refusal must give a line number
- * and a reason; accepted values must be the same after being written and read again.
+ * The comma-separated values that `lladd dtable put --csv` reads. A refusal must give a reason. The
+ * rows before a refusal must be the same after they were written and read again.
  */
 #include "fuzz.h"
 #include "csv.h"
@@ -18,8 +18,8 @@ static FILE *open_bytes(const void *bytes, size_t size)
     return f;
 }
 
-/* Reads all rows, and writes them to `to` (nullable). Returns their number; *got is what ended
- * them. */
+/* Reads rows until the end or an error, and writes them to `to` (nullable). Returns the number of
+ * rows; *got says why reading ended. */
 static uint64_t copy(const void *bytes, size_t size, FILE *to, enum csv_got *got)
 {
     struct csv c;

@@ -3,10 +3,12 @@
  * dTables: hostile configurations, run descriptors, run contents and packed rows. The first byte
  * selects one of these.
  *
- * A configuration is refused with LLADD_BAD_CONFIG, or is the same when printed, parsed and printed
- * again. A descriptor with a good checksum is refused, or is consistent. Streams and footers with
- * any contents and good checksums are read as one of several tables: the result may be nonsense or
- * LLADD_CORRUPT_RUN, but no access is out of bounds and every walk ends.
+ * A configuration is refused with LLADD_BAD_CONFIG, or accepted. If accepted, it must print the
+ * same text after it was printed and parsed. A descriptor with a good checksum is refused, or must
+ * have the same length when it is encoded again. For contents, the fuzzer builds a run with any
+ * streams, any footer and good checksums, and reads the run as one of several dTables. Reads may
+ * return nonsense or LLADD_CORRUPT_RUN, but no access may be out of bounds and every call must
+ * return. A packed row is refused, or must be the same bytes when its columns are packed again.
  */
 #include "fuzz.h"
 #include "operations/dtables/core/dtable.h"
@@ -15,9 +17,10 @@
 #include <lladd/bytes.h>
 #include <stdlib.h>
 
-static struct lladd_db *db; /* one per process: inputs leave nothing in it */
+static struct lladd_db *db; /* all inputs use it; an input leaves no data in it */
 
 /* ---- a class that writes the input ----------------------------------------------------------- */
+/* The streams are separate pieces of the input: a byte n, then 16 n bytes. */
 
 static struct {
     const uint8_t *data;
@@ -192,7 +195,8 @@ static const char *const read_as[] = {
     "linear_dtable ]",
 };
 
-/* Builds a run from the input, with a descriptor of another table. */
+/* Builds a run of the class `raw` from the input, and gives it the descriptor of the dTable `text`,
+ * so that this dTable reads the streams. */
 static lladd_pageno forge(struct lladd_txn *txn, const char *text, enum lladd_dtable_type type)
 {
     struct lladd_dtable_run_options o = LLADD_DTABLE_RUN_OPTIONS_INIT;
@@ -226,7 +230,7 @@ static void expect(int rc)
     MUST(rc == 0 || rc == LLADD_CORRUPT_RUN || rc == LLADD_END || rc == LLADD_NO_MEMORY);
 }
 
-/* Each interval must end after the key that was asked for. */
+/* An interval must contain the key that was passed. The first call passes none. */
 static void read_intervals(const struct lladd_dtable *t, struct lladd_dtable_key key)
 {
     struct lladd_dtable_pin pins[2] = {LLADD_DTABLE_PIN_INIT, LLADD_DTABLE_PIN_INIT};
@@ -257,7 +261,7 @@ static void read_all(const struct lladd_dtable *t, struct lladd_dtable_key key)
     lladd_dtable_unpin(&pin);
     read_intervals(t, key);
     MUST(lladd_dtable_cursor_open(t, 0, &c, NULL) == 0);
-    /* A forged array has at most as many cells as bytes. */
+    /* A forged array can have as many rows as it has bytes, so the number of steps is limited. */
     for (unsigned i = 0; i < 5000 && (rc = lladd_dtable_next(c, NULL)) == 0; i++)
         expect(lladd_dtable_row(c, NULL, &v, NULL));
     for (unsigned i = 0; i < 5000 && (rc = lladd_dtable_prev(c, NULL)) == 0; i++)
@@ -289,7 +293,8 @@ static void try_contents(const uint8_t *data, size_t size)
 
 /* ---- packed rows ----------------------------------------------------------------------------- */
 
-/* Each column is inside the row; a valid row is the same when packed again. */
+/* Each column's bytes must lie inside the row, even if the row is invalid. A valid row must be the
+ * same when its columns are packed again. */
 static void try_row(const uint8_t *data, size_t size)
 {
     struct lladd_dtable_value v[LLADD_DTABLE_COLUMNS_MAX];

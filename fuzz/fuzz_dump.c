@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The text that `lladd load` reads (docs/dump-format.md). The input is a byte of flags, then the
- * text. With the flag, every checksum is corrected, so that the checks after it are reached.
+ * text. With FIX, the fuzzer corrects every checksum, so that the checks after it are reached.
  *
- * The reader must not crash or report data that are not in the text; a refusal must give a line
- * number and a reason, and accepted text must be the same after being written and read again.
+ * The reader must not crash. Its callbacks must come in the right order. A refusal must give a line
+ * number. Accepted text must have the same contents after it was written and read again.
  */
 #include "fuzz.h"
 #include "dump_text.h"
@@ -16,13 +16,13 @@
 
 enum { FIX = 1 };
 
-/* What was read: a checksum of it and, if `out` is not NULL, the same text written again. */
+/* What the reader's callbacks have got. */
 struct heard {
-    uint32_t digest;
-    struct dump_head head;
+    uint32_t digest;       /* a checksum of all heads and records */
+    struct dump_head head; /* of the current structure */
     uint64_t count, structures;
     bool inside, done;
-    struct dump_out *out;
+    struct dump_out *out; /* if not NULL, the callbacks write the text again */
 };
 
 static void add(struct heard *h, const void *bytes, size_t len)
@@ -67,7 +67,7 @@ static int record(void *ctx, struct lladd_span s, struct lladd_span value, struc
     (void)err;
     MUST(h->inside);
     bool array = strcmp(h->head.kind, "array") == 0, nothing = (array || blob) && is_zero(s);
-    if (!nothing) /* zeros are written as zeros */
+    if (!nothing) /* zeros are written again as a line of zeros, which zeros() does not add */
         add(h, s.data, s.len);
     if (hash)
         add(h, value.data, value.len);
@@ -90,7 +90,7 @@ static int zeros(void *ctx, uint64_t n, struct lladd_error *err)
     (void)err;
     MUST(h->inside && n > 0);
     MUST(strcmp(h->head.kind, "array") == 0 || strcmp(h->head.kind, "blob") == 0);
-    h->count += n; /* not in the digest: adjacent lines of zeros become one */
+    h->count += n; /* not in the digest: the writer joins adjacent lines of zeros */
     if (h->out) {
         h->out->zeros += n;
         h->out->count += n;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the journal reads back (operations/journal/bytes.c, doubt.c): a log record, a catalogue row,
- * the blob of a prepare record. The first byte selects one; the rest is its bytes.
+ * What the journal reads back: its log records, its catalogue rows, and its blobs in prepare
+ * records. The first byte of the input selects one of the three; the rest is its bytes.
  *
- * Accepted bytes must be the same when written again, except for an entry's own bytes, which may be
- * anything. A refusal must be a data error or "newer version".
+ * A log record's head and a catalogue row must be the same bytes when written again. A refused row
+ * or blob must give LLADD_BAD_RECORD or LLADD_NEWER_FORMAT. After the rollback of a transaction
+ * with an accepted blob, the journal must have no tags.
  */
 #include "fuzz.h"
 #include "operations/journal/table.h"
 
 #include <stdlib.h>
 
-static struct lladd_db *db; /* one per process: inputs leave nothing in it */
+static struct lladd_db *db; /* all inputs use it; an input leaves no data in it */
 
 static void open_once(void)
 {

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The locks in prepare records (operations/lock/blob.c). The input is a byte that says where to cut
- * the rest in two, and the blobs of two transactions.
+ * The locks in prepare records (operations/lock/blob.c). The input is a byte, then the blobs of two
+ * transactions. The byte says where the first blob ends.
  *
- * A blob is refused with LLADD_BAD_RECORD, or accepted. The locks of an accepted blob can be
- * written as a blob again, which is accepted if no other transaction holds locks, and gives the
- * same bytes. After the transaction ends, nothing is locked.
+ * A blob is refused with LLADD_BAD_RECORD, or accepted. If the first blob is accepted, its locks
+ * are written as a blob again. When both transactions have ended, a third transaction must accept
+ * the written blob, and must write the same bytes. After the transactions have ended, no lock must
+ * be held.
  */
 #include "fuzz.h"
 #include "operations/lock/table.h"
 
 #include <stdlib.h>
 
-static struct lladd_db *db; /* one per process: inputs leave nothing in it */
+static struct lladd_db *db; /* all inputs use it; an input leaves no data in it */
 
 static void open_once(void)
 {
@@ -62,7 +63,7 @@ static struct bytes written(struct lladd_txn *txn)
     return b;
 }
 
-/* For a transaction without competitors: its locks survive being written and read again. */
+/* No other transaction may hold locks. */
 static void the_same_again(struct bytes blob)
 {
     struct lladd_txn *txn = begin();

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The log reader on hostile files. The input is a byte of flags, and then either changes to a good
- * log of two segments, four bytes each (segment and offset, two bytes; what to do; value), or bytes
- * that replace its first segment. Because checksums would reject every change, the flags say
- * whether headers and records get new ones afterwards.
+ * The log reader on hostile files. The input is a byte of flags, then changes to a good log of two
+ * segments. A change is four bytes: two bytes for segment and offset, an action, a value. With
+ * WHOLE_FILE, the input's bytes overwrite the first segment instead. Checksums would reject every
+ * change, so the flags say whether headers and records get new checksums afterwards.
  *
- * The log is then read for inspection, from the beginning and across all damage; and it is opened,
- * scanned, started and appended to, as recovery would do it. There must be no crash, hang or access
- * out of bounds, and a log that open accepts must be usable.
+ * First, the fuzzer reads the log as inspection does, from the beginning and past all damage. Then
+ * it opens the log, scans it, starts it and appends to it, as recovery does. There must be no
+ * crash, hang or access out of bounds. If open, scan and start succeed, appends must succeed, and
+ * the next open must find them.
  */
 #include "fuzz.h"
 #include "io/io.h"
@@ -61,7 +62,8 @@ static lladd_lsn append(struct ll_log *log, unsigned kind, size_t len)
     return rec.lsn;
 }
 
-/* Records of several lengths, some of which span blocks; a durability marker after every third. */
+/* Writes records of several lengths until both segments are in use. Forces each third record, so
+ * that the log contains seals. */
 static void build(const struct ll_log_config *cfg, lladd_lsn *end)
 {
     struct ll_log *log;
@@ -117,7 +119,7 @@ static void change(unsigned char files[SEGMENTS][SEGMENT], const uint8_t *data, 
         case 2: /* a run of zeros */
             memset(byte, 0, data[3] < SEGMENT - (at & 4095) ? data[3] : 1);
             break;
-        default: /* eight bytes from elsewhere: records at wrong places */
+        default: /* eight bytes of the first segment, so that a record has another record's head */
             if ((at & 4095) <= SEGMENT - 8)
                 memmove(byte, &files[0][8 * data[3]], 8);
             break;
@@ -131,7 +133,8 @@ static void fix_headers(unsigned char files[SEGMENTS][SEGMENT])
         lladd_put32(files[i], ll_crc32c(0, files[i] + 4, LL_LOG_BLOCK_HEADER - 4));
 }
 
-/* Gives new checksums to everything that looks like a record, following the lengths. */
+/* Finds records by their lengths, from the first LSN on, and gives them new checksums. Stops at the
+ * first length that is invalid. */
 static void fix_records(unsigned char files[SEGMENTS][SEGMENT])
 {
     enum { ROOM = SEGMENT - LL_LOG_BLOCK_HEADER };
@@ -152,7 +155,7 @@ static void fix_records(unsigned char files[SEGMENTS][SEGMENT])
 
 /* ---- reading them ------------------------------------------------------------------------ */
 
-/* Reads all bytes that a record points to. */
+/* Reads all bytes that a record points to, so that a sanitizer checks them. */
 static unsigned touch(const struct ll_record *rec)
 {
     unsigned sum = 0;
@@ -247,7 +250,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     unsigned flags = *data++;
     size--;
 
-    /* A single record, at the LSN that it says. */
+    /* The input as one record, at the LSN that is in its head. */
     uint64_t lsn = size >= 16 ? lladd_get64(data + 8) : 0;
     if (ll_record_decode(data, size, lladd_lsn_of(lsn), ll_record_salt(uuid, 1), &rec, NULL) == 0 &&
         touch(&rec) == 0xffffffff)

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What managed dTables read back: a table's row of the catalogue, and its journal entries. The
- * first byte selects: 0 a row, n an entry of a table with keys of type n; the rest is its bytes.
+ * What managed dTables read back: their catalogue rows and their journal entries. The first byte of
+ * the input selects: 0 is a row, n is an entry of a table with keys of type n. The rest is the
+ * bytes of the row or entry.
  *
- * Accepted bytes must be the same when written again; a refusal must be a data error or "newer
- * version".
+ * Accepted bytes must be the same when written again. A refused row must give LLADD_BAD_RECORD or
+ * LLADD_NEWER_FORMAT.
  */
 #include "fuzz.h"
 #include "operations/dtables/managed/managed.h"
 
 #include <stdlib.h>
 
-static struct lladd_db *db; /* one per process: inputs leave nothing in it */
+static struct lladd_db *db; /* all inputs use it; an input leaves no data in it */
 static struct lladd_managed table;
 static struct ll_use use;
 
@@ -65,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     open_once();
     if (size == 0)
         return 0;
-    /* An allocation of the exact size, so that sanitizers see every access outside. */
+    /* The copy has the exact size, so that a sanitizer detects every access out of bounds. */
     unsigned char *exact = malloc(size);
     MUST(exact);
     memcpy(exact, data + 1, size - 1);

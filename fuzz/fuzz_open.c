@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A whole database with many changes at once, inspected and opened.
+ * A database in which many bytes have changed is inspected and opened.
  *
- * Two databases are made once, in memory: one was closed, the other belongs to a process that died
- * with open transactions. The input is a byte of flags (which of the two; which checksums are
- * corrected), then changes of six bytes each: file, offset (three bytes), action, value. A change
- * sets or flips a byte, writes zeros, cuts a file off, or copies a page to another place.
+ * The fuzzer makes two databases in memory when it starts. One was closed; the other belonged to a
+ * process that died with open transactions. The input is a byte of flags, which select the database
+ * and the checksums that are corrected, then changes of six bytes each: file, offset (three bytes),
+ * action, value. A change flips a bit, sets a byte, writes zeros, cuts a file off, copies a page or
+ * sector to another place, or writes a small number.
  *
- * Checksums reject damage; where they are corrected, the code after them must cope with hostile
- * contents: validate callbacks, catalogue, checkpoint data, allocation bitmaps, records.
+ * Where a checksum is wrong, the library refuses the bytes. Where the fuzzer has corrected it, the
+ * code after the check must cope with hostile contents: validate callbacks, the catalogue,
+ * checkpoint data, allocation bitmaps, log records.
  *
- * There must be no crash, hang, leak or access out of bounds. Inspection must write nothing. A
- * database that opens must take a transaction and close. If verify found nothing and no checksum
- * was forged, the database's contents must still be there.
+ * There must be no crash, hang, leak or access out of bounds. Inspection must write nothing. If the
+ * closed database was chosen, no checksum was corrected and verify has found nothing, then the
+ * database must open, contain its data, commit a transaction and close.
  */
 #include "buffer/buffer.h"
 #include "limited_device.h"
@@ -37,7 +39,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 enum { CRASHED = 1, FIX_CONTROL = 2, FIX_PAGES = 4, FIX_RECORDS = 8 };
 enum { CHANGE = 6, CHANGES_MAX = 64, PAGE = 4096, FILES_MAX = 16 };
 
-/* A record that lies in one piece, so its checksum can be corrected. */
+/* A log record without a block header inside, so that its checksum can be corrected in the file. */
 struct place {
     size_t file, at;
     uint32_t size;
@@ -224,14 +226,14 @@ static void apply(struct file *files, size_t n, const uint8_t *c)
     case 3:
         f->len = at;
         break;
-    case 4: { /* a page, block or sector in another one's place */
+    case 4: { /* copy a page or a sector to the place of another */
         size_t from = c[5] * (size_t)512, len = c[5] & 1 ? PAGE : 512;
         at -= at % len;
         if (from + len <= f->len && at + len <= f->len)
             memmove(f->bytes + at, f->bytes + from, len);
         break;
     }
-    case 5: /* a small number */
+    case 5: /* write a small number */
         if (at + 8 <= f->len)
             lladd_put64(f->bytes + at, c[5]);
         break;
@@ -274,13 +276,13 @@ static void must_be_unchanged(struct lladd_device *dev, const struct file *files
     }
 }
 
-/* ---- looking and opening -------------------------------------------------------------------- */
+/* ---- inspecting and opening ----------------------------------------------------------------- */
 
 static int swallow(void *ctx, const void *bytes, size_t len)
 {
     const unsigned char *p = bytes;
     for (size_t i = 0; i < len; i++)
-        *(unsigned *)ctx += p[i]; /* a sanitizer sees what was printed */
+        *(unsigned *)ctx += p[i]; /* reads the bytes, so that a sanitizer checks them */
     return 0;
 }
 
@@ -326,7 +328,7 @@ static int look_at_finding(void *ctx, const struct lladd_finding *f)
     return lladd_sink_printf(&l->sink, "%s", f->message);
 }
 
-/* True if verify found nothing. */
+/* Calls every function of <lladd/inspect.h>. Returns true if verify found nothing. */
 static bool inspect(struct lladd_device *dev)
 {
     struct lladd_options o = options(dev);
@@ -356,7 +358,7 @@ static bool inspect(struct lladd_device *dev)
     return v.damage + v.repair + v.notes == 0;
 }
 
-/* Runs one transaction on the database as it is now. */
+/* Reads the database, then tries a transaction. If `intact`, both must succeed. */
 static void use(struct lladd_db *db, const struct base *b, bool intact, bool crashed)
 {
     struct lladd_error err = LLADD_ERROR_INIT;
@@ -378,7 +380,7 @@ static void use(struct lladd_db *db, const struct base *b, bool intact, bool cra
     if (!rc)
         rc = lladd_root_set(txn, "another", (struct lladd_root_value){page.v, 2});
     if (rc || lladd_commit(txn) != 0)
-        rc = lladd_abort(txn); /* may fail: pages it needs are damaged */
+        rc = lladd_abort(txn); /* may fail, because it needs pages that are damaged */
     MUST(!intact || rc == 0);
 }
 
@@ -419,7 +421,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct lladd_device *dev = limited_device(files, b->n);
     bool content = inspect(dev);
     must_be_unchanged(dev, files, b->n);
-    /* Forged contents may be wrong without a trace; so may a cut-off log after a crash. */
+    /* Verify need not find forged contents, nor that the log of the crashed process was cut off. */
     bool honest = !(flags & (FIX_CONTROL | FIX_PAGES | FIX_RECORDS)) && !(flags & CRASHED);
     open_database(dev, b, content && honest, flags & CRASHED);
     limited_device_close(dev);

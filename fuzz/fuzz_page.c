@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A buffer manager over a hostile page file. The input is four bytes of choices, up to 255 bytes
- * for the header of the double-write area, and then the contents of the page file; missing bytes
- * are zeros.
+ * The buffer manager on a hostile page file. The input is a byte of flags, a byte that selects the
+ * changes, a length n, an unused byte, n bytes for the header of the double-write area, then the
+ * contents of the page file. Missing bytes are zeros; with SHORTER, the page file is shorter
+ * instead.
  *
  * There must be no crash or access out of bounds. A page is returned only if it is all zeros or has
- * the right number and checksum; an invalid page that is requested for redo is returned as zeros; a
- * refusal is a data error. After all pages have been changed and flushed, each one verifies.
+ * the right number and checksum; otherwise the error is LLADD_CORRUPT_PAGE. An invalid page that is
+ * requested for redo is returned as zeros. After all pages have been changed and flushed, each page
+ * in the file must have the right number and checksum.
  */
 #include "fuzz.h"
 #include "buffer/buffer.h"
@@ -45,7 +47,7 @@ static void load(struct lladd_device *dev, uint64_t page, unsigned char *bytes)
     MUST(ll_io_close(dev, file) == 0);
 }
 
-/* Makes the library's decision in a different way. */
+/* Whether the library must accept the page, computed with other code than the library's. */
 static bool is_sound(uint64_t n, const unsigned char *bytes)
 {
     unsigned char identity[12];
@@ -63,7 +65,7 @@ static void make_area(struct lladd_device *dev, const uint8_t *data, size_t size
     static unsigned char area[(DWB_PAGES + 1) * PAGE];
     memset(area, 0, sizeof area);
     memcpy(area, data, size);
-    if (fix) { /* so that the header is believed */
+    if (fix) { /* the header becomes valid, and so does every second copy of a page */
         memcpy(area, "LLADDdwb", 8);
         lladd_put32(area + 8, 1);
         lladd_put32(area + 12, SALT);
@@ -117,7 +119,7 @@ static void read_all(struct ll_buffer *b, struct lladd_device *dev)
     }
 }
 
-/* Redo: every page is returned; one that does not verify, as zeros. */
+/* Changes each page as redo does. An invalid page is returned as zeros, without a base. */
 static void change_all(struct ll_buffer *b, struct lladd_device *dev, uint8_t dice)
 {
     unsigned char stored[PAGE];

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Arrays, lists, hash tables and blobs on hostile pages. A database with some of each, including
- * chains, blobs of keys and index pages, is made once, in memory. The input is a byte of flags,
- * then changes of five bytes each: page, offset, action, value. The pages' checksums are corrected
- * afterwards, so only the structures' own checks detect the changes.
+ * Arrays, lists, hash tables and blobs on hostile pages. When the fuzzer starts, it makes a
+ * database in memory that contains some of each, with chains of pages, keys in blobs, and index
+ * pages. The input is a byte of flags, then changes of five bytes each: page, offset (two bytes),
+ * action, value. The fuzzer corrects the pages' checksums afterwards, so only the structures' own
+ * checks can detect the changes.
  *
- * Everything is looked up, walked, checked, written, removed and destroyed, by transactions that
- * commit or roll back. There must be no crash, access out of bounds, leak or endless loop; every
- * call succeeds or gives a reason, and none reports a bug of the library.
+ * Seven transactions use one structure each: they read, check and change it, and with DESTROY
+ * destroy it. Then they commit (COMMIT) or roll back. There must be no crash, access out of bounds,
+ * leak or endless loop. Each call must succeed or give a reason. No call may report a bug of the
+ * library, except as said() allows.
  */
 #include "buffer/buffer.h"
 #include "limited_device.h"
@@ -146,7 +148,7 @@ static void fill(struct lladd_db *db)
     fill_lists(db, txn);
     fill_tables(db, txn);
     MUST(lladd_blob_create(txn, bytes_of, sizeof bytes_of, &base.blob) == 0);
-    /* Deep, and nearly empty. */
+    /* A blob with a deep tree and few pages. */
     MUST(lladd_blob_create(txn, NULL, UINT64_C(1) << 34, &base.sparse) == 0);
     MUST(lladd_blob_write(txn, base.sparse, UINT64_C(1) << 33, bytes_of, 9000) == 0);
     MUST(lladd_commit(txn) == 0);
@@ -193,12 +195,12 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
-/* c[0] selects the page, by its place in the file. */
+/* c[0] is the number of the page, modulo the number of pages. */
 static void apply(struct file *f, const uint8_t *c)
 {
     size_t pages = f->len / PAGE, at = c[1] | (size_t)(c[2] & 15) << 8;
     unsigned char *page = f->bytes + c[0] % pages * PAGE;
-    if (c[2] & 64) /* the page's own header, and that of its type */
+    if (c[2] & 64) /* only in the page header or the header of the page type */
         at = 4 + at % (LLADD_PAGE_HEADER + 96);
     at = at < 4 ? 4 : at;
     switch (c[3] % 8) {
@@ -214,11 +216,11 @@ static void apply(struct file *f, const uint8_t *c)
     case 3:
         memset(page + at, 0xff, PAGE - at < c[4] % 16u ? PAGE - at : c[4] % 16u);
         break;
-    case 4: /* another page, with this one's number */
+    case 4: /* copy another page, but keep the page number */
         memcpy(page, f->bytes + c[4] % pages * PAGE, 24);
         memcpy(page + 32, f->bytes + c[4] % pages * PAGE + 32, PAGE - 32);
         break;
-    case 5: /* a page's number */
+    case 5: /* write a page number */
         if (at + 8 <= PAGE)
             lladd_put64(page + (at & ~(size_t)7), c[4] % (pages + 2));
         break;
@@ -251,8 +253,9 @@ struct use {
     unsigned flags;
 };
 
-/* Checks a call's result: success, or an error with a message. If an invalid page refuses an
- * operation's prepared change, the contract checks of LLADD_DEBUG report a bug of the operation. */
+/* Checks a call's result: success, LLADD_END, or an error with a message. LLADD_BUG is allowed only
+ * if the message names an operation. With LLADD_DEBUG, the library reports such a bug if an invalid
+ * page refuses a change that the operation has prepared. */
 static int said(int rc, const struct lladd_error *err)
 {
     bool fine = rc == 0 || rc == LLADD_END || (rc == err->code && err->message[0]);
@@ -284,7 +287,7 @@ static int sum_value(void *ctx, struct lladd_span value)
 {
     const unsigned char *p = value.data;
     for (size_t i = 0; i < value.len; i++)
-        *(unsigned *)ctx += p[i]; /* a sanitizer sees the bytes */
+        *(unsigned *)ctx += p[i]; /* reads the bytes, so that a sanitizer checks them */
     return 0;
 }
 
@@ -326,7 +329,7 @@ static void use_list(struct use *u, lladd_pageno root)
     unsigned char buf[500];
     if (heard(u, lladd_list_open(u->db, root, &l, &u->err)))
         return;
-    /* Following the items of a ring one by one never ends: the library cannot detect that. */
+    /* The loop has a limit: changed links may form a ring, and lladd_list_next does not see it. */
     for (unsigned i = 0; i < 3 * ITEMS; i++) {
         if (heard(u, lladd_list_next(l, at, &at, buf, sizeof buf, &len, &u->err)))
             break;
@@ -492,10 +495,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             break;
         use_one(&u, u.flags & REVERSED ? 6 - i : i);
         if (!(u.flags & COMMIT) || lladd_commit(u.txn) != 0)
-            (void)lladd_abort(u.txn); /* may fail: pages it needs are damaged */
+            (void)lladd_abort(u.txn); /* may fail, because it needs pages that are damaged */
     }
     if (open)
-        (void)lladd_close(u.db); /* likewise */
+        (void)lladd_close(u.db); /* may fail, because it needs pages that are damaged */
     limited_device_close(dev);
     for (size_t i = 0; i < base.n; i++)
         if (files[i].bytes != base.files[i].bytes)

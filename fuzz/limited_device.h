@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef FUZZ_LIMITED_DEVICE_H
 #define FUZZ_LIMITED_DEVICE_H
-/* Files in memory with a limited size: a forged page number must not make the device as large as
- * the number says. One at a time, as fuzzers have one thread. */
+/* A device in memory that refuses writes and sizes beyond DEVICE_MAX, so that a forged page number
+ * cannot make a file that takes all memory. limited_device sets static variables, so only one
+ * thread may call it. */
 #include "fuzz.h"
 #include "io/io.h"
 
 #include <stdlib.h>
 
+/* The limit of each file's size. It is not exact: a write is refused if it begins beyond the limit,
+ * and appends are not limited. */
 enum { DEVICE_MAX = 64 << 20 };
 
 struct file {
@@ -23,7 +26,7 @@ static inline int world_random(void *ctx, void *buf, size_t len)
     return 0;
 }
 
-/* Every database gets the same numbers. */
+/* Random numbers are constant, so that each run makes the same databases. */
 static const struct lladd_environment fuzz_world = {.random = world_random};
 
 static const struct lladd_device_ops *memory_ops;
@@ -44,7 +47,7 @@ static inline int limited_allocate(struct lladd_device *dev, struct lladd_file *
     return size > DEVICE_MAX ? -ENOSPC : memory_ops->allocate(dev, file, size);
 }
 
-/* A device with these files. */
+/* Makes a device that contains the directory "log" and copies of these files. */
 static inline struct lladd_device *limited_device(const struct file *files, size_t n)
 {
     static struct lladd_device_ops limited;
@@ -67,7 +70,7 @@ static inline struct lladd_device *limited_device(const struct file *files, size
 
 static inline void limited_device_close(struct lladd_device *dev)
 {
-    dev->ops = memory_ops; /* the library recognises its device by this */
+    dev->ops = memory_ops; /* lladd_device_close compares ops to see the device's kind */
     lladd_device_close(dev);
 }
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Drives a fuzz target without libFuzzer: replays the given files, then mutates them at random for
- * a while. It takes libFuzzer's options of the same names, so one command line works for both:
+ * Drives a fuzz target without libFuzzer: replays the given files, then runs random mutations of
+ * them up to the limits given. The options are those of libFuzzer, so one command line works with
+ * both:
  *
  *     fuzz_x [-runs=N] [-max_total_time=SECONDS] [-seed=N] [-max_len=BYTES]
  *            [-artifact_prefix=PATH] [file or directory]...
  *
- * If the process dies, the current input is written to <prefix>crash-<seed>-<number>. There is no
- * coverage guidance, which is libFuzzer's strength: this is a smoke test with the same entry point.
+ * If the process dies, the current input is written to <prefix>crash-<seed>-<number>. Unlike
+ * libFuzzer, this program does not measure coverage to choose inputs, so it finds less.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -25,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 __attribute__((weak)) int LLVMFuzzerInitialize(int *argc, char ***argv);
 __attribute__((weak)) void __sanitizer_set_death_callback(void (*)(void));
 
-/* An input that takes longer counts as an endless loop. */
+/* A run that takes longer than this is taken for an endless loop: SIGALRM ends the process. */
 enum { INPUT_SECONDS = 60 };
 
 struct input {
@@ -47,7 +48,7 @@ static struct {
     size_t capacity;
 } corpus;
 
-/* The current input, for the handler of the process's death. */
+/* The current input, and the file for it. save_current writes the file if the process dies. */
 static struct {
     const uint8_t *data;
     size_t size;
@@ -94,8 +95,8 @@ static void on_signal(int signal_number)
 
 static void catch_deaths(void)
 {
-    /* A sanitizer reports the first four itself and then calls back; it does not handle an
-     * abort. */
+    /* A sanitizer reports the first four signals and then calls save_current. It handles neither
+     * SIGABRT nor SIGALRM. */
     static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGALRM};
     if (__sanitizer_set_death_callback)
         __sanitizer_set_death_callback(save_current);
@@ -106,7 +107,7 @@ static void catch_deaths(void)
 
 static void run(const struct options *o, uint64_t number, const uint8_t *data, size_t size)
 {
-    /* A copy of the exact size, so that a read of one byte too many is detected. */
+    /* The copy has the exact size, so that a sanitizer detects a read after its end. */
     uint8_t *copy = allocate(size);
     if (size > 0)
         memcpy(copy, data, size);
@@ -206,7 +207,7 @@ static void put_number(uint64_t *state, uint8_t *data, size_t size)
         data[at + i] = (uint8_t)(value >> 8 * i);
 }
 
-/* Makes one change; returns the new size, at most max_len. */
+/* Changes the data once. Returns the new size, which is at most max_len. */
 static size_t mutate(uint64_t *state, uint8_t *data, size_t size, size_t max_len)
 {
     size_t at = below(state, size), len = 1 + below(state, 64);
@@ -234,7 +235,7 @@ static size_t mutate(uint64_t *state, uint8_t *data, size_t size, size_t max_len
         for (size_t i = 0; i < len; i++)
             data[at + i] = (uint8_t)next(state);
         return size + len;
-    case 6: { /* copy from elsewhere, perhaps from another input */
+    case 6: { /* copy a part of any input */
         const struct input *from = &corpus.at[below(state, corpus.count)];
         size_t source = below(state, from->size);
         len = len < from->size - source ? len : from->size - source;
