@@ -3,9 +3,9 @@
  * arena: memory that is released all at once, and the allocator of the simulated databases.
  *
  * Each level of the exploration has an arena. A run allocates its blocks, calls and file handles
- * from the arena of its level, and the database allocates from the heap. Both are rewound before
- * the next run. Once the arenas have grown to what a run needs, a crash state costs no call of
- * malloc.
+ * from the arena of its level, and the database allocates from the heap below. Both are rewound
+ * before the next run. Once they have grown to what a run needs, exploring a crash state calls
+ * malloc no more.
  */
 #include "sim/sim_private.h"
 
@@ -21,11 +21,11 @@
 /* APART is a multiple of the system's page size on every supported system. */
 enum { CHUNK = 1 << 20, ALIGN = 16, APART = 64 << 10 };
 
-/* Chunks are mapped from the system. Their bytes share no system page with anything else, so that
- * access to them can be forbidden while this header stays readable. */
+/* Chunks are mapped from the system. A chunk's usable bytes have system pages of their own, so
+ * access to them can be forbidden while the header stays readable. */
 struct ll_sim_chunk {
     struct ll_sim_chunk *next;
-    size_t size; /* number of usable bytes; they begin APART bytes after the header */
+    size_t size; /* number of usable bytes; the first is APART bytes after the header's first */
 };
 
 /* ---- arenas ------------------------------------------------------------------------------ */
@@ -48,7 +48,7 @@ static struct ll_sim_chunk *chunk_new(size_t size)
     return c;
 }
 
-/* Moves on to the next chunk that has room, and adds a chunk if there is none. */
+/* Takes from the next chunk with enough room. If no chunk has enough room, adds a chunk. */
 static void *take_more(struct ll_sim_arena *a, size_t size)
 {
     while (a->now && a->now->next) {
@@ -93,8 +93,8 @@ void *ll_sim_grow(struct ll_sim_arena *a, void *array, size_t count, uint32_t *c
     void *p = ll_sim_take(a, larger * element);
     if (!p)
         return NULL;
-    size_t there = count < *capacity ? count : *capacity; /* The caller may ask for an element far
-                                                           * beyond the array. */
+    size_t there = count < *capacity ? count : *capacity; /* `count` may be far beyond the array's
+                                                           * end */
     if (there)
         memcpy(p, array, there * element);
     *capacity = larger;
@@ -121,8 +121,8 @@ void ll_sim_arena_free(struct ll_sim_arena *a)
 
 /* ---- the databases' memory --------------------------------------------------------------- */
 
-/* Pieces are rounded up to a size class and begin with a header that stores it. A released piece
- * goes to the free list of its class. AddressSanitizer is told which bytes are in use. */
+/* The header of an allocated piece. The piece's size is rounded up to a size class. A released
+ * piece goes to the free list of its class. AddressSanitizer is told which bytes are in use. */
 struct piece {
     union {
         struct piece *next; /* while free */

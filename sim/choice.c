@@ -1,23 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * choice: the source of all nondeterminism. A run is a function of the answers given here.
+ * choice: the source of all nondeterminism. Where a run could go on in several ways, it asks a
+ * question here, and the answer decides. Runs with equal answers are equal.
  *
- * The answers to all questions asked so far form a row. In an enumeration, the first run takes the
- * first answer to each question. For the next run, the last question that has another answer takes
- * its next one, and the answers after it are dropped. A replay takes a given row.
+ * The answers so far form a row. In an enumeration, the first run gets the first answer to each
+ * question. For the next run, the answers at the end of the row that were the last possible ones
+ * are dropped, and the last answer that is left is replaced by the next possible answer. A replay
+ * gets its answers from a given row.
  *
- * The row of a failing run is long, but nearly all of its answers are 0, the ordinary one. A token
- * stores the others, as base64url:
+ * A token identifies a failing run. It is this, as base64url:
  *
  *   u8       version | kind << 4
- *   3 bytes  of the hash of the subject's name
- *   3 bytes  of the hash of the recording
+ *   3 bytes  the low bytes of the hash of the subject's name
+ *   3 bytes  the low bytes of the hash of the recording
  *   varint   flags << 1 | 1 if a seed follows
- *   varint   the seed, if there is one
+ *   varint   the seed, if it follows
  *   for each answer that is not 0:
- *     varint   answer << 2 | number of zeros before it; 3: another varint follows
- *     varint   number of zeros minus 3
- *   2 bytes  of the hash of everything before
+ *     varint   answer << 2 | min(z, 3); z is the number of zeros directly before the answer
+ *     varint   z - 3, if z is at least 3
+ *   2 bytes  the low bytes of the hash of all bytes before
+ *
+ * Nearly all answers of a row are 0, the ordinary answer, so the token is short. Zeros at the end
+ * of the row are left out.
  */
 #include "sim/sim_private.h"
 
@@ -25,7 +29,7 @@
 
 /* ---- choosing ---------------------------------------------------------------------------- */
 
-/* Choices use malloc, not an arena: a row lives longer than a run, and grows and shrinks. */
+/* Rows are allocated with malloc, not from an arena, since a row is used by many runs. */
 static struct ll_sim_choice *choice_add(struct ll_sim_choices *c)
 {
     if (c->count == c->capacity) {
@@ -39,7 +43,7 @@ static struct ll_sim_choice *choice_add(struct ll_sim_choices *c)
     return &c->at[c->count++];
 }
 
-/* Returns a value below n. */
+/* Returns a value below n. In c->plain of 4 cases it is 0. */
 static uint32_t draw(struct ll_sim_choices *c, uint32_t n)
 {
     c->drawn = ll_sim_mix(c->drawn, n);
@@ -121,7 +125,7 @@ static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvw
 struct bytes {
     unsigned char at[TOKEN_BYTES + 1];
     uint32_t len, pos;
-    bool bad; /* no room, or nothing more to read */
+    bool bad; /* a write had no room, or a read went beyond the end */
 };
 
 static void put_byte(struct bytes *b, unsigned v)
@@ -219,7 +223,7 @@ static int from_text(const char *token, struct bytes *b, struct lladd_error *err
         if (i % 4 > 0)
             put_byte(b, v >> (6 - 2 * (i % 4)) & 255);
     }
-    /* bits that belong to no byte */
+    /* The last character may have bits that belong to no byte. They must be 0. */
     uint32_t lost = len % 4 == 2 ? v & 15 : len % 4 == 3 ? v & 3 : len % 4;
     if (lost || b->len < AT_REST + CHECK)
         return lladd_error_set(err, LLADD_BAD_ARGUMENT, "the token is not whole");

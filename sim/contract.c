@@ -3,10 +3,10 @@
  * contract: checks that an operation keeps the promises on which recovery relies
  * (lladd/sim_contract.h).
  *
- * A unit of work is one check of one sample. Units run check by check, so that an operation that
- * touches other memory, crashes or loops fails in its first check, and its other units are skipped.
- * Three slots of the bench hold copies of a sample's page: callbacks work on slot 0; slots 1 and 2
- * hold the pages to compare it with.
+ * A unit of work is one check of one sample. All samples go through the first check, then through
+ * the second, and so on. If an operation touches other memory, crashes or loops, its other units
+ * are skipped. The bench has three slots, which hold copies of a sample's page. Callbacks work on
+ * slot 0, and for some checks on slot 1; slots 1 and 2 hold pages to compare with.
  */
 #include "sim/contract_private.h"
 
@@ -21,8 +21,7 @@ enum {
     ROUNDS = 300,
     LIMIT_MS = 500,
     HISTORY_MAX = 24,
-    OTHERS_MAX = 32, /* number of samples; their pages are compared after each run of an operation
-                      */
+    OTHERS_MAX = 32, /* check_one_page compares the pages of at most this many samples */
     TYPE_AT = 4,     /* offsets in the page header, see docs/disk-format.md */
     NUMBER_AT = 24
 };
@@ -127,7 +126,7 @@ static void fill_hole(const struct trial *t, unsigned slot, int byte)
         memset(t->b->slot[slot] + begin, byte, end - begin);
 }
 
-/* Removes the differences that do not count. */
+/* Overwrites the bytes that need not be equal: what `mask` masks, and the hole. */
 static void normalise(const struct trial *t, unsigned slot)
 {
     struct lladd_page p = ll_sim__page(t->b, slot, t->s->number);
@@ -174,7 +173,8 @@ static bool others_untouched(const struct trial *t, const unsigned char *copies)
     return true;
 }
 
-/* The guard pages detect violations: an access outside the page and the bytes ends the process. */
+/* An access outside the page and the bytes hits a guard page and ends the child. Only writes to the
+ * pages of other samples are detected here. */
 static void check_one_page(const struct trial *t)
 {
     const struct lladd_sim_contract *in = t->b->in;
@@ -214,13 +214,13 @@ static void check_accepts(const struct trial *t)
     ll_sim__kept(t->k, LLADD_SIM_C_ACCEPTS);
 }
 
-/* Repeats redo on the same page and bytes, at another address, with other noise around them and in
- * the hole. */
+/* Runs redo twice, with equal pages and bytes. The second time, the page is at another address, and
+ * the memory around the bytes and in the page's hole contains other noise. */
 static void check_pure(const struct trial *t)
 {
     struct trial again = *t;
     unsigned char moved[256];
-    if (t->redo.len < sizeof moved) { /* the memory before the bytes is different, too */
+    if (t->redo.len < sizeof moved) { /* so that the bytes have another address, too */
         memcpy(moved + 1, t->redo.data ? t->redo.data : moved, t->redo.len);
         again.redo = lladd_span_of(moved + 1, t->redo.len);
     }
@@ -310,7 +310,8 @@ static struct trial trial_of(struct ll_sim__bench *b, size_t i)
                           .undo = s->undo};
 }
 
-/* Does the page in slot 0, after sample i, equal the page of sample i + 1? */
+/* Is sample i + 1 the next record of the same page, and can it be undone on the page? Slot 0 must
+ * contain the page after sample i. */
 static bool goes_on(const struct ll_sim__bench *b, size_t i)
 {
     const struct lladd_sim_sample *s = &b->in->samples[i], *next = s + 1;
@@ -319,7 +320,8 @@ static bool goes_on(const struct ll_sim__bench *b, size_t i)
            memcmp(b->slot[0], next->page, b->size) == 0;
 }
 
-/* Undoes every prefix of the history that begins with this sample, newest record first. */
+/* The history is this sample and the samples after it that change the same page. Redoes each prefix
+ * of two records or more and undoes it, newest record first. */
 static void check_prefixes(const struct trial *t)
 {
     struct trial step[HISTORY_MAX];
@@ -353,7 +355,8 @@ static bool may_interleave(const struct ll_sim__bench *b, size_t i, size_t j)
     return a->owner && c->owner && a->owner != c->owner && (a->ended == 0 || a->ended > j);
 }
 
-/* Undoes this record after the redo of the next one, which belongs to another transaction. */
+/* Redoes this record and the next one, which belongs to another transaction, then undoes this one
+ * first. */
 static void check_interleaved(const struct trial *t)
 {
     if (!undoable(t) || !t->s->redo.data)
@@ -486,7 +489,7 @@ static uint64_t odd_number(struct ll_sim__bench *b)
     }
 }
 
-/* Changes one bit, a number or the length; sometimes several of these. Returns the new length. */
+/* Changes a bit, a number or the length, sometimes several times. Returns the new length. */
 static size_t mangle(struct ll_sim__bench *b, unsigned char *p, size_t len, size_t max)
 {
     do {
@@ -516,8 +519,8 @@ static size_t mangle(struct ll_sim__bench *b, unsigned char *p, size_t len, size
     return len;
 }
 
-/* Does the same to the body of the page, mostly near its beginning or end; sometimes replaces all
- * of it. */
+/* Changes bits and numbers in the body of the page, mostly near its beginning or end. Sometimes
+ * fills all of it with one byte first. */
 static void mangle_page(struct ll_sim__bench *b)
 {
     enum { NEAR = 64 };
@@ -553,8 +556,8 @@ static bool header_untouched(const struct trial *t, const unsigned char *before)
     return false;
 }
 
-/* First runs mangled records on the intact page; then mangles the page, and sometimes the record
- * too. */
+/* Runs mangled records on the intact page first. Then mangles the page, and sometimes the record
+ * as well. */
 static void check_hostile(const struct trial *t)
 {
     struct ll_sim__bench *b = t->b;

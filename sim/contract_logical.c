@@ -2,10 +2,10 @@
 /*
  * contract_logical: checks logical undo with undo-only records (paper, section 2.4; OP-5).
  *
- * An undo-only record is logged before the changes that it undoes. Its undo may therefore run when
- * none or only some of the changes have been made, and run again after a crash has interrupted it.
- * This check uses a database in memory. It runs the undo without the change, after the change, and
- * repeatedly.
+ * An undo-only record is logged before the changes that it undoes. Recovery may therefore run the
+ * undo when none or only some of the changes were made, and may run it again after a crash has
+ * interrupted it. This check uses a database in memory. It runs the undo without the change, once
+ * after the change, and several times after the change.
  */
 #include "sim/contract_private.h"
 

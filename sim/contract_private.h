@@ -3,10 +3,10 @@
 #define LL_SIM_CONTRACT_PRIVATE_H
 /* What the files of the contract checks share.
  *
- * The parent maps a board that it shares with its children, and forks a child that works through
- * *units*: a unit is one check of one sample. Before the child calls a callback of the operation,
- * it notes on the board what it is about to do. If the child dies in the callback, the parent
- * records the verdict and forks another child, which continues with the next unit. */
+ * A *unit* is one check of one sample, or the checks of one logical undo. The parent forks a child
+ * that works through the units. Both share the *board*. Before the child calls a callback of an
+ * operation, it writes to the board which callback it is. If the child dies in the callback, the
+ * parent records the broken promise and forks another child, which continues with the next unit. */
 #include <lladd/bytes.h>
 #include <lladd/sim_contract.h>
 
@@ -22,14 +22,15 @@ struct ll_sim__board {
     bool done;      /* all units are finished */
     bool outside;   /* the fault was an access outside the page and the bytes */
     bool late;      /* the time limit was exceeded */
-    int signal;     /* that the child died of; 0: none */
-    char doing[96]; /* callback that was about to run */
+    int signal;     /* the signal that ended the child; 0: none */
+    char doing[96]; /* the callback that the child called last */
     char where[64]; /* address of the forbidden access, in words */
-    /* What is mangled, or ""; a string literal, valid in all processes. */
+    /* For messages: what check_hostile has mangled. A string literal, so that the pointer is valid
+     * in all processes. */
     const char *with;
     struct ll_sim__state {
         bool given_up; /* the operation crashes or loops: its other units are skipped */
-    } state[];         /* per operation; the verdicts follow in memory */
+    } state[];         /* per operation */
 };
 
 /* The child's memory: pages and bytes, each between inaccessible guard pages. */
@@ -39,13 +40,13 @@ struct ll_sim__bench {
     struct lladd_sim_kept *kept; /* verdicts of all operations */
     const uint32_t *op_of;       /* per sample, then per undo: index of its operation */
     unsigned char *map;
-    size_t map_len;                       /* bytes of the whole mapping */
-    size_t page_room, bytes_room;         /* bytes of a slot, in whole system pages */
-    unsigned char *slot[LL_SIM__SLOTS];   /* the pages */
-    unsigned char *bytes;                 /* room for the record's bytes, which lie at its end */
+    size_t map_len;                     /* bytes of the whole mapping */
+    size_t page_room, bytes_room;       /* bytes of a slot, in whole system pages */
+    unsigned char *slot[LL_SIM__SLOTS]; /* the pages */
+    unsigned char *bytes; /* room for the record's bytes; their end is the end of the room */
     unsigned char *kept_redo, *kept_undo; /* bytes that prepare has made */
     uint32_t size;
-    unsigned inside; /* the slot of the page that a callback may touch */
+    unsigned inside; /* the slot with the page that a callback may touch */
     size_t len;      /* number of bytes the callback may read */
     uint64_t random;
 };
@@ -53,12 +54,13 @@ struct ll_sim__bench {
 /* contract_run.c: callbacks between guard pages. */
 int ll_sim__bench_init(struct ll_sim__bench *, size_t longest, struct lladd_error *);
 void ll_sim__bench_free(struct ll_sim__bench *);
-/* Copies the bytes to their place and sets bytes->data to it, then forbids access to all pages
- * except the one in the slot. Returns false if access cannot be forbidden. */
+/* Copies the record's bytes to their room, and sets bytes->data to the copy. Then forbids access to
+ * all pages except the page in the slot. Returns false if access cannot be forbidden. */
 bool ll_sim__lay(struct ll_sim__bench *, unsigned slot, struct lladd_span *bytes);
 /* Allows access to all pages again. Returns false if that fails. */
 bool ll_sim__allow(struct ll_sim__bench *, unsigned slot);
-/* Describes the address as the callback sees it. Returns false if it lies outside the mapping. */
+/* Describes the address relative to the page or to the record's bytes. Returns false if the address
+ * lies outside the mapping. */
 bool ll_sim__where(const struct ll_sim__bench *, const unsigned char *at, char *out, size_t size);
 /* In the child: installs handlers that report a fatal signal on the board. */
 void ll_sim__watch(struct ll_sim__bench *);
@@ -81,7 +83,7 @@ int ll_sim__fork(struct ll_sim__bench *, size_t units, void (*work)(struct ll_si
 void ll_sim__check_undo(struct ll_sim__bench *, const struct lladd_sim_undo *,
                         struct lladd_sim_kept *);
 
-/* contract.c: record the result of a check. */
+/* contract.c: record that a check was passed, or not. */
 void ll_sim__kept(struct lladd_sim_kept *, enum lladd_sim_check);
 void ll_sim__broken(struct lladd_sim_kept *, enum lladd_sim_check, const char *fmt, ...)
     LLADD_PRINTF(3, 4);

@@ -2,11 +2,11 @@
 /*
  * contract_run: runs an operation's callbacks where they can do no harm.
  *
- * Pages and bytes lie in one mapping, each between inaccessible guard pages. While a callback runs,
- * the other pages are inaccessible too. The bytes end where their guard begins, so reading one byte
- * too many is detected. A child process runs the callbacks. A timer of its processor time ends
- * callbacks that loop; a timer of real time ends callbacks that sleep. (page_guard.c uses the
- * mapping without a child.)
+ * Pages and record bytes lie in one mapping, each between inaccessible guard pages. While a
+ * callback runs, the other pages are inaccessible as well. The record's bytes end where a guard
+ * page begins, so reading one byte too many is detected. A child process runs the callbacks. A
+ * timer of processor time ends a child in which a callback loops; a timer of real time ends a child
+ * in which a callback sleeps. (page_guard.c uses the mapping without a child.)
  */
 #include "sim/contract_private.h"
 
@@ -39,7 +39,7 @@ int ll_sim__bench_init(struct ll_sim__bench *b, size_t longest, struct lladd_err
     unsigned char *at = b->map + guard;
     int rc = 0;
     for (unsigned i = 0; i < LL_SIM__SLOTS; i++) {
-        /* A page smaller than the system's page ends where its guard begins. */
+        /* The page ends where its guard begins, even if it is smaller than a system page. */
         b->slot[i] = at + b->page_room - b->size;
         rc |= mprotect(at, b->page_room, PROT_READ | PROT_WRITE);
         at += b->page_room + guard;
@@ -74,7 +74,7 @@ struct lladd_view ll_sim__view(const struct ll_sim__bench *b, unsigned slot, uin
 
 /* ---- fatal signals --------------------------------------------------------------------------- */
 
-/* The bench of this process. It is a global, because a signal handler has no argument of ours. */
+/* The bench of this process, for the signal handler. */
 static struct ll_sim__bench *watched;
 
 bool ll_sim__where(const struct ll_sim__bench *b, const unsigned char *at, char *out, size_t size)
@@ -108,8 +108,7 @@ void ll_sim__watch(struct ll_sim__bench *b)
                                  SIGABRT, SIGTRAP, SIGPROF, SIGALRM};
     stack_t stack = {.ss_size = LL_SIM__SIGNAL_STACK};
     watched = b;
-    /* The handler has its own stack, so that it can report a callback that has overflowed the
-     * normal one. */
+    /* The handler has its own stack, so that it can also report a stack overflow. */
     stack.ss_sp = mmap(NULL, LL_SIM__SIGNAL_STACK, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (stack.ss_sp != MAP_FAILED)
@@ -147,8 +146,8 @@ void ll_sim__clock_off(void)
 
 /* ---- calling --------------------------------------------------------------------------------- */
 
-/* Fills stack and heap with different noise each time, so that a callback cannot rely on
- * leftovers. */
+/* Fills unused stack and heap with other noise at each call, so that a callback cannot rely on what
+ * earlier calls have left there. */
 static __attribute__((noinline)) void scatter(struct ll_sim__bench *b)
 {
     volatile unsigned char noise[NOISE];
@@ -196,7 +195,7 @@ bool ll_sim__allow(struct ll_sim__bench *b, unsigned slot)
     return allow(b, slot, PROT_READ | PROT_WRITE);
 }
 
-/* For the child. If access cannot be forbidden, no promise can be checked, and the child dies. */
+/* As ll_sim__lay, in the child. If access cannot be forbidden, the child ends itself. */
 static struct lladd_span lay(struct ll_sim__bench *b, unsigned slot, struct lladd_span bytes)
 {
     if (!ll_sim__lay(b, slot, &bytes))
@@ -273,7 +272,7 @@ static void child(struct ll_sim__bench *b, size_t units,
         b->board->next = i + 1;
     }
     b->board->done = true;
-    /* Ends the child without the parent's streams and exit handlers. */
+    /* SIGKILL, so that the child neither flushes the parent's streams nor runs exit handlers. */
     (void)kill(getpid(), SIGKILL);
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * contract_subject: takes samples from a subject's workload.
+ * contract_subject: takes samples from a subject's workload, and checks the operations on them.
  *
- * The workload runs on an ordinary database in memory; a pin keeps its log from the beginning. The
- * simulator exists only because the workload expects one as an argument.
+ * The workload runs on an ordinary database in memory. A pin keeps the whole log, from which the
+ * samples are taken. The workload gets a simulator as an argument; here the simulator only notes
+ * the callback that was called last, and reports endless waits.
  */
 #include "sim/contract_private.h"
 #include "sim/sim_private.h"
@@ -37,7 +38,7 @@ static int begin(struct session *s, const struct lladd_sim_subject *subject,
     return lladd_open(NULL, &s->options, &s->db, err);
 }
 
-/* Keeps the log from its first record on, whatever checkpoints the workload takes. */
+/* Keeps the log from its first record on, so that checkpoints of the workload truncate nothing. */
 static int pin(struct lladd_db *db, struct lladd_error *err)
 {
     struct lladd_log_cursor *cursor;
@@ -50,8 +51,8 @@ static int pin(struct lladd_db *db, struct lladd_error *err)
     return rc ? rc : lladd_pin_set(db, "contract", first.lsn, err);
 }
 
-/* Reports which part of the subject failed, and why. Also reports an endless wait that the
- * subject's code has ignored. */
+/* Reports which part of the subject failed, and why. Also reports an endless wait, even if the
+ * subject has ignored the error. */
 static int judge(struct session *s, const char *what, int rc, struct lladd_error *err)
 {
     struct lladd_error own = err ? *err : (struct lladd_error)LLADD_ERROR_INIT;
@@ -71,7 +72,7 @@ static int set_up_and_run(struct session *s, const struct lladd_sim_subject *sub
     int rc = pin(s->db, err);
     if (!rc && subject->setup) {
         rc = subject->setup(subject->ctx, s->db, err);
-        if (!rc) /* Refused if a page is still fixed; does not wait. */
+        if (!rc) /* LSN 0 needs no wait; the call fails if the setup has left a page fixed */
             rc = lladd_wait_durable(s->db, lladd_lsn_of(0), err);
         rc = judge(s, "setup", rc, err);
     }
@@ -94,7 +95,8 @@ static int collect(struct session *s, const struct lladd_sim_subject *subject,
         return judge(s, "workload", rc, err);
     if (rc)
         return rc;
-    /* Only the durable part of the log can be read. */
+    /* lladd_sim_collect reads only the durable log. This commit makes all earlier records durable.
+     */
     rc = lladd_log_note(last, "contract", lladd_span_of("", 0), NULL);
     if (!rc)
         rc = lladd_commit(last);

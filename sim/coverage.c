@@ -3,10 +3,10 @@
  * coverage: coverage of the paths through each operation's callbacks, and the write-ahead monitor.
  *
  * The instrumented library reports what it does (<lladd/dst.h>). A path that never ran is a hole in
- * the workload: nothing tests its code. Some paths cannot run: an operation without a page has no
- * redo; an operation with logical undo has no compensation record to redo; an operation with
- * LLADD_UNDO_NONE is never undone; and the bounds may not allow a crash in recovery. Paths of the
- * library's own operations are judged only in the subjects that name those operations.
+ * the workload: its code was not tested. Some paths cannot run. An operation without a page has no
+ * redo. An operation with logical undo has no compensation record to redo. An operation with
+ * LLADD_UNDO_NONE is never undone. The bounds may exclude crashes in recovery. A path of one of the
+ * library's own operations is required only in subjects that name the operation.
  */
 #include "sim/sim_private.h"
 
@@ -42,7 +42,7 @@ static uint32_t entry_of(struct ll_sim_cover *c, const struct lladd_dst_event *e
             return i;
     for (uint32_t i = 0; i < c->count; i++)
         if (strcmp(c->at[i].op, e->op) == 0 && c->at[i].version == e->op_version) {
-            c->name[i] = e->op; /* another handle registered the same name */
+            c->name[i] = e->op; /* another handle has another copy of the name */
             return i;
         }
     if (c->count == c->capacity && !enlarge(c))
@@ -67,7 +67,7 @@ static void went(struct ll_sim_cover *c, uint32_t i, enum lladd_sim_path path)
 
 static void see_page_write(struct ll_sim_cover *c, const struct lladd_dst_event *e)
 {
-    /* Write-ahead rule: the record at the page LSN must be below the durable end of the log. */
+    /* Write-ahead rule: the page LSN must be below the durable end of the log. */
     if (e->lsn.v < e->durable.v || e->lsn.v == 0 || c->wal)
         return;
     c->wal = true;
@@ -76,8 +76,8 @@ static void see_page_write(struct ll_sim_cover *c, const struct lladd_dst_event 
     c->wal_durable = e->durable.v;
 }
 
-/* Where a violation is recorded: in `objection` for the workload, in `noticed` for a recovery,
- * because the oracles of that recovery report too. */
+/* Where a violation is recorded: in `violation` for the workload, in `noticed` for a recovery. The
+ * oracles of the recovery may find a violation of their own, so `noticed` is separate. */
 static struct ll_sim_verdict *seen(struct lladd_sim *sim)
 {
     return sim->cover.level ? &sim->noticed : &sim->violation;
@@ -184,7 +184,7 @@ void ll_sim_object_seen(struct lladd_sim *sim, struct ll_sim_verdict *v)
 {
     object_wal(sim, v);
     if (sim->noticed.oracle && v->oracle != LLADD_SIM_O_WAL) {
-        v->oracle = LLADD_SIM_O_NONE; /* the other violation may be its consequence */
+        v->oracle = LLADD_SIM_O_NONE; /* v's violation may be a consequence of the noticed one */
         (void)ll_sim_object(v, sim->noticed.oracle, "%s", sim->noticed.message);
     }
     sim->noticed.oracle = LLADD_SIM_O_NONE;

@@ -3,22 +3,23 @@
  * damage: changes bytes of the files without the library's knowledge, and judges whether the
  * library notices.
  *
- * The files are those that the workload leaves: after a close; after a kill, at its end or at other
- * points; after a loss of power at the same points. One damage is done to them. Then
+ * The files are those that the workload leaves: after a close, after a kill at the end of the
+ * workload or before, and after a loss of power at the same points. One damage is done to them.
+ * Then
  *
- *   inspection reads the files               which findings are new?
- *   the database is opened, read, judged     is it refused? are the contents right?
- *   it goes on, is closed, is inspected      is the damage still there?
+ *   inspection reads the files                        which findings are new?
+ *   the database is opened, read, judged              is it refused? are the contents right?
+ *   the database goes on, is closed, is inspected     is the damage still there?
  *
- *   right, and gone again                            ─► repaired
- *   refused, or named by inspection                  ─► detected
- *   bytes that mean nothing (damage_place.c)         ─► harmless
- *   wrong, and nothing that is left could tell       ─► undetectable, with the reason
- *   anything else                                    ─► WRONG
+ *   right contents, and no damage left                ─► repaired
+ *   refused, or named by inspection                   ─► detected
+ *   bytes that mean nothing (damage_place.c)          ─► harmless
+ *   wrong, and no other byte shows that it is wrong   ─► undetectable, with the reason
+ *   anything else                                     ─► WRONG
  *
- * A finding of inspection excuses wrong contents only if the damaged bytes are valid and merely
- * old, which no reader of the page can detect. A page that the log can rebuild (it has a base image
- * there) and one bad copy of the control block must be repaired: a refused open is then WRONG, too.
+ * A finding of inspection excuses wrong contents only if the damaged bytes are valid: old, or all
+ * zeros. A reader of such a page cannot detect the damage. Two kinds of damage must be repaired, so
+ * a refusal is WRONG: a page with a base image in the log, and one bad copy of the control block.
  */
 #include "sim/damage_private.h"
 
@@ -110,7 +111,7 @@ int ll_sim_damage_gone(struct ll_sim_damaging *d, uint32_t name)
 
 /* ---- looking ----------------------------------------------------------------------------- */
 
-/* Does the code say that stored bytes are wrong? */
+/* Does the error code say that stored bytes are wrong? */
 static bool is_refusal(int code)
 {
     enum lladd_root root = lladd_code_root(code);
@@ -129,15 +130,15 @@ static bool is_stale(const struct ll_sim_damaging *d, const struct ll_sim_meanin
 struct outcome {
     struct ll_sim_meaning meaning;
     struct ll_sim_verdict verdict;
-    uint64_t damage, repair, end; /* findings beyond those before the damage */
+    uint64_t damage, repair, end; /* are there new findings? and the end of the log */
     char finding[300];
-    bool lingers; /* inspection still reports it after the database was closed */
-    bool healed;  /* the damaged bytes have changed since */
+    bool lingers; /* inspection still reports damage after the database was closed */
+    bool healed;  /* no file contains the damaged bytes any more */
     enum lladd_sim_reason reason;
-    const char *why; /* why it is wrong */
+    const char *why; /* why the result is WRONG */
 };
 
-/* Does the library have what it needs to repair this? */
+/* Must the library be able to repair this damage? */
 static bool is_repairable(const struct ll_sim_damaging *d, const struct ll_sim_meaning *m)
 {
     const struct ll_sim_situation *s = &d->now;
@@ -145,7 +146,8 @@ static bool is_repairable(const struct ll_sim_damaging *d, const struct ll_sim_m
         d->kind == LLADD_SIM_DAMAGE_TRUNCATED || !m->solid)
         return false;
     if (m->one_page && m->page < s->n_pages) {
-        /* The checkpoint at the end of recovery drops the log of pages that redo has not read. */
+        /* After an unclean stop, redo must reach the base image: the checkpoint at the end of
+         * recovery may truncate the log of pages that redo has not read. */
         uint64_t base = s->page[m->page].base;
         return base && base >= (s->clean ? s->info.log_oldest.v : s->info.redo.v) && !m->zeros;
     }
@@ -153,7 +155,7 @@ static bool is_repairable(const struct ll_sim_damaging *d, const struct ll_sim_m
            strcmp(d->sim->names.at[d->region[0].name].text, "control") == 0;
 }
 
-/* Is it true that nothing in the remaining files can reveal the damage? */
+/* Is the damage one that nothing in the remaining files can reveal? */
 static bool is_hidden(const struct ll_sim_damaging *d, struct outcome *o)
 {
     const struct ll_sim_meaning *m = &o->meaning;
@@ -239,8 +241,8 @@ static enum lladd_sim_damage_end classify(struct ll_sim_damaging *d, struct outc
     return LLADD_SIM_WRONG;
 }
 
-/* Does this part of the file still have the damaged contents, and do these differ from the
- * original? */
+/* Is this part of the file (`is`) still as the damage has left it (`bad`), and does that differ
+ * from the original (`was`)? */
 static bool is_as_damaged(const struct ll_sim_inode *bad, const struct ll_sim_inode *was,
                           const struct ll_sim_inode *is, uint64_t from, uint64_t to)
 {
@@ -257,8 +259,8 @@ static bool is_as_damaged(const struct ll_sim_inode *bad, const struct ll_sim_in
     return differs;
 }
 
-/* Do these files still hold damaged bytes? Compares whole pages: going back to an older version of
- * a page may make a sector right again. */
+/* Do these files still contain damaged bytes? Compares whole pages: when recovery changes a page,
+ * one of its sectors may rightly become equal to the damaged sector. */
 static bool is_there_still(const struct ll_sim_damaging *d, const struct ll_sim_image *image)
 {
     for (uint32_t i = 0; i < d->n_regions; i++) {
@@ -322,7 +324,7 @@ static int judge(struct ll_sim_damaging *d, struct outcome *o)
     if (rc)
         return rc;
     if (d->misread && !fired)
-        d->misread = false; /* no call has read these bytes: there was no damage */
+        d->misread = false; /* no call has read these bytes, so no damage was done */
     o->healed = !is_there_still(d, &run.live);
     if (o->verdict.oracle == LLADD_SIM_O_NONE && d->image == d->now.image)
         return ll_sim_damage_learn_after(d, &run.live);
@@ -397,7 +399,7 @@ int ll_sim_damage_try(struct ll_sim_damaging *d, const char *fmt, ...)
 
 /* ---- situations -------------------------------------------------------------------------- */
 
-/* Chooses a situation. Returns false if the bounds exclude it. */
+/* Sets d->now to situation number `number`. Returns false if the bounds exclude it. */
 static bool situation(struct ll_sim_damaging *d, uint32_t number)
 {
     struct lladd_sim *sim = d->sim;
@@ -420,7 +422,8 @@ static bool situation(struct ll_sim_damaging *d, uint32_t number)
     return !(sim->bounds.flags & (s->power ? LLADD_SIM_NO_POWER : LLADD_SIM_NO_KILL));
 }
 
-/* Checks that the undamaged files pass; otherwise no result means anything. */
+/* Checks that the undamaged files pass all checks. If they fail, the results with damage would mean
+ * nothing. */
 static int undamaged(struct ll_sim_damaging *d)
 {
     struct outcome o = {.why = "without any damage", .meaning.tail = UINT64_MAX};
@@ -545,7 +548,7 @@ int ll_sim_damage_replay(struct lladd_sim *sim, const struct ll_sim_vector *v,
     return rc;
 }
 
-/* ---- from the outside -------------------------------------------------------------------- */
+/* ---- entry point ------------------------------------------------------------------------- */
 
 /* Moves the failures to the report. */
 static void hand_over(struct ll_sim_damaging *d)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * damage, kinds: generates every damage to a set of files, always in the same order, so that a
- * token can name a damage by its kind and number.
+ * damage, kinds: generates all damages to a set of files. The order is always the same, so that a
+ * token can identify a damage by its kind and number.
  */
 #include "sim/damage_private.h"
 
@@ -19,7 +19,8 @@ enum {
 
 typedef int on_file(struct ll_sim_damaging *, uint32_t name, struct ll_sim_inode *);
 
-/* In the order of the names' numbers, because the order in the image depends on renames. */
+/* Calls fn for each file, in the order of the names' numbers. The order in the image is not used,
+ * because renames change it. */
 static int each_file(struct ll_sim_damaging *d, on_file *fn)
 {
     int rc = 0;
@@ -161,9 +162,9 @@ static const unsigned char *written(const struct ll_sim_damaging *d, const struc
     return call->data + (page * size - call->off);
 }
 
-/* Returns the number, from 1, of the call that wrote the page as it is in the file; 0: the version
- * from before the workload. A version that was written later does not count as older, because a
- * loss of power could also have left it. */
+/* Returns the number, from 1, of the call that wrote the version of the page that is in the file;
+ * 0: the version is older than the workload. Versions that were written later, and lost with the
+ * power, are no damage: the loss of power could have left them. */
 static uint32_t present(const struct ll_sim_damaging *d, uint32_t name, uint64_t page)
 {
     const struct ll_sim_binding *b = ll_sim_find(d->now.image, name);
@@ -178,7 +179,8 @@ static uint32_t present(const struct ll_sim_damaging *d, uint32_t name, uint64_t
     return 0;
 }
 
-/* Puts back each version that the page has had since before the workload. */
+/* Puts back each earlier version of the page: from before the workload, and from the calls up to
+ * the present version. */
 static int lost_versions(struct ll_sim_damaging *d, uint32_t name, uint64_t page)
 {
     const struct ll_sim_run *w = &d->sim->workload;
@@ -229,7 +231,7 @@ static int lost_writes(struct ll_sim_damaging *d)
         struct ll_sim_arena *a = &d->sim->level[2].runs;
         ll_sim_rewind(a);
         rc = ll_sim_damage_image(d, a, d->now.calls, c, d->now.power, d->image);
-        /* looks for the file under a new name */
+        /* The file may have another name now. */
         for (uint32_t n = 1; !rc && n < d->sim->names.count; n++) {
             const struct ll_sim_binding *b = ll_sim_find(d->image, n);
             if (b && b->inode == call->inode)
@@ -257,7 +259,8 @@ static int copy(struct ll_sim_damaging *d, uint32_t from, uint64_t from_off, uin
     return ll_sim_damage_put(d, to, to_off, bytes, n);
 }
 
-/* Puts the newest write of a page in the place of another page: both pages are wrong. */
+/* The newest write of a page went to the place of another page, so both pages are wrong. If there
+ * was no earlier write, the page keeps its newest version. */
 static int misdirect_page(struct ll_sim_damaging *d, uint32_t name, uint64_t page, uint64_t victim)
 {
     const struct ll_sim_run *w = &d->sim->workload;
@@ -266,7 +269,7 @@ static int misdirect_page(struct ll_sim_damaging *d, uint32_t name, uint64_t pag
     if (!ll_sim_damage_next(d, LLADD_SIM_DAMAGE_MISDIRECTED, &rc))
         return rc;
     rc = copy(d, name, page * size, name, victim * size, size);
-    /* The version of the page before that write. */
+    /* Finds the version of the page before its newest write. */
     const unsigned char *newest = NULL, *before = NULL;
     for (uint32_t c = 0, last = present(d, name, page); c < last; c++) {
         const unsigned char *bytes = written(d, &w->trace[c], name, page);
@@ -357,7 +360,7 @@ static int cut_off(struct ll_sim_damaging *d, uint32_t name, struct ll_sim_inode
     return rc;
 }
 
-/* Copies bytes [off, off + len) from the file of another image. */
+/* Copies bytes [off, off + len) from the file `from` to the same place. */
 static int put_from(struct ll_sim_damaging *d, uint32_t name, const struct ll_sim_inode *from,
                     uint64_t off, uint64_t len)
 {
@@ -402,7 +405,8 @@ static int foreign(struct ll_sim_damaging *d, uint32_t name, struct ll_sim_inode
 
 /* ---- earlier states ---------------------------------------------------------------------- */
 
-/* Marks every file, whether it exists before or after the damage, as changed. */
+/* Marks the page file, or all other files, or both as changed, including files that exist only
+ * before or only after the damage. */
 static void all_regions(struct ll_sim_damaging *d, bool pages, bool others)
 {
     for (uint32_t n = 1; n < d->sim->names.count; n++) {
@@ -412,7 +416,7 @@ static void all_regions(struct ll_sim_damaging *d, bool pages, bool others)
     }
 }
 
-/* Combines the pages of one time with all other files of another. */
+/* Makes either the page file or all other files older. */
 static int mixed(struct ll_sim_damaging *d, const struct ll_sim_image *old, uint32_t c,
                  bool old_pages)
 {

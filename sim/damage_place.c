@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * damage, place: decides which bytes of the files mean something (docs/disk-format.md), and
- * therefore whether damage to them must be noticed. It does not ask the library. These bytes mean
- * something:
+ * damage, place: decides which bytes of the files mean something (docs/disk-format.md). Damage to
+ * them must be noticed. Inspection of the undamaged files says which pages and records exist. These
+ * bytes mean something:
  *
- *   pages     pages that are allocated, the root page, the maps
+ *   pages     pages that are allocated, the root page, the maps; no raw extents
  *   log       whole records between the oldest LSN and the end, and the headers of their blocks;
- *             after an unclean stop nothing from the newest stated watermark on
+ *             after an unclean stop only those below the newest stated watermark
  *   control   the two copies
- *   dwb       what a page that is torn would need
+ *
+ * No byte of "dwb" counts: the area is needed only for torn pages, and those are no damage here.
  */
 #include "sim/damage_private.h"
 
@@ -52,7 +53,8 @@ static int see_record(void *ctx, const struct lladd_inspect_record *r)
     return 0;
 }
 
-/* Is the page's LSN that of a redo barrier (a bulk write), with no record about the page since? */
+/* Is the page LSN the LSN of a redo barrier, and is there no later record about the page? Then its
+ * contents were written in bulk. */
 static bool is_bulk(const struct ll_sim_situation *s, uint64_t page, uint64_t lsn)
 {
     bool bulk = false;
@@ -95,7 +97,7 @@ static int learn_pages(struct ll_sim_damaging *d, struct lladd_inspect *view)
     return 0;
 }
 
-/* Does the first block of the log fail to say where its first record begins? */
+/* Does the first block of the log begin inside a record of unknown length? Its header says so. */
 static bool begins_inside(const struct ll_sim_damaging *d, uint64_t oldest)
 {
     char name[32];
@@ -243,16 +245,17 @@ static bool is_named(const struct ll_sim_situation *s, uint64_t from, uint64_t t
     return named;
 }
 
-/* Is the damage at the very beginning of the log, where only a reference to the damaged records
- * could prove that they existed, and is there no such reference? */
+/* The log may begin with the end of a truncated record, so only a reference to the first records
+ * proves that they existed. Has the damage hit the first records, and is there no reference to
+ * them? */
 static bool is_unnamed_start(const struct ll_sim_situation *s, const struct ll_sim_meaning *m)
 {
     return s->begins_inside && m->log_first == s->record[0].lsn && m->log_end <= s->info.redo.v &&
            !is_named(s, m->log_first, m->log_end);
 }
 
-/* Does the control file, or a seal record that is left, prove that the first damaged record was
- * durable? */
+/* Decides whether damage to the log must be noticed: it must if the control file or an undamaged
+ * seal proves that the first damaged record was durable. */
 static void weigh_log(const struct ll_sim_situation *s, struct ll_sim_meaning *m)
 {
     uint64_t stated = s->clean ? s->info.log_end.v : s->info.watermark.v;
@@ -333,7 +336,8 @@ static bool reads_zeros(const struct ll_sim_damaging *d, const struct ll_sim_ino
     return zeros;
 }
 
-/* Compares old and new bytes of the region. A wrong read makes all of its bytes differ. */
+/* Compares the old and new bytes of the region. If a read goes wrong, all bytes of the region count
+ * as different. */
 static void mean_region(const struct ll_sim_damaging *d, struct ll_sim_meaning *m,
                         const struct ll_sim_region *r, const struct ll_sim_inode *old,
                         const struct ll_sim_inode *new)

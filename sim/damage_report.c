@@ -36,8 +36,7 @@ void lladd_sim_damage_free(struct lladd_sim_damage_report *r)
     free(r);
 }
 
-/* The sink remembers its first failure and ignores later output, so one check at the end is enough.
- */
+/* The sink keeps its first failure, so one check at the end is enough. */
 int lladd_sim_damage_text(const struct lladd_sim_damage_report *r, struct lladd_sink *s)
 {
     (void)lladd_sink_printf(s, "subject %s, damaged: %s\n", r->subject,

@@ -3,15 +3,16 @@
  * device: the disk as a database sees it during one run.
  *
  * A run begins with what a crash has left. These contents are nondeterministic: each crash unit is
- * decided when the run first reads it (unit.c, choice.c), and a unit that is never read makes no
+ * decided when the run first reads it (unit.c, choice.c). A unit that is never read makes no
  * difference. Calls that change something are recorded with their bytes. From this trace the
  * explorer builds the disk states (worlds) in which the next crash happens.
  *
- * The sound reduction. Redo reads one page and the log, and no page depends on another (OP-4). It
- * is therefore enough to try each version of each page while all other pages are at version 0. For
- * the pages, a log that ends inside a record is the same as one that ends before that record. At
- * most one unit of these two kinds therefore deviates from 0 at a time (`deviant`). With
- * LLADD_SIM_FULL_PRODUCT any number may deviate.
+ * The reduction. Redo reads one page and the log, and no page depends on another (OP-4). It is
+ * therefore enough to try each version of each page while all other pages are at version 0. Whether
+ * the log ends inside a record or before it makes no difference to the pages, so cuts inside a
+ * record are tried while all pages are at version 0. Hence at most one unit is `deviant`: a page
+ * that is not at version 0, or a log that is cut inside a record. With LLADD_SIM_FULL_PRODUCT any
+ * number of units may deviate.
  *
  * The lock file is not part of the disk: no crash depends on it.
  */
@@ -96,8 +97,8 @@ int ll_sim_run_world(struct ll_sim_run *run, struct ll_sim_arena *a, struct ll_s
             return LLADD_NO_MEMORY;
         memcpy(out->ops, run->from->ops, out->n_ops * sizeof *out->ops);
     }
-    /* Decides names and sizes first, because the other units depend on them. A unit that was never
-     * read has not arrived. */
+    /* Applies names and sizes first, because the other units depend on them. Of a unit that was
+     * never read, nothing has arrived. */
     static const unsigned char order[] = {LL_SIM_UNIT_NAMES, LL_SIM_UNIT_SIZE, LL_SIM_UNIT_LOG,
                                           LL_SIM_UNIT_DATA};
     for (unsigned k = 0; !rc && run->units && k < sizeof order; k++)
@@ -140,7 +141,7 @@ static void range_of(const struct ll_sim_run *run, uint32_t i, uint32_t *first, 
         *limit = u->fine;
 }
 
-/* Does the whole unit lie beyond the end of the file? */
+/* Do all operations of the unit lie beyond the end of the file? */
 static bool beyond(const struct ll_sim_run *run, const struct ll_sim_unit *u)
 {
     if (u->kind != LL_SIM_UNIT_DATA)
@@ -158,7 +159,8 @@ static int decide(struct ll_sim_run *run, uint32_t i)
     int rc = ll_sim_unit_variants(run->sim, run->units, u);
     if (!rc && u->n > 1 && !beyond(run, u)) {
         range_of(run, i, &first, &limit);
-        /* Cuts at every byte are so many that a random draw would hardly choose anything else. */
+        /* Most variants of the log are cuts inside a record. Random draws exclude them three times
+         * of four, or the other variants would hardly be drawn. */
         if (run->sim->choices.mode == LL_SIM_DRAW && run->sim->choices.drawn >> 32 & 3 &&
             u->fine > first && u->fine < limit)
             limit = u->fine;
@@ -199,7 +201,7 @@ static int decide_size(struct ll_sim_run *run, uint32_t inode)
 
 enum overlap { NONE, SOME, WHOLE };
 
-/* How much of the unit lies in these bytes of the file? */
+/* How much of the unit lies in bytes [off, end) of the file? */
 static enum overlap overlap_of(const struct ll_sim_run *run, const struct ll_sim_unit *u,
                                uint32_t inode, uint64_t off, uint64_t end)
 {
@@ -229,7 +231,7 @@ static int decide_bytes(struct ll_sim_run *run, uint32_t inode, uint64_t off, ui
         enum overlap over = overlap_of(run, u, inode, off, end);
         if (over == NONE)
             continue;
-        if (over == WHOLE && overwritten) { /* overwritten before anything has read it */
+        if (over == WHOLE && overwritten) { /* its variant makes no difference */
             run->variant[i] = 0;
             run->undecided--;
             rc = ll_sim_unit_variants(run->sim, run->units, &run->units->at[i]) ? -ENOMEM : 0;
@@ -245,7 +247,7 @@ static int decide_bytes(struct ll_sim_run *run, uint32_t inode, uint64_t off, ui
 
 /* ---- calls ------------------------------------------------------------------------------- */
 
-/* Called before every call. Returns 0, a negative errno, or 1 + the number of bytes to transfer. */
+/* Called before every call. Returns what `before_call` in struct lladd_sim says. */
 static int64_t before(struct ll_sim_run *run, enum ll_sim_call_kind kind, uint32_t name,
                       uint64_t off, size_t len)
 {
@@ -278,7 +280,7 @@ static struct ll_sim_call *note(struct ll_sim_run *run, enum ll_sim_call_kind ki
     return call;
 }
 
-/* Completes a call; `more` hashes its arguments other than kind and name. */
+/* Completes a call. `more` is a hash of its arguments other than kind and name. */
 static int done(struct ll_sim_run *run, const struct ll_sim_call *call, uint64_t more)
 {
     if (!call)
@@ -326,7 +328,7 @@ static int parent_ok(const struct ll_sim_run *run, uint32_t name)
     return b->inode == LL_SIM_DIRECTORY ? 0 : -ENOTDIR;
 }
 
-/* Decides the names, then looks up the number of the name and what it is bound to. */
+/* Decides the names, then looks up the number and the binding of a name. */
 static int look_up(struct ll_sim_run *run, const char *text, uint32_t *name,
                    struct ll_sim_binding **out)
 {
@@ -410,7 +412,7 @@ static int sim_close(struct lladd_device *dev, struct lladd_file *file)
     int rc = 0;
     if (f->inode == LL_SIM_NO_INODE)
         run->locked = false;
-    else if (run->sim->before_call) /* closing is not part of the trace: nothing depends on it */
+    else if (run->sim->before_call) /* a close changes nothing, so it is not in the trace */
         rc = (int)run->sim->before_call(run->sim->hook_ctx, run, LL_SIM_CLOSE,
                                         name_of(run, f->inode), 0, 0);
     f->next = run->spare;
@@ -441,7 +443,7 @@ static int64_t sim_pread(struct lladd_device *dev, struct lladd_file *file, void
     return (int64_t)len;
 }
 
-/* May the file grow to this size? Undecided sizes of other files count as on the disk. */
+/* May the file grow to this size? A file with an undecided size counts with its durable size. */
 static int check_room(const struct ll_sim_run *run, uint32_t inode, uint64_t size)
 {
     uint64_t now = run->live.inode[inode]->size, capacity = run->sim->capacity;
@@ -450,8 +452,8 @@ static int check_room(const struct ll_sim_run *run, uint32_t inode, uint64_t siz
     return -ENOSPC;
 }
 
-/* Are these bytes something else than the beginning of the page that belongs at this offset?
- * (docs/disk-format.md; a page that was never used is zeros.) */
+/* Are these bytes raw: neither the header of the page that belongs at this offset
+ * (docs/disk-format.md), nor zeros, as in a page that was never used? */
 static bool is_raw(const struct lladd_sim *sim, const unsigned char *bytes, size_t len,
                    uint64_t off)
 {
@@ -540,8 +542,7 @@ static int sim_append(struct lladd_device *dev, struct lladd_file *file, const v
     return rc;
 }
 
-/* Takes back in the cache what has never reached the disk: the file then reads as it is on the
- * disk. */
+/* Makes the file as the run sees it equal to the durable file. */
 static int revert(struct ll_sim_run *run, uint32_t inode)
 {
     struct ll_sim_world w;
@@ -563,7 +564,7 @@ static int revert(struct ll_sim_run *run, uint32_t inode)
     return 0;
 }
 
-/* A sync that fails or lies. */
+/* Does a sync that fails or lies. */
 static int sync_fails(struct ll_sim_run *run, uint32_t name, uint32_t inode, int effect)
 {
     bool reverted = effect == LL_SIM_SYNC_FAILS_REVERTED;
@@ -624,8 +625,7 @@ static int sim_size(struct lladd_device *dev, struct lladd_file *file, uint64_t 
     return rc;
 }
 
-/* Behaves like a file system: allocates the blocks, and sets a size that the file's next sync makes
- * durable. */
+/* Makes the file larger. As in a file system, the next sync of the file makes the size durable. */
 static int sim_allocate(struct lladd_device *dev, struct lladd_file *file, uint64_t size)
 {
     struct ll_sim_run *run = run_of(dev);
@@ -736,7 +736,7 @@ static int sim_list(struct lladd_device *dev, const char *text, lladd_list_fn *f
         rc = (int)before(run, LL_SIM_LIST, name, 0, 0);
     if (rc)
         return rc;
-    /* The array may move, because fn may call the device. */
+    /* Copies the names first, because fn may call the device, and then the array may move. */
     uint32_t n = run->live.n_names;
     uint32_t *names = ll_sim_take(run->arena, (n + 1) * sizeof *names);
     if (!names)

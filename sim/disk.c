@@ -2,14 +2,14 @@
 /*
  * disk: names, files, and disk states (worlds).
  *
- * A file is an array of blocks. Images share inodes and blocks until one of them writes, so a copy
- * of an image costs a few hundred bytes for files of any size. A write that covers a whole block
- * uses the written bytes themselves as the block.
+ * A file is an array of blocks. Images share inodes and blocks until an image writes, so a copy of
+ * an image costs a few hundred bytes for files of any size. If a write covers a whole block, the
+ * bytes of the call become the block, without a copy.
  *
  * A world is the durable state of the disk and the list of pending operations, in the order in
- * which they were issued. It follows a trace: a change is appended to the list, a sync of a file
- * applies the operations on it, and a sync of a directory applies those on names in it. The sync of
- * a file does not make its name durable.
+ * which they were issued. ll_sim_step applies one call of a trace. A change is appended to the
+ * list. A sync of a file applies the pending operations on its contents; a sync of a directory
+ * applies those on names in the directory. The sync of a file does not make its name durable.
  */
 #include "sim/sim_private.h"
 
@@ -163,7 +163,7 @@ uint32_t ll_sim_inode_new(struct ll_sim_arena *a, struct ll_sim_image *image, ui
     return image->n_inodes++;
 }
 
-/* Spare room for names and files, so that most runs never grow the arrays. */
+/* Room for more names and files, so that most runs need not enlarge the arrays. */
 enum { SPARE = 8 };
 
 int ll_sim_image_copy(struct ll_sim_arena *a, const struct ll_sim_image *from,
@@ -184,8 +184,8 @@ int ll_sim_image_copy(struct ll_sim_arena *a, const struct ll_sim_image *from,
     return 0;
 }
 
-/* Copy on write. A copy of an image shares its inodes with the original, which must not change
- * while the copy lives. */
+/* Copy on write. A copy of an image shares inodes with the original, so the original must not
+ * change while the copy lives. */
 struct ll_sim_inode *ll_sim_own(struct ll_sim_arena *a, struct ll_sim_image *image, uint32_t number)
 {
     struct ll_sim_inode *old = image->inode[number];
@@ -252,7 +252,7 @@ static int put_block(struct ll_sim_arena *a, struct ll_sim_inode *inode, uint64_
     if (hashed && b->bytes)
         inode->hash -= ll_sim_hash_at(b->bytes + from, to - from, at);
     if (stable && len == LL_SIM_BLOCK) {
-        /* The caller's bytes become the block; they are never modified. */
+        /* The caller's bytes become the block, and own_block copies them before a change. */
         *b = (struct ll_sim_block){(unsigned char *)(uintptr_t)data, false};
     } else {
         if (own_block(a, b))
@@ -429,8 +429,8 @@ static int make_durable(struct ll_sim_arena *a, struct ll_sim_image *image,
     return ll_sim_put(a, inode, op->off, op->data, op->len, true, true);
 }
 
-/* A later write over lost bytes reaches the disk, and replaces the lost bytes in the cache as
- * well. */
+/* A later write over lost bytes was made durable. It has also replaced the lost bytes in the cache.
+ */
 static int patch(struct ll_sim_arena *a, struct ll_sim_op *lost, const struct ll_sim_op *by)
 {
     uint64_t from = lost->off > by->off ? lost->off : by->off;
@@ -476,8 +476,9 @@ static uint32_t drop_empty(struct ll_sim_world *w, uint32_t n)
     return kept;
 }
 
-/* After a sync that failed or lied, what was pending is at most in the cache, and no later sync
- * will write it to the disk. */
+/* After a sync that failed or lied, no later sync makes the file's pending operations durable.
+ * SYNC_REVERTED drops them, SYNC_LOST leaves writes in the cache only (`gone`), and after
+ * SYNC_FAILED they may or may not have arrived. */
 static void lose(struct ll_sim_world *w, const struct ll_sim_call *call)
 {
     uint32_t kept = 0;
@@ -537,7 +538,7 @@ int ll_sim_step(struct lladd_sim *sim, struct ll_sim_arena *a, struct ll_sim_wor
     case LL_SIM_WRITE:
         return add_write(sim, a, w, call, number);
     case LL_SIM_CREATE:
-        /* Inode numbers must be those of the run. */
+        /* The inode must get the number that it has in the run. */
         while (w->image.n_inodes <= call->inode)
             if (ll_sim_inode_new(a, &w->image, sim->names.at[call->name].hash) == LL_SIM_NO_INODE)
                 return LLADD_NO_MEMORY;

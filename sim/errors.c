@@ -2,13 +2,13 @@
 /*
  * errors: the n-th call fails, for every n.
  *
- * A *fault* has a kind, a number n, and may last for ever. Of the calls that its kind can hit
- * (device calls of one sort, or allocations), the n-th one fails, or the n-th and all later ones. n
- * grows until no call of a run is hit. The fault happens in one of three stages: in the workload,
- * including open and close; in the recovery from a crash of a workload that succeeded; or in the
- * creation of a database. After that stage the device works again:
+ * A *fault* has a kind and a number n, and may last for ever. The kind says which calls it can hit:
+ * device calls of one sort, or allocations. Of these the n-th call fails; if the fault lasts for
+ * ever, all later calls fail as well. n grows until no call of a run is hit. The fault happens in
+ * one of three stages: in the workload, including open and close; in the recovery from a crash of a
+ * workload that succeeded; or in the creation of a database. After that stage the device works:
  *
- *   fault in creation                        trace ─► crash ─► open, which makes what is missing
+ *   fault in creation                        trace ─► crash ─► open, which finishes the creation
  *   fault in the workload                    trace ─► crash ─► recovery, judged
  *   trace ─► crash ─► fault in its recovery  trace ─► crash ─► recovery, judged
  *
@@ -19,22 +19,22 @@
  * claims that follow from the promises made.
  *
  * Which states. Most faults change little of what the run does. It is therefore enough to crash at
- * the fault, at points after it where promises have changed, and at the end. At each of these
- * points three sorts of states are tried: nothing of what is pending has arrived, all of it has
- * (the process dies), and some states drawn at random. After SYNC_LOST the kernel has data in its
- * cache that it will not write. The process then dies first, and the power fails after the recovery
- * (REC-4).
+ * the fault, at later points where the promises have changed, and at the end. At each of these
+ * points three sorts of states are tried: no pending operation has arrived; all have (the process
+ * dies); some states drawn at random. After SYNC_LOST the kernel's cache has data that it will not
+ * write. There, if the process has died, the power fails after the recovery as well (REC-4).
  *
  * Which recoveries. A recovery is described by a set of features: phases, paths of redo and undo,
  * kinds of device calls on kinds of files. A greedy algorithm chooses crashes until their
  * recoveries together have all features.
  *
  * Lies. If a sync has returned 0 and lost everything, the library cannot know what is missing.
- * After a loss of power recovery only has to end. After the death of the process nothing is lost,
- * as always.
+ * After a loss of power recovery must only end. After the death of the process nothing is lost, so
+ * the usual claims hold.
  *
- * A row of choices is: 1 + kind, n, 2 * stage + for ever; for a fault in recovery the crash before
- * it; then crashes as in replay.c.
+ * A row of choices begins with three values: 1 + kind; n; 2 * stage + (1 if the fault lasts for
+ * ever). If the fault is in recovery, the crash before this recovery follows. Then follow crashes
+ * as in replay.c.
  */
 #include "sim/errors.h"
 
@@ -56,7 +56,7 @@ static int object_error(struct ll_sim_verdict *v, const struct ll_sim_faults *f,
                          f->for_ever ? "for ever" : "once", what);
 }
 
-/* Returns a transaction that the workload has ignored since one of its calls failed; NULL: none. */
+/* Returns a transaction with a failed call that the workload has ignored; NULL: none. */
 static const struct ll_sim_txn *unheeded(const struct ll_sim_record *r)
 {
     for (uint32_t i = 0; i < r->n_txns; i++)
@@ -95,9 +95,9 @@ static void look_at_poison(const struct ll_sim_faults *f, const struct outcome *
 {
     char text[300];
     bool want = ll_sim_fault_flags(f->kind) & LL_SIM_FAULT_RESOURCE;
-    /* A rollback may have to open a log segment that is closed, in order to read it. If the open
-     * fails, the rollback fails as it does after a failed read, and the next open of the database
-     * repeats it (docs/durability.md). */
+    /* A rollback may have to open a log segment to read it. If opening the segment fails, the
+     * rollback fails as after a failed read, and the next open of the database rolls back again
+     * (docs/durability.md). */
     if (f->kind == LLADD_SIM_FAULT_FILES && o->poisoned && o->why.code == LLADD_UNDO_FAILED)
         return;
     if (f->grave && f->graved != LL_SIM_CLOSING && o->opened == 0 && !o->poisoned)
@@ -121,7 +121,7 @@ static void look_at_poison(const struct ll_sim_faults *f, const struct outcome *
     }
 }
 
-/* Judges the run only; the recoveries judge what it has left on the disk. */
+/* Judges the run, but not the files that it has left: the recoveries judge these. */
 static void look_at_run(struct ll_sim_faults *f, const struct outcome *o, struct ll_sim_verdict *v)
 {
     struct lladd_sim *sim = f->sim;
@@ -155,7 +155,7 @@ static void count_run(struct ll_sim_faults *f, const struct outcome *o, bool rec
 
 /* ---- the workload, or creation, with a fault --------------------------------------------- */
 
-/* Runs from open to close. A database that is being created is closed at once; then the only
+/* Runs from open to close. In creation, the database is closed without a workload, and the only
  * promise is that the next open succeeds. */
 static int faulty_life(struct ll_sim_faults *f, struct ll_sim_verdict *v)
 {
@@ -189,14 +189,15 @@ static int faulty_life(struct ll_sim_faults *f, struct ll_sim_verdict *v)
 
 /* ---- rows of crashes ---------------------------------------------------------------------- */
 
-/* A row of runs, including the one with the fault, and the claims they have made. */
+/* A row of runs, including the run with the fault, and the claims that follow from them. */
 struct row {
     struct ll_sim_run runs[LLADD_SIM_DEPTH_MAX + 1];
     struct ll_sim_world worlds[LLADD_SIM_DEPTH_MAX + 1];
     struct ll_sim_units units[LLADD_SIM_DEPTH_MAX + 1];
     struct ll_sim_claims claims;
     struct ll_sim_run *last; /* the run that crashes next */
-    uint32_t settled;        /* calls after which its result is final; LL_SIM_NOBODY: never */
+    uint32_t settled;        /* after this many calls the last run's result is final;
+                              * LL_SIM_NOBODY: never */
     uint32_t level;          /* the level of the next crash */
 };
 
@@ -253,7 +254,7 @@ static int next_crash(struct lladd_sim *sim, struct row *r)
     return rc;
 }
 
-/* Notes for the claims whether the run began after a loss of power. */
+/* Adds to the claims whether the last run began after a loss of power. */
 static void pass(struct row *r)
 {
     r->claims.power |= !r->last->kill;
@@ -313,7 +314,7 @@ static int faulty_recovery(struct ll_sim_faults *f, struct row *r, struct ll_sim
 
 /* ---- crashes after the fault -------------------------------------------------------------- */
 
-/* Is the violation a consequence of a sync that lied? The library cannot notice that. */
+/* May the violation be a consequence of a sync that lied, which the library cannot notice? */
 static bool excusable(const struct ll_sim_faults *f, const struct row *r,
                       const struct ll_sim_verdict *v)
 {
@@ -323,8 +324,8 @@ static bool excusable(const struct ll_sim_faults *f, const struct row *r,
            v->oracle != LLADD_SIM_O_WAL;
 }
 
-/* Recovers while the disk is still full: recovery must succeed without space, or refuse with a
- * resource error and change nothing. */
+/* Recovers while the disk is still full. Recovery must succeed, or fail with a resource error. If
+ * it fails, the next recovery, with space, must succeed. */
 static int judge_on_full_disk(struct ll_sim_faults *f, struct row *r,
                               const struct ll_sim_claim *claim, struct ll_sim_verdict *v)
 {
@@ -360,7 +361,8 @@ static int judge(struct ll_sim_faults *f, struct row *r, struct ll_sim_verdict *
 {
     struct lladd_sim *sim = f->sim;
     struct ll_sim_run *run = r->last;
-    /* If the cache has gone back to the old bytes, even the death of the process loses data. */
+    /* If a sync has put the old bytes back into the cache, data are lost even if only the process
+     * dies. */
     struct ll_sim_claims claims = r->claims;
     claims.power |= f->kind == LLADD_SIM_FAULT_SYNC_REVERTED;
     struct ll_sim_claim claim = ll_sim_claim_of(&claims, run->kill);
@@ -503,7 +505,7 @@ static void look_at_bounds(struct lladd_sim *sim, const struct ll_sim_faults *f)
         sim->stop = sim->cut = true;
 }
 
-/* Tries one crash. If the process died after SYNC_LOST, the power then fails after the recovery. */
+/* Tries one crash. If the process dies after SYNC_LOST, the power fails after the recovery. */
 static int one_state(struct ll_sim_faults *f, const struct row *from, uint32_t calls, bool kill,
                      uint64_t draw)
 {
@@ -517,7 +519,7 @@ static int one_state(struct ll_sim_faults *f, const struct row *from, uint32_t c
     sim->choices.pos = base;
     sim->choices.mode = draw ? LL_SIM_DRAW : LL_SIM_TAKE;
     sim->choices.drawn = draw;
-    sim->choices.plain = 2; /* half of the answers are the ordinary one */
+    sim->choices.plain = 2; /* half of the answers are 0 */
     if (!rc)
         rc = follow(f, &r, &v);
     sim->choices.mode = LL_SIM_TAKE;
@@ -552,7 +554,7 @@ static int states_of(struct ll_sim_faults *f, const struct row *r, uint32_t call
     return rc;
 }
 
-/* Crashes at the fault, at points after it where promises have changed, and at the end. */
+/* Crashes at the fault, at later points where the promises have changed, and at the end. */
 static int crash_everywhere(struct ll_sim_faults *f, const struct row *r)
 {
     struct lladd_sim *sim = f->sim;
@@ -596,8 +598,8 @@ static int crash_everywhere(struct ll_sim_faults *f, const struct row *r)
     return rc;
 }
 
-/* Tries one fault in one run. `point` is the crash before the recovery that has the fault; NULL in
- * other stages. */
+/* Tries one fault in one run. If the fault is in a recovery, `point` is the crash before it, else
+ * NULL. */
 static int one_fault(struct ll_sim_faults *f, const struct ll_sim_point *point)
 {
     struct lladd_sim *sim = f->sim;
@@ -797,7 +799,7 @@ int lladd_sim_errors(const struct lladd_sim_subject *subject, const struct lladd
     }
     struct lladd_dst *before = lladd_dst_enter(&sim->dst);
     rc = errors_all(sim, report, err);
-    (void)lladd_dst_enter(before); /* the report belongs to the caller */
+    (void)lladd_dst_enter(before);
     if (rc) {
         free(report);
     } else {

@@ -4,15 +4,16 @@
 /* Internal interface of errors.c, faults.c and features.c. */
 #include "sim/sim_private.h"
 
-enum { LL_SIM_FEATURE_WORDS = 4 }; /* 64 features each: 128 of events, then those of calls */
+/* A word has 64 features. Features 0 to 127 are of events, the others of device calls. */
+enum { LL_SIM_FEATURE_WORDS = 4 };
 
 /* ---- faults.c ---------------------------------------------------------------------------- */
 
 enum {
     LL_SIM_FAULT_ONCE = 1,     /* cannot last for ever */
-    LL_SIM_FAULT_RESOURCE = 2, /* lack of a resource: nothing is broken */
-    LL_SIM_FAULT_LIE = 4,
-    LL_SIM_FAULT_DISK = 8 /* affects pages while the database is open (lost_writes.c) */
+    LL_SIM_FAULT_RESOURCE = 2, /* lack of a resource, which must not poison the handle */
+    LL_SIM_FAULT_LIE = 4,      /* a sync returns 0 and makes nothing durable */
+    LL_SIM_FAULT_DISK = 8      /* affects pages while the database is open (lost_writes.c) */
 };
 unsigned ll_sim_fault_flags(enum lladd_sim_fault);
 const char *ll_sim_fault_what(enum lladd_sim_fault);
@@ -33,20 +34,19 @@ struct ll_sim_faults {
     bool armed;
 
     enum ll_sim_phase phase; /* current phase */
-    uint32_t seen;           /* number of calls it could have hit */
-    uint32_t fired;          /* number of calls it has hit */
+    uint32_t seen;           /* number of calls that the fault could have hit */
+    uint32_t fired;          /* number of calls that the fault has hit */
     uint32_t calls;          /* length of the trace at the first hit */
     enum ll_sim_phase hit;   /* phase at the first hit */
 
-    bool grave;               /* the handle has to be poisoned */
-    enum ll_sim_phase graved; /* phase in which that was set */
-    uint64_t acks;            /* number of promises made before */
+    bool grave;               /* the handle must be poisoned */
+    enum ll_sim_phase graved; /* phase in which `grave` was set */
+    uint64_t acks;            /* number of promises made before `grave` was set */
 
-    uint32_t late;  /* the file of which the next sync reports an earlier failure; LL_SIM_NOBODY:
-                     * none */
-    uint32_t again; /* the file of which a failed sync was repeated without a write; LL_SIM_NOBODY:
-                     * none */
-    uint32_t failed[LL_SIM_SYNCS]; /* files on which a sync has failed, with no write since */
+    uint32_t late;  /* the next sync of this file reports an earlier failure; LL_SIM_NOBODY: none */
+    uint32_t again; /* a failed sync of this file was repeated without a write in between;
+                     * LL_SIM_NOBODY: none */
+    uint32_t failed[LL_SIM_SYNCS]; /* files with a failed sync and no write since */
     uint32_t n_failed;
 
     bool gathering; /* collecting features */
@@ -58,14 +58,14 @@ struct ll_sim_faults {
 
 /* Installs the hooks for the device calls and allocations of the simulator's databases. */
 int ll_sim_faults_new(struct lladd_sim *);
-/* Arms the fault: it may happen from now on. */
+/* Arms the fault: from now on calls can be hit. */
 void ll_sim_arm(struct ll_sim_faults *);
-/* Disarms it: from now on the device works without faults. */
+/* Disarms the fault: from now on the device works. */
 void ll_sim_disarm(struct ll_sim_faults *);
 
 /* ---- lost_writes.c --------------------------------------------------------------------------- */
 
-/* Runs the workload with a fault of kind LL_SIM_FAULT_DISK, then checks what its handle shows. */
+/* Runs the workload with a LL_SIM_FAULT_DISK fault, then checks what its handle shows. */
 int ll_sim_lose_write(struct ll_sim_faults *, struct ll_sim_verdict *);
 
 /* ---- features.c -------------------------------------------------------------------------- */
@@ -83,9 +83,9 @@ struct ll_sim_point {
     uint64_t features[LL_SIM_FEATURE_WORDS];
 };
 /* Chooses at most `most` points, so that their recoveries together have as many features as
- * possible. Each step takes the point that adds most features, the first of several. When all
- * features are covered, the choice starts again with the remaining points. Returns the number of
- * points chosen. */
+ * possible. Each step takes the first of the points that add the most features. When all features
+ * are covered, the choice starts again with the remaining points. Returns the number of points
+ * chosen. */
 uint32_t ll_sim_features_cover(struct ll_sim_point *, uint32_t n, struct ll_sim_point *out,
                                uint32_t most);
 

@@ -18,8 +18,7 @@ static void text_fault(const struct lladd_sim_fault_counts *c, const char *name,
                             c->hole ? "  HOLE" : "");
 }
 
-/* The sink remembers its first failure and ignores later output, so one check at the end is enough.
- */
+/* The sink keeps its first failure, so one check at the end is enough. */
 int lladd_sim_errors_text(const struct lladd_sim_errors_report *r, struct lladd_sink *s)
 {
     (void)lladd_sink_printf(s, "errors in subject %s: %s\n", r->subject,

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * explore: every crash, and every crash of the recoveries from it.
+ * explore: explores every crash, and every crash of the recoveries after it.
  *
- * Each call along a trace adds to the states that a crash may leave, except a sync, which only
- * removes some. Two rules therefore cover all states. After each call, visit the states in which
- * something of that call has arrived. Where an acknowledgement has made the promises stricter,
- * visit all states that are possible there once more.
+ * A call of a trace adds to the states that a crash may leave; only a sync removes some and adds
+ * none. Two rules therefore cover all states. After each call, visit the states in which a part of
+ * that call has arrived. Where an acknowledgement has made the promises stricter, visit all
+ * possible states once more.
  *
- *   after call c of a trace, which has made a world:
- *     was a world like this, with these claims, visited at this level?       ─► nothing to do
+ *   in the world after call c of a trace:
+ *     was an equal world, with equal claims, visited at this level?          ─► nothing to do
  *     the process dies here                                                  ─► one run
  *     power fails: for each unit that call c has added to, and each choice   ─► one run
  *     each run: recovery, oracles (oracle.c); then its own trace, one level deeper
  *
- * After the last call of a recovery the claim is the strictest: the next recovery must show exactly
- * what this one has shown (O5, REC-4).
+ * After the last call of a recovery the claim is the strictest: the next recovery must show the
+ * same contents (O5, REC-4).
  *
  * A log that is cut inside a record is recovered and judged. Crashes of that recovery are explored
  * only if it does something that no other recovery of its level has done.
@@ -31,8 +31,8 @@ struct ll_sim_claim ll_sim_claim_of(const struct ll_sim_claims *c, bool kill)
     return (struct ll_sim_claim){power ? c->lo_power : c->lo_kill, c->hi, c->again};
 }
 
-/* Called after each crash state, and also where nothing was new, because that takes time as
- * well. */
+/* Called after each crash state, and also after each crash point or run that was nothing new, since
+ * these take time as well. */
 static void look_at_bounds(struct lladd_sim *sim)
 {
     const struct lladd_sim_bounds *b = &sim->bounds;
@@ -85,8 +85,8 @@ static int explore_run(struct lladd_sim *sim, struct ll_sim_run *run,
     if (rc)
         return rc;
     if (run->pick != LL_SIM_NO_UNIT && run->variant[run->pick] == LL_SIM_UNDECIDED) {
-        pass_over(sim); /* Recovery has not read the last call's changes, so this state was visited
-                         * before. */
+        pass_over(sim); /* Recovery has not read unit `pick`, so this state was visited before the
+                         * last call. */
         return 0;
     }
     struct lladd_sim_report *r = sim->report;
@@ -113,7 +113,8 @@ static int explore_run(struct lladd_sim *sim, struct ll_sim_run *run,
     return explore_trace(sim, run->level + 1, run, open_calls, &next);
 }
 
-/* Explores all results of a loss of power in which something of unit `pick` has arrived. */
+/* Explores the results of a loss of power in which a part of the last call has arrived in unit
+ * `pick`. */
 static int explore_power(struct lladd_sim *sim, uint32_t level, const struct ll_sim_world *world,
                          struct ll_sim_units *units, uint32_t pick,
                          const struct ll_sim_claims *claims)
@@ -151,8 +152,8 @@ static int explore_kill(struct lladd_sim *sim, uint32_t level, const struct ll_s
     return rc;
 }
 
-/* Hashes the contents that the claims stand for. Claims are numbers of decisions in this recording,
- * and another schedule may lead to the same world with other numbers. */
+/* Hashes the contents that the claims allow, not the claims: these are numbers of decisions, and
+ * another schedule may lead to the same world and contents with other numbers. */
 static uint64_t claims_hash(const struct lladd_sim *sim, const struct ll_sim_claims *c)
 {
     uint32_t lo = c->lo_power < c->lo_kill ? c->lo_power : c->lo_kill;
@@ -162,8 +163,8 @@ static uint64_t claims_hash(const struct lladd_sim *sim, const struct ll_sim_cla
     return h;
 }
 
-/* Explores crashes in this world; `all`: all states, not only those that the last call has added.
- */
+/* Explores crashes in this world. Without `all`, visits only the states that the last call has
+ * added. */
 static int explore_world(struct lladd_sim *sim, uint32_t level, const struct ll_sim_world *world,
                          const struct ll_sim_claims *claims, bool all)
 {

@@ -2,9 +2,9 @@
 /*
  * faults: the kinds of faults, and how they are injected.
  *
- * A fault counts the calls that it can hit, and hits the n-th. It also notes what O8 (errors.c)
- * needs: whether LOG-4 applies to the call that was hit, and which syncs have failed, to detect
- * that a failed sync is repeated without a write in between.
+ * A fault counts the calls that it can hit, and hits the n-th. For O8 (errors.c) it also notes
+ * whether LOG-4 applies to the call that was hit, and whether a failed sync was repeated without a
+ * write in between.
  *
  * A write that fails has written nothing, one byte, one sector, all but one byte, or all bytes.
  * Unlike a crash (unit.c), it can tear a sector.
@@ -106,9 +106,9 @@ static uint64_t size_of(const struct ll_sim_run *run, uint32_t name)
     return b && b->inode != LL_SIM_DIRECTORY ? run->live.inode[b->inode]->size : 0;
 }
 
-/* Does LOG-4 apply: is it the log in use, the page file, the control file or the double-write area?
- * It does not apply to a log segment that is being made: nothing depends on that yet. Nor does it
- * apply if a read-only file system refuses to add pages. */
+/* Does LOG-4 apply to this call: does it write or sync the log in use, the page file, the control
+ * file or the double-write area? It does not apply to a new log segment that has no records yet,
+ * nor if a read-only file system refuses to make the page file longer. */
 static bool is_grave(const struct ll_sim_faults *f, enum ll_sim_call_kind call, uint32_t name,
                      uint64_t off)
 {
@@ -137,7 +137,7 @@ static bool is_grave(const struct ll_sim_faults *f, enum ll_sim_call_kind call, 
     return false;
 }
 
-/* Returns the number of bytes to transfer. */
+/* Returns how many of `len` bytes the call that is hit transfers. */
 static size_t part_of(const struct ll_sim_faults *f, size_t len)
 {
     size_t part;
@@ -187,7 +187,7 @@ static bool can_hit(const struct ll_sim_faults *f, enum ll_sim_call_kind call, u
     return f->kind != LLADD_SIM_FAULT_WRITE_BUT_ONE || len > 2;
 }
 
-/* Counts a call that can be hit. Returns whether it is hit. */
+/* Counts a call that can be hit. Returns true if it is hit. */
 static bool count(struct ll_sim_faults *f)
 {
     f->seen++;
@@ -221,7 +221,7 @@ static void tell_hit(struct ll_sim_faults *f, const char *name)
         running(f)->failed = LLADD_NO_MEMORY;
 }
 
-/* Detects a sync that is repeated after it failed, without a write to the file since. */
+/* Detects a failed sync that is repeated without a write to the file in between. */
 static void watch(struct ll_sim_faults *f, enum ll_sim_call_kind call, uint32_t name)
 {
     for (uint32_t i = 0; i < f->n_failed; i++) {

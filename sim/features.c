@@ -3,9 +3,9 @@
  * features: chooses recoveries for the faults.
  *
  * Two recoveries that go through the same phases, find records in the same states and make the same
- * kinds of calls nearly always fail in the same ways. (Pathfinder, OOPSLA 2025, finds the same for
- * crash states.) The recoveries chosen first therefore have together every feature that any
- * recovery has. If more are wanted, the choice starts again with the remaining recoveries.
+ * kinds of calls nearly always fail in the same ways. (Pathfinder, OOPSLA 2025, shows this for
+ * crash states.) A few recoveries that together have all features are therefore enough. If the
+ * caller wants more recoveries, the choice starts again with those that remain.
  */
 #include "sim/errors.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * fingerprint: 64-bit state fingerprints, used to find equal states. Among 10^8 states, two
- * different ones have the same hash with a probability of about 1 in 4000; then one of them is
+ * different states have the same hash with a probability of about 1 in 4000; then one of them is
  * skipped.
  *
- * The hash of a file is a sum over its words. A write can therefore update it from the words that
- * it changes. Zeros, written or not, contribute nothing.
+ * The hash of a file is a sum over its words, so a write updates the sum from the changed words
+ * only. Zeros add nothing, whether they were written or not.
  */
 #include "sim/sim_private.h"
 
@@ -23,9 +23,9 @@ static uint64_t word_of(const unsigned char *p, size_t len)
     return w;
 }
 
-/* Long inputs are hashed in stripes of eight words, each with its own sum, so that no word waits
- * for the previous one and the compiler can vectorize. 32-bit multiplications are sufficient,
- * because every sum is folded at the end. */
+/* Long inputs are hashed in stripes of eight words. Each of the eight columns has its own sum, so
+ * that the compiler can vectorize. 32-bit multiplications are sufficient, because every sum is
+ * folded at the end. */
 enum { LANES = 8, STRIPE = LANES * 8 };
 
 static uint64_t hash_stripes(const unsigned char *p, size_t n)
@@ -36,7 +36,7 @@ static uint64_t hash_stripes(const unsigned char *p, size_t n)
         uint64_t word[LANES];
         memcpy(word, p, sizeof word);
         if (!(word[0] | word[1] | word[2] | word[3] | word[4] | word[5] | word[6] | word[7]))
-            continue; /* Zeros contribute nothing, and much of what is written is zeros. */
+            continue; /* Zeros add nothing. Much of the input is zeros, so skip them fast. */
         for (int i = 0; i < LANES; i++) {
             uint64_t v = word[i] ^ (key + (uint64_t)i * K1);
             sum[i] += (uint64_t)(uint32_t)v * (v >> 32) + (word[i] << 32 | word[i] >> 32);

@@ -4,8 +4,8 @@
  * crash has left.
  *
  * A crash damages nothing. For each crash state that is recovered, inspection must therefore find
- * no damage in the same files (O20). Inspection only reads. Units that recovery has not read count
- * as not arrived, which is one of the states that the crash allows.
+ * no damage in the same files (O20). Of a unit that recovery has not read, nothing has arrived in
+ * these files; that is one of the states that the crash may leave.
  */
 #include "sim/sim_private.h"
 
@@ -48,7 +48,7 @@ int ll_sim_inspect(struct lladd_sim *sim, const struct ll_sim_image *image,
     *found = (struct ll_sim_found){.sim = sim};
     ll_sim_rewind(a);
     ll_sim_heap_rewind(&sim->heap);
-    struct ll_sim_run *run = ll_sim_take(a, sizeof *run); /* lives as long as the view */
+    struct ll_sim_run *run = ll_sim_take(a, sizeof *run); /* the view uses it until it is closed */
     int rc = run ? ll_sim_run_on(sim, a, image, run) : LLADD_NO_MEMORY;
     if (rc)
         return rc;
@@ -95,7 +95,8 @@ int ll_sim_object_damage(struct ll_sim_run *run, struct ll_sim_verdict *verdict)
     struct lladd_sim *sim = run->sim;
     struct ll_sim_world world;
     struct ll_sim_found found;
-    /* If a bug is planted elsewhere, a failing recovery tells more about it. */
+    /* If a bug is planted in another part than inspection, a failing recovery says more about it.
+     */
     bool elsewhere = sim->bounds.planted & ~(UINT64_C(1) << LLADD_BUG_ACCUSE);
     if (verdict->oracle || !run->from || elsewhere)
         return 0;
@@ -107,8 +108,8 @@ int ll_sim_object_damage(struct ll_sim_run *run, struct ll_sim_verdict *verdict)
         return seen < 0 ? seen : 0;
     void (*observe)(void *, const struct lladd_dst_event *) = sim->dst.observe;
     struct ll_sim_run *running = sim->running;
-    sim->dst.observe = NULL; /* Inspection redoes the bitmaps in memory, which does not count as a
-                              * recovery. */
+    sim->dst.observe = NULL; /* Inspection redoes changes of the bitmaps in memory, which must not
+                              * count as paths of a recovery. */
     rc = ll_sim_inspect(sim, &world.image, &found, NULL);
     sim->dst.observe = observe;
     sim->running = running;

@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * interleave: every schedule of a workload's threads, and every crash of each.
+ * interleave: explores every schedule of a workload's threads, and every crash in each schedule.
  *
  * The threads of a workload run as fibers (lladd/dst.h). Whenever a fiber locks, waits, wakes
- * another or calls the device, a policy (schedule.h) chooses which fiber runs next. The answers
- * form the *schedule*, and the run is a function of it. The first schedule has only ordinary
- * answers and no preemption. The next ones are generated depth first.
+ * another fiber or calls the device, a policy (schedule.h) chooses which fiber runs next. These
+ * answers form the *schedule*: runs with the same schedule are equal. The first schedule has only
+ * ordinary answers, hence no preemption. The other schedules are generated depth first.
  *
  *     schedule ─► run ─► trace and record ─► all crashes (explore.c)
  *
  * Where crashes are needed. Between two calls of the device the disk does not change, so a crash at
- * any point between them leaves what a crash directly after the first call leaves. Only promises
- * may be added in between. The last promise before the next call gives the strictest claim, which
- * explore.c uses. A call is an atomic step with a scheduling point before and after it: what other
- * threads do during a call, they do before or after it in another schedule.
+ * any point between them leaves what a crash directly after the first call leaves. Between the
+ * calls, promises may be made. explore.c uses the claim after the last of these promises, which is
+ * the strictest. A call is an atomic step with a scheduling point before and after it. Whatever
+ * another thread could do during the call, the thread does before or after it in another schedule.
  *
- * What is skipped. A run with the trace and the promises of an earlier one has the same crashes.
- * All schedules share one set of the crash states seen. A state is the disk and the contents that
- * it must hold; decisions are compared by their effects (expect, in record.c), because their
- * numbers differ between schedules.
+ * What is skipped. If a run has the same trace and promises as an earlier run, it has the same
+ * crashes. All schedules share one set of the crash states seen. A state is the disk and the
+ * contents that recovery must find. Decisions are compared by their effects (expect, in record.c),
+ * because their numbers differ between schedules.
  *
- * The schedule begins when all threads have started, and ends with the last of them. Before and
- * after it only one thread works, because the library's own threads have become idle first. The
- * thread that waits for the others takes no part.
+ * The schedule begins when all threads have started, and ends when the last thread has ended.
+ * Before and after, only one thread works, and the library's own threads are idle. The thread that
+ * waits for the workload's threads has no turns in the schedule.
  *
  * With random schedules the threads have priorities (PCT), and accesses to shared words are
  * scheduling points as well.
  *
- * A row of choices (choice.c) begins with 2 + the number of answers that are not ordinary. Each of
- * these follows as its distance in turns from the one before, and its value. Then come crashes as
- * in replay.c. A random schedule with many such answers is stored as its number instead: 1, 1 +
- * number, bound.
+ * A row of choices (choice.c) begins with 2 + n, where n is the number of answers that are not
+ * ordinary. Two values follow for each of them: the number of ordinary answers since the previous
+ * one, and the answer. A random schedule with many such answers is stored as three values instead:
+ * 1, 1 + its number, the bound. Then follow crashes as in replay.c.
  */
 #include "sim/schedule.h"
 #include "sim/sim_private.h"
@@ -62,17 +62,17 @@ struct ll_sim_crossing {
     struct ll_schedule policy;
     struct ll_all_choices all;
     struct ll_seeded_choices seeded;
-    uint32_t number;    /* of the random schedule, from 0 */
-    uint32_t bound;     /* preemptions */
-    uint32_t length;    /* turns of the ordinary schedule */
-    uint32_t recording; /* the low bits of its hash */
+    uint32_t number;    /* number of the random schedule, from 0 */
+    uint32_t bound;     /* the highest number of preemptions */
+    uint32_t length;    /* number of turns of the ordinary schedule */
+    uint32_t recording; /* the low bits of the hash of the run in the ordinary schedule */
     struct ll_sim_set recordings;
     enum how how;
     struct answer given[ANSWERS_MAX]; /* for GIVEN */
     uint32_t n_given;
     /* Of the current run: */
     struct answer answer[ANSWERS_MAX]; /* answers that are not the ordinary one */
-    uint32_t n_answers;                /* includes those that did not fit */
+    uint32_t n_answers;                /* includes answers for which the array had no room */
     uint32_t turns;
     bool open; /* the threads are running */
     uint32_t left, ended;
@@ -159,8 +159,8 @@ static void begin_call(struct lladd_device *dev, bool told)
         run->failed = LLADD_NO_MEMORY;
 }
 
-/* The simulated device with a scheduling point before and after each call; `told`: the call may
- * appear in the trace. */
+/* Defines a call of the simulated device with a scheduling point before and after it. `told`: the
+ * call may appear in the trace, so the history says which thread makes it. */
 #define SCHEDULED(type, call, told, parameters, ...) \
     static type point_##call parameters \
     { \
@@ -240,7 +240,7 @@ int ll_sim_cross(struct lladd_sim *sim, struct lladd_db *db, struct lladd_error 
     x->left = n;
     x->ended = 0;
     x->last = 0;
-    lladd_yield(); /* until the library's threads are idle */
+    lladd_yield(); /* lets the library's threads run until they are idle */
     for (unsigned i = 0; i < n; i++) {
         struct thread *t = &x->thread[i];
         *t = (struct thread){.crossing = x, .db = db, .number = i, .err = LLADD_ERROR_INIT};
@@ -269,7 +269,7 @@ static void *live(void *arg)
     return NULL;
 }
 
-/* Judges the run itself, before any crash. */
+/* Judges the run, before its crashes are explored. */
 static int judge_run(struct ll_sim_crossing *x, int rc, const struct lladd_error *err,
                      struct ll_sim_verdict *v)
 {
@@ -335,7 +335,7 @@ static int push(struct ll_sim_crossing *x, uint32_t value)
     return ll_sim_choice_push(x->sim, LL_SIM_C_SCHEDULE, value);
 }
 
-/* Stores the schedule that was run at the beginning of a row. */
+/* Begins a row of choices with the schedule that has just run. */
 static int push_schedule(struct ll_sim_crossing *x)
 {
     uint32_t from = 0;
@@ -418,7 +418,7 @@ bool ll_sim_crossing_told(const struct lladd_sim *sim)
 
 /* ---- all schedules ----------------------------------------------------------------------- */
 
-/* Hashes everything in a run that matters to its crashes. */
+/* Hashes the trace and the promises of a run. Runs with equal hashes have the same crashes. */
 static uint64_t recording_hash(const struct lladd_sim *sim)
 {
     const struct ll_sim_record *r = &sim->record;
@@ -477,9 +477,9 @@ static int at_random(struct ll_sim_crossing *x)
     return rc;
 }
 
-/* Tries all schedules without a preemption, then all with one, and so on. Each round repeats the
- * earlier ones, which takes little time, and finds a violation with as few preemptions as
- * possible. */
+/* Tries all schedules without a preemption, then all with at most one, and so on. So a violation is
+ * found with as few preemptions as possible. Each round repeats the schedules of the round before,
+ * which takes little time. */
 static int all_schedules(struct ll_sim_crossing *x)
 {
     struct lladd_sim *sim = x->sim;

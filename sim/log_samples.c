@@ -2,10 +2,10 @@
 /*
  * log_samples: makes samples for the contract checks from the log of a database.
  *
- * The log has every change of a page since it was formatted, so the page can be rebuilt record by
- * record. The page's contents before a record, and the bytes of that record, make a sample. Some
- * changes cannot be followed (a page image, an unknown operation, a bulk write). After one of them
- * the page gives no samples until it is formatted again.
+ * The log has every change of a page since the page was formatted, so the page can be rebuilt
+ * record by record. A sample is the bytes of a record, and the page's contents before the record.
+ * Some changes cannot be followed: a page image, an unknown operation, a bulk write. After such a
+ * change the page gives no samples until it is formatted again.
  */
 #include <lladd/bytes.h>
 #include <lladd/extension.h>
@@ -21,7 +21,7 @@ struct followed {
     unsigned char *bytes; /* NULL: contents unknown */
 };
 
-/* Header of each allocation that the samples own. */
+/* The header of each allocation that belongs to the samples. */
 struct piece {
     struct piece *next;
 };
@@ -87,7 +87,8 @@ static int sample(struct collect *c, const struct lladd_op *op, const struct lla
     s += out->count;
     *s = (struct lladd_sim_sample){.op = op, .number = page->number};
     s->type = op->page_type ? lladd_page_type_descriptor(c->db, op->page_type) : NULL;
-    /* A top action is not undone by itself once other transactions have seen its effects. */
+    /* Records of a top action get no owner: other transactions may have seen its changes, so its
+     * records are no longer undone one by one. */
     s->owner = e->depth ? 0 : e->txn.v;
     s->page = keep(out, page->bytes, c->size);
     s->redo = lladd_span_of(keep(out, e->redo.data, e->redo.len), e->redo.len);
@@ -99,7 +100,7 @@ static int sample(struct collect *c, const struct lladd_op *op, const struct lla
     return 0;
 }
 
-/* The page as the library passes it to an operation that formats it. */
+/* Makes the page that the library passes to an operation that formats a page. */
 static int start_page(struct collect *c, struct followed *page, const struct lladd_op *op,
                       struct lladd_error *err)
 {
@@ -150,8 +151,8 @@ static void ended(struct collect *c, lladd_lsn txn)
             c->out->at[i].ended = c->out->count;
 }
 
-/* From this record on, the contents of pages [first, first + n) are unknown: they are written
- * without logging. */
+/* The pages that a redo barrier names are written without logging, so their contents are not known
+ * from now on. */
 static void lose_barred(struct collect *c, struct lladd_span barrier)
 {
     const unsigned char *p = barrier.data;

@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * lost_writes: page writes that the disk acknowledges, but loses or writes to another page, while
- * the database is open (crash-model.md, C2 and C3).
+ * the database is open (faults `page-lost` and `page-astray`).
  *
- * The workload runs with one such write and then takes a checkpoint, so that all pages have been
- * written. Then the cache is emptied, open transactions are rolled back, and everything is read
- * again through the same handle. The handle must show the right contents or report that stored
- * bytes are wrong. It can always do so, because it has written so few pages that it remembers the
- * LSN of each (buffer/write_history.c). Raw extents are exempt: they have no page LSNs, so the
- * handle cannot know.
+ * The workload runs with one such write, then a checkpoint writes all dirty pages. Then the
+ * simulator empties the cache, ends all transactions, and reads the whole database through the same
+ * handle. The handle must show the right contents or report that stored bytes are wrong. It can
+ * always do so: a workload writes so few pages that the handle remembers the LSN of each
+ * (buffer/write_history.c). Raw extents are exempt, since they have no page LSNs.
  *
- * A prepared transaction's changes are visible while it is in doubt. Every second prepared
- * transaction is committed, the others are rolled back.
+ * Open transactions are rolled back. Prepared transactions are committed if their index is odd,
+ * else rolled back.
  */
 #include "sim/errors.h"
 
 #include <lladd/bulk.h>
 #include <lladd/stats.h>
 
-/* Does the code say that stored bytes are wrong? */
+/* Does the error code say that stored bytes are wrong? */
 static bool is_told(int code)
 {
     return lladd_code_root(code) == LLADD_ROOT_DATA || code == LLADD_UNDO_FAILED;
@@ -32,8 +31,7 @@ static int read_all_again(struct lladd_db *db)
     return rc ? rc : lladd_pages_discard(db, (lladd_pageno){0}, s.pages);
 }
 
-/* Ends all open transactions. Prepared ones are committed or aborted through the simulator, which
- * updates the model. */
+/* Ends all transactions. Prepared ones are ended through the simulator, which updates the model. */
 static int end_all(struct lladd_sim *sim)
 {
     int rc = 0;
@@ -48,8 +46,8 @@ static int end_all(struct lladd_sim *sim)
     return rc;
 }
 
-/* Runs the workload and judges what its handle shows. *told: a call has said that stored bytes are
- * wrong. */
+/* Runs the workload and judges what its handle shows. *told is true if a call has reported that
+ * stored bytes are wrong. */
 static int run_and_look(struct ll_sim_faults *f, struct ll_sim_verdict *v, bool *told)
 {
     struct lladd_sim *sim = f->sim;

@@ -3,9 +3,9 @@
  * oracle: recovers a database from what a crash has left, and judges it.
  *
  * Every recovery must succeed (O11), yield the right contents (O1, O2), satisfy the subject's check
- * (O3), know the prepared transactions (O9), and release its memory (O12). Recoveries that have
- * issued the same calls with the same bytes, and have the same contents, have the same *ending*.
- * New transactions (O6), the pages (O10) and a clean close are checked once for each ending.
+ * (O3), know the prepared transactions (O9), and release its memory (O12). Recoveries with the same
+ * calls, bytes and contents have the same *ending*. Three things are checked only once for each
+ * ending: new transactions (O6), the pages (O10), and a clean close.
  */
 #include "sim/sim_private.h"
 
@@ -59,7 +59,7 @@ void ll_sim_buffer_free(struct ll_sim_buffer *b)
 
 int ll_sim_object(struct ll_sim_verdict *v, enum lladd_sim_oracle oracle, const char *fmt, ...)
 {
-    if (v->oracle) /* the first violation says most */
+    if (v->oracle) /* the first violation is kept, since it says most */
         return 0;
     va_list args;
     v->oracle = oracle;
@@ -69,14 +69,13 @@ int ll_sim_object(struct ll_sim_verdict *v, enum lladd_sim_oracle oracle, const 
     return 0;
 }
 
-/* Returns the message of the handle, or of a transaction that has not ended; NULL: there is none.
- */
+/* Returns the message of the handle, or of a transaction that has not ended; NULL: no message. */
 static const char *told(const struct lladd_sim *sim, struct lladd_db *db, int rc,
                         struct lladd_error *own)
 {
     if (db && lladd_db_error(db, own) && own->message[0])
         return own->message;
-    /* After a crash the handles belong to a dead process, and their memory is gone. */
+    /* After a crash the transaction handles are invalid: their memory was reused. */
     bool alive = sim->running == &sim->workload || !sim->running; /* NULL: nothing is simulated */
     uint32_t n = alive ? sim->record.n_txns : 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -102,7 +101,7 @@ const char *ll_sim_explain(const struct lladd_sim *sim, struct lladd_db *db, int
     text = lladd_code_text(rc);
     if (!text)
         text = "no code of the library's";
-    if (d->op && !sim->crossing) /* with threads, a replay may differ */
+    if (d->op && !sim->crossing) /* with threads, the last callback of a replay may differ */
         (void)lladd_error_set(err, rc,
                               "%s; no message was given, and the last callback was %s of \"%s\"",
                               text, d->callback, d->op);
@@ -121,7 +120,7 @@ struct judging {
     struct lladd_gid ended[16]; /* heuristic outcomes, as the database reports them */
     unsigned outcome[16];
     uint32_t n_ended;
-    uint32_t resolved; /* 0: all in doubt were aborted, 1: committed */
+    uint32_t resolved; /* 0: transactions in doubt were aborted, 1: they were committed */
 };
 
 static const char *why(const struct judging *j, int rc, struct lladd_error *err)
@@ -160,7 +159,7 @@ static int see_outcome(void *ctx, const struct lladd_heuristic_info *info)
     return 0;
 }
 
-/* Are the remembered heuristic outcomes those after the first k decisions? */
+/* Does the database remember the heuristic outcomes that it must after the first k decisions? */
 static bool outcomes_fit(const struct judging *j, uint32_t k)
 {
     const struct ll_sim_record *r = &j->sim->record;
@@ -177,7 +176,8 @@ static bool outcomes_fit(const struct judging *j, uint32_t k)
     return true;
 }
 
-/* Are the transactions in doubt those after the first k decisions? */
+/* Are the right transactions in doubt, and the right outcomes remembered, for the first k
+ * decisions? */
 static bool doubt_fits(const struct judging *j, uint32_t k)
 {
     const struct ll_sim_record *r = &j->sim->record;
@@ -220,7 +220,8 @@ static int resolve(struct judging *j)
 
 /* ---- contents (O1, O2) ------------------------------------------------------------------- */
 
-/* The dump expected after the first k decisions, once the transactions in doubt are resolved. */
+/* Computes the dump that is expected after the first k decisions and the resolution of the
+ * transactions in doubt. */
 static int expected_dump(struct judging *j, uint32_t k, struct lladd_span *out)
 {
     struct lladd_sim *sim = j->sim;
@@ -267,7 +268,7 @@ static void printable(struct lladd_span s, char *out, size_t size)
     out[n] = '\0';
 }
 
-/* The contents are those after another number of decisions than allowed. */
+/* Reports that the contents are those after k decisions, and k is not allowed. */
 static int wrong_number(struct judging *j, uint32_t k)
 {
     const struct ll_sim_record *r = &j->sim->record;
@@ -482,7 +483,7 @@ int ll_sim_judge_open(struct lladd_sim *sim, struct ll_sim_run *run, struct llad
     verdict->code = 0;
     int rc = look(&j);
     ll_sim_object_seen(sim, verdict);
-    /* Units that were not read so far count as not arrived, so that the following steps make no
+    /* Of the units that were not read so far, nothing has arrived; so the following steps make no
      * choices. */
     run->undecided = 0;
     hash = ll_sim_mix(hash, sim->expected[verdict->k].hash * 2 + j.resolved);
@@ -504,10 +505,9 @@ int ll_sim_judge_open(struct lladd_sim *sim, struct ll_sim_run *run, struct llad
     return run->failed;
 }
 
-/* Instant recovery is not complete when open returns, so the workload continues while pages still
- * have pending redo. Then one of three things is done: the recovery is judged as it is; the
- * remaining redo is done in steps; or a checkpoint is taken. The hash of the trace chooses, so that
- * a replay makes the same choice. */
+/* Instant recovery is not complete when open returns. A transaction runs while pages still have
+ * pending redo. Then one of three things is done: nothing; the remaining redo, in steps; a
+ * checkpoint. The hash of the trace chooses, so that a replay chooses the same. */
 static int go_on_behind(struct lladd_sim *sim, const struct ll_sim_run *run, struct lladd_db *db,
                         struct lladd_error *err)
 {

@@ -2,18 +2,19 @@
 /*
  * page_guard: checks that redo and undo touch only their page and their bytes.
  *
- * The reduction to one page at a time (sim/README.md) relies on that. While the workload is
- * recorded, every change of a page is therefore made on a copy between inaccessible pages, with its
- * bytes beside it. All memory of the database is inaccessible meanwhile, including the page's own
- * frame, which a callback may remember from an earlier call. A forbidden access returns here and is
- * a violation (O18); the change is then made in the real frame, so that the workload continues.
- * `validate` and `check` run in the same way, and so does the undo of each update, which might be
- * needed later.
+ * The reduction to one page at a time (sim/README.md) relies on this. While the workload is
+ * recorded, every redo and undo therefore runs on a copy of its page between inaccessible pages,
+ * with the record's bytes beside it. Meanwhile all memory of the database is inaccessible,
+ * including the page's own frame: a callback may know its address from an earlier call. A forbidden
+ * access is a violation (O18). The signal handler jumps back here, and the change is made in the
+ * real frame, so that the workload continues. `validate` and `check` run in the same way, and so
+ * does the undo of each update, which recovery might need.
  *
- * Between two changes a page must stay as it is. The next change of the page checks that.
+ * Between two changes of a page its bytes must stay the same. The next change of the page checks
+ * this.
  *
- * Signal handlers belong to the process. These are installed while any thread records, and pass on
- * every signal that does not come from a guarded call.
+ * Signal handlers belong to the process. The handlers are installed while any thread records. They
+ * pass on every signal that does not come from a guarded call.
  */
 #include "sim/page_guard.h"
 
@@ -33,7 +34,7 @@ static uint32_t installing; /* a latch, held while handlers are installed or rem
 static unsigned recording;  /* number of recordings in progress */
 static struct sigaction before[SIGNALS];
 
-/* The guard of the call that this thread is making; NULL: none. */
+/* The guard of the guarded call that this thread makes now; NULL: none. */
 static __thread struct ll_sim_guard *guarding;
 
 static void touched(int signal, siginfo_t *info, void *context)
@@ -45,7 +46,8 @@ static void touched(int signal, siginfo_t *info, void *context)
         g->touched = info->si_addr;
         siglongjmp(g->back, 1);
     }
-    /* Not ours: restore the previous handler, which gets the signal when the access is repeated. */
+    /* The signal does not come from a guarded call. The previous handler is restored; it gets the
+     * signal when the access is repeated. */
     for (unsigned i = 0; i < SIGNALS; i++)
         if (signals[i] == signal)
             (void)sigaction(signal, &before[i], NULL);
@@ -92,7 +94,7 @@ static void listen_end(void)
 
 /* ---- one call ---------------------------------------------------------------------------- */
 
-/* Parameters for validate, then redo or undo, then check. */
+/* A guarded call: validate, then redo or undo, then check. */
 struct call {
     const struct lladd_op *op;
     enum lladd_span_kind kind;
@@ -101,7 +103,7 @@ struct call {
     const char *volatile doing; /* the callback that is running */
 };
 
-/* Makes the call on the page in slot 0. */
+/* Makes the call on the page in slot 0. Returns false if validate or check fails. */
 static bool make(const struct ll_sim__bench *b, struct call *c, struct lladd_span bytes)
 {
     const struct lladd_op *op = c->op;
@@ -156,7 +158,7 @@ static void say_what(const struct lladd_sim *sim, const struct call *c, char *ou
         (void)snprintf(out, size, "address %p", (const void *)at);
 }
 
-/* Makes a call. Returns false, and records a violation, unless all callbacks succeed. */
+/* Makes a call. Unless all callbacks succeed, records a violation and returns false. */
 static bool guarded(struct lladd_sim *sim, struct call *c)
 {
     char what[160];
@@ -288,8 +290,8 @@ int ll_sim_guard_types(struct lladd_sim *sim, struct lladd_db *db)
     return 0;
 }
 
-/* Checks that nothing has changed the page since its last recorded change. (After a page image or a
- * bulk write the page LSN is another one, and the check does not apply.) */
+/* Checks that the page is still as its last recorded change has left it. If the page LSN is not the
+ * LSN of that change, a page image or a bulk write came later, and nothing is checked. */
 static void look_back(struct lladd_sim *sim, const struct ll_sim_place *p,
                       const struct lladd_dst_change *c)
 {
@@ -378,7 +380,7 @@ int ll_sim_guard_begin(struct lladd_sim *sim, struct lladd_error *err)
     uint64_t ring = sim->options.log_ring_bytes ? sim->options.log_ring_bytes : RING_DEFAULT;
     g->bench.size = sim->page_size;
     int rc = ll_sim__bench_init(&g->bench, (size_t)ring / 4, err);
-    /* The handler needs its own stack to report a callback that has overflowed its stack. */
+    /* The handler has its own stack, so that it can also report a stack overflow. */
     g->stack = mmap(NULL, LL_SIM__SIGNAL_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
                     -1, 0);
     if (rc || g->stack == MAP_FAILED || listen_begin())

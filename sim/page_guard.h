@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_SIM_GUARD_H
 #define LL_SIM_GUARD_H
-/* Shared by page_guard.c, which checks the changes of pages while the workload is recorded, and
- * rebuild.c, which repeats them from the log. */
+/* Shared by page_guard.c and rebuild.c. page_guard.c checks each change of a page while the
+ * workload is recorded; rebuild.c repeats these changes from the log. */
 #include "sim/contract_private.h"
 #include "sim/sim_private.h"
 
@@ -15,15 +15,15 @@ struct ll_sim_change {
     uint64_t page;
     const struct lladd_op *op;
     bool undo;
-    const unsigned char *after; /* the page after it */
+    const unsigned char *after; /* the page after the change */
 };
 
 /* A page that is or was in the cache. */
 struct ll_sim_place {
     uint64_t page;
-    const unsigned char *bytes; /* its frame; NULL: not in the cache */
-    uint32_t last;              /* number of its last change, from 1; 0: none */
-    bool moved;                 /* rebuild.c: recovery has changed it outside of redo and undo */
+    const unsigned char *bytes; /* the page's frame; NULL: not in the cache */
+    uint32_t last;              /* number of the page's last change, from 1; 0: none */
+    bool moved;                 /* rebuild.c: recovery has changed the page outside redo and undo */
 };
 
 struct ll_sim_page_type {
@@ -56,8 +56,8 @@ struct ll_sim_guard {
     struct ll_sim_archive *again; /* rebuild.c: NULL while the workload runs */
 };
 
-/* Are the bodies of two versions of a page equal, apart from bytes that the operation or the page
- * type masks? If not, *at is the offset of the first difference. */
+/* Are the bodies of two versions of a page equal, apart from the hole and the bytes that the
+ * operation or the page type masks? If not, *at is the offset of the first difference. */
 bool ll_sim_guard_same(struct ll_sim_guard *, const struct lladd_op *, uint64_t number,
                        const unsigned char *, const unsigned char *, uint32_t *at);
 struct ll_sim_place *ll_sim_guard_place(struct lladd_sim *, uint64_t page); /* NULL: no memory */

@@ -2,16 +2,16 @@
 /*
  * random: crashes of workloads that are too large to explore.
  *
- *   workload w     has its own seed: other numbers for `run`, `run` repeated, other sizes of the
- *                  cache, the log and checkpoints; in one of four an error happens
- *     point p      a place to crash at. Each sort of place has the same chance (the kind of call
- *                  and file before it, or what the workload was doing); otherwise nearly all places
- *                  would be writes
- *       variant v  what was pending survives or does not, at random; the recovery is judged, or an
- *                  error happens in it and it dies; then it may be crashed like the workload
+ *   workload w     has its own seed: other numbers for `run`, several calls of `run`, other sizes
+ *                  of cache, log and checkpoints; one workload of four has an error
+ *     point p      a place to crash at. The sort of a place is the kind of call and file before it,
+ *                  or what the workload was doing. Each sort has the same chance; otherwise nearly
+ *                  all places would be writes
+ *       variant v  each pending operation has arrived or not, at random. The recovery is judged, or
+ *                  has an error and is killed. Then the recovery may be crashed like the workload
  *
  * Each w, (w, p) and (w, p, v) has its own random stream, so the seed and these three numbers
- * suffice to repeat a run.
+ * are enough to repeat a run.
  */
 #include "sim/random.h"
 
@@ -76,7 +76,7 @@ static enum ll_sim_random_fault sort_of_event(const struct ll_sim_event *e)
 struct places {
     uint32_t count[FAULT_COUNT];
     enum ll_sim_random_fault want;
-    uint32_t nth, at; /* `at`: the call with the nth place of the wanted sort */
+    uint32_t nth, at; /* `at`: the number of calls before the nth place of the wanted sort */
 };
 
 static void see_place(struct places *p, enum ll_sim_random_fault sort, uint32_t at)
@@ -109,7 +109,7 @@ static uint32_t choose_place(struct ll_sim_random *r, const struct ll_sim_run *r
         if (p.count[f])
             sorts[n++] = f;
     if (n == 0 || draw(r, 8) == 0)
-        return draw(r, n_calls + 1); /* anywhere, also before the first and after the last */
+        return draw(r, n_calls + 1); /* anywhere, also before the first or after the last call */
     p.want = (enum ll_sim_random_fault)sorts[draw(r, n)];
     p.nth = draw(r, p.count[p.want]);
     for (unsigned i = 0; i < n; i++)
@@ -120,20 +120,18 @@ static uint32_t choose_place(struct ll_sim_random *r, const struct ll_sim_run *r
 
 /* ---- errors ------------------------------------------------------------------------------ */
 
-/* Called before each call: lets the chosen call fail. After a failed sync anything may have
- * arrived. */
+/* Called before each device call: makes the chosen call fail. */
 static int64_t fail_call(void *ctx, struct ll_sim_run *run, enum ll_sim_call_kind kind,
                          uint32_t name, uint64_t off, size_t len)
 {
     struct ll_sim_random *r = ctx;
     (void)name;
     (void)run;
-    r->calls += kind != LL_SIM_CLOSE; /* calls_all does not count closing either */
+    r->calls += kind != LL_SIM_CLOSE; /* as in calls_all, closing is not counted */
     if (r->calls < r->error_at || !r->error_at || r->errors)
         return 0;
     r->errors++;
-    /* No short reads: by device.h a short read means the end of the file, and the device itself
-     * repeats partial reads. */
+    /* Reads are not cut short: by device.h a short read means the end of the file. */
     bool writes = kind == LL_SIM_WRITE || kind == LL_SIM_APPEND, transfer = writes && len > 1;
     bool grows = writes || kind == LL_SIM_CREATE || kind == LL_SIM_MKDIR;
     uint32_t how = draw(r, 3);
@@ -171,7 +169,7 @@ static void token_of(const struct ll_sim_random *r, struct ll_sim_vector *v)
         .value = {w->workload, w->repeats, w->without, r->bounds.depth, w->point, w->variant}};
 }
 
-/* `token` is nullable: not every failure belongs to one run. */
+/* Adds a failure. `token` is NULL if the failure belongs to no single run. */
 static int found(struct ll_sim_random *r, const struct ll_sim_verdict *v, uint32_t depth,
                  const struct ll_sim_vector *token)
 {
@@ -197,7 +195,7 @@ static int found(struct ll_sim_random *r, const struct ll_sim_verdict *v, uint32
 
 /* ---- one row of crashes ------------------------------------------------------------------ */
 
-/* Counts what has survived. */
+/* Counts which faults have happened: what has not arrived or was torn. */
 static void see_units(struct ll_sim_random *r, const struct ll_sim_run *run)
 {
     for (uint32_t i = 0; run->units && i < run->units->count; i++) {
@@ -217,7 +215,7 @@ static void see_units(struct ll_sim_random *r, const struct ll_sim_run *run)
         }
         if (u->kind == LL_SIM_UNIT_DATA) {
             offer(r, F_WRITE_LOST, variant->kind == LL_SIM_V_PREFIX && variant->count < u->n_ops);
-            if (u->variants[u->n - 1].kind == LL_SIM_V_TORN) /* the torn variants are distinct */
+            if (u->variants[u->n - 1].kind == LL_SIM_V_TORN) /* the unit has torn variants */
                 offer(r, F_TORN, variant->kind == LL_SIM_V_TORN);
         }
     }
@@ -252,7 +250,7 @@ static int disturb(struct ll_sim_random *r, struct ll_sim_run *run, struct ll_si
     return run->failed;
 }
 
-/* Runs a recovery that must succeed. */
+/* Runs a recovery without an error, which must succeed. */
 static int recover(struct ll_sim_random *r, struct ll_sim_run *run,
                    const struct ll_sim_claims *claims, struct ll_sim_verdict *v, uint32_t *n_calls)
 {
@@ -327,7 +325,7 @@ static void remember(struct ll_sim_random *r, uint32_t calls, const struct ll_si
 /* Decides whether the recovery is crashed in turn. */
 static bool goes_on(struct ll_sim_random *r, uint32_t level, bool disturbed)
 {
-    if (level > r->bounds.depth + 1) /* one more if the last recovery had an error */
+    if (level > r->bounds.depth + 1) /* after a recovery with an error, one more crash is allowed */
         return false;
     bool more = disturbed || (level <= r->bounds.depth && draw(r, 3) != 0);
     if (!disturbed && level == 2 && r->bounds.depth >= 2)
@@ -387,8 +385,8 @@ static int row(struct ll_sim_random *r, const struct ll_sim_world *first, uint32
 
 /* ---- workloads --------------------------------------------------------------------------- */
 
-/* Are the bounds used up? Counts workloads, too: a workload that fails while it is recorded adds no
- * crash state. */
+/* Are the bounds used up? Workloads count as well, since a workload that fails while it is recorded
+ * adds no crash state. */
 static bool is_used_up(struct ll_sim_random *r)
 {
     const struct lladd_sim_bounds *b = &r->bounds;
@@ -496,7 +494,7 @@ static int crash_by_row(struct ll_sim_random *r)
     return rc || !v.oracle ? rc : found(r, &v, depth, &r->row);
 }
 
-/* If the row of choices fails again by itself, it is made smaller. */
+/* Replays the row of choices. If the failure happens again, makes the row smaller. */
 static int shrink_row(struct ll_sim_random *r)
 {
     struct lladd_sim_failure *f = &r->failures[0];
@@ -525,8 +523,8 @@ static int crash_recorded(struct ll_sim_random *r, uint64_t seed, struct lladd_e
     return rc;
 }
 
-/* Draws sizes and repetitions. Draws all of them, even unused ones, so that the later draws stay
- * the same. */
+/* Draws sizes and repetitions. Draws them even if they are not used, so that later draws stay the
+ * same. */
 static void vary(struct ll_sim_random *r)
 {
     struct lladd_sim *sim = r->sim;
@@ -562,7 +560,7 @@ int ll_sim_random_workload(struct ll_sim_random *r, const struct lladd_sim_subje
     }
     r->sim->history = r->history;
     vary(r);
-    r->sim->history = NULL; /* otherwise the recording would write every call to the history */
+    r->sim->history = NULL; /* the calls of the recording do not belong to the history */
     rc = record_workload(r, &good);
     r->sim->history = r->history;
     r->report->workloads++;

@@ -13,15 +13,15 @@ enum { NO_DISTURBANCE = 1, NO_ERROR = 2, OWN_SIZES = 4, WITHOUT_ALL = 7 };
 struct ll_sim_which {
     uint32_t workload;
     uint32_t repeats; /* 0: the number that was drawn */
-    uint32_t without; /* or'ed flags; in a token, A_ROW means that a row of choices follows */
+    uint32_t without; /* flags; in a token, the flag A_ROW means that a row of choices follows */
     uint32_t depth, point, variant;
 };
 enum { A_ROW = 8, ROW_AT = 3, WHICH_VALUES = 6 };
 
 enum ll_sim_scope {
     ALL,   /* all points and variants */
-    ABOUT, /* all, from this point on, until the oracle `wanted` reports */
-    THERE, /* this point and variant only */
+    ABOUT, /* all, beginning with r->at.point, until the oracle `wanted` reports a violation */
+    THERE, /* only the point and variant in r->at */
     ROW    /* replay the row of choices */
 };
 
@@ -67,7 +67,7 @@ enum ll_sim_random_fault {
 };
 
 struct ll_sim_random {
-    struct lladd_sim *sim; /* of the current workload */
+    struct lladd_sim *sim; /* simulator of the current workload */
     struct lladd_sim_random_report *report;
     struct lladd_sim_bounds bounds;
     struct lladd_sim_fired fired[FAULT_COUNT];
@@ -76,16 +76,18 @@ struct ll_sim_random {
     struct ll_sim_which at;
     enum ll_sim_scope scope;
     enum lladd_sim_oracle wanted; /* NONE: any oracle */
-    struct ll_sim_vector row;     /* choices of a row, from a token or collected for one */
+    struct ll_sim_vector row;     /* choices of a row, from a token, or collected for a token */
     bool whole;                   /* the row holds all choices */
-    uint32_t recording;           /* 0, or the hash that the recording must have */
+    uint32_t recording;           /* the hash that the recording must have; 0: any */
     uint32_t drawn;               /* number of repetitions drawn */
-    struct lladd_sim_failure whole_failure;          /* before its row was made smaller */
+    struct lladd_sim_failure whole_failure;     /* the failure before its row was made smaller */
     void (*trace)(void *ctx, const char *line); /* nullable */
     uint64_t started;
     uint64_t stream;           /* state of the random stream of faults */
-    uint32_t error_at, errors; /* number of the call that fails; how many have failed */
-    uint32_t calls, most;      /* calls of this run; highest number in any recovery */
+    /* The number of the call that fails, from 1 (0: none), and the number of failed calls. */
+    uint32_t error_at, errors;
+    /* The number of calls of this run, and the highest number of calls of any recovery. */
+    uint32_t calls, most;
     bool stop;
     struct lladd_sink *history;
 };

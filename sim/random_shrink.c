@@ -5,12 +5,12 @@
  * First the workload is reduced: no errors in recovery, no error in the workload, the subject's own
  * sizes, fewer repetitions, fewer crashes in a row. A reduction is kept if the same oracle reports
  * a violation in one of the next few hundred crashes. Then the crash is converted to a row of
- * choices as in replay.c, and the row is reduced like the explorer's rows. The token holds the
- * workload and the row. If the row does not fit, or contains an error in recovery, which is not a
- * choice, the token holds the workload, p and v instead (random.c).
+ * choices as in replay.c, and the row is reduced like the explorer's rows. The token contains the
+ * workload and the row. If the row is too long, or there was an error in recovery (which is no
+ * choice), the token contains the workload, the depth, the point and the variant instead.
  *
- * The reductions end when they have taken as much time as the search may. The smallest failure
- * found until then is kept.
+ * All reductions together may take as much time as the search. The smallest failure that was found
+ * by then is kept.
  */
 #include "sim/random.h"
 
@@ -22,9 +22,9 @@ enum { SEARCH_STATES = 300 }; /* crash states to try for the same failure in a s
 struct attempt {
     const struct lladd_sim_subject *subject;
     struct lladd_sim_bounds bounds;
-    uint64_t started; /* the reductions together take as much time as the search may */
+    uint64_t started; /* when the reductions of all failures began */
     struct ll_sim_which at;
-    struct lladd_sim_failure failure; /* the smallest so far */
+    struct lladd_sim_failure failure; /* the smallest failure so far */
     struct ll_sim_vector token;
     uint32_t drawn; /* number of repetitions drawn */
     bool is_row;
@@ -32,8 +32,8 @@ struct attempt {
     struct ll_sim_vector row;
 };
 
-/* Does the same oracle report a violation there or, with ABOUT, at one of the following points? If
- * so, the place is kept. With THERE, the row of choices is kept, too, if it fails by itself. */
+/* Does the same oracle report a violation at `at` or, with ABOUT, at any point? If so, *kept is
+ * true and `a` gets the place. With THERE, `a` also gets the row of choices if its replay fails. */
 static int try_it(struct attempt *a, const struct ll_sim_which *at, enum ll_sim_scope scope,
                   bool *kept, struct lladd_error *err)
 {
@@ -71,8 +71,8 @@ static int try_it(struct attempt *a, const struct ll_sim_which *at, enum ll_sim_
     return rc;
 }
 
-/* Tries 1, 2, ... for *what, a field of *at with the value `present`, and keeps the first value
- * that still fails. */
+/* `what` is a field of *at with the value `present`. Tries smaller values from 1 on, and keeps the
+ * first value with which the failure still happens. */
 static int fewer(struct attempt *a, uint32_t *what, struct ll_sim_which *at, uint32_t present,
                  struct lladd_error *err)
 {
@@ -115,7 +115,7 @@ static int give_token(struct attempt *a, struct lladd_sim_failure *f, struct lla
         return 0;
     }
     if (!ll_sim_token_encode(a->subject, &a->token, a->failure.token))
-        /* cannot happen: six numbers and a seed fit */
+        /* Cannot happen: six numbers and a seed always fit. */
         return lladd_error_set(err, LLADD_BUG, "a token is too long");
     *f = a->failure;
     return 0;

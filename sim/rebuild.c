@@ -4,12 +4,12 @@
  * the workload has left, byte by byte (O7).
  *
  * The library does media recovery: an *archive* is built from the recording and opened. It contains
- * the page file as the setup has left it, the control file as it was when the first record after
- * the setup was logged, and everything that was ever written to the log, including segments that
- * were truncated and reused. The log is complete, so recovery redoes everything and has nothing to
- * undo. Each change is compared with its result in the workload, and at the end all pages in use
- * are compared. This detects a redo that depends on more than its page and bytes, and any change of
- * a page without a record.
+ * the page file as the setup has left it, the control file from before the workload's first write
+ * to the log, and everything that was ever written to the log, including segments that were
+ * truncated and reused. The log is complete, so recovery redoes everything and has nothing to undo.
+ * The result of each change is compared with its result in the workload. At the end all pages in
+ * use are compared. This detects a redo that depends on more than its page and bytes, and any
+ * change of a page without a record.
  *
  * Pages written in bulk and the files of extensions are not logged, so the archive contains them.
  * Bytes that a page type or an operation excludes (mask, hole) are not compared.
@@ -27,7 +27,7 @@ struct ll_sim_archive {
     struct ll_sim_guard *guard;
     struct ll_sim_world world;
     uint32_t pages;                        /* name of the page file */
-    const struct ll_sim_inode *old, *live; /* of the archive, of the workload */
+    const struct ll_sim_inode *old, *live; /* the page file of the archive, and of the workload */
     unsigned char *page[2];
     bool logged; /* something was written to the log */
 };
@@ -42,7 +42,7 @@ static bool is_named(const struct ll_sim_archive *a, uint32_t name, const char *
     return strcmp(a->sim->names.at[name].text, text) == 0;
 }
 
-/* Was the page written to its file from the cache? */
+/* Was this write of a page a write from the cache, not a bulk write? */
 static bool comes_from_cache(struct ll_sim_archive *a, uint32_t call, uint64_t page)
 {
     for (uint32_t i = 0; i < a->guard->n_written; i++) {
@@ -87,7 +87,7 @@ static int set_aside(struct ll_sim_archive *a, const struct ll_sim_call *call)
     uint32_t copy = ll_sim_inode_new(&a->guard->kept, image, 0);
     if (copy == LL_SIM_NO_INODE)
         return LLADD_NO_MEMORY;
-    image->inode[call->inode]->owner = NULL; /* the next change copies the original */
+    image->inode[call->inode]->owner = NULL; /* so that the next write to the file copies it */
     *image->inode[copy] = *image->inode[call->inode];
     return ll_sim_bind(&a->guard->kept, image, call->name, copy);
 }
@@ -148,7 +148,8 @@ static int make_archive(struct ll_sim_archive *a)
         a->page[i] = ll_sim_take(kept, a->sim->page_size);
     if (a->pages == UINT32_MAX || !a->page[0] || !a->page[1])
         return LLADD_NO_MEMORY;
-    /* Files keep their inode numbers of the recording; copies of segments get higher numbers. */
+    /* Files have the inode numbers that they have in the recording. Copies of segments get higher
+     * numbers. */
     while (!rc && a->world.image.n_inodes < run->live.n_inodes)
         if (ll_sim_inode_new(kept, &a->world.image, 0) == LL_SIM_NO_INODE)
             rc = LLADD_NO_MEMORY;
@@ -187,7 +188,7 @@ static bool same_page(struct ll_sim_guard *g, uint64_t page, const unsigned char
     return ll_sim_guard_same(g, NULL, page, a, b, at);
 }
 
-/* Do both files share the page's blocks? */
+/* Do both files share the page's blocks? Then the page is equal in both. */
 static bool shared(const struct ll_sim_inode *x, const struct ll_sim_inode *y, uint64_t page,
                    uint32_t size)
 {
@@ -211,7 +212,7 @@ static int object_page(struct ll_sim_archive *a, uint64_t page, uint32_t at)
                          operations);
 }
 
-/* Compares a rebuilt page with the one that the workload has left. */
+/* Compares a rebuilt page with the page that the workload has left. */
 static void compare_bytes(struct ll_sim_archive *a, uint64_t page, const unsigned char *made,
                           bool header)
 {
@@ -248,7 +249,7 @@ static int compare_page(struct ll_sim_archive *a, struct lladd_db *db, uint64_t 
 
 static const struct ll_sim_change *change_of(struct ll_sim_guard *g, uint64_t page, lladd_lsn lsn)
 {
-    for (uint32_t i = 0; i < g->n_changes; i++) { /* nearly always the next one */
+    for (uint32_t i = 0; i < g->n_changes; i++) { /* nearly always the next change is right */
         uint32_t at = (g->next + i) % g->n_changes;
         if (g->change[at].lsn.v != lsn.v || g->change[at].page != page)
             continue;
@@ -258,9 +259,9 @@ static const struct ll_sim_change *change_of(struct ll_sim_guard *g, uint64_t pa
     return NULL;
 }
 
-/* When a checkpoint ends recovery, an extension may save something and so change pages. Such a page
- * is compared as it was before that change, without the header, which may have the LSN of a new
- * image. */
+/* At the checkpoint that ends recovery, an extension may change pages. Such a page is compared
+ * before its first change, and not again. Its header is not compared, because it may have the LSN
+ * of a new image. */
 static void let_go(struct ll_sim_archive *a, const struct lladd_dst_change *c)
 {
     uint64_t page = c->page->number.v;
@@ -308,8 +309,8 @@ static int compare(struct ll_sim_archive *a, struct lladd_db *db, struct lladd_e
     return rc;
 }
 
-/* Opens the archive, which recovers it, and compares. Does not close the database: that may change
- * pages. */
+/* Opens the archive, which recovers it, and compares the pages. Does not close the database, since
+ * closing may change pages. */
 static int recover(struct ll_sim_archive *a, struct ll_sim_run *run, struct lladd_error *err)
 {
     struct lladd_db *db;
@@ -332,8 +333,8 @@ int ll_sim_rebuild(struct lladd_sim *sim)
     if (rc)
         return rc;
     void (*observe)(void *, const struct lladd_dst_event *) = sim->dst.observe;
-    sim->dst.observe = NULL; /* This is not a recovery from a crash, and does not count for
-                              * coverage. */
+    sim->dst.observe = NULL; /* This is no recovery from a crash, so it must not count as coverage.
+                              */
     a.guard->again = &a;
     rc = recover(&a, &run, &err);
     a.guard->again = NULL;

@@ -2,11 +2,10 @@
 /*
  * record: runs the workload and records what the library has promised to it.
  *
- * What recovery may find depends on *decisions*: commits, prepares, rollbacks of prepared
- * transactions, and the forgetting of heuristic outcomes, in the order of the log. After a crash
- * the first k decisions are in force and the others are not. k is at least the number of decisions
- * acknowledged before the crash, and at most the number requested. For each k the model computes
- * the contents.
+ * *Decisions* are commits, prepares, rollbacks of prepared transactions, and the forgetting of
+ * heuristic outcomes, in the order of the log. After a crash the first k decisions are in force and
+ * the others are not. k is at least the number of decisions that were acknowledged before the
+ * crash, and at most the number that were requested. For each k the model computes the contents.
  */
 #include "sim/sim_private.h"
 
@@ -62,8 +61,8 @@ static struct ll_sim_decision *decision(struct lladd_sim *sim, const struct ll_s
     return d;
 }
 
-/* Decisions are ordered by the LSN of their records, which with several threads may differ from the
- * order of the calls. */
+/* Notes the LSN of a decision's record, by which decisions are ordered. With several threads, the
+ * order of the calls may be another. */
 void ll_sim_see_decided(struct lladd_sim *sim, lladd_lsn txn, lladd_lsn record, bool prepare)
 {
     struct ll_sim_record *r = &sim->record;
@@ -73,15 +72,16 @@ void ll_sim_see_decided(struct lladd_sim *sim, lladd_lsn txn, lladd_lsn record, 
                             : d->kind == LL_SIM_COMMIT || d->kind == LL_SIM_ROLLBACK;
         if (!fits || !txn.v || r->txn[d->txn]->id.v != txn.v)
             continue;
-        /* The record of a heuristic abort decides, not the end of the rollback. */
+        /* For a heuristic abort, the record of the decision counts, not that of the rollback's end.
+         */
         if (!d->outcome || !d->order.v)
             d->order = record;
         return;
     }
 }
 
-/* A commit without a record has changed nothing. If other threads commit meanwhile, its position
- * among their commits is arbitrary: it is moved before all others. */
+/* A commit without a record has changed nothing, so its position among the commits of other threads
+ * is arbitrary. Such commits are moved to the beginning. */
 static void put_first(struct ll_sim_record *r)
 {
     uint32_t first = 0;
@@ -108,8 +108,8 @@ static void put_in_order(struct ll_sim_record *r)
     }
 }
 
-/* Returns the last decision about a transaction. Its position may change while the library works.
- */
+/* Returns the last decision about a transaction. The pointer is invalid after a call of the
+ * library, because other threads may add decisions. */
 static struct ll_sim_decision *decision_of(struct lladd_sim *sim, const struct ll_sim_txn *t)
 {
     uint32_t i = sim->record.n_decisions - 1;
@@ -129,7 +129,7 @@ static void acknowledge(struct lladd_sim *sim, struct ll_sim_decision *d, unsign
     sim->record.acks += promise >= POWER;
 }
 
-/* Removes the transaction's last decision, which was not carried out. */
+/* Removes the transaction's last decision, because the call has failed. */
 static void undo_changes(struct lladd_sim *sim, const struct ll_sim_txn *t)
 {
     struct ll_sim_record *r = &sim->record;
@@ -180,12 +180,12 @@ int lladd_sim_begin(struct lladd_sim *sim, struct lladd_db *db,
     int rc = lladd_begin(db, options, out, err);
     if (rc)
         return rc;
-    /* Allocated one by one, so that they do not move when another thread begins a transaction. */
+    /* Each is allocated alone, so it does not move when another thread begins a transaction. */
     struct ll_sim_txn *t = ll_sim_take(&sim->noted, sizeof *t);
     struct ll_sim_txn **all =
         ll_sim_grow(&sim->noted, r->txn, r->n_txns, &r->txns_capacity, sizeof(*all));
     if (!t || !all) {
-        (void)lladd_abort(*out); /* it has done nothing yet */
+        (void)lladd_abort(*out); /* the transaction has changed nothing */
         return lladd_error_set(err, LLADD_NO_MEMORY, "no memory for the simulator's record");
     }
     r->txn = all;
@@ -279,8 +279,8 @@ int lladd_sim_abort(struct lladd_sim *sim, struct lladd_txn *handle)
     if (!t)
         return misuse(sim);
     bool prepared = t->prepared;
-    if (prepared && sim->crossing) /* the library does not report where that rollback begins in the
-                                    * log */
+    if (prepared && sim->crossing) /* the library does not report where the rollback begins in the
+                                    * log, so its order among other decisions is unknown */
         return misuse(sim);
     if ((prepared && !decision(sim, t, LL_SIM_ROLLBACK)) || event(sim, t, "abort", NULL))
         return LLADD_NO_MEMORY;
@@ -298,10 +298,10 @@ int lladd_sim_prepare(struct lladd_sim *sim, struct lladd_txn *handle, const str
         return misuse(sim);
     if (!decision(sim, t, LL_SIM_PREPARE) || event(sim, t, "prepare", NULL))
         return LLADD_NO_MEMORY;
-    t->gid = *gid; /* it may be in doubt even if the call fails */
+    t->gid = *gid; /* the transaction may be in doubt even if the call fails */
     int rc = noted(sim, t, "prepare", lladd_prepare(handle, gid));
-    if (rc) { /* after poison the record may be on the disk; in any case the handle is still valid
-               */
+    if (rc) { /* The transaction handle is still valid. After poison the record may be on disk, so
+               * the decision stays. */
         if (!consumed(rc))
             undo_changes(sim, t);
         return rc;
@@ -418,13 +418,13 @@ int ll_sim_open(struct lladd_sim *sim, struct ll_sim_run *run, struct lladd_db *
 
 #define WORKLOAD "the workload"
 
-/* An interleaved workload ends with its threads: closing takes one thread. */
+/* With several threads, the workload ends when its threads end; the database is not closed. */
 static int close_workload(struct lladd_sim *sim, struct lladd_db *db, const char *what,
                           struct lladd_error *err)
 {
     struct lladd_error own = LLADD_ERROR_INIT;
     int rc = 0;
-    (void)lladd_db_error(db, &own); /* an error that the workload may have ignored */
+    (void)lladd_db_error(db, &own); /* the workload may have ignored this error */
     if (sim->crossing)
         lladd_db_kill(db);
     else
@@ -440,9 +440,9 @@ static int close_workload(struct lladd_sim *sim, struct lladd_db *db, const char
     return 0;
 }
 
-/* Names the callback that ran last before a failure, unless the message names an operation. Names
- * none after an undo: then the subject has rolled back, and that callback is not the one that
- * failed. Nor with threads, because a replay may differ. */
+/* Adds the callback that ran last to the message of a failure. Adds nothing if the message names an
+ * operation; if the last callback was an undo, since the subject has rolled back after the failure;
+ * or if there are several threads, since a replay may have another last callback. */
 static const char *with_last(const struct lladd_sim *sim, int rc, struct lladd_error *err)
 {
     const struct lladd_dst *d = &sim->dst;
@@ -519,8 +519,8 @@ uint64_t lladd_sim_random_u64(struct lladd_sim *sim)
     return sim->work = ll_sim_mix(sim->work, 1);
 }
 
-/* Ends the transactions that a repetition has left open, because the next one may change the same
- * data. */
+/* Ends the transactions that a repetition has left open, because the next repetition may change the
+ * same data. */
 static int finish_open(struct lladd_sim *sim)
 {
     int rc = 0;
@@ -565,7 +565,8 @@ int ll_sim_subject_run(struct lladd_sim *sim, struct lladd_db *db, struct lladd_
     return rc;
 }
 
-/* A repetition starts from the data that the previous one has left, and may find no room. */
+/* Calls `run` repeatedly. A repetition starts from the data that the previous one has left, so it
+ * may be refused, e.g. for lack of room. That is no failure. */
 static int run_repeatedly(struct lladd_sim *sim, struct lladd_db **db, struct lladd_error *err)
 {
     int rc = 0;
@@ -650,7 +651,7 @@ void ll_sim_model_apply(const struct lladd_sim *sim, void *model, uint32_t txn)
         sim->subject.model_apply(sim->subject.ctx, model, lladd_span_of(n->bytes, n->len));
 }
 
-/* Hashes its id and what it does if it commits. */
+/* Hashes a transaction's global id, and the changes that it makes if it commits. */
 static uint64_t hash_txn(uint64_t h, const struct ll_sim_txn *t)
 {
     h = ll_sim_mix(h, ll_sim_hash(t->gid.data, t->gid.gtrid_length + t->gid.bqual_length));
@@ -733,7 +734,7 @@ int ll_sim_expect(struct lladd_sim *sim)
     return rc;
 }
 
-/* Runs the workload again under the guard. It must do the same as before. */
+/* Runs the workload again under the guard. The second run must be equal to the first (O14). */
 static int run_watched(struct lladd_sim *sim, uint64_t hash, struct lladd_error *err)
 {
     int rc = ll_sim_guard_begin(sim, err);
@@ -748,8 +749,8 @@ static int run_watched(struct lladd_sim *sim, uint64_t hash, struct lladd_error 
         return lladd_error_set(err, LLADD_BUG,
                                "the workload is not deterministic: run twice, it did different "
                                "things");
-    /* If a bug is planted, the failure of a crash tells more, so O7 alone does not stop the
-     * exploration. */
+    /* If a bug is planted, a failure after a crash says more, so the exploration goes on if only O7
+     * objects. */
     if (sim->violation.oracle == LLADD_SIM_O_REBUILD && sim->bounds.planted)
         return 0;
     if (sim->violation.oracle)

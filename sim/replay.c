@@ -2,10 +2,12 @@
 /*
  * replay: runs a row of choices again and writes its history; makes rows smaller.
  *
- * A row consists of: the first crash, as 1 + the number of calls made before it (0: no crash); how
- * it crashed; what survived, in the order in which recovery asked; then the same for the crash of
- * that recovery; and so on. A row is made smaller by leaving out a crash, the last choices, or a
- * choice that is not the ordinary one, and by lowering numbers.
+ * A row contains these choices: 1 + the number of calls before the first crash (0: no crash);
+ * whether the power failed (0) or the process died (1); the variant of each unit, in the order in
+ * which recovery reads the units; then the same for the crash of that recovery, and so on.
+ *
+ * A row is made smaller in four ways: leave out a crash, leave out the last choices, set a choice
+ * to 0, lower a choice.
  */
 #include "sim/sim_private.h"
 
@@ -23,7 +25,7 @@ void ll_sim_tell(struct lladd_sim *sim, const char *fmt, ...)
     va_start(args, fmt);
     (void)vsnprintf(line, sizeof line, fmt, args);
     va_end(args);
-    /* A failed sink ignores later output; its owner checks for the failure. */
+    /* A failed sink ignores later output. The caller of the replay checks for the failure. */
     (void)lladd_sink_printf(sim->history, "%s\n", line);
 }
 
@@ -237,10 +239,10 @@ void ll_sim_vector_of(const struct lladd_sim *sim, struct ll_sim_vector *out)
             out->count = i + 1;
     }
     if (out->count > LL_SIM_VECTOR_MAX || (sim->crossing && !ll_sim_crossing_told(sim)))
-        out->count = 0; /* it does not fit into a token */
+        out->count = 0; /* the row does not fit into a token */
 }
 
-/* Keeps the candidate if the same oracle reports a violation. */
+/* Replays the candidate. If the same oracle reports a violation, *v becomes the candidate. */
 static int try(struct lladd_sim *sim, struct ll_sim_vector *v,
                const struct ll_sim_vector *candidate, struct ll_sim_verdict *verdict,
                uint32_t *depth, bool *kept)
@@ -259,9 +261,9 @@ static int try(struct lladd_sim *sim, struct ll_sim_vector *v,
     return 0;
 }
 
-enum { SMALLER_MAX = 400 }; /* number of replays */
+enum { SMALLER_MAX = 400 }; /* highest number of replays, roughly */
 
-/* Removes answers that are not ordinary from the schedule, last one first. */
+/* Removes answers that are not ordinary from the schedule, beginning with the last. */
 static int shrink_schedule(struct lladd_sim *sim, struct ll_sim_vector *v,
                            struct ll_sim_verdict *verdict, uint32_t *depth)
 {
@@ -297,7 +299,7 @@ static int without_a_crash(struct lladd_sim *sim, struct ll_sim_vector *v,
     return rc;
 }
 
-/* Lowers a value by half or by one: an earlier crash, or less that survives. */
+/* Lowers a value by half or by one: the crash comes earlier, or less has arrived. */
 static int lower(struct lladd_sim *sim, struct ll_sim_vector *v, uint32_t i,
                  struct ll_sim_verdict *verdict, uint32_t *depth, bool *kept)
 {
@@ -323,7 +325,7 @@ int ll_sim_shrink(struct lladd_sim *sim, struct ll_sim_vector *v, struct ll_sim_
         rc = shrink_schedule(sim, v, verdict, depth);
     if (rc || !kept)
         return rc;
-    /* The fault or the schedule stays. */
+    /* The values of the fault or the schedule, at the beginning of the row, are kept. */
     const uint32_t head = v->kind == LL_SIM_TOKEN_ERRORS       ? LL_SIM_ERRORS_HEAD
                           : v->kind == LL_SIM_TOKEN_INTERLEAVE ? ll_sim_schedule_head(v)
                                                                : 0;

@@ -58,8 +58,7 @@ static void text_coverage(const struct lladd_sim_report *r, struct lladd_sink *s
     }
 }
 
-/* The sink remembers its first failure and ignores later output, so one check at the end is enough.
- */
+/* The sink keeps its first failure, so one check at the end is enough. */
 void ll_sim_text_failures(uint32_t n, const struct lladd_sim_failure *failures,
                           struct lladd_sink *s)
 {

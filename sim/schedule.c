@@ -2,19 +2,19 @@
 /*
  * schedule: policies that turn the scheduler's questions into choices.
  *
- * Bounded. Most concurrency bugs need one or two preemptions at the right places (CHESS), and the
+ * Bounded. Most concurrency bugs need one or two preemptions at the right places (CHESS). The
  * number of schedules with at most c preemptions grows with the c-th power of the number of points,
- * not exponentially. While preemptions are left, each point is a choice between continuing and each
- * other fiber; after that the fiber continues. Switching away from a fiber that cannot continue is
- * not a preemption.
+ * not exponentially. While preemptions are left, each point is a choice: the current fiber
+ * continues, or another fiber runs. When no preemption is left, the current fiber continues. A
+ * switch away from a fiber that cannot continue is not a preemption.
  *
- * Delayed. If several threads sleep and wake all the time, the free choices alone grow
- * exponentially. Here every answer other than the first therefore counts as a preemption (delay
- * bounding).
+ * Delayed. If several threads sleep and wake all the time, the number of free choices grows
+ * exponentially. Under this policy every answer other than 0 therefore counts as a preemption
+ * (delay bounding).
  *
  * PCT. With random answers at every point, all fibers advance at nearly the same rate. With
- * priorities some fall far back: the fiber with the highest priority runs until it sleeps, and at a
- * few random points the running fiber drops to the lowest priority.
+ * priorities, some fibers fall far back: the fiber with the highest priority runs until it sleeps.
+ * At a few random points the running fiber gets the lowest priority.
  *
  * A policy keeps no state between runs; only the answers persist.
  */
@@ -69,7 +69,8 @@ static unsigned bounded(struct ll_schedule *s, const struct lladd_dst_turn *turn
     return i;
 }
 
-/* Priorities are positive and distinct: a random number, then the fiber's own number. */
+/* Gives the fiber a priority if it has none. Priorities are positive and distinct: a random number
+ * in the high bits, the fiber's number in the low bits. */
 static bool meet(struct ll_schedule *s, uint64_t fiber)
 {
     int64_t *p = &s->priorities[fiber % LL_SCHEDULE_FIBERS_MAX];
@@ -82,7 +83,7 @@ static bool meet(struct ll_schedule *s, uint64_t fiber)
     return true;
 }
 
-/* Draws the points at which a priority changes, when the run begins. */
+/* At the beginning of a run, draws the turns at which a priority changes. */
 static bool draw_changes(struct ll_schedule *s)
 {
     for (unsigned i = 0; i + 1 < s->bound; i++) {

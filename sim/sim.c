@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sim: the public interface of the explorer, and the life of a simulator.
+ * sim: the public interface of the explorer; creates and frees simulators.
  */
 #include "sim/sim_private.h"
 
@@ -249,7 +249,8 @@ int ll_sim_fail(struct lladd_sim *sim, const struct ll_sim_verdict *verdict, uin
 
 /* ---- exploring --------------------------------------------------------------------------- */
 
-/* Drops equal failures: many become equal when they are made smaller. */
+/* Drops failures with equal tokens: different failures may become equal when their rows are made
+ * smaller. */
 static void drop_twins(struct lladd_sim *sim)
 {
     uint32_t kept = 0;
@@ -371,7 +372,7 @@ int ll_sim_report_of(const struct lladd_sim_subject *subject,
         return rc;
     struct lladd_dst *before = lladd_dst_enter(&sim->dst);
     rc = mode(sim, err);
-    (void)lladd_dst_enter(before); /* the report belongs to the caller */
+    (void)lladd_dst_enter(before);
     if (!rc)
         *out = hand_over(sim);
     ll_sim_free(sim);

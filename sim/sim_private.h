@@ -4,17 +4,17 @@
 /*
  * The internal interface of the simulator.
  *
- * A *run* uses a database from open to close or crash: it is the workload, or a recovery. Its
- * device (device.c) records every call that changes something: the *trace*. A *world* (disk.c) is
- * the disk state at one point of a trace: the durable state of the files, and the pending
- * *operations* issued since. Stepping along a trace builds the world of each crash point without
- * running anything again.
+ * A *run* is one use of a database, from open to close or crash: the workload, or a recovery. The
+ * run's device (device.c) records each call that changes something; these calls are the run's
+ * *trace*. A *world* (disk.c) is the disk state at one point of a trace: the durable files, and the
+ * pending *operations*. Stepping along a trace builds the world of each crash point without running
+ * the database again.
  *
  * A crash leaves some parts of a world undetermined. Each such part is a crash *unit* (unit.c): a
- * page, the unsynced part of the log, a file, the names. A unit has *variants*, numbered from 0
- * (nothing of it has arrived). When the next run, a recovery, first reads a unit, a variant is
- * *chosen* (choice.c). explore.c enumerates all choices; replay.c takes those of a token. There are
- * levels:
+ * page, the unsynced part of the log, a file, the names. A unit has *variants*; in variant 0
+ * nothing of the unit has arrived. The next run is a recovery. When it first reads a unit, a
+ * variant is *chosen* (choice.c). explore.c enumerates all choices; replay.c takes the choices of a
+ * token. There are levels:
  *
  *    level 0   the workload            trace ─► worlds
  *    level 1   recovery from each      trace ─► worlds
@@ -47,7 +47,8 @@ struct ll_sim_arena {
     size_t used;
 };
 void *ll_sim_take(struct ll_sim_arena *, size_t); /* NULL: no memory; not zeroed */
-/* Returns the array with room for one more element, moved if necessary. */
+/* Returns the array, moved if necessary, with room for an element of index `count`. NULL: no
+ * memory. */
 void *ll_sim_grow(struct ll_sim_arena *, void *array, size_t count, uint32_t *capacity,
                   size_t element);
 void ll_sim_rewind(struct ll_sim_arena *);
@@ -65,7 +66,7 @@ struct ll_sim_heap {
 };
 void ll_sim_heap_init(struct ll_sim_heap *);
 void ll_sim_heap_rewind(struct ll_sim_heap *);
-/* Forbids access to all of its memory, or allows it again. Returns false if that fails. */
+/* Forbids access to all memory of the heap, or allows it again. Returns false on failure. */
 bool ll_sim_heap_allow(struct ll_sim_heap *, bool allowed);
 bool ll_sim_heap_has(const struct ll_sim_heap *, const unsigned char *at);
 
@@ -81,8 +82,8 @@ static inline uint64_t ll_sim_mix(uint64_t h, uint64_t v)
     return ll_sim_fold(h ^ v ^ UINT64_C(0x9e3779b97f4a7c15), UINT64_C(0xa0761d6478bd642f) ^ v);
 }
 uint64_t ll_sim_hash(const void *, size_t);
-/* The contribution of these words to the hash of a file. Contributions are added and subtracted;
- * zeros contribute 0. Offset and length are multiples of 8. */
+/* Returns what these words add to the hash of a file: the hash is the sum over all words of the
+ * file. Zeros add 0. Offset and length are multiples of 8. */
 uint64_t ll_sim_hash_at(const unsigned char *, size_t len, uint64_t off);
 
 /* A set of hashes. */
@@ -96,13 +97,13 @@ void ll_sim_set_free(struct ll_sim_set *);
 
 /* ---- disk.c: what is on the disk --------------------------------------------------------- */
 
-/* LOG_NEW: a log segment that is being recycled. */
+/* LL_SIM_LOG_NEW: a log segment that is being recycled. */
 enum ll_sim_file_kind { LL_SIM_PLAIN, LL_SIM_PAGES, LL_SIM_LOG, LL_SIM_LOG_NEW };
 
 /* Names are numbered; 0 is the database's directory. */
 struct ll_sim_name {
     const char *text;
-    const char *last; /* after the last slash */
+    const char *last; /* the part after the last slash */
     uint64_t hash;
     uint32_t parent;
     enum ll_sim_file_kind kind; /* the kind of a file with this name */
@@ -116,23 +117,23 @@ struct ll_sim_names {
 
 struct ll_sim_block {
     unsigned char *bytes; /* NULL: zeros */
-    bool mine;            /* not shared: may be modified */
+    bool mine;            /* no other image shares the bytes, so they may be modified */
 };
 
 struct ll_sim_inode {
     uint64_t size;
     uint64_t hash;  /* of the contents; maintained in worlds only */
-    uint64_t birth; /* hash of the name it was created with */
+    uint64_t birth; /* hash of the file's first name */
     uint32_t n_blocks, capacity;
     struct ll_sim_block *block;
-    const struct ll_sim_image *owner; /* the image that may modify it; other images make a copy */
+    const struct ll_sim_image *owner; /* may modify the inode; other images make a copy first */
 };
 
 struct ll_sim_binding {
-    uint32_t name, inode; /* LL_SIM_DIRECTORY: a directory */
+    uint32_t name, inode; /* inode LL_SIM_DIRECTORY: the name is a directory's */
 };
 
-/* Names and files. Copies are cheap: inodes and blocks are shared until one of the images writes.
+/* Names and files. Copies are cheap, since images share inodes and blocks until one image writes.
  */
 struct ll_sim_image {
     struct ll_sim_binding *names;
@@ -150,12 +151,12 @@ enum ll_sim_call_kind {
     LL_SIM_RENAME,
     LL_SIM_UNLINK,
     LL_SIM_SYNC,
-    LL_SIM_SYNC_FAILED, /* what was pending may have arrived; no later sync makes it durable */
+    LL_SIM_SYNC_FAILED, /* pending bytes may have arrived; no later sync makes them durable */
     LL_SIM_SYNC_DIR,
-    LL_SIM_SYNC_LOST,     /* it failed or lied: what was pending never arrives, but stays in the
-                           * cache */
-    LL_SIM_SYNC_REVERTED, /* the same, and the cache has the old bytes again */
-    /* not in traces, for the hook only: */
+    LL_SIM_SYNC_LOST,     /* a failure or lie: pending bytes never arrive, but stay in the cache */
+    LL_SIM_SYNC_REVERTED, /* a failure: pending bytes never arrive, and the cache has the old bytes
+                           * again */
+    /* These are not in traces; only before_call gets them: */
     LL_SIM_OPEN,
     LL_SIM_READ,
     LL_SIM_SIZE,
@@ -172,16 +173,16 @@ struct ll_sim_call {
     uint32_t len;
     uint64_t off; /* truncate: the new size */
     const unsigned char *data;
-    bool whole; /* the pages it writes are never torn */
+    bool whole; /* pages that the call writes are never torn */
 };
 
 /* A part of a call that is not durable yet. */
 struct ll_sim_op {
     uint8_t kind;
     uint8_t file; /* enum ll_sim_file_kind, which determines the unit */
-    bool whole;   /* if it writes a page, that is never torn */
-    bool lost;    /* a sync of it has failed */
-    bool gone;    /* it will never reach the disk */
+    bool whole;   /* a page that the operation writes is never torn */
+    bool lost;    /* a sync of the file has failed or lied */
+    bool gone;    /* the operation will never reach the disk */
     uint32_t inode;
     uint32_t name, to;
     uint32_t len;
@@ -209,10 +210,11 @@ void ll_sim_orphans(const struct lladd_sim *, struct ll_sim_image *);
 /* Adds an inode. Inode numbers are consecutive. LL_SIM_NO_INODE: no memory. */
 uint32_t ll_sim_inode_new(struct ll_sim_arena *, struct ll_sim_image *, uint64_t birth);
 int ll_sim_image_copy(struct ll_sim_arena *, const struct ll_sim_image *, struct ll_sim_image *out);
-/* Returns the inode for modification, copied if it is shared. NULL: no memory. */
+/* Returns an inode that the image may modify, and copies it first if it is shared. NULL: no memory.
+ */
 struct ll_sim_inode *ll_sim_own(struct ll_sim_arena *, struct ll_sim_image *, uint32_t inode);
-/* `stable`: the bytes stay unchanged while the image lives, so whole blocks need no copy. `hashed`:
- * maintain the inode's hash. */
+/* Writes bytes to a file. `stable`: `data` stays unchanged while the image lives, so whole blocks
+ * need no copy. `hashed`: maintain the inode's hash. */
 int ll_sim_put(struct ll_sim_arena *, struct ll_sim_inode *, uint64_t off,
                const unsigned char *data, size_t len, bool stable, bool hashed);
 int ll_sim_set_size(struct ll_sim_arena *, struct ll_sim_inode *, uint64_t size, bool hashed);
@@ -221,7 +223,7 @@ uint64_t ll_sim_image_bytes(const struct ll_sim_image *);
 size_t ll_sim_get(const struct ll_sim_inode *, uint64_t off, unsigned char *out, size_t len);
 /* Applies a change of names to the image. */
 int ll_sim_apply_name(struct ll_sim_arena *, struct ll_sim_image *, const struct ll_sim_op *);
-/* Applies one call to the world. */
+/* Applies call number `number` of a trace to the world. */
 int ll_sim_step(struct lladd_sim *, struct ll_sim_arena *, struct ll_sim_world *,
                 const struct ll_sim_call *, uint32_t number);
 /* Hashes everything durable and everything pending. */
@@ -242,8 +244,9 @@ enum {
     LL_SIM_V_CUT,      /* the first `count` bytes of the pending log */
     LL_SIM_V_HOLE,     /* all of the pending log except the bytes from `count` to mask[0] */
     LL_SIM_V_SURVIVOR, /* only the bytes from `count` to mask[0] */
-    LL_SIM_V_PREFIX,   /* the first `count` operations; of a size: the size after them */
-    LL_SIM_V_TORN,     /* these, and the parts of the last operation that the mask names */
+    LL_SIM_V_PREFIX,   /* the first `count` operations; for a size unit, the size after them */
+    LL_SIM_V_TORN,     /* the first `count` operations, then of the unit's last operation the parts
+                        * in the mask */
     LL_SIM_V_NAMES     /* the operations in mask[0]; bit 63 stands for the 64th and all later ones
                         */
 };
@@ -259,8 +262,8 @@ struct ll_sim_unit {
     uint32_t n_ops, ops_capacity;
     struct ll_sim_variant *variants;
     uint32_t n, n_capacity;
-    uint32_t fresh; /* the first variant with a part of the last call; n: none */
-    uint32_t fine;  /* the first variant that cuts inside a record; n: none */
+    uint32_t fresh; /* from this variant on, a part of the last call has arrived; n: no variant */
+    uint32_t fine;  /* from this variant on, the log is cut inside a record; n: no variant */
 };
 
 struct ll_sim_units {
@@ -268,9 +271,9 @@ struct ll_sim_units {
     const struct ll_sim_world *world;
     struct ll_sim_unit *at;
     uint32_t count, capacity;
-    bool fine; /* with cuts inside records */
+    bool fine; /* generate variants that cut inside a record */
 };
-/* Finds the units of a world. Variants are generated when they are first needed. */
+/* Finds the units of a world, without their variants. */
 int ll_sim_units_of(struct lladd_sim *, struct ll_sim_arena *, const struct ll_sim_world *,
                     bool fine, struct ll_sim_units *out);
 int ll_sim_unit_variants(struct lladd_sim *, struct ll_sim_units *, struct ll_sim_unit *);
@@ -293,13 +296,13 @@ enum ll_sim_choice_kind {
 };
 
 struct ll_sim_choice {
-    uint32_t value, limit; /* enumeration stops before it */
+    uint32_t value, limit; /* enumeration takes values below the limit */
     uint8_t kind;
 };
 enum ll_sim_choice_mode {
     LL_SIM_ENUMERATE,
     LL_SIM_TAKE,
-    LL_SIM_DRAW /* beyond the row: at random */
+    LL_SIM_DRAW /* takes the row's answers, then random answers */
 };
 struct ll_sim_choices {
     struct ll_sim_choice *at;
@@ -308,15 +311,15 @@ struct ll_sim_choices {
     uint8_t mode;
     uint64_t asked; /* number of questions so far */
     uint64_t drawn; /* state of the random stream, in mode DRAW */
-    uint32_t plain; /* in mode DRAW, this many of 4 answers are the ordinary one */
+    uint32_t plain; /* in mode DRAW, this many of 4 answers are the first possible answer */
 };
 /* Returns a number below n. Enumeration goes from `first` up to, but not including, `limit`. */
 uint32_t ll_sim_choose(struct lladd_sim *, enum ll_sim_choice_kind, uint32_t n, uint32_t first,
                        uint32_t limit);
 /* Appends a choice that the explorer has made itself. */
 int ll_sim_choice_push(struct lladd_sim *, enum ll_sim_choice_kind, uint32_t value);
-/* Prepares the next run with other choices from `base` on. Returns false if there are none; then
- * the choices from `base` on are gone. */
+/* Changes the choices from `base` on to the next combination. Returns false after the last
+ * combination, and drops the choices from `base` on. */
 bool ll_sim_choices_next(struct ll_sim_choices *, uint32_t base);
 void ll_sim_choices_free(struct ll_sim_choices *);
 
@@ -337,7 +340,7 @@ struct ll_sim_vector {
     uint32_t count;
     uint32_t value[LL_SIM_VECTOR_MAX];
 };
-/* Returns false if it does not fit into LLADD_SIM_TOKEN_MAX characters. */
+/* Returns false if the token does not fit into LLADD_SIM_TOKEN_MAX characters. */
 bool ll_sim_token_encode(const struct lladd_sim_subject *, const struct ll_sim_vector *,
                          char out[LLADD_SIM_TOKEN_MAX + 1]);
 int ll_sim_token_decode(const struct lladd_sim_subject *, const char *token,
@@ -353,10 +356,11 @@ struct ll_sim_run {
     struct ll_sim_arena *arena;
     struct ll_sim_image live;        /* the disk as the run sees it */
     const struct ll_sim_world *from; /* the world that has crashed; NULL at level 0 */
-    struct ll_sim_units *units;      /* NULL: everything is there (level 0, or a kill) */
+    struct ll_sim_units *units;      /* NULL: all has arrived (level 0, or a kill) */
     uint32_t *variant;               /* per unit */
     uint32_t undecided;
-    uint32_t pick;    /* unit that needs a part of the last call; LL_SIM_NO_UNIT: any */
+    uint32_t pick;    /* in this unit, a part of the last call must have arrived; LL_SIM_NO_UNIT: no
+                       * such demand */
     uint32_t deviant; /* the page that is not at version 0, or the log if it is cut inside a record;
                        * LL_SIM_NO_UNIT: none */
     struct ll_sim_call *trace;
@@ -365,18 +369,18 @@ struct ll_sim_run {
     uint64_t calls_all;        /* including calls that only read */
     struct ll_sim_file *spare; /* closed handles */
     uint32_t open_files;
-    uint32_t level; /* number of crashes before it */
-    uint32_t shown; /* number of decisions that it has found in force */
-    bool kill;      /* the crash before it was the death of a process */
+    uint32_t level; /* number of crashes before the run */
+    uint32_t shown; /* number of decisions that the run has found in force */
+    bool kill;      /* the crash before the run was the death of a process */
     bool locked;
-    bool looping; /* it has made too many calls */
+    bool looping; /* the run has made too many calls */
     bool looks;   /* used by inspection, which may make any number of calls */
     int failed;   /* LLADD_NO_MEMORY: an error of the simulator, not of the database */
 };
 #define LL_SIM_UNDECIDED UINT32_MAX
 #define LL_SIM_NO_UNIT UINT32_MAX
 
-/* Does the database at that level run on a device that never tears pages, and has it been told
+/* Does the database at that level run on a device that never tears pages, and do its options say
  * so? */
 bool ll_sim_is_atomic(const struct lladd_sim *, uint32_t level);
 
@@ -384,7 +388,7 @@ bool ll_sim_is_atomic(const struct lladd_sim *, uint32_t level);
  * was the death of the process. */
 int ll_sim_run_init(struct lladd_sim *, struct ll_sim_run *, struct ll_sim_arena *, uint32_t level,
                     const struct ll_sim_world *, struct ll_sim_units *);
-/* Builds the world at the beginning of the run's trace: what the crash before it has left. */
+/* Builds the world at the beginning of the run's trace: what the crash before the run has left. */
 int ll_sim_run_world(struct ll_sim_run *, struct ll_sim_arena *, struct ll_sim_world *out);
 extern const struct lladd_device_ops ll_sim_device_ops;
 
@@ -425,12 +429,12 @@ struct ll_sim_decision {
     uint32_t called;            /* a crash before this call prevents the decision */
     uint32_t acked, acked_kill; /* a crash before this call or a later one must preserve it */
     lladd_lsn lsn;              /* the LSN to wait for; 0: none */
-    lladd_lsn order;            /* LSN of its record; 0: it has none, or it is unknown */
+    lladd_lsn order;            /* LSN of its record; 0: no record, or not known */
 };
 
 struct ll_sim_event { /* for the history */
-    uint32_t at;      /* number of calls made before it */
-    uint32_t txn;     /* 0: belongs to no transaction */
+    uint32_t at;      /* number of calls made before the event */
+    uint32_t txn;     /* number of the transaction; 0: none */
     const char *what;
     const struct ll_sim_note *note;
 };
@@ -444,12 +448,12 @@ struct ll_sim_record {
     uint32_t n_events, events_capacity;
     uint32_t run_at, run_end; /* number of calls made before the workload, and after it */
     uint64_t acks;
-    uint64_t hash; /* of trace and promises: must be equal in two runs */
+    uint64_t hash; /* of trace and promises; the second run must have the same hash (O14) */
     bool misuse;
     /* About failed calls: */
     uint32_t errors;    /* number of failed calls */
-    bool poisoned;      /* one of them returned poison */
-    uint32_t late_acks; /* promises made after that */
+    bool poisoned;      /* a call has returned poison */
+    uint32_t late_acks; /* promises made after the handle was poisoned */
     int abort_failed;   /* error returned by an abort; 0: none */
 };
 
@@ -467,17 +471,18 @@ struct ll_sim_expected {
 int ll_sim_set_up(struct lladd_sim *, struct lladd_error *);
 /* Opens, runs the workload, closes. ll_sim_record_begin must have been called. */
 int ll_sim_record_run(struct lladd_sim *, struct lladd_error *);
-/* Runs the workload of a subject: `run`, or its threads one after the other. */
+/* Runs the workload of a subject: `run`, or its threads by the current schedule, or without a
+ * schedule its threads one after the other. */
 int ll_sim_subject_run(struct lladd_sim *, struct lladd_db *, struct lladd_error *);
-/* To be called when the library logs the end of a transaction, or that it is prepared. */
+/* Must be called when the library logs that a transaction has ended or is prepared. */
 void ll_sim_see_decided(struct lladd_sim *, lladd_lsn txn, lladd_lsn record, bool prepare);
 /* Runs the setup once and the workload twice; makes the trace, the record and the expectations. */
 int ll_sim_record(struct lladd_sim *, struct lladd_error *);
 /* Runs the workload again without setup, and replaces the record. Errors may be injected; *failed
  * is the result of the workload. */
 int ll_sim_record_again(struct lladd_sim *, int *failed);
-/* The parts of ll_sim_record, for a caller that runs the workload itself: start a run and a record;
- * compute the expectations. */
+/* Two parts of ll_sim_record, for a caller that runs the workload itself. The first starts a run
+ * and a record; the second computes the expectations. */
 int ll_sim_record_begin(struct lladd_sim *);
 int ll_sim_expect(struct lladd_sim *);
 /* Adds a line to the history that belongs to no transaction. The text must outlive the record. */
@@ -495,7 +500,7 @@ void ll_sim_allowed(const struct ll_sim_record *, uint32_t c, bool kill, uint32_
 /* The number of decisions that may be in force in the recovered database. */
 struct ll_sim_claim {
     uint32_t lo, hi;
-    bool again; /* lo = hi is what the recovery before this one has shown (O5) */
+    bool again; /* lo and hi are what the previous recovery has shown (O5) */
 };
 
 struct ll_sim_verdict {
@@ -505,21 +510,23 @@ struct ll_sim_verdict {
     char message[512];
 };
 
-/* Recovers what a crash has left, and judges it. `open_calls`: length of the trace when open has
- * returned. *ending: no earlier recovery was like this one. Returns LLADD_NO_MEMORY or 0. */
+/* Recovers what a crash has left, and judges the result. *open_calls is the length of the trace
+ * when open has returned. *ending is true if no earlier recovery of this level had the same calls
+ * and result. Returns LLADD_NO_MEMORY or 0. */
 int ll_sim_judge(struct lladd_sim *, struct ll_sim_run *, const struct ll_sim_claim *,
                  struct ll_sim_verdict *, uint32_t *open_calls, bool *ending);
 /* Judges a database that is open, and closes or kills it. */
 int ll_sim_judge_open(struct lladd_sim *, struct ll_sim_run *, struct lladd_db *,
                       const struct ll_sim_claim *, struct ll_sim_verdict *, bool *ending);
-/* Completes the message of a failed call. If err has no message, it gets that of the handle (`db`
- * is nullable), of the failed transaction, or of its code, and the name of the callback that was
- * called last. Returns err->message. */
+/* Completes the message of a failed call, and returns err->message. If err has no message, it gets
+ * the message of the handle (`db` is nullable), of the failed transaction, or of the code, and the
+ * name of the callback that was called last. */
 const char *ll_sim_explain(const struct lladd_sim *, struct lladd_db *, int rc,
                            struct lladd_error *err);
 /* Allocates, writes and frees a page. */
 int ll_sim_go_on(struct lladd_db *, struct lladd_error *);
-/* Reports a run that did not end by itself, or has not released memory and files (O12, O13). */
+/* Reports a run that has made too many calls (O13), or has not released its memory and files (O12).
+ */
 void ll_sim_object_ends(struct lladd_sim *, const struct ll_sim_run *, struct ll_sim_verdict *);
 /* A growing buffer on malloc, not in an arena. */
 struct ll_sim_buffer {
@@ -539,7 +546,7 @@ int ll_sim_object(struct ll_sim_verdict *, enum lladd_sim_oracle, const char *fm
 struct ll_sim_found {
     struct lladd_sim *sim;
     uint64_t damage, repair, end; /* numbers of findings; end of the log */
-    char text[300];               /* of the first damage, else of the first repair */
+    char text[300];               /* the first finding of damage, else of repair */
 };
 /* Starts a run on an image of the files. */
 int ll_sim_run_on(struct lladd_sim *, struct ll_sim_arena *, const struct ll_sim_image *,
@@ -557,8 +564,8 @@ struct ll_sim_cover {
     struct lladd_sim_coverage *at;
     const char **name; /* the library's pointers to the names, for quick comparison */
     uint32_t count, capacity;
-    unsigned char *logical; /* per operation: how it can be undone, as far as known */
-    uint32_t level;         /* of the run that is observed */
+    unsigned char *logical; /* per operation: flags of coverage.c, e.g. how it was undone */
+    uint32_t level;         /* the level of the run that is observed */
     bool wal;               /* a page was written before its log (O4) */
     uint64_t wal_page, wal_lsn, wal_durable;
 };
@@ -568,25 +575,25 @@ void ll_sim_observe(void *ctx, const struct lladd_dst_event *);
 void ll_sim_cover_begin(struct ll_sim_cover *, uint32_t level);
 /* "; undone: a, b": the operations that the run has undone so far; "" if none. */
 void ll_sim_cover_undone(const struct ll_sim_cover *, char *out, size_t size);
-/* For lladd_dst.observe when coverage is no longer counted: notes only what ll_sim_cover_undone
- * reports. */
+/* For lladd_dst.observe when coverage is no longer counted: notes only the operations that are
+ * undone, for ll_sim_cover_undone. */
 void ll_sim_observe_undone(void *ctx, const struct lladd_dst_event *);
 /* Asks the database which of the observed operations are never undone. */
 void ll_sim_cover_kinds(struct lladd_sim *, struct lladd_db *);
 /* For lladd_dst.stuck: the only thread would wait for ever (O17). */
 void ll_sim_stuck(void *ctx, const char *what);
-/* Reports violations observed during the run, and clears them: a page written before its log (O4),
- * a wait without end (O17), a logical undo that exceeds its limits (O19). */
+/* Reports the violations that were observed during the run, and forgets them: a page written before
+ * its log (O4), an endless wait (O17), a logical undo that exceeds its limits (O19). */
 void ll_sim_object_seen(struct lladd_sim *, struct ll_sim_verdict *);
-/* Sets the missing paths, and reports them (O15). */
+/* Notes in the coverage which paths are missing, and reports them (O15). */
 int ll_sim_cover_judge(struct lladd_sim *);
 void ll_sim_cover_free(struct ll_sim_cover *);
 
 /* ---- page_guard.c, rebuild.c: changes of pages while the workload is recorded ---------------- */
 
 struct ll_sim_guard;
-/* Runs each redo and undo under guard from now on. ll_sim_guard_end must follow, even after an
- * error. */
+/* From now on, each redo and undo runs while other memory is inaccessible (O18). The caller must
+ * call ll_sim_guard_end, also after an error. */
 int ll_sim_guard_begin(struct lladd_sim *, struct lladd_error *);
 /* Does nothing if no guard has begun. */
 void ll_sim_guard_end(struct lladd_sim *);
@@ -613,7 +620,7 @@ enum ll_sim_sync_effect {
 
 /* The effects of a write that returns success but goes wrong. */
 #define LL_SIM_WRITE_LOST INT64_MAX         /* nothing is written */
-#define LL_SIM_WRITE_ASTRAY (INT64_MAX - 1) /* one page before its place, or after */
+#define LL_SIM_WRITE_ASTRAY (INT64_MAX - 1) /* written one page before; if page 0, after its end */
 
 struct ll_sim_faults;   /* errors.c */
 struct ll_sim_crossing; /* interleave.c */
@@ -625,15 +632,15 @@ struct lladd_sim {
     struct lladd_environment world;
     struct lladd_dst dst;
     uint32_t page_size;
-    struct ll_sim_arena base;  /* names and the result of setup: lives as long as the simulator */
-    struct ll_sim_arena noted; /* record and expectations: until the workload runs again */
+    struct ll_sim_arena base;  /* names and the result of setup; freed with the simulator */
+    struct ll_sim_arena noted; /* record and expectations; rewound when the workload runs again */
     struct ll_sim_heap heap;
     struct ll_sim_names names;
     struct ll_sim_level level[LLADD_SIM_DEPTH_MAX + 2];
     struct ll_sim_choices choices;
     struct ll_sim_set seen, endings;
     struct ll_sim_set inspections;                  /* hashes of inspected worlds */
-    struct ll_sim_arena inspected, inspected_world; /* its run; its world */
+    struct ll_sim_arena inspected, inspected_world; /* for the run and the world of an inspection */
     struct ll_sim_cover cover;
 
     /* The recording. */
@@ -641,7 +648,7 @@ struct lladd_sim {
     struct ll_sim_world start; /* the disk after setup */
     uint64_t capacity;         /* of the disk, in bytes of files; 0: unlimited */
     struct ll_sim_record record;
-    struct ll_sim_expected *expected; /* one more than decisions */
+    struct ll_sim_expected *expected; /* n_decisions + 1 entries */
     struct ll_sim_guard *guard;       /* NULL: changes of pages are not guarded */
     struct ll_sim_verdict violation;  /* violation observed in the recording */
     struct ll_sim_verdict noticed;    /* violation observed in the current recovery */
@@ -653,8 +660,8 @@ struct lladd_sim {
     uint64_t work;    /* state of the workload's random stream */
     uint32_t repeats; /* number of calls of `run`; 0: one */
     uint64_t in_vain; /* number of crash points, and of runs, with nothing new */
-    /* From this number of crashes in a row on, only one recovery of each sort is crashed; 0: never.
-     */
+    /* The crash of this number in a row, and later ones, are tried for only one recovery of each
+     * sort; 0: for each recovery. */
     uint32_t sampled_from;
     struct ll_sim_set sorts;
     uint64_t runs, refused;
@@ -673,7 +680,7 @@ struct lladd_sim {
 
     struct ll_sim_buffer dump, text;
     unsigned char *scratch_model;
-    struct lladd_sink *history; /* for the history of a replay, once it begins; else NULL */
+    struct lladd_sink *history; /* in a replay, gets the history; else NULL */
 
     struct lladd_sim_report *report;
     struct lladd_sim_failure *failures; /* of the report */
@@ -695,11 +702,13 @@ int ll_sim_record_first(struct lladd_sim *, struct lladd_error *own, struct llad
 /* Makes the verdict for a setup or workload that has failed. */
 void ll_sim_object_recording(struct lladd_sim *, struct ll_sim_verdict *, int rc,
                              const struct lladd_error *);
-/* Reports that as a failure, unless it is an error of the simulator or its caller. */
+/* Reports a failed setup or workload as a failure (O16), unless the simulator or its caller is the
+ * cause. */
 int ll_sim_workload_failed(struct lladd_sim *, int rc, const struct lladd_error *);
 /* Adds a failure with the current row of choices. */
 int ll_sim_found(struct lladd_sim *, const struct ll_sim_verdict *, uint32_t depth);
-/* Sets the tokens of all failures. Done at the end, since making rows smaller takes many runs. */
+/* Makes the rows of all failures smaller and sets their tokens. That takes many runs, so it is done
+ * at the end. */
 int ll_sim_give_tokens(struct lladd_sim *);
 /* Sets the error for a token that was made with another recording. */
 int ll_sim_other_recording(struct lladd_error *);
@@ -726,24 +735,25 @@ int ll_sim_explore(struct lladd_sim *);
 
 /* replay.c */
 
-/* Makes the crash before the call of that index, and starts the recovery. The mode of the crash is
- * taken from the row. */
+/* Crashes the run `before` after its first `calls` calls, and starts the recovery. The row says
+ * whether the power fails or the process dies. */
 int ll_sim_replay_crash(struct lladd_sim *, struct ll_sim_run *before, uint32_t calls,
                         struct ll_sim_world *, struct ll_sim_units *, struct ll_sim_run *,
                         uint32_t level);
-/* The claims for a crash before call `calls` of a run that is crashed at `level`. */
+/* Computes the claims for crash number `level` in a row, if the run is crashed after its first
+ * `calls` calls. n_calls: after this many calls the run's result is final. */
 void ll_sim_claims_at(struct lladd_sim *, const struct ll_sim_run *, uint32_t level, uint32_t calls,
                       uint32_t n_calls, struct ll_sim_claims *);
 /* Writes the workload's history up to that call. */
 void ll_sim_tell_workload(struct lladd_sim *, uint32_t calls);
-/* Makes the vector the row of choices that is taken. */
+/* Makes the vector the row that later choices take their answers from. */
 int ll_sim_take_row(struct lladd_sim *, const struct ll_sim_vector *);
 /* Runs a vector. Sets the verdict and the number of crashes. */
 int ll_sim_replay(struct lladd_sim *, const struct ll_sim_vector *, struct ll_sim_verdict *,
                   uint32_t *depth);
 /* Makes a vector of the choices made so far. */
 void ll_sim_vector_of(const struct lladd_sim *, struct ll_sim_vector *out);
-/* Makes it smaller as long as the same oracle reports a violation. */
+/* Makes the vector smaller as long as the same oracle reports a violation. */
 int ll_sim_shrink(struct lladd_sim *, struct ll_sim_vector *, struct ll_sim_verdict *,
                   uint32_t *depth);
 
@@ -767,7 +777,7 @@ int ll_sim_random_replay(struct lladd_sim *, const struct ll_sim_vector *,
 
 /* interleave.c */
 
-/* Runs the workload's threads, within a schedule. */
+/* Runs the workload's threads by the schedule in the row. */
 int ll_sim_cross(struct lladd_sim *, struct lladd_db *, struct lladd_error *);
 /* Notes in the history that another thread runs now. */
 int ll_sim_crossing_tell(struct lladd_sim *);
@@ -781,8 +791,8 @@ int ll_sim_crossing_replay(struct lladd_sim *, struct ll_sim_verdict *);
 /* Runs a vector of LL_SIM_TOKEN_INTERLEAVE. */
 int ll_sim_interleave_replay(struct lladd_sim *, const struct ll_sim_vector *,
                              struct lladd_sink *history, struct lladd_error *);
-/* The number of values at the beginning that identify the schedule; the number of answers in them.
- */
+/* The first returns how many values at the beginning of the vector describe the schedule. The
+ * second returns how many answers these values contain. */
 uint32_t ll_sim_schedule_head(const struct ll_sim_vector *);
 uint32_t ll_sim_schedule_answers(const struct ll_sim_vector *);
 /* Copies the vector without answer number i. */
@@ -797,8 +807,8 @@ int ll_sim_errors_replay(struct lladd_sim *, const struct ll_sim_vector *, struc
 /* This many crash points without anything new count as one crash state for the bounds. */
 enum { LL_SIM_IN_VAIN = 1000 };
 
-/* Is the log also cut inside records in crashes of this level? Not with several threads: a cut
- * record means nothing, whichever thread wrote it. */
+/* Is the log also cut inside records in crashes of this level? Not with several threads: recovery
+ * ignores a cut record, whichever thread wrote it. */
 static inline bool ll_sim_cuts_records(const struct lladd_sim *sim, uint32_t level)
 {
     return (level == 1 && !sim->crossing) || sim->bounds.flags & LLADD_SIM_FULL_PRODUCT;

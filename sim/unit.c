@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * unit: the crash units, i.e. what a crash leaves undetermined, and the variants of each.
+ * unit: the crash units, i.e. what a crash leaves undetermined, and the variants of each unit.
  *
  *   names      which of the pending creations, renames and removals have arrived
- *   log        where the unsynced log ends, or which sector of it is missing or alone there
- *   data       of one page, or of a file that is neither log nor pages: how many of the pending
- *              writes have arrived, and which sectors of the last one
- *   size       of one file: which of the sizes it has had since the last sync
+ *   log        where the pending log ends, which sector is missing, or which sector alone arrived
+ *   data       of one page, or of one file that is neither log nor pages: how many of the pending
+ *              writes have arrived, and which sectors of the last write
+ *   size       of one file: which of its sizes since the last sync has arrived
  *
- * The order of a unit's variants depends only on the world, so that a token can name them: first 0
- * (nothing of it has arrived), then the variants without a part of the trace's last call, then
- * those with one (`fresh`), and at the end, for the log, cuts inside a record (`fine`). The
- * explorer visits every call, so it enumerates only the fresh variants.
+ * The order of a unit's variants depends only on the world, so that a token can name a variant by
+ * its number. In variant 0 nothing of the unit has arrived. Then follow the variants without a part
+ * of the trace's last call, then those with such a part (`fresh`). At the end, for the log, follow
+ * cuts inside a record (`fine`). The explorer visits every call, so for the unit that it picks it
+ * enumerates only the variants from `fresh` on.
  *
- * Variants that leave the same bytes as another are left out where that is easy to detect: sectors
- * that do not differ are not torn, and unchanged bytes are not cut apart.
+ * A variant that leaves the same bytes as another variant is left out where that is easy to detect:
+ * sectors that do not differ are not torn, and unchanged bytes are not cut apart.
  */
 #include "sim/sim_private.h"
 
@@ -65,7 +66,7 @@ static int give(struct ll_sim_units *us, struct ll_sim_unit *u, uint32_t op, boo
     return 0;
 }
 
-/* The size of the operation's file when it was issued. */
+/* Returns the size that the operation's file had when the operation was issued. */
 static uint64_t size_before(const struct ll_sim_world *w, uint32_t op)
 {
     uint64_t size = w->image.inode[w->ops[op].inode]->size;
@@ -85,7 +86,7 @@ static int place_op(struct lladd_sim *sim, struct ll_sim_units *us, uint32_t i)
     const struct ll_sim_op *op = &w->ops[i];
     bool fresh = i + w->fresh_ops >= w->n_ops;
     if (op->gone)
-        return 0; /* it never arrives */
+        return 0; /* the operation never arrives */
     if (op->kind != LL_SIM_WRITE && op->kind != LL_SIM_TRUNCATE)
         return give(us, unit_for(us, LL_SIM_UNIT_NAMES, 0, 0), i, fresh);
     uint64_t size = size_before(w, i);
@@ -114,8 +115,8 @@ int ll_sim_units_of(struct lladd_sim *sim, struct ll_sim_arena *a, const struct 
 
 /* ---- names ------------------------------------------------------------------------------- */
 
-/* Should this combination be tried? Not a rename of a file without its creation, which has the same
- * effect as both together. */
+/* Should this combination be tried? Not if a file's rename has arrived without its creation: that
+ * has the same effect as both. */
 static bool sensible(const struct ll_sim_units *us, const struct ll_sim_unit *u, uint64_t mask)
 {
     for (uint32_t i = 0; i < u->n_ops && i < NAME_BITS; i++) {
@@ -157,9 +158,9 @@ static int names_half(struct ll_sim_units *us, struct ll_sim_unit *u, uint32_t n
         return rc;
     }
     rc = add_names(us, u, plus);
-    for (uint32_t i = 1; !rc && i < n; i++) /* the first i */
+    for (uint32_t i = 1; !rc && i < n; i++) /* the first i operations */
         rc = add_names(us, u, (((uint64_t)1 << i) - 1) | plus);
-    for (uint32_t i = 0; !rc && i + 1 < n; i++) { /* all but one, and one alone */
+    for (uint32_t i = 0; !rc && i + 1 < n; i++) { /* all but operation i; operation i alone */
         rc = add_names(us, u, (below & ~((uint64_t)1 << i)) | plus);
         if (!rc)
             rc = add_names(us, u, ((uint64_t)1 << i) | plus);
@@ -220,7 +221,7 @@ static int size_apply(struct ll_sim_arena *a, const struct ll_sim_units *us,
 
 /* ---- data -------------------------------------------------------------------------------- */
 
-/* The number of bytes of the last operation that one bit of the mask stands for. */
+/* Returns how many bytes of the last operation one bit of the mask stands for. */
 static uint32_t granule_of(const struct ll_sim_op *op)
 {
     uint64_t span = op->off % LL_SIM_SECTOR + op->len;
@@ -230,7 +231,8 @@ static uint32_t granule_of(const struct ll_sim_op *op)
     return (uint32_t)g;
 }
 
-/* The part of the operation that bit i stands for. Returns false beyond its end. */
+/* Sets [*from, *to) to the part of the operation that bit i stands for. Returns false if the part
+ * lies beyond the operation's end. */
 static bool part_of(const struct ll_sim_op *op, uint32_t i, uint32_t *from, uint32_t *to)
 {
     uint32_t g = granule_of(op), into = (uint32_t)(op->off % LL_SIM_SECTOR);
@@ -248,8 +250,8 @@ struct tearing {
     uint32_t count; /* number of earlier operations that have arrived */
 };
 
-/* Finds the parts of the last operation that differ from the bytes below it, once the first `count`
- * operations have been applied. */
+/* Finds the parts of the last operation that change bytes if only the first `count` operations have
+ * arrived before. */
 static int find_differing(struct tearing *t)
 {
     const struct ll_sim_world *w = t->us->world;
@@ -275,7 +277,7 @@ static int find_differing(struct tearing *t)
     return 0;
 }
 
-/* Adds a variant in which the `chosen` ones of the differing parts have arrived. */
+/* Adds a variant in which the differing parts with a bit in `chosen` have arrived. */
 static int add_torn(struct tearing *t, const uint64_t chosen[LL_SIM_MASK_WORDS])
 {
     uint64_t mask[LL_SIM_MASK_WORDS] = {0};
@@ -295,7 +297,7 @@ static int add_torn(struct tearing *t, const uint64_t chosen[LL_SIM_MASK_WORDS])
     return 0;
 }
 
-/* Adds the differing parts a to b-1, or with `inverse` all others. */
+/* Adds a variant with the differing parts a to b-1, or with `inverse` with all other parts. */
 static int add_range(struct tearing *t, uint32_t a, uint32_t b, bool inverse)
 {
     uint64_t chosen[LL_SIM_MASK_WORDS] = {0};
@@ -316,14 +318,14 @@ static int add_tears(struct lladd_sim *sim, struct tearing *t)
         return rc;
     }
     for (uint32_t i = 1; !rc && i < t->n; i++) {
-        rc = add_range(t, 0, i, false); /* the first i */
+        rc = add_range(t, 0, i, false); /* the first i parts */
         if (!rc)
-            rc = add_range(t, i, t->n, false); /* all but the first i */
+            rc = add_range(t, i, t->n, false); /* all but the first i parts */
     }
     for (uint32_t i = 1; !rc && i + 1 < t->n; i++) {
-        rc = add_range(t, i, i + 1, true); /* all but one */
+        rc = add_range(t, i, i + 1, true); /* all but part i */
         if (!rc)
-            rc = add_range(t, i, i + 1, false); /* that one alone */
+            rc = add_range(t, i, i + 1, false); /* part i alone */
     }
     uint64_t r = ll_sim_mix(sim->bounds.seed, t->n);
     for (int i = 0; !rc && i < RANDOM_TEARS; i++) {
@@ -345,8 +347,8 @@ static int data_variants(struct lladd_sim *sim, struct ll_sim_units *us, struct 
         return LLADD_NO_MEMORY;
     bool tears = u->file != LL_SIM_PAGES || !us->world->ops[u->ops[u->n_ops - 1]].whole;
     int rc = 0;
-    /* The last operation is torn over each earlier version. A variant in which it arrives whole,
-     * without some of the others, is a tear with all parts. */
+    /* The last operation is torn over each earlier version. If it arrives whole, and some of the
+     * operations before do not, the variant is a tear with all parts. */
     for (uint32_t count = u->n_ops; tears && !rc && count-- > 0;) {
         struct tearing t = {.us = us, .u = u, .count = count};
         rc = add_tears(sim, &t);
@@ -359,7 +361,7 @@ static int data_variants(struct lladd_sim *sim, struct ll_sim_units *us, struct 
     return rc;
 }
 
-/* Writes the part that lies within the file's size. */
+/* Writes bytes [from, to) of the operation, as far as they lie within the file's size. */
 static int put_within(struct ll_sim_arena *a, struct ll_sim_inode *inode,
                       const struct ll_sim_op *op, uint32_t from, uint32_t to, bool hashed)
 {
@@ -399,13 +401,13 @@ static int data_apply(struct ll_sim_arena *a, const struct ll_sim_units *us,
 struct cutting {
     struct ll_sim_units *us;
     struct ll_sim_unit *u;
-    uint32_t total, fresh_from; /* begin of the last call's part; `total`: none */
+    uint32_t total, fresh_from; /* all bytes; where the last call's bytes begin (`total`: none) */
     unsigned char *at;          /* for each position, flags for the kinds of cuts there */
 };
 enum { CUT_RECORD = 1, CUT_SECTOR = 2, CUT_BYTE = 4, BLOCK_MAX = 65536, BLOCK_HEADER = 64 };
 
-/* Marks the beginnings of records (docs/disk-format.md): each has its length at byte 4, and block
- * headers are skipped. Bytes that are not a valid record are cut at every multiple of 8. */
+/* Marks the beginnings of records (docs/disk-format.md). A record has its length at byte 4. Block
+ * headers are skipped. Bytes that are not a valid record are marked at every multiple of 8. */
 static void mark_records(struct cutting *c)
 {
     const struct ll_sim_world *w = c->us->world;
@@ -529,7 +531,7 @@ static int log_variants(struct ll_sim_units *us, struct ll_sim_unit *u)
     return rc;
 }
 
-/* The bytes of the pending log that a variant has: [from, to), or with `inverse` all others. */
+/* Says which pending bytes have arrived in a variant: [*from, *to), or with *inverse all others. */
 static void log_range(const struct ll_sim_variant *v, uint32_t *from, uint32_t *to, bool *inverse)
 {
     *inverse = v->kind == LL_SIM_V_HOLE;
