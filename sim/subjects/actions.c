@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * actions: changes that are undone by calls instead of bytes: nested top actions, closed, left
- * open, rolled back, and nested in another; updates with a logical undo; and the paper's lighter
- * mechanism (section 2.4), an undo-only record followed by redo-only ones. The subject has three
+ * actions: changes with logical undo. Nested top actions are closed, left open, rolled back, and
+ * nested in another action. There are updates with a logical undo, and the paper's lighter
+ * mechanism (section 2.4): an undo-only record followed by redo-only records. The subject has four
  * operations of its own:
  *
- *   sim.transfer  no page; closes an action. Undo: page, place, page, place, amount
- *   sim.bump      adds to a counter; its undo subtracts by two calls
- *   sim.restore   no page; logged before redo-only records. Undo: page, place, old value
+ *   sim.transfer  no page; closes an action. Undo bytes: page and offset of the counter that has
+ *                 become smaller, page and offset of the counter that has become larger, amount
+ *   sim.bump      adds to a counter; its undo subtracts in two steps
+ *   sim.put       sets a counter; redo-only
+ *   sim.restore   no page; logged before sim.put. Undo bytes: page, offset, old value
  *
- * The counters are on pages of bytes. Several transactions add to one counter at a time, so an
- * addition can only be undone by subtracting. Only counters that belong to one transaction are
- * undone by restoring an old value.
+ * The counters are on pages of bytes. Several transactions add to one counter at a time, so the
+ * undo of an addition must subtract. The undo of sim.put restores the old value, so it is used only
+ * on counters that one transaction at a time changes.
  */
 #include "sim/subjects/amounts.h"
 
@@ -20,7 +22,7 @@
 #include <string.h>
 
 enum { PAGES = 2, COUNTERS = 6, PLACE_BYTES = 10, SHARED = 4 /* counters with lower numbers are
-                                                              * shared */ };
+                                                              * used by several transactions */ };
 
 /* ---- places ------------------------------------------------------------------------------ */
 
@@ -37,7 +39,7 @@ static struct ll_sim_place get_place(const unsigned char *p)
 
 static bool place_fine(uint32_t offset)
 {
-    return offset <= 4000; /* fits a page of any size */
+    return offset <= 4000; /* lies within a page of any size */
 }
 
 /* ---- sim.transfer ------------------------------------------------------------------------ */
@@ -105,8 +107,8 @@ static void bump_redo(struct lladd_page *page, struct lladd_span redo)
     lladd_put64(at, lladd_get64(at) + lladd_get64(p + PLACE_BYTES));
 }
 
-/* Undoes in two steps. If a crash comes between them, the first one is undone before both are
- * repeated. (In an action without undo, the first one would be done twice.) */
+/* Undoes in two steps. If a crash comes between them, recovery undoes the first step before it
+ * calls this function again. */
 static int bump_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     const unsigned char *p = undo.data;
@@ -161,7 +163,7 @@ static bool restore_validate(struct lladd_view page, enum lladd_span_kind kind, 
     return kind == LLADD_SPAN_UNDO && bump_validate(page, kind, s);
 }
 
-/* Idempotent, as OP-5 requires here. */
+/* Idempotent, as OP-5 requires of the undo of an undo-only record. */
 static int restore_compensate(void *ctx, struct lladd_txn *txn, struct lladd_span undo)
 {
     lladd_op_id put;
@@ -209,7 +211,7 @@ static int op_id(struct lladd_txn *txn, const struct lladd_op *op, lladd_op_id *
     return lladd_op_lookup(lladd_txn_db(txn), op->name, op->version, id);
 }
 
-/* The action is undone by a transfer in the other direction. */
+/* Closes an action, which is then undone by a transfer in the other direction. */
 static int close_action(struct ll_sim_work *w, struct lladd_txn *txn, struct lladd_action *action,
                         uint32_t from, uint32_t to, int64_t amount)
 {
@@ -222,7 +224,7 @@ static int close_action(struct ll_sim_work *w, struct lladd_txn *txn, struct lla
     return lladd_nta_end(txn, action, id, undo, sizeof undo);
 }
 
-/* Makes both additions in an action. */
+/* Makes both additions of a transfer in one action. */
 static int transfer(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t from, uint32_t to,
                     int64_t amount)
 {
@@ -241,7 +243,7 @@ static int noted_transfer(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t
     return ll_sim_amount_note(w, txn, to, amount);
 }
 
-/* Transfers by way of a third counter: an action that contains two. */
+/* Transfers by way of a third counter: an action that contains two actions. */
 static int detour(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t from, uint32_t to,
                   int64_t amount)
 {
@@ -267,7 +269,7 @@ static int bump(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t counter, 
     return ll_sim_amount_note(w, txn, counter, delta);
 }
 
-/* First logs the undo, then makes the change. */
+/* Logs the undo first, then makes the change. */
 static int replace(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t counter, int64_t value)
 {
     unsigned char bytes[BUMP_BYTES];
@@ -293,7 +295,7 @@ static int commits(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* Leaves an action open, with a closed one nested in it. */
+/* Leaves an action open that contains a closed action. */
 static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     struct lladd_action action;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_SIM_AMOUNTS_H
 #define LL_SIM_AMOUNTS_H
-/* A model of sums: numbered counters, to which the operation lladd.counter.add adds. Several
- * transactions may add to one counter at a time. The subject defines where a counter is stored. */
+/* A model of sums: numbered counters to which transactions add. Several transactions may add to one
+ * counter at a time. The subject defines where a counter is stored. */
 #include "sim/subjects/subjects.h"
 
 enum { LL_SIM_AMOUNTS = 6 };
@@ -19,7 +19,8 @@ struct ll_sim_place {
 /* Records that the transaction has added `delta`. */
 int ll_sim_amount_note(struct ll_sim_work *, struct lladd_txn *, uint32_t counter, int64_t delta);
 
-/* For `dump`: reads the first n counters from their places, and writes all of them to the sink. */
+/* For the member `dump`: reads the first n counters from their places, and writes all counters to
+ * the sink; the others are 0. */
 int ll_sim_amounts_read(struct lladd_db *, uint32_t n,
                         struct ll_sim_place (*place_of)(lladd_pageno first, uint32_t counter),
                         struct lladd_sink *, struct lladd_error *);

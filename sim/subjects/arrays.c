@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * arrays: an array that grows into the chain of pages after its root page, shrinks, releases its
- * pages and grows again; one that a transaction makes, fills and partly rolls back; and one that is
- * destroyed.
+ * arrays: one array grows into the chain of pages after its root page, shrinks, releases pages and
+ * grows again. A transaction makes and fills another array, and rolls back a part of that. A third
+ * array is destroyed.
  *
- * A cell is the beginning of an element, one for each page; the last cell of an array is its
+ * An element fills a page. A cell is the beginning of an element. The last cell of an array is its
  * length.
  */
 #include "sim/subjects/cells.h"
@@ -16,7 +16,7 @@
 
 enum {
     SIZE = 4000,
-    LEN = 40 /* zeros follow */,
+    LEN = 40 /* bytes of an element that are filled; zeros follow */,
     ARRAYS = 3,
     MAIN = 0,
     NEW = 1,
@@ -25,7 +25,8 @@ enum {
     HIGH = 28
 };
 
-/* Elements and their cells: the first eight begin at `first`, the others at HIGH. */
+/* The first `cells` elements of an array have cells from number `cell` on. Then follow the cells of
+ * `high` elements from element HIGH on, then the cell of the array's length. */
 static const struct {
     const char *name;
     unsigned cell, cells, high;
@@ -36,7 +37,7 @@ static unsigned length_cell(unsigned which)
     return arrays[which].cell + arrays[which].cells + arrays[which].high;
 }
 
-/* LL_SIM_CELLS: no transaction writes this element. */
+/* Returns the cell of an element; LL_SIM_CELLS: no transaction writes this element. */
 static unsigned cell_of(unsigned which, uint64_t index)
 {
     if (index < arrays[which].cells)
@@ -46,7 +47,7 @@ static unsigned cell_of(unsigned which, uint64_t index)
     return LL_SIM_CELLS;
 }
 
-/* Sets NULL if there is no array. */
+/* Opens an array. Sets *out to NULL if the array does not exist. */
 static int open_array(struct lladd_db *db, unsigned which, struct lladd_array **out,
                       struct lladd_error *err)
 {
@@ -110,7 +111,7 @@ static int cut(const struct part *p, struct lladd_array *a, uint64_t n)
     return note_length(p, a);
 }
 
-/* Applies `what` to an array, if it exists. */
+/* Opens an array, calls `what` and closes the array. Fails if the array does not exist. */
 static int with(struct ll_sim_work *w, struct lladd_txn *txn, unsigned which,
                 int (*what)(const struct part *, struct lladd_array *))
 {
@@ -240,7 +241,7 @@ static int grow_again(const struct part *p, struct lladd_array *a)
     return fill(p, a, 6, 'g');
 }
 
-/* Before the growth, the array releases pages, which is not rolled back. */
+/* The array releases pages before it grows. The rollback does not undo the release. */
 static int grows_in_vain(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(with(w, txn, MAIN, grow_again));
@@ -254,7 +255,7 @@ static int fill_in_vain(const struct part *p, struct lladd_array *a)
     return lladd_array_set(p->txn, a, 23, bytes);
 }
 
-/* Makes an array, rolls back a part of that, and destroys another one. */
+/* Makes and fills an array, extends it and rolls back the extension, and destroys another array. */
 static int makes_and_destroys(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     struct lladd_root_value v;
@@ -316,7 +317,7 @@ static int read_array(struct lladd_array *a, unsigned which, struct ll_sim_cells
     return rc;
 }
 
-/* Applies `what` to each array that exists. */
+/* Calls `what` for each array that exists. */
 static int each(struct lladd_db *db, void *arg,
                 int (*what)(void *arg, struct lladd_array *, unsigned which, struct lladd_error *),
                 struct lladd_error *err)

@@ -9,7 +9,7 @@
 
 enum { CELLS = 6, NEAR = 3800, LONGEST = 16000 };
 
-/* Number of zeros before the contents. */
+/* Returns the number of zeros before the contents of a cell. */
 static uint64_t zeros_of(unsigned cell)
 {
     return cell == LL_SIM_BLOB_FAR ? 200000 : NEAR;
@@ -21,7 +21,7 @@ static const char *name_of(unsigned cell, char out[LLADD_ROOT_NAME_MAX + 1])
     return out;
 }
 
-/* Sets NO_PAGE if there is no blob. */
+/* Sets *root to the root page of the cell's blob, or to LLADD_NO_PAGE if there is no blob. */
 static int find(struct lladd_db *db, unsigned cell, lladd_pageno *root, struct lladd_error *err)
 {
     struct lladd_root_value v;
@@ -96,7 +96,7 @@ int ll_sim_blob_drop(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell
 
 /* ---- dump and check ---------------------------------------------------------------------- */
 
-/* Reads the contents, which follow the zeros. */
+/* Reads the contents of a cell, and checks the zeros before them. */
 static int read_blob(struct lladd_db *db, unsigned cell, lladd_pageno root, unsigned char *out,
                      size_t *len, struct lladd_error *err)
 {

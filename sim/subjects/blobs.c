@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * blobs: small ones, with all their bytes in the log. They outgrow their root page, are
- * overwritten, replaced, truncated, rolled back and destroyed. One has so many unwritten zeros
- * before its contents that it needs index pages.
+ * blobs: small blobs, with all their bytes in the log. They outgrow their root page, are
+ * overwritten, replaced and destroyed, and some of this is rolled back. One blob begins with so
+ * many unwritten zeros that it needs index pages.
  *
- * A cell is a blob, named in the catalogue of roots.
+ * A cell is a blob with a name in the catalogue of roots.
  */
 #include "sim/subjects/blobs.h"
 
@@ -22,7 +22,7 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
     return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
 }
 
-/* Grows beyond the root page, into another page. */
+/* The blob grows beyond its root page, into another page. */
 static int grows(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(ll_sim_blob_append(w, txn, 0, 'a', 20, 150));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_SIM_BLOBS_H
 #define LL_SIM_BLOBS_H
-/* Cells that are blobs, each under a name; shared by the subjects blobs and bulk. Zeros that were
- * never written precede the contents of a cell: so many that the contents begin at the end of the
- * root page, and for LL_SIM_BLOB_FAR so many that the entries are in index pages. Contents are
- * short, because every byte of log is a crash state. */
+/* Cells that are named blobs; for the subjects blobs and bulk. A blob begins with zeros that are
+ * never written; then follow the contents of the cell. In most cells the contents begin near the
+ * end of the blob's root page. In cell LL_SIM_BLOB_FAR there are so many zeros that the blob needs
+ * index pages. Contents are short, because every byte of log adds a crash state. */
 #include "sim/subjects/cells.h"
 
 #include <lladd/blob.h>
@@ -13,7 +13,7 @@ enum { LL_SIM_BLOB_FAR = 5 };
 
 int ll_sim_blob_make(struct ll_sim_work *, struct lladd_txn *, unsigned cell, char letter,
                      size_t len);
-/* Writes all `len` bytes of its contents. */
+/* Overwrites all `len` bytes of the cell's contents. */
 int ll_sim_blob_write(struct ll_sim_work *, struct lladd_txn *, unsigned cell, char letter,
                       size_t len);
 int ll_sim_blob_replace(struct ll_sim_work *, struct lladd_txn *, unsigned cell, char letter,

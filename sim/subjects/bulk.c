@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * bulk: blobs with bytes that are not logged. They are written at once, replaced, overwritten with
- * the first and last page merged, and appended to; changed by logged writes afterwards; allocated
- * where another blob was before; rolled back to a savepoint, and completely. Here a blob with at
- * least one byte in data pages counts as large.
+ * bulk: blobs with bytes that are not logged. They are written when they are made, replaced,
+ * overwritten (which keeps bytes of the first and last page), and appended to. Logged writes change
+ * them afterwards. New blobs get the pages of destroyed ones. Transactions roll back to a savepoint
+ * or completely. Each blob with a byte in data pages is written in bulk.
  */
 #include "sim/subjects/blobs.h"
 
@@ -20,7 +20,7 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
     return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
 }
 
-/* Two writes, one sync. */
+/* Makes two bulk writes, which one sync makes durable. */
 static int makes_and_grows(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(ll_sim_blob_make(w, txn, 2, 'c', 300));
@@ -28,8 +28,8 @@ static int makes_and_grows(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* Logs changes of pages that were written in bulk. For the next transaction, these records are
- * about an earlier use of the pages. */
+/* Logs changes of pages that were written in bulk. When the pages are allocated again, these
+ * records are about an earlier use of the pages. */
 static int changes(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     lladd_blob_bulk_from(w->db, UINT64_MAX);
@@ -49,7 +49,7 @@ static int destroys(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* Allocates the pages that this blob had. */
+/* Allocates the pages of the blob that the transaction before has destroyed. */
 static int replaces(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     lladd_savepoint_id before;

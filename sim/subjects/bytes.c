@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * bytes: plain bytes, written by the three operations for them: short, long, and a whole page of
- * which a few parts change. A cell is 600 bytes of a page, partly filled.
+ * bytes: plain bytes, written by three operations: for few bytes, for many bytes, and for a range
+ * in which only some parts change. A cell is 600 bytes of a page, of which the first are filled.
  */
 #include "sim/subjects/cells.h"
 
@@ -28,8 +28,7 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
 
 /* ---- the workload ------------------------------------------------------------------------ */
 
-/* Fills a cell. `len` must be larger than before, or 0: fewer bytes would leave old ones after
- * them. */
+/* Fills a cell. `len` must not be less than before, since bytes after `len` are not cleared. */
 static int fill(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, char letter,
                 size_t len)
 {
@@ -39,7 +38,7 @@ static int fill(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, cha
     return ll_sim_cell_note(w, txn, cell, letter, len);
 }
 
-/* Writes two cells of one page by one record; other cells between them stay unchanged. */
+/* Writes two cells of one page by one record. The cells between them stay unchanged. */
 static int fill_two(struct ll_sim_work *w, struct lladd_txn *txn, const unsigned cell[2],
                     char letter, size_t len)
 {

@@ -11,9 +11,9 @@ struct step {
     struct ll_sim_cell now;
 };
 
-/* Does byte i of a text show the letter? All bytes at the beginning do, later only a few, so that
- * some sectors of a long text are the same for all letters. Longer texts begin like shorter ones.
- * The other bytes hold the cell's number. */
+/* Is byte i of a text the letter? If not, it is the cell's number. At the beginning all bytes are
+ * the letter, later only a few, so that some sectors of a long text are equal for all letters. A
+ * longer text with the same letter begins like a shorter one. */
 static bool shows(size_t i)
 {
     enum { BEGINNING = 128, EVERY = 2048, A_FEW = 32 };

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ctable: rows with columns in a column store, which are put, changed, deleted, flushed (Anvil:
- * digested) and compacted (combined). One transaction makes another table and drops it. The subject
- * checks that a row is recovered whole or not at all, and that a table and its column names exist
- * together; dtable.managed checks what managed tables do.
+ * ctable: rows with columns in a column store. Rows are put, changed, deleted, flushed (Anvil:
+ * digested) and compacted (Anvil: combined). A transaction makes another table, and a later one
+ * drops it. The subject checks that each change of a row is recovered whole or not at all, and that
+ * a table and its column names exist together. The subject dtable.managed tests the managed table
+ * below.
  */
 #include "sim/subjects/subjects.h"
 
@@ -19,7 +20,7 @@ static const char *const names[COLUMNS] = {"number", "size", "other"};
 static const struct lladd_ctable_group groups[] = {
     {names, 1, "class(dt) array_dtable config [ \"value_size\" int 4 ]"}};
 
-/* What a transaction does to the model: sets the columns in `which`; 0 deletes the row. */
+/* A step of a transaction: sets the columns in the bit mask `which`; 0 deletes the row. */
 struct note {
     uint32_t key, which, value[COLUMNS];
 };

@@ -4,7 +4,7 @@
  * roll back to savepoints, and stay open.
  *
  * The undo of an addition is not idempotent, so a compensation record that is lost or repeated
- * shows in the sum. (An undo that restores an old value would hide that.)
+ * shows in the sum. (After an undo that restores an old value, it would not show.)
  */
 #include "sim/subjects/subjects.h"
 
@@ -83,7 +83,7 @@ static int rolls_back(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_abort(w->sim, txn);
 }
 
-/* A transaction that is open while another one commits, which makes its records durable. */
+/* Stays open. The commit of the next transaction also makes the records of this one durable. */
 static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(add(w, txn, 0, 2, 77));

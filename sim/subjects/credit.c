@@ -2,10 +2,10 @@
 /*
  * credit: many threads, and a log buffer with room for the log credit of only a few of them.
  *
- * Each thread puts an element into one hash table, into a bucket that the setup has filled. Each
- * thread must therefore rebuild the bucket, one at a time, under the mutex of the table's shape,
- * and takes log credit more than once. If a thread kept credit while it waits for the mutex, the
- * mutex's holder could wait for the credit of the waiting threads: a deadlock.
+ * All threads put elements into one small hash table, which the setup has begun to fill. Some
+ * threads have to make room in the table. Only one thread at a time does so: it holds the mutex
+ * `shape` and takes log credit several times. If a thread kept credit while it waits for the mutex,
+ * the mutex's holder could wait for that credit: a deadlock.
  */
 #include "sim/subjects/cells.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * dtable: sorted runs of dTables, built without logging and published under a name; replaced,
- * freed, built where another run was before, abandoned while being built, rolled back, and left
- * open. A cell is a sorted run: its contents are the values of its rows, concatenated, eight bytes
- * each. The last value may be shorter, and is then an exception.
+ * dtable: sorted runs of dTables. They are built without logging and published under a name,
+ * replaced, freed, and built on the pages of freed runs. One run is abandoned before it is
+ * finished. Transactions commit, roll back and stay open. A cell is a sorted run: its text is the
+ * values of its rows, concatenated. A value has eight bytes. Only the last value may be shorter; it
+ * is then an exception of the exception dTable.
  */
 #include "sim/subjects/cells.h"
 
@@ -97,7 +98,7 @@ static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
     return make(w, txn, 2, 'o', 60);
 }
 
-/* Replaces a sorted run by a new one in one transaction, as a flush does. */
+/* Replaces a sorted run by another in one transaction. */
 static int replaces(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(drop(w, txn, 0));
@@ -160,7 +161,7 @@ static int read_rows(struct lladd_dtable_cursor *c, unsigned char *out, size_t *
     return rc == LLADD_END ? 0 : rc;
 }
 
-/* Reads the contents of a cell's sorted run in key order; without a run, there are none. */
+/* Reads the values of a cell's sorted run in key order. If there is no run, *len is 0. */
 static int read_cell(struct lladd_db *db, unsigned cell, unsigned char *out, size_t *len,
                      struct lladd_error *err)
 {

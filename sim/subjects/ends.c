@@ -2,10 +2,11 @@
 /*
  * ends: hash tables that are destroyed in steps. Their pages hold few elements, and some values are
  * blobs of several pages, so a step truncates a blob or frees a bucket with its chain. Steps are
- * committed, rolled back, rolled back to a savepoint, and left open, while other transactions
+ * committed, rolled back, rolled back to a savepoint, and left open. Meanwhile other transactions
  * allocate pages. One table is destroyed completely.
  *
- * A cell is a table: whole ('w'), partly destroyed ('s') with the number of pages left, or absent.
+ * A cell is a table. It is whole ('w'), or partly destroyed ('s'; the length is the number of pages
+ * left), or absent.
  */
 #include "sim/subjects/cells.h"
 
@@ -73,8 +74,8 @@ static int count_page(void *arg, lladd_pageno page)
     return 0;
 }
 
-/* Makes a step of at most this many pages, and sets *left to the call's result. The last step
- * removes the name. Does nothing if the table is gone. */
+/* Makes a step that frees at most this many pages. *left is what lladd_hash_destroy_some returns:
+ * 0 after the last step, which also removes the name. Does nothing if the table is gone. */
 static int step(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, uint64_t pages,
                 uint64_t *left)
 {
@@ -93,7 +94,7 @@ static int step(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, uin
     return ll_sim_cell_note(w, txn, cell, *left ? 's' : 0, n);
 }
 
-/* Makes the table again, if an earlier run has destroyed it. */
+/* Makes the table again. Needed if an earlier call of `run` has destroyed it. */
 static int makes(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(make(w->db, txn, 0));
@@ -115,7 +116,7 @@ static int a_step(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* The second step of the transaction is rolled back. */
+/* Makes two steps and rolls back the second. */
 static int one_of_two(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     lladd_savepoint_id sp;
@@ -137,7 +138,7 @@ static int the_rest(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* A transaction of an earlier run may still be open. */
+/* A transaction of an earlier call of `run` may still be open; then the table is busy. */
 static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     uint64_t left;
@@ -145,8 +146,8 @@ static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
     return rc == LLADD_BUSY ? lladd_sim_abort(w->sim, txn) : rc;
 }
 
-/* Other transactions allocate pages and write to them. They must not get pages that a step has
- * freed as long as the step can be undone. */
+/* Allocates pages and formats them. It must not get pages that a step has freed as long as the step
+ * can be undone. */
 static int takes_pages(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     char name[LLADD_ROOT_NAME_MAX + 1];
@@ -183,7 +184,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
 
 /* ---- dump and check ---------------------------------------------------------------------- */
 
-/* Opens a table that is whole. */
+/* Opens a table. If it is partly destroyed, sets *out to NULL. */
 static int look(struct lladd_db *db, lladd_pageno root, struct lladd_hash **out,
                 struct lladd_error *err)
 {

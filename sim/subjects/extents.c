@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * extents: extents of all three kinds are allocated and freed: ordinary pages, pages written in
- * bulk without logging, raw pages. A redo barrier protects what was written in bulk from the redo
- * of records about an earlier use of the pages, and the pages are durable before the commit that
- * publishes them. Checkpoints are automatic: pages stay dirty, and redo begins before the
+ * bulk without logging, raw pages. Pages that are written in bulk are durable before the commit
+ * that publishes them. A redo barrier protects them from the redo of records about an earlier use
+ * of the pages. Checkpoints are automatic, so pages stay dirty, and redo begins before the
  * checkpoint and before the redo barriers.
  *
- * A cell is an extent, named in the catalogue of roots.
+ * A cell is an extent with a name in the catalogue of roots.
  */
 #include "sim/subjects/cells.h"
 
@@ -21,7 +21,7 @@ static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err
 {
     (void)ctx;
     (void)err;
-    o->checkpoint_bytes = 1; /* at every call of lladd_maintain */
+    o->checkpoint_bytes = 1; /* each call of lladd_maintain takes a checkpoint */
     return 0;
 }
 
@@ -33,8 +33,8 @@ static int write_logged(struct lladd_txn *txn, lladd_pageno page, const unsigned
     return lladd_bytes_set(txn, page, AT, bytes, LEN);
 }
 
-/* Writes all pages at once, without logging. Raw pages have no header: the caller owns every byte.
- */
+/* Writes all pages of an extent by one call, without logging. Raw pages have no header: every byte
+ * belongs to the caller. */
 static int write_bulk(struct lladd_txn *txn, lladd_pageno first, const unsigned char *bytes,
                       bool raw)
 {
@@ -78,7 +78,7 @@ static int drop(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell)
     return ll_sim_cell_note(w, txn, cell, 0, 0);
 }
 
-/* Changes pages that were written in bulk, which makes them ordinary pages. */
+/* Changes all pages of an extent by logged writes. */
 static int change(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, char letter)
 {
     struct lladd_root_value v;
@@ -114,7 +114,7 @@ static int writes_and_frees(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* Allocates the pages of those extents. */
+/* Allocates the pages of the extents that the transaction before has freed. */
 static int writes_in_bulk(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(make(w, txn, 2, LLADD_EXTENT_BULK, 'd'));

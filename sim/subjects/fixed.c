@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fixed: records of one length, on a full page and on a new one. Several transactions store, change
- * and delete records side by side; one of them rolls back, and one stays open.
+ * fixed: records of one length, on a full page and on a new page. Several transactions store,
+ * change and delete records on one page. One transaction rolls back, and one stays open.
  */
 #include "sim/subjects/cells.h"
 
-enum { SIZE = 500, AT_HOME = 8 /* records per page */ };
+enum { SIZE = 500, AT_HOME = 8 /* number of records on a page */ };
 #define NEW_PAGE "fixed.new"
 
 static int store_on(struct ll_sim_work *w, struct lladd_txn *txn, lladd_pageno page, unsigned cell,
@@ -69,8 +69,8 @@ static int changes(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* The page is full except for the slot of record 3; the slot of record 0 is reserved for an open
- * transaction. */
+/* The page has room for one more record, in the slot of record 3. The slot of record 0 is reserved
+ * for the undo of the open transaction. */
 static int rolls_back(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     lladd_savepoint_id here;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * formats: new pages of each type that is formatted without arguments, by transactions that commit,
- * roll back and stay open. Pages are freed, and the next transaction formats them as another type:
- * the old contents of a page, torn or not, must not matter.
+ * roll back and stay open. Pages are freed, and another transaction formats them as another type.
+ * The old contents of a page, torn or not, must not matter.
  *
- * A cell is a page, named in the catalogue of roots; its letter stands for the type.
+ * A cell is a page with a name in the catalogue of roots. Its letter stands for the type.
  */
 #include "sim/subjects/cells.h"
 

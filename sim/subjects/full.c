@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * full: a log at its limit. A transaction changes pages that cannot be compressed; a checkpoint
+ * full: a log at its limit. A transaction changes pages that cannot be compressed. A checkpoint
  * writes them back and moves the start of redo beyond their base images. Another transaction fills
- * the log to the last record. Then the first one is rolled back, and there is no room for new
- * images. Redo of the rollback therefore has no base images: if a crash tears the first write of
- * such a page, only the double-write area can repair it.
+ * the log to the last record. Then the first transaction is rolled back, and the log has no room
+ * for new images. Redo of the rollback therefore has no base images: if a crash tears the first
+ * write of such a page, only the double-write area can repair the page.
  *
- * A cell is a text on a page of its own, which also holds noise.
+ * A cell is a text on a page of its own. The page also contains noise.
  */
 #include "sim/subjects/cells.h"
 
@@ -67,7 +67,8 @@ static int fill(struct ll_sim_work *w, struct lladd_txn *txn, char letter)
     return 0;
 }
 
-/* Adds records with a transaction that stays open, until there is no room for another. */
+/* Logs records, first long, then short ones, until the log has no room for another record. The
+ * transaction stays open. */
 static int fill_log(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     unsigned char bytes[PIECE];
@@ -119,7 +120,8 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
     return ll_sim_cells_dump_bytes(db, CELLS, AT, 0, LEN, sink, err);
 }
 
-/* The options ask for the error instead of the checkpoint that would make room. */
+/* With LLADD_OPT_LOG_FULL_ERROR the library does not take the checkpoint that makes room in the
+ * log, so this function takes it. */
 static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
     struct lladd_txn *txn;
@@ -132,7 +134,7 @@ static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
     return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
 }
 
-/* While pages have pending redo, there is no room for a record. */
+/* While pages have pending redo, the log has no room for a record, so this function only reads. */
 static int meanwhile(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
     unsigned char byte;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * groups: the page file outgrows its first allocation bitmap. Nearly all pages of that bitmap's
- * group are allocated before the workload begins, and the file is longer than the group. An extent
- * does not fit any more, so the second group gets a bitmap. A transaction that rolls back leaves
- * that bitmap empty.
+ * groups: the page file outgrows its first allocation bitmap. The setup allocates nearly all pages
+ * of the first bitmap's group, and makes the file longer than the group. The first extent of the
+ * workload does not fit into the group, so the second group gets a bitmap. The transaction rolls
+ * back, which leaves this bitmap empty.
  *
- * A cell is an extent, named in the catalogue of roots; its first and last pages are written.
+ * A cell is an extent with a name in the catalogue of roots. Its first and last page are written.
  */
 #include "sim/subjects/cells.h"
 
@@ -112,7 +112,7 @@ static bool is_owned(const lladd_pageno first[CELLS], uint64_t page)
     return false;
 }
 
-/* Checks the second group for leaks; the first one has too many pages to check each time. */
+/* Checks the pages of the second group for leaks. The first group has too many pages. */
 static int check(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
     lladd_pageno first[CELLS];

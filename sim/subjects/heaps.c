@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * heaps: records are stored, changed so that they move to another page and back, and deleted. One
- * heap grows in a top action, one is made and filled by a transaction that rolls back, and one is
- * destroyed.
+ * heaps: records are stored, moved to another page because they grow, and deleted. One heap grows
+ * by a top action, one is made and filled by a transaction that rolls back, and one is destroyed.
  */
 #include "sim/subjects/cells.h"
 
@@ -69,7 +68,7 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
     return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
 }
 
-/* Two full pages. */
+/* Fills two pages. */
 static int stores(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(store(w, txn, 0, 'a', 1900));
@@ -78,7 +77,7 @@ static int stores(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* The page has no room for the longer record, so record 0 moves to another one. */
+/* Record 0 becomes longer than its page has room for, so it moves to another page. */
 static int moves(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(change(w, txn, 0, 'd', 3000));
@@ -98,7 +97,7 @@ static int gives_up(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* Makes a heap that never becomes visible. */
+/* Makes a heap, stores a record in it, and rolls back. */
 static int rolls_back(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     lladd_pageno heap;
@@ -174,9 +173,10 @@ static void init(void *ctx, void *model)
     c->at[20] = (struct ll_sim_cell){'d', 30};
 }
 
-/* Reads an inventory page: next, heap, count; then entries of eight bytes that begin with a page
- * number (docs/disk-format.md). Copies the entries before calling fn, because fn may fix the page
- * itself. */
+/* Calls fn for an inventory page and for the pages that it lists (docs/disk-format.md). The body of
+ * an inventory page is: u64 next inventory page, u64 heap, u32 number of entries, four bytes, then
+ * the entries, eight bytes each, which begin with a page number of six bytes. The entries are
+ * copied before fn is called, because fn may fix the page itself. */
 static int inventory(struct lladd_db *db, lladd_pageno at, uint64_t *next,
                      int (*fn)(void *, lladd_pageno), void *arg, struct lladd_error *err)
 {

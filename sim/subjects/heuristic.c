@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * heuristic: an administrator commits some prepared transactions and aborts others. The outcomes
- * are remembered, copied by a checkpoint, and some of them forgotten.
+ * heuristic: an administrator commits some prepared transactions and aborts others. The library
+ * remembers the outcomes. A checkpoint copies them, and one of them is forgotten.
  *
- * The prepared transactions contain savepoints and a top action, parts of which were rolled back.
+ * Before it is prepared, each transaction rolls back to a savepoint, and rolls back a top action.
  */
 #include "sim/subjects/amounts.h"
 
@@ -38,8 +38,8 @@ static struct lladd_gid gid_of(unsigned char id)
     return gid;
 }
 
-/* Adds 1, an amount that is rolled back to a savepoint, an amount in an aborted top action, and 10.
- */
+/* Adds 1 and 10 to the counter. In between, adds an amount and rolls back to a savepoint, and adds
+ * an amount in a top action and rolls it back. */
 static int change(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t counter)
 {
     struct lladd_action action;

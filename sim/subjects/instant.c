@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * instant: databases that open before their pages are redone. Undo, new transactions, eviction from
- * a cache of a few pages, the freeing and reuse of pages, checkpoints, and another crash meet pages
- * with pending redo.
+ * instant: databases that open before their pages are redone. While pages have pending redo, there
+ * are rollbacks, new transactions, evictions from a cache of a few pages, pages that are freed and
+ * reused, checkpoints, and another crash.
  *
- * Variants: with memory for the records of only a few pages, so that the other pages are redone
- * before open returns; with so much to roll back that the pages for it are redone before that; and
- * with full redo, in which the pages are divided among threads. Records of one page are then redone
- * before earlier records of another page, and a crash may come in between.
+ * There are three variants. instant.tight has memory for the records of only a few pages, so the
+ * other pages are redone before open returns. instant.long has much to roll back, so the pages for
+ * the rollback are redone before it begins. redo.shares has full redo, with the pages divided among
+ * threads: records of one page are redone before earlier records of another page, and a crash may
+ * come in between.
  *
- * The contents are counters. Their undo and redo are not idempotent: a record that is redone twice,
- * or not at all, shows in the sum. Some pages have one counter each; one counter is on a page that
- * is allocated and freed.
+ * The contents are counters. Their undo and redo are not idempotent, so a record that is redone
+ * twice or not at all shows in the sum. Some pages have one counter each. One more counter is on
+ * the guest page, which is allocated and freed.
  */
 #include "sim/subjects/subjects.h"
 
@@ -23,7 +24,7 @@ enum { PAGES = 7, AT = 640, GUEST = PAGES, LONG = 150 };
 
 struct contents {
     int64_t counter[PAGES + 1];
-    int64_t guest; /* 1: the page that is allocated and freed exists */
+    int64_t guest; /* 1: the guest page exists */
 };
 
 /* A step of a transaction: adds to a counter, or allocates or frees the guest page. */
@@ -135,7 +136,7 @@ static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
     return add(w, txn, 2, 100000);
 }
 
-/* More records than recovery reads one by one. */
+/* Makes more records than recovery reads one by one for a rollback. */
 static int stays_open_for_long(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     for (uint32_t i = 0; i < LONG; i++)
@@ -169,8 +170,8 @@ static int run_long(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struc
 
 /* ---- while pages have pending redo -------------------------------------------------------- */
 
-/* Changes pages with pending redo, and changes them back; allocates a page, which may be one of
- * those, and frees it. One such transaction commits, another rolls back. */
+/* Changes pages with pending redo, and changes them back. Allocates a page, which may also have
+ * pending redo, and frees it. */
 static int change(struct lladd_db *db, struct lladd_txn *txn, struct lladd_error *err)
 {
     lladd_pageno first, page;

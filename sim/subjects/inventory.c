@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * inventory: a heap of so many pages that its inventory needs another page, which a top action
- * chains to the first. The first inventory page, and every page that it lists, is full before the
- * workload begins.
+ * inventory: a heap has so many pages that its inventory needs another page. A top action chains
+ * this page to the first inventory page. The setup fills the first inventory page, and every page
+ * that it lists.
  */
 #include "sim/subjects/cells.h"
 
 #include <lladd/extension.h>
 #include <string.h>
 
-enum { LEN = 4000 /* one record per page */, ENTRIES = 505 /* on an inventory page */ };
+enum { LEN = 4000 /* a record fills a page */, ENTRIES = 505 /* on an inventory page */ };
 #define HEAP "inventory.heap"
 
-/* Fills all but one of the pages that the first page of the inventory lists. */
+/* Fills all but one of the pages that the first inventory page can list. */
 static int fill_up(struct lladd_txn *txn, lladd_pageno heap, struct lladd_rid *last)
 {
     unsigned char bytes[LEN];
@@ -43,7 +43,7 @@ static int insert(struct lladd_txn *txn, lladd_pageno heap)
     return lladd_heap_insert(txn, heap, bytes, LEN, &rid);
 }
 
-/* Deletes a record, and stores one on the last free page. */
+/* Deletes a record, and stores another on the last page that the inventory page can list. */
 static int give_up(struct lladd_db *db, lladd_pageno heap, struct lladd_rid last,
                    struct lladd_error *err)
 {
@@ -55,7 +55,8 @@ static int give_up(struct lladd_db *db, lladd_pageno heap, struct lladd_rid last
     return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
 }
 
-/* Makes the heap search for room everywhere, so that it marks full pages in its inventory. */
+/* Stores a record. The heap searches all pages for room, and marks the full pages in its inventory.
+ */
 static int settle(struct lladd_db *db, lladd_pageno heap, struct lladd_error *err)
 {
     struct lladd_txn *txn;
@@ -64,7 +65,7 @@ static int settle(struct lladd_db *db, lladd_pageno heap, struct lladd_error *er
     return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
 }
 
-/* Removes the log segments that the setup has filled, which each recovery would have to read. */
+/* Truncates the log of the setup, which each recovery would otherwise have to read. */
 static int tidy_up(struct lladd_db *db, struct lladd_error *err)
 {
     bool more = true;
@@ -94,7 +95,7 @@ static int store(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, ch
     return ll_sim_cell_note(w, txn, cell, letter, len);
 }
 
-/* If the log ends before the commit, it contains a complete top action or a part of one. */
+/* After a crash before the commit, the log contains all or a part of the top action. */
 static int grows(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(store(w, txn, 0, 'a', 300));
@@ -118,7 +119,7 @@ struct reading {
     unsigned n; /* number of pages found */
 };
 
-/* Does not read the pages that the setup has filled, because there are too many. */
+/* Reads only pages that the workload has added. The setup has filled too many pages to read. */
 static int read_page(void *arg, lladd_pageno number)
 {
     struct reading *r = arg;

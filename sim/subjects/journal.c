@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * journal: an entry that was appended to a tag and committed exists, in order, until it is
- * discarded. journal.moves: the same after a rollover, with and without cleaning, and while the
- * transaction is in doubt.
+ * journal: entries are appended to tags, rolled back and discarded. A tag must have its committed
+ * entries, in order, until they are discarded. journal.moves: the same with a rollover, with
+ * cleaning, and with a transaction in doubt.
  *
  * The tags are "a", "b" and "c". An entry is a number and its complement.
  */
@@ -17,7 +17,7 @@ enum { TAGS = 3, ENTRIES = 24 };
 
 static const char *const names[TAGS] = {"a", "b", "c"};
 
-/* What a transaction does to the model. */
+/* A step of a transaction. */
 struct note {
     enum { APPENDS = 1, DISCARDS = 2, ROLLS = 3 } what;
     uint32_t tag, to, number;
@@ -107,7 +107,7 @@ static int gives_up(struct lladd_sim *sim, struct lladd_txn *txn)
     return lladd_sim_abort(sim, txn);
 }
 
-/* A checkpoint follows; the transaction never ends. */
+/* The transaction never ends. A checkpoint follows. */
 static int stays_open(struct lladd_sim *sim, struct lladd_txn *txn)
 {
     TRY(append(sim, txn, 2, 9));
@@ -200,7 +200,9 @@ static void apply(void *ctx, void *model, struct lladd_span note)
     }
     for (uint32_t i = 0; n.what == ROLLS && i < s->n[n.tag]; i++)
         put(s, n.to, s->number[n.tag][i]);
-    uint32_t own = 0; /* entries of this transaction: is_prepared appends before it discards */
+    /* A discard keeps the transaction's own entries. Only is_prepared has one: it appends 16 before
+     * it discards. */
+    uint32_t own = 0;
     if (n.what == DISCARDS && s->n[n.tag] && s->number[n.tag][s->n[n.tag] - 1] == 16)
         own = 1;
     if (own)

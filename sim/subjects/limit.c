@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * limit: the log has a byte limit and reaches it, because a transaction that does not end keeps it
- * from being truncated. Other transactions are then refused; the open one adds as much as it may,
- * and is rolled back. Recovery runs under the same options, so each of its crashes finds the log as
- * full as before. The library must not answer LLADD_LOG_FULL to open, a rollback, a checkpoint or
- * close (REC-3).
+ * limit: the log has a byte limit and reaches it, because an open transaction prevents its
+ * truncation. Other transactions are then refused, and the open transaction, which has also filled
+ * the log, is rolled back. Recovery has the same options, so after each of its crashes the log is
+ * as full as before. Open, rollback, checkpoint and close must not return LLADD_LOG_FULL (REC-3).
  *
  * The limit is the smallest that lladd_open accepts with pages of 4 KiB.
  */
@@ -36,8 +35,8 @@ static int add(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t counter)
     return ll_sim_amount_note(w, txn, counter, 1);
 }
 
-/* *full: the transaction was refused, and has been rolled back. Notes fill the log with few
- * calls. */
+/* Runs a transaction with a long note, so that few calls fill the log. If the log is full, rolls
+ * the transaction back and sets *full. */
 static int commit_one(struct ll_sim_work *w, bool *full)
 {
     static const unsigned char filler[FILLER];
@@ -95,7 +94,8 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
     return ll_sim_amounts_read(db, 2, place_of, sink, err);
 }
 
-/* Any recovered database can end its open transactions, and then has room for new ones. */
+/* In each recovered database a transaction may be refused, but can then be rolled back. After a
+ * checkpoint there must be room for a new transaction. */
 static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
     struct ll_sim_work w = {.db = db, .err = err};

@@ -4,8 +4,8 @@
  * front, in the middle and at the end. Items are removed, swept and written. One list is made and
  * filled by a transaction that rolls back, one is appended to another, and one is destroyed.
  *
- * A cell is an item. The order is part of the contents: the dump contains each list's letters one
- * after the other, and the model is the same sequence.
+ * An item is a letter, repeated. The order of items is part of the contents: the dump and the model
+ * contain the letters of each list in order.
  */
 #include "sim/subjects/cells.h"
 
@@ -22,8 +22,8 @@ struct contents {
     char list[LISTS][LONGEST];
 };
 
-/* A step of a transaction. INSERT: item `what` is put after item `after` (0: at the front). WRITE:
- * item `what` becomes `after`. SPLICE: list `what` is appended to the list. Items are letters. */
+/* A step of a transaction. INSERT: item `what` is inserted after item `after` (0: at the front).
+ * WRITE: item `what` is overwritten with `after`. SPLICE: list `what` is appended to the list. */
 enum kind { INSERT, REMOVE, WRITE, SPLICE, DESTROY };
 struct step {
     unsigned char kind, list, what, after;
@@ -45,7 +45,7 @@ static int note(struct work *w, struct lladd_txn *txn, enum kind kind, unsigned 
     return w->sim ? lladd_sim_note(w->sim, txn, &s, sizeof s) : 0;
 }
 
-/* Sets NO_PAGE if there is no list. */
+/* Sets *root to LLADD_NO_PAGE if the list does not exist. */
 static int find(struct lladd_db *db, unsigned which, lladd_pageno *root, struct lladd_error *err)
 {
     struct lladd_root_value v;
@@ -63,8 +63,8 @@ static int make(struct work *w, struct lladd_txn *txn, unsigned which)
     return lladd_root_set(txn, names[which], (struct lladd_root_value){root.v, 0});
 }
 
-/* Inserts after `after`; a reader that does not see open transactions finds the item after
- * `seen`. */
+/* Inserts an item after `after`, which may be an item of an open transaction. `seen` is the item
+ * before the new one if items of open transactions are left out. */
 static int insert_at(struct work *w, struct lladd_txn *txn, unsigned list, char what, char after,
                      char seen)
 {
@@ -123,7 +123,7 @@ static int setup(void *ctx, struct lladd_db *db, struct lladd_error *err)
     return rc ? ll_sim_give_up(NULL, txn, rc, err) : lladd_commit(txn);
 }
 
-/* Other transactions insert after its items, and remove items next to them. */
+/* While this transaction is open, others insert after its item, and remove items next to it. */
 static int stays_open(struct work *w, struct lladd_txn *txn)
 {
     TRY(insert(w, txn, 0, 'o', 'b'));
@@ -138,7 +138,7 @@ static int inserts(struct work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* Removes items next to those just removed, which sweeps the latter. */
+/* Removes items next to items that were removed before. This sweeps the earlier ones. */
 static int sweeps(struct work *w, struct lladd_txn *txn)
 {
     TRY(overwrite(w, txn, 0, 'c', 'k'));
@@ -157,7 +157,7 @@ static int rolls_back(struct work *w, struct lladd_txn *txn)
     return lladd_sim_abort(w->sim, txn);
 }
 
-/* Inserts between 'x', which was removed and swept, and the present items. */
+/* Inserts at the front, where 'x' was before its insertion was rolled back. */
 static int goes_on(struct work *w, struct lladd_txn *txn)
 {
     TRY(insert(w, txn, 0, 'f', 0));
@@ -205,7 +205,7 @@ static int in_txn(struct work *w, int (*what)(struct work *, struct lladd_txn *)
     return rc ? ll_sim_give_up(w->sim, txn, rc, w->err) : 0;
 }
 
-/* Finds the present items by letter. */
+/* Sets w->item for the items that the list has now. */
 static int look(struct work *w, unsigned which)
 {
     struct lladd_item at = LLADD_ITEM_NONE;
@@ -329,7 +329,7 @@ static void init(void *ctx, void *model)
     memcpy(c->list[1], "p.", 3);
 }
 
-/* A list that exists ends with a dot. */
+/* In the model, a list that exists ends with a dot. */
 static void apply(void *ctx, void *model, struct lladd_span bytes)
 {
     struct contents *c = model;

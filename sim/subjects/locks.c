@@ -2,12 +2,13 @@
 /*
  * locks: after recovery, exactly the locks of transactions in doubt are held.
  *
- *  locks          transactions that lock what they read and write, and are prepared, committed,
- *                 rolled back, partly too, or left in doubt
- *  threads.locks  two threads that add to the same counters, in different order
+ *  locks          transactions lock what they read and write. They are prepared, committed, rolled
+ *                 back, rolled back to a savepoint, or left in doubt
+ *  threads.locks  two threads add to the same counters, in different order
  *
- * A transaction locks {1, counter} to change a counter, and {2, counter} to read one. The global id
- * says which counter a transaction in doubt has changed, and whether it keeps its read locks.
+ * A transaction locks {1, counter} before it changes a counter, and {2, counter} before it reads
+ * one. The global id of a transaction says which counter it has changed, and whether it keeps its
+ * read locks while it is in doubt.
  */
 #include "sim/subjects/amounts.h"
 
@@ -47,7 +48,7 @@ static int lock(struct lladd_txn *txn, uint64_t table, uint64_t row, enum lladd_
                       LLADD_LOCK_WAIT);
 }
 
-/* Reads and then writes under the lock: without it, one of two concurrent additions would be
+/* Reads the counter and then writes it. Without the lock, one of two concurrent additions would be
  * lost. */
 static int add(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t counter, int32_t delta)
 {
@@ -76,7 +77,7 @@ static int begin(struct ll_sim_work *w, uint32_t counter, int32_t delta, bool se
     return rc;
 }
 
-/* Goes to another counter, and back. */
+/* Adds to another counter, and rolls back to a savepoint. */
 static int detour(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t counter)
 {
     lladd_savepoint_id sp;
@@ -114,7 +115,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     TRY(detour(&w, kept, 4));
     TRY(prepare(&w, kept, 0, false));
     TRY(prepare(&w, dropped, 1, true));
-    TRY(begin(&w, 4, 40, false, &other)); /* unlocked by now */
+    TRY(begin(&w, 4, 40, false, &other)); /* `kept` no longer has counter 4 locked */
     TRY(lladd_sim_commit(sim, other));
     TRY(prepare(&w, doubtful, 2, true));
     TRY(lladd_checkpoint(db, err));
@@ -141,7 +142,7 @@ static int note_doubt(void *ctx, const struct lladd_in_doubt_info *info)
     return 0;
 }
 
-/* Checks that the row is locked exactly if it should be. */
+/* Checks that the row is locked if `locked`, else not locked. */
 static int look_at(struct lladd_db *db, uint64_t table, uint64_t row, bool locked,
                    struct lladd_error *err)
 {
@@ -175,7 +176,7 @@ static int in_doubt(void *ctx, struct lladd_db *db, struct lladd_error *err)
 
 /* ---- two threads ----------------------------------------------------------------------------- */
 
-/* Adds to both counters. If the thread is the victim of a deadlock, it starts again. */
+/* Adds to both counters. After a deadlock the transaction starts again. */
 static int add_both(struct ll_sim_work *w, uint32_t first, uint32_t second, int32_t delta)
 {
     for (;;) {
@@ -210,7 +211,7 @@ const struct lladd_sim_subject ll_sim_subject_locks = {
     .configure = configure,
     .setup = setup,
     .run = run,
-    .check = in_doubt, /* once both threads have finished, nothing is locked */
+    .check = in_doubt, /* no transaction is in doubt any more, so nothing may be locked */
     .dump = dump,
     LL_SIM_AMOUNTS_MODEL,
     .pages = ll_sim_pages_each,

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * losers: databases that open before all losers are rolled back. Until then the rows that losers
- * have changed stay locked, and what they have freed stays reserved. New transactions wait, or work
- * on other rows. Then there is another crash.
+ * losers: databases that open before all losers are rolled back. Until a loser is rolled back, the
+ * rows that it has changed stay locked, and the space that it has freed stays reserved. New
+ * transactions give up if they find a lock, or work on other rows. Then there is another crash.
  *
- * The lock {1, row} protects a row on a page of bytes; {2, slot} protects a record on a full page.
- * One more row is not locked: unfinished changes of it are rolled back before open returns.
+ * The lock {1, row} protects a row on a page of bytes. The lock {2, slot} protects a record on a
+ * full page. The last row has no lock, so a loser that has changed it is rolled back before open
+ * returns.
  */
 #include "sim/subjects/subjects.h"
 
@@ -190,7 +191,7 @@ static int touch_row(struct lladd_db *db, struct lladd_txn *txn, uint32_t row)
     return lladd_bytes_set(txn, first, ROW_AT + row * ROW_BYTES, &value, sizeof value);
 }
 
-/* The only room for one more record is in a slot that a loser has used. */
+/* The page has room for another record only where a loser has deleted one. */
 static int touch_records(struct lladd_db *db, struct lladd_txn *txn)
 {
     unsigned char bytes[RECORD_BYTES];
@@ -257,7 +258,7 @@ static int model_dump(void *ctx, const void *model, struct lladd_sink *sink)
     return write_down(model, sink);
 }
 
-/* Waits, like any reader, for the transaction that has locked the row. */
+/* If a loser has locked the name, takes steps of its rollback until the lock is free. */
 static int lock_to_read(struct lladd_db *db, struct lladd_txn *txn, uint32_t table, uint32_t index)
 {
     for (;;) {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * dtable.managed: transactions put rows into a managed dTable and delete them; there are flushes
- * (Anvil: digests) during an open transaction, and compactions (combines), and sorted runs are
- * freed. A row is a number under a small key, with its complement. The table stays open, as in a
- * program that crashes. dtable.managed.ranges: the same, with range deletions.
- * dtable.managed.settings: the same, while the configuration and the flush settings are changed.
- * dtable.managed.threads: one thread commits two rows; the other one flushes, must see both rows or
- * none, and compacts. Each thread opens the table and closes it.
+ * dtable.managed: transactions put rows into a managed dTable and delete them. Meanwhile the table
+ * is flushed (Anvil: digested), also during an open transaction, and compacted (Anvil: combined),
+ * and sorted runs are freed. The value of a row is a number and its complement. The table stays
+ * open, as in a program that crashes.
+ *
+ * dtable.managed.ranges: the same, with range deletions. dtable.managed.settings: the same, while
+ * the configuration and the flush settings are changed. dtable.managed.threads: one thread commits
+ * a change of two rows. The other thread flushes the table, must see both changes or none, and
+ * compacts the table. Each thread opens the table and closes it.
  */
 #include "sim/subjects/subjects.h"
 
@@ -19,7 +21,8 @@
 enum { KEYS = 12 };
 #define NAME "rows"
 
-/* What a transaction does to the model: 0 deletes, and if `to` is set all keys below `to`. */
+/* A step of a transaction: row `key` gets `number`; number 0 deletes the row. If `to` is not 0, the
+ * rows from `key` up to, but not including, `to` are deleted. */
 struct note {
     uint32_t key, number, to;
 };
@@ -27,7 +30,7 @@ struct rows {
     uint32_t number[KEYS];
 };
 
-/* One segment is large enough for everything: other subjects test segments. */
+/* One log segment is large enough for the workload. Other subjects test several segments. */
 static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err)
 {
     (void)ctx;
@@ -56,7 +59,7 @@ static int put_noted(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_
     return lladd_sim_note(sim, txn, &n, sizeof n);
 }
 
-/* 0 and KEYS as bounds mean an unbounded range. */
+/* Deletes a range. If `key` is 0, the range has no lower bound; if `to` is KEYS, no upper bound. */
 static int del_noted(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t,
                      uint32_t key, uint32_t to)
 {
@@ -100,7 +103,7 @@ static int changes(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_ma
     return lladd_sim_commit(sim, txn);
 }
 
-/* Flushes follow; the transaction never ends. */
+/* The transaction never ends. Flushes follow. */
 static int stays_open(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_managed *t)
 {
     return put_noted(sim, txn, t, 6, 13);
@@ -199,7 +202,7 @@ static int gives_up_all(struct lladd_sim *sim, struct lladd_txn *txn, struct lla
 static int deletes_to_the_last(struct lladd_sim *sim, struct lladd_txn *txn,
                                struct lladd_managed *t)
 {
-    TRY(del_noted(sim, txn, t, 8, KEYS)); /* the open transaction has claimed the keys below */
+    TRY(del_noted(sim, txn, t, 8, KEYS)); /* keys 6 and 7 belong to the open transaction */
     TRY(del_noted(sim, txn, t, 3, 6));
     return lladd_sim_commit(sim, txn);
 }
@@ -227,7 +230,7 @@ static int run_ranges(void *ctx, struct lladd_sim *sim, struct lladd_db *db,
 
 enum { MARK = KEYS - 2, EVERY = 4 };
 
-/* Settings number n; 0 is those of a new table. Each field determines n. */
+/* Makes settings number n. Number 0 is the settings of a new table. */
 static void settings_of(uint32_t n, struct lladd_managed_options *o)
 {
     *o = (struct lladd_managed_options)LLADD_MANAGED_OPTIONS_INIT;
@@ -256,7 +259,7 @@ static int marks_3(struct lladd_sim *sim, struct lladd_txn *txn, struct lladd_ma
     return mark(sim, txn, t, 3);
 }
 
-/* Changes the settings, and then writes a row with their number. */
+/* Changes the settings to number n, then writes n to the row MARK. */
 static int alters(struct lladd_sim *sim, struct lladd_managed *t, struct lladd_db *db, uint32_t n,
                   struct lladd_error *err)
 {
@@ -294,7 +297,7 @@ static bool same_text(const char *text, const char *class_name)
     return class_name ? text && strstr(text, class_name) : !text;
 }
 
-/* The settings must be those of one number: the number that the row has, or the next one. */
+/* All settings must be those of one number n: the number in the row MARK, or the next one. */
 static int check_settings_of(struct lladd_txn *txn, struct lladd_managed *t,
                              const struct lladd_managed_options *o)
 {

@@ -2,10 +2,10 @@
 /*
  * objects: an object class, with accounts that are in memory only and still recoverable. An
  * addition is one object record. To bound recovery, each checkpoint writes the accounts to one
- * page, with the LSN below which they include everything. That update is never undone, so it is
- * valid even if its transaction does not commit.
+ * page, with an LSN: the accounts include all additions below this LSN. The update of the page is
+ * never undone, so it is valid even if its transaction does not commit.
  *
- * The undo of an addition is not idempotent: a compensation that is lost or repeated shows.
+ * The undo of an addition is not idempotent, so a compensation that is lost or repeated shows.
  */
 #include "sim/subjects/subjects.h"
 
@@ -27,7 +27,7 @@ static const struct lladd_extension ledger_extension;
 /* The state of a handle. */
 struct ledger {
     int64_t account[ACCOUNTS];
-    lladd_lsn saved; /* the page includes everything below this LSN */
+    lladd_lsn saved; /* the page includes all additions below this LSN */
     bool loaded;
     int failed; /* why the page cannot be loaded */
 };
@@ -104,7 +104,7 @@ static int save(struct lladd_db *db, struct ledger *l, lladd_pageno page)
         int aborted = lladd_abort(txn);
         return aborted ? aborted : rc;
     }
-    l->saved = below; /* In the log, this record precedes any record that refers to it. */
+    l->saved = below; /* a record that relies on this LSN follows the update in the log */
     return lladd_commit(txn);
 }
 
@@ -273,7 +273,7 @@ static int rolls_back(struct lladd_sim *sim, struct lladd_txn *txn)
     return lladd_sim_abort(sim, txn);
 }
 
-/* A checkpoint saves its changes, which must then be undone. */
+/* A checkpoint saves the changes of this open transaction. After a crash they must be undone. */
 static int stays_open(struct lladd_sim *sim, struct lladd_txn *txn)
 {
     TRY(post(sim, txn, 1, 77));

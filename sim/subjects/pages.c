@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pages: transactions that commit, roll back, are prepared and stay open allocate, format and free
- * pages. A rollback needs the pages that its transaction has freed, so no other transaction may get
- * such a page before the commit is durable; immediately after that, another transaction does.
+ * pages: transactions allocate, format and free pages. They commit, roll back, are prepared, or
+ * stay open. A rollback needs the pages that its transaction has freed, so no other transaction may
+ * get such a page before the commit is durable. Soon after the commit, another transaction gets it.
  *
- * A cell is a page, named in the catalogue of roots.
+ * A cell is a page with a name in the catalogue of roots.
  */
 #include "sim/subjects/cells.h"
 
@@ -73,7 +73,7 @@ static int rolls_back(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_abort(w->sim, txn);
 }
 
-/* Frees a page and allocates another, rolls both back to a savepoint, and allocates a third. */
+/* Frees a page, allocates another, rolls back both to a savepoint, and allocates a third. */
 static int changes_its_mind(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     lladd_savepoint_id here;
@@ -85,8 +85,8 @@ static int changes_its_mind(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* A transaction in doubt has freed a page: `other` must not get it, nor a page of the open
- * transaction. */
+/* A prepared transaction has freed a page. `other` must get neither this page nor a page that the
+ * open transaction has freed. */
 static int in_doubt(struct ll_sim_work *w)
 {
     struct lladd_gid gid = {.format = 1, .gtrid_length = 4, .data = "free"};

@@ -3,8 +3,8 @@
  * prepared: two-phase commit. Transactions are prepared, and then committed, rolled back, or left
  * in doubt, with checkpoints and other transactions between the phases.
  *
- * Each transaction works on a counter of its own, but all counters are on one page: the rollback of
- * a neighbour must not disturb a transaction in doubt.
+ * Each transaction changes a counter of its own, but all counters are on one page. The rollback of
+ * one transaction must not change the counter of a transaction in doubt.
  */
 #include "sim/subjects/amounts.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * promises: commits of every durability, several transactions at a time: durable, durable in the
- * operating system only, durable later, and asynchronous with a later wait; system transactions
- * that last longer than the user transaction they work for; notes in the log, and a pin that keeps
- * the log.
+ * promises: commits of every durability, with several transactions at a time. Commits are durable,
+ * durable in the operating system only, durable later, or asynchronous with a later wait. A system
+ * transaction commits while a user transaction is open, which is then rolled back. A pin keeps the
+ * log from a note on.
  *
- * A cell is a text; the log must be there from the pin on.
+ * A cell is a text. The log must not be truncated beyond the pin.
  */
 #include "sim/subjects/cells.h"
 
@@ -41,7 +41,7 @@ static int begin(struct ll_sim_work *w, enum lladd_durability durability, bool s
     return lladd_sim_begin(w->sim, w->db, &o, txn, w->err);
 }
 
-/* Makes one change in a transaction of that kind, and commits it. */
+/* Makes one change in a transaction with these options, and commits. */
 static int change(struct ll_sim_work *w, enum lladd_durability durability, bool system,
                   unsigned cell, char letter)
 {
@@ -51,7 +51,7 @@ static int change(struct ll_sim_work *w, enum lladd_durability durability, bool 
     return rc ? ll_sim_give_up(w->sim, txn, rc, w->err) : lladd_sim_commit(w->sim, txn);
 }
 
-/* Pins the log at its first record, and stores the LSN as a root. */
+/* Logs a note, pins the log at the note, and stores its LSN as a root. */
 static int pin(struct ll_sim_work *w)
 {
     struct lladd_txn *txn;
@@ -97,7 +97,7 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
     return ll_sim_cells_dump_bytes(db, CELLS, 0, STRIDE, LEN, sink, err);
 }
 
-/* The note is the first record after the pin. */
+/* Checks that the log still contains the note at the pin. */
 static int read_note(struct lladd_db *db, lladd_lsn at, struct lladd_error *err)
 {
     struct lladd_log_cursor *cursor;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * records: records of any length on a slotted page. Transactions store, change, lengthen and delete
- * records side by side on one page; one rolls back, one stays open.
+ * records on one page. One transaction rolls back, and one stays open.
  *
- * The subject numbers the records from 0 to RECORDS - 1; the number is the first byte of each
- * record.
+ * A cell is a record.
  */
 #include "sim/subjects/cells.h"
 

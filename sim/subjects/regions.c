@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * regions: extents of all three kinds, listed with their sizes. They are made and destroyed by
+ * regions: extents of all three kinds that can be listed. They are made and destroyed by
  * transactions that commit, roll back, roll back to a savepoint, and stay open. The first
- * transaction makes the catalogue, too.
+ * transaction also makes the catalogue of regions.
  *
- * A cell is a region. Its tag contains the cell's number and letter; its length is that of the
- * region, in pages.
+ * A cell is a region. The region's tag contains the cell's number and letter. The cell's length is
+ * the region's number of pages.
  */
 #include "sim/subjects/cells.h"
 
@@ -23,7 +23,7 @@ static unsigned cell_of(const struct lladd_region *r)
 
 struct search {
     unsigned cell;
-    struct lladd_region found; /* pages is 0 until it is found */
+    struct lladd_region found; /* `pages` is 0 if the region was not found */
 };
 
 static int is_it(void *ctx, const struct lladd_region *r)
@@ -144,7 +144,7 @@ static int dump(void *ctx, struct lladd_db *db, struct lladd_sink *sink, struct 
     return rc ? rc : ll_sim_cells_write(&c, sink);
 }
 
-/* A lookup by its first page must return the same. */
+/* A lookup by the region's first page must return the same facts as the list. */
 static int ask(void *ctx, const struct lladd_region *r)
 {
     struct ll_sim_work *w = ctx;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * roots: names are set and removed, until the catalogue needs another page. A top action chains
- * that page to the first, and it stays even if the transaction rolls back.
+ * roots: names are set and removed, before and after the catalogue has grown by a page. A top
+ * action chains the new page to the first page. The new page stays in the chain even if the
+ * transaction rolls back.
  *
- * A cell is a name; its value contains the letter.
+ * A cell is a name. Its value contains the letter.
  */
 #include "sim/subjects/cells.h"
 
@@ -52,7 +53,8 @@ static int commits(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* Uses the last name on the first page, and the first one on the second. */
+/* Fills the last entry of the first page and the first entry of the second. (A removed name keeps
+ * its entry.) */
 static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(put(w, txn, 3, 'o'));
@@ -126,8 +128,8 @@ static void init(void *ctx, void *model)
     c->at[0] = c->at[1] = (struct ll_sim_cell){'a', 1};
 }
 
-/* The chain of pages begins at page 0, which is a system page and not allocated. Each page begins
- * with the number of the next (docs/disk-format.md). */
+/* The chain of pages begins at page 0, which is a system page and not allocated. Each page's body
+ * begins with the number of the next page; 0 ends the chain (docs/disk-format.md). */
 static int pages(void *ctx, struct lladd_db *db, int (*fn)(void *, lladd_pageno), void *arg,
                  struct lladd_error *err)
 {

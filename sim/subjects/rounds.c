@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rounds: the same small transaction repeated, in a log of the smallest segments, which are reused
- * in turn. Records from a segment's earlier use, complete and at matching positions, therefore
- * often follow the end of the log.
+ * rounds: one small transaction, repeated, in a log of the smallest segments, which are reused in
+ * turn. The end of the log is therefore often followed by old records from an earlier use of the
+ * segment. These records are complete and lie where a new record could begin.
  */
 #include "sim/subjects/amounts.h"
 

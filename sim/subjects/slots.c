@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * slots: a full slotted page. Deleted records leave ghosts, records that shrank leave slack. Both
- * are purged when a transaction needs the room, except what an open transaction may need for undo.
- * Contents move when they no longer fit.
+ * slots: a full slotted page. A deleted record leaves a ghost, and a record that has shrunk leaves
+ * slack. When a transaction needs room, ghosts and slack are purged, except those that an open
+ * transaction may need for undo. Records that no longer fit in their place move on the page.
  */
 #include "sim/subjects/cells.h"
 
@@ -33,7 +33,7 @@ static int change(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, c
     return ll_sim_cell_note(w, txn, cell, letter, len);
 }
 
-/* Makes the same change in pieces: first the length, then the bytes in two parts. */
+/* As change(), but in three calls: the length, the second half, the first half. */
 static int change_in_pieces(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell,
                             char letter, size_t len)
 {
@@ -81,14 +81,15 @@ static int makes_room(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* The room of its deleted records stays reserved, so the next transaction has only the rest. */
+/* The room that this transaction has freed stays reserved for its undo. The next transaction has
+ * only the other room. */
 static int stays_open(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(change(w, txn, 3, 'o', 600));
     return give_up(w, txn, 4);
 }
 
-/* Needs the ghost of the first record and the slack of the second. */
+/* Needs the room of the first record's ghost and of the second record's slack. */
 static int needs_room(struct ll_sim_work *w, struct lladd_txn *txn)
 {
     TRY(store(w, txn, 5, 'g', 1100));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * small: the configuration for measuring the simulator's speed. 8 pages, 2 transactions, 40
- * records: the first transaction adds to a counter on each page at least twice, and commits; the
- * second one is open when the process ends.
+ * small: the workload for measuring the simulator's speed, with 8 pages, 2 transactions and 40
+ * records. Both transactions add to a counter on each page at least twice. The first one commits;
+ * the second one stays open.
  */
 #include "sim/subjects/subjects.h"
 
@@ -19,7 +19,7 @@ struct step {
     int32_t delta;
 };
 
-/* One segment holds everything: other subjects test segments. */
+/* One log segment is large enough for the workload. Other subjects test several segments. */
 static int configure(void *ctx, struct lladd_options *o, struct lladd_error *err)
 {
     (void)ctx;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * space: the disk is full. Transactions commit until they are refused, while another one stays
- * open: a loser in each recovery. Each recovery dies in turn, and the next one finds no more space
- * and no more files than there were at the first crash. Every recovery must still open (REC-3).
+ * space: the disk is full. Transactions commit until one is refused. Meanwhile another transaction
+ * stays open; it is the loser in each recovery. Each recovery is crashed in turn. The disk stays as
+ * full as it was at the first crash, and no file is removed. Every recovery must still open the
+ * database (REC-3).
  */
 #include "sim/subjects/amounts.h"
 
@@ -33,13 +34,13 @@ static int add(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t counter)
     return ll_sim_amount_note(w, txn, counter, 1);
 }
 
-/* Not noted for the model, because it is always rolled back. */
+/* Not noted for the model, because this transaction is always rolled back. */
 static int add_held(struct ll_sim_work *w, struct lladd_txn *holder, uint32_t n)
 {
     return lladd_counter_add(holder, lladd_page_of(w->first.v + COUNTERS + n % HELD), 0, 1);
 }
 
-/* *full: the transaction was refused, and has been rolled back. */
+/* Runs a transaction. If the disk is full, rolls the transaction back and sets *full. */
 static int commit_one(struct ll_sim_work *w, uint32_t counter, bool *full)
 {
     struct lladd_txn *txn;
@@ -66,7 +67,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
         rc = i % 3 < 2 ? add_held(&w, holder, i) : commit_one(&w, i % COUNTERS, &full);
         full |= rc == LLADD_NO_SPACE;
     }
-    /* In the contract checks the disk is never full. */
+    /* It is no failure if the disk has not become full: in the contract checks it never does. */
     return rc && rc != LLADD_NO_SPACE ? ll_sim_give_up(sim, holder, rc, err) : 0;
 }
 
@@ -95,7 +96,7 @@ static int check(void *ctx, struct lladd_db *db, struct lladd_error *err)
     return 0;
 }
 
-/* There may be no space for new transactions. */
+/* A new transaction may be refused, because there may be no space. */
 static int go_on(void *ctx, struct lladd_db *db, struct lladd_error *err)
 {
     struct ll_sim_work w = {.db = db, .err = err};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * stale: rolling back the losers and the transactions in doubt needs more log than one of the small
- * segments holds. Recovery therefore makes several segments in advance, each larger than the one
- * before. It dies before it has written anything that counts to them, and the next recovery reuses
- * them.
+ * stale: the rollback of the losers and of the transactions in doubt needs more log than one of the
+ * small segments holds. Recovery therefore makes several segments in advance, each larger than the
+ * one before. If the recovery crashes before these segments contain records, the next recovery
+ * reuses them.
  */
 #include "sim/subjects/subjects.h"
 
@@ -57,7 +57,7 @@ static int set(struct ll_sim_work *w, struct lladd_txn *txn, uint32_t row, int64
     return lladd_sim_note(w->sim, txn, &s, sizeof s);
 }
 
-/* Changes a value, and leaves the transaction open or in doubt. */
+/* Changes rows in a transaction, and leaves it open or, with a global id, in doubt. */
 static int change(struct ll_sim_work *w, uint32_t from, uint32_t to, int64_t value,
                   const struct lladd_gid *gid)
 {
@@ -89,7 +89,7 @@ static int run(void *ctx, struct lladd_sim *sim, struct lladd_db *db, struct lla
     TRY(lladd_checkpoint(db, err));
     TRY(change(&w, 0, 7, 1000, NULL));
     TRY(change(&w, 7, ROWS - 1, 2000, &gid));
-    return ll_sim_in_txn(&w, commits); /* also makes the unfinished transaction's records durable */
+    return ll_sim_in_txn(&w, commits); /* also makes the open transaction's records durable */
 }
 
 static void apply(void *ctx, void *model, struct lladd_span bytes)

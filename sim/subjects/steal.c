@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * steal: a cache of a few pages and a log of small segments. Pages with uncommitted updates are
- * written back to make room for others. A transaction that began early stays open while others
- * commit and the log is truncated and its segments reused; then it is rolled back through several
+ * written back to make room for other pages. A transaction that began early stays open while others
+ * commit, the log is truncated and segments are reused. Then it is rolled back, through several
  * segments.
  *
  * A cell is a text on a page of its own.
@@ -38,7 +38,7 @@ static int fill(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, cha
     return ll_sim_cell_note(w, txn, cell, letter, LEN);
 }
 
-/* Reads other pages, to evict these from the cache. */
+/* Reads other pages, so that the pages of the cells are evicted from the cache. */
 static int look_elsewhere(struct ll_sim_work *w)
 {
     for (unsigned p = CELLS; p < PAGES; p++) {

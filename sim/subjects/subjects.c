@@ -57,8 +57,8 @@ int ll_sim_pages_find(struct lladd_db *db, lladd_pageno *first, struct lladd_err
 
 int ll_sim_give_up(struct lladd_sim *sim, struct lladd_txn *txn, int rc, struct lladd_error *err)
 {
-    /* After a commit that failed with poison, the handle no longer uses the transaction; close or
-     * recovery rolls back the rest. */
+    /* A commit that fails with poison consumes the transaction, so it must not be used any more.
+     * Close or recovery rolls it back. */
     if (lladd_code_root(rc) == LLADD_ROOT_POISONED)
         return lladd_error_set(err, rc, "%s", lladd_code_text(rc));
     *err = *lladd_txn_error(txn);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_SIM_SUBJECTS_H
 #define LL_SIM_SUBJECTS_H
-/* The subjects for the library itself: ordinary users of <lladd/sim.h>. */
+/* The subjects for the library's own operations. They use only <lladd/sim.h>, as an application's
+ * subjects would. */
 #include <lladd/pages.h>
 #include <lladd/records.h>
 #include <lladd/sim.h>
 
-/* One line each, sorted by name. */
+/* One line for each subject. */
 #define LL_SIM_SUBJECTS(X) \
     X(actions) \
     X(arrays) \
@@ -83,40 +84,42 @@ LL_SIM_SUBJECTS(LL_SIM_SUBJECT)
 enum { LL_SIM_CELLS = 40 }; /* see cells.h */
 
 struct ll_sim_work {
-    struct lladd_sim *sim; /* NULL in a setup, which makes no notes */
+    struct lladd_sim *sim; /* NULL in a setup: changes of a setup are not noted */
     struct lladd_db *db;
     struct lladd_error *err;
-    lladd_pageno first; /* of the subject's pages */
+    lladd_pageno first; /* the first of the subject's pages */
     struct lladd_rid rid[LL_SIM_CELLS];
 };
 
-/* Runs `what` in a transaction, which it ends or leaves open. */
+/* Begins a transaction and calls `what`, which ends the transaction or leaves it open. */
 int ll_sim_in_txn(struct ll_sim_work *, int (*what)(struct ll_sim_work *, struct lladd_txn *));
 
-/* Ends a transaction after a call on it has failed: takes its error, aborts it, returns rc. */
+/* Called after a call on a transaction has failed: copies the transaction's error to *err and
+ * aborts it. Returns rc, or the error of the abort. */
 int ll_sim_give_up(struct lladd_sim *, struct lladd_txn *, int rc, struct lladd_error *);
 
 /* ---- where a subject's pages are --------------------------------------------------------- */
 
-/* Allocates `n` consecutive pages, and sets a root to the first. */
+/* Allocates `n` consecutive pages, and stores the first page's number and n as a root. */
 int ll_sim_pages_make(struct lladd_db *, uint64_t n, lladd_pageno *first, struct lladd_error *);
 int ll_sim_pages_count(struct lladd_db *, lladd_pageno *first, uint64_t *n, struct lladd_error *);
 int ll_sim_pages_find(struct lladd_db *, lladd_pageno *first, struct lladd_error *);
-/* For `pages` of subjects that have only these pages. */
+/* For the member `pages` of subjects that have only the pages that ll_sim_pages_make made. */
 int ll_sim_pages_each(void *ctx, struct lladd_db *, int (*fn)(void *arg, lladd_pageno), void *arg,
                       struct lladd_error *);
 
-/* Calls fn for every page of the journal's catalog; for subjects that use the journal. */
+/* For the member `pages` of subjects that use the journal: calls fn for each page of the journal's
+ * catalogue. */
 int ll_sim_journal_pages(struct lladd_db *, int (*fn)(void *, lladd_pageno), void *arg,
                          struct lladd_error *);
-/* Sets the page to which a root points; LLADD_NO_PAGE if there is no such root. */
+/* Sets *page to the page number in a root; LLADD_NO_PAGE if the root does not exist. */
 int ll_sim_root_page(struct lladd_db *, const char *name, lladd_pageno *, struct lladd_error *);
 
-/* The name of the i-th of several roots: "prefix.i". */
+/* Writes "prefix.i", the name of the i-th of several roots, to `out` and returns it. */
 const char *ll_sim_root_name(const char *prefix, unsigned i, char out[LLADD_ROOT_NAME_MAX + 1]);
 int ll_sim_ith_page(struct lladd_db *, const char *prefix, unsigned i, lladd_pageno *,
                     struct lladd_error *);
-/* Calls fn for each page to which one of the first n of these roots points. */
+/* Calls fn for the pages in the roots "prefix.0" to "prefix.n-1", as far as these roots exist. */
 int ll_sim_ith_each(struct lladd_db *, const char *prefix, unsigned n,
                     int (*fn)(void *arg, lladd_pageno), void *arg, struct lladd_error *);
 

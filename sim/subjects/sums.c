@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sums: increments of fields in records: of a slotted page, of a page of fixed-length records, and
- * of a heap, both in place and moved to another page. Several transactions add to one field; they
- * commit, roll back, roll back to a savepoint, and stay open. Meanwhile another transaction stores
- * records on the slotted page, so that it is compacted and the records have moved when undo runs.
+ * sums: increments of fields in records. The records are on a slotted page, on a page of
+ * fixed-length records, and in a heap, where one record has moved to another page. Several
+ * transactions add to one field; they commit, roll back, roll back to a savepoint, and stay open.
+ * Meanwhile another transaction stores records on the slotted page. The page is then compacted, so
+ * the record has moved on the page when undo runs.
  */
 #include "sim/subjects/amounts.h"
 
@@ -17,8 +18,8 @@
 #define HEAP "sums.heap"
 #define RECORD "sums.record"
 
-/* Two counters each: fields of the slotted record, and of the fixed-length one; then one field of a
- * heap record in place, and one of a heap record that has moved. */
+/* Counters 0 and 1 are fields of the slotted record, 2 and 3 of the fixed-length record. Counter
+ * HOME is a field of a heap record, counter MOVED of a heap record that has moved. */
 enum { LEN = 24, AT = 3, AT_SECOND = 14, HOME = 4, MOVED = 5, LARGE = 1500, FILLER = 900 };
 
 struct work {
@@ -56,7 +57,8 @@ static int keep(struct lladd_txn *txn, const char *name, struct lladd_rid rid)
     return lladd_root_set(txn, name, (struct lladd_root_value){rid.page.v, rid.slot});
 }
 
-/* A hole, the record, and little room after it. */
+/* Stores a record that makes_room() shrinks later, the record with the counters, and a large one.
+ */
 static int make_slotted(struct lladd_txn *txn, const unsigned char *zeros)
 {
     lladd_pageno page;
@@ -80,7 +82,7 @@ static int make_fixed(struct lladd_txn *txn, const unsigned char *zeros)
     return keep(txn, FIXED, rid);
 }
 
-/* The second record no longer fits where it was stored, and moves. */
+/* The second record grows and no longer fits on its page, so it moves. Then it shrinks. */
 static int make_heap(struct lladd_txn *txn, const unsigned char *zeros)
 {
     char name[LLADD_ROOT_NAME_MAX + 1];
@@ -147,7 +149,8 @@ static int commits(struct ll_sim_work *w, struct lladd_txn *txn)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* The page is compacted once; in later repetitions there is no more room. */
+/* Shrinks a record and stores another one, for which the page must be compacted. It is no failure
+ * if the page is full. */
 static int makes_room(struct ll_sim_work *base, struct lladd_txn *txn)
 {
     static const unsigned char zeros[FILLER + 300];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * tables: hash tables with pages that hold three elements, so that a dozen elements cause splits,
- * merges and overflow chains: with logical undo, for fixed and for variable length; with physical
- * undo; on large pages. One transaction stays open while others split the bucket it has inserted
- * into. Removals, replacements and splits are rolled back, and one table is made and destroyed by
- * transactions that roll back.
+ * tables: hash tables with pages that hold about three elements, so that a dozen elements cause
+ * splits, merges and overflow chains. There are four tables: with logical undo, for fixed and for
+ * variable length; with physical undo; on large pages. One transaction stays open while others
+ * split the bucket that it has inserted into. Removals, replacements and splits are rolled back. A
+ * transaction makes a table, destroys another, and rolls back.
  */
 #include "sim/subjects/cells.h"
 
@@ -105,7 +105,7 @@ static void init(void *ctx, void *model)
 
 /* ---- the workload ------------------------------------------------------------------------ */
 
-/* Runs before anything is removed, so that the page is full of elements and is split without a
+/* Runs before any element is removed. The page is then full of elements, and is split without a
  * chain. */
 static int splits(struct ll_sim_work *base, struct lladd_txn *txn)
 {
@@ -115,7 +115,8 @@ static int splits(struct ll_sim_work *base, struct lladd_txn *txn)
     return lladd_sim_commit(base->sim, txn);
 }
 
-/* Inserts an element that other transactions move by a split, removes one and replaces one. */
+/* Inserts an element, removes one and replaces one. Other transactions move the inserted element by
+ * a split. */
 static int stays_open(struct ll_sim_work *base, struct lladd_txn *txn)
 {
     struct work *w = (struct work *)base;
@@ -153,7 +154,7 @@ static int shrinks(struct ll_sim_work *base, struct lladd_txn *txn)
     return lladd_sim_commit(base->sim, txn);
 }
 
-/* Removed elements are no longer reserved for undo: the table shrinks now. */
+/* The room of removed elements is no longer reserved for undo, so the table shrinks now. */
 static int shrinks_again(struct ll_sim_work *base, struct lladd_txn *txn)
 {
     struct work *w = (struct work *)base;
@@ -163,7 +164,8 @@ static int shrinks_again(struct ll_sim_work *base, struct lladd_txn *txn)
     return lladd_sim_commit(base->sim, txn);
 }
 
-/* With physical undo, no other transaction may use the table while this one is open. */
+/* Stays open. With physical undo, no other transaction may use the table meanwhile, so this is the
+ * last one. */
 static int goes_on(struct ll_sim_work *base, struct lladd_txn *txn)
 {
     struct work *w = (struct work *)base;
@@ -185,7 +187,7 @@ static int makes_and_destroys(struct ll_sim_work *base, struct lladd_txn *txn)
     return lladd_sim_abort(base->sim, txn);
 }
 
-/* A split in a table that the transaction has made is undone physically. */
+/* Splits a table that the transaction has made. Such a split is undone physically. */
 static int makes_and_fills(struct ll_sim_work *base, struct lladd_txn *txn)
 {
     struct work *w = (struct work *)base;

@@ -2,16 +2,16 @@
 /*
  * threads: workloads of two or three threads, for lladd_sim_interleave.
  *
- *  threads.commit      two transactions commit, each on a page of its own: one group or two
- *  threads.abort       three transactions at a time, of which one is rolled back
+ *  threads.commit      two transactions commit; one sync or two make them durable
+ *  threads.abort       three transactions at a time; one of them is rolled back
  *  threads.wait        commits that return before they are durable, and a wait for them
- *  threads.checkpoint  a transaction that commits, or not yet, while a checkpoint is taken
- *  threads.prepare     both phases of one transaction, and the heuristic abort of another,
- *                      while a checkpoint is taken
- *  threads.background  the library's own threads write pages and take checkpoints meanwhile
+ *  threads.checkpoint  a transaction commits before, during or after a checkpoint
+ *  threads.prepare     one transaction is prepared and committed, another is prepared and ended by
+ *                      a heuristic abort; meanwhile a checkpoint is taken
+ *  threads.background  the library's own threads write pages and take checkpoints
  *
- * A cell is a text on a page of its own. No two threads write the same page: the subject is about
- * what they share inside the library.
+ * A cell is a text on a page of its own. No two threads write the same page: the subjects test what
+ * threads share inside the library.
  */
 #include "sim/subjects/cells.h"
 
@@ -45,7 +45,7 @@ static int fill(struct ll_sim_work *w, struct lladd_txn *txn, unsigned cell, cha
               : ll_sim_cell_note(w, txn, cell, letter, LEN);
 }
 
-/* Begins a transaction and makes a change. */
+/* Begins a transaction and fills a cell. */
 static int change(struct ll_sim_work *w, enum lladd_durability durability, unsigned cell,
                   char letter, struct lladd_txn **txn)
 {
@@ -61,7 +61,7 @@ static int change_and_commit(struct ll_sim_work *w, enum lladd_durability durabi
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* Reads other pages, to evict these from the cache. */
+/* Reads pages, so that others are evicted from the cache. */
 static int look_at(struct ll_sim_work *w, unsigned from, unsigned to)
 {
     for (unsigned p = from; p < to; p++) {
@@ -98,8 +98,8 @@ static int one_aborts(void *ctx, struct lladd_sim *sim, struct lladd_db *db, uns
     return thread == 2 ? lladd_sim_abort(sim, txn) : lladd_sim_commit(sim, txn);
 }
 
-/* One thread commits twice without waiting, then waits for both. The other one makes a commit that
- * is durable later, and then one that must be durable at once. */
+/* Thread 0 commits twice without waiting, then waits for both commits. Thread 1 makes a commit that
+ * is durable later, then a commit that is durable when it returns. */
 static int waits(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned thread,
                  struct lladd_error *err)
 {
@@ -119,7 +119,7 @@ static int waits(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned
     return lladd_sim_wait_durable(sim, db, ordered, err);
 }
 
-/* Adds notes to the log, which need no undo. */
+/* Fills the log with notes, which need no undo. */
 static int leave_log(struct ll_sim_work *w, unsigned notes)
 {
     enum { LONG = 1500 };
@@ -134,8 +134,8 @@ static int leave_log(struct ll_sim_work *w, unsigned notes)
     return lladd_sim_commit(w->sim, txn);
 }
 
-/* The first thread commits without waiting. The second one fills several log segments, takes a
- * checkpoint, and continues until the log reuses its first segments. */
+/* Thread 0 commits without waiting. Thread 1 fills several log segments, takes a checkpoint, and
+ * continues until the log reuses its first segments. */
 static int takes_checkpoint(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned thread,
                             struct lladd_error *err)
 {
@@ -174,7 +174,8 @@ static int prepares(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsig
 
 enum { PAGES = 18 };
 
-/* Both threads write more pages than the cache holds, and enough log to start a checkpoint. */
+/* Together the threads use more pages than the cache holds, and write enough log for a checkpoint.
+ */
 static int works(void *ctx, struct lladd_sim *sim, struct lladd_db *db, unsigned thread,
                  struct lladd_error *err)
 {

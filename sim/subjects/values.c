@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * threads.values: a hash table with blobs as values, for lladd_sim_interleave. One thread replaces
- * values, in transactions that commit and one that rolls back. The other one reads them without
- * locks, by key and by a walk. In every schedule the reader must find each element once, with the
- * old value or the new one, whole.
+ * values, in transactions of which one rolls back. The other thread reads values without locks, by
+ * key and by a walk. In every schedule it must find each element once, with a whole value, old or
+ * new.
  */
 #include "sim/subjects/cells.h"
 
@@ -14,7 +14,7 @@
 
 #define ROOT "table"
 
-/* The first bytes of a value are in the root page of its blob, the rest on other pages. */
+/* A value's first bytes are in the root page of its blob, the rest on other pages. */
 enum { CELLS = 2, LEN = 6000 };
 
 struct work {
