@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * device_deferred: wraps another device and defers its syncs until they are all requested at once.
+ * device_deferred: wraps another device and postpones syncs. ll_io_settle does all postponed syncs
+ * together.
  *
- * For the creation of a database: nothing in it has to be durable before the file that makes it a
- * database. The syncs before that, some of them repeated, are therefore recorded and done once
- * (settle). Until then nothing written through this device is durable, and writes are not ordered;
- * a caller that needs order between two writes settles in between. After the settle the device adds
- * nothing.
+ * For the creation of a database. While a database is created, none of its files has to be durable
+ * before the control file is. Each sync is therefore only recorded, a repeated sync once, and the
+ * settle does the recorded syncs. Before the settle, callers must not rely on any write being
+ * durable, nor on the order in which writes become durable; a caller that needs one write to be
+ * durable before another settles in between. After the settle the device passes every call on.
  *
  * A debt is a file, or the name of a directory, for which a sync was acknowledged and not done.
- * Closing a file does the file's deferred sync. A sync that fails, or is not possible, reports its
- * error when it is done. If there is no memory to record a debt, the sync is done at once.
+ * Closing a file does its postponed sync. A postponed sync that fails returns its error from the
+ * settle or close that does it. Without memory to record a debt, the sync is done immediately.
  *
- * Threads. `latch` guards the debts. `deferring` becomes false once, under the latch; callers that
- * find it false bypass the debts. When a settle returns, every sync acknowledged before it began is
- * durable.
+ * Threads. `latch` guards the debts. `deferring` becomes false once, under the latch; calls that
+ * find it false bypass the debts. When a settle returns 0, every debt that it found is durable.
  */
 #include "io/io_private.h"
 #include "util/env.h"
@@ -50,7 +50,7 @@ static struct lladd_device *below(struct lladd_device *dev)
 
 /* ---- debts ---- */
 
-/* Index of the debt, or debts.len. Under the latch. */
+/* Returns the index of the debt, or debts.len if it is not recorded. Under the latch. */
 static size_t find(const struct deferred_device *d, const struct lladd_file *file,
                    const char *directory)
 {
@@ -76,7 +76,7 @@ static bool note(struct deferred_device *d, struct lladd_file *file, const char 
     return false;
 }
 
-/* True: the sync is deferred. */
+/* True: the sync is postponed. False: the caller must sync. */
 static bool put_off(struct deferred_device *d, struct lladd_file *file, const char *directory)
 {
     bool noted = false;
@@ -89,7 +89,7 @@ static bool put_off(struct deferred_device *d, struct lladd_file *file, const ch
     return noted;
 }
 
-/* Removes the debt of a file that is about to be closed; true if there was one. */
+/* Removes the debt of a file that is about to be closed; true if the file had a debt. */
 static bool take(struct deferred_device *d, struct lladd_file *file)
 {
     if (!lladd_atomic_load32(&d->deferring))
@@ -110,7 +110,7 @@ int ll_io_settle(struct lladd_device *dev)
     struct deferred_device *d = device_of(dev);
     int rc = 0;
     lladd_mutex_lock(&d->latch);
-    /* Contents before names, although no caller may rely on that. */
+    /* Syncs files first, then directories. Callers must not rely on the order. */
     for (int directories = 0; directories < 2; directories++) {
         for (size_t i = 0; i < d->debts.len && !rc; i++) {
             const struct debt *debt = ll_vec_at(&d->debts, i);
@@ -257,7 +257,8 @@ int ll_io_deferred_new(const struct ll_env *env, struct lladd_device *device,
     struct deferred_device *d = ll_alloc_zero(env, sizeof *d);
     if (!d)
         return -ENOMEM;
-    /* The latch is held while the device below syncs, which may be an overlay of an overlay. */
+    /* The thread holds the latch while the device below syncs. That device may be nested overlays,
+     * each ranked 2 below the next; 500 leaves room for them. */
     if (lladd_mutex_init(&d->latch, LLADD_RANK_DEVICE - 500, "deferred syncs") != 0) {
         ll_free(env, d);
         return -ENOMEM;

@@ -2,26 +2,27 @@
 /*
  * device_memory: files in memory, which exist as long as the device.
  *
- * Tests crash and reopen it, benchmarks use it to exclude the disk, and the simulator opens it a
- * hundred thousand times a second: to open an existing file takes one latch, one hash lookup and
- * one small allocation; nothing is copied and no directory is traversed.
+ * Tests crash and reopen a database on it. Benchmarks use it to exclude the disk. The simulator
+ * opens files a hundred thousand times a second, so opening an existing file must be cheap: it
+ * takes one latch, one hash lookup and one small allocation, copies nothing and traverses no
+ * directory.
  *
  * Definitions. A *node* is a file or directory. It lives while a name or an open file refers to it,
  * as on POSIX, so an unlinked file can be read until it is closed. An *entry* binds a full name
- * ("log/0000.seg") to a node. There is no tree: a directory is an entry with a directory node, and
- * it contains the entries with its name as their path prefix. The database's own directory, "",
+ * ("log/0000.seg") to a node. Entries form no tree: a directory is an entry with a directory node,
+ * and it contains the entries that begin with its name and "/". The database's own directory, "",
  * always exists and has no entry.
  *
  * The contents of a file are one block of memory that grows by half (the kernel moves large blocks
- * by their page tables, without a copy). Bytes from `made` on are undefined and count as zeros up
- * to `size`; a write beyond them zeroes them first. A file that is extended ahead of its writes is
- * therefore not touched there until the writes come. sync does nothing: the simulator's device
- * models the loss of unsynced data.
+ * by their page tables, without a copy). Bytes from `made` to `size` read as zeros, but their
+ * memory is undefined. A write that begins after `made` zeroes the bytes between first. A file that
+ * is extended ahead of its writes therefore costs no memory accesses until the writes come. sync
+ * does nothing: the simulator's device models the loss of unsynced data.
  *
  * Threads. `names` guards the table, reference counts and lock flags. Each node's own latch, taken
- * after `names` or alone, guards its contents. A long read is counted under the latch and copies
- * without it, in parallel with other reads, as in a real file; a thread that changes the file waits
- * until there are no such readers.
+ * after `names` or alone, guards its contents. A long read is counted in `readers` under the latch
+ * and then copies without the latch, in parallel with other reads. A thread that changes the file
+ * waits until `readers` is 0.
  */
 #include "io/io_private.h"
 #include "util/env.h"
@@ -39,7 +40,7 @@ struct node {
     struct lladd_cond no_readers;
     unsigned char *data;
     size_t size;
-    size_t made; /* at most `size`: the bytes after it count as zeros and are not in `data` yet */
+    size_t made; /* at most `size`: `data` is defined up to here; later bytes read as zeros */
     size_t capacity;
     size_t readers; /* readers that copy without the latch */
     size_t refs;    /* names and open files; under `names` */
@@ -70,7 +71,7 @@ struct memory_file {
     bool holds_lock;
 };
 
-/* From LONG_READ bytes on a copy takes longer than to count the reader. */
+/* For LONG_READ bytes or more, copying takes longer than counting the reader. */
 enum { BUCKETS_MIN = 32, PID_FIELD = 20, LONG_READ = 16384 };
 
 static struct memory_device *device_of(struct lladd_device *dev)
@@ -132,7 +133,7 @@ static int grow(struct node *node, uint64_t size)
 
 /* ---- names ---- */
 
-/* FNV-1a: one pass, which also finds the length; suitable for short names. */
+/* FNV-1a: suitable for short names, and the same pass finds the length. */
 static uint64_t hash_name(const char *name, size_t *len)
 {
     uint64_t hash = 0xcbf29ce484222325u;
@@ -143,7 +144,7 @@ static uint64_t hash_name(const char *name, size_t *len)
     return hash ^ hash >> 32;
 }
 
-/* Returns the place of the pointer to name's entry, or where it would be. */
+/* Returns the link that points to the entry of `name`, or the null link that ends its bucket. */
 static struct entry **find(const struct memory_device *dev, const char *name, uint64_t hash,
                            size_t len)
 {
@@ -164,8 +165,7 @@ static struct node *lookup(const struct memory_device *dev, const char *name)
     return e ? e->node : NULL;
 }
 
-/* Does the directory of `name` exist? -ENOENT or -ENOTDIR if not. Also the right error for a name
- * that was not found. */
+/* Does the directory of `name` exist? Returns 0, -ENOENT or -ENOTDIR. */
 static int check_parent(const struct memory_device *dev, const char *name)
 {
     for (const char *slash = strchr(name, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -188,7 +188,7 @@ static int absent(const struct memory_device *dev, const char *name)
     return rc != 0 ? rc : -ENOENT;
 }
 
-/* Doubles the table if there is memory; a crowded table still works. */
+/* Doubles the table. Without memory the present table still works. */
 static void rehash(struct memory_device *dev)
 {
     size_t count = dev->bucket_count * 2;
@@ -209,7 +209,7 @@ static void rehash(struct memory_device *dev)
     dev->bucket_count = count;
 }
 
-/* Binds name, which is free, to node. Takes a reference. */
+/* Binds name to node; the name must have no entry. Takes a reference to the node. */
 static int bind(struct memory_device *dev, const char *name, struct node *node)
 {
     size_t len;
@@ -240,13 +240,13 @@ static void unbind(struct memory_device *dev, struct entry **place)
     free(e);
 }
 
-/* Finds the node of name, or creates it if flags allow; under `names`. */
+/* Finds the node of name, or creates a file if the flags allow that. Under `names`. */
 static int find_or_create(struct memory_device *dev, const char *name, unsigned flags,
                           struct node **out)
 {
     struct node *node = lookup(dev, name);
     if (node) {
-        /* A name in the table is valid; the check below is for the others. */
+        /* A name in the table is valid. Other names are checked below. */
         if (flags & LLADD_OPEN_EXCLUSIVE)
             return -EEXIST;
         *out = node;
@@ -430,7 +430,7 @@ static int memory_sync(struct lladd_device *base, struct lladd_file *file)
     return 0;
 }
 
-/* With the latch. */
+/* Under the latch. */
 static int resize(struct node *node, uint64_t size)
 {
     int rc = grow(node, size);
@@ -458,7 +458,7 @@ static int memory_truncate(struct lladd_device *base, struct lladd_file *file, u
     return rc;
 }
 
-/* Memory from calloc that was never touched is zero already. */
+/* For an empty file, calloc provides the zeros without touching the memory. */
 static int memory_allocate(struct lladd_device *base, struct lladd_file *file, uint64_t size)
 {
     (void)base;
@@ -548,7 +548,8 @@ static int memory_unlink(struct lladd_device *base, const char *name)
     return rc;
 }
 
-/* Is there a directory of this name ("" included)? Under `names`. */
+/* Returns 0 if `name` is a directory ("": the database's own), else -ENOENT or -ENOTDIR. Under
+ * `names`. */
 static int check_directory(const struct memory_device *dev, const char *name)
 {
     if (*name == '\0')
@@ -588,7 +589,7 @@ static int memory_mkdir(struct lladd_device *base, const char *name)
     return rc;
 }
 
-/* Collects the names in a directory, each with its 0 byte; under `names`. */
+/* Collects the names in a directory; each ends with a 0 byte. Under `names`. */
 static int collect(const struct memory_device *dev, const char *name, char **out, size_t *out_len)
 {
     size_t prefix = strlen(name);

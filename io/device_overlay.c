@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * device_overlay: the files of another device, overlaid with writes kept in memory.
+ * device_overlay: shows the files of another device, overlaid with writes that are kept in memory.
  *
- * For experiments on a database: it is opened, recovered, read and changed, and the device below is
- * only read. All writes are discarded when the device is closed.
+ * For experiments on a database: the database is opened, recovered, read and changed on this
+ * device, while the device below is only read. All writes are discarded when this device is closed.
  *
- * Definitions. A *node* is a file or directory that was opened or made on this device; other names
- * are those of the device below. An *entry* binds a full name to a node, or to none: then the name
- * does not exist here, whatever is below. The first `shown` bytes of the file below are the base of
- * the file here. The written blocks, each of BLOCK bytes, replace and extend them. All other bytes
- * are zeros. Zeros written where the bytes are zeros anyway make no block: a preallocated log costs
+ * Definitions. A *node* is a file or directory that was opened or made on this device. An *entry*
+ * binds a full name to a node or, if the name was deleted here, to NULL. A name without an entry
+ * means what it means on the device below. A file here begins as the first `shown` bytes of the
+ * file below. Written blocks, each of BLOCK bytes, replace and extend these bytes. All other bytes
+ * are zeros. Zeros written where the file has zeros make no block, so a preallocated log costs
  * nothing.
  *
- * Memory. The memory for blocks is bounded: blocks written when it is used up are stored in an
- * unnamed file of the node (spill.h). A block does not move; the earliest ones are in memory.
+ * Memory. The memory for blocks is bounded. A block that is first written when the memory is used
+ * up is stored in an unnamed file of its node (spill.h). A block never moves between memory and
+ * that file.
  *
- * The lock. Nothing is locked below (that would write the owner's pid). `lock` asks the device
- * below whether the lock is held, and fails if it is. The caller must ensure that it is not taken
- * later; the lladd command holds it shared meanwhile (tools/peek.c).
+ * The lock. This device does not lock the file below, because a lock would write the owner's pid
+ * there. `lock` only asks the device below whether the lock is held, and fails if it is. The caller
+ * must ensure that no process takes the lock below later; the lladd command holds it shared for
+ * this purpose (tools/peek.c).
  *
  * Threads. `names` guards entries, reference counts and lock flags. Each node's own latch, taken
- * after `names` or alone, guards its size and blocks. Both may be held during calls of the device
- * below. A read holds no latch during its call of the device below: the files there do not change.
+ * after `names` or alone, guards its size and blocks. Calls of the device below may be made under
+ * either. A read calls the device below without a latch, because the files there do not change.
  */
 #include "io/io_private.h"
 #include "io/spill.h"
@@ -38,16 +40,16 @@
 
 enum {
     BLOCK = 4096,
-    BLOCK_COST = BLOCK + 64, /* with its entry in the map, and the allocator's overhead */
+    BLOCK_COST = BLOCK + 64, /* estimate, with the map's slot and the allocator's overhead */
     PID_FIELD = 20
 };
 
 struct node {
     struct lladd_mutex latch;
-    struct lladd_file *below; /* NULL: created here */
+    struct lladd_file *below; /* NULL: made here */
     uint64_t shown, size;
     struct ll_hashmap blocks; /* by number */
-    struct ll_spill spill;  /* blocks for which memory had no room */
+    struct ll_spill spill;  /* blocks that did not fit into memory */
     unsigned char *scratch; /* buffer for a spilled block; NULL until needed */
     size_t refs;          /* entries and open files; under `names` */
     bool directory;
@@ -63,13 +65,13 @@ struct entry {
 struct overlay_device {
     struct lladd_device base;
     struct lladd_device *below;
-    uint32_t rank; /* rank of `names`; nodes have the next rank. Lower than the ranks of the
+    uint32_t rank; /* rank of `names`; nodes have the next rank. Both are below the ranks of the
                     * device below */
     struct ll_env env;
     struct lladd_mutex names;
     struct entry *entries; /* few entries: the files of a database */
-    uint64_t most; /* bound of the bytes of blocks in memory */
-    uint64_t used; /* bytes in use; atomic */
+    uint64_t most; /* limit for `used` */
+    uint64_t used; /* bytes of blocks in memory; atomic */
     char *spill_dir; /* NULL: no spill file */
 };
 
@@ -112,7 +114,7 @@ static void give_room_back(struct overlay_device *dev)
     (void)lladd_atomic_sub64(&dev->used, BLOCK_COST);
 }
 
-/* Takes room for one block in memory, if there is any. */
+/* Reserves memory for one block within the limit; false if none is left. */
 static bool take_room(struct overlay_device *dev)
 {
     if (lladd_atomic_add64(&dev->used, BLOCK_COST) + BLOCK_COST <= dev->most)
@@ -160,7 +162,7 @@ static int unref(struct overlay_device *dev, struct node *node)
     return rc;
 }
 
-/* ---- names; all of it under `names` ---- */
+/* ---- names: all functions under `names` ---- */
 
 static struct entry *find_entry(const struct overlay_device *dev, const char *name, size_t len)
 {
@@ -170,7 +172,7 @@ static struct entry *find_entry(const struct overlay_device *dev, const char *na
     return NULL;
 }
 
-/* Binds name to node (NULL: deleted), whatever it was bound to. Takes a reference. */
+/* Binds name to node (NULL: deleted) in place of its present node. Takes a reference to node. */
 static int bind(struct overlay_device *dev, const char *name, struct node *node)
 {
     size_t len = strlen(name);
@@ -215,7 +217,8 @@ static int node_below(struct overlay_device *dev, const char *name, struct node 
     return rc != 0 ? rc : dropped;
 }
 
-/* Is the name a directory? -ENOENT, -ENOTDIR, or the error of the device below. */
+/* Returns 0 if the name is a directory, else -ENOENT, -ENOTDIR, or the error of the device
+ * below. */
 static int check_directory(struct overlay_device *dev, const char *name, size_t len)
 {
     const struct entry *e = find_entry(dev, name, len);
@@ -232,7 +235,7 @@ static int check_directory(struct overlay_device *dev, const char *name, size_t 
     return rc != 0 ? rc : node->directory ? 0 : -ENOTDIR;
 }
 
-/* Does the directory of the name exist? */
+/* Returns 0 if the directory of the name exists, else as check_directory. */
 static int check_parent(struct overlay_device *dev, const char *name)
 {
     int rc = 0;
@@ -242,7 +245,7 @@ static int check_parent(struct overlay_device *dev, const char *name)
     return rc;
 }
 
-/* The node of a name, here or below. */
+/* Finds the node of a name. Makes one for a name that is known only below. */
 static int find(struct overlay_device *dev, const char *name, struct node **out)
 {
     const struct entry *e = find_entry(dev, name, strlen(name));
@@ -255,7 +258,7 @@ static int find(struct overlay_device *dev, const char *name, struct node **out)
         *out = e->node;
     else
         rc = -ENOENT;
-    return rc == -ENOTDIR ? -ENOENT : rc; /* its directory exists here, whatever is below */
+    return rc == -ENOTDIR ? -ENOENT : rc; /* the directory exists here; below it may be a file */
 }
 
 static int find_or_create(struct overlay_device *dev, const char *name, unsigned flags,
@@ -274,7 +277,7 @@ static int find_or_create(struct overlay_device *dev, const char *name, unsigned
         return -ENOMEM;
     rc = bind(dev, name, node);
     *out = node;
-    int dropped = unref(dev, node); /* the entry keeps it, if there is one */
+    int dropped = unref(dev, node); /* the entry, if bind made one, keeps it */
     return rc != 0 ? rc : dropped;
 }
 
@@ -299,7 +302,8 @@ static int read_below(struct overlay_device *dev, const struct node *node, uint6
     return n ? ll_io_read_full(dev->below, node->below, buf, n, off) : 0;
 }
 
-/* Makes a block with the contents below; room for it was taken. Under the latch. */
+/* Makes a block with the contents of the file below. The caller has reserved memory (take_room).
+ * Under the latch. */
 static int make_block(struct overlay_device *dev, struct node *node, uint64_t number,
                       unsigned char **out)
 {
@@ -315,7 +319,7 @@ static int make_block(struct overlay_device *dev, struct node *node, uint64_t nu
     return 0;
 }
 
-/* Reads the spilled block into the scratch. Under the latch. */
+/* Reads a spilled block into `scratch`. Under the latch. */
 static int fetch_spilled(struct node *node, uint64_t number)
 {
     if (!node->scratch)
@@ -323,8 +327,8 @@ static int fetch_spilled(struct node *node, uint64_t number)
     return node->scratch ? ll_spill_get(&node->spill, number, node->scratch, BLOCK) : -ENOMEM;
 }
 
-/* Writes `n` bytes at offset `at` of a block that is in the spill file or is added there. Under the
- * latch. */
+/* Writes `n` bytes at offset `at` of a block in the spill file. Adds the block if it is not there.
+ * Under the latch. */
 static int write_spilled(struct overlay_device *dev, struct node *node, uint64_t number, size_t at,
                          const unsigned char *data, size_t n)
 {
@@ -375,7 +379,7 @@ static int write_piece(struct overlay_device *dev, struct node *node, const unsi
     return 0;
 }
 
-/* Under the latch. On failure the size is unchanged. */
+/* On failure the size is unchanged, but blocks may have been written. Under the latch. */
 static int write_pieces(struct overlay_device *dev, struct node *node,
                         const struct lladd_iovec *pieces, int n, uint64_t off)
 {
@@ -434,7 +438,8 @@ static int overlay_close(struct lladd_device *base, struct lladd_file *handle)
     return rc;
 }
 
-/* Copies the bytes written here over those from below. Under the latch. */
+/* Copies the written bytes of one block to `to`; does nothing if the block was not written. Under
+ * the latch. */
 static int read_block(struct node *node, uint64_t number, size_t at, unsigned char *to, size_t n)
 {
     const unsigned char *block = block_at(node, number);
@@ -546,7 +551,7 @@ static int overlay_size(struct lladd_device *base, struct lladd_file *file, uint
     return 0;
 }
 
-/* Blocks that were not written take no space and are zeros; the contents below stay. */
+/* Only the size grows: the new bytes are zeros and take no memory. */
 static int overlay_allocate(struct lladd_device *base, struct lladd_file *file, uint64_t size)
 {
     uint64_t now = 0;
@@ -554,8 +559,8 @@ static int overlay_allocate(struct lladd_device *base, struct lladd_file *file, 
     return rc || size <= now ? rc : overlay_truncate(base, file, size);
 }
 
-/* Binds the new name first: then only this step needs memory, and the removal of the old name
- * cannot fail. */
+/* Binds the new name first: only this step needs memory, so the removal of the old name cannot fail
+ * for lack of it. */
 static int rename_locked(struct overlay_device *dev, const char *from, const char *to)
 {
     struct node *node, *old = NULL;
@@ -572,7 +577,7 @@ static int rename_locked(struct overlay_device *dev, const char *from, const cha
     rc = check_parent(dev, to);
     if (rc == 0)
         rc = bind(dev, to, node);
-    return rc != 0 ? rc : bind(dev, from, NULL); /* it has an entry, so no memory is needed */
+    return rc != 0 ? rc : bind(dev, from, NULL); /* `from` has an entry, so no memory is needed */
 }
 
 static int overlay_rename(struct lladd_device *base, const char *from, const char *to)
@@ -637,7 +642,7 @@ static int overlay_mkdir(struct lladd_device *base, const char *name)
 struct names {
     struct overlay_device *dev;
     const char *folder;
-    char *text; /* the names, each with its 0 byte */
+    char *text; /* the names; each ends with a 0 byte */
     size_t len;
 };
 
@@ -653,7 +658,7 @@ static int add_name(struct names *names, const char *name)
     return 0;
 }
 
-/* Adds a name of the device below, unless there is an entry for it. */
+/* Adds a name of the device below, unless the name has an entry here. */
 static int add_below(void *ctx, const char *name)
 {
     struct names *names = ctx;

@@ -6,20 +6,20 @@
  * opened even if the program changes its working directory or a parent directory is renamed. I/O is
  * buffered; durable means fdatasync for files and fsync for directories.
  *
- * Short transfers and EINTR are handled here: for the layers above, a read that returns less than
- * requested means the end of the file, and a write is complete or failed. A write that fails in the
- * middle leaves a part written; the caller treats a failed write as final (LOG-4) and never reads
- * the place again.
+ * This file repeats short transfers and calls interrupted by a signal. For the layers above, a read
+ * that returns less than requested has met the end of the file, and a write has either succeeded
+ * completely or failed. A write that fails in the middle leaves a part written; the caller treats a
+ * failed write as final (LOG-4) and never reads the place again.
  *
- * The lock is an open-file-description lock. The older kind belongs to the process. This kind
- * refuses a second open in the same process, does not vanish when other code of the process opens
- * and closes the file, and is released by the kernel when the last process that inherited it ends,
- * so nothing remains to clean up after a crash.
+ * The lock is an open-file-description lock, which belongs to the open file. (The older kind of
+ * lock belongs to the process.) It refuses a second open in the same process. It survives when
+ * other code of the process opens and closes the file. The kernel releases it when the last process
+ * that inherited it ends, so a crash leaves nothing to clean up.
  *
- * Other users may be able to write to the directory. The device therefore follows no symbolic link,
- * neither for a name in it nor on the way to a file in `log`; and every file or directory that it
- * opens must be a plain file or a directory owned by this user or by the directory's owner. If the
- * mode lets others write, files of any owner are accepted.
+ * Other users may be able to write to the directory. The device therefore follows no symbolic link
+ * in any component of a name. Every file that it opens must be a plain file, and every file and
+ * subdirectory must be owned by this user or by the owner of the database's directory. If the mode
+ * lets others write, any owner is accepted.
  *
  * Threads. Descriptors allow concurrent calls. Only `append` has a latch, one for each file,
  * because finding the end and writing there are two steps. (O_APPEND would do both in one, but on
@@ -53,12 +53,12 @@ struct posix_file {
     struct lladd_mutex append;
 };
 
-/* Pieces passed to the kernel per call; more are written in several calls. */
+/* The most pieces passed to the kernel in one call; more pieces take several calls. */
 enum { PIECES_AT_ONCE = 64 };
 
-/* The owner's pid in the lock file: digits padded with blanks to a fixed length, so that a new pid
- * replaces an old one with a single write and no truncation, and a reader never sees parts of
- * two. */
+/* Length of the owner's pid in the lock file: digits, padded with blanks to a fixed length. One
+ * write therefore replaces an old pid without truncation, and a reader never sees parts of two
+ * pids. */
 enum { PID_FIELD = 20 };
 
 static int dir_of(struct lladd_device *dev)
@@ -95,8 +95,8 @@ static int free_file(struct posix_file *file)
     return rc;
 }
 
-/* Is it a symbolic link? open with O_DIRECTORY | O_NOFOLLOW only reports that it is not a
- * directory. */
+/* Is the name a symbolic link? The error of an open with O_DIRECTORY | O_NOFOLLOW does not tell a
+ * link from a file. Keeps errno. */
 static bool is_link(int at, const char *name)
 {
     struct stat st;
@@ -108,8 +108,7 @@ static bool is_link(int at, const char *name)
 
 static const mode_t others_write = S_IWGRP | S_IWOTH;
 
-/* Refuses a descriptor of the wrong type or owner. -EISDIR for a directory that was opened as a
- * file. */
+/* Refuses a descriptor of the wrong type or owner. -EISDIR: a directory was opened as a file. */
 static int refuse_foreign(const struct posix_device *dev, int fd, bool directory)
 {
     struct stat st;
@@ -134,8 +133,8 @@ static void close_parent(const struct lladd_device *device, int fd)
         (void)close(fd);
 }
 
-/* Opens the directory that holds the last component of a name; *leaf points at that component.
- * Release with close_parent. */
+/* Opens the directory that holds the last component of a name; *leaf points at that component. The
+ * caller closes *fd with close_parent. */
 static int open_parent(struct lladd_device *device, const char *name, int *fd, const char **leaf)
 {
     const struct posix_device *dev = (const struct posix_device *)device;
@@ -162,7 +161,7 @@ static int open_parent(struct lladd_device *device, const char *name, int *fd, c
     return rc;
 }
 
-/* Opens a file of the database; `how` are flags of open. */
+/* Opens a file of the database; `how`: flags of open(). */
 static int open_file(struct lladd_device *device, const char *name, int how)
 {
     const struct posix_device *dev = (const struct posix_device *)device;
@@ -246,7 +245,7 @@ static int write_all(int fd, struct iovec *v, int n, uint64_t off)
         if (done < 0)
             return -errno;
         if (done == 0)
-            return -EIO; /* no progress and no reason given: do not spin */
+            return -EIO; /* no progress and no error: do not repeat forever */
         off += (uint64_t)done;
         for (size_t left = (size_t)done; left > 0;) {
             size_t part = left < v->iov_len ? left : v->iov_len;
@@ -313,10 +312,10 @@ static int posix_append(struct lladd_device *dev, struct lladd_file *handle, con
     return rc;
 }
 
-/* fdatasync, not fsync: it writes the data and the metadata needed to read it (a new size, new
- * blocks), but not the modification time, which would cost a second journal commit. Never repeated,
- * whatever the error (LOG-4): after a failure the kernel may have marked the pages clean, and a
- * second call would falsely report success. */
+/* fdatasync writes the data and the metadata needed to read the data (a new size, new blocks).
+ * fsync would also write the modification time, which costs a second commit of the file system's
+ * journal. The call is never repeated, whatever the error (LOG-4): after a failure the kernel may
+ * have marked the pages clean, and a second call would falsely report success. */
 static int posix_sync(struct lladd_device *dev, struct lladd_file *file)
 {
     (void)dev;
@@ -335,8 +334,8 @@ static int posix_truncate(struct lladd_device *dev, struct lladd_file *file, uin
     return rc != 0 ? -errno : 0;
 }
 
-/* Not posix_fallocate: where the file system cannot allocate, that writes zeros itself, byte by
- * byte. */
+/* Not posix_fallocate: if the file system cannot allocate, posix_fallocate writes to every block
+ * itself. */
 static int posix_allocate(struct lladd_device *dev, struct lladd_file *file, uint64_t size)
 {
     (void)dev;
@@ -348,7 +347,7 @@ static int posix_allocate(struct lladd_device *dev, struct lladd_file *file, uin
     do {
         rc = fallocate(fd_of(file), 0, 0, (off_t)size);
     } while (rc != 0 && errno == EINTR);
-    if (rc != 0 && (errno == ENOSYS || errno == EINVAL)) /* some systems report it so */
+    if (rc != 0 && (errno == ENOSYS || errno == EINVAL)) /* also: not supported */
         return -EOPNOTSUPP;
     return rc != 0 ? -errno : 0;
 }
@@ -385,8 +384,8 @@ static int posix_unlink(struct lladd_device *dev, const char *name)
     return rc;
 }
 
-/* Opens a new descriptor of the directory, also of the database's own: a list or sync must not
- * share its position with another call. */
+/* Opens a new descriptor even for the database's own directory: each list needs its own read
+ * position. */
 static int open_dir(struct lladd_device *dev, const char *name, int *fd)
 {
     if (!ll_io__name_ok(name, true))
@@ -413,11 +412,11 @@ static int posix_sync_dir(struct lladd_device *dev, const char *name)
     if (rc != 0)
         return rc;
     rc = fsync(fd) != 0 ? -errno : 0;
-    (void)close(fd); /* opened for reading, so there is no write that could fail */
+    (void)close(fd); /* opened for reading: no write can fail at the close */
     return rc;
 }
 
-/* A user that may read files may also search the directory. */
+/* A user with permission to read files gets permission to search the directory. */
 static mode_t dir_mode(mode_t mode)
 {
     return mode | S_IXUSR | (mode & (S_IRGRP | S_IROTH)) >> 2;
@@ -485,9 +484,9 @@ static int write_owner(int fd)
     return write_all(fd, &v, 1, 0);
 }
 
-/* The pid tells a refused process which process has the lock. It is not part of the lock, which
- * works without it when the disk has no room. A pid that is already there belongs to an earlier
- * owner and is removed. */
+/* The pid tells a refused process which process has the lock. The lock works without the pid, so
+ * lack of disk space is no error. Then the file may contain the pid of an earlier owner, which is
+ * removed. */
 static int leave_owner(int fd)
 {
     int rc = write_owner(fd);
@@ -501,10 +500,10 @@ static int take_lock(int fd, int64_t *owner)
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     if (fcntl(fd, F_OFD_SETLK, &whole) == 0)
         return leave_owner(fd);
-    if (errno != EAGAIN && errno != EACCES) /* POSIX leaves the choice between the two */
+    if (errno != EAGAIN && errno != EACCES) /* POSIX allows either for a lock that is held */
         return -errno;
-    /* A holder that only keeps others from opening has the lock shared, and has not written its
-     * pid. */
+    /* Report the pid only for an exclusive holder. A shared holder only keeps others from opening
+     * and has not written its pid. */
     whole.l_type = F_RDLCK;
     if (fcntl(fd, F_OFD_GETLK, &whole) != 0 || whole.l_type != F_UNLCK)
         *owner = read_owner(fd);
@@ -558,7 +557,7 @@ static void posix_prefetch(struct lladd_device *dev, struct lladd_file *file, ui
         (void)posix_fadvise(fd_of(file), (off_t)off, (off_t)len, POSIX_FADV_WILLNEED);
 }
 
-/* Whole pages only: the last page will be written again, and that write would wait for the
+/* Whole pages only: a partial last page will be written again, and that write would wait for the
  * writeback. */
 static void posix_start_writeback(struct lladd_device *dev, struct lladd_file *file, uint64_t off,
                                uint64_t len)
@@ -622,7 +621,7 @@ static int create_dir(const char *dir, mode_t mode, struct lladd_error *err)
         return ll_fail_io(err, rc, true, "sync the parent of", dir);
     }
     if (errno == EEXIST)
-        return 0; /* if it is not a directory, the open reports that */
+        return 0; /* the open reports if it is not a directory */
     if (errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG)
         return ll_fail(err, LLADD_BAD_ARGUMENT, "cannot create directory \"%s\": %s", dir,
                        errno == ENAMETOOLONG ? "the name is too long" : "its parent is not there");

@@ -7,7 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* Accepts names that stay below the directory and mean the same file on every device. */
+/* Accepts names that cannot leave the database's directory and that name the same file on every
+ * device. */
 bool ll_io__name_ok(const char *name, bool directory)
 {
     if (*name == '\0')
@@ -35,7 +36,7 @@ int ll_io__check_flags(unsigned flags)
     return 0;
 }
 
-/* Reads the rest after `done` bytes, unless the file ends there. */
+/* `done` bytes were read. Reads the rest, unless the file ends there. */
 static int64_t read_on(struct lladd_device *dev, struct lladd_file *file, char *buf, size_t len,
                        uint64_t off, uint64_t done)
 {

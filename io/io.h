@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_IO_H
 #define LL_IO_H
-/* Interface of the io layer: short names for the functions of a device's table, and the devices
- * themselves (<lladd/device.h>). All return what the table's function returns: 0 or a count, or a
- * negative errno. */
+/* Interface of the io layer: short names for the functions of a device (<lladd/device.h>). Each
+ * returns what the device's function returns: 0 or a count, or a negative errno. */
 #include <lladd/device.h>
 
 #include <errno.h>
@@ -93,7 +92,8 @@ static inline void ll_io_prefetch(struct lladd_device *dev, struct lladd_file *f
         dev->ops->prefetch(dev, file, off, len);
 }
 
-/* Does the device, which may be compiled against an older header, have this nullable function? */
+/* Does the device have this nullable function? A device may be compiled against an older header
+ * with fewer functions. */
 #define LL_IO_HAS(ops, call) \
     ((ops)->struct_size >= offsetof(struct lladd_device_ops, call) + sizeof (ops)->call && \
      (ops)->call)
@@ -111,26 +111,27 @@ static inline void ll_io_start_writeback(struct lladd_device *dev, struct lladd_
         dev->ops->start_writeback(dev, file, off, len);
 }
 
-/* Reads len bytes, or as many as the file has from there on. A transfer that ended early must not
- * be taken for the end of the file: that could cut a log, or make a used page look unused. If a
- * device breaks its promise and returns less, the read is continued once; then it fails with
- * -EIO. */
+/* Reads len bytes, or fewer if the file ends before off + len. A short transfer within the file
+ * must not be taken for the end of the file: that could cut off a log, or make a used page look
+ * unused. If a device returns fewer bytes than the file has there, which it must not, the read is
+ * continued once and then fails with -EIO. */
 int64_t ll_io_pread(struct lladd_device *, struct lladd_file *, void *buf, size_t len,
                     uint64_t off);
-/* Reads exactly len bytes: 0, -ENODATA if the file ends before, or the device's error. */
+/* Reads exactly len bytes. Returns 0, -ENODATA if the file ends before off + len, or the device's
+ * error. */
 int ll_io_read_full(struct lladd_device *, struct lladd_file *, void *buf, size_t len,
                     uint64_t off);
 
-/* A device that defers its syncs, for the creation of a database: device_deferred.c.
- * ll_io_deferred_free frees it and returns the device below; it returns any other device
+/* A device that postpones syncs, for the creation of a database (device_deferred.c).
+ * ll_io_deferred_free frees such a device and returns the device below; it returns any other device
  * unchanged. */
 struct ll_env;
 int ll_io_deferred_new(const struct ll_env *, struct lladd_device *below,
                        struct lladd_device **out);
 struct lladd_device *ll_io_deferred_free(struct lladd_device *);
-/* Makes durable everything for which a sync was deferred; from now on every sync is done at
- * once. On any other device, or the second time, it does nothing. An error is final, like that
- * of a sync. */
+/* Does all postponed syncs; from now on the device passes every sync on. Does nothing on any other
+ * device, nor when called again. If a sync fails, the rest are skipped, and the error is final, as
+ * for a sync. */
 int ll_io_settle(struct lladd_device *);
 
 #endif

@@ -12,7 +12,7 @@ void ll_io__posix_close_device(struct lladd_device *);
 void ll_io__memory_close_device(struct lladd_device *);
 void ll_io__overlay_close_device(struct lladd_device *);
 
-/* Is this a valid name (<lladd/device.h>)? "" is valid only for a directory. */
+/* Is this a valid name (<lladd/device.h>)? "" is valid only if `directory`. */
 bool ll_io__name_ok(const char *name, bool directory);
 /* 0, or -EINVAL for unknown or contradictory flags. */
 int ll_io__check_flags(unsigned flags);

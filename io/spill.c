@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* spill: see the header. The file is unlinked as soon as it is open, so that it disappears however
- * the process ends. It is sparse: blocks that were dropped or never put take no space. */
+ * the process ends. It is sparse: blocks that were never stored take no space. Dropping a block
+ * clears only its bit. */
 #include "io/spill.h"
 
 #include "io/io_private.h"
@@ -46,7 +47,7 @@ static int make_file(struct ll_spill *s, const char *dir)
     return rc;
 }
 
-/* Makes room for the block's bit. */
+/* Makes the bit map large enough for the block's bit. */
 static int want_bit(struct ll_spill *s, uint64_t number)
 {
     if (number < s->n_bits)

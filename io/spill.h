@@ -3,15 +3,15 @@
 #define LL_IO_SPILL_H
 /*
  * Blocks of one file for which memory has no room. They are stored in an unnamed file of the
- * operating system, each at its own place. Memory has one bit for each block up to the last one.
- * Threads: none of its own; the owner latches.
+ * operating system, block n at offset n * size. Memory has one bit for each block number up to the
+ * highest stored. Threads: no latch; the owner excludes concurrent calls.
  */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct ll_spill {
-    int fd;              /* -1: no block was put yet */
+    int fd;              /* -1: no block was stored yet */
     unsigned char *bits; /* which blocks are in the file */
     uint64_t n_bits;     /* a multiple of 8 */
 };

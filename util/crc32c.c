@@ -4,23 +4,25 @@
  *
  * Portable: eight bytes per step through eight tables ("slicing by 8", Kounavis and Berry 2005).
  *
- * x86-64: the crc32 instruction processes 8 bytes; one can start in each cycle, and each takes
- * three cycles. A single chain would use a third of that. The bytes are therefore divided into
- * three lanes of equal length that run in parallel, and their CRCs are combined at the end.
- * Carrying lane 0's CRC over the 8n bytes of the other lanes means multiplying it by x^(64n) modulo
- * the polynomial. The carry-less product of two reflected 32-bit values is a 64-bit value that
- * stands for their product times x, and the crc32 instruction multiplies its operand by x^32 and
- * reduces it. The factor is therefore x^(64n - 33), and the reduction is free: the products are
- * mixed into the last word of lane 2. (The idea is from Gopal et al., "Fast CRC Computation for
- * iSCSI Polynomial Using CRC32 Instruction", Intel 2011.) There is a factor for every number of
- * words up to 2 * CRC32C_LANE_WORDS_MAX, so lanes can have any length that fits, and a record of
- * 100 bytes benefits as much as a page.
+ * x86-64: the crc32 instruction processes 8 bytes. It takes three cycles, but the processor can
+ * start one in each cycle. A single chain, in which each instruction waits for the one before,
+ * would use a third of the processor's speed. The bytes are therefore divided into three lanes of
+ * equal length that run in parallel, and the CRCs of the lanes are combined at the end.
+ *
+ * Combining: to carry the CRC of a lane over the n words that follow the lane, multiply the CRC by
+ * x^(64n) modulo the polynomial. The carry-less product of two reflected 32-bit values is a 64-bit
+ * value that stands for their product times x. The crc32 instruction multiplies its operand by
+ * x^32 and reduces it. The factor in the table is therefore x^(64n - 33). The reduction costs
+ * nothing extra: the products are mixed into the last word of lane 2. (The idea is from Gopal et
+ * al., "Fast CRC Computation for iSCSI Polynomial Using CRC32 Instruction", Intel 2011.) The table
+ * has a factor for every number of words up to 2 * CRC32C_LANE_WORDS_MAX. Lanes can therefore have
+ * any length up to CRC32C_LANE_WORDS_MAX words, and short records benefit too.
  *
  * ARMv8: the crc32cx instruction, one chain.
  *
  * The processor's description decides which version runs. The start-up code of the compiler (x86)
- * or of the C library (ARM) fills it in before any code of the library runs, so there is no
- * variable here, and the first call is like any other.
+ * or of the C library (ARM) fills in the description before any code of this library runs. This
+ * file therefore needs no variable and no initialisation.
  */
 #include "util/crc32c.h"
 
@@ -49,7 +51,7 @@ uint32_t ll_crc32c_portable(uint32_t seed, const void *data, size_t n)
 
 #define HARDWARE __attribute__((target("sse4.2,pclmul")))
 
-/* From this many words on, three lanes outweigh the cost of combining them. */
+/* From this number of words on, three lanes save more than combining them costs. */
 #define LANES_FROM_WORDS 9u
 
 static inline int have_hardware(void)
@@ -57,7 +59,7 @@ static inline int have_hardware(void)
     return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
 }
 
-/* The product that carries `crc` over `words` words, before the reduction. */
+/* The unreduced product that carries `crc` over `words` words. */
 HARDWARE static inline uint64_t carry(uint64_t crc, size_t words)
 {
     __m128i a = _mm_cvtsi64_si128((long long)crc);

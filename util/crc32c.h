@@ -5,18 +5,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The checksum of n bytes, continued from `seed`: 0, or the checksum of the bytes before them, so
- * that crc(crc(0, a), b) is the checksum of a and b together. "123456789" gives 0xe3069283. */
+/* The checksum of n bytes, continued from `seed`. `seed` is 0 or the checksum of the bytes before:
+ * crc(crc(0, a), b) is the checksum of a followed by b. "123456789" gives 0xe3069283. */
 uint32_t ll_crc32c(uint32_t seed, const void *p, size_t n);
 
 /* The same without special instructions: the fallback of ll_crc32c, and the reference for tests. */
 uint32_t ll_crc32c_portable(uint32_t seed, const void *p, size_t n);
 
-/* The checksum of `word` and `next` as stored (little-endian, 12 bytes) and the n bytes that follow
- * them in another place; n is a multiple of 8. For a log record before its LSN is stored. */
+/* The checksum of `word` and `next`, little-endian in 12 bytes, followed by the n bytes at p; n is
+ * a multiple of 8. For a log record with an LSN that is not stored in it yet. */
 uint32_t ll_crc32c_split(uint32_t seed, uint32_t word, uint64_t next, const void *p, size_t n);
 
-/* Does ll_crc32c use special instructions here? (For reports and tests.) */
+/* Does ll_crc32c use special instructions on this machine? For reports and tests. */
 int ll_crc32c_is_hardware(void);
 
 #endif

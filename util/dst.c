@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The simulator that observes the calling thread. Instrumented builds only (lladd/dst.h). This is
- * the only variable that does not belong to a handle; it belongs to a thread. */
+/* The simulator that observes the calling thread. Instrumented builds only (lladd/dst.h). The
+ * variable belongs to a thread, not to a handle. */
 #include <lladd/dst.h>
 
 #ifdef LLADD_DST

@@ -3,17 +3,16 @@
  * env: the environment of a handle, instead of globals.
  *
  * Purpose. Memory, time, random bytes and named points reach every layer through one struct ll_env,
- * which is filled in at open. A thousand databases can therefore run in one process, and a test
- * controls each of them: it fails the n-th allocation, stops the clock, or stops a thread at a
+ * which is filled in at open. A thousand databases can therefore run in one process, and a test can
+ * control each of them: it can fail the n-th allocation, stop the clock, or stop a thread at a
  * named point. This file also creates errors: ll_fail* fills in the struct that the application
  * will read and returns the code, so that a function fails with "return ll_fail(...)".
  *
- * An allocator is used as a whole or not at all: with its own `alloc` but no `release`, memory
- * would be returned to the wrong heap. ll_allocator_is_whole() lets open refuse such an allocator;
- * if one is passed nevertheless, malloc is used.
+ * An allocator is used as a whole or not at all: if an application set `alloc` but not `release`,
+ * memory would be returned to the wrong heap. ll_allocator_is_whole() lets open refuse such an
+ * allocator; ll_env_init uses malloc in its place.
  *
- * Threads. The struct is constant after init; the functions it points to must allow concurrent
- * calls.
+ * Threads. The struct is constant after ll_env_init. Its functions must allow concurrent calls.
  */
 #include "util/env.h"
 #include "util/fibers.h"
@@ -27,8 +26,7 @@
 #include <sys/random.h>
 #include <time.h>
 
-enum { MIB = 1 << 20, HUGE = 2 << 20 }; /* huge page size of x86-64, and of arm64 with pages of 4
-                                         * KiB */
+enum { MIB = 1 << 20, HUGE = 2 << 20 }; /* HUGE: of x86-64, and of arm64 with 4 KiB pages */
 
 static void *system_alloc(void *ctx, size_t size)
 {
@@ -54,7 +52,7 @@ static uint64_t system_now_ns(void *ctx)
     if (LL_SCHEDULED)
         return lladd_dst_now_ns();
     struct timespec t;
-    /* Cannot fail: the clock exists on every Linux and the address is ours. */
+    /* Cannot fail: the clock exists on every Linux and the address is valid. */
     (void)clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
@@ -121,7 +119,7 @@ void *ll_alloc(const struct ll_env *env, size_t size)
 
 void *ll_alloc_zero(const struct ll_env *env, size_t size)
 {
-    /* calloc knows when the kernel has just zeroed the memory, and does not write it again. */
+    /* calloc does not zero memory that the kernel has just zeroed. */
     if (env->mem.alloc == system_alloc)
         return calloc(1, size ? size : 1);
     void *p = ll_alloc(env, size);
@@ -254,8 +252,8 @@ int ll_io_code(int rc, bool writing)
     }
 }
 
-/* There are two versions of strerror_r: GNU's returns the text, which may or may not be in the
- * buffer; that of POSIX fills the buffer and returns 0 or an error number. */
+/* strerror_r has two versions. GNU's version returns the text, which need not be in the buffer. The
+ * POSIX version fills the buffer and returns 0 or an error number. */
 static const char *text_of_pointer(const char *text, const char *buf)
 {
     (void)buf;

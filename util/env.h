@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_UTIL_ENV_H
 #define LL_UTIL_ENV_H
-/* The environment that every layer gets from its caller instead of globals: memory, time, random
- * bytes, named points; and the functions that create errors. */
+/* The environment that every layer gets from its caller and uses instead of globals: memory, time,
+ * random bytes, named points. Also the functions that create errors. */
 #include <lladd/device.h>
 #include <lladd/error.h>
 
@@ -16,23 +16,24 @@ struct ll_env {
 void ll_env_init(struct ll_env *, const struct lladd_allocator *mem,
                  const struct lladd_environment *world, bool threads);
 
-/* Are all three functions set, or none? An incomplete allocator is not used; the function that
- * takes the options refuses it. */
+/* Are all three functions set, or none? The function that takes the options refuses an incomplete
+ * allocator. */
 bool ll_allocator_is_whole(const struct lladd_allocator *);
 
 void *ll_alloc(const struct ll_env *, size_t size);        /* NULL: out of memory */
 void *ll_alloc_zero(const struct ll_env *, size_t size);
 void *ll_resize(const struct ll_env *, void *, size_t size);
 void ll_free(const struct ll_env *, void *);               /* NULL is fine */
-/* Allows huge pages for memory from ll_alloc, after its first MiB. Does nothing if the memory comes
- * from the application's allocator. */
+/* Allows the kernel to use huge pages for a block from ll_alloc, except for its first MiB. Does
+ * nothing if the application supplied the allocator. */
 void ll_prefer_huge(const struct ll_env *, void *, size_t size);
 char *ll_strdup(const struct ll_env *, const char *);
 uint64_t ll_now_ns(const struct ll_env *);
 int64_t ll_wall_us(const struct ll_env *);
 int ll_random(const struct ll_env *, void *buf, size_t len); /* 0 or negative errno */
 
-/* Passes a named point: 0, or the negative errno a test wants the step to fail with. */
+/* Reports that a named point is reached. Returns 0, or a negative errno with which a test makes
+ * this step fail. */
 static inline int ll_point(const struct ll_env *env, const char *name)
 {
     return env->world.point ? env->world.point(env->world.ctx, name) : 0;
@@ -42,7 +43,7 @@ static inline int ll_point(const struct ll_env *env, const char *name)
 int ll_fail_at(struct lladd_error *err, const char *file, int line, int code, const char *fmt, ...)
     LLADD_PRINTF(5, 6);
 #define ll_fail(err, code, ...) ll_fail_at(err, __FILE__, __LINE__, code, __VA_ARGS__)
-/* The same with the page or LSN that the error concerns. */
+/* The same; the error also names the page or LSN that it concerns. */
 int ll_fail_page_at(struct lladd_error *err, const char *file, int line, int code,
                     lladd_pageno page, const char *fmt, ...) LLADD_PRINTF(6, 7);
 #define ll_fail_page(err, code, page, ...) \
@@ -68,7 +69,7 @@ int ll_io_code(int rc, bool writing);
 #ifdef LLADD_DEBUG
 void ll_assert_failed(const char *expr, const char *file, int line) __attribute__((noreturn));
 #define LL_ASSERT(e) ((e) ? (void)0 : ll_assert_failed(#e, __FILE__, __LINE__))
-/* The same for a mistake in an extension: why it is one, and with which object. */
+/* The same for a mistake in an extension: `why` says what is wrong, `what` names the object. */
 void ll_misuse_failed(const char *expr, const char *file, int line, const char *why,
                       const char *what) __attribute__((noreturn));
 #define LL_MISUSE(e, why, what) \

@@ -3,32 +3,32 @@
  * fibers: a cooperative scheduler below <lladd/sync.h>, in instrumented builds (lladd/dst.h).
  *
  * Purpose. Every wait for another thread is in sync.c, so a scheduler there controls all
- * interaction between threads. Here one OS thread runs them all as fibers: each has its own stack
- * and runs until it reaches a scheduling point. There the `turn` callback chooses the fiber that
- * runs next. The same choices give the same execution.
+ * interaction between threads. In a run, one OS thread runs all threads as fibers. Each fiber has
+ * its own stack and runs until it reaches a scheduling point. There the `turn` callback chooses the
+ * fiber that runs next. The same choices give the same execution.
  *
  * Terms. A fiber is READY, ASLEEP (on the address of a mutex, condition, word or fiber), or ENDED.
- * A *point* is a place where a READY fiber could be interrupted; `turn` is called only if there is
- * another fiber to run. A fiber that *yields* runs again only when all others have yielded too, or
- * sleep: otherwise a fiber that spins until another acts would spin forever in a schedule that
- * prefers it.
+ * A *point* is a place where the scheduler may interrupt a READY fiber; `turn` is called only if
+ * another fiber is READY too. A fiber that *yields* runs again only when every other fiber has
+ * yielded too or sleeps. Otherwise a fiber that spins until another fiber acts would spin forever
+ * in a schedule that prefers the spinning fiber.
  *
- * Time is virtual: each point takes a little, and when no fiber is READY, time jumps to the end of
- * the shortest sleep. If no sleep has an end, no fiber can ever run again: that is a deadlock, and
- * the run ends with a message that says which fiber waits for what.
+ * Time is virtual. Each point takes a little time. When no fiber is READY, time jumps to the end of
+ * the sleep that ends first. If no sleep has a time limit, no fiber can ever run again: that is a
+ * deadlock, and the run ends with a message that says which fiber waits for what.
  *
  * A run that ends early (deadlock, too many steps, `turn` stops it) leaves its fibers where they
- * are. Their stacks are reused for the next run, and their allocations leak, unless the allocator
- * belongs to the caller that started the run.
+ * are. Their stacks are reused for the next run. Their allocations leak, unless the caller that
+ * started the run supplied the allocator and frees its memory.
  *
- * Switching. The first switch to a new stack takes a context switch of the C library, which calls
- * the kernel for the signal mask; later switches are jumps of some 20 ns. A fiber that has ended
- * waits in its loop to be reused, so a second run makes no system call. With AddressSanitizer,
- * which must be told about stacks, all switches are context switches, and every fiber gets a fresh
- * stack. A fortified C library takes a jump to another stack for an attack, so there, too, all
- * switches are context switches.
+ * Switching. The first switch to a new stack is a context switch of the C library, which calls the
+ * kernel for the signal mask; later switches are jumps of some 20 ns. A fiber that has ended waits
+ * in its loop to be reused, so a second run makes no system call. With AddressSanitizer, all
+ * switches are context switches, and every fiber starts at the top of its stack, because the
+ * sanitizer must be told about stacks. With a fortified C library all switches are context
+ * switches, because the library treats a jump to another stack as an attack.
  *
- * Not simulated: spurious wake-ups and weak memory ordering; execution is sequentially consistent.
+ * Not simulated: spurious wake-ups and weak memory ordering. Execution is sequentially consistent.
  *
  * Threads. One OS thread has at most one run at a time; different OS threads have their own.
  */
@@ -123,7 +123,7 @@ static struct lladd_dst_fibers *running(void)
 /* ---- switching --------------------------------------------------------------------------- */
 
 #ifdef WITH_ASAN
-/* A fiber that leaves for good no longer needs its fake stack. */
+/* `for_good`: the fiber has ended and no longer needs its fake stack. */
 static void depart(struct place *from, const struct place *to, bool for_good)
 {
     __sanitizer_start_switch_fiber(for_good ? NULL : &from->fake_stack, to->stack, to->size);
@@ -134,8 +134,8 @@ static void arrive(struct place *here)
     __sanitizer_finish_switch_fiber(here->fake_stack, NULL, NULL);
 }
 
-/* The first arrival on this stack. The first one of a run comes from outside, and records the
- * outside stack. */
+/* Called at the first arrival on a stack. The first arrival of a run comes from the caller's stack
+ * and records that stack as the outside stack. */
 static void arrive_first(struct lladd_dst_fibers *s)
 {
     const void *bottom;
@@ -181,8 +181,8 @@ static void travel(struct place *from, struct place *to, bool for_good)
     depart(from, to, for_good);
 #ifdef WITH_CONTEXTS
     to->begun = true;
-    (void)swapcontext(&from->context, &to->context); /* can fail only for lack of memory for a
-                                                      * stack, and there is one */
+    (void)swapcontext(&from->context, &to->context); /* fails only without memory for a stack, and
+                                                      * the stack exists already */
 #else
     if (_setjmp(from->jump) == 0) {
         if (to->begun)
@@ -243,8 +243,8 @@ static bool same_sleep(const struct fiber *a, const struct fiber *b)
     return b->state == ASLEEP && a->why == b->why && a->on == b->on && a->name == b->name;
 }
 
-/* Describes all fibers that wait for the same thing as the i-th, unless an earlier fiber does
- * too. */
+/* Describes fiber i and all fibers that wait for the same thing. Does nothing if an earlier fiber
+ * waits for it too: then that fiber's call has described them. */
 static void describe_sleep(const struct lladd_dst_fibers *s, unsigned i, char *out, size_t size,
                            size_t *at)
 {
@@ -311,8 +311,8 @@ static void expire(struct lladd_dst_fibers *s)
     }
 }
 
-/* No fiber can run: advances the time to the end of the first sleep with a limit. False if there is
- * none. */
+/* Called when no fiber can run. Advances the time to the earliest end of a sleep; false if no sleep
+ * has a time limit. */
 static bool leap(struct lladd_dst_fibers *s)
 {
     uint64_t first = UINT64_MAX;
@@ -338,7 +338,8 @@ static void add(struct candidates *c, struct fiber *f)
     c->numbers[c->n++] = f->number;
 }
 
-/* Adds the other READY fibers, in round-robin order from the one after the current. */
+/* Adds the READY fibers other than the current one that have (`yielded`) or have not yielded, in
+ * round-robin order from the fiber after the current one. */
 static void add_others(struct lladd_dst_fibers *s, struct candidates *c, bool yielded)
 {
     unsigned here = (unsigned)(s->current - s->fibers);
@@ -349,7 +350,7 @@ static void add_others(struct lladd_dst_fibers *s, struct candidates *c, bool yi
     }
 }
 
-/* Collects the fibers that may run next, the current one first if it can. */
+/* Collects the fibers that may run next. The current fiber is the first if it may run on. */
 static void collect(struct lladd_dst_fibers *s, struct candidates *c)
 {
     c->n = 0;
@@ -379,7 +380,8 @@ static unsigned ask(struct lladd_dst_fibers *s, enum lladd_dst_point why,
     return i;
 }
 
-/* The current fiber is at a point, or cannot continue. Returns when it runs again. */
+/* Called when the current fiber is at a point or cannot continue. Returns when that fiber runs
+ * again. */
 static void next(struct lladd_dst_fibers *s, enum lladd_dst_point why)
 {
     struct candidates c;
@@ -430,7 +432,8 @@ bool ll_fibers_sleep(enum lladd_dst_point why, const void *on, const char *name,
     return f->woken;
 }
 
-/* Collects the fibers asleep on the address, the longest sleeper first. */
+/* Collects the fibers that sleep on the address and share a bit with `bits`, the longest sleeper
+ * first. */
 static void sleepers(struct lladd_dst_fibers *s, const void *on, uint32_t bits,
                      struct candidates *c)
 {
@@ -457,7 +460,7 @@ void ll_fibers_wake(const void *on, int n, uint32_t bits)
         sleepers(s, on, bits, &c);
         if (c.n == 0)
             return;
-        /* If all of them are woken there is nothing to choose. */
+        /* If all sleepers are woken, no choice is left. */
         unsigned i = c.n == 1 || (unsigned)n >= c.n ? 0 : ask(s, LLADD_DST_WAKE, &c, false);
         make_ready(c.fibers[i], true);
     }

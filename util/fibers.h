@@ -8,27 +8,27 @@
 #include <lladd/dst.h>
 
 #ifdef LLADD_DST
-/* Does the calling code run in a fiber? */
+/* Does the calling thread run in a fiber of a run? */
 #define LL_SCHEDULED (lladd_dst_entered != NULL && lladd_dst_entered->fibers != NULL)
 #else
 #define LL_SCHEDULED false
 #endif
 
-/* Call these functions only if LL_SCHEDULED. */
+/* Except for ll_sync_swap_held, call these functions only if LL_SCHEDULED. */
 
-/* Sleeps until ll_fibers_wake on the same address with a matching bit (true), or until `ns` have
- * passed (false; 0: no limit). `why` and `name` (nullable) are for reports. */
+/* Sleeps. Returns true when ll_fibers_wake wakes this address and a bit matches; false after `ns`
+ * nanoseconds. ns 0: no limit. `why` and `name` (nullable) are for reports. */
 bool ll_fibers_sleep(enum lladd_dst_point why, const void *on, const char *name, uint32_t bits,
                      uint64_t ns);
-/* Wakes up to n of the fibers asleep on the address. */
+/* Wakes up to n of the fibers that sleep on the address and share a bit with `bits`. */
 void ll_fibers_wake(const void *on, int n, uint32_t bits);
 void ll_fibers_yield(void);
-/* 0 or LLADD_NO_THREAD; *number is never 0. */
+/* Returns 0 or LLADD_NO_THREAD. *number is never 0: the first fiber of the run has that number. */
 int ll_fibers_start(void *(*fn)(void *), void *arg, uint64_t *number);
 void ll_fibers_join(uint64_t number);
 uint64_t ll_fibers_self(void);
 
-/* sync.c: saves what the running thread holds to *from; from now on it holds *to. */
+/* In sync.c. Copies to *from what the running thread holds. From now on the thread holds *to. */
 void ll_sync_swap_held(struct ll_held *from, const struct ll_held *to);
 
 #endif

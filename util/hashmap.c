@@ -20,8 +20,8 @@ static inline size_t home(const struct ll_hashmap *map, uint64_t key)
     return (size_t)mix(key) & (map->capacity - 1);
 }
 
-/* The slot that holds key, or the empty slot where it would be inserted. The table has empty
- * slots. */
+/* The slot that holds key, or the empty slot where key would be inserted. The search ends: the
+ * table always has an empty slot. */
 static struct ll_hashmap_slot *probe(const struct ll_hashmap *map, uint64_t key)
 {
     size_t i = home(map, key);
@@ -141,8 +141,8 @@ bool ll_hashmap_remove(struct ll_hashmap *map, uint64_t key)
     if (!place)
         return false;
 
-    /* Close the gap: a later entry of the probe sequence moves into it, unless its home is after
-     * the gap. */
+    /* Close the gap: a later entry of the probe sequence moves into the gap, unless the entry's
+     * home is after the gap. */
     size_t mask = map->capacity - 1;
     size_t gap = (size_t)(probe(map, key) - map->slots);
     for (size_t i = (gap + 1) & mask; map->slots[i].key != 0; i = (i + 1) & mask) {
@@ -165,8 +165,7 @@ void ll_hashmap_retain(struct ll_hashmap *map,
         (void)ll_hashmap_remove(map, 0);
     for (size_t i = 0; i < map->capacity;) {
         struct ll_hashmap_slot slot = map->slots[i];
-        /* The gap was filled by a later entry, or by one already examined: examine the slot
-         * again. */
+        /* The removal may have moved another entry into this slot, so examine the slot again. */
         if (slot.key != 0 && !keep(ctx, slot.key, slot.value))
             (void)ll_hashmap_remove(map, slot.key);
         else

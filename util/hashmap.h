@@ -5,15 +5,16 @@
  * A hash map from 64-bit numbers (LSNs, page numbers) to 64-bit words; a pointer fits in a word.
  *
  * Open addressing with linear probing; at most three quarters of the slots are used. Removal moves
- * later entries of the probe sequence forward, so there are no tombstones, and a map stays fast
+ * later entries of the probe sequence into the gap and leaves no tombstone, so a map stays fast
  * however often it is filled and emptied. Key 0 marks an empty slot; the entry for the key 0 itself
  * is stored outside the table.
  *
- * Memory comes from the env; only put and reserve can fail, and then nothing has changed. After
- * reserve(n) the map takes n entries in total without failing: a caller that must not fail later
- * reserves first (API-1). Pointers into the map are valid until the next put, remove or reserve.
+ * Memory comes from the env. Only put and reserve can fail; a call that fails has changed nothing.
+ * After reserve(n), put does not fail while the map has at most n entries in total: a caller that
+ * must not fail later reserves first (API-1). Pointers into the map are valid until the next put,
+ * remove or reserve.
  *
- * Threads: none of its own; the owner latches.
+ * Threads: the map has no latch; its owner excludes concurrent calls.
  */
 #include "util/env.h"
 
@@ -35,7 +36,7 @@ void ll_hashmap_init(struct ll_hashmap *, const struct ll_env *);
 void ll_hashmap_free(struct ll_hashmap *); /* leaves an empty map that can be used again */
 void ll_hashmap_clear(struct ll_hashmap *); /* keeps the memory */
 
-/* Sets key's value, new or not: 0 or LLADD_NO_MEMORY. */
+/* Sets the value of a new or present key: 0 or LLADD_NO_MEMORY. */
 int ll_hashmap_put(struct ll_hashmap *, uint64_t key, uint64_t value) LLADD_MUST_CHECK;
 int ll_hashmap_put_ptr(struct ll_hashmap *, uint64_t key, void *value) LLADD_MUST_CHECK;
 int ll_hashmap_reserve(struct ll_hashmap *, size_t entries) LLADD_MUST_CHECK;
@@ -50,8 +51,8 @@ bool ll_hashmap_remove(struct ll_hashmap *, uint64_t key);         /* true if th
 void ll_hashmap_retain(struct ll_hashmap *, bool (*keep)(void *ctx, uint64_t key, uint64_t value),
                    void *ctx);
 
-/* Iterates over the entries in no particular order: start with *cursor = 0; false at the end. A
- * put, remove or reserve invalidates the cursor. */
+/* Returns one entry per call, in no particular order. Start with *cursor = 0; false: no more
+ * entries. A put, remove or reserve invalidates the cursor. */
 bool ll_hashmap_next(const struct ll_hashmap *, size_t *cursor, uint64_t *key, uint64_t *value);
 
 #endif

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_UTIL_POISON_H
 #define LL_UTIL_POISON_H
-/* The poison of one database (LOG-4): the first error after which nothing can be promised any more.
- * Log, buffer manager and recovery share one object. Each of them may set it, and checks it before
- * starting and before acknowledging something. The object wakes no thread: a layer that sets it
- * wakes its own sleepers. */
+/* The poison of one database (LOG-4): the first error after which the library can promise nothing
+ * more. Log, buffer manager and recovery share one object. Each of these layers may set the poison,
+ * and checks it before starting an action and before acknowledging one. Setting the poison wakes no
+ * thread: the layer that sets it wakes its own sleepers. */
 #include "util/env.h"
 
 #include <lladd/sync.h>
 
 struct ll_poison {
-    uint32_t healthy; /* atomic; 1 until poisoned. The first field: the assembly puts the object
-                       * where the kernel clears it in a forked child. */
-    uint32_t state;   /* atomic; 0; 1 while the error is being stored; 2 */
+    uint32_t healthy; /* atomic; 1 until poisoned. The first field: db/open.c puts the object into
+                       * memory that the kernel zeroes in a forked child. */
+    uint32_t state;   /* atomic; 0: no error; 1: being stored; 2: stored */
     struct lladd_error error; /* constant from state 2 on */
 };
 
@@ -26,20 +26,20 @@ static inline bool ll_poisoned(const struct ll_poison *p)
     return LL_UNLIKELY(!lladd_atomic_load32(&p->healthy)) && lladd_atomic_load32(&p->state);
 }
 
-/* 0, or the first error, copied into *err. */
+/* Returns 0, or the code of the first error, which is copied into *err. */
 int ll_poison_check_slow(const struct ll_poison *, struct lladd_error *err);
 static inline int ll_poison_check(const struct ll_poison *p, struct lladd_error *err)
 {
     return LL_LIKELY(lladd_atomic_load32(&p->healthy)) ? 0 : ll_poison_check_slow(p, err);
 }
 
-/* Poisons, unless that has happened already; returns the first error. If the code of *why is not of
- * the poisoned root, `code` replaces it: the message tells the cause, the code what the caller has
- * to do. *err may be *why. */
+/* Poisons the object unless it is poisoned already. Returns the code of the first error, which is
+ * copied into *err. If the code of *why does not have the poisoned root, `code` replaces it: the
+ * message names the cause, the code says what the caller has to do. `err` may equal `why`. */
 int ll_poison_set(struct ll_poison *, int code, const struct lladd_error *why,
                   struct lladd_error *err);
-/* The same with LLADD_WRITE_FAILED for a write or sync that failed with the negative errno rc, lack
- * of space included. */
+/* Poisons after a write or sync failed with the negative errno rc. The code is LLADD_WRITE_FAILED,
+ * also for lack of space. */
 int ll_poison_set_io_at(struct ll_poison *, const char *srcfile, int line, int rc, const char *what,
                         const char *name, struct lladd_error *err);
 #define ll_poison_set_io(p, rc, what, name, err) \

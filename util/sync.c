@@ -9,24 +9,25 @@
  * Ranks (debug builds). A thread that waits for a mutex must hold none of the same or a higher
  * rank. If every thread obeys, waiters form no cycle, and so there is no deadlock among mutexes.
  * Each thread has a list of the mutexes it holds, newest first, linked through `below`. The list
- * has no limit, and a mutex that is released out of order is unlinked at its place. trylock does
- * not wait and is not checked. A condition variable takes its mutex again when the wait ends; that
- * is a wait too, and therefore the mutex must be the highest one held.
+ * has no limit; a mutex may be released out of order and is then unlinked from the middle. trylock
+ * does not wait and is not checked. A condition variable takes its mutex again when the wait ends.
+ * That is a wait for a mutex too, so the mutex must have the highest rank of those that the thread
+ * holds.
  *
  * Log credit (debug builds). A thread that asks for credit may wait for a thread that has credit in
- * hand (log/reserve.c). Mutexes are therefore of two kinds, which the rank tells apart: those that
- * a thread may hold while it asks for credit, and those that a thread may wait for while it has
- * credit. A thread with credit may sleep on a condition or a word only for pages, their I/O, and
- * the log's writer. A thread that has latched a page must not wait for a mutex that ranks before
- * pages.
+ * hand (log/reserve.c). The rank therefore divides the mutexes into two kinds: a thread may hold a
+ * mutex of the first kind while it asks for credit; it may wait for a mutex of the second kind
+ * while it has credit. No mutex is of both kinds. A thread with credit may sleep on a condition or
+ * a word only for pages, their I/O, and the log's writer. A thread that has latched a page must not
+ * wait for a mutex with a rank below LLADD_RANK_PAGE.
  *
- * Ownership (debug builds). Threads that do not hold the mutex read `held` and `owner`
- * (lladd_mutex_mine in an assertion), so these are atomic. Only the owner can find its own number
- * there, so the answer is exact for the calling thread.
+ * Ownership (debug builds). Threads that do not hold a mutex read its `held` and `owner` too
+ * (lladd_mutex_mine in an assertion), so both fields are accessed atomically. Only the owner finds
+ * its own number in `owner`, so lladd_mutex_mine gives the calling thread an exact answer.
  *
  * Schedules (instrumented builds). In a run (lladd/dst.h) threads are fibers of one OS thread, and
- * a fiber that would wait lets another one run. A mutex is then taken with trylock, because a real
- * wait would stop all fibers; conditions and words are only addresses to sleep on.
+ * a fiber that would wait lets another one run. A fiber takes a mutex with trylock, because a real
+ * wait would stop all fibers. Conditions and words are only addresses on which fibers sleep.
  *
  * Linux only: lladd_word_wait is a futex. The kernel compares the word itself, so a wake-up between
  * the caller's load of the word and its sleep is not lost.
@@ -52,9 +53,9 @@
 _Thread_local struct ll_held ll_held LL_HELD_MODEL;
 
 #ifdef LLADD_DEBUG
-/* May a thread that holds a mutex of this rank wait for log credit? Then a thread with credit must
- * not wait for the mutex. In the core these are the mutexes of the checkpoint, the catalogue and
- * the control block. */
+/* May a thread that holds a mutex of this rank wait for log credit? If so, a thread with credit
+ * must not wait for the mutex. In the core, the mutexes of the checkpoint, the catalogue and the
+ * control block have such ranks. */
 static bool comes_before_credit(uint32_t rank)
 {
     return rank < LLADD_RANK_COMMIT ||
@@ -79,8 +80,8 @@ void ll_held_check_callbacks(void)
               "credit");
 }
 
-/* Is the rank below that of every mutex this thread holds except `except`, and does a wait for it
- * form no cycle with pages and credit? */
+/* May this thread wait for a mutex of this rank? The rank must be above that of every mutex that
+ * the thread holds, except `except`, and the wait must form no cycle with pages and credit. */
 static bool rank_allowed(uint32_t rank, const struct lladd_mutex *except)
 {
     for (const struct lladd_mutex *h = ll_held.mutexes; h; h = h->below) {
@@ -129,8 +130,8 @@ static void check_before_wait(const struct lladd_mutex *m)
               "a condition is waited for with a mutex, a page or log credit held that comes after "
               "its mutex",
               m->name);
-    /* Allowed with credit are the conditions of the buffer, the log and the device: pages and their
-     * I/O. */
+    /* A thread with credit may wait for conditions of the buffer manager, the log and the device:
+     * these waits are for pages and their I/O. */
     LL_MISUSE(ll_held.credits == 0 || (m->rank > LLADD_RANK_PAGE && m->rank < LLADD_RANK_LEAF),
               "a condition is waited for with log credit in hand", m->name);
 }
@@ -201,8 +202,9 @@ void ll_sync_swap_held(struct ll_held *from, const struct ll_held *to)
 
 int lladd_mutex_init(struct lladd_mutex *m, uint32_t rank, const char *name)
 {
-    /* Does the same as pthread_mutex_init without attributes, but faster: a database has two dozen
-     * mutexes. The function may fail on systems where a mutex needs memory. */
+    /* Equals pthread_mutex_init without attributes, but is faster: a database has two dozen
+     * mutexes. It returns an error code for ports where a mutex needs memory; here it cannot
+     * fail. */
     *m = (struct lladd_mutex){.m = PTHREAD_MUTEX_INITIALIZER, .rank = rank, .name = name};
     return 0;
 }
@@ -261,7 +263,8 @@ void lladd_mutex_unlock(struct lladd_mutex *m)
 
 /* ---- conditions ---- */
 
-/* The time `ns` from now on the monotonic clock, limited to about 34 years. */
+/* The time on the monotonic clock after `ns` nanoseconds from now; `ns` is limited to about 34
+ * years. */
 static struct timespec deadline(uint64_t ns)
 {
     struct timespec t;
@@ -292,7 +295,7 @@ void lladd_cond_destroy(struct lladd_cond *c)
     MUST(pthread_cond_destroy(&c->c));
 }
 
-/* No other fiber runs between the release of the mutex and the sleep. */
+/* No signal is lost: no other fiber runs between the release of the mutex and the sleep. */
 static bool scheduled_wait(struct lladd_cond *c, struct lladd_mutex *m, uint64_t ns)
 {
     give(m);
@@ -397,7 +400,7 @@ void lladd_yield(void)
 
 /* ---- sleeping on a word ---- */
 
-/* On 32-bit systems with a 64-bit time_t the old call would read only half of it. */
+/* On 32-bit systems the old call reads a 32-bit time, so a 64-bit time_t needs the new call. */
 #if defined(SYS_futex_time64) && __SIZEOF_LONG__ < 8
 #define FUTEX_CALL (sizeof(time_t) > sizeof(long) ? SYS_futex_time64 : SYS_futex)
 #else
@@ -423,8 +426,8 @@ void ll_word_wait_with_credit(const char *what, const uint32_t *word, uint32_t e
                   bits);
 }
 
-/* This function does not know what the word stands for. The waits allowed with log credit call
- * ll_word_wait_with_credit; any other sleep with credit in hand is an error. */
+/* A sleep with log credit in hand is an error here. The waits that are allowed with credit call
+ * ll_word_wait_with_credit instead. */
 static void word_wait(const char *what, const uint32_t *word, uint32_t expected, uint32_t bits,
                       uint64_t ns)
 {

@@ -2,11 +2,12 @@
 #ifndef LL_UTIL_VEC_H
 #define LL_UTIL_VEC_H
 /*
- * A growing array. Elements have one size and move when the array grows, so pointers to them are
- * valid until the next push, append or reserve. Only those three can fail, and then nothing has
- * changed; after reserve(n) the array takes n elements in total without failing.
+ * A growing array of elements of one size. Elements move when the array grows, so pointers to them
+ * are valid until the next push, append or reserve. Only these three calls can fail; a call that
+ * fails has changed nothing. After reserve(n), they do not fail while the array has at most n
+ * elements in total.
  *
- * Threads: none of its own; the owner latches.
+ * Threads: the array has no latch; its owner excludes concurrent calls.
  */
 #include "util/env.h"
 
@@ -41,9 +42,9 @@ static inline void ll_vec_truncate(struct ll_vec *v, size_t len)
     v->len = len;
 }
 
-/* Removes element i; the last one takes its place. */
+/* Removes element i; the last element takes its place. */
 void ll_vec_remove_unordered(struct ll_vec *, size_t i);
-/* Removes element i; the later ones move forward. */
+/* Removes element i; each later element moves one place forward. */
 void ll_vec_remove(struct ll_vec *, size_t i);
 
 #endif
