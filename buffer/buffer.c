@@ -2,47 +2,50 @@
 /*
  * buffer: the pages of one file, cached within a byte budget.
  *
- * Purpose. Every reader and writer of a page fixes it here. A page that is not held may be written
- * at any time, committed or not (STEAL), and need not be written at commit (NO-FORCE). The log
- * makes that safe; this layer knows log and recovery only as the functions of ll_page_recovery.
+ * Purpose. Every thread that reads or changes a page fixes the page here. A page that no thread
+ * holds exclusively may be written at any time, even with uncommitted changes (STEAL), and no page
+ * has to be written at commit (NO-FORCE). The log makes this safe. This layer calls log and
+ * recovery only through the functions of ll_page_recovery.
  *
  * Definitions.
  *   frame     descriptor of a cached page: its address, a state word (latch.h), its dirty state.
- *   fix       to latch a page, shared or exclusively, which also pins it: the page stays resident
- *             while it is held. There is no pin without a latch.
- *   slot      the right to have one page resident. The budget limits the slots; the eviction clock
- *             visits them; the dirty queue links them.
+ *   fix       to latch a page, shared or exclusively. This also pins the page: it stays resident
+ *             while it is held. No thread can pin a page without a latch.
+ *   slot      the right to have one page resident. The budget limits the number of slots. The
+ *             eviction clock visits slots, and the dirty queue links them.
  *   dirty     rec_lsn != 0: changed since its last copy was taken for writing.
- *   in flight a copy was taken for writing and is not known to be durable. A page can be dirty and
- *             in flight at once, with an entry for each.
- *   base      baseLSN, the newest full image or format record of a page (BUF-5).
- *   provider  where frames and pages are stored. frames_reserved.c: address space reserved for the
- *             whole file, frame and page found by arithmetic. frames_heap.c: slabs and a small hash
- *             table. All other code is the same for both, and the same tests run on both.
+ *   in flight a copy was taken for writing and is not known to be durable. A page can be both dirty
+ *             and in flight; the dirty page table then has both.
+ *   base      baseLSN: the LSN of a page's newest full image or format record (BUF-5).
+ *   provider  the code that stores frames and pages. frames_reserved.c reserves address space for
+ *             the whole file and finds frame and page by arithmetic. frames_heap.c takes them from
+ *             the allocator and finds them through a hash table. All other code is the same for
+ *             both.
  *
  * Invariants.
- *   BUF-1  No page is written while its page LSN is not below the log's durable LSN. The bytes
- *          written are a copy, taken under a shared latch, checksummed and written unlatched
+ *   BUF-1  A page is written only when its page LSN is below the log's durable LSN. A writer copies
+ *          the page under a shared latch, then checksums and writes the copy without a latch
  *          (writeback.c).
- *   BUF-2  No caller sees a page from the disk that was not verified (verify.c, load.c).
- *   BUF-3  A hit waits for no I/O: no latch is held while the device is called, except those that
- *          only other callers of the device need (grow, sync, flush, double-write).
- *   BUF-4  A frame is dirty, with rec_lsn at most the log's tail, before its record is reserved.
- *          The dirty page table shows every page that is dirty or in flight at any moment: a page
- *          moves from one state to the other under the latch that guards the table (dirty.c).
- *   BUF-5  Each dirty or in-flight copy has a base; redo may start at the smallest (with no_images:
- *          recLSN).
+ *   BUF-2  Every page read from the disk is verified before a caller sees it (verify.c, load.c).
+ *   BUF-3  A hit waits for no I/O: no thread calls the device while it holds a latch that a hit
+ *          needs. (A page that is being loaded is not resident, so a fix of it is not a hit.)
+ *   BUF-4  A frame becomes dirty before the record of its change is reserved; its rec_lsn is at
+ *          most that record's LSN. The dirty page table never lacks a page that is dirty or in
+ *          flight: a page moves from dirty to in flight under the latch that guards the table
+ *          (dirty.c).
+ *   BUF-5  Each dirty page and each copy in flight has a base. Redo may start at the smallest base
+ *          (with no_images: at the smallest recLSN).
  *   LOG-4  The first write or sync that fails poisons the database: every later call fails with
  *          that error.
  *   API-1  A call that fails for lack of memory, frames or space has changed nothing.
  *
- * On disk. Page n of the file is the bytes from n * page_size on; page_format.h has the header and
- * double_write.c the double-write area.
+ * On disk. Page n of the file begins at offset n * page_size. page_format.h describes the header of
+ * a page, double_write.c the double-write area.
  *
  * Threads. All functions but open, start and close may be called from any thread at any time. A
- * caller that fixes several pages chooses a deadlock-free order. One thread of this layer writes
- * pages ahead of eviction, if allowed (flush.c); without it, callers that need room write, or
- * ll_buffer_step does.
+ * caller that fixes several pages must fix them in an order that avoids deadlock. If threads are
+ * allowed, one thread of this layer writes pages ahead of eviction (flush.c). Without this thread,
+ * ll_buffer_step or the threads that need room write them.
  *
  * The files: buffer.c opens, closes and serves hits; load.c serves misses; evict.c makes room;
  * slots.c keeps the budget; frames_reserved.c and frames_heap.c have the frames, latch.c their
@@ -69,7 +72,7 @@ int ll_buffer__poison(struct ll_buffer *b, int rc, const char *what, const char 
 void ll_buffer__event(struct ll_buffer *b)
 {
     (void)lladd_atomic_add32(&b->events, 1);
-    /* A sleeper either sees the new number or is counted. */
+    /* A thread about to sleep either sees the new number or is counted here. */
     if (lladd_atomic_look32(&b->event_sleepers) != 0)
         lladd_word_wake(&b->events, INT_MAX, UINT32_MAX);
 }
@@ -99,9 +102,9 @@ static int check_config(const struct ll_buffer_config *cfg, struct lladd_error *
     return 0;
 }
 
-/* The cost of a resident page: the page, its slot, and its share of the in-flight set (which is
- * limited to half the slots, and allocated by doubling). In the heap also its frame, and its share
- * of the hash table, which is a quarter to half full. */
+/* The cost of a resident page: the page, its slot, and its share of the in-flight set (one entry:
+ * the set has entries for about half the slots, but is allocated by doubling). In the heap also the
+ * frame and the share of the hash table (four entries: the table is at least a quarter full). */
 static uint64_t cost_of_page(const struct ll_buffer *b)
 {
     uint64_t cost = sizeof(struct ll_buffer__slot) + sizeof(struct ll_buffer__in_flight);
@@ -122,8 +125,8 @@ static int divide_budget(struct ll_buffer *b, struct lladd_error *err)
 
     b->bytes += sizeof *b + ll_buffer__batch_bytes(b) + ll_buffer__history_bytes(&b->cfg) +
                 2 * IN_FLIGHT_MIN * sizeof(struct ll_buffer__in_flight);
-    /* The worst case: all of them held, each alone in its group and region, and one in a new
-     * chunk. */
+    /* The worst case: FRAMES_MIN pages, each alone in its group and region, and one of them in a
+     * new chunk. */
     uint64_t least = b->bytes + FRAMES_MIN * (b->slot_bytes + b->place_bytes) + b->claim_bytes;
     if (b->cfg.budget < least)
         return ll_fail(err, LLADD_BAD_ARGUMENT,
@@ -135,9 +138,9 @@ static int divide_budget(struct ll_buffer *b, struct lladd_error *err)
     return 0;
 }
 
-/* Heap frames make misses cheaper, reserved address space makes hits cheaper, because a lookup is
- * faster. To drop a page from reserved address space, the kernel interrupts every processor that
- * runs a thread of this process, and the next page in its place costs a page fault. */
+/* Reserved address space makes hits cheaper, because a lookup is faster; heap frames make misses
+ * cheaper. To evict a page from reserved address space, the kernel interrupts every processor that
+ * runs a thread of this process, and loading the next page costs a page fault. */
 static bool wants_reserved(const struct ll_buffer *b)
 {
     if (b->cfg.frames != LL_FRAMES_AUTO)
@@ -197,7 +200,7 @@ static int open_file(struct ll_buffer *b, struct lladd_error *err)
     rc = ll_io_size(dev, b->file, &size);
     if (rc != 0)
         return ll_fail_io(err, rc, false, "get the size of", b->cfg.name);
-    /* An incomplete last page was torn when the file grew; it counts, and will fail
+    /* An incomplete last page was torn when the file grew. It counts as a page, and will fail
      * verification. */
     b->page_count = b->file_pages = size / b->page_size + (size % b->page_size != 0);
     return 0;
@@ -212,8 +215,8 @@ static int make_durable(struct ll_buffer *b, struct lladd_error *err)
     return rc == 0 ? 0 : ll_fail_io(err, rc, true, "sync the directory of", b->cfg.name);
 }
 
-/* Creation failed: removes the files. The first error is the one reported. If the files cannot be
- * removed, the next attempt reports that they exist. */
+/* Removes the files after a failed creation. An error here is not reported, because the caller
+ * reports the first error. If a file stays, the next attempt reports that it exists. */
 static void uncreate(struct ll_buffer *b)
 {
     if (b->file)
@@ -233,8 +236,7 @@ static void release(struct ll_buffer *b)
     ll_buffer__history_free(b);
     ll_vec_free(&b->in_flight);
     ll_buffer__double_write_close(b);
-    /* Everything that had to be durable was synced; a crash could lose the rest as well as this
-     * close. */
+    /* An error of close does not matter: everything that must be durable was synced. */
     if (b->file)
         (void)ll_io_close(b->cfg.dev, b->file);
     destroy_latches(b);
@@ -318,8 +320,8 @@ __attribute__((noinline, cold)) static int fix_again(struct ll_buffer *b, struct
     return ll_buffer__fix_slow(b, n, how, out, err);
 }
 
-/* Prefetches the frame of page n and returns its page, if the address is known without reading the
- * frame, which would be a cache miss itself; NULL otherwise. */
+/* With reserved address space, prefetches the frame of page n and returns the address of the page.
+ * NULL for heap frames: a prefetch is useless if finding the page is a cache miss itself. */
 static inline const unsigned char *touch_frame(const struct ll_buffer *b, uint64_t n)
 {
     uint64_t frames = b->reserved ? ll_reserved__frames(b, n) : 0;
@@ -337,7 +339,7 @@ void ll_buffer_touch(const struct ll_buffer *b, lladd_pageno n, uint32_t offset)
 }
 
 #define LINE 64u          /* size of a processor cache line */
-#define TOUCHED_MOST 256u /* the hardware prefetcher recognises longer reads */
+#define TOUCHED_MOST 256u /* the processor itself prefetches the rest of a longer read */
 
 void ll_buffer_touch_span(const struct ll_buffer *b, lladd_pageno n, uint32_t offset, uint32_t len)
 {
@@ -354,7 +356,7 @@ void ll_buffer_touch_span(const struct ll_buffer *b, lladd_pageno n, uint32_t of
     __builtin_prefetch(page + last);
 }
 
-/* Everything but a plain hit is done out of line, so that a hit needs no stack. */
+/* Other functions, not inlined, do everything but a plain hit, so that a hit needs no stack. */
 int ll_buffer_fix(struct ll_buffer *b, lladd_pageno n, unsigned how, struct ll_frame **out,
                   struct lladd_error *err)
 {
@@ -379,16 +381,16 @@ void ll_buffer_expect(const struct ll_buffer *b, lladd_pageno n)
     const struct ll_frame *f = ll_buffer__find(b, n.v);
     if (LL_LIKELY(f != NULL))
         __builtin_prefetch(f, 1);
-    /* With reserved address space ll_buffer__find prefetched the page; in the heap it follows its
-     * frame. */
+    /* With reserved address space ll_buffer__find has prefetched the page. In the heap the page
+     * follows its frame. */
     if (!b->reserved && f)
         __builtin_prefetch(f + 1, 1);
 }
 
 /* ---- optimistic reads ---- */
 
-/* The version is that of the latch word plus the number of frames released: a page that was evicted
- * and loaded again counts its fixes from one. */
+/* A version is the frame's latch word and the number of frames released. The word alone is not
+ * enough: a page that was evicted and loaded again counts its fixes from one. */
 bool ll_buffer_read_begin(const struct ll_buffer *b, lladd_pageno n, struct lladd_read *out)
 {
     const struct ll_frame *f = ll_buffer__find(b, n.v);
@@ -411,7 +413,7 @@ bool ll_buffer_read_begin(const struct ll_buffer *b, lladd_pageno n, struct llad
 
 bool ll_buffer_read_valid(const struct lladd_read *g)
 {
-    /* The caller loaded the copied bytes with acquire, so these loads come after them. */
+    /* The caller loaded the bytes with acquire semantics, so these loads happen after the copy. */
     uint64_t now = lladd_atomic_load64(g->version_);
     return LL_LIKELY(((now ^ g->was_) & LATCH_VERSION) == 0 &&
                      lladd_atomic_load64(g->evictions_) == g->departed_);
@@ -424,8 +426,8 @@ void ll_buffer_unfix(struct ll_buffer *b, struct ll_frame *f, unsigned how)
         latch_drop_shared(f);
         return;
     }
-    /* A reader of the dirty page table holds no page latch, so it cannot read the header. Until now
-     * it saw the previous base, which is older and therefore safe. */
+    /* A reader of the dirty page table holds no page latch, so it reads base_lsn, not the page
+     * header. Until this store it sees the previous base, which is older and therefore safe. */
     if (lladd_atomic_load64_relaxed(&f->rec_lsn) != 0) {
         uint64_t base = ll_page_base(f->page.bytes).v;
         if (base != lladd_atomic_load64_relaxed(&f->base_lsn))

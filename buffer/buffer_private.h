@@ -12,13 +12,15 @@
 
 #include <string.h>
 
-/* Ranks of the latches of this layer, in the order in which they may be taken. Page latches rank
- * before all but the first two, which only callers without a page latch take. */
+/* Ranks of the latches of this layer, in the order in which a thread may take them. In this order
+ * page latches come after the first two, which only threads without a page latch take, and before
+ * the others. */
 enum {
     BUFFER_RANK_FLUSH = LLADD_RANK_BUFFER - 3, /* one flush at a time */
     BUFFER_RANK_DISCARD,                       /* one drop at a time */
     BUFFER_RANK_DWB,                           /* one batch in the double-write area */
-    BUFFER_RANK_SLOTS,                         /* slots, hash table, chunk directory, batches */
+    BUFFER_RANK_SLOTS,                         /* slots, hash table, chunk directory, idle batches
+                                                * */
     BUFFER_RANK_DIRTY,                         /* dirty queue, in-flight set */
     BUFFER_RANK_SPACE,                         /* residency counters of address space */
     BUFFER_RANK_GROW = LLADD_RANK_BUFFER_IO,   /* writing beyond the end of the file */
@@ -26,47 +28,47 @@ enum {
 };
 
 enum {
-    SEGMENTS = 29,       /* segment sizes double from FIRST_SEGMENT slots: enough for all 32-bit
-                          * slot numbers */
+    SEGMENTS = 29,       /* segment sizes double from FIRST_SEGMENT slots: this number is enough for
+                          * all 32-bit slot numbers */
     FIRST_SEGMENT = 8,
     FRAMES_MIN = 4,      /* a budget for fewer pages is refused */
-    BATCH_BYTES = 128 << 10, /* copies in one batch of write-back */
+    BATCH_BYTES = 128 << 10, /* size of the copies in one batch of write-back */
     BATCH_MAX = 32,
-    IN_FLIGHT_MIN = 32,  /* bounds of the number of pages in flight before they are summed up
-                          * (half the slots) */
+    IN_FLIGHT_MIN = 32,  /* bounds for half the number of slots: with that many entries in flight,
+                          * written entries are summed up */
     IN_FLIGHT_MAX = 32768,
     DWB_PAGES = 16,      /* page copies in the double-write area */
     SPACE_LATCHES = 16,
     HASH_INLINE = 16,     /* entries of a new buffer's hash table */
-    CHUNK_BYTES = 1 << 30, /* bytes of the file for which address space is reserved at a time */
-    RESERVED_FROM = 256 << 20 /* smallest budget that uses reserved address space: a smaller
-                               * cache is likely to have many misses */
+    CHUNK_BYTES = 1 << 30, /* part of the file for which address space is reserved in one step */
+    RESERVED_FROM = 256 << 20 /* smallest budget for reserved address space: a smaller cache is
+                               * likely to have many misses */
 };
 
-/* The right to have one page resident. With reserved address space `frame` changes with each page;
- * in the heap every slot has one frame permanently. */
+/* The right to have one page resident. With reserved address space a slot gets a new frame with
+ * each page; in the heap a slot keeps one frame. */
 struct ll_buffer__slot {
-    uint64_t frame;  /* struct ll_frame *, 0 if free (reserved) */
-    uint32_t next;   /* in the dirty queue: slot number + 1 */
+    uint64_t frame;  /* struct ll_frame *; 0: no frame */
+    uint32_t next;   /* link of the dirty queue: slot number + 1 */
     uint32_t listed; /* 1: in the dirty queue, or being added */
-    uint32_t mark;   /* number of the flush that still has to write it */
-    uint32_t free;   /* in the free list: slot number + 1 */
+    uint32_t mark;   /* number of the flush that still has to write the page */
+    uint32_t free;   /* link of the free list: slot number + 1 */
 };
 
-/* A page of which a copy is being written, or was written and is not known to be durable. */
+/* A copy of a page that is being written, or was written and is not known to be durable. */
 struct ll_buffer__in_flight {
     uint64_t page, rec_lsn, base_lsn;
-    uint64_t id;   /* increasing; the set is ordered by it */
-    uint64_t done; /* 0: being written; else the number of the last sync begun before the write
-                    * was done */
+    uint64_t id;   /* increasing; entries are in the order of their ids */
+    uint64_t done; /* 0: being written. Else the number of the newest sync that had begun when the
+                    * write was done */
 };
 
-/* Sum of several written entries: the smallest LSNs, the greatest sync number. */
+/* Several written entries as one: their number, the smallest LSNs, the greatest `done`. */
 struct ll_buffer__sum {
     uint64_t pages, rec_lsn, base_lsn, done;
 };
 
-/* Copies of pages on their way to the disk. */
+/* A copy of a page that will be written. */
 struct ll_buffer__copy {
     struct ll_frame *frame;
     uint64_t page, rec_lsn, id;
@@ -75,26 +77,26 @@ struct ll_buffer__copy {
     bool dwb;
 };
 struct ll_buffer__batch {
-    struct ll_buffer__batch *next; /* in the idle list */
-    size_t size;                   /* bytes of this block */
+    struct ll_buffer__batch *next; /* link of the list of idle batches */
+    size_t size;                   /* bytes charged for this batch */
     unsigned n, capacity;
-    unsigned entered;              /* copies taken since get_batch */
+    unsigned entered;              /* all copies taken since get_batch; n: those not yet written */
     struct ll_buffer__copy *copies;
     unsigned char *bytes;
 };
 
 struct ll_buffer__hash_entry {
-    uint64_t page;  /* meaningless if frame is 0 */
+    uint64_t page;  /* undefined if frame is 0 */
     uint64_t frame; /* struct ll_frame * */
 };
 struct ll_buffer__hash {
     struct ll_buffer__hash_entry *entries;
-    struct ll_buffer__hash *retired; /* older tables: readers may still use them */
+    struct ll_buffer__hash *retired; /* older tables, which lookups may still read */
     uint64_t mask;                   /* entries - 1 */
     unsigned shift;                  /* 64 - log2(entries) */
 };
 
-/* Address space for the pages from number i << chunk_shift on. */
+/* Address space for one part of the file: chunk i begins with page i << chunk_shift. */
 struct ll_buffer__chunk {
     unsigned char *map;
     size_t map_size;
@@ -122,8 +124,7 @@ struct ll_buffer {
     uint64_t directory;    /* struct ll_buffer__directory *, reserved */
     uint64_t hash;         /* struct ll_buffer__hash *, heap */
     uint32_t page_size;
-    uint64_t evictions;   /* number of frames released, for optimistic reads; written by
-                            * evictions */
+    uint64_t evictions;   /* number of frames released, which optimistic reads check */
 
     struct ll_buffer_config cfg;  /* its names are copies, stored after this struct */
     const struct ll_env *env;
@@ -138,11 +139,11 @@ struct ll_buffer {
     uint32_t slot_max;
     uint32_t slot_free;          /* free list: slot number + 1 */
     uint32_t slots_used;
-    uint64_t bytes;              /* charged to the budget */
+    uint64_t bytes;              /* sum of all charges to the budget */
     uint64_t slot_bytes;         /* cost of one more resident page */
     uint64_t place_bytes;        /* additional cost of a page alone in its group and region */
-    uint64_t claim_bytes;        /* upper bound of the additional cost of a claim, a new chunk
-                                  * included */
+    uint64_t claim_bytes;        /* upper bound of the additional cost of a claim, in case that the
+                                  * claim maps a new chunk */
     struct ll_buffer__batch *batches; /* idle batches */
     uint32_t batch_count;             /* number of batches; the first is charged at open */
     struct ll_buffer__hash first_hash;
@@ -150,14 +151,15 @@ struct ll_buffer {
 
     /* Reserved address space. */
     size_t os_page;
-    uint32_t group_shift, region_shift; /* log2 of the page numbers in a group, a region */
-    uint32_t region_tables;             /* pages of the page table that map a region */
+    uint32_t group_shift, region_shift; /* log2 of the number of pages in a group, in a region */
+    uint32_t region_tables;             /* page tables that map a region */
     struct lladd_mutex *space_latches;
 
     /* Eviction. */
     uint64_t hand;
-    uint32_t in_transit; /* slots taken and not yet bound to a page, plus batches in use */
-    uint32_t events;     /* changes when a copy is written or a slot is free; sleepers wait on it */
+    uint32_t in_transit; /* slots that are taken and not yet bound to a page, plus batches in use */
+    uint32_t events;     /* changes when a copy is written or a slot becomes free; threads sleep on
+                          * this word */
     uint32_t event_sleepers;
 
     /* The dirty-page table. */
@@ -167,10 +169,11 @@ struct ll_buffer {
     uint32_t queue_head, queue_tail; /* approximately in recLSN order: slot number + 1 */
     uint32_t flush_number;
     struct ll_vec in_flight;
-    struct ll_buffer__sum sums[2]; /* entries moved out of in_flight */
+    struct ll_buffer__sum sums[2]; /* written entries of in_flight, summed up (sum_up) */
     size_t in_flight_reserved; /* elements reserved for pushes that cannot fail */
     uint64_t in_flight_id, sync_number, synced, written, bulk_written;
-    uint64_t protect_below; /* a page with an older base is written through the double-write area */
+    uint64_t protect_below; /* a page with a base below this is written through the double-write
+                             * area */
 
     /* The file. */
     uint64_t page_count; /* logical */
@@ -181,7 +184,7 @@ struct ll_buffer {
     struct lladd_mutex dwb_latch;
     struct lladd_file *dwb;
     unsigned char *dwb_scratch; /* two pages */
-    uint32_t dwb_checked;       /* 1: open, and nothing is left to restore */
+    uint32_t dwb_checked;       /* 1: the file is open, and no copy in it has to be restored */
 
     /* Page LSNs of the last writes (write_history.c). */
     uint64_t lines;      /* address of the table; 0: not allocated yet */
@@ -189,7 +192,7 @@ struct ll_buffer {
 
     /* The background writer. */
     struct lladd_thread writer;
-    uint32_t writer_word; /* changes when there may be work */
+    uint32_t writer_word; /* changes when pages may have to be written */
     uint32_t writer_asleep;
     uint32_t writer_stop;
 
@@ -201,16 +204,17 @@ struct ll_buffer {
 
 /* ---- buffer.c ---- */
 
-/* Poisons after a write or sync failed with the negative errno rc (LOG-4). */
+/* Poisons the database after a write or sync failed with the negative errno rc (LOG-4), and wakes
+ * the sleepers on `events`. */
 int ll_buffer__poison(struct ll_buffer *, int rc, const char *what, const char *name,
                       struct lladd_error *);
 /* Wakes the sleepers on `events`. */
 void ll_buffer__event(struct ll_buffer *);
 void ll_buffer__await_event(struct ll_buffer *, uint32_t seen);
-/* Page numbers are below this. */
+/* Every valid page number is below this. */
 uint64_t ll_buffer__page_limit(const struct ll_buffer *);
 
-/* The poison, or 0. */
+/* Returns the code of the poison, or 0. */
 static inline int ll_buffer__check(const struct ll_buffer *b, struct lladd_error *err)
 {
     return ll_poison_check(b->poison, err);
@@ -218,11 +222,12 @@ static inline int ll_buffer__check(const struct ll_buffer *b, struct lladd_error
 
 /* ---- slots.c ---- */
 
-/* Takes a slot: 0; 1 if the budget is used up; LLADD_NO_MEMORY. The caller binds it or puts it
- * back. */
+/* Takes a slot. Returns 0; 1 if the budget is used up; or LLADD_NO_MEMORY. The caller binds the
+ * slot or puts it back, then calls ll_buffer__slot_released. */
 int ll_buffer__slot_take(struct ll_buffer *, uint32_t *slot, struct lladd_error *);
 void ll_buffer__slot_put(struct ll_buffer *, uint32_t slot);
-/* Call when a slot was bound or put back, or a batch is done. */
+/* Ends what `in_transit` counted: call it when a taken slot was bound or put back, or a batch was
+ * returned. */
 void ll_buffer__slot_released(struct ll_buffer *);
 void ll_buffer__slots_free(struct ll_buffer *);
 static inline void ll_buffer__charge(struct ll_buffer *b, uint64_t bytes)
@@ -255,8 +260,9 @@ static inline struct ll_frame *ll_buffer__page_of_slot(const struct ll_buffer *b
 
 /* ---- frames_reserved.c, frames_heap.c: the two providers ---- */
 
-/* claim: binds the slot to page n and leaves the frame LOADING, held exclusively. *out is NULL if
- * the page already has a frame. release: EVICTING or LOADING -> FREE; puts the slot back. */
+/* claim binds the slot to page n and leaves the frame LOADING, held exclusively by the caller. It
+ * sets *out to NULL if the page already has a frame. release turns a frame that is EVICTING or
+ * LOADING into FREE, and puts its slot back. */
 int ll_reserved__open(struct ll_buffer *, struct lladd_error *);
 void ll_reserved__close(struct ll_buffer *);
 /* Reserves address space for pages 0 ... n - 1, as far as an eighth of the budget holds its
@@ -277,7 +283,8 @@ static inline size_t ll_heap__stride(const struct ll_buffer *b)
     return sizeof(struct ll_frame) + b->page_size;
 }
 
-/* The frames of page n's chunk, 0 if it is not mapped. The first chunk needs no directory. */
+/* The first frame of the chunk that holds page n; 0 if the chunk is not mapped. Pages of the first
+ * chunk need no directory. */
 static inline uint64_t ll_reserved__frames(const struct ll_buffer *b, uint64_t n)
 {
     if (LL_LIKELY(n <= b->chunk_mask))
@@ -300,21 +307,22 @@ static inline struct ll_frame *ll_reserved__find(const struct ll_buffer *b, uint
     uint64_t frames = ll_reserved__frames(b, n);
     if (LL_UNLIKELY(!frames))
         return NULL;
-    /* The caller will read the page too. Its address is known without the frame, so the processor
-     * can fetch both at once. (If the page is not resident the prefetch does nothing.) */
+    /* The caller will read the page too. The page's address is known without reading the frame, so
+     * the processor can fetch page and frame together. (If the page is not resident the prefetch
+     * does nothing.) */
     __builtin_prefetch(ll_reserved__page(b, frames, n));
     return (struct ll_frame *)(uintptr_t)frames + (n & b->chunk_mask);
 }
 
-/* Fibonacci hashing: neighbouring pages are spread, so that a sequence of pages makes no long
- * probe. */
+/* Fibonacci hashing spreads neighbouring pages, so a run of page numbers makes no long run of used
+ * entries. */
 static inline uint64_t ll_heap__home(const struct ll_buffer__hash *h, uint64_t n)
 {
     return (n * UINT64_C(0x9e3779b97f4a7c15)) >> h->shift;
 }
 
-/* May miss a page while its entry is being moved, and may return a frame that now holds another
- * page: a caller that latches the frame checks its page number. */
+/* May miss a page while its entry is being moved. May return a frame that now holds another page: a
+ * caller that latches the frame must check the frame's page number. */
 static inline struct ll_frame *ll_heap__find(const struct ll_buffer *b, uint64_t n)
 {
     const struct ll_buffer__hash *h =
@@ -349,17 +357,18 @@ static inline int ll_buffer__claim(struct ll_buffer *b, uint64_t n, uint32_t slo
 
 /* ---- load.c: misses ---- */
 
-/* Fixes in every case but an immediate hit. (Out of line, so that a hit needs no stack space for
- * it.) */
+/* ll_buffer_fix for all cases but an immediate hit. Not inlined, so that a hit needs no stack space
+ * for these cases. */
 int ll_buffer__fix_slow(struct ll_buffer *, uint64_t n, unsigned how, struct ll_frame **out,
                         struct lladd_error *) __attribute__((noinline, cold));
 
 /* ---- evict.c: room for another page ---- */
 
-/* Frees one slot, or cleans pages so that the next call can: 0. 1: nothing can be freed before the
- * next event. LLADD_NO_FRAME: no event will free anything. Or a write failure. */
+/* Makes room for another page. 0: a slot was freed, or pages were written so that the next call can
+ * free one. 1: no slot can be freed before the next event. LLADD_NO_FRAME: no event will free a
+ * slot. Or the error of a write. */
 int ll_buffer__make_room(struct ll_buffer *, struct lladd_error *);
-/* EVICTING -> FREE: releases the frame and its slot. */
+/* Releases a frame, which is EVICTING or LOADING, and its slot. */
 void ll_buffer__give_up(struct ll_buffer *, struct ll_frame *);
 
 /* ---- dirty.c: the dirty-page table ---- */
@@ -369,43 +378,45 @@ struct ll_buffer__todo {
     uint64_t page;
 };
 
-/* Marks the frame dirty from `lsn` on, or from earlier if it is dirty already. The caller holds it
- * exclusively, or a copy of it is being written. */
+/* Marks the frame dirty with recLSN `lsn`. If the frame is dirty already, the older recLSN stays.
+ * The caller holds the frame exclusively, or a copy of the frame is being written. */
 void ll_buffer__enter(struct ll_buffer *, struct ll_frame *, uint64_t lsn);
 void ll_buffer__dirty_init(struct ll_buffer *);
-/* Reserves room for n entries; unused ones are returned with unreserve. */
+/* Reserves room for n entries. The caller returns the entries that it does not use with
+ * unreserve. */
 int ll_buffer__in_flight_reserve(struct ll_buffer *, unsigned n, struct lladd_error *);
 void ll_buffer__in_flight_unreserve(struct ll_buffer *, unsigned n);
-/* Moves a frame that the caller has latched from dirty to in flight, with no moment in between, and
- * decides how its copy is written. */
+/* Moves a frame, which the caller has latched, from dirty to in flight in one atomic step. Decides
+ * whether the copy is written through the double-write area. */
 void ll_buffer__in_flight_enter(struct ll_buffer *, struct ll_buffer__copy *);
 void ll_buffer__in_flight_done(struct ll_buffer *, struct ll_buffer__copy *const *, unsigned n);
 /* Undoes ll_buffer__in_flight_enter: nothing was written. */
 void ll_buffer__in_flight_cancel(struct ll_buffer *, const struct ll_buffer__batch *);
-/* Removes the written entries of these pages, which need not become durable any more. (Entries
- * already summed up still wait for the next sync.) */
+/* Removes the written entries of these pages, because the pages need not become durable any more.
+ * (Entries already summed up stay until the next sync.) */
 void ll_buffer__in_flight_forget(struct ll_buffer *, uint64_t first, uint64_t n);
 uint64_t ll_buffer__in_flight_newest(struct ll_buffer *);
-/* Is a copy with an entry up to `id` still being written? */
+/* Is a copy with this or an earlier id still being written? */
 bool ll_buffer__in_flight_pending(struct ll_buffer *, uint64_t id);
-/* Sums up the written entries if there are many. True if there are still too many: then a sync is
- * needed. */
+/* Sums up the written entries if the set has many entries. True: the set still has too many, and
+ * the caller should sync. */
 bool ll_buffer__in_flight_full(struct ll_buffer *);
 uint64_t ll_buffer__in_flight_count(const struct ll_buffer *);
-/* Notes that the file was written, or that a sync begins or has succeeded (LOG-4). */
+/* Notes that the file was written, so that the next sync is needed. */
 void ll_buffer__note_write(struct ll_buffer *);
-/* The same for bulk writes; are there bulk writes that were not synced since? */
+/* note_bulk does the same for a bulk write. bulk_pending: has a bulk write not been synced yet? */
 void ll_buffer__note_bulk(struct ll_buffer *);
 bool ll_buffer__bulk_pending(struct ll_buffer *);
 bool ll_buffer__sync_begin(struct ll_buffer *, uint64_t *number);
 void ll_buffer__sync_end(struct ll_buffer *, uint64_t number);
 
-/* Marks the pages that a flush must write, of those dirty since an LSN up to *upto. *upto becomes
- * the greatest of these LSNs, copies still being written included; 0: none. */
+/* Marks the pages that a flush must write: dirty pages with a recLSN of at most *upto that is below
+ * `rec_below`, or with a base below `base_below`. Sets *upto to the greatest recLSN of these pages
+ * and of the copies being written that match too; 0: none matches. Returns the mark. */
 uint32_t ll_buffer__mark(struct ll_buffer *, uint64_t rec_below, uint64_t base_below,
                          uint64_t *upto);
-/* Takes up to `max` pages with this mark or, with mark 0, the oldest dirty pages that are not in
- * use. */
+/* Takes up to `max` pages with this mark. Mark 0: takes the oldest dirty pages that are idle and
+ * not recently used. */
 unsigned ll_buffer__take_marked(struct ll_buffer *, uint32_t mark, struct ll_buffer__todo *,
                                 unsigned max);
 /* Marks the frame clean without a write (drop). */
@@ -413,16 +424,16 @@ void ll_buffer__forget_dirty(struct ll_buffer *, struct ll_frame *);
 
 /* ---- writeback.c ---- */
 
-/* Copies and writes those of the pages (at most BATCH_MAX) that are dirty and can be latched
- * without waiting; with `wait`, all. Sorts them. */
+/* Writes those of the n pages (at most BATCH_MAX) that are dirty. Without `wait`, skips the pages
+ * that cannot be latched without waiting. Sorts `todo` by page number. */
 int ll_buffer__write_back(struct ll_buffer *, struct ll_buffer__todo *, unsigned n, bool wait,
                           unsigned *written, struct lladd_error *);
-/* Makes the log durable up to the record at lsn (0: none needed), so that page n, which has that
- * LSN, and pages with older LSNs may be written. */
+/* Makes the log durable up to the record at `lsn` (0: no record), the page LSN of page n. Then page
+ * n and pages with lower page LSNs may be written. *durable: the log's durable LSN. */
 int ll_buffer__force_log(struct ll_buffer *, uint64_t n, uint64_t lsn, lladd_lsn *durable,
                          struct lladd_error *);
-/* Writes n pages from `first` on to the file; each piece is whole pages. A negative errno on
- * failure. */
+/* Writes n pages from `first` on to the file. Each piece consists of whole pages. Returns 0 or a
+ * negative errno. */
 int ll_buffer__write_at(struct ll_buffer *, const struct lladd_iovec *, int pieces, uint64_t first,
                         uint64_t n);
 /* The same; poisons the buffer on failure. */
@@ -434,44 +445,46 @@ size_t ll_buffer__batch_bytes(const struct ll_buffer *);
 /* ---- flush.c ---- */
 
 void ll_buffer__sort_by_page(struct ll_buffer__todo *, unsigned n);
-/* Wakes the background writer: eviction met dirty pages. */
+/* Wakes the background writer. Eviction calls this when it has met dirty pages. */
 void ll_buffer__wake_writer(struct ll_buffer *);
 void ll_buffer__stop_writer(struct ll_buffer *);
 
 /* ---- double_write.c ---- */
 
-/* Creates the file. Durable after the file and its directory are synced. */
+/* Creates and syncs the file. Its name is durable after the directory is synced. */
 int ll_buffer__double_write_create(struct ll_buffer *, struct lladd_error *);
-/* Writes copies (at most DWB_PAGES whole pages with checksums) to the area and then to their
- * places; durable when it returns. */
+/* Writes copies (at most DWB_PAGES, with checksums) to the area and then to their places. The pages
+ * are durable when it returns 0. */
 int ll_buffer__double_write(struct ll_buffer *, struct ll_buffer__copy *const *, unsigned n,
                          struct lladd_error *);
 int ll_buffer__double_write_close(struct ll_buffer *);
-/* Called before any page is written: restores what an earlier open left in the area. */
+/* Called before any page is written: restores the copies that an earlier open left in the area. */
 int ll_buffer__double_write_ready(struct ll_buffer *, struct lladd_error *);
 
 /* ---- write_history.c ---- */
 
-/* The bytes it takes from the budget. */
+/* The part of the budget that the table takes. */
 uint64_t ll_buffer__history_bytes(const struct ll_buffer_config *);
 void ll_buffer__history_init(struct ll_buffer *);
 void ll_buffer__history_free(struct ll_buffer *);
-/* Notes that page n was written with this page LSN, or with bytes that have none. */
+/* history_note: page n was written with this page LSN. history_forget: page n was written with
+ * bytes that have no page LSN. */
 void ll_buffer__history_note(struct ll_buffer *, uint64_t n, uint64_t lsn);
 void ll_buffer__history_forget(struct ll_buffer *, uint64_t n);
 /* The page LSN with which page n was last written, or 0 if unknown. */
 uint64_t ll_buffer__history_last(const struct ll_buffer *, uint64_t n);
-/* Prefetches the table line of page n, which will be read soon. */
+/* Prefetches the line of the table for page n: the caller is about to read page n. */
 void ll_buffer__expect_read(const struct ll_buffer *, uint64_t n);
 
 /* ---- verify.c ---- */
 
 bool ll_buffer__all_zero(const void *, size_t);
-/* Verifies a page read from the disk (BUF-2): ll_page_verify; the page must not be newer than the
- * log, nor older than its last write. */
+/* Verifies a page read from the disk (BUF-2). ll_page_verify must accept the page, and the page
+ * must be neither newer than the log nor older than its last write. */
 int ll_buffer__verify(struct ll_buffer *, uint64_t n, const unsigned char *bytes,
                       struct lladd_error *);
-/* Puts page number and checksum into a copy that will be written; a page of zeros stays zeros. */
+/* Puts page number and checksum into a copy that will be written. A page of zeros is not
+ * changed. */
 void ll_buffer__seal(const struct ll_buffer *, uint64_t n, unsigned char *bytes);
 /* Reads n pages; bytes beyond the end of the file are zeros. */
 int ll_buffer__read_pages(struct ll_buffer *, uint64_t first, uint64_t n, unsigned char *bytes,

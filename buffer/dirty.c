@@ -1,36 +1,37 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * dirty: the dirty page table, in two halves.
+ * dirty: the dirty page table. Its two halves are the dirty frames and the copies in flight.
  *
- * Dirty frames. rec_lsn in the frame says whether and since when it is dirty. The dirty frames are
- * found through a queue of slots, approximately in recLSN order. A thread that dirties a clean page
- * pushes its slot onto a stack without a latch; a reader of the table moves the stack to the end of
- * the queue, under dirty_latch. `listed` says that a slot is in one of the two, so it is never
- * there twice. A reader removes a slot when it finds the slot's frame clean; nothing is removed
- * when a frame becomes clean.
+ * Dirty frames. rec_lsn in a frame says whether the frame is dirty, and since which LSN. A queue of
+ * slots, approximately in recLSN order, leads to the dirty frames. A thread that dirties a clean
+ * page pushes the page's slot onto a stack without a latch. A reader of the table moves the stack
+ * to the end of the queue, under dirty_latch. `listed` says that a slot is in the stack or the
+ * queue, so that no slot is entered twice. When a frame becomes clean, its slot stays in the queue;
+ * the next reader that finds the frame clean removes the slot.
  *
- * Removal has one delicate moment: the reader clears `listed` and then reads rec_lsn once more. The
- * thread that dirties the frame first sets rec_lsn and then exchanges `listed`. Both exchange the
- * same word, so one of them sees the other's change: either that thread finds the slot not listed
- * and pushes it, or the reader finds the frame dirty.
+ * A frame may become dirty while a reader removes its slot. The reader first clears `listed`, then
+ * reads rec_lsn again. The thread that dirties the frame first sets rec_lsn, then exchanges
+ * `listed`. Both exchange the same word, so one of them sees the change of the other: either the
+ * thread finds the slot not listed and pushes it, or the reader finds the frame dirty.
  *
- * In flight. There is one entry for each copy taken for writing, until a sync that began after its
- * write was done has succeeded. A page can have several entries and be dirty too; all count
- * (BUF-5). When there are many entries, those that only wait for a sync are summed up, because only
- * their smallest LSNs are needed; so writers need not sync.
+ * In flight. Each copy taken for writing has an entry. The entry is removed when a sync succeeds
+ * that began after the write of the copy was done. A page can have several entries and be dirty
+ * too; all count (BUF-5). When the set has many entries, those that only wait for a sync are summed
+ * up, because only their smallest LSNs are needed. This bounds the set without a sync.
  *
- * Both halves are read together under dirty_latch, and a frame's recLSN moves from one to the other
- * under it, so no page is ever missing (BUF-4). A reader may miss a frame between the moment
- * enter() sets rec_lsn and the end of its push: but then the record is not reserved yet, and the
- * reader has read the tail of the log before.
+ * A reader holds dirty_latch while it reads both halves, and a recLSN moves from a frame to an
+ * entry under the same latch, so the reader misses no page (BUF-4). One exception is harmless:
+ * ll_buffer__enter has set rec_lsn but has not pushed the slot yet. Then the record of the change
+ * is not reserved yet, so its LSN is not below the log's tail that the reader of the table has read
+ * before.
  *
- * The decision whether a copy goes through the double-write area is made under the same latch, as
- * the copy enters (BUF-5). A checkpoint that moves the start of redo raises `protect_below` first
- * and then waits for the copies that entered before: their bases are in the log until the start has
- * moved.
+ * Whether a copy goes through the double-write area is decided under the same latch, when the entry
+ * is made (BUF-5). A checkpoint that moves the start of redo first raises `protect_below`, then
+ * waits for the copies with earlier entries, and only then moves the start. Until then redo can
+ * rebuild those pages from their bases.
  *
- * Syncs are numbered. A write that is done notes the number of the last sync begun; a successful
- * sync makes durable the writes with a smaller number than its own.
+ * Syncs are numbered. When a write is done, its entry gets the number of the last sync begun. A
+ * successful sync makes durable the writes with a smaller number than its own.
  */
 #include "buffer/buffer_private.h"
 
@@ -51,7 +52,7 @@ void ll_buffer__enter(struct ll_buffer *b, struct ll_frame *f, uint64_t lsn)
 {
     lsn = lsn ? lsn : 1;
     uint64_t old = 0;
-    /* If a later change has already made it dirty, the older LSN counts. */
+    /* If the frame is dirty already, it keeps the older of the two LSNs. */
     while (!lladd_atomic_cas64(&f->rec_lsn, &old, lsn)) {
         if (old != 0 && old <= lsn)
             return;
@@ -79,7 +80,7 @@ static void drain(struct ll_buffer *b)
 {
     uint32_t at = lladd_atomic_exchange32(&b->dirty_head, 0);
     uint32_t first = 0, last = at;
-    while (at) { /* the newest is on top of the stack */
+    while (at) { /* reverses the order: the newest slot is on top of the stack */
         struct ll_buffer__slot *s = ll_buffer__slot(b, at - 1);
         uint32_t below = s->next;
         s->next = first;
@@ -112,7 +113,8 @@ static void walk_begin(struct ll_buffer *b, struct walk *w)
     w->next = b->queue_head;
 }
 
-/* Does the slot stay in the queue? If not, it is unlisted, or pushed again, when this returns. */
+/* Does the slot stay in the queue? If not, it is no longer listed, or another thread has pushed it
+ * again. */
 static bool stays(struct ll_buffer *b, uint32_t slot)
 {
     struct ll_buffer__slot *s = ll_buffer__slot(b, slot);
@@ -122,7 +124,8 @@ static bool stays(struct ll_buffer *b, uint32_t slot)
     return dirty_page_of_slot(b, slot) && lladd_atomic_exchange32(&s->listed, 1) == 0;
 }
 
-/* Returns the next dirty frame, NULL at the end; removes clean ones on the way. */
+/* Returns the next dirty frame, or NULL at the end. Removes the slots of clean frames on the
+ * way. */
 static struct ll_frame *walk_on(struct ll_buffer *b, struct walk *w)
 {
     while (w->next) {
@@ -134,7 +137,7 @@ static struct ll_frame *walk_on(struct ll_buffer *b, struct walk *w)
             struct ll_frame *f = dirty_page_of_slot(b, w->at - 1);
             if (f)
                 return f;
-            continue; /* it just became clean; the next walk removes it */
+            continue; /* the frame just became clean; the next walk removes its slot */
         }
         if (w->before)
             ll_buffer__slot(b, w->before - 1)->next = w->next;
@@ -154,8 +157,8 @@ static bool needs_area(const struct ll_buffer *b, uint64_t base)
            !LLADD_PLANTED(LLADD_BUG_IMAGE);
 }
 
-/* The LSN from which redo needs the log for this page: the base or, if the page is never torn on
- * disk or has no base yet, recLSN. */
+/* The LSN from which redo needs the log for this page: the base, or the recLSN if the page cannot
+ * be torn on disk or has no base yet. */
 static uint64_t base_or_rec(const struct ll_buffer *b, uint64_t base, uint64_t rec)
 {
     return b->cfg.no_images || base == 0 || needs_area(b, base) ? rec : base;
@@ -211,8 +214,8 @@ static int collect(struct ll_buffer *b, struct ll_vec *out)
         struct dirty_entry *e = ll_vec_push(out);
         if (!e)
             return LLADD_NO_MEMORY;
-        /* The number belongs to rec: while rec is not 0 the frame is not released, except by a
-         * drop, and then the extra entry is harmless. */
+        /* Is this the number of the page that rec belongs to? Yes: only a drop releases a frame
+         * with a rec that is not 0, and an entry for a dropped page is harmless. */
         e->page = lladd_atomic_load64_relaxed(&f->page.number.v);
         e->rec = lladd_atomic_load64(&f->rec_lsn);
         e->base = base_or_rec(b, lladd_atomic_load64_relaxed(&f->base_lsn), e->rec);
@@ -286,7 +289,8 @@ uint32_t ll_buffer__mark(struct ll_buffer *b, uint64_t rec_below, uint64_t base_
     return mark;
 }
 
-/* Is the frame unused, so that background writing is worth an attempt? */
+/* Is the frame idle and not recently used? Then background writing can latch it, and eviction may
+ * want it soon. */
 static bool unused(struct ll_frame *f)
 {
     uint64_t w = lladd_atomic_load64(&f->latch);
@@ -317,7 +321,8 @@ unsigned ll_buffer__take_marked(struct ll_buffer *b, uint32_t mark, struct ll_bu
 void ll_buffer__dirty_init(struct ll_buffer *b)
 {
     ll_vec_init(&b->in_flight, b->env, sizeof(struct ll_buffer__in_flight));
-    /* The first sync must also cover what an earlier process wrote and did not sync. */
+    /* With these numbers the first sync is not skipped: it must also cover what an earlier process
+     * wrote and did not sync. */
     b->sync_number = b->synced = b->written = b->bulk_written = 1;
 }
 
@@ -336,7 +341,7 @@ int ll_buffer__in_flight_reserve(struct ll_buffer *b, unsigned n, struct lladd_e
     lladd_mutex_unlock(&b->dirty_latch);
     if (rc == 0)
         return 0;
-    /* A sync frees entries without memory. */
+    /* A sync needs no memory and removes entries. */
     rc = ll_buffer_sync(b, err);
     if (rc != 0)
         return rc;
@@ -370,7 +375,7 @@ void ll_buffer__in_flight_enter(struct ll_buffer *b, struct ll_buffer__copy *c)
     lladd_mutex_unlock(&b->dirty_latch);
 }
 
-/* Index of the entry with this id, or of the first one after it. */
+/* Index of the entry with this id, or of the first entry with a greater id. */
 static size_t find(const struct ll_buffer *b, uint64_t id)
 {
     size_t low = 0, high = b->in_flight.len;
@@ -477,9 +482,9 @@ static void add(struct ll_buffer__sum *to, const struct ll_buffer__sum *more)
     to->pages += more->pages;
 }
 
-/* Moves the written entries that wait for a sync into two sums: the first for those that a sync
- * already begun makes durable, the second for those that need the next one. (In a single sum, later
- * writes would keep the oldest entries forever.) */
+/* Moves the written entries into two sums. A sync that has already begun makes the entries of
+ * sums[0] durable; those of sums[1] need the next sync. (In a single sum, new writes would keep the
+ * oldest LSNs forever.) */
 static void sum_up(struct ll_buffer *b)
 {
     struct ll_buffer__sum *sums = b->sums;

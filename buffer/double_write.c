@@ -2,28 +2,30 @@
 /*
  * double_write: the double-write area, for pages that no image in the log protects (REC-3).
  *
- * Normally a crash may tear a page during its write, because redo rebuilds it from its base. If the
- * log has no room left for images, pages are first written here: to a small file that was written
- * in full when it was made, so that writing it needs no space.
+ * Normally a crash may tear a page that is being written, because redo rebuilds the page from its
+ * base. Redo cannot do this if it starts after the base, which happens when the log had no room for
+ * a new image. Such a page is first written to this area: a small file that was written in full
+ * when it was made, so that writing it needs no disk space.
  *
  * Protocol, one batch at a time:
  *   1. write header and copies to the area; sync the area.
  *   2. write the pages to their places; sync the page file.
  *   3. write an empty header to the area; sync the area.
  *
- * A crash in step 1 leaves an inconsistent header or copies, and whole pages in the file. A crash
- * in step 2 leaves copies of all pages that may be torn. After step 3 the area is empty. It must
- * be: later the same pages may be written without the area, protected by an image. If such a write
- * were torn, the old copy would be restored, which is older than the page's base and would not
- * count as baseless. For the same reason the copies that an earlier open left are restored and
- * cleared before the first page is written.
+ * A crash in step 1 leaves an inconsistent header or copies, but no torn page in the page file. A
+ * crash in step 2 leaves copies of all pages that may be torn. After step 3 the area is empty. It
+ * must be: the same pages may later be written without the area, because the log has an image of
+ * them. If a crash tore such a write, restoring would put the old copy in place of the torn page.
+ * This copy is intact but older than the page's base, so redo would apply records to it that belong
+ * to newer contents; a torn page is only redone from its base on. For the same reason the copies
+ * that an earlier open left are restored and cleared before the first page is written.
  *
- * Restoring does not trust data merely because it can be read (REC-4). It rewrites and syncs the
- * area, rewrites every page that has a copy, syncs the page file, and then does step 3. A crash
- * meanwhile leaves the area as it was, because it is rewritten with the same bytes.
+ * Data that can be read need not be durable (REC-4). Restoring therefore first rewrites and syncs
+ * the area, then rewrites every page that has a copy, syncs the page file, and does step 3. A crash
+ * during the rewriting leaves the area as it was, because the bytes are the same.
  *
- * On disk (docs/disk-format.md). The area has the size of DWB_PAGES + 1 pages; the first is the
- * header, the copies follow:
+ * On disk (docs/disk-format.md). The area has the size of DWB_PAGES + 1 pages: the header, then the
+ * copies. The header:
  *   0 u64 magic "LLADDdwb"   8 u32 version, 1     12 u32 salt     16 u32 page size    20 u32 count
  *  24 count times: u64 page number, u32 checksum of its copy (as in the copy itself)
  *  page size - 4: u32 CRC-32C of everything before
@@ -153,8 +155,8 @@ int ll_double_write_look(const void *first_page, uint32_t page_size, uint32_t sa
     return 0;
 }
 
-/* Reads the copy into `bytes`. LLADD_END: the copy was not completely written, so its page was not
- * touched. */
+/* Reads copy i, of page n. LLADD_END: the copy was not completely written, so step 2 did not
+ * begin. */
 static int read_copy(struct ll_buffer *b, uint32_t i, lladd_pageno n, unsigned char *bytes,
                      struct lladd_error *err)
 {
@@ -170,14 +172,14 @@ static int read_copy(struct ll_buffer *b, uint32_t i, lladd_pageno n, unsigned c
     return whole ? 0 : LLADD_END;
 }
 
-/* Rewrites the page of copy i even if it reads well: after a failed sync it may be in the operating
- * system's cache only (REC-4). */
+/* Rewrites the page of copy i, even if the page in the file is intact: after a failed sync it may
+ * exist only in the operating system's cache (REC-4). */
 static int restore_one(struct ll_buffer *b, uint32_t i, uint64_t *restored, struct lladd_error *err)
 {
     lladd_pageno n = ll_double_write_page(header(b), i);
     unsigned char *bytes = b->dwb_scratch + b->page_size;
     if (n.v >= ll_buffer_file_pages(b))
-        return 0; /* the file is extended durably before a page there is written */
+        return 0; /* the file has no page n that could be torn */
     int rc = ll_buffer__read_pages(b, n.v, 1, bytes, err);
     if (rc != 0)
         return rc;
@@ -186,7 +188,7 @@ static int restore_one(struct ll_buffer *b, uint32_t i, uint64_t *restored, stru
     rc = read_copy(b, i, n, bytes, err);
     if (rc != 0)
         return rc == LLADD_END ? 0 : rc;
-    if (!torn && lsn > ll_page_lsn(bytes).v) /* the page was written later without the area */
+    if (!torn && lsn > ll_page_lsn(bytes).v) /* the page in the file is newer: rewrite that one */
         rc = ll_buffer__read_pages(b, n.v, 1, bytes, err);
     if (rc != 0)
         return rc;
@@ -199,8 +201,8 @@ static int restore_one(struct ll_buffer *b, uint32_t i, uint64_t *restored, stru
     return rc;
 }
 
-/* Makes the area durable before pages are written from it: it, too, may be in the cache only
- * (REC-4). */
+/* Makes the area durable before pages are restored from it: the area, too, may exist only in the
+ * operating system's cache (REC-4). */
 static int rewrite_area(struct ll_buffer *b, uint32_t count, struct lladd_error *err)
 {
     unsigned char *bytes = b->dwb_scratch + b->page_size;
@@ -208,7 +210,7 @@ static int rewrite_area(struct ll_buffer *b, uint32_t count, struct lladd_error 
     for (uint32_t i = 0; rc == 0 && i < count; i++) {
         uint64_t at = (i + 1) * (uint64_t)b->page_size;
         rc = ll_io_read_full(b->cfg.dev, b->dwb, bytes, b->page_size, at);
-        if (rc == -ENODATA) { /* the area ends here, so there are no further copies */
+        if (rc == -ENODATA) { /* the area ends here: no more copies */
             rc = 0;
             break;
         }
@@ -247,8 +249,8 @@ static int restore(struct ll_buffer *b, uint64_t *restored, struct lladd_error *
                        b->cfg.dwb_name);
     if (rc != 0)
         return ll_fail_io(err, rc, false, "read", b->cfg.dwb_name);
-    /* The header was torn in step 1, so no page was touched. It is cleared, so that it does not
-     * count as damage after a clean stop. */
+    /* A torn header: the crash was in step 1, so no page was written. Clear the header, so that it
+     * is not reported as damage after a clean stop. */
     bool empty = ll_buffer__all_zero(header(b), b->page_size);
     if (!empty && !is_intact(header(b), b->page_size)) {
         rc = clear(b, err);

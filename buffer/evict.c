@@ -2,16 +2,16 @@
 /*
  * evict: makes room in the cache.
  *
- * The clock's hand goes over the slots. A frame used since the last pass loses its mark and stays;
- * an idle clean frame is evicted; dirty ones are collected. When a batch of them is full, or no
- * clean one was found, they are written (BUF-1) and the hand continues. Usually the background
- * writer has cleaned them before (flush.c). Eviction waits for no I/O: the last copy of a clean
- * page has already been written to the device.
+ * The hand of the clock goes over the slots. A frame with the USED bit loses the bit and stays. An
+ * idle clean frame without the bit is evicted. Idle dirty frames without the bit are collected;
+ * when they fill a batch, or the hand has found no clean frame, they are written (BUF-1) and the
+ * search is repeated. Usually the background writer has written such frames before (flush.c). To
+ * evict a clean frame needs no I/O: its last copy has already been written to the device.
  *
- * If every frame is held, the result is LLADD_NO_FRAME. A frame that is only being copied for
- * writing, or of which the page is being evicted or claimed, becomes free or idle, or turns out to
- * hold the requested page. The thread waits for such an event (`events`) and retries. The threads
- * that cause events need no latch that this thread could hold, so there is no deadlock.
+ * If every frame is held, the result is LLADD_NO_FRAME. If instead some frame is being copied,
+ * evicted or claimed, a slot may soon be free, or the requested page resident: the thread waits for
+ * such an event (`events`) and retries. The threads that cause events need no latch that the
+ * waiting thread could hold, so the wait cannot deadlock.
  */
 #include "buffer/buffer_private.h"
 
@@ -29,7 +29,8 @@ void ll_buffer__give_up(struct ll_buffer *b, struct ll_frame *f)
         ll_heap__release(b, f);
 }
 
-/* Evicts an idle clean frame; false if it has become busy or dirty. */
+/* Evicts an idle clean frame; false if the frame has become busy or dirty. `word`: its idle latch
+ * word. */
 static bool evict(struct ll_buffer *b, struct ll_frame *f, uint64_t word)
 {
     uint64_t evicting = (word & ~LATCH_STATE) | LATCH_EVICTING | LATCH_EXCLUSIVE;
@@ -52,8 +53,8 @@ static bool evict(struct ll_buffer *b, struct ll_frame *f, uint64_t word)
 struct search {
     struct ll_buffer__todo dirty[BATCH_MAX];
     unsigned dirty_count;
-    bool pending; /* frames were found that will become free, with an event */
-    bool moved;   /* frames were found that may be free at the next look */
+    bool pending; /* an event will say when a frame that was found may be free */
+    bool moved;   /* a frame was found that the next round may evict */
 };
 
 /* Examines one slot; true if its page was evicted. */
@@ -83,8 +84,8 @@ static bool try_slot(struct ll_buffer *b, uint32_t slot, struct search *s)
     return false;
 }
 
-/* Goes around the clock once to clear the marks, and once more to find frames without one. True if
- * a page was evicted. */
+/* Goes around the clock twice: the first time may only clear USED bits, the second time finds the
+ * frames without the bit. True if a page was evicted. */
 static bool go_round(struct ll_buffer *b, struct search *s)
 {
     s->dirty_count = 0;
@@ -103,8 +104,8 @@ int ll_buffer__make_room(struct ll_buffer *b, struct lladd_error *err)
     enum { LOOKS = 8 };
     if (ll_point(b->env, "buffer.evict") != 0)
         return ll_fail(err, LLADD_NO_FRAME, "no page can be evicted");
-    /* Frames are examined one after another, so one round may find each of them held although one
-     * was free at any moment. */
+    /* A round examines one frame after another, so it may find each frame held although at every
+     * moment some frame was free. */
     for (int looks = 0; looks < LOOKS;) {
         struct search s;
         bool evicted = go_round(b, &s);

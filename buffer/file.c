@@ -3,16 +3,18 @@
  * file: operations on the page file that bypass the cache: dropping pages, bulk access for extents,
  * growing the file ahead, prefetching.
  *
- * Drop is all or nothing. First every frame in the range is seized: EVICTING without the exclusive
- * bit, a state that only drops use, one drop at a time. If a frame is held, the drop fails and
- * releases all seized frames. Otherwise it evicts them. If a copy of a page is being written, the
- * drop waits for it: otherwise that write could overwrite a later use of the page.
+ * A drop removes all pages of the range or none. First it seizes every frame in the range: it sets
+ * EVICTING without the exclusive bit, a combination that only drops use, one drop at a time. If a
+ * frame is held, the drop fails and releases all seized frames. Otherwise it evicts them. If a copy
+ * of a page is being written, the drop waits for the write: otherwise that write could overwrite a
+ * later use of the page.
  *
- * Growth. Bytes between the physical end and the pages written beyond it read as zeros, which are
- * valid pages. ll_buffer_extend allocates blocks for them, by writing zeros where the device has no
- * other way, and syncs, so that they exist after a crash. It excludes writes beyond the end
- * (grow_latch): zeros must not overwrite a page that was just written. Lack of space there does not
- * poison: nothing acknowledged was being written.
+ * Growth. If a page is written beyond the physical end of the file, the bytes between read as
+ * zeros, which are valid pages. ll_buffer_extend allocates disk blocks for new pages and syncs, so
+ * that the pages exist after a crash; if the device cannot allocate, it writes zeros. It holds
+ * grow_latch, which excludes writes beyond the end: the zeros must not overwrite a page that was
+ * just written. Lack of space does not poison the database here, because no acknowledged change was
+ * being written.
  */
 #include "buffer/buffer_private.h"
 
@@ -28,8 +30,8 @@ static bool in_range(const struct ll_frame *f, uint64_t first, uint64_t n)
     return number >= first && number - first < n;
 }
 
-/* Calls fn for each frame that may be in the range, by page number or by slot, whichever is
- * fewer. */
+/* Calls fn for each frame that may be in the range. Looks up each page or visits each slot,
+ * whichever takes fewer steps. */
 static int each_frame(struct ll_buffer *b, uint64_t first, uint64_t n, frame_fn *fn, void *ctx)
 {
     uint32_t slots = lladd_atomic_load32(&b->slot_count);
@@ -64,17 +66,18 @@ static bool is_seized(const struct ll_frame *f)
     return (w & (LATCH_STATE | LATCH_EXCLUSIVE)) == LATCH_EVICTING;
 }
 
-/* Makes one attempt: 0, 1 to retry, LLADD_BUSY. */
+/* Makes one attempt to seize the frame: 0: seized, or free; 1: retry; LLADD_BUSY: held. */
 static int try_seize(struct ll_buffer *b, struct ll_frame *f)
 {
     uint32_t seen = lladd_atomic_load32(&b->events);
     uint64_t w = lladd_atomic_load64(&f->latch);
     uint64_t state = w & LATCH_STATE;
-    /* Free, or seized already: a frame that was reused meanwhile can be visited twice. */
+    /* The frame is free or was seized already (a frame that was reused meanwhile can be visited
+     * twice). */
     if (state == LATCH_FREE || (state == LATCH_EVICTING && !(w & LATCH_EXCLUSIVE)))
         return 0;
     if (state == LATCH_EVICTING || (w & LATCH_COPIED)) {
-        ll_buffer__await_event(b, seen); /* no latch held here blocks the thread that causes the
+        ll_buffer__await_event(b, seen); /* discard_latch does not block the thread that causes the
                                           * event */
         return 1;
     }
@@ -89,14 +92,14 @@ static int let_go(struct ll_buffer *b, struct ll_frame *f, uint64_t first, uint6
     if (is_seized(f)) {
         uint64_t w = lladd_atomic_load64(&f->latch);
         (void)latch_become(f, (w & ~(LATCH_STATE | LATCH_WAITERS)) | LATCH_RESIDENT);
-        ll_buffer__event(b); /* a search for a frame counts on this one (evict.c) */
+        ll_buffer__event(b); /* a thread in evict.c may wait for this frame */
     }
     return 0;
 }
 
 static int seize(struct ll_buffer *b, struct ll_frame *f, uint64_t first, uint64_t n, void *ctx)
 {
-    enum { TRIES = 16 }; /* lookups of another page may latch a frame for an instant */
+    enum { TRIES = 16 }; /* a lookup that finds the wrong frame holds it for an instant */
     const struct discard *how = ctx;
     lladd_pageno number = {0};
     int rc = 1;
@@ -115,7 +118,7 @@ static int seize(struct ll_buffer *b, struct ll_frame *f, uint64_t first, uint64
                             (unsigned long long)number.v);
     if (!is_seized(f))
         return 0;
-    if (!in_range(f, first, n)) /* it was reused before it was seized */
+    if (!in_range(f, first, n)) /* the frame was reused before it was seized */
         return let_go(b, f, first, n, ctx);
     if (how->refuse_dirty && lladd_atomic_load64(&f->rec_lsn) != 0)
         return ll_fail_page(how->err, LLADD_BAD_STATE, f->page.number, "page %llu is dirty",
@@ -141,7 +144,7 @@ static int discard(struct ll_buffer *b, uint64_t first, uint64_t n, bool refuse_
     struct discard how = {refuse_dirty, err};
     lladd_mutex_lock(&b->discard_latch);
     int rc = each_frame(b, first, n, seize, &how);
-    /* Neither function can fail. */
+    /* give_up and let_go cannot fail. */
     (void)each_frame(b, first, n, rc == 0 ? give_up : let_go, &how);
     lladd_mutex_unlock(&b->discard_latch);
     return rc;
@@ -282,8 +285,8 @@ static int grow_file(struct ll_buffer *b, uint64_t pages)
             rc = write_zeros(b, pages);
         if (rc == 0)
             lladd_atomic_store64(&b->file_pages, pages);
-        /* Releases the space that was already allocated. If this fails too, the zeros stay, unused
-         * and harmless. */
+        /* Releases the blocks that were already allocated. If this fails too, the zeros at the end
+         * stay unused, which is harmless. */
         else
             (void)ll_io_truncate(b->cfg.dev, b->file, had * b->page_size);
     }

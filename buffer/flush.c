@@ -4,14 +4,14 @@
  *
  * A flush marks, in one pass over the dirty page table, the pages that it must write. Then it takes
  * the marked pages in portions, each sorted by page number so that neighbours are written in one
- * call. Pages dirtied later have no mark, so a flush ends even if pages are changed all the time. A
- * marked page that another thread writes meanwhile is in flight; before it syncs, the flush waits
- * until everything in flight is written. If such a write could not be done, the page is dirty again
- * with its old recLSN. The flush therefore repeats for pages with recLSNs not above those of the
- * marked ones, until there are none.
+ * call. Pages dirtied later have no mark, so a flush ends even if pages are changed all the time.
+ * Another thread may be writing a copy of a marked page. The flush therefore waits, before it
+ * syncs, until all copies in flight are written. If the other thread could not write its copy, the
+ * page is dirty again with its old recLSN. The flush therefore repeats for pages with recLSNs up to
+ * the greatest of the marked pages, until a pass finds none.
  *
- * Syncs run one at a time: of two concurrent syncs on a failing disk only one might get the error
- * (LOG-4).
+ * Syncs run one at a time: with two concurrent syncs on a failing disk, the system might report the
+ * error only to one (LOG-4).
  */
 #include "buffer/buffer_private.h"
 
@@ -84,7 +84,7 @@ static int write_marked(struct ll_buffer *b, uint32_t mark, struct ll_buffer__to
     }
 }
 
-/* Waits until everything copied so far has been written to the device. */
+/* Waits until all copies taken so far have been written to the device. */
 static int await_writes(struct ll_buffer *b, struct lladd_error *err)
 {
     uint64_t newest = ll_buffer__in_flight_newest(b);
@@ -97,7 +97,7 @@ static int await_writes(struct ll_buffer *b, struct lladd_error *err)
     }
 }
 
-/* Writes the pages that are dirty since an LSN up to *upto and match the bounds. */
+/* Writes the pages that ll_buffer__mark marks. */
 static int write_older(struct ll_buffer *b, lladd_lsn rec_below, lladd_lsn base_below,
                        uint64_t *upto, struct lladd_error *err)
 {
@@ -105,7 +105,7 @@ static int write_older(struct ll_buffer *b, lladd_lsn rec_below, lladd_lsn base_
     struct ll_buffer__todo few[BATCH_MAX];
     struct ll_buffer__todo *many = NULL;
     if (lladd_atomic_load64(&b->dirty_count) > BATCH_MAX)
-        many = ll_alloc(b->env, PORTION * sizeof *many); /* if that fails: small portions */
+        many = ll_alloc(b->env, PORTION * sizeof *many); /* without memory: small portions */
 
     lladd_mutex_lock(&b->flush_latch);
     uint32_t mark = ll_buffer__mark(b, rec_below.v, base_below.v, upto);
@@ -115,7 +115,7 @@ static int write_older(struct ll_buffer *b, lladd_lsn rec_below, lladd_lsn base_
     return rc == 0 && *upto && !LLADD_PLANTED(LLADD_BUG_IN_FLIGHT) ? await_writes(b, err) : rc;
 }
 
-/* Writes all matching pages, until none is dirty or being written. */
+/* Writes all matching pages, until none of them is dirty or being written. */
 static int write_all_older(struct ll_buffer *b, lladd_lsn rec_below, lladd_lsn base_below,
                            struct lladd_error *err)
 {
@@ -138,9 +138,10 @@ int ll_buffer_flush(struct ll_buffer *b, lladd_lsn rec_below, lladd_lsn base_bel
     return rc;
 }
 
-/* While the pages are written redo still starts where it did, so their bases protect them. A page
- * with an older base that is copied after ll_buffer_protect uses the area; one copied shortly
- * before is waited for. */
+/* While write_all_older writes pages, redo still starts at its old place, so their bases protect
+ * them against torn writes. A page with a base below the horizon that is copied after
+ * ll_buffer_protect goes through the double-write area; await_writes waits for the pages copied
+ * before. */
 int ll_buffer_flush_below(struct ll_buffer *b, lladd_lsn horizon, struct lladd_error *err)
 {
     int rc = write_all_older(b, horizon, horizon, err);
@@ -155,7 +156,7 @@ int ll_buffer_flush_below(struct ll_buffer *b, lladd_lsn horizon, struct lladd_e
 
 /* ---- background writing ---- */
 
-/* Is the cache (all but a sixteenth) full, and an eighth of it dirty? */
+/* Is at least 15/16 of the budget used, and more than an eighth of the cached pages dirty? */
 static bool should_write(const struct ll_buffer *b)
 {
     uint64_t budget = b->cfg.budget;
@@ -205,7 +206,8 @@ int ll_buffer_step(struct ll_buffer *b, bool *more, struct lladd_error *err)
     return rc;
 }
 
-/* A failure here recurs, and is reported, in a call that needs the room or makes a checkpoint. */
+/* The writer's thread. It ignores failures: they recur, and are reported, in a call that needs room
+ * or makes a checkpoint. */
 static void *start_writeback(void *arg)
 {
     struct ll_buffer *b = arg;
@@ -225,7 +227,8 @@ static void *start_writeback(void *arg)
 void ll_buffer__wake_writer(struct ll_buffer *b)
 {
     (void)lladd_atomic_add32(&b->writer_word, 1);
-    /* As in ll_buffer__event: the writer either sees the changed word or is seen asleep. */
+    /* As in ll_buffer__event: either the writer sees the changed word, or this thread sees it
+     * asleep. */
     if (lladd_atomic_look32(&b->writer_asleep) != 0)
         lladd_word_wake(&b->writer_word, INT_MAX, UINT32_MAX);
 }

@@ -2,21 +2,23 @@
 /*
  * frames_heap: frames and pages from the allocator, found through a hash table.
  *
- * For small budgets, 32-bit machines, page sizes that the processor cannot map, and programs that
- * open thousands of databases: nothing is allocated before the first page is fixed.
+ * For small budgets, for 32-bit machines, for pages smaller than those of the operating system, and
+ * for programs that open thousands of databases: no frame is allocated before the first page is
+ * fixed.
  *
- * A frame is directly before its page. That keeps the two cache lines of a fix together. And since
- * the distance between pages is not a power of two, page headers do not compete for one set of the
- * cache.
+ * A frame is directly before its page, so the two cache lines that a fix reads are neighbours. The
+ * distance between pages is therefore not a power of two, so page headers do not compete for one
+ * set of the processor's cache.
  *
- * The hash table uses open addressing with linear probing, is at most half full, and is changed
- * under slots_latch; a lookup takes no latch. While the table changes a lookup may meet:
- * - an entry that is being moved back: it may find nothing. The slow path repeats the lookup under
- *   the latch.
- * - an entry being reused: it may get the frame of another page. A caller that latches a frame
- *   checks its page number, which cannot change while the latch is held.
- * - a table that has been replaced: tables are kept until the buffer is closed, so at worst the
- *   lookup gets outdated entries. All old tables together are smaller than the current one.
+ * The hash table uses open addressing with linear probing. It is at most half full, unless it could
+ * not grow for lack of memory. Threads change it under slots_latch. ll_heap__find takes no latch,
+ * so the table may change during its lookup:
+ * - An entry is being moved back. The lookup may miss the page; the slow path repeats the lookup
+ *   under the latch.
+ * - An entry is being reused. The lookup may return the frame of another page. A caller that
+ *   latches the frame checks its page number, which cannot change while the latch is held.
+ * - The table has been replaced. Old tables are kept until the buffer is closed, so at worst the
+ *   lookup reads outdated entries. All old tables together are smaller than the current one.
  */
 #include "buffer/buffer_private.h"
 
@@ -42,7 +44,8 @@ void ll_heap__close(struct ll_buffer *b)
     }
 }
 
-/* The entry of page n, or the free entry where it would be inserted. Under slots_latch. */
+/* Returns the entry of page n, or the free entry where page n would be inserted. Under
+ * slots_latch. */
 static struct ll_buffer__hash_entry *place_of(struct ll_buffer__hash *h, uint64_t n)
 {
     for (uint64_t i = ll_heap__home(h, n);; i++) {
@@ -58,7 +61,8 @@ static void set(struct ll_buffer__hash_entry *e, uint64_t page, uint64_t frame)
     lladd_atomic_store64(&e->frame, frame);
 }
 
-/* Doubles the table. Without memory the present table is used as long as it has a free entry. */
+/* Doubles the table. Without memory the present table stays in use; its last free entry is never
+ * used. */
 static int grow(struct ll_buffer *b)
 {
     struct ll_buffer__hash *old = table(b);
@@ -82,7 +86,8 @@ static int grow(struct ll_buffer *b)
     return 0;
 }
 
-/* Removes page n and moves back later entries that a probe would not reach across the gap. */
+/* Removes page n. Moves back later entries that a search would no longer find, because it would end
+ * at the gap. */
 static void erase(struct ll_buffer__hash *h, uint64_t n)
 {
     struct ll_buffer__hash_entry *gap = place_of(h, n);
@@ -110,7 +115,7 @@ struct ll_frame *ll_heap__find_exact(struct ll_buffer *b, uint64_t n)
 /* Under slots_latch. */
 static int insert(struct ll_buffer *b, uint64_t n, struct ll_frame *f)
 {
-    uint64_t used = lladd_atomic_load32(&b->slots_used); /* the new one included */
+    uint64_t used = lladd_atomic_load32(&b->slots_used); /* includes the slot of page n */
     if (2 * used > table(b)->mask && grow(b) != 0 && used > table(b)->mask)
         return LLADD_NO_MEMORY;
     set(place_of(table(b), n), n, (uintptr_t)f);
@@ -125,7 +130,8 @@ int ll_heap__claim(struct ll_buffer *b, uint64_t n, uint32_t slot, struct ll_fra
     lladd_mutex_lock(&b->slots_latch);
     bool taken = place_of(table(b), n)->frame != 0;
     if (!taken) {
-        /* Atomic, although this thread owns the frame: outdated lookups may be reading it. */
+        /* Atomic, although this thread owns the frame: a lookup in an old table may be reading the
+         * number. */
         lladd_atomic_store64_relaxed(&f->page.number.v, n);
         f->flags = 0;
         f->private_ = NULL;

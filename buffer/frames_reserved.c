@@ -3,27 +3,29 @@
  * frames_reserved: reserves address space for every page the file may have (vmcache; Leis et al.,
  * SIGMOD 2023).
  *
- * Address space is reserved in chunks, each for a gigabyte of the file: first the pages, then their
- * frames. The frame and the bytes of page n are found by arithmetic, so a hit reads no table. The
- * kernel provides memory for what is touched; a page is read into its place with pread, and dropped
- * with madvise. Untouched frames read as zeros, and a state word of zero means FREE.
+ * Address space is reserved in chunks. A chunk holds a gigabyte of the file: first the pages, then
+ * their frames. The addresses of page n and its frame are computed, so a hit in the first chunk
+ * reads no table. The kernel provides memory when an address is touched. A page is read into its
+ * place with pread and evicted with madvise. Untouched frames read as zeros, and a state word of
+ * zero means FREE.
  *
- * Touched memory is charged to the budget, so it must be released too:
+ * Touched memory is charged to the budget. To refund a charge, the memory must be returned to the
+ * kernel:
  *   page     one page of the file: charged with its slot.
- *   group    the frames on one page of the operating system. Charged while one of them is in use,
- *            then dropped.
- *   region   the pages mapped by one page of the page table (or by several tables, if a group is
- *            larger). Charged while one of its groups is in use, then mapped anew, because only
- *            that makes the kernel free the page table. Otherwise a scan of a terabyte would leave
- *            two gigabytes of page tables.
+ *   group    the frames on one page of the operating system. Charged while one of the frames is in
+ *            use; then the memory is dropped.
+ *   region   the pages that one page table of the processor maps (several tables, if a group has
+ *            more pages). Charged while one of its groups is in use; then the region is mapped
+ *            anew, because nothing else makes the kernel free the page table. Otherwise a scan of a
+ *            terabyte would leave two gigabytes of page tables.
  *
- * (The page tables of the frames are 1/32768 of the file and ignored.) The counters of groups and
- * regions change under one of a few latches, chosen by page number. The change from FREE to LOADING
- * and the return to FREE are made under the same latch, so that no thread claims a frame while its
- * group is being dropped. Other threads may read the word of a dropped frame at any time: they see
- * FREE.
+ * (The page tables that map frames are not charged: they take 1/32768 of the file's size.) The
+ * counters of groups and regions change under one of a few latches, chosen by page number. A frame
+ * changes from FREE to LOADING, and back to FREE, under the same latch, so that no thread claims a
+ * frame while its group is being dropped. Other threads may read the word of a dropped frame at any
+ * time: they see FREE.
  *
- * Chunks and old directories live until the buffer is closed.
+ * Chunks and replaced directories are kept until the buffer is closed.
  */
 #include "buffer/buffer_private.h"
 
@@ -40,7 +42,8 @@ static uint64_t chunk_pages(const struct ll_buffer *b)
     return UINT64_C(1) << b->chunk_shift;
 }
 
-/* Bytes of address space that one page of the page table maps; an entry has eight bytes. */
+/* Bytes of address space that one page table maps. A table is one page with entries of eight
+ * bytes. */
 static size_t table_covers(const struct ll_buffer *b)
 {
     return b->os_page / 8 * b->os_page;
@@ -51,8 +54,8 @@ static size_t region_bytes(const struct ll_buffer *b)
     return ((size_t)1 << b->region_shift) * b->page_size;
 }
 
-/* With huge pages one resident page would cost two megabytes. A kernel without huge pages refuses
- * the call, which is harmless. */
+/* With huge pages a single resident page would take two megabytes. A kernel without huge pages
+ * refuses the call, which is harmless. */
 static void want_small_pages(void *at, size_t bytes)
 {
     (void)madvise(at, bytes, MADV_NOHUGEPAGE);
@@ -62,10 +65,10 @@ static void want_small_pages(void *at, size_t bytes)
 #define MADV_COLLAPSE 25 /* Linux 6.1; older headers do not have it */
 #endif
 
-/* But if a whole range of two megabytes is resident, a huge page costs no more than its 512 pages,
- * and a hit finds its address in the TLB. The kernel moves the pages safely while other threads use
- * them. Afterwards the range is set to small pages again: what is dropped of it is released in
- * small pages, and the kernel does not merge them by itself. */
+/* If a whole range of two megabytes is resident, a huge page takes no more memory than 512 small
+ * pages, and its address is more likely to be in the TLB. The kernel may move the pages while other
+ * threads use them. Afterwards the range is set to small pages again: a page that is evicted later
+ * is released alone, and the kernel does not merge pages by itself. */
 static void want_one_huge_page(void *at, size_t bytes)
 {
     if (madvise(at, bytes, MADV_HUGEPAGE) != 0)
@@ -128,7 +131,7 @@ static struct ll_buffer__chunk *new_chunk(struct ll_buffer *b)
     return c;
 }
 
-/* A directory with room for chunk i. Under slots_latch. */
+/* Makes a directory with room for chunk i. Under slots_latch. */
 static int grow_directory(struct ll_buffer *b, uint64_t i)
 {
     struct ll_buffer__directory *old = directory(b);
@@ -148,13 +151,13 @@ static int grow_directory(struct ll_buffer *b, uint64_t i)
         d->at[k].frames = old->at[k].frames;
     }
     ll_buffer__charge(b, sizeof *d + n * sizeof d->at[0]);
-    /* The next chunk may need the next directory. */
+    /* The next chunk may need a directory twice as large. */
     b->claim_bytes = b->place_bytes + chunk_bytes(b) + sizeof *d + 2 * n * sizeof d->at[0];
     lladd_atomic_store64(&b->directory, (uintptr_t)d);
     return 0;
 }
 
-/* Finds the chunk of page n; maps it if necessary. */
+/* Finds the chunk of page n; maps the chunk if necessary. */
 static int chunk_of(struct ll_buffer *b, uint64_t n, struct ll_buffer__chunk **out)
 {
     uint64_t i = n >> b->chunk_shift;
@@ -213,7 +216,7 @@ int ll_reserved__open(struct ll_buffer *b, struct lladd_error *err)
     int rc = b->space_latches ? 0 : LLADD_NO_MEMORY;
     for (int i = 0; rc == 0 && i < SPACE_LATCHES; i++)
         rc = lladd_mutex_init(&b->space_latches[i], BUFFER_RANK_SPACE, "address space");
-    /* Check for address space now, while the other provider can still be chosen. */
+    /* Map the first chunk now: if that fails, the other provider can still be chosen. */
     struct ll_buffer__chunk *first;
     if (rc == 0)
         rc = chunk_of(b, 0, &first);
@@ -263,11 +266,12 @@ static void enter_space(struct ll_buffer *b, struct ll_buffer__chunk *c, uint64_
         ll_buffer__charge(b, b->region_tables * b->os_page);
 }
 
-/* Flag in a region's counter: the region was merged into a huge page since it was last empty. Once
- * is enough: a page that is evicted and loaded repeatedly must not repeat that cost. */
+/* Flag in a region's counter: the region was merged into a huge page since it was last empty. It is
+ * not merged a second time: a page that is evicted and loaded repeatedly must not repeat the
+ * cost. */
 #define REGION_HUGE 0x8000u
 
-/* Merges the region of the page at i into a huge page if it is complete now. */
+/* Merges the region of page i of the chunk into a huge page if all its pages are resident now. */
 static void complete_region(struct ll_buffer *b, struct ll_buffer__chunk *c, uint64_t i)
 {
     const uint16_t full = (uint16_t)(1u << b->group_shift);
@@ -288,7 +292,7 @@ static void remap_region(struct ll_buffer *b, struct ll_buffer__chunk *c, uint64
     unsigned char *at = c->pages + region * region_bytes(b);
     void *map = mmap(at, region_bytes(b), PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    /* If the kernel has no memory for the change, the old mapping stays valid. */
+    /* If the kernel lacks memory for the new mapping, the old one stays valid. */
     if (map != MAP_FAILED)
         want_small_pages(at, region_bytes(b));
 }
@@ -326,8 +330,8 @@ int ll_reserved__claim(struct ll_buffer *b, uint64_t n, uint32_t slot, struct ll
         enter_space(b, c, i);
         f->page.bytes = c->pages + i * b->page_size;
         f->page.size = b->page_size;
-        /* Atomic, although the value never changes: a thread that visits slots may be reading
-         * it. */
+        /* Atomic, although a frame always gets the same number: a thread that visits slots may be
+         * reading it. */
         lladd_atomic_store64_relaxed(&f->page.number.v, n);
         f->flags = 0;
         f->private_ = NULL;

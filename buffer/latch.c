@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * latch: the slow path, when a frame cannot be latched with one atomic.
+ * latch: the slow path, for a frame that cannot be latched with one atomic operation.
  *
- * Waiting. Exclusive holders are quick (they do no I/O, BUF-3), so a waiter first spins for about
- * as long as going to sleep would take, then sleeps on the low half of the word. Before it sleeps
- * it sets the bit of its class (readers, writers); a thread that releases the latch checks these
- * bits.
+ * Waiting. An exclusive holder of a resident page is quick (BUF-3). A waiter therefore first spins
+ * for about as long as going to sleep would take, then sleeps on the low half of the word. Before
+ * it sleeps it sets the bit of its class, readers or writers; a thread that releases the latch
+ * checks these bits.
  *
- * Waking. A thread that clears the bit of a class wakes that class: all readers, or one writer. A
- * writer that slept cannot know whether it was the only one, so it takes the latch with the
- * writers' bit set, and its release wakes the next one. If the page was evicted meanwhile, it wakes
- * all sleepers, because the bit may have been cleared for it alone. The last reader to leave wakes
- * one writer and leaves the bit set.
+ * Waking. A thread that releases an exclusive latch clears both bits and wakes all readers and one
+ * writer. The woken writer cannot know whether other writers still sleep. It therefore sets the
+ * writers' bit when it takes the latch, and its release wakes the next writer. If the woken writer
+ * finds the page evicted, it wakes all sleepers instead, because no other thread may be left to
+ * wake them. The last reader to leave wakes one writer and does not clear the bit.
  *
- * No starvation. Readers that find the writers' bit set wait for a millisecond, so that the present
- * readers can leave; then they enter anyway. (To wait without limit would deadlock a thread that
- * fixes, shared, a page it already holds shared.) Writers are not ordered among themselves.
+ * No starvation. A reader that finds the writers' bit set waits for a millisecond, so that the
+ * present readers can leave; then it enters anyway. (Without this limit, a thread that fixes a page
+ * shared for the second time would deadlock with the writer.) Writers get the latch in no
+ * particular order.
  *
  * Loading and evicting. A thread that finds a frame being loaded or evicted waits as a reader, even
- * if it wants the exclusive latch. When the state changes, all sleepers are woken and look the page
- * up again, because the frame may hold another page by then. For the same reason a sleeper's bit
- * may end up in the word of another page; the next release of that page then looks for sleepers in
- * vain.
+ * if it wants the exclusive latch. A change of the state wakes all sleepers, and each looks the
+ * page up again, because the frame may hold another page by then. A thread may also set its bit
+ * just after the frame got another page; then the next release of that page looks for sleepers in
+ * vain, which is harmless.
  */
 #include "buffer/latch.h"
 #include "util/held.h"
@@ -33,7 +34,8 @@ enum {
     READER_PATIENCE_NS = 1000000
 };
 
-/* Sleeps while the low half of the word equals w, at most for ns. Returns at once if it differs. */
+/* Sets `bit`, then sleeps for at most ns while the low half of the word does not change. Returns
+ * immediately if the word is not w. */
 static void sleep_on(struct ll_frame *f, uint64_t w, uint64_t bit, uint32_t class, uint64_t ns)
 {
     if (!(w & bit)) {
@@ -61,7 +63,7 @@ static bool is_moving(uint64_t w)
     return state == LATCH_LOADING || state == LATCH_EVICTING;
 }
 
-/* Counts a fix; resets a full count into *full. */
+/* Counts a fix. Moves a full count to *full first. */
 static uint64_t count_fix(uint64_t w, uint64_t *full)
 {
     if (w >= LATCH_FIXES_FULL) {
@@ -111,7 +113,8 @@ static enum latch_answer get_shared(struct ll_frame *f, bool try, uint64_t *full
         } else if (try) {
             return LATCH_BUSY;
         } else {
-            /* An exclusive holder always wakes its waiters, so no time limit is needed. */
+            /* A wait for an exclusive holder needs no time limit, because that holder wakes its
+             * waiters. */
             bool timed = !(w & LATCH_EXCLUSIVE);
             sleep_on(f, w, LATCH_READERS_WAIT, LATCH_READERS, timed ? READER_PATIENCE_NS : 0);
             if (timed)
@@ -148,7 +151,8 @@ void latch_wake_writer(struct ll_frame *f)
 void latch_wake_after_exclusive(struct ll_frame *f)
 {
     uint64_t w = lladd_atomic_load64(&f->latch);
-    /* The bits may be clear: the next holder's release, or a change of state, woke the sleepers. */
+    /* If the bits are clear by now, the release of a later holder or a change of state has woken
+     * the sleepers. */
     while ((w & LATCH_WAITERS) && !lladd_atomic_cas64(&f->latch, &w, w & ~LATCH_WAITERS)) {
     }
     if (w & LATCH_READERS_WAIT)

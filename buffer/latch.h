@@ -3,30 +3,30 @@
 #define LL_BUFFER_LATCH_H
 /* The state word of a frame. Low half, on which threads sleep:
  *
- *    0..19  number of shared holders; bit 19 is kept free, so that the count cannot overflow
+ *    0..19  number of shared holders; no overflow: while bit 19 is set, new holders wait
  *    20     held exclusively
- *    21     a writer sleeps (or one did, and others may; see latch.c)
+ *    21     a writer sleeps, or one has slept and others may still sleep (latch.c)
  *    22     readers sleep
- *    23     used since the clock last passed
+ *    23     used since the eviction clock last passed
  *    24     a copy is being written: do not evict the frame, nor write it a second time
  *    25..26 state
  *
- * High half: fixes since the page was loaded. It counts hits, and it changes with each exclusive
- * latch, which optimistic reads rely on.
+ * High half: the number of fixes since the page was loaded. It counts hits. Each exclusive latch
+ * changes it too, so optimistic reads notice a writer.
  *
  * States, and the thread that changes them:
  *
- *    FREE     -> LOADING   a thread that misses the page claims the frame and holds it exclusively
+ *    FREE     -> LOADING   a thread that misses the page: it claims the frame, held exclusively
  *    LOADING  -> RESIDENT  that thread, when the page is verified; it keeps the requested latch
  *    LOADING  -> FREE      that thread, when the page cannot be read
  *    RESIDENT -> EVICTING  a thread that needs room (exclusively) or drops pages (without the
  *                          exclusive bit); only if the frame has no holder and no copy of it is
  *                          being written
  *    EVICTING -> FREE      that thread
- *    EVICTING -> RESIDENT  a thread that drops pages and finds that it may not
+ *    EVICTING -> RESIDENT  that thread, if it finds the frame dirty or may not drop the pages
  *
- * A latch is also a pin: while a thread holds the frame, shared or exclusively, the page stays
- * resident. */
+ * A latch is also a pin: while a thread holds the frame, shared or exclusively, the page stays in
+ * memory. */
 #include <lladd/sync.h>
 
 #include "buffer/buffer.h"
@@ -46,7 +46,7 @@
 #define LATCH_EVICTING (UINT64_C(3) << 25)
 #define LATCH_WAITERS (LATCH_WRITER_WAITS | LATCH_READERS_WAIT)
 #define LATCH_FIX (UINT64_C(1) << 32)
-/* Words from here on have a full fix count: the slow path resets it. */
+/* Words of this value or above have a full fix count. The slow path resets the count. */
 #define LATCH_FIXES_FULL (UINT64_C(0xffffffff) << 32)
 
 /* Classes of sleepers, for lladd_word_wake. */
@@ -63,8 +63,8 @@ static inline uint64_t latch_fixes(uint64_t word)
     return word >> 32;
 }
 
-/* The frame has no holder, and no copy of it is being written. (Waiters do not count: when the page
- * is evicted they are woken and look it up again.) */
+/* The frame holds a page and has no holder, and no copy of it is being written. (Waiters do not
+ * count: eviction wakes them, and they look the page up again.) */
 static inline bool latch_idle(uint64_t word)
 {
     return (word & (LATCH_STATE | LATCH_EXCLUSIVE | LATCH_COUNT | LATCH_COPIED)) == LATCH_RESIDENT;
@@ -80,7 +80,7 @@ static inline uint32_t *latch_low(uint64_t *word)
 #endif
 }
 
-/* The only atomic of a hit. False: the caller takes the slow path. */
+/* The only atomic operation of a hit. False: the caller takes the slow path. */
 static inline bool latch_try_shared(uint64_t *word)
 {
     uint64_t w = lladd_atomic_load64(word);
@@ -101,21 +101,23 @@ static inline bool latch_try_exclusive(uint64_t *word)
     return got;
 }
 
-/* Bits that change if an optimistic reader must retry. (A shared fix changes them too; but pages
- * that are read often are read optimistically.) */
+/* If an optimistic reader must retry, one of these bits changes. (A shared fix changes them too and
+ * causes a needless retry. That is rare, because pages that are read often are read
+ * optimistically.) */
 #define LATCH_VERSION (LATCH_STATE | LATCH_EXCLUSIVE | LATCH_FIXES_FULL)
 
-/* May the page be read optimistically? Not without the USED bit: a fix must set it now and then, so
- * that the clock sees that the page is used. */
+/* May the page be read optimistically? Not without the USED bit: then the reader fixes the page,
+ * which sets the bit. Otherwise the clock would evict a page that is only read optimistically. */
 static inline bool latch_may_read(uint64_t word)
 {
     return (word & (LATCH_STATE | LATCH_EXCLUSIVE | LATCH_USED)) == (LATCH_RESIDENT | LATCH_USED);
 }
 
-/* Waits, unless `try`, until the frame can be latched. *full receives the fix count when it no
- * longer fits into the word. */
+/* Latches the frame; waits unless `try`. If the word's fix count is full, stores it in *full and
+ * restarts the word's count; otherwise *full is 0. */
 enum latch_answer latch_get(struct ll_frame *, bool exclusive, bool try, uint64_t *full);
-/* Waits until the frame is neither held exclusively nor being loaded or evicted. Takes no latch. */
+/* Waits while the frame is held exclusively, loaded or evicted. May return early. Takes no
+ * latch. */
 void latch_await_shareable(struct ll_frame *);
 
 void latch_wake_writer(struct ll_frame *) __attribute__((noinline, cold));
@@ -138,8 +140,8 @@ static inline void latch_drop_exclusive(struct ll_frame *f)
         latch_wake_after_exclusive(f);
 }
 
-/* Sets a new state, which no other thread can be changing, and wakes all sleepers. Returns the word
- * before. */
+/* Replaces the whole word and wakes all sleepers. Only for a frame with a state that no other
+ * thread can change now. Returns the old word. */
 uint64_t latch_become(struct ll_frame *, uint64_t word);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * load: fixes that are not immediate hits; reading.
+ * load: fixes pages that are not immediate hits; reads pages that are not cached.
  *
- * A miss takes a slot and claims the page's frame with it (LOADING, so that other threads that want
- * the page wait for this read and do not start their own). With no latch held but the frame's, it
- * reads, verifies (BUF-2) and asks recovery to bring the page up to date, and returns the frame.
- * Without a free slot it makes room first (evict.c).
+ * A miss takes a slot and claims the page's frame for it. The frame is LOADING: other threads that
+ * want the page wait for this read and do not start their own. The miss reads the page, verifies it
+ * (BUF-2) and asks recovery to bring it up to date; meanwhile this layer holds no latch but that of
+ * the frame. If no slot is free, the miss makes room first (evict.c).
  */
 #include "buffer/buffer_private.h"
 
@@ -32,7 +32,7 @@ static void without_base(struct ll_buffer *b, struct ll_frame *f)
     f->flags |= LL_FRAME_BASELESS;
 }
 
-/* Asks recovery for the page. What it has changed makes the frame dirty. */
+/* Asks recovery for the page. If recovery has changed the page, the frame becomes dirty. */
 static int ask_recovery(struct ll_buffer *b, struct ll_frame *f, struct ll_fetch *fetch,
                         struct lladd_error *err)
 {
@@ -67,7 +67,7 @@ static int read_and_verify(struct ll_buffer *b, struct ll_frame *f, uint64_t n, 
     if (rc != 0)
         return rc;
     rc = ll_buffer__verify(b, n, f->page.bytes, &fetch.damage);
-    if (rc == LLADD_LOG_LOST) { /* redo would hide that */
+    if (rc == LLADD_LOG_LOST) { /* redo or a rebuild would hide the loss */
         if (err)
             *err = fetch.damage;
         return rc;
@@ -110,7 +110,7 @@ bool ll_buffer_include(struct ll_buffer *b, uint64_t n)
     return can;
 }
 
-/* Raises the page count; called when nothing can fail any more (API-1). */
+/* Raises the page count. Called when the fix can no longer fail (API-1). */
 static void include(struct ll_buffer *b, uint64_t n)
 {
     if (n >= lladd_atomic_load64(&b->page_count))
@@ -131,7 +131,8 @@ static int miss(struct ll_buffer *b, uint64_t n, unsigned how, struct ll_frame *
         rc = ll_buffer__make_room(b, &why);
         const struct ll_frame *f = ll_buffer__find(b, n);
         if (f && (lladd_atomic_load64(&f->latch) & LATCH_STATE) != LATCH_FREE)
-            return 1; /* another thread was faster: whatever the error, the page is resident */
+            return 1; /* another thread has claimed the frame: any error of make_room is irrelevant
+                       * */
         if (rc > 0)
             ll_buffer__await_event(b, seen);
         if (rc < 0 && err)
@@ -173,7 +174,8 @@ static void reset_page(struct ll_buffer *b, struct ll_frame *f)
     memset(f->page.bytes, 0, b->page_size);
 }
 
-/* Latches the frame that page n seems to have: 0; 1 to look it up again; LLADD_BUSY. */
+/* Latches the frame that a lookup of page n has found. 0: latched; 1: look the page up again;
+ * LLADD_BUSY. */
 static int latch_found(struct ll_buffer *b, struct ll_frame *f, uint64_t n, unsigned how,
                        struct lladd_error *err)
 {

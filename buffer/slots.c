@@ -2,16 +2,18 @@
 /*
  * slots: the right to be resident, and the budget.
  *
- * A slot is the right to have one page resident. Slots are in segments that double in size, so that
- * they never move and adding one never copies. In the heap a segment contains the frames and pages
- * of its slots; with reserved address space a slot is bound to a new frame each time.
+ * A slot is the right to have one page resident. Slots are stored in segments, each twice as large
+ * as the one before: slots never move, and adding a segment copies nothing. In the heap a segment
+ * contains the frames and pages of its slots. With reserved address space each claim binds a slot
+ * to another frame.
  *
- * The budget. `bytes` is the sum of all charges: this buffer manager itself, one batch of copies
- * (and each further one, while several threads write), and for each resident page the cost that
- * cost_of_page() in buffer.c computes. With reserved address space, frames and page tables are
- * charged as they are touched (frames_reserved.c), which depends on the page. Therefore a slot is
- * given out only while the most that a page can add is free as well. Batches are charged without a
- * check: there are few, and later slots wait for the space.
+ * The budget. `bytes` is the sum of all charges: this buffer manager itself, one batch of copies,
+ * further batches while several threads write, and for each resident page the cost that
+ * cost_of_page() in buffer.c computes. With reserved address space, frames and page tables are also
+ * charged when a page touches them (frames_reserved.c). This additional cost depends on the page. A
+ * slot is therefore given out only if the budget also has room for the greatest possible additional
+ * cost. Batches are charged without a check: they are few, and no slot is given out until the sum
+ * is within the budget again.
  */
 #include "buffer/buffer_private.h"
 
@@ -82,7 +84,7 @@ static int take(struct ll_buffer *b, uint32_t *out)
     if (b->slot_free || b->slot_count >= b->slot_max || !affordable(b))
         return 1;
     if (make_slot(b, out) != 0)
-        return b->slot_count > 0 ? 1 : LLADD_NO_MEMORY; /* manage with the existing slots */
+        return b->slot_count > 0 ? 1 : LLADD_NO_MEMORY; /* the caller must free an existing slot */
     ll_buffer__charge(b, b->slot_bytes);
     return 0;
 }

@@ -2,22 +2,23 @@
 /*
  * write_history: the page LSNs of the pages that this buffer manager has written.
  *
- * A disk that acknowledges a write and does not do it, or writes to the wrong place, leaves the old
- * page in its place: a valid page of this database. Only a record of the write can reveal that. The
- * page LSN of each written page is therefore kept here, and a page that is read must not have a
- * lower one (BUF-6: page LSNs never decrease). A page with a lower LSN is damaged: it is rebuilt
- * from the log if the log reaches back far enough, otherwise refused.
+ * A disk may acknowledge a write and not do it, or write to the wrong place. Then the old page
+ * stays on disk, and it is a valid page of this database: only a record of the write can reveal the
+ * loss. This table therefore keeps the page LSN of each written page. Page LSNs never decrease
+ * (BUF-6), so a page that is read with a lower LSN is treated as damaged: it is rebuilt from the
+ * log if the log reaches back far enough, otherwise refused.
  *
  * The bound. The table has room for four times as many pages as the cache, at most LINES_MAX *
  * PLACES. Its memory belongs to the budget and is allocated when the first page is written. (If the
- * allocation fails, nothing is recorded until the next write.) If a line is full the page with the
- * lowest LSN is forgotten, and a lost write of that page is not detected here. After open the table
- * is empty: only the log knows what was written before. Pages of raw extents have no LSN; a bulk
- * write to them removes their entries.
+ * allocation fails, that write is not recorded, and the next write tries again.) If a line is full,
+ * a new page replaces the page with the lowest LSN; a lost write of the replaced page is not
+ * detected here. After open the table is empty: it has no earlier writes. Pages of raw extents have
+ * no LSN; a bulk write removes their entries.
  *
- * Threads. A processor cache line holds PLACES pages and a latch of one word, which is held for a
- * few instructions without any other action. Hits do not use the table. The writes of one page are
- * recorded in their order (COPIED), and before the page can be evicted and read.
+ * Threads. A line of the table fills one cache line of the processor. It holds PLACES pages and a
+ * latch of one word, which a thread holds for a few instructions only. Hits do not use the table. A
+ * write is recorded while the frame's COPIED bit is set: thus the writes of one page are recorded
+ * in their order, and before the page can be evicted and read again.
  */
 #include "buffer/buffer_private.h"
 
@@ -44,7 +45,8 @@ uint64_t ll_buffer__history_bytes(const struct ll_buffer_config *cfg)
     return (lines < LINES_MAX ? lines : LINES_MAX) * LINE + LINE; /* to align them */
 }
 
-/* The table, or NULL. Stored as a number, because it is set while other threads read it. */
+/* The table, or NULL. Its address is stored as an atomic number, because a thread sets it while
+ * others read it. */
 static struct ll_buffer__line *table(const struct ll_buffer *b)
 {
     uintptr_t memory = (uintptr_t)lladd_atomic_load64(&b->lines);
@@ -71,7 +73,7 @@ void ll_buffer__history_free(struct ll_buffer *b)
     ll_free(b->env, (void *)(uintptr_t)b->lines);
 }
 
-/* The table line of page n; the table must exist. */
+/* The line for page n. The table must exist. */
 static struct ll_buffer__line *line_of(const struct ll_buffer *b, uint64_t n)
 {
     uint64_t hash = n * UINT64_C(0x9e3779b97f4a7c15) >> 32;

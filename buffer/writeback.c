@@ -2,31 +2,32 @@
 /*
  * writeback: writes dirty pages to the disk (BUF-1).
  *
- * A batch goes through these steps. Only the first holds a page latch, for one page at a time:
+ * A batch goes through these steps. Only the first step holds a page latch, of one page at a time:
  *   copy      latch shared and set the frame's COPIED bit, copy the bytes, move the page from dirty
- *             to in flight, unlatch. From now on the page may change again. This step decides
- *             whether the copy goes through the double-write area: by its base and the start of
- *             redo, not by anything that a crash could forget.
+ *             to in flight, unlatch. From now on the page may change again. This step decides, from
+ *             the copy's base and the start of redo, whether the copy goes through the double-write
+ *             area.
  *   seal      the page type's `flushed` may change the copy; add page number and checksum.
  *   force     make the log durable up to the newest page LSN among the copies.
  *   write     neighbouring pages in one call; first those for the double-write area.
  *   done      record the page LSNs (write_history.c), mark the entries in flight as written, clear
  *             the COPIED bits, wake the sleepers.
  *
- * COPIED prevents eviction of the frame (a reader would get the old page from the disk) and a
- * second copy (two writes of one page could arrive in the wrong order).
+ * COPIED prevents two errors. If the frame were evicted, a reader would get the old page from the
+ * disk. If a second copy were taken, two writes of one page could reach the disk in the wrong
+ * order.
  *
- * Writers are: a thread that needs room (without waiting for a latch, as it may hold some itself);
- * the flush of a checkpoint (which writes all its pages, and therefore waits, with no latch held);
- * the background writer; ll_buffer_step.
+ * These write pages: a thread that needs room, which does not wait for a page latch, because it may
+ * hold page latches itself; the flush of a checkpoint, which must write all its pages and waits for
+ * latches while it holds none; the background writer; ll_buffer_step.
  *
- * The background writer looks ahead of the eviction clock for dirty pages that would be evicted
- * next; if there are none it takes the oldest dirty ones, in recLSN order. It works when the cache
- * is full and an eighth of it is dirty.
+ * The background writer looks for dirty pages among the slots that the eviction clock reaches next.
+ * If it finds none it takes the oldest dirty pages, in recLSN order. It writes only while the cache
+ * is almost full and more than an eighth of the pages are dirty (should_write in flush.c).
  *
- * Failure. If the log cannot be forced, nothing was written: the pages become dirty again with
- * their old recLSNs. A write or sync that fails poisons the handle (LOG-4); the entries stay in
- * flight forever, so that the log they need is not truncated.
+ * Failure. If the log cannot be forced, no page was written, and the pages become dirty again with
+ * their old recLSNs. A write or sync that fails poisons the database (LOG-4); the entries stay in
+ * flight until it is closed, so that the log that they need is not truncated.
  */
 #include "buffer/buffer_private.h"
 
@@ -62,7 +63,7 @@ static void drop_batch(struct ll_buffer *b, struct ll_buffer__batch *batch)
     ll_free(b->env, batch);
 }
 
-/* Counted in in_transit: while a batch is in use there may be room soon. */
+/* A batch in use counts in in_transit: when it is done, pages may be clean. */
 static struct ll_buffer__batch *get_batch(struct ll_buffer *b)
 {
     lladd_mutex_lock(&b->slots_latch);
@@ -85,7 +86,8 @@ static struct ll_buffer__batch *get_batch(struct ll_buffer *b)
     return batch;
 }
 
-/* If several batches would take much of the budget only one is kept. */
+/* Keeps the batch for the next writer, unless the batches take too much of the budget and others
+ * exist. */
 static void put_batch(struct ll_buffer *b, struct ll_buffer__batch *batch)
 {
     uint64_t count = lladd_atomic_load32(&b->batch_count);
@@ -138,7 +140,7 @@ void ll_buffer__batches_free(struct ll_buffer *b)
 
 enum copied { COPIED, NOT_DIRTY, IN_USE };
 
-/* Latches the frame, shared, and sets COPIED. */
+/* Latches the frame shared and sets COPIED. */
 static enum copied hold_for_copy(struct ll_frame *f)
 {
     uint64_t w = lladd_atomic_load64(&f->latch);
@@ -146,8 +148,8 @@ static enum copied hold_for_copy(struct ll_frame *f)
         uint64_t state = w & LATCH_STATE;
         if (state == LATCH_FREE)
             return NOT_DIRTY;
-        /* A page being evicted has been written. A dirty page being dropped may become resident
-         * again. */
+        /* A clean page is being evicted. A dirty page is being dropped, and may become resident
+         * again if the drop fails. */
         if (state == LATCH_EVICTING)
             return lladd_atomic_load64(&f->rec_lsn) ? IN_USE : NOT_DIRTY;
         if (state == LATCH_LOADING || (w & (LATCH_EXCLUSIVE | LATCH_COPIED | LATCH_CROWDED)))
@@ -252,7 +254,7 @@ static void seal(struct ll_buffer *b, struct ll_buffer__batch *batch)
     }
 }
 
-/* Reports the writes to the simulator. */
+/* Reports to the simulator that these pages will be written. */
 static void observe_writes(const struct ll_buffer__batch *batch, lladd_lsn durable)
 {
     (void)durable;
@@ -262,7 +264,7 @@ static void observe_writes(const struct ll_buffer__batch *batch, lladd_lsn durab
                       .durable = durable);
 }
 
-/* Writes the copies for the double-write area, at most as many at once as it holds. */
+/* Writes the copies that need the double-write area, at most DWB_PAGES in one batch. */
 static int write_protected(struct ll_buffer *b, struct ll_buffer__batch *batch,
                            struct lladd_error *err)
 {
@@ -281,7 +283,8 @@ static int write_protected(struct ll_buffer *b, struct ll_buffer__batch *batch,
     return 0;
 }
 
-/* Collects the copies from i on that go to neighbouring places; returns how many. */
+/* Collects the copies from i on that have consecutive page numbers and do not need the double-write
+ * area. Returns their number. */
 static unsigned next_run(const struct ll_buffer *b, const struct ll_buffer__batch *batch,
                          unsigned i, struct lladd_iovec *pieces)
 {
@@ -323,14 +326,15 @@ static void all_done(struct ll_buffer *b, struct ll_buffer__batch *batch)
         ll_buffer__in_flight_done(b, written, n);
 }
 
-/* Records the page LSNs before a frame can be evicted and the page read again. */
+/* Records the page LSNs. Called while COPIED is set, so before a page can be evicted and read
+ * again. */
 static void remember(struct ll_buffer *b, const struct ll_buffer__batch *batch)
 {
     for (unsigned i = 0; i < batch->n; i++)
         ll_buffer__history_note(b, batch->copies[i].page, ll_page_lsn(batch->copies[i].bytes).v);
 }
 
-/* All steps but the first. Empties the batch. */
+/* Does all steps but the first. Empties the batch. */
 static int finish_batch(struct ll_buffer *b, struct ll_buffer__batch *batch,
                         struct lladd_error *err)
 {
@@ -376,8 +380,8 @@ static void await_copyable(struct ll_buffer *b, struct ll_frame *f)
         latch_await_shareable(f);
 }
 
-/* Writes from todo[*at] on; with `wait`, stops with no latch held before a page that must be waited
- * for. */
+/* Writes the pages from todo[*at] on and advances *at. With `wait`, stops before a page that cannot
+ * be latched now. */
 static int write_some(struct ll_buffer *b, struct ll_buffer__batch *batch,
                       const struct ll_buffer__todo *todo, unsigned n, unsigned *at, bool wait,
                       struct lladd_error *err)
@@ -399,7 +403,8 @@ static int write_all(struct ll_buffer *b, const struct ll_buffer__todo *todo, un
     for (unsigned at = 0; rc == 0 && at < n;) {
         uint32_t seen = lladd_atomic_load32(&b->events);
         struct ll_buffer__batch *batch = get_batch(b);
-        /* A thread with a batch waits for no latch, and returns the batch with an event (REC-3). */
+        /* This wait ends: a thread with a batch waits for no page latch, and returns the batch with
+         * an event (REC-3). */
         if (!batch && lladd_atomic_load32(&b->batch_count) > 0) {
             ll_buffer__await_event(b, seen);
             rc = ll_buffer__check(b, err);
