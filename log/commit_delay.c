@@ -2,20 +2,22 @@
 /*
  * commit_delay: how long the leader of a group waits for other committers.
  *
- * Committers that were just woken come back soon. If the leader synced at once, it would serve half
- * of them, and the others would wait for two syncs. If the last groups had several members, the
- * leader therefore waits until as many committers have come as last time, but no longer than a
- * fifth of a sync. A lone committer never waits.
+ * Committers that were just woken commit again soon. If the leader synced immediately, its group
+ * would have only half of them, and the others would wait for two syncs. If more than one committer
+ * is expected, the leader therefore waits until that number has come, but no longer than a fifth of
+ * a sync. Expected are as many as were in the last group or came during its sync. A lone committer
+ * never waits.
  *
- * There are two ways to wait. Repeated yields are best if the leader gets the processor back at
- * once: the other threads run meanwhile, and no thread must be woken. But if threads that only
- * compute share the processors, one yield can take milliseconds. After such a yield, the leaders of
- * the next groups sleep instead (`polite`; twice as many groups after each repetition), and the
- * last expected committer wakes them. The scheduler prefers a woken sleeper to threads that
- * compute.
+ * There are two ways to wait. Repeated yields are best if the leader soon gets the processor back:
+ * the other threads run meanwhile, and no thread must be woken. But if threads that only compute
+ * share the processors, one yield can take milliseconds. After such a yield, the leaders of the
+ * next `polite` groups sleep instead, and the last expected committer wakes the leader; each
+ * further late yield doubles the number of groups. The scheduler prefers a woken sleeper to threads
+ * that compute.
  *
  * The wait pays if it makes the group a quarter bigger. If it does not, because the others do not
- * come back soon, the next groups skip it (`pause`; twice as many groups each time).
+ * come back soon, the next `pause` groups do not wait; each repetition doubles the number of
+ * groups.
  *
  * Threads. `arrivals` and `goal` are shared by all threads; the other fields belong to the leader.
  */
@@ -77,8 +79,7 @@ static void by_sleeping(struct ll_log *log, uint64_t most)
         ll_word_wait_with_credit("company", &g->arrivals, seen, 1, most - took);
         took = ll_now_ns(log->env) - start;
     }
-    lladd_atomic_store32(&g->goal, g->at_cut); /* a value that `arrivals` will not reach again
-                                                * soon */
+    lladd_atomic_store32(&g->goal, g->at_cut); /* `arrivals` will not have this value again soon */
 }
 
 void ll_log__commit_delay(struct ll_log *log)

@@ -3,34 +3,35 @@
  * create: makes segment files.
  *
  * A file is named log/<first LSN>.seg only when it is ready for use. Its space and header are
- * written and synced under another name; then it is renamed, and the directory is synced. Until
- * then a new file is named log/new.tmp. A dead segment of the right size that is reused is first
- * renamed to log/<first LSN>.new, durably, before a byte of it is changed. A .seg file therefore
- * always has the header it was made with, and a .new file has the space of a whole segment. The old
- * blocks in a reused file cannot be taken for records of the new place, because every block and
- * every record holds its own LSN.
+ * written and synced under another name; then it is renamed, and the directory is synced. A new
+ * file is first named log/new.tmp. The file of a dead segment that is reused is first renamed to
+ * log/<first LSN>.new, durably, before a byte of it is changed. A .seg file therefore always has
+ * the header with which it was made, and a .new file has the space of a whole segment. Old blocks
+ * and records in a reused file are not taken for new ones, because each holds its own LSN, and its
+ * incarnation or salt.
  *
- * After a crash, the segments above the end that the scan found are needed for three things until
- * the new segment is durable:
- * - a segment with a cut declares that those in its gap are dead;
- * - a lower segment connects those above it with the log;
+ * After a crash, until the new segment is durable, the segments above the end of the log are needed
+ * for three things:
+ * - a segment with a cut declares that the segments in its gap are dead;
+ * - a lower segment connects the segments above it with the log;
  * - the highest segment shows which LSNs were handed out (LOG-1).
  *
- * No segment is removed before that. The new segment reuses the file of a segment in a gap or, if
- * there is none, of the highest segment. The name of that file while it is being made preserves the
- * LSN, and the other segments stay as they were. After any prefix of these steps the log opens and
- * ends where it did (docs/decisions/files-renamed-before-reuse.md).
+ * None of them is removed before that. The new segment reuses the file of a segment in a gap or, if
+ * no segment is in a gap, that of the highest segment. While the file is being made, its name
+ * states the highest LSN, and the other segments stay as they were. After a crash at any step the
+ * log opens and ends where it ended before (docs/decisions/files-renamed-before-reuse.md).
  *
  * If groups are synced often, a preallocated segment is also filled with zeros. The fdatasync of a
- * commit then writes data only; otherwise the file system must also record which blocks are now in
- * use. Zeroing takes about a millisecond for a megabyte, and stops when a thread needs the segment
- * (docs/decisions/log-segments-allocated.md).
+ * commit then writes data only; without the zeros the file system must also record which blocks
+ * have been written. Zeroing takes about a millisecond for a megabyte, and stops when a thread
+ * waits for the segment (docs/decisions/log-segments-allocated.md).
  *
- * No credit extends beyond the last segment that was durably created (LOG-1). After a crash there
- * is therefore a file for every LSN that was ever handed out, and the log continues after them.
+ * Credit is granted only from segments that were durably created (LOG-1). After a crash, every LSN
+ * that was ever handed out therefore belongs to an existing file or is below the LSN in a file
+ * name, and the log continues above.
  *
- * A failure here is a resource error and leaves everything as it was. It never poisons the log: no
- * acknowledged commit depends on it.
+ * A failure here is a resource error and leaves the log as it was. It never poisons the database:
+ * no acknowledged commit depends on the new file.
  *
  * Threads. seg_mutex guards lists and sizes. A thread that makes a file sets `creating` and
  * releases the mutex meanwhile; only one thread at a time makes a file.
@@ -40,12 +41,13 @@
 #include <errno.h>
 
 static const unsigned char zeros[16384];
-/* Zeroing pays if there are at least this many syncs per mebibyte of segment. */
+/* Zeroing pays with at least this number of syncs per mebibyte of segment. */
 enum { OFTEN = 16 };
 
 /* ---- making a file ----------------------------------------------------------------------- */
 
-/* Every write failure here counts as lack of space, whatever the device reports. */
+/* A failure that would be LLADD_WRITE_FAILED becomes LLADD_NO_SPACE here, because it must not
+ * poison the log. */
 static int fail_create(struct lladd_error *err, int rc, const char *what, const char *name)
 {
     int code = ll_fail_io(err, rc, true, what, name);
@@ -117,7 +119,7 @@ static int fill_new(struct ll_log *log, struct ll_log__seg *seg, bool zeros_too,
     if (rc)
         return fail_create(err, rc, "create", name);
     rc = ll_io_size(log->dev, seg->file, &size);
-    if (!rc && size > 0) /* left by an attempt that a crash interrupted */
+    if (!rc && size > 0) /* an interrupted attempt has left it */
         rc = ll_io_truncate(log->dev, seg->file, 0);
     if (!rc)
         rc = fill_file(log, seg, zeros_too);
@@ -128,7 +130,7 @@ static int fill_new(struct ll_log *log, struct ll_log__seg *seg, bool zeros_too,
     return rc ? fail_create(err, rc, "make a log segment in", name) : 0;
 }
 
-/* Takes a dead file out of the log by renaming it after `first`, durably, because its next contents
+/* Takes a dead file out of the log: renames it durably to <first>.new, because its new contents
  * must never be seen under the old name. From then on it declares no gap. */
 static int take_over(struct ll_log *log, uint64_t first, struct ll_log__seg *old,
                      struct lladd_error *err)
@@ -184,7 +186,7 @@ static int publish_file(struct ll_log *log, const struct ll_log__seg *seg, struc
     int rc = ll_io_rename(log->dev, from, name);
     if (rc)
         return fail_create(err, rc, "rename a file to", name);
-    if (old) { /* the step in its new header */
+    if (old) { /* for take_stale, if the sync of the directory fails */
         old->kind = LL_LOG__SEGMENT;
         old->cut = seg->cut;
         old->until = seg->first;
@@ -194,16 +196,16 @@ static int publish_file(struct ll_log *log, const struct ll_log__seg *seg, struc
         rc = ll_io_sync_dir(log->dev, LL_LOG_DIR);
     if (!rc)
         return 0;
-    /* After a crash the file may or may not exist; ll_log__disown_above handles the case where that
+    /* After a crash the file may exist or not; ll_log__disown_above handles the case in which this
      * matters. */
     if (!old)
         (void)ll_io_unlink(log->dev, name);
     return fail_create(err, rc, "make durable the name of", name);
 }
 
-/* Makes the file of a segment. On success seg->file is set; on failure at most a file under a
- * temporary name remains. `old` is updated to its actual name, with size 0 if it is no longer
- * usable. Without the mutex. */
+/* Makes the file of a segment, from the file of `old` or a new one. Sets seg->file on success.
+ * `old` gets the name that its file has now, and size 0 if the file can no longer be used. Without
+ * the mutex. */
 static int make_file(struct ll_log *log, struct ll_log__seg *seg, struct ll_log__seg *old,
                      bool zeros_too, struct lladd_error *err)
 {
@@ -228,10 +230,10 @@ uint32_t ll_log__next_size(const struct ll_log *log, bool goes_on, unsigned why)
 {
     const struct ll_log__segments *segs = log->segs;
     uint64_t size = log->cfg.segment_min;
-    /* The first segment after a cut is small again, because the open waits for it. A transaction
-     * with an undo reserve of more than two segments will probably continue to grow, and reserves
-     * several times what it writes. It waits for the number of segments made, not for their size,
-     * so they grow faster. */
+    /* The first segment after a cut is small again, because the open waits for it. Segments for
+     * undo grow faster once several exist: a transaction with a large undo reserve will probably
+     * continue to grow, it reserves several times what it writes, and it waits for each segment
+     * made, whatever the size. */
     if (goes_on && segs->live.len > 0)
         size = (uint64_t)ll_log__last(segs)->step *
                (why & LL_LOG__FOR_UNDO && segs->live.len > 1 ? 4 : 2);
@@ -243,7 +245,7 @@ uint32_t ll_log__next_size(const struct ll_log *log, bool goes_on, unsigned why)
     return (uint32_t)(size < log->cfg.segment_min ? log->cfg.segment_min : size);
 }
 
-/* Takes a dead segment without users: of this size or, with size 0, of any. */
+/* Takes a dead segment without users: one of this size, or any usable one if size is 0. */
 static struct ll_log__seg *take_dead(struct ll_log *log, uint32_t size)
 {
     struct ll_vec *dead = &log->segs->dead;
@@ -257,8 +259,8 @@ static struct ll_log__seg *take_dead(struct ll_log *log, uint32_t size)
     return NULL;
 }
 
-/* Takes the dead file that has the name of the next segment, or the temporary name for it. An
- * attempt that failed, or that a crash interrupted, left it. */
+/* Takes the dead file that has the name of the next segment, <name>.seg or <name>.new. An attempt
+ * that failed, or that a crash interrupted, has left it. */
 static struct ll_log__seg *take_named(struct ll_log *log, uint64_t name)
 {
     struct ll_vec *dead = &log->segs->dead;
@@ -283,7 +285,8 @@ static bool is_covered(const struct ll_vec *dead, const struct ll_log__seg *seg)
     return covered;
 }
 
-/* Takes a dead segment above the cut that is not needed: one in a gap, or else the highest. */
+/* Takes a dead segment above the cut that may be reused now: one in a gap or, if none is in a gap,
+ * the highest. */
 static struct ll_log__seg *take_stale(struct ll_log *log, uint64_t cut)
 {
     struct ll_vec *dead = &log->segs->dead;
@@ -304,7 +307,7 @@ static struct ll_log__seg *take_stale(struct ll_log *log, uint64_t cut)
     if (found == dead->len)
         return NULL;
     struct ll_log__seg *seg = ll_log__at(dead, found);
-    LL_ASSERT(seg->users == 0); /* it has no readers: the log is not ready */
+    LL_ASSERT(seg->users == 0); /* the log is not ready, so it has no readers */
     ll_vec_remove_unordered(dead, found);
     return seg;
 }
@@ -312,7 +315,7 @@ static struct ll_log__seg *take_stale(struct ll_log *log, uint64_t cut)
 static void put_dead(struct ll_log *log, struct ll_log__seg *seg)
 {
     int rc = ll_vec_append(&log->segs->dead, &seg, 1);
-    LL_ASSERT(rc == 0); /* it came from this vector, so there is room */
+    LL_ASSERT(rc == 0); /* the segment came from this vector, so it has room */
     (void)rc;
 }
 
@@ -325,7 +328,7 @@ bool ll_log__has_useless(const struct ll_log *log)
     return has;
 }
 
-/* The least useful dead file: dead.len if there is none. */
+/* Index of the dead file that is least useful for reuse; dead.len if none can be removed. */
 static size_t least_useful(const struct ll_log *log)
 {
     const struct ll_vec *dead = &log->segs->dead;
@@ -368,8 +371,8 @@ bool ll_log__remove_dead(struct ll_log *log, int *rc, struct lladd_error *err)
     return *rc == 0;
 }
 
-/* Removes damaged segments above a cut: they are in the gap of another segment, and its file must
- * not be reused before they are gone. */
+/* Removes damaged segments above a cut. They are in the gap that another segment declares, and the
+ * file of that segment must not be reused before they are gone. */
 static int remove_damaged(struct ll_log *log, uint64_t cut, struct lladd_error *err)
 {
     struct ll_vec *dead = &log->segs->dead;
@@ -389,7 +392,8 @@ static int remove_damaged(struct ll_log *log, uint64_t cut, struct lladd_error *
 }
 
 /* Removes the new file of an attempt that failed at its last step: its name may exist, or reappear
- * after a crash. (A reused file is in the dead list instead and declares its gap.) */
+ * after a crash. (If the attempt reused a file, that file is in the dead list and is renamed with
+ * the others.) */
 static int remove_attempt(struct ll_log *log, struct lladd_error *err)
 {
     char name[LL_LOG_NAME_SIZE];
@@ -426,7 +430,7 @@ bool ll_log__over_limit(const struct ll_log *log)
     return log->cfg.limit_bytes && log->segs->disk_bytes > log->cfg.limit_bytes;
 }
 
-/* The part of the limit that only owed records may use: an eighth, at most 64 MiB. That is several
+/* The part of the limit that only owed records may use: an eighth, at most 64 MiB. This is several
  * times what a checkpoint and its object classes write. */
 static uint64_t kept_of(uint64_t limit)
 {
@@ -439,9 +443,9 @@ static uint64_t kept(const struct ll_log *log)
     return kept_of(log->cfg.limit_bytes);
 }
 
-/* Besides `bytes` the limit must hold three segments of the largest size it allows: the one in
- * which a checkpoint began, the one in which it ended, and the rest of another that credit has
- * moved on to. The last one is of the smallest size and stays untouched. */
+/* Besides `bytes` the limit must hold three segments of the largest size that it allows: the
+ * segment in which a checkpoint began, the segment in which it ended, and the one to which credit
+ * has moved on. It must also hold a segment of the smallest size, which stays untouched. */
 static bool limit_is_enough(uint64_t limit, uint64_t least, uint64_t most, uint64_t bytes)
 {
     uint64_t size = limit / 8 < most ? limit / 8 : most;
@@ -453,7 +457,7 @@ uint64_t ll_log_limit_for(uint64_t segment_min, uint64_t segment_max, uint64_t c
                           uint64_t undo)
 {
     uint64_t block = segment_min < LL_LOG_BLOCK_MAX ? segment_min : LL_LOG_BLOCK_MAX;
-    uint64_t payload = block - LL_LOG_BLOCK_HEADER - block / 16; /* the end is for seals only */
+    uint64_t payload = block - LL_LOG_BLOCK_HEADER - block / 16; /* less what only seals may use */
     uint64_t bytes = credit + undo * LL_LOG__UNDO_BYTE / LL_LOG__FREE_BYTE;
     uint64_t low = 0, high = 4;
     bytes = (bytes / payload + 1) * block;
@@ -471,8 +475,8 @@ uint64_t ll_log_limit_for(uint64_t segment_min, uint64_t segment_max, uint64_t c
     return high * segment_min;
 }
 
-/* Reduces *size until the log fits under the limit. LLADD_LOG_FULL if it does not; owed records get
- * the smallest segment then. */
+/* Reduces *size until the log with the new segment is within the limit. If it is not even with the
+ * smallest size: LLADD_LOG_FULL, or for owed records the smallest size. */
 static int fit_limit(struct ll_log *log, unsigned why, uint32_t *size, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
@@ -488,7 +492,8 @@ static int fit_limit(struct ll_log *log, unsigned why, uint32_t *size, struct ll
                    (unsigned long long)kept(log));
 }
 
-/* The same for a new file, counting the dead files too. */
+/* The same check for a new file, which counts the dead files too. Removes dead files to make
+ * room. */
 static int fit_beside_dead(struct ll_log *log, unsigned why, uint32_t size,
                            struct lladd_error *err)
 {
@@ -510,10 +515,11 @@ struct making {
     uint64_t first, cut;
     unsigned why;
     bool zeros;    /* for a new file */
-    uint32_t step; /* the preferred size */
+    uint32_t step; /* the size of a new file, and the preferred size of a reused one */
 };
 
-/* Makes a segment of a dead file or of a new one. Releases the mutex meanwhile. */
+/* Makes a segment from the file of `old`, or from a new file if `old` is NULL. Releases the mutex
+ * meanwhile. */
 static int try_make(struct ll_log *log, const struct making *m, uint32_t size,
                     struct ll_log__seg *old, struct ll_log__seg **out, struct lladd_error *err)
 {
@@ -549,9 +555,9 @@ static int try_make(struct ll_log *log, const struct making *m, uint32_t size,
     return 0;
 }
 
-/* Chooses a file: a dead one that already has the segment's name, because a new one would overwrite
- * it; else a dead one of the right size, a new one, or any dead one. After a cut, a segment above
- * the cut. For owed records any dead file, before the log exceeds its limit. */
+/* Chooses a dead file; NULL: make a new one. First a file that already has the segment's name,
+ * because a new file would overwrite it. After a cut, a segment above the cut. Then a file of the
+ * right size. For owed records any file, before the log exceeds its limit. */
 static struct ll_log__seg *choose_dead(struct ll_log *log, const struct making *m)
 {
     struct ll_log__seg *old = take_named(log, m->first);
@@ -576,7 +582,7 @@ static int make_new(struct ll_log *log, const struct making *m, struct ll_log__s
     int rc = fit_beside_dead(log, m->why, size, err);
     if (!rc)
         rc = try_make(log, m, size, NULL, out, err);
-    /* A disk that is nearly full may have room for a smaller one. */
+    /* A disk that is nearly full may have room for a smaller file. */
     while (rc == LLADD_NO_SPACE && size / 2 >= log->cfg.segment_min) {
         size /= 2;
         rc = try_make(log, m, size, NULL, out, err);
@@ -603,7 +609,7 @@ static int make_segment(struct ll_log *log, struct making *m, struct ll_log__seg
     return old ? try_make(log, m, old->size, old, out, err) : rc;
 }
 
-/* Calls the upper layer, without the mutex. */
+/* Requests a checkpoint, without the mutex. */
 static void want_checkpoint(struct ll_log *log)
 {
     if (!log->cfg.wants_checkpoint)
@@ -633,8 +639,8 @@ bool ll_log_is_scarce(const struct ll_log *log)
     return lladd_atomic_load32(&log->scarce) != 0;
 }
 
-/* Does zeroing pay? It does if there were enough syncs since the last segment was made, compared
- * with the time that zeroing the next one takes. */
+/* Does zeroing pay? It does if the number of syncs since the last segment was made is large enough
+ * for the size of the next segment. */
 static bool syncs_often(struct ll_log *log, unsigned why)
 {
     struct ll_log__segments *segs = log->segs;

@@ -2,13 +2,13 @@
 /*
  * cursor: reads single records of a log in any state.
  *
- * A record is read from the ring while it is there, so a rollback of recent work reads no file;
- * otherwise from the files. The ring is read under ring_mutex, which prevents reuse of its space;
- * the record is copied and then verified like any other.
+ * A record is read from the ring while the ring holds it, so a rollback of recent work reads no
+ * file; otherwise from the files. The ring is read under ring_mutex, which prevents reuse of its
+ * space. The record is copied from there and then verified like any other.
  *
- * In a log in use every record below `written` must be good. A log that is only inspected has no
- * known end. It ends at the first place without a good record, unless more is known to have been
- * durable (scan.c).
+ * In a log that is in use, every record below `written` must be good. The end of a log that is only
+ * inspected is not known: the log ends at the first place without a good record, unless a record
+ * there is known to have been durable (scan.c).
  */
 #include "log/log_private.h"
 
@@ -72,8 +72,8 @@ static int copy_from_ring(struct ll_log_cursor *c, uint64_t lsn, enum place *pla
             *place = lsn < lladd_atomic_load64(&log->written) ? IN_FILES : NOWHERE;
             return 0;
         }
-        /* The record is longer than any so far. If no record begins at lsn the size is arbitrary,
-         * but it has at most 24 bits. */
+        /* The record is longer than any read before. (If no record begins at lsn, `size` is
+         * arbitrary, but has at most 24 bits.) */
         int rc = ll_log__reader_scratch(&c->reader, *size, err);
         if (rc)
             return rc;
@@ -114,7 +114,7 @@ static int record_at(struct ll_log_cursor *c, uint64_t lsn, struct ll_record *re
     enum place place;
     int rc;
     if (LL_LIKELY(ll_log__reader_has(&c->reader, lsn))) {
-        /* Buffered from a file. Bytes that were written do not change. */
+        /* The record is buffered, and bytes that were written do not change. */
         rc = ll_log__reader_record(&c->reader, lsn, rec, NULL);
         if (LL_LIKELY(rc == 0))
             return 0;
@@ -136,8 +136,8 @@ static int record_at(struct ll_log_cursor *c, uint64_t lsn, struct ll_record *re
     }
     if (!rc)
         return 0;
-    /* A segment may have been truncated and reused during the read. If it still exists, it is
-     * damaged, also below a hole in the chain of segments. */
+    /* The segment may have been truncated and reused during the read. If it still exists, the
+     * record is damaged, even below a hole in the chain of segments. */
     if (live && rc != LLADD_OUT_OF_RANGE && ll_log__given_up(log, lsn))
         return out_of_range(err, lsn, "was truncated");
     if (live && rc == LLADD_END)
@@ -203,7 +203,7 @@ int ll_log_cursor_next(struct ll_log_cursor *c, struct ll_record *rec, struct ll
 
 /* ---- batches ----------------------------------------------------------------------------- */
 
-/* The share of a record, computed from unverified bytes. Without a branch, like
+/* The share of a record, computed from bytes that are not verified. Without a branch, like
  * ll_log__peek_page. */
 static inline uint32_t share_of(unsigned kind, uint64_t page, uint32_t n)
 {
@@ -218,7 +218,8 @@ bool ll_log_share_has(struct ll_log_share share, const struct ll_record *rec)
     return share_of(rec->kind, rec->page & ((UINT64_C(1) << 48) - 1), share.n) == share.index;
 }
 
-/* Skips the buffered records that follow the last one, and picks up to `most` of the share. */
+/* Passes the buffered records that follow the last record read, and picks up to `most` records of
+ * the share. */
 static uint32_t pick(const struct ll_log__reader *r, struct ll_log_share share, uint32_t most,
                      const unsigned char **at, uint64_t *passed, size_t *walked)
 {
@@ -242,8 +243,8 @@ static uint32_t pick(const struct ll_log__reader *r, struct ll_log_share share, 
     return n;
 }
 
-/* Returns as many buffered records as possible without a read; ll_log_cursor_next handles the
- * others, and any error. False: the cursor did not move. */
+/* Returns as many buffered records as possible without a read. False: the cursor did not move;
+ * ll_log_cursor_next then reads the next record, or reports its error. */
 static bool batch_ahead(struct ll_log_cursor *c, struct ll_log_share share, uint32_t most,
                         struct ll_log_batch *out)
 {
@@ -289,8 +290,8 @@ int ll_log_cursor_batch(struct ll_log_cursor *c, struct ll_log_share share, unsi
 
 /* ---- seeking ----------------------------------------------------------------------------- */
 
-/* Reads the header of the block that holds lsn. *begin is the block's first LSN; *before is an LSN
- * in the block before it, or *begin if there is none. LLADD_END: no valid header is there. */
+/* Reads the header of the block that holds lsn. *begin: the block's first LSN. *before: an LSN in
+ * the block before, or *begin if there is none. LLADD_END: the block has no valid header. */
 static int read_header(struct ll_log *log, uint64_t lsn, struct ll_log__block *b, uint64_t *begin,
                        uint64_t *before, struct lladd_error *err)
 {
@@ -315,9 +316,10 @@ static int read_header(struct ll_log *log, uint64_t lsn, struct ll_log__block *b
     return rc;
 }
 
-/* Finds the first record that begins in the block that holds lsn or, if none begins there or it is
- * unknown, in an earlier block. LLADD_OUT_OF_RANGE: no record boundary before lsn is known, because
- * the log begins there and not because of damage. */
+/* Finds the first record that begins in the block that holds lsn. If no record begins in that
+ * block, or its first record is unknown, tries earlier blocks. LLADD_OUT_OF_RANGE: the log begins
+ * here, so no beginning of a record is known; LLADD_CORRUPT_LOG: no beginning is known because of
+ * damage. */
 static int boundary_near(struct ll_log_cursor *c, uint64_t lsn, uint64_t *boundary,
                          struct lladd_error *err)
 {
@@ -365,7 +367,7 @@ int ll_log_cursor_seek(struct ll_log_cursor *c, lladd_lsn lsn, struct ll_record 
     struct ll_log__seg *seg;
     uint64_t goal = (lsn.v + LL_RECORD_ALIGN - 1) & ~(uint64_t)(LL_RECORD_ALIGN - 1);
     uint64_t where = goal;
-    if (lsn.v >= LL_LOG_LSN_END) /* not an LSN: rounded up it would wrap around to 0 */
+    if (lsn.v >= LL_LOG_LSN_END) /* rounding up could wrap around to 0 */
         return ll_fail_lsn(err, LLADD_END, lsn, "LSN %llu is beyond every log",
                            (unsigned long long)lsn.v);
     int rc = ll_log__seg_find(c->log, goal, &seg, &where, err);
@@ -380,7 +382,7 @@ int ll_log_cursor_seek(struct ll_log_cursor *c, lladd_lsn lsn, struct ll_record 
         rc = ll_log_cursor_next(c, rec, err);
         if (!rc && rec->lsn.v >= goal)
             return 0;
-        /* The record that begins there is damaged. Only damage before the goal may be skipped. */
+        /* The record at c->at is damaged. Only damage before the goal may be skipped. */
         if (rc == LLADD_END || (rc && c->at >= goal))
             return rc;
     }
@@ -389,8 +391,8 @@ int ll_log_cursor_seek(struct ll_log_cursor *c, lladd_lsn lsn, struct ll_record 
     return resynchronise(c, goal, rec, err);
 }
 
-/* Reads the first record at or after the goal, when it is unknown where the first record of the log
- * begins. */
+/* Reads the first record at or after the goal, for a log with a first record that begins at an
+ * unknown LSN. */
 static int follow_from_start(struct ll_log_cursor *c, uint64_t goal, struct ll_record *rec,
                              struct lladd_error *err)
 {

@@ -2,27 +2,26 @@
 /*
  * directory: reads the log's directory at open.
  *
- * A segment has its name only while it is complete and synced (create.c), so every file named
- * <lsn>.seg once had a valid first header. A file that is being made has another name, <lsn>.new or
- * new.tmp; whatever it holds, it is dead and not part of the log. Therefore a <lsn>.seg is damaged
- * if its header is invalid or belongs to another database. A crash may also bring back removed
- * files, in any combination.
+ * A file gets the name <lsn>.seg only when it is complete and synced (create.c). A <lsn>.seg file
+ * with an invalid header, or with that of another database, is therefore damaged. A file that is
+ * being made is named <lsn>.new or new.tmp; whatever it holds, it is not part of the log. A crash
+ * may also bring back removed files, in any combination.
  *
- * The log is therefore followed from its highest valid segment downwards. A segment says in `cut`
- * where the log before it ends; the segment that holds the byte before that LSN is its predecessor.
- * The chain begins where no such segment is found. Segments in a gap that a cut declares are dead:
- * their files may be reused. Segments below the chain are kept until truncation passes them, and
- * stay readable as far as they go. The chain must reach down to the LSN from which recovery reads;
- * otherwise the error names the missing file.
+ * The chain of segments is therefore followed from the highest segment downwards. A segment says in
+ * `cut` where the log before it ends; the segment that holds the byte before that LSN is its
+ * predecessor. The chain ends at a segment without predecessor. Segments in a gap that a cut
+ * declares are dead: their files may be reused. Segments below the chain are kept until truncation
+ * passes them, and their records can still be read. The chain must reach down to the LSN from which
+ * recovery reads; otherwise open fails and names the missing file.
  *
- * A header with an LSN above the file's name comes from earlier versions, which rewrote the header
- * first and renamed the file after that. Such a file is dead and covers the LSNs of its old place.
- * If the header declares a cut, recovery had found the end of the log there and had forced the log
- * up to it: the segments that begin in its gap are dead too, and need not be connected with the log
- * below.
+ * Earlier versions of the library wrote the header of a reused file before they renamed the file. A
+ * crash between the two steps left a header with an LSN above the file's name. Such a file is dead
+ * and covers the LSNs of its old place. If its header declares a cut, recovery had found the end of
+ * the log at that cut and had made the log durable up to it: the segments that begin in the
+ * declared gap are dead too, and need not be connected with the log below.
  *
- * highest_end (LOG-1) is the highest LSN that any of the files ever covered or that is in the name
- * of a file being made.
+ * highest_end (LOG-1) is the highest end of a segment, or the LSN in the name of a file being made,
+ * if that is higher.
  */
 #include "log/log_private.h"
 
@@ -46,7 +45,7 @@ static void mark_bad(struct ll_log__seg *seg, int code, const char *why)
     seg->why = why;
 }
 
-/* Compares the header with the file's name and size, and sets the segment's state. */
+/* Sets the segment's state, from its header, the file's name and the file's size. */
 static void judge(struct ll_log *log, struct ll_log__seg *seg, const struct ll_log__block *b,
                   bool whole, uint64_t file_size)
 {
@@ -70,8 +69,8 @@ static int fail_memory(struct lladd_error *err, const char *path)
     return ll_fail(err, LLADD_NO_MEMORY, "no memory for log segment \"%s\"", path);
 }
 
-/* Reads the header of log/<name>.seg into a new segment; *out is NULL if the file has vanished. A
- * damaged file is not an error here; only failures of the system are. */
+/* Reads the header of log/<name>.seg into a new segment. *out is NULL if the file does not exist. A
+ * damaged file is no error here: its segment is LL_LOG__BAD. */
 static int probe(struct ll_log *log, uint64_t name, struct ll_log__seg **out,
                  struct lladd_error *err)
 {
@@ -118,7 +117,7 @@ static int probe(struct ll_log *log, uint64_t name, struct ll_log__seg **out,
     return 0;
 }
 
-/* The same for a file that was being made; only its size is read. */
+/* The same for a file that was being made. Reads only its size. */
 static int probe_new(struct ll_log *log, enum ll_log__kind kind, uint64_t name,
                      struct ll_log__seg **out, struct lladd_error *err)
 {
@@ -147,7 +146,7 @@ static int probe_new(struct ll_log *log, enum ll_log__kind kind, uint64_t name,
         return fail_memory(err, path);
     seg->kind = kind;
     seg->state = LL_LOG__DEAD;
-    seg->end = seg->first; /* lower LSNs may have been handed out, but none in this segment */
+    seg->end = seg->first; /* lower LSNs may have been handed out, but none of this segment */
     seg->size = usable ? seg->size : 0;
     *out = seg;
     return 0;
@@ -239,13 +238,13 @@ static int take(struct ll_log *log, struct ll_log__seg *seg, struct lladd_error 
         return ll_fail(err, LLADD_NO_MEMORY, "no memory for the list of log segments");
     }
     segs->disk_bytes += seg->size;
-    /* The end of a damaged segment is a guess; the segments above it have known ends. */
+    /* The end of a damaged segment is unknown, but segments above it have known ends. */
     if (seg->state != LL_LOG__BAD && seg->end > segs->highest_end)
         segs->highest_end = seg->end;
     return 0;
 }
 
-/* Files stay open only while they have users; there are none yet. */
+/* Closes the file: files are open only while they have users, and this one has none yet. */
 static void close_file(struct ll_log *log, struct ll_log__seg *seg)
 {
     if (seg->file)
@@ -281,7 +280,8 @@ static int read_headers(struct ll_log *log, struct lladd_error *err)
 
 /* ---- the chain --------------------------------------------------------------------------- */
 
-/* Index of the valid segment that holds the byte before lsn, or live.len. */
+/* Index of the valid segment, below index `below`, that holds the byte before lsn; live.len if
+ * there is none. */
 static size_t holder(const struct ll_log__segments *segs, uint64_t lsn, size_t below)
 {
     for (size_t i = below; i-- > 0;) {
@@ -292,7 +292,7 @@ static size_t holder(const struct ll_log__segments *segs, uint64_t lsn, size_t b
     return segs->live.len;
 }
 
-/* Moves live[from..to), which are in a gap, to `dead`. */
+/* Moves live[from..to), the segments in a gap, to `dead`. */
 static int bury(struct ll_log *log, size_t from, size_t to)
 {
     struct ll_log__segments *segs = log->segs;
@@ -309,7 +309,7 @@ static int bury(struct ll_log *log, size_t from, size_t to)
     return rc;
 }
 
-/* Sets the end of each damaged segment to where the next one begins, because its header is
+/* Sets the end of each damaged segment to the cut of the next segment, because its own header is
  * unreliable. */
 static void end_the_bad(struct ll_log__segments *segs)
 {
@@ -322,8 +322,8 @@ static void end_the_bad(struct ll_log__segments *segs)
     }
 }
 
-/* Moves to `dead` the segments that begin in a gap that a dead segment's header declares. The
- * lowest segment stays: without it there is no log. */
+/* Moves to `dead` the segments that begin in a gap declared by the header of a dead segment. The
+ * lowest live segment stays, because a log needs at least one. */
 static int bury_declared(struct ll_log *log)
 {
     struct ll_log__segments *segs = log->segs;
@@ -364,8 +364,8 @@ static int follow_chain(struct ll_log *log, struct lladd_error *err)
     return 0;
 }
 
-/* For a log that was opened by its newest file alone: checks that all segments above it were
- * preallocated, that is contiguous and of this incarnation. */
+/* For a log that was opened with its newest file only: checks that the segments above it were
+ * preallocated, which means that they are contiguous and of this incarnation. */
 static int check_ahead(struct ll_log *log, const struct ll_log__seg *newest,
                        struct lladd_error *err)
 {
@@ -385,11 +385,12 @@ static int check_ahead(struct ll_log *log, const struct ll_log__seg *newest,
         }
         end = seg->end;
     }
-    /* An attempt that failed at its last step may have left the highest of them (create.c). */
+    /* The name of the highest segment may not be durable, if making it failed at the last step
+     * (create.c). */
     return end > newest->end && !log->cfg.read_only ? ll_log__settle_names(log, err) : 0;
 }
 
-/* Does the chain hold everything that recovery needs? */
+/* Fails if the chain does not reach down to where recovery begins to read. */
 static int check_reach(struct ll_log *log, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
@@ -408,7 +409,7 @@ static int check_reach(struct ll_log *log, struct lladd_error *err)
         return ll_log__fail_missing(segs, from, err);
     if (from == 0 || from >= base->first || from == base->cut)
         return 0;
-    if (base->state == LL_LOG__BAD) /* its header may have named another cut */
+    if (base->state == LL_LOG__BAD) /* its header cannot be read, and may have named another cut */
         bad = base;
     if (bad)
         return ll_log__fail_seg(err, bad);

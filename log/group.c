@@ -2,10 +2,10 @@
 /*
  * group: group commit by leaders and followers.
  *
- * A thread that needs a record durable becomes the *leader* if there is none, and syncs for all. A
- * commit depends on no thread of the log, and a program with one thread pays no context switch.
- * (During a bulk load the log's thread writes meanwhile: worker.c.) One word holds the number g of
- * the next group to be synced and the phase of its leader:
+ * A thread that needs a record durable becomes the *leader* if no other thread leads, and syncs for
+ * all. A commit therefore needs no thread of the log, and a program with one thread pays no context
+ * switch. (During a bulk load the log's thread writes in parallel: worker.c.) One word holds the
+ * number g of the next group to be synced and the phase of its leader:
  *
  *     FREE     no leader
  *     OPEN     a leader gathers committers for group g
@@ -14,22 +14,22 @@
  *
  * Other threads sleep on the word (a futex) with a bit that says whether they wait for the end of
  * group g or of g+1; the bit is the parity of the number. The kernel compares the word when a
- * thread goes to sleep, so no thread sleeps through a change it has not seen. The end of a group
- * wakes one waiter of the next group, to lead it, and then, with one call, all waiters of its own.
- * A leader that leaves OPEN without a sync wakes one waiter.
+ * thread goes to sleep, so no thread sleeps if the word has changed since the thread read it. When
+ * a group ends, its leader wakes one waiter of group g+1, which will lead it, and then, with one
+ * call, all waiters of group g. A leader that leaves OPEN without a sync wakes one waiter.
  *
- * The leader of a group holds the write mutex while writing, not while syncing. Other threads take
- * the write mutex, without leadership, for a non-durable write or for ring space. The log can
- * therefore be written while a sync is in progress, which takes long. Bytes written above the cut
- * belong to the next group.
+ * The leader of a group holds the write mutex while it writes, not while it syncs. Other threads
+ * take the write mutex, without becoming leader, for a non-durable write or for ring space. The log
+ * can therefore be written while a sync, which takes long, is in progress. Bytes written above the
+ * cut belong to the next group.
  *
- * Seals (LOG-3). The last record of a synced group states what was durable before the group. It is
- * reserved when the group is closed: its end is the cut, so everything reserved before it belongs
- * to the group.
+ * Seals (LOG-3). The last record of a synced group is a seal: it states up to where the log was
+ * durable before the group. The seal is reserved when the group is closed, and the end of the seal
+ * is the cut: every record reserved before the seal belongs to the group.
  *
  * LOG-4. A failed write or sync poisons the database (util/poison.h). Every waiter and every later
- * caller gets the error. Nothing becomes durable any more, and no write is retried: a thread that
- * takes the write mutex checks for the poison first. Records published after that stay in memory.
+ * caller gets the error. No more records become durable, and no write is repeated: a thread that
+ * takes the write mutex checks for the poison first. Records published later stay in memory.
  */
 #include "log/log_private.h"
 #include "util/held.h"
@@ -37,8 +37,8 @@
 #include <limits.h>
 
 enum { WAKE_ALL = 3 };
-/* Bytes written at once when no sync follows; between two portions other threads can use the freed
- * ring space. */
+/* Bytes written in one portion when no sync follows. Between two portions other threads can use the
+ * freed ring space. */
 enum { PORTION = 256 * 1024 };
 /* How long a thread waits before it sleeps: it spins for a few microseconds, then it yields up to
  * YIELDS times. */
@@ -59,8 +59,8 @@ static inline uint32_t parity_bit(uint32_t group)
 
 /* ---- poison ------------------------------------------------------------------------------ */
 
-/* Another layer that poisons does not come here. Its poison still ends every wait: a leader ends
- * its group, and a wait for space has a time limit. */
+/* A poison that another layer sets does not call this. It ends every wait nevertheless: a leader
+ * ends its group, and a wait for space has a time limit. */
 static void wake_all_waiters(struct ll_log *log)
 {
     lladd_word_wake(&log->word, INT_MAX, WAKE_ALL);
@@ -92,9 +92,9 @@ static void wake(struct ll_log *log, uint32_t bit, int n)
 
 static void set_word(struct ll_log *log, uint32_t group, uint32_t phase)
 {
-    /* Not a plain store: the change must be visible before this thread loads `sleepers`, which is
-     * sequentially consistent as well. A sleeper first counts itself, then the kernel compares the
-     * word. Either the sleeper sees the change, or this thread sees the sleeper. */
+    /* Not a plain store: the change must be visible before this thread loads `sleepers` (also
+     * sequentially consistent). A sleeper first counts itself, then the kernel compares the word.
+     * Either the kernel sees the change, or this thread sees the sleeper. */
     (void)lladd_atomic_exchange32(&log->word, group << 2 | phase);
 }
 
@@ -114,7 +114,7 @@ static bool try_lead(struct ll_log *log, uint32_t word)
     return lladd_atomic_cas32(&log->word, &word, word | LL_LOG__OPEN);
 }
 
-/* The bit to sleep on until lsn is durable or this thread may lead. */
+/* The bit on which a thread sleeps until lsn is durable or the thread may lead. */
 static uint32_t bit_for(const struct ll_log *log, uint32_t word, uint64_t lsn)
 {
     bool closed = phase_of(word) >= LL_LOG__FLIGHT;
@@ -124,8 +124,8 @@ static uint32_t bit_for(const struct ll_log *log, uint32_t word, uint64_t lsn)
 
 /* ---- writing ----------------------------------------------------------------------------- */
 
-/* Writes the published records below `end`, in portions; it must write past `lsn`. Under the write
- * mutex. */
+/* Writes the published records below `end`, in portions. May return before `end`, but not before
+ * `written` has passed `lsn`. Under the write mutex. */
 static int write_published(struct ll_log *log, uint64_t lsn, uint64_t end, uint64_t portion,
                            struct lladd_error *err)
 {
@@ -145,7 +145,7 @@ static int write_published(struct ll_log *log, uint64_t lsn, uint64_t end, uint6
     return 0;
 }
 
-/* Writes until `written` has passed lsn (0: all that is published), and releases the write
+/* Writes until `written` has passed lsn (0: writes what is published), and releases the write
  * mutex. */
 static int write_locked(struct ll_log *log, uint64_t lsn, struct lladd_error *err)
 {
@@ -179,7 +179,7 @@ int ll_log__make_room(struct ll_log *log, bool *progress, struct lladd_error *er
 
 /* ---- leading ----------------------------------------------------------------------------- */
 
-/* Ends the leadership after a failure; no thread waits any longer. */
+/* Ends the leadership after a failure and wakes all waiters. */
 static int leave_poisoned(struct ll_log *log, uint32_t group, struct lladd_error *err)
 {
     set_word(log, group + 1, LL_LOG__FREE);
@@ -187,7 +187,7 @@ static int leave_poisoned(struct ll_log *log, uint32_t group, struct lladd_error
     return ll_log__check(log, err);
 }
 
-/* Closes the group: everything reserved until now belongs to it, and then a seal. */
+/* Closes the group: it consists of every record reserved until now, and a seal. Returns the cut. */
 static uint64_t close_group(struct ll_log *log, uint32_t group)
 {
     uint64_t watermark = lladd_atomic_load64(&log->durable);
@@ -213,7 +213,7 @@ static int write_group(struct ll_log *log, uint64_t cut, struct lladd_error *err
     int rc = ll_log__check(log, err);
     if (!rc)
         rc = write_published(log, cut - 1, cut, UINT64_MAX, err);
-    if (rc) /* set before another thread takes the write mutex */
+    if (rc) /* poison before another thread can take the write mutex */
         ll_log__poison(log, err);
     lladd_mutex_unlock(&log->write_mutex);
     return rc ? rc : ll_log__check(log, err);
@@ -243,7 +243,7 @@ static int lead_group(struct ll_log *log, uint32_t group, struct lladd_error *er
     if (!rc && (rc = sync_group(log, cut, &why)) != 0)
         ll_log__poison(log, &why);
     if (!rc)
-        rc = ll_log__check(log, NULL); /* another thread has poisoned the handle meanwhile */
+        rc = ll_log__check(log, NULL); /* another thread may have poisoned the database */
     if (rc)
         return leave_poisoned(log, group, err);
     lladd_atomic_count64(&log->groups, 1);
@@ -259,9 +259,8 @@ static int lead_group(struct ll_log *log, uint32_t group, struct lladd_error *er
 
 /* ---- following --------------------------------------------------------------------------- */
 
-/* Waits for the word to change. If a sync takes less time than sleeping and being woken, this
- * thread spins briefly, then yields, which lets the awaited thread run. True if the word
- * changed. */
+/* If a sync takes less time than sleeping and being woken: waits for a change of the word, by
+ * spinning briefly, then by yields, which let the awaited thread run. True if the word changed. */
 static bool await_change(const struct ll_log *log, uint32_t word)
 {
     if (!ll_log__syncs_fast(log))
@@ -285,7 +284,7 @@ static int wait_or_lead(struct ll_log *log, uint64_t lsn, struct lladd_error *er
         uint32_t word = lladd_atomic_load32(&log->word);
         int rc = ll_log__check(log, err);
         if (LL_UNLIKELY(rc)) {
-            /* A thread that went to sleep after the poisoning was not woken. */
+            /* Wakes the threads that went to sleep after the thread that poisoned had woken all. */
             lladd_word_wake(&log->word, INT_MAX, WAKE_ALL);
             return rc;
         }
@@ -327,7 +326,8 @@ int ll_log_force(struct ll_log *log, lladd_lsn lsn, struct lladd_error *err)
     return wait_or_lead(log, lsn.v, err);
 }
 
-/* Like await_change, for the write mutex: true if the caller holds it now. */
+/* Takes the write mutex; if syncs are fast, spins first. False: lsn was written meanwhile, and the
+ * mutex is not held. */
 static bool await_pen(struct ll_log *log, uint64_t lsn)
 {
     bool got = lladd_mutex_trylock(&log->write_mutex);

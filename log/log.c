@@ -2,11 +2,12 @@
 /*
  * log: an append-only sequence of records, made durable by group commit.
  *
- * Terms. An LSN is a position in the log, in bytes of payload since the database was created; LSNs
- * are never used twice (LOG-1). A *segment* is a file that holds a range of LSNs, in *blocks* with
- * a header each. A *group* is what one sync makes durable. `tail` is the next LSN to be handed out;
- * below `written` the operating system has the bytes; below `durable` they survive a power failure.
- * durable <= written <= tail, and durable is always the end of a record.
+ * Terms. An LSN is a position in the log, in bytes of payload since the database was created. No
+ * LSN is used twice, except on a full disk (LOG-1). A *segment* is a file that holds a range of
+ * LSNs; it consists of *blocks* with a header each. A *group* is the records that one sync makes
+ * durable. `tail` is the next LSN to be handed out. The operating system has the bytes below
+ * `written`; the bytes below `durable` survive a power failure. durable <= written <= tail, and
+ * durable is always the end of a record.
  *
  *   Append  credit -> reserve -> publish     (reserve.c: ring, LSN, checksum)
  *           walk -> write -> sync -> durable (group.c leads, writer.c writes)
@@ -18,46 +19,49 @@
  * Invariants, by rule:
  *   LOG-1  granted <= end of the last durably created segment (space.c, create.c). After an unclean
  *          stop the log continues at the end of the highest segment, or at the LSN in the name of a
- *          file being made, so that an LSN that was handed out and lost is not handed out again. On
- *          a full disk such an LSN may be handed out again.
+ *          file being made. An LSN that was handed out and lost is therefore not handed out again,
+ *          except on a full disk.
  *   LOG-2  All records of a segment have one incarnation, which salts their checksums. When the
- *          incarnation changes a new segment begins; its header says where the log before it ends.
+ *          incarnation changes, the log begins a new segment with a header that says where the log
+ *          before it ends (a cut).
  *   LOG-3  The last record of a synced group is a seal (group.c); scan.c says what proves damage.
  *   LOG-4  A failed write or sync poisons (group.c).
  *   REC-3  The undo reserve (undo_reserve.c).
- *   REC-4  ll_log_start rewrites and syncs what the scan accepted above the newest watermark: a
- *          record that could be read need not be on the disk.
+ *   REC-4  ll_log_start rewrites and syncs the records above the newest watermark that the scan
+ *          accepted: a record that can be read need not be durable.
  *
- * Start after an unclean stop (cut). X is the end that the scan found, E the end of the highest
- * segment there ever was. The log makes a segment with first LSN E and a header that says "the log
- * before ends at X". LSNs in [X, E) do not exist. Until that segment's name is durable nothing has
- * changed: another crash finds the same X, because the accepted log was forced before, and recovery
- * repeats the same steps. Files wholly inside the gap may be reused for the new segment (create.c
- * defines the order), so one recovery on a full disk needs no space. If nothing was written after a
- * cut, the next cut names the same X and skips the segment in between.
+ * Start after an unclean stop (cut). Let X be the end of the log that the scan found, and E the end
+ * of the highest segment that ever existed. The log makes a segment with first LSN E and a header
+ * that says "the log before ends at X". LSNs in [X, E) do not exist. Until that segment's name is
+ * durable nothing has changed: the accepted records were made durable before, so after another
+ * crash the scan finds the same X, and recovery repeats the same steps. The new segment may reuse a
+ * file wholly inside the gap (create.c defines the order), so one recovery on a full disk needs no
+ * space. If nothing was written after a cut, the next cut names the same X, and the empty segment
+ * is in its gap.
  *
- * Start after an unclean stop on a full disk (start_here). A cut there would waste the rest of the
- * segment that is cut, so the log continues in the middle of the block that holds X. (If X is the
- * first LSN of an empty segment, the log continues at that LSN, not in the segment below: that LSN
- * may already be recorded as the end of the log.) The remains of a torn group above X in that
- * segment have its incarnation and could be taken for later records: they are cleared and synced
- * first. Segments above X are renamed to <first>.new, durably, in an order of which every prefix
- * leaves a log that ends at X (create.c); then their files are ordinary dead ones. Nothing is
- * logged until all that is done, so a crash finds the same X. The segment keeps its incarnation,
- * and the records that begin in it have its salt. Segments made later have the incarnation of this
- * open, which no old block has, although their LSNs may be old. Old records in their files have
- * the LSNs of their new places: the LSN alone makes no record there.
+ * Start after an unclean stop on a full disk (start_here). A cut would waste the rest of the
+ * segment that holds X, so the log continues in that segment, in the middle of the block that holds
+ * X. (If the last segment is empty, the log continues at its first LSN, not in the segment below,
+ * because that LSN may already be recorded as the end of the log.) The remains of a torn group
+ * above X in the segment have the segment's incarnation and could be taken for later records: they
+ * are first cleared, and the file is synced. The segments above X are renamed to <first>.new,
+ * durably, in such an order that after any number of these steps the log still ends at X
+ * (create.c); after that their files may be reused. Nothing is logged until all these steps are
+ * done, so a crash finds the same X. The segment keeps its incarnation, and records that begin in
+ * it have its salt. Segments made later have the incarnation of this open, which no old block has.
+ * Their LSNs may have been used before, so an old record in a reused file may hold the LSN of its
+ * place; the salt of its checksum tells it from a new record.
  *
- * Start after a clean stop: in the same segment, whatever its incarnation, in the middle of a
- * block. Only that file's header is read. Nothing is written before the first append is, and the
- * directory is not listed before another segment is needed: the simulator opens databases a hundred
- * thousand times a second.
+ * Start after a clean stop: the log continues in the same segment, whatever its incarnation, in the
+ * middle of a block. Open reads only that file's header. It writes nothing, and lists the directory
+ * only when another segment is needed: the simulator opens databases a hundred thousand times a
+ * second.
  *
  * Threads. Locks in order: the write mutex (just below LLADD_RANK_LOG), ring_mutex
- * (LLADD_RANK_LOG), seg_mutex (LLADD_RANK_LOG_SEGMENTS). Leadership is a phase of `word` and holds
- * no lock. Only two locks may be held during I/O: the write mutex, because its waiters need a write
- * in any case, and seg_mutex while a file is opened or removed or its header is read. No thread
- * sleeps under ring_mutex.
+ * (LLADD_RANK_LOG), seg_mutex (LLADD_RANK_LOG_SEGMENTS). A leader of a group holds no lock; `word`
+ * says that a leader exists. Once the log is started, only two locks are held during I/O: the write
+ * mutex, because its waiters need a write in any case, and seg_mutex while a thread opens or
+ * removes a file or lists the directory. No thread sleeps under ring_mutex.
  */
 #include "log/log_private.h"
 
@@ -164,7 +168,7 @@ void ll_log_close(struct ll_log *log)
 
 /* ---- start ---- */
 
-/* Makes the log ready to append at lsn, in seg. */
+/* Makes the log ready to append at lsn, which is in seg. */
 static int begin_at(struct ll_log *log, struct ll_log__seg *seg, uint64_t lsn,
                     struct lladd_error *err)
 {
@@ -234,10 +238,10 @@ static int look_for_record(struct ll_log *log, uint64_t lsn, bool *is, struct ll
     return rc == LLADD_END || rc == LLADD_CORRUPT_LOG || rc == LLADD_OUT_OF_RANGE ? 0 : rc;
 }
 
-/* Fails if there is a record where a cleanly stopped log should end: then the control file is older
- * than the log. A lost record may have begun at the same LSN, if the log has since continued on a
- * full disk (start_here) and its file was reused with its contents; but the checksum of the lost
- * record has another salt. Releases the mutex meanwhile. */
+/* Fails if a record begins where the cleanly stopped log should end: then the control file is older
+ * than the log. A reused file may contain an old record with the LSN of this place, if the log has
+ * continued on a full disk (start_here); the checksum of such a record has another salt. Releases
+ * the mutex meanwhile. */
 static int check_clean_end(struct ll_log *log, const struct ll_log__seg *seg,
                            struct lladd_error *err)
 {
@@ -267,8 +271,7 @@ static int check_clean_end(struct ll_log *log, const struct ll_log__seg *seg,
                        (unsigned long long)end);
 }
 
-/* Raises the incarnation above that of all segments, because the control file found may be an old
- * one. */
+/* Raises the incarnation above that of all segments, because the control file may be an old one. */
 static void raise_incarnation(struct ll_log *log)
 {
     const struct ll_vec *lists[] = {&log->segs->live, &log->segs->dead};
@@ -313,8 +316,8 @@ int ll_log_open(const struct ll_log_config *cfg, const struct ll_log_start *star
 
 /* ---- after a clean stop ---- */
 
-/* The segment in which the log can continue at `end`; NULL if there is none. If `end` is the border
- * of two segments, the later one, which may begin after a cut. */
+/* Returns the segment in which the log can continue at `end`, or NULL. If `end` is the border of
+ * two segments, returns the later one. */
 static struct ll_log__seg *resumable(const struct ll_log *log, uint64_t end)
 {
     const struct ll_log__segments *segs = log->segs;
@@ -324,7 +327,7 @@ static struct ll_log__seg *resumable(const struct ll_log *log, uint64_t end)
         if (seg->state == LL_LOG__LIVE && end % LL_RECORD_ALIGN == 0 && end >= seg->first &&
             end <= seg->end && seg->incarnation <= log->incarnation) {
             found = seg;
-        } else if (found) { /* preallocated; otherwise this was no clean stop */
+        } else if (found) { /* a preallocated segment, or this was no clean stop */
             const struct ll_log__seg *before = ll_log__at(&segs->live, i - 1);
             if (seg->first != before->end || seg->cut != seg->first ||
                 seg->incarnation != log->incarnation || seg->state != LL_LOG__LIVE)
@@ -392,15 +395,15 @@ static int rewrite_accepted(struct ll_log *log, uint64_t end, struct lladd_error
     return 0;
 }
 
-/* Where the log could continue without a cut: the first LSN of the last segment if nothing was
- * logged in it, else the end of the log. */
+/* Where the log could continue without a cut: at the first LSN of the last segment if nothing was
+ * logged in that segment, else at the end of the log. */
 static uint64_t here(const struct ll_log *log, uint64_t end)
 {
     const struct ll_log__seg *last = ll_log__last(log->segs);
     return last->first > end ? last->first : end;
 }
 
-/* Moves the i-th live segment to `dead`: only its file can still be used. */
+/* Moves the i-th live segment to `dead`: from now on only its file is of use. */
 static int give_up(struct ll_log *log, size_t i, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
@@ -412,9 +415,9 @@ static int give_up(struct ll_log *log, size_t i, struct lladd_error *err)
     return 0;
 }
 
-/* If nothing was logged after the cut that made the newest segment, the log still ends at that cut,
- * unless the watermark says that it continued in that segment. Files above the end hold no records
- * and can be reused. (The last remaining live segment stays.) */
+/* If nothing was logged after the cut that began the newest segment, the log still ends at that
+ * cut, unless the watermark says that the log continued in that segment. Moves the segments above
+ * the end to `dead`: they hold no records. (The last remaining live segment stays.) */
 static int forget_above(struct ll_log *log, uint64_t *end, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
@@ -432,8 +435,8 @@ static int forget_above(struct ll_log *log, uint64_t *end, struct lladd_error *e
     return rc;
 }
 
-/* Continues in a new segment; its header says that the log before it ends at `end`. An empty
- * segment stays until ll_log_started if the log is known to have reached it. */
+/* Continues in a new segment with a header that says that the log before it ends at `end`. If the
+ * log is known to have reached an empty segment, that segment stays until ll_log_started. */
 static int cut_at(struct ll_log *log, uint64_t end, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
@@ -442,7 +445,7 @@ static int cut_at(struct ll_log *log, uint64_t end, struct lladd_error *err)
     if (rc)
         return ll_fail_io(err, rc, true, "cut the log in", LL_LOG_DIR);
     rc = forget_above(log, &end, err);
-    log->scan_end = end; /* in case this fails and is called again */
+    log->scan_end = end; /* for a second call, if this one fails */
     uint64_t place = here(log, end);
     log->here = log->start.clean || place < log->start.watermark.v ? 0 : place;
     bool empty = segs->live.len > 1 && ll_log__last(segs)->first == end;
@@ -457,7 +460,7 @@ static int cut_at(struct ll_log *log, uint64_t end, struct lladd_error *err)
     return begin_at(log, ll_log__last(segs), ll_log__last(segs)->first, err);
 }
 
-/* Makes durable what must be so before the log continues; *end is its end. */
+/* Makes durable what must be durable before the log continues. *end: the end of the log. */
 static int make_sure(struct ll_log *log, uint64_t *end, struct lladd_error *err)
 {
     int rc = 0;
@@ -505,14 +508,14 @@ int ll_log_start(struct ll_log *log, struct lladd_error *err)
 
 /* ---- on a full disk ---- */
 
-/* Clears what a torn group left above the end: it could be taken for later records. */
+/* Clears the remains of a torn group above the end: they could be taken for later records. */
 static int clear_above(struct ll_log *log, const struct ll_log__seg *seg, uint64_t lsn,
                        struct lladd_error *err)
 {
     char name[LL_LOG_NAME_SIZE];
     uint64_t from = offset_of(seg, lsn);
     if (lsn > seg->first && (lsn - seg->first) % seg->room == 0)
-        from -= LL_LOG_BLOCK_HEADER; /* of a block that begins here */
+        from -= LL_LOG_BLOCK_HEADER; /* also clears the header of the block that begins here */
     int rc = 0;
     if (from < seg->size)
         rc = ll_log__write_zeros(log, seg->file, from, seg->size, false);
@@ -522,7 +525,7 @@ static int clear_above(struct ll_log *log, const struct ll_log__seg *seg, uint64
     return rc ? ll_fail_io(err, rc, true, "clear the end of", name) : 0;
 }
 
-/* Undoes the start; nothing was logged since. */
+/* Undoes ll_log_start, after which nothing was logged. */
 static void step_back(struct ll_log *log)
 {
     LL_ASSERT(log->tail == log->first_lsn && !log->ring && !log->segs->thread.started);
@@ -577,7 +580,7 @@ int ll_log_started(struct ll_log *log, struct lladd_error *err)
     if (segs->live.len > 1) {
         size_t i = segs->live.len - 1;
         while (i > 1 && ll_log__at(&segs->live, i)->cut == ll_log__at(&segs->live, i)->first)
-            i--; /* made for the undo reserve */
+            i--; /* segments made for the undo reserve */
         if (ll_log__at(&segs->live, i)->cut < ll_log__at(&segs->live, i - 1)->first)
             rc = give_up(log, i - 1, err);
     }

@@ -6,19 +6,19 @@
  * A segment file `log/<first LSN, 16 hex digits>.seg` is a sequence of blocks of one size, each
  * min(64 KiB, segment size). A block is a header of 64 bytes and payload. LSNs count payload bytes
  * only. Records start at multiples of 8 (LSN % 8 == 0) and span blocks and segments. All numbers
- * are little-endian. A file has this name only while it is complete: header and space, synced. A
- * new file is named `log/new.tmp` while it is being made. The file of an old segment that is reused
- * is named `log/<first LSN of the new segment>.new`, durably, before a byte of it is changed. That
- * name also says that lower LSNs may have been handed out (LOG-1).
+ * are little-endian. A file has this name only while its header and its space are complete and
+ * synced. A new file is named `log/new.tmp` while it is being made. If the file of an old segment
+ * is reused, it is first renamed to `log/<first LSN of the new segment>.new`, durably, before a
+ * byte of it is changed. This name also says that any lower LSN may have been handed out (LOG-1).
  *
  * Block header (immutable once written):
  *   0  u32 CRC-32C of bytes 4..63 (not salted: a block of another database can be recognised)
  *   4  u32 magic "LLB1"
- *   8  u64 incarnation; one for the whole segment
+ *   8  u64 incarnation; the same in the whole segment
  *  16  u64 LSN of the first payload byte
  *  24  u32 payload offset of the first record that starts in this block; NONE = no record starts
- *          here; UNKNOWN = see the block before (only in block 0, which is written when the segment
- *          is made)
+ *          here; UNKNOWN = the block before must be read (only in block 0, which is written when
+ *          the segment is made)
  *  28  u32 block size
  *  32  u64 first LSN of the segment
  *  40  u64 end of the log before this segment: LSNs from here to the segment's first do not exist
@@ -53,8 +53,8 @@
  *  64  u64 undo_next (bit 4 of form is 0)
  *  72  redo undo padding(0)
  *
- * A seal (kind LL_REC_SEAL) has one payload field, the redo span: u64, the watermark: everything
- * below it was durable. */
+ * The redo span of a seal (kind LL_REC_SEAL) is a u64, the watermark: every byte below the
+ * watermark was durable when the seal was logged. */
 #include <lladd/bytes.h>
 #include <lladd/types.h>
 
@@ -71,7 +71,7 @@
 #define LL_RECORD_SIZE_MAX ((1u << 24) - LL_RECORD_ALIGN)
 /* The first LSN a database hands out. */
 #define LL_LOG_FIRST_LSN 8u
-/* No LSN is this high: sums of an LSN and a length do not overflow. */
+/* Every LSN is below this, so that the sum of an LSN and a length does not overflow. */
 #define LL_LOG_LSN_END (UINT64_MAX / 4)
 #define LL_LOG_SEAL_SIZE (LL_RECORD_NARROW + 8u)
 
@@ -108,7 +108,7 @@ static inline uint32_t ll_log__block_size(uint32_t segment_size)
     return segment_size < LL_LOG_BLOCK_MAX ? segment_size : LL_LOG_BLOCK_MAX;
 }
 
-/* Fields of a record that are read before the record is verified. */
+/* Read fields of a record that is not verified yet. */
 static inline uint32_t ll_log__peek_size(const unsigned char *p)
 {
     return lladd_get32(p + 4) & 0xffffffu;
@@ -120,8 +120,8 @@ static inline uint64_t ll_log__peek_lsn(const unsigned char *p)
 
 /* Bit 0 of a record's form byte. */
 enum { LL_RECORD_FORM_WIDE = 1 };
-/* The page field of a record that is not verified; a record too short for its form has none.
- * Without a branch: the forms of successive records are unpredictable. */
+/* The page field of a record that is not verified yet; arbitrary if the record is too short for its
+ * form. Without a branch, because the processor cannot predict the forms of successive records. */
 static inline uint64_t ll_log__peek_page(const unsigned char *p, uint32_t size)
 {
     bool wide = (p[17] & LL_RECORD_FORM_WIDE) & (size >= LL_RECORD_WIDE);
@@ -130,10 +130,10 @@ static inline uint64_t ll_log__peek_page(const unsigned char *p, uint32_t size)
 
 /* Writes 64 bytes, checksum included. */
 void ll_log__block_encode(const struct ll_log__block *, unsigned char out[LL_LOG_BLOCK_HEADER]);
-/* True if the header's checksum is right and its fields are consistent. The caller checks which
- * database and place it belongs to. */
+/* True if the header's checksum is right and its fields are consistent. The caller checks the
+ * database and the place that the header names. */
 bool ll_log__block_decode(const unsigned char in[LL_LOG_BLOCK_HEADER], struct ll_log__block *);
-/* A 64-bit hash of the database uuid, by which a foreign file is recognised. */
+/* A 64-bit hash of the database uuid. A file with another hash belongs to another database. */
 uint64_t ll_log__uuid_hash(const unsigned char uuid[16]);
 /* log/<first>.seg, log/<first>.new or log/new.tmp */
 void ll_log__name(enum ll_log__kind, uint64_t first, char out[LL_LOG_NAME_SIZE]);
@@ -141,7 +141,7 @@ static inline void ll_log__segment_name(uint64_t first, char out[LL_LOG_NAME_SIZ
 {
     ll_log__name(LL_LOG__SEGMENT, first, out);
 }
-/* The inverse for the last component of a path; *first is 0 if the name holds no LSN. */
+/* The inverse of ll_log__name, for a name without "log/". *first is 0 if the name holds no LSN. */
 enum ll_log__kind ll_log__parse_name(const char *name, uint64_t *first);
 
 #endif

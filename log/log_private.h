@@ -14,25 +14,25 @@
 /* ---- segments (segment.c, directory.c) ---- */
 
 enum ll_log__seg_state {
-    LL_LOG__LIVE, /* holds log records, or is ready to */
-    LL_LOG__DEAD, /* truncated, skipped by a cut, or being made: the file may be reused */
+    LL_LOG__LIVE, /* holds log records, or is ready for them */
+    LL_LOG__DEAD, /* truncated, in a gap, or being made: the file may be reused */
     LL_LOG__BAD   /* its header is not valid; `code` and `why` say why */
 };
 
 /* A segment file. The struct lives until its file is removed or reused, or the log is closed.
  * Fields that are not constant are guarded by seg_mutex. */
 struct ll_log__seg {
-    uint64_t first; /* LSN of its first payload byte */
+    uint64_t first; /* LSN of the first payload byte */
     uint64_t end;   /* LSN after its last payload byte */
-    uint64_t cut;   /* end of the preceding log; if < until, no LSNs exist in between */
-    uint64_t until; /* end of that gap: `first`, except in a dead file that held the header of a
-                     * later segment */
+    uint64_t cut;   /* end of the log before the segment; LSNs in [cut, until) do not exist */
+    uint64_t until; /* end of the gap: `first`, except for a dead file with the header of a later
+                     * segment */
     uint64_t name;  /* the LSN in its file name */
-    enum ll_log__kind kind; /* the kind of its file name */
+    enum ll_log__kind kind; /* kind of the file name */
     uint64_t incarnation;
-    uint32_t size; /* 0 for a dead segment: the file cannot be reused, only removed */
-    uint32_t step; /* the size that the next segment's size is derived from; less than `size`
-                    * where a larger file was reused */
+    uint32_t size; /* of a dead segment, 0: the file can only be removed, not reused */
+    uint32_t step; /* the next segment's size is computed from this; less than `size` if a larger
+                    * file was reused */
     uint32_t block_size;
     uint32_t room; /* payload bytes of a block */
     uint32_t salt; /* checksum salt of its records */
@@ -51,21 +51,21 @@ struct ll_log__segments {
     struct lladd_thread thread;
     struct ll_vec live; /* struct ll_log__seg * */
     struct ll_vec dead;
-    uint64_t chain; /* first LSN of the oldest segment from which the log is contiguous */
+    uint64_t chain; /* first LSN of the oldest segment of the contiguous log */
     uint64_t highest_end; /* LOG-1: no LSN at or above this was handed out before this open */
-    uint64_t truncated;   /* truncation LSN: nothing below it is needed any more */
+    uint64_t truncated;   /* truncation LSN: no record below it is needed */
     uint64_t disk_bytes;  /* total size of the files */
     struct ll_log__seg *granted; /* the segment from which credit is granted */
     bool listed;                 /* the directory has been read */
     bool creating;               /* a thread is making a segment, without the mutex */
-    bool gave_up;                /* preallocation failed; the next caller that needs space
-                                  * retries */
+    bool gave_up;                /* preallocation failed; the next caller that needs space tries
+                                  * again */
     bool stop;
     uint32_t hurry;  /* a thread waits for the segment being made; atomic */
-    uint32_t idle;   /* the log's thread is running and asleep; atomic */
+    uint32_t idle;   /* the log's thread exists and is asleep; atomic */
     uint64_t groups; /* number of groups when the last segment was made */
-    uint64_t calls;  /* how often the log's thread was asked for work, also while it was busy */
-    uint64_t wanted; /* the log's thread is asked to make everything below durable */
+    uint64_t calls;  /* number of requests to the log's thread, also while it was busy */
+    uint64_t wanted; /* the log's thread is asked to make every record below durable */
 };
 
 static inline struct ll_log__seg *ll_log__at(const struct ll_vec *v, size_t i)
@@ -88,10 +88,10 @@ struct ll_log__header {
 struct ll_log__writer {
     struct ll_log__seg *seg; /* segment of the next byte to write; counted as a user; may be NULL */
     struct ll_log__seg *ahead; /* segment of `next_block`; counted as a user; may be NULL */
-    uint64_t next_block;     /* LSN of the first block that has no header yet */
+    uint64_t next_block;     /* first LSN of the first block that has no header yet */
     uint64_t walked;         /* end of the published prefix found so far */
     uint64_t writeback;      /* the device was asked to start writeback up to here */
-    struct ll_log__header *headers; /* headers of the blocks begun since `written` */
+    struct ll_log__header *headers; /* headers of the blocks that begin after `written` */
     uint32_t header_count, header_capacity;
     uint32_t header_used;
     struct lladd_iovec *pieces;
@@ -102,7 +102,7 @@ struct ll_log__writer {
 
 struct ll_log__commit_delay {
     uint32_t arrivals; /* number of committers so far; the leader's futex */
-    uint32_t goal;     /* the committer that raises `arrivals` to this wakes the leader */
+    uint32_t goal;     /* the committer that raises `arrivals` to this number wakes the leader */
     uint32_t at_cut;   /* `arrivals` when the last group was closed */
     uint32_t members;  /* committers of that group */
     uint32_t expected; /* committers expected in the next group */
@@ -119,7 +119,7 @@ enum ll_log__life { LL_LOG__OPENED, LL_LOG__SCANNED, LL_LOG__READY };
 enum { LL_LOG__FREE = 0, LL_LOG__OPEN = 1, LL_LOG__FLIGHT = 2 };
 
 struct ll_log {
-    /* Constant once the log is in use. */
+    /* Constant when the log is in use. */
     struct ll_log_config cfg;
     const struct ll_env *env;
     struct lladd_device *dev;
@@ -127,48 +127,48 @@ struct ll_log {
     uint64_t uuid_hash;
     uint64_t incarnation;
     uint32_t salt;
-    /* If the log continues in the segment in which it ended (REC-3): records that begin below
-     * old_end have that segment's salt. */
+    /* If the log continues in a segment of an earlier incarnation: records that begin below old_end
+     * have the salt old_salt. */
     uint64_t old_end;
     uint32_t old_salt;
     enum ll_log__life life;
     struct ll_log_start start;
     uint64_t scan_end;  /* the end of the log that the scan found */
-    uint64_t here;      /* where the log could continue without a cut; 0: nowhere */
+    uint64_t here;      /* where the log could continue without a cut; 0: only with a cut */
     uint64_t sealed;    /* highest watermark that the scan found */
     size_t ring_size;   /* at most LL_LOG_RING_MAX; the mask is one less */
-    uint64_t ring_chunk; /* bytes zeroed at a time */
+    uint64_t ring_chunk; /* bytes zeroed in one step */
     size_t record_max;
     uint64_t seal_pool; /* bytes at the end of a segment that only seals may use */
     unsigned char *ring; /* allocated at the first credit, under ring_mutex; constant after that */
 
-    /* One cache line for the field that every append writes, one for those that many threads write,
-     * and one for the leader's. */
+    /* One cache line for the field that every append writes, one for the fields that many threads
+     * write, and one for the fields of the leader. */
     _Alignas(64) uint64_t tail; /* next LSN */
 
     _Alignas(64) uint64_t granted; /* tail <= granted <= limit */
-    uint64_t limit;      /* below, ring space is zeroed and free */
-    uint64_t disk_limit; /* below, credit is granted without a look at the segments */
+    uint64_t limit;      /* the ring space below is zeroed */
+    uint64_t disk_limit; /* credit below it is granted without examining the segments */
     uint64_t undo_left;  /* signed: unreserved bytes in untouched segments, in eighths */
-    uint64_t undo_floor; /* below this, credit is granted only if the slack stays free */
-    uint64_t undo_low;   /* below this, another segment is preallocated */
+    uint64_t undo_floor; /* if undo_left is below, credit is granted only if the slack stays free */
+    uint64_t undo_low;   /* if undo_left is below, another segment is preallocated */
     uint32_t scarce;     /* more than half of the byte limit is in use */
 
     _Alignas(64) uint32_t word; /* futex: the group's number and the phase of its leader */
     uint64_t durable;
     uint64_t written;
-    uint64_t cut;     /* end of the group in flight: it will be durable up to here */
-    uint64_t visible; /* `walked`, readable by other threads */
+    uint64_t cut;     /* end of the group in flight: the log will be durable up to here */
+    uint64_t visible; /* every record below is published */
     uint32_t space_waiters; /* number of threads that wait until credits are used or returned */
     uint32_t space_word;   /* their futex */
 
     _Alignas(64) struct ll_log__commit_delay gather;
-    uint32_t sleepers[2]; /* threads asleep on `word`, per bit they wait for */
+    uint32_t sleepers[2]; /* number of threads asleep on `word`, by the bit they wait for */
 
     /* Guarded by ring_mutex or the write mutex, or counted with relaxed atomics. */
     _Alignas(64) struct lladd_mutex ring_mutex; /* LLADD_RANK_LOG */
     struct lladd_mutex
-        write_mutex; /* the write mutex: held while writing, not while syncing (group.c) */
+        write_mutex; /* held while writing, not while syncing (group.c) */
     struct ll_log__writer writer; /* guarded by the write mutex */
     uint64_t records, groups, syncs, writes, bytes_written, waits, unsealed, first_lsn;
     struct ll_log__segments *segs;
@@ -211,20 +211,20 @@ static inline uint64_t *ll_log__ring_lsn(const struct ll_log *log, uint64_t lsn)
 enum { LL_LOG__FREE_BYTE = 8, LL_LOG__UNDO_BYTE = 9 };
 
 /* record.c */
-/* Encodes a record, all bytes but its LSN: the caller writes the LSN last, because the writer polls
- * it. rec->lsn and rec->size are set; the size says which form is meant. */
+/* Encodes all bytes of a record but its LSN. The caller writes the LSN last, because the writer
+ * polls that field. rec->lsn and rec->size are set; the size determines the form. */
 void ll_log__record_encode(const struct ll_record *, uint32_t salt, unsigned char *out);
 
 /* reserve.c */
-/* Reserves a seal after everything reserved so far; false if there is no space for one. */
+/* Reserves a seal after all records reserved so far; false if there is no space for it. */
 bool ll_log__seal_reserve(struct ll_log *, struct ll_record *seal);
 void ll_log__reserve_init(struct ll_log *, uint64_t tail);
 /* Raises `granted` by `bytes` if ring and disk have the space. `checked`: the caller has checked
- * the undo reserve. */
+ * that the undo reserve allows it. */
 enum ll_log__grant { LL_LOG__GRANTED, LL_LOG__NO_RING, LL_LOG__NO_DISK };
 enum ll_log__grant ll_log__try_grant(struct ll_log *, uint64_t bytes, bool checked);
-/* Copies [lsn, lsn+len) out of the ring; the caller knows that it was published. False if the ring
- * no longer holds it. */
+/* Copies [lsn, lsn+len), which must be published, out of the ring. False: the ring no longer holds
+ * these bytes. */
 bool ll_log__ring_read(struct ll_log *, uint64_t lsn, void *out, size_t len);
 /* Does the ring hold a published record at lsn? */
 bool ll_log__ring_published(struct ll_log *, uint64_t lsn, uint32_t *size);
@@ -233,7 +233,7 @@ static inline bool ll_log__poisoned(const struct ll_log *log)
 {
     return ll_poisoned(log->cfg.poison);
 }
-/* 0 or the poison. */
+/* Returns 0 or the code of the poison. */
 static inline int ll_log__check(const struct ll_log *log, struct lladd_error *err)
 {
     return ll_poison_check(log->cfg.poison, err);
@@ -242,24 +242,24 @@ static inline int ll_log__check(const struct ll_log *log, struct lladd_error *er
 /* group.c */
 /* Poisons (LOG-4) and wakes all threads that wait in the log. */
 void ll_log__poison(struct ll_log *, const struct lladd_error *);
-/* Writes everything published to the device; waits for the write mutex if another thread is
- * writing. After 0 the caller checks again for space. *progress: ring space may have become
+/* Writes all published records to the device; waits for the write mutex if another thread is
+ * writing. After 0 the caller must check for space again. *progress: ring space may have become
  * free. */
 int ll_log__make_room(struct ll_log *, bool *progress, struct lladd_error *);
-/* ll_log__make_room with its result in *rc, unless another thread is writing: then false, and
- * nothing is done. */
+/* ll_log__make_room with its result in *rc. False: another thread is writing, so this call did
+ * nothing. */
 bool ll_log__write_unless_busy(struct ll_log *, bool *progress, struct lladd_error *, int *rc);
 
 /* commit_delay.c */
 /* Counts a committer that is going to wait for durability. */
 void ll_log__arrive(struct ll_log *);
-/* For the leader: waits for other committers; counts the members of the closed group; records how
- * long its sync took. */
+/* For the leader. commit_delay waits for other committers; close counts the members of the closed
+ * group; done records how long its sync took. */
 void ll_log__commit_delay(struct ll_log *);
 void ll_log__commit_delay_close(struct ll_log *);
 void ll_log__commit_delay_done(struct ll_log *, uint64_t sync_ns);
 
-/* Does a sync take less time than a thread needs to fall asleep and be woken? */
+/* Does a sync take less time than it takes to put a thread to sleep and wake it? */
 enum { LL_LOG__FAST_NS = 10000 };
 static inline bool ll_log__syncs_fast(const struct ll_log *log)
 {
@@ -271,10 +271,12 @@ static inline bool ll_log__syncs_fast(const struct ll_log *log)
 int ll_log__writer_alloc(struct ll_log *);
 void ll_log__writer_free(struct ll_log *);
 void ll_log__writer_init(struct ll_log *, struct ll_log__seg *, uint64_t lsn);
-/* Moves `walked` over published records, at most to `end`. Stops early at the first record that is
- * not published, or when the begun blocks fill the header buffer and must be written first. */
+/* Moves `walked` over published records, until it is at `end` or above. Stops early at a record
+ * that is not published, or when the header buffer is full, so that blocks must be written
+ * first. */
 int ll_log__walk(struct ll_log *, uint64_t end, struct lladd_error *);
-/* Writes up to `walked`, one gathered write per segment; then raises `written`. */
+/* Writes the ring up to `walked`, usually with one gathered write per segment; then raises
+ * `written`. */
 int ll_log__write_walked(struct ll_log *, bool sync_comes, struct lladd_error *);
 /* Syncs every segment that has bytes of [from, to). */
 int ll_log__sync_range(struct ll_log *, uint64_t from, uint64_t to, struct lladd_error *);
@@ -286,78 +288,79 @@ uint64_t ll_log__segment_room(uint32_t size);
 struct ll_log__seg *ll_log__seg_new(struct ll_log *, const struct ll_log__block *, uint64_t name);
 void ll_log__seg_delete(struct ll_log *, struct ll_log__seg *);
 int ll_log__seg_insert(struct ll_log *, struct ll_log__seg *);
-/* Finds the segment of an LSN. *at is the lsn or, in a gap or below the oldest segment, the next
- * LSN that exists. LLADD_END: above all segments. The caller is a user of *out until
- * seg_release. */
+/* Finds the segment of an LSN. *at is lsn or, if lsn is in a gap or below the oldest segment, the
+ * next LSN that exists. LLADD_END: lsn is above all segments. The caller is a user of *out until it
+ * calls seg_release. */
 int ll_log__seg_find(struct ll_log *, uint64_t lsn, struct ll_log__seg **out, uint64_t *at,
                      struct lladd_error *);
 void ll_log__seg_release(struct ll_log *, struct ll_log__seg *);
 /* Marks the segment dead: its file may be reused or, if it is damaged, only removed. The caller
  * moves it to `dead`. */
 void ll_log__seg_retire(struct ll_log *, struct ll_log__seg *);
-/* The name of its file. */
+/* The name of the segment's file. */
 static inline void ll_log__file_name(const struct ll_log__seg *seg, char out[LL_LOG_NAME_SIZE])
 {
     ll_log__name(seg->kind, seg->name, out);
 }
-/* LSN at which the log ends in this segment: its end, or where the next segment cuts it. */
+/* LSN at which the log ends in this segment: the segment's end, or the cut of the next segment. */
 uint64_t ll_log__seg_stop(struct ll_log *, const struct ll_log__seg *);
 int ll_log__open_file(struct ll_log *, struct ll_log__seg *, struct lladd_error *);
-/* Fails because no file holds lsn; names the missing file as far as its neighbours allow. Under the
- * mutex. */
+/* Fails because no file holds lsn. Names the missing file if the segment before it is known. Under
+ * the mutex. */
 int ll_log__fail_missing(const struct ll_log__segments *, uint64_t lsn, struct lladd_error *);
 /* The name of the file that holds lsn; false if none does. */
 bool ll_log__file_of(struct ll_log *, uint64_t lsn, char name[LL_LOG_NAME_SIZE]);
-/* Is lsn below all files, damaged ones included? */
+/* Is lsn below all segments, even damaged ones? */
 bool ll_log__given_up(struct ll_log *, uint64_t lsn);
 /* Returns the first LSN of the next segment above lsn: 0 or LLADD_END. */
 int ll_log__seg_after(struct ll_log *, uint64_t lsn, uint64_t *first);
-/* The highest LSN above lsn at which a cut says that the preceding log ended; 0 if there is
- * none. */
+/* The highest cut above lsn that a segment declares; 0 if there is none. */
 uint64_t ll_log__cut_above(struct ll_log *, uint64_t lsn);
 
 /* create.c; under seg_mutex */
 /* Makes the segment that begins at `first`; `cut` is the end of the log before it. Releases the
- * mutex meanwhile. If another thread is making a segment, waits for that one and returns 0: the
- * caller checks whether it has what it needs. */
+ * mutex meanwhile. If another thread is making a segment, waits until that is done and returns 0:
+ * the caller must check again. */
 enum ll_log__why {
     LL_LOG__NEEDED = 0,
-    LL_LOG__AHEAD = 1,   /* preallocation: not needed yet */
-    LL_LOG__FOR_UNDO = 2, /* to be reserved for undo */
-    LL_LOG__OWED = 4      /* the byte limit does not refuse it */
+    LL_LOG__AHEAD = 1,   /* preallocated */
+    LL_LOG__FOR_UNDO = 2, /* for the undo reserve */
+    LL_LOG__OWED = 4      /* for owed records: the byte limit does not refuse it */
 };
 int ll_log__seg_create(struct ll_log *, uint64_t first, uint64_t cut, unsigned why,
                        struct lladd_error *);
-/* The log ends at `lsn` and all segments above are dead: renames their files to say so, durably and
- * one by one, in an order of which every prefix leaves a log that ends there. */
+/* The log ends at `lsn`, and all segments above are dead. Renames their files one by one to
+ * <first>.new, durably, in such an order that after a crash at any step the log still ends at
+ * `lsn`. */
 int ll_log__disown_above(struct ll_log *, uint64_t lsn, struct lladd_error *);
-/* Writes zeros in [off, size) of the file; `idly`: stops as soon as a thread waits for the file. 0
- * or a negative errno. */
+/* Writes zeros to [off, size) of the file. `idly`: stops as soon as a thread waits for the segment.
+ * Returns 0 or a negative errno. */
 int ll_log__write_zeros(struct ll_log *, struct lladd_file *, uint64_t off, uint64_t size,
                         bool idly);
-/* Removes one dead file; false if none can be removed, or if removal failed with *rc. */
+/* Removes one dead file. False: no file can be removed (*rc is 0), or the removal failed with
+ * *rc. */
 bool ll_log__remove_dead(struct ll_log *, int *rc, struct lladd_error *);
 /* Is there a dead file that cannot be reused? */
 bool ll_log__has_useless(const struct ll_log *);
-/* The size of the next segment; `goes_on`: it follows the last one without a cut. */
+/* The size of the next segment. `goes_on`: the segment follows the last one without a cut. */
 uint32_t ll_log__next_size(const struct ll_log *, bool goes_on, unsigned why);
 /* Total size of the files that are in use. */
 uint64_t ll_log__live_bytes(const struct ll_log__segments *);
-/* Updates `scarce`, under the mutex, after that total changed. */
+/* Updates `scarce` after ll_log__live_bytes has changed. Under the mutex. */
 void ll_log__note_scarce(struct ll_log *);
 /* Does the log exceed its byte limit? */
 bool ll_log__over_limit(const struct ll_log *);
 
 /* space.c */
-/* Segments kept ready after the current one, once a segment was used up: the next, and one for the
- * undo reserve when the next becomes current. */
+/* Number of segments that the worker keeps ready after the current one: the next segment, and one
+ * for the undo reserve when credit moves on. */
 enum { LL_LOG__KEPT_AHEAD = 2 };
-/* Credit is granted from this segment on. */
+/* Credit is granted from this segment first. */
 void ll_log__start_granting(struct ll_log *, struct ll_log__seg *);
-/* Makes a segment after the last one. */
+/* Makes the segment that follows the last one. */
 int ll_log__add_segment(struct ll_log *, unsigned why, struct lladd_error *);
-/* If credit reaches `to` in the current segment, is there still space for the undo reserve and the
- * rest? */
+/* If credit reached up to `to` in the current segment, would the undo reserve and `rest` eighths
+ * still have space? */
 bool ll_log__beside_undo(const struct ll_log *, uint64_t to, uint64_t rest);
 /* The kind of records that credit is for. */
 enum ll_log__claim {
@@ -365,11 +368,11 @@ enum ll_log__claim {
     LL_LOG__OWING,   /* owed records (log.h) */
     LL_LOG__RESERVED /* owed records with reserved space */
 };
-/* Makes disk space for a credit of `bytes` and tries to grant it. 0: *grant is the result;
- * otherwise the reason why there is no space. */
+/* Makes disk space for a credit of `bytes` and tries to grant it. Returns 0, with the result of
+ * ll_log__try_grant in *grant; otherwise the reason why there is no space. */
 int ll_log__disk_room(struct ll_log *, uint64_t bytes, enum ll_log__claim,
                       enum ll_log__grant *grant, struct lladd_error *);
-/* May a seal end at `to`? Considers the existing segments only; never makes one. */
+/* May a seal end at `to`? Makes no segment. */
 bool ll_log__disk_room_now(struct ll_log *, uint64_t to);
 /* Reads the directory unless that was done; under seg_mutex. */
 int ll_log__ensure_listed(struct ll_log *, struct lladd_error *);
@@ -378,8 +381,8 @@ int ll_log__ensure_listed(struct ll_log *, struct lladd_error *);
 uint64_t ll_log__slack(const struct ll_log *);
 void ll_log__set_undo_floor(struct ll_log *);
 bool ll_log__take_undo(struct ll_log *, uint64_t eighths, uint64_t rest);
-/* Is little undo reserve left? Then a transaction that reserves much will soon need another
- * segment. */
+/* Is so little space left for the undo reserve that a transaction will soon need another
+ * segment? */
 static inline bool ll_log__undo_is_low(const struct ll_log *log)
 {
     return (int64_t)lladd_atomic_load64(&log->undo_left) <
@@ -388,8 +391,8 @@ static inline bool ll_log__undo_is_low(const struct ll_log *log)
 
 /* worker.c */
 void ll_log__wake_worker(struct ll_log *);
-/* Wakes the log's thread, if there is one; it writes if much is unwritten. The caller does not hold
- * the mutex. */
+/* Wakes the log's thread, if the log has one. The thread writes if much is unwritten. The caller
+ * does not hold the mutex. */
 void ll_log__ask_worker(struct ll_log *);
 void ll_log__stop_worker(struct ll_log *);
 enum { LL_LOG__MUCH = 1 << 20 };
@@ -404,7 +407,7 @@ int ll_log__list(struct ll_log *, struct lladd_error *);
 /* Opens one segment by its first LSN. */
 int ll_log__list_one(struct ll_log *, uint64_t first, uint64_t size, struct lladd_error *);
 int ll_log__fail_seg(struct lladd_error *, const struct ll_log__seg *);
-/* Makes the listed file names durable: a listing may show names that are not (REC-4). */
+/* Makes the listed file names durable: a listing may show names that are not durable (REC-4). */
 int ll_log__settle_names(struct ll_log *, struct lladd_error *);
 
 /* reader.c: records read from files */
@@ -417,23 +420,22 @@ struct ll_log__window {
     uint64_t begin; /* LSN of its first payload byte */
     uint64_t stop;  /* LSN where the log ends in the segment */
     size_t have;    /* bytes read */
-    size_t checked; /* bytes before the first block with an invalid header */
-    uint64_t used;  /* clock value at the last use; the window used longest ago is replaced */
+    size_t checked; /* bytes up to the first block with an invalid header */
+    uint64_t used;  /* clock value at the last use; the least recently used window is replaced */
 };
 
 #define LL_LOG__WINDOWS 4
 
 struct ll_log__reader {
     struct ll_log *log;
-    bool lenient; /* block headers are ignored: for the search after damage */
+    bool lenient; /* for the search after damage: block headers are not checked */
     struct ll_log__window windows[LL_LOG__WINDOWS];
-    unsigned char *scratch; /* a record that is not contiguous in a window */
+    unsigned char *scratch; /* for a record that is not contiguous in a window */
     size_t scratch_capacity;
     uint64_t clock;
     /* After LLADD_OUT_OF_RANGE: */
     uint64_t exists; /* the next LSN that exists, or 0 */
-    uint64_t jump;   /* equal to `exists` if the log continues there; 0 if the LSNs up to it were
-                      * truncated */
+    uint64_t jump;   /* `exists` if the LSNs before it are in a gap; 0 if they were truncated */
     /* The end of the last record, and the bytes that follow it in its block. */
     uint64_t next;
     const unsigned char *bytes;
@@ -443,14 +445,14 @@ struct ll_log__reader {
 
 void ll_log__reader_init(struct ll_log__reader *, struct ll_log *);
 void ll_log__reader_free(struct ll_log__reader *);
-/* Discards the buffered bytes; later reads go to the files. */
+/* Discards the buffered bytes. */
 void ll_log__reader_forget(struct ll_log__reader *);
-/* Allocates all the memory that records of up to `record` bytes can need. */
+/* Allocates all the memory that reading records of up to `record` bytes can need. */
 int ll_log__reader_prepare(struct ll_log__reader *, size_t record, struct lladd_error *);
 int ll_log__reader_scratch(struct ll_log__reader *, size_t size, struct lladd_error *);
-/* Reads the record at lsn from the files; its spans are valid until the next call. LLADD_END: there
- * is no record (zeros, stale bytes, beyond what was written); LLADD_OUT_OF_RANGE: no file holds
- * that LSN; LLADD_CORRUPT_LOG: a damaged record; or a failed read. */
+/* Reads the record at lsn from the files; its spans are valid until the next call. LLADD_END: no
+ * record was written there (zeros, stale bytes, or beyond `written`); LLADD_OUT_OF_RANGE: no file
+ * holds that LSN; LLADD_CORRUPT_LOG: the record is damaged; or the error of a read. */
 int ll_log__reader_record(struct ll_log__reader *, uint64_t lsn, struct ll_record *,
                           struct lladd_error *);
 /* Is the whole record at lsn among the buffered bytes that follow the last record? */
@@ -459,18 +461,18 @@ static inline bool ll_log__reader_has(const struct ll_log__reader *r, uint64_t l
     return lsn == r->next && r->available >= LL_RECORD_NARROW &&
            ll_log__peek_size(r->bytes) <= r->available;
 }
-/* Returns the payload at lsn, as far as it is in one block and was read, with at least `need` bytes
- * if they exist. Same errors. */
+/* Returns the payload at lsn as far as it is in one block: at least `need` bytes if the block has
+ * them. The errors are those of ll_log__reader_record. */
 int ll_log__reader_bytes(struct ll_log__reader *, uint64_t lsn, size_t need,
                          const unsigned char **bytes, size_t *len, struct ll_log__seg **,
                          struct lladd_error *);
 
 /* scan.c */
-/* Finds the first good record at or after lsn, over any damage. LLADD_END if there is none. */
+/* Finds the first good record at or after lsn; skips damage. LLADD_END: there is none. */
 int ll_log__find_record(struct ll_log__reader *lenient, uint64_t lsn, struct ll_record *,
                         struct lladd_error *);
-/* No good record is at lsn. 0: this may be the end of the log. LLADD_CORRUPT_LOG, with a full
- * message: a record is known to have been durable there (LOG-3). */
+/* Call when no good record is at lsn. 0: this may be the end of the log. LLADD_CORRUPT_LOG, with a
+ * full message: a record at lsn is known to have been durable (LOG-3). */
 int ll_log__judge(struct ll_log *, uint64_t lsn, const struct lladd_error *what,
                   struct lladd_error *err);
 

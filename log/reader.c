@@ -2,21 +2,22 @@
 /*
  * reader: reads records from segment files.
  *
- * A reader has a few windows. Each holds raw bytes of one segment, from the beginning of a block as
- * far as was needed. If a record is in one block its spans point into the window; otherwise it is
- * assembled in `scratch`. A forward read uses the windows in turn; a backward read along a chain
- * finds the last few places still buffered.
+ * A reader has a few windows. Each window holds raw bytes of one segment, from the beginning of a
+ * block as far as was needed. If a record is within one block its spans point into the window;
+ * otherwise the record is assembled in `scratch`. A forward read fills the windows in turn. A read
+ * backwards along a chain finds the last few places still in a window.
  *
- * Bytes are not trusted: a block counts only if its header is valid, belongs to this place, and has
- * the segment's incarnation (a recycled file holds old blocks, LOG-2). A window never reads more
- * than was written by now, so that it does not keep zeros where a record comes later. It never
- * reads beyond the LSN where a cut ended the segment.
+ * The reader uses a block only if its header is valid, names this place, and has the segment's
+ * incarnation: a reused file holds old blocks (LOG-2). A window is never read beyond `written`, so
+ * that it does not keep zeros where a record is written later, nor beyond the LSN where a cut ended
+ * the segment.
  */
 #include "log/log_private.h"
 
 #include <errno.h>
 
-/* One block of the largest size; larger reads gain nothing, because the kernel reads ahead. */
+/* One block of the largest size. Larger reads would gain nothing, because the kernel reads
+ * ahead. */
 enum { WINDOW = LL_LOG_BLOCK_MAX };
 
 void ll_log__reader_init(struct ll_log__reader *r, struct ll_log *log)
@@ -71,7 +72,7 @@ int ll_log__reader_prepare(struct ll_log__reader *r, size_t record, struct lladd
 
 /* ---- windows ---- */
 
-/* Offset of the byte at lsn in the window; may be beyond its end. */
+/* Offset in the window of the byte at lsn; may be beyond the window's end. */
 static uint64_t offset_in(const struct ll_log__window *w, uint64_t lsn)
 {
     const struct ll_log__seg *seg = w->seg;
@@ -85,8 +86,8 @@ static bool covers(const struct ll_log__window *w, uint64_t lsn)
     return w->seg && lsn >= w->begin && lsn < w->stop && offset_in(w, lsn) < WINDOW;
 }
 
-/* Chooses the window to replace: one without memory if memory can be had, else the least recently
- * used. */
+/* Chooses the window to use next: an unused one if there is memory for it, else the least recently
+ * used. NULL: no memory. */
 static struct ll_log__window *choose(struct ll_log__reader *r)
 {
     struct ll_log__window *oldest = NULL;
@@ -135,7 +136,7 @@ static int place_window(struct ll_log__reader *r, uint64_t lsn, struct ll_log__w
     return 0;
 }
 
-/* The number of bytes of the window that can have been written by now. */
+/* The number of bytes of the window that may have been written by now. */
 static uint64_t present(const struct ll_log *log, const struct ll_log__window *w)
 {
     uint64_t end = w->stop;
@@ -167,7 +168,7 @@ static void check_blocks(struct ll_log__reader *r, struct ll_log__window *w)
     }
 }
 
-/* Reads until [0, want) is in the window, as far as the file has it. */
+/* Reads until the window has `want` bytes, or all that were written. */
 static int fill(struct ll_log__reader *r, struct ll_log__window *w, uint64_t want,
                 struct lladd_error *err)
 {
@@ -194,7 +195,8 @@ static int fill(struct ll_log__reader *r, struct ll_log__window *w, uint64_t wan
     return 0;
 }
 
-/* The block that holds `lsn` has no valid header: was it never written, or is it damaged? */
+/* The block that holds `lsn` has no valid header. LLADD_END if the block was never written, else
+ * LLADD_CORRUPT_LOG. */
 static int fail_block(const struct ll_log__window *w, uint64_t off, uint64_t lsn,
                       struct lladd_error *err)
 {

@@ -3,16 +3,16 @@
  * record: encodes and decodes records (log_format.h).
  *
  * A record is written in the narrow form unless a field does not fit: a distance of 32 GiB or more
- * to the previous record of the transaction, to its first, or to the page's previous one; a nesting
- * depth above 7; a redo span of 64 KiB or more. Both forms hold the same information. Only this
- * file and reserve.c distinguish them.
+ * to the transaction's previous record, to the transaction's first record, or to the page's
+ * previous record; a nesting depth above 7; a redo span of 64 KiB or more. Both forms hold the same
+ * information. Only this file and reserve.c distinguish them.
  *
- * Header fields are stored as words of eight bytes: the checksum reads them back at once, and a
- * load that spans several recent smaller stores would stall.
+ * Header fields are stored as words of eight bytes, because the checksum reads them back
+ * immediately: a load that spans several recent smaller stores would stall.
  *
- * The decoder checks before it trusts (ERR-1): the record's own LSN, the length against the bytes
- * available, the checksum over the whole record, and finally the consistency of the fields, because
- * a right checksum does not prove that a log wrote the record.
+ * The decoder trusts nothing that it has not checked (ERR-1). It checks the record's own LSN, then
+ * the length against the bytes available, then the checksum over the whole record, then the
+ * consistency of the fields: a right checksum does not prove that this log wrote the record.
  */
 #include "log/log_private.h"
 #include "util/crc32c.h"
@@ -80,7 +80,7 @@ static uint64_t first_word(const struct ll_record *rec, unsigned form, uint32_t 
     return rec->flags | form << 8 | rec->op << 16 | (uint64_t)high << 32;
 }
 
-/* A distance back in the log, as the narrow form stores it; `none` encodes "no LSN". */
+/* The distance from `to` to this record, as the narrow form stores it; `none` encodes "no LSN". */
 static uint32_t back(const struct ll_record *rec, lladd_lsn to, uint32_t none)
 {
     return to.v ? (uint32_t)((rec->lsn.v - to.v) / LL_RECORD_ALIGN) : none;
@@ -123,7 +123,8 @@ void ll_log__record_encode(const struct ll_record *rec, uint32_t salt, unsigned 
 
     uint32_t head = rec->size | (uint32_t)rec->kind << 24;
     lladd_put32(out + 4, head);
-    /* The padding is in the last eight bytes; the payload overwrites the rest of them. */
+    /* Zeros the padding, which is within the last eight bytes. The payload overwrites the
+     * others. */
     lladd_put64(out + rec->size - 8, 0);
     unsigned char *p = wide ? put_wide(rec, padding, out) : put_narrow(rec, padding, out);
     if (rec->redo.len > 0)
@@ -175,7 +176,8 @@ static const char *get_wide(const unsigned char *p, struct ll_record *rec, uint3
     return NULL;
 }
 
-/* Fills in the fields after the checksum; returns the reason if they are inconsistent. */
+/* Fills in the remaining fields of a record with a right checksum. Returns NULL, or why they are
+ * inconsistent. */
 static const char *get_fields(const unsigned char *p, struct ll_record *rec)
 {
     uint32_t head;

@@ -1,34 +1,33 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_LOG_RECORD_H
 #define LL_LOG_RECORD_H
-/* A log record in memory, as appenders fill it in and readers return it. log_format.h describes its
- * bytes, which only log/ and the tools need. */
+/* A log record in memory: callers that append fill it in, and readers return it. log_format.h
+ * describes its bytes; only log/ and the tools need them. */
 #include <lladd/types.h>
 
 /* Kinds of records. The numbers are stored in the log and never reused. */
 enum ll_record_kind {
     LL_REC_NONE = 0,
-    LL_REC_UPDATE = 1,     /* page, op: redo, and undo as the flags say */
+    LL_REC_UPDATE = 1,     /* page, op, redo; undo as the flags say */
     LL_REC_CLR = 2,        /* page, op: `undo` bytes applied to the page; undo_next */
     LL_REC_CLR_END = 3,    /* a logical compensation is complete; undo_next */
     LL_REC_UNDO_ONLY = 4,  /* op: logical undo bytes, no page (paper, section 2.4) */
-    LL_REC_ACTION_END = 5, /* a nested top action ends: op (or 0) and logical undo bytes;
-                            * undo_next */
+    LL_REC_ACTION_END = 5, /* a nested top action ends: op (or 0), logical undo bytes, undo_next */
     LL_REC_COMMIT = 6,
     LL_REC_END = 7,          /* rollback complete */
-    LL_REC_PREPARE = 8,      /* gid, time, owner; the participants' blobs precede it */
-    LL_REC_PREPARE_BLOB = 9, /* one participant's blob (or a piece of one) */
-    LL_REC_IMAGE = 10,       /* full page image: redo of the page starts here (BUF-5) */
+    LL_REC_PREPARE = 8,      /* gid, time, owner; PREPARE_BLOB records precede it */
+    LL_REC_PREPARE_BLOB = 9, /* the blob of one participant, or a piece of it */
+    LL_REC_IMAGE = 10,       /* full page image: redo of the page can start here (BUF-5) */
     LL_REC_OBJECT = 11,      /* object class, object id, redo, undo */
     LL_REC_OBJECT_CLR = 12,  /* compensation of an object record; undo_next */
     LL_REC_CATALOGUE = 13,   /* assigns an operation name its number */
     LL_REC_CHECKPOINT_BEGIN = 14,
     LL_REC_CHECKPOINT_DATA = 15,
     LL_REC_CHECKPOINT_END = 16,
-    LL_REC_SEAL = 17,           /* written by the log itself: states the watermark (LOG-3) */
+    LL_REC_SEAL = 17,           /* appended by the log itself; states a watermark (LOG-3) */
     LL_REC_REDO_BARRIER = 18,   /* before an extent is written in bulk (BUF-6) */
     LL_REC_PIN = 19,            /* a named pin was set or removed */
-    LL_REC_HEURISTIC = 20,      /* a heuristic abort, or a heuristic outcome was forgotten */
+    LL_REC_HEURISTIC = 20,      /* a heuristic abort, or a heuristic outcome is forgotten */
     LL_REC_RELOCATED_UNDO = 21, /* reserved: undo copied forward for an old in-doubt transaction */
     LL_REC_NOTE = 22,           /* tagged payload of an extension, no redo, no undo */
     LL_REC_KINDS
@@ -44,31 +43,31 @@ enum {
 };
 
 struct ll_record {
-    lladd_lsn lsn;       /* this record; set by the log */
+    lladd_lsn lsn;       /* of this record; set by the log */
     lladd_lsn prev;      /* previous record of the same transaction, 0 if first or none */
     lladd_lsn txn;       /* transaction id = LSN of its first record; equals lsn in that record;
                             0 for records of no transaction */
     lladd_lsn page_prev; /* page LSN before this record; 0 for FORMATS and images */
-    lladd_lsn undo_next; /* CLR and other ends: where undo continues; 0 = nothing left */
+    lladd_lsn undo_next; /* CLRs and ends: where undo continues; 0 = no record left to undo */
     uint64_t page;       /* page number (below 2^48), or LLADD_NO_PAGE */
     uint32_t op;         /* number of the operation or object class; 0 if none (below 2^16) */
-    uint32_t depth;      /* top actions and compensations open around it (REC-5) */
+    uint32_t depth;      /* number of top actions and compensations that it is inside of (REC-5) */
     uint8_t kind;        /* enum ll_record_kind */
     uint8_t flags;
-    uint32_t size;          /* bytes of LSN space the record takes, header and padding included; set
-                          * by the log; the next record starts at lsn + size */
-    struct lladd_span redo; /* or the record's only payload */
+    uint32_t size;          /* with header and padding; set by the log; the next record begins at
+                             * lsn + size */
+    struct lladd_span redo; /* also the payload of a record that has only one */
     struct lladd_span undo;
 };
 
 /* The chain of records of one transaction; each record refers to the one before it. ll_log_append
- * updates the chain after the record has its LSN and before the record is published, by relaxed
- * atomic stores: a thread that sees the record sees the chain at least that far (checkpoints rely
- * on it). */
+ * updates the chain by relaxed atomic stores, after the record has its LSN and before it publishes
+ * the record. A thread that sees the record therefore sees a chain that includes it (checkpoints
+ * rely on this). */
 struct ll_chain {
     lladd_lsn id;        /* first record, which is the transaction's id; 0 before there is one */
     lladd_lsn last;      /* last record */
-    lladd_lsn undo_next; /* where rollback begins */
+    lladd_lsn undo_next; /* the record with which a rollback begins */
 };
 
 #endif

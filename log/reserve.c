@@ -2,40 +2,41 @@
 /*
  * reserve: credit, reservation and publication of records.
  *
- * The ring holds payload bytes: LSN l is at offset l modulo the ring's size, a power of two. After
- * its end there is slack for one record of the greatest length. A record that would wrap around is
- * written contiguously into the slack, and the bytes that belong at the ring's beginning are copied
- * there. A record in memory is therefore contiguous for its writer and its readers.
+ * The ring holds payload bytes: LSN l is at offset l modulo the ring's size, a power of two. The
+ * ring is followed by slack for one record of the greatest length. A record that would wrap around
+ * is written contiguously into the slack, and the bytes that belong at the ring's beginning are
+ * then copied there. The appender can therefore write every record contiguously.
  *
  * Four LSNs; tail <= granted <= limit:
- *   tail     next LSN. An append is one compare-and-swap on it, and writes no other
- *            shared variable. The record's form depends on its LSN, and its size on its form.
- *   granted  tail plus all credit granted and not used. Before it is raised, ring and disk must
- *            have the space; so an append with credit cannot fail and does not wait.
- *   limit    up to here the ring is zeroed and its former contents were written.
+ *   tail     next LSN. An append changes it by one compare-and-swap and writes no other shared
+ *            variable. (Not by one addition, because a record's form depends on its LSN, and its
+ *            size on its form.)
+ *   granted  tail plus all credit that is granted and not used. It is raised only if ring and disk
+ *            have the space, so an append with credit cannot fail and does not wait.
+ *   limit    up to here the space in the ring is zeroed; its former contents were written.
  *   written  up to here the device has the bytes; limit <= written + ring size.
  *
  * Credit is an amount, not a place: the LSN comes from the tail, and only the sum must fit. Credit
- * is *in hand* from the call that takes it until it is trimmed or returned. After a trim it is
- * *idle*: a transaction keeps the rest while little credit is outstanding. Credit is granted in
- * chunks.
+ * is *in hand* from the call that takes it until the caller trims or returns it. After a trim it is
+ * *idle*: if little credit is outstanding, the transaction keeps what it has not used. Credit is
+ * granted in chunks.
  *
  * No deadlock. A caller that must wait for credit first returns its own. A thread with credit in
- * hand waits only for pages, their I/O included. A thread that holds a page latch, or a mutex that
- * ranks after pages, does not ask for credit. All credit in hand is therefore soon used, trimmed or
- * returned. Trims keep idle credit below a quarter of the ring, and one request is at most five
- * eighths of it, so every request fits eventually. Debug builds track which threads have credit in
- * hand, and check this (util/sync.c).
+ * hand waits only for pages, their I/O, and the log's writer. A thread that holds a page latch, or
+ * a mutex that ranks after pages, does not ask for credit. All credit in hand is therefore soon
+ * used, trimmed or returned. Trims keep idle credit below a quarter of the ring, and one request is
+ * at most five eighths of the ring, so every request is granted eventually. Debug builds track
+ * which threads have credit in hand, and check this (util/sync.c).
  *
- * Publication (LSN in header): the LSN field of a record is stored last, with release. The writer
- * walks from record to record; a record is published if it holds the LSN of its place. That is safe
- * because ring space is zeroed before it is handed out, so neither an older record nor any payload
- * can be there. Space is zeroed as late as possible and chunk by chunk, so that written bytes
- * remain readable in the ring for rollbacks.
+ * Publication. The LSN field of a record is stored last, with release semantics. The writer walks
+ * from record to record: a record is published if its LSN field holds the LSN of its place. Ring
+ * space is zeroed before it is handed out, so no older record or payload can be mistaken for that
+ * LSN. Space is zeroed as late as possible and in chunks, so that rollbacks can read written
+ * records from the ring.
  *
- * A thread that reads the ring without the write mutex holds ring_mutex, and so does the thread
- * that recycles ring space. The stores of an append need neither: their space is not recycled
- * before it is written, and it is not written before the record is published.
+ * A thread that reads the ring holds the write mutex or ring_mutex; a thread that reuses ring space
+ * holds ring_mutex. An append stores its record without either: its space is not reused before it
+ * is written, and is not written before the record is published.
  *
  * Undo reserve (REC-3): undo_reserve.c says what undo_left counts.
  */
@@ -46,7 +47,7 @@
 #include <limits.h>
 #include <string.h>
 
-/* Extra credit granted, so that the next appends need no call: one page of log. */
+/* Extra credit granted with a request, so that the next appends need no call. */
 enum { CHUNK = 4096 };
 
 /* The longest distance, in LSNs, that a narrow record can hold (record.c). */
@@ -72,14 +73,15 @@ static void zero_ring(const struct ll_log *log, uint64_t from, uint64_t to)
         n = to - from < n ? (size_t)(to - from) : n;
         memset(log->ring + at, 0, n);
         from += n;
-        /* The LSN field of a record that begins in the last eight bytes is in the slack. */
+        /* The slack holds the LSN field of a record that begins in the last eight bytes of the
+         * ring. */
         if (at + n == log->ring_size)
             memset(log->ring + log->ring_size, 0, 8);
     }
 }
 
-/* Raises limit to `want` or somewhat more if enough was written; *done says whether limit covers
- * `want`. Under ring_mutex. */
+/* Raises `limit` to `want` or somewhat more, if enough was written. *done: `limit` covers `want`.
+ * Under ring_mutex. */
 static int extend_ring(struct ll_log *log, uint64_t want, bool *done, struct lladd_error *err)
 {
     LL_ASSERT(lladd_mutex_mine(&log->ring_mutex));
@@ -147,7 +149,7 @@ enum ll_log__grant ll_log__try_grant(struct ll_log *log, uint64_t bytes, bool ch
 {
     uint64_t granted = lladd_atomic_load64(&log->granted);
     do {
-        /* Negative: part of the undo reserve is in this segment. */
+        /* undo_left may be negative: then a part of the undo reserve is in this segment. */
         if (!checked && (int64_t)lladd_atomic_load64(&log->undo_left) <
                             (int64_t)lladd_atomic_load64_relaxed(&log->undo_floor))
             return LL_LOG__NO_DISK;
@@ -162,7 +164,7 @@ enum ll_log__grant ll_log__try_grant(struct ll_log *log, uint64_t bytes, bool ch
 
 static uint64_t outstanding(const struct ll_log *log)
 {
-    /* Other threads change both meanwhile; an estimate suffices. */
+    /* Only an estimate, because other threads change both values. */
     uint64_t tail = lladd_atomic_load64_relaxed(&log->tail);
     uint64_t granted = lladd_atomic_load64_relaxed(&log->granted);
     return granted > tail ? granted - tail : 0;
@@ -220,9 +222,10 @@ bool ll_log_credit_may_rest(const struct ll_log *log, struct ll_credit *c)
     return c->bytes <= (LLADD_SCARCE() ? 0 : log->ring_size / REST);
 }
 
-/* For a thread that finds no room although all published records are written: the missing space is
- * credit of other threads, which they will soon use or return. A thread that does so after
- * `starving` was raised wakes this one; records published before that are written now. */
+/* Called by a thread that finds no room although all published records are written. The missing
+ * space is credit of other threads, which they will soon use or return. A thread that publishes or
+ * returns credit after `space_waiters` was raised wakes this thread; records published before are
+ * written by the call of ll_log__make_room. */
 static int wait_for_others(struct ll_log *log, uint64_t want, struct lladd_error *err)
 {
     bool progress = false;
@@ -232,8 +235,9 @@ static int wait_for_others(struct ll_log *log, uint64_t want, struct lladd_error
     lladd_atomic_fence();
     uint64_t granted = lladd_atomic_load64(&log->granted);
     uint64_t most = lladd_atomic_load64(&log->written) + log->ring_size;
-    /* A publisher reads `starving` without a barrier, because this is the fast path of every
-     * append. In the worst case it does not see this thread, and the time limit ends the wait. */
+    /* A publisher reads `space_waiters` without a barrier, because this is the fast path of every
+     * append. In the worst case the publisher does not see this waiter, and the time limit ends the
+     * wait. */
     if (!rc && !progress && granted + want + LL_LOG_SEAL_SIZE > most)
         lladd_word_wait_net("log space", &log->space_word, seen, UINT32_MAX, 1000000);
     lladd_atomic_add32(&log->space_waiters, UINT32_MAX);
@@ -298,7 +302,7 @@ static int take(struct ll_log *log, struct ll_credit *c, size_t bytes, enum ll_l
         c->bytes += want + extra;
         return 0;
     }
-    /* No thread waits while it has credit that another thread may wait for. */
+    /* No thread waits while it has credit for which another thread may wait. */
     ll_log_credit_return(log, c);
     for (;;) {
         enum ll_log__grant g = ll_log__try_grant(log, bytes, false);
@@ -334,9 +338,9 @@ static int credit(struct ll_log *log, struct ll_credit *c, size_t bytes, enum ll
     int rc = acquire(log, c, bytes, claim, err);
     if (rc)
         return rc;
-    /* If much is unwritten, the log's thread, if there is one, writes it meanwhile. If half of the
-     * ring is unwritten, the caller writes it, unless another thread does, so that the ring does
-     * not become full and other threads can continue. */
+    /* If half of the ring is unwritten, the caller writes the log, unless another thread is
+     * writing, so that the ring does not become full. If less but much is unwritten, the log's
+     * thread writes in parallel, if the log has one. */
     uint64_t waiting = ll_log__unwritten(log);
     bool progress;
     if (waiting > log->ring_size / 2 && ll_log__write_unless_busy(log, &progress, err, &rc)) {
@@ -400,8 +404,8 @@ bool ll_log__seal_reserve(struct ll_log *log, struct ll_record *seal)
 
 /* ---- reserve and publish ---- */
 
-/* The lowest LSN among the three references that the narrow form shortens. (A transaction's first
- * record is never after its last.) */
+/* The lowest of the LSNs that the narrow form stores as distances; `none` if the record has
+ * none. */
 static uint64_t farthest(const struct ll_record *rec, uint64_t none)
 {
     uint64_t far = rec->txn.v ? rec->txn.v : none;
@@ -418,7 +422,7 @@ static bool fits_narrow(const struct ll_record *rec)
            (rec->prev.v | rec->txn.v | rec->page_prev.v) % LL_RECORD_ALIGN == 0;
 }
 
-/* Publishes the record at p by storing its LSN; the other bytes are complete. */
+/* Publishes the record at p by storing its LSN. All other bytes are stored already. */
 static inline void finish(struct ll_log *log, unsigned char *p, uint64_t lsn, uint32_t size)
 {
     size_t at = (size_t)(lsn & (log->ring_size - 1));
@@ -440,7 +444,8 @@ void ll_log_reserve(struct ll_log *log, struct ll_credit *c, struct ll_record *r
         rec->size = fits && lsn - far <= REACH ? ll_log__narrow_size(rec) : ll_log__wide_size(rec);
     while (!lladd_atomic_cas64(&log->tail, &lsn, lsn + rec->size));
     LL_ASSERT(c->bytes >= rec->size);
-    LL_ASSERT(rec->size <= ll_log__align(log->record_max)); /* the slack has no more space */
+    LL_ASSERT(rec->size <= ll_log__align(log->record_max)); /* a longer record would not fit into
+                                                             * the slack */
     c->bytes -= rec->size;
     rec->lsn.v = lsn;
     if (starts && rec->txn.v == 0)
@@ -451,8 +456,7 @@ void ll_log_publish(struct ll_log *log, const struct ll_record *rec)
 {
     unsigned char *p = ll_log__ring_at(log, rec->lsn.v);
     if (ll_log__poisoned(log))
-        return; /* LOG-4: nothing is written any more, least of all the record that caused the
-                 * poison */
+        return; /* LOG-4: the log writes nothing any more */
     ll_log__record_encode(rec, ll_log__salt(log, rec->lsn.v), p);
     finish(log, p, rec->lsn.v, rec->size);
 }

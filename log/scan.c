@@ -2,20 +2,21 @@
 /*
  * scan: reads the log at open, and distinguishes a torn tail from damage (LOG-3).
  *
- * The scan reads record by record, across the gaps that cuts declare, until it finds no good
- * record. Call that LSN B. Either the log ends at B, because a crash may leave anything of the
- * last, unfinished group; or records that had been durable are lost. Three things prove a loss:
+ * The scan reads record by record, and skips the gaps that cuts declare, until it finds an LSN
+ * without a good record: call it B. Either the log ends at B, because a crash may leave any part of
+ * the last, unfinished group; or records that had been durable are lost. Three things prove a loss:
  * - the control file states a watermark above B;
- * - a later segment declares a cut above B: recovery accepted the log up to there, and forced it;
+ * - a later segment declares a cut above B: an earlier recovery accepted the log up to that cut and
+ *   made it durable;
  * - a seal after B states a watermark above B.
  *
  * For the third proof, the whole rest of the log is searched at every multiple of eight bytes, also
  * after damaged block headers. A seal counts if it holds the LSN of its place and its checksum,
- * salted with database and incarnation, is right. The inside of good records is skipped, because a
- * payload that looks like a seal proves nothing.
+ * salted with database and incarnation, is right. The search skips the payload of good records,
+ * because a payload that looks like a seal proves nothing.
  *
- * Without proof the log ends at B. A group torn by a crash and damage in the last group look the
- * same; a clean stop leaves no such group.
+ * Without proof the log ends at B. Damage in the last group cannot be told from a group torn by a
+ * crash. After a clean stop no group can be torn, so damage is always detected.
  */
 #include "log/log_private.h"
 
@@ -25,8 +26,8 @@
 
 static const unsigned char zeros[1024];
 
-/* Offset of the first word in bytes[0..len) that could be the LSN field of a record, if the byte at
- * offset 0 has LSN `lsn`; len if there is none. */
+/* bytes[0] has LSN `lsn`. Returns the offset of the first word in bytes[0..len) that could be the
+ * LSN field of a record, or len. */
 static size_t find_own_lsn(const unsigned char *bytes, size_t len, uint64_t lsn)
 {
     size_t i = 0;
@@ -48,8 +49,8 @@ static size_t find_own_lsn(const unsigned char *bytes, size_t len, uint64_t lsn)
     return len;
 }
 
-/* Moves *word (the place of an LSN field) to the next place that holds a fitting LSN; LLADD_END
- * after the last segment. */
+/* *word is the LSN of a possible LSN field. Moves it forward to the next place that holds a fitting
+ * LSN; LLADD_END after the last segment. */
 static int next_candidate(struct ll_log__reader *r, uint64_t *word, struct lladd_error *err)
 {
     for (;;) {
@@ -105,7 +106,8 @@ static bool watermark_of(const struct ll_record *rec, uint64_t *watermark)
     return *watermark <= rec->lsn.v;
 }
 
-/* Searches for a seal after lsn that states a watermark above lsn; *proof is 0 if there is none. */
+/* Searches for a seal after lsn that states a watermark above lsn. *proof: the LSN of the seal, or
+ * 0. */
 static int find_proof(struct ll_log *log, uint64_t lsn, uint64_t *proof, uint64_t *watermark,
                       struct lladd_error *err)
 {
@@ -132,7 +134,7 @@ static int find_proof(struct ll_log *log, uint64_t lsn, uint64_t *proof, uint64_
 
 /* ---- the end of the log ---- */
 
-/* Reports damage at lsn: the file, what was found there, and how it is known. */
+/* Reports damage at lsn: names the file, what was found there, and how the damage is known. */
 static int fail_damaged(struct ll_log *log, uint64_t lsn, const struct lladd_error *what,
                         const char *because, uint64_t said, struct lladd_error *err)
 {
@@ -178,8 +180,8 @@ struct scan {
     bool stopped; /* by the visitor, or by an error other than damage */
 };
 
-/* Scans up to the first place without a good record and returns that error; 0 at the end of a log
- * that was stopped cleanly. */
+/* Scans up to the first place without a good record and returns the error of that read; 0 at the
+ * end of a log that was stopped cleanly. */
 static int scan_records(struct scan *s, struct ll_log__reader *r, struct lladd_error *err)
 {
     const struct ll_log_start *start = &s->log->start;

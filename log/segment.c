@@ -3,9 +3,9 @@
  * segment: the list of segment files and their users.
  *
  * A struct ll_log__seg lives until its file is removed or reused, or the log is closed; a pointer
- * to it is valid while the caller is counted as its user. A segment with users keeps its file open
- * and is not recycled. A segment without users closes its file, unless bytes in it may still have
- * to be synced.
+ * to it is valid while the caller is counted as its user. A segment with users keeps its file open,
+ * and its file is not reused. When the last user leaves, the file is closed, unless bytes in it may
+ * still have to be synced.
  *
  * create.c makes the files, directory.c finds them, and space.c grants credit from them.
  */
@@ -43,7 +43,7 @@ struct ll_log__seg *ll_log__seg_new(struct ll_log *log, const struct ll_log__blo
 
 void ll_log__seg_delete(struct ll_log *log, struct ll_log__seg *seg)
 {
-    /* Everything acknowledged has been synced. */
+    /* An error of close does not matter: all acknowledged bytes have been synced. */
     if (seg->file)
         (void)ll_io_close(log->dev, seg->file);
     ll_free(log->env, seg);
@@ -123,8 +123,8 @@ int ll_log__open_file(struct ll_log *log, struct ll_log__seg *seg, struct lladd_
     return rc ? ll_fail_io(err, rc, false, "open", name) : 0;
 }
 
-/* Index of the first live segment that ends above lsn, where a later segment's cut may end it
- * earlier; live.len if there is none. */
+/* Index of the first live segment in which the log ends above lsn; live.len if there is none. A
+ * later segment's cut may end the log in a segment before its end. */
 static size_t index_of(const struct ll_log__segments *segs, uint64_t lsn)
 {
     size_t low = 0, high = segs->live.len;
@@ -180,8 +180,8 @@ void ll_log__seg_release(struct ll_log *log, struct ll_log__seg *seg)
         return;
     lladd_mutex_lock(&log->segs->mutex);
     LL_ASSERT(seg->users > 0);
-    /* A file that may still have to be synced stays open: a second descriptor might not get the
-     * error of an earlier failed write. */
+    /* A file that may still have to be synced stays open: a sync through a new descriptor might not
+     * report an earlier failed write. */
     if (--seg->users == 0 && seg->file &&
         (log->cfg.read_only || seg->end <= lladd_atomic_load64(&log->durable))) {
         (void)ll_io_close(log->dev, seg->file);
@@ -204,7 +204,7 @@ uint64_t ll_log__seg_stop(struct ll_log *log, const struct ll_log__seg *seg)
     return stop;
 }
 
-/* A file is named after its first LSN, which is the end of the segment before it. */
+/* The missing file is named after the end of the segment before it. */
 int ll_log__fail_missing(const struct ll_log__segments *segs, uint64_t lsn, struct lladd_error *err)
 {
     const struct ll_log__seg *before = NULL, *after = NULL;

@@ -2,8 +2,8 @@
 /*
  * segment_locate: maps an LSN to a file and its bytes, for tools that report a place.
  *
- * Damaged segments are listed like the others. The list is copied under seg_mutex and visited
- * without it: the visitor may call back into the log.
+ * Damaged segments are listed too. The list is copied under seg_mutex and visited without it,
+ * because the visitor may call the log.
  */
 #include "log/log_private.h"
 

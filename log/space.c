@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * space: which part of the segments credit may use. Credit moves on to the next segment only if the
- * undo reserve can bear the loss of that segment (undo_reserve.c).
+ * space: decides which part of the segments credit may use. Credit moves on to the next segment
+ * only if the undo reserve does not need that segment (undo_reserve.c).
  *
  * The last bytes of a segment (seal_pool) are for seals only, until credit moves on to the next
- * one, so that records that got credit before the disk was full can still be sealed. If even these
- * bytes are used up, groups get no seal, and damage in one more group looks like a torn tail
- * (LOG-3).
+ * segment: records that got credit before the disk was full can then still be sealed. If even these
+ * bytes are used up, groups get no seal, and damage in one more group cannot be told from a torn
+ * tail (LOG-3).
  */
 #include "log/log_private.h"
 
-/* End of the part of the segment that credit may use before it must move on to the next one; the
- * rest is for seals. */
+/* Up to here credit may use the segment; then it must move on to the next segment. The rest is for
+ * seals. */
 static uint64_t limit_of(const struct ll_log *log, const struct ll_log__seg *seg)
 {
     return seg->end - log->seal_pool;
 }
 
-/* Adds the segments that an earlier open preallocated to undo_left. */
+/* Adds the bytes of segments that an earlier open preallocated to undo_left. */
 static void adopt(struct ll_log *log)
 {
     struct ll_log__segments *segs = log->segs;
@@ -41,8 +41,8 @@ int ll_log__ensure_listed(struct ll_log *log, struct lladd_error *err)
     return rc;
 }
 
-/* Sets the threshold so that the next segment is made in time for transactions that keep reserving
- * at the present rate. */
+/* Sets undo_low so that the next segment is ready in time for transactions that go on reserving at
+ * the present rate. */
 static void set_undo_low(struct ll_log *log)
 {
     const struct ll_log__seg *in_use = log->segs->granted, *last = ll_log__last(log->segs);
@@ -73,8 +73,9 @@ static struct ll_log__seg *next_of(const struct ll_log__segments *segs)
     return i < segs->live.len ? ll_log__at(&segs->live, i) : NULL;
 }
 
-/* Moves credit on to the next segment if it may, and `rest` stays. Only reserved records may enter
- * the last segment: after a crash on a full disk the log needs an untouched file to continue in. */
+/* Moves credit on to the next segment if undo_left would stay at least `rest`. Only credit for
+ * reserved records may enter the last segment, whatever undo_left: after a crash on a full disk the
+ * log needs an untouched file in which it can continue. */
 static int enter_next(struct ll_log *log, struct ll_log__seg *next, bool reserved, uint64_t rest,
                       bool *entered, struct lladd_error *err)
 {
@@ -93,13 +94,14 @@ static int enter_next(struct ll_log *log, struct ll_log__seg *next, bool reserve
     }
     ll_log__set_undo_floor(log);
     next->users++;
-    segs->granted->users--; /* the writer is still its user, or has written it */
+    segs->granted->users--; /* the writer is still a user, or has written all of it */
     grant_from(log, next);
     *entered = true;
     return 0;
 }
 
-/* Reserved records may use the last segment to its end when no other can be made. */
+/* Reserved records may use the last segment to its end, with seal_pool, when no other segment can
+ * be made. */
 static bool last_reserve(struct ll_log *log, uint64_t need)
 {
     if (need > log->segs->granted->end)
@@ -127,8 +129,8 @@ bool ll_log__beside_undo(const struct ll_log *log, uint64_t to, uint64_t rest)
            (int64_t)rest;
 }
 
-/* Takes one step towards credit up to `need`: moves on to the next segment, or makes one. *enough:
- * no step is needed. */
+/* Takes one step towards granting credit up to LSN `need`: moves on to the next segment, or makes
+ * one. *enough: no step is needed. */
 static int advance(struct ll_log *log, uint64_t need, enum ll_log__claim claim, bool *enough,
                    struct lladd_error *err)
 {
@@ -170,7 +172,8 @@ int ll_log__disk_room(struct ll_log *log, uint64_t bytes, enum ll_log__claim cla
     return rc;
 }
 
-/* A seal may use the part of the undo reserve that is kept for seals, not the rest. */
+/* A seal may use the eighths of the undo reserve that are meant for seals, but no other part of
+ * it. */
 static bool seal_beside_undo(const struct ll_log *log, uint64_t to)
 {
     const struct ll_log__segments *segs = log->segs;

@@ -12,14 +12,16 @@ int ll_log_truncate(struct ll_log *log, lladd_lsn lsn, struct lladd_error *err)
     if (!rc && lsn.v > segs->truncated)
         segs->truncated = lsn.v;
     uint64_t below = segs->truncated;
-    /* ll_log_start forces what the scan accepted before it looks for space. */
+    /* Before the log is ready, the scan's end counts as durable: ll_log_start syncs that part
+     * before it looks for space. */
     uint64_t durable = log->life == LL_LOG__READY ? lladd_atomic_load64(&log->durable)
                                                   : log->scan_end;
     if (below > durable)
         below = durable;
     while (!rc && segs->live.len > 1) {
         struct ll_log__seg *seg = ll_log__at(&segs->live, 0);
-        /* A cut may have ended the segment before its capacity. */
+        /* The next segment's cut, not this segment's end, says where the log in this segment
+         * ends. */
         if (ll_log__at(&segs->live, 1)->cut > below || seg == segs->granted || seg->first >= below)
             break;
         rc = ll_vec_append(&segs->dead, &seg, 1);
@@ -32,8 +34,8 @@ int ll_log_truncate(struct ll_log *log, lladd_lsn lsn, struct lladd_error *err)
     }
     if (segs->live.len > 0 && segs->chain < ll_log__at(&segs->live, 0)->first)
         segs->chain = ll_log__at(&segs->live, 0)->first;
-    /* Owed records may have exceeded the limit; free the excess as soon as possible. If a file
-     * cannot be removed now, removal is retried when the next segment is made. */
+    /* Owed records may have exceeded the limit: free the excess as soon as possible. A file that
+     * cannot be removed now is tried again when the next segment is made. */
     int removed = 0;
     while (!rc && ll_log__over_limit(log) && ll_log__remove_dead(log, &removed, NULL)) {
     }
@@ -62,8 +64,8 @@ lladd_lsn ll_log_oldest(struct ll_log *log)
 {
     struct ll_log__segments *segs = log->segs;
     lladd_mutex_lock(&segs->mutex);
-    /* After a clean stop the directory may not be listed yet. If listing fails, return 0, as if no
-     * log were missing: a caller that reads it gets the error. */
+    /* After a clean stop the directory may not be listed yet. If listing fails, return 0: a caller
+     * that then reads the log gets the error. */
     uint64_t oldest = ll_log__ensure_listed(log, NULL) ? 0 : segs->chain;
     lladd_mutex_unlock(&segs->mutex);
     return lladd_lsn_of(oldest);

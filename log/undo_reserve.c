@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * undo_reserve: log space for undo that is reserved before it is needed (REC-3).
+ * undo_reserve: reserves log space for undo before it is needed (REC-3).
  *
- * After a crash the log does not continue in a segment that was written to (LOG-1), except on a
- * full disk; and then no new segment can be made either. But the files of *untouched* segments can
- * be reused. So the undo reserve is in untouched segments: undo_left counts their unreserved bytes,
- * in eighths; each reserved byte takes one more eighth, for the seals between the CLRs. Credit
- * moves on to the next segment only if undo_left can bear the loss of that segment. Credit for
- * reserved records may always do so, since they consume the reserve; undo_left may become negative
- * by that.
+ * Normally the log does not continue after a crash in a segment that was written to (LOG-1), and on
+ * a full disk no new segment can be made. But the files of *untouched* segments can always be
+ * reused. The undo reserve therefore consists of space in untouched segments. undo_left counts
+ * their unreserved bytes, in eighths: a free byte adds 8, and a reserved byte takes 9, of which one
+ * eighth is for the seals between the CLRs. When credit moves on to the next segment, that segment
+ * is no longer untouched and undo_left loses its bytes. Users' credit moves on only if undo_left
+ * does not become negative by this. Credit for reserved records may always move on, because these
+ * records consume the reserve; undo_left may then become negative.
  *
- * Slack. A compensation that a crash interrupts is undone and logged again, for which nothing is
- * reserved. Users therefore leave some more space free, the slack: they cannot reserve it for undo.
- * If reserved records have left less than the slack in untouched segments (undo_floor), users, and
- * the page images of a rollback, get credit only if the slack stays free.
+ * Slack. A compensation that a crash interrupts is undone and logged again, and no space is
+ * reserved for this. Users therefore cannot reserve the last bytes, the slack. If reserved records
+ * have left less than the slack in untouched segments, users and the page images of a rollback get
+ * credit only if the slack stays free (undo_floor).
  */
 #include "log/log_private.h"
 
-/* What users leave free beside the undo reserve, in eighths: for compensations that crashes
- * interrupt, which are undone and logged again. It is as much as a segment of the smallest size
- * holds, but at most SLACK. */
+/* The slack, in eighths of a byte: as much as a segment of the smallest size holds, but at most
+ * SLACK. */
 uint64_t ll_log__slack(const struct ll_log *log)
 {
     enum { SLACK = 16384 };
@@ -27,8 +27,8 @@ uint64_t ll_log__slack(const struct ll_log *log)
     return (room < SLACK ? room : SLACK) * LL_LOG__FREE_BYTE;
 }
 
-/* Credit is granted without a further check while undo_left is not below this. When the last
- * segments are in use, users must leave the slack; see ll_log__beside_undo. */
+/* Sets undo_floor. Credit is granted without a further check while undo_left is not below
+ * undo_floor. Below it, ll_log__beside_undo checks that the slack stays free. */
 void ll_log__set_undo_floor(struct ll_log *log)
 {
     uint64_t rest = ll_log__slack(log);
@@ -47,7 +47,8 @@ bool ll_log__take_undo(struct ll_log *log, uint64_t eighths, uint64_t rest)
     return true;
 }
 
-/* `rest`: what stays free, in eighths. `here`: free space of the current segment counts, too. */
+/* `rest`: how much must stay free, in eighths. `here`: free space of the current segment counts
+ * too. */
 static int reserve_undo(struct ll_log *log, uint64_t bytes, uint64_t rest, unsigned owed,
                         bool here, struct lladd_error *err)
 {
@@ -71,10 +72,10 @@ static int reserve_undo(struct ll_log *log, uint64_t bytes, uint64_t rest, unsig
         }
         rc = ll_log__add_segment(log, LL_LOG__FOR_UNDO | owed, err);
     }
-    /* Only users leave the slack beside the reserve. */
+    /* These calls may have used the slack. */
     if (owed || here)
         ll_log__set_undo_floor(log);
-    /* The worker preallocates the following ones. */
+    /* The worker preallocates the segments after it. */
     if (!rc && !here && segs->live.len > LL_LOG__KEPT_AHEAD)
         ll_log__wake_worker(log);
     lladd_mutex_unlock(&segs->mutex);
@@ -103,7 +104,7 @@ int ll_log_undo_reserve_recovery(struct ll_log *log, uint64_t bytes, bool spare,
         return rc;
     uint64_t more = ll_log__segment_room(log->segs->granted->size);
     rc = reserve_undo(log, more, 0, 0, true, err);
-    if (rc == LLADD_LOG_FULL) { /* but the disk may be full, too */
+    if (rc == LLADD_LOG_FULL) { /* a full disk still fails */
         more = ll_log__slack(log) / LL_LOG__UNDO_BYTE;
         rc = reserve_undo(log, more, 0, LL_LOG__OWED, true, err);
     }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * worker: the log's thread, and the same work without one.
+ * worker: the log's thread, and the same work for logs without a thread.
  *
- * With env->threads the log has a worker thread. It keeps two segments preallocated (one more when
- * the undo reserve is low), removes dead files, writes when a megabyte is unwritten and no commit
- * writes it, and syncs for commits that do not wait. It is started when a segment is used up for
- * the first time, when more than two segments are reserved, or when a sync is requested; so small
- * and short-lived logs have none. Without a worker, ll_log_maintain or a caller that needs the
- * space makes segments and removes files, and an appender that finds half of the ring unwritten
- * writes it.
+ * With env->threads the log has a worker thread. The worker keeps two segments preallocated, makes
+ * more while the undo reserve is low, removes dead files, writes when a megabyte is unwritten and
+ * no other thread is writing, and syncs for commits that do not wait. It is started when a segment
+ * is used up for the first time, when the undo reserve needs more than two segments, or when a sync
+ * is requested, so small and short-lived logs have no worker. Without a worker, ll_log_maintain or
+ * a caller that needs the space makes segments and removes files, and a thread that asks for credit
+ * when half of the ring is unwritten writes the log.
  */
 #include "log/log_private.h"
 
@@ -31,7 +31,7 @@ static bool may_preallocate(const struct ll_log *log, unsigned why)
     return limit == 0 || ll_log__live_bytes(segs) + ll_log__next_size(log, true, why) <= limit / 2;
 }
 
-/* Does one step of background work, if there is one. Under the mutex. */
+/* Does one step of background work. *did: there was work, and it succeeded. Under the mutex. */
 static int step(struct ll_log *log, bool *did, struct lladd_error *err)
 {
     struct ll_log__segments *segs = log->segs;
@@ -118,10 +118,10 @@ static void *worker(void *arg)
     struct ll_log__segments *segs = log->segs;
     lladd_mutex_lock(&segs->mutex);
     while (!segs->stop) {
-        /* Notes calls that arrive while this thread works without the mutex. */
+        /* Calls that arrive while this thread works without the mutex change `calls`. */
         uint64_t heard = segs->calls;
         bool did = sync_some(log) || write_some(log);
-        /* The error is ignored: a caller that needs the space asks for it and gets the error. */
+        /* An error is ignored: a caller that needs the space will ask for it and get the error. */
         if (!did)
             (void)step(log, &did, NULL);
         if (!did && !segs->stop && segs->calls == heard) {

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * writer: writes the ring to the files. All functions but the syncs need the write mutex (group.c),
- * so one thread runs them at a time.
+ * writer: writes the ring to the files. The caller of every function except the syncs holds the
+ * write mutex (group.c).
  *
- * Walk. The writer steps from published record to published record. When a record begins or crosses
- * a block, the block's header can be built: the first record that starts in the block is known at
- * that moment, and never changes. A walk ends at a record boundary, and so does a write.
+ * Walk. The writer steps from published record to published record. When a record begins in a new
+ * block or crosses into it, the writer builds the block's header: from now on it is known which
+ * record is the first to start in the block. A walk ends at the end of a record, and so does a
+ * write.
  *
  * Write. The pieces of one segment, [header] payload [header] payload ..., are contiguous in its
- * file: one pwritev. The header of a segment's first block was written when the file was made.
+ * file, so one pwritev writes them. The header of a segment's first block was written when the file
+ * was made.
  */
 #include "log/log_private.h"
 
 enum { HEADERS = 256, PIECES_PER_BLOCK = 3 };
 /* Payload bytes of a block of the greatest size. Segments with smaller blocks have one block. */
 enum { ROOM = LL_LOG_BLOCK_MAX - LL_LOG_BLOCK_HEADER };
-/* The number of bytes for which the device is asked to start writeback at a time. Each such request
- * goes to the disk and takes longer than many small writes into the operating system's memory. */
+/* The device is asked to start writeback when this number of bytes was written. Such a request goes
+ * to the disk and takes longer than many small writes into the operating system's memory. */
 enum { WRITEBACK = 1 << 20 };
 
 int ll_log__writer_alloc(struct ll_log *log)
@@ -24,7 +26,8 @@ int ll_log__writer_alloc(struct ll_log *log)
     struct ll_log__writer *w = &log->writer;
     uint64_t room = ll_log__block_size((uint32_t)log->cfg.segment_min) - LL_LOG_BLOCK_HEADER;
     uint64_t blocks = log->ring_size / room + 2;
-    uint64_t most = log->record_max / ROOM + 2; /* any record's headers fit (begin_blocks) */
+    uint64_t most = log->record_max / ROOM + 2; /* enough for the headers of any one record
+                                                 * (begin_blocks) */
     most = most < HEADERS ? HEADERS : most;
     w->header_capacity = (uint32_t)(blocks < most ? blocks : most);
     w->piece_capacity = w->header_capacity * 2 + PIECES_PER_BLOCK;
@@ -59,8 +62,8 @@ void ll_log__writer_init(struct ll_log *log, struct ll_log__seg *seg, uint64_t l
     w->header_used = 0;
 }
 
-/* Makes *seg the segment that holds lsn. Credit for lsn was granted, so the segment exists and is
- * open; an error is still possible. */
+/* Makes *seg the segment that holds lsn. Credit for lsn was granted, so the segment exists; opening
+ * its file may still fail. */
 static int move_to(struct ll_log *log, struct ll_log__seg **seg, uint64_t lsn,
                    struct lladd_error *err)
 {
@@ -79,9 +82,9 @@ static int move_to(struct ll_log *log, struct ll_log__seg **seg, uint64_t lsn,
 
 /* ---- walking ---- */
 
-/* Builds the headers of the blocks that the record [at, next) begins or crosses: all of them, or
- * none, since a walk ends at a record boundary. *room is false if earlier headers must be written
- * first. Without earlier headers there is always room. */
+/* Builds the headers of all blocks that begin within the record [at, next), or of none. *room is
+ * false if earlier headers must be written first. Without earlier headers all of them always
+ * fit. */
 static int begin_blocks(struct ll_log *log, uint64_t at, uint64_t next, bool *room,
                         struct lladd_error *err)
 {
@@ -147,7 +150,7 @@ int ll_log__walk(struct ll_log *log, uint64_t end, struct lladd_error *err)
 
 /* ---- writing ---- */
 
-/* Adds [lsn, lsn+len), which may wrap around in the ring. */
+/* Adds the pieces of [lsn, lsn+len): two if the range wraps around in the ring. */
 static uint32_t add_payload(struct ll_log *log, uint32_t n, uint64_t lsn, uint64_t len)
 {
     struct lladd_iovec *v = log->writer.pieces;
@@ -168,8 +171,8 @@ static uint64_t place_of(const struct ll_log__seg *seg, uint64_t lsn)
     return index * seg->block_size + (index > 0 && into == 0 ? 0 : LL_LOG_BLOCK_HEADER + into);
 }
 
-/* Collects the pieces of [lsn, to) in w->seg, as many as fit; returns their end, and in *off their
- * file offset. */
+/* Collects the pieces of the part of [lsn, to) that is in w->seg, as many as fit. Returns the LSN
+ * where they end; *off: their offset in the file. */
 static uint64_t gather_pieces(struct ll_log *log, uint64_t lsn, uint64_t to, uint32_t *count,
                               uint64_t *off)
 {
@@ -205,8 +208,9 @@ static int fail_write(struct lladd_error *err, int rc, const struct ll_log__seg 
     return ll_fail_io(err, rc, true, what, name);
 }
 
-/* No sync follows soon: asks the device to start writeback up to `lsn`, if that is much. The sync
- * writes what remains at the end of a segment. */
+/* Called when no sync follows soon. Asks the device to start writeback up to `lsn` if WRITEBACK
+ * bytes or more were written since the last request. Bytes left at the end of a segment wait for
+ * the sync. */
 static void start_writeback(struct ll_log *log, uint64_t lsn)
 {
     struct ll_log__writer *w = &log->writer;
@@ -247,8 +251,8 @@ int ll_log__write_walked(struct ll_log *log, bool sync_comes, struct lladd_error
     w->header_used = 0;
     w->header_count = 0;
     lladd_atomic_count64(&log->bytes_written, lsn - from);
-    /* Stored once and at a record boundary: space below may be reused, so its records must be
-     * wholly in the files. */
+    /* Raised once, to the end of a record: ring space below `written` may be reused, so the records
+     * there must be wholly in the files. */
     lladd_atomic_store64(&log->written, lsn);
     return 0;
 }
