@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Analysis reads the log once, from the last checkpoint's begin record to its end, and rebuilds the
- * transaction table with the undo_next of each transaction, the catalogue, redo barriers and pins.
- * It touches no page. It finds whatever makes recovery impossible, such as an operation that is not
- * registered, so a refused open has changed nothing.
+/* Analysis reads the log once, from the start of the last checkpoint to the end of the log, and
+ * rebuilds the transaction table with the undo_next of each transaction, the catalogue, redo
+ * barriers, pins and heuristic outcomes. It touches no page. It finds what makes recovery
+ * impossible, such as an operation that is not registered, so an open that fails here has changed
+ * nothing.
  *
- * Updates go on while a checkpoint collects its data, so the scan meets other records before the
- * data. It drops the row of a transaction that has ended by then. If it has met the transaction,
- * the row only adds the undo reserve of its older records. It skips the data of a later checkpoint
- * without an end. */
+ * Updates go on while a checkpoint collects its data, so the scan meets records of transactions
+ * before it meets their rows in the checkpoint. It drops the row of a transaction that has already
+ * ended. For a transaction that it has met, the row only adds the undo reserve of older records. It
+ * skips the data of a later checkpoint, which is incomplete. */
 #include "recovery/analysis.h"
 
 #include <lladd/bytes.h>
 #include <string.h>
 
-/* More log than a rollback can need: a record that states more is not valid. */
+/* More log than any rollback can need: a record that states a larger undo reserve is not valid. */
 #define UNDO_MAX (UINT64_C(1) << 44)
 
 static struct lladd_txn *txn_of(struct ll_analysis *a, uint64_t id)
@@ -43,7 +44,7 @@ static int64_t undo_change(const struct ll_core *core, const struct ll_record *r
         gone = ll_record_bound(0, rec->undo.len);
     if (rec->kind == LL_REC_CLR_END) {
         struct ll_name *n = ll_op_catalog_by_number((struct ll_core *)(uintptr_t)core, rec->op);
-        /* Written by an earlier version; the first ones do not state the length. */
+        /* Earlier versions wrote the length of the undo bytes, and the first versions nothing. */
         size_t undo_len =
             rec->redo.len == LL_CLR_END_BYTES_BEFORE ? lladd_get32(rec->redo.data) : 0;
         gone = n && n->desc ? ll_undo_need_op(n->desc, undo_len) : 0;
@@ -56,9 +57,9 @@ static uint64_t changed_by(uint64_t used, int64_t change)
     return change < 0 && used < (uint64_t)-change ? 0 : used + (uint64_t)change;
 }
 
-/* These records state the undo reserve: the end of a top action states what it was at the beginning
- * of the action, the end of a compensation what it is afterwards. Records in between are never
- * undone, so what they add to the reserve does not count. */
+/* These records state the transaction's undo reserve: the end of a top action states the reserve
+ * when the action began, the end of a compensation the reserve after the compensation. The records
+ * inside are no longer undone one by one, so their undo reserve does not count. */
 static bool states_undo_used(const struct ll_record *rec)
 {
     return rec->kind == LL_REC_ACTION_END ||
@@ -99,7 +100,7 @@ static int see_prepare(struct lladd_txn *txn, const struct ll_record *rec, struc
     return 0;
 }
 
-/* Its rollback has begun, so it is a loser. */
+/* The transaction's rollback has begun, so the transaction is a loser. */
 static void forget_prepare(struct lladd_txn *txn)
 {
     ll_free(&txn->core->env, txn->prepared);
@@ -113,7 +114,7 @@ static int see_txn_record(struct ll_analysis *a, const struct ll_record *rec,
     struct lladd_txn *txn = txn_of(a, rec->txn.v);
     if (rec->kind == LL_REC_COMMIT || rec->kind == LL_REC_END) {
         if (txn) {
-            txn->undo_used = 0; /* the log has reserved nothing yet */
+            txn->undo_used = 0; /* the log, which is not started, has reserved nothing */
             ll_txn_release(txn);
             ll_hashmap_remove(&a->txns, rec->txn.v);
         }
@@ -131,7 +132,7 @@ static int see_txn_record(struct ll_analysis *a, const struct ll_record *rec,
     txn->last = rec->lsn;
     txn->system = (rec->flags & LL_REC_SYSTEM) != 0;
     if (txn->prepared)
-        forget_prepare(txn); /* records after the prepare record belong to a rollback */
+        forget_prepare(txn); /* a record after the prepare record belongs to a rollback */
     switch (rec->kind) {
     case LL_REC_CLR:
     case LL_REC_CLR_END:
@@ -153,17 +154,17 @@ static int see_txn_record(struct ll_analysis *a, const struct ll_record *rec,
     return rc;
 }
 
-/* The checkpoint read the row after BEGIN, when `last` was the transaction's newest record. The row
- * counts records up to `last`, and the few newer ones are read again. No record may be counted
- * twice, because the log may have just enough space (REC-3); ll_txn_values can count one too
- * many. */
+/* The checkpoint wrote the row after BEGIN, when `last` was the transaction's newest record. The
+ * row counts the records up to `last`; the newer records, which are few, are read again here. No
+ * record may be counted twice, because the log may have just enough space (REC-3). (Only
+ * ll_txn_values may have counted one record too many.) */
 static int take_undo_used(struct ll_analysis *a, struct lladd_txn *txn, uint64_t last,
                           uint64_t used, struct lladd_error *err)
 {
     struct ll_log_cursor *cursor = NULL;
     struct ll_record rec;
     if (ll_hashmap_find(&a->known, txn->id.v))
-        return 0; /* a record has stated its reserve */
+        return 0; /* a record has stated the reserve */
     if (last < txn->last.v && ll_log_cursor_open(a->core->log, &cursor))
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory in analysis");
     int64_t since = 0;
@@ -306,7 +307,8 @@ int ll_analysis_check_op(struct ll_core *core, const struct ll_record *rec, stru
                        (unsigned long long)n->first_used.v);
 }
 
-/* Does the record have a meaning only if the control block names its checkpoint? */
+/* Is this a checkpoint record or a seal? Such records state only what is known already, unless the
+ * control block names their checkpoint. */
 static bool says_what_is_known(unsigned kind)
 {
     return kind == LL_REC_SEAL || kind == LL_REC_CHECKPOINT_DATA ||
@@ -326,7 +328,8 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
         return rc;
     switch (rec->kind) {
     case LL_REC_CHECKPOINT_BEGIN:
-        if (a->begins++ == 0) { /* commits before it are visible, scanned or not */
+        if (a->begins++ == 0) { /* all commits before BEGIN are visible, even those that were not
+                                 * scanned */
             a->begin = rec->lsn;
             lladd_atomic_max64(&a->core->txns.visible, rec->lsn.v);
         }
@@ -375,7 +378,7 @@ static int see(void *ctx, const struct ll_record *rec, struct lladd_error *err)
     return rc;
 }
 
-/* Reads the prepare records that precede the checkpoint. */
+/* Reads the prepare records that the scan has not met, because they are before the checkpoint. */
 static int read_prepares(struct ll_analysis *a, struct lladd_error *err)
 {
     struct ll_core *core = a->core;
@@ -404,7 +407,7 @@ static int read_prepares(struct ll_analysis *a, struct lladd_error *err)
     return rc;
 }
 
-/* Has the catalogue a name of this kind that is not registered? */
+/* Does the catalogue have a name of this kind that is not registered? */
 static bool lacks(const struct ll_core *core, unsigned kind)
 {
     for (size_t i = core->cat.n_registered; i < core->cat.n_all; i++)
@@ -413,8 +416,8 @@ static bool lacks(const struct ll_core *core, unsigned kind)
     return false;
 }
 
-/* Checks the records between the start of redo and the beginning of the scan; and all object
- * records in the log, because what an unregistered class needs is unknown. */
+/* Checks the records from the start of redo to the start of the scan. If a class is not registered,
+ * also checks all older object records, because it is unknown which of them the class needs. */
 static int check_older(struct ll_analysis *a, struct ll_log_cursor *cursor, struct lladd_error *err)
 {
     struct ll_core *core = a->core;
@@ -446,7 +449,7 @@ static int check_blob(const struct ll_core *core, const struct ll_record *rec,
                        n->name, n->version);
 }
 
-/* Checks all records of a transaction that may be undone, or is in doubt. */
+/* Checks all records of a loser or of a transaction in doubt. */
 static int check_chain(struct ll_core *core, const struct lladd_txn *txn,
                        struct ll_log_cursor *cursor, struct lladd_error *err)
 {
@@ -465,8 +468,8 @@ static int check_chain(struct ll_core *core, const struct lladd_txn *txn,
     return 0;
 }
 
-/* If a name of the catalogue is not registered: checks the records that redo and undo will read and
- * the scan has not met. */
+/* If a name in the catalogue is not registered: checks the records that the scan has not met but
+ * redo and undo will read. */
 static int check_unseen(struct ll_analysis *a, struct lladd_error *err)
 {
     struct ll_core *core = a->core;
@@ -536,8 +539,9 @@ int ll_analysis(struct ll_core *core, uint64_t file_pages, struct ll_analysis *a
 
 /* ---- prepare records --------------------------------------------------------------------- */
 
-/* i64 format, u32 gtrid length, u32 bqual length, i64 prepared, u32 blob records, u8 owner length,
- * gid, owner */
+/* Payload of a prepare record: i64 gid format, u32 gtrid length, u32 bqual length, i64 time of
+ * prepare in us, u32 number of blob records, u8 owner length, gid bytes, owner. Returns its
+ * length. */
 #define PREPARE_HEAD 29u
 
 size_t ll_prepare_encode(const struct ll_prepared *p, unsigned char out[LL_PREPARE_MAX])

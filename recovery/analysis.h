@@ -7,18 +7,19 @@
 
 struct ll_analysis {
     struct ll_core *core;
-    struct ll_hashmap txns;  /* id -> struct lladd_txn *, during the scan */
-    struct ll_hashmap ended; /* ids that ended before the checkpoint's data */
-    struct ll_hashmap known; /* ids with an undo reserve stated by a record */
-    lladd_lsn end;       /* after the last record */
-    bool matters;        /* there are records other than those of checkpoints, and seals */
+    struct ll_hashmap txns;  /* id -> struct lladd_txn *; during the scan */
+    struct ll_hashmap ended; /* ids of transactions that ended before the checkpoint's END */
+    struct ll_hashmap known; /* ids of transactions with an undo reserve that a record has stated */
+    lladd_lsn end;       /* end of the last record */
+    bool matters;        /* the scan has met a record other than checkpoint records and seals */
     uint64_t pages;      /* of the page file at the checkpoint */
-    bool early;      /* before the checkpoint's BEGIN: only names count (checkpoint.c) */
+    bool early;      /* the scan has not met BEGIN yet: only names count (checkpoint.c) */
     lladd_lsn begin; /* LSN of BEGIN; 0: none yet */
     uint64_t begins;
     bool data_seen;
     uint64_t records, commits, losers, in_doubt;
-    struct ll_redo_index pending; /* of the records scanned; lost: not wanted, or no memory */
+    struct ll_redo_index pending; /* index of the records scanned; `lost`: not wanted, or no memory
+                                   * */
 };
 
 /* The page file has `file_pages` pages. The caller frees `out->pending`, also after a failure. */

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Fuzzy checkpoints: they bound recovery and allow truncation of the log.
  *
- *   0. finish the pending redo of instant recovery: all steps below assume that
- *   1. raise the image horizon to H: from now on a page with an older base is imaged before it
+ *   0. finish the pending redo of instant recovery, which all later steps assume
+ *   1. raise the image horizon to H: from now on a page with a base below H gets an image before it
  *      changes (BUF-5)
- *   2. write back and sync each page with a base (or recLSN) older than H. Afterwards no page on
- *      disk, torn or not, needs a record below H, so redo starts at H. A page that still has an
- *      older base after this goes through the double-write area
- *   3. append an empty record at A, then the catalogue: a reader that starts at A knows each name
- *      before the first record that uses it, though updates go on. If there is no space for the
- *      redo barriers between H and A, H becomes the log's tail, and 1 to 3 are done again
- *   4. append BEGIN at B and wait until everything below B is published: the transaction table is
- *      now at least as far as B
+ *   2. write back and sync each dirty page with a base or recLSN below H. Afterwards no page on
+ *      disk, torn or not, needs a record below H, so redo can start at H. From now on a page with a
+ *      base below H is written through the double-write area
+ *   3. append an empty record at A, then the catalogue: a reader that starts at A meets each name
+ *      before the first transaction record that it has to interpret, although updates go on. If
+ *      there is no space for the redo barriers between H and A, H becomes the log's tail, and steps
+ *      1 to 3 are repeated
+ *   4. append BEGIN at B and wait until every record below B is published: the transaction table
+ *      now includes all records below B
  *   5. append the transaction table, the redo barriers between H and A (a reader that starts at A
- *      meets the later ones), the pins, heuristic outcomes;
- *      append END; force
- *   6. write A and H to the control block; both copies are durable
- *   7. truncate below what redo, undo, classes and pins need. For undo that is the state at 5: the
- *      commit record of a transaction that commits later may be lost in a crash
+ *      meets the later barriers in the log), the pins and the heuristic outcomes; append END; force
+ *   6. write A and H to the control block, both copies durably
+ *   7. truncate the log below what redo, undo, classes and pins need. Undo needs the records of all
+ *      transactions that were open at step 5: the commit record of a transaction that commits later
+ *      may be lost in a crash
  *
- * H is A of the previous checkpoint, or the log's tail if all pages are flushed; it precedes A.
- * Updates go on, so other records lie between A and END. Analysis reads from A, and follows
- * transactions from B on. Where pages cannot tear (no images) redo starts at the smallest recLSN
- * instead. */
+ * H is the A of the previous checkpoint or, if all pages are flushed, the log's tail; H is not
+ * above A. Updates go on, so other records are between A and END. Analysis reads from A, and
+ * follows transactions from B on. If pages cannot tear (no_images), redo starts at the smallest
+ * recLSN. */
 #include "recovery/analysis.h"
 
 #include "util/vec.h"
@@ -39,7 +40,7 @@ struct writer {
     struct ll_vec buf;
     size_t batch;
     uint64_t pages; /* durable size of the page file */
-    const struct ll_vec *barriers; /* between the horizon and A */
+    const struct ll_vec *barriers; /* barriers from the horizon to A */
     struct lladd_error *err;
 };
 
@@ -101,7 +102,7 @@ static int put_names(struct writer *w)
     return rc;
 }
 
-/* Stores a part, with its length, that is appended later. */
+/* Stores a part, with its kind and length, to be appended later. */
 static int keep(struct ll_vec *parts, unsigned kind, const void *bytes, size_t len)
 {
     unsigned char head[LL_CKPT_PART_HEAD];
@@ -147,8 +148,8 @@ static int keep_misc(struct ll_core *core, struct ll_vec *parts)
     return rc;
 }
 
-/* Collects the parts under the mutex and appends them after releasing it: a thread that waits for
- * the mutex may hold log credit, and appending may have to wait for credit. */
+/* Collects the parts under the mutex `misc` and appends them without it: appending may have to wait
+ * for credit, and a thread that waits for the mutex may have credit. */
 static int put_misc(struct writer *w)
 {
     struct ll_vec parts;
@@ -172,7 +173,8 @@ static int put_txns(struct writer *w)
 {
     struct ll_txn_table *t = &w->core->txns;
     int rc = 0;
-    /* Collected under the mutex and appended after releasing it: appending may have to wait. */
+    /* Rows are collected under the mutex and appended without it, because appending may have to
+     * wait. */
     struct ll_vec rows;
     ll_vec_init(&rows, &w->core->env, 44);
     lladd_mutex_lock(&t->mutex);
@@ -222,7 +224,8 @@ static int each_class(struct ll_core *core, bool ask_checkpoint, lladd_lsn advan
     return rc;
 }
 
-/* The class's name, and what in it needs the log if the class can tell. */
+/* The name of the class, and what in the class needs the log, if the class has the callback
+ * `pins`. */
 static void name_class(struct ll_core *core, const struct lladd_object_class *c, char out[64])
 {
     int n = snprintf(out, 64, "%s", c->name);
@@ -252,8 +255,8 @@ static lladd_lsn needed_by_pins(struct ll_core *core, lladd_lsn low, struct llad
     return low;
 }
 
-/* The oldest LSN that recovery, transactions, classes and pins need; *pinner (nullable): which of
- * them. */
+/* The oldest LSN that recovery, transactions, classes and pins need. *pinner (nullable): the one
+ * that needs it. */
 static lladd_lsn needed(struct ll_core *core, lladd_lsn redo, struct lladd_pinner *pinner)
 {
     struct lladd_pinner txn = {0};
@@ -291,7 +294,8 @@ static lladd_lsn needed(struct ll_core *core, lladd_lsn redo, struct lladd_pinne
     return low;
 }
 
-/* Names the undo reserve as what fills the log if it is larger than the log that is needed. */
+/* Names the undo reserve as what fills the log, if the reserve is larger than the part of the log
+ * that is needed. */
 static void name_undo(struct ll_core *core, struct lladd_pinner *out)
 {
     struct ll_log_stats s;
@@ -306,8 +310,7 @@ static void name_undo(struct ll_core *core, struct lladd_pinner *out)
              (unsigned long long)s.undo_reserved, (unsigned)n);
 }
 
-/* If a checkpoint would free nothing, the last checkpoint is not what holds the log: it is not
- * named. */
+/* Does not name the last checkpoint if a new checkpoint would free no log. */
 int ll_core_pinner(struct ll_core *core, struct lladd_pinner *out, struct lladd_error *err)
 {
     int rc = ll_core_check(core, err);
@@ -317,7 +320,7 @@ int ll_core_pinner(struct ll_core *core, struct lladd_pinner *out, struct lladd_
     bool held = ll_log_would_free(core->log, tail) && !ll_checkpoint_frees(core);
     needed(core, held ? tail : ll_core_redo(core), out);
     if (strcmp(out->kind, "checkpoint") == 0) {
-        /* Dirty pages hold the checkpoint back, so the oldest page is named. */
+        /* Dirty pages hold back the start of redo, so name a page instead. */
         lladd_lsn rec, base;
         ll_buffer_dirty_min(core->buffer, &rec, &base);
         if (base.v != UINT64_MAX)
@@ -330,9 +333,10 @@ int ll_core_pinner(struct ll_core *core, struct lladd_pinner *out, struct lladd_
 
 /* ---- at the byte limit ------------------------------------------------------------------- */
 
-/* Checkpoints until a class gives up log that it needs: at the first the class asks others to
- * release it, at the second the class does so itself, and the third truncates the log. After as
- * many in vain, a checkpoint may help again when the log has grown. */
+/* The number of checkpoints after which a class has released log that it needs: at the first the
+ * class asks its users to release it, at the second the class itself releases it, and the third
+ * truncates the log. After as many checkpoints in vain, another is tried only when the log has
+ * grown. */
 enum { CLASS_NEEDS = 3 };
 
 bool ll_core_settled(struct ll_core *core)
@@ -343,8 +347,8 @@ bool ll_core_settled(struct ll_core *core)
 
 bool ll_checkpoint_frees(struct ll_core *core)
 {
-    /* Where redo would start after the next checkpoint. If that would say the same as the last one,
-     * the start of redo stays. */
+    /* Where redo would start after the next checkpoint. If the next checkpoint would state the same
+     * as the last one, the start of redo does not move. */
     lladd_lsn tail = ll_log_tail(core->log);
     lladd_lsn redo = ll_core_settled(core) ? ll_core_redo(core) : tail;
     lladd_lsn low = needed(core, redo, NULL);
@@ -358,7 +362,7 @@ bool ll_checkpoint_frees(struct ll_core *core)
             tail.v - lladd_atomic_load64(&core->in_vain_since) >= core->log_growth);
 }
 
-/* Completes the log's message by what fills the log. */
+/* Adds to the log's message what fills the log. */
 static int fail_full(struct ll_core *core, struct lladd_error *err)
 {
     struct lladd_pinner pinner;
@@ -403,8 +407,8 @@ int ll_core_relieve_log(struct ll_core *core, uint64_t *oldest, struct lladd_err
             ll_txns_release_undo(core);
         return rc;
     }
-    /* Another thread's checkpoint may have truncated the log since `oldest` was read. Then the
-     * space is there, and this thread's checkpoint would free nothing. */
+    /* Another thread's checkpoint may have truncated the log since `oldest` was read. Then there is
+     * space, although this thread's checkpoint would free nothing. */
     return ll_log_oldest(core->log).v != seen ? 0 : fail_full(core, err);
 }
 
@@ -412,13 +416,14 @@ int ll_core_relieve_log(struct ll_core *core, uint64_t *oldest, struct lladd_err
 struct marks {
     lladd_lsn start; /* A, where analysis begins */
     lladd_lsn redo;
-    /* oldest transaction that may be a loser if the log ends with this checkpoint */
+    /* id of the oldest transaction that may be a loser if the log ends with this checkpoint */
     lladd_lsn undo;
     lladd_lsn end;
 };
 
-/* Collects the barriers from the horizon on, and unless they are more than `most`, appends A; both
- * under the mutex under which barriers are logged, so that all those before A are collected. */
+/* Collects the barriers from the horizon on and, if they are at most `most`, appends the record at
+ * A. Does both under the mutex under which barriers are logged, so that every barrier before A is
+ * collected. */
 static int append_start(struct ll_core *core, lladd_lsn horizon, size_t most,
                         struct ll_vec *barriers, lladd_lsn *start, struct lladd_error *err)
 {
@@ -454,8 +459,8 @@ static int flush_below(struct ll_core *core, lladd_lsn horizon, struct lladd_err
                                           : ll_buffer_flush_below(core->buffer, horizon, err);
 }
 
-/* Step 2, and A. The loop ends: either space for twice as many barriers is set aside, or other
- * threads have no space to log more and more of them. */
+/* Step 2, and the record at A. The loop ends: either space for twice the number of barriers is set
+ * aside, or other threads do not have the space to log ever more barriers either. */
 static int flush_and_start(struct ll_core *core, lladd_lsn *horizon, struct ll_vec *barriers,
                            lladd_lsn *start, struct lladd_error *err)
 {
@@ -501,16 +506,16 @@ static int write_records(struct ll_core *core, lladd_lsn horizon, uint64_t pages
         lladd_lsn low, base;
         ll_buffer_dirty_min(core->buffer, &low, &base);
         *redo = low.v < start->v ? low : *start;
-        /* The start of redo never goes back to where redo barriers are forgotten, nor before the
-         * horizon, where they are not repeated. A damaged page that was rebuilt, and is older, is
-         * rebuilt again after a crash. */
+        /* The start of redo never moves below the horizon, because the checkpoint does not repeat
+         * redo barriers that are below the horizon. A page with an older recLSN is a damaged page
+         * that was rebuilt; after a crash it is rebuilt again. */
         if (redo->v < horizon.v)
             *redo = horizon;
     }
     /* Read here, not at the truncation: a transaction that ends after the force of END is a loser
-     * if the system crashes before its last record is durable. Transactions that ended before this
-     * point have LSN < END. Those that began below BEGIN are in the table, because that part is
-     * published. */
+     * if the system crashes before its last record is durable. A transaction that ended before this
+     * point has its last record below END. A transaction that began below BEGIN is in the table,
+     * because all records below BEGIN are published. */
     marks->undo = ll_txns_oldest(core, NULL);
     rc = put_txns(&w);
     if (!rc)
@@ -547,7 +552,7 @@ static int write_control(struct ll_core *core, const struct marks *m, struct lla
 }
 
 /* Forgets redo barriers below the start of redo. Only after the control block is durable: a
- * recovery that started earlier would redo records that the barriers exclude. */
+ * recovery that started redo earlier would redo records that the barriers exclude. */
 static void forget_barriers(struct ll_core *core, lladd_lsn redo)
 {
     lladd_mutex_lock(&core->misc);
@@ -559,8 +564,8 @@ static void forget_barriers(struct ll_core *core, lladd_lsn redo)
     lladd_mutex_unlock(&core->misc);
 }
 
-/* Writes damaged pages that were rebuilt after the flush and have older bases, before the log with
- * these bases is truncated. *low stays below a page that was rebuilt even later. */
+/* Writes damaged pages that were rebuilt after the flush and have bases below *low, before the log
+ * with these bases is truncated. Lowers *low to the base of a page that was rebuilt after that. */
 static int write_rebuilt(struct ll_core *core, lladd_lsn *low, struct lladd_error *err)
 {
     lladd_lsn rec, base;
@@ -574,8 +579,8 @@ static int write_rebuilt(struct ll_core *core, lladd_lsn *low, struct lladd_erro
     return rc;
 }
 
-/* Counts checkpoints that free nothing. `seen` is in_vain as it was before: if a commit has reset
- * it since, it stays reset. */
+/* Counts checkpoints that free nothing. `seen`: in_vain before the truncation. If a commit has
+ * reset in_vain since then, it stays reset. */
 static void note_vain(struct ll_core *core, uint64_t before, uint64_t need, uint32_t seen)
 {
     uint64_t tail = ll_log_tail(core->log).v;
@@ -597,7 +602,7 @@ static int truncate_log(struct ll_core *core, const struct marks *m, struct llad
     int rc = 0;
     if (low.v < m->redo.v && !core->closing) {
         rc = each_class(core, false, m->redo, err);
-        low = needed(core, m->redo, NULL); /* the classes may have done it at once */
+        low = needed(core, m->redo, NULL); /* a class may have advanced immediately */
     }
     if (m->undo.v < low.v && !LLADD_PLANTED(LLADD_BUG_UNDO_LATE))
         low = m->undo;
@@ -609,8 +614,9 @@ static int truncate_log(struct ll_core *core, const struct marks *m, struct llad
     return rc;
 }
 
-/* For a checkpoint that would say the same as the last one. A page written since then may be only
- * in the system's cache, and a clean close states that it is durable. */
+/* For a checkpoint that would state the same as the last one. Syncs the pages nevertheless: a page
+ * written since then may be only in the system's cache, and a clean close states that all pages are
+ * durable. */
 static int checkpoint_again(struct ll_core *core, const struct marks *same, struct lladd_error *err)
 {
     const lladd_lsn all = {UINT64_MAX};
@@ -618,22 +624,22 @@ static int checkpoint_again(struct ll_core *core, const struct marks *same, stru
     return rc ? rc : truncate_log(core, same, err);
 }
 
-/* Would a checkpoint certainly free log, without relying on classes to need less of it? */
+/* Would a checkpoint free log even if no class releases any? */
 static bool frees_certainly(struct ll_core *core)
 {
     return ll_log_would_free(core->log, needed(core, ll_log_tail(core->log), NULL));
 }
 
-/* Called after the classes were asked, before a record of the checkpoint is logged. A checkpoint
- * that frees no log must leave the space for one that does, and for records that clear pins; if
- * there is no other space, it is refused. */
+/* Called after the classes were asked, before the checkpoint logs a record. A checkpoint that frees
+ * no log must leave space for a checkpoint that does, and for records that clear pins. If there is
+ * no other space, this checkpoint is refused. */
 static int want_space(struct ll_core *core, struct lladd_error *err)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
     int rc = ll_core_set_aside_again(core, &why);
     if (rc != LLADD_NO_SPACE || frees_certainly(core))
         return 0;
-    if (!core->closing) { /* no checkpoint tells classes to advance, then */
+    if (!core->closing) { /* then truncate_log will not tell the classes to advance */
         rc = each_class(core, false, ll_core_redo(core), err);
         if (rc || frees_certainly(core))
             return rc;
@@ -649,25 +655,25 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     int rc = ll_core_check(core, err);
     if (!rc)
         rc = ll_core_mark(core, err);
-    /* Before anything else is logged; want_space tells if there is too little. */
+    /* Before the checkpoint logs a record. want_space reports if there is too little space. */
     struct lladd_error ignored = LLADD_ERROR_INIT;
     if (!rc)
         (void)ll_core_set_aside_again(core, &ignored);
     /* Pending redo needs the log from the start of redo. */
     if (!rc && !LLADD_PLANTED(LLADD_BUG_REDO_LEFT))
         rc = ll_instant_finish(core, err);
-    /* A class needs log until the commits that release it are durable: so commits are forced before
-     * classes are asked. */
+    /* A class needs log until the commits that release this log are durable, so force the commits
+     * before the classes are asked. */
     if (!rc)
         rc = ll_log_force(core->log, lladd_lsn_of(lladd_atomic_load64(&core->txns.visible)), err);
-    /* Before the horizon: a close then flushes what classes write with the rest. */
+    /* Before the horizon is chosen, so that a close also flushes the pages that classes change. */
     if (!rc)
         rc = each_class(core, true, lladd_lsn_of(0), err);
     if (rc)
         return rc;
     lladd_atomic_store32(&core->pressed, 0);
-    /* Before ll_core_settled reads the tail: a transaction that was not seen here has logged its
-     * end. */
+    /* Before ll_core_settled reads the tail: a transaction that is not seen here has already logged
+     * its end. */
     struct marks same = {{0}, ll_core_redo(core), ll_txns_oldest(core, NULL), {0}};
     if (ll_core_settled(core))
         return checkpoint_again(core, &same, err);
@@ -682,7 +688,7 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     lladd_atomic_store64_relaxed(&core->images_before,
                                  lladd_atomic_load64_relaxed(&core->images));
     raise_horizon(core, horizon);
-    uint64_t pages = ll_buffer_file_pages(core->buffer); /* the flush makes this size durable */
+    uint64_t pages = ll_buffer_file_pages(core->buffer); /* the flush makes this length durable */
     rc = ll_point(&core->env, "checkpoint.before_flush")
              ? ll_fail(err, LLADD_BUSY, "stopped at a named point")
              : 0;
@@ -695,8 +701,8 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
         rc = ll_log_force(core->log, m.end, err);
     if (!rc && ll_point(&core->env, "checkpoint.before_control"))
         rc = ll_fail(err, LLADD_BUSY, "stopped at a named point");
-    /* A transaction that failed to roll back may have left the table before its row was written,
-     * but then it has poisoned the handle before. */
+    /* A transaction that could not be rolled back may have left the table without a row, but it has
+     * poisoned the database before. */
     if (!rc)
         rc = ll_core_check(core, err);
     if (!rc)
@@ -710,8 +716,8 @@ static int checkpoint(struct ll_core *core, bool flush_all, struct lladd_error *
     lladd_atomic_store64(&core->last_checkpoint, m.start.v);
     lladd_atomic_count64(&core->checkpoints, 1);
     forget_barriers(core, m.redo);
-    /* Not the tail: the checkpoint lists a transaction that has committed since as open, and its
-     * commit record may not be durable yet. */
+    /* Not the tail: a transaction that the checkpoint lists as open may have committed since, and
+     * its commit record may not be durable yet. */
     lladd_atomic_store64(&core->settled_tail, ll_log_durable(core->log).v);
     return truncate_log(core, &m, err);
 }
@@ -722,7 +728,8 @@ static int take_checkpoint(struct ll_core *core, bool flush_all, struct lladd_er
     lladd_mutex_lock(&core->checkpointing);
     int rc = checkpoint(core, flush_all, err ? err : &local);
     if (!rc) {
-        /* For the next checkpoint. If the disk is full, the next writer reports it. */
+        /* For the next checkpoint. If the disk is full, the next transaction that writes reports
+         * that. */
         struct lladd_error ignored = LLADD_ERROR_INIT;
         (void)ll_core_set_aside(core, true, &ignored);
     }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Contract checks (debug builds): before an update is logged, they run its operation on scratch
- * copies of the page.
+/* Contract checks (debug builds): before an update is logged, its operation is run on copies of the
+ * page, which must show that:
  *
  *   - validate accepts the redo bytes on the page before redo, the undo bytes on the page after
  *     redo
- *   - redo is pure: two copies of the page, with different bytes in the hole and at different
- *     addresses, are equal afterwards (after the mask), so only page and arguments count
+ *   - redo is pure: applied to two copies of the page at different addresses and with different
+ *     bytes in the hole, it gives equal pages (after the mask), so it depends only on page and
+ *     arguments
  *   - redo and undo do not change the page header
  *   - check holds before and after
  *   - undo reverses redo (after the mask)
  *
- * A broken contract is LLADD_BUG, reported before anything has changed. If there is no memory for a
- * check it is left out: an update that needs no memory without the checks must not fail with
- * them. */
+ * A broken contract is reported as LLADD_BUG, before anything has changed. Without memory a check
+ * is skipped: the checks must not make an update fail for lack of memory. */
 #include "recovery/core.h"
 
 #include <stdio.h>

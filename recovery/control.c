@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The control block: what recovery must know before it can read the log.
  *
- * Two copies, LL_CONTROL_COPY bytes apart, so that no sector holds both. The first copy is written
- * and synced before the second is written, so a crash leaves at least one valid copy. Nothing that
- * depends on the new contents is done before both are durable. The reader takes the valid copy with
- * the higher sequence number. The first write of a new file has no older copy to keep: one sync
- * does for both.
+ * The file has two copies, LL_CONTROL_COPY bytes apart, so that no sector holds parts of both. The
+ * first copy is written and synced before the second is written, so a crash leaves at least one
+ * valid copy. The caller continues only when both are durable. The reader takes the valid copy with
+ * the higher sequence number. The first write of a new file has no older copy to preserve, so one
+ * sync is enough for both copies.
  *
  *     0 u32 CRC-32C of bytes 4..255    4 u32 magic "LLDB"        8 u32 format version
  *    12 u32 page size                 16 u64 compatible         24 u64 read-only-compatible
@@ -17,10 +17,10 @@
  *   128 u64, clean: the size of that segment                   136..255 zero
  *
  * The witness follows at 2 * LL_CONTROL_COPY. A page is written only when the log is durable beyond
- * its LSN (BUF-1), so at the next open the log must reach at least that far. The witness is written
- * before such a page, unless the last witness covers the page's LSN; it is not synced. After the
- * death of the process the newest witness is there. After a power failure there may be an older
- * one, which covers less, or a torn one, which covers nothing.
+ * the page LSN (BUF-1), so at the next open the log must reach at least that far. The witness
+ * records this durable LSN. It is written, without a sync, before a page is written that the last
+ * witness does not cover. If the process dies, the newest witness survives. After a power failure
+ * the file may have an older witness, which covers less, or a torn one, which covers nothing.
  *
  *     0 u32 CRC-32C of bytes 4..63, seeded with the page salt     4 u32 magic "LLDW"
  *     8 u64 the log is durable up to here    16 u64 number of the page    24 u64 its page LSN
@@ -120,7 +120,8 @@ int ll_control_read(struct lladd_device *dev, struct lladd_file *file, struct ll
             rc[i] = ll_control_decode(bytes, &copy[i], &why[i]);
     }
     /* A newer format is reported as such, not as damage. If one copy is bad, the other is used. If
-     * both are bad, the file is a damaged control file only if one has the magic. */
+     * both are bad, the file counts as a damaged control file only if one copy has the magic
+     * number. */
     for (int i = 0; i < 2; i++) {
         if (rc[i] == LLADD_NEWER_FORMAT) {
             if (err)
@@ -154,7 +155,7 @@ int ll_control_write(const struct ll_env *env, struct lladd_device *dev, struct 
     unsigned char bytes[LL_CONTROL_BYTES];
     bool first = c->seq++ == 0;
     ll_control_encode(c, bytes);
-    /* What the block states as durable must be so, also when the database is created. */
+    /* What the block states as durable must be durable, also when the database is created. */
     int rc = ll_io_settle(dev);
     if (rc)
         return ll_fail_io(err, rc, true, "sync", "what belongs to \"control\"");
@@ -242,7 +243,7 @@ int ll_core_put_control(struct ll_core *core, struct ll_control *c, struct lladd
     struct lladd_error why = LLADD_ERROR_INIT;
     LL_ASSERT(lladd_mutex_mine(&core->control_mutex));
     int rc = ll_control_write(&core->env, core->dev, core->control_file, c, &why);
-    if (rc) /* every failure poisons, also a full disk */
+    if (rc) /* every failure poisons, even a full disk */
         return ll_poison_set(core->poison, LLADD_WRITE_FAILED, &why, err);
     core->control = *c;
     return 0;
@@ -281,8 +282,9 @@ int ll_core_witness(struct ll_core *core, lladd_pageno page, lladd_lsn lsn,
     lladd_mutex_lock(&core->witness_mutex);
     if (lsn.v >= lladd_atomic_load64(&core->witnessed)) {
         struct ll_witness w = {.durable = ll_log_durable(core->log), .page = page, .page_lsn = lsn};
-        /* Recovery has cut the log's end off: the log goes on empty in a new segment, and a crash
-         * may lose that segment. */
+        /* Recovery has cut the log, which continues in a new segment. No later record is durable
+         * yet, and a crash may lose that segment, so the witness can only state the end of the
+         * accepted log. */
         if (w.durable.v <= core->began)
             w.durable.v = core->accepted;
         rc = witness_write(&core->env, core->dev, core->control_file, core->salt, &w);
@@ -304,7 +306,8 @@ int ll_core_hear_witness(struct ll_core *core, lladd_lsn end, struct lladd_error
     lladd_atomic_store64(&core->witnessed, w.durable.v);
     if (w.room)
         return 0;
-    /* An older version made the file. If the disk is full, this handle writes no witnesses. */
+    /* An older version made the file, which has no room for a witness. If the disk is full, this
+     * handle writes no witnesses. */
     struct ll_witness none = {.room = true};
     int io = witness_write(&core->env, core->dev, core->control_file, core->salt, &none);
     if (io && lladd_code_root(ll_io_code(io, true)) != LLADD_ROOT_RESOURCE)

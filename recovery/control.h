@@ -8,9 +8,9 @@
 #define LL_CONTROL_BYTES 256u
 #define LL_FORMAT_VERSION 1u
 /* Features that every program must know to open the database. */
-#define LL_FEATURE_HEURISTIC 1ull /* the log or a checkpoint has, or had, heuristic outcomes */
+#define LL_FEATURE_HEURISTIC 1ull /* the log or a checkpoint has had heuristic outcomes */
 #define LL_FEATURES_KNOWN LL_FEATURE_HEURISTIC
-/* Features that a writer must know and a reader may ignore: none yet. */
+/* Features that a program must know to write, but not to read: none yet. */
 #define LL_FEATURES_KNOWN_TO_WRITE 0ull
 
 struct ll_control {
@@ -20,14 +20,16 @@ struct ll_control {
     unsigned char uuid[16];
     uint64_t seq;
     uint64_t incarnation;
-    lladd_lsn checkpoint; /* where analysis starts: A of the last complete checkpoint */
+    lladd_lsn checkpoint; /* where analysis starts: A of the last complete checkpoint (checkpoint.c)
+                           * */
     lladd_lsn redo;       /* where redo starts */
     lladd_lsn watermark;  /* the log was durable up to here when the block was written */
     lladd_lsn end;        /* end of the log, if clean */
-    lladd_lsn segment;    /* if clean: the segment with `end`, and its size */
+    lladd_lsn segment;    /* if clean: first LSN of the segment with `end`, and its size */
     uint64_t segment_bytes;
     bool clean;
-    bool atomic_pages; /* LLADD_OPT_ATOMIC_PAGES was used since the checkpoint, or by it */
+    bool atomic_pages; /* LLADD_OPT_ATOMIC_PAGES was used when the checkpoint was taken, or after it
+                        * */
     int64_t created_us;
 };
 
@@ -37,28 +39,29 @@ int ll_control_write(const struct ll_env *, struct lladd_device *, struct lladd_
 /* Reads the newer valid copy. LLADD_NOT_A_DATABASE, LLADD_NEWER_FORMAT, LLADD_CORRUPT_CONTROL. */
 int ll_control_read(struct lladd_device *, struct lladd_file *, struct ll_control *,
                     struct lladd_error *);
-/* LLADD_NEWER_FORMAT: a writer must know a feature that this version does not know. */
+/* Fails with LLADD_NEWER_FORMAT if the file has a feature without which this version must not
+ * write. */
 int ll_control_may_write(const struct ll_control *, struct lladd_error *);
 void ll_control_encode(const struct ll_control *, unsigned char out[LL_CONTROL_BYTES]);
 int ll_control_decode(const unsigned char in[LL_CONTROL_BYTES], struct ll_control *,
                       struct lladd_error *);
 
-/* The witness: what a written page states about the log. All 0: nothing. */
+/* The witness: how far the log was durable when a page was written. All 0: unknown. */
 struct ll_witness {
-    lladd_lsn durable; /* the log was durable below this ... */
-    lladd_pageno page; /* ... when this page was written ... */
+    lladd_lsn durable; /* the log was durable up to here when ... */
+    lladd_pageno page; /* ... this page with ... */
     lladd_lsn page_lsn;
-    bool room; /* the file has room for a witness */
+    bool room; /* the file is long enough for a witness */
 };
 
 #define LL_WITNESS_BYTES 64u
 #define LL_CONTROL_FILE_BYTES (2u * LL_CONTROL_COPY + LL_WITNESS_BYTES)
-/* False: damaged, or none there. */
+/* False: the witness is damaged, or was never written. */
 bool ll_witness_decode(const unsigned char in[LL_WITNESS_BYTES], uint32_t salt,
                        struct ll_witness *);
 int ll_witness_read(struct lladd_device *, struct lladd_file *, uint32_t salt, struct ll_witness *,
                     struct lladd_error *);
-/* LLADD_LOG_LOST if the log ends at `end`, but was durable beyond. */
+/* Fails with LLADD_LOG_LOST if the log was durable beyond `end`, where it ends now. */
 int ll_witness_check(const struct ll_witness *, lladd_lsn end, struct lladd_error *);
 
 #endif

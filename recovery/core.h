@@ -2,19 +2,19 @@
 #ifndef LL_RECOVERY_CORE_H
 #define LL_RECOVERY_CORE_H
 /* The transactional core: the log, the buffer manager, the catalogue of names, the transaction
- * table, and the steps that join them. Used by recovery and by the layers above (db/, lladd/).
+ * table, and the steps that connect them. Recovery and the layers above (db/, lladd/) use it.
  *
  *   lladd_update ─► ll_core_update: prepare ► dirty ► [image] ► reserve ► publish ► redo ► stamp
  *   lladd_abort ──► ll_rollback:    read record ► undo ► compensation record ► ... ► END
  *   lladd_open ───► ll_restart:     analysis ► redo ► objects ► in doubt ► undo by depth
  *
- * Two orders are essential:
+ * Two orders must be kept:
  *   - A transaction stores last, undo_next and state *between* reserve and publish. A checkpoint
- *     waits until everything below its begin record is published, so it sees each transaction at
- *     least as it was there.
+ *     waits until every record below its begin record is published. It then sees each transaction
+ *     with at least the records below that point.
  *   - A frame enters the dirty-page table *before* the thread reads the image horizon. A checkpoint
- *     raises the horizon, then looks for dirty pages: it finds each page changed under the old
- *     horizon (BUF-5). */
+ *     raises the horizon, then looks for dirty pages: it finds each page that was changed under the
+ *     old horizon (BUF-5). */
 #include "buffer/buffer.h"
 #include "log/log.h"
 #include "recovery/control.h"
@@ -43,24 +43,24 @@ enum ll_name_kind {
     LL_NAME_KINDS
 };
 
-/* A name of the database. A number is logged when it is given; a registered name that was never
- * used has number 0. */
+/* A name of the database. A name gets its number at its first use, and the number is logged then; a
+ * registered name that was never used has number 0. */
 struct ll_name {
     uint32_t version;
     uint32_t number; /* atomic: 0 until logged */
     uint8_t kind;
-    bool learned; /* read from the log; name and fields are owned */
+    bool learned; /* read from the log: `name` and the fields are to be freed */
     const char *name;
     lladd_lsn first_used; /* LSN of its catalogue record */
-    const void *desc;     /* the registered descriptor; NULL: this handle has none */
-    struct lladd_field *redo_fields, *undo_fields; /* from the log; owned; NULL if registered */
-    struct ll_name *page_type;                     /* of an operation; NULL: it needs none */
-    uint32_t page_type_number;                     /* of an operation read from the log; 0: none */
-    /* Of a registered operation: the most that one record can need, computed once. */
+    const void *desc;     /* the registered descriptor; NULL: not registered */
+    struct lladd_field *redo_fields, *undo_fields; /* from the log, to be freed; or NULL */
+    struct ll_name *page_type;                     /* of an operation; NULL: needs none */
+    uint32_t page_type_number;                     /* of a learned operation; 0: none */
+    /* Of a registered operation, computed once: the most that one record can need. */
     size_t need_credit, need_scratch, need_copy, need_nesting;
     uint64_t need_undo;
-    size_t record_max; /* redo and undo bytes of one record on this database's pages */
-    uint64_t undo_log_most; /* atomic: the most log bytes that one compensation has written */
+    size_t record_max; /* maximum redo and undo bytes of one record with this page size */
+    uint64_t undo_log_most; /* atomic: the most log bytes that a compensation has written so far */
     /* statistics, relaxed */
     uint64_t count, bytes, redone, redo_ns;
 };
@@ -76,15 +76,15 @@ struct ll_op_catalog {
     size_t n_types;
     struct ll_name **all; /* every name, the registered ones first */
     size_t n_all, cap_all, n_registered;
-    size_t hint; /* in `all`: the index after the last find */
-    struct ll_name *by_desc[LL_CATALOGUE_FOUND]; /* atomic: a cache of lookups by descriptor */
-    struct ll_name **numbers; /* by number - 1; old arrays live until close */
+    size_t hint; /* index in `all` after the name found last */
+    struct ll_name *by_desc[LL_CATALOGUE_FOUND]; /* atomic: cache of ll_op_catalog_by_desc */
+    struct ll_name **numbers; /* by number - 1; replaced arrays are kept until close */
     uint32_t n_numbers, cap_numbers;
     void *retired; /* chain of replaced `numbers` arrays */
-    struct ll_name *registered; /* they never move */
-    unsigned char *buf; /* the catalogue record of any registered name fits */
+    struct ll_name *registered; /* the registered names; they never move */
+    unsigned char *buf; /* large enough for the catalogue record of any registered name */
     size_t buf_size;
-    uint64_t log_bytes; /* atomic: at least what all catalogue records take */
+    uint64_t log_bytes; /* atomic: upper bound of the bytes of all catalogue records */
     struct lladd_mutex mutex;
 };
 
@@ -93,8 +93,8 @@ struct ll_op_catalog {
 enum ll_txn_state {
     LL_TXN_FREE = 0,
     LL_TXN_ACTIVE,
-    LL_TXN_PREPARED, /* only commit and abort */
-    LL_TXN_ENDED     /* commit or end record has its LSN */
+    LL_TXN_PREPARED, /* may only be committed or aborted */
+    LL_TXN_ENDED     /* its commit or end record has an LSN */
 };
 
 #define LL_TXN_MAGIC 0x4e58544cu
@@ -103,12 +103,12 @@ struct ll_savepoint {
     lladd_savepoint_id id;
     lladd_lsn undo_next;
     uint64_t undo_used;
-    size_t actions; /* open at that moment */
+    size_t actions; /* number of top actions open at the savepoint */
 };
 
 struct ll_action {
     uint64_t id;
-    lladd_lsn undo_next; /* at its begin */
+    lladd_lsn undo_next; /* when the action began */
     uint64_t undo_used;
 };
 
@@ -117,13 +117,13 @@ struct ll_joined {
     void *state;
 };
 
-/* State of a prepared transaction; allocated by prepare. */
+/* State of a prepared transaction. */
 struct ll_prepared {
     struct lladd_gid gid;
     int64_t prepared_us;
     lladd_lsn lsn;
     char owner[64];
-    uint32_t blobs; /* records before the prepare record that hold participants' blobs */
+    uint32_t blobs; /* number of blob records, which directly precede the prepare record */
     bool recovered; /* found by recovery; the application can claim it */
     bool claimed;
 };
@@ -132,30 +132,31 @@ struct lladd_txn {
     uint32_t magic;
     uint32_t state; /* atomic */
     struct ll_core *core;
-    union { /* the log changes it when it appends */
+    union { /* ll_log_append changes the chain */
         struct {
             lladd_lsn id, last, undo_next;
         };
         struct ll_chain chain;
     };
-    uint64_t busy; /* atomic: lower bound of its records that may be unapplied; UINT64_MAX: none */
+    uint64_t busy; /* atomic: every record with a lower LSN is applied; UINT64_MAX: all are */
     uint64_t lives; /* atomic: incremented at each begin */
-    uint32_t depth; /* nesting depth of the records that it writes now */
+    uint32_t depth; /* nesting depth of the records that the transaction writes now */
     uint32_t system; /* atomic: 0 or 1 */
     bool read_only, rolling_back, in_callback;
-    bool frees_log; /* it logs what frees log: the log's limit does not refuse it */
+    bool frees_log; /* its records may allow the log to be truncated: the log's limit does not
+                     * refuse them */
     uint8_t durability;
     struct ll_credit credit;
-    uint64_t undo_used;     /* log bytes its rollback can need now */
+    uint64_t undo_used;     /* log bytes that its rollback can need now */
     uint64_t rolled;        /* all log bytes written by its rollbacks */
     uint64_t undo_spare;    /* undo reserve that no record uses yet */
-    unsigned char *scratch; /* a draft, then room to build a page image; grows */
+    unsigned char *scratch; /* a draft, followed by room to build a page image; grows */
     size_t scratch_size;
-    /* A stack: undo bytes of the running compensations. Sized when their records are logged. */
+    /* A stack: undo bytes of the running compensations. Allocated when the records to undo are
+     * logged. */
     unsigned char *undo_copy;
     size_t undo_copy_size, undo_copy_used;
-    /* Statistics of the operation that was used last; they survive the end of the transaction.
-     * Atomic. */
+    /* Statistics of the operation that was used last; kept when the transaction ends. Atomic. */
     struct ll_name *counted;
     uint64_t counted_n, counted_bytes;
     struct ll_savepoint *savepoints;
@@ -163,37 +164,41 @@ struct lladd_txn {
     struct ll_action *actions;
     size_t n_actions, cap_actions;
     uint64_t next_id; /* of savepoints and actions */
-    uint64_t undone; /* the last savepoint rolled back to, or action aborted */
+    uint64_t undone; /* id of the last savepoint that was rolled back to, or of the last action that
+                      * was aborted */
     struct ll_joined *joined;
     size_t n_joined, cap_joined;
     struct ll_prepared *prepared;
-    struct ll_log_cursor *cursor; /* for rollback; made when first needed */
+    struct ll_log_cursor *cursor; /* for rollback; opened when first needed */
     char *owner;
     /* A guarded transaction (db/guard.c). Atomic, except `calls`. */
-    uint64_t user;   /* the thread that may call; LL_NO_USER: none; 0: not guarded */
-    uint64_t inside; /* the thread in a call or with an open top action; 0: none */
+    uint64_t user;   /* the thread that may use the transaction; LL_NO_USER: no thread; 0: not
+                      * guarded */
+    uint64_t inside; /* the thread in a call or with an open top action; 0: no thread */
     uint32_t takers; /* threads that wait for `inside` to leave */
-    uint32_t stops;  /* the takers that want its waits interrupted */
-    uint32_t left;   /* changes when a call ends and a taker waits */
-    uint32_t refs;   /* one for the transaction, the call, each thread it was taken from */
+    uint32_t stops;  /* number of takers that want the waits of `inside` interrupted */
+    uint32_t left;   /* changes when a call ends while a taker waits */
+    uint32_t refs;   /* one for the transaction, one for the call, one for each thread that lost it
+                      * to a taker */
     uint32_t calls;  /* nested calls of the thread `inside` */
-    struct lladd_txn *next;      /* in the table */
+    struct lladd_txn *next;      /* in the list of all transactions */
     struct lladd_txn *next_free; /* in the free list */
     struct lladd_error err;
 };
 
 #define LL_NO_USER UINT64_MAX
 
-/* Does the participant have this callback? The struct of an older extension may end before it. */
+/* Does the participant have this callback? The struct of an older extension may lack the field. */
 #define LL_PARTICIPANT_HAS(p, callback) \
     ((p)->struct_size >= offsetof(struct lladd_participant, callback) + sizeof((p)->callback) && \
      (p)->callback)
 
-/* Committed transactions that are not durable yet: one, or several without durable callbacks. */
+/* An entry of the queue of commits: one committed transaction that may not be durable yet, or
+ * several without durable callbacks. */
 struct ll_pending {
     uint64_t first;     /* commit LSN */
-    lladd_lsn commit;   /* of the newest of them */
-    uint64_t undo_used; /* released when durable */
+    lladd_lsn commit;   /* of the newest one */
+    uint64_t undo_used; /* released when the entry is durable */
     struct ll_joined *joined;
     size_t n_joined;
 };
@@ -201,30 +206,34 @@ struct ll_pending {
 struct ll_txn_table {
     struct lladd_mutex mutex; /* guards both lists, and `prepared` of transactions */
     struct lladd_txn *first;  /* all allocated transactions; unused ones are FREE */
-    struct lladd_txn *free;   /* the free list, without the parked one */
-    /* atomic: address of an ended transaction that keeps some log space; 0: none */
+    struct lladd_txn *free;   /* the free list, without the parked transaction */
+    /* atomic: address of the parked transaction, an ended one that keeps some log space; 0: none */
     uint64_t parked;
     uint64_t made;   /* atomic: length of the list `first` */
     uint64_t n_free; /* length of the free list; under `mutex` */
     uint64_t begun;  /* relaxed: transactions begun */
-    uint64_t lingering; /* relaxed: ended, but threads may still hold the handle (lladd_txn_drop) */
+    uint64_t lingering; /* relaxed: number of ended transactions of which threads may still hold the
+                         * handle (lladd_txn_drop) */
     uint64_t in_doubt;  /* relaxed: number with state PREPARED */
-    uint64_t idle_cursor; /* atomic: address of a log cursor for the next rollback; or 0 */
-    struct lladd_mutex commit;          /* held over reserve, `logged`, `visible`: commit order */
+    uint64_t idle_cursor; /* atomic: address of a log cursor kept for the next rollback; 0: none */
+    struct lladd_mutex commit;          /* commit order: held while a commit record is reserved,
+                                         * `logged` runs and `visible` is set */
     struct ll_log_cursor *spare_cursor; /* for rollbacks when memory is short; under spare_mutex */
     struct lladd_mutex spare_mutex;
-    struct ll_pending *pending; /* circular, in commit order; under `commit` */
+    struct ll_pending *pending; /* a circular queue in commit order; under `commit` */
     size_t pending_head, n_pending, cap_pending; /* a power of two */
-    /* entries at the head of which the undo reserve was released; atomic, changed under `commit` */
+    /* number of entries at the head with a released undo reserve; atomic, changed under `commit` */
     uint64_t n_released;
-    uint64_t pending_undo; /* undo reserve of the other entries; atomic, changed under `commit` */
-    uint64_t pending_undo_max; /* above this, the next committing thread forces the log */
-    uint64_t asked; /* atomic: the log's thread was asked to sync to here */
+    uint64_t pending_undo; /* sum of the undo reserves of the other entries; atomic, changed under
+                            * `commit` */
+    uint64_t pending_undo_max; /* if pending_undo is above, the next committing thread forces the
+                                * log */
+    uint64_t asked; /* atomic: the log's thread was asked to sync up to here */
     bool draining;         /* a thread runs durable callbacks; under `commit` */
     uint64_t applied;      /* atomic: the highest result of ll_txns_applied */
-    uint64_t visible;      /* atomic: newest commit with visible effects */
+    uint64_t visible;      /* atomic: LSN of the newest commit with visible effects */
     uint64_t committed;                  /* relaxed; changed under `commit` */
-    uint64_t read, aborted, prepared;    /* relaxed; `read`: committed, nothing logged */
+    uint64_t read, aborted, prepared;    /* relaxed; `read`: committed without a record */
 };
 
 /* ---- redo barriers, pins, snapshots ------------------------------------------------------- */
@@ -239,10 +248,11 @@ struct ll_pin {
     lladd_lsn lsn;
 };
 
-/* How an administrator ended a transaction in doubt; kept until it is forgotten. */
+/* How an administrator ended a transaction in doubt; kept until the application has it
+ * forgotten. */
 struct ll_heuristic {
-    struct ll_prepared what; /* gid, prepared_us, owner */
-    uint8_t outcome;         /* enum lladd_outcome; 0 in a record: forgotten */
+    struct ll_prepared what; /* only gid, prepared_us, owner */
+    uint8_t outcome;         /* enum lladd_outcome; 0 in a record: the outcome is forgotten */
     int64_t decided_us;
 };
 
@@ -261,22 +271,23 @@ struct ll_core {
     struct lladd_file *control_file;
     struct ll_control control;
     struct lladd_mutex control_mutex;
-    struct lladd_mutex witness_mutex; /* serialises writes of the witness */
-    uint64_t witnessed; /* atomic: the witness covers pages with a lower LSN */
-    uint64_t accepted, began; /* where the log ended at open, and where it continued */
+    struct lladd_mutex witness_mutex; /* one write of the witness at a time */
+    uint64_t witnessed; /* atomic: the witness covers pages with a page LSN below this */
+    uint64_t accepted, began; /* LSN where the log ended at open; LSN where it continued */
     uint64_t redo_start; /* where redo started in the recovery of this open */
     /* Constants from the control block, read without its mutex. */
     uint32_t page_size;
     uint32_t salt;
     unsigned char uuid[16];
     bool no_images;
-    bool tore_unprotected; /* pages may have been written without images after redo's start */
+    bool tore_unprotected; /* pages may have been written without images since the start of redo */
     bool log_full_error;
     uint32_t marked;   /* atomic: the control block says "in use" */
-    struct ll_poison *poison;    /* `own_poison`, or memory that is cleared in a forked child */
+    struct ll_poison *poison;    /* `own_poison`, or memory zeroed in a forked child */
     struct ll_poison own_poison;
     uint64_t pid;
-    uint64_t image_horizon; /* atomic: a page with an older base is imaged before its next change */
+    uint64_t image_horizon; /* atomic: a page with a base below this gets an image before its next
+                             * change */
     struct ll_op_catalog cat;
     struct ll_txn_table txns;
     struct lladd_mutex misc; /* redo barriers, pins, snapshots, heuristic outcomes */
@@ -290,50 +301,53 @@ struct ll_core {
     uint64_t n_heuristics; /* atomic: read without `misc`, too */
     size_t cap_heuristics;
     struct lladd_mutex checkpointing;
-    /* Atomic, written under `checkpointing`: how many checkpoints in a row have freed no segment,
-     * because something needs the log from in_vain_low on; the log's tail at the first of them. */
+    /* Atomic, written under `checkpointing`. in_vain: how many consecutive checkpoints freed no
+     * segment, because the log is needed from in_vain_low on. in_vain_since: the log's tail at the
+     * first of these checkpoints. */
     uint32_t in_vain;
     uint64_t in_vain_low, in_vain_since;
     uint64_t log_growth;   /* constant: a fraction of the log's limit */
-    /* Atomic: how far the log was durable when the last checkpoint ended. While this is the log's
-     * tail, nothing was logged since then. */
+    /* Atomic: how far the log was durable when the last checkpoint ended. While this equals the
+     * log's tail, nothing was logged after that. */
     uint64_t settled_tail;
     uint32_t pressed; /* atomic: the log came near its limit since the last checkpoint */
-    /* Atomic: log bytes reserved for the next checkpoint, and for catalogue records that a rollback
-     * may have to write. */
+    /* Atomic: log bytes reserved for the next checkpoints, and for catalogue records that a
+     * rollback may have to write. */
     uint64_t set_aside;
-    unsigned checkpoints_aside; /* constant: for so many of them, 1 or 2 */
-    /* Atomic: the thread that calls a class for a checkpoint, 0: none. The class writes what bounds
-     * its redo. */
+    unsigned checkpoints_aside; /* constant: number of checkpoints for which space is set aside, 1
+                                 * or 2 */
+    /* Atomic: the thread that is in a callback of a class for a checkpoint; 0: no thread. The class
+     * logs the records that bound its redo. */
     uint64_t asking_class;
-    /* a checkpoint is due after so much log; later if many pages are dirty or imaged */
+    /* a checkpoint is due after this many log bytes; later if many pages are dirty or imaged */
     uint64_t checkpoint_bytes;
-    uint64_t checkpoint_most;  /* due after so much in any case */
+    uint64_t checkpoint_most;  /* a checkpoint is due after this many log bytes in any case */
     uint64_t last_checkpoint;     /* atomic: begin LSN of the last complete checkpoint */
     uint64_t checkpoints, images; /* relaxed */
     uint64_t images_before;       /* relaxed: `images` when the last checkpoint began */
     uint32_t images_in_vain;      /* atomic: consecutive images that LZ4 did not shrink */
-    /* Asks the allocator. Set by db/, or NULL. */
+    /* Is the page allocated? Set by db/, or NULL. */
     int (*is_allocated)(struct ll_core *, lladd_pageno, bool *out, struct lladd_error *);
     struct lladd_db *db;
-    /* Wakes the checkpointer; NULL: there is no thread. Set by db/. */
+    /* Wakes the checkpoint thread; NULL: there is no such thread. Set by db/. */
     void (*want_checkpoint)(struct ll_core *);
     lladd_progress_fn *progress;
     lladd_trace_fn *trace;
     void *callback_ctx;
-    uint32_t redo_threads; /* 0: chosen by redo */
+    uint32_t redo_threads; /* 0: redo chooses */
     bool recover_instantly;     /* LLADD_RECOVER_INSTANT */
-    bool looks_only;            /* inspection: unregistered names are no error */
-    uint64_t recovery_bytes;    /* memory budget of instant recovery, without the cache */
-    /* Atomic: bytes of it in use, and the maximum so far. */
+    bool looks_only;            /* inspection: a name that is not registered is no error */
+    uint64_t recovery_bytes;    /* memory budget of instant recovery, besides the cache */
+    /* Atomic: bytes of the budget in use now; the most so far. */
     uint64_t recovery_memory, recovery_memory_most;
-    bool closing;               /* close takes its checkpoint */
+    bool closing;               /* close is taking its checkpoint */
     bool undo_short;            /* less log space is reserved than rollbacks may need */
     /* atomic: a checkpoint is due, so that the next recovery need not repeat this one */
     uint32_t owes_checkpoint;
-    struct ll_instant *instant; /* while redo of pages may be pending; set before open returns */
-    uint32_t instant_stop;      /* atomic: stop the steps */
-    struct ll_deferred *losers;   /* undone after open, or NULL; set before open returns */
+    struct ll_instant *instant; /* NULL: no pending redo; set before open returns */
+    uint32_t instant_stop;      /* atomic: tells the steps of instant recovery to stop */
+    struct ll_deferred *losers;   /* losers that are undone after open, or NULL; set before open
+                                   * returns */
     uint64_t recovered_records;
     uint64_t recovered_early; /* records redone in a pass over the log during instant recovery */
     uint64_t recovered_redone, recovered_undone; /* atomic */
@@ -342,16 +356,16 @@ struct ll_core {
 
 /* ---- handle.c ------------------------------------------------------------------------------ */
 
-/* LLADD_FORKED. */
+/* Fails with LLADD_FORKED. */
 int ll_core_forked(const struct ll_core *, struct lladd_error *);
-/* 0, the error of the poison, or LLADD_FORKED. */
+/* Returns 0, the error of the poison, or LLADD_FORKED. */
 int ll_core_check_slow(struct ll_core *, struct lladd_error *);
 static inline int ll_core_check(struct ll_core *core, struct lladd_error *err)
 {
     return LL_LIKELY(lladd_atomic_load32(&core->poison->healthy)) ? 0
                                                                   : ll_core_check_slow(core, err);
 }
-/* A line for the application's trace. */
+/* Gives the application's trace function a line. */
 void ll_core_trace(struct ll_core *, const char *fmt, ...) LLADD_PRINTF(2, 3);
 /* Reports progress of recovery; called regularly in each phase that may be long. */
 void ll_core_progress(struct ll_core *, enum lladd_phase, lladd_lsn at, unsigned percent);
@@ -360,20 +374,21 @@ void ll_core_progress(struct ll_core *, enum lladd_phase, lladd_lsn at, unsigned
 
 /* Copies page size, uuid and salt out of the control block. */
 void ll_core_identify(struct ll_core *);
-/* Where redo would start after a crash now. */
+/* LSN where redo would start after a crash now. */
 lladd_lsn ll_core_redo(struct ll_core *);
 /* Writes the control block; poisons if that fails. Under control_mutex. */
 int ll_core_put_control(struct ll_core *, struct ll_control *, struct lladd_error *);
-/* Marks the control block "in use". After a clean stop this precedes the first byte of log. */
+/* Marks the control block "in use". After a clean stop this must precede the first record. */
 int ll_core_mark_slow(struct ll_core *, struct lladd_error *);
 static inline int ll_core_mark(struct ll_core *core, struct lladd_error *err)
 {
     return LL_LIKELY(lladd_atomic_load32(&core->marked)) ? 0 : ll_core_mark_slow(core, err);
 }
-/* Writes a witness, unless one covers the LSN already. Called before a page with this page LSN is
- * written; the log is durable beyond it. Poisons on failure. */
+/* Writes a witness, unless the last witness covers the LSN. Called before a page with this page LSN
+ * is written; the log must be durable beyond it. Poisons on failure. */
 int ll_core_witness(struct ll_core *, lladd_pageno, lladd_lsn, struct lladd_error *);
-/* Reads the witness of earlier runs, and checks it against the log, which ends at `end`. */
+/* Reads the witness that earlier runs left, and checks that the log, which ends at `end`, reaches
+ * as far. */
 int ll_core_hear_witness(struct ll_core *, lladd_lsn end, struct lladd_error *);
 /* Records durably that the feature is used. */
 int ll_core_feature(struct ll_core *, uint64_t feature, struct lladd_error *);
@@ -387,19 +402,20 @@ static inline bool ll_core_asks_class(const struct ll_core *core)
     return LL_UNLIKELY(asking) && asking == lladd_thread_self();
 }
 /* May a thread that finds the log at its limit take a checkpoint? Not if the options ask for the
- * error, and not inside a callback of a class, of which the records are owed. */
+ * error. Not inside a callback of a class either: the records of such a callback are owed. */
 static inline bool ll_core_may_checkpoint(const struct ll_core *core)
 {
     return !core->log_full_error && !ll_core_asks_class(core);
 }
-/* Called after the byte limit refused space. Returns 0 if there may be more space now: the log was
- * truncated, or commits became durable and released their undo reserve; takes a checkpoint if that
- * can help. Otherwise LLADD_LOG_FULL, and *err names what holds the log. *oldest is where the log
- * began at the refusal; the first time UINT64_MAX. */
+/* Called after the byte limit refused space. Takes a checkpoint if that can help. Returns 0 if more
+ * space may be free now: the log was truncated, or commits became durable and released their undo
+ * reserve. Otherwise LLADD_LOG_FULL, and *err names what holds the log. *oldest: where the log
+ * began at the last refusal; set it to UINT64_MAX before the first call. */
 int ll_core_relieve_log(struct ll_core *, uint64_t *oldest, struct lladd_error *);
-/* Can a checkpoint truncate the log now, or let a class allow it later? */
+/* Can a checkpoint truncate the log now, or make a class release log that it needs? */
 bool ll_checkpoint_frees(struct ll_core *);
-/* Gets log space; takes a checkpoint at the byte limit. Never under a page latch. */
+/* Gets log space; takes a checkpoint if the byte limit refuses. The caller must not hold a page
+ * latch. */
 int ll_core_credit_slow(struct ll_core *, struct ll_credit *, size_t bytes, struct lladd_error *);
 static inline int ll_core_credit(struct ll_core *core, struct ll_credit *c, size_t bytes,
                                  struct lladd_error *err)
@@ -411,13 +427,13 @@ static inline int ll_core_credit(struct ll_core *core, struct ll_credit *c, size
 }
 /* The same for records that are owed: the log's limit does not refuse them. */
 int ll_core_credit_owed(struct ll_core *, struct ll_credit *, size_t bytes, struct lladd_error *);
-/* Returns the caller's credit, because what follows (a checkpoint, the catalogue) may wait for a
- * thread that needs credit (BUF-3). *bytes becomes at least as large as that credit, so that the
- * caller gets it again with *bytes. */
+/* Makes the caller's credit idle, because the caller's next step (a checkpoint, the catalogue) may
+ * wait for a thread that needs credit (BUF-3). Raises *bytes to the credit that the caller had, so
+ * that asking for *bytes restores the credit. */
 void ll_core_put_down(struct ll_core *, struct ll_credit *, size_t *bytes);
-/* Appends an owed record of no transaction, with credit of its own. */
+/* Appends an owed record that belongs to no transaction; gets the credit for it. */
 int ll_core_append(struct ll_core *, struct ll_record *, struct lladd_error *);
-/* The same, from the space set aside if that is enough. */
+/* The same, with the space set aside if that is enough. */
 int ll_core_append_aside(struct ll_core *, struct ll_record *, struct lladd_error *);
 
 /* ---- op_catalog.c ------------------------------------------------------------------------- */
@@ -429,7 +445,8 @@ struct ll_name *ll_op_catalog_find(struct ll_core *, unsigned kind, const char *
                                   uint32_t version); /* version 0: any */
 struct ll_name *ll_op_catalog_by_desc(struct ll_core *, unsigned kind, const void *desc);
 struct ll_name *ll_op_catalog_by_number(struct ll_core *, uint32_t number); /* NULL: unknown */
-/* Gives the name a number and logs it, unless it has one. Not under a page latch. */
+/* Gives the name a number and logs it, unless the name has a number. The caller must not hold a
+ * page latch. */
 int ll_op_catalog_number_slow(struct ll_core *, struct ll_name *, struct lladd_error *);
 static inline int ll_op_catalog_number(struct ll_core *core, struct ll_name *n,
                                       struct lladd_error *err)
@@ -438,7 +455,7 @@ static inline int ll_op_catalog_number(struct ll_core *core, struct ll_name *n,
                ? 0
                : ll_op_catalog_number_slow(core, n, err);
 }
-/* Finds the tag, or adds it (kind LL_NAME_TAG). */
+/* Finds the name of kind LL_NAME_TAG, or adds it. */
 int ll_op_catalog_tag(struct ll_core *, const char *name, struct ll_name **out,
                      struct lladd_error *);
 /* Adds the name of a catalogue record that was read from the log. */
@@ -446,12 +463,12 @@ int ll_op_catalog_learn(struct ll_core *, struct lladd_span payload, lladd_lsn,
                        struct lladd_error *);
 /* Length of the payload of the name's catalogue record. */
 size_t ll_op_catalog_payload(const struct ll_name *);
-/* The longest of those that the log has and that are not registered; 0: there are none. */
+/* The longest payload of a name that the log has and that is not registered; 0: there is none. */
 size_t ll_op_catalog_longest_learned(struct ll_core *);
-/* Builds that payload; resizes *buf through env. 0 or an error. */
+/* Builds the payload; enlarges *buf if necessary. 0 or LLADD_NO_MEMORY. */
 int ll_op_catalog_encode(const struct ll_env *, const struct ll_name *, unsigned char **buf,
                         size_t *cap, size_t *len);
-/* Parses a payload; fields are allocated through env and owned by *out. */
+/* Parses a payload. Name and fields of *out are allocated; ll_op_catalog_drop frees them. */
 int ll_op_catalog_decode(const struct ll_env *, struct lladd_span, struct ll_name *out,
                         struct lladd_error *);
 /* Frees what ll_op_catalog_decode put into *out. */
@@ -472,19 +489,19 @@ static inline void ll_txn_set_undo_used(struct lladd_txn *txn, uint64_t bytes)
     lladd_atomic_store64_relaxed(&txn->undo_used, bytes);
 }
 
-/* Contents of a CLR_END: u64, the transaction's undo reserve after it. Earlier versions wrote four
- * bytes: the length of the undo bytes that are no longer needed. */
+/* Redo bytes of a CLR_END: u64, the transaction's undo reserve after the compensation. Earlier
+ * versions wrote u32, the length of the undo bytes that were undone, or nothing. */
 #define LL_CLR_END_BYTES 8u
 #define LL_CLR_END_BYTES_BEFORE 4u
 
 /* Undo reserve for the END record of a transaction that has logged anything. */
 uint64_t ll_undo_need_base(void);
-/* Is less set aside for the next checkpoint than it may need? */
+/* Is less log space set aside than the next checkpoints may need? */
 bool ll_core_lacks_aside(const struct ll_core *);
-/* Credit, undo reserve, scratch memory and catalogue number for `count` records of the operation.
- * Whatever can fail for lack of a resource fails here, before a page is latched. */
+/* Gets credit, undo reserve, scratch memory and a catalogue number for `count` records of the
+ * operation. An update that lacks a resource fails here, before it latches a page. */
 int ll_core_reserve_slow(struct lladd_txn *, struct ll_name *op, unsigned count);
-/* The same for several operations at once. */
+/* The same for the records of several operations. */
 struct ll_want {
     struct ll_name *name; /* NULL: the end of a top action without logical undo */
     unsigned count;
@@ -505,48 +522,49 @@ static inline int ll_core_reserve_for(struct lladd_txn *txn, struct ll_name *op,
     }
     return ll_core_reserve_slow(txn, op, count);
 }
-/* Maximum redo and undo bytes of a record of the operation, for this page size. */
+/* Maximum redo and undo bytes of a record of the operation with this page size. */
 size_t ll_op_record_max(const struct lladd_op *, uint32_t page_size);
 /* Log space for one record and an image of its page. */
 size_t ll_op_credit(const struct lladd_op *, uint32_t page_size);
-/* Computes the needs of a registered operation. */
+/* Computes the need_ fields of a registered operation. */
 void ll_core_needs(const struct ll_core *, struct ll_name *);
-/* Credit during a rollback: `bytes` from the undo reserve; `with_image` if there is space. */
+/* Gets credit during a rollback: `with_image` bytes if there is space, else `bytes` from the undo
+ * reserve. */
 int ll_core_credit_rolling(struct lladd_txn *, size_t bytes, size_t with_image);
 /* Credit and undo reserve for a record without an operation. */
 int ll_core_reserve_plain(struct lladd_txn *, size_t bytes, uint64_t undo);
-/* A record was logged; its rollback needs so much of the undo reserve. */
+/* A record is logged: its rollback needs `need` bytes of the undo reserve. */
 void ll_core_use_undo(struct lladd_txn *, uint64_t need);
-/* Releases undo reserve far beyond need. */
+/* Releases most of the unused undo reserve if that is much. */
 void ll_core_trim_undo(struct lladd_txn *);
 /* Memory for a draft, followed by a page image. */
 int ll_core_want_scratch(struct lladd_txn *, size_t record_max);
-/* Memory for the undo bytes of a record while it is undone. */
+/* Memory for the undo bytes of compensations while they run. */
 int ll_core_want_copy(struct lladd_txn *, size_t undo_len);
-/* Memory for the top actions and savepoints of a compensation, beyond the open ones. */
+/* Memory for the top actions and savepoints that a compensation may open. */
 int ll_core_want_nesting(struct lladd_txn *);
-/* Allocates the memory for rolling back a transaction that recovery found: the most that a record
- * of any operation in the catalogue may need (REC-3). */
+/* Allocates the memory to roll back a transaction that recovery found: the most that a record of
+ * any operation in the catalogue may need (REC-3). */
 int ll_core_want_rollback(struct lladd_txn *);
-/* The whole path: space, latch, check, log, redo, page LSN. The operation has a redo. */
+/* Does a whole update: space, latch, check, log, redo, page LSN. The operation must have a redo. */
 int ll_core_update(struct lladd_txn *, struct ll_name *op, lladd_pageno, struct lladd_span args,
                    enum ll_apply_how);
-/* The same on a frame latched exclusively, with space reserved before. */
+/* The same on a frame that the caller has latched exclusively, after it reserved the space. */
 int ll_core_update_held(struct lladd_txn *, struct ll_name *op, struct ll_frame *,
                         struct lladd_span args);
 /* contract.c, debug builds: does the operation keep its contract on this page? */
 int ll_contract_check(struct lladd_txn *, const struct ll_name *, const struct lladd_page *,
                       const struct lladd_draft *);
-/* Logs a CLR and applies validated undo bytes to the frame. Needs credit; writes an image only if
- * the credit allows one. */
+/* Logs a CLR and applies validated undo bytes to the frame. The caller has credit for the CLR; an
+ * image is logged only if the credit is large enough. */
 void ll_core_apply_undo(struct lladd_txn *, struct ll_name *op, struct ll_frame *,
                         const struct ll_record *undone);
-/* Prefetches the page's frame, its header and, where the operation declares it (offset_first), the
- * place on the page that these redo or undo bytes will change. */
+/* Prefetches the page's frame and header. If the operation declares offset_first, also prefetches
+ * the place on the page that these redo or undo bytes will change. */
 void ll_core_expect(struct ll_core *, const struct ll_record *, struct lladd_span bytes);
-/* Appends a record of the transaction; needs credit. Undo continues at this record, or at
- * *undo_next. Accounts for the record's undo reserve before, so that a checkpoint that finds the
- * record finds the reserve, too. */
+/* Appends a record of the transaction, with the transaction's credit. Undo continues at this record
+ * or, if `undo_next` is not NULL, at *undo_next. The undo reserve for the END record is accounted
+ * for before the append, so that a checkpoint that finds the record also finds the reserve. */
 void ll_txn_append(struct lladd_txn *, struct ll_record *, const lladd_lsn *undo_next);
 /* The most log bytes that the compensation of a record can need. */
 uint64_t ll_undo_need(const struct ll_core *, const struct ll_record *);
@@ -574,109 +592,119 @@ static inline void ll_observe_durable(const struct ll_core *core, lladd_lsn lsn)
 }
 /* ---- undo.c ------------------------------------------------------------------------------ */
 
-/* Undoes records until undo_next <= stop. Resource and I/O failures poison (REC-3). */
+/* Undoes records until the transaction's undo_next <= stop. A failure poisons (REC-3). */
 int ll_rollback(struct lladd_txn *, lladd_lsn stop);
-/* Reads the next record to undo; skips records that need no undo. LLADD_END at stop. */
+/* Reads the next record to undo; skips records that need no undo. LLADD_END: `stop` is reached. */
 int ll_rollback_peek(struct lladd_txn *, lladd_lsn stop, struct ll_record *, struct lladd_error *);
 /* Undoes that record. */
 int ll_rollback_step(struct lladd_txn *, const struct ll_record *);
-/* Does undo act on the record? Otherwise, does undo continue at its undo_next, rather than prev? */
+/* needs: does undo act on the record? passes_over: after the record, does undo continue at its
+ * undo_next and not at its prev? */
 bool ll_rollback_needs(const struct ll_record *);
 bool ll_rollback_passes_over(const struct ll_record *);
 
 /* ---- txn_table.c ----------------------------------------------------------------------------- */
 
 int ll_txns_init(struct ll_core *);
-/* Makes the spare cursor for rollbacks when memory is short, if there is none. */
+/* Makes the spare cursor, for rollbacks when memory is short, unless it exists. */
 int ll_txns_spare(struct ll_core *, struct lladd_error *);
 void ll_txns_free(struct ll_core *);
 int ll_txn_new(struct ll_core *, struct lladd_txn **out, struct lladd_error *);
-/* Frees the transaction for reuse; releases credit and undo reserve, or parks it with a little. */
+/* Frees the transaction for reuse. Releases its credit and undo reserve, or parks the transaction
+ * with a little of them. */
 void ll_txn_release(struct lladd_txn *);
 /* Drops a reference to a guarded transaction; the last one puts it into the free list. */
 void ll_txn_unref(struct lladd_txn *);
-/* Log space is short: releases what the parked transaction keeps. False: nothing. */
+/* For lack of log space: releases what the parked transaction keeps. False: it kept nothing. */
 bool ll_txns_release_credit(struct ll_core *);
-/* Iterates over the transactions. The caller holds the table's mutex, or is the only thread. */
+/* Iterate over the transactions that are not FREE. The caller holds the table's mutex, or is the
+ * only thread. */
 struct lladd_txn *ll_txns_first(const struct ll_txn_table *);
 struct lladd_txn *ll_txns_next(const struct lladd_txn *);
-/* A consistent copy of a transaction's fields, taken while it runs: never of two lives. */
+/* A consistent copy of fields of a running transaction. All fields are of the same life of the
+ * struct. */
 struct ll_txn_values {
     uint64_t id, last, undo_next, undo_used;
     uint32_t state, system;
 };
 void ll_txn_values(const struct lladd_txn *, struct ll_txn_values *);
-/* Transactions begun, not ended, in doubt. The cost does not depend on their number. */
+/* The numbers of transactions begun, active and in doubt. The cost does not depend on these
+ * numbers. */
 void ll_txns_count(struct ll_core *, uint64_t *begun, uint64_t *active, uint64_t *in_doubt);
-/* Changes the state of a transaction that has begun; counts those in doubt. */
+/* Changes the state of a transaction that has begun. Keeps the count of transactions in doubt. */
 void ll_txn_set_state(struct lladd_txn *, uint32_t state);
-/* Gives the transaction a log cursor for its rollback, until it ends. 0: it has one. */
+/* Gives the transaction a log cursor for its rollback, until the transaction ends. 0: it has a
+ * cursor. */
 int ll_txn_want_cursor(struct lladd_txn *);
 /* Statistics of an operation that transactions hold and have not added to its name yet. */
 void ll_txns_counted(struct ll_core *, const struct ll_name *, uint64_t *n, uint64_t *bytes);
-/* Smallest id of a transaction that may still be undone; UINT64_MAX: none. */
-/* The transaction with the largest undo reserve; *n: how many have one. */
+/* most_undo: the transaction with the largest undo reserve; *n: the number of transactions that
+ * have logged a record and not ended. oldest: the smallest id of a transaction that may still be
+ * undone, or UINT64_MAX. */
 lladd_lsn ll_txns_most_undo(struct ll_core *, uint64_t *n);
 lladd_lsn ll_txns_oldest(struct ll_core *, struct lladd_pinner *);
 /* Every record below the result is applied. */
 lladd_lsn ll_txns_applied(struct ll_core *);
 /* Rolls back, logs END, runs `aborted` callbacks, releases. 0 or the poison. */
 int ll_txn_abort(struct lladd_txn *);
-/* Appends the commit record in commit order, runs `logged`, and queues what has to happen when it
- * is durable; the queue then owns the transaction's participants and undo reserve. Needs credit.
- * `outcome` is empty, or says that it is heuristic. Can fail for lack of memory, before anything is
- * appended. */
+/* Appends the commit record in commit order, runs `logged`, and queues what has to happen when the
+ * commit is durable. The queue then owns the undo reserve and the participants that have a durable
+ * callback. The transaction must have credit. `outcome`: empty, or the heuristic outcome. Can fail
+ * for lack of memory, before the append. */
 int ll_txn_log_commit(struct lladd_txn *, struct lladd_span outcome, lladd_lsn *out);
-/* Ends a transaction that wrote nothing. *out: the newest commit that it may have seen. Queues its
- * durable callbacks until that is durable; *tells: there are some. Can fail for lack of memory,
- * before anything has changed. */
+/* Ends a transaction that wrote nothing. *out: the newest commit that it may have seen. Its durable
+ * callbacks are queued until that commit is durable; *tells: it has such callbacks. Can fail for
+ * lack of memory; then nothing has changed. */
 int ll_txn_end_unlogged(struct lladd_txn *, lladd_lsn *out, bool *tells);
-/* Releases the undo reserves and runs the `durable` callbacks of commits that are durable now. Only
- * this and ll_txns_ended decide where callbacks run: never in a thread that may hold mutexes that a
- * callback may want. The caller holds no mutex of the core. A thread inside a class's callback for
- * a checkpoint runs none: it holds the checkpoint's mutex, and perhaps those of the writer that met
- * the log's limit. The next drain runs what is left. */
+/* Releases the undo reserves of the commits that are durable now, and runs their `durable`
+ * callbacks. Callbacks run only here and in ll_txns_ended, because a thread that runs them must not
+ * hold a mutex that a callback may want. The caller holds no mutex of the core. A thread inside a
+ * class's callback for a checkpoint runs no callbacks: it holds the checkpoint's mutex, and perhaps
+ * mutexes of the caller that met the log's limit. The next drain runs the callbacks that are
+ * left. */
 void ll_txns_drain(struct ll_core *);
-/* The same after a commit. An extension may end a system transaction under its own mutexes: then
- * only ll_txns_release_undo. */
+/* The same after a commit. After a system transaction, which an extension may end under its own
+ * mutexes, only releases undo reserves. */
 void ll_txns_ended(struct ll_core *, bool system);
-/* Only the undo reserves: for an update at the log's limit, in a thread that may hold mutexes of an
- * extension. */
+/* Only releases undo reserves: for an update at the log's limit, in a thread that may hold mutexes
+ * of an extension. */
 void ll_txns_release_undo(struct ll_core *);
-/* For a commit that does not wait for durability. If much undo reserve is pending, releases that of
- * durable commits, and asks for a sync. False: so much is pending that the caller should force the
- * log. */
+/* For a commit that does not wait for durability. If much undo reserve is pending, releases the
+ * reserve of durable commits and asks for a sync. False: so much is still pending that the caller
+ * should force the log. */
 bool ll_txns_relieve(struct ll_core *, bool system);
 
 /* ---- log_space.c, checkpoint.c, restart.c ------------------------------------------------- */
 
-/* Log space for a checkpoint, without what the catalogue, the transactions, pins and heuristic
- * outcomes take. Space for two checkpoints is set aside: close takes one that may free no log, and
- * the way out of a full log needs one that does. Under a narrow byte limit it is space for one. */
+/* Log space for a checkpoint, besides what the catalogue, the transactions, pins and heuristic
+ * outcomes take. Space for two checkpoints is set aside: the checkpoint of close may free no log,
+ * and a full log then needs another checkpoint that frees some. Under a narrow byte limit only the
+ * space for one is set aside. */
 #define LL_CHECKPOINT_RESERVE 8192u
-/* So many redo barriers are part of that. */
+/* The number of redo barriers for which LL_CHECKPOINT_RESERVE has room. */
 #define LL_CHECKPOINT_BARRIERS 32u
-/* What is set aside with one transaction and so many bytes of names in the catalogue. */
+/* The bytes set aside for one checkpoint, with one transaction and `names` bytes of catalogue
+ * records. */
 uint64_t ll_core_aside_least(uint64_t names);
-/* Sets aside what is missing; no transaction begins to write without it. `owed`: the log's limit
- * does not refuse it, and on a full disk the space of one checkpoint is enough. */
+/* Sets aside the missing space; a transaction cannot begin to write without it. `owed`: the log's
+ * limit does not refuse the space, and on a full disk the space of one checkpoint is enough. */
 int ll_core_set_aside(struct ll_core *, bool owed, struct lladd_error *);
-/* The same for a handle that has set nothing aside since open: free space in the current segment
- * counts, too, as in a recovery. If that is not enough, sets aside the space of one checkpoint if
- * possible, and returns LLADD_NO_SPACE. */
+/* The same when nothing has been set aside since open: as in a recovery, free space in the current
+ * segment counts too. If the space is not enough, sets aside the space of one checkpoint if
+ * possible, and returns the error, usually LLADD_NO_SPACE. */
 int ll_core_set_aside_again(struct ll_core *, struct lladd_error *);
-/* Sets aside the space of so many redo barriers besides. False: ordinary work could not have that
- * space either. */
+/* Also sets aside the space of n redo barriers. False: there is no space, so other threads cannot
+ * log many more barriers. */
 bool ll_core_set_aside_barriers(struct ll_core *, size_t n);
 /* Credit from the space set aside; if that is not enough, owed credit. */
 int ll_core_credit_aside(struct ll_core *, struct ll_credit *, size_t bytes, struct lladd_error *);
-/* Takes a checkpoint. flush_all: writes back all pages first (close, explicit checkpoints);
- * otherwise those that are older than the previous checkpoint. */
+/* Takes a checkpoint. flush_all (close, explicit checkpoints): first writes back all pages.
+ * Otherwise writes back the pages with a base or recLSN below the previous checkpoint. */
 int ll_checkpoint(struct ll_core *, bool flush_all, struct lladd_error *);
-/* True if a checkpoint would say the same as the last: everything logged since then is durable, and
+/* Would a checkpoint state the same as the last one? It would if nothing was logged since then and
  * no page is dirty. */
 bool ll_core_settled(struct ll_core *);
-/* What holds the log: the owner of the smallest needed LSN. */
+/* Finds what holds the log: the owner of the smallest LSN that is needed. */
 int ll_core_pinner(struct ll_core *, struct lladd_pinner *, struct lladd_error *);
 /* A checkpoint data record is a sequence of parts: u8 part, u32 length, payload. */
 #define LL_CKPT_PART_HEAD 5u
@@ -685,32 +713,33 @@ enum ll_checkpoint_part {
     LL_CKPT_NAME = 2,  /* catalogue payload */
     LL_CKPT_REDO_BARRIER = 3, /* u64 first, n, lsn */
     LL_CKPT_PIN = 4,   /* u64 lsn, name */
-    LL_CKPT_PAGES = 5, /* u64 lower bound of the file's pages */
+    LL_CKPT_PAGES = 5, /* u64 number of pages that the page file has at least */
     LL_CKPT_HEURISTIC = 6 /* as in a heuristic record */
 };
-/* All of recovery. The log and the buffer manager are open and not started. After success the log
- * is started, losers are rolled back or protected (deferred_undo.c), prepared transactions are in
- * doubt. */
+/* Does the whole recovery. The log and the buffer manager must be open and not started. After
+ * success the log is started, losers are rolled back or protected (deferred_undo.c), and prepared
+ * transactions are in doubt. */
 int ll_restart(struct ll_core *, struct lladd_error *);
 
 /* ---- restart_instant.c ----------------------------------------------------------------------- */
 
 /* Number of pages with pending redo. */
 uint64_t ll_instant_left(const struct ll_core *);
-/* Redoes up to `most` more pages; *more: there are others. A page that cannot be redone is tried
- * again in the next round; its error is returned at the end of a round. */
+/* Redoes up to `most` more pages. *more: redo of other pages is pending. A page that cannot be
+ * redone is tried again in the next round; at the end of a round the first error is returned. */
 int ll_instant_step(struct ll_core *, uint64_t most, bool *more, struct lladd_error *);
-/* Redoes all pages that are left: before anything is done that gives up what redo needs. */
+/* Redoes all pages that are left. Called before a step that gives up log that redo needs. */
 int ll_instant_finish(struct ll_core *, struct lladd_error *);
-/* Drops the pending redo of pages that get new contents. */
+/* Forgets the pending redo of pages that get new contents. */
 void ll_instant_forget(struct ll_core *, lladd_pageno first, uint64_t n);
-/* The pages are about to be read or written past the cache: redoes those with pending redo, and
- * writes them back. */
+/* Called when pages are about to be read or written past the cache: redoes the pages with pending
+ * redo, and writes them back. */
 int ll_instant_settle(struct ll_core *, lladd_pageno first, uint64_t n, struct lladd_error *);
-/* Is redo of the page pending? *base: it rewrites the whole page, so the page need not be read. */
+/* Is redo of the page pending? *base: redo begins with a base, so the stored page need not be
+ * read. */
 bool ll_instant_is_pending(struct ll_core *, lladd_pageno, bool *base);
-/* Applies the pending redo of a page, if there is any. *baseless: on entry, the bytes are zeros; on
- * return, redo has not given the page a base. The page is dirty from *since, unless that is 0. */
+/* Applies the pending redo of a page, if any. *baseless: on entry, the page has no base and `bytes`
+ * are zeros; on return, the page still has no base. *since: recLSN of the page; 0: not dirty. */
 int ll_instant_redo_page(struct ll_core *, lladd_pageno, unsigned char *bytes, bool *baseless,
                          lladd_lsn *since, struct lladd_error *);
 /* Redo of the page is complete. */
@@ -719,55 +748,59 @@ void ll_instant_free(struct ll_core *);
 
 /* ---- deferred_undo.c ------------------------------------------------------------------------- */
 
-/* Room for n losers that are undone after open. NULL if no participant can protect their changes,
- * or for lack of memory: then all are undone before. */
+/* Prepares deferred undo for up to n losers. NULL if no participant can protect changes, or for
+ * lack of memory: then all losers are undone before open returns. */
 struct ll_deferred *ll_deferred_new(struct ll_core *, size_t n);
-/* Protects the loser's changes at depth 0. False: not all could be, so it must be undone before
- * open returns. */
+/* Protects the loser's changes at depth 0. False: not all of them could be protected, so the loser
+ * must be undone before open returns. */
 bool ll_deferred_protect(struct ll_deferred *, struct lladd_txn *);
-/* Leaves this loser, which has only changes at depth 0 left, for later. */
+/* Leaves this loser for later. Only changes at depth 0 are left to undo. */
 void ll_deferred_leave(struct ll_deferred *, struct lladd_txn *);
-/* No more losers will be protected. */
+/* Called when no more losers will be protected. */
 void ll_deferred_asked(struct ll_core *);
 uint64_t ll_deferred_left(const struct ll_core *);
-/* The caller is about to undo all of them: redoes the pages first if that is faster. */
+/* The caller is about to undo all losers: redoes the pages first if that is faster. */
 void ll_deferred_expect(struct ll_core *);
-/* Undoes what is left within about so many bytes of log; *more: there is more. */
+/* Undoes the records of one loser in about the last `bytes` bytes of its log. *more: losers are
+ * left. */
 int ll_deferred_step(struct ll_core *, uint64_t bytes, bool *more, struct lladd_error *);
 void ll_deferred_free(struct ll_core *);
 
 /* Pages written in bulk: records older than the page's redo barrier are not redone. */
 int ll_redo_barrier_add(struct ll_core *, uint64_t first, uint64_t n, lladd_lsn,
                         struct lladd_error *);
-/* Its two halves, under `misc`: the first can fail, the second cannot. */
+/* The two halves of ll_redo_barrier_add, under `misc`. Only the first can fail. */
 int ll_redo_barrier_room(struct ll_core *, uint64_t first, uint64_t n, struct lladd_error *);
 void ll_redo_barrier_put(struct ll_core *, uint64_t first, uint64_t n, lladd_lsn);
-lladd_lsn ll_redo_barrier_of(const struct ll_core *, uint64_t page); /* during redo: no mutex */
+lladd_lsn ll_redo_barrier_of(const struct ll_core *, uint64_t page); /* without the mutex: only
+                                                                      * during redo */
 lladd_lsn ll_redo_barrier_of_locked(struct ll_core *, uint64_t page);
 
 /* ---- pin.c ------------------------------------------------------------------------------- */
 
 lladd_lsn ll_pin_get(struct ll_core *, const char *name); /* 0: there is none */
 int ll_pin_put(struct ll_core *, const char *name, lladd_lsn, struct lladd_error *); /* 0: remove */
-/* Does a pin hold the log from this LSN or from below it? */
+/* Does a pin hold the log from this LSN or from a lower one? */
 bool ll_pin_keeps(struct ll_core *, lladd_lsn);
 
 /* ---- heuristic.c ------------------------------------------------------------------------- */
 
 bool ll_gid_same(const struct lladd_gid *, const struct lladd_gid *);
-/* Adds the outcome, or replaces that with the same id. */
+/* Adds the outcome, or replaces the outcome with the same gid. */
 int ll_heuristic_put(struct ll_core *, const struct ll_heuristic *, struct lladd_error *);
-bool ll_heuristic_remove(struct ll_core *, const struct lladd_gid *); /* was it there? */
+bool ll_heuristic_remove(struct ll_core *, const struct lladd_gid *); /* false: not found */
 bool ll_heuristic_find(struct ll_core *, const struct lladd_gid *, struct ll_heuristic *out);
-/* Takes a payload that recovery has read: of a commit or heuristic record, or of a checkpoint. */
+/* Takes over a payload that recovery has read in a commit record, a heuristic record or a
+ * checkpoint. */
 int ll_heuristic_see(struct ll_core *, struct lladd_span payload, lladd_lsn, struct lladd_error *);
 void ll_heuristic_describe(const struct ll_heuristic *, struct lladd_heuristic_info *);
 
-/* Applies a record to a page: 0 applied, LLADD_EXISTS the page has it, LLADD_NOT_FOUND the page has
- * no base yet (skipped), or an error. Changes before `start` may be missing; 0: none may. */
+/* Applies a record to a page. Returns 0: applied; LLADD_EXISTS: the page has the change already;
+ * LLADD_NOT_FOUND: skipped, because the page has no base yet; or an error. The page may lack
+ * changes of records before `start`; `start` 0: it may lack none. */
 int ll_redo_record(struct ll_core *, const struct ll_record *, struct lladd_page *, bool baseless,
                    lladd_lsn start, struct lladd_error *);
-/* Rebuilds a damaged page from the log. */
+/* Rebuilds a damaged page from all the log there is. */
 int ll_rebuild_page(struct ll_core *, struct ll_fetch *, struct lladd_error *);
 
 /* ---- page_recovery.c --------------------------------------------------------------------- */

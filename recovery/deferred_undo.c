@@ -1,38 +1,38 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Deferred undo: losers that are rolled back after open, while new transactions run
+/* Deferred undo: rolls losers back after open, while new transactions run
  * (docs/decisions/instant-recovery.md).
  *
- * The core does not isolate transactions, so by itself it undoes all losers before open returns.
- * Some participants can protect a change that will be undone: they acquire again what kept other
- * transactions away from it before the crash, such as a lock. A loser with all changes protected is
- * in its state before the crash, a transaction that has changed something and has it locked. It
- * only remains to abort it, which can be done at any time.
+ * The core does not isolate transactions, so without help it must undo all losers before open
+ * returns. Some participants can protect a change that will be undone: they acquire again what kept
+ * other transactions away from the change before the crash, such as a lock. When all its changes
+ * are protected, a loser is like the transaction that it was before the crash, and can be aborted
+ * at any time.
  *
- *   - Only changes at depth 0 can wait. An unfinished top action or compensation has changed
- *     structure, which is not locked; its changes are undone before open returns (REC-5). If they
- *     are not newer than all the others, the loser cannot wait.
- *   - For objects, notes, redo barriers, prepared transactions and system transactions, the log
- *     does not tell what they mean to an extension. Losers with these are undone before open
- *     returns.
- *   - Losers may need what they have freed: extensions keep it until the last loser is gone
- *     (lladd_losers_left).
+ *   - Only changes at depth 0 can wait. An unfinished top action or compensation has changed the
+ *     structure of pages, which is not locked, so its changes are undone before open returns
+ *     (REC-5). If they are not newer than all changes at depth 0, the loser cannot wait.
+ *   - A loser with records of objects, notes or redo barriers, or that was prepared, or is a system
+ *     transaction, is undone before open returns: the log does not say what these records mean to
+ *     an extension.
+ *   - The undo of a loser may need what the loser has freed, so extensions keep that until the last
+ *     loser is gone (lladd_losers_left).
  *
- * From open on a loser is an ordinary active transaction: its undo reserve is set aside,
- * checkpoints list it, it holds the log it needs, and after another crash it is a loser again.
- * Threads: one thread at a time takes a step, and only that thread uses the loser. */
+ * From open on a loser is an ordinary active transaction: it has its undo reserve, checkpoints list
+ * it, the log that it needs is kept, and after another crash it is a loser again. Threads: one
+ * thread at a time takes a step, and only that thread uses the loser. */
 #include "recovery/core.h"
 
 #include <stddef.h>
 #include <string.h>
 
-#define LONG (8u << 20) /* a rollback that may need so many log bytes is long */
+#define LONG (8u << 20) /* a rollback that may need more log bytes than this is long */
 
 struct ll_deferred {
     struct ll_core *core;
     struct ll_log_cursor *cursor; /* during open */
     const struct lladd_participant **protectors;
     size_t n_protectors;
-    struct lladd_txn **left; /* n of them; used by the thread that takes a step */
+    struct lladd_txn **left; /* the n losers left; used by the thread that takes a step */
     uint64_t n;              /* atomic */
     uint32_t stepping;       /* atomic: a thread takes a step */
 };
@@ -97,7 +97,7 @@ static bool ask(struct ll_deferred *l, struct lladd_txn *txn, const struct ll_re
     return false;
 }
 
-/* Does a record of this kind mean nothing to an extension beyond the change it states? */
+/* Does the record mean nothing to an extension besides the change that it states? */
 static bool is_plain(const struct ll_record *rec)
 {
     switch (rec->kind) {
@@ -113,7 +113,8 @@ static bool is_plain(const struct ll_record *rec)
     }
 }
 
-/* Reads all records of the loser. Records that undo skips only have to be plain. */
+/* Reads all records of the loser, and asks for the protection of those that undo will act on.
+ * Records that undo skips only have to be plain. */
 static bool ask_for_all(struct ll_deferred *l, struct lladd_txn *txn)
 {
     struct ll_record rec;
@@ -138,7 +139,7 @@ static bool ask_for_all(struct ll_deferred *l, struct lladd_txn *txn)
     return true;
 }
 
-/* Allocates first the memory for its rollback. */
+/* First allocates the memory for the rollback. */
 bool ll_deferred_protect(struct ll_deferred *l, struct lladd_txn *txn)
 {
     bool ready =
@@ -176,7 +177,8 @@ uint64_t ll_deferred_left(const struct ll_core *core)
     return core->losers ? lladd_atomic_load64(&core->losers->n) : 0;
 }
 
-/* A long undo fetches most pages anyway, and redo in order is several times as fast. */
+/* A long undo fetches most pages anyway, and redo of all pages in order is several times as
+ * fast. */
 void ll_deferred_expect(struct ll_core *core)
 {
     struct lladd_error ignored = LLADD_ERROR_INIT;
@@ -184,10 +186,10 @@ void ll_deferred_expect(struct ll_core *core)
     for (uint64_t i = 0; i < n; i++)
         bytes += core->losers->left[i]->undo_used;
     if (bytes > LONG)
-        (void)ll_instant_finish(core, &ignored); /* a fetch of the page reports the error */
+        (void)ll_instant_finish(core, &ignored); /* the fetch of a page will report the error */
 }
 
-/* Rolls back a part of one loser, or ends it. */
+/* Rolls back a part of one loser. Ends the loser if no record is left to undo. */
 static int step(struct ll_deferred *l, uint64_t bytes, struct lladd_error *err)
 {
     struct ll_core *core = l->core;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Outcomes that an administrator has decided, kept until they are forgotten
- * (docs/decisions/heuristic-outcomes.md). Threads: the list is under core->misc. A change of the
- * list also holds core->checkpointing, so a checkpoint has either the record or the entry. */
+ * (docs/decisions/heuristic-outcomes.md). Threads: the list is under core->misc. After recovery, a
+ * thread that logs and makes a change of the list also holds core->checkpointing, so that a
+ * checkpoint cannot miss the outcome. */
 #include "recovery/analysis.h"
 
 #include <lladd/bytes.h>
@@ -105,7 +106,8 @@ int ll_heuristic_see(struct ll_core *core, struct lladd_span payload, lladd_lsn 
                            (unsigned long long)lsn.v);
     if (h.outcome)
         return ll_heuristic_put(core, &h, err);
-    (void)ll_heuristic_remove(core, &h.what.gid); /* the checkpoint may not list it */
+    (void)ll_heuristic_remove(core, &h.what.gid); /* the outcome may already be gone from the
+                                                   * checkpoint */
     return 0;
 }
 

@@ -46,7 +46,8 @@ uint64_t ll_log_prefetch_bytes(const struct ll_log_prefetch *a)
            held(&a->bytes);
 }
 
-/* Is there room for `more` elements? An array that grows takes its memory twice for a moment. */
+/* Is there room for `more` elements? While an array grows, its old and its new memory exist
+ * together. */
 static bool has_room(const struct ll_log_prefetch *a, const struct ll_vec *v, size_t more)
 {
     size_t capacity = v->capacity ? v->capacity : 8;
@@ -65,8 +66,8 @@ static size_t padded(size_t len)
     return (len + 7) & ~(size_t)7;
 }
 
-/* Accepts as many as will fit if records have the estimated length and the growth of an array
- * leaves it half full. */
+/* Accepts as many records as will fit if they have the estimated length and every array is half
+ * full. */
 bool ll_log_prefetch_want(struct ll_log_prefetch *a, uint64_t page, lladd_lsn lsn)
 {
     const size_t each = sizeof(struct ll_log_prefetch_page) + 2 * sizeof(uint64_t) +
@@ -88,7 +89,7 @@ static int ascending(const void *a, const void *b)
     return x->lsn < y->lsn ? -1 : x->lsn > y->lsn;
 }
 
-/* Offset of the record; NOWHERE: no room. */
+/* Stores the record. Returns its offset in `bytes`, or NOWHERE: no room. */
 static uint64_t keep(struct ll_log_prefetch *a, const struct ll_record *rec)
 {
     static const unsigned char zeros[8];
@@ -141,7 +142,8 @@ void ll_log_prefetch_read_by(struct ll_log_prefetch *a, ll_log_prefetch_get *get
             continue;
         uint64_t at = keep(a, &rec);
         if (at == NOWHERE) {
-            a->payload += a->payload / 2 + 64; /* longer than estimated: take fewer next time */
+            a->payload += a->payload / 2 + 64; /* records were longer than estimated: accept fewer
+                                                * next time */
             break;
         }
         places[sorted[i].at] = at;
@@ -159,7 +161,7 @@ void ll_log_prefetch_read(struct ll_log_prefetch *a, struct ll_log_cursor *curso
     ll_log_cursor_rest(cursor);
 }
 
-/* The page's LSNs begin at *first and end before the result. */
+/* The page's LSNs are lsns[*first..result). */
 static size_t lsns_of(const struct ll_log_prefetch *a, uint64_t page, size_t *first)
 {
     const struct ll_log_prefetch_page *pages = a->pages.data;
@@ -190,7 +192,7 @@ bool ll_log_prefetch_find(const struct ll_log_prefetch *a, uint64_t page, lladd_
         else
             high = mid;
     }
-    /* `places` is empty if there was no room for all of them. */
+    /* `places` is empty if there was no room to sort the LSNs. */
     if (low == end || lsns[low] != lsn.v || low >= a->places.len || places[low] == NOWHERE)
         return false;
     const struct ll_log_prefetch_record *r = ll_vec_at(&a->bytes, (size_t)places[low]);

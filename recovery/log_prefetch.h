@@ -2,20 +2,20 @@
 #ifndef LL_RECOVERY_LOG_PREFETCH_H
 #define LL_RECOVERY_LOG_PREFETCH_H
 /* Log prefetch: reads the records that redo of some pages will need, in the order of the log,
- * because reading them page by page reads blocks of the log several times.
+ * because reading them page by page would read blocks of the log several times.
  *
  *     ll_log_prefetch_want ..., ll_log_prefetch_read, ll_log_prefetch_find ...,
  *     ll_log_prefetch_clear
  *
- * It is only an optimisation: a record that could not be read, or had no room, is not found, and
- * redo reads it by itself. Threads: the caller synchronises. */
+ * It is only an optimisation: a record that could not be read, or for which there was no room, is
+ * not found, and redo reads it from the log. Threads: the caller synchronises. */
 #include "recovery/redo_index.h"
 
 struct ll_log_prefetch {
-    uint64_t most;        /* bytes */
-    uint64_t payload;     /* estimated bytes of a record */
+    uint64_t most;        /* bytes that may be used */
+    uint64_t payload;     /* estimated payload of a record */
     struct ll_vec pages;  /* struct ll_log_prefetch_page, ascending */
-    struct ll_vec lsns;   /* uint64_t: the wanted records, ascending within a page */
+    struct ll_vec lsns;   /* uint64_t: LSNs of the wanted records, ascending within a page */
     struct ll_vec places; /* uint64_t, per LSN: offset of the record in `bytes`, or UINT64_MAX */
     struct ll_vec sorted; /* struct ll_log_prefetch_lsn: during the read */
     struct ll_vec bytes;  /* struct ll_log_prefetch_record and its payload, padded */
@@ -44,15 +44,15 @@ uint64_t ll_log_prefetch_bytes(const struct ll_log_prefetch *);
 void ll_log_prefetch_free(struct ll_log_prefetch *); /* can be used again */
 void ll_log_prefetch_clear(struct ll_log_prefetch *); /* keeps the memory */
 
-/* Called with ascending pages, and ascending LSNs of a page. False: no room; the record is not
- * read. */
+/* Asks for a record. Call it with ascending pages, and ascending LSNs within a page. False: no
+ * room, so the record will not be read. */
 bool ll_log_prefetch_want(struct ll_log_prefetch *, uint64_t page, lladd_lsn) LLADD_MUST_CHECK;
 void ll_log_prefetch_read(struct ll_log_prefetch *, struct ll_log_cursor *);
-/* The same with a function that reads a record: 0, or the record is not there. */
+/* The same with a function that reads a record; a result other than 0 skips the record. */
 typedef int ll_log_prefetch_get(void *ctx, lladd_lsn, struct ll_record *);
 void ll_log_prefetch_read_by(struct ll_log_prefetch *, ll_log_prefetch_get *, void *ctx);
-/* False: it was not read. Sets only what redo needs of the record. The span is valid until the next
- * clear, want, read or free. */
+/* False: the record was not read. Sets only the fields that redo needs. The span is valid until the
+ * next clear, want, read or free. */
 bool ll_log_prefetch_find(const struct ll_log_prefetch *, uint64_t page, lladd_lsn,
                           struct ll_record *);
 

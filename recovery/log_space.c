@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Log space: credit, and what is set aside for the next checkpoints. */
+/* Log space: credit, and the space that is set aside for the next checkpoints. */
 #include "recovery/core.h"
 
-#define TXN_ROW 49u        /* in checkpoint data */
-#define PIN_ROW 76u        /* the same, at most */
-#define PIN_BYTES 71u      /* of its record, logged again when the pin is cleared */
+#define TXN_ROW 49u        /* bytes in checkpoint data */
+#define PIN_ROW 76u        /* the same, for the longest name */
+#define PIN_BYTES 71u      /* payload of the record that clears a pin */
 #define HEURISTIC_ROW 235u
-#define BARRIER_ROW 33u    /* with its share of the records' heads */
+#define BARRIER_ROW 33u    /* with a share of the headers of checkpoint records */
 
 uint64_t ll_core_aside_least(uint64_t names)
 {
@@ -21,8 +21,8 @@ static uint64_t checkpoint_bytes(const struct ll_core *core)
            HEURISTIC_ROW * lladd_atomic_load64(&core->n_heuristics);
 }
 
-/* The space missing for so many checkpoints, for a record that clears each pin, and for `more`
- * bytes. */
+/* The space that is missing for this number of checkpoints, for a record that clears each pin, and
+ * for `more` bytes. */
 static uint64_t lacking_with(const struct ll_core *core, unsigned checkpoints, uint64_t more)
 {
     uint64_t want = checkpoints * checkpoint_bytes(core) + more +
@@ -41,8 +41,8 @@ bool ll_core_lacks_aside(const struct ll_core *core)
     return lacking(core, core->checkpoints_aside) != 0;
 }
 
-/* Adds a little, so that not every new transaction comes here. Two threads at a time may set aside
- * more than is needed, which does no harm. */
+/* Adds a little, so that not every new transaction must set space aside. If two threads do this
+ * together, they may set aside more than is needed, which is harmless. */
 static uint64_t some_more(uint64_t lacks)
 {
     return lacks + LL_CHECKPOINT_RESERVE / 8;
@@ -60,7 +60,7 @@ int ll_core_set_aside(struct ll_core *core, bool owed, struct lladd_error *err)
     if (!rc)
         lladd_atomic_add64(&core->set_aside, more);
     if (!rc || (owed && rc == LLADD_NO_SPACE && lacking(core, 1) == 0))
-        return 0; /* what is owed may free log: that takes one checkpoint */
+        return 0; /* an owed record may allow truncation, for which one checkpoint is enough */
     if (err)
         *err = why;
     return rc;
@@ -111,7 +111,7 @@ int ll_core_credit_aside(struct ll_core *core, struct ll_credit *credit, size_t 
 {
     struct lladd_error ignored = LLADD_ERROR_INIT;
     if (!take_aside(core, bytes)) {
-        (void)ll_core_set_aside_again(core, &ignored); /* for one checkpoint is enough */
+        (void)ll_core_set_aside_again(core, &ignored); /* space for one checkpoint is enough */
         if (!take_aside(core, bytes))
             return ll_log_credit_owed(core->log, credit, bytes, err);
     }
@@ -132,7 +132,8 @@ void ll_core_put_down(struct ll_core *core, struct ll_credit *credit, size_t *by
     ll_log_credit_trim(core->log, credit);
 }
 
-/* Space for the record, and for the checkpoint that must be possible after it. */
+/* Gets space for the record, and sets space aside for the checkpoints that must be possible after
+ * it. */
 static int credit_and_aside(struct ll_core *core, struct ll_credit *credit, size_t bytes,
                             struct lladd_error *err)
 {

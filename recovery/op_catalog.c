@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The catalogue: names with versions get numbers, and the log records them.
+/* The catalogue: gives names with versions numbers, and logs them.
  *
- * The first use of a name appends a catalogue record, before the first record with the number, and
- * each checkpoint repeats all catalogue records. A reader that starts at a checkpoint therefore
- * knows the name of each operation in the log and the layout of its bytes, without the application.
- * All kinds share one sequence of numbers, from 1 without gaps; a number is never reused.
+ * At the first use of a name a catalogue record is appended, before the first record that contains
+ * the number. Each checkpoint repeats all catalogue records. A reader that starts at a checkpoint
+ * therefore knows the name of each operation in the log and the layout of its bytes, without the
+ * application. Names of all kinds share one sequence of numbers, which begins with 1 and has no
+ * gaps; a number is never reused.
  *
- * Payload of a catalogue record: u32 number, u32 version, u8 kind, u8 name length, u8 redo fields,
- * u8 undo fields, name, then per field u8 type, u8 name length, name; at the end u32, the number of
- * the page type that the operation needs, or 0.
+ * Payload of a catalogue record: u32 number, u32 version, u8 kind, u8 name length, u8 number of
+ * redo fields, u8 number of undo fields, name; for each redo field, then for each undo field: u8
+ * type, u8 name length, name; last u32 number of the page type that the operation needs, or 0.
  *
- * Threads: cat.mutex guards the catalogue. Lookups by number take no mutex: the array is replaced,
- * and below its published length it never changes. */
+ * Threads: cat.mutex guards the catalogue. Lookups by number take no mutex: an array that is full
+ * is replaced and kept, and an entry below the published length never changes. */
 #include "recovery/core.h"
 #include "recovery/registry.h"
 
@@ -43,7 +44,7 @@ static int add_to_all(struct ll_core *core, struct ll_name *n)
     return 0;
 }
 
-/* Room for `number` in the array; the old array stays readable until close. */
+/* Makes room for `number` in the array. A replaced array can be read until close. */
 static int grow_numbers(struct ll_core *core, uint32_t number)
 {
     struct ll_op_catalog *cat = &core->cat;
@@ -64,13 +65,13 @@ static int grow_numbers(struct ll_core *core, uint32_t number)
     return 0;
 }
 
-/* `name` has no byte 0. */
+/* Is n's name these len bytes? `name` contains no 0 byte. */
 static bool is_called(const struct ll_name *n, const char *name, size_t len)
 {
     return n->name == name || (strncmp(n->name, name, len) == 0 && n->name[len] == 0);
 }
 
-/* Starts after the name that was found last: the log has the names in the order of their
+/* Begins after the name that was found last, because the log often has names in the order of their
  * registration. */
 static struct ll_name *find(struct ll_core *core, unsigned kind, const char *name, size_t len,
                             uint32_t version)
@@ -88,8 +89,8 @@ static struct ll_name *find(struct ll_core *core, unsigned kind, const char *nam
 }
 
 /* Finds the page type of an operation, from `hint` on: operations of one type are registered
- * together. In one program the linker usually merges equal names, so comparing addresses finds
- * nearly all. */
+ * together. The linker usually merges equal strings of a program, so comparing addresses finds
+ * nearly all page types. */
 static struct ll_name *type_called(const struct ll_op_catalog *cat, const char *name, size_t *hint)
 {
     for (size_t i = 0, at = *hint; i < cat->n_types; i++, at++) {
@@ -110,9 +111,10 @@ static struct ll_name **array_of(struct ll_core *core, size_t n)
     return ll_alloc_zero(&core->env, n * sizeof(struct ll_name *));
 }
 
-/* Allocates what open knows the sizes of. Any registered name's record can then be written without
- * memory, and with the log space that is set aside: a compensation may be the first to use a name
- * (REC-3). ll_op_catalog_free frees what was allocated. */
+/* Allocates the arrays with the sizes that are known at open. The catalogue record of a registered
+ * name can then be written without more memory, and with the log space that is set aside: the first
+ * use of a name may be in a compensation (REC-3). If it fails, ll_op_catalog_free frees what was
+ * allocated. */
 static int allocate(struct ll_core *core, const struct lladd_registry *reg)
 {
     struct ll_op_catalog *cat = &core->cat;
@@ -120,7 +122,7 @@ static int allocate(struct ll_core *core, const struct lladd_registry *reg)
     cat->cap_numbers = (uint32_t)n;
     cat->cap_all = n + 8; /* some for names from the log */
     cat->buf_size = reg->payloads.longest > TAG_PAYLOAD ? reg->payloads.longest : TAG_PAYLOAD;
-    /* 8 more bytes for each, because records are rounded up. */
+    /* 8 bytes more for each name, because the size of a record is rounded up. */
     cat->log_bytes = reg->payloads.names * ll_record_bound(8, 0) + reg->payloads.bytes;
     cat->registered = ll_alloc_zero(&core->env, n * sizeof *cat->registered);
     cat->numbers = array_of(core, n);
@@ -185,7 +187,7 @@ static void add_registered(struct ll_op_catalog *cat, const struct lladd_registr
     for (size_t i = 0; i < reg->n; i++)
         next = add_item(cat, next, &reg->items[i]);
     cat->n_registered = cat->n_all = (size_t)(next - cat->registered);
-    /* ll_extensions_builtin has the right counts */
+    /* fails if ll_extensions_builtin has a wrong count */
     LL_ASSERT(cat->n_registered <= cat->cap_numbers);
     struct ll_name **all = cat->all;
     for (struct ll_name *name = cat->registered; name < next; name++)
@@ -193,7 +195,7 @@ static void add_registered(struct ll_op_catalog *cat, const struct lladd_registr
 }
 
 /* Sets each operation's needs and page type. Operations of one type are registered together, so the
- * type is looked up when it changes. */
+ * type is looked up only when its name changes. */
 static int prepare_ops(struct ll_core *core, struct lladd_error *err)
 {
     struct ll_op_catalog *cat = &core->cat;
@@ -286,7 +288,7 @@ struct ll_name *ll_op_catalog_by_desc(struct ll_core *core, unsigned kind, const
     struct ll_name **before = &core->cat.by_desc[((uintptr_t)desc >> 5) % LL_CATALOGUE_FOUND];
     struct ll_name *found = lladd_atomic_load_ptr(before);
     if (found && found->desc == desc && found->kind == kind)
-        return found; /* registered names stay; called for each participant of a transaction */
+        return found; /* safe, because registered names are kept until close */
     found = NULL;
     lladd_mutex_lock(&core->cat.mutex);
     for (size_t i = 0; i < core->cat.n_all && !found; i++) {
@@ -477,8 +479,8 @@ int ll_op_catalog_decode(const struct ll_env *env, struct lladd_span s, struct l
     return 0;
 }
 
-/* Compares the fields in a catalogue record with the registered ones. If one side has no fields,
- * they match. *wrong: the first field, from 1, that differs. */
+/* Compares the fields in a catalogue record with the registered fields. If either has no fields,
+ * they match. *wrong: the number of the first field that differs, counted from 1; 0: they match. */
 static int compare_fields(const unsigned char **at, const unsigned char *end, size_t n,
                           const struct lladd_field *f, size_t *wrong)
 {
@@ -500,7 +502,8 @@ static int compare_fields(const unsigned char **at, const unsigned char *end, si
     return 0;
 }
 
-/* The registered operation will read the log's bytes: with other fields it would misread them. */
+/* Fails if the log's fields differ from those of the registered operation, which would misread the
+ * bytes in the log. */
 static int check_layout(const struct lladd_op *op, struct lladd_span s, lladd_lsn lsn,
                         struct lladd_error *err)
 {
@@ -612,9 +615,9 @@ int ll_op_catalog_number_slow(struct ll_core *core, struct ll_name *n, struct ll
         rc = ll_op_catalog_number(core, n->page_type, err);
     if (rc)
         return rc;
-    /* The mutex is held over the append: a number must not be used before its record has an LSN,
-     * and two names must not get the same number. This is rare: once for a name in a database's
-     * life. */
+    /* The mutex is held during the append: a number must not be used before its record has an LSN,
+     * and two names must not get the same number. This is rare: it happens once in a database's
+     * life for each name. */
     lladd_mutex_lock(&core->cat.mutex);
     if (!n->number)
         rc = give_number(core, n, err);

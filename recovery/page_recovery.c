@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the buffer manager asks recovery (struct ll_page_recovery).
+/* The functions of recovery that the buffer manager calls (struct ll_page_recovery).
  *
- * A page that is fetched takes one of four ways:
+ * There are four cases for a page that is fetched:
  *
  *   pending redo   the stored page is      result
  *   none           intact                  as it was read
@@ -13,8 +13,8 @@
 
 #include <string.h>
 
-/* Applies the pending redo, to the page as read or from a base. Sets DONE if the page is
- * complete. */
+/* Applies the pending redo to the page as it was read, or to zeros if its records contain a base.
+ * Sets DONE if the page is complete. */
 static int redo_pending(struct ll_core *core, struct ll_fetch *f, struct lladd_error *err)
 {
     bool baseless = f->state != LL_FETCH_READ;
@@ -36,7 +36,8 @@ static int fetch(void *ctx, struct ll_fetch *f, struct lladd_error *err)
     bool base, pending = ll_instant_is_pending(core, f->page, &base);
     int rc = 0;
     f->dirty_since.v = 0;
-    /* A redo barrier may have made the base obsolete meanwhile; the page must then be read. */
+    /* If redo does not set DONE, because a redo barrier has made the base obsolete meanwhile, the
+     * page is read. */
     if (pending && (base || f->state != LL_FETCH_UNREAD))
         rc = redo_pending(core, f, err);
     else if (f->state == LL_FETCH_READ)

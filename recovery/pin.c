@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Named pins: LSNs from which on the log is kept. Threads: under core->misc. */
+/* Named pins: each keeps the log from an LSN on. Threads: under core->misc. */
 #include "recovery/core.h"
 
 #include <string.h>

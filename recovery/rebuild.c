@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Rebuilds pages from all the log there is (BUF-2): a page that is found damaged while the database
- * is in use, or, in one pass, the pages that redo has left without a base. Redo starts where the
- * last checkpoint states; pins, old transactions and the size of segments keep more log than that,
- * and it may contain a base of the page. From the base on the log is complete: each record must
- * find the page as the previous record left it. A redo barrier starts new contents of a page, which
- * are not in the log.
+/* Rebuilds pages from all the log there is (BUF-2): one page that is found damaged while the
+ * database is in use, or, in one pass over the log, the pages that redo has left without a base.
+ * Redo starts where the last checkpoint says. But pins, old transactions and the size of segments
+ * keep older log, which may contain a base of the page. From the base on, the log has every change
+ * of the page: each record must find the page as the previous record left it. At a redo barrier a
+ * page gets new contents that are not in the log.
  *
- * Instant recovery rebuilds the same pages, at their fetch, as full recovery here. */
+ * Instant recovery rebuilds the same pages as full recovery, but when they are fetched. */
 #include "recovery/redo.h"
 #include "recovery/redo_index.h"
 
 #include <lladd/bytes.h>
 #include <string.h>
 
-/* Decodes a redo barrier; false: the record is none. */
+/* Decodes a redo barrier. False: the record is no redo barrier. */
 static bool barrier_of(const struct ll_record *rec, uint64_t *first, uint64_t *n)
 {
     if (rec->kind != LL_REC_REDO_BARRIER || rec->redo.len != 16)
@@ -39,11 +39,11 @@ static int rebuild_step(struct ll_core *core, const struct ll_record *rec, struc
 struct rebuild {
     struct ll_core *core;
     struct ll_hashmap *lost;  /* page -> LSN of the first record that redo skipped */
-    struct ll_hashmap bases;  /* those that have a base now -> LSN of the base */
+    struct ll_hashmap bases;  /* page that has a base now -> LSN of the base */
     struct lladd_error *err;
 };
 
-/* Clears a page that has no base, or lost it. */
+/* Clears a page that has no base, or no longer has one. */
 static int empty(struct rebuild *r, uint64_t page)
 {
     struct ll_frame *f;
@@ -68,7 +68,7 @@ static int end_lives(struct rebuild *r, uint64_t first, uint64_t n)
     return rc;
 }
 
-/* Does the error concern only this page, so that the others can be rebuilt? */
+/* Does the error concern only this page, so that other pages can still be rebuilt? */
 static bool is_of_the_page(int rc)
 {
     return lladd_code_root(rc) == LLADD_ROOT_DATA || rc == LLADD_NO_OPERATION;
@@ -119,7 +119,7 @@ static int read_all(struct rebuild *r, struct ll_log_cursor *cursor, lladd_lsn f
     return rc ? rc : read;
 }
 
-/* Is one of the pages in use? If there are transactions to undo, a free page may matter, too: the
+/* Is one of the pages in use? If transactions must be undone, even a free page may matter: the
  * transaction that has freed it may be undone. */
 static bool is_worth_it(struct ll_core *core, const struct ll_hashmap *lost)
 {
@@ -132,7 +132,8 @@ static bool is_worth_it(struct ll_core *core, const struct ll_hashmap *lost)
         struct lladd_error ignored = LLADD_ERROR_INIT;
         bool used = true;
         int rc = core->is_allocated(core, lladd_page_of(page), &used, &ignored);
-        wanted = rc || used; /* an allocation bitmap that cannot be read may be one of the pages */
+        wanted = rc || used; /* rc: the allocation bitmap that cannot be read may be one of the
+                              * pages */
     }
     return wanted;
 }
@@ -152,7 +153,7 @@ int ll_redo_rebuild(struct ll_core *core, struct ll_redo *redo, struct lladd_err
     ll_hashmap_init(&r.bases, &core->env);
     rc = read_all(&r, cursor, oldest);
     ll_log_cursor_close(cursor);
-    /* If the older log is damaged, the pages lack the records after the damage. */
+    /* If the older log is damaged, the records after the damage were not applied to the pages. */
     bool whole = rc == LLADD_END;
     rc = whole || lladd_code_root(rc) == LLADD_ROOT_DATA ? 0 : rc;
     while (!rc && ll_hashmap_next(&r.bases, &at, &page, &lsn)) {

@@ -1,41 +1,44 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Redo: repeats history, page by page.
  *
- * Redo of a page depends only on that page and the log (OP-4). Workers therefore share the pages by
- * a hash of their numbers, and each reads the whole log with its own cursor: there is no queue and
- * no order among workers. A worker verifies the records of its pages and skips the others by their
- * length. It applies a record iff the page LSN equals page_prev (BUF-6). A page with a higher LSN
- * has the record already; anything else is reported as damage.
+ * Redo of a page depends only on that page and the log (OP-4). Workers therefore divide the pages
+ * by a hash of the page number, and each worker reads the whole log with its own cursor: workers
+ * need no queue and no common order. A worker verifies the records of its pages and skips the
+ * others by their length. It applies a record iff the page LSN equals the record's page_prev
+ * (BUF-6). If the page LSN is at least the record's LSN, the page has the change already. Any other
+ * page LSN is reported as damage.
  *
- * A worker takes a batch of records, prefetches what they need, latches their pages, applies the
- * records, and unlatches the pages. Memory for the next record arrives while the worker applies the
- * current one. And no latch comes between two records: it would stall until the stores to the page
- * have completed.
+ * A worker takes a batch of records, prefetches their pages, latches the pages, applies the
+ * records, and unlatches the pages. The cache lines for the next record arrive while the worker
+ * applies the current one. No latch is taken between two records: the atomic operation would wait
+ * until the stores to the page have completed.
  *
- * If workers fail, redo reports the failure with the lowest LSN. A worker that fails publishes its
- * LSN, and the others go on that far, so the report does not depend on the number of workers and
- * their timing.
+ * If workers fail, redo reports the failure with the lowest LSN. A worker that fails publishes the
+ * LSN of its failure, and the other workers go on up to that LSN, so the report does not depend on
+ * the number of workers or their timing.
  *
  * A page that fails verification is torn or damaged. It has no base: its records are skipped until
  * an image or a format record (BUF-5). The same holds for a page that lacks changes before the
- * start of redo, because it was freed and never written. At the end, before undo, rebuild.c tries
- * the pages without a base again, from the oldest log. A page that then has no base matters only if
- * the allocator says that it is in use.
+ * start of redo, because it was freed and dropped without a write. After redo and before undo,
+ * rebuild.c tries the pages without a base again, from the oldest log. A page that still has no
+ * base then matters only if the allocator says that the page is in use.
  *
- * Redo marks each page it visits dirty, even if it applied nothing (REC-4): what it read may be
- * only in the system's cache. The exception is a page with a base before the start of redo: it went
- * through the double-write area, or was synced before the start of redo moved, so it is durable as
- * it was read (BUF-5). That does not hold for a run without images. */
+ * Redo marks each page that it visits dirty, even if it applied no record (REC-4): the page as it
+ * was read may exist only in the system's cache. The exception is a page with a base before the
+ * start of redo. Such a page went through the double-write area, or was synced before the start of
+ * redo moved, so it is durable as it was read (BUF-5). The exception does not hold if pages may
+ * have been written without images. */
 #include "recovery/redo.h"
 
 #include <lladd/bytes.h>
 #include <string.h>
 #include <unistd.h>
 
-#define TIME_ONE_IN 64u /* one batch in so many is timed */
+#define TIME_ONE_IN 64u /* one batch out of this number is timed */
 
-/* `view` is the page's view, made some time before. Passing it copies it in pieces that span
- * several stores; such a load waits until the stores have completed. */
+/* `view`: the page's view, made some time before. To pass a view that was just made is slow: the
+ * copy loads words that span several recent stores, and such a load waits until the stores have
+ * completed. */
 static int apply_bytes(struct ll_core *core, const struct ll_record *rec, struct lladd_page *page,
                        struct lladd_view *view, struct lladd_error *err)
 {
@@ -112,9 +115,9 @@ static int redo_record(struct ll_core *core, const struct ll_record *rec, struct
     if (!base) {
         if (baseless || (never_formatted(page->bytes) && rec->page_prev.v != 0))
             return LLADD_NOT_FOUND;
-        /* The change that the record expects is before the start of redo, and was not written: a
-         * freed page is dropped without a write (or a write was lost). Like a page that cannot be
-         * read, the page has no base, which matters only if it is in use. */
+        /* The change that the record expects is before the start of redo and is not on the page: a
+         * freed page is dropped without a write (or a write was lost). The page has no base, like a
+         * page that fails verification. This matters only if the page is in use. */
         if (at.v < rec->page_prev.v && rec->page_prev.v < start)
             return LLADD_NOT_FOUND;
         if (LL_UNLIKELY(at.v != rec->page_prev.v) && !LLADD_PLANTED(LLADD_BUG_REDO_TWICE)) {
@@ -146,7 +149,7 @@ struct held_page {
     struct lladd_view view;
 };
 
-/* A hash table of the latched pages, twice as large as a batch; a power of two. */
+/* Size of the hash table of latched pages: a power of two, at least twice a batch. */
 #define HELD_PLACES 64u
 _Static_assert(HELD_PLACES >= 2 * LL_LOG_BATCH, "the search for a frame must end");
 
@@ -156,7 +159,7 @@ struct held {
     uint8_t place[HELD_PLACES]; /* index + 1 */
 };
 
-/* The slot of page n, or the empty slot for it. */
+/* The place of page n in the table, or the empty place for it. */
 static uint8_t *held_place(struct held *h, uint64_t n)
 {
     uint64_t i = n * 0x9e3779b97f4a7c15ull >> 58;
@@ -165,8 +168,8 @@ static uint8_t *held_place(struct held *h, uint64_t n)
     return &h->place[i];
 }
 
-/* Fixes the record's page, unless an earlier record of the batch did. A page that begins with an
- * image is not read: the log has all its later changes. */
+/* Fixes the record's page, unless it was fixed for an earlier record of the batch. If the record is
+ * a base, the page need not be read: the log has all later changes. */
 static int hold(struct ll_redo_worker *w, struct held *h, const struct ll_record *rec,
                 struct held_page **out)
 {
@@ -186,7 +189,7 @@ static int hold(struct ll_redo_worker *w, struct held *h, const struct ll_record
     return 0;
 }
 
-/* The page is useless until it gets a base. It is cleared, so undo finds nothing on it either. */
+/* The page is useless until it gets a base. It is cleared, so that undo finds nothing on it. */
 static int give_up_base(struct ll_redo_worker *w, const struct ll_record *rec, struct ll_frame *f)
 {
     int rc = ll_hashmap_put(&w->baseless, rec->page, rec->lsn.v);
@@ -236,7 +239,7 @@ static int timed_redo_held(struct ll_redo_worker *w, const struct ll_record *rec
     return rc;
 }
 
-/* Does the record change a page of this pass? */
+/* Does redo apply the record in this pass? */
 static bool counts(const struct ll_redo_worker *w, const struct ll_record *rec)
 {
     const struct ll_core *core = w->core;
@@ -249,8 +252,9 @@ static bool counts(const struct ll_redo_worker *w, const struct ll_record *rec)
     return core->n_barriers == 0 || ll_redo_barrier_of(core, rec->page).v <= rec->lsn.v;
 }
 
-/* Applies records[0..n) in order; w->at is the last one. It fixes all pages before it applies a
- * record: if a page cannot be fixed, the records before are applied all the same. */
+/* Applies records[0..n) in order; w->at becomes the LSN of the last one applied. Fixes all pages
+ * before it applies a record. If a page cannot be fixed, the records before it are still
+ * applied. */
 static int redo_some(struct ll_redo_worker *w, const struct ll_record *records, unsigned n,
                      bool timed)
 {
@@ -308,8 +312,8 @@ static void report(const struct ll_redo_worker *w, lladd_lsn at)
                      to > from ? (unsigned)((at.v - from) * 100 / (to - from)) : 100);
 }
 
-/* Reads the record exactly at the start of redo, because a search would skip a damaged one. There
- * is no record only if the tail was cut there. */
+/* Reads the record exactly at the start of redo, because a search would skip a damaged record. Only
+ * if the log was cut there, no record begins there. */
 static int first_batch(struct ll_redo_worker *w, struct ll_log_cursor *cursor,
                        struct ll_log_batch *batch)
 {
@@ -370,7 +374,7 @@ static void *worker(void *arg)
     return NULL;
 }
 
-/* Pages that a worker may latch at once: all workers together half of the cache. */
+/* The number of pages that a worker may latch together: all workers may latch half of the cache. */
 static unsigned most_together(const struct ll_core *core, unsigned workers)
 {
     struct ll_buffer_stats s;
@@ -395,7 +399,7 @@ static int run(struct ll_core *core, struct ll_redo_worker *workers, unsigned n,
     }
     for (unsigned i = LLADD_PLANTED(LLADD_BUG_SHARE) ? 2 : 1; i < n; i++)
         if (!core->env.threads || lladd_thread_start(&workers[i].thread, worker, &workers[i]))
-            worker(&workers[i]); /* If the thread could not be started, this one does its share. */
+            worker(&workers[i]); /* without a thread, this thread does the share */
     worker(&workers[0]);
     const struct ll_redo_worker *first = NULL;
     for (unsigned i = 0; i < n; i++) {
@@ -410,8 +414,8 @@ static int run(struct ll_core *core, struct ll_redo_worker *workers, unsigned n,
     return first ? first->rc : 0;
 }
 
-/* Number of workers. A thread costs more than redo of a short log, and asking the system for the
- * number of processors costs more than opening a small database. */
+/* The number of workers. Starting a thread takes longer than redo of a short log, and asking the
+ * system for the number of processors takes longer than opening a small database. */
 static unsigned shares(const struct ll_core *core)
 {
     enum { SHORT = 4 << 20, MOST = 8 };

@@ -10,28 +10,29 @@ struct ll_redo_worker {
     struct ll_log_share share;
     uint64_t *stop;    /* atomic, shared: the lowest LSN at which a worker failed */
     const struct ll_redo_index *part; /* see struct ll_redo */
-    unsigned together; /* records with pages latched at the same time */
+    unsigned together; /* most records for which pages are latched together */
     int rc;
-    uint64_t at; /* LSN of the last record read, or where it failed */
+    uint64_t at; /* LSN of the current record, or LSN of the failure */
     uint64_t seen, redone;
     struct ll_hashmap baseless; /* page -> LSN of the first record that was skipped */
     struct lladd_error err;
 };
 
 struct ll_redo {
-    const struct ll_redo_index *part; /* redo the pages of ll_redo_index_in_pass; NULL: all */
+    const struct ll_redo_index *part; /* redo only the pages of ll_redo_index_in_pass; NULL: all
+                                       * pages */
     uint64_t seen, redone;
     struct ll_hashmap baseless;
 };
 
 /* The caller initialises and frees `out->baseless`. */
 int ll_redo(struct ll_core *, struct ll_redo *out, struct lladd_error *);
-/* Rebuilds the `baseless` pages from the oldest log, and removes those that have a base then.
- * Before undo. */
+/* Rebuilds the `baseless` pages from the oldest log, and removes the pages that then have a base
+ * from the map. Called before undo. */
 int ll_redo_rebuild(struct ll_core *, struct ll_redo *, struct lladd_error *);
 int ll_redo_baseless(struct ll_core *, const struct ll_redo *, struct lladd_error *);
 
-/* Does the record state the page's whole contents? */
+/* Does the record determine the page's whole contents? */
 static inline bool ll_redo_is_base(const struct ll_record *rec)
 {
     return rec->kind == LL_REC_IMAGE || (rec->flags & LL_REC_FORMATS);

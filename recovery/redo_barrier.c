@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Redo barriers (BUF-6): ranges of pages that were written past the log, and the LSN from which
- * records count for them again. Disjoint, sorted by first page; a newer barrier cuts its range out
- * of older ones. Threads: under core->misc. */
+/* Redo barriers (BUF-6): ranges of pages that were written without log records. Redo ignores
+ * records of these pages with an LSN below the barrier's. Barriers are disjoint and sorted by first
+ * page; a newer barrier cuts its range out of older barriers. Threads: under core->misc. */
 #include "recovery/core.h"
 
 #include <string.h>
@@ -68,7 +68,8 @@ static void cut_older(struct ll_core *core, uint64_t first, uint64_t end, lladd_
     }
 }
 
-/* Leaves out the parts that newer barriers cover, because analysis meets barriers in any order. */
+/* Analysis meets barriers in any order, so this barrier leaves out the parts that newer barriers
+ * cover. */
 void ll_redo_barrier_put(struct ll_core *core, uint64_t first, uint64_t n, lladd_lsn lsn)
 {
     uint64_t end = first + n;
@@ -95,7 +96,7 @@ int ll_redo_barrier_add(struct ll_core *core, uint64_t first, uint64_t n, lladd_
     return rc;
 }
 
-/* During redo no thread changes the barriers, so there is no mutex. */
+/* Takes no mutex, because no thread changes the barriers during redo. */
 lladd_lsn ll_redo_barrier_of(const struct ll_core *core, uint64_t page)
 {
     size_t low = 0, high = core->n_barriers;

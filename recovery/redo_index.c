@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* See redo_index.h. The records of a page are a list through `links`, oldest first, so redo reads
- * each record once, in order, and none that the page has. */
+/* See redo_index.h. The records of a page form a list through `links`, oldest first, so redo can
+ * read each record once, in order, and skip the records that the page has already. */
 #include "recovery/redo_index.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 #define LINKS_MAX (LINK_BASE - 2)
 #define PAGE_MARKED (1u << 31) /* a flag in the number of a page's first link */
 #define SHARE_ALL (UINT64_C(1) << 32)
-#define PAGE_BYTES 16u /* at most, of a page in a list of pages */
+#define PAGE_BYTES 16u /* of a page in a list of all pages, at most */
 
 struct link {
     uint32_t at;   /* (LSN - origin) / 8 */
@@ -82,14 +82,14 @@ bool ll_redo_index_is_part(const struct ll_redo_index *b)
     return b->share < SHARE_ALL;
 }
 
-/* Redo's workers share pages by another hash (log/cursor.c), so each gets a part of the pages that
- * are given up. */
+/* Is the page in the part that the index keeps? Redo's workers divide the pages by another hash
+ * (log/cursor.c), so that each worker gets some of the pages that are given up. */
 static bool has_share(const struct ll_redo_index *b, uint64_t page)
 {
     return ((page ^ page >> 17) * UINT64_C(0xbf58476d1ce4e5b9)) >> 32 < b->share;
 }
 
-/* Bytes needed for `more` pages. A map that grows takes its memory twice for a moment. */
+/* Bytes needed for `more` pages. While a map grows, its old and its new memory exist together. */
 static uint64_t cost(const struct ll_hashmap *pages, size_t more)
 {
     size_t capacity = pages->capacity ? pages->capacity : 16;
@@ -108,7 +108,7 @@ static bool has_room(const struct ll_redo_index *b, const struct ll_hashmap *pag
     return ll_redo_index_bytes(b) + more <= b->budget;
 }
 
-/* Puts the links of a page that is given up into the free list. */
+/* False: the page is given up; its links are put into the free list. */
 static bool keep_page(void *ctx, uint64_t page, uint64_t ends)
 {
     struct ll_redo_index *b = ctx;

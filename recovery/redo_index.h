@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_RECOVERY_REDO_INDEX_H
 #define LL_RECOVERY_REDO_INDEX_H
-/* The redo index: for each page with pending redo, in LSN order, the LSNs of the records that
- * change it. Built while recovery reads the log from the start of redo. It takes eight bytes for a
- * record, and an entry in a map for a page.
+/* The redo index: for each page with pending redo, the LSNs of the records that change the page, in
+ * LSN order. Recovery builds the index while it reads the log from the start of redo. A record
+ * takes eight bytes, and a page takes an entry in a map.
  *
- * Its memory is bounded. When it is full, the index gives up half of its pages, chosen by a hash of
- * their number, and takes no more records of those; a pass over the log redoes them. If memory runs
- * out, or LSNs are too far apart for eight bytes, the index is `lost`, and recovery does without
- * it. Threads: the caller synchronises. */
+ * Its memory is bounded. When the index is full, it gives up half of its pages, chosen by a hash of
+ * the page number, and takes no more records of these pages; a pass over the log redoes them. If
+ * memory runs out, or two LSNs are too far apart for the format of a link, the index is `lost`, and
+ * recovery works without it. Threads: the caller synchronises. */
 #include "log/log.h"
 #include "util/hashmap.h"
 #include "util/vec.h"
 
 struct ll_redo_index {
-    uint64_t origin;     /* LSN of the oldest record */
+    uint64_t origin;     /* lower bound of the records' LSNs */
     struct ll_vec links; /* struct link, see redo_index.c */
-    struct ll_hashmap pages; /* page -> first link + 1, and in the upper half last link + 1 */
-    struct ll_hashmap older; /* the same for older records, read later */
-    uint32_t unused;     /* head of the list of free links, + 1; or 0 */
-    uint64_t budget;     /* bytes at most */
-    uint64_t share;      /* pages with a smaller hash are in the index */
-    uint64_t seen;       /* records that count, of all pages, also those given up */
-    uint64_t payload;    /* their bytes that redo needs */
+    struct ll_hashmap pages; /* page -> first link + 1; in the upper 32 bits last link + 1 */
+    struct ll_hashmap older; /* the same for records that are older but were read later */
+    uint32_t unused;     /* head of the list of free links + 1, or 0 */
+    uint64_t budget;     /* most bytes that may be used */
+    uint64_t share;      /* pages with a hash below this are in the index */
+    uint64_t seen;       /* number of records that count, also of pages given up */
+    uint64_t payload;    /* bytes of these records that redo needs */
     uint64_t marked;     /* number of marked pages */
     uint64_t page_max;
     uint32_t record_max; /* bytes of the longest record */
@@ -32,24 +32,24 @@ struct ll_redo_index {
 void ll_redo_index_init(struct ll_redo_index *, const struct ll_env *, lladd_lsn origin,
                         uint64_t budget);
 void ll_redo_index_free(struct ll_redo_index *);
-/* Does the record change a page? (It may be older than the page's redo barrier.) */
+/* Does the record change a page? (Redo barriers are not considered.) */
 bool ll_redo_index_counts(const struct ll_record *);
-/* Adds the record if it counts; in LSN order. `older`: the record precedes those that were added
- * without `older`; ll_redo_index_join puts the two together. */
+/* Adds the record if it counts. Call it in LSN order. Records added with `older` precede those
+ * added without; they have their own LSN order, and ll_redo_index_join joins the two parts. */
 void ll_redo_index_add(struct ll_redo_index *, const struct ll_record *, bool older);
 void ll_redo_index_join(struct ll_redo_index *);
-/* Bytes in use, with those of a list of its pages. */
+/* Bytes in use, with those of a list of all its pages. */
 uint64_t ll_redo_index_bytes(const struct ll_redo_index *);
-/* Has it given up pages? */
+/* Has the index given up pages? */
 bool ll_redo_index_is_part(const struct ll_redo_index *);
 /* The bytes of the record that redo needs: the undo bytes of a CLR. */
 struct lladd_span ll_redo_index_payload(const struct ll_record *);
 
-/* Marks a page of the index. False: it is not there, or marked already. After this no more records
- * are added. */
+/* Marks a page. False: the page is not in the index, or was marked before. No records may be added
+ * after the first mark. */
 bool ll_redo_index_mark(struct ll_redo_index *, uint64_t page);
-/* Does a pass over the log redo the page? If pages are marked: the marked ones. Otherwise: those
- * that are not in the index. */
+/* Does a pass over the log redo the page? If pages are marked, a pass redoes the marked pages;
+ * otherwise the pages that are not in the index. */
 bool ll_redo_index_in_pass(const struct ll_redo_index *, uint64_t page);
 
 /* Iterates over the records of one page. Valid until the next add or free; pages may be removed
@@ -57,9 +57,9 @@ bool ll_redo_index_in_pass(const struct ll_redo_index *, uint64_t page);
 struct ll_redo_index_walk {
     uint32_t next; /* link + 1; 0: no more */
     lladd_lsn lsn;
-    bool base; /* image or format record: redo needs no earlier record */
+    bool base; /* an image or format record: redo needs no record before it */
 };
-/* False: the page is not in the index. */
+/* Sets the walk to the page's first record. False: the page is not in the index. */
 bool ll_redo_index_find(const struct ll_redo_index *, uint64_t page, struct ll_redo_index_walk *);
 bool ll_redo_index_next(const struct ll_redo_index *, struct ll_redo_index_walk *);
 /* LSN of the page's newest record; 0: the page is not in the index. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_RECOVERY_REGISTRY_H
 #define LL_RECOVERY_REGISTRY_H
-/* What was registered before open: pointers to descriptors, in order. Owned by the options. The
- * registry of a handle has the built-in extensions besides; they are referred to, not copied,
- * because each open would copy them. */
+/* The registry: pointers to the descriptors that were registered before open, in order. The options
+ * own it. A handle's registry also refers to the built-in extensions; they are not copied into it,
+ * because each open would have to copy them. */
 #include "util/env.h"
 
 #include <lladd/op.h>
@@ -16,14 +16,15 @@ struct ll_registered {
 
 #define LL_REGISTERED_EXTENSION 100
 
-/* Sizes of the catalogue records of some names. Computed at registration, not at each open. */
+/* Sizes of the catalogue records of the registered names. Computed at registration, not at each
+ * open. */
 struct ll_payloads {
     size_t names;
-    size_t bytes;   /* of all payloads */
+    size_t bytes;   /* sum of all payloads */
     size_t longest; /* longest payload */
 };
 
-/* Those of the built-in names: constants that a test checks. */
+/* The sizes for the built-in names: constants that a test checks. */
 extern const struct ll_payloads ll_extensions_builtin;
 
 struct lladd_registry {
@@ -31,19 +32,19 @@ struct lladd_registry {
     const struct lladd_extension *const *builtin; /* precede the items; NULL-terminated, or NULL */
     struct ll_registered *items;
     size_t n, cap;
-    struct ll_payloads payloads; /* with those of the built-in names */
+    struct ll_payloads payloads; /* also of the built-in names */
 };
 
-/* Reserves room for so many items in all. */
+/* Reserves room for `items` items in total. */
 int ll_registry_reserve(struct lladd_registry *, size_t items, struct lladd_error *);
-/* Adds an item without a check. There is room; the caller counts the payload. */
+/* Adds an item without a check. The caller has reserved room, and counts the payload. */
 void ll_registry_put(struct lladd_registry *, uint8_t kind, const void *desc);
 /* Finds the descriptor. Another descriptor with the same name and version is
  * LLADD_BAD_REGISTRATION. */
 int ll_registry_find(const struct lladd_registry *, uint8_t kind, const void *desc, bool *there,
                      struct lladd_error *);
 
-/* Has the extension structures? One with an older struct_size has none. */
+/* Does the extension have structures? The struct of an older extension may lack the field. */
 static inline bool ll_extension_has_structures(const struct lladd_extension *e)
 {
     return e->struct_size >= offsetof(struct lladd_extension, structures) + sizeof e->structures &&

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Recovery as a whole (REC-1, REC-4; paper, section 2.3).
  *
- *   analysis   the state at the crash; refuses before anything is changed
+ *   analysis   finds the state at the crash; a refused open has changed nothing
  *   log start  the accepted log is rewritten and forced; a new segment names the cut (LOG-2), or
  *              on a full disk the log goes on where it ended; the undo reserve is set aside
  *   redo       repeats the history of the pages, or prepares redo at their fetch
  *              (restart_instant.c)
- *   rebuild    pages that redo has left without a base: from the oldest log (rebuild.c)
+ *   rebuild    rebuilds pages that redo has left without a base, from the oldest log (rebuild.c)
  *   objects    repeats the history of objects, in LSN order
- *   in doubt   participants of prepared transactions get their blobs back
+ *   in doubt   gives the participants of prepared transactions their blobs
  *   undo       losers, deepest level first (REC-5), each closed with END; with instant recovery,
  *              protected losers are rolled back later (deferred_undo.c)
- *   check      no page in use is left without contents
+ *   check      fails if a page in use has no base
  *
- * After a clean stop there is nothing to redo or undo; the scan brings the catalogue, the pins and
- * the transactions in doubt. */
+ * After a clean stop no redo or undo is needed; analysis reads the catalogue, the pins and the
+ * transactions in doubt. */
 #include "recovery/redo.h"
 #include "recovery/restart_instant.h"
 
@@ -28,9 +28,10 @@ static void enter(enum lladd_dst_phase phase)
     LLADD_OBSERVE(.what = LLADD_DST_PHASE, .detail = phase);
 }
 
-/* Reserves the undo of the losers again; without it nothing is undone (REC-3). Then the space of
- * the next checkpoint, before a rollback can use it for page images. Recovery goes on without that
- * space unless `roomy`, which also demands that a segment is left. */
+/* Reserves the log space for the undo of the losers again; without it nothing is undone (REC-3).
+ * Then sets aside the space of the next checkpoint, before a rollback can use it for page images.
+ * `roomy`: fails if there is no space for a checkpoint, or if not a segment's worth of space is
+ * left. Otherwise recovery goes on without that space. */
 static int set_aside(struct ll_core *core, uint64_t undo, bool roomy, struct lladd_error *err)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
@@ -47,9 +48,9 @@ static int set_aside(struct ll_core *core, uint64_t undo, bool roomy, struct lla
     return rc;
 }
 
-/* The log continues in a new segment, so that no LSN is used twice. If that would leave no segment
- * besides what is reserved, the disk is full, and the log continues where it ended: there a crash
- * costs at most the compensation that it interrupts. */
+/* The log continues in a new segment, so that no LSN is used twice. If this would leave no segment
+ * besides the reserved space, the disk is full: then the log continues where it ended, so that
+ * another crash wastes only the log of the compensation that it interrupts. */
 static int start_or_go_on(struct ll_core *core, struct lladd_error *err)
 {
     uint64_t undo = 0;
@@ -68,8 +69,8 @@ static int start_or_go_on(struct ll_core *core, struct lladd_error *err)
         if (!rc)
             rc = set_aside(core, undo, false, err);
     }
-    /* Rollbacks mostly need less than the undo reserve. A rollback that finds no space fails; what
-     * was undone by then is durable, or the next open undoes it again. */
+    /* Rollbacks mostly need less than the undo reserve, so try without it. A rollback that finds no
+     * space fails, and the next open continues it. */
     core->undo_short = rc == LLADD_NO_SPACE && here;
     if (core->undo_short) {
         ll_core_trace(core, "undo: less log space than it may need");
@@ -84,8 +85,8 @@ static int start_or_go_on(struct ll_core *core, struct lladd_error *err)
     return rc;
 }
 
-/* Finds the longest compensation that an object record of the transaction can need; reads its
- * records. Undo reports what is wrong with them. */
+/* Reads the records of the transaction, and finds the longest compensation record that an object
+ * record can need. Ends at a record that is not valid; undo will report it. */
 static int longest_object(struct ll_core *core, const struct lladd_txn *txn, size_t *longest,
                           struct lladd_error *err)
 {
@@ -104,10 +105,11 @@ static int longest_object(struct ll_core *core, const struct lladd_txn *txn, siz
     return 0;
 }
 
-/* Enlarges the ring for records as long as those that an earlier run with a larger ring has logged:
- * compensations of object records, and names that are no longer registered, which each checkpoint
- * repeats. Registered operations and names fit, or open is refused. No record needs more than its
- * transaction's undo reserve, so few transactions are read. */
+/* An earlier run with a larger ring may have logged longer records than fit into this ring.
+ * Enlarges the ring for those that must be logged again: compensations of object records, and names
+ * that are not registered, which each checkpoint repeats. (For registered operations and names,
+ * open refuses a ring that is too small.) No compensation is longer than its transaction's undo
+ * reserve, so only transactions with a large reserve are read. */
 static int want_ring(struct ll_core *core, struct lladd_error *err)
 {
     size_t name = ll_op_catalog_longest_learned(core);
@@ -130,10 +132,10 @@ static int put_control(struct ll_core *core, struct ll_control *c, struct lladd_
     return rc;
 }
 
-/* After an unclean stop the control block records two things. First, the new incarnation, before it
- * is used, because the next open would use it again (LOG-2). Second, where the log continues,
- * before any caller can take that for the log's end: until then the next open may go back to before
- * an empty segment (REC-3), afterwards it may not. */
+/* After an unclean stop the control block is written twice. First with the new incarnation, before
+ * it is used, because otherwise the next open would use it again (LOG-2). Then with the LSN where
+ * the log continues as the watermark, before a caller can learn this LSN: until then the next open
+ * may drop an empty segment and continue below it (REC-3), afterwards it may not. */
 static int start_log(struct ll_core *core, struct lladd_error *err)
 {
     if (core->control.clean)
@@ -162,10 +164,10 @@ static lladd_lsn class_start(struct ll_core *core)
         const struct lladd_object_class *c = n->desc;
         if (!lladd_atomic_load32(&n->number))
             continue;
-        uint64_t from = UINT64_MAX; /* a class without redo reads the log itself */
+        uint64_t from = UINT64_MAX; /* UINT64_MAX: a class without redo reads the log by itself */
         if (c->redo)
             from = c->durable_lsn ? c->durable_lsn(c->ctx, core->db).v : 0;
-        n->count = from; /* kept during the pass over the log; statistics start after it */
+        n->count = from; /* `count` is free for this during the pass; statistics start later */
         low = from < low ? from : low;
     }
     return lladd_lsn_of(low);
@@ -321,11 +323,12 @@ static int restore_in_doubt(struct ll_core *core, struct lladd_error *err)
 
 /* ---- undo -------------------------------------------------------------------------------- */
 
-/* The next record of one loser, in a heap ordered by depth, then LSN, both descending (REC-5). */
+/* A loser and its next record to undo, in a heap ordered by depth, then by LSN, both descending
+ * (REC-5). */
 struct loser {
     struct lladd_txn *txn;
     uint32_t depth;
-    bool stays; /* is left for later at depth 0 */
+    bool stays; /* left for later when only records at depth 0 remain */
     uint64_t lsn;
 };
 
@@ -366,8 +369,8 @@ static void describe_step(struct ll_core *core, const struct lladd_txn *txn,
                            rec->depth, n ? n->name : "?", (unsigned long long)rec->page);
 }
 
-/* Reads the loser's next record; ends the loser if there is none. A loser that stays is left for
- * later when it has nothing above depth 0. */
+/* Reads the loser's next record to undo. *gone: the loser has no such record and was ended, or it
+ * stays for later because the record is at depth 0. */
 static int advance(struct ll_core *core, struct loser *l, bool *gone, struct lladd_error *err)
 {
     struct ll_record rec;
@@ -392,7 +395,7 @@ static int advance(struct ll_core *core, struct loser *l, bool *gone, struct lla
     return 0;
 }
 
-/* Progress of undo, in log bytes that it may have to write. */
+/* Progress of undo, measured in log bytes that undo may have to write. */
 struct undone {
     uint64_t all, left;
     uint64_t steps;
@@ -455,7 +458,7 @@ static int undo_all(struct ll_core *core, struct loser *heap, size_t n, struct l
     return rc;
 }
 
-/* Collects the losers, and protects those that can be undone after open. */
+/* Collects the losers, and protects the changes of those that can be undone after open. */
 static void gather(struct ll_core *core, struct loser *heap, size_t n)
 {
     size_t i = 0;
@@ -468,8 +471,8 @@ static void gather(struct ll_core *core, struct loser *heap, size_t n)
     }
 }
 
-/* Undo fetches the pages of these losers one by one, and redo of each page would read the log once
- * for each pending record. */
+/* Undo fetches the pages of losers one by one, and redo at each fetch would read the log once for
+ * each pending record. Redoes these pages first if that is faster. */
 static int redo_for_undo(struct ll_core *core, const struct loser *heap, size_t n,
                          struct ll_redo *r, struct lladd_error *err)
 {
@@ -490,7 +493,7 @@ static int undo(struct ll_core *core, struct ll_redo *r, struct lladd_error *err
         n += !txn->prepared;
     if (n == 0)
         return 0;
-    /* Called also after a clean close, because an earlier version could leave a transaction
+    /* Even a cleanly closed database may have losers: an earlier version could leave a transaction
      * open. */
     int rc = ll_core_mark(core, err);
     if (rc)
@@ -507,7 +510,7 @@ static int undo(struct ll_core *core, struct ll_redo *r, struct lladd_error *err
         struct lladd_error why = LLADD_ERROR_INIT;
         rc = undo_all(core, heap, n, &why);
         if (rc && core->undo_short && ll_io_code(-why.sys_errno, true) == LLADD_NO_SPACE)
-            rc = why.code = LLADD_NO_SPACE; /* no damage: with more space the open succeeds */
+            rc = why.code = LLADD_NO_SPACE; /* not damage: with more space the open will succeed */
         if (rc && err)
             *err = why;
     }
@@ -529,7 +532,7 @@ static int before_redo(struct ll_core *core, uint64_t pages, struct lladd_error 
     return rc ? rc : ll_buffer_confirm_end(core->buffer, pages, err);
 }
 
-/* Redoes all pages; or, with instant recovery if possible, prepares redo of each at its fetch. */
+/* Redoes all pages or, with instant recovery, prepares redo of each page at its fetch. */
 static int redo(struct ll_core *core, struct ll_analysis *a, struct ll_redo *r,
                 struct lladd_error *err)
 {
@@ -571,9 +574,10 @@ static int redo_and_undo(struct ll_core *core, struct ll_analysis *a, struct lla
     return rc;
 }
 
-/* Only checkpoints were logged since the last complete one: another would say the same, and on a
- * full disk each crash would cost a segment. Allocates the log's buffer, which the first credit
- * would allocate: a rollback must not need memory for it (REC-3). */
+/* Called if only checkpoint records were logged since the last complete checkpoint. Another
+ * checkpoint would state the same, and on a full disk each crash would cost a segment: so the
+ * database counts as settled. Allocates the log's ring, which the first credit would allocate,
+ * because a rollback must not need memory for it (REC-3). */
 static int settle(struct ll_core *core, struct lladd_error *err)
 {
     lladd_atomic_store64(&core->settled_tail, core->began);
@@ -604,8 +608,8 @@ int ll_restart(struct ll_core *core, struct lladd_error *err)
     core->accepted = core->control.clean ? core->control.end.v : ll_log_scan_end(core->log).v;
     core->began = ll_log_tail(core->log).v;
     lladd_atomic_store64(&core->last_checkpoint, core->control.checkpoint.v);
-    /* Redo starts here, and the next one will not start earlier: a page with an older base must be
-     * imaged. */
+    /* The next redo will start here or later, so a page with an older base needs an image before
+     * its next change. */
     lladd_atomic_max64(&core->image_horizon, core->control.redo.v);
     if (!LLADD_PLANTED(LLADD_BUG_PROTECTION))
         ll_buffer_protect(core->buffer, core->control.redo);

@@ -3,29 +3,30 @@
  * pages are redone when they are first fetched, or in steps in the background.
  *
  * Instead of redo, recovery builds an index of the records that each page needs (redo_index.h). The
- * buffer manager asks for pending redo of each page that it reads, and the page is redone before
- * its frame becomes visible. Pages in the cache therefore have no pending redo, and hits and
- * optimistic reads do not check for it.
+ * buffer manager asks for pending redo of each page that it loads, and the page is redone before
+ * its frame becomes visible. Redo of a cached page is therefore never pending, and hits and
+ * optimistic reads need no check.
  *
  *   open          index ► objects ► in doubt ► undo: their pages are redone as they are fetched
  *   fix, a miss   read ► verify ► records of the page ► dirty ► off the index ► visible;
  *                 not read if the records begin with an image
- *   step          the next page of the index is fixed and unfixed; the records of the pages that
- *                 follow are read together, in the log's order (log_prefetch.h)
- *   checkpoint    first all remaining steps; so the log that they need is not truncated, and
- *                 after a crash before that, redo starts where it did
+ *   step          the next page of the index is fixed and unfixed; the records of several pages are
+ *                 read together, in the order of the log (log_prefetch.h)
+ *   checkpoint    takes all remaining steps first, so the log that they need is not truncated.
+ *                 After a crash before that, redo starts at the same LSN
  *
- * The index and the prefetched records share `recovery_bytes`. Pages without room in the index are
- * redone before open goes on, in a pass over the log; so are the pages that undo will fetch, if
- * they lack many records.
+ * The index and the prefetched records share `recovery_bytes`. Pages for which the index has no
+ * room are redone in a pass over the log before open goes on. So are the pages that undo will
+ * fetch, if redo of many records of theirs is pending.
  *
  * A page leaves the index when its frame becomes visible, or when it gets new contents: it is
- * formatted, dropped, or gets a redo barrier. After a failure it stays there, and the next fetch
- * tries again.
+ * formatted, dropped, or gets a redo barrier. If its redo fails, the page stays in the index, and
+ * the next fetch tries again.
  *
- * Threads: `mutex` guards the index and is held for a lookup. A thread that redoes a page holds its
- * frame and one of a few cursors. Their memory is allocated at open: a rollback that fetches a page
- * needs none (REC-3). The index is freed when it is empty and no thread walks over it. */
+ * Threads: `mutex` guards the index and is held for a lookup. A thread that redoes a page holds the
+ * page's frame and one of a few cursors. The memory of the cursors is allocated at open, so that a
+ * rollback that fetches a page needs no memory (REC-3). The index is freed when it is empty and no
+ * thread walks over it. */
 #include "recovery/restart_instant.h"
 
 #include "recovery/log_prefetch.h"
@@ -36,10 +37,10 @@
 #include <string.h>
 
 enum {
-    CURSORS = 3, /* pages redone at a time */
-    /* reading a record out of order takes as long as scanning these bytes */
+    CURSORS = 3, /* most pages that are redone concurrently */
+    /* reading a record out of order takes as long as scanning this many bytes */
     RANDOM_READ = 16 << 10,
-    PASS_LEAST = 1 << 20,   /* setting up a pass takes as long as scanning these bytes */
+    PASS_LEAST = 1 << 20,   /* setting up a pass takes as long as scanning this many bytes */
     INSTANT_RANK_STEPS = LLADD_RANK_CHECKPOINT + 10,
     INSTANT_RANK_INDEX = LLADD_RANK_LOG - 10 /* cursors are closed under it */
 };
@@ -48,26 +49,28 @@ struct ll_instant {
     struct ll_core *core;
     uint64_t left; /* atomic: pages in the index; changed under `mutex` */
     struct lladd_mutex mutex;
-    struct lladd_cond changed; /* signals a free cursor, or the end of a step */
+    struct lladd_cond changed; /* a cursor is free, a reader has left, or a step has ended */
     struct ll_redo_index index;
-    uint32_t walkers; /* threads in the index beyond a lookup; they keep it */
+    uint32_t walkers; /* threads that use the index without the mutex; while there are any, it is
+                       * not freed */
     struct ll_log_cursor *cursors[CURSORS];
     unsigned free_cursors;
     uint64_t stepping; /* the page of the current step, or LLADD_NO_PAGE */
-    bool filling; /* a step changes `prefetch`: new walkers do without it */
+    bool filling; /* a step is changing `prefetch`: new walkers do not use it */
     uint32_t readers; /* walkers that use `prefetch` */
     struct ll_log_prefetch prefetch; /* changed only while `filling` and without readers */
-    struct lladd_mutex steps; /* one step at a time; guards what follows */
+    struct lladd_mutex steps; /* one step at a time; guards the fields that follow */
     struct ll_log_cursor *prefetch_cursor; /* NULL: no memory for it */
-    size_t prefetch_end; /* in `order`: end of the pages with prefetched records */
-    struct ll_vec order; /* all pages of the first index, ascending; freed under both mutexes */
+    size_t prefetch_end; /* index in `order`: the records of the pages before it were prefetched */
+    struct ll_vec order; /* the pages that were in the index at the beginning, ascending; freed
+                          * under both mutexes */
     size_t next;
-    struct lladd_error refused; /* the first error of this round */
+    struct lladd_error refused; /* first error of this round */
 };
 
 /* ---- life -------------------------------------------------------------------------------- */
 
-/* Under the mutex, or without other threads. */
+/* Under the mutex, or while no other thread runs. */
 static void count_memory(struct ll_instant *in)
 {
     struct ll_core *core = in->core;
@@ -120,7 +123,7 @@ static struct ll_instant *new_instant(struct ll_core *core)
     return in;
 }
 
-/* Adds the part of the log that redo needs and analysis has not read. */
+/* Adds the records from the start of redo to the checkpoint, which analysis has not read. */
 static int read_older(struct ll_core *core, struct ll_redo_index *b, struct lladd_error *err)
 {
     lladd_lsn from = core->control.redo, to = core->control.checkpoint;
@@ -131,7 +134,7 @@ static int read_older(struct ll_core *core, struct ll_redo_index *b, struct llad
     int rc = ll_log_cursor_open(core->log, &cursor);
     if (rc)
         return ll_fail(err, rc, "out of memory in recovery");
-    /* Reads the record exactly there: a search would skip a damaged one (redo.c). */
+    /* Reads the record exactly there, because a search would skip a damaged record (redo.c). */
     rc = ll_log_cursor_read(cursor, from, &rec, err);
     if (rc == LLADD_OUT_OF_RANGE)
         rc = ll_log_cursor_seek(cursor, from, &rec, err);
@@ -151,7 +154,8 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Sorts the pages, without those written past the log since their last record. False: no memory. */
+/* Makes `order`. Removes the pages with a redo barrier after their last record. False: no
+ * memory. */
 static bool put_in_order(struct ll_instant *in)
 {
     struct ll_core *core = in->core;
@@ -189,9 +193,9 @@ static bool get_cursors(struct ll_instant *in)
     return true;
 }
 
-/* Redoes all pages, or those of ll_redo_index_in_pass. Meanwhile fixes do not redo pages. The
- * caller sets `left` again before ll_redo_rebuild: that reads the allocation bitmap, which may have
- * pending redo. */
+/* Redoes all pages, or those of ll_redo_index_in_pass. Sets `left` to 0, so that fixes redo no
+ * pages meanwhile. The caller must set `left` again before ll_redo_rebuild, which reads the
+ * allocation bitmap: redo of the bitmap may be pending. */
 static int redo_now(struct ll_instant *in, bool all, struct ll_redo *r, struct lladd_error *err)
 {
     struct ll_core *core = in->core;
@@ -207,7 +211,7 @@ static int redo_now(struct ll_instant *in, bool all, struct ll_redo *r, struct l
     return rc;
 }
 
-/* Gives the log prefetch what the index has left of the budget. */
+/* Gives the log prefetch the part of the budget that the index does not use. */
 static void share_memory(struct ll_instant *in)
 {
     uint64_t budget = in->core->recovery_bytes, used = ll_redo_index_bytes(&in->index);
@@ -270,8 +274,8 @@ static void take_off(struct ll_instant *in, uint64_t page)
         free_index(in);
 }
 
-/* Starts a walk over the page's records: gives a cursor, or NULL if no redo is pending.
- * *prefetched: the walk may use `prefetch`. */
+/* Begins a walk over the page's records. Returns a cursor, or NULL if no redo of the page is
+ * pending. *prefetched: the walk may use `prefetch`. */
 static struct ll_log_cursor *begin_walk(struct ll_instant *in, uint64_t page,
                                         struct ll_redo_index_walk *w, bool *prefetched)
 {
@@ -309,7 +313,7 @@ bool ll_instant_is_pending(struct ll_core *core, lladd_pageno page, bool *base)
     lladd_mutex_lock(&core->instant->mutex);
     bool is = ll_redo_index_find(&core->instant->index, page.v, &w);
     lladd_mutex_unlock(&core->instant->mutex);
-    /* Usually the first record is the base. A later base is found by redo of the page. */
+    /* Only the first record is examined: redo of the page finds a later base. */
     *base = is && w.base && w.lsn.v >= ll_redo_barrier_of_locked(core, page.v).v;
     return is;
 }
@@ -325,8 +329,9 @@ void ll_instant_redone(struct ll_core *core, lladd_pageno page)
 
 /* ---- pages that undo will fetch ---------------------------------------------------------- */
 
-/* Skips what is undone already. Includes the records of a top action that is undone logically: the
- * compensation will fetch much the same pages. Undo reports what is wrong with a record. */
+/* Skips records that are undone already. Includes the records of a top action that is undone
+ * logically, because its compensation will fetch about the same pages. Ends at a record that is not
+ * valid; undo will report it. */
 void ll_instant_expect(struct ll_core *core, struct ll_log_cursor *cursor,
                        const struct lladd_txn *txn)
 {
@@ -346,7 +351,8 @@ void ll_instant_expect(struct ll_core *core, struct ll_log_cursor *cursor,
     }
 }
 
-/* Do the marked pages lack so many records that a pass over the log is faster than reading each? */
+/* Do the marked pages lack so many records that a pass over the log is faster than reading each
+ * record? */
 static bool is_worth_a_pass(const struct ll_instant *in)
 {
     struct ll_core *core = in->core;
@@ -370,7 +376,7 @@ int ll_instant_redo_expected(struct ll_core *core, struct ll_redo *r, struct lla
         return 0;
     ll_core_trace(core, "redo: %llu pages that undo needs",
                        (unsigned long long)in->index.marked);
-    /* Redo of the few other pages costs less than a lookup of each page. */
+    /* If few pages are not marked, redo of all pages costs less than a lookup of each page. */
     uint64_t pages = in->index.pages.count;
     bool all = !ll_redo_index_is_part(&in->index) && in->index.marked >= pages - pages / 8;
     int rc = redo_now(in, all, r, err);
@@ -387,8 +393,8 @@ int ll_instant_redo_expected(struct ll_core *core, struct ll_redo *r, struct lla
 
 /* ---- one page ---------------------------------------------------------------------------- */
 
-/* Skips the records that the page has, and all before its newest image or format record. False: the
- * page has everything. */
+/* Moves the walk to the first record to apply: skips records that the page has, records before the
+ * redo barrier, and records before the newest image or format record. False: no record is left. */
 static bool skip_known(const struct ll_redo_index *b, lladd_lsn barrier, lladd_lsn at,
                        bool baseless, struct ll_redo_index_walk *w)
 {
@@ -404,7 +410,7 @@ static bool skip_known(const struct ll_redo_index *b, lladd_lsn barrier, lladd_l
     return found;
 }
 
-/* The record at an LSN of the index. `prefetch` is nullable. */
+/* Reads the record of the page at an LSN from the index. `prefetch` is nullable. */
 static int read_record(const struct ll_log_prefetch *prefetch, struct ll_log_cursor *cursor,
                        lladd_lsn lsn, lladd_pageno page, struct ll_record *rec,
                        struct lladd_error *err)
@@ -442,7 +448,7 @@ int ll_instant_redo_page(struct ll_core *core, lladd_pageno number, unsigned cha
             ll_observe_redo(core, &rec, rc);
         }
         applied += rc == 0;
-        /* A record without a base is skipped until a base comes (BUF-5). */
+        /* Records are skipped until a base comes (BUF-5). */
         *baseless = rc == LLADD_NOT_FOUND || (rc && *baseless);
         if (rc == LLADD_NOT_FOUND || rc == LLADD_EXISTS)
             rc = 0;
@@ -457,8 +463,8 @@ int ll_instant_redo_page(struct ll_core *core, lladd_pageno number, unsigned cha
 
 /* ---- all pages ---------------------------------------------------------------------------- */
 
-/* Asks for the records of a page from its newest image or format record on. False: no room for
- * all. */
+/* Asks the prefetch for the page's records, from its newest image or format record on. False: no
+ * room for all of them. */
 static bool want_page(struct ll_instant *in, uint64_t page)
 {
     struct ll_redo_index_walk w, first;
@@ -477,15 +483,14 @@ static bool want_page(struct ll_instant *in, uint64_t page)
     return true;
 }
 
-/* Reads the records of the next pages, as many as there is room for; one page alone would gain
- * nothing. */
+/* Prefetches the records of the next pages, of as many as there is room for. */
 static void read_prefetch(struct ll_instant *in)
 {
     lladd_mutex_lock(&in->mutex);
     in->filling = true;
     while (in->readers)
         lladd_cond_wait(&in->changed, &in->mutex);
-    in->walkers++; /* the index stays */
+    in->walkers++; /* keeps the index */
     lladd_mutex_unlock(&in->mutex);
     ll_log_prefetch_clear(&in->prefetch);
     in->prefetch_end = in->next;
@@ -503,7 +508,7 @@ static void read_prefetch(struct ll_instant *in)
     lladd_mutex_unlock(&in->mutex);
 }
 
-/* Handles a page that cannot be redone: no error if it is free, or has new contents. */
+/* Handles a page that cannot be redone. No error if the page is free, or has got new contents. */
 static int refuse(struct ll_instant *in, uint64_t page, int rc, const struct lladd_error *why,
                   struct lladd_error *err)
 {
@@ -536,7 +541,8 @@ static int step_page(struct ll_instant *in, uint64_t page, struct lladd_error *e
     if (!is)
         return 0;
     /* A thread that has the page latched has redone it, or is about to. This step must not wait for
-     * it, because it may wait for this step to unfix the page (ll_instant_forget). */
+     * that thread, because the thread may be waiting for the end of this step
+     * (ll_instant_forget). */
     int rc = ll_buffer_fix(core->buffer, lladd_page_of(page), LL_FIX_SHARED | LL_FIX_TRY, &f, &why);
     if (!rc)
         ll_buffer_unfix(core->buffer, f, LL_FIX_SHARED);
@@ -571,7 +577,7 @@ static int steps(struct ll_instant *in, uint64_t most, bool *more, struct lladd_
         return rc;
     in->next = in->prefetch_end = 0;
     if (ll_instant_left(in->core) == 0) {
-        lladd_mutex_lock(&in->mutex); /* ll_instant_forget looks pages up there */
+        lladd_mutex_lock(&in->mutex); /* ll_instant_forget reads `order` under this mutex */
         ll_vec_free(&in->order);
         if (in->readers == 0)
             ll_log_prefetch_free(&in->prefetch);
@@ -581,7 +587,7 @@ static int steps(struct ll_instant *in, uint64_t most, bool *more, struct lladd_
     }
     struct lladd_error why = in->refused;
     in->refused.code = 0;
-    *more = why.code == 0; /* other threads have the remaining pages latched */
+    *more = why.code == 0; /* other threads have latched the remaining pages */
     if (*more)
         lladd_yield();
     if (why.code && err)
@@ -612,7 +618,7 @@ int ll_instant_finish(struct ll_core *core, struct lladd_error *err)
 
 /* ---- ranges of pages --------------------------------------------------------------------- */
 
-/* Index in `order` of the first page from `from` on. */
+/* Index in `order` of the first page with a number of at least `from`. */
 static size_t lower_bound(const struct ll_instant *in, uint64_t from)
 {
     const uint64_t *pages = in->order.data;
@@ -644,7 +650,7 @@ void ll_instant_forget(struct ll_core *core, lladd_pageno first, uint64_t n)
     lladd_mutex_unlock(&in->mutex);
 }
 
-/* The first of n pages with pending redo, or LLADD_NO_PAGE. */
+/* The first page with pending redo among n pages from `from` on, or LLADD_NO_PAGE. */
 static uint64_t first_pending(struct ll_instant *in, uint64_t from, uint64_t n)
 {
     struct ll_redo_index_walk w;

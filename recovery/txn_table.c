@@ -2,33 +2,34 @@
 /* The transaction table, commit and abort.
  *
  * All transactions ever allocated are in one list (`mutex`), and are reused with their buffers. In
- * the common case begin and end take no mutex: a transaction that ends is parked if the place is
- * free, and begin takes it from there; the others go into a free list. A parked transaction keeps
- * some log space, so that the next one need not ask for it, and releases it when space is short. A
+ * the common case begin and end take no mutex: a transaction that ends is parked if no other is
+ * parked, and the next begin takes the parked transaction. If another is parked, the ended
+ * transaction goes into a free list. A parked transaction keeps some log space, so that the next
+ * transaction need not ask for it; another thread may release that space when space is short. A
  * reader of the list skips FREE transactions and reads the others with ll_txn_values, because a
- * transaction may end and another begin in the same memory meanwhile.
+ * transaction may end and another may begin in the same memory meanwhile.
  *
- * Commit records get their LSNs under the mutex `commit`, and `logged` runs there, so participants
- * see commits in LSN order and `visible` skips none.
+ * Commit records get their LSNs under the mutex `commit`, and `logged` runs under it too, so
+ * participants see commits in LSN order, and all commits up to `visible` are visible.
  *
- * What must wait until a commit is durable is queued in commit order: durable callbacks, and the
- * undo reserve, because a commit that is lost will be rolled back (REC-3). A thread that finds the
- * first entry durable drains the queue if callbacks may run there (THR-2): after a commit, a wait,
- * a checkpoint, in lladd_maintain. One thread drains at a time, outside the mutex, so callbacks run
- * in commit order, too. The undo reserve does not wait for callbacks: the first thread that finds a
- * commit durable releases it. */
+ * Two things must wait until a commit is durable: its durable callbacks, and the release of its
+ * undo reserve, because a commit that a crash loses will be rolled back (REC-3). Both are queued in
+ * commit order. A thread drains the queue where callbacks may run (THR-2): after a commit, a wait
+ * or a checkpoint, and in lladd_maintain. One thread drains at a time, so callbacks run in commit
+ * order too; it calls them without the mutex. Undo reserves do not wait for callbacks: the first
+ * thread that finds a commit durable releases its reserve. */
 #include "recovery/core.h"
 #include "util/held.h"
 
 #include <string.h>
 
-/* If commits that are not durable hold more than this part of pending_undo_max, the log's thread is
+/* If commits that are not durable hold more than 1/SOON of pending_undo_max, the log's thread is
  * asked to sync. */
 #define SOON 8
-/* The largest undo reserve that a parked transaction keeps: as much as most operations ask for. */
+/* The largest undo reserve that a parked transaction keeps: enough for most operations. */
 #define UNDO_KEPT 32768u
-/* Commits within so much log share an entry of the queue, so that it stays short if no transaction
- * waits for durability. */
+/* Commits within this many log bytes share an entry of the queue, so that the queue stays short if
+ * no transaction waits for durability. */
 #define TOGETHER 65536u
 
 int ll_txns_init(struct ll_core *core)
@@ -42,7 +43,7 @@ int ll_txns_init(struct ll_core *core)
     return rc;
 }
 
-/* Called when the first transaction writes, while there is memory. */
+/* Called when the first transaction writes: memory may be short later. */
 int ll_txns_spare(struct ll_core *core, struct lladd_error *err)
 {
     struct ll_txn_table *t = &core->txns;
@@ -99,7 +100,7 @@ void ll_txns_free(struct ll_core *core)
 
 /* ---- begin and end ----------------------------------------------------------------------- */
 
-/* Resets all but the buffers and the log space. */
+/* Resets all fields but the buffers and the log space. */
 static void reset(struct lladd_txn *txn)
 {
     const lladd_lsn none = {0};
@@ -126,7 +127,7 @@ static struct lladd_txn *unpark(struct ll_txn_table *t)
     return (struct lladd_txn *)(uintptr_t)at;
 }
 
-/* A transaction from the free list, or a new one. */
+/* Returns a transaction from the free list, or a new one; NULL: no memory. */
 static struct lladd_txn *free_one(struct ll_core *core)
 {
     struct ll_txn_table *t = &core->txns;
@@ -159,7 +160,8 @@ int ll_txn_new(struct ll_core *core, struct lladd_txn **out, struct lladd_error 
         txn = free_one(core);
     if (!txn)
         return ll_fail(err, LLADD_NO_MEMORY, "out of memory for a transaction");
-    /* The order matters to ll_txn_values: the number of the life, the fields, the state. */
+    /* ll_txn_values relies on this order: first the number of the life, then the fields, then the
+     * state. */
     lladd_atomic_store64(&txn->lives, txn->lives + 1);
     lladd_atomic_count64(&core->txns.begun, 1);
     lladd_atomic_writes_follow();
@@ -179,8 +181,8 @@ void ll_txn_set_state(struct lladd_txn *txn, uint32_t state)
     lladd_atomic_store32(&txn->state, state);
 }
 
-/* A cursor has large buffers, and allocating one for each rollback would take most of an abort. One
- * cursor waits for the next rollback; concurrent rollbacks open more. */
+/* A cursor has large buffers, and allocating them would take most of the time of an abort. One idle
+ * cursor is kept for the next rollback; concurrent rollbacks open their own. */
 int ll_txn_want_cursor(struct lladd_txn *txn)
 {
     struct ll_txn_table *t = &txn->core->txns;
@@ -198,7 +200,7 @@ static void drop_cursor(struct lladd_txn *txn)
     struct ll_log_cursor *cursor = txn->cursor;
     uint64_t none = 0;
     txn->cursor = NULL;
-    ll_log_cursor_rest(cursor); /* the next rollback reads other records */
+    ll_log_cursor_rest(cursor); /* the next rollback will read other records */
     if (!lladd_atomic_cas64(&txn->core->txns.idle_cursor, &none, (uintptr_t)cursor))
         ll_log_cursor_close(cursor);
 }
@@ -220,7 +222,7 @@ static void put_free(struct ll_txn_table *t, struct lladd_txn *txn)
     lladd_mutex_unlock(&t->mutex);
 }
 
-/* Other threads read `prepared` under the mutex. */
+/* Under the mutex, because other threads read `prepared` under it. */
 static void drop_prepared(struct lladd_txn *txn)
 {
     struct ll_txn_table *t = &txn->core->txns;
@@ -235,7 +237,8 @@ static void drop_prepared(struct lladd_txn *txn)
 static bool may_park(struct lladd_txn *txn)
 {
     struct ll_core *core = txn->core;
-    /* A transaction with undo reserve does not make the spare cursor, so the cursor must exist. */
+    /* The next user of a parked undo reserve will not make the spare cursor, so the cursor must
+     * exist. */
     return txn->undo_spare <= UNDO_KEPT && ll_log_credit_may_rest(core->log, &txn->credit) &&
            (txn->undo_spare == 0 || lladd_atomic_load_ptr(&core->txns.spare_cursor));
 }
@@ -259,7 +262,7 @@ void ll_txn_release(struct lladd_txn *txn)
         lladd_atomic_store32(&txn->state, LL_TXN_FREE);
     if (LL_UNLIKELY(lladd_atomic_load64(&txn->user) != 0)) {
         lladd_atomic_count64(&t->lingering, 1);
-        release_credit(txn); /* threads may hold the handle for long */
+        release_credit(txn); /* threads may keep the handle for long */
         txn->n_actions = 0;
         ll_txn_unref(txn);
         return;
@@ -312,7 +315,7 @@ static int want_pending(struct ll_core *core)
     return 0;
 }
 
-/* The queue has room. */
+/* The queue must have room. */
 static void enqueue(struct ll_txn_table *t, lladd_lsn commit, uint64_t undo_used,
                     struct ll_joined *joined, size_t n_joined)
 {
@@ -329,8 +332,9 @@ static void enqueue(struct ll_txn_table *t, lladd_lsn commit, uint64_t undo_used
         (struct ll_pending){commit.v, commit, undo_used, joined, n_joined};
 }
 
-/* Selects the participants with a durable callback for the queue. The queue takes the transaction's
- * own list, unless a participant on it also has a committed callback. */
+/* Chooses what the queue gets: *n, the number of participants with a durable callback, and in
+ * *later a copy of these participants. *later is NULL if the queue can take the transaction's own
+ * list, because no participant has a committed callback. */
 static int split_joined(struct lladd_txn *txn, struct ll_joined **later, size_t *n)
 {
     bool keeps = false;
@@ -351,7 +355,7 @@ static int split_joined(struct lladd_txn *txn, struct ll_joined **later, size_t 
     return 0;
 }
 
-/* Queues the commit; there is room. `later` comes from split_joined. */
+/* Queues the commit; the queue must have room. `later`: from split_joined. */
 static void enqueue_txn(struct lladd_txn *txn, lladd_lsn commit, struct ll_joined *later,
                         size_t n_later)
 {
@@ -419,7 +423,7 @@ int ll_txn_log_commit(struct lladd_txn *txn, struct lladd_span outcome, lladd_ls
             p->logged(p->ctx, txn->joined[i].state, rec.lsn);
     }
     enqueue_txn(txn, rec.lsn, later, n_later);
-    /* A class may now release log that it needed at the last checkpoints. */
+    /* The commit may let a class release log that it needed at the last checkpoints. */
     if (LL_UNLIKELY(txn->frees_log && !txn->system) && !ll_core_asks_class(core))
         lladd_atomic_store32(&core->in_vain, 0);
     lladd_atomic_store64(&t->visible, rec.lsn.v);
@@ -429,8 +433,8 @@ int ll_txn_log_commit(struct lladd_txn *txn, struct lladd_span outcome, lladd_ls
     return 0;
 }
 
-/* Releases the undo reserves of commits that are durable now. It does not wait for their callbacks:
- * a callback may need the space. Under `commit`. */
+/* Releases the undo reserves of commits that are durable now, before their callbacks run: a
+ * callback may need the space. Under `commit`. */
 static void release_undo(struct ll_core *core)
 {
     struct ll_txn_table *t = &core->txns;
@@ -511,12 +515,12 @@ bool ll_txns_relieve(struct ll_core *core, bool system)
         ll_txns_ended(core, system);
     if (LL_LIKELY(lladd_atomic_load64_relaxed(&t->pending_undo) <= t->pending_undo_max / SOON))
         return true;
-    /* Has the last requested sync completed? */
+    /* The last requested sync is done. */
     if (ll_log_durable(core->log).v >= lladd_atomic_load64_relaxed(&t->asked)) {
         ll_txns_ended(core, system);
         if (lladd_atomic_load64_relaxed(&t->pending_undo) <= t->pending_undo_max / SOON)
             return true;
-        /* Without the log's thread, pending_undo_max forces the log. */
+        /* If the log has no thread, the caller forces the log at pending_undo_max. */
         lladd_atomic_store64_relaxed(&t->asked, ll_log_tail(core->log).v);
         (void)ll_log_force_soon(core->log);
     }
@@ -531,14 +535,14 @@ int ll_txn_abort(struct lladd_txn *txn)
     if (txn->id.v) {
         txn->n_actions = 0;
         txn->depth = 0;
-        /* a transaction in doubt may be the first to write */
+        /* the rollback of a transaction in doubt may log the first record */
         int rc = ll_core_mark(core, &txn->err);
         if (!rc && !LLADD_PLANTED(LLADD_BUG_END_FIRST))
             rc = ll_rollback(txn, lladd_lsn_of(0));
         if (!rc)
             rc = ll_log_credit_reserved(core->log, &txn->credit, ll_record_bound(0, 0), &txn->err);
         if (rc) {
-            /* The transaction is released; the next open undoes it. */
+            /* The transaction is released now; the next open undoes it. */
             rc = ll_poison_set(core->poison, LLADD_UNDO_FAILED, &txn->err, NULL);
             ll_txn_release(txn);
             return rc;
@@ -584,9 +588,9 @@ struct lladd_txn *ll_txns_next(const struct lladd_txn *txn)
     return in_use(txn->next);
 }
 
-/* The loads are ordered. A new life is FREE until all its fields are set. */
-/* undo_used is that of `last`, or counts one record more: it grows before a record is appended, and
- * shrinks after one. */
+/* The loads are ordered, and the state is FREE until all fields of a new life are set. */
+/* undo_used is the reserve after the record `last`, or counts one record more, because it grows
+ * before a record is appended and shrinks after one. */
 void ll_txn_values(const struct lladd_txn *txn, struct ll_txn_values *out)
 {
     uint64_t life;
@@ -610,7 +614,7 @@ void ll_txns_count(struct ll_core *core, uint64_t *begun, uint64_t *active, uint
     lladd_mutex_unlock(&t->mutex);
     idle += (lladd_atomic_load64(&t->parked) != 0) + lladd_atomic_load64(&t->lingering);
     *begun = lladd_atomic_load64(&t->begun);
-    *active = made > idle ? made - idle : 0; /* transactions may begin and end meanwhile */
+    *active = made > idle ? made - idle : 0; /* the counts are not read at one moment */
     *in_doubt = lladd_atomic_load64(&t->in_doubt);
 }
 
@@ -635,8 +639,8 @@ lladd_lsn ll_txns_oldest(struct ll_core *core, struct lladd_pinner *pinner)
     uint64_t oldest = UINT64_MAX;
     lladd_mutex_lock(&t->mutex);
     for (struct lladd_txn *txn = ll_txns_first(t); txn; txn = ll_txns_next(txn)) {
-        /* id is stored between reserve and publish: an id that is not visible yet is above the tail
-         * that the caller read before. */
+        /* id is stored between reserve and publish: an id that is not visible yet is not below the
+         * tail that the caller has read before. */
         struct ll_txn_values now;
         ll_txn_values(txn, &now);
         if (now.id == 0 || now.id >= oldest || now.state == LL_TXN_ENDED ||
@@ -681,7 +685,8 @@ lladd_lsn ll_txns_most_undo(struct ll_core *core, uint64_t *n)
 lladd_lsn ll_txns_applied(struct ll_core *core)
 {
     struct ll_txn_table *t = &core->txns;
-    uint64_t low = ll_log_tail(core->log).v; /* before the table: newer records are above it */
+    uint64_t low = ll_log_tail(core->log).v; /* read before the table: newer records are not below
+                                              * it */
     lladd_atomic_fence();
     lladd_mutex_lock(&t->mutex);
     for (const struct lladd_txn *txn = t->first; txn; txn = txn->next) {
@@ -690,8 +695,8 @@ lladd_lsn ll_txns_applied(struct ll_core *core)
             low = busy;
     }
     lladd_mutex_unlock(&t->mutex);
-    /* A bound that was true once stays true. A transaction that is logging its first record lowers
-     * the result only for a moment. */
+    /* A bound that was true once stays true, so the highest one is kept: a transaction that is
+     * logging its first record would lower the result for a moment. */
     lladd_atomic_max64(&t->applied, low);
     return lladd_lsn_of(lladd_atomic_load64(&t->applied));
 }

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Undo: one record at a time, newest first, each step closed by a compensation record.
+/* Undo: undoes one record at a time, newest first, and ends each step with a compensation record.
  *
  *   UPDATE, page undo      CLR: the undo bytes applied to the page; undo goes on at `prev`
- *   UPDATE, logical undo   compensate: ordinary calls one level deeper, closed by CLR_END
+ *   UPDATE, logical undo   compensate: ordinary calls one level deeper, then CLR_END
  *   UNDO_ONLY              the same (paper, section 2.4)
- *   ACTION_END             the closed action's logical undo, closed by CLR_END; undo goes on where
- *                          the action began
- *   OBJECT                 the class's undo, OBJECT_CLR
+ *   ACTION_END             the ended action's logical undo, then CLR_END; undo goes on where the
+ *                          action began
+ *   OBJECT                 OBJECT_CLR, then the class's undo
  *   CLR, CLR_END, OBJECT_CLR  nothing: go on at undo_next (never undo an undo, OP-5)
  *   redo-only and the rest    nothing: go on at `prev`
  *
- * The records of a compensation that a crash interrupted are one level deeper. They are undone
- * physically first; then the compensation runs again (OP-5). ll_rollback rolls back one
- * transaction; recovery runs the same steps for all losers at once, deepest level first (REC-5).
+ * The records of a compensation that a crash interrupted are one level deeper. Recovery undoes them
+ * first; then the compensation runs again (OP-5). ll_rollback rolls back one transaction; recovery
+ * runs the same steps for all losers at once, deepest level first (REC-5).
  *
- * A step that fails leaves a transaction half rolled back, so it poisons the handle (REC-3); the
- * next open repeats the step. */
+ * A step that fails leaves a transaction partly rolled back, so it poisons the database (REC-3);
+ * the next open repeats the step. */
 #include "recovery/core.h"
 
 #include <lladd/bytes.h>
@@ -24,9 +24,9 @@
 
 #define FRAME_TRIES 100000
 
-/* A compensation that writes more log than its operation declares takes it from the undo reserve of
- * others, so a different compensation may find no space. Adds the name of the one that is to
- * blame. */
+/* A compensation that writes more log than its operation declares uses the undo reserve of other
+ * compensations, so another compensation may find no space. Names the operation that has declared
+ * too little. */
 static void name_overdrawn(const struct ll_core *core, char *out, size_t size)
 {
     *out = '\0';
@@ -49,7 +49,7 @@ static int undo_failed(struct lladd_txn *txn, const struct ll_record *rec, int r
         return rc;
     char guilty[160];
     name_overdrawn(txn->core, guilty, sizeof guilty);
-    /* A callback may return a code without a message: then the message is an older one. */
+    /* If a callback has returned a code without a message, txn->err is an older error. */
     const char *reason = why.code == rc && why.message[0] ? why.message : lladd_code_text(rc);
     ll_fail_lsn(&txn->err, LLADD_UNDO_FAILED, rec->lsn,
                 "transaction %llu cannot be rolled back: LSN %llu, operation \"%s\"%s: %.120s",
@@ -60,14 +60,14 @@ static int undo_failed(struct lladd_txn *txn, const struct ll_record *rec, int r
     return ll_poison_set(txn->core->poison, LLADD_UNDO_FAILED, &txn->err, NULL);
 }
 
-/* Makes the space of the step's compensation usable; it was set aside when the record was
- * logged. */
+/* Gets credit for the step's compensation record, from the space that was reserved when the record
+ * was logged. */
 static int step_credit(struct lladd_txn *txn, size_t bytes)
 {
     return ll_log_credit_reserved(txn->core->log, &txn->credit, bytes, &txn->err);
 }
 
-/* The undo reserve of the record. */
+/* The undo reserve that the record no longer needs. */
 static uint64_t no_longer_needed(const struct lladd_txn *txn, const struct ll_record *rec)
 {
     uint64_t need = ll_undo_need(txn->core, rec);
@@ -77,7 +77,8 @@ static uint64_t no_longer_needed(const struct lladd_txn *txn, const struct ll_re
 static void step_done(struct lladd_txn *txn, const struct ll_record *rec)
 {
     uint64_t need = no_longer_needed(txn, rec);
-    /* After the append of the compensation, also as other threads see it (ll_txn_values). */
+    /* Other threads, too, see this change only after the append of the compensation record
+     * (ll_txn_values). */
     lladd_atomic_store64(&txn->undo_used, txn->undo_used - need);
     ll_log_undo_release(txn->core->log, need);
 }
@@ -88,7 +89,7 @@ static int fix_for_undo(struct lladd_txn *txn, uint64_t page, struct ll_frame **
     for (int i = 0; i < FRAME_TRIES && rc == LLADD_NO_FRAME; i++) {
         rc = ll_buffer_fix(txn->core->buffer, lladd_page_of(page), LL_FIX_EXCLUSIVE, f, &txn->err);
         if (rc == LLADD_NO_FRAME)
-            lladd_yield(); /* other threads have every frame fixed */
+            lladd_yield(); /* other threads have fixed every frame */
     }
     return rc;
 }
@@ -100,7 +101,8 @@ static int undo_page(struct lladd_txn *txn, struct ll_name *name, const struct l
     int rc = ll_core_credit_rolling(txn, bytes, bytes + ll_image_bound(txn->core));
     if (rc)
         return rc;
-    (void)ll_core_want_scratch(txn, 0); /* for the image; ll_core_apply_undo checks it */
+    (void)ll_core_want_scratch(txn, 0); /* for the image; ll_core_apply_undo checks that the memory
+                                         * is there */
     struct ll_frame *f;
     rc = fix_for_undo(txn, rec->page, &f);
     if (rc)
@@ -120,7 +122,7 @@ static int undo_page(struct lladd_txn *txn, struct ll_name *name, const struct l
     return rc;
 }
 
-/* Reports to the simulator that the compensation has used more than its operation declares. */
+/* Reports to the simulator that a compensation has used more than its operation declares. */
 #ifdef LLADD_DST
 #define TELL_USED(kind, used, most) \
     LLADD_OBSERVE(.what = (kind), .op = op->name, .op_version = op->version, .lsn = rec->lsn, \
@@ -136,7 +138,7 @@ static void held_begin(uint32_t *before)
     }
 }
 
-/* The most pages fixed at a time; 0 if not known. */
+/* The most pages that were fixed together; 0 if not known. */
 static uint32_t held_end(uint32_t before)
 {
     struct lladd_dst *d = lladd_dst_current();
@@ -159,7 +161,7 @@ static uint32_t held_end(uint32_t before)
 }
 #endif
 
-/* Runs compensate one level deeper; the caller closes it with a CLR_END. */
+/* Runs compensate one level deeper. The caller then appends a CLR_END. */
 static int run_compensate(struct lladd_txn *txn, struct ll_name *name, const struct ll_record *rec)
 {
     const struct lladd_op *op = name->desc;
@@ -191,7 +193,7 @@ static unsigned char *free_copy(struct lladd_txn *txn)
     return txn->undo_copy ? txn->undo_copy + txn->undo_copy_used : NULL;
 }
 
-/* `inside`: the rollback is part of another compensation, which keeps its undo reserve until it
+/* `inside`: this undo is part of another compensation; the undo reserve stays until that one
  * ends. */
 static int undo_logical(struct lladd_txn *txn, struct ll_name *name, const struct ll_record *rec,
                         bool inside, lladd_lsn undo_next)
@@ -278,7 +280,8 @@ bool ll_rollback_needs(const struct ll_record *rec)
            rec->kind == LL_REC_OBJECT;
 }
 
-/* Records in between are undone already, or with this one. */
+/* Records between this one and its undo_next are undone already, or are undone together with this
+ * one. */
 bool ll_rollback_passes_over(const struct ll_record *rec)
 {
     return (is_compensation(rec->kind) && !LLADD_PLANTED(LLADD_BUG_UNDO_NEXT)) ||
@@ -288,7 +291,8 @@ bool ll_rollback_passes_over(const struct ll_record *rec)
 int ll_rollback_peek(struct lladd_txn *txn, lladd_lsn stop, struct ll_record *rec,
                      struct lladd_error *err)
 {
-    /* A transaction without records needs no cursor; there may be no spare cursor yet. */
+    /* A transaction without records to undo needs no cursor (the spare cursor may not exist
+     * yet). */
     int rc = txn->undo_next.v > stop.v ? ll_txn_want_cursor(txn) : 0;
     while (!rc && txn->undo_next.v > stop.v) {
         lladd_lsn at = txn->undo_next;
@@ -334,20 +338,20 @@ int ll_rollback_step(struct lladd_txn *txn, const struct ll_record *rec)
         txn->depth = depth;
         txn->rolling_back = was;
     }
-    /* The next step may belong to another transaction, or may wait. */
+    /* The credit becomes idle: the next step may belong to another transaction, or may wait. */
     ll_log_credit_trim(txn->core->log, &txn->credit);
     if (rc)
         return undo_failed(txn, &r, rc);
-    /* A compensation's own records have no undo reserve: what the operation declares covers
-     * them. */
+    /* The records of a compensation have no undo reserve of their own: the reserve that its
+     * operation declares covers them. */
     if (!was)
         step_done(txn, &r);
     return 0;
 }
 
-/* If there is no memory, a rollback reads its next record with the spare cursor. It releases the
- * cursor before the step, because a compensation may wait for latches of threads that need the
- * cursor, too. */
+/* Without memory a rollback reads its next record with the spare cursor. It releases the cursor
+ * before the step, because a compensation may wait for latches of other threads that need the
+ * cursor. */
 static int peek_with_spare(struct lladd_txn *txn, lladd_lsn stop, struct ll_record *rec)
 {
     struct ll_txn_table *t = &txn->core->txns;
@@ -368,18 +372,18 @@ static int peek_with_spare(struct lladd_txn *txn, lladd_lsn stop, struct ll_reco
 
 /* ---- prefetch of pages -------------------------------------------------------------------- */
 
-/* A long rollback changes pages that are no longer in the processor's caches, and each record would
- * wait for its page. The pages of the next records are therefore prefetched. Short rollbacks need
- * no prefetch. */
+/* A long rollback changes pages that are no longer in the processor's caches, so each step would
+ * wait for its page. A rollback of more than PREFETCH_AFTER records therefore prefetches the pages
+ * of the next records. */
 #define PREFETCH_AFTER 16u
 #define PREFETCH_MOST 8u
 
 struct prefetch {
-    lladd_lsn next;      /* the first record that was not read */
-    unsigned done, seen; /* records undone; those and the records read ahead */
+    lladd_lsn next;      /* LSN of the next record to read ahead */
+    unsigned done, seen; /* records undone; records undone or read ahead */
 };
 
-/* Only a hint: the undo of a record reports that it cannot be read. */
+/* A record that cannot be read ends the prefetch; its undo will report the error. */
 static void prefetch_pages(struct lladd_txn *txn, lladd_lsn stop, struct prefetch *a)
 {
     if (a->done++ < PREFETCH_AFTER || !txn->cursor)
@@ -389,7 +393,7 @@ static void prefetch_pages(struct lladd_txn *txn, lladd_lsn stop, struct prefetc
         a->next = txn->undo_next;
     }
     struct ll_record rec;
-    /* Two records for each one undone, so that the distance grows to PREFETCH_MOST. */
+    /* Reads two records for each record undone, so that the distance grows to PREFETCH_MOST. */
     for (int i = 0; i < 2 && a->seen - a->done < PREFETCH_MOST && a->next.v > stop.v; i++) {
         if (ll_log_cursor_read(txn->cursor, a->next, &rec, NULL) != 0 || rec.prev.v >= rec.lsn.v ||
             rec.undo_next.v >= rec.lsn.v)

@@ -9,24 +9,25 @@
  *                      redo, the page LSN
  *
  * A frame enters the dirty-page table before the thread reads the horizon. A checkpoint raises the
- * horizon, then looks for dirty pages with an older base. Either the checkpoint finds this frame,
- * or this thread sees the new horizon.
+ * horizon, then looks for dirty pages with an older base. Either the checkpoint finds this frame
+ * dirty, or this thread sees the new horizon.
  *
- * A page image: u16 page type, u16 page flags, u32 first byte of the hole, u32 bytes in it, then
- * the body before and after the hole; these bytes LZ4-compressed if that saves an eighth. */
+ * A page image: u16 page type, u16 page flags, u32 offset of the hole, u32 size of the hole, then
+ * the page's bytes before and after the hole, without the page header. These bytes are
+ * LZ4-compressed if that saves an eighth. */
 #include "recovery/core.h"
 
 #include <lladd/bytes.h>
 #include <lz4.h>
 #include <string.h>
 
-/* The hot path becomes one function: it has many small steps, too small for calls. */
+/* The steps of the hot path are too small for calls, so they are inlined into one function. */
 #define INLINE inline __attribute__((always_inline))
 
 #define IMAGE_HEAD 12u
 #define UNDO_CHUNK 4096u
-/* LZ4's acceleration: takes a third of the time for pages that are half random, and the result is
- * at most a hundredth larger. */
+/* LZ4's acceleration. Compression of pages that are half random takes a third of the time, and the
+ * result is at most a hundredth larger. */
 #define LZ4_HASTE 4
 #define NESTING 8u /* top actions and savepoints that compensations can open without allocating */
 
@@ -113,8 +114,9 @@ int ll_core_want_scratch(struct lladd_txn *txn, size_t record_max)
     return want_scratch_bytes(txn, scratch_for(txn->core, record_max));
 }
 
-/* The memory must not move during a rollback: running compensations have their undo bytes in it.
- * What they need besides was allocated when their records were logged. */
+/* The memory must not move during a rollback, because it holds the undo bytes of running
+ * compensations. What nested compensations need was allocated when the records to undo were
+ * logged. */
 int ll_core_want_copy(struct lladd_txn *txn, size_t size)
 {
     if (txn->undo_copy_size >= size || txn->rolling_back)
@@ -156,7 +158,8 @@ static int reserve_undo(struct lladd_txn *txn, uint64_t bytes)
                           : ll_log_undo_reserve(log, bytes, &txn->err);
 }
 
-/* Sets log space aside to undo what is about to be logged (REC-3). *bytes: see ll_core_put_down. */
+/* Reserves log space to undo the records that are about to be logged (REC-3). *bytes: see
+ * ll_core_put_down. */
 static int want_undo(struct lladd_txn *txn, uint64_t need, size_t *bytes)
 {
     if (txn->id.v == 0)
@@ -196,14 +199,15 @@ void ll_core_needs(const struct ll_core *core, struct ll_name *name)
     size_t most = name->record_max = ll_op_record_max(op, core->page_size);
     name->need_credit = ll_op_credit(op, core->page_size);
     name->need_undo = ll_undo_need_op(op, most);
-    /* A compensation must not allocate, so what it may log counts, too (REC-3). */
+    /* A compensation must not allocate, so the records that it may log count too (REC-3). */
     size_t inside = op->undo_kind == LLADD_UNDO_LOGICAL ? op->undo_log_max : 0;
     name->need_scratch = scratch_for(core, inside > most ? inside : most);
     name->need_copy = op->undo_kind == LLADD_UNDO_NONE ? 0 : most + inside;
     name->need_nesting = op->undo_kind == LLADD_UNDO_LOGICAL ? NESTING : 0;
 }
 
-/* What the transaction's own records need would be known only after reading them again. */
+/* Uses the needs of all operations, because the needs of the transaction's own records are known
+ * only after reading them again. */
 int ll_core_want_rollback(struct lladd_txn *txn)
 {
     struct ll_core *core = txn->core;
@@ -221,7 +225,7 @@ int ll_core_want_rollback(struct lladd_txn *txn)
             scratch = name->need_scratch;
     }
     int rc = ll_txns_spare(core, &txn->err);
-    /* This process may have logged nothing yet, and have no page in the cache. */
+    /* This process may have logged no record yet, and may have no page in the cache. */
     rc = rc ? rc : ll_log_make_ring(core->log, &txn->err);
     rc = rc ? rc : ll_buffer_want_memory(core->buffer, &txn->err);
     rc = rc ? rc : want_scratch_bytes(txn, scratch);
@@ -240,17 +244,17 @@ int ll_core_credit_rolling(struct lladd_txn *txn, size_t bytes, size_t with_imag
             return rc;
         }
     }
-    /* After the attempt, because a failed attempt returns the credit it found. */
+    /* After that attempt, because a failed attempt returns the transaction's credit. */
     int rc = ll_log_credit_reserved(core->log, &txn->credit, bytes, &txn->err);
-    /* Without an image, the first change of a page that was written past the log relies on that
-     * sync. */
+    /* Without an image, the first change of a page that was written in bulk relies on the sync of
+     * that write. */
     if (!rc && txn->credit.bytes < with_image)
         rc = ll_buffer_sync_bulk(core->buffer, &txn->err);
     return rc;
 }
 
-/* A transaction that begins to write also ensures the space of the next checkpoint, even if it has
- * credit. */
+/* A transaction that begins to write also sets aside the missing space for the next checkpoints,
+ * even if it has credit. */
 static int want_credit(struct lladd_txn *txn, size_t bytes)
 {
     struct ll_core *core = txn->core;
@@ -261,7 +265,7 @@ static int want_credit(struct lladd_txn *txn, size_t bytes)
                                : ll_core_credit(core, &txn->credit, bytes, &txn->err);
 }
 
-/* Memory for a record of the operation and for its undo, and the operation's number. */
+/* Gets memory for a record of the operation and for its undo, and the operation's number. */
 static int memory_for(struct lladd_txn *txn, struct ll_name *name)
 {
     struct ll_core *core = txn->core;
@@ -290,7 +294,7 @@ int ll_core_reserve_all(struct lladd_txn *txn, const struct ll_want *wants, unsi
         undo += name ? name->need_undo * wants[i].count : 0;
         unknown |= name && !lladd_atomic_load32(&name->number);
     }
-    if (unknown) /* the catalogue appends, too */
+    if (unknown) /* the catalogue will append records too */
         ll_core_put_down(txn->core, &txn->credit, &bytes);
     for (unsigned i = 0; i < n && !rc; i++)
         rc = wants[i].name ? memory_for(txn, wants[i].name) : 0;
@@ -358,8 +362,9 @@ static void blank_header(unsigned char *page, const struct ll_name *name, lladd_
     ll_page_set_type(page, name->page_type ? (uint16_t)name->page_type->number : 0);
 }
 
-/* Will recovery accept these bytes? It formats a page of zeros, so this builds one in the scratch
- * memory after the draft, where there is room for a page image. */
+/* Will recovery accept these redo bytes? For a format operation, recovery starts with a page of
+ * zeros, so this builds such a page in the scratch memory after the draft, in the room for a page
+ * image. */
 static bool fits(const struct lladd_txn *txn, const struct ll_name *name, struct lladd_view view,
                  struct lladd_span redo)
 {
@@ -399,8 +404,8 @@ static int prepare_plain(struct lladd_txn *txn, const struct ll_name *name, stru
     return 0;
 }
 
-/* Runs prepare into the transaction's scratch memory (the check of OP-3). A page that will be
- * formatted is not read. */
+/* Runs prepare, which writes the draft into the transaction's scratch memory (the check of OP-3). A
+ * page that will be formatted is not read. */
 static INLINE int prepare(struct lladd_txn *txn, const struct ll_name *name,
                           struct lladd_view view, struct lladd_span args, struct lladd_draft *d)
 {
@@ -421,7 +426,7 @@ static INLINE int prepare(struct lladd_txn *txn, const struct ll_name *name,
     return LL_LIKELY(!rc) ? 0 : refused(txn, op, rc);
 }
 
-/* A transaction's first record: its rollback needs an END record. */
+/* At a transaction's first record, reserves the undo space for its END record. */
 static inline void begin_chain(struct lladd_txn *txn)
 {
     if (LL_UNLIKELY(txn->id.v == 0))
@@ -453,8 +458,9 @@ static uint32_t zeros_from(const unsigned char *page, uint32_t size)
     return size;
 }
 
-/* If images do not become smaller, trying costs half of their time: after some attempts in vain,
- * only one image in so many is tried. Threads may miscount, which does no harm. */
+/* If images do not become smaller, trying to compress them takes half of their time: after IN_VAIN
+ * attempts in vain, only one image out of TRIED is compressed. Threads may miscount, which is
+ * harmless. */
 static bool may_shrink(const struct ll_core *core)
 {
     enum { IN_VAIN = 16, TRIED = 16 };
@@ -470,9 +476,10 @@ static void note_shrunk(struct ll_core *core, bool shrunk)
         lladd_atomic_store32(&core->images_in_vain, now);
 }
 
-/* Compresses an image; returns its size, or 0 if that does not save an eighth. LZ4's state of 16
- * KiB is allocated, because an application's threads may have stacks as small as that. Without
- * memory the image is logged uncompressed, for which there is always credit (OP-3). */
+/* Compresses an image. Returns the compressed size, or 0 if compression does not save an eighth.
+ * LZ4's state of 16 KiB is allocated, because threads of an application may have stacks of that
+ * size. Without memory the image is logged uncompressed, for which the credit is always enough
+ * (OP-3). */
 static int pack_image(struct ll_core *core, const unsigned char *raw, uint32_t len,
                       unsigned char *out)
 {
@@ -500,7 +507,8 @@ static struct lladd_span build_image(struct lladd_txn *txn, const struct ll_fram
         if (begin < LLADD_PAGE_HEADER || begin > end || end > size)
             begin = end = size;
     }
-    if (begin == end) { /* LZ4 takes a microsecond each way for a page of zeros */
+    if (begin == end) { /* no hole: LZ4 takes a microsecond for a page of zeros, so skip the zeros
+                         * */
         begin = zeros_from(page, size);
         end = size;
     }
@@ -536,8 +544,8 @@ static void log_image(struct lladd_txn *txn, struct ll_frame *f)
     lladd_atomic_count64(&txn->core->images, 1);
 }
 
-/* A rollback has no reserve for images: if credit or memory is short, the page keeps its old base,
- * and so is written through the double-write area (REC-3). */
+/* A rollback has no reserve for images. If credit or memory is short, the page keeps its old base
+ * and is therefore written through the double-write area (REC-3). */
 static void image_if_room(struct lladd_txn *txn, struct ll_frame *f, size_t record)
 {
     bool room = txn->credit.bytes >= ll_record_bound(record, 0) + ll_image_bound(txn->core) &&
@@ -579,8 +587,8 @@ int ll_image_apply(const struct ll_core *core, const struct ll_record *rec, unsi
     return 0;
 }
 
-/* Enters the frame into the dirty-page table; then: does the page need an image before it
- * changes? */
+/* Enters the frame into the dirty-page table. Returns whether the page needs an image before it
+ * changes. */
 static INLINE bool dirty_and_old(struct ll_core *core, struct ll_frame *f)
 {
     if (lladd_atomic_load64_relaxed(&f->rec_lsn) == 0 && !LLADD_PLANTED(LLADD_BUG_DIRTY_ENTRY)) {
@@ -588,8 +596,8 @@ static INLINE bool dirty_and_old(struct ll_core *core, struct ll_frame *f)
         lladd_atomic_fence(); /* the entry before the horizon (BUF-5) */
     }
     uint64_t base = ll_page_base(f->page.bytes).v;
-    /* A page that was written past the log may not be durable: its first logged change needs an
-     * image. */
+    /* Base 0: the page was written in bulk and may not be durable, so its first logged change needs
+     * an image. */
     if (LL_UNLIKELY(base == 0))
         return true;
     return base < lladd_atomic_load64(&core->image_horizon) && !core->no_images &&
@@ -624,15 +632,15 @@ static inline void count(struct lladd_txn *txn, struct ll_name *name, uint64_t b
     lladd_atomic_store64_relaxed(&txn->counted_bytes, txn->counted_bytes + bytes);
 }
 
-/* Clears a page that is about to be formatted. (With LL_FIX_FRESH the buffer manager does that.) */
+/* Clears a page that is about to be formatted. (With LL_FIX_FRESH the buffer manager clears it.) */
 static void make_zeros(struct lladd_txn *txn, struct ll_frame *f)
 {
     forget_private(txn->core, f);
     memset(f->page.bytes, 0, f->page.size);
 }
 
-/* Logs, redoes, sets the page LSN, on a frame latched exclusively. From here on nothing can
- * fail. */
+/* Logs the record, applies redo and sets the page LSN, on a frame latched exclusively. From here on
+ * nothing can fail. */
 static INLINE void log_apply(struct lladd_txn *txn, struct ll_name *name, struct ll_frame *f,
                              const struct lladd_draft *d, enum ll_apply_how how)
 {
@@ -685,8 +693,9 @@ static INLINE void log_apply(struct lladd_txn *txn, struct ll_name *name, struct
     count(txn, name, rec.size);
 }
 
-/* As ll_view_of, for a view that is passed on at once. It is stored in whole words: the call copies
- * the first 16 bytes with one load, which would stall on narrower stores in the store buffer. */
+/* Like ll_view_of, for a view that is passed on immediately. The view is stored in whole words:
+ * passing it copies the first 16 bytes with one load, which would stall on narrower recent
+ * stores. */
 static INLINE struct lladd_view view_of(const struct lladd_page *page)
 {
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && \
@@ -705,7 +714,7 @@ static INLINE struct lladd_view view_of(const struct lladd_page *page)
 #endif
 }
 
-/* The check of OP-3, on a latched page; in debug builds with the contract checks. */
+/* The check of OP-3, on a latched page. Debug builds also check the contract. */
 static INLINE int check(struct lladd_txn *txn, const struct ll_name *name, struct ll_frame *f,
                         struct lladd_span args, struct lladd_draft *d)
 {
@@ -717,7 +726,8 @@ static INLINE int check(struct lladd_txn *txn, const struct ll_name *name, struc
     return rc;
 }
 
-/* A page to be formatted is not read, so all that can fail fails before its frame is fixed. */
+/* A page that will be formatted is not read, so prepare can run, and fail, before the frame is
+ * fixed. */
 static int format(struct lladd_txn *txn, struct ll_name *name, lladd_pageno page,
                   struct lladd_span args, enum ll_apply_how how)
 {
