@@ -19,8 +19,7 @@ enum {
     BUFFER_RANK_FLUSH = LLADD_RANK_BUFFER - 3, /* one flush at a time */
     BUFFER_RANK_DISCARD,                       /* one drop at a time */
     BUFFER_RANK_DWB,                           /* one batch in the double-write area */
-    BUFFER_RANK_SLOTS,                         /* slots, hash table, chunk directory, idle batches
-                                                * */
+    BUFFER_RANK_SLOTS,                         /* slots, hash table, directory, batches */
     BUFFER_RANK_DIRTY,                         /* dirty queue, in-flight set */
     BUFFER_RANK_SPACE,                         /* residency counters of address space */
     BUFFER_RANK_GROW = LLADD_RANK_BUFFER_IO,   /* writing beyond the end of the file */
@@ -390,7 +389,7 @@ void ll_buffer__in_flight_unreserve(struct ll_buffer *, unsigned n);
  * whether the copy is written through the double-write area. */
 void ll_buffer__in_flight_enter(struct ll_buffer *, struct ll_buffer__copy *);
 void ll_buffer__in_flight_done(struct ll_buffer *, struct ll_buffer__copy *const *, unsigned n);
-/* Undoes ll_buffer__in_flight_enter: nothing was written. */
+/* Undoes ll_buffer__in_flight_enter for copies of which no byte was written. */
 void ll_buffer__in_flight_cancel(struct ll_buffer *, const struct ll_buffer__batch *);
 /* Removes the written entries of these pages, because the pages need not become durable any more.
  * (Entries already summed up stay until the next sync.) */
@@ -404,7 +403,8 @@ bool ll_buffer__in_flight_full(struct ll_buffer *);
 uint64_t ll_buffer__in_flight_count(const struct ll_buffer *);
 /* Notes that the file was written, so that the next sync is needed. */
 void ll_buffer__note_write(struct ll_buffer *);
-/* note_bulk does the same for a bulk write. bulk_pending: has a bulk write not been synced yet? */
+/* note_bulk: ll_buffer__note_write for a bulk write. bulk_pending: is a bulk write not synced
+ * yet? */
 void ll_buffer__note_bulk(struct ll_buffer *);
 bool ll_buffer__bulk_pending(struct ll_buffer *);
 bool ll_buffer__sync_begin(struct ll_buffer *, uint64_t *number);
@@ -436,7 +436,7 @@ int ll_buffer__force_log(struct ll_buffer *, uint64_t n, uint64_t lsn, lladd_lsn
  * negative errno. */
 int ll_buffer__write_at(struct ll_buffer *, const struct lladd_iovec *, int pieces, uint64_t first,
                         uint64_t n);
-/* The same; poisons the buffer on failure. */
+/* ll_buffer__write_at that poisons the database on failure. */
 int ll_buffer__write_run(struct ll_buffer *, const struct lladd_iovec *, int pieces, uint64_t first,
                          uint64_t n, struct lladd_error *);
 void ll_buffer__batches_free(struct ll_buffer *);

@@ -483,8 +483,8 @@ static void add(struct ll_buffer__sum *to, const struct ll_buffer__sum *more)
 }
 
 /* Moves the written entries into two sums. A sync that has already begun makes the entries of
- * sums[0] durable; those of sums[1] need the next sync. (In a single sum, new writes would keep the
- * oldest LSNs forever.) */
+ * sums[0] durable; the entries of sums[1] need the next sync. (In a single sum, new writes would
+ * keep the oldest LSNs forever.) */
 static void sum_up(struct ll_buffer *b)
 {
     struct ll_buffer__sum *sums = b->sums;

@@ -164,7 +164,7 @@ static bool should_write(const struct ll_buffer *b)
            lladd_atomic_load64(&b->dirty_count) * 8 > lladd_atomic_load32(&b->slots_used);
 }
 
-/* Finds unused dirty pages among those that the eviction clock reaches next. */
+/* Finds idle dirty pages in the quarter of the slots that the eviction clock reaches next. */
 static unsigned look_ahead(struct ll_buffer *b, struct ll_buffer__todo *out, unsigned max)
 {
     uint32_t slots = lladd_atomic_load32(&b->slot_count);

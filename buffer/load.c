@@ -131,8 +131,7 @@ static int miss(struct ll_buffer *b, uint64_t n, unsigned how, struct ll_frame *
         rc = ll_buffer__make_room(b, &why);
         const struct ll_frame *f = ll_buffer__find(b, n);
         if (f && (lladd_atomic_load64(&f->latch) & LATCH_STATE) != LATCH_FREE)
-            return 1; /* another thread has claimed the frame: any error of make_room is irrelevant
-                       * */
+            return 1; /* another thread loads the page: the error does not matter */
         if (rc > 0)
             ll_buffer__await_event(b, seen);
         if (rc < 0 && err)

@@ -80,7 +80,7 @@ static struct ll_buffer__line *line_of(const struct ll_buffer *b, uint64_t n)
     return &table(b)[hash * b->line_count >> 32];
 }
 
-/* Latches and returns the page's line; NULL if there is no table. */
+/* Latches and returns the page's line; NULL: the table does not exist. */
 static struct ll_buffer__line *hold(const struct ll_buffer *b, uint64_t n)
 {
     if (LL_UNLIKELY(!table(b)))

@@ -9,7 +9,7 @@
  *             area.
  *   seal      the page type's `flushed` may change the copy; add page number and checksum.
  *   force     make the log durable up to the newest page LSN among the copies.
- *   write     neighbouring pages in one call; first those for the double-write area.
+ *   write     neighbouring pages in one call; the pages for the double-write area first.
  *   done      record the page LSNs (write_history.c), mark the entries in flight as written, clear
  *             the COPIED bits, wake the sleepers.
  *

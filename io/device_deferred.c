@@ -64,7 +64,7 @@ static size_t find(const struct deferred_device *d, const struct lladd_file *fil
     return i;
 }
 
-/* Records a debt; false if there is no memory. Under the latch. */
+/* Records a debt; false: no memory. Under the latch. */
 static bool note(struct deferred_device *d, struct lladd_file *file, const char *directory)
 {
     if (find(d, file, directory) < d->debts.len)

@@ -3,9 +3,8 @@
  * device_memory: files in memory, which exist as long as the device.
  *
  * Tests crash and reopen a database on it. Benchmarks use it to exclude the disk. The simulator
- * opens files a hundred thousand times a second, so opening an existing file must be cheap: it
- * takes one latch, one hash lookup and one small allocation, copies nothing and traverses no
- * directory.
+ * opens files a hundred thousand times a second, so opening an existing file must be cheap: one
+ * latch, one hash lookup and one small allocation.
  *
  * Definitions. A *node* is a file or directory. It lives while a name or an open file refers to it,
  * as on POSIX, so an unlinked file can be read until it is closed. An *entry* binds a full name
@@ -314,7 +313,7 @@ static int memory_close(struct lladd_device *base, struct lladd_file *handle)
     return 0;
 }
 
-/* Takes the latch and waits until there are no readers. */
+/* Takes the latch and waits until `readers` is 0. */
 static void lock_to_change(struct node *node)
 {
     lladd_mutex_lock(&node->latch);

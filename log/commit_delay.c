@@ -8,12 +8,12 @@
  * a sync. Expected are as many as were in the last group or came during its sync. A lone committer
  * never waits.
  *
- * There are two ways to wait. Repeated yields are best if the leader soon gets the processor back:
- * the other threads run meanwhile, and no thread must be woken. But if threads that only compute
- * share the processors, one yield can take milliseconds. After such a yield, the leaders of the
- * next `polite` groups sleep instead, and the last expected committer wakes the leader; each
- * further late yield doubles the number of groups. The scheduler prefers a woken sleeper to threads
- * that compute.
+ * The leader waits in one of two ways. Repeated yields are best if the leader soon gets the
+ * processor back: other threads run during a yield, and no thread must be woken. But if threads
+ * that only compute share the processors, one yield can take milliseconds. After such a yield, the
+ * leaders of the next `polite` groups sleep instead, and the last expected committer wakes the
+ * leader; each further late yield doubles the number of groups. The scheduler prefers a woken
+ * sleeper to threads that compute.
  *
  * The wait pays if it makes the group a quarter bigger. If it does not, because the others do not
  * come back soon, the next `pause` groups do not wait; each repetition doubles the number of

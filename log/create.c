@@ -231,9 +231,9 @@ uint32_t ll_log__next_size(const struct ll_log *log, bool goes_on, unsigned why)
     const struct ll_log__segments *segs = log->segs;
     uint64_t size = log->cfg.segment_min;
     /* The first segment after a cut is small again, because the open waits for it. Segments for
-     * undo grow faster once several exist: a transaction with a large undo reserve will probably
-     * continue to grow, it reserves several times what it writes, and it waits for each segment
-     * made, whatever the size. */
+     * undo grow faster once several exist. A transaction with a large undo reserve will probably
+     * reserve more, several times what it writes, and it waits for each segment made, whatever the
+     * size. */
     if (goes_on && segs->live.len > 0)
         size = (uint64_t)ll_log__last(segs)->step *
                (why & LL_LOG__FOR_UNDO && segs->live.len > 1 ? 4 : 2);
@@ -519,7 +519,7 @@ struct making {
 };
 
 /* Makes a segment from the file of `old`, or from a new file if `old` is NULL. Releases the mutex
- * meanwhile. */
+ * while it makes the file. */
 static int try_make(struct ll_log *log, const struct making *m, uint32_t size,
                     struct ll_log__seg *old, struct ll_log__seg **out, struct lladd_error *err)
 {

@@ -104,7 +104,7 @@ static int out_of_range(struct lladd_error *err, uint64_t lsn, const char *why)
                        (unsigned long long)lsn, why);
 }
 
-/* Reads the record at lsn. LLADD_END if nothing was written there yet; LLADD_OUT_OF_RANGE if the
+/* Reads the record at lsn. LLADD_END if no record was written there yet; LLADD_OUT_OF_RANGE if the
  * LSN is truncated or in a gap (reader.jump then says where the log continues). */
 static int record_at(struct ll_log_cursor *c, uint64_t lsn, struct ll_record *rec,
                      struct lladd_error *err)
@@ -291,7 +291,8 @@ int ll_log_cursor_batch(struct ll_log_cursor *c, struct ll_log_share share, unsi
 /* ---- seeking ----------------------------------------------------------------------------- */
 
 /* Reads the header of the block that holds lsn. *begin: the block's first LSN. *before: an LSN in
- * the block before, or *begin if there is none. LLADD_END: the block has no valid header. */
+ * the block before, or *begin if no such block is known. LLADD_END: the block has no valid
+ * header. */
 static int read_header(struct ll_log *log, uint64_t lsn, struct ll_log__block *b, uint64_t *begin,
                        uint64_t *before, struct lladd_error *err)
 {

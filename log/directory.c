@@ -16,9 +16,9 @@
  *
  * Earlier versions of the library wrote the header of a reused file before they renamed the file. A
  * crash between the two steps left a header with an LSN above the file's name. Such a file is dead
- * and covers the LSNs of its old place. If its header declares a cut, recovery had found the end of
- * the log at that cut and had made the log durable up to it: the segments that begin in the
- * declared gap are dead too, and need not be connected with the log below.
+ * and covers the LSNs of its old place. If its header declares a cut, an earlier recovery found the
+ * end of the log there, and made the log durable up to the cut. The segments that begin in the
+ * declared gap are therefore dead too, and need not be connected with the log below.
  *
  * highest_end (LOG-1) is the highest end of a segment, or the LSN in the name of a file being made,
  * if that is higher.
@@ -117,7 +117,7 @@ static int probe(struct ll_log *log, uint64_t name, struct ll_log__seg **out,
     return 0;
 }
 
-/* The same for a file that was being made. Reads only its size. */
+/* probe for a file that was being made. Reads only its size. */
 static int probe_new(struct ll_log *log, enum ll_log__kind kind, uint64_t name,
                      struct ll_log__seg **out, struct lladd_error *err)
 {
@@ -280,8 +280,8 @@ static int read_headers(struct ll_log *log, struct lladd_error *err)
 
 /* ---- the chain --------------------------------------------------------------------------- */
 
-/* Index of the valid segment, below index `below`, that holds the byte before lsn; live.len if
- * there is none. */
+/* Index of the valid segment, below index `below`, that holds the byte before lsn; live.len: no
+ * such segment. */
 static size_t holder(const struct ll_log__segments *segs, uint64_t lsn, size_t below)
 {
     for (size_t i = below; i-- > 0;) {
@@ -413,7 +413,7 @@ static int check_reach(struct ll_log *log, struct lladd_error *err)
         bad = base;
     if (bad)
         return ll_log__fail_seg(err, bad);
-    /* The chain ends above a hole; there may be files below the hole. */
+    /* The chain ends above a hole; files below the hole may exist. */
     return ll_log__fail_missing(segs, base->cut > from ? base->cut - 1 : from, err);
 }
 

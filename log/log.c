@@ -41,16 +41,16 @@
  *
  * Start after an unclean stop on a full disk (start_here). A cut would waste the rest of the
  * segment that holds X, so the log continues in that segment, in the middle of the block that holds
- * X. (If the last segment is empty, the log continues at its first LSN, not in the segment below,
- * because that LSN may already be recorded as the end of the log.) The remains of a torn group
- * above X in the segment have the segment's incarnation and could be taken for later records: they
- * are first cleared, and the file is synced. The segments above X are renamed to <first>.new,
- * durably, in such an order that after any number of these steps the log still ends at X
- * (create.c); after that their files may be reused. Nothing is logged until all these steps are
- * done, so a crash finds the same X. The segment keeps its incarnation, and records that begin in
- * it have its salt. Segments made later have the incarnation of this open, which no old block has.
- * Their LSNs may have been used before, so an old record in a reused file may hold the LSN of its
- * place; the salt of its checksum tells it from a new record.
+ * X. (If the last segment is empty, the log continues at that segment's first LSN. This LSN may
+ * already be recorded as the end of the log.) The remains of a torn group above X in the segment
+ * could be taken for later records, because they have the segment's incarnation. They are cleared
+ * first, and the file is synced. The segments above X are renamed to <first>.new, durably, in such
+ * an order that after any number of these steps the log still ends at X (create.c); after that
+ * their files may be reused. Nothing is logged until all these steps are done, so a crash finds the
+ * same X. The segment keeps its incarnation, and records that begin in it have its salt. Segments
+ * made later have the incarnation of this open, which no old block has. Their LSNs may have been
+ * used before, so an old record in a reused file may hold the LSN of its place; the salt of its
+ * checksum tells it from a new record.
  *
  * Start after a clean stop: the log continues in the same segment, whatever its incarnation, in the
  * middle of a block. Open reads only that file's header. It writes nothing, and lists the directory
@@ -59,9 +59,10 @@
  *
  * Threads. Locks in order: the write mutex (just below LLADD_RANK_LOG), ring_mutex
  * (LLADD_RANK_LOG), seg_mutex (LLADD_RANK_LOG_SEGMENTS). A leader of a group holds no lock; `word`
- * says that a leader exists. Once the log is started, only two locks are held during I/O: the write
- * mutex, because its waiters need a write in any case, and seg_mutex while a thread opens or
- * removes a file or lists the directory. No thread sleeps under ring_mutex.
+ * says that a leader exists. Once the log is started, only two locks are held during I/O. A thread
+ * holds the write mutex while it writes: its waiters need a write in any case. A thread holds
+ * seg_mutex while it opens or removes a file or lists the directory. No thread sleeps under
+ * ring_mutex.
  */
 #include "log/log_private.h"
 
@@ -460,7 +461,7 @@ static int cut_at(struct ll_log *log, uint64_t end, struct lladd_error *err)
     return begin_at(log, ll_log__last(segs), ll_log__last(segs)->first, err);
 }
 
-/* Makes durable what must be durable before the log continues. *end: the end of the log. */
+/* Makes durable what must be durable before the log continues. *end: where the log ends. */
 static int make_sure(struct ll_log *log, uint64_t *end, struct lladd_error *err)
 {
     int rc = 0;

@@ -21,8 +21,8 @@ struct ll_log_config {
     uint64_t segment_max;    /* bytes of the largest segment; power of two */
     uint64_t ring_bytes;     /* power of two; the longest record is a quarter of it */
     /* Upper bound of the bytes that segments take on disk; 0 = no limit. It refuses the records of
-     * user transactions. A part of it is reserved for owed records, which it does not refuse: see
-     * ll_log_credit_owed. */
+     * user transactions. A part of it is reserved for owed records, which the limit does not
+     * refuse: see ll_log_credit_owed. */
     uint64_t limit_bytes;
     lladd_lsn first;         /* ll_log_create: first LSN of the log; 0 = LL_LOG_FIRST_LSN */
     bool read_only;          /* inspection: the log writes, creates and locks nothing */
@@ -62,10 +62,9 @@ int ll_log_open(const struct ll_log_config *, const struct ll_log_start *, struc
  * Spans point into the reader's buffer and are valid only during the call. */
 typedef int ll_log_visit(void *ctx, const struct ll_record *, struct lladd_error *);
 /* Reads and verifies the log from start.from and finds its end (LOG-3). The log ends at the first
- * bad record, unless that record is known to have been durable: then LLADD_CORRUPT_LOG. That is
- * known if a watermark above it is stated by the control file or by a seal, even a seal after the
- * damage, or if a later segment says that the log before it ended above the bad record. Writes
- * nothing. */
+ * bad record, unless that record is known to have been durable: then LLADD_CORRUPT_LOG. Three
+ * things prove that: a watermark in the control file, a watermark in a seal (even a seal after the
+ * damage), or the cut of a later segment, if it is above the bad record. Writes nothing. */
 int ll_log_scan(struct ll_log *, ll_log_visit *, void *ctx, struct lladd_error *);
 /* Makes the log ready to append. After an unclean stop: rewrites and forces the accepted log above
  * the newest known watermark (REC-4), then continues in a new segment with a header that names the
@@ -182,9 +181,9 @@ int ll_log_undo_reserve(struct ll_log *, uint64_t bytes, struct lladd_error *);
 /* ll_log_undo_reserve for owed records (ll_log_credit_owed). It may reserve the slack too. */
 int ll_log_undo_reserve_owed(struct ll_log *, uint64_t bytes, struct lladd_error *);
 /* ll_log_undo_reserve for recovery, which must manage with the space that the crash left: free
- * space of the current segment counts too. With `spare`, the call fails with LLADD_NO_SPACE, and
- * reserves nothing, unless as much space stays free besides as the current segment holds (the
- * slack, if the byte limit refuses a segment). */
+ * space of the current segment counts too. With `spare`, more space must stay free: as much as the
+ * current segment holds, or the slack if the byte limit refuses another segment. Otherwise
+ * LLADD_NO_SPACE, and no space is reserved. */
 int ll_log_undo_reserve_recovery(struct ll_log *, uint64_t bytes, bool spare,
                                  struct lladd_error *);
 /* For recovery when the disk has less space than rollbacks may need: counts `bytes` as reserved
@@ -229,7 +228,7 @@ int ll_log_force(struct ll_log *, lladd_lsn lsn, struct lladd_error *);
  * machine. */
 int ll_log_write(struct ll_log *, lladd_lsn lsn, struct lladd_error *);
 
-/* Asks the log's thread to make everything reserved so far durable soon; does not wait. False: the
+/* Asks the log's thread to make all records reserved so far durable soon. Does not wait. False: the
  * log has no thread. */
 bool ll_log_force_soon(struct ll_log *);
 
@@ -271,8 +270,8 @@ struct ll_log_batch {
     lladd_lsn end;   /* end of the last record passed */
     struct ll_record record[LL_LOG_BATCH];
 };
-/* Passes some records and returns those of the share: at most `most` (itself at most LL_LOG_BATCH),
- * perhaps none. Their spans are valid until the cursor's next call. Otherwise like
+/* Passes some records and returns the records of the share: at most `most` (itself at most
+ * LL_LOG_BATCH), perhaps none. Their spans are valid until the cursor's next call. Otherwise like
  * ll_log_cursor_next, except that only the returned records are verified. A damaged record is
  * therefore detected either by the reader of the share that its bytes select, or by a reader that
  * finds its length wrong. If several readers fail, the error at the lowest LSN is the right one. */

@@ -22,7 +22,7 @@
  *  28  u32 block size
  *  32  u64 first LSN of the segment
  *  40  u64 end of the log before this segment: LSNs from here to the segment's first do not exist
- *          (a cut tail, LOG-2); = first LSN if nothing was cut
+ *          (a cut tail, LOG-2); = first LSN if no cut was made
  *  48  u32 segment size
  *  52  u32 block index in the segment
  *  56  u64 hash of the database uuid
@@ -128,7 +128,7 @@ static inline uint64_t ll_log__peek_page(const unsigned char *p, uint32_t size)
     return lladd_get64(p + (wide ? 48 : 32)) & ((UINT64_C(1) << 48) - 1);
 }
 
-/* Writes 64 bytes, checksum included. */
+/* Writes 64 bytes, with the checksum. */
 void ll_log__block_encode(const struct ll_log__block *, unsigned char out[LL_LOG_BLOCK_HEADER]);
 /* True if the header's checksum is right and its fields are consistent. The caller checks the
  * database and the place that the header names. */

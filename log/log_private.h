@@ -314,13 +314,13 @@ bool ll_log__file_of(struct ll_log *, uint64_t lsn, char name[LL_LOG_NAME_SIZE])
 bool ll_log__given_up(struct ll_log *, uint64_t lsn);
 /* Returns the first LSN of the next segment above lsn: 0 or LLADD_END. */
 int ll_log__seg_after(struct ll_log *, uint64_t lsn, uint64_t *first);
-/* The highest cut above lsn that a segment declares; 0 if there is none. */
+/* The highest cut above lsn that a segment declares, or 0. */
 uint64_t ll_log__cut_above(struct ll_log *, uint64_t lsn);
 
 /* create.c; under seg_mutex */
 /* Makes the segment that begins at `first`; `cut` is the end of the log before it. Releases the
- * mutex meanwhile. If another thread is making a segment, waits until that is done and returns 0:
- * the caller must check again. */
+ * mutex while it makes the file. If another thread is making a segment, waits until that is done
+ * and returns 0: the caller must check again. */
 enum ll_log__why {
     LL_LOG__NEEDED = 0,
     LL_LOG__AHEAD = 1,   /* preallocated */

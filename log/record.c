@@ -2,17 +2,18 @@
 /*
  * record: encodes and decodes records (log_format.h).
  *
- * A record is written in the narrow form unless a field does not fit: a distance of 32 GiB or more
- * to the transaction's previous record, to the transaction's first record, or to the page's
- * previous record; a nesting depth above 7; a redo span of 64 KiB or more. Both forms hold the same
+ * A record is written in the narrow form unless a field does not fit. These do not fit: a nesting
+ * depth above 7; a redo span of 64 KiB or more; a distance of 32 GiB or more to the transaction's
+ * previous record, its first record, or the page's previous record. Both forms hold the same
  * information. Only this file and reserve.c distinguish them.
  *
  * Header fields are stored as words of eight bytes, because the checksum reads them back
  * immediately: a load that spans several recent smaller stores would stall.
  *
- * The decoder trusts nothing that it has not checked (ERR-1). It checks the record's own LSN, then
- * the length against the bytes available, then the checksum over the whole record, then the
- * consistency of the fields: a right checksum does not prove that this log wrote the record.
+ * The decoder trusts nothing that it has not checked (ERR-1). It checks the record's own LSN, the
+ * length against the bytes available, and the checksum over the whole record. Last it checks that
+ * the fields are consistent, because a right checksum does not prove that this log wrote the
+ * record.
  */
 #include "log/log_private.h"
 #include "util/crc32c.h"

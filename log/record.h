@@ -65,7 +65,7 @@ struct ll_record {
  * the record. A thread that sees the record therefore sees a chain that includes it (checkpoints
  * rely on this). */
 struct ll_chain {
-    lladd_lsn id;        /* first record, which is the transaction's id; 0 before there is one */
+    lladd_lsn id;        /* LSN of the first record: the transaction's id; 0: no record */
     lladd_lsn last;      /* last record */
     lladd_lsn undo_next; /* the record with which a rollback begins */
 };

@@ -123,7 +123,7 @@ int ll_log__open_file(struct ll_log *log, struct ll_log__seg *seg, struct lladd_
     return rc ? ll_fail_io(err, rc, false, "open", name) : 0;
 }
 
-/* Index of the first live segment in which the log ends above lsn; live.len if there is none. A
+/* Index of the first live segment in which the log ends above lsn; live.len: no such segment. A
  * later segment's cut may end the log in a segment before its end. */
 static size_t index_of(const struct ll_log__segments *segs, uint64_t lsn)
 {

@@ -3,12 +3,12 @@
  * worker: the log's thread, and the same work for logs without a thread.
  *
  * With env->threads the log has a worker thread. The worker keeps two segments preallocated, makes
- * more while the undo reserve is low, removes dead files, writes when a megabyte is unwritten and
- * no other thread is writing, and syncs for commits that do not wait. It is started when a segment
- * is used up for the first time, when the undo reserve needs more than two segments, or when a sync
- * is requested, so small and short-lived logs have no worker. Without a worker, ll_log_maintain or
- * a caller that needs the space makes segments and removes files, and a thread that asks for credit
- * when half of the ring is unwritten writes the log.
+ * more while the undo reserve is low, and removes dead files. It writes when a megabyte is
+ * unwritten and no other thread is writing, and syncs for commits that do not wait. It is started
+ * when a segment is used up for the first time, when the undo reserve needs more than two segments,
+ * or when a sync is requested. Small and short-lived logs therefore have no worker. Without a
+ * worker, ll_log_maintain or a caller that needs the space makes segments and removes files, and a
+ * thread that asks for credit when half of the ring is unwritten writes the log.
  */
 #include "log/log_private.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Analysis reads the log once, from the start of the last checkpoint to the end of the log, and
+/* Analysis reads the log once, from the start of the last checkpoint to the end of the log. It
  * rebuilds the transaction table with the undo_next of each transaction, the catalogue, redo
  * barriers, pins and heuristic outcomes. It touches no page. It finds what makes recovery
  * impossible, such as an operation that is not registered, so an open that fails here has changed

@@ -18,8 +18,7 @@ struct ll_analysis {
     uint64_t begins;
     bool data_seen;
     uint64_t records, commits, losers, in_doubt;
-    struct ll_redo_index pending; /* index of the records scanned; `lost`: not wanted, or no memory
-                                   * */
+    struct ll_redo_index pending; /* of the records scanned; `lost`: not wanted, or no memory */
 };
 
 /* The page file has `file_pages` pages. The caller frees `out->pending`, also after a failure. */

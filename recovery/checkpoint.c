@@ -255,8 +255,8 @@ static lladd_lsn needed_by_pins(struct ll_core *core, lladd_lsn low, struct llad
     return low;
 }
 
-/* The oldest LSN that recovery, transactions, classes and pins need. *pinner (nullable): the one
- * that needs it. */
+/* The oldest LSN that recovery, a transaction, a class or a pin needs. *pinner (nullable):
+ * describes what needs it. */
 static lladd_lsn needed(struct ll_core *core, lladd_lsn redo, struct lladd_pinner *pinner)
 {
     struct lladd_pinner txn = {0};
@@ -333,10 +333,9 @@ int ll_core_pinner(struct ll_core *core, struct lladd_pinner *out, struct lladd_
 
 /* ---- at the byte limit ------------------------------------------------------------------- */
 
-/* The number of checkpoints after which a class has released log that it needs: at the first the
- * class asks its users to release it, at the second the class itself releases it, and the third
- * truncates the log. After as many checkpoints in vain, another is tried only when the log has
- * grown. */
+/* The number of checkpoints after which log that a class needs is truncated: at the first the class
+ * asks its users to release the log, at the second the class itself releases it, and the third
+ * truncates. After as many checkpoints in vain, another is tried only when the log has grown. */
 enum { CLASS_NEEDS = 3 };
 
 bool ll_core_settled(struct ll_core *core)
@@ -407,8 +406,8 @@ int ll_core_relieve_log(struct ll_core *core, uint64_t *oldest, struct lladd_err
             ll_txns_release_undo(core);
         return rc;
     }
-    /* Another thread's checkpoint may have truncated the log since `oldest` was read. Then there is
-     * space, although this thread's checkpoint would free nothing. */
+    /* Another thread's checkpoint may have truncated the log since `oldest` was read. Then space is
+     * free, although this thread's checkpoint would free nothing. */
     return ll_log_oldest(core->log).v != seen ? 0 : fail_full(core, err);
 }
 
@@ -631,8 +630,8 @@ static bool frees_certainly(struct ll_core *core)
 }
 
 /* Called after the classes were asked, before the checkpoint logs a record. A checkpoint that frees
- * no log must leave space for a checkpoint that does, and for records that clear pins. If there is
- * no other space, this checkpoint is refused. */
+ * no log must leave space for a checkpoint that does, and for records that clear pins. Without
+ * other space, this checkpoint is refused. */
 static int want_space(struct ll_core *core, struct lladd_error *err)
 {
     struct lladd_error why = LLADD_ERROR_INIT;

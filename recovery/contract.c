@@ -4,9 +4,9 @@
  *
  *   - validate accepts the redo bytes on the page before redo, the undo bytes on the page after
  *     redo
- *   - redo is pure: applied to two copies of the page at different addresses and with different
- *     bytes in the hole, it gives equal pages (after the mask), so it depends only on page and
- *     arguments
+ *   - redo is pure: it depends only on the page and the arguments. Applied to two copies of the
+ *     page, at different addresses and with different bytes in the hole, it gives equal pages
+ *     (after the mask)
  *   - redo and undo do not change the page header
  *   - check holds before and after
  *   - undo reverses redo (after the mask)

@@ -20,16 +20,14 @@ struct ll_control {
     unsigned char uuid[16];
     uint64_t seq;
     uint64_t incarnation;
-    lladd_lsn checkpoint; /* where analysis starts: A of the last complete checkpoint (checkpoint.c)
-                           * */
+    lladd_lsn checkpoint; /* where analysis starts: A of the last checkpoint (checkpoint.c) */
     lladd_lsn redo;       /* where redo starts */
     lladd_lsn watermark;  /* the log was durable up to here when the block was written */
     lladd_lsn end;        /* end of the log, if clean */
     lladd_lsn segment;    /* if clean: first LSN of the segment with `end`, and its size */
     uint64_t segment_bytes;
     bool clean;
-    bool atomic_pages; /* LLADD_OPT_ATOMIC_PAGES was used when the checkpoint was taken, or after it
-                        * */
+    bool atomic_pages; /* LLADD_OPT_ATOMIC_PAGES was used during or after the checkpoint */
     int64_t created_us;
 };
 

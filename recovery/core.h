@@ -212,8 +212,8 @@ struct ll_txn_table {
     uint64_t made;   /* atomic: length of the list `first` */
     uint64_t n_free; /* length of the free list; under `mutex` */
     uint64_t begun;  /* relaxed: transactions begun */
-    uint64_t lingering; /* relaxed: number of ended transactions of which threads may still hold the
-                         * handle (lladd_txn_drop) */
+    uint64_t lingering; /* relaxed: number of ended transactions with handles that threads may still
+                         * hold (lladd_txn_drop) */
     uint64_t in_doubt;  /* relaxed: number with state PREPARED */
     uint64_t idle_cursor; /* atomic: address of a log cursor kept for the next rollback; 0: none */
     struct lladd_mutex commit;          /* commit order: held while a commit record is reserved,
@@ -425,7 +425,7 @@ static inline int ll_core_credit(struct ll_core *core, struct ll_credit *c, size
     ll_log_credit_in_hand(c);
     return 0;
 }
-/* The same for records that are owed: the log's limit does not refuse them. */
+/* ll_core_credit for owed records: the log's limit does not refuse them. */
 int ll_core_credit_owed(struct ll_core *, struct ll_credit *, size_t bytes, struct lladd_error *);
 /* Makes the caller's credit idle, because the caller's next step (a checkpoint, the catalogue) may
  * wait for a thread that needs credit (BUF-3). Raises *bytes to the credit that the caller had, so
@@ -433,7 +433,7 @@ int ll_core_credit_owed(struct ll_core *, struct ll_credit *, size_t bytes, stru
 void ll_core_put_down(struct ll_core *, struct ll_credit *, size_t *bytes);
 /* Appends an owed record that belongs to no transaction; gets the credit for it. */
 int ll_core_append(struct ll_core *, struct ll_record *, struct lladd_error *);
-/* The same, with the space set aside if that is enough. */
+/* ll_core_append that uses the space set aside if that is enough. */
 int ll_core_append_aside(struct ll_core *, struct ll_record *, struct lladd_error *);
 
 /* ---- op_catalog.c ------------------------------------------------------------------------- */
@@ -463,7 +463,7 @@ int ll_op_catalog_learn(struct ll_core *, struct lladd_span payload, lladd_lsn,
                        struct lladd_error *);
 /* Length of the payload of the name's catalogue record. */
 size_t ll_op_catalog_payload(const struct ll_name *);
-/* The longest payload of a name that the log has and that is not registered; 0: there is none. */
+/* The longest payload of a name that the log has and that is not registered; 0: no such name. */
 size_t ll_op_catalog_longest_learned(struct ll_core *);
 /* Builds the payload; enlarges *buf if necessary. 0 or LLADD_NO_MEMORY. */
 int ll_op_catalog_encode(const struct ll_env *, const struct ll_name *, unsigned char **buf,
@@ -494,14 +494,14 @@ static inline void ll_txn_set_undo_used(struct lladd_txn *txn, uint64_t bytes)
 #define LL_CLR_END_BYTES 8u
 #define LL_CLR_END_BYTES_BEFORE 4u
 
-/* Undo reserve for the END record of a transaction that has logged anything. */
+/* Undo reserve for the END record, which a transaction that has logged a record needs. */
 uint64_t ll_undo_need_base(void);
 /* Is less log space set aside than the next checkpoints may need? */
 bool ll_core_lacks_aside(const struct ll_core *);
 /* Gets credit, undo reserve, scratch memory and a catalogue number for `count` records of the
  * operation. An update that lacks a resource fails here, before it latches a page. */
 int ll_core_reserve_slow(struct lladd_txn *, struct ll_name *op, unsigned count);
-/* The same for the records of several operations. */
+/* ll_core_reserve_for for the records of several operations. */
 struct ll_want {
     struct ll_name *name; /* NULL: the end of a top action without logical undo */
     unsigned count;
@@ -549,7 +549,8 @@ int ll_core_want_rollback(struct lladd_txn *);
 /* Does a whole update: space, latch, check, log, redo, page LSN. The operation must have a redo. */
 int ll_core_update(struct lladd_txn *, struct ll_name *op, lladd_pageno, struct lladd_span args,
                    enum ll_apply_how);
-/* The same on a frame that the caller has latched exclusively, after it reserved the space. */
+/* ll_core_update on a frame that the caller has latched exclusively, after it reserved the
+ * space. */
 int ll_core_update_held(struct lladd_txn *, struct ll_name *op, struct ll_frame *,
                         struct lladd_span args);
 /* contract.c, debug builds: does the operation keep its contract on this page? */
@@ -621,8 +622,8 @@ bool ll_txns_release_credit(struct ll_core *);
  * only thread. */
 struct lladd_txn *ll_txns_first(const struct ll_txn_table *);
 struct lladd_txn *ll_txns_next(const struct lladd_txn *);
-/* A consistent copy of fields of a running transaction. All fields are of the same life of the
- * struct. */
+/* A consistent copy of fields of a running transaction. The struct may be reused during the copy,
+ * but no copy mixes fields of two transactions. */
 struct ll_txn_values {
     uint64_t id, last, undo_next, undo_used;
     uint32_t state, system;
@@ -663,8 +664,8 @@ int ll_txn_end_unlogged(struct lladd_txn *, lladd_lsn *out, bool *tells);
  * mutexes of the caller that met the log's limit. The next drain runs the callbacks that are
  * left. */
 void ll_txns_drain(struct ll_core *);
-/* The same after a commit. After a system transaction, which an extension may end under its own
- * mutexes, only releases undo reserves. */
+/* ll_txns_drain after a commit. After a system transaction, which an extension may end under its
+ * own mutexes, it only releases undo reserves. */
 void ll_txns_ended(struct ll_core *, bool system);
 /* Only releases undo reserves: for an update at the log's limit, in a thread that may hold mutexes
  * of an extension. */
@@ -689,12 +690,12 @@ uint64_t ll_core_aside_least(uint64_t names);
 /* Sets aside the missing space; a transaction cannot begin to write without it. `owed`: the log's
  * limit does not refuse the space, and on a full disk the space of one checkpoint is enough. */
 int ll_core_set_aside(struct ll_core *, bool owed, struct lladd_error *);
-/* The same when nothing has been set aside since open: as in a recovery, free space in the current
- * segment counts too. If the space is not enough, sets aside the space of one checkpoint if
- * possible, and returns the error, usually LLADD_NO_SPACE. */
+/* ll_core_set_aside for a handle that has set aside no space since open: as in a recovery, free
+ * space in the current segment counts too. If the space is not enough, sets aside the space of one
+ * checkpoint if possible, and returns the error, usually LLADD_NO_SPACE. */
 int ll_core_set_aside_again(struct ll_core *, struct lladd_error *);
-/* Also sets aside the space of n redo barriers. False: there is no space, so other threads cannot
- * log many more barriers. */
+/* Also sets aside the space of n redo barriers. False: no space, so other threads cannot log many
+ * more barriers. */
 bool ll_core_set_aside_barriers(struct ll_core *, size_t n);
 /* Credit from the space set aside; if that is not enough, owed credit. */
 int ll_core_credit_aside(struct ll_core *, struct ll_credit *, size_t bytes, struct lladd_error *);

@@ -11,9 +11,9 @@
  *   - Only changes at depth 0 can wait. An unfinished top action or compensation has changed the
  *     structure of pages, which is not locked, so its changes are undone before open returns
  *     (REC-5). If they are not newer than all changes at depth 0, the loser cannot wait.
- *   - A loser with records of objects, notes or redo barriers, or that was prepared, or is a system
- *     transaction, is undone before open returns: the log does not say what these records mean to
- *     an extension.
+ *   - These losers are undone before open returns, because the log does not say what their records
+ *     mean to an extension: losers with records of objects, notes or redo barriers, losers that
+ *     were prepared, and system transactions.
  *   - The undo of a loser may need what the loser has freed, so extensions keep that until the last
  *     loser is gone (lladd_losers_left).
  *

@@ -3,7 +3,7 @@
 #include "recovery/core.h"
 
 #define TXN_ROW 49u        /* bytes in checkpoint data */
-#define PIN_ROW 76u        /* the same, for the longest name */
+#define PIN_ROW 76u        /* bytes in checkpoint data, for the longest name */
 #define PIN_BYTES 71u      /* payload of the record that clears a pin */
 #define HEURISTIC_ROW 235u
 #define BARRIER_ROW 33u    /* with a share of the headers of checkpoint records */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The functions of recovery that the buffer manager calls (struct ll_page_recovery).
  *
- * There are four cases for a page that is fetched:
+ * The four cases of a page that is fetched:
  *
  *   pending redo   the stored page is      result
  *   none           intact                  as it was read

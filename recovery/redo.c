@@ -18,10 +18,10 @@
  * the number of workers or their timing.
  *
  * A page that fails verification is torn or damaged. It has no base: its records are skipped until
- * an image or a format record (BUF-5). The same holds for a page that lacks changes before the
- * start of redo, because it was freed and dropped without a write. After redo and before undo,
- * rebuild.c tries the pages without a base again, from the oldest log. A page that still has no
- * base then matters only if the allocator says that the page is in use.
+ * an image or a format record (BUF-5). A page that was freed and dropped without a write may lack
+ * changes before the start of redo; it has no base either. After redo and before undo, rebuild.c
+ * tries the pages without a base again, from the oldest log. A page that still has no base then
+ * matters only if the allocator says that the page is in use.
  *
  * Redo marks each page that it visits dirty, even if it applied no record (REC-4): the page as it
  * was read may exist only in the system's cache. The exception is a page with a base before the

@@ -30,8 +30,8 @@ static void enter(enum lladd_dst_phase phase)
 
 /* Reserves the log space for the undo of the losers again; without it nothing is undone (REC-3).
  * Then sets aside the space of the next checkpoint, before a rollback can use it for page images.
- * `roomy`: fails if there is no space for a checkpoint, or if not a segment's worth of space is
- * left. Otherwise recovery goes on without that space. */
+ * `roomy`: fails if the space for a checkpoint is missing, or if less space than a segment is left.
+ * Otherwise recovery goes on without that space. */
 static int set_aside(struct ll_core *core, uint64_t undo, bool roomy, struct lladd_error *err)
 {
     struct lladd_error why = LLADD_ERROR_INIT;
@@ -106,10 +106,10 @@ static int longest_object(struct ll_core *core, const struct lladd_txn *txn, siz
 }
 
 /* An earlier run with a larger ring may have logged longer records than fit into this ring.
- * Enlarges the ring for those that must be logged again: compensations of object records, and names
- * that are not registered, which each checkpoint repeats. (For registered operations and names,
- * open refuses a ring that is too small.) No compensation is longer than its transaction's undo
- * reserve, so only transactions with a large reserve are read. */
+ * Enlarges the ring for the long records that must be logged again: compensations of object
+ * records, and names that are not registered, which each checkpoint repeats. (For registered
+ * operations and names, open refuses a ring that is too small.) No compensation is longer than its
+ * transaction's undo reserve, so only transactions with a large reserve are read. */
 static int want_ring(struct ll_core *core, struct lladd_error *err)
 {
     size_t name = ll_op_catalog_longest_learned(core);
@@ -134,8 +134,8 @@ static int put_control(struct ll_core *core, struct ll_control *c, struct lladd_
 
 /* After an unclean stop the control block is written twice. First with the new incarnation, before
  * it is used, because otherwise the next open would use it again (LOG-2). Then with the LSN where
- * the log continues as the watermark, before a caller can learn this LSN: until then the next open
- * may drop an empty segment and continue below it (REC-3), afterwards it may not. */
+ * the log continues as the watermark, before a caller can learn this LSN. Until this write, the
+ * next open may drop an empty segment and continue below it (REC-3); afterwards it may not. */
 static int start_log(struct ll_core *core, struct lladd_error *err)
 {
     if (core->control.clean)

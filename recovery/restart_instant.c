@@ -51,8 +51,8 @@ struct ll_instant {
     struct lladd_mutex mutex;
     struct lladd_cond changed; /* a cursor is free, a reader has left, or a step has ended */
     struct ll_redo_index index;
-    uint32_t walkers; /* threads that use the index without the mutex; while there are any, it is
-                       * not freed */
+    uint32_t walkers; /* threads that use the index without the mutex; it is not freed before
+                       * `walkers` is 0 */
     struct ll_log_cursor *cursors[CURSORS];
     unsigned free_cursors;
     uint64_t stepping; /* the page of the current step, or LLADD_NO_PAGE */
@@ -351,8 +351,7 @@ void ll_instant_expect(struct ll_core *core, struct ll_log_cursor *cursor,
     }
 }
 
-/* Do the marked pages lack so many records that a pass over the log is faster than reading each
- * record? */
+/* Would a pass over the log be faster than reading each pending record of the marked pages? */
 static bool is_worth_a_pass(const struct ll_instant *in)
 {
     struct ll_core *core = in->core;
@@ -483,7 +482,7 @@ static bool want_page(struct ll_instant *in, uint64_t page)
     return true;
 }
 
-/* Prefetches the records of the next pages, of as many as there is room for. */
+/* Prefetches the records of the next pages, as many as fit into the budget. */
 static void read_prefetch(struct ll_instant *in)
 {
     lladd_mutex_lock(&in->mutex);

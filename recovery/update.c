@@ -4,9 +4,8 @@
  *   before the latch   credit, undo reserve, memory, catalogue number      ll_core_reserve_for
  *   under the latch    prepare: may fail, has changed nothing              prepare
  *                      dirty-page table (BUF-4)                            log_apply
- *                      page image if the base lies below the horizon (BUF-5), or if there is none
- *                      reserve an LSN, publish the record
- *                      redo, the page LSN
+ *                      page image if the base is below the horizon (BUF-5), or the page has no base
+ *                      reserve an LSN, publish the record redo, the page LSN
  *
  * A frame enters the dirty-page table before the thread reads the horizon. A checkpoint raises the
  * horizon, then looks for dirty pages with an older base. Either the checkpoint finds this frame
@@ -362,9 +361,8 @@ static void blank_header(unsigned char *page, const struct ll_name *name, lladd_
     ll_page_set_type(page, name->page_type ? (uint16_t)name->page_type->number : 0);
 }
 
-/* Will recovery accept these redo bytes? For a format operation, recovery starts with a page of
- * zeros, so this builds such a page in the scratch memory after the draft, in the room for a page
- * image. */
+/* Will recovery accept these redo bytes? Recovery applies a format operation to a page of zeros.
+ * This builds such a page in the scratch memory, in the room for a page image. */
 static bool fits(const struct lladd_txn *txn, const struct ll_name *name, struct lladd_view view,
                  struct lladd_span redo)
 {
@@ -507,8 +505,7 @@ static struct lladd_span build_image(struct lladd_txn *txn, const struct ll_fram
         if (begin < LLADD_PAGE_HEADER || begin > end || end > size)
             begin = end = size;
     }
-    if (begin == end) { /* no hole: LZ4 takes a microsecond for a page of zeros, so skip the zeros
-                         * */
+    if (begin == end) { /* no hole: skip zeros, for which LZ4 takes a microsecond per page */
         begin = zeros_from(page, size);
         end = size;
     }
@@ -639,8 +636,8 @@ static void make_zeros(struct lladd_txn *txn, struct ll_frame *f)
     memset(f->page.bytes, 0, f->page.size);
 }
 
-/* Logs the record, applies redo and sets the page LSN, on a frame latched exclusively. From here on
- * nothing can fail. */
+/* Logs the record, applies redo and sets the page LSN, on a frame latched exclusively. Cannot
+ * fail. */
 static INLINE void log_apply(struct lladd_txn *txn, struct ll_name *name, struct ll_frame *f,
                              const struct lladd_draft *d, enum ll_apply_how how)
 {

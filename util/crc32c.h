@@ -9,7 +9,7 @@
  * crc(crc(0, a), b) is the checksum of a followed by b. "123456789" gives 0xe3069283. */
 uint32_t ll_crc32c(uint32_t seed, const void *p, size_t n);
 
-/* The same without special instructions: the fallback of ll_crc32c, and the reference for tests. */
+/* ll_crc32c without special instructions: its fallback, and the reference for tests. */
 uint32_t ll_crc32c_portable(uint32_t seed, const void *p, size_t n);
 
 /* The checksum of `word` and `next`, little-endian in 12 bytes, followed by the n bytes at p; n is

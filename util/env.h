@@ -43,7 +43,7 @@ static inline int ll_point(const struct ll_env *env, const char *name)
 int ll_fail_at(struct lladd_error *err, const char *file, int line, int code, const char *fmt, ...)
     LLADD_PRINTF(5, 6);
 #define ll_fail(err, code, ...) ll_fail_at(err, __FILE__, __LINE__, code, __VA_ARGS__)
-/* The same; the error also names the page or LSN that it concerns. */
+/* ll_fail for an error that concerns a page or an LSN, which the error also names. */
 int ll_fail_page_at(struct lladd_error *err, const char *file, int line, int code,
                     lladd_pageno page, const char *fmt, ...) LLADD_PRINTF(6, 7);
 #define ll_fail_page(err, code, page, ...) \
@@ -69,7 +69,7 @@ int ll_io_code(int rc, bool writing);
 #ifdef LLADD_DEBUG
 void ll_assert_failed(const char *expr, const char *file, int line) __attribute__((noreturn));
 #define LL_ASSERT(e) ((e) ? (void)0 : ll_assert_failed(#e, __FILE__, __LINE__))
-/* The same for a mistake in an extension: `why` says what is wrong, `what` names the object. */
+/* An assertion for a mistake in an extension: `why` says what is wrong, `what` names the object. */
 void ll_misuse_failed(const char *expr, const char *file, int line, const char *why,
                       const char *what) __attribute__((noreturn));
 #define LL_MISUSE(e, why, what) \

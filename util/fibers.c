@@ -243,8 +243,8 @@ static bool same_sleep(const struct fiber *a, const struct fiber *b)
     return b->state == ASLEEP && a->why == b->why && a->on == b->on && a->name == b->name;
 }
 
-/* Describes fiber i and all fibers that wait for the same thing. Does nothing if an earlier fiber
- * waits for it too: then that fiber's call has described them. */
+/* Describes fiber i and all fibers that wait for the same thing. Does nothing if a fiber with a
+ * smaller index waits for it too: the call for that fiber has described them all. */
 static void describe_sleep(const struct lladd_dst_fibers *s, unsigned i, char *out, size_t size,
                            size_t *at)
 {
@@ -338,8 +338,8 @@ static void add(struct candidates *c, struct fiber *f)
     c->numbers[c->n++] = f->number;
 }
 
-/* Adds the READY fibers other than the current one that have (`yielded`) or have not yielded, in
- * round-robin order from the fiber after the current one. */
+/* Adds the READY fibers other than the current one: those that have yielded, or those that have not
+ * (`yielded`). The order is round-robin, from the fiber after the current one. */
 static void add_others(struct lladd_dst_fibers *s, struct candidates *c, bool yielded)
 {
     unsigned here = (unsigned)(s->current - s->fibers);

@@ -6,7 +6,7 @@
  *
  * In every build: how many pages of one database the thread has latched with lladd_page_fix. A call
  * that may wait is refused if this number is not 0 (docs/threads.md). If a thread has latched pages
- * of two databases, only pages of the database latched first are checked: each refusal is right,
+ * of two databases, only the pages of the database latched first count. No call is refused wrongly,
  * but a call to the other database may be allowed although it should be refused.
  *
  * In debug builds also the list of held mutexes, newest first (sync.c), and the number of log

@@ -3,15 +3,15 @@
  * sync: mutexes with ranks, condition variables, threads, and sleeping on a word (THR-1).
  *
  * Purpose. Every wait for another thread is in this file, so that another implementation (the
- * simulator's) can decide which thread runs. In release builds the functions are their pthread and
- * futex counterparts and nothing else.
+ * simulator's) can decide which thread runs. In release builds the functions only call their
+ * pthread and futex counterparts.
  *
- * Ranks (debug builds). A thread that waits for a mutex must hold none of the same or a higher
- * rank. If every thread obeys, waiters form no cycle, and so there is no deadlock among mutexes.
- * Each thread has a list of the mutexes it holds, newest first, linked through `below`. The list
- * has no limit; a mutex may be released out of order and is then unlinked from the middle. trylock
- * does not wait and is not checked. A condition variable takes its mutex again when the wait ends.
- * That is a wait for a mutex too, so the mutex must have the highest rank of those that the thread
+ * Ranks (debug builds). A thread that waits for a mutex must hold no mutex of the same or a higher
+ * rank. If every thread obeys, waits for mutexes form no cycle, so mutexes cannot deadlock. Each
+ * thread has a list of the mutexes it holds, newest first, linked through `below`. The list has no
+ * limit; a mutex may be released out of order and is then unlinked from the middle. trylock does
+ * not wait and is not checked. A condition variable takes its mutex again when the wait ends. That
+ * is a wait for a mutex too, so the mutex must have the highest rank of those that the thread
  * holds.
  *
  * Log credit (debug builds). A thread that asks for credit may wait for a thread that has credit in
