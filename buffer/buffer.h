@@ -136,7 +136,7 @@ int ll_buffer_fix(struct ll_buffer *, lladd_pageno n, unsigned how, struct ll_fr
 void ll_buffer_expect(const struct ll_buffer *, lladd_pageno n);
 /* how: LL_FIX_SHARED or LL_FIX_EXCLUSIVE, as in the call of ll_buffer_fix. */
 void ll_buffer_unfix(struct ll_buffer *, struct ll_frame *, unsigned how);
-/* Is the frame held exclusively? The caller holds it, shared or exclusively. */
+/* Does the caller hold the frame exclusively? It must hold the frame, shared or exclusively. */
 bool ll_frame_exclusive(const struct ll_frame *);
 
 /* Enters the page into the dirty page table if it is clean (BUF-4). Call it with the frame held

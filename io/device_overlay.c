@@ -293,7 +293,7 @@ static bool is_zero(const unsigned char *p, size_t len)
     return len == 0 || (p[0] == 0 && memcmp(p, p + 1, len - 1) == 0);
 }
 
-/* Reads [off, off + len) without the written blocks. */
+/* Reads [off, off + len) of the file below; bytes from `shown` on are zeros. */
 static int read_below(struct overlay_device *dev, const struct node *node, uint64_t shown,
                       unsigned char *buf, size_t len, uint64_t off)
 {
@@ -510,7 +510,7 @@ static int overlay_sync(struct lladd_device *base, struct lladd_file *file)
     return 0;
 }
 
-/* Makes the bytes from `size` on zeros. Under the latch. */
+/* Turns the bytes from `size` on into zeros. Under the latch. */
 static int cut_off(struct overlay_device *dev, struct node *node, uint64_t size)
 {
     static const unsigned char zeros[BLOCK];

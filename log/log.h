@@ -19,7 +19,7 @@ struct ll_log_config {
     uint64_t incarnation;    /* stamped on the segments made from now on (LOG-2) */
     uint64_t segment_min;    /* bytes of the first segment; power of two >= LL_LOG_SEGMENT_MIN */
     uint64_t segment_max;    /* bytes of the largest segment; power of two */
-    uint64_t ring_bytes;     /* power of two; the longest record is a quarter of it */
+    uint64_t ring_bytes;     /* power of two; the longest record takes a quarter of the ring */
     /* Upper bound of the bytes that segments take on disk; 0 = no limit. It refuses the records of
      * user transactions. A part of it is reserved for owed records, which the limit does not
      * refuse: see ll_log_credit_owed. */
@@ -66,9 +66,9 @@ typedef int ll_log_visit(void *ctx, const struct ll_record *, struct lladd_error
  * things prove that: a watermark in the control file, a watermark in a seal (even a seal after the
  * damage), or the cut of a later segment, if it is above the bad record. Writes nothing. */
 int ll_log_scan(struct ll_log *, ll_log_visit *, void *ctx, struct lladd_error *);
-/* Makes the log ready to append. After an unclean stop: rewrites and forces the accepted log above
- * the newest known watermark (REC-4), then continues in a new segment with a header that names the
- * cut. After a clean stop: writes nothing until the first append is forced. */
+/* Makes the log ready to append. After an unclean stop: rewrites and syncs the accepted records
+ * above the newest known watermark (REC-4), then continues in a new segment with a header that
+ * names the cut. After a clean stop: writes nothing. */
 int ll_log_start(struct ll_log *, struct lladd_error *);
 /* Call after ll_log_start, even if that failed: may ll_log_start_here be called instead? Not after
  * a clean stop, nor if the log ended below the watermark. */

@@ -23,7 +23,8 @@ static size_t ahead(const struct ll_log__segments *segs)
     return n;
 }
 
-/* Would another preallocated segment leave enough of the byte limit to callers that need it now? */
+/* Would the log with another preallocated segment take at most half of the byte limit? The other
+ * half is left to callers that need a segment now. */
 static bool may_preallocate(const struct ll_log *log, unsigned why)
 {
     const struct ll_log__segments *segs = log->segs;

@@ -591,7 +591,8 @@ static void note_vain(struct ll_core *core, uint64_t before, uint64_t need, uint
         lladd_atomic_store64(&core->in_vain_since, tail);
 }
 
-/* Truncates below the start of redo of this checkpoint, and below what others need. */
+/* Truncates the log below the start of redo of this checkpoint, as far as undo, classes and pins
+ * allow. */
 static int truncate_log(struct ll_core *core, const struct marks *m, struct lladd_error *err)
 {
     lladd_lsn low = needed(core, m->redo, NULL);

@@ -524,14 +524,14 @@ static inline int ll_core_reserve_for(struct lladd_txn *txn, struct ll_name *op,
 }
 /* Maximum redo and undo bytes of a record of the operation with this page size. */
 size_t ll_op_record_max(const struct lladd_op *, uint32_t page_size);
-/* Log space for one record and an image of its page. */
+/* The log bytes of one record of the operation and an image of its page, at most. */
 size_t ll_op_credit(const struct lladd_op *, uint32_t page_size);
 /* Computes the need_ fields of a registered operation. */
 void ll_core_needs(const struct ll_core *, struct ll_name *);
 /* Gets credit during a rollback: `with_image` bytes if there is space, else `bytes` from the undo
  * reserve. */
 int ll_core_credit_rolling(struct lladd_txn *, size_t bytes, size_t with_image);
-/* Credit and undo reserve for a record without an operation. */
+/* Gets credit and undo reserve for a record without an operation. */
 int ll_core_reserve_plain(struct lladd_txn *, size_t bytes, uint64_t undo);
 /* A record is logged: its rollback needs `need` bytes of the undo reserve. */
 void ll_core_use_undo(struct lladd_txn *, uint64_t need);
@@ -637,7 +637,8 @@ void ll_txn_set_state(struct lladd_txn *, uint32_t state);
 /* Gives the transaction a log cursor for its rollback, until the transaction ends. 0: it has a
  * cursor. */
 int ll_txn_want_cursor(struct lladd_txn *);
-/* Statistics of an operation that transactions hold and have not added to its name yet. */
+/* The statistics of an operation that transactions still hold: they are not added to its name
+ * yet. */
 void ll_txns_counted(struct ll_core *, const struct ll_name *, uint64_t *n, uint64_t *bytes);
 /* most_undo: the transaction with the largest undo reserve; *n: the number of transactions that
  * have logged a record and not ended. oldest: the smallest id of a transaction that may still be
@@ -697,7 +698,7 @@ int ll_core_set_aside_again(struct ll_core *, struct lladd_error *);
 /* Also sets aside the space of n redo barriers. False: no space, so other threads cannot log many
  * more barriers. */
 bool ll_core_set_aside_barriers(struct ll_core *, size_t n);
-/* Credit from the space set aside; if that is not enough, owed credit. */
+/* Gets credit from the space set aside or, if that is not enough, owed credit. */
 int ll_core_credit_aside(struct ll_core *, struct ll_credit *, size_t bytes, struct lladd_error *);
 /* Takes a checkpoint. flush_all (close, explicit checkpoints): first writes back all pages.
  * Otherwise writes back the pages with a base or recLSN below the previous checkpoint. */
@@ -767,7 +768,8 @@ void ll_deferred_expect(struct ll_core *);
 int ll_deferred_step(struct ll_core *, uint64_t bytes, bool *more, struct lladd_error *);
 void ll_deferred_free(struct ll_core *);
 
-/* Pages written in bulk: records older than the page's redo barrier are not redone. */
+/* Redo barriers are for pages that are written in bulk: records older than a page's barrier are not
+ * redone. */
 int ll_redo_barrier_add(struct ll_core *, uint64_t first, uint64_t n, lladd_lsn,
                         struct lladd_error *);
 /* The two halves of ll_redo_barrier_add, under `misc`. Only the first can fail. */

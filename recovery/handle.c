@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The handle: checks at the begin of a call, and reports to the application. */
+/* The handle: checks at the beginning of a call, and reports to the application. */
 #include "recovery/core.h"
 
 #include <stdarg.h>

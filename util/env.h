@@ -64,8 +64,8 @@ int ll_fail_io_at(struct lladd_error *err, const char *srcfile, int line, int rc
 /* Only the code that ll_fail_io would return. */
 int ll_io_code(int rc, bool writing);
 
-/* An internal assertion. A failure stops debug and test builds; a release build continues, and a
- * caller that can poisons the handle (ERR-1). */
+/* An internal assertion. A failure stops debug and test builds; a release build continues, and the
+ * caller poisons the handle if it has one (ERR-1). */
 #ifdef LLADD_DEBUG
 void ll_assert_failed(const char *expr, const char *file, int line) __attribute__((noreturn));
 #define LL_ASSERT(e) ((e) ? (void)0 : ll_assert_failed(#e, __FILE__, __LINE__))

@@ -71,7 +71,7 @@ enum { FIBERS_MAX = 32, STACK_DEFAULT = 256 * 1024, STEP_DEFAULT_NS = 100, GUARD
 
 enum state { ENDED, READY, ASLEEP };
 
-/* A stack, and the place on it where execution continues. */
+/* A stack, and where on it execution continues. */
 struct place {
     unsigned char *stack;
     size_t size;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #ifndef LL_UTIL_FIBERS_H
 #define LL_UTIL_FIBERS_H
-/* The cooperative scheduler of instrumented builds, as sync.c uses it. In other builds it does not
- * exist, and LL_SCHEDULED is a constant. */
+/* The cooperative scheduler of instrumented builds, as sync.c uses it. Other builds have no
+ * scheduler; there LL_SCHEDULED is false. */
 #include "util/held.h"
 
 #include <lladd/dst.h>
